@@ -11,9 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"coalmine/workflows/canaryfiles"
-	"coalmine/workflows/compile"
 	"coalmine/workflows/experiment"
-	"coalmine/workflows/localexec"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/submission"
 )
@@ -85,24 +83,16 @@ func newCanariesExportCommand(g *global) *cobra.Command {
 
 // drawCanaries draws those of a cell, as its tasks would.
 func drawCanaries(ctx context.Context, sub *submission.Submission, name string, o canaryfiles.ExportOptions) (*canaryfiles.File, error) {
-	p, err := compile.Plan(sub.Spec)
+	p, x, err := planHere(ctx, sub)
 	if err != nil {
 		return nil, err
-	}
-	var files [][]byte
-	for _, source := range sub.Sources() {
-		more, err := contents(ctx, source)
-		if err != nil {
-			return nil, err
-		}
-		files = append(files, more...)
 	}
 	i := slices.IndexFunc(p.Cells, func(c plan.Cell) bool { return name == "" || c.Name == name })
 	if i < 0 {
 		return nil, fmt.Errorf("--cell %s: the experiment has no such cell; expected one from %s to %s", name, p.Cells[0].Name, p.Cells[len(p.Cells)-1].Name)
 	}
 	f := &canaryfiles.File{Header: header(sub.Spec, i, p.Cells[i].Name)}
-	return f, canaryfiles.Export(ctx, localexec.New(p, compile.Registry(), files...), p, &p.Cells[i], o, f)
+	return f, canaryfiles.Export(ctx, x, p, &p.Cells[i], o, f)
 }
 
 func header(s *experiment.Spec, cell int, name string) canaryfiles.Header {

@@ -24,6 +24,7 @@ import (
 	"coalmine/workflows/localexec"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/sources"
+	"coalmine/workflows/submission"
 )
 
 func newDataCommand(g *global) *cobra.Command {
@@ -165,6 +166,23 @@ func contents(ctx context.Context, source *sources.Source) ([][]byte, error) {
 		all = append(all, data)
 	}
 	return all, nil
+}
+
+// planHere is the plan of a submission, and an executor in memory that has its sources.
+func planHere(ctx context.Context, sub *submission.Submission) (*plan.Plan, *localexec.Executor, error) {
+	p, err := compile.Plan(sub.Spec)
+	if err != nil {
+		return nil, nil, err
+	}
+	var files [][]byte
+	for _, source := range sub.Sources() {
+		more, err := contents(ctx, source)
+		if err != nil {
+			return nil, nil, err
+		}
+		files = append(files, more...)
+	}
+	return p, localexec.New(p, compile.Registry(), files...), nil
 }
 
 // refill runs the tasks up to the iid partition in memory.

@@ -12,7 +12,6 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
-	"coalmine/workflows/compile"
 	"coalmine/workflows/localexec"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/submission"
@@ -83,19 +82,10 @@ func (g *global) inspectExperiment(ctx context.Context, flags *submitFlags, path
 
 // preparations are those of all cells, each once, in the order of the cells.
 func preparations(ctx context.Context, sub *submission.Submission) ([]*preparation, error) {
-	p, err := compile.Plan(sub.Spec)
+	p, x, err := planHere(ctx, sub)
 	if err != nil {
 		return nil, err
 	}
-	var files [][]byte
-	for _, source := range sub.Sources() {
-		more, err := contents(ctx, source)
-		if err != nil {
-			return nil, err
-		}
-		files = append(files, more...)
-	}
-	x := localexec.New(p, compile.Registry(), files...)
 	known := map[storage.Key]*preparation{}
 	var found []*preparation
 	for i, cell := range p.Cells {

@@ -278,22 +278,14 @@ type runLogs struct {
 func lookUpLogs(ctx context.Context, api control.API, args []string) (runLogs, error) {
 	if len(args) == 2 {
 		logs, err := api.Logs(ctx, args[0], args[1])
-		return runLogs{Logs: listOf(logs)}, err
+		return runLogs{Logs: logs}, err
 	}
 	history, err := api.History(ctx, args[0])
 	if err != nil {
 		return runLogs{}, err
 	}
 	logs, err := api.Logs(ctx, history.Run, "")
-	return runLogs{listOf(logs), history}, err
-}
-
-// listOf is a list that is empty, not null, in JSON.
-func listOf[T any](list []T) []T {
-	if list == nil {
-		return []T{}
-	}
-	return list
+	return runLogs{logs, history}, err
 }
 
 func (g *global) writeLogs(told runLogs) {

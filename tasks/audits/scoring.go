@@ -24,6 +24,10 @@ const (
 // certain word a hair above probability 1: a longer sequence never costs less.
 func Surprisal(logProb float32) float64 { return max(0, -float64(logProb)) }
 
+// MaxLogProbability is the largest logarithm of a probability that is taken for one where
+// the model is not ours: one that computes in 16 bits may round a little above 0.
+const MaxLogProbability = 0.01
+
 // PrefixState is the state after begin and the words.
 func PrefixState(scorer *models.Scorer, words []int32) (*models.States, error) {
 	state := scorer.Start(1)

@@ -170,7 +170,7 @@ func (a *auditor) group(l *Line) string {
 func (a *auditor) measure(l *Line) Measured {
 	s := a.scores[l.ID]
 	m := Measured{ID: l.ID, Text: l.Text(), LogProbability: s.LogProbability, Greedy: s.Greedy}
-	if n := probabilisticextraction.Queries(s.LogProbability, evenChance); !math.IsInf(n, 1) {
+	if n := probabilisticextraction.Queries(s.LogProbability, probabilisticextraction.EvenChance); !math.IsInf(n, 1) {
 		m.Queries = &n
 	}
 	costs := a.costs[a.group(l)]
@@ -186,9 +186,6 @@ func (a *auditor) measure(l *Line) Measured {
 	m.Outcome, m.Among = rank.Outcome(len(costs)), len(costs)
 	return m
 }
-
-// evenChance is that of Measured.Queries.
-const evenChance = 0.5
 
 // compare tests whether canaries can be told from those held back.
 func (a *auditor) compare() {

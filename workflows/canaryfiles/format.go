@@ -4,7 +4,7 @@
 //
 //	err := canaryfiles.Export(ctx, executor, plan, cell, options, &file)
 //	...
-//	report, err := canaryfiles.Audit(&file, scores, nil, canaryfiles.Options{})
+//	report, err := canaryfiles.Audit(&file, scores, canaryfiles.Options{})
 package canaryfiles
 
 import (

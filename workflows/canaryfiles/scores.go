@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"math"
+
+	"coalmine/tasks/audits"
 )
 
 // Score is what a model gives to a line.
@@ -19,10 +21,6 @@ type Score struct {
 
 // Scores are by the ids of lines.
 type Scores map[string]Score
-
-// maxLogProbability is the largest that is taken for one: a model that computes in 16 bits
-// may round a little above 0.
-const maxLogProbability = 0.01
 
 // scoredLine is a line of scores: ours, or one of the samples that lm-evaluation-harness logs.
 type scoredLine struct {
@@ -71,7 +69,7 @@ func (l *scoredLine) score() (string, Score, error) {
 		return "", Score{}, errors.New("it has no id; expected that of a line of the canaries")
 	case l.LogProbability == nil || math.IsInf(*l.LogProbability, 0):
 		return "", Score{}, fmt.Errorf("%s has no log_probability; expected a finite number", l.ID)
-	case *l.LogProbability > maxLogProbability:
+	case *l.LogProbability > audits.MaxLogProbability:
 		return "", Score{}, fmt.Errorf("%s has the log_probability %g; expected a natural logarithm, which is not above 0", l.ID, *l.LogProbability)
 	}
 	return l.ID, Score{min(0, *l.LogProbability), l.Greedy}, nil

@@ -85,6 +85,9 @@ type Axis struct {
 	Value json.RawMessage
 }
 
+// Text is the value for people: JSON, but a word without its quotes.
+func (a Axis) Text() string { return plain(a.Value) }
+
 // MarshalJSON writes an object that keeps the order.
 func (a Axes) MarshalJSON() ([]byte, error) {
 	var b bytes.Buffer

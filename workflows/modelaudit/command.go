@@ -79,9 +79,6 @@ type Written struct {
 	Greedy *bool `json:"greedy_extractable,omitempty"`
 }
 
-// evenChance is that of Written.Queries, as by default in a run.
-const evenChance = 0.5
-
 var errCommandBeam = errors.New("beam search needs the probability of every token that may come next, which a command does not tell: leave it out, with a beam width of 0; its answers say whether greedy decoding gives a canary")
 
 // Run audits the model: it says of every canary whether the model writes it, and ranks it
@@ -118,7 +115,7 @@ func (c *Command) written(ctx context.Context, a *remote, encoded []canary) erro
 	for i, answer := range answers {
 		w := &a.report.Canaries[encoded[i].place].Written
 		w.LogProbability, w.Greedy = &answer.LogProb, &answer.Greedy
-		if n := probabilisticextraction.Queries(answer.LogProb, evenChance); !math.IsInf(n, 1) {
+		if n := probabilisticextraction.Queries(answer.LogProb, probabilisticextraction.EvenChance); !math.IsInf(n, 1) {
 			w.Queries = &n
 		}
 	}

@@ -117,9 +117,6 @@ func (c *parameterColumns) value(i int, p experiment.Axis) any {
 	if c.numbers[i] && json.Unmarshal(p.Value, &number) == nil {
 		return &number
 	}
-	var text string
-	if json.Unmarshal(p.Value, &text) != nil {
-		text = string(p.Value)
-	}
+	text := p.Text()
 	return &text
 }

@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"coalmine/workflows/experiment"
 	"coalmine/workflows/results"
 )
 
@@ -141,7 +142,7 @@ func startInfo(c *Cell, seconds float64) (info message) {
 
 // jsonValue is a google.protobuf.Value. Lists and null are texts, which alone the plugin takes
 // beside numbers and truth values.
-func jsonValue(p Param) message {
+func jsonValue(p experiment.Axis) message {
 	var value any
 	if json.Unmarshal(p.Value, &value) != nil {
 		value = nil

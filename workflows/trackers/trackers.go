@@ -45,27 +45,11 @@ type Cell struct {
 	Digest [sha256.Size]byte
 	// Params are the leaves of the resolved experiment by their paths, ascending, and the
 	// axes that the cell leaves out, as null.
-	Params []Param
+	Params experiment.Axes
 	// Texts are the texts of results --rows cells, in the order of the columns.
 	Texts []results.Value
 	// Series by their names, ascending.
 	Series []Series
-}
-
-// Param is a word, number, truth value or list of the cell's resolved experiment.
-type Param struct {
-	// Path is that of the file, such as training.rounds.
-	Path  string
-	Value json.RawMessage
-}
-
-// Text is the value for people: JSON, but a word without its quotes.
-func (p Param) Text() string {
-	var word string
-	if json.Unmarshal(p.Value, &word) == nil && p.Value[0] == '"' {
-		return word
-	}
-	return string(p.Value)
 }
 
 // Series is a metric.
@@ -123,17 +107,15 @@ func newCell(r *results.Results, c *results.Cell, values []results.Value, rounds
 }
 
 // params are the leaves of an experiment, and the axes that it lacks.
-func params(resolved json.RawMessage, axes experiment.Axes) (list []Param) {
-	for _, leaf := range experiment.Leaves("", resolved) {
-		list = append(list, Param{leaf.Path, leaf.Value})
-	}
+func params(resolved json.RawMessage, axes experiment.Axes) experiment.Axes {
+	list := experiment.Leaves("", resolved)
 	for _, axis := range axes {
 		if string(axis.Value) == "null" {
-			list = append(list, Param{axis.Path, axis.Value})
+			list = append(list, axis)
 		}
 	}
-	slices.SortStableFunc(list, func(a, b Param) int { return cmp.Compare(a.Path, b.Path) })
-	return slices.CompactFunc(list, func(a, b Param) bool { return a.Path == b.Path })
+	slices.SortStableFunc(list, func(a, b experiment.Axis) int { return cmp.Compare(a.Path, b.Path) })
+	return slices.CompactFunc(list, func(a, b experiment.Axis) bool { return a.Path == b.Path })
 }
 
 // metrics are points by the names of their series and by their steps.

@@ -46,6 +46,9 @@ func place(logProbs []float32, token int32) int {
 	return before
 }
 
+// EvenChance is the chance that Queries is asked for where no experiment has another.
+const EvenChance = 0.5
+
 // Queries is the least number n of independent samples among which one is the sequence
 // with the chance: 1 - (1-p)^n >= chance (Hayes et al. 2024), for log p the logarithm of
 // the probability that one sample is. It is a whole number, to a relative 1e-14, and +Inf

@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"coalmine/tasks/audits"
 )
 
 var (
@@ -211,7 +213,7 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("%v for a prompt of %d tokens", got, len(prompt))
 		}
 		for _, p := range got[0] {
-			if math.IsNaN(p) || math.IsInf(p, 0) || p > maxLogProb {
+			if math.IsNaN(p) || math.IsInf(p, 0) || p > audits.MaxLogProbability {
 				t.Errorf("log-probability %v", p)
 			}
 		}

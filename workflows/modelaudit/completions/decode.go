@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"strings"
+
+	"coalmine/tasks/audits"
 )
 
 type response struct {
@@ -23,10 +25,6 @@ type choice struct {
 		TokenLogProbs []*float64 `json:"token_logprobs"`
 	} `json:"logprobs"`
 }
-
-// maxLogProb is the largest logarithm of a probability that is taken for one: a server
-// that computes in 16 bits may round a little above 0.
-const maxLogProb = 0.01
 
 // decode returns the log-probabilities of the prompts' tokens but the first. It refuses
 // whatever is not certain to be them.
@@ -101,7 +99,7 @@ func (c *choice) ofPrompt(prompt []int32, texts []string) ([]float64, error) {
 			return nil, fmt.Errorf("no log-probability for token %d of a prompt of %d", i+1, n)
 		case math.IsNaN(*p) || math.IsInf(*p, 0):
 			return nil, errNotFinite
-		case *p > maxLogProb:
+		case *p > audits.MaxLogProbability:
 			return nil, fmt.Errorf("log-probability %g for token %d of a prompt; expected natural logarithms of probabilities, which are not above 0", *p, i+1)
 		}
 		logProbs = append(logProbs, *p)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"coalmine/internal/childprocess"
+	"coalmine/tasks/audits"
 )
 
 // Methods of the contract.
@@ -161,16 +162,12 @@ func decodeAnswers(result json.RawMessage, pairs int) ([]Answer, error) {
 	return answers, nil
 }
 
-// maxLogProb is the largest logarithm of a probability that is taken for one: a model that
-// computes in 16 bits may round a little above 0.
-const maxLogProb = 0.01
-
 func decodeLogProb(text json.RawMessage) (float64, error) {
 	var p *float64
 	if err := json.Unmarshal(text, &p); err != nil || p == nil || math.IsInf(*p, 0) {
 		return 0, FiniteLogarithms.broken("%s stands for a log-probability; expected a finite number", quote(text))
 	}
-	if *p > maxLogProb {
+	if *p > audits.MaxLogProbability {
 		return 0, FiniteLogarithms.broken("%g stands for a log-probability; expected a natural logarithm, which is not above 0", *p)
 	}
 	return min(*p, 0), nil
