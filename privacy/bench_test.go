@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"coalmine/privacy"
+	"coalmine/privacy/correlated"
 )
 
 // One call of the accountant, as coalmine account makes it. It should take less
@@ -22,6 +23,23 @@ func BenchmarkAccount(b *testing.B) {
 			recipe.Sampling = sampling
 			for b.Loop() {
 				account(b, recipe)
+			}
+		})
+	}
+}
+
+// How many rounds a budget allows, as a training with it asks once: with correlated noise each guess
+// is a sensitivity of so many rounds.
+func BenchmarkRoundsWithin(b *testing.B) {
+	recipe := ftrl(&correlated.Mechanism{Kind: correlated.KindBLT, Scales: []float64{0.1, 0.3}, Decays: []float64{0.99, 0.7}})
+	for name, rounds := range map[string]int{"2,000 rounds": 2000, "500,000 rounds": 500_000} {
+		b.Run(name, func(b *testing.B) {
+			recipe.Rounds = rounds
+			budget := privacy.Budget{Epsilon: 1.0001 * float64(account(b, recipe).EpsilonProved), Delta: recipe.Delta}
+			for b.Loop() {
+				if n, err := privacy.CalibrateRounds(recipe, budget); err != nil || n < rounds {
+					b.Fatal(n, err)
+				}
 			}
 		})
 	}

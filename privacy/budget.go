@@ -37,7 +37,8 @@ func (b Budget) allowsByRenyi(m *Meter, rounds int) bool {
 	if m.recipe.Accountant != Tightest {
 		return false
 	}
-	return byDivergence(m.proved.Times(m.counted(rounds)), b.Delta, Improved).epsilon <= b.Epsilon
+	_, ofProof := m.curves(rounds)
+	return byDivergence(ofProof, b.Delta, Improved).epsilon <= b.Epsilon
 }
 
 // MaxRounds is the most rounds that RoundsWithin answers with: more than any

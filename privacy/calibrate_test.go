@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"coalmine/privacy"
+	"coalmine/privacy/correlated"
 )
 
 func drawRecipe(t *rapid.T) privacy.Recipe {
@@ -60,9 +61,54 @@ func checkRounds(t *rapid.T, recipe privacy.Recipe, budget privacy.Budget) {
 		t.Fatal(err)
 	}
 	n := budget.RoundsWithin(meter)
-	if !budget.Allows(meter, n) || n < privacy.MaxRounds && budget.Allows(meter, n+1) {
+	fits := func(rounds int) bool { return meter.EpsilonProved(rounds, budget.Delta) <= budget.Epsilon }
+	if !fits(n) || n < privacy.MaxRounds && fits(n+1) {
 		t.Errorf("%d rounds cost %v, one more %v; %+v, %+v",
 			n, meter.EpsilonProved(n, budget.Delta), meter.EpsilonProved(n+1, budget.Delta), recipe, budget)
+	}
+}
+
+// A budget allows as many rounds as a count from the first one does, whatever the noise is
+// correlated by and however often a user may take part.
+func TestABudgetAllowsTheRoundsThatACountAllows(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		recipe := drawSeparated(t)
+		recipe.Accountant = rapid.SampledFrom([]privacy.Accountant{privacy.RDP, privacy.Tightest}).Draw(t, "accountant")
+		meter, err := privacy.NewMeter(recipe)
+		if err != nil {
+			t.Fatal(err)
+		}
+		most := rapid.IntRange(0, 80).Draw(t, "most rounds")
+		budget := privacy.Budget{Epsilon: 1.001*meter.EpsilonProved(most, recipe.Delta) + 1e-3, Delta: recipe.Delta}
+		fits := func(rounds int) bool { return meter.EpsilonProved(rounds, budget.Delta) <= budget.Epsilon }
+		want := 0
+		for ; want < 300 && fits(want+1); want++ {
+			if !budget.Allows(meter, want+1) {
+				t.Fatalf("%d rounds fit, and are not allowed; %+v, %+v", want+1, recipe, budget)
+			}
+		}
+		if got := budget.RoundsWithin(meter); got != want && want < 300 || got < want || want < 300 && budget.Allows(meter, want+1) {
+			t.Errorf("%d rounds are allowed, %d fit; %+v, %+v", got, want, recipe, budget)
+		}
+	})
+}
+
+// drawSeparated is a recipe whose noise may be correlated.
+func drawSeparated(t *rapid.T) privacy.Recipe {
+	cohort, separation := rapid.IntRange(1, 5).Draw(t, "cohort"), rapid.IntRange(1, 12).Draw(t, "separation")
+	bands := []float64{1}
+	for range rapid.IntRange(0, 6).Draw(t, "bands") {
+		bands = append(bands, bands[len(bands)-1]*rapid.Float64Range(0, 1).Draw(t, "falls to"))
+	}
+	return privacy.Recipe{
+		Population: cohort*separation + rapid.IntRange(0, 100).Draw(t, "others"), Cohort: cohort, Separation: separation,
+		Participations:  rapid.IntRange(0, 20).Draw(t, "participations"),
+		NoiseMultiplier: logUniform(t, "noise", 0.3, 100), Delta: logUniform(t, "delta", 1e-12, 0.1), Sampling: privacy.Separated,
+		Mechanism: rapid.SampledFrom([]*correlated.Mechanism{
+			nil, {Kind: correlated.KindTree}, {Kind: correlated.KindBanded, Coefficients: bands},
+			{Kind: correlated.KindBLT, Scales: []float64{0.1, 0.3}, Decays: []float64{0.99, 0.7}},
+		}).Draw(t, "mechanism"),
 	}
 }
 
