@@ -16,8 +16,11 @@ import (
 // Clients are the last Count users of a population.
 type Clients struct {
 	Count int `json:"count"`
-	// Norm is the L2 norm of their updates where there is no clip; with one it is the clip.
+	// Norm is the L2 norm of their updates where there is no clip.
 	Norm float64 `json:"norm,omitempty"`
+	// Over is how many times as long as the clip their updates are where there is one, above 1:
+	// that they are clipped as everyone's are is a part of what they audit.
+	Over float64 `json:"over,omitempty"`
 }
 
 // Canary is the number of a user's canary, counted from 0; false if the user is none of these
@@ -30,14 +33,14 @@ func (c *Clients) Canary(user, population int) (canary int, ok bool) {
 	return canary, canary >= 0
 }
 
-// Length is the L2 norm of an update under a clip, 0 for none.
+// Length is the L2 norm of an update before a clip, 0 for none.
 func (c *Clients) Length(clip float64) (float64, error) {
-	length := c.Norm
-	if clip > 0 {
-		length = clip
+	switch {
+	case clip > 0 && c.Over > 1:
+		return c.Over * clip, nil
+	case clip == 0 && c.Norm > 0:
+		return c.Norm, nil
 	}
-	if !(length > 0) {
-		return 0, tasks.Permanent(fmt.Errorf("updates of %d canary clients have norm %v; expected a clip, or a norm above 0", c.Count, length))
-	}
-	return length, nil
+	return 0, tasks.Permanent(fmt.Errorf("updates of %d canary clients are %v clip norms of %v long, or %v without a clip; expected more than 1 of them, or a norm above 0",
+		c.Count, c.Over, clip, c.Norm))
 }

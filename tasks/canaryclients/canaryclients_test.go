@@ -40,7 +40,6 @@ func TestAVectorOfZerosHasNoCosine(t *testing.T) {
 	}
 }
 
-// A canary must not be longer than the clip that its epsilon is accounted by.
 func TestUpdatesAreNeverLongerThanAsked(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(3, 4))
@@ -96,10 +95,12 @@ func TestTheLastUsersAreTheCanaries(t *testing.T) {
 
 func TestAnUpdateNeedsALength(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ norm, clip, want float64 }{{0, 2, 2}, {3, 2, 2}, {3, 0, 3}, {0, 0, 0}, {math.NaN(), 0, 0}} {
-		got, err := (&Clients{Count: 1, Norm: c.norm}).Length(c.clip)
+	for _, c := range []struct{ norm, over, clip, want float64 }{
+		{0, 10, 2, 20}, {3, 10, 2, 20}, {3, 10, 0, 3}, {3, 0, 2, 0}, {3, 1, 2, 0}, {0, 10, 0, 0}, {math.NaN(), 10, 0, 0},
+	} {
+		got, err := (&Clients{Count: 1, Norm: c.norm, Over: c.over}).Length(c.clip)
 		if got != c.want || (err == nil) != (c.want > 0) {
-			t.Errorf("norm %v, clip %v: length %v (%v), want %v", c.norm, c.clip, got, err, c.want)
+			t.Errorf("%+v: length %v (%v)", c, got, err)
 		}
 	}
 }

@@ -13,9 +13,12 @@ func TestCanaryClientsSendTheirDirections(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	users := b.users().Users()
-	for _, c := range []struct{ clip, norm, length float64 }{{0.3, 0, 0.3}, {0, 2, 2}} {
+	for _, c := range []struct {
+		clip, norm, sent, length float64
+		clipped                  int64
+	}{{0.3, 0, 3, 0.3, int64(users)}, {0, 2, 2, 2, 0}} {
 		p := clientsParams()
-		p.Cohort, p.Clip, p.Canaries = users, c.clip, &canaryclients.Clients{Count: users, Norm: c.norm}
+		p.Cohort, p.Clip, p.Canaries = users, c.clip, &canaryclients.Clients{Count: users, Norm: c.norm, Over: 10}
 		n := b.mustStep(Clients, p, b.origin, 1, 0)
 		got := sumOf(t, n)
 		want, update := make([]float64, len(got)), make([]float32, len(got))
@@ -32,11 +35,11 @@ func TestCanaryClientsSendTheirDirections(t *testing.T) {
 		}
 		var m ChunkMetrics
 		n.DecodeMetrics(&m)
-		if m.Clients != int64(users) || m.Weight != float64(users) || m.Clipped != 0 || m.Tokens != 0 {
+		if m.Clients != int64(users) || m.Weight != float64(users) || m.Clipped != c.clipped || m.Tokens != 0 {
 			t.Errorf("clip %v: %+v of %d canaries", c.clip, m, users)
 		}
 		for i, norm := range tensorOf(t, n, NormsTensor) {
-			if math.Abs(float64(norm)/c.length-1) > 1e-6 {
+			if math.Abs(float64(norm)/c.sent-1) > 1e-6 {
 				t.Errorf("clip %v: canary %d has the norm %v", c.clip, i, norm)
 			}
 		}
@@ -51,7 +54,7 @@ func TestTheOthersTrainAsWithoutCanaries(t *testing.T) {
 	p := clientsParams()
 	p.Cohort, p.Clip = users, 0.3
 	without := tensorOf(t, b.mustStep(Clients, p, b.origin, 1, 0), NormsTensor)
-	p.Canaries = &canaryclients.Clients{Count: 2}
+	p.Canaries = &canaryclients.Clients{Count: 2, Over: 10}
 	with := tensorOf(t, b.mustStep(Clients, p, b.origin, 1, 0), NormsTensor)
 	if !slices.Equal(with[:users-2], without[:users-2]) || slices.Equal(with, without) {
 		t.Errorf("norms %v, and %v without the two canaries at the end", with, without)

@@ -49,7 +49,8 @@ type Block struct {
 	// the largest cosine of many rounds is by chance. By default as many as canaries; none
 	// with statistic: final.
 	Unseen int `json:"unseen,omitempty" range:"[20,100000]" unit:"directions" source:"Andrew et al. 2024"`
-	// Norm of a canary's update where there is no clip, L2. With one it is the clip norm.
+	// Norm of a canary's update where there is no clip, L2. With one it is ten clip norms,
+	// which the clip cuts to one.
 	Norm float64 `json:"norm,omitempty" range:"(0,1e9]"`
 	// Delta of the estimate: by default that of training.privacy, which it must equal where
 	// there is noise; 1e-5 without.
@@ -109,7 +110,7 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 func (o *Block) checkUpdates(s *audits.Setting, fail audits.Fail) {
 	switch clip := s.Training.Clip; {
 	case clip > 0 && o.Norm > 0:
-		fail([]string{path + ".norm", "training.privacy.clip"}, "is %g, and every canary's update has the clip norm, which is %g; remove it", o.Norm, clip)
+		fail([]string{path + ".norm", "training.privacy.clip"}, "is %g, and every canary's update is clipped to the clip norm, which is %g; remove it", o.Norm, clip)
 	case clip == 0 && o.Norm == 0:
 		fail([]string{path + ".norm", "training.privacy"}, "missing; expected the L2 norm of a canary's update, such as 1: there is no clip norm to take it from")
 	}
@@ -166,8 +167,16 @@ func (f *Fields) Plant(b audits.Builder) storage.Key {
 
 // Clients implements audits.Joiner.
 func (f *Fields) Clients() *canaryclients.Clients {
-	return &canaryclients.Clients{Count: f.OneShot.Canaries, Norm: f.OneShot.Norm}
+	c := &canaryclients.Clients{Count: f.OneShot.Canaries, Norm: f.OneShot.Norm}
+	if c.Norm == 0 {
+		c.Over = over
+	}
+	return c
 }
+
+// over is how many clip norms the update of a canary is long before it is clipped: enough for
+// a training that clips too late or too little to show, and no more than users may have.
+const over = 10
 
 // Watch implements audits.Joiner.
 func (f *Fields) Watch() *canaryclients.Watch {
