@@ -197,7 +197,7 @@ training: {rounds: 2, cohort: 4}
 audit: {utility: true}
 `, `
 name: full
-data: {source: text.jsonl, vocabulary: {size: 60}, users: {words: 0}, label: score}
+data: {source: text.jsonl, vocabulary: {size: 60}, users: {words: 0}, label: score, split: train, file_splits: [train]}
 model: {kind: regressor, embedding: 8, units: 8}
 training: {rounds: 2, cohort: 4}
 audit: {utility: true}

@@ -56,6 +56,9 @@ func (p *ImportParams) check() error {
 	if err := p.Reading.check(); err != nil {
 		return err
 	}
+	if _, err := p.fileSplits(len(p.Sources)); err != nil {
+		return err
+	}
 	return p.FaultParams.check(p.Level)
 }
 

@@ -26,6 +26,9 @@ type Origin struct {
 	// empty where those are drawn from the training split.
 	TestSplit       string `json:"test_split,omitempty"`
 	ValidationSplit string `json:"validation_split,omitempty"`
+	// Files has the splits of the source's files, in their order, one a line and empty for one
+	// that has none; empty where no file has one. A survey takes them from the files.
+	Files string `json:"files,omitempty"`
 	// SkipFaults leaves out records that are at fault, and counts them. Of a file that ends
 	// too early what comes before is read.
 	SkipFaults bool `json:"skip_faults,omitempty"`
@@ -49,7 +52,7 @@ func (e OnError) IsZero() bool { return e == "" || e == StopAtFaults }
 
 // Check reports an origin that cannot be read, of texts or of images.
 func (o Origin) Check(images bool) error {
-	if images && (o.Form != "" || o.Columns != (forms.Columns{}) || o.named()) {
+	if images && (o.Form != "" || o.Columns != (forms.Columns{}) || o.Named()) {
 		return fmt.Errorf("a form, columns or a split of images; expected none: sources of images are JSON lines, which data convert makes")
 	}
 	if err := o.checkSplits(); err != nil || o.Form == "" {
@@ -61,8 +64,6 @@ func (o Origin) Check(images bool) error {
 		return err
 	case s.Fixed && o.Columns != (forms.Columns{}):
 		return fmt.Errorf("columns of the form %s; expected none: its fields have one name each", o.Form)
-	case !s.Splits && o.named() && o.Columns.Split == "":
-		return fmt.Errorf("a split of the form %s; expected the column that has the splits, data.columns.split: only %s has splits of its own", o.Form, forms.TFF)
 	}
 	return nil
 }
@@ -114,7 +115,7 @@ func (r *recordReader) skip(err error) bool {
 
 // table yields the records of a file of another form than JSON lines.
 func (r *recordReader) table(s forms.Scheme, name string, content *bufio.Reader, file *plainReader) (more bool, err error) {
-	if r.splits.named() && !s.Splits && r.reading.Columns.Split == "" {
+	if r.splits.lacking(s.Splits) {
 		return false, withoutSplits(name, s.Summary)
 	}
 	watched := &watchedReader{content, r, file}

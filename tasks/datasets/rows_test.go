@@ -278,30 +278,53 @@ func TestLEAFsDataSetsOfTextAreRead(t *testing.T) {
 
 func TestXZAndLZMAAreRead(t *testing.T) {
 	t.Parallel()
-	type writer interface {
-		io.Writer
-		io.Closer
-	}
-	for name, open := range map[string]func(io.Writer) (writer, error){
-		"a.jsonl.xz":   func(w io.Writer) (writer, error) { return xz.NewWriter(w) },
-		"a.jsonl.lzma": func(w io.Writer) (writer, error) { return lzma.NewWriter(w) },
-	} {
-		var out bytes.Buffer
-		w, err := open(&out)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = io.WriteString(w, twoLines)
-		if err = errors.Join(err, w.Close()); err != nil {
-			t.Fatal(err)
-		}
-		if got, err := readAll(t.Context(), Limits{}, fileOf(name, out.Bytes())); err != nil || len(got) != 2 {
+	for name, data := range map[string][]byte{"a.jsonl.xz": inXZ(t, []byte(twoLines)), "a.jsonl.lzma": inLZMA(t, []byte(twoLines))} {
+		if got, err := readAll(t.Context(), Limits{}, fileOf(name, data)); err != nil || len(got) != 2 {
 			t.Errorf("%s: got %v, %v", name, got, err)
 		}
-		if _, err := readAll(t.Context(), Limits{}, fileOf(name, out.Bytes()[:out.Len()/2])); err == nil {
+		if _, err := readAll(t.Context(), Limits{}, fileOf(name, data[:len(data)/2])); err == nil {
 			t.Errorf("%s: half of it is read without a fault", name)
 		}
 	}
+}
+
+// TensorFlow Federated's databases come as .sqlite.lzma.
+func TestADatabaseIsReadCompressed(t *testing.T) {
+	t.Parallel()
+	database := tffDatabase(t, t.TempDir(), "train", "a", message(1, texts("tokens", "one")), "test", "b", message(1, texts("tokens", "two")))
+	for name, data := range map[string][]byte{"so.sqlite.xz": inXZ(t, database), "so.sqlite.lzma": inLZMA(t, database)} {
+		got, err := readAll(t.Context(), Limits{}, fileOf(name, data))
+		if err != nil || !slices.Equal(lines(got), []string{"a: one"}) {
+			t.Errorf("%s: %v, %v", name, lines(got), err)
+		}
+		if _, err := readAll(t.Context(), Limits{}, fileOf(name, data[:len(data)-20])); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s, cut: %v", name, err)
+		}
+	}
+}
+
+func inXZ(t *testing.T, data []byte) []byte {
+	t.Helper()
+	return packed(t, data, func(w io.Writer) (io.WriteCloser, error) { return xz.NewWriter(w) })
+}
+
+func inLZMA(t *testing.T, data []byte) []byte {
+	t.Helper()
+	return packed(t, data, func(w io.Writer) (io.WriteCloser, error) { return lzma.NewWriter(w) })
+}
+
+func packed(t *testing.T, data []byte, pack func(io.Writer) (io.WriteCloser, error)) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w, err := pack(&out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = w.Write(data)
+	if err = errors.Join(err, w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
 }
 
 // faulty is a file with a fault.

@@ -22,7 +22,10 @@ type File struct {
 	// .gz and .zst say how the file is compressed; any other name is taken as
 	// it comes.
 	Name string
-	Open func() (io.ReadCloser, error)
+	// Split is that of all the file's records, where its name says so; empty where the records
+	// say it, or nobody.
+	Split string
+	Open  func() (io.ReadCloser, error)
 }
 
 // Limits protect against input that is no data set.
@@ -144,12 +147,18 @@ func (r recordReader) all(files []File) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		r := r // a pass of its own
 		r.yield, *r.skipped = yield, Skipped{}
-		r.splits = &splitReader{r.reading.Origin, map[string]bool{}}
+		r.splits = &splitReader{Origin: r.reading.Origin, seen: map[string]bool{}}
 		if r.lines.parse == nil {
 			r.lines = r.reading.lines(r.splits)
 		}
-		for _, f := range files {
+		splits, err := r.reading.fileSplits(len(files))
+		if err != nil {
+			yield(Record{}, &SourceError{File: "the source", Err: err, mistaken: true})
+			return
+		}
+		for i, f := range files {
 			r.files++
+			f.Split = cmp.Or(f.Split, splits[i])
 			if more, err := r.file(f); err != nil && !r.skip(err) {
 				yield(Record{}, err)
 				return
@@ -196,6 +205,10 @@ func (r *recordReader) file(f File) (more bool, err error) {
 		return false, err
 	}
 	defer raw.Close()
+	if !r.splits.begin(f.Split) {
+		_, err := io.Copy(io.Discard, raw) // whoever counts its bytes has all of them
+		return true, err
+	}
 	plain, err := decompress(f.Name, raw)
 	if err != nil {
 		return false, err
@@ -209,7 +222,7 @@ func (r *recordReader) file(f File) (more bool, err error) {
 		form = formOf(r.reading.Form)
 	}
 	switch {
-	case form.form == forms.JSONLines && r.splits.named() && r.reading.Columns.Split == "":
+	case form.form == forms.JSONLines && r.splits.lacking(false):
 		return false, withoutSplits(f.Name, "JSON lines")
 	case form.form == forms.JSONLines:
 		return r.jsonLines(f.Name, content, plain)
@@ -245,6 +258,7 @@ func (r *recordReader) jsonLines(name string, lines *bufio.Reader, file *plainRe
 			}
 			return false, err
 		}
+		r.splits.ofFile(&rec)
 		rec.File, rec.Line = name, n
 		r.records++
 		if !r.yield(rec, nil) {

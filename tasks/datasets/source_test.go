@@ -179,14 +179,14 @@ func (b brokenDisk) Read(p []byte) (int, error) {
 func TestAFailingReadIsNoFaultOfTheSource(t *testing.T) {
 	t.Parallel()
 	for _, data := range [][]byte{nil, []byte(twoLines), gzipped(t, []byte(twoLines))[:30], zstandard(t, []byte(twoLines))[:20]} {
-		file := File{"a", func() (io.ReadCloser, error) { return io.NopCloser(brokenDisk{bytes.NewReader(data)}), nil }}
+		file := File{Name: "a", Open: func() (io.ReadCloser, error) { return io.NopCloser(brokenDisk{bytes.NewReader(data)}), nil }}
 		_, err := readAll(t.Context(), Limits{}, file)
 		var fault *SourceError
 		if !errors.Is(err, errDisk) || errors.As(err, &fault) {
 			t.Errorf("after %d bytes: %v", len(data), err)
 		}
 	}
-	_, err := readAll(t.Context(), Limits{}, File{"a", func() (io.ReadCloser, error) { return os.Open(filepath.Join(t.TempDir(), "absent")) }})
+	_, err := readAll(t.Context(), Limits{}, File{Name: "a", Open: func() (io.ReadCloser, error) { return os.Open(filepath.Join(t.TempDir(), "absent")) }})
 	if !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a missing file: %v", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -23,8 +24,26 @@ const SplitsBlob = "splits"
 // in no split that is wanted is not read then.
 func (o Origin) Divides() bool { return o.TestSplit != "" || o.ValidationSplit != "" }
 
-// named reports whether somebody has said anything about splits.
-func (o Origin) named() bool { return o.Divides() || o.Split != "" || o.Columns.Split != "" }
+// FileSplits are the splits of files as Origin.Files has them.
+func FileSplits(splits []string) string { return strings.Join(splits, "\n") }
+
+// fileSplits are those of so many files.
+func (o Origin) fileSplits(files int) ([]string, error) {
+	splits := make([]string, files)
+	if o.Files == "" {
+		return splits, nil
+	}
+	if splits = strings.Split(o.Files, "\n"); len(splits) != files {
+		return nil, fmt.Errorf("splits of %d files, and the source has %d; expected one for each", len(splits), files)
+	}
+	return splits, nil
+}
+
+// Named reports whether anything is said about splits: else they play no part.
+func (o Origin) Named() bool { return o.Divides() || o.Split != "" || o.Columns.Split != "" }
+
+// SplitByFile reports whether names of files tell splits: splits are read, and no column has them.
+func (o Origin) SplitByFile() bool { return o.Named() && o.Columns.Split == "" }
 
 // trainSplit is the split that is trained on.
 func (o Origin) trainSplit() string { return cmp.Or(o.Split, forms.TrainSplit) }
@@ -42,6 +61,9 @@ func (o Origin) wanted() []string {
 
 // checkSplits reports splits that cannot be told apart.
 func (o Origin) checkSplits() error {
+	if o.Files != "" && !o.SplitByFile() {
+		return errors.New("splits of files, where no split is named, or a column has them; expected a split to read, and no such column")
+	}
 	names := o.wanted()
 	for i, name := range names {
 		if slices.Contains(names[:i], name) {
@@ -55,6 +77,32 @@ func (o Origin) checkSplits() error {
 type splitReader struct {
 	Origin
 	seen map[string]bool // splits of the source, at most maxSplits
+	file string          // the split of the file that is read, if its name says it
+}
+
+// begin begins a file of a split, or of none, and reports whether anything of it is wanted.
+func (s *splitReader) begin(split string) bool {
+	if s.file = ""; split == "" || !s.SplitByFile() {
+		return true
+	}
+	s.file, s.seen[split] = split, true
+	return slices.Contains(s.wanted(), split)
+}
+
+// ofFile gives a record the part of the file's split, if the file has one.
+func (s *splitReader) ofFile(rec *Record) {
+	if s.file != "" {
+		rec.part, _, _ = s.part(nil) // begin has found it among those that are wanted
+	}
+}
+
+// lacking reports whether splits are wanted of a file that has none: neither of its own, nor in
+// a column, nor by its name.
+func (s *splitReader) lacking(own bool) bool {
+	if own {
+		s.file = "" // its rows know better
+	}
+	return s.SplitByFile() && !own && s.file == ""
 }
 
 // maxSplits bounds what is remembered of a column that holds something else.
@@ -63,8 +111,11 @@ const maxSplits = 50
 // part is that of a record of a split; false where it is not read. A record of a source
 // without splits trains.
 func (s *splitReader) part(split *string) (partNumber, bool, error) {
-	if !s.named() {
+	if !s.Named() {
 		return train, true, nil
+	}
+	if s.file != "" {
+		split = &s.file
 	}
 	if split == nil || *split == "" {
 		return 0, false, fmt.Errorf("%q is missing", s.Columns.Split)
@@ -80,7 +131,7 @@ func (s *splitReader) part(split *string) (partNumber, bool, error) {
 // absent says which split that is wanted there is none of; nil where all are there.
 func (s *splitReader) absent() error {
 	for _, name := range s.wanted() {
-		if s.named() && !s.seen[name] && len(s.seen) < maxSplits {
+		if s.Named() && !s.seen[name] && len(s.seen) < maxSplits {
 			return fmt.Errorf("there is no split %q; expected one of %s", name, strings.Join(slices.Sorted(maps.Keys(s.seen)), ", "))
 		}
 	}
@@ -89,7 +140,7 @@ func (s *splitReader) absent() error {
 
 // withoutSplits refuses splits of a file that has none.
 func withoutSplits(name, what string) error {
-	return &SourceError{File: name, mistaken: true, Err: fmt.Errorf("the file is %s, which has no splits of its own; name the column that has them (data.columns.split), or remove data.split, data.test.split and data.validation.split", what)}
+	return &SourceError{File: name, mistaken: true, Err: fmt.Errorf("the file is %s, which has no splits of its own; name the column that has them (data.columns.split), put its files into a directory for each split, or remove data.split, data.test.split and data.validation.split", what)}
 }
 
 // partRuns are the parts of examples, one after another.

@@ -184,6 +184,75 @@ func TestDamagedSplitsOfACorpusAreFound(t *testing.T) {
 	}
 }
 
+// leafUsers is LEAF's JSON of users with a text each.
+func leafUsers(users ...string) []byte {
+	var data []string
+	for _, u := range users {
+		data = append(data, fmt.Sprintf(`%q:{"x":["to b"],"y":["e"]}`, u))
+	}
+	return []byte(`{"users":[],"user_data":{` + strings.Join(data, ",") + `}}`)
+}
+
+func TestFilesMayBeOfOneSplitEach(t *testing.T) {
+	t.Parallel()
+	for name, data := range map[string][3][]byte{
+		"LEAF":       {leafUsers("a", "b"), leafUsers("a"), leafUsers("c")},
+		"JSON lines": {[]byte(twoLines), []byte(`{"user":"a","text":"to be"}`), []byte(`{"user":"c","text":"to be"}`)},
+	} {
+		r := Recipe{Reading: Reading{Origin: Origin{TestSplit: "test"}}, VocabularySize: 1}
+		files := []File{fileOf("a", data[0]), fileOf("b", data[1]), fileOf("c", data[2])}
+		for i, split := range []string{"train", "test", "valid"} {
+			files[i].Split = split
+		}
+		facts, err := Survey(t.Context(), files, Limits{}, []Recipe{r})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Files = FileSplits([]string{"train", "test", "valid"})
+		g := taskstest.NewGraph(t)
+		corpus := g.Run(Import, r.Import([]storage.Digest{g.Import(data[0]), g.Import(data[1]), g.Import(data[2])}, Limits{}))
+		var m EncodeMetrics
+		g.Run(Encode, r.Encode(), taskstest.In(CorpusInput, corpus)).DecodeMetrics(&m)
+		if m != facts[0].Parts || m.Train.Examples != 2 || m.Test.Examples != 1 {
+			t.Errorf("%s: the tasks found %+v, the survey %+v", name, m, facts[0].Parts)
+		}
+	}
+}
+
+func TestSplitsOfFilesMustBeThoseOfTheSource(t *testing.T) {
+	t.Parallel()
+	for files, says := range map[string]string{"train\ntest": "splits of 2 files, and the source has 1", "valid": "no split \"train\""} {
+		r := Recipe{Reading: Reading{Origin: Origin{Split: "train", Files: files}}, VocabularySize: 1}
+		g := taskstest.NewGraph(t)
+		_, err := g.Try(Import, r.Import([]storage.Digest{g.Import([]byte(twoLines))}, Limits{}))
+		if err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v", files, err)
+		}
+		_, err = Survey(t.Context(), []File{fileOf("a", []byte(twoLines))}, Limits{}, []Recipe{r})
+		if err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q, surveyed: %v", files, err)
+		}
+	}
+}
+
+// A column that is named says more than what a file happens to be called.
+func TestAColumnOfSplitsGoesBeforeNamesOfFiles(t *testing.T) {
+	t.Parallel()
+	file := fileOf("train-00000-of-00001.jsonl", []byte(`{"user":"a","text":"one","part":"test"}`+"\n"+`{"user":"a","text":"two","part":"train"}`))
+	file.Split = "train"
+	column := Origin{TestSplit: "test", Columns: forms.Columns{Split: "part"}}
+	facts, err := Survey(t.Context(), []File{file}, Limits{}, []Recipe{{Reading: Reading{Origin: column}, VocabularySize: 1}})
+	if err != nil || facts[0].Parts.Train.Examples != 1 || facts[0].Parts.Test.Examples != 1 {
+		t.Errorf("%+v, %v", facts, err)
+	}
+	column.Files = "train"
+	for _, o := range []Origin{column, {Files: "train"}} {
+		if err := o.Check(false); err == nil || !strings.Contains(err.Error(), "expected a split to read") {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+}
+
 func inParquetRows[T any](t *testing.T, rows []T) []byte {
 	t.Helper()
 	var out bytes.Buffer

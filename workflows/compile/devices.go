@@ -62,6 +62,6 @@ func (c *cell) encodeSecond(place int, label string) (corpus, encoded plan.Ref) 
 // SecondRecipe is how a second source is read: as the data are, all of it, in one part.
 func SecondRecipe(e *experiment.Experiment) datasets.Recipe {
 	r := datasets.Recipe{Reading: e.Data.Reading(), VocabularySize: e.Data.Vocabulary.Size}
-	r.Timed, r.Grouped, r.TestSplit, r.ValidationSplit = false, false, "", ""
+	r.Timed, r.Grouped, r.TestSplit, r.ValidationSplit, r.Files = false, false, "", "", ""
 	return r
 }

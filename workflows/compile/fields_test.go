@@ -54,6 +54,8 @@ var texts = map[string][]string{
 	"data.source": {"b.jsonl"},
 	"data.sha256": {storage.DigestOf([]byte("other text")).String()},
 
+	"data.file_splits": {"[test]"},
+
 	"prepare.language_model.source":        {"b.jsonl"},
 	"prepare.language_model.sha256":        {storage.DigestOf([]byte("other text")).String()},
 	"prepare.second_language_model.source": {"b.jsonl"},

@@ -21,6 +21,9 @@ import (
 type Facts struct {
 	// Files are the digests of the source's files, in the order in which they are read.
 	Files []storage.Digest
+	// FileSplits are the splits of these files, where the experiment reads splits and files
+	// have them.
+	FileSplits []string
 	// Users and Examples of the balanced training population, held-out users
 	// taken away, before canaries are inserted.
 	Users, Examples int
@@ -89,6 +92,9 @@ func (s *Spec) Resolve(facts []Facts) error {
 		s.Cells[i].noteBudget(rounds[i])
 		s.Cells[i].data, s.Cells[i].phrases = facts[i].of(&s.Cells[i]), facts[i].Phrases
 		s.Cells[i].Experiment.Data.SHA256 = s.sourceOf(facts[i].Files)
+		if splits := facts[i].FileSplits; splits != nil {
+			s.Cells[i].Experiment.Data.FileSplits = splits
+		}
 		for j, source := range s.Cells[i].Experiment.Sources() {
 			source.Of.SHA256 = s.sourceOf(facts[i].Prepared[j].Files)
 		}
@@ -129,6 +135,11 @@ func (c *dataChecker) fail(path, format string, args ...any) {
 func (c *dataChecker) check() {
 	e, f := &c.Experiment, c.facts
 	c.checkDigest("data", e.Data.Source, e.Data.SHA256, f.Files)
+	if given := e.Data.FileSplits; given != nil && f.FileSplits != nil && !slices.Equal(given, f.FileSplits) {
+		c.fail("data.file_splits", "is %q, but the files of %s are of %q; correct it, or leave it out", given, e.Data.Source, f.FileSplits)
+	} else if given != nil && len(given) != len(f.Files) {
+		c.fail("data.file_splits", "has %d splits, and %s has %d files; expected one for each", len(given), e.Data.Source, len(f.Files))
+	}
 	for _, b := range e.besides(&f) {
 		c.checkDigest(b.path, b.source, *b.sha256, b.files)
 	}

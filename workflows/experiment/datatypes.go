@@ -35,6 +35,10 @@ type Data struct {
 	// Federated, or a form with data.columns.split. Absent: train. Of the others those are
 	// read that data.test.split and data.validation.split name.
 	Split string `json:"split,omitempty"`
+	// FileSplits are the splits of the source's files, in their order. Absent: subdirectories,
+	// or names such as train-00000-of-00002.parquet, tell them, where anything does; a submitted
+	// run that reads splits carries them.
+	FileSplits []string `json:"file_splits,omitempty"`
 	// OnError says what becomes of a record that is at fault. stop ends it before anything
 	// runs, with file and place; skip leaves the record out, and counts it in the results.
 	OnError datasets.OnError `json:"on_error,omitzero" default:"stop" also:"errors on_fault"`

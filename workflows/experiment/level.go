@@ -15,6 +15,7 @@ func (d *Data) Reading() datasets.Reading {
 		Origin: datasets.Origin{
 			Form: d.Form, Columns: d.Columns.names(), SkipFaults: d.OnError == datasets.SkipFaults,
 			Split: d.Split, TestSplit: d.Test.Split, ValidationSplit: d.Validation.Split,
+			Files: datasets.FileSplits(d.FileSplits),
 		},
 	}.Complete()
 }

@@ -65,39 +65,70 @@ func findIn(system fs.FS, name, shown string) (*Source, error) {
 		}
 		return &Source{Name: shown, Files: []*File{file}}, nil
 	}
-	entries, err := fs.ReadDir(system, name) // sorted by name
-	if err != nil {
-		return nil, shownAs(shown, err)
+	files, inner, err := listIn(system, name, shown)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(inner) == 0:
+		return newDirectory(shown, files)
+	case len(files) > 0:
+		return nil, subdirectory(shown, inner[0])
 	}
-	var files []*File
-	for _, e := range entries {
-		f, err := directoryFile(system, path.Join(name, e.Name()), shown)
+	for _, split := range inner {
+		of, deeper, err := listIn(system, path.Join(name, split), filepath.Join(shown, split))
 		if err != nil {
 			return nil, err
+		}
+		if len(deeper) > 0 {
+			return nil, subdirectory(filepath.Join(shown, split), deeper[0])
+		}
+		for _, f := range of {
+			f.Split = split
+		}
+		files = append(files, of...)
+	}
+	return newDivided(shown, files)
+}
+
+// listIn lists the data files of a directory, and its subdirectories.
+func listIn(system fs.FS, name, shown string) (files []*File, inner []string, err error) {
+	entries, err := fs.ReadDir(system, name) // sorted by name
+	if err != nil {
+		return nil, nil, shownAs(shown, err)
+	}
+	for _, e := range entries {
+		f, directory, err := directoryFile(system, path.Join(name, e.Name()), shown)
+		if err != nil {
+			return nil, nil, err
+		}
+		if directory {
+			inner = append(inner, e.Name())
 		}
 		if f != nil {
 			files = append(files, f)
 		}
 	}
-	return newDirectory(shown, files)
+	return files, inner, nil
 }
 
-// directoryFile is a file of a directory, or nil if it is no part of the source.
-func directoryFile(system fs.FS, name, directory string) (*File, error) {
+// directoryFile is a file of a directory, or nil if it is no part of the source. inner says that
+// it is a directory itself.
+func directoryFile(system fs.FS, name, directory string) (f *File, inner bool, err error) {
 	base := path.Base(name)
 	if isHidden(base) {
-		return nil, nil
+		return nil, false, nil
 	}
 	info, err := fs.Stat(system, name)
 	switch {
 	case err != nil && isData(base):
-		return nil, shownAs(filepath.Join(directory, base), err)
+		return nil, false, shownAs(filepath.Join(directory, base), err)
 	case err == nil && info.IsDir():
-		return nil, subdirectory(directory, base)
+		return nil, true, nil
 	case !isData(base):
-		return nil, nil
+		return nil, false, nil
 	}
-	return localFile(system, name, filepath.Join(directory, base))
+	f, err = localFile(system, name, filepath.Join(directory, base))
+	return f, false, err
 }
 
 func localFile(system fs.FS, name, shown string) (*File, error) {

@@ -29,20 +29,46 @@ func findS3(ctx context.Context, url string) (*Source, error) {
 }
 
 func listS3(ctx context.Context, bucket *s3.Bucket, prefix string) (*Source, error) {
-	var files []*File
-	for object, err := range bucket.List(ctx, prefix) {
+	files, inner, err := listBelow(ctx, bucket, prefix)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(inner) == 0:
+		return newDirectory(bucket.URL(prefix), files)
+	case len(files) > 0:
+		return nil, subdirectory(bucket.URL(prefix), inner[0])
+	}
+	for _, split := range inner {
+		of, deeper, err := listBelow(ctx, bucket, prefix+split+"/")
 		if err != nil {
 			return nil, err
 		}
+		if len(deeper) > 0 {
+			return nil, subdirectory(bucket.URL(prefix+split+"/"), deeper[0])
+		}
+		for _, f := range of {
+			f.Split = split
+		}
+		files = append(files, of...)
+	}
+	return newDivided(bucket.URL(prefix), files)
+}
+
+// listBelow lists the data objects directly below a prefix, and the prefixes.
+func listBelow(ctx context.Context, bucket *s3.Bucket, prefix string) (files []*File, inner []string, err error) {
+	for object, err := range bucket.List(ctx, prefix) {
+		if err != nil {
+			return nil, nil, err
+		}
 		name := strings.TrimPrefix(object.Key, prefix)
-		if inner, ok := strings.CutSuffix(name, "/"); ok && inner != "" && !isHidden(inner) {
-			return nil, subdirectory(bucket.URL(prefix), inner)
+		if directory, ok := strings.CutSuffix(name, "/"); ok && directory != "" && !isHidden(directory) {
+			inner = append(inner, directory)
 		}
 		if isData(name) {
 			files = append(files, objectFile(bucket, object))
 		}
 	}
-	return newDirectory(bucket.URL(prefix), files)
+	return files, inner, nil
 }
 
 func objectFile(bucket *s3.Bucket, object s3.Object) *File {

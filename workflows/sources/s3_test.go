@@ -13,6 +13,7 @@ import (
 
 	"coalmine/internal/testserver"
 	"coalmine/storage"
+	"coalmine/tasks/datasets"
 )
 
 // readOnly lets nothing but GET through to a server, which is what somebody who
@@ -70,9 +71,12 @@ func TestASourceInS3IsThatOfTheSameFiles(t *testing.T) {
 		"texts":       "s3://coalmine/texts",
 		"absent.json": "correct the key",
 		"absent/":     "holds no data",
-		"":            "subdirectory texts",
+		"":            "has the subdirectories texts",
 	} {
-		_, err := Here{}.Find(t.Context(), "s3://"+server.Bucket+"/"+name+query, "")
+		found, err := Here{}.Find(t.Context(), "s3://"+server.Bucket+"/"+name+query, "")
+		if err == nil {
+			_, err = found.Survey(t.Context(), datasets.Limits{}, []datasets.Recipe{{VocabularySize: 1}})
+		}
 		mustSay(t, err, says)
 	}
 }

@@ -5,7 +5,8 @@
 //   - a directory: the files directly in it whose names end in .jsonl or, if there is
 //     none, as those of one other form do, perhaps with the end of a compression, in byte
 //     order of their names. Other files and hidden ones are left out; a subdirectory that
-//     is not hidden is an error, so that no data is missed silently;
+//     is not hidden is an error, so that no data is missed silently. But a directory of
+//     nothing but subdirectories is divided: each of them is a split of the data;
 //   - s3://bucket/key, which is a file, or s3://bucket/prefix/, which is a
 //     directory.
 //
@@ -27,6 +28,7 @@ import (
 	"maps"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -57,6 +59,8 @@ type Source struct {
 	Name string
 	// Files in the order in which they are read, at least one.
 	Files []*File
+	// divided says that the files stand in a subdirectory for each split.
+	divided bool
 }
 
 // File is one file of a source.
@@ -65,6 +69,8 @@ type File struct {
 	Name string
 	// Digest is known once Survey has read the file.
 	Digest storage.Digest
+	// Split of the data that the file's name says it is of, or its subdirectory's; else empty.
+	Split string
 	// Open reads the file as it is stored, compressed or not.
 	Open func(context.Context) (io.ReadCloser, error)
 }
@@ -128,7 +134,46 @@ func newDirectory(name string, files []*File) (*Source, error) {
 	if len(files) > maxFiles {
 		return nil, fault(name, "holds %d data files; expected at most %d: join some of them", len(files), maxFiles)
 	}
+	for _, f := range files {
+		if shard := splitName.FindStringSubmatch(path.Base(filepath.ToSlash(f.Name))); f.Split == "" && shard != nil {
+			f.Split = shard[1]
+		}
+	}
 	return &Source{Name: name, Files: files}, nil
+}
+
+// splitName is what Hugging Face's datasets call the files of a split: train-00000-of-00004.parquet.
+var splitName = regexp.MustCompile(`^([a-z][a-z0-9_]*)-[0-9]{5}-of-[0-9]{5}\.`)
+
+// newDivided makes a source of the files of some subdirectories, sorted by name.
+func newDivided(name string, files []*File) (*Source, error) {
+	s, err := newDirectory(name, files)
+	if err == nil {
+		s.divided = true
+	}
+	return s, err
+}
+
+// Splits are those of the files, in their order; nil where no file has one.
+func (s *Source) Splits() []string {
+	splits, some := make([]string, len(s.Files)), false
+	for i, f := range s.Files {
+		splits[i] = f.Split
+		some = some || f.Split != ""
+	}
+	if !some {
+		return nil
+	}
+	return splits
+}
+
+// check reports a divided source of which nobody says which split trains.
+func (s *Source) check(reading datasets.Reading) error {
+	if !s.divided || reading.Named() {
+		return nil
+	}
+	splits := slices.Compact(s.Splits())
+	return fault(s.Name, "has the subdirectories %s, which would be splits of the data: say which of them is trained on, such as data.split: %s (--split), or move the files up", strings.Join(splits, ", "), splits[len(splits)-1])
 }
 
 func subdirectory(directory, inner string) error {
@@ -144,6 +189,11 @@ func fault(name, format string, args ...any) error {
 // Survey reads the source once. It checks every line, counts what the recipes
 // make of it, and learns the digests of the files; see datasets.Survey.
 func (s *Source) Survey(ctx context.Context, limits datasets.Limits, recipes []datasets.Recipe) ([]datasets.Facts, error) {
+	for _, r := range recipes {
+		if err := s.check(r.Reading); err != nil {
+			return nil, err
+		}
+	}
 	return datasets.Survey(ctx, s.files(ctx), limits, recipes)
 }
 
@@ -162,7 +212,7 @@ func (s *Source) Read(ctx context.Context, limits datasets.Limits, read func(con
 func (s *Source) files(ctx context.Context) []datasets.File {
 	files := make([]datasets.File, len(s.Files))
 	for i, f := range s.Files {
-		files[i] = datasets.File{Name: f.Name, Open: func() (io.ReadCloser, error) {
+		files[i] = datasets.File{Name: f.Name, Split: f.Split, Open: func() (io.ReadCloser, error) {
 			body, err := f.Open(ctx)
 			if err != nil {
 				return nil, err

@@ -138,6 +138,46 @@ func TestSourcesThatCannotBeReadSayWhy(t *testing.T) {
 	mustSay(t, err, "/dev/null", "neither a regular file nor a directory")
 }
 
+// splitReading reads the split test as the test part.
+var splitReading = datasets.Reading{Origin: datasets.Origin{TestSplit: "test"}}
+
+func TestSubdirectoriesAreSplits(t *testing.T) {
+	t.Parallel()
+	dir := directory(t, map[string]string{"train/a.jsonl": line("ann", "one") + line("bob", "two"), "test/a.jsonl": line("cid", "three"), "raw/README": "text"})
+	s := find(t, dir)
+	if got := s.Splits(); !slices.Equal(got, []string{"test", "train"}) {
+		t.Errorf("splits %q", got)
+	}
+	facts, err := s.Survey(t.Context(), datasets.Limits{}, []datasets.Recipe{{Reading: splitReading, VocabularySize: 1}})
+	if err != nil || facts[0].Parts.Train.Examples != 2 || facts[0].Parts.Test.Examples != 1 {
+		t.Errorf("%+v, %v", facts, err)
+	}
+	for _, f := range s.Files {
+		if f.Digest == (storage.Digest{}) {
+			t.Errorf("the digest of %s is not known", f.Name)
+		}
+	}
+	_, err = s.Survey(t.Context(), datasets.Limits{}, []datasets.Recipe{{VocabularySize: 1}})
+	mustSay(t, err, dir, "has the subdirectories test, train", "data.split: train")
+	_, err = Here{}.Find(t.Context(), directory(t, map[string]string{"train/a.jsonl": "", "train/more/b.jsonl": ""}), "")
+	mustSay(t, err, "subdirectory more", "would not be read")
+}
+
+func TestNamesOfShardsAreSplitsWhereSplitsAreRead(t *testing.T) {
+	t.Parallel()
+	s := find(t, directory(t, map[string]string{
+		"train-00000-of-00002.jsonl": line("ann", "one"), "train-00001-of-00002.jsonl": line("ann", "two"), "test-00000-of-00001.jsonl": line("bob", "three"),
+		"other.jsonl": "",
+	}))
+	if got := s.Splits(); !slices.Equal(got, []string{"", "test", "train", "train"}) {
+		t.Errorf("splits %q", got)
+	}
+	facts, err := s.Survey(t.Context(), datasets.Limits{}, []datasets.Recipe{{VocabularySize: 1}})
+	if err != nil || facts[0].Parts.Train.Examples != 3 {
+		t.Errorf("nobody asks for splits: %+v, %v", facts, err)
+	}
+}
+
 func TestARelativeNameIsLookedForBesideTheExperimentToo(t *testing.T) {
 	t.Parallel()
 	dir := directory(t, map[string]string{"texts/a.jsonl": line("ann", "one")})

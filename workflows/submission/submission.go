@@ -213,6 +213,9 @@ func (s *Submission) surveySource(ctx context.Context, source *sources.Source, l
 		prepared := facts[i].Prepared
 		facts[i] = cellFacts(source.Digests(), f)
 		facts[i].Prepared = prepared
+		if u.of.Data.Reading().SplitByFile() {
+			facts[i].FileSplits = source.Splits()
+		}
 		divide(u.of, f.Members, &facts[i])
 		level, balanced := u.of.Data.Level.Scheme(), f.Balance.Balanced
 		s.TokensPerExample[i] = targets(level, balanced) / float64(max(1, balanced.Examples))
