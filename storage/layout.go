@@ -11,6 +11,7 @@ import (
 // that the byte order of names is their numeric order.
 //
 //	sources/<digest>            an imported input; cannot be made again
+//	library/<name>              an imported input by a name, and what is known of it
 //	runs/<id>/spec              what was submitted
 //	runs/<id>/log/<n>           what was done to the run since
 //	commits/<key>               the record that makes a node done
@@ -20,6 +21,7 @@ import (
 //	leader/store                what tells the store from others
 const (
 	sourcesDir = "sources"
+	libraryDir = "library"
 	runsDir    = "runs"
 	commitsDir = "commits"
 	blobsDir   = "blobs"
@@ -30,6 +32,7 @@ const (
 )
 
 func sourceName(d Digest) string            { return sourcesDir + "/" + d.String() }
+func entryName(name string) string          { return libraryDir + "/" + name }
 func specName(run string) string            { return runsDir + "/" + run + "/spec" }
 func runLogDir(run string) string           { return runsDir + "/" + run + "/log" }
 func runLogName(run string, n int) string   { return numberedName(runLogDir(run), n) }

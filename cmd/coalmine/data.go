@@ -18,7 +18,6 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/datasets"
 	"coalmine/workflows/compile"
-	"coalmine/workflows/control"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/gallery"
 	"coalmine/workflows/localexec"
@@ -32,7 +31,7 @@ func newDataCommand(g *global) *cobra.Command {
 		Use: "data", Short: "Inspect, import or convert a source, export what a run made of it", GroupID: groupOther, Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(newInspectCommand(g), newImportCommand(g), newConvertCommand(g), newDataExportCommand(g))
+	c.AddCommand(newInspectCommand(g), newImportCommand(g), newDataListCommand(g), newDataRemoveCommand(g), newConvertCommand(g), newDataExportCommand(g))
 	return c
 }
 
@@ -41,7 +40,8 @@ file of JSON lines, or of texts in CSV, Parquet, XML of Stack Exchange, SQLite o
 TensorFlow Federated or JSON of LEAF (--form), plain, .gz, .zst, .xz or .lzma; a
 directory of such files, which are read in order of their names; or either in
 S3, as s3://bucket/key or s3://bucket/prefix/, with ?endpoint= where it is not
-Amazon's and credentials as for --store.`
+Amazon's and credentials as for --store; or store:NAME, one that data import
+has named.`
 
 func newInspectCommand(g *global) *cobra.Command {
 	var look inspecting
@@ -88,7 +88,7 @@ is there.`,
 
 // inspectSource counts what a recipe makes of a source.
 func (g *global) inspectSource(ctx context.Context, name string, look *inspecting) error {
-	source, err := sources.Here{}.Find(ctx, name, "")
+	source, err := sources.Here{Library: g.library}.Find(ctx, name, "")
 	if err != nil {
 		return err
 	}
@@ -277,52 +277,9 @@ func writeSteps(w io.Writer, f *inspection, whole bool, last string, text func(d
 	return t.Flush()
 }
 
-func newImportCommand(g *global) *cobra.Command {
-	var look inspecting
-	c := &cobra.Command{
-		Use:   "import SOURCE",
-		Short: "Check a source and upload it to the store, ahead of any submission",
-		Long: `Check a source and upload its files to the store, those that it lacks, ahead of
-any submission. ` + sourceHelp + `
-
-Prints data.sha256 of the source.`,
-		Example: "  coalmine data import texts.jsonl.zst --store s3://coalmine/runs",
-		Args:    cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			source, err := sources.Here{}.Find(c.Context(), args[0], "")
-			if err != nil {
-				return err
-			}
-			if err := look.complete(c.Flags().Changed); err != nil {
-				return err
-			}
-			if _, err := source.Survey(c.Context(), look.limits, look.read()); err != nil {
-				return err
-			}
-			return g.withControl(c.Context(), func(api control.API) error {
-				if err := source.Upload(c.Context(), api); err != nil {
-					return err
-				}
-				return g.printImported(args[0], source)
-			})
-		},
-	}
-	look.addReading(c.Flags())
-	return c
-}
-
 // addLimits adds the flags for data.limits.
 func addLimits(f *pflag.FlagSet, l *datasets.Limits) {
 	f.IntVar(&l.LineBytes, "limit-line", datasets.DefaultLineBytes, "longest line, in bytes")
 	f.Int64Var(&l.TotalBytes, "limit-text", datasets.DefaultTotalBytes, "most that the source may hold decompressed, in bytes")
 	f.IntVar(&l.Ratio, "limit-ratio", datasets.DefaultRatio, "most times its size that a compressed file may grow, after 16 MiB")
-}
-
-func (g *global) printImported(name string, source *sources.Source) error {
-	digest := experiment.SourceDigest(source.Digests())
-	if g.json {
-		return g.printJSON(map[string]any{"source": name, "sha256": digest, "files": listed(source)})
-	}
-	g.printf("%s\n", digest)
-	return nil
 }

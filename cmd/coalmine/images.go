@@ -158,7 +158,11 @@ func (i *inspecting) checkSheet() error {
 
 // read is a recipe for lines that are checked and not counted.
 func (i *inspecting) read() []datasets.Recipe {
-	return []datasets.Recipe{{Reading: i.Reading}}
+	r := datasets.Recipe{Reading: i.Reading}
+	if i.Level.Scheme().Symbols == nil {
+		r.VocabularySize = 1 // any would do
+	}
+	return []datasets.Recipe{r}
 }
 
 // images counts the images of a source, and draws the sheet.

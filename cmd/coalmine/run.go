@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/results"
 	"coalmine/workflows/runs"
+	"coalmine/workflows/sources"
 	"coalmine/workflows/submission"
 )
 
@@ -41,7 +43,12 @@ func (s *submitFlags) add(f *pflag.FlagSet, submits bool) {
 
 // prepare reads and checks an experiment file and its data.
 func (s *submitFlags) prepare(ctx context.Context, g *global, path string) (*submission.Submission, error) {
-	sub, err := submission.Prepare(ctx, path, experiment.Options{Sets: s.sets, MaxCells: s.maxCells},
+	data, err := submission.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	finder := sources.Here{Folder: filepath.Dir(path), Library: g.library}
+	sub, err := submission.PrepareFile(ctx, path, data, experiment.Options{Sets: s.sets, MaxCells: s.maxCells}, finder,
 		func() (string, error) { return g.fingerprint(s.submits) })
 	if err != nil {
 		return nil, err

@@ -45,7 +45,7 @@ const unpack = "unpack it; lines may be compressed by gzip or Zstandard"
 var others = []form{
 	{name: "a Parquet file", is: begins("PAR1"), endings: []string{".parquet"}, form: forms.Parquet},
 	{name: "an SQLite database", is: begins("SQLite format 3\x00"), endings: []string{".sqlite", ".sqlite3", ".db"}, form: forms.TFF},
-	{name: "a dump of Stack Exchange", is: isDump, form: forms.StackExchange},
+	{name: "a dump of Stack Exchange", is: isDump, endings: []string{".xml"}, form: forms.StackExchange},
 	{name: "the JSON of LEAF", is: isLEAF, form: forms.LEAF},
 	{name: "an HDF5 file", is: begins("\x89HDF\r\n\x1a\n"), endings: []string{".h5", ".hdf5"}},
 	{name: "an Arrow file", is: begins("ARROW1"), endings: []string{".arrow", ".feather"}},

@@ -229,6 +229,16 @@ func TestADumpOfStackExchangeIsReadSentenceBySentence(t *testing.T) {
 	}
 }
 
+func TestADumpIsToldByItsContentWhateverItsName(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"posts", "Posts.xml", "posts.txt"} {
+		if got, err := readAll(t.Context(), Limits{}, fileOf(name, []byte(postsXML))); err != nil || len(got) != len(postSentences) {
+			t.Errorf("%s: %d records, %v", name, len(got), err)
+		}
+	}
+	refused(t, "Votes.xml", []byte("<?xml version=\"1.0\"?>\n<votes>\n</votes>\n"), "the content is XML")
+}
+
 func TestTheSharedDumpOfStackExchangeIsRead(t *testing.T) {
 	t.Parallel()
 	users, examples := map[string]bool{}, 0

@@ -59,6 +59,21 @@ func (l Limits) withDefaults() Limits {
 	}
 }
 
+// Shortest are the limits with what is the default left out, as an experiment that says nothing
+// about it has them.
+func (l Limits) Shortest() Limits {
+	if l.LineBytes == DefaultLineBytes {
+		l.LineBytes = 0
+	}
+	if l.TotalBytes == DefaultTotalBytes {
+		l.TotalBytes = 0
+	}
+	if l.Ratio == DefaultRatio {
+		l.Ratio = 0
+	}
+	return l
+}
+
 // Record is one line of a source. User and Text are not empty and are valid UTF-8; but the
 // Text of an image, at the image level, is a byte for its label and then one for each of its
 // pixels, that of a pair is the text, the byte 0xFF, and the target, and that of a text with

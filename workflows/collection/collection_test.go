@@ -16,6 +16,7 @@ import (
 	"coalmine/workflows/plan"
 	"coalmine/workflows/plan/plantest"
 	"coalmine/workflows/runs"
+	"coalmine/workflows/sources"
 )
 
 // fixture is a store with runs, and a collector that takes everything for old.
@@ -94,6 +95,36 @@ func (x *fixture) names(prefix string) []string {
 		names = append(names, info.Name)
 	}
 	return names
+}
+
+func TestWhatHasANameInTheLibraryStays(t *testing.T) {
+	t.Parallel()
+	x := newFixture(t)
+	ctx := t.Context()
+	corpus, err := storage.ParseKey(strings.Repeat("0", 64))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, _, err := x.Archive.PutSource(ctx, strings.NewReader("text"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := x.Archive.Commit(ctx, &storage.Commit{Key: corpus, Kind: "datasets/import", KindVersion: 1, Attempt: "1"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := x.Archive.CreateEntry(ctx, "posts", sources.Entry{Name: "posts", Files: []storage.Digest{file}, Corpus: corpus}); err != nil {
+		t.Fatal(err)
+	}
+	stored := func() int { return len(x.names("sources/")) + len(x.names("commits/")) }
+	if x.collect(); stored() != 2 {
+		t.Errorf("%d objects of a named source are left, want 2", stored())
+	}
+	if err := x.Archive.DeleteEntry(ctx, "posts"); err != nil {
+		t.Fatal(err)
+	}
+	if x.collect(); stored() != 0 {
+		t.Errorf("%d objects are left after its name is gone", stored())
+	}
 }
 
 // training is a plan of one training whose checkpoints at 50, at 120 and at the end are kept.

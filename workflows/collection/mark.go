@@ -9,6 +9,7 @@ import (
 	"coalmine/workflows/plan"
 	"coalmine/workflows/retention"
 	"coalmine/workflows/runs"
+	"coalmine/workflows/sources"
 )
 
 // What a run needs of the store, for as long as it exists:
@@ -19,6 +20,8 @@ import (
 //     newest, from which a longer run goes on, the metric rows of closed
 //     segments, and the records of the open one;
 //   - the logs of its attempts, and its sources.
+//
+// A name of the library needs its sources and the corpus that was imported from them.
 
 // need is what must stay of a node.
 type need int
@@ -57,6 +60,9 @@ func (x *marks) markNode(key storage.Key, n need) {
 func (c *Collector) mark(ctx context.Context, inv *inventory, all []*runs.Run) (*marks, error) {
 	x := &marks{inv: inv, nodes: map[storage.Key]need{}, runs: map[string]bool{}, sources: map[storage.Digest]bool{},
 		chains: map[storage.Key]*wantedChain{}}
+	if err := c.markLibrary(ctx, x); err != nil {
+		return nil, err
+	}
 	for _, r := range all {
 		if err := c.markRun(ctx, x, r); err != nil {
 			return nil, fmt.Errorf("collecting garbage: what run %s needs cannot be worked out: %w; nothing is deleted (coalmine rm %s, if it is of no use)", r.ID, err, r.ID)
@@ -68,6 +74,21 @@ func (c *Collector) mark(ctx context.Context, inv *inventory, all []*runs.Run) (
 		}
 	}
 	return x, nil
+}
+
+// markLibrary marks the sources that have a name, and what was read from them.
+func (c *Collector) markLibrary(ctx context.Context, x *marks) error {
+	entries, err := sources.Library{Archive: c.Archive}.Entries(ctx)
+	if err != nil {
+		return fmt.Errorf("collecting garbage: what the library needs cannot be worked out: %w; nothing is deleted (coalmine data remove NAME, if it is of no use)", err)
+	}
+	for _, e := range entries {
+		for _, digest := range e.Files {
+			x.sources[digest] = true
+		}
+		x.markNode(e.Corpus, needAll)
+	}
+	return nil
 }
 
 func (c *Collector) markRun(ctx context.Context, x *marks, r *runs.Run) error {

@@ -17,12 +17,17 @@ type Here struct {
 	// Folder is where relative paths are looked for besides the working
 	// directory: that of the experiment file. "" means nowhere.
 	Folder string
+	// Library finds sources by their names in a store; nil where there is none.
+	Library func(context.Context) (*Library, error)
 }
 
 // Find implements Finder.
 func (h Here) Find(ctx context.Context, name, _ string) (*Source, error) {
 	if isS3(name) {
 		return findS3(ctx, name)
+	}
+	if entry, ok := strings.CutPrefix(name, StorePrefix); ok {
+		return h.findEntry(ctx, entry)
 	}
 	tried := []string{name}
 	if h.Folder != "" && !filepath.IsAbs(name) {
@@ -38,6 +43,18 @@ func (h Here) Find(ctx context.Context, name, _ string) (*Source, error) {
 		return nil, fault(name, "there is no such file or directory")
 	}
 	return nil, fault(name, "there is no such file or directory, looked for from the working directory and from %s", h.Folder)
+}
+
+// findEntry finds a source that has been imported into the store.
+func (h Here) findEntry(ctx context.Context, entry string) (*Source, error) {
+	if h.Library == nil {
+		return nil, fault(StorePrefix+entry, "names a source in a store, and there is none at hand: name it by --store, or by --home that of a directory")
+	}
+	library, err := h.Library(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return library.Find(ctx, entry)
 }
 
 // findPath finds a file or directory anywhere on this machine.

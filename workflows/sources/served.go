@@ -26,6 +26,9 @@ type Served struct {
 // Find implements Finder. A source that has been uploaded is known by its
 // digest; what it is called plays no part then.
 func (s Served) Find(ctx context.Context, name, digest string) (*Source, error) {
+	if entry, ok := strings.CutPrefix(name, StorePrefix); ok {
+		return Library{Archive: s.Archive}.Find(ctx, entry)
+	}
 	if d, err := storage.ParseDigest(digest); err == nil {
 		there, err := s.Archive.HasSource(ctx, d)
 		if err != nil {

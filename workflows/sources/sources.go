@@ -7,6 +7,7 @@
 //     order of their names. Other files and hidden ones are left out; a subdirectory that
 //     is not hidden is an error, so that no data is missed silently. But a directory of
 //     nothing but subdirectories is divided: each of them is a split of the data;
+//   - store:NAME, a source that has been imported into the store under that name;
 //   - s3://bucket/key, which is a file, or s3://bucket/prefix/, which is a
 //     directory.
 //

@@ -1,0 +1,209 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"coalmine/internal/kernels"
+	"coalmine/storage"
+	"coalmine/storage/dir"
+	"coalmine/storage/open"
+	"coalmine/tasks/datasets"
+	"coalmine/workflows/control"
+	"coalmine/workflows/datadir"
+	"coalmine/workflows/experiment"
+	"coalmine/workflows/library"
+	"coalmine/workflows/sources"
+)
+
+func newImportCommand(g *global) *cobra.Command {
+	var look inspecting
+	var name string
+	c := &cobra.Command{
+		Use:   "import SOURCE",
+		Short: "Check a source and bring it into the store, ahead of any submission",
+		Long: `Check a source and upload its files to the store, those that it lacks, ahead of
+any submission. ` + sourceHelp + `
+
+With --name the source is read, too, into the shards that all workers share, and
+experiments call it store:NAME wherever they are submitted from. One that reads it
+with the same data.form, columns, splits, level and limits finds these shards: no
+worker reads the files then. A name belongs to one source, and keeps it from
+collection until data remove. It needs --store, or --home for a directory.
+
+Prints data.sha256 of the source.`,
+		Example: "  coalmine data import texts.jsonl.zst --store s3://coalmine/runs\n" +
+			"  coalmine data import dump/ --name history-meta",
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := look.complete(c.Flags().Changed); err != nil {
+				return err
+			}
+			return g.importSource(c.Context(), args[0], name, &look)
+		},
+	}
+	c.Flags().StringVar(&name, "name", "", "name of the source in the store, by which experiments may call it: store:NAME")
+	look.addReading(c.Flags())
+	return c
+}
+
+// importSource brings a source into the store, under a name if there is one.
+func (g *global) importSource(ctx context.Context, from, name string, look *inspecting) error {
+	source, err := sources.Here{Library: g.library}.Find(ctx, from, "")
+	if err != nil {
+		return err
+	}
+	if _, err := source.Survey(ctx, look.limits, look.read()); err != nil {
+		return err
+	}
+	if name != "" {
+		return g.nameSource(ctx, from, name, source, look)
+	}
+	return g.withControl(ctx, func(api control.API) error {
+		if err := source.Upload(ctx, api); err != nil {
+			return err
+		}
+		return g.printImported(from, source)
+	})
+}
+
+// nameSource reads a source into the store under a name.
+func (g *global) nameSource(ctx context.Context, from, name string, source *sources.Source, look *inspecting) error {
+	archive, err := g.storeHere(ctx)
+	if err != nil {
+		return err
+	}
+	if look.Reading.SplitByFile() {
+		look.Files = datasets.FileSplits(source.Splits())
+	}
+	e := sources.Entry{
+		Name: name, SHA256: experiment.SourceDigest(source.Digests()), Files: source.Digests(), Splits: source.Splits(),
+		Reading: look.Reading, Limits: look.limits.Shortest(),
+	}
+	importer := library.Importer{Archive: archive, Version: version(), Kernels: kernels.Set()}
+	if err := importer.Add(ctx, source, &e); err != nil {
+		return err
+	}
+	if g.json {
+		return g.printJSON(e)
+	}
+	if err := g.printImported(from, source); err != nil {
+		return err
+	}
+	g.note("experiments call it %s%s", sources.StorePrefix, name)
+	return nil
+}
+
+// storeHere is the store of a cluster or, without one, that of the home. Several processes may
+// use either.
+func (g *global) storeHere(ctx context.Context) (*storage.Archive, error) {
+	switch {
+	case g.server != "":
+		return nil, errors.New("names of sources are kept by the store itself; give --store in place of --server")
+	case g.store != "":
+		return g.openStore(ctx)
+	}
+	if err := dir.Make(g.home, 0o700); err != nil {
+		return nil, fmt.Errorf("home %s: %w", g.home, err)
+	}
+	store, err := open.Open(ctx, datadir.StorePath(g.home))
+	if err != nil {
+		return nil, err
+	}
+	return g.archive(store), nil
+}
+
+// library finds sources by the names that they have in the store.
+func (g *global) library(ctx context.Context) (*sources.Library, error) {
+	if g.server == "" && g.store == "" {
+		if err := g.dataDirExists(); err != nil {
+			return nil, err
+		}
+	}
+	archive, err := g.storeHere(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &sources.Library{Archive: archive}, nil
+}
+
+func (g *global) printImported(name string, source *sources.Source) error {
+	digest := experiment.SourceDigest(source.Digests())
+	if g.json {
+		return g.printJSON(map[string]any{"source": name, "sha256": digest, "files": listed(source)})
+	}
+	g.printf("%s\n", digest)
+	return nil
+}
+
+func newDataListCommand(g *global) *cobra.Command {
+	return &cobra.Command{
+		Use:     "list",
+		Short:   "List the sources that have a name in the store",
+		Long:    "List the sources that data import has named: what each holds, and how it was read.",
+		Example: "  coalmine data list --store s3://coalmine/runs",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			all, err := g.library(c.Context())
+			if err != nil {
+				return err
+			}
+			entries, err := all.Entries(c.Context())
+			if err != nil {
+				return err
+			}
+			return g.printEntries(entries)
+		},
+	}
+}
+
+func (g *global) printEntries(entries []sources.Entry) error {
+	if g.json {
+		return g.printJSON(map[string]any{"sources": entries})
+	}
+	t := tabwriter.NewWriter(g.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "source\tsha256\tfiles\tusers\texamples\twords\tread as")
+	for _, e := range entries {
+		fmt.Fprintf(t, "%s%s\t%s\t%d\t%d\t%d\t%d\t%s\n", sources.StorePrefix, e.Name, e.SHA256.Short(), len(e.Files), e.Holds.Users, e.Holds.Examples, e.Holds.Words, readAs(e.Reading))
+	}
+	return t.Flush()
+}
+
+// readAs says how a source was read, in a few words.
+func readAs(r datasets.Reading) string {
+	words := []string{string(r.Complete().Level)}
+	if r.Form != "" {
+		words = append(words, string(r.Form))
+	}
+	if r.Split != "" {
+		words = append(words, "split "+r.Split)
+	}
+	return strings.Join(words, ", ")
+}
+
+func newDataRemoveCommand(g *global) *cobra.Command {
+	return &cobra.Command{
+		Use:   "remove NAME",
+		Short: "Take a source's name from the store",
+		Long: `Take the name of a source from the store. What was imported stays as long as a
+run needs it; else it goes with the next gc.`,
+		Example: "  coalmine data remove history-meta && coalmine gc",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			name := strings.TrimPrefix(args[0], sources.StorePrefix)
+			all, err := g.library(c.Context())
+			if err != nil {
+				return err
+			}
+			if _, err := all.Find(c.Context(), name); err != nil && !errors.Is(err, storage.ErrCorrupt) {
+				return err
+			}
+			return all.Archive.DeleteEntry(c.Context(), name)
+		},
+	}
+}

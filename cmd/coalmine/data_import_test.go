@@ -1,0 +1,54 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"coalmine/tasks/taskstest"
+	"coalmine/workflows/control"
+	"coalmine/workflows/sources"
+)
+
+// A source that was imported under a name needs its file no more, and its corpus is the node
+// of whatever reads it.
+func TestAnImportedSourceIsUsedByItsName(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	home, text, file := filepath.Join(dir, "home"), filepath.Join(dir, "text.jsonl"), filepath.Join(dir, "named.yaml")
+	for name, content := range map[string][]byte{
+		text: taskstest.Text(300),
+		file: []byte("name: named\ndata: {source: 'store:posts', users: {words: 50}, vocabulary: {size: 20}}\nmodel: {embedding: 4, units: 4}\ntraining: {rounds: 1, cohort: 1}\naudit: {utility: true}\n"),
+	} {
+		if err := os.WriteFile(name, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var entry sources.Entry
+	if err := json.Unmarshal([]byte(prints(t, "data", "import", text, "--name", "posts", "--home", home, "--json")), &entry); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(text); err != nil {
+		t.Fatal(err)
+	}
+	listed := prints(t, "data", "list", "--home", home)
+	for _, part := range []string{"store:posts", entry.SHA256.Short(), "300"} {
+		if !strings.Contains(listed, part) {
+			t.Errorf("%q does not list %q", listed, part)
+		}
+	}
+	prints(t, "run", file, "--home", home)
+	var shown shownNodes
+	if err := json.Unmarshal([]byte(prints(t, "show", "latest", "--nodes", "--json", "--home", home)), &shown); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(shown.Nodes, func(n control.Node) bool { return n.Key == entry.Corpus }) {
+		t.Errorf("the run has no node %s, which was there", entry.Corpus.Short())
+	}
+	prints(t, "data", "remove", "store:posts", "--home", home)
+	refuses(t, "there is no such source", "data", "remove", "posts", "--home", home)
+	refuses(t, "give --store in place of --server", "data", "list", "--server", "http://127.0.0.1:1")
+}

@@ -1,0 +1,66 @@
+package storage_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"coalmine/storage"
+	"coalmine/storage/storagetest"
+)
+
+func TestANameOfTheLibraryIsThatOfOneRecord(t *testing.T) {
+	t.Parallel()
+	ctx, memory := t.Context(), storagetest.NewMemory()
+	a := storage.NewArchive(memory)
+	for _, name := range []string{"b", "a"} {
+		if err := a.CreateEntry(ctx, name, map[string]int{"n": 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := a.CreateEntry(ctx, "a", map[string]int{"n": 1}); err != nil {
+		t.Errorf("the same record again: %v", err)
+	}
+	if err := a.CreateEntry(ctx, "a", map[string]int{"n": 2}); !errors.Is(err, storage.ErrExists) {
+		t.Errorf("another record: %v", err)
+	}
+	var got map[string]int
+	if err := a.Entry(ctx, "a", &got); err != nil || got["n"] != 1 {
+		t.Errorf("read %v, %v", got, err)
+	}
+	if names, err := a.Entries(ctx); err != nil || !slices.Equal(names, []string{"a", "b"}) {
+		t.Errorf("names %v, %v", names, err)
+	}
+	if err := a.DeleteEntry(ctx, "a"); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(a.Entry(ctx, "a", &got)); !errors.Is(err, storage.ErrNotFound) {
+		t.Errorf("a name that was removed: %v", err)
+	}
+	if err := a.DeleteEntry(ctx, "a"); !errors.Is(err, storage.ErrNotFound) {
+		t.Errorf("removed twice: %v", err)
+	}
+}
+
+func TestNamesOfTheLibraryAreChecked(t *testing.T) {
+	t.Parallel()
+	ctx, a := t.Context(), storage.NewArchive(storagetest.NewMemory())
+	for _, name := range []string{"", "A", "../x", "a/b", ".hidden"} {
+		for _, err := range []error{a.CreateEntry(ctx, name, 1), a.Entry(ctx, name, new(int)), a.DeleteEntry(ctx, name)} {
+			if !errors.Is(err, storage.ErrName) {
+				t.Errorf("%q: %v", name, err)
+			}
+		}
+	}
+}
+
+func TestADamagedNameOfTheLibraryIsNotBelieved(t *testing.T) {
+	t.Parallel()
+	ctx, memory := t.Context(), storagetest.NewMemory()
+	if err := memory.Create(ctx, "library/a", []byte(`{"sha256":"`)); err != nil {
+		t.Fatal(err)
+	}
+	if err := storage.NewArchive(memory).Entry(ctx, "a", new(int)); !errors.Is(err, storage.ErrCorrupt) {
+		t.Errorf("got %v", err)
+	}
+}

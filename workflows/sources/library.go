@@ -1,0 +1,98 @@
+package sources
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"coalmine/storage"
+	"coalmine/tasks/datasets"
+)
+
+// StorePrefix begins the name of a source that stands in the store: store:NAME.
+const StorePrefix = "store:"
+
+// Library are the sources that have a name in a store.
+type Library struct{ Archive *storage.Archive }
+
+// Entry is what the library knows of a source.
+type Entry struct {
+	Name string `json:"name"`
+	// SHA256 is data.sha256 of the source, and Files are its files, in their order.
+	SHA256 storage.Digest   `json:"sha256"`
+	Files  []storage.Digest `json:"files"`
+	// Splits are those of the files, where their names tell them; else nil.
+	Splits []string `json:"splits,omitempty"`
+	// Reading is how it was read, and Limits within which limits.
+	Reading datasets.Reading `json:"reading,omitzero"`
+	Limits  datasets.Limits  `json:"limits,omitzero"`
+	// Corpus is the node that has read it: an experiment that reads it likewise has that node,
+	// and nobody reads the files again.
+	Corpus storage.Key            `json:"corpus"`
+	Holds  datasets.ImportMetrics `json:"holds"`
+}
+
+// Entries returns all of the library in the order of their names.
+func (l Library) Entries(ctx context.Context) ([]Entry, error) {
+	names, err := l.Archive.Entries(ctx)
+	if err != nil {
+		return nil, err
+	}
+	entries := make([]Entry, 0, len(names))
+	for _, name := range names {
+		var e Entry
+		err := l.Archive.Entry(ctx, name, &e)
+		if errors.Is(err, storage.ErrNotFound) {
+			continue // removed meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		entries = append(entries, e)
+	}
+	return entries, nil
+}
+
+// Find returns the source of a name.
+func (l Library) Find(ctx context.Context, name string) (*Source, error) {
+	shown := StorePrefix + name
+	var e Entry
+	err := l.Archive.Entry(ctx, name, &e)
+	switch {
+	case errors.Is(err, storage.ErrNotFound):
+		return nil, l.absent(ctx, shown)
+	case errors.Is(err, storage.ErrName):
+		return nil, fault(shown, "%w", err)
+	case err != nil:
+		return nil, err
+	}
+	source := &Source{Name: shown}
+	for i, d := range e.Files {
+		f := &File{
+			Name: fmt.Sprintf("%s, file %d", shown, i+1), Digest: d,
+			Open: func(ctx context.Context) (io.ReadCloser, error) { return l.Archive.OpenSource(ctx, d) },
+		}
+		if i < len(e.Splits) {
+			f.Split = e.Splits[i]
+		}
+		source.Files = append(source.Files, f)
+	}
+	if len(source.Files) == 1 {
+		source.Files[0].Name = shown
+	}
+	return source, nil
+}
+
+// absent says which names there are.
+func (l Library) absent(ctx context.Context, shown string) error {
+	names, err := l.Archive.Entries(ctx)
+	if err != nil {
+		return err
+	}
+	if len(names) == 0 {
+		return fault(shown, "there is no such source in %s, which has none with a name; make it by: coalmine data import SOURCE --name NAME", l.Archive)
+	}
+	return fault(shown, "there is no such source in %s; expected one of %s", l.Archive, strings.Join(names, ", "))
+}
