@@ -101,7 +101,7 @@ func TestWhatHasANameInTheLibraryStays(t *testing.T) {
 	t.Parallel()
 	x := newFixture(t)
 	ctx := t.Context()
-	corpus, err := storage.ParseKey(strings.Repeat("0", 64))
+	corpus, err := storage.ParseKey(strings.Repeat("1", 64))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,7 @@ func surveyed(t *testing.T, text string) (*sources.Source, *sources.Entry) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Survey(t.Context(), datasets.Limits{}, []datasets.Recipe{{Reading: byAuthor}}); err != nil {
+	if _, err := s.Survey(t.Context(), datasets.Limits{}, []datasets.Recipe{{Reading: byAuthor, VocabularySize: 1}}); err != nil {
 		t.Fatal(err)
 	}
 	return s, &sources.Entry{Name: "posts", SHA256: experiment.SourceDigest(s.Digests()), Files: s.Digests(), Reading: byAuthor}
