@@ -268,6 +268,30 @@ func (c *Client) Curve(ctx context.Context, run, cell string, points int) (*resu
 	return &answer, nil
 }
 
+// Canaries implements control.API.
+func (c *Client) Canaries(ctx context.Context, run, cell string, points int) (*results.CanaryLives, error) {
+	target := c.runPath(run, "cells", cell, "canaries")
+	target.RawQuery = url.Values{"points": {strconv.Itoa(points)}}.Encode()
+	var answer results.CanaryLives
+	if err := c.get(ctx, target, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// Surroundings implements control.API.
+func (c *Client) Surroundings(ctx context.Context, run, cell string, canary, round int) (*control.Surroundings, error) {
+	target := c.runPath(run, "cells", cell, "canaries", strconv.Itoa(canary), "references")
+	if round != control.LastRound {
+		target.RawQuery = url.Values{"round": {strconv.Itoa(round)}}.Encode()
+	}
+	var answer control.Surroundings
+	if err := c.get(ctx, target, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
 // History implements control.API.
 func (c *Client) History(ctx context.Context, run string) (*control.History, error) {
 	var answer control.History

@@ -40,7 +40,10 @@ type fakeAPI struct {
 	rounds   results.Rounds
 	curve    results.Curve
 	history  control.History
-	logs     []control.AttemptLog
+	lives    results.CanaryLives
+	// surroundings are those of every canary.
+	surroundings control.Surroundings
+	logs         []control.AttemptLog
 	// collected is the answer to collections and removals.
 	collected collection.Result
 	// batches is how many deletions a collection tells of, before its error if any.
@@ -50,7 +53,7 @@ type fakeAPI struct {
 		run, cell, node string
 		prepared        string
 		shown           results.Shown
-		round           int
+		round, canary   int
 		points          int
 		table           dataexport.Table
 		format          dataexport.Format
@@ -216,6 +219,22 @@ func (f *fakeAPI) Curve(_ context.Context, run, cell string, points int) (*resul
 	f.asked.run, f.asked.cell, f.asked.points = run, cell, points
 	c := f.curve
 	return &c, f.err
+}
+
+func (f *fakeAPI) Canaries(_ context.Context, run, cell string, points int) (*results.CanaryLives, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked.run, f.asked.cell, f.asked.points = run, cell, points
+	l := f.lives
+	return &l, f.err
+}
+
+func (f *fakeAPI) Surroundings(_ context.Context, run, cell string, canary, round int) (*control.Surroundings, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked.run, f.asked.cell, f.asked.canary, f.asked.round = run, cell, canary, round
+	s := f.surroundings
+	return &s, f.err
 }
 
 func (f *fakeAPI) History(_ context.Context, run string) (*control.History, error) {

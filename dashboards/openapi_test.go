@@ -196,8 +196,10 @@ func TestEveryReadIsAnsweredAsTheDocumentSays(t *testing.T) {
 	api.results = results.Results{Run: "grid", Cells: []results.Cell{{Cell: "c01", Status: results.Pending}}}
 	api.pictures = []results.Picture{{Cell: "c01", Round: 1, PNG: []byte("png")}}
 	api.curve.Unit = "round"
-	api.curve.Rounds, api.curve.Audited = []results.Round{}, []reports.Point{}
+	api.curve.Rounds, api.curve.Audited, api.curve.Clock = []results.Round{}, []reports.Point{}, []results.Tick{}
 	api.history.Events = []control.Event{}
+	api.lives = results.CanaryLives{Unit: "round", Canaries: []results.LivingCanary{}, Rounds: []results.CanaryRound{}}
+	api.surroundings.Fit.Histogram.Counts = []int{}
 	api.status.Phase = "done" // streams end
 	c, _ := start(t, api, Options{})
 	fill := strings.NewReplacer("{run}", "grid", "{cell}", "c01", "{number}", "0", "{round}", "1", "{name}", "classifier", "{table}", "parts", "{digest}", key.String())

@@ -15,6 +15,8 @@ import (
 	"coalmine/internal/orderedjson"
 	"coalmine/privacy"
 	"coalmine/storage"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/skewnormal"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/reports"
 	"coalmine/workflows/collection"
@@ -215,11 +217,44 @@ func TestWhatIsAskedAndAnsweredArrivesWhole(t *testing.T) {
 			t.Errorf("asked for %q, got %+v, %v", api.asked.run, got, err)
 		}
 	})
+	t.Run("canaries", func(t *testing.T) {
+		api.lives = results.CanaryLives{
+			Run: "grid", Cell: "c01", Label: "iid", Unit: "round",
+			Canaries: []results.LivingCanary{{Role: audits.Inserted, Canary: canary(t, "exposure", "3.5")}},
+			Rounds:   []results.CanaryRound{{Round: 3, Outcomes: []orderedjson.Object{{{Name: "exposure", Value: json.RawMessage("3.5")}}}}},
+		}
+		got, err := c.Canaries(ctx, "grid", "c01", 77)
+		if err != nil || api.asked.cell != "c01" || api.asked.points != 77 {
+			t.Fatalf("asked for %q, %d; got %+v, %v", api.asked.cell, api.asked.points, got, err)
+		}
+		if exposure, _ := got.Canaries[0].Canary.Outcomes.Get("exposure"); string(exposure) != "3.5" || !reflect.DeepEqual(got.Rounds, api.lives.Rounds) {
+			t.Errorf("got %+v", got)
+		}
+		if a := c.ask(t, "GET", "/api/v1/runs/grid/cells/c01/canaries?points=1", nil, nil); a.StatusCode != 400 {
+			t.Errorf("one point: %s", a.Status)
+		}
+	})
+	t.Run("references of a canary", func(t *testing.T) {
+		api.surroundings = control.Surroundings{Round: 9, Canary: 4, References: 300, Estimate: skewnormal.Estimate{LogPerplexity: 12.5, Exposure: 2, Fit: skewnormal.Fit{Histogram: skewnormal.Histogram{From: 10, Width: 1, Counts: []int{2, 1}}}}}
+		got, err := c.Surroundings(ctx, "grid", "c01", 4, control.LastRound)
+		if err != nil || !reflect.DeepEqual(*got, api.surroundings) || api.asked.canary != 4 || api.asked.round != control.LastRound {
+			t.Errorf("asked for canary %d after %d, got %+v, %v", api.asked.canary, api.asked.round, got, err)
+		}
+		if _, err := c.Surroundings(ctx, "grid", "c01", 4, 6); err != nil || api.asked.round != 6 {
+			t.Errorf("asked for round %d, %v", api.asked.round, err)
+		}
+		for _, path := range []string{"-1/references", "x/references", "4/references?round=0"} {
+			if a := c.ask(t, "GET", "/api/v1/runs/grid/cells/c01/canaries/"+path, nil, nil); a.StatusCode != 400 {
+				t.Errorf("%s: %s", path, a.Status)
+			}
+		}
+	})
 	t.Run("curve", func(t *testing.T) {
 		api.curve = results.Curve{
 			Run: "grid", Cell: "c01", Label: "iid", Axes: experiment.Axes{}, Unit: "round", Steps: 9,
 			Rounds:  []results.Round{{Row: checkpoints.Row{Round: 1, Clients: 4}}},
 			Audited: []reports.Point{{Round: 3, Utility: json.RawMessage(`{"perplexity":9}`), Metrics: orderedjson.Object{{Name: "extractable", Value: json.RawMessage("2")}}}},
+			Clock:   []results.Tick{{Round: 3, Time: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}},
 		}
 		got, err := c.Curve(ctx, "grid", "c01", 77)
 		if err != nil || !reflect.DeepEqual(*got, api.curve) || api.asked.cell != "c01" || api.asked.points != 77 {
@@ -491,6 +526,8 @@ func TestEveryMethodReportsErrors(t *testing.T) {
 		"Experiment": func() error { _, err := c.Experiment(ctx, ""); return err },
 		"Results":    func() error { _, err := c.Results(ctx, ""); return err },
 		"Curve":      func() error { _, err := c.Curve(ctx, "", "c01", 9); return err },
+		"Canaries":   func() error { _, err := c.Canaries(ctx, "", "c01", 9); return err },
+		"Scores":     func() error { _, err := c.Surroundings(ctx, "", "c01", 0, 9); return err },
 		"History":    func() error { _, err := c.History(ctx, ""); return err },
 		"Rounds":     func() error { _, err := c.Rounds(ctx, ""); return err },
 		"Model":      func() error { _, err := c.Model(ctx, "", "", 0); return err },
@@ -543,4 +580,13 @@ func TestTheClientRefusesToFollowRedirects(t *testing.T) {
 	if err := anonymous.get(t.Context(), c.base.JoinPath("/"), new(status.Run)); err == nil || !strings.Contains(err.Error(), "303") {
 		t.Errorf("got %v, want the redirect as an error", err)
 	}
+}
+
+// canary is one of which an audit has said one thing.
+func canary(t *testing.T, outcome, value string) (c reports.Canary) {
+	t.Helper()
+	if err := c.Outcomes.Set(outcome, json.RawMessage(value)); err != nil {
+		t.Fatal(err)
+	}
+	return c
 }

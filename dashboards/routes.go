@@ -46,6 +46,8 @@ func (s *Server) routes() []route {
 		{"GET /api/v1/runs/{run}/cells/{cell}/data/{table}", reader, s.exportData},
 		{"GET /api/v1/runs/{run}/cells/{cell}/privacy", reader, s.cellPrivacy},
 		{"GET /api/v1/runs/{run}/cells/{cell}/curve", reader, s.cellCurve},
+		{"GET /api/v1/runs/{run}/cells/{cell}/canaries", reader, s.cellCanaries},
+		{"GET /api/v1/runs/{run}/cells/{cell}/canaries/{number}/references", reader, s.canaryReferences},
 		{"GET /api/v1/runs/{run}/history", reader, s.runHistory},
 		{"GET /api/v1/runs/{run}/logs", reader, s.runLogs},
 		{"GET /api/v1/events", reader, s.listEvents},

@@ -409,6 +409,43 @@ func (s *Server) cellCurve(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+// canaryPoints is after how many rounds canaries are told of that nobody asked otherwise for.
+const canaryPoints = 100
+
+func (s *Server) cellCanaries(w http.ResponseWriter, r *http.Request) error {
+	points, err := positive("points", cmp.Or(r.URL.Query().Get("points"), strconv.Itoa(canaryPoints)), control.MinPoints)
+	if err != nil {
+		return err
+	}
+	newFlow(w, nil) // there is something to be read of each round
+	lives, err := s.api.Canaries(r.Context(), runName(r), r.PathValue("cell"), points)
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, lives)
+	return nil
+}
+
+func (s *Server) canaryReferences(w http.ResponseWriter, r *http.Request) error {
+	number, err := positive("number", r.PathValue("number"), 0)
+	if err != nil {
+		return err
+	}
+	round := control.LastRound
+	if text := r.URL.Query().Get("round"); text != "" {
+		if round, err = positive("round", text, 1); err != nil {
+			return err
+		}
+	}
+	newFlow(w, nil) // others may be scoring
+	found, err := s.api.Surroundings(r.Context(), runName(r), r.PathValue("cell"), number, round)
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, found)
+	return nil
+}
+
 func (s *Server) runHistory(w http.ResponseWriter, r *http.Request) error {
 	history, err := s.api.History(r.Context(), runName(r))
 	if err != nil {

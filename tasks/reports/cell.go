@@ -279,7 +279,7 @@ func (r *Report) readCanaries(ctx context.Context, t *tasks.Task, p *CellParams)
 	}
 	r.Audit = newAudit()
 	for _, one := range placed {
-		canary, err := newCanary(one)
+		canary, err := NewCanary(one)
 		if err != nil {
 			return tasks.Permanent(err)
 		}

@@ -201,7 +201,8 @@ type place struct {
 	Insertions int `json:"insertions"`
 }
 
-func newCanary(p datasets.Placement) (Canary, error) {
+// NewCanary is a canary where it was put, of which no audit has said anything yet.
+func NewCanary(p datasets.Placement) (Canary, error) {
 	c := Canary{Role: audits.Inserted, place: place{
 		Words: p.Words, InsertedTimes: p.InsertedTimes, Format: p.Format, Users: p.Users, Holders: p.Holders, Insertions: p.Insertions,
 	}}

@@ -73,6 +73,12 @@ type API interface {
 	// Curve returns what is known of a cell along its training so far, with so many of its
 	// rounds at most, MinPoints to MaxPoints.
 	Curve(ctx context.Context, run, cell string, points int) (*results.Curve, error)
+	// Canaries returns the canaries of a cell and what audits have found of each so far, after
+	// so many rounds at most, MinPoints to MaxPoints.
+	Canaries(ctx context.Context, run, cell string, points int) (*results.CanaryLives, error)
+	// Surroundings scores the first references that random sampling compares a canary with,
+	// under the model after a measured round or LastRound. Canaries count from 0.
+	Surroundings(ctx context.Context, run, cell string, canary, round int) (*Surroundings, error)
 	// History returns what happened to a run, the newest last.
 	History(ctx context.Context, run string) (*History, error)
 	// Pictures returns what the audits of a run have to look at, so far.
@@ -142,6 +148,8 @@ type Local struct {
 	// checking holds the one submission that is being checked: a large one takes some
 	// hundred MB meanwhile.
 	checking chan struct{}
+	// scoring holds the one canary whose references are being scored: that takes a core.
+	scoring chan struct{}
 	// allowed is where files that are submitted may have their data read from;
 	// nil for nowhere.
 	allowed *sources.Allowed
@@ -152,7 +160,7 @@ var _ API = (*Local)(nil)
 // New controls the runs of an archive. conn is nil where there is no queue, and c where
 // this process has no coordinator.
 func New(archive *storage.Archive, conn *queue.Conn, c *coordinator.Coordinator) *Local {
-	l := &Local{archive: archive, runs: runs.NewService(archive, nil), coordinator: c, checking: make(chan struct{}, 1)}
+	l := &Local{archive: archive, runs: runs.NewService(archive, nil), coordinator: c, checking: make(chan struct{}, 1), scoring: make(chan struct{}, 1)}
 	if conn != nil {
 		l.queue = conn.Broker()
 	}

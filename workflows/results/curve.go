@@ -32,6 +32,8 @@ type Curve struct {
 	// Audited are the measurements that are done, ascending. Their numbers have the names
 	// of those in the curve of a report.
 	Audited []reports.Point `json:"audited"`
+	// Clock is when the training came to some of its rounds, ascending.
+	Clock []Tick `json:"clock"`
 }
 
 // roundsOfSegment is how many rounds a segment has for which it is read: fewer segments are
@@ -41,22 +43,31 @@ const roundsOfSegment = 10
 // LoadCurve reads what is known of a cell along its training, with so many rounds at most;
 // points is at least 2. The error wraps storage.ErrNotFound if the run has no such cell.
 func LoadCurve(ctx context.Context, archive *storage.Archive, run *runs.Run, cell string, points int) (*Curve, error) {
+	spec, p, planned, err := findCell(run, cell)
+	if err != nil {
+		return nil, err
+	}
+	curve, err := loadCurve(ctx, archive, spec, p, planned, points)
+	if err != nil {
+		return nil, fmt.Errorf("run %s, cell %s: %w", run.ID, cell, err)
+	}
+	curve.Run = run.ID
+	return curve, nil
+}
+
+// findCell is a cell of a run as it was asked for, its plan, and its place in it. The error
+// wraps storage.ErrNotFound if the run has no such cell.
+func findCell(run *runs.Run, cell string) (*experiment.Cell, *plan.Plan, *plan.Cell, error) {
 	spec, p, err := compile.Record(run)
 	if err != nil {
-		return nil, fmt.Errorf("run %s: %w", run.ID, err)
+		return nil, nil, nil, fmt.Errorf("run %s: %w", run.ID, err)
 	}
 	for i := range p.Cells {
-		if p.Cells[i].Name != cell {
-			continue
+		if p.Cells[i].Name == cell {
+			return &spec.Cells[i], p, &p.Cells[i], nil
 		}
-		curve, err := loadCurve(ctx, archive, &spec.Cells[i], p, &p.Cells[i], points)
-		if err != nil {
-			return nil, fmt.Errorf("run %s, cell %s: %w", run.ID, cell, err)
-		}
-		curve.Run = run.ID
-		return curve, nil
 	}
-	return nil, fmt.Errorf("run %s has no cell %.40q; it has %s to %s: %w", run.ID, cell, p.Cells[0].Name, p.Cells[len(p.Cells)-1].Name, storage.ErrNotFound)
+	return nil, nil, nil, fmt.Errorf("run %s has no cell %.40q; it has %s to %s: %w", run.ID, cell, p.Cells[0].Name, p.Cells[len(p.Cells)-1].Name, storage.ErrNotFound)
 }
 
 func loadCurve(ctx context.Context, archive *storage.Archive, spec *experiment.Cell, p *plan.Plan, cell *plan.Cell, points int) (*Curve, error) {
@@ -75,6 +86,9 @@ func loadCurve(ctx context.Context, archive *storage.Archive, spec *experiment.C
 		}
 	}
 	curve.Rounds = spread(curve.Rounds, points)
+	if curve.Clock, err = readClock(ctx, archive, cell); err != nil {
+		return nil, err
+	}
 	return curve, curve.addAudited(ctx, archive, p.Nodes[cell.Report.Key])
 }
 

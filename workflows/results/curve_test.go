@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
+	"coalmine/tasks"
 	"coalmine/tasks/reports"
 	"coalmine/workflows/compile"
 	"coalmine/workflows/compile/compiletest"
@@ -50,6 +52,43 @@ func TestACurveHasWhatIsMeasuredWhileTheCellGoesOn(t *testing.T) {
 	const want = `[{"round":3,"utility":{"perplexity":97},"extractable":2},{"round":6,"utility":{"perplexity":94}}]`
 	if err != nil || string(got) != want {
 		t.Errorf("measured is %s, %v; want %s", got, err, want)
+	}
+}
+
+// Of the open segment the last round has the time.
+func TestACurveSaysWhenItsRoundsWereDone(t *testing.T) {
+	t.Parallel()
+	archive := storage.NewArchive(storagetest.NewMemory())
+	spec := compiletest.Resolve(t, sampledOften, []storage.Digest{storage.DigestOf([]byte("source"))})
+	p, err := compile.Plan(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	commit := func(key storage.Key, after int) {
+		rows, err := archive.PutBlob(t.Context(), key, tasks.RowsBlob, []byte("[]"), storage.Durable)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := &storage.Commit{Key: key, Kind: "x", Attempt: "1", Blobs: []storage.Blob{rows}, Provenance: storage.Provenance{Started: began.Add(time.Duration(after) * time.Minute), Seconds: 30}}
+		if _, _, err := archive.Commit(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cell := &p.Cells[0]
+	commit(cell.Initial.Key, 0)
+	commit(cell.Chain.Key(1), 5)
+	commit(cell.Chain.Key(2), 9)
+	curve, err := results.LoadCurve(t.Context(), archive, &runs.Run{ID: "often-1", Spec: runs.Spec{Experiment: spec.Canonical()}}, "c01", 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, tick := range curve.Clock {
+		got = append(got, fmt.Sprint(tick.Round, " ", tick.Time.Sub(began)))
+	}
+	if want := "0 30s, 1 5m30s, 2 9m30s"; strings.Join(got, ", ") != want {
+		t.Errorf("the clock is %q, want %q", got, want)
 	}
 }
 

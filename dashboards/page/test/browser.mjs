@@ -111,15 +111,45 @@ await page.getByRole('link', { name: 'Compare 2 cells' }).click();
 await page.locator('.uplot').first().waitFor();
 await page.getByLabel('Logarithmic').check();
 await page.getByLabel('Smooth over').fill('5');
+await page.getByLabel('Smooth over').press('Tab');
 await page.locator('.uplot .u-over').first().hover();
 expect('there are not two curves', (await page.locator('.uplot').first().locator('.u-legend .u-series').count()) === 3);
+const against = page.locator('label', { hasText: /^against/ }).locator('select');
+for (const place of ['examples', 'time']) {
+  await against.selectOption(place);
+  await page.reload();
+  expect(`the axis forgets ${place}`, (await against.inputValue()) === place);
+  await page.locator('.uplot').first().waitFor();
+}
+await page.getByText('Over the grid').first().waitFor();
+expect('there are boxes without replicates', (await page.getByText('by replicates').count()) === 0);
+await page.route('**/results', async (r) => {
+  const outcome = await (await r.fetch()).json();
+  outcome.cells.forEach((c, i) => (c.row = { name: `r${i % 2}`, label: `row ${i % 2}` }));
+  await r.fulfill({ json: outcome });
+});
+await page.reload();
+await shows('by replicates');
 await inspect('compare');
+await page.unroute('**/results');
 await page.goBack();
 await page.getByRole('heading', { name: 'Grid' }).waitFor();
 
 // A cell: curves, canaries, tasks; and one that there is not.
 await page.goto(`${origin}/runs/${run}/cells/${cell}`);
 await page.locator('.uplot').first().waitFor();
+// A canary's life, and the canary among its references; its text only when asked for.
+await page.getByRole('heading', { name: 'Their lives' }).waitFor();
+const canaries = page.getByRole('region', { name: 'Canaries, table' });
+expect('texts of canaries are shown unasked', !/:/.test(await canaries.locator('tbody th').first().innerText()));
+await page.getByRole('button', { name: "Show the canaries' texts" }).click();
+expect('the text of a canary is not shown', /1: \S/.test(await canaries.locator('tbody th').first().innerText()));
+await canaries.getByRole('checkbox').first().check();
+await shows('among random sequences');
+await page.reload();
+await shows('among random sequences');
+await page.getByRole('button', { name: 'The most exposed' }).click();
+await page.locator('label', { hasText: /^Show/ }).locator('select').selectOption('log_perplexity');
 await page.getByRole('button', { name: 'Show what made this cell' }).click();
 await page.getByRole('region', { name: 'Tasks, table' }).waitFor();
 await inspect('cell');

@@ -33,13 +33,16 @@ export interface Canary {
   words: string[]; users: number; holders: number; insertions: number; user_probability?: number; example_probability?: number;
   log_perplexity?: number; exposure?: number; rank?: number; memorized?: boolean; beam_found?: boolean;
 }
+export interface CanaryLives { run: string; cell: string; unit: string; canaries: { role: string; canary: Canary }[]; rounds: { round: number; outcomes: JsonObject[] }[] }
+export interface Bins { from: number; width: number; counts: number[] }
+export interface Surroundings { round: number; canary: number; references: number; log_perplexity: number; exposure: number; error: number; support: number; fit: { histogram: Bins } }
 export interface ResultCell {
-  cell: string; label: string; axes: JsonObject; status: string; errors?: string[]; breaches?: string[];
+  cell: string; label: string; axes: JsonObject; row?: { name: string; label: string }; status: string; errors?: string[]; breaches?: string[];
   utility?: JsonObject; privacy?: JsonObject; audit?: JsonObject; curve?: JsonObject[];
 }
 export interface Results { run: string; experiment: string; cells: ResultCell[] }
 
-export interface Curve { run: string; cell: string; label: string; axes: JsonObject; unit: 'round' | 'step'; steps: number; rounds: JsonObject[]; audited: JsonObject[] }
+export interface Curve { run: string; cell: string; label: string; axes: JsonObject; unit: 'round' | 'step'; steps: number; rounds: JsonObject[]; audited: JsonObject[]; clock: { round: number; time: string }[] }
 export interface Node {
   key: string; kind: string; label: string; cells: string[]; step?: number; inputs: { name: string; key: string }[]; committed: boolean;
   blobs: { name: string; bytes: number; sha256: string; stored: boolean }[]; attempt?: { id: string; worker: string; host: string; started: string; seconds: number };

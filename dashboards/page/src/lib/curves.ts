@@ -2,7 +2,15 @@ import type { Curve, JsonObject } from './api';
 import { numbers } from './metrics';
 
 export type Points = [x: number, y: number][];
-export interface Series { label: string; points: Points; kind?: 'line' | 'dots' | 'bars' | 'after' | 'before' }
+
+/** Series is drawn as a line unless its kind says otherwise. */
+export interface Series {
+  label: string; points: Points; kind?: 'dots' | 'bars' | 'boxes' | 'after' | 'before';
+  /** faint lines stand behind the others. */
+  faint?: boolean;
+  /** about names what is at a place. */
+  about?: (x: number, y: number) => string;
+}
 
 const told = (rounds: JsonObject[], name: string): Points =>
   rounds.flatMap((r) => (typeof r[name] === 'number' && typeof r.round === 'number' ? [[r.round, r[name]] as [number, number]] : []));
@@ -24,11 +32,57 @@ export function metricsOf(curves: Curve[]): string[] {
   return [...new Set(names)].filter((n) => !plain.includes(n));
 }
 
-/** pointsOf are a metric along a curve, by round or, with share, by the part of the training in percent. */
-export function pointsOf(curve: Curve, name: string, share: boolean): Points {
+/** places are what a metric can be drawn against. */
+export const places = { rounds: 'rounds', share: '% of the training', examples: 'examples', tokens: 'tokens', time: 'minutes since the training began' };
+export type By = keyof typeof places;
+
+/** pointsOf are a metric along a curve. What stands before the first known place is left out. */
+export function pointsOf(curve: Curve, name: string, by: By = 'rounds'): Points {
   const found = told(curve.rounds, name);
   const points = found.length > 0 ? found : measured(curve.audited, name);
-  return share ? points.map(([x, y]) => [(100 * x) / Math.max(1, curve.steps), y]) : points;
+  const place = placer(curve, by);
+  return points.flatMap(([round, y]) => {
+    const x = place(round);
+    return x === undefined ? [] : [[x, y] as [number, number]];
+  });
+}
+
+function placer(curve: Curve, by: By): (round: number) => number | undefined {
+  switch (by) {
+    case 'rounds': return (round) => round;
+    case 'share': return (round) => (100 * round) / Math.max(1, curve.steps);
+    case 'time': {
+      const start = Date.parse(curve.clock[0]?.time ?? '');
+      return between(curve.clock.map((t) => [t.round, (Date.parse(t.time) - start) / 60_000]));
+    }
+    default: return between(sums(curve.rounds, by));
+  }
+}
+
+/** sums are what rounds have taken together up to each. Rounds that are left out count as the next one. */
+function sums(rounds: JsonObject[], name: string): Points {
+  const each = Number(rounds[0]?.round ?? 1);
+  let [before, sum] = [0, 0];
+  return [[0, 0], ...told(rounds, name).map(([round, n]): [number, number] => {
+    sum += n * Math.max(1, (round - before) / each);
+    before = round;
+    return [round, sum];
+  })];
+}
+
+/** between reads off a line through points, which ascend; undefined outside of them. */
+function between(points: Points): (x: number) => number | undefined {
+  return (x) => {
+    let [i, above] = [0, points.length];
+    while (i < above) {
+      const middle = (i + above) >> 1;
+      if (points[middle]![0] < x) i = middle + 1;
+      else above = middle;
+    }
+    const [end, start] = [points[i], points[i - 1]];
+    if (!end || (i === 0 && end[0] !== x)) return undefined;
+    return start ? start[1] + ((end[1] - start[1]) * (x - start[0])) / (end[0] - start[0]) : end[1];
+  };
 }
 
 /** smooth is an exponential mean over about so many points; 1 and less leave them as they are. */
@@ -47,6 +101,19 @@ export function histogram(values: number[], bins: number): Points {
   const counts = new Array<number>(bins).fill(0);
   for (const v of values) counts[Math.min(bins - 1, Math.floor((v - low) / width))]!++;
   return counts.map((n, i) => [low + (i + 0.5) * width, n]);
+}
+
+/** bins are those of a histogram that the server has counted, each at its middle. */
+export const bins = (h: { from: number; width: number; counts: number[] }): Points => h.counts.map((n, i) => [h.from + (i + 0.5) * h.width, n]);
+
+/** quartiles are the least, the quartiles and the greatest of some values, between two by their shares. */
+export function quartiles(values: number[]): number[] {
+  const sorted = [...values].sort((a, b) => a - b);
+  return [0, 0.25, 0.5, 0.75, 1].map((share) => {
+    const place = share * (sorted.length - 1);
+    const [low, high] = [sorted[Math.floor(place)] ?? NaN, sorted[Math.ceil(place)] ?? NaN];
+    return low + (high - low) * (place - Math.floor(place));
+  });
 }
 
 /**

@@ -1,0 +1,152 @@
+// What uPlot draws: its options, and what it has no word for: dots that share a place, boxes,
+// marks, and axes of names.
+import type uPlot from 'uplot';
+import { quartiles, type Points, type Series } from './curves';
+import { digits } from './format';
+
+/** Mark is a line across at a place of the x axis, or with up of the y axis. */
+export interface Mark { at: number; label: string; up?: boolean }
+
+export interface Chart {
+  series: Series[]; x: string; y: string;
+  /** wide spreads x so that 0, 1 and 1000 can all be seen; a logarithmic y has room for what is positive. */
+  wide?: boolean; logY?: boolean;
+  sync?: string; marks?: Mark[];
+  /** names stand at 0, 1, 2 and so on of the x axis, in place of numbers. */
+  names?: string[];
+}
+
+const light = ['#8a5a00', '#1f5fa8', '#1a6b36', '#a3211b', '#6b3fa0', '#00706b', '#9c3d74', '#4a4e57'];
+const bright = ['#f2b632', '#7fb4ff', '#7fd79a', '#ff9a8f', '#c9a6ff', '#5fd4cc', '#f59ac8', '#c0c3c9'];
+const most = 40; // series that a legend names
+export const height = 280;
+
+/** options are uPlot's for a chart in a box, in its colours. */
+export function options(plot: typeof uPlot, chart: Chart, box: HTMLElement, dark: boolean): uPlot.Options {
+  const style = getComputedStyle(box);
+  const [stroke, grid] = [style.getPropertyValue('--faint'), style.getPropertyValue('--line')] as const;
+  const colour = (s: Series, i: number) => (s.faint ? stroke + '77' : (dark ? bright : light)[i % light.length]!);
+  const axis = { stroke, grid: { stroke: grid, width: 1 }, ticks: { stroke: grid, width: 1 }, font: '12px system-ui', labelFont: '12px system-ui' };
+  const paths = { line: undefined, dots: () => null, boxes: () => null, bars: plot.paths.bars!({ size: [0.95] }), after: plot.paths.stepped!({ align: 1 }), before: plot.paths.stepped!({ align: -1 }) };
+  const { names, marks = [], series } = chart;
+  const byHand = series.map((s, i) => (u: uPlot) => (s.kind === 'dots' ? dots(u, s.points, colour(s, i)) : s.kind === 'boxes' ? boxes(u, s.points, colour(s, i)) : undefined));
+  return {
+    width: box.clientWidth, height, legend: { show: series.length <= most },
+    cursor: { sync: chart.sync ? { key: chart.sync } : undefined, drag: { x: !names, y: false } },
+    scales: { x: { time: false, distr: chart.wide ? 4 : 1, ...rangeX(chart) }, y: { distr: chart.logY ? 3 : 1, ...rangeY(chart) } },
+    axes: [
+      { ...axis, label: chart.x, labelSize: 20, ...(names && { splits: () => names.map((_, i) => i), values: () => fitting(names, box.clientWidth), grid: { show: true, stroke: grid, width: 1 } }) },
+      { ...axis, label: chart.y, labelSize: 20, size: 64 },
+    ],
+    series: [{ label: chart.x, ...(names && { value: (_: uPlot, v: number | null) => (v === null ? '–' : (names[v] ?? '')) }) }, ...series.map((s, i): uPlot.Series => ({
+      label: s.label, stroke: colour(s, i), width: s.faint ? 1 : 1.5, spanGaps: true, paths: paths[s.kind ?? 'line'],
+      fill: s.kind === 'bars' ? colour(s, i) + '55' : undefined, points: { show: s.kind === undefined && s.points.length < 12 && !s.faint, size: 6, fill: colour(s, i) },
+      value: (u, v, _, at) => (v === null || v === undefined ? '–' : `${digits(v)} ${s.about?.(u.data[0][at ?? 0] ?? NaN, v) ?? ''}`),
+    }))],
+    hooks: { draw: [...byHand, ...marks.map((m) => (u: uPlot) => line(u, m, stroke))] },
+  };
+}
+
+/** fitting are names, shortened to the room that there is. */
+function fitting(names: string[], width: number): string[] {
+  const room = Math.max(4, Math.floor((width - 70) / names.length / 6.5));
+  return names.map((n) => (n.length > room ? n.slice(0, room - 1) + '…' : n));
+}
+
+/** rangeX has room for marks, for names, and for dots beside the outermost. */
+function rangeX({ names, marks = [], series, wide }: Chart): Pick<uPlot.Scale, 'range'> {
+  if (names) return { range: [-0.5, names.length - 0.5] };
+  const own = marks.filter((m) => !m.up).map((m) => m.at);
+  if (own.length === 0 && (wide || !series.some((s) => s.kind === 'dots'))) return {};
+  return { range: (_, low, high) => widened(least(own, low), greatest(own, high), true) };
+}
+
+/** rangeY has room for marks and for all that is drawn by hand. */
+function rangeY({ series, marks = [], logY }: Chart): Pick<uPlot.Scale, 'range'> {
+  const hand = series.filter((s) => s.kind === 'dots' || s.kind === 'boxes').flatMap((s) => s.points.map((p) => p[1]));
+  const own = [...hand, ...marks.filter((m) => m.up).map((m) => m.at)];
+  return own.length === 0 || logY ? {} : { range: (_, low, high) => widened(least(own, low), greatest(own, high), false) };
+}
+const least = (all: number[], first: number | null) => all.reduce((a, b) => Math.min(a, b), first ?? Infinity);
+const greatest = (all: number[], first: number | null) => all.reduce((a, b) => Math.max(a, b), first ?? -Infinity);
+
+function widened(low: number, high: number, both: boolean): [number, number] {
+  const spare = (high - low || Math.abs(high) || 1) / 20;
+  return [both || low !== 0 ? low - spare : 0, high + spare];
+}
+
+/** aligned has the points of every series at all places of any. */
+export function aligned(plot: typeof uPlot, { series, logY }: Chart): uPlot.AlignedData {
+  const tables = series.map((s): uPlot.AlignedData => {
+    const points = s.points.filter(([, y]) => !logY || y > 0).sort((a, b) => a[0] - b[0]);
+    return [points.map((p) => p[0]), points.map((p) => p[1])];
+  });
+  return plot.join(tables);
+}
+
+function drawing(u: uPlot, stroke: string, draw: (pixel: number) => void) {
+  const pixel = devicePixelRatio || 1;
+  u.ctx.save();
+  u.ctx.beginPath();
+  const edge = 6 * pixel; // what stands on an axis is whole
+  u.ctx.rect(u.bbox.left - edge, u.bbox.top - edge, u.bbox.width + 2 * edge, u.bbox.height + 2 * edge);
+  u.ctx.clip();
+  u.ctx.strokeStyle = u.ctx.fillStyle = stroke;
+  u.ctx.lineWidth = 1.5 * pixel;
+  draw(pixel);
+  u.ctx.restore();
+}
+
+/** dots are drawn one by one: several may share a place on the x axis. */
+function dots(u: uPlot, points: Points, stroke: string) {
+  drawing(u, stroke, (pixel) => {
+    for (const [x, y] of points) {
+      if (u.scales.y!.distr === 3 && !(y > 0)) continue;
+      u.ctx.beginPath();
+      u.ctx.arc(u.valToPos(x, 'x', true), u.valToPos(y, 'y', true), 3.5 * pixel, 0, 2 * Math.PI);
+      u.ctx.stroke();
+    }
+  });
+}
+
+/** boxes stand at each place of the x axis: the quartiles of the points there, lines to the ends, and the points. */
+function boxes(u: uPlot, points: Points, stroke: string) {
+  const half = Math.min(24, u.valToPos(1, 'x') - u.valToPos(0, 'x')) / 4;
+  for (const at of new Set(points.map((p) => p[0]))) {
+    const own = points.filter((p) => p[0] === at);
+    const [low, first, middle, third, high] = quartiles(own.map((p) => p[1])).map((v) => u.valToPos(v, 'y', true)) as [number, number, number, number, number];
+    drawing(u, stroke, (pixel) => {
+      const [x, w] = [u.valToPos(at, 'x', true), half * pixel];
+      u.ctx.beginPath();
+      u.ctx.rect(x - w, third, 2 * w, first - third);
+      for (const [from, to] of [[low, first], [third, high]] as const) {
+        u.ctx.moveTo(x, from);
+        u.ctx.lineTo(x, to);
+      }
+      u.ctx.stroke();
+      u.ctx.lineWidth = 3 * pixel;
+      u.ctx.beginPath();
+      u.ctx.moveTo(x - w, middle);
+      u.ctx.lineTo(x + w, middle);
+      u.ctx.stroke();
+    });
+    dots(u, own, stroke);
+  }
+}
+
+/** line draws a mark across, with its name at its end. */
+function line(u: uPlot, mark: Mark, stroke: string) {
+  const { left, top, width, height } = u.bbox;
+  const place = u.valToPos(mark.at, mark.up ? 'y' : 'x', true);
+  drawing(u, stroke, (pixel) => {
+    u.ctx.font = `${12 * pixel}px system-ui`;
+    u.ctx.setLineDash([6 * pixel, 4 * pixel]);
+    u.ctx.beginPath();
+    u.ctx.moveTo(mark.up ? left : place, mark.up ? place : top);
+    u.ctx.lineTo(mark.up ? left + width : place, mark.up ? place : top + height);
+    u.ctx.stroke();
+    const right = !mark.up && place < left + width / 2; // there is more room on that side
+    u.ctx.textAlign = right ? 'left' : 'right';
+    u.ctx.fillText(mark.label, mark.up ? left + width - 4 * pixel : place + (right ? 4 : -4) * pixel, mark.up ? place - 4 * pixel : top + 12 * pixel);
+  });
+}

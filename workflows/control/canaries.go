@@ -1,0 +1,145 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/randomsampling"
+	"coalmine/tasks/audits/skewnormal"
+	"coalmine/tasks/canaries"
+	"coalmine/tasks/datasets"
+	"coalmine/tasks/inmemory"
+	"coalmine/tasks/reports"
+	"coalmine/workflows/plan"
+	"coalmine/workflows/results"
+)
+
+// Canaries implements API.
+func (l *Local) Canaries(ctx context.Context, name, cell string, points int) (*results.CanaryLives, error) {
+	if points < MinPoints || points > MaxPoints {
+		return nil, fmt.Errorf("canaries after %d rounds %w: expected %d to %d", points, ErrInput, MinPoints, MaxPoints)
+	}
+	run, err := l.find(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return results.LoadCanaryLives(ctx, l.archive, run, cell, points)
+}
+
+// Surroundings are a canary among references: what a model says of random sequences after
+// the canary's prefix, the first of those that random sampling compares it with.
+type Surroundings struct {
+	Round  int `json:"round"`
+	Canary int `json:"canary"`
+	// References is how many were scored.
+	References int `json:"references"`
+	skewnormal.Estimate
+}
+
+// mostScored is how many references are scored while somebody waits: enough for a histogram.
+const mostScored = 2000
+
+// fits is how many fits the standard error of the fitted exposure is from.
+const fits = 20
+
+// Surroundings implements API.
+func (l *Local) Surroundings(ctx context.Context, name, cell string, canary, round int) (*Surroundings, error) {
+	x, err := l.exporter(ctx, name, cell)
+	if err != nil {
+		return nil, err
+	}
+	if round == LastRound {
+		round = x.experiment.Training.Rounds
+	}
+	ranking, params, err := x.ranking(canary, round)
+	if err != nil {
+		return nil, err
+	}
+	select { // it takes a core for about a second
+	case l.scoring <- struct{}{}:
+		defer func() { <-l.scoring }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	out, err := l.score(ctx, ranking, params, canary)
+	if err != nil {
+		return nil, fmt.Errorf("run %s, cell %s, canary %d after %s: %w", x.run.ID, x.cell.Name, canary, x.count(round), err)
+	}
+	out.Round = round
+	return out, nil
+}
+
+// ranking is the node that ranks a canary after a round.
+func (x *exporter) ranking(canary, round int) (*plan.Node, *randomsampling.Params, error) {
+	report := x.plan.Nodes[x.cell.Report.Key]
+	summary := x.plan.Nodes[report.Input(reports.AuditInput(randomsampling.Audit.Name, round))]
+	if summary == nil {
+		return nil, nil, fmt.Errorf("run %s, cell %s: a comparison with references after %s %w: no audit by random_sampling stands there", x.run.ID, x.cell.Name, x.count(round), ErrInput)
+	}
+	for _, in := range summary.Inputs {
+		n := x.plan.Nodes[in.Key]
+		if n == nil || n.Kind != randomsampling.Kind.Name {
+			continue
+		}
+		var params randomsampling.Params
+		if err := json.Unmarshal(n.Params, &params); err != nil {
+			return nil, nil, fmt.Errorf("parameters of %s: %w", n.Label, err)
+		}
+		if params.First <= canary && canary < params.First+params.Count {
+			return n, &params, nil
+		}
+	}
+	return nil, nil, fmt.Errorf("run %s, cell %s has no canary %d: %w", x.run.ID, x.cell.Name, canary, storage.ErrNotFound)
+}
+
+// score scores the canary and references as the ranking does, and fits a distribution.
+func (l *Local) score(ctx context.Context, ranking *plan.Node, p *randomsampling.Params, canary int) (*Surroundings, error) {
+	out := &Surroundings{Canary: canary, References: min(p.References, mostScored)}
+	params := skewnormal.Params{
+		Seed: p.Seed, References: out.References, Bootstrap: fits, Space: p.Space, Prefix: p.Prefix, First: canary, Count: 1,
+	}
+	model, list := ranking.Input(audits.ModelInput), ranking.Input(audits.CanariesInput)
+	spec, err := tasks.NewSpec(skewnormal.Kind, params, tasks.Input{Name: audits.ModelInput, Key: model}, tasks.Input{Name: audits.CanariesInput, Key: list})
+	if err != nil {
+		return nil, err
+	}
+	runner := inmemory.New()
+	if err := l.give(ctx, runner, model, tasks.ModelBlob); err != nil {
+		return nil, fmt.Errorf("the model is not stored any more: %w", err)
+	}
+	blobs := []string{datasets.CanariesBlob}
+	if p.NamesWords() {
+		blobs = append(blobs, canaries.SpacesBlob)
+	}
+	if err := l.give(ctx, runner, list, blobs...); err != nil {
+		return nil, err
+	}
+	node, err := runner.Run(ctx, skewnormal.Kind, spec)
+	if err != nil {
+		return nil, err
+	}
+	var found []skewnormal.Estimate
+	if err := json.Unmarshal(node.Blobs[skewnormal.EstimatesBlob], &found); err != nil {
+		return nil, err
+	}
+	out.Estimate = found[0]
+	return out, nil
+}
+
+// give hands a runner what is stored of a node.
+func (l *Local) give(ctx context.Context, runner *inmemory.Runner, key storage.Key, blobs ...string) error {
+	node := &inmemory.Node{Spec: tasks.Spec{Key: key}, Blobs: map[string][]byte{}}
+	for _, name := range blobs {
+		data, err := l.archive.ReadOutput(ctx, key, name)
+		if err != nil {
+			return err
+		}
+		node.Blobs[name] = data
+	}
+	runner.Give(node)
+	return nil
+}

@@ -1,0 +1,169 @@
+package results
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+
+	"coalmine/internal/orderedjson"
+	"coalmine/storage"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/datasets"
+	"coalmine/tasks/reports"
+	"coalmine/workflows/compile"
+	"coalmine/workflows/experiment"
+	"coalmine/workflows/plan"
+	"coalmine/workflows/runs"
+)
+
+// CanaryLives are the canaries of a cell's canaries block, and what audits have found of each
+// along the training, while it goes on and after.
+type CanaryLives struct {
+	Run   string    `json:"run"`
+	Cell  string    `json:"cell"`
+	Label string    `json:"label"`
+	Unit  plan.Unit `json:"unit"`
+	// Canaries are in the order in which they were drawn; none before they were.
+	Canaries []LivingCanary `json:"canaries"`
+	// Rounds are those after which something of each canary is known, ascending.
+	Rounds []CanaryRound `json:"rounds"`
+}
+
+// LivingCanary is a canary with its newest outcomes.
+type LivingCanary struct {
+	Role   audits.Role    `json:"role"`
+	Canary reports.Canary `json:"canary"`
+}
+
+// CanaryRound is what was found after a round.
+type CanaryRound struct {
+	Round int `json:"round"`
+	// Outcomes have, for each canary, the members that results have of it.
+	Outcomes []orderedjson.Object `json:"outcomes"`
+}
+
+// LoadCanaryLives reads the canaries of a cell, with so many measured rounds at most; points
+// is at least 2. The error wraps storage.ErrNotFound if the run has no such cell.
+func LoadCanaryLives(ctx context.Context, archive *storage.Archive, run *runs.Run, cell string, points int) (*CanaryLives, error) {
+	spec, p, planned, err := findCell(run, cell)
+	if err != nil {
+		return nil, err
+	}
+	lives := newCanaryLives(run, spec)
+	if err := lives.read(ctx, archive, p.Nodes[planned.Report.Key], points); err != nil {
+		return nil, fmt.Errorf("run %s, cell %s: %w", run.ID, cell, err)
+	}
+	return lives, nil
+}
+
+func newCanaryLives(run *runs.Run, spec *experiment.Cell) *CanaryLives {
+	return &CanaryLives{
+		Run: run.ID, Cell: spec.Name, Label: spec.Label, Unit: compile.Unit(&spec.Experiment.Training),
+		Canaries: []LivingCanary{}, Rounds: []CanaryRound{},
+	}
+}
+
+// read reads what the report's node is made of.
+func (l *CanaryLives) read(ctx context.Context, archive *storage.Archive, report *plan.Node, points int) error {
+	var params reports.CellParams
+	if err := json.Unmarshal(report.Params, &params); err != nil {
+		return fmt.Errorf("parameters of its report: %w", err)
+	}
+	if err := l.readCanaries(ctx, archive, report); err != nil || len(l.Canaries) == 0 {
+		return err
+	}
+	rounds, err := l.readRounds(ctx, archive, report, params.Audits, spread(params.Measured, points))
+	if err != nil {
+		return err
+	}
+	for _, r := range rounds {
+		if r.Outcomes != nil {
+			l.Rounds = append(l.Rounds, r)
+		}
+	}
+	return l.showNewest()
+}
+
+// readCanaries reads where the canaries went, if that is known.
+func (l *CanaryLives) readCanaries(ctx context.Context, archive *storage.Archive, report *plan.Node) error {
+	key := report.Input(reports.PlacementsInput)
+	if key == (storage.Key{}) {
+		return nil // no audit says anything of canaries
+	}
+	var placed []datasets.Placement
+	if err := readJSON(ctx, archive, key, datasets.CanariesBlob, &placed); errors.Is(err, storage.ErrNotFound) {
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("canaries: %w", err)
+	}
+	for _, one := range placed {
+		canary, err := reports.NewCanary(one)
+		if err != nil {
+			return err
+		}
+		l.Canaries = append(l.Canaries, LivingCanary{canary.Role, canary})
+	}
+	return nil
+}
+
+// readsAtOnce is how many rounds are read at the same time.
+const readsAtOnce = 16
+
+func (l *CanaryLives) readRounds(ctx context.Context, archive *storage.Archive, report *plan.Node, asked []reports.AuditParams, rounds []int) ([]CanaryRound, error) {
+	found := make([]CanaryRound, len(rounds))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(readsAtOnce)
+	for i, round := range rounds {
+		found[i].Round = round
+		group.Go(func() error {
+			for _, a := range asked {
+				key := report.Input(reports.AuditInput(a.Name, round))
+				if err := l.readOutcomes(ctx, archive, key, a.OutcomesBlob, &found[i]); err != nil {
+					return fmt.Errorf("%s after %s %d: %w", a.Name, l.Unit, round, err)
+				}
+			}
+			return nil
+		})
+	}
+	return found, group.Wait()
+}
+
+// readOutcomes takes in what an audit says of each canary, if it says anything, and has.
+func (l *CanaryLives) readOutcomes(ctx context.Context, archive *storage.Archive, key storage.Key, blob string, into *CanaryRound) error {
+	if blob == "" || key == (storage.Key{}) {
+		return nil
+	}
+	var outcomes []orderedjson.Object
+	if err := readJSON(ctx, archive, key, blob, &outcomes); errors.Is(err, storage.ErrNotFound) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	if len(outcomes) != len(l.Canaries) {
+		return fmt.Errorf("%d outcomes for %d canaries: %w", len(outcomes), len(l.Canaries), storage.ErrCorrupt)
+	}
+	if into.Outcomes == nil {
+		into.Outcomes = make([]orderedjson.Object, len(outcomes))
+	}
+	for i, outcome := range outcomes {
+		if err := into.Outcomes[i].Join(outcome); err != nil {
+			return fmt.Errorf("canary %d: %w: %w", i, storage.ErrCorrupt, err)
+		}
+	}
+	return nil
+}
+
+// showNewest gives each canary the newest of what is known of it.
+func (l *CanaryLives) showNewest() error {
+	for _, r := range l.Rounds {
+		for i, outcome := range r.Outcomes {
+			if err := l.Canaries[i].Canary.Outcomes.Merge(outcome); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
