@@ -50,6 +50,9 @@ type Config struct {
 
 	// Image is of networks for images.
 	Image Image `json:"image,omitzero"`
+
+	// Outline is of kind External, and all that is known of the network.
+	Outline Outline `json:"outline,omitempty"`
 }
 
 // Unprojected, as Config.Projection, leaves the projection out.
@@ -88,6 +91,10 @@ func (c Config) outputWidth() int {
 
 // Validate reports everything that is wrong with the configuration, in one error.
 func (c Config) Validate() error {
+	if c.Kind == External {
+		_, err := NewExternal(c)
+		return err
+	}
 	if c.Kind.ForImages() {
 		return c.validateImage()
 	}

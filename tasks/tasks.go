@@ -6,6 +6,7 @@
 //	aggregation  the server step of a round
 //	audits       what is measured of a model; each audit has a folder below
 //	reports      the result of a cell
+//	clientprograms  what tasks ask of programs that train clients in place of this one
 //	attempts     what coordinator and workers say to each other; no kind imports it
 //
 // A task is a pure function of its parameters and its inputs: the same key
@@ -28,6 +29,7 @@ import (
 	"coalmine/internal/secrets"
 	"coalmine/internal/seeds"
 	"coalmine/storage"
+	"coalmine/tasks/clientprograms"
 )
 
 // Spec is a node as it travels from the plan to a worker.
@@ -228,6 +230,7 @@ type Task struct {
 	memo    Memo
 	report  func(Progress)
 	keys    *secrets.Keyring
+	clients clientprograms.Runner
 	metrics json.RawMessage
 }
 
@@ -249,6 +252,20 @@ func NewTask(spec Spec, source Source, sink Sink, memo Memo, report func(Progres
 func (t *Task) WithKeys(keys *secrets.Keyring) *Task {
 	t.keys = keys
 	return t
+}
+
+// WithClients gives the task what runs clients' programs and returns it.
+func (t *Task) WithClients(r clientprograms.Runner) *Task {
+	t.clients = r
+	return t
+}
+
+// Client returns a program that trains clients, until it is given back.
+func (t *Task) Client(ctx context.Context, s clientprograms.Setting) (clientprograms.Client, error) {
+	if t.clients == nil {
+		return nil, Permanent(fmt.Errorf("%s asks the program %q, and nothing here runs programs", t.Kind, s.Command))
+	}
+	return t.clients.Borrow(ctx, s)
 }
 
 // Secret makes noise and cohorts of a training unknown to whoever has the

@@ -118,7 +118,7 @@ func (a *attempt) run(ctx context.Context) attempts.Outcome {
 		return a.done(stands)
 	}
 	out := newSink(ctx, a.source, a.Key, a.worker.keptOutputs())
-	task := tasks.NewTask(a.Spec, a.source, out, a.memo, a.report()).WithKeys(a.worker.Keys)
+	task := tasks.NewTask(a.Spec, a.source, out, a.memo, a.report()).WithKeys(a.worker.Keys).WithClients(a.clients)
 	blobs, err := a.produce(ctx, task, out)
 	if err != nil {
 		return a.failed(ctx, err)

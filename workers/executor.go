@@ -11,6 +11,7 @@ import (
 	"coalmine/internal/queue"
 	"coalmine/storage"
 	"coalmine/tasks/attempts"
+	"coalmine/workers/clients"
 )
 
 // executor runs attempts; its parts are shared by the slots of a worker.
@@ -25,6 +26,7 @@ type executor struct {
 	guard          *memoryGuard
 	store          *storeCheck
 	tally          tally
+	clients        *clients.Pool
 }
 
 // handle executes one message and returns the encoded outcome. ctx ends with one

@@ -22,6 +22,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/attempts"
+	"coalmine/workers/clients"
 )
 
 // Defaults of a Worker's zero fields.
@@ -117,6 +118,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	idle := newIdleTimer(w.IdleFor, func() { quit(nil) })
 	defer idle.stop()
+	defer e.clients.Close()
 	e.metrics.slots.Set(float64(w.slots()))
 	e.metrics.memoryLimit.Set(float64(w.MemoryLimit))
 	defer w.limitMemory(ctx, e.guard)()
@@ -170,6 +172,7 @@ func (w *Worker) newExecutor(quit context.CancelCauseFunc) (*executor, error) {
 		source:   source,
 		memo:     memo,
 		progress: newProgressBoard(),
+		clients:  clients.NewPool(clients.Options{}),
 		metrics:  m,
 		store:    &storeCheck{worker: w, quit: quit},
 	}

@@ -19,6 +19,7 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/all"
 	"coalmine/tasks/checkpoints"
+	"coalmine/workers/clients/clientstest"
 	"coalmine/workflows/modelaudit/score/scoretest"
 )
 
@@ -123,6 +124,7 @@ const (
 )
 
 func TestMain(m *testing.M) {
+	clientstest.Serve()
 	switch {
 	case os.Getenv(withLargeWeights) != "":
 		all.Add(largeWeights)

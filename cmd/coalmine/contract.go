@@ -31,7 +31,7 @@ func newContractCommand(g *global) *cobra.Command {
 		Short:   "Say what a program does wrong, with the line of its contract that it breaks",
 		Example: c.Example,
 	}
-	check.AddCommand(newContractScoreCommand(g))
+	check.AddCommand(newContractScoreCommand(g), newContractClientCommand(g))
 	c.AddCommand(check)
 	return c
 }

@@ -12,6 +12,7 @@ import (
 
 	"coalmine/internal/kernels"
 	"coalmine/storage"
+	"coalmine/workers/clients"
 	"coalmine/workflows/compile"
 	"coalmine/workflows/control"
 	"coalmine/workflows/plan"
@@ -115,6 +116,9 @@ func (g *global) verifyRun(ctx context.Context, archive *storage.Archive, name s
 	if err != nil {
 		return nil, err
 	}
+	programs := clients.NewPool(clients.Options{})
+	defer programs.Close()
+	v.Clients = programs
 	nodes := candidates
 	if !f.all {
 		nodes = verification.Sample(candidates, f.sample, f.seed)

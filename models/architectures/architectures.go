@@ -8,6 +8,9 @@ import (
 
 // New checks the configuration and returns its network.
 func New(config models.Config) (models.Network, error) {
+	if config.Kind == models.External {
+		return models.NewExternal(config)
+	}
 	if config.Kind.ForImages() {
 		return vision.New(config)
 	}

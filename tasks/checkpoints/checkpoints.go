@@ -302,10 +302,17 @@ func checkTensors(network models.Network, file *safetensors.Parts) error {
 	return nil
 }
 
+// NotFiniteError is that of a tensor with NaN or infinity in it.
+type NotFiniteError struct{ Tensor string }
+
+func (e *NotFiniteError) Error() string {
+	return fmt.Sprintf("model file: tensor %q has values that are not finite: the model's training has diverged, or the file is damaged", e.Tensor)
+}
+
 func checkFinite(network models.Network, views map[string][]float32) error {
 	for _, t := range network.Tensors() {
 		if _, err := models.FiniteNorm("tensor", views[t.Name]); err != nil {
-			return fmt.Errorf("model file: tensor %q has values that are not finite: the model's training has diverged, or the file is damaged", t.Name)
+			return &NotFiniteError{t.Name}
 		}
 	}
 	return nil

@@ -51,7 +51,7 @@ func ReadVocabulary(ctx context.Context, t *tasks.Task, input string) (*Vocabula
 }
 
 // textsOf are the words of these numbers.
-func textsOf(words []string, numbers []uint32) []string {
+func textsOf[T int32 | uint32](words []string, numbers []T) []string {
 	texts := make([]string, len(numbers))
 	for i, n := range numbers {
 		texts[i] = words[n]

@@ -23,6 +23,7 @@ import (
 	"coalmine/internal/secrets"
 	"coalmine/storage"
 	"coalmine/tasks"
+	"coalmine/tasks/clientprograms"
 )
 
 // Runner runs tasks. It is the tasks.Source of what it runs, and safe for concurrent use.
@@ -33,6 +34,8 @@ type Runner struct {
 	Source tasks.Source
 	// Keys are the secret keys that tasks may need; nil is none.
 	Keys *secrets.Keyring
+	// Clients runs the programs that train clients; nil runs none.
+	Clients clientprograms.Runner
 	// Report, if set, is told the progress of tasks.
 	Report func(tasks.Progress)
 
@@ -88,7 +91,7 @@ func (r *Runner) Run(ctx context.Context, kind tasks.Kind, spec tasks.Spec) (*No
 
 // Task is an execution of a spec that reads what Run would give it, and writes elsewhere.
 func (r *Runner) Task(spec tasks.Spec, into tasks.Sink) *tasks.Task {
-	return tasks.NewTask(spec, r.Source, into, &r.memo, r.Report).WithKeys(r.Keys)
+	return tasks.NewTask(spec, r.Source, into, &r.memo, r.Report).WithKeys(r.Keys).WithClients(r.Clients)
 }
 
 // Node returns what is kept of a node, nil if there is nothing.

@@ -14,6 +14,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/canaryclients"
 	"coalmine/tasks/checkpoints"
+	"coalmine/tasks/clientprograms"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/updates"
 )
@@ -77,6 +78,9 @@ type ClientsParams struct {
 	Canaries *canaryclients.Clients `json:"canaries,omitempty"`
 	// Control is a fault that the training has on purpose; empty for none.
 	Control privacy.Control `json:"control,omitempty"`
+	// Program, where there is one, trains the clients in place of Local, Epochs and Steps. The
+	// task then needs clientwork.VocabularyInput.
+	Program *clientprograms.Program `json:"program,omitempty"`
 }
 
 // ChunkMetrics is what a chunk says about itself, for aggregation/server.
@@ -155,7 +159,9 @@ type chunkSum struct {
 	population *datasets.Population
 	start      *start
 	learner    *learner
-	sender     *sender
+	// fitter trains in place of the learner; nil before the first client and without a program.
+	fitter *fitter
+	sender *sender
 	// recorder is nil in a round that is not recorded.
 	recorder *updates.Recorder
 	sum      updateSum
@@ -166,7 +172,7 @@ type chunkSum struct {
 }
 
 func newChunkSum(ctx context.Context, t *tasks.Task, p *ClientsParams, population *datasets.Population) (*chunkSum, error) {
-	if err := errors.Join(p.Compress.validate(), p.validateNoise()); err != nil {
+	if err := errors.Join(p.Compress.validate(), p.validateNoise(), p.validateProgram()); err != nil {
 		return nil, err
 	}
 	start, err := readStart(ctx, t)
@@ -182,6 +188,7 @@ func newChunkSum(ctx context.Context, t *tasks.Task, p *ClientsParams, populatio
 
 // addAll trains the users.
 func (c *chunkSum) addAll(ctx context.Context, t *tasks.Task, users []int) error {
+	defer c.dismiss()
 	c.sum.many = len(users) > 2
 	for done := 0; done < len(users); {
 		n, err := c.prepare(ctx, t, users[done:])
@@ -207,7 +214,18 @@ func (c *chunkSum) prepare(ctx context.Context, t *tasks.Task, users []int) (n i
 		return 0, err
 	}
 	c.learner, err = newLearnerWith(c.start.network, c.start.fixed, c.params.Local)
+	if err == nil && c.params.Program != nil && c.fitter == nil {
+		c.fitter, err = newFitter(ctx, t, c.params, c.start.network)
+	}
 	return n, err
+}
+
+// dismiss gives back what trains in place of the learner.
+func (c *chunkSum) dismiss() {
+	if c.fitter != nil {
+		c.fitter.client.GiveBack()
+		c.fitter = nil
+	}
 }
 
 // read adds the update of a user. One without examples was taken out of the data: it is as
@@ -241,7 +259,7 @@ func (c *chunkSum) absent(round, user int) error {
 // add trains one client and adds its weighted update to the sum.
 func (c *chunkSum) add(ctx context.Context, examples [][]int32, round, user int) error {
 	c.sum.release()
-	steps, err := c.train(ctx, examples, round, user)
+	weight, steps, err := c.learn(ctx, examples, round, user)
 	if err != nil {
 		return err
 	}
@@ -251,7 +269,19 @@ func (c *chunkSum) add(ctx context.Context, examples [][]int32, round, user int)
 	if err != nil {
 		return diverged(err, "client %d, round %d, step %d, its last", user, round, steps)
 	}
-	return c.contribute(update, norm, float64(len(examples)), round, user)
+	return c.contribute(update, norm, weight, round, user)
+}
+
+// learn leaves the client's parameters in the learner, and says how much the client weighs
+// without a clip.
+func (c *chunkSum) learn(ctx context.Context, examples [][]int32, round, user int) (weight float64, steps int, err error) {
+	c.learner.anchor = c.start.trained
+	if c.fitter != nil {
+		weight, err = c.fitter.fit(ctx, c.learner.params, examples, round, user, &c.metrics)
+		return weight, 0, err
+	}
+	steps, err = c.train(ctx, examples, round, user)
+	return float64(len(examples)), steps, err
 }
 
 // addCanary adds the update of a canary client. Without a clip it weighs as one example.
@@ -309,7 +339,6 @@ func (c *chunkSum) leave(update []float32, weight, scale float64, round, user in
 // train leaves the client's parameters in the learner, and returns how many steps
 // it has taken.
 func (c *chunkSum) train(ctx context.Context, examples [][]int32, round, user int) (steps int, err error) {
-	c.learner.anchor = c.start.trained
 	copy(c.learner.params, c.learner.anchor)
 	if err := c.learner.reset(); err != nil {
 		return 0, err

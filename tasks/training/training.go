@@ -1,6 +1,7 @@
 // Package training holds the kinds that change a model's parameters on data:
 //
 //	training/initial   the initial model: checkpoint 0 of a chain
+//	training/client-initial  the same, of a program that trains clients
 //	training/clients   the clients of one chunk of a round's cohort, summed
 //	training/sgd       a stretch of central SGD steps
 //	training/dp-sgd    the same with clipped and noised gradients
@@ -212,4 +213,6 @@ func diverged(err error, where string, args ...any) error {
 }
 
 // Kinds lists the kinds of this package.
-func Kinds() []tasks.Kind { return []tasks.Kind{Initial, Clients, SGD, DPSGD, Best, Quantize, Losses} }
+func Kinds() []tasks.Kind {
+	return []tasks.Kind{Initial, Clients, SGD, DPSGD, Best, Quantize, Losses, ClientInitial}
+}

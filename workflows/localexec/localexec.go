@@ -14,6 +14,7 @@ import (
 	"coalmine/internal/secrets"
 	"coalmine/storage"
 	"coalmine/tasks"
+	"coalmine/tasks/clientprograms"
 	"coalmine/tasks/inmemory"
 	"coalmine/workflows/plan"
 )
@@ -52,6 +53,9 @@ func (e *Executor) OnBegin(do func(tasks.Spec)) { e.begin = do }
 
 // UseKeys gives the executor the secret keys that its tasks need.
 func (e *Executor) UseKeys(keys *secrets.Keyring) { e.runner.Keys = keys }
+
+// UseClients gives the executor what runs the programs that train clients.
+func (e *Executor) UseClients(r clientprograms.Runner) { e.runner.Clients = r }
 
 // Reach runs a node and everything that it needs, as far as it has not been run.
 func (e *Executor) Reach(ctx context.Context, r plan.Ref) error {

@@ -22,6 +22,7 @@ import (
 	"coalmine/internal/seeds"
 	"coalmine/storage"
 	"coalmine/tasks"
+	"coalmine/tasks/clientprograms"
 	"coalmine/workflows/localexec"
 	"coalmine/workflows/plan"
 )
@@ -70,6 +71,8 @@ type Verifier struct {
 	Kinds   tasks.Registry
 	// Keys are needed for trainings with secret randomness; may be nil.
 	Keys *secrets.Keyring
+	// Clients runs the programs that train clients; nil runs none.
+	Clients clientprograms.Runner
 	// Here says where this is: with what the commits' provenance is compared.
 	Here storage.Provenance
 	// Parallel is how many nodes are executed at once. Default: one a core.
@@ -181,6 +184,7 @@ func (v *Verifier) verify(ctx context.Context, r plan.Ref, mu *sync.Mutex) (Node
 	}
 	x := localexec.New(v.Plan, v.Kinds)
 	x.UseKeys(v.Keys)
+	x.UseClients(v.Clients)
 	x.UseStored(v.Archive)
 	x.OnBegin(func(s tasks.Spec) {
 		out.Executed++

@@ -51,11 +51,17 @@ def serve(make, *arguments):
 
     What the scorer, and making it, prints goes to standard error.
     """
+    requests, answers = streams()
+    converse(make(*arguments), requests, answers)
+
+
+def streams():
+    """Standard input and output as they are for requests and answers: whatever else is printed goes to standard error."""
     requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     with open(os.devnull) as nothing:
         os.dup2(nothing.fileno(), 0)
     os.dup2(2, 1)
-    converse(make(*arguments), requests, answers)
+    return requests, answers
 
 
 def converse(scorer, requests, answers):

@@ -1,0 +1,158 @@
+"""Trains single users' models for Coalmine: the contract "client", docs/contracts/client.md.
+
+    class Mine(Client):
+        name = "mine 1.0"
+
+        def initial(self, seed):
+            return {"weights": ..., "bias": ...}                    # NumPy arrays of 32-bit floats
+
+        def fit(self, parameters, examples, seed, round):
+            ...                                                     # from parameters, on one user's examples
+            return parameters, len(examples), {"loss": ..., "targets": ...}
+
+        def evaluate(self, parameters, examples):
+            return {"loss": ..., "targets": ..., "correct": ...}
+
+        def loglikelihood(self, parameters, pairs):
+            return [(log_prob, is_greedy) for context, continuation in pairs]
+
+    serve(Mine)
+
+Then, in an experiment file: model: {kind: external} and training: {client_command: "python3 mine.py"}.
+"""
+import json
+import os
+import traceback
+
+import numpy
+
+from . import tensors
+from .score import Retry, finite, one_each, streams
+
+CONTRACT, VERSION = "coalmine/client", 1
+
+
+class Vocabulary:
+    """What tokens are: numbers below size; those from first_word on are ordinary words."""
+
+    def __init__(self, size, begin, end, first_word, words, **later):
+        self.size, self.begin, self.end, self.first_word, self.path = size, begin, end, first_word, words
+
+    def words(self):
+        """The texts of all tokens."""
+        with open(self.path, encoding="utf-8") as file:
+            return json.load(file)
+
+
+class Client:
+    """What trains. It is made once it is known for what: config is training.job of the experiment file.
+
+    Examples are lists of tokens, from that of the begin to that of the end, or texts where input is "text". Pairs are
+    of a context and a continuation, likewise, without these two tokens. Parameters are a dict of arrays by their names,
+    which may be changed: nothing is remembered from one request to the next.
+    """
+
+    name = ""  # for people, with a version
+    input = "tokens"  # or "text"
+    deterministic = False  # whether equal requests have equal answers, to the last bit
+
+    def __init__(self, config, vocabulary, threads):
+        self.config, self.vocabulary, self.threads = config, vocabulary, threads
+
+    def initial(self, seed):
+        """The parameters that the training begins with, by the seed alone."""
+        raise NotImplementedError(f"{type(self).__name__} has no initial(seed)")
+
+    def fit(self, parameters, examples, seed, round):
+        """Those after training on a user's examples, the number of examples, and metrics: loss and targets, or nothing."""
+        raise NotImplementedError(f"{type(self).__name__} has no fit(parameters, examples, seed, round)")
+
+    def evaluate(self, parameters, examples):
+        """loss: the mean of -log p of the targets in nats; targets: how many; correct: how many first guesses were right."""
+        raise NotImplementedError(f"{type(self).__name__} has no evaluate(parameters, examples)")
+
+    def loglikelihood(self, parameters, pairs):
+        """For every (context, continuation) the log-probability of the continuation, and whether it is the greedy one."""
+        raise NotImplementedError(f"{type(self).__name__} has no loglikelihood(parameters, pairs)")
+
+
+def serve(make):
+    """Answers standard input until it ends, by the client that make(config, vocabulary, threads) makes.
+
+    What is printed goes to standard error.
+    """
+    converse(make, *streams())
+
+
+def converse(make, requests, answers):
+    """Answers the lines of a binary file in another."""
+    answer = Answers(make)
+    for line in requests:
+        answers.write(json.dumps(answer.to(json.loads(line)), allow_nan=False).encode() + b"\n")
+        answers.flush()
+
+
+class NoMethod(Exception):
+    """That of a request that a later version may have."""
+
+
+class Answers:
+    methods = ("describe", "initial", "fit", "evaluate", "loglikelihood")
+
+    def __init__(self, make):
+        self.make, self.shapes, self.last = make, None, (None, None)
+
+    def to(self, request):
+        method = request.get("method")
+        try:
+            if method not in self.methods:
+                raise NoMethod(f"no method {method!r}; there are {list(self.methods)}")
+            return {"id": request["id"], "result": getattr(self, method)(request)}
+        except Exception as error:
+            if not isinstance(error, NoMethod):
+                traceback.print_exc()
+            return {"id": request["id"], "error": {"message": f"{type(error).__name__}: {error}", "retry": isinstance(error, Retry)}}
+
+    def describe(self, request):
+        self.client = self.make(request["config"], Vocabulary(**request["vocabulary"]), request["threads"])
+        self.shapes = {name: list(numpy.shape(array)) for name, array in self.client.initial(0).items()}
+        return {"contract": CONTRACT, "version": VERSION, "program": self.client.name, "input": self.client.input,
+                "deterministic": self.client.deterministic, "parameters": [{"name": name, "shape": shape} for name, shape in self.shapes.items()]}
+
+    def initial(self, request):
+        self.write(request["into"], self.client.initial(request["seed"]))
+        return {}
+
+    def fit(self, request):
+        parameters, examples, metrics = self.client.fit(self.read(request), request["examples"], request["seed"], request["round"])
+        self.write(request["into"], parameters)
+        return {"examples": int(examples), "metrics": {name: float(value) for name, value in metrics.items() if name != "targets"}
+                | ({"targets": int(metrics["targets"])} if "targets" in metrics else {})}
+
+    def evaluate(self, request):
+        found = self.client.evaluate(self.read(request), request["examples"])
+        return {"loss": float(found["loss"]), "targets": int(found["targets"]), "correct": int(found["correct"])}
+
+    def loglikelihood(self, request):
+        pairs = [tuple(pair) for pair in request["pairs"]]
+        scores = one_each(self.client.loglikelihood(self.read(request), pairs), pairs)
+        return [[finite(log_prob), bool(greedy)] for log_prob, greedy in scores]
+
+    def read(self, request):
+        """The parameters that a request names: a file that has just been read is copied from memory."""
+        path = request["parameters"]
+        status = os.stat(path)
+        key = (path, status.st_ino, status.st_mtime_ns)
+        if self.last[0] != key:
+            self.last = (key, tensors.read(path))
+        return {name: array.copy() for name, array in self.last[1].items()}
+
+    def write(self, path, parameters):
+        """Names and shapes must be those that were described. JSON and safetensors have their own checks of the rest."""
+        shapes = {name: list(numpy.shape(array)) for name, array in parameters.items()}
+        if shapes != self.shapes:
+            raise ValueError(f"parameters of the shapes {shapes}; expected {self.shapes}")
+        for name, array in parameters.items():
+            if not numpy.isfinite(array).all():
+                raise ValueError(f"parameters {name!r} are not finite: the training has diverged; lower the learning rate")
+        tensors.write(path, parameters)

@@ -1,0 +1,36 @@
+"""Reads and writes safetensors files of 32-bit floats: https://huggingface.co/docs/safetensors"""
+import json
+import math
+
+import numpy
+
+
+def read(path):
+    """The tensors of a file by their names, in the order of the file: arrays of their own, which may be changed."""
+    with open(path, "rb") as file:
+        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+        data = bytearray(file.read())
+    header.pop("__metadata__", None)
+    return {name: tensor(name, entry, data) for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"])}
+
+
+def tensor(name, entry, data):
+    first, end = entry["data_offsets"]
+    if entry["dtype"] != "F32" or end - first != 4 * math.prod(entry["shape"]) or end > len(data):
+        raise ValueError(f"tensor {name!r} has {end - first} bytes of {entry['dtype']}, shape {entry['shape']}; expected 32-bit floats")
+    return numpy.frombuffer(data, "<f4", count=(end - first) // 4, offset=first).reshape(entry["shape"])
+
+
+def write(path, tensors):
+    """Writes arrays by their names, in their order."""
+    arrays = {name: numpy.ascontiguousarray(values, dtype="<f4").reshape(numpy.shape(values)) for name, values in tensors.items()}
+    header, at = {}, 0
+    for name, array in arrays.items():
+        header[name] = {"dtype": "F32", "shape": list(array.shape), "data_offsets": [at, at + array.nbytes]}
+        at += array.nbytes
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for array in arrays.values():
+            file.write(array.data if array.size else b"")

@@ -1,0 +1,186 @@
+import io
+import json
+import os
+import sys
+import tempfile
+import unittest
+
+root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
+sys.path.insert(0, root)
+
+try:
+    import numpy
+except ImportError:
+    raise unittest.SkipTest("NumPy is not installed")
+
+from coalmine import client, score, tensors
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+
+class Means(client.Client):
+    """Its only tensors are the mean number of tokens of a user's examples, and a number that never changes."""
+
+    name, deterministic = "means 1", True
+
+    def initial(self, seed):
+        return {"mean": numpy.full((1, 2), seed, "<f4"), "constant": numpy.float32(0.5)}
+
+    def fit(self, parameters, examples, seed, round):
+        if not examples:
+            raise score.Retry("no examples yet")
+        if self.config.get("grow"):
+            return {**parameters, "more": numpy.zeros(3)}, 1, {}
+        parameters["mean"][:] = float("nan") if self.config.get("diverge") else numpy.mean([len(e) for e in examples])
+        return parameters, len(examples), {"loss": numpy.float32(1.5), "targets": numpy.int64(3)}
+
+    def evaluate(self, parameters, examples):
+        return {"loss": parameters["mean"].sum(), "targets": len(examples), "correct": 0}
+
+    def loglikelihood(self, parameters, pairs):
+        return [(-numpy.float32(len(continuation)), numpy.bool_(not context)) for context, continuation in pairs]
+
+
+def asked(make, config, *requests):
+    """The answers to describe and then to requests, which get ids from 1."""
+    first = {"method": "describe", "versions": [1], "config": config, "threads": 1,
+             "vocabulary": {"size": 9, "begin": 2, "end": 3, "first_word": 4, "words": "/none", "later": True}}
+    lines = [json.dumps({"id": i + 1, **request}) for i, request in enumerate((first,) + requests)]
+    answers = io.BytesIO()
+    errors, sys.stderr = sys.stderr, io.StringIO()
+    try:
+        client.converse(make, io.BytesIO("\n".join(lines).encode()), answers)
+    finally:
+        sys.stderr = errors
+    found = [json.loads(line) for line in answers.getvalue().splitlines()]
+    assert [answer["id"] for answer in found] == list(range(1, len(lines) + 1)), found
+    return found
+
+
+class Contract(unittest.TestCase):
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.first, self.second = (os.path.join(directory.name, name) for name in ("first", "second"))
+        self.initial = {"method": "initial", "seed": 7, "into": self.first}
+        self.fit = {"method": "fit", "parameters": self.first, "into": self.second, "examples": [[2, 4, 3], [2, 4, 5, 6, 3]], "round": 1, "seed": 2}
+
+    def test_a_client_is_described_trains_and_is_measured(self):
+        described, drawn, fitted, evaluated, scored = asked(
+            Means, {}, self.initial, self.fit, {"method": "evaluate", "parameters": self.second, "examples": [[2, 4]]},
+            {"method": "loglikelihood", "parameters": self.second, "pairs": [[[], [4]], [[4], [5, 6]]]})
+        self.assertEqual(described["result"], {"contract": "coalmine/client", "version": 1, "program": "means 1", "input": "tokens", "deterministic": True,
+                                               "parameters": [{"name": "mean", "shape": [1, 2]}, {"name": "constant", "shape": []}]})
+        self.assertEqual([drawn["result"], fitted["result"]], [{}, {"examples": 2, "metrics": {"loss": 1.5, "targets": 3}}])
+        self.assertEqual(evaluated["result"], {"loss": 8.0, "targets": 1, "correct": 0})
+        self.assertEqual(scored["result"], [[-1.0, True], [-2.0, False]])
+        self.assertEqual(tensors.read(self.first)["mean"].tolist(), [[7, 7]])  # what was read has not changed
+        self.assertEqual(tensors.read(self.second)["mean"].tolist(), [[4, 4]])
+
+    def test_what_goes_wrong_is_an_answer(self):
+        _, _, none, unknown, fitted = asked(Means, {}, self.initial, {**self.fit, "examples": []}, {"method": "train"}, self.fit)
+        self.assertEqual(none["error"], {"message": "Retry: no examples yet", "retry": True})
+        self.assertIn("no method 'train'; there are ['describe', 'initial', 'fit'", unknown["error"]["message"])
+        self.assertEqual(fitted["result"]["examples"], 2)
+        for config, want in (({"grow": True}, "'more': [3]}; expected {'mean': [1, 2], 'constant': []}"), ({"diverge": True}, "'mean' are not finite")):
+            *_, fitted = asked(Means, config, self.initial, self.fit)
+            self.assertIn(want, fitted["error"]["message"])
+
+    def test_a_class_with_methods_to_write_says_which(self):
+        described, = asked(client.Client, {})
+        self.assertIn("Client has no initial(seed)", described["error"]["message"])
+
+    def test_parameters_are_read_again_when_their_file_changes(self):
+        tensors.write(self.first, {"mean": numpy.ones((1, 2)), "constant": numpy.float32(0)})
+        answers = client.Answers(Means)
+        asked_once = {"parameters": self.first}
+        changed = answers.read(asked_once)
+        changed["mean"][:] = 5
+        self.assertEqual(answers.read(asked_once)["mean"].tolist(), [[1, 1]])
+        os.remove(self.first)
+        tensors.write(self.first, {"mean": numpy.zeros((1, 2)), "constant": numpy.float32(0)})
+        self.assertEqual(answers.read(asked_once)["mean"].tolist(), [[0, 0]])
+
+
+class Files(unittest.TestCase):
+    def test_tensors_come_back_as_they_were(self):
+        with tempfile.TemporaryDirectory() as directory:
+            path = os.path.join(directory, "a.safetensors")
+            given = {"b": numpy.arange(6.0).reshape(2, 3), "a": numpy.float32(1.5), "none": numpy.zeros((0, 2)), "ü": numpy.arange(3)}
+            tensors.write(path, given)
+            found = tensors.read(path)
+            self.assertEqual(list(found), list(given))
+            for name, array in given.items():
+                self.assertTrue(numpy.array_equal(found[name], array) and found[name].shape == numpy.shape(array), name)
+            found["b"][0] = 9  # arrays of their own
+
+    def test_a_file_of_something_else_is_refused(self):
+        with tempfile.TemporaryDirectory() as directory:
+            path = os.path.join(directory, "a.safetensors")
+            for entry in ({"dtype": "I64", "shape": [1], "data_offsets": [0, 8]}, {"dtype": "F32", "shape": [3], "data_offsets": [0, 8]},
+                          {"dtype": "F32", "shape": [4], "data_offsets": [0, 16]}):
+                header = json.dumps({"a": entry}).encode()
+                with open(path, "wb") as file:
+                    file.write(len(header).to_bytes(8, "little") + header + bytes(8))
+                with self.assertRaisesRegex(ValueError, "tensor 'a' has .* expected 32-bit floats"):
+                    tensors.read(path)
+
+
+@unittest.skipIf(torch is None, "PyTorch is not installed")
+class PyTorch(unittest.TestCase):
+    def setUp(self):
+        from coalmine.torchclient import ModuleClient
+
+        class Bigrams(ModuleClient):
+            """The logits of a token depend on the one before it alone."""
+
+            name = "bigrams 1"
+
+            def module(self):
+                return torch.nn.Embedding(self.vocabulary.size, self.vocabulary.size)
+
+        vocabulary = client.Vocabulary(6, 2, 3, 4, "/none")
+        self.client = Bigrams({"learning_rate": 0.5, "batch": 2, "epochs": 2, "gradient_clip": 5}, vocabulary, 1)
+        self.parameters = self.client.initial(3)
+        self.examples = [[2, 4, 5, 4, 3], [2, 5, 3], [2, 4, 4]]
+
+    def copy(self):
+        return {name: array.copy() for name, array in self.parameters.items()}
+
+    def log_probs(self, parameters):
+        logits = parameters["weight"].astype("f8")
+        return logits - numpy.log(numpy.exp(logits).sum(-1, keepdims=True))
+
+    def test_scores_and_losses_are_those_of_the_definition(self):
+        logs = self.log_probs(self.parameters)
+        pairs = [([], [4, 5]), ([4, 5], [4]), ([5], [5, 4, 4])]
+        for (context, continuation), (log_prob, greedy) in zip(pairs, self.client.loglikelihood(self.copy(), pairs)):
+            before = ([2] + context + continuation)[len(context):-1]
+            self.assertAlmostEqual(float(log_prob), sum(logs[a, b] for a, b in zip(before, continuation)), places=5)
+            self.assertEqual(greedy, all(logs[a].argmax() == b for a, b in zip(before, continuation)))
+        targets = [(a, b) for e in self.examples for a, b in zip(e, e[1:]) if b >= 4]
+        found = self.client.evaluate(self.copy(), self.examples)
+        self.assertEqual((found["targets"], found["correct"]), (len(targets), sum(logs[a].argmax() == b for a, b in targets)))
+        self.assertAlmostEqual(found["loss"], -sum(logs[a, b] for a, b in targets) / len(targets), places=5)
+
+    def test_training_is_gradient_descent_that_repeats_itself(self):
+        first, n, metrics = self.client.fit(self.copy(), self.examples, 5, 1)
+        self.client.fit(self.copy(), self.examples[:1], 6, 1)  # another user
+        second, _, _ = self.client.fit(self.copy(), self.examples, 5, 1)
+        self.assertTrue(all(numpy.array_equal(first[name], second[name]) for name in first))
+        self.assertEqual((n, metrics["targets"]), (3, 2 * sum(len(e) - 1 for e in self.examples)))
+        self.client.config = {"learning_rate": 0.5, "batch": 3}
+        after, _, metrics = self.client.fit(self.copy(), self.examples, 5, 1)
+        logs, targets = self.log_probs(self.parameters), [(a, b) for e in self.examples for a, b in zip(e, e[1:])]
+        want = self.parameters["weight"].astype("f8")
+        for a, b in targets:
+            want[a] -= 0.5 * (numpy.exp(logs[a]) - numpy.eye(6)[b]) / len(targets)
+        self.assertLess(abs(after["weight"] - want).max(), 1e-6)
+        self.assertAlmostEqual(metrics["loss"], -sum(logs[a, b] for a, b in targets) / len(targets), places=5)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+
+	"coalmine/internal/conformance"
+	"coalmine/tasks/clientprograms"
+	"coalmine/workers/clients"
+)
+
+const contractClientHelp = `Ask a program that is to train clients for all that the contract "client" wants
+(docs/contracts/client.md), and print a line for each check: pass; fail, with the
+sentence that was broken; doubt, where something looks wrong that may be right; skip,
+where there is nothing to check. The program is asked about users and words that are
+made up.
+
+Exit status: 0 no rule is broken; 1 one is.`
+
+// clientCheck are the flags of contract check client.
+type clientCheck struct {
+	command, config, memory string
+	clients.Options
+}
+
+func newContractClientCommand(g *global) *cobra.Command {
+	var f clientCheck
+	c := &cobra.Command{
+		Use:     "client",
+		Short:   `Check a program that trains clients by the contract "client"`,
+		Long:    contractClientHelp,
+		Example: `  coalmine contract check client --command "python3 client.py" --config '{"batch": 16}'`,
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			program, err := f.program()
+			if err != nil {
+				return err
+			}
+			report, err := clients.Check(c.Context(), program, f.Options)
+			if err != nil {
+				return err
+			}
+			return g.writeClientConformance(report)
+		},
+	}
+	flags := c.Flags()
+	flags.StringVar(&f.command, "command", "", `a command line that trains clients by the contract "client": "python3 client.py"`)
+	flags.StringVar(&f.config, "config", "{}", "what training.job of an experiment file would be, as a JSON object")
+	flags.StringVar(&f.memory, "command-memory", "", "how much memory its processes may have together, such as 8GiB; none is no limit (Linux)")
+	flags.StringSliceVar(&f.Keep, "command-env", nil, "variables of the environment that it gets although they sound secret: HF_TOKEN, say")
+	flags.DurationVar(&f.Timeout, "timeout", time.Minute, "how long a request may take, or the program to describe itself")
+	if err := c.MarkFlagRequired("command"); err != nil {
+		panic(err)
+	}
+	return c
+}
+
+// program is what the flags name.
+func (f *clientCheck) program() (p clientprograms.Program, err error) {
+	var config map[string]any
+	if json.Unmarshal([]byte(f.config), &config) != nil || config == nil {
+		return p, fmt.Errorf("--config %s: expected a JSON object, such as {\"batch\": 16}", f.config)
+	}
+	if f.command == "" {
+		return p, errors.New("--command is empty: expected a command line, such as \"python3 client.py\"")
+	}
+	if f.Timeout <= 0 {
+		return p, fmt.Errorf("--timeout %v: expected a time above 0", f.Timeout)
+	}
+	if f.memory != "" {
+		bytes, err := humanize.ParseBytes(f.memory)
+		if err != nil {
+			return p, fmt.Errorf("--command-memory %s: expected a size such as 8GiB", f.memory)
+		}
+		f.Memory = int64(min(bytes, 1<<62))
+	}
+	return clientprograms.Program{Command: f.command, Config: json.RawMessage(f.config)}, nil
+}
+
+// writeClientConformance prints what was found.
+func (g *global) writeClientConformance(r *clients.Report) error {
+	if g.json {
+		if err := g.printJSON(r); err != nil {
+			return err
+		}
+	} else {
+		g.printClientConformance(r)
+	}
+	if r.Broken() > 0 {
+		return &exitError{code: exitCellFailed}
+	}
+	return nil
+}
+
+func (g *global) printClientConformance(r *clients.Report) {
+	for _, f := range r.Findings {
+		g.printf("%-5s  %s\n", f.Status, f.Check)
+		if f.Message != "" {
+			g.printf("       %s\n", f.Message)
+		}
+		if f.Status == conformance.Failed {
+			g.printf("       rule %d: %s\n", f.Rule, f.Sentence)
+		}
+	}
+	if d := r.Program; d != nil {
+		g.printf("program %s, %d tensors, reads %s\n", d.Program, len(d.Parameters), d.Input)
+	}
+	g.printf("%d of %d checks failed\n", r.Broken(), len(r.Findings))
+}

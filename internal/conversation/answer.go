@@ -1,0 +1,60 @@
+package conversation
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"coalmine/internal/childprocess"
+)
+
+// Answer is a line that is received: either a result or an error.
+type Answer struct {
+	ID     *int64          `json:"id"`
+	Result json.RawMessage `json:"result"`
+	Error  *struct {
+		Message string `json:"message"`
+		Retry   bool   `json:"retry"`
+	} `json:"error"`
+}
+
+// quoted is how much is quoted of what a child says, in characters.
+const quoted = 120
+
+// Quote is the beginning of a text for messages.
+func Quote(text []byte) string {
+	return fmt.Sprintf("%q", childprocess.Printable(string(text[:min(len(text), 4*quoted)]), quoted))
+}
+
+// Parse reads a line of a child.
+func (r *Rules) Parse(line []byte) (*Answer, error) {
+	if !strings.HasPrefix(strings.TrimSpace(string(line)), "{") {
+		return nil, r.OneObjectALine("it printed %s to standard output; expected answers alone, and all else on standard error", Quote(line))
+	}
+	var a Answer
+	if err := json.Unmarshal(line, &a); err != nil {
+		if notFinite(line, err) {
+			return nil, r.FiniteNumbers("it answered with a number that JSON has not, NaN or Infinity: %s; the model has diverged, or computes in too few bits", Quote(line))
+		}
+		return nil, r.OneObjectALine("it printed %s, which is not a JSON object: %v", Quote(line), err)
+	}
+	switch {
+	case a.ID == nil:
+		return nil, r.OneAnswerEach("its answer %s has no id; expected that of a request", Quote(line))
+	case (a.Result == nil) == (a.Error == nil):
+		return nil, r.OneObjectALine("its answer %s has both or neither of result and error; expected one", Quote(line))
+	}
+	return &a, nil
+}
+
+// notFinite says whether a line cannot be decoded because of NaN or Infinity, which some
+// writers of JSON write.
+func notFinite(line []byte, err error) bool {
+	bad, ok := errors.AsType[*json.SyntaxError](err)
+	if !ok || bad.Offset < 1 || bad.Offset > int64(len(line)) {
+		return false
+	}
+	rest := string(line[bad.Offset-1:])
+	return strings.HasPrefix(rest, "NaN") || strings.HasPrefix(rest, "Infinity")
+}

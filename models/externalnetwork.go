@@ -1,0 +1,140 @@
+package models
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+)
+
+// Outline lists the tensors of a network that is not ours, as OutlineOf writes it. It is a
+// text, so that configurations can be compared.
+type Outline string
+
+// Shape is the name of a tensor and its dimensions.
+type Shape struct {
+	Name  string `json:"name"`
+	Shape []int  `json:"shape"`
+}
+
+// Limits of an outline, far above any network that trains on one machine.
+const (
+	maxTensors    = 1 << 16
+	maxTensorName = 512
+	maxDimensions = 8
+)
+
+// OutlineOf is the outline of tensors in their order. Each must have a name of its own and
+// dimensions of at least 1, all together at most MaxParameters values.
+func OutlineOf(shapes []Shape) (Outline, error) {
+	if err := checkShapes(shapes); err != nil {
+		return "", err
+	}
+	text, err := json.Marshal(shapes)
+	return Outline(text), err
+}
+
+// shapes are the tensors of an outline.
+func (o Outline) shapes() ([]Shape, error) {
+	var shapes []Shape
+	if err := json.Unmarshal([]byte(o), &shapes); err != nil {
+		return nil, fmt.Errorf("outline of a network: %w", err)
+	}
+	return shapes, checkShapes(shapes)
+}
+
+func checkShapes(shapes []Shape) error {
+	if len(shapes) == 0 || len(shapes) > maxTensors {
+		return fmt.Errorf("a network of %d tensors; expected 1 to %d", len(shapes), maxTensors)
+	}
+	names, size := make(map[string]bool, len(shapes)), 0
+	for _, s := range shapes {
+		values, err := s.values()
+		if err != nil {
+			return err
+		}
+		if names[s.Name] {
+			return fmt.Errorf("two tensors are named %q; expected a name for each", s.Name)
+		}
+		names[s.Name] = true
+		if size += values; size > MaxParameters {
+			return fmt.Errorf("a network of more than %d parameters", MaxParameters)
+		}
+	}
+	return nil
+}
+
+// values is how many a tensor has.
+func (s *Shape) values() (int, error) {
+	switch {
+	case s.Name == "" || s.Name == "__metadata__" || len(s.Name) > maxTensorName:
+		return 0, fmt.Errorf("a tensor is named %.40q; expected a name of at most %d bytes", s.Name, maxTensorName)
+	case len(s.Shape) > maxDimensions:
+		return 0, fmt.Errorf("tensor %q has %d dimensions; expected at most %d", s.Name, len(s.Shape), maxDimensions)
+	}
+	n := 1
+	for _, d := range s.Shape {
+		if d < 1 || n > MaxParameters/d {
+			return 0, fmt.Errorf("tensor %q has the shape %v; expected dimensions of at least 1, and at most %d values", s.Name, s.Shape, MaxParameters)
+		}
+		n *= d
+	}
+	return n, nil
+}
+
+// ExternalNetwork is the layout of a network that is not ours. Nobody here can compute with it.
+type ExternalNetwork struct {
+	config  Config
+	tensors []Tensor
+	size    int
+}
+
+// NewExternal is the network of a configuration of kind External.
+func NewExternal(config Config) (*ExternalNetwork, error) {
+	if config != (Config{Kind: External, Outline: config.Outline}) {
+		return nil, errors.New("model configuration: one of kind external has an outline and nothing else")
+	}
+	shapes, err := config.Outline.shapes()
+	if err != nil {
+		return nil, fmt.Errorf("model configuration: %w", err)
+	}
+	m := &ExternalNetwork{config: config}
+	for _, s := range shapes {
+		t := Tensor{Name: s.Name, Shape: s.Shape, Offset: m.size}
+		m.tensors = append(m.tensors, t)
+		m.size += t.Size()
+	}
+	return m, nil
+}
+
+// Config implements Network.
+func (m *ExternalNetwork) Config() Config { return m.config }
+
+// Parameters implements Network.
+func (m *ExternalNetwork) Parameters() int { return m.size }
+
+// Trained implements Network: all parameters are.
+func (m *ExternalNetwork) Trained() int { return m.size }
+
+// Tensors implements Network.
+func (m *ExternalNetwork) Tensors() []Tensor { return slices.Clone(m.tensors) }
+
+// Init implements Network by zeros: whoever knows the network draws them.
+func (m *ExternalNetwork) Init(*rand.Rand) []float32 { return make([]float32, m.size) }
+
+// NewLearner implements Network by a learner that learns nothing.
+func (m *ExternalNetwork) NewLearner([]float32) Learner { return unknowing{} }
+
+// ScoringFLOPs implements Network: they are not known.
+func (m *ExternalNetwork) ScoringFLOPs() float64 { return 0 }
+
+// TrainingFLOPs implements Network: they are not known.
+func (m *ExternalNetwork) TrainingFLOPs() float64 { return 0 }
+
+// unknowing is the learner of a network that is not ours.
+type unknowing struct{}
+
+var errExternal = errors.New("the network is not ours, and nobody here knows its gradients; expected a training by code of its own")
+
+func (unknowing) Gradient([]float32, [][]int32, []float32) (Loss, error) { return Loss{}, errExternal }

@@ -1,0 +1,60 @@
+package models
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestAnExternalNetworkHasTheTensorsOfItsOutline(t *testing.T) {
+	t.Parallel()
+	shapes := []Shape{{"b", []int{2, 3}}, {"a.scale", nil}, {"a", []int{4}}}
+	outline, err := OutlineOf(shapes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := NewExternal(Config{Kind: External, Outline: outline})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n.Parameters() != 11 || n.Trained() != 11 || len(n.Init(rand.New(rand.NewPCG(1, 2)))) != 11 {
+		t.Errorf("%d parameters, want 11", n.Parameters())
+	}
+	offset := 0
+	for i, tensor := range n.Tensors() {
+		if tensor.Name != shapes[i].Name || !slices.Equal(tensor.Shape, shapes[i].Shape) || tensor.Offset != offset {
+			t.Errorf("tensor %d is %+v, want %+v at %d", i, tensor, shapes[i], offset)
+		}
+		offset += tensor.Size()
+	}
+	if _, err := n.NewLearner(nil).Gradient(nil, nil, nil); err == nil {
+		t.Error("a network that is not ours has a gradient")
+	}
+}
+
+func TestAnOutlineThatNoNetworkHasIsRefused(t *testing.T) {
+	t.Parallel()
+	for want, shapes := range map[string][]Shape{
+		"a network of 0 tensors":         {},
+		`a tensor is named ""`:           {{"", []int{1}}},
+		`a tensor is named "__metadata_`: {{"__metadata__", []int{1}}},
+		"has the shape [2 0]":            {{"a", []int{2, 0}}},
+		"has the shape [65536 65536]":    {{"a", []int{1 << 16, 1 << 16}}},
+		"more than 2147483647 parameter": {{"a", []int{1 << 30}}, {"b", []int{1 << 30}}},
+		`two tensors are named "a"`:      {{"a", []int{1}}, {"a", []int{1}}},
+		"has 9 dimensions":               {{"a", []int{1, 1, 1, 1, 1, 1, 1, 1, 1}}},
+	} {
+		if _, err := OutlineOf(shapes); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v, want %q", shapes, err, want)
+		}
+	}
+	for want, config := range map[string]Config{
+		"has an outline and nothing else": {Kind: External, Outline: `[{"name":"a","shape":[1]}]`, Units: 3},
+		"outline of a network":            {Kind: External, Outline: "a 1"},
+	} {
+		if _, err := NewExternal(config); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want %q", config, err, want)
+		}
+	}
+}

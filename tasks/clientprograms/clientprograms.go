@@ -1,0 +1,134 @@
+// Package clientprograms is what tasks know of programs that train a client in place of this
+// one, by the contract "client" (docs/contracts/client.md). Workers run them, tasks ask them:
+//
+//	client, err := t.Client(ctx, clientprograms.Setting{Program: program})
+//	...
+//	defer client.GiveBack()
+//	fitted, err := client.Fit(ctx, clientprograms.Work{Model: model, Examples: examples, Seed: 7}, params)
+//	// params are the user's; fitted says from how many examples they were learned
+//
+// A client's errors are those of a task: tasks.Permanent where another try cannot mend them.
+package clientprograms
+
+import (
+	"context"
+	"encoding/json"
+
+	"coalmine/models"
+)
+
+// Program is one that trains, as parameters of tasks hold it. What its results depend on is all
+// here, and so in the keys.
+type Program struct {
+	// Command is run by the system's shell.
+	Command string `json:"command"`
+	// Code is the digest of the code that it runs, "" if nobody says.
+	Code string `json:"code,omitempty"`
+	// Config is a JSON object that the program gets as it stands; nil for none.
+	Config json.RawMessage `json:"config,omitempty"`
+}
+
+// Setting is what a program is told at its start.
+type Setting struct {
+	Program
+	// Words are the texts of all tokens, the special ones included. They must not be written to.
+	Words []string
+}
+
+// Runner runs programs. It may be used from several goroutines.
+type Runner interface {
+	// Borrow returns a client that nobody else has before it is given back. It may have worked
+	// for other tasks: what it answers does not depend on them.
+	Borrow(ctx context.Context, s Setting) (Client, error)
+}
+
+// Client is a program that runs. It is for one goroutine.
+type Client interface {
+	// Description is what the program says of itself.
+	Description() *Description
+	// Initial draws the first parameters: the tensors of the Description in their order, flat,
+	// all finite. The seed is below 2^53.
+	Initial(ctx context.Context, seed uint64) ([]float32, error)
+	// Fit trains from a model's parameters, and sets params to what comes of them, laid out as
+	// those of Initial. After an error their content is undefined.
+	Fit(ctx context.Context, w Work, params []float32) (*Fitted, error)
+	// Evaluate measures a model's loss.
+	Evaluate(ctx context.Context, w Work) (*Evaluation, error)
+	// LogLikelihoods scores pairs under a model, in their order.
+	LogLikelihoods(ctx context.Context, m Model, pairs []Pair) ([]Likelihood, error)
+	// GiveBack ends the use of the client.
+	GiveBack()
+}
+
+// Description is what a program says of itself.
+type Description struct {
+	Contract string `json:"contract"`
+	Version  int    `json:"version"`
+	// Program names it, for people.
+	Program string `json:"program"`
+	// Parameters are the tensors of its model.
+	Parameters []models.Shape `json:"parameters"`
+	// Input says what it reads: "tokens" or "text".
+	Input Input `json:"input"`
+	// Deterministic says that equal requests have equal answers.
+	Deterministic bool `json:"deterministic"`
+}
+
+// Input is what a program reads.
+type Input string
+
+// Inputs.
+const (
+	TokensInput Input = "tokens" // lists of token ids
+	TextInput   Input = "text"
+)
+
+// Model is a file of parameters, which is handed over once for all work with it.
+type Model struct {
+	// Name is one that no other file has, of letters, digits and hyphens.
+	Name string
+	// Read returns the safetensors file. It may have metadata.
+	Read func(ctx context.Context) ([]byte, error)
+}
+
+// Work is what a client trains or is measured on.
+type Work struct {
+	Model Model
+	// Examples are sentences of token ids, with those of their begin and end.
+	Examples [][]int32
+	// Round counts from 1, and Seed is below 2^53; both of Fit alone.
+	Round int
+	Seed  uint64
+}
+
+// Fitted is what a client has learned.
+type Fitted struct {
+	// Examples is how many it has learned from, at least 1: its weight in the mean where updates
+	// are not clipped.
+	Examples int64
+	// Targets is how many predictions it has learned from, and Loss the mean of -log p of
+	// these in nats, each before its step; both 0 where the program does not say.
+	Targets int64
+	Loss    float64
+}
+
+// Evaluation says how well a model predicts examples.
+type Evaluation struct {
+	// Targets is how many predictions were made, Correct how many first guesses were right.
+	Targets int64 `json:"targets"`
+	Correct int64 `json:"correct"`
+	// Loss is the mean of -log p of the targets, in nats.
+	Loss float64 `json:"loss"`
+}
+
+// Pair is a sequence of tokens that a text begins with, without the special one, and how it goes
+// on.
+type Pair struct{ Context, Continuation []int32 }
+
+// Likelihood is what a model says of a pair.
+type Likelihood struct {
+	// LogProb is the natural logarithm of the probability of the continuation, at most 0.
+	LogProb float64
+	// Greedy says that each of its tokens is the most probable one.
+	Greedy bool
+}

@@ -1,0 +1,27 @@
+package datasets
+
+import "strings"
+
+// Text is what tokens stand for: words with spaces between them, or bytes, which need not be
+// UTF-8. At the byte level all tokens are ordinary ones.
+func (v *Vocabulary) Text(tokens []int32) string {
+	if v.Level() == ByteLevel {
+		text := make([]byte, len(tokens))
+		for i, token := range tokens {
+			text[i] = byte(token - FirstWord)
+		}
+		return string(text)
+	}
+	return strings.Join(textsOf(v.Words, tokens), " ")
+}
+
+// Texts is a sequence of tokens in two parts, as texts. The spaces between the two belong to the
+// second.
+func (v *Vocabulary) Texts(prefix, suffix []int32) (context, continuation string) {
+	context, continuation = v.Text(prefix), v.Text(suffix)
+	if v.Level() != ByteLevel && context != "" {
+		return context, " " + continuation
+	}
+	kept := strings.TrimRight(context, " ")
+	return kept, context[len(kept):] + continuation
+}

@@ -1,0 +1,123 @@
+package training
+
+import (
+	"context"
+	"fmt"
+
+	"coalmine/internal/seeds"
+	"coalmine/models"
+	"coalmine/privacy"
+	"coalmine/tasks"
+	"coalmine/tasks/checkpoints"
+	"coalmine/tasks/clientprograms"
+	"coalmine/tasks/clientwork"
+)
+
+// ClientInitialParams are the parameters of training/client-initial.
+type ClientInitialParams struct {
+	Seed    uint64                 `json:"seed"`
+	Program clientprograms.Program `json:"program"`
+}
+
+// ClientInitial has a client's program draw the initial model, whose tensors are those that it
+// describes. Input: clientwork.VocabularyInput.
+var ClientInitial = tasks.Kind{Name: "training/client-initial", Version: 1, Class: tasks.Compute, Run: runClientInitial}
+
+// ClientInitialMetrics say what trains.
+type ClientInitialMetrics struct {
+	Program       string               `json:"program"`
+	Input         clientprograms.Input `json:"input"`
+	Deterministic bool                 `json:"deterministic"`
+	Parameters    int                  `json:"parameters"`
+}
+
+func runClientInitial(ctx context.Context, t *tasks.Task) error {
+	var p ClientInitialParams
+	if err := t.Decode(&p); err != nil {
+		return err
+	}
+	client, _, err := clientwork.Borrow(ctx, t, &p.Program)
+	if err != nil {
+		return err
+	}
+	defer client.GiveBack()
+	network, err := networkOf(client.Description())
+	if err != nil {
+		return err
+	}
+	params, err := client.Initial(ctx, smallSeed(p.Seed, seeds.Weights))
+	if err != nil {
+		return err
+	}
+	if err := checkpoints.Write(ctx, t, network, params); err != nil {
+		return err
+	}
+	d := client.Description()
+	return t.SetMetrics(ClientInitialMetrics{Program: d.Program, Input: d.Input, Deterministic: d.Deterministic, Parameters: network.Parameters()})
+}
+
+// networkOf is the network that a client describes.
+func networkOf(d *clientprograms.Description) (models.Network, error) {
+	outline, err := models.OutlineOf(d.Parameters)
+	if err != nil {
+		return nil, tasks.Permanent(err)
+	}
+	network, err := models.NewExternal(models.Config{Kind: models.External, Outline: outline})
+	return network, tasks.Permanent(err)
+}
+
+// smallSeed is the first number of a stream, below 2^53: one that every language's JSON keeps.
+func smallSeed(seed uint64, role seeds.Role, indices ...uint64) uint64 {
+	return seeds.Stream(seed, role, indices...).Uint64() >> 11
+}
+
+// fitter trains clients by a program in place of a learner.
+type fitter struct {
+	client clientprograms.Client
+	model  clientprograms.Model
+	seed   uint64
+}
+
+// newFitter is for the round's model. Its client must be given back.
+func newFitter(ctx context.Context, t *tasks.Task, p *ClientsParams, network models.Network) (*fitter, error) {
+	model, err := clientwork.File(t, tasks.PreviousInput)
+	if err != nil {
+		return nil, err
+	}
+	client, _, err := clientwork.Borrow(ctx, t, p.Program)
+	if err != nil {
+		return nil, err
+	}
+	described, err := networkOf(client.Description())
+	if err == nil && described.Config() != network.Config() {
+		err = tasks.Permanent(fmt.Errorf("the program %q describes other parameters than when the training began: another version of it runs here", p.Program.Command))
+	}
+	if err != nil {
+		client.GiveBack()
+		return nil, err
+	}
+	return &fitter{client: client, model: model, seed: p.Seed}, nil
+}
+
+// validateProgram reports what only clients that train here can do.
+func (p *ClientsParams) validateProgram() error {
+	if p.Program != nil && p.Control == privacy.ClipPerBatch {
+		return tasks.Permanent(fmt.Errorf("the control %s clips the steps of clients, which the program %q takes", p.Control, p.Program.Command))
+	}
+	return nil
+}
+
+// fit sets params to those that a user's client returns, and counts what it has learned from.
+func (f *fitter) fit(ctx context.Context, params []float32, examples [][]int32, round, user int, m *ChunkMetrics) (weight float64, err error) {
+	fitted, err := f.client.Fit(ctx, clientprograms.Work{
+		Model: f.model, Examples: examples, Round: round,
+		Seed: smallSeed(f.seed, seeds.Client, uint64(round), uint64(user)),
+	}, params)
+	if err != nil {
+		return 0, fmt.Errorf("client %d, round %d: %w", user, round, err)
+	}
+	m.Examples += fitted.Examples
+	m.Tokens += fitted.Targets
+	m.LossSum += float64(fitted.Loss * float64(fitted.Targets))
+	return float64(fitted.Examples), nil
+}

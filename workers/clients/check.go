@@ -1,0 +1,385 @@
+package clients
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"coalmine/internal/conformance"
+	"coalmine/internal/conversation"
+	"coalmine/storage"
+	"coalmine/tasks/checkpoints"
+	"coalmine/tasks/clientprograms"
+	"coalmine/tasks/datasets"
+)
+
+// Report is what Check found.
+type Report struct {
+	Contract string `json:"contract"`
+	Version  int    `json:"version"`
+	// Program is what it says of itself; null if it does not.
+	Program  *clientprograms.Description `json:"program"`
+	Findings []conformance.Finding       `json:"checks"`
+}
+
+// Broken is how many checks failed.
+func (r *Report) Broken() int { return conformance.Broken(r.Findings) }
+
+// checkWords are the words of the vocabulary that a program is checked with.
+var checkWords = []string{"the", "cat", "dog", "sat", "ran", "on", "under", "mat", "tree", "again"}
+
+// checkUsers are the examples of two users: words of checkWords by their numbers.
+var checkUsers = [2][][]int{
+	{{0, 1, 3, 5, 0, 7}, {0, 1, 4, 6, 0, 8}, {0, 2, 3, 5, 0, 7, 9}, {1}},
+	{{2, 4, 6, 8}, {0, 2, 4, 9}},
+}
+
+// check is one thing that a program must do.
+type check struct {
+	name string
+	rule Rule
+	run  func(*checker) error
+}
+
+// checks are made in this order, by one process as long as it keeps the contract.
+var checks = []check{
+	{"describes itself", DescribeFirst, func(*checker) error { return nil }}, // by starting
+	{"draws parameters by the seed", SeededStart, (*checker).seeded},
+	{"leaves what it reads as it is", FilesAsAsked, (*checker).reads},
+	{"trains on a user's examples", WhatFitSays, (*checker).trains},
+	{"keeps names and shapes over rounds", SameTensors, (*checker).rounds},
+	{"remembers nothing of other users", NoMemory, (*checker).forgets},
+	{"evaluates parameters", WhatEvaluateSays, (*checker).evaluates},
+	{"scores pairs in their order", InTheirOrder, (*checker).scores},
+	{"answers an unknown method by an error, and goes on", UnknownMethods, (*checker).unknown},
+	{"gives another process the same answers", Deterministic, (*checker).again},
+	{"ends with its input", EndsWithItsInput, (*checker).ends},
+}
+
+// checker asks a program, and starts it again when it has broken a rule.
+type checker struct {
+	ctx     context.Context
+	pool    *Pool
+	setting clientprograms.Setting
+	program *program
+	report  *Report
+}
+
+// Check says what a program does wrong. The error is that of ctx, or of files here.
+func Check(ctx context.Context, p clientprograms.Program, o Options) (*Report, error) {
+	c := checker{
+		ctx: ctx, pool: NewPool(o), setting: clientprograms.Setting{Program: p, Words: append(datasets.Specials(), checkWords...)},
+		report: &Report{Contract: Contract, Version: Version},
+	}
+	defer c.pool.Close()
+	defer c.stop()
+	if _, err := c.pool.open(); err != nil {
+		return nil, err
+	}
+	for _, one := range checks {
+		finding := c.make(one)
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		c.report.Findings = append(c.report.Findings, finding)
+		if c.report.Program == nil {
+			break // what does not start cannot be asked
+		}
+	}
+	return c.report, nil
+}
+
+func (c *checker) make(one check) conformance.Finding {
+	err := c.start()
+	if err == nil {
+		err = one.run(c)
+	}
+	rule := cmp.Or(RuleOf(err), one.rule)
+	f := conformance.Finding{Check: one.name, Status: conformance.StatusOf(err), Rule: int(rule), Sentence: rule.String()}
+	if err != nil {
+		f.Message = err.Error()
+	}
+	return f
+}
+
+// start starts the program, unless it runs.
+func (c *checker) start() error {
+	if c.program != nil && c.program.usable() {
+		return nil
+	}
+	c.stop()
+	client, err := c.pool.Borrow(c.ctx, c.setting)
+	if err != nil {
+		return err
+	}
+	c.program = client.(*program)
+	c.report.Program = c.program.description
+	return nil
+}
+
+func (c *checker) stop() {
+	if c.program != nil {
+		_ = c.program.end() // the check of its end is another
+		c.program = nil
+	}
+}
+
+// user are the examples of a user.
+func user(number int) [][]int32 {
+	var examples [][]int32
+	for _, words := range checkUsers[number] {
+		example := []int32{datasets.Begin}
+		for _, w := range words {
+			example = append(example, datasets.FirstWord+int32(w))
+		}
+		examples = append(examples, append(example, datasets.End))
+	}
+	return examples
+}
+
+// work is on parameters.
+func (c *checker) work(params []float32, number int) (clientprograms.Work, error) {
+	data, err := checkpoints.Encode(c.program.network, params, nil)
+	name := storage.DigestOf(data).String()
+	model := clientprograms.Model{Name: name, Read: func(context.Context) ([]byte, error) { return data, nil }}
+	return clientprograms.Work{Model: model, Examples: user(number), Round: 1, Seed: uint64(11 + number)}, err
+}
+
+// begin is work on the first parameters.
+func (c *checker) begin(number int) (clientprograms.Work, []float32, error) {
+	return c.beginBy(7, number)
+}
+
+// beginBy is work on those of a seed.
+func (c *checker) beginBy(seed uint64, number int) (clientprograms.Work, []float32, error) {
+	params, err := c.program.Initial(c.ctx, seed)
+	if err != nil {
+		return clientprograms.Work{}, nil, err
+	}
+	w, err := c.work(params, number)
+	return w, params, err
+}
+
+func (c *checker) fit(w clientprograms.Work) ([]float32, error) {
+	params := make([]float32, c.program.network.Parameters())
+	_, err := c.program.Fit(c.ctx, w, params)
+	return params, err
+}
+
+func (c *checker) seeded() error {
+	var drawn [3][]float32
+	for i, seed := range []uint64{7, 8, 7} {
+		var err error
+		if drawn[i], err = c.program.Initial(c.ctx, seed); err != nil {
+			return err
+		}
+	}
+	switch {
+	case !slices.Equal(drawn[0], drawn[2]):
+		return SeededStart.broken("asked for initial parameters by the seed 7 twice, it gives other ones the second time")
+	case slices.Equal(drawn[0], drawn[1]):
+		return conformance.DoubtBecause(errors.New("the seeds 7 and 8 give the same initial parameters; replicates of an experiment will begin alike"))
+	}
+	return nil
+}
+
+func (c *checker) trains() error {
+	w, before, err := c.begin(0)
+	if err != nil {
+		return err
+	}
+	after, err := c.fit(w)
+	if err == nil && slices.Equal(before, after) {
+		err = conformance.DoubtBecause(errors.New("training on 4 examples changes no parameter; is its learning rate 0?"))
+	}
+	return err
+}
+
+// rounds trains on what it has trained.
+func (c *checker) rounds() error {
+	w, _, err := c.begin(0)
+	for round := 1; round <= 3 && err == nil; round++ {
+		var params []float32
+		if params, err = c.fit(w); err == nil {
+			w, err = c.work(params, round%2)
+			w.Round = round + 1
+		}
+	}
+	return err
+}
+
+// reads is about parameters that no other check looks at.
+func (c *checker) reads() error {
+	w, _, err := c.beginBy(9, 1)
+	if err != nil {
+		return err
+	}
+	path, letGo, err := c.program.files.hold(c.ctx, w.Model)
+	if err != nil {
+		return err
+	}
+	defer letGo()
+	if _, err := c.fit(w); err != nil {
+		return err
+	}
+	want, err := w.Model.Read(c.ctx)
+	if err != nil {
+		return err
+	}
+	if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
+		return FilesAsAsked.broken("it has changed the file of parameters that it was to read")
+	}
+	return nil
+}
+
+var errNotDeterministic = errors.New("it does not call itself deterministic")
+
+// forgets trains a user before and after another one.
+func (c *checker) forgets() error {
+	if !c.program.description.Deterministic {
+		return conformance.SkipBecause(errNotDeterministic)
+	}
+	a, _, err := c.begin(0)
+	if err != nil {
+		return err
+	}
+	b := a
+	b.Examples, b.Seed = user(1), 12
+	var fits [3][]float32
+	for i, w := range []clientprograms.Work{a, b, a} {
+		if fits[i], err = c.fit(w); err != nil {
+			return err
+		}
+	}
+	if i := differs(fits[0], fits[2]); i >= 0 {
+		return NoMemory.broken("it trains a user from the same parameters, by the same seed, before and after another user, and parameter %d is %g and then %g", i, fits[0][i], fits[2][i])
+	}
+	return nil
+}
+
+// differs is the place of the first difference, -1 if there is none.
+func differs(a, b []float32) int {
+	for i := range a {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return -1
+}
+
+func (c *checker) evaluates() error {
+	w, _, err := c.begin(0)
+	if err != nil {
+		return err
+	}
+	before, err := c.program.Evaluate(c.ctx, w)
+	if err != nil {
+		return err
+	}
+	params, err := c.fit(w)
+	if err != nil {
+		return err
+	}
+	if w, err = c.work(params, 0); err != nil {
+		return err
+	}
+	after, err := c.program.Evaluate(c.ctx, w)
+	if err != nil {
+		return err
+	}
+	if before.Targets != after.Targets || before.Targets == 0 {
+		return WhatEvaluateSays.broken("4 examples have %d targets, and after training %d; expected the same number, above 0", before.Targets, after.Targets)
+	}
+	if after.Loss >= before.Loss {
+		return conformance.DoubtBecause(fmt.Errorf("the loss on a user's examples is %g before and %g after training on them; expected that it falls", before.Loss, after.Loss))
+	}
+	return nil
+}
+
+// scores asks for pairs, and for the same from the last to the first.
+func (c *checker) scores() error {
+	w, _, err := c.begin(0)
+	if err != nil {
+		return err
+	}
+	pairs := []clientprograms.Pair{{Continuation: []int32{4, 5}}, {Context: []int32{4}, Continuation: []int32{5}}, {Context: []int32{4, 6}, Continuation: []int32{7, 9, 4}}}
+	first, err := c.program.LogLikelihoods(c.ctx, w.Model, pairs)
+	if err != nil {
+		return err
+	}
+	slices.Reverse(pairs)
+	second, err := c.program.LogLikelihoods(c.ctx, w.Model, pairs)
+	if err != nil {
+		return err
+	}
+	slices.Reverse(second)
+	for i := range first {
+		if !alike(first[i].LogProb, second[i].LogProb) {
+			return InTheirOrder.broken("it gives pair %d of %d the log-probability %g, and the same pair %g when they are asked from the last to the first", i+1, len(first), first[i].LogProb, second[i].LogProb)
+		}
+	}
+	return nil
+}
+
+// alike says whether two scores may be of one text: models that compute in 16 bits and in
+// batches differ by less.
+func alike(a, b float64) bool { return max(a-b, b-a) <= 0.1-0.02*min(a, 0) }
+
+func (c *checker) unknown() error {
+	err := c.program.ask(c.ctx, "no_such_method", "no_such_method", nil, func(result json.RawMessage) error {
+		return UnknownMethods.broken("it answers the method %q by %s; expected an error", "no_such_method", conversation.Quote(result))
+	})
+	if RuleOf(err) != 0 || !c.program.usable() {
+		return err
+	}
+	if _, err := c.program.Initial(c.ctx, 7); err != nil {
+		return fmt.Errorf("after an error: %w", err)
+	}
+	return nil
+}
+
+// again asks two processes the same.
+func (c *checker) again() error {
+	if !c.program.description.Deterministic {
+		return conformance.SkipBecause(errNotDeterministic)
+	}
+	w, first, err := c.begin(0)
+	if err != nil {
+		return err
+	}
+	fitted, err := c.fit(w)
+	if err != nil {
+		return err
+	}
+	c.stop()
+	if err := c.start(); err != nil {
+		return err
+	}
+	w, second, err := c.begin(0)
+	if err != nil {
+		return err
+	}
+	refitted, err := c.fit(w)
+	if err != nil {
+		return err
+	}
+	if differs(first, second) >= 0 {
+		return Deterministic.broken("another process draws other initial parameters by the same seed")
+	}
+	if i := differs(fitted, refitted); i >= 0 {
+		return Deterministic.broken("another process that is asked the same fits parameter %d to %g, not to %g", i, refitted[i], fitted[i])
+	}
+	return nil
+}
+
+// ends closes the program's input.
+func (c *checker) ends() error {
+	err := c.program.end()
+	c.program = nil
+	return err
+}

@@ -1,0 +1,102 @@
+//go:build unix
+
+package clients
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"coalmine/internal/conformance"
+	"coalmine/workers/clients/clientstest"
+)
+
+func checked(t *testing.T, fault string, o Options) *Report {
+	t.Helper()
+	o.Directory = t.TempDir()
+	report, err := Check(t.Context(), clientstest.Program(fault), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
+func TestARightProgramPassesEveryCheck(t *testing.T) {
+	t.Parallel()
+	for _, right := range []string{"", clientstest.Text} {
+		report := checked(t, right, Options{})
+		if report.Broken() != 0 || len(report.Findings) != len(checks) || report.Program == nil {
+			t.Errorf("%+v", report)
+		}
+		for _, f := range report.Findings {
+			if f.Status != conformance.Passed || f.Sentence != Rule(f.Rule).String() {
+				t.Errorf("%+v, want that it passes", f)
+			}
+		}
+	}
+}
+
+func TestEachBrokenRuleIsFound(t *testing.T) {
+	t.Parallel()
+	for fault, c := range map[string]struct {
+		want    Rule
+		message string
+	}{
+		clientstest.NaN:        {FiniteNumbers, "not finite"},
+		clientstest.Shape:      {SameTensors, "has shape"},
+		clientstest.ShapeLater: {SameTensors, "has shape"},
+		clientstest.Name:       {SameTensors, "has no tensor"},
+		clientstest.Grows:      {SameTensors, "bytes; expected at most"},
+		clientstest.NoFile:     {FilesAsAsked, "has written no file"},
+		clientstest.Changes:    {FilesAsAsked, "has changed the file"},
+		clientstest.Dies:       {WhatFitSays, "exit status 137"},
+		clientstest.DiesAtOnce: {DescribeFirst, "No module named 'torch'"},
+		clientstest.Remembers:  {NoMemory, "before and after another user"},
+		clientstest.Random:     {NoMemory, "before and after another user"},
+		clientstest.Refuses:    {WhatFitSays, "an example is too long"},
+		clientstest.Twice:      {OneAnswerEach, "twice"},
+		clientstest.Never:      {OneAnswerEach, "did not answer request"},
+		clientstest.Prints:     {OneObjectALine, `it printed "epoch 1 of 3"`},
+		clientstest.NoExamples: {WhatFitSays, "learned from 0 examples"},
+		clientstest.HalfLoss:   {WhatFitSays, "one of loss and targets"},
+		clientstest.Guesses:    {WhatEvaluateSays, "first guesses"},
+		clientstest.ManyPairs:  {InTheirOrder, "4 answers to 3 pairs"},
+		clientstest.Lingers:    {EndsWithItsInput, "did not end within"},
+	} {
+		t.Run(fault, func(t *testing.T) {
+			t.Parallel()
+			o := Options{}
+			switch fault {
+			case clientstest.Never:
+				o.Timeout = time.Second
+			case clientstest.Lingers:
+				o.Grace = 100 * time.Millisecond
+			}
+			report := checked(t, fault, o)
+			for _, f := range report.Findings {
+				if f.Status == conformance.Failed && Rule(f.Rule) == c.want && f.Sentence == c.want.String() && strings.Contains(f.Message, c.message) {
+					return
+				}
+			}
+			t.Errorf("rule %d is not found broken, with %q: %+v", c.want, c.message, report.Findings)
+		})
+	}
+}
+
+func TestThePageOfTheContractHasItsRulesWordForWord(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/contracts/client.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for rule := OneObjectALine; rule <= EndsWithItsInput; rule++ {
+		if line := fmt.Sprintf("\n%d. %s\n", rule, rule); rule.String() == "" || !strings.Contains(string(page), line) {
+			t.Errorf("rule %d is not on the page: %q", rule, line)
+		}
+	}
+	if len(rules) != int(EndsWithItsInput) || !strings.Contains(string(page), fmt.Sprintf("`%q` and `%d`", Contract, Version)) {
+		t.Errorf("%d rules, contract %s, version %d: not those of the page", len(rules), Contract, Version)
+	}
+}

@@ -1,0 +1,354 @@
+//go:build unix
+
+package clients
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"coalmine/models"
+	"coalmine/storage/safetensors"
+	"coalmine/tasks"
+	"coalmine/tasks/clientprograms"
+	"coalmine/tasks/datasets"
+	"coalmine/workers/clients/clientstest"
+)
+
+func TestMain(m *testing.M) { clientstest.Main(m) }
+
+// vocabularyOf are the special tokens and some words.
+func vocabularyOf(words ...string) []string { return append(datasets.Specials(), words...) }
+
+var words = vocabularyOf("the", "cat", "dog", "sat")
+
+// pooled is a pool with files of its own, closed when the test ends.
+func pooled(t *testing.T, o Options) *Pool {
+	t.Helper()
+	o.Directory = t.TempDir()
+	p := NewPool(o)
+	t.Cleanup(p.Close)
+	return p
+}
+
+// borrowed is a program with a fault.
+func borrowed(t *testing.T, p *Pool, fault string) clientprograms.Client {
+	t.Helper()
+	c, err := p.Borrow(t.Context(), clientprograms.Setting{Program: clientstest.Program(fault), Words: words})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// modelOf is a file of parameters.
+func modelOf(t *testing.T, name string, params []float32) clientprograms.Model {
+	t.Helper()
+	n := len(params) - 1
+	data, err := safetensors.Marshal([]safetensors.Tensor{
+		{Name: "weights", Shape: []int{n}, Float32: params[:n]}, {Name: "scale", Shape: []int{}, Float32: params[n:]},
+	}, map[string]string{"model": "of the training"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return clientprograms.Model{Name: name, Read: func(context.Context) ([]byte, error) { return data, nil }}
+}
+
+var sentences = [][]int32{{2, 4, 5, 7, 3}, {2, 4, 6, 7, 3}}
+
+// begun is work on the first parameters of a program.
+func begun(t *testing.T, c clientprograms.Client) clientprograms.Work {
+	t.Helper()
+	params, err := c.Initial(t.Context(), 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return clientprograms.Work{Model: modelOf(t, "first", params), Examples: sentences, Round: 1, Seed: 3}
+}
+
+func TestAProgramTrainsAndIsMeasured(t *testing.T) {
+	t.Parallel()
+	p := pooled(t, Options{})
+	c := borrowed(t, p, "")
+	defer c.GiveBack()
+	if d := c.Description(); d.Program != "unigrams 1" || !d.Deterministic || len(d.Parameters) != 2 || !slices.Equal(d.Parameters[0].Shape, []int{len(words)}) {
+		t.Errorf("it describes itself as %+v", d)
+	}
+	work, params := begun(t, c), make([]float32, len(words)+1)
+	before, err := c.Evaluate(t.Context(), work)
+	if err != nil || before.Targets != 6 { // those of words
+		t.Fatalf("evaluated as %+v, %v", before, err)
+	}
+	fitted, err := c.Fit(t.Context(), work, params)
+	if err != nil || fitted.Examples != 2 || fitted.Targets != 8 || !(fitted.Loss > 0) {
+		t.Fatalf("fitted as %+v, %v", fitted, err)
+	}
+	work.Model = modelOf(t, "second", params)
+	after, err := c.Evaluate(t.Context(), work)
+	if err != nil || !(after.Loss < before.Loss) {
+		t.Errorf("the loss was %g and is %+v, %v, want less", before.Loss, after, err)
+	}
+	got, err := c.LogLikelihoods(t.Context(), work.Model, []clientprograms.Pair{{Continuation: []int32{4}}, {Continuation: []int32{5}}, {Context: []int32{4}, Continuation: []int32{5, 4}}})
+	if err != nil || got[0].LogProb+got[1].LogProb-got[2].LogProb > 1e-9 || got[2].LogProb >= got[0].LogProb {
+		t.Errorf("scores %v, %v: those of one token do not add up to that of two", got, err)
+	}
+}
+
+func TestAProgramMayReadTexts(t *testing.T) {
+	t.Parallel()
+	p := pooled(t, Options{})
+	tokens, texts := borrowed(t, p, ""), borrowed(t, p, clientstest.Text)
+	work := begun(t, tokens)
+	work.Examples = [][]int32{{2, 4, 5}, {2, 4, 6, 7}} // without an end, which texts do not have
+	a, b := make([]float32, len(words)+1), make([]float32, len(words)+1)
+	for c, params := range map[clientprograms.Client][]float32{tokens: a, texts: b} {
+		defer c.GiveBack()
+		if _, err := c.Fit(t.Context(), work, params); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !slices.Equal(a, b) {
+		t.Errorf("by tokens it learns %v, by their texts %v", a, b)
+	}
+	pairs := []clientprograms.Pair{{Context: []int32{4}, Continuation: []int32{5, 7}}}
+	first, err := tokens.LogLikelihoods(t.Context(), work.Model, pairs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if second, err := texts.LogLikelihoods(t.Context(), work.Model, pairs); err != nil || !slices.Equal(first, second) {
+		t.Errorf("by tokens %v, by texts %v, %v", first, second, err)
+	}
+}
+
+// Each fault is one sentence that names the program, and the rule if one is broken. Those that
+// another try cannot mend are permanent.
+func TestAProgramThatBreaksTheContractIsToldFrom(t *testing.T) {
+	t.Parallel()
+	for fault, c := range map[string]struct {
+		want      string
+		rule      Rule
+		permanent bool
+	}{
+		clientstest.NaN:        {`tensor "weights" has values that are not finite`, FiniteNumbers, true},
+		clientstest.Shape:      {`tensor "weights" has shape [7], want float32 of [8]`, SameTensors, true},
+		clientstest.Name:       {`has no tensor "weights"`, SameTensors, true},
+		clientstest.Grows:      {"its file of parameters has 1073741824 bytes; expected at most", SameTensors, true},
+		clientstest.NoFile:     {"it has written no file of parameters", FilesAsAsked, true},
+		clientstest.Dies:       {"it ended with exit status 137, and left 1 of 3 requests unanswered; its last lines on standard error:\n  Killed", 0, false},
+		clientstest.Busy:       {`it answers fit by the error "the device is busy"`, 0, false},
+		clientstest.Refuses:    {`it answers fit by the error "an example is too long"`, 0, true},
+		clientstest.Prints:     {`it printed "epoch 1 of 3" to standard output`, OneObjectALine, true},
+		clientstest.NoExamples: {"it has learned from 0 examples", WhatFitSays, true},
+		clientstest.HalfLoss:   {"its metrics have one of loss and targets", WhatFitSays, true},
+		clientstest.Infinite:   {"it answered fit by", WhatFitSays, true},
+		clientstest.Never:      {"it did not answer request 3 (fit, 2 examples) within 1s", OneAnswerEach, false},
+	} {
+		t.Run(fault, func(t *testing.T) {
+			t.Parallel()
+			o := Options{}
+			if fault == clientstest.Never {
+				o.Timeout = time.Second
+			}
+			client := borrowed(t, pooled(t, o), fault)
+			defer client.GiveBack()
+			_, err := client.Fit(t.Context(), begun(t, client), make([]float32, len(words)+1))
+			if err == nil || !strings.HasPrefix(err.Error(), `program "'`) || !strings.Contains(err.Error(), c.want) || RuleOf(err) != c.rule {
+				t.Errorf("got %v of rule %d, want %q of rule %d", err, RuleOf(err), c.want, c.rule)
+			}
+			if tasks.IsPermanent(err) != c.permanent {
+				t.Errorf("%v: permanent %v, want %v", err, !c.permanent, c.permanent)
+			}
+		})
+	}
+}
+
+func TestAProgramThatCannotBeginIsToldFrom(t *testing.T) {
+	t.Parallel()
+	p := pooled(t, Options{})
+	_, err := p.Borrow(t.Context(), clientprograms.Setting{Program: clientstest.Program(clientstest.DiesAtOnce), Words: words})
+	if !tasks.IsPermanent(err) || !strings.Contains(err.Error(), "ModuleNotFoundError: No module named 'torch'") {
+		t.Errorf("got %v, want that a module is missing, for good", err)
+	}
+	_, err = p.Borrow(t.Context(), clientprograms.Setting{Program: clientprograms.Program{Command: "kill -9 $$"}, Words: words})
+	if err == nil || tasks.IsPermanent(err) || !strings.Contains(err.Error(), "signal: killed") {
+		t.Errorf("got %v, want that it was killed, which another try may mend", err)
+	}
+}
+
+func TestWhatAProgramSaysOfModelsIsChecked(t *testing.T) {
+	t.Parallel()
+	p := pooled(t, Options{})
+	guesses := borrowed(t, p, clientstest.Guesses)
+	defer guesses.GiveBack()
+	if _, err := guesses.Evaluate(t.Context(), begun(t, guesses)); RuleOf(err) != WhatEvaluateSays {
+		t.Errorf("more right guesses than targets: %v", err)
+	}
+	many := borrowed(t, p, clientstest.ManyPairs)
+	defer many.GiveBack()
+	if _, err := many.LogLikelihoods(t.Context(), begun(t, many).Model, []clientprograms.Pair{{Continuation: []int32{4}}}); RuleOf(err) != InTheirOrder {
+		t.Errorf("two answers to one pair: %v", err)
+	}
+}
+
+// pidOf is the process of a program.
+func pidOf(c clientprograms.Client) *program { return c.(*program) }
+
+func TestAProgramIsUsedAgain(t *testing.T) {
+	t.Parallel()
+	p := pooled(t, Options{})
+	first := borrowed(t, p, "")
+	other := borrowed(t, p, "")
+	if first == other {
+		t.Fatal("two tasks have one program at the same time")
+	}
+	first.GiveBack()
+	if again := borrowed(t, p, ""); again != first {
+		t.Error("an idle program is not used again")
+	}
+	if another := borrowed(t, p, clientstest.Text); another == first {
+		t.Error("a program of another configuration is taken for it")
+	}
+}
+
+func TestAProgramThatDiedOrIsBusyIsNotUsedAgain(t *testing.T) {
+	t.Parallel()
+	p := pooled(t, Options{Timeout: time.Hour})
+	dead := borrowed(t, p, "")
+	dead.GiveBack()
+	pidOf(dead).child.Kill(errors.New("by the test"))
+	<-pidOf(dead).talk.Over()
+	if again := borrowed(t, p, ""); again == dead {
+		t.Error("a program that has died is used again")
+	}
+	slow := borrowed(t, p, clientstest.Never)
+	work := begun(t, slow)
+	enough := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(enough)
+	if _, err := slow.Fit(ctx, work, make([]float32, len(words)+1)); !errors.Is(err, enough) {
+		t.Errorf("got %v, want %v", err, enough)
+	}
+	slow.GiveBack()
+	<-pidOf(slow).child.Done()
+	if again := borrowed(t, p, clientstest.Never); again == slow {
+		t.Error("a program that still computes is used again")
+	}
+}
+
+func TestIdleProgramsEnd(t *testing.T) {
+	t.Parallel()
+	p := pooled(t, Options{Idle: time.Millisecond})
+	c := borrowed(t, p, "")
+	c.GiveBack()
+	<-pidOf(c).child.Done()
+	if err := pidOf(c).child.Ended(); err != nil {
+		t.Errorf("it ended with %v", err)
+	}
+}
+
+func TestAPoolEndsItsProgramsAndRemovesItsFiles(t *testing.T) {
+	t.Parallel()
+	base := t.TempDir()
+	p := NewPool(Options{Directory: base})
+	idle, busy := borrowed(t, p, ""), borrowed(t, p, "")
+	begun(t, idle)
+	idle.GiveBack()
+	p.Close()
+	<-pidOf(idle).child.Done()
+	busy.GiveBack()
+	<-pidOf(busy).child.Done()
+	if left, err := os.ReadDir(base); err != nil || len(left) > 0 {
+		t.Errorf("%v is left, %v", left, err)
+	}
+	if _, err := p.Borrow(t.Context(), clientprograms.Setting{Program: clientstest.Program(""), Words: words}); err == nil {
+		t.Error("a closed pool starts a program")
+	}
+}
+
+// A process that was killed leaves its directory, which the next one removes; that of a process
+// which lives stays.
+func TestFilesOfProcessesThatAreGoneAreRemoved(t *testing.T) {
+	t.Parallel()
+	base := t.TempDir()
+	gone, err := openFiles(base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(gone.path, "a.safetensors"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	gone.lock.Close() // as the system does for a process that ends
+	lives, err := openFiles(base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lives.Close()
+	next, err := openFiles(base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer next.Close()
+	if left, _ := filepath.Glob(filepath.Join(base, "*")); len(left) != 2 || slices.Contains(left, gone.path) {
+		t.Errorf("%v are left, want %s and %s", left, lives.path, next.path)
+	}
+}
+
+// A model is written once, and goes when a newer one has come and nobody uses it.
+func TestAModelStaysAsLongAsItIsUsed(t *testing.T) {
+	t.Parallel()
+	f, err := openFiles(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	read := 0
+	model := func(name string) clientprograms.Model {
+		return clientprograms.Model{Name: name, Read: func(context.Context) ([]byte, error) { read++; return []byte(name), nil }}
+	}
+	hold := func(name string) (string, func()) {
+		path, letGo, err := f.hold(t.Context(), model(name))
+		if data, readErr := os.ReadFile(path); err != nil || readErr != nil || string(data) != name {
+			t.Fatalf("%q, %v, %v", data, err, readErr)
+		}
+		return path, letGo
+	}
+	first, letGo := hold("round-1")
+	_, again := hold("round-1")
+	again()
+	second, done := hold("round-2")
+	if _, err := os.Stat(first); read != 2 || err != nil {
+		t.Errorf("%d models were read, want 2; the one in use: %v", read, err)
+	}
+	letGo()
+	letGo()
+	done()
+	_, err = os.Stat(first)
+	if _, err2 := os.Stat(second); !os.IsNotExist(err) || err2 != nil {
+		t.Errorf("the old model: %v, the newest: %v; want that the newest alone is there", err, err2)
+	}
+	broken := errors.New("broken")
+	if _, _, err := f.hold(t.Context(), clientprograms.Model{Name: "x", Read: func(context.Context) ([]byte, error) { return nil, broken }}); !errors.Is(err, broken) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestDescriptionsAreChecked(t *testing.T) {
+	t.Parallel()
+	const right = `{"contract":"coalmine/client","version":1,"program":"p","input":"tokens","deterministic":true,"parameters":[{"name":"a","shape":[2]}]}`
+	d, n, err := decodeDescription([]byte(right))
+	if err != nil || d.Program != "p" || n.Parameters() != 2 || n.Config().Kind != models.External {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	for old, wrong := range map[string]string{
+		`"coalmine/client"`: `"coalmine/score"`, `"version":1`: `"version":2`, `"p"`: `""`, `"tokens"`: `"words"`, `[{"name":"a","shape":[2]}]`: `[]`, `[2]`: `[0]`, `"parameters"`: `"tensors"`, "{": "[",
+	} {
+		if _, _, err := decodeDescription([]byte(strings.Replace(right, old, wrong, 1))); RuleOf(err) != DescribeFirst {
+			t.Errorf("%s in place of %s: %v", wrong, old, err)
+		}
+	}
+}

@@ -1,0 +1,429 @@
+// Package clientstest has a program that speaks the contract "client", for tests of what asks such
+// a program: the test's own program in another role.
+//
+//	func TestMain(m *testing.M) { clientstest.Main(m) }
+//
+//	client, err := pool.Borrow(ctx, clientprograms.Setting{Program: clientstest.Program("")})
+//
+// Its model gives every token the same probability wherever it stands: softmax(scale x weights).
+// It learns by one step of gradient descent for each example.
+package clientstest
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"coalmine/storage/safetensors"
+	"coalmine/tasks/clientprograms"
+)
+
+// serve is the argument by which a test's program trains in place of testing.
+const serve = "serve-client"
+
+// Main runs tests, or trains where the program is that of this package.
+func Main(m *testing.M) {
+	Serve()
+	os.Exit(m.Run())
+}
+
+// Serve trains and does not return, if the program is that of this package.
+func Serve() {
+	if len(os.Args) < 2 || os.Args[1] != serve {
+		return
+	}
+	if err := converse(os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// Command is the command line of the program.
+func Command() string { return "'" + os.Args[0] + "' " + serve }
+
+// Faults that a program can have, in place of "" for none.
+const (
+	NaN        = "nan"         // parameters that are not finite
+	Shape      = "shape"       // other shapes than described
+	Name       = "name"        // other names than described
+	Grows      = "grows"       // a file far too large
+	NoFile     = "no file"     // no file at all
+	Dies       = "dies"        // the process, in the middle of fit
+	DiesAtOnce = "module"      // the process, at its start
+	Remembers  = "remembers"   // what it did before
+	Busy       = "busy"        // answers an error that may go away
+	Refuses    = "refuses"     // answers an error that stays
+	Random     = "random"      // other answers each time
+	Twice      = "twice"       // an answer comes twice
+	Never      = "never"       // no answer comes
+	Prints     = "prints"      // between messages
+	NoExamples = "no examples" // learned from none
+	HalfLoss   = "half a loss" // a loss without targets
+	Changes    = "changes"     // the file that it was to read
+	Lingers    = "lingers"     // after the end of its input
+	ShapeLater = "shape later" // other shapes in the second fit
+	Guesses    = "guesses"     // more right guesses than targets
+	Infinite   = "infinite"    // a loss that is too large for JSON
+	ManyPairs  = "many pairs"  // more answers than pairs
+	Text       = "text"        // no fault: it reads texts
+)
+
+// Program is one with a fault.
+func Program(fault string) clientprograms.Program {
+	config, _ := json.Marshal(map[string]any{"fault": fault, "rate": 0.1}) // texts and numbers become JSON
+	return clientprograms.Program{Command: Command(), Config: config}
+}
+
+type request struct {
+	ID     int64  `json:"id"`
+	Method string `json:"method"`
+	Config struct {
+		Fault string  `json:"fault"`
+		Rate  float64 `json:"rate"`
+	} `json:"config"`
+	Vocabulary struct {
+		Size      int    `json:"size"`
+		FirstWord int32  `json:"first_word"`
+		Words     string `json:"words"`
+	} `json:"vocabulary"`
+	Parameters string               `json:"parameters"`
+	Into       string               `json:"into"`
+	Examples   []json.RawMessage    `json:"examples"`
+	Pairs      [][2]json.RawMessage `json:"pairs"`
+	Seed       uint64               `json:"seed"`
+}
+
+// server is the program.
+type server struct {
+	request   // that of describe
+	numbers   map[string]int32
+	fits      int
+	remaining float32
+}
+
+func converse(in io.Reader, out io.Writer) error {
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, 64<<20)
+	var s server
+	for lines.Scan() {
+		var r request
+		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
+			return err
+		}
+		if err := s.reply(out, &r); err != nil {
+			return err
+		}
+	}
+	if s.Config.Fault == Lingers {
+		time.Sleep(time.Hour)
+	}
+	return lines.Err()
+}
+
+// retryError is one that may go away.
+type retryError struct{ error }
+
+func (s *server) reply(out io.Writer, r *request) error {
+	answer := map[string]any{"id": r.ID}
+	result, err := s.answer(r)
+	_, retry := errors.AsType[retryError](err)
+	if err != nil {
+		answer["error"] = map[string]any{"message": err.Error(), "retry": retry}
+	} else {
+		answer["result"] = result
+	}
+	line, err := json.Marshal(answer)
+	if err != nil {
+		return err
+	}
+	if r.Method == "fit" || r.Method == "evaluate" {
+		line = s.spoil(line)
+	}
+	_, err = out.Write(append(line, '\n'))
+	return err
+}
+
+// spoil is what some faults make of a line.
+func (s *server) spoil(line []byte) []byte {
+	switch s.Config.Fault {
+	case Twice:
+		return []byte(string(line) + "\n" + string(line))
+	case Prints:
+		return []byte("epoch 1 of 3\n" + string(line))
+	case Infinite:
+		return []byte(strings.Replace(string(line), `"loss":`, `"loss":1e999,"was":`, 1))
+	case Never:
+		time.Sleep(time.Hour)
+	}
+	return line
+}
+
+func (s *server) answer(r *request) (any, error) {
+	switch r.Method {
+	case "describe":
+		return s.describe(r)
+	case "initial":
+		return struct{}{}, s.write(r.Into, s.initial(r.Seed))
+	case "fit":
+		return s.fit(r)
+	case "evaluate":
+		return s.evaluate(r)
+	case "loglikelihood":
+		return s.score(r)
+	}
+	return nil, fmt.Errorf("no method %q", r.Method)
+}
+
+func (s *server) describe(r *request) (any, error) {
+	if r.Config.Fault == DiesAtOnce {
+		fmt.Fprintln(os.Stderr, "ModuleNotFoundError: No module named 'torch'")
+		os.Exit(1)
+	}
+	s.request = *r
+	var words []string
+	data, err := os.ReadFile(r.Vocabulary.Words)
+	if err == nil {
+		err = json.Unmarshal(data, &words)
+	}
+	if s.numbers = map[string]int32{}; err == nil {
+		for i, w := range words {
+			s.numbers[w] = int32(i)
+		}
+	}
+	input := clientprograms.TokensInput
+	if r.Config.Fault == Text {
+		input = clientprograms.TextInput
+	}
+	return map[string]any{
+		"contract": "coalmine/client", "version": 1, "program": "unigrams 1", "input": input, "deterministic": true,
+		"parameters": []map[string]any{{"name": "weights", "shape": []int{r.Vocabulary.Size}}, {"name": "scale", "shape": []int{}}},
+	}, err
+}
+
+// model are the parameters.
+type model struct {
+	weights []float32
+	scale   float32
+}
+
+func (s *server) initial(seed uint64) model {
+	rng := rand.New(rand.NewPCG(seed, 0))
+	m := model{weights: make([]float32, s.Vocabulary.Size), scale: 1}
+	for i := range m.weights {
+		m.weights[i] = float32(rng.NormFloat64() / 10)
+	}
+	return m
+}
+
+func (s *server) fit(r *request) (any, error) {
+	s.fits++
+	switch s.Config.Fault {
+	case Dies:
+		fmt.Fprintln(os.Stderr, "Killed")
+		os.Exit(137)
+	case Busy:
+		return nil, retryError{errors.New("the device is busy")}
+	case Refuses:
+		return nil, errors.New("an example is too long")
+	}
+	m, err := s.read(r.Parameters)
+	if err != nil {
+		return nil, err
+	}
+	loss, targets := s.train(&m, s.tokens(r.Examples))
+	if s.Config.Fault == Changes {
+		if err := os.WriteFile(r.Parameters, []byte("mine"), 0o600); err != nil {
+			return nil, err
+		}
+	}
+	return s.fitted(len(r.Examples), loss, targets), s.write(r.Into, m)
+}
+
+// fitted is the result of fit.
+func (s *server) fitted(examples int, loss float64, targets int) any {
+	metrics := map[string]any{"loss": loss / float64(max(1, targets)), "targets": targets, "seconds": 0.5}
+	switch s.Config.Fault {
+	case NoExamples:
+		examples = 0
+	case HalfLoss:
+		delete(metrics, "targets")
+	}
+	return map[string]any{"examples": examples, "metrics": metrics}
+}
+
+// train takes a step for each example, and returns the loss and the targets before them.
+func (s *server) train(m *model, examples [][]int32) (loss float64, targets int) {
+	m.scale += s.remaining
+	for _, e := range examples {
+		logs := m.logs()
+		gradient := make([]float64, len(logs))
+		for _, token := range e[1:] {
+			loss -= logs[token]
+			targets++
+			for i, l := range logs {
+				gradient[i] += math.Exp(l)
+			}
+			gradient[token]--
+		}
+		for i := range gradient {
+			m.weights[i] -= float32(s.Config.Rate * gradient[i] / float64(max(1, len(e)-1)))
+		}
+	}
+	switch s.Config.Fault {
+	case Remembers:
+		s.remaining += 0.25
+	case Random:
+		m.scale += float32(rand.Float64())
+	}
+	return loss, targets
+}
+
+// logs are the logarithms of all tokens' probabilities.
+func (m *model) logs() []float64 {
+	logs, sum := make([]float64, len(m.weights)), 0.0
+	for i, w := range m.weights {
+		logs[i] = float64(w) * float64(m.scale)
+		sum += math.Exp(logs[i])
+	}
+	for i := range logs {
+		logs[i] -= math.Log(sum)
+	}
+	return logs
+}
+
+// best is the most probable token.
+func best(logs []float64) int32 {
+	at := 0
+	for i, l := range logs {
+		if l > logs[at] {
+			at = i
+		}
+	}
+	return int32(at)
+}
+
+func (s *server) evaluate(r *request) (any, error) {
+	m, err := s.read(r.Parameters)
+	if err != nil {
+		return nil, err
+	}
+	logs := m.logs()
+	loss, targets, correct := 0.0, 0, 0
+	for _, e := range s.tokens(r.Examples) {
+		for _, token := range e[1:] {
+			if token < s.Vocabulary.FirstWord {
+				continue
+			}
+			targets++
+			if loss -= logs[token]; token == best(logs) {
+				correct++
+			}
+		}
+	}
+	if s.Config.Fault == Guesses {
+		correct = targets + 1
+	}
+	return map[string]any{"loss": loss / float64(max(1, targets)), "targets": targets, "correct": correct}, nil
+}
+
+func (s *server) score(r *request) (any, error) {
+	m, err := s.read(r.Parameters)
+	if err != nil {
+		return nil, err
+	}
+	logs := m.logs()
+	answers := make([][2]any, 0, len(r.Pairs))
+	for _, pair := range r.Pairs {
+		sum, greedy := 0.0, true
+		for _, token := range s.number(pair[1]) {
+			sum += logs[token]
+			greedy = greedy && token == best(logs)
+		}
+		answers = append(answers, [2]any{sum, greedy})
+	}
+	if s.Config.Fault == ManyPairs {
+		answers = append(answers, [2]any{-1, false})
+	}
+	return answers, nil
+}
+
+// tokens are the examples of a request, which begin with a token that is no target.
+func (s *server) tokens(examples []json.RawMessage) [][]int32 {
+	all := make([][]int32, len(examples))
+	for i, e := range examples {
+		if all[i] = s.number(e); s.Config.Fault == Text {
+			all[i] = append([]int32{0}, all[i]...)
+		}
+	}
+	return all
+}
+
+// number reads a list of tokens, or a text of the vocabulary's words.
+func (s *server) number(raw json.RawMessage) (tokens []int32) {
+	var text string
+	if json.Unmarshal(raw, &text) != nil {
+		_ = json.Unmarshal(raw, &tokens) // a list, which is what is left
+		return tokens
+	}
+	for _, w := range strings.Fields(text) {
+		tokens = append(tokens, s.numbers[w])
+	}
+	return tokens
+}
+
+func (s *server) read(path string) (m model, err error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return m, err
+	}
+	file, err := safetensors.Unmarshal(data)
+	if err != nil {
+		return m, err
+	}
+	weights, _ := file.Tensor("weights")
+	scale, ok := file.Tensor("scale")
+	if !ok || len(scale.Float32) != 1 {
+		return m, errors.New("the file has no scale")
+	}
+	return model{weights.Float32, scale.Float32[0]}, nil
+}
+
+func (s *server) write(path string, m model) error {
+	tensors := []safetensors.Tensor{{Name: "weights", Shape: []int{len(m.weights)}, Float32: m.weights}, {Name: "scale", Shape: []int{}, Float32: []float32{m.scale}}}
+	switch fault := s.Config.Fault; {
+	case s.fits == 0: // of the first parameters none is wrong
+	case fault == NaN:
+		m.weights[1] = float32(math.NaN())
+	case fault == Shape, fault == ShapeLater && s.fits > 1:
+		tensors[0].Shape, tensors[0].Float32 = []int{len(m.weights) - 1}, m.weights[1:]
+	case fault == Name:
+		tensors[0].Name = "wights"
+	case fault == NoFile:
+		return nil
+	case fault == Grows:
+		return grown(path)
+	}
+	data, err := safetensors.Marshal(tensors, nil)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, data, 0o600)
+}
+
+// grown makes a file of nothing that is far too long.
+func grown(path string) error {
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(file.Truncate(1<<30), file.Close())
+}

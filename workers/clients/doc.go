@@ -1,0 +1,17 @@
+// Package clients runs programs that train clients in place of this one, and asks them by the
+// contract "client", docs/contracts/client.md: requests and answers are JSON objects, one a line,
+// on a program's standard input and output; parameters are safetensors files in shared memory.
+//
+//	pool := clients.NewPool(clients.Options{})
+//	defer pool.Close()
+//	client, err := pool.Borrow(ctx, setting) // starts a program, or takes one that is idle
+//	...
+//	defer client.GiveBack()
+//	fitted, err := client.Fit(ctx, work)
+//
+// A program serves one task after another, over all rounds of a training, and ends with the pool,
+// or when nobody has needed it for a while. A program that broke the contract, died or was left
+// in the middle of a request is not used again.
+//
+// Check says what an implementation does wrong.
+package clients

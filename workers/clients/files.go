@@ -1,0 +1,163 @@
+package clients
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+
+	"coalmine/storage"
+	"coalmine/tasks/clientprograms"
+)
+
+// directoryPattern names the directories of files, lockName what tells that one is in use.
+const (
+	directoryPattern = "coalmine-clients-"
+	lockName         = "lock"
+)
+
+// files are what programs read and write, in a directory of shared memory where there is one.
+// They go with Close, and those of a process that was killed when the next one opens its own.
+type files struct {
+	path string
+	lock *os.File
+
+	mu sync.Mutex
+	// models are the parameters that are there, by name; newest is that which came last.
+	models map[string]*modelFile
+	newest string
+	slots  int // directories given out so far
+}
+
+// modelFile is a file of parameters, and how many use it.
+type modelFile struct {
+	path  string
+	users int
+}
+
+// openFiles makes a directory in shared memory or, where there is none, among the temporary ones.
+func openFiles(base string) (*files, error) {
+	sweep(base)
+	path, err := os.MkdirTemp(base, directoryPattern)
+	if err != nil {
+		return nil, fmt.Errorf("a directory for parameters: %w", err)
+	}
+	f := &files{path: path, models: map[string]*modelFile{}}
+	if f.lock, err = takeLock(path); err != nil {
+		os.RemoveAll(path)
+		return nil, fmt.Errorf("a directory for parameters: %w", err)
+	}
+	return f, nil
+}
+
+// takeLock makes the lock of a directory. It gets its name when it is held, so that nobody
+// takes a directory for one that is left.
+func takeLock(path string) (*os.File, error) {
+	temporary := filepath.Join(path, lockName+".new")
+	lock, err := os.Create(temporary)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(lockFile(lock), os.Rename(temporary, filepath.Join(path, lockName))); err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	return lock, nil
+}
+
+// sweep removes the directories whose processes have ended without.
+func sweep(base string) {
+	left, _ := filepath.Glob(filepath.Join(base, directoryPattern+"*", lockName)) // the pattern is right
+	for _, path := range left {
+		if abandoned(path) {
+			os.RemoveAll(filepath.Dir(path))
+		}
+	}
+}
+
+// Close removes the directory.
+func (f *files) Close() {
+	os.RemoveAll(f.path)
+	_ = f.lock.Close()
+}
+
+// slot makes a directory for one program.
+func (f *files) slot() (string, error) {
+	f.mu.Lock()
+	f.slots++
+	path := filepath.Join(f.path, "program-"+strconv.Itoa(f.slots))
+	f.mu.Unlock()
+	return path, os.Mkdir(path, 0o700)
+}
+
+// hold returns the file of a model, which stays until it is let go of. It is written once for
+// all who need it at a time.
+func (f *files) hold(ctx context.Context, m clientprograms.Model) (path string, letGo func(), err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	file, there := f.models[m.Name]
+	if !there {
+		data, err := m.Read(ctx)
+		if err != nil {
+			return "", nil, err
+		}
+		file = &modelFile{path: filepath.Join(f.path, m.Name+".safetensors")}
+		if err := os.WriteFile(file.path, data, 0o400); err != nil {
+			os.Remove(file.path)
+			return "", nil, fmt.Errorf("parameters for a program: %w", err)
+		}
+		f.models[m.Name] = file
+	}
+	file.users++
+	f.use(m.Name)
+	return file.path, sync.OnceFunc(func() { f.release(m.Name) }), nil
+}
+
+// use makes a model the newest, and drops the one before unless somebody uses it. The caller
+// holds mu.
+func (f *files) use(name string) {
+	before := f.newest
+	f.newest = name
+	if before != name {
+		f.drop(before)
+	}
+}
+
+func (f *files) release(name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.models[name].users--
+	if name != f.newest {
+		f.drop(name)
+	}
+}
+
+// drop removes a model that nobody uses. The caller holds mu.
+func (f *files) drop(name string) {
+	if file, there := f.models[name]; there && file.users == 0 {
+		os.Remove(file.path)
+		delete(f.models, name)
+	}
+}
+
+// words returns the path of a JSON list of words.
+func (f *files) words(list []string) (string, error) {
+	data, err := json.Marshal(list)
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(f.path, storage.DigestOf(data).String()+".json")
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, err := os.Stat(path); err == nil {
+		return path, nil
+	}
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		os.Remove(path)
+		return "", fmt.Errorf("words for a program: %w", err)
+	}
+	return path, nil
+}

@@ -1,0 +1,159 @@
+package clients
+
+import (
+	"encoding/json"
+	"math"
+
+	"coalmine/internal/conversation"
+	"coalmine/models"
+	"coalmine/tasks/clientprograms"
+)
+
+// Methods of the contract.
+const (
+	describe      = "describe"
+	initial       = "initial"
+	fit           = "fit"
+	evaluate      = "evaluate"
+	logLikelihood = "loglikelihood"
+)
+
+// introduction is what a program is told when it describes itself.
+type introduction struct {
+	Versions   []int           `json:"versions"`
+	Config     json.RawMessage `json:"config"`
+	Vocabulary vocabulary      `json:"vocabulary"`
+	// Threads is how many it should compute with: those of a slot of a worker.
+	Threads int `json:"threads"`
+}
+
+// vocabulary is what the tokens are.
+type vocabulary struct {
+	Size int `json:"size"`
+	// Begin and End are the tokens that examples begin and end with, FirstWord that from which
+	// on tokens are ordinary words.
+	Begin     int32 `json:"begin"`
+	End       int32 `json:"end"`
+	FirstWord int32 `json:"first_word"`
+	// Words is the path of a JSON list of their texts.
+	Words string `json:"words"`
+}
+
+// request is what the other methods are about.
+type request struct {
+	// Parameters is the path of a file to read, Into that of one to write.
+	Parameters string `json:"parameters,omitempty"`
+	Into       string `json:"into,omitempty"`
+	Examples   any    `json:"examples,omitempty"`
+	Pairs      any    `json:"pairs,omitempty"`
+	// Seed is below 2^53.
+	Seed  *uint64 `json:"seed,omitempty"`
+	Round int     `json:"round,omitempty"`
+}
+
+// fitted is the result of fit.
+type fitted struct {
+	Examples int64 `json:"examples"`
+	Metrics  struct {
+		Loss    *float64 `json:"loss"`
+		Targets *int64   `json:"targets"`
+	} `json:"metrics"`
+}
+
+// decodeDescription checks what a program says of itself.
+func decodeDescription(result json.RawMessage) (*clientprograms.Description, models.Network, error) {
+	var d clientprograms.Description
+	if err := json.Unmarshal(result, &d); err != nil {
+		return nil, nil, DescribeFirst.broken("it describes itself by %s: %v", conversation.Quote(result), err)
+	}
+	switch {
+	case d.Contract != Contract || d.Version != Version:
+		return nil, nil, DescribeFirst.broken("it speaks version %d of the contract %q; expected version %d of %q", d.Version, d.Contract, Version, Contract)
+	case d.Program == "":
+		return nil, nil, DescribeFirst.broken("it does not name itself; expected a text for people, such as its name and version")
+	case d.Input != clientprograms.TokensInput && d.Input != clientprograms.TextInput:
+		return nil, nil, DescribeFirst.broken("it reads %q; expected %q or %q", d.Input, clientprograms.TokensInput, clientprograms.TextInput)
+	}
+	outline, err := models.OutlineOf(d.Parameters)
+	if err != nil {
+		return nil, nil, DescribeFirst.broken("it describes %v", err)
+	}
+	network, err := models.NewExternal(models.Config{Kind: models.External, Outline: outline})
+	if err != nil {
+		return nil, nil, DescribeFirst.broken("it describes %v", err)
+	}
+	return &d, network, nil
+}
+
+// decodeFitted checks what a program says of its training.
+func decodeFitted(result json.RawMessage) (*clientprograms.Fitted, error) {
+	var f fitted
+	if err := json.Unmarshal(result, &f); err != nil {
+		return nil, WhatFitSays.broken("it answered fit by %s: %v", conversation.Quote(result), err)
+	}
+	loss, targets := f.Metrics.Loss, f.Metrics.Targets
+	switch {
+	case f.Examples < 1:
+		return nil, WhatFitSays.broken("it has learned from %d examples; expected at least 1", f.Examples)
+	case (loss == nil) != (targets == nil):
+		return nil, WhatFitSays.broken("its metrics have one of loss and targets, %s; expected both or neither", conversation.Quote(result))
+	case loss == nil:
+		return &clientprograms.Fitted{Examples: f.Examples}, nil
+	case *targets < 0:
+		return nil, WhatFitSays.broken("it has learned from %d targets; expected at least 0", *targets)
+	}
+	return &clientprograms.Fitted{Examples: f.Examples, Targets: *targets, Loss: *loss}, checkLoss(*loss)
+}
+
+func checkLoss(loss float64) error {
+	if !(loss >= 0) || math.IsInf(loss, 0) {
+		return FiniteNumbers.broken("its loss is %g; expected a mean of -log p, which is finite and not below 0", loss)
+	}
+	return nil
+}
+
+// decodeEvaluation checks what a program says of a model.
+func decodeEvaluation(result json.RawMessage) (*clientprograms.Evaluation, error) {
+	var e struct {
+		Loss             *float64
+		Targets, Correct *int64
+	}
+	if err := json.Unmarshal(result, &e); err != nil {
+		return nil, WhatEvaluateSays.broken("it answered evaluate by %s: %v", conversation.Quote(result), err)
+	}
+	if e.Loss == nil || e.Targets == nil || e.Correct == nil {
+		return nil, WhatEvaluateSays.broken("it answered evaluate by %s; expected loss, targets and correct", conversation.Quote(result))
+	}
+	if *e.Correct < 0 || *e.Correct > *e.Targets {
+		return nil, WhatEvaluateSays.broken("%d first guesses of %d targets were right; expected at least 0, and at most all", *e.Correct, *e.Targets)
+	}
+	return &clientprograms.Evaluation{Targets: *e.Targets, Correct: *e.Correct, Loss: *e.Loss}, checkLoss(*e.Loss)
+}
+
+// maxLogProb is the largest logarithm of a probability that is taken for one: a model that
+// computes in 16 bits may round a little above 0.
+const maxLogProb = 0.01
+
+// decodeLikelihoods checks the answers to so many pairs.
+func decodeLikelihoods(result json.RawMessage, pairs int) ([]clientprograms.Likelihood, error) {
+	var list [][]json.RawMessage
+	if err := json.Unmarshal(result, &list); err != nil {
+		return nil, InTheirOrder.broken("it answered %s: %v", conversation.Quote(result), err)
+	}
+	if len(list) != pairs {
+		return nil, InTheirOrder.broken("it gave %d answers to %d pairs; expected one for each", len(list), pairs)
+	}
+	found := make([]clientprograms.Likelihood, pairs)
+	for i, two := range list {
+		var p *float64
+		var greedy *bool
+		if len(two) != 2 || json.Unmarshal(two[0], &p) != nil || json.Unmarshal(two[1], &greedy) != nil || p == nil || greedy == nil {
+			return nil, InTheirOrder.broken("its answer to pair %d is %s; expected a list such as [-12.5, false]", i+1, conversation.Quote(result))
+		}
+		if math.IsInf(*p, 0) || *p > maxLogProb {
+			return nil, FiniteNumbers.broken("%g stands for the log-probability of pair %d; expected a natural logarithm, which is not above 0", *p, i+1)
+		}
+		found[i] = clientprograms.Likelihood{LogProb: min(*p, 0), Greedy: *greedy}
+	}
+	return found, nil
+}

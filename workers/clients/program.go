@@ -1,0 +1,308 @@
+package clients
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"coalmine/internal/childprocess"
+	"coalmine/internal/conversation"
+	"coalmine/models"
+	"coalmine/tasks"
+	"coalmine/tasks/checkpoints"
+	"coalmine/tasks/clientprograms"
+	"coalmine/tasks/datasets"
+)
+
+// program is one that runs. It implements clientprograms.Client.
+type program struct {
+	pool       *Pool
+	files      *files
+	name       string // tells settings apart
+	setting    clientprograms.Setting
+	vocabulary datasets.Vocabulary
+	directory  string // of what it writes
+	child      *childprocess.Process
+	talk       *conversation.Talk
+
+	description *clientprograms.Description
+	network     models.Network
+	asking      bool        // a request was not answered yet
+	leaving     *time.Timer // while it is idle
+}
+
+// start starts a program and has it describe itself.
+func start(ctx context.Context, p *Pool, f *files, name string, s clientprograms.Setting) (*program, error) {
+	c := &program{pool: p, files: f, name: name, setting: s, vocabulary: datasets.Vocabulary{Words: s.Words}}
+	var err error
+	if c.directory, err = f.slot(); err != nil {
+		return nil, fmt.Errorf("a directory for the program %q: %w", s.Command, err)
+	}
+	o := &p.options
+	command := childprocess.Command{Args: childprocess.Shell(s.Command), Memory: o.Memory, Keep: o.Keep, Grace: o.Grace}
+	if c.child, err = command.Start(); err != nil {
+		os.RemoveAll(c.directory)
+		return nil, fmt.Errorf("program %w", err)
+	}
+	c.talk = conversation.Begin(c.child, spoken)
+	if err := c.introduce(ctx); err != nil {
+		_ = c.end() // what went wrong is in the error
+		return nil, err
+	}
+	return c, nil
+}
+
+// introduce has the program describe itself.
+func (c *program) introduce(ctx context.Context) error {
+	words, err := c.files.words(c.setting.Words)
+	if err != nil {
+		return err
+	}
+	about := introduction{
+		Versions: []int{Version}, Config: c.setting.Config, Threads: c.pool.options.Threads,
+		Vocabulary: vocabulary{Size: len(c.setting.Words), Begin: datasets.Begin, End: datasets.End, FirstWord: datasets.FirstWord, Words: words},
+	}
+	if about.Config == nil {
+		about.Config = json.RawMessage("{}")
+	}
+	err = c.ask(ctx, describe, describe, about, func(result json.RawMessage) (err error) {
+		c.description, c.network, err = decodeDescription(result)
+		return err
+	})
+	if ended, ok := errors.AsType[*conversation.EndedError](err); ok && !strings.Contains(ended.How.Error(), "signal") {
+		return tasks.Permanent(err) // such as for a module that there is not
+	}
+	return err
+}
+
+// Description implements clientprograms.Client.
+func (c *program) Description() *clientprograms.Description { return c.description }
+
+// usable says whether more can be asked of the program.
+func (c *program) usable() bool {
+	select {
+	case <-c.talk.Over():
+		return false
+	default:
+		return !c.asking
+	}
+}
+
+// GiveBack implements clientprograms.Client.
+func (c *program) GiveBack() { c.pool.put(c) }
+
+var errLeft = errors.New("nobody waits for its answer any more")
+
+// end ends the program, and says how if that was not as the contract asks.
+func (c *program) end() error {
+	if c.asking {
+		c.child.Kill(errLeft)
+	}
+	err := c.child.Close()
+	os.RemoveAll(c.directory)
+	if err == nil || c.asking {
+		return nil
+	}
+	return c.explain(conversation.WithLastLines(EndsWithItsInput.broken("%v", err), c.child.LastLines()))
+}
+
+// ask sends a request and decodes the answer. What decode does not take ends the program. The
+// error is permanent where another try cannot mend it.
+func (c *program) ask(ctx context.Context, method, what string, about any, decode func(json.RawMessage) error) error {
+	c.asking = true
+	a, err := c.talk.Ask(ctx, c.pool.options.Timeout, method, what, about)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return err
+	case err != nil:
+		return c.failed(err)
+	}
+	c.asking = false
+	if a.Error != nil {
+		err := c.explain(fmt.Errorf("it answers %s by the error %q", method, childprocess.Printable(a.Error.Message, maxMessage)))
+		if !a.Error.Retry {
+			err = tasks.Permanent(err)
+		}
+		return err
+	}
+	if err := decode(a.Result); err != nil {
+		c.talk.Fail(err)
+		return c.failed(c.talk.Failure())
+	}
+	return nil
+}
+
+// maxMessage is how much is quoted of an error's message, in characters.
+const maxMessage = 300
+
+// failed is the error of a program that has broken the contract, which another try cannot mend,
+// or that has died or was too slow, which it can.
+func (c *program) failed(err error) error {
+	_, slow := errors.AsType[lateError](err)
+	if RuleOf(err) != 0 && !slow {
+		return tasks.Permanent(c.explain(err))
+	}
+	return c.explain(err)
+}
+
+// explain adds to an error whose it is.
+func (c *program) explain(err error) error {
+	return fmt.Errorf("program %q: %w", c.setting.Command, err)
+}
+
+// Initial implements clientprograms.Client.
+func (c *program) Initial(ctx context.Context, seed uint64) ([]float32, error) {
+	params := make([]float32, c.network.Parameters())
+	into := filepath.Join(c.directory, "initial.safetensors")
+	defer os.Remove(into)
+	err := c.ask(ctx, initial, initial, request{Into: into, Seed: &seed}, func(json.RawMessage) error {
+		return c.read(into, params)
+	})
+	return params, err
+}
+
+// Fit implements clientprograms.Client.
+func (c *program) Fit(ctx context.Context, w clientprograms.Work, params []float32) (*clientprograms.Fitted, error) {
+	path, letGo, err := c.files.hold(ctx, w.Model)
+	if err != nil {
+		return nil, err
+	}
+	defer letGo()
+	into := filepath.Join(c.directory, "fit.safetensors")
+	defer os.Remove(into)
+	about := request{Parameters: path, Into: into, Examples: c.examples(w.Examples), Round: w.Round, Seed: &w.Seed}
+	var f *clientprograms.Fitted
+	err = c.ask(ctx, fit, fmt.Sprintf("fit, %d examples", len(w.Examples)), about, func(result json.RawMessage) error {
+		if f, err = decodeFitted(result); err != nil {
+			return err
+		}
+		return c.read(into, params)
+	})
+	return f, err
+}
+
+// Evaluate implements clientprograms.Client.
+func (c *program) Evaluate(ctx context.Context, w clientprograms.Work) (*clientprograms.Evaluation, error) {
+	path, letGo, err := c.files.hold(ctx, w.Model)
+	if err != nil {
+		return nil, err
+	}
+	defer letGo()
+	var e *clientprograms.Evaluation
+	about := request{Parameters: path, Examples: c.examples(w.Examples)}
+	err = c.ask(ctx, evaluate, fmt.Sprintf("evaluate, %d examples", len(w.Examples)), about, func(result json.RawMessage) (err error) {
+		e, err = decodeEvaluation(result)
+		return err
+	})
+	return e, err
+}
+
+// pairsAsked is how many pairs a request has.
+const pairsAsked = 256
+
+// LogLikelihoods implements clientprograms.Client.
+func (c *program) LogLikelihoods(ctx context.Context, m clientprograms.Model, pairs []clientprograms.Pair) ([]clientprograms.Likelihood, error) {
+	path, letGo, err := c.files.hold(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	defer letGo()
+	var all []clientprograms.Likelihood
+	for len(pairs) > 0 {
+		part := pairs[:min(len(pairs), pairsAsked)]
+		about := request{Parameters: path, Pairs: c.pairs(part)}
+		err := c.ask(ctx, logLikelihood, fmt.Sprintf("loglikelihood, %d pairs", len(part)), about, func(result json.RawMessage) error {
+			found, err := decodeLikelihoods(result, len(part))
+			all = append(all, found...)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		pairs = pairs[len(part):]
+	}
+	return all, nil
+}
+
+// headerRoom is how long the header of a file of parameters may be, in bytes.
+const headerRoom = 16 << 20
+
+// read reads the parameters that the program has written.
+func (c *program) read(path string, params []float32) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return FilesAsAsked.broken("it has written no file of parameters: %v", err)
+	}
+	if most := int64(4*len(params)) + headerRoom; info.Size() > most {
+		return SameTensors.broken("its file of parameters has %d bytes; expected at most %d for the %d parameters that it describes", info.Size(), most, len(params))
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return FilesAsAsked.broken("its file of parameters cannot be read: %v", err)
+	}
+	err = checkpoints.CopyParameters(c.network, params, data)
+	if _, diverged := errors.AsType[*checkpoints.NotFiniteError](err); diverged {
+		return FiniteNumbers.broken("its %v", err)
+	}
+	if err != nil {
+		return SameTensors.broken("its %v", err)
+	}
+	return nil
+}
+
+// examples are sentences as the program reads them.
+func (c *program) examples(sentences [][]int32) any {
+	if c.description.Input == clientprograms.TokensInput {
+		return sentences
+	}
+	texts := make([]string, len(sentences))
+	for i, s := range sentences {
+		texts[i] = printable(c.vocabulary.Text(withoutEnds(s)))
+	}
+	return texts
+}
+
+// withoutEnds is a sentence without the tokens of its begin and end.
+func withoutEnds(sentence []int32) []int32 {
+	if len(sentence) > 0 && sentence[0] == datasets.Begin {
+		sentence = sentence[1:]
+	}
+	if n := len(sentence); n > 0 && sentence[n-1] == datasets.End {
+		sentence = sentence[:n-1]
+	}
+	return sentence
+}
+
+// printable is a text as UTF-8, which a text of bytes need not be.
+func printable(text string) string { return strings.ToValidUTF8(text, string(utf8.RuneError)) }
+
+// pairs are contexts and continuations as the program reads them.
+func (c *program) pairs(list []clientprograms.Pair) any {
+	if c.description.Input == clientprograms.TokensInput {
+		pairs := make([][2][]int32, len(list))
+		for i, p := range list {
+			pairs[i] = [2][]int32{notNil(p.Context), notNil(p.Continuation)}
+		}
+		return pairs
+	}
+	texts := make([][2]string, len(list))
+	for i, p := range list {
+		context, continuation := c.vocabulary.Texts(p.Context, p.Continuation)
+		texts[i] = [2]string{printable(context), printable(continuation)}
+	}
+	return texts
+}
+
+// notNil is a list that JSON has brackets for.
+func notNil(tokens []int32) []int32 {
+	if tokens == nil {
+		return []int32{}
+	}
+	return tokens
+}

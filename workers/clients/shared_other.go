@@ -1,0 +1,7 @@
+//go:build !linux
+
+package clients
+
+import "os"
+
+func sharedMemory() string { return os.TempDir() }
