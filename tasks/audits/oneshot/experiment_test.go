@@ -132,6 +132,9 @@ func TestEveryTrainingOfClientsIsEstimated(t *testing.T) {
 		if (v.Final != nil) != final || (v.AllIterates != nil) != all {
 			t.Errorf("%s: %+v and %+v", sets, v.Final, v.AllIterates)
 		}
+		if zeroed := strings.Contains(sets, "separated"); zeroed != (v.Neighbouring == privacy.ZeroOutOne) {
+			t.Errorf("%s: neighbouring is %s", sets, v.Neighbouring)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package oneshot
 import (
 	"fmt"
 
+	"coalmine/privacy"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
@@ -191,9 +192,19 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	o, s := f.OneShot, b.Setting()
 	params := EstimateParams{
 		Seed: s.Seed, Canaries: o.Canaries, Final: o.Statistic != AllIterates, Watch: f.Watch(), Delta: o.Delta, Unit: s.Training.Unit,
+		Neighbouring: neighbouring(&s.Training),
 	}
 	return b.Node(Estimator, "one-shot audit", params,
 		tasks.Input{Name: audits.ModelInput, Key: b.Model(round)}, tasks.Input{Name: InitialInput, Key: b.Initial()})
+}
+
+// neighbouring is what it changes that a canary client takes part: its update becomes zero where
+// that is what epsilon is proved for, and else there is one client less. Empty for the latter.
+func neighbouring(t *audits.Training) privacy.Neighbouring {
+	if n := t.Sampling.Neighbouring(); n == privacy.ZeroOutOne {
+		return n
+	}
+	return ""
 }
 
 // States implements audits.Fields: no model is evaluated.

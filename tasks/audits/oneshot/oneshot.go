@@ -1,6 +1,7 @@
 package oneshot
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -25,6 +26,9 @@ type EstimateParams struct {
 	Delta float64              `json:"delta"`
 	// Unit is what a canary client is one of, to be printed.
 	Unit string `json:"unit"`
+	// Neighbouring is the change that an estimate is about, to be printed; empty for
+	// privacy.AddOrRemoveOne.
+	Neighbouring privacy.Neighbouring `json:"neighbouring,omitempty"`
 }
 
 // Estimator estimates epsilon from the cosines of canaries with what was released.
@@ -49,7 +53,7 @@ func runEstimator(ctx context.Context, t *tasks.Task) error {
 		return err
 	}
 	v := Verdict{
-		Canaries: p.Canaries, Dimension: len(change), Delta: p.Delta, Neighbouring: privacy.AddOrRemoveOne, Unit: p.Unit,
+		Canaries: p.Canaries, Dimension: len(change), Delta: p.Delta, Neighbouring: cmp.Or(p.Neighbouring, privacy.AddOrRemoveOne), Unit: p.Unit,
 		Clients: make([]Client, p.Canaries),
 	}
 	if p.Final {
