@@ -10,6 +10,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/canaryclients"
+	"coalmine/tasks/clientprograms"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/updates"
 )
@@ -154,6 +155,8 @@ type Setting struct {
 	// where it keeps nothing, and where the model or its layers are a mistake.
 	Records  bool
 	Recorded *Recorded
+	// Program, where there is one, trains and scores the models in place of this program.
+	Program *clientprograms.Program
 	// Audits are the fields of all that are asked for.
 	Audits []Fields
 }

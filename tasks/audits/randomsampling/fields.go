@@ -65,8 +65,8 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	for i, g := range shares(s.Canaries) {
 		part := b.Node(Kind, fmt.Sprintf("random sampling from canary %d after %d", g.First, round), Params{
 			Seed: s.Seed, References: f.RandomSampling.References, Space: g.Space, Prefix: g.Prefix(f.RandomSampling.Prefix),
-			Exact: f.RandomSampling.Exact, First: g.First, Count: g.Count,
-		}, tasks.Input{Name: audits.ModelInput, Key: model}, tasks.Input{Name: audits.CanariesInput, Key: b.Canaries()})
+			Exact: f.RandomSampling.Exact, First: g.First, Count: g.Count, Program: s.Program,
+		}, audits.ByProgram(b, tasks.Input{Name: audits.ModelInput, Key: model}, tasks.Input{Name: audits.CanariesInput, Key: b.Canaries()})...)
 		inputs = append(inputs, tasks.Input{Name: tasks.PartInput(i), Key: part})
 	}
 	return b.Node(Summary, fmt.Sprintf("random sampling after %d", round),

@@ -14,6 +14,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/canaries"
+	"coalmine/tasks/clientprograms"
 	"coalmine/tasks/datasets"
 )
 
@@ -30,6 +31,9 @@ type Params struct {
 	// First and Count say which canaries this task scores.
 	First int `json:"first"`
 	Count int `json:"count"`
+	// Program, where there is one, scores in place of this program. The task then needs
+	// clientwork.VocabularyInput.
+	Program *clientprograms.Program `json:"program,omitempty"`
 }
 
 // Rank is the outcome of random sampling for one canary.
@@ -58,6 +62,13 @@ func run(ctx context.Context, t *tasks.Task) error {
 	var p Params
 	if err := t.Decode(&p); err != nil {
 		return err
+	}
+	if p.Program != nil {
+		ranks, err := rankByProgram(ctx, t, &p)
+		if err != nil {
+			return err
+		}
+		return t.PutJSON(ctx, RanksBlob, ranks)
 	}
 	if p.Echoes() {
 		ranks, err := rankPairs(ctx, t, &p)

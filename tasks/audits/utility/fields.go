@@ -30,6 +30,9 @@ func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
 
 // Check implements audits.Fields.
 func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
+	if f.RecallAt5 && s.Program != nil {
+		fail([]string{"audit.recall_at_5", "training.client_command"}, "counts five guesses of a model, of which a program of training.client_command tells one; set it to false for this cell")
+	}
 	if f.RecallAt5 && s.Reading.Label != "" {
 		fail([]string{"audit.recall_at_5", "data.label"}, "counts guesses of words or of classes, and data.label is %s; set it to false for this cell", s.Reading.Label)
 	}
@@ -58,8 +61,8 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	var parts []tasks.Input
 	for share := range shares {
 		part := b.Node(Part, fmt.Sprintf("utility %d of %d after %d", share+1, shares, round),
-			PartParams{Data: datasets.Test, Share: share, Shares: shares, Top: f.RecallAt5},
-			tasks.Input{Name: audits.ModelInput, Key: b.Model(round)}, tasks.Input{Name: DataInput, Key: b.Parts()})
+			PartParams{Data: datasets.Test, Share: share, Shares: shares, Top: f.RecallAt5, Program: b.Setting().Program}, audits.ByProgram(b,
+				tasks.Input{Name: audits.ModelInput, Key: b.Model(round)}, tasks.Input{Name: DataInput, Key: b.Parts()})...)
 		parts = append(parts, tasks.Input{Name: tasks.PartInput(share), Key: part})
 	}
 	return b.Node(Sum, fmt.Sprintf("utility after %d", round), SumParams{Shares: shares, Top: f.RecallAt5}, parts...)

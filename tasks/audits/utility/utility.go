@@ -14,6 +14,8 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/checkpoints"
+	"coalmine/tasks/clientprograms"
+	"coalmine/tasks/clientwork"
 	"coalmine/tasks/datasets"
 )
 
@@ -29,6 +31,9 @@ type PartParams struct {
 	Shares int `json:"shares"`
 	// Top counts those among the first guesses, too; not of labels of texts.
 	Top bool `json:"top,omitempty"`
+	// Program, where there is one, predicts in place of this program. The task then needs
+	// clientwork.VocabularyInput.
+	Program *clientprograms.Program `json:"program,omitempty"`
 }
 
 // Part predicts one share of the test part. Its metrics are a models.Evaluation; of labels
@@ -44,6 +49,9 @@ func runPart(ctx context.Context, t *tasks.Task) error {
 	if err := t.Decode(&p); err != nil {
 		return err
 	}
+	if p.Program != nil {
+		return runProgram(ctx, t, &p)
+	}
 	model, err := checkpoints.Read(ctx, t, audits.ModelInput)
 	if err != nil {
 		return err
@@ -56,6 +64,31 @@ func runPart(ctx context.Context, t *tasks.Task) error {
 		return err
 	}
 	total, err := p.evaluate(ctx, t, evaluate)
+	if err != nil {
+		return err
+	}
+	return t.SetMetrics(total)
+}
+
+// runProgram has a program predict the share.
+func runProgram(ctx context.Context, t *tasks.Task, p *PartParams) error {
+	model, err := clientwork.File(t, audits.ModelInput)
+	if err != nil {
+		return err
+	}
+	client, _, err := clientwork.Borrow(ctx, t, p.Program)
+	if err != nil {
+		return err
+	}
+	defer client.GiveBack()
+	total, err := p.evaluate(ctx, t, func(examples [][]int32) (models.Evaluation, error) {
+		e, err := client.Evaluate(ctx, clientprograms.Work{Model: model, Examples: examples})
+		if err != nil {
+			return models.Evaluation{}, err
+		}
+		tally := models.Tally{Tokens: e.Targets, Hits: e.Correct, Loss: float64(e.Loss * float64(e.Targets))}
+		return models.Evaluation{Counted: tally, All: tally}, nil
+	})
 	if err != nil {
 		return err
 	}
@@ -96,8 +129,11 @@ func (p PartParams) evaluate(ctx context.Context, t *tasks.Task, evaluate Evalua
 			return total, err
 		}
 		evaluation, err := evaluate(sentences)
+		if err != nil && p.Program == nil { // a program says itself what is permanent
+			err = tasks.Permanent(err)
+		}
 		if err != nil {
-			return total, tasks.Permanent(err)
+			return total, err
 		}
 		total = total.Add(evaluation)
 		t.Progress(tasks.Progress{Done: int64(from - first), Total: int64(end - first), Tokens: total.All.Tokens})

@@ -1,0 +1,41 @@
+package utility
+
+import (
+	"errors"
+	"math"
+	"testing"
+
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/clientprograms"
+	"coalmine/tasks/clientprograms/clientprogramstest"
+	"coalmine/tasks/clientwork"
+	"coalmine/tasks/datasets"
+	"coalmine/tasks/taskstest"
+)
+
+// A program that predicts as is done here has the same utility.
+func TestAProgramsUtilityIsThatOfItsPredictions(t *testing.T) {
+	t.Parallel()
+	g, asked := taskstest.NewGraph(t), new(clientprogramstest.Runner)
+	g.Clients = asked
+	data, model := parts(t, g), initial(g)
+	want := measure(g, model, data, 2)
+	params := PartParams{Data: datasets.Test, Shares: 2, Program: &clientprograms.Program{Command: "p"}}
+	edges := []taskstest.Edge{taskstest.In(audits.ModelInput, model), taskstest.In(DataInput, data), taskstest.In(clientwork.VocabularyInput, data)}
+	first := g.Run(Part, params, edges...)
+	params.Share = 1
+	second := g.Run(Part, params, edges...)
+	var got Verdict
+	g.Run(Sum, SumParams{Shares: 2}, taskstest.In(tasks.PartInput(0), first), taskstest.In(tasks.PartInput(1), second)).DecodeMetrics(&got)
+	if got.Tokens != want.Tokens || got.RecallAt1 != want.RecallAt1 || math.Abs(got.Perplexity/want.Perplexity-1) > 1e-12 {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if asked.Lent != 2 || asked.Back != 2 || len(asked.Words) != 20+datasets.FirstWord {
+		t.Errorf("%+v: not borrowed twice, given back, and told of the vocabulary", asked)
+	}
+	asked.Failure = errors.New("busy")
+	if _, err := g.Try(Part, params, edges...); !errors.Is(err, asked.Failure) || tasks.IsPermanent(err) {
+		t.Errorf("got %v, want that it may be tried again", err)
+	}
+}

@@ -1,0 +1,108 @@
+// Package clientprogramstest has a client for tests of tasks that ask one: it measures models of
+// this program, from their checkpoints, as a program of somebody else measures its own.
+//
+//	graph.Clients = new(clientprogramstest.Runner)
+package clientprogramstest
+
+import (
+	"context"
+	"errors"
+
+	"coalmine/models"
+	"coalmine/tasks/checkpoints"
+	"coalmine/tasks/clientprograms"
+	"coalmine/tasks/datasets"
+)
+
+// Runner is the client that it lends.
+type Runner struct {
+	// Words are those of the last setting, Lent and Back how often it was borrowed and given
+	// back.
+	Words      []string
+	Lent, Back int
+	// Failure is the error of every request; nil for none.
+	Failure error
+}
+
+// Borrow implements clientprograms.Runner.
+func (r *Runner) Borrow(_ context.Context, s clientprograms.Setting) (clientprograms.Client, error) {
+	r.Words = s.Words
+	r.Lent++
+	return r, nil
+}
+
+// GiveBack implements clientprograms.Client.
+func (r *Runner) GiveBack() { r.Back++ }
+
+// Description implements clientprograms.Client.
+func (*Runner) Description() *clientprograms.Description { return &clientprograms.Description{} }
+
+// Initial implements clientprograms.Client by an error.
+func (*Runner) Initial(context.Context, uint64) ([]float32, error) { return nil, errors.ErrUnsupported }
+
+// Fit implements clientprograms.Client by an error.
+func (*Runner) Fit(context.Context, clientprograms.Work, []float32) (*clientprograms.Fitted, error) {
+	return nil, errors.ErrUnsupported
+}
+
+// scorer is that of a checkpoint.
+func (r *Runner) scorer(ctx context.Context, m clientprograms.Model) (*models.Scorer, error) {
+	if r.Failure != nil {
+		return nil, r.Failure
+	}
+	data, err := m.Read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	model, err := checkpoints.Decode(data)
+	if err != nil {
+		return nil, err
+	}
+	return model.NewScorer()
+}
+
+// Evaluate implements clientprograms.Client.
+func (r *Runner) Evaluate(ctx context.Context, w clientprograms.Work) (*clientprograms.Evaluation, error) {
+	s, err := r.scorer(ctx, w.Model)
+	if err != nil {
+		return nil, err
+	}
+	e, err := s.Evaluate(w.Examples, func(target int32) bool { return target >= datasets.FirstWord })
+	return &clientprograms.Evaluation{Targets: e.Counted.Tokens, Correct: e.Counted.Hits, Loss: e.Counted.Loss / float64(max(1, e.Counted.Tokens))}, err
+}
+
+// LogLikelihoods implements clientprograms.Client.
+func (r *Runner) LogLikelihoods(ctx context.Context, m clientprograms.Model, pairs []clientprograms.Pair) ([]clientprograms.Likelihood, error) {
+	s, err := r.scorer(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	found := make([]clientprograms.Likelihood, len(pairs))
+	for i, p := range pairs {
+		if found[i].LogProb, err = logProb(s, p); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+// logProb feeds the tokens of a pair one by one.
+func logProb(s *models.Scorer, p clientprograms.Pair) (sum float64, err error) {
+	states, one := s.Start(1), make([]float32, 1)
+	before := append([]int32{datasets.Begin}, p.Context...)
+	for _, token := range before {
+		if err := s.Step(states, []int32{token}); err != nil {
+			return 0, err
+		}
+	}
+	for _, token := range p.Continuation {
+		if err := s.LogProbs(states, []int32{token}, one); err != nil {
+			return 0, err
+		}
+		sum += min(0, float64(one[0]))
+		if err := s.Step(states, []int32{token}); err != nil {
+			return 0, err
+		}
+	}
+	return sum, nil
+}
