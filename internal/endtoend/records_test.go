@@ -148,8 +148,8 @@ training: {rounds: 2, cohort: 2, chunks: 1}
 name: full
 data: {source: text.jsonl, vocabulary: {size: 60}, users: {words: 50}, select: {examples: unlikely, above: 0.1}}
 prepare:
-  language_model: {source: text.jsonl, steps: 3, batch: 4, optimizer: adam, learning_rate: 0.01, beta1: 0.8, beta2: 0.9, epsilon: 1e-6, schedule: {kind: step, every: 5, factor: 0.5, warm_up: 2}}
-  second_language_model: {source: text.jsonl, steps: 3, batch: 4, optimizer: nesterov, momentum: 0.5, learning_rate: 0.1, schedule: {kind: cosine, floor: 0.1}}
+  language_model: {source: text.jsonl, form: jsonl, columns: {user: user, text: text, target: target, score: score, tags: tags}, steps: 3, batch: 4, optimizer: adam, learning_rate: 0.01, beta1: 0.8, beta2: 0.9, epsilon: 1e-6, schedule: {kind: step, every: 5, factor: 0.5, warm_up: 2}}
+  second_language_model: {source: text.jsonl, form: jsonl, columns: {user: user, text: text, target: target, score: score, tags: tags}, steps: 3, batch: 4, optimizer: nesterov, momentum: 0.5, learning_rate: 0.1, schedule: {kind: cosine, floor: 0.1}}
 model: {kind: lstm, embedding: 8, units: 8}
 training: {rounds: 2, cohort: 2}
 `, `
@@ -176,7 +176,7 @@ data:
   source: text.jsonl
   order: source
   vocabulary: {size: 60}
-  background: {source: text.jsonl}
+  background: {source: text.jsonl, form: jsonl, columns: {user: user, text: text, target: target, score: score, tags: tags}}
   devices: {prior: chronological, size: 25%, at_least: 2, unseen: 20%, held_out: 20%, defence: {augment: 0.5, modes: 2}}
 model: {embedding: 8, units: 8}
 training:
@@ -186,7 +186,7 @@ training:
   record: {every: 2, layers: [cell], precision: float16, project: 16}
 `, `
 name: full
-data: {source: text.jsonl, vocabulary: {size: 60}, background: {source: text.jsonl}, devices: {iid: true, defence: {replace: 50%}}}
+data: {source: text.jsonl, vocabulary: {size: 60}, background: {source: text.jsonl}, devices: {iid: true, defence: {replace: 50%}, profiles: {source: text.jsonl, form: jsonl, columns: {user: user, text: text, target: target, score: score, tags: tags}}}}
 model: {embedding: 8, units: 8}
 training: {rounds: 4, cohort: 4, record: {rounds: [1, 3]}}
 `, `

@@ -27,7 +27,7 @@ func (c *cell) divide() {
 
 // mix mixes the background into what is on the devices.
 func (c *cell) mix(d *experiment.Defence) plan.Ref {
-	r := SecondRecipe(c.experiment)
+	r := SecondRecipe(c.experiment, c.experiment.Data.Background)
 	_, encoded := c.encodeSecond(experiment.BackgroundSource, "background")
 	background := edge{devices.BackgroundInput, encoded}
 	edges := []edge{{datasets.PopulationInput, c.divided}, background}
@@ -50,7 +50,8 @@ func (c *cell) profile() plan.Ref {
 
 // encodeSecond compiles the way from a second source to its tokens, which are those of the data.
 func (c *cell) encodeSecond(place int, label string) (corpus, encoded plan.Ref) {
-	r, source := SecondRecipe(c.experiment), c.experiment.Data.SecondSources()[place].Of
+	source := c.experiment.Data.SecondSources()[place].Of
+	r := SecondRecipe(c.experiment, source)
 	corpus = c.node(datasets.Import, "import "+source.Source, r.Import(c.second[place], Limits(c.experiment)))
 	edges := []edge{{datasets.CorpusInput, corpus}}
 	if r.Level.Scheme().Symbols == nil {
@@ -60,8 +61,6 @@ func (c *cell) encodeSecond(place int, label string) (corpus, encoded plan.Ref) 
 }
 
 // SecondRecipe is how a second source is read: as the data are, all of it, in one part.
-func SecondRecipe(e *experiment.Experiment) datasets.Recipe {
-	r := datasets.Recipe{Reading: e.Data.Reading(), VocabularySize: e.Data.Vocabulary.Size}
-	r.Timed, r.Grouped, r.TestSplit, r.ValidationSplit, r.Files = false, false, "", "", ""
-	return r
+func SecondRecipe(e *experiment.Experiment, source *experiment.SecondSource) datasets.Recipe {
+	return datasets.Recipe{Reading: source.Reading(&e.Data), VocabularySize: e.Data.Vocabulary.Size}
 }

@@ -106,8 +106,8 @@ type Data struct {
 	// Absent or null: all of it.
 	Select *Select `json:"select,omitempty" source:"Augenstein et al. 2020, section 2"`
 	// Background is a second source, whose examples data.devices.defence mixes into those of
-	// the users. It is read as the data are: at the same level, in the same form. Its users
-	// play no part. Absent or null: none.
+	// the users. It is read as the data are: at the same level, in the same form unless it
+	// says its own. Its users play no part. Absent or null: none.
 	Background *SecondSource `json:"background,omitempty" source:"Orekondy et al. 2018, section 7.1"`
 	// Devices give every user two devices in place of one: an anonymous one with private
 	// examples, and one of an adversary who knows other examples of the user. Both train.
@@ -285,6 +285,31 @@ type SecondSource struct {
 	Source string `json:"source" required:"true" also:"path file dataset"`
 	// SHA256 of it, as data.sha256 is that of the data; a submitted run always carries it.
 	SHA256 string `json:"sha256,omitempty"`
+	Format
+}
+
+// Format says how a source beside that of the data is read. Where neither is given, it is read
+// by data.form and data.columns.
+type Format struct {
+	// Form of its files. Absent, with columns absent too: data.form; else told from the content.
+	Form forms.Form `json:"form,omitempty" also:"format type reader"`
+	// Columns of it that are not called as the form has them. Absent, with form absent too:
+	// data.columns.
+	Columns *SecondColumns `json:"columns,omitempty" also:"fields"`
+}
+
+// SecondColumns are names of columns, or of fields of JSON lines, of a source beside that of the data.
+type SecondColumns struct {
+	// User whose example it is. Numbers are taken as text.
+	User string `json:"user,omitempty" also:"author client"`
+	// Text of the example.
+	Text string `json:"text,omitempty" also:"body content"`
+	// Target of a pair, with data.pairs.
+	Target string `json:"target,omitempty"`
+	// Score of the example, with data.label: score.
+	Score string `json:"score,omitempty" also:"stars rating"`
+	// Tags of the example, with data.label: tags.
+	Tags string `json:"tags,omitempty" also:"labels"`
 }
 
 // Defence mixes a background into private examples. Exactly one of replace and augment is

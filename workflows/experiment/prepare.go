@@ -22,8 +22,12 @@ func (p *Preparation) Of(e *Experiment) *Experiment {
 func (p *LanguagePreparation) Of(e *Experiment) *Experiment {
 	data := e.Data.unchanged()
 	if p.Source != "" {
+		form, names := p.of(&data)
+		columns := Columns(names)
+		columns.Split = "" // all of it trains
 		data = Data{
-			Source: p.Source, SHA256: p.SHA256, Level: data.Level, Sequence: data.Sequence, Vocabulary: data.Vocabulary, Limits: data.Limits,
+			Source: p.Source, SHA256: p.SHA256, Form: form, Columns: &columns,
+			Level: data.Level, Sequence: data.Sequence, Vocabulary: data.Vocabulary, Limits: data.Limits,
 		}
 	}
 	data.Partition = datasets.IID
@@ -145,8 +149,20 @@ func (c *checker) preparingLanguage(l language) {
 	if !c.Data.Select.unlikely() {
 		c.fail([]string{l.path, "data.select"}, "is used by nothing; expected data.select.examples: unlikely, or no such preparation")
 	}
-	if l.of.SHA256 != "" && l.of.Source == "" {
-		c.fail([]string{l.path + ".sha256", l.path + ".source"}, "is that of a source, and there is none; expected %s.source beside it", l.path)
+	if l.of.Source == "" {
+		c.withoutSource(l)
 	}
 	c.learningRate(l.path, &l.of.Optimizer)
+}
+
+// withoutSource reports what is said of a source that is not there.
+func (c *checker) withoutSource(l language) {
+	for _, field := range []struct {
+		name  string
+		given bool
+	}{{"sha256", l.of.SHA256 != ""}, {"form", l.of.Form != ""}, {"columns", l.of.Columns != nil}} {
+		if field.given {
+			c.fail([]string{l.path + "." + field.name, l.path + ".source"}, "is that of a source, and there is none; expected %s.source beside it", l.path)
+		}
+	}
 }

@@ -39,6 +39,7 @@ func (d *decoder) relations(e *Experiment, root *node) {
 	c.sanitize()
 	c.disagreement()
 	c.origin()
+	c.formats()
 	c.order()
 	c.dividing()
 	c.length()

@@ -64,11 +64,13 @@ type Prepare struct {
 // LanguagePreparation is the central training of the network of the model block. Its
 // vocabulary is that of the cell. Its learning rate is by default that of central training.
 type LanguagePreparation struct {
-	// Source of its data, in any form that data.source has; all of it trains. Absent: the
+	// Source of its data, in any form that data.source has; all of it trains. It is read as
+	// the data are, by data.form and data.columns, unless it says its own. Absent: the
 	// data of the cell, without planted faults and before anything is selected.
 	Source string `json:"source,omitzero" also:"path file dataset"`
 	// SHA256 of the source, as data.sha256.
 	SHA256 string `json:"sha256,omitempty"`
+	Format
 	Preparation
 }
 

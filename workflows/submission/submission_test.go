@@ -262,6 +262,39 @@ func TestABackgroundIsMixedIntoTheDevices(t *testing.T) {
 	}
 }
 
+// inTable has the examples of JSON lines as CSV, with columns of other names.
+func inTable(lines string) string {
+	rows := strings.ReplaceAll(strings.ReplaceAll(lines, `{"user":"`, ""), `","text":"`, ",")
+	return "author,body\n" + strings.ReplaceAll(rows, `"}`, "")
+}
+
+// What stands beside the data is read as they are, or says itself how it is read; the devices are
+// the same.
+func TestABackgroundMayBeInAnotherForm(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, "texts", map[string]string{
+		"a.jsonl": text(0, 300), "a.csv": inTable(text(0, 300)), "crowd.jsonl": crowd(40), "crowd.csv": inTable(crowd(40)),
+	})
+	const table = "form: csv, columns: {user: author, text: body}"
+	seen := map[string]bool{}
+	for _, c := range []struct{ data, background string }{
+		{"a.jsonl", "crowd.jsonl"},
+		{"a.jsonl", "crowd.csv, " + table},
+		{"a.csv", "crowd.csv"},
+		{"a.csv", "crowd.jsonl, form: jsonl"},
+		{"a.csv", "crowd.jsonl, columns: {}"},
+	} {
+		sets := []string{"data.users.words=0", "data.devices={defence: {augment: 2}}", "data.background={source: " + dir + "/" + c.background + "}"}
+		if c.data == "a.csv" {
+			sets = append(sets, "data.form=csv", "data.columns={user: author, text: body}")
+		}
+		seen[reportOf(t, prepare(t, filepath.Join(dir, c.data), sets...)).Devices.String()] = true
+	}
+	if len(seen) != 1 {
+		t.Errorf("the devices differ: %v", seen)
+	}
+}
+
 // Profiles are read and uploaded, have devices that are counted before anything runs, and are
 // looked for.
 func TestProfilesAreLookedFor(t *testing.T) {

@@ -1,0 +1,48 @@
+package experiment
+
+import (
+	"fmt"
+	"testing"
+
+	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/forms"
+)
+
+const besideTable = `
+name: beside
+data:
+  source: a.csv
+  form: csv
+  columns: {user: author, split: subset}
+  on_error: skip
+  select: {examples: unlikely, percentile: 90%%}
+  background: {source: crowd.csv%[1]s}
+  devices: {size: 4, defence: {augment: 1}}
+prepare: {language_model: {source: public.csv%[1]s, steps: 9, learning_rate: 1}}
+training: {rounds: 20, cohort: 4}
+audit: {utility: true}
+`
+
+// What is beside the data is read as they are, unless it says its own form or columns; then
+// nothing of the data's format holds for it. All of a language model's data trains. Faults are
+// skipped nowhere, since results would not say how many.
+func TestWhatIsBesideTheDataIsReadInItsForm(t *testing.T) {
+	t.Parallel()
+	for own, want := range map[string]datasets.Origin{
+		"":                        {Form: forms.CSV, Columns: forms.Columns{User: "author"}},
+		", form: tsv":             {Form: forms.TSV},
+		", columns: {}":           {},
+		", columns: {text: body}": {Columns: forms.Columns{Text: "body"}},
+	} {
+		e := &parse(t, fmt.Sprintf(besideTable, own)).Cells[0].Experiment
+		if got := e.Prepare.LanguageModel.Of(e).Data.Reading().Origin; got != want {
+			t.Errorf("a language model with %q: %+v, want %+v", own, got, want)
+		}
+		if own == "" {
+			want.Columns.Split = "subset"
+		}
+		if got := e.Data.Background.Reading(&e.Data).Origin; got != want {
+			t.Errorf("a background with %q: %+v, want %+v", own, got, want)
+		}
+	}
+}
