@@ -239,6 +239,29 @@ func TestADumpIsToldByItsContentWhateverItsName(t *testing.T) {
 	refused(t, "Votes.xml", []byte("<?xml version=\"1.0\"?>\n<votes>\n</votes>\n"), "the content is XML")
 }
 
+// Tables of a dump have the columns of its rows, in any order.
+func TestADumpInCSVIsThatInXML(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		table string
+		want  []string
+	}{
+		"posts": {
+			"ParentId,OwnerUserId,Score,CreationDate,Tags,Body,Title,Id,PostTypeId\n" +
+				`,12,4,2011-10-11T19:42:20.713,<go><redis>,"<p>First one. Second <code>x</code> one? yes, and ""third!"" Now 2.5 is it.</p>` + "\n" +
+				`<pre><code>left = out</code></pre><blockquote><p>quoted</p></blockquote><ul><li>a &amp; b</li><li>...</li></ul>",A title,1,1` + "\n" +
+				",,,,,<p>Nobody's.</p>,,2,2\n1,-1,,2012-01-01T00:00:00.000,,<p>Last.</p>,,3,2\n",
+			postSentences,
+		},
+		"comments": {"Id,Text,UserId,CreationDate\n1,\"I <b> it. So do I\",7,2011-10-11\n", []string{"7: I <b> it.", "7: So do I"}},
+	} {
+		got, err := readAs(t, Reading{Origin: Origin{Form: forms.StackExchange}}, []byte(c.table))
+		if err != nil || !slices.Equal(lines(got), c.want) {
+			t.Errorf("%s: got %q, %v, want %q", name, lines(got), err, c.want)
+		}
+	}
+}
+
 func TestTheSharedDumpOfStackExchangeIsRead(t *testing.T) {
 	t.Parallel()
 	users, examples := map[string]bool{}, 0
@@ -413,6 +436,54 @@ func TestFaultsOfEveryFormAreNamedAndMayBeSkipped(t *testing.T) {
 		}
 		if none := mistakes[name]; left != f.left || (skipped.Records == 0) != none || (len(skipped.First) == 0) != none {
 			t.Errorf("%s: %d records are left and %+v skipped; want %d left", name, left, skipped, f.left)
+		}
+	}
+}
+
+// countedReader counts what has been read.
+type countedReader struct {
+	io.Reader
+	n int
+}
+
+func (r *countedReader) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	r.n += n
+	return n, err
+}
+
+func (r *countedReader) Close() error { return nil }
+
+// A form whose rows stand one after another is read no further than its records are taken, so
+// that memory is flat in the file.
+func TestFormsAreReadAsTheirRecordsAreTaken(t *testing.T) {
+	t.Parallel()
+	posts := make([]post, 20_000)
+	row, users := strings.Split(postsXML, "\n")[4], make([]string, len(posts))
+	dump := "<?xml version=\"1.0\"?>\n<posts>\n" + strings.Repeat(row+strings.Repeat(" ", 100)+"\n", len(posts)) + "</posts>\n"
+	for i := range posts {
+		posts[i] = post{Author: fmt.Sprint("user ", i), Body: strings.Repeat("some words ", 20)}
+		users[i] = fmt.Sprint(strings.Repeat("a long name ", 20), i)
+	}
+	for form, data := range map[forms.Form][]byte{
+		forms.JSONLines: inJSON(t, posts), forms.CSV: inCSV(t, ',', posts), forms.StackExchange: []byte(dump), forms.LEAF: leafUsers(users...),
+	} {
+		r := Reading{Origin: Origin{Form: form}}
+		if form == forms.JSONLines || form == forms.CSV {
+			r.Columns = forms.Columns{User: "author", Text: "body"}
+		}
+		source := &countedReader{Reader: bytes.NewReader(data)}
+		n, most := 0, 0
+		for _, err := range r.Records(t.Context(), []File{{Name: "posts", Open: func() (io.ReadCloser, error) { return source, nil }}}, Limits{}) {
+			if err != nil {
+				t.Fatalf("%s: %v", form, err)
+			}
+			n++
+			most = max(most, source.n-len(data)/len(posts)*n)
+		}
+		const buffers = 3 << 19 // one of 1 MiB, and smaller ones
+		if n != len(posts) || most > buffers {
+			t.Errorf("%s: %d records, and at one of them %d of %d bytes ahead; expected what fits into a buffer", form, n, most, len(data))
 		}
 	}
 }
