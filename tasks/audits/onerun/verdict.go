@@ -150,12 +150,18 @@ func (t *TradeOff) note() string {
 }
 
 // contradiction says that the bounds cross, which one audit in twenty may show
-// of a right training at 95% confidence, and every audit of a wrong one.
+// of a right training at 95% confidence, and every audit of a wrong one; or that
+// they could not, so that nothing follows from it that they don't.
 func (v *Verdict) contradiction(proved *privacy.Report) string {
-	if proved == nil || v.EpsilonLower <= float64(proved.EpsilonProved) {
+	switch {
+	case proved == nil || math.IsInf(float64(proved.EpsilonProved), 1):
 		return ""
+	case v.EpsilonLower > float64(proved.EpsilonProved):
+		return fmt.Sprintf("; this is ABOVE epsilon_proved %s: repeat it with other seeds, and if it stays so, the training is not as private as was proved", proved.EpsilonProved)
+	case v.EpsilonLargestCanaries < float64(proved.EpsilonProved):
+		return fmt.Sprintf("; POWERLESS against epsilon_proved %s: this bound is below it however good the guesses are; use more canaries", proved.EpsilonProved)
 	}
-	return fmt.Sprintf("; this is ABOVE epsilon_proved %s: repeat it with other seeds, and if it stays so, the training is not as private as was proved", proved.EpsilonProved)
+	return ""
 }
 
 // Row implements audits.Verdict.

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
+	"coalmine/privacy"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/onerun"
 	"coalmine/workflows/results"
@@ -45,7 +47,7 @@ func TestALowerBoundIsNeverBare(t *testing.T) {
 	for format, wants := range map[string][]string{
 		"table": {
 			"one-run epsilon >= (of)", "1.29 (1.82)",
-			"epsilon at least 1.29 at delta 1e-07 with 95% confidence (replace-one, unit balanced user, score loss-difference): 17 of 18 guesses about 60 canaries are right; all of them would certify 1.82, as many as canaries 2.97\n",
+			"epsilon at least 1.29 at delta 1e-07 with 95% confidence (replace-one, unit balanced user, score loss-difference): 17 of 18 guesses about 60 canaries are right; all of them would certify 1.82, as many as canaries 2.97; POWERLESS against epsilon_proved 154",
 		},
 		"latex": {`one-run epsilon >= (of) \\`, `1.29 (1.82) \\`, `epsilon at least 1.29 at delta 1e-07 with 95\% confidence (replace-one, unit balanced user`},
 		"json":  {`"one_run": {`, `"epsilon_lower": 1.29`, `"k_plus": 10`, `"confidence": 0.95`, `"epsilon_largest_canaries": 2.97`, `"guess": "in"`},
@@ -79,6 +81,18 @@ func TestBoundsThatCrossAreSaidSo(t *testing.T) {
 		text := written(t, audited(t, lower), "table")
 		if strings.Contains(text, "ABOVE epsilon_proved 154") != crossed {
 			t.Errorf("a lower bound of %v beside a proved 154:\n%s", lower, text)
+		}
+	}
+}
+
+// 60 canaries cannot certify more than 2.97, whatever the training does.
+func TestAnAuditThatCouldNotContradictSaysSo(t *testing.T) {
+	t.Parallel()
+	for proved, powerless := range map[privacy.Epsilon]bool{2.9: false, 3: true, privacy.Epsilon(math.Inf(1)): false} {
+		v := onerun.Verdict{EpsilonLower: 1.29, EpsilonLargestCanaries: 2.97}
+		note := v.Note(&audits.Cell{Privacy: &privacy.Report{EpsilonProved: proved}})
+		if strings.Contains(note, "POWERLESS") != powerless {
+			t.Errorf("beside a proved %v: %s", proved, note)
 		}
 	}
 }
