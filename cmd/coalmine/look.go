@@ -335,6 +335,12 @@ Formats:
 				}
 				return g.track(c.Context(), runArgument(args), f, output)
 			}
+			if format == figuresFormat {
+				if rows != string(results.Cells) {
+					return fmt.Errorf("--rows %s: format %s has figures; leave out --rows", rows, format)
+				}
+				return g.drawFigures(c.Context(), runArgument(args), output)
+			}
 			if g.json && c.Flags().Changed("format") && format != "json" {
 				return fmt.Errorf("--format %s with --json: expected one of them; a report in JSON is --json, and --format json the same", format)
 			}
@@ -365,7 +371,7 @@ Formats:
 		}
 		return pflag.NormalizedName(name)
 	})
-	c.Flags().StringVarP(&output, "output", "o", "", "file to write, of mlflow and tensorboard the folder; standard output if none is given")
+	c.Flags().StringVarP(&output, "output", "o", "", "file to write, of svg, mlflow and tensorboard the folder; standard output if none is given")
 	return c
 }
 
@@ -417,6 +423,7 @@ func formatsHelp() string {
 	for _, f := range results.Formats() {
 		lines = append(lines, fmt.Sprintf("  %-11s %s", f.Name, f.Description))
 	}
+	lines = append(lines, fmt.Sprintf("  %-11s %s", figuresFormat, "the figures of html, a file each"))
 	for _, f := range trackers.Formats() {
 		lines = append(lines, fmt.Sprintf("  %-11s %s", f.Name, f.Description))
 	}

@@ -13,7 +13,7 @@ import (
 
 // resultFormats are the names that results --format takes.
 func resultFormats() string {
-	names := results.FormatNames()
+	names := append(results.FormatNames(), figuresFormat)
 	for _, f := range trackers.Formats() {
 		names = append(names, f.Name)
 	}

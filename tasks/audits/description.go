@@ -79,6 +79,8 @@ type Description struct {
 	// Paired are columns of the outcomes' rows, numbers or yes and no, by which two rows of
 	// replicates are compared canary by canary.
 	Paired []string
+	// Drawn are some of these, of which figures compare the means over rows of replicates.
+	Drawn []Drawn
 
 	// Columns of tables; Verdict.Texts has as many texts.
 	Columns []Column

@@ -41,9 +41,10 @@ type ChartLine struct {
 	Points []ChartPoint `json:"points"`
 }
 
-// ChartPoint is a cell. Low and High are the interval around the number that the audit has
-// found; they are that number where none is known.
+// ChartPoint is a cell, or a row of replicates. Low and High are the interval around the number
+// that the audit has found; they are that number where none is known.
 type ChartPoint struct {
+	// Cell is the name of the cell or row.
 	Cell  string  `json:"cell"`
 	Label string  `json:"label"`
 	X     float64 `json:"x"`
@@ -52,48 +53,74 @@ type ChartPoint struct {
 	High  float64 `json:"high"`
 }
 
-// measuredCell is a cell in which an audit has found its number.
+// measuredCell is a cell, or a row of replicates, in which an audit has found its number.
 type measuredCell struct {
-	*viewCell
+	name, label string
+	axes        experiment.Axes
 	audits.Bounded
+	// utility is how good the model is; nil if no audit says.
+	utility *float64
 }
 
-// charts are those of all audits that have two cells to compare.
+// known is a number, nil where it is not known.
+func known(number float64, ok bool) *float64 {
+	if !ok {
+		return nil
+	}
+	return &number
+}
+
+// charted is a number of cells or of rows that charts compare.
+type charted struct {
+	// name and level are those of audits.Charted.
+	name  string
+	level float64
+	// point says what a point is, and what the interval around it.
+	point string
+	cells []measuredCell
+}
+
+// charts are those of all audits that have two cells to compare, and then those of replicates.
 func (v *view) charts() (list []Chart) {
 	for place, d := range all.Audits() {
-		if d.Charted == nil {
-			continue
+		if d.Charted != nil {
+			list = append(list, v.chartedCells(place, d.Charted).charts()...)
 		}
-		cells := v.measured(place, d.Charted)
-		for _, path := range swept(cells) {
-			list = append(list, along(path, d.Charted, cells))
-		}
-		if c, ok := traded(d.Charted, cells); ok {
-			list = append(list, c)
-		}
+	}
+	return append(list, v.rowCharts()...)
+}
+
+// charts compare along each axis of the grid, and against the utility of the models.
+func (what *charted) charts() (list []Chart) {
+	for _, path := range what.swept() {
+		list = append(list, what.along(path))
+	}
+	if c, ok := what.traded(); ok {
+		list = append(list, c)
 	}
 	return list
 }
 
-// measured are the cells in which an audit has found its number.
-func (v *view) measured(place int, c *audits.Charted) (cells []measuredCell) {
+// chartedCells are the cells in which an audit has found its number.
+func (v *view) chartedCells(place int, c *audits.Charted) *charted {
+	what := &charted{name: c.Name, level: c.Level, point: "A point is a cell; vertical lines are intervals."}
 	for i := range v.cells {
 		cell := &v.cells[i]
 		if cell.verdicts[place] == nil {
 			continue
 		}
 		if found, ok := c.Of(cell.verdicts[place]); ok {
-			cells = append(cells, measuredCell{cell, found})
+			what.cells = append(what.cells, measuredCell{cell.Cell.Cell, cell.Label, cell.Axes, found, known(cell.utility())})
 		}
 	}
-	return cells
+	return what
 }
 
 // swept are the axes along which there are two values or more, in the order of the grid.
-func swept(cells []measuredCell) (paths []string) {
+func (what *charted) swept() (paths []string) {
 	values := map[string][]string{}
-	for _, c := range cells {
-		for _, a := range c.Axes {
+	for _, c := range what.cells {
+		for _, a := range c.axes {
 			if place(&paths, a.Path); !slices.Contains(values[a.Path], string(a.Value)) {
 				values[a.Path] = append(values[a.Path], string(a.Value))
 			}
@@ -104,19 +131,19 @@ func swept(cells []measuredCell) (paths []string) {
 
 // along compares the cells that have a value of an axis: a line for each combination of the
 // others' values.
-func along(path string, what *audits.Charted, cells []measuredCell) Chart {
-	c := Chart{Title: what.Name + " by " + path, X: path, Y: what.Name, Level: what.Level}
+func (what *charted) along(path string) Chart {
+	c := Chart{Title: what.name + " by " + path, X: path, Y: what.name, Level: what.level}
 	ordered := true
 	var lines lines
-	for _, cell := range cells {
-		at := slices.IndexFunc(cell.Axes, func(a experiment.Axis) bool { return a.Path == path })
+	for _, cell := range what.cells {
+		at := slices.IndexFunc(cell.axes, func(a experiment.Axis) bool { return a.Path == path })
 		if at < 0 {
 			continue
 		}
-		others := slices.Delete(slices.Clone(cell.Axes), at, at+1)
-		x := 1 + place(&c.Values, valueText(cell.Axes[at].Value))
-		lines.add(axesText(others), ChartPoint{Cell: cell.Cell.Cell, Label: cell.Label, X: float64(x), Y: cell.Value, Low: cell.Low, High: cell.High})
-		ordered = ordered && scalar(cell.Axes[at].Value)
+		others := slices.Delete(slices.Clone(cell.axes), at, at+1)
+		x := 1 + place(&c.Values, valueText(cell.axes[at].Value))
+		lines.add(axesText(others), ChartPoint{Cell: cell.name, Label: cell.label, X: float64(x), Y: cell.Value, Low: cell.Low, High: cell.High})
+		ordered = ordered && scalar(cell.axes[at].Value)
 	}
 	if len(lines) == 1 {
 		lines[0].Name = ""
@@ -125,7 +152,7 @@ func along(path string, what *audits.Charted, cells []measuredCell) Chart {
 		lines[i].Joined = ordered
 	}
 	c.Lines = lines
-	c.About = "A point is a cell; vertical lines are intervals."
+	c.About = what.point
 	if c.Level > 0 {
 		c.About += " The dashed line is what an audit gives that finds nothing."
 	}
@@ -135,29 +162,28 @@ func along(path string, what *audits.Charted, cells []measuredCell) Chart {
 // traded compares the utility of cells with what an audit has found: figure 12 of Orekondy et
 // al. 2018. The first cell is what the others are measured by; cells that differ from it in the
 // same axes and the same fields of these make a line. false where no two cells differ in utility.
-func traded(what *audits.Charted, cells []measuredCell) (Chart, bool) {
-	c := Chart{Title: "Utility against " + what.Name, X: what.Name, LevelX: what.Level}
+func (what *charted) traded() (Chart, bool) {
+	c := Chart{Title: "Utility against " + what.name, X: what.name, LevelX: what.level}
 	var first *measuredCell
-	var of float64
 	var lines lines
 	differ := false
-	for i := range cells {
-		cell := &cells[i]
-		utility, ok := cell.utility()
-		if !ok {
+	for i := range what.cells {
+		cell := &what.cells[i]
+		if cell.utility == nil {
 			continue
 		}
 		if first == nil {
-			first, of = cell, utility
+			first = cell
 		}
-		differ = differ || utility != of
-		lines.add(difference(first.Axes, cell.Axes), ChartPoint{Cell: cell.Cell.Cell, Label: cell.Label, X: cell.Value, Y: 100 * utility / of, Low: cell.Low, High: cell.High})
+		differ = differ || *cell.utility != *first.utility
+		y := 100 * *cell.utility / *first.utility
+		lines.add(difference(first.axes, cell.axes), ChartPoint{Cell: cell.name, Label: cell.label, X: cell.Value, Y: y, Low: cell.Low, High: cell.High})
 	}
 	if !differ {
 		return c, false
 	}
 	c.Lines = lines.fromTheFirst()
-	c.Y = fmt.Sprintf("utility, %% of that of %s (%s)", first.Cell.Cell, first.Label)
+	c.Y = fmt.Sprintf("utility, %% of that of %s (%s)", first.name, first.label)
 	c.About = "A point is a cell, a line joins those that differ from the first one in the same fields, in the order of the grid. Above and to the left is what hides most at the least cost."
 	return c, true
 }

@@ -13,6 +13,9 @@ import (
 // letterWidth is about how wide a letter of a figure is, in units of its view box.
 const letterWidth = 6
 
+// lineWidth is how far lines of a chart stand from each other beside one value.
+const lineWidth = 8
+
 // drawing draws a chart. Values of an axis stand side by side; where they are too long for
 // that, numbers stand for them, which the caption explains.
 func (c *Chart) drawing() *drawing {
@@ -29,7 +32,7 @@ func (c *Chart) drawing() *drawing {
 		d.Limit = fmt.Sprintf("M%g %dV%d", x.at(c.LevelX), figureTop, figureBottom)
 	}
 	for i, line := range c.Lines {
-		c.draw(d, &line, stroke(i), x, y)
+		c.draw(d, &line, i, x.moved(c.aside(i)), y)
 	}
 	d.Caption = fmt.Sprintf("%s (upwards) by %s (to the right)%s%s", c.Y, c.X, c.names(), legend)
 	return d
@@ -63,18 +66,52 @@ func (c *Chart) axes() (x, y axis) {
 	return x, y
 }
 
-// draw adds a line with its points.
-func (c *Chart) draw(d *drawing, l *ChartLine, class string, x, y axis) {
+// aside is how far a line stands beside its values, so that its intervals do not hide those of
+// the others.
+func (c *Chart) aside(line int) float64 {
+	if len(c.Values) == 0 {
+		return 0
+	}
+	columns := places{figureLeft, figureRight, len(c.Values)}
+	step := min(lineWidth, columns.width()/float64(len(c.Lines)+1))
+	return tenth(step * (float64(line) - float64(len(c.Lines)-1)/2))
+}
+
+// mark is how the points of a line look.
+type mark struct {
+	class  string
+	filled bool
+	words  string
+}
+
+// marks tell points apart that no line joins, in the order in which a chart uses them; with more
+// lines they repeat.
+var marks = []mark{
+	{"solid", false, "open ochre circles"}, {"dashed", true, "filled blue circles"}, {"dotted", false, "open teal circles"},
+	{"solid", true, "filled ochre circles"}, {"dashed", false, "open blue circles"}, {"dotted", true, "filled teal circles"},
+}
+
+// mark is that of the i-th line: its stroke where it has one.
+func (l *ChartLine) mark(i int) mark {
+	if l.Joined {
+		return mark{class: stroke(i), words: stroke(i)}
+	}
+	return marks[i%len(marks)]
+}
+
+// draw adds the i-th line with its points.
+func (c *Chart) draw(d *drawing, l *ChartLine, i int, x, y axis) {
+	look := l.mark(i)
 	points := make([]audits.Point, len(l.Points))
 	for i, p := range l.Points {
 		points[i] = audits.Point{X: p.X, Y: p.Y}
-		d.Dots = append(d.Dots, dot{X: x.at(p.X), Y: y.at(p.Y), Class: class, Title: c.title(&p)})
+		d.Dots = append(d.Dots, dot{X: x.at(p.X), Y: y.at(p.Y), Class: look.class, Filled: look.filled, Title: c.title(&p)})
 		if len(c.Values) > 0 && p.Low < p.High {
 			d.Ranges += fmt.Sprintf("M%g %gV%g", x.at(p.X), y.at(p.Low), y.at(p.High))
 		}
 	}
 	if l.Joined && len(points) > 1 {
-		d.Lines = append(d.Lines, line{class, polyline(points, x, y)})
+		d.Lines = append(d.Lines, line{look.class, polyline(points, x, y)})
 	}
 }
 
@@ -91,7 +128,7 @@ func (c *Chart) names() string {
 	var parts []string
 	for i, l := range c.Lines {
 		if l.Name != "" {
-			parts = append(parts, l.Name+" "+stroke(i))
+			parts = append(parts, l.Name+" "+l.mark(i).words)
 		}
 	}
 	if len(parts) == 0 {

@@ -67,6 +67,12 @@ func (a axis) at(value float64) float64 {
 	return tenth(a.from + (a.to-a.from)*share)
 }
 
+// moved is the axis so much further to the right.
+func (a axis) moved(by float64) axis {
+	a.from, a.to = a.from+by, a.to+by
+	return a
+}
+
 // mostDecades is how many powers of ten have a number each beside a logarithmic axis.
 const mostDecades = 9
 

@@ -101,7 +101,7 @@ func numberText(m audits.Measure, x float64) string {
 	if m.Percent {
 		x *= 100
 	}
-	return strconv.FormatFloat(x, 'f', max(1, m.Digits), 64)
+	return audits.Decimal(x, max(1, m.Digits))
 }
 
 // signedText is a difference, with its sign.

@@ -21,6 +21,7 @@ var Audit = audits.Description{
 	Verdict:      func() audits.Verdict { return new(Verdict) },
 	Outcome:      func() audits.Outcome { return new(Outcome) },
 	Paired:       []string{"beam_found"},
+	Drawn:        []audits.Drawn{{Column: "beam_found", Name: "canaries found by beam search, %", Unit: 100}},
 	Columns: []audits.Column{
 		{Header: "BS memorized", Leading: true, Measure: audits.Measure{Name: "beam_search_memorized", Of: "beam_search_of", Canary: "beam_found"}},
 		{Header: "BS lowest", Leading: true},

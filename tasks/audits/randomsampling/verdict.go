@@ -23,6 +23,10 @@ var Audit = audits.Description{
 	Verdict:      func() audits.Verdict { return new(Verdict) },
 	Outcome:      func() audits.Outcome { return new(Outcome) },
 	Paired:       []string{"memorized", "exposure"},
+	Drawn: []audits.Drawn{
+		{Column: "exposure", Name: "mean exposure of canaries, bits", Unit: 1},
+		{Column: "memorized", Name: "canaries memorized by random sampling, %", Unit: 100},
+	},
 	Columns: []audits.Column{
 		{Header: "RS memorized", Leading: true, Measure: audits.Measure{Name: "random_sampling_memorized", Of: "random_sampling_of", Canary: "memorized"}},
 		{Header: "RS lowest (p_u, p_e)", Leading: true},

@@ -68,7 +68,7 @@ func (v *Verdict) Texts() []string {
 		texts[1] = fmt.Sprintf("%.1f", 100**v.RecallAt5)
 	}
 	if !v.ofTexts() {
-		texts[0], texts[2] = fmt.Sprintf("%.1f", 100*v.RecallAt1), fmt.Sprintf("%.1f", v.Perplexity)
+		texts[0], texts[2] = fmt.Sprintf("%.1f", 100*v.RecallAt1), audits.Decimal(v.Perplexity, 1)
 	}
 	return texts
 }

@@ -1,0 +1,173 @@
+package results
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/all"
+)
+
+// rowCharts compare rows of replicates by what audits say of their canaries: along an axis of
+// the grid, and against the utility of the models.
+func (v *view) rowCharts() (list []Chart) {
+	for _, d := range all.Audits() {
+		for _, drawn := range d.Drawn {
+			list = append(list, v.chartedRows(drawn).rowCharts()...)
+		}
+	}
+	return list
+}
+
+// chartedRows are the rows whose canaries have a number in a column.
+func (v *view) chartedRows(drawn audits.Drawn) *charted {
+	what := &charted{name: drawn.Name, point: "A point is the mean over trainings that differ in the seed alone; vertical lines are its 95% intervals by Student's t."}
+	for _, row := range v.rows {
+		found := audits.NewEstimate(row.each(func(c *viewCell) (float64, bool) {
+			mean, ok := c.meanOfInserted(drawn.Column)
+			return drawn.Unit * mean, ok
+		}))
+		if found != nil {
+			what.cells = append(what.cells, measuredCell{row.Name, row.Label, row.Axes, bounded(found), row.utility()})
+		}
+	}
+	return what
+}
+
+// each is a number of the cells that are done, in the order of the seeds, where they have it.
+func (r *viewRow) each(number func(*viewCell) (float64, bool)) (values []float64) {
+	for _, seed := range r.Seeds {
+		if value, ok := number(r.done[seed]); ok {
+			values = append(values, value)
+		}
+	}
+	return values
+}
+
+// utility is the mean of that of the cells; nil if no audit says.
+func (r *viewRow) utility() *float64 {
+	mean := audits.NewEstimate(r.each((*viewCell).utility))
+	if mean == nil {
+		return nil
+	}
+	return &mean.Mean
+}
+
+// meanOfInserted is the mean of a column of the canaries that were inserted; false if none
+// has a number there.
+func (v *viewCell) meanOfInserted(column string) (mean float64, ok bool) {
+	numbers := v.inserted(column)
+	for i := range v.decoded.Canaries { // in their order, which decides the last digits
+		mean += numbers[canaryKey(&v.decoded.Canaries[i])]
+	}
+	return mean / float64(max(1, len(numbers))), len(numbers) > 0
+}
+
+// bounded is an estimate of a number that is 0 or more.
+func bounded(e *audits.Estimate) audits.Bounded {
+	if e.Low == nil {
+		return audits.Bounded{Value: e.Mean, Low: e.Mean, High: e.Mean}
+	}
+	return audits.Bounded{Value: e.Mean, Low: max(0, *e.Low), High: *e.High}
+}
+
+// rowCharts compare along the axis with the most values, whose lines show the others, and against
+// utility. Values and lines have the names that the labels of rows give them.
+func (what *charted) rowCharts() (list []Chart) {
+	var longest Chart
+	for _, path := range what.swept() {
+		if c := what.along(path); len(c.Values) > len(longest.Values) {
+			longest = c
+		}
+	}
+	if longest.Values == nil {
+		return nil
+	}
+	longest.nameByLabels()
+	list = append(list, longest)
+	if c, ok := what.againstUtility(&longest); ok {
+		list = append(list, c)
+	}
+	return list
+}
+
+// againstUtility has the points of a chart along an axis stand at their utility, in percent of
+// the first one's. false where no two differ.
+func (what *charted) againstUtility(along *Chart) (Chart, bool) {
+	first := what.cells[0]
+	c := Chart{Title: "Utility against " + what.name, X: what.name, Y: fmt.Sprintf("utility, %% of that of %s (%s)", first.name, first.label)}
+	c.About = "A point is the mean over trainings that differ in the seed alone. Above and to the left is what memorizes least at the least cost."
+	differ := false
+	for _, l := range along.Lines {
+		moved := ChartLine{Name: l.Name}
+		for _, p := range l.Points {
+			utility, ok := what.relativeUtility(p.Cell)
+			if !ok {
+				return c, false
+			}
+			p.X, p.Y = p.Y, utility
+			differ = differ || utility != 100
+			moved.Points = append(moved.Points, p)
+		}
+		c.Lines = append(c.Lines, moved)
+	}
+	return c, differ
+}
+
+// relativeUtility is that of a cell in percent of the first one's; false where nothing tells.
+func (what *charted) relativeUtility(cell string) (float64, bool) {
+	at := slices.IndexFunc(what.cells, func(m measuredCell) bool { return m.name == cell })
+	first, own := what.cells[0].utility, what.cells[at].utility
+	if first == nil || own == nil || *first == 0 {
+		return 0, false
+	}
+	return 100 * *own / *first, true
+}
+
+// nameByLabels takes the names of lines from what the labels of all their points have in
+// common, and those of values from the rest. What is no name for all of them stays as it was.
+func (c *Chart) nameByLabels() {
+	names, values := make([]string, len(c.Lines)), make([]string, len(c.Values))
+	for i, l := range c.Lines {
+		common := commonParts(l.Points)
+		names[i] = strings.Join(common, ", ")
+		for _, p := range l.Points {
+			own := slices.DeleteFunc(labelParts(p.Label), func(part string) bool { return slices.Contains(common, part) })
+			values[int(p.X)-1] = strings.Join(own, ", ")
+		}
+	}
+	if distinct(values) {
+		c.Values = values
+	}
+	for i := range c.Lines {
+		if len(c.Lines) > 1 && distinct(names) {
+			c.Lines[i].Name = names[i]
+		}
+	}
+}
+
+// commonParts are the parts that the labels of all points have, in the order of the first.
+func commonParts(points []ChartPoint) (parts []string) {
+	parts = labelParts(points[0].Label)
+	for _, p := range points[1:] {
+		others := labelParts(p.Label)
+		parts = slices.DeleteFunc(parts, func(part string) bool { return !slices.Contains(others, part) })
+	}
+	return parts
+}
+
+// labelParts are iid, SGD and b=32 of "iid, SGD, b=32".
+func labelParts(label string) []string { return strings.Split(label, ", ") }
+
+// distinct reports whether every name is there, and no two are equal.
+func distinct(names []string) bool {
+	seen := map[string]bool{"": true}
+	for _, name := range names {
+		if seen[name] {
+			return false
+		}
+		seen[name] = true
+	}
+	return true
+}
