@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
 
+	"coalmine/tasks/audits"
 	"coalmine/tasks/taskstest"
 )
 
@@ -87,7 +89,8 @@ func meansOf(t *testing.T, n string) string {
 			fmt.Fprintf(&b, " %.1f ± %.1f; %s/%s |", number(t, m["mean"]), number(t, m["sd"]), m["pooled_count"], m["pooled_of"])
 		}
 		recall, perplexity := of.where("measure", "recall_at_1")[0], of.where("measure", "perplexity")[0]
-		fmt.Fprintf(&b, " %.2f ± %.2f | %.1f ± %.1f |", 100*number(t, recall["mean"]), 100*number(t, recall["sd"]), number(t, perplexity["mean"]), number(t, perplexity["sd"]))
+		fmt.Fprintf(&b, " %.2f ± %.2f | %s ± %s |", 100*number(t, recall["mean"]), 100*number(t, recall["sd"]),
+			audits.Decimal(number(t, perplexity["mean"]), 1), audits.Decimal(number(t, perplexity["sd"]), 1))
 		p := paper[i]
 		fmt.Fprintf(&b, " %s | %s | %s | %s |\n", p["label"], p["rs"], p["bs"], p["accuracy"])
 	}
@@ -183,14 +186,14 @@ func found(claim string, e estimate, strong float64) string {
 	return "cannot tell"
 }
 
-// claimsOf writes what the runs say of each claim of the paper.
-func claimsOf(t *testing.T) string {
+// readCompared are the lines of compared.jsonl by their rows: "table-1-small/r05 table-1-small/r01".
+func readCompared(t *testing.T) map[string]compared {
 	t.Helper()
-	byRows, means := map[string]compared{}, map[string]table{}
 	data, err := os.ReadFile("thakkar-2020/compared.jsonl")
 	if err != nil {
 		t.Fatal(err)
 	}
+	byRows := map[string]compared{}
 	for line := range bytes.Lines(data) {
 		var c compared
 		if err := json.Unmarshal(line, &c); err != nil {
@@ -198,6 +201,13 @@ func claimsOf(t *testing.T) string {
 		}
 		byRows[rowName.ReplaceAllString(c.Row, "$1/")+" "+rowName.ReplaceAllString(c.To, "$1/")] = c
 	}
+	return byRows
+}
+
+// claimsOf writes what the runs say of each claim of the paper.
+func claimsOf(t *testing.T) string {
+	t.Helper()
+	byRows, means := readCompared(t), map[string]table{}
 	var b strings.Builder
 	b.WriteString("| the paper's claim | table | rows | recall@1, points | perplexity | memorized of 100 | verdict | exposure, bits | verdict |\n|---|---|---|---|---|---|---|---|---|\n")
 	for _, claim := range readTable(t, "thakkar-2020/claims.csv") {
@@ -212,11 +222,19 @@ func claimsOf(t *testing.T) string {
 		}
 		utility := c.likeness(number(t, means[n].where("row", claim["to"])[0]["mean"]))
 		memorized, exposure := c.Canaries["memorized"], c.Canaries["exposure"]
-		fmt.Fprintf(&b, "| %s | %s | %s less %s | %+.2f | %+.1f | %s, %d:%d | %s | %s | %s |\n", claim["claim"], claim["table"], c.Label, c.ToLabel,
-			100*c.Utility.Difference, c.Measures["perplexity"].Mean, memorized.Difference.text(100, 1), memorized.More, memorized.Fewer, verdict(claim["expected"], utility, memorized.Difference, 0.1),
+		fmt.Fprintf(&b, "| %s | %s | %s less %s | %+.2f | %s | %s, %d:%d | %s | %s | %s |\n", claim["claim"], claim["table"], c.Label, c.ToLabel,
+			100*c.Utility.Difference, signed(c.Measures["perplexity"].Mean), memorized.Difference.text(100, 1), memorized.More, memorized.Fewer, verdict(claim["expected"], utility, memorized.Difference, 0.1),
 			exposure.Difference.text(1, 2), verdict(claim["expected"], utility, exposure.Difference, 1))
 	}
 	return b.String()
+}
+
+// signed is a number with its sign and a digit behind the point.
+func signed(x float64) string {
+	if math.Signbit(x) {
+		return audits.Decimal(x, 1)
+	}
+	return "+" + audits.Decimal(x, 1)
 }
 
 // rowName takes the digest of a run out of the name of one of its rows.
@@ -246,6 +264,71 @@ func TestNumbersOfTheStudyAreThoseOfItsResults(t *testing.T) {
 		return fmt.Appendf(nil, "%s\n%s<!-- end -->", head, text)
 	})
 	taskstest.File(t, path, made)
+}
+
+// drawn are the points of a figure of rows, by their names: what stands after the label.
+func drawn(t *testing.T, path string) map[string]string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	points := map[string]string{}
+	for _, match := range regexp.MustCompile(`<title>(r\d+), .*: mean exposure of canaries, bits (.*)</title>`).FindAllSubmatch(data, -1) {
+		points[string(match[1])] = string(match[2])
+	}
+	return points
+}
+
+// Rows of a figure are as far apart as compared.jsonl says, and as useful as the means say.
+func TestFiguresOfTheStudyShowItsResults(t *testing.T) {
+	t.Parallel()
+	figures, err := filepath.Glob("thakkar-2020/table-*-exposure.svg")
+	if err != nil || len(figures) == 0 {
+		t.Fatalf("no figures: %v", err)
+	}
+	for _, path := range figures {
+		n := regexp.MustCompile(`table-(\d)`).FindStringSubmatch(path)[1]
+		checkExposures(t, n, drawn(t, path))
+		checkUtility(t, n, drawn(t, strings.Replace(path, "exposure", "utility", 1)))
+	}
+}
+
+func checkExposures(t *testing.T, n string, points map[string]string) {
+	t.Helper()
+	value := func(row string) float64 {
+		mean, _, _ := strings.Cut(points[row], " ")
+		return number(t, mean)
+	}
+	checked := 0
+	for rows, c := range readCompared(t) {
+		row, to, _ := strings.Cut(strings.ReplaceAll(rows, "table-"+n+"-small/", ""), " ")
+		if strings.Contains(row, "/") {
+			continue // of another table
+		}
+		if want := c.Canaries["exposure"].Difference.Mean; math.Abs(value(row)-value(to)-want) > 0.011 { // two numbers of three digits
+			t.Errorf("table %s: %s is drawn at %s and %s at %s, and they differ by %v", n, row, points[row], to, points[to], want)
+		}
+		checked++
+	}
+	if checked == 0 {
+		t.Errorf("table %s: no comparison of what is drawn", n)
+	}
+}
+
+func checkUtility(t *testing.T, n string, points map[string]string) {
+	t.Helper()
+	recalls := readTable(t, "thakkar-2020/table-"+n+"-means.csv").where("measure", "recall_at_1")
+	if len(points) != len(recalls) {
+		t.Errorf("table %s: %d points of %d rows", n, len(points), len(recalls))
+	}
+	for _, r := range recalls {
+		_, utility, _ := strings.Cut(points[r["row"]], "utility ")
+		want := 100 * number(t, r["mean"]) / number(t, recalls[0]["mean"])
+		if got := number(t, strings.TrimSuffix(utility, "%")); math.Abs(got-want) > 0.051 {
+			t.Errorf("table %s: the utility of %s is drawn as %v%%, want %v%%", n, r["row"], got, want)
+		}
+	}
 }
 
 // A claim is supported only at equal utility, and only by an interval without zero.
