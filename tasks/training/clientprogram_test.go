@@ -152,7 +152,7 @@ func TestAProgramsChunkIsThatOfItsUpdates(t *testing.T) {
 		"noised":      func(p *ClientsParams) { p.Clip, p.Noise = 0.05, 0.1 },
 		"canaries": func(p *ClientsParams) {
 			p.Clip, p.Cohort = 0.05, 12
-			p.Canaries = &canaryclients.Clients{Count: 3}
+			p.Canaries = &canaryclients.Clients{Count: 3, Over: 10}
 		},
 	} {
 		p := clientsParams()
