@@ -60,6 +60,7 @@ func (s *Server) routes() []route {
 		{"GET /{$}", reader, showPage},
 		{"GET /runs/{run}", reader, showPage},
 		{"GET /runs/{run}/cells/{cell}", reader, showPage},
+		{"GET /runs/{run}/privacy", reader, showPage},
 		{"GET /compare", reader, showPage},
 		{"GET /workers", reader, showPage},
 		{"GET /app/{file}", nobody, builtFile},

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -149,6 +150,31 @@ var notCovered = []string{
 	"tuning of hyperparameters",
 	"training and evaluation metrics",
 	"outputs of audits",
+}
+
+// Grounds are what the epsilons of a recipe rest on, in sentences.
+type Grounds struct {
+	Assumptions  []string `json:"assumptions"`
+	NotCovered   []string `json:"not_covered"`
+	HoldsAgainst string   `json:"holds_against,omitempty"`
+}
+
+// GroundsOf are those of a Report of the recipe, which is not a tree, without its numbers:
+// they take no time, and hold before the first round.
+func GroundsOf(recipe Recipe) (Grounds, error) {
+	if err := recipe.Validate(); err != nil {
+		return Grounds{}, err
+	}
+	recipe = recipe.withDefaults()
+	m := &Meter{recipe: recipe}
+	var err error
+	if m.scheme, err = FindScheme(recipe.Sampling); err != nil {
+		return Grounds{}, err
+	}
+	if m.strategy, err = recipe.strategy(); err != nil {
+		return Grounds{}, err
+	}
+	return Grounds{m.assumptions(recipe.Rounds, false), slices.Clone(notCovered), recipe.holdsAgainst()}, nil
 }
 
 // assumptions says in sentences what the two epsilons take for granted.

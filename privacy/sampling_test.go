@@ -194,3 +194,25 @@ func TestAnUnknownSamplingIsNeverAccountedForAsAnother(t *testing.T) {
 		t.Errorf("a report under an unknown relation counts as proved: %s", report.Summary())
 	}
 }
+
+// Grounds are there before the first round, and are those of the report at the end.
+func TestGroundsAreThoseOfTheReport(t *testing.T) {
+	t.Parallel()
+	for _, s := range privacy.Schemes() {
+		recipe := privacy.Recipe{Population: 1000, Cohort: 10, Rounds: 50, NoiseMultiplier: 1, Delta: 1e-6, Sampling: s.Sampling, Unit: "user", Randomness: privacy.Seeded}
+		if s.Sampling == privacy.Separated {
+			recipe.Separation, recipe.Participations = 10, 5
+		}
+		report, err := privacy.Account(recipe)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := privacy.GroundsOf(recipe)
+		if err != nil || !slices.Equal(got.Assumptions, report.Assumptions) || !slices.Equal(got.NotCovered, report.NotCovered) || got.HoldsAgainst != report.HoldsAgainst || len(got.Assumptions) < 3 {
+			t.Errorf("%s: %+v, %v; the report rests on %q", s.Sampling, got, err, report.Assumptions)
+		}
+	}
+	if _, err := privacy.GroundsOf(privacy.Recipe{Cohort: -1}); err == nil {
+		t.Error("grounds of no recipe")
+	}
+}

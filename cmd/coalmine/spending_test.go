@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -106,6 +107,9 @@ func checkSpending(t *testing.T, s control.Spending, report *privacy.Report) {
 	}
 	if last.EpsilonProved != report.EpsilonRenyi || last.Epsilon != report.Epsilon {
 		t.Errorf("the last round has cost %+v, the report says %v (%v)", last, report.Epsilon, report.EpsilonRenyi)
+	}
+	if !slices.Equal(s.Assumptions, report.Assumptions) || !slices.Equal(s.NotCovered, report.NotCovered) || s.HoldsAgainst != report.HoldsAgainst {
+		t.Errorf("it rests on %+v, the report on %q, %q, %q", s.Grounds, report.Assumptions, report.NotCovered, report.HoldsAgainst)
 	}
 	var picture bytes.Buffer
 	if err := privacy.WriteSVG(&picture, s.Reports()); err != nil || !strings.Contains(picture.String(), "add-or-remove-one") {

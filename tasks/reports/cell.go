@@ -414,6 +414,12 @@ func (r *Report) Recipe() privacy.Recipe {
 	return recipe(&r.Training.TrainingParams, r.Privacy.Population)
 }
 
+// Recipe is what the training is accounted from, with the users or records that the
+// population has.
+func (p *TrainingParams) Recipe(counts *datasets.Counts) privacy.Recipe {
+	return recipe(p, p.population(counts))
+}
+
 func recipe(p *TrainingParams, population int) privacy.Recipe {
 	return privacy.Recipe{
 		Population:      population,

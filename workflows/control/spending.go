@@ -3,9 +3,14 @@ package control
 import (
 	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 
 	"coalmine/privacy"
+	"coalmine/storage"
+	"coalmine/tasks/datasets"
+	"coalmine/tasks/reports"
 	"coalmine/workflows/availability"
 )
 
@@ -18,6 +23,10 @@ type Spending struct {
 	Neighbouring privacy.Neighbouring `json:"neighbouring"`
 	Conversion   privacy.Conversion   `json:"conversion"`
 	Unit         string               `json:"unit"`
+	// Budget ends the training; nil without one.
+	Budget *privacy.Budget `json:"budget,omitempty"`
+	// Grounds are empty before the population is known.
+	privacy.Grounds
 	// Rounds are some of those that have run, ascending, the last among them; none
 	// where the training adds no noise.
 	Rounds []SpentRound `json:"rounds"`
@@ -54,7 +63,7 @@ func (l *Local) Spending(ctx context.Context, name, cell string) (Spending, erro
 	if err != nil {
 		return Spending{}, err
 	}
-	s := Spending{Cell: x.cell.Name, Rounds: []SpentRound{}}
+	s := Spending{Cell: x.cell.Name, Rounds: []SpentRound{}, Grounds: privacy.Grounds{Assumptions: []string{}, NotCovered: []string{}}}
 	training := &x.experiment.Training
 	if training.Privacy == nil || training.Privacy.NoiseMultiplier == 0 || x.cell.Chain == nil {
 		return s, nil
@@ -62,6 +71,9 @@ func (l *Local) Spending(ctx context.Context, name, cell string) (Spending, erro
 	s.Delta, s.Sampling = training.Privacy.Delta, training.Sampling
 	s.Neighbouring, s.Conversion = s.Sampling.Neighbouring(), cmp.Or(training.Privacy.Accounting(), privacy.Classic)
 	s.Unit = x.experiment.Unit()
+	if err := l.addGrounds(ctx, x, &s); err != nil {
+		return s, fmt.Errorf("run %s, cell %s: %w", x.run.ID, s.Cell, err)
+	}
 	rows, err := availability.Rows(ctx, l.archive, x.cell.Chain, spendingSegments)
 	if err != nil {
 		return s, fmt.Errorf("run %s, cell %s: %w", x.run.ID, s.Cell, err)
@@ -73,4 +85,26 @@ func (l *Local) Spending(ctx context.Context, name, cell string) (Spending, erro
 		}
 	}
 	return s, nil
+}
+
+// addGrounds says what the numbers rest on, and where they end.
+func (l *Local) addGrounds(ctx context.Context, x *exporter, s *Spending) error {
+	report := x.plan.Nodes[x.cell.Report.Key]
+	var params reports.CellParams
+	if err := json.Unmarshal(report.Params, &params); err != nil {
+		return fmt.Errorf("parameters of its report: %w", err)
+	}
+	s.Budget = params.Training.Budget
+	commit, err := l.archive.Committed(ctx, report.Input(reports.PopulationInput))
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	var population datasets.PartitionMetrics
+	if err := json.Unmarshal(commit.Metrics, &population); err != nil {
+		return fmt.Errorf("metrics of its population: %w: %w", storage.ErrCorrupt, err)
+	}
+	s.Grounds, err = privacy.GroundsOf(params.Training.Recipe(&population.Counts))
+	return err
 }

@@ -6,6 +6,7 @@ import { createRequire } from 'node:module';
 import { chromium } from 'playwright-core';
 
 const [login, run, cell, folder] = process.argv.slice(2);
+const first = 'c01';
 const origin = new URL(login).origin;
 process.on('uncaughtException', (e) => {
   for (const w of wrong) console.log('WRONG ' + w);
@@ -103,6 +104,19 @@ await page.getByRole('button', { name: 'Show what was run' }).click();
 await shows('"cells"');
 await inspect('run');
 
+// Privacy: epsilon with what it rests on, while a run without noise says that it has none.
+await page.getByRole('link', { name: 'Privacy', exact: true }).click();
+await shows('What the numbers rest on');
+await shows('Not covered');
+await page.locator('.uplot').first().waitFor();
+await page.locator('label', { hasText: /^Count/ }).locator('select').selectOption('papers');
+expect('how epsilon is counted is not in the address', new URL(page.url()).searchParams.get('convention') === 'papers');
+await inspect('privacy');
+await page.goto(`${origin}/runs/${run}/privacy?cells=${first}`);
+await shows('none of its cells has a finite epsilon');
+await page.goto(`${origin}/runs/${run}`);
+await page.getByRole('heading', { name: 'Grid' }).waitFor();
+
 // Two cells compared, chosen in the grid; back leads back.
 const boxes = page.getByRole('region', { name: 'Grid of cells, table' }).getByRole('checkbox');
 await boxes.nth(0).check();
@@ -152,6 +166,24 @@ await page.getByRole('button', { name: 'The most exposed' }).click();
 await page.locator('label', { hasText: /^Show/ }).locator('select').selectOption('log_perplexity');
 await page.getByRole('button', { name: 'Show what made this cell' }).click();
 await page.getByRole('region', { name: 'Tasks, table' }).waitFor();
+// The plan, by keyboard; a task with what it rests on; what was made in a range of time.
+const plan = page.getByRole('region', { name: 'Plan of the cell, drawn' });
+await plan.getByRole('button', { name: /^audits.random-sampling \d/ }).focus();
+await page.keyboard.press('Enter');
+expect('the kind is not in the address', new URL(page.url()).searchParams.get('kind') === 'audits/random-sampling');
+await page.getByRole('region', { name: 'Tasks, table' }).getByRole('button').first().click();
+await shows('Made by');
+await page.reload();
+await shows('stand before it');
+await page.locator('.dag .box.lit').first().waitFor();
+await page.locator('.lineage').getByRole('button').first().click();
+const lanes = page.locator('figure', { hasText: 'What each worker has made' }).locator('.u-over');
+const lane = await lanes.boundingBox();
+await lanes.scrollIntoViewIfNeeded();
+await lanes.dragTo(lanes, { sourcePosition: { x: lane.width / 4, y: 8 }, targetPosition: { x: (3 * lane.width) / 4, y: 8 } });
+await shows(/\d+ of \d+ attempts from second/);
+await page.reload();
+await page.getByRole('region', { name: 'Attempts in the range, table' }).waitFor();
 await inspect('cell');
 await page.goto(`${origin}/runs/${run}/cells/c99`);
 await shows('There is no cell c99');
@@ -195,6 +227,9 @@ await page.waitForTimeout(300);
 expect(`a retry sends ${JSON.stringify(steered)}`, steered.length === 1 && steered[0].kind === 'retried' && steered[0].keys[0] === key);
 expect('an error is run as a script', !(await page.title()).includes('broken in'));
 await inspect('failed');
+// From the failed cell of the grid to error and log is one click.
+await page.getByRole('region', { name: 'Cells, table', exact: true }).getByRole('link', { name: cell }).click();
+await shows('out of memory');
 await page.unrouteAll();
 
 // How soon there is something to see.

@@ -47,7 +47,7 @@ export interface Node {
   key: string; kind: string; label: string; cells: string[]; step?: number; inputs: { name: string; key: string }[]; committed: boolean;
   blobs: { name: string; bytes: number; sha256: string; stored: boolean }[]; attempt?: { id: string; worker: string; host: string; started: string; seconds: number };
 }
-export interface Spending { cell: string; delta: number; sampling: string; neighbouring: string; conversion: string; unit: string; rounds: { round: number; epsilon: number | null; epsilon_proved: number | null }[] | null }
+export interface Spending { cell: string; delta: number; sampling: string; neighbouring: string; conversion: string; unit: string; budget?: { epsilon: number; delta: number }; assumptions: string[] | null; not_covered: string[] | null; holds_against?: string; rounds: { round: number; epsilon: number | null; epsilon_proved: number | null }[] | null }
 
 export const api = '/api/v1';
 

@@ -7,6 +7,9 @@ import { digits } from './format';
 /** Mark is a line across at a place of the x axis, or with up of the y axis. */
 export interface Mark { at: number; label: string; up?: boolean }
 
+/** Span is a stretch of the x axis in a lane, counted from 0. */
+export interface Span { lane: number; from: number; to: number }
+
 export interface Chart {
   series: Series[]; x: string; y: string;
   /** wide spreads x so that 0, 1 and 1000 can all be seen; a logarithmic y has room for what is positive. */
@@ -14,12 +17,19 @@ export interface Chart {
   sync?: string; marks?: Mark[];
   /** names stand at 0, 1, 2 and so on of the x axis, in place of numbers. */
   names?: string[];
+  /** lanes stand one above the other in place of the y axis, and have spans. */
+  lanes?: string[]; spans?: Span[];
+  /** range of the x axis that is shown, and who is told of another that is dragged. */
+  range?: [number, number]; onrange?: (from: number, to: number) => void;
 }
 
 const light = ['#8a5a00', '#1f5fa8', '#1a6b36', '#a3211b', '#6b3fa0', '#00706b', '#9c3d74', '#4a4e57'];
 const bright = ['#f2b632', '#7fb4ff', '#7fd79a', '#ff9a8f', '#c9a6ff', '#5fd4cc', '#f59ac8', '#c0c3c9'];
 const most = 40; // series that a legend names
-export const height = 280;
+const height = 280;
+
+/** heightOf is that of the drawing in pixels. */
+export const heightOf = (chart: Chart) => (chart.lanes ? 70 + 28 * chart.lanes.length : height);
 
 /** options are uPlot's for a chart in a box, in its colours. */
 export function options(plot: typeof uPlot, chart: Chart, box: HTMLElement, dark: boolean): uPlot.Options {
@@ -28,22 +38,26 @@ export function options(plot: typeof uPlot, chart: Chart, box: HTMLElement, dark
   const colour = (s: Series, i: number) => (s.faint ? stroke + '77' : (dark ? bright : light)[i % light.length]!);
   const axis = { stroke, grid: { stroke: grid, width: 1 }, ticks: { stroke: grid, width: 1 }, font: '12px system-ui', labelFont: '12px system-ui' };
   const paths = { line: undefined, dots: () => null, boxes: () => null, bars: plot.paths.bars!({ size: [0.95] }), after: plot.paths.stepped!({ align: 1 }), before: plot.paths.stepped!({ align: -1 }) };
-  const { names, marks = [], series } = chart;
+  const { names, lanes, marks = [], series } = chart;
   const byHand = series.map((s, i) => (u: uPlot) => (s.kind === 'dots' ? dots(u, s.points, colour(s, i)) : s.kind === 'boxes' ? boxes(u, s.points, colour(s, i)) : undefined));
   return {
-    width: box.clientWidth, height, legend: { show: series.length <= most },
+    width: box.clientWidth, height: heightOf(chart), legend: { show: series.length > 0 && series.length <= most },
+    select: { show: true, left: 0, top: 0, width: 0, height: 0 },
     cursor: { sync: chart.sync ? { key: chart.sync } : undefined, drag: { x: !names, y: false } },
     scales: { x: { time: false, distr: chart.wide ? 4 : 1, ...rangeX(chart) }, y: { distr: chart.logY ? 3 : 1, ...rangeY(chart) } },
     axes: [
       { ...axis, label: chart.x, labelSize: 20, ...(names && { splits: () => names.map((_, i) => i), values: () => fitting(names, box.clientWidth), grid: { show: true, stroke: grid, width: 1 } }) },
-      { ...axis, label: chart.y, labelSize: 20, size: 64 },
+      { ...axis, label: chart.y, labelSize: 20, size: 64, ...(lanes && { labelSize: 0, size: 100, splits: () => lanes.map((_, i) => i), values: () => lanes.map((l) => (l.length > 14 ? '…' + l.slice(-13) : l)) }) },
     ],
     series: [{ label: chart.x, ...(names && { value: (_: uPlot, v: number | null) => (v === null ? '–' : (names[v] ?? '')) }) }, ...series.map((s, i): uPlot.Series => ({
       label: s.label, stroke: colour(s, i), width: s.faint ? 1 : 1.5, spanGaps: true, paths: paths[s.kind ?? 'line'],
       fill: s.kind === 'bars' ? colour(s, i) + '55' : undefined, points: { show: s.kind === undefined && s.points.length < 12 && !s.faint, size: 6, fill: colour(s, i) },
       value: (u, v, _, at) => (v === null || v === undefined ? '–' : `${digits(v)} ${s.about?.(u.data[0][at ?? 0] ?? NaN, v) ?? ''}`),
     }))],
-    hooks: { draw: [...byHand, ...marks.map((m) => (u: uPlot) => line(u, m, stroke))] },
+    hooks: {
+      setSelect: chart.onrange ? [(u) => u.select.width > 2 && chart.onrange?.(u.posToVal(u.select.left, 'x'), u.posToVal(u.select.left + u.select.width, 'x'))] : [],
+      draw: [...byHand, ...(chart.spans ? [(u: uPlot) => spans(u, chart.spans ?? [], dark ? bright : light)] : []), ...marks.map((m) => (u: uPlot) => line(u, m, stroke))],
+    },
   };
 }
 
@@ -54,15 +68,17 @@ function fitting(names: string[], width: number): string[] {
 }
 
 /** rangeX has room for marks, for names, and for dots beside the outermost. */
-function rangeX({ names, marks = [], series, wide }: Chart): Pick<uPlot.Scale, 'range'> {
+function rangeX({ names, marks = [], series, wide, spans, range }: Chart): Pick<uPlot.Scale, 'range'> {
   if (names) return { range: [-0.5, names.length - 0.5] };
+  if (spans) return { range: range ?? widened(0, Math.max(...spans.map((s) => s.to)), false) };
   const own = marks.filter((m) => !m.up).map((m) => m.at);
   if (own.length === 0 && (wide || !series.some((s) => s.kind === 'dots'))) return {};
   return { range: (_, low, high) => widened(least(own, low), greatest(own, high), true) };
 }
 
 /** rangeY has room for marks and for all that is drawn by hand. */
-function rangeY({ series, marks = [], logY }: Chart): Pick<uPlot.Scale, 'range'> {
+function rangeY({ series, marks = [], logY, lanes }: Chart): Pick<uPlot.Scale, 'range' | 'dir'> {
+  if (lanes) return { range: [-0.7, lanes.length - 0.3], dir: -1 };
   const hand = series.filter((s) => s.kind === 'dots' || s.kind === 'boxes').flatMap((s) => s.points.map((p) => p[1]));
   const own = [...hand, ...marks.filter((m) => m.up).map((m) => m.at)];
   return own.length === 0 || logY ? {} : { range: (_, low, high) => widened(least(own, low), greatest(own, high), false) };
@@ -77,6 +93,7 @@ function widened(low: number, high: number, both: boolean): [number, number] {
 
 /** aligned has the points of every series at all places of any. */
 export function aligned(plot: typeof uPlot, { series, logY }: Chart): uPlot.AlignedData {
+  if (series.length === 0) return [[]];
   const tables = series.map((s): uPlot.AlignedData => {
     const points = s.points.filter(([, y]) => !logY || y > 0).sort((a, b) => a[0] - b[0]);
     return [points.map((p) => p[0]), points.map((p) => p[1])];
@@ -132,6 +149,18 @@ function boxes(u: uPlot, points: Points, stroke: string) {
     });
     dots(u, own, stroke);
   }
+}
+
+/** spans are drawn as bars in their lanes, those of a pixel and less as lines. */
+function spans(u: uPlot, all: Span[], colours: string[]) {
+  drawing(u, colours[0]!, (pixel) => {
+    const half = 9 * pixel;
+    for (const s of all) {
+      u.ctx.fillStyle = colours[s.lane % colours.length]! + 'bb';
+      const [from, to] = [u.valToPos(s.from, 'x', true), u.valToPos(s.to, 'x', true)];
+      u.ctx.fillRect(from, u.valToPos(s.lane, 'y', true) - half, Math.max(pixel, to - from), 2 * half);
+    }
+  });
 }
 
 /** line draws a mark across, with its name at its end. */

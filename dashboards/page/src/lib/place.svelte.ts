@@ -45,16 +45,17 @@ export function follow(e: MouseEvent) {
   go(link.pathname + link.search);
 }
 
-export interface View { name: 'runs' | 'run' | 'cell' | 'compare' | 'workers'; run: string; cell: string }
+export interface View { name: 'runs' | 'run' | 'cell' | 'privacy' | 'compare' | 'workers'; run: string; cell: string }
 
 /** viewOf is the view that a path names, nothing for one that the page does not have. */
 export function viewOf(path: string): View | undefined {
-  const [run, cell] = [/^\/runs\/([^/]+)$/, /^\/runs\/[^/]+\/cells\/([^/]+)$/].map((p) => p.exec(path)?.[1]);
+  const [run, cell, spent] = [/^\/runs\/([^/]+)$/, /^\/runs\/[^/]+\/cells\/([^/]+)$/, /^\/runs\/([^/]+)\/privacy$/].map((p) => p.exec(path)?.[1]);
   if (path === '/') return { name: 'runs', run: '', cell: '' };
   if (path === '/compare') return { name: 'compare', run: '', cell: '' };
   if (path === '/workers') return { name: 'workers', run: '', cell: '' };
   if (run) return { name: 'run', run: decode(run), cell: '' };
   if (cell) return { name: 'cell', run: decode(path.split('/')[2] ?? ''), cell: decode(cell) };
+  if (spent) return { name: 'privacy', run: decode(spent), cell: '' };
   return undefined;
 }
 
