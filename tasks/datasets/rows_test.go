@@ -379,6 +379,14 @@ func faultyFiles(t *testing.T) map[string]faulty {
 	for i := 4096; i < 4196; i++ { // the second page, a root of the table of examples
 		page[i] = 0xee
 	}
+	var many []any
+	for range 200 {
+		many = append(many, "train", "a", message(1, texts("tokens", strings.Repeat("word ", 50))))
+	}
+	later := []byte(database(many...))
+	for i := len(later) - 3*4096; i < len(later); i++ { // the last pages, behind the rows of others
+		later[i] = 0xee
+	}
 	type nullable struct {
 		User *string `parquet:"user,optional"`
 		Text string  `parquet:"text"`
@@ -403,6 +411,7 @@ func faultyFiles(t *testing.T) map[string]faulty {
 		"TFF: no tokens":             {as(forms.TFF), database("train", "a", good, "train", "b", message(1, texts("title", "x"))), `posts, row 2: there is no feature "tokens"; expected one of title`, 1},
 		"TFF: no such split":         {Reading{Origin: Origin{Split: "valid"}}, database("train", "a", good, "heldout", "b", good), `posts: there is no split "valid"; expected one of heldout, train`, 0},
 		"TFF: a damaged page":        {as(""), string(page), "posts: database disk image is malformed", 0},
+		"TFF: a damaged page behind": {as(""), string(later), "posts: after row 168: database disk image is malformed", 168},
 		"TFF: another database":      {as(forms.TFF), "SQLite format 3\x00 and nothing else", "posts: ", 0},
 		"Parquet: a null user":       {as(""), table.String(), `posts, row 2: "user" is missing`, 2},
 		"Parquet: cut":               {as(forms.Parquet), table.String()[:table.Len()-9], "posts: ", 0},

@@ -23,7 +23,9 @@ func (r *reader) tff() error {
 	if r.columns.User != clientColumn || r.columns.Split != splitColumn {
 		return mistaken("the users of this form are its clients, and its splits have a column of their own; expected no data.columns.user and no data.columns.split")
 	}
+	last := int64(0)
 	err = tff.Each(r.ctx, file.Name(), r.Splits, func(x tff.Row) error {
+		last = x.Number
 		row, err := r.tffRow(x)
 		if err != nil {
 			return r.stopped(r.skip("row", int(x.Number), err))
@@ -34,17 +36,21 @@ func (r *reader) tff() error {
 		return stop.error
 	}
 	if err != nil && r.ctx.Err() == nil {
-		return tffFault(err)
+		return tffFault(last, err)
 	}
 	return err
 }
 
-// tffFault tells a database of which nothing more can be read from one that is another.
-func tffFault(err error) error {
+// tffFault tells a database of which nothing more can be read after a row, 0 before the first,
+// from one that is another.
+func tffFault(last int64, err error) error {
 	if _, ok := errors.AsType[*tff.NotFoundError](err); ok {
 		return mistaken("%w", err)
 	}
-	return damaged("%w", err)
+	if last == 0 {
+		return damaged("%w", err)
+	}
+	return damaged("after row %d: %w", last, err)
 }
 
 // Columns that the tables have.
