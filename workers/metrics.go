@@ -19,6 +19,7 @@ type metrics struct {
 	cached      *prometheus.GaugeVec
 	slots, busy prometheus.Gauge
 	memoryLimit prometheus.Gauge
+	work        *work // the same without kinds, for heartbeats
 }
 
 // attemptBuckets reach from an attempt that finds its work done to one of an
@@ -30,6 +31,7 @@ func newMetrics(r prometheus.Registerer, known tasks.Registry) *metrics {
 	auto := promauto.With(r)
 	return &metrics{
 		registry: known,
+		work:     new(work),
 		attempts: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "coalmine_worker_attempts_total",
 			Help: "Attempts that this worker has ended, by kind of task and result.",
@@ -77,6 +79,7 @@ func (m *metrics) kind(name string) string {
 
 // ended counts an attempt.
 func (m *metrics) ended(kind string, out *attempts.Outcome) {
+	m.work.ended.Add(1)
 	m.attempts.WithLabelValues(m.kind(kind), string(out.Result)).Inc()
 	m.seconds.WithLabelValues(m.kind(kind)).Observe(out.Seconds)
 }
@@ -88,6 +91,7 @@ func (m *metrics) counted(kind string, report func(tasks.Progress)) func(tasks.P
 	return func(p tasks.Progress) {
 		if p.Tokens > last {
 			tokens.Add(float64(p.Tokens - last))
+			m.work.tokens.Add(p.Tokens - last)
 			last = p.Tokens
 		}
 		report(p)
@@ -100,6 +104,7 @@ func (m *metrics) gauge(name string) cacheMetrics {
 		hits:   m.lookups.WithLabelValues(name, "hit"),
 		misses: m.lookups.WithLabelValues(name, "miss"),
 		bytes:  m.cached.WithLabelValues(name),
+		work:   m.work,
 	}
 }
 
@@ -107,15 +112,18 @@ func (m *metrics) gauge(name string) cacheMetrics {
 type cacheMetrics struct {
 	hits, misses prometheus.Counter
 	bytes        prometheus.Gauge
+	work         *work
 }
 
 // looked counts one lookup.
 func (m *cacheMetrics) looked(hit bool) {
-	switch {
-	case m.hits == nil:
-	case hit:
+	if m.hits == nil {
+		return
+	}
+	m.work.looked(hit)
+	if hit {
 		m.hits.Inc()
-	default:
+	} else {
 		m.misses.Inc()
 	}
 }

@@ -136,6 +136,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		},
 		Progress: e.progress.of,
 		Memory:   func() queue.Memory { return queue.Memory{Used: residentMemory(), Limit: w.MemoryLimit} },
+		Work:     func() queue.Work { return e.metrics.work.soFar(time.Now()) },
 		Grace:    w.grace(),
 		Log:      w.log(),
 	})

@@ -108,10 +108,24 @@ type Worker struct {
 	Draining bool `json:"draining,omitempty"`
 	// Memory is what the process has.
 	Memory Memory `json:"memory,omitzero"`
+	// Work is what it has done so far.
+	Work Work `json:"work,omitzero"`
 	// StartedUnix is when the worker began to serve, by its own clock.
 	StartedUnix int64 `json:"started_unix"`
 	// Running are the attempts in progress, ordered by ID.
 	Running []Running `json:"running,omitempty"`
+}
+
+// Work is what a worker has done since it began.
+type Work struct {
+	// Ended is the number of attempts that have ended.
+	Ended int64 `json:"ended"`
+	// Tokens were trained on, evaluated or scored; TokensPerSecond is their rate of late.
+	Tokens          int64   `json:"tokens"`
+	TokensPerSecond float64 `json:"tokens_per_second"`
+	// CacheHits and CacheMisses are lookups of inputs in all caches together.
+	CacheHits   int64 `json:"cache_hits"`
+	CacheMisses int64 `json:"cache_misses"`
 }
 
 // Memory is what a worker's process has of it, in bytes.

@@ -144,6 +144,9 @@ func (s *consumer) describe() Worker {
 	if s.cfg.Memory != nil {
 		w.Memory = s.cfg.Memory()
 	}
+	if s.cfg.Work != nil {
+		w.Work = s.cfg.Work()
+	}
 	return w
 }
 

@@ -41,6 +41,13 @@ func TestMetricsCountAttemptsTakeoversAndFailures(t *testing.T) {
 	}
 	w.untilPhase(runs.Failed, w.submit("a", 0))
 	m := w.term.counters
+	taken := 0
+	for _, n := range w.term.takeovers {
+		taken += n
+	}
+	if taken != 1 {
+		w.fail("workers have taken over %v, want one task", w.term.takeovers)
+	}
 	for what, c := range map[string]struct {
 		got  prometheus.Collector
 		want float64

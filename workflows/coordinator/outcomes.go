@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -228,6 +229,21 @@ func (t *term) died(x *graph.Task, d runs.Death) (givenUp bool) {
 	}
 	t.counters.Takeovers.Inc()
 	return false
+}
+
+// tookOver notes that a worker has done a task, if another had died with it. Workers that
+// have gone are forgotten: their ids never come back.
+func (t *term) tookOver(x *graph.Task, worker string) {
+	deaths := x.Trouble().Deaths
+	if len(deaths) == 0 || deaths[len(deaths)-1].Worker == worker {
+		return
+	}
+	live := map[string]bool{worker: true}
+	for _, w := range t.dispatcher.Fleet.Workers {
+		live[w.ID] = true
+	}
+	maps.DeleteFunc(t.takeovers, func(id string, _ int) bool { return !live[id] })
+	t.takeovers[worker]++
 }
 
 // evidenceOfDeaths says how a task has killed its workers: one that came near its

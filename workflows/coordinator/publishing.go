@@ -15,7 +15,7 @@ import (
 func (t *term) view() observe.View {
 	return observe.View{
 		Graph: t.graph, Dispatcher: t.dispatcher, Queue: t.queueAway, Store: t.storeAway,
-		MaxTries: t.MaxTries, Now: t.now(), Began: t.began,
+		Takeovers: t.takeovers, MaxTries: t.MaxTries, Now: t.now(), Began: t.began,
 	}
 }
 

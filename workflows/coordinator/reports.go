@@ -40,6 +40,9 @@ func (t *term) report(r queue.Report) {
 	if o.Divergent != "" {
 		t.diverged(x, o)
 	}
+	if o.Result == attempts.Done {
+		t.tookOver(x, r.Worker)
+	}
 	if x.State() != graph.Finished {
 		t.outcome(a, o)
 		return

@@ -44,8 +44,9 @@ type term struct {
 	purging map[storage.Key]bool
 
 	vanished  vanished
-	asking    bool      // the queue is being asked for attempts
-	published time.Time // when statuses were published last
+	takeovers map[string]int // by worker: tasks done with which another had died
+	asking    bool           // the queue is being asked for attempts
+	published time.Time      // when statuses were published last
 }
 
 // outgoing is an attempt that has yet to be sent.
@@ -63,6 +64,7 @@ func newTerm(cfg Config, c *observe.Counters, token *leadership.Token, now func(
 		store: leaderStore{cfg.Archive, token}, graph: g, dispatcher: dispatch.New(g, cfg.Registry),
 		spans: observe.NewSpans(cfg.Tracer, g, now), counters: c,
 		foreign: make(map[storage.Key]int), losses: make(map[storage.Key]int), purging: make(map[storage.Key]bool),
+		takeovers: make(map[string]int),
 	}
 	t.dispatcher.Limits = cfg.Limits
 	t.records = records{

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"coalmine/storage"
+	"coalmine/tasks"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/runs"
 )
@@ -32,6 +33,9 @@ type Run struct {
 	// such as audits; nil if there is nothing to estimate from yet.
 	SecondsLeft *float64 `json:"seconds_left"`
 	Workers     []Worker `json:"workers"`
+	// Queues are those of the classes of which the run has tasks that could run; none of a run
+	// that is not live.
+	Queues []Queue `json:"queues,omitempty"`
 	// FromStorage says that no coordinator tells how far the cells are: it was read from
 	// storage, and nothing is known of what is at work.
 	FromStorage bool `json:"from_storage,omitempty"`
@@ -110,6 +114,31 @@ type Worker struct {
 	// nothing limits it.
 	MemoryBytes      int64 `json:"memory_bytes,omitempty"`
 	MemoryLimitBytes int64 `json:"memory_limit_bytes,omitempty"`
+	// Attempts have ended on it since it began, and Takeovers of them were at tasks with which
+	// another worker had died under this leader.
+	Attempts  int64 `json:"attempts,omitempty"`
+	Takeovers int   `json:"takeovers,omitempty"`
+	// Tokens were handled since it began, TokensPerSecond of late.
+	Tokens          int64   `json:"tokens,omitempty"`
+	TokensPerSecond float64 `json:"tokens_per_second,omitempty"`
+	// CacheHits and CacheMisses are lookups of inputs in all of its caches.
+	CacheHits   int64 `json:"cache_hits,omitempty"`
+	CacheMisses int64 `json:"cache_misses,omitempty"`
+}
+
+// Queue is how the tasks of a run stand that need slots of one class.
+type Queue struct {
+	Class tasks.Class `json:"class"`
+	// Slots are those of all workers that take tasks.
+	Slots int `json:"slots"`
+	// Ready tasks wait for a place in the queue, Queued ones in it for a slot, Running ones are
+	// at work, Retrying ones wait after an attempt that failed, and Parked ones for a worker
+	// that knows them.
+	Ready    int `json:"ready"`
+	Queued   int `json:"queued"`
+	Running  int `json:"running"`
+	Retrying int `json:"retrying"`
+	Parked   int `json:"parked"`
 }
 
 // PublishedName is the name under which the status of a run is published as

@@ -18,6 +18,8 @@ type View struct {
 	Dispatcher *dispatch.Dispatcher
 	// Queue and Store are whether the servers answer.
 	Queue, Store Outage
+	// Takeovers are how many tasks a worker has done with which another had died, by its id.
+	Takeovers map[string]int
 	// MaxTries is how often a task is tried.
 	MaxTries int
 	// Now is the time, and Began when this leader began to lead.

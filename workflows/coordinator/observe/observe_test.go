@@ -222,6 +222,9 @@ func TestAStatusCountsTasksAndShowsWhatIsAtWork(t *testing.T) {
 	if len(s.Workers) != 1 || s.Workers[0].Slots != 4 {
 		t.Errorf("workers %+v", s.Workers)
 	}
+	if len(s.Queues) != 1 || s.Queues[0].Slots != 4 || s.Queues[0].Running != 1 || s.Queues[0].Ready != 2 || s.Queues[0].Queued != 0 {
+		t.Errorf("queues %+v", s.Queues)
+	}
 	x.View.LetGo(r)
 	x.Graph.SetState(r.Run, runs.State{Phase: runs.Cancelled})
 	x.Graph.Release(r.Run)

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"coalmine/tasks"
 	"coalmine/workflows/coordinator/graph"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/runs"
@@ -33,6 +34,7 @@ func (v *View) Status(r *Run) *status.Run {
 	}
 	s.Running = v.running(r.Run)
 	v.countNodes(&s.Nodes, r.Run)
+	s.Queues = v.queues(r.Run)
 	s.Cells = v.cells(r.Run)
 	s.SecondsLeft = v.secondsLeft(r.Run)
 	return s
@@ -44,6 +46,8 @@ func (v *View) workers() []status.Worker {
 		workers = append(workers, status.Worker{
 			ID: w.ID, Host: w.Host, Slots: w.Slots, Running: len(w.Running), Draining: w.Draining,
 			MemoryBytes: w.Memory.Used, MemoryLimitBytes: w.Memory.Limit,
+			Attempts: w.Work.Ended, Takeovers: v.Takeovers[w.ID], Tokens: w.Work.Tokens, TokensPerSecond: w.Work.TokensPerSecond,
+			CacheHits: w.Work.CacheHits, CacheMisses: w.Work.CacheMisses,
 		})
 	}
 	return workers
@@ -113,6 +117,31 @@ func (v *View) countNodes(n *status.Counts, r *graph.Run) {
 			n.Waiting++
 		}
 	}
+}
+
+// queues counts the tasks of a run that could run, by class.
+func (v *View) queues(r *graph.Run) []status.Queue {
+	counts := map[tasks.Class]map[string]int{}
+	for x := range v.Graph.TasksOf(r) {
+		state := v.taskState(x)
+		if state == "" || state == Blocked {
+			continue
+		}
+		class := v.Dispatcher.ClassOf(x)
+		if counts[class] == nil {
+			counts[class] = map[string]int{}
+		}
+		counts[class][state]++
+	}
+	var queues []status.Queue
+	for _, class := range slices.Sorted(maps.Keys(counts)) {
+		n := counts[class]
+		queues = append(queues, status.Queue{
+			Class: class, Slots: v.Dispatcher.Fleet.Slots[class],
+			Ready: n[Ready], Queued: n[Queued], Running: n[Running], Retrying: n[Retrying], Parked: n[Parked],
+		})
+	}
+	return queues
 }
 
 func (v *View) cells(r *graph.Run) []status.Cell {

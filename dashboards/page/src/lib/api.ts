@@ -5,14 +5,15 @@ export type Phase = 'queued' | 'running' | 'paused' | 'done' | 'failed' | 'cance
 export interface Cell { cell: string; label: string; state: Phase; step: number; steps: number; unit?: 'round' | 'step'; now?: string }
 export interface Attempt { key: string; label: string; kind: string; attempt: number; worker?: string; seconds: number; done?: number; total?: number }
 export interface Failure { key: string; label: string; error: string; attempts: number; cells: string[] | null; time: string }
-export interface Worker { id: string; host: string; slots: number; running: number; draining?: boolean; memory_bytes?: number; memory_limit_bytes?: number }
+export interface Worker { id: string; host: string; slots: number; running: number; draining?: boolean; memory_bytes?: number; memory_limit_bytes?: number; attempts?: number; takeovers?: number; tokens?: number; tokens_per_second?: number; cache_hits?: number; cache_misses?: number }
+export interface Queue { class: string; slots: number; ready: number; queued: number; running: number; retrying: number; parked: number }
 export interface Wait { cause: string; since?: string; detail: string; tasks?: number }
 
 export interface Run {
   run: string; experiment: string; state: Phase; error?: string;
   submitted?: string; started?: string; finished?: string;
   cells: Cell[]; nodes: { total: number; done: number; running: number; ready: number; waiting: number; failed: number };
-  running?: Attempt[]; failures?: Failure[]; tokens_per_second: number; seconds_left: number | null; workers: Worker[];
+  running?: Attempt[]; failures?: Failure[]; tokens_per_second: number; seconds_left: number | null; workers: Worker[]; queues?: Queue[];
   from_storage?: boolean; pace?: 'working' | 'slow' | 'stuck' | 'paused'; last_progress?: string; waits?: Wait[]; reasons?: string[];
   priority?: number; pinned?: boolean; pinned_cells?: string[]; note?: string; tags?: string[];
 }

@@ -1,0 +1,58 @@
+package workers
+
+import (
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"coalmine/internal/queue"
+)
+
+// work counts what a worker does, for its heartbeats. The zero value has done nothing.
+type work struct {
+	ended, tokens, hits, misses atomic.Int64
+
+	mu   sync.Mutex
+	rate float64   // tokens a second, of late
+	seen int64     // tokens when the rate was last told
+	told time.Time // when that was
+}
+
+// lately is how long ago counts half in the rate of tokens.
+const lately = 10 * time.Second
+
+// soFar is what has been done. The rate is a mean over the times between two calls, in which
+// what is long ago counts little.
+func (w *work) soFar(now time.Time) queue.Work {
+	tokens := w.tokens.Load()
+	return queue.Work{
+		Ended: w.ended.Load(), Tokens: tokens, TokensPerSecond: w.tokenRate(now, tokens),
+		CacheHits: w.hits.Load(), CacheMisses: w.misses.Load(),
+	}
+}
+
+func (w *work) tokenRate(now time.Time, tokens int64) float64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	since := now.Sub(w.told)
+	switch {
+	case w.told.IsZero():
+	case since <= 0:
+		return w.rate
+	default:
+		kept := math.Exp2(-since.Seconds() / lately.Seconds())
+		w.rate = kept*w.rate + (1-kept)*float64(tokens-w.seen)/since.Seconds()
+	}
+	w.seen, w.told = tokens, now
+	return w.rate
+}
+
+// looked counts one lookup in a cache.
+func (w *work) looked(hit bool) {
+	if hit {
+		w.hits.Add(1)
+	} else {
+		w.misses.Add(1)
+	}
+}
