@@ -187,9 +187,10 @@ func found(claim string, e estimate, strong float64) string {
 }
 
 // readCompared are the lines of compared.jsonl by their rows: "table-1-small/r05 table-1-small/r01".
-func readCompared(t *testing.T) map[string]compared {
+// Those of another text than the addresses have a suffix.
+func readCompared(t *testing.T, suffix string) map[string]compared {
 	t.Helper()
-	data, err := os.ReadFile("thakkar-2020/compared.jsonl")
+	data, err := os.ReadFile("thakkar-2020/compared" + suffix + ".jsonl")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,21 +205,26 @@ func readCompared(t *testing.T) map[string]compared {
 	return byRows
 }
 
-// claimsOf writes what the runs say of each claim of the paper.
-func claimsOf(t *testing.T) string {
+// claimsOf writes what the runs say of each claim of the paper: those on a text of this name, or
+// on the addresses where it is empty.
+func claimsOf(t *testing.T, text string) string {
 	t.Helper()
-	byRows, means := readCompared(t), map[string]table{}
+	suffix, runs := "", "small"
+	if text != "" {
+		suffix, runs = "-"+text, text
+	}
+	byRows, means := readCompared(t, suffix), map[string]table{}
 	var b strings.Builder
 	b.WriteString("| the paper's claim | table | rows | recall@1, points | perplexity | memorized of 100 | verdict | exposure, bits | verdict |\n|---|---|---|---|---|---|---|---|---|\n")
-	for _, claim := range readTable(t, "thakkar-2020/claims.csv") {
-		prefix := "table-" + claim["table"] + "-small/"
+	for _, claim := range readTable(t, "thakkar-2020/claims"+suffix+".csv") {
+		prefix := "table-" + claim["table"] + "-" + runs + "/"
 		c, there := byRows[prefix+claim["row"]+" "+prefix+claim["to"]]
 		if !there {
-			t.Fatalf("compared.jsonl does not compare %s%s with %s", prefix, claim["row"], claim["to"])
+			t.Fatalf("compared%s.jsonl does not compare %s%s with %s", suffix, prefix, claim["row"], claim["to"])
 		}
 		n := claim["table"]
 		if means[n] == nil {
-			means[n] = readTable(t, "thakkar-2020/table-"+n+"-means.csv").where("measure", "perplexity")
+			means[n] = readTable(t, "thakkar-2020/table-"+n+suffix+"-means.csv").where("measure", "perplexity")
 		}
 		utility := c.likeness(number(t, means[n].where("row", claim["to"])[0]["mean"]))
 		memorized, exposure := c.Canaries["memorized"], c.Canaries["exposure"]
@@ -238,7 +244,7 @@ func signed(x float64) string {
 }
 
 // rowName takes the digest of a run out of the name of one of its rows.
-var rowName = regexp.MustCompile(`^thakkar-2020-(table-\d-small)-[0-9a-f.]+/`)
+var rowName = regexp.MustCompile(`^thakkar-2020-(table-\d-[a-z]+)-[0-9a-f.]+/`)
 
 // The numbers of the page are those of files that coalmine has written.
 func TestNumbersOfTheStudyAreThoseOfItsResults(t *testing.T) {
@@ -248,17 +254,17 @@ func TestNumbersOfTheStudyAreThoseOfItsResults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sections := regexp.MustCompile(`(?s)<!-- (table|claims) ?(\d?): made of thakkar-2020/ -->\n.*?<!-- end -->`)
+	sections := regexp.MustCompile(`(?s)<!-- (table|claims) ?([a-z0-9-]*): made of thakkar-2020/ -->\n.*?<!-- end -->`)
 	if n := len(sections.FindAll(page, -1)); n < 2 {
 		t.Fatalf("%s has %d sections that are made of results", path, n)
 	}
 	made := sections.ReplaceAllFunc(page, func(section []byte) []byte {
 		match := sections.FindSubmatch(section)
-		text := ""
-		if n := string(match[2]); n != "" {
-			text = meansOf(t, n)
+		text, name := "", string(match[2])
+		if string(match[1]) == "table" {
+			text = meansOf(t, name)
 		} else {
-			text = claimsOf(t)
+			text = claimsOf(t, name)
 		}
 		head, _, _ := bytes.Cut(section, []byte("\n"))
 		return fmt.Appendf(nil, "%s\n%s<!-- end -->", head, text)
@@ -301,7 +307,7 @@ func checkExposures(t *testing.T, n string, points map[string]string) {
 		return number(t, mean)
 	}
 	checked := 0
-	for rows, c := range readCompared(t) {
+	for rows, c := range readCompared(t, "") {
 		row, to, _ := strings.Cut(strings.ReplaceAll(rows, "table-"+n+"-small/", ""), " ")
 		if strings.Contains(row, "/") {
 			continue // of another table
