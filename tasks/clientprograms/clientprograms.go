@@ -110,6 +110,8 @@ type Fitted struct {
 	// these in nats, each before its step; both 0 where the program does not say.
 	Targets int64
 	Loss    float64
+	// Metrics are all numbers that the program says, these among them.
+	Metrics map[string]float64
 }
 
 // Evaluation says how well a model predicts examples.

@@ -6,6 +6,7 @@ import (
 
 	"coalmine/internal/conversation"
 	"coalmine/models"
+	"coalmine/tasks/audits"
 	"coalmine/tasks/clientprograms"
 )
 
@@ -53,11 +54,8 @@ type request struct {
 
 // fitted is the result of fit.
 type fitted struct {
-	Examples int64 `json:"examples"`
-	Metrics  struct {
-		Loss    *float64 `json:"loss"`
-		Targets *int64   `json:"targets"`
-	} `json:"metrics"`
+	Examples int64              `json:"examples"`
+	Metrics  map[string]float64 `json:"metrics"`
 }
 
 // decodeDescription checks what a program says of itself.
@@ -91,19 +89,21 @@ func decodeFitted(result json.RawMessage) (*clientprograms.Fitted, error) {
 	if err := json.Unmarshal(result, &f); err != nil {
 		return nil, WhatFitSays.broken("it answered fit by %s: %v", conversation.Quote(result), err)
 	}
-	loss, targets := f.Metrics.Loss, f.Metrics.Targets
+	loss, told := f.Metrics["loss"]
+	targets, counted := f.Metrics["targets"]
 	switch {
 	case f.Examples < 1:
 		return nil, WhatFitSays.broken("it has learned from %d examples; expected at least 1", f.Examples)
-	case (loss == nil) != (targets == nil):
+	case told != counted:
 		return nil, WhatFitSays.broken("its metrics have one of loss and targets, %s; expected both or neither", conversation.Quote(result))
-	case loss == nil:
-		return &clientprograms.Fitted{Examples: f.Examples}, nil
-	case *targets < 0:
-		return nil, WhatFitSays.broken("it has learned from %d targets; expected at least 0", *targets)
+	case targets < 0 || targets > maxTargets || targets != math.Trunc(targets):
+		return nil, WhatFitSays.broken("it has learned from %g targets; expected a whole number of at least 0", targets)
 	}
-	return &clientprograms.Fitted{Examples: f.Examples, Targets: *targets, Loss: *loss}, checkLoss(*loss)
+	return &clientprograms.Fitted{Examples: f.Examples, Targets: int64(targets), Loss: loss, Metrics: f.Metrics}, checkLoss(loss)
 }
+
+// maxTargets is the most targets of a training: whole numbers above have no float64.
+const maxTargets = 1 << 53
 
 func checkLoss(loss float64) error {
 	if !(loss >= 0) || math.IsInf(loss, 0) {
@@ -130,10 +130,6 @@ func decodeEvaluation(result json.RawMessage) (*clientprograms.Evaluation, error
 	return &clientprograms.Evaluation{Targets: *e.Targets, Correct: *e.Correct, Loss: *e.Loss}, checkLoss(*e.Loss)
 }
 
-// maxLogProb is the largest logarithm of a probability that is taken for one: a model that
-// computes in 16 bits may round a little above 0.
-const maxLogProb = 0.01
-
 // decodeLikelihoods checks the answers to so many pairs.
 func decodeLikelihoods(result json.RawMessage, pairs int) ([]clientprograms.Likelihood, error) {
 	var list [][]json.RawMessage
@@ -150,7 +146,7 @@ func decodeLikelihoods(result json.RawMessage, pairs int) ([]clientprograms.Like
 		if len(two) != 2 || json.Unmarshal(two[0], &p) != nil || json.Unmarshal(two[1], &greedy) != nil || p == nil || greedy == nil {
 			return nil, InTheirOrder.broken("its answer to pair %d is %s; expected a list such as [-12.5, false]", i+1, conversation.Quote(result))
 		}
-		if math.IsInf(*p, 0) || *p > maxLogProb {
+		if math.IsInf(*p, 0) || *p > audits.MaxLogProbability {
 			return nil, FiniteNumbers.broken("%g stands for the log-probability of pair %d; expected a natural logarithm, which is not above 0", *p, i+1)
 		}
 		found[i] = clientprograms.Likelihood{LogProb: min(*p, 0), Greedy: *greedy}

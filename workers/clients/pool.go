@@ -161,9 +161,8 @@ func (p *Pool) Close() {
 	p.closed = true
 	for _, list := range p.idle {
 		for _, c := range list {
-			if c.leaving.Stop() {
-				p.ending.Go(func() { _ = c.end() })
-			}
+			c.leaving.Stop() // or it finds that the program is idle no more
+			p.ending.Go(func() { _ = c.end() })
 		}
 	}
 	clear(p.idle)

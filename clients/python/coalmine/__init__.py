@@ -5,5 +5,6 @@ coalmine.harness  the same for any model that lm-evaluation-harness has an adapt
 coalmine.pytorch  the same for a causal language model in PyTorch
 coalmine.client   trains single users' models: docs/contracts/client.md
 coalmine.torchclient  the same for a module in PyTorch
+coalmine.flower   the same for a NumPyClient of Flower
 coalmine.tensors  safetensors files
 """

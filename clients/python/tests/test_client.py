@@ -129,6 +129,53 @@ class Files(unittest.TestCase):
                     tensors.read(path)
 
 
+class RecordedNumPyClient:
+    """What flwr.client.NumPyClient promises, as of Flower 1.13: get_parameters(config) gives a list of arrays, fit(parameters, config)
+    such a list, the number of examples and metrics, evaluate(parameters, config) the loss, the number of examples and metrics.
+    Recorded from its documentation, since Flower is not at hand."""
+
+    def __init__(self, examples, config):
+        self.examples, self.config = examples, config
+
+    def get_parameters(self, config):
+        return [numpy.full(3, config["seed"]), numpy.zeros((2, 1))]
+
+    def fit(self, parameters, config):
+        assert isinstance(parameters, list) and config["server_round"] == 4 and config["rate"] == 2
+        return [parameters[0] + len(self.examples), parameters[1]], len(self.examples), {"loss": 0.5, "seconds": 3}
+
+    def evaluate(self, parameters, config):
+        return 0.25, len(self.examples), {"accuracy": 0.5} if self.config.get("rate") else {}
+
+
+class Flower(unittest.TestCase):
+    def setUp(self):
+        from coalmine.flower import FromNumPyClient
+
+        self.make = FromNumPyClient.of("recorded 1", RecordedNumPyClient, deterministic=True)
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.first, self.second = (os.path.join(directory.name, name) for name in ("first", "second"))
+
+    def test_a_numpy_client_is_a_client(self):
+        examples = [[2, 4, 3], [2, 5, 3]]
+        described, _, fitted, evaluated, scored = asked(
+            self.make, {"rate": 2}, {"method": "initial", "seed": 7, "into": self.first},
+            {"method": "fit", "parameters": self.first, "into": self.second, "examples": examples, "round": 4, "seed": 1},
+            {"method": "evaluate", "parameters": self.second, "examples": examples},
+            {"method": "loglikelihood", "parameters": self.second, "pairs": [[[], [4]]]})
+        self.assertEqual(described["result"]["parameters"], [{"name": "parameter 0000", "shape": [3]}, {"name": "parameter 0001", "shape": [2, 1]}])
+        self.assertEqual(fitted["result"], {"examples": 2, "metrics": {"loss": 0.5, "targets": 2}})
+        self.assertEqual(tensors.read(self.second)["parameter 0000"].tolist(), [9, 9, 9])
+        self.assertEqual(evaluated["result"], {"loss": 0.25, "targets": 2, "correct": 1})
+        self.assertIn("has no loglikelihood(parameters, pairs)", scored["error"]["message"])
+
+    def test_an_evaluation_without_an_accuracy_is_an_error(self):
+        *_, evaluated = asked(self.make, {}, {"method": "initial", "seed": 7, "into": self.first},
+                              {"method": "evaluate", "parameters": self.first, "examples": [[2, 3]]})
+        self.assertIn("expected accuracy among them", evaluated["error"]["message"])
+
+
 @unittest.skipIf(torch is None, "PyTorch is not installed")
 class PyTorch(unittest.TestCase):
     def setUp(self):

@@ -31,6 +31,9 @@ func TestAProgramsUtilityIsThatOfItsPredictions(t *testing.T) {
 	if got.Tokens != want.Tokens || got.RecallAt1 != want.RecallAt1 || math.Abs(got.Perplexity/want.Perplexity-1) > 1e-12 {
 		t.Errorf("%+v, want %+v", got, want)
 	}
+	if got.AllTargets != nil {
+		t.Errorf("%+v is said of targets that no program was asked about", got.AllTargets)
+	}
 	if asked.Lent != 2 || asked.Back != 2 || len(asked.Words) != 20+datasets.FirstWord {
 		t.Errorf("%+v: not borrowed twice, given back, and told of the vocabulary", asked)
 	}

@@ -87,7 +87,7 @@ func runProgram(ctx context.Context, t *tasks.Task, p *PartParams) error {
 			return models.Evaluation{}, err
 		}
 		tally := models.Tally{Tokens: e.Targets, Hits: e.Correct, Loss: float64(e.Loss * float64(e.Targets))}
-		return models.Evaluation{Counted: tally, All: tally}, nil
+		return models.Evaluation{Counted: tally}, nil
 	})
 	if err != nil {
 		return err
@@ -241,8 +241,10 @@ func runSum(ctx context.Context, t *tasks.Task) error {
 	if total.Counted.Tokens == 0 {
 		return tasks.Permanent(fmt.Errorf("the test part holds no ordinary word: raise data.test.fraction"))
 	}
-	u, all := p.verdict(total.Counted), p.verdict(total.All)
-	u.AllTargets = &all
+	u := p.verdict(total.Counted)
+	if total.All.Tokens > 0 { // a program counts ordinary words alone
+		u.AllTargets = new(p.verdict(total.All))
+	}
 	return t.SetMetrics(u)
 }
 
