@@ -18,7 +18,7 @@ test:
 	scripts/setup.sh
 	scripts/check-compose.sh
 	scripts/check-deploy.sh
-	go test $(TAGS) -timeout 10m ./...
+	go test $(TAGS) -timeout 20m ./...
 
 # The packages with goroutines, tests included, under the race detector. Left out are
 # internal/kernels and models, whose arithmetic would take minutes and is checked for
