@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"coalmine/tasks/taskstest"
@@ -49,4 +50,29 @@ func TestOneShotEstimatesAreRecomputedElsewhere(t *testing.T) {
 		}
 	}
 	runPython(t, dir, interpreter, "-m", "check_one_shot", facts)
+}
+
+// Of two seeds without noise both estimates contradict the claim, of one the trade-off curve does,
+// and no lower bound; a right cell that isn't done doesn't count.
+func TestThePowerOfAuditsIsCounted(t *testing.T) {
+	t.Parallel()
+	interpreter := python(t, "json")
+	if interpreter == "" {
+		t.Skip("no Python")
+	}
+	cell := func(p, final float64) string {
+		return fmt.Sprintf(`{"state": "done", "privacy": {"epsilon_proved": 8, "control": "no-noise"}, "training": {"noise_multiplier": 0.86}, "audit": {
+			"one_run": {"epsilon_lower": 1.5, "confidence": 0.95, "trade_off": {"epsilon_lower": 2.5, "p_value": %v}},
+			"one_shot": {"final": {"epsilon": %v, "standard_error": 2}, "all_iterates": {"epsilon": 12, "standard_error": 2}}}}`, p, final)
+	}
+	dir := t.TempDir()
+	results := fmt.Sprintf(`{"cells": [%s, %s, {"state": "failed"}]}`, cell(0.01, 11.3), cell(0.06, 60))
+	if err := os.WriteFile(filepath.Join(dir, "results.json"), []byte(results), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := runPython(t, dir, interpreter, "-m", "power_of_audits", "results.json")
+	want := "| no-noise | 0.86 | 8 | 1.5 (to 1.5), 0/2 | 2.5 (to 2.5), 1/2 | 35.6 (to 60), 2/2 | 12 (to 12), 2/2 |"
+	if !strings.Contains(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
 }
