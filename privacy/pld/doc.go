@@ -40,6 +40,13 @@
 //     computed: 5e-14 of a round's transform and the rounding of its phase,
 //     composed over the rounds as the worst case.
 //
+// Where samples are rare, delta hangs on few large losses, beside which the rest of a sum is rounding
+// errors. Where bounds are farther apart than they should be, losses are cut in three, and what is inverted
+// are the sums with a medium one and no high one. The others add what Chernoff's inequality bounds (no
+// medium nor high loss: such sums hardly ever reach epsilon), and what has a closed form (a high one:
+// such sums nearly all pass epsilon). The comments of types split and high have the argument. Both pairs of
+// bounds are proofs, and so are the larger lower and the smaller upper one.
+//
 // K is computed by Gauss-Legendre quadrature over the outputs of one round, at
 // all frequencies at once by the nonuniform fast Fourier transform.
 //

@@ -20,6 +20,8 @@ type inversion struct {
 	slackByLoss   float64 // besides, times the size of epsilon
 	aliasLog      float64 // K at aliasTilt, smoothed
 	beyond        float64 // mass out of reach
+	most          float64 // of the transform, relative to exp(logMoment)
+	apart         apart   // what sums add that are not inverted
 }
 
 // newInversion composes the rounds. With the zero setting, bounds are those of any mechanism.
@@ -27,21 +29,28 @@ func newInversion(d direction, s setting) *inversion {
 	if !s.found() {
 		return &inversion{setting: s, logUnit: math.Inf(1)}
 	}
-	v := &inversion{setting: s, step: 2 * math.Pi / s.window}
-	n := int(math.Ceil(math.Min(s.frequencies(), maxFrequencies))) + 1
-	f := newFrequencies(n, v.step, s)
+	v := emptyInversion(s)
+	f := newFrequencies(v.size(), v.step, s)
 	for _, p := range d.parts {
 		rough, _ := tilted(p.rough, s.tilt)
-		points := p.points(d.outside, resolution{s.tilt, v.step * float64(n-1), rough})
-		f.multiply(p, points, s.tilt)
+		points := p.points(d.outside, resolution{s.tilt, f.top(), rough})
+		f.multiply(newTransform(points, f), p.rounds)
 		aliased, _ := tilted(points, s.aliasTilt)
 		v.aliasLog += p.rounds * aliased
 		v.beyond += p.rounds * d.outside
 	}
-	v.aliasLog += s.smoothing(s.aliasTilt)
-	v.logUnit = f.logMoment + s.smoothing(s.tilt) - s.tilt*s.epsilon
 	v.finish(f)
 	return v
+}
+
+// emptyInversion is one that nothing is composed in, at a setting that was found.
+func emptyInversion(s setting) *inversion {
+	return &inversion{setting: s, step: 2 * math.Pi / s.window, most: 1}
+}
+
+// size is how many frequencies are summed.
+func (v *inversion) size() int {
+	return int(math.Ceil(math.Min(v.setting.frequencies(), maxFrequencies))) + 1
 }
 
 // frequencies accumulates the integrand.
@@ -69,33 +78,53 @@ func newFrequencies(n int, step float64, s setting) *frequencies {
 	return f
 }
 
-// multiply composes with all rounds of a part.
-func (f *frequencies) multiply(p part, points []point, tilt float64) {
-	logMoment, masses := tilted(points, tilt)
-	f.logMoment += p.rounds * logMoment
-	mean := 0.0
+// top is the highest frequency.
+func (f *frequencies) top() float64 { return f.step * float64(len(f.phase)-1) }
+
+// transform is the mean of exp((tilt + iy) x loss) over the outputs of a round, at all frequencies y.
+type transform struct {
+	logMoment float64 // its log at y = 0
+	mean      float64 // of the tilted loss
+	// values are relative to frequency 0, and to the phase of the mean. They are off by fixed +
+	// y x perFrequency.
+	values              []complex128
+	fixed, perFrequency float64
+}
+
+func newTransform(points []point, f *frequencies) transform {
+	logMoment, masses := tilted(points, f.tilt)
+	t := transform{logMoment: logMoment}
 	for i, m := range masses {
-		mean += m * points[i].loss
+		t.mean += m * points[i].loss
 	}
-	f.shift += p.rounds * mean
-	f.shifts += p.rounds * math.Abs(mean)
 	offsets := make([]float64, len(points))
 	for i, pt := range points {
-		offsets[i] = pt.loss - mean
+		offsets[i] = pt.loss - t.mean
 	}
-	fixed, perFrequency := transformErrors(points, masses, tilt, logMoment)
-	f.momentError += p.rounds * fixed
-	for k, c := range spectrum(offsets, masses, f.step, len(f.phase)) {
+	t.fixed, t.perFrequency = transformErrors(points, masses, f.tilt, logMoment)
+	t.values = spectrum(offsets, masses, f.step, len(f.phase))
+	return t
+}
+
+// multiply composes with so many rounds.
+func (f *frequencies) multiply(t transform, rounds float64) {
+	f.logMoment += rounds * t.logMoment
+	f.shift += rounds * t.mean
+	f.shifts += rounds * math.Abs(t.mean)
+	f.momentError += rounds * t.fixed
+	for k, c := range t.values {
 		size := cabs(c)
-		err := fixed + perFrequency*float64(k)*f.step
-		f.logSize[k] += p.rounds * math.Log(size)
-		f.logMost[k] += p.rounds * math.Log(size+err)
-		f.phase[k] += p.rounds * math.Atan2(imag(c), real(c))
+		err := t.fixed + t.perFrequency*float64(k)*f.step
+		f.logSize[k] += rounds * math.Log(size)
+		f.logMost[k] += rounds * math.Log(size+err)
+		f.phase[k] += rounds * math.Atan2(imag(c), real(c))
 	}
 }
 
 // finish turns frequencies into terms, and adds up what they may be off by.
 func (v *inversion) finish(f *frequencies) {
+	v.aliasLog += v.smoothing(v.aliasTilt)
+	v.logUnit = f.logMoment + v.smoothing(v.tilt) - v.tilt*v.epsilon
 	raise := v.width * v.width * math.Exp(v.width*v.width/8)
 	n := len(f.phase)
 	v.terms, v.raised = make([]complex128, 0, n), make([]complex128, 0, n)
@@ -120,7 +149,7 @@ func (v *inversion) finish(f *frequencies) {
 	v.slack += rounding * moment * (f.shifts + math.Abs(v.epsilon))
 	v.slackByLoss = rounding * (moment + total*v.tilt)
 	top := float64(n-1) * v.step
-	v.slack += math.Exp(-v.width*v.width*top*top/2) / (math.Pi * v.width * v.width * top) * (1/(top*top) + raise)
+	v.slack += v.most * math.Exp(-v.width*v.width*top*top/2) / (math.Pi * v.width * v.width * top) * (1/(top*top) + raise)
 	v.trim(1e-22 * total)
 }
 
@@ -167,6 +196,8 @@ func (v *inversion) bounds(epsilon float64) (lower, upper float64) {
 	}
 	upper = unit*(sum+slack) + v.beyond
 	lower = unit*(sum-raised-slack) - v.alias(epsilon)
+	least, most := v.apart.bounds(epsilon)
+	lower, upper = lower+least, upper+most
 	if !(lower > 0) { // nor not a number
 		lower = 0
 	}

@@ -31,7 +31,16 @@ type pair struct {
 	sigma  float64 // noise relative to the sensitivity, at least leastSigma
 	change change
 	unit   float64 // that losses are measured in
+	kept   *span   // nil for all outputs
 }
+
+// span is which outputs of a pair count, the others left out: those with losses of removing whose log
+// ratio is above one number and up to another, and those with losses of adding whose log ratio is
+// up to a third. The atom is there if those of removing begin at -Inf.
+type span struct{ over, upTo, adding float64 }
+
+// everything is the span of all outputs.
+var everything = span{math.Inf(-1), math.Inf(1), math.Inf(1)}
 
 // component is one of the normal distributions that p consists of, or the part of one above
 // a log ratio.
@@ -40,25 +49,42 @@ type component struct {
 	ratio  float64 // the log ratio at its mean
 	sign   float64 // 1 where its losses are those of removing, -1 where they are those of adding
 	above  float64 // the log ratio at which it begins; -Inf for a whole one
+	below  float64 // that at which it ends; Inf for a whole one
 }
 
 // components returns those that p has beside its atom.
 func (d pair) components() []component {
-	atMean, whole := 0.5/d.sigma/d.sigma, math.Inf(-1)
+	all := d.wholeComponents()
+	if d.kept == nil {
+		return all
+	}
+	var kept []component
+	for _, c := range all {
+		c.below = d.kept.adding
+		if c.sign > 0 {
+			c.above, c.below = math.Max(c.above, d.kept.over), d.kept.upTo
+		}
+		kept = append(kept, c)
+	}
+	return kept
+}
+
+func (d pair) wholeComponents() []component {
+	atMean, least, most := 0.5/d.sigma/d.sigma, math.Inf(-1), math.Inf(1)
 	switch d.change {
 	case adding:
-		return []component{{1, -atMean, -1, whole}}
+		return []component{{1, -atMean, -1, least, most}}
 	case removing:
-		return []component{{1 - d.rate, -atMean, 1, whole}, {d.rate, atMean, 1, whole}}
+		return []component{{1 - d.rate, -atMean, 1, least, most}, {d.rate, atMean, 1, least, most}}
 	case replacing:
-		return []component{{1 - d.rate, -atMean, 1, 0}, {d.rate, atMean, 1, 0}, {1, -atMean, -1, 0}}
+		return []component{{1 - d.rate, -atMean, 1, 0, most}, {d.rate, atMean, 1, 0, most}, {1, -atMean, -1, 0, most}}
 	}
 	return nil
 }
 
 // atom is the probability of the loss 0: what the components leave of p.
 func (d pair) atom() float64 {
-	if d.change != replacing {
+	if d.change != replacing || d.kept != nil && !math.IsInf(d.kept.over, -1) {
 		return 0
 	}
 	return (1 - d.rate) * math.Erf(0.5/d.sigma/math.Sqrt2)
@@ -82,6 +108,9 @@ func (d pair) lossOfRemoving(ratio float64) float64 {
 	}
 	return math.Log((1 - d.rate) + d.rate*math.Exp(ratio))
 }
+
+// ratioAt returns the log ratio at which removing has a loss, 0 or above.
+func (d pair) ratioAt(loss float64) float64 { return math.Log1p(math.Expm1(loss*d.unit) / d.rate) }
 
 // slope returns how fast the loss changes with the log ratio. It rises with the
 // ratio, and passes half its maximum at turn.

@@ -28,8 +28,9 @@ func (d pair) points(outside float64, r resolution) []point {
 	components := d.components()
 	for _, c := range components {
 		reach := reachFor(outside / c.weight / float64(len(components)))
-		for start := max(-reach, (c.above-c.ratio)*d.sigma); start < reach; {
-			end := d.panelEnd(c, start, reach, r)
+		last := min(reach, (c.below-c.ratio)*d.sigma)
+		for start := max(-reach, (c.above-c.ratio)*d.sigma); start < last; {
+			end := d.panelEnd(c, panels{start, last, reach}, r)
 			out = d.appendPanel(out, c, start, end)
 			start = end
 		}
@@ -74,10 +75,14 @@ const (
 	negligible  = -40 // log of a mass that does not matter
 )
 
-// panelEnd returns where a panel from start should end.
-func (d pair) panelEnd(c component, start, reach float64, r resolution) float64 {
+// panels are to be laid from start to last, within reach standard deviations of the mean.
+type panels struct{ start, last, reach float64 }
+
+// panelEnd returns where the first of them should end.
+func (d pair) panelEnd(c component, over panels, r resolution) float64 {
+	start := over.start
 	turn := (d.turn() - c.ratio) * d.sigma // in standard deviations from the mean
-	half := math.Min(math.Min(panelHalf, 24/reach), (reach-start)/2)
+	half := math.Min(math.Min(panelHalf, 24/over.reach), (over.last-start)/2)
 	for ; half > 1e-9; half *= 0.8 {
 		centre := start + half
 		if math.Hypot(centre-turn, math.Pi*d.sigma) < ellipseLong*half {
@@ -89,8 +94,8 @@ func (d pair) panelEnd(c component, start, reach float64, r resolution) float64 
 			break
 		}
 	}
-	if start+2*half > reach-1e-9 {
-		return reach
+	if start+2*half > over.last-1e-9 {
+		return over.last
 	}
 	return start + 2*half
 }
@@ -99,7 +104,7 @@ func (d pair) panelEnd(c component, start, reach float64, r resolution) float64 
 // the tilted mass.
 func (d pair) logMassBound(c component, start, end float64, r resolution) float64 {
 	nearest := math.Max(0, math.Max(start, -end))
-	highest := r.tilt * math.Max(d.loss(c, c.ratio+start/d.sigma), d.loss(c, c.ratio+end/d.sigma))
+	highest := math.Max(r.tilt*d.loss(c, c.ratio+start/d.sigma), r.tilt*d.loss(c, c.ratio+end/d.sigma))
 	return math.Min(0, math.Log(c.weight*(end-start))-nearest*nearest/2+highest-r.logMoment)
 }
 

@@ -7,6 +7,8 @@ import "math"
 const (
 	roughGap = 1e-2
 	finalGap = 1e-5
+	// poorGap is beyond what bounds are apart by where nothing else costs more.
+	poorGap = 1e-4
 )
 
 // maxGuesses limits how often epsilon is looked for.
@@ -49,13 +51,33 @@ func (d direction) epsilon(guess, forLower, forUpper, enough float64) (b Bounds)
 		}
 	}
 	width := v.finer(finalGap * b.Upper / (b.Upper - b.Lower))
-	b = newInversion(d, d.settingFor(guess, logDelta, width)).epsilonAt(forLower, forUpper)
+	split, tried := Bounds{0, math.Inf(1)}, poor(b, width*width/v.width/v.width)
+	if tried {
+		if split = d.epsilonBySplit(b.Upper, forLower, forUpper); !poor(split, 1) {
+			return split
+		}
+	}
+	if b = d.epsilonBySums(guess, forLower, forUpper, width); !tried && poor(b, 1) {
+		split = d.epsilonBySplit(b.Upper, forLower, forUpper)
+	}
+	return Bounds{math.Max(b.Lower, split.Lower), math.Min(b.Upper, split.Upper)}
+}
+
+// epsilonBySums bounds epsilon, of which there is a good guess, by the inversion of all sums.
+func (d direction) epsilonBySums(guess, forLower, forUpper, width float64) Bounds {
+	logDelta := math.Log(forUpper)
+	b := newInversion(d, d.settingFor(guess, logDelta, width)).epsilonAt(forLower, forUpper)
 	// Where delta falls by a jump, what is seen from above hides what is below.
 	for step := 1e-4; b.Lower == 0 && step < 1; step *= 10 {
 		v := newInversion(d, d.settingFor(guess*(1-step), logDelta, 0))
 		b.Lower = v.epsilonAt(forLower, forUpper).Lower
 	}
 	return b
+}
+
+// poor reports whether bounds would be too far apart if their distance were a share of what it is.
+func poor(b Bounds, share float64) bool {
+	return math.IsInf(b.Upper, 1) || (b.Upper-b.Lower)*share > poorGap*b.Upper
 }
 
 // Losses that spread over more than widestSpread, or are to be compared with an

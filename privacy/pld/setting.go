@@ -131,21 +131,28 @@ func (d direction) moderate(tilt, epsilon float64) float64 {
 // exp(logDelta), in the fewest frequencies, or the zero setting if none will do. width is that
 // of the smoothing; 0 is one that costs about roughGap of epsilon.
 func (d direction) settingFor(epsilon, logDelta, width float64) setting {
-	centre := d.centre(epsilon, logDelta)
+	logMoment := func(tilt float64) float64 { return d.cumulants(tilt).value }
+	return d.settingAround(d.centre(epsilon, logDelta), logMoment, setting{epsilon: epsilon, logDelta: logDelta, width: width})
+}
+
+// settingAround is such a setting, of the epsilon, logDelta and width that are asked for, with a tilt about
+// centre. logMoment is that of what is inverted: the log of the mean of exp(tilt x sum).
+func (d direction) settingAround(centre float64, logMoment func(tilt float64) float64, asked setting) setting {
 	var tilts, logs [ladderDown + 1 + ladderUp]float64
 	for i := range tilts {
 		tilts[i] = centre * math.Pow(ladderRatio, float64(i-ladderDown))
-		logs[i] = d.cumulants(tilts[i]).value - tilts[i]*epsilon
+		logs[i] = logMoment(tilts[i]) - tilts[i]*asked.epsilon
 	}
 	without := d.cumulants(0)
-	scale := max(epsilon, 0.1*math.Sqrt(without.variance), 0.01*math.Abs(without.mean))
+	scale := max(asked.epsilon, 0.1*math.Sqrt(without.variance), 0.01*math.Abs(without.mean))
 	best, least := setting{}, math.Inf(1)
 	for i := range ladderDown + ladderUp/2 {
-		s := setting{epsilon: epsilon, logDelta: logDelta, tilt: tilts[i], width: math.Min(width, widest)}
-		if width == 0 {
+		s := asked
+		s.tilt, s.width = tilts[i], math.Min(asked.width, widest)
+		if asked.width == 0 {
 			s.width = min(widest, 3/tilts[i], math.Sqrt(roughGap*scale/(tilts[i]+1)))
 		}
-		s.excess = math.Max(0, logs[i]+s.smoothing(s.tilt)-logDelta)
+		s.excess = math.Max(0, logs[i]+s.smoothing(s.tilt)-s.logDelta)
 		s.setWindow(tilts[i+1:], logs[i+1:])
 		if n := s.frequencies(); n < least {
 			best, least = s, n

@@ -1,0 +1,99 @@
+package pld
+
+import "math"
+
+// apart is what the sums add to delta that are not inverted; the zero value is nothing.
+type apart struct {
+	small chernoff // of sums of small losses
+	high  high     // of sums with a high loss
+}
+
+// bounds are those on what is added to delta at epsilon.
+func (a apart) bounds(epsilon float64) (lower, upper float64) {
+	lower, upper = a.high.bounds(epsilon)
+	return lower, upper + a.small.delta(epsilon)
+}
+
+// chernoff is a bound on delta, exp(logMoment - tilt x epsilon), at every epsilon; the zero value is
+// one of 0.
+type chernoff struct{ tilt, logMoment float64 }
+
+func (c chernoff) delta(epsilon float64) float64 {
+	if c.tilt == 0 {
+		return 0
+	}
+	return math.Exp(c.logMoment - c.tilt*epsilon)
+}
+
+// chernoffAt is about the least such bound at epsilon, or one whose log is below enough.
+func (d direction) chernoffAt(epsilon, enough float64) chernoff {
+	c := chernoff{tilt: lowest(func(tilt float64) float64 { return d.cumulants(tilt).value - tilt*epsilon }, 1/epsilon, enough)}
+	for _, p := range d.parts {
+		log, err := p.momentAt(c.tilt, d.outside)
+		c.logMoment += p.rounds * (log + err)
+	}
+	return c
+}
+
+// high is what sums with a high loss add to delta. They nearly all are above epsilon, and add the mean
+// of
+//
+//	1 - exp(epsilon - sum) + (exp(epsilon - sum) - 1)+ .
+//
+// The first two terms are mass - exp(epsilon) x inverse. The last is at most
+// exp(-tilt x (epsilon - sum)) for tilts of -1 and below, whose mean is small at some tilt if no
+// other loss is far below 0. If one is, it is at most exp(epsilon) x pull.
+type high struct {
+	mass, inverse uncertain
+	mild          chernoff // of the last term, without losses that are far below 0
+	pull          float64
+}
+
+// uncertain is a number that is off by err times itself at most.
+type uncertain struct{ value, err float64 }
+
+func (h high) bounds(epsilon float64) (lower, upper float64) {
+	if h == (high{}) {
+		return 0, 0
+	}
+	inverse := math.Exp(epsilon) * h.inverse.value
+	err := h.mass.value*h.mass.err + inverse*(h.inverse.err+rounding*(1+epsilon))
+	return math.Max(0, h.mass.value-inverse-err), h.mass.value - inverse + err + h.more(epsilon)
+}
+
+// more bounds the last term.
+func (h high) more(epsilon float64) float64 {
+	return h.mild.delta(epsilon) + math.Exp(epsilon)*h.pull
+}
+
+// high tells what sums with a loss above the limit add at about epsilon, where losses
+// below -far are far below 0.
+func (h halves) high(epsilon, far, enough float64) high {
+	mild := halves{h.below.mild(far), h.above}
+	tilt := -lowest(func(tilt float64) float64 { return mild.about(-tilt) + tilt*epsilon }, math.Max(1, 1/epsilon), enough)
+	log, err := mild.moment(tilt)
+	return high{h.uncertain(0), h.uncertain(-1), chernoff{tilt, log + err}, h.pull(mild.below)}
+}
+
+// uncertain is the mean of exp(tilt x sum), over the sums with a loss above the limit.
+func (h halves) uncertain(tilt float64) uncertain {
+	log, err := h.moment(tilt)
+	if math.IsInf(log, -1) {
+		return uncertain{}
+	}
+	return uncertain{math.Exp(log), math.Expm1(err + rounding*math.Abs(log))}
+}
+
+// pull bounds the mean of exp(-sum) over sums with a loss above the limit, and with one below it that
+// is not mild: whichever rounds they are of, the others have 1 at most.
+func (h halves) pull(mild direction) float64 {
+	above, far := 0.0, 0.0
+	for i, p := range h.above.parts {
+		log, err := p.momentAt(-1, mild.outside)
+		above += p.rounds * math.Exp(log+err)
+		all, errAll := h.below.parts[i].momentAt(-1, mild.outside)
+		kept, errKept := mild.parts[i].momentAt(-1, mild.outside)
+		far += p.rounds * (math.Exp(all+errAll) - math.Exp(kept-errKept))
+	}
+	return above * far
+}

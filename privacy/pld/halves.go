@@ -1,0 +1,103 @@
+package pld
+
+import "math"
+
+// halves are all rounds with the losses of each cut in two at a limit. With S(s) and B(s) the parts
+// of the mean of exp(s x loss) of a round, that of the sums in which a loss is above the limit is
+//
+//	(S + B)^rounds - S^rounds = S^rounds x ((1 + B/S)^rounds - 1),
+//
+// which is computed with errors relative to itself.
+type halves struct{ below, above direction }
+
+// cut cuts the losses in two at a limit, 0 or above.
+func (d direction) cut(limit float64) halves {
+	return halves{
+		d.keep(func(p part, s span) span { return span{s.over, p.ratioAt(limit), s.adding} }),
+		d.keep(func(p part, s span) span { return span{p.ratioAt(limit), s.upTo, math.Inf(-1)} }),
+	}
+}
+
+// mild is the rounds without losses below -limit.
+func (d direction) mild(limit float64) direction {
+	return d.keep(func(p part, s span) span { return span{s.over, s.upTo, p.ratioAt(limit)} })
+}
+
+// keep returns the rounds with what narrow leaves of the losses that they have.
+func (d direction) keep(narrow func(p part, s span) span) direction {
+	kept := direction{outside: d.outside}
+	for _, p := range d.parts {
+		s := everything
+		if p.kept != nil {
+			s = *p.kept
+		}
+		s = narrow(p, s)
+		p.kept = &s
+		p.rough = p.points(d.outside, resolution{})
+		kept.parts = append(kept.parts, p)
+	}
+	return kept
+}
+
+// pointsAt are those of a quadrature at a tilt, up to a frequency.
+func (p part) pointsAt(tilt, frequency, outside float64) []point {
+	rough, _ := tilted(p.rough, tilt)
+	return p.points(outside, resolution{tilt, frequency, rough})
+}
+
+// momentAt is the log of the mean of exp(tilt x loss), off by no more than err.
+func (p part) momentAt(tilt, outside float64) (log, err float64) {
+	points := p.pointsAt(tilt, 0, outside)
+	log, masses := tilted(points, tilt)
+	err, _ = transformErrors(points, masses, tilt, log)
+	return log, err
+}
+
+// about is the log of the mean of exp(tilt x sum), over the sums with a loss above the limit. It is
+// good enough to choose by.
+func (h halves) about(tilt float64) float64 {
+	without, with := 0.0, 0.0
+	for i, p := range h.below.parts {
+		low, _ := tilted(p.rough, tilt)
+		high, _ := tilted(h.above.parts[i].rough, tilt)
+		without += p.rounds * low
+		with += p.rounds * math.Log1p(math.Exp(high-low))
+	}
+	return logRise(without, with)
+}
+
+// moment is the log of that mean, off by no more than err.
+func (h halves) moment(tilt float64) (log, err float64) {
+	without, with, relative := 0.0, 0.0, 0.0 // relative is the error of with
+	for i, p := range h.below.parts {
+		low, lowErr := p.momentAt(tilt, h.below.outside)
+		high, highErr := h.above.parts[i].momentAt(tilt, h.below.outside)
+		without += p.rounds * low
+		with += p.rounds * math.Log1p(math.Exp(high-low))
+		err += p.rounds * lowErr
+		relative = math.Max(relative, lowErr+highErr)
+	}
+	return logRise(without, with), err + relative*(1+with)
+}
+
+// logRise returns log(exp(without) x (exp(with) - 1)).
+func logRise(without, with float64) float64 {
+	return without + with + math.Log(-math.Expm1(-with))
+}
+
+// lowest returns about where a convex function of the tilt is least, at start or above, or
+// where it is below enough.
+func lowest(f func(tilt float64) float64, start, enough float64) float64 {
+	tilt, least := start, f(start)
+	for least >= enough && tilt < mostTilt*start {
+		next := f(tilt * ladderRatio)
+		if !(next < least) {
+			break
+		}
+		tilt, least = tilt*ladderRatio, next
+	}
+	return tilt
+}
+
+// mostTilt ends a search: bounds that fall so slowly that it comes so far help nobody.
+const mostTilt = 1e4

@@ -1,0 +1,65 @@
+package pld
+
+import (
+	"math"
+	"math/cmplx"
+)
+
+// rise accumulates what composition with losses above a limit multiplies the transform of the
+// others by, less 1.
+type rise struct {
+	logs []complex128 // of 1 more than it
+	errs []float64    // of logs
+}
+
+func newRise(n int) *rise { return &rise{make([]complex128, n), make([]float64, n)} }
+
+// multiply composes with the rounds of a part, of which these are the transforms.
+func (r *rise) multiply(below, above transform, rounds, step float64) {
+	ratio := math.Exp(above.logMoment - below.logMoment)
+	relative := above.fixed + below.fixed + rounding*(8+math.Abs(below.logMoment)+math.Abs(above.logMoment))
+	for k := range r.logs {
+		y := float64(k) * step
+		size, err := cabs(below.values[k]), below.fixed+y*below.perFrequency
+		share := above.values[k] / below.values[k] * rotate(y*(below.mean-above.mean)) * complex(ratio, 0)
+		off := ratio*(above.fixed+y*above.perFrequency)/(size-err) +
+			cabs(share)*(err/(size-err)+relative+rounding*y*(math.Abs(below.mean)+math.Abs(above.mean)))
+		left := cabs(1 + share)
+		if !(off < left && err < size) {
+			r.errs[k] = math.Inf(1)
+			continue
+		}
+		r.logs[k] += complex(rounds, 0) * log1p(share)
+		r.errs[k] -= rounds * math.Log1p(-off/left)
+	}
+}
+
+// finish multiplies the transform of the losses below, and returns the largest size of the rise: that
+// at frequency 0, where all that it adds up has one phase.
+func (r *rise) finish(f *frequencies) (most float64) {
+	for k, log := range r.logs {
+		by := expm1(log)
+		size := cabs(by)
+		err := math.Exp(real(log)) * math.Expm1(r.errs[k]+rounding*cmplx.Abs(log))
+		f.logSize[k] += math.Log(size)
+		f.logMost[k] += math.Log(size + err)
+		f.phase[k] += math.Atan2(imag(by), real(by))
+		if k == 0 {
+			most = size + err
+		}
+	}
+	return most
+}
+
+// log1p returns log(1 + z), as exact as z where that is small.
+func log1p(z complex128) complex128 {
+	x, y := real(z), imag(z)
+	return complex(math.Log1p(x*(2+x)+y*y)/2, math.Atan2(y, 1+x))
+}
+
+// expm1 returns exp(z) - 1, as exact as z where that is small.
+func expm1(z complex128) complex128 {
+	sin, cos := math.Sincos(imag(z))
+	half := math.Sin(imag(z) / 2)
+	return complex(math.Expm1(real(z))*cos-2*half*half, math.Exp(real(z))*sin)
+}
