@@ -43,7 +43,8 @@ type BoundParams struct {
 // ScoreLossDifference; nothing about it is fitted to this model or its coins.
 //
 // Inputs: "model": the trained checkpoint; "initial": the one before training;
-// "units": canaries/one-run. Its blob VerdictBlob is a Verdict.
+// "units": canaries/one-run; "population", where Null says that clients have joined it: what
+// is trained on. Its blob VerdictBlob is a Verdict.
 var Bound = tasks.Kind{Name: "audits/one-run", Version: 2, Class: tasks.Compute, Run: runBound}
 
 // Inputs of Bound beside audits.ModelInput.
@@ -77,8 +78,8 @@ func runBound(ctx context.Context, t *tasks.Task) error {
 		return tasks.Permanent(err)
 	}
 	if p.Null != nil {
-		var counts datasets.PartitionMetrics
-		if err := t.InputMetrics(ctx, UnitsInput, &counts); err != nil {
+		counts, err := p.Null.readCounts(ctx, t)
+		if err != nil {
 			return err
 		}
 		if verdict.TradeOff, err = p.refute(units, scores, counts); err != nil {

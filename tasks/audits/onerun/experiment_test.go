@@ -100,6 +100,25 @@ func TestHeavyNoiseIsNotRefuted(t *testing.T) {
 	}
 }
 
+// Canary clients of another audit are users, too: the null is a training that samples from all.
+func TestTheNullCountsTheClientsOfOtherAudits(t *testing.T) {
+	t.Parallel()
+	r := compiletest.Report(t, oneRunFile, "training.sampling=poisson", "training.privacy={clip: 2, noise_multiplier: 0.01, delta: 1e-5}",
+		"audit.one_run.trade_off=true", "audit.one_run.guesses={k_plus: 20, k_minus: 20, halvings: 2}", "audit.one_shot={canaries: 60}")
+	var v onerun.Verdict
+	compiletest.Verdict(t, &r, "one_run", &v)
+	b := v.TradeOff
+	if b.NoiseMultiplier == nil {
+		t.Fatalf("nothing is refuted: %+v", v)
+	}
+	of, err := privacy.Account(privacy.Recipe{
+		Population: 74 + 60, Cohort: 20, Rounds: 40, NoiseMultiplier: *b.NoiseMultiplier, Delta: 1e-5, Sampling: privacy.Poisson,
+	})
+	if err != nil || b.EpsilonLower != of.EpsilonProved {
+		t.Errorf("by the trade-off curve %v; noise multiplier %v proves %v (%v)", b.EpsilonLower, *b.NoiseMultiplier, of.EpsilonProved, err)
+	}
+}
+
 // What a seeded model and its coins do not share with the guesses stays cached.
 func TestOnlyTheCoinsChangeTheTraining(t *testing.T) {
 	t.Parallel()

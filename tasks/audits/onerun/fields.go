@@ -206,11 +206,22 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 		KPlus: o.Guesses.KPlus, KMinus: o.Guesses.KMinus, Delta: o.Delta, Confidence: o.Confidence.Float64(), Halvings: o.Guesses.Halvings,
 		Neighbouring: coins.Neighbouring, Unit: b.Setting().Training.Unit,
 	}
+	inputs := []tasks.Input{{Name: audits.ModelInput, Key: b.Model(round)}, {Name: InitialInput, Key: b.Initial()}, {Name: UnitsInput, Key: b.Planted(f)}}
+	joined := f.joined(b)
 	if o.TradeOff {
 		params.Null = newNull(&b.Setting().Training)
+		params.Null.Joined = joined != nil
 	}
-	return b.Node(Bound, "one-run audit", params,
-		tasks.Input{Name: audits.ModelInput, Key: b.Model(round)}, tasks.Input{Name: InitialInput, Key: b.Initial()}, tasks.Input{Name: UnitsInput, Key: b.Planted(f)})
+	return b.Node(Bound, "one-run audit", params, append(inputs, joined...)...)
+}
+
+// joined is the population that is trained on where other audits have added users to that of
+// the coins and a curve is asked for that depends on their number.
+func (f *Fields) joined(b audits.Builder) []tasks.Input {
+	if p := b.Population(); f.OneRun.TradeOff && p != b.Planted(f) {
+		return []tasks.Input{{Name: PopulationInput, Key: p}}
+	}
+	return nil
 }
 
 // States implements audits.Fields: the canaries under two models.

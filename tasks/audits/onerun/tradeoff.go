@@ -2,11 +2,13 @@ package onerun
 
 import (
 	"cmp"
+	"context"
 	"math"
 
 	"coalmine/privacy"
 	"coalmine/privacy/correlated"
 	"coalmine/privacy/onerun"
+	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/datasets"
 )
@@ -25,6 +27,9 @@ type Null struct {
 	Accountant      privacy.Accountant    `json:"accountant,omitempty"`
 	// Records says that records are sampled, not users.
 	Records bool `json:"records,omitempty"`
+	// Joined says that another audit's clients stand beside the users: cohorts are drawn from
+	// the population PopulationInput.
+	Joined bool `json:"joined,omitempty"`
 }
 
 // newNull is that of the training. Central training without privacy goes through the records
@@ -36,6 +41,16 @@ func newNull(t *audits.Training) *Null {
 		Separation: r.Separation, Participations: r.Participations, Mechanism: r.Mechanism,
 		Conversion: r.Conversion, Accountant: r.Accountant, Records: t.Central,
 	}
+}
+
+// readCounts returns those of the population that cohorts are drawn from.
+func (n *Null) readCounts(ctx context.Context, t *tasks.Task) (counts datasets.PartitionMetrics, err error) {
+	input := UnitsInput
+	if n.Joined {
+		input = PopulationInput
+	}
+	err = t.InputMetrics(ctx, input, &counts)
+	return counts, err
 }
 
 func (n *Null) recipe(p *BoundParams, counts datasets.PartitionMetrics) privacy.Recipe {
