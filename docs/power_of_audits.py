@@ -1,7 +1,7 @@
 """Says how often each audit of privacy finds what is claimed of a training refuted: of trainings
 that are broken on purpose its power, of right ones its rate of false alarms.
 
-    coalmine run examples/controls-small.yaml --set grid.replicates=15
+    coalmine run examples/controls-small.yaml --set grid.replicates=20
     coalmine results RUN --format json > results.json
     python3 docs/power_of_audits.py results.json
 
