@@ -112,7 +112,7 @@ func (m *Meter) After(rounds int) (Report, error) {
 	if !r.LossDistribution {
 		return report, nil
 	}
-	interval, err := m.interval(rounds)
+	interval, err := m.interval(rounds, proved)
 	if err != nil {
 		return Report{}, err
 	}

@@ -59,16 +59,21 @@ var attained = losses{pld.Epsilon, pld.Delta}
 // proof is an epsilon, and how it is proved.
 type proof struct {
 	epsilon    float64
-	accountant Accountant // empty where there is no bound
+	accountant Accountant  // empty where there is no bound
+	losses     *pld.Bounds // by loss distributions, if it was computed
 }
 
 // tightest is the least epsilon that is proved for steps under a relation at delta: by their
 // losses, or by the divergences of all of them, in the better conversion.
 func (l losses) tightest(steps []pld.Step, divergences rdp.Curve, delta float64) proof {
 	best := byDivergence(divergences, delta, Improved)
-	// What the loss distribution refuses, such as a delta of 0, it does not prove.
-	if b, err := l.epsilon(steps, delta); err == nil && b.Upper <= best.epsilon && !math.IsInf(b.Upper, 1) {
-		best = proof{b.Upper, PLD}
+	b, err := l.epsilon(steps, delta)
+	if err != nil { // what the loss distribution refuses, such as a delta of 0, it does not prove
+		return best
+	}
+	best.losses = &b
+	if b.Upper <= best.epsilon && !math.IsInf(b.Upper, 1) {
+		best.epsilon, best.accountant = b.Upper, PLD
 	}
 	return best
 }
@@ -98,9 +103,9 @@ func (m *Meter) proof(rounds int, delta float64) proof {
 func byDivergence(divergences rdp.Curve, delta float64, conversion Conversion) proof {
 	epsilon, order := divergences.Epsilon(delta, conversion)
 	if order == 0 {
-		return proof{epsilon, ""}
+		return proof{epsilon: epsilon}
 	}
-	return proof{epsilon, RDP}
+	return proof{epsilon: epsilon, accountant: RDP}
 }
 
 // theorem names what an accountant of the recipe rests on.
@@ -129,8 +134,8 @@ func (m *Meter) divergenceTheorem() string {
 }
 
 // interval holds what the recipe costs after so many rounds between two bounds: that of the
-// losses from above, and of data that there may be from below.
-func (m *Meter) interval(rounds int) (*Interval, error) {
+// losses from above, which the proof may have, and of data that there may be from below.
+func (m *Meter) interval(rounds int, proved proof) (*Interval, error) {
 	i := &Interval{Accountant: m.scheme.lossAccountant}
 	if by := m.scheme.attainedBy; by != "" {
 		i.Accountant = "upper: " + i.Accountant + "; lower: " + inTermsOf(m.recipe.Unit, []string{by})[0]
@@ -139,11 +144,22 @@ func (m *Meter) interval(rounds int) (*Interval, error) {
 		i.Lower, i.Upper = Epsilon(math.Inf(1)), Epsilon(math.Inf(1))
 		return i, nil
 	}
-	above, err := m.scheme.Neighbouring.losses().epsilon(m.steps(rounds), m.recipe.Delta)
+	above, err := m.lossesAbove(rounds, proved)
 	if err != nil {
 		return nil, err
 	}
-	below, err := attained.epsilon(m.steps(rounds), m.recipe.Delta)
+	below := above
+	if m.scheme.Neighbouring == ReplaceOne {
+		below, err = attained.epsilon(m.steps(rounds), m.recipe.Delta)
+	}
 	i.Lower, i.Upper = Epsilon(below.Lower), Epsilon(above.Upper)
 	return i, err
+}
+
+// lossesAbove bounds what the recipe costs after so many rounds, at its delta.
+func (m *Meter) lossesAbove(rounds int, proved proof) (pld.Bounds, error) {
+	if proved.losses != nil {
+		return *proved.losses, nil
+	}
+	return m.scheme.Neighbouring.losses().epsilon(m.steps(rounds), m.recipe.Delta)
 }

@@ -45,7 +45,8 @@
 // are the sums with a medium one and no high one. The others add what Chernoff's inequality bounds (no
 // medium nor high loss: such sums hardly ever reach epsilon), and what has a closed form (a high one:
 // such sums nearly all pass epsilon). The comments of types split and high have the argument. Both pairs of
-// bounds are proofs, and so are the larger lower and the smaller upper one.
+// bounds are proofs, and so are the larger lower and the smaller upper one. Epsilon at a delta and delta at an epsilon
+// are found by the same two inversions.
 //
 // K is computed by Gauss-Legendre quadrature over the outputs of one round, at
 // all frequencies at once by the nonuniform fast Fourier transform.

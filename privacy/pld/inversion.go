@@ -207,6 +207,12 @@ func (v *inversion) bounds(epsilon float64) (lower, upper float64) {
 	return lower, upper
 }
 
+// hidden is about how much of epsilon rounding errors hide, which no narrower smoothing lays open.
+func (v *inversion) hidden(epsilon float64) float64 {
+	slack := v.slack + v.slackByLoss*math.Abs(epsilon)
+	return 2 * slack * math.Exp(v.logUnit-v.tilt*(epsilon-v.setting.epsilon)-v.logDelta) / v.tilt
+}
+
 // alias bounds what the sum over frequencies adds to the integral: delta at all
 // epsilons that are multiples of the window away, tilted.
 func (v *inversion) alias(epsilon float64) float64 {

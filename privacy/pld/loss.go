@@ -110,7 +110,12 @@ func (d pair) lossOfRemoving(ratio float64) float64 {
 }
 
 // ratioAt returns the log ratio at which removing has a loss, 0 or above.
-func (d pair) ratioAt(loss float64) float64 { return math.Log1p(math.Expm1(loss*d.unit) / d.rate) }
+func (d pair) ratioAt(loss float64) float64 {
+	if loss *= d.unit; loss > 700 { // where exp overflows
+		return loss - math.Log(d.rate)
+	}
+	return math.Log1p(math.Expm1(loss) / d.rate)
+}
 
 // slope returns how fast the loss changes with the log ratio. It rises with the
 // ratio, and passes half its maximum at turn.

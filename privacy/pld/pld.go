@@ -116,17 +116,25 @@ func deltaOf(steps []Step, epsilon float64, changes ...change) (Bounds, error) {
 	if sigma, plain := plainSigma(active); plain {
 		return exactly(GaussianDelta(sigma, epsilon)), nil
 	}
+	if s := active[0]; len(active) == 1 && s.Rounds == 1 {
+		return exactly(s.deltaOnce(epsilon)), nil
+	}
 	loud, changed := withLeastNoise(active)
 	var b Bounds
+	for _, s := range active {
+		b.Lower = math.Max(b.Lower, s.deltaOnce(epsilon))
+	}
 	for _, seen := range changes {
 		found := deltaFor(loud, seen, epsilon)
 		b.Lower = math.Max(b.Lower, found.Lower)
 		b.Upper = math.Max(b.Upper, found.Upper)
 	}
 	everybody, _ := plainSigma(active)
-	if unsampled := GaussianDelta(everybody, epsilon); changed || unsampled < b.Upper {
-		b.Upper = math.Max(b.Lower, unsampled)
+	unsampled := GaussianDelta(everybody, epsilon)
+	if changed || unsampled < b.Upper {
+		b.Upper = unsampled
 	}
+	b.Upper = math.Max(b.Lower, math.Min(b.Upper, totalVariation(active)))
 	return b, nil
 }
 
@@ -141,6 +149,11 @@ func (s Step) epsilonOnce(delta float64) float64 {
 	}
 	whole := GaussianEpsilon(s.Sigma, delta/s.Rate)
 	return pair{rate: s.Rate, unit: 1}.lossOfRemoving(whole)
+}
+
+// deltaOnce returns the delta of which epsilonOnce is the epsilon.
+func (s Step) deltaOnce(epsilon float64) float64 {
+	return s.Rate * GaussianDelta(s.Sigma, pair{rate: s.Rate, unit: 1}.ratioAt(epsilon))
 }
 
 // silent says that there is no noise.

@@ -180,7 +180,9 @@ func TestOneRoundBoundsEncloseTheHockeyStick(t *testing.T) {
 		q := math.Exp(rapid.Float64Range(math.Log(1e-3), math.Log(0.9)).Draw(t, "q"))
 		sigma := math.Exp(rapid.Float64Range(math.Log(0.4), math.Log(3)).Draw(t, "sigma"))
 		e := rapid.Float64Range(0, 2).Draw(t, "epsilon")
-		got, err := Delta([]Step{{q, sigma, 1}}, e)
+		s := Step{q, sigma, 1}
+		got := deltaFor([]Step{s}, removing, e)
+		exact, err := Delta([]Step{s}, e)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -190,6 +192,9 @@ func TestOneRoundBoundsEncloseTheHockeyStick(t *testing.T) {
 		want := (1-q)*noise + q*shifted - math.Exp(e)*noise
 		if got.Lower > want*(1+1e-6)+1e-15 || got.Upper < want*(1-1e-6)-1e-15 {
 			t.Errorf("q %v, sigma %v, epsilon %v: delta within %+v, exact %v", q, sigma, e, got, want)
+		}
+		if math.Abs(exact.Upper-want) > 1e-9*want+1e-15 || exact.Lower != exact.Upper {
+			t.Errorf("q %v, sigma %v, epsilon %v: delta %+v, exact %v", q, sigma, e, exact, want)
 		}
 	})
 }

@@ -139,7 +139,9 @@ func (d pair) appendPanel(out []point, c component, start, end float64) []point 
 func tilted(points []point, tilt float64) (logMoment float64, masses []float64) {
 	peak := math.Inf(-1)
 	for _, p := range points {
-		peak = math.Max(peak, tilt*p.loss+p.logMass)
+		if x := tilt*p.loss + p.logMass; x > peak {
+			peak = x
+		}
 	}
 	masses = make([]float64, len(points))
 	total, lost := 0.0, 0.0 // lost is what rounding has taken from total (Kahan 1965)

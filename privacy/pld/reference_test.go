@@ -12,7 +12,7 @@ import (
 // bits between them (testdata/reference.py), and are within 1e-4 of it.
 func TestFixedSizeBoundsHoldTheReferenceBetweenThem(t *testing.T) {
 	t.Parallel()
-	for _, row := range references(t) {
+	for _, row := range references(t, "testdata/replacing.csv", 43) {
 		rate, sigma, rounds, delta, want := row[0], row[1], int(row[2]), row[3], row[4]
 		got, err := FixedSizeEpsilon([]Step{{rate, sigma, rounds}}, delta)
 		const rounded = 1e-13 // of closed forms, whose bounds are one number
@@ -22,15 +22,28 @@ func TestFixedSizeBoundsHoldTheReferenceBetweenThem(t *testing.T) {
 	}
 }
 
-// references are the rows of testdata/replacing.csv.
-func references(t *testing.T) (numbers [][5]float64) {
-	file, err := os.Open("testdata/replacing.csv")
+// The epsilons of 200 random recipes, by a grid of losses (testdata/grid.py), which is good to 1e-6.
+func TestFixedSizeBoundsHoldAGridBetweenThem(t *testing.T) {
+	t.Parallel()
+	for _, row := range references(t, "testdata/grid.csv", 200) {
+		rate, sigma, rounds, delta, want := row[0], row[1], int(row[2]), row[3], row[4]
+		got, err := FixedSizeEpsilon([]Step{{rate, sigma, rounds}}, delta)
+		const off = 1e-6
+		if err != nil || got.Lower > want*(1+off) || got.Upper < want*(1-off) || got.Upper > want*(1+1e-4) || got.Lower < want*(1-1e-4) {
+			t.Errorf("rate %v, sigma %v, %d rounds, delta %v: %+v, %v, want %v between them", rate, sigma, rounds, delta, got, err, want)
+		}
+	}
+}
+
+// references are so many rows of a file.
+func references(t *testing.T, name string, count int) (numbers [][5]float64) {
+	file, err := os.Open(name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer file.Close()
 	rows, err := csv.NewReader(file).ReadAll()
-	if err != nil || len(rows) < 40 {
+	if err != nil || len(rows) != 1+count {
 		t.Fatalf("%d rows, %v", len(rows), err)
 	}
 	for _, row := range rows[1:] {

@@ -40,7 +40,7 @@ func (d direction) epsilon(guess, forLower, forUpper, enough float64) (b Bounds)
 	logDelta := math.Log(forUpper)
 	var v *inversion
 	for range maxGuesses {
-		v = newInversion(d, d.settingFor(guess, logDelta, 0))
+		v = d.inverted(guess, logDelta, 0)
 		b = v.epsilonAt(forLower, forUpper)
 		if b.Upper <= enough || math.IsInf(b.Upper, 1) {
 			return b
@@ -51,7 +51,7 @@ func (d direction) epsilon(guess, forLower, forUpper, enough float64) (b Bounds)
 		}
 	}
 	width := v.finer(finalGap * b.Upper / (b.Upper - b.Lower))
-	split, tried := Bounds{0, math.Inf(1)}, poor(b, width*width/v.width/v.width)
+	split, tried := Bounds{0, math.Inf(1)}, poor(b, width*width/v.width/v.width) || v.hidden(b.Upper) > poorGap*b.Upper
 	if tried {
 		if split = d.epsilonBySplit(b.Upper, forLower, forUpper); !poor(split, 1) {
 			return split
@@ -66,10 +66,10 @@ func (d direction) epsilon(guess, forLower, forUpper, enough float64) (b Bounds)
 // epsilonBySums bounds epsilon, of which there is a good guess, by the inversion of all sums.
 func (d direction) epsilonBySums(guess, forLower, forUpper, width float64) Bounds {
 	logDelta := math.Log(forUpper)
-	b := newInversion(d, d.settingFor(guess, logDelta, width)).epsilonAt(forLower, forUpper)
+	b := d.inverted(guess, logDelta, width).epsilonAt(forLower, forUpper)
 	// Where delta falls by a jump, what is seen from above hides what is below.
 	for step := 1e-4; b.Lower == 0 && step < 1; step *= 10 {
-		v := newInversion(d, d.settingFor(guess*(1-step), logDelta, 0))
+		v := d.inverted(guess*(1-step), logDelta, 0)
 		b.Lower = v.epsilonAt(forLower, forUpper).Lower
 	}
 	return b
@@ -112,38 +112,6 @@ func (v *inversion) epsilonAt(forLower, forUpper float64) Bounds {
 	low, _ := crossing(lower, v.setting.epsilon, step)
 	_, high := crossing(upper, v.setting.epsilon, step)
 	return Bounds{low, high}
-}
-
-// deltaFor bounds delta at epsilon.
-func deltaFor(steps []Step, seen change, epsilon float64) Bounds {
-	d := newDirection(steps, seen, 1e-20, 1)
-	if d.highest() <= epsilon {
-		return Bounds{}
-	}
-	unit := d.unitFor(epsilon, -50)
-	at := func(epsilon float64) Bounds { return deltaAt(steps, seen, epsilon, unit) }
-	if unit == 1 {
-		return at(epsilon)
-	}
-	upper := at(math.Max(0, epsilon/unit-unitShift)).Upper / -math.Expm1(-unitShift)
-	return Bounds{at(epsilon / unit).Lower, math.Min(1, upper)}
-}
-
-// deltaAt bounds delta at epsilon, in units of losses.
-func deltaAt(steps []Step, seen change, epsilon, unit float64) (b Bounds) {
-	delta, width := 1e-14, 0.0 // until they are known better
-	for range maxGuesses {
-		d := newDirection(steps, seen, tailError*delta, unit)
-		v := newInversion(d, d.settingFor(epsilon, math.Log(delta), width))
-		b.Lower, b.Upper = v.bounds(epsilon)
-		last := delta
-		delta = math.Max(b.Upper, 1e-280)
-		width = v.finer(finalGap * b.Upper / (b.Upper - b.Lower))
-		if width > v.width/1.5 && delta > last/2 && delta < last*2 {
-			break
-		}
-	}
-	return b
 }
 
 // crossing returns two numbers, 0 or above and close to each other, between

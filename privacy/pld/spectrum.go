@@ -56,32 +56,37 @@ func spread(ring []float64, at, mass float64) {
 	ratio := math.Exp(2 * spreadRate * rest)
 	size := len(ring)
 	middle := modulo(int(cell), size)
+	if middle < spreadHalf || middle >= size-spreadHalf {
+		var part [2*spreadHalf + 1]float64
+		spreadAround(&part, mass, ratio)
+		for m, x := range part {
+			ring[modulo(middle-spreadHalf+m, size)] += x
+		}
+		return
+	}
+	spreadAround((*[2*spreadHalf + 1]float64)(ring[middle-spreadHalf:]), mass, ratio)
+}
+
+// spreadAround adds a mass to the cells on either side of the one in the middle.
+func spreadAround(cells *[2*spreadHalf + 1]float64, mass, ratio float64) {
 	up, down := mass, mass/ratio
 	for m := range spreadHalf + 1 {
-		ring[wrapUp(middle+m, size)] += up * spreadTable[m]
+		cells[spreadHalf+m] += up * spreadTable[m]
 		up *= ratio
 	}
 	for m := 1; m <= spreadHalf; m++ {
-		ring[wrapDown(middle-m, size)] += down * spreadTable[m]
+		cells[spreadHalf-m] += down * spreadTable[m]
 		down /= ratio
 	}
 }
 
-func wrapUp(k, n int) int {
-	if k >= n {
-		return k - n
+// modulo is the rest of a division by n, 0 or above.
+func modulo(k, n int) int {
+	if k %= n; k < 0 {
+		k += n
 	}
 	return k
 }
-
-func wrapDown(k, n int) int {
-	if k < 0 {
-		return k + n
-	}
-	return k
-}
-
-func modulo(k, n int) int { return wrapDown(k%n, n) }
 
 // smoothSize returns the least 2^a, 3 x 2^a or 5 x 2^a from n on, 64 at least:
 // transforms of such lengths are fast.

@@ -19,9 +19,16 @@ const (
 	leastHigh, highRatio, mostHigh    = 2, 1.5, 100
 )
 
+// leastShare is the share of the largest loss below which an epsilon takes tilts, and so quadratures, that
+// are too fine to pay.
+const leastShare = 1e-4
+
 // splitAt cuts losses so that at about epsilon what is uncertain of the sums apart is negligible
 // beside delta. It is false if they cannot be cut so.
 func (d direction) splitAt(epsilon, logDelta float64) (split, bool) {
+	if epsilon < leastShare*d.largestLoss() {
+		return split{}, false
+	}
 	negligible := logDelta + math.Log(tailError)
 	high, rest := d.cutHigh(epsilon, negligible)
 	for limit := mostSmall * epsilon; limit > leastSmall*epsilon; limit *= smallRatio {
@@ -32,6 +39,17 @@ func (d direction) splitAt(epsilon, logDelta float64) (split, bool) {
 		}
 	}
 	return split{}, false
+}
+
+// largestLoss is about the largest of a round that is within reach.
+func (d direction) largestLoss() float64 {
+	largest := 0.0
+	for _, p := range d.parts {
+		for _, at := range p.rough {
+			largest = math.Max(largest, at.loss)
+		}
+	}
+	return largest
 }
 
 // cutHigh tells what sums with a high loss add, at the lowest limit of some that will do, and
@@ -62,11 +80,10 @@ func (d direction) epsilonBySplit(guess, forLower, forUpper float64) Bounds {
 	logDelta, width := math.Log(forUpper), 0.0
 	b := Bounds{0, math.Inf(1)}
 	for range maxGuesses {
-		s, found := d.splitAt(guess, logDelta)
-		if !found {
+		v := d.invertedBySplit(guess, logDelta, width)
+		if v == nil {
 			return b
 		}
-		v := newSplitInversion(s, s.settingFor(d, guess, logDelta, width))
 		next := v.epsilonAt(forLower, forUpper)
 		b = Bounds{math.Max(b.Lower, next.Lower), math.Min(b.Upper, next.Upper)}
 		if width > 0 || math.IsInf(next.Upper, 1) {

@@ -5,7 +5,7 @@
 It needs gmpy2, works in numbers of 170 bits, and is written from the comment of package pld alone: the integral
 over the characteristic function of the summed losses along a line, without any smoothing, its
 step fine enough that Chernoff's bound on what is folded in is below e^-34 of delta. A recipe whose
-integrand does not fall within the work allowed has "none". The epsilon that stands there is
+integrand does not fall within the work allowed has "none"; these are not in the file, and grid.csv has them. The epsilon that stands there is
 where the search starts.
 """
 import csv

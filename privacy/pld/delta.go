@@ -1,0 +1,74 @@
+package pld
+
+import "math"
+
+// deltaSearch bounds delta at an epsilon in units of losses. Delta is guessed until it is the one that
+// was guessed: what may be left out, and how finely to invert, are shares of it.
+type deltaSearch struct {
+	steps         []Step
+	seen          change
+	epsilon, unit float64
+}
+
+// deltaFor bounds delta at epsilon.
+func deltaFor(steps []Step, seen change, epsilon float64) Bounds {
+	d := newDirection(steps, seen, 1e-20, 1)
+	if d.highest() <= epsilon {
+		return Bounds{}
+	}
+	unit := d.unitFor(epsilon, -50)
+	at := func(epsilon float64) Bounds { return deltaSearch{steps, seen, epsilon, unit}.bounds() }
+	if unit == 1 {
+		return at(epsilon)
+	}
+	upper := at(math.Max(0, epsilon/unit-unitShift)).Upper / -math.Expm1(-unitShift)
+	return Bounds{at(epsilon / unit).Lower, math.Min(1, upper)}
+}
+
+// bounds inverts all sums, and some of them where that leaves bounds too far apart, as
+// direction.epsilon does. Both pairs of bounds are proofs.
+func (s deltaSearch) bounds() Bounds {
+	b := s.refined(unknownDelta, direction.inverted)
+	if !poor(b, 1) {
+		return b
+	}
+	split := s.refined(b.Upper, direction.invertedBySplit)
+	return Bounds{math.Max(b.Lower, split.Lower), math.Min(b.Upper, split.Upper)}
+}
+
+// unknownDelta is the first guess.
+const unknownDelta = 1e-14
+
+// inverted is the inversion of all sums about epsilon.
+func (d direction) inverted(epsilon, logDelta, width float64) *inversion {
+	return newInversion(d, d.settingFor(epsilon, logDelta, width))
+}
+
+// invertedBySplit is that of the sums with a medium loss and no high one, with bounds on the others;
+// nil where losses cannot be split so.
+func (d direction) invertedBySplit(epsilon, logDelta, width float64) *inversion {
+	s, found := d.splitAt(epsilon, logDelta)
+	if !found {
+		return nil
+	}
+	return newSplitInversion(s, s.settingFor(d, epsilon, logDelta, width))
+}
+
+// refined bounds delta by inversions, from a guess on.
+func (s deltaSearch) refined(delta float64, invert func(d direction, epsilon, logDelta, width float64) *inversion) Bounds {
+	b, width := Bounds{0, 1}, 0.0
+	for range maxGuesses {
+		v := invert(newDirection(s.steps, s.seen, tailError*delta, s.unit), s.epsilon, math.Log(delta), width)
+		if v == nil {
+			return b
+		}
+		b.Lower, b.Upper = v.bounds(s.epsilon)
+		last := delta
+		delta = math.Max(b.Upper, 1e-280)
+		width = v.finer(finalGap * b.Upper / (b.Upper - b.Lower))
+		if width > v.width/1.5 && delta > last/2 && delta < last*2 {
+			break
+		}
+	}
+	return b
+}
