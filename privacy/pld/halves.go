@@ -56,33 +56,63 @@ func (p part) momentAt(tilt, outside float64) (log, err float64) {
 // about is the log of the mean of exp(tilt x sum), over the sums with a loss above the limit. It is
 // good enough to choose by.
 func (h halves) about(tilt float64) float64 {
-	without, with := 0.0, 0.0
+	without, logWith := 0.0, math.Inf(-1)
 	for i, p := range h.below.parts {
 		low, _ := tilted(p.rough, tilt)
 		high, _ := tilted(h.above.parts[i].rough, tilt)
 		without += p.rounds * low
-		with += p.rounds * math.Log1p(math.Exp(high-low))
+		logWith = logSum(logWith, math.Log(p.rounds)+logLog1pExp(high-low))
 	}
-	return logRise(without, with)
+	return logRise(without, logWith)
 }
 
 // moment is the log of that mean, off by no more than err.
 func (h halves) moment(tilt float64) (log, err float64) {
-	without, with, relative := 0.0, 0.0, 0.0 // relative is the error of with
+	without, logWith, relative := 0.0, math.Inf(-1), 0.0 // relative is the error of exp(logWith)
 	for i, p := range h.below.parts {
 		low, lowErr := p.momentAt(tilt, h.below.outside)
 		high, highErr := h.above.parts[i].momentAt(tilt, h.below.outside)
 		without += p.rounds * low
-		with += p.rounds * math.Log1p(math.Exp(high-low))
+		logWith = logSum(logWith, math.Log(p.rounds)+logLog1pExp(high-low))
 		err += p.rounds * lowErr
 		relative = math.Max(relative, lowErr+highErr)
 	}
-	return logRise(without, with), err + relative*(1+with)
+	return logRise(without, logWith), err + relative*(1+math.Exp(logWith))
 }
 
-// logRise returns log(exp(without) x (exp(with) - 1)).
-func logRise(without, with float64) float64 {
+// logRise returns log(exp(without) x (exp(with) - 1)). It takes the log of with, which may be too small for
+// a number of its own where without is large.
+func logRise(without, logWith float64) float64 {
+	if logWith < logTiny {
+		return without + logWith
+	}
+	with := math.Exp(logWith)
 	return without + with + math.Log(-math.Expm1(-with))
+}
+
+// logLog1pExp returns log(log(1 + exp(x))).
+func logLog1pExp(x float64) float64 {
+	switch {
+	case x < logTiny:
+		return x
+	case x > -logTiny:
+		return math.Log(x)
+	}
+	return math.Log(math.Log1p(math.Exp(x)))
+}
+
+// logTiny is the log of what makes no difference to 1.
+const logTiny = -40
+
+// logSum returns log(exp(x) + exp(y)).
+func logSum(x, y float64) float64 {
+	if x < y {
+		x, y = y, x
+	}
+	if math.IsInf(x, -1) {
+		return x
+	}
+	return x + math.Log1p(math.Exp(y-x))
 }
 
 // lowest returns about where a convex function of the tilt is least, at start or above, or

@@ -17,6 +17,7 @@ func newRise(n int) *rise { return &rise{make([]complex128, n), make([]float64, 
 // multiply composes with the rounds of a part, of which these are the transforms.
 func (r *rise) multiply(below, above transform, rounds, step float64) {
 	ratio := math.Exp(above.logMoment - below.logMoment)
+	vanished := ratio < leastRatio && !math.IsInf(above.logMoment, -1)
 	relative := above.fixed + below.fixed + rounding*(8+math.Abs(below.logMoment)+math.Abs(above.logMoment))
 	for k := range r.logs {
 		y := float64(k) * step
@@ -25,7 +26,7 @@ func (r *rise) multiply(below, above transform, rounds, step float64) {
 		off := ratio*(above.fixed+y*above.perFrequency)/(size-err) +
 			cabs(share)*(err/(size-err)+relative+rounding*y*(math.Abs(below.mean)+math.Abs(above.mean)))
 		left := cabs(1 + share)
-		if !(off < left && err < size) {
+		if !(off < left && err < size) || vanished {
 			r.errs[k] = math.Inf(1)
 			continue
 		}
@@ -33,6 +34,9 @@ func (r *rise) multiply(below, above transform, rounds, step float64) {
 		r.errs[k] -= rounds * math.Log1p(-off/left)
 	}
 }
+
+// leastRatio is above where numbers lose their digits.
+const leastRatio = 1e-290
 
 // finish multiplies the transform of the losses below, and returns the largest size of the rise: that
 // at frequency 0, where all that it adds up has one phase.

@@ -115,3 +115,30 @@ func TestLogarithmsAreAsExactAsTheirArguments(t *testing.T) {
 		}
 	})
 }
+
+// Where hardly anybody is left out, losses far below 0 are common, and epsilon next to 0 is where they
+// meet those above it: what is said of sums with a high loss must count both.
+func TestASplitOfFrequentSamplesEnclosesTwoRoundsIntegratedDirectly(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(5, 6))
+	log := func(low, high float64) float64 { return low * math.Pow(high/low, random.Float64()) }
+	check := func(s Step, seen change, epsilon float64) {
+		want := s.deltaOfTwo(epsilon, []change{seen})
+		if want < 1e-12 {
+			return
+		}
+		d := newDirection([]Step{s}, seen, tailError*want, 1)
+		v := d.invertedBySplit(epsilon, math.Log(want), 0)
+		if v == nil {
+			return
+		}
+		if lower, upper := v.bounds(epsilon); lower > want*(1+1e-5) || upper < want*(1-1e-5) {
+			t.Errorf("%+v, change %d, epsilon %v: delta within %v and %v, integrated %v", s, seen, epsilon, lower, upper, want)
+		}
+	}
+	check(Step{Rate: 0.950212931632136, Sigma: 1.0000610370189331, Rounds: 2}, removing, 0.00025745970976324826)
+	for range 40 {
+		s := Step{Rate: 1 - log(1e-3, 0.5), Sigma: log(0.3, 3), Rounds: 2}
+		check(s, []change{removing, adding, replacing}[random.IntN(3)], log(1e-6, 1))
+	}
+}
