@@ -25,17 +25,23 @@ grid:
 const (
 	// mostFollowing is the share of a round that following canaries may take.
 	mostFollowing = 0.03
-	// Clients that are timed, and those of the papers' smallest round, which is as much longer
+	// Clients that are timed, and the words of each and of one in the papers, which takes as much longer
 	// as it has words.
-	timedClients, timedWords   = 10, 304
-	paperClients, paperWords   = 500, 2000
-	roundOfPaper, roundOfBench = paperClients * paperWords, timedClients * timedWords
+	timedClients, timedWords = 10, 304
+	paperWords               = 2000
 )
 
-// measureFollowing says which share of the papers' smallest round it takes to follow a thousand
-// canaries: by how much the server's task takes longer, as a part of all tasks of such a
-// round, of which a small one is timed.
-func (s step) measureFollowing(ctx context.Context, b *bench, r *Row) error {
+// measureFollowing says which share of a round of so many clients, with as many words as in the papers,
+// it takes to follow a thousand canaries: by how much the server's task takes longer, as a part of
+// all tasks of such a round, of which a small one is timed.
+func (s step) measureFollowing(clients int) measure {
+	return func(ctx context.Context, b *bench, r *Row) error {
+		return s.measureFollowed(ctx, b, r, float64(clients*paperWords)/(timedClients*timedWords))
+	}
+}
+
+// measureFollowed does so for a round whose clients take so many times as long as those that are timed.
+func (s step) measureFollowed(ctx context.Context, b *bench, r *Row, times float64) error {
 	file := fmt.Sprintf(followedExperiment, s.config.Vocabulary-specialTokens, timedWords, s.config.Embedding, s.config.Units, warmRounds+b.Repeat, timedClients)
 	plain, followed, err := timeTrainings(ctx, file)
 	if err != nil {
@@ -43,7 +49,7 @@ func (s step) measureFollowing(ctx context.Context, b *bench, r *Row) error {
 	}
 	var shares []float64
 	for i := warmRounds; i < len(followed); i++ {
-		round := plain[i].clients*roundOfPaper/roundOfBench + followed[i].server
+		round := plain[i].clients*times + followed[i].server
 		shares = append(shares, (followed[i].server-plain[i].server)/round)
 	}
 	r.Share = median(shares)

@@ -43,6 +43,8 @@
 // lane i takes in lane i+8, i+4, i+2 and i+1. AddRowDots does the same in float32;
 // the sums of ExpColumns run down the columns, as it says.
 //
+// ChaCha8, the blocks that many random streams are drawn from in step, is integers alone.
+//
 // GemmRounded adds up integers, which is exact in any order; CIFGRoughDot is one
 // sequence of operations for each unit, and a sum in float32 like that of AddRowDots.
 // Both say how far they may be off what they stand for.

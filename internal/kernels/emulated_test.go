@@ -87,7 +87,8 @@ func emulated(suffix string, tileRows, tileLanes, tileVectors int) *set {
 		gruBackward: func(gates, candidate, previous, dOutput, dCell, dGates, dCandidate []float32) {
 			call("gruBackward", nil, gates, candidate, previous, dOutput, dCell, dGates, dCandidate)
 		},
-		peak: func(rounds int) (r int) { call("peak", &r, rounds); return r },
+		chaCha8: func(rows, state []uint32) { call("chaCha8", nil, rows, state) },
+		peak:    func(rounds int) (r int) { call("peak", &r, rounds); return r },
 	}
 	for vectors := range s.tiles {
 		s.tiles[vectors] = make([]tileFunc, tileRows+1)

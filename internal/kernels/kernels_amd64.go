@@ -80,6 +80,8 @@ func cifgRoughDotAVX2(input []float32, recurrent []float32, previous []float32, 
 
 func roundedTileAVX2(panels int, depth int, a []float32, b []float32, c []float32, cRow int, scales []float32)
 
+func chaCha8AVX2(rows []uint32, state []uint32)
+
 func peakAVX2(rounds int) int
 
 func tile1x1AVX512(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
@@ -183,6 +185,8 @@ func mulTanhAVX512(dst []float32, x []float32)
 func cifgRoughDotAVX512(input []float32, recurrent []float32, previous []float32, x []float32, y []float32, ahead []float32, later []float32) float32
 
 func roundedTileAVX512(panels int, depth int, a []float32, b []float32, c []float32, cRow int, scales []float32)
+
+func chaCha8AVX512(rows []uint32, state []uint32)
 
 func peakAVX512(rounds int) int
 

@@ -43,6 +43,7 @@ var portable = &set{
 	gruCandidate: gruCandidate,
 	gruCell:      gruCell,
 	gruBackward:  gruBackward,
+	chaCha8:      chaCha8,
 	peak:         peak,
 }
 

@@ -53,6 +53,9 @@ type set struct {
 	gruCell      func(dst, u, x, z []float32) // dst = z + u*(x-z), the product rounded
 	gruBackward  func(gates, candidate, previous, dOutput, dCell, dGates, dCandidate []float32)
 
+	// chaCha8 computes blocks of lanes that divide ChaCha8Lanes.
+	chaCha8 func(rows, state []uint32)
+
 	// peak runs rounds of register-only multiply-adds and returns how many
 	// floating-point operations they were.
 	peak func(rounds int) int

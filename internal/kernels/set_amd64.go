@@ -38,6 +38,7 @@ var avx2 = &set{
 	gruCandidate: gruCandidateAVX2,
 	gruCell:      gruCellAVX2,
 	gruBackward:  gruBackwardAVX2,
+	chaCha8:      chaCha8AVX2,
 	peak:         peakAVX2,
 }
 
@@ -78,6 +79,7 @@ var avx512 = &set{
 	gruCandidate: gruCandidateAVX512,
 	gruCell:      gruCellAVX512,
 	gruBackward:  gruBackwardAVX512,
+	chaCha8:      chaCha8AVX512,
 	peak:         peakAVX512,
 }
 

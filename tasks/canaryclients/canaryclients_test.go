@@ -3,8 +3,11 @@ package canaryclients
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
+	"coalmine/internal/kernels"
+	"coalmine/internal/seeds"
 	"coalmine/privacy/oneshot"
 )
 
@@ -29,6 +32,53 @@ func TestCosinesAreThoseOfTheUpdates(t *testing.T) {
 			}
 		}
 	}
+}
+
+// The last bit of a sum depends on its order, and largest cosines are compared and stored.
+func TestCosinesAreAddedUpInOneOrder(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(8, 9))
+	for _, dimension := range []int{1, 64, 65, 190, 256, 700, 9001} {
+		v := make([]float32, dimension)
+		for i := range v {
+			v[i] = float32(rng.NormFloat64() * math.Exp(20*rng.NormFloat64()))
+		}
+		for i, got := range (Directions{5}).Cosines(v, 2, 9) {
+			if want := cosineInOrder(v, seeds.Source(5, seeds.CanaryUpdates, uint64(2+i))); got != want {
+				t.Errorf("%d dimensions, canary %d: cosine %x, want %x", dimension, 2+i, got, want)
+			}
+		}
+	}
+}
+
+// cosineInOrder adds up elements by eights, these in pairs to words of 64, and words by fours.
+func cosineInOrder(v []float32, source *rand.ChaCha8) float64 {
+	total := 0.0
+	for block := range slices.Chunk(v, 4*64) {
+		sum := 0.0
+		for elements := range slices.Chunk(block, 64) {
+			bits, eights := source.Uint64(), [8]float64{}
+			for i := range eights {
+				eights[i] = underSigns(elements[min(8*i, len(elements)):min(8*i+8, len(elements))], bits>>(8*i))
+			}
+			sum += ((eights[0] + eights[1]) + (eights[2] + eights[3])) + ((eights[4] + eights[5]) + (eights[6] + eights[7]))
+		}
+		total += sum
+	}
+	return total / (math.Sqrt(kernels.SquaredNorm(v)) * math.Sqrt(float64(len(v))))
+}
+
+// underSigns takes all elements off, and adds those under a plus twice.
+func underSigns(elements []float32, bits uint64) (sum float64) {
+	for _, x := range elements {
+		sum -= float64(x)
+	}
+	for i, x := range elements {
+		if bits>>i&1 == 1 {
+			sum += 2 * float64(x)
+		}
+	}
+	return sum
 }
 
 func TestAVectorOfZerosHasNoCosine(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 // below 2 exp(-d t^2/2) for every v (Hoeffding 1963, theorem 2). Where v is dominated by
 // isotropic noise, the law of the cosine is that of the sphere for any fixed direction. And
 // they cost a bit an element in place of a normal number, so that the cosines with a
-// thousand canaries take about as long as one pass of a client over its data.
+// thousand canaries take less than one pass of a client over its data.
 //
 // Its bits are those of seeds.CanaryUpdates by canary, from the lowest of a number to the
 // highest: a 1 is a plus.
@@ -47,8 +47,7 @@ func (d Directions) Fill(update []float32, canary int, length float64) {
 
 const (
 	wordBits = 64
-	// blockWords is how many words of each canary are taken at a time. The tables of a block
-	// stay in the caches near to a core. It shows in no result.
+	// blockWords are drawn of each canary at a time, and added up before they count.
 	blockWords = 4
 	byteValues = 256
 	wordBytes  = wordBits / 8
@@ -64,35 +63,62 @@ func (t *table) fill(elements []float32) {
 	for _, v := range elements {
 		t[0] -= float64(v)
 	}
-	for bit, v := range elements {
+	size := 1
+	for _, v := range elements {
 		twice := 2 * float64(v)
-		for set := range 1 << bit {
-			t[set|1<<bit] = t[set] + twice
+		plus := t[size : 2*size]
+		for set, sum := range t[:size] {
+			plus[set] = sum + twice
 		}
+		size *= 2
 	}
-	for size := 1 << len(elements); size < byteValues; size *= 2 {
+	for ; size < byteValues; size *= 2 {
 		copy(t[size:], t[:size]) // beyond the last element signs do not matter
+	}
+}
+
+// tables are those of the 64 elements of a word. They stay in the cache next to a core.
+type tables [wordBytes]table
+
+func (t *tables) fill(elements []float32) {
+	for i := range t {
+		n := min(8, len(elements))
+		t[i].fill(elements[:n])
+		elements = elements[n:]
+	}
+}
+
+// add adds to each sum that of the elements under the signs of its word of bits, which is the
+// elements 4i and 4i+1 of words for sum i, the lower half first.
+func (t *tables) add(sums []float64, words []uint32) {
+	for i := range sums {
+		word := (*[2]uint32)(words[4*i:])
+		a, b := word[0], word[1]
+		low := (t[0][byte(a)] + t[1][byte(a>>8)]) + (t[2][byte(a>>16)] + t[3][byte(a>>24)])
+		high := (t[4][byte(b)] + t[5][byte(b>>8)]) + (t[6][byte(b>>16)] + t[7][byte(b>>24)])
+		sums[i] += low + high
 	}
 }
 
 // Cosines are those of a vector with the directions of so many canaries, from first on; 0
 // where the vector is. Sums are in float64, in one order.
 func (d Directions) Cosines(v []float32, first, count int) []float64 {
-	sums, sources := make([]float64, count), make([]*rand.ChaCha8, count)
-	for i := range sources {
-		sources[i] = d.bits(first + i)
-	}
-	tables := make([]table, blockWords*wordBytes)
+	sums, block := make([]float64, count), make([]float64, count)
+	streams, t := seeds.NewStreams(d.Seed, seeds.CanaryUpdates, first, count), new(tables)
 	for rest := v; len(rest) > 0; {
-		n := min(blockWords*wordBits, len(rest))
-		words := (n + wordBits - 1) / wordBits
-		for i := range tables[:words*wordBytes] {
-			tables[i].fill(rest[min(8*i, n):min(8*i+8, n)])
+		clear(block)
+		early, late := streams.Next()
+		for _, words := range [blockWords][]uint32{early, early[2:], late, late[2:]} {
+			n := min(wordBits, len(rest))
+			if n > 0 {
+				t.fill(rest[:n])
+				t.add(block, words)
+			}
+			rest = rest[n:]
 		}
-		for i, source := range sources {
-			sums[i] += drawSum(source, tables[:words*wordBytes])
+		for i, sum := range block {
+			sums[i] += sum
 		}
-		rest = rest[n:]
 	}
 	norm := math.Sqrt(kernels.SquaredNorm(v)) * math.Sqrt(float64(len(v)))
 	for i := range sums {
@@ -101,16 +127,4 @@ func (d Directions) Cosines(v []float32, first, count int) []float64 {
 		}
 	}
 	return sums
-}
-
-// drawSum draws the signs of the elements that the tables are about, and adds them up.
-func drawSum(source *rand.ChaCha8, tables []table) float64 {
-	sum := 0.0
-	for ; len(tables) >= wordBytes; tables = tables[wordBytes:] {
-		w, t := source.Uint64(), (*[wordBytes]table)(tables)
-		low := (t[0][byte(w)] + t[1][byte(w>>8)]) + (t[2][byte(w>>16)] + t[3][byte(w>>24)])
-		high := (t[4][byte(w>>32)] + t[5][byte(w>>40)]) + (t[6][byte(w>>48)] + t[7][byte(w>>56)])
-		sum += low + high
-	}
-	return sum
 }

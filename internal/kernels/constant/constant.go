@@ -63,3 +63,7 @@ var (
 // RoughTanh are the coefficients of tanh(x)/x in powers of x^2 for |x| <= 1.002, with
 // the least absolute error of tanh of their number: below 3.9e-4.
 var RoughTanh = [3]float32{0x1.fe884cp-1, -0x1.3b3644p-2, 0x1.298894p-4}
+
+// ChaCha8 are the first rows of a block: "expand 32-byte k", in words of little endian (Bernstein
+// 2008, ChaCha, a variant of Salsa20).
+var ChaCha8 = [4]uint32{0x61707865, 0x3320646e, 0x79622d32, 0x6b206574}

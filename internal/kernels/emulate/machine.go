@@ -25,8 +25,8 @@ type register [16]uint32
 // after a comparison or a subtraction.
 type flags struct{ zero, less, compared bool }
 
-// Call runs a function with arguments of type int, float32, bool, []float32 and
-// []float64. Its result, if it has one, is stored to result, a *float32,
+// Call runs a function with arguments of type int, float32, bool, []float32,
+// []uint32 and []float64. Its result, if it has one, is stored to result, a *float32,
 // *float64 or *int; otherwise result is nil.
 func (p *Program) Call(name string, result any, args ...any) error {
 	f, ok := p.functions[name]

@@ -92,6 +92,9 @@ func layOut(args []any) (frame, error) {
 			f.put(1, map[bool]uint64{true: 1}[v])
 		case []float32:
 			f.slice(v, len(v), cap(v))
+		case []uint32:
+			words := unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(v))), len(v))
+			f.slice(words, len(v), cap(v))
 		case []float64:
 			words := unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(v))), 2*len(v))
 			f.slice(words, len(v), cap(v))

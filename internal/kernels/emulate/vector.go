@@ -3,6 +3,7 @@ package emulate
 import (
 	"fmt"
 	"math"
+	"math/bits"
 
 	"coalmine/internal/kernels/ieee"
 )
@@ -45,6 +46,8 @@ var vectorHandlers = map[string]func(*machine, []operand) error{
 	"VPXOR":  words(func(x, y uint32) uint32 { return x ^ y }),
 	"VPXORD": words(func(x, y uint32) uint32 { return x ^ y }),
 	"VPSLLD": shifts(func(x uint32, by uint64) uint32 { return x << by }),
+	"VPSRLD": shifts(func(x uint32, by uint64) uint32 { return x >> by }),
+	"VPROLD": shifts(func(x uint32, by uint64) uint32 { return bits.RotateLeft32(x, int(by)) }),
 	"VPSRAD": shifts(func(x uint32, by uint64) uint32 { return uint32(int32(x) >> by) }),
 
 	"VCVTDQ2PS":    (*machine).integersToSingles,

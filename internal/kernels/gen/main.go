@@ -20,6 +20,7 @@ func main() {
 		s.cifg()
 		s.cifgRoughDot()
 		s.roundedTile()
+		s.chaCha8()
 		s.peak()
 	}
 	transpose8()
