@@ -223,7 +223,7 @@ func (g *global) writePlan(cells []plannedCell, alarms []experiment.FalseAlarm, 
 			bytesText(cost.Recorded), bytesText(cost.Gathering))
 	}
 	g.printf("about %s on this machine: %d cores of %.0f GFLOP/s (%s kernels), %.0f%% of it used\n",
-		roughly(cost.Duration(peak, runtime.GOMAXPROCS(0)).Seconds()), runtime.GOMAXPROCS(0), peak, kernels.Set(), 100*estimate.Efficiency)
+		roughly(cost.Seconds(peak, runtime.GOMAXPROCS(0))), runtime.GOMAXPROCS(0), peak, kernels.Set(), 100*estimate.Efficiency)
 }
 
 func (g *global) writePlannedCell(c *plannedCell) {

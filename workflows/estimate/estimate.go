@@ -3,8 +3,6 @@
 package estimate
 
 import (
-	"time"
-
 	"coalmine/models"
 	"coalmine/models/architectures"
 	"coalmine/tasks/updates"
@@ -30,10 +28,10 @@ type Cost struct {
 	Recorded, Gathering float64
 }
 
-// Duration is the time on cores of a peak in GFLOP/s each.
-func (c Cost) Duration(peakGFLOPS float64, cores int) time.Duration {
-	seconds := (c.TrainingFLOP + c.MeasuringFLOP) / (peakGFLOPS * 1e9 * Efficiency * float64(cores))
-	return time.Duration(seconds * float64(time.Second))
+// Seconds are the time on cores of a peak in GFLOP/s each. They may be more than a
+// time.Duration holds, 292 years.
+func (c Cost) Seconds(peakGFLOPS float64, cores int) float64 {
+	return (c.TrainingFLOP + c.MeasuringFLOP) / (peakGFLOPS * 1e9 * Efficiency * float64(cores))
 }
 
 // Of estimates a plan of which x says what would run. Trainings that cells share
@@ -117,8 +115,8 @@ const timesMoved = 3
 // record adds what is gathered of the updates of a cell, each node once.
 func (c *costing) record(p *plan.Plan, x *explanation.Plan, cell *plan.Cell, counted map[any]bool) {
 	_, layout, err := c.experiment.Recording()
-	if err != nil {
-		return // compiling has refused it
+	if err != nil || layout.Values() == 0 {
+		return // compiling has refused it, or nobody knows yet
 	}
 	round := float64(c.experiment.Training.Cohort) * float64(layout.UpdateBytes())
 	checkpoint := 4 * float64(c.model.Parameters())

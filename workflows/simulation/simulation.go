@@ -64,15 +64,8 @@ func (c Cluster) Run(p *plan.Plan, x *explanation.Plan) (Outcome, error) {
 
 // worker is one that knows everything, with all slots.
 func (c Cluster) worker(p *plan.Plan) queue.Worker {
-	w := queue.Worker{Slots: c.Cores}
-	classes, keys := map[tasks.Class]bool{}, map[string]bool{}
-	for _, kind := range c.Registry {
-		w.Kinds = append(w.Kinds, fmt.Sprintf("%s@%d", kind.Name, kind.Version))
-		if !classes[kind.Class] {
-			classes[kind.Class] = true
-			w.Classes = append(w.Classes, string(kind.Class))
-		}
-	}
+	w := queue.Worker{Slots: c.Cores, Kinds: c.Registry.Advertised(), Classes: c.Registry.Classes()}
+	keys := map[string]bool{}
 	hold := func(key string) {
 		if key != "" && !keys[key] {
 			keys[key] = true
