@@ -114,13 +114,18 @@ func TestEveryAnswerForbidsWhatPagesNeedNot(t *testing.T) {
 	}
 }
 
-// A report has its style and its pictures within it, and still may run nothing.
+// A report is shown with its style and its pictures, which it has within it, and still may run
+// nothing, nor reach the server as a page of it could.
 func TestAReportMayBeSeenAsItIs(t *testing.T) {
 	t.Parallel()
 	api := newFake()
 	api.results = results.Results{Run: "grid"}
 	c, _ := start(t, api, Options{})
-	got := c.ask(t, "GET", "/api/v1/runs/grid/results?format=html", nil, nil).Header.Get("Content-Security-Policy")
+	a := c.ask(t, "GET", "/api/v1/runs/grid/results?format=html", nil, nil)
+	got := a.Header.Get("Content-Security-Policy")
+	if !strings.HasSuffix(got, "; sandbox") || a.Header.Get("Cross-Origin-Opener-Policy") != "" || !strings.HasPrefix(a.Header.Get("Content-Disposition"), "inline;") {
+		t.Errorf("%v", a.Header)
+	}
 	if got != documentPolicy || !strings.HasPrefix(got, "default-src 'none';") || strings.Contains(got, "script") {
 		t.Errorf("the policy is %q", got)
 	}

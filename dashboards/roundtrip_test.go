@@ -437,6 +437,9 @@ func TestResultsComeInEveryFormat(t *testing.T) {
 		if expected.file != "" {
 			disposition = "attachment; filename=" + expected.file
 		}
+		if format == "html" {
+			disposition = "inline; filename=" + expected.file
+		}
 		if got := a.Header.Get("Content-Disposition"); got != disposition {
 			t.Errorf("%s: Content-Disposition is %q, want %q", format, got, disposition)
 		}

@@ -204,9 +204,9 @@ func (s *Server) runResults(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	w.Header().Set("Content-Type", format.MediaType)
-	w.Header().Set("Content-Security-Policy", documentPolicy)
+	asDocument(w)
 	if format.Extension != "" {
-		attach(w, id+format.Extension)
+		dispose(w, format.Disposition(), id+format.Extension)
 	}
 	send(w, b.Bytes())
 	return nil
@@ -389,6 +389,7 @@ func (s *Server) cellPrivacy(w http.ResponseWriter, r *http.Request) error {
 		return fmt.Errorf("picture %w: %w", control.ErrInput, err)
 	}
 	w.Header().Set("Content-Type", "image/svg+xml")
+	asDocument(w)
 	send(w, b.Bytes())
 	return nil
 }
@@ -482,7 +483,7 @@ func (s *Server) showFigure(w http.ResponseWriter, r *http.Request) error {
 		return fmt.Errorf("run %s has %d figures, counted from 0, and none is %d; GET figures lists them: %w", runName(r), len(figures), number, storage.ErrNotFound)
 	}
 	w.Header().Set("Content-Type", "image/svg+xml")
-	w.Header().Set("Content-Security-Policy", documentPolicy)
+	asDocument(w)
 	send(w, figures[number].SVG)
 	return nil
 }
@@ -525,8 +526,11 @@ func (s *Server) showVersion(w http.ResponseWriter, _ *http.Request) error {
 }
 
 // attach has browsers save the answer under a name.
-func attach(w http.ResponseWriter, name string) {
-	w.Header().Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": name}))
+func attach(w http.ResponseWriter, name string) { dispose(w, "attachment", name) }
+
+// dispose has browsers show the answer ("inline") or save it ("attachment"), under a name.
+func dispose(w http.ResponseWriter, how, name string) {
+	w.Header().Set("Content-Disposition", mime.FormatMediaType(how, map[string]string{"filename": name}))
 }
 
 // send answers with data, however large; a reader that has gone away is nobody's

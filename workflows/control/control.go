@@ -145,6 +145,8 @@ type Local struct {
 	coordinator *coordinator.Coordinator
 	// records are what lists and statuses show of the records of runs.
 	records records
+	// outcomes are the results of the runs that were asked for last.
+	outcomes outcomes
 	// checking holds the one submission that is being checked: a large one takes some
 	// hundred MB meanwhile.
 	checking chan struct{}
@@ -488,7 +490,7 @@ func (l *Local) Results(ctx context.Context, name string) (*results.Results, err
 	if err != nil {
 		return nil, err
 	}
-	return results.Load(ctx, l.archive, run)
+	return l.outcomes.of(ctx, l.archive, run)
 }
 
 // Pictures implements API.

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -58,19 +59,35 @@ type troubledNode struct {
 	attempts int
 }
 
-// troubled are the nodes of a run that have failed or given trouble, by key.
+// troubled are the nodes of a run that have failed or given trouble, by key: those that were
+// tried again with success, too, as long as the history has them.
 func troubled(run *runs.Run) []troubledNode {
 	var out []troubledNode
 	for key, f := range run.State.Failures {
 		out = append(out, troubledNode{key, f.Label, f.Deaths, f.Error, f.Attempts})
 	}
-	for key, t := range run.State.Troubles {
+	for key, label := range tried(run) {
 		if _, failed := run.State.Failures[key]; !failed {
-			out = append(out, troubledNode{key: key, label: "a node that was tried again", deaths: t.Deaths})
+			label = cmp.Or(label, "a node that was tried again")
+			out = append(out, troubledNode{key: key, label: label, deaths: run.State.Troubles[key].Deaths})
 		}
 	}
 	slices.SortFunc(out, func(a, b troubledNode) int { return a.key.Compare(b.key) })
 	return out
+}
+
+// tried are the labels of nodes that have given trouble, as far as they are known.
+func tried(run *runs.Run) map[storage.Key]string {
+	labels := make(map[storage.Key]string)
+	for key := range run.State.Troubles {
+		labels[key] = ""
+	}
+	for _, e := range run.State.History.Events {
+		if e.Key != nil {
+			labels[*e.Key] = e.Label
+		}
+	}
+	return labels
 }
 
 // unlogged tells of the attempts whose worker vanished, which leave no log, and why

@@ -28,10 +28,16 @@ func TestLogsTellOfAttemptsThatLeftNone(t *testing.T) {
 		runs.Entry{Kind: runs.NodeFailed, Key: key("poisoned"), Label: "step 3", Attempts: 2, Error: "workers died"},
 		runs.Entry{Kind: runs.NodeFailed, Key: key("unsendable"), Label: "step 4", Attempts: 5, Error: "its parameters cannot be sent"},
 		runs.Entry{Kind: runs.NodeFailed, Key: key("logged"), Label: "step 5", Attempts: 1, Error: "as the log says"},
+		runs.Entry{Kind: runs.AttemptFailed, Key: key("mended"), Label: "step 6", Attempts: 1, Error: "as the log says"},
+		runs.Entry{Kind: runs.NodeFailed, Key: key("mended"), Label: "step 6", Attempts: 1, Error: "as the log says"},
+		runs.Entry{Kind: runs.RetryEntry, Keys: []storage.Key{*key("mended")}},
 	); err != nil {
 		t.Fatal(err)
 	}
 	if err := archive.PutTaskLog(t.Context(), run.ID, *key("logged"), "1.w3", []byte("what it printed")); err != nil {
+		t.Fatal(err)
+	}
+	if err := archive.PutTaskLog(t.Context(), run.ID, *key("mended"), "1.w3", []byte("before the retry")); err != nil {
 		t.Fatal(err)
 	}
 	for node, want := range map[string]string{
@@ -39,6 +45,7 @@ func TestLogsTellOfAttemptsThatLeftNone(t *testing.T) {
 		"step 3":                      "2.w2: the worker vanished while it was at work on this: w2 at 1.0 GiB of 2.0 GiB\n",
 		"step 4":                      "5: its parameters cannot be sent\n",
 		"step 5":                      "1.w3: what it printed",
+		"step 6":                      "1.w3: before the retry",
 	} {
 		logs, err := control.New(archive, nil, nil).Logs(t.Context(), run.ID, node)
 		var got strings.Builder

@@ -31,7 +31,7 @@ func TestAFailureStaysInItsCells(t *testing.T) {
 	refuse := true
 	w.override = func(a attempts.Attempt) *attempts.Outcome {
 		if refuse && (a.Key == bad.Key || a.Key == broken.PartKey(3, 1)) {
-			return &attempts.Outcome{Result: attempts.Refused, Error: "the loss is NaN"}
+			return &attempts.Outcome{Result: attempts.Refused, Error: "the loss is NaN", Seconds: 1.5}
 		}
 		return nil
 	}
@@ -44,6 +44,13 @@ func TestAFailureStaysInItsCells(t *testing.T) {
 	failure := w.run(id).State.Failures[broken.PartKey(3, 1)]
 	if failure.Error != "the loss is NaN" || !slices.Equal(failure.Cells, []string{"c03"}) {
 		w.fail("failure %+v", failure)
+	}
+	events := w.run(id).State.History.Events
+	tried := slices.IndexFunc(events, func(e runs.Entry) bool {
+		return e.Kind == runs.AttemptFailed && *e.Key == broken.PartKey(3, 1)
+	})
+	if tried < 0 || events[tried].Seconds != 1.5 || !slices.Equal(events[tried].Cells, []string{"c03"}) {
+		w.fail("the history is %+v, want of the attempt that failed how long it took and whose it was", events)
 	}
 	// A restart does not try failed nodes again, a retry does.
 	w.lead()

@@ -224,7 +224,7 @@ func (t *term) lost(a *graph.Attempt, killed *queue.Worker) {
 	t.logOf(x).Warn("attempt is lost", "attempt", a.Number, "worker", a.Worker)
 	if killed != nil && !a.Stopping {
 		m := killed.Memory
-		if t.died(x, runs.Death{Worker: killed.ID, Attempt: a.Number, MemoryBytes: m.Used, MemoryLimitBytes: m.Limit}) {
+		if t.died(x, runs.Death{Worker: killed.ID, Attempt: a.Number, MemoryBytes: m.Used, MemoryLimitBytes: m.Limit}, a.Running) {
 			return
 		}
 	}

@@ -25,7 +25,7 @@ func (t *term) outcome(a *graph.Attempt, o attempts.Outcome) {
 		t.measure(a, o)
 		t.succeed(x, o.Objects)
 	case attempts.Refused:
-		t.logTrouble(x, runs.Entry{Kind: runs.AttemptFailed, Error: o.Error, Worker: o.Worker})
+		t.logTrouble(x, runs.Entry{Kind: runs.AttemptFailed, Error: o.Error, Worker: o.Worker, Seconds: o.Seconds})
 		t.fail(x, o.Error)
 	case attempts.Missing:
 		t.inputMissing(x, o)
@@ -108,7 +108,7 @@ func (t *term) tryAgain(x *graph.Task, o attempts.Outcome) {
 	trouble := x.AddTrouble()
 	trouble.Tries++
 	trouble.Error = o.Error
-	t.logTrouble(x, runs.Entry{Kind: runs.AttemptFailed, Error: o.Error, Worker: o.Worker})
+	t.logTrouble(x, runs.Entry{Kind: runs.AttemptFailed, Error: o.Error, Worker: o.Worker, Seconds: o.Seconds})
 	if trouble.Tries >= t.MaxTries {
 		t.fail(x, fmt.Sprintf("failed %d times, the last time on worker %s: %s", trouble.Tries, o.Worker, o.Error))
 		return
@@ -190,14 +190,21 @@ func (t *term) fail(x *graph.Task, evidence string) {
 	key := x.Key
 	for _, r := range slices.Clone(x.Wants) {
 		entry := runs.Entry{Kind: runs.NodeFailed, Key: &key, Label: x.Label(), Error: evidence, Attempts: max(x.Trouble().Tries, 1)}
-		for _, c := range t.graph.CellsOf(x, r) {
-			if !c.Failed {
-				entry.Cells = append(entry.Cells, c.Plan.Name)
-			}
-		}
+		entry.Cells = t.cellsLeft(x, r)
 		t.records.append(r, entry)
 	}
 	t.graph.GiveUp(x)
+}
+
+// cellsLeft are the names of a run's cells that need a task and have not failed.
+func (t *term) cellsLeft(x *graph.Task, r *graph.Run) []string {
+	var names []string
+	for _, c := range t.graph.CellsOf(x, r) {
+		if !c.Failed {
+			names = append(names, c.Plan.Name)
+		}
+	}
+	return names
 }
 
 // logTrouble notes for all runs that want a task what has befallen it.
@@ -205,6 +212,8 @@ func (t *term) logTrouble(x *graph.Task, e runs.Entry) {
 	key := x.Key
 	e.Key, e.Label, e.Attempts = &key, x.Label(), cmp.Or(e.Attempts, x.Number)
 	for _, r := range x.Wants {
+		e.Cells = t.cellsLeft(x, r)
+		e.Cells = e.Cells[:min(len(e.Cells), runs.MaxEventNames)]
 		t.records.append(r, e)
 	}
 }
@@ -217,12 +226,12 @@ func (t *term) diverged(x *graph.Task, o attempts.Outcome) {
 	t.logTrouble(x, runs.Entry{Kind: runs.Diverged, Error: o.Divergent, Worker: o.Worker})
 }
 
-// died notes that a worker has died with an attempt at a task. It gives the task up,
-// and reports so, if that was one too many.
-func (t *term) died(x *graph.Task, d runs.Death) (givenUp bool) {
+// died notes that a worker has died some seconds after it began with an attempt at a task. It
+// gives the task up, and reports so, if that was one too many.
+func (t *term) died(x *graph.Task, d runs.Death, seconds float64) (givenUp bool) {
 	trouble := x.AddTrouble()
 	trouble.Deaths = append(trouble.Deaths, d)
-	t.logTrouble(x, runs.Entry{Kind: runs.WorkerDied, Attempts: d.Attempt, Worker: d.Worker, MemoryBytes: d.MemoryBytes, MemoryLimitBytes: d.MemoryLimitBytes})
+	t.logTrouble(x, runs.Entry{Kind: runs.WorkerDied, Attempts: d.Attempt, Worker: d.Worker, Seconds: seconds, MemoryBytes: d.MemoryBytes, MemoryLimitBytes: d.MemoryLimitBytes})
 	if len(trouble.Deaths) >= policy.MaxDeaths {
 		t.fail(x, evidenceOfDeaths(trouble.Deaths))
 		return true

@@ -18,8 +18,10 @@ type Format struct {
 	// MediaType is its Content-Type.
 	MediaType string
 	// Extension ends the name of a file, with its dot. A browser saves a format that
-	// has one, and shows the others.
+	// has one unless it is Shown, and shows the others.
 	Extension string
+	// Shown says that a browser shows it, and saves it under a name when asked to.
+	Shown bool
 	// Pictures says that it shows Results.Pictures.
 	Pictures bool
 
@@ -44,7 +46,15 @@ var formats = []Format{
 		Name: "parquet", Description: "one row a cell, a canary, an attack or a round", MediaType: "application/vnd.apache.parquet", Extension: ".parquet",
 		flat: writeParquet, writeRounds: (*Rounds).writeParquet,
 	},
-	{Name: "html", Description: "a page that stands alone, with figures", MediaType: "text/html; charset=utf-8", Extension: ".html", Pictures: true, write: (*view).writeHTML},
+	{Name: "html", Description: "a page that stands alone, with figures", MediaType: "text/html; charset=utf-8", Extension: ".html", Shown: true, Pictures: true, write: (*view).writeHTML},
+}
+
+// Disposition is what a browser does with the format, as HTTP says it (RFC 6266).
+func (f *Format) Disposition() string {
+	if f.Extension == "" || f.Shown {
+		return "inline"
+	}
+	return "attachment"
 }
 
 // Rows is what has a row of its own.

@@ -8,6 +8,7 @@ import (
 	"html/template"
 	"io"
 	"slices"
+	"sync"
 
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/all"
@@ -83,8 +84,24 @@ type Figure struct {
 	SVG []byte `json:"-"`
 }
 
-// Figures are those of the report: first of all cells together, then of each cell.
+// drawn are figures that are drawn when somebody asks for them, once.
+type drawn struct {
+	once    sync.Once
+	figures []Figure
+	err     error
+}
+
+// Figures are those of the report: first of all cells together, then of each cell. They are
+// not to be changed.
 func (r *Results) Figures() ([]Figure, error) {
+	if r.drawn == nil {
+		return r.draw()
+	}
+	r.drawn.once.Do(func() { r.drawn.figures, r.drawn.err = r.draw() })
+	return r.drawn.figures, r.drawn.err
+}
+
+func (r *Results) draw() ([]Figure, error) {
 	v, err := r.view()
 	if err != nil {
 		return nil, err

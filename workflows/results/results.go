@@ -6,6 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
 
 	"coalmine/storage"
 	"coalmine/tasks/reports"
@@ -26,6 +29,11 @@ type Results struct {
 	// Pictures are what LoadPictures returns. A format is written with them that asks for
 	// them (Format.Pictures).
 	Pictures []Picture `json:"-"`
+
+	// open are the keys of the reports that are not there yet, and drawn the figures; nil of
+	// results that were not read from storage.
+	open  []storage.Key
+	drawn *drawn
 }
 
 // Cell is the outcome of one cell.
@@ -72,7 +80,7 @@ func Load(ctx context.Context, archive *storage.Archive, run *runs.Run) (*Result
 	if err != nil {
 		return nil, fmt.Errorf("run %s: %w", run.ID, err)
 	}
-	r := &Results{Run: run.ID, Experiment: spec.Name, FalseAlarms: spec.FalseAlarms()}
+	r := &Results{Run: run.ID, Experiment: spec.Name, FalseAlarms: spec.FalseAlarms(), drawn: new(drawn)}
 	for i := range p.Cells {
 		cell, err := load(ctx, archive, run, &spec.Cells[i], p, &p.Cells[i])
 		if err != nil {
@@ -80,9 +88,36 @@ func Load(ctx context.Context, archive *storage.Archive, run *runs.Run) (*Result
 		}
 		cell.State = cell.Status
 		r.Cells = append(r.Cells, cell)
+		if cell.Report == nil {
+			r.open = append(r.open, p.Cells[i].Report.Key)
+		}
 	}
 	r.addParameters(spec)
 	return r, nil
+}
+
+// lookupsAtOnce is how many questions the store is asked at the same time.
+const lookupsAtOnce = 16
+
+// Grown reports whether storage has the report of a cell that had none when the results were
+// read. What else they show changes with the record of the run alone.
+func (r *Results) Grown(ctx context.Context, archive *storage.Archive) (bool, error) {
+	var grown atomic.Bool
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(lookupsAtOnce)
+	for _, key := range r.open {
+		group.Go(func() error {
+			there, err := archive.HasCommit(ctx, key)
+			if there {
+				grown.Store(true)
+			}
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return false, fmt.Errorf("results of run %s: %w", r.Run, err)
+	}
+	return grown.Load(), nil
 }
 
 func load(ctx context.Context, archive *storage.Archive, run *runs.Run, spec *experiment.Cell, p *plan.Plan, planned *plan.Cell) (Cell, error) {

@@ -11,10 +11,10 @@ import (
 const (
 	// MaxEvents is how many events a history has, the newest of them.
 	MaxEvents = 200
-	// maxEventError bounds the text of an error in it, in bytes, and maxEventNames the
-	// keys and the cells of an event.
+	// MaxEventNames is how many keys and cells an event has at most.
+	MaxEventNames = 20
+	// maxEventError bounds the text of an error in it, in bytes.
 	maxEventError = 300
-	maxEventNames = 20
 )
 
 // History is what happened to a run, in order: the entries of its log that changed
@@ -40,8 +40,8 @@ func (h History) clone() History {
 func (h *History) add(e Entry) {
 	e.Outcomes = nil // the cells have them
 	e.Error = shortened(e.Error, maxEventError)
-	e.Keys = slices.Clone(e.Keys[:min(len(e.Keys), maxEventNames)])
-	e.Cells = slices.Clone(e.Cells[:min(len(e.Cells), maxEventNames)])
+	e.Keys = slices.Clone(e.Keys[:min(len(e.Keys), MaxEventNames)])
+	e.Cells = slices.Clone(e.Cells[:min(len(e.Cells), MaxEventNames)])
 	if e.Kind == Submitted {
 		h.Events = append([]Entry{e}, h.Events...)
 	} else {

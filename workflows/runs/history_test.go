@@ -84,7 +84,7 @@ func TestAHistoryIsBounded(t *testing.T) {
 		t.Fatalf("%d events from the %dth on, %d dropped", len(h.Events), h.Events[0].Attempts, h.Dropped)
 	}
 	for _, e := range h.Events {
-		if len(e.Error) > maxEventError+len("…") || !utf8.ValidString(e.Error) || len(e.Keys) > maxEventNames || len(e.Cells) > maxEventNames {
+		if len(e.Error) > maxEventError+len("…") || !utf8.ValidString(e.Error) || len(e.Keys) > MaxEventNames || len(e.Cells) > MaxEventNames {
 			t.Fatalf("an event has an error of %d bytes, %d keys and %d cells", len(e.Error), len(e.Keys), len(e.Cells))
 		}
 	}

@@ -55,8 +55,8 @@ const (
 	RemoveEntry Kind = "removed"     // the leader deletes the record
 
 	Started       Kind = "started"
-	AttemptFailed Kind = "attempt failed" // Key, Label, Error, Attempts, Worker
-	WorkerDied    Kind = "worker died"    // Key, Label, Attempts, Worker, MemoryBytes, MemoryLimitBytes
+	AttemptFailed Kind = "attempt failed" // Key, Label, Error, Attempts, Worker, Seconds, Cells
+	WorkerDied    Kind = "worker died"    // Key, Label, Attempts, Worker, Seconds, Cells, MemoryBytes, MemoryLimitBytes
 	WorkerBack    Kind = "worker back"    // Worker: it had not died, only been out of reach
 	NodeFailed    Kind = "node failed"    // Key, Label, Error, Attempts, Cells
 	Diverged      Kind = "diverged"       // Key, Label, Error, Worker: a task is not deterministic
@@ -83,10 +83,14 @@ type Entry struct {
 	// Attempts is how often the node was tried.
 	Attempts int    `json:"attempts,omitempty"`
 	Worker   string `json:"worker,omitempty"`
+	// Seconds is how long the attempt had been at work: up to the last heartbeat of a worker
+	// that died.
+	Seconds float64 `json:"seconds,omitempty"`
 	// MemoryBytes and MemoryLimitBytes are those of a worker that died.
 	MemoryBytes      int64 `json:"memory_bytes,omitempty"`
 	MemoryLimitBytes int64 `json:"memory_limit_bytes,omitempty"`
-	// Cells are the names of the cells that failed with a node, or are pinned.
+	// Cells are the names of the cells that failed with a node or wait for it, which are at
+	// most MaxEventNames, or are pinned.
 	Cells []string `json:"cells,omitempty"`
 	// Outcomes are the phases of all cells at the end, Done or Failed, by name.
 	Outcomes map[string]Phase `json:"outcomes,omitempty"`

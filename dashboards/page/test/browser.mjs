@@ -34,6 +34,7 @@ const shows = async (what) => {
 
 /** inspect looks for what keeps people out, in both themes and at both widths. */
 async function inspect(name) {
+  console.log('looks at ' + name);
   for (const scheme of ['light', 'dark']) {
     for (const width of [1280, 400]) {
       await page.emulateMedia({ colorScheme: scheme });
@@ -111,7 +112,21 @@ await shows('Not covered');
 await page.locator('.uplot').first().waitFor();
 await page.locator('label', { hasText: /^Count/ }).locator('select').selectOption('papers');
 expect('how epsilon is counted is not in the address', new URL(page.url()).searchParams.get('convention') === 'papers');
+await page.route('**/results', async (r) => {
+  const outcome = await (await r.fetch()).json();
+  const curve = { noise_multiplier_refuted: 0.71, epsilon_lower: 9.5, p_value: 0.001, claimed: true, refuted: true, epsilon_refuted: false };
+  outcome.cells.at(-1).audit.one_run = { epsilon_lower: 2.5, delta: 1e-5, trade_off: curve };
+  outcome.cells.at(-1).audit.one_shot = { final: { epsilon: 1.5, standard_error: 0.2 }, delta: 1e-5 };
+  await r.fulfill({ json: outcome });
+});
+await page.reload();
+const audited = page.getByRole('region', { name: 'Audits of privacy, table' });
+await audited.waitFor();
+const rows = await audited.locator('tbody tr').allInnerTexts();
+const told = [/one-run.*at least 2\.5.*nothing/s, /trade-off.*at least 9\.5.*the noise that is claimed/s, /one-shot.*about 1\.5 ± 0\.2.*no bound/s];
+expect(`audits of privacy are told as ${rows}`, rows.length === 3 && told.every((t, i) => t.test(rows[i])));
 await inspect('privacy');
+await page.unroute('**/results');
 await page.goto(`${origin}/runs/${run}/privacy?cells=${first}`);
 await shows('none of its cells has a finite epsilon');
 await page.goto(`${origin}/runs/${run}`);
@@ -166,6 +181,22 @@ await page.getByRole('button', { name: 'The most exposed' }).click();
 await page.locator('label', { hasText: /^Show/ }).locator('select').selectOption('log_perplexity');
 await page.getByRole('button', { name: 'Show what made this cell' }).click();
 await page.getByRole('region', { name: 'Tasks, table' }).waitFor();
+// An attempt that failed is crossed out, and a click shows its error and log.
+await page.route('**/history', async (r) => {
+  const told = await (await r.fetch()).json();
+  const { nodes } = await (await page.request.get(`${origin}/api/v1/runs/${run}/cells/${cell}/nodes`)).json();
+  const { key, label, attempt } = nodes.find((n) => n.attempt);
+  told.events.push({ kind: 'attempt failed', text: 'x', key, label, error: 'out of memory <b>', attempts: 1, worker: attempt.worker, seconds: 1, time: new Date(Date.parse(attempt.started) + 3000) });
+  await r.fulfill({ json: told });
+});
+await page.reload();
+await page.getByRole('button', { name: 'Show what made this cell' }).click();
+await page.getByRole('region', { name: 'Attempts that failed, table' }).getByRole('button').click();
+await shows('It has left no log.');
+await shows('out of memory <b>');
+await page.locator('figure', { hasText: 'What each worker was at' }).locator('.u-over').waitFor();
+await inspect('cell-attempts');
+await page.getByRole('button', { name: 'Close' }).click();
 // The plan, by keyboard; a task with what it rests on; what was made in a range of time.
 const plan = page.getByRole('region', { name: 'Plan of the cell, drawn' });
 await plan.getByRole('button', { name: /^audits.random-sampling \d/ }).focus();
@@ -177,9 +208,10 @@ await page.reload();
 await shows('stand before it');
 await page.locator('.dag .box.lit').first().waitFor();
 await page.locator('.lineage').getByRole('button').first().click();
-const lanes = page.locator('figure', { hasText: 'What each worker has made' }).locator('.u-over');
-const lane = await lanes.boundingBox();
+const lanes = page.locator('figure', { hasText: 'What each worker was at' }).locator('.u-over');
+await lanes.waitFor();
 await lanes.scrollIntoViewIfNeeded();
+const lane = await lanes.boundingBox();
 await lanes.dragTo(lanes, { sourcePosition: { x: lane.width / 4, y: 8 }, targetPosition: { x: (3 * lane.width) / 4, y: 8 } });
 await shows(/\d+ of \d+ attempts from second/);
 await page.reload();
@@ -194,6 +226,20 @@ await inspect('no-run');
 await page.goto(`${origin}/workers`);
 await page.getByRole('heading', { name: 'Workers' }).waitFor();
 await inspect('workers');
+const worker = (id, rate) => ({ id, host: 'h', slots: 4, running: 1, memory_bytes: 2 ** 28, memory_limit_bytes: 2 ** 30, attempts: 12, takeovers: 2, tokens: 12345, tokens_per_second: rate, cache_hits: 30, cache_misses: 10 });
+const atWork = {
+  run, experiment: 'x', state: 'running', cells: [], workers: [worker('w1', 100), worker('w2', 300)], tokens_per_second: 400, seconds_left: 9, nodes: { total: 9, done: 1, running: 1, ready: 3, waiting: 4, failed: 0 },
+  queues: [{ class: 'compute', slots: 8, ready: 3, queued: 2, running: 1, retrying: 0, parked: 0 }], running: [{ key: 'k', label: 'round 3', kind: 'x', attempt: 1, worker: 'w1', seconds: 3 }],
+};
+await page.route('**/api/v1/events', (r) => r.fulfill({ contentType: 'text/event-stream', body: `event: status\ndata: ${JSON.stringify({ runs: [atWork] })}\n\nevent: end\ndata: {}\n\n` }));
+await page.reload();
+await shows('75%');
+await page.getByRole('button', { name: 'Tokens/s' }).click();
+await page.getByRole('button', { name: 'Tokens/s' }).click();
+expect('workers are not in the order of their rate', (await page.getByRole('region', { name: 'Workers, table' }).locator('tbody th').first().innerText()).includes('w2'));
+await shows('Depth');
+await inspect('workers-busy');
+await page.unroute('**/api/v1/events');
 
 // The server does not answer for a while, which the page says, and then it does again.
 await page.goto(origin);

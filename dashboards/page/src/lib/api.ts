@@ -22,7 +22,7 @@ export interface TableRow { cell: string; row?: string; cells?: string[]; status
 export interface Table { legends: string[]; header: string[]; rows: TableRow[]; notes: string[]; differences?: Table; formats?: { name: string; description: string }[] }
 export interface Figure { number: number; cell?: string; label?: string; title: string; caption: string }
 export interface Picture { cell: string; label: string; round: number; number: number; title: string; caption: string; text: string }
-export interface Event { kind: string; time: string; text: string }
+export interface Event { kind: string; time: string; text: string; key?: string; label?: string; error?: string; attempts?: number; worker?: string; seconds?: number; cells?: string[] }
 export interface History { run: string; events: Event[]; dropped: number }
 export interface AttemptLog { node: string; label: string; attempt: string; text: string }
 

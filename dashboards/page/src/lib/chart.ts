@@ -7,12 +7,12 @@ import { digits } from './format';
 /** Mark is a line across at a place of the x axis, or with up of the y axis. */
 export interface Mark { at: number; label: string; up?: boolean }
 
-/** Span is a stretch of the x axis in a lane, counted from 0. */
-export interface Span { lane: number; from: number; to: number }
+/** Span is a stretch of the x axis in a lane, counted from 0; one that failed is crossed out. */
+export interface Span { lane: number; from: number; to: number; failed?: boolean }
 
 export interface Chart {
   series: Series[]; x: string; y: string;
-  /** wide spreads x so that 0, 1 and 1000 can all be seen; a logarithmic y has room for what is positive. */
+  /** wide spreads x so that 0, 1 and 1000 can all be seen, of what is never negative; a logarithmic y has room for what is positive. */
   wide?: boolean; logY?: boolean;
   sync?: string; marks?: Mark[];
   /** names stand at 0, 1, 2 and so on of the x axis, in place of numbers. */
@@ -21,6 +21,8 @@ export interface Chart {
   lanes?: string[]; spans?: Span[];
   /** range of the x axis that is shown, and who is told of another that is dragged. */
   range?: [number, number]; onrange?: (from: number, to: number) => void;
+  /** onspan is told of a span that is clicked. */
+  onspan?: (span: Span) => void;
 }
 
 const light = ['#8a5a00', '#1f5fa8', '#1a6b36', '#a3211b', '#6b3fa0', '#00706b', '#9c3d74', '#4a4e57'];
@@ -46,7 +48,7 @@ export function options(plot: typeof uPlot, chart: Chart, box: HTMLElement, dark
     cursor: { sync: chart.sync ? { key: chart.sync } : undefined, drag: { x: !names, y: false } },
     scales: { x: { time: false, distr: chart.wide ? 4 : 1, ...rangeX(chart) }, y: { distr: chart.logY ? 3 : 1, ...rangeY(chart) } },
     axes: [
-      { ...axis, label: chart.x, labelSize: 20, ...(names && { splits: () => names.map((_, i) => i), values: () => fitting(names, box.clientWidth), grid: { show: true, stroke: grid, width: 1 } }) },
+      { ...axis, label: chart.x, labelSize: 20, size: 36, ...(chart.wide && decades), ...(names && { splits: () => names.map((_, i) => i), values: () => fitting(names, box.clientWidth), grid: { show: true, stroke: grid, width: 1 } }) },
       { ...axis, label: chart.y, labelSize: 20, size: 64, ...(lanes && { labelSize: 0, size: 100, splits: () => lanes.map((_, i) => i), values: () => lanes.map((l) => (l.length > 14 ? '…' + l.slice(-13) : l)) }) },
     ],
     series: [{ label: chart.x, ...(names && { value: (_: uPlot, v: number | null) => (v === null ? '–' : (names[v] ?? '')) }) }, ...series.map((s, i): uPlot.Series => ({
@@ -56,14 +58,21 @@ export function options(plot: typeof uPlot, chart: Chart, box: HTMLElement, dark
     }))],
     hooks: {
       setSelect: chart.onrange ? [(u) => u.select.width > 2 && chart.onrange?.(u.posToVal(u.select.left, 'x'), u.posToVal(u.select.left + u.select.width, 'x'))] : [],
+      init: chart.onspan ? [(u) => u.over.addEventListener('click', (e) => pick(u, chart, e))] : [],
       draw: [...byHand, ...(chart.spans ? [(u: uPlot) => spans(u, chart.spans ?? [], dark ? bright : light)] : []), ...marks.map((m) => (u: uPlot) => line(u, m, stroke))],
     },
   };
 }
 
+/** decades are 0, 1, 10 and so on along a wide axis. */
+const decades: Partial<uPlot.Axis> = {
+  splits: (_, __, ___, high) => [0, ...Array.from({ length: Math.floor(Math.log10(Math.max(1, high))) + 1 }, (_, i) => 10 ** i)],
+  filter: (_, splits) => splits, values: (_, splits) => splits.map(digits),
+};
+
 /** fitting are names, shortened to the room that there is. */
 function fitting(names: string[], width: number): string[] {
-  const room = Math.max(4, Math.floor((width - 70) / names.length / 6.5));
+  const room = Math.max(4, Math.floor((width - 70) / names.length / 7) - 1);
   return names.map((n) => (n.length > room ? n.slice(0, room - 1) + '…' : n));
 }
 
@@ -71,8 +80,14 @@ function fitting(names: string[], width: number): string[] {
 function rangeX({ names, marks = [], series, wide, spans, range }: Chart): Pick<uPlot.Scale, 'range'> {
   if (names) return { range: [-0.5, names.length - 0.5] };
   if (spans) return { range: range ?? widened(0, Math.max(...spans.map((s) => s.to)), false) };
+  if (wide) return { range: (_, low, high) => [Math.max(0, low), 1.3 * high] };
   const own = marks.filter((m) => !m.up).map((m) => m.at);
-  if (own.length === 0 && (wide || !series.some((s) => s.kind === 'dots'))) return {};
+  const bars = series.find((s) => s.kind === 'bars')?.points ?? [];
+  if (bars.length > 1) {
+    const half = (bars[1]![0] - bars[0]![0]) / 2;
+    return { range: [least(own, bars[0]![0] - half), greatest(own, bars.at(-1)![0] + half)] };
+  }
+  if (own.length === 0 && !series.some((s) => s.kind === 'dots')) return {};
   return { range: (_, low, high) => widened(least(own, low), greatest(own, high), true) };
 }
 
@@ -151,16 +166,37 @@ function boxes(u: uPlot, points: Points, stroke: string) {
   }
 }
 
-/** spans are drawn as bars in their lanes, those of a pixel and less as lines. */
+const red = 3; // of the colours: what failed
+
+/** spans are drawn as bars in their lanes, those of a pixel and less as lines; a cross stands on what failed. */
 function spans(u: uPlot, all: Span[], colours: string[]) {
-  drawing(u, colours[0]!, (pixel) => {
+  const others = colours.filter((_, i) => i !== red);
+  drawing(u, colours[red]!, (pixel) => {
     const half = 9 * pixel;
-    for (const s of all) {
-      u.ctx.fillStyle = colours[s.lane % colours.length]! + 'bb';
-      const [from, to] = [u.valToPos(s.from, 'x', true), u.valToPos(s.to, 'x', true)];
-      u.ctx.fillRect(from, u.valToPos(s.lane, 'y', true) - half, Math.max(pixel, to - from), 2 * half);
+    for (const s of [...all.filter((s) => !s.failed), ...all.filter((s) => s.failed)]) {
+      const [from, to, middle] = [u.valToPos(s.from, 'x', true), u.valToPos(s.to, 'x', true), u.valToPos(s.lane, 'y', true)];
+      u.ctx.fillStyle = (s.failed ? colours[red]! : others[s.lane % others.length]!) + (s.failed ? '55' : 'bb');
+      u.ctx.fillRect(from, middle - half, Math.max(pixel, to - from), 2 * half);
+      if (s.failed) cross(u, (from + to) / 2, middle, half / 2);
     }
   });
+}
+
+function cross(u: uPlot, x: number, y: number, half: number) {
+  u.ctx.beginPath();
+  for (const down of [-half, half]) {
+    u.ctx.moveTo(x - half, y - down);
+    u.ctx.lineTo(x + half, y + down);
+  }
+  u.ctx.stroke();
+}
+
+/** pick finds the span that is meant by a click, one that failed before others. */
+function pick(u: uPlot, chart: Chart, e: MouseEvent) {
+  const [x, lane, near] = [u.posToVal(e.offsetX, 'x'), Math.round(u.posToVal(e.offsetY, 'y')), u.posToVal(6, 'x') - u.posToVal(0, 'x')];
+  const meant = (chart.spans ?? []).filter((s) => s.lane === lane && s.from - near <= x && x <= s.to + near);
+  const span = meant.find((s) => s.failed) ?? meant[0];
+  if (span) chart.onspan?.(span);
 }
 
 /** line draws a mark across, with its name at its end. */

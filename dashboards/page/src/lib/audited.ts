@@ -1,0 +1,44 @@
+// What audits say of epsilon, beside what is proved and claimed.
+import type { Json, JsonObject, ResultCell } from './api';
+import { digits } from './format';
+
+/** Finding is what one audit has found of a cell's training. */
+export interface Finding { audit: string; found: string; delta: number | undefined; refutes: string; refuted: boolean }
+
+const object = (x: Json | undefined) => (typeof x === 'object' && x !== null && !Array.isArray(x) ? x : undefined);
+const number = (x: Json | undefined) => (typeof x === 'number' ? x : undefined);
+
+/** findings are those of the audits of a cell that measure epsilon. */
+export const findings = (cell: ResultCell): Finding[] => [...oneRun(object(cell.audit?.one_run), cell), ...oneShot(object(cell.audit?.one_shot))];
+
+function oneRun(verdict: JsonObject | undefined, cell: ResultCell): Finding[] {
+  if (!verdict) return [];
+  const [least, delta, curve] = [number(verdict.epsilon_lower), number(verdict.delta), object(verdict.trade_off)];
+  const refuted = curve ? curve.epsilon_refuted === true : isAbove(verdict, cell.privacy);
+  const bound: Finding = { audit: 'one-run', found: `at least ${digits(least)}`, delta, refutes: refuted ? 'the epsilon that is proved' : 'nothing', refuted };
+  return curve ? [bound, byCurve(curve, delta)] : [bound];
+}
+
+/** isAbove says that a bound is above what is proved at the same delta of the same change of the data. */
+function isAbove(verdict: JsonObject, privacy: JsonObject | undefined) {
+  const [least, proved] = [number(verdict.epsilon_lower), number(privacy?.epsilon_proved)];
+  const same = verdict.delta === privacy?.delta && verdict.neighbouring === privacy?.neighbouring;
+  return same && least !== undefined && proved !== undefined && least > proved;
+}
+
+/** byCurve is what the guesses say of the noise: with that much they were too improbable. */
+function byCurve(curve: JsonObject, delta: number | undefined): Finding {
+  const refuted = curve.refuted === true && curve.claimed === true;
+  const noise = number(curve.noise_multiplier_refuted);
+  const refutes = refuted ? 'the noise that is claimed' : noise === undefined ? 'nothing' : `a noise multiplier of ${digits(noise)} and more`;
+  return { audit: 'one-run, by trade-off curve', found: `at least ${curve.epsilon_lower === null ? '∞' : digits(number(curve.epsilon_lower))}`, delta, refutes, refuted };
+}
+
+function oneShot(verdict: JsonObject | undefined): Finding[] {
+  return (['final', 'all_iterates'] as const).flatMap((by): Finding[] => {
+    const estimate = object(verdict?.[by]);
+    if (!estimate) return [];
+    const found = `about ${digits(number(estimate.epsilon))} ± ${digits(number(estimate.standard_error))}`;
+    return [{ audit: by === 'final' ? 'one-shot, by the final model' : 'one-shot, by all rounds', found, delta: number(verdict?.delta), refutes: 'no bound', refuted: false }];
+  });
+}

@@ -1,0 +1,99 @@
+package control
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"coalmine/storage"
+	"coalmine/workflows/results"
+	"coalmine/workflows/runs"
+)
+
+// rememberedCells bounds the results that are remembered, by their cells: one takes some tens
+// of KB with its figures.
+const rememberedCells = 2000
+
+// outcomes remembers the results of the runs that were asked for last. A page asks for the
+// figures of a run one by one, and many pages may: all come from one reading.
+type outcomes struct {
+	mu    sync.Mutex
+	known []*outcome // what was asked for last at the end
+}
+
+// outcome is the result of one run, read by one at a time.
+type outcome struct {
+	run       string
+	submitted time.Time // the id of a removed run may be taken again
+	cells     int       // of its results; guarded by outcomes.mu
+	turn      chan struct{}
+
+	// results are those after so many entries of the run's log; nil before the first reading.
+	// They are written by who has the turn.
+	results  *results.Results
+	position int
+}
+
+// of returns the results of a run, read anew unless those that are remembered hold still. What
+// it returns is the caller's, but for what it points to.
+func (x *outcomes) of(ctx context.Context, archive *storage.Archive, run *runs.Run) (*results.Results, error) {
+	o := x.find(run)
+	select {
+	case o.turn <- struct{}{}:
+		defer func() { <-o.turn }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if err := o.renew(ctx, archive, run); err != nil {
+		return nil, err
+	}
+	x.shrink(o, len(o.results.Cells))
+	own := *o.results
+	return &own, nil
+}
+
+// find returns what is remembered of a run, nothing at first, and puts it at the end.
+func (x *outcomes) find(run *runs.Run) *outcome {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	i := slices.IndexFunc(x.known, func(o *outcome) bool { return o.run == run.ID && o.submitted.Equal(run.State.Submitted) })
+	if i < 0 {
+		i = len(x.known)
+		x.known = append(x.known, &outcome{run: run.ID, submitted: run.State.Submitted, turn: make(chan struct{}, 1)})
+	}
+	o := x.known[i]
+	x.known = append(slices.Delete(x.known, i, i+1), o)
+	return o
+}
+
+// renew reads the results unless neither the run's log nor its cells have come further.
+func (o *outcome) renew(ctx context.Context, archive *storage.Archive, run *runs.Run) error {
+	if o.results != nil && o.position >= run.Position() {
+		grown, err := o.results.Grown(ctx, archive)
+		if err != nil || !grown {
+			return err
+		}
+	}
+	found, err := results.Load(ctx, archive, run)
+	if err == nil {
+		o.results, o.position = found, run.Position()
+	}
+	return err
+}
+
+// shrink notes how many cells a run has, and forgets what was asked for longest ago, as far
+// as there is too much. A run of more cells than that is not remembered at all.
+func (x *outcomes) shrink(read *outcome, cells int) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	read.cells = cells
+	sum := 0
+	for i := len(x.known) - 1; i >= 0; i-- {
+		sum += max(1, x.known[i].cells)
+		if sum > rememberedCells {
+			x.known = slices.Delete(x.known, 0, i+1)
+			return
+		}
+	}
+}
