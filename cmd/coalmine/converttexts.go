@@ -2,10 +2,10 @@ package main
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/spf13/cobra"
 
+	"coalmine/tasks/datasets/forms"
 	"coalmine/workflows/conversion"
 )
 
@@ -19,13 +19,15 @@ func newConvertTexts(g *global) *cobra.Command {
 at any depth; or, if it has no folders, a file for each user. Users are called as the
 folders, or as the files without their ending. An example is a line, a paragraph,
 which empty lines end, or a whole file. Files are read in byte order of their paths,
-hidden ones are left out, and the same folder gives the same bytes.`,
+hidden ones are left out, and the same folder gives the same bytes.
+
+A folder of files that end in .txt is a source as it is, without being converted.`,
 		Example: "  coalmine data convert texts novels/ --unit paragraph -o novels.jsonl.zst",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			files.Folder, files.Unit = args[0], conversion.Unit(unit)
-			if !slices.Contains(conversion.Units(), files.Unit) {
-				return fmt.Errorf("--unit %q: expected one of %v", unit, conversion.Units())
+			files.Folder, files.Unit = args[0], forms.Unit(unit)
+			if !files.Unit.Known() {
+				return fmt.Errorf("--unit %q: expected one of %v", unit, files.Unit.Choices())
 			}
 			return g.convertTexts(files, to)
 		},
@@ -33,7 +35,7 @@ hidden ones are left out, and the same folder gives the same bytes.`,
 	f := c.Flags()
 	f.StringVarP(&to, "output", "o", "", "file to write (required)")
 	f.StringVar(&files.Ending, "ending", ".txt", "ending of the files that are read")
-	f.StringVar(&unit, "unit", string(conversion.Lines), "what is an example: line, paragraph or file")
+	f.StringVar(&unit, "unit", string(forms.Lines), "what is an example: line, paragraph or file")
 	f.BoolVar(&files.SkipCorrupt, "skip-corrupt", false, "leave out examples that are not UTF-8, and count them")
 	return c
 }

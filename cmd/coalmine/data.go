@@ -38,7 +38,8 @@ func newDataCommand(g *global) *cobra.Command {
 const sourceHelp = `SOURCE is a
 file of JSON lines, or of texts in CSV, Parquet, XML of Stack Exchange, SQLite of
 TensorFlow Federated or JSON of LEAF (--form), plain, .gz, .zst, .xz or .lzma; a
-directory of such files, which are read in order of their names; or either in
+directory of such files, which are read in order of their names, or of text
+files (.txt), a folder or a file for each user; or a file or such a directory in
 S3, as s3://bucket/key or s3://bucket/prefix/, with ?endpoint= where it is not
 Amazon's and credentials as for --store; or store:NAME, one that data import
 has named.`

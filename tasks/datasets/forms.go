@@ -59,7 +59,7 @@ var others = []form{
 	{name: "a zip archive", is: begins("PK\x03\x04"), endings: []string{".zip", ".npz"}, wanted: unpack},
 	{name: "a 7z archive", is: begins("7z\xbc\xaf\x27\x1c"), endings: []string{".7z"}, wanted: unpack},
 	{name: "a RAR archive", is: begins("Rar!\x1a\x07"), endings: []string{".rar"}, wanted: unpack},
-	{name: "a tar archive", is: isTar, endings: []string{".tar"}, wanted: unpack},
+	{name: "a tar archive", is: isTar, endings: []string{".tar"}, form: forms.Texts},
 	{name: "compressed by bzip2", is: begins("BZh"), endings: []string{".bz2"}, wanted: unpack},
 	{name: "compressed by LZ4", is: begins("\x04\x22\x4d\x18"), endings: []string{".lz4"}, wanted: unpack},
 	{name: "text in UTF-16", is: isUTF16, wanted: "convert it to UTF-8"},

@@ -1,7 +1,6 @@
 package datasets
 
 import (
-	"archive/tar"
 	"archive/zip"
 	"bytes"
 	"encoding/binary"
@@ -29,16 +28,6 @@ func archived(t *testing.T, into func(io.Writer) (io.Writer, io.Closer)) []byte 
 		t.Fatal(err)
 	}
 	return out.Bytes()
-}
-
-func tarred(t *testing.T) []byte {
-	return archived(t, func(out io.Writer) (io.Writer, io.Closer) {
-		w := tar.NewWriter(out)
-		if err := w.WriteHeader(&tar.Header{Name: "posts.jsonl", Size: int64(len(twoLines)), Mode: 0o644}); err != nil {
-			t.Fatal(err)
-		}
-		return w, w
-	})
 }
 
 func zipped(t *testing.T) []byte {
@@ -76,7 +65,6 @@ func TestDataInAnotherFormIsRecognisedByItsContent(t *testing.T) {
 	for want, data := range map[string][]byte{
 		"an HDF5 file":          padded("\x89HDF\r\n\x1a\n"),
 		"a file of TFRecords":   tfRecord(bytes.Repeat([]byte("example"), 100)),
-		"a tar archive":         tarred(t),
 		"a zip archive":         zipped(t),
 		"a 7z archive":          padded("7z\xbc\xaf\x27\x1c\x00\x04"),
 		"compressed by bzip2":   padded("BZh91AY&SY"),

@@ -20,6 +20,8 @@ type Origin struct {
 	Form forms.Form `json:"form,omitempty"`
 	// Columns that are not called as the form has them.
 	Columns forms.Columns `json:"columns,omitzero"`
+	// Unit of text files that is an example; empty for a line.
+	Unit forms.Unit `json:"unit,omitempty"`
 	// Split that is trained on, of data that have splits of their own; empty for "train".
 	Split string `json:"split,omitempty"`
 	// TestSplit and ValidationSplit are the splits that are the test and the validation part;
@@ -52,6 +54,9 @@ func (e OnError) IsZero() bool { return e == "" || e == StopAtFaults }
 
 // Check reports an origin that cannot be read, of texts or of images.
 func (o Origin) Check(images bool) error {
+	if o.Unit != "" && (o.Form != forms.Texts || !o.Unit.Known()) {
+		return fmt.Errorf("the unit %q; expected one of %s, of the form %s", o.Unit, strings.Join(o.Unit.Choices(), ", "), forms.Texts)
+	}
 	if images && (o.Form != "" || o.Columns != (forms.Columns{}) || o.Named()) {
 		return fmt.Errorf("a form, columns or a split of images; expected none: sources of images are JSON lines, which data convert makes")
 	}
@@ -119,7 +124,7 @@ func (r *recordReader) table(s forms.Scheme, name string, content *bufio.Reader,
 		return false, withoutSplits(name, s.Summary)
 	}
 	watched := &watchedReader{content, r, file}
-	o := forms.Options{Columns: r.reading.Columns, Splits: r.splits.wanted(), MaxRow: r.limits.LineBytes}
+	o := forms.Options{Columns: r.reading.Columns, Splits: r.splits.wanted(), Unit: r.reading.Unit, MaxRow: r.limits.LineBytes}
 	for row, err := range s.Rows(r.ctx, watched, o) {
 		if err = r.inTable(name, err); err == nil {
 			if more, err = r.tableRow(s, name, &row); err == nil && !more {
@@ -239,7 +244,7 @@ func field(value *string, name string) (string, error) {
 	case *value == "":
 		return "", fmt.Errorf("%q is empty", name)
 	case !utf8.ValidString(*value):
-		return "", fmt.Errorf("%q is not valid UTF-8; convert the file to UTF-8", name)
+		return "", fmt.Errorf("%q is not valid UTF-8 from its byte %d; convert the file to UTF-8", name, forms.InvalidAt(*value)+1)
 	}
 	return *value, nil
 }

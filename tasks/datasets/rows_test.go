@@ -406,25 +406,37 @@ func faultyFiles(t *testing.T) map[string]faulty {
 		"CSV: empty":                 {as(forms.CSV), "\n", "posts: the file is empty; expected names of columns in its first row", 0},
 		"CSV: a score":               {Reading{Label: ScoreLabel, Origin: Origin{Form: forms.CSV}}, "user,text,score\nann,hello,good\nbob,there,2\n", `posts, line 2: the score is "good"; expected a number`, 1},
 		"CSV: a date":                {Reading{Timed: true, Origin: Origin{Form: forms.CSV}}, "user,text,time\nann,hello,May\nbob,there,2\n", `posts, line 2: "time" is "May"; expected a date`, 1},
+		"JSON lines: UTF-8":          {as(forms.JSONLines), `{"user":"ann","text":"hello"}` + "\n" + `{"user":"b` + "\xff" + `b","text":"there"}`, "posts, line 2: byte 11 is not valid UTF-8; convert the file to UTF-8", 1},
 		"JSON lines: no JSON":        {as(forms.JSONLines), `{"user":"ann","text":"hello"}` + "\n{\n" + `{"user":"bob","text":"there"}`, "posts, line 2: not JSON", 2},
 		"TFF: no example":            {as(forms.TFF), database("train", "a", good, "train", "b", good[:len(good)-3], "train", "c", good), "posts, row 2: no tf.train.Example: unexpected EOF", 2},
+		"TFF: UTF-8":                 {as(""), database("train", "a", good, "train", "b", message(1, texts("tokens", "hello th\xffre")), "train", "c", good), `posts, row 2: "tokens" is not valid UTF-8 from its byte 9; convert`, 2},
+		"TFF: UTF-8 of a user":       {as(""), database("train", "a\xc3", good, "train", "b", good), `posts, row 1: "client_id" is not valid UTF-8 from its byte 2; convert`, 1},
 		"TFF: no tokens":             {as(forms.TFF), database("train", "a", good, "train", "b", message(1, texts("title", "x"))), `posts, row 2: there is no feature "tokens"; expected one of title`, 1},
 		"TFF: no such split":         {Reading{Origin: Origin{Split: "valid"}}, database("train", "a", good, "heldout", "b", good), `posts: there is no split "valid"; expected one of heldout, train`, 0},
 		"TFF: a damaged page":        {as(""), string(page), "posts: database disk image is malformed", 0},
 		"TFF: a damaged page behind": {as(""), string(later), "posts: after row 168: database disk image is malformed", 168},
 		"TFF: another database":      {as(forms.TFF), "SQLite format 3\x00 and nothing else", "posts: ", 0},
 		"Parquet: a null user":       {as(""), table.String(), `posts, row 2: "user" is missing`, 2},
+		"Parquet: UTF-8":             {Reading{Origin: Origin{Columns: forms.Columns{User: "author", Text: "body"}}}, string(inParquet(t, []post{{Author: "a", Body: "hello"}, {Author: "b", Body: "th\xe9re"}, {Author: "c", Body: "again"}})), `posts, row 2: "body" is not valid UTF-8 from its byte 3; convert`, 2},
 		"Parquet: cut":               {as(forms.Parquet), table.String()[:table.Len()-9], "posts: ", 0},
 		"Stack Exchange: cut":        {as(""), postsXML[:len(postsXML)-len("</posts>\n")], "posts, line 6: the file ends without </posts>: it is cut; get it again", 5},
 		"Stack Exchange: cut in row": {as(""), postsXML[:len(postsXML)-40], "posts, line 5: XML syntax error", 4},
+		"Stack Exchange: UTF-8":      {as(""), strings.Replace(postsXML, "Second", "S\xe9cond", 1), "posts, line 3: byte 104 of the row is not valid UTF-8; convert the file to UTF-8", 1},
+		"Stack Exchange: in a table": {as(forms.StackExchange), "Id,OwnerUserId,Body,CreationDate\n1,12,<p>One. Tw\xf6. Three.</p>,2011-10-11\n", `posts, line 2: "Body" is not valid UTF-8 from its byte 3; convert`, 2},
 		"Stack Exchange: a score":    {Reading{Timed: true}, strings.Replace(postsXML, `Score="4"`, `Score="four"`, 1), `posts, line 3: the score is "four"; expected a number`, 1},
 		"LEAF: cut":                  {as(""), `{"users":["A"],"user_data":{"A":{"x":["to b"],"y":["e"]},"B":{"x":["or`, "posts: byte 61: the file ends too early; get it again", 1},
+		"Texts: UTF-8":               {as(""), tarred(t, "ann.txt", "hello\nthere\xff\n", "bob.txt", "again\n"), `posts, ann.txt, line 2: "text" is not valid UTF-8 from its byte 6; convert`, 2},
+		"Texts: no words":            {as(""), tarred(t, "ann/a.txt", "\n\x01\nhello"), `posts, ann/a.txt, line 2: "text" "\x01" holds no words`, 1},
+		"Texts: cut":                 {as(""), tarred(t, "ann.txt", "hello\nthere\n", "bob.txt", strings.Repeat("again\n", 1000))[:3*512+598], "posts: the tar archive is cut short or damaged (unexpected EOF); make it again", 100},
+		"Texts: a damaged header":    {as(""), damagedAt(tarred(t, "ann.txt", "hello\n", "bob.txt", "there\n"), 1024+200), "posts: the tar archive is cut short or damaged (archive/tar: invalid tar header)", 1},
+		"Texts: none":                {as(""), tarred(t, "posts.jsonl", twoLines), "posts: the content is a tar archive without a file that ends in .txt", 0},
+		"LEAF: UTF-8":                {as(""), `{"users":["A"],"user_data":{"A":{"x":["t` + "\xff" + ` b","to b"],"y":["e","e"]}}}`, "posts, example 1: the example is not valid UTF-8; convert", 1},
 		"LEAF: an unknown example":   {as(""), `{"users":["A"],"user_data":{"A":{"x":[7,"to b"],"y":[1,"e"]}}}`, "posts, example 1: 7; expected a text, or a list", 1},
 	}
 }
 
 // mistakes are those of faultyFiles of which nothing can be skipped.
-var mistakes = map[string]bool{"CSV: no such column": true, "CSV: empty": true, "TFF: no such split": true}
+var mistakes = map[string]bool{"CSV: no such column": true, "CSV: empty": true, "TFF: no such split": true, "Texts: none": true}
 
 func TestFaultsOfEveryFormAreNamedAndMayBeSkipped(t *testing.T) {
 	t.Parallel()
@@ -476,6 +488,7 @@ func TestFormsAreReadAsTheirRecordsAreTaken(t *testing.T) {
 	}
 	for form, data := range map[forms.Form][]byte{
 		forms.JSONLines: inJSON(t, posts), forms.CSV: inCSV(t, ',', posts), forms.StackExchange: []byte(dump), forms.LEAF: leafUsers(users...),
+		forms.Texts: []byte(tarred(t, manyTexts(len(posts))...)),
 	} {
 		r := Reading{Origin: Origin{Form: form}}
 		if form == forms.JSONLines || form == forms.CSV {
@@ -527,6 +540,7 @@ func FuzzForms(f *testing.F) {
 		f.Add(i, []byte(postsXML))
 		f.Add(i, []byte(`{"users":["A"],"user_data":{"A":{"x":["to b"],"y":["e"]}}}`))
 		f.Add(i, inParquet(f, []post{{Author: "a", Body: "b"}}))
+		f.Add(i, []byte(tarred(f, "a.txt", "b\n\nc")))
 	}
 	f.Fuzz(func(t *testing.T, form int, data []byte) {
 		schemes := forms.Schemes()

@@ -324,7 +324,7 @@ func inLine(file string, line int, err error) error {
 // record reads one line. Other fields than those that are wanted are allowed.
 func (f *lineForm) record(line []byte) (Record, error) {
 	if !utf8.Valid(line) {
-		return Record{}, badLine("byte %d is not valid UTF-8; convert the file to UTF-8", invalidAt(line)+1)
+		return Record{}, badLine("byte %d is not valid UTF-8; convert the file to UTF-8", forms.InvalidAt(string(line))+1)
 	}
 	if len(bytes.TrimSpace(line)) == 0 {
 		return Record{}, badLine("the line is empty; %s", f.wanted)
@@ -408,17 +408,4 @@ func (f *lineForm) explainJSON(err error) error {
 	default:
 	}
 	return badLine("%q is a JSON %s, not %s; %s", wrongType.Field, wrongType.Value, expected, f.wanted)
-}
-
-// invalidAt is the offset of the first byte that is not UTF-8.
-func invalidAt(line []byte) int {
-	at := 0
-	for at < len(line) {
-		r, size := utf8.DecodeRune(line[at:])
-		if r == utf8.RuneError && size == 1 {
-			break
-		}
-		at += size
-	}
-	return at
 }

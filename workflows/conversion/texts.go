@@ -2,9 +2,7 @@ package conversion
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -13,22 +11,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"unicode"
 	"unicode/utf8"
+
+	"coalmine/tasks/datasets/forms"
 )
-
-// Unit is what of a text file is one example.
-type Unit string
-
-// Units of text files.
-const (
-	Lines      Unit = "line"
-	Paragraphs Unit = "paragraph" // what stands between empty lines, its lines joined by spaces
-	WholeFiles Unit = "file"      // likewise, without empty lines
-)
-
-// Units lists them.
-func Units() []Unit { return []Unit{Lines, Paragraphs, WholeFiles} }
 
 // TextFiles say how a folder of text files is read.
 type TextFiles struct {
@@ -37,7 +23,7 @@ type TextFiles struct {
 	Folder string
 	// Ending of the files that are read; others, and hidden ones, are left out.
 	Ending string
-	Unit   Unit
+	Unit   forms.Unit
 	// SkipCorrupt leaves examples out that are not UTF-8, and counts them.
 	SkipCorrupt bool
 }
@@ -147,53 +133,26 @@ func (c *textConverter) file(name, user string) error {
 		return err
 	}
 	defer file.Close()
-	lines := bufio.NewScanner(file)
-	lines.Buffer(nil, maxText)
-	var open []byte // lines that belong together
-	number, first := 0, 1
-	for lines.Scan() {
-		number++
-		text := bytes.TrimFunc(lines.Bytes(), unicode.IsSpace)
-		if number == 1 {
-			text = bytes.TrimPrefix(text, []byte("\ufeff"))
+	for e, err := range forms.Examples(file, c.Unit, maxText) {
+		switch {
+		case err != nil:
+			return fmt.Errorf("%s: %w", name, err)
+		case e.TooLong:
+			return c.tooLong(name, e.Line)
 		}
-		if c.ends(text) {
-			if err := c.add(name, first, user, open); err != nil {
-				return err
-			}
-			open = open[:0]
-		}
-		if len(open) == 0 {
-			first = number
-		} else if len(text) > 0 {
-			open = append(open, ' ')
-		}
-		if open = append(open, text...); len(open) > maxText {
-			return c.tooLong(name, first)
+		if err := c.add(name, e.Line, user, e.Text); err != nil {
+			return err
 		}
 	}
-	if errors.Is(lines.Err(), bufio.ErrTooLong) {
-		return c.tooLong(name, number+1)
-	} else if lines.Err() != nil {
-		return fmt.Errorf("%s: %w", name, lines.Err())
-	}
-	return c.add(name, first, user, open)
-}
-
-// ends reports whether an example ends before a line.
-func (c *textConverter) ends(line []byte) bool {
-	return c.Unit == Lines || c.Unit == Paragraphs && len(line) == 0
+	return nil
 }
 
 func (c *textConverter) tooLong(name string, line int) error {
 	return fmt.Errorf("%s, line %d: the %s has more than %d bytes; expected shorter ones: take another --unit, or cut it", name, line, c.Unit, maxText)
 }
 
-// add writes an example, which begins at a line of a file; nothing where it is empty.
+// add writes an example, which begins at a line of a file.
 func (c *textConverter) add(name string, line int, user string, text []byte) error {
-	if len(text) == 0 {
-		return nil
-	}
 	if !utf8.Valid(text) {
 		return c.skip(fmt.Sprintf("%s, line %d: the %s is not UTF-8", name, line, c.Unit))
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/forms"
 )
 
 // folder writes files by their paths.
@@ -42,14 +43,14 @@ func TestTextsAreThoseOfFoldersOrFiles(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		files map[string]string
-		unit  Unit
+		unit  forms.Unit
 		want  []string
 		users int
 	}{
-		{novels, Lines, []string{"austen: Two.", "austen: One line,", "austen: its second.", "austen: Next one.", "carroll: Down"}, 2},
-		{novels, Paragraphs, []string{"austen: Two.", "austen: One line, its second.", "austen: Next one.", "carroll: Down"}, 2},
-		{novels, WholeFiles, []string{"austen: Two.", "austen: One line, its second. Next one.", "carroll: Down"}, 2},
-		{letters, Lines, []string{`ann: Hi "you" <b>.`, "ann: Bye.", "bob: Yes."}, 2},
+		{novels, forms.Lines, []string{"austen: Two.", "austen: One line,", "austen: its second.", "austen: Next one.", "carroll: Down"}, 2},
+		{novels, forms.Paragraphs, []string{"austen: Two.", "austen: One line, its second.", "austen: Next one.", "carroll: Down"}, 2},
+		{novels, forms.WholeFiles, []string{"austen: Two.", "austen: One line, its second. Next one.", "carroll: Down"}, 2},
+		{letters, forms.Lines, []string{`ann: Hi "you" <b>.`, "ann: Bye.", "bob: Yes."}, 2},
 	} {
 		var out bytes.Buffer
 		found, err := Texts(TextFiles{Folder: folder(t, c.files), Ending: ".txt", Unit: c.unit}, &out)
@@ -80,21 +81,21 @@ func TestTextsNameTheirFaults(t *testing.T) {
 	long := strings.Repeat("x", maxText/2) + "\n" + strings.Repeat("y", maxText/2) + "\n"
 	for want, c := range map[string]struct {
 		files map[string]string
-		unit  Unit
+		unit  forms.Unit
 	}{
-		`no file ends in ".txt"`:                             {map[string]string{"a/b.md": "x"}, Lines},
-		"the file a.txt stands beside folders":               {map[string]string{"a.txt": "x", "b/c.txt": "x"}, Lines},
-		"a.txt, line 2: the line is not UTF-8; convert it":   {map[string]string{"a.txt": "x\n\xff\n"}, Lines},
-		"a.txt, line 1: the file has more than 1048576 byte": {map[string]string{"a.txt": long}, WholeFiles},
-		"a.txt, line 2: the line has more than 1048576 byte": {map[string]string{"a.txt": "x\n" + strings.Repeat("x", maxText+1)}, Lines},
-		"1 files have no text; expected at least one":        {map[string]string{"a.txt": " \n"}, Lines},
+		`no file ends in ".txt"`:                             {map[string]string{"a/b.md": "x"}, forms.Lines},
+		"the file a.txt stands beside folders":               {map[string]string{"a.txt": "x", "b/c.txt": "x"}, forms.Lines},
+		"a.txt, line 2: the line is not UTF-8; convert it":   {map[string]string{"a.txt": "x\n\xff\n"}, forms.Lines},
+		"a.txt, line 1: the file has more than 1048576 byte": {map[string]string{"a.txt": long}, forms.WholeFiles},
+		"a.txt, line 2: the line has more than 1048576 byte": {map[string]string{"a.txt": "x\n" + strings.Repeat("x", maxText+1)}, forms.Lines},
+		"1 files have no text; expected at least one":        {map[string]string{"a.txt": " \n"}, forms.Lines},
 	} {
 		_, err := Texts(TextFiles{Folder: folder(t, c.files), Ending: ".txt", Unit: c.unit}, new(bytes.Buffer))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %s", err, want)
 		}
 	}
-	if _, err := Texts(TextFiles{Folder: filepath.Join(t.TempDir(), "none"), Ending: ".txt", Unit: Lines}, new(bytes.Buffer)); err == nil {
+	if _, err := Texts(TextFiles{Folder: filepath.Join(t.TempDir(), "none"), Ending: ".txt", Unit: forms.Lines}, new(bytes.Buffer)); err == nil {
 		t.Error("a folder that is not there is read")
 	}
 }
@@ -104,7 +105,7 @@ func TestTextsAtFaultAreSkippedAndCounted(t *testing.T) {
 	files := maps.Clone(letters)
 	files["bob.txt"] = strings.Repeat("\xff\n", 7)
 	var out bytes.Buffer
-	found, err := Texts(TextFiles{Folder: folder(t, files), Ending: ".txt", Unit: Lines, SkipCorrupt: true}, &out)
+	found, err := Texts(TextFiles{Folder: folder(t, files), Ending: ".txt", Unit: forms.Lines, SkipCorrupt: true}, &out)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,8 +17,8 @@ import (
 type Data struct {
 	// Source of the data: a file of JSON lines with "user" and "text", of images with
 	// "user", "label" and "pixels" or "image", or in another form of texts (data.form), plain,
-	// .gz, .zst, .xz or .lzma; a directory of such files; or
-	// either in S3, as s3://bucket/key or s3://bucket/prefix/. A relative path
+	// .gz, .zst, .xz or .lzma; a directory of such files, or of text files, a folder or a file
+	// for each user; or either in S3, as s3://bucket/key or s3://bucket/prefix/. A relative path
 	// starts at the working directory, else at the experiment file's.
 	Source string `json:"source" required:"true" also:"path file dataset"`
 	// SHA256 of the source, 64 hex digits; of several files, that of their
@@ -28,6 +28,9 @@ type Data struct {
 	// Form of the source's files, where their content does not tell it: CSV and TSV are never
 	// told. stackexchange gives a text for each sentence of a post or comment; tff reads a split.
 	Form forms.Form `json:"form,omitempty" also:"format type reader"`
+	// Unit is what of a text file is an example: a line, a paragraph, which empty lines end, or a
+	// whole file. Absent: a line.
+	Unit forms.Unit `json:"unit,omitempty" when:"form=texts"`
 	// Columns that are not called user, text, time, score, tags, group and target, or as the form
 	// calls them. Absent: they are.
 	Columns *Columns `json:"columns,omitempty" also:"fields"`

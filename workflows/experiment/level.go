@@ -13,7 +13,7 @@ func (d *Data) Reading() datasets.Reading {
 		Level: d.Level, Sequence: d.Sequence, Image: d.Image.shape(), Unlabelled: d.Image.lacksLabels(), Pairs: d.Pairs,
 		Label: d.Label, Tags: datasets.Tags(d.Tags), Timed: d.Order == datasets.TimeOrder, Grouped: d.grouped(),
 		Origin: datasets.Origin{
-			Form: d.Form, Columns: d.Columns.names(), SkipFaults: d.OnError == datasets.SkipFaults,
+			Form: d.Form, Unit: d.Unit, Columns: d.Columns.names(), SkipFaults: d.OnError == datasets.SkipFaults,
 			Split: d.Split, TestSplit: d.Test.Split, ValidationSplit: d.Validation.Split,
 			Files: datasets.FileSplits(d.FileSplits),
 		},

@@ -56,7 +56,7 @@ func (s *SecondSource) Reading(d *Data) datasets.Reading {
 	r.Form, r.Columns = s.of(d)
 	r.Timed, r.Grouped, r.SkipFaults, r.TestSplit, r.ValidationSplit, r.Files = false, false, false, "", "", ""
 	if s.Format != (Format{}) {
-		r.Split = "" // is one of the data's form
+		r.Split, r.Unit = "", "" // are of the data's form
 	}
 	return r
 }

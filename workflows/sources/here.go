@@ -83,6 +83,11 @@ func findIn(system fs.FS, name, shown string) (*Source, error) {
 		return &Source{Name: shown, Files: []*File{file}}, nil
 	}
 	files, inner, err := listIn(system, name, shown)
+	if err == nil && len(files) == 0 {
+		if texts, err := findTexts(system, name, shown); err != nil || texts != nil {
+			return texts, err
+		}
+	}
 	switch {
 	case err != nil:
 		return nil, err

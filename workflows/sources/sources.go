@@ -7,6 +7,8 @@
 //     order of their names. Other files and hidden ones are left out; a subdirectory that
 //     is not hidden is an error, so that no data is missed silently. But a directory of
 //     nothing but subdirectories is divided: each of them is a split of the data;
+//   - a directory of text files, a folder of them or one for each user, which is read, uploaded
+//     and known to a run as one tar archive;
 //   - store:NAME, a source that has been imported into the store under that name;
 //   - s3://bucket/key, which is a file, or s3://bucket/prefix/, which is a
 //     directory.
@@ -36,6 +38,7 @@ import (
 	"coalmine/internal/spool"
 	"coalmine/storage"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/forms"
 )
 
 // Finder finds what data.source names, for one who may read so much.
@@ -130,7 +133,7 @@ func newDirectory(name string, files []*File) (*Source, error) {
 		return nil, err
 	}
 	if len(files) == 0 {
-		return nil, fault(name, "holds no data: expected files of JSON lines, their names ending in .jsonl, .jsonl.gz or .jsonl.zst, or files of one other form: %s", strings.Join(otherEnds, ", "))
+		return nil, fault(name, "holds no data: expected files of JSON lines, their names ending in .jsonl, .jsonl.gz or .jsonl.zst, or files of one other form: %s; or, on this machine, text files whose names end in %s", strings.Join(otherEnds, ", "), forms.TextEnd)
 	}
 	if len(files) > maxFiles {
 		return nil, fault(name, "holds %d data files; expected at most %d: join some of them", len(files), maxFiles)

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"coalmine/internal/registry"
 )
@@ -35,6 +36,9 @@ const (
 	StackExchange Form = "stackexchange"
 	// LEAF is the JSON of LEAF's Shakespeare, Sent140 or Reddit.
 	LEAF Form = "leaf"
+	// Texts are text files: a folder of them, or a file, for each user. As one file they are a
+	// tar archive.
+	Texts Form = "texts"
 )
 
 // Scheme describes a form: all that the rest of the project knows of it.
@@ -71,6 +75,10 @@ var schemes = registry.New("form", func(s Scheme) Form { return s.Form },
 	Scheme{
 		Form: LEAF, Summary: "the JSON of LEAF's Shakespeare, Sent140 or Reddit", Fixed: true,
 		Columns: plainColumns, read: (*reader).leaf,
+	},
+	Scheme{
+		Form: Texts, Summary: "text files, a folder of them or one for each user, or a tar archive of such", Fixed: true,
+		Columns: plainColumns, read: (*reader).texts,
 	},
 )
 
@@ -154,6 +162,8 @@ type Options struct {
 	Columns Columns
 	// Splits that are read where the form has several of its own; none for "train".
 	Splits []string
+	// Unit of text files.
+	Unit Unit
 	// MaxRow is the longest row, in bytes.
 	MaxRow int
 }
@@ -264,6 +274,16 @@ func (r *Row) fill(field int, text string) error {
 		r.Split = &text
 	}
 	return nil
+}
+
+// InvalidAt is the offset of the first byte of a text that is not UTF-8, or its length where all are.
+func InvalidAt(text string) int {
+	for at, r := range text {
+		if _, size := utf8.DecodeRuneInString(text[at:]); r == utf8.RuneError && size == 1 {
+			return at
+		}
+	}
+	return len(text)
 }
 
 // timeOf is a number where the text is one. Dates as databases write them, such as

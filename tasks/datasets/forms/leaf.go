@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"coalmine/internal/leaf"
 )
@@ -40,6 +41,9 @@ func (r *reader) leaf() error {
 }
 
 func (r *Row) leaf(x, y json.RawMessage) error {
+	if !utf8.Valid(x) || !utf8.Valid(y) {
+		return errors.New("the example is not valid UTF-8; convert the file to UTF-8")
+	}
 	var text string
 	if json.Unmarshal(x, &text) == nil {
 		return r.shakespeare(text, y)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/net/html"
 )
@@ -133,6 +134,9 @@ func (d *dumpState) ended(lines int) error {
 }
 
 func (r *reader) dumpRow(n int, line string, fields []string) error {
+	if !utf8.ValidString(line) {
+		return r.skip("line", n, fmt.Errorf("byte %d of the row is not valid UTF-8; convert the file to UTF-8", InvalidAt(line)+1))
+	}
 	var row struct {
 		XMLName    xml.Name   `xml:"row"`
 		Attributes []xml.Attr `xml:",any,attr"`

@@ -1,0 +1,134 @@
+package forms
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"errors"
+	"io"
+	"iter"
+	"slices"
+	"unicode"
+)
+
+// Unit is what of a text file is one example. Empty stands for Lines.
+type Unit string
+
+// Units of text files.
+const (
+	Lines      Unit = "line"
+	Paragraphs Unit = "paragraph" // what stands between empty lines, its lines joined by spaces
+	WholeFiles Unit = "file"      // likewise, without empty lines
+)
+
+// Choices lists the units as words of an experiment file.
+func (Unit) Choices() []string {
+	return []string{string(Lines), string(Paragraphs), string(WholeFiles)}
+}
+
+// Known reports whether there is such a unit.
+func (u Unit) Known() bool { return slices.Contains(u.Choices(), string(u.name())) }
+
+func (u Unit) name() Unit { return cmp.Or(u, Lines) }
+
+// Example is a part of a text file.
+type Example struct {
+	// Line at which it begins, from 1.
+	Line int
+	// Text is not empty, and good until the next example; it may be no UTF-8.
+	Text []byte
+	// TooLong says that it has more bytes than it may have; there is no Text then.
+	TooLong bool
+}
+
+// Examples yields the examples of a text file, of at most so many bytes each. Spaces around lines,
+// empty lines and a byte order mark are left out. The error is that of the content, and ends it.
+func Examples(content io.Reader, unit Unit, longest int) iter.Seq2[Example, error] {
+	return func(yield func(Example, error) bool) {
+		s := splitter{lines: bufio.NewReader(content), longest: longest}
+		for {
+			line, err := s.line()
+			switch {
+			case errors.Is(err, io.EOF):
+				s.flush(yield)
+				return
+			case err != nil:
+				yield(Example{}, err)
+				return
+			case unit.ends(&line) && !s.flush(yield):
+				return
+			}
+			s.add(&line)
+		}
+	}
+}
+
+// ends reports whether an example ends before a line.
+func (u Unit) ends(line *Example) bool {
+	return u.name() == Lines || u == Paragraphs && len(line.Text) == 0 && !line.TooLong
+}
+
+// splitter collects the lines of an example.
+type splitter struct {
+	lines   *bufio.Reader
+	longest int
+	read    []byte // the newest line
+	number  int    // of it
+	open    Example
+}
+
+// line reads the next line, which may be empty, without spaces around it; io.EOF after the last.
+func (s *splitter) line() (Example, error) {
+	s.number++
+	line := Example{Line: s.number}
+	some, err := s.readLine(&line)
+	if err != nil && (!errors.Is(err, io.EOF) || !some) {
+		return line, err
+	}
+	if s.number == 1 {
+		s.read = bytes.TrimPrefix(s.read, []byte("\ufeff"))
+	}
+	if line.Text = bytes.TrimFunc(s.read, unicode.IsSpace); line.TooLong || len(line.Text) > s.longest {
+		line.Text, line.TooLong = nil, true
+	}
+	return line, nil
+}
+
+// readLine reads a line to its end, and keeps no more of it than there may be. some says that
+// there was anything.
+func (s *splitter) readLine(line *Example) (some bool, err error) {
+	const around = 8 // a byte order mark, and the line's end
+	s.read, err = s.read[:0], bufio.ErrBufferFull
+	for errors.Is(err, bufio.ErrBufferFull) {
+		var piece []byte
+		piece, err = s.lines.ReadSlice('\n')
+		some = some || len(piece) > 0
+		if s.read = append(s.read, piece...); len(s.read) > s.longest+around {
+			line.TooLong, s.read = true, s.read[:0]
+		}
+	}
+	return some, err
+}
+
+// add puts a line to the open example.
+func (s *splitter) add(line *Example) {
+	switch {
+	case s.empty():
+		s.open.Line = line.Line
+	case len(line.Text) > 0:
+		s.open.Text = append(s.open.Text, ' ')
+	}
+	s.open.Text = append(s.open.Text, line.Text...)
+	if s.open.TooLong = s.open.TooLong || line.TooLong || len(s.open.Text) > s.longest; s.open.TooLong {
+		s.open.Text = s.open.Text[:0]
+	}
+}
+
+// flush yields the open example, if it has anything, and begins another.
+func (s *splitter) flush(yield func(Example, error) bool) bool {
+	more := s.empty() || yield(s.open, nil)
+	s.open = Example{Text: s.open.Text[:0]}
+	return more
+}
+
+func (s *splitter) empty() bool { return len(s.open.Text) == 0 && !s.open.TooLong }

@@ -1,0 +1,106 @@
+package datasets
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"coalmine/tasks/datasets/forms"
+)
+
+// tarred is a tar archive of files: in turn a name and a text.
+func tarred(t testing.TB, namesAndTexts ...string) string {
+	t.Helper()
+	var out bytes.Buffer
+	w := tar.NewWriter(&out)
+	var err error
+	for pair := range slices.Chunk(namesAndTexts, 2) {
+		header := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: pair[0], Size: int64(len(pair[1])), Mode: 0o644})
+		_, text := w.Write([]byte(pair[1]))
+		err = errors.Join(err, header, text)
+	}
+	if err = errors.Join(err, w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// damagedAt has another byte there.
+func damagedAt(data string, at int) string { return data[:at] + "~" + data[at+1:] }
+
+// manyTexts are so many files of one example each, of 20 users.
+func manyTexts(n int) (namesAndTexts []string) {
+	for i := range n {
+		namesAndTexts = append(namesAndTexts, fmt.Sprintf("user %d/%d.txt", i%20, i), strings.Repeat("some words ", 20))
+	}
+	return namesAndTexts
+}
+
+func TestTextFilesAreTheExamplesOfTheirUsers(t *testing.T) {
+	t.Parallel()
+	folders := tarred(t, "./austen/b.txt", "Two.\n", "austen/deep/a.txt", "\ufeffOne line,\r\nits second.\n\n\nNext one.", "carroll/x.txt", "  Down \n",
+		".git/c.txt", "hidden", "austen/.d.txt", "hidden", "austen/e.md", "no text", "nobody/f.txt", " \n\n")
+	files := tarred(t, "ann.txt", "Hi \"you\" <b>.\nBye.", "bob.b.txt", "Yes.")
+	for _, c := range []struct {
+		data string
+		unit forms.Unit
+		want []string
+	}{
+		{folders, "", []string{"austen: Two.", "austen: One line,", "austen: its second.", "austen: Next one.", "carroll: Down"}},
+		{folders, forms.Paragraphs, []string{"austen: Two.", "austen: One line, its second.", "austen: Next one.", "carroll: Down"}},
+		{folders, forms.WholeFiles, []string{"austen: Two.", "austen: One line, its second. Next one.", "carroll: Down"}},
+		{files, forms.Lines, []string{`ann: Hi "you" <b>.`, "ann: Bye.", "bob.b: Yes."}},
+	} {
+		for _, form := range []forms.Form{"", forms.Texts} {
+			got, err := readAs(t, Reading{Origin: Origin{Form: form, Unit: c.unit}}, zstandard(t, []byte(c.data)))
+			if err != nil || !slices.Equal(lines(got), c.want) {
+				t.Errorf("form %q, unit %q: %q, %v; want %q", form, c.unit, lines(got), err, c.want)
+			}
+		}
+	}
+}
+
+func TestTheGroupOfATextIsItsFile(t *testing.T) {
+	t.Parallel()
+	got, err := readAs(t, Reading{Grouped: true}, []byte(tarred(t, "ann/a.txt", "one\ntwo", "ann/b.txt", "three")))
+	if err != nil || len(got) != 3 || got[0].Group != "ann/a.txt" || got[1].Group != "ann/a.txt" || got[2].Group != "ann/b.txt" {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// What is longer than an example may be is passed over without being held.
+func TestALongTextIsAtFaultAndTheNextIsRead(t *testing.T) {
+	t.Parallel()
+	data := tarred(t, "a.txt", "one\n"+strings.Repeat("x", 100_000)+"\n\ntwo\nthree")
+	for unit, want := range map[forms.Unit][]string{forms.Lines: {"a: one", "a: two", "a: three"}, forms.Paragraphs: {"a: two three"}} {
+		reading := Reading{Origin: Origin{Form: forms.Texts, Unit: unit, SkipFaults: true}}
+		var got []Record
+		var skipped Skipped
+		for rec, err := range reading.records(t.Context(), []File{fileOf("a.tar", []byte(data))}, Limits{LineBytes: 1000}, &skipped) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, rec)
+		}
+		place := map[forms.Unit]string{forms.Lines: "file 1, a.txt, line 2: the line", forms.Paragraphs: "file 1, a.txt, line 1: the paragraph"}[unit]
+		if !slices.Equal(lines(got), want) || skipped.Records != 1 || !strings.HasPrefix(skipped.First[0], place+" is longer than 1000 bytes") {
+			t.Errorf("%s: %q and %+v; want %q and %s", unit, lines(got), skipped, want, place)
+		}
+	}
+}
+
+func TestAUnitIsOneOfTextFiles(t *testing.T) {
+	t.Parallel()
+	for _, o := range []Origin{{Unit: forms.Lines}, {Form: forms.CSV, Unit: forms.Lines}, {Form: forms.Texts, Unit: "word"}} {
+		if err := o.Check(false); err == nil || !strings.Contains(err.Error(), "expected one of line, paragraph, file, of the form texts") {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+	if err := (Origin{Form: forms.Texts, Unit: forms.WholeFiles}).Check(false); err != nil {
+		t.Error(err)
+	}
+}
