@@ -35,12 +35,13 @@ race:
 	go test $(TAGS) -race -timeout 30m $(RACE)
 
 # Kills, cuts and corrupts parts of small clusters by seeded schedules: SEEDS of
-# them, from the seed FIRST on, two at a time; about five seconds each.
+# them, from the seed FIRST on, two at a time; about five seconds each. Then the same to clusters
+# that run programs of an experiment's own.
 SEEDS ?= 20
 FIRST ?= 1
 chaos:
 	scripts/setup.sh
-	cd internal/endtoend && go test $(TAGS) -count 1 -timeout 0 -parallel 2 -run '^TestChaos$$' -chaos.seeds $(SEEDS) -chaos.first $(FIRST)
+	cd internal/endtoend && go test $(TAGS) -count 1 -timeout 0 -parallel 2 -run '^TestChaos' -chaos.seeds $(SEEDS) -chaos.first $(FIRST)
 
 # Trains ROUNDS rounds on a small cluster and prints how much its processes grow.
 ROUNDS ?= 2000

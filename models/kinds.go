@@ -65,7 +65,7 @@ func CellKinds() []*CellKind { return kinds.Entries() }
 
 // Choices lists the kinds as words of an experiment file.
 func (Kind) Choices() []string {
-	return slices.Concat(kinds.Words(), imageKinds.Words(), readerKinds.Words())
+	return slices.Concat(kinds.Words(), imageKinds.Words(), readerKinds.Words(), []string{string(External)})
 }
 
 // cifgLSTM is an LSTM whose forget gate is one minus its input gate (Greff et al.,

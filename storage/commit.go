@@ -54,6 +54,9 @@ type Provenance struct {
 	Kernels string    `json:"kernels"` // the kernel set: avx512, avx2 or go
 	Started time.Time `json:"started"`
 	Seconds float64   `json:"seconds"`
+	// MayDiffer says that another execution may give other bytes: the node is a command that is
+	// not ours, and was not declared to be deterministic.
+	MayDiffer bool `json:"may_differ,omitempty"`
 }
 
 // Comparable reports whether a task is known to give the same bytes in both

@@ -18,6 +18,8 @@ const (
 	LogObject    ObjectKind = logsDir    // what an attempt has printed
 	RecordObject ObjectKind = runsDir    // a run's spec or an entry of its log
 	SourceObject ObjectKind = sourcesDir // cannot be made again
+	// UnfinishedObject is of an execution that has not ended.
+	UnfinishedObject ObjectKind = unfinishedDir
 )
 
 // Object is something that a store holds, as a listing shows it. Which of Key,
@@ -65,6 +67,8 @@ func parseObject(kind ObjectKind, info Info) (Object, bool) {
 		if o.Key, err = ParseKey(parts[0]); err == nil {
 			o.Digest, err = ParseDigest(parts[1])
 		}
+	case kind == UnfinishedObject && len(parts) == 2:
+		o.Key, err = ParseKey(parts[0])
 	case kind == LogObject && len(parts) == 3:
 		o.Run = parts[0]
 		o.Key, err = ParseKey(parts[1])

@@ -17,6 +17,8 @@ import (
 //	commits/<key>               the record that makes a node done
 //	blobs/<key>/<digest>        a node's outputs
 //	logs/<run>/<key>/<attempt>  what an execution printed
+//	unfinished/<key>/state      what an execution that has not ended has got so far
+//	unfinished/<key>/<digest>   a file of it
 //	leader/<epoch>              who leads, and so may delete
 //	leader/store                what tells the store from others
 const (
@@ -28,19 +30,25 @@ const (
 	logsDir    = "logs"
 	leaderDir  = "leader"
 
+	unfinishedDir = "unfinished"
+
 	identityName = leaderDir + "/store" // not a number, and so no epoch
 )
 
-func sourceName(d Digest) string            { return sourcesDir + "/" + d.String() }
-func entryName(name string) string          { return libraryDir + "/" + name }
-func specName(run string) string            { return runsDir + "/" + run + "/spec" }
-func runLogDir(run string) string           { return runsDir + "/" + run + "/log" }
-func runLogName(run string, n int) string   { return numberedName(runLogDir(run), n) }
-func commitName(key Key) string             { return commitsDir + "/" + key.String() }
-func blobDir(key Key) string                { return blobsDir + "/" + key.String() }
-func blobName(key Key, d Digest) string     { return blobDir(key) + "/" + d.String() }
-func taskLogDir(run string, k Key) string   { return logsDir + "/" + run + "/" + k.String() }
-func epochName(epoch int) string            { return numberedName(leaderDir, epoch) }
+func sourceName(d Digest) string          { return sourcesDir + "/" + d.String() }
+func entryName(name string) string        { return libraryDir + "/" + name }
+func specName(run string) string          { return runsDir + "/" + run + "/spec" }
+func runLogDir(run string) string         { return runsDir + "/" + run + "/log" }
+func runLogName(run string, n int) string { return numberedName(runLogDir(run), n) }
+func commitName(key Key) string           { return commitsDir + "/" + key.String() }
+func blobDir(key Key) string              { return blobsDir + "/" + key.String() }
+func blobName(key Key, d Digest) string   { return blobDir(key) + "/" + d.String() }
+func taskLogDir(run string, k Key) string { return logsDir + "/" + run + "/" + k.String() }
+func epochName(epoch int) string          { return numberedName(leaderDir, epoch) }
+func unfinishedName(key Key) string       { return unfinishedDir + "/" + key.String() + "/state" }
+func unfinishedFileName(key Key, d Digest) string {
+	return unfinishedDir + "/" + key.String() + "/" + d.String()
+}
 func numberedName(dir string, n int) string { return fmt.Sprintf("%s/%010d", dir, n) }
 
 // nameNumber is the number at the end of a numbered name, or false for a name

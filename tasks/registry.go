@@ -2,6 +2,7 @@ package tasks
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -37,12 +38,22 @@ func (r Registry) Advertised() []string {
 	return names
 }
 
-// Classes lists the classes of the kinds, each once, sorted.
+// Classes lists the classes that tasks of the kinds may have, each once, sorted.
 func (r Registry) Classes() []string {
 	var classes []string
 	for _, k := range r {
 		classes = append(classes, string(k.Class))
+		if k.Command {
+			classes = append(classes, string(Commands), string(GPU)) // as the experiment says
+		}
 	}
 	slices.Sort(classes)
 	return slices.Compact(classes)
+}
+
+// WithoutCommands are the kinds that run no commands of experiments.
+func (r Registry) WithoutCommands() Registry {
+	left := maps.Clone(r)
+	maps.DeleteFunc(left, func(_ string, k Kind) bool { return k.Command })
+	return left
 }

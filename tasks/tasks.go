@@ -4,6 +4,7 @@
 //	canaries     draw, insert
 //	training     initial model, client chunks, central SGD
 //	aggregation  the server step of a round
+//	external     trainings by commands that are not ours
 //	audits       what is measured of a model; each audit has a folder below
 //	reports      the result of a cell
 //	clientprograms  what tasks ask of programs that train clients in place of this one
@@ -25,6 +26,7 @@ import (
 	"hash"
 	"io"
 	"math/rand/v2"
+	"slices"
 
 	"coalmine/internal/secrets"
 	"coalmine/internal/seeds"
@@ -47,6 +49,11 @@ type Spec struct {
 	// run the task, "" if it needs none. It says what the parameters say, to those
 	// who do not read them, and is no part of the key.
 	SecretKey string
+	// Class is the queue of the task, "" for that of its kind. It is no part of the key.
+	Class Class
+	// Terms are what a command that is not ours may do, as JSON: how long it may run, which
+	// variables it gets. They are no part of the key, since they decide nothing of what it gives.
+	Terms json.RawMessage
 }
 
 // SegmentSteps is how many steps of a chain share one lasting record: the
@@ -86,6 +93,9 @@ type Kind struct {
 	Version int
 	// Class is the queue that the kind runs on: one per kind of resource.
 	Class Class
+	// Command says that it runs a command that is not ours: its tasks have the terms that the
+	// experiment gives, and one of the classes of commands.
+	Command bool
 	// Run does the work. It MUST be deterministic, MUST return soon after ctx
 	// is done, and MUST write the same blobs in every execution. An error
 	// wrapped by Permanent will not be tried again.
@@ -95,8 +105,19 @@ type Kind struct {
 // Class names a queue. Workers serve one or more classes.
 type Class string
 
-// Compute is for tasks that keep one core busy; it is the only class so far.
-const Compute Class = "compute"
+const (
+	// Compute is for tasks that keep one core busy.
+	Compute Class = "compute"
+	// Commands is for commands of experiments: whoever may submit one runs programs where it is
+	// served.
+	Commands Class = "commands"
+	// GPU is for commands that need a device which not every machine has.
+	GPU Class = "gpu"
+)
+
+// Choices lists the classes as words of an experiment file. There Compute stands for Commands,
+// since the file says what of it is a command.
+func (Class) Choices() []string { return []string{string(Compute), string(GPU)} }
 
 // NewSpec builds the spec of a standing node and derives its key. params is
 // marshalled as JSON; a value that JSON cannot hold is an error.
@@ -213,6 +234,30 @@ type Keeper interface {
 	Keep(ctx context.Context, name string, of storage.Key, blob storage.Blob, durability storage.Durability) error
 }
 
+// Resumer is a Sink that keeps what an execution has got so far. It is for kinds that are no
+// functions of ours: whose work nobody can divide, and which may not give the same bytes again.
+type Resumer interface {
+	Sink
+	// Kept returns what an earlier execution of the same node has kept last, nil for nothing.
+	Kept(ctx context.Context) (*Kept, error)
+	// KeepSoFar replaces what is kept.
+	KeepSoFar(ctx context.Context, k *Kept) error
+}
+
+// Kept is what an execution has got so far.
+type Kept struct {
+	// Files by their names, in order.
+	Files []KeptFile
+	// State is what else the kind needs, as JSON.
+	State json.RawMessage
+}
+
+// KeptFile is a file of Kept.
+type KeptFile struct {
+	Name string
+	Data []byte
+}
+
 // Memo keeps decoded values between tasks of one worker (a model, an index),
 // so that the tasks of a round decode them once. Values MUST NOT be changed
 // after load has returned them.
@@ -232,6 +277,7 @@ type Task struct {
 	keys    *secrets.Keyring
 	clients clientprograms.Runner
 	metrics json.RawMessage
+	differs bool
 }
 
 // Progress is how far a task has come, for people only.
@@ -263,7 +309,7 @@ func (t *Task) WithClients(r clientprograms.Runner) *Task {
 // Client returns a program that trains clients, until it is given back.
 func (t *Task) Client(ctx context.Context, s clientprograms.Setting) (clientprograms.Client, error) {
 	if t.clients == nil {
-		return nil, Permanent(fmt.Errorf("%s asks the program %q, and nothing here runs programs", t.Kind, s.Command))
+		return nil, Permanent(fmt.Errorf("%s asks the program %q, and nothing here runs commands of experiments: it takes --allow-commands", t.Kind, s.Command))
 	}
 	return t.clients.Borrow(ctx, s)
 }
@@ -346,6 +392,24 @@ func (t *Task) HasBlob(ctx context.Context, input, name string) (bool, error) {
 	}
 	_, there := c.Blob(name)
 	return there, nil
+}
+
+// BlobNames lists the blobs of the named input, in order.
+func (t *Task) BlobNames(ctx context.Context, input string) ([]string, error) {
+	key, err := t.Input(input)
+	if err != nil {
+		return nil, err
+	}
+	c, err := t.source.Commit(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, len(c.Blobs))
+	for i, b := range c.Blobs {
+		names[i] = b.Name
+	}
+	slices.Sort(names)
+	return names, nil
 }
 
 // find returns what the named input's commit says of a blob, and the key of the input.
@@ -454,6 +518,30 @@ func (t *Task) SetMetrics(metrics any) error {
 
 // Metrics returns what SetMetrics recorded.
 func (t *Task) Metrics() json.RawMessage { return t.metrics }
+
+// Kept returns what an earlier execution of the task has kept last; nil for nothing, also where
+// nothing can be kept.
+func (t *Task) Kept(ctx context.Context) (*Kept, error) {
+	if r, ok := t.sink.(Resumer); ok {
+		return r.Kept(ctx)
+	}
+	return nil, nil
+}
+
+// KeepSoFar replaces what is kept for an execution that goes on from here, where that can be.
+func (t *Task) KeepSoFar(ctx context.Context, k *Kept) error {
+	if r, ok := t.sink.(Resumer); ok {
+		return r.KeepSoFar(ctx, k)
+	}
+	return nil
+}
+
+// MayDiffer says that another execution of the task may give other bytes, which is then no
+// fault: the first that is committed counts.
+func (t *Task) MayDiffer() { t.differs = true }
+
+// Differs reports whether MayDiffer was called.
+func (t *Task) Differs() bool { return t.differs }
 
 // Progress reports how far the task has come. It is cheap and may be called often.
 func (t *Task) Progress(p Progress) {

@@ -16,6 +16,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/attempts"
+	"coalmine/tasks/clientprograms"
 )
 
 // attempt is an attempt at work.
@@ -102,7 +103,7 @@ func (a *attempt) run(ctx context.Context) attempts.Outcome {
 	} else if err != nil {
 		return a.failed(ctx, err)
 	}
-	if !a.worker.Registry.Knows(a.Spec) {
+	if !a.registry.Knows(a.Spec) {
 		return a.ended(attempts.Returned, fmt.Errorf("worker %s does not know %s@%d", a.workerID, a.Kind, a.Version))
 	}
 	if needed := a.SecretKey; needed != "" {
@@ -118,12 +119,21 @@ func (a *attempt) run(ctx context.Context) attempts.Outcome {
 		return a.done(stands)
 	}
 	out := newSink(ctx, a.source, a.Key, a.worker.keptOutputs())
-	task := tasks.NewTask(a.Spec, a.source, out, a.memo, a.report()).WithKeys(a.worker.Keys).WithClients(a.clients)
+	out.attempt = a.ID() + "." + a.workerID
+	task := tasks.NewTask(a.Spec, a.source, out, a.memo, a.report()).WithKeys(a.worker.Keys).WithClients(a.programs())
 	blobs, err := a.produce(ctx, task, out)
 	if err != nil {
 		return a.failed(ctx, err)
 	}
 	return a.commit(ctx, task, blobs, out)
+}
+
+// programs are what trains clients in place of this program, where commands of experiments may run.
+func (a *attempt) programs() clientprograms.Runner {
+	if a.worker.NoCommands {
+		return nil
+	}
+	return a.clients
 }
 
 // standing returns the node's commit if nothing is left to do, and nil if the
@@ -186,7 +196,7 @@ func (a *attempt) call(ctx context.Context, task *tasks.Task) (err error) {
 			err = tasks.Permanent(&panicError{a.Kind, value})
 		}
 	}()
-	return a.worker.Registry[a.Kind].Run(ctx, task)
+	return a.registry[a.Kind].Run(ctx, task)
 }
 
 // commit makes the node done. A stop no longer interrupts it: the work is finished.
@@ -200,9 +210,13 @@ func (a *attempt) commit(ctx context.Context, task *tasks.Task, blobs []storage.
 	if err != nil {
 		return a.failed(ctx, err)
 	}
+	out.dropUnfinished(ctx)
 	difference := ""
 	if !won {
 		difference = stands.Differs(ours)
+	}
+	if difference != "" && ours.Provenance.MayDiffer && stands.Provenance.MayDiffer {
+		return a.overtaken(ctx, stands, difference)
 	}
 	if difference != "" && ours.Provenance.Comparable(stands.Provenance) {
 		return a.diverged(ctx, stands, difference)
@@ -235,6 +249,8 @@ func (a *attempt) record(task *tasks.Task, blobs []storage.Blob) *storage.Commit
 			Kernels: a.worker.Kernels,
 			Started: a.started.UTC(),
 			Seconds: time.Since(a.started).Seconds(),
+
+			MayDiffer: task.Differs(),
 		},
 	}
 }
@@ -266,6 +282,20 @@ func (a *attempt) foreign(ctx context.Context, stands *storage.Commit, differenc
 	if len(missing) > 0 {
 		return a.ended(attempts.Failed, fmt.Errorf("replay of %s on %s gave other bytes than its commit, which is of %s (%s); only a worker of that architecture can replay it",
 			a.Kind, runtime.GOARCH, stands.Provenance.Arch, difference))
+	}
+	return a.done(stands)
+}
+
+// overtaken ends an execution that may give other bytes than another, and did: the commit that
+// stands is the one that is used, and its record says whose it is.
+func (a *attempt) overtaken(ctx context.Context, stands *storage.Commit, difference string) attempts.Outcome {
+	a.logger().Info("another execution was committed first, and is used", "attempt", stands.Attempt, "difference", difference)
+	missing, err := a.worker.Archive.Missing(ctx, stands)
+	if err != nil {
+		return a.failed(ctx, err)
+	}
+	if len(missing) > 0 {
+		return a.ended(attempts.Failed, fmt.Errorf("%s gives other bytes in every execution, and those that were committed are gone (%s): remove the runs that use them and collect garbage (coalmine gc), then train again", a.Kind, difference))
 	}
 	return a.done(stands)
 }

@@ -10,6 +10,7 @@ import (
 
 	"coalmine/internal/queue"
 	"coalmine/storage"
+	"coalmine/tasks"
 	"coalmine/tasks/attempts"
 	"coalmine/workers/clients"
 )
@@ -17,6 +18,7 @@ import (
 // executor runs attempts; its parts are shared by the slots of a worker.
 type executor struct {
 	worker         *Worker
+	registry       tasks.Registry
 	workerID, host string
 	log            *slog.Logger
 	source         *source

@@ -22,9 +22,11 @@ type sink struct {
 	// source forgets the nodes whose blobs are found missing.
 	source *source
 	key    storage.Key
-	puts   *errgroup.Group
-	ctx    context.Context // ends with the first failed put, or when given up
-	giveUp context.CancelFunc
+	// attempt tells the execution from others of the node.
+	attempt string
+	puts    *errgroup.Group
+	ctx     context.Context // ends with the first failed put, or when given up
+	giveUp  context.CancelFunc
 
 	mu    sync.Mutex
 	names map[string]bool
@@ -33,6 +35,8 @@ type sink struct {
 	// import may put more than memory holds.
 	cached map[storage.Digest][]byte
 	room   int64
+	// unfinished is what is kept of the node by this execution or one before.
+	unfinished *storage.Unfinished
 }
 
 func newSink(ctx context.Context, source *source, key storage.Key, room int64) *sink {

@@ -43,6 +43,10 @@ type Worker struct {
 	// Keys are the secret keys that tasks with secret randomness need; may be nil.
 	// A task that needs another is handed back untried.
 	Keys *secrets.Keyring
+	// Classes are those of the tasks that it takes; none stands for all that its kinds may have.
+	Classes []string
+	// NoCommands says that it runs no commands of experiments, whatever it is asked to do.
+	NoCommands bool
 	// Slots is how many tasks run at once. A task keeps one core busy, so the
 	// default, 0, stands for GOMAXPROCS.
 	Slots int
@@ -126,8 +130,8 @@ func (w *Worker) Run(ctx context.Context) error {
 	err = w.Queue.Serve(ctx, queue.ConsumerConfig{
 		WorkerID: e.workerID,
 		Host:     e.host,
-		Classes:  w.Registry.Classes(),
-		Kinds:    w.Registry.Advertised(),
+		Classes:  w.classes(),
+		Kinds:    e.registry.Advertised(),
 		Keys:     w.Keys.Fingerprints(),
 		Slots:    w.slots(),
 		Handler: func(ctx context.Context, m queue.Message) []byte {
@@ -168,6 +172,7 @@ func (w *Worker) newExecutor(quit context.CancelCauseFunc) (*executor, error) {
 	}
 	e := &executor{
 		worker:   w,
+		registry: w.registry(),
 		workerID: newWorkerID(host),
 		host:     host,
 		source:   source,
@@ -198,6 +203,21 @@ func (w *Worker) limitMemory(ctx context.Context, guard *memoryGuard) (end func(
 		cancel()
 		watching.Wait()
 	}
+}
+
+func (w *Worker) classes() []string {
+	if len(w.Classes) > 0 {
+		return w.Classes
+	}
+	return w.registry().Classes()
+}
+
+// registry has the kinds that it runs.
+func (w *Worker) registry() tasks.Registry {
+	if w.NoCommands {
+		return w.Registry.WithoutCommands()
+	}
+	return w.Registry
 }
 
 func (w *Worker) slots() int { return cmp.Or(w.Slots, runtime.GOMAXPROCS(0)) }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -20,6 +21,7 @@ import (
 	"coalmine/storage/storagetest/fault"
 	"coalmine/tasks"
 	"coalmine/tasks/attempts"
+	"coalmine/tasks/clientprograms"
 )
 
 func TestATaskIsRunAndCommitted(t *testing.T) {
@@ -249,6 +251,36 @@ func TestUnknownKindsAreReturned(t *testing.T) {
 		if !strings.Contains(out.Error, fmt.Sprintf("%s@%d", k.Name, k.Version)) {
 			t.Errorf("error %q", out.Error)
 		}
+	}
+}
+
+// A message may come by whatever way to a worker that allows no commands.
+func TestCommandsRunOnlyWhereTheyAreAllowed(t *testing.T) {
+	t.Parallel()
+	ran := func(context.Context, *tasks.Task) error {
+		t.Error("a command has run")
+		return nil
+	}
+	command := tasks.Kind{Name: "test/command", Version: 1, Class: tasks.Compute, Command: true, Run: ran}
+	asks := kind("test/asks", func(ctx context.Context, t *tasks.Task) error {
+		_, err := t.Client(ctx, clientprograms.Setting{Program: clientprograms.Program{Command: "python3 client.py"}})
+		return err
+	})
+	l := newLab(t)
+	w := l.worker(command, asks)
+	if got := w.classes(); !slices.Contains(got, string(tasks.Commands)) || !slices.Contains(got, string(tasks.GPU)) {
+		t.Errorf("by itself it takes %v; expected the classes of commands among them", got)
+	}
+	w.NoCommands = true
+	if got := w.classes(); !slices.Equal(got, []string{string(tasks.Compute)}) {
+		t.Errorf("without commands it takes %v", got)
+	}
+	l.start(w)
+	if out := l.do(mustSpec(t, command, nil), 1, attempts.Returned); !strings.Contains(out.Error, "does not know test/command@1") {
+		t.Errorf("a command is returned with %q", out.Error)
+	}
+	if out := l.do(mustSpec(t, asks, nil), 1, attempts.Refused); !strings.Contains(out.Error, `the program "python3 client.py", and nothing here runs commands of experiments: it takes --allow-commands`) {
+		t.Errorf("a task that asks a program fails with %q", out.Error)
 	}
 }
 

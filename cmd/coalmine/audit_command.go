@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"coalmine/internal/score"
 	"coalmine/workflows/modelaudit"
-	"coalmine/workflows/modelaudit/score"
 )
 
 // commandFlags are those of a program of the user's that scores texts.

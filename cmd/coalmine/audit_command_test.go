@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"coalmine/workflows/modelaudit"
-	"coalmine/workflows/modelaudit/score/scoretest"
+	"coalmine/workflows/modelaudit/scoretest"
 )
 
 // commandLine is one that scores by a file's model.

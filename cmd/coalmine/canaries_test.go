@@ -12,10 +12,10 @@ import (
 	"testing"
 
 	"coalmine/internal/race"
+	"coalmine/internal/score"
 	"coalmine/tasks/taskstest"
 	"coalmine/workflows/canaryfiles"
-	"coalmine/workflows/modelaudit/score"
-	"coalmine/workflows/modelaudit/score/scoretest"
+	"coalmine/workflows/modelaudit/scoretest"
 )
 
 // outsideFile has canaries and coins, on words.

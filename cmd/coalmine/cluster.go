@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 
 	"coalmine/dashboards"
 	"coalmine/internal/garbage"
+	"coalmine/tasks"
 	"coalmine/workflows/control"
 	"coalmine/workflows/sources"
 )
@@ -23,6 +25,10 @@ nothing else. On SIGTERM or Ctrl-C a worker takes no more tasks, gives those at
 work --grace to end, and hands back what is left. One whose --store is not the
 coordinator's hands back its first task and exits with an error.
 
+An experiment may have commands of its own (training.command and client_command).
+They run on workers with --allow-commands alone: whoever may submit an experiment
+runs programs there. Others leave such tasks in the queue.
+
 With --listen it answers over HTTP: /metrics for Prometheus, and the probes
 /healthz and /readyz. Beyond localhost that takes --token-file, and TLS or
 --insecure, as for serve.`
@@ -30,6 +36,8 @@ With --listen it answers over HTTP: /metrics for Prometheus, and the probes
 func newWorkerCommand(g *global) *cobra.Command {
 	var listen listenFlags
 	var slots int
+	var classes []string
+	var commands bool
 	var cacheDir string
 	var cacheGiB, memoryMiB int64
 	var grace, idle time.Duration
@@ -45,6 +53,9 @@ func newWorkerCommand(g *global) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if err := checkClasses(classes, commands); err != nil {
+				return err
+			}
 			if err := listen.complete(); err != nil {
 				return err
 			}
@@ -56,7 +67,7 @@ func newWorkerCommand(g *global) *cobra.Command {
 				return err
 			}
 			w := newWorker(archive, conn, g, slots)
-			w.Keys = keys
+			w.Keys, w.Classes, w.NoCommands = keys, served(classes, commands), !commands
 			w.CacheDir, w.CacheBytes = cacheDir, cacheGiB<<30
 			w.CacheMemory = memoryMiB << 20
 			w.Grace, w.IdleFor = grace, idle
@@ -69,6 +80,8 @@ func newWorkerCommand(g *global) *cobra.Command {
 	}
 	f := c.Flags()
 	f.IntVar(&slots, "slots", 0, "tasks at a time; 0 is one for each core")
+	f.StringSliceVar(&classes, "class", []string{string(tasks.Compute)}, "which tasks it takes: compute, or gpu: the commands of experiments with training.class: gpu; repeatable")
+	f.BoolVar(&commands, "allow-commands", false, "run the commands of experiments too; whoever may submit one can then run programs here")
 	f.StringVar(&cacheDir, "cache", "", "directory for a disk cache of inputs; workers of one machine may share it")
 	f.Int64Var(&cacheGiB, "cache-size", 20, "size of the disk cache in GiB")
 	f.Int64Var(&memoryMiB, "cache-memory", 0, "size of the cache in memory in MiB, for inputs and what tasks make of them; 0 is 256 for each slot; at most a quarter of --memory")
@@ -77,6 +90,32 @@ func newWorkerCommand(g *global) *cobra.Command {
 	f.DurationVar(&idle, "exit-when-idle", 0, "end after so long without a task; 0 is never")
 	listen.add(f, "", "metrics and probes, such as localhost:9090; none if empty")
 	return c
+}
+
+// served are the classes that a worker takes which was asked for some.
+func served(classes []string, commands bool) []string {
+	if commands && slices.Contains(classes, string(tasks.Compute)) {
+		return append(slices.Clone(classes), string(tasks.Commands))
+	}
+	return classes
+}
+
+// checkClasses refuses a class of which a worker would wait for ever: one that no task has, and
+// one that consists of commands.
+func checkClasses(classes []string, commands bool) error {
+	known := tasks.Class("").Choices()
+	for _, class := range classes {
+		if !slices.Contains(known, class) {
+			return fmt.Errorf("--class %q: expected one of %s", class, strings.Join(known, ", "))
+		}
+	}
+	if !commands && slices.Contains(classes, string(tasks.GPU)) {
+		return errors.New("--class gpu is for commands of experiments alone: expected --allow-commands beside it")
+	}
+	if len(classes) == 0 {
+		return fmt.Errorf("--class is empty: expected one of %s", strings.Join(known, ", "))
+	}
+	return nil
 }
 
 // coordinatorGarbage is how much garbage a coordinator lets come together, in bytes. Its

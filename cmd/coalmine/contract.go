@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"coalmine/internal/score"
 	"coalmine/workflows/modelaudit"
-	"coalmine/workflows/modelaudit/score"
 )
 
 const contractScoreHelp = `Ask a program that is to score texts for all that the contract "score" wants
@@ -31,7 +31,7 @@ func newContractCommand(g *global) *cobra.Command {
 		Short:   "Say what a program does wrong, with the line of its contract that it breaks",
 		Example: c.Example,
 	}
-	check.AddCommand(newContractScoreCommand(g), newContractClientCommand(g))
+	check.AddCommand(newContractScoreCommand(g), newContractTrainCommand(g), newContractClientCommand(g))
 	c.AddCommand(check)
 	return c
 }

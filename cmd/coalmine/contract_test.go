@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"coalmine/workflows/modelaudit/score"
+	"coalmine/internal/score"
 )
 
 func TestContractCheckSaysWhatIsBroken(t *testing.T) {

@@ -188,7 +188,7 @@ func (g *global) concludeVerification(out *verified) error {
 		}
 	} else {
 		g.printf("%d of %d nodes are the same", out.Counts[verification.Same], len(out.Nodes))
-		for _, v := range []verification.Verdict{verification.Differs, verification.Damaged, verification.Failed, verification.Incomparable} {
+		for _, v := range []verification.Verdict{verification.Differs, verification.Damaged, verification.Failed, verification.Incomparable, verification.MayDiffer} {
 			if n := out.Counts[v]; n > 0 {
 				g.printf(", %d %s", n, v)
 			}

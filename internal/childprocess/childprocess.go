@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"coalmine/internal/sleep"
@@ -24,10 +25,19 @@ type Command struct {
 	Dir string
 	// Keep names variables of the environment that are passed on although they sound secret.
 	Keep []string
+	// Set are further variables of the environment, such as "TMPDIR=/scratch".
+	Set []string
 	// Memory is how many bytes its processes may have resident together; 0 for no bound.
 	Memory int64
-	// Grace is how long it may take to end after its input has; 0 for DefaultGrace.
+	// Offline takes the network from it, where the platform lets us: in Linux by a network
+	// namespace of its own. Process.Offline says whether it has none.
+	Offline bool
+	// Grace is how long it may take to end after its input has, or after Terminate; 0 for
+	// DefaultGrace.
 	Grace time.Duration
+	// Quiet says that nobody talks to it: it has no input, and what it says on standard output
+	// is kept as that on standard error is. Process.Input and Process.Output are then nil.
+	Quiet bool
 }
 
 // DefaultGrace is how long a command may take to end.
@@ -52,15 +62,19 @@ const (
 type Process struct {
 	Input  io.WriteCloser
 	Output io.Reader
+	// Offline says that it has no network.
+	Offline bool
 
 	command Command
 	run     *exec.Cmd
 	output  *io.PipeWriter
 	errors  tail
 	mark    string // stands in the environment of all its processes
+	guard   *guard
 	done    chan struct{}
 	ended   error // how; set before done is closed
 
+	deaf    atomic.Bool
 	mu      sync.Mutex
 	reason  error // why it was killed
 	closing sync.Once
@@ -70,24 +84,37 @@ type Process struct {
 // Start starts a command.
 func (c Command) Start() (*Process, error) {
 	p := &Process{command: c, mark: markVariable + "=" + rand.Text(), done: make(chan struct{}), run: exec.Command(c.Args[0], c.Args[1:]...)}
-	p.Output, p.output = io.Pipe()
-	p.run.Dir, p.run.Env = c.Dir, append(withoutSecrets(c.Keep), p.mark)
-	p.run.Stdout, p.run.Stderr, p.run.WaitDelay = p.output, &p.errors, drain
-	leadGroup(p.run)
-	input, err := p.run.StdinPipe()
+	output, err := p.connect()
 	if err != nil {
 		return nil, err
 	}
-	p.Input = input
+	p.run.Dir, p.run.Env = c.Dir, append(append(withoutSecrets(c.Keep), c.Set...), p.mark)
+	p.run.Stdout, p.run.Stderr, p.run.WaitDelay = output, &p.errors, drain
+	leadGroup(p.run)
+	if c.Offline && canIsolate() {
+		isolate(p.run)
+		p.Offline = true
+	}
 	started := make(chan error)
 	go p.wait(started)
 	if err := <-started; err != nil {
 		return nil, fmt.Errorf("%q cannot be started: %w", strings.Join(c.Args, " "), err)
 	}
+	p.guard = startGuard(p.run.Process.Pid, p.mark)
 	if c.Memory > 0 {
 		go p.watchMemory()
 	}
 	return p, nil
+}
+
+// connect makes the command's input and output, and returns where it writes the latter.
+func (p *Process) connect() (output io.Writer, err error) {
+	if p.command.Quiet {
+		return &p.errors, nil
+	}
+	p.Output, p.output = io.Pipe()
+	p.Input, err = p.run.StdinPipe()
+	return p.output, err
 }
 
 // wait starts the command and waits for its end, on one thread: Linux ends a child with the
@@ -111,7 +138,9 @@ func (p *Process) wait(started chan<- error) {
 		p.ended = err
 	}
 	p.mu.Unlock()
-	_ = p.output.Close()
+	if p.output != nil {
+		_ = p.output.Close()
+	}
 	close(p.done)
 }
 
@@ -120,6 +149,30 @@ func (p *Process) Done() <-chan struct{} { return p.done }
 
 // Ended says how a command ended, after Done: nil for exit status 0.
 func (p *Process) Ended() error { return p.ended }
+
+// ExitStatus is that of a command that has ended by itself, after Done; -1 of one that a signal
+// has ended.
+func (p *Process) ExitStatus() int { return p.run.ProcessState.ExitCode() }
+
+// Terminate asks all processes of the group to end, and kills them if they have not within the
+// command's grace. Ended then gives the reason, whether or not they have been killed.
+func (p *Process) Terminate(reason error) {
+	p.mu.Lock()
+	p.reason = cmp.Or(p.reason, reason)
+	p.mu.Unlock()
+	terminateGroup(p.run)
+	late := time.AfterFunc(p.grace(), func() {
+		p.deaf.Store(true)
+		killGroup(p.run)
+	})
+	defer late.Stop()
+	<-p.done
+}
+
+// Deaf reports whether the command did not end in time when it was asked to by Terminate.
+func (p *Process) Deaf() bool { return p.deaf.Load() }
+
+func (p *Process) grace() time.Duration { return cmp.Or(p.command.Grace, DefaultGrace) }
 
 // LastLines are the last lines that it has written to standard error, the oldest first. They
 // are whole after Done.
@@ -142,14 +195,11 @@ func (p *Process) Close() error {
 }
 
 func (p *Process) close() error {
-	_ = p.Input.Close() // it may have ended, which Ended tells
-	grace := cmp.Or(p.command.Grace, DefaultGrace)
-	late := time.AfterFunc(grace, func() {
-		p.Kill(fmt.Errorf("it did not end within %v of the end of its input, and was killed", grace))
-		_ = p.output.Close() // what it has written need not be read
-	})
+	if !p.command.Quiet {
+		p.endInput()
+	}
 	<-p.done
-	late.Stop()
+	defer p.guard.end()
 	left := p.left()
 	killGroup(p.run)
 	for _, pid := range left {
@@ -159,6 +209,17 @@ func (p *Process) close() error {
 		return p.ended
 	}
 	return fmt.Errorf("it ended and left %d processes behind, which were killed", len(left))
+}
+
+// endInput ends the command's input, and the command if it does not end soon after.
+func (p *Process) endInput() {
+	_ = p.Input.Close() // it may have ended, which Ended tells
+	late := time.AfterFunc(p.grace(), func() {
+		p.Kill(fmt.Errorf("it did not end within %v of the end of its input, and was killed", p.grace()))
+		_ = p.output.Close() // what it has written need not be read
+	})
+	defer late.Stop()
+	<-p.done
 }
 
 // left are the processes of a command that has ended, as soon as there are none or they have

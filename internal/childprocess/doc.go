@@ -10,7 +10,8 @@
 //
 // The command leads a process group of its own, which ends with it. It gets the environment
 // of this program without what sounds secret, and what it says on standard error is kept in
-// part: the last lines, for messages. Its memory may be bounded.
+// part: the last lines, for messages. Its memory may be bounded. Should this program be killed, a
+// shell that waits beside each command kills what it has started.
 //
 // Process groups, memory and what is left behind are looked after on Linux; on other Unix
 // systems the group is ended; elsewhere only the command itself.

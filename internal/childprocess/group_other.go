@@ -6,7 +6,13 @@ import "os/exec"
 
 func leadGroup(*exec.Cmd) {}
 
+func canIsolate() bool { return false }
+
+func isolate(*exec.Cmd) {}
+
 func killGroup(c *exec.Cmd) { _ = c.Process.Kill() } // it may have ended
+
+func terminateGroup(c *exec.Cmd) { _ = c.Process.Kill() } // nothing gentler is there
 
 func killProcess(int) {}
 

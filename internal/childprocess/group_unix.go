@@ -10,7 +10,13 @@ import (
 // leadGroup has a command lead a group of its own.
 func leadGroup(c *exec.Cmd) { c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
+func canIsolate() bool { return false }
+
+func isolate(*exec.Cmd) {}
+
 func killGroup(c *exec.Cmd) { _ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL) } // all may have ended
+
+func terminateGroup(c *exec.Cmd) { _ = syscall.Kill(-c.Process.Pid, syscall.SIGTERM) } // likewise
 
 func killProcess(int) {}
 

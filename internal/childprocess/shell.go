@@ -1,11 +1,22 @@
 package childprocess
 
-import "runtime"
+import (
+	"runtime"
+	"strings"
+)
 
-// Shell are the arguments by which the system's shell runs a command line.
+// meaningful are the characters by which a line is more to a shell than a program and its
+// arguments.
+const meaningful = ";&|<>()$`\\\"'*?[]#~=%!{}\n"
+
+// Shell are the arguments by which the system's shell runs a command line. A program alone takes
+// the place of the shell, so that it is what ends with us.
 func Shell(line string) []string {
 	if runtime.GOOS == "windows" {
 		return []string{"cmd", "/c", line}
+	}
+	if line = strings.TrimSpace(line); line != "" && !strings.ContainsAny(line, meaningful) {
+		line = "exec " + line
 	}
 	return []string{"sh", "-c", line}
 }

@@ -68,11 +68,8 @@ func Begin(child *childprocess.Process, rules Rules) *Talk {
 	return c
 }
 
-// Over is closed when the conversation has ended; Failure then says how.
+// Over is closed when the conversation has ended.
 func (c *Talk) Over() <-chan struct{} { return c.over }
-
-// Failure says why the conversation ended, after Over.
-func (c *Talk) Failure() error { return c.failure }
 
 // Ask sends a request and waits for its answer, at most so long. about is nil, or becomes a
 // JSON object whose fields stand beside id and method. what describes the request in messages.
@@ -93,16 +90,27 @@ func (c *Talk) Ask(ctx context.Context, timeout time.Duration, method, what stri
 		case a := <-answered:
 			return &a, nil
 		case <-c.over:
-			if ctx.Err() != nil {
-				return nil, context.Cause(ctx)
-			}
-			return nil, c.failure
+			return c.left(ctx, answered)
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		case <-late.C:
 			c.Fail(c.rules.InTime("it did not answer request %d (%s) within %v; allow more time, or send less in a request", id, what, timeout))
 		}
 	}
+}
+
+// left is what there is for a request when the conversation is over: an answer that came before, or
+// why there is none.
+func (c *Talk) left(ctx context.Context, answered <-chan Answer) (*Answer, error) {
+	select {
+	case a := <-answered:
+		return &a, nil
+	default:
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return nil, c.failure
 }
 
 // encode makes the line of a request.

@@ -53,6 +53,9 @@ type arena struct {
 	files   workspace // what is submitted
 	run     string    // id
 	orders  []*order  // that are still to be given, or followed
+	// sources and programs are those of the game.
+	sources  int
+	programs bool
 	// siblings is how many other runs have been submitted beside it.
 	siblings int
 
@@ -80,7 +83,7 @@ const chaosBucketPrefix = "store"
 func newArena(t testing.TB, plan schedule) *arena {
 	a := &arena{
 		t: t, plan: plan, dir: logDir(t, plan.seed), redis: testserver.StartRedis(t),
-		claimed: map[any]bool{}, harmed: map[string]bool{}, counts: map[string]int{},
+		sources: 1, claimed: map[any]bool{}, harmed: map[string]bool{}, counts: map[string]int{},
 	}
 	if plan.directory {
 		a.openDirectory()

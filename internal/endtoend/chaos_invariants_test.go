@@ -195,12 +195,12 @@ func (a *arena) account() (unknown, left []string) {
 			}
 		case "leader":
 		case "sources":
-			if sources++; sources > 1 {
+			if sources++; sources > a.sources {
 				unknown = append(unknown, info.Name)
 			}
 		case "probe":
 			left = append(left, info.Name)
-		case "commits", "blobs", "logs":
+		case "commits", "blobs", "logs", "unfinished":
 			if id, ofRun, _ := strings.Cut(rest, "/"); top == "logs" && ids[id] {
 				rest = ofRun
 			}
@@ -210,7 +210,7 @@ func (a *arena) account() (unknown, left []string) {
 			switch {
 			case err != nil || !ok:
 				unknown = append(unknown, info.Name)
-			case top == "commits" && !state.record, top == "blobs" && !state.blobs:
+			case top == "commits" && !state.record, top == "blobs" && !state.blobs, top == "unfinished":
 				left = append(left, info.Name)
 			}
 		default:

@@ -50,7 +50,11 @@ func (m *member) arguments() []string {
 	if m.role == coordinatorRole {
 		return []string{"serve", "--listen", "127.0.0.1:0", "--log-level", "info"}
 	}
-	return append([]string{"worker", "--listen", "127.0.0.1:0", "--slots", "1", "--grace", "2s", "--log-level", "info"}, m.arena.workerArguments...)
+	arguments := []string{"worker", "--listen", "127.0.0.1:0", "--slots", "1", "--grace", "2s", "--log-level", "info"}
+	if m.arena.programs {
+		arguments = append(arguments, "--allow-commands")
+	}
+	return append(arguments, m.arena.workerArguments...)
 }
 
 // announcement is what a process writes once it is at work.
@@ -73,7 +77,7 @@ func (m *member) start() {
 	if m.toStore != nil {
 		s3 = m.toStore.Addr()
 	}
-	c.env = m.arena.environment(m.toRedis.Addr(), s3)
+	c.env = append(m.arena.environment(m.toRedis.Addr(), s3), m.ofPrograms()...)
 	m.process = start(m.arena.t, c)
 }
 

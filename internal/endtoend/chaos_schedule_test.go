@@ -15,6 +15,7 @@ type schedule struct {
 	seed      uint64
 	directory bool // the store is a directory; otherwise an S3 server
 	workers   int
+	kinds     []*faultKind // that it may have
 	faults    []planned
 }
 
@@ -36,10 +37,11 @@ const (
 	seedsADirectory             = 3 // every third seed uses a directory
 )
 
-func scheduleOf(seed uint64) schedule {
+func scheduleOf(seed uint64, kinds []*faultKind) schedule {
 	r := rand.New(rand.NewPCG(seed, 0xc4a05))
 	s := schedule{
 		seed:      seed,
+		kinds:     kinds,
 		directory: seed%seedsADirectory == 0,
 		workers:   fewestWorkers + r.IntN(mostWorkers-fewestWorkers+1),
 	}
@@ -71,13 +73,13 @@ func (s *schedule) draw(r *rand.Rand, used map[*faultKind]int) *faultKind {
 		return (k.where == anywhere || (k.where == onDirectory) == s.directory) && (k.most == 0 || used[k] < k.most)
 	}
 	total := 0
-	for _, k := range faultKinds {
+	for _, k := range s.kinds {
 		if possible(k) {
 			total += k.weight
 		}
 	}
 	ticket := r.IntN(total)
-	for _, k := range faultKinds {
+	for _, k := range s.kinds {
 		if !possible(k) {
 			continue
 		}

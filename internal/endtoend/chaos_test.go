@@ -56,7 +56,23 @@ func newChaosWorkspace(t testing.TB) workspace {
 // make chaos SEEDS=200 FIRST=1 plays many seeds; a failure says how to repeat it.
 func TestChaos(t *testing.T) {
 	t.Parallel()
-	w := newChaosWorkspace(t)
+	(&game{name: "native", kinds: faultKinds, workspace: newChaosWorkspace, sources: 1}).play(t)
+}
+
+// game is what is played with clusters.
+type game struct {
+	name      string
+	kinds     []*faultKind
+	workspace func(testing.TB) workspace
+	// sources is how many sources the experiment has, its code among them.
+	sources int
+	// programs says that workers run programs of the experiment.
+	programs bool
+}
+
+// play plays the seeds of the flags.
+func (g *game) play(t *testing.T) {
+	w := g.workspace(t)
 	must(t, w.coalmine("run", "experiment.yaml"))
 	want := w.outcome()
 	var total tally
@@ -64,27 +80,29 @@ func TestChaos(t *testing.T) {
 		for seed := *chaosFirst; seed < *chaosFirst+*chaosSeeds; seed++ {
 			t.Run(fmt.Sprint(seed), func(t *testing.T) {
 				t.Parallel()
-				total.add(playSeed(t, seed, want))
+				total.add(g.playSeed(t, seed, want))
 			})
 		}
 	})
-	total.print()
+	total.print(g.name)
 }
 
 // playSeed plays one schedule and checks what it leaves.
-func playSeed(t *testing.T, seed uint64, want *outcome) map[string]int {
+func (g *game) playSeed(t *testing.T, seed uint64, want *outcome) map[string]int {
 	began := time.Now()
-	a := newArena(t, scheduleOf(seed))
+	a := newArena(t, scheduleOf(seed, g.kinds))
+	a.sources, a.programs = g.sources, g.programs
 	t.Cleanup(func() { a.report(t, time.Since(began)) })
 	for _, m := range a.members {
 		m.start()
 	}
-	w := newChaosWorkspace(t)
+	w := g.workspace(t)
 	a.play(w)
 	a.awaitEnd()
 	a.check(w, want)
 	a.checkVitals()
 	a.stop()
+	a.awaitPrograms("")
 	a.collect(w, want)
 	return a.counts
 }
@@ -124,11 +142,11 @@ func (x *tally) add(counts map[string]int) {
 	}
 }
 
-func (x *tally) print() {
+func (x *tally) print(game string) {
 	total := 0
 	for _, name := range slices.Sorted(maps.Keys(x.counts)) {
 		fmt.Fprintf(os.Stdout, "%6d  %s\n", x.counts[name], name)
 		total += x.counts[name]
 	}
-	fmt.Fprintf(os.Stdout, "%6d  faults in %d seeds that passed\n", total, x.seeds)
+	fmt.Fprintf(os.Stdout, "%6d  faults in %d seeds that passed, %s\n", total, x.seeds, game)
 }

@@ -14,6 +14,10 @@
 // leaves must be what an undisturbed run leaves, byte for byte, and every object
 // in the store must be accounted for. make chaos SEEDS=200 FIRST=1 plays many.
 //
+// TestChaosOfPrograms does so to clusters that run programs of an experiment's own: these
+// are killed and frozen too, alone, with their worker or with its whole machine, and none
+// may be left.
+//
 // TestSoak, which only make soak runs, trains thousands of rounds and fits a line
 // through what each process uses.
 //

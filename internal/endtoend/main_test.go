@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"coalmine/internal/invariants"
+	"coalmine/workers/clients/clientstest"
 )
 
 // binary is the program under test, built by TestMain; scratch is a directory
@@ -17,6 +18,8 @@ import (
 var binary, scratch string
 
 func TestMain(m *testing.M) {
+	clientstest.Serve()
+	serveTexts()
 	os.Exit(buildAndRun(m))
 }
 

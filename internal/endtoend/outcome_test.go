@@ -10,6 +10,7 @@ import (
 
 	"coalmine/storage"
 	"coalmine/tasks"
+	"coalmine/tasks/external"
 	"coalmine/workflows/compile"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
@@ -94,6 +95,9 @@ func lastingCommits(t testing.TB, archive *storage.Archive) map[string]*storage.
 
 // lastingSteps are the steps of a chain whose records outlive the training.
 func lastingSteps(c *plan.Chain) []int {
+	if c == nil {
+		return nil // it is one node
+	}
 	steps := append([]int(nil), c.Keep...)
 	for step := tasks.SegmentSteps; step <= c.Steps; step += tasks.SegmentSteps {
 		steps = append(steps, step)
@@ -101,10 +105,15 @@ func lastingSteps(c *plan.Chain) []int {
 	return steps
 }
 
-// checkModel reads a model whole; the archive compares it with its digest.
+// checkModel reads a model whole, or what a command says of its own; the archive compares it with
+// its digest.
 func checkModel(t testing.TB, archive *storage.Archive, c *storage.Commit) {
 	t.Helper()
-	blob, ok := c.Blob(tasks.ModelBlob)
+	name := tasks.ModelBlob
+	if c.Kind == external.Train.Name {
+		name = external.ResultBlob
+	}
+	blob, ok := c.Blob(name)
 	if !ok {
 		t.Fatalf("%s %s has no model", c.Kind, c.Key.Short())
 	}

@@ -1,6 +1,7 @@
 package endtoend_test
 
 import (
+	"archive/tar"
 	"bytes"
 	"cmp"
 	"encoding/base64"
@@ -246,7 +247,43 @@ data:
   devices: {prior: groups, at_least_groups: 2}
 model: {embedding: 8, units: 8}
 training: {rounds: 2, cohort: 4, privacy: {clip: 0.4, noise_multiplier: 1, delta: 1e-5, noise_by: devices}}
+`, `
+name: full
+data: {source: text.jsonl, form: texts, unit: paragraph, vocabulary: {size: 60}, users: {words: 0}}
+model: {embedding: 8, units: 8}
+training: {rounds: 2, cohort: 4}
+`, `
+name: full
+data: {source: text.jsonl, vocabulary: {size: 60}, users: {words: 40}}
+model: {kind: external}
+training:
+  command: "true"
+  code: trainer
+  job: {rate: 0.5}
+  rounds: 2
+  deterministic: true
+  class: gpu
+  environment: [HF_TOKEN]
+  limits: {time: 100, memory: 300, files: 200, network: true}
+audit: {one_run: {canaries: 30, plain_loss: true}}
+`, `
+name: full
+data: {source: text.jsonl, vocabulary: {size: 60}, users: {words: 40}}
+model: {kind: external}
+training:
+  client_command: "true"
+  code: trainer
+  job: {rate: 0.5}
+  rounds: 2
+  cohort: 4
+  limits: {answer: 100, memory: 300, network: true}
 `}
+
+// finder finds the text of a file, and packs code from a folder.
+type finder struct {
+	sources.Text
+	sources.Packer
+}
 
 // source is what a file of fullFiles, or of an audit, reads.
 func source(file string) sources.Text {
@@ -257,6 +294,8 @@ func source(file string) sources.Text {
 		return sources.Text(strings.ReplaceAll(text(), "}\n", `,"target":"w2 w3"}`+"\n"))
 	case strings.Contains(file, "form: csv"):
 		return sources.Text(csvText())
+	case strings.Contains(file, "form: texts"):
+		return sources.Text(textFiles())
 	case strings.Contains(file, "kind: tagger"), strings.Contains(file, "kind: regressor"):
 		return sources.Text(strings.ReplaceAll(text(), "}\n", `,"score":3.5,"tags":["w1"]}`+"\n"))
 	case strings.Contains(file, "group: album"):
@@ -269,6 +308,22 @@ func source(file string) sources.Text {
 		return sources.Text(strings.ReplaceAll(text(), "}\n", `,"embedding":[0.5,-1]}`+"\n"))
 	}
 	return sources.Text(text())
+}
+
+// textFiles are texts of eight users, an archive with a file for each.
+func textFiles() string {
+	var archive strings.Builder
+	w := tar.NewWriter(&archive)
+	for u := range 8 {
+		var lines strings.Builder
+		for i := range 40 {
+			fmt.Fprintf(&lines, "w%d w%d w%d\n\n", i, 2*i, i+u)
+		}
+		_ = w.WriteHeader(&tar.Header{Name: fmt.Sprintf("u%d.txt", u), Mode: 0o644, Size: int64(lines.Len())}) // into memory
+		_, _ = io.WriteString(w, lines.String())
+	}
+	_ = w.Close()
+	return archive.String()
 }
 
 // csvText is a table of the text, a line in twenty of which is of the split test, another of heldout.
@@ -324,9 +379,14 @@ func TestNoRecordStopsTheCluster(t *testing.T) {
 	serve.await("it serves", func() bool { return strings.Contains(serve.stderr.String(), "serving ") })
 	worker := start(t, part("worker", "--slots", "2", "--memory", "1GiB"))
 	must(t, part("submit", "experiment.yaml")) // uploads the text
+	code := filepath.Join(w.dir, "trainer")
+	if err := os.Mkdir(code, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	w.write("trainer/train.py", "print()\n")
 	files := append(slices.Clone(fullFiles), auditFiles(t)...)
 	for i, file := range files {
-		if data := string(source(file)); data != text() {
+		if data := string(source(file)); data != text() || strings.Contains(file, "code:") {
 			name := fmt.Sprintf("other%d", i)
 			w.write(name+".jsonl", data)
 			w.write(name+".yaml", sourceNames.ReplaceAllString(file, name+".jsonl"))
@@ -336,7 +396,7 @@ func TestNoRecordStopsTheCluster(t *testing.T) {
 
 	api := recordSender{t: t, url: "http://" + address + "/api/v1/runs", answers: map[int]int{}}
 	for _, file := range files {
-		s, err := submission.PrepareFile(t.Context(), "full.yaml", []byte(file), experiment.Options{}, source(file), nil)
+		s, err := submission.PrepareFile(t.Context(), "full.yaml", []byte(file), experiment.Options{}, finder{source(file), sources.Here{Folder: w.dir}}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -20,6 +20,9 @@ import (
 	"time"
 )
 
+// Seconds is so many of them.
+func Seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
 // For waits for d, or until ctx is done, whose error it then returns at once.
 func For(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)

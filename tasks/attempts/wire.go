@@ -28,6 +28,8 @@ const (
 	traceField
 	timeoutField
 	leaderField // with the three fields below
+	termsField
+	classField
 )
 
 const (
@@ -61,7 +63,9 @@ func (a *Attempt) Encode() []byte {
 	b = appendBytes(b, traceField, a.Trace)
 	b = protowire.AppendTag(b, timeoutField, protowire.Fixed64Type)
 	b = protowire.AppendFixed64(b, math.Float64bits(a.TimeoutSeconds))
-	return appendBytes(b, leaderField, a.Leader.encode())
+	b = appendBytes(b, leaderField, a.Leader.encode())
+	b = appendBytes(b, termsField, a.Terms)
+	return appendBytes(b, classField, string(a.Class))
 }
 
 func (l Leader) encode() []byte {
@@ -103,6 +107,10 @@ func DecodeAttempt(data []byte) (Attempt, error) {
 			a.TimeoutSeconds = math.Float64frombits(v.number)
 		case leaderField:
 			a.Leader, err = decodeLeader(v.bytes)
+		case termsField:
+			a.Terms = v.bytes
+		case classField:
+			a.Class = tasks.Class(v.bytes)
 		}
 		return err
 	})

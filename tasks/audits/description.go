@@ -49,6 +49,11 @@ type Description struct {
 	Classifier bool
 	// OfPrivacy says that it bounds or estimates the epsilon of a training from below.
 	OfPrivacy bool
+	// ByScores says that it needs no more of a model than how probable texts are, so that it
+	// measures models that are not ours.
+	ByScores bool
+	// ByProgram says that it measures models whose clients a program of somebody else trains.
+	ByProgram bool
 	// AtEnd audits measure the last model alone. Others measure every audited one, and
 	// the metrics of their last node, a JSON object of numbers, stand in the curve.
 	AtEnd bool

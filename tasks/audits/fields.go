@@ -12,6 +12,7 @@ import (
 	"coalmine/tasks/canaryclients"
 	"coalmine/tasks/clientprograms"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/external"
 	"coalmine/tasks/updates"
 )
 
@@ -149,6 +150,9 @@ type Setting struct {
 	Devices *Devices
 	// Training is that of the models.
 	Training Training
+	// External says that the models are not ours: a command scores texts by them. nil where they
+	// are.
+	External *external.ModelParams
 	// TestTokens are the tokens of the test part, 0 as long as the data were not read.
 	TestTokens float64
 	// Records says that the training keeps its devices' updates, Recorded what it keeps; nil

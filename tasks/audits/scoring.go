@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"coalmine/internal/score"
 	"coalmine/models"
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -26,7 +27,7 @@ func Surprisal(logProb float32) float64 { return max(0, -float64(logProb)) }
 
 // MaxLogProbability is the largest logarithm of a probability that is taken for one where
 // the model is not ours: one that computes in 16 bits may round a little above 0.
-const MaxLogProbability = 0.01
+const MaxLogProbability = score.MaxLogProbability
 
 // PrefixState is the state after begin and the words.
 func PrefixState(scorer *models.Scorer, words []int32) (*models.States, error) {

@@ -13,8 +13,10 @@ package clientprograms
 import (
 	"context"
 	"encoding/json"
+	"io"
 
 	"coalmine/models"
+	"coalmine/tasks/commands"
 )
 
 // Program is one that trains, as parameters of tasks hold it. What its results depend on is all
@@ -28,11 +30,21 @@ type Program struct {
 	Config json.RawMessage `json:"config,omitempty"`
 }
 
+// Asker are parameters of tasks some of which ask a program.
+type Asker interface {
+	// Asks is the program, nil for none.
+	Asks() *Program
+}
+
 // Setting is what a program is told at its start.
 type Setting struct {
 	Program
 	// Words are the texts of all tokens, the special ones included. They must not be written to.
 	Words []string
+	// Terms are what it may do.
+	Terms commands.Terms
+	// Archive opens the code, as internal/workspace packs it; nil where Program.Code is empty.
+	Archive func(ctx context.Context) (io.ReadCloser, error) `json:"-"`
 }
 
 // Runner runs programs. It may be used from several goroutines.

@@ -4,9 +4,13 @@ package clientwork
 
 import (
 	"context"
+	"fmt"
+	"io"
 
+	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/clientprograms"
+	"coalmine/tasks/commands"
 	"coalmine/tasks/datasets"
 )
 
@@ -20,8 +24,30 @@ func Borrow(ctx context.Context, t *tasks.Task, p *clientprograms.Program) (clie
 	if err != nil {
 		return nil, nil, err
 	}
-	client, err := t.Client(ctx, clientprograms.Setting{Program: *p, Words: vocabulary.Words})
+	setting := clientprograms.Setting{Program: *p, Words: vocabulary.Words}
+	if setting.Terms, err = commands.Decode(t.Terms); err != nil {
+		return nil, nil, tasks.Permanent(err)
+	}
+	if setting.Archive, err = archive(t, p.Code); err != nil {
+		return nil, nil, err
+	}
+	client, err := t.Client(ctx, setting)
+	if err == nil && !client.Description().Deterministic {
+		t.MayDiffer()
+	}
 	return client, vocabulary, err
+}
+
+// archive opens the code of a digest, nil for none.
+func archive(t *tasks.Task, code string) (func(context.Context) (io.ReadCloser, error), error) {
+	if code == "" {
+		return nil, nil
+	}
+	digest, err := storage.ParseDigest(code)
+	if err != nil {
+		return nil, tasks.Permanent(fmt.Errorf("code of a program: %w", err))
+	}
+	return func(ctx context.Context) (io.ReadCloser, error) { return t.Imported(ctx, digest) }, nil
 }
 
 // File is the checkpoint of the named input as a client gets it.

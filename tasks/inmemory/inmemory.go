@@ -42,6 +42,7 @@ type Runner struct {
 	mu      sync.Mutex
 	nodes   map[storage.Key]*Node
 	sources map[storage.Digest][]byte
+	kept    map[storage.Key]*tasks.Kept // of tasks that have failed
 	memo    memo
 }
 
@@ -56,7 +57,7 @@ type Node struct {
 
 // New returns a runner that has run nothing.
 func New() *Runner {
-	r := &Runner{nodes: map[storage.Key]*Node{}, sources: map[storage.Digest][]byte{}, memo: newMemo()}
+	r := &Runner{nodes: map[storage.Key]*Node{}, sources: map[storage.Digest][]byte{}, kept: map[storage.Key]*tasks.Kept{}, memo: newMemo()}
 	r.Source = r
 	return r
 }
@@ -80,11 +81,12 @@ func (r *Runner) Give(n *Node) {
 // Run executes a spec of a kind, and keeps the outcome in place of an earlier one.
 func (r *Runner) Run(ctx context.Context, kind tasks.Kind, spec tasks.Spec) (*Node, error) {
 	n := &Node{Spec: spec, Blobs: map[string][]byte{}}
-	task := r.Task(spec, sink{n})
+	task := r.Task(spec, sink{r, n})
 	if err := kind.Run(ctx, task); err != nil {
 		return nil, err
 	}
 	n.Metrics = task.Metrics()
+	r.keep(spec.Key, nil)
 	r.Give(n)
 	return n, nil
 }
@@ -172,8 +174,32 @@ func (n *Node) Commit() *storage.Commit {
 // Names lists the blobs, sorted.
 func (n *Node) Names() []string { return slices.Sorted(maps.Keys(n.Blobs)) }
 
+// keep replaces what a task has got so far.
+func (r *Runner) keep(key storage.Key, k *tasks.Kept) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.kept[key] = k
+}
+
 // sink collects the blobs of one task.
-type sink struct{ node *Node }
+type sink struct {
+	runner *Runner
+	node   *Node
+}
+
+// Kept implements tasks.Resumer.
+func (s sink) Kept(context.Context) (*tasks.Kept, error) {
+	s.runner.mu.Lock()
+	defer s.runner.mu.Unlock()
+	return s.runner.kept[s.node.Key], nil
+}
+
+// KeepSoFar implements tasks.Resumer.
+func (s sink) KeepSoFar(_ context.Context, k *tasks.Kept) error {
+	copied := *k
+	s.runner.keep(s.node.Key, &copied)
+	return nil
+}
 
 // Put implements tasks.Sink.
 func (s sink) Put(_ context.Context, name string, data []byte, _ storage.Durability) error {

@@ -19,6 +19,9 @@ type ClientInitialParams struct {
 	Program clientprograms.Program `json:"program"`
 }
 
+// Asks implements clientprograms.Asker.
+func (p ClientInitialParams) Asks() *clientprograms.Program { return &p.Program }
+
 // ClientInitial has a client's program draw the initial model, whose tensors are those that it
 // describes. Input: clientwork.VocabularyInput.
 var ClientInitial = tasks.Kind{Name: "training/client-initial", Version: 1, Class: tasks.Compute, Run: runClientInitial}

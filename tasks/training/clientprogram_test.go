@@ -197,7 +197,7 @@ func TestAProgramThatCannotGoOnFailsItsChunk(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	b.Clients = nil
-	if _, err := b.withVocabulary(byProgram(clientsParams()), origin, 1); !tasks.IsPermanent(err) || !strings.Contains(err.Error(), "nothing here runs programs") {
+	if _, err := b.withVocabulary(byProgram(clientsParams()), origin, 1); !tasks.IsPermanent(err) || !strings.Contains(err.Error(), "nothing here runs commands of experiments") {
 		t.Errorf("got %v", err)
 	}
 	if n.borrowed != n.given {

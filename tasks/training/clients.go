@@ -83,6 +83,9 @@ type ClientsParams struct {
 	Program *clientprograms.Program `json:"program,omitempty"`
 }
 
+// Asks implements clientprograms.Asker.
+func (p ClientsParams) Asks() *clientprograms.Program { return p.Program }
+
 // ChunkMetrics is what a chunk says about itself, for aggregation/server.
 type ChunkMetrics struct {
 	Clients int64 `json:"clients"`

@@ -74,6 +74,9 @@ func (r *Recording) Layout(n models.Network) (Layout, error) {
 	return Layout{Layers: layers, Precision: r.Precision}, nil
 }
 
+// MaxTaskBytes is the most that a task of a round records: it holds that in memory.
+const MaxTaskBytes = 1 << 30
+
 // Recorder records the updates of some devices.
 type Recorder struct {
 	encoder *Encoder
@@ -100,6 +103,9 @@ func (r *Recording) NewRecorder(n models.Network, seed uint64, devices int) (*Re
 	e, err := NewEncoder(layout)
 	if err != nil {
 		return nil, tasks.Permanent(err)
+	}
+	if size := float64(devices) * float64(layout.UpdateBytes()); size > MaxTaskBytes {
+		return nil, tasks.Permanent(fmt.Errorf("recording updates: %d values of each of %d devices are %.1f GiB in a task; expected at most 1 GiB: record fewer layers, project them, or have more chunks", layout.Values(), devices, size/(1<<30)))
 	}
 	e.Reserve(devices)
 	x := &Recorder{encoder: e, seed: seed, projected: make([]float32, r.Project)}

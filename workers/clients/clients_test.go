@@ -16,6 +16,7 @@ import (
 	"coalmine/storage/safetensors"
 	"coalmine/tasks"
 	"coalmine/tasks/clientprograms"
+	"coalmine/tasks/commands"
 	"coalmine/tasks/datasets"
 	"coalmine/workers/clients/clientstest"
 )
@@ -350,5 +351,27 @@ func TestDescriptionsAreChecked(t *testing.T) {
 		if _, _, err := decodeDescription([]byte(strings.Replace(right, old, wrong, 1))); RuleOf(err) != DescribeFirst {
 			t.Errorf("%s in place of %s: %v", wrong, old, err)
 		}
+	}
+}
+
+// What the terms of a task allow holds for its program. The environment is shared by tests.
+func TestTermsHoldForAProgram(t *testing.T) {
+	t.Setenv("THEIR_TOKEN", "told")
+	p := pooled(t, Options{})
+	ask := clientprograms.Setting{Program: clientprograms.Program{Command: `echo "they say: ${THEIR_TOKEN:-nothing}" >&2; exit 1`}, Words: words}
+	for say, allowed := range map[string][]string{"nothing": nil, "told": {"THEIR_TOKEN"}} {
+		ask.Terms.Environment = allowed
+		if _, err := p.Borrow(t.Context(), ask); err == nil || !strings.Contains(err.Error(), "they say: "+say) {
+			t.Errorf("with the environment %q: %v, want that it says %s", allowed, err, say)
+		}
+	}
+	never := clientprograms.Setting{Program: clientstest.Program(clientstest.Never), Words: words, Terms: commands.Terms{AnswerSeconds: 2}}
+	c, err := p.Borrow(t.Context(), never)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.GiveBack()
+	if _, err := c.Fit(t.Context(), begun(t, c), make([]float32, len(words)+1)); err == nil || !strings.Contains(err.Error(), "within 2s") {
+		t.Errorf("a program that never answers: %v, want that it did not within 2s", err)
 	}
 }

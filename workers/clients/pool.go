@@ -28,6 +28,9 @@ type Options struct {
 	// Memory is how many bytes the processes of a program may have resident together; 0 for no
 	// bound.
 	Memory int64
+	// Network leaves programs the network. Else they have none where the platform can do that,
+	// unless their terms allow it.
+	Network bool
 	// Keep names variables of the environment that programs get although they sound secret.
 	Keep []string
 	// Directory is where files of parameters are; "" stands for shared memory.

@@ -1,18 +1,22 @@
 package clients
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"coalmine/internal/childprocess"
 	"coalmine/internal/conversation"
+	"coalmine/internal/sleep"
+	"coalmine/internal/workspace"
 	"coalmine/models"
 	"coalmine/tasks"
 	"coalmine/tasks/checkpoints"
@@ -27,7 +31,8 @@ type program struct {
 	name       string // tells settings apart
 	setting    clientprograms.Setting
 	vocabulary datasets.Vocabulary
-	directory  string // of what it writes
+	directory  string               // of what it writes
+	code       *workspace.Workspace // below the directory; nil without
 	child      *childprocess.Process
 	talk       *conversation.Talk
 
@@ -44,10 +49,13 @@ func start(ctx context.Context, p *Pool, f *files, name string, s clientprograms
 	if c.directory, err = f.slot(); err != nil {
 		return nil, fmt.Errorf("a directory for the program %q: %w", s.Command, err)
 	}
-	o := &p.options
-	command := childprocess.Command{Args: childprocess.Shell(s.Command), Memory: o.Memory, Keep: o.Keep, Grace: o.Grace}
-	if c.child, err = command.Start(); err != nil {
-		os.RemoveAll(c.directory)
+	code, err := c.unpack(ctx)
+	if err != nil {
+		c.clear()
+		return nil, fmt.Errorf("the code of the program %q: %w", s.Command, err)
+	}
+	if c.child, err = c.command(code).Start(); err != nil {
+		c.clear()
 		return nil, fmt.Errorf("program %w", err)
 	}
 	c.talk = conversation.Begin(c.child, spoken)
@@ -56,6 +64,37 @@ func start(ctx context.Context, p *Pool, f *files, name string, s clientprograms
 		return nil, err
 	}
 	return c, nil
+}
+
+// command is what runs in a directory, as the pool and the terms of the setting say.
+func (c *program) command(directory string) *childprocess.Command {
+	o, terms := &c.pool.options, &c.setting.Terms
+	return &childprocess.Command{
+		Args: childprocess.Shell(c.setting.Command), Dir: directory, Offline: !terms.Network && !o.Network,
+		Memory: cmp.Or(terms.Memory, o.Memory), Keep: slices.Concat(o.Keep, terms.Environment), Grace: o.Grace,
+	}
+}
+
+// patience is how long the program may take to answer.
+func (c *program) patience() time.Duration {
+	return cmp.Or(sleep.Seconds(c.setting.Terms.AnswerSeconds), c.pool.options.Timeout)
+}
+
+// unpack makes a directory with the program's code, and returns it; "" where there is none.
+func (c *program) unpack(ctx context.Context) (string, error) {
+	if c.setting.Archive == nil {
+		return "", nil
+	}
+	var err error
+	if c.code, err = workspace.In(c.directory); err != nil {
+		return "", err
+	}
+	archive, err := c.setting.Archive(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer archive.Close()
+	return c.code.Path(), c.code.Unpack(archive)
 }
 
 // introduce has the program describe itself.
@@ -105,18 +144,26 @@ func (c *program) end() error {
 		c.child.Kill(errLeft)
 	}
 	err := c.child.Close()
-	os.RemoveAll(c.directory)
+	c.clear()
 	if err == nil || c.asking {
 		return nil
 	}
 	return c.explain(conversation.WithLastLines(EndsWithItsInput.broken("%v", err), c.child.LastLines()))
 }
 
+// clear removes the program's directory.
+func (c *program) clear() {
+	if c.code != nil {
+		c.code.Remove()
+	}
+	os.RemoveAll(c.directory)
+}
+
 // ask sends a request and decodes the answer. What decode does not take ends the program. The
 // error is permanent where another try cannot mend it.
 func (c *program) ask(ctx context.Context, method, what string, about any, decode func(json.RawMessage) error) error {
 	c.asking = true
-	a, err := c.talk.Ask(ctx, c.pool.options.Timeout, method, what, about)
+	a, err := c.talk.Ask(ctx, c.patience(), method, what, about)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return err
@@ -132,8 +179,8 @@ func (c *program) ask(ctx context.Context, method, what string, about any, decod
 		return err
 	}
 	if err := decode(a.Result); err != nil {
-		c.talk.Fail(err)
-		return c.failed(c.talk.Failure())
+		c.talk.Fail(err) // unless it has ended by then
+		return c.failed(conversation.WithLastLines(err, c.child.LastLines()))
 	}
 	return nil
 }

@@ -2,12 +2,14 @@ package availability
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"sort"
 
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/checkpoints"
+	"coalmine/tasks/external"
 	"coalmine/workflows/plan"
 )
 
@@ -73,6 +75,24 @@ func StepRow(ctx context.Context, archive *storage.Archive, chain *plan.Chain, s
 		return nil, err
 	}
 	return &rows[len(rows)-1], nil
+}
+
+// TailRows are those of the tail of a training; of a command that still runs those that it has
+// told of so far.
+func TailRows(ctx context.Context, archive *storage.Archive, key storage.Key) ([]checkpoints.Row, error) {
+	rows, err := StepRows(ctx, archive, key)
+	if len(rows) > 0 || err != nil {
+		return rows, err
+	}
+	so, err := archive.ReadUnfinished(ctx, key)
+	if so == nil || err != nil {
+		return nil, err
+	}
+	var state external.State
+	if err := json.Unmarshal(so.State, &state); err != nil {
+		return nil, nil // of another version, whose training begins anew
+	}
+	return state.Rows, nil
 }
 
 // StepRows are the rows that a step of an open segment carries, or the tail of a

@@ -15,8 +15,8 @@ import (
 	"coalmine/tasks/audits/randomsampling"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/external"
 	"coalmine/workflows/localexec"
-	"coalmine/workflows/modelaudit/score"
 	"coalmine/workflows/plan"
 )
 
@@ -154,7 +154,7 @@ func (e *exporter) addSpace(number int, space canaries.Space, list []datasets.Ca
 }
 
 func (e *exporter) line(c *datasets.Canary, group string, prefix int) Line {
-	pair := score.PairOf(e.words, c.Tokens[:prefix], c.Tokens[prefix:])
+	pair := external.PairOf(e.words, c.Tokens[:prefix], c.Tokens[prefix:])
 	l := Line{
 		ID: fmt.Sprintf("canary-%d", c.Number), Kind: Canary, Group: group, Context: pair.Context, Continuation: pair.Continuation,
 		UserProbability: c.UserProbability, ExampleProbability: c.ExampleProbability, InsertedTimes: c.InsertedTimes,
@@ -177,7 +177,7 @@ func (e *exporter) addReferences(group string, space canaries.Space, placed []da
 	}
 	number := 0
 	for suffix := range drawn {
-		pair := score.PairOf(e.words, prefix, suffix)
+		pair := external.PairOf(e.words, prefix, suffix)
 		e.file.Lines = append(e.file.Lines, Line{
 			ID: fmt.Sprintf("reference-%s-%d", group, number), Kind: Reference, Group: group, Context: pair.Context, Continuation: pair.Continuation,
 		})
@@ -203,7 +203,7 @@ func (e *exporter) addCoins(n *plan.Node) error {
 		return err
 	}
 	for i, u := range units {
-		pair := score.PairOf(e.words, nil, placed[u.Canary].Tokens)
+		pair := external.PairOf(e.words, nil, placed[u.Canary].Tokens)
 		e.file.Lines = append(e.file.Lines, Line{ID: fmt.Sprintf("coin-%d", i), Kind: Coin, Continuation: pair.Continuation, Included: &units[i].Included})
 	}
 	return nil

@@ -21,7 +21,9 @@ type inventory struct {
 type storedNode struct {
 	commit *storage.Object
 	blobs  []storage.Object
-	newest time.Time
+	// unfinished are those of an execution that has not ended.
+	unfinished []storage.Object
+	newest     time.Time
 }
 
 func (n *storedNode) objects() []storage.Object {
@@ -29,14 +31,14 @@ func (n *storedNode) objects() []storage.Object {
 	if n.commit != nil {
 		all = append(all, *n.commit) // first: a node is not seen done with blobs missing
 	}
-	return append(all, n.blobs...)
+	return slices.Concat(all, n.blobs, n.unfinished)
 }
 
 // collectedKinds are the kinds of objects in the order in which they are listed.
 // Blobs come before commits: a node that is committed in between then looks
 // younger than it is, not older.
 var collectedKinds = []storage.ObjectKind{
-	storage.BlobObject, storage.CommitObject, storage.LogObject, storage.RecordObject, storage.SourceObject,
+	storage.BlobObject, storage.UnfinishedObject, storage.CommitObject, storage.LogObject, storage.RecordObject, storage.SourceObject,
 }
 
 func (c *Collector) takeInventory(ctx context.Context) (*inventory, error) {
@@ -53,7 +55,7 @@ func (c *Collector) takeInventory(ctx context.Context) (*inventory, error) {
 }
 
 func (inv *inventory) add(o storage.Object) {
-	if o.Kind != storage.BlobObject && o.Kind != storage.CommitObject {
+	if o.Kind != storage.BlobObject && o.Kind != storage.CommitObject && o.Kind != storage.UnfinishedObject {
 		inv.others = append(inv.others, o)
 		return
 	}
@@ -65,9 +67,12 @@ func (inv *inventory) add(o storage.Object) {
 	if o.Modified.After(n.newest) {
 		n.newest = o.Modified
 	}
-	if o.Kind == storage.CommitObject {
+	switch o.Kind { //nolint:exhaustive // the others are of no node
+	case storage.CommitObject:
 		n.commit = &o
-	} else {
+	case storage.UnfinishedObject:
+		n.unfinished = append(n.unfinished, o)
+	default:
 		n.blobs = append(n.blobs, o)
 	}
 }
@@ -84,6 +89,8 @@ func (inv *inventory) forget(objects []storage.Object) {
 			n.commit = nil
 		case o.Kind == storage.BlobObject:
 			n.blobs = slices.DeleteFunc(n.blobs, func(b storage.Object) bool { return b == o })
+		case o.Kind == storage.UnfinishedObject:
+			n.unfinished = slices.DeleteFunc(n.unfinished, func(b storage.Object) bool { return b == o })
 		}
 	}
 	inv.others = slices.DeleteFunc(inv.others, func(o storage.Object) bool { return gone[o] })

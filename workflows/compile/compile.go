@@ -29,6 +29,7 @@ import (
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/devices"
+	"coalmine/tasks/external"
 	"coalmine/tasks/reports"
 	"coalmine/tasks/selection"
 	"coalmine/tasks/training"
@@ -41,7 +42,7 @@ import (
 func Registry() tasks.Registry {
 	return tasks.NewRegistry(slices.Concat(
 		datasets.Kinds(), canaries.Kinds(), training.Kinds(), aggregation.Kinds(),
-		updates.Kinds(), selection.Kinds(), devices.Kinds(), all.Kinds(), reports.Kinds(),
+		updates.Kinds(), selection.Kinds(), devices.Kinds(), external.Kinds(), all.Kinds(), reports.Kinds(),
 	)...)
 }
 
@@ -220,6 +221,9 @@ func (c *cell) node(kind tasks.Kind, label string, params any, edges ...edge) pl
 	if err != nil && c.err == nil {
 		c.err = err
 	}
+	if runsCommands(kind, params) {
+		spec.Class, spec.Terms = c.commandClass(), c.terms()
+	}
 	if _, there := c.plan.Nodes[spec.Key]; !there {
 		label, spec.Params = c.same.with(label, spec.Params)
 		c.plan.Nodes[spec.Key] = &plan.Node{Spec: spec, Label: label, Needs: needs}
@@ -267,5 +271,9 @@ func (c *cell) template(kind tasks.Kind, params any, edges ...edge) plan.Templat
 		c.err = fmt.Errorf("parameters of %s cannot be hashed: %w", kind.Name, err)
 	}
 	inputs, needs := connect(edges)
-	return plan.Template{Kind: kind, Params: raw, Inputs: inputs, Needs: needs}
+	t := plan.Template{Kind: kind, Params: raw, Inputs: inputs, Needs: needs}
+	if runsCommands(kind, params) {
+		t.Class, t.Terms = c.commandClass(), c.terms()
+	}
+	return t
 }

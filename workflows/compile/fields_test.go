@@ -31,6 +31,15 @@ var inNoKey = map[string]string{
 	"training.checkpoints.every": "says which models are kept, not what they are",
 	"training.checkpoints.keep":  "says which models are kept, not what they are",
 
+	"training.code":           "says where the code stands, likewise",
+	"training.class":          "says which workers run a command",
+	"training.environment":    "names variables that a command gets",
+	"training.limits.time":    "bounds what a command may take",
+	"training.limits.answer":  "likewise",
+	"training.limits.memory":  "likewise",
+	"training.limits.files":   "likewise",
+	"training.limits.network": "likewise",
+
 	"audit.enumeration.limit": "bounds what may be asked for, not what is found",
 }
 
@@ -98,6 +107,13 @@ var texts = map[string][]string{
 	"training.privacy.mechanism.scales":       {"[0.3, 0.2]"},
 	"training.privacy.mechanism.decays":       {"[0.9, 0.2]"},
 	"training.privacy.mechanism.coefficients": {"[1, 0.5, 0.3, 0.2]"},
+
+	"training.command":        {"python3 other.py"},
+	"training.client_command": {"python3 other.py"},
+	"training.code":           {"other"},
+	"training.code_sha256":    {storage.DigestOf([]byte("other code")).String()},
+	"training.job":            {"{epochs: 4}"},
+	"training.environment":    {"[NETRC]"},
 
 	"training.privacy.key": {`"0123456789abcdef0123456789abcdef"`},
 }
@@ -290,6 +306,10 @@ func asked(e *experiment.Experiment) experiment.Facts {
 			facts.OfAudits = map[string][]storage.Digest{x.Path: {digest}}
 		}
 	}
+	facts.Code = storage.DigestOf([]byte("code"))
+	if digest, err := storage.ParseDigest(e.Training.CodeSHA256); err == nil {
+		facts.Code = digest
+	}
 	if p := e.Training.Privacy; p.Secret() {
 		facts.Key = cmp.Or(p.Key, strings.Repeat("5a", 16))
 	}
@@ -330,7 +350,7 @@ func fieldPaths(t *testing.T) map[string][]string {
 	paths := map[string][]string{}
 	for path, d := range schema.Defs {
 		switch {
-		case d.Type == "object" || strings.HasPrefix(path, "part of "):
+		case d.Type == "object" && texts[path] == nil || strings.HasPrefix(path, "part of "):
 		case d.Enum != nil:
 			paths[path] = d.Enum
 		case d.Type == "boolean":

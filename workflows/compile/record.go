@@ -88,6 +88,9 @@ func cellFiles(spec *experiment.Spec, e *experiment.Experiment) ([]storage.Diges
 		all = append(all, ofAudits[x.Path]...)
 	}
 	err = errors.Join(err, missing)
+	if code, given := storage.ParseDigest(e.Training.CodeSHA256); given == nil {
+		all = append(all, code)
+	}
 	for _, source := range e.Sources() {
 		files, more := spec.Files(&source.Of.Of(e).Data)
 		all, err = slices.Concat(all, files), errors.Join(err, more)

@@ -5,9 +5,11 @@ import (
 	"slices"
 	"strings"
 
+	"coalmine/models/optimizers"
 	"coalmine/privacy"
 	"coalmine/tasks"
 	"coalmine/tasks/aggregation"
+	"coalmine/tasks/clientwork"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/training"
 	"coalmine/tasks/updates"
@@ -19,9 +21,11 @@ import (
 // steps are no whole number of tasks.
 func (c *cell) training() {
 	e := c.experiment
-	c.origin = c.node(training.Initial, "initial model", training.InitialParams{
-		Seed: e.Seed, Model: e.Model.Config(&e.Data),
-	})
+	if e.Training.Algorithm == experiment.External {
+		c.external()
+		return
+	}
+	c.origin = c.initial()
 	chain := &plan.Chain{Origin: c.origin, StepRounds: 1}
 	switch e.Training.Algorithm {
 	case experiment.SGD:
@@ -36,12 +40,22 @@ func (c *cell) training() {
 		if p := e.Training.Privacy; p.Secret() {
 			c.federated(chain, &tasks.Secret{Key: p.Key, Training: chain.Recipe.String()})
 		}
+	case experiment.External: // above
 	default:
 		c.err = fmt.Errorf("algorithm %q: expected one of %s", e.Training.Algorithm, strings.Join(e.Training.Algorithm.Choices(), ", "))
 		return
 	}
 	c.length(chain)
 	c.gather()
+}
+
+// initial compiles the initial model.
+func (c *cell) initial() plan.Ref {
+	e := c.experiment
+	if p := e.ClientProgram(); p != nil {
+		return c.node(training.ClientInitial, "initial model", training.ClientInitialParams{Seed: e.Seed, Program: *p}, c.vocabularyEdge())
+	}
+	return c.node(training.Initial, "initial model", training.InitialParams{Seed: e.Seed, Model: e.Model.Config(&e.Data)})
 }
 
 // gather compiles what puts the recorded updates together. Its nodes have equally many
@@ -65,10 +79,17 @@ func (c *cell) gather() {
 	}
 }
 
+// unknownUpdate stands for the bytes of an update where a program of somebody else knows them.
+const unknownUpdate = 8 << 20
+
 // roundsGathered is how many recorded rounds a node puts together: a hundred, or as many as
 // it should hold.
 func roundsGathered(t *experiment.Training, layout *updates.Layout) int {
-	round := t.Cohort * layout.UpdateBytes()
+	update := layout.UpdateBytes()
+	if layout.Values() == 0 {
+		update = unknownUpdate
+	}
+	round := t.Cohort * update
 	return max(1, min(tasks.SegmentSteps, updates.NodeBytes/round))
 }
 
@@ -99,7 +120,7 @@ func (c *cell) federated(chain *plan.Chain, secret *tasks.Secret) {
 	if j := c.experiment.Joiner(); j != nil {
 		clients.Canaries, server.Watch = j.Clients(), j.Watch()
 	}
-	chain.Part = c.template(training.Clients, clients, c.dataEdges()...)
+	chain.Part = c.template(training.Clients, clients, c.clientEdges()...)
 	chain.Join = c.template(aggregation.Server, server, c.serverEdges()...)
 	if secret != nil {
 		chain.Part.SecretKey, chain.Join.SecretKey = secret.Key, secret.Key
@@ -134,6 +155,16 @@ func (c *cell) stretch(p training.SGDParams) (kind tasks.Kind, params any) {
 func (c *cell) dataEdges() []edge {
 	return []edge{{training.PopulationInput, c.population}, {training.ShardsInput, c.shards}}
 }
+
+// clientEdges are the data, and the vocabulary where a program reads them.
+func (c *cell) clientEdges() []edge {
+	if c.experiment.ClientProgram() == nil {
+		return c.dataEdges()
+	}
+	return append(c.dataEdges(), c.vocabularyEdge())
+}
+
+func (c *cell) vocabularyEdge() edge { return edge{clientwork.VocabularyInput, c.parts} }
 
 // centralEdges are the data, and the validation part that decides when the training ends.
 func (c *cell) centralEdges() []edge { return append(c.dataEdges(), c.validationEdges()...) }
@@ -270,7 +301,7 @@ func clientsParams(e *experiment.Experiment) training.ClientsParams {
 		Seed: e.Seed, Cohort: t.Cohort, Chunks: t.Chunks, Sampling: t.Sampling, Separation: t.Separation, Participations: t.Participations,
 		Local: local(e, t.Client.Batch), Epochs: t.Client.Epochs, Clip: clip(t),
 		AdaptiveClip: t.Privacy != nil && t.Privacy.Adaptive != nil, Steps: t.Client.Steps,
-		Noise: t.Client.Noise, NoiseMultiplier: t.Privacy.Shared(), Compress: t.Client.Compress.Config(), StopAt: target(t), Control: ofClients(e.Audit.Controlled()),
+		Noise: t.Client.Noise, NoiseMultiplier: t.Privacy.Shared(), Compress: t.Client.Compress.Config(), StopAt: target(t), Control: ofClients(e.Audit.Controlled()), Program: e.ClientProgram(),
 	}
 }
 
@@ -334,6 +365,9 @@ func budget(p *experiment.Privacy) *privacy.Budget {
 }
 
 func local(e *experiment.Experiment, batch int) training.Local {
+	if e.ClientProgram() != nil {
+		return training.Local{Optimizer: optimizers.Config{Kind: optimizers.SGD}, LearningRate: 1, Batch: 1} // of no use
+	}
 	client := &e.Training.Client
 	l := training.Local{
 		Optimizer: client.Optimizer.Config(), LearningRate: client.LearningRate,

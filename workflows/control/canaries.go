@@ -82,7 +82,7 @@ func (x *exporter) ranking(canary, round int) (*plan.Node, *randomsampling.Param
 	}
 	for _, in := range summary.Inputs {
 		n := x.plan.Nodes[in.Key]
-		if n == nil || n.Kind != randomsampling.Kind.Name {
+		if n == nil || n.Kind != randomsampling.Kind.Name && n.Kind != randomsampling.Scored.Name {
 			continue
 		}
 		var params randomsampling.Params
@@ -90,6 +90,9 @@ func (x *exporter) ranking(canary, round int) (*plan.Node, *randomsampling.Param
 			return nil, nil, fmt.Errorf("parameters of %s: %w", n.Label, err)
 		}
 		if params.First <= canary && canary < params.First+params.Count {
+			if n.Kind != randomsampling.Kind.Name || params.Program != nil {
+				return nil, nil, fmt.Errorf("run %s, cell %s: a comparison with references %w: a command scores texts by its model, which nobody here can wait for", x.run.ID, x.cell.Name, ErrInput)
+			}
 			return n, &params, nil
 		}
 	}

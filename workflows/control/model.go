@@ -43,6 +43,9 @@ func (l *Local) Model(ctx context.Context, name, cell string, round int) ([]byte
 	if err != nil {
 		return nil, err
 	}
+	if x.experiment.Training.Algorithm == experiment.External {
+		return l.externalModel(ctx, x, round)
+	}
 	if round == NewestRound {
 		if round, err = l.newestRound(ctx, x); err != nil {
 			return nil, err

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"coalmine/storage"
+	"coalmine/tasks"
 	"coalmine/tasks/attempts"
 	"coalmine/workflows/coordinator/graph"
 	"coalmine/workflows/coordinator/policy"
@@ -389,6 +390,24 @@ func TestATaskWhoseSecretKeyNoWorkerHoldsWaitsForOneThatDoes(t *testing.T) {
 		t.Errorf("%d tasks ran without the key", w.ran[plantest.Part.Name])
 	}
 	w.keys = []string{"5ec4e7"}
+	w.untilPhase(runs.Done, id)
+	w.settle()
+	w.checkTruth("a")
+}
+
+func TestCommandsWaitForAWorkerThatMayRunThem(t *testing.T) {
+	t.Parallel()
+	p := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 3, Class: tasks.Commands})
+	w := newWorld(t, 12, chaos{}, map[string]*plan.Plan{"a": p})
+	id := w.submit("a", 0)
+	w.untilPhase(runs.Running, id)
+	w.until(func() bool {
+		return slices.Contains(w.term.status(w.run(id)).Reasons, "no live worker runs commands of experiments: start one with --allow-commands") && !w.term.graph.AnyInFlight()
+	})
+	if w.ran[plantest.Part.Name] > 0 {
+		t.Errorf("%d tasks ran where no commands are allowed", w.ran[plantest.Part.Name])
+	}
+	w.classes = append(w.classes, string(tasks.Commands))
 	w.untilPhase(runs.Done, id)
 	w.settle()
 	w.checkTruth("a")

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"coalmine/internal/queue"
-	"coalmine/tasks"
 )
 
 // simQueue is the world as its coordinator's queue.
@@ -68,7 +67,7 @@ func (q *simQueue) Workers(context.Context) ([]queue.Worker, error) {
 	}
 	var workers []queue.Worker
 	for _, x := range q.workers {
-		v := queue.Worker{ID: x.id, Classes: []string{string(tasks.Compute)}, Slots: x.slots, Kinds: q.kinds, Keys: q.keys, Memory: simMemory}
+		v := queue.Worker{ID: x.id, Classes: slices.Clone(q.classes), Slots: x.slots, Kinds: q.kinds, Keys: q.keys, Memory: simMemory}
 		for _, e := range x.running {
 			running := queue.Running{ID: e.id, Seconds: 1}
 			if q.slow != nil {

@@ -219,7 +219,7 @@ func (c *Cell) eachReferenceOf(ctx context.Context, g audits.Group, ordinary int
 func (c *Cell) sampling(g audits.Group) (*plan.Node, *randomsampling.Params, error) {
 	nodes, _ := c.Plan.Needed(c.Cell.Report)
 	for _, n := range nodes {
-		if n.Kind != randomsampling.Kind.Name {
+		if n.Kind != randomsampling.Kind.Name && n.Kind != randomsampling.Scored.Name {
 			continue
 		}
 		var params randomsampling.Params

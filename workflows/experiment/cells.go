@@ -77,6 +77,7 @@ func (g *grid) candidate(point, replicate int) *candidate {
 		c.tree = merge(c.tree, nest(v.path, v.at, v.value))
 		c.Axes = append(c.Axes, Axis{v.path, v.json})
 	}
+	c.tree = implied(c.tree)
 	d := newDecoder(&c.problems)
 	d.block(c.tree, reflect.ValueOf(&c.Experiment).Elem(), experimentType, "")
 	d.complete(&c.Experiment)

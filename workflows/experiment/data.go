@@ -42,6 +42,8 @@ type Facts struct {
 	Second SecondFiles
 	// OfAudits are the digests of the files of Experiment.AuditSources, by their paths.
 	OfAudits map[string][]storage.Digest
+	// Code is the digest of training.code, packed; zero without.
+	Code storage.Digest
 	// MissingWords are those of Experiment.NamedWords that the vocabulary lacks.
 	MissingWords []string
 	// Phrases are how many different ones the source has of each of Experiment.Phrases, before
@@ -101,6 +103,9 @@ func (s *Spec) Resolve(facts []Facts) error {
 		for _, b := range s.Cells[i].Experiment.besides(&facts[i]) {
 			*b.sha256 = s.sourceOf(b.files)
 		}
+		if t := &s.Cells[i].Experiment.Training; t.Code != "" {
+			t.CodeSHA256 = facts[i].Code.String()
+		}
 		s.Cells[i].Experiment.Training.adopt(&settled[i])
 		s.Cells[i].Experiment.Training.Rounds = rounds[i]
 		if p := s.Cells[i].Experiment.Training.Privacy; p.Secret() {
@@ -146,6 +151,7 @@ func (c *dataChecker) check() {
 	for j, source := range e.Sources() {
 		c.checkPrepared(source, &f.Prepared[j])
 	}
+	c.checkCode()
 	if s := e.Data.Select; s != nil && s.Examples == selection.Unlabelled && f.Unlabelled == 0 {
 		c.fail("data.select.examples", "is unlabelled, and every image of %s has a label; expected another selection", e.Data.Source)
 	}

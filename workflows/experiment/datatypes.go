@@ -381,8 +381,8 @@ type ValidationPart struct {
 	Split string `json:"split,omitempty"`
 }
 
-// exists reports whether there is such a part.
-func (p *ValidationPart) exists() bool { return p.Split != "" || !p.Fraction.IsZero() }
+// Exists reports whether there is such a part.
+func (p *ValidationPart) Exists() bool { return p.Split != "" || !p.Fraction.IsZero() }
 
 // Part is a share of the data that is kept from training.
 type Part struct {

@@ -45,6 +45,8 @@ func (d *decoder) value(n *node, v reflect.Value, f *field, path string) {
 		if !d.patch && v.Kind() != reflect.Pointer {
 			d.fail(n.at, path, "has no value; expected %s, or leave the field out", f.expected())
 		}
+	case v.Type() == freeType:
+		d.free(n, v, f, path)
 	case v.Kind() == reflect.Pointer:
 		inner := reflect.New(v.Type().Elem())
 		d.value(n, inner.Elem(), f, path)
@@ -90,10 +92,17 @@ func (d *decoder) missing(n *node, v reflect.Value, fields []field, path string)
 		inner := join(path, f.name)
 		if t, ok := f.block(); ok && f.typ.Kind() != reflect.Pointer {
 			d.block(&node{kind: mappingNode, at: n.at}, f.in(v), t, inner)
-		} else if f.required && !d.isBad(inner) {
+		} else if f.required && f.neededIn(n) && !d.isBad(inner) {
 			d.fail(n.at, inner, "missing; expected %s", f.expected())
 		}
 	}
+}
+
+// neededIn reports whether a block must have the field: not where a choice in it leaves no use
+// for it.
+func (f *field) neededIn(block *node) bool {
+	choice := block.get(f.when.field)
+	return choice == nil || slices.Contains(f.when.values, choice.text)
 }
 
 func fieldNames(t reflect.Type) string {

@@ -41,11 +41,19 @@ func (d *decoder) complete(e *Experiment) {
 	e.Data.Select.complete()
 	d.completeSampling(t)
 	t.Privacy.complete(t.Cohort)
+	if t.Algorithm == External {
+		t.Rounds = max(1, t.Rounds)
+		return
+	}
 	if t.Central() {
 		t.Client.complete(0.005)
 		return
 	}
-	t.Client.complete(e.Model.clientRate())
+	if e.Model.Kind == models.External {
+		t.Client = Client{Noise: t.Client.Noise, Compress: t.Client.Compress}
+	} else {
+		t.Client.complete(e.Model.clientRate())
+	}
 	t.Record.complete()
 	if t.Server != nil {
 		t.Server.complete(1)

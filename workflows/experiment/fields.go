@@ -27,6 +27,7 @@ type field struct {
 	oneOf     []string
 	when      condition
 	also      []string
+	inside    bool // a value within a block of type Free
 }
 
 // condition makes a field depend on the value of another one: the nearest
@@ -141,6 +142,8 @@ func (f *field) expected() string {
 		return "a list of blocks with the fields " + fieldNames(t)
 	}
 	switch t := f.element(); {
+	case f.typ == freeType:
+		return "a block of any fields"
 	case len(f.oneOf) > 0:
 		return "one of " + strings.Join(f.oneOf, ", ")
 	case t == probabilityType:
@@ -162,6 +165,9 @@ func lookup(path string) (field, bool) {
 	var f field
 	t := experimentType
 	for _, key := range splitPath(path) {
+		if f.typ == freeType {
+			return field{name: path, typ: freeType, inside: true}, true
+		}
 		if t == nil {
 			return field{}, false
 		}

@@ -195,6 +195,8 @@ func (d *documented) form(prefix string) object {
 	}
 	t := d.element()
 	switch {
+	case d.typ == freeType:
+		return object{"type": "object"}
 	case t == probabilityType && d.typ.Kind() == reflect.Slice:
 		one := d.probability()
 		return object{"anyOf": append(one, object{"type": "array", "minItems": 1, "items": object{"anyOf": one}})}
@@ -294,18 +296,21 @@ func (d *documented) description() string {
 }
 
 func gridSchema(fields []documented) object {
-	axes, overrides := object{}, object{}
+	axes, overrides, free := object{}, object{}, object{}
 	for _, f := range fields {
 		if f.path == "name" {
 			continue
 		}
 		value := referTo(&f.field, f.path, "part of ")
 		axes[f.path] = object{"type": "array", "minItems": 1, "items": value}
+		if f.typ == freeType {
+			free["^"+strings.ReplaceAll(f.path, ".", `\.`)+`\.`] = object{}
+		}
 		overrides[f.path] = value
 	}
 	list := func(description string) object {
 		return object{"description": description, "type": "array", "items": object{
-			"type": "object", "additionalProperties": false, "minProperties": 1, "properties": overrides,
+			"type": "object", "additionalProperties": false, "minProperties": 1, "properties": overrides, "patternProperties": free,
 		}}
 	}
 	return object{
@@ -315,7 +320,7 @@ func gridSchema(fields []documented) object {
 			"properties": object{
 				"axes": object{
 					"description": "Lists of values by path. A block merges field by field, null removes a field, anything else replaces.",
-					"type":        "object", "additionalProperties": false, "properties": axes,
+					"type":        "object", "additionalProperties": false, "properties": axes, "patternProperties": free,
 				},
 				"include": list("Further cells: the body of the file with these fields overridden."),
 				"exclude": list("Cells to leave out: those whose fields equal all of these; null is an absent field."),

@@ -3,6 +3,7 @@ package experiment
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -33,7 +34,14 @@ func leafValues(e *Experiment) []leafValue {
 				walk(reflect.Indirect(inner), name)
 				continue
 			}
-			out = append(out, leafValue{name, string(mustMarshal(inner.Interface()))})
+			value := mustMarshal(inner.Interface())
+			if f.typ != freeType {
+				out = append(out, leafValue{name, string(value)})
+				continue
+			}
+			for _, leaf := range Leaves(name, value) {
+				out = append(out, leafValue{leaf.Path, string(leaf.Value)})
+			}
 		}
 	}
 	walk(reflect.ValueOf(e).Elem(), "")
@@ -53,7 +61,7 @@ func label(cells []Cell) {
 			appendParts(cells, func(e *Experiment) string { return part.text(e) })
 		}
 	}
-	for _, path := range allPaths() {
+	for _, path := range slices.Concat(allPaths(), slices.Sorted(maps.Keys(columns))) { // those of free blocks are in no list
 		column := columns[path]
 		if !distinguishes(cells, column) {
 			continue
@@ -129,7 +137,7 @@ var settingParts = []settingPart{
 		},
 		func(e *Experiment) string { return e.Training.Setting() },
 	},
-	{[]string{"training.cohort"}, func(e *Experiment) string { return "b=" + strconv.Itoa(e.Training.Cohort) }},
+	{[]string{"training.cohort"}, func(e *Experiment) string { return e.Training.batch() }},
 	{[]string{"data.devices.defence.replace", "data.devices.defence.augment", "data.devices.defence.modes"}, func(e *Experiment) string { return e.Data.Devices.label() }},
 	{
 		[]string{"data.select.examples", "data.select.users.below", "data.select.users.above", "prepare.second_language_model.steps"},
@@ -188,6 +196,8 @@ func wording(path, value string) string {
 // Momentum, DP-SGD, FedAvg, FedAvg+Adam, FedAvg+Clip, DP-FedAvg; and DP-FTRL with its mechanism.
 func (t *Training) Setting() string {
 	switch {
+	case t.Algorithm == External:
+		return "external"
 	case t.Central() && t.Privacy == nil:
 		return t.Client.title()
 	case t.Central() && t.Privacy.NoiseMultiplier == 0:
@@ -202,10 +212,21 @@ func (t *Training) Setting() string {
 	if t.Server != nil && t.Server.Name != optimizers.SGD {
 		also = append(also, t.Server.title())
 	}
-	if t.Client.Name != optimizers.SGD {
+	switch {
+	case t.ClientCommand != "":
+		also = append(also, "external clients")
+	case t.Client.Name != optimizers.SGD:
 		also = append(also, "client "+t.Client.title())
 	}
 	return strings.Join(append([]string{t.averaging()}, also...), "+")
+}
+
+// batch names the cohort, where there is one.
+func (t *Training) batch() string {
+	if t.Cohort == 0 {
+		return ""
+	}
+	return "b=" + strconv.Itoa(t.Cohort)
 }
 
 // averaging names federated averaging by its noise.

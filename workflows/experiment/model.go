@@ -19,6 +19,9 @@ func (m *Model) Config(d *Data) models.Config {
 	if m.Kind.ForLabels() {
 		return m.reader(d)
 	}
+	if m.Kind == models.External {
+		return models.Config{Kind: m.Kind}
+	}
 	c := models.Config{Kind: m.Kind, Vocabulary: d.Tokens(), Embedding: m.Embedding, Units: m.Units, Untied: m.Untied}
 	if m.Layers > 1 {
 		c.Layers = m.Layers

@@ -5,12 +5,12 @@ import "coalmine/models/optimizers"
 // Optimizer names an update rule and its parameters.
 type Optimizer struct {
 	// Name is the update rule.
-	Name optimizers.Kind `json:"optimizer" default:"sgd" also:"name kind"`
+	Name optimizers.Kind `json:"optimizer,omitzero" default:"sgd" also:"name kind"`
 	// LearningRate of the rule. With sgd, momentum and nesterov it is by default 0.5 for
 	// clients (Augenstein et al. 2020, appendix B.2), 1 for the server, and 0.005
 	// for central training (Thakkar et al. 2020, section 4.2); the other update
 	// rules need it stated.
-	LearningRate float64 `json:"learning_rate" range:"(0,1e6]" also:"lr rate"`
+	LearningRate float64 `json:"learning_rate,omitzero" range:"(0,1e6]" also:"lr rate"`
 	optimizers.Given
 	// Schedule changes the learning rate over the rounds (sgd: steps). Absent: it
 	// stays.

@@ -51,7 +51,7 @@ func TestEveryExamplesRecordIsSound(t *testing.T) {
 func TestARecordThatNoFileGivesIsRefused(t *testing.T) {
 	t.Parallel()
 	for want, change := range map[string]func(*Spec){
-		"cell c01: x: training.cohort: is 0; expected a whole number from 1 to 100000000": func(s *Spec) { s.Cells[0].Experiment.Training.Cohort = 0 },
+		"cell c01: x: training.cohort: missing; expected a whole number from 1 to 100000000": func(s *Spec) { s.Cells[0].Experiment.Training.Cohort = 0 },
 		"training.rounds: is -5":                                         func(s *Spec) { s.Cells[0].Experiment.Training.Rounds = -5 },
 		"training.chunks is none; expected 8":                            func(s *Spec) { s.Cells[0].Experiment.Training.Chunks = 0 },
 		"training.chunks: is 60; expected at most training.cohort, 50":   func(s *Spec) { s.Cells[0].Experiment.Training.Chunks = 60 },

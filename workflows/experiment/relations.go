@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"coalmine/internal/fractions"
+	"coalmine/models"
 	"coalmine/tasks/datasets/patterns"
 )
 
@@ -45,6 +46,7 @@ func (d *decoder) relations(e *Experiment, root *node) {
 	c.length()
 	c.cohort()
 	c.model()
+	c.external()
 	c.selecting()
 	c.preparing()
 	c.quantization()
@@ -167,7 +169,12 @@ func (c *checker) cohort() {
 }
 
 func (c *checker) optimizers() {
-	c.learningRate("training.client", &c.Training.Client.Optimizer)
+	if c.Training.Algorithm == External {
+		return // it has none that we know of
+	}
+	if c.Training.ClientCommand == "" {
+		c.learningRate("training.client", &c.Training.Client.Optimizer)
+	}
 	if c.Training.Server != nil {
 		c.learningRate("training.server", &c.Training.Server.Optimizer)
 	}
@@ -178,7 +185,7 @@ func (c *checker) earlyStopping() {
 	if s == nil {
 		return
 	}
-	if !c.Data.Validation.exists() {
+	if !c.Data.Validation.Exists() {
 		c.fail([]string{"training.early_stopping", "data.validation.fraction", "data.validation.split"}, "needs a validation part; set data.validation.fraction, such as 10%%")
 	}
 	if c.Training.Privacy != nil {
@@ -199,7 +206,7 @@ func (c *checker) stopAt() {
 	if s.RecallAt1.IsZero() == (s.Perplexity == 0) {
 		c.fail([]string{path, path + ".recall_at_1", path + ".perplexity"}, "expected one of recall_at_1, such as 15%%, and perplexity, such as 60; in a grid null removes the other")
 	}
-	if !c.Data.Validation.exists() {
+	if !c.Data.Validation.Exists() {
 		c.fail([]string{path, "data.validation.fraction", "data.validation.split"}, "needs a validation part; set data.validation.fraction, such as 10%%")
 	}
 	c.stopAtBeside(path)
@@ -239,6 +246,9 @@ func (c *checker) learningRate(path string, o *Optimizer) {
 }
 
 func (c *checker) model() {
+	if c.Model.Kind == models.External {
+		return
+	}
 	err := c.Model.Config(&c.Data).Validate()
 	switch {
 	case err == nil || c.Model.Kind.ForImages() != c.Data.Level.Scheme().Images || labelOf(c.Model.Kind) != c.Data.Label:

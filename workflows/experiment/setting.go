@@ -8,9 +8,11 @@ import (
 	"coalmine/models"
 	"coalmine/models/architectures"
 	"coalmine/privacy"
+	"coalmine/storage"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/all"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/external"
 )
 
 // Setting is the experiment as its audits see it.
@@ -33,6 +35,11 @@ func (e *Experiment) Setting() *audits.Setting {
 	}
 	if p := e.Training.Privacy; p != nil {
 		s.Training.Clip, s.Training.NoiseMultiplier, s.Training.Delta = p.Clip, p.NoiseMultiplier, p.Delta
+	}
+	s.Program = e.ClientProgram()
+	if e.Training.Algorithm == External {
+		s.External = new(external.ModelParams)
+		s.External.Code, _ = storage.ParseDigest(e.Training.CodeSHA256) // zero without; compiling refuses a wrong one
 	}
 	s.Records, s.Recorded = e.Training.Record != nil, e.recorded()
 	if d := e.Data.Devices; d != nil {

@@ -5,6 +5,7 @@ import (
 	"coalmine/models"
 	"coalmine/privacy"
 	"coalmine/privacy/correlated"
+	"coalmine/tasks"
 	"coalmine/tasks/canaries"
 )
 
@@ -141,7 +142,8 @@ type Model struct {
 	// forget gates, conv a convolution over the last inputs, and so not recurrent. Or, for
 	// images, cnn, a classifier, and gan, a generative adversarial network. Or, for what is
 	// said of whole examples (data.label), regressor and tagger, an lstm over a text whose last
-	// output says it, and cnn-tagger, the layers of the cnn over an image.
+	// output says it, and cnn-tagger, the layers of the cnn over an image. external is a model of
+	// texts that is not ours: training.command trains it, or training.client_command its clients.
 	Kind models.Kind `json:"kind" default:"cifg-lstm" also:"type architecture" source:"Thakkar et al. 2020, section 4.1"`
 	// Embedding dimension.
 	Embedding int `json:"embedding,omitzero" default:"96" range:"[1,65536]" when:"kind=cifg-lstm lstm gru conv regressor tagger" source:"Thakkar et al. 2020, section 4.1"`
@@ -179,26 +181,63 @@ type Algorithm string
 const (
 	FedAvg Algorithm = "fedavg"
 	SGD    Algorithm = "sgd"
+	// External trainings are somebody else's.
+	External Algorithm = "external"
 )
 
 // Choices lists the algorithms as words of an experiment file.
-func (Algorithm) Choices() []string { return []string{string(FedAvg), string(SGD)} }
+func (Algorithm) Choices() []string {
+	return []string{string(FedAvg), string(SGD), string(External)}
+}
 
 // Training says how the model is trained.
 type Training struct {
 	// Algorithm: fedavg trains on a cohort of users in each round; sgd takes
 	// steps on minibatches of records, as in central training. sgd goes through
-	// the records shuffled (iid) or user after user (by-user).
+	// the records shuffled (iid) or user after user (by-user). external leaves all of the
+	// training to training.command, and is what a file means that gives this and no algorithm.
 	Algorithm Algorithm `json:"algorithm" default:"fedavg"`
+	// Command that trains the model, with its arguments, as the system's shell reads them. It
+	// runs in a directory with the data and the job, and leaves a model that it scores texts
+	// by: docs/contracts/train.md.
+	Command string `json:"command,omitzero" when:"algorithm=external" also:"cmd trainer train_command"`
+	// ClientCommand trains one client in place of this program, with its arguments, as the
+	// system's shell reads them. Workers keep it over all rounds: it gets the parameters of a round
+	// and one user's examples, and gives back parameters: docs/contracts/client.md. What
+	// training.client says of steps then stands in training.job.
+	ClientCommand string `json:"client_command,omitzero" when:"model.kind=external" also:"client_cmd client_trainer"`
+	// Code is the directory with the code that the command runs: a copy of it is where the
+	// command starts. What its files hold is a part of a result's identity. Absent: there is
+	// none, and the command says by itself what it runs, such as a container by its digest.
+	Code string `json:"code,omitzero" when:"model.kind=external" also:"source directory"`
+	// CodeSHA256 is the digest of the code, as a submitted run always carries it. Given in the
+	// file, it guards against other code.
+	CodeSHA256 string `json:"code_sha256,omitzero" when:"model.kind=external"`
+	// Job is a block of any fields, which the command gets as it stands: learning rates, layers,
+	// epochs. A grid may have axes over its fields, such as training.job.dropout.
+	Job Free `json:"job,omitempty" when:"model.kind=external" also:"config hyperparameters parameters settings"`
+	// Deterministic declares that the command leaves the same files and metrics in every
+	// execution. Else two executions may differ: the one that is committed first is used, and
+	// recorded.
+	Deterministic bool `json:"deterministic,omitzero" default:"false" when:"model.kind=external"`
+	// Class of the workers that the command runs on, and all tasks that ask a client_command: gpu
+	// ones are started with --class gpu. In a cluster they all take --allow-commands.
+	Class tasks.Class `json:"class,omitzero" default:"compute" when:"model.kind=external"`
+	// Environment names variables of the workers that the command gets although they sound
+	// secret, such as HF_TOKEN. Others whose names have a word such as KEY, TOKEN or PASSWORD are
+	// kept from it.
+	Environment []string `json:"environment,omitempty" when:"model.kind=external" also:"env"`
+	// Limits bound the command, a client_command by itself in each slot of a worker.
+	Limits *CommandLimits `json:"limits,omitempty" when:"model.kind=external"`
 	// Rounds of training; with sgd, steps. Exactly one of rounds and epochs is
-	// given in a file.
+	// given in a file. With external what the metrics of the command count up to, by default 1.
 	Rounds int `json:"rounds,omitzero" range:"[1,1000000000]" unit:"rounds (sgd: steps)" also:"steps iterations num_rounds"`
 	// Epochs over the training data, in place of rounds: the rounds are
 	// epochs x users / cohort (sgd: steps, epochs x examples / cohort), rounded up.
-	Epochs float64 `json:"epochs,omitzero" range:"(0,1000000]" unit:"epochs"`
+	Epochs float64 `json:"epochs,omitzero" range:"(0,1000000]" when:"algorithm=fedavg sgd" unit:"epochs"`
 	// Cohort is the number of users in a round, weighted equally if their
 	// updates are clipped, else by their examples; with sgd, the records of a minibatch.
-	Cohort int `json:"cohort" required:"true" range:"[1,100000000]" unit:"users (sgd: records)" also:"batch batch_size minibatch clients users_per_round clients_per_round num_clients cohort_size"`
+	Cohort int `json:"cohort,omitzero" required:"true" range:"[1,100000000]" when:"algorithm=fedavg sgd" unit:"users (sgd: records)" also:"batch batch_size minibatch clients users_per_round clients_per_round num_clients cohort_size"`
 	// Chunks are the tasks that a round's cohort is split into. They are part of
 	// a result's identity, since they fix the order of sums. Where the cohort is
 	// smaller than the default, it is the cohort.
@@ -214,7 +253,7 @@ type Training struct {
 	// clipped sum is divided by the expected size, and an empty round still gets its
 	// noise. With sgd it is about the records of a step, is for a training with
 	// privacy only, and by default poisson.
-	Sampling privacy.Sampling `json:"sampling,omitzero" default:"fixed-size" source:"Thakkar et al. 2020, appendix A; sgd: Abadi et al. 2016"`
+	Sampling privacy.Sampling `json:"sampling,omitzero" default:"fixed-size" when:"algorithm=fedavg sgd" source:"Thakkar et al. 2020, appendix A; sgd: Abadi et al. 2016"`
 	// Separation is the least number of rounds from one participation of a user to the next:
 	// users are dealt into so many groups, which the rounds take in turn. Absent: users /
 	// cohort, rounded down, the most that there can be; it then stays recorded.
@@ -225,7 +264,7 @@ type Training struct {
 	Participations int `json:"participations,omitzero" range:"[1,1000000000]" when:"sampling=separated" unit:"rounds" also:"max_participations" source:"Choquette-Choo et al. 2023"`
 	// Client is the optimizer that sees the data: of each client or, with sgd,
 	// of the central training.
-	Client Client `json:"client"`
+	Client Client `json:"client,omitzero" when:"algorithm=fedavg sgd"`
 	// Server is the optimizer that applies a round's mean update.
 	Server *Server `json:"server,omitempty" default:"{}" when:"algorithm=fedavg"`
 	// Generator of a gan is trained by the server after each round. It sees no data but
@@ -233,12 +272,12 @@ type Training struct {
 	Generator *Generator `json:"generator,omitempty" default:"{}" when:"model.kind=gan" source:"Augenstein et al. 2020, algorithm 1"`
 	// Privacy clips each user's update, with sgd each record's gradient, and adds
 	// noise. Absent or null: neither.
-	Privacy *Privacy `json:"privacy,omitempty" also:"dp"`
+	Privacy *Privacy `json:"privacy,omitempty" when:"algorithm=fedavg sgd" also:"dp"`
 	// QuantizeBits is the number of bits to which the weights of every measured model
 	// are rounded, linearly and by tensor, once it is trained; the exported last model
 	// is so, too. The training goes on with the weights as they were, so that cells
 	// which differ in nothing else share it. Absent or null: no rounding.
-	QuantizeBits *int `json:"quantize_bits,omitempty" range:"[2,8]" unit:"bits" also:"quantize quantization" source:"Carlini et al. 2019, section 9.1.3"`
+	QuantizeBits *int `json:"quantize_bits,omitempty" range:"[2,8]" when:"algorithm=fedavg sgd" unit:"bits" also:"quantize quantization" source:"Carlini et al. 2019, section 9.1.3"`
 	// EarlyStopping ends the training when the loss on the validation part no longer
 	// falls, and takes the model of the least loss for the last one. The steps given
 	// are then the most that there are. Absent or null: all steps.
@@ -246,12 +285,31 @@ type Training struct {
 	// StopAt ends the training when the model is as useful as that on the validation part,
 	// so that models are compared at equal utility. The rounds (sgd: steps) given are then the
 	// most that there are. Absent or null: all of them.
-	StopAt *StopAt `json:"stop_at,omitempty" also:"target stop_when"`
+	StopAt *StopAt `json:"stop_at,omitempty" when:"algorithm=fedavg sgd" also:"target stop_when"`
 	// Checkpoints say which models are kept besides the audited ones and the last.
-	Checkpoints Checkpoints `json:"checkpoints"`
+	Checkpoints Checkpoints `json:"checkpoints,omitzero" when:"algorithm=fedavg sgd"`
 	// Record keeps what each device sends to the server, for audits that read it. Absent or
 	// null: nothing is kept.
 	Record *Record `json:"record,omitempty" when:"algorithm=fedavg" also:"recording updates" source:"Orekondy et al. 2018"`
+}
+
+// CommandLimits bound a command that is not ours. What is more ends it, and its cell fails; once
+// the limit is raised it goes on from its checkpoint.
+type CommandLimits struct {
+	// Time that it may take in one go. Absent: that of tasks (--task-timeout). Not with
+	// client_command.
+	Time int `json:"time,omitzero" range:"[1,100000000]" unit:"seconds" also:"timeout seconds"`
+	// Answer is the time that a client_command, or the command which scores texts by the model, may
+	// take for one answer; to load the model is a part of the first. Absent: 600 and 300.
+	Answer int `json:"answer,omitzero" range:"[1,100000000]" unit:"seconds" also:"request_timeout answer_timeout"`
+	// Memory that its processes may have resident together, on Linux. Absent: no limit.
+	Memory int `json:"memory,omitzero" range:"[1,100000000]" unit:"MiB"`
+	// Files that its directory may hold, all together. Absent: no limit. Not with
+	// client_command.
+	Files int `json:"files,omitzero" range:"[1,100000000]" unit:"MiB" also:"disk"`
+	// Network says that it may use the network. Else it has none where the platform can do that:
+	// on Linux, where the worker may make namespaces.
+	Network bool `json:"network,omitzero" default:"false"`
 }
 
 // Central reports whether this is central training on records.

@@ -67,23 +67,24 @@ func (r *Record) complete() {
 // maxRecorded is the most rounds that a training records: a plan has an edge for each.
 const maxRecorded = 10_000
 
-// maxRecordedBytes is the most that a task of a round records: it holds that in memory.
-const maxRecordedBytes = 1 << 30
-
 // Recording is what a training keeps of its devices' updates, its layers named one by one,
-// and the layout of that; nil where it keeps nothing.
+// and the layout of that; nil where it keeps nothing. Of a network that a program of
+// training.client_command alone knows, layers are named as in the file, and the layout has none.
 func (e *Experiment) Recording() (*updates.Recording, updates.Layout, error) {
 	r := e.Training.Record
 	if r == nil {
 		return nil, updates.Layout{}, nil
 	}
-	network, err := architectures.New(e.Model.Config(&e.Data))
-	if err != nil {
-		return nil, updates.Layout{}, err
-	}
 	recording := &updates.Recording{Every: r.Every, Rounds: r.Rounds, Layers: r.Layers, Project: r.Project}
 	if r.Precision != updates.Float32 {
 		recording.Precision = r.Precision
+	}
+	if e.ClientProgram() != nil {
+		return recording, updates.Layout{Precision: recording.Precision}, nil
+	}
+	network, err := architectures.New(e.Model.Config(&e.Data))
+	if err != nil {
+		return nil, updates.Layout{}, err
 	}
 	layout, err := recording.Layout(network)
 	if err != nil {
@@ -218,7 +219,7 @@ func (c *checker) recordedBytes(layout updates.Layout) {
 		return // reported
 	}
 	devices := (t.Cohort + t.Chunks - 1) / t.Chunks
-	if size := float64(devices) * float64(layout.UpdateBytes()); size > maxRecordedBytes {
+	if size := float64(devices) * float64(layout.UpdateBytes()); size > updates.MaxTaskBytes {
 		c.fail([]string{"training.record", "training.cohort", "training.chunks"},
 			"keeps %d values of each of the %d devices of a chunk, %.1f GiB in a task; expected at most 1 GiB: record fewer layers, project them (training.record.project), or raise training.chunks", layout.Values(), devices, size/(1<<30))
 	}

@@ -9,10 +9,11 @@ import (
 	"slices"
 	"unicode/utf8"
 
+	"coalmine/internal/score"
 	"coalmine/tasks/audits/probabilisticextraction"
 	"coalmine/tasks/audits/randomsampling"
 	"coalmine/tasks/datasets"
-	"coalmine/workflows/modelaudit/score"
+	"coalmine/tasks/external"
 )
 
 // Command is a model that a command scores texts by, in the contract "score".
@@ -144,7 +145,7 @@ func (c *Command) requests() int64 { return c.Client.Requests() }
 func (c *Command) pairs(list []sequence) ([]score.Pair, error) {
 	pairs := make([]score.Pair, len(list))
 	for i, s := range list {
-		pairs[i] = score.PairOf(c.vocabulary.tokens, s.prefix, s.suffix)
+		pairs[i] = external.PairOf(c.vocabulary.tokens, s.prefix, s.suffix)
 		if !utf8.ValidString(pairs[i].Context) || !utf8.ValidString(pairs[i].Continuation) {
 			return nil, fmt.Errorf("the text %q with %q after it is not UTF-8, of which requests are; expected a prefix that ends between characters, and symbols of one byte each", pairs[i].Context, pairs[i].Continuation)
 		}

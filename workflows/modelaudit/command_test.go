@@ -7,11 +7,11 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/score"
 	"coalmine/tasks/audits/probabilisticextraction"
 	"coalmine/tasks/canaries"
 	"coalmine/workflows/modelaudit"
-	"coalmine/workflows/modelaudit/score"
-	"coalmine/workflows/modelaudit/score/scoretest"
+	"coalmine/workflows/modelaudit/scoretest"
 )
 
 func TestMain(m *testing.M) { scoretest.Main(m) }

@@ -95,8 +95,10 @@ type Template struct {
 	// Inputs are standing nodes, the same at every step.
 	Inputs []tasks.Input
 	Needs  []Ref
-	// SecretKey is that of the tasks' specs.
+	// SecretKey, Class and Terms are those of the tasks' specs.
 	SecretKey string
+	Class     tasks.Class
+	Terms     json.RawMessage
 }
 
 // Chain is a training: Origin -> step 1 -> ... -> step Steps. Step r is done
@@ -234,6 +236,7 @@ func (t *Template) spec(previous Ref, step int) tasks.Spec {
 	inputs := append([]tasks.Input{{Name: tasks.PreviousInput, Key: previous.Key}}, t.Inputs...)
 	return tasks.Spec{
 		Kind: t.Kind.Name, Version: t.Kind.Version, Params: t.Params, Inputs: inputs, Step: step, SecretKey: t.SecretKey,
+		Class: t.Class, Terms: t.Terms,
 	}
 }
 

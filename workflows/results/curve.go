@@ -81,7 +81,7 @@ func loadCurve(ctx context.Context, archive *storage.Archive, spec *experiment.C
 		return nil, err
 	}
 	for _, row := range rows {
-		if row.Round <= int64(training.Rounds) { // the chain may be another cell's too
+		if within(training, row) { // the chain may be another cell's too
 			curve.Rounds = append(curve.Rounds, roundOf(row))
 		}
 	}

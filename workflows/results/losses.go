@@ -57,11 +57,11 @@ func rowAt(ctx context.Context, archive *storage.Archive, planned *plan.Cell, ro
 	if planned.Tail.Rounds == 0 || round < planned.Rounds() {
 		return availability.StepRow(ctx, archive, planned.Chain, round/planned.Chain.StepRounds)
 	}
-	rows, err := availability.StepRows(ctx, archive, planned.Tail.Node.Key)
+	rows, err := availability.TailRows(ctx, archive, planned.Tail.Node.Key)
 	if err != nil || len(rows) == 0 {
 		return nil, err
 	}
-	return &rows[0], nil
+	return &rows[len(rows)-1], nil
 }
 
 func setLosses(p *reports.Point, row *checkpoints.Row) (err error) {

@@ -73,13 +73,19 @@ func LoadRounds(ctx context.Context, archive *storage.Archive, run *runs.Run) (*
 		}
 		for _, row := range rows {
 			// The chain may be another cell's too, which goes on for longer.
-			if row.Round <= int64(c.Experiment.Training.Rounds) {
+			if within(&c.Experiment.Training, row) {
 				cell.Rounds = append(cell.Rounds, roundOf(row))
 			}
 		}
 		out.Cells = append(out.Cells, cell)
 	}
 	return out, nil
+}
+
+// within reports whether a row is of a cell's training. One that is not ours is nobody else's,
+// and counts as it likes.
+func within(t *experiment.Training, row checkpoints.Row) bool {
+	return t.Algorithm == experiment.External || row.Round <= int64(t.Rounds)
 }
 
 // trainingRows are those of the cell's chain, and of the tail after it, of segments at most
@@ -93,7 +99,7 @@ func trainingRows(ctx context.Context, archive *storage.Archive, cell *plan.Cell
 	if cell.Tail.Rounds == 0 {
 		return rows, nil
 	}
-	tail, err := availability.StepRows(ctx, archive, cell.Tail.Node.Key)
+	tail, err := availability.TailRows(ctx, archive, cell.Tail.Node.Key)
 	return append(rows, tail...), err
 }
 

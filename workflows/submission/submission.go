@@ -194,6 +194,9 @@ func (s *Submission) survey(ctx context.Context, finder sources.Finder) ([]exper
 	if err := s.surveySecond(ctx, finder, facts); err != nil {
 		return nil, err
 	}
+	if err := s.packCode(ctx, finder, facts); err != nil {
+		return nil, err
+	}
 	return facts, s.surveyAudits(ctx, finder, facts)
 }
 

@@ -30,7 +30,7 @@ import (
 // Verdict is what came of executing a node again.
 type Verdict string
 
-// The verdicts on a node. All but Same and Incomparable are faults.
+// The verdicts on a node. All but Same, Incomparable and MayDiffer are faults.
 const (
 	// Same: all digests and metrics are those of the commit.
 	Same Verdict = "same"
@@ -43,10 +43,13 @@ const (
 	// Incomparable: the commit is of another architecture, whose bytes are not
 	// known to agree with those of this one. The node was not executed.
 	Incomparable Verdict = "incomparable"
+	// MayDiffer: the node gives other bytes than those committed, and is a command that is not
+	// ours and was never said to be deterministic.
+	MayDiffer Verdict = "may-differ"
 )
 
 // Fault reports whether something is wrong with the node.
-func (v Verdict) Fault() bool { return v != Same && v != Incomparable }
+func (v Verdict) Fault() bool { return v != Same && v != Incomparable && v != MayDiffer }
 
 // Node is the verdict on one node.
 type Node struct {
@@ -200,6 +203,8 @@ func (v *Verifier) verify(ctx context.Context, r plan.Ref, mu *sync.Mutex) (Node
 		return out, ctx.Err()
 	case err != nil:
 		out.Verdict, out.Why = Failed, err.Error()
+	case commit.Differs(again) != "" && commit.Provenance.MayDiffer:
+		out.Verdict, out.Why = MayDiffer, "executed again, "+commit.Differs(again)
 	case commit.Differs(again) != "":
 		out.Verdict, out.Why = Differs, "executed again, "+commit.Differs(again)
 	case damage != "":

@@ -176,6 +176,51 @@ class Flower(unittest.TestCase):
         self.assertIn("expected accuracy among them", evaluated["error"]["message"])
 
 
+class RecordedModel:
+    """What pfl.model.pytorch.PyTorchModel promises, as of pfl-research 0.5: pytorch_model is the module that it was made of,
+    get_parameters() gives tensors by their names. Recorded from its source, since it is not at hand."""
+
+    def __init__(self, module):
+        self.pytorch_model = module
+
+    def get_parameters(self):
+        return {name: p.detach().clone() for name, p in self.pytorch_model.named_parameters()}
+
+
+class RecordedAlgorithm:
+    """What FederatedAveraging.train_one_user promises: it trains the module in place on a dataset, by the context's
+    model_train_params, and gives the change and metrics."""
+
+    def train_one_user(self, initial, model, dataset, context):
+        with torch.no_grad():
+            for p in model.pytorch_model.parameters():
+                p += context.model_train_params["rate"] * len(dataset) + torch.rand(())
+        return {name: p - initial[name] for name, p in model.get_parameters().items()}, None
+
+
+@unittest.skipIf(torch is None, "PyTorch is not installed")
+class PFL(unittest.TestCase):
+    def test_a_model_is_a_client(self):
+        from coalmine.pflclient import FromModel
+
+        make = FromModel.of("recorded 1", lambda config, vocabulary: RecordedModel(torch.nn.Embedding(vocabulary.size, vocabulary.size)),
+                            lambda examples: examples, lambda config: {"rate": config["rate"]}, RecordedAlgorithm())
+        with tempfile.TemporaryDirectory() as directory:
+            first, second, third = (os.path.join(directory, name) for name in ("first", "second", "third"))
+            fit = {"method": "fit", "parameters": first, "examples": [[2, 4, 3], [2, 5, 3]], "round": 4, "seed": 1}
+            described, _, fitted, again, evaluated, scored = asked(
+                make, {"rate": 2}, {"method": "initial", "seed": 7, "into": first}, {**fit, "into": second}, {**fit, "into": third},
+                {"method": "evaluate", "parameters": second, "examples": [[2, 4, 3]]},
+                {"method": "loglikelihood", "parameters": second, "pairs": [[[], [4]]]})
+            self.assertEqual([p["name"] for p in described["result"]["parameters"]], ["weight"])
+            self.assertEqual((fitted["result"], again["result"]), ({"examples": 2, "metrics": {}},) * 2)
+            change = tensors.read(second)["weight"] - tensors.read(first)["weight"]
+            self.assertTrue(4 <= change.min() and change.max() < 5)
+            self.assertEqual(tensors.read(second)["weight"].tolist(), tensors.read(third)["weight"].tolist())
+            self.assertEqual(evaluated["result"]["targets"], 1)
+            self.assertEqual(len(scored["result"]), 1)
+
+
 @unittest.skipIf(torch is None, "PyTorch is not installed")
 class PyTorch(unittest.TestCase):
     def setUp(self):

@@ -19,6 +19,7 @@ var Audit = audits.Description{
 	Limits:      func() audits.Limits { return new(Limits) },
 	Kinds:       []tasks.Kind{Reidentify, Summary},
 	Measures:    audits.Anything,
+	ByProgram:   true,
 	Pairs:       audits.EverySecret,
 	AtEnd:       true,
 	VerdictBlob: audits.VerdictBlob,

@@ -15,13 +15,14 @@ var Audit = audits.Description{
 	Legend: "Matching AP: how well a network that was trained on the adversary's own updates tells pairs of anonymous updates of one user, half of all pairs; 50 by chance. " +
 		"With shadow: of pairs of an anonymous update and a shadow device's; anonymous updates of one user are of one device and its examples, so that only these tell the user. " +
 		"Unseen AP: anonymous pairs of users whom the adversary does not know.",
-	New:      func() audits.Fields { return new(Fields) },
-	Limits:   func() audits.Limits { return new(Limits) },
-	Kinds:    []tasks.Kind{Kind},
-	Measures: audits.Anything,
-	AtEnd:    true,
-	Pairs:    audits.EverySecret,
-	Verdict:  func() audits.Verdict { return new(Verdict) },
+	New:       func() audits.Fields { return new(Fields) },
+	Limits:    func() audits.Limits { return new(Limits) },
+	Kinds:     []tasks.Kind{Kind},
+	Measures:  audits.Anything,
+	ByProgram: true,
+	AtEnd:     true,
+	Pairs:     audits.EverySecret,
+	Verdict:   func() audits.Verdict { return new(Verdict) },
 	Columns: []audits.Column{
 		{Header: "matching AP", Measure: audits.Measure{Name: "matching_ap", Percent: true, Digits: 1}},
 		{Header: "with shadow AP", Measure: audits.Measure{Name: "matching_shadow_ap", Percent: true, Digits: 1}},

@@ -7,6 +7,7 @@
 package onerun
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -17,6 +18,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/checkpoints"
+	"coalmine/tasks/clientprograms"
 	"coalmine/tasks/datasets"
 )
 
@@ -34,9 +36,17 @@ type BoundParams struct {
 	Unit         string               `json:"unit"`
 	// Halvings of KPlus and KMinus that are tried, too.
 	Halvings int `json:"halvings,omitempty"`
+	// Score names the scores, "" for ScoreLossDifference.
+	Score string `json:"-"`
 	// Null is the training whose trade-off curve is tested; nil tests none.
 	Null *Null `json:"null,omitempty"`
+	// Program, where there is one, scores in place of this program. The task then needs
+	// clientwork.VocabularyInput.
+	Program *clientprograms.Program `json:"program,omitempty"`
 }
+
+// Asks implements clientprograms.Asker.
+func (p BoundParams) Asks() *clientprograms.Program { return p.Program }
 
 // Bound bounds epsilon from below by what can be guessed of the coins of
 // canaries/one-run (Steinke, Nasr and Jagielski 2023). The score of a unit is
@@ -65,11 +75,22 @@ func runBound(ctx context.Context, t *tasks.Task) error {
 	if err := t.Decode(&p); err != nil {
 		return err
 	}
+	if p.Program != nil {
+		return p.bound(ctx, t, p.byProgram)
+	}
+	return p.bound(ctx, t, lossDifferences)
+}
+
+// scoring scores canaries, higher where the model knows one better.
+type scoring func(ctx context.Context, t *tasks.Task, list []datasets.Canary) ([]float64, error)
+
+// bound writes the verdict that follows from the scores.
+func (p *BoundParams) bound(ctx context.Context, t *tasks.Task, score scoring) error {
 	units, carried, err := audits.ReadUnits(ctx, t, UnitsInput)
 	if err != nil {
 		return err
 	}
-	scores, err := lossDifferences(ctx, t, carried)
+	scores, err := score(ctx, t, carried)
 	if err != nil {
 		return err
 	}
@@ -113,7 +134,7 @@ func (p *BoundParams) Judge(units []audits.Unit, scores []float64) (Verdict, err
 		return Verdict{}, err
 	}
 	v.Canaries, v.EpsilonLargestCanaries = m, all.Epsilon
-	v.Neighbouring, v.Unit, v.Score = p.Neighbouring, p.Unit, ScoreLossDifference
+	v.Neighbouring, v.Unit, v.Score = p.Neighbouring, p.Unit, cmp.Or(p.Score, ScoreLossDifference)
 	for i, in := range included {
 		if in {
 			v.Included++

@@ -45,6 +45,10 @@ type Block struct {
 	// TradeOff adds what the guesses say by the trade-off curve of the training, which knows
 	// more of it than an epsilon: how much noise is refuted.
 	TradeOff bool `json:"trade_off,omitempty" source:"Mahloujifar et al. 2024"`
+	// PlainLoss guesses by the trained model alone, where the training of a model that is not ours
+	// leaves no untrained one to compare it with. To be decided before the training: chosen
+	// afterwards, it voids the confidence.
+	PlainLoss bool `json:"plain_loss,omitempty" when:"model.kind=external"`
 }
 
 // Guesses are fixed before the model is there.
@@ -119,6 +123,14 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 		fail([]string{path, "training.sampling"}, "replaces records by its coins, and the bound for training.sampling: %s is about adding or removing one; set training.sampling to shuffled or fixed-size", p.Sampling)
 		return
 	}
+	if o.PlainLoss && s.Program != nil {
+		fail([]string{path + ".plain_loss", "training.client_command"}, "does without the untrained model, which a program of training.client_command draws; remove it")
+		return
+	}
+	if o.TradeOff && s.External != nil {
+		fail([]string{path + ".trade_off", "model.kind"}, "refutes noise by the training's trade-off curve, and the training is not ours; remove it")
+		return
+	}
 	o.checkRoom(s, fail)
 	if p := s.Training; p.NoiseMultiplier > 0 && p.Delta > 0 && o.Delta != p.Delta {
 		fail([]string{path + ".delta", "training.privacy.delta"}, "is %g, and training.privacy.delta is %g; the two bounds can be compared only at the same delta: remove it here", o.Delta, p.Delta)
@@ -187,7 +199,9 @@ func (o *Block) space(s *audits.Setting) canaries.Space {
 // coins make the coins stand for what the privacy bound is about.
 func (o *Block) coins(s *audits.Setting) CoinsParams {
 	p := CoinsParams{Seed: s.Seed, Canaries: o.Canaries, Space: o.space(s), Unit: RecordUnit, Neighbouring: privacy.ReplaceOne}
-	if !s.Training.Central {
+	if s.External != nil { // which claims nothing: a coin is all of a user
+		p.Unit = UserUnit
+	} else if !s.Training.Central {
 		p.Unit, p.Neighbouring = UserUnit, s.Training.Sampling.Neighbouring()
 	}
 	return p
@@ -206,13 +220,17 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 		KPlus: o.Guesses.KPlus, KMinus: o.Guesses.KMinus, Delta: o.Delta, Confidence: o.Confidence.Float64(), Halvings: o.Guesses.Halvings,
 		Neighbouring: coins.Neighbouring, Unit: b.Setting().Training.Unit,
 	}
+	if b.Setting().External != nil {
+		return f.compileScored(b, round, params)
+	}
 	inputs := []tasks.Input{{Name: audits.ModelInput, Key: b.Model(round)}, {Name: InitialInput, Key: b.Initial()}, {Name: UnitsInput, Key: b.Planted(f)}}
 	joined := f.joined(b)
 	if o.TradeOff {
 		params.Null = newNull(&b.Setting().Training)
 		params.Null.Joined = joined != nil
 	}
-	return b.Node(Bound, "one-run audit", params, append(inputs, joined...)...)
+	params.Program = b.Setting().Program
+	return b.Node(Bound, "one-run audit", params, audits.ByProgram(b, append(inputs, joined...)...)...)
 }
 
 // joined is the population that is trained on where other audits have added users to that of

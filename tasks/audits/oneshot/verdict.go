@@ -19,6 +19,7 @@ var Audit = audits.Description{
 	Kinds:       []tasks.Kind{Clients, Estimator},
 	Measures:    audits.Anything,
 	Pairs:       audits.EverySecret,
+	ByProgram:   true,
 	OfPrivacy:   true,
 	AtEnd:       true,
 	VerdictBlob: VerdictBlob,

@@ -14,13 +14,14 @@ var Audit = audits.Description{
 	Name: "profiles",
 	Legend: "Profile AP: the mean over profiles of the average precision with which an attack finds the users who fit, by the updates of their anonymous devices, in %; " +
 		"in brackets that of a random order.",
-	New:      func() audits.Fields { return new(Fields) },
-	Kinds:    []tasks.Kind{Kind}, // the attacks are kinds of audit.deanonymization
-	Measures: audits.Anything,
-	AtEnd:    true,
-	Pairs:    audits.EverySecret,
-	Verdict:  func() audits.Verdict { return new(Verdict) },
-	Columns:  []audits.Column{{Header: "profiles by"}, {Header: "profile AP % (chance)", Measure: audits.Measure{Name: "profiles_ap", Percent: true, Digits: 1}}},
+	New:       func() audits.Fields { return new(Fields) },
+	Kinds:     []tasks.Kind{Kind}, // the attacks are kinds of audit.deanonymization
+	Measures:  audits.Anything,
+	ByProgram: true,
+	AtEnd:     true,
+	Pairs:     audits.EverySecret,
+	Verdict:   func() audits.Verdict { return new(Verdict) },
+	Columns:   []audits.Column{{Header: "profiles by"}, {Header: "profile AP % (chance)", Measure: audits.Measure{Name: "profiles_ap", Percent: true, Digits: 1}}},
 }
 
 // Verdict is the outcome: the metrics of audits/profiles.

@@ -18,7 +18,8 @@ type Fields struct {
 
 // Block of the audit's fields.
 type Block struct {
-	// References are the random sequences that each canary is ranked against.
+	// References are the random sequences that each canary is ranked against. Of models that are
+	// not ours (model.kind: external), which score one text after another, by default 1000.
 	References int `json:"references" default:"2000000" range:"[1,1000000000]" unit:"sequences" also:"num_references samples" source:"Thakkar et al. 2020, section 4.1"`
 	// Prefix is the number of the canary's words that are given; with
 	// canaries.format by default what stands before its first #. 0: that of each format,
@@ -37,6 +38,9 @@ func (f *Fields) Asked() bool { return f.RandomSampling != nil }
 // Complete implements audits.Completer.
 func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
 	audits.CompletePrefix(s, given(path+".prefix"), &f.RandomSampling.Prefix)
+	if (s.External != nil || s.Program != nil) && !given(path+".references") {
+		f.RandomSampling.References = scoredReferences
+	}
 }
 
 // Check implements audits.Fields.
@@ -61,6 +65,9 @@ const CanariesATask = 2
 // Compile implements audits.Fields.
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	s, model := b.Setting(), b.Model(round)
+	if s.External != nil {
+		return f.compileScored(b, round)
+	}
 	inputs := []tasks.Input{{Name: audits.PlacementsInput, Key: b.Placements()}}
 	for i, g := range shares(s.Canaries) {
 		part := b.Node(Kind, fmt.Sprintf("random sampling from canary %d after %d", g.First, round), Params{

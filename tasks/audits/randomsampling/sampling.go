@@ -36,6 +36,9 @@ type Params struct {
 	Program *clientprograms.Program `json:"program,omitempty"`
 }
 
+// Asks implements clientprograms.Asker.
+func (p Params) Asks() *clientprograms.Program { return p.Program }
+
 // Rank is the outcome of random sampling for one canary.
 type Rank struct {
 	// LogPerplexity of the canary after its prefix, in nats.

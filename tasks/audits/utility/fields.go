@@ -36,6 +36,9 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	if f.RecallAt5 && s.Reading.Label != "" {
 		fail([]string{"audit.recall_at_5", "data.label"}, "counts guesses of words or of classes, and data.label is %s; set it to false for this cell", s.Reading.Label)
 	}
+	if f.RecallAt5 && s.External != nil {
+		fail([]string{"audit.recall_at_5", "model.kind"}, "counts the five first guesses, which models that are not ours do not tell; set it to false for this cell")
+	}
 	if s.Generator {
 		fail([]string{"audit.utility", "model.kind"}, "measures what a model predicts, and a gan predicts nothing; set it to false, or ask for audit.generated_images")
 	}
@@ -59,6 +62,9 @@ const shares = 4
 // Compile implements audits.Fields.
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	var parts []tasks.Input
+	if s := b.Setting(); s.External != nil {
+		return f.compileScored(b, round)
+	}
 	for share := range shares {
 		part := b.Node(Part, fmt.Sprintf("utility %d of %d after %d", share+1, shares, round),
 			PartParams{Data: datasets.Test, Share: share, Shares: shares, Top: f.RecallAt5, Program: b.Setting().Program}, audits.ByProgram(b,

@@ -36,6 +36,9 @@ type PartParams struct {
 	Program *clientprograms.Program `json:"program,omitempty"`
 }
 
+// Asks implements clientprograms.Asker.
+func (p PartParams) Asks() *clientprograms.Program { return p.Program }
+
 // Part predicts one share of the test part. Its metrics are a models.Evaluation; of labels
 // of texts, partMetrics, and their blob is "labels".
 var Part = tasks.Kind{Name: "evaluation/part", Version: 1, Class: tasks.Compute, Run: runPart}

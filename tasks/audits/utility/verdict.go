@@ -10,14 +10,16 @@ import (
 
 // Audit is the utility of a language model.
 var Audit = audits.Description{
-	Name:     "utility",
-	Legend:   "Accuracy is recall@1, of a classifier the share of labels predicted correctly; top-5 is recall@5.",
-	Measures: audits.Anything,
-	New:      func() audits.Fields { return new(Fields) },
-	Kinds:    []tasks.Kind{Part, Sum},
-	Pairs:    audits.EverySecret,
-	Verdict:  func() audits.Verdict { return new(Verdict) },
-	Utility:  func(v audits.Verdict) (float64, bool) { return v.(*Verdict).utility() },
+	Name:      "utility",
+	Legend:    "Accuracy is recall@1, of a classifier the share of labels predicted correctly; top-5 is recall@5.",
+	Measures:  audits.Anything,
+	New:       func() audits.Fields { return new(Fields) },
+	Kinds:     []tasks.Kind{Part, Sum, Scored},
+	ByScores:  true,
+	ByProgram: true,
+	Pairs:     audits.EverySecret,
+	Verdict:   func() audits.Verdict { return new(Verdict) },
+	Utility:   func(v audits.Verdict) (float64, bool) { return v.(*Verdict).utility() },
 	Columns: []audits.Column{
 		{Header: "accuracy %", Leading: true, Measure: audits.Measure{Name: "recall_at_1", Percent: true, Digits: 1}},
 		{Header: "top-5 %", Leading: true, Optional: true, Measure: audits.Measure{Name: "recall_at_5", Percent: true, Digits: 1}},

@@ -52,6 +52,9 @@ func New(g *graph.Graph, registry tasks.Registry) *Dispatcher {
 
 // ClassOf is the queue that a task belongs to.
 func (d *Dispatcher) ClassOf(x *graph.Task) tasks.Class {
+	if class := x.Class(); class != "" {
+		return class
+	}
 	if kind, ok := d.registry[x.Kind()]; ok {
 		return kind.Class
 	}

@@ -48,8 +48,14 @@ func (f *Fleet) offersAs(other *Fleet) bool {
 // Knows reports whether some worker knows a task's kind, in its version.
 func (f *Fleet) Knows(x *graph.Task) bool { return f.kinds[advertised(x)] }
 
+// Serves reports whether some worker takes tasks of the class that the task asks for.
+func (f *Fleet) Serves(x *graph.Task) bool { return x.Class() == "" || f.Slots[x.Class()] > 0 }
+
 // Lacks says what the workers lack to run a task, "" if nothing.
 func (f *Fleet) Lacks(x *graph.Task) string {
+	if !f.Serves(x) {
+		return "no live worker " + unserved(x.Class())
+	}
 	if !f.Knows(x) {
 		return "no live worker knows " + advertised(x)
 	}
@@ -57,6 +63,18 @@ func (f *Fleet) Lacks(x *graph.Task) string {
 		return fmt.Sprintf("no live worker holds the secret key %s: start them with --secret-key", key)
 	}
 	return ""
+}
+
+// unserved says what no worker does, and what would help.
+func unserved(class tasks.Class) string {
+	switch class {
+	case tasks.Commands:
+		return "runs commands of experiments: start one with --allow-commands"
+	case tasks.GPU:
+		return "runs commands of experiments on a gpu: start one with --class gpu --allow-commands"
+	case tasks.Compute:
+	}
+	return fmt.Sprintf("takes tasks of the class %s: start one with --class %s", class, class)
 }
 
 // advertised is how workers name the task's kind and version.

@@ -24,7 +24,7 @@ func newStep(ch *Chain, number int, now time.Time) *Step {
 }
 
 func formOf(label string, t *plan.Template) unique.Handle[form] {
-	return newForm(label, &tasks.Spec{Kind: t.Kind.Name, Version: t.Kind.Version, SecretKey: t.SecretKey})
+	return newForm(label, &tasks.Spec{Kind: t.Kind.Name, Version: t.Kind.Version, SecretKey: t.SecretKey, Class: t.Class, Terms: t.Terms})
 }
 
 // stepLabel says in the words of the experiment file what a step of a chain

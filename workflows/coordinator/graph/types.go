@@ -285,6 +285,8 @@ type form struct {
 	kind      string
 	version   int
 	secretKey string
+	class     tasks.Class
+	terms     string // JSON
 	inputs    string // names of a standing node's inputs, each followed by endOfName
 }
 
@@ -295,7 +297,7 @@ func newForm(label string, s *tasks.Spec) unique.Handle[form] {
 	for _, in := range s.Inputs {
 		names.WriteString(in.Name + endOfName)
 	}
-	return unique.Make(form{label, s.Kind, s.Version, s.SecretKey, names.String()})
+	return unique.Make(form{label, s.Kind, s.Version, s.SecretKey, s.Class, string(s.Terms), names.String()})
 }
 
 // Label is for people: "random sampling 3 of 9 at round 400".
@@ -311,6 +313,9 @@ func (x *Task) Version() int { return x.form.Value().version }
 // task, "" if it needs none.
 func (x *Task) SecretKey() string { return x.form.Value().secretKey }
 
+// Class is the queue that the task asks for, "" for that of its kind.
+func (x *Task) Class() tasks.Class { return x.form.Value().class }
+
 // Spec is what a worker is told to do. It is put together anew each time: a graph may
 // hold a million tasks, of which few are at work.
 func (x *Task) Spec() tasks.Spec {
@@ -322,7 +327,10 @@ func (x *Task) Spec() tasks.Spec {
 
 func (n *Node) spec() tasks.Spec {
 	f := n.form.Value()
-	s := tasks.Spec{Key: n.Key, Kind: f.kind, Version: f.version, Params: n.params, SecretKey: f.secretKey}
+	s := tasks.Spec{Key: n.Key, Kind: f.kind, Version: f.version, Params: n.params, SecretKey: f.secretKey, Class: f.class}
+	if f.terms != "" {
+		s.Terms = json.RawMessage(f.terms)
+	}
 	for name := range strings.SplitSeq(f.inputs, endOfName) {
 		if i := len(s.Inputs); i < len(n.Needs) {
 			s.Inputs = append(s.Inputs, tasks.Input{Name: name, Key: n.Needs[i].Key()})

@@ -159,6 +159,8 @@ func (w *waits) addTask(x *graph.Task) {
 		w.addPausing(x)
 	case x.State() == graph.InFlight:
 		w.addStraggler(x)
+	case x.State() == graph.Ready && !w.Dispatcher.Fleet.Serves(x):
+		w.addParked(x)
 	case x.State() == graph.Ready:
 		w.addReady(x)
 	}
@@ -172,7 +174,7 @@ func (w *waits) addParked(x *graph.Task) {
 		return // one has come, and takes it next
 	}
 	reason := status.WaitKind
-	if fleet.Knows(x) {
+	if fleet.Knows(x) && fleet.Serves(x) {
 		reason = status.WaitKey
 	}
 	w.add(waitFor{reason, detail}, 0, status.Wait{Tasks: 1, Detail: detail})

@@ -356,6 +356,7 @@ type ChainOptions struct {
 	Gather          int
 	FailParts       bool
 	SecretKey       string
+	Class           tasks.Class
 }
 
 // Chain adds a training from origin on, whose parts read the shared nodes too.
@@ -365,7 +366,7 @@ func (b *Builder) Chain(o ChainOptions, origin plan.Ref, shared ...plan.Ref) *pl
 		if err != nil {
 			panic(err)
 		}
-		t := plan.Template{Kind: kind, Params: raw, Needs: needs, SecretKey: o.SecretKey}
+		t := plan.Template{Kind: kind, Params: raw, Needs: needs, SecretKey: o.SecretKey, Class: o.Class}
 		for i, need := range needs {
 			t.Inputs = append(t.Inputs, tasks.Input{Name: fmt.Sprintf("shared-%d", i), Key: need.Key})
 		}

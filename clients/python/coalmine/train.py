@@ -1,0 +1,113 @@
+"""Trains a whole model for Coalmine: the contract "train", docs/contracts/train.md.
+
+    class Mine(Trainer):
+        def train(self, job):
+            state = job.load("state.bin", read) or begin(job)
+            while state.epoch < job.job["epochs"]:
+                ...
+                job.save("state.bin", state.write)
+                job.metrics(round=state.epoch, loss=loss)
+            with open("out/model.bin", "wb") as file:
+                state.write_model(file)
+            return {"model": "out/model.bin", "score": "python3 score.py out/model.bin"}
+
+    run(Mine)
+
+Then, in an experiment file: training: {command: "python3 mine.py", code: DIRECTORY}.
+"""
+import json
+import math
+import os
+import signal
+import sys
+import tempfile
+
+CONTRACT, VERSION = "coalmine/train", 1
+AGAIN = 75  # the exit status of a training that shall go on later
+
+
+class Again(Exception):
+    """The training shall go on later, from its checkpoint."""
+
+
+class Trainer:
+    def train(self, job):
+        """Trains, and returns what result.json says: score and model, initial_score."""
+        raise NotImplementedError(f"{type(self).__name__} has no train(job)")
+
+
+class Job:
+    """What is to be trained. seed, rounds, users and examples are numbers, job is the experiment's own block."""
+
+    def __init__(self, told):
+        if told.get("contract") != CONTRACT or told.get("version") != VERSION:
+            raise ValueError(f"a job of {told.get('contract')} version {told.get('version')}; expected {CONTRACT} version {VERSION}")
+        self.seed, self.rounds, self.users, self.examples = told["seed"], told["rounds"], told["users"], told["examples"]
+        self.files, self.job = told["files"], told.get("job", {})
+        self.stopping = False  # whether the training was asked to end
+
+    def texts(self, part="train"):
+        """(user, text) for every example of the part: train or, where there is one, validation."""
+        with open(self.files[part], encoding="utf-8") as lines:
+            for line in lines:
+                example = json.loads(line)
+                yield example["user"], example["text"]
+
+    def vocabulary(self):
+        """The words of the experiment, with those that stand for others in front: texts consist of them."""
+        with open(self.files["vocabulary"], encoding="utf-8") as file:
+            return json.load(file)
+
+    def load(self, name, read):
+        """What read(file) gives of a file of the checkpoint; None where there is none."""
+        path = os.path.join(self.files["checkpoint"], name)
+        if not os.path.exists(path):
+            return None
+        with open(path, "rb") as file:
+            return read(file)
+
+    def save(self, name, write):
+        """Has write(file) write a file of the checkpoint, which appears at once and whole.
+
+        Ends the training where it was asked to end.
+        """
+        handle, path = tempfile.mkstemp()
+        with os.fdopen(handle, "wb") as file:
+            write(file)
+        os.replace(path, os.path.join(self.files["checkpoint"], name))
+        if self.stopping:
+            raise Again
+
+    def metrics(self, round, **numbers):
+        """Tells of a round: loss, validation_loss, examples, tokens, clients."""
+        numbers = {name: float(value) if isinstance(value, float) else value for name, value in numbers.items()}
+        for name, value in numbers.items():
+            if not math.isfinite(value):
+                raise ValueError(f"the {name} of round {round} is {value}; expected a finite number: has the model diverged?")
+        with open(self.files["metrics"], "a", encoding="utf-8") as file:
+            file.write(json.dumps({"round": round, **numbers}) + "\n")
+
+
+def run(make, *arguments):
+    """Does the job of the directory by the trainer that make(*arguments) makes, and ends the process."""
+    with open("in/job.json", encoding="utf-8") as file:
+        job = Job(json.load(file))
+
+    def stop(*_):
+        job.stopping = True
+
+    signal.signal(signal.SIGTERM, stop)
+    try:
+        result = make(*arguments).train(job)
+    except Again:
+        sys.exit(AGAIN)
+    write_result(job, result)
+
+
+def write_result(job, result):
+    if not isinstance(result, dict) or not all(isinstance(value, str) for value in result.values()):
+        raise ValueError(f"train(job) has returned {result!r}; expected texts by name: score, model")
+    path = job.files["result"]
+    with open(path + ".new", "w", encoding="utf-8") as file:
+        json.dump(result, file)
+    os.replace(path + ".new", path)

@@ -1,0 +1,247 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+import unittest
+
+try:
+    import numpy
+except ImportError:
+    numpy = None
+
+root = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+
+TRAINER = """
+    import os, signal
+    from coalmine.train import Trainer, run
+
+    class Sum(Trainer):
+        def train(self, job):
+            done, total = job.load("state", lambda file: eval(file.read())) or (0, job.seed)
+            for round in range(done + 1, job.rounds + 1):
+                total += sum(len(text) for user, text in job.texts()) * job.job["rate"]
+                job.metrics(round, loss=1.0 / total)
+                if os.path.exists("interrupt"):
+                    os.remove("interrupt")
+                    os.kill(os.getpid(), signal.SIGTERM)
+                job.save("state", lambda file: file.write(repr((round, total)).encode()))
+            with open("out/model", "w") as file:
+                file.write(str(total))
+            return {"score": "./score", "model": "out/model"}
+
+    run(Sum)
+"""
+
+# What pfl.metrics and FederatedAlgorithm.run promise, as of pfl-research 0.5: recorded from its source, in the order of
+# its calls, since it is not at hand. The names are those that a simulation with it has printed.
+METRICS = """
+    class Metrics:
+        def __init__(self, values=()):
+            self.values = dict(values)
+
+        def __contains__(self, name):
+            return name in self.values
+
+        def __getitem__(self, name):
+            return self.values[name]
+
+        def __iter__(self):
+            return iter(self.values.items())
+
+        def __or__(self, other):
+            return Metrics([*self, *other])
+"""
+
+SIMULATION = """
+    import json, os, signal
+    import numpy
+    from pfl.metrics import Metrics
+    from coalmine.pfl import Rounds, by_user
+    from coalmine.train import Trainer, run
+
+    class Weighted:
+        def __init__(self, value):
+            self.overall_value = value
+
+    class Model:
+        weight = 1.0
+
+        def save(self, directory):
+            with open(os.path.join(directory, "checkpoint.pt"), "w") as file:
+                file.write(repr(self.weight))
+
+        def load(self, directory):
+            with open(os.path.join(directory, "checkpoint.pt")) as file:
+                self.weight = float(file.read())
+
+    class Algorithm:
+        iteration, checkpointer = 0, None
+
+        def set_checkpointer(self, checkpointer):
+            self.checkpointer = checkpointer
+
+        def save(self, directory):
+            with open(os.path.join(directory, "algorithm_checkpoint.json"), "w") as file:
+                json.dump({"current_central_iteration": self.iteration}, file)
+
+        def load(self, directory):
+            with open(os.path.join(directory, "algorithm_checkpoint.json")) as file:
+                self.iteration = json.load(file)["current_central_iteration"]
+
+        def run(self, iterations, model, callbacks):
+            begun = Metrics()
+            for callback in callbacks:
+                begun |= callback.on_train_begin(model=model)
+            stop = False
+            while self.iteration < iterations and not stop:
+                self.checkpointer.invoke_save(self)
+                found = Metrics([("train population | number of devices", 3.0)]) | begun
+                if self.iteration % 2 == 0:
+                    found |= Metrics([("train population | loss before local training", Weighted(model.weight))])
+                model.weight += numpy.random.uniform()
+                for callback in callbacks:
+                    stopped, more = callback.after_central_iteration(found, model, central_iteration=self.iteration)
+                    stop |= stopped
+                    found |= more
+                self.iteration += 1
+            for callback in callbacks:
+                callback.on_train_end(model=model)
+
+    class Interrupted(Rounds):
+        def after_central_iteration(self, *arguments, central_iteration):
+            if central_iteration == 1 and os.path.exists("interrupt"):
+                os.remove("interrupt")
+                os.kill(os.getpid(), signal.SIGTERM)
+            return super().after_central_iteration(*arguments, central_iteration=central_iteration)
+
+    class Mine(Trainer):
+        def train(self, job):
+            model, algorithm = Model(), Algorithm()
+            rounds = Interrupted(job, algorithm, [model], loss="train population | " + job.job["loss"], clients="train population | number of devices")
+            algorithm.run(4, model, [rounds])
+            with open("out/model", "w") as file:
+                file.write(repr((by_user(job), model.weight)))
+            return {"model": "out/model"}
+
+    run(Mine)
+"""
+
+
+class Directory(unittest.TestCase):
+    job = {"rate": 2}
+
+    def setUp(self):
+        self.directory = tempfile.TemporaryDirectory()
+        self.addCleanup(self.directory.cleanup)
+        for folder in ("in", "out", "checkpoint", "tmp"):
+            os.mkdir(self.path(folder))
+        files = {"train": "in/train.jsonl", "vocabulary": "in/vocabulary.json", "checkpoint": "checkpoint",
+                 "metrics": "out/metrics.jsonl", "result": "out/result.json"}
+        self.write("in/job.json", json.dumps({"contract": "coalmine/train", "version": 1, "seed": 5, "rounds": 3, "users": 1, "examples": 2,
+                                              "files": files, "job": self.job}))
+        self.write("in/train.jsonl", '{"user": "0", "text": "one"}\n{"user": "0", "text": "zwölf"}\n')
+        self.write("in/vocabulary.json", '["<pad>"]')
+
+    def path(self, name):
+        return os.path.join(self.directory.name, name)
+
+    def write(self, name, text):
+        with open(self.path(name), "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def read(self, name):
+        with open(self.path(name), encoding="utf-8") as file:
+            return file.read()
+
+    def train(self):
+        environment = {**os.environ, "PYTHONPATH": root, "TMPDIR": self.path("tmp")}
+        return subprocess.run([sys.executable, "train.py"], cwd=self.directory.name, env=environment, capture_output=True, text=True)
+
+
+class Contract(Directory):
+    def setUp(self):
+        super().setUp()
+        self.write("train.py", textwrap.dedent(TRAINER))
+
+    def test_a_training_leaves_its_model_and_metrics(self):
+        self.assertEqual(self.train().returncode, 0)
+        self.assertEqual(json.loads(self.read("out/result.json")), {"score": "./score", "model": "out/model"})
+        self.assertEqual(self.read("out/model"), str(5 + 3 * 8 * 2))
+        rounds = [json.loads(line) for line in self.read("out/metrics.jsonl").splitlines()]
+        self.assertEqual(rounds, [{"round": i, "loss": 1 / (5 + i * 16)} for i in (1, 2, 3)])
+        self.assertEqual(os.listdir(self.path("tmp")), [])
+
+    def test_a_training_that_is_asked_to_end_goes_on_later(self):
+        self.write("interrupt", "")
+        self.assertEqual(self.train().returncode, 75)
+        self.assertEqual(self.read("checkpoint/state"), "(1, 21)")
+        self.assertFalse(os.path.exists(self.path("out/result.json")))
+        self.assertEqual(self.train().returncode, 0)
+        self.assertEqual(self.read("out/model"), "53")
+
+    def test_what_goes_wrong_is_said(self):
+        for change, want in (("raise RuntimeError('no device')", "no device"), ("return 3", "expected texts by name"),
+                             ("job.metrics(1, loss=float('nan'))", "has the model diverged?")):
+            self.write("train.py", textwrap.dedent(f"""
+                from coalmine.train import Trainer, run
+                class Wrong(Trainer):
+                    def train(self, job):
+                        {change}
+                run(Wrong)
+            """))
+            ended = self.train()
+            self.assertEqual(ended.returncode, 1)
+            self.assertIn(want, ended.stderr)
+
+    def test_a_job_of_another_version_is_refused(self):
+        self.write("in/job.json", '{"contract": "coalmine/train", "version": 2}')
+        self.assertIn("version 2; expected coalmine/train version 1", self.train().stderr)
+
+
+@unittest.skipIf(numpy is None, "NumPy is not installed")
+class Simulation(Directory):
+    """A simulation of pfl-research."""
+
+    job = {"loss": "loss before local training"}
+
+    def setUp(self):
+        super().setUp()
+        os.mkdir(self.path("pfl"))
+        self.write("pfl/__init__.py", "")
+        self.write("pfl/metrics.py", textwrap.dedent(METRICS))
+        self.write("train.py", textwrap.dedent(SIMULATION))
+
+    def rounds(self):
+        return [json.loads(line) for line in self.read("out/metrics.jsonl").splitlines()]
+
+    def test_its_iterations_are_told(self):
+        self.assertEqual(self.train().returncode, 0)
+        told = self.rounds()
+        self.assertEqual([line["round"] for line in told], [1, 2, 3, 4])
+        self.assertEqual([line["clients"] for line in told], [3, 3, 3, 3])
+        self.assertEqual(["loss" in line for line in told], [True, False, True, False])
+        self.assertIn("{'0': ['one', 'zwölf']}", self.read("out/model"))
+
+    def test_an_interruption_changes_nothing(self):
+        self.train()
+        want = self.read("out/model"), self.rounds()
+        for name in ("out/model", "out/metrics.jsonl", "checkpoint/pfl.zip"):
+            os.remove(self.path(name))
+        self.write("interrupt", "")
+        self.assertEqual(self.train().returncode, 75)
+        self.assertEqual(len(self.rounds()), 2)
+        self.assertEqual(self.train().returncode, 0)
+        self.assertEqual((self.read("out/model"), self.rounds()), want)
+        self.assertEqual(os.listdir(self.path("tmp")), [])
+
+    def test_a_metric_that_there_is_not_is_named(self):
+        self.write("in/job.json", self.read("in/job.json").replace("loss before", "los before"))
+        self.assertIn("no metric 'train population | los before local training'; expected one of ['train population | number of devices', ",
+                      self.train().stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

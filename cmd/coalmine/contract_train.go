@@ -1,0 +1,129 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+
+	"coalmine/internal/conformance"
+	"coalmine/internal/workspace"
+	"coalmine/tasks/external"
+)
+
+const contractTrainHelp = `Ask a program that is to train a whole model for all that the contract "train"
+wants (docs/contracts/train.md), and print a line for each check: pass; fail, with the
+sentence that was broken; doubt, where something looks wrong that may be right; skip,
+where there is nothing to check. The program trains up to five times on users and
+sentences that are made up: once to the end, once until it is killed at its first
+checkpoint and again from there, once until it is asked to end.
+
+Exit status: 0 no rule is broken; 1 one is.`
+
+// trainCheck are the flags of contract check train.
+type trainCheck struct {
+	external.Check
+	code, job, memory string
+	timeout           time.Duration
+}
+
+func newContractTrainCommand(g *global) *cobra.Command {
+	var f trainCheck
+	c := &cobra.Command{
+		Use:     "train",
+		Short:   `Check a program that trains a whole model by the contract "train"`,
+		Long:    contractTrainHelp,
+		Example: `  coalmine contract check train --command "python3 train.py" --code trainer --job '{"epochs": 2}'`,
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := f.complete(); err != nil {
+				return err
+			}
+			report, err := f.Run(c.Context())
+			if err != nil {
+				return err
+			}
+			return g.writeTrainConformance(report)
+		},
+	}
+	flags := c.Flags()
+	flags.StringVar(&f.Command, "command", "", `a command line that trains a model by the contract "train": "python3 train.py"`)
+	flags.StringVar(&f.code, "code", "", "the directory with its code, training.code of an experiment file")
+	flags.StringVar(&f.job, "job", "{}", "what training.job of an experiment file would be, as a JSON object")
+	flags.IntVar(&f.Rounds, "rounds", 1, "what training.rounds would be")
+	flags.BoolVar(&f.Deterministic, "deterministic", false, "look whether a second training leaves the same files")
+	flags.StringVar(&f.memory, "command-memory", "", "how much memory its processes may have together, such as 8GiB; none is no limit (Linux)")
+	flags.StringSliceVar(&f.Terms.Environment, "command-env", nil, "variables of the environment that it gets although they sound secret: HF_TOKEN, say")
+	flags.BoolVar(&f.Terms.Network, "network", false, "leave it the network")
+	flags.DurationVar(&f.timeout, "timeout", 10*time.Minute, "how long a training may take")
+	if err := c.MarkFlagRequired("command"); err != nil {
+		panic(err)
+	}
+	return c
+}
+
+// complete checks the flags and reads the code.
+func (f *trainCheck) complete() error {
+	var job map[string]any
+	if json.Unmarshal([]byte(f.job), &job) != nil || job == nil {
+		return fmt.Errorf("--job %s: expected a JSON object, such as {\"epochs\": 2}", f.job)
+	}
+	f.Job = json.RawMessage(f.job)
+	switch {
+	case f.Command == "":
+		return errors.New("--command is empty: expected a command line, such as \"python3 train.py\"")
+	case f.timeout <= 0:
+		return fmt.Errorf("--timeout %v: expected a time above 0", f.timeout)
+	case f.Rounds < 1:
+		return fmt.Errorf("--rounds %d: expected a number from 1", f.Rounds)
+	}
+	f.Terms.Seconds = f.timeout.Seconds()
+	if f.memory != "" && f.memory != "none" {
+		bytes, err := humanize.ParseBytes(f.memory)
+		if err != nil {
+			return fmt.Errorf("--command-memory %s: expected a size such as 8GiB", f.memory)
+		}
+		f.Terms.Memory = int64(min(bytes, 1<<62))
+	}
+	if f.code == "" {
+		return nil
+	}
+	code, err := workspace.Pack(os.DirFS(f.code))
+	if err != nil {
+		return fmt.Errorf("--code %s: %w", f.code, err)
+	}
+	f.Code = code
+	return nil
+}
+
+// writeTrainConformance prints what was found.
+func (g *global) writeTrainConformance(r *external.CheckReport) error {
+	if g.json {
+		if err := g.printJSON(r); err != nil {
+			return err
+		}
+	} else {
+		g.printTrainConformance(r)
+	}
+	if r.Broken() > 0 {
+		return &exitError{code: exitCellFailed}
+	}
+	return nil
+}
+
+func (g *global) printTrainConformance(r *external.CheckReport) {
+	for _, f := range r.Findings {
+		g.printf("%-5s  %s\n", f.Status, f.Check)
+		if f.Message != "" {
+			g.printf("       %s\n", f.Message)
+		}
+		if f.Status == conformance.Failed {
+			g.printf("       rule %d: %s\n", f.Rule, f.Sentence)
+		}
+	}
+	g.printf("%d of %d checks failed\n", r.Broken(), len(r.Findings))
+}

@@ -1,0 +1,64 @@
+//go:build unix
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"coalmine/internal/race"
+)
+
+// externalFile is an example of examples/external in small.
+const externalFile = `
+name: small
+data: {source: %s, vocabulary: {size: 60}, users: {words: 150}, test: {fraction: 10%%}}
+canaries: {words: 5, per_configuration: 2, user_probability: 1/3, example_probability: 1, held_back: 2}
+model: {kind: external}
+training: {command: python3 train.py, code: trainer, job: JOB}
+audit: {random_sampling: {references: 100}, one_run: {canaries: 20}}
+`
+
+// The examples' programs train, score and are audited; another program computes their networks and
+// audits by itself. The environment is shared by tests.
+func TestTheExamplesInPyTorchAreAuditedElsewhere(t *testing.T) {
+	if race.Enabled {
+		t.Skip("a training is arithmetic that takes long under the race detector; other tests race the same goroutines")
+	}
+	name := python(t, "torch, scipy")
+	if name == "" {
+		t.Skip("no python3 with PyTorch and SciPy: scripts/setup.sh installs them where it may")
+	}
+	clients, err := filepath.Abs("../../clients/python")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(name, "/") {
+		t.Setenv("PATH", filepath.Dir(name)+":"+os.Getenv("PATH"))
+	}
+	t.Setenv("PYTHONPATH", clients)
+	t.Setenv("PYTHONDONTWRITEBYTECODE", "1")
+	for example, job := range map[string]string{
+		"gru-central": "{embedding: 8, units: 12, dropout: 0.1, epochs: 4, batch: 16, learning_rate: 0.02}",
+		"transformer": "{width: 8, heads: 2, layers: 2, length: 32, dropout: 0.1, epochs: 4, batch: 16, learning_rate: 0.02}",
+	} {
+		t.Run(example, func(t *testing.T) {
+			trainer, err := filepath.Abs("../../examples/external/" + example + "/trainer")
+			if err != nil {
+				t.Fatal(err)
+			}
+			home := smallRun(t, strings.NewReplacer("JOB", job, "code: trainer", "code: "+trainer).Replace(externalFile))
+			dir := filepath.Join(home, "..", "exported")
+			prints(t, "data", "export", "latest", "c01", "--home", home, "--only", "vocabulary,parts,canaries,references", "-o", dir)
+			prints(t, "export", "latest", "c01", "--home", home, "-o", filepath.Join(dir, "model.pt"))
+			writeFile(t, filepath.Join(dir, "results.json"), prints(t, "results", "latest", "--home", home, "--json"))
+			writeFile(t, filepath.Join(dir, "experiment.json"), prints(t, "show", "latest", "c01", "--home", home, "--json"))
+			runPython(t, trainer, name, "-c", besideNetwork, dir)
+		})
+	}
+}
+
+// besideNetwork runs the check with the network of the directory that it runs in.
+const besideNetwork = `import runpy, sys; sys.path.insert(0, "."); runpy.run_module("check_external", run_name="__main__")`

@@ -1,0 +1,172 @@
+//go:build unix
+
+package main
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"coalmine/internal/race"
+)
+
+// copiesFile is the experiment of outsideFile by a command.
+var copiesFile = strings.NewReplacer(
+	"name: outside", "name: copies",
+	"model: {embedding: 6, units: 8}", "model: {kind: external}",
+	"training: {rounds: 20, cohort: 10, client: {learning_rate: 8, gradient_clip: 1}}", "training: {command: sh train.sh, code: trainer, rounds: 3, job: {skip: 0}}",
+).Replace(outsideFile)
+
+// copied are the parts of results that are compared.
+type copied struct {
+	Cells []struct {
+		Utility struct {
+			Recall     float64 `json:"recall_at_1"`
+			Perplexity float64
+			Tokens     int
+		}
+		Audit struct {
+			Canaries, Controls []struct {
+				Words         []string
+				Rank          int64
+				LogPerplexity float64 `json:"log_perplexity"`
+			}
+			OneRun struct {
+				Included, Correct int
+				Lower             float64 `json:"epsilon_lower"`
+				Score             string
+			} `json:"one_run"`
+		}
+	}
+}
+
+// A training that leaves the model of a native one has the native one's verdicts. On its way it is
+// killed by kill -9 once.
+func TestAModelThatIsNotOursIsAuditedAsOurs(t *testing.T) {
+	t.Parallel()
+	if race.Enabled {
+		t.Skip("a training is arithmetic that takes long under the race detector; other tests race the same goroutines")
+	}
+	native := smallRun(t, outsideFile)
+	path, home := smallFiles(t, copiesFile, "")
+	dir := filepath.Dir(path)
+	if err := os.Mkdir(filepath.Join(dir, "trainer"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(native, "..", "text.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, filepath.Join(dir, "text.jsonl"), string(text))
+	prints(t, "export", "latest", "c01", "--home", native, "-o", filepath.Join(dir, "trainer", "trained"))
+	prints(t, "export", "latest", "c01", "--home", native, "--round", "0", "-o", filepath.Join(dir, "trainer", "initial"))
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, filepath.Join(dir, "trainer", "train.sh"), `
+echo '{"round":1,"loss":3}' >> out/metrics.jsonl
+if [ ! -e checkpoint/half ]; then echo > tmp/half; mv tmp/half checkpoint/half; kill -9 $$; fi
+echo '{"round":2,"loss":2.5}' >> out/metrics.jsonl
+cp trained initial out
+echo '{"model":"out/trained","score":"`+program+` serve-score out/trained","initial_score":"`+program+` serve-score out/initial"}' > out/result.json
+`)
+	table := prints(t, "run", path, "--home", home)
+	if !strings.Contains(table, "by-user, external") {
+		t.Errorf("the table is\n%s", table)
+	}
+	compareCopies(t, native, home)
+	if rounds := prints(t, "results", "latest", "--home", home, "--rows", "rounds", "--format", "csv"); strings.Count(rounds, "\n") != 3 {
+		t.Errorf("rows of the rounds are\n%s", rounds)
+	}
+	if got, want := rankedAmong(t, home), rankedAmong(t, native); got != want {
+		t.Errorf("canaries are ranked among\n%.200s\nand those of the native model among\n%.200s", got, want)
+	}
+	out := filepath.Join(dir, "exported")
+	prints(t, "export", "latest", "c01", "--home", home, "-o", out)
+	if got, want := contentOf(t, out), contentOf(t, filepath.Join(dir, "trainer", "trained")); got != want {
+		t.Errorf("the exported model has %d bytes, want the %d of the command's", len(got), len(want))
+	}
+}
+
+func contentOf(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// rankedAmong are the random sequences that canaries are ranked among.
+func rankedAmong(t *testing.T, home string) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "references")
+	prints(t, "data", "export", "latest", "c01", "--home", home, "--only", "references", "-o", dir)
+	return contentOf(t, filepath.Join(dir, "references.jsonl"))
+}
+
+func compareCopies(t *testing.T, native, home string) {
+	t.Helper()
+	var want, got copied
+	decodeJSON(t, prints(t, "results", "latest", "--home", native, "--json"), &want)
+	decodeJSON(t, prints(t, "results", "latest", "--home", home, "--json"), &got)
+	w, g := want.Cells[0], got.Cells[0]
+	if g.Utility.Tokens != w.Utility.Tokens || g.Utility.Recall != w.Utility.Recall || math.Abs(g.Utility.Perplexity/w.Utility.Perplexity-1) > 1e-6 {
+		t.Errorf("utility %+v, of the native model %+v", g.Utility, w.Utility)
+	}
+	if g.Audit.OneRun != w.Audit.OneRun {
+		t.Errorf("coins %+v, of the native model %+v", g.Audit.OneRun, w.Audit.OneRun)
+	}
+	if len(g.Audit.Canaries) != len(w.Audit.Canaries) || len(w.Audit.Canaries) == 0 {
+		t.Fatalf("%d canaries, of the native model %d", len(g.Audit.Canaries), len(w.Audit.Canaries))
+	}
+	for i, c := range append(g.Audit.Canaries, g.Audit.Controls...) {
+		of := append(w.Audit.Canaries, w.Audit.Controls...)[i]
+		if strings.Join(c.Words, " ") != strings.Join(of.Words, " ") || c.Rank != of.Rank || math.Abs(c.LogPerplexity-of.LogPerplexity) > 1e-6 {
+			t.Errorf("canary %d: %+v, of the native model %+v", i, c, of)
+		}
+	}
+}
+
+func TestProgramsThatTrainAreChecked(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	const right = `n=$(cat checkpoint/n 2>/dev/null || echo 0)
+trap 'exit 75' TERM
+while [ $n -lt 3 ]; do
+  n=$((n+1)); sleep 0.4
+  echo "{\"round\":$n,\"loss\":1}" >> out/metrics.jsonl; echo $n > tmp/n; mv tmp/n checkpoint/n
+done
+echo weights > out/model; echo '{"model":"out/model"}' > out/result.json
+`
+	for name, c := range map[string]struct{ script, want string }{
+		"right":     {right, "0 of 8 checks failed"},
+		"meddles":   {right + "echo x > in/job.json", "rule 2: What it finds below `in`"},
+		"elsewhere": {right + "echo x > ../beside; echo y > elsewhere", "rule 1: The command starts in a directory of its own."},
+		"missing":   {"echo No module named torch >&2; exit 1", "No module named torch"},
+		"anew":      {"[ -e checkpoint/n ] && exit 3\n" + right, "rule 4: A command that finds files below `checkpoint`"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			code := filepath.Join(dir, name)
+			if err := os.Mkdir(code, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			writeFile(t, filepath.Join(code, "train.sh"), c.script)
+			out, status := checkTrain(t, "--command", "sh train.sh", "--code", code)
+			if !strings.Contains(out, c.want) || (status == exitDone) != (name == "right") {
+				t.Errorf("exit status %d, it prints\n%s\nwant %q", status, out, c.want)
+			}
+		})
+	}
+}
+
+func checkTrain(t *testing.T, args ...string) (string, int) {
+	t.Helper()
+	var out, messages strings.Builder
+	status := execute(t.Context(), append([]string{"contract", "check", "train"}, args...), &out, &messages)
+	return out.String() + messages.String(), status
+}

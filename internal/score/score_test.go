@@ -1,0 +1,225 @@
+//go:build unix
+
+package score
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// described answers describe, the first request.
+const described = `read line; echo '{"id": 1, "result": {"contract": "coalmine/score", "version": 1, "model": "m", "longest_input": 0, "deterministic": true, "methods": ["loglikelihood"]}}'; `
+
+// asking is a client of a shell that answers so.
+func asking(t *testing.T, script string, o Options) (*Client, error) {
+	t.Helper()
+	o.Command, o.Name, o.Pause = []string{"sh", "-c", script}, "scorer", time.Millisecond
+	c, err := Start(t.Context(), o)
+	if err == nil {
+		t.Cleanup(func() { _ = c.Close() })
+	}
+	return c, err
+}
+
+var pairs = []Pair{{"my pin is", " 1234"}, {"", "my"}}
+
+func TestACommandScoresPairs(t *testing.T) {
+	t.Parallel()
+	c, err := asking(t, described+`read line; echo "$line" >&2; echo '{"id": 2, "result": [[-1.5, false], [0.001, true]]}'; cat`, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := c.LogLikelihoods(t.Context(), pairs, 8)
+	if want := []Answer{{-1.5, false}, {0, true}}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %v, %v, want %v", got, err, want)
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	const line = `{"id":2,"method":"loglikelihood","pairs":[["my pin is"," 1234"],["","my"]]}`
+	if got := c.child.LastLines(); len(got) != 1 || got[0] != line {
+		t.Errorf("it was asked %q, want %q", got, line)
+	}
+}
+
+// Answers come in any order: here the first comes when the second has.
+func TestAnswersMayComeInAnyOrder(t *testing.T) {
+	t.Parallel()
+	c, err := asking(t, described+`read a; read b; case "$a" in *pin*) first=2;; *) first=3;; esac
+		echo "{\"id\": $((5 - first)), \"result\": [[-3, false]]}"; echo "{\"id\": $first, \"result\": [[-2, false]]}"; read line`, Options{Concurrency: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := c.LogLikelihoods(t.Context(), pairs, 1)
+	if want := []Answer{{-2, false}, {-3, false}}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %v, %v, want %v", got, err, want)
+	}
+}
+
+// Each fault of a command is one sentence that names the command and the rule, and has what it
+// said last.
+func TestACommandThatBreaksTheContractIsToldFrom(t *testing.T) {
+	t.Parallel()
+	answers := func(result string) string {
+		return described + `echo loading >&2; read line; echo '{"id": 2, "result": ` + result + `}'; read line`
+	}
+	for want, c := range map[string]struct {
+		script string
+		rule   Rule
+	}{
+		"it ended with exit status 1, and left 1 of 1 requests unanswered; its last lines on standard error:\n  no module named torch": {"echo no module named torch >&2; exit 1", 0},
+		"it ended with exit status 0, and left 1 of 2 requests unanswered; it said nothing":                                            {described + "read line; exit 0", 0},
+		`it printed "Loading weights" to standard output; expected answers alone`:                                                      {"echo Loading weights; " + described, OneObjectALine},
+		`which is not a JSON object: unexpected end`:                                                                                   {described + `read line; echo '{"id": 2'; read line`, OneObjectALine},
+		"it answered request 1 twice, the second time by":                                                                              {described + `echo '{"id": 1, "result": 1}'; read line; read line`, OneAnswerEach},
+		"it answered request 7, which it was not asked; the last one was":                                                              {described + `echo '{"id": 7, "result": 1}'; read line; read line`, OneAnswerEach},
+		"has no id": {described + `echo '{"result": 1}'; read line; read line`, OneAnswerEach},
+		"has both or neither of result and error":           {described + `echo '{"id": 2}'; read line; read line`, OneObjectALine},
+		"it gave 1 answers to 2 pairs":                      {answers("[[-1, true]]"), InTheirOrder},
+		"expected a list such as [-12.5, false]":            {answers("[[-1], [-2, true]]"), InTheirOrder},
+		"expected a list such as [-12.5, false] ":           {answers("[[-1, null], [-2, true]]"), InTheirOrder},
+		"cannot unmarshal":                                  {answers(`"none"`), InTheirOrder},
+		"a number that JSON has not, NaN or Infinity":       {answers("[[NaN, true], [-1, true]]"), FiniteLogarithms},
+		"a number that JSON has not, NaN or Infinity: ":     {answers("[[-Infinity, true], [-1, true]]"), FiniteLogarithms},
+		`"-1e999" stands for a log-probability; expected a`: {answers("[[-1e999, true], [-1, true]]"), FiniteLogarithms},
+		`"null" stands for a log-probability`:               {answers("[[null, true], [-1, true]]"), FiniteLogarithms},
+		"0.7 stands for a log-probability":                  {answers("[[0.7, true], [-1, true]]"), FiniteLogarithms},
+		`it answers loglikelihood by the error "no memory"`: {described + `read line; echo '{"id": 2, "error": {"message": "no memory"}}'; read line`, 0},
+		"by the error \"busy\", and so 3 times in a row":    {described + `for id in 2 3 4; do read line; echo "{\"id\": $id, \"error\": {\"message\": \"busy\", \"retry\": true}}"; done; read line`, 0},
+		`it speaks version 2 of the contract "other"`:       {`read line; echo '{"id": 1, "result": {"contract": "other", "version": 2}}'; read line`, DescribeFirst},
+		"it does not name its model":                        {strings.Replace(described, `"m"`, `""`, 1), DescribeFirst},
+		"its longest_input is -1":                           {strings.Replace(described, `"longest_input": 0`, `"longest_input": -1`, 1), DescribeFirst},
+		`its methods are ["score"]`:                         {strings.Replace(described, `["loglikelihood"]`, `["score"]`, 1), DescribeFirst},
+		"it describes itself by":                            {`read line; echo '{"id": 1, "result": 3}'; read line`, DescribeFirst},
+		"a line of more than 64 MiB":                        {described + `read line; head -c 70000000 /dev/zero | tr '\0' x; read line`, OneObjectALine},
+	} {
+		t.Run(want, func(t *testing.T) {
+			t.Parallel()
+			client, err := asking(t, c.script, Options{Tries: 3})
+			if err == nil {
+				_, err = client.LogLikelihoods(t.Context(), pairs, 8)
+			}
+			if err == nil || !strings.HasPrefix(err.Error(), `command "scorer": `) || !strings.Contains(err.Error(), want) {
+				t.Fatalf("got %v, want %q", err, want)
+			}
+			if got := RuleOf(err); got != c.rule || c.rule > 0 && !strings.Contains(err.Error(), fmt.Sprintf("(rule %d of the contract)", c.rule)) {
+				t.Errorf("%v: rule %d, want %d", err, got, c.rule)
+			}
+		})
+	}
+}
+
+func TestACommandThatNeverAnswersIsGivenUp(t *testing.T) {
+	t.Parallel()
+	c, err := asking(t, described+"echo thinking >&2; exec sleep 1000", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.options.Timeout = 20 * time.Millisecond
+	_, err = c.LogLikelihoods(t.Context(), pairs, 8)
+	if err == nil || !strings.Contains(err.Error(), "it did not answer request 2 (loglikelihood, 2 of them) within 20ms; allow more time") || RuleOf(err) != OneAnswerEach {
+		t.Errorf("got %v", err)
+	}
+	<-c.child.Done()
+	if _, again := c.LogLikelihoods(t.Context(), pairs, 8); again == nil || again.Error() != err.Error() {
+		t.Errorf("asked again: %v, want %v", again, err)
+	}
+}
+
+// A command that reads nothing fills the pipe, and is given up as one that never answers.
+func TestACommandThatDoesNotReadIsGivenUp(t *testing.T) {
+	t.Parallel()
+	c, err := asking(t, described+"exec sleep 1000", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.options.Timeout = 50 * time.Millisecond
+	_, err = c.LogLikelihoods(t.Context(), []Pair{{"", strings.Repeat("a", 1<<20)}}, 1)
+	if RuleOf(err) != OneAnswerEach {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestACommandEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	c, err := Start(ctx, Options{Command: []string{"sh", "-c", described + "sleep 1000 & exec sleep 1001"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	enough := errors.New("enough")
+	cancel(enough)
+	if _, err := c.LogLikelihoods(ctx, pairs, 1); !errors.Is(err, enough) {
+		t.Errorf("got %v, want %v", err, enough)
+	}
+	<-c.child.Done()
+}
+
+func TestHowACommandEndsIsTold(t *testing.T) {
+	t.Parallel()
+	for want, o := range map[string]struct {
+		script string
+		grace  time.Duration
+	}{
+		"it ended with exit status 4 (rule 12 of the contract); its last lines on standard error:\n  bye":      {"read line; echo bye >&2; exit 4", 0},
+		"it did not end within 100ms of the end of its input, and was killed (rule 12 of the contract)":        {"exec sleep 1000", 100 * time.Millisecond},
+		"it ended and left 1 processes behind, which were killed (rule 12 of the contract); it said nothing o": {"exec setsid sleep 1000 >/dev/null & cat", 0},
+	} {
+		c, err := asking(t, described+o.script, Options{Grace: o.grace})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Close(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}
+
+func FuzzAnswers(f *testing.F) {
+	for _, line := range []string{
+		`{"id": 2, "result": [[-1.5, false], [0, true]]}`, `{"id": 1, "result": {"contract": "coalmine/score", "version": 1}}`,
+		`{"id": 3, "error": {"message": "busy", "retry": true}}`, `{"id": 3, "result": [[NaN, true]]}`, `[]`, `{"id": 2, "result": ["a", "b"]}`, `{"id": 1e9}`, ``,
+	} {
+		f.Add([]byte(line))
+	}
+	f.Fuzz(func(t *testing.T, line []byte) {
+		a, err := spoken.Parse(line)
+		if err != nil {
+			if RuleOf(err) == 0 || strings.ContainsAny(err.Error(), "\n\x1b") {
+				t.Errorf("%q: %v, want a violation on one line", line, err)
+			}
+			return
+		}
+		if a.ID == nil || (a.Result == nil) == (a.Error == nil) {
+			t.Fatalf("%q was read as %+v", line, a)
+		}
+		checkDecoded(t, a.Result)
+	})
+}
+
+// checkDecoded decodes a result as that of each method: what is taken is in range.
+func checkDecoded(t *testing.T, result []byte) {
+	if d, err := decodeDescription(result); err == nil && (d.Model == "" || d.LongestInput < 0) {
+		t.Errorf("%s describes %+v", result, d)
+	}
+	answers, err := decodeAnswers(result, 2)
+	if err == nil && len(answers) != 2 {
+		t.Errorf("%s has %d answers", result, len(answers))
+	}
+	for _, a := range answers {
+		if err == nil && !(a.LogProb <= 0) {
+			t.Errorf("%s has the log-probability %g", result, a.LogProb)
+		}
+	}
+	if tokens, err := decodeTokens(result, 2); err == nil && len(tokens) != 2 {
+		t.Errorf("%s has tokens of %d pairs", result, len(tokens))
+	}
+	if texts, err := decodeTexts(result, 2); err == nil && len(texts) != 2 {
+		t.Errorf("%s has %d texts", result, len(texts))
+	}
+}

@@ -1,0 +1,190 @@
+package workspace
+
+import (
+	"archive/tar"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Workspace is a directory for one command.
+type Workspace struct {
+	around string // a directory with nothing else in it
+	path   string
+	root   *os.Root // nothing is read or written outside of it, whatever links there are
+}
+
+// New makes an empty directory among the system's temporary ones.
+func New() (*Workspace, error) { return In("") }
+
+// In makes an empty directory below another one.
+func In(parent string) (*Workspace, error) {
+	dir, err := os.MkdirTemp(parent, "coalmine-work-")
+	if err != nil {
+		return nil, fmt.Errorf("a directory for a command: %w", err)
+	}
+	w := &Workspace{around: dir, path: filepath.Join(dir, "job")}
+	if err = os.Mkdir(w.path, 0o777); err == nil {
+		w.root, err = os.OpenRoot(w.path)
+	}
+	if err != nil {
+		os.RemoveAll(dir)
+		return nil, fmt.Errorf("a directory for a command: %w", err)
+	}
+	return w, nil
+}
+
+// Beside are the names of what a command has left beside its directory.
+func (w *Workspace) Beside() ([]string, error) {
+	entries, err := os.ReadDir(w.around)
+	var names []string
+	for _, e := range entries {
+		if e.Name() != filepath.Base(w.path) {
+			names = append(names, e.Name())
+		}
+	}
+	return names, err
+}
+
+// Path is where the directory is.
+func (w *Workspace) Path() string { return w.path }
+
+// Remove deletes the directory with all that is in it.
+func (w *Workspace) Remove() {
+	_ = w.root.Close() // only its name is still needed
+	os.RemoveAll(w.around)
+}
+
+// Create makes a file, and the folders above it.
+func (w *Workspace) Create(name string) (io.WriteCloser, error) { return w.create(name, 0o666) }
+
+func (w *Workspace) create(name string, mode fs.FileMode) (*os.File, error) {
+	if err := w.root.MkdirAll(path.Dir(name), 0o777); err != nil {
+		return nil, err
+	}
+	return w.root.OpenFile(filepath.FromSlash(name), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, mode)
+}
+
+// Put makes a file with some content.
+func (w *Workspace) Put(name string, data []byte) error {
+	return w.fill(name, 0o666, func(f io.Writer) error {
+		_, err := f.Write(data)
+		return err
+	})
+}
+
+func (w *Workspace) fill(name string, mode fs.FileMode, write func(io.Writer) error) error {
+	f, err := w.create(name, mode)
+	if err != nil {
+		return err
+	}
+	err = write(f)
+	return errors.Join(err, f.Close())
+}
+
+// Folder makes a folder, and those above it.
+func (w *Workspace) Folder(name string) error { return w.root.MkdirAll(name, 0o777) }
+
+// Unpack makes the files of an archive that Pack has written.
+func (w *Workspace) Unpack(archive io.Reader) error {
+	files := tar.NewReader(archive)
+	for {
+		header, err := files.Next()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("the archive of the code is damaged: %w", err)
+		}
+		err = w.fill(header.Name, fs.FileMode(header.Mode).Perm(), func(f io.Writer) error {
+			_, err := io.Copy(f, files)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("unpacking the code: %w", err)
+		}
+	}
+}
+
+// TooLargeError is a file or folder of a command that holds more than it may.
+type TooLargeError struct {
+	Name       string
+	Size, Most int64
+}
+
+func (e *TooLargeError) Error() string {
+	return fmt.Sprintf("%s holds %d bytes; expected at most %d", e.Name, e.Size, e.Most)
+}
+
+// Read is the content of a file of at most so many bytes. The error wraps fs.ErrNotExist where
+// there is none.
+func (w *Workspace) Read(name string, most int64) ([]byte, error) {
+	f, err := w.root.Open(filepath.FromSlash(name))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is no regular file", name)
+	case info.Size() > most:
+		return nil, &TooLargeError{name, info.Size(), most}
+	}
+	data, err := io.ReadAll(io.LimitReader(f, most+1))
+	if int64(len(data)) > most {
+		return nil, &TooLargeError{name, int64(len(data)), most}
+	}
+	return data, err
+}
+
+// File is a file as a listing shows it.
+type File struct {
+	// Name is its path below the folder that was listed.
+	Name string
+	Size int64
+	// changed is when it was written last, in nanoseconds.
+	changed int64
+}
+
+// List are the regular files of a folder and of those below it, by name. What is no file or
+// folder is an error, and so are more than MaxFiles. A folder that is not there has none.
+func (w *Workspace) List(folder string) ([]File, error) {
+	var files []File
+	err := fs.WalkDir(w.root.FS(), folder, func(name string, entry fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // it was there a moment ago
+		}
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		info, err := entry.Info()
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err != nil:
+			return err
+		case !info.Mode().IsRegular():
+			return fmt.Errorf("%s is neither a file nor a folder: expected files alone, no links, pipes or sockets", name)
+		case len(files) == MaxFiles:
+			return fmt.Errorf("%s holds more than %d files: put them together", folder, MaxFiles)
+		}
+		files = append(files, File{strings.TrimPrefix(name, folder+"/"), info.Size(), info.ModTime().UnixNano()})
+		return nil
+	})
+	return files, err
+}
+
+// Same reports whether two listings show the same files, none of them written in between.
+func Same(a, b []File) bool { return slices.Equal(a, b) }
+
+// MaxFiles is the most files of a folder that is kept.
+const MaxFiles = 1000

@@ -1,0 +1,183 @@
+//go:build unix
+
+package workspace
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+)
+
+func newWorkspace(t *testing.T) *Workspace {
+	t.Helper()
+	w, err := New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.Remove)
+	return w
+}
+
+// told is a watch that notes what it is told.
+type told struct {
+	workspace *Workspace
+	files     []string // "name=content", all at every change
+	lines     string
+}
+
+func (x *told) watch() Watch {
+	return Watch{
+		Folder: "checkpoint", Every: time.Nanosecond, Lines: "out/lines",
+		Changed: func(_ context.Context, files []File) error {
+			for _, f := range files {
+				data, err := x.workspace.Read("checkpoint/"+f.Name, 100)
+				if err != nil {
+					return err
+				}
+				x.files = append(x.files, f.Name+"="+strings.TrimSpace(string(data)))
+			}
+			return nil
+		},
+		More: func(lines []byte) error {
+			x.lines += string(lines)
+			return nil
+		},
+	}
+}
+
+func TestCodeIsPackedAlikeAndUnpacked(t *testing.T) {
+	t.Parallel()
+	code := fstest.MapFS{
+		"train.py": {Data: []byte("print()"), Mode: 0o644, ModTime: time.Unix(1, 0)}, "sub/run.sh": {Data: []byte("#!"), Mode: 0o700},
+		".git/config": {Data: []byte("x")}, "sub/__pycache__/a.pyc": {Data: []byte("x")},
+	}
+	first, err := Pack(code)
+	if err != nil {
+		t.Fatal(err)
+	}
+	code["train.py"].ModTime, code["sub/run.sh"].Mode = time.Unix(99, 0), 0o755
+	if second, err := Pack(code); err != nil || !bytes.Equal(first, second) {
+		t.Errorf("times and rights of others change the archive: %v", err)
+	}
+	w := newWorkspace(t)
+	if err := w.Unpack(bytes.NewReader(first)); err != nil {
+		t.Fatal(err)
+	}
+	files, err := w.List(".")
+	if err != nil || len(files) != 2 {
+		t.Fatalf("%v, %v: want two files", files, err)
+	}
+	if info, err := os.Stat(w.Path() + "/sub/run.sh"); err != nil || info.Mode()&0o100 == 0 {
+		t.Errorf("the script cannot be run: %v, %v", info, err)
+	}
+	if _, err := Pack(fstest.MapFS{".hidden": {}}); err == nil || !strings.Contains(err.Error(), "holds no files") {
+		t.Errorf("no code: %v", err)
+	}
+	if err := w.Unpack(bytes.NewReader(first[:300])); err == nil {
+		t.Error("half an archive is unpacked")
+	}
+}
+
+func TestNothingOutsideIsRead(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t)
+	if err := os.Symlink("/etc/passwd", w.Path()+"/out"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Read("out", 1<<20); err == nil {
+		t.Error("a link to a file elsewhere is read")
+	}
+	if _, err := w.List("."); err == nil || !strings.Contains(err.Error(), "neither a file nor a folder") {
+		t.Errorf("a link is listed: %v", err)
+	}
+	if err := w.Put("../beside", nil); err == nil {
+		t.Error("a file beside the directory is written")
+	}
+}
+
+func TestACommandIsWatched(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t)
+	x := &told{workspace: w}
+	// It waits for what it has made to be looked at, which the file "seen" says.
+	script := `mkdir checkpoint out; echo 1 > tmp/a; mv tmp/a checkpoint/a; printf 'one\ntw' > out/lines
+while [ ! -e seen ]; do sleep 0.01; done
+echo 2 > tmp/a; mv tmp/a checkpoint/a; echo o >> out/lines`
+	watch := x.watch()
+	changed := watch.Changed
+	watch.Changed = func(ctx context.Context, files []File) error {
+		return errors.Join(changed(ctx, files), w.Put("seen", nil))
+	}
+	if err := w.Run(t.Context(), Command{Line: script}, watch); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(x.files, []string{"a=1", "a=2"}) || x.lines != "one\ntwo\n" {
+		t.Errorf("it was told of %q and %q", x.files, x.lines)
+	}
+}
+
+func TestHowACommandEndsIsTold(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		line, want string
+		limits     Limits
+		status     int
+	}{
+		{"echo no module named numpy >&2; exit 3", "it ended with exit status 3; its last lines:\n  no module named numpy", Limits{}, 3},
+		{"kill -9 $$", "it ended with signal: killed; it said nothing", Limits{}, -1},
+		{"sleep 1000", "it ran for more than 300ms, its limit, and was killed", Limits{Seconds: 0.3}, -1},
+		{"head -c 3000000 /dev/zero > big; sleep 1000", "its directory holds 2 MiB, more than its limit of 1 MiB", Limits{Files: 1 << 20}, -1},
+		{"mkdir checkpoint; ln -s / checkpoint/root", "checkpoint/root is neither a file nor a folder", Limits{}, -1},
+	} {
+		w := newWorkspace(t)
+		x := &told{workspace: w}
+		err := w.Run(t.Context(), Command{Line: c.line, Limits: c.limits}, x.watch())
+		e, ok := errors.AsType[*ExitError](err)
+		if !ok || e.Status != c.status || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.line, err, c.want)
+		}
+	}
+}
+
+// A command that is asked to end writes its checkpoint, which is told of.
+func TestAStoppedCommandLeavesItsCheckpoint(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t)
+	x := &told{workspace: w}
+	ctx, stop := context.WithCancelCause(t.Context())
+	reason := fmt.Errorf("the run was paused")
+	watch := x.watch()
+	watch.More = func([]byte) error {
+		stop(reason)
+		return nil
+	}
+	err := w.Run(ctx, Command{Line: `mkdir checkpoint out; trap 'echo last > checkpoint/a; exit 75' TERM; echo go > out/lines; while :; do sleep 0.01; done`}, watch)
+	if !errors.Is(err, reason) || !slices.Equal(x.files, []string{"a=last"}) {
+		t.Errorf("%v, %q", err, x.files)
+	}
+	if err := w.Run(ctx, Command{Line: `trap '' TERM; echo go >> out/lines; while :; do sleep 0.01; done`, Grace: 100 * time.Millisecond}, watch); !errors.Is(err, reason) {
+		t.Errorf("one that does not listen: %v", err)
+	}
+}
+
+func TestFilesThatAreTooLargeAreNotRead(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t)
+	if err := w.Put("a", make([]byte, 10)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Read("a", 9); err == nil || err.Error() != "a holds 10 bytes; expected at most 9" {
+		t.Errorf("got %v", err)
+	}
+	if _, err := w.Read("b", 9); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,371 @@
+package external
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"coalmine/internal/childprocess"
+	"coalmine/internal/conformance"
+	"coalmine/internal/score"
+	"coalmine/internal/workspace"
+	"coalmine/tasks"
+	"coalmine/tasks/commands"
+	"coalmine/tasks/datasets"
+)
+
+// Check asks a command for all that the contract wants. It trains several times, on users and
+// words that are made up.
+type Check struct {
+	// Command is a line for the system's shell, Code the archive with what it runs, nil for none.
+	Command string
+	Code    []byte
+	// Job is what training.job would be, an object of JSON.
+	Job json.RawMessage
+	// Rounds are those of the job.
+	Rounds int
+	// Deterministic says that the training is called so.
+	Deterministic bool
+	Terms         commands.Terms
+}
+
+// CheckReport is what a Check found.
+type CheckReport struct {
+	Contract string `json:"contract"`
+	Version  int    `json:"version"`
+	// Result is what the command says of its model; null if it says nothing.
+	Result   *Result               `json:"result"`
+	Findings []conformance.Finding `json:"checks"`
+}
+
+// Broken is how many checks failed.
+func (r *CheckReport) Broken() int { return conformance.Broken(r.Findings) }
+
+// trial is one execution of the command.
+type trial struct {
+	*training
+	err    error
+	before map[string]string // the files that it found
+}
+
+// checks, after the first one, look at a training that has ended well.
+var checks = []struct {
+	name string
+	rule Rule
+	run  func(*Check, context.Context, *trial) error
+}{
+	{"changes nothing of what it finds", InputsStay, (*Check).inputs},
+	{"writes nowhere else", InItsDirectory, (*Check).elsewhere},
+	{"tells of its rounds", MetricLines, (*Check).metrics},
+	{"scores texts by its model", NamesItsModel, (*Check).scores},
+	{"goes on from its checkpoint after kill -9", GoesOn, (*Check).goesOn},
+	{"ends when it is asked to", EndsWhenAsked, (*Check).stops},
+	{"leaves the same again", FollowsTheSeed, (*Check).repeats},
+}
+
+// Run makes all checks. The error is one of this machine.
+func (c *Check) Run(ctx context.Context) (*CheckReport, error) {
+	report := &CheckReport{Contract: Contract, Version: Version}
+	first, err := c.train(ctx, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer first.workspace.Remove()
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	result, err := first.ended()
+	rule := SaysHowItEnded
+	if v, ok := errors.AsType[*Violation](err); ok {
+		rule = v.Rule
+	}
+	report.add("trains, and says what the model is", rule, err)
+	report.Result = result
+	for _, x := range checks {
+		if result == nil {
+			report.add(x.name, x.rule, conformance.SkipBecause(errors.New("no training has ended well")))
+			continue
+		}
+		report.add(x.name, x.rule, x.run(c, ctx, first))
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+	}
+	return report, nil
+}
+
+func (r *CheckReport) add(name string, rule Rule, err error) {
+	f := conformance.Finding{Check: name, Status: conformance.StatusOf(err), Rule: int(rule), Sentence: rule.String()}
+	if err != nil {
+		f.Message = err.Error()
+	}
+	r.Findings = append(r.Findings, f)
+}
+
+// ended is the result of a training that has ended well.
+func (x *trial) ended() (*Result, error) {
+	if x.err != nil {
+		return nil, x.err
+	}
+	return x.result()
+}
+
+// train runs the command from a checkpoint, nil for none. at is called with each change of the
+// checkpoint, and ends the command by an error; nil for nothing.
+func (c *Check) train(ctx context.Context, from *tasks.Kept, at func() error) (*trial, error) {
+	w, err := workspace.New()
+	if err != nil {
+		return nil, err
+	}
+	x := &trial{training: &training{
+		params: &TrainParams{Seed: 1, Command: c.Command, Job: c.Job, Rounds: c.Rounds}, terms: c.Terms, workspace: w, task: new(tasks.Task),
+	}}
+	if err := x.prepare(c.Code, from); err != nil {
+		w.Remove()
+		return nil, err
+	}
+	x.watched = at
+	x.err = x.run(ctx)
+	return x, nil
+}
+
+// prepare makes the directory that the command finds.
+func (x *trial) prepare(code []byte, from *tasks.Kept) error {
+	if code != nil {
+		if err := x.workspace.Unpack(bytes.NewReader(code)); err != nil {
+			return err
+		}
+	}
+	if err := x.folders(); err != nil {
+		return err
+	}
+	if err := x.writeSample(); err != nil {
+		return err
+	}
+	if from != nil {
+		if err := x.putBack(from); err != nil {
+			return err
+		}
+	}
+	var err error
+	x.before, err = x.contents(".", func(name string) bool { return !made(name) })
+	return err
+}
+
+// Users and sentences of the made-up data.
+const (
+	sampleUsers     = 20
+	sampleSentences = 6
+)
+
+var sampleWords = strings.Fields("the people of states are free and it was a bright cold day in april when clocks were striking my number is four eight")
+
+// writeSample makes up the data of a training.
+func (x *trial) writeSample() error {
+	var lines bytes.Buffer
+	for i := range sampleUsers * sampleSentences {
+		from := i * 7 % (len(sampleWords) - 8)
+		fmt.Fprintf(&lines, `{"user":"%d","text":"%s"}`+"\n", i/sampleSentences, strings.Join(sampleWords[from:from+3+i%6], " "))
+	}
+	job := x.newJob()
+	job.Users, job.Examples = sampleUsers, sampleUsers*sampleSentences
+	text, err := json.Marshal(job)
+	if err != nil {
+		return err
+	}
+	return errors.Join(x.workspace.Put(trainFile, lines.Bytes()), x.putWords(append(datasets.Specials(), sampleWords...)), x.workspace.Put(jobFile, text))
+}
+
+// made reports whether a command may make the file.
+func made(name string) bool {
+	folder, _, inside := strings.Cut(name, "/")
+	return inside && slices.Contains([]string{checkpointFolder, outFolder, "tmp"}, folder) || strings.Contains(name, "__pycache__")
+}
+
+// contents are the files of a folder that are wanted.
+func (x *trial) contents(folder string, want func(name string) bool) (map[string]string, error) {
+	files, err := x.workspace.List(folder)
+	contents := map[string]string{}
+	for _, f := range files {
+		name := f.Name
+		if folder != "." {
+			name = folder + "/" + f.Name
+		}
+		if err == nil && want(name) {
+			var data []byte
+			data, err = x.workspace.Read(name, maxFile)
+			contents[name] = string(data)
+		}
+	}
+	return contents, err
+}
+
+func (c *Check) inputs(_ context.Context, x *trial) error {
+	after, err := x.contents(".", func(name string) bool { return !made(name) })
+	if err != nil {
+		return err
+	}
+	for name, content := range x.before {
+		if now, there := after[name]; !there || now != content {
+			return fmt.Errorf("%s was changed or removed", name)
+		}
+	}
+	return nil
+}
+
+func (c *Check) elsewhere(_ context.Context, x *trial) error {
+	after, err := x.contents(".", func(name string) bool { return !made(name) })
+	if err != nil {
+		return err
+	}
+	for name := range after {
+		if _, found := x.before[name]; !found {
+			return fmt.Errorf("it has written %s; expected files below %s, %s and TMPDIR alone", name, checkpointFolder, outFolder)
+		}
+	}
+	if beside, err := x.workspace.Beside(); err != nil || len(beside) > 0 {
+		return errors.Join(err, fmt.Errorf("it has written %s beside its directory", strings.Join(beside, ", ")))
+	}
+	return nil
+}
+
+func (c *Check) metrics(_ context.Context, x *trial) error {
+	if len(x.rows.rows) == 0 {
+		return conformance.DoubtBecause(fmt.Errorf("it has told of no round in %s: the page has nothing to show while it trains", metricsFile))
+	}
+	return nil
+}
+
+// scores asks the scoring commands about a text.
+func (c *Check) scores(ctx context.Context, x *trial) error {
+	r, err := x.result()
+	if err != nil {
+		return err
+	}
+	if r.Score == "" {
+		return conformance.SkipBecause(errors.New("it names a model and no command that scores texts by it: such a model can be exported, and not audited"))
+	}
+	for _, which := range []Which{Trained, Initial} {
+		field, line := which.command(r)
+		if line == "" {
+			continue
+		}
+		if err := c.ask(ctx, x, line); err != nil {
+			return fmt.Errorf("%s: %w", field, err)
+		}
+	}
+	return nil
+}
+
+// ask has a command score a text, in a directory with the code and what is below out.
+func (c *Check) ask(ctx context.Context, x *trial, line string) error {
+	w, err := workspace.New()
+	if err != nil {
+		return err
+	}
+	defer w.Remove()
+	if c.Code != nil {
+		if err := w.Unpack(bytes.NewReader(c.Code)); err != nil {
+			return err
+		}
+	}
+	left, err := x.contents(outFolder, func(string) bool { return true })
+	if err != nil {
+		return err
+	}
+	for name, content := range left {
+		if err := w.Put(name, []byte(content)); err != nil {
+			return err
+		}
+	}
+	client, err := score.Start(ctx, score.Options{Command: childprocess.Shell(line), Name: line, Dir: w.Path(), Keep: c.Terms.Environment, Memory: c.Terms.Memory})
+	if err != nil {
+		return err
+	}
+	_, err = client.LogLikelihoods(ctx, []score.Pair{{Context: "the people", Continuation: " of states"}, {Continuation: "it was"}}, 1)
+	return errors.Join(err, client.Close())
+}
+
+var errKilled = errors.New("it was killed to see whether it goes on")
+
+// goesOn kills a training at its first checkpoint, and starts another from it.
+func (c *Check) goesOn(ctx context.Context, _ *trial) error {
+	killed, err := c.train(ctx, nil, func() error { return errKilled })
+	if err != nil {
+		return err
+	}
+	killed.workspace.Remove()
+	if !errors.Is(killed.err, errKilled) {
+		return conformance.DoubtBecause(fmt.Errorf("it ended before anything was seen below %s: whatever ends a training of it early costs all of it", checkpointFolder))
+	}
+	again, err := c.train(ctx, &killed.kept, nil)
+	if err != nil {
+		return err
+	}
+	defer again.workspace.Remove()
+	if _, err := again.ended(); err != nil {
+		return fmt.Errorf("killed when it had written its checkpoint %s, and started again with that: %w", names(killed.kept.Files), err)
+	}
+	return nil
+}
+
+func names(files []tasks.KeptFile) string {
+	var list []string
+	for _, f := range files {
+		list = append(list, f.Name)
+	}
+	return strings.Join(list, ", ")
+}
+
+// stops asks a training to end at its first checkpoint.
+func (c *Check) stops(ctx context.Context, _ *trial) error {
+	within, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	stopped, err := c.train(within, nil, func() error {
+		stop(errKilled)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	stopped.workspace.Remove()
+	e, ok := errors.AsType[*workspace.StoppedError](stopped.err)
+	switch {
+	case !ok:
+		return conformance.DoubtBecause(errors.New("it ended before it could be asked to"))
+	case e.Killed:
+		return fmt.Errorf("it went on for %v after SIGTERM, and was killed", workspace.DefaultGrace)
+	}
+	return nil
+}
+
+// repeats compares a second training with the first.
+func (c *Check) repeats(ctx context.Context, first *trial) error {
+	if !c.Deterministic {
+		return conformance.SkipBecause(errors.New("it is not called deterministic (--deterministic)"))
+	}
+	second, err := c.train(ctx, nil, nil)
+	if err != nil {
+		return err
+	}
+	defer second.workspace.Remove()
+	if _, err := second.ended(); err != nil {
+		return err
+	}
+	var left [2]map[string]string
+	for i, x := range []*trial{first, second} {
+		if left[i], err = x.contents(outFolder, func(string) bool { return true }); err != nil {
+			return err
+		}
+	}
+	for name, content := range left[0] {
+		if left[1][name] != content {
+			return fmt.Errorf("%s differs from one training to the next", name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,75 @@
+package external
+
+import "encoding/json"
+
+// Contract and Version name what is agreed on here.
+const (
+	Contract = "coalmine/train"
+	Version  = 1
+)
+
+// The files and folders that a command finds and leaves.
+const (
+	inFolder         = "in"
+	checkpointFolder = "checkpoint"
+	outFolder        = "out"
+
+	jobFile        = inFolder + "/job.json"
+	trainFile      = inFolder + "/train.jsonl"
+	validationFile = inFolder + "/validation.jsonl"
+	vocabularyFile = inFolder + "/vocabulary.json"
+	metricsFile    = outFolder + "/metrics.jsonl"
+	resultFile     = outFolder + "/result.json"
+)
+
+// Sizes of what is read of a command, in bytes.
+const (
+	maxFile   = 4 << 30
+	maxResult = 1 << 20
+)
+
+// Job is what a command is told: in/job.json.
+type Job struct {
+	Contract string `json:"contract"`
+	Version  int    `json:"version"`
+	// Seed is what everything random follows from.
+	Seed uint64 `json:"seed"`
+	// Rounds are what the metrics count up to.
+	Rounds int `json:"rounds"`
+	// Users and Examples are those of the training file.
+	Users    int `json:"users"`
+	Examples int `json:"examples"`
+	// Files are paths below the directory.
+	Files Files `json:"files"`
+	// Job is the experiment's own block.
+	Job json.RawMessage `json:"job,omitempty"`
+}
+
+// Files are those that a command finds, and those that it makes.
+type Files struct {
+	Train      string `json:"train"`
+	Validation string `json:"validation,omitempty"`
+	Vocabulary string `json:"vocabulary"`
+	Checkpoint string `json:"checkpoint"`
+	Metrics    string `json:"metrics"`
+	Result     string `json:"result"`
+}
+
+func (x *training) newJob() *Job {
+	return &Job{
+		Contract: Contract, Version: Version, Seed: x.params.Seed, Rounds: x.params.Rounds, Job: x.params.Job,
+		Files: Files{
+			Train: trainFile, Vocabulary: vocabularyFile, Checkpoint: checkpointFolder, Metrics: metricsFile, Result: resultFile,
+		},
+	}
+}
+
+// Result is what a command says of its model: out/result.json.
+type Result struct {
+	// Model is the file of the model, below out; it may be left out.
+	Model string `json:"model,omitempty"`
+	// Score is a command line that scores texts by the trained model, Initial one that does by
+	// the untrained: both by the contract "score", in a directory with the code and out.
+	Score   string `json:"score,omitempty"`
+	Initial string `json:"initial_score,omitempty"`
+}

@@ -1,0 +1,105 @@
+package external
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+
+	"coalmine/internal/childprocess"
+	"coalmine/tasks/checkpoints"
+)
+
+// State is what is kept of a training beside its checkpoint.
+type State struct {
+	Rows []checkpoints.Row `json:"rows"`
+}
+
+// metricRows are what a command has said of its rounds, each once.
+type metricRows struct {
+	rows    map[int64]checkpoints.Row
+	last    int64 // round
+	changes int
+	// written are the bytes of the file that restore has made.
+	written int64
+}
+
+// maxRows is the most rounds that a command may say something of.
+const maxRows = 10_000
+
+// metricLine is a line of out/metrics.jsonl. Other fields are left alone.
+type metricLine struct {
+	Round          int64   `json:"round"`
+	Loss           float64 `json:"loss"`
+	ValidationLoss float64 `json:"validation_loss"`
+	Examples       int64   `json:"examples"`
+	Tokens         int64   `json:"tokens"`
+	Clients        int64   `json:"clients"`
+}
+
+// read takes in whole lines.
+func (m *metricRows) read(lines []byte) error {
+	for line := range bytes.Lines(lines) {
+		if len(bytes.TrimSpace(line)) == 0 {
+			continue
+		}
+		var l metricLine
+		if err := json.Unmarshal(line, &l); err != nil {
+			return MetricLines.broken("its %s has the line %s: %v", metricsFile, shown(line), err)
+		}
+		if l.Round < 1 || l.Examples < 0 || l.Tokens < 0 || l.Clients < 0 {
+			return MetricLines.broken("its %s has the line %s; expected a round from 1, and no count below 0", metricsFile, shown(line))
+		}
+		row := checkpoints.Row{Round: l.Round, Loss: l.Loss, Examples: l.Examples, Tokens: l.Tokens, Clients: l.Clients}
+		row.ValidationLoss = l.ValidationLoss
+		m.add(row)
+	}
+	if len(m.rows) > maxRows {
+		return MetricLines.broken("its %s is about more than %d rounds; expected fewer lines, such as one in ten rounds", metricsFile, maxRows)
+	}
+	return nil
+}
+
+// shown is a line for people.
+func shown(line []byte) string {
+	const most = 200
+	return childprocess.Printable(string(line), most)
+}
+
+// add takes in a row, in place of one of the same round.
+func (m *metricRows) add(row checkpoints.Row) {
+	if m.rows == nil {
+		m.rows = map[int64]checkpoints.Row{}
+	}
+	m.rows[row.Round] = row
+	m.last = row.Round
+	m.changes++
+}
+
+// list has them in the order of rounds.
+func (m *metricRows) list() []checkpoints.Row {
+	list := make([]checkpoints.Row, 0, len(m.rows))
+	for _, row := range m.rows {
+		list = append(list, row)
+	}
+	slices.SortFunc(list, func(a, b checkpoints.Row) int { return int(a.Round - b.Round) })
+	return list
+}
+
+func (m *metricRows) tokens() (n int64) {
+	for _, row := range m.rows {
+		n += row.Tokens
+	}
+	return n
+}
+
+// restore takes in rows that were kept, and returns them as lines for the command.
+func (m *metricRows) restore(rows []checkpoints.Row) []byte {
+	var lines bytes.Buffer
+	encoder := json.NewEncoder(&lines)
+	for _, row := range rows {
+		m.add(row)
+		_ = encoder.Encode(metricLine{row.Round, row.Loss, row.ValidationLoss, row.Examples, row.Tokens, row.Clients}) // to memory, of finite numbers
+	}
+	m.written = int64(lines.Len())
+	return lines.Bytes()
+}

@@ -1,0 +1,185 @@
+package external
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"coalmine/internal/childprocess"
+	"coalmine/internal/score"
+	"coalmine/internal/sleep"
+	"coalmine/internal/workspace"
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/commands"
+	"coalmine/tasks/datasets"
+)
+
+// ModelParams say how the model of a node external/train is asked. They are a part of parameters.
+type ModelParams struct {
+	// Code is the archive with the code of the scoring command, zero for none.
+	Code storage.Digest `json:"code,omitzero"`
+}
+
+// Which of the two models a command scores by.
+type Which string
+
+// The models of a training.
+const (
+	Trained Which = "trained"
+	Initial Which = "untrained"
+)
+
+// command is the line of result.json.
+func (w Which) command(r *Result) (field, line string) {
+	if w == Initial {
+		return "initial_score", r.Initial
+	}
+	return "score", r.Score
+}
+
+// Model is a model that a command scores texts by. It is closed at the end.
+type Model struct {
+	client    *score.Client
+	workspace *workspace.Workspace
+}
+
+// Open starts the command that the training at the input has named, in a directory with the code
+// and what the training has left below out.
+func (p *ModelParams) Open(ctx context.Context, t *tasks.Task, input string, which Which) (*Model, error) {
+	line, err := scoringLine(ctx, t, input, which)
+	if err != nil {
+		return nil, err
+	}
+	terms, err := commands.Decode(t.Terms)
+	if err != nil {
+		return nil, tasks.Permanent(err)
+	}
+	w, err := workspace.New()
+	if err != nil {
+		return nil, err
+	}
+	m := &Model{workspace: w}
+	if err := m.furnish(ctx, t, input, p.Code); err != nil {
+		m.workspace.Remove()
+		return nil, err
+	}
+	m.client, err = score.Start(ctx, score.Options{
+		Command: childprocess.Shell(line), Name: line, Dir: w.Path(), Offline: !terms.Network, Memory: terms.Memory, Keep: terms.Environment,
+		Concurrency: concurrency, Timeout: sleep.Seconds(terms.AnswerSeconds),
+	})
+	if err != nil {
+		m.workspace.Remove()
+		return nil, asked(ctx, err)
+	}
+	if !m.client.Description.Deterministic {
+		t.MayDiffer()
+	}
+	return m, nil
+}
+
+// concurrency is how many requests are under way at a time, and batch how many pairs each has.
+// They show in no result of a deterministic command.
+const (
+	concurrency = 2
+	batch       = 64
+)
+
+// scoringLine is the command that a training has named.
+func scoringLine(ctx context.Context, t *tasks.Task, input string, which Which) (string, error) {
+	result, err := ReadResult(ctx, t, input)
+	if err != nil {
+		return "", err
+	}
+	field, line := which.command(result)
+	if strings.TrimSpace(line) == "" {
+		return "", tasks.Permanent(fmt.Errorf("the %s of the training names no %s, a command that scores texts by the %s model: expected one, as the contract train says (rule %d)", resultFile, field, which, NamesItsModel))
+	}
+	return line, nil
+}
+
+// furnish makes the directory that the command finds.
+func (m *Model) furnish(ctx context.Context, t *tasks.Task, input string, code storage.Digest) error {
+	if err := unpack(ctx, t, m.workspace, code); err != nil {
+		return err
+	}
+	if err := m.workspace.Folder(outFolder); err != nil {
+		return err
+	}
+	names, err := t.BlobNames(ctx, input)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if !strings.HasPrefix(name, outFolder+"/") {
+			continue
+		}
+		data, err := t.Blob(ctx, input, name)
+		if err != nil {
+			return err
+		}
+		if err := m.workspace.Put(name, data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Answers scores pairs, and returns an answer for each, in their order.
+func (m *Model) Answers(ctx context.Context, pairs []score.Pair) ([]score.Answer, error) {
+	answers, err := m.client.LogLikelihoods(ctx, pairs, batch)
+	return answers, asked(ctx, err)
+}
+
+// Costs are the log-perplexities of suffixes after one prefix, in nats.
+func (m *Model) Costs(ctx context.Context, v *datasets.Vocabulary, prefix []int32, suffixes [][]int32) ([]float64, error) {
+	pairs := make([]score.Pair, len(suffixes))
+	for i, suffix := range suffixes {
+		pairs[i] = PairOf(v, prefix, suffix)
+	}
+	answers, err := m.Answers(ctx, pairs)
+	if err != nil {
+		return nil, err
+	}
+	costs := make([]float64, len(answers))
+	for i, a := range answers {
+		costs[i] = -a.LogProb
+	}
+	return costs, nil
+}
+
+// asked says what another try may mend: a command that was killed. What breaks the contract stays
+// as it is.
+func asked(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	if _, ok := errors.AsType[*score.RefusedError](err); ok {
+		return tasks.Permanent(err)
+	}
+	if _, ok := errors.AsType[*score.Violation](err); ok {
+		return tasks.Permanent(err)
+	}
+	return err
+}
+
+// Close ends the command.
+func (m *Model) Close() {
+	_ = m.client.Close() // what was asked was answered
+	m.workspace.Remove()
+}
+
+// ReadResult is what a training says of its model.
+func ReadResult(ctx context.Context, t *tasks.Task, input string) (*Result, error) {
+	data, err := t.Blob(ctx, input, ResultBlob)
+	if err != nil {
+		return nil, err
+	}
+	r := new(Result)
+	if err := json.Unmarshal(data, r); err != nil {
+		return nil, fmt.Errorf("result of a training: %w: %w", err, storage.ErrCorrupt)
+	}
+	return r, nil
+}

@@ -1,0 +1,411 @@
+package external
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"coalmine/internal/workspace"
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/commands"
+	"coalmine/tasks/datasets"
+)
+
+// TrainParams are the parameters of external/train.
+type TrainParams struct {
+	// Seed is the experiment's.
+	Seed uint64 `json:"seed"`
+	// Command is a line for the system's shell, Code the archive with what it runs, zero for
+	// none.
+	Command string         `json:"command"`
+	Code    storage.Digest `json:"code,omitzero"`
+	// Job is the experiment's own block, as it stands.
+	Job json.RawMessage `json:"job,omitempty"`
+	// Rounds are what the metrics count up to.
+	Rounds int `json:"rounds"`
+	// Deterministic says that every execution gives the same bytes.
+	Deterministic bool `json:"deterministic,omitempty"`
+	// Validation says that there is a validation part.
+	Validation bool `json:"validation,omitempty"`
+}
+
+// limits are those of terms.
+func limits(s *commands.Terms) workspace.Limits {
+	return workspace.Limits{Seconds: s.Seconds, Memory: s.Memory, Files: s.Files}
+}
+
+// Train runs the command of a training in a directory of its own. Inputs: "population" and
+// "shards", who trains on what; "parts": datasets/encode, with the vocabulary and the validation
+// part. Its blobs are ResultBlob, the files of the folder out by FileBlob, and tasks.RowsBlob; its
+// metrics are Metrics.
+var Train = tasks.Kind{Name: "external/train", Version: 1, Class: tasks.Compute, Command: true, Run: runTrain}
+
+// ResultBlob is a Result, as JSON.
+const ResultBlob = "result"
+
+// FileBlob is the name of the blob of a file below out, such as "model.pt".
+func FileBlob(name string) string { return outFolder + "/" + name }
+
+// Metrics of external/train.
+type Metrics struct {
+	// Files and Bytes are those of the folder out.
+	Files int   `json:"files"`
+	Bytes int64 `json:"bytes"`
+	// Rows of metrics.
+	Rows int `json:"rows"`
+}
+
+// Again is the exit status of a command that shall go on later.
+const Again = 75
+
+// signalled is the last exit status of a command's own: a shell gives higher ones to commands that a
+// signal has ended.
+const signalled = 128
+
+func runTrain(ctx context.Context, t *tasks.Task) error {
+	var p TrainParams
+	if err := t.Decode(&p); err != nil {
+		return err
+	}
+	terms, err := commands.Decode(t.Terms)
+	if err != nil {
+		return tasks.Permanent(err)
+	}
+	if !p.Deterministic {
+		t.MayDiffer()
+	}
+	w, err := workspace.New()
+	if err != nil {
+		return err
+	}
+	defer w.Remove()
+	x := &training{task: t, params: &p, terms: terms, workspace: w}
+	if err := x.furnish(ctx); err != nil {
+		return err
+	}
+	if err := x.resume(ctx); err != nil {
+		return err
+	}
+	if err := x.run(ctx); err != nil {
+		return err
+	}
+	return x.finish(ctx)
+}
+
+// training is one execution of a command.
+type training struct {
+	task      *tasks.Task
+	params    *TrainParams
+	terms     commands.Terms
+	workspace *workspace.Workspace
+
+	rows metricRows
+	kept tasks.Kept
+	sent int // rows that are kept
+	// watched is called when a checkpoint has been kept, if it is not nil.
+	watched func() error
+}
+
+// run runs the command, which goes on from what resume has found.
+func (x *training) run(ctx context.Context) error {
+	err := x.workspace.Run(ctx, workspace.Command{
+		Line: x.params.Command, Keep: x.terms.Environment, Limits: limits(&x.terms), Network: x.terms.Network,
+	}, workspace.Watch{
+		Folder: checkpointFolder, Changed: x.changed,
+		Lines: metricsFile, From: x.rows.written, More: x.more, Looked: x.keepRows,
+	})
+	return classify(x.params.Command, err)
+}
+
+// classify says what another try may mend: a store that fails, a signal, and what the command
+// itself says. Nothing else.
+func classify(command string, err error) error {
+	e, ok := errors.AsType[*workspace.ExitError](err)
+	if !ok {
+		return err
+	}
+	err = fmt.Errorf("command %q: %w", command, err)
+	switch {
+	case e.Reason != nil && !broken(e.Reason):
+		return err
+	case e.Reason == nil && (e.Status == Again || e.Status < 0 || e.Status > signalled):
+		return err
+	}
+	return tasks.Permanent(err)
+}
+
+// broken reports whether an error is the command's own, not one of the store.
+func broken(err error) bool {
+	return !storage.IsTrouble(err) && !errors.Is(err, context.Canceled)
+}
+
+// changed keeps the checkpoint, which has changed and come to rest.
+func (x *training) changed(ctx context.Context, files []workspace.File) error {
+	kept := make([]tasks.KeptFile, 0, len(files))
+	for _, f := range files {
+		data, err := x.workspace.Read(checkpointFolder+"/"+f.Name, maxFile)
+		if err != nil {
+			return nil // it is changing again: the next look finds it at rest
+		}
+		kept = append(kept, tasks.KeptFile{Name: f.Name, Data: data})
+	}
+	again, err := x.workspace.List(checkpointFolder)
+	if err != nil || !workspace.Same(files, again) {
+		return err
+	}
+	x.kept.Files = kept
+	if err := x.keep(ctx); err != nil || x.watched == nil || len(kept) == 0 {
+		return err
+	}
+	return x.watched()
+}
+
+// keepRows keeps metric rows that are new.
+func (x *training) keepRows(ctx context.Context) error {
+	if x.rows.changes == x.sent {
+		return nil
+	}
+	return x.keep(ctx)
+}
+
+func (x *training) keep(ctx context.Context) error {
+	state, err := json.Marshal(State{x.rows.list()})
+	if err != nil {
+		return tasks.Permanent(err)
+	}
+	x.kept.State, x.sent = state, x.rows.changes
+	return x.task.KeepSoFar(ctx, &x.kept)
+}
+
+// more takes in lines of metrics.
+func (x *training) more(lines []byte) error {
+	if err := x.rows.read(lines); err != nil {
+		return err
+	}
+	x.task.Progress(tasks.Progress{Done: min(x.rows.last, int64(x.params.Rounds)), Total: int64(x.params.Rounds), Tokens: x.rows.tokens()})
+	return nil
+}
+
+// resume puts back what an earlier execution has kept.
+func (x *training) resume(ctx context.Context) error {
+	kept, err := x.task.Kept(ctx)
+	if kept == nil || err != nil {
+		return err
+	}
+	return x.putBack(kept)
+}
+
+// putBack makes the files of a checkpoint, and the metrics so far.
+func (x *training) putBack(kept *tasks.Kept) error {
+	var state State
+	if err := json.Unmarshal(kept.State, &state); err != nil {
+		return nil // it is of another version: the training begins anew
+	}
+	for _, f := range kept.Files {
+		if err := x.workspace.Put(checkpointFolder+"/"+f.Name, f.Data); err != nil {
+			return err
+		}
+	}
+	x.kept = *kept
+	lines := x.rows.restore(state.Rows)
+	x.sent = x.rows.changes
+	return x.workspace.Put(metricsFile, lines)
+}
+
+// furnish makes the directory that the command finds.
+func (x *training) furnish(ctx context.Context) error {
+	if err := unpack(ctx, x.task, x.workspace, x.params.Code); err != nil {
+		return err
+	}
+	if err := x.folders(); err != nil {
+		return err
+	}
+	vocabulary, err := datasets.ReadVocabulary(ctx, x.task, datasets.PartsInput)
+	if err != nil {
+		return err
+	}
+	if err := x.putWords(vocabulary.Words); err != nil {
+		return err
+	}
+	job := x.newJob()
+	if job.Users, job.Examples, err = x.write(ctx, vocabulary, trainFile, func() (*datasets.Population, error) {
+		return datasets.OpenPopulation(ctx, x.task, datasets.PopulationInput, datasets.ShardsInput)
+	}); err != nil {
+		return err
+	}
+	if x.params.Validation {
+		job.Files.Validation = validationFile
+		if _, _, err = x.write(ctx, vocabulary, validationFile, func() (*datasets.Population, error) {
+			return datasets.OpenPart(ctx, x.task, datasets.PartsInput, datasets.Validation)
+		}); err != nil {
+			return err
+		}
+	}
+	text, err := json.Marshal(job)
+	if err != nil {
+		return tasks.Permanent(err)
+	}
+	return x.workspace.Put(jobFile, append(text, '\n'))
+}
+
+// putWords writes the vocabulary.
+func (x *training) putWords(words []string) error {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(words); err != nil {
+		return err
+	}
+	return x.workspace.Put(vocabularyFile, text.Bytes())
+}
+
+func (x *training) folders() error {
+	for _, folder := range []string{inFolder, checkpointFolder, outFolder} {
+		if err := x.workspace.Folder(folder); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unpack makes the files of the code, where there is any.
+func unpack(ctx context.Context, t *tasks.Task, w *workspace.Workspace, code storage.Digest) error {
+	if code == (storage.Digest{}) {
+		return nil
+	}
+	archive, err := t.Imported(ctx, code)
+	if err != nil {
+		return fmt.Errorf("the code of the training: %w", err)
+	}
+	defer archive.Close()
+	return w.Unpack(archive)
+}
+
+// write writes the examples of a population as texts, user by user.
+func (x *training) write(ctx context.Context, v *datasets.Vocabulary, file string, open func() (*datasets.Population, error)) (users, examples int, err error) {
+	population, err := open()
+	if err != nil {
+		return 0, 0, err
+	}
+	f, err := x.workspace.Create(file)
+	if err != nil {
+		return 0, 0, err
+	}
+	for u := range population.Users() {
+		n, err := writeUser(ctx, f, v, population, u)
+		if err != nil {
+			return 0, 0, errors.Join(err, f.Close())
+		}
+		if n > 0 {
+			users, examples = users+1, examples+n
+		}
+	}
+	return users, examples, f.Close()
+}
+
+// Example is a line of the files with texts.
+type Example struct {
+	// User is a number, the same in all lines of a user.
+	User string `json:"user"`
+	Text string `json:"text"`
+}
+
+func writeUser(ctx context.Context, w io.Writer, v *datasets.Vocabulary, p *datasets.Population, u int) (int, error) {
+	sentences, err := p.ReadUser(ctx, u)
+	if err != nil {
+		return 0, err
+	}
+	var lines bytes.Buffer
+	encoder := json.NewEncoder(&lines)
+	encoder.SetEscapeHTML(false)
+	for _, sentence := range sentences {
+		if err := encoder.Encode(Example{fmt.Sprint(u), v.Text(Words(sentence))}); err != nil {
+			return 0, err
+		}
+	}
+	_, err = w.Write(lines.Bytes())
+	return len(sentences), err
+}
+
+// Words are the tokens of a sentence without its begin and end.
+func Words(sentence []int32) []int32 {
+	var words []int32
+	for _, token := range sentence {
+		if token != datasets.Begin && token != datasets.End {
+			words = append(words, token)
+		}
+	}
+	return words
+}
+
+// finish reads what the command has left and stores it.
+func (x *training) finish(ctx context.Context) error {
+	result, err := x.result()
+	if err != nil {
+		return tasks.Permanent(fmt.Errorf("command %q: %w", x.params.Command, err))
+	}
+	files, err := x.workspace.List(outFolder)
+	if err != nil {
+		return tasks.Permanent(RegularFiles.broken("%v", err))
+	}
+	m := Metrics{Rows: len(x.rows.list())}
+	for _, f := range files {
+		if name := outFolder + "/" + f.Name; name == resultFile || name == metricsFile {
+			continue
+		}
+		data, err := x.workspace.Read(outFolder+"/"+f.Name, maxFile)
+		if err != nil {
+			return tasks.Permanent(fmt.Errorf("command %q: %w", x.params.Command, err))
+		}
+		m.Files, m.Bytes = m.Files+1, m.Bytes+int64(len(data))
+		if err := x.task.Put(ctx, FileBlob(f.Name), data); err != nil {
+			return err
+		}
+	}
+	if err := x.task.PutJSON(ctx, tasks.RowsBlob, x.rows.list()); err != nil {
+		return err
+	}
+	if err := x.task.PutJSON(ctx, ResultBlob, result); err != nil {
+		return err
+	}
+	return x.task.SetMetrics(m)
+}
+
+// result reads what the command says of its model.
+func (x *training) result() (*Result, error) {
+	data, err := x.workspace.Read(resultFile, maxResult)
+	if err != nil {
+		return nil, WholeResult.broken("it ended with exit status 0 and has left no %s: %v", resultFile, err)
+	}
+	r := new(Result)
+	if err := json.Unmarshal(data, r); err != nil {
+		return nil, WholeResult.broken("its %s is no JSON object of texts: %v", resultFile, err)
+	}
+	if strings.TrimSpace(r.Model) == "" && strings.TrimSpace(r.Score) == "" {
+		return nil, NamesItsModel.broken("its %s names neither a model nor a command that scores texts by it", resultFile)
+	}
+	if r.Model != "" {
+		if name, ok := strings.CutPrefix(r.Model, outFolder+"/"); !ok || !x.has(name) {
+			return nil, NamesItsModel.broken("its %s names the model %q, and there is no such file; expected one below %s", resultFile, r.Model, outFolder)
+		}
+	}
+	return r, nil
+}
+
+func (x *training) has(name string) bool {
+	files, err := x.workspace.List(outFolder)
+	if err != nil {
+		return false
+	}
+	for _, f := range files {
+		if f.Name == name {
+			return true
+		}
+	}
+	return false
+}

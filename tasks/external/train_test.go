@@ -1,0 +1,161 @@
+//go:build unix
+
+package external
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"coalmine/internal/workspace"
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/checkpoints"
+	"coalmine/tasks/datasets"
+	"coalmine/tasks/taskstest"
+)
+
+// bench has data, and runs scripts of the shell as trainings of them.
+type bench struct {
+	*taskstest.Graph
+	edges []taskstest.Edge
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	g := taskstest.NewGraph(t)
+	const text = `{"user":"a","text":"one two"}
+{"user":"b","text":"three one"}
+{"user":"b","text":"two four"}
+`
+	corpus := g.Run(datasets.Import, datasets.ImportParams{Sources: []storage.Digest{g.Import([]byte(text))}})
+	parts := g.Run(datasets.Encode, datasets.EncodeParams{VocabularySize: 3}, taskstest.In(datasets.CorpusInput, corpus))
+	balanced := g.Run(datasets.Balance, datasets.BalanceParams{}, taskstest.In(datasets.PartsInput, parts))
+	population := g.Run(datasets.Partition, datasets.PartitionParams{Partition: datasets.ByUser}, taskstest.In(datasets.PartsInput, parts), taskstest.In(datasets.BalancedInput, balanced))
+	return &bench{g, []taskstest.Edge{
+		taskstest.In(datasets.PopulationInput, population), taskstest.In(datasets.ShardsInput, parts), taskstest.In(datasets.PartsInput, parts),
+	}}
+}
+
+// train runs a script as a file of the code.
+func (b *bench) train(t *testing.T, script string, change ...func(*TrainParams)) (*taskstest.Node, error) {
+	t.Helper()
+	code, err := workspace.Pack(fstest.MapFS{"train.sh": {Data: []byte(script)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := TrainParams{Seed: 7, Command: "sh train.sh", Code: b.Import(code), Rounds: 2, Job: json.RawMessage(`{"epochs":2}`)}
+	for _, c := range change {
+		c(&p)
+	}
+	return b.Try(Train, p, b.edges...)
+}
+
+const finish = `echo '{"score":"./score"}' > out/result.json; `
+
+func TestACommandFindsItsJobAndLeavesItsModel(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	n, err := b.train(t, `cat in/job.json in/train.jsonl in/vocabulary.json > out/found
+echo '{"round":1,"loss":2.5,"tokens":4,"other":"x"}' > out/metrics.jsonl
+echo '{"round":2,"loss":2}' >> out/metrics.jsonl
+mkdir out/sub; echo weights > out/sub/model; `+finish)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"contract":"coalmine/train","version":1,"seed":7,"rounds":2,"users":2,"examples":3,"files":{"train":"in/train.jsonl","vocabulary":"in/vocabulary.json",` +
+		`"checkpoint":"checkpoint","metrics":"out/metrics.jsonl","result":"out/result.json"},"job":{"epochs":2}}
+{"user":"0","text":"one two"}
+{"user":"1","text":"<unk> one"}
+{"user":"1","text":"two four"}
+["<pad>","<unk>","<begin>","<end>","one","two","four"]
+`
+	if got := string(n.Blob("out/found")); got != want {
+		t.Errorf("it found\n%s\nwant\n%s", got, want)
+	}
+	if got := n.Names(); !slices.Equal(got, []string{"out/found", "out/sub/model", ResultBlob, tasks.RowsBlob}) {
+		t.Errorf("it left %v", got)
+	}
+	rows, err := checkpoints.DecodeRows(n.Blob(tasks.RowsBlob))
+	if err != nil || !slices.Equal(rows, []checkpoints.Row{{Round: 1, Loss: 2.5, Tokens: 4}, {Round: 2, Loss: 2}}) {
+		t.Errorf("rows %v, %v", rows, err)
+	}
+	taskstest.Golden(t, n)
+}
+
+// A command that is killed goes on from its checkpoint, and no round counts twice.
+func TestAKilledCommandGoesOn(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	const script = `n=$(cat checkpoint/n || echo 0)
+n=$((n+1))
+cat out/metrics.jsonl > out/before
+echo "{\"round\":$n,\"loss\":$n}" >> out/metrics.jsonl
+echo $n > tmp/n; mv tmp/n checkpoint/n
+[ $n = 1 ] && kill -9 $$
+[ $n = 2 ] && exit 75
+echo "{\"round\":2,\"loss\":2}" >> out/metrics.jsonl; ` + finish
+	for try, want := range []string{"it ended with signal: killed", "it ended with exit status 75"} {
+		if _, err := b.train(t, script); err == nil || tasks.IsPermanent(err) || !strings.Contains(err.Error(), want) {
+			t.Fatalf("try %d: %v, want %q and another try", try+1, err, want)
+		}
+	}
+	n, err := b.train(t, script)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := checkpoints.DecodeRows(n.Blob(tasks.RowsBlob))
+	if err != nil || !slices.Equal(rows, []checkpoints.Row{{Round: 1, Loss: 1}, {Round: 2, Loss: 2}, {Round: 3, Loss: 3}}) {
+		t.Errorf("rows %v, %v", rows, err)
+	}
+	if before := string(n.Blob("out/before")); strings.Count(before, "\n") != 2 {
+		t.Errorf("it found the metrics %q, want those of two rounds", before)
+	}
+	other, err := b.train(t, script, func(p *TrainParams) { p.Seed = 8 })
+	if other != nil || err == nil || !strings.Contains(err.Error(), "killed") {
+		t.Errorf("another training goes on from the same checkpoint: %v", err)
+	}
+}
+
+func TestWhatACommandDoesWrongIsTold(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	for script, want := range map[string]string{
+		"echo no module named torch >&2; exit 1":            "it ended with exit status 1; its last lines:\n  no module named torch",
+		"true":                                              "left no out/result.json: openat out/result.json: no such file or directory (rule 8",
+		"echo x > out/result.json":                          "is no JSON object of texts: invalid character 'x' looking for beginning of value (rule 8",
+		"echo {} > out/result.json":                         "names neither a model nor a command that scores texts by it (rule 9",
+		`echo '{"model":"/etc/passwd"}' > out/result.json`:  `names the model "/etc/passwd", and there is no such file; expected one below out (rule 9`,
+		`echo '{"round":1,"loss":NaN}' > out/metrics.jsonl`: `has the line {"round":1,"loss":NaN}: invalid character 'N' looking for beginning of value (rule 5`,
+		`echo '{"loss":1}' > out/metrics.jsonl`:             "expected a round from 1, and no count below 0 (rule 5",
+		finish + "ln -s / out/root":                         "out/root is neither a file nor a folder",
+		finish + "sleep 1000 > /dev/null 2>&1 & exit 0":     "left 1 processes behind",
+	} {
+		_, err := b.train(t, script)
+		if err == nil || !tasks.IsPermanent(err) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q and no other try", script, err, want)
+		}
+	}
+}
+
+func TestTermsBoundACommand(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	spec, err := tasks.NewSpec(Train, TrainParams{Command: "sleep 1000", Rounds: 1}, inputs(b.edges)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec.Terms = json.RawMessage(`{"seconds":0.3}`)
+	if _, err := b.TrySpec(Train, spec); err == nil || !tasks.IsPermanent(err) || !strings.Contains(err.Error(), "ran for more than 300ms") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func inputs(edges []taskstest.Edge) (list []tasks.Input) {
+	for _, e := range edges {
+		list = append(list, tasks.Input{Name: e.Name, Key: e.Node.Key})
+	}
+	return list
+}

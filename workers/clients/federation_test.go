@@ -1,0 +1,133 @@
+//go:build unix
+
+package clients_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/audits/deanonymization"
+	"coalmine/tasks/audits/onerun"
+	"coalmine/tasks/audits/randomsampling"
+	"coalmine/tasks/audits/utility"
+	"coalmine/tasks/checkpoints"
+	"coalmine/tasks/reports"
+	"coalmine/workers/clients"
+	"coalmine/workers/clients/clientstest"
+	"coalmine/workflows/compile/compiletest"
+)
+
+const federation = `
+name: federation
+data: {source: a.jsonl, vocabulary: {size: 60}, users: {words: 150}, test: {fraction: 10%%}}
+canaries: {words: 3, per_configuration: 2, user_probability: 1/3, example_probability: 100%%, held_back: 2}
+model: {kind: external}
+training:
+  client_command: "%s"
+  job: {rate: 0.3}
+  rounds: 4
+  cohort: 6
+  chunks: 2
+  privacy: {clip: 20}
+audit:
+  random_sampling: {references: 80, exact: true}
+  one_run: {canaries: 40}
+`
+
+// trained is what comes of the federation of a program.
+func trained(t *testing.T) (model []byte, report reports.Report, rows []checkpoints.Row) {
+	t.Helper()
+	pool := clients.NewPool(clients.Options{Directory: t.TempDir()})
+	defer pool.Close()
+	p := compiletest.Plan(t, fmt.Sprintf(federation, clientstest.Command()), storage.DigestOf(compiletest.Source()))
+	e := compiletest.Executor(t, p)
+	e.UseClients(pool)
+	compiletest.Decode(t, e, p.Cells[0].Report, reports.CellBlob, &report)
+	compiletest.Decode(t, e, p.Cells[0].Model, tasks.RowsBlob, &rows)
+	model, err := e.Blob(t.Context(), p.Cells[0].Model.Key, tasks.ModelBlob)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return model, report, rows
+}
+
+// A program's model is trained, measured and audited like a native one, by the same bytes every
+// time.
+func TestAFederationOfAProgramIsTrainedAndAudited(t *testing.T) {
+	t.Parallel()
+	model, report, rows := trained(t)
+	if len(rows) != 4 || !(rows[3].Loss < rows[0].Loss) || rows[0].Clients != 6 || rows[0].Tokens == 0 {
+		t.Errorf("its rounds are %+v; expected that the loss falls", rows)
+	}
+	var u utility.Verdict
+	compiletest.Verdict(t, &report, "utility", &u)
+	if !(u.Perplexity > 1) || u.Tokens == 0 || u.AllTargets != nil {
+		t.Errorf("its utility is %+v", u)
+	}
+	var r randomsampling.Verdict
+	compiletest.Verdict(t, &report, "random_sampling", &r)
+	if r.Of == 0 {
+		t.Errorf("its canaries are ranked as %+v", r)
+	}
+	var o onerun.Verdict
+	compiletest.Verdict(t, &report, "one_run", &o)
+	if o.Canaries != 40 || o.Score != onerun.ScoreLossDifference || len(o.Units) != 40 {
+		t.Errorf("its coins are guessed as %+v", o)
+	}
+	if again, _, _ := trained(t); !slices.Equal(again, model) {
+		t.Error("the same federation gives another model")
+	}
+}
+
+const recordedFederation = `
+name: recorded
+data: {source: a.jsonl, vocabulary: {size: 60}, users: {words: 300}, test: {fraction: 10%%}, devices: {}}
+model: {kind: external}
+training: {client_command: "%s", job: {rate: 0.3}, rounds: 6, cohort: 6, chunks: 2, record: {layers: [%s]}}
+audit: {deanonymization: {attacks: [cosine]}}
+`
+
+// What the clients of a program send is recorded, by the names of its tensors, and audited.
+func TestTheUpdatesOfAProgramsClientsAreNamed(t *testing.T) {
+	t.Parallel()
+	report, err := recorded(t, "weights")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := report.Recorded
+	if r == nil || len(r.Layers) != 1 || r.Layers[0].Name != "weights" || r.Rounds != 6 || r.Updates != 36 {
+		t.Errorf("recorded are %+v; expected the weights of 36 updates", r)
+	}
+	var v deanonymization.Verdict
+	compiletest.Verdict(t, report, "deanonymization", &v)
+	if len(v.Attacks) == 0 {
+		t.Errorf("the audit says %+v", v)
+	}
+}
+
+func TestALayerThatAProgramDoesNotHaveIsRefused(t *testing.T) {
+	t.Parallel()
+	if _, err := recorded(t, "kernel"); err == nil || !strings.Contains(err.Error(), "expected one of weights, scale") {
+		t.Errorf("the recording of another program's layer ends with %v", err)
+	}
+}
+
+// recorded is what comes of a federation of which a layer is recorded.
+func recorded(t *testing.T, layer string) (*reports.Report, error) {
+	t.Helper()
+	pool := clients.NewPool(clients.Options{Directory: t.TempDir()})
+	defer pool.Close()
+	p := compiletest.Plan(t, fmt.Sprintf(recordedFederation, clientstest.Command(), layer), storage.DigestOf(compiletest.Source()))
+	e := compiletest.Executor(t, p)
+	e.UseClients(pool)
+	if err := e.Reach(t.Context(), p.Cells[0].Report); err != nil {
+		return nil, err
+	}
+	report := new(reports.Report)
+	compiletest.Decode(t, e, p.Cells[0].Report, reports.CellBlob, report)
+	return report, nil
+}

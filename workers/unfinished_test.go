@@ -1,0 +1,116 @@
+package workers
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/attempts"
+)
+
+// slowKind gets one file further in every execution, and has three to make.
+func slowKind(found *[]int) tasks.Kind {
+	return kind("test/slow", func(ctx context.Context, t *tasks.Task) error {
+		t.MayDiffer()
+		k, err := t.Kept(ctx)
+		if err != nil {
+			return err
+		}
+		if k == nil {
+			k = new(tasks.Kept)
+		}
+		*found = append(*found, len(k.Files))
+		if len(k.Files) == 2 {
+			return t.Put(ctx, "out", []byte(t.Params))
+		}
+		k.Files = append(k.Files, tasks.KeptFile{Name: string(rune('a' + len(k.Files))), Data: expand(50, []byte{byte(len(k.Files))})})
+		return errors.Join(t.KeepSoFar(ctx, k), errors.New("killed"))
+	})
+}
+
+// objects counts what is stored of unfinished executions.
+func (l *lab) unfinished() (n int) {
+	l.t.Helper()
+	for _, err := range l.archive.Objects(testContext(l.t), storage.UnfinishedObject) {
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		n++
+	}
+	return n
+}
+
+func TestAnExecutionGoesOnWhereAnotherOfItsNodeWas(t *testing.T) {
+	t.Parallel()
+	l, found := newLab(t), []int{}
+	k := slowKind(&found)
+	l.start(l.worker(k))
+	spec := mustSpec(t, k, 1)
+	l.do(spec, 1, attempts.Failed)
+	if other := l.do(mustSpec(t, k, 2), 1, attempts.Failed); other.Error == "" || found[1] != 0 {
+		t.Errorf("another node found %d files", found[1])
+	}
+	l.do(spec, 2, attempts.Failed)
+	if n := l.unfinished(); n != 5 { // two states, two files and one
+		t.Errorf("%d objects are stored, want 5", n)
+	}
+	l.do(spec, 3, attempts.Done)
+	if found[2] != 1 || found[3] != 2 {
+		t.Errorf("executions found %v files", found)
+	}
+	if n := l.unfinished(); n != 2 {
+		t.Errorf("%d objects are left, want those of the other node", n)
+	}
+	if !l.committed(spec).Provenance.MayDiffer {
+		t.Error("the record does not say that another execution may differ")
+	}
+}
+
+// What is damaged counts as nothing: the work is done again.
+func TestADamagedCheckpointIsNone(t *testing.T) {
+	t.Parallel()
+	l, found := newLab(t), []int{}
+	k := slowKind(&found)
+	l.start(l.worker(k))
+	spec := mustSpec(t, k, 1)
+	l.do(spec, 1, attempts.Failed)
+	for o, err := range l.archive.Objects(testContext(t), storage.UnfinishedObject) {
+		if err == nil && o.Size == 50 {
+			err = l.archive.DeleteObjects(testContext(t), o)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.do(spec, 2, attempts.Failed)
+	if found[1] != 0 {
+		t.Errorf("the second execution found %d files", found[1])
+	}
+}
+
+// Of two executions that give other bytes the first counts, and it is no fault.
+func TestTheFirstOfExecutionsThatMayDifferCounts(t *testing.T) {
+	t.Parallel()
+	l, n := newLab(t), 0
+	k := kind("test/random", func(ctx context.Context, t *tasks.Task) error {
+		t.MayDiffer()
+		n++
+		if n == 1 { // another worker is faster
+			other := &storage.Commit{Key: t.Key, Kind: t.Kind, KindVersion: t.Version, Attempt: "other", Provenance: storage.Provenance{MayDiffer: true}}
+			if _, _, err := l.archive.Commit(ctx, other); err != nil {
+				return err
+			}
+		}
+		return t.Put(ctx, "out", []byte("ours"))
+	})
+	l.start(l.worker(k))
+	spec := mustSpec(t, k, 1)
+	if out := l.do(spec, 1, attempts.Done); out.Divergent != "" {
+		t.Errorf("it is reported as %q", out.Divergent)
+	}
+	if c := l.committed(spec); c.Attempt != "other" {
+		t.Errorf("the commit is that of %s", c.Attempt)
+	}
+}

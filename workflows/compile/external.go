@@ -1,0 +1,65 @@
+package compile
+
+import (
+	"encoding/json"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/clientprograms"
+	"coalmine/tasks/commands"
+	"coalmine/tasks/datasets"
+	"coalmine/tasks/external"
+	"coalmine/workflows/plan"
+)
+
+// external compiles a training that is not ours: one node, whatever it does.
+func (c *cell) external() {
+	t := &c.experiment.Training
+	c.model = c.node(external.Train, "training by "+t.Command, external.TrainParams{
+		Seed: c.experiment.Seed, Command: t.Command, Code: c.code(), Job: json.RawMessage(t.Job), Rounds: t.Rounds,
+		Deterministic: t.Deterministic, Validation: c.experiment.Data.Validation.Exists(),
+	}, edge{datasets.PopulationInput, c.population}, edge{datasets.ShardsInput, c.shards}, edge{datasets.PartsInput, c.parts})
+	c.rest = plan.Tail{Rounds: t.Rounds, Node: c.model}
+}
+
+// code is the digest of the code of the training, zero for none.
+func (c *cell) code() storage.Digest {
+	sha256 := c.experiment.Training.CodeSHA256
+	if sha256 == "" {
+		return storage.Digest{}
+	}
+	digest, err := storage.ParseDigest(sha256)
+	if err != nil && c.err == nil {
+		c.err = err
+	}
+	return digest
+}
+
+// runsCommands reports whether tasks of some parameters run a command that is not ours.
+func runsCommands(kind tasks.Kind, params any) bool {
+	asker, ok := params.(clientprograms.Asker)
+	return kind.Command || ok && asker.Asks() != nil
+}
+
+// commandClass is where the commands of the cell run.
+func (c *cell) commandClass() tasks.Class {
+	if class := c.experiment.Training.Class; class != tasks.Compute && class != "" {
+		return class
+	}
+	return tasks.Commands
+}
+
+// terms are what commands of the cell may do, as JSON; nil where nothing is said.
+func (c *cell) terms() json.RawMessage {
+	l, t := c.experiment.Training.Limits, commands.Terms{Environment: c.experiment.Training.Environment}
+	if l != nil {
+		const mebibyte = 1 << 20
+		t.Seconds, t.AnswerSeconds, t.Network = float64(l.Time), float64(l.Answer), l.Network
+		t.Memory, t.Files = int64(l.Memory)*mebibyte, int64(l.Files)*mebibyte
+	}
+	text, err := json.Marshal(t)
+	if err != nil && c.err == nil {
+		c.err = err
+	}
+	return text
+}

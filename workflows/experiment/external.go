@@ -1,0 +1,99 @@
+package experiment
+
+import (
+	"slices"
+	"strings"
+
+	"coalmine/models"
+	"coalmine/tasks/audits/all"
+)
+
+// implied is a tree with what it says without words: a training.command without an algorithm is
+// the whole training.
+func implied(tree *node) *node {
+	command := tree.find("training.command")
+	if command == nil || command.kind == nullNode || tree.find("training.algorithm") != nil {
+		return tree
+	}
+	algorithm := &node{kind: scalarNode, at: command.at, layer: command.layer, text: string(External)}
+	return merge(tree, nest("training.algorithm", command.at, algorithm))
+}
+
+// external checks a cell whose model is not ours.
+func (c *checker) external() {
+	const kind, algorithm = "model.kind", "training.algorithm"
+	switch external, whole := c.Model.Kind == models.External, c.Training.Algorithm == External; {
+	case external && c.Training.Algorithm == FedAvg && c.Training.ClientCommand != "":
+		c.externalClients()
+		return
+	case external && !whole:
+		c.fail([]string{kind, algorithm, "training.command", clientCommand}, "is external, a model that code of yours trains, and training.algorithm is %s; expected training.command, or %s with training.algorithm: %s", c.Training.Algorithm, clientCommand, FedAvg)
+		return
+	case external && c.Training.ClientCommand != "":
+		c.fail([]string{clientCommand, "training.command"}, "trains the clients of a federation, and training.command does all of a training; remove one of them")
+		return
+	case whole && !external:
+		c.fail([]string{algorithm, kind}, "leaves the training to code of yours, and model.kind is %s, which is trained here; expected model.kind: external", c.Model.Kind)
+		return
+	case !external:
+		return
+	}
+	if strings.TrimSpace(c.Training.Command) == "" {
+		c.fail([]string{"training.command"}, `missing; expected the command that trains the model, such as "python3 train.py"`)
+	}
+	c.code()
+	c.unlike(kind)
+}
+
+// code checks how the code is named.
+func (c *checker) code() {
+	if c.Training.CodeSHA256 != "" && c.Training.Code == "" {
+		c.fail([]string{"training.code_sha256", "training.code"}, "is the digest of code that is not there; name its directory by training.code, or remove it")
+	}
+	if s := c.Training.CodeSHA256; s != "" && !sha256Pattern.MatchString(s) {
+		c.fail([]string{"training.code_sha256"}, "is %s; expected 64 lower-case hex digits", quote(s))
+	}
+}
+
+// unlike reports what is about models that are trained here, or read.
+func (c *checker) unlike(kind string) {
+	for _, block := range []struct {
+		path  string
+		given bool
+	}{
+		{"data.pairs", c.Data.Pairs},
+		{"data.disagreement", c.Data.Disagreement != nil},
+		{"prepare", c.Prepare != nil},
+		{"audit.every", c.Audit != nil && !c.Audit.Every.IsZero()},
+		{"audit.at", c.Audit != nil && len(c.Audit.At) > 0},
+	} {
+		if block.given {
+			c.fail([]string{block.path, kind}, "is for models that are trained here, and model.kind is external; remove it for this cell")
+		}
+	}
+	for _, m := range c.Audit.Asked() {
+		if !m.ByScores {
+			c.fail([]string{"audit." + m.Name, kind}, "reads more of a model than how probable texts are, and model.kind is external; expected one of %s, or null for this cell", strings.Join(byScores(), ", "))
+		}
+	}
+}
+
+// byScores are the audits of models that are not ours.
+func byScores() []string {
+	var names []string
+	for _, d := range all.Audits() {
+		if d.ByScores {
+			names = append(names, d.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// checkCode compares the digest that is given for the code with what was found.
+func (c *dataChecker) checkCode() {
+	t, found := &c.Experiment.Training, c.facts.Code
+	if t.Code != "" && t.CodeSHA256 != "" && t.CodeSHA256 != found.String() {
+		c.fail("training.code_sha256", "is %s, but %s has %s; the code has changed: restore it, or correct the field", t.CodeSHA256, t.Code, found)
+	}
+}

@@ -1,0 +1,117 @@
+package experiment
+
+import (
+	"strings"
+	"testing"
+)
+
+const externalFile = `name: x
+data: {source: a, test: {fraction: 10%}}
+canaries: {user_probability: 1/10, example_probability: 1, held_back: 0}
+model: {kind: external}
+training:
+  command: python3 train.py
+  job: {rate: 0.10, layers: [1, "2"], begin: +.5, name: gru, deep: {b: true, a: null, c: 1_000}}
+audit: {random_sampling: {}}
+`
+
+func TestACommandIsAnExternalTraining(t *testing.T) {
+	t.Parallel()
+	spec, err := Parse("x.yaml", []byte(externalFile), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &spec.Cells[0]
+	e := &c.Experiment
+	if e.Training.Algorithm != External || e.Training.Rounds != 1 || e.Training.Cohort != 0 || c.Label != "by-user, external" {
+		t.Errorf("%+v, labelled %q", e.Training, c.Label)
+	}
+	if want := `{"begin":0.5,"deep":{"a":null,"b":true,"c":1000},"layers":[1,"2"],"name":"gru","rate":0.10}`; string(e.Training.Job) != want {
+		t.Errorf("the job is %s, want %s", e.Training.Job, want)
+	}
+	text, err := e.YAML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := Parse("again.yaml", text, Options{})
+	if err != nil || string(again.Cells[0].Experiment.Training.Job) != strings.ReplaceAll(string(e.Training.Job), "0.10", "0.1") {
+		t.Errorf("written and read again: %v\n%s", err, text)
+	}
+	if fields := e.Audit.Methods; len(fields) == 0 || e.Setting().External == nil {
+		t.Error("audits are not told that the model is not ours")
+	}
+}
+
+func TestAGridHasAxesOverFieldsOfTheJob(t *testing.T) {
+	t.Parallel()
+	spec, err := Parse("x.yaml", []byte(externalFile+"grid: {axes: {training.job.dropout: [0, 0.5], training.job.deep.c: [1, null]}}\n"), Options{Sets: []string{"training.job.rate=3"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := &spec.Cells[3]
+	if want := `{"begin":0.5,"deep":{"a":null,"b":true},"dropout":0.5,"layers":[1,"2"],"name":"gru","rate":3}`; string(last.Experiment.Training.Job) != want {
+		t.Errorf("the job is %s, want %s", last.Experiment.Training.Job, want)
+	}
+	if want := "training.job.deep.c=1, training.job.dropout=0"; spec.Cells[0].Label != want {
+		t.Errorf("labelled %q, want %q", spec.Cells[0].Label, want)
+	}
+}
+
+func TestNativeAndExternalCellsStandInOneGrid(t *testing.T) {
+	t.Parallel()
+	spec, err := Parse("x.yaml", []byte(`name: x
+data: {source: a, test: {fraction: 10%}}
+grid:
+  axes:
+    training:
+      - {algorithm: sgd, cohort: 5, rounds: 7}
+      - {command: ./train}
+    model.kind: [gru, external]
+  exclude:
+    - {training.algorithm: sgd, model.kind: external}
+    - {training.algorithm: external, model.kind: gru}
+`), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b := spec.Cells[0].Experiment.Training.Algorithm, spec.Cells[1].Experiment.Training.Algorithm; a != SGD || b != External {
+		t.Errorf("they train by %s and %s", a, b)
+	}
+}
+
+func TestMistakesAboutExternalModels(t *testing.T) {
+	t.Parallel()
+	for set, want := range map[string]string{
+		"training.command=null":     "model.kind: is external, a model that code of yours trains, and training.algorithm is fedavg; expected training.command",
+		"model.kind=gru":            "training.algorithm: leaves the training to code of yours, and model.kind is gru",
+		"training.job=5":            "training.job: is 5; expected a block of any fields",
+		"audit.beam_search={}":      "audit.beam_search: reads more of a model than how probable texts are",
+		"audit.every=1":             "audit.every: is for models that are trained here",
+		"data.pairs=true":           "data.pairs: is for models that are trained here",
+		`training.code_sha256="00"`: "training.code_sha256: is the digest of code that is not there",
+		"training.class=tpu":        `training.class: is "tpu"; expected one of compute, gpu`,
+		"training.limits.memory=0":  "training.limits.memory: is 0; expected a whole number from 1",
+		"audit.recall_at_5=true":    "audit.recall_at_5: counts the five first guesses",
+		`training.command=" "`:      "training.command: missing; expected the command that trains the model",
+		"data.level=image":          "model.kind: is external, a model of texts, and data.level is image",
+	} {
+		_, err := Parse("x.yaml", []byte(externalFile), Options{Sets: []string{set}})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("--set %s: %v, want %q", set, err, want)
+		}
+	}
+}
+
+func TestWhatAnExternalTrainingHasNotIsRefusedBesideIt(t *testing.T) {
+	t.Parallel()
+	for field, want := range map[string]string{
+		"cohort: 5":                  "training.cohort: has no meaning with training.algorithm: external; remove it",
+		"quantize_bits: 4":           "training.quantize_bits: has no meaning with training.algorithm: external; remove it",
+		"client: {learning_rate: 1}": "training.client: has no meaning with training.algorithm: external; remove it",
+	} {
+		_, err := Parse("x.yaml", []byte(strings.Replace(externalFile, "  command:", "  "+field+"\n  command:", 1)), Options{})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", field, err, want)
+		}
+	}
+}

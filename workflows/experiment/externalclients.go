@@ -1,0 +1,91 @@
+package experiment
+
+import (
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+
+	"coalmine/tasks/audits/all"
+	"coalmine/tasks/clientprograms"
+)
+
+const clientCommand = "training.client_command"
+
+// ClientProgram is what trains the clients in place of this program; nil if nothing does.
+func (e *Experiment) ClientProgram() *clientprograms.Program {
+	t := &e.Training
+	if t.ClientCommand == "" {
+		return nil
+	}
+	return &clientprograms.Program{Command: t.ClientCommand, Code: t.CodeSHA256, Config: json.RawMessage(t.Job)}
+}
+
+// externalClients checks a cell whose clients code of somebody else trains.
+func (c *checker) externalClients() {
+	if strings.TrimSpace(c.Training.ClientCommand) == "" {
+		c.fail([]string{clientCommand}, "is empty; expected the command that trains clients, such as %q", "python3 client.py")
+	}
+	c.code()
+	for _, f := range fieldsOf(reflect.TypeFor[Client]()) {
+		path := "training.client." + f.name
+		if f.name != "noise" && f.name != "compress" && c.givenTogether(path, clientCommand) {
+			c.fail([]string{path, clientCommand}, "is about clients that are trained here; expected it in training.job, which the program of %s gets as it stands", clientCommand)
+		}
+	}
+	c.ofWholeTrainings()
+	c.unlikeClients()
+	for _, m := range c.Audit.Asked() {
+		if !m.ByProgram {
+			c.fail([]string{"audit." + m.Name, clientCommand}, "asks more of a model than a program of %s answers; expected one of %s, or null for this cell", clientCommand, strings.Join(byProgram(), ", "))
+		}
+	}
+}
+
+// ofWholeTrainings refuses what is about training.command alone.
+func (c *checker) ofWholeTrainings() {
+	t := &c.Training
+	for _, f := range []struct {
+		path  string
+		given bool
+	}{
+		{"training.deterministic", t.Deterministic},
+		{"training.limits.time", t.Limits != nil && t.Limits.Time > 0},
+		{"training.limits.files", t.Limits != nil && t.Limits.Files > 0},
+	} {
+		if f.given {
+			c.fail([]string{f.path, clientCommand}, "is about training.command; remove it for this cell")
+		}
+	}
+}
+
+// unlikeClients reports what is about models that are trained here.
+func (c *checker) unlikeClients() {
+	for _, block := range []struct {
+		path  string
+		given bool
+	}{
+		{"data.pairs", c.Data.Pairs},
+		{"data.label", c.Data.Label != ""},
+		{"data.level", c.Data.Level.Scheme().Images},
+		{"data.disagreement", c.Data.Disagreement != nil},
+		{"prepare", c.Prepare != nil},
+		{"training.stop_at", c.Training.StopAt != nil},
+	} {
+		if block.given {
+			c.fail([]string{block.path, clientCommand}, "is for models that are trained here, and a program of %s trains the clients; remove it for this cell", clientCommand)
+		}
+	}
+}
+
+// byProgram are the audits of models whose clients a program trains.
+func byProgram() []string {
+	var names []string
+	for _, d := range all.Audits() {
+		if d.ByProgram {
+			names = append(names, d.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,258 @@
+// Package scoretest has commands that speak the contract "score", for tests of what asks
+// such a command: exported models, served by the test's own program.
+//
+//	func TestMain(m *testing.M) { scoretest.Main(m) }
+//
+//	client, err := score.Start(ctx, score.Options{Command: scoretest.Command(t, model)})
+package scoretest
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"coalmine/models"
+	"coalmine/storage"
+	"coalmine/tasks/checkpoints"
+	"coalmine/tasks/datasets"
+	"coalmine/workflows/control"
+)
+
+// serve is the argument by which a test's program serves a model in place of testing.
+const serve = "serve-score"
+
+// Main runs tests, or serves a model where the program is a command of this package.
+func Main(m *testing.M) {
+	if len(os.Args) < 3 || os.Args[1] != serve {
+		os.Exit(m.Run())
+	}
+	if err := serveFile(os.Args[2], os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// Command serves a file of coalmine export, of words or bytes, until its input ends.
+func Command(tb testing.TB, model []byte) []string {
+	tb.Helper()
+	path := filepath.Join(tb.TempDir(), "model.safetensors")
+	if err := os.WriteFile(path, model, 0o600); err != nil {
+		tb.Fatal(err)
+	}
+	return []string{os.Args[0], serve, path}
+}
+
+// longestInput is how many words or bytes the command takes.
+const longestInput = 2000
+
+type request struct {
+	ID        int64       `json:"id"`
+	Method    string      `json:"method"`
+	Pairs     [][2]string `json:"pairs"`
+	Prompts   []string    `json:"prompts"`
+	Until     []string    `json:"until"`
+	MaxTokens int         `json:"max_tokens"`
+}
+
+type server struct {
+	name       string
+	scorer     *models.Scorer
+	vocabulary *datasets.Vocabulary
+}
+
+func serveFile(path string, in io.Reader, out io.Writer) error {
+	model, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	decoded, err := checkpoints.Decode(model)
+	if err != nil {
+		return err
+	}
+	s := server{name: storage.DigestOf(model).String()}
+	words, err := control.ExportedVocabulary(model)
+	if err != nil {
+		return err
+	}
+	s.vocabulary = &datasets.Vocabulary{Words: words}
+	if s.scorer, err = decoded.NewScorer(); err != nil {
+		return err
+	}
+	return s.converse(in, out)
+}
+
+// converse answers the requests of two in the other order, as far as they have come.
+func (s *server) converse(in io.Reader, out io.Writer) error {
+	lines := bufio.NewReader(in)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			return nil // the end of the input is that of the command
+		}
+		asked := [][]byte{line}
+		if lines.Buffered() > 0 {
+			if line, err := lines.ReadBytes('\n'); err == nil {
+				asked = append(asked, line)
+			}
+		}
+		slices.Reverse(asked)
+		for _, line := range asked {
+			if _, err := fmt.Fprintf(out, "%s\n", s.answer(line)); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (s *server) answer(line []byte) []byte {
+	var r request
+	if err := json.Unmarshal(line, &r); err != nil {
+		return []byte(err.Error()) // which is no answer, and ends the test
+	}
+	answer := map[string]any{"id": r.ID}
+	result, err := s.do(&r)
+	if answer["result"] = result; err != nil {
+		answer = map[string]any{"id": r.ID, "error": map[string]any{"message": err.Error()}}
+	}
+	text, err := json.Marshal(answer)
+	if err != nil {
+		return []byte(err.Error())
+	}
+	return text
+}
+
+func (s *server) do(r *request) (any, error) {
+	switch r.Method {
+	case "describe":
+		return map[string]any{
+			"contract": "coalmine/score", "version": 1, "model": s.name, "longest_input": longestInput, "deterministic": true,
+			"methods": []string{"loglikelihood", "token_logprobs", "generate_until"},
+		}, nil
+	case "loglikelihood":
+		return eachOf(r.Pairs, s.logLikelihood)
+	case "token_logprobs":
+		return eachOf(r.Pairs, func(pair [2]string) ([]float64, error) {
+			logProbs, _, err := s.score(pair)
+			return logProbs, err
+		})
+	case "generate_until":
+		return eachOf(r.Prompts, func(prompt string) (string, error) { return s.generate(prompt, r.Until, r.MaxTokens) })
+	}
+	return nil, fmt.Errorf("no method %q", r.Method)
+}
+
+func eachOf[A, R any](list []A, do func(A) (R, error)) (results []R, err error) {
+	for _, a := range list {
+		result, err := do(a)
+		if err != nil {
+			return nil, err
+		}
+		results = append(results, result)
+	}
+	return results, nil
+}
+
+func (s *server) logLikelihood(pair [2]string) ([2]any, error) {
+	logProbs, greedy, err := s.score(pair)
+	sum := 0.0
+	for _, p := range logProbs {
+		sum += p
+	}
+	return [2]any{sum, greedy}, err
+}
+
+// score feeds a pair to the model, and returns what it gives to the continuation's tokens.
+func (s *server) score(pair [2]string) (logProbs []float64, greedy bool, err error) {
+	context, err := s.tokens(pair[0])
+	if err != nil {
+		return nil, false, err
+	}
+	continuation, err := s.tokens(pair[1])
+	if err != nil {
+		return nil, false, err
+	}
+	if n := len(context) + len(continuation); n > longestInput {
+		return nil, false, fmt.Errorf("%d tokens; the model takes at most %d", n, longestInput)
+	}
+	states, row, err := s.after(context)
+	greedy = true
+	for _, token := range continuation {
+		if err != nil {
+			return nil, false, err
+		}
+		logProbs = append(logProbs, min(0, float64(row[token])))
+		greedy = greedy && token == best(row)
+		err = errors.Join(s.scorer.Step(states, []int32{token}), s.scorer.LogProbRows(states, row))
+	}
+	return logProbs, greedy, err
+}
+
+// after is the model after a text, with the log-probabilities of what comes next.
+func (s *server) after(context []int32) (*models.States, []float32, error) {
+	states, row := s.scorer.Start(1), make([]float32, s.vocabulary.Size())
+	var err error
+	for _, token := range append([]int32{datasets.Begin}, context...) {
+		err = errors.Join(err, s.scorer.Step(states, []int32{token}))
+	}
+	return states, row, errors.Join(err, s.scorer.LogProbRows(states, row))
+}
+
+func best(row []float32) int32 { return int32(slices.Index(row, slices.Max(row))) }
+
+func (s *server) bytes() bool { return s.vocabulary.Level() == datasets.ByteLevel }
+
+// tokens are those of a part of a text: words with spaces between them, or bytes.
+func (s *server) tokens(text string) (tokens []int32, err error) {
+	words := strings.Fields(text)
+	if s.bytes() {
+		words = datasets.ByteSymbols(text)
+	}
+	for _, word := range words {
+		i := slices.Index(s.vocabulary.Words, word)
+		if i < datasets.FirstWord && i != datasets.Unknown {
+			return nil, fmt.Errorf("the word %q is not in the vocabulary", word)
+		}
+		tokens = append(tokens, int32(i))
+	}
+	return tokens, nil
+}
+
+func (s *server) generate(prompt string, until []string, most int) (string, error) {
+	context, err := s.tokens(prompt)
+	if err != nil {
+		return "", err
+	}
+	text := ""
+	for range most {
+		_, row, err := s.after(context)
+		if err != nil {
+			return "", err
+		}
+		token := best(row)
+		if context = append(context, token); token < datasets.FirstWord {
+			break
+		}
+		text += s.text(token)
+		for _, end := range until {
+			if before, _, found := strings.Cut(text, end); found {
+				return before, nil
+			}
+		}
+	}
+	return text, nil
+}
+
+func (s *server) text(token int32) string {
+	if s.bytes() {
+		return string([]byte{byte(token - datasets.FirstWord)})
+	}
+	return " " + s.vocabulary.Words[token]
+}

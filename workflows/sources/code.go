@@ -1,0 +1,84 @@
+package sources
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"coalmine/internal/workspace"
+	"coalmine/storage"
+)
+
+// Packer packs what training.code names, for one who may read so much.
+type Packer interface {
+	// Pack returns a directory of code as one file, whose digest it knows. digest is
+	// training.code_sha256, or "". The error is a *datasets.SourceError where the name is to blame.
+	Pack(ctx context.Context, name, digest string) (*Source, error)
+}
+
+// Pack implements Packer.
+func (h Here) Pack(_ context.Context, name, _ string) (*Source, error) {
+	tried := []string{name}
+	if h.Folder != "" && !filepath.IsAbs(name) {
+		tried = append(tried, filepath.Join(h.Folder, name))
+	}
+	for _, directory := range tried {
+		info, err := os.Stat(directory)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil && !info.IsDir() {
+			return nil, fault(directory, "is no directory; expected one with the code that training.command runs")
+		}
+		if err != nil {
+			return nil, err
+		}
+		return pack(directory)
+	}
+	return nil, fault(name, "there is no such directory, looked for from the working directory and from %q", h.Folder)
+}
+
+func pack(directory string) (*Source, error) {
+	archive, err := workspace.Pack(os.DirFS(directory))
+	if err != nil {
+		return nil, fault(directory, "cannot be packed: %w", err)
+	}
+	open := func(context.Context) (io.ReadCloser, error) { return memory{bytes.NewReader(archive)}, nil }
+	return &Source{Name: directory, Files: []*File{{Name: directory, Digest: storage.DigestOf(archive), Open: open}}}, nil
+}
+
+// memory is a file that is all there.
+type memory struct{ *bytes.Reader }
+
+func (memory) Close() error { return nil }
+
+// Pack implements Packer: a server packs no code, and knows what has been uploaded.
+func (s Served) Pack(ctx context.Context, name, digest string) (*Source, error) {
+	d, err := storage.ParseDigest(digest)
+	if err != nil {
+		return nil, fault(name, "is code that this server has not: submit the experiment by coalmine submit, which uploads it")
+	}
+	there, err := s.Archive.HasSource(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	if !there {
+		return nil, fault(name, "is code with the digest %s, which has not been uploaded: submit the experiment by coalmine submit", d.Short())
+	}
+	open := func(ctx context.Context) (io.ReadCloser, error) { return s.Archive.OpenSource(ctx, d) }
+	return &Source{Name: name, Files: []*File{{Name: name, Digest: d, Open: open}}}, nil
+}
+
+// Pack packs code with a finder, if it can.
+func Pack(ctx context.Context, finder Finder, name, digest string) (*Source, error) {
+	packer, ok := finder.(Packer)
+	if !ok {
+		return nil, fmt.Errorf("%s: code cannot be read here: expected an experiment without training.code", name)
+	}
+	return packer.Pack(ctx, name, digest)
+}
