@@ -186,17 +186,25 @@ await page.route('**/history', async (r) => {
   const told = await (await r.fetch()).json();
   const { nodes } = await (await page.request.get(`${origin}/api/v1/runs/${run}/cells/${cell}/nodes`)).json();
   const { key, label, attempt } = nodes.find((n) => n.attempt);
-  told.events.push({ kind: 'attempt failed', text: 'x', key, label, error: 'out of memory <b>', attempts: 1, worker: attempt.worker, seconds: 1, time: new Date(Date.parse(attempt.started) + 3000) });
+  const event = { kind: 'attempt failed', text: 'x', key, label, error: 'out of memory <b>', attempts: 1, worker: attempt.worker, seconds: 1, time: new Date(Date.parse(attempt.started) + 3000) };
+  told.events.push(event, { ...event, worker: 'w9' }); // equal: numbers begin anew with the coordinator
   await r.fulfill({ json: told });
 });
+await page.route('**/logs?node=*', (r) => r.fulfill({ json: { logs: [{ node: 'k', label: 'x', attempt: '1.w8', text: 'log of w8' }, { node: 'k', label: 'x', attempt: '1.w9', text: 'log of w9' }] } }));
 await page.reload();
 await page.getByRole('button', { name: 'Show what made this cell' }).click();
-await page.getByRole('region', { name: 'Attempts that failed, table' }).getByRole('button').click();
+const attempts = page.getByRole('region', { name: 'Attempts that failed, table' }).getByRole('button');
+expect('of two equal attempts that failed not both are listed', (await attempts.count()) === 2);
+await attempts.first().click();
 await shows('It has left no log.');
+await attempts.last().click();
+await shows('log of w9');
+expect('an attempt has the log of another', (await page.getByText('log of w8').count()) === 0);
 await shows('out of memory <b>');
 await page.locator('figure', { hasText: 'What each worker was at' }).locator('.u-over').waitFor();
 await inspect('cell-attempts');
 await page.getByRole('button', { name: 'Close' }).click();
+await page.unroute('**/logs?node=*');
 // The plan, by keyboard; a task with what it rests on; what was made in a range of time.
 const plan = page.getByRole('region', { name: 'Plan of the cell, drawn' });
 await plan.getByRole('button', { name: /^audits.random-sampling \d/ }).focus();

@@ -66,7 +66,7 @@ export function options(plot: typeof uPlot, chart: Chart, box: HTMLElement, dark
 
 /** decades are 0, 1, 10 and so on along a wide axis. */
 const decades: Partial<uPlot.Axis> = {
-  splits: (_, __, ___, high) => [0, ...Array.from({ length: Math.floor(Math.log10(Math.max(1, high))) + 1 }, (_, i) => 10 ** i)],
+  splits: (_, __, low, high) => [0, ...Array.from({ length: Math.floor(Math.log10(Math.max(1, high))) + 1 }, (_, i) => 10 ** i)].filter((at) => at >= low),
   filter: (_, splits) => splits, values: (_, splits) => splits.map(digits),
 };
 
@@ -80,7 +80,7 @@ function fitting(names: string[], width: number): string[] {
 function rangeX({ names, marks = [], series, wide, spans, range }: Chart): Pick<uPlot.Scale, 'range'> {
   if (names) return { range: [-0.5, names.length - 0.5] };
   if (spans) return { range: range ?? widened(0, Math.max(...spans.map((s) => s.to)), false) };
-  if (wide) return { range: (_, low, high) => [Math.max(0, low), 1.3 * high] };
+  if (wide) return { range: (_, low, high) => [Math.max(0, low), 1.3 * high || 1] };
   const own = marks.filter((m) => !m.up).map((m) => m.at);
   const bars = series.find((s) => s.kind === 'bars')?.points ?? [];
   if (bars.length > 1) {
