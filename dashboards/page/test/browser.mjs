@@ -64,6 +64,7 @@ await page.reload();
 await shows('0 of 1');
 await page.getByRole('searchbox').fill(run.slice(0, 4));
 await shows('1 of 1');
+await shows(' ago');
 await page.getByRole('button', { name: 'Submitted' }).click();
 expect('the order is not in the address', new URL(page.url()).searchParams.get('sort') === 'submitted');
 await inspect('runs');
@@ -103,6 +104,8 @@ await page.getByRole('button', { name: 'Unpin' }).click();
 expect('unpinning asks nothing', asked.includes('Unpin'));
 await page.getByRole('button', { name: 'Show what was run' }).click();
 await shows('"cells"');
+await page.getByRole('button', { name: 'Copy' }).click();
+expect('what is copied is not selected', (await page.evaluate(() => getSelection().toString())).includes('"cells"'));
 await inspect('run');
 
 // Privacy: epsilon with what it rests on, while a run without noise says that it has none.
@@ -115,7 +118,7 @@ expect('how epsilon is counted is not in the address', new URL(page.url()).searc
 await page.route('**/results', async (r) => {
   const outcome = await (await r.fetch()).json();
   const curve = { noise_multiplier_refuted: 0.71, epsilon_lower: 9.5, p_value: 0.001, claimed: true, refuted: true, epsilon_refuted: false };
-  outcome.cells.at(-1).audit.one_run = { epsilon_lower: 2.5, delta: 1e-5, trade_off: curve };
+  outcome.cells.at(-1).audit.one_run = { epsilon_lower: 2.5, epsilon_largest_canaries: 0, delta: 1e-5, trade_off: curve };
   outcome.cells.at(-1).audit.one_shot = { final: { epsilon: 1.5, standard_error: 0.2 }, delta: 1e-5 };
   await r.fulfill({ json: outcome });
 });
@@ -123,8 +126,9 @@ await page.reload();
 const audited = page.getByRole('region', { name: 'Audits of privacy, table' });
 await audited.waitFor();
 const rows = await audited.locator('tbody tr').allInnerTexts();
-const told = [/one-run.*at least 2\.5.*nothing/s, /trade-off.*at least 9\.5.*the noise that is claimed/s, /one-shot.*about 1\.5 ± 0\.2.*no bound/s];
+const told = [/one-run.*at least 2\.5.*nothing: POWERLESS/s, /trade-off.*at least 9\.5.*the noise that is claimed/s, /one-shot.*about 1\.5 ± 0\.2.*no bound/s];
 expect(`audits of privacy are told as ${rows}`, rows.length === 3 && told.every((t, i) => t.test(rows[i])));
+await shows('use more canaries');
 await inspect('privacy');
 await page.unroute('**/results');
 await page.goto(`${origin}/runs/${run}/privacy?cells=${first}`);
@@ -163,6 +167,30 @@ await inspect('compare');
 await page.unroute('**/results');
 await page.goBack();
 await page.getByRole('heading', { name: 'Grid' }).waitFor();
+// A cell that there is not leaves the others.
+await page.goto(`${origin}/compare?cells=${run}/${first},${run}/c99`);
+await page.locator('.uplot').first().waitFor();
+await shows(`${run}/c99: `);
+expect('the cell that there is has no curve', (await page.locator('.uplot').first().locator('.u-legend .u-series').count()) === 2);
+await page.goto(`${origin}/compare`);
+await shows('Choose cells in the grid');
+await inspect('compare-empty');
+// The list of runs has what came out of them, as its address says.
+await page.goto(origin);
+await page.getByLabel('Best perplexity').check();
+await page.getByLabel('Most memorized').check();
+const list = page.getByRole('region', { name: 'Runs, table' });
+const headlines = async () => {
+  await list.locator('td.number').filter({ hasText: /^\d+\.\d+$/ }).first().waitFor();
+  return list.locator('tbody tr').first().locator('td.number').allInnerTexts();
+};
+expect(`headlines are ${await headlines()}`, (await headlines()).slice(2).every((t) => /^\d/.test(t)));
+await page.reload();
+expect('the headlines that were chosen are forgotten by a reload', (await headlines()).length === 4);
+await inspect('runs-headlines');
+await page.goto(`${origin}/runs/${run}`);
+await page.getByRole('heading', { name: 'Grid' }).waitFor();
+await page.getByRole('heading', { name: 'Grid' }).waitFor();
 
 // A cell: curves, canaries, tasks; and one that there is not.
 await page.goto(`${origin}/runs/${run}/cells/${cell}`);
@@ -179,6 +207,16 @@ await page.reload();
 await shows('among random sequences');
 await page.getByRole('button', { name: 'The most exposed' }).click();
 await page.locator('label', { hasText: /^Show/ }).locator('select').selectOption('log_perplexity');
+// The checkpoints that are stored, each with what audits it again.
+await page.getByRole('button', { name: 'List the checkpoints' }).click();
+const stored = page.getByRole('region', { name: 'Checkpoints, table' });
+await stored.getByText('the initial model').waitFor();
+const [model] = await Promise.all([page.waitForEvent('download'), stored.getByRole('link').first().click()]);
+expect(`a checkpoint is saved as ${model.suggestedFilename()}`, model.suggestedFilename().endsWith('.safetensors'));
+await stored.getByRole('button').first().click();
+await shows(/coalmine export .* --round \d+ -o/);
+await page.reload();
+await shows(/coalmine audit .*--references \d+/);
 await page.getByRole('button', { name: 'Show what made this cell' }).click();
 await page.getByRole('region', { name: 'Tasks, table' }).waitFor();
 // An attempt that failed is crossed out, and a click shows its error and log.

@@ -38,14 +38,15 @@ export interface CanaryLives { run: string; cell: string; unit: string; canaries
 export interface Bins { from: number; width: number; counts: number[] }
 export interface Surroundings { round: number; canary: number; references: number; log_perplexity: number; exposure: number; error: number; support: number; fit: { histogram: Bins } }
 export interface ResultCell {
-  cell: string; label: string; axes: JsonObject; row?: { name: string; label: string }; status: string; errors?: string[]; breaches?: string[];
+  cell: string; label: string; axes: JsonObject; parameters?: JsonObject; row?: { name: string; label: string }; status: string; errors?: string[]; breaches?: string[];
   utility?: JsonObject; privacy?: JsonObject; audit?: JsonObject; curve?: JsonObject[];
 }
+export interface Experiment { name: string; cells: { name: string; experiment: JsonObject }[] }
 export interface Results { run: string; experiment: string; cells: ResultCell[] }
 
 export interface Curve { run: string; cell: string; label: string; axes: JsonObject; unit: 'round' | 'step'; steps: number; rounds: JsonObject[]; audited: JsonObject[]; clock: { round: number; time: string }[] }
 export interface Node {
-  key: string; kind: string; label: string; cells: string[]; step?: number; inputs: { name: string; key: string }[]; committed: boolean;
+  key: string; kind: string; label: string; cells: string[]; params: JsonObject; step?: number; inputs: { name: string; key: string }[]; committed: boolean;
   blobs: { name: string; bytes: number; sha256: string; stored: boolean }[]; attempt?: { id: string; worker: string; host: string; started: string; seconds: number };
 }
 export interface Spending { cell: string; delta: number; sampling: string; neighbouring: string; conversion: string; unit: string; budget?: { epsilon: number; delta: number }; assumptions: string[] | null; not_covered: string[] | null; holds_against?: string; rounds: { round: number; epsilon: number | null; epsilon_proved: number | null }[] | null }

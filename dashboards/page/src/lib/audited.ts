@@ -3,7 +3,7 @@ import type { Json, JsonObject, ResultCell } from './api';
 import { digits } from './format';
 
 /** Finding is what one audit has found of a cell's training. */
-export interface Finding { audit: string; found: string; delta: number | undefined; refutes: string; refuted: boolean }
+export interface Finding { audit: string; found: string; delta: number | undefined; refutes: string; refuted: boolean; powerless?: boolean }
 
 const object = (x: Json | undefined) => (typeof x === 'object' && x !== null && !Array.isArray(x) ? x : undefined);
 const number = (x: Json | undefined) => (typeof x === 'number' ? x : undefined);
@@ -15,7 +15,9 @@ function oneRun(verdict: JsonObject | undefined, cell: ResultCell): Finding[] {
   if (!verdict) return [];
   const [least, delta, curve] = [number(verdict.epsilon_lower), number(verdict.delta), object(verdict.trade_off)];
   const refuted = curve ? curve.epsilon_refuted === true : isAbove(verdict, cell.privacy);
-  const bound: Finding = { audit: 'one-run', found: `at least ${digits(least)}`, delta, refutes: refuted ? 'the epsilon that is proved' : 'nothing', refuted };
+  const powerless = !refuted && isPowerless(verdict, cell.privacy);
+  const refutes = refuted ? 'the epsilon that is proved' : powerless ? 'nothing: POWERLESS' : 'nothing';
+  const bound: Finding = { audit: 'one-run', found: `at least ${digits(least)}`, delta, refutes, refuted, powerless };
   return curve ? [bound, byCurve(curve, delta)] : [bound];
 }
 
@@ -24,6 +26,12 @@ function isAbove(verdict: JsonObject, privacy: JsonObject | undefined) {
   const [least, proved] = [number(verdict.epsilon_lower), number(privacy?.epsilon_proved)];
   const same = verdict.delta === privacy?.delta && verdict.neighbouring === privacy?.neighbouring;
   return same && least !== undefined && proved !== undefined && least > proved;
+}
+
+/** isPowerless says that not even with every guess right a bound would be above what is proved. */
+function isPowerless(verdict: JsonObject, privacy: JsonObject | undefined) {
+  const [most, proved] = [number(verdict.epsilon_largest_canaries), number(privacy?.epsilon_proved)];
+  return most !== undefined && proved !== undefined && most < proved;
 }
 
 /** byCurve is what the guesses say of the noise: with that much they were too improbable. */

@@ -31,7 +31,7 @@ const most = 40; // series that a legend names
 const height = 280;
 
 /** heightOf is that of the drawing in pixels. */
-export const heightOf = (chart: Chart) => (chart.lanes ? 70 + 28 * chart.lanes.length : height);
+export const heightOf = (chart: Chart) => (chart.lanes ? 70 + 28 * chart.lanes.length : chart.names ? 340 : height);
 
 /** options are uPlot's for a chart in a box, in its colours. */
 export function options(plot: typeof uPlot, chart: Chart, box: HTMLElement, dark: boolean): uPlot.Options {
@@ -48,7 +48,7 @@ export function options(plot: typeof uPlot, chart: Chart, box: HTMLElement, dark
     cursor: { sync: chart.sync ? { key: chart.sync } : undefined, drag: { x: !names, y: false } },
     scales: { x: { time: false, distr: chart.wide ? 4 : 1, ...rangeX(chart) }, y: { distr: chart.logY ? 3 : 1, ...rangeY(chart) } },
     axes: [
-      { ...axis, label: chart.x, labelSize: 20, size: 36, ...(chart.wide && decades), ...(names && { splits: () => names.map((_, i) => i), values: () => fitting(names, box.clientWidth), grid: { show: true, stroke: grid, width: 1 } }) },
+      { ...axis, label: chart.x, labelSize: 20, size: 36, ...(chart.wide && decades), ...(names && { splits: () => names.map((_, i) => i), ...standing(names), grid: { show: true, stroke: grid, width: 1 } }) },
       { ...axis, label: chart.y, labelSize: 20, size: 64, ...(lanes && { labelSize: 0, size: 100, splits: () => lanes.map((_, i) => i), values: () => lanes.map((l) => (l.length > 14 ? '…' + l.slice(-13) : l)) }) },
     ],
     series: [{ label: chart.x, ...(names && { value: (_: uPlot, v: number | null) => (v === null ? '–' : (names[v] ?? '')) }) }, ...series.map((s, i): uPlot.Series => ({
@@ -70,10 +70,41 @@ const decades: Partial<uPlot.Axis> = {
   filter: (_, splits) => splits, values: (_, splits) => splits.map(digits),
 };
 
-/** fitting are names, shortened to the room that there is. */
-function fitting(names: string[], width: number): string[] {
-  const room = Math.max(4, Math.floor((width - 70) / names.length / 7) - 1);
-  return names.map((n) => (n.length > room ? n.slice(0, room - 1) + '…' : n));
+/** standing has names below an axis, and the room that they take there. */
+const standing = (names: string[]): Partial<uPlot.Axis> => ({
+  values: (u) => fitting(names, u.width).texts, size: (u) => fitting(names, u.width).height, rotate: (u) => (fitting(names, u.width).upright ? 90 : 0),
+});
+
+const letter = 7; // pixels that one is wide, at most
+const longest = 24; // letters of a name that stands upright
+
+/** fitting are names in what they differ: word below word, or upright where there is no room for a word. */
+function fitting(names: string[], width: number): { texts: string[]; height: number; upright: boolean } {
+  const own = differing(names);
+  const lines = own.map((n) => wrapped(n, (width - 70) / names.length / letter - 1));
+  const height = 20 + 16 * Math.max(...lines.map((l) => l.length));
+  if (lines.every((l) => l.length > 0 && l.length <= 4)) return { texts: lines.map((l) => l.join('\n')), height, upright: false };
+  const texts = own.map((n) => (n.length > longest ? n.slice(0, longest - 1) + '…' : n));
+  return { texts, height: 14 + letter * Math.max(...texts.map((t) => t.length)), upright: true };
+}
+
+/** differing leaves out of names such as "iid, SGD, b=10" what all of them have. */
+function differing(names: string[]): string[] {
+  const parts = names.map((n) => n.split(', '));
+  const own = parts[0]?.map((_, i) => i).filter((i) => new Set(parts.map((p) => p[i])).size > 1) ?? [];
+  return own.length > 0 && parts.every((p) => p.length === parts[0]!.length) ? parts.map((p) => own.map((i) => p[i]).join(', ')) : names;
+}
+
+/** wrapped are the lines of a text in so much room; none where a word has not enough. */
+function wrapped(text: string, room: number): string[] {
+  const lines: string[] = [];
+  for (const word of text.split(' ')) {
+    if (word.length > room) return [];
+    const longer = `${lines.at(-1)} ${word}`;
+    if (lines.length > 0 && longer.length <= room) lines[lines.length - 1] = longer;
+    else lines.push(word);
+  }
+  return lines;
 }
 
 /** rangeX has room for marks, for names, and for dots beside the outermost. */

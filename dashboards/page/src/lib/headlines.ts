@@ -1,0 +1,23 @@
+// What came out of a run in a few numbers, of all its cells.
+import type { ResultCell } from './api';
+import { metricsOf } from './metrics';
+
+/** Headline is the least or the greatest of a metric over the cells of a run. */
+interface Headline { name: string; label: string; metric: string; least?: boolean }
+
+export const headlines: Headline[] = [
+  { name: 'perplexity', label: 'Best perplexity', metric: 'utility.perplexity', least: true },
+  { name: 'recall', label: 'Best recall@1', metric: 'utility.recall_at_1' },
+  { name: 'memorized', label: 'Most memorized', metric: 'audit.random_sampling.memorized' },
+  { name: 'exposure', label: 'Highest exposure', metric: 'audit.exposure.highest' },
+  { name: 'epsilon', label: 'Greatest epsilon proved', metric: 'privacy.epsilon_proved' },
+];
+
+/** headlinesOf are those that some cells have, by name. */
+export function headlinesOf(cells: ResultCell[]): Map<string, number> {
+  const metrics = cells.map(metricsOf);
+  return new Map(headlines.flatMap(({ name, metric, least }): [string, number][] => {
+    const values = metrics.flatMap((m) => m.get(metric) ?? []);
+    return values.length === 0 ? [] : [[name, values.reduce((a, b) => (least ? Math.min(a, b) : Math.max(a, b)))]];
+  }));
+}
