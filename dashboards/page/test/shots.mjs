@@ -22,7 +22,7 @@ const drawn = async () => {
 
 /** views are what there is to see: where, when it is there, and where its picture begins. */
 const views = {
-  runs: [origin, () => page.getByRole('link', { name: run }).waitFor()],
+  runs: [`${origin}/?columns=perplexity,memorized,epsilon`, () => page.getByRole('link', { name: run }).waitFor()],
   run: [`${at}?colour=utility.perplexity`, () => page.getByRole('heading', { name: 'Results' }).waitFor()],
   results: [`${at}?differing=1`, () => page.getByRole('heading', { name: 'Figures' }).waitFor(), 'Results'],
   figures: [at, () => page.getByRole('heading', { name: 'Figures' }).waitFor(), 'Figures'],
@@ -32,6 +32,7 @@ const views = {
     await page.getByText('among random sequences').waitFor({ timeout: 60_000 });
     await drawn();
   }, 'Canaries'],
+  checkpoints: [`${at}/cells/${done[0] ?? noisy}?audit=${cells.find((c) => c.cell === (done[0] ?? noisy)).steps}`, () => page.getByRole('region', { name: 'Checkpoints, table' }).waitFor(), 'Model and data'],
   tasks: [`${at}/cells/${done[0] ?? noisy}?kind=audits/random-sampling`, () => page.locator('.dag .box').first().waitFor(), 'Tasks'],
   privacy: [`${at}/privacy`, drawn],
   compare: [`${origin}/compare?cells=${some.map((c) => encodeURIComponent(`${run}/${c}`)).join()}&smooth=5`, drawn],
@@ -55,6 +56,9 @@ for (const [name, [address, there, heading]] of Object.entries(views)) {
       await page.emulateMedia({ colorScheme });
       await page.setViewportSize({ width, height: 900 });
       await page.waitForTimeout(400);
+      await page.evaluate(() => scrollTo(0, document.body.scrollHeight)); // figures are loaded as they come into sight
+      await page.waitForTimeout(400);
+      await page.evaluate(() => scrollTo(0, 0));
       const first = page.getByRole('heading', { name: heading, exact: true });
       if (heading && (await first.count()) > 0) await first.first().evaluate((e) => scrollTo(0, e.getBoundingClientRect().top + scrollY - 12));
       await page.waitForTimeout(300);

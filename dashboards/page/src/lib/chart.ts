@@ -49,9 +49,9 @@ export function options(plot: typeof uPlot, chart: Chart, box: HTMLElement, dark
     scales: { x: { time: false, distr: chart.wide ? 4 : 1, ...rangeX(chart) }, y: { distr: chart.logY ? 3 : 1, ...rangeY(chart) } },
     axes: [
       { ...axis, label: chart.x, labelSize: 20, size: 36, ...(chart.wide && decades), ...(names && { splits: () => names.map((_, i) => i), ...standing(names), grid: { show: true, stroke: grid, width: 1 } }) },
-      { ...axis, label: chart.y, labelSize: 20, size: 64, ...(lanes && { labelSize: 0, size: 100, splits: () => lanes.map((_, i) => i), values: () => lanes.map((l) => (l.length > 14 ? '…' + l.slice(-13) : l)) }) },
+      { ...axis, label: chart.y, labelSize: 20, size: 64, ...(lanes && { labelSize: 0, size: 116, splits: () => lanes.map((_, i) => i), values: () => lanes.map((l) => (l.length > 14 ? '…' + l.slice(-13) : l)) }) },
     ],
-    series: [{ label: chart.x, ...(names && { value: (_: uPlot, v: number | null) => (v === null ? '–' : (names[v] ?? '')) }) }, ...series.map((s, i): uPlot.Series => ({
+    series: [{ label: chart.x, value: (_: uPlot, v: number | null) => (v === null ? '–' : names ? (names[v] ?? '') : digits(v)) }, ...series.map((s, i): uPlot.Series => ({
       label: s.label, stroke: colour(s, i), width: s.faint ? 1 : 1.5, spanGaps: true, paths: paths[s.kind ?? 'line'],
       fill: s.kind === 'bars' ? colour(s, i) + '55' : undefined, points: { show: s.kind === undefined && s.points.length < 12 && !s.faint, size: 6, fill: colour(s, i) },
       value: (u, v, _, at) => (v === null || v === undefined ? '–' : `${digits(v)} ${s.about?.(u.data[0][at ?? 0] ?? NaN, v) ?? ''}`),

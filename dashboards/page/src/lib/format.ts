@@ -1,10 +1,12 @@
 export const count = (n: number | undefined) => Number(n ?? 0).toLocaleString('en');
 
-/** digits is a number with three significant digits, as far as it has them. */
+/** digits is a number with four significant digits, as far as it has them. */
 export function digits(x: number | null | undefined): string {
   if (x === null || x === undefined) return '–';
   if (Number.isInteger(x) && Math.abs(x) < 1e6) return count(x);
-  return Math.abs(x) >= 1e6 || Math.abs(x) < 1e-4 ? x.toExponential(2) : String(Number(x.toPrecision(4)));
+  if (Math.abs(x) >= 1e6 || Math.abs(x) < 1e-4) return x.toExponential(2);
+  const short = Number(x.toPrecision(4));
+  return Math.abs(short) < 1000 ? String(short) : count(short);
 }
 
 export const when = (time: string) => new Date(time).toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'short' });
