@@ -31,7 +31,7 @@ const most = 40; // series that a legend names
 const height = 280;
 
 /** heightOf is that of the drawing in pixels. */
-export const heightOf = (chart: Chart) => (chart.lanes ? 70 + 28 * chart.lanes.length : chart.names ? 340 : height);
+export const heightOf = (chart: Chart) => (chart.lanes ? 70 + 28 * chart.lanes.length : chart.names ? 380 : height);
 
 /** options are uPlot's for a chart in a box, in its colours. */
 export function options(plot: typeof uPlot, chart: Chart, box: HTMLElement, dark: boolean): uPlot.Options {
@@ -49,7 +49,7 @@ export function options(plot: typeof uPlot, chart: Chart, box: HTMLElement, dark
     scales: { x: { time: false, distr: chart.wide ? 4 : 1, ...rangeX(chart) }, y: { distr: chart.logY ? 3 : 1, ...rangeY(chart) } },
     axes: [
       { ...axis, label: chart.x, labelSize: 20, size: 36, ...(chart.wide && decades), ...(names && { splits: () => names.map((_, i) => i), ...standing(names), grid: { show: true, stroke: grid, width: 1 } }) },
-      { ...axis, label: chart.y, labelSize: 20, size: 64, ...(lanes && { labelSize: 0, size: 116, splits: () => lanes.map((_, i) => i), values: () => lanes.map((l) => (l.length > 14 ? '…' + l.slice(-13) : l)) }) },
+      { ...axis, label: chart.y, labelSize: 20, size: 64, ...(lanes && { labelSize: 0, size: 116, splits: () => lanes.map((_, i) => i), values: () => lanes.map((l) => (l.length > 14 ? '…' + l.slice(-12) : l)) }) },
     ],
     series: [{ label: chart.x, value: (_: uPlot, v: number | null) => (v === null ? '–' : names ? (names[v] ?? '') : digits(v)) }, ...series.map((s, i): uPlot.Series => ({
       label: s.label, stroke: colour(s, i), width: s.faint ? 1 : 1.5, spanGaps: true, paths: paths[s.kind ?? 'line'],
@@ -76,7 +76,7 @@ const standing = (names: string[]): Partial<uPlot.Axis> => ({
 });
 
 const letter = 7; // pixels that one is wide, at most
-const longest = 24; // letters of a name that stands upright
+const longest = 26; // letters of a name that stands upright
 
 /** fitting are names in what they differ: word below word, or upright where there is no room for a word. */
 function fitting(names: string[], width: number): { texts: string[]; height: number; upright: boolean } {
