@@ -4,6 +4,7 @@
 //   - the first paint, the median of seven loads, and how smoothly grids of 300 and 1,000 cells scroll
 //   - how smoothly a curve of 8,000 rounds follows the pointer and zooms
 //   - the share of a core and the memory that 100 open pages cost the server
+import { setMaxListeners } from 'node:events';
 import { readFileSync } from 'node:fs';
 import http from 'node:http';
 import { chromium } from 'playwright-core';
@@ -105,7 +106,7 @@ function used() {
   return { cpu: (Number(ticks[11]) + Number(ticks[12])) / 100, memory: Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))[1]) / 1024 };
 }
 
-/** opened asks for all that an open page of a run asks for, and again when a cell has come further, at most every five seconds. */
+/** opened asks for all that an open page of a run asks for, and again when a cell has come further, at most every five seconds; and for its history every 15. */
 async function opened(origin, cookie, until) {
   const get = (path) => fetch(`${origin}/api/v1/runs/${run}${path}`, { headers: { cookie }, signal: until });
   let [stage, last, text] = ['', -Infinity, ''];
@@ -114,11 +115,12 @@ async function opened(origin, cookie, until) {
     const { figures } = await (await get('/figures')).json();
     for (const f of figures.slice(0, 4)) await (await get('/figures/' + f.number)).arrayBuffer(); // those in sight
   };
+  const told = setInterval(() => get('/history').then((r) => r.arrayBuffer()).catch(() => {}), 15_000);
   try {
     for await (const part of (await get('/events')).body.pipeThrough(new TextDecoderStream())) {
       text = (text + part).split('\n\n').slice(-2).join('\n\n');
-      const told = /^data: (\{"run".*)$/m.exec(text)?.[1];
-      const now = told && JSON.parse(told).cells.map((c) => `${c.state} ${Math.floor((20 * c.step) / (c.steps || 1))}`).join();
+      const newest = /^data: (\{"run".*)$/m.exec(text)?.[1];
+      const now = newest && JSON.parse(newest).cells.map((c) => `${c.state} ${Math.floor((20 * c.step) / (c.steps || 1))}`).join();
       if (!now || now === stage || performance.now() - last < 5000) continue;
       [stage, last] = [now, performance.now()];
       asked++;
@@ -126,6 +128,8 @@ async function opened(origin, cookie, until) {
     }
   } catch (e) {
     if (!until.aborted) throw e;
+  } finally {
+    clearInterval(told);
   }
 }
 let asked = 0;
@@ -134,6 +138,7 @@ if (pid) {
   const first = await fetch(login, { redirect: 'manual' });
   const cookie = first.headers.getSetCookie().map((c) => c.split(';')[0]).join('; ');
   const [stop, before, began] = [new AbortController(), used(), Date.now()];
+  setMaxListeners(0, stop.signal);
   const open = [...Array(pages)].map(() => opened(new URL(login).origin, cookie, stop.signal));
   let most = before.memory;
   const watch = setInterval(() => (most = Math.max(most, used().memory)), 250);

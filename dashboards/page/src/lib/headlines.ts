@@ -10,7 +10,7 @@ export const headlines: Headline[] = [
   { name: 'recall', label: 'Best recall@1', metric: 'utility.recall_at_1' },
   { name: 'memorized', label: 'Most memorized', metric: 'audit.random_sampling.memorized' },
   { name: 'exposure', label: 'Highest exposure', metric: 'audit.exposure.highest' },
-  { name: 'epsilon', label: 'Greatest epsilon proved', metric: 'privacy.epsilon_proved' },
+  { name: 'epsilon', label: 'Greatest epsilon', metric: 'privacy.epsilon_proved' },
 ];
 
 /** headlinesOf are those that some cells have, by name. */
