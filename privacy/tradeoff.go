@@ -66,8 +66,11 @@ var tradeOffShares = []float64{
 func (t *TradeOff) At(falsePositive float64) float64 {
 	least := 0.0
 	for _, g := range t.guarantees {
-		rest := 1 - g.Delta
-		least = max(least, rest-math.Exp(g.Epsilon)*falsePositive, math.Exp(-g.Epsilon)*(rest-falsePositive))
+		rest, loss := 1-g.Delta, 0.0
+		if falsePositive > 0 { // lest an infinite factor makes it no number
+			loss = math.Exp(g.Epsilon) * falsePositive
+		}
+		least = max(least, rest-loss, math.Exp(-g.Epsilon)*(rest-falsePositive))
 	}
 	return least
 }

@@ -51,6 +51,17 @@ func TestTheTradeOffOfTheGaussianMechanismIsKnown(t *testing.T) {
 }
 
 // A test that asks of one round whether the sum is beyond a place is no better than the curve.
+// The table's first point is one without false positives, also where a guarantee is of more than exp holds.
+func TestATestWithoutFalsePositivesHasABound(t *testing.T) {
+	t.Parallel()
+	r := sampledBy(privacy.FixedSize)
+	r.Population, r.Cohort, r.Rounds, r.NoiseMultiplier = 3400, 10, 1000, 0.01
+	points := tradeOff(t, r).Points()
+	if first := points[0].FalseNegative; !(first >= points[1].FalseNegative && first <= 1) {
+		t.Errorf("without false positives %v are missed at least, with one in a million %v", first, points[1].FalseNegative)
+	}
+}
+
 func TestATestOfOneRoundIsWithinTheTradeOff(t *testing.T) {
 	t.Parallel()
 	r := sampledBy(privacy.Poisson)

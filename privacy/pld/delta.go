@@ -21,7 +21,7 @@ func deltaFor(steps []Step, seen change, epsilon float64) Bounds {
 	if unit == 1 {
 		return at(epsilon)
 	}
-	upper := at(math.Max(0, epsilon/unit-unitShift)).Upper / -math.Expm1(-unitShift)
+	upper := at(epsilon/unit-unitShift).Upper / -math.Expm1(-unitShift) // also where that is below 0
 	return Bounds{at(epsilon / unit).Lower, math.Min(1, upper)}
 }
 

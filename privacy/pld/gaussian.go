@@ -11,6 +11,12 @@ func GaussianDelta(sigma, epsilon float64) float64 {
 	if math.IsInf(sigma, 1) {
 		return math.Max(0, -math.Expm1(epsilon)) // equal distributions
 	}
+	switch {
+	case epsilon < 0: // the two distributions change places
+		return -math.Expm1(epsilon) + math.Exp(epsilon)*GaussianDelta(sigma, -epsilon)
+	case epsilon == 0:
+		return math.Erf(1 / (2 * math.Sqrt2 * sigma))
+	}
 	near := 1/(2*sigma) - epsilon*sigma
 	far := 1/(2*sigma) + epsilon*sigma
 	// exp(epsilon) P(X > far) is the tail at far, relative to the density

@@ -21,8 +21,9 @@ type Bounds struct {
 
 // Epsilon bounds the smallest epsilon of all steps together at delta, within
 // (0, 1), of Poisson samples, for adding or removing one member. Both bounds are 0 or
-// above; they are +Inf where a step has no noise, and the upper one also where epsilon may
-// be beyond the largest number.
+// above. Where a step has no noise they are +Inf at deltas below its rate, and the upper one at all
+// that are not above what rounds can cost together; it is also +Inf where epsilon may be beyond the
+// largest number.
 func Epsilon(steps []Step, delta float64) (Bounds, error) {
 	return epsilonOf(steps, delta, removing, adding)
 }
@@ -41,14 +42,14 @@ func epsilonOf(steps []Step, delta float64, changes ...change) (Bounds, error) {
 	if err != nil {
 		return Bounds{}, err
 	}
-	switch sigma, plain := plainSigma(active); {
-	case plain && sigma == 0 && slices.ContainsFunc(active, Step.silent):
-		return Bounds{math.Inf(1), math.Inf(1)}, nil
-	case plain:
-		return exactly(GaussianEpsilon(sigma, delta)), nil
-	}
 	if totalVariation(active) <= delta {
 		return Bounds{}, nil
+	}
+	if rate, silent := leastSilent(active); silent {
+		return boundsOfSilence(rate, delta), nil
+	}
+	if sigma, plain := plainSigma(active); plain {
+		return exactly(GaussianEpsilon(sigma, delta)), nil
 	}
 	if s := active[0]; len(active) == 1 && s.Rounds == 1 {
 		return exactly(s.epsilonOnce(delta)), nil
@@ -113,6 +114,9 @@ func deltaOf(steps []Step, epsilon float64, changes ...change) (Bounds, error) {
 	if err != nil {
 		return Bounds{}, err
 	}
+	if rate, silent := leastSilent(active); silent {
+		return Bounds{rate, math.Max(rate, math.Min(1, totalVariation(active)))}, nil
+	}
 	if sigma, plain := plainSigma(active); plain {
 		return exactly(GaussianDelta(sigma, epsilon)), nil
 	}
@@ -158,6 +162,25 @@ func (s Step) deltaOnce(epsilon float64) float64 {
 
 // silent says that there is no noise.
 func (s Step) silent() bool { return s.Sigma == 0 }
+
+// leastSilent is the least delta that steps without noise have, whatever epsilon is: the share of a round's
+// outputs that give a member away. It is false if all steps have noise.
+func leastSilent(steps []Step) (rate float64, silent bool) {
+	for _, s := range steps {
+		if s.silent() {
+			rate, silent = math.Max(rate, s.Rate), true
+		}
+	}
+	return rate, silent
+}
+
+// boundsOfSilence bound epsilon where some step has no noise, and delta is less than totalVariation.
+func boundsOfSilence(rate, delta float64) Bounds {
+	if delta < rate {
+		return Bounds{math.Inf(1), math.Inf(1)}
+	}
+	return Bounds{0, math.Inf(1)}
+}
 
 // totalVariation bounds delta at epsilon 0: that of a round is the share of it
 // that has the member, and rounds add up at most.

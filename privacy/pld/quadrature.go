@@ -27,6 +27,9 @@ func (d pair) points(outside float64, r resolution) []point {
 	var out []point
 	components := d.components()
 	for _, c := range components {
+		if c.weight == 0 {
+			continue
+		}
 		reach := reachFor(outside / c.weight / float64(len(components)))
 		last := min(reach, (c.below-c.ratio)*d.sigma)
 		for start := max(-reach, (c.above-c.ratio)*d.sigma); start < last; {
@@ -144,6 +147,9 @@ func tilted(points []point, tilt float64) (logMoment float64, masses []float64) 
 		}
 	}
 	masses = make([]float64, len(points))
+	if math.IsInf(peak, -1) {
+		return peak, masses
+	}
 	total, lost := 0.0, 0.0 // lost is what rounding has taken from total (Kahan 1965)
 	for i, p := range points {
 		masses[i] = math.Exp(tilt*p.loss + p.logMass - peak)
@@ -166,7 +172,7 @@ func transformErrors(points []point, masses []float64, tilt, logMoment float64) 
 	for i, m := range masses {
 		size += m * points[i].size
 	}
-	return transformError + rounding*(math.Abs(logMoment)+tilt*size), rounding * size
+	return transformError + rounding*(math.Abs(logMoment)+math.Abs(tilt)*size), rounding * size
 }
 
 // rounding is a few units in the last place.
