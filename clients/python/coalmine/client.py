@@ -21,13 +21,14 @@
 Then, in an experiment file: model: {kind: external} and training: {client_command: "python3 mine.py"}.
 """
 import json
+import math
 import os
 import traceback
 
 import numpy
 
 from . import tensors
-from .score import Retry, finite, one_each, streams
+from .score import Retry, encoded, finite, one_each, streams
 
 CONTRACT, VERSION = "coalmine/client", 1
 
@@ -88,8 +89,16 @@ def converse(make, requests, answers):
     """Answers the lines of a binary file in another."""
     answer = Answers(make)
     for line in requests:
-        answers.write(json.dumps(answer.to(json.loads(line)), allow_nan=False).encode() + b"\n")
+        answers.write(answer.to(json.loads(line)))
         answers.flush()
+
+
+def number(name, value):
+    """A finite number of Python's, as JSON has them."""
+    value = float(value)
+    if not math.isfinite(value):
+        raise ValueError(f"{name} is {value}; expected a finite number: has the training diverged? Lower the learning rate")
+    return value
 
 
 class NoMethod(Exception):
@@ -103,15 +112,16 @@ class Answers:
         self.make, self.shapes, self.last = make, None, (None, None)
 
     def to(self, request):
+        """The line that answers a request."""
         method = request.get("method")
         try:
             if method not in self.methods:
                 raise NoMethod(f"no method {method!r}; there are {list(self.methods)}")
-            return {"id": request["id"], "result": getattr(self, method)(request)}
+            return encoded({"id": request["id"], "result": getattr(self, method)(request)})
         except Exception as error:
             if not isinstance(error, NoMethod):
                 traceback.print_exc()
-            return {"id": request["id"], "error": {"message": f"{type(error).__name__}: {error}", "retry": isinstance(error, Retry)}}
+            return encoded({"id": request["id"], "error": {"message": f"{type(error).__name__}: {error}", "retry": isinstance(error, Retry)}})
 
     def describe(self, request):
         self.client = self.make(request["config"], Vocabulary(**request["vocabulary"]), request["threads"])
@@ -126,12 +136,12 @@ class Answers:
     def fit(self, request):
         parameters, examples, metrics = self.client.fit(self.read(request), request["examples"], request["seed"], request["round"])
         self.write(request["into"], parameters)
-        return {"examples": int(examples), "metrics": {name: float(value) for name, value in metrics.items() if name != "targets"}
+        return {"examples": int(examples), "metrics": {name: number(name, value) for name, value in metrics.items() if name != "targets"}
                 | ({"targets": int(metrics["targets"])} if "targets" in metrics else {})}
 
     def evaluate(self, request):
         found = self.client.evaluate(self.read(request), request["examples"])
-        return {"loss": float(found["loss"]), "targets": int(found["targets"]), "correct": int(found["correct"])}
+        return {"loss": number("loss", found["loss"]), "targets": int(found["targets"]), "correct": int(found["correct"])}
 
     def loglikelihood(self, request):
         pairs = [tuple(pair) for pair in request["pairs"]]

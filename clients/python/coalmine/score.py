@@ -67,21 +67,26 @@ def streams():
 def converse(scorer, requests, answers):
     """Answers the lines of a binary file in another."""
     for line in requests:
-        request = json.loads(line)
-        answers.write(json.dumps(answer(scorer, request), allow_nan=False).encode() + b"\n")
+        answers.write(answer(scorer, json.loads(line)))
         answers.flush()
 
 
+def encoded(answer):
+    """An answer as a line; what JSON does not have, such as NaN, is an error."""
+    return json.dumps(answer, allow_nan=False).encode() + b"\n"
+
+
 def answer(scorer, request):
+    """The line that answers a request."""
     try:
-        return {"id": request["id"], "result": METHODS[request["method"]](scorer, request)}
+        return encoded({"id": request["id"], "result": METHODS[request["method"]](scorer, request)})
     except Exception as error:
         message = f"{type(error).__name__}: {error}"
         if request.get("method") not in METHODS:
             message = f"no method {request.get('method')!r}; there are {methods(scorer)}"
         else:
             traceback.print_exc()
-        return {"id": request["id"], "error": {"message": message, "retry": isinstance(error, Retry)}}
+        return encoded({"id": request["id"], "error": {"message": message, "retry": isinstance(error, Retry)}})
 
 
 def methods(scorer):

@@ -89,6 +89,18 @@ class Contract(unittest.TestCase):
             *_, fitted = asked(Means, config, self.initial, self.fit)
             self.assertIn(want, fitted["error"]["message"])
 
+    def test_a_measurement_that_json_has_not_is_an_error_and_the_next_request_is_answered(self):
+        nan = type("NaN", (Means,), {"evaluate": lambda self, parameters, examples: {"loss": numpy.float32("nan"), "targets": 1, "correct": 0},
+                                     "fit": lambda self, parameters, *rest: (parameters, 1, {"loss": float("inf")})})
+        _, _, evaluated, fitted, scored = asked(
+            nan, {}, self.initial, {"method": "evaluate", "parameters": self.first, "examples": [[2, 4]]}, self.fit,
+            {"method": "loglikelihood", "parameters": self.first, "pairs": [[[], [4]]]})
+        self.assertIn("loss is nan; expected a finite number", evaluated["error"]["message"])
+        self.assertIn("loss is inf; expected a finite number", fitted["error"]["message"])
+        self.assertEqual(scored["result"], [[-1.0, True]])
+        described, = asked(type("Set", (Means,), {"name": {1}}), {})
+        self.assertIn("not JSON serializable", described["error"]["message"])
+
     def test_a_class_with_methods_to_write_says_which(self):
         described, = asked(client.Client, {})
         self.assertIn("Client has no initial(seed)", described["error"]["message"])
