@@ -3,7 +3,9 @@ import json
 import os
 import sys
 import tempfile
+import types
 import unittest
+import unittest.mock
 
 root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 sys.path.insert(0, root)
@@ -186,6 +188,70 @@ class Flower(unittest.TestCase):
         *_, evaluated = asked(self.make, {}, {"method": "initial", "seed": 7, "into": self.first},
                               {"method": "evaluate", "parameters": self.first, "examples": [[2, 3]]})
         self.assertIn("expected accuracy among them", evaluated["error"]["message"])
+
+
+class RecordedFlower:
+    """What a mod of a ClientApp gets of Flower 1.13: messages with metadata (message_type, group_id, which is the round) and content, which
+    flwr.common.recordset_compat reads as FitIns and FitRes, whose parameters flwr.common makes arrays of; a context with the node_config of
+    simulations. Recorded from its source (flwr/client/mod/centraldp_mods.py, flwr/server/workflow/default_workflows.py), since Flower is
+    not at hand. A content here is the list of arrays itself."""
+
+    def __init__(self):
+        common, compat = types.ModuleType("flwr.common"), types.ModuleType("flwr.common.recordset_compat")
+        common.recordset_compat, common.parameters_to_ndarrays = compat, lambda parameters: [array.copy() for array in parameters]
+        for read in ("recordset_to_fitins", "recordset_to_fitres"):
+            setattr(compat, read, lambda content, keep_input: types.SimpleNamespace(parameters=content))
+        self.modules = {"flwr": types.ModuleType("flwr"), "flwr.common": common, "flwr.common.recordset_compat": compat}
+
+    def message(self, arrays, message_type="train", round=0, error=False):
+        metadata = types.SimpleNamespace(message_type=message_type, group_id=str(round))
+        return types.SimpleNamespace(content=arrays, metadata=metadata, has_error=lambda: error)
+
+
+class FlowerFiles(unittest.TestCase):
+    """What a federation of Flower's leaves for audits."""
+
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.folder = os.path.join(directory.name, "new")
+
+    def files(self):
+        return {name: tensors.read(os.path.join(self.folder, name)) for name in sorted(os.listdir(self.folder))} if os.path.exists(self.folder) else {}
+
+    def test_the_arrays_of_each_round_are_written(self):
+        from coalmine.flower import rounds
+
+        evaluate = rounds(self.folder)
+        for server_round in (0, 1):
+            self.assertIsNone(evaluate(server_round, [numpy.full(3, server_round, "<f4"), numpy.ones((2, 1))], {}))
+        then = rounds(self.folder, lambda server_round, parameters, config: (0.5, {"round": server_round, **config}))
+        self.assertEqual(then(12, [numpy.zeros(3), numpy.ones((2, 1))], {"a": 1}), (0.5, {"round": 12, "a": 1}))
+        found = self.files()
+        self.assertEqual(list(found), ["round-0000.safetensors", "round-0001.safetensors", "round-0012.safetensors"])
+        self.assertEqual({name: array.tolist() for name, array in found["round-0001.safetensors"].items()},
+                         {"parameter 0000": [1, 1, 1], "parameter 0001": [[1], [1]]})
+
+    def test_designated_clients_hand_over_what_they_add(self):
+        from coalmine.flower import updates
+
+        flower = RecordedFlower()
+        mod = updates(self.folder, {7})
+
+        def handed(client, arrays, **about):
+            message, reply = flower.message([numpy.float32([1, 2])], **about), flower.message(arrays, error=about.get("error", False))
+            with unittest.mock.patch.dict(sys.modules, flower.modules):
+                given = mod(message, types.SimpleNamespace(node_config={"partition-id": client}), lambda asked, context: reply if asked is message else None)
+            self.assertIs(given, reply)
+            self.assertEqual([message.content[0].tolist(), reply.content], [[1, 2], arrays])
+
+        handed(8, [numpy.float32([9, 9])], round=1)
+        handed(7, [numpy.float32([9, 9])], round=1, message_type="evaluate")
+        handed(7, [numpy.float32([9, 9])], round=2, error=True)
+        self.assertEqual(self.files(), {})
+        handed(7, [numpy.float32([1.5, 0])], round=3)
+        self.assertEqual([{name: array.tolist() for name, array in tensors.items()} for tensors in self.files().values()], [{"parameter 0000": [0.5, -2]}])
+        self.assertEqual(list(self.files()), ["round-0003-client-7.safetensors"])
 
 
 class RecordedModel:
