@@ -122,12 +122,19 @@ func TestSecretsAreNotPassedOn(t *testing.T) {
 	t.Setenv("HF_TOKEN", "hf-2")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "aws-3")
 	t.Setenv("TOKENIZERS_PARALLELISM", "false")
+	for _, name := range []string{"PGPASSWORD", "PGPASSFILE", "MYSQL_PWD", "REDISCLI_AUTH", "GH_PAT"} {
+		t.Setenv(name, "common-"+name)
+	}
+	t.Setenv("DATABASE_URL", "postgres://me:common-url@db:5432/data")
+	t.Setenv("CELERY_BROKER", "redis://:common-broker@queue:6379/0")
+	t.Setenv("HTTP_PROXY", "http://proxy:8080/@")
+	t.Setenv("OLDPWD", "/before")
 	p := shell(t, Command{Keep: []string{"HF_TOKEN"}}, "env")
 	got, err := io.ReadAll(p.Output)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for text, want := range map[string]bool{"sk-1": false, "aws-3": false, "HF_TOKEN=hf-2": true, "TOKENIZERS_PARALLELISM=false": true, "PATH=": true} {
+	for text, want := range map[string]bool{"sk-1": false, "aws-3": false, "HF_TOKEN=hf-2": true, "TOKENIZERS_PARALLELISM=false": true, "PATH=": true, "common-": false, "HTTP_PROXY=": true, "\nOLDPWD=": true, "\nPWD=": true} {
 		if strings.Contains(string(got), text) != want {
 			t.Errorf("%q is in the environment: %v, want %v", text, !want, want)
 		}

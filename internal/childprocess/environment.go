@@ -2,6 +2,7 @@ package childprocess
 
 import (
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -9,17 +10,35 @@ import (
 // markVariable stands in the environment of a command and of all that it starts.
 const markVariable = "COALMINE_CHILD"
 
-// secretWords are words in the names of variables that hold secrets.
-var secretWords = []string{"SECRET", "SECRETS", "TOKEN", "TOKENS", "PASSWORD", "PASSWD", "CREDENTIAL", "CREDENTIALS", "KEY", "KEYS", "APIKEY", "AWS", "COALMINE"}
+// secretWords are words in the names of variables that hold secrets, and secretParts are parts of
+// such words: PGPASSWORD, MYSQL_PWD, REDISCLI_AUTH.
+var (
+	secretWords = []string{"SECRET", "SECRETS", "TOKEN", "TOKENS", "CREDENTIAL", "CREDENTIALS", "KEY", "KEYS", "APIKEY", "PAT", "AWS", "COALMINE"}
+	secretParts = []string{"PASS", "PWD", "AUTH"}
+)
 
-// withoutSecrets is the environment without variables that sound secret, but for those to keep.
+// directories are variables whose names are like those of secrets and tell where a shell is.
+var directories = []string{"PWD", "OLDPWD"}
+
+// withoutSecrets is the environment without variables that sound secret or hold an address with a
+// password, but for those to keep.
 func withoutSecrets(keep []string) []string {
 	return slices.DeleteFunc(os.Environ(), func(variable string) bool {
-		name, _, _ := strings.Cut(variable, "=")
-		return soundsSecret(name) && !slices.Contains(keep, name)
+		name, value, _ := strings.Cut(variable, "=")
+		return (soundsSecret(name) || hasPassword(value)) && !slices.Contains(keep, name)
 	})
 }
 
 func soundsSecret(name string) bool {
-	return slices.ContainsFunc(strings.Split(strings.ToUpper(name), "_"), func(word string) bool { return slices.Contains(secretWords, word) })
+	name = strings.ToUpper(name)
+	if slices.Contains(directories, name) {
+		return false
+	}
+	return slices.ContainsFunc(secretParts, func(part string) bool { return strings.Contains(name, part) }) ||
+		slices.ContainsFunc(strings.Split(name, "_"), func(word string) bool { return slices.Contains(secretWords, word) })
 }
+
+// withPassword is an address with a password: scheme://user:password@host.
+var withPassword = regexp.MustCompile(`://[^/\s@]*:[^/\s]*@`)
+
+func hasPassword(value string) bool { return withPassword.MatchString(value) }
