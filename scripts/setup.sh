@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Gets what the tests need besides Go: a redis-server, versitygw, an S3 server, and
-# NumPy and pandas for the programs in docs/ that read a run's numbers or recompute them.
+# NumPy, pandas and SciPy for the programs in docs/ that read a run's numbers or recompute them, and
+# PyTorch (40 MB) for what clients/python adapts it to and for examples/external.
 # Nothing here is fatal: what cannot be had is named, and its tests are skipped.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -62,3 +63,5 @@ queue_server
 s3_server
 python_package numpy NumPy
 python_package pandas pandas
+python_package scipy SciPy
+python_package torch PyTorch
