@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"coalmine/internal/race"
+	"coalmine/tasks/taskstest"
 )
 
 // copiesFile is the experiment of outsideFile by a command.
@@ -128,6 +129,49 @@ func compareCopies(t *testing.T, native, home string) {
 		if strings.Join(c.Words, " ") != strings.Join(of.Words, " ") || c.Rank != of.Rank || math.Abs(c.LogPerplexity-of.LogPerplexity) > 1e-6 {
 			t.Errorf("canary %d: %+v, of the native model %+v", i, c, of)
 		}
+	}
+}
+
+// unauditedFile has a training and nothing that reads its model.
+const unauditedFile = `
+name: unaudited
+data: {source: %s, vocabulary: {size: 80}, users: {words: 100}}
+model: {kind: external}
+training: {command: sh train.sh, code: trainer, rounds: 1}
+`
+
+// A report that reads no model is there before the training has ended, however that ends.
+func TestACellWhoseTrainingFailsHasFailedWithoutAnAudit(t *testing.T) {
+	t.Parallel()
+	path, home := smallFiles(t, unauditedFile, string(taskstest.Text(300)))
+	dir := filepath.Dir(path)
+	if err := os.Mkdir(filepath.Join(dir, "trainer"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	mended := filepath.Join(dir, "mended")
+	writeFile(t, filepath.Join(dir, "trainer", "train.sh"), "[ -e "+mended+` ] || { echo No module named torch >&2; exit 1; }
+echo weights > out/model; echo '{"model":"out/model"}' > out/result.json
+`)
+	var out, messages strings.Builder
+	if status := execute(t.Context(), []string{"run", path, "--home", home}, &out, &messages); status != exitCellFailed {
+		t.Errorf("exit status %d, want %d", status, exitCellFailed)
+	}
+	if !strings.Contains(out.String(), "failed") || !strings.Contains(out.String(), "No module named torch") {
+		t.Errorf("the table is\n%s", &out)
+	}
+	state := func() string {
+		var r struct{ Cells []struct{ State string } }
+		decodeJSON(t, prints(t, "results", "latest", "--home", home, "--json"), &r)
+		return r.Cells[0].State
+	}
+	if got := state(); got != "failed" {
+		t.Errorf("the cell is %s", got)
+	}
+	writeFile(t, mended, "")
+	prints(t, "retry", "latest", "--home", home)
+	prints(t, "run", path, "--home", home)
+	if got := state(); got != "done" {
+		t.Errorf("after it was mended the cell is %s", got)
 	}
 }
 

@@ -23,6 +23,15 @@ func (x *abandoned) report(cell int) {
 	}
 }
 
+// train commits the model of a cell.
+func (x *abandoned) train(cell int) {
+	x.t.Helper()
+	c := &storage.Commit{Key: x.plan.Cells[cell].Model.Key, Kind: "test", KindVersion: 1, Attempt: "1"}
+	if _, _, err := x.archive.Commit(x.t.Context(), c); err != nil {
+		x.t.Fatal(err)
+	}
+}
+
 // states are those of the cells in the results of a run, which must be whatever api remembers
 // what another that remembers nothing reads.
 func (x *abandoned) states(api control.API) (states []string, asked int64) {
@@ -58,6 +67,9 @@ func TestResultsAreReadAgainWhenThereAreMore(t *testing.T) {
 	expect(results.Pending, results.Pending, results.Pending, results.Pending)
 	x.report(0)
 	x.report(2)
+	expect(results.Pending, results.Pending, results.Pending, results.Pending) // nothing is trained
+	x.train(0)
+	x.train(2)
 	first := expect(results.Done, results.Pending, results.Done, results.Pending)
 	again := expect(results.Done, results.Pending, results.Done, results.Pending)
 	if again >= first {
@@ -66,7 +78,10 @@ func TestResultsAreReadAgainWhenThereAreMore(t *testing.T) {
 	x.log(runs.Entry{Kind: runs.NodeFailed, Key: &x.plan.Cells[1].Report.Key, Error: "broken", Cells: []string{x.plan.Cells[1].Name}})
 	expect(results.Done, results.Failed, results.Done, results.Pending)
 	x.report(3)
+	x.train(3)
 	expect(results.Done, results.Failed, results.Done, results.Done)
+	x.log(runs.Entry{Kind: runs.NodeFailed, Key: &x.plan.Cells[2].Model.Key, Error: "diverged", Cells: []string{x.plan.Cells[2].Name}})
+	expect(results.Done, results.Failed, results.Failed, results.Done) // whoever finished it since, this run has given it up
 }
 
 // Many may ask at once, and what one of them does with the results is nothing to the others.

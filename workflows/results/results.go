@@ -30,8 +30,8 @@ type Results struct {
 	// them (Format.Pictures).
 	Pictures []Picture `json:"-"`
 
-	// open are the keys of the reports that are not there yet, and drawn the figures; nil of
-	// results that were not read from storage.
+	// open are the keys of what cells wait for that are not there yet, and drawn the figures;
+	// nil of results that were not read from storage.
 	open  []storage.Key
 	drawn *drawn
 }
@@ -64,6 +64,9 @@ type Cell struct {
 	// Setting and Partition name the cell in the paper's terms.
 	Setting   string `json:"setting"`
 	Partition string `json:"partition"`
+
+	// awaited is what storage lacks of a cell that may still come to it.
+	awaited storage.Key
 }
 
 // States of a cell.
@@ -88,8 +91,8 @@ func Load(ctx context.Context, archive *storage.Archive, run *runs.Run) (*Result
 		}
 		cell.State = cell.Status
 		r.Cells = append(r.Cells, cell)
-		if cell.Report == nil {
-			r.open = append(r.open, p.Cells[i].Report.Key)
+		if cell.awaited != (storage.Key{}) {
+			r.open = append(r.open, cell.awaited)
 		}
 	}
 	r.addParameters(spec)
@@ -99,8 +102,8 @@ func Load(ctx context.Context, archive *storage.Archive, run *runs.Run) (*Result
 // lookupsAtOnce is how many questions the store is asked at the same time.
 const lookupsAtOnce = 16
 
-// Grown reports whether storage has the report of a cell that had none when the results were
-// read. What else they show changes with the record of the run alone.
+// Grown reports whether storage has what a cell lacked when the results were read. What else
+// they show changes with the record of the run alone.
 func (r *Results) Grown(ctx context.Context, archive *storage.Archive) (bool, error) {
 	var grown atomic.Bool
 	group, ctx := errgroup.WithContext(ctx)
@@ -126,33 +129,55 @@ func load(ctx context.Context, archive *storage.Archive, run *runs.Run, spec *ex
 		Cell: spec.Name, Label: spec.Label, Axes: spec.Axes, Row: spec.Row, Status: Pending,
 		Setting: e.Training.Setting(), Partition: string(e.Data.Partition),
 	}
-	report, err := readReport(ctx, archive, planned.Report.Key)
-	switch {
-	case err == nil:
-		cell.Status, cell.Report = Done, report
-		if err := addLosses(ctx, archive, planned, report); err != nil {
-			return cell, err
-		}
-		if err := addVerdicts(ctx, archive, p.Nodes[planned.Report.Key], report); err != nil {
-			return cell, err
-		}
-		v, err := newViewCell(&cell)
-		if err != nil {
-			return cell, err
-		}
-		cell.Breaches = breaches(e.Audit, &v.decoded)
-		return cell, v.addDerived()
-	case !errors.Is(err, storage.ErrNotFound):
-		return cell, err
-	case run.State.Phase == runs.Cancelled:
-		cell.Status = Cancelled
-	}
 	if cell.Errors = failures(run, spec.Name); len(cell.Errors) > 0 {
+		var err error
 		cell.Status = Failed
 		cell.Thresholds, err = thresholds(ctx, archive, p, planned)
 		return cell, err
 	}
-	return cell, nil
+	report, missing, err := finished(ctx, archive, run, spec, planned)
+	switch {
+	case err != nil:
+		return cell, err
+	case report == nil:
+		cell.awaited = missing
+		if run.State.Phase == runs.Cancelled {
+			cell.Status = Cancelled
+		}
+		return cell, nil
+	}
+	cell.Status, cell.Report = Done, report
+	if err := addLosses(ctx, archive, planned, report); err != nil {
+		return cell, err
+	}
+	if err := addVerdicts(ctx, archive, p.Nodes[planned.Report.Key], report); err != nil {
+		return cell, err
+	}
+	v, err := newViewCell(&cell)
+	if err != nil {
+		return cell, err
+	}
+	cell.Breaches = breaches(e.Audit, &v.decoded)
+	return cell, v.addDerived()
+}
+
+// finished returns the report of a cell that is done, or else what storage lacks of it. Without
+// an audit the report does not wait for the model, and the cell does.
+func finished(ctx context.Context, archive *storage.Archive, run *runs.Run, spec *experiment.Cell, planned *plan.Cell) (r *reports.Report, missing storage.Key, err error) {
+	r, err = readReport(ctx, archive, planned.Report.Key)
+	switch {
+	case errors.Is(err, storage.ErrNotFound):
+		return nil, planned.Report.Key, nil
+	case err != nil:
+		return nil, missing, err
+	case len(spec.Experiment.Audit.Asked()) > 0, run.State.Outcomes[spec.Name] == runs.Done: // the model may have been deleted since
+		return r, missing, nil
+	}
+	there, err := archive.HasCommit(ctx, planned.Model.Key)
+	if err != nil || !there {
+		return nil, planned.Model.Key, err
+	}
+	return r, missing, nil
 }
 
 func readReport(ctx context.Context, archive *storage.Archive, key storage.Key) (*reports.Report, error) {
