@@ -123,7 +123,9 @@ func (a *attempt) run(ctx context.Context) attempts.Outcome {
 	task := tasks.NewTask(a.Spec, a.source, out, a.memo, a.report()).WithKeys(a.worker.Keys).WithClients(a.programs())
 	blobs, err := a.produce(ctx, task, out)
 	if err != nil {
-		return a.failed(ctx, err)
+		failed := a.failed(ctx, err)
+		failed.Kept = failed.Result == attempts.Failed && out.further
+		return failed
 	}
 	return a.commit(ctx, task, blobs, out)
 }

@@ -37,6 +37,8 @@ type sink struct {
 	room   int64
 	// unfinished is what is kept of the node by this execution or one before.
 	unfinished *storage.Unfinished
+	// further says that this execution has kept a file that was not kept before it.
+	further bool
 }
 
 func newSink(ctx context.Context, source *source, key storage.Key, room int64) *sink {

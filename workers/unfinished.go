@@ -59,6 +59,7 @@ func (s *sink) keepFile(ctx context.Context, f *tasks.KeptFile) (storage.Blob, e
 			}
 		}
 	}
+	s.further = true
 	return s.archive.PutUnfinished(ctx, s.key, f.Name, f.Data)
 }
 

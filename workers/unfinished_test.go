@@ -48,7 +48,9 @@ func TestAnExecutionGoesOnWhereAnotherOfItsNodeWas(t *testing.T) {
 	k := slowKind(&found)
 	l.start(l.worker(k))
 	spec := mustSpec(t, k, 1)
-	l.do(spec, 1, attempts.Failed)
+	if first := l.do(spec, 1, attempts.Failed); !first.Kept {
+		t.Error("nobody hears that the first execution has kept a file")
+	}
 	if other := l.do(mustSpec(t, k, 2), 1, attempts.Failed); other.Error == "" || found[1] != 0 {
 		t.Errorf("another node found %d files", found[1])
 	}
@@ -65,6 +67,26 @@ func TestAnExecutionGoesOnWhereAnotherOfItsNodeWas(t *testing.T) {
 	}
 	if !l.committed(spec).Provenance.MayDiffer {
 		t.Error("the record does not say that another execution may differ")
+	}
+}
+
+// An execution that keeps what was kept before it has come no further.
+func TestOnlyNewFilesAreProgress(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	k := kind("test/stuck", func(ctx context.Context, t *tasks.Task) error {
+		if _, err := t.Kept(ctx); err != nil {
+			return err
+		}
+		k := &tasks.Kept{Files: []tasks.KeptFile{{Name: "half", Data: []byte("half")}}}
+		return errors.Join(t.KeepSoFar(ctx, k), errors.New("killed"))
+	})
+	l.start(l.worker(k))
+	spec := mustSpec(t, k, 1)
+	for number, want := range []bool{true, false, false} {
+		if out := l.do(spec, number+1, attempts.Failed); out.Kept != want {
+			t.Errorf("attempt %d has come further: %v, want %v", number+1, out.Kept, want)
+		}
 	}
 }
 

@@ -99,6 +99,9 @@ type Outcome struct {
 	Objects []storage.Blob `json:"objects,omitzero"`
 	// MissingNode is set when Result is Missing.
 	MissingNode *storage.Key `json:"missing_node,omitempty"`
+	// Kept is set when Result is Failed and the attempt has kept something (tasks.Resumer) that no
+	// attempt before it had: the next one goes on from there.
+	Kept bool `json:"kept,omitempty"`
 	// StoreFull is set when Result is StoreAway for want of room.
 	StoreFull bool `json:"store_full,omitempty"`
 	// Divergent is set when an attempt that lost had other digests than the

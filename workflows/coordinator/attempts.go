@@ -2,10 +2,12 @@ package coordinator
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 
 	"coalmine/internal/queue"
 	"coalmine/tasks/attempts"
+	"coalmine/tasks/commands"
 	"coalmine/workflows/coordinator/graph"
 )
 
@@ -16,11 +18,22 @@ func (t *term) launch(x *graph.Task, r *graph.Run) {
 	a.Span = t.spans.Attempt(a)
 	attempt := attempts.Attempt{
 		Spec: x.Spec(), Number: a.Number, Runs: x.RunIDs(), Trace: a.Span.Envelope(),
-		TimeoutSeconds: t.TaskTimeout.Seconds(), Leader: t.leader,
+		Leader: t.leader,
 	}
+	attempt.TimeoutSeconds = t.timeout(attempt.Terms)
 	m := queue.Message{ID: a.ID, Class: string(a.Class), Payload: attempt.Encode()}
 	span := a.Span.Child("enqueue")
 	t.launching = append(t.launching, outgoing{a, m, span.End})
+}
+
+// timeout is how many seconds an attempt may take: those of all tasks, and what the terms of a
+// command give it, whose directory is made before and read after.
+func (t *term) timeout(terms json.RawMessage) float64 {
+	own, err := commands.Decode(terms)
+	if err != nil {
+		return t.TaskTimeout.Seconds() // the task itself fails for that
+	}
+	return t.TaskTimeout.Seconds() + own.Seconds
 }
 
 // sendBatch is how many attempts are sent at once.

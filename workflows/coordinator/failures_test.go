@@ -9,6 +9,7 @@ import (
 
 	"coalmine/storage"
 	"coalmine/tasks/attempts"
+	"coalmine/workflows/coordinator/policy"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/plan/plantest"
 	"coalmine/workflows/runs"
@@ -127,6 +128,50 @@ func TestTransientErrorsAreTriedAgainUntilTheyAreTooMany(t *testing.T) {
 		if got := w.run(id).State.Failures[flaky.Key]; !strings.Contains(got.Error, "failed 5 times") || !strings.Contains(got.Error, "connection reset") {
 			w.fail("failure %+v", got)
 		}
+	}
+}
+
+// A training that leaves with a new checkpoint has not failed, however often; what comes no further
+// fails five times in a row.
+func TestAttemptsThatComeFurtherCountAsNoTries(t *testing.T) {
+	t.Parallel()
+	b := plantest.NewBuilder()
+	leaving := b.Node(plantest.Standing, plantest.Params{Salt: "leaving"})
+	b.Cell(b.Node(plantest.Report, plantest.Params{Salt: "r"}, leaving), leaving)
+	w := newWorld(t, 8, chaos{}, map[string]*plan.Plan{"a": b.Done(t)})
+	kept := []bool{false, false, false, false, true, false, true, true, false, false, false, false}
+	n := 0
+	w.override = func(a attempts.Attempt) *attempts.Outcome {
+		if a.Key == leaving.Key && n < len(kept) {
+			n++
+			return &attempts.Outcome{Result: attempts.Failed, Error: "exit status 75", Kept: kept[n-1]}
+		}
+		return nil
+	}
+	id := w.submit("a", 0)
+	w.untilStep(func() bool { return n == 10 && len(w.term.graph.AttemptsInOrder())+len(w.run(id).outbox) == 0 })
+	w.lead() // tries are counted across terms
+	w.untilPhase(runs.Done, id)
+}
+
+// However often it comes further: what never ends must end some day.
+func TestAnEndlessTaskEnds(t *testing.T) {
+	t.Parallel()
+	b := plantest.NewBuilder()
+	endless := b.Node(plantest.Standing, plantest.Params{Salt: "endless"})
+	b.Cell(b.Node(plantest.Report, plantest.Params{Salt: "r"}, endless), endless)
+	w := newWorld(t, 9, chaos{}, map[string]*plan.Plan{"a": b.Done(t)})
+	n := 0
+	w.override = func(a attempts.Attempt) *attempts.Outcome {
+		if a.Key != endless.Key {
+			return nil
+		}
+		n++
+		return &attempts.Outcome{Result: attempts.Failed, Error: "exit status 75", Kept: true}
+	}
+	w.untilPhase(runs.Failed, w.submit("a", 0))
+	if want := policy.MaxFurther - 1 + policy.MaxTries; n != want {
+		w.fail("%d attempts, want %d", n, want)
 	}
 }
 

@@ -107,8 +107,11 @@ func (t *term) pause(x *graph.Task, d time.Duration) {
 func (t *term) tryAgain(x *graph.Task, o attempts.Outcome) {
 	trouble := x.AddTrouble()
 	trouble.Tries++
+	if o.Kept = o.Kept && x.Number < policy.MaxFurther; o.Kept {
+		trouble.Tries = 0
+	}
 	trouble.Error = o.Error
-	t.logTrouble(x, runs.Entry{Kind: runs.AttemptFailed, Error: o.Error, Worker: o.Worker, Seconds: o.Seconds})
+	t.logTrouble(x, runs.Entry{Kind: runs.AttemptFailed, Error: o.Error, Worker: o.Worker, Seconds: o.Seconds, Kept: o.Kept})
 	if trouble.Tries >= t.MaxTries {
 		t.fail(x, fmt.Sprintf("failed %d times, the last time on worker %s: %s", trouble.Tries, o.Worker, o.Error))
 		return

@@ -224,8 +224,8 @@ type Training struct {
 	// ones are started with --class gpu. In a cluster they all take --allow-commands.
 	Class tasks.Class `json:"class,omitzero" default:"compute" when:"model.kind=external"`
 	// Environment names variables of the workers that the command gets although they sound
-	// secret, such as HF_TOKEN. Others whose names have a word such as KEY, TOKEN or PASSWORD are
-	// kept from it.
+	// secret, such as HF_TOKEN. Others whose names have a word such as KEY, TOKEN or PASSWORD, or
+	// whose values are addresses with a password, are kept from it.
 	Environment []string `json:"environment,omitempty" when:"model.kind=external" also:"env"`
 	// Limits bound the command, a client_command by itself in each slot of a worker.
 	Limits *CommandLimits `json:"limits,omitempty" when:"model.kind=external"`
@@ -293,11 +293,11 @@ type Training struct {
 	Record *Record `json:"record,omitempty" when:"algorithm=fedavg" also:"recording updates" source:"Orekondy et al. 2018"`
 }
 
-// CommandLimits bound a command that is not ours. What is more ends it, and its cell fails; once
-// the limit is raised it goes on from its checkpoint.
+// CommandLimits bound a command that is not ours. What is more ends it, and its cell fails. They are
+// no part of a result's identity: run the file with a higher limit, and it goes on from its checkpoint.
 type CommandLimits struct {
-	// Time that it may take in one go. Absent: that of tasks (--task-timeout). Not with
-	// client_command.
+	// Time that it may take in one go. Absent: that of tasks (--task-timeout), after which it goes
+	// on from its checkpoint. Not with client_command.
 	Time int `json:"time,omitzero" range:"[1,100000000]" unit:"seconds" also:"timeout seconds"`
 	// Answer is the time that a client_command, or the command which scores texts by the model, may
 	// take for one answer; to load the model is a part of the first. Absent: 600 and 300.

@@ -55,7 +55,7 @@ const (
 	RemoveEntry Kind = "removed"     // the leader deletes the record
 
 	Started       Kind = "started"
-	AttemptFailed Kind = "attempt failed" // Key, Label, Error, Attempts, Worker, Seconds, Cells
+	AttemptFailed Kind = "attempt failed" // Key, Label, Error, Attempts, Worker, Seconds, Kept, Cells
 	WorkerDied    Kind = "worker died"    // Key, Label, Attempts, Worker, Seconds, Cells, MemoryBytes, MemoryLimitBytes
 	WorkerBack    Kind = "worker back"    // Worker: it had not died, only been out of reach
 	NodeFailed    Kind = "node failed"    // Key, Label, Error, Attempts, Cells
@@ -86,6 +86,8 @@ type Entry struct {
 	// Seconds is how long the attempt had been at work: up to the last heartbeat of a worker
 	// that died.
 	Seconds float64 `json:"seconds,omitempty"`
+	// Kept says that a failed attempt has come further than those before it, and counts as none.
+	Kept bool `json:"kept,omitempty"`
 	// MemoryBytes and MemoryLimitBytes are those of a worker that died.
 	MemoryBytes      int64 `json:"memory_bytes,omitempty"`
 	MemoryLimitBytes int64 `json:"memory_limit_bytes,omitempty"`
@@ -132,7 +134,8 @@ func (d Death) String() string {
 
 // Trouble is what a node has gone through without having been given up.
 type Trouble struct {
-	// Tries counts attempts that ended in an error that another may mend.
+	// Tries counts attempts that ended in an error that another may mend, since one came further
+	// than those before it.
 	Tries int `json:"tries,omitempty"`
 	// Deaths are those of workers that vanished while they worked on the node.
 	Deaths    []Death `json:"worker_deaths,omitempty"`
@@ -242,6 +245,9 @@ func (s *State) Pins(cell string) bool { return s.Pinned || slices.Contains(s.Pi
 func (s *State) recordTry(key storage.Key, e Entry) {
 	t := s.Troubles[key]
 	t.Tries, t.LastError = t.Tries+1, e.Error
+	if e.Kept {
+		t.Tries = 0
+	}
 	set(&s.Troubles, key, t)
 }
 

@@ -15,6 +15,10 @@ const (
 	// try may mend. A fault of a network or a disk is over by the fifth try, half a
 	// minute after the first; one that isn't is no accident.
 	MaxTries = 5
+	// MaxFurther is up to which attempt one that has kept something new counts as none of
+	// those tries: a training that leaves every hour and goes on later may last for six
+	// weeks. One that never ends must end some day.
+	MaxFurther = 1000
 	// MaxDeaths is how many workers a task may take with it. Two may die by chance at
 	// the same task, say of memory that another of their tasks has used up.
 	MaxDeaths = 3
@@ -24,14 +28,15 @@ const (
 	// PurgeAfter is how often it may be missing before storage is not believed when it
 	// says that the input is there: its bytes must be damaged.
 	PurgeAfter = 2
-	// TaskTimeout ends attempts that hang: none should take hours. Flag: --task-timeout.
+	// TaskTimeout ends attempts that hang: none should take hours, but for the commands of
+	// experiments, which get what their limits give them on top. Flag: --task-timeout.
 	TaskTimeout = 12 * time.Hour
 )
 
-// Backoff is the pause before the next try after n have failed: 1 s, 2 s, 4 s and so
+// Backoff is the pause before the next try after n have failed, or one that came further: 1 s, 2 s, 4 s and so
 // on, at most a minute, so that a fault of some minutes costs little more than it lasts.
 func Backoff(n int) time.Duration {
-	return min(time.Second<<min(n-1, 10), time.Minute)
+	return min(time.Second<<min(max(n, 1)-1, 10), time.Minute)
 }
 
 // ReturnedPause is the pause before a task is sent again that has been handed back n
