@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -399,10 +400,15 @@ func TestCommandsWaitForAWorkerThatMayRunThem(t *testing.T) {
 	t.Parallel()
 	p := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 3, Class: tasks.Commands})
 	w := newWorld(t, 12, chaos{}, map[string]*plan.Plan{"a": p})
+	began := w.clock
 	id := w.submit("a", 0)
 	w.untilPhase(runs.Running, id)
 	w.until(func() bool {
-		return slices.Contains(w.term.status(w.run(id)).Reasons, "no live worker runs commands of experiments: start one with --allow-commands") && !w.term.graph.AnyInFlight()
+		said := slices.Contains(w.term.status(w.run(id)).Reasons, "no live worker runs commands of experiments: start one with --allow-commands")
+		if said && w.clock.Sub(began) <= policy.HeartbeatPatience {
+			w.fail("said %v after the beginning, when workers may not have been heard", w.clock.Sub(began))
+		}
+		return said && !w.term.graph.AnyInFlight()
 	})
 	if w.ran[plantest.Part.Name] > 0 {
 		t.Errorf("%d tasks ran where no commands are allowed", w.ran[plantest.Part.Name])
@@ -411,6 +417,81 @@ func TestCommandsWaitForAWorkerThatMayRunThem(t *testing.T) {
 	w.untilPhase(runs.Done, id)
 	w.settle()
 	w.checkTruth("a")
+}
+
+// command is a plan of one command on workers of a class, with terms.
+func command(t *testing.T, class tasks.Class, terms string, salts ...string) *plan.Plan {
+	b := plantest.NewBuilder()
+	for _, salt := range salts {
+		trained := b.Node(plantest.Standing, plantest.Params{Salt: salt})
+		b.Nodes[trained.Key].Class, b.Nodes[trained.Key].Terms = class, json.RawMessage(terms)
+		b.Cell(b.Node(plantest.Report, plantest.Params{Salt: "report of " + salt}, trained), trained)
+	}
+	return b.Done(t)
+}
+
+// What a command may do is no part of its key: a file with more of it counts from then on, also
+// while the run of the older one is at work, and in whichever order a new leader finds the two.
+func TestTheTermsOfACommandAreTheNewestRuns(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 14, chaos{}, map[string]*plan.Plan{
+		"older, named last": command(t, tasks.GPU, `{"seconds":60}`, "x"), "newer": command(t, tasks.Commands, `{"seconds":90000}`, "x"),
+	})
+	older := w.submit("older, named last", 0)
+	w.untilPhase(runs.Running, older)
+	w.until(func() bool {
+		return slices.Contains(w.term.status(w.run(older)).Reasons, "no live worker runs commands of experiments on a gpu: start one with --class gpu --allow-commands")
+	})
+	w.clock = w.clock.Add(time.Second)
+	newer := w.submit("newer", 0)
+	w.untilPhase(runs.Running, newer)
+	w.until(func() bool { return w.run(newer).Live() })
+	w.lead()
+	w.classes = append(w.classes, string(tasks.Commands))
+	var sent attempts.Attempt
+	w.override = func(a attempts.Attempt) *attempts.Outcome {
+		if len(a.Terms) > 0 {
+			sent = a
+		}
+		return nil
+	}
+	w.untilPhase(runs.Done, older, newer)
+	if string(sent.Terms) != `{"seconds":90000}` || sent.Class != tasks.Commands {
+		w.fail("the command had the terms %s and the class %q", sent.Terms, sent.Class)
+	}
+	if want := w.term.TaskTimeout.Seconds() + 90000; sent.TimeoutSeconds != want {
+		w.fail("the attempt had %v s, want the %v of a task and of its limit", sent.TimeoutSeconds, want)
+	}
+}
+
+// Trainings by commands are of any length: a long one beside short ones is at work once.
+func TestNoCommandRunsTwiceForBeingSlow(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 15, chaos{}, map[string]*plan.Plan{"a": command(t, tasks.Commands, `{}`, "a", "b", "c", "d", "long")})
+	w.classes = append(w.classes, string(tasks.Commands))
+	w.hire(2)
+	ran := map[string]int{}
+	begun := time.Time{}
+	w.override = func(a attempts.Attempt) *attempts.Outcome {
+		if len(a.Terms) == 0 {
+			return nil
+		}
+		ran[string(a.Params)]++
+		if strings.Contains(string(a.Params), "long") {
+			begun = w.clock
+			return hang
+		}
+		return nil
+	}
+	w.seconds = func(attempts.Attempt) float64 { return 0.1 }
+	w.slow = func(*execution) float64 { return 1000 }
+	w.submit("a", 0)
+	w.until(func() bool { return !begun.IsZero() && len(ran) == 5 && w.clock.Sub(begun) > time.Minute })
+	for params, n := range ran {
+		if n != 1 {
+			w.fail("the command %s ran %d times", params, n)
+		}
+	}
 }
 
 func TestAStragglerGetsASecondAttempt(t *testing.T) {

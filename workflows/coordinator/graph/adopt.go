@@ -1,11 +1,15 @@
 package graph
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/json"
 	"math"
 	"slices"
+	"unique"
 
 	"coalmine/storage"
+	"coalmine/tasks"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/runs"
 )
@@ -76,6 +80,8 @@ func (g *Graph) addNodes(r *Run, part *plan.Plan) (added []*Node) {
 			n = newNode(part.Nodes[key])
 			g.nodes.add(n)
 			added = append(added, n)
+		} else if spec := &part.Nodes[key].Spec; !n.asks(spec.Class, spec.Terms) && g.isNewest(r, func(other *Run) bool { return slices.Contains(other.Nodes, n) }) {
+			g.restate(&n.Task, newForm(n.Label(), spec))
 		}
 		if _, held := r.held[n]; !held {
 			r.held[n] = struct{}{}
@@ -84,6 +90,25 @@ func (g *Graph) addNodes(r *Run, part *plan.Plan) (added []*Node) {
 		}
 	}
 	return added
+}
+
+// isNewest reports whether no run of those that hold something was submitted after r.
+func (g *Graph) isNewest(r *Run, holds func(*Run) bool) bool {
+	return !slices.ContainsFunc(g.runs, func(other *Run) bool {
+		return other.State.Submitted.After(r.State.Submitted) && holds(other)
+	})
+}
+
+// asks reports whether a task has such a class and such terms, which are no part of its key.
+func (x *Task) asks(class tasks.Class, terms json.RawMessage) bool {
+	f := x.form.Value()
+	return f.class == class && f.terms == string(terms)
+}
+
+// restate gives a task the class and the terms of a newer plan.
+func (g *Graph) restate(x *Task, form unique.Handle[form]) {
+	x.form = form
+	g.Unpark(x)
 }
 
 // Begin makes a run live, with its cells, all of whose plan has been added.
@@ -119,6 +144,26 @@ func (g *Graph) adoptChain(r *Run, p *plan.Chain) {
 	if !slices.Contains(ch.Runs, r) {
 		ch.Runs = append(ch.Runs, r)
 	}
+	if !sameTerms(ch.Shape, p) && g.isNewest(r, func(other *Run) bool { return slices.Contains(ch.Runs, other) }) {
+		ch.Shape = p
+		g.restateStep(ch)
+	}
+}
+
+func sameTerms(a, b *plan.Chain) bool {
+	same := func(a, b *plan.Template) bool { return a.Class == b.Class && bytes.Equal(a.Terms, b.Terms) }
+	return same(&a.Part, &b.Part) && same(&a.Join, &b.Join)
+}
+
+// restateStep restates the tasks of a chain's current step.
+func (g *Graph) restateStep(ch *Chain) {
+	if ch.Current == nil {
+		return
+	}
+	for _, x := range ch.Current.Parts {
+		g.restate(x, formOf(x.Label(), &ch.Shape.Part))
+	}
+	g.restate(ch.Current.Join, formOf(ch.Current.Join.Label(), &ch.Shape.Join))
 }
 
 // linkNode connects a new node with what it needs.

@@ -56,8 +56,12 @@ func (g *Graph) Durations(x *Task) *Samples {
 }
 
 // Straggles reports whether an attempt takes far longer than its siblings did, and how
-// long these took, in seconds.
+// long these took, in seconds. Nodes with commands of experiments have no siblings: how long one
+// takes says nothing of another, and a second attempt would run the command twice at once.
 func (g *Graph) Straggles(a *Attempt) (median float64, is bool) {
+	if a.Task.Chain() == nil && a.Task.form.Value().terms != "" {
+		return 0, false
+	}
 	median, siblings := g.Durations(a.Task).Median()
 	return median, a.Worker != "" && policy.Straggles(a.Running, median, siblings)
 }

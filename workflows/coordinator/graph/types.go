@@ -191,7 +191,7 @@ func (n *Node) Held() bool { return n.plans > 0 }
 // checkpoints are wanted as well it makes several passes, one after the other.
 type Chain struct {
 	Recipe storage.Key
-	Shape  *plan.Chain // any live run's: they differ in length and retention only
+	Shape  *plan.Chain // any live run's: they differ in length and retention, and in class and terms, which are the newest's
 	Runs   []*Run      // whose plans hold it
 	// Checkpoints are the steps that nodes and cells need, ascending.
 	Checkpoints []*Checkpoint
@@ -387,7 +387,7 @@ func (x *Task) RunIDs() []string {
 
 // Trouble is what has befallen a task since its output was last there.
 type Trouble struct {
-	Tries    int          // attempts that ended in errors which another may mend
+	Tries    int          // attempts that ended in errors which another may mend, since one came further
 	Returned int          // attempts that were handed back untried
 	Deaths   []runs.Death // workers that vanished with it
 	Error    string       // of the last attempt that failed

@@ -166,8 +166,11 @@ func (w *waits) addTask(x *graph.Task) {
 	}
 }
 
-// addParked adds a task that no live worker can run.
+// addParked adds a task that no live worker can run, once those that live have been heard.
 func (w *waits) addParked(x *graph.Task) {
+	if w.Now.Sub(w.Began) <= policy.HeartbeatPatience {
+		return
+	}
 	fleet := &w.Dispatcher.Fleet
 	detail := fleet.Lacks(x)
 	if detail == "" {
