@@ -1,6 +1,10 @@
 package experiment
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+)
 
 // Difference is a field that two resolved experiments hold with different values.
 type Difference struct {
@@ -25,7 +29,7 @@ func plainOrNone(value json.RawMessage) string {
 }
 
 // Differences lists the fields in which two resolved experiments differ, in the
-// order of the experiment file.
+// order of the experiment file; those within free blocks last.
 func Differences(before, after *Experiment) []Difference {
 	values := func(e *Experiment) map[string]string {
 		out := make(map[string]string)
@@ -36,10 +40,20 @@ func Differences(before, after *Experiment) []Difference {
 	}
 	old, now := values(before), values(after)
 	out := []Difference{}
-	for _, path := range allPaths() {
+	add := func(path string) {
 		if old[path] != now[path] {
 			out = append(out, Difference{path, orNull(old[path]), orNull(now[path])})
 		}
+		delete(old, path)
+		delete(now, path)
+	}
+	for _, path := range allPaths() {
+		add(path)
+	}
+	free := append(slices.Collect(maps.Keys(old)), slices.Collect(maps.Keys(now))...)
+	slices.Sort(free)
+	for _, path := range slices.Compact(free) {
+		add(path)
 	}
 	return out
 }

@@ -41,3 +41,25 @@ grid: {axes: {data.partition: [iid, by-user], training.server.learning_rate: [1,
 		t.Errorf("differences %q, want %q", got, want)
 	}
 }
+
+// A block that the command gets as it stands has no list of fields.
+func TestDifferencesNameTheFieldsOfAFreeBlock(t *testing.T) {
+	t.Parallel()
+	spec, err := Parse("grid.yaml", []byte(`
+name: grid
+data: {source: 1.jsonl}
+model: {kind: external}
+training: {command: sh train.sh, rounds: 2, job: {epochs: 1, rate: {first: 0.5}}}
+grid: {axes: {training.job.epochs: [1, 2], training.job.rate: [{first: 0.5}, {first: 0.5, last: 0.1}]}}
+`), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, d := range Differences(&spec.Cells[0].Experiment, &spec.Cells[3].Experiment) {
+		got = append(got, d.String())
+	}
+	if want := []string{"training.job.epochs: 1 -> 2", "training.job.rate.last: none -> 0.1"}; !slices.Equal(got, want) {
+		t.Errorf("differences %q, want %q", got, want)
+	}
+}
