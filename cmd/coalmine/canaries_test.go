@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/goccy/go-yaml"
+
 	"coalmine/internal/race"
 	"coalmine/internal/score"
 	"coalmine/tasks/taskstest"
@@ -87,6 +89,10 @@ func TestScoresAloneHaveTheVerdictsOfTheRun(t *testing.T) {
 	var got canaryfiles.Report
 	decodeJSON(t, prints(t, append(args, "--json")...), &got)
 	checkOutside(t, home, &got)
+	var byHarness canaryfiles.Report
+	samples := []string{harnessSamples(t, filepath.Join(dir, "files"), trained), harnessSamples(t, filepath.Join(dir, "files"), initial)}
+	decodeJSON(t, prints(t, "audit", "--canaries", path, "--scores", samples[0], "--initial-scores", samples[1], "--json"), &byHarness)
+	checkOutside(t, home, &byHarness)
 	table := prints(t, args...)
 	for _, want := range []string{"canary-0", "held-back-2", "ranked among references: the references were scored", "(Mann-Whitney)", "one-run: epsilon >= ", "guesses right, score loss-difference"} {
 		if !strings.Contains(table, want) {
@@ -97,6 +103,58 @@ func TestScoresAloneHaveTheVerdictsOfTheRun(t *testing.T) {
 	if err != nil || !strings.Contains(string(task), "test: "+textsFile) {
 		t.Errorf("%v, %s", err, task)
 	}
+}
+
+// harnessSamples are the samples that lm-evaluation-harness would log of the task in a directory: it
+// fills the templates of the task with each row, and adds up what the model gives to the pieces of the
+// target, one after the other. Here these are words, scored one by one.
+func harnessSamples(t *testing.T, dir, model string) string {
+	t.Helper()
+	var task struct {
+		Output    string `yaml:"output_type"`
+		Context   string `yaml:"doc_to_text"`
+		Target    string `yaml:"doc_to_target"`
+		Delimiter string `yaml:"target_delimiter"`
+		Dataset   struct {
+			Files map[string]string `yaml:"data_files"`
+		} `yaml:"dataset_kwargs"`
+	}
+	if err := yaml.Unmarshal([]byte(contentOf(t, filepath.Join(dir, harnessFile))), &task); err != nil || task.Output != "loglikelihood" {
+		t.Fatalf("%v, the task is of %q", err, task.Output)
+	}
+	client, err := score.Start(t.Context(), score.Options{Command: scoretest.Command(t, []byte(contentOf(t, model)))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var samples strings.Builder
+	for line := range strings.Lines(contentOf(t, filepath.Join(dir, task.Dataset.Files["test"]))) {
+		var row map[string]any
+		decodeJSON(t, line, &row)
+		fill := strings.NewReplacer("{{context}}", row["context"].(string), "{{continuation}}", row["continuation"].(string))
+		text, target := fill.Replace(task.Context), task.Delimiter+fill.Replace(task.Target)
+		var pieces []score.Pair
+		for _, word := range strings.Fields(target) {
+			pieces = append(pieces, score.Pair{Context: text, Continuation: " " + word})
+			text += " " + word
+		}
+		answers, err := client.LogLikelihoods(t.Context(), pieces, 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum, greedy := 0.0, "True"
+		for _, a := range answers {
+			if sum += a.LogProb; !a.Greedy {
+				greedy = "False"
+			}
+		}
+		fmt.Fprintf(&samples, `{"doc": %s, "filtered_resps": [["%v", "%s"]]}`+"\n", strings.TrimSpace(line), sum, greedy)
+	}
+	if err := client.Close(); err != nil {
+		t.Error(err)
+	}
+	path := model + ".samples"
+	writeFile(t, path, samples.String())
+	return path
 }
 
 // checkOutside compares with the results of the run.

@@ -43,6 +43,15 @@ func TestContractCheckSaysWhatIsBroken(t *testing.T) {
 	refuses(t, `required flag(s) "command" not set`, "contract", "check", "score")
 }
 
+func contentOf(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
 func writeFile(t *testing.T, path, text string) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {

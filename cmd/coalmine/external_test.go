@@ -3,6 +3,7 @@
 package main
 
 import (
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -51,29 +52,14 @@ func TestAModelThatIsNotOursIsAuditedAsOurs(t *testing.T) {
 		t.Skip("a training is arithmetic that takes long under the race detector; other tests race the same goroutines")
 	}
 	native := smallRun(t, outsideFile)
-	path, home := smallFiles(t, copiesFile, "")
-	dir := filepath.Dir(path)
-	if err := os.Mkdir(filepath.Join(dir, "trainer"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(filepath.Join(native, "..", "text.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	writeFile(t, filepath.Join(dir, "text.jsonl"), string(text))
-	prints(t, "export", "latest", "c01", "--home", native, "-o", filepath.Join(dir, "trainer", "trained"))
-	prints(t, "export", "latest", "c01", "--home", native, "--round", "0", "-o", filepath.Join(dir, "trainer", "initial"))
-	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	writeFile(t, filepath.Join(dir, "trainer", "train.sh"), `
+	path, home := copying(t, native, copiesFile, `
 echo '{"round":1,"loss":3}' >> out/metrics.jsonl
 if [ ! -e checkpoint/half ]; then echo > tmp/half; mv tmp/half checkpoint/half; kill -9 $$; fi
 echo '{"round":2,"loss":2.5}' >> out/metrics.jsonl
 cp trained initial out
-echo '{"model":"out/trained","score":"`+program+` serve-score out/trained","initial_score":"`+program+` serve-score out/initial"}' > out/result.json
+echo '{"model":"out/trained","score":"PROGRAM serve-score out/trained","initial_score":"PROGRAM serve-score out/initial"}' > out/result.json
 `)
+	dir := filepath.Dir(path)
 	table := prints(t, "run", path, "--home", home)
 	if !strings.Contains(table, "by-user, external") {
 		t.Errorf("the table is\n%s", table)
@@ -92,13 +78,81 @@ echo '{"model":"out/trained","score":"`+program+` serve-score out/trained","init
 	}
 }
 
-func contentOf(t *testing.T, path string) string {
+// copying writes an experiment whose trainer, a script, finds the models of a native run. PROGRAM in
+// it stands for the test's own program.
+func copying(t *testing.T, native, file, script string) (path, home string) {
 	t.Helper()
-	data, err := os.ReadFile(path)
+	path, home = smallFiles(t, file, contentOf(t, filepath.Join(native, "..", "text.jsonl")))
+	trainer := filepath.Join(filepath.Dir(path), "trainer")
+	if err := os.Mkdir(trainer, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	prints(t, "export", "latest", "c01", "--home", native, "-o", filepath.Join(trainer, "trained"))
+	prints(t, "export", "latest", "c01", "--home", native, "--round", "0", "-o", filepath.Join(trainer, "initial"))
+	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(data)
+	writeFile(t, filepath.Join(trainer, "train.sh"), strings.ReplaceAll(script, "PROGRAM", program))
+	return path, home
+}
+
+// gridFile is a grid of two models that are copied, under two seeds.
+var gridFile = strings.NewReplacer(
+	"name: copies", "name: grid", "job: {skip: 0}", "job: {model: initial}", ", one_run: {canaries: 20, words: 4}}", ", fail_if: {exposure: 3}}\n"+
+		"grid: {axes: {training.job.model: [initial, trained]}, replicates: 2}",
+).Replace(copiesFile)
+
+// A grid of trainings that are not ours is compared, has means over its seeds and stops at its
+// limits, as one of ours does.
+func TestAGridOfTrainingsThatAreNotOursIsReadAsOurs(t *testing.T) {
+	t.Parallel()
+	if race.Enabled {
+		t.Skip("a training is arithmetic that takes long under the race detector; other tests race the same goroutines")
+	}
+	native := smallRun(t, outsideFile+"grid: {replicates: 2}\n")
+	path, home := copying(t, native, gridFile, `
+grep -q '"model":"trained"' in/job.json && model=trained || model=initial
+grep -q '"seed":2' in/job.json && model=${model}2
+cp $model out/model
+echo '{"model":"out/model","score":"PROGRAM serve-score out/model"}' > out/result.json
+`)
+	trainer := filepath.Join(filepath.Dir(path), "trainer")
+	prints(t, "export", "latest", "c02", "--home", native, "-o", filepath.Join(trainer, "trained2"))
+	prints(t, "export", "latest", "c02", "--home", native, "--round", "0", "-o", filepath.Join(trainer, "initial2"))
+	var out, messages strings.Builder
+	if status := execute(t.Context(), []string{"run", path, "--home", home}, &out, &messages); status != exitGate || !strings.Contains(out.String()+messages.String(), "above the limit of 3") {
+		t.Fatalf("exit status %d, want %d for an exposure above the limit\n%s%s", status, exitGate, &out, &messages)
+	}
+	var found struct {
+		Cells []struct {
+			State    string
+			Axes     map[string]any
+			Breaches []string
+			Utility  struct{ Perplexity float64 }
+		}
+	}
+	decodeJSON(t, prints(t, "results", "latest", "--home", home, "--json"), &found)
+	perplexities, breaches := map[any][]float64{}, 0
+	for _, c := range found.Cells {
+		model := c.Axes["training.job.model"]
+		perplexities[model], breaches = append(perplexities[model], c.Utility.Perplexity), breaches+len(c.Breaches)
+		if c.State != "done" {
+			t.Errorf("a cell of the model %v is %s", model, c.State)
+		}
+	}
+	initial, trained := perplexities["initial"], perplexities["trained"]
+	if len(initial) != 2 || len(trained) != 2 || breaches == 0 {
+		t.Fatalf("cells %+v", found.Cells)
+	}
+	means := prints(t, "results", "latest", "--home", home, "--rows", "means", "--format", "csv")
+	if mean := fmt.Sprintf("perplexity,2,%.3f", (trained[0]+trained[1])/2); strings.Count(means, "\n") < 3 || !strings.Contains(means, mean) {
+		t.Errorf("the means lack the perplexity %s\n%s", mean, means)
+	}
+	compared := prints(t, "compare", "latest/r01", "latest/r02", "--home", home)
+	if difference := fmt.Sprintf("%+.1f", (trained[0]-initial[0]+trained[1]-initial[1])/2); !strings.Contains(compared, "training.job.model: initial -> trained") || !strings.Contains(compared, difference) {
+		t.Errorf("the comparison lacks the difference %s of the perplexities\n%s", difference, compared)
+	}
 }
 
 // rankedAmong are the random sequences that canaries are ranked among.
