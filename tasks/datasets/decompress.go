@@ -21,6 +21,7 @@ var (
 	gzipMagic = []byte{0x1f, 0x8b}
 	zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
 	xzMagic   = []byte("\xfd7zXZ\x00")
+	xzEnd     = []byte("YZ") // but for zeros that may follow
 	lzmaMagic = []byte{0x5d, 0x00, 0x00}
 )
 
@@ -45,6 +46,7 @@ type plainReader struct {
 	// compressed files are watched: out counts the bytes of their lines so far.
 	compressed bool
 	out        int64
+	err        error // that has ended the reading
 }
 
 // decompress sniffs how the content of raw is compressed and reads through it.
@@ -94,25 +96,64 @@ func (p *plainReader) unzstd(r io.Reader) error {
 func (p *plainReader) unxz(r io.Reader) error {
 	z, err := xz.ReaderConfig{DictCap: maxDictionary}.NewReader(r)
 	if err == nil {
-		p.plain, p.compressed = z, true
+		p.plain, p.compressed = &xzReader{z, p.raw}, true
 	}
 	return err
+}
+
+// xzReader sees to it that a file ends as xz files do. The library takes one that is cut between
+// two blocks for whole.
+type xzReader struct {
+	io.Reader
+	raw *faultReader
+}
+
+func (r *xzReader) Read(b []byte) (int, error) {
+	n, err := r.Reader.Read(b)
+	if err == io.EOF && !bytes.HasSuffix(r.raw.tail, xzEnd) {
+		err = io.ErrUnexpectedEOF
+	}
+	return n, err
 }
 
 func (p *plainReader) unlzma(r io.Reader) error {
 	z, err := lzma.ReaderConfig{DictCap: maxDictionary}.NewReader(r)
 	if err == nil {
-		p.plain, p.compressed = z, true
+		p.plain, p.compressed = &lzmaReader{Reader: z}, true
 	}
 	return err
 }
 
-// Read implements io.Reader.
+// lzmaReader gives all that there is before the place where a file is cut, and then the error.
+// The library's gives the error once, before the last of it, and then ends as a whole file does.
+type lzmaReader struct {
+	io.Reader
+	cut error
+}
+
+func (r *lzmaReader) Read(b []byte) (int, error) {
+	n, err := r.Reader.Read(b)
+	if err == io.ErrUnexpectedEOF && r.cut == nil { //nolint:errorlint // the library gives it as it is
+		if r.cut, err = err, nil; n == 0 {
+			n, err = r.Reader.Read(b)
+		}
+	}
+	if err == io.EOF && r.cut != nil {
+		err = r.cut
+	}
+	return n, err
+}
+
+// Read implements io.Reader. What has ended the reading is said again to whoever reads on.
 func (p *plainReader) Read(b []byte) (int, error) {
+	if p.err != nil {
+		return 0, p.err
+	}
 	n, err := p.plain.Read(b)
 	if err != nil && err != io.EOF {
 		err = p.explain(err)
 	}
+	p.err = err
 	return n, err
 }
 
@@ -130,18 +171,22 @@ func (p *plainReader) explain(err error) error {
 }
 
 // faultReader remembers the error that a reader gave, other than its end, and
-// counts what was read.
+// what was read last; and counts what was read.
 type faultReader struct {
 	io.Reader
 	err  error
 	read int64
+	tail []byte // the last two bytes, without zeros at the end
 }
 
 func (f *faultReader) Read(b []byte) (int, error) {
 	n, err := f.Reader.Read(b)
 	f.read += int64(n)
+	f.tail = lastTwo(append(f.tail, lastTwo(bytes.TrimRight(b[:n], "\x00"))...))
 	if err != nil && err != io.EOF {
 		f.err = err
 	}
 	return n, err
 }
+
+func lastTwo(b []byte) []byte { return b[max(0, len(b)-2):] }

@@ -338,7 +338,7 @@ func TestADatabaseIsReadCompressed(t *testing.T) {
 
 func inXZ(t *testing.T, data []byte) []byte {
 	t.Helper()
-	return packed(t, data, func(w io.Writer) (io.WriteCloser, error) { return xz.NewWriter(w) })
+	return packed(t, data, func(w io.Writer) (io.WriteCloser, error) { return xz.WriterConfig{DictCap: 1 << 16}.NewWriter(w) })
 }
 
 func inLZMA(t *testing.T, data []byte) []byte {

@@ -174,10 +174,10 @@ func (r recordReader) all(files []File) iter.Seq2[Record, error] {
 		for i, f := range files {
 			r.files++
 			f.Split = cmp.Or(f.Split, splits[i])
-			if more, err := r.file(f); err != nil && !r.skip(err) {
+			if more, err := r.file(f); err != nil {
 				yield(Record{}, err)
 				return
-			} else if err == nil && !more {
+			} else if !more {
 				return
 			}
 		}
@@ -220,10 +220,21 @@ func (r *recordReader) file(f File) (more bool, err error) {
 		return false, err
 	}
 	defer raw.Close()
-	if !r.splits.begin(f.Split) {
-		_, err := io.Copy(io.Discard, raw) // whoever counts its bytes has all of them
-		return true, err
+	more = true
+	if r.splits.begin(f.Split) {
+		more, err = r.contents(f, raw)
 	}
+	if err != nil && r.skip(err) {
+		more, err = true, nil
+	}
+	if more && err == nil {
+		_, err = io.Copy(io.Discard, raw) // whoever counts its bytes has all of them
+	}
+	return more, err
+}
+
+// contents yields the records of a file whose split is read. It may end before the file does.
+func (r *recordReader) contents(f File, raw io.Reader) (more bool, err error) {
 	plain, err := decompress(f.Name, raw)
 	if err != nil {
 		return false, err
@@ -256,9 +267,11 @@ func (r *recordReader) jsonLines(name string, lines *bufio.Reader, file *plainRe
 		if n%1024 == 0 && r.ctx.Err() != nil {
 			return false, context.Cause(r.ctx)
 		}
-		line, end, err := r.line(lines)
-		if err == nil {
-			err = r.checkRatio(file, int64(len(line)))
+		line, end, err := r.line(lines, file)
+		if errors.Is(err, errLongLine) && r.skip(inLine(name, n, err)) {
+			if err = r.passLine(lines, file); err == nil {
+				continue
+			}
 		}
 		if err != nil || end {
 			return end, inLine(name, n, err)
@@ -283,20 +296,45 @@ func (r *recordReader) jsonLines(name string, lines *bufio.Reader, file *plainRe
 }
 
 // line returns the next line without its end. The last one may lack a newline.
-func (r *recordReader) line(lines *bufio.Reader) (line []byte, end bool, err error) {
-	line, err = lines.ReadSlice('\n')
-	r.total += int64(len(line))
+func (r *recordReader) line(lines *bufio.Reader, file *plainReader) (line []byte, end bool, err error) {
+	line, err = r.piece(lines, file)
 	switch {
-	case r.total > r.limits.TotalBytes:
-		return nil, false, badLine("the source holds more than %d bytes of text, which is the limit; split it, or raise data.limits.text", r.limits.TotalBytes)
 	case errors.Is(err, bufio.ErrBufferFull):
-		return nil, false, badLine("the line is longer than %d bytes, which is the limit; %s; or raise data.limits.line", r.limits.LineBytes, r.lines.wanted)
+		return nil, false, badLine("%w than %d bytes, which is the limit; %s; or raise data.limits.line", errLongLine, r.limits.LineBytes, r.lines.wanted)
 	case errors.Is(err, io.EOF):
 		return line, len(line) == 0, nil
 	case err != nil:
 		return nil, false, err
 	}
 	return line[:len(line)-1], false, nil
+}
+
+// errLongLine begins the fault of a line of which no more than its beginning was read.
+var errLongLine = errors.New("the line is longer")
+
+// passLine reads what is left of a line.
+func (r *recordReader) passLine(lines *bufio.Reader, file *plainReader) error {
+	err := bufio.ErrBufferFull
+	for errors.Is(err, bufio.ErrBufferFull) {
+		_, err = r.piece(lines, file)
+	}
+	if errors.Is(err, io.EOF) {
+		return nil // the next line shows it
+	}
+	return err
+}
+
+// piece reads on to the end of a line, or as far as fits into the buffer, within the limits of
+// the source and of the file.
+func (r *recordReader) piece(lines *bufio.Reader, file *plainReader) (piece []byte, err error) {
+	piece, err = lines.ReadSlice('\n')
+	if r.total += int64(len(piece)); r.total > r.limits.TotalBytes {
+		return nil, badLine("the source holds more than %d bytes of text, which is the limit; split it, or raise data.limits.text", r.limits.TotalBytes)
+	}
+	if bomb := r.checkRatio(file, int64(len(piece))); bomb != nil {
+		return nil, bomb
+	}
+	return piece, err
 }
 
 // checkRatio stops a file that grows too much by decompression.

@@ -4,14 +4,19 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
+
+	"coalmine/tasks/datasets/forms"
 )
 
 func gzipped(t testing.TB, data []byte) []byte {
@@ -220,4 +225,79 @@ func FuzzReader(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Wherever a file is cut, what comes before is read, and then it is said that it is cut.
+func TestACutFileIsFoundWhereverItIsCut(t *testing.T) {
+	t.Parallel()
+	var rows strings.Builder
+	for i := range 400 {
+		fmt.Fprintf(&rows, "user %d,%x\n", i%7, sha256.Sum256([]byte{byte(i), byte(i >> 8)}))
+	}
+	table, database := []byte("user,text\n"+rows.String()), tffDatabase(t, t.TempDir(), "train", "a", message(1, texts("tokens", "hello there")))
+	for name, whole := range map[string][]byte{
+		"a.csv.lzma": inLZMA(t, table), "a.csv.xz": inXZ(t, table),
+		"a.sqlite.lzma": inLZMA(t, database), "a.sqlite.xz": inXZ(t, database),
+	} {
+		form := forms.CSV
+		if strings.HasPrefix(name, "a.sqlite") {
+			form = forms.TFF
+		}
+		cut := func(at int) (err error) {
+			for _, err = range (Reading{Origin: Origin{Form: form}}).Records(t.Context(), []File{fileOf(name, whole[:at])}, Limits{LineBytes: 1000}) {
+			}
+			return err
+		}
+		for at := 20; at < len(whole); at += 1 + min(len(whole)-at, len(whole)/2)/10 { // near the end at every byte
+			if err := cut(at); err == nil || !strings.Contains(err.Error(), "the file is truncated; get it again") && at > 40 {
+				t.Errorf("%s, cut at byte %d of %d: %v", name, at, len(whole), err)
+			}
+		}
+		if err := cut(len(whole)); err != nil {
+			t.Errorf("%s, whole: %v", name, err)
+		}
+	}
+}
+
+func TestWhatComesBeforeACutIsReadWhereFaultsAreSkipped(t *testing.T) {
+	t.Parallel()
+	whole := inLZMA(t, []byte("user,text\n"+strings.Repeat("ann,hello there\n", 1000)))
+	n := 0
+	var skipped Skipped
+	for _, err := range (Reading{Origin: Origin{Form: forms.CSV, SkipFaults: true}}).records(t.Context(), []File{fileOf("a.csv.lzma", whole[:len(whole)-8])}, Limits{}, &skipped) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+	}
+	if n < 100 || n >= 1000 || skipped.Records == 0 || !strings.Contains(skipped.First[len(skipped.First)-1], "truncated") {
+		t.Errorf("%d records, and %+v", n, skipped)
+	}
+}
+
+// One line that is too long is one fault, whatever comes after it.
+func TestALongLineAloneIsSkipped(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 10_000)
+	for name, c := range map[string]struct {
+		data, want string
+	}{
+		"JSON lines": {`{"user":"ann","text":"one"}` + "\n" + long + "\n" + `{"user":"ann","text":"two"}` + "\n" + long, "file 1, line 2: the line is longer than 1000 bytes"},
+		"a dump":     {"<posts>\n<row OwnerUserId=\"ann\" Body=\"one\" />\n" + long + "\n<row OwnerUserId=\"ann\" Body=\"two\" />\n" + long + "\n</posts>\n", "file 1, line 3: the line is longer than 1000 bytes"},
+	} {
+		var got []Record
+		var skipped Skipped
+		for rec, err := range (Reading{Origin: Origin{SkipFaults: true}}).records(t.Context(), []File{fileOf("posts", []byte(c.data))}, Limits{LineBytes: 1000}, &skipped) {
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			got = append(got, rec)
+		}
+		if !slices.Equal(lines(got), []string{"ann: one", "ann: two"}) || skipped.Records != 2 || !strings.HasPrefix(skipped.First[0], c.want) {
+			t.Errorf("%s: %q and %+v, want the two others and %s", name, lines(got), skipped, c.want)
+		}
+		if _, err := readAll(t.Context(), Limits{LineBytes: 1000}, fileOf("posts", []byte(c.data))); err == nil || !strings.Contains(err.Error(), "posts, line ") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }

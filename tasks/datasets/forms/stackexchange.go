@@ -54,12 +54,18 @@ func isXML(head []byte) bool {
 func (r *reader) dump(content *bufio.Reader) error {
 	var d dumpState
 	for n := 1; ; n++ {
-		line, err := r.dumpLine(content)
-		if errors.Is(err, io.EOF) && line == "" {
+		line, tooLong, err := r.dumpLine(content)
+		if errors.Is(err, io.EOF) && line == "" && !tooLong {
 			return d.ended(n)
 		}
 		if err != nil && !errors.Is(err, io.EOF) {
 			return err
+		}
+		if tooLong {
+			if err := r.skip("line", n, fmt.Errorf("the line is longer than %d bytes, which is the limit; raise data.limits.line", r.MaxRow)); err != nil {
+				return err
+			}
+			continue
 		}
 		isRow, err := d.see(line)
 		if err != nil {
@@ -74,19 +80,17 @@ func (r *reader) dump(content *bufio.Reader) error {
 	}
 }
 
-// dumpLine reads a line of at most MaxRow bytes.
-func (r *reader) dumpLine(content *bufio.Reader) (string, error) {
-	var line []byte
-	for {
-		part, err := content.ReadSlice('\n')
-		line = append(line, part...)
-		if r.MaxRow > 0 && len(line) > r.MaxRow {
-			return "", damaged("a line is longer than %d bytes, which is the limit; raise data.limits.line", r.MaxRow)
-		}
-		if !errors.Is(err, bufio.ErrBufferFull) {
-			return strings.TrimSpace(strings.TrimPrefix(string(line), "\ufeff")), err
+// dumpLine reads a line, and passes over one of more than MaxRow bytes.
+func (r *reader) dumpLine(content *bufio.Reader) (line string, tooLong bool, err error) {
+	var read []byte
+	for err = bufio.ErrBufferFull; errors.Is(err, bufio.ErrBufferFull); {
+		var piece []byte
+		piece, err = content.ReadSlice('\n')
+		if read = append(read, piece...); r.MaxRow > 0 && len(read) > r.MaxRow {
+			tooLong, read = true, read[:0]
 		}
 	}
+	return strings.TrimSpace(strings.TrimPrefix(string(read), "\ufeff")), tooLong, err
 }
 
 // dumpState is where in a dump the reading is.
@@ -126,7 +130,7 @@ func (d *dumpState) see(line string) (isRow bool, err error) {
 func (d *dumpState) ended(lines int) error {
 	switch {
 	case d.root == "":
-		return mistaken("the file is empty; expected <posts> or <comments>")
+		return mistaken("there is no line <posts> or <comments>; expected one before the rows: Posts.xml or Comments.xml of a dump")
 	case !d.closed:
 		return &Fault{Unit: "line", Number: lines, Err: fmt.Errorf("the file ends without </%s>: it is cut; get it again", d.root), Ends: true}
 	}
