@@ -429,6 +429,11 @@ func faultyFiles(t *testing.T) map[string]faulty {
 		"Texts: no words":            {as(""), tarred(t, "ann/a.txt", "\n\x01\nhello"), `posts, ann/a.txt, line 2: "text" "\x01" holds no words`, 1},
 		"Texts: cut":                 {as(""), tarred(t, "ann.txt", "hello\nthere\n", "bob.txt", strings.Repeat("again\n", 1000))[:3*512+598], "posts: the tar archive is cut short or damaged (unexpected EOF); make it again", 100},
 		"Texts: a damaged header":    {as(""), damagedAt(tarred(t, "ann.txt", "hello\n", "bob.txt", "there\n"), 1024+200), "posts: the tar archive is cut short or damaged (archive/tar: invalid tar header)", 1},
+		"Texts: cut between files":   {as(""), tarred(t, "ann.txt", "hello\nthere\n", "bob.txt", "again\n")[:2*512], "posts: the tar archive ends without the empty blocks that are its end: it is cut short; make it again", 2},
+		"Texts: UTF-16":              {as(""), tarred(t, "ann.txt", "h\x00i\x00\n", "bob.txt", "again\n"), "posts, ann.txt, line 1: the line has a byte 0, as text in UTF-16 has; convert the file to UTF-8", 1},
+		"Texts: a text file":         {as(forms.Texts), strings.Repeat("Hello there.\n", 100), "posts: the content is no tar archive; expected one of text files, or a directory of them", 0},
+		"Texts: a short text file":   {as(forms.Texts), "Hello.\n", "posts: the content is no tar archive; expected one of text files, or a directory of them", 0},
+		"Texts: an empty file":       {as(forms.Texts), "", "posts: the content is no tar archive; expected one of text files, or a directory of them", 0},
 		"Texts: none":                {as(""), tarred(t, "posts.jsonl", twoLines), "posts: the content is a tar archive without a file that ends in .txt", 0},
 		"LEAF: UTF-8":                {as(""), `{"users":["A"],"user_data":{"A":{"x":["t` + "\xff" + ` b","to b"],"y":["e","e"]}}}`, "posts, example 1: the example is not valid UTF-8; convert", 1},
 		"LEAF: an unknown example":   {as(""), `{"users":["A"],"user_data":{"A":{"x":[7,"to b"],"y":[1,"e"]}}}`, "posts, example 1: 7; expected a text, or a list", 1},
@@ -436,7 +441,10 @@ func faultyFiles(t *testing.T) map[string]faulty {
 }
 
 // mistakes are those of faultyFiles of which nothing can be skipped.
-var mistakes = map[string]bool{"CSV: no such column": true, "CSV: empty": true, "TFF: no such split": true, "Texts: none": true}
+var mistakes = map[string]bool{
+	"CSV: no such column": true, "CSV: empty": true, "TFF: no such split": true, "Texts: none": true,
+	"Texts: a text file": true, "Texts: a short text file": true, "Texts: an empty file": true,
+}
 
 func TestFaultsOfEveryFormAreNamedAndMayBeSkipped(t *testing.T) {
 	t.Parallel()

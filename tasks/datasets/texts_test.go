@@ -66,8 +66,8 @@ func TestTextFilesAreTheExamplesOfTheirUsers(t *testing.T) {
 
 func TestTheGroupOfATextIsItsFile(t *testing.T) {
 	t.Parallel()
-	got, err := readAs(t, Reading{Grouped: true}, []byte(tarred(t, "ann/a.txt", "one\ntwo", "ann/b.txt", "three")))
-	if err != nil || len(got) != 3 || got[0].Group != "ann/a.txt" || got[1].Group != "ann/a.txt" || got[2].Group != "ann/b.txt" {
+	got, err := readAs(t, Reading{Grouped: true}, []byte(tarred(t, "ann/a.txt", "one\ntwo", "ann/b.txt", "three", "bob/a.txt", "four")))
+	if err != nil || len(got) != 4 || got[0].Group != "ann/a.txt" || got[1].Group != "ann/a.txt" || got[2].Group != "ann/b.txt" {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -101,6 +101,82 @@ func TestAUnitIsOneOfTextFiles(t *testing.T) {
 		}
 	}
 	if err := (Origin{Form: forms.Texts, Unit: forms.WholeFiles}).Check(false); err != nil {
+		t.Error(err)
+	}
+}
+
+// linked is an archive of a text file of ann and one of bob, and something else in between.
+func linked(t *testing.T, other tar.Header) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w := tar.NewWriter(&out)
+	var errs []error
+	for _, head := range []tar.Header{{Typeflag: tar.TypeReg, Name: "ann/a.txt", Size: 5}, other, {Typeflag: tar.TypeReg, Name: "bob/a.txt", Size: 5}} {
+		errs = append(errs, w.WriteHeader(&head))
+		if head.Size > 0 {
+			_, err := w.Write([]byte("hello"))
+			errs = append(errs, err)
+		}
+	}
+	if err := errors.Join(append(errs, w.Close())...); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// What an archive has a link of in place of a text would be missing silently.
+func TestLinksToTextsInAnArchiveAreFaults(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		other tar.Header
+		fault bool
+	}{
+		{tar.Header{Typeflag: tar.TypeLink, Name: "ann/b.txt", Linkname: "ann/a.txt"}, true},
+		{tar.Header{Typeflag: tar.TypeSymlink, Name: "ann/b.txt", Linkname: "a.txt"}, true},
+		{tar.Header{Typeflag: tar.TypeSymlink, Name: "carroll", Linkname: "../carroll"}, true},
+		{tar.Header{Typeflag: tar.TypeFifo, Name: "ann/b.txt"}, true},
+		{tar.Header{Typeflag: tar.TypeSymlink, Name: "ann/b.pdf", Linkname: "a.pdf"}, false},
+		{tar.Header{Typeflag: tar.TypeLink, Name: "ann/.b.txt", Linkname: "ann/a.txt"}, false},
+		{tar.Header{Typeflag: tar.TypeDir, Name: "ann/b.txt"}, false},
+	} {
+		data := linked(t, c.other)
+		if _, err := readAs(t, Reading{}, data); (err != nil) != c.fault || err != nil && !strings.HasPrefix(err.Error(), "posts: "+c.other.Name+" is a link or another special file") {
+			t.Errorf("%+v: %v; want a fault: %v", c.other, err, c.fault)
+		}
+		got, err := readAs(t, Reading{Origin: Origin{SkipFaults: true}}, data)
+		if err != nil || !slices.Equal(lines(got), []string{"ann: hello", "bob: hello"}) {
+			t.Errorf("%+v: %q, %v; want the files beside it", c.other, lines(got), err)
+		}
+	}
+}
+
+// An archive of one folder, made beside it, would make one user of all.
+func TestAnArchiveOfOneFolderIsRefused(t *testing.T) {
+	t.Parallel()
+	const want = "all text files stand in one folder, letters, and would be one user's"
+	for _, skip := range []bool{false, true} {
+		reading := Reading{Origin: Origin{SkipFaults: skip}}
+		for _, names := range [][2]string{{"letters/ann.txt", "letters/bob.txt"}, {"./letters/ann/a.txt", "./letters/bob/b.txt"}} {
+			if _, err := readAs(t, reading, []byte(tarred(t, names[0], "hello", names[1], "there"))); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%q, faults skipped: %v: %v", names, skip, err)
+			}
+		}
+	}
+	if got, err := readAs(t, Reading{}, []byte(tarred(t, "ann/all.txt", "hello\nthere"))); err != nil || len(got) != 2 {
+		t.Errorf("one file of one user: %q, %v", lines(got), err)
+	}
+}
+
+// A tar archive that ends between two files is cut as one that ends within a file is.
+func TestACutArchiveIsFoundWhereverItIsCut(t *testing.T) {
+	t.Parallel()
+	whole := tarred(t, "ann.txt", "hello\n", "bob.txt", strings.Repeat("x ", 256), "cid.txt", "", "dan.txt", "bye")
+	for at := 512; at < len(whole)-1024; at += 256 {
+		if _, err := readAs(t, Reading{}, []byte(whole[:at])); err == nil || !strings.Contains(err.Error(), "cut short") {
+			t.Errorf("cut at byte %d of %d: %v", at, len(whole), err)
+		}
+	}
+	if _, err := readAs(t, Reading{}, []byte(whole)); err != nil {
 		t.Error(err)
 	}
 }

@@ -2,6 +2,7 @@ package conversion
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -153,7 +154,7 @@ func (c *textConverter) tooLong(name string, line int) error {
 
 // add writes an example, which begins at a line of a file.
 func (c *textConverter) add(name string, line int, user string, text []byte) error {
-	if !utf8.Valid(text) {
+	if !utf8.Valid(text) || bytes.IndexByte(text, 0) >= 0 { // bytes of 0 are those of UTF-16
 		return c.skip(fmt.Sprintf("%s, line %d: the %s is not UTF-8", name, line, c.Unit))
 	}
 	c.found.Examples++

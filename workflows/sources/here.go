@@ -3,12 +3,15 @@ package sources
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"strings"
+
+	"coalmine/tasks/datasets"
 )
 
 // Here finds whatever this process may read, as its user asks: files,
@@ -82,15 +85,36 @@ func findIn(system fs.FS, name, shown string) (*Source, error) {
 		}
 		return &Source{Name: shown, Files: []*File{file}}, nil
 	}
+	return findDirectory(system, name, shown)
+}
+
+// findDirectory finds the data files of a directory, or its text files.
+func findDirectory(system fs.FS, name, shown string) (*Source, error) {
 	files, inner, err := listIn(system, name, shown)
-	if err == nil && len(files) == 0 {
-		if texts, err := findTexts(system, name, shown); err != nil || texts != nil {
-			return texts, err
-		}
-	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
+	}
+	if len(files) > 0 && len(inner) == 0 {
+		return newDirectory(shown, files)
+	}
+	texts, beside, err := findTexts(system, name, shown)
+	if err != nil || texts != nil {
+		return texts, err
+	}
+	source, err := findFiles(system, name, shown, files, inner)
+	if fault, ok := errors.AsType[*datasets.SourceError](err); ok {
+		return nil, &datasets.SourceError{File: fault.File, Err: fmt.Errorf("%w%s", fault.Err, beside)}
+	}
+	if err == nil {
+		source.beside = beside
+	}
+	return source, err
+}
+
+// findFiles finds the data files of a directory of which some files, and inner directories, are
+// known: it may be divided into splits.
+func findFiles(system fs.FS, name, shown string, files []*File, inner []string) (*Source, error) {
+	switch {
 	case len(inner) == 0:
 		return newDirectory(shown, files)
 	case len(files) > 0:

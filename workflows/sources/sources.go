@@ -65,6 +65,9 @@ type Source struct {
 	Files []*File
 	// divided says that the files stand in a subdirectory for each split.
 	divided bool
+	// beside ends what is said against a source with text files, which data files keep from
+	// being one of texts; else empty.
+	beside string
 }
 
 // File is one file of a source.
@@ -177,7 +180,7 @@ func (s *Source) check(reading datasets.Reading) error {
 		return nil
 	}
 	splits := slices.Compact(s.Splits())
-	return fault(s.Name, "has the subdirectories %s, which would be splits of the data: say which of them is trained on, such as data.split: %s (--split), or move the files up", strings.Join(splits, ", "), splits[len(splits)-1])
+	return fault(s.Name, "has the subdirectories %s, which would be splits of the data: say which of them is trained on, such as data.split: %s (--split), or move the files up%s", strings.Join(splits, ", "), splits[len(splits)-1], s.beside)
 }
 
 func subdirectory(directory, inner string) error {

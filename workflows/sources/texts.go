@@ -2,8 +2,8 @@ package sources
 
 import (
 	"archive/tar"
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -22,53 +22,82 @@ type textFiles struct {
 	system fs.FS
 	name   string   // of the directory
 	paths  []string // from the directory, with slashes, in byte order
+	data   string   // the first data file, empty without
+	link   string   // the first link to a directory, empty without
+	// misnamed is the first name that is not UTF-8, empty without.
+	misnamed string
 }
 
 // findTexts makes a source of the text files of a directory, at any depth; nil where it has none,
-// or has data files, too.
-func findTexts(system fs.FS, name, shown string) (*Source, error) {
+// or has data files, too. Then beside says, for the end of an error, which file is to blame.
+func findTexts(system fs.FS, name, shown string) (source *Source, beside string, err error) {
 	inner, err := fs.Sub(system, name)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	t := textFiles{system: inner, name: shown}
 	err = fs.WalkDir(inner, ".", t.visit)
-	if err == errDataFile || err == nil && len(t.paths) == 0 { //nolint:errorlint // visit returns it as it is
-		return nil, nil
-	}
 	if err == nil {
 		err = t.check()
 	}
-	if err != nil {
-		return nil, shownAs(shown, err)
+	switch {
+	case err != nil:
+		return nil, "", shownAs(shown, err)
+	case len(t.paths) == 0:
+		return nil, "", nil
+	case t.data != "":
+		return nil, fmt.Sprintf("; or, for the text files to be the source, move what is called as a data file elsewhere: %s", t.data), nil
 	}
 	slices.Sort(t.paths)
-	return &Source{Name: shown, Files: []*File{{Name: shown, Open: t.open}}}, nil
+	return &Source{Name: shown, Files: []*File{{Name: shown, Open: t.open}}}, "", nil
 }
-
-// errDataFile ends the walk through a directory that is no one of texts.
-var errDataFile = errors.New("a data file")
 
 // visit is a fs.WalkDirFunc.
 func (t *textFiles) visit(name string, entry fs.DirEntry, err error) error {
+	hidden := name != "." && isHidden(path.Base(name))
 	switch {
 	case err != nil:
 		return err
-	case name != "." && isHidden(path.Base(name)) && entry.IsDir():
+	case hidden && entry.IsDir():
 		return fs.SkipDir
+	case hidden:
 	case !utf8.ValidString(name) && (entry.IsDir() || forms.IsText(name)):
-		return fault(t.name, "has %q, a name that is not UTF-8; rename it", name)
+		if t.misnamed = cmp.Or(t.misnamed, name); entry.IsDir() {
+			return fs.SkipDir // it cannot be read under such a name
+		}
 	case entry.IsDir():
 	case isData(path.Base(name)):
-		return errDataFile
+		t.data = cmp.Or(t.data, name)
 	case forms.IsText(name):
 		t.paths = append(t.paths, name)
+	case entry.Type()&fs.ModeSymlink != 0 && t.mayBeFolder(name):
+		t.link = cmp.Or(t.link, name)
 	}
 	return nil
 }
 
-// check reports files of which it is not clear whose they are.
+// mayBeFolder reports whether a link leads to a directory, or is called as one and leads nowhere.
+func (t *textFiles) mayBeFolder(link string) bool {
+	info, err := fs.Stat(t.system, link)
+	if err != nil {
+		return path.Ext(link) == ""
+	}
+	return info.IsDir()
+}
+
+// check reports files of a directory of texts that would be left out, or of which it is not clear
+// whose they are.
 func (t *textFiles) check() error {
+	switch {
+	case t.data != "":
+		return nil
+	case t.misnamed != "":
+		return fault(t.name, "has %q, a name that is not UTF-8; rename it", t.misnamed)
+	case len(t.paths) == 0:
+		return nil
+	case t.link != "":
+		return fault(t.name, "has the link %s in place of a directory, which is not followed; put the directory there, or take the link away", t.link)
+	}
 	isLoose := func(name string) bool { return !strings.Contains(name, "/") }
 	loose := slices.IndexFunc(t.paths, isLoose)
 	if nested := slices.ContainsFunc(t.paths, func(name string) bool { return !isLoose(name) }); nested && loose >= 0 {
@@ -99,18 +128,18 @@ func (t *textFiles) archive(ctx context.Context, to io.Writer) error {
 
 // add writes one file.
 func (t *textFiles) add(archive *tar.Writer, name string) error {
-	file, err := t.system.Open(name)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	info, err := file.Stat()
+	info, err := fs.Stat(t.system, name) // before it is opened, which for a pipe does not end
 	if err != nil {
 		return err
 	}
 	if !info.Mode().IsRegular() {
 		return fault(t.name, "%s is no regular file; expected a text file", name)
 	}
+	file, err := t.system.Open(name)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
 	if err := archive.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: info.Size(), Mode: 0o644}); err != nil {
 		return err
 	}

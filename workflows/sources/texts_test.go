@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -125,6 +126,21 @@ func TestDirectoriesOfTextsThatAreUnclearSayWhy(t *testing.T) {
 	_, err = Here{}.Find(t.Context(), named, "")
 	mustSay(t, err, `has "b\xff", a name that is not UTF-8; rename it`)
 
+	led := directory(t, map[string]string{"novels/ann/a.txt": "Hi.", "elsewhere/a.txt": "Yes.", "notes.pdf": "no text"})
+	for link, to := range map[string]string{"novels/bob": "../elsewhere", "novels/notes.pdf": "../notes.pdf", "novels/.trash": "../elsewhere"} {
+		if err := os.Symlink(to, filepath.Join(led, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err = Here{}.Find(t.Context(), filepath.Join(led, "novels"), "")
+	mustSay(t, err, "novels: has the link bob in place of a directory, which is not followed; put the directory there")
+	if err := os.Remove(filepath.Join(led, "novels/bob")); err != nil {
+		t.Fatal(err)
+	}
+	if got := records(t, find(t, filepath.Join(led, "novels")), datasets.Reading{}); !slices.Equal(got, []string{"ann: Hi."}) {
+		t.Errorf("beside links to what is no text: %q", got)
+	}
+
 	gone := directory(t, letters)
 	s := find(t, gone)
 	if err := os.Remove(filepath.Join(gone, "bob.txt")); err != nil {
@@ -172,4 +188,33 @@ func TestAServerReadsTextsOfAnAllowedDirectory(t *testing.T) {
 	}
 	_, err = led.Survey(t.Context(), datasets.Limits{}, []datasets.Recipe{{VocabularySize: 2, Words: 1}})
 	mustSay(t, err, "bob.txt", "escapes")
+}
+
+// What is called as a data file keeps a directory from being one of texts, which is said.
+func TestADataFileAmongTextsIsNamed(t *testing.T) {
+	t.Parallel()
+	const move = "or, for the text files to be the source, move what is called as a data file elsewhere: "
+	for data, says := range map[string]string{"austen/meta.json": "would be splits of the data", "austen/letters/meta.json": "has a subdirectory letters", "meta.csv": "has a subdirectory austen"} {
+		files := maps.Clone(novels)
+		files[data] = "{}"
+		if data == "austen/meta.json" {
+			delete(files, "austen/letters/1796.txt")
+		}
+		s, err := Here{}.Find(t.Context(), directory(t, files), "")
+		if err == nil {
+			_, err = s.Survey(t.Context(), datasets.Limits{}, []datasets.Recipe{{VocabularySize: 2, Words: 1}})
+		}
+		mustSay(t, err, says, move+data)
+	}
+}
+
+// Nobody may ever write to a pipe.
+func TestAPipeCalledAsATextIsRefused(t *testing.T) {
+	t.Parallel()
+	dir := directory(t, letters)
+	if err := exec.CommandContext(t.Context(), "mkfifo", filepath.Join(dir, "cid.txt")).Run(); err != nil {
+		t.Skip("there are no pipes with names here: ", err)
+	}
+	_, err := find(t, dir).Survey(t.Context(), datasets.Limits{}, []datasets.Recipe{{VocabularySize: 2, Words: 1}})
+	mustSay(t, err, dir, "cid.txt is no regular file; expected a text file")
 }

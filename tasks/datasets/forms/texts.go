@@ -2,6 +2,8 @@ package forms
 
 import (
 	"archive/tar"
+	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -16,30 +18,95 @@ const TextEnd = ".txt"
 // "ann/2019/letters.txt" and of "ann.txt" are ann's. Other files, and hidden ones, are left out.
 // The group of a row is its file.
 func (r *reader) texts() error {
-	archive := tar.NewReader(r.content)
-	some := false
-	for {
+	buffered := bufio.NewReader(r.content)
+	head, _ := buffered.Peek(tarBlock) // what is wrong shows again when it is read
+	isTar, content := isTar(head), &blockReader{Reader: buffered}
+	archive, entries, of := tar.NewReader(content), 0, folders{}
+	for ; ; entries++ {
 		head, err := archive.Next()
 		if errors.Is(err, io.EOF) {
 			break
 		}
+		if err == nil {
+			err = r.entry(archive, head, &of)
+		}
 		if err != nil {
-			return damagedArchive(err)
-		}
-		name := path.Clean(head.Name)
-		if head.Typeflag != tar.TypeReg || !IsText(name) {
-			continue
-		}
-		some = true
-		if err := r.textFile(archive, name); err != nil {
-			return damagedArchive(err)
+			return damagedArchive(err, entries == 0 && !isTar)
 		}
 	}
-	if !some {
+	switch {
+	case entries == 0 && !isTar:
+		return errNoTar
+	case content.zeros < tarBlock:
+		return damaged("the tar archive ends without the empty blocks that are its end: it is cut short; make it again")
+	case of.files == 0:
 		return mistaken("the content is a tar archive without a file that ends in %s; expected such files, or unpack it: a directory of data files is a source", TextEnd)
+	case of.files > 1 && of.single:
+		return mistaken("all text files stand in one folder, %[1]s, and would be one user's; expected a folder or a file for each user: name %[1]s itself as the source, or make the archive in it (tar -C %[1]s -cf letters.tar .); if all are one user's, join them into one file", of.first)
 	}
-	_, err := io.Copy(io.Discard, r.content) // whoever counts its bytes has all of them
+	_, err := io.Copy(io.Discard, buffered) // limits hold for what follows the end, too
 	return err
+}
+
+// entry yields the examples of a file of an archive, if it is a text file.
+func (r *reader) entry(archive *tar.Reader, head *tar.Header, of *folders) error {
+	name := path.Clean(head.Name)
+	switch {
+	case head.Typeflag == tar.TypeReg && IsText(name):
+		of.add(name)
+		return r.textFile(archive, name)
+	case mayBeTexts(head, name):
+		return r.skip("", 0, fmt.Errorf("%s is a link or another special file, which is not followed; expected the file itself: tar --dereference --hard-dereference makes archives without links", name))
+	}
+	return nil
+}
+
+// mayBeTexts reports whether an entry that is no file stands for a text file, or for a folder.
+func mayBeTexts(head *tar.Header, name string) bool {
+	switch head.Typeflag {
+	case tar.TypeReg, tar.TypeDir, tar.TypeXGlobalHeader:
+		return false
+	case tar.TypeSymlink:
+		return IsText(name) || IsText(name+TextEnd) && path.Ext(head.Linkname) == ""
+	}
+	return IsText(name)
+}
+
+// folders are those at the top of an archive that text files stand in.
+type folders struct {
+	files  int
+	first  string
+	single bool // there is only the first, and no text file beside it
+}
+
+func (f *folders) add(name string) {
+	folder, _, nested := strings.Cut(name, "/")
+	if f.files++; f.files == 1 {
+		f.first, f.single = folder, true
+	}
+	f.single = f.single && nested && folder == f.first
+}
+
+// tarBlock is the size of the blocks of a tar archive. Some that are empty are its end.
+const tarBlock = 512
+
+// isTar looks for the mark of an archive in its first block; older ones have none.
+func isTar(head []byte) bool { return len(head) == tarBlock && string(head[257:262]) == "ustar" }
+
+// blockReader looks at the blocks of an archive while they are read.
+type blockReader struct {
+	io.Reader
+	zeros int // bytes of zero, at the end of what was read
+}
+
+func (b *blockReader) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	if kept := len(bytes.TrimRight(p[:n], "\x00")); kept > 0 {
+		b.zeros = n - kept
+	} else {
+		b.zeros += n
+	}
+	return n, err
 }
 
 // textFile yields the examples of one file.
@@ -52,6 +119,8 @@ func (r *reader) textFile(content io.Reader, name string) error {
 			return err
 		case e.TooLong:
 			err = r.skip(unit, e.Line, fmt.Errorf("the %s is longer than %d bytes, which is the limit; take another data.unit, or raise data.limits.line", r.Unit.name(), r.MaxRow))
+		case bytes.IndexByte(e.Text, 0) >= 0:
+			err = r.skip(unit, e.Line, fmt.Errorf("the %s has a byte 0, as text in UTF-16 has; convert the file to UTF-8", r.Unit.name()))
 		default:
 			text := string(e.Text)
 			err = r.row(Row{User: &user, Text: &text, Group: &name, Unit: unit, Number: e.Line})
@@ -63,12 +132,19 @@ func (r *reader) textFile(content io.Reader, name string) error {
 	return nil
 }
 
-// damagedArchive tells a fault of the archive from one of whoever reads it.
-func damagedArchive(err error) error {
-	if err == io.ErrUnexpectedEOF || errors.Is(err, tar.ErrHeader) { //nolint:errorlint // a wrapped one is of a compressed file, which says so itself
-		return damaged("the tar archive is cut short or damaged (%w); make it again", err)
+// errNoTar is a file that has another form.
+var errNoTar = mistaken("the content is no tar archive; expected one of text files, or a directory of them: a text file stands in one, and its name is the user's")
+
+// damagedArchive tells a fault of the archive, or of a file that is none, from one of whoever
+// reads it.
+func damagedArchive(err error, other bool) error {
+	if err != io.ErrUnexpectedEOF && !errors.Is(err, tar.ErrHeader) { //nolint:errorlint // a wrapped one is of a compressed file, which says so itself
+		return err
 	}
-	return err
+	if other {
+		return errNoTar
+	}
+	return damaged("the tar archive is cut short or damaged (%w); make it again", err)
 }
 
 // IsText reports whether a file, by its path with slashes, is a text file of a user: no part of
