@@ -16,15 +16,16 @@ import (
 	"strings"
 
 	"google.golang.org/protobuf/encoding/protowire"
-	_ "modernc.org/sqlite" // the driver "sqlite", in Go alone
+	"modernc.org/sqlite" // the driver "sqlite", in Go alone
+	sqlite3 "modernc.org/sqlite/lib"
 )
 
 // Row is an example of a client.
 type Row struct {
 	Number  int64 // of the row, from 1
 	Split   string
-	Client  string
-	Example []byte // valid until the next row
+	Client  *string // nil where it is null
+	Example []byte  // valid until the next row; nil where it is null
 }
 
 // Each calls do with the rows of some splits, in their order. An error of do ends it and is
@@ -82,13 +83,26 @@ func open(path string) (*sql.DB, error) {
 	return sql.Open("sqlite", source.String())
 }
 
+// notTFF tells a database without the tables, or their columns, from a damaged one.
 func notTFF(err error) error {
-	return fmt.Errorf("%w; expected the tables examples and client_metadata of TensorFlow Federated", err)
+	if wrong, ok := errors.AsType[*sqlite.Error](err); ok && wrong.Code()&0xff == sqlite3.SQLITE_ERROR {
+		return &OtherError{err}
+	}
+	return err
 }
+
+// OtherError says that a database is not one of TensorFlow Federated.
+type OtherError struct{ Err error }
+
+func (e *OtherError) Error() string {
+	return fmt.Sprintf("%v; expected the tables examples and client_metadata of TensorFlow Federated", e.Err)
+}
+
+func (e *OtherError) Unwrap() error { return e.Err }
 
 // checkSplits looks splits up among those that there are.
 func checkSplits(ctx context.Context, database *sql.DB, wanted []string) error {
-	rows, err := database.QueryContext(ctx, "SELECT DISTINCT split_name FROM client_metadata ORDER BY split_name")
+	rows, err := database.QueryContext(ctx, "SELECT DISTINCT split_name FROM client_metadata WHERE split_name IS NOT NULL ORDER BY split_name")
 	if err != nil {
 		return notTFF(err)
 	}

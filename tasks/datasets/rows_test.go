@@ -105,9 +105,9 @@ func tffDatabase(t rapid.TB, dir string, rows ...any) []byte {
 		t.Fatal(err)
 	}
 	database.SetMaxOpenConns(1)
-	statement := "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; CREATE TABLE examples (split_name TEXT NOT NULL, client_id TEXT NOT NULL, serialized_example_proto BLOB NOT NULL);" +
+	statement := "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; CREATE TABLE examples (split_name TEXT, client_id TEXT, serialized_example_proto BLOB);" +
 		"CREATE INDEX idx_examples_client_id ON examples (client_id);" +
-		"CREATE TABLE client_metadata (client_id TEXT NOT NULL, split_name TEXT NOT NULL, num_examples INTEGER NOT NULL); BEGIN"
+		"CREATE TABLE client_metadata (client_id TEXT, split_name TEXT, num_examples INTEGER NOT NULL); BEGIN"
 	if _, err := database.Exec(statement); err != nil {
 		t.Fatal(err)
 	}
@@ -125,6 +125,25 @@ func tffDatabase(t rapid.TB, dir string, rows ...any) []byte {
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// otherDatabase has a table of its own.
+func otherDatabase(t testing.TB, dir string) []byte {
+	t.Helper()
+	path := filepath.Join(dir, "other.sqlite")
+	database, err := sql.Open("sqlite", path)
+	if err == nil {
+		_, err = database.Exec("CREATE TABLE posts (author TEXT, body TEXT)")
+	}
+	data, unread := []byte(nil), error(nil)
+	if err == nil {
+		err = database.Close()
+		data, unread = os.ReadFile(path)
+	}
+	if err = errors.Join(err, unread); err != nil {
 		t.Fatal(err)
 	}
 	return data
@@ -412,6 +431,10 @@ func faultyFiles(t *testing.T) map[string]faulty {
 		"TFF: UTF-8":                 {as(""), database("train", "a", good, "train", "b", message(1, texts("tokens", "hello th\xffre")), "train", "c", good), `posts, row 2: "tokens" is not valid UTF-8 from its byte 9; convert`, 2},
 		"TFF: UTF-8 of a user":       {as(""), database("train", "a\xc3", good, "train", "b", good), `posts, row 1: "client_id" is not valid UTF-8 from its byte 2; convert`, 1},
 		"TFF: no tokens":             {as(forms.TFF), database("train", "a", good, "train", "b", message(1, texts("title", "x"))), `posts, row 2: there is no feature "tokens"; expected one of title`, 1},
+		"TFF: no user":               {as(""), database("train", "a", good, "train", nil, good, "train", "c", good), `posts, row 2: "client_id" is missing`, 2},
+		"TFF: no split":              {as(""), database(nil, "a", good, "train", "b", []byte{}, "train", "c", good), `posts, row 2: the example has no features; expected the feature "tokens"`, 1},
+		"TFF: a null example":        {as(""), database("train", "a", good, "train", "b", nil, "train", "c", good), `posts, row 2: the example has no features; expected the feature "tokens"`, 2},
+		"TFF: other tables":          {as(""), string(otherDatabase(t, dir)), "posts: SQL logic error: no such table: client_metadata (1); expected the tables examples and client_metadata", 0},
 		"TFF: no such split":         {Reading{Origin: Origin{Split: "valid"}}, database("train", "a", good, "heldout", "b", good), `posts: there is no split "valid"; expected one of heldout, train`, 0},
 		"TFF: a damaged page":        {as(""), string(page), "posts: database disk image is malformed", 0},
 		"TFF: a damaged page behind": {as(""), string(later), "posts: after row 168: database disk image is malformed", 168},
@@ -436,13 +459,14 @@ func faultyFiles(t *testing.T) map[string]faulty {
 		"Texts: an empty file":       {as(forms.Texts), "", "posts: the content is no tar archive; expected one of text files, or a directory of them", 0},
 		"Texts: none":                {as(""), tarred(t, "posts.jsonl", twoLines), "posts: the content is a tar archive without a file that ends in .txt", 0},
 		"LEAF: UTF-8":                {as(""), `{"users":["A"],"user_data":{"A":{"x":["t` + "\xff" + ` b","to b"],"y":["e","e"]}}}`, "posts, example 1: the example is not valid UTF-8; convert", 1},
+		"LEAF: UTF-8 of a user":      {as(""), strings.NewReplacer("ann", "a\xff", "cid", "a\xfe").Replace(string(leafUsers("ann", "bob", "cid"))), "posts, example 1: the name of the user is not valid UTF-8; convert", 1},
 		"LEAF: an unknown example":   {as(""), `{"users":["A"],"user_data":{"A":{"x":[7,"to b"],"y":[1,"e"]}}}`, "posts, example 1: 7; expected a text, or a list", 1},
 	}
 }
 
 // mistakes are those of faultyFiles of which nothing can be skipped.
 var mistakes = map[string]bool{
-	"CSV: no such column": true, "CSV: empty": true, "TFF: no such split": true, "Texts: none": true,
+	"CSV: no such column": true, "CSV: empty": true, "TFF: no such split": true, "TFF: other tables": true, "Texts: none": true,
 	"Texts: a text file": true, "Texts: a short text file": true, "Texts: an empty file": true,
 }
 

@@ -52,6 +52,9 @@ func leafFile(path string, yield func(Example, error) bool) (more bool, err erro
 // leafImage is the image of a user with that number.
 func leafImage(file, user string, i int, data leaf.Data) (Example, error) {
 	x := Example{User: user, Where: fmt.Sprintf("%s, image %d of user %q", file, i+1, user)}
+	if data.Misnamed {
+		return x, &CorruptError{x.Where, errors.New("the name of the user is not valid UTF-8")}
+	}
 	var values []float64
 	err := errors.Join(json.Unmarshal(data.X[i], &values), json.Unmarshal(data.Y[i], &x.Label))
 	x.Width = int(math.Sqrt(float64(len(values))))

@@ -41,7 +41,11 @@ func eachTFF(ctx context.Context, path, split string, yield func(Example, error)
 var errEnough = errors.New("enough")
 
 func tffExample(name string, r tff.Row) (Example, error) {
-	x := Example{User: r.Client, Where: fmt.Sprintf("row %d of user %q in %s", r.Number, r.Client, name)}
+	if r.Client == nil {
+		where := fmt.Sprintf("row %d of %s", r.Number, name)
+		return Example{Where: where}, &CorruptError{where, errors.New("the user is missing")}
+	}
+	x := Example{User: *r.Client, Where: fmt.Sprintf("row %d of user %q in %s", r.Number, *r.Client, name)}
 	label, pixels, err := parseEMNIST(r.Example)
 	if err == nil {
 		x.Label, x.Width, x.Height = label, emnistSide, emnistSide

@@ -21,14 +21,16 @@ func (r *reader) leaf() error {
 		for i := range data.X {
 			number++
 			row := Row{User: &user, Unit: "example", Number: number}
-			if err := row.leaf(data.X[i], data.Y[i]); err != nil {
-				err = r.skip(row.Unit, row.Number, err)
-				if err != nil {
-					return err
-				}
-				continue
+			err := row.leaf(data.X[i], data.Y[i])
+			if data.Misnamed {
+				err = errors.New("the name of the user is not valid UTF-8; convert the file to UTF-8")
 			}
-			if err := r.row(row); err != nil {
+			if err != nil {
+				err = r.skip(row.Unit, row.Number, err)
+			} else {
+				err = r.row(row)
+			}
+			if err != nil {
 				return err
 			}
 		}

@@ -44,7 +44,9 @@ func (r *reader) tff() error {
 // tffFault tells a database of which nothing more can be read after a row, 0 before the first,
 // from one that is another.
 func tffFault(last int64, err error) error {
-	if _, ok := errors.AsType[*tff.NotFoundError](err); ok {
+	_, absent := errors.AsType[*tff.NotFoundError](err)
+	_, other := errors.AsType[*tff.OtherError](err)
+	if absent || other {
 		return mistaken("%w", err)
 	}
 	if last == 0 {
@@ -70,7 +72,7 @@ func (r *reader) stopped(err error) error {
 }
 
 func (r *reader) tffRow(x tff.Row) (Row, error) {
-	row := Row{User: &x.Client, Split: &x.Split, Unit: "row", Number: int(x.Number)}
+	row := Row{User: x.Client, Split: &x.Split, Unit: "row", Number: int(x.Number)}
 	wanted := r.columns.list()
 	seen := make([]string, 0, 8)
 	err := tff.Features(x.Example, func(name string, f tff.Feature) error {
@@ -88,7 +90,10 @@ func (r *reader) tffRow(x tff.Row) (Row, error) {
 	if err != nil {
 		return row, fmt.Errorf("no tf.train.Example: %w", err)
 	}
-	if row.Text == nil {
+	switch {
+	case len(seen) == 0:
+		return row, fmt.Errorf("the example has no features; expected the feature %q", r.columns.Text)
+	case row.Text == nil:
 		slices.Sort(seen)
 		return row, fmt.Errorf("there is no feature %q; expected one of %s, or say by data.columns.text which it is", r.columns.Text, strings.Join(seen, ", "))
 	}
