@@ -58,8 +58,12 @@ func (g *global) importSource(ctx context.Context, from, name string, look *insp
 	if err != nil {
 		return err
 	}
-	if _, err := source.Survey(ctx, look.limits, look.read()); err != nil {
+	facts, err := source.Survey(ctx, look.limits, look.read())
+	if err != nil {
 		return err
+	}
+	if skipped := facts[0].Source.Skipped; skipped != nil {
+		g.note("%v", skipped)
 	}
 	if name != "" {
 		return g.nameSource(ctx, from, name, source, look)

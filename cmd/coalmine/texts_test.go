@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -39,26 +40,30 @@ func TestADirectoryOfTextFilesIsTrainedOn(t *testing.T) {
 	t.Parallel()
 	dir := novels(t, 6)
 	home, file := filepath.Join(t.TempDir(), "home"), filepath.Join(t.TempDir(), "novels.yaml")
-	experiment := "name: novels\ndata: {source: " + dir + ", form: texts, unit: paragraph, on_error: skip, users: {words: 20}, vocabulary: {size: 10}}\n" +
+	experiment := "name: novels\ndata: {source: " + dir + ", unit: paragraph, on_error: skip, users: {words: 20}, vocabulary: {size: 10}}\n" +
 		"model: {embedding: 4, units: 4}\ntraining: {rounds: 1, cohort: 1}\naudit: {utility: true}\n"
 	if err := os.WriteFile(file, []byte(experiment), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	refuses(t, `user 0/0.txt, line 19: "text" is not valid UTF-8 from its byte 1`, "data", "inspect", dir)
 	for unit, examples := range map[string]int{"line": 144, "paragraph": 72, "file": 11} {
-		printed := prints(t, "data", "inspect", dir, "--form", "texts", "--unit", unit, "--skip-faults", "--vocabulary", "10", "--words", "20", "--json")
+		printed := prints(t, "data", "inspect", dir, "--unit", unit, "--skip-faults", "--vocabulary", "10", "--words", "20", "--json")
 		if !strings.Contains(printed, fmt.Sprintf(`"examples": %d`, examples)) || !strings.Contains(printed, `"records": 1`) {
 			t.Errorf("by %s: %s, want %d examples", unit, printed, examples)
 		}
 	}
 	var entry sources.Entry
-	imported := prints(t, "data", "import", dir, "--form", "texts", "--unit", "paragraph", "--skip-faults", "--name", "novels", "--home", home, "--json")
+	imported := prints(t, "data", "import", dir, "--unit", "paragraph", "--skip-faults", "--name", "novels", "--home", home, "--json")
 	if err := json.Unmarshal([]byte(imported), &entry); err != nil || len(entry.Files) != 1 || entry.Holds.Examples != 72 {
 		t.Fatalf("%v, %+v", err, entry)
+	}
+	var out, messages bytes.Buffer
+	if code := execute(t.Context(), []string{"data", "import", dir, "--skip-faults", "--home", home}, &out, &messages); code != exitDone || !strings.Contains(messages.String(), "left out 1 records of the source that are at fault, the first in file 1, user 0/0.txt, line 19") {
+		t.Errorf("exit status %d: %s", code, &messages)
 	}
 	prints(t, "run", file, "--home", home)
 	if printed := prints(t, "results", "latest", "--home", home); !strings.Contains(printed, "data.on_error left out 1 records of the source that are at fault, the first in file 1, user 0/0.txt, line 19") {
 		t.Error(printed)
 	}
-	refuses(t, "expected one of line, paragraph, file, of the form texts", "data", "inspect", dir, "--unit", "line")
+	refuses(t, "expected one of line, paragraph, file, of the form texts", "data", "inspect", dir, "--form", "csv", "--unit", "line")
 }

@@ -54,11 +54,11 @@ func (e OnError) IsZero() bool { return e == "" || e == StopAtFaults }
 
 // Check reports an origin that cannot be read, of texts or of images.
 func (o Origin) Check(images bool) error {
-	if o.Unit != "" && (o.Form != forms.Texts || !o.Unit.Known()) {
+	if o.Unit != "" && (o.Form != "" && o.Form != forms.Texts || !o.Unit.Known()) {
 		return fmt.Errorf("the unit %q; expected one of %s, of the form %s", o.Unit, strings.Join(o.Unit.Choices(), ", "), forms.Texts)
 	}
-	if images && (o.Form != "" || o.Columns != (forms.Columns{}) || o.Named()) {
-		return fmt.Errorf("a form, columns or a split of images; expected none: sources of images are JSON lines, which data convert makes")
+	if images && (o.Form != "" || o.Unit != "" || o.Columns != (forms.Columns{}) || o.Named()) {
+		return fmt.Errorf("a form, a unit, columns or a split of images; expected none: sources of images are JSON lines, which data convert makes")
 	}
 	if err := o.checkSplits(); err != nil || o.Form == "" {
 		return err

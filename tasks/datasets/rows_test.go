@@ -446,6 +446,8 @@ func faultyFiles(t *testing.T) map[string]faulty {
 		"Stack Exchange: cut in row": {as(""), postsXML[:len(postsXML)-40], "posts, line 5: XML syntax error", 4},
 		"Stack Exchange: UTF-8":      {as(""), strings.Replace(postsXML, "Second", "S\xe9cond", 1), "posts, line 3: byte 104 of the row is not valid UTF-8; convert the file to UTF-8", 1},
 		"Stack Exchange: in a table": {as(forms.StackExchange), "Id,OwnerUserId,Body,CreationDate\n1,12,<p>One. Tw\xf6. Three.</p>,2011-10-11\n", `posts, line 2: "Body" is not valid UTF-8 from its byte 3; convert`, 2},
+		"Stack Exchange: no user":    {as(forms.StackExchange), "Id,Body\n1,Hello there.\n", `posts: there is no column "OwnerUserId"; expected OwnerUserId and Body, of posts, or UserId and Text, of comments, beside Id, Body`, 0},
+		"Stack Exchange: no text":    {as(forms.StackExchange), "Id,UserId\n1,7\n", `posts: there is no column "Text"; expected OwnerUserId and Body`, 0},
 		"Stack Exchange: a score":    {Reading{Timed: true}, strings.Replace(postsXML, `Score="4"`, `Score="four"`, 1), `posts, line 3: the score is "four"; expected a number`, 1},
 		"LEAF: cut":                  {as(""), `{"users":["A"],"user_data":{"A":{"x":["to b"],"y":["e"]},"B":{"x":["or`, "posts: byte 61: the file ends too early; get it again", 1},
 		"Texts: UTF-8":               {as(""), tarred(t, "ann.txt", "hello\nthere\xff\n", "bob.txt", "again\n"), `posts, ann.txt, line 2: "text" is not valid UTF-8 from its byte 6; convert`, 2},
@@ -466,7 +468,7 @@ func faultyFiles(t *testing.T) map[string]faulty {
 
 // mistakes are those of faultyFiles of which nothing can be skipped.
 var mistakes = map[string]bool{
-	"CSV: no such column": true, "CSV: empty": true, "TFF: no such split": true, "TFF: other tables": true, "Texts: none": true,
+	"CSV: no such column": true, "CSV: empty": true, "TFF: no such split": true, "Stack Exchange: no user": true, "Stack Exchange: no text": true, "TFF: other tables": true, "Texts: none": true,
 	"Texts: a text file": true, "Texts: a short text file": true, "Texts: an empty file": true,
 }
 
@@ -549,6 +551,14 @@ func TestARowThatNeverEndsIsRefused(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "a row is too long after line 2") {
 			t.Errorf("got %v", err)
 		}
+	}
+}
+
+func TestASourceOfFaultsAloneSaysTheFirst(t *testing.T) {
+	t.Parallel()
+	_, err := readAs(t, Reading{Origin: Origin{Form: forms.CSV, SkipFaults: true}}, []byte("user,text\n,hello\nann,\n"))
+	if err == nil || err.Error() != `posts: holds no records beside 2 that are at fault, the first in file 1, line 2: "user" is empty` {
+		t.Errorf("got %v", err)
 	}
 }
 

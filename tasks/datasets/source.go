@@ -184,17 +184,21 @@ func (r recordReader) all(files []File) iter.Seq2[Record, error] {
 		if err := r.splits.absent(); err != nil && len(r.splits.seen) > 0 {
 			yield(Record{}, &SourceError{File: files[0].Name, Err: err, mistaken: true})
 		} else if r.records == 0 {
-			yield(Record{}, emptySource(files, r.lines.wanted))
+			yield(Record{}, r.empty(files))
 		}
 	}
 }
 
-func emptySource(files []File, wanted string) error {
+// empty is what is said of files that have no record that could be read.
+func (r *recordReader) empty(files []File) error {
 	name := "the source"
 	if len(files) > 0 {
 		name = files[0].Name
 	}
-	return &SourceError{File: name, Err: fmt.Errorf("holds no records; %s", wanted)}
+	if n := r.skipped.Records; n > 0 {
+		return &SourceError{File: name, Err: fmt.Errorf("holds no records beside %d that are at fault, the first in %s", n, r.skipped.First[0])}
+	}
+	return &SourceError{File: name, Err: fmt.Errorf("holds no records; %s", r.lines.wanted)}
 }
 
 // recordReader is one pass over the files of a source.
@@ -248,6 +252,8 @@ func (r *recordReader) contents(f File, raw io.Reader) (more bool, err error) {
 		form = formOf(r.reading.Form)
 	}
 	switch {
+	case r.reading.Unit != "" && form.form != forms.Texts:
+		return false, &SourceError{File: f.Name, Err: fmt.Errorf("the content is %s, and data.unit is of text files; expected none (--unit)", form.name), mistaken: true}
 	case form.form == forms.JSONLines && r.splits.lacking(false):
 		return false, withoutSplits(f.Name, "JSON lines")
 	case form.form == forms.JSONLines:

@@ -95,13 +95,23 @@ func TestALongTextIsAtFaultAndTheNextIsRead(t *testing.T) {
 
 func TestAUnitIsOneOfTextFiles(t *testing.T) {
 	t.Parallel()
-	for _, o := range []Origin{{Unit: forms.Lines}, {Form: forms.CSV, Unit: forms.Lines}, {Form: forms.Texts, Unit: "word"}} {
+	for _, o := range []Origin{{Unit: "word"}, {Form: forms.CSV, Unit: forms.Lines}, {Form: forms.Texts, Unit: "word"}} {
 		if err := o.Check(false); err == nil || !strings.Contains(err.Error(), "expected one of line, paragraph, file, of the form texts") {
 			t.Errorf("%+v: %v", o, err)
 		}
 	}
-	if err := (Origin{Form: forms.Texts, Unit: forms.WholeFiles}).Check(false); err != nil {
-		t.Error(err)
+	for _, o := range []Origin{{Form: forms.Texts, Unit: forms.WholeFiles}, {Unit: forms.Paragraphs}} {
+		if err := o.Check(false); err != nil {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+	if err := (Origin{Unit: forms.Lines}).Check(true); err == nil {
+		t.Error("a unit of images is accepted")
+	}
+	// Without a form it is told from the content whether there are text files.
+	_, err := readAs(t, Reading{Origin: Origin{Unit: forms.Lines, SkipFaults: true}}, []byte(twoLines))
+	if err == nil || !strings.Contains(err.Error(), "posts: the content is JSON lines, and data.unit is of text files; expected none") {
+		t.Errorf("a unit of JSON lines: %v", err)
 	}
 }
 

@@ -30,7 +30,7 @@ type Data struct {
 	Form forms.Form `json:"form,omitempty" also:"format type reader"`
 	// Unit is what of a text file is an example: a line, a paragraph, which empty lines end, or a
 	// whole file. Absent: a line.
-	Unit forms.Unit `json:"unit,omitempty" when:"form=texts"`
+	Unit forms.Unit `json:"unit,omitempty" when:"form=texts absent"`
 	// Columns that are not called user, text, time, score, tags, group and target, or as the form
 	// calls them. Absent: they are.
 	Columns *Columns `json:"columns,omitempty" also:"fields"`

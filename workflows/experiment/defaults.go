@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"reflect"
 	"slices"
+	"strings"
 
 	"coalmine/internal/fractions"
 	"coalmine/models"
@@ -88,7 +89,7 @@ func (d *decoder) completeSampling(t *Training) {
 	switch {
 	case !t.Central():
 	case t.Privacy == nil:
-		d.contradicts(path, "training.privacy", "null (training.algorithm: sgd)")
+		d.contradicts(path, "training.privacy", "null (training.algorithm: sgd)", nil)
 		t.Sampling = ""
 	case d.present[path] == nil:
 		t.Sampling = privacy.Poisson
@@ -191,20 +192,27 @@ func (d *decoder) applies(f field, scopes []scope, path string) bool {
 		if !ok {
 			continue
 		}
-		choice := chooser.String()
+		choice := cmp.Or(chooser.String(), absent)
 		if slices.Contains(f.when.values, choice) || d.isBad(join(s.path, f.when.field)) {
 			return true
 		}
-		d.contradicts(path, join(s.path, f.when.field), choice)
+		d.contradicts(path, join(s.path, f.when.field), choice, f.when.values)
 		return false
 	}
 	return true
 }
 
+// absent stands for a choice that nobody has made, among the values of a condition.
+const absent = "absent"
+
 // contradicts reports a field that was given although the choice beside it
 // leaves no use for it.
-func (d *decoder) contradicts(path, chooser, choice string) {
-	if d.givenTogether(path, chooser) {
+func (d *decoder) contradicts(path, chooser, choice string, useful []string) {
+	switch {
+	case !d.givenTogether(path, chooser):
+	case choice == absent:
+		d.fail(d.present[path].at, path, "has no meaning without %s: %s; say so, or remove it", chooser, strings.Join(useful, " or "))
+	default:
 		d.fail(d.present[path].at, path, "has no meaning with %s: %s; remove it", chooser, choice)
 	}
 }

@@ -25,7 +25,7 @@ func (d *Devices) Split(seed uint64) devices.SplitParams {
 func (c *checker) origin() {
 	r := c.Data.Reading()
 	if err := r.Origin.Check(r.Level.Scheme().Images); err != nil {
-		c.fail([]string{"data.form", "data.columns", "data.split", "data.file_splits", "data.test.split", "data.validation.split"}, "cannot be read: %v", err)
+		c.fail([]string{"data.form", "data.unit", "data.columns", "data.split", "data.file_splits", "data.test.split", "data.validation.split"}, "cannot be read: %v", err)
 	}
 }
 

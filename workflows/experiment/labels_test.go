@@ -83,6 +83,7 @@ func TestWhatDoesNotGoWithLabelsIsRefused(t *testing.T) {
 		{"label: score, ", "", "model.kind: is regressor, which predicts what is said of whole examples, and data.label does not say what; expected data.label: score"},
 		{"label: score", "label: tags", "data.tags: cannot be predicted: 0 tags"},
 		{"label: score", "label: stars", "data.label: is \"stars\"; expected one of score, tags"},
+		{"label: score, ", "tags: [r], ", "data.tags: has no meaning without data.label: tags; say so, or remove it"},
 		{"label: score", "label: score, tags: [r]", "data.tags: has no meaning with data.label: score"},
 		{"label: score", "label: score, level: byte", "data.label: is predicted of words, and data.level is byte"},
 		{"label: score", "label: score, pairs: true", "data.pairs: is for language models"},

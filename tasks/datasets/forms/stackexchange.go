@@ -36,6 +36,11 @@ func (r *reader) stackExchange() error {
 	if slices.Contains(table.names, commentFields[0]) {
 		fields = commentFields
 	}
+	for _, name := range fields[:2] {
+		if !slices.Contains(table.names, name) {
+			return mistaken("there is no column %q; expected OwnerUserId and Body, of posts, or UserId and Text, of comments, beside %s", name, strings.Join(table.names, ", "))
+		}
+	}
 	return table.each(func(line int, values []string) error {
 		return r.contribution("line", line, fields, func(name string) string {
 			if i := slices.Index(table.names, name); i >= 0 {
