@@ -95,11 +95,26 @@ func (g *global) plan(ctx context.Context, sub *submission.Submission, cores []i
 		return err
 	}
 	if g.json {
-		return g.printJSON(planView(cells, sub.Spec.FalseAlarms(), cost, clusters))
+		return g.printJSON(planView(cells, sub.Spec.FalseAlarms(), cost, x.TasksToRun(), machineOf(cost, peak), clusters))
 	}
-	g.writePlan(cells, sub.Spec.FalseAlarms(), cost, peak)
+	g.writePlan(cells, sub.Spec.FalseAlarms(), cost, x.TasksToRun(), machineOf(cost, peak))
 	g.writeClusters(x, clusters)
 	return nil
+}
+
+// thisMachine is what a plan takes here.
+type thisMachine struct {
+	Seconds float64 `json:"seconds"`
+	Cores   int     `json:"cores"`
+	// GFLOPS are those that a core reaches at most, and Used the share of them that counts.
+	GFLOPS  float64 `json:"core_gflops"`
+	Used    float64 `json:"used"`
+	Kernels string  `json:"kernels"`
+}
+
+func machineOf(cost estimate.Cost, peak float64) thisMachine {
+	cores := runtime.GOMAXPROCS(0)
+	return thisMachine{cost.Seconds(peak, cores), cores, peak, estimate.Efficiency, kernels.Set()}
 }
 
 // simulatedCluster is what a plan takes on some cores.
@@ -209,21 +224,21 @@ func (g *global) planArchive(ctx context.Context) (*storage.Archive, closer, err
 }
 
 // writePlan prints the plan for people.
-func (g *global) writePlan(cells []plannedCell, alarms []experiment.FalseAlarm, cost estimate.Cost, peak float64) {
+func (g *global) writePlan(cells []plannedCell, alarms []experiment.FalseAlarm, cost estimate.Cost, tasks int, here thisMachine) {
 	for i := range cells {
 		g.writePlannedCell(&cells[i])
 	}
 	for _, f := range alarms {
 		g.printf("%s\n", f)
 	}
-	g.printf("\n%s to train and %s to measure; about %s through the store\n",
-		flop(cost.TrainingFLOP), flop(cost.MeasuringFLOP), bytesText(cost.Bytes))
+	g.printf("\n%d tasks; %s to train and %s to measure; about %s through the store\n",
+		tasks, flop(cost.TrainingFLOP), flop(cost.MeasuringFLOP), bytesText(cost.Bytes))
 	if cost.Recorded > 0 {
 		g.printf("about %s of recorded updates stay in the store; until they are gathered, for each such training up to %s more\n",
 			bytesText(cost.Recorded), bytesText(cost.Gathering))
 	}
 	g.printf("about %s on this machine: %d cores of %.0f GFLOP/s (%s kernels), %.0f%% of it used\n",
-		roughly(cost.Seconds(peak, runtime.GOMAXPROCS(0))), runtime.GOMAXPROCS(0), peak, kernels.Set(), 100*estimate.Efficiency)
+		roughly(here.Seconds), here.Cores, here.GFLOPS, here.Kernels, 100*here.Used)
 }
 
 func (g *global) writePlannedCell(c *plannedCell) {
@@ -269,7 +284,7 @@ func (g *global) writeGroups(groups []explanation.Group) {
 }
 
 // planView is what plan --json prints.
-func planView(cells []plannedCell, alarms []experiment.FalseAlarm, cost estimate.Cost, clusters []simulatedCluster) any {
+func planView(cells []plannedCell, alarms []experiment.FalseAlarm, cost estimate.Cost, tasks int, here thisMachine, clusters []simulatedCluster) any {
 	type cell struct {
 		Cell     string              `json:"cell"`
 		Label    string              `json:"label"`
@@ -285,8 +300,10 @@ func planView(cells []plannedCell, alarms []experiment.FalseAlarm, cost estimate
 		MeasuringFLOP float64                 `json:"measuring_flop"`
 		Bytes         float64                 `json:"bytes"`
 		RecordedBytes float64                 `json:"recorded_bytes,omitempty"`
+		Tasks         int                     `json:"tasks"`
+		ThisMachine   thisMachine             `json:"this_machine"`
 		Clusters      []simulatedCluster      `json:"clusters,omitempty"`
-	}{Clusters: clusters, FalseAlarms: alarms, TrainingFLOP: cost.TrainingFLOP, MeasuringFLOP: cost.MeasuringFLOP, Bytes: cost.Bytes, RecordedBytes: cost.Recorded}
+	}{Clusters: clusters, Tasks: tasks, ThisMachine: here, FalseAlarms: alarms, TrainingFLOP: cost.TrainingFLOP, MeasuringFLOP: cost.MeasuringFLOP, Bytes: cost.Bytes, RecordedBytes: cost.Recorded}
 	for _, c := range cells {
 		view.Cells = append(view.Cells, cell{c.Name, c.Label, c.Cached, c.training, c.Groups, c.privacy})
 	}

@@ -56,15 +56,25 @@ func TestAPlanSaysWhatClustersTake(t *testing.T) {
 		return code, out.Bytes(), messages.String()
 	}
 	code, out, messages := plan("--json", "--cores", "1,2,100")
-	var planned struct{ Clusters []simulatedCluster }
+	var planned struct {
+		Tasks        int
+		TrainingFLOP float64     `json:"training_flop"`
+		MeasuredFLOP float64     `json:"measuring_flop"`
+		ThisMachine  thisMachine `json:"this_machine"`
+		Clusters     []simulatedCluster
+	}
 	if err := json.Unmarshal(out, &planned); err != nil || code != exitDone || len(planned.Clusters) != 3 {
 		t.Fatalf("exit status %d, %v: %s%s", code, err, out, messages)
+	}
+	here, total := planned.ThisMachine, planned.TrainingFLOP+planned.MeasuredFLOP
+	if done := here.Seconds * float64(here.Cores) * here.GFLOPS * 1e9 * here.Used; planned.Tasks <= 40*3 || here.Kernels == "" || !(math.Abs(done/total-1) < 1e-9) {
+		t.Errorf("%d tasks of %g FLOP, on this machine %+v", planned.Tasks, total, here)
 	}
 	one, two, many := planned.Clusters[0], planned.Clusters[1], planned.Clusters[2]
 	if one.Busy < 0.999 || one.Seconds < 40*3*estimate.TaskSeconds || two.Seconds >= one.Seconds || many.Seconds > two.Seconds || many.Seconds < 40*2*estimate.TaskSeconds || many.Busy > 0.05 {
 		t.Errorf("%+v", planned.Clusters)
 	}
-	if code, out, _ := plan("--cores", "100"); code != exitDone || !strings.Contains(string(out), "on 100 such cores, at work") {
+	if code, out, _ := plan("--cores", "100"); code != exitDone || !strings.Contains(string(out), "on 100 such cores, at work") || !strings.Contains(string(out), fmt.Sprintf("\n%d tasks; ", planned.Tasks)) {
 		t.Errorf("exit status %d: %s", code, out)
 	}
 	if code, _, messages := plan("--cores", "0"); code == exitDone || !strings.Contains(messages, "--cores: 0 cores; expected from 1 to 100000") {
