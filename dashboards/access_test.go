@@ -152,7 +152,13 @@ func TestTheLoginLeadsNowhereElse(t *testing.T) {
 // A link to any view, with its state, survives the login.
 func TestTheLoginLeadsToTheViewThatWasWanted(t *testing.T) {
 	t.Parallel()
-	for _, next := range []string{"/", "/?q=paper", "/runs/x", "/runs/x?colour=a%26b&rows=data.partition", "/runs/x/cells/c01?log=1", "/compare?cells=a%2Fc01%2Cb%2Fc02", "/workers"} {
+	links := []string{"/?q=paper", "/runs/x?colour=a%26b&rows=data.partition", "/runs/x/cells/c01?log=1", "/runs/x/privacy?cell=c01", "/compare?cells=a%2Fc01%2Cb%2Fc02"}
+	for _, r := range new(Server).routes() {
+		if view, ok := strings.CutPrefix(r.pattern, "GET /"); ok && r.role == reader && !strings.HasPrefix(view, "api/") {
+			links = append(links, strings.NewReplacer("{$}", "", "{run}", "x", "{cell}", "c01").Replace("/"+view))
+		}
+	}
+	for _, next := range links {
 		if got := localPage(next); got != next {
 			t.Errorf("next=%q leads to %q", next, got)
 		}

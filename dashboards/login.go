@@ -81,7 +81,7 @@ func (s *Server) setSession(w http.ResponseWriter, value string, maxAge int) {
 	})
 }
 
-var viewPath = regexp.MustCompile(`^/(compare|workers|runs/[a-z0-9._-]+(/cells/[a-z0-9._-]+)?)?$`)
+var viewPath = regexp.MustCompile(`^/(compare|workers|runs/[a-z0-9._-]+(/privacy|/cells/[a-z0-9._-]+)?)?$`)
 
 // localPage is a view of this server, with its parameters, to go to after the login: never
 // one that somebody has slipped into a link.

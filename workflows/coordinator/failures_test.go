@@ -68,6 +68,42 @@ func TestAFailureStaysInItsCells(t *testing.T) {
 	}
 }
 
+// The history names the attempt that failed, also where a second one has begun since.
+func TestAStragglersFailureIsNotTakenForItsSecondAttempts(t *testing.T) {
+	t.Parallel()
+	p := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 4, Steps: 6, Big: true})
+	w := newWorld(t, 13, chaos{}, map[string]*plan.Plan{"a": p})
+	stuck := make(map[int]*execution) // by the attempt's number
+	w.override = func(a attempts.Attempt) *attempts.Outcome {
+		if a.Kind != plantest.Part.Name || a.Step != 4 || a.Part != 2 || a.Number > 2 {
+			return nil
+		}
+		_, stuck[a.Number] = (*simQueue)(w).find(a.ID())
+		return hang
+	}
+	w.slow = func(e *execution) float64 {
+		if e == stuck[1] {
+			return 11
+		}
+		return 0.1
+	}
+	id := w.submit("a", 0)
+	w.until(func() bool { return len(stuck) == 2 })
+	worker, straggler := (*simQueue)(w).find(stuck[1].id)
+	w.end(worker, straggler, attempts.Outcome{Result: attempts.Failed, Error: "connection reset"})
+	var failed []runs.Entry
+	w.until(func() bool {
+		failed = slices.DeleteFunc(slices.Clone(w.run(id).State.History.Events), func(e runs.Entry) bool { return e.Kind != runs.AttemptFailed })
+		return len(failed) > 0
+	})
+	if failed[0].Attempts != 1 || failed[0].Worker != worker.id {
+		w.fail("the history has %+v, want attempt 1 on %s", failed[0], worker.id)
+	}
+	worker, second := (*simQueue)(w).find(stuck[2].id)
+	w.end(worker, second, attempts.Outcome{Result: attempts.Failed, Error: "connection reset"})
+	w.untilPhase(runs.Done, id)
+}
+
 // An operator may see a failure, and have its node tried again, before the
 // coordinator has written that the run has failed.
 func TestARetryThatCrossesTheEndOfItsRunCounts(t *testing.T) {

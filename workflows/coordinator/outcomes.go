@@ -1,7 +1,6 @@
 package coordinator
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,7 +24,7 @@ func (t *term) outcome(a *graph.Attempt, o attempts.Outcome) {
 		t.measure(a, o)
 		t.succeed(x, o.Objects)
 	case attempts.Refused:
-		t.logTrouble(x, runs.Entry{Kind: runs.AttemptFailed, Error: o.Error, Worker: o.Worker, Seconds: o.Seconds})
+		t.logTrouble(x, attemptFailed(o))
 		t.fail(x, o.Error)
 	case attempts.Missing:
 		t.inputMissing(x, o)
@@ -111,7 +110,7 @@ func (t *term) tryAgain(x *graph.Task, o attempts.Outcome) {
 		trouble.Tries = 0
 	}
 	trouble.Error = o.Error
-	t.logTrouble(x, runs.Entry{Kind: runs.AttemptFailed, Error: o.Error, Worker: o.Worker, Seconds: o.Seconds, Kept: o.Kept})
+	t.logTrouble(x, attemptFailed(o))
 	if trouble.Tries >= t.MaxTries {
 		t.fail(x, fmt.Sprintf("failed %d times, the last time on worker %s: %s", trouble.Tries, o.Worker, o.Error))
 		return
@@ -210,10 +209,15 @@ func (t *term) cellsLeft(x *graph.Task, r *graph.Run) []string {
 	return names
 }
 
-// logTrouble notes for all runs that want a task what has befallen it.
+// attemptFailed is the entry of an attempt that failed, which need not be the last that was launched.
+func attemptFailed(o attempts.Outcome) runs.Entry {
+	return runs.Entry{Kind: runs.AttemptFailed, Error: o.Error, Attempts: o.Number, Worker: o.Worker, Seconds: o.Seconds, Kept: o.Kept}
+}
+
+// logTrouble notes for all runs that want a task what has befallen it in an attempt.
 func (t *term) logTrouble(x *graph.Task, e runs.Entry) {
 	key := x.Key
-	e.Key, e.Label, e.Attempts = &key, x.Label(), cmp.Or(e.Attempts, x.Number)
+	e.Key, e.Label = &key, x.Label()
 	for _, r := range x.Wants {
 		e.Cells = t.cellsLeft(x, r)
 		e.Cells = e.Cells[:min(len(e.Cells), runs.MaxEventNames)]
@@ -226,7 +230,7 @@ func (t *term) diverged(x *graph.Task, o attempts.Outcome) {
 	t.logOf(x).Error("two attempts at one node differ: its kind is not deterministic",
 		"attempt", o.Number, "worker", o.Worker, "difference", o.Divergent)
 	t.counters.Divergent.WithLabelValues(x.Kind()).Inc()
-	t.logTrouble(x, runs.Entry{Kind: runs.Diverged, Error: o.Divergent, Worker: o.Worker})
+	t.logTrouble(x, runs.Entry{Kind: runs.Diverged, Error: o.Divergent, Attempts: o.Number, Worker: o.Worker})
 }
 
 // died notes that a worker has died some seconds after it began with an attempt at a task. It
