@@ -66,8 +66,8 @@ type ServerParams struct {
 	Control privacy.Control `json:"control,omitempty"`
 }
 
-// rate is the learning rate of a round, counted from 1.
-func (p *ServerParams) rate(round int) float64 {
+// Rate is the learning rate of a round, counted from 1.
+func (p *ServerParams) Rate(round int) float64 {
 	if p.Schedule == nil {
 		return p.LearningRate
 	}
@@ -225,7 +225,7 @@ func (r *round) apply(ctx context.Context, t *tasks.Task, model *checkpoints.Mod
 	}
 	kernels.Scale(-1, mean)
 	params := slices.Clone(model.Params)
-	rule.Step(params[:len(mean)], mean, r.params.rate(t.Step))
+	rule.Step(params[:len(mean)], mean, r.params.Rate(t.Step))
 	if _, err := models.FiniteNorm("model after the server's step", params); err != nil {
 		return nil, tasks.Permanent(fmt.Errorf("round %d: %w", t.Step, err))
 	}

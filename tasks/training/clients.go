@@ -350,7 +350,7 @@ func (c *chunkSum) train(ctx context.Context, examples [][]int32, round, user in
 		return 0, err
 	}
 	c.draw(round, user)
-	rate := c.params.Local.rate(round - 1)
+	rate := c.params.Local.Rate(round - 1)
 	rng := seeds.Stream(c.params.Seed, seeds.Client, uint64(round), uint64(user))
 	for range c.params.Epochs {
 		for batch := range c.batches(examples, rng) {

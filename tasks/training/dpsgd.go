@@ -119,7 +119,7 @@ func (d *private) step(ctx context.Context, t *tasks.Task, step int) (models.Los
 		}
 		privacy.AddGaussian(rng, l.gradient, p.noiseDeviation())
 	}
-	rate := p.Local.rate(step)
+	rate := p.Local.Rate(step)
 	l.decayWeights(rate)
 	l.rule.Step(l.params, l.gradient, rate)
 	return loss, nil

@@ -87,7 +87,7 @@ func runSGD(ctx context.Context, t *tasks.Task) error {
 		if err := s.learner.drop(p.Seed, uint64(step)); err != nil {
 			return models.Loss{}, err
 		}
-		loss, err := s.learner.step(batch, p.Local.rate(step))
+		loss, err := s.learner.step(batch, p.Local.Rate(step))
 		return loss, diverged(err, "step %d", step+1)
 	})
 	if err != nil {

@@ -61,9 +61,9 @@ type Local struct {
 	Proximal float64 `json:"proximal,omitempty"`
 }
 
-// rate is the learning rate of a round, of central training of a step, counted
+// Rate is the learning rate of a round, of central training of a step, counted
 // from 0.
-func (l *Local) rate(step int) float64 {
+func (l *Local) Rate(step int) float64 {
 	if l.Schedule == nil {
 		return l.LearningRate
 	}

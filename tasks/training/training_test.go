@@ -137,7 +137,7 @@ func clientUpdate(t *testing.T, m *checkpoints.Model, p *ClientsParams, examples
 			if _, err := trainer.Gradient(params, batch, gradient); err != nil {
 				t.Fatal(err)
 			}
-			rate := float32(p.Local.rate(round-1) * float64(len(batch)) / float64(p.Local.Batch))
+			rate := float32(p.Local.Rate(round-1) * float64(len(batch)) / float64(p.Local.Batch))
 			mu, decay := float32(p.Local.Proximal), float32(p.Local.WeightDecay)
 			for i, g := range gradient {
 				g += mu * (params[i] - m.Params[i])

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sort"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -17,6 +18,9 @@ import (
 type Tick struct {
 	Round int       `json:"round"`
 	Time  time.Time `json:"time"`
+
+	// began is when the task began after which the training was there.
+	began time.Time
 }
 
 // readClock is when the training came to the rounds whose records last, and to the last one.
@@ -38,7 +42,7 @@ func readClock(ctx context.Context, archive *storage.Archive, cell *plan.Cell) (
 				return err
 			}
 			took := time.Duration(commit.Provenance.Seconds * float64(time.Second))
-			ticks[i] = Tick{n.round, commit.Provenance.Started.Add(took)}
+			ticks[i] = Tick{n.round, commit.Provenance.Started.Add(took), commit.Provenance.Started}
 			return nil
 		})
 	}
@@ -52,18 +56,78 @@ type timedNode struct {
 	key   storage.Key
 }
 
+// timed are the nodes of a cell's training whose records last, and the last that is there.
 func timed(ctx context.Context, archive *storage.Archive, cell *plan.Cell) ([]timedNode, error) {
 	nodes := []timedNode{{0, cell.Initial.Key}}
-	chain := cell.Chain
-	if chain == nil {
-		return nodes, nil
-	}
-	done, err := availability.LastStep(ctx, archive, chain)
-	steps := append(chain.LastingSteps(), done)
-	for _, step := range slices.Compact(slices.Sorted(slices.Values(steps))) {
-		if step > 0 && step <= done {
-			nodes = append(nodes, timedNode{step * chain.StepRounds, chain.Key(step)})
+	if cell.Chain != nil {
+		steps, err := timedSteps(ctx, archive, cell)
+		if err != nil {
+			return nil, err
+		}
+		for _, step := range steps {
+			nodes = append(nodes, timedNode{step * cell.Chain.StepRounds, cell.Chain.Key(step)})
 		}
 	}
-	return nodes, err
+	if cell.Tail.Rounds > 0 {
+		nodes = append(nodes, timedNode{cell.Rounds(), cell.Tail.Node.Key})
+	}
+	return nodes, nil
+}
+
+// timedSteps are those of the cell's chain, which may go on for other cells.
+func timedSteps(ctx context.Context, archive *storage.Archive, cell *plan.Cell) ([]int, error) {
+	done, err := availability.LastStep(ctx, archive, cell.Chain)
+	if err != nil {
+		return nil, err
+	}
+	done = min(done, cell.ChainSteps())
+	steps := slices.DeleteFunc(cell.Chain.LastingSteps(), func(step int) bool { return step > done })
+	if done > 0 && !slices.Contains(steps, done) {
+		steps = append(steps, done)
+	}
+	return steps, nil
+}
+
+// addSpeeds sets the speed of all rounds between two ticks whose rows are all there. The initial
+// model may be there for long when a training begins, so nothing is measured from it.
+func addSpeeds(rounds []Round, clock []Tick, cell *plan.Cell) {
+	step := cell.Tail.Rounds
+	if cell.Chain != nil {
+		step = cell.Chain.StepRounds
+	}
+	for i := 1; i < len(clock); i++ {
+		from, to := &clock[i-1], &clock[i]
+		between := rounds[after(rounds, from.Round):after(rounds, to.Round)]
+		if want := (to.Round - from.Round + step - 1) / step; len(between) != want {
+			continue
+		}
+		speed := speedOf(between, from, to)
+		for j := range between {
+			between[j].TokensPerSecond = speed
+		}
+	}
+}
+
+// after is the index of the first of the rounds that comes after one.
+func after(rounds []Round, round int) int {
+	return sort.Search(len(rounds), func(i int) bool { return rounds[i].Row.Round > int64(round) })
+}
+
+// speedOf is the mean over all rounds between two ticks, 0 where the times tell none.
+func speedOf(rounds []Round, from, to *Tick) float64 {
+	since := from.Time
+	if len(rounds) == 1 && rounds[0].Clients == 0 { // one task of central training
+		since = to.began
+	} else if from.Round == 0 {
+		return 0
+	}
+	tokens := int64(0)
+	for i := range rounds {
+		tokens += rounds[i].Tokens
+	}
+	seconds := to.Time.Sub(since).Seconds()
+	if seconds <= 0 {
+		return 0
+	}
+	return float64(tokens) / seconds
 }

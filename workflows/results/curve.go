@@ -74,21 +74,13 @@ func loadCurve(ctx context.Context, archive *storage.Archive, spec *experiment.C
 	training := &spec.Experiment.Training
 	curve := &Curve{
 		Cell: spec.Name, Label: spec.Label, Axes: spec.Axes, Unit: compile.Unit(training), Steps: training.Rounds,
-		Rounds: []Round{}, Audited: []reports.Point{},
+		Audited: []reports.Point{},
 	}
-	rows, err := trainingRows(ctx, archive, cell, max(points/roundsOfSegment, 1))
+	rounds, clock, err := loadRounds(ctx, archive, spec, cell, max(points/roundsOfSegment, 1))
 	if err != nil {
 		return nil, err
 	}
-	for _, row := range rows {
-		if within(training, row) { // the chain may be another cell's too
-			curve.Rounds = append(curve.Rounds, roundOf(row))
-		}
-	}
-	curve.Rounds = spread(curve.Rounds, points)
-	if curve.Clock, err = readClock(ctx, archive, cell); err != nil {
-		return nil, err
-	}
+	curve.Rounds, curve.Clock = spread(rounds, points), clock
 	return curve, curve.addAudited(ctx, archive, p.Nodes[cell.Report.Key])
 }
 

@@ -1,9 +1,11 @@
 package results_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
 	"coalmine/tasks"
+	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/reports"
 	"coalmine/workflows/compile"
 	"coalmine/workflows/compile/compiletest"
@@ -89,6 +92,52 @@ func TestACurveSaysWhenItsRoundsWereDone(t *testing.T) {
 	}
 	if want := "0 30s, 1 5m30s, 2 9m30s"; strings.Join(got, ", ") != want {
 		t.Errorf("the clock is %q, want %q", got, want)
+	}
+}
+
+// Rounds 2 and 3 take two minutes each. When round 1 began nobody knows.
+func TestACurveSaysHowFastItsRoundsWere(t *testing.T) {
+	t.Parallel()
+	archive := storage.NewArchive(storagetest.NewMemory())
+	spec := compiletest.Resolve(t, strings.Replace(sampledOften, "{learning_rate: 0.1}", "{learning_rate: 0.1, schedule: {kind: step, every: 2, factor: 0.5}}", 1), []storage.Digest{storage.DigestOf([]byte("source"))})
+	p, err := compile.Plan(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	commit := func(key storage.Key, after int, rows ...checkpoints.Row) {
+		var b bytes.Buffer
+		if err := json.NewEncoder(&b).Encode(rows); err != nil {
+			t.Fatal(err)
+		}
+		blob, err := archive.PutBlob(t.Context(), key, tasks.RowsBlob, b.Bytes(), storage.Durable)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := &storage.Commit{Key: key, Kind: "x", Attempt: "1", Blobs: []storage.Blob{blob}, Provenance: storage.Provenance{Started: began.Add(time.Duration(after) * time.Minute), Seconds: 30}}
+		if _, _, err := archive.Commit(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	row := func(round int64) checkpoints.Row {
+		return checkpoints.Row{Round: round, Clients: 2, Tokens: 1200 * round}
+	}
+	cell := &p.Cells[0]
+	commit(cell.Initial.Key, 0)
+	commit(cell.Chain.Key(1), 5, row(1))
+	commit(cell.Chain.Key(2), 7, row(1), row(2))
+	commit(cell.Chain.Key(3), 9, row(1), row(2), row(3))
+	curve, err := results.LoadCurve(t.Context(), archive, &runs.Run{ID: "often-1", Spec: runs.Spec{Experiment: spec.Canonical()}}, "c01", 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []results.Rates
+	for i := range curve.Rounds {
+		got = append(got, curve.Rounds[i].Rates)
+	}
+	want := []results.Rates{{LearningRate: 0.1, ServerLearningRate: 1}, {0.1, 1, 20}, {0.05, 1, 30}}
+	if !slices.Equal(got, want) {
+		t.Errorf("rates %+v, want %+v", got, want)
 	}
 }
 

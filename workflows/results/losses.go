@@ -11,6 +11,8 @@ import (
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/reports"
 	"coalmine/workflows/availability"
+	"coalmine/workflows/compile"
+	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
 )
 
@@ -24,6 +26,12 @@ const (
 	testLoss       = "test_loss"
 )
 
+// The learning rates of the round that is measured are metrics of the curve, too.
+const (
+	learningRate       = "learning_rate"
+	serverLearningRate = "server_learning_rate"
+)
+
 // lossCurves stand in one figure.
 var lossCurves = []audits.Curve{
 	{Figure: "Loss", Name: "training", Metric: trainingLoss},
@@ -31,11 +39,12 @@ var lossCurves = []audits.Curve{
 	{Figure: "Loss", Name: "validation", Metric: validationLoss},
 }
 
-// addLosses sets the losses of a training that was measured more than once.
-func addLosses(ctx context.Context, archive *storage.Archive, planned *plan.Cell, r *reports.Report) error {
+// addLosses sets the losses and the learning rates of a training that was measured more than once.
+func addLosses(ctx context.Context, archive *storage.Archive, e *experiment.Experiment, planned *plan.Cell, r *reports.Report) error {
 	if len(r.Curve) < 2 {
 		return nil
 	}
+	rates := compile.LearningRates(e)
 	for i := range r.Curve {
 		p := &r.Curve[i]
 		row, err := rowAt(ctx, archive, planned, p.Round)
@@ -45,7 +54,8 @@ func addLosses(ctx context.Context, archive *storage.Archive, planned *plan.Cell
 		if i == len(r.Curve)-1 && r.Stopping != nil { // another model than the last step's
 			row = &checkpoints.Row{Validation: checkpoints.Validation{ValidationLoss: r.Stopping.ValidationLoss}}
 		}
-		if err := setLosses(p, row); err != nil {
+		client, server := rates(p.Round)
+		if err := errors.Join(setLosses(p, row), setPositive(p, learningRate, client), setPositive(p, serverLearningRate, server)); err != nil {
 			return err
 		}
 	}
@@ -64,15 +74,17 @@ func rowAt(ctx context.Context, archive *storage.Archive, planned *plan.Cell, ro
 	return &rows[len(rows)-1], nil
 }
 
-func setLosses(p *reports.Point, row *checkpoints.Row) (err error) {
-	set := func(name string, loss float64) {
-		if loss > 0 {
-			err = errors.Join(err, p.Metrics.Set(name, loss))
-		}
+// setPositive sets a metric that is known, which one that is 0 is not.
+func setPositive(p *reports.Point, name string, value float64) error {
+	if value <= 0 {
+		return nil
 	}
+	return p.Metrics.Set(name, value)
+}
+
+func setLosses(p *reports.Point, row *checkpoints.Row) (err error) {
 	if row != nil {
-		set(trainingLoss, row.Loss)
-		set(validationLoss, row.ValidationLoss)
+		err = errors.Join(setPositive(p, trainingLoss, row.Loss), setPositive(p, validationLoss, row.ValidationLoss))
 	}
 	var utility struct {
 		AllTargets struct {
@@ -82,8 +94,7 @@ func setLosses(p *reports.Point, row *checkpoints.Row) (err error) {
 	if p.Utility != nil {
 		err = errors.Join(err, json.Unmarshal(p.Utility, &utility))
 	}
-	set(testLoss, math.Log(max(1, utility.AllTargets.Perplexity)))
-	return err
+	return errors.Join(err, setPositive(p, testLoss, math.Log(max(1, utility.AllTargets.Perplexity))))
 }
 
 // mostLoss is the largest loss along the training.

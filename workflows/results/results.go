@@ -147,7 +147,7 @@ func load(ctx context.Context, archive *storage.Archive, run *runs.Run, spec *ex
 		return cell, nil
 	}
 	cell.Status, cell.Report = Done, report
-	if err := addLosses(ctx, archive, planned, report); err != nil {
+	if err := addLosses(ctx, archive, e, planned, report); err != nil {
 		return cell, err
 	}
 	if err := addVerdicts(ctx, archive, p.Nodes[planned.Report.Key], report); err != nil {

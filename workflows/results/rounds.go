@@ -36,6 +36,19 @@ type Round struct {
 	checkpoints.Row
 	ClippedNorms
 	checkpoints.Validation
+	Rates
+}
+
+// Rates are what no metric row says: the learning rates follow from the recipe, the speed from
+// the times of commits, which nothing that is computed depends on.
+type Rates struct {
+	// LearningRate is that of the round's clients, of central training that of the last step;
+	// 0 where the round changed nothing, or a program that is not ours has it.
+	LearningRate       float64 `json:"learning_rate,omitempty" parquet:"learning_rate,optional"`
+	ServerLearningRate float64 `json:"server_learning_rate,omitempty" parquet:"server_learning_rate,optional"`
+	// TokensPerSecond is the mean from one round whose time is known to the next, pauses
+	// included; 0 where no times are known.
+	TokensPerSecond float64 `json:"tokens_per_second,omitempty" parquet:"tokens_per_second,optional"`
 }
 
 // ClippedNorms are checkpoints.Norms after clipping.
@@ -49,10 +62,24 @@ type ClippedNorms struct {
 	Largest       float64 `json:"clipped_norm_max,omitempty" parquet:"clipped_norm_max,optional"`
 }
 
-func roundOf(row checkpoints.Row) Round {
+// roundsOf are the rounds of a cell's training whose rows are given.
+func roundsOf(e *experiment.Experiment, rows []checkpoints.Row) []Round {
+	rates, rounds := compile.LearningRates(e), []Round{}
+	for _, row := range rows {
+		if within(&e.Training, row) { // the chain may be another cell's too, which goes on for longer
+			rounds = append(rounds, roundOf(row, rates))
+		}
+	}
+	return rounds
+}
+
+func roundOf(row checkpoints.Row, rates func(round int) (client, server float64)) Round {
 	r := Round{Row: row, Validation: row.Validation}
 	if row.Clip > 0 {
 		r.ClippedNorms = ClippedNorms(row.Norms.Clipped(row.Clip))
+	}
+	if !row.Stopped {
+		r.LearningRate, r.ServerLearningRate = rates(int(row.Round))
 	}
 	return r
 }
@@ -66,20 +93,29 @@ func LoadRounds(ctx context.Context, archive *storage.Archive, run *runs.Run) (*
 	out := &Rounds{Run: run.ID, Experiment: spec.Name}
 	for i := range p.Cells {
 		c := &spec.Cells[i]
-		cell := CellRounds{Cell: c.Name, Label: c.Label, Axes: c.Axes, Rounds: []Round{}}
-		rows, err := trainingRows(ctx, archive, &p.Cells[i], 0)
+		rounds, _, err := loadRounds(ctx, archive, c, &p.Cells[i], 0)
 		if err != nil {
 			return nil, fmt.Errorf("run %s, cell %s: %w", run.ID, c.Name, err)
 		}
-		for _, row := range rows {
-			// The chain may be another cell's too, which goes on for longer.
-			if within(&c.Experiment.Training, row) {
-				cell.Rounds = append(cell.Rounds, roundOf(row))
-			}
-		}
-		out.Cells = append(out.Cells, cell)
+		out.Cells = append(out.Cells, CellRounds{Cell: c.Name, Label: c.Label, Axes: c.Axes, Rounds: rounds})
 	}
 	return out, nil
+}
+
+// loadRounds reads the rounds of a cell, of segments at most so many or, for 0, of all, and when
+// the training came to some of them.
+func loadRounds(ctx context.Context, archive *storage.Archive, spec *experiment.Cell, cell *plan.Cell, segments int) ([]Round, []Tick, error) {
+	rows, err := trainingRows(ctx, archive, cell, segments)
+	if err != nil {
+		return nil, nil, err
+	}
+	clock, err := readClock(ctx, archive, cell)
+	if err != nil {
+		return nil, nil, err
+	}
+	rounds := roundsOf(&spec.Experiment, rows)
+	addSpeeds(rounds, clock, cell)
+	return rounds, clock, nil
 }
 
 // within reports whether a row is of a cell's training. One that is not ours is nobody else's,

@@ -28,10 +28,12 @@ func (r *Results) CellValues() ([][]Value, error) {
 }
 
 // Values are the rows of the rounds, in their order, as those of Rounds.Write without what
-// they say of the cell. Columns that are null there are left out.
+// they say of the cell. Columns that are null there are left out, and speeds: equal
+// trainings have equal values.
 func (c *CellRounds) Values() [][]Value {
 	t := newFlatTable("round", []any{Round{}})
 	for _, round := range c.Rounds {
+		round.TokensPerSecond = 0
 		t.add([]any{round})
 	}
 	return t.values()
