@@ -311,7 +311,8 @@ func newResultsCommand(g *global) *cobra.Command {
 		Use:   "results [RUN]",
 		Short: "Print the outcome of a run",
 		Long: `Print the outcome of a run, complete or not. The first columns of the table are
-those of Table 1 of Thakkar et al. 2020; others are there where a cell has them.
+those of Table 1 of Thakkar et al. 2020; others are there where a cell has them. Of a
+cell that still trains stands what was measured last, with its round.
 
 ` + legendsHelp() + `--rows rounds writes, as json, csv or parquet, what every round has said about itself:
 its loss, its clients, the quantiles of their norms before and after clipping, the

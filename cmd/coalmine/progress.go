@@ -10,14 +10,16 @@ import (
 
 	"golang.org/x/term"
 
+	"coalmine/workflows/control"
 	"coalmine/workflows/runs"
 	"coalmine/workflows/status"
 )
 
 // showProgress follows the statuses of a run until they end: bars on a
-// terminal, lines elsewhere. Why a cell has failed is said in both when it does.
-func (g *global) showProgress(ctx context.Context, statuses <-chan *status.Run) error {
-	var display display = &lineDisplay{note: g.note}
+// terminal, lines elsewhere. Why a cell has failed is said in both when it does, and lines tell
+// what was measured while a cell trains.
+func (g *global) showProgress(ctx context.Context, api control.API, statuses <-chan *status.Run) error {
+	var display display = &lineDisplay{note: g.note, measured: func(run string) map[string]string { return measuredSoFar(ctx, api, run) }}
 	if f, ok := g.terminal(); ok {
 		bars := newBarDisplay(f, terminalRows(f))
 		g.bars.Store(bars.progress)
@@ -42,6 +44,20 @@ func (g *global) showProgress(ctx context.Context, statuses <-chan *status.Run) 
 	return nil
 }
 
+// measuredSoFar are lines of what was measured of the cells of a run that still train, by their
+// names. A run is followed on where they cannot be read.
+func measuredSoFar(ctx context.Context, api control.API, run string) map[string]string {
+	r, err := api.Results(ctx, run)
+	if err != nil {
+		return nil
+	}
+	lines, err := r.SoFar()
+	if err != nil {
+		return nil
+	}
+	return lines
+}
+
 // terminal is where people watch, if they do.
 func (g *global) terminal() (*os.File, bool) {
 	f, ok := g.stderr.(*os.File)
@@ -63,6 +79,10 @@ type lineDisplay struct {
 	printed time.Time
 	phases  map[string]runs.Phase
 	reasons string
+	// measured asks what was measured of a run's cells that still train, by their names, and
+	// told is what was said of it.
+	measured func(run string) map[string]string
+	told     map[string]string
 }
 
 func (d *lineDisplay) show(s *status.Run) {
@@ -86,6 +106,22 @@ func (d *lineDisplay) show(s *status.Run) {
 	}
 	d.printed = time.Now()
 	d.note("%s", summary(s))
+	d.tell(s)
+}
+
+// tell says what was measured of the cells that run since the last time.
+func (d *lineDisplay) tell(s *status.Run) {
+	training := func(c status.Cell) bool { return c.Phase == runs.Running }
+	if !slices.ContainsFunc(s.Cells, training) {
+		return
+	}
+	lines := d.measured(s.Run)
+	for _, c := range s.Cells {
+		if line := lines[c.Cell]; line != "" && line != d.told[c.Cell] {
+			d.note("%s %s", c.Cell, line)
+		}
+	}
+	d.told = lines
 }
 
 func (d *lineDisplay) end() {}

@@ -254,7 +254,7 @@ func (g *global) follow(ctx context.Context, api control.API, submitted control.
 	if err != nil {
 		return nil, err
 	}
-	if err := g.showProgress(ctx, statuses); err != nil {
+	if err := g.showProgress(ctx, api, statuses); err != nil {
 		return nil, err
 	}
 	return api.Results(ctx, submitted.Run)

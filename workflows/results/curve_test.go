@@ -13,10 +13,12 @@ import (
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
 	"coalmine/tasks"
+	"coalmine/tasks/audits"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/reports"
 	"coalmine/workflows/compile"
 	"coalmine/workflows/compile/compiletest"
+	"coalmine/workflows/plan"
 	"coalmine/workflows/results"
 	"coalmine/workflows/runs"
 )
@@ -56,6 +58,59 @@ func TestACurveHasWhatIsMeasuredWhileTheCellGoesOn(t *testing.T) {
 	if err != nil || string(got) != want {
 		t.Errorf("measured is %s, %v; want %s", got, err, want)
 	}
+	checkSoFar(t, archive, p, run)
+}
+
+// checkSoFar looks at the results of a cell that has come to round 7 of 9.
+func checkSoFar(t *testing.T, archive *storage.Archive, p *plan.Plan, run *runs.Run) {
+	t.Helper()
+	commit(t, archive, p.Cells[0].Chain.Key(1), tasks.RowsBlob, []checkpoints.Row{})
+	if r := loaded(t, archive, run); r.Cells[0].SoFar != nil {
+		t.Errorf("after round 1 there is %+v", r.Cells[0].SoFar)
+	}
+	for step := 2; step <= 7; step++ {
+		commit(t, archive, p.Cells[0].Chain.Key(step), tasks.RowsBlob, []checkpoints.Row{})
+	}
+	r := loaded(t, archive, run)
+	data, err := json.Marshal(r.Cells[0].SoFar)
+	const want = `{"unit":"round","steps":9,"measured":{"round":6,"utility":{"perplexity":94}},"audit":{}}`
+	if err != nil || string(data) != want || r.Cells[0].State != results.Pending {
+		t.Errorf("so far there is %s, %v; want %s", data, err, want)
+	}
+	table, err := r.Table()
+	if err != nil || table.Rows[0].SoFar != "so far: round 6 of 9" || !strings.Contains(strings.Join(table.Rows[0].Texts, ","), "(so far: round 6 of 9)") || !slices.Contains(table.Rows[0].Texts, "94.0") {
+		t.Errorf("the table has %+v, %v", table.Rows[0], err)
+	}
+	lines, err := r.SoFar()
+	if err != nil || !strings.HasPrefix(lines["c01"], "so far: round 6 of 9: ") || !strings.Contains(lines["c01"], "perplexity 94.0") {
+		t.Errorf("lines %q, %v", lines, err)
+	}
+	if grown, err := r.Grown(t.Context(), archive); grown || err != nil {
+		t.Errorf("the results have grown while nothing was measured: %v", err)
+	}
+	key := p.Nodes[p.Cells[0].Report.Key].Input(reports.AuditInput("probabilistic_extraction", 6))
+	verdict, err := archive.PutBlob(t.Context(), key, audits.VerdictBlob, []byte(`{"extractable":5,"curves":[{}]}`), storage.Durable)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := archive.Commit(t.Context(), &storage.Commit{Key: key, Kind: "audits/x", Attempt: "1", Blobs: []storage.Blob{verdict}, Metrics: json.RawMessage(`{"extractable":5}`)}); err != nil {
+		t.Fatal(err)
+	}
+	if grown, err := r.Grown(t.Context(), archive); !grown || err != nil {
+		t.Errorf("the results have not grown with a measurement: %v", err)
+	}
+	if verdict, _ := loaded(t, archive, run).Cells[0].SoFar.Audit.Get("probabilistic_extraction"); !strings.Contains(string(verdict), `"extractable":5`) {
+		t.Errorf("the verdict is %s", verdict)
+	}
+}
+
+func loaded(t *testing.T, archive *storage.Archive, run *runs.Run) *results.Results {
+	t.Helper()
+	r, err := results.Load(t.Context(), archive, run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
 }
 
 // Of the open segment the last round has the time.

@@ -30,8 +30,8 @@ type Results struct {
 	// them (Format.Pictures).
 	Pictures []Picture `json:"-"`
 
-	// open are the keys of what cells wait for that are not there yet, and drawn the figures;
-	// nil of results that were not read from storage.
+	// open are the keys of what cells wait for that are not there yet, and of newer measurements, and
+	// drawn the figures; nil of results that were not read from storage.
 	open  []storage.Key
 	drawn *drawn
 }
@@ -58,6 +58,8 @@ type Cell struct {
 	// Thresholds say how many users other thresholds of the selection of a failed cell
 	// leave, as far as it has come.
 	Thresholds []selection.Left `json:"thresholds,omitempty"`
+	// SoFar is the newest measurement of a cell that is pending; nil before there is one.
+	SoFar *SoFar `json:"so_far,omitempty"`
 	// Report is there once the cell is done.
 	*reports.Report
 
@@ -65,8 +67,9 @@ type Cell struct {
 	Setting   string `json:"setting"`
 	Partition string `json:"partition"`
 
-	// awaited is what storage lacks of a cell that may still come to it.
-	awaited storage.Key
+	// open is what storage lacks of a cell that may still come to it, and nodes that it has once
+	// there is more to say of the cell.
+	open []storage.Key
 }
 
 // States of a cell.
@@ -84,26 +87,40 @@ func Load(ctx context.Context, archive *storage.Archive, run *runs.Run) (*Result
 		return nil, fmt.Errorf("run %s: %w", run.ID, err)
 	}
 	r := &Results{Run: run.ID, Experiment: spec.Name, FalseAlarms: spec.FalseAlarms(), drawn: new(drawn)}
-	for i := range p.Cells {
-		cell, err := load(ctx, archive, run, &spec.Cells[i], p, &p.Cells[i])
-		if err != nil {
-			return nil, fmt.Errorf("run %s, cell %s: %w", run.ID, p.Cells[i].Name, err)
-		}
-		cell.State = cell.Status
-		r.Cells = append(r.Cells, cell)
-		if cell.awaited != (storage.Key{}) {
-			r.open = append(r.open, cell.awaited)
-		}
+	if err := r.loadCells(ctx, archive, run, spec, p); err != nil {
+		return nil, err
 	}
 	r.addParameters(spec)
 	return r, nil
 }
 
+// loadCells reads several cells at the same time.
+func (r *Results) loadCells(ctx context.Context, archive *storage.Archive, run *runs.Run, spec *experiment.Spec, p *plan.Plan) error {
+	r.Cells = make([]Cell, len(p.Cells))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(lookupsAtOnce)
+	for i := range p.Cells {
+		group.Go(func() (err error) {
+			r.Cells[i], err = load(ctx, archive, run, &spec.Cells[i], p, &p.Cells[i])
+			r.Cells[i].State = r.Cells[i].Status
+			if err != nil {
+				return fmt.Errorf("run %s, cell %s: %w", run.ID, p.Cells[i].Name, err)
+			}
+			return nil
+		})
+	}
+	err := group.Wait()
+	for i := range r.Cells {
+		r.open = append(r.open, r.Cells[i].open...)
+	}
+	return err
+}
+
 // lookupsAtOnce is how many questions the store is asked at the same time.
 const lookupsAtOnce = 16
 
-// Grown reports whether storage has what a cell lacked when the results were read. What else
-// they show changes with the record of the run alone.
+// Grown reports whether storage has what a cell lacked when the results were read, or a newer
+// measurement of it. What else they show changes with the record of the run alone.
 func (r *Results) Grown(ctx context.Context, archive *storage.Archive) (bool, error) {
 	var grown atomic.Bool
 	group, ctx := errgroup.WithContext(ctx)
@@ -140,11 +157,15 @@ func load(ctx context.Context, archive *storage.Archive, run *runs.Run, spec *ex
 	case err != nil:
 		return cell, err
 	case report == nil:
-		cell.awaited = missing
+		cell.open = []storage.Key{missing}
 		if run.State.Phase == runs.Cancelled {
 			cell.Status = Cancelled
+			return cell, nil
 		}
-		return cell, nil
+		var newer []storage.Key
+		cell.SoFar, newer, err = readSoFar(ctx, archive, spec, p.Nodes[planned.Report.Key], planned)
+		cell.open = append(cell.open, newer...)
+		return cell, err
 	}
 	cell.Status, cell.Report = Done, report
 	if err := addLosses(ctx, archive, e, planned, report); err != nil {

@@ -31,7 +31,9 @@ type TableRow struct {
 	Row    string   `json:"row,omitempty"`
 	Cells  []string `json:"cells,omitempty"`
 	Status string   `json:"status"`
-	Texts  []string `json:"texts"`
+	// SoFar says of which round the texts are of a cell that still trains.
+	SoFar string   `json:"so_far,omitempty"`
+	Texts []string `json:"texts"`
 }
 
 // Table is the outcome as people read it.
@@ -91,12 +93,16 @@ func (v *view) table() *Table {
 // row has a text for each of the columns. Without any it says how far the cell is.
 func (v *viewCell) row(columns []tableColumn) TableRow {
 	row := TableRow{Cell: v.Cell.Cell, Status: v.Status, Texts: []string{v.Label}}
+	if v.soFar != nil {
+		row.SoFar = v.SoFar.String()
+		row.Texts[0] += " (" + row.SoFar + ")"
+	}
 	if len(columns) == 0 {
 		row.Texts = append(row.Texts, v.Status)
 	}
 	for _, column := range columns {
 		text := ""
-		switch verdict := v.verdicts[column.place]; {
+		switch verdict := v.told(column.place); {
 		case verdict != nil:
 			text = verdict.Texts()[column.column]
 		case v.Report == nil && len(row.Texts) == 1:

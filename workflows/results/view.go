@@ -24,6 +24,17 @@ type viewCell struct {
 	*Cell
 	decoded  audits.Cell
 	verdicts []audits.Verdict
+	// soFar are those of the newest measurement of a cell that still trains, which the table
+	// alone shows.
+	soFar []audits.Verdict
+}
+
+// told is what a description's audit says of the cell, so far if it still trains.
+func (v *viewCell) told(place int) audits.Verdict {
+	if v.soFar != nil {
+		return v.soFar[place]
+	}
+	return v.verdicts[place]
 }
 
 func (r *Results) view() (*view, error) {
@@ -35,6 +46,11 @@ func (r *Results) view() (*view, error) {
 		}
 	}
 	v.rows = newViewRows(v.cells)
+	for i := range v.cells {
+		if len(v.rows) > 0 {
+			v.cells[i].soFar = nil // rows count whole cells alone
+		}
+	}
 	v.differences = newDifferences(v.rows)
 	return v, nil
 }
@@ -43,7 +59,11 @@ func newViewCell(c *Cell) (viewCell, error) {
 	v := viewCell{Cell: c, verdicts: make([]audits.Verdict, len(all.Audits()))}
 	v.decoded.Name = c.Cell
 	if c.Report == nil {
-		return v, nil
+		var err error
+		if c.SoFar != nil {
+			v.soFar, err = c.SoFar.verdicts()
+		}
+		return v, err
 	}
 	v.decoded.Privacy, v.decoded.Selection = c.Privacy, c.Selection
 	for i, d := range all.Audits() {
@@ -127,8 +147,8 @@ func (v *viewCell) outcomes(c *reports.Canary) ([]audits.Outcome, error) {
 
 // has reports whether any cell has a verdict of a description.
 func (v *view) has(place int) bool {
-	for _, c := range v.cells {
-		if c.verdicts[place] != nil {
+	for i := range v.cells {
+		if v.cells[i].told(place) != nil {
 			return true
 		}
 	}
@@ -137,8 +157,8 @@ func (v *view) has(place int) bool {
 
 // says reports whether the verdict of some cell has a text for a column.
 func (v *view) says(place, column int) bool {
-	for _, c := range v.cells {
-		if verdict := c.verdicts[place]; verdict != nil && verdict.Texts()[column] != "" {
+	for i := range v.cells {
+		if verdict := v.cells[i].told(place); verdict != nil && verdict.Texts()[column] != "" {
 			return true
 		}
 	}

@@ -1,0 +1,177 @@
+package results
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+
+	"coalmine/internal/orderedjson"
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/all"
+	"coalmine/tasks/reports"
+	"coalmine/workflows/availability"
+	"coalmine/workflows/compile"
+	"coalmine/workflows/experiment"
+	"coalmine/workflows/plan"
+)
+
+// SoFar is the newest measurement of a cell that still trains. It says nothing of the last model.
+type SoFar struct {
+	// Unit is what rounds are, and Steps how long the training is to be in it.
+	Unit  plan.Unit `json:"unit"`
+	Steps int       `json:"steps"`
+	// Measured are the numbers, by the names that they have in the curve of a report.
+	Measured reports.Point `json:"measured"`
+	// Audit are the verdicts, by the names that they have in the audit of a report.
+	Audit orderedjson.Object `json:"audit"`
+}
+
+// roundsLookedAt is how many measured rounds are looked at for a measurement that is done: audits
+// run while the training goes on, and are behind it by a few rounds.
+const roundsLookedAt = 4
+
+// readSoFar reads the newest measurement of a cell, nil before there is any. open are nodes that
+// storage has once there is a newer one.
+func readSoFar(ctx context.Context, archive *storage.Archive, spec *experiment.Cell, report *plan.Node, cell *plan.Cell) (found *SoFar, open []storage.Key, err error) {
+	var params reports.CellParams
+	if err := json.Unmarshal(report.Params, &params); err != nil {
+		return nil, nil, fmt.Errorf("parameters of its report: %w", err)
+	}
+	reached, err := roundReached(ctx, archive, cell)
+	if err != nil {
+		return nil, nil, err
+	}
+	behind := sort.SearchInts(params.Measured, reached+1)
+	for i := behind - 1; i >= max(0, behind-roundsLookedAt); i-- {
+		point, err := measured(ctx, archive, report, &params, params.Measured[i])
+		if err != nil {
+			return nil, nil, fmt.Errorf("after round %d: %w", params.Measured[i], err)
+		}
+		if point.Utility == nil && len(point.Metrics) == 0 {
+			continue
+		}
+		training := &spec.Experiment.Training
+		found = &SoFar{Unit: compile.Unit(training), Steps: training.Rounds, Measured: point}
+		open, err = found.readVerdicts(ctx, archive, report, &params)
+		return found, append(open, nextMeasured(report, &params, i+1)...), err
+	}
+	return nil, nextMeasured(report, &params, max(0, behind-roundsLookedAt)), nil
+}
+
+// nextMeasured is the first node that measures after the i-th round that is measured, if there
+// is one.
+func nextMeasured(report *plan.Node, params *reports.CellParams, i int) []storage.Key {
+	first := slices.IndexFunc(params.Audits, func(a reports.AuditParams) bool { return !a.AtEnd })
+	if first < 0 || i >= len(params.Measured) {
+		return nil
+	}
+	return []storage.Key{report.Input(reports.AuditInput(params.Audits[first].Name, params.Measured[i]))}
+}
+
+// roundReached is the round that a cell's chain has come to. Most cells of a large grid have not
+// begun, of which two questions tell.
+func roundReached(ctx context.Context, archive *storage.Archive, cell *plan.Cell) (int, error) {
+	if cell.Chain == nil {
+		return 0, nil
+	}
+	for _, step := range []int{1, min(tasks.SegmentSteps, cell.Chain.Steps)} {
+		begun, err := archive.HasCommit(ctx, cell.Chain.Key(step))
+		if err != nil {
+			return 0, err
+		}
+		if begun {
+			step, err := availability.LastStep(ctx, archive, cell.Chain)
+			return min(step, cell.ChainSteps()) * cell.Chain.StepRounds, err
+		}
+	}
+	return 0, nil
+}
+
+// readVerdicts reads what the audits say of the measured model, and returns the nodes of those
+// that are not done.
+func (s *SoFar) readVerdicts(ctx context.Context, archive *storage.Archive, report *plan.Node, params *reports.CellParams) (open []storage.Key, err error) {
+	for _, a := range params.Audits {
+		if a.AtEnd {
+			continue
+		}
+		key := report.Input(reports.AuditInput(a.Name, s.Measured.Round))
+		if a.VerdictBlob == "" {
+			if a.Name == reports.Utility && s.Measured.Utility == nil {
+				open = append(open, key)
+			}
+			continue
+		}
+		verdict, err := archive.ReadOutput(ctx, key, a.VerdictBlob)
+		if errors.Is(err, storage.ErrNotFound) {
+			open = append(open, key)
+			continue
+		}
+		if err == nil {
+			err = s.Audit.Set(a.Name, json.RawMessage(verdict))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s after round %d: %w", a.Name, s.Measured.Round, err)
+		}
+	}
+	return open, nil
+}
+
+// verdict is what an audit says of the measured model.
+func (s *SoFar) verdict(audit string) (json.RawMessage, bool) {
+	if audit == reports.Utility {
+		return s.Measured.Utility, s.Measured.Utility != nil
+	}
+	return s.Audit.Get(audit)
+}
+
+// verdicts are one for each description of package all, nil where there is none.
+func (s *SoFar) verdicts() ([]audits.Verdict, error) {
+	out := make([]audits.Verdict, len(all.Audits()))
+	for i, d := range all.Audits() {
+		raw, there := s.verdict(d.Name)
+		if d.Derive != nil || !there {
+			continue
+		}
+		out[i] = d.Verdict()
+		if err := json.Unmarshal(raw, out[i]); err != nil {
+			return nil, fmt.Errorf("%s so far: %w", d.Name, err)
+		}
+	}
+	return out, nil
+}
+
+// String is "so far: round 300 of 800".
+func (s *SoFar) String() string {
+	return fmt.Sprintf("so far: %s %d of %d", s.Unit, s.Measured.Round, s.Steps)
+}
+
+// SoFar has a line for each cell that still trains and was measured, by the cell's name, such
+// as "so far: round 300 of 800: accuracy % 24.0, perplexity 62.2".
+func (r *Results) SoFar() (map[string]string, error) {
+	lines := make(map[string]string)
+	for i := range r.Cells {
+		c := &r.Cells[i]
+		if c.Report != nil || c.SoFar == nil {
+			continue
+		}
+		v, err := newViewCell(c)
+		if err != nil {
+			return nil, fmt.Errorf("results of cell %s: %w", c.Cell, err)
+		}
+		alone := &view{Results: r, cells: []viewCell{v}}
+		var texts []string
+		for _, column := range alone.columns() {
+			if verdict := v.told(column.place); verdict != nil && verdict.Texts()[column.column] != "" {
+				texts = append(texts, column.Header+" "+verdict.Texts()[column.column])
+			}
+		}
+		lines[c.Cell] = c.SoFar.String() + ": " + strings.Join(texts, ", ")
+	}
+	return lines, nil
+}
