@@ -84,6 +84,9 @@ func (d *barDisplay) show(s *status.Run) {
 	if hidden > 0 {
 		total += fmt.Sprintf(", %d more to come", hidden)
 	}
+	if s.FromStorage {
+		total += ", " + storageAge(s)
+	}
 	if waits := waitsFor(s); waits != "-" {
 		total += ", waiting: " + waits
 	}

@@ -179,7 +179,9 @@ func writeStatus(w io.Writer, s *status.Run) {
 	for _, wait := range s.Waits {
 		fmt.Fprintf(w, "waiting: %s\n", waitText(wait))
 	}
-	if !s.LastProgress.IsZero() && !s.Phase.Finished() {
+	if s.FromStorage {
+		fmt.Fprintf(w, "%s\n", storageAge(s))
+	} else if !s.LastProgress.IsZero() && !s.Phase.Finished() {
 		fmt.Fprintf(w, "last output committed at %s\n", s.LastProgress.Local().Format(time.DateTime))
 	}
 	for _, f := range s.Failures {
@@ -198,6 +200,15 @@ func writeStatus(w io.Writer, s *status.Run) {
 		}
 		fmt.Fprintln(w)
 	}
+}
+
+// storageAge says how old is what was read from storage.
+func storageAge(s *status.Run) string {
+	if s.LastProgress.IsZero() {
+		return "read from storage, which has nothing of it yet"
+	}
+	age := max(0, time.Since(s.LastProgress)).Round(time.Second)
+	return fmt.Sprintf("read from storage, as of %s: %v ago", s.LastProgress.Local().Format(time.DateTime), age)
 }
 
 // cellProgress is ", round 400 of 8000: random sampling 3 of 9". The record of a cell

@@ -146,6 +146,9 @@ func summary(s *status.Run) string {
 			fmt.Fprintf(&b, ", %s %s %d/%d", c.Cell, c.Unit, c.Step, c.Steps)
 		}
 	}
+	if s.FromStorage {
+		b.WriteString(", " + storageAge(s))
+	}
 	return b.String()
 }
 

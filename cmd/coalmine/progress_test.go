@@ -3,11 +3,29 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"coalmine/workflows/runs"
 	"coalmine/workflows/status"
 )
+
+func TestALineOfWhatStorageHasSaysHowOldItIs(t *testing.T) {
+	t.Parallel()
+	s := &status.Run{Cells: []status.Cell{{Cell: "c01", Phase: runs.Running, Unit: "round", Step: 5, Steps: 9}}, FromStorage: true}
+	if got, want := summary(s), "cells 0/1, c01 round 5/9, read from storage, which has nothing of it yet"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	s.LastProgress = time.Now().Add(-3 * time.Hour)
+	var detail strings.Builder
+	writeStatus(&detail, s)
+	for _, got := range []string{summary(s), detail.String()} {
+		if !strings.Contains(got, "read from storage, as of "+s.LastProgress.Format(time.DateTime)+": 3h0m") {
+			t.Errorf("got %q, want the age of three hours", got)
+		}
+	}
+}
 
 // What was measured is said once, and nothing is asked for while no cell trains.
 func TestLinesTellWhatWasMeasured(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -32,6 +33,9 @@ type glance struct {
 	archive *storage.Archive
 	cells   int // that may yet be looked at
 	left    atomic.Int64
+
+	mu     sync.Mutex
+	newest time.Time // commit of the run that is looked at, zero before any is seen
 }
 
 func (l *Local) glance() *glance {
@@ -50,8 +54,12 @@ func (g *glance) at(ctx context.Context, spec *experiment.Spec, s *status.Run) s
 	some := openCells(s.Cells[:len(spec.Cells)])
 	some = some[:min(len(some), g.cells)]
 	g.cells -= len(some)
+	g.newest = time.Time{}
 	err := g.lookAt(ctx, spec, s.Cells, some)
 	s.FromStorage = err == nil
+	if s.FromStorage {
+		s.LastProgress, s.AgeSeconds = g.newest, ageOf(g.newest, time.Now())
+	}
 	switch {
 	case err != nil:
 		return fmt.Sprintf("how far it is could not be read from storage: %v", err)
@@ -59,6 +67,19 @@ func (g *glance) at(ctx context.Context, spec *experiment.Spec, s *status.Run) s
 		return fmt.Sprintf("how far it is was read from storage for %d of its %d open cells", len(some), len(open))
 	}
 	return "how far it is was read from storage"
+}
+
+// ageOf is status.Run.AgeSeconds, 0 of no time.
+func ageOf(newest, now time.Time) int64 {
+	if newest.IsZero() {
+		return 0
+	}
+	age := max(0, now.Sub(newest))
+	unit := time.Hour
+	if age < unit {
+		unit = time.Minute
+	}
+	return int64(age.Truncate(unit).Seconds())
 }
 
 // openCells are those of which the record of a run says nothing.
@@ -194,7 +215,21 @@ func (g *glance) lookUp(ctx context.Context, key storage.Key) (availability.Node
 	if err := g.ask(); err != nil {
 		return availability.Node{}, err
 	}
-	return availability.LookUp(ctx, g.archive, key)
+	found, err := availability.LookUp(ctx, g.archive, key)
+	if found.Commit != nil {
+		g.note(found.Commit.Provenance)
+	}
+	return found, err
+}
+
+// note takes in when a commit was made.
+func (g *glance) note(p storage.Provenance) {
+	made := p.Started.Add(time.Duration(p.Seconds * float64(time.Second)))
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if made.After(g.newest) {
+		g.newest = made
+	}
 }
 
 func (g *glance) has(ctx context.Context, key storage.Key) (bool, error) {

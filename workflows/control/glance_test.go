@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
@@ -51,6 +52,9 @@ type abandoned struct {
 	service *runs.Service
 	run     string
 	plan    *plan.Plan
+	// began is when the first node was committed, if they tell; made counts them.
+	began time.Time
+	made  int
 }
 
 func abandon(t *testing.T, text string) *abandoned {
@@ -94,6 +98,9 @@ func (x *abandoned) commit(evicted bool, keys ...storage.Key) {
 	x.t.Helper()
 	for _, key := range keys {
 		c := &storage.Commit{Key: key, Kind: "test", KindVersion: 1, Attempt: "1"}
+		if x.made++; !x.began.IsZero() {
+			c.Provenance = storage.Provenance{Started: x.began.Add(time.Duration(x.made) * time.Millisecond), Seconds: 0.5}
+		}
 		if evicted {
 			big := make([]byte, 2*storage.MaxInline)
 			c.Blobs = []storage.Blob{{Name: "model", Digest: storage.DigestOf(big), Size: int64(len(big))}}
@@ -152,6 +159,21 @@ func TestWithoutACoordinatorAStatusShowsWhatStorageHas(t *testing.T) {
 	}
 	if asked > 4*25 {
 		t.Errorf("%d questions for 4 cells, want some twenty for each", asked)
+	}
+}
+
+// The newest commit that was seen says how old it is.
+func TestAStatusFromStorageSaysHowOldItIs(t *testing.T) {
+	t.Parallel()
+	x := abandon(t, fourCells)
+	if s, _ := x.status(); !s.FromStorage || !s.LastProgress.IsZero() || s.AgeSeconds != 0 {
+		t.Errorf("where nothing is committed the newest is of %v, %d seconds old", s.LastProgress, s.AgeSeconds)
+	}
+	x.began = time.Now().Add(-150 * time.Minute)
+	x.reach(0, 230)
+	newest := x.began.Add(time.Duration(x.made)*time.Millisecond + 500*time.Millisecond)
+	if s, _ := x.status(); !s.LastProgress.Equal(newest) || s.AgeSeconds != 2*60*60 {
+		t.Errorf("the newest is of %v, %d seconds old; want %v, two hours", s.LastProgress, s.AgeSeconds, newest)
 	}
 }
 

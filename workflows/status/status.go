@@ -39,10 +39,13 @@ type Run struct {
 	// FromStorage says that no coordinator tells how far the cells are: it was read from
 	// storage, and nothing is known of what is at work.
 	FromStorage bool `json:"from_storage,omitempty"`
+	// AgeSeconds is how old LastProgress was when it was read from storage: whole minutes, from
+	// an hour on whole hours, so that a run on which nobody works has no news all the time.
+	AgeSeconds int64 `json:"age_seconds,omitempty"`
 	// Health tells a stuck run from a slow one; "" for a run that has finished.
 	Health Health `json:"pace,omitempty"`
 	// LastProgress is when an output that the run wants was last committed, as far
-	// as this leader has seen.
+	// as this leader has seen, or whoever has read it from storage.
 	LastProgress time.Time `json:"last_progress,omitzero"`
 	// Waits say what holds the run up, the gravest first; Reasons are their details
 	// alone.
