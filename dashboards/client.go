@@ -500,6 +500,9 @@ func (c *Client) send(request *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	if choice, there := readChoice(response.Header); there {
+		control.Chose(request.Context(), choice)
+	}
 	if response.StatusCode/100 == 2 {
 		return response, nil
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -86,8 +87,16 @@ func TestARunIsSubmittedSeenAndSteered(t *testing.T) {
 	if err != nil || second.Run == first.Run {
 		t.Fatalf("a fresh one: %+v, %v", second, err)
 	}
-	if _, err := c.Status(ctx, "tiny"); !errors.Is(err, control.ErrAmbiguous) {
-		t.Errorf("a name that fits two: %v", err)
+	var chosen []control.Choice
+	telling := control.TellingChoices(ctx, func(c control.Choice) { chosen = append(chosen, c) })
+	if s, err := c.Status(telling, "tiny"); err != nil || s.Run != second.Run || !slices.Equal(chosen, []control.Choice{{Name: "tiny", Run: second.Run, Fits: 2}}) {
+		t.Errorf("a name that fits two is %+v, %v; told of %+v", s, err, chosen)
+	}
+	if _, err := c.Status(telling, second.Run); err != nil || len(chosen) != 1 {
+		t.Errorf("a whole id: %v, told of %+v", err, chosen)
+	}
+	if _, err := c.Remove(ctx, "tiny"); !errors.Is(err, control.ErrAmbiguous) {
+		t.Errorf("removing one of two: %v", err)
 	}
 	if all, err := c.List(ctx); err != nil || len(all) != 2 {
 		t.Errorf("two runs are %v, %v", all, err)

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"coalmine/workflows/control"
 )
 
 // handler answers a request, or returns the error that answers it.
@@ -87,6 +89,7 @@ func (s *Server) serve(route route) http.HandlerFunc {
 			s.refuse(w, r, who)
 			return
 		}
+		r = r.WithContext(control.TellingChoices(r.Context(), func(c control.Choice) { setChoice(w.Header(), c) }))
 		if err := route.handler(w, r); err != nil {
 			s.answerError(w, r, err)
 		}

@@ -220,6 +220,16 @@ func (g *global) note(format string, args ...any) {
 	_, _ = g.writeError(fmt.Appendf(nil, format+"\n", args...))
 }
 
+// tellChoice returns what says of each name once which run it was taken for.
+func (g *global) tellChoice() func(control.Choice) {
+	var told sync.Map
+	return func(c control.Choice) {
+		if _, said := told.LoadOrStore(c.Name, true); !said {
+			g.note("%s", c)
+		}
+	}
+}
+
 // writeError writes a whole line for people: many goroutines have something to say.
 func (g *global) writeError(line []byte) (int, error) {
 	g.speaking.Lock()

@@ -22,8 +22,8 @@ import (
 
 const statusHelp = `Show how all runs stand, the newest first, or one of them in detail: its cells, what
 it waits for, what has failed, and the workers. A run is named by its id, by the
-beginning of it if that fits one run only, or as latest; commands with [RUN] take the
-latest if none is named. "coalmine watch" keeps looking, "coalmine show" says what
+beginning of it, which means the newest of several runs of one experiment, or as latest;
+commands with [RUN] take the latest if none is named. "coalmine watch" keeps looking, "coalmine show" says what
 was run.`
 
 func newStatusCommand(g *global) *cobra.Command {

@@ -21,6 +21,7 @@ import (
 	"coalmine/dashboards"
 	"coalmine/internal/garbage"
 	"coalmine/internal/kernels"
+	"coalmine/workflows/control"
 )
 
 // Exit codes.
@@ -125,6 +126,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	root.SetErr(stderr)
 	g := &global{stdout: stdout, stderr: stderr}
 	root.PersistentPreRun = func(c *cobra.Command, _ []string) {
+		c.SetContext(control.TellingChoices(c.Context(), g.tellChoice()))
 		g.warnOfPassword(c.Flags())
 		g.storeSuffices = c.GroupID == groupLook || c.GroupID == groupSteer
 		if stderr == os.Stderr {

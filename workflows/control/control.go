@@ -14,7 +14,6 @@ import (
 	"os"
 	"os/user"
 	"slices"
-	"strings"
 	"time"
 
 	"coalmine/internal/queue"
@@ -33,8 +32,9 @@ import (
 // Latest names the newest run where people name one.
 const Latest = "latest"
 
-// API is everything that people do with runs. Runs are named by their id, by
-// the beginning of it if that is unique, or by Latest or "" for the newest.
+// API is everything that people do with runs. Runs are named by their id, by the beginning of
+// it, which means the newest of several runs of one experiment (TellingChoices), or by Latest
+// or "" for the newest of all.
 type API interface {
 	// HasSource reports whether a source has been uploaded.
 	HasSource(ctx context.Context, digest storage.Digest) (bool, error)
@@ -56,7 +56,8 @@ type API interface {
 	Watch(ctx context.Context, run string) (<-chan *status.Run, error)
 	// Steer appends a command to the run's log and returns the run's id.
 	Steer(ctx context.Context, run string, e runs.Entry) (string, error)
-	// Remove removes the record of a finished run that is not pinned.
+	// Remove removes the record of a finished run that is not pinned. A beginning of its id
+	// must fit no other.
 	Remove(ctx context.Context, run string) (*Removed, error)
 	// Collect deletes what no run needs.
 	Collect(ctx context.Context, o CollectOptions) (*collection.Result, error)
@@ -122,7 +123,8 @@ type AttemptLog struct {
 var (
 	// ErrNoRun: there is no run of that name.
 	ErrNoRun = errors.New("no such run")
-	// ErrAmbiguous: the beginning of an id fits several runs.
+	// ErrAmbiguous: the beginning of an id fits runs of several experiments, or several runs
+	// where one is to be removed.
 	ErrAmbiguous = errors.New("several runs")
 	// ErrNoWorker: no live worker has that name.
 	ErrNoWorker = errors.New("no such worker")
@@ -281,40 +283,6 @@ func person() string {
 	return name + "@" + host
 }
 
-// find returns the run that a name means.
-func (l *Local) find(ctx context.Context, name string) (*runs.Run, error) {
-	if name == "" || name == Latest {
-		all, err := l.list(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if len(all) == 0 {
-			return nil, fmt.Errorf("%w: %s holds none yet; start one with: coalmine run FILE", ErrNoRun, l.archive)
-		}
-		return all[0], nil
-	}
-	ids, err := l.runs.IDs(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var fits []string
-	for _, id := range ids {
-		if id == name {
-			return l.get(ctx, id)
-		}
-		if strings.HasPrefix(id, name) {
-			fits = append(fits, id)
-		}
-	}
-	switch len(fits) {
-	case 0:
-		return nil, fmt.Errorf("run %q: %w in %s; see: coalmine status", name, ErrNoRun, l.archive)
-	case 1:
-		return l.get(ctx, fits[0])
-	}
-	return nil, fmt.Errorf("run %q: %w begin so: %s", name, ErrAmbiguous, strings.Join(fits, ", "))
-}
-
 // get returns a run unless it is on its way out.
 func (l *Local) get(ctx context.Context, id string) (*runs.Run, error) {
 	run, err := l.runs.Get(ctx, id)
@@ -469,7 +437,11 @@ func (l *Local) live(ctx context.Context, run *runs.Run) (*status.Run, error) {
 
 // Steer implements API.
 func (l *Local) Steer(ctx context.Context, name string, e runs.Entry) (string, error) {
-	run, err := l.find(ctx, name)
+	find := l.find
+	if e.Kind == runs.RemoveEntry {
+		find = l.findOnly
+	}
+	run, err := find(ctx, name)
 	if err != nil {
 		return "", err
 	}

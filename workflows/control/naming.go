@@ -1,0 +1,126 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"coalmine/storage"
+	"coalmine/workflows/runs"
+)
+
+// Choice is what a name was taken for that fits several runs of one experiment: the newest.
+type Choice struct {
+	Name string // as it was given
+	Run  string
+	Fits int // runs
+}
+
+// String says so for people.
+func (c Choice) String() string {
+	return fmt.Sprintf("%q fits %d runs; this is the newest, %s", c.Name, c.Fits, c.Run)
+}
+
+type choiceKey struct{}
+
+// TellingChoices has tell called with each choice that is made for ctx.
+func TellingChoices(ctx context.Context, tell func(Choice)) context.Context {
+	return context.WithValue(ctx, choiceKey{}, tell)
+}
+
+// Chose tells of a choice whoever wants to know.
+func Chose(ctx context.Context, c Choice) {
+	if tell, ok := ctx.Value(choiceKey{}).(func(Choice)); ok {
+		tell(c)
+	}
+}
+
+// find returns the run that a name means.
+func (l *Local) find(ctx context.Context, name string) (*runs.Run, error) {
+	if name == "" || name == Latest {
+		return l.latest(ctx)
+	}
+	fits, err := l.fitting(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if len(fits) == 1 {
+		return l.get(ctx, fits[0])
+	}
+	return l.newest(ctx, name, fits)
+}
+
+// findOnly is find for what cannot be taken back: a name that fits several runs is an error.
+func (l *Local) findOnly(ctx context.Context, name string) (*runs.Run, error) {
+	if name != "" && name != Latest {
+		fits, err := l.fitting(ctx, name)
+		if err == nil && len(fits) > 1 {
+			err = fmt.Errorf("run %q: %w begin so: %s; name the one that is meant", name, ErrAmbiguous, strings.Join(fits, ", "))
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return l.find(ctx, name)
+}
+
+func (l *Local) latest(ctx context.Context) (*runs.Run, error) {
+	all, err := l.list(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("%w: %s holds none yet; start one with: coalmine run FILE", ErrNoRun, l.archive)
+	}
+	return all[0], nil
+}
+
+// fitting are the ids of runs that a name may mean, one at least.
+func (l *Local) fitting(ctx context.Context, name string) ([]string, error) {
+	ids, err := l.runs.IDs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var fits []string
+	for _, id := range ids {
+		if id == name {
+			return []string{id}, nil
+		}
+		if strings.HasPrefix(id, name) {
+			fits = append(fits, id)
+		}
+	}
+	if len(fits) == 0 {
+		return nil, fmt.Errorf("run %q: %w in %s; see: coalmine status", name, ErrNoRun, l.archive)
+	}
+	return fits, nil
+}
+
+// newest is the run among several that was submitted last, if all are of one experiment. Runs that
+// have gone or are damaged do not count.
+func (l *Local) newest(ctx context.Context, name string, fits []string) (*runs.Run, error) {
+	var newest *runs.Run
+	count := 0
+	for _, id := range fits {
+		run, err := l.get(ctx, id)
+		switch {
+		case errors.Is(err, ErrNoRun), errors.Is(err, storage.ErrNotFound), errors.Is(err, storage.ErrCorrupt):
+			continue
+		case err != nil:
+			return nil, err
+		case newest != nil && run.Spec.Name != newest.Spec.Name:
+			return nil, fmt.Errorf("run %q: %w of different experiments begin so: %s", name, ErrAmbiguous, strings.Join(fits, ", "))
+		case newest == nil || run.State.Submitted.After(newest.State.Submitted):
+			newest = run
+		}
+		count++
+	}
+	if newest == nil {
+		return nil, fmt.Errorf("run %q: %w in %s that can be read; see: coalmine status", name, ErrNoRun, l.archive)
+	}
+	if count > 1 {
+		Chose(ctx, Choice{name, newest.ID, count})
+	}
+	return newest, nil
+}

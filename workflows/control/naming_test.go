@@ -1,0 +1,48 @@
+package control_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"coalmine/storage"
+	"coalmine/storage/storagetest"
+	"coalmine/workflows/control"
+	"coalmine/workflows/runs"
+)
+
+// A name means the newest of several runs of one experiment, whatever their ids, and nothing
+// where the runs are of several.
+func TestANameMeansTheNewestRunOfOneExperiment(t *testing.T) {
+	t.Parallel()
+	archive := storage.NewArchive(storagetest.NewMemory())
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	service := runs.NewService(archive, func() time.Time { now = now.Add(time.Hour); return now })
+	submit := func(name, experiment string) string {
+		spec := runs.Spec{Name: name, Digest: storage.DigestOf([]byte(experiment)), Experiment: []byte(experiment)}
+		run, _, err := service.Submit(t.Context(), spec, "somebody", true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return run.ID
+	}
+	submit("grid", "1")
+	submit("grid", "2")
+	newest := submit("grid", "3")
+	lone := submit("grids", "4")
+	var told []control.Choice
+	ctx := control.TellingChoices(t.Context(), func(c control.Choice) { told = append(told, c) })
+	api := control.New(archive, nil, nil)
+	if s, err := api.History(ctx, "grid-"); err != nil || s.Run != newest || len(told) != 1 || told[0] != (control.Choice{Name: "grid-", Run: newest, Fits: 3}) {
+		t.Errorf("grid- is %+v, %v; told %+v", s, err, told)
+	}
+	if s, err := api.History(ctx, "grids"); err != nil || s.Run != lone || len(told) != 1 {
+		t.Errorf("grids is %+v, %v; told %+v", s, err, told)
+	}
+	if s, err := api.History(ctx, "grid"); !errors.Is(err, control.ErrAmbiguous) {
+		t.Errorf("grid, which fits two experiments, is %+v, %v", s, err)
+	}
+	if removed, err := api.Remove(ctx, "grid-"); !errors.Is(err, control.ErrAmbiguous) {
+		t.Errorf("of three runs %+v is removed, %v", removed, err)
+	}
+}
