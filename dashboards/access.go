@@ -36,20 +36,25 @@ type access struct {
 	open        bool // no tokens: whoever gets here is an operator
 	credentials []credential
 
-	mu   sync.Mutex
-	code string // logs in once; "" when it has
+	code string // logs in once; "" for none
+
+	mu       sync.Mutex
+	redeemed bool
 }
 
 // redeem returns the operator's credential for the login code, the first time,
-// and nobody's for anything else.
-func (a *access) redeem(code string) credential {
+// and nobody's for anything else. It says whether the code is the right one, but was used.
+func (a *access) redeem(code string) (c credential, used bool) {
+	if a.code == "" || subtle.ConstantTimeCompare([]byte(a.code), []byte(code)) != 1 {
+		return credential{}, false
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.code == "" || subtle.ConstantTimeCompare([]byte(a.code), []byte(code)) != 1 {
-		return credential{}
+	if a.redeemed {
+		return credential{}, true
 	}
-	a.code = ""
-	return a.credentials[0]
+	a.redeemed = true
+	return a.credentials[0], false
 }
 
 func newAccess(o Options) *access {

@@ -307,6 +307,26 @@ func TestARenewedCertificateIsServedWithoutARestart(t *testing.T) {
 	}
 }
 
+// checkUsedLink follows a link that has logged a browser in: that one goes on, another learns why
+// it does not, and gets to the same page by the token.
+func checkUsedLink(t *testing.T, c *Client, link string, session http.Header) {
+	t.Helper()
+	if a := c.ask(t, "GET", link, nil, nil); a.StatusCode != 401 || a.Header.Get("Set-Cookie") != "" || !strings.Contains(a.body, "This link was used") {
+		t.Errorf("the link again: %s %s", a.Status, a.body)
+	}
+	if a := c.ask(t, "GET", "/login?code=another-code-entirely", nil, nil); strings.Contains(a.body, "was used") {
+		t.Errorf("a wrong code counts as used: %s", a.body)
+	}
+	link += "&next=%2Fruns%2Fgrid-0"
+	if a := c.ask(t, "GET", link, nil, session); a.StatusCode != 303 || a.Header.Get("Location") != "/runs/grid-0" {
+		t.Errorf("the link in the browser that it logged in: %s to %q", a.Status, a.Header.Get("Location"))
+	}
+	form := url.Values{"token": {operatorToken}}.Encode()
+	if a := c.ask(t, "POST", link, strings.NewReader(form), header("Content-Type", "application/x-www-form-urlencoded")); a.StatusCode != 303 || a.Header.Get("Location") != "/runs/grid-0" {
+		t.Errorf("the token after the link: %s to %q", a.Status, a.Header.Get("Location"))
+	}
+}
+
 // A login code lets one browser in, once; nothing else about it does.
 func TestALoginCodeWorksOnce(t *testing.T) {
 	t.Parallel()
@@ -331,9 +351,7 @@ func TestALoginCodeWorksOnce(t *testing.T) {
 	if a := c.ask(t, "POST", "/api/v1/runs/latest/steer", strings.NewReader(pause), session); a.StatusCode != 200 {
 		t.Errorf("steering from the page: %s %s", a.Status, a.body)
 	}
-	if a := c.ask(t, "GET", link, nil, nil); a.StatusCode != 401 || a.Header.Get("Set-Cookie") != "" {
-		t.Errorf("the link again: %s", a.Status)
-	}
+	checkUsedLink(t, c, link, session)
 	for want, o := range map[string]Options{"no operator token": {LoginCode: code}, "16 bytes": {OperatorToken: operatorToken, LoginCode: "short"}} {
 		if _, err := NewServer(newFake(), o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v", o, err)

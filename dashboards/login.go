@@ -2,6 +2,7 @@ package dashboards
 
 import (
 	"bytes"
+	_ "embed"
 	"fmt"
 	"html/template"
 	"net/http"
@@ -31,12 +32,29 @@ func (s *Server) showLogin(w http.ResponseWriter, r *http.Request) error {
 	if code == "" || r.Method != http.MethodGet {
 		return writeLogin(w, http.StatusOK, false)
 	}
-	c := s.access.redeem(code)
-	if c.role == nobody {
+	c, used := s.access.redeem(code)
+	switch {
+	case c.role != nobody:
+		s.enter(w, r, c)
+	case used && s.access.role(r) != nobody: // this browser is in already
+		goOn(w, r)
+	case used:
+		writePage(w, http.StatusUnauthorized, usedLink)
+	default:
 		return writeLogin(w, http.StatusUnauthorized, true)
 	}
-	s.enter(w, r, c)
 	return nil
+}
+
+// usedLink is the login page for a link whose code has logged somebody in.
+//
+//go:embed usedlink.html
+var usedLink []byte
+
+func writePage(w http.ResponseWriter, status int, page []byte) {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(page)
 }
 
 func writeLogin(w http.ResponseWriter, status int, failed bool) error {
@@ -44,9 +62,7 @@ func writeLogin(w http.ResponseWriter, status int, failed bool) error {
 	if err := loginTemplate.Execute(&b, struct{ Failed bool }{failed}); err != nil {
 		return fmt.Errorf("login page: %w", err)
 	}
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.WriteHeader(status)
-	_, _ = w.Write(b.Bytes())
+	writePage(w, status, b.Bytes())
 	return nil
 }
 
@@ -65,6 +81,11 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
 // enter begins a session and goes to the page that was wanted.
 func (s *Server) enter(w http.ResponseWriter, r *http.Request, c credential) {
 	s.setSession(w, c.session, int(sessionLength.Seconds()))
+	goOn(w, r)
+}
+
+// goOn leads to the page that was wanted.
+func goOn(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, localPage(r.URL.Query().Get("next")), http.StatusSeeOther)
 }
 

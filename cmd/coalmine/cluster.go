@@ -183,7 +183,7 @@ func (g *global) serveEmbedded(ctx context.Context, listen listenFlags, allowed 
 		return err
 	}
 	e.control.AllowSources(allowed)
-	g.note("serving %s at %s (logs one browser in)", g.home, e.page())
+	g.note("serving %s at %s (logs one browser in)", g.home, e.page(""))
 	keep.Metrics = g.metrics
 	return alongside(ctx, e.work, func(ctx context.Context) error { return e.control.KeepHouse(ctx, keep) })
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"net/url"
 	"os"
 	"runtime"
 	"slices"
@@ -210,8 +211,14 @@ const tokenLength = 26
 // address is where the API answers.
 func (e *engine) address() string { return "http://" + e.listen.Addr().String() }
 
-// page is the address for a browser, which logs it in once.
-func (e *engine) page() string { return e.address() + "/login?code=" + e.loginCode }
+// page is the address for a browser, which logs it in once and leads to a view.
+func (e *engine) page(view string) string {
+	query := url.Values{"code": {e.loginCode}}
+	if view != "" {
+		query.Set("next", view)
+	}
+	return e.address() + "/login?" + query.Encode()
+}
 
 func (e *engine) close() error {
 	var errs []error

@@ -196,12 +196,12 @@ func (g *global) runHere(ctx context.Context, flags *submitFlags, sub *submissio
 	worked := make(chan error, 1)
 	go func() { worked <- e.work(working) }()
 
-	if _, watched := g.terminal(); watched && e.dir != nil {
-		g.note("page: %s (logs one browser in)", e.page())
-	}
 	var outcome *results.Results
 	submitted, err := flags.submit(ctx, e.control, sub)
 	if err == nil {
+		if _, watched := g.terminal(); watched && e.dir != nil {
+			g.note("page: %s (logs one browser in)", e.page("/runs/"+submitted.Run))
+		}
 		g.noteOthers(ctx, e.control, submitted.Run)
 		outcome, err = g.follow(working, e.control, submitted)
 	}
