@@ -235,7 +235,7 @@ const maxLines = 1 << 20
 
 // lines hands over whole lines that are new.
 func (r *running) lines() error {
-	f, err := r.workspace.root.Open(filepath.FromSlash(r.watch.Lines))
+	f, _, err := openRegular(r.workspace.root, r.watch.Lines)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

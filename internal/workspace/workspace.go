@@ -112,40 +112,6 @@ func (w *Workspace) Unpack(archive io.Reader) error {
 	}
 }
 
-// TooLargeError is a file or folder of a command that holds more than it may.
-type TooLargeError struct {
-	Name       string
-	Size, Most int64
-}
-
-func (e *TooLargeError) Error() string {
-	return fmt.Sprintf("%s holds %d bytes; expected at most %d", e.Name, e.Size, e.Most)
-}
-
-// Read is the content of a file of at most so many bytes. The error wraps fs.ErrNotExist where
-// there is none.
-func (w *Workspace) Read(name string, most int64) ([]byte, error) {
-	f, err := w.root.Open(filepath.FromSlash(name))
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	switch {
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is no regular file", name)
-	case info.Size() > most:
-		return nil, &TooLargeError{name, info.Size(), most}
-	}
-	data, err := io.ReadAll(io.LimitReader(f, most+1))
-	if int64(len(data)) > most {
-		return nil, &TooLargeError{name, int64(len(data)), most}
-	}
-	return data, err
-}
-
 // File is a file as a listing shows it.
 type File struct {
 	// Name is its path below the folder that was listed.
@@ -173,7 +139,7 @@ func (w *Workspace) List(folder string) ([]File, error) {
 		case err != nil:
 			return err
 		case !info.Mode().IsRegular():
-			return fmt.Errorf("%s is neither a file nor a folder: expected files alone, no links, pipes or sockets", name)
+			return &NotRegularError{name}
 		case len(files) == MaxFiles:
 			return fmt.Errorf("%s holds more than %d files: put them together", folder, MaxFiles)
 		}

@@ -95,7 +95,7 @@ func TestNothingOutsideIsRead(t *testing.T) {
 	if _, err := w.Read("out", 1<<20); err == nil {
 		t.Error("a link to a file elsewhere is read")
 	}
-	if _, err := w.List("."); err == nil || !strings.Contains(err.Error(), "neither a file nor a folder") {
+	if _, err := w.List("."); err == nil || !strings.Contains(err.Error(), "out is no regular file") {
 		t.Errorf("a link is listed: %v", err)
 	}
 	if err := w.Put("../beside", nil); err == nil {
@@ -135,7 +135,9 @@ func TestHowACommandEndsIsTold(t *testing.T) {
 		{"kill -9 $$", "it ended with signal: killed; it said nothing", Limits{}, -1},
 		{"sleep 1000", "it ran for more than 300ms, its limit, and was killed", Limits{Seconds: 0.3}, -1},
 		{"head -c 3000000 /dev/zero > big; sleep 1000", "its directory holds 2 MiB, more than its limit of 1 MiB", Limits{Files: 1 << 20}, -1},
-		{"mkdir checkpoint; ln -s / checkpoint/root", "checkpoint/root is neither a file nor a folder", Limits{}, -1},
+		{"mkdir checkpoint; ln -s / checkpoint/root", "checkpoint/root is no regular file", Limits{}, -1},
+		{"mkdir out; mkfifo out/lines; sleep 1000", "out/lines is no regular file", Limits{}, -1},
+		{"mkdir out; ln -s /dev/zero out/lines; sleep 1000", "out/lines is no regular file", Limits{}, -1},
 	} {
 		w := newWorkspace(t)
 		x := &told{workspace: w}

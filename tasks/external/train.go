@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"strings"
 
 	"coalmine/internal/workspace"
@@ -379,8 +380,11 @@ func (x *training) finish(ctx context.Context) error {
 // result reads what the command says of its model.
 func (x *training) result() (*Result, error) {
 	data, err := x.workspace.Read(resultFile, maxResult)
-	if err != nil {
-		return nil, WholeResult.broken("it ended with exit status 0 and has left no %s: %v", resultFile, err)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, WholeResult.broken("it ended with exit status 0 and has left no %s", resultFile)
+	case err != nil:
+		return nil, WholeResult.broken("its %s cannot be read: %v", resultFile, err)
 	}
 	r := new(Result)
 	if err := json.Unmarshal(data, r); err != nil {

@@ -124,13 +124,15 @@ func TestWhatACommandDoesWrongIsTold(t *testing.T) {
 	b := newBench(t)
 	for script, want := range map[string]string{
 		"echo no module named torch >&2; exit 1":            "it ended with exit status 1; its last lines:\n  no module named torch",
-		"true":                                              "left no out/result.json: openat out/result.json: no such file or directory (rule 8",
+		"true":                                              "left no out/result.json (rule 8",
 		"echo x > out/result.json":                          "is no JSON object of texts: invalid character 'x' looking for beginning of value (rule 8",
 		"echo {} > out/result.json":                         "names neither a model nor a command that scores texts by it (rule 9",
 		`echo '{"model":"/etc/passwd"}' > out/result.json`:  `names the model "/etc/passwd", and there is no such file; expected one below out (rule 9`,
 		`echo '{"round":1,"loss":NaN}' > out/metrics.jsonl`: `has the line {"round":1,"loss":NaN}: invalid character 'N' looking for beginning of value (rule 5`,
 		`echo '{"loss":1}' > out/metrics.jsonl`:             "expected a round from 1, and no count below 0 (rule 5",
-		finish + "ln -s / out/root":                         "out/root is neither a file nor a folder",
+		finish + "ln -s / out/root":                         "out/root is no regular file",
+		"mkfifo out/metrics.jsonl; sleep 1000":              "out/metrics.jsonl is no regular file",
+		"mkfifo out/result.json":                            "out/result.json is no regular file",
 		finish + "sleep 1000 > /dev/null 2>&1 & exit 0":     "left 1 processes behind",
 	} {
 		_, err := b.train(t, script)

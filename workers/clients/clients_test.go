@@ -140,6 +140,8 @@ func TestAProgramThatBreaksTheContractIsToldFrom(t *testing.T) {
 		clientstest.Name:       {`has no tensor "weights"`, SameTensors, true},
 		clientstest.Grows:      {"its file of parameters has 1073741824 bytes; expected at most", SameTensors, true},
 		clientstest.NoFile:     {"it has written no file of parameters", FilesAsAsked, true},
+		clientstest.Pipe:       {"fit.safetensors is no regular file", FilesAsAsked, true},
+		clientstest.Device:     {"fit.safetensors is no regular file", FilesAsAsked, true},
 		clientstest.Dies:       {"it ended with exit status 137, and left 1 of 3 requests unanswered; its last lines on standard error:\n  Killed", 0, false},
 		clientstest.Busy:       {`it answers fit by the error "the device is busy"`, 0, false},
 		clientstest.Refuses:    {`it answers fit by the error "an example is too long"`, 0, true},

@@ -282,16 +282,12 @@ const headerRoom = 16 << 20
 
 // read reads the parameters that the program has written.
 func (c *program) read(path string, params []float32) error {
-	info, err := os.Stat(path)
-	if err != nil {
-		return FilesAsAsked.broken("it has written no file of parameters: %v", err)
+	data, err := workspace.ReadFile(path, int64(4*len(params))+headerRoom)
+	if large, ok := errors.AsType[*workspace.TooLargeError](err); ok {
+		return SameTensors.broken("its file of parameters has %d bytes; expected at most %d for the %d parameters that it describes", large.Size, large.Most, len(params))
 	}
-	if most := int64(4*len(params)) + headerRoom; info.Size() > most {
-		return SameTensors.broken("its file of parameters has %d bytes; expected at most %d for the %d parameters that it describes", info.Size(), most, len(params))
-	}
-	data, err := os.ReadFile(path)
 	if err != nil {
-		return FilesAsAsked.broken("its file of parameters cannot be read: %v", err)
+		return FilesAsAsked.broken("it has written no file of parameters that can be read: %v", err)
 	}
 	err = checkpoints.CopyParameters(c.network, params, data)
 	if _, diverged := errors.AsType[*checkpoints.NotFiniteError](err); diverged {

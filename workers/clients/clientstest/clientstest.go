@@ -18,6 +18,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -57,6 +58,8 @@ const (
 	Name       = "name"        // other names than described
 	Grows      = "grows"       // a file far too large
 	NoFile     = "no file"     // no file at all
+	Pipe       = "pipe"        // a pipe in place of a file
+	Device     = "device"      // a link to a device that gives bytes for ever
 	Dies       = "dies"        // the process, in the middle of fit
 	DiesAtOnce = "module"      // the process, at its start
 	Remembers  = "remembers"   // what it did before
@@ -409,6 +412,10 @@ func (s *server) write(path string, m model) error {
 		tensors[0].Name = "wights"
 	case fault == NoFile:
 		return nil
+	case fault == Pipe:
+		return exec.Command("mkfifo", path).Run()
+	case fault == Device:
+		return os.Symlink("/dev/zero", path)
 	case fault == Grows:
 		return grown(path)
 	}

@@ -1,0 +1,6 @@
+//go:build !unix
+
+package workspace
+
+// atOnce is for systems whose folders have pipes.
+const atOnce = 0

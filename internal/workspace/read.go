@@ -1,0 +1,85 @@
+package workspace
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// NotRegularError is a name of a command's that is no file where one is read: a link, a pipe, a
+// device.
+type NotRegularError struct{ Name string }
+
+func (e *NotRegularError) Error() string {
+	return e.Name + " is no regular file: expected files alone, no links, pipes or devices"
+}
+
+// TooLargeError is a file or folder of a command that holds more than it may.
+type TooLargeError struct {
+	Name       string
+	Size, Most int64
+}
+
+func (e *TooLargeError) Error() string {
+	return fmt.Sprintf("%s holds %d bytes; expected at most %d", e.Name, e.Size, e.Most)
+}
+
+// Read is the content of a file of at most so many bytes. The error wraps fs.ErrNotExist where
+// there is none.
+func (w *Workspace) Read(name string, most int64) ([]byte, error) {
+	return read(w.root, name, most)
+}
+
+// ReadFile is the content of a file that a command has made, of at most so many bytes.
+func ReadFile(path string, most int64) ([]byte, error) {
+	root, err := os.OpenRoot(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	return read(root, filepath.Base(path), most)
+}
+
+func read(root *os.Root, name string, most int64) ([]byte, error) {
+	f, info, err := openRegular(root, name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if info.Size() > most {
+		return nil, &TooLargeError{name, info.Size(), most}
+	}
+	data, err := io.ReadAll(io.LimitReader(f, most+1))
+	if int64(len(data)) > most {
+		return nil, &TooLargeError{name, int64(len(data)), most}
+	}
+	return data, err
+}
+
+// openRegular opens a file, which may have become anything else since anybody looked: it waits for
+// nobody who should write to a pipe, and follows no link.
+func openRegular(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
+	local := filepath.FromSlash(name)
+	if info, err := root.Lstat(local); err != nil || !info.Mode().IsRegular() {
+		return nil, nil, orNotRegular(err, name)
+	}
+	f, err := root.OpenFile(local, os.O_RDONLY|atOnce, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		f.Close()
+		return nil, nil, orNotRegular(err, name)
+	}
+	return f, info, nil
+}
+
+func orNotRegular(err error, name string) error {
+	if err != nil {
+		return err
+	}
+	return &NotRegularError{name}
+}
