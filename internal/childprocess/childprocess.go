@@ -69,14 +69,16 @@ type Process struct {
 	run     *exec.Cmd
 	output  *io.PipeWriter
 	errors  tail
+	pipes   pipes
 	mark    string // stands in the environment of all its processes
 	guard   *guard
 	done    chan struct{}
 	ended   error // how; set before done is closed
 
+	asked   atomic.Bool // to end
 	deaf    atomic.Bool
 	mu      sync.Mutex
-	reason  error // why it was killed
+	reason  error // why it was ended
 	closing sync.Once
 	closed  error
 }
@@ -84,12 +86,12 @@ type Process struct {
 // Start starts a command.
 func (c Command) Start() (*Process, error) {
 	p := &Process{command: c, mark: markVariable + "=" + rand.Text(), done: make(chan struct{}), run: exec.Command(c.Args[0], c.Args[1:]...)}
-	output, err := p.connect()
-	if err != nil {
+	if err := p.connect(); err != nil {
+		p.pipes.started()
+		p.pipes.close()
 		return nil, err
 	}
 	p.run.Dir, p.run.Env = c.Dir, append(append(withoutSecrets(c.Keep), c.Set...), p.mark)
-	p.run.Stdout, p.run.Stderr, p.run.WaitDelay = output, &p.errors, drain
 	leadGroup(p.run)
 	if c.Offline && canIsolate() {
 		isolate(p.run)
@@ -107,14 +109,25 @@ func (c Command) Start() (*Process, error) {
 	return p, nil
 }
 
-// connect makes the command's input and output, and returns where it writes the latter.
-func (p *Process) connect() (output io.Writer, err error) {
+// connect makes the command's input and output.
+func (p *Process) connect() error {
+	errors, err := p.pipes.to(&p.errors)
+	if err != nil {
+		return err
+	}
+	p.run.Stderr = errors
 	if p.command.Quiet {
-		return &p.errors, nil
+		p.run.Stdout = errors
+		return nil
 	}
 	p.Output, p.output = io.Pipe()
+	output, err := p.pipes.to(p.output)
+	if err != nil {
+		return err
+	}
+	p.run.Stdout = output
 	p.Input, err = p.run.StdinPipe()
-	return p.output, err
+	return err
 }
 
 // wait starts the command and waits for its end, on one thread: Linux ends a child with the
@@ -123,18 +136,23 @@ func (p *Process) wait(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	err := p.run.Start()
-	started <- err
+	p.pipes.started()
 	if err != nil {
+		p.pipes.close()
+		started <- err
 		return
 	}
+	started <- nil
 	err = p.run.Wait()
+	p.awaitOthers()
+	p.pipes.drain()
 	p.mu.Lock()
 	switch exit, ok := errors.AsType[*exec.ExitError](err); {
 	case p.reason != nil:
 		p.ended = p.reason
 	case ok:
 		p.ended = fmt.Errorf("it ended with %s", exit)
-	case err != nil && !errors.Is(err, exec.ErrWaitDelay):
+	case err != nil:
 		p.ended = err
 	}
 	p.mu.Unlock()
@@ -142,6 +160,14 @@ func (p *Process) wait(started chan<- error) {
 		_ = p.output.Close()
 	}
 	close(p.done)
+}
+
+// awaitOthers waits for the other processes of a command that has been asked to end: a shell ends
+// at once, and what it has started still saves its work. Those that are killed it does not await.
+func (p *Process) awaitOthers() {
+	for p.asked.Load() && !p.deaf.Load() && anyOf(p.run, p.mark) {
+		time.Sleep(look) // nobody tells when the child of a child ends
+	}
 }
 
 // Done is closed when the command has ended.
@@ -154,19 +180,42 @@ func (p *Process) Ended() error { return p.ended }
 // has ended.
 func (p *Process) ExitStatus() int { return p.run.ProcessState.ExitCode() }
 
-// Terminate asks all processes of the group to end, and kills them if they have not within the
-// command's grace. Ended then gives the reason, whether or not they have been killed.
+// Terminate asks all processes of the command to end, and kills them if they have not within the
+// command's grace: Done is closed when none is left. Ended then gives the reason, whether or not
+// they have been killed.
 func (p *Process) Terminate(reason error) {
-	p.mu.Lock()
-	p.reason = cmp.Or(p.reason, reason)
-	p.mu.Unlock()
-	terminateGroup(p.run)
+	p.setReason(reason)
+	p.asked.Store(true)
+	p.signalAll(terminateGroup, terminateProcess)
 	late := time.AfterFunc(p.grace(), func() {
 		p.deaf.Store(true)
-		killGroup(p.run)
+		p.signalAll(killGroup, killProcess)
 	})
 	defer late.Stop()
 	<-p.done
+}
+
+// signalAll has a signal sent to the group, and to what has left it.
+func (p *Process) signalAll(group func(*exec.Cmd), one func(pid int)) {
+	others := outside(p.run, marked(p.mark))
+	group(p.run)
+	for _, pid := range others {
+		one(pid)
+	}
+}
+
+func (p *Process) setReason(reason error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.reason = cmp.Or(p.reason, reason)
+}
+
+// Reason is why it was ended by Terminate or Kill, or for a limit; nil of one that has ended by
+// itself.
+func (p *Process) Reason() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.reason
 }
 
 // Deaf reports whether the command did not end in time when it was asked to by Terminate.
@@ -180,9 +229,7 @@ func (p *Process) LastLines() []string { return p.errors.lines() }
 
 // Kill ends all processes of the group at once. reason is what Ended then says.
 func (p *Process) Kill(reason error) {
-	p.mu.Lock()
-	p.reason = cmp.Or(p.reason, reason)
-	p.mu.Unlock()
+	p.setReason(reason)
 	killGroup(p.run)
 }
 
@@ -235,6 +282,13 @@ func (p *Process) left() []int {
 	}
 }
 
+// MemoryError is why a command was killed whose processes had more memory than they may.
+type MemoryError struct{ Used, Most int64 }
+
+func (e *MemoryError) Error() string {
+	return fmt.Sprintf("it was killed, since its processes had %d MiB of memory; expected at most %d", e.Used>>20, e.Most>>20)
+}
+
 // watchMemory kills the command if its processes have more memory than they may.
 func (p *Process) watchMemory() {
 	again := time.NewTicker(memoryLook)
@@ -244,8 +298,8 @@ func (p *Process) watchMemory() {
 		case <-p.done:
 			return
 		case <-again.C:
-			if used := residentGroup(p.run.Process.Pid); used > p.command.Memory {
-				p.Kill(fmt.Errorf("it was killed, since its processes had %d MiB of memory; expected at most %d", used>>20, p.command.Memory>>20))
+			if used := resident(p.run, p.mark); used > p.command.Memory {
+				p.Kill(&MemoryError{used, p.command.Memory})
 			}
 		}
 	}

@@ -105,15 +105,64 @@ func TestAGroupIsKilledWithItsReason(t *testing.T) {
 	}
 }
 
+// A shell that is asked to end ends at once. What it has started is asked as well, has the whole
+// grace to save its work, and may say so: here for longer than what is left behind may live.
+func TestAllProcessesHaveTheGrace(t *testing.T) {
+	t.Parallel()
+	p := shell(t, Command{Quiet: true, Grace: time.Minute}, `sh -c 'trap "sleep 3.2; echo saved; exit 0" TERM; echo ready; while :; do sleep 0.01; done'; true`)
+	awaitLine(t, p, "ready")
+	p.Terminate(fmt.Errorf("it was paused"))
+	if got := p.LastLines(); !slices.Contains(got, "saved") || p.Deaf() {
+		t.Errorf("it said %q, killed %v; want that it has saved its work", got, p.Deaf())
+	}
+	if err := p.Close(); err == nil || err.Error() != "it was paused" {
+		t.Errorf("got %v", err)
+	}
+}
+
+// One that does not listen, and has a session of its own, is killed after the grace.
+func TestNoProcessHasMoreThanTheGrace(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("what has left the group is looked for in /proc, which this system has not")
+	}
+	p := shell(t, Command{Quiet: true, Grace: 100 * time.Millisecond}, `setsid sh -c 'trap "" TERM; echo ready; while :; do sleep 0.01; done' & wait`)
+	awaitLine(t, p, "ready")
+	p.Terminate(fmt.Errorf("it was paused"))
+	if !p.Deaf() {
+		t.Error("it is said to have ended in time")
+	}
+	if left := p.left(); len(left) > 0 {
+		t.Errorf("processes %v live", left)
+	}
+}
+
+// awaitLine waits until a command has said something.
+func awaitLine(t *testing.T, p *Process, line string) {
+	t.Helper()
+	again := time.NewTicker(5 * time.Millisecond)
+	defer again.Stop()
+	for !slices.Contains(p.LastLines(), line) {
+		select {
+		case <-p.Done():
+			t.Fatalf("it ended before it has said %q: %v", line, p.Ended())
+		case <-again.C:
+		}
+	}
+}
+
 func TestMemoryOfAllProcessesIsBounded(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("memory is looked at in /proc, which this system has not")
 	}
-	p := shell(t, Command{Memory: 24 << 20}, `a=$(head -c 64000000 /dev/zero | tr '\0' x); sleep 1000`)
-	<-p.Done()
-	if err := p.Ended(); err == nil || !strings.Contains(err.Error(), "MiB of memory; expected at most 24") {
-		t.Errorf("got %v", err)
+	const grows = `a=$(head -c 64000000 /dev/zero | tr "\0" x); sleep 1000`
+	for _, line := range []string{grows, "setsid sh -c '" + grows + "' & wait"} {
+		p := shell(t, Command{Memory: 24 << 20}, line)
+		<-p.Done()
+		if err := p.Ended(); err == nil || !strings.Contains(err.Error(), "MiB of memory; expected at most 24") {
+			t.Errorf("%s: %v", line, err)
+		}
 	}
 }
 

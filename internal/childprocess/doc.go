@@ -13,6 +13,8 @@
 // part: the last lines, for messages. Its memory may be bounded. Should this program be killed, a
 // shell that waits beside each command kills what it has started.
 //
+// A command that is asked to end has its grace until the last of its processes has ended.
+//
 // Process groups, memory and what is left behind are looked after on Linux; on other Unix
 // systems the group is ended; elsewhere only the command itself.
 package childprocess

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -37,9 +38,13 @@ func killGroup(c *exec.Cmd) { _ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL) 
 
 func terminateGroup(c *exec.Cmd) { _ = syscall.Kill(-c.Process.Pid, syscall.SIGTERM) } // likewise
 
-func killProcess(pid int) {
+func killProcess(pid int) { signalProcess(pid, syscall.SIGKILL) }
+
+func terminateProcess(pid int) { signalProcess(pid, syscall.SIGTERM) }
+
+func signalProcess(pid int, s syscall.Signal) {
 	if pid > 0 { // 0 would be our own group
-		_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
+		_ = syscall.Kill(pid, s) // it may have ended
 	}
 }
 
@@ -61,29 +66,49 @@ func marked(mark string) []int {
 	return pids
 }
 
-// residentGroup is the memory of the processes of a group, in bytes.
-func residentGroup(group int) int64 {
+// outside are those of some processes that are not of a command's group.
+func outside(c *exec.Cmd, pids []int) []int {
+	return slices.DeleteFunc(pids, func(pid int) bool {
+		group, err := syscall.Getpgid(pid)
+		return err != nil || group == c.Process.Pid
+	})
+}
+
+// anyOf reports whether a process with the mark lives.
+func anyOf(_ *exec.Cmd, mark string) bool { return len(marked(mark)) > 0 }
+
+// resident is the memory of a command's group, and of what has left it with its mark, in bytes.
+func resident(c *exec.Cmd, mark string) int64 {
 	var pages int64
 	for _, path := range processFiles("stat") {
-		pages += residentPages(path, group)
+		group, resident := statOf(path)
+		if group == c.Process.Pid {
+			pages += resident
+		}
+	}
+	for _, pid := range outside(c, marked(mark)) {
+		_, resident := statOf(fmt.Sprintf("/proc/%d/stat", pid))
+		pages += resident
 	}
 	return pages * int64(os.Getpagesize())
 }
 
-// residentPages are those of a process if it is of the group, else 0 (proc_pid_stat(5)). What
-// stands before the last bracket is the command's name, which may hold anything.
-func residentPages(path string, group int) int64 {
+// statOf is the group of a process and how many pages it has resident (proc_pid_stat(5)); zeros of
+// one that has ended. What stands before the last bracket is the command's name, which may hold
+// anything.
+func statOf(path string) (group int, pages int64) {
 	stat, err := os.ReadFile(path)
 	if err != nil {
-		return 0 // it has ended
+		return 0, 0
 	}
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	const processGroup, resident = 5 - 3, 24 - 3
-	if len(fields) <= resident || string(fields[processGroup]) != strconv.Itoa(group) {
-		return 0
+	if len(fields) <= resident {
+		return 0, 0
 	}
-	pages, _ := strconv.ParseInt(string(fields[resident]), 10, 64) // the kernel writes numbers
-	return pages
+	group, _ = strconv.Atoi(string(fields[processGroup])) // the kernel writes numbers
+	pages, _ = strconv.ParseInt(string(fields[resident]), 10, 64)
+	return group, pages
 }
 
 func processFiles(name string) []string {

@@ -20,6 +20,13 @@ func terminateGroup(c *exec.Cmd) { _ = syscall.Kill(-c.Process.Pid, syscall.SIGT
 
 func killProcess(int) {}
 
+func terminateProcess(int) {}
+
 func marked(string) []int { return nil }
 
-func residentGroup(int) int64 { return 0 }
+func outside(*exec.Cmd, []int) []int { return nil }
+
+// anyOf reports whether a process of the group lives.
+func anyOf(c *exec.Cmd, _ string) bool { return syscall.Kill(-c.Process.Pid, 0) == nil }
+
+func resident(*exec.Cmd, string) int64 { return 0 }
