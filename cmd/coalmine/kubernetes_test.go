@@ -18,6 +18,8 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"coalmine/dashboards"
+	"coalmine/internal/queue"
+	"coalmine/internal/workspace"
 )
 
 // manifest is what the tests need of an object for Kubernetes. Its schema is
@@ -169,8 +171,18 @@ func mounted(pod podSpec, file string) bool {
 	return false
 }
 
-// What runs has the grace of the worker to end; what is stopped then has ten
-// seconds to return and three to say goodbye.
+// stopping is how long a worker may take after its grace: what is stopped then returns, and three
+// seconds are for the goodbye.
+const stopping = queue.StopGrace + 3*time.Second
+
+// A command has its time to end, and ten seconds are left to store what it has saved.
+func TestAWorkerThatStopsWaitsForItsCommands(t *testing.T) {
+	t.Parallel()
+	if least := workspace.DefaultGrace + 10*time.Second; queue.StopGrace < least {
+		t.Errorf("a stopped task is left behind after %v; expected at least %v", queue.StopGrace, least)
+	}
+}
+
 func TestKubernetesWaitsForTheGraceOfAWorker(t *testing.T) {
 	t.Parallel()
 	for _, d := range deployments(t) {
@@ -179,7 +191,7 @@ func TestKubernetesWaitsForTheGraceOfAWorker(t *testing.T) {
 			continue
 		}
 		grace, err := time.ParseDuration(flagsOf(t, pod.Containers[0])("grace"))
-		if left := time.Duration(pod.TerminationGracePeriodSeconds)*time.Second - grace; err != nil || left < 13*time.Second {
+		if left := time.Duration(pod.TerminationGracePeriodSeconds)*time.Second - grace; err != nil || left < stopping {
 			t.Errorf("%d seconds until the pod is killed for a grace of %s: %v", pod.TerminationGracePeriodSeconds, grace, err)
 		}
 	}

@@ -7,8 +7,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/goccy/go-yaml"
+
+	"coalmine/internal/queue"
 )
 
 // composeFile is what the tests need of compose.yaml.
@@ -24,6 +27,7 @@ type composeService struct {
 	Build       *composeBuild     `yaml:"build"`
 	Entrypoint  []string          `yaml:"entrypoint"`
 	Command     []string          `yaml:"command"`
+	StopGrace   string            `yaml:"stop_grace_period"`
 	Environment map[string]string `yaml:"environment"`
 	Ports       []string          `yaml:"ports"`
 	Restart     string            `yaml:"restart"`
@@ -87,6 +91,21 @@ var secrets = map[string]string{
 	"COALMINE_REDIS_PASSWORD": "0123456789abcdef-redis",
 	"COALMINE_S3_SECRET":      "0123456789abcdef-s3",
 	"COALMINE_TOKEN":          "0123456789abcdef-token",
+}
+
+// What is stopped after the grace of a worker has its time to return, and three seconds are for the
+// goodbye.
+func TestComposeWaitsForTheGraceOfAWorker(t *testing.T) {
+	t.Parallel()
+	worker := readCompose(t, secrets).Services["worker"]
+	at := slices.Index(worker.Command, "--grace")
+	grace, err := time.ParseDuration(worker.Command[at+1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stop, err := time.ParseDuration(worker.StopGrace); err != nil || stop < grace+queue.StopGrace+3*time.Second {
+		t.Errorf("%s until the container is killed for a grace of %v: %v", worker.StopGrace, grace, err)
+	}
 }
 
 func TestEveryImageOfTheClusterIsPinned(t *testing.T) {

@@ -74,8 +74,9 @@ func (cfg *ConsumerConfig) check() error {
 
 // Bounds of a shutdown, after its grace.
 const (
-	// stopGrace is how long stopped handlers have to return and report.
-	stopGrace = 10 * time.Second
+	// StopGrace is how long stopped handlers have to return and report: commands that are not
+	// ours have 20 seconds to end, and what they have saved is then stored.
+	StopGrace = 40 * time.Second
 	// closeGrace is how long the goodbye to Redis may take.
 	closeGrace = 3 * time.Second
 )
@@ -125,7 +126,7 @@ type attempt struct {
 // it takes no more, lets handlers finish for the grace, stops the rest, and
 // returns nil. When the broker asks it to drain it takes no more either, lets
 // handlers finish for as long as they need, and returns nil. A handler that does
-// not return within ten seconds of being stopped is left behind, and its message
+// not return within StopGrace of being stopped is left behind, and its message
 // goes back into the queue. Serve outlasts any absence of Redis.
 func (c *Conn) Serve(ctx context.Context, cfg ConsumerConfig) error {
 	if err := cfg.check(); err != nil {
@@ -294,7 +295,7 @@ func (s *consumer) awaitIdle(ctx context.Context) {
 func (s *consumer) finish() {
 	if !s.await(s.cfg.Grace) {
 		s.stopAll(ErrShutdown)
-		if !s.await(stopGrace) {
+		if !s.await(StopGrace) {
 			s.log.Warn("handlers did not return after they were stopped; their tasks go back into the queue")
 		}
 	}
