@@ -171,11 +171,13 @@ type document struct {
 	Rows        []*viewRow   `json:"rows,omitempty"`
 	Differences []Difference `json:"differences,omitempty"`
 	Charts      []Chart      `json:"charts,omitempty"`
+	// NotesOnce are those of the table.
+	NotesOnce []string `json:"notes_once,omitempty"`
 }
 
 // writeJSON writes the whole outcome, one JSON object.
 func (v *view) writeJSON(w io.Writer) error {
-	return encodeJSON(w, document{v.Results, v.rows, v.differences, v.charts()})
+	return encodeJSON(w, document{v.Results, v.rows, v.differences, v.charts(), v.once(v.allNotes())})
 }
 
 func encodeJSON(w io.Writer, v any) error {
@@ -197,7 +199,7 @@ func (v *view) writeLaTeX(w io.Writer) error {
 	if attacks := v.attackTable(); attacks != nil {
 		b.WriteString("\n" + attacks.latex())
 	}
-	for _, note := range table.Notes {
+	for _, note := range table.NotesOnce {
 		fmt.Fprintf(&b, "\\par{\\footnotesize %s}\n", latexEscapes.Replace(note))
 	}
 	_, err := io.WriteString(w, b.String())

@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -73,6 +74,39 @@ c04 (iid, FedAvg) failed: step 3: training diverged
 `
 	if b.String() != want {
 		t.Errorf("table:\n%s\nwant:\n%s", b.String(), want)
+	}
+}
+
+// What holds of all cells, or of all that are done, is said once; every cell keeps its own notes.
+func TestNotesThatAllCellsShareStandOnce(t *testing.T) {
+	t.Parallel()
+	cell := func(name, rounds string) Cell {
+		return Cell{Cell: name, Label: "a " + name, Status: Done, Report: reported(`{"training": {"rounds": ` + rounds + `}, "privacy_budget": {"epsilon": 8, "delta": 1e-5, "stopped": true}}`)}
+	}
+	const stopped = " stopped after 5 rounds: its privacy budget is epsilon_proved 8 at delta 1e-05"
+	failed := Cell{Cell: "c03", Label: "a c03", Status: Failed, Errors: []string{"no"}}
+	each := []string{"c01 (a c01)" + stopped, "c02 (a c02)" + stopped}
+	three := append(slices.Clone(each), "c04 (a c04)"+strings.Replace(stopped, "5 rounds", "6 rounds", 1))
+	for name, x := range map[string]struct {
+		cells       []Cell
+		notes, once []string
+	}{
+		"all":      {[]Cell{cell("c01", "5"), cell("c02", "5")}, each, []string{"all cells" + stopped}},
+		"all done": {[]Cell{cell("c01", "5"), cell("c02", "5"), failed}, append(slices.Clone(each), "c03 (a c03) failed: no"), []string{"all 2 cells that are done" + stopped, "c03 (a c03) failed: no"}},
+		"one":      {[]Cell{cell("c01", "5")}, each[:1], each[:1]},
+		"some":     {[]Cell{cell("c01", "5"), cell("c02", "5"), cell("c04", "6")}, three, three},
+	} {
+		r := &Results{Cells: x.cells}
+		table, err := r.Table()
+		if err != nil || !slices.Equal(table.Notes, x.notes) || !slices.Equal(table.NotesOnce, x.once) {
+			t.Errorf("%s: notes %q, once %q, %v; want %q and %q", name, table.Notes, table.NotesOnce, err, x.notes, x.once)
+		}
+		for _, format := range []string{"table", "json", "html"} {
+			var b bytes.Buffer
+			if err := r.Write(&b, format); err != nil || !strings.Contains(b.String(), x.once[0]) {
+				t.Errorf("%s: %s lacks %q, %v:\n%s", name, format, x.once[0], err, b.String())
+			}
+		}
 	}
 }
 

@@ -16,7 +16,9 @@ const aboutRows = "A row is several trainings that differ in the seed alone: the
 // rowTable is the table of replicates.
 func (v *view) rowTable() *Table {
 	columns := v.columns()
-	t := &Table{Legends: append(v.legends(), aboutRows), Header: []string{"setting", "seeds"}, Rows: []TableRow{}, Notes: v.rowNotes()}
+	t := &Table{Legends: append(v.legends(), aboutRows), Header: []string{"setting", "seeds"}, Rows: []TableRow{}}
+	t.note(v, v.rowNotes())
+	t.Notes, t.NotesOnce = append(t.Notes, unmatched(v.differences)...), append(t.NotesOnce, unmatched(v.differences)...)
 	for _, c := range columns {
 		t.Header = append(t.Header, c.Header)
 	}
@@ -138,28 +140,27 @@ func (r *viewRow) listed(column tableColumn) string {
 }
 
 // rowNotes are the notes of the cells. What all cells of a row say stands there once.
-func (v *view) rowNotes() []string {
-	notes := []string{}
+func (v *view) rowNotes() (notes []note) {
 	for _, row := range v.rows {
 		notes = append(notes, row.notes()...)
 	}
-	return append(notes, unmatched(v.differences)...)
+	return notes
 }
 
-func (r *viewRow) notes() (notes []string) {
+func (r *viewRow) notes() (notes []note) {
 	times := map[string]int{}
+	var left []note
 	for _, c := range r.cells {
-		for _, note := range c.notes() {
-			if times[note]++; times[note] == len(r.cells) {
-				notes = append(notes, fmt.Sprintf("%s (%s)%s", r.Name, r.Label, note))
+		for _, n := range c.noted() {
+			if times[n.text]++; times[n.text] == len(r.cells) {
+				notes = append(notes, note{name: r.Name, label: r.Label, text: n.text, row: true})
 			}
+			left = append(left, n)
 		}
 	}
-	for _, c := range r.cells {
-		for _, note := range c.notes() {
-			if times[note] < len(r.cells) {
-				notes = append(notes, fmt.Sprintf("%s (%s)%s", c.Cell.Cell, c.Label, note))
-			}
+	for _, n := range left {
+		if times[n.text] < len(r.cells) {
+			notes = append(notes, n)
 		}
 	}
 	return notes
@@ -174,7 +175,7 @@ func differenceTable(columns []tableColumn, differences []Difference) *Table {
 	columns = slices.DeleteFunc(slices.Clone(columns), func(c tableColumn) bool {
 		return !slices.ContainsFunc(differences, func(d Difference) bool { return d.Measures[c.Measure.Name] != nil })
 	})
-	t := &Table{Legends: []string{aboutDifferences}, Header: []string{"setting", "less", "seeds"}, Rows: []TableRow{}, Notes: []string{}}
+	t := &Table{Legends: []string{aboutDifferences}, Header: []string{"setting", "less", "seeds"}, Rows: []TableRow{}, Notes: []string{}, NotesOnce: []string{}}
 	for _, c := range columns {
 		t.Header = append(t.Header, c.Header)
 	}

@@ -21,6 +21,8 @@ type Table struct {
 	// Notes say what the numbers mean where a table can't, and what went otherwise than
 	// asked.
 	Notes []string `json:"notes"`
+	// NotesOnce are the same, with what holds of all cells, or rows, said once.
+	NotesOnce []string `json:"notes_once"`
 	// Differences compare rows of replicates; nil without.
 	Differences *Table `json:"differences,omitempty"`
 }
@@ -77,7 +79,8 @@ func (v *view) table() *Table {
 		return v.rowTable()
 	}
 	columns := v.columns()
-	t := &Table{Legends: v.legends(), Header: []string{"setting"}, Rows: []TableRow{}, Notes: v.notes()}
+	t := &Table{Legends: v.legends(), Header: []string{"setting"}, Rows: []TableRow{}}
+	t.note(v, v.notes())
 	for _, c := range columns {
 		t.Header = append(t.Header, c.Header)
 	}
@@ -126,14 +129,28 @@ func (v *view) legends() []string {
 	return legends
 }
 
+func (t *Table) note(v *view, notes []note) { t.Notes, t.NotesOnce = each(notes), v.once(notes) }
+
+// allNotes are those of the cells, or of the rows of replicates.
+func (v *view) allNotes() []note {
+	if len(v.rows) > 0 {
+		return v.rowNotes()
+	}
+	return v.notes()
+}
+
 // notes say what the verdicts of the table mean, and what went otherwise than asked.
-func (v *view) notes() []string {
-	notes := []string{}
+func (v *view) notes() (notes []note) {
 	for i := range v.cells {
-		c := &v.cells[i]
-		for _, note := range c.notes() {
-			notes = append(notes, fmt.Sprintf("%s (%s)%s", c.Cell.Cell, c.Label, note))
-		}
+		notes = append(notes, v.cells[i].noted()...)
+	}
+	return notes
+}
+
+// noted are the notes of a cell with its name.
+func (v *viewCell) noted() (notes []note) {
+	for _, text := range v.notes() {
+		notes = append(notes, note{name: v.Cell.Cell, label: v.Label, text: text, done: v.Report != nil})
 	}
 	return notes
 }
@@ -194,7 +211,7 @@ func (v *view) writeTable(w io.Writer) error {
 		b.WriteByte('\n')
 		writeAligned(&b, d.Header, d.texts())
 	}
-	for _, note := range table.Notes {
+	for _, note := range table.NotesOnce {
 		b.WriteString(note + "\n")
 	}
 	_, err := io.WriteString(w, b.String())
