@@ -240,6 +240,11 @@ type Resumer interface {
 	Sink
 	// Kept returns what an earlier execution of the same node has kept last, nil for nothing.
 	Kept(ctx context.Context) (*Kept, error)
+	// KeptFile returns a file of Kept. The error wraps storage.ErrNotFound or storage.ErrCorrupt
+	// where it is no longer there.
+	KeptFile(ctx context.Context, file storage.Blob) ([]byte, error)
+	// KeepFile stores a file for a Kept that has it. What the next KeepSoFar has not is deleted.
+	KeepFile(ctx context.Context, name string, data []byte) (storage.Blob, error)
 	// KeepSoFar replaces what is kept.
 	KeepSoFar(ctx context.Context, k *Kept) error
 }
@@ -247,15 +252,9 @@ type Resumer interface {
 // Kept is what an execution has got so far.
 type Kept struct {
 	// Files by their names, in order.
-	Files []KeptFile
+	Files []storage.Blob
 	// State is what else the kind needs, as JSON.
 	State json.RawMessage
-}
-
-// KeptFile is a file of Kept.
-type KeptFile struct {
-	Name string
-	Data []byte
 }
 
 // Memo keeps decoded values between tasks of one worker (a model, an index),
@@ -526,6 +525,22 @@ func (t *Task) Kept(ctx context.Context) (*Kept, error) {
 		return r.Kept(ctx)
 	}
 	return nil, nil
+}
+
+// KeptFile returns a file of Kept.
+func (t *Task) KeptFile(ctx context.Context, file storage.Blob) ([]byte, error) {
+	if r, ok := t.sink.(Resumer); ok {
+		return r.KeptFile(ctx, file)
+	}
+	return nil, fmt.Errorf("file %q of an earlier execution: %w", file.Name, storage.ErrNotFound)
+}
+
+// KeepFile stores a file for KeepSoFar, where that can be.
+func (t *Task) KeepFile(ctx context.Context, name string, data []byte) (storage.Blob, error) {
+	if r, ok := t.sink.(Resumer); ok {
+		return r.KeepFile(ctx, name, data)
+	}
+	return storage.Blob{Name: name}, nil
 }
 
 // KeepSoFar replaces what is kept for an execution that goes on from here, where that can be.

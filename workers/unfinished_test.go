@@ -3,12 +3,16 @@ package workers
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/attempts"
 )
+
+// gone is how many files an execution has found of which one cannot be read.
+const gone = -1
 
 // slowKind gets one file further in every execution, and has three to make.
 func slowKind(found *[]int) tasks.Kind {
@@ -25,7 +29,17 @@ func slowKind(found *[]int) tasks.Kind {
 		if len(k.Files) == 2 {
 			return t.Put(ctx, "out", []byte(t.Params))
 		}
-		k.Files = append(k.Files, tasks.KeptFile{Name: string(rune('a' + len(k.Files))), Data: expand(50, []byte{byte(len(k.Files))})})
+		for _, f := range k.Files {
+			if _, err := t.KeptFile(ctx, f); err != nil {
+				(*found)[len(*found)-1], k = gone, new(tasks.Kept)
+				break
+			}
+		}
+		f, err := t.KeepFile(ctx, string(rune('a'+len(k.Files))), expand(50, []byte{byte(len(k.Files))}))
+		if err != nil {
+			return err
+		}
+		k.Files = append(k.Files, f)
 		return errors.Join(t.KeepSoFar(ctx, k), errors.New("killed"))
 	})
 }
@@ -78,8 +92,11 @@ func TestOnlyNewFilesAreProgress(t *testing.T) {
 		if _, err := t.Kept(ctx); err != nil {
 			return err
 		}
-		k := &tasks.Kept{Files: []tasks.KeptFile{{Name: "half", Data: []byte("half")}}}
-		return errors.Join(t.KeepSoFar(ctx, k), errors.New("killed"))
+		file, err := t.KeepFile(ctx, "half", []byte("half"))
+		if err != nil {
+			return err
+		}
+		return errors.Join(t.KeepSoFar(ctx, &tasks.Kept{Files: []storage.Blob{file}}), errors.New("killed"))
 	})
 	l.start(l.worker(k))
 	spec := mustSpec(t, k, 1)
@@ -90,7 +107,7 @@ func TestOnlyNewFilesAreProgress(t *testing.T) {
 	}
 }
 
-// What is damaged counts as nothing: the work is done again.
+// What is damaged counts as nothing: the work is done again, and stored again.
 func TestADamagedCheckpointIsNone(t *testing.T) {
 	t.Parallel()
 	l, found := newLab(t), []int{}
@@ -107,8 +124,9 @@ func TestADamagedCheckpointIsNone(t *testing.T) {
 		}
 	}
 	l.do(spec, 2, attempts.Failed)
-	if found[1] != 0 {
-		t.Errorf("the second execution found %d files", found[1])
+	l.do(spec, 3, attempts.Failed)
+	if !slices.Equal(found, []int{0, gone, 1}) {
+		t.Errorf("executions found %v files; expected the second to find its gone, and to store the same again", found)
 	}
 }
 

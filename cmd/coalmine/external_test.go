@@ -241,11 +241,17 @@ done
 echo weights > out/model; echo '{"model":"out/model"}' > out/result.json
 `
 	for name, c := range map[string]struct{ script, want string }{
-		"right":     {right, "0 of 8 checks failed"},
+		"right":     {right, "0 of 9 checks failed"},
 		"meddles":   {right + "echo x > in/job.json", "rule 2: What it finds below `in`"},
 		"elsewhere": {right + "echo x > ../beside; echo y > elsewhere", "rule 1: The command starts in a directory of its own."},
 		"missing":   {"echo No module named torch >&2; exit 1", "No module named torch"},
-		"anew":      {"[ -e checkpoint/n ] && exit 3\n" + right, "rule 4: A command that finds files below `checkpoint`"},
+		"stuck":     {"[ -e checkpoint/n ] && exit 3\n" + right, "rule 4: A command that finds files below `checkpoint`"},
+		"other":     {"[ -e checkpoint/n ] && resumed=yes\n" + right + "[ -z \"$resumed\" ] || echo more >> out/model", "rule 4: A command that finds files below `checkpoint`"},
+		"left":      {right + "sleep 1000 > /dev/null 2>&1 & exit 0", "rule 11: When the command ends"},
+		"link":      {right + "ln -s model out/link", "rule 10: Below `checkpoint` and `out`"},
+		"long":      {right + "head -c 1100000 /dev/zero > out/metrics.jsonl", "rule 5: A line of `out/metrics.jsonl`"},
+		"in place":  {strings.ReplaceAll(right, "echo $n > tmp/n; mv tmp/n checkpoint/n", "echo $n > checkpoint/n"), "rule 3: The files below `checkpoint` are whole"},
+		"anew":      {strings.Replace(right, "cat checkpoint/n", "echo 0", 1), "started again with its checkpoint n, it told of round 1 again: it seems to have begun anew"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -254,8 +260,8 @@ echo weights > out/model; echo '{"model":"out/model"}' > out/result.json
 				t.Fatal(err)
 			}
 			writeFile(t, filepath.Join(code, "train.sh"), c.script)
-			out, status := checkTrain(t, "--command", "sh train.sh", "--code", code)
-			if !strings.Contains(out, c.want) || (status == exitDone) != (name == "right") {
+			out, status := checkTrain(t, "--command", "sh train.sh", "--code", code, "--rounds", "3", "--deterministic")
+			if !strings.Contains(out, c.want) || (status == exitDone) != (name == "right" || name == "anew") {
 				t.Errorf("exit status %d, it prints\n%s\nwant %q", status, out, c.want)
 			}
 		})

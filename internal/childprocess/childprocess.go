@@ -255,7 +255,14 @@ func (p *Process) close() error {
 	if p.ended != nil || len(left) == 0 {
 		return p.ended
 	}
-	return fmt.Errorf("it ended and left %d processes behind, which were killed", len(left))
+	return &LeftBehindError{len(left)}
+}
+
+// LeftBehindError is that of a command that ended well before processes that it had started.
+type LeftBehindError struct{ Processes int }
+
+func (e *LeftBehindError) Error() string {
+	return fmt.Sprintf("it ended and left %d processes behind, which were killed", e.Processes)
 }
 
 // endInput ends the command's input, and the command if it does not end soon after.

@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"io/fs"
@@ -51,11 +52,12 @@ func read(root *os.Root, name string, most int64) ([]byte, error) {
 	if info.Size() > most {
 		return nil, &TooLargeError{name, info.Size(), most}
 	}
-	data, err := io.ReadAll(io.LimitReader(f, most+1))
-	if int64(len(data)) > most {
-		return nil, &TooLargeError{name, int64(len(data)), most}
+	data := bytes.NewBuffer(make([]byte, 0, info.Size()+bytes.MinRead)) // large files fit without a second copy
+	_, err = data.ReadFrom(io.LimitReader(f, most+1))
+	if int64(data.Len()) > most {
+		return nil, &TooLargeError{name, int64(data.Len()), most}
 	}
-	return data, err
+	return data.Bytes(), err
 }
 
 // openRegular opens a file, which may have become anything else since anybody looked: it waits for

@@ -1,12 +1,9 @@
 package workspace
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path/filepath"
 	"slices"
@@ -42,17 +39,21 @@ type Limits struct {
 // DefaultGrace is how long a command may take to end once it is asked to.
 const DefaultGrace = 20 * time.Second
 
+// Always is a Watch.Every that lets no look out.
+const Always = time.Nanosecond
+
 // Watch is told what changes while a command runs, by one goroutine. An error ends the command.
 type Watch struct {
 	// Folder is looked at; Changed is called when its files have changed and come to rest, at
-	// most once in Every, 0 for five seconds, and once more after the command has ended.
+	// most once in Every, 0 for five seconds, and once more after the command has ended. It
+	// reports whether it has taken them in: it is called again where it has not.
 	Folder  string
-	Changed func(ctx context.Context, files []File) error
+	Changed func(ctx context.Context, files []File) (taken bool, err error)
 	Every   time.Duration
-	// Lines is a file that grows, read from the byte From on; More is called with whole lines
-	// that it has got.
+	// Lines is a file that grows; More is called with whole lines that it has got since the start.
+	// A file that was written anew is read from its begin. What stands after the last line break
+	// when the command has ended is a line if the command has ended well, and if More takes it.
 	Lines string
-	From  int64
 	More  func(lines []byte) error
 	// Looked is called about once in a second, after a look at both; nil for nothing.
 	Looked func(ctx context.Context) error
@@ -73,6 +74,10 @@ func (w *Workspace) Run(ctx context.Context, c Command, watch Watch) error {
 	if err := w.Folder("tmp"); err != nil {
 		return err
 	}
+	lines, err := w.follow(watch.Lines)
+	if err != nil {
+		return err
+	}
 	child, err := childprocess.Command{
 		Args: childprocess.Shell(c.Line), Dir: w.path, Keep: c.Keep, Memory: c.Memory, Quiet: true, Offline: !c.Network, Grace: cmp.Or(c.Grace, DefaultGrace),
 		Set: []string{"TMPDIR=" + filepath.Join(w.path, "tmp")},
@@ -80,9 +85,14 @@ func (w *Workspace) Run(ctx context.Context, c Command, watch Watch) error {
 	if err != nil {
 		return err
 	}
-	r := &running{workspace: w, command: c, watch: watch, child: child, started: time.Now()}
+	// It ends in time, also while somebody takes long to take in what has changed.
+	defer context.AfterFunc(ctx, func() { child.Terminate(context.Cause(ctx)) })()
+	if most := sleep.Seconds(c.Seconds); most > 0 {
+		defer time.AfterFunc(most, func() { child.Kill(fmt.Errorf("it ran for more than %v, its limit, and was killed", most)) }).Stop()
+	}
+	r := &running{workspace: w, command: c, watch: watch, child: child, lines: lines}
 	// What is under way may still be saved when ctx has ended.
-	watched := r.look(ctx, context.WithoutCancel(ctx))
+	watched := r.look(context.WithoutCancel(ctx))
 	closed := child.Close()
 	if watched != nil {
 		return r.explain(watched)
@@ -132,30 +142,26 @@ type running struct {
 	command   Command
 	watch     Watch
 	child     *childprocess.Process
-	started   time.Time
+	lines     *follower
 
-	seen, saved []File // of the folder, at the last look and when Changed was told
+	seen, saved []File // of the folder, at the last look and when Changed took them in
 	savedAt     time.Time
 	lookedAt    time.Time
-	read        int64 // of the lines, in bytes after watch.From
 }
 
 // look watches until the command has ended, or an error has ended it.
-func (r *running) look(ctx, saving context.Context) error {
+func (r *running) look(ctx context.Context) error {
 	again := time.NewTicker(look)
 	defer again.Stop()
 	for {
-		var err error
 		select {
 		case <-r.child.Done():
-			return r.last(saving)
-		case <-ctx.Done():
-			r.child.Terminate(context.Cause(ctx))
-			return r.last(saving)
+			return r.last(ctx)
 		case <-again.C:
-			if err = r.limits(); err == nil {
-				err = r.once(saving)
-			}
+		}
+		err := r.limits()
+		if err == nil {
+			err = r.once(ctx)
 		}
 		if err != nil {
 			r.child.Kill(err)
@@ -167,13 +173,12 @@ func (r *running) look(ctx, saving context.Context) error {
 
 // limits reports what is more than it may be.
 func (r *running) limits() error {
-	if most := sleep.Seconds(r.command.Seconds); most > 0 && time.Since(r.started) > most {
-		return fmt.Errorf("it ran for more than %v, its limit, and was killed", most)
+	most := r.command.Files
+	if most == 0 {
+		return nil
 	}
-	if most := r.command.Files; most > 0 {
-		if size := r.workspace.size(); size > most {
-			return fmt.Errorf("its directory holds %d MiB, more than its limit of %d MiB, and it was killed", size>>20, most>>20)
-		}
+	if size := r.workspace.size(); size > most {
+		return fmt.Errorf("its directory holds %d MiB, more than its limit of %d MiB, and it was killed", size>>20, most>>20)
 	}
 	return nil
 }
@@ -194,7 +199,7 @@ func (w *Workspace) size() (bytes int64) {
 
 // once looks at what has changed.
 func (r *running) once(ctx context.Context) error {
-	if err := r.lines(); err != nil {
+	if err := r.lines.read(r.watch.More); err != nil {
 		return err
 	}
 	files, err := r.workspace.List(r.watch.Folder)
@@ -214,52 +219,27 @@ func (r *running) once(ctx context.Context) error {
 }
 
 func (r *running) save(ctx context.Context, files []File) error {
-	r.saved, r.savedAt = files, time.Now()
-	return r.watch.Changed(ctx, files)
+	r.savedAt = time.Now()
+	taken, err := r.watch.Changed(ctx, files)
+	if taken {
+		r.saved = files
+	}
+	return err
 }
 
 // last looks once more, after the end.
 func (r *running) last(ctx context.Context) error {
-	if err := r.lines(); err != nil {
+	if err := r.lines.read(r.watch.More); err != nil {
 		return err
+	}
+	if err := r.lines.rest(r.watch.More); err != nil && r.child.Ended() == nil {
+		return err // of one that has not ended well it is half a line
 	}
 	files, err := r.workspace.List(r.watch.Folder)
 	if err != nil || slices.Equal(files, r.saved) {
 		return err
 	}
 	return r.save(ctx, files)
-}
-
-// maxLines is the most that is read of lines at a time.
-const maxLines = 1 << 20
-
-// lines hands over whole lines that are new.
-func (r *running) lines() error {
-	f, _, err := openRegular(r.workspace.root, r.watch.Lines)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	for {
-		part, err := io.ReadAll(io.NewSectionReader(f, r.watch.From+r.read, maxLines))
-		if err != nil {
-			return err
-		}
-		whole := bytes.LastIndexByte(part, '\n') + 1
-		switch {
-		case whole == 0 && len(part) == maxLines:
-			return fmt.Errorf("%s has a line of more than %d bytes", r.watch.Lines, maxLines)
-		case whole == 0:
-			return nil
-		}
-		r.read += int64(whole)
-		if err := r.watch.More(part[:whole]); err != nil {
-			return err
-		}
-	}
 }
 
 // outcome says how the command has ended.
@@ -270,7 +250,7 @@ func (r *running) outcome(ctx context.Context, closed error) error {
 	if closed == nil {
 		return nil
 	}
-	e := &ExitError{Status: r.child.ExitStatus(), Lines: r.child.LastLines(), How: closed.Error()}
+	e := &ExitError{Status: r.child.ExitStatus(), Reason: r.child.Reason(), Lines: r.child.LastLines(), How: closed.Error()}
 	if e.Status == 0 {
 		e.Reason = closed // it has left processes behind
 	}

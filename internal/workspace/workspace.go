@@ -91,6 +91,9 @@ func (w *Workspace) fill(name string, mode fs.FileMode, write func(io.Writer) er
 // Folder makes a folder, and those above it.
 func (w *Workspace) Folder(name string) error { return w.root.MkdirAll(name, 0o777) }
 
+// RemoveFolder removes a folder with all that is in it.
+func (w *Workspace) RemoveFolder(name string) error { return w.root.RemoveAll(name) }
+
 // Unpack makes the files of an archive that Pack has written.
 func (w *Workspace) Unpack(archive io.Reader) error {
 	files := tar.NewReader(archive)
@@ -125,6 +128,9 @@ type File struct {
 // folder is an error, and so are more than MaxFiles. A folder that is not there has none.
 func (w *Workspace) List(folder string) ([]File, error) {
 	var files []File
+	if info, err := w.root.Lstat(folder); err == nil && !info.IsDir() {
+		return nil, &NotRegularError{folder}
+	}
 	err := fs.WalkDir(w.root.FS(), folder, func(name string, entry fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil // it was there a moment ago
@@ -141,12 +147,19 @@ func (w *Workspace) List(folder string) ([]File, error) {
 		case !info.Mode().IsRegular():
 			return &NotRegularError{name}
 		case len(files) == MaxFiles:
-			return fmt.Errorf("%s holds more than %d files: put them together", folder, MaxFiles)
+			return &TooManyFilesError{folder}
 		}
 		files = append(files, File{strings.TrimPrefix(name, folder+"/"), info.Size(), info.ModTime().UnixNano()})
 		return nil
 	})
 	return files, err
+}
+
+// TooManyFilesError is a folder with more than MaxFiles files.
+type TooManyFilesError struct{ Folder string }
+
+func (e *TooManyFilesError) Error() string {
+	return fmt.Sprintf("%s holds more than %d files: put them together", e.Folder, MaxFiles)
 }
 
 // Same reports whether two listings show the same files, none of them written in between.

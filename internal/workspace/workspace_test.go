@@ -35,16 +35,16 @@ type told struct {
 
 func (x *told) watch() Watch {
 	return Watch{
-		Folder: "checkpoint", Every: time.Nanosecond, Lines: "out/lines",
-		Changed: func(_ context.Context, files []File) error {
+		Folder: "checkpoint", Every: Always, Lines: "out/lines",
+		Changed: func(_ context.Context, files []File) (bool, error) {
 			for _, f := range files {
 				data, err := x.workspace.Read("checkpoint/"+f.Name, 100)
 				if err != nil {
-					return err
+					return false, err
 				}
 				x.files = append(x.files, f.Name+"="+strings.TrimSpace(string(data)))
 			}
-			return nil
+			return true, nil
 		},
 		More: func(lines []byte) error {
 			x.lines += string(lines)
@@ -113,14 +113,83 @@ while [ ! -e seen ]; do sleep 0.01; done
 echo 2 > tmp/a; mv tmp/a checkpoint/a; echo o >> out/lines`
 	watch := x.watch()
 	changed := watch.Changed
-	watch.Changed = func(ctx context.Context, files []File) error {
-		return errors.Join(changed(ctx, files), w.Put("seen", nil))
+	watch.Changed = func(ctx context.Context, files []File) (bool, error) {
+		taken, err := changed(ctx, files)
+		return taken, errors.Join(err, w.Put("seen", nil))
 	}
 	if err := w.Run(t.Context(), Command{Line: script}, watch); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.Equal(x.files, []string{"a=1", "a=2"}) || x.lines != "one\ntwo\n" {
 		t.Errorf("it was told of %q and %q", x.files, x.lines)
+	}
+}
+
+// Lines are read once each, whether a command appends to a file or writes it anew, and the last one
+// without its line break.
+func TestNoLineIsLost(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]string{
+		"echo c >> out/lines":                    "c\n",
+		"echo c > out/lines":                     "c\n",
+		"printf 'cc\\ndd\\nee\\n' > out/lines":   "cc\ndd\nee\n",
+		"rm out/lines; echo a > out/lines":       "a\n",
+		"printf 'c\\nlast' >> out/lines":         "c\nlast",
+		"printf 'c\\nhalf' >> out/lines; exit 1": "c\n",
+	} {
+		w := newWorkspace(t)
+		if err := w.Put("out/lines", []byte("a\nb\n")); err != nil {
+			t.Fatal(err)
+		}
+		x := &told{workspace: w}
+		watch := x.watch()
+		more := watch.More
+		watch.More = func(lines []byte) error {
+			if string(lines) == "half" {
+				return errors.New("half a line")
+			}
+			return more(lines)
+		}
+		if err := w.Run(t.Context(), Command{Line: line}, watch); (err == nil) == strings.Contains(line, "exit 1") || x.lines != want {
+			t.Errorf("%s: %v, and it was told of %q, want %q", line, err, x.lines, want)
+		}
+	}
+}
+
+// A command is asked to end at once, also while what it has made is being stored.
+func TestACommandIsStoppedWhileItsFilesAreStored(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t)
+	ctx, stop := context.WithCancelCause(t.Context())
+	watch := (&told{workspace: w}).watch()
+	watch.Changed = func(context.Context, []File) (bool, error) {
+		stop(errors.New("the run was paused"))
+		for again := time.NewTicker(5 * time.Millisecond); ; <-again.C {
+			if _, err := w.Read("asked", 10); err == nil {
+				return true, nil
+			}
+		}
+	}
+	err := w.Run(ctx, Command{Line: `trap 'echo > asked; exit 75' TERM; mkdir checkpoint; echo > checkpoint/a; while :; do sleep 0.01; done`}, watch)
+	if e, ok := errors.AsType[*StoppedError](err); !ok || e.Killed {
+		t.Errorf("got %v, want that it has ended in time", err)
+	}
+}
+
+// What could not be stored is offered again.
+func TestFilesThatAreNotTakenAreOfferedAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t)
+	watch := (&told{workspace: w}).watch()
+	offered := 0
+	watch.Changed = func(context.Context, []File) (bool, error) {
+		if offered++; offered < 3 {
+			return false, nil
+		}
+		return true, w.Put("stored", nil)
+	}
+	if err := w.Run(t.Context(), Command{Line: `mkdir checkpoint; echo > checkpoint/a; while [ ! -e stored ]; do sleep 0.01; done`}, watch); err != nil || offered != 3 {
+		t.Errorf("%v, offered %d times, want 3", err, offered)
 	}
 }
 
@@ -137,6 +206,8 @@ func TestHowACommandEndsIsTold(t *testing.T) {
 		{"head -c 3000000 /dev/zero > big; sleep 1000", "its directory holds 2 MiB, more than its limit of 1 MiB", Limits{Files: 1 << 20}, -1},
 		{"mkdir checkpoint; ln -s / checkpoint/root", "checkpoint/root is no regular file", Limits{}, -1},
 		{"mkdir out; mkfifo out/lines; sleep 1000", "out/lines is no regular file", Limits{}, -1},
+		{"mkdir out; head -c 1100000 /dev/zero > out/lines; sleep 1000", "out/lines has a line of more than 1048576 bytes", Limits{}, -1},
+		{"a=$(head -c 64000000 /dev/zero | tr '\\0' x); sleep 1000", "MiB of memory; expected at most 24", Limits{Memory: 24 << 20}, -1},
 		{"mkdir out; ln -s /dev/zero out/lines; sleep 1000", "out/lines is no regular file", Limits{}, -1},
 	} {
 		w := newWorkspace(t)

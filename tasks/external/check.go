@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -13,6 +14,7 @@ import (
 	"coalmine/internal/conformance"
 	"coalmine/internal/score"
 	"coalmine/internal/workspace"
+	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/commands"
 	"coalmine/tasks/datasets"
@@ -50,6 +52,8 @@ type trial struct {
 	*training
 	err    error
 	before map[string]string // the files that it found
+	kept   *keeper           // what it has got so far
+	held   *workspace.Holder
 }
 
 // checks, after the first one, look at a training that has ended well.
@@ -62,6 +66,7 @@ var checks = []struct {
 	{"writes nowhere else", InItsDirectory, (*Check).elsewhere},
 	{"tells of its rounds", MetricLines, (*Check).metrics},
 	{"scores texts by its model", NamesItsModel, (*Check).scores},
+	{"renames new files of its checkpoint", WholeCheckpoint, (*Check).renames},
 	{"goes on from its checkpoint after kill -9", GoesOn, (*Check).goesOn},
 	{"ends when it is asked to", EndsWhenAsked, (*Check).stops},
 	{"leaves the same again", FollowsTheSeed, (*Check).repeats},
@@ -79,11 +84,7 @@ func (c *Check) Run(ctx context.Context) (*CheckReport, error) {
 		return nil, context.Cause(ctx)
 	}
 	result, err := first.ended()
-	rule := SaysHowItEnded
-	if v, ok := errors.AsType[*Violation](err); ok {
-		rule = v.Rule
-	}
-	report.add("trains, and says what the model is", rule, err)
+	report.add("trains, and says what the model is", SaysHowItEnded, err)
 	report.Result = result
 	for _, x := range checks {
 		if result == nil {
@@ -98,7 +99,11 @@ func (c *Check) Run(ctx context.Context) (*CheckReport, error) {
 	return report, nil
 }
 
+// add adds what a check has found. An error that says which rule was broken knows better.
 func (r *CheckReport) add(name string, rule Rule, err error) {
+	if v, ok := errors.AsType[*Violation](err); ok {
+		rule = v.Rule
+	}
 	f := conformance.Finding{Check: name, Status: conformance.StatusOf(err), Rule: int(rule), Sentence: rule.String()}
 	if err != nil {
 		f.Message = err.Error()
@@ -111,45 +116,49 @@ func (x *trial) ended() (*Result, error) {
 	if x.err != nil {
 		return nil, x.err
 	}
-	return x.result()
+	r, _, err := x.result()
+	return r, err
 }
 
-// train runs the command from a checkpoint, nil for none. at is called with each change of the
-// checkpoint, and ends the command by an error; nil for nothing.
-func (c *Check) train(ctx context.Context, from *tasks.Kept, at func() error) (*trial, error) {
+// train runs the command from what an earlier trial has kept, nil for nothing. at is called with
+// each change of the checkpoint, and ends the command by an error; nil for nothing.
+func (c *Check) train(ctx context.Context, from *keeper, at func() error) (*trial, error) {
 	w, err := workspace.New()
 	if err != nil {
 		return nil, err
 	}
-	x := &trial{training: &training{
-		params: &TrainParams{Seed: 1, Command: c.Command, Job: c.Job, Rounds: c.Rounds}, terms: c.Terms, workspace: w, task: new(tasks.Task),
-	}}
-	if err := x.prepare(c.Code, from); err != nil {
+	x := &trial{kept: newKeeper(), held: w.Hold(checkpointFolder)}
+	if from != nil {
+		x.kept = from
+	}
+	defer x.held.Close()
+	x.training = &training{
+		params: &TrainParams{Seed: 1, Command: c.Command, Job: c.Job, Rounds: c.Rounds}, terms: c.Terms, workspace: w,
+		task: tasks.NewTask(tasks.Spec{}, nil, x.kept, nil, nil), rows: metricRows{rounds: int64(c.Rounds)}, eager: true,
+	}
+	if err := x.prepare(ctx, c.Code); err != nil {
 		w.Remove()
 		return nil, err
 	}
-	x.watched = at
+	x.watched = func() error {
+		if err := x.held.Look(); err != nil || at == nil {
+			return err
+		}
+		return at()
+	}
 	x.err = x.run(ctx)
 	return x, nil
 }
 
 // prepare makes the directory that the command finds.
-func (x *trial) prepare(code []byte, from *tasks.Kept) error {
+func (x *trial) prepare(ctx context.Context, code []byte) error {
 	if code != nil {
 		if err := x.workspace.Unpack(bytes.NewReader(code)); err != nil {
 			return err
 		}
 	}
-	if err := x.folders(); err != nil {
+	if err := errors.Join(x.folders(), x.writeSample(), x.resume(ctx)); err != nil {
 		return err
-	}
-	if err := x.writeSample(); err != nil {
-		return err
-	}
-	if from != nil {
-		if err := x.putBack(from); err != nil {
-			return err
-		}
 	}
 	var err error
 	x.before, err = x.contents(".", func(name string) bool { return !made(name) })
@@ -242,7 +251,7 @@ func (c *Check) metrics(_ context.Context, x *trial) error {
 
 // scores asks the scoring commands about a text.
 func (c *Check) scores(ctx context.Context, x *trial) error {
-	r, err := x.result()
+	r, _, err := x.result()
 	if err != nil {
 		return err
 	}
@@ -292,8 +301,16 @@ func (c *Check) ask(ctx context.Context, x *trial, line string) error {
 
 var errKilled = errors.New("it was killed to see whether it goes on")
 
+// renames looks whether files of a checkpoint were written where others had read them.
+func (c *Check) renames(_ context.Context, x *trial) error {
+	if name := x.held.Written(); name != "" {
+		return fmt.Errorf("%s/%s was written in its place: a kill at that moment leaves half a checkpoint", checkpointFolder, name)
+	}
+	return nil
+}
+
 // goesOn kills a training at its first checkpoint, and starts another from it.
-func (c *Check) goesOn(ctx context.Context, _ *trial) error {
+func (c *Check) goesOn(ctx context.Context, first *trial) error {
 	killed, err := c.train(ctx, nil, func() error { return errKilled })
 	if err != nil {
 		return err
@@ -302,23 +319,64 @@ func (c *Check) goesOn(ctx context.Context, _ *trial) error {
 	if !errors.Is(killed.err, errKilled) {
 		return conformance.DoubtBecause(fmt.Errorf("it ended before anything was seen below %s: whatever ends a training of it early costs all of it", checkpointFolder))
 	}
-	again, err := c.train(ctx, &killed.kept, nil)
+	checkpoint, told := names(killed.kept.last.Files), killed.rows.list()
+	again, err := c.train(ctx, killed.kept, nil)
 	if err != nil {
 		return err
 	}
 	defer again.workspace.Remove()
 	if _, err := again.ended(); err != nil {
-		return fmt.Errorf("killed when it had written its checkpoint %s, and started again with that: %w", names(killed.kept.Files), err)
+		return fmt.Errorf("killed when it had written its checkpoint %s, and started again with that: %w", checkpoint, err)
+	}
+	if name, err := differing(first, again); c.Deterministic && (err != nil || name != "") {
+		return orDiffering(err, "killed when it had written its checkpoint %s, and started again with that, it has left another %s than without", checkpoint, name)
+	}
+	if len(told) > 0 && again.rows.first == told[0].Round {
+		return conformance.DoubtBecause(fmt.Errorf("killed when it had told of round %d, and started again with its checkpoint %s, it told of round %d again: it seems to have begun anew", told[len(told)-1].Round, checkpoint, told[0].Round))
 	}
 	return nil
 }
 
-func names(files []tasks.KeptFile) string {
+func orDiffering(err error, format string, args ...any) error {
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf(format, args...)
+}
+
+func names(files []storage.Blob) string {
 	var list []string
 	for _, f := range files {
 		list = append(list, f.Name)
 	}
 	return strings.Join(list, ", ")
+}
+
+// differing is a file that two trainings have not left alike, or their metrics; "" for none.
+func differing(a, b *trial) (string, error) {
+	want := func(name string) bool { return name != metricsFile }
+	left, err := a.contents(outFolder, want)
+	if err != nil {
+		return "", err
+	}
+	right, err := b.contents(outFolder, want)
+	if err != nil {
+		return "", err
+	}
+	for _, name := range slices.Sorted(maps.Keys(left)) {
+		if content, there := right[name]; !there || content != left[name] {
+			return name, nil
+		}
+	}
+	for name := range right {
+		if _, there := left[name]; !there {
+			return name, nil
+		}
+	}
+	if !slices.Equal(a.rows.list(), b.rows.list()) {
+		return metricsFile, nil
+	}
+	return "", nil
 }
 
 // stops asks a training to end at its first checkpoint.
@@ -356,16 +414,8 @@ func (c *Check) repeats(ctx context.Context, first *trial) error {
 	if _, err := second.ended(); err != nil {
 		return err
 	}
-	var left [2]map[string]string
-	for i, x := range []*trial{first, second} {
-		if left[i], err = x.contents(outFolder, func(string) bool { return true }); err != nil {
-			return err
-		}
-	}
-	for name, content := range left[0] {
-		if left[1][name] != content {
-			return fmt.Errorf("%s differs from one training to the next", name)
-		}
+	if name, err := differing(first, second); err != nil || name != "" {
+		return orDiffering(err, "%s differs from one training to the next", name)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package external
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"slices"
 
@@ -14,17 +15,26 @@ type State struct {
 	Rows []checkpoints.Row `json:"rows"`
 }
 
-// metricRows are what a command has said of its rounds, each once.
+// metricRows are what a command has said of its rounds, each once. Of so many rounds that there
+// would be too many rows, the last of every few is kept.
 type metricRows struct {
-	rows    map[int64]checkpoints.Row
-	last    int64 // round
+	// rounds are those of the job.
+	rounds  int64
+	rows    map[int64]checkpoints.Row // by the group of rounds
+	last    int64                     // round
 	changes int
-	// written are the bytes of the file that restore has made.
-	written int64
+	// first is the round that the command has told of first, 0 if of none.
+	first int64
 }
 
-// maxRows is the most rounds that a command may say something of.
+// maxRows is the most rows that are kept.
 const maxRows = 10_000
+
+// group is the number of the group that a round belongs to, the same in each execution.
+func (m *metricRows) group(round int64) int64 {
+	every := max(1, (m.rounds+maxRows-1)/maxRows)
+	return (round - 1) / every
+}
 
 // metricLine is a line of out/metrics.jsonl. Other fields are left alone.
 type metricLine struct {
@@ -51,10 +61,11 @@ func (m *metricRows) read(lines []byte) error {
 		}
 		row := checkpoints.Row{Round: l.Round, Loss: l.Loss, Examples: l.Examples, Tokens: l.Tokens, Clients: l.Clients}
 		row.ValidationLoss = l.ValidationLoss
+		m.first = cmp.Or(m.first, row.Round)
 		m.add(row)
 	}
 	if len(m.rows) > maxRows {
-		return MetricLines.broken("its %s is about more than %d rounds; expected fewer lines, such as one in ten rounds", metricsFile, maxRows)
+		return MetricLines.broken("its %s is about more than %d rounds, and the job has %d; expected those of the job alone", metricsFile, maxRows, m.rounds)
 	}
 	return nil
 }
@@ -65,13 +76,17 @@ func shown(line []byte) string {
 	return childprocess.Printable(string(line), most)
 }
 
-// add takes in a row, in place of one of the same round.
+// add takes in a row, in place of one of the same round or of an earlier one of its group.
 func (m *metricRows) add(row checkpoints.Row) {
 	if m.rows == nil {
 		m.rows = map[int64]checkpoints.Row{}
 	}
-	m.rows[row.Round] = row
 	m.last = row.Round
+	group := m.group(row.Round)
+	if before, there := m.rows[group]; there && (before.Round > row.Round || before == row) {
+		return
+	}
+	m.rows[group] = row
 	m.changes++
 }
 
@@ -100,6 +115,5 @@ func (m *metricRows) restore(rows []checkpoints.Row) []byte {
 		m.add(row)
 		_ = encoder.Encode(metricLine{row.Round, row.Loss, row.ValidationLoss, row.Examples, row.Tokens, row.Clients}) // to memory, of finite numbers
 	}
-	m.written = int64(lines.Len())
 	return lines.Bytes()
 }

@@ -150,8 +150,8 @@ func (m *Model) Costs(ctx context.Context, v *datasets.Vocabulary, prefix []int3
 	return costs, nil
 }
 
-// asked says what another try may mend: a command that was killed. What breaks the contract stays
-// as it is.
+// asked says what another try may mend: a command that was killed. What breaks the contract, or
+// a limit, stays as it is.
 func asked(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() != nil {
 		return err
@@ -160,6 +160,9 @@ func asked(ctx context.Context, err error) error {
 		return tasks.Permanent(err)
 	}
 	if _, ok := errors.AsType[*score.Violation](err); ok {
+		return tasks.Permanent(err)
+	}
+	if _, ok := errors.AsType[*childprocess.MemoryError](err); ok {
 		return tasks.Permanent(err)
 	}
 	return err

@@ -1,6 +1,12 @@
 package external
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+
+	"coalmine/internal/childprocess"
+	"coalmine/internal/workspace"
+)
 
 // Rule is a sentence of the contract, docs/contracts/train.md, by its number there.
 type Rule int
@@ -32,7 +38,7 @@ var rules = map[Rule]string{
 	SaysHowItEnded:  "Exit status 0 says that the training is over, 75 that it shall go on later. Any other up to 128 says that it has failed for good.",
 	WholeResult:     "When it ends with exit status 0, `out/result.json` is a JSON object of texts.",
 	NamesItsModel:   "That object has `score`, a command line that scores texts by the model as the contract score says, or `model`, a file below `out`, or both; `initial_score` does as `score` by the untrained model.",
-	RegularFiles:    "Below `checkpoint` and `out` are folders and regular files alone, at most 1000 in each.",
+	RegularFiles:    "Below `checkpoint` and `out` are folders and regular files alone, at most 1000 in each, each of at most 4 GiB.",
 	LeavesNoProcess: "When the command ends, so have all processes that it has started.",
 	FollowsTheSeed:  "Everything random follows from the `seed` of the job. A training that the experiment calls deterministic leaves the same files and the same metrics every time.",
 }
@@ -52,4 +58,23 @@ func (v *Violation) Error() string {
 
 func (r Rule) broken(format string, args ...any) error {
 	return &Violation{r, fmt.Sprintf(format, args...)}
+}
+
+// ruleOf is the rule that an error of a command's directory or processes is about; 0 if it is none.
+func ruleOf(err error) Rule {
+	if v, ok := errors.AsType[*Violation](err); ok {
+		return v.Rule
+	}
+	if _, ok := errors.AsType[*childprocess.LeftBehindError](err); ok {
+		return LeavesNoProcess
+	}
+	if _, ok := errors.AsType[*workspace.LongLineError](err); ok {
+		return MetricLines
+	}
+	_, other := errors.AsType[*workspace.NotRegularError](err)
+	_, many := errors.AsType[*workspace.TooManyFilesError](err)
+	if _, large := errors.AsType[*workspace.TooLargeError](err); other || many || large {
+		return RegularFiles
+	}
+	return 0
 }

@@ -149,4 +149,8 @@ func TestAScorerHasTheTimeOfItsExperiment(t *testing.T) {
 	if _, err = g.TrySpec(utility.Scored, spec); err == nil || !strings.Contains(err.Error(), "did not answer request 1 (describe) within 500ms") {
 		t.Errorf("a scorer that never answers is given up with %v", err)
 	}
+	spec.Terms = json.RawMessage(`{"memory":1}`)
+	if _, err = g.TrySpec(utility.Scored, spec); err == nil || !tasks.IsPermanent(err) || !strings.Contains(err.Error(), "MiB of memory; expected at most 0") {
+		t.Errorf("a scorer that is too large is given up with %v, want for good", err)
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"coalmine/internal/workspace"
@@ -85,7 +86,7 @@ func runTrain(ctx context.Context, t *tasks.Task) error {
 		return err
 	}
 	defer w.Remove()
-	x := &training{task: t, params: &p, terms: terms, workspace: w}
+	x := &training{task: t, params: &p, terms: terms, workspace: w, rows: metricRows{rounds: int64(p.Rounds)}}
 	if err := x.furnish(ctx); err != nil {
 		return err
 	}
@@ -106,20 +107,30 @@ type training struct {
 	workspace *workspace.Workspace
 
 	rows metricRows
-	kept tasks.Kept
-	sent int // rows that are kept
+	// kept is what the next execution would find, files are those of it as a listing showed them.
+	kept  tasks.Kept
+	files []workspace.File
+	sent  int // rows that are kept
+	// unkept is why what came after is not kept, nil if nothing did.
+	unkept error
 	// watched is called when a checkpoint has been kept, if it is not nil.
 	watched func() error
+	// eager keeps every checkpoint that is seen, not one in a few seconds.
+	eager bool
 }
 
 // run runs the command, which goes on from what resume has found.
 func (x *training) run(ctx context.Context) error {
+	watch := workspace.Watch{Folder: checkpointFolder, Changed: x.changed, Lines: metricsFile, More: x.more, Looked: x.keepRows}
+	if x.eager {
+		watch.Every = workspace.Always
+	}
 	err := x.workspace.Run(ctx, workspace.Command{
 		Line: x.params.Command, Keep: x.terms.Environment, Limits: limits(&x.terms), Network: x.terms.Network,
-	}, workspace.Watch{
-		Folder: checkpointFolder, Changed: x.changed,
-		Lines: metricsFile, From: x.rows.written, More: x.more, Looked: x.keepRows,
-	})
+	}, watch)
+	if err != nil && x.unkept != nil {
+		err = fmt.Errorf("%w\nits last checkpoint could not be kept: %v", err, x.unkept)
+	}
 	return classify(x.params.Command, err)
 }
 
@@ -129,6 +140,10 @@ func classify(command string, err error) error {
 	e, ok := errors.AsType[*workspace.ExitError](err)
 	if !ok {
 		return err
+	}
+	if _, said := errors.AsType[*Violation](e.Reason); !said && ruleOf(e.Reason) != 0 {
+		v := &Violation{ruleOf(e.Reason), e.How}
+		e.How, e.Reason = v.Error(), v
 	}
 	err = fmt.Errorf("command %q: %w", command, err)
 	switch {
@@ -146,24 +161,55 @@ func broken(err error) bool {
 }
 
 // changed keeps the checkpoint, which has changed and come to rest.
-func (x *training) changed(ctx context.Context, files []workspace.File) error {
-	kept := make([]tasks.KeptFile, 0, len(files))
-	for _, f := range files {
-		data, err := x.workspace.Read(checkpointFolder+"/"+f.Name, maxFile)
-		if err != nil {
-			return nil // it is changing again: the next look finds it at rest
+func (x *training) changed(ctx context.Context, files []workspace.File) (taken bool, err error) {
+	blobs := make([]storage.Blob, len(files))
+	for i := range files {
+		if blobs[i], err = x.keepFile(ctx, &files[i]); err != nil {
+			return false, x.later(err)
 		}
-		kept = append(kept, tasks.KeptFile{Name: f.Name, Data: data})
 	}
 	again, err := x.workspace.List(checkpointFolder)
 	if err != nil || !workspace.Same(files, again) {
+		return false, err
+	}
+	x.kept.Files, x.files = blobs, files
+	if err := x.keep(ctx); err != nil {
+		return false, x.later(err)
+	}
+	if x.watched == nil || len(files) == 0 {
+		return true, nil
+	}
+	return true, x.watched()
+}
+
+// changingError is that of a file that could not be read: the next look finds it at rest.
+type changingError struct{ error }
+
+// keepFile stores a file of the checkpoint, unless it is kept as it is.
+func (x *training) keepFile(ctx context.Context, f *workspace.File) (storage.Blob, error) {
+	if at := slices.Index(x.files, *f); at >= 0 {
+		return x.kept.Files[at], nil
+	}
+	data, err := x.workspace.Read(checkpointFolder+"/"+f.Name, maxFile)
+	if _, large := errors.AsType[*workspace.TooLargeError](err); large {
+		return storage.Blob{}, err
+	}
+	if err != nil {
+		return storage.Blob{}, changingError{err}
+	}
+	return x.task.KeepFile(ctx, f.Name, data)
+}
+
+// later takes an error that does not end the command: another look may do better.
+func (x *training) later(err error) error {
+	if _, changing := errors.AsType[changingError](err); changing {
+		return nil
+	}
+	if !storage.IsTrouble(err) {
 		return err
 	}
-	x.kept.Files = kept
-	if err := x.keep(ctx); err != nil || x.watched == nil || len(kept) == 0 {
-		return err
-	}
-	return x.watched()
+	x.unkept = err
+	return nil
 }
 
 // keepRows keeps metric rows that are new.
@@ -171,7 +217,10 @@ func (x *training) keepRows(ctx context.Context) error {
 	if x.rows.changes == x.sent {
 		return nil
 	}
-	return x.keep(ctx)
+	if err := x.keep(ctx); err != nil {
+		return x.later(err)
+	}
+	return nil
 }
 
 func (x *training) keep(ctx context.Context) error {
@@ -179,8 +228,12 @@ func (x *training) keep(ctx context.Context) error {
 	if err != nil {
 		return tasks.Permanent(err)
 	}
-	x.kept.State, x.sent = state, x.rows.changes
-	return x.task.KeepSoFar(ctx, &x.kept)
+	x.kept.State = state
+	if err := x.task.KeepSoFar(ctx, &x.kept); err != nil {
+		return err
+	}
+	x.sent, x.unkept = x.rows.changes, nil
+	return nil
 }
 
 // more takes in lines of metrics.
@@ -192,30 +245,45 @@ func (x *training) more(lines []byte) error {
 	return nil
 }
 
-// resume puts back what an earlier execution has kept.
+// resume puts back what an earlier execution has kept. What cannot be read any more counts as
+// nothing: it is only work.
 func (x *training) resume(ctx context.Context) error {
 	kept, err := x.task.Kept(ctx)
 	if kept == nil || err != nil {
 		return err
 	}
-	return x.putBack(kept)
-}
-
-// putBack makes the files of a checkpoint, and the metrics so far.
-func (x *training) putBack(kept *tasks.Kept) error {
 	var state State
 	if err := json.Unmarshal(kept.State, &state); err != nil {
-		return nil // it is of another version: the training begins anew
+		return nil // it is of another version
 	}
-	for _, f := range kept.Files {
-		if err := x.workspace.Put(checkpointFolder+"/"+f.Name, f.Data); err != nil {
-			return err
-		}
+	err = x.putBack(ctx, kept.Files)
+	if errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrCorrupt) {
+		return errors.Join(x.workspace.RemoveFolder(checkpointFolder), x.folders())
+	}
+	if err != nil {
+		return err
+	}
+	if x.files, err = x.workspace.List(checkpointFolder); err != nil {
+		return err
 	}
 	x.kept = *kept
 	lines := x.rows.restore(state.Rows)
 	x.sent = x.rows.changes
 	return x.workspace.Put(metricsFile, lines)
+}
+
+// putBack makes the files of a checkpoint.
+func (x *training) putBack(ctx context.Context, files []storage.Blob) error {
+	for _, f := range files {
+		data, err := x.task.KeptFile(ctx, f)
+		if err != nil {
+			return err
+		}
+		if err := x.workspace.Put(checkpointFolder+"/"+f.Name, data); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // furnish makes the directory that the command finds.
@@ -346,13 +414,9 @@ func Words(sentence []int32) []int32 {
 
 // finish reads what the command has left and stores it.
 func (x *training) finish(ctx context.Context) error {
-	result, err := x.result()
+	result, files, err := x.result()
 	if err != nil {
 		return tasks.Permanent(fmt.Errorf("command %q: %w", x.params.Command, err))
-	}
-	files, err := x.workspace.List(outFolder)
-	if err != nil {
-		return tasks.Permanent(RegularFiles.broken("%v", err))
 	}
 	m := Metrics{Rows: len(x.rows.list())}
 	for _, f := range files {
@@ -361,7 +425,7 @@ func (x *training) finish(ctx context.Context) error {
 		}
 		data, err := x.workspace.Read(outFolder+"/"+f.Name, maxFile)
 		if err != nil {
-			return tasks.Permanent(fmt.Errorf("command %q: %w", x.params.Command, err))
+			return tasks.Permanent(fmt.Errorf("command %q: %w", x.params.Command, RegularFiles.broken("%v", err)))
 		}
 		m.Files, m.Bytes = m.Files+1, m.Bytes+int64(len(data))
 		if err := x.task.Put(ctx, FileBlob(f.Name), data); err != nil {
@@ -377,39 +441,30 @@ func (x *training) finish(ctx context.Context) error {
 	return x.task.SetMetrics(m)
 }
 
-// result reads what the command says of its model.
-func (x *training) result() (*Result, error) {
+// result reads what the command says of its model, and lists what it has left.
+func (x *training) result() (*Result, []workspace.File, error) {
+	files, err := x.workspace.List(outFolder)
+	if err != nil {
+		return nil, nil, RegularFiles.broken("%v", err)
+	}
 	data, err := x.workspace.Read(resultFile, maxResult)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, WholeResult.broken("it ended with exit status 0 and has left no %s", resultFile)
+		return nil, nil, WholeResult.broken("it ended with exit status 0 and has left no %s", resultFile)
 	case err != nil:
-		return nil, WholeResult.broken("its %s cannot be read: %v", resultFile, err)
+		return nil, nil, WholeResult.broken("its %s cannot be read: %v", resultFile, err)
 	}
 	r := new(Result)
 	if err := json.Unmarshal(data, r); err != nil {
-		return nil, WholeResult.broken("its %s is no JSON object of texts: %v", resultFile, err)
+		return nil, nil, WholeResult.broken("its %s is no JSON object of texts: %v", resultFile, err)
 	}
 	if strings.TrimSpace(r.Model) == "" && strings.TrimSpace(r.Score) == "" {
-		return nil, NamesItsModel.broken("its %s names neither a model nor a command that scores texts by it", resultFile)
+		return nil, nil, NamesItsModel.broken("its %s names neither a model nor a command that scores texts by it", resultFile)
 	}
 	if r.Model != "" {
-		if name, ok := strings.CutPrefix(r.Model, outFolder+"/"); !ok || !x.has(name) {
-			return nil, NamesItsModel.broken("its %s names the model %q, and there is no such file; expected one below %s", resultFile, r.Model, outFolder)
+		if name, ok := strings.CutPrefix(r.Model, outFolder+"/"); !ok || !slices.ContainsFunc(files, func(f workspace.File) bool { return f.Name == name }) {
+			return nil, nil, NamesItsModel.broken("its %s names the model %q, and there is no such file; expected one below %s", resultFile, r.Model, outFolder)
 		}
 	}
-	return r, nil
-}
-
-func (x *training) has(name string) bool {
-	files, err := x.workspace.List(outFolder)
-	if err != nil {
-		return false
-	}
-	for _, f := range files {
-		if f.Name == name {
-			return true
-		}
-	}
-	return false
+	return r, files, nil
 }

@@ -3,7 +3,10 @@
 package external
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -119,6 +122,101 @@ echo "{\"round\":2,\"loss\":2}" >> out/metrics.jsonl; ` + finish
 	}
 }
 
+// A command that writes its metrics anew when it goes on loses none of before.
+func TestMetricsAreWrittenAnew(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	const script = `[ -e checkpoint/n ] || { for i in 1 2 3 4 5; do echo "{\"round\":$i,\"loss\":1}"; done > out/metrics.jsonl; echo 5 > checkpoint/n; exit 75; }
+echo '{"round":6,"loss":1}' > out/metrics.jsonl
+printf '{"round":7,"loss":1}' >> out/metrics.jsonl; ` + finish
+	if _, err := b.train(t, script); err == nil || tasks.IsPermanent(err) {
+		t.Fatal(err)
+	}
+	n, err := b.train(t, script)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := checkpoints.DecodeRows(n.Blob(tasks.RowsBlob))
+	if err != nil || len(rows) != 7 || rows[6].Round != 7 {
+		t.Errorf("rows %v, %v, want seven", rows, err)
+	}
+}
+
+// Of more rounds than rows are kept the last of every few is, whichever executions tell of them.
+func TestTheRowsOfManyRoundsAreFew(t *testing.T) {
+	t.Parallel()
+	const rounds = 2*maxRows + 10
+	once := metricRows{rounds: rounds}
+	var lines bytes.Buffer
+	for i := 1; i <= rounds; i++ {
+		fmt.Fprintf(&lines, "{\"round\":%d,\"loss\":%d}\n", i, i)
+	}
+	if err := once.read(lines.Bytes()); err != nil {
+		t.Fatal(err)
+	}
+	list := once.list()
+	if len(list) != rounds/3 || list[0].Round != 3 || list[1].Round != 6 || list[len(list)-1].Round != rounds {
+		t.Errorf("%d rows from %+v to %+v; expected every third and the last", len(list), list[0], list[len(list)-1])
+	}
+	again := metricRows{rounds: rounds}
+	half := bytes.Index(lines.Bytes(), []byte(`{"round":10000,`))
+	if err := again.read(lines.Bytes()[:half]); err != nil {
+		t.Fatal(err)
+	}
+	resumed := metricRows{rounds: rounds}
+	resumed.restore(again.list())
+	if err := resumed.read(lines.Bytes()[half:]); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(resumed.list(), list) {
+		t.Error("a training that was interrupted has other rows")
+	}
+	if err := (&metricRows{rounds: 2}).read(lines.Bytes()); err == nil || !strings.Contains(err.Error(), "is about more than 10000 rounds, and the job has 2; expected those of the job alone (rule 5") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// awayStore is a store that fails a few times.
+type awayStore struct {
+	*keeper
+	fails int
+}
+
+func (s *awayStore) KeepFile(ctx context.Context, name string, data []byte) (storage.Blob, error) {
+	if s.fails--; s.fails >= 0 {
+		return storage.Blob{}, fmt.Errorf("keeping %s: %w", name, storage.ErrAway)
+	}
+	return s.keeper.KeepFile(ctx, name, data)
+}
+
+// A store that is away for a while costs no training: what it did not take is offered again.
+func TestAStoreThatIsAwayEndsNoCommand(t *testing.T) {
+	t.Parallel()
+	for fails, want := range map[int]string{2: "", 1000: "its last checkpoint could not be kept: keeping a: "} {
+		w, err := workspace.New()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(w.Remove)
+		store := &awayStore{newKeeper(), fails}
+		command := "mkdir checkpoint; echo 1 > checkpoint/a; while [ ! -e stored ]; do sleep 0.01; done; exit 75"
+		if want != "" {
+			command = "mkdir checkpoint; echo 1 > checkpoint/a; exit 75"
+		}
+		x := &training{
+			task: tasks.NewTask(tasks.Spec{}, nil, store, nil, nil), params: &TrainParams{Command: command}, workspace: w, eager: true,
+			watched: func() error { return w.Put("stored", nil) },
+		}
+		err = x.run(t.Context())
+		if err == nil || tasks.IsPermanent(err) || !strings.Contains(err.Error(), "exit status 75") || !strings.Contains(err.Error(), want) {
+			t.Errorf("after %d failures: %v, want %q", fails, err, want)
+		}
+		if kept := store.last != nil && len(store.last.Files) == 1; kept != (want == "") {
+			t.Errorf("after %d failures: the checkpoint is kept: %v", fails, kept)
+		}
+	}
+}
+
 func TestWhatACommandDoesWrongIsTold(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -133,7 +231,9 @@ func TestWhatACommandDoesWrongIsTold(t *testing.T) {
 		finish + "ln -s / out/root":                         "out/root is no regular file",
 		"mkfifo out/metrics.jsonl; sleep 1000":              "out/metrics.jsonl is no regular file",
 		"mkfifo out/result.json":                            "out/result.json is no regular file",
-		finish + "sleep 1000 > /dev/null 2>&1 & exit 0":     "left 1 processes behind",
+		finish + "sleep 1000 > /dev/null 2>&1 & exit 0":     "left 1 processes behind, which were killed (rule 11",
+		"truncate -s 5G checkpoint/all; sleep 1000":         "checkpoint/all holds 5368709120 bytes; expected at most 4294967296 (rule 10",
+		"head -c 1100000 /dev/zero > out/metrics.jsonl":     "out/metrics.jsonl has a line of more than 1048576 bytes (rule 5",
 	} {
 		_, err := b.train(t, script)
 		if err == nil || !tasks.IsPermanent(err) || !strings.Contains(err.Error(), want) {
@@ -145,13 +245,15 @@ func TestWhatACommandDoesWrongIsTold(t *testing.T) {
 func TestTermsBoundACommand(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	spec, err := tasks.NewSpec(Train, TrainParams{Command: "sleep 1000", Rounds: 1}, inputs(b.edges)...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	spec.Terms = json.RawMessage(`{"seconds":0.3}`)
-	if _, err := b.TrySpec(Train, spec); err == nil || !tasks.IsPermanent(err) || !strings.Contains(err.Error(), "ran for more than 300ms") {
-		t.Errorf("got %v", err)
+	for terms, want := range map[string]string{`{"seconds":0.3}`: "ran for more than 300ms", `{"memory":25165824}`: "MiB of memory; expected at most 24"} {
+		spec, err := tasks.NewSpec(Train, TrainParams{Command: `a=$(head -c 64000000 /dev/zero | tr "\0" x); sleep 1000`, Rounds: 1}, inputs(b.edges)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec.Terms = json.RawMessage(terms)
+		if _, err := b.TrySpec(Train, spec); err == nil || !tasks.IsPermanent(err) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q and no other try", terms, err, want)
+		}
 	}
 }
 

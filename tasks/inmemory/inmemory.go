@@ -42,7 +42,8 @@ type Runner struct {
 	mu      sync.Mutex
 	nodes   map[storage.Key]*Node
 	sources map[storage.Digest][]byte
-	kept    map[storage.Key]*tasks.Kept // of tasks that have failed
+	kept    map[storage.Key]*tasks.Kept               // of tasks that have failed
+	files   map[storage.Key]map[storage.Digest][]byte // of those
 	memo    memo
 }
 
@@ -57,7 +58,7 @@ type Node struct {
 
 // New returns a runner that has run nothing.
 func New() *Runner {
-	r := &Runner{nodes: map[storage.Key]*Node{}, sources: map[storage.Digest][]byte{}, kept: map[storage.Key]*tasks.Kept{}, memo: newMemo()}
+	r := &Runner{nodes: map[storage.Key]*Node{}, sources: map[storage.Digest][]byte{}, kept: map[storage.Key]*tasks.Kept{}, files: map[storage.Key]map[storage.Digest][]byte{}, memo: newMemo()}
 	r.Source = r
 	return r
 }
@@ -179,6 +180,9 @@ func (r *Runner) keep(key storage.Key, k *tasks.Kept) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.kept[key] = k
+	maps.DeleteFunc(r.files[key], func(d storage.Digest, _ []byte) bool {
+		return k == nil || !slices.ContainsFunc(k.Files, func(b storage.Blob) bool { return b.Digest == d })
+	})
 }
 
 // sink collects the blobs of one task.
@@ -192,6 +196,31 @@ func (s sink) Kept(context.Context) (*tasks.Kept, error) {
 	s.runner.mu.Lock()
 	defer s.runner.mu.Unlock()
 	return s.runner.kept[s.node.Key], nil
+}
+
+// KeptFile implements tasks.Resumer.
+func (s sink) KeptFile(_ context.Context, file storage.Blob) ([]byte, error) {
+	s.runner.mu.Lock()
+	defer s.runner.mu.Unlock()
+	data, ok := s.runner.files[s.node.Key][file.Digest]
+	if !ok {
+		return nil, fmt.Errorf("file %q of an earlier execution: %w", file.Name, storage.ErrNotFound)
+	}
+	return data, nil
+}
+
+// KeepFile implements tasks.Resumer.
+func (s sink) KeepFile(_ context.Context, name string, data []byte) (storage.Blob, error) {
+	s.runner.mu.Lock()
+	defer s.runner.mu.Unlock()
+	b := storage.Blob{Name: name, Digest: storage.DigestOf(data), Size: int64(len(data))}
+	files := s.runner.files[s.node.Key]
+	if files == nil {
+		files = map[storage.Digest][]byte{}
+		s.runner.files[s.node.Key] = files
+	}
+	files[b.Digest] = data
+	return b, nil
 }
 
 // KeepSoFar implements tasks.Resumer.

@@ -183,6 +183,19 @@ func TestAProgramThatCannotBeginIsToldFrom(t *testing.T) {
 	}
 }
 
+func TestAProgramThatIsTooLargeIsGivenUp(t *testing.T) {
+	t.Parallel()
+	p := pooled(t, Options{})
+	c, err := p.Borrow(t.Context(), clientprograms.Setting{Program: clientstest.Program(clientstest.Never), Words: words, Terms: commands.Terms{Memory: 1}})
+	if err == nil { // memory is looked at four times a second: it may have described itself before
+		defer c.GiveBack()
+		_, err = c.Fit(t.Context(), clientprograms.Work{Model: modelOf(t, "first", make([]float32, len(words)+1)), Examples: sentences, Round: 1}, make([]float32, len(words)+1))
+	}
+	if !tasks.IsPermanent(err) || !strings.Contains(err.Error(), "MiB of memory; expected at most 0") {
+		t.Errorf("got %v, want that it is too large, for good", err)
+	}
+}
+
 func TestWhatAProgramSaysOfModelsIsChecked(t *testing.T) {
 	t.Parallel()
 	p := pooled(t, Options{})

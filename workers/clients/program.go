@@ -188,11 +188,12 @@ func (c *program) ask(ctx context.Context, method, what string, about any, decod
 // maxMessage is how much is quoted of an error's message, in characters.
 const maxMessage = 300
 
-// failed is the error of a program that has broken the contract, which another try cannot mend,
+// failed is the error of a program that has broken the contract or a limit, which another try cannot mend,
 // or that has died or was too slow, which it can.
 func (c *program) failed(err error) error {
 	_, slow := errors.AsType[lateError](err)
-	if RuleOf(err) != 0 && !slow {
+	_, large := errors.AsType[*childprocess.MemoryError](err)
+	if large || RuleOf(err) != 0 && !slow {
 		return tasks.Permanent(c.explain(err))
 	}
 	return c.explain(err)
