@@ -27,7 +27,7 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 // pictures of its own, and load nothing. It is of no origin, so that it could do nothing to the
 // server even if it ran a script.
 const documentPolicy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; " +
-	"form-action 'none'; base-uri 'none'; frame-ancestors 'none'; sandbox"
+	"form-action 'none'; base-uri 'none'; frame-ancestors 'none'; sandbox allow-downloads"
 
 // asDocument puts an answer under documentPolicy. Browsers refuse to open a document of no
 // origin that wants its window apart from those of other origins.

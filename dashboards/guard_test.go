@@ -123,7 +123,7 @@ func TestAReportMayBeSeenAsItIs(t *testing.T) {
 	c, _ := start(t, api, Options{})
 	a := c.ask(t, "GET", "/api/v1/runs/grid/results?format=html", nil, nil)
 	got := a.Header.Get("Content-Security-Policy")
-	if !strings.HasSuffix(got, "; sandbox") || a.Header.Get("Cross-Origin-Opener-Policy") != "" || !strings.HasPrefix(a.Header.Get("Content-Disposition"), "inline;") {
+	if !strings.HasSuffix(got, "; sandbox allow-downloads") || a.Header.Get("Cross-Origin-Opener-Policy") != "" || !strings.HasPrefix(a.Header.Get("Content-Disposition"), "inline;") {
 		t.Errorf("%v", a.Header)
 	}
 	if got != documentPolicy || !strings.HasPrefix(got, "default-src 'none';") || strings.Contains(got, "script") {

@@ -3,6 +3,7 @@ package dashboards
 import (
 	"bytes"
 	"errors"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -78,6 +79,10 @@ func TestARunIsSubmittedSeenAndSteered(t *testing.T) {
 	}
 	if again, err := c.Submit(ctx, spec, false); err != nil || again.Run != first.Run || !again.Continued {
 		t.Errorf("submitted again: %+v, %v", again, err)
+	}
+	file := c.ask(t, http.MethodGet, "/api/v1/runs/tiny/experiment?format=yaml", nil, nil)
+	if cells := strings.Split(file.body, "---\n"); file.Header.Get("Content-Type") != fileType || len(cells) != 2 || !strings.HasPrefix(cells[1], "# c02: by-user") {
+		t.Errorf("the experiment files of two cells are %s", file.body)
 	}
 	if s, err := c.Status(ctx, "tiny"); err != nil || s.Run != first.Run || len(s.Cells) != 2 || s.Phase != runs.Queued {
 		t.Errorf("by the beginning of its name: %+v, %v", s, err)

@@ -182,8 +182,21 @@ func (s *Server) runExperiment(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	writeJSON(w, http.StatusOK, spec)
-	return nil
+	switch format := r.URL.Query().Get("format"); format {
+	case "", "json":
+		writeJSON(w, http.StatusOK, spec)
+		return nil
+	case "yaml":
+		text, err := spec.YAML()
+		if err != nil {
+			return err
+		}
+		w.Header().Set("Content-Type", fileType)
+		_, err = w.Write(text)
+		return err
+	default:
+		return fmt.Errorf("answer %w: format %q of an experiment; expected json or yaml", control.ErrInput, format)
+	}
 }
 
 func (s *Server) runResults(w http.ResponseWriter, r *http.Request) error {

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
-	"unicode"
 
 	"coalmine/workflows/control"
 	"coalmine/workflows/results"
@@ -72,6 +70,5 @@ func writeFigures(dir string, figures []results.Figure) (*drawnFigures, error) {
 
 // figureFile is "00-mean-exposure-of-canaries-bits-by-training.svg".
 func figureFile(f *results.Figure) string {
-	words := strings.FieldsFunc(strings.ToLower(f.Title), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
-	return fmt.Sprintf("%02d-%s.svg", f.Number, strings.Join(words, "-"))
+	return fmt.Sprintf("%02d-%s.svg", f.Number, results.FileName(f.Title))
 }

@@ -69,17 +69,11 @@ func onlyCell(spec *experiment.Spec, name string) error {
 
 // writeSpec prints the cells as YAML documents.
 func (g *global) writeSpec(spec *experiment.Spec) error {
-	for i := range spec.Cells {
-		c := &spec.Cells[i]
-		text, err := c.Experiment.YAML()
-		if err != nil {
-			return fmt.Errorf("cell %s: %w", c.Name, err)
-		}
-		if i > 0 {
-			g.printf("---\n")
-		}
-		g.printf("# %s: %s\n%s", c.Name, c.Label, text)
+	text, err := spec.YAML()
+	if err != nil {
+		return err
 	}
+	g.printf("%s", text)
 	return nil
 }
 

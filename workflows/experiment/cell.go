@@ -173,6 +173,23 @@ func (e *Experiment) Canonical() []byte { return mustMarshal(e) }
 // that people write, without rounds that follow from epochs.
 func (e *Experiment) YAML() ([]byte, error) { return yaml.JSONToYAML(e.asFile().Canonical()) }
 
+// YAML returns the cells as documents of one file, each of which is an experiment file of its own.
+func (s *Spec) YAML() ([]byte, error) {
+	var out bytes.Buffer
+	for i := range s.Cells {
+		c := &s.Cells[i]
+		text, err := c.Experiment.YAML()
+		if err != nil {
+			return nil, fmt.Errorf("cell %s: %w", c.Name, err)
+		}
+		if i > 0 {
+			out.WriteString("---\n")
+		}
+		fmt.Fprintf(&out, "# %s: %s\n%s", c.Name, c.Label, text)
+	}
+	return out.Bytes(), nil
+}
+
 // Digest identifies a resolved experiment.
 func (e *Experiment) Digest() storage.Digest { return storage.DigestOf(e.Canonical()) }
 

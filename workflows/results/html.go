@@ -3,12 +3,15 @@ package results
 import (
 	"bytes"
 	"embed"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"html/template"
 	"io"
 	"slices"
+	"strings"
 	"sync"
+	"unicode"
 
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/all"
@@ -84,6 +87,28 @@ type Figure struct {
 	SVG []byte `json:"-"`
 }
 
+// alone is the figure as a file.
+func (d *drawing) alone() ([]byte, error) {
+	var b bytes.Buffer
+	err := templates.ExecuteTemplate(&b, "alone", d)
+	return b.Bytes(), err
+}
+
+// Saved is an address that holds the file, which a report leads to.
+func (d *drawing) Saved() (template.URL, error) {
+	svg, err := d.alone()
+	return template.URL("data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString(svg)), err
+}
+
+// File names the file by what it shows.
+func (d *drawing) File() string { return FileName(d.Frame.Title) + ".svg" }
+
+// FileName are the words of a title, in small letters and with hyphens between.
+func FileName(title string) string {
+	words := strings.FieldsFunc(strings.ToLower(title), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	return strings.Join(words, "-")
+}
+
 // drawn are figures that are drawn when somebody asks for them, once.
 type drawn struct {
 	once    sync.Once
@@ -108,9 +133,8 @@ func (r *Results) draw() ([]Figure, error) {
 	}
 	figures := []Figure{}
 	add := func(cell, label string, d *drawing) error {
-		var b bytes.Buffer
-		err := templates.ExecuteTemplate(&b, "alone", d)
-		figures = append(figures, Figure{Number: len(figures), Cell: cell, Label: label, Title: d.Frame.Title, Caption: d.Caption, SVG: b.Bytes()})
+		svg, err := d.alone()
+		figures = append(figures, Figure{Number: len(figures), Cell: cell, Label: label, Title: d.Frame.Title, Caption: d.Caption, SVG: svg})
 		return err
 	}
 	for _, c := range v.charts() {

@@ -64,6 +64,9 @@ func TestThePageShowsEveryCanaryAndEveryFailure(t *testing.T) {
 			t.Errorf("the page lacks %s", want)
 		}
 	}
+	if !strings.Contains(got, `<a class="save" download="canaries-memorized-by-round-c01.svg" href="data:image/svg&#43;xml;base64,`) {
+		t.Error("a figure cannot be saved")
+	}
 	if n := strings.Count(got, "<circle"); n != 3 {
 		t.Errorf("%d dots, want one for each canary that was ranked", n)
 	}

@@ -109,9 +109,9 @@ page.once('dialog', (d) => {
 await page.getByRole('button', { name: 'Unpin' }).click();
 expect('unpinning asks nothing', asked.includes('Unpin'));
 await page.getByRole('button', { name: 'Show what was run' }).click();
-await shows('"cells"');
+await shows('# c01: ');
 await page.getByRole('button', { name: 'Copy' }).click();
-expect('what is copied is not selected', (await page.evaluate(() => getSelection().toString())).includes('"cells"'));
+expect('what is copied is not selected', (await page.evaluate(() => getSelection().toString())).includes('# c01: '));
 await inspect('run');
 
 // Privacy: epsilon with what it rests on, while a run without noise says that it has none.

@@ -58,14 +58,20 @@ export const at = (...segments: (string | number)[]) => segments.map((s) => '/' 
 
 /** ask calls the API and returns its JSON, or throws an Error with its message. */
 export async function ask<T>(path: string, options: RequestInit = {}): Promise<T> {
+  return (await call(path, options)).json();
+}
+
+/** read calls the API and returns its text. */
+export const read = async (path: string) => (await call(path)).text();
+
+async function call(path: string, options: RequestInit = {}) {
   const answer = await fetch(api + path, options);
   if (answer.status === 401) {
     location.assign('/login?next=' + encodeURIComponent(location.pathname + location.search));
     throw new Error('not logged in');
   }
-  const body = await answer.json().catch(() => ({ error: `the server answered ${answer.status}` }));
-  if (!answer.ok) throw new Error(body.error);
-  return body as T;
+  if (!answer.ok) throw new Error((await answer.json().catch(() => ({ error: `the server answered ${answer.status}` }))).error);
+  return answer;
 }
 
 export const post = <T>(path: string, body: unknown) =>
