@@ -252,8 +252,9 @@ func newWatchCommand(g *global) *cobra.Command {
 }
 
 const logsHelp = `Print what happened to a run, in order (the newest 200 events), and what failed attempts
-have logged: of all nodes, or of one alone, by what "coalmine status RUN" calls it, or by
-the beginning of its key.`
+have logged: of the nodes that failed or gave trouble since they were last retried, a
+hundred at most. With NODE, which is what "coalmine status RUN" calls it, or the beginning
+of its key, of that node alone, and of before a retry as well.`
 
 func newLogsCommand(g *global) *cobra.Command {
 	return &cobra.Command{
@@ -311,8 +312,12 @@ func (g *global) writeLogs(told runLogs) {
 	for _, l := range told.Logs {
 		g.printf("== %s, node %s, attempt %s\n%s\n", l.Label, l.Node.Short(), l.Attempt, l.Text)
 	}
-	if len(told.Logs) == 0 {
-		g.note("no attempt of this run has failed")
+	switch {
+	case len(told.Logs) > 0:
+	case told.History == nil:
+		g.note("no attempt of this run at such a node has failed")
+	default:
+		g.note("no attempt has failed since the last retry; for logs of before: coalmine logs RUN NODE")
 	}
 }
 

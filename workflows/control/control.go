@@ -99,8 +99,9 @@ type API interface {
 	Nodes(ctx context.Context, run, cell string) ([]Node, error)
 	// Spending returns what the training of a cell has cost in privacy so far.
 	Spending(ctx context.Context, run, cell string) (Spending, error)
-	// Logs returns the logs of a run's attempts, of one node, by its label or the
-	// beginning of its key, or, with "", of all that have failed.
+	// Logs returns the logs of a run's attempts that failed: of one node, by its label or the
+	// beginning of its key, as far back as the history goes, or, with "", of a hundred nodes at
+	// most that have failed or given trouble since they were last retried.
 	Logs(ctx context.Context, run, node string) ([]AttemptLog, error)
 }
 

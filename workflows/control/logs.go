@@ -9,8 +9,13 @@ import (
 	"strings"
 
 	"coalmine/storage"
+	"coalmine/workflows/plan"
 	"coalmine/workflows/runs"
 )
+
+// loggedNodes is of how many nodes logs are read where none is asked for: each is a listing of
+// the store.
+const loggedNodes = 100
 
 // Logs implements API.
 func (l *Local) Logs(ctx context.Context, name, node string) ([]AttemptLog, error) {
@@ -18,11 +23,16 @@ func (l *Local) Logs(ctx context.Context, name, node string) ([]AttemptLog, erro
 	if err != nil {
 		return nil, err
 	}
+	nodes := troubled(run)
+	if node == "" {
+		nodes = nodes[:min(len(nodes), loggedNodes)]
+	} else {
+		nodes = slices.DeleteFunc(append(nodes, retried(run)...), func(n troubledNode) bool {
+			return n.label != node && !strings.HasPrefix(n.key.String(), node)
+		})
+	}
 	out := []AttemptLog{}
-	for _, n := range troubled(run) {
-		if n.label != node && !strings.HasPrefix(n.key.String(), node) {
-			continue
-		}
+	for _, n := range nodes {
 		logs, err := l.stored(ctx, run.ID, n)
 		if err != nil {
 			return nil, err
@@ -59,29 +69,41 @@ type troubledNode struct {
 	attempts int
 }
 
-// troubled are the nodes of a run that have failed or given trouble, by key: those that were
-// tried again with success, too, as long as the history has them.
+// troubled are the nodes of a run that have failed, by key, and then those that have given trouble
+// but not failed: that will be tried again, or were mended by another attempt.
 func troubled(run *runs.Run) []troubledNode {
 	var out []troubledNode
-	for key, f := range run.State.Failures {
+	for _, key := range plan.SortedKeys(run.State.Failures) {
+		f := run.State.Failures[key]
 		out = append(out, troubledNode{key, f.Label, f.Deaths, f.Error, f.Attempts})
 	}
-	for key, label := range tried(run) {
+	labels := remembered(run)
+	for _, key := range plan.SortedKeys(run.State.Troubles) {
 		if _, failed := run.State.Failures[key]; !failed {
-			label = cmp.Or(label, "a node that was tried again")
+			label := cmp.Or(labels[key], "a node that was tried again")
 			out = append(out, troubledNode{key: key, label: label, deaths: run.State.Troubles[key].Deaths})
 		}
 	}
-	slices.SortFunc(out, func(a, b troubledNode) int { return a.key.Compare(b.key) })
 	return out
 }
 
-// tried are the labels of nodes that have given trouble, as far as they are known.
-func tried(run *runs.Run) map[storage.Key]string {
-	labels := make(map[storage.Key]string)
-	for key := range run.State.Troubles {
-		labels[key] = ""
+// retried are the other nodes that the history has, by key: a retry has forgotten what they did.
+func retried(run *runs.Run) []troubledNode {
+	var out []troubledNode
+	labels := remembered(run)
+	for _, key := range plan.SortedKeys(labels) {
+		_, failed := run.State.Failures[key]
+		_, troubled := run.State.Troubles[key]
+		if !failed && !troubled {
+			out = append(out, troubledNode{key: key, label: labels[key]})
+		}
 	}
+	return out
+}
+
+// remembered are the labels of the nodes that the history has.
+func remembered(run *runs.Run) map[storage.Key]string {
+	labels := make(map[storage.Key]string)
 	for _, e := range run.State.History.Events {
 		if e.Key != nil {
 			labels[*e.Key] = e.Label

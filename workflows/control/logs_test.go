@@ -1,6 +1,7 @@
 package control_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -55,5 +56,38 @@ func TestLogsTellOfAttemptsThatLeftNone(t *testing.T) {
 		if err != nil || got.String() != want {
 			t.Errorf("logs of %q: %q, %v; want %q", node, got.String(), err, want)
 		}
+	}
+	logs, err := control.New(archive, nil, nil).Logs(t.Context(), run.ID, "")
+	var labels []string
+	for _, l := range logs {
+		labels = append(labels, l.Label)
+	}
+	if slices.Sort(labels); err != nil || !slices.Equal(labels, []string{"a node that was tried again", "step 3", "step 4", "step 5"}) {
+		t.Errorf("logs of the run are of %q, %v; want none of before the retry", labels, err)
+	}
+}
+
+// A store that is away may trouble every task of a large grid.
+func TestLogsOfARunAreOfABoundedNumberOfNodes(t *testing.T) {
+	t.Parallel()
+	archive := storage.NewArchive(storagetest.NewMemory())
+	service := runs.NewService(archive, nil)
+	run, _, err := service.Submit(t.Context(), runs.Spec{Name: "x", Digest: storage.DigestOf(nil)}, "somebody", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries := make([]runs.Entry, 0, 300)
+	for i := range cap(entries) {
+		key := storage.Key{Digest: storage.DigestOf([]byte{byte(i), byte(i >> 8)})}
+		entries = append(entries, runs.Entry{Kind: runs.WorkerDied, Key: &key, Worker: "w1", Attempts: 1})
+	}
+	failed := storage.Key{Digest: storage.DigestOf([]byte("failed"))}
+	entries = append(entries, runs.Entry{Kind: runs.NodeFailed, Key: &failed, Label: "step 3", Error: "no", Attempts: 1})
+	if err := service.Append(t.Context(), run.ID, entries...); err != nil {
+		t.Fatal(err)
+	}
+	logs, err := control.New(archive, nil, nil).Logs(t.Context(), run.ID, "")
+	if err != nil || len(logs) != 100 || logs[0].Label != "step 3" {
+		t.Errorf("%d logs, %v; want a hundred, first those of what failed", len(logs), err)
 	}
 }
