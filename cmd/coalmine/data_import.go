@@ -207,7 +207,13 @@ run needs it; else it goes with the next gc.`,
 			if _, err := all.Find(c.Context(), name); err != nil && !errors.Is(err, storage.ErrCorrupt) {
 				return err
 			}
-			return all.Archive.DeleteEntry(c.Context(), name)
+			if err := all.Archive.DeleteEntry(c.Context(), name); err != nil {
+				return err
+			}
+			if g.json {
+				return g.printJSON(map[string]string{"removed": name})
+			}
+			return nil
 		},
 	}
 }

@@ -63,7 +63,11 @@ func newExportCommand(g *global) *cobra.Command {
 					return err
 				}
 				if g.json {
-					return g.printJSON(exportedModel{args[0], args[1], output, len(data), storage.DigestOf(data)})
+					run, err := api.Status(c.Context(), args[0])
+					if err != nil {
+						return err
+					}
+					return g.printJSON(exportedModel{run.Run, args[1], output, len(data), storage.DigestOf(data)})
 				}
 				g.note("wrote %s (%d bytes)", output, len(data))
 				return nil

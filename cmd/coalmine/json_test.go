@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"io"
 	"maps"
 	"path/filepath"
 	"regexp"
@@ -10,7 +12,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+
 	"coalmine/tasks/taskstest"
+	"coalmine/workflows/control"
+	"coalmine/workflows/results"
 )
 
 // What every kind of command has to say about: a grid, clipping with noise, canaries, audits.
@@ -28,12 +34,66 @@ grid:
 `
 
 // jsonCommands are commands that print JSON; FILE stands for the experiment, RUN for its
-// run, OUT for a place to write to.
+// run, SOURCE for its data, OUT for a place to write to. They run in this order, and RUN is the
+// newest.
 var jsonCommands = []string{
 	"plan FILE --cores 4", "run FILE", "status", "status RUN", "results RUN", "results RUN --table rounds", "compare RUN/c01 RUN/c02",
 	"logs RUN", "show RUN", "show RUN c01", "show RUN c01 --nodes", "sample RUN c02", "export RUN c02 -o OUT", "data inspect FILE",
 	"data export RUN c01 -o OUT/data", "account --population 1000 --cohort 10 --rounds 10 --noise-multiplier 1 --delta 1e-5",
-	"account RUN", "verify RUN --sample 3", "pin RUN", "unpin RUN", "priority RUN 3", "gc --dry-run", "rm RUN", "version",
+	"account RUN", "verify RUN --sample 3", "pin RUN", "unpin RUN", "priority RUN 3", "note RUN noisy", "tag RUN paper", "watch RUN",
+	"canaries export FILE -o OUT/canaries", "data import SOURCE --name json", "data list", "data remove json",
+	"submit FILE --new --set seed=3", "pause RUN", "resume RUN", "cancel RUN", "gc --dry-run", "rm RUN", "version",
+}
+
+// jsonElsewhere are the other commands, each with why it is not among those.
+var jsonElsewhere = map[string]string{
+	"audit":                "asks a model for long; its tests decode its JSON",
+	"retry":                "wants a failed run, and prints what pause prints",
+	"drain":                "wants a live worker, and prints a list of ids",
+	"contract check score": "asks a program; its tests decode its JSON", "contract check train": "asks a program; its tests decode its JSON",
+	"contract check client": "asks a program; its tests decode its JSON",
+	"data convert idx":      "has its own files; images_test.go decodes what convert prints", "data convert tff": "as data convert idx",
+	"data convert leaf": "as data convert idx", "data convert parquet": "as data convert idx", "data convert folder": "as data convert idx", "data convert texts": "as data convert idx",
+	"serve": "runs until it is ended, and prints no facts", "worker": "runs until it is ended, and prints no facts",
+	"health":       "answers by its exit status",
+	"bench engine": "measures this machine for long", "bench queue": "measures this machine for long", "bench submit": "measures this machine for long",
+	"bench attacks": "measures this machine for long", "bench clients": "measures this machine for long", "bench coverage": "measures this machine for long",
+	"bench idle-worker": "is a worker of bench queue",
+}
+
+// A command that is new stands in one of the lists.
+func TestEveryCommandSpeaksJSONOrSaysWhyNot(t *testing.T) {
+	t.Parallel()
+	root := newRoot(io.Discard, io.Discard)
+	tested := make(map[string]bool)
+	for _, line := range jsonCommands {
+		c, _, err := root.Find(strings.Fields(line))
+		if err != nil {
+			t.Fatal(err)
+		}
+		tested[c.CommandPath()] = true
+	}
+	known := 0
+	var walk func(c *cobra.Command)
+	walk = func(c *cobra.Command) {
+		for _, below := range c.Commands() {
+			walk(below)
+		}
+		if !c.Runnable() || c.HasSubCommands() {
+			return
+		}
+		_, excepted := jsonElsewhere[strings.TrimPrefix(c.CommandPath(), "coalmine ")]
+		if excepted {
+			known++
+		}
+		if tested[c.CommandPath()] == excepted {
+			t.Errorf("%s is in both lists or in none: add it to jsonCommands, or to jsonElsewhere with the reason", c.CommandPath())
+		}
+	}
+	walk(root)
+	if known != len(jsonElsewhere) {
+		t.Errorf("%d of the %d commands of jsonElsewhere exist", known, len(jsonElsewhere))
+	}
 }
 
 // nullable are values that may be null, each because nothing tells it; docs/api.md says so.
@@ -44,7 +104,7 @@ func TestCommandsSpeakOneJSON(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file, home := smallFiles(t, jsonFile, string(taskstest.Text(1500)))
-	words := strings.NewReplacer("FILE", file, "RUN", "latest", "OUT/data", filepath.Join(dir, "data"), "OUT", filepath.Join(dir, "model"))
+	words := strings.NewReplacer("FILE", file, "SOURCE", filepath.Join(filepath.Dir(file), "text.jsonl"), "RUN", "latest", "OUT/canaries", filepath.Join(dir, "canaries"), "OUT/data", filepath.Join(dir, "data"), "OUT", filepath.Join(dir, "model"))
 	for _, line := range jsonCommands {
 		printed := outputOf(t, home, append(strings.Fields(words.Replace(line)), "--json")...)
 		var v any
@@ -102,5 +162,23 @@ func TestOneFormatIsAskedFor(t *testing.T) {
 	code := execute(t.Context(), []string{"results", "--json", "--format", "csv", "--home", t.TempDir()}, &out, &messages)
 	if code != exitUsage || !strings.Contains(messages.String(), "--format csv with --json") {
 		t.Errorf("exit status %d: %s", code, messages.String())
+	}
+}
+
+// Standard error says once what a name was taken for, and standard output has the facts alone.
+func TestANameThatFitsSeveralRunsIsSaidToMeanTheNewest(t *testing.T) {
+	t.Parallel()
+	file, home := smallFiles(t, jsonFile, string(taskstest.Text(1500)))
+	outputOf(t, home, "submit", file)
+	var newest control.Submitted
+	decodeJSON(t, string(outputOf(t, home, "submit", file, "--set", "seed=3", "--json")), &newest)
+	var out, messages bytes.Buffer
+	if code := execute(t.Context(), []string{"results", "json", "--json", "--home", home}, &out, &messages); code != exitDone {
+		t.Fatalf("exit status %d: %s", code, messages.String())
+	}
+	var found results.Results
+	decodeJSON(t, out.String(), &found)
+	if want := fmt.Sprintf("%q fits 2 runs; this is the newest, %s\n", "json", newest.Run); found.Run != newest.Run || messages.String() != want {
+		t.Errorf("results of %s, and %q; want those of %s, and %q", found.Run, messages.String(), newest.Run, want)
 	}
 }
