@@ -6,24 +6,37 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"path"
+	"slices"
 	"strings"
 )
 
-// MaxCode is the most bytes that the files of a directory of code may have.
+// MaxCode is the most bytes that the files of a directory of code may have together.
 const MaxCode = 64 << 20
 
+// made are the names below a directory of code that a command makes, or finds made for it. What an
+// execution by hand has left there is no code.
+var made = []string{"in", "out", "checkpoint", "tmp"}
+
+// isCode reports whether the file or folder of a name belongs to the code.
+func isCode(name string) bool {
+	top, _, _ := strings.Cut(name, "/")
+	last := path.Base(name)
+	return name == "." || !slices.Contains(made, top) && !strings.HasPrefix(last, ".") && last != "__pycache__"
+}
+
 // Pack puts the files of a directory into an archive, which is the same for the same files:
-// names, contents and whether they can be run. Hidden files and folders, and what Python
-// compiles, are left out.
+// names, contents and whether they can be run. Hidden files and folders, what Python compiles, and
+// what a command makes are left out.
 func Pack(directory fs.FS) ([]byte, error) {
 	var packed bytes.Buffer
 	archive := tar.NewWriter(&packed)
-	files := 0
+	files, size := 0, int64(0)
 	err := fs.WalkDir(directory, ".", func(name string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
-		case name != "." && (strings.HasPrefix(entry.Name(), ".") || entry.Name() == "__pycache__"):
+		case !isCode(name):
 			if entry.IsDir() {
 				return fs.SkipDir
 			}
@@ -34,7 +47,11 @@ func Pack(directory fs.FS) ([]byte, error) {
 		if files++; files > MaxFiles {
 			return fmt.Errorf("it holds more than %d files: expected code alone", MaxFiles)
 		}
-		return pack(archive, directory, name)
+		n, err := pack(archive, directory, name)
+		if size += n; size > MaxCode {
+			return &TooLargeError{"it", size, MaxCode}
+		}
+		return err
 	})
 	if err == nil && files == 0 {
 		err = fmt.Errorf("it holds no files: expected code that a command can run")
@@ -45,28 +62,29 @@ func Pack(directory fs.FS) ([]byte, error) {
 	return packed.Bytes(), err
 }
 
-func pack(archive *tar.Writer, directory fs.FS, name string) error {
+// pack adds a file, and returns its size.
+func pack(archive *tar.Writer, directory fs.FS, name string) (int64, error) {
+	if info, err := fs.Stat(directory, name); err != nil || !info.Mode().IsRegular() {
+		return 0, orNotRegular(err, name)
+	}
 	f, err := directory.Open(name)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	switch {
 	case err != nil:
-		return err
-	case !info.Mode().IsRegular():
-		return fmt.Errorf("%s is neither a file nor a folder: expected files alone", name)
+		return 0, err
 	case info.Size() > MaxCode:
-		return &TooLargeError{name, info.Size(), MaxCode}
+		return 0, &TooLargeError{name, info.Size(), MaxCode}
 	}
 	mode := int64(0o644)
 	if info.Mode()&0o100 != 0 {
 		mode = 0o755
 	}
 	if err := archive.WriteHeader(&tar.Header{Name: name, Mode: mode, Size: info.Size(), Format: tar.FormatPAX}); err != nil {
-		return err
+		return 0, err
 	}
-	_, err = io.Copy(archive, f)
-	return err
+	return io.Copy(archive, f)
 }

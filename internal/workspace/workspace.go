@@ -105,6 +105,9 @@ func (w *Workspace) Unpack(archive io.Reader) error {
 		if err != nil {
 			return fmt.Errorf("the archive of the code is damaged: %w", err)
 		}
+		if !isCode(header.Name) {
+			continue // it was packed by another program
+		}
 		err = w.fill(header.Name, fs.FileMode(header.Mode).Perm(), func(f io.Writer) error {
 			_, err := io.Copy(f, files)
 			return err
