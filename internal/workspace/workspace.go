@@ -11,30 +11,33 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"coalmine/internal/scratch"
 )
 
 // Workspace is a directory for one command.
 type Workspace struct {
-	around string // a directory with nothing else in it
+	around *scratch.Directory // with nothing else in it
 	path   string
 	root   *os.Root // nothing is read or written outside of it, whatever links there are
 }
 
-// New makes an empty directory among the system's temporary ones.
-func New() (*Workspace, error) { return In("") }
+// New makes an empty directory among the system's temporary ones. What a process that was killed
+// has left there goes.
+func New() (*Workspace, error) { return In(os.TempDir()) }
 
 // In makes an empty directory below another one.
 func In(parent string) (*Workspace, error) {
-	dir, err := os.MkdirTemp(parent, "coalmine-work-")
+	around, err := scratch.Make(parent, "coalmine-work-")
 	if err != nil {
 		return nil, fmt.Errorf("a directory for a command: %w", err)
 	}
-	w := &Workspace{around: dir, path: filepath.Join(dir, "job")}
+	w := &Workspace{around: around, path: filepath.Join(around.Path, "job")}
 	if err = os.Mkdir(w.path, 0o777); err == nil {
 		w.root, err = os.OpenRoot(w.path)
 	}
 	if err != nil {
-		os.RemoveAll(dir)
+		around.Remove()
 		return nil, fmt.Errorf("a directory for a command: %w", err)
 	}
 	return w, nil
@@ -42,10 +45,10 @@ func In(parent string) (*Workspace, error) {
 
 // Beside are the names of what a command has left beside its directory.
 func (w *Workspace) Beside() ([]string, error) {
-	entries, err := os.ReadDir(w.around)
+	entries, err := os.ReadDir(w.around.Path)
 	var names []string
 	for _, e := range entries {
-		if e.Name() != filepath.Base(w.path) {
+		if e.Name() != filepath.Base(w.path) && e.Name() != scratch.LockName {
 			names = append(names, e.Name())
 		}
 	}
@@ -58,7 +61,7 @@ func (w *Workspace) Path() string { return w.path }
 // Remove deletes the directory with all that is in it.
 func (w *Workspace) Remove() {
 	_ = w.root.Close() // only its name is still needed
-	os.RemoveAll(w.around)
+	w.around.Remove()
 }
 
 // Create makes a file, and the folders above it.

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -283,34 +282,6 @@ func TestAPoolEndsItsProgramsAndRemovesItsFiles(t *testing.T) {
 	}
 	if _, err := p.Borrow(t.Context(), clientprograms.Setting{Program: clientstest.Program(""), Words: words}); err == nil {
 		t.Error("a closed pool starts a program")
-	}
-}
-
-// A process that was killed leaves its directory, which the next one removes; that of a process
-// which lives stays.
-func TestFilesOfProcessesThatAreGoneAreRemoved(t *testing.T) {
-	t.Parallel()
-	base := t.TempDir()
-	gone, err := openFiles(base)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(gone.path, "a.safetensors"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	gone.lock.Close() // as the system does for a process that ends
-	lives, err := openFiles(base)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer lives.Close()
-	next, err := openFiles(base)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer next.Close()
-	if left, _ := filepath.Glob(filepath.Join(base, "*")); len(left) != 2 || slices.Contains(left, gone.path) {
-		t.Errorf("%v are left, want %s and %s", left, lives.path, next.path)
 	}
 }
 

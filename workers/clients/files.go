@@ -3,28 +3,25 @@ package clients
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"sync"
 
+	"coalmine/internal/scratch"
 	"coalmine/storage"
 	"coalmine/tasks/clientprograms"
 )
 
-// directoryPattern names the directories of files, lockName what tells that one is in use.
-const (
-	directoryPattern = "coalmine-clients-"
-	lockName         = "lock"
-)
+// directoryPrefix begins the names of directories of files.
+const directoryPrefix = "coalmine-clients-"
 
 // files are what programs read and write, in a directory of shared memory where there is one.
 // They go with Close, and those of a process that was killed when the next one opens its own.
 type files struct {
-	path string
-	lock *os.File
+	path      string
+	directory *scratch.Directory
 
 	mu sync.Mutex
 	// models are the parameters that are there, by name; newest is that which came last.
@@ -39,50 +36,17 @@ type modelFile struct {
 	users int
 }
 
-// openFiles makes a directory in shared memory or, where there is none, among the temporary ones.
+// openFiles makes a directory below another one.
 func openFiles(base string) (*files, error) {
-	sweep(base)
-	path, err := os.MkdirTemp(base, directoryPattern)
+	directory, err := scratch.Make(base, directoryPrefix)
 	if err != nil {
 		return nil, fmt.Errorf("a directory for parameters: %w", err)
 	}
-	f := &files{path: path, models: map[string]*modelFile{}}
-	if f.lock, err = takeLock(path); err != nil {
-		os.RemoveAll(path)
-		return nil, fmt.Errorf("a directory for parameters: %w", err)
-	}
-	return f, nil
-}
-
-// takeLock makes the lock of a directory. It gets its name when it is held, so that nobody
-// takes a directory for one that is left.
-func takeLock(path string) (*os.File, error) {
-	temporary := filepath.Join(path, lockName+".new")
-	lock, err := os.Create(temporary)
-	if err != nil {
-		return nil, err
-	}
-	if err := errors.Join(lockFile(lock), os.Rename(temporary, filepath.Join(path, lockName))); err != nil {
-		return nil, errors.Join(err, lock.Close())
-	}
-	return lock, nil
-}
-
-// sweep removes the directories whose processes have ended without.
-func sweep(base string) {
-	left, _ := filepath.Glob(filepath.Join(base, directoryPattern+"*", lockName)) // the pattern is right
-	for _, path := range left {
-		if abandoned(path) {
-			os.RemoveAll(filepath.Dir(path))
-		}
-	}
+	return &files{path: directory.Path, directory: directory, models: map[string]*modelFile{}}, nil
 }
 
 // Close removes the directory.
-func (f *files) Close() {
-	os.RemoveAll(f.path)
-	_ = f.lock.Close()
-}
+func (f *files) Close() { f.directory.Remove() }
 
 // slot makes a directory for one program.
 func (f *files) slot() (string, error) {
