@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -47,7 +48,7 @@ var jsonCommands = []string{
 
 // jsonElsewhere are the other commands, each with why it is not among those.
 var jsonElsewhere = map[string]string{
-	"audit":                "asks a model for long; its tests decode its JSON",
+	"audit":                "asks a model for long, and has null for what of a canary was not asked; its tests decode its JSON",
 	"retry":                "wants a failed run, and prints what pause prints",
 	"drain":                "wants a live worker, and prints a list of ids",
 	"contract check score": "asks a program; its tests decode its JSON", "contract check train": "asks a program; its tests decode its JSON",
@@ -169,6 +170,9 @@ func TestOneFormatIsAskedFor(t *testing.T) {
 func TestANameThatFitsSeveralRunsIsSaidToMeanTheNewest(t *testing.T) {
 	t.Parallel()
 	file, home := smallFiles(t, jsonFile, string(taskstest.Text(1500)))
+	if err := os.Mkdir(home, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	outputOf(t, home, "submit", file)
 	var newest control.Submitted
 	decodeJSON(t, string(outputOf(t, home, "submit", file, "--set", "seed=3", "--json")), &newest)
