@@ -151,7 +151,7 @@ func (p *Process) wait(started chan<- error) {
 	case p.reason != nil:
 		p.ended = p.reason
 	case ok:
-		p.ended = fmt.Errorf("it ended with %s", exit)
+		p.ended = fmt.Errorf("it ended with %w", exit)
 	case err != nil:
 		p.ended = err
 	}

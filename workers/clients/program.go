@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -114,10 +115,16 @@ func (c *program) introduce(ctx context.Context) error {
 		c.description, c.network, err = decodeDescription(result)
 		return err
 	})
-	if ended, ok := errors.AsType[*conversation.EndedError](err); ok && !strings.Contains(ended.How.Error(), "signal") {
+	if ended, ok := errors.AsType[*conversation.EndedError](err); ok && !bySignal(ended.How) {
 		return tasks.Permanent(err) // such as for a module that there is not
 	}
 	return err
+}
+
+// bySignal reports whether a program was ended by a signal, or says as shells do that what it ran was.
+func bySignal(how error) bool {
+	exit, ok := errors.AsType[*exec.ExitError](how)
+	return ok && (exit.ExitCode() < 0 || exit.ExitCode() > 128)
 }
 
 // Description implements clientprograms.Client.
