@@ -1,6 +1,10 @@
 package pld
 
-import "math"
+import (
+	"math"
+
+	"gonum.org/v1/gonum/floats"
+)
 
 // halves are all rounds with the losses of each cut in two at a limit. With S(s) and B(s) the parts
 // of the mean of exp(s x loss) of a round, that of the sums in which a loss is above the limit is
@@ -56,27 +60,29 @@ func (p part) momentAt(tilt, outside float64) (log, err float64) {
 // about is the log of the mean of exp(tilt x sum), over the sums with a loss above the limit. It is
 // good enough to choose by.
 func (h halves) about(tilt float64) float64 {
-	without, logWith := 0.0, math.Inf(-1)
+	without, with := 0.0, make([]float64, len(h.below.parts)) // with has logs
 	for i, p := range h.below.parts {
 		low, _ := tilted(p.rough, tilt)
 		high, _ := tilted(h.above.parts[i].rough, tilt)
 		without += p.rounds * low
-		logWith = logSum(logWith, math.Log(p.rounds)+logLog1pExp(high-low))
+		with[i] = math.Log(p.rounds) + logLog1pExp(high-low)
 	}
-	return logRise(without, logWith)
+	return logRise(without, floats.LogSumExp(with))
 }
 
 // moment is the log of that mean, off by no more than err.
 func (h halves) moment(tilt float64) (log, err float64) {
-	without, logWith, relative := 0.0, math.Inf(-1), 0.0 // relative is the error of exp(logWith)
+	without, relative := 0.0, 0.0               // relative is the error of exp(logWith)
+	with := make([]float64, len(h.below.parts)) // logs of what logWith is the sum of
 	for i, p := range h.below.parts {
 		low, lowErr := p.momentAt(tilt, h.below.outside)
 		high, highErr := h.above.parts[i].momentAt(tilt, h.below.outside)
 		without += p.rounds * low
-		logWith = logSum(logWith, math.Log(p.rounds)+logLog1pExp(high-low))
+		with[i] = math.Log(p.rounds) + logLog1pExp(high-low)
 		err += p.rounds * lowErr
 		relative = math.Max(relative, lowErr+highErr)
 	}
+	logWith := floats.LogSumExp(with)
 	return logRise(without, logWith), err + relative*(1+math.Exp(logWith))
 }
 
@@ -103,17 +109,6 @@ func logLog1pExp(x float64) float64 {
 
 // logTiny is the log of what makes no difference to 1.
 const logTiny = -40
-
-// logSum returns log(exp(x) + exp(y)).
-func logSum(x, y float64) float64 {
-	if x < y {
-		x, y = y, x
-	}
-	if math.IsInf(x, -1) {
-		return x
-	}
-	return x + math.Log1p(math.Exp(y-x))
-}
 
 // lowest returns about where a convex function of the tilt is least, at start or above, or
 // where it is below enough.

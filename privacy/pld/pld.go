@@ -212,14 +212,10 @@ func activeSteps(steps []Step) ([]Step, error) {
 }
 
 // plainSigma returns the noise of the one Gaussian mechanism that equals all
-// steps, where there is one: when nothing is sampled, nothing runs, or a step
-// has no noise.
+// steps, which have noise, where there is one: when nothing is sampled, or nothing runs.
 func plainSigma(steps []Step) (float64, bool) {
 	precision, sampled := 0.0, false
 	for _, s := range steps {
-		if s.silent() {
-			return 0, true
-		}
 		precision += float64(s.Rounds) / s.Sigma / s.Sigma
 		sampled = sampled || s.Rate < 1
 	}

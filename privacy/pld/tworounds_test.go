@@ -39,19 +39,23 @@ func TestBoundsEncloseTwoRoundsIntegratedDirectly(t *testing.T) {
 
 // deltaOfTwo integrates by the trapezoid rule.
 func (s Step) deltaOfTwo(epsilon float64, changes []change) (delta float64) {
+	return deltaOfBoth(s, s, epsilon, changes, 4000)
+}
+
+// deltaOfBoth integrates two rounds over the outputs of the first, in so many cells.
+func deltaOfBoth(first, second Step, epsilon float64, changes []change, cells int) (delta float64) {
 	for _, seen := range changes {
-		d := pair{rate: s.Rate, sigma: s.Sigma, change: seen, unit: 1}
-		total := d.atom() * d.deltaOnce(epsilon)
-		for _, c := range d.components() {
-			const cells = 4000
-			start := max(-10, (c.above-c.ratio)*s.Sigma)
-			spacing := max(0, 10-start) / cells
+		p, q := pair{first.Rate, first.Sigma, seen, 1, nil}, pair{second.Rate, second.Sigma, seen, 1, nil}
+		total := p.atom() * q.deltaOnce(epsilon)
+		for _, c := range p.components() {
+			start := max(-10, (c.above-c.ratio)*first.Sigma)
+			spacing := max(0, 10-start) / float64(cells)
 			for i := range cells + 1 {
 				g, mass := start+float64(i)*spacing, c.weight*spacing/math.Sqrt(2*math.Pi)
 				if i == 0 || i == cells {
 					mass /= 2
 				}
-				total += mass * math.Exp(-g*g/2) * d.deltaOnce(epsilon-d.loss(c, c.ratio+g/s.Sigma))
+				total += mass * math.Exp(-g*g/2) * q.deltaOnce(epsilon-p.loss(c, c.ratio+g/first.Sigma))
 			}
 		}
 		delta = math.Max(delta, total)
