@@ -2,7 +2,6 @@ package dashboards
 
 import (
 	"bytes"
-	_ "embed"
 	"fmt"
 	"html/template"
 	"net/http"
@@ -30,7 +29,7 @@ func (s *Server) showLogin(w http.ResponseWriter, r *http.Request) error {
 	}
 	code := r.URL.Query().Get("code")
 	if code == "" || r.Method != http.MethodGet {
-		return writeLogin(w, http.StatusOK, false)
+		return writeLogin(w, http.StatusOK, newLogin)
 	}
 	c, used := s.access.redeem(code)
 	switch {
@@ -39,30 +38,35 @@ func (s *Server) showLogin(w http.ResponseWriter, r *http.Request) error {
 	case used && s.access.role(r) != nobody: // this browser is in already
 		goOn(w, r)
 	case used:
-		writePage(w, http.StatusUnauthorized, usedLink)
+		return writeLogin(w, http.StatusUnauthorized, usedLink)
 	default:
-		return writeLogin(w, http.StatusUnauthorized, true)
+		return writeLogin(w, http.StatusUnauthorized, failedLogin)
 	}
 	return nil
 }
 
-// usedLink is the login page for a link whose code has logged somebody in.
-//
-//go:embed usedlink.html
-var usedLink []byte
+// loginForm is what the page says to those who are not in yet.
+type loginForm struct{ Title, Notice, Hint string }
 
-func writePage(w http.ResponseWriter, status int, page []byte) {
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.WriteHeader(status)
-	_, _ = w.Write(page)
-}
+const loginHint = "The token that the server was started with: the one for operators, or the one for looking only."
 
-func writeLogin(w http.ResponseWriter, status int, failed bool) error {
+var (
+	newLogin    = loginForm{Title: "Log in", Hint: loginHint}
+	failedLogin = loginForm{"Log in", "That is not the token of this server.", loginHint}
+	usedLink    = loginForm{
+		"This link was used", "This link was used: it logs one browser in, once.",
+		"The token that the server was started with, or, of a home, the one in owner.json there. Then the link leads to where it was meant to lead.",
+	}
+)
+
+func writeLogin(w http.ResponseWriter, status int, form loginForm) error {
 	var b bytes.Buffer
-	if err := loginTemplate.Execute(&b, struct{ Failed bool }{failed}); err != nil {
+	if err := loginTemplate.Execute(&b, form); err != nil {
 		return fmt.Errorf("login page: %w", err)
 	}
-	writePage(w, status, b.Bytes())
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(b.Bytes())
 	return nil
 }
 
@@ -72,7 +76,7 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
 	r.Body = http.MaxBytesReader(w, r.Body, maxLoginBytes)
 	c := s.access.byToken(strings.TrimSpace(r.PostFormValue("token")))
 	if c.role == nobody {
-		return writeLogin(w, http.StatusUnauthorized, true)
+		return writeLogin(w, http.StatusUnauthorized, failedLogin)
 	}
 	s.enter(w, r, c)
 	return nil
