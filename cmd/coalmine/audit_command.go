@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"runtime"
@@ -37,15 +38,23 @@ func shellOf(line string) []string {
 // options of a client that asks the command.
 func (s *commandFlags) options() (score.Options, error) {
 	o := score.Options{Command: shellOf(s.line), Name: s.line, Keep: s.keep}
-	if s.memory == "" || s.memory == "none" {
-		return o, nil
+	var err error
+	if o.Memory, err = memoryLimit(s.memory); err != nil {
+		return o, fmt.Errorf("--command-memory %q: %w", s.memory, err)
 	}
-	bytes, err := humanize.ParseBytes(s.memory)
-	if err != nil || bytes == 0 || bytes > 1<<60 {
-		return o, fmt.Errorf("--command-memory %q: expected a size such as 8GiB, or none", s.memory)
-	}
-	o.Memory = int64(bytes)
 	return o, nil
+}
+
+// memoryLimit is that of a command's processes, in bytes; 0 for none.
+func memoryLimit(text string) (int64, error) {
+	if text == "" || text == "none" {
+		return 0, nil
+	}
+	bytes, err := humanize.ParseBytes(text)
+	if err != nil || bytes == 0 || bytes > 1<<60 {
+		return 0, errors.New("expected a size such as 8GiB, or none")
+	}
+	return int64(bytes), nil
 }
 
 // auditCommand audits the model that a command scores texts by.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"coalmine/internal/conformance"
 	"coalmine/internal/score"
 	"coalmine/workflows/modelaudit"
 )
@@ -60,7 +61,7 @@ func newContractScoreCommand(g *global) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return g.writeConformance(report)
+			return g.writeConformance(report, report.Findings, scorerSays(report.Command))
 		},
 	}
 	flags.add(c.Flags())
@@ -91,10 +92,19 @@ func checkedTexts(path string) ([]string, error) {
 	return texts, nil
 }
 
-// writeConformance prints what was found.
-func (g *global) writeConformance(r *score.Report) error {
-	if err := g.printConformance(r); err != nil {
-		return err
+// checked is the report of a check.
+type checked interface{ Broken() int }
+
+// writeConformance prints what was found: a report as JSON, or a line for each finding and what
+// the program says of itself, if it does.
+func (g *global) writeConformance(r checked, findings []conformance.Finding, itself string) error {
+	if g.json {
+		if err := g.printJSON(r); err != nil {
+			return err
+		}
+	} else {
+		g.printFindings(findings)
+		g.printf("%s%d of %d checks failed\n", itself, r.Broken(), len(findings))
 	}
 	if r.Broken() > 0 {
 		return &exitError{code: exitCellFailed}
@@ -102,24 +112,24 @@ func (g *global) writeConformance(r *score.Report) error {
 	return nil
 }
 
-func (g *global) printConformance(r *score.Report) error {
-	if g.json {
-		return g.printJSON(r)
-	}
-	for _, f := range r.Findings {
+func (g *global) printFindings(findings []conformance.Finding) {
+	for _, f := range findings {
 		g.printf("%-5s  %s\n", f.Status, f.Check)
 		if f.Message != "" {
 			g.printf("       %s\n", f.Message)
 		}
-		if f.Status == score.Failed {
+		if f.Status == conformance.Failed {
 			g.printf("       rule %d: %s\n", f.Rule, f.Sentence)
 		}
 	}
-	if d := r.Command; d != nil {
-		g.printf("model %s, longest input %s, methods %q\n", d.Model, cmp.Or(countOf(d.LongestInput), "unbounded"), d.Methods)
+}
+
+// scorerSays is what a program that scores texts says of itself.
+func scorerSays(d *score.Description) string {
+	if d == nil {
+		return ""
 	}
-	g.printf("%d of %d checks failed\n", r.Broken(), len(r.Findings))
-	return nil
+	return fmt.Sprintf("model %s, longest input %s, methods %q\n", d.Model, cmp.Or(countOf(d.LongestInput), "unbounded"), d.Methods)
 }
 
 // countOf is a number of tokens, "" for 0.

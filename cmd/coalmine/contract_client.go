@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
-	"coalmine/internal/conformance"
 	"coalmine/tasks/clientprograms"
 	"coalmine/workers/clients"
 )
@@ -45,7 +43,7 @@ func newContractClientCommand(g *global) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return g.writeClientConformance(report)
+			return g.writeConformance(report, report.Findings, clientSays(report.Program))
 		},
 	}
 	flags := c.Flags()
@@ -72,43 +70,16 @@ func (f *clientCheck) program() (p clientprograms.Program, err error) {
 	if f.Timeout <= 0 {
 		return p, fmt.Errorf("--timeout %v: expected a time above 0", f.Timeout)
 	}
-	if f.memory != "" {
-		bytes, err := humanize.ParseBytes(f.memory)
-		if err != nil {
-			return p, fmt.Errorf("--command-memory %s: expected a size such as 8GiB", f.memory)
-		}
-		f.Memory = int64(min(bytes, 1<<62))
+	if f.Memory, err = memoryLimit(f.memory); err != nil {
+		return p, fmt.Errorf("--command-memory %s: %w", f.memory, err)
 	}
 	return clientprograms.Program{Command: f.command, Config: json.RawMessage(f.config)}, nil
 }
 
-// writeClientConformance prints what was found.
-func (g *global) writeClientConformance(r *clients.Report) error {
-	if g.json {
-		if err := g.printJSON(r); err != nil {
-			return err
-		}
-	} else {
-		g.printClientConformance(r)
+// clientSays is what a program that trains clients says of itself.
+func clientSays(d *clientprograms.Description) string {
+	if d == nil {
+		return ""
 	}
-	if r.Broken() > 0 {
-		return &exitError{code: exitCellFailed}
-	}
-	return nil
-}
-
-func (g *global) printClientConformance(r *clients.Report) {
-	for _, f := range r.Findings {
-		g.printf("%-5s  %s\n", f.Status, f.Check)
-		if f.Message != "" {
-			g.printf("       %s\n", f.Message)
-		}
-		if f.Status == conformance.Failed {
-			g.printf("       rule %d: %s\n", f.Rule, f.Sentence)
-		}
-	}
-	if d := r.Program; d != nil {
-		g.printf("program %s, %d tensors, reads %s\n", d.Program, len(d.Parameters), d.Input)
-	}
-	g.printf("%d of %d checks failed\n", r.Broken(), len(r.Findings))
+	return fmt.Sprintf("program %s, %d tensors, reads %s\n", d.Program, len(d.Parameters), d.Input)
 }

@@ -7,10 +7,8 @@ import (
 	"os"
 	"time"
 
-	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
-	"coalmine/internal/conformance"
 	"coalmine/internal/workspace"
 	"coalmine/tasks/external"
 )
@@ -47,7 +45,7 @@ func newContractTrainCommand(g *global) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return g.writeTrainConformance(report)
+			return g.writeConformance(report, report.Findings, "")
 		},
 	}
 	flags := c.Flags()
@@ -82,48 +80,15 @@ func (f *trainCheck) complete() error {
 		return fmt.Errorf("--rounds %d: expected a number from 1", f.Rounds)
 	}
 	f.Terms.Seconds = f.timeout.Seconds()
-	if f.memory != "" && f.memory != "none" {
-		bytes, err := humanize.ParseBytes(f.memory)
-		if err != nil {
-			return fmt.Errorf("--command-memory %s: expected a size such as 8GiB", f.memory)
-		}
-		f.Terms.Memory = int64(min(bytes, 1<<62))
+	var err error
+	if f.Terms.Memory, err = memoryLimit(f.memory); err != nil {
+		return fmt.Errorf("--command-memory %s: %w", f.memory, err)
 	}
 	if f.code == "" {
 		return nil
 	}
-	code, err := workspace.Pack(os.DirFS(f.code))
-	if err != nil {
+	if f.Code, err = workspace.Pack(os.DirFS(f.code)); err != nil {
 		return fmt.Errorf("--code %s: %w", f.code, err)
 	}
-	f.Code = code
 	return nil
-}
-
-// writeTrainConformance prints what was found.
-func (g *global) writeTrainConformance(r *external.CheckReport) error {
-	if g.json {
-		if err := g.printJSON(r); err != nil {
-			return err
-		}
-	} else {
-		g.printTrainConformance(r)
-	}
-	if r.Broken() > 0 {
-		return &exitError{code: exitCellFailed}
-	}
-	return nil
-}
-
-func (g *global) printTrainConformance(r *external.CheckReport) {
-	for _, f := range r.Findings {
-		g.printf("%-5s  %s\n", f.Status, f.Check)
-		if f.Message != "" {
-			g.printf("       %s\n", f.Message)
-		}
-		if f.Status == conformance.Failed {
-			g.printf("       rule %d: %s\n", f.Rule, f.Sentence)
-		}
-	}
-	g.printf("%d of %d checks failed\n", r.Broken(), len(r.Findings))
 }

@@ -49,6 +49,15 @@ func StatusOf(err error) Status {
 	return Failed
 }
 
+// Found is what a check of a rule came to, with the rule's number and sentence.
+func Found(check string, rule int, sentence string, err error) Finding {
+	f := Finding{Check: check, Status: StatusOf(err), Rule: rule, Sentence: sentence}
+	if err != nil {
+		f.Message = err.Error()
+	}
+	return f
+}
+
 // Broken is how many checks failed.
 func Broken(findings []Finding) int {
 	n := 0

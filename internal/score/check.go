@@ -10,50 +10,21 @@ import (
 	"slices"
 	"strings"
 
+	"coalmine/internal/conformance"
 	"coalmine/internal/conversation"
 )
-
-// Status of a Finding.
-type Status string
-
-// What a check comes to. A doubt is no fault: some models cannot do better.
-const (
-	Passed  Status = "pass"
-	Failed  Status = "fail"
-	Doubted Status = "doubt"
-	Skipped Status = "skip"
-)
-
-// Finding is what a check of an implementation came to.
-type Finding struct {
-	Check  string `json:"check"`
-	Status Status `json:"status"`
-	// Rule is the one that was broken or looked at, by its number, and Sentence its words.
-	Rule     Rule   `json:"rule"`
-	Sentence string `json:"sentence"`
-	// Message says what was found, if that is more than that all is well.
-	Message string `json:"message,omitempty"`
-}
 
 // Report is what Check found.
 type Report struct {
 	Contract string `json:"contract"`
 	Version  int    `json:"version"`
 	// Command is what the implementation says of itself; null if it does not.
-	Command  *Description `json:"command"`
-	Findings []Finding    `json:"checks"`
+	Command  *Description          `json:"command"`
+	Findings []conformance.Finding `json:"checks"`
 }
 
 // Broken is how many checks failed.
-func (r *Report) Broken() int {
-	n := 0
-	for _, f := range r.Findings {
-		if f.Status == Failed {
-			n++
-		}
-	}
-	return n
-}
+func (r *Report) Broken() int { return conformance.Broken(r.Findings) }
 
 // DefaultTexts are what a model is asked about, unless it knows other words.
 var DefaultTexts = []string{
@@ -134,34 +105,13 @@ func Check(ctx context.Context, o Options, texts []string) (*Report, error) {
 // underWay is how many requests are asked at a time.
 const underWay = 4
 
-// doubt and skip are no faults.
-type (
-	doubt struct{ error }
-	skip  struct{ error }
-)
-
-func (c *checker) make(one check) Finding {
+func (c *checker) make(one check) conformance.Finding {
 	err := c.start()
 	if err == nil {
 		err = one.run(c)
 	}
-	f := Finding{Check: one.name, Status: statusOf(err), Rule: cmp.Or(RuleOf(err), one.rule)}
-	if f.Sentence = f.Rule.String(); err != nil {
-		f.Message = err.Error()
-	}
-	return f
-}
-
-func statusOf(err error) Status {
-	switch err.(type) {
-	case nil:
-		return Passed
-	case doubt:
-		return Doubted
-	case skip:
-		return Skipped
-	}
-	return Failed
+	rule := cmp.Or(RuleOf(err), one.rule)
+	return conformance.Found(one.name, int(rule), rule.String(), err)
 }
 
 // start starts the command, unless it runs.
@@ -247,7 +197,7 @@ func (c *checker) together() error {
 		largest = max(largest, math.Abs(batch[i].LogProb-alone[i].LogProb))
 	}
 	if largest > 0 {
-		return doubt{fmt.Errorf("scores of one pair alone and in a batch differ by up to %.3g; audits give ranks as intervals by such differences", largest)}
+		return conformance.DoubtBecause(fmt.Errorf("scores of one pair alone and in a batch differ by up to %.3g; audits give ranks as intervals by such differences", largest))
 	}
 	return nil
 }
@@ -270,7 +220,7 @@ func (c *checker) spaces() error {
 	for i := 0; i < len(pairs); i += 3 {
 		whole, parts := answers[i].LogProb, answers[i+1].LogProb+answers[i+2].LogProb
 		if !alike(whole, parts) {
-			return doubt{fmt.Errorf("%q has the log-probability %g, and its parts %q and %q together %g; either the space between is lost, or the tokenizer cuts them otherwise than the whole", pairs[i].Continuation, whole, pairs[i+2].Context, pairs[i+2].Continuation, parts)}
+			return conformance.DoubtBecause(fmt.Errorf("%q has the log-probability %g, and its parts %q and %q together %g; either the space between is lost, or the tokenizer cuts them otherwise than the whole", pairs[i].Continuation, whole, pairs[i+2].Context, pairs[i+2].Continuation, parts))
 		}
 	}
 	return nil
@@ -283,7 +233,7 @@ const longestAsked = 1 << 20
 func (c *checker) long() error {
 	most := c.client.Description.LongestInput
 	if most == 0 || most > longestAsked {
-		return skip{fmt.Errorf("its longest_input is %d", most)}
+		return conformance.SkipBecause(fmt.Errorf("its longest_input is %d", most))
 	}
 	words := strings.Fields(c.texts[0])
 	long := strings.Repeat(strings.Join(words, " ")+" ", most/len(words)+1)
@@ -328,7 +278,7 @@ func (e *after) Unwrap() error { return e.error }
 
 func (c *checker) again() error {
 	if !c.client.Description.Deterministic {
-		return skip{errors.New("it does not call itself deterministic")}
+		return conformance.SkipBecause(errors.New("it does not call itself deterministic"))
 	}
 	pairs := c.halves()
 	first, err := c.ask(pairs, len(pairs))
@@ -349,7 +299,7 @@ func (c *checker) again() error {
 
 func (c *checker) tokens() error {
 	if !c.client.Description.Has(TokenLogProbs) {
-		return skip{errors.New("it does not have this method")}
+		return conformance.SkipBecause(errors.New("it does not have this method"))
 	}
 	pairs := c.halves()
 	var tokens [][]float64
@@ -379,7 +329,7 @@ func (c *checker) tokens() error {
 // generated asks for texts, and for one of them up to its first word.
 func (c *checker) generated() error {
 	if !c.client.Description.Has(GenerateUntil) {
-		return skip{errors.New("it does not have this method")}
+		return conformance.SkipBecause(errors.New("it does not have this method"))
 	}
 	var prompts []string
 	for _, pair := range c.halves() {
@@ -391,7 +341,7 @@ func (c *checker) generated() error {
 	}
 	first := slices.IndexFunc(texts, func(text string) bool { return len(strings.Fields(text)) > 0 })
 	if first < 0 {
-		return doubt{fmt.Errorf("it generates nothing after %q", prompts)}
+		return conformance.DoubtBecause(fmt.Errorf("it generates nothing after %q", prompts))
 	}
 	end := strings.Fields(texts[first])[0]
 	cut, err := c.generate(prompts[first:first+1], end)
@@ -403,7 +353,7 @@ func (c *checker) generated() error {
 	}
 	answers, err := c.ask([]Pair{{prompts[first], texts[first]}}, 1)
 	if err == nil && !answers[0].Greedy {
-		err = doubt{fmt.Errorf("it generates %q after %q, and does not call it greedy; either it samples, or the tokenizer cuts the text otherwise", texts[first], prompts[first])}
+		err = conformance.DoubtBecause(fmt.Errorf("it generates %q after %q, and does not call it greedy; either it samples, or the tokenizer cuts the text otherwise", texts[first], prompts[first]))
 	}
 	return err
 }

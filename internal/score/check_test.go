@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"coalmine/internal/conformance"
 	"coalmine/internal/score"
 	"coalmine/internal/seeds"
 	"coalmine/models"
@@ -60,7 +61,7 @@ func TestARightCommandPassesEveryCheck(t *testing.T) {
 		t.Errorf("%+v", report)
 	}
 	for _, f := range report.Findings {
-		if f.Status != score.Passed || f.Sentence != f.Rule.String() {
+		if f.Status != conformance.Passed || f.Sentence != score.Rule(f.Rule).String() {
 			t.Errorf("%+v, want that it passes", f)
 		}
 	}
@@ -109,7 +110,7 @@ func TestEachBrokenRuleIsFound(t *testing.T) {
 			}
 			report := check(t, o)
 			for _, f := range report.Findings {
-				if strings.Contains(f.Message, c.message) && f.Status != score.Passed && (c.want == 0 || f.Rule == c.want && f.Status == score.Failed && f.Sentence == c.want.String()) {
+				if strings.Contains(f.Message, c.message) && f.Status != conformance.Passed && (c.want == 0 || score.Rule(f.Rule) == c.want && f.Status == conformance.Failed && f.Sentence == c.want.String()) {
 					return
 				}
 			}

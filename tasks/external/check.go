@@ -104,11 +104,7 @@ func (r *CheckReport) add(name string, rule Rule, err error) {
 	if v, ok := errors.AsType[*Violation](err); ok {
 		rule = v.Rule
 	}
-	f := conformance.Finding{Check: name, Status: conformance.StatusOf(err), Rule: int(rule), Sentence: rule.String()}
-	if err != nil {
-		f.Message = err.Error()
-	}
-	r.Findings = append(r.Findings, f)
+	r.Findings = append(r.Findings, conformance.Found(name, int(rule), rule.String(), err))
 }
 
 // ended is the result of a training that has ended well.

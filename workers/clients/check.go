@@ -100,11 +100,7 @@ func (c *checker) make(one check) conformance.Finding {
 		err = one.run(c)
 	}
 	rule := cmp.Or(RuleOf(err), one.rule)
-	f := conformance.Finding{Check: one.name, Status: conformance.StatusOf(err), Rule: int(rule), Sentence: rule.String()}
-	if err != nil {
-		f.Message = err.Error()
-	}
-	return f
+	return conformance.Found(one.name, int(rule), rule.String(), err)
 }
 
 // start starts the program, unless it runs.

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"coalmine/models"
+	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/all"
 )
 
@@ -73,21 +74,23 @@ func (c *checker) unlike(kind string) {
 	}
 	for _, m := range c.Audit.Asked() {
 		if !m.ByScores {
-			c.fail([]string{"audit." + m.Name, kind}, "reads more of a model than how probable texts are, and model.kind is external; expected one of %s, or null for this cell", strings.Join(byScores(), ", "))
+			c.fail([]string{"audit." + m.Name, kind}, "reads more of a model than how probable texts are, and model.kind is external; expected one of %s, or null for this cell", auditsThat(byScores))
 		}
 	}
 }
 
-// byScores are the audits of models that are not ours.
-func byScores() []string {
+func byScores(d audits.Description) bool { return d.ByScores }
+
+// auditsThat names the audits that fit, with commas between.
+func auditsThat(fit func(audits.Description) bool) string {
 	var names []string
 	for _, d := range all.Audits() {
-		if d.ByScores {
+		if fit(d) {
 			names = append(names, d.Name)
 		}
 	}
 	slices.Sort(names)
-	return names
+	return strings.Join(names, ", ")
 }
 
 // checkCode compares the digest that is given for the code with what was found.

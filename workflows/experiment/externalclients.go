@@ -3,10 +3,9 @@ package experiment
 import (
 	"encoding/json"
 	"reflect"
-	"slices"
 	"strings"
 
-	"coalmine/tasks/audits/all"
+	"coalmine/tasks/audits"
 	"coalmine/tasks/clientprograms"
 )
 
@@ -37,7 +36,7 @@ func (c *checker) externalClients() {
 	c.unlikeClients()
 	for _, m := range c.Audit.Asked() {
 		if !m.ByProgram {
-			c.fail([]string{"audit." + m.Name, clientCommand}, "asks more of a model than a program of %s answers; expected one of %s, or null for this cell", clientCommand, strings.Join(byProgram(), ", "))
+			c.fail([]string{"audit." + m.Name, clientCommand}, "asks more of a model than a program of %s answers; expected one of %s, or null for this cell", clientCommand, auditsThat(byProgram))
 		}
 	}
 }
@@ -78,14 +77,4 @@ func (c *checker) unlikeClients() {
 	}
 }
 
-// byProgram are the audits of models whose clients a program trains.
-func byProgram() []string {
-	var names []string
-	for _, d := range all.Audits() {
-		if d.ByProgram {
-			names = append(names, d.Name)
-		}
-	}
-	slices.Sort(names)
-	return names
-}
+func byProgram(d audits.Description) bool { return d.ByProgram }
