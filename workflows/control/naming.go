@@ -53,16 +53,17 @@ func (l *Local) find(ctx context.Context, name string) (*runs.Run, error) {
 
 // findOnly is find for what cannot be taken back: a name that fits several runs is an error.
 func (l *Local) findOnly(ctx context.Context, name string) (*runs.Run, error) {
-	if name != "" && name != Latest {
-		fits, err := l.fitting(ctx, name)
-		if err == nil && len(fits) > 1 {
-			err = fmt.Errorf("run %q: %w begin so: %s; name the one that is meant", name, ErrAmbiguous, strings.Join(fits, ", "))
-		}
-		if err != nil {
-			return nil, err
-		}
+	if name == "" || name == Latest {
+		return l.latest(ctx)
 	}
-	return l.find(ctx, name)
+	fits, err := l.fitting(ctx, name)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(fits) > 1:
+		return nil, fmt.Errorf("run %q: %w begin so: %s; name the one that is meant", name, ErrAmbiguous, strings.Join(fits, ", "))
+	}
+	return l.get(ctx, fits[0])
 }
 
 func (l *Local) latest(ctx context.Context) (*runs.Run, error) {

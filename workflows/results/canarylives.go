@@ -109,7 +109,7 @@ func (l *CanaryLives) readCanaries(ctx context.Context, archive *storage.Archive
 	return nil
 }
 
-// readsAtOnce is how many rounds are read at the same time.
+// readsAtOnce is how many cells, rounds or commits are read at the same time.
 const readsAtOnce = 16
 
 func (l *CanaryLives) readRounds(ctx context.Context, archive *storage.Archive, report *plan.Node, asked []reports.AuditParams, rounds []int) ([]CanaryRound, error) {

@@ -98,7 +98,7 @@ func Load(ctx context.Context, archive *storage.Archive, run *runs.Run) (*Result
 func (r *Results) loadCells(ctx context.Context, archive *storage.Archive, run *runs.Run, spec *experiment.Spec, p *plan.Plan) error {
 	r.Cells = make([]Cell, len(p.Cells))
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(lookupsAtOnce)
+	group.SetLimit(readsAtOnce)
 	for i := range p.Cells {
 		group.Go(func() (err error) {
 			r.Cells[i], err = load(ctx, archive, run, &spec.Cells[i], p, &p.Cells[i])
@@ -116,15 +116,12 @@ func (r *Results) loadCells(ctx context.Context, archive *storage.Archive, run *
 	return err
 }
 
-// lookupsAtOnce is how many questions the store is asked at the same time.
-const lookupsAtOnce = 16
-
 // Grown reports whether storage has what a cell lacked when the results were read, or a newer
 // measurement of it. What else they show changes with the record of the run alone.
 func (r *Results) Grown(ctx context.Context, archive *storage.Archive) (bool, error) {
 	var grown atomic.Bool
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(lookupsAtOnce)
+	group.SetLimit(readsAtOnce)
 	for _, key := range r.open {
 		group.Go(func() error {
 			there, err := archive.HasCommit(ctx, key)
