@@ -163,7 +163,7 @@ func noRun(t testing.TB, store string) {
 func TestAnAbsentRedisIsNamedAndNothingSubmitted(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
-	redis := testserver.FreeAddress(t)
+	redis := testserver.Nobody(t)
 	for _, verb := range []string{"submit", "run"} {
 		refused(t, w, w.coalmine(verb, "experiment.yaml", "--redis", "redis://"+redis, "--store", w.store()),
 			redis, "not reachable", "start redis-server")

@@ -15,7 +15,7 @@ import (
 
 func TestOpenTellsWhatIsWrongAndWhatToDo(t *testing.T) {
 	t.Parallel()
-	nobody := testserver.FreeAddress(t)
+	nobody := testserver.Nobody(t)
 	evicting := startRedis(t, "--maxmemory-policy", "allkeys-lru")
 	locked := startRedis(t)
 	lock(t, locked, "s3cret")

@@ -148,6 +148,24 @@ func FreeAddress(t testing.TB) string {
 	return l.Addr().String()
 }
 
+// Nobody is an address of this machine that refuses connections for as long as the
+// test runs. It is the client's end of an open connection: a listener can't take
+// it, as it could take a free address.
+func Nobody(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	conn, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn.LocalAddr().String()
+}
+
 // find returns the path of a server's binary: the environment variable's, else
 // from PATH, else from .tools/bin in the root of the repository. A test that
 // finds none is skipped.

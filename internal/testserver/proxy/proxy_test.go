@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"coalmine/internal/testserver"
 	"coalmine/internal/testserver/proxy"
 )
 
@@ -183,12 +184,7 @@ func TestAResetLeavesTheLinkOpen(t *testing.T) {
 
 func TestALinkToNobodyResets(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.Close()
-	resetsNew(t, proxy.NewLink(t, l.Addr().String()))
+	resetsNew(t, proxy.NewLink(t, testserver.Nobody(t)))
 }
 
 const content = "0123456789abcdef"
