@@ -77,8 +77,16 @@ type checker struct {
 	ctx     context.Context
 	options Options
 	texts   []string
+	images  [][]byte // of the shape and so many classes; none for a model of texts
+	shape   Shape
+	classes int
 	client  *Client
 	report  *Report
+}
+
+func newChecker(ctx context.Context, o Options) *checker {
+	o.Concurrency = underWay
+	return &checker{ctx: ctx, options: o, report: &Report{Contract: Contract, Version: Version}}
 }
 
 // Check says what a command does wrong. The error is that of texts, or of ctx.
@@ -86,13 +94,18 @@ func Check(ctx context.Context, o Options, texts []string) (*Report, error) {
 	if err := CheckTexts(texts); err != nil {
 		return nil, err
 	}
-	o.Concurrency = underWay
-	c := checker{ctx: ctx, options: o, texts: texts, report: &Report{Contract: Contract, Version: Version}}
+	c := newChecker(ctx, o)
+	c.texts = texts
+	return c.run(checks)
+}
+
+// run makes checks.
+func (c *checker) run(list []check) (*Report, error) {
 	defer c.stop()
-	for _, one := range checks {
+	for _, one := range list {
 		finding := c.make(one)
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
+		if c.ctx.Err() != nil {
+			return nil, context.Cause(c.ctx)
 		}
 		c.report.Findings = append(c.report.Findings, finding)
 		if c.report.Command == nil {
@@ -263,10 +276,20 @@ func (c *checker) goesOn(a *conversation.Answer) error {
 	if a.Error.Message == "" {
 		return ErrorsAreAnswers.broken("its error has no message; expected what went wrong")
 	}
-	if _, err := c.ask(c.halves()[:1], 1); err != nil {
+	if err := c.askOne(); err != nil {
 		return &after{err}
 	}
 	return nil
+}
+
+// askOne asks about one text or image.
+func (c *checker) askOne() (err error) {
+	if len(c.images) > 0 {
+		_, err = c.classify(c.images[:1], 1)
+		return err
+	}
+	_, err = c.ask(c.halves()[:1], 1)
+	return err
 }
 
 // after is an error that came after one that was expected.

@@ -21,8 +21,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"coalmine/internal/childprocess"
 	"coalmine/internal/conversation"
 	"coalmine/internal/sleep"
@@ -126,20 +124,18 @@ func (c *Client) Close() error {
 // LogLikelihoods scores pairs, and returns an answer for each, in their order. Requests have
 // batch pairs each.
 func (c *Client) LogLikelihoods(ctx context.Context, pairs []Pair, batch int) ([]Answer, error) {
-	answers := make([]Answer, len(pairs))
-	group, within := errgroup.WithContext(ctx)
-	group.SetLimit(max(1, c.options.Concurrency))
-	for first := 0; first < len(pairs) && within.Err() == nil; first += batch {
-		group.Go(func() error {
-			part := pairs[first:min(first+batch, len(pairs))]
-			return c.request(within, logLikelihood, payload{Pairs: part}, func(result json.RawMessage) error {
-				found, err := decodeAnswers(result, len(part))
-				copy(answers[first:], found)
-				return err
-			})
-		})
+	if err := c.needs(logLikelihood); err != nil {
+		return nil, err
 	}
-	if err := cmp.Or(group.Wait(), context.Cause(ctx)); err != nil {
+	answers := make([]Answer, len(pairs))
+	err := c.inBatches(ctx, len(pairs), batch, func(ctx context.Context, first, end int) error {
+		return c.request(ctx, logLikelihood, payload{Pairs: pairs[first:end]}, func(result json.RawMessage) error {
+			found, err := decodeAnswers(result, end-first)
+			copy(answers[first:], found)
+			return err
+		})
+	})
+	if err != nil {
 		return nil, err
 	}
 	return answers, nil

@@ -15,6 +15,7 @@ const (
 	logLikelihood = "loglikelihood"
 	TokenLogProbs = "token_logprobs"
 	GenerateUntil = "generate_until"
+	Classify      = "classify"
 )
 
 // Pair is a text and how it goes on. A space between them belongs to the continuation, which
@@ -57,6 +58,7 @@ func (d *Description) Has(method string) bool { return slices.Contains(d.Methods
 type payload struct {
 	Versions  []int    `json:"versions,omitempty"`
 	Pairs     []Pair   `json:"pairs,omitempty"`
+	Images    *images  `json:"images,omitempty"`
 	Prompts   []string `json:"prompts,omitempty"`
 	Until     []string `json:"until,omitempty"`
 	MaxTokens int      `json:"max_tokens,omitempty"`
@@ -64,7 +66,11 @@ type payload struct {
 
 // describe says in messages how much is asked.
 func (p *payload) describe(method string) string {
-	if n := len(p.Pairs) + len(p.Prompts); n > 0 {
+	n := len(p.Pairs) + len(p.Prompts)
+	if p.Images != nil {
+		n = p.Images.Shape[0]
+	}
+	if n > 0 {
 		return fmt.Sprintf("%s, %d of them", method, n)
 	}
 	return method
@@ -83,8 +89,8 @@ func decodeDescription(result json.RawMessage) (*Description, error) {
 		return nil, DescribeFirst.broken("it does not name its model; expected a text that another model does not have, such as a digest of its file")
 	case d.LongestInput < 0:
 		return nil, DescribeFirst.broken("its longest_input is %d; expected the number of tokens, or 0 where there is no bound", d.LongestInput)
-	case !d.Has(logLikelihood):
-		return nil, DescribeFirst.broken("its methods are %q; expected %q among them", d.Methods, logLikelihood)
+	case !d.Has(logLikelihood) && !d.Has(Classify):
+		return nil, DescribeFirst.broken("its methods are %q; expected %q among them, or %q of a model of images", d.Methods, logLikelihood, Classify)
 	}
 	return &d, nil
 }

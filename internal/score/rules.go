@@ -31,6 +31,7 @@ const (
 	EndsWithItsInput
 	TokensAddUp
 	GreedyText
+	ClassesAddUp
 )
 
 // rules are the sentences of the page, word for word.
@@ -49,6 +50,7 @@ var rules = map[Rule]string{
 	EndsWithItsInput: "When standard input ends, the command answers what it was asked, ends with exit status 0, and leaves no process behind.",
 	TokensAddUp:      "The result of `token_logprobs` has for every pair the log-probabilities of the continuation's tokens. They add up to that of `loglikelihood`.",
 	GreedyText:       "The result of `generate_until` has for every prompt the text that greedy decoding gives after it: at most `max_tokens` tokens, up to the first of the texts in `until`, which is left out.",
+	ClassesAddUp:     "The result of `classify` has for every image, in their order, a list with the log-probability of each class, from class 0 on. Their probabilities add up to 1.",
 }
 
 // String is the sentence.

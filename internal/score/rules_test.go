@@ -13,12 +13,12 @@ func TestThePageOfTheContractHasItsRulesWordForWord(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for rule := OneObjectALine; rule <= GreedyText; rule++ {
+	for rule := OneObjectALine; rule <= ClassesAddUp; rule++ {
 		if line := fmt.Sprintf("\n%d. %s\n", rule, rule); rule.String() == "" || !strings.Contains(string(page), line) {
 			t.Errorf("rule %d is not on the page: %q", rule, line)
 		}
 	}
-	if len(rules) != int(GreedyText) || !strings.Contains(string(page), fmt.Sprintf("`%q` and `%d`", Contract, Version)) {
+	if len(rules) != int(ClassesAddUp) || !strings.Contains(string(page), fmt.Sprintf("`%q` and `%d`", Contract, Version)) {
 		t.Errorf("%d rules, contract %s, version %d: not those of the page", len(rules), Contract, Version)
 	}
 }

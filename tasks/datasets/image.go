@@ -132,6 +132,32 @@ func (r *Record) Image() (label int, pixels []byte) {
 	return int(r.Text[0]), []byte(r.Text[1:])
 }
 
+// ImageOf takes a sentence at the image level apart, of images of one label each: the label, or
+// NoLabel, and the pixels row by row, channels innermost.
+func ImageOf(sentence []int32) (label int, pixels []byte) {
+	words := sentence[1 : 1+WordsOf(sentence)]
+	if label = NoLabel; words[0] != Unknown {
+		label = int(words[0] - FirstWord)
+	}
+	pixels = make([]byte, len(words)-1)
+	for i, w := range words[1:] {
+		pixels[i] = byte(w - FirstWord)
+	}
+	return label, pixels
+}
+
+// ImageSentence is the sentence of an image, which ImageOf takes apart.
+func ImageSentence(label int, pixels []byte) []int32 {
+	sentence := []int32{Begin, Unknown}
+	if label != NoLabel {
+		sentence[1] = FirstWord + int32(label)
+	}
+	for _, p := range pixels {
+		sentence = append(sentence, FirstWord+int32(p))
+	}
+	return sentence
+}
+
 // TaggedImage is the image of a record that was read at the image level with so many tags: 0 or
 // 1 for each of them, and its pixels.
 func (r *Record) TaggedImage(tags int) (has, pixels []byte) {

@@ -25,8 +25,10 @@ class Retry(Exception):
 
 
 class Scorer:
-    """A model. A subclass sets model and has loglikelihood; it may have the others.
+    """A model. A subclass sets model and has loglikelihood, of images classify; it may have the others.
 
+    classify(images) gets bytes, a NumPy array [n, height, width, channels], and gives the log-probabilities of all classes
+    for each.
     token_logprobs(pairs) gives for every pair the log-probabilities of the continuation's tokens.
     generate_until(prompts, until, max_tokens) gives for every prompt what greedy decoding goes on with.
     """
@@ -90,7 +92,9 @@ def answer(scorer, request):
 
 
 def methods(scorer):
-    return [name for name in METHODS if name != "describe" and hasattr(scorer, name)]
+    """Those that the scorer has. One without any is told what it lacks when it is asked for it."""
+    has = [name for name in METHODS if name != "describe" and hasattr(scorer, name) and getattr(type(scorer), name, None) is not Scorer.loglikelihood]
+    return has or ["loglikelihood"]
 
 
 def describe(scorer, request):
@@ -113,13 +117,26 @@ def generate_until(scorer, request):
     return [str(text) for text in one_each(scorer.generate_until(prompts, request["until"], request["max_tokens"]), prompts)]
 
 
-METHODS = {f.__name__: f for f in (describe, loglikelihood, token_logprobs, generate_until)}
+def decoded(images):
+    """The images of a request, as NumPy has them."""
+    import base64
+
+    import numpy
+    return numpy.frombuffer(base64.b64decode(images["pixels"]), numpy.uint8).reshape(images["shape"])
+
+
+def classify(scorer, request):
+    images = decoded(request["images"])
+    return [[finite(log_prob) for log_prob in classes] for classes in one_each(scorer.classify(images), images)]
+
+
+METHODS = {f.__name__: f for f in (describe, loglikelihood, token_logprobs, generate_until, classify)}
 
 
 def one_each(results, asked):
     results = list(results)
     if len(results) != len(asked):
-        raise ValueError(f"{len(results)} results for {len(asked)} texts; expected one for each")
+        raise ValueError(f"{len(results)} results for {len(asked)} texts or images; expected one for each")
     return results
 
 

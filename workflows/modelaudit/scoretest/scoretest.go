@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -40,7 +41,7 @@ func Main(m *testing.M) {
 	os.Exit(0)
 }
 
-// Command serves a file of coalmine export, of words or bytes, until its input ends.
+// Command serves a file of coalmine export, of words, bytes or classes of images, until its input ends.
 func Command(tb testing.TB, model []byte) []string {
 	tb.Helper()
 	path := filepath.Join(tb.TempDir(), "model.safetensors")
@@ -60,10 +61,15 @@ type request struct {
 	Prompts   []string    `json:"prompts"`
 	Until     []string    `json:"until"`
 	MaxTokens int         `json:"max_tokens"`
+	Images    struct {
+		Shape  [4]int `json:"shape"`
+		Pixels []byte `json:"pixels"`
+	} `json:"images"`
 }
 
 type server struct {
 	name       string
+	classifier models.Classifier // of a network for images, which has nothing below
 	scorer     *models.Scorer
 	vocabulary *datasets.Vocabulary
 }
@@ -78,6 +84,10 @@ func serveFile(path string, in io.Reader, out io.Writer) error {
 		return err
 	}
 	s := server{name: storage.DigestOf(model).String()}
+	if network, ok := decoded.Network.(models.Classifying); ok {
+		s.classifier = network.NewClassifier(decoded.Params)
+		return s.converse(in, out)
+	}
 	words, err := control.ExportedVocabulary(model)
 	if err != nil {
 		return err
@@ -130,6 +140,15 @@ func (s *server) answer(line []byte) []byte {
 }
 
 func (s *server) do(r *request) (any, error) {
+	switch {
+	case s.classifier == nil: // below
+	case r.Method == "describe":
+		return map[string]any{"contract": "coalmine/score", "version": 1, "model": s.name, "longest_input": 0, "deterministic": true, "methods": []string{"classify"}}, nil
+	case r.Method == "classify":
+		return s.classify(r)
+	default:
+		return nil, fmt.Errorf("no method %q", r.Method)
+	}
 	switch r.Method {
 	case "describe":
 		return map[string]any{
@@ -147,6 +166,28 @@ func (s *server) do(r *request) (any, error) {
 		return eachOf(r.Prompts, func(prompt string) (string, error) { return s.generate(prompt, r.Until, r.MaxTokens) })
 	}
 	return nil, fmt.Errorf("no method %q", r.Method)
+}
+
+// classify predicts the labels of images, as logarithms of probabilities.
+func (s *server) classify(r *request) (logProbs [][]float64, err error) {
+	n := r.Images.Shape[0]
+	var examples [][]int32
+	for i := range n {
+		size := len(r.Images.Pixels) / n
+		examples = append(examples, datasets.ImageSentence(datasets.NoLabel, r.Images.Pixels[i*size:(i+1)*size]))
+	}
+	predictions, err := s.classifier.Classify(examples)
+	for _, p := range predictions {
+		sum, row := 0.0, make([]float64, len(p.Logits))
+		for _, logit := range p.Logits {
+			sum += math.Exp(float64(logit))
+		}
+		for class, logit := range p.Logits {
+			row[class] = min(0, float64(logit)-math.Log(sum))
+		}
+		logProbs = append(logProbs, row)
+	}
+	return logProbs, err
 }
 
 func eachOf[A, R any](list []A, do func(A) (R, error)) (results []R, err error) {
