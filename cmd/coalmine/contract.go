@@ -2,14 +2,19 @@ package main
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"coalmine/internal/conformance"
 	"coalmine/internal/score"
+	"coalmine/tasks/datasets"
+	"coalmine/tasks/external"
 	"coalmine/workflows/modelaudit"
 )
 
@@ -41,9 +46,10 @@ func newContractScoreCommand(g *global) *cobra.Command {
 	var flags commandFlags
 	var timeout time.Duration
 	var texts string
+	var images imageShape
 	c := &cobra.Command{
 		Use:     "score",
-		Short:   `Check a program that scores texts by the contract "score"`,
+		Short:   `Check a program that scores texts, or classifies images, by the contract "score"`,
 		Long:    contractScoreHelp,
 		Example: `  coalmine contract check score --command "python3 scorer.py" --texts sentences.txt`,
 		Args:    cobra.NoArgs,
@@ -53,11 +59,7 @@ func newContractScoreCommand(g *global) *cobra.Command {
 				return err
 			}
 			options.Timeout = timeout
-			about, err := checkedTexts(texts)
-			if err != nil {
-				return err
-			}
-			report, err := score.Check(c.Context(), options, about)
+			report, err := checkScorer(c.Context(), options, images.Image, texts)
 			if err != nil {
 				return err
 			}
@@ -67,10 +69,56 @@ func newContractScoreCommand(g *global) *cobra.Command {
 	flags.add(c.Flags())
 	c.Flags().DurationVar(&timeout, "timeout", time.Minute, "how long a request may take, or the program to describe itself")
 	c.Flags().StringVar(&texts, "texts", "", "a text file with sentences to ask about, one a line; by default some of English")
+	images.add(c.Flags(), "classify images")
+	c.MarkFlagsMutuallyExclusive("texts", "images")
 	if err := c.MarkFlagRequired("command"); err != nil {
 		panic(err)
 	}
 	return c
+}
+
+// checkScorer checks a program that classifies images of a shape, or scores the texts of a file.
+func checkScorer(ctx context.Context, o score.Options, m datasets.Image, texts string) (*score.Report, error) {
+	if m != (datasets.Image{}) {
+		return score.CheckImages(ctx, o, external.ShapeOf(m), m.Classes)
+	}
+	about, err := checkedTexts(texts)
+	if err != nil {
+		return nil, err
+	}
+	return score.Check(ctx, o, about)
+}
+
+// imageShape is the flag of the images that a program is checked with; zero for texts.
+type imageShape struct{ datasets.Image }
+
+var _ pflag.Value = (*imageShape)(nil)
+
+func (s *imageShape) add(flags *pflag.FlagSet, does string) {
+	flags.Var(s, "images", "check that it can "+does+" of this shape, which are made up: width x height x channels x classes, such as 28x28x1x10")
+}
+
+// Type implements pflag.Value.
+func (*imageShape) Type() string { return "shape" }
+
+// String implements pflag.Value.
+func (s *imageShape) String() string {
+	if s.Image == (datasets.Image{}) {
+		return ""
+	}
+	return fmt.Sprintf("%dx%dx%dx%d", s.Width, s.Height, s.Channels, s.Classes)
+}
+
+// Set implements pflag.Value.
+func (s *imageShape) Set(text string) error {
+	var m datasets.Image
+	var rest string
+	n, _ := fmt.Sscanf(text+" .", "%dx%dx%dx%d %s", &m.Width, &m.Height, &m.Channels, &m.Classes, &rest)
+	if n != 5 || rest != "." {
+		return errors.New("expected width x height x channels x classes, such as 28x28x1x10")
+	}
+	s.Image = m
+	return m.Check()
 }
 
 // checkedTexts are those of a file, or the built-in ones.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"coalmine/models"
 	"coalmine/tasks/clientprograms"
 	"coalmine/workers/clients"
 )
@@ -23,6 +24,7 @@ Exit status: 0 no rule is broken; 1 one is.`
 // clientCheck are the flags of contract check client.
 type clientCheck struct {
 	command, config, memory string
+	images                  imageShape
 	clients.Options
 }
 
@@ -50,6 +52,7 @@ func newContractClientCommand(g *global) *cobra.Command {
 	flags.StringVar(&f.command, "command", "", `a command line that trains clients by the contract "client": "python3 client.py"`)
 	flags.StringVar(&f.config, "config", "{}", "what training.job of an experiment file would be, as a JSON object")
 	flags.StringVar(&f.memory, "command-memory", "", "how much memory its processes may have together, such as 8GiB; none is no limit (Linux)")
+	f.images.add(flags, "train on images")
 	flags.StringSliceVar(&f.Keep, "command-env", nil, "variables of the environment that it gets although they sound secret: HF_TOKEN, say")
 	flags.DurationVar(&f.Timeout, "timeout", time.Minute, "how long a request may take, or the program to describe itself")
 	if err := c.MarkFlagRequired("command"); err != nil {
@@ -73,7 +76,7 @@ func (f *clientCheck) program() (p clientprograms.Program, err error) {
 	if f.Memory, err = memoryLimit(f.memory); err != nil {
 		return p, fmt.Errorf("--command-memory %s: %w", f.memory, err)
 	}
-	return clientprograms.Program{Command: f.command, Config: json.RawMessage(f.config)}, nil
+	return clientprograms.Program{Command: f.command, Config: json.RawMessage(f.config), Image: models.ImageShape(f.images.Image)}, nil
 }
 
 // clientSays is what a program that trains clients says of itself.

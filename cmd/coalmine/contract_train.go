@@ -27,6 +27,7 @@ type trainCheck struct {
 	external.Check
 	code, job, memory string
 	timeout           time.Duration
+	images            imageShape
 }
 
 func newContractTrainCommand(g *global) *cobra.Command {
@@ -53,6 +54,8 @@ func newContractTrainCommand(g *global) *cobra.Command {
 	flags.StringVar(&f.code, "code", "", "the directory with its code, training.code of an experiment file")
 	flags.StringVar(&f.job, "job", "{}", "what training.job of an experiment file would be, as a JSON object")
 	flags.IntVar(&f.Rounds, "rounds", 1, "what training.rounds would be")
+	flags.IntVar(&f.Shards, "shards", 0, "the files of the training data, training.shards of an experiment file; none is one file")
+	f.images.add(flags, "train on images")
 	flags.BoolVar(&f.Deterministic, "deterministic", false, "look whether a second training leaves the same files")
 	flags.StringVar(&f.memory, "command-memory", "", "how much memory its processes may have together, such as 8GiB; none is no limit (Linux)")
 	flags.StringSliceVar(&f.Terms.Environment, "command-env", nil, "variables of the environment that it gets although they sound secret: HF_TOKEN, say")
@@ -79,6 +82,13 @@ func (f *trainCheck) complete() error {
 	case f.Rounds < 1:
 		return fmt.Errorf("--rounds %d: expected a number from 1", f.Rounds)
 	}
+	if f.Shards < 0 || f.Shards > external.MaxShards {
+		return fmt.Errorf("--shards %d: expected at most %d files", f.Shards, external.MaxShards)
+	}
+	if f.Shards == 1 {
+		f.Shards = 0
+	}
+	f.Image = f.images.Image
 	f.Terms.Seconds = f.timeout.Seconds()
 	var err error
 	if f.Terms.Memory, err = memoryLimit(f.memory); err != nil {

@@ -28,7 +28,12 @@ type Program struct {
 	Code string `json:"code,omitempty"`
 	// Config is a JSON object that the program gets as it stands; nil for none.
 	Config json.RawMessage `json:"config,omitempty"`
+	// Image is the shape of the images that it trains on; zero for texts.
+	Image models.ImageShape `json:"image,omitzero"`
 }
+
+// OfImages reports whether it trains on images.
+func (p *Program) OfImages() bool { return p.Image != (models.ImageShape{}) }
 
 // Asker are parameters of tasks some of which ask a program.
 type Asker interface {
@@ -80,7 +85,7 @@ type Description struct {
 	Program string `json:"program"`
 	// Parameters are the tensors of its model.
 	Parameters []models.Shape `json:"parameters"`
-	// Input says what it reads: "tokens" or "text".
+	// Input says what it reads: "tokens", "text" or "images".
 	Input Input `json:"input"`
 	// Deterministic says that equal requests have equal answers.
 	Deterministic bool `json:"deterministic"`
@@ -93,6 +98,7 @@ type Input string
 const (
 	TokensInput Input = "tokens" // lists of token ids
 	TextInput   Input = "text"
+	ImagesInput Input = "images"
 )
 
 // Model is a file of parameters, which is handed over once for all work with it.
@@ -106,7 +112,8 @@ type Model struct {
 // Work is what a client trains or is measured on.
 type Work struct {
 	Model Model
-	// Examples are sentences of token ids, with those of their begin and end.
+	// Examples are sentences of token ids, with those of their begin and end; images as
+	// datasets.ImageOf takes them apart.
 	Examples [][]int32
 	// Round counts from 1, and Seed is below 2^53; both of Fit alone.
 	Round int

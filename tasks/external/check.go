@@ -30,6 +30,10 @@ type Check struct {
 	Job json.RawMessage
 	// Rounds are those of the job.
 	Rounds int
+	// Shards are the files of the training data, 0 for one of the name without numbers. Image
+	// is the shape of the images that it trains on; zero for texts.
+	Shards int
+	Image  datasets.Image
 	// Deterministic says that the training is called so.
 	Deterministic bool
 	Terms         commands.Terms
@@ -129,7 +133,7 @@ func (c *Check) train(ctx context.Context, from *keeper, at func() error) (*tria
 	}
 	defer x.held.Close()
 	x.training = &training{
-		params: &TrainParams{Seed: 1, Command: c.Command, Job: c.Job, Rounds: c.Rounds}, terms: c.Terms, workspace: w,
+		params: &TrainParams{Seed: 1, Command: c.Command, Job: c.Job, Rounds: c.Rounds, Shards: c.Shards, Image: c.Image}, terms: c.Terms, workspace: w,
 		task: tasks.NewTask(tasks.Spec{}, nil, x.kept, nil, nil), rows: metricRows{rounds: int64(c.Rounds)}, eager: true,
 	}
 	if err := x.prepare(ctx, c.Code); err != nil {
@@ -159,30 +163,6 @@ func (x *trial) prepare(ctx context.Context, code []byte) error {
 	var err error
 	x.before, err = x.contents(".", func(name string) bool { return !made(name) })
 	return err
-}
-
-// Users and sentences of the made-up data.
-const (
-	sampleUsers     = 20
-	sampleSentences = 6
-)
-
-var sampleWords = strings.Fields("the people of states are free and it was a bright cold day in april when clocks were striking my number is four eight")
-
-// writeSample makes up the data of a training.
-func (x *trial) writeSample() error {
-	var lines bytes.Buffer
-	for i := range sampleUsers * sampleSentences {
-		from := i * 7 % (len(sampleWords) - 8)
-		fmt.Fprintf(&lines, `{"user":"%d","text":"%s"}`+"\n", i/sampleSentences, strings.Join(sampleWords[from:from+3+i%6], " "))
-	}
-	job := x.newJob()
-	job.Users, job.Examples = sampleUsers, sampleUsers*sampleSentences
-	text, err := json.Marshal(job)
-	if err != nil {
-		return err
-	}
-	return errors.Join(x.workspace.Put(trainFile, lines.Bytes()), x.putWords(append(datasets.Specials(), sampleWords...)), x.workspace.Put(jobFile, text))
 }
 
 // made reports whether a command may make the file.
@@ -291,8 +271,18 @@ func (c *Check) ask(ctx context.Context, x *trial, line string) error {
 	if err != nil {
 		return err
 	}
-	_, err = client.LogLikelihoods(ctx, []score.Pair{{Context: "the people", Continuation: " of states"}, {Continuation: "it was"}}, 1)
-	return errors.Join(err, client.Close())
+	return errors.Join(c.askSample(ctx, client), client.Close())
+}
+
+// askSample asks about a text, or an image, of the made-up data.
+func (c *Check) askSample(ctx context.Context, client *score.Client) error {
+	if c.Image != (datasets.Image{}) {
+		image := conformance.Image(c.Image.Pixels(), c.Image.Classes, 0)
+		_, err := client.Classify(ctx, ShapeOf(c.Image), [][]byte{image}, c.Image.Classes, 1)
+		return err
+	}
+	_, err := client.LogLikelihoods(ctx, []score.Pair{{Context: "the people", Continuation: " of states"}, {Continuation: "it was"}}, 1)
+	return err
 }
 
 var errKilled = errors.New("it was killed to see whether it goes on")

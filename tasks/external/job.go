@@ -1,6 +1,10 @@
 package external
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"coalmine/tasks/datasets"
+)
 
 // Contract and Version name what is agreed on here.
 const (
@@ -39,6 +43,8 @@ type Job struct {
 	// Users and Examples are those of the training file.
 	Users    int `json:"users"`
 	Examples int `json:"examples"`
+	// Image is the shape of the examples, where they are images.
+	Image *datasets.Image `json:"image,omitempty"`
 	// Files are paths below the directory.
 	Files Files `json:"files"`
 	// Job is the experiment's own block.
@@ -47,21 +53,40 @@ type Job struct {
 
 // Files are those that a command finds, and those that it makes.
 type Files struct {
-	Train      string `json:"train"`
-	Validation string `json:"validation,omitempty"`
-	Vocabulary string `json:"vocabulary"`
+	// Train is the file of the training data; TrainShards are several in its place.
+	Train       string   `json:"train,omitempty"`
+	TrainShards []string `json:"train_shards,omitempty"`
+	Validation  string   `json:"validation,omitempty"`
+	// Images are the files of the images that the lines of the files above are about.
+	Images map[string]string `json:"images,omitempty"`
+	// Vocabulary is that of texts.
+	Vocabulary string `json:"vocabulary,omitempty"`
 	Checkpoint string `json:"checkpoint"`
 	Metrics    string `json:"metrics"`
 	Result     string `json:"result"`
 }
 
 func (x *training) newJob() *Job {
-	return &Job{
-		Contract: Contract, Version: Version, Seed: x.params.Seed, Rounds: x.params.Rounds, Job: x.params.Job,
-		Files: Files{
-			Train: trainFile, Vocabulary: vocabularyFile, Checkpoint: checkpointFolder, Metrics: metricsFile, Result: resultFile,
-		},
+	p := x.params
+	job := &Job{
+		Contract: Contract, Version: Version, Seed: p.Seed, Rounds: p.Rounds, Job: p.Job,
+		Files: Files{Vocabulary: vocabularyFile, Checkpoint: checkpointFolder, Metrics: metricsFile, Result: resultFile},
 	}
+	lines := trainFiles(p.Shards)
+	if job.Files.Train = lines[0]; len(lines) > 1 {
+		job.Files.Train, job.Files.TrainShards = "", lines
+	}
+	if p.Validation {
+		job.Files.Validation = validationFile
+		lines = append(lines, validationFile)
+	}
+	if p.ofImages() {
+		job.Image, job.Files.Vocabulary, job.Files.Images = &p.Image, "", map[string]string{}
+		for _, file := range lines {
+			job.Files.Images[file] = imagesFile(file)
+		}
+	}
+	return job
 }
 
 // Result is what a command says of its model: out/result.json.

@@ -21,7 +21,12 @@ import (
 type ModelParams struct {
 	// Code is the archive with the code of the scoring command, zero for none.
 	Code storage.Digest `json:"code,omitzero"`
+	// Image is the shape of the images that it classifies; zero of models of texts.
+	Image datasets.Image `json:"image,omitzero"`
 }
+
+// OfImages reports whether it classifies images.
+func (p *ModelParams) OfImages() bool { return p.Image != (datasets.Image{}) }
 
 // Which of the two models a command scores by.
 type Which string
@@ -131,6 +136,38 @@ func (m *Model) furnish(ctx context.Context, t *tasks.Task, input string, code s
 func (m *Model) Answers(ctx context.Context, pairs []score.Pair) ([]score.Answer, error) {
 	answers, err := m.client.LogLikelihoods(ctx, pairs, batch)
 	return answers, asked(ctx, err)
+}
+
+// ShapeOf is the shape of images as they are asked about.
+func ShapeOf(m datasets.Image) score.Shape {
+	return score.Shape{Height: m.Height, Width: m.Width, Channels: m.Channels}
+}
+
+// Classified is what a model says of an image that has a label.
+type Classified struct {
+	Label int
+	// LogProbs are those of all classes, in their order.
+	LogProbs []float64
+}
+
+// Classify asks about sentences of images, as a population has them. Those without a label are left
+// out.
+func (m *Model) Classify(ctx context.Context, image datasets.Image, sentences [][]int32) ([]Classified, error) {
+	var list []Classified
+	var images [][]byte
+	for _, s := range sentences {
+		if label, pixels := datasets.ImageOf(s); label != datasets.NoLabel {
+			list, images = append(list, Classified{Label: label}), append(images, pixels)
+		}
+	}
+	found, err := m.client.Classify(ctx, ShapeOf(image), images, image.Classes, batch)
+	if err != nil {
+		return nil, asked(ctx, err)
+	}
+	for i := range list {
+		list[i].LogProbs = found[i]
+	}
+	return list, nil
 }
 
 // Costs are the log-perplexities of suffixes after one prefix, in nats.

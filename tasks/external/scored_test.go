@@ -16,6 +16,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/membership"
 	"coalmine/tasks/audits/onerun"
 	"coalmine/tasks/audits/randomsampling"
 	"coalmine/tasks/audits/utility"
@@ -69,6 +70,127 @@ func TestUtilityOfAScoredModel(t *testing.T) {
 		t.Errorf("%+v, want 2 nats a word, all guessed, and some words that do not count", e)
 	}
 	taskstest.Golden(t, n)
+}
+
+// imageScorer answers for every image: of four classes the last two have the same probability, and the
+// others e^-3 and e^-2.
+const imageScorer = `while IFS= read -r line; do
+  id=${line#*'"id":'}; id=${id%%,*}
+  case $line in
+  *'"describe"'*) echo '{"id":'$id',"result":{"contract":"coalmine/score","version":1,"model":"m","longest_input":0,"deterministic":true,"methods":["classify"]}}';;
+  *) n=${line#*'"shape":['}; n=${n%%,*}; row=ROW; rows=$row; while [ $n -gt 1 ]; do rows=$rows,$row; n=$((n-1)); done; echo '{"id":'$id',"result":['$rows']}';;
+  esac
+done
+`
+
+const evenRow = "[-3,-2,-0.8985,-0.8985]"
+
+// classifier is a training of images that has ended, whose model gives every image a row.
+func classifier(t *testing.T, g *taskstest.Graph, row string) (*taskstest.Node, external.ModelParams) {
+	t.Helper()
+	code, err := workspace.Pack(fstest.MapFS{"score.sh": {Data: []byte(strings.Replace(imageScorer, "ROW", row, 1))}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g.Put("model", map[string][]byte{external.ResultBlob: []byte(`{"score":"sh score.sh"}`)}),
+		external.ModelParams{Code: g.Import(code), Image: datasets.Image{Width: 3, Height: 2, Channels: 1, Classes: 4}}
+}
+
+// images are those of twelve users, of class 2 and every other one of class 0; one in five has no label.
+func images(t *testing.T, g *taskstest.Graph, m datasets.Image) *taskstest.Node {
+	t.Helper()
+	var lines strings.Builder
+	for i := range 60 {
+		label := fmt.Sprintf(`"label":%d,`, i%2*2)
+		if i%5 == 0 {
+			label = ""
+		}
+		fmt.Fprintf(&lines, `{"user":"u%d",%s"pixels":"AQIDBAUG"}`+"\n", i%12, label)
+	}
+	r := datasets.Recipe{Reading: datasets.Reading{Level: datasets.ImageLevel, Image: m, Unlabelled: true}, Seed: 1, TestFraction: 0.5}
+	corpus := g.Run(datasets.Import, datasets.ImportParams{Sources: []storage.Digest{g.Import([]byte(lines.String()))}, Reading: r.Reading})
+	return g.Run(datasets.Encode, r.Encode(), taskstest.In(datasets.CorpusInput, corpus))
+}
+
+// Of images the labels are predicted of those that have one.
+func TestUtilityOfAModelThatClassifies(t *testing.T) {
+	t.Parallel()
+	g := taskstest.NewGraph(t)
+	m, params := classifier(t, g, evenRow)
+	n := g.Run(utility.Scored, utility.ScoredParams{Words: 1, Model: params}, taskstest.In(audits.ModelInput, m), taskstest.In(utility.DataInput, images(t, g, params.Image)))
+	var e models.Evaluation
+	n.DecodeMetrics(&e)
+	twos := e.All.Hits
+	if want := 0.8985*float64(twos) + 3*float64(e.All.Tokens-twos); e.All != e.Counted || e.All.Tokens < 15 || e.All.Tokens > 29 || twos < 5 || math.Abs(e.All.Loss-want) > 1e-9 {
+		t.Errorf("%+v, want the loss %v of the labels that are known", e, want)
+	}
+}
+
+func TestWhatAClassifierDoesWrongIsTold(t *testing.T) {
+	t.Parallel()
+	g := taskstest.NewGraph(t)
+	for row, want := range map[string]string{
+		"[-3,-2,-1]":      "its answer to image 1 has 3 log-probabilities; expected one for each of 4 classes (rule 15",
+		"[-3,-2,-1,-9]":   "the probabilities of image 1 add up to 0.5531; expected 1 (rule 15",
+		"[-3,-2,-1,0.5]":  "0.5 stands for a log-probability; expected a natural logarithm, which is not above 0 (rule 5",
+		"[-3,-2,-1,null]": "\"null\" stands for a log-probability; expected a finite number (rule 5",
+		"7":               "cannot unmarshal",
+	} {
+		m, params := classifier(t, g, row)
+		_, err := g.Try(utility.Scored, utility.ScoredParams{Words: 1, Model: params}, taskstest.In(audits.ModelInput, m), taskstest.In(utility.DataInput, images(t, g, params.Image)))
+		if err == nil || !tasks.IsPermanent(err) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q and no other try", row, err, want)
+		}
+	}
+	m, params := model(t, g, bothModels) // which scores texts
+	params.Image = datasets.Image{Width: 3, Height: 2, Channels: 1, Classes: 4}
+	_, err := g.Try(utility.Scored, utility.ScoredParams{Words: 1, Model: params}, taskstest.In(audits.ModelInput, m), taskstest.In(utility.DataInput, images(t, g, params.Image)))
+	if err == nil || !tasks.IsPermanent(err) || !strings.Contains(err.Error(), `its methods are ["loglikelihood"]; expected "classify" among them`) {
+		t.Errorf("a model of texts is asked about images: %v", err)
+	}
+}
+
+// The losses of users are those of their texts' words, or of the labels of their images.
+func TestLossesOfUsersUnderAModelThatIsNotOurs(t *testing.T) {
+	t.Parallel()
+	g := taskstest.NewGraph(t)
+	losses := func(m *taskstest.Node, params external.ModelParams, data *taskstest.Node) (list []membership.UserLoss, n *taskstest.Node) {
+		balanced := g.Run(datasets.Balance, datasets.BalanceParams{Seed: 1, HeldOutUsers: 0.4}, taskstest.In(datasets.PartsInput, data))
+		n = g.Run(membership.ScoredLosses, membership.ScoredLossesParams{LossesParams: membership.LossesParams{Shares: 1}, Model: params},
+			taskstest.In(audits.ModelInput, m), taskstest.In(datasets.BalancedInput, balanced), taskstest.In(datasets.PartsInput, data))
+		if err := json.Unmarshal(n.Blob(membership.LossesBlob), &list); err != nil {
+			t.Fatal(err)
+		}
+		return list, n
+	}
+	m, params := model(t, g, bothModels)
+	texts, n := losses(m, params, parts(t, g))
+	taskstest.Golden(t, n)
+	members, examples := 0, 0.0
+	for _, u := range texts {
+		examples += u.Loss / 2            // of 2 nats for each text
+		if u.Targets != int64(u.Loss*2) { // texts of four words
+			t.Errorf("%+v, want four words a text", u)
+		}
+		if u.Member {
+			members++
+		}
+	}
+	if len(texts) != 12 || members < 5 || members > 9 || examples < 25 {
+		t.Errorf("%d users of %v texts, %d of them members", len(texts), examples, members)
+	}
+	m, params = classifier(t, g, evenRow)
+	found, _ := losses(m, params, images(t, g, params.Image))
+	targets := int64(0)
+	for _, u := range found {
+		targets += u.Targets
+		if loss := float64(u.Targets); u.Loss < 0.898*loss || u.Loss > 3*loss+1e-9 {
+			t.Errorf("%+v, want 0.9 to 3 nats a label", u)
+		}
+	}
+	if targets < 19 || targets > 33 {
+		t.Errorf("%d labels", targets)
+	}
 }
 
 // Equal scores put a canary behind all of its references.

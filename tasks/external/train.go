@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"slices"
 	"strings"
@@ -34,6 +33,25 @@ type TrainParams struct {
 	Deterministic bool `json:"deterministic,omitempty"`
 	// Validation says that there is a validation part.
 	Validation bool `json:"validation,omitempty"`
+	// Shards are the files that the training data are written to; 0 stands for one of the name
+	// without numbers. MaxShards at most.
+	Shards int `json:"shards,omitempty"`
+	// Image is the shape of the examples where they are images; zero of texts.
+	Image datasets.Image `json:"image,omitzero"`
+}
+
+// ofImages reports whether the examples are images.
+func (p *TrainParams) ofImages() bool { return p.Image != (datasets.Image{}) }
+
+// check reports parameters that no experiment has.
+func (p *TrainParams) check() error {
+	if p.Shards < 0 || p.Shards > MaxShards {
+		return fmt.Errorf("training data in %d files; expected at most %d", p.Shards, MaxShards)
+	}
+	if p.ofImages() {
+		return p.Image.Check()
+	}
+	return nil
 }
 
 // limits are those of terms.
@@ -75,7 +93,7 @@ func runTrain(ctx context.Context, t *tasks.Task) error {
 		return err
 	}
 	terms, err := commands.Decode(t.Terms)
-	if err != nil {
+	if err := errors.Join(err, p.check()); err != nil {
 		return tasks.Permanent(err)
 	}
 	if !p.Deterministic {
@@ -294,32 +312,45 @@ func (x *training) furnish(ctx context.Context) error {
 	if err := x.folders(); err != nil {
 		return err
 	}
-	vocabulary, err := datasets.ReadVocabulary(ctx, x.task, datasets.PartsInput)
-	if err != nil {
-		return err
-	}
-	if err := x.putWords(vocabulary.Words); err != nil {
-		return err
-	}
 	job := x.newJob()
-	if job.Users, job.Examples, err = x.write(ctx, vocabulary, trainFile, func() (*datasets.Population, error) {
-		return datasets.OpenPopulation(ctx, x.task, datasets.PopulationInput, datasets.ShardsInput)
-	}); err != nil {
+	if err := x.writeData(ctx, job); err != nil {
 		return err
-	}
-	if x.params.Validation {
-		job.Files.Validation = validationFile
-		if _, _, err = x.write(ctx, vocabulary, validationFile, func() (*datasets.Population, error) {
-			return datasets.OpenPart(ctx, x.task, datasets.PartsInput, datasets.Validation)
-		}); err != nil {
-			return err
-		}
 	}
 	text, err := json.Marshal(job)
 	if err != nil {
 		return tasks.Permanent(err)
 	}
 	return x.workspace.Put(jobFile, append(text, '\n'))
+}
+
+// writeData writes the parts of the data, and the vocabulary of texts, and counts what is trained on.
+func (x *training) writeData(ctx context.Context, job *Job) error {
+	vocabulary, err := datasets.ReadVocabulary(ctx, x.task, datasets.PartsInput)
+	if err != nil {
+		return err
+	}
+	population, err := datasets.OpenPopulation(ctx, x.task, datasets.PopulationInput, datasets.ShardsInput)
+	if err != nil {
+		return err
+	}
+	n, err := x.write(ctx, vocabulary, trainFiles(x.params.Shards), population)
+	if err != nil {
+		return err
+	}
+	job.Users, job.Examples = n.users, n.examples
+	if x.params.Validation {
+		part, err := datasets.OpenPart(ctx, x.task, datasets.PartsInput, datasets.Validation)
+		if err != nil {
+			return err
+		}
+		if _, err := x.write(ctx, vocabulary, []string{validationFile}, part); err != nil {
+			return err
+		}
+	}
+	if x.params.ofImages() {
+		return nil
+	}
+	return x.putWords(vocabulary.Words)
 }
 
 // putWords writes the vocabulary.
@@ -353,63 +384,6 @@ func unpack(ctx context.Context, t *tasks.Task, w *workspace.Workspace, code sto
 	}
 	defer archive.Close()
 	return w.Unpack(archive)
-}
-
-// write writes the examples of a population as texts, user by user.
-func (x *training) write(ctx context.Context, v *datasets.Vocabulary, file string, open func() (*datasets.Population, error)) (users, examples int, err error) {
-	population, err := open()
-	if err != nil {
-		return 0, 0, err
-	}
-	f, err := x.workspace.Create(file)
-	if err != nil {
-		return 0, 0, err
-	}
-	for u := range population.Users() {
-		n, err := writeUser(ctx, f, v, population, u)
-		if err != nil {
-			return 0, 0, errors.Join(err, f.Close())
-		}
-		if n > 0 {
-			users, examples = users+1, examples+n
-		}
-	}
-	return users, examples, f.Close()
-}
-
-// Example is a line of the files with texts.
-type Example struct {
-	// User is a number, the same in all lines of a user.
-	User string `json:"user"`
-	Text string `json:"text"`
-}
-
-func writeUser(ctx context.Context, w io.Writer, v *datasets.Vocabulary, p *datasets.Population, u int) (int, error) {
-	sentences, err := p.ReadUser(ctx, u)
-	if err != nil {
-		return 0, err
-	}
-	var lines bytes.Buffer
-	encoder := json.NewEncoder(&lines)
-	encoder.SetEscapeHTML(false)
-	for _, sentence := range sentences {
-		if err := encoder.Encode(Example{fmt.Sprint(u), v.Text(Words(sentence))}); err != nil {
-			return 0, err
-		}
-	}
-	_, err = w.Write(lines.Bytes())
-	return len(sentences), err
-}
-
-// Words are the tokens of a sentence without its begin and end.
-func Words(sentence []int32) []int32 {
-	var words []int32
-	for _, token := range sentence {
-		if token != datasets.Begin && token != datasets.End {
-			words = append(words, token)
-		}
-	}
-	return words
 }
 
 // finish reads what the command has left and stores it.

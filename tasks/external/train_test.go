@@ -28,13 +28,22 @@ type bench struct {
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	g := taskstest.NewGraph(t)
-	const text = `{"user":"a","text":"one two"}
+	return newBenchOf(t, `{"user":"a","text":"one two"}
 {"user":"b","text":"three one"}
 {"user":"b","text":"two four"}
-`
-	corpus := g.Run(datasets.Import, datasets.ImportParams{Sources: []storage.Digest{g.Import([]byte(text))}})
-	parts := g.Run(datasets.Encode, datasets.EncodeParams{VocabularySize: 3}, taskstest.In(datasets.CorpusInput, corpus))
+`, datasets.Reading{})
+}
+
+// newBenchOf has the data of a source that is read so.
+func newBenchOf(t *testing.T, source string, r datasets.Reading) *bench {
+	t.Helper()
+	g := taskstest.NewGraph(t)
+	corpus := g.Run(datasets.Import, datasets.ImportParams{Sources: []storage.Digest{g.Import([]byte(source))}, Reading: r})
+	recipe := datasets.Recipe{Reading: r}
+	if !r.Level.Scheme().Images {
+		recipe.VocabularySize = 3
+	}
+	parts := g.Run(datasets.Encode, recipe.Encode(), taskstest.In(datasets.CorpusInput, corpus))
 	balanced := g.Run(datasets.Balance, datasets.BalanceParams{}, taskstest.In(datasets.PartsInput, parts))
 	population := g.Run(datasets.Partition, datasets.PartitionParams{Partition: datasets.ByUser}, taskstest.In(datasets.PartsInput, parts), taskstest.In(datasets.BalancedInput, balanced))
 	return &bench{g, []taskstest.Edge{
@@ -86,6 +95,152 @@ mkdir out/sub; echo weights > out/sub/model; `+finish)
 		t.Errorf("rows %v, %v", rows, err)
 	}
 	taskstest.Golden(t, n)
+}
+
+// users are those of a file of lines, each once.
+func users(t *testing.T, lines string) (list []string) {
+	t.Helper()
+	for line := range strings.Lines(lines) {
+		var e Example
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Contains(list, e.User) {
+			list = append(list, e.User)
+		}
+	}
+	return list
+}
+
+// Several files have the lines of one, in their order, cut between users.
+func TestTrainingDataInSeveralFilesAreThoseOfOne(t *testing.T) {
+	t.Parallel()
+	b := newBenchOf(t, manyUsers(), datasets.Reading{})
+	whole, err := b.train(t, "cat in/train.jsonl > out/found; "+finish)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := string(whole.Blob("out/found"))
+	for shards, examples := range map[int][]int{4: {8, 8, 9, 7}, 7: {}, 100: {}} {
+		n, err := b.train(t, "cp in/job.json out/job; cat in/train-*.jsonl > out/found; for f in in/train-*; do cp $f out/; done; "+finish, func(p *TrainParams) { p.Shards = shards })
+		if err != nil {
+			t.Fatal(err)
+		}
+		var job Job
+		if err := json.Unmarshal(n.Blob("out/job"), &job); err != nil || job.Files.Train != "" || len(job.Files.TrainShards) != shards || job.Examples != strings.Count(want, "\n") {
+			t.Errorf("%d files: the job is %+v, %v", shards, job, err)
+		}
+		together := ""
+		var seen []string
+		for i, file := range job.Files.TrainShards {
+			if name := fmt.Sprintf("in/train-%05d-of-%05d.jsonl", i, shards); file != name {
+				t.Errorf("file %d is called %s, want %s", i, file, name)
+			}
+			lines := string(n.Blob(outFolder + strings.TrimPrefix(file, inFolder)))
+			if together += lines; len(examples) > 0 && strings.Count(lines, "\n") != examples[i] {
+				t.Errorf("file %d of %d has %d examples, want %d", i, shards, strings.Count(lines, "\n"), examples[i])
+			}
+			seen = append(seen, users(t, lines)...)
+		}
+		if got := string(n.Blob("out/found")); got != want || together != want {
+			t.Errorf("%d files together have\n%s\nwant\n%s", shards, got, want)
+		}
+		if again := users(t, want); !slices.Equal(seen, again) {
+			t.Errorf("the users of %d files are %v, want %v: none in two", shards, seen, again)
+		}
+		if n.Key == whole.Key {
+			t.Error("the number of files is no part of the key")
+		}
+	}
+}
+
+// manyUsers are eight users of up to six texts; the two largest stand next to each other.
+func manyUsers() string {
+	var text strings.Builder
+	for user, examples := range []int{5, 3, 2, 6, 6, 3, 4, 3} {
+		for i := range examples {
+			fmt.Fprintf(&text, `{"user":"u%d","text":"one two w%d"}`+"\n", user, i)
+		}
+	}
+	return text.String()
+}
+
+// imageLines are images of 3 x 2 pixels of three users, the last without a label.
+const imageLines = `{"user":"a","label":3,"pixels":"AQIDBAUG"}
+{"user":"b","label":0,"pixels":"AAAAAAD/"}
+{"user":"b","label":1,"pixels":"BgUEAwIB"}
+{"user":"c","pixels":"CQkJCQkJ"}
+`
+
+var imageShape = datasets.Image{Width: 3, Height: 2, Channels: 1, Classes: 4}
+
+// Images stand in files of their own beside lines with users and labels.
+func TestACommandFindsImagesAndLabels(t *testing.T) {
+	t.Parallel()
+	b := newBenchOf(t, imageLines, datasets.Reading{Level: datasets.ImageLevel, Image: imageShape, Unlabelled: true})
+	n, err := b.train(t, `ls in > out/listed; cat in/job.json in/train-*.jsonl > out/found; tail -c 6 in/train-00000-of-00002.npy > out/first
+tail -c 12 in/train-00001-of-00002.npy > out/last; head -c 128 in/train-00001-of-00002.npy > out/head; `+finish,
+		func(p *TrainParams) { p.Image, p.Shards = imageShape, 2 })
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"contract":"coalmine/train","version":1,"seed":7,"rounds":2,"users":3,"examples":4,"image":{"width":3,"height":2,"channels":1,"classes":4},` +
+		`"files":{"train_shards":["in/train-00000-of-00002.jsonl","in/train-00001-of-00002.jsonl"],` +
+		`"images":{"in/train-00000-of-00002.jsonl":"in/train-00000-of-00002.npy","in/train-00001-of-00002.jsonl":"in/train-00001-of-00002.npy"},` +
+		`"checkpoint":"checkpoint","metrics":"out/metrics.jsonl","result":"out/result.json"},"job":{"epochs":2}}
+{"user":"0","label":3}
+{"user":"1","label":0}
+{"user":"1","label":1}
+{"user":"2","label":null}
+`
+	if got := string(n.Blob("out/found")); got != want {
+		t.Errorf("it found\n%s\nwant\n%s", got, want)
+	}
+	if got := n.Blob("out/first"); !slices.Equal(got, []byte{6, 5, 4, 3, 2, 1}) {
+		t.Errorf("the first file ends with the image %v", got)
+	}
+	if got := string(n.Blob("out/head")); !strings.Contains(got, "'descr': '|u1', 'fortran_order': False, 'shape': (1, 2, 3, 1), }") {
+		t.Errorf("the second file begins with %q", got)
+	}
+	if got := n.Blob("out/last"); !slices.Equal(got[6:], []byte{9, 9, 9, 9, 9, 9}) || got[5] != '\n' {
+		t.Errorf("the second file ends with %v", got)
+	}
+	if listed := string(n.Blob("out/listed")); strings.Contains(listed, "vocabulary") {
+		t.Errorf("images have words: %s", listed)
+	}
+}
+
+func TestTooManyFilesAndShapesOfNoImageAreRefused(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	for want, change := range map[string]func(*TrainParams){
+		"training data in 1001 files; expected at most 1000": func(p *TrainParams) { p.Shards = 1001 },
+		"images of 2 channels":                               func(p *TrainParams) { p.Image = datasets.Image{Width: 1, Height: 1, Channels: 2, Classes: 2} },
+	} {
+		if _, err := b.train(t, finish, change); err == nil || !tasks.IsPermanent(err) || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q and no other try", err, want)
+		}
+	}
+}
+
+// A training of several files that is killed finds the same files, and its checkpoint.
+func TestAKilledTrainingOfSeveralFilesGoesOn(t *testing.T) {
+	t.Parallel()
+	b := newBenchOf(t, manyUsers(), datasets.Reading{})
+	const script = `cat in/job.json in/train-* | cksum > tmp/sum
+if [ ! -e checkpoint/sum ]; then mv tmp/sum checkpoint/sum; kill -9 $$; fi
+cmp tmp/sum checkpoint/sum && cp tmp/sum out/sum; ` + finish
+	four := func(p *TrainParams) { p.Shards = 4 }
+	if _, err := b.train(t, script, four); err == nil || tasks.IsPermanent(err) || !strings.Contains(err.Error(), "signal: killed") {
+		t.Fatalf("it ended with %v, want another try", err)
+	}
+	n, err := b.train(t, script, four)
+	if err != nil || len(n.Blob("out/sum")) == 0 {
+		t.Fatalf("it does not go on with the same files: %v", err)
+	}
+	if _, err := b.train(t, script, func(p *TrainParams) { p.Shards = 3 }); err == nil || !strings.Contains(err.Error(), "killed") {
+		t.Errorf("a training of other files goes on from its checkpoint: %v", err)
+	}
 }
 
 // A command that is killed goes on from its checkpoint, and no round counts twice.

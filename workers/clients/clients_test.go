@@ -327,16 +327,19 @@ func TestAModelStaysAsLongAsItIsUsed(t *testing.T) {
 func TestDescriptionsAreChecked(t *testing.T) {
 	t.Parallel()
 	const right = `{"contract":"coalmine/client","version":1,"program":"p","input":"tokens","deterministic":true,"parameters":[{"name":"a","shape":[2]}]}`
-	d, n, err := decodeDescription([]byte(right))
+	d, n, err := decodeDescription([]byte(right), false)
 	if err != nil || d.Program != "p" || n.Parameters() != 2 || n.Config().Kind != models.External {
 		t.Fatalf("%+v, %v", d, err)
 	}
 	for old, wrong := range map[string]string{
 		`"coalmine/client"`: `"coalmine/score"`, `"version":1`: `"version":2`, `"p"`: `""`, `"tokens"`: `"words"`, `[{"name":"a","shape":[2]}]`: `[]`, `[2]`: `[0]`, `"parameters"`: `"tensors"`, "{": "[",
 	} {
-		if _, _, err := decodeDescription([]byte(strings.Replace(right, old, wrong, 1))); RuleOf(err) != DescribeFirst {
+		if _, _, err := decodeDescription([]byte(strings.Replace(right, old, wrong, 1)), false); RuleOf(err) != DescribeFirst {
 			t.Errorf("%s in place of %s: %v", wrong, old, err)
 		}
+	}
+	if _, _, err := decodeDescription([]byte(right), true); RuleOf(err) != DescribeFirst || !strings.Contains(err.Error(), `it reads "tokens", and the examples are images; expected "images"`) {
+		t.Errorf("a program of texts is given images: %v", err)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"coalmine/models"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/clientprograms"
+	"coalmine/tasks/datasets"
 )
 
 // Methods of the contract.
@@ -24,6 +25,8 @@ type introduction struct {
 	Versions   []int           `json:"versions"`
 	Config     json.RawMessage `json:"config"`
 	Vocabulary vocabulary      `json:"vocabulary"`
+	// Image is the shape of the examples where they are images.
+	Image *models.ImageShape `json:"image,omitempty"`
 	// Threads is how many it should compute with: those of a slot of a worker.
 	Threads int `json:"threads"`
 }
@@ -52,14 +55,40 @@ type request struct {
 	Round int     `json:"round,omitempty"`
 }
 
+// images are examples of images.
+type images struct {
+	// Shape is [images, height, width, channels].
+	Shape [4]int `json:"shape"`
+	// Pixels are bytes in that order, the last index innermost; in base64.
+	Pixels []byte `json:"pixels"`
+	// Labels are the classes, null where nobody knows it.
+	Labels []*int `json:"labels"`
+}
+
+// imagesOf are sentences of images of a shape.
+func imagesOf(s models.ImageShape, sentences [][]int32) *images {
+	all := &images{
+		Shape: [4]int{len(sentences), s.Height, s.Width, s.Channels}, Labels: make([]*int, len(sentences)),
+		Pixels: make([]byte, 0, len(sentences)*s.Values()),
+	}
+	for i, sentence := range sentences {
+		label, pixels := datasets.ImageOf(sentence)
+		all.Pixels = append(all.Pixels, pixels...)
+		if label != datasets.NoLabel {
+			all.Labels[i] = &label
+		}
+	}
+	return all
+}
+
 // fitted is the result of fit.
 type fitted struct {
 	Examples int64              `json:"examples"`
 	Metrics  map[string]float64 `json:"metrics"`
 }
 
-// decodeDescription checks what a program says of itself.
-func decodeDescription(result json.RawMessage) (*clientprograms.Description, models.Network, error) {
+// decodeDescription checks what a program says of itself that is to read images, or texts.
+func decodeDescription(result json.RawMessage, ofImages bool) (*clientprograms.Description, models.Network, error) {
 	var d clientprograms.Description
 	if err := json.Unmarshal(result, &d); err != nil {
 		return nil, nil, DescribeFirst.broken("it describes itself by %s: %v", conversation.Quote(result), err)
@@ -69,7 +98,9 @@ func decodeDescription(result json.RawMessage) (*clientprograms.Description, mod
 		return nil, nil, DescribeFirst.broken("it speaks version %d of the contract %q; expected version %d of %q", d.Version, d.Contract, Version, Contract)
 	case d.Program == "":
 		return nil, nil, DescribeFirst.broken("it does not name itself; expected a text for people, such as its name and version")
-	case d.Input != clientprograms.TokensInput && d.Input != clientprograms.TextInput:
+	case ofImages && d.Input != clientprograms.ImagesInput:
+		return nil, nil, DescribeFirst.broken("it reads %q, and the examples are images; expected %q", d.Input, clientprograms.ImagesInput)
+	case !ofImages && d.Input != clientprograms.TokensInput && d.Input != clientprograms.TextInput:
 		return nil, nil, DescribeFirst.broken("it reads %q; expected %q or %q", d.Input, clientprograms.TokensInput, clientprograms.TextInput)
 	}
 	outline, err := models.OutlineOf(d.Parameters)

@@ -111,8 +111,11 @@ func (c *program) introduce(ctx context.Context) error {
 	if about.Config == nil {
 		about.Config = json.RawMessage("{}")
 	}
+	if c.setting.OfImages() {
+		about.Image = &c.setting.Image
+	}
 	err = c.ask(ctx, describe, describe, about, func(result json.RawMessage) (err error) {
-		c.description, c.network, err = decodeDescription(result)
+		c.description, c.network, err = decodeDescription(result, c.setting.OfImages())
 		return err
 	})
 	if ended, ok := errors.AsType[*conversation.EndedError](err); ok && !bySignal(ended.How) {
@@ -309,8 +312,12 @@ func (c *program) read(path string, params []float32) error {
 
 // examples are sentences as the program reads them.
 func (c *program) examples(sentences [][]int32) any {
-	if c.description.Input == clientprograms.TokensInput {
+	switch c.description.Input {
+	case clientprograms.TokensInput:
 		return sentences
+	case clientprograms.ImagesInput:
+		return imagesOf(c.setting.Image, sentences)
+	case clientprograms.TextInput: // below
 	}
 	texts := make([]string, len(sentences))
 	for i, s := range sentences {

@@ -9,6 +9,7 @@ import (
 	"coalmine/tasks/commands"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/external"
+	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
 )
 
@@ -17,9 +18,17 @@ func (c *cell) external() {
 	t := &c.experiment.Training
 	c.model = c.node(external.Train, "training by "+t.Command, external.TrainParams{
 		Seed: c.experiment.Seed, Command: t.Command, Code: c.code(), Job: json.RawMessage(t.Job), Rounds: t.Rounds,
-		Deterministic: t.Deterministic, Validation: c.experiment.Data.Validation.Exists(),
+		Deterministic: t.Deterministic, Validation: c.experiment.Data.Validation.Exists(), Shards: shardsOf(t), Image: c.experiment.Data.Shape(),
 	}, edge{datasets.PopulationInput, c.population}, edge{datasets.ShardsInput, c.shards}, edge{datasets.PartsInput, c.parts})
 	c.rest = plan.Tail{Rounds: t.Rounds, Node: c.model}
+}
+
+// shardsOf are the files of training data, 0 for one.
+func shardsOf(t *experiment.Training) int {
+	if t.Shards == 1 {
+		return 0
+	}
+	return t.Shards
 }
 
 // code is the digest of the code of the training, zero for none.

@@ -5,6 +5,7 @@ import (
 
 	"coalmine/internal/seeds"
 	"coalmine/tasks/datasets"
+	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
 )
 
@@ -16,6 +17,9 @@ func (c *cell) reference(number int) plan.Ref {
 	users := c.node(datasets.ReferenceUsers, fmt.Sprintf("users of reference model %d", number+1),
 		datasets.ReferenceParams{Seed: e.Seed, Model: number}, edge{datasets.BalancedInput, c.balanced})
 	e.Seed = seeds.Stream(e.Seed, seeds.ReferenceModel, uint64(number)).Uint64()
+	if e.Training.Algorithm == experiment.External {
+		e.Seed >>= 11 // every language's JSON keeps numbers below 2^53
+	}
 	e.Canaries, e.Training.Record, e.Audit = nil, nil, e.Audit.Apart()
 	apart.experiment = &e
 	apart.population, apart.shards = apart.arrange(users, plan.Ref{})

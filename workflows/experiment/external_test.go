@@ -93,7 +93,8 @@ func TestMistakesAboutExternalModels(t *testing.T) {
 		"training.limits.memory=0":  "training.limits.memory: is 0; expected a whole number from 1",
 		"audit.recall_at_5=true":    "audit.recall_at_5: counts the five first guesses",
 		`training.command=" "`:      "training.command: missing; expected the command that trains the model",
-		"data.level=image":          "model.kind: is external, a model of texts, and data.level is image",
+		"training.shards=1001":      "training.shards: is 1001; expected a whole number from 1 to 1000",
+		"data.level=image":          "canaries: are sequences of words or bytes, and no image holds any",
 	} {
 		_, err := Parse("x.yaml", []byte(externalFile), Options{Sets: []string{set}})
 		if err == nil || !strings.Contains(err.Error(), want) {

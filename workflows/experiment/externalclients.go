@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strings"
 
+	"coalmine/models"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/clientprograms"
 )
@@ -17,7 +18,7 @@ func (e *Experiment) ClientProgram() *clientprograms.Program {
 	if t.ClientCommand == "" {
 		return nil
 	}
-	return &clientprograms.Program{Command: t.ClientCommand, Code: t.CodeSHA256, Config: json.RawMessage(t.Job)}
+	return &clientprograms.Program{Command: t.ClientCommand, Code: t.CodeSHA256, Config: json.RawMessage(t.Job), Image: models.ImageShape(e.Data.Shape())}
 }
 
 // externalClients checks a cell whose clients code of somebody else trains.
@@ -66,7 +67,6 @@ func (c *checker) unlikeClients() {
 	}{
 		{"data.pairs", c.Data.Pairs},
 		{"data.label", c.Data.Label != ""},
-		{"data.level", c.Data.Level.Scheme().Images},
 		{"data.disagreement", c.Data.Disagreement != nil},
 		{"prepare", c.Prepare != nil},
 		{"training.stop_at", c.Training.StopAt != nil},

@@ -23,8 +23,19 @@ func (c *checker) images() {
 	}
 }
 
-// kind checks that the model at path reads what the data are.
+// Shape is the shape of the data's images; zero of texts.
+func (d *Data) Shape() datasets.Image {
+	if !d.Level.Scheme().Images {
+		return datasets.Image{}
+	}
+	return d.Reading().Image
+}
+
+// kind checks that the model at path reads what the data are. One that is not ours reads either.
 func (c *checker) kind(path string, kind models.Kind) {
+	if kind == models.External {
+		return
+	}
 	reads, others := "texts", []string{}
 	for _, k := range models.ImageKinds() {
 		others = append(others, string(k.Kind))

@@ -142,8 +142,8 @@ type Model struct {
 	// forget gates, conv a convolution over the last inputs, and so not recurrent. Or, for
 	// images, cnn, a classifier, and gan, a generative adversarial network. Or, for what is
 	// said of whole examples (data.label), regressor and tagger, an lstm over a text whose last
-	// output says it, and cnn-tagger, the layers of the cnn over an image. external is a model of
-	// texts that is not ours: training.command trains it, or training.client_command its clients.
+	// output says it, and cnn-tagger, the layers of the cnn over an image. external is a model that
+	// is not ours: training.command trains it, or training.client_command its clients.
 	Kind models.Kind `json:"kind" default:"cifg-lstm" also:"type architecture" source:"Thakkar et al. 2020, section 4.1"`
 	// Embedding dimension.
 	Embedding int `json:"embedding,omitzero" default:"96" range:"[1,65536]" when:"kind=cifg-lstm lstm gru conv regressor tagger" source:"Thakkar et al. 2020, section 4.1"`
@@ -220,6 +220,10 @@ type Training struct {
 	// execution. Else two executions may differ: the one that is committed first is used, and
 	// recorded.
 	Deterministic bool `json:"deterministic,omitzero" default:"false" when:"model.kind=external"`
+	// Shards are the files that the training data are written to, in/train-00000-of-00008.jsonl
+	// and so on, for commands that read them side by side: runs of users of about equally many
+	// examples, no user in two. Part of a result's identity. Absent: one file, in/train.jsonl.
+	Shards int `json:"shards,omitzero" range:"[1,1000]" when:"algorithm=external" unit:"files" also:"files num_shards"`
 	// Class of the workers that the command runs on, and all tasks that ask a client_command: gpu
 	// ones are started with --class gpu. In a cluster they all take --allow-commands.
 	Class tasks.Class `json:"class,omitzero" default:"compute" when:"model.kind=external"`

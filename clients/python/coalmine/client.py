@@ -18,6 +18,8 @@
 
     serve(Mine)
 
+Of images it is an ImageClient, whose examples have images and labels.
+
 Then, in an experiment file: model: {kind: external} and training: {client_command: "python3 mine.py"}.
 """
 import json
@@ -28,7 +30,7 @@ import traceback
 import numpy
 
 from . import tensors
-from .score import Retry, encoded, finite, one_each, streams
+from .score import Retry, decoded, encoded, finite, one_each, streams
 
 CONTRACT, VERSION = "coalmine/client", 1
 
@@ -75,6 +77,35 @@ class Client:
     def loglikelihood(self, parameters, pairs):
         """For every (context, continuation) the log-probability of the continuation, and whether it is the greedy one."""
         raise NotImplementedError(f"{type(self).__name__} has no loglikelihood(parameters, pairs)")
+
+
+class Image:
+    """The shape of images, and how many classes they have."""
+
+    def __init__(self, width, height, channels, classes, **later):
+        self.width, self.height, self.channels, self.classes = width, height, channels, classes
+
+
+class Images:
+    """Examples: images, bytes [n, height, width, channels], and a list of n labels; one that nobody knows is None."""
+
+    def __init__(self, told):
+        self.images, self.labels = decoded(told), told["labels"]
+
+    def __len__(self):
+        return len(self.labels)
+
+
+class ImageClient(Client):
+    """What trains on images: examples are Images, and image is their shape. Nobody asks it for loglikelihood."""
+
+    input = "images"
+
+    def __init__(self, config, image, threads):
+        if not isinstance(image, Image):
+            raise ValueError(f"{type(self).__name__} reads images, and the examples are texts (data.level)")
+        super().__init__(config, None, threads)
+        self.image = image
 
 
 def serve(make):
@@ -124,29 +155,40 @@ class Answers:
             return encoded({"id": request["id"], "error": {"message": f"{type(error).__name__}: {error}", "retry": isinstance(error, Retry)}})
 
     def describe(self, request):
-        self.client = self.make(request["config"], Vocabulary(**request["vocabulary"]), request["threads"])
+        self.client = self.make(request["config"], self.about(request), request["threads"])
         self.shapes = {name: list(numpy.shape(array)) for name, array in self.client.initial(0).items()}
         return {"contract": CONTRACT, "version": VERSION, "program": self.client.name, "input": self.client.input,
                 "deterministic": self.client.deterministic, "parameters": [{"name": name, "shape": shape} for name, shape in self.shapes.items()]}
+
+    def about(self, request):
+        """What the examples are made of: one that reads texts describes itself in any case, and is refused by name."""
+        if "image" in request and getattr(self.make, "input", "images") == "images":
+            return Image(**request["image"])
+        return Vocabulary(**request["vocabulary"])
 
     def initial(self, request):
         self.write(request["into"], self.client.initial(request["seed"]))
         return {}
 
     def fit(self, request):
-        parameters, examples, metrics = self.client.fit(self.read(request), request["examples"], request["seed"], request["round"])
+        parameters, examples, metrics = self.client.fit(self.read(request), self.examples(request), request["seed"], request["round"])
         self.write(request["into"], parameters)
         return {"examples": int(examples), "metrics": {name: number(name, value) for name, value in metrics.items() if name != "targets"}
                 | ({"targets": int(metrics["targets"])} if "targets" in metrics else {})}
 
     def evaluate(self, request):
-        found = self.client.evaluate(self.read(request), request["examples"])
+        found = self.client.evaluate(self.read(request), self.examples(request))
         return {"loss": number("loss", found["loss"]), "targets": int(found["targets"]), "correct": int(found["correct"])}
 
     def loglikelihood(self, request):
         pairs = [tuple(pair) for pair in request["pairs"]]
         scores = one_each(self.client.loglikelihood(self.read(request), pairs), pairs)
         return [[finite(log_prob), bool(greedy)] for log_prob, greedy in scores]
+
+    def examples(self, request):
+        """Lists of tokens, texts, or Images."""
+        told = request["examples"]
+        return Images(told) if isinstance(told, dict) else told
 
     def read(self, request):
         """The parameters that a request names: a file that has just been read is copied from memory."""

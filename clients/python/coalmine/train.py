@@ -37,24 +37,50 @@ class Trainer:
 
 
 class Job:
-    """What is to be trained. seed, rounds, users and examples are numbers, job is the experiment's own block."""
+    """What is to be trained. seed, rounds, users and examples are numbers, job is the experiment's own block.
+
+    image has width, height, channels and classes where the examples are images, and is None where they are texts.
+    """
 
     def __init__(self, told):
         if told.get("contract") != CONTRACT or told.get("version") != VERSION:
             raise ValueError(f"a job of {told.get('contract')} version {told.get('version')}; expected {CONTRACT} version {VERSION}")
         self.seed, self.rounds, self.users, self.examples = told["seed"], told["rounds"], told["users"], told["examples"]
-        self.files, self.job = told["files"], told.get("job", {})
+        self.files, self.job, self.image = told["files"], told.get("job", {}), told.get("image")
         self.stopping = False  # whether the training was asked to end
 
-    def texts(self, part="train"):
-        """(user, text) for every example of the part: train or, where there is one, validation."""
-        with open(self.files[part], encoding="utf-8") as lines:
+    def paths(self, part="train"):
+        """The files of a part: train or, where there is one, validation. No user stands in two."""
+        return self.files.get(part + "_shards") or [self.files[part]]
+
+    def lines(self, path):
+        """The examples of a file."""
+        with open(path, encoding="utf-8") as lines:
             for line in lines:
-                example = json.loads(line)
+                yield json.loads(line)
+
+    def texts(self, part="train"):
+        """(user, text) for every example of the part, whatever number of files it has."""
+        if self.image:
+            raise ValueError("the examples are images, and texts are asked for; expected job.images()")
+        for path in self.paths(part):
+            for example in self.lines(path):
                 yield example["user"], example["text"]
 
+    def images(self, part="train"):
+        """(users, images, labels) for every file of the part: the images bytes [n, height, width, channels], read as they are
+        needed, and lists of n users and n labels; a label that nobody knows is None. It needs NumPy."""
+        if not self.image:
+            raise ValueError("the examples are texts, and images are asked for; expected job.texts()")
+        import numpy
+        for path in self.paths(part):
+            about = list(self.lines(path))
+            pixels = self.files["images"][path]
+            images = numpy.load(pixels, mmap_mode="r") if about else numpy.load(pixels)  # nothing cannot be mapped
+            yield [a["user"] for a in about], images, [a["label"] for a in about]
+
     def vocabulary(self):
-        """The words of the experiment, with those that stand for others in front: texts consist of them."""
+        """The words of an experiment of texts, with those that stand for others in front: texts consist of them."""
         with open(self.files["vocabulary"], encoding="utf-8") as file:
             return json.load(file)
 

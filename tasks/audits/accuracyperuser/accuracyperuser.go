@@ -77,7 +77,7 @@ func run(ctx context.Context, t *tasks.Task) error {
 		}
 		found, err := evaluate(sentences)
 		if err != nil {
-			return tasks.Permanent(fmt.Errorf("user %d: %w", user, err))
+			return fmt.Errorf("user %d: %w", user, err)
 		}
 		users = append(users, selection.UserAccuracy{Examples: int(found.Counted.Tokens), Correct: int(found.Counted.Hits)})
 		t.Progress(tasks.Progress{Done: int64(user - first + 1), Total: int64(end - first)})

@@ -103,9 +103,19 @@ func losses(b audits.Builder, model storage.Key, of string, name func(share int)
 	var parts []tasks.Input
 	for share := range shares {
 		label := fmt.Sprintf("losses of users %d of %d under %s", share+1, shares, of)
-		parts = append(parts, tasks.Input{Name: name(share), Key: b.Node(Losses, label, LossesParams{Share: share, Shares: shares}, inputs...)})
+		parts = append(parts, tasks.Input{Name: name(share), Key: lossesNode(b, label, share, inputs)})
 	}
 	return parts
+}
+
+// lossesNode is one share of them.
+func lossesNode(b audits.Builder, label string, share int, inputs []tasks.Input) storage.Key {
+	s, p := b.Setting(), LossesParams{Share: share, Shares: shares}
+	if s.External != nil {
+		return b.Node(ScoredLosses, label, ScoredLossesParams{LossesParams: p, Model: *s.External}, inputs...)
+	}
+	p.Program = s.Program
+	return b.Node(Losses, label, p, audits.ByProgram(b, inputs...)...)
 }
 
 // States implements audits.Fields: the training part under every model, estimated from the test

@@ -17,7 +17,9 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/utility"
+	"coalmine/tasks/clientprograms"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/external"
 )
 
 // LossesParams are the parameters of audits/user-losses.
@@ -25,7 +27,13 @@ type LossesParams struct {
 	// Share of Shares of the users is what this task looks at; shares count from 0.
 	Share  int `json:"share"`
 	Shares int `json:"shares"`
+	// Program, where there is one, measures in place of this program. The task then needs
+	// clientwork.VocabularyInput.
+	Program *clientprograms.Program `json:"program,omitempty"`
 }
+
+// Asks implements clientprograms.Asker.
+func (p LossesParams) Asks() *clientprograms.Program { return p.Program }
 
 // LossesBlob is a []UserLoss, as JSON: of the balanced users that train, in the order of their
 // index, and then of those held out.
@@ -34,7 +42,8 @@ const LossesBlob = "losses"
 // UserLoss is what a model makes of the examples that a user trains on, those that canaries
 // replaced left out; of a held-out user, of all.
 type UserLoss struct {
-	// Targets were predicted: tokens of texts, the end of each among them, or labels of images.
+	// Targets were predicted: tokens of texts, the end of each among them, or labels of images. A
+	// model that is not ours predicts words alone.
 	Targets int64 `json:"targets"`
 	// Loss is the sum over them, in nats.
 	Loss float64 `json:"loss"`
@@ -52,10 +61,49 @@ func runLosses(ctx context.Context, t *tasks.Task) error {
 	if err := t.Decode(&p); err != nil {
 		return err
 	}
-	evaluate, err := utility.ReadEvaluator(ctx, t)
+	if p.Program == nil {
+		evaluate, err := utility.ReadEvaluator(ctx, t)
+		if err != nil {
+			return err
+		}
+		return measure(ctx, t, &p, evaluate)
+	}
+	evaluate, giveBack, err := utility.ProgramEvaluator(ctx, t, p.Program)
 	if err != nil {
 		return err
 	}
+	defer giveBack()
+	return measure(ctx, t, &p, evaluate)
+}
+
+// ScoredLossesParams are the parameters of audits/user-losses-by-scores.
+type ScoredLossesParams struct {
+	LossesParams
+	Model external.ModelParams `json:"model"`
+}
+
+// ScoredLosses does as Losses by a model that is not ours, which scores texts or classifies images.
+var ScoredLosses = tasks.Kind{Name: "audits/user-losses-by-scores", Version: 1, Class: tasks.Compute, Command: true, Run: runScoredLosses}
+
+func runScoredLosses(ctx context.Context, t *tasks.Task) error {
+	var p ScoredLossesParams
+	if err := t.Decode(&p); err != nil {
+		return err
+	}
+	vocabulary, err := datasets.ReadVocabulary(ctx, t, datasets.PartsInput)
+	if err != nil {
+		return err
+	}
+	model, err := p.Model.Open(ctx, t, audits.ModelInput, external.Trained)
+	if err != nil {
+		return err
+	}
+	defer model.Close()
+	return measure(ctx, t, &p.LossesParams, utility.ScoredEvaluator(ctx, model, &p.Model, vocabulary))
+}
+
+// measure measures the share's users.
+func measure(ctx context.Context, t *tasks.Task, p *LossesParams, evaluate utility.Evaluator) error {
 	members, err := datasets.OpenBalanced(ctx, t, datasets.BalancedInput, datasets.PartsInput, false)
 	if err != nil {
 		return err
@@ -90,9 +138,13 @@ func lossOf(ctx context.Context, evaluate utility.Evaluator, users *datasets.Pop
 	}
 	found, err := evaluate(examples)
 	if err != nil {
-		return UserLoss{}, tasks.Permanent(fmt.Errorf("user %d: %w", user, err))
+		return UserLoss{}, fmt.Errorf("user %d: %w", user, err)
 	}
-	return UserLoss{Targets: found.All.Tokens, Loss: found.All.Loss, Replaced: replaced}, nil
+	tally := found.All
+	if tally.Tokens == 0 { // a program counts ordinary words alone
+		tally = found.Counted
+	}
+	return UserLoss{Targets: tally.Tokens, Loss: tally.Loss, Replaced: replaced}, nil
 }
 
 // Params are the parameters of audits/membership.

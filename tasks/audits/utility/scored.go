@@ -28,13 +28,17 @@ const scoredWords = 5000
 
 // Scored predicts examples of the test part by a model that is not ours, word by word after those
 // before it, at the byte level character by character. Inputs: "model": external/train; "data":
-// datasets/encode. Its metrics are a models.Evaluation, without the ends of examples.
+// datasets/encode. Its metrics are a models.Evaluation, without the ends of examples. Of images it
+// predicts the labels of all.
 var Scored = tasks.Kind{Name: "evaluation/scores", Version: 1, Class: tasks.Compute, Command: true, Run: runScored}
 
 func runScored(ctx context.Context, t *tasks.Task) error {
 	var p ScoredParams
 	if err := t.Decode(&p); err != nil {
 		return err
+	}
+	if p.Model.OfImages() {
+		return runClassified(ctx, t, &p)
 	}
 	vocabulary, err := datasets.ReadVocabulary(ctx, t, DataInput)
 	if err != nil {

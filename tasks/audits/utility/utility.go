@@ -75,27 +75,38 @@ func runPart(ctx context.Context, t *tasks.Task) error {
 
 // runProgram has a program predict the share.
 func runProgram(ctx context.Context, t *tasks.Task, p *PartParams) error {
+	evaluate, giveBack, err := ProgramEvaluator(ctx, t, p.Program)
+	if err != nil {
+		return err
+	}
+	defer giveBack()
+	total, err := p.evaluate(ctx, t, evaluate)
+	if err != nil {
+		return err
+	}
+	return t.SetMetrics(total)
+}
+
+// ProgramEvaluator has a program measure the model of audits.ModelInput, in the words of
+// clientwork.VocabularyInput. It counts ordinary words, or labels of images. At the end the program
+// is given back.
+func ProgramEvaluator(ctx context.Context, t *tasks.Task, program *clientprograms.Program) (evaluate Evaluator, giveBack func(), err error) {
 	model, err := clientwork.File(t, audits.ModelInput)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	client, _, err := clientwork.Borrow(ctx, t, p.Program)
+	client, _, err := clientwork.Borrow(ctx, t, program)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	defer client.GiveBack()
-	total, err := p.evaluate(ctx, t, func(examples [][]int32) (models.Evaluation, error) {
+	return func(examples [][]int32) (models.Evaluation, error) {
 		e, err := client.Evaluate(ctx, clientprograms.Work{Model: model, Examples: examples})
 		if err != nil {
 			return models.Evaluation{}, err
 		}
 		tally := models.Tally{Tokens: e.Targets, Hits: e.Correct, Loss: float64(e.Loss * float64(e.Targets))}
 		return models.Evaluation{Counted: tally}, nil
-	})
-	if err != nil {
-		return err
-	}
-	return t.SetMetrics(total)
+	}, client.GiveBack, nil
 }
 
 // runLabels predicts the labels of the share's texts.
@@ -104,9 +115,9 @@ func runLabels(ctx context.Context, t *tasks.Task, p PartParams, c models.Config
 	if c.Kind != models.Regressor {
 		m.Outputs = max(c.Labels, c.Image.Classes)
 	}
-	total, err := p.evaluate(ctx, t, func(examples [][]int32) (models.Evaluation, error) {
+	total, err := p.evaluate(ctx, t, ours(func(examples [][]int32) (models.Evaluation, error) {
 		return labelled.evaluate(labeller, examples)
-	})
+	}))
 	if err != nil {
 		return err
 	}
@@ -132,9 +143,6 @@ func (p PartParams) evaluate(ctx context.Context, t *tasks.Task, evaluate Evalua
 			return total, err
 		}
 		evaluation, err := evaluate(sentences)
-		if err != nil && p.Program == nil { // a program says itself what is permanent
-			err = tasks.Permanent(err)
-		}
 		if err != nil {
 			return total, err
 		}
@@ -144,8 +152,17 @@ func (p PartParams) evaluate(ctx context.Context, t *tasks.Task, evaluate Evalua
 	return total, nil
 }
 
-// Evaluator tallies the predictions of some examples.
+// Evaluator tallies the predictions of some examples. Its errors are permanent where another try
+// cannot mend them.
 type Evaluator func(examples [][]int32) (models.Evaluation, error)
+
+// ours is an evaluator whose errors no other try mends: it is a function of the examples.
+func ours(evaluate Evaluator) Evaluator {
+	return func(examples [][]int32) (models.Evaluation, error) {
+		evaluation, err := evaluate(examples)
+		return evaluation, tasks.Permanent(err)
+	}
+}
 
 // ReadEvaluator is that of the model of audits.ModelInput: of a language model, or of a classifier, whose targets
 // are labels.
@@ -159,7 +176,7 @@ func ReadEvaluator(ctx context.Context, t *tasks.Task) (Evaluator, error) {
 
 func evaluatorOf(ctx context.Context, t *tasks.Task, model *checkpoints.Model, top bool) (Evaluator, error) {
 	if network, ok := model.Network.(models.Classifying); ok {
-		return classifications(network.NewClassifier(model.Params), top), nil
+		return ours(classifications(network.NewClassifier(model.Params), top)), nil
 	}
 	scorer, err := checkpoints.ReadScorer(ctx, t, audits.ModelInput)
 	if err != nil {
@@ -169,7 +186,7 @@ func evaluatorOf(ctx context.Context, t *tasks.Task, model *checkpoints.Model, t
 	if top {
 		of = scorer.EvaluateTop
 	}
-	return func(sentences [][]int32) (models.Evaluation, error) { return of(sentences, isOrdinary) }, nil
+	return ours(func(sentences [][]int32) (models.Evaluation, error) { return of(sentences, isOrdinary) }), nil
 }
 
 // classifications tallies the labels that a classifier predicts, of examples that have one.

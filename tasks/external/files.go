@@ -1,0 +1,189 @@
+package external
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"coalmine/internal/npy"
+	"coalmine/internal/workspace"
+	"coalmine/tasks/datasets"
+)
+
+// MaxShards is the most files that the training data are written to.
+const MaxShards = 1000
+
+// trainFiles are the paths of so many files of training data.
+func trainFiles(shards int) []string {
+	if shards <= 1 {
+		return []string{trainFile}
+	}
+	files := make([]string, shards)
+	for i := range files {
+		files[i] = fmt.Sprintf("%s/train-%05d-of-%05d.jsonl", inFolder, i, shards)
+	}
+	return files
+}
+
+// imagesFile is the path of the images that the lines of a file are about.
+func imagesFile(lines string) string { return strings.TrimSuffix(lines, ".jsonl") + ".npy" }
+
+// span is a run of users, how many of them have examples, and how many these are.
+type span struct{ first, end, users, examples int }
+
+// spans divides the users into so many runs of about equally many examples: user u belongs to the
+// run floor(shards x e / n), where e of all n examples are those of users before u.
+func spans(p *datasets.Population, shards int) []span {
+	runs, u := make([]span, shards), 0
+	for i := range runs {
+		runs[i].first = u
+		for u < p.Users() && p.Index().First(u)*shards < (i+1)*max(1, p.Records()) {
+			if n := p.Examples(u); n > 0 {
+				runs[i].users, runs[i].examples = runs[i].users+1, runs[i].examples+n
+			}
+			u++
+		}
+		runs[i].end = u
+	}
+	return runs
+}
+
+// Example is a line of the files with texts.
+type Example struct {
+	// User is a number, the same in all lines of a user.
+	User string `json:"user"`
+	Text string `json:"text"`
+}
+
+// LabelledImage is a line of the files with what is known of images.
+type LabelledImage struct {
+	User string `json:"user"`
+	// Label is the class, nil where nobody knows it.
+	Label *int `json:"label"`
+}
+
+// counts are those of a part: its users that have examples, and these.
+type counts struct{ users, examples int }
+
+// write writes the examples of a population to files, user by user: those of a user stand in one.
+func (x *training) write(ctx context.Context, v *datasets.Vocabulary, files []string, p *datasets.Population) (n counts, err error) {
+	for i, run := range spans(p, len(files)) {
+		f, err := x.create(files[i], run.examples)
+		if err != nil {
+			return n, err
+		}
+		if err := errors.Join(x.writeUsers(ctx, f, v, p, run), f.close()); err != nil {
+			return n, err
+		}
+		n.users, n.examples = n.users+run.users, n.examples+run.examples
+	}
+	return n, nil
+}
+
+// writeUsers writes the examples of a run of users.
+func (x *training) writeUsers(ctx context.Context, f *exampleFile, v *datasets.Vocabulary, p *datasets.Population, run span) error {
+	for u := run.first; u < run.end; u++ {
+		sentences, err := p.ReadUser(ctx, u)
+		if err != nil {
+			return err
+		}
+		examples := make([]example, len(sentences))
+		for i, sentence := range sentences {
+			examples[i] = x.params.example(v, fmt.Sprint(u), sentence)
+		}
+		if err := f.write(examples); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// example is one as files have it: a line, and the pixels where it is an image.
+type example struct {
+	line   any
+	pixels []byte
+}
+
+// example is a sentence as files have it.
+func (p *TrainParams) example(v *datasets.Vocabulary, user string, sentence []int32) example {
+	if !p.ofImages() {
+		return example{Example{user, v.Text(Words(sentence))}, nil}
+	}
+	label, pixels := datasets.ImageOf(sentence)
+	if label == datasets.NoLabel {
+		return example{LabelledImage{user, nil}, pixels}
+	}
+	return example{LabelledImage{user, &label}, pixels}
+}
+
+// exampleFile is a file of lines, beside one of pixels where the examples are images.
+type exampleFile struct {
+	lines, pixels io.WriteCloser // no pixels beside texts
+}
+
+// create makes a file for so many examples.
+func (x *training) create(file string, examples int) (*exampleFile, error) {
+	f := new(exampleFile)
+	var err error
+	if f.lines, err = x.workspace.Create(file); err != nil || !x.params.ofImages() {
+		return f, err
+	}
+	f.pixels, err = createImages(x.workspace, imagesFile(file), x.params.Image, examples)
+	if err != nil {
+		return nil, errors.Join(err, f.lines.Close())
+	}
+	return f, nil
+}
+
+// createImages makes a file for so many images: bytes [examples, height, width, channels].
+func createImages(w *workspace.Workspace, file string, m datasets.Image, examples int) (io.WriteCloser, error) {
+	f, err := w.Create(file)
+	if err != nil {
+		return nil, err
+	}
+	if _, err = f.Write(npy.Bytes(examples, m.Height, m.Width, m.Channels)); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// write appends examples.
+func (f *exampleFile) write(examples []example) error {
+	var lines, pixels bytes.Buffer
+	encoder := json.NewEncoder(&lines)
+	encoder.SetEscapeHTML(false)
+	for _, e := range examples {
+		if err := encoder.Encode(e.line); err != nil {
+			return err
+		}
+		pixels.Write(e.pixels)
+	}
+	if _, err := f.lines.Write(lines.Bytes()); err != nil || f.pixels == nil {
+		return err
+	}
+	_, err := f.pixels.Write(pixels.Bytes())
+	return err
+}
+
+func (f *exampleFile) close() error {
+	err := f.lines.Close()
+	if f.pixels != nil {
+		err = errors.Join(err, f.pixels.Close())
+	}
+	return err
+}
+
+// Words are the tokens of a sentence without its begin and end.
+func Words(sentence []int32) []int32 {
+	var words []int32
+	for _, token := range sentence {
+		if token != datasets.Begin && token != datasets.End {
+			words = append(words, token)
+		}
+	}
+	return words
+}
