@@ -274,3 +274,126 @@ func checkTrain(t *testing.T, args ...string) (string, int) {
 	status := execute(t.Context(), append([]string{"contract", "check", "train"}, args...), &out, &messages)
 	return out.String() + messages.String(), status
 }
+
+// imagesFile has a native classifier, and what is asked of it.
+const imagesFile = `
+name: images
+data: {source: "../../examples/data/handwriting.jsonl.gz", level: image, share: 20%, test: {fraction: 5%}, held_out_users: {fraction: 40%}}
+model: {kind: cnn}
+training: {algorithm: sgd, rounds: 20, cohort: 10, client: {learning_rate: 0.05}}
+audit: {membership: {}, accuracy_per_user: {part: test}, recall_at_5: true}
+`
+
+// imageVerdicts are the parts of results that are compared.
+type imageVerdicts struct {
+	Cells []struct {
+		State   string
+		Utility struct {
+			Recall  float64 `json:"recall_at_1"`
+			Recall5 float64 `json:"recall_at_5"`
+			Tokens  int
+		}
+		Audit struct {
+			Membership struct {
+				Members, Held_out int
+				Attacks           []struct {
+					Members struct{ AUC struct{ Value float64 } }
+				}
+			}
+			Accuracy struct {
+				Model struct{ Users, Examples, Correct int }
+			} `json:"accuracy_per_user"`
+		}
+	}
+}
+
+// A training of images that leaves the classifier of a native one has the native one's verdicts. It
+// reads three files, and is killed by kill -9 once.
+func TestAClassifierThatIsNotOursIsAuditedAsOurs(t *testing.T) {
+	t.Parallel()
+	if race.Enabled {
+		t.Skip("a training is arithmetic that takes long under the race detector; other tests race the same goroutines")
+	}
+	dir := t.TempDir()
+	path, home := filepath.Join(dir, "images.yaml"), filepath.Join(dir, "home")
+	source, err := filepath.Abs(handwriting)
+	if err != nil {
+		t.Fatal(err)
+	}
+	native := strings.Replace(imagesFile, "../../examples/data/handwriting.jsonl.gz", source, 1)
+	writeFile(t, path, native)
+	prints(t, "run", path, "--home", home)
+	trainer := filepath.Join(dir, "trainer")
+	if err := os.Mkdir(trainer, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	prints(t, "export", "latest", "c01", "--home", home, "-o", filepath.Join(trainer, "trained"))
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, filepath.Join(trainer, "train.sh"), `cat in/train-* | cksum > tmp/sum
+if [ ! -e checkpoint/sum ]; then mv tmp/sum checkpoint/sum; kill -9 $$; fi
+cmp tmp/sum checkpoint/sum || exit 1
+[ $(ls in/train-*-of-00003.npy | wc -l) = 3 ] || exit 2
+cp trained out; echo '{"model":"out/trained","score":"`+program+` serve-score out/trained"}' > out/result.json
+`)
+	copied := strings.NewReplacer("model: {kind: cnn}", "model: {kind: external}",
+		"training: {algorithm: sgd, rounds: 20, cohort: 10, client: {learning_rate: 0.05}}", "training: {command: sh train.sh, code: "+trainer+", shards: 3}").Replace(native)
+	var want, got imageVerdicts
+	decodeJSON(t, prints(t, "results", "latest", "--home", home, "--json"), &want)
+	writeFile(t, path, copied)
+	prints(t, "run", path, "--home", home)
+	decodeJSON(t, prints(t, "results", "latest", "--home", home, "--json"), &got)
+	w, g := &want.Cells[0], &got.Cells[0]
+	if g.Utility != w.Utility || g.Utility.Tokens == 0 || g.Utility.Recall5 <= g.Utility.Recall {
+		t.Errorf("utility %+v, of the native model %+v", g.Utility, w.Utility)
+	}
+	if g.Audit.Accuracy != w.Audit.Accuracy || g.Audit.Accuracy.Model.Users < 50 {
+		t.Errorf("users %+v, of the native model %+v", g.Audit.Accuracy, w.Audit.Accuracy)
+	}
+	a, b := &g.Audit.Membership, &w.Audit.Membership
+	if a.Members != b.Members || a.Held_out != b.Held_out || a.Members == 0 || math.Abs(a.Attacks[0].Members.AUC.Value-b.Attacks[0].Members.AUC.Value) > 1e-3 {
+		t.Errorf("membership %+v, of the native model %+v", a, b)
+	}
+}
+
+// What a program does with images and several files is checked by made-up ones.
+func TestProgramsOfImagesAreChecked(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	writeFile(t, filepath.Join(dir, "train.sh"), `[ "$(ls in | tr '\n' ' ')" = "job.json train-00000-of-00002.jsonl train-00000-of-00002.npy train-00001-of-00002.jsonl train-00001-of-00002.npy " ] || exit 1
+[ $(head -n 1 in/train-00001-of-00002.jsonl) = '{"user":"10","label":0}' ] || exit 2
+[ $(cat in/*.npy | wc -c) = $((2*128+120*6)) ] || exit 3
+echo '{"round":1,"loss":1}' > out/metrics.jsonl
+echo '{"score":"sh score.sh"}' > out/result.json
+`)
+	const scorer = `while IFS= read -r line; do
+  id=${line#*'"id":'}; id=${id%%,*}
+  case $line in
+  *'"describe"'*) echo '{"id":'$id',"result":{"contract":"coalmine/score","version":1,"model":"m","longest_input":0,"deterministic":true,"methods":["classify"]}}';;
+  *'"shape":[1,2,3,1]'*) echo '{"id":'$id',"result":[[-0.6931472,-0.6931472]]}';;
+  *'"shape":[5,2,3,1]'*) r='[-0.6931472,-0.6931472]'; echo '{"id":'$id',"result":['$r,$r,$r,$r,$r']}';;
+  *) echo '{"id":'$id',"error":{"message":"no such method"}}';;
+  esac
+done
+`
+	writeFile(t, filepath.Join(dir, "score.sh"), scorer)
+	images := []string{"--images", "3x2x1x2"}
+	out, status := checkTrain(t, append(images, "--command", "sh train.sh", "--code", dir, "--shards", "2")...)
+	if status != exitDone || !strings.Contains(out, "pass   scores texts by its model") {
+		t.Errorf("exit status %d, it prints\n%s", status, out)
+	}
+	score := append(images, "--command", "sh "+filepath.Join(dir, "score.sh"))
+	if out := prints(t, append([]string{"contract", "check", "score"}, score...)...); !strings.Contains(out, "pass   classifies several images in their order\n") || !strings.Contains(out, "0 of 6 checks failed") {
+		t.Errorf("it prints\n%s", out)
+	}
+	writeFile(t, filepath.Join(dir, "score.sh"), strings.ReplaceAll(scorer, "-0.6931472]", "-0.7,-3]"))
+	var printed, messages strings.Builder
+	if status := execute(t.Context(), append([]string{"contract", "check", "score"}, score...), &printed, &messages); status != exitCellFailed || !strings.Contains(printed.String(), "image 1 has 3 log-probabilities; expected one for each of 2 classes") || !strings.Contains(printed.String(), "rule 15: ") {
+		t.Errorf("exit status %d, it prints\n%s%s", status, &printed, &messages)
+	}
+	refuses(t, `invalid argument "28x28" for "--images" flag: expected width x height x channels x classes`, "contract", "check", "train", "--command", "true", "--images", "28x28")
+	refuses(t, "images of 2 channels", "contract", "check", "client", "--command", "true", "--images", "3x3x2x1")
+	refuses(t, "--shards 2000: expected at most 1000 files", "contract", "check", "train", "--command", "true", "--shards", "2000")
+}

@@ -16,6 +16,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/accuracyperuser"
 	"coalmine/tasks/audits/membership"
 	"coalmine/tasks/audits/onerun"
 	"coalmine/tasks/audits/randomsampling"
@@ -23,6 +24,7 @@ import (
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/external"
+	"coalmine/tasks/selection"
 	"coalmine/tasks/taskstest"
 )
 
@@ -124,6 +126,30 @@ func TestUtilityOfAModelThatClassifies(t *testing.T) {
 	if want := 0.8985*float64(twos) + 3*float64(e.All.Tokens-twos); e.All != e.Counted || e.All.Tokens < 15 || e.All.Tokens > 29 || twos < 5 || math.Abs(e.All.Loss-want) > 1e-9 {
 		t.Errorf("%+v, want the loss %v of the labels that are known", e, want)
 	}
+}
+
+// Each user's images are classified, those of the test part here.
+func TestAccuracyOfUsersUnderAModelThatClassifies(t *testing.T) {
+	t.Parallel()
+	g := taskstest.NewGraph(t)
+	m, params := classifier(t, g, "[-3,-2,-0.8984,-0.8986]")
+	n := g.Run(accuracyperuser.Scored, accuracyperuser.ScoredParams{Params: accuracyperuser.Params{Part: accuracyperuser.Test, Shares: 1}, Model: params},
+		taskstest.In(audits.ModelInput, m), taskstest.In(accuracyperuser.PartsInput, images(t, g, params.Image)))
+	var users []selection.UserAccuracy
+	if err := json.Unmarshal(n.Blob(accuracyperuser.UsersBlob), &users); err != nil {
+		t.Fatal(err)
+	}
+	examples := 0
+	for i, u := range users {
+		if want := u.Examples * (i % 2); u.Correct != want { // every other user has images of class 2 alone
+			t.Errorf("user %d: %+v, want %d correct", i, u, want)
+		}
+		examples += u.Examples
+	}
+	if len(users) != 12 || examples < 15 || examples > 29 {
+		t.Errorf("%d users with %d images", len(users), examples)
+	}
+	taskstest.Golden(t, n)
 }
 
 func TestWhatAClassifierDoesWrongIsTold(t *testing.T) {

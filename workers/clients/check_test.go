@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"coalmine/internal/conformance"
+	"coalmine/models"
 	"coalmine/workers/clients/clientstest"
 )
 
@@ -33,6 +34,24 @@ func TestARightProgramPassesEveryCheck(t *testing.T) {
 		for _, f := range report.Findings {
 			if f.Status != conformance.Passed || f.Sentence != Rule(f.Rule).String() {
 				t.Errorf("%+v, want that it passes", f)
+			}
+		}
+	}
+}
+
+// A program of images is asked about images, and not about texts.
+func TestAProgramOfImagesIsChecked(t *testing.T) {
+	t.Parallel()
+	for _, shape := range []models.ImageShape{{Width: 28, Height: 28, Channels: 1, Classes: 10}, {Width: 1, Height: 1, Channels: 3, Classes: 2}} {
+		program := clientstest.Program("")
+		program.Image = shape
+		report, err := Check(t.Context(), program, Options{Directory: t.TempDir()})
+		if err != nil || report.Broken() != 0 || report.Program == nil || report.Program.Input != "images" {
+			t.Fatalf("%v: %+v", err, report)
+		}
+		for _, f := range report.Findings {
+			if want := f.Rule == int(InTheirOrder); (f.Status == conformance.Skipped) != want || !want && f.Status != conformance.Passed {
+				t.Errorf("%+v, want that all but the texts pass", f)
 			}
 		}
 	}

@@ -10,15 +10,20 @@ import (
 
 	"coalmine/storage"
 	"coalmine/tasks"
+	"coalmine/tasks/audits/accuracyperuser"
 	"coalmine/tasks/audits/deanonymization"
+	"coalmine/tasks/audits/membership"
 	"coalmine/tasks/audits/onerun"
+	"coalmine/tasks/audits/oneshot"
 	"coalmine/tasks/audits/randomsampling"
 	"coalmine/tasks/audits/utility"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/reports"
 	"coalmine/workers/clients"
 	"coalmine/workers/clients/clientstest"
+	"coalmine/workflows/compile"
 	"coalmine/workflows/compile/compiletest"
+	"coalmine/workflows/localexec"
 )
 
 const federation = `
@@ -107,6 +112,65 @@ func TestTheUpdatesOfAProgramsClientsAreNamed(t *testing.T) {
 	if len(v.Attacks) == 0 {
 		t.Errorf("the audit says %+v", v)
 	}
+}
+
+const imageFederation = `
+name: images
+data: {source: a.jsonl, level: image, image: {width: 3, height: 2, classes: 4, unlabelled: true}, test: {fraction: 20%%}, held_out_users: {fraction: 30%%}}
+model: {kind: external}
+training: {client_command: "%s", job: {rate: 0.3}, rounds: 4, cohort: 3, chunks: 2, record: {layers: [weights]}}
+audit: {accuracy_per_user: {}, membership: {}}
+`
+
+// A program trains on the images of clients; what it predicts and what they send is audited as of a
+// native model.
+func TestAFederationOfAProgramTrainsOnImages(t *testing.T) {
+	t.Parallel()
+	var lines strings.Builder
+	for i := range 200 {
+		label := ""
+		if i%10 > 0 {
+			label = fmt.Sprintf(`"label":%d,`, min(3, i%7))
+		}
+		fmt.Fprintf(&lines, `{"user":"u%d",%s"pixels":"AQIDBAUG"}`+"\n", i%20, label)
+	}
+	report := ofImages(t, []byte(lines.String()))
+	var u utility.Verdict
+	compiletest.Verdict(t, report, "utility", &u)
+	if u.RecallAt1 < 0.4 || u.Tokens < 25 || u.Tokens > 50 || !(u.Perplexity < 100) {
+		t.Errorf("its utility is %+v; expected that of the most frequent label, which more than half of the images have", u)
+	}
+	var a accuracyperuser.Verdict
+	compiletest.Verdict(t, report, "accuracy_per_user", &a)
+	if a.Model == nil || a.Model.Users < 10 || a.Model.Mean < 0.4 {
+		t.Errorf("its accuracy per user is %+v", a.Model)
+	}
+	var m membership.Verdict
+	compiletest.Verdict(t, report, "membership", &m)
+	if m.Members+m.HeldOut+m.LeftOut < 18 || m.HeldOut == 0 {
+		t.Errorf("its users are told apart as %+v", m)
+	}
+	if r := report.Recorded; r == nil || r.Rounds != 4 || r.Updates == 0 {
+		t.Errorf("recorded are %+v", r)
+	}
+	report = ofImages(t, []byte(lines.String()), "audit.membership=null", "training.record=null", "audit.one_shot={canaries: 20, norm: 1}")
+	var o oneshot.Verdict
+	if compiletest.Verdict(t, report, "one_shot", &o); o.Canaries != 20 {
+		t.Errorf("its canary clients are found as %+v", o)
+	}
+}
+
+// ofImages is what comes of a federation on lines of images.
+func ofImages(t *testing.T, lines []byte, sets ...string) *reports.Report {
+	t.Helper()
+	pool := clients.NewPool(clients.Options{Directory: t.TempDir()})
+	defer pool.Close()
+	p := compiletest.Plan(t, fmt.Sprintf(imageFederation, clientstest.Command()), storage.DigestOf(lines), sets...)
+	e := localexec.New(p, compile.Registry(), lines)
+	e.UseClients(pool)
+	report := new(reports.Report)
+	compiletest.Decode(t, e, p.Cells[0].Report, reports.CellBlob, report)
+	return report
 }
 
 func TestALayerThatAProgramDoesNotHaveIsRefused(t *testing.T) {

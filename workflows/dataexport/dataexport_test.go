@@ -466,3 +466,13 @@ func TestATableThatCannotBeWrittenSaysWhy(t *testing.T) {
 		}
 	}
 }
+
+// A training that a command does as a whole has no cohorts that are known here.
+func TestATrainingThatIsNotOursHasNoCohorts(t *testing.T) {
+	t.Parallel()
+	for algorithm, want := range map[experiment.Algorithm]bool{experiment.FedAvg: true, experiment.SGD: false, experiment.External: false} {
+		if tables := Tables(&experiment.Experiment{Training: experiment.Training{Algorithm: algorithm}}); slices.Contains(tables, Cohorts) != want {
+			t.Errorf("%s has the tables %v", algorithm, tables)
+		}
+	}
+}

@@ -55,7 +55,7 @@ func Tables(e *experiment.Experiment) []Table {
 	if _, ranked := experiment.AskedFor[*randomsampling.Fields](e.Audit); ranked {
 		tables = append(tables, References)
 	}
-	if !e.Training.Central() && !e.Training.Privacy.Secret() {
+	if e.Training.Algorithm == experiment.FedAvg && !e.Training.Privacy.Secret() {
 		tables = append(tables, Cohorts)
 	}
 	if e.Data.Devices != nil {

@@ -74,18 +74,18 @@ func (c *checker) unlike(kind string) {
 	}
 	for _, m := range c.Audit.Asked() {
 		if !m.ByScores {
-			c.fail([]string{"audit." + m.Name, kind}, "reads more of a model than how probable texts are, and model.kind is external; expected one of %s, or null for this cell", auditsThat(byScores))
+			c.fail([]string{"audit." + m.Name, kind}, "reads more of a model than how probable texts or labels are, and model.kind is external; expected one of %s, or null for this cell", c.auditsThat(byScores))
 		}
 	}
 }
 
 func byScores(d audits.Description) bool { return d.ByScores }
 
-// auditsThat names the audits that fit, with commas between.
-func auditsThat(fit func(audits.Description) bool) string {
+// auditsThat names the audits of the cell's data that fit, with commas between.
+func (c *checker) auditsThat(fit func(audits.Description) bool) string {
 	var names []string
 	for _, d := range all.Audits() {
-		if fit(d) {
+		if fit(d) && d.Measures.Fits(c.Data.Level) {
 			names = append(names, d.Name)
 		}
 	}

@@ -85,7 +85,7 @@ func TestMistakesAboutExternalModels(t *testing.T) {
 		"training.command=null":     "model.kind: is external, a model that code of yours trains, and training.algorithm is fedavg; expected training.command",
 		"model.kind=gru":            "training.algorithm: leaves the training to code of yours, and model.kind is gru",
 		"training.job=5":            "training.job: is 5; expected a block of any fields",
-		"audit.beam_search={}":      "audit.beam_search: reads more of a model than how probable texts are",
+		"audit.beam_search={}":      "audit.beam_search: reads more of a model than how probable texts or labels are",
 		"audit.every=1":             "audit.every: is for models that are trained here",
 		"data.pairs=true":           "data.pairs: is for models that are trained here",
 		`training.code_sha256="00"`: "training.code_sha256: is the digest of code that is not there",

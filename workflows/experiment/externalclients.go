@@ -37,7 +37,7 @@ func (c *checker) externalClients() {
 	c.unlikeClients()
 	for _, m := range c.Audit.Asked() {
 		if !m.ByProgram {
-			c.fail([]string{"audit." + m.Name, clientCommand}, "asks more of a model than a program of %s answers; expected one of %s, or null for this cell", clientCommand, auditsThat(byProgram))
+			c.fail([]string{"audit." + m.Name, clientCommand}, "asks more of a model than a program of %s answers; expected one of %s, or null for this cell", clientCommand, c.auditsThat(byProgram))
 		}
 	}
 }

@@ -46,10 +46,13 @@ class Means(client.Client):
         return [(-numpy.float32(len(continuation)), numpy.bool_(not context)) for context, continuation in pairs]
 
 
+FIRST = {"method": "describe", "versions": [1], "threads": 1,
+         "vocabulary": {"size": 9, "begin": 2, "end": 3, "first_word": 4, "words": "/none", "later": True}}
+
+
 def asked(make, config, *requests):
     """The answers to describe and then to requests, which get ids from 1."""
-    first = {"method": "describe", "versions": [1], "config": config, "threads": 1,
-             "vocabulary": {"size": 9, "begin": 2, "end": 3, "first_word": 4, "words": "/none", "later": True}}
+    first = {**FIRST, "config": config}
     lines = [json.dumps({"id": i + 1, **request}) for i, request in enumerate((first,) + requests)]
     answers = io.BytesIO()
     errors, sys.stderr = sys.stderr, io.StringIO()
@@ -117,6 +120,44 @@ class Contract(unittest.TestCase):
         os.remove(self.first)
         tensors.write(self.first, {"mean": numpy.zeros((1, 2)), "constant": numpy.float32(0)})
         self.assertEqual(answers.read(asked_once)["mean"].tolist(), [[0, 0]])
+
+
+class MeanImage(client.ImageClient):
+    """Its tensor is the mean image; it has learned from those that have a label."""
+
+    name = "mean image 1"
+
+    def initial(self, seed):
+        return {"mean": numpy.zeros((self.image.height, self.image.width, self.image.channels), "<f4")}
+
+    def fit(self, parameters, examples, seed, round):
+        return {"mean": examples.images.mean(0, dtype="<f4")}, len(examples), {}
+
+    def evaluate(self, parameters, examples):
+        known = [label for label in examples.labels if label is not None]
+        return {"loss": abs(parameters["mean"] - examples.images[0]).max(), "targets": len(known), "correct": known.count(1)}
+
+
+class Pictures(unittest.TestCase):
+    about = {"width": 3, "height": 1, "channels": 1, "classes": 2, "later": True}
+    examples = {"shape": [2, 1, 3, 1], "pixels": "AAECAwQF", "labels": [1, None]}
+    setUp = Contract.setUp
+
+    def test_a_client_of_images_gets_arrays(self):
+        with unittest.mock.patch.dict(FIRST, image=self.about):
+            described, _, fitted, evaluated = asked(MeanImage, {}, self.initial, {**self.fit, "examples": self.examples},
+                                                    {"method": "evaluate", "parameters": self.second, "examples": self.examples})
+        self.assertEqual([described["result"][name] for name in ("input", "parameters")], ["images", [{"name": "mean", "shape": [1, 3, 1]}]])
+        self.assertEqual(fitted["result"]["examples"], 2)
+        self.assertEqual(tensors.read(self.second)["mean"].tolist(), [[[1.5], [2.5], [3.5]]])
+        self.assertEqual(evaluated["result"], {"loss": 1.5, "targets": 1, "correct": 1})
+
+    def test_who_reads_something_else_is_told(self):
+        with unittest.mock.patch.dict(FIRST, image=self.about):
+            described, = asked(Means, {})
+            self.assertEqual(described["result"]["input"], "tokens")
+        described, = asked(MeanImage, {})
+        self.assertIn("MeanImage reads images, and the examples are texts (data.level)", described["error"]["message"])
 
 
 class Files(unittest.TestCase):

@@ -1,5 +1,7 @@
+import base64
 import io
 import json
+import math
 import os
 import subprocess
 import sys
@@ -9,6 +11,11 @@ root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 sys.path.insert(0, root)
 from coalmine import score
 from coalmine.harness import FromLM
+
+try:
+    import numpy
+except ImportError:
+    numpy = None
 
 try:
     import torch
@@ -37,6 +44,29 @@ def ask(scorer, *requests):
     finally:
         sys.stderr = errors
     return [json.loads(line) for line in answers.getvalue().splitlines()]
+
+
+class Brightness(score.Scorer):
+    """The first of two classes is as probable as an image is bright."""
+
+    model = "brightness"
+
+    def classify(self, images):
+        share = images.reshape(len(images), -1).mean(1) / 255
+        return [[math.log(p), math.log1p(-p)] for p in share]
+
+
+class Images(unittest.TestCase):
+    @unittest.skipIf(numpy is None, "NumPy is not installed")
+    def test_a_scorer_of_images_has_no_texts(self):
+        asked = {"shape": [2, 1, 3, 1], "pixels": base64.b64encode(bytes([51, 51, 51, 0, 255, 51])).decode()}
+        described, found, texts = ask(Brightness(), {"method": "describe", "versions": [1]}, {"method": "classify", "images": asked},
+                                      {"method": "loglikelihood", "pairs": [["a", "b"]]})
+        self.assertEqual(described["result"]["methods"], ["classify"])
+        for got, want in zip(found["result"], (0.2, 0.4)):
+            self.assertAlmostEqual(math.exp(got[0]), want)
+            self.assertAlmostEqual(math.exp(got[0]) + math.exp(got[1]), 1)
+        self.assertIn("Brightness has no loglikelihood(pairs)", texts["error"]["message"])
 
 
 class Contract(unittest.TestCase):

@@ -161,6 +161,64 @@ class Directory(unittest.TestCase):
         return subprocess.run([sys.executable, "train.py"], cwd=self.directory.name, env=environment, capture_output=True, text=True)
 
 
+
+READER = """
+    import json
+    from coalmine.train import Trainer, run
+
+    class Reader(Trainer):
+        def train(self, job):
+            found = [list(job.texts())] if not job.image else [(users, images.tolist(), str(images.dtype), labels) for users, images, labels in job.images()]
+            with open("out/found", "w") as file:
+                json.dump(found + [job.paths()], file)
+            return {"model": "out/found"}
+
+    run(Reader)
+"""
+
+
+class Files(Directory):
+    """What a trainer reads of several files and of images."""
+
+    def setUp(self):
+        super().setUp()
+        self.write("train.py", textwrap.dedent(READER))
+
+    def told(self, files, **more):
+        self.write("in/job.json", json.dumps({"contract": "coalmine/train", "version": 1, "seed": 5, "rounds": 3, "users": 2, "examples": 3, "later": True,
+                                              "files": {"result": "out/result.json", "checkpoint": "checkpoint", "metrics": "out/metrics.jsonl", **files}, **more}))
+
+    def found(self):
+        done = self.train()
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(self.read("out/found"))
+
+    def test_several_files_are_read_as_one(self):
+        shards = ["in/train-00000-of-00002.jsonl", "in/train-00001-of-00002.jsonl"]
+        self.told({"train_shards": shards})
+        self.write(shards[0], '{"user": "0", "text": "one"}\n{"user": "0", "text": "two"}\n')
+        self.write(shards[1], '{"user": "1", "text": "three"}\n')
+        self.assertEqual(self.found(), [[["0", "one"], ["0", "two"], ["1", "three"]], shards])
+
+    @unittest.skipIf(numpy is None, "NumPy is not installed")
+    def test_images_are_arrays_beside_users_and_labels(self):
+        shards = ["in/train-00000-of-00002.jsonl", "in/train-00001-of-00002.jsonl"]
+        images = {path: path.replace(".jsonl", ".npy") for path in shards}
+        self.told({"train_shards": shards, "images": images}, image={"width": 2, "height": 1, "channels": 1, "classes": 4})
+        self.write(shards[0], '{"user": "0", "label": 3}\n{"user": "0", "label": null}\n')
+        self.write(shards[1], "")
+        numpy.save(self.path(images[shards[0]]), numpy.array([[[[1], [2]]], [[[3], [255]]]], numpy.uint8))
+        numpy.save(self.path(images[shards[1]]), numpy.zeros((0, 1, 2, 1), numpy.uint8))
+        self.assertEqual(self.found(), [[["0", "0"], [[[[1], [2]]], [[[3], [255]]]], "uint8", [3, None]], [[], [], "uint8", []], shards])
+
+    def test_a_trainer_of_texts_is_told_of_images(self):
+        self.write("train.py", textwrap.dedent(TRAINER))
+        self.told({"train": "in/train.jsonl", "images": {}}, image={"width": 2, "height": 1, "channels": 1, "classes": 4}, job=self.job)
+        done = self.train()
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("the examples are images, and texts are asked for; expected job.images()", done.stderr)
+
+
 class Contract(Directory):
     def setUp(self):
         super().setUp()

@@ -13,7 +13,9 @@ import (
 
 	"coalmine/tasks"
 	"coalmine/tasks/audits/utility"
+	"coalmine/tasks/clientprograms"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/external"
 	"coalmine/tasks/selection"
 )
 
@@ -36,7 +38,13 @@ type Params struct {
 	// Share of Shares of the users is what this task looks at; shares count from 0.
 	Share  int `json:"share"`
 	Shares int `json:"shares"`
+	// Program, where there is one, predicts in place of this program. The task then needs
+	// clientwork.VocabularyInput.
+	Program *clientprograms.Program `json:"program,omitempty"`
 }
+
+// Asks implements clientprograms.Asker.
+func (p Params) Asks() *clientprograms.Program { return p.Program }
 
 // Inputs of audits/accuracy-per-user beside audits.ModelInput.
 const (
@@ -59,10 +67,30 @@ func run(ctx context.Context, t *tasks.Task) error {
 	if err := t.Decode(&p); err != nil {
 		return err
 	}
-	evaluate, err := utility.ReadEvaluator(ctx, t)
-	if err != nil {
+	return utility.ByModel(ctx, t, p.Program, func(evaluate utility.Evaluator) error { return measure(ctx, t, &p, evaluate) })
+}
+
+// ScoredParams are the parameters of audits/accuracy-per-user-by-scores.
+type ScoredParams struct {
+	Params
+	Model external.ModelParams `json:"model"`
+}
+
+// Scored does as Kind by a model that is not ours, which classifies images.
+var Scored = tasks.Kind{Name: "audits/accuracy-per-user-by-scores", Version: 1, Class: tasks.Compute, Command: true, Run: runScored}
+
+func runScored(ctx context.Context, t *tasks.Task) error {
+	var p ScoredParams
+	if err := t.Decode(&p); err != nil {
 		return err
 	}
+	return utility.ByScores(ctx, t, &p.Model, PartsInput, func(evaluate utility.Evaluator) error {
+		return measure(ctx, t, &p.Params, evaluate)
+	})
+}
+
+// measure measures the share's users.
+func measure(ctx context.Context, t *tasks.Task, p *Params, evaluate utility.Evaluator) error {
 	examples, err := open(ctx, t, p.Part)
 	if err != nil {
 		return err

@@ -34,6 +34,9 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	if s.Generator && !s.Prepared {
 		fail([]string{path, "model.kind"}, "measures what a model predicts, and a gan predicts nothing; expected prepare.classifier beside it, another model.kind, or no such audit")
 	}
+	if s.External != nil && !s.External.OfImages() {
+		fail([]string{path, "model.kind"}, "counts words that a model predicts correctly, and models of texts that are not ours score whole texts; expected another model.kind, or no such audit")
+	}
 	if s.Reading.Label != "" {
 		fail([]string{path, "data.label"}, "counts what is predicted correctly, and data.label is %s; set it to null for this cell", s.Reading.Label)
 	}
@@ -77,10 +80,20 @@ func (f *Fields) parts(b audits.Builder, round int) []tasks.Input {
 	inputs := append([]tasks.Input{{Name: audits.ModelInput, Key: b.Model(round)}}, of...)
 	var all []tasks.Input
 	for share := range shares {
-		key := b.Node(Kind, fmt.Sprintf("accuracy of users %d of %d after %d", share+1, shares, round), Params{Part: part, Share: share, Shares: shares}, inputs...)
-		all = append(all, tasks.Input{Name: tasks.PartInput(share), Key: key})
+		label := fmt.Sprintf("accuracy of users %d of %d after %d", share+1, shares, round)
+		all = append(all, tasks.Input{Name: tasks.PartInput(share), Key: node(b, label, Params{Part: part, Share: share, Shares: shares}, inputs)})
 	}
 	return all
+}
+
+// node is one share of the users, whoever predicts.
+func node(b audits.Builder, label string, p Params, inputs []tasks.Input) storage.Key {
+	s := b.Setting()
+	if s.External != nil {
+		return b.Node(Scored, label, ScoredParams{Params: p, Model: *s.External}, inputs...)
+	}
+	p.Program = s.Program
+	return b.Node(Kind, label, p, audits.ByProgram(b, inputs...)...)
 }
 
 // States implements audits.Fields. Those of the training part are estimated from the test

@@ -15,8 +15,10 @@ var Audit = audits.Description{
 	Legend: "Users' accuracy: the 25th, 50th and 75th percentile of the users, " +
 		"of the model or, where it predicts nothing, of the prepared classifier.",
 	New:        func() audits.Fields { return new(Fields) },
-	Kinds:      []tasks.Kind{Kind, Summary},
+	Kinds:      []tasks.Kind{Kind, Scored, Summary},
 	Measures:   audits.Anything,
+	ByScores:   true,
+	ByProgram:  true,
 	Classifier: true,
 	AtEnd:      true,
 	Pairs:      audits.EverySecret,

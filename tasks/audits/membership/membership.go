@@ -61,19 +61,7 @@ func runLosses(ctx context.Context, t *tasks.Task) error {
 	if err := t.Decode(&p); err != nil {
 		return err
 	}
-	if p.Program == nil {
-		evaluate, err := utility.ReadEvaluator(ctx, t)
-		if err != nil {
-			return err
-		}
-		return measure(ctx, t, &p, evaluate)
-	}
-	evaluate, giveBack, err := utility.ProgramEvaluator(ctx, t, p.Program)
-	if err != nil {
-		return err
-	}
-	defer giveBack()
-	return measure(ctx, t, &p, evaluate)
+	return utility.ByModel(ctx, t, p.Program, func(evaluate utility.Evaluator) error { return measure(ctx, t, &p, evaluate) })
 }
 
 // ScoredLossesParams are the parameters of audits/user-losses-by-scores.
@@ -90,16 +78,9 @@ func runScoredLosses(ctx context.Context, t *tasks.Task) error {
 	if err := t.Decode(&p); err != nil {
 		return err
 	}
-	vocabulary, err := datasets.ReadVocabulary(ctx, t, datasets.PartsInput)
-	if err != nil {
-		return err
-	}
-	model, err := p.Model.Open(ctx, t, audits.ModelInput, external.Trained)
-	if err != nil {
-		return err
-	}
-	defer model.Close()
-	return measure(ctx, t, &p.LossesParams, utility.ScoredEvaluator(ctx, model, &p.Model, vocabulary))
+	return utility.ByScores(ctx, t, &p.Model, datasets.PartsInput, func(evaluate utility.Evaluator) error {
+		return measure(ctx, t, &p.LossesParams, evaluate)
+	})
 }
 
 // measure measures the share's users.

@@ -27,12 +27,31 @@ func runClassified(ctx context.Context, t *tasks.Task, p *ScoredParams) error {
 	return t.SetMetrics(total)
 }
 
-// ScoredEvaluator is that of a model that is not ours: it classifies images, and scores texts as
-// wholes, whose targets are their words. Texts that are no UTF-8 it leaves out.
-func ScoredEvaluator(ctx context.Context, model *external.Model, p *external.ModelParams, v *datasets.Vocabulary) Evaluator {
-	if p.OfImages() {
-		return classifiedBy(ctx, model, p.Image)
+// ByScores calls measure with the evaluator of a model that is not ours, that of audits.ModelInput. It
+// classifies images, and scores texts as wholes, whose targets are their words, all of them: nobody
+// says how many were guessed. Texts that are no UTF-8 it leaves out. partsInput is datasets/encode,
+// which is read for texts alone.
+func ByScores(ctx context.Context, t *tasks.Task, p *external.ModelParams, partsInput string, measure func(Evaluator) error) error {
+	var vocabulary *datasets.Vocabulary
+	var err error
+	if !p.OfImages() {
+		if vocabulary, err = datasets.ReadVocabulary(ctx, t, partsInput); err != nil {
+			return err
+		}
 	}
+	model, err := p.Open(ctx, t, audits.ModelInput, external.Trained)
+	if err != nil {
+		return err
+	}
+	defer model.Close()
+	if p.OfImages() {
+		return measure(classifiedBy(ctx, model, p.Image))
+	}
+	return measure(scoredBy(ctx, model, vocabulary))
+}
+
+// scoredBy tallies whole texts.
+func scoredBy(ctx context.Context, model *external.Model, v *datasets.Vocabulary) Evaluator {
 	return func(sentences [][]int32) (models.Evaluation, error) {
 		var total models.Tally
 		var pairs []score.Pair
@@ -59,20 +78,13 @@ func classifiedBy(ctx context.Context, model *external.Model, image datasets.Ima
 		for _, c := range found {
 			tally.Tokens++
 			tally.Loss -= c.LogProbs[c.Label]
-			if first(c.LogProbs) == c.Label {
+			if before := likelier(c.LogProbs, c.Label); before == 0 {
 				tally.Hits++
+				tally.TopHits++
+			} else if before < models.TopGuesses {
+				tally.TopHits++
 			}
 		}
 		return models.Evaluation{Counted: tally, All: tally}, err
 	}
-}
-
-// first is the most probable class, of equals the lowest.
-func first(logProbs []float64) (class int) {
-	for i, p := range logProbs {
-		if p > logProbs[class] {
-			class = i
-		}
-	}
-	return class
 }

@@ -36,8 +36,8 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	if f.RecallAt5 && s.Reading.Label != "" {
 		fail([]string{"audit.recall_at_5", "data.label"}, "counts guesses of words or of classes, and data.label is %s; set it to false for this cell", s.Reading.Label)
 	}
-	if f.RecallAt5 && s.External != nil {
-		fail([]string{"audit.recall_at_5", "model.kind"}, "counts the five first guesses, which models that are not ours do not tell; set it to false for this cell")
+	if f.RecallAt5 && s.External != nil && !s.External.OfImages() {
+		fail([]string{"audit.recall_at_5", "model.kind"}, "counts the five first guesses, which models of texts that are not ours do not tell; set it to false for this cell")
 	}
 	if s.Generator {
 		fail([]string{"audit.utility", "model.kind"}, "measures what a model predicts, and a gan predicts nothing; set it to false, or ask for audit.generated_images")

@@ -75,22 +75,19 @@ func runPart(ctx context.Context, t *tasks.Task) error {
 
 // runProgram has a program predict the share.
 func runProgram(ctx context.Context, t *tasks.Task, p *PartParams) error {
-	evaluate, giveBack, err := ProgramEvaluator(ctx, t, p.Program)
-	if err != nil {
-		return err
-	}
-	defer giveBack()
-	total, err := p.evaluate(ctx, t, evaluate)
-	if err != nil {
-		return err
-	}
-	return t.SetMetrics(total)
+	return ByModel(ctx, t, p.Program, func(evaluate Evaluator) error {
+		total, err := p.evaluate(ctx, t, evaluate)
+		if err != nil {
+			return err
+		}
+		return t.SetMetrics(total)
+	})
 }
 
-// ProgramEvaluator has a program measure the model of audits.ModelInput, in the words of
+// programEvaluator has a program measure the model of audits.ModelInput, in the words of
 // clientwork.VocabularyInput. It counts ordinary words, or labels of images. At the end the program
 // is given back.
-func ProgramEvaluator(ctx context.Context, t *tasks.Task, program *clientprograms.Program) (evaluate Evaluator, giveBack func(), err error) {
+func programEvaluator(ctx context.Context, t *tasks.Task, program *clientprograms.Program) (evaluate Evaluator, giveBack func(), err error) {
 	model, err := clientwork.File(t, audits.ModelInput)
 	if err != nil {
 		return nil, nil, err
@@ -107,6 +104,28 @@ func ProgramEvaluator(ctx context.Context, t *tasks.Task, program *clientprogram
 		tally := models.Tally{Tokens: e.Targets, Hits: e.Correct, Loss: float64(e.Loss * float64(e.Targets))}
 		return models.Evaluation{Counted: tally}, nil
 	}, client.GiveBack, nil
+}
+
+// ByModel calls measure with the evaluator of the model of audits.ModelInput, which is ours or, with
+// a program, its own: then words that are no ordinary ones are not counted.
+func ByModel(ctx context.Context, t *tasks.Task, program *clientprograms.Program, measure func(Evaluator) error) error {
+	if program != nil {
+		evaluate, giveBack, err := programEvaluator(ctx, t, program)
+		if err != nil {
+			return err
+		}
+		defer giveBack()
+		return measure(evaluate)
+	}
+	model, err := checkpoints.Read(ctx, t, audits.ModelInput)
+	if err != nil {
+		return err
+	}
+	evaluate, err := evaluatorOf(ctx, t, model, false)
+	if err != nil {
+		return err
+	}
+	return measure(evaluate)
 }
 
 // runLabels predicts the labels of the share's texts.
@@ -164,16 +183,7 @@ func ours(evaluate Evaluator) Evaluator {
 	}
 }
 
-// ReadEvaluator is that of the model of audits.ModelInput: of a language model, or of a classifier, whose targets
-// are labels.
-func ReadEvaluator(ctx context.Context, t *tasks.Task) (Evaluator, error) {
-	model, err := checkpoints.Read(ctx, t, audits.ModelInput)
-	if err != nil {
-		return nil, err
-	}
-	return evaluatorOf(ctx, t, model, false)
-}
-
+// evaluatorOf is that of a language model, or of a classifier, whose targets are labels.
 func evaluatorOf(ctx context.Context, t *tasks.Task, model *checkpoints.Model, top bool) (Evaluator, error) {
 	if network, ok := model.Network.(models.Classifying); ok {
 		return ours(classifications(network.NewClassifier(model.Params), top)), nil
@@ -203,7 +213,7 @@ func classifications(c models.Classifier, top bool) Evaluator {
 			if p.Class == p.Label {
 				tally.Hits++
 			}
-			if top && leads(p.Logits, p.Label) {
+			if top && likelier(p.Logits, p.Label) < models.TopGuesses {
 				tally.TopHits++
 			}
 		}
@@ -211,16 +221,14 @@ func classifications(c models.Classifier, top bool) Evaluator {
 	}
 }
 
-// leads reports whether a label is among the models.TopGuesses most probable, of equals the
-// lower ones.
-func leads(logits []float32, label int) bool {
-	before := 0
-	for other, logit := range logits {
-		if logit > logits[label] || logit == logits[label] && other < label {
+// likelier is how many labels a model takes for more probable than one, of equals the lower ones.
+func likelier[T float32 | float64](scores []T, label int) (before int) {
+	for other, score := range scores {
+		if score > scores[label] || score == scores[label] && other < label {
 			before++
 		}
 	}
-	return before < models.TopGuesses
+	return before
 }
 
 // isOrdinary says which targets count: words, not <unk> and not <end>.

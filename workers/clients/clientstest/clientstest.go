@@ -6,7 +6,7 @@
 //	client, err := pool.Borrow(ctx, clientprograms.Setting{Program: clientstest.Program("")})
 //
 // Its model gives every token the same probability wherever it stands: softmax(scale x weights).
-// It learns by one step of gradient descent for each example.
+// It learns by one step of gradient descent for each example. Of images it predicts the labels.
 package clientstest
 
 import (
@@ -23,8 +23,10 @@ import (
 	"testing"
 	"time"
 
+	"coalmine/models"
 	"coalmine/storage/safetensors"
 	"coalmine/tasks/clientprograms"
+	"coalmine/tasks/datasets"
 )
 
 // serve is the argument by which a test's program trains in place of testing.
@@ -98,11 +100,48 @@ type request struct {
 		FirstWord int32  `json:"first_word"`
 		Words     string `json:"words"`
 	} `json:"vocabulary"`
+	Image      *models.ImageShape   `json:"image"`
 	Parameters string               `json:"parameters"`
 	Into       string               `json:"into"`
-	Examples   []json.RawMessage    `json:"examples"`
+	Examples   examples             `json:"examples"`
 	Pairs      [][2]json.RawMessage `json:"pairs"`
 	Seed       uint64               `json:"seed"`
+}
+
+// examples are lists of tokens, or texts. Of an image there is its label, as a token after one that
+// is no target.
+type examples []json.RawMessage
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (e *examples) UnmarshalJSON(data []byte) error {
+	var images struct {
+		Shape  [4]int
+		Pixels []byte
+		Labels []*int32
+	}
+	var list []json.RawMessage
+	if json.Unmarshal(data, &list) == nil {
+		*e = list
+		return nil
+	}
+	if err := json.Unmarshal(data, &images); err != nil {
+		return err
+	}
+	if s := images.Shape; s[0] != len(images.Labels) || s[0]*s[1]*s[2]*s[3] != len(images.Pixels) {
+		return fmt.Errorf("images of the shape %v with %d labels and %d pixels", s, len(images.Labels), len(images.Pixels))
+	}
+	for _, label := range images.Labels {
+		tokens := []int32{0}
+		if label != nil {
+			tokens = append(tokens, datasets.FirstWord+*label)
+		}
+		text, err := json.Marshal(tokens)
+		if err != nil {
+			return err
+		}
+		*e = append(*e, text)
+	}
+	return nil
 }
 
 // server is the program.
@@ -205,6 +244,9 @@ func (s *server) describe(r *request) (any, error) {
 	input := clientprograms.TokensInput
 	if r.Config.Fault == Text {
 		input = clientprograms.TextInput
+	}
+	if r.Image != nil {
+		input = clientprograms.ImagesInput
 	}
 	return map[string]any{
 		"contract": "coalmine/client", "version": 1, "program": "unigrams 1", "input": input, "deterministic": true,
