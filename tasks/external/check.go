@@ -59,7 +59,7 @@ type trial struct {
 // checks, after the first one, look at a training that has ended well.
 var checks = []struct {
 	name string
-	rule Rule
+	rule conformance.Rule
 	run  func(*Check, context.Context, *trial) error
 }{
 	{"changes nothing of what it finds", InputsStay, (*Check).inputs},
@@ -99,12 +99,9 @@ func (c *Check) Run(ctx context.Context) (*CheckReport, error) {
 	return report, nil
 }
 
-// add adds what a check has found. An error that says which rule was broken knows better.
-func (r *CheckReport) add(name string, rule Rule, err error) {
-	if v, ok := errors.AsType[*Violation](err); ok {
-		rule = v.Rule
-	}
-	r.Findings = append(r.Findings, conformance.Found(name, int(rule), rule.String(), err))
+// add adds what a check has found.
+func (r *CheckReport) add(name string, rule conformance.Rule, err error) {
+	r.Findings = append(r.Findings, conformance.Found(name, rule, err))
 }
 
 // ended is the result of a training that has ended well.
