@@ -32,7 +32,9 @@ type Check struct {
 	Rounds int
 	// Deterministic says that the training is called so.
 	Deterministic bool
-	Terms         commands.Terms
+	// OneShot asks for canary clients; nil does not.
+	OneShot *OneShot
+	Terms   commands.Terms
 }
 
 // CheckReport is what a Check found.
@@ -126,7 +128,7 @@ func (c *Check) train(ctx context.Context, from *keeper, at func() error) (*tria
 	}
 	defer x.held.Close()
 	x.training = &training{
-		params: &TrainParams{Seed: 1, Command: c.Command, Job: c.Job, Rounds: c.Rounds}, terms: c.Terms, workspace: w,
+		params: &TrainParams{Seed: 1, Command: c.Command, Job: c.Job, Rounds: c.Rounds, OneShot: c.OneShot}, terms: c.Terms, workspace: w,
 		task: tasks.NewTask(tasks.Spec{}, nil, x.kept, nil, nil), rows: metricRows{rounds: int64(c.Rounds)}, eager: true,
 	}
 	if err := x.prepare(ctx, c.Code); err != nil {

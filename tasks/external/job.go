@@ -41,6 +41,8 @@ type Job struct {
 	Examples int `json:"examples"`
 	// Files are paths below the directory.
 	Files Files `json:"files"`
+	// OneShot asks for canary clients; nil does not.
+	OneShot *OneShot `json:"one_shot,omitempty"`
 	// Job is the experiment's own block.
 	Job json.RawMessage `json:"job,omitempty"`
 }
@@ -53,15 +55,21 @@ type Files struct {
 	Checkpoint string `json:"checkpoint"`
 	Metrics    string `json:"metrics"`
 	Result     string `json:"result"`
+	// OneShot is there where canary clients are asked for.
+	OneShot string `json:"one_shot,omitempty"`
 }
 
 func (x *training) newJob() *Job {
-	return &Job{
-		Contract: Contract, Version: Version, Seed: x.params.Seed, Rounds: x.params.Rounds, Job: x.params.Job,
+	job := &Job{
+		Contract: Contract, Version: Version, Seed: x.params.Seed, Rounds: x.params.Rounds, OneShot: x.params.OneShot, Job: x.params.Job,
 		Files: Files{
 			Train: trainFile, Vocabulary: vocabularyFile, Checkpoint: checkpointFolder, Metrics: metricsFile, Result: resultFile,
 		},
 	}
+	if x.params.OneShot != nil {
+		job.Files.OneShot = oneShotFile
+	}
+	return job
 }
 
 // Result is what a command says of its model: out/result.json.

@@ -25,6 +25,7 @@ var (
 	RegularFiles    = contract.Rule("Below `checkpoint` and `out` are folders and regular files alone, at most 1000 in each, each of at most 4 GiB.")
 	LeavesNoProcess = contract.Rule("When the command ends, so have all processes that it has started.")
 	FollowsTheSeed  = contract.Rule("Everything random follows from the `seed` of the job. A training that the experiment calls deterministic leaves the same files and the same metrics every time.")
+	TellsOfCanaries = contract.Rule("A job with `one_shot` has as many `canaries` as it says take part as clients that send a random direction each, and `out/one_shot.json` has their cosines with what was released.")
 )
 
 // ruleOf is the rule that an error of a command's directory or processes is about; the

@@ -35,6 +35,8 @@ type TrainParams struct {
 	Deterministic bool `json:"deterministic,omitempty"`
 	// Validation says that there is a validation part.
 	Validation bool `json:"validation,omitempty"`
+	// OneShot asks for canary clients; nil does not.
+	OneShot *OneShot `json:"one_shot,omitempty"`
 }
 
 // limits are those of terms.
@@ -467,5 +469,5 @@ func (x *training) result() (*Result, []workspace.File, error) {
 			return nil, nil, NamesItsModel.Broken("its %s names the model %q, and there is no such file; expected one below %s", resultFile, r.Model, outFolder)
 		}
 	}
-	return r, files, nil
+	return r, files, x.checkOneShot()
 }
