@@ -20,7 +20,7 @@ func TestContractCheckSaysWhatAClientBreaks(t *testing.T) {
 	}
 	var out, messages bytes.Buffer
 	code := execute(t.Context(), []string{"contract", "check", "client", "--command", line, "--config", `{"fault": "nan"}`}, &out, &messages)
-	for _, want := range []string{"fail   trains on a user's examples\n", `has values that are not finite`, "       rule 5: " + clients.FiniteNumbers.String(), " of 11 checks failed"} {
+	for _, want := range []string{"fail   trains on a user's examples\n", `has values that are not finite`, "       rule 5: " + clients.FiniteNumbers.Sentence, " of 11 checks failed"} {
 		if code != exitCellFailed || !strings.Contains(out.String(), want) {
 			t.Errorf("exit status %d, %q is missing in\n%s%s", code, want, &out, &messages)
 		}

@@ -27,7 +27,7 @@ func TestContractCheckSaysWhatIsBroken(t *testing.T) {
 	code := execute(t.Context(), []string{"contract", "check", "score", "--texts", texts, "--command", line + " | sed -u 's/NaN//; /\"id\":2,/i Loading'"}, &out, &messages)
 	for _, want := range []string{
 		"fail   scores several pairs in their order\n", `it printed "Loading" to standard output; expected answers alone`,
-		"       rule 1: " + score.OneObjectALine.String(), " of 11 checks failed",
+		"       rule 1: " + score.OneObjectALine.Sentence, " of 11 checks failed",
 	} {
 		if code != exitCellFailed || !strings.Contains(out.String(), want) {
 			t.Errorf("exit status %d, %q is missing in\n%s%s", code, want, &out, &messages)

@@ -26,6 +26,7 @@ Exit status: 0 no rule is broken; 1 one is.`
 type trainCheck struct {
 	external.Check
 	code, job, memory string
+	canaries          int
 	timeout           time.Duration
 	images            imageShape
 }
@@ -57,6 +58,7 @@ func newContractTrainCommand(g *global) *cobra.Command {
 	flags.IntVar(&f.Shards, "shards", 0, "the files of the training data, training.shards of an experiment file; none is one file")
 	f.images.add(flags, "train on images")
 	flags.BoolVar(&f.Deterministic, "deterministic", false, "look whether a second training leaves the same files")
+	flags.IntVar(&f.canaries, "canary-clients", 0, "ask it for so many canary clients, as audit.one_shot does, and for as many unseen directions; 0 does not")
 	flags.StringVar(&f.memory, "command-memory", "", "how much memory its processes may have together, such as 8GiB; none is no limit (Linux)")
 	flags.StringSliceVar(&f.Terms.Environment, "command-env", nil, "variables of the environment that it gets although they sound secret: HF_TOKEN, say")
 	flags.BoolVar(&f.Terms.Network, "network", false, "leave it the network")
@@ -81,6 +83,10 @@ func (f *trainCheck) complete() error {
 		return fmt.Errorf("--timeout %v: expected a time above 0", f.timeout)
 	case f.Rounds < 1:
 		return fmt.Errorf("--rounds %d: expected a number from 1", f.Rounds)
+	case f.canaries < 0:
+		return fmt.Errorf("--canary-clients %d: expected a number from 0", f.canaries)
+	case f.canaries > 0:
+		f.OneShot = &external.OneShot{Canaries: f.canaries, Unseen: f.canaries, Final: true}
 	}
 	if f.Shards < 0 || f.Shards > external.MaxShards {
 		return fmt.Errorf("--shards %d: expected at most %d files", f.Shards, external.MaxShards)

@@ -61,10 +61,11 @@ echo '{"model":"out/trained","score":"PROGRAM serve-score out/trained","initial_
 `)
 	dir := filepath.Dir(path)
 	table := prints(t, "run", path, "--home", home)
-	if !strings.Contains(table, "by-user, external") {
+	if !strings.Contains(table, "by-user, external") || !strings.Contains(table, "references, 0 of them by an estimate,") || !strings.Contains(table, "the program scores each sequence as a text") {
 		t.Errorf("the table is\n%s", table)
 	}
 	compareCopies(t, native, home)
+	checkRanking(t, native, home)
 	if rounds := prints(t, "results", "latest", "--home", home, "--rows", "rounds", "--format", "csv"); strings.Count(rounds, "\n") != 3 {
 		t.Errorf("rows of the rounds are\n%s", rounds)
 	}
@@ -75,6 +76,34 @@ echo '{"model":"out/trained","score":"PROGRAM serve-score out/trained","initial_
 	prints(t, "export", "latest", "c01", "--home", home, "-o", out)
 	if got, want := contentOf(t, out), contentOf(t, filepath.Join(dir, "trainer", "trained")); got != want {
 		t.Errorf("the exported model has %d bytes, want the %d of the command's", len(got), len(want))
+	}
+}
+
+// checkRanking compares what is said of ranks under a model that is not ours with what they are;
+// of one that is ours nothing is said.
+func checkRanking(t *testing.T, native, foreign string) {
+	t.Helper()
+	type ranked struct {
+		Rank     int
+		Censored bool `json:"exposure_censored"`
+	}
+	var ours, theirs struct {
+		Cells []struct {
+			Ranking *struct{ References, Of, Estimated, Censored int }
+			Audit   struct{ Canaries, Controls []ranked }
+		}
+	}
+	decodeJSON(t, prints(t, "results", "latest", "--home", native, "--json"), &ours)
+	decodeJSON(t, prints(t, "results", "latest", "--home", foreign, "--json"), &theirs)
+	got, all := theirs.Cells[0].Ranking, append(theirs.Cells[0].Audit.Canaries, theirs.Cells[0].Audit.Controls...)
+	censored := 0
+	for _, r := range all {
+		if r.Censored {
+			censored++
+		}
+	}
+	if got == nil || ours.Cells[0].Ranking != nil || got.Of != len(all) || got.Censored != censored || got.Estimated != 0 || got.References < 100 {
+		t.Errorf("said of %d ranks, %d of them 1: %+v, and of ours %+v", len(all), censored, got, ours.Cells[0].Ranking)
 	}
 }
 

@@ -1,6 +1,8 @@
-// Package conformance has what checks of programs that are not ours come to: a finding for each
-// thing that a contract asks of a program.
+// Package conformance has the rules of contracts with programs that are not ours, and what checks
+// of such programs come to: a finding for each thing that a contract asks.
 package conformance
+
+import "cmp"
 
 // Status of a Finding.
 type Status string
@@ -49,9 +51,10 @@ func StatusOf(err error) Status {
 	return Failed
 }
 
-// Found is what a check of a rule came to, with the rule's number and sentence.
-func Found(check string, rule int, sentence string, err error) Finding {
-	f := Finding{Check: check, Status: StatusOf(err), Rule: rule, Sentence: sentence}
+// Found is what a check of a rule came to. An error that says which rule was broken knows better.
+func Found(check string, rule Rule, err error) Finding {
+	rule = cmp.Or(RuleOf(err), rule)
+	f := Finding{Check: check, Status: StatusOf(err), Rule: rule.Number, Sentence: rule.Sentence}
 	if err != nil {
 		f.Message = err.Error()
 	}

@@ -30,20 +30,20 @@ func Quote(text []byte) string {
 // Parse reads a line of a child.
 func (r *Rules) Parse(line []byte) (*Answer, error) {
 	if !strings.HasPrefix(strings.TrimSpace(string(line)), "{") {
-		return nil, r.OneObjectALine("it printed %s to standard output; expected answers alone, and all else on standard error", Quote(line))
+		return nil, r.OneObjectALine.Broken("it printed %s to standard output; expected answers alone, and all else on standard error", Quote(line))
 	}
 	var a Answer
 	if err := json.Unmarshal(line, &a); err != nil {
 		if notFinite(line, err) {
-			return nil, r.FiniteNumbers("it answered with a number that JSON has not, NaN or Infinity: %s; the model has diverged, or computes in too few bits", Quote(line))
+			return nil, r.FiniteNumbers.Broken("it answered with a number that JSON has not, NaN or Infinity: %s; the model has diverged, or computes in too few bits", Quote(line))
 		}
-		return nil, r.OneObjectALine("it printed %s, which is not a JSON object: %v", Quote(line), err)
+		return nil, r.OneObjectALine.Broken("it printed %s, which is not a JSON object: %v", Quote(line), err)
 	}
 	switch {
 	case a.ID == nil:
-		return nil, r.OneAnswerEach("its answer %s has no id; expected that of a request", Quote(line))
+		return nil, r.OneAnswerEach.Broken("its answer %s has no id; expected that of a request", Quote(line))
 	case (a.Result == nil) == (a.Error == nil):
-		return nil, r.OneObjectALine("its answer %s has both or neither of result and error; expected one", Quote(line))
+		return nil, r.OneObjectALine.Broken("its answer %s has both or neither of result and error; expected one", Quote(line))
 	}
 	return &a, nil
 }

@@ -27,22 +27,35 @@ import (
 	"time"
 
 	"coalmine/internal/childprocess"
+	"coalmine/internal/conformance"
 )
 
 // maxLine is the longest line that is read, in bytes.
 const maxLine = 64 << 20
 
-// Rules make the errors for what a child does against its contract, each by the rule that it
-// breaks. All are given.
+// Rules are those of a contract that what a child says may break. All are given.
 type Rules struct {
 	// OneObjectALine is broken by what is no answer at all.
-	OneObjectALine func(format string, args ...any) error
-	// OneAnswerEach is broken by an answer that nobody waits for.
-	OneAnswerEach func(format string, args ...any) error
-	// InTime is broken by an answer that does not come.
-	InTime func(format string, args ...any) error
+	OneObjectALine conformance.Rule
+	// OneAnswerEach is broken by an answer that nobody waits for, and by one that does not come.
+	OneAnswerEach conformance.Rule
 	// FiniteNumbers is broken by NaN and Infinity.
-	FiniteNumbers func(format string, args ...any) error
+	FiniteNumbers conformance.Rule
+}
+
+// LateError is that of an answer that does not come in time.
+type LateError struct{ error }
+
+func (e *LateError) Unwrap() error { return e.error }
+
+// Mendable says whether another process that is asked the same may do better than one that failed
+// with an error: one that died, or was late. Neither a broken rule nor too much memory is.
+func Mendable(err error) bool {
+	if _, late := errors.AsType[*LateError](err); late {
+		return true
+	}
+	_, large := errors.AsType[*childprocess.MemoryError](err)
+	return !large && conformance.RuleOf(err).Number == 0
 }
 
 // Talk is what is asked of a child and has been answered by it. It may be used from several
@@ -94,7 +107,7 @@ func (c *Talk) Ask(ctx context.Context, timeout time.Duration, method, what stri
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		case <-late.C:
-			c.Fail(c.rules.InTime("it did not answer request %d (%s) within %v; allow more time, or send less in a request", id, what, timeout))
+			c.Fail(&LateError{c.rules.OneAnswerEach.Broken("it did not answer request %d (%s) within %v; allow more time, or send less in a request", id, what, timeout)})
 		}
 	}
 }
@@ -181,7 +194,7 @@ func (c *Talk) readLine(lines *bufio.Reader) ([]byte, error) {
 		line = append(line, part...)
 		switch {
 		case len(line) > maxLine:
-			return nil, c.rules.OneObjectALine("it printed a line of more than %d MiB, which begins with %s; expected an answer", maxLine>>20, Quote(line))
+			return nil, c.rules.OneObjectALine.Broken("it printed a line of more than %d MiB, which begins with %s; expected an answer", maxLine>>20, Quote(line))
 		case errors.Is(err, bufio.ErrBufferFull):
 			continue
 		case err != nil && len(line) > 0:
@@ -211,9 +224,9 @@ func (c *Talk) deliver(line []byte) error {
 		answered <- *a
 		return nil
 	case *a.ID >= 1 && *a.ID <= c.asked:
-		return c.rules.OneAnswerEach("it answered request %d twice, the second time by %s", *a.ID, Quote(line))
+		return c.rules.OneAnswerEach.Broken("it answered request %d twice, the second time by %s", *a.ID, Quote(line))
 	}
-	return c.rules.OneAnswerEach("it answered request %d, which it was not asked; the last one was %d", *a.ID, c.asked)
+	return c.rules.OneAnswerEach.Broken("it answered request %d, which it was not asked; the last one was %d", *a.ID, c.asked)
 }
 
 // Fail ends the conversation and the child with it. The first failure counts.

@@ -1,7 +1,6 @@
 package score
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -53,7 +52,7 @@ func CheckTexts(texts []string) error {
 // check is one thing that an implementation must do.
 type check struct {
 	name string
-	rule Rule
+	rule conformance.Rule
 	run  func(*checker) error
 }
 
@@ -123,8 +122,7 @@ func (c *checker) make(one check) conformance.Finding {
 	if err == nil {
 		err = one.run(c)
 	}
-	rule := cmp.Or(RuleOf(err), one.rule)
-	return conformance.Found(one.name, int(rule), rule.String(), err)
+	return conformance.Found(one.name, one.rule, err)
 }
 
 // start starts the command, unless it runs.
@@ -185,7 +183,7 @@ func (c *checker) order() error {
 	slices.Reverse(reversed)
 	for i := range answers {
 		if !alike(answers[i].LogProb, reversed[i].LogProb) {
-			return InTheirOrder.broken("it gives pair %d of %d the log-probability %g, and the same pair %g when they are asked from the last to the first", i+1, len(answers), answers[i].LogProb, reversed[i].LogProb)
+			return InTheirOrder.Broken("it gives pair %d of %d the log-probability %g, and the same pair %g when they are asked from the last to the first", i+1, len(answers), answers[i].LogProb, reversed[i].LogProb)
 		}
 	}
 	return nil
@@ -205,7 +203,7 @@ func (c *checker) together() error {
 	largest := 0.0
 	for i := range batch {
 		if !alike(batch[i].LogProb, alone[i].LogProb) {
-			return OneAnswerEach.broken("it gives pair %d the log-probability %g among others, and %g in a request of its own beside others; does an answer have the id of another request?", i+1, batch[i].LogProb, alone[i].LogProb)
+			return OneAnswerEach.Broken("it gives pair %d the log-probability %g among others, and %g in a request of its own beside others; does an answer have the id of another request?", i+1, batch[i].LogProb, alone[i].LogProb)
 		}
 		largest = max(largest, math.Abs(batch[i].LogProb-alone[i].LogProb))
 	}
@@ -255,7 +253,7 @@ func (c *checker) long() error {
 	case err != nil:
 		return err
 	case a.Error == nil:
-		return NothingIsCut.broken("it answers a pair of %d words by %s; expected an error, since its longest_input is %d tokens", len(words)*(most/len(words)+1)+1, conversation.Quote(a.Result), most)
+		return NothingIsCut.Broken("it answers a pair of %d words by %s; expected an error, since its longest_input is %d tokens", len(words)*(most/len(words)+1)+1, conversation.Quote(a.Result), most)
 	}
 	return c.goesOn(a)
 }
@@ -266,7 +264,7 @@ func (c *checker) unknown() error {
 	case err != nil:
 		return err
 	case a.Error == nil:
-		return UnknownMethods.broken("it answers the method %q by %s; expected an error", "no_such_method", conversation.Quote(a.Result))
+		return UnknownMethods.Broken("it answers the method %q by %s; expected an error", "no_such_method", conversation.Quote(a.Result))
 	}
 	return c.goesOn(a)
 }
@@ -274,7 +272,7 @@ func (c *checker) unknown() error {
 // goesOn looks at an error, and whether the command still answers.
 func (c *checker) goesOn(a *conversation.Answer) error {
 	if a.Error.Message == "" {
-		return ErrorsAreAnswers.broken("its error has no message; expected what went wrong")
+		return ErrorsAreAnswers.Broken("its error has no message; expected what went wrong")
 	}
 	if err := c.askOne(); err != nil {
 		return &after{err}
@@ -314,7 +312,7 @@ func (c *checker) again() error {
 	}
 	for i := range first {
 		if first[i] != second[i] {
-			return Deterministic.broken("it answers pair %d of a request by %v, and of the same request the second time by %v; expected the same, since it calls itself deterministic", i+1, first[i], second[i])
+			return Deterministic.Broken("it answers pair %d of a request by %v, and of the same request the second time by %v; expected the same, since it calls itself deterministic", i+1, first[i], second[i])
 		}
 	}
 	return nil
@@ -343,7 +341,7 @@ func (c *checker) tokens() error {
 			sum += p
 		}
 		if len(of) == 0 || !alike(answers[i].LogProb, sum) {
-			return TokensAddUp.broken("the %d tokens of pair %d add up to %g; expected %g, as loglikelihood says", len(of), i+1, sum, answers[i].LogProb)
+			return TokensAddUp.Broken("the %d tokens of pair %d add up to %g; expected %g, as loglikelihood says", len(of), i+1, sum, answers[i].LogProb)
 		}
 	}
 	return nil
@@ -372,7 +370,7 @@ func (c *checker) generated() error {
 		return err
 	}
 	if before, _, _ := strings.Cut(texts[first], end); cut[0] != before {
-		return GreedyText.broken("after %q it generates %q, and up to %q it generates %q; expected %q", prompts[first], texts[first], end, cut[0], before)
+		return GreedyText.Broken("after %q it generates %q, and up to %q it generates %q; expected %q", prompts[first], texts[first], end, cut[0], before)
 	}
 	answers, err := c.ask([]Pair{{prompts[first], texts[first]}}, 1)
 	if err == nil && !answers[0].Greedy {
@@ -392,7 +390,7 @@ func (c *checker) generate(prompts []string, until string) (texts []string, err 
 	})
 	for _, text := range texts {
 		if strings.Contains(text, until) {
-			return nil, GreedyText.broken("it generates %q up to %q; expected a text without it", text, until)
+			return nil, GreedyText.Broken("it generates %q up to %q; expected a text without it", text, until)
 		}
 	}
 	return texts, err

@@ -61,7 +61,7 @@ func TestARightCommandPassesEveryCheck(t *testing.T) {
 		t.Errorf("%+v", report)
 	}
 	for _, f := range report.Findings {
-		if f.Status != conformance.Passed || f.Sentence != score.Rule(f.Rule).String() {
+		if f.Status != conformance.Passed || f.Sentence == "" {
 			t.Errorf("%+v, want that it passes", f)
 		}
 	}
@@ -72,9 +72,10 @@ func TestARightCommandPassesEveryCheck(t *testing.T) {
 func TestEachBrokenRuleIsFound(t *testing.T) {
 	t.Parallel()
 	sed, cat := "exec sed -u -e ", ""
+	var none conformance.Rule
 	for name, c := range map[string]struct {
 		requests, answers string
-		want              score.Rule
+		want              conformance.Rule
 		message           string
 	}{
 		"prints between messages":   {cat, sed + `'/^{"id":3,/i Batch 1 of 7'`, score.OneObjectALine, `it printed "Batch 1 of 7" to standard output`},
@@ -89,10 +90,10 @@ func TestEachBrokenRuleIsFound(t *testing.T) {
 		"has no loglikelihood":      {cat, sed + `'s/"loglikelihood",//'`, score.DescribeFirst, `expected "loglikelihood" among them`},
 		"says too short an input":   {cat, sed + `'s/"longest_input":2000/"longest_input":100/'`, score.NothingIsCut, "its longest_input is 100 tokens"},
 		"is not deterministic":      {cat, sed + `'/^{"id":[3579],/s/\[\[-\([0-9]*\)\./[[-\1.0/; /^{"id":1[13579],/s/\[\[-\([0-9]*\)\./[[-\1.0/'`, score.Deterministic, "of the same request the second time"},
-		"strips an empty context":   {sed + `'s/\[\["",/[["the people are free to be a day in april",/g'`, cat, 0, "either the space between is lost"},
+		"strips an empty context":   {sed + `'s/\[\["",/[["the people are free to be a day in april",/g'`, cat, none, "either the space between is lost"},
 		"takes every method":        {sed + `'s/"no_such_method"/"loglikelihood","pairs":[["the","people"]]/'`, cat, score.UnknownMethods, `it answers the method "no_such_method"`},
 		"has errors without words":  {cat, sed + `'s/"message":"[^"]*"/"message":""/'`, score.ErrorsAreAnswers, "its error has no message"},
-		"dies of an unknown method": {sed + `'/no_such_method/Q'`, cat, 0, "unanswered"},
+		"dies of an unknown method": {sed + `'/no_such_method/Q'`, cat, none, "unanswered"},
 		"has other tokens":          {cat, sed + `'/false\|true/!s/\[\[-[0-9.]*/[[-50/'`, score.TokensAddUp, "add up to"},
 		"generates without an end":  {sed + `'s/"until":\["[^\\]*"\]/"until":["never"]/'`, cat, score.GreedyText, "expected a text without it"},
 		"ends badly":                {cat, "cat; exit 7", score.EndsWithItsInput, "exit status 7"},
@@ -110,11 +111,11 @@ func TestEachBrokenRuleIsFound(t *testing.T) {
 			}
 			report := check(t, o)
 			for _, f := range report.Findings {
-				if strings.Contains(f.Message, c.message) && f.Status != conformance.Passed && (c.want == 0 || score.Rule(f.Rule) == c.want && f.Status == conformance.Failed && f.Sentence == c.want.String()) {
+				if strings.Contains(f.Message, c.message) && f.Status != conformance.Passed && (c.want.Number == 0 || f.Rule == c.want.Number && f.Status == conformance.Failed && f.Sentence == c.want.Sentence) {
 					return
 				}
 			}
-			t.Errorf("rule %d is not found broken, with %q: %+v", c.want, c.message, report.Findings)
+			t.Errorf("rule %d is not found broken, with %q: %+v", c.want.Number, c.message, report.Findings)
 		})
 	}
 }

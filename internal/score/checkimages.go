@@ -50,7 +50,7 @@ func (c *checker) imageOrder() error {
 	slices.Reverse(second)
 	for i := range first {
 		if class := unlike(first[i], second[i]); class >= 0 {
-			return ClassesAddUp.broken("it gives class %d of image %d the log-probability %g, and %g when they are asked from the last to the first", class, i+1, first[i][class], second[i][class])
+			return ClassesAddUp.Broken("it gives class %d of image %d the log-probability %g, and %g when they are asked from the last to the first", class, i+1, first[i][class], second[i][class])
 		}
 	}
 	return nil
@@ -78,7 +78,7 @@ func (c *checker) imagesTogether() error {
 	}
 	for i := range batch {
 		if class := unlike(batch[i], alone[i]); class >= 0 {
-			return OneAnswerEach.broken("it gives class %d of image %d the log-probability %g among others, and %g in a request of its own beside others; does an answer have the id of another request?", class, i+1, batch[i][class], alone[i][class])
+			return OneAnswerEach.Broken("it gives class %d of image %d the log-probability %g among others, and %g in a request of its own beside others; does an answer have the id of another request?", class, i+1, batch[i][class], alone[i][class])
 		}
 	}
 	return nil
@@ -98,7 +98,7 @@ func (c *checker) imagesAgain() error {
 	}
 	for i := range first {
 		if !slices.Equal(first[i], second[i]) {
-			return Deterministic.broken("it answers image %d of a request by %v, and of the same request the second time by %v; expected the same, since it calls itself deterministic", i+1, first[i], second[i])
+			return Deterministic.Broken("it answers image %d of a request by %v, and of the same request the second time by %v; expected the same, since it calls itself deterministic", i+1, first[i], second[i])
 		}
 	}
 	return nil

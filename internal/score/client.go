@@ -15,7 +15,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -118,7 +117,7 @@ func (c *Client) Close() error {
 	if err == nil || killed {
 		return nil
 	}
-	return c.explain(conversation.WithLastLines(EndsWithItsInput.broken("%v", err), c.child.LastLines()))
+	return c.explain(conversation.WithLastLines(EndsWithItsInput.Broken("%v", err), c.child.LastLines()))
 }
 
 // LogLikelihoods scores pairs, and returns an answer for each, in their order. Requests have
@@ -195,12 +194,4 @@ type RefusedError struct{ Method, Message string }
 
 func (e *RefusedError) Error() string {
 	return fmt.Sprintf("it answers %s by the error %q", e.Method, e.Message)
-}
-
-// RuleOf is the rule of the contract that an error says was broken, or 0.
-func RuleOf(err error) Rule {
-	if v, ok := errors.AsType[*Violation](err); ok {
-		return v.Rule
-	}
-	return 0
 }

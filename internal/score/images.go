@@ -52,7 +52,7 @@ func (c *Client) needs(method string) error {
 	if c.Description.Has(method) {
 		return nil
 	}
-	return c.explain(DescribeFirst.broken("its methods are %q; expected %q among them, which is asked here", c.Description.Methods, method))
+	return c.explain(DescribeFirst.Broken("its methods are %q; expected %q among them, which is asked here", c.Description.Methods, method))
 }
 
 // inBatches asks about so many things, batch of them at a time.
@@ -77,15 +77,15 @@ const sumTolerance = 0.01
 func decodeClasses(result json.RawMessage, images, classes int) ([][]float64, error) {
 	var list [][]json.RawMessage
 	if err := json.Unmarshal(result, &list); err != nil {
-		return nil, ClassesAddUp.broken("it answered %s: %v", conversation.Quote(result), err)
+		return nil, ClassesAddUp.Broken("it answered %s: %v", conversation.Quote(result), err)
 	}
 	if len(list) != images {
-		return nil, ClassesAddUp.broken("it gave %d answers to %d images; expected one for each", len(list), images)
+		return nil, ClassesAddUp.Broken("it gave %d answers to %d images; expected one for each", len(list), images)
 	}
 	found := make([][]float64, images)
 	for i, texts := range list {
 		if len(texts) != classes {
-			return nil, ClassesAddUp.broken("its answer to image %d has %d log-probabilities; expected one for each of %d classes", i+1, len(texts), classes)
+			return nil, ClassesAddUp.Broken("its answer to image %d has %d log-probabilities; expected one for each of %d classes", i+1, len(texts), classes)
 		}
 		sum := 0.0
 		for _, text := range texts {
@@ -97,7 +97,7 @@ func decodeClasses(result json.RawMessage, images, classes int) ([][]float64, er
 			sum += math.Exp(p)
 		}
 		if math.Abs(sum-1) > sumTolerance {
-			return nil, ClassesAddUp.broken("the probabilities of image %d add up to %.4g; expected 1", i+1, sum)
+			return nil, ClassesAddUp.Broken("the probabilities of image %d add up to %.4g; expected 1", i+1, sum)
 		}
 	}
 	return found, nil

@@ -80,17 +80,17 @@ func (p *payload) describe(method string) string {
 func decodeDescription(result json.RawMessage) (*Description, error) {
 	var d Description
 	if err := json.Unmarshal(result, &d); err != nil {
-		return nil, DescribeFirst.broken("it describes itself by %s: %v", conversation.Quote(result), err)
+		return nil, DescribeFirst.Broken("it describes itself by %s: %v", conversation.Quote(result), err)
 	}
 	switch {
 	case d.Contract != Contract || d.Version != Version:
-		return nil, DescribeFirst.broken("it speaks version %d of the contract %q; expected version %d of %q", d.Version, d.Contract, Version, Contract)
+		return nil, DescribeFirst.Broken("it speaks version %d of the contract %q; expected version %d of %q", d.Version, d.Contract, Version, Contract)
 	case d.Model == "":
-		return nil, DescribeFirst.broken("it does not name its model; expected a text that another model does not have, such as a digest of its file")
+		return nil, DescribeFirst.Broken("it does not name its model; expected a text that another model does not have, such as a digest of its file")
 	case d.LongestInput < 0:
-		return nil, DescribeFirst.broken("its longest_input is %d; expected the number of tokens, or 0 where there is no bound", d.LongestInput)
+		return nil, DescribeFirst.Broken("its longest_input is %d; expected the number of tokens, or 0 where there is no bound", d.LongestInput)
 	case !d.Has(logLikelihood) && !d.Has(Classify):
-		return nil, DescribeFirst.broken("its methods are %q; expected %q among them, or %q of a model of images", d.Methods, logLikelihood, Classify)
+		return nil, DescribeFirst.Broken("its methods are %q; expected %q among them, or %q of a model of images", d.Methods, logLikelihood, Classify)
 	}
 	return &d, nil
 }
@@ -99,15 +99,15 @@ func decodeDescription(result json.RawMessage) (*Description, error) {
 func decodeAnswers(result json.RawMessage, pairs int) ([]Answer, error) {
 	var list [][]json.RawMessage
 	if err := json.Unmarshal(result, &list); err != nil {
-		return nil, InTheirOrder.broken("it answered %s: %v", conversation.Quote(result), err)
+		return nil, InTheirOrder.Broken("it answered %s: %v", conversation.Quote(result), err)
 	}
 	if len(list) != pairs {
-		return nil, InTheirOrder.broken("it gave %d answers to %d pairs; expected one for each", len(list), pairs)
+		return nil, InTheirOrder.Broken("it gave %d answers to %d pairs; expected one for each", len(list), pairs)
 	}
 	answers := make([]Answer, pairs)
 	for i, two := range list {
 		if len(two) != 2 || json.Unmarshal(two[1], &answers[i].Greedy) != nil || string(two[1]) == "null" {
-			return nil, InTheirOrder.broken("its answer to pair %d is %s; expected a list such as [-12.5, false]", i+1, conversation.Quote(result))
+			return nil, InTheirOrder.Broken("its answer to pair %d is %s; expected a list such as [-12.5, false]", i+1, conversation.Quote(result))
 		}
 		var err error
 		if answers[i].LogProb, err = decodeLogProb(two[0]); err != nil {
@@ -124,10 +124,10 @@ const MaxLogProbability = 0.01
 func decodeLogProb(text json.RawMessage) (float64, error) {
 	var p *float64
 	if err := json.Unmarshal(text, &p); err != nil || p == nil || math.IsInf(*p, 0) {
-		return 0, FiniteLogarithms.broken("%s stands for a log-probability; expected a finite number", conversation.Quote(text))
+		return 0, FiniteLogarithms.Broken("%s stands for a log-probability; expected a finite number", conversation.Quote(text))
 	}
 	if *p > MaxLogProbability {
-		return 0, FiniteLogarithms.broken("%g stands for a log-probability; expected a natural logarithm, which is not above 0", *p)
+		return 0, FiniteLogarithms.Broken("%g stands for a log-probability; expected a natural logarithm, which is not above 0", *p)
 	}
 	return min(*p, 0), nil
 }
@@ -136,10 +136,10 @@ func decodeLogProb(text json.RawMessage) (float64, error) {
 func decodeTokens(result json.RawMessage, pairs int) ([][]float64, error) {
 	var list [][]json.RawMessage
 	if err := json.Unmarshal(result, &list); err != nil {
-		return nil, TokensAddUp.broken("it answered %s: %v", conversation.Quote(result), err)
+		return nil, TokensAddUp.Broken("it answered %s: %v", conversation.Quote(result), err)
 	}
 	if len(list) != pairs {
-		return nil, TokensAddUp.broken("it gave %d answers to %d pairs; expected one for each", len(list), pairs)
+		return nil, TokensAddUp.Broken("it gave %d answers to %d pairs; expected one for each", len(list), pairs)
 	}
 	tokens := make([][]float64, pairs)
 	for i, of := range list {
@@ -158,10 +158,10 @@ func decodeTokens(result json.RawMessage, pairs int) ([][]float64, error) {
 func decodeTexts(result json.RawMessage, prompts int) ([]string, error) {
 	var texts []string
 	if err := json.Unmarshal(result, &texts); err != nil {
-		return nil, GreedyText.broken("it answered %s: %v", conversation.Quote(result), err)
+		return nil, GreedyText.Broken("it answered %s: %v", conversation.Quote(result), err)
 	}
 	if len(texts) != prompts {
-		return nil, GreedyText.broken("it gave %d texts for %d prompts; expected one for each", len(texts), prompts)
+		return nil, GreedyText.Broken("it gave %d texts for %d prompts; expected one for each", len(texts), prompts)
 	}
 	return texts, nil
 }

@@ -13,12 +13,9 @@ func TestThePageOfTheContractHasItsRulesWordForWord(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for rule := OneObjectALine; rule <= ClassesAddUp; rule++ {
-		if line := fmt.Sprintf("\n%d. %s\n", rule, rule); rule.String() == "" || !strings.Contains(string(page), line) {
-			t.Errorf("rule %d is not on the page: %q", rule, line)
+	for _, want := range []string{"\n## Rules\n\n" + contract.List() + "\n", fmt.Sprintf("`%q` and `%d`", Contract, Version)} {
+		if !strings.Contains(string(page), want) {
+			t.Errorf("the page has not: %s", want)
 		}
-	}
-	if len(rules) != int(ClassesAddUp) || !strings.Contains(string(page), fmt.Sprintf("`%q` and `%d`", Contract, Version)) {
-		t.Errorf("%d rules, contract %s, version %d: not those of the page", len(rules), Contract, Version)
 	}
 }

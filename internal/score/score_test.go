@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"coalmine/internal/conformance"
+	"coalmine/internal/conversation"
 )
 
 // described answers describe, the first request.
@@ -66,15 +69,16 @@ func TestAnswersMayComeInAnyOrder(t *testing.T) {
 // said last.
 func TestACommandThatBreaksTheContractIsToldFrom(t *testing.T) {
 	t.Parallel()
+	var none conformance.Rule
 	answers := func(result string) string {
 		return described + `echo loading >&2; read line; echo '{"id": 2, "result": ` + result + `}'; read line`
 	}
 	for want, c := range map[string]struct {
 		script string
-		rule   Rule
+		rule   conformance.Rule
 	}{
-		"it ended with exit status 1, and left 1 of 1 requests unanswered; its last lines on standard error:\n  no module named torch": {"echo no module named torch >&2; exit 1", 0},
-		"it ended with exit status 0, and left 1 of 2 requests unanswered; it said nothing":                                            {described + "read line; exit 0", 0},
+		"it ended with exit status 1, and left 1 of 1 requests unanswered; its last lines on standard error:\n  no module named torch": {"echo no module named torch >&2; exit 1", none},
+		"it ended with exit status 0, and left 1 of 2 requests unanswered; it said nothing":                                            {described + "read line; exit 0", none},
 		`it printed "Loading weights" to standard output; expected answers alone`:                                                      {"echo Loading weights; " + described, OneObjectALine},
 		`which is not a JSON object: unexpected end`:                                                                                   {described + `read line; echo '{"id": 2'; read line`, OneObjectALine},
 		"it answered request 1 twice, the second time by":                                                                              {described + `echo '{"id": 1, "result": 1}'; read line; read line`, OneAnswerEach},
@@ -90,8 +94,8 @@ func TestACommandThatBreaksTheContractIsToldFrom(t *testing.T) {
 		`"-1e999" stands for a log-probability; expected a`: {answers("[[-1e999, true], [-1, true]]"), FiniteLogarithms},
 		`"null" stands for a log-probability`:               {answers("[[null, true], [-1, true]]"), FiniteLogarithms},
 		"0.7 stands for a log-probability":                  {answers("[[0.7, true], [-1, true]]"), FiniteLogarithms},
-		`it answers loglikelihood by the error "no memory"`: {described + `read line; echo '{"id": 2, "error": {"message": "no memory"}}'; read line`, 0},
-		"by the error \"busy\", and so 3 times in a row":    {described + `for id in 2 3 4; do read line; echo "{\"id\": $id, \"error\": {\"message\": \"busy\", \"retry\": true}}"; done; read line`, 0},
+		`it answers loglikelihood by the error "no memory"`: {described + `read line; echo '{"id": 2, "error": {"message": "no memory"}}'; read line`, none},
+		"by the error \"busy\", and so 3 times in a row":    {described + `for id in 2 3 4; do read line; echo "{\"id\": $id, \"error\": {\"message\": \"busy\", \"retry\": true}}"; done; read line`, none},
 		`it speaks version 2 of the contract "other"`:       {`read line; echo '{"id": 1, "result": {"contract": "other", "version": 2}}'; read line`, DescribeFirst},
 		"it does not name its model":                        {strings.Replace(described, `"m"`, `""`, 1), DescribeFirst},
 		"its longest_input is -1":                           {strings.Replace(described, `"longest_input": 0`, `"longest_input": -1`, 1), DescribeFirst},
@@ -108,8 +112,11 @@ func TestACommandThatBreaksTheContractIsToldFrom(t *testing.T) {
 			if err == nil || !strings.HasPrefix(err.Error(), `command "scorer": `) || !strings.Contains(err.Error(), want) {
 				t.Fatalf("got %v, want %q", err, want)
 			}
-			if got := RuleOf(err); got != c.rule || c.rule > 0 && !strings.Contains(err.Error(), fmt.Sprintf("(rule %d of the contract)", c.rule)) {
-				t.Errorf("%v: rule %d, want %d", err, got, c.rule)
+			if got := conformance.RuleOf(err); got != c.rule || c.rule != none && !strings.Contains(err.Error(), fmt.Sprintf("(rule %d of the contract score)", c.rule.Number)) {
+				t.Errorf("%v: rule %d, want %d", err, got.Number, c.rule.Number)
+			}
+			if conversation.Mendable(err) != (c.rule == none) {
+				t.Errorf("%v: mendable %v, want that of those that break no rule", err, c.rule != none)
 			}
 		})
 	}
@@ -123,8 +130,11 @@ func TestACommandThatNeverAnswersIsGivenUp(t *testing.T) {
 	}
 	c.options.Timeout = 20 * time.Millisecond
 	_, err = c.LogLikelihoods(t.Context(), pairs, 8)
-	if err == nil || !strings.Contains(err.Error(), "it did not answer request 2 (loglikelihood, 2 of them) within 20ms; allow more time") || RuleOf(err) != OneAnswerEach {
+	if err == nil || !strings.Contains(err.Error(), "it did not answer request 2 (loglikelihood, 2 of them) within 20ms; allow more time") || conformance.RuleOf(err) != OneAnswerEach {
 		t.Errorf("got %v", err)
+	}
+	if !conversation.Mendable(err) {
+		t.Errorf("%v: expected that another process may do better", err)
 	}
 	<-c.child.Done()
 	if _, again := c.LogLikelihoods(t.Context(), pairs, 8); again == nil || again.Error() != err.Error() {
@@ -141,7 +151,7 @@ func TestACommandThatDoesNotReadIsGivenUp(t *testing.T) {
 	}
 	c.options.Timeout = 50 * time.Millisecond
 	_, err = c.LogLikelihoods(t.Context(), []Pair{{"", strings.Repeat("a", 1<<20)}}, 1)
-	if RuleOf(err) != OneAnswerEach {
+	if conformance.RuleOf(err) != OneAnswerEach {
 		t.Errorf("got %v", err)
 	}
 }
@@ -167,9 +177,9 @@ func TestHowACommandEndsIsTold(t *testing.T) {
 		script string
 		grace  time.Duration
 	}{
-		"it ended with exit status 4 (rule 12 of the contract); its last lines on standard error:\n  bye":      {"read line; echo bye >&2; exit 4", 0},
-		"it did not end within 100ms of the end of its input, and was killed (rule 12 of the contract)":        {"exec sleep 1000", 100 * time.Millisecond},
-		"it ended and left 1 processes behind, which were killed (rule 12 of the contract); it said nothing o": {"exec setsid sleep 1000 >/dev/null & cat", 0},
+		"it ended with exit status 4 (rule 12 of the contract score); its last lines on standard error:\n  bye":      {"read line; echo bye >&2; exit 4", 0},
+		"it did not end within 100ms of the end of its input, and was killed (rule 12 of the contract score)":        {"exec sleep 1000", 100 * time.Millisecond},
+		"it ended and left 1 processes behind, which were killed (rule 12 of the contract score); it said nothing o": {"exec setsid sleep 1000 >/dev/null & cat", 0},
 	} {
 		c, err := asking(t, described+o.script, Options{Grace: o.grace})
 		if err != nil {
@@ -191,7 +201,7 @@ func FuzzAnswers(f *testing.F) {
 	f.Fuzz(func(t *testing.T, line []byte) {
 		a, err := spoken.Parse(line)
 		if err != nil {
-			if RuleOf(err) == 0 || strings.ContainsAny(err.Error(), "\n\x1b") {
+			if conformance.RuleOf(err).Number == 0 || strings.ContainsAny(err.Error(), "\n\x1b") {
 				t.Errorf("%q: %v, want a violation on one line", line, err)
 			}
 			return

@@ -19,6 +19,16 @@ import (
 	"math"
 )
 
+// Least and most of what the normal law of cosines needs.
+const (
+	// LeastDimension is where the cosine of a random direction is normal to the eye (there, theorem
+	// 3.2).
+	LeastDimension = 1000
+	// LeastPerCanary is how many dimensions there are for a canary: they hide each other else
+	// (theorem 3.3 is about far more dimensions than canaries).
+	LeastPerCanary = 10
+)
+
 // Normal is a normal distribution of a statistic.
 type Normal struct {
 	Mean      float64 `json:"mean"`

@@ -54,6 +54,8 @@ type Description struct {
 	ByScores bool
 	// ByProgram says that it measures models whose clients a program of somebody else trains.
 	ByProgram bool
+	// ByTrainer says that a command which trains a whole model can be asked for what it measures.
+	ByTrainer bool
 	// AtEnd audits measure the last model alone. Others measure every audited one, and
 	// the metrics of their last node, a JSON object of numbers, stand in the curve.
 	AtEnd bool

@@ -71,6 +71,8 @@ type Joiner interface {
 	Clients() *canaryclients.Clients
 	// Watch is what the server follows for them; nil for nothing.
 	Watch() *canaryclients.Watch
+	// Told is what a command that trains the whole model is asked for in their place.
+	Told() *external.OneShot
 }
 
 // Referrer is implemented by Fields of an audit that trains further models, by

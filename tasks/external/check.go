@@ -36,7 +36,9 @@ type Check struct {
 	Image  datasets.Image
 	// Deterministic says that the training is called so.
 	Deterministic bool
-	Terms         commands.Terms
+	// OneShot asks for canary clients; nil does not.
+	OneShot *OneShot
+	Terms   commands.Terms
 }
 
 // CheckReport is what a Check found.
@@ -63,7 +65,7 @@ type trial struct {
 // checks, after the first one, look at a training that has ended well.
 var checks = []struct {
 	name string
-	rule Rule
+	rule conformance.Rule
 	run  func(*Check, context.Context, *trial) error
 }{
 	{"changes nothing of what it finds", InputsStay, (*Check).inputs},
@@ -103,12 +105,9 @@ func (c *Check) Run(ctx context.Context) (*CheckReport, error) {
 	return report, nil
 }
 
-// add adds what a check has found. An error that says which rule was broken knows better.
-func (r *CheckReport) add(name string, rule Rule, err error) {
-	if v, ok := errors.AsType[*Violation](err); ok {
-		rule = v.Rule
-	}
-	r.Findings = append(r.Findings, conformance.Found(name, int(rule), rule.String(), err))
+// add adds what a check has found.
+func (r *CheckReport) add(name string, rule conformance.Rule, err error) {
+	r.Findings = append(r.Findings, conformance.Found(name, rule, err))
 }
 
 // ended is the result of a training that has ended well.
@@ -133,7 +132,7 @@ func (c *Check) train(ctx context.Context, from *keeper, at func() error) (*tria
 	}
 	defer x.held.Close()
 	x.training = &training{
-		params: &TrainParams{Seed: 1, Command: c.Command, Job: c.Job, Rounds: c.Rounds, Shards: c.Shards, Image: c.Image}, terms: c.Terms, workspace: w,
+		params: &TrainParams{Seed: 1, Command: c.Command, Job: c.Job, Rounds: c.Rounds, Shards: c.Shards, Image: c.Image, OneShot: c.OneShot}, terms: c.Terms, workspace: w,
 		task: tasks.NewTask(tasks.Spec{}, nil, x.kept, nil, nil), rows: metricRows{rounds: int64(c.Rounds)}, eager: true,
 	}
 	if err := x.prepare(ctx, c.Code); err != nil {

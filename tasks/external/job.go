@@ -47,6 +47,8 @@ type Job struct {
 	Image *datasets.Image `json:"image,omitempty"`
 	// Files are paths below the directory.
 	Files Files `json:"files"`
+	// OneShot asks for canary clients; nil does not.
+	OneShot *OneShot `json:"one_shot,omitempty"`
 	// Job is the experiment's own block.
 	Job json.RawMessage `json:"job,omitempty"`
 }
@@ -64,13 +66,18 @@ type Files struct {
 	Checkpoint string `json:"checkpoint"`
 	Metrics    string `json:"metrics"`
 	Result     string `json:"result"`
+	// OneShot is there where canary clients are asked for.
+	OneShot string `json:"one_shot,omitempty"`
 }
 
 func (x *training) newJob() *Job {
 	p := x.params
 	job := &Job{
-		Contract: Contract, Version: Version, Seed: p.Seed, Rounds: p.Rounds, Job: p.Job,
+		Contract: Contract, Version: Version, Seed: p.Seed, Rounds: p.Rounds, OneShot: p.OneShot, Job: p.Job,
 		Files: Files{Vocabulary: vocabularyFile, Checkpoint: checkpointFolder, Metrics: metricsFile, Result: resultFile},
+	}
+	if p.OneShot != nil {
+		job.Files.OneShot = oneShotFile
 	}
 	lines := trainFiles(p.Shards)
 	if job.Files.Train = lines[0]; len(lines) > 1 {

@@ -54,10 +54,10 @@ func (m *metricRows) read(lines []byte) error {
 		}
 		var l metricLine
 		if err := json.Unmarshal(line, &l); err != nil {
-			return MetricLines.broken("its %s has the line %s: %v", metricsFile, shown(line), err)
+			return MetricLines.Broken("its %s has the line %s: %v", metricsFile, shown(line), err)
 		}
 		if l.Round < 1 || l.Examples < 0 || l.Tokens < 0 || l.Clients < 0 {
-			return MetricLines.broken("its %s has the line %s; expected a round from 1, and no count below 0", metricsFile, shown(line))
+			return MetricLines.Broken("its %s has the line %s; expected a round from 1, and no count below 0", metricsFile, shown(line))
 		}
 		row := checkpoints.Row{Round: l.Round, Loss: l.Loss, Examples: l.Examples, Tokens: l.Tokens, Clients: l.Clients}
 		row.ValidationLoss = l.ValidationLoss
@@ -65,7 +65,7 @@ func (m *metricRows) read(lines []byte) error {
 		m.add(row)
 	}
 	if len(m.rows) > maxRows {
-		return MetricLines.broken("its %s is about more than %d rounds, and the job has %d; expected those of the job alone", metricsFile, maxRows, m.rounds)
+		return MetricLines.Broken("its %s is about more than %d rounds, and the job has %d; expected those of the job alone", metricsFile, maxRows, m.rounds)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"coalmine/internal/childprocess"
+	"coalmine/internal/conversation"
 	"coalmine/internal/score"
 	"coalmine/internal/sleep"
 	"coalmine/internal/workspace"
@@ -100,7 +101,7 @@ func scoringLine(ctx context.Context, t *tasks.Task, input string, which Which) 
 	}
 	field, line := which.command(result)
 	if strings.TrimSpace(line) == "" {
-		return "", tasks.Permanent(fmt.Errorf("the %s of the training names no %s, a command that scores texts by the %s model: expected one, as the contract train says (rule %d)", resultFile, field, which, NamesItsModel))
+		return "", tasks.Permanent(fmt.Errorf("the %s of the training names no %s, a command that scores texts by the %s model: expected one, as the contract train says (rule %d)", resultFile, field, which, NamesItsModel.Number))
 	}
 	return line, nil
 }
@@ -187,8 +188,8 @@ func (m *Model) Costs(ctx context.Context, v *datasets.Vocabulary, prefix []int3
 	return costs, nil
 }
 
-// asked says what another try may mend: a command that was killed. What breaks the contract, or
-// a limit, stays as it is.
+// asked says what another try may mend: a command that was killed, or was late. What breaks the
+// contract, or a limit, stays as it is.
 func asked(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() != nil {
 		return err
@@ -196,13 +197,10 @@ func asked(ctx context.Context, err error) error {
 	if _, ok := errors.AsType[*score.RefusedError](err); ok {
 		return tasks.Permanent(err)
 	}
-	if _, ok := errors.AsType[*score.Violation](err); ok {
-		return tasks.Permanent(err)
+	if conversation.Mendable(err) {
+		return err
 	}
-	if _, ok := errors.AsType[*childprocess.MemoryError](err); ok {
-		return tasks.Permanent(err)
-	}
-	return err
+	return tasks.Permanent(err)
 }
 
 // Close ends the command.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"coalmine/internal/conformance"
 	"coalmine/internal/workspace"
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -38,6 +39,8 @@ type TrainParams struct {
 	Shards int `json:"shards,omitempty"`
 	// Image is the shape of the examples where they are images; zero of texts.
 	Image datasets.Image `json:"image,omitzero"`
+	// OneShot asks for canary clients; nil does not.
+	OneShot *OneShot `json:"one_shot,omitempty"`
 }
 
 // ofImages reports whether the examples are images.
@@ -159,8 +162,8 @@ func classify(command string, err error) error {
 	if !ok {
 		return err
 	}
-	if _, said := errors.AsType[*Violation](e.Reason); !said && ruleOf(e.Reason) != 0 {
-		v := &Violation{ruleOf(e.Reason), e.How}
+	if rule := ruleOf(e.Reason); rule.Number > 0 && conformance.RuleOf(e.Reason).Number == 0 {
+		v := &conformance.Violation{Rule: rule, What: e.How}
 		e.How, e.Reason = v.Error(), v
 	}
 	err = fmt.Errorf("command %q: %w", command, err)
@@ -399,7 +402,7 @@ func (x *training) finish(ctx context.Context) error {
 		}
 		data, err := x.workspace.Read(outFolder+"/"+f.Name, maxFile)
 		if err != nil {
-			return tasks.Permanent(fmt.Errorf("command %q: %w", x.params.Command, RegularFiles.broken("%v", err)))
+			return tasks.Permanent(fmt.Errorf("command %q: %w", x.params.Command, RegularFiles.Broken("%v", err)))
 		}
 		m.Files, m.Bytes = m.Files+1, m.Bytes+int64(len(data))
 		if err := x.task.Put(ctx, FileBlob(f.Name), data); err != nil {
@@ -419,26 +422,26 @@ func (x *training) finish(ctx context.Context) error {
 func (x *training) result() (*Result, []workspace.File, error) {
 	files, err := x.workspace.List(outFolder)
 	if err != nil {
-		return nil, nil, RegularFiles.broken("%v", err)
+		return nil, nil, RegularFiles.Broken("%v", err)
 	}
 	data, err := x.workspace.Read(resultFile, maxResult)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, nil, WholeResult.broken("it ended with exit status 0 and has left no %s", resultFile)
+		return nil, nil, WholeResult.Broken("it ended with exit status 0 and has left no %s", resultFile)
 	case err != nil:
-		return nil, nil, WholeResult.broken("its %s cannot be read: %v", resultFile, err)
+		return nil, nil, WholeResult.Broken("its %s cannot be read: %v", resultFile, err)
 	}
 	r := new(Result)
 	if err := json.Unmarshal(data, r); err != nil {
-		return nil, nil, WholeResult.broken("its %s is no JSON object of texts: %v", resultFile, err)
+		return nil, nil, WholeResult.Broken("its %s is no JSON object of texts: %v", resultFile, err)
 	}
 	if strings.TrimSpace(r.Model) == "" && strings.TrimSpace(r.Score) == "" {
-		return nil, nil, NamesItsModel.broken("its %s names neither a model nor a command that scores texts by it", resultFile)
+		return nil, nil, NamesItsModel.Broken("its %s names neither a model nor a command that scores texts by it", resultFile)
 	}
 	if r.Model != "" {
 		if name, ok := strings.CutPrefix(r.Model, outFolder+"/"); !ok || !slices.ContainsFunc(files, func(f workspace.File) bool { return f.Name == name }) {
-			return nil, nil, NamesItsModel.broken("its %s names the model %q, and there is no such file; expected one below %s", resultFile, r.Model, outFolder)
+			return nil, nil, NamesItsModel.Broken("its %s names the model %q, and there is no such file; expected one below %s", resultFile, r.Model, outFolder)
 		}
 	}
-	return r, files, nil
+	return r, files, x.checkOneShot()
 }

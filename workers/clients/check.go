@@ -2,7 +2,6 @@ package clients
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -43,7 +42,7 @@ var checkUsers = [2][][]int{
 // check is one thing that a program must do.
 type check struct {
 	name string
-	rule Rule
+	rule conformance.Rule
 	run  func(*checker) error
 }
 
@@ -100,8 +99,7 @@ func (c *checker) make(one check) conformance.Finding {
 	if err == nil {
 		err = one.run(c)
 	}
-	rule := cmp.Or(RuleOf(err), one.rule)
-	return conformance.Found(one.name, int(rule), rule.String(), err)
+	return conformance.Found(one.name, one.rule, err)
 }
 
 // start starts the program, unless it runs.
@@ -185,7 +183,7 @@ func (c *checker) seeded() error {
 	}
 	switch {
 	case !slices.Equal(drawn[0], drawn[2]):
-		return SeededStart.broken("asked for initial parameters by the seed 7 twice, it gives other ones the second time")
+		return SeededStart.Broken("asked for initial parameters by the seed 7 twice, it gives other ones the second time")
 	case slices.Equal(drawn[0], drawn[1]):
 		return conformance.DoubtBecause(errors.New("the seeds 7 and 8 give the same initial parameters; replicates of an experiment will begin alike"))
 	}
@@ -236,7 +234,7 @@ func (c *checker) reads() error {
 		return err
 	}
 	if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
-		return FilesAsAsked.broken("it has changed the file of parameters that it was to read")
+		return FilesAsAsked.Broken("it has changed the file of parameters that it was to read")
 	}
 	return nil
 }
@@ -261,7 +259,7 @@ func (c *checker) forgets() error {
 		}
 	}
 	if i := differs(fits[0], fits[2]); i >= 0 {
-		return NoMemory.broken("it trains a user from the same parameters, by the same seed, before and after another user, and parameter %d is %g and then %g", i, fits[0][i], fits[2][i])
+		return NoMemory.Broken("it trains a user from the same parameters, by the same seed, before and after another user, and parameter %d is %g and then %g", i, fits[0][i], fits[2][i])
 	}
 	return nil
 }
@@ -297,7 +295,7 @@ func (c *checker) evaluates() error {
 		return err
 	}
 	if before.Targets != after.Targets || before.Targets == 0 {
-		return WhatEvaluateSays.broken("4 examples have %d targets, and after training %d; expected the same number, above 0", before.Targets, after.Targets)
+		return WhatEvaluateSays.Broken("4 examples have %d targets, and after training %d; expected the same number, above 0", before.Targets, after.Targets)
 	}
 	if after.Loss >= before.Loss {
 		return conformance.DoubtBecause(fmt.Errorf("the loss on a user's examples is %g before and %g after training on them; expected that it falls", before.Loss, after.Loss))
@@ -327,7 +325,7 @@ func (c *checker) scores() error {
 	slices.Reverse(second)
 	for i := range first {
 		if !alike(first[i].LogProb, second[i].LogProb) {
-			return InTheirOrder.broken("it gives pair %d of %d the log-probability %g, and the same pair %g when they are asked from the last to the first", i+1, len(first), first[i].LogProb, second[i].LogProb)
+			return InTheirOrder.Broken("it gives pair %d of %d the log-probability %g, and the same pair %g when they are asked from the last to the first", i+1, len(first), first[i].LogProb, second[i].LogProb)
 		}
 	}
 	return nil
@@ -339,9 +337,9 @@ func alike(a, b float64) bool { return max(a-b, b-a) <= 0.1-0.02*min(a, 0) }
 
 func (c *checker) unknown() error {
 	err := c.program.ask(c.ctx, "no_such_method", "no_such_method", nil, func(result json.RawMessage) error {
-		return UnknownMethods.broken("it answers the method %q by %s; expected an error", "no_such_method", conversation.Quote(result))
+		return UnknownMethods.Broken("it answers the method %q by %s; expected an error", "no_such_method", conversation.Quote(result))
 	})
-	if RuleOf(err) != 0 || !c.program.usable() {
+	if conformance.RuleOf(err).Number != 0 || !c.program.usable() {
 		return err
 	}
 	if _, err := c.program.Initial(c.ctx, 7); err != nil {
@@ -376,10 +374,10 @@ func (c *checker) again() error {
 		return err
 	}
 	if differs(first, second) >= 0 {
-		return Deterministic.broken("another process draws other initial parameters by the same seed")
+		return Deterministic.Broken("another process draws other initial parameters by the same seed")
 	}
 	if i := differs(fitted, refitted); i >= 0 {
-		return Deterministic.broken("another process that is asked the same fits parameter %d to %g, not to %g", i, refitted[i], fitted[i])
+		return Deterministic.Broken("another process that is asked the same fits parameter %d to %g, not to %g", i, refitted[i], fitted[i])
 	}
 	return nil
 }

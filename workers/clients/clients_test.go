@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"coalmine/internal/conformance"
 	"coalmine/models"
 	"coalmine/storage/safetensors"
 	"coalmine/tasks"
@@ -129,9 +130,10 @@ func TestAProgramMayReadTexts(t *testing.T) {
 // another try cannot mend are permanent.
 func TestAProgramThatBreaksTheContractIsToldFrom(t *testing.T) {
 	t.Parallel()
+	var none conformance.Rule
 	for fault, c := range map[string]struct {
 		want      string
-		rule      Rule
+		rule      conformance.Rule
 		permanent bool
 	}{
 		clientstest.NaN:        {`tensor "weights" has values that are not finite`, FiniteNumbers, true},
@@ -141,9 +143,9 @@ func TestAProgramThatBreaksTheContractIsToldFrom(t *testing.T) {
 		clientstest.NoFile:     {"it has written no file of parameters", FilesAsAsked, true},
 		clientstest.Pipe:       {"fit.safetensors is no regular file", FilesAsAsked, true},
 		clientstest.Device:     {"fit.safetensors is no regular file", FilesAsAsked, true},
-		clientstest.Dies:       {"it ended with exit status 137, and left 1 of 3 requests unanswered; its last lines on standard error:\n  Killed", 0, false},
-		clientstest.Busy:       {`it answers fit by the error "the device is busy"`, 0, false},
-		clientstest.Refuses:    {`it answers fit by the error "an example is too long"`, 0, true},
+		clientstest.Dies:       {"it ended with exit status 137, and left 1 of 3 requests unanswered; its last lines on standard error:\n  Killed", none, false},
+		clientstest.Busy:       {`it answers fit by the error "the device is busy"`, none, false},
+		clientstest.Refuses:    {`it answers fit by the error "an example is too long"`, none, true},
 		clientstest.Prints:     {`it printed "epoch 1 of 3" to standard output`, OneObjectALine, true},
 		clientstest.NoExamples: {"it has learned from 0 examples", WhatFitSays, true},
 		clientstest.HalfLoss:   {"its metrics have one of loss and targets", WhatFitSays, true},
@@ -159,8 +161,8 @@ func TestAProgramThatBreaksTheContractIsToldFrom(t *testing.T) {
 			client := borrowed(t, pooled(t, o), fault)
 			defer client.GiveBack()
 			_, err := client.Fit(t.Context(), begun(t, client), make([]float32, len(words)+1))
-			if err == nil || !strings.HasPrefix(err.Error(), `program "'`) || !strings.Contains(err.Error(), c.want) || RuleOf(err) != c.rule {
-				t.Errorf("got %v of rule %d, want %q of rule %d", err, RuleOf(err), c.want, c.rule)
+			if err == nil || !strings.HasPrefix(err.Error(), `program "'`) || !strings.Contains(err.Error(), c.want) || conformance.RuleOf(err) != c.rule {
+				t.Errorf("got %v of rule %d, want %q of rule %d", err, conformance.RuleOf(err).Number, c.want, c.rule.Number)
 			}
 			if tasks.IsPermanent(err) != c.permanent {
 				t.Errorf("%v: permanent %v, want %v", err, !c.permanent, c.permanent)
@@ -200,12 +202,12 @@ func TestWhatAProgramSaysOfModelsIsChecked(t *testing.T) {
 	p := pooled(t, Options{})
 	guesses := borrowed(t, p, clientstest.Guesses)
 	defer guesses.GiveBack()
-	if _, err := guesses.Evaluate(t.Context(), begun(t, guesses)); RuleOf(err) != WhatEvaluateSays {
+	if _, err := guesses.Evaluate(t.Context(), begun(t, guesses)); conformance.RuleOf(err) != WhatEvaluateSays {
 		t.Errorf("more right guesses than targets: %v", err)
 	}
 	many := borrowed(t, p, clientstest.ManyPairs)
 	defer many.GiveBack()
-	if _, err := many.LogLikelihoods(t.Context(), begun(t, many).Model, []clientprograms.Pair{{Continuation: []int32{4}}}); RuleOf(err) != InTheirOrder {
+	if _, err := many.LogLikelihoods(t.Context(), begun(t, many).Model, []clientprograms.Pair{{Continuation: []int32{4}}}); conformance.RuleOf(err) != InTheirOrder {
 		t.Errorf("two answers to one pair: %v", err)
 	}
 }
@@ -334,11 +336,11 @@ func TestDescriptionsAreChecked(t *testing.T) {
 	for old, wrong := range map[string]string{
 		`"coalmine/client"`: `"coalmine/score"`, `"version":1`: `"version":2`, `"p"`: `""`, `"tokens"`: `"words"`, `[{"name":"a","shape":[2]}]`: `[]`, `[2]`: `[0]`, `"parameters"`: `"tensors"`, "{": "[",
 	} {
-		if _, _, err := decodeDescription([]byte(strings.Replace(right, old, wrong, 1)), false); RuleOf(err) != DescribeFirst {
+		if _, _, err := decodeDescription([]byte(strings.Replace(right, old, wrong, 1)), false); conformance.RuleOf(err) != DescribeFirst {
 			t.Errorf("%s in place of %s: %v", wrong, old, err)
 		}
 	}
-	if _, _, err := decodeDescription([]byte(right), true); RuleOf(err) != DescribeFirst || !strings.Contains(err.Error(), `it reads "tokens", and the examples are images; expected "images"`) {
+	if _, _, err := decodeDescription([]byte(right), true); conformance.RuleOf(err) != DescribeFirst || !strings.Contains(err.Error(), `it reads "tokens", and the examples are images; expected "images"`) {
 		t.Errorf("a program of texts is given images: %v", err)
 	}
 }

@@ -91,25 +91,25 @@ type fitted struct {
 func decodeDescription(result json.RawMessage, ofImages bool) (*clientprograms.Description, models.Network, error) {
 	var d clientprograms.Description
 	if err := json.Unmarshal(result, &d); err != nil {
-		return nil, nil, DescribeFirst.broken("it describes itself by %s: %v", conversation.Quote(result), err)
+		return nil, nil, DescribeFirst.Broken("it describes itself by %s: %v", conversation.Quote(result), err)
 	}
 	switch {
 	case d.Contract != Contract || d.Version != Version:
-		return nil, nil, DescribeFirst.broken("it speaks version %d of the contract %q; expected version %d of %q", d.Version, d.Contract, Version, Contract)
+		return nil, nil, DescribeFirst.Broken("it speaks version %d of the contract %q; expected version %d of %q", d.Version, d.Contract, Version, Contract)
 	case d.Program == "":
-		return nil, nil, DescribeFirst.broken("it does not name itself; expected a text for people, such as its name and version")
+		return nil, nil, DescribeFirst.Broken("it does not name itself; expected a text for people, such as its name and version")
 	case ofImages && d.Input != clientprograms.ImagesInput:
-		return nil, nil, DescribeFirst.broken("it reads %q, and the examples are images; expected %q", d.Input, clientprograms.ImagesInput)
+		return nil, nil, DescribeFirst.Broken("it reads %q, and the examples are images; expected %q", d.Input, clientprograms.ImagesInput)
 	case !ofImages && d.Input != clientprograms.TokensInput && d.Input != clientprograms.TextInput:
-		return nil, nil, DescribeFirst.broken("it reads %q; expected %q or %q", d.Input, clientprograms.TokensInput, clientprograms.TextInput)
+		return nil, nil, DescribeFirst.Broken("it reads %q; expected %q or %q", d.Input, clientprograms.TokensInput, clientprograms.TextInput)
 	}
 	outline, err := models.OutlineOf(d.Parameters)
 	if err != nil {
-		return nil, nil, DescribeFirst.broken("it describes %v", err)
+		return nil, nil, DescribeFirst.Broken("it describes %v", err)
 	}
 	network, err := models.NewExternal(models.Config{Kind: models.External, Outline: outline})
 	if err != nil {
-		return nil, nil, DescribeFirst.broken("it describes %v", err)
+		return nil, nil, DescribeFirst.Broken("it describes %v", err)
 	}
 	return &d, network, nil
 }
@@ -118,17 +118,17 @@ func decodeDescription(result json.RawMessage, ofImages bool) (*clientprograms.D
 func decodeFitted(result json.RawMessage) (*clientprograms.Fitted, error) {
 	var f fitted
 	if err := json.Unmarshal(result, &f); err != nil {
-		return nil, WhatFitSays.broken("it answered fit by %s: %v", conversation.Quote(result), err)
+		return nil, WhatFitSays.Broken("it answered fit by %s: %v", conversation.Quote(result), err)
 	}
 	loss, told := f.Metrics["loss"]
 	targets, counted := f.Metrics["targets"]
 	switch {
 	case f.Examples < 1:
-		return nil, WhatFitSays.broken("it has learned from %d examples; expected at least 1", f.Examples)
+		return nil, WhatFitSays.Broken("it has learned from %d examples; expected at least 1", f.Examples)
 	case told != counted:
-		return nil, WhatFitSays.broken("its metrics have one of loss and targets, %s; expected both or neither", conversation.Quote(result))
+		return nil, WhatFitSays.Broken("its metrics have one of loss and targets, %s; expected both or neither", conversation.Quote(result))
 	case targets < 0 || targets > maxTargets || targets != math.Trunc(targets):
-		return nil, WhatFitSays.broken("it has learned from %g targets; expected a whole number of at least 0", targets)
+		return nil, WhatFitSays.Broken("it has learned from %g targets; expected a whole number of at least 0", targets)
 	}
 	return &clientprograms.Fitted{Examples: f.Examples, Targets: int64(targets), Loss: loss, Metrics: f.Metrics}, checkLoss(loss)
 }
@@ -138,7 +138,7 @@ const maxTargets = 1 << 53
 
 func checkLoss(loss float64) error {
 	if !(loss >= 0) || math.IsInf(loss, 0) {
-		return FiniteNumbers.broken("its loss is %g; expected a mean of -log p, which is finite and not below 0", loss)
+		return FiniteNumbers.Broken("its loss is %g; expected a mean of -log p, which is finite and not below 0", loss)
 	}
 	return nil
 }
@@ -150,13 +150,13 @@ func decodeEvaluation(result json.RawMessage) (*clientprograms.Evaluation, error
 		Targets, Correct *int64
 	}
 	if err := json.Unmarshal(result, &e); err != nil {
-		return nil, WhatEvaluateSays.broken("it answered evaluate by %s: %v", conversation.Quote(result), err)
+		return nil, WhatEvaluateSays.Broken("it answered evaluate by %s: %v", conversation.Quote(result), err)
 	}
 	if e.Loss == nil || e.Targets == nil || e.Correct == nil {
-		return nil, WhatEvaluateSays.broken("it answered evaluate by %s; expected loss, targets and correct", conversation.Quote(result))
+		return nil, WhatEvaluateSays.Broken("it answered evaluate by %s; expected loss, targets and correct", conversation.Quote(result))
 	}
 	if *e.Correct < 0 || *e.Correct > *e.Targets {
-		return nil, WhatEvaluateSays.broken("%d first guesses of %d targets were right; expected at least 0, and at most all", *e.Correct, *e.Targets)
+		return nil, WhatEvaluateSays.Broken("%d first guesses of %d targets were right; expected at least 0, and at most all", *e.Correct, *e.Targets)
 	}
 	return &clientprograms.Evaluation{Targets: *e.Targets, Correct: *e.Correct, Loss: *e.Loss}, checkLoss(*e.Loss)
 }
@@ -165,20 +165,20 @@ func decodeEvaluation(result json.RawMessage) (*clientprograms.Evaluation, error
 func decodeLikelihoods(result json.RawMessage, pairs int) ([]clientprograms.Likelihood, error) {
 	var list [][]json.RawMessage
 	if err := json.Unmarshal(result, &list); err != nil {
-		return nil, InTheirOrder.broken("it answered %s: %v", conversation.Quote(result), err)
+		return nil, InTheirOrder.Broken("it answered %s: %v", conversation.Quote(result), err)
 	}
 	if len(list) != pairs {
-		return nil, InTheirOrder.broken("it gave %d answers to %d pairs; expected one for each", len(list), pairs)
+		return nil, InTheirOrder.Broken("it gave %d answers to %d pairs; expected one for each", len(list), pairs)
 	}
 	found := make([]clientprograms.Likelihood, pairs)
 	for i, two := range list {
 		var p *float64
 		var greedy *bool
 		if len(two) != 2 || json.Unmarshal(two[0], &p) != nil || json.Unmarshal(two[1], &greedy) != nil || p == nil || greedy == nil {
-			return nil, InTheirOrder.broken("its answer to pair %d is %s; expected a list such as [-12.5, false]", i+1, conversation.Quote(result))
+			return nil, InTheirOrder.Broken("its answer to pair %d is %s; expected a list such as [-12.5, false]", i+1, conversation.Quote(result))
 		}
 		if math.IsInf(*p, 0) || *p > audits.MaxLogProbability {
-			return nil, FiniteNumbers.broken("%g stands for the log-probability of pair %d; expected a natural logarithm, which is not above 0", *p, i+1)
+			return nil, FiniteNumbers.Broken("%g stands for the log-probability of pair %d; expected a natural logarithm, which is not above 0", *p, i+1)
 		}
 		found[i] = clientprograms.Likelihood{LogProb: min(*p, 0), Greedy: *greedy}
 	}

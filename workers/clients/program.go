@@ -158,7 +158,7 @@ func (c *program) end() error {
 	if err == nil || c.asking {
 		return nil
 	}
-	return c.explain(conversation.WithLastLines(EndsWithItsInput.broken("%v", err), c.child.LastLines()))
+	return c.explain(conversation.WithLastLines(EndsWithItsInput.Broken("%v", err), c.child.LastLines()))
 }
 
 // clear removes the program's directory.
@@ -201,12 +201,10 @@ const maxMessage = 300
 // failed is the error of a program that has broken the contract or a limit, which another try cannot mend,
 // or that has died or was too slow, which it can.
 func (c *program) failed(err error) error {
-	_, slow := errors.AsType[lateError](err)
-	_, large := errors.AsType[*childprocess.MemoryError](err)
-	if large || RuleOf(err) != 0 && !slow {
-		return tasks.Permanent(c.explain(err))
+	if conversation.Mendable(err) {
+		return c.explain(err)
 	}
-	return c.explain(err)
+	return tasks.Permanent(c.explain(err))
 }
 
 // explain adds to an error whose it is.
@@ -295,17 +293,17 @@ const headerRoom = 16 << 20
 func (c *program) read(path string, params []float32) error {
 	data, err := workspace.ReadFile(path, int64(4*len(params))+headerRoom)
 	if large, ok := errors.AsType[*workspace.TooLargeError](err); ok {
-		return SameTensors.broken("its file of parameters has %d bytes; expected at most %d for the %d parameters that it describes", large.Size, large.Most, len(params))
+		return SameTensors.Broken("its file of parameters has %d bytes; expected at most %d for the %d parameters that it describes", large.Size, large.Most, len(params))
 	}
 	if err != nil {
-		return FilesAsAsked.broken("it has written no file of parameters that can be read: %v", err)
+		return FilesAsAsked.Broken("it has written no file of parameters that can be read: %v", err)
 	}
 	err = checkpoints.CopyParameters(c.network, params, data)
 	if _, diverged := errors.AsType[*checkpoints.NotFiniteError](err); diverged {
-		return FiniteNumbers.broken("its %v", err)
+		return FiniteNumbers.Broken("its %v", err)
 	}
 	if err != nil {
-		return SameTensors.broken("its %v", err)
+		return SameTensors.Broken("its %v", err)
 	}
 	return nil
 }

@@ -16,10 +16,14 @@ import (
 // external compiles a training that is not ours: one node, whatever it does.
 func (c *cell) external() {
 	t := &c.experiment.Training
-	c.model = c.node(external.Train, "training by "+t.Command, external.TrainParams{
+	params := external.TrainParams{
 		Seed: c.experiment.Seed, Command: t.Command, Code: c.code(), Job: json.RawMessage(t.Job), Rounds: t.Rounds,
 		Deterministic: t.Deterministic, Validation: c.experiment.Data.Validation.Exists(), Shards: shardsOf(t), Image: c.experiment.Data.Shape(),
-	}, edge{datasets.PopulationInput, c.population}, edge{datasets.ShardsInput, c.shards}, edge{datasets.PartsInput, c.parts})
+	}
+	if j := c.experiment.Joiner(); j != nil {
+		params.OneShot = j.Told()
+	}
+	c.model = c.node(external.Train, "training by "+t.Command, params, edge{datasets.PopulationInput, c.population}, edge{datasets.ShardsInput, c.shards}, edge{datasets.PartsInput, c.parts})
 	c.rest = plan.Tail{Rounds: t.Rounds, Node: c.model}
 }
 

@@ -73,13 +73,14 @@ func (c *checker) unlike(kind string) {
 		}
 	}
 	for _, m := range c.Audit.Asked() {
-		if !m.ByScores {
-			c.fail([]string{"audit." + m.Name, kind}, "reads more of a model than how probable texts or labels are, and model.kind is external; expected one of %s, or null for this cell", c.auditsThat(byScores))
+		if !ofForeign(*m.Description) {
+			c.fail([]string{"audit." + m.Name, kind}, "reads more of a model than code of others can tell, and model.kind is external; expected one of %s, or null for this cell", c.auditsThat(ofForeign))
 		}
 	}
 }
 
-func byScores(d audits.Description) bool { return d.ByScores }
+// ofForeign audits measure models that code of others trains.
+func ofForeign(d audits.Description) bool { return d.ByScores || d.ByTrainer }
 
 // auditsThat names the audits of the cell's data that fit, with commas between.
 func (c *checker) auditsThat(fit func(audits.Description) bool) string {

@@ -82,19 +82,20 @@ grid:
 func TestMistakesAboutExternalModels(t *testing.T) {
 	t.Parallel()
 	for set, want := range map[string]string{
-		"training.command=null":     "model.kind: is external, a model that code of yours trains, and training.algorithm is fedavg; expected training.command",
-		"model.kind=gru":            "training.algorithm: leaves the training to code of yours, and model.kind is gru",
-		"training.job=5":            "training.job: is 5; expected a block of any fields",
-		"audit.beam_search={}":      "audit.beam_search: reads more of a model than how probable texts or labels are",
-		"audit.every=1":             "audit.every: is for models that are trained here",
-		"data.pairs=true":           "data.pairs: is for models that are trained here",
-		`training.code_sha256="00"`: "training.code_sha256: is the digest of code that is not there",
-		"training.class=tpu":        `training.class: is "tpu"; expected one of compute, gpu`,
-		"training.limits.memory=0":  "training.limits.memory: is 0; expected a whole number from 1",
-		"audit.recall_at_5=true":    "audit.recall_at_5: counts the five first guesses",
-		`training.command=" "`:      "training.command: missing; expected the command that trains the model",
-		"training.shards=1001":      "training.shards: is 1001; expected a whole number from 1 to 1000",
-		"data.level=image":          "canaries: are sequences of words or bytes, and no image holds any",
+		"training.command=null":                  "model.kind: is external, a model that code of yours trains, and training.algorithm is fedavg; expected training.command",
+		"model.kind=gru":                         "training.algorithm: leaves the training to code of yours, and model.kind is gru",
+		"training.job=5":                         "training.job: is 5; expected a block of any fields",
+		"audit.beam_search={}":                   "audit.beam_search: reads more of a model than code of others can tell",
+		"audit.one_shot={canaries: 50, norm: 1}": "audit.one_shot.norm: is 1, and the command sends the canaries itself",
+		"audit.every=1":                          "audit.every: is for models that are trained here",
+		"data.pairs=true":                        "data.pairs: is for models that are trained here",
+		`training.code_sha256="00"`:              "training.code_sha256: is the digest of code that is not there",
+		"training.class=tpu":                     `training.class: is "tpu"; expected one of compute, gpu`,
+		"training.limits.memory=0":               "training.limits.memory: is 0; expected a whole number from 1",
+		"audit.recall_at_5=true":                 "audit.recall_at_5: counts the five first guesses",
+		`training.command=" "`:                   "training.command: missing; expected the command that trains the model",
+		"training.shards=1001":                   "training.shards: is 1001; expected a whole number from 1 to 1000",
+		"data.level=image":                       "canaries: are sequences of words or bytes, and no image holds any",
 	} {
 		_, err := Parse("x.yaml", []byte(externalFile), Options{Sets: []string{set}})
 		if err == nil || !strings.Contains(err.Error(), want) {

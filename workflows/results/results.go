@@ -60,6 +60,8 @@ type Cell struct {
 	Thresholds []selection.Left `json:"thresholds,omitempty"`
 	// SoFar is the newest measurement of a cell that is pending; nil before there is one.
 	SoFar *SoFar `json:"so_far,omitempty"`
+	// Ranking is that of the canaries of a model that is not ours; nil for one that is.
+	Ranking *Ranking `json:"ranking,omitempty"`
 	// Report is there once the cell is done.
 	*reports.Report
 
@@ -176,6 +178,7 @@ func load(ctx context.Context, archive *storage.Archive, run *runs.Run, spec *ex
 		return cell, err
 	}
 	cell.Breaches = breaches(e.Audit, &v.decoded)
+	cell.Ranking = newRanking(e, &v.decoded)
 	return cell, v.addDerived()
 }
 

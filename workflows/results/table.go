@@ -193,6 +193,9 @@ func (v *viewCell) notes() []string {
 	if v.Report != nil && v.StopAt != nil {
 		notes = append(notes, ": "+v.StopAt.String())
 	}
+	if v.Ranking != nil {
+		notes = append(notes, ": "+v.Ranking.String())
+	}
 	for _, e := range v.Errors {
 		notes = append(notes, " failed: "+e)
 	}

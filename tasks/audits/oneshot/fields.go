@@ -4,15 +4,18 @@ import (
 	"fmt"
 
 	"coalmine/privacy"
+	"coalmine/privacy/oneshot"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/canaryclients"
+	"coalmine/tasks/external"
 )
 
 // Fields of the audit block.
 type Fields struct {
-	// OneShot estimates epsilon after the last round of federated training: canary clients,
+	// OneShot estimates epsilon after the last round of federated training, or of a
+	// training.command, which then sends the clients itself: canary clients,
 	// users of their own, send a random direction whenever they are sampled, clipped as all
 	// updates are, and the cosines of these directions with what was released show how well a
 	// client that took part is told from one that did not. An estimate, never a bound. The
@@ -51,7 +54,7 @@ type Block struct {
 	// with statistic: final.
 	Unseen int `json:"unseen,omitempty" range:"[20,100000]" unit:"directions" source:"Andrew et al. 2024"`
 	// Norm of a canary's update where there is no clip, L2. With one it is ten clip norms,
-	// which the clip cuts to one.
+	// which the clip cuts to one. Of training.command that is the command's affair.
 	Norm float64 `json:"norm,omitempty" range:"(0,1e9]"`
 	// Delta of the estimate: by default that of training.privacy, which it must equal where
 	// there is noise; 1e-5 without.
@@ -80,21 +83,13 @@ func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
 	}
 }
 
-// Least and most of what the normal law of cosines needs.
-const (
-	// leastDimension is where the cosine of a random direction is normal to the eye (Andrew et
-	// al. 2024, theorem 3.2).
-	leastDimension = 1000
-	// leastPerCanary is how many dimensions there are for a canary: they hide each other else
-	// (theorem 3.3 is about far more dimensions than canaries).
-	leastPerCanary = 10
-)
-
 // Check implements audits.Fields.
 func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	o := f.OneShot
 	switch p := s.Training; {
-	case p.Central:
+	case s.External != nil && o.Canaries > 0:
+		o.checkTold(fail)
+	case p.Central && s.External == nil:
 		fail([]string{path, "training.algorithm"}, "sends clients into the rounds of a federated training, and training.algorithm is sgd; set it to fedavg")
 	case o.Canaries == 0:
 		fail([]string{path + ".canaries"}, "missing; expected how many clients send a canary, such as 500: each is a user of its own, beside those of the data")
@@ -115,9 +110,21 @@ func (o *Block) checkUpdates(s *audits.Setting, fail audits.Fail) {
 	case clip == 0 && o.Norm == 0:
 		fail([]string{path + ".norm", "training.privacy"}, "missing; expected the L2 norm of a canary's update, such as 1: there is no clip norm to take it from")
 	}
+	o.checkUnseen(fail)
+}
+
+func (o *Block) checkUnseen(fail audits.Fail) {
 	if o.Statistic == FinalModel && o.Unseen > 0 {
 		fail([]string{path + ".unseen", path + ".statistic"}, "is %d, and with statistic: final the law of unseen canaries is known; remove it", o.Unseen)
 	}
+}
+
+// checkTold checks what a training that is not ours is asked for: it sends the canaries itself.
+func (o *Block) checkTold(fail audits.Fail) {
+	if o.Norm > 0 {
+		fail([]string{path + ".norm", "training.command"}, "is %g, and the command sends the canaries itself, by its own clip norm; remove it", o.Norm)
+	}
+	o.checkUnseen(fail)
 }
 
 // checkDimension checks that the model has room for the canaries.
@@ -125,10 +132,10 @@ func (o *Block) checkDimension(s *audits.Setting, fail audits.Fail) {
 	paths := []string{path + ".canaries", "model"}
 	switch d := s.Trained; {
 	case d == 0: // the model is a mistake
-	case d < leastDimension:
-		fail([]string{path, "model"}, "rests on the angles between random directions, and the model has %d trained parameters; expected at least %d", d, leastDimension)
-	case o.Canaries*leastPerCanary > d:
-		fail(paths, "is %d, and the model has %d trained parameters; expected at most %d, a tenth of them: more canaries hide each other", o.Canaries, d, d/leastPerCanary)
+	case d < oneshot.LeastDimension:
+		fail([]string{path, "model"}, "rests on the angles between random directions, and the model has %d trained parameters; expected at least %d", d, oneshot.LeastDimension)
+	case o.Canaries*oneshot.LeastPerCanary > d:
+		fail(paths, "is %d, and the model has %d trained parameters; expected at most %d, a tenth of them: more canaries hide each other", o.Canaries, d, d/oneshot.LeastPerCanary)
 	}
 }
 
@@ -155,8 +162,12 @@ func (f *Fields) Warnings(_ *audits.Setting, d *audits.Data) []string {
 		100*share, d.Label, 100*audits.MaxReplaced)}
 }
 
-// Plant implements audits.Planter: the clients are users without data.
+// Plant implements audits.Planter: the clients are users without data. A training that is not
+// ours has them beside the population.
 func (f *Fields) Plant(b audits.Builder) storage.Key {
+	if b.Setting().External != nil {
+		return b.Population()
+	}
 	params := ClientsParams{Clients: f.OneShot.Canaries}
 	for _, other := range b.Setting().Audits {
 		if _, plants := other.(audits.Planter); plants && other != audits.Fields(f) {
@@ -187,9 +198,18 @@ func (f *Fields) Watch() *canaryclients.Watch {
 	return &canaryclients.Watch{Canaries: f.OneShot.Canaries, Unseen: f.OneShot.Unseen}
 }
 
+// Told is what a training that is not ours is asked for.
+func (f *Fields) Told() *external.OneShot {
+	o := f.OneShot
+	return &external.OneShot{Canaries: o.Canaries, Unseen: o.Unseen, Final: o.Statistic != AllIterates}
+}
+
 // Compile implements audits.Fields.
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	o, s := f.OneShot, b.Setting()
+	if s.External != nil {
+		return b.Node(ToldEstimator, "one-shot audit", ToldParams{OneShot: *f.Told(), Delta: o.Delta}, tasks.Input{Name: audits.ModelInput, Key: b.Model(round)})
+	}
 	params := EstimateParams{
 		Seed: s.Seed, Canaries: o.Canaries, Final: o.Statistic != AllIterates, Watch: f.Watch(), Delta: o.Delta, Unit: s.Training.Unit,
 		Neighbouring: neighbouring(&s.Training),

@@ -109,14 +109,22 @@ func (v *Verdict) readAll(ctx context.Context, t *tasks.Task, w *canaryclients.W
 	for i, c := range followed {
 		largest[i] = float64(c)
 	}
-	e, err := oneshot.AllIterates(largest[:w.Canaries], largest[w.Canaries:], v.Delta)
+	return v.judgeAll(largest[:w.Canaries], largest[w.Canaries:])
+}
+
+// judgeAll estimates from the largest cosines of canaries and of unseen directions.
+func (v *Verdict) judgeAll(seen, unseen []float64) error {
+	e, err := oneshot.AllIterates(seen, unseen, v.Delta)
 	if err != nil {
 		return tasks.Permanent(fmt.Errorf("the updates of all rounds: %w", err))
 	}
-	v.AllIterates, v.Unseen = &e, w.Unseen
-	v.Clients = append(v.Clients, make([]Client, w.Unseen)...)
-	for i := range largest {
-		v.Clients[i].Seen, v.Clients[i].LargestCosine = i < w.Canaries, &largest[i]
+	v.AllIterates, v.Unseen = &e, len(unseen)
+	v.Clients = append(v.Clients, make([]Client, len(unseen))...)
+	for i := range seen {
+		v.Clients[i].Seen, v.Clients[i].LargestCosine = true, &seen[i]
+	}
+	for i := range unseen {
+		v.Clients[len(seen)+i].LargestCosine = &unseen[i]
 	}
 	return nil
 }

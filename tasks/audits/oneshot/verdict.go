@@ -16,10 +16,11 @@ var Audit = audits.Description{
 	Legend: "Estimated epsilon: how well canary clients that took part are told from such that did not, by the final model or by the updates of " +
 		"all rounds; an estimate with its standard error, and no bound.",
 	New:         func() audits.Fields { return new(Fields) },
-	Kinds:       []tasks.Kind{Clients, Estimator},
+	Kinds:       []tasks.Kind{Clients, Estimator, ToldEstimator},
 	Measures:    audits.Anything,
 	Pairs:       audits.EverySecret,
 	ByProgram:   true,
+	ByTrainer:   true,
 	OfPrivacy:   true,
 	AtEnd:       true,
 	VerdictBlob: VerdictBlob,
@@ -42,6 +43,9 @@ type Verdict struct {
 	Delta        float64              `json:"delta"`
 	Neighbouring privacy.Neighbouring `json:"neighbouring"`
 	Unit         string               `json:"unit"`
+	// Told says that the training, which is not ours, has sent the canaries and measured the
+	// cosines.
+	Told bool `json:"told,omitempty"`
 	// Final is by the change of the model, AllIterates by the noised mean updates of all
 	// rounds; nil where it was not asked for.
 	Final       *oneshot.Estimate `json:"final,omitempty"`
@@ -99,8 +103,16 @@ func (v *Verdict) Note(c *audits.Cell) string {
 			found = append(found, fmt.Sprintf("%s %s (standard error %s)", privacy.Epsilon(e.Epsilon), one.by, privacy.Epsilon(e.StandardError)))
 		}
 	}
-	return fmt.Sprintf("one-shot audit: epsilon is estimated, not bounded, as %s, at delta %g (%s, unit %s), from %d canary clients among the users%s",
-		strings.Join(found, " and "), v.Delta, v.Neighbouring, v.Unit, v.Canaries, v.beside(c.Privacy))
+	return fmt.Sprintf("one-shot audit: epsilon is estimated, not bounded, as %s, at delta %g (%s, unit %s), from %d canary clients %s%s",
+		strings.Join(found, " and "), v.Delta, v.Neighbouring, v.Unit, v.Canaries, v.among(), v.beside(c.Privacy))
+}
+
+// among says where the canaries were.
+func (v *Verdict) among() string {
+	if v.Told {
+		return "that the command says it has sent, and cosines that it has measured"
+	}
+	return "among the users"
 }
 
 // beside says what was proved, and of what.

@@ -1,0 +1,59 @@
+package conformance
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Contract is a page of docs/contracts: its name and its rules in their order.
+type Contract struct {
+	Name  string
+	Rules []Rule
+}
+
+// Rule is a sentence of a contract by its number on the page, from 1. The zero Rule is none.
+type Rule struct {
+	Contract string
+	Number   int
+	Sentence string
+}
+
+// Rule adds the next sentence of the page, word for word.
+func (c *Contract) Rule(sentence string) Rule {
+	r := Rule{c.Name, len(c.Rules) + 1, sentence}
+	c.Rules = append(c.Rules, r)
+	return r
+}
+
+// List is how the page lists the rules.
+func (c *Contract) List() string {
+	var b strings.Builder
+	for _, r := range c.Rules {
+		fmt.Fprintf(&b, "%d. %s\n", r.Number, r.Sentence)
+	}
+	return b.String()
+}
+
+// Broken is the error of a program that did something against the rule.
+func (r Rule) Broken(format string, args ...any) error {
+	return &Violation{r, fmt.Sprintf(format, args...)}
+}
+
+// Violation is what a program did against a rule.
+type Violation struct {
+	Rule Rule
+	What string
+}
+
+func (v *Violation) Error() string {
+	return fmt.Sprintf("%s (rule %d of the contract %s)", v.What, v.Rule.Number, v.Rule.Contract)
+}
+
+// RuleOf is the rule that an error says was broken; the zero Rule if it names none.
+func RuleOf(err error) Rule {
+	if v, ok := errors.AsType[*Violation](err); ok {
+		return v.Rule
+	}
+	return Rule{}
+}

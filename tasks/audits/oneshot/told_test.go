@@ -1,0 +1,65 @@
+package oneshot
+
+import (
+	"encoding/json"
+	"math"
+	"testing"
+
+	"coalmine/privacy/oneshot"
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/external"
+	"coalmine/tasks/taskstest"
+)
+
+// told is a made-up training of others with the cosines.
+func told(t *testing.T, g *taskstest.Graph, c external.Cosines) *taskstest.Node {
+	t.Helper()
+	data, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g.Put("trained", map[string][]byte{external.FileBlob("one_shot.json"): data})
+}
+
+// waves are n cosines about a mean.
+func waves(n int, mean float64) []float64 {
+	list := make([]float64, n)
+	for i := range list {
+		list[i] = mean + math.Sin(float64(i))/50
+	}
+	return list
+}
+
+func TestCosinesThatAreToldGiveTheEstimates(t *testing.T) {
+	t.Parallel()
+	g := taskstest.NewGraph(t)
+	c := external.Cosines{Dimension: 5000, Unit: "example", Final: waves(40, 0.03), Largest: waves(40, 0.06), Unseen: waves(30, 0.02)}
+	params := ToldParams{OneShot: external.OneShot{Canaries: 40, Unseen: 30, Final: true}, Delta: 1e-3}
+	n := g.Run(ToldEstimator, params, taskstest.In(audits.ModelInput, told(t, g, c)))
+	taskstest.Golden(t, n)
+	var v Verdict
+	if err := json.Unmarshal(n.Blob(VerdictBlob), &v); err != nil {
+		t.Fatal(err)
+	}
+	final, err := oneshot.Final(c.Final, c.Dimension, params.Delta)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := oneshot.AllIterates(c.Largest, c.Unseen, params.Delta)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *v.Final != final || *v.AllIterates != all || len(v.Clients) != 70 || !v.Told || v.Unit != "example" {
+		t.Errorf("verdict %+v, %+v, %+v; want the estimates %+v and %+v", v, v.Final, v.AllIterates, final, all)
+	}
+}
+
+func TestCosinesOfOtherCanariesAreRefused(t *testing.T) {
+	t.Parallel()
+	g := taskstest.NewGraph(t)
+	node := told(t, g, external.Cosines{Dimension: 5000, Final: waves(40, 0.03)})
+	if _, err := g.Try(ToldEstimator, ToldParams{OneShot: external.OneShot{Canaries: 41, Final: true}, Delta: 1e-3}, taskstest.In(audits.ModelInput, node)); !tasks.IsPermanent(err) {
+		t.Errorf("got %v, want a permanent error", err)
+	}
+}

@@ -1,0 +1,113 @@
+package external
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"math"
+
+	"coalmine/privacy/oneshot"
+	"coalmine/tasks"
+)
+
+// oneShotFile is what a command tells of its canary clients.
+const oneShotFile = outFolder + "/one_shot.json"
+
+// OneShot asks a command for canary clients: beside its own it has so many that send a random
+// direction each whenever they are sampled (Andrew et al. 2024).
+type OneShot struct {
+	Canaries int `json:"canaries"`
+	// Unseen directions are followed as those of canaries are, and sent by nobody.
+	Unseen int `json:"unseen,omitempty"`
+	// Final asks for the cosines with the change of the model.
+	Final bool `json:"final,omitempty"`
+}
+
+// Cosines are those of directions with what a training has released: out/one_shot.json.
+type Cosines struct {
+	// Dimension is the number of parameters that are trained.
+	Dimension int `json:"dimension"`
+	// Unit is what a canary is one of; empty for a user.
+	Unit string `json:"unit,omitempty"`
+	// Final are those of the canaries with the change of the model, Largest their largest with the
+	// update of any round, and Unseen the largest of directions that nobody has sent.
+	Final   []float64 `json:"final,omitempty"`
+	Largest []float64 `json:"largest,omitempty"`
+	Unseen  []float64 `json:"unseen,omitempty"`
+}
+
+// Cosines reads what the training at the input has told of its canary clients.
+func (o *OneShot) Cosines(ctx context.Context, t *tasks.Task, input string) (*Cosines, error) {
+	data, err := t.Blob(ctx, input, oneShotFile)
+	if err != nil {
+		return nil, err
+	}
+	c, err := o.parse(data)
+	if err != nil {
+		return nil, tasks.Permanent(err)
+	}
+	return c, nil
+}
+
+// checkOneShot reads what the command has told, where it was asked to.
+func (x *training) checkOneShot() error {
+	if x.params.OneShot == nil {
+		return nil
+	}
+	data, err := x.workspace.Read(oneShotFile, maxFile)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return TellsOfCanaries.Broken("it ended with exit status 0 and has left no %s, and its job has one_shot", oneShotFile)
+	case err != nil:
+		return TellsOfCanaries.Broken("its %s cannot be read: %v", oneShotFile, err)
+	}
+	_, err = x.params.OneShot.parse(data)
+	return err
+}
+
+// parse reads cosines of as many directions as were asked for.
+func (o *OneShot) parse(data []byte) (*Cosines, error) {
+	c := new(Cosines)
+	if err := json.Unmarshal(data, c); err != nil {
+		return nil, TellsOfCanaries.Broken("its %s is no JSON object of numbers: %v", oneShotFile, err)
+	}
+	if least := max(oneshot.LeastDimension, o.Canaries*oneshot.LeastPerCanary); c.Dimension < least {
+		return nil, TellsOfCanaries.Broken("its %s has the dimension %d; expected at least %d for %d canaries, which hide each other else", oneShotFile, c.Dimension, least, o.Canaries)
+	}
+	for _, list := range []struct {
+		name    string
+		cosines []float64
+		want    int
+	}{
+		{"final", c.Final, o.finals()}, {"largest", c.Largest, o.largest()}, {"unseen", c.Unseen, o.Unseen},
+	} {
+		if len(list.cosines) != list.want {
+			return nil, TellsOfCanaries.Broken("its %s has %d cosines in %s; expected %d", oneShotFile, len(list.cosines), list.name, list.want)
+		}
+		for i, cosine := range list.cosines {
+			if math.Abs(cosine) > 1+rounding {
+				return nil, TellsOfCanaries.Broken("its %s has %g as number %d of %s; expected a cosine, from -1 to 1", oneShotFile, cosine, i+1, list.name)
+			}
+		}
+	}
+	return c, nil
+}
+
+// rounding is how far a cosine may be off that was computed in 32 bits.
+const rounding = 1e-4
+
+func (o *OneShot) finals() int {
+	if o.Final {
+		return o.Canaries
+	}
+	return 0
+}
+
+// largest is how many canaries are followed over the rounds: all, where unseen directions are.
+func (o *OneShot) largest() int {
+	if o.Unseen > 0 {
+		return o.Canaries
+	}
+	return 0
+}

@@ -1,0 +1,35 @@
+package external
+
+import (
+	"strings"
+	"testing"
+
+	"coalmine/internal/conformance"
+)
+
+// What a training tells of its canaries is as it was asked to be, or one message says what it is not.
+func TestCosinesAreThoseThatWereAskedFor(t *testing.T) {
+	t.Parallel()
+	asked := OneShot{Canaries: 2, Unseen: 3, Final: true}
+	for told, want := range map[string]string{
+		`{"dimension": 1000, "final": [0.1, 1], "largest": [0.1, -1], "unseen": [0, 0, 1.00001]}`: "",
+		`{"dimension": 999, "final": [0.1, 1], "largest": [0.1, 1], "unseen": [0, 0, 0]}`:         "has the dimension 999; expected at least 1000 for 2 canaries",
+		`{"dimension": 1000, "final": [0.1], "largest": [0.1, 1], "unseen": [0, 0, 0]}`:           "has 1 cosines in final; expected 2",
+		`{"dimension": 1000, "final": [0.1, 1], "unseen": [0, 0, 0]}`:                             "has 0 cosines in largest; expected 2",
+		`{"dimension": 1000, "final": [0.1, 1], "largest": [0.1, 1], "unseen": [0, 0]}`:           "has 2 cosines in unseen; expected 3",
+		`{"dimension": 1000, "final": [0.1, 1], "largest": [0.1, -3], "unseen": [0, 0, 0]}`:       "has -3 as number 2 of largest; expected a cosine, from -1 to 1",
+		`{"dimension": 1000, "final": [0.1, NaN]}`:                                                "is no JSON object of numbers",
+		`[]`: "is no JSON object of numbers",
+	} {
+		_, err := asked.parse([]byte(told))
+		switch {
+		case want == "" && err != nil:
+			t.Errorf("%s: %v", told, err)
+		case want != "" && (err == nil || !strings.Contains(err.Error(), want) || conformance.RuleOf(err) != TellsOfCanaries):
+			t.Errorf("%s: got %v, want %q", told, err, want)
+		}
+	}
+	if c, err := (&OneShot{Canaries: 200, Final: true}).parse([]byte(`{"dimension": 1999}`)); err == nil {
+		t.Errorf("got %v, want ten dimensions for a canary", c)
+	}
+}

@@ -1,0 +1,81 @@
+package results
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"coalmine/models"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/randomsampling"
+	"coalmine/workflows/experiment"
+)
+
+// Ranking says what the canaries of a model that is not ours were ranked among, and why. Its
+// program scores every sequence as a text, so that there are few references: exposures beyond
+// them are lower bounds.
+type Ranking struct {
+	// References that each canary was ranked among.
+	References int `json:"references"`
+	// Of canaries, held back ones included, so many ranks were estimated from a pilot and so many
+	// are 1, so that the exposure is at least log2 of References.
+	Of        int `json:"of"`
+	Estimated int `json:"estimated"`
+	Censored  int `json:"censored"`
+	// HeldBack canaries, to which the others may be compared without any reference.
+	HeldBack int    `json:"held_back"`
+	Why      string `json:"why"`
+}
+
+// newRanking is nil for a model that is ours, and without random sampling.
+func newRanking(e *experiment.Experiment, c *audits.Cell) *Ranking {
+	v, measured := audits.VerdictOf[*randomsampling.Verdict](c)
+	if e.Model.Kind != models.External || !measured {
+		return nil
+	}
+	r := &Ranking{References: v.References}
+	for i := range c.Canaries {
+		r.count(&c.Canaries[i])
+	}
+	r.Why = r.why()
+	return r
+}
+
+func (r *Ranking) count(c *audits.Canary) {
+	if c.Role == audits.Control {
+		r.HeldBack++
+	}
+	for _, outcome := range c.Outcomes {
+		o, ok := outcome.(*randomsampling.Outcome)
+		if !ok || o.Rank == nil {
+			continue
+		}
+		r.Of++
+		if !*o.RankExact {
+			r.Estimated++
+		}
+		if *o.ExposureCensored {
+			r.Censored++
+		}
+	}
+}
+
+func (r *Ranking) why() string {
+	reasons := []string{"the program scores each sequence as a text, so that audit.random_sampling.references is small"}
+	if r.Estimated > 0 {
+		reasons = append(reasons, "ranks that the first references show to be large are estimated from those, and the others are not scored")
+	}
+	if r.Censored > 0 {
+		reasons = append(reasons, fmt.Sprintf("exposures above %.1f bits take more references", math.Log2(float64(r.References))))
+	}
+	if r.HeldBack > 0 {
+		reasons = append(reasons, "canaries held back tell what is memorized without references")
+	}
+	return strings.Join(reasons, "; ")
+}
+
+// String is a note below the table.
+func (r *Ranking) String() string {
+	return fmt.Sprintf("%d canaries were ranked among %d references, %d of them by an estimate, %d with the exposure as a lower bound: %s",
+		r.Of, r.References, r.Estimated, r.Censored, r.Why)
+}
