@@ -84,7 +84,7 @@ def check(directory):
     w, parts = weights(f"{directory}/model"), list(rows(directory, "parts"))
     print(f"{directory}: {cell['label']}")
     right = check_utility(w, cell, parts)
-    verdict = cell["audit"].get("membership")
+    verdict = cell.get("audit", {}).get("membership")
     return right and (verdict is None or check_membership(w, verdict, parts, rows(directory, "population")))
 
 

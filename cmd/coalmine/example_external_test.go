@@ -4,6 +4,7 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -62,3 +63,47 @@ func TestTheExamplesInPyTorchAreAuditedElsewhere(t *testing.T) {
 
 // besideNetwork runs the check with the network of the directory that it runs in.
 const besideNetwork = `import runpy, sys; sys.path.insert(0, "."); runpy.run_module("check_external", run_name="__main__")`
+
+// The example of images is trained by both contracts; another program computes its network and attacks
+// by itself. The environment is shared by tests.
+func TestTheExampleOfDigitsIsRecomputedElsewhere(t *testing.T) {
+	if race.Enabled {
+		t.Skip("a training is arithmetic that takes long under the race detector; other tests race the same goroutines")
+	}
+	name := python(t, "numpy")
+	if name == "" {
+		t.Skip("no python3 with NumPy: scripts/setup.sh installs it where it may")
+	}
+	clients, err := filepath.Abs("../../clients/python")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(name, "/") {
+		t.Setenv("PATH", filepath.Dir(name)+":"+os.Getenv("PATH"))
+	}
+	t.Setenv("PYTHONPATH", clients)
+	t.Setenv("PYTHONDONTWRITEBYTECODE", "1")
+	t.Chdir("../..")
+	for example, sets := range map[string][]string{
+		"central":   {"grid=null", "audit.membership={reference_models: 0}", "data.share=30%", "training.job.epochs=2"},
+		"federated": {"training.rounds=4", "audit.deanonymization=null", "training.record=null", "data.devices=null"},
+	} {
+		t.Run(example, func(t *testing.T) {
+			dir := t.TempDir()
+			home, run := filepath.Join(dir, "home"), []string{"run", "examples/external/digits/" + example + ".yaml"}
+			for _, set := range sets {
+				run = append(run, "--set", set)
+			}
+			prints(t, append(run, "--home", home)...)
+			prints(t, "export", "latest", "c01", "--home", home, "-o", filepath.Join(dir, "model"))
+			prints(t, "data", "export", "latest", "c01", "--home", home, "--only", "parts,population", "-o", dir)
+			writeFile(t, filepath.Join(dir, "results.json"), prints(t, "results", "latest", "--home", home, "--json"))
+			writeFile(t, filepath.Join(dir, "experiment.json"), prints(t, "show", "latest", "c01", "--home", home, "--json"))
+			output, err := exec.CommandContext(t.Context(), name, "-B", "docs/check_digits.py", dir).CombinedOutput()
+			if err != nil || !strings.Contains(string(output), "images: accuracy") {
+				t.Errorf("%v\n%s", err, output)
+			}
+			t.Logf("%s", output)
+		})
+	}
+}
