@@ -206,6 +206,7 @@ func (a *attempt) commit(ctx context.Context, task *tasks.Task, blobs []storage.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTimeout)
 	defer cancel()
 	ours := a.record(task, blobs)
+	ours.Provenance.Took = a.took(ctx, blobs)
 	span := a.span.Child("commit")
 	stands, won, err := a.worker.Archive.Commit(ctx, ours)
 	span.End(err)
