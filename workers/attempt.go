@@ -217,6 +217,8 @@ func (a *attempt) commit(ctx context.Context, task *tasks.Task, blobs []storage.
 	difference := ""
 	if !won {
 		difference = stands.Differs(ours)
+		a.tally.overtake()
+		a.logger().Info("another attempt was committed first: this one had been given to another worker too", "by", stands.Provenance.Worker)
 	}
 	if difference != "" && ours.Provenance.MayDiffer && stands.Provenance.MayDiffer {
 		return a.overtaken(ctx, stands, difference)
