@@ -98,9 +98,9 @@ func levelOf(r attempts.Result) slog.Level {
 		return slog.LevelWarn
 	case attempts.Done:
 		return slog.LevelDebug
-	default:
-		return slog.LevelInfo
+	case attempts.Returned, attempts.StoreAway, attempts.Missing:
 	}
+	return slog.LevelInfo
 }
 
 // logTimeout bounds the storing of a log: a store in trouble, which may be why

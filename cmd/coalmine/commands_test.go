@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
-	"slices"
 	"strings"
 	"testing"
 
@@ -20,11 +19,6 @@ func allCommands(c *cobra.Command) []*cobra.Command {
 		}
 	}
 	return commands
-}
-
-// leafCommands are those that do something.
-func leafCommands(c *cobra.Command) []*cobra.Command {
-	return slices.DeleteFunc(allCommands(c), (*cobra.Command).HasSubCommands)
 }
 
 func TestEveryCommandHasAnExample(t *testing.T) {
