@@ -206,6 +206,7 @@ func (a *attempt) commit(ctx context.Context, task *tasks.Task, blobs []storage.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTimeout)
 	defer cancel()
 	ours := a.record(task, blobs)
+	ours.Provenance.Took = a.took(ctx, blobs)
 	span := a.span.Child("commit")
 	stands, won, err := a.worker.Archive.Commit(ctx, ours)
 	span.End(err)
@@ -216,6 +217,8 @@ func (a *attempt) commit(ctx context.Context, task *tasks.Task, blobs []storage.
 	difference := ""
 	if !won {
 		difference = stands.Differs(ours)
+		a.tally.overtake()
+		a.logger().Info("another attempt was committed first: this one had been given to another worker too", "by", stands.Provenance.Worker)
 	}
 	if difference != "" && ours.Provenance.MayDiffer && stands.Provenance.MayDiffer {
 		return a.overtaken(ctx, stands, difference)

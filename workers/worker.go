@@ -114,13 +114,14 @@ func (w *Worker) Run(ctx context.Context) error {
 	if err := w.check(); err != nil {
 		return err
 	}
+	asked := ctx
 	ctx, quit := context.WithCancelCause(ctx)
 	defer quit(nil)
 	e, err := w.newExecutor(quit)
 	if err != nil {
 		return err
 	}
-	idle := newIdleTimer(w.IdleFor, func() { quit(nil) })
+	idle := newIdleTimer(w.IdleFor, func() { quit(errIdle) })
 	defer idle.stop()
 	defer e.clients.Close()
 	e.metrics.slots.Set(float64(w.slots()))
@@ -144,11 +145,26 @@ func (w *Worker) Run(ctx context.Context) error {
 		Grace:    w.grace(),
 		Log:      w.log(),
 	})
-	e.log.Info("worker ended", e.tally.attributes()...)
+	e.log.Info("worker ended", append([]any{"because", whyEnded(asked, ctx)}, e.tally.attributes()...)...)
 	if cause := context.Cause(ctx); errors.Is(cause, attempts.ErrOtherStore) {
 		return cause
 	}
 	return err
+}
+
+// errIdle ends a worker that has had nothing to do for IdleFor.
+var errIdle = errors.New("there was nothing to do")
+
+// whyEnded says why a worker ended that was asked to run until asked is done, and ran until ctx was.
+func whyEnded(asked, ctx context.Context) string {
+	switch cause := context.Cause(ctx); {
+	case asked.Err() != nil:
+		return "it was interrupted"
+	case cause != nil:
+		return cause.Error()
+	default:
+		return "it was drained"
+	}
 }
 
 // newExecutor is for one Run, which quit ends.

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -24,6 +25,10 @@ workers as you like, on as many machines; each needs the Redis and the store, an
 nothing else. On SIGTERM or Ctrl-C a worker takes no more tasks, gives those at
 work --grace to end, and hands back what is left. One whose --store is not the
 coordinator's hands back its first task and exits with an error.
+
+On standard error it says when it is ready, what it loses (Redis or the store, and
+when they are back; tasks that go to others) and what it has done when it ends:
+--log-level is info here, warn says only what goes wrong.
 
 An experiment may have commands of its own (training.command and client_command).
 They run on workers with --allow-commands alone: whoever may submit an experiment
@@ -49,6 +54,9 @@ func newWorkerCommand(g *global) *cobra.Command {
 		GroupID: groupRun,
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if !c.Flags().Changed("log-level") {
+				g.logLevel.Set(slog.LevelInfo)
+			}
 			keys, err := g.keys()
 			if err != nil {
 				return err

@@ -64,8 +64,12 @@ export async function ask<T>(path: string, options: RequestInit = {}): Promise<T
 /** read calls the API and returns its text. */
 export const read = async (path: string) => (await call(path)).text();
 
+const patience = 130_000; // ms for an answer: the server gives up after two minutes
+
 async function call(path: string, options: RequestInit = {}) {
-  const answer = await fetch(api + path, options);
+  // A question on a connection that is lost unnoticed would never end.
+  const signal = options.method ? null : AbortSignal.timeout(patience);
+  const answer = await fetch(api + path, { signal, ...options });
   if (answer.status === 401) {
     location.assign('/login?next=' + encodeURIComponent(location.pathname + location.search));
     throw new Error('not logged in');

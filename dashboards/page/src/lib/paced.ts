@@ -9,17 +9,25 @@ export const kept = <T>(before: T, now: T): T => (JSON.stringify(before) === JSO
 
 /**
  * paced calls something at once, but never sooner than so many milliseconds after the last
- * time: what is asked for again with every change of a large grid would never end. The
+ * time, and not before what it called then has ended: what is asked for again with every change
+ * of a large grid would never end, and questions to a slow server would pile up all night. The
  * function that it returns takes the call back.
  */
-export function paced(ms: number): (what: () => void) => () => void {
+export function paced(ms: number): (what: () => unknown) => () => void {
   let last = -Infinity;
+  let before: Promise<unknown> = Promise.resolve();
   return (what) => {
-    const call = () => {
+    let wanted = true;
+    const call = async () => {
+      await before;
+      if (!wanted) return;
       last = performance.now();
-      what();
+      before = Promise.resolve(what()).catch(() => undefined);
     };
     const timer = setTimeout(call, Math.max(0, last + ms - performance.now()));
-    return () => clearTimeout(timer);
+    return () => {
+      wanted = false;
+      clearTimeout(timer);
+    };
   };
 }
