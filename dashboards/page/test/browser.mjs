@@ -439,6 +439,7 @@ await page.route(`**/cells/${cell}/nodes*`, (r) => {
 await page.route('**/history', (r) => r.fulfill({ json: { run, dropped: 0, events: passed === 0 ? [] : [{ kind: 'attempt failed', text: 'x', key: report.key, label: report.label, error: 'broken', attempts: 1, worker: 'w1', seconds: 1, time: new Date() }] } }));
 await page.goto(`${origin}/runs/${run}/cells/${cell}?tasks=1`);
 await shows(/1 at work, pale/);
+await shows('at work on w1');
 await inspect('cell-tasks-live');
 passed = 1;
 await page.getByText(/1 at work, pale/).waitFor({ state: 'hidden' });
