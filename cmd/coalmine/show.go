@@ -84,11 +84,11 @@ type shownNodes struct {
 }
 
 func (g *global) showNodes(ctx context.Context, api control.API, args []string) error {
-	cell := ""
+	var which control.NodeQuery
 	if len(args) == 2 {
-		cell = args[1]
+		which.Cell = args[1]
 	}
-	nodes, err := api.Nodes(ctx, args[0], cell)
+	nodes, err := api.Nodes(ctx, args[0], which)
 	if err != nil {
 		return err
 	}
