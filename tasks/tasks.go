@@ -286,6 +286,7 @@ type Task struct {
 	report  func(Progress)
 	keys    *secrets.Keyring
 	clients clientprograms.Runner
+	write   []string
 	metrics json.RawMessage
 	differs bool
 }
@@ -315,6 +316,15 @@ func (t *Task) WithClients(r clientprograms.Runner) *Task {
 	t.clients = r
 	return t
 }
+
+// WithWritable names directories that commands may write to beside their own, and returns the task.
+func (t *Task) WithWritable(directories []string) *Task {
+	t.write = directories
+	return t
+}
+
+// Writable are directories that commands may write to beside their own.
+func (t *Task) Writable() []string { return t.write }
 
 // Client returns a program that trains clients, until it is given back.
 func (t *Task) Client(ctx context.Context, s clientprograms.Setting) (clientprograms.Client, error) {

@@ -120,7 +120,7 @@ func (a *attempt) run(ctx context.Context) attempts.Outcome {
 	}
 	out := newSink(ctx, a.source, a.Key, a.worker.keptOutputs())
 	out.attempt = a.ID() + "." + a.workerID
-	task := tasks.NewTask(a.Spec, a.source, out, a.memo, a.report()).WithKeys(a.worker.Keys).WithClients(a.programs())
+	task := tasks.NewTask(a.Spec, a.source, out, a.memo, a.report()).WithKeys(a.worker.Keys).WithClients(a.programs()).WithWritable(a.worker.Write)
 	blobs, err := a.produce(ctx, task, out)
 	if err != nil {
 		failed := a.failed(ctx, err)

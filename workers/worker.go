@@ -70,6 +70,9 @@ type Worker struct {
 	Grace time.Duration
 	// IdleFor ends Run once no task has run for so long. 0 means never.
 	IdleFor time.Duration
+	// Write are directories that commands of experiments may write to beside their own, where the
+	// platform keeps them from others.
+	Write []string
 	// KeepLogs stores the log of every attempt, not just of those that fail.
 	KeepLogs bool
 	// Host, Version and Kernels go into the provenance of commits: where the
@@ -194,7 +197,7 @@ func (w *Worker) newExecutor(quit context.CancelCauseFunc) (*executor, error) {
 		source:   source,
 		memo:     memo,
 		progress: newProgressBoard(),
-		clients:  clients.NewPool(clients.Options{}),
+		clients:  clients.NewPool(clients.Options{Write: w.Write}),
 		metrics:  m,
 		store:    &storeCheck{worker: w, quit: quit},
 	}

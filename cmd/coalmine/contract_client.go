@@ -39,6 +39,7 @@ func newContractClientCommand(g *global) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			f.Write = g.writable
 			report, err := clients.Check(c.Context(), program, f.Options)
 			if err != nil {
 				return err
@@ -51,6 +52,7 @@ func newContractClientCommand(g *global) *cobra.Command {
 	flags.StringVar(&f.config, "config", "{}", "what training.job of an experiment file would be, as a JSON object")
 	flags.StringVar(&f.memory, "command-memory", "", "how much memory its processes may have together, such as 8GiB; none is no limit (Linux)")
 	flags.StringSliceVar(&f.Keep, "command-env", nil, "variables of the environment that it gets although they sound secret: HF_TOKEN, say")
+	mayWrite(flags, &g.writable)
 	flags.DurationVar(&f.Timeout, "timeout", time.Minute, "how long a request may take, or the program to describe itself")
 	if err := c.MarkFlagRequired("command"); err != nil {
 		panic(err)
