@@ -6,6 +6,7 @@ import (
 	"io"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -236,9 +237,21 @@ func (p *Process) Deaf() bool { return p.deaf.Load() }
 
 func (p *Process) grace() time.Duration { return cmp.Or(p.command.Grace, DefaultGrace) }
 
-// LastLines are the last lines that it has written to standard error, the oldest first. They
-// are whole after Done.
-func (p *Process) LastLines() []string { return p.errors.lines() }
+// LastLines are the last lines that it has written to standard error, the oldest first, and a word on
+// files that were kept from it where one of them complains of that. They are whole after Done.
+func (p *Process) LastLines() []string {
+	lines := p.errors.lines()
+	if p.hold.readOnly() && slices.ContainsFunc(lines, func(line string) bool { return strings.Contains(line, readOnlyError) }) {
+		lines = append(lines, readOnlyHint)
+	}
+	return lines
+}
+
+// readOnlyError is the system's word for a file that cannot be written, and readOnlyHint what to do.
+const (
+	readOnlyError = "Read-only file system"
+	readOnlyHint  = "(files outside of the command's directory and TMPDIR are read-only; whoever runs it lets it write to others by --commands-may-write DIR)"
+)
 
 // Kill ends all processes at once. reason is what Ended then says.
 func (p *Process) Kill(reason error) {

@@ -24,3 +24,6 @@ func (*hold) outgrown() bool { return false }
 func (*hold) offline() bool { return false }
 
 func (*hold) close() {}
+
+// readOnly reports whether files elsewhere are kept from the command.
+func (*hold) readOnly() bool { return false }

@@ -61,3 +61,6 @@ func (h *hold) close() {
 		h.guard.end()
 	}
 }
+
+// readOnly reports whether files elsewhere are kept from the command.
+func (*hold) readOnly() bool { return false }

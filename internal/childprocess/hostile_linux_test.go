@@ -209,6 +209,9 @@ echo x > own && echo x > "$1/absolute" && echo x > /dev/shm/file && echo x > /de
 		if err := p.Close(); err != nil {
 			t.Error(err)
 		}
+		if lines := p.LastLines(); !slices.Contains(lines, readOnlyHint) {
+			t.Errorf("its last lines are %q; expected a word on what to do", lines)
+		}
 		if files, err := os.ReadDir(beside); err != nil || len(files) > 0 {
 			t.Errorf("%v, %v", files, err)
 		}

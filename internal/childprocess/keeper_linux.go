@@ -179,6 +179,9 @@ func (h *hold) outgrown() bool { return h.group.outgrown() }
 // offline reports whether the command has no network.
 func (h *hold) offline() bool { return h.plan.Network }
 
+// readOnly reports whether files elsewhere are kept from the command.
+func (h *hold) readOnly() bool { return h.plan.Files }
+
 // close lets go of all that the command has needed, once it has ended.
 func (h *hold) close() {
 	if h.report != nil {
