@@ -221,6 +221,15 @@ func (c *Client) Remove(ctx context.Context, run string) (*control.Removed, erro
 	return &answer, nil
 }
 
+// Workers implements control.API.
+func (c *Client) Workers(ctx context.Context) (*status.Fleet, error) {
+	var answer status.Fleet
+	if err := c.get(ctx, c.path("workers"), &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
 // Drain implements control.API.
 func (c *Client) Drain(ctx context.Context, worker string) ([]string, error) {
 	var answer drained
@@ -359,14 +368,26 @@ func (c *Client) Data(ctx context.Context, run, cell string, table dataexport.Ta
 }
 
 // Nodes implements control.API.
-func (c *Client) Nodes(ctx context.Context, run, cell string) ([]control.Node, error) {
+func (c *Client) Nodes(ctx context.Context, run string, which control.NodeQuery) ([]control.Node, error) {
 	target := c.runPath(run, "nodes")
-	if cell != "" {
-		target = c.runPath(run, "cells", cell, "nodes")
+	if which.Cell != "" {
+		target = c.runPath(run, "cells", which.Cell, "nodes")
+	}
+	if changes := which.Changes; changes != nil {
+		target.RawQuery = url.Values{"keys": {strings.Join(changes.Keys, ",")}, "after": {strconv.Itoa(changes.After)}}.Encode()
 	}
 	var answer nodeList
 	err := c.get(ctx, target, &answer)
 	return answer.Nodes, err
+}
+
+// Lineage implements control.API.
+func (c *Client) Lineage(ctx context.Context, run, cell, key string) (*control.Lineage, error) {
+	var answer control.Lineage
+	if err := c.get(ctx, c.runPath(run, "cells", cell, "nodes", key), &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
 }
 
 // Spending implements control.API.

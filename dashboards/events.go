@@ -90,6 +90,28 @@ func (s *Server) followList(ctx context.Context, show show) {
 	}
 }
 
+// workerEvents streams who is at work whenever that changes, which it does with every heartbeat.
+func (s *Server) workerEvents(w http.ResponseWriter, r *http.Request) error {
+	return s.stream(w, r, "workers", s.followWorkers)
+}
+
+func (s *Server) followWorkers(ctx context.Context, show show) {
+	for {
+		fleet, err := s.api.Workers(ctx)
+		var data []byte
+		if err == nil {
+			data, err = json.Marshal(fleet)
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		show(data, false, err)
+		if sleep.For(ctx, s.pace.list) != nil {
+			return
+		}
+	}
+}
+
 // updated is closed when there is news, at once where nobody tells of any.
 func (s *Server) updated() <-chan struct{} {
 	if s.options.Updated != nil {

@@ -253,6 +253,34 @@ func TestTheListOfRunsIsLive(t *testing.T) {
 	}
 }
 
+func TestWorkersAreLive(t *testing.T) {
+	t.Parallel()
+	api := newFake()
+	c, _ := start(t, api, Options{})
+	response, err := c.do(t.Context(), "GET", c.path("workers", "events"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	seen := 0
+	err = readEvents(response.Body, func(kind, data string) error {
+		if kind != statusEvent {
+			return nil
+		}
+		seen++
+		if strings.Contains(data, `"id":"w1"`) {
+			return errOver
+		}
+		api.mu.Lock()
+		defer api.mu.Unlock()
+		api.fleet = status.Fleet{Workers: []status.FleetWorker{{Worker: status.Worker{ID: "w1"}}}}
+		return nil
+	})
+	if !errors.Is(err, errOver) || seen != 2 {
+		t.Errorf("%d fleets, %v", seen, err)
+	}
+}
+
 func TestServingEndsInTime(t *testing.T) {
 	t.Parallel()
 	c, stop := startOn(t, newTestServer(t, newFake(), Options{}), alone("127.0.0.4"))

@@ -36,6 +36,8 @@ type fakeAPI struct {
 	model    []byte
 	data     []byte
 	nodes    []control.Node
+	lineage  control.Lineage
+	fleet    status.Fleet
 	spending control.Spending
 	rounds   results.Rounds
 	curve    results.Curve
@@ -51,6 +53,7 @@ type fakeAPI struct {
 
 	asked struct {
 		run, cell, node string
+		nodes           control.NodeQuery
 		prepared        string
 		shown           results.Shown
 		round, canary   int
@@ -280,11 +283,26 @@ func (f *fakeAPI) Data(_ context.Context, run, cell string, table dataexport.Tab
 	return cmp.Or(err, f.err)
 }
 
-func (f *fakeAPI) Nodes(_ context.Context, run, cell string) ([]control.Node, error) {
+func (f *fakeAPI) Nodes(_ context.Context, run string, which control.NodeQuery) ([]control.Node, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.asked.run, f.asked.cell = run, cell
+	f.asked.run, f.asked.cell, f.asked.nodes = run, which.Cell, which
 	return f.nodes, f.err
+}
+
+func (f *fakeAPI) Lineage(_ context.Context, run, cell, key string) (*control.Lineage, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked.run, f.asked.cell, f.asked.node = run, cell, key
+	x := f.lineage
+	return &x, f.err
+}
+
+func (f *fakeAPI) Workers(context.Context) (*status.Fleet, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	x := f.fleet
+	return &x, f.err
 }
 
 func (f *fakeAPI) Experiment(_ context.Context, run string) (*experiment.Spec, error) {

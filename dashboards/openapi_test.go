@@ -18,6 +18,7 @@ import (
 	"coalmine/tasks/reports"
 	"coalmine/workflows/control"
 	"coalmine/workflows/results"
+	"coalmine/workflows/status"
 )
 
 // described is the API's document, whose schemas compile by their places in it.
@@ -199,13 +200,15 @@ func TestEveryReadIsAnsweredAsTheDocumentSays(t *testing.T) {
 	api.curve.Rounds, api.curve.Audited, api.curve.Clock = []results.Round{}, []reports.Point{}, []results.Tick{}
 	api.history.Events = []control.Event{}
 	api.lives = results.CanaryLives{Unit: "round", Canaries: []results.LivingCanary{}, Rounds: []results.CanaryRound{}}
+	api.fleet = status.Fleet{Workers: []status.FleetWorker{}, Queues: []status.Queue{}, Waits: []status.Wait{}}
+	api.lineage = control.Lineage{Node: control.Node{Key: key, Cells: []string{}, Inputs: []control.NodeInput{}, Blobs: []control.NodeBlob{}}, Readers: []control.Reader{}}
 	api.surroundings.Fit.Histogram.Counts = []int{}
 	api.status.Phase = "done" // streams end
 	c, _ := start(t, api, Options{})
-	fill := strings.NewReplacer("{run}", "grid", "{cell}", "c01", "{number}", "0", "{round}", "1", "{name}", "classifier", "{table}", "parts", "{digest}", key.String())
+	fill := strings.NewReplacer("{run}", "grid", "{cell}", "c01", "{number}", "0", "{round}", "1", "{name}", "classifier", "{table}", "parts", "{digest}", key.String(), "{key}", "0123")
 	n := 0
 	for path, methods := range document().paths {
-		if methods["get"] == nil || path == "/api/v1/events" { // which does not end
+		if methods["get"] == nil || path == "/api/v1/events" || path == "/api/v1/workers/events" { // which does not end
 			continue
 		}
 		n++

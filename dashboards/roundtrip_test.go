@@ -15,6 +15,7 @@ import (
 	"coalmine/internal/orderedjson"
 	"coalmine/privacy"
 	"coalmine/storage"
+	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/skewnormal"
 	"coalmine/tasks/checkpoints"
@@ -298,10 +299,36 @@ func TestWhatIsAskedAndAnsweredArrivesWhole(t *testing.T) {
 			Blobs: []control.NodeBlob{{Name: "vocabulary", Bytes: 7, SHA256: key.Digest, Stored: true}},
 		}}
 		for _, cell := range []string{"c01", ""} {
-			got, err := c.Nodes(ctx, "grid", cell)
-			if err != nil || !reflect.DeepEqual(got, api.nodes) || api.asked.cell != cell {
-				t.Errorf("asked for %q, got %+v, %v", api.asked.cell, got, err)
+			got, err := c.Nodes(ctx, "grid", control.NodeQuery{Cell: cell})
+			if err != nil || !reflect.DeepEqual(got, api.nodes) || api.asked.cell != cell || api.asked.nodes.Changes != nil {
+				t.Errorf("asked for %+v, got %+v, %v", api.asked.nodes, got, err)
 			}
+		}
+		for _, changes := range []*control.NodeChanges{{After: 7}, {Keys: []string{"ab", "cd"}}, {}} {
+			want := control.NodeQuery{Cell: "c01", Changes: changes}
+			if _, err := c.Nodes(ctx, "grid", want); err != nil || !reflect.DeepEqual(api.asked.nodes, want) {
+				t.Errorf("asked for %+v, want %+v, %v", api.asked.nodes, want, err)
+			}
+		}
+	})
+	t.Run("lineage", func(t *testing.T) {
+		api.lineage = control.Lineage{
+			Node:    control.Node{Key: key, Kind: "datasets/encode", Version: 1, Label: "parts", Cells: []string{"c01", "c02"}, Params: json.RawMessage(`{}`), Inputs: []control.NodeInput{}, Blobs: []control.NodeBlob{}},
+			Readers: []control.Reader{{Key: key, Kind: "training/clients", Label: "training, 9 steps", Input: "shards", Training: true, Cells: []string{"c02"}, CellsTotal: 1}}, ReadersTotal: 3,
+		}
+		got, err := c.Lineage(ctx, "grid", "c01", "abcd")
+		if err != nil || !reflect.DeepEqual(got, &api.lineage) || api.asked.cell != "c01" || api.asked.node != "abcd" {
+			t.Errorf("asked for %q of %q, got %+v, %v", api.asked.node, api.asked.cell, got, err)
+		}
+	})
+	t.Run("workers", func(t *testing.T) {
+		worker := status.Worker{ID: "w1", Host: "h", Slots: 2, Running: 1, Takeovers: 1}
+		api.fleet = status.Fleet{
+			Workers: []status.FleetWorker{{Worker: worker, Classes: []tasks.Class{"compute"}, Tasks: []status.FleetTask{{Run: "grid", Attempt: status.Attempt{Key: key, Label: "round 4", Kind: "k", Attempt: 1, Worker: "w1"}}}}},
+			Queues:  []status.Queue{{Class: "compute", Slots: 2, Queued: 1}}, Waits: []status.Wait{{Reason: status.WaitCoordinator, Detail: "nobody leads"}},
+		}
+		if got, err := c.Workers(ctx); err != nil || !reflect.DeepEqual(got, &api.fleet) {
+			t.Errorf("got %+v, %v", got, err)
 		}
 	})
 	t.Run("experiment", func(t *testing.T) {
@@ -538,7 +565,9 @@ func TestEveryMethodReportsErrors(t *testing.T) {
 		"Pictures":   func() error { _, err := c.Pictures(ctx, "", results.Shown{}); return err },
 		"Prepared":   func() error { _, err := c.Prepared(ctx, "", "", "classifier"); return err },
 		"Data":       func() error { return c.Data(ctx, "", "", dataexport.Parts, dataexport.JSONLines, io.Discard) },
-		"Nodes":      func() error { _, err := c.Nodes(ctx, "", ""); return err },
+		"Nodes":      func() error { _, err := c.Nodes(ctx, "", control.NodeQuery{}); return err },
+		"Lineage":    func() error { _, err := c.Lineage(ctx, "", "c01", "ab"); return err },
+		"Workers":    func() error { _, err := c.Workers(ctx); return err },
 		"Spending":   func() error { _, err := c.Spending(ctx, "", "c01"); return err },
 		"Logs":       func() error { _, err := c.Logs(ctx, "", ""); return err },
 	} {

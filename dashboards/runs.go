@@ -12,6 +12,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 
 	"coalmine/privacy"
 	"coalmine/storage"
@@ -160,6 +161,14 @@ func (s *Server) removeRun(w http.ResponseWriter, r *http.Request) error {
 	s.options.Log.Info("run removed", slog.String("run", removed.Run))
 	writeJSON(w, http.StatusOK, removed)
 	return nil
+}
+
+func (s *Server) showWorkers(w http.ResponseWriter, r *http.Request) error {
+	fleet, err := s.api.Workers(r.Context())
+	if err == nil {
+		writeJSON(w, http.StatusOK, fleet)
+	}
+	return err
 }
 
 // drained is the answer to a request to drain.
@@ -374,13 +383,39 @@ type nodeList struct {
 }
 
 func (s *Server) listNodes(w http.ResponseWriter, r *http.Request) error {
+	which, err := nodeQuery(r)
+	if err != nil {
+		return err
+	}
 	newFlow(w, nil) // looking up what each has made may take a while
-	nodes, err := s.api.Nodes(r.Context(), runName(r), r.PathValue("cell"))
+	nodes, err := s.api.Nodes(r.Context(), runName(r), which)
 	if err != nil {
 		return err
 	}
 	writeJSON(w, http.StatusOK, nodeList{nodes})
 	return nil
+}
+
+// nodeQuery is which nodes a request asks for.
+func nodeQuery(r *http.Request) (control.NodeQuery, error) {
+	which, query := control.NodeQuery{Cell: r.PathValue("cell")}, r.URL.Query()
+	if !query.Has("keys") && !query.Has("after") {
+		return which, nil
+	}
+	after, err := positive("after", cmp.Or(query.Get("after"), "0"), 0)
+	which.Changes = &control.NodeChanges{After: after}
+	if keys := query.Get("keys"); keys != "" {
+		which.Changes.Keys = strings.Split(keys, ",")
+	}
+	return which, err
+}
+
+func (s *Server) showLineage(w http.ResponseWriter, r *http.Request) error {
+	found, err := s.api.Lineage(r.Context(), runName(r), r.PathValue("cell"), r.PathValue("key"))
+	if err == nil {
+		writeJSON(w, http.StatusOK, found)
+	}
+	return err
 }
 
 // cellPrivacy answers with numbers, or with a picture of them.

@@ -57,6 +57,10 @@ type Provenance struct {
 	// MayDiffer says that another execution may give other bytes: the node is a command that is
 	// not ours, and was not declared to be deterministic.
 	MayDiffer bool `json:"may_differ,omitempty"`
+	// Took are how long the steps of a training's segment took up to this one, in seconds: each
+	// from the beginning of its first task to the end of its last. 0 is one of which nothing is
+	// known, and nil what ends no step.
+	Took []float64 `json:"took,omitempty"`
 }
 
 // Comparable reports whether a task is known to give the same bytes in both

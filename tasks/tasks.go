@@ -27,6 +27,8 @@ import (
 	"io"
 	"math/rand/v2"
 	"slices"
+	"strconv"
+	"strings"
 
 	"coalmine/internal/secrets"
 	"coalmine/internal/seeds"
@@ -76,8 +78,17 @@ const (
 // PreviousInput is the name under which a task of a chain finds the step before it.
 const PreviousInput = "previous"
 
-// PartInput is the name under which a step finds its part j.
-func PartInput(j int) string { return fmt.Sprintf("part-%d", j) }
+// PartInput is the name under which a step finds its part j, from 0.
+func PartInput(j int) string { return fmt.Sprintf(partPrefix+"%d", j) }
+
+const partPrefix = "part-"
+
+// IsPart reports whether an input's name is one that PartInput gives.
+func IsPart(name string) bool {
+	number, found := strings.CutPrefix(name, partPrefix)
+	_, err := strconv.Atoi(number)
+	return found && err == nil
+}
 
 // Input names a node whose outputs a task reads.
 type Input struct {
@@ -275,6 +286,7 @@ type Task struct {
 	report  func(Progress)
 	keys    *secrets.Keyring
 	clients clientprograms.Runner
+	write   []string
 	metrics json.RawMessage
 	differs bool
 }
@@ -304,6 +316,15 @@ func (t *Task) WithClients(r clientprograms.Runner) *Task {
 	t.clients = r
 	return t
 }
+
+// WithWritable names directories that commands may write to beside their own, and returns the task.
+func (t *Task) WithWritable(directories []string) *Task {
+	t.write = directories
+	return t
+}
+
+// Writable are directories that commands may write to beside their own.
+func (t *Task) Writable() []string { return t.write }
 
 // Client returns a program that trains clients, until it is given back.
 func (t *Task) Client(ctx context.Context, s clientprograms.Setting) (clientprograms.Client, error) {

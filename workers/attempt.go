@@ -120,7 +120,7 @@ func (a *attempt) run(ctx context.Context) attempts.Outcome {
 	}
 	out := newSink(ctx, a.source, a.Key, a.worker.keptOutputs())
 	out.attempt = a.ID() + "." + a.workerID
-	task := tasks.NewTask(a.Spec, a.source, out, a.memo, a.report()).WithKeys(a.worker.Keys).WithClients(a.programs())
+	task := tasks.NewTask(a.Spec, a.source, out, a.memo, a.report()).WithKeys(a.worker.Keys).WithClients(a.programs()).WithWritable(a.worker.Write)
 	blobs, err := a.produce(ctx, task, out)
 	if err != nil {
 		failed := a.failed(ctx, err)
@@ -206,6 +206,7 @@ func (a *attempt) commit(ctx context.Context, task *tasks.Task, blobs []storage.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTimeout)
 	defer cancel()
 	ours := a.record(task, blobs)
+	ours.Provenance.Took = a.took(ctx, blobs)
 	span := a.span.Child("commit")
 	stands, won, err := a.worker.Archive.Commit(ctx, ours)
 	span.End(err)
@@ -216,6 +217,8 @@ func (a *attempt) commit(ctx context.Context, task *tasks.Task, blobs []storage.
 	difference := ""
 	if !won {
 		difference = stands.Differs(ours)
+		a.tally.overtake()
+		a.logger().Info("another attempt was committed first: this one had been given to another worker too", "by", stands.Provenance.Worker)
 	}
 	if difference != "" && ours.Provenance.MayDiffer && stands.Provenance.MayDiffer {
 		return a.overtaken(ctx, stands, difference)

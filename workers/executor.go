@@ -28,6 +28,7 @@ type executor struct {
 	guard          *memoryGuard
 	store          *storeCheck
 	tally          tally
+	away           storeAbsence
 	clients        *clients.Pool
 }
 
@@ -51,6 +52,7 @@ func (e *executor) handle(ctx context.Context, m queue.Message) []byte {
 	out.Tokens = e.progress.end(m.ID).Tokens
 	e.metrics.ended(a.Kind, &out)
 	e.tally.add(out.Result)
+	e.away.note(&out, e.log)
 	a.finish(ctx, &out)
 	a.endSpan(&out)
 	return e.encode(out)

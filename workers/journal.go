@@ -80,10 +80,7 @@ func (b *boundedBuffer) bytes() []byte {
 
 // finish logs how the attempt ended, and keeps its log where that is of use.
 func (a *attempt) finish(ctx context.Context, out *attempts.Outcome) {
-	level := slog.LevelDebug
-	if out.Result == attempts.Failed || out.Result == attempts.Refused {
-		level = slog.LevelWarn
-	}
+	level := levelOf(out.Result)
 	keep := level == slog.LevelWarn || out.Divergent != "" || a.worker.KeepLogs
 	if !keep && !a.executor.log.Enabled(ctx, level) {
 		return
@@ -92,6 +89,18 @@ func (a *attempt) finish(ctx context.Context, out *attempts.Outcome) {
 	if keep {
 		a.storeLog(ctx)
 	}
+}
+
+// levelOf is how loud the end of an attempt is: what was lost is told, and what went well is not.
+func levelOf(r attempts.Result) slog.Level {
+	switch r {
+	case attempts.Failed, attempts.Refused:
+		return slog.LevelWarn
+	case attempts.Done:
+		return slog.LevelDebug
+	case attempts.Returned, attempts.StoreAway, attempts.Missing:
+	}
+	return slog.LevelInfo
 }
 
 // logTimeout bounds the storing of a log: a store in trouble, which may be why

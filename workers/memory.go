@@ -17,6 +17,7 @@ import (
 	"github.com/dustin/go-humanize"
 	"golang.org/x/sync/semaphore"
 
+	"coalmine/internal/childprocess"
 	"coalmine/storage"
 )
 
@@ -24,8 +25,9 @@ const (
 	// memoryCheckEvery is how often a worker with a limit looks at its memory.
 	memoryCheckEvery = 100 * time.Millisecond
 	// memoryPatience is for how many checks a stopped attempt may hold on to too
-	// much memory before the process ends itself: ten seconds.
-	memoryPatience = 100
+	// much memory before the process ends itself: the time that commands have to end
+	// by their contract, and five seconds for what comes after.
+	memoryPatience = int((childprocess.DefaultGrace + 5*time.Second) / memoryCheckEvery)
 	// maxLarge is how many nodes are remembered as in need of a process for themselves.
 	maxLarge = 10_000
 )

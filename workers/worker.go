@@ -70,6 +70,9 @@ type Worker struct {
 	Grace time.Duration
 	// IdleFor ends Run once no task has run for so long. 0 means never.
 	IdleFor time.Duration
+	// Write are directories that commands of experiments may write to beside their own, where the
+	// platform keeps them from others.
+	Write []string
 	// KeepLogs stores the log of every attempt, not just of those that fail.
 	KeepLogs bool
 	// Host, Version and Kernels go into the provenance of commits: where the
@@ -114,13 +117,14 @@ func (w *Worker) Run(ctx context.Context) error {
 	if err := w.check(); err != nil {
 		return err
 	}
+	asked := ctx
 	ctx, quit := context.WithCancelCause(ctx)
 	defer quit(nil)
 	e, err := w.newExecutor(quit)
 	if err != nil {
 		return err
 	}
-	idle := newIdleTimer(w.IdleFor, func() { quit(nil) })
+	idle := newIdleTimer(w.IdleFor, func() { quit(errIdle) })
 	defer idle.stop()
 	defer e.clients.Close()
 	e.metrics.slots.Set(float64(w.slots()))
@@ -144,11 +148,26 @@ func (w *Worker) Run(ctx context.Context) error {
 		Grace:    w.grace(),
 		Log:      w.log(),
 	})
-	e.log.Info("worker ended", e.tally.attributes()...)
+	e.log.Info("worker ended", append([]any{"because", whyEnded(asked, ctx)}, e.tally.attributes()...)...)
 	if cause := context.Cause(ctx); errors.Is(cause, attempts.ErrOtherStore) {
 		return cause
 	}
 	return err
+}
+
+// errIdle ends a worker that has had nothing to do for IdleFor.
+var errIdle = errors.New("there was nothing to do")
+
+// whyEnded says why a worker ended that was asked to run until asked is done, and ran until ctx was.
+func whyEnded(asked, ctx context.Context) string {
+	switch cause := context.Cause(ctx); {
+	case asked.Err() != nil:
+		return "it was interrupted"
+	case cause != nil:
+		return cause.Error()
+	default:
+		return "it was drained"
+	}
 }
 
 // newExecutor is for one Run, which quit ends.
@@ -178,7 +197,7 @@ func (w *Worker) newExecutor(quit context.CancelCauseFunc) (*executor, error) {
 		source:   source,
 		memo:     memo,
 		progress: newProgressBoard(),
-		clients:  clients.NewPool(clients.Options{}),
+		clients:  clients.NewPool(clients.Options{Write: w.Write}),
 		metrics:  m,
 		store:    &storeCheck{worker: w, quit: quit},
 	}

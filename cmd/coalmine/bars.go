@@ -5,6 +5,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/vbauerster/mpb/v8/decor"
 	"golang.org/x/term"
 
+	"coalmine/workflows/results"
 	"coalmine/workflows/runs"
 	"coalmine/workflows/status"
 )
@@ -38,6 +40,12 @@ type barDisplay struct {
 	ended    map[string]bool
 	total    atomic.Value // the line below the bars
 	totalBar *mpb.Bar
+
+	// measured asks what was measured last of a run's cells that still train, by their names; nil asks
+	// for nothing. looked is when it was asked last, and told what it said.
+	measured func(run string) map[string]results.Told
+	looked   time.Time
+	told     map[string]results.Told
 }
 
 // cellBar is the bar of a cell, and what the cell does now.
@@ -65,7 +73,16 @@ func terminalRows(f *os.File) int {
 	return rows
 }
 
+// look asks now and then what was measured.
+func (d *barDisplay) look(s *status.Run) {
+	if d.measured != nil && time.Since(d.looked) >= linesEvery && anyRuns(s) {
+		d.told = d.measured(s.Run)
+		d.looked = time.Now()
+	}
+}
+
 func (d *barDisplay) show(s *status.Run) {
+	d.look(s)
 	if d.totalBar == nil {
 		d.totalBar = d.progress.New(0, mpb.NopStyle(), mpb.BarPriority(math.MaxInt), mpb.PrependDecorators(decor.Any(text(&d.total))))
 	}
@@ -116,7 +133,20 @@ func (d *barDisplay) showCell(index int, c status.Cell) {
 	steps := int64(max(1, c.Steps))
 	bar.SetTotal(steps, false)
 	bar.SetCurrent(min(int64(c.Step), steps-1))
-	bar.now.Store(c.Now)
+	bar.now.Store(besideBar(d.told[c.Cell], c.Now))
+}
+
+// besideBar is what was measured last of a cell, such as "perplexity 62.2 (round 300 of 800)", and
+// what it does now.
+func besideBar(told results.Told, now string) string {
+	var texts []string
+	if told != (results.Told{}) {
+		texts = append(texts, fmt.Sprintf("%s (%s)", told.Numbers, told.At))
+	}
+	if now != "" {
+		texts = append(texts, now)
+	}
+	return strings.Join(texts, "; ")
 }
 
 func (d *barDisplay) newCellBar(index int, c status.Cell) *cellBar {

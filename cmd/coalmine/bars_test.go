@@ -10,6 +10,7 @@ import (
 	"github.com/mattn/go-runewidth"
 	"github.com/vbauerster/mpb/v8"
 
+	"coalmine/workflows/results"
 	"coalmine/workflows/runs"
 	"coalmine/workflows/status"
 )
@@ -60,6 +61,20 @@ func TestBarsFitTheTerminal(t *testing.T) {
 		if n := strings.Count(text, once); n != 1 {
 			t.Errorf("%q is said %d times, want once:\n%s", once, n, text)
 		}
+	}
+}
+
+func TestBesideABarStandsWhatWasMeasuredLast(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	d := newBarDisplay(&out, 12, mpb.WithWidth(200), mpb.WithAutoRefresh())
+	d.measured = func(string) map[string]results.Told {
+		return map[string]results.Told{"c03": {At: "round 2 of 40", Numbers: "perplexity 97.0"}}
+	}
+	d.show(watched())
+	d.end()
+	if want := "perplexity 97.0 (round 2 of 40)"; !strings.Contains(out.String(), want) {
+		t.Errorf("lacks %q:\n%s", want, out.String())
 	}
 }
 

@@ -19,7 +19,8 @@ import (
 func newBenchCommand(g *global) *cobra.Command {
 	c := &cobra.Command{
 		Use: "bench", Short: "Measure what this machine does", GroupID: groupOther, Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+		Example: "  coalmine bench engine",
+		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(newBenchEngineCommand(g), newBenchQueueCommand(g), newBenchSubmitCommand(g), newBenchAttacksCommand(g), newBenchClientsCommand(g), newBenchCoverageCommand(g), newIdleWorkerCommand(g))
 	return c

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"coalmine/dashboards"
+	"coalmine/internal/childprocess"
 	"coalmine/internal/garbage"
 	"coalmine/tasks"
 	"coalmine/workflows/control"
@@ -25,9 +27,14 @@ nothing else. On SIGTERM or Ctrl-C a worker takes no more tasks, gives those at
 work --grace to end, and hands back what is left. One whose --store is not the
 coordinator's hands back its first task and exits with an error.
 
+On standard error it says when it is ready, what it loses (Redis or the store, and
+when they are back; tasks that go to others) and what it has done when it ends:
+--log-level is info here, warn says only what goes wrong.
+
 An experiment may have commands of its own (training.command and client_command).
 They run on workers with --allow-commands alone: whoever may submit an experiment
-runs programs there. Others leave such tasks in the queue.
+runs programs there. Others leave such tasks in the queue. The worker says at its
+start what the system enforces of the limits of such programs.
 
 With --listen it answers over HTTP: /metrics for Prometheus, and the probes
 /healthz and /readyz. Beyond localhost that takes --token-file, and TLS or
@@ -49,6 +56,9 @@ func newWorkerCommand(g *global) *cobra.Command {
 		GroupID: groupRun,
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if !c.Flags().Changed("log-level") {
+				g.logLevel.Set(slog.LevelInfo)
+			}
 			keys, err := g.keys()
 			if err != nil {
 				return err
@@ -71,6 +81,9 @@ func newWorkerCommand(g *global) *cobra.Command {
 			w.CacheDir, w.CacheBytes = cacheDir, cacheGiB<<30
 			w.CacheMemory = memoryMiB << 20
 			w.Grace, w.IdleFor = grace, idle
+			if commands {
+				w.Log.Info("commands of experiments run here", "enforced", childprocess.Enforced().String())
+			}
 			store, redis := checks(archive, conn)
 			listen.options.Log, listen.options.Metrics = w.Log, g.metrics
 			listen.options.Checks = []dashboards.Check{store, redis}

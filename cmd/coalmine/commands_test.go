@@ -10,23 +10,20 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// leafCommands are those that a person types and that do something.
-func leafCommands(c *cobra.Command) (leaves []*cobra.Command) {
+// allCommands are a command and those below it that a person types.
+func allCommands(c *cobra.Command) []*cobra.Command {
+	commands := []*cobra.Command{c}
 	for _, child := range c.Commands() {
-		if child.Hidden || child.Name() == "help" || child.Name() == "completion" {
-			continue
+		if !child.Hidden && child.Name() != "help" && child.Name() != "completion" {
+			commands = append(commands, allCommands(child)...)
 		}
-		if !child.HasSubCommands() {
-			leaves = append(leaves, child)
-		}
-		leaves = append(leaves, leafCommands(child)...)
 	}
-	return leaves
+	return commands
 }
 
 func TestEveryCommandHasAnExample(t *testing.T) {
 	t.Parallel()
-	commands := leafCommands(newRoot(io.Discard, io.Discard))
+	commands := allCommands(newRoot(io.Discard, io.Discard))
 	if len(commands) < 30 {
 		t.Errorf("found %d commands, expected all", len(commands))
 	}

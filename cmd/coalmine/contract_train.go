@@ -43,6 +43,7 @@ func newContractTrainCommand(g *global) *cobra.Command {
 			if err := f.complete(); err != nil {
 				return err
 			}
+			f.Write = g.writable
 			report, err := f.Run(c.Context())
 			if err != nil {
 				return err
@@ -62,6 +63,7 @@ func newContractTrainCommand(g *global) *cobra.Command {
 	flags.StringVar(&f.memory, "command-memory", "", "how much memory its processes may have together, such as 8GiB; none is no limit (Linux)")
 	flags.StringSliceVar(&f.Terms.Environment, "command-env", nil, "variables of the environment that it gets although they sound secret: HF_TOKEN, say")
 	flags.BoolVar(&f.Terms.Network, "network", false, "leave it the network")
+	mayWrite(flags, &g.writable)
 	flags.DurationVar(&f.timeout, "timeout", 10*time.Minute, "how long a training may take")
 	if err := c.MarkFlagRequired("command"); err != nil {
 		panic(err)

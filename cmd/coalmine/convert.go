@@ -27,7 +27,8 @@ func newConvertCommand(g *global) *cobra.Command {
 	c := &cobra.Command{
 		Use: "convert", Short: "Make a source of images of IDX, TensorFlow Federated, LEAF, Parquet or image files, or of text files",
 		Long: convertHelp, Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+		Example: "  coalmine data convert texts novels/ --unit paragraph -o novels.jsonl.zst",
+		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(newConvertIDX(g), newConvertTFF(g), newConvertLEAF(g), newConvertParquet(g), newConvertFolder(g), newConvertTexts(g))
 	return c

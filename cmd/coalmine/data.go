@@ -29,7 +29,8 @@ import (
 func newDataCommand(g *global) *cobra.Command {
 	c := &cobra.Command{
 		Use: "data", Short: "Inspect, import or convert a source, export what a run made of it", GroupID: groupOther, Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+		Example: "  coalmine data inspect texts.jsonl\n  coalmine data export quickstart c01 -o c01",
+		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(newInspectCommand(g), newImportCommand(g), newDataListCommand(g), newDataRemoveCommand(g), newConvertCommand(g), newDataExportCommand(g))
 	return c

@@ -77,6 +77,7 @@ func newWorker(archive *storage.Archive, conn *queue.Conn, g *global, slots int)
 		Registry:    compile.Registry(),
 		Slots:       slots,
 		MemoryLimit: g.memory.limit(slots),
+		Write:       g.writable,
 		Version:     version(),
 		Kernels:     kernels.Set(),
 		Log:         g.logger(),

@@ -47,6 +47,8 @@ type global struct {
 	classLimits map[string]int
 	// memory is that of the commands which work.
 	memory memoryFlag
+	// writable are the directories that commands of experiments may write to beside their own.
+	writable directoriesFlag
 }
 
 func (g *global) flags(f *pflag.FlagSet) {

@@ -26,6 +26,7 @@ type memoryFlag struct {
 // works adds the flags of a command whose process executes tasks.
 func (g *global) works(f *pflag.FlagSet) {
 	f.TextVar(&g.memory, "memory", &memoryFlag{}, "memory of this process, such as 2GiB: beyond it tasks are handed back; none is no limit, auto nine tenths of the container's limit, or where there is none of the machine's memory times slots / cores")
+	mayWrite(f, &g.writable)
 }
 
 // MarshalText implements encoding.TextMarshaler.

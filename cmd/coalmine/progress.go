@@ -11,17 +11,20 @@ import (
 	"golang.org/x/term"
 
 	"coalmine/workflows/control"
+	"coalmine/workflows/results"
 	"coalmine/workflows/runs"
 	"coalmine/workflows/status"
 )
 
 // showProgress follows the statuses of a run until they end: bars on a
-// terminal, lines elsewhere. Why a cell has failed is said in both when it does, and lines tell
-// what was measured while a cell trains.
+// terminal, lines elsewhere. Why a cell has failed is said in both when it does, and both tell what
+// was measured while a cell trains.
 func (g *global) showProgress(ctx context.Context, api control.API, statuses <-chan *status.Run) error {
-	var display display = &lineDisplay{note: g.note, measured: func(run string) map[string]string { return measuredSoFar(ctx, api, run) }}
+	measured := func(run string) map[string]results.Told { return measuredSoFar(ctx, api, run) }
+	var display display = &lineDisplay{note: g.note, measured: measured}
 	if f, ok := g.terminal(); ok {
 		bars := newBarDisplay(f, terminalRows(f))
+		bars.measured = measured
 		g.bars.Store(bars.progress)
 		defer g.bars.Store(nil)
 		display = bars
@@ -44,18 +47,18 @@ func (g *global) showProgress(ctx context.Context, api control.API, statuses <-c
 	return nil
 }
 
-// measuredSoFar are lines of what was measured of the cells of a run that still train, by their
-// names. A run is followed on where they cannot be read.
-func measuredSoFar(ctx context.Context, api control.API, run string) map[string]string {
+// measuredSoFar is what was measured last of the cells of a run that still train, by their names. A
+// run is followed on where that cannot be read.
+func measuredSoFar(ctx context.Context, api control.API, run string) map[string]results.Told {
 	r, err := api.Results(ctx, run)
 	if err != nil {
 		return nil
 	}
-	lines, err := r.SoFar()
+	told, err := r.SoFar()
 	if err != nil {
 		return nil
 	}
-	return lines
+	return told
 }
 
 // terminal is where people watch, if they do.
@@ -81,8 +84,8 @@ type lineDisplay struct {
 	reasons string
 	// measured asks what was measured of a run's cells that still train, by their names, and
 	// told is what was said of it.
-	measured func(run string) map[string]string
-	told     map[string]string
+	measured func(run string) map[string]results.Told
+	told     map[string]results.Told
 }
 
 func (d *lineDisplay) show(s *status.Run) {
@@ -111,17 +114,21 @@ func (d *lineDisplay) show(s *status.Run) {
 
 // tell says what was measured of the cells that run since the last time.
 func (d *lineDisplay) tell(s *status.Run) {
-	training := func(c status.Cell) bool { return c.Phase == runs.Running }
-	if !slices.ContainsFunc(s.Cells, training) {
+	if !anyRuns(s) {
 		return
 	}
-	lines := d.measured(s.Run)
+	now := d.measured(s.Run)
 	for _, c := range s.Cells {
-		if line := lines[c.Cell]; line != "" && line != d.told[c.Cell] {
-			d.note("%s %s", c.Cell, line)
+		if told, there := now[c.Cell]; there && told != d.told[c.Cell] {
+			d.note("%s %s", c.Cell, told)
 		}
 	}
-	d.told = lines
+	d.told = now
+}
+
+// anyRuns reports whether a cell is at work.
+func anyRuns(s *status.Run) bool {
+	return slices.ContainsFunc(s.Cells, func(c status.Cell) bool { return c.Phase == runs.Running })
 }
 
 func (d *lineDisplay) end() {}

@@ -83,8 +83,7 @@ func equalButForSpeed(a, b results.Round) bool {
 	return a == b
 }
 
-// checkRates holds learning rates to the file, and speeds to what the times of commits tell: not
-// that of a first round, whose model may have waited, but that of a first task of central training.
+// checkRates holds learning rates to the file. Every round has a speed, which commits tell.
 func checkRates(t *testing.T, found *results.Rounds) {
 	t.Helper()
 	server := []float64{1, 1, 0}
@@ -93,7 +92,7 @@ func checkRates(t *testing.T, found *results.Rounds) {
 			if r.LearningRate != rate || r.ServerLearningRate != server[i] {
 				t.Errorf("cell %d, row %d: learning rates %v and %v", i+1, j, r.LearningRate, r.ServerLearningRate)
 			}
-			if want := i == 2 || j > 0; (r.TokensPerSecond > 0) != want && (i > 0 || j >= 100) {
+			if r.TokensPerSecond <= 0 {
 				t.Errorf("cell %d, row %d: %v tokens/s", i+1, j, r.TokensPerSecond)
 			}
 		}

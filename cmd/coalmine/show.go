@@ -14,7 +14,8 @@ import (
 
 const showHelp = `Print the experiment of a run as it was resolved: the grid taken apart, --set and
 all defaults filled in, the data named by digest. Each cell is an experiment file of
-its own: of one, what is printed runs again and finds everything cached.
+its own: of one, what is printed runs again and finds everything cached. Relative
+paths are those of the file that was submitted: keep what is printed in its folder.
 
 --nodes lists instead which node has made what: its key, kind and version, its
 parameters, the nodes that it reads, whether it is committed, and its outputs with
@@ -83,11 +84,11 @@ type shownNodes struct {
 }
 
 func (g *global) showNodes(ctx context.Context, api control.API, args []string) error {
-	cell := ""
+	var which control.NodeQuery
 	if len(args) == 2 {
-		cell = args[1]
+		which.Cell = args[1]
 	}
-	nodes, err := api.Nodes(ctx, args[0], cell)
+	nodes, err := api.Nodes(ctx, args[0], which)
 	if err != nil {
 		return err
 	}

@@ -57,6 +57,7 @@ func newVerifyCommand(g *global) *cobra.Command {
 	c.Flags().Uint64Var(&f.seed, "seed", 1, "of the draw")
 	c.Flags().BoolVar(&f.all, "all", false, "verify all committed nodes")
 	c.Flags().IntVar(&f.parallel, "parallel", 0, "nodes at a time; 0 is one for each core")
+	mayWrite(c.Flags(), &g.writable)
 	return c
 }
 
@@ -116,9 +117,9 @@ func (g *global) verifyRun(ctx context.Context, archive *storage.Archive, name s
 	if err != nil {
 		return nil, err
 	}
-	programs := clients.NewPool(clients.Options{})
+	programs := clients.NewPool(clients.Options{Write: g.writable})
 	defer programs.Close()
-	v.Clients = programs
+	v.Clients, v.Write = programs, g.writable
 	nodes := candidates
 	if !f.all {
 		nodes = verification.Sample(candidates, f.sample, f.seed)

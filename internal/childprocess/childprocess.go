@@ -2,19 +2,15 @@ package childprocess
 
 import (
 	"cmp"
-	"context"
-	"crypto/rand"
-	"errors"
 	"fmt"
 	"io"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"coalmine/internal/sleep"
 )
 
 // Command says what to run. Args must not be empty.
@@ -32,27 +28,37 @@ type Command struct {
 	// Offline takes the network from it, where the platform lets us: in Linux by a network
 	// namespace of its own. Process.Offline says whether it has none.
 	Offline bool
+	// Write are directories that it may write to: where the platform lets us, all others are
+	// read-only, but for shared memory, of which it has its own. nil is for a command that is
+	// trusted, and may write where this program may; so is one of "/".
+	Write []string
+	// Read are directories that it is handed, beside those that it finds by itself: such as some in
+	// shared memory.
+	Read []string
 	// Grace is how long it may take to end after its input has, or after Terminate; 0 for
 	// DefaultGrace.
 	Grace time.Duration
 	// Quiet says that nobody talks to it: it has no input, and what it says on standard output
 	// is kept as that on standard error is. Process.Input and Process.Output are then nil.
 	Quiet bool
+
+	possible  *isolation // what tests take for possible; nil for what is
+	processes int        // how many it may have, in place of maxProcesses
 }
 
-// DefaultGrace is how long a command may take to end.
-const DefaultGrace = 10 * time.Second
+// DefaultGrace is how long a command may take to end, as the contracts say.
+const DefaultGrace = 20 * time.Second
 
 const (
 	// drain is how long standard error and output are read after a command has ended, should
 	// processes that it left hold them open.
 	drain = time.Second
-	// settle is how long the other processes of a group may take to end after its leader: those
+	// settle is how long the other processes of a command may take to end after its first: those
 	// that a library starts beside it, and which notice its end.
 	settle = 2 * time.Second
-	// look is the pause between two looks at a group.
+	// look is the pause between two looks at what nobody tells.
 	look = 20 * time.Millisecond
-	// memoryLook is the pause between two looks at the memory of a group.
+	// memoryLook is the pause between two looks at the memory of a command.
 	memoryLook = 250 * time.Millisecond
 )
 
@@ -70,12 +76,12 @@ type Process struct {
 	output  *io.PipeWriter
 	errors  tail
 	pipes   pipes
-	mark    string // stands in the environment of all its processes
-	guard   *guard
+	hold    *hold
 	done    chan struct{}
-	ended   error // how; set before done is closed
+	ended   error // how; set before done is closed, as are exit and left
+	exit    *ExitError
+	left    int // processes that it has left behind
 
-	asked   atomic.Bool // to end
 	deaf    atomic.Bool
 	mu      sync.Mutex
 	reason  error // why it was ended
@@ -85,28 +91,31 @@ type Process struct {
 
 // Start starts a command.
 func (c Command) Start() (*Process, error) {
-	p := &Process{command: c, mark: markVariable + "=" + rand.Text(), done: make(chan struct{}), run: exec.Command(c.Args[0], c.Args[1:]...)}
-	if err := p.connect(); err != nil {
+	p := &Process{command: c, done: make(chan struct{}), run: exec.Command(c.Args[0], c.Args[1:]...)}
+	err := p.connect()
+	if err == nil {
+		p.run.Dir, p.run.Env = c.Dir, c.environment()
+		p.hold, err = newHold(&p.command, p.run)
+	}
+	if err != nil {
 		p.pipes.started()
 		p.pipes.close()
-		return nil, err
+		return nil, p.unstarted(err)
 	}
-	p.run.Dir, p.run.Env = c.Dir, append(append(withoutSecrets(c.Keep), c.Set...), p.mark)
-	leadGroup(p.run)
-	if c.Offline && canIsolate() {
-		isolate(p.run)
-		p.Offline = true
-	}
+	p.Offline = p.hold.offline()
 	started := make(chan error)
 	go p.wait(started)
 	if err := <-started; err != nil {
-		return nil, fmt.Errorf("%q cannot be started: %w", strings.Join(c.Args, " "), err)
+		return nil, p.unstarted(err)
 	}
-	p.guard = startGuard(p.run.Process.Pid, p.mark)
 	if c.Memory > 0 {
 		go p.watchMemory()
 	}
 	return p, nil
+}
+
+func (p *Process) unstarted(err error) error {
+	return fmt.Errorf("%q cannot be started: %w", strings.Join(p.command.Args, " "), err)
 }
 
 // connect makes the command's input and output.
@@ -137,38 +146,48 @@ func (p *Process) wait(started chan<- error) {
 	defer runtime.UnlockOSThread()
 	err := p.run.Start()
 	p.pipes.started()
+	if err == nil {
+		err = p.hold.begun()
+	}
 	if err != nil {
+		p.hold.close()
 		p.pipes.close()
 		started <- err
 		return
 	}
 	started <- nil
-	err = p.run.Wait()
-	p.awaitOthers()
+	p.exit, p.left = p.hold.await()
 	p.pipes.drain()
-	p.mu.Lock()
-	switch exit, ok := errors.AsType[*exec.ExitError](err); {
-	case p.reason != nil:
-		p.ended = p.reason
-	case ok:
-		p.ended = fmt.Errorf("it ended with %w", exit)
-	case err != nil:
-		p.ended = err
-	}
-	p.mu.Unlock()
+	p.ended = p.outcome()
+	p.hold.close()
 	if p.output != nil {
 		_ = p.output.Close()
 	}
 	close(p.done)
 }
 
-// awaitOthers waits for the other processes of a command that has been asked to end: a shell ends
-// at once, and what it has started still saves its work. Those that are killed it does not await.
-func (p *Process) awaitOthers() {
-	for p.asked.Load() && !p.deaf.Load() && anyOf(p.run, p.mark) {
-		time.Sleep(look) // nobody tells when the child of a child ends
+// outcome is how the command has ended.
+func (p *Process) outcome() error {
+	if p.hold.outgrown() {
+		p.setReason(&MemoryError{Most: p.command.Memory})
 	}
+	switch {
+	case p.Reason() != nil:
+		return p.Reason()
+	case p.exit != nil:
+		return fmt.Errorf("it ended with %w", p.exit)
+	}
+	return nil
 }
+
+// ExitError says how a command has ended by itself, if not with exit status 0.
+type ExitError struct {
+	// Status is its exit status; -1 if a signal has ended it.
+	Status int
+	how    string
+}
+
+func (e *ExitError) Error() string { return e.how }
 
 // Done is closed when the command has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
@@ -178,30 +197,25 @@ func (p *Process) Ended() error { return p.ended }
 
 // ExitStatus is that of a command that has ended by itself, after Done; -1 of one that a signal
 // has ended.
-func (p *Process) ExitStatus() int { return p.run.ProcessState.ExitCode() }
+func (p *Process) ExitStatus() int {
+	if p.exit == nil {
+		return 0
+	}
+	return p.exit.Status
+}
 
 // Terminate asks all processes of the command to end, and kills them if they have not within the
 // command's grace: Done is closed when none is left. Ended then gives the reason, whether or not
 // they have been killed.
 func (p *Process) Terminate(reason error) {
 	p.setReason(reason)
-	p.asked.Store(true)
-	p.signalAll(terminateGroup, terminateProcess)
+	p.hold.terminate()
 	late := time.AfterFunc(p.grace(), func() {
 		p.deaf.Store(true)
-		p.signalAll(killGroup, killProcess)
+		p.hold.kill()
 	})
 	defer late.Stop()
 	<-p.done
-}
-
-// signalAll has a signal sent to the group, and to what has left it.
-func (p *Process) signalAll(group func(*exec.Cmd), one func(pid int)) {
-	others := outside(p.run, marked(p.mark))
-	group(p.run)
-	for _, pid := range others {
-		one(pid)
-	}
 }
 
 func (p *Process) setReason(reason error) {
@@ -223,14 +237,26 @@ func (p *Process) Deaf() bool { return p.deaf.Load() }
 
 func (p *Process) grace() time.Duration { return cmp.Or(p.command.Grace, DefaultGrace) }
 
-// LastLines are the last lines that it has written to standard error, the oldest first. They
-// are whole after Done.
-func (p *Process) LastLines() []string { return p.errors.lines() }
+// LastLines are the last lines that it has written to standard error, the oldest first, and a word on
+// files that were kept from it where one of them complains of that. They are whole after Done.
+func (p *Process) LastLines() []string {
+	lines := p.errors.lines()
+	if p.hold.readOnly() && slices.ContainsFunc(lines, func(line string) bool { return strings.Contains(line, readOnlyError) }) {
+		lines = append(lines, readOnlyHint)
+	}
+	return lines
+}
 
-// Kill ends all processes of the group at once. reason is what Ended then says.
+// readOnlyError is the system's word for a file that cannot be written, and readOnlyHint what to do.
+const (
+	readOnlyError = "Read-only file system"
+	readOnlyHint  = "(files outside of the command's directory and TMPDIR are read-only; whoever runs it lets it write to others by --commands-may-write DIR)"
+)
+
+// Kill ends all processes at once. reason is what Ended then says.
 func (p *Process) Kill(reason error) {
 	p.setReason(reason)
-	killGroup(p.run)
+	p.hold.kill()
 }
 
 // Close ends the command's input and waits for its end, then ends what it has left. The error
@@ -246,16 +272,10 @@ func (p *Process) close() error {
 		p.endInput()
 	}
 	<-p.done
-	defer p.guard.end()
-	left := p.left()
-	killGroup(p.run)
-	for _, pid := range left {
-		killProcess(pid)
-	}
-	if p.ended != nil || len(left) == 0 {
+	if p.ended != nil || p.left == 0 {
 		return p.ended
 	}
-	return &LeftBehindError{len(left)}
+	return &LeftBehindError{p.left}
 }
 
 // LeftBehindError is that of a command that ended well before processes that it had started.
@@ -276,23 +296,14 @@ func (p *Process) endInput() {
 	<-p.done
 }
 
-// left are the processes of a command that has ended, as soon as there are none or they have
-// had their time.
-func (p *Process) left() []int {
-	ctx, cancel := context.WithTimeout(context.Background(), settle)
-	defer cancel()
-	for {
-		left := marked(p.mark)
-		if len(left) == 0 || sleep.For(ctx, look) != nil {
-			return left
-		}
-	}
-}
-
-// MemoryError is why a command was killed whose processes had more memory than they may.
+// MemoryError is why a command was killed whose processes had more memory than they may. Used is 0
+// where the system has kept them from getting it.
 type MemoryError struct{ Used, Most int64 }
 
 func (e *MemoryError) Error() string {
+	if e.Used == 0 {
+		return fmt.Sprintf("it was killed, since its processes wanted more than the %d MiB of memory that they may have", e.Most>>20)
+	}
 	return fmt.Sprintf("it was killed, since its processes had %d MiB of memory; expected at most %d", e.Used>>20, e.Most>>20)
 }
 
@@ -301,13 +312,17 @@ func (p *Process) watchMemory() {
 	again := time.NewTicker(memoryLook)
 	defer again.Stop()
 	for {
+		used, look := p.hold.memory()
+		if !look {
+			return
+		}
+		if used > p.command.Memory {
+			p.Kill(&MemoryError{used, p.command.Memory})
+		}
 		select {
 		case <-p.done:
 			return
 		case <-again.C:
-			if used := resident(p.run, p.mark); used > p.command.Memory {
-				p.Kill(&MemoryError{used, p.command.Memory})
-			}
 		}
 	}
 }

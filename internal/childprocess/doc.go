@@ -8,13 +8,21 @@
 //	...
 //	err = child.Close() // ends its input, then all of its processes
 //
-// The command leads a process group of its own, which ends with it. It gets the environment
-// of this program without what sounds secret, and what it says on standard error is kept in
-// part: the last lines, for messages. Its memory may be bounded. Should this program be killed, a
-// shell that waits beside each command kills what it has started.
+// The command leads a process group of its own. It gets the environment of this program without
+// what sounds secret, and what it says on standard error is kept in part: the last lines, for
+// messages. Its memory may be bounded. A command that is asked to end has its grace until the last
+// of its processes has ended.
 //
-// A command that is asked to end has its grace until the last of its processes has ended.
+// On Linux a keeper stands between this program and the command: this program once more, under the
+// name coalmine-keeper, with which any program that imports this package does nothing else. It
+// makes the command's surroundings, is above all processes of the command, and ends them. What is
+// kept from the command depends on the system:
 //
-// Process groups, memory and what is left behind are looked after on Linux; on other Unix
-// systems the group is ended; elsewhere only the command itself.
+//	isolation_linux.go   namespaces: network, processes, files
+//	cgroup_linux.go      control groups: memory and the number of processes
+//	keep_linux.go        the keeper; without namespaces it is who gets processes that lose their parent
+//	keeper_linux.go      what this program has of a keeper
+//
+// On other Unix systems the group is ended, also by a shell beside the command should this program
+// be killed; elsewhere only the command itself.
 package childprocess

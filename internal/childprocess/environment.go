@@ -7,9 +7,6 @@ import (
 	"strings"
 )
 
-// markVariable stands in the environment of a command and of all that it starts.
-const markVariable = "COALMINE_CHILD"
-
 // secretWords are words in the names of variables that hold secrets, and secretParts are parts of
 // such words: PGPASSWORD, MYSQL_PWD, REDISCLI_AUTH.
 var (
@@ -19,6 +16,16 @@ var (
 
 // directories are variables whose names are like those of secrets and tell where a shell is.
 var directories = []string{"PWD", "OLDPWD"}
+
+// environment is what the command gets. Temporary files of one that may not write everywhere are where
+// it may.
+func (c *Command) environment() []string {
+	variables := withoutSecrets(c.Keep)
+	if len(c.Write) > 0 {
+		variables = append(variables, "TMPDIR="+c.Write[0])
+	}
+	return append(variables, c.Set...)
+}
 
 // withoutSecrets is the environment without variables that sound secret or hold an address with a
 // password, but for those to keep.

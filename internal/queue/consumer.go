@@ -150,11 +150,13 @@ func (c *Conn) Serve(ctx context.Context, cfg ConsumerConfig) error {
 		servers = append(servers, server)
 	}
 
+	s.log.Info("ready for tasks", "classes", cfg.Classes, "slots", cfg.Slots)
 	select {
 	case <-ctx.Done():
+		s.log.Info("ending: no more tasks are taken", "running", len(s.list()), "grace", cfg.Grace)
 		s.stopTaking(servers)
 	case <-s.drainAsked:
-		s.log.Info("draining: no more tasks are taken")
+		s.log.Info("draining: no more tasks are taken", "running", len(s.list()))
 		s.stopTaking(servers)
 		s.awaitIdle(ctx)
 	}

@@ -45,16 +45,19 @@ func (s *consumer) beat(ctx context.Context) {
 type silence struct {
 	since time.Time // zero while heartbeats get through
 	told  bool
+	last  time.Time // the last heartbeat that got through
 }
 
 // note takes in how a heartbeat went.
 func (x *silence) note(err error, log *slog.Logger) {
 	switch {
 	case err == nil:
-		if x.told {
+		if gap := time.Since(x.last); x.told {
 			log.Info("the queue answers again", "after", time.Since(x.since).Round(time.Second))
+		} else if !x.last.IsZero() && gap >= heartbeatTTL {
+			log.Warn("no heartbeat came through for a while, as when a process stands still; the worker has counted as dead, and what runs may have been given to others too", "for", gap.Round(time.Second))
 		}
-		*x = silence{}
+		*x = silence{last: time.Now()}
 	case x.since.IsZero():
 		x.since = time.Now()
 	case !x.told && time.Since(x.since) >= heartbeatTTL:

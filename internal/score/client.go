@@ -33,6 +33,9 @@ type Options struct {
 	Dir string
 	// Offline takes the network from it, where the platform lets us.
 	Offline bool
+	// Write are directories that it may write to, where the platform lets us keep it from others;
+	// nil is for a command that is trusted.
+	Write []string
 	// Name stands for the command in messages; "" for the command itself.
 	Name string
 	// Concurrency is how many requests are under way at a time; 0 stands for 1.
@@ -48,7 +51,7 @@ type Options struct {
 	Memory int64
 	// Keep names variables of the environment that it gets although they sound secret.
 	Keep []string
-	// Grace is how long it may take to end after its input has; 0 for ten seconds.
+	// Grace is how long it may take to end after its input has; 0 for childprocess.DefaultGrace.
 	Grace time.Duration
 }
 
@@ -78,7 +81,7 @@ func Start(ctx context.Context, o Options) (*Client, error) {
 	o.Name = cmp.Or(o.Name, strings.Join(o.Command, " "))
 	c := &Client{options: o}
 	var err error
-	command := childprocess.Command{Args: o.Command, Dir: o.Dir, Offline: o.Offline, Memory: o.Memory, Keep: o.Keep, Grace: o.Grace}
+	command := childprocess.Command{Args: o.Command, Dir: o.Dir, Offline: o.Offline, Write: o.Write, Memory: o.Memory, Keep: o.Keep, Grace: o.Grace}
 	if c.child, err = command.Start(); err != nil {
 		return nil, fmt.Errorf("command %w", err)
 	}

@@ -22,6 +22,8 @@ type Command struct {
 	Limits
 	// Network leaves it the network.
 	Network bool
+	// Write are directories that it may write to beside its own; "/" is anywhere.
+	Write []string
 	// Grace is how long it may take to end once it is asked to; 0 for DefaultGrace.
 	Grace time.Duration
 }
@@ -37,7 +39,7 @@ type Limits struct {
 }
 
 // DefaultGrace is how long a command may take to end once it is asked to.
-const DefaultGrace = 20 * time.Second
+const DefaultGrace = childprocess.DefaultGrace
 
 // Always is a Watch.Every that lets no look out.
 const Always = time.Nanosecond
@@ -80,7 +82,7 @@ func (w *Workspace) Run(ctx context.Context, c Command, watch Watch) error {
 	}
 	child, err := childprocess.Command{
 		Args: childprocess.Shell(c.Line), Dir: w.path, Keep: c.Keep, Memory: c.Memory, Quiet: true, Offline: !c.Network, Grace: cmp.Or(c.Grace, DefaultGrace),
-		Set: []string{"TMPDIR=" + filepath.Join(w.path, "tmp")},
+		Set: []string{"TMPDIR=" + filepath.Join(w.path, "tmp")}, Write: append([]string{w.path}, c.Write...),
 	}.Start()
 	if err != nil {
 		return err

@@ -39,6 +39,8 @@ type Check struct {
 	// OneShot asks for canary clients; nil does not.
 	OneShot *OneShot
 	Terms   commands.Terms
+	// Write are directories that it may write to beside its own.
+	Write []string
 }
 
 // CheckReport is what a Check found.
@@ -133,7 +135,7 @@ func (c *Check) train(ctx context.Context, from *keeper, at func() error) (*tria
 	defer x.held.Close()
 	x.training = &training{
 		params: &TrainParams{Seed: 1, Command: c.Command, Job: c.Job, Rounds: c.Rounds, Shards: c.Shards, Image: c.Image, OneShot: c.OneShot}, terms: c.Terms, workspace: w,
-		task: tasks.NewTask(tasks.Spec{}, nil, x.kept, nil, nil), rows: metricRows{rounds: int64(c.Rounds)}, eager: true,
+		task: tasks.NewTask(tasks.Spec{}, nil, x.kept, nil, nil).WithWritable(c.Write), rows: metricRows{rounds: int64(c.Rounds)}, eager: true,
 	}
 	if err := x.prepare(ctx, c.Code); err != nil {
 		w.Remove()
@@ -266,7 +268,7 @@ func (c *Check) ask(ctx context.Context, x *trial, line string) error {
 			return err
 		}
 	}
-	client, err := score.Start(ctx, score.Options{Command: childprocess.Shell(line), Name: line, Dir: w.Path(), Keep: c.Terms.Environment, Memory: c.Terms.Memory})
+	client, err := score.Start(ctx, score.Options{Command: childprocess.Shell(line), Name: line, Dir: w.Path(), Write: append([]string{w.Path()}, c.Write...), Keep: c.Terms.Environment, Memory: c.Terms.Memory})
 	if err != nil {
 		return err
 	}

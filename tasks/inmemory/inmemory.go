@@ -36,6 +36,8 @@ type Runner struct {
 	Keys *secrets.Keyring
 	// Clients runs the programs that train clients; nil runs none.
 	Clients clientprograms.Runner
+	// Writable are directories that commands may write to beside their own.
+	Writable []string
 	// Report, if set, is told the progress of tasks.
 	Report func(tasks.Progress)
 
@@ -94,7 +96,7 @@ func (r *Runner) Run(ctx context.Context, kind tasks.Kind, spec tasks.Spec) (*No
 
 // Task is an execution of a spec that reads what Run would give it, and writes elsewhere.
 func (r *Runner) Task(spec tasks.Spec, into tasks.Sink) *tasks.Task {
-	return tasks.NewTask(spec, r.Source, into, &r.memo, r.Report).WithKeys(r.Keys).WithClients(r.Clients)
+	return tasks.NewTask(spec, r.Source, into, &r.memo, r.Report).WithKeys(r.Keys).WithClients(r.Clients).WithWritable(r.Writable)
 }
 
 // Node returns what is kept of a node, nil if there is nothing.

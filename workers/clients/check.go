@@ -2,6 +2,7 @@ package clients
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -72,6 +73,8 @@ type checker struct {
 
 // Check says what a program does wrong. The error is that of ctx, or of files here.
 func Check(ctx context.Context, p clientprograms.Program, o Options) (*Report, error) {
+	o.Directory = cmp.Or(o.Directory, sharedMemory())
+	o.Write = append(slices.Clip(o.Write), o.Directory) // or it could not do what is looked for
 	c := checker{
 		ctx: ctx, pool: NewPool(o), setting: clientprograms.Setting{Program: p, Words: append(datasets.Specials(), checkWords...)},
 		report: &Report{Contract: Contract, Version: Version},

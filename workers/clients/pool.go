@@ -21,7 +21,7 @@ type Options struct {
 	Timeout time.Duration
 	// Idle is how long a program stays that nobody needs; 0 stands for DefaultIdle.
 	Idle time.Duration
-	// Grace is how long a program may take to end after its input has; 0 for ten seconds.
+	// Grace is how long a program may take to end after its input has; 0 for childprocess.DefaultGrace.
 	Grace time.Duration
 	// Threads is how many a program is told to compute with; 0 stands for 1.
 	Threads int
@@ -33,6 +33,8 @@ type Options struct {
 	Network bool
 	// Keep names variables of the environment that programs get although they sound secret.
 	Keep []string
+	// Write are directories that programs may write to beside their own.
+	Write []string
 	// Directory is where files of parameters are; "" stands for shared memory.
 	Directory string
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -73,6 +72,7 @@ func (c *program) command(directory string) *childprocess.Command {
 	return &childprocess.Command{
 		Args: childprocess.Shell(c.setting.Command), Dir: directory, Offline: !terms.Network && !o.Network,
 		Memory: cmp.Or(terms.Memory, o.Memory), Keep: slices.Concat(o.Keep, terms.Environment), Grace: o.Grace,
+		Write: append([]string{c.directory}, o.Write...), Read: []string{c.files.path},
 	}
 }
 
@@ -126,8 +126,8 @@ func (c *program) introduce(ctx context.Context) error {
 
 // bySignal reports whether a program was ended by a signal, or says as shells do that what it ran was.
 func bySignal(how error) bool {
-	exit, ok := errors.AsType[*exec.ExitError](how)
-	return ok && (exit.ExitCode() < 0 || exit.ExitCode() > 128)
+	exit, ok := errors.AsType[*childprocess.ExitError](how)
+	return ok && (exit.Status < 0 || exit.Status > 128)
 }
 
 // Description implements clientprograms.Client.

@@ -61,6 +61,8 @@ type API interface {
 	Remove(ctx context.Context, run string) (*Removed, error)
 	// Collect deletes what no run needs.
 	Collect(ctx context.Context, o CollectOptions) (*collection.Result, error)
+	// Workers returns who is at work, whatever runs there are.
+	Workers(ctx context.Context) (*status.Fleet, error)
 	// Drain asks workers to take no more tasks, to finish what they have, and to
 	// end. They are named by id, by the beginning of it, or by their host, which
 	// means all of it. It returns their ids.
@@ -96,7 +98,10 @@ type API interface {
 	Data(ctx context.Context, run, cell string, table dataexport.Table, format dataexport.Format, w io.Writer) error
 	// Nodes returns the nodes of a run, or of one of its cells, and what they have
 	// made. Of trainings it has the steps whose records are kept.
-	Nodes(ctx context.Context, run, cell string) ([]Node, error)
+	Nodes(ctx context.Context, run string, which NodeQuery) ([]Node, error)
+	// Lineage returns which cells of the run share a node of a cell, and which nodes read it.
+	// The node is named by the beginning of its key.
+	Lineage(ctx context.Context, run, cell, key string) (*Lineage, error)
 	// Spending returns what the training of a cell has cost in privacy so far.
 	Spending(ctx context.Context, run, cell string) (Spending, error)
 	// Logs returns the logs of a run's attempts that failed: of one node, by its label or the
@@ -150,6 +155,7 @@ type Local struct {
 	records records
 	// outcomes are the results of the runs that were asked for last.
 	outcomes outcomes
+	plans    plans
 	// checking holds the one submission that is being checked: a large one takes some
 	// hundred MB meanwhile.
 	checking chan struct{}

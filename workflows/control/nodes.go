@@ -5,13 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/workflows/availability"
-	"coalmine/workflows/compile"
 	"coalmine/workflows/plan"
 )
 
@@ -61,26 +61,74 @@ type NodeBlob struct {
 	Stored bool `json:"stored"`
 }
 
+// NodeQuery says which nodes of a run somebody asks for.
+type NodeQuery struct {
+	// Cell is theirs, "" for all cells.
+	Cell string
+	// Changes are for who has asked before, nil for all nodes.
+	Changes *NodeChanges
+}
+
+// NodeChanges leaves out what has not changed since somebody asked: all standing nodes but those
+// whose keys begin with one of Keys, and the steps up to After of the training of the cell.
+type NodeChanges struct {
+	Keys  []string
+	After int
+}
+
+// MaxNodeKeys is how many nodes may be asked for by their keys.
+const MaxNodeKeys = 100
+
+func (q *NodeQuery) check() error {
+	if q.Changes == nil {
+		return nil
+	}
+	if q.Cell == "" {
+		return fmt.Errorf("nodes by keys %w without a cell: name one", ErrInput)
+	}
+	if n := len(q.Changes.Keys); n > MaxNodeKeys {
+		return fmt.Errorf("%d nodes by their keys %w: at most %d", n, ErrInput, MaxNodeKeys)
+	}
+	return nil
+}
+
+// wants reports whether a standing node is asked for.
+func (q *NodeQuery) wants(key storage.Key) bool {
+	return q.Changes == nil || slices.ContainsFunc(q.Changes.Keys, func(begin string) bool { return strings.HasPrefix(key.String(), begin) })
+}
+
+// after is the step of a training of a cell after which steps are asked for.
+func (q *NodeQuery) after(c *plan.Cell, chain *plan.Chain) int {
+	if q.Changes == nil || chain != c.Chain {
+		return 0
+	}
+	return q.Changes.After
+}
+
 // Nodes implements API.
-func (l *Local) Nodes(ctx context.Context, name, cell string) ([]Node, error) {
+func (l *Local) Nodes(ctx context.Context, name string, which NodeQuery) ([]Node, error) {
+	if err := which.check(); err != nil {
+		return nil, err
+	}
 	run, err := l.find(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	p, err := compile.Run(ctx, run)
+	p, err := l.plans.of(ctx, run)
 	if err != nil {
 		return nil, fmt.Errorf("run %s: %w", run.ID, err)
 	}
-	list := nodeList{of: map[storage.Key]int{}}
+	list, found := nodeList{nodes: []Node{}, of: map[storage.Key]int{}}, false
 	for i := range p.Cells {
-		if c := &p.Cells[i]; cell == "" || cell == c.Name {
-			if err := l.listCell(ctx, &list, p, c); err != nil {
+		if c := &p.Cells[i]; which.Cell == "" || which.Cell == c.Name {
+			if err := l.listCell(ctx, &list, p, c, &which); err != nil {
 				return nil, fmt.Errorf("run %s, cell %s: %w", run.ID, c.Name, err)
 			}
+			found = true
 		}
 	}
-	if len(list.nodes) == 0 {
-		return nil, noCell(run, p, cell)
+	if !found {
+		return nil, noCell(run, p, which.Cell)
 	}
 	return list.nodes, l.lookUp(ctx, list.nodes)
 }
@@ -96,48 +144,64 @@ func (x *nodeList) add(cell, label string, s *tasks.Spec) {
 	if !there {
 		i = len(x.nodes)
 		x.of[s.Key] = i
-		n := Node{Key: s.Key, Kind: s.Kind, Version: s.Version, Label: label, Params: s.Params, Step: s.Step, Part: s.Part, Inputs: []NodeInput{}, Blobs: []NodeBlob{}}
-		for _, in := range s.Inputs {
-			n.Inputs = append(n.Inputs, NodeInput{in.Name, in.Key})
-		}
-		x.nodes = append(x.nodes, n)
+		x.nodes = append(x.nodes, newNode(label, s))
 	}
 	if cells := &x.nodes[i].Cells; !slices.Contains(*cells, cell) {
 		*cells = append(*cells, cell)
 	}
 }
 
+func newNode(label string, s *tasks.Spec) Node {
+	n := Node{Key: s.Key, Kind: s.Kind, Version: s.Version, Label: label, Params: s.Params, Step: s.Step, Part: s.Part, Inputs: []NodeInput{}, Blobs: []NodeBlob{}}
+	for _, in := range s.Inputs {
+		n.Inputs = append(n.Inputs, NodeInput{in.Name, in.Key})
+	}
+	return n
+}
+
+// stepLabel and partLabel name tasks of a training.
+func stepLabel(chain *plan.Chain, step int) string {
+	return fmt.Sprintf("training step %d of %d", step, chain.Steps)
+}
+
+func partLabel(chain *plan.Chain, step, part int) string {
+	return fmt.Sprintf("training step %d, part %d of %d", step, part+1, chain.Width)
+}
+
 // listCell adds the nodes of a cell: the standing ones in the order in which they
 // can be made, then the steps of its training that have a record, each with its parts.
-func (l *Local) listCell(ctx context.Context, list *nodeList, p *plan.Plan, c *plan.Cell) error {
+func (l *Local) listCell(ctx context.Context, list *nodeList, p *plan.Plan, c *plan.Cell, which *NodeQuery) error {
 	nodes, chains := p.Needed(c.Report, c.Model)
 	for _, n := range nodes {
-		list.add(c.Name, n.Label, &n.Spec)
+		if which.wants(n.Key) {
+			list.add(c.Name, n.Label, &n.Spec)
+		}
 	}
 	for _, chain := range chains {
-		steps, err := l.recordedSteps(ctx, chain)
+		steps, err := l.recordedSteps(ctx, chain, which.after(c, chain))
 		if err != nil {
 			return err
 		}
 		for _, step := range steps {
 			for part := range chain.Width {
 				spec := chain.PartSpec(step, part)
-				list.add(c.Name, fmt.Sprintf("training step %d, part %d of %d", step, part+1, chain.Width), &spec)
+				list.add(c.Name, partLabel(chain, step, part), &spec)
 			}
 			spec := chain.JoinSpec(step)
-			list.add(c.Name, fmt.Sprintf("training step %d of %d", step, chain.Steps), &spec)
+			list.add(c.Name, stepLabel(chain, step), &spec)
 		}
 	}
 	return nil
 }
 
-// recordedSteps are the steps of a training that are committed, as far as their
-// records were kept.
-func (l *Local) recordedSteps(ctx context.Context, chain *plan.Chain) ([]int, error) {
+// recordedSteps are the steps of a training after one, or 0, that are committed, as far as
+// their records were kept.
+func (l *Local) recordedSteps(ctx context.Context, chain *plan.Chain, after int) ([]int, error) {
 	steps, err := l.checkpointSteps(ctx, chain)
 	if err != nil {
 		return nil, err
 	}
+	steps = slices.DeleteFunc(steps, func(step int) bool { return step <= after })
 	committed := make([]bool, len(steps))
 	err = each(ctx, len(steps), func(ctx context.Context, i int) (err error) {
 		committed[i], err = l.archive.HasCommit(ctx, chain.Key(steps[i]))

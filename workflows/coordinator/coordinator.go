@@ -29,7 +29,8 @@ type Coordinator struct {
 	mu        sync.Mutex
 	token     *leadership.Token // of the term at work; nil while standing by
 	snapshots map[string]*status.Run
-	updated   chan struct{} // closed and replaced when snapshots change
+	takeovers map[string]int // as of the snapshots
+	updated   chan struct{}  // closed and replaced when snapshots change
 }
 
 // New returns a coordinator, or an error that says what its configuration lacks.
@@ -130,6 +131,14 @@ func (c *Coordinator) Snapshot(run string) (*status.Run, bool) {
 	defer c.mu.Unlock()
 	s, ok := c.snapshots[run]
 	return s, ok
+}
+
+// Takeovers are how many tasks a worker has done with which another had died in this term, by
+// its id. They must not be changed.
+func (c *Coordinator) Takeovers() map[string]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.takeovers
 }
 
 // Updated returns a channel that is closed when snapshots have changed.

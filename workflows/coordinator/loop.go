@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync"
 	"time"
 
@@ -152,7 +153,7 @@ func (c *Coordinator) show(t *term) {
 	}
 	t.changed = false
 	c.mu.Lock()
-	c.snapshots = t.statuses(c.snapshots)
+	c.snapshots, c.takeovers = t.statuses(c.snapshots), maps.Clone(t.takeovers)
 	fresh := c.snapshots
 	close(c.updated)
 	c.updated = make(chan struct{})

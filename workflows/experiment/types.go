@@ -306,7 +306,8 @@ type CommandLimits struct {
 	// Answer is the time that a client_command, or the command which scores texts by the model, may
 	// take for one answer; to load the model is a part of the first. Absent: 600 and 300.
 	Answer int `json:"answer,omitzero" range:"[1,100000000]" unit:"seconds" also:"request_timeout answer_timeout"`
-	// Memory that its processes may have resident together, on Linux. Absent: no limit.
+	// Memory that its processes may have together, on Linux: enforced where the worker has a control
+	// group of its own, else looked at four times a second. Absent: no limit.
 	Memory int `json:"memory,omitzero" range:"[1,100000000]" unit:"MiB"`
 	// Files that its directory may hold, all together. Absent: no limit. Not with
 	// client_command.

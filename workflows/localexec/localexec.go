@@ -57,6 +57,9 @@ func (e *Executor) UseKeys(keys *secrets.Keyring) { e.runner.Keys = keys }
 // UseClients gives the executor what runs the programs that train clients.
 func (e *Executor) UseClients(r clientprograms.Runner) { e.runner.Clients = r }
 
+// UseWritable names directories that commands may write to beside their own.
+func (e *Executor) UseWritable(directories []string) { e.runner.Writable = directories }
+
 // Reach runs a node and everything that it needs, as far as it has not been run.
 func (e *Executor) Reach(ctx context.Context, r plan.Ref) error {
 	if there, err := e.there(ctx, r.Key); there || err != nil {

@@ -21,6 +21,9 @@ type Tick struct {
 
 	// began is when the task began after which the training was there.
 	began time.Time
+	// took are the seconds of the last steps of the chain up to there, as far as its commit tells;
+	// 0 is unknown. See storage.Provenance.
+	took []float64
 }
 
 // readClock is when the training came to the rounds whose records last, and to the last one.
@@ -41,8 +44,9 @@ func readClock(ctx context.Context, archive *storage.Archive, cell *plan.Cell) (
 			} else if err != nil {
 				return err
 			}
-			took := time.Duration(commit.Provenance.Seconds * float64(time.Second))
-			ticks[i] = Tick{n.round, commit.Provenance.Started.Add(took), commit.Provenance.Started}
+			p := &commit.Provenance
+			ended := p.Started.Add(time.Duration(p.Seconds * float64(time.Second)))
+			ticks[i] = Tick{n.round, ended, p.Started, p.Took}
 			return nil
 		})
 	}
@@ -88,9 +92,24 @@ func timedSteps(ctx context.Context, archive *storage.Archive, cell *plan.Cell) 
 	return steps, nil
 }
 
-// addSpeeds sets the speed of all rounds between two ticks whose rows are all there. The initial
-// model may be there for long when a training begins, so nothing is measured from it.
+// addSpeeds sets the speed of all rounds of which commits say how long they took, and, for commits
+// that do not say it yet, a mean of all rounds between two ticks.
 func addSpeeds(rounds []Round, clock []Tick, cell *plan.Cell) {
+	addMeanSpeeds(rounds, clock, cell)
+	for i := range clock {
+		for j, seconds := range clock[i].took {
+			round := clock[i].Round - (len(clock[i].took)-1-j)*cell.Chain.StepRounds
+			at := after(rounds, round) - 1
+			if seconds > 0 && at >= 0 && rounds[at].Row.Round == int64(round) {
+				rounds[at].TokensPerSecond = float64(rounds[at].Tokens) / seconds
+			}
+		}
+	}
+}
+
+// addMeanSpeeds sets the speed of all rounds between two ticks whose rows are all there. The initial
+// model may be there for long when a training begins, so nothing is measured from it.
+func addMeanSpeeds(rounds []Round, clock []Tick, cell *plan.Cell) {
 	step := cell.Tail.Rounds
 	if cell.Chain != nil {
 		step = cell.Chain.StepRounds

@@ -81,9 +81,9 @@ func checkSoFar(t *testing.T, archive *storage.Archive, p *plan.Plan, run *runs.
 	if err != nil || table.Rows[0].SoFar != "so far: round 6 of 9" || !strings.Contains(strings.Join(table.Rows[0].Texts, ","), "(so far: round 6 of 9)") || !slices.Contains(table.Rows[0].Texts, "94.0") {
 		t.Errorf("the table has %+v, %v", table.Rows[0], err)
 	}
-	lines, err := r.SoFar()
-	if err != nil || !strings.HasPrefix(lines["c01"], "so far: round 6 of 9: ") || !strings.Contains(lines["c01"], "perplexity 94.0") {
-		t.Errorf("lines %q, %v", lines, err)
+	told, err := r.SoFar()
+	if line := told["c01"].String(); err != nil || !strings.HasPrefix(line, "so far: round 6 of 9: ") || !strings.Contains(line, "perplexity 94.0") {
+		t.Errorf("it is told by %q, %v", line, err)
 	}
 	if grown, err := r.Grown(t.Context(), archive); grown || err != nil {
 		t.Errorf("the results have grown while nothing was measured: %v", err)

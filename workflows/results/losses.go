@@ -32,6 +32,22 @@ const (
 	serverLearningRate = "server_learning_rate"
 )
 
+// ofRound are the further metrics of the curve: what the row of the round that is measured says, by
+// the names of its columns. Speeds are none of them: equal trainings have equal curves.
+var ofRound = []struct {
+	name string
+	of   func(*Round) float64
+}{
+	{"update_norm", func(r *Round) float64 { return r.UpdateNorm }},
+	{"client_norm", func(r *Round) float64 { return r.ClientNorm }},
+	{"client_norm_median", func(r *Round) float64 { return r.Norms.Median }},
+	{"clipped_norm_median", func(r *Round) float64 { return r.ClippedNorms.Median }},
+	{"clip", func(r *Round) float64 { return r.Clip }},
+	{"clipped", func(r *Round) float64 { return r.Clipped }},
+	{"epsilon", func(r *Round) float64 { return r.Epsilon }},
+	{"epsilon_proved", func(r *Round) float64 { return r.EpsilonProved }},
+}
+
 // lossCurves stand in one figure.
 var lossCurves = []audits.Curve{
 	{Figure: "Loss", Name: "training", Metric: trainingLoss},
@@ -39,11 +55,8 @@ var lossCurves = []audits.Curve{
 	{Figure: "Loss", Name: "validation", Metric: validationLoss},
 }
 
-// addLosses sets the losses and the learning rates of a training that was measured more than once.
+// addLosses sets what the metric rows and the recipe say of the rounds that were measured.
 func addLosses(ctx context.Context, archive *storage.Archive, e *experiment.Experiment, planned *plan.Cell, r *reports.Report) error {
-	if len(r.Curve) < 2 {
-		return nil
-	}
 	rates := compile.LearningRates(e)
 	for i := range r.Curve {
 		p := &r.Curve[i]
@@ -55,11 +68,25 @@ func addLosses(ctx context.Context, archive *storage.Archive, e *experiment.Expe
 			row = &checkpoints.Row{Validation: checkpoints.Validation{ValidationLoss: r.Stopping.ValidationLoss}}
 		}
 		client, server := rates(p.Round)
-		if err := errors.Join(setLosses(p, row), setPositive(p, learningRate, client), setPositive(p, serverLearningRate, server)); err != nil {
+		err = errors.Join(setLosses(p, row), setPositive(p, learningRate, client), setPositive(p, serverLearningRate, server), setOfRound(p, row, rates))
+		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// setOfRound sets what the row of a round says beside its losses; nothing where it has gone.
+func setOfRound(p *reports.Point, row *checkpoints.Row, rates func(round int) (client, server float64)) error {
+	if row == nil {
+		return nil
+	}
+	round := roundOf(*row, rates)
+	var errs []error
+	for _, m := range ofRound {
+		errs = append(errs, setPositive(p, m.name, m.of(&round)))
+	}
+	return errors.Join(errs...)
 }
 
 // rowAt is the metric row of the task that ends at a round, nil where it has gone.

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"coalmine/tasks/audits"
+	"coalmine/tasks/reports"
 	"coalmine/tasks/taskstest"
 	"coalmine/workflows/experiment"
 )
@@ -92,6 +93,63 @@ func TestReplicatesAreWrittenAsTheyWere(t *testing.T) {
 			t.Fatal(err)
 		}
 		taskstest.File(t, filepath.Join("testdata", "replicates-"+string(rows)+".csv"), b.Bytes())
+	}
+}
+
+// soFar has the last cell of the replicates measured after round 30 of 40.
+func soFar(t *testing.T) *Results {
+	t.Helper()
+	r := replicated(t)
+	r.Cells[len(r.Cells)-1].SoFar = &SoFar{Unit: "round", Steps: 40, Measured: reports.Point{Round: 30, Utility: json.RawMessage(`{"perplexity": 94}`)}}
+	return r
+}
+
+func TestBelowReplicatesStandThoseThatStillTrain(t *testing.T) {
+	t.Parallel()
+	before, err := replicated(t).Table()
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, err := soFar(t).Table()
+	if err != nil || len(table.Rows) != len(before.Rows)+1 {
+		t.Fatalf("%d rows, %v; want one more than %d", len(table.Rows), err, len(before.Rows))
+	}
+	for i, row := range before.Rows {
+		if !slices.Equal(table.Rows[i].Texts, row.Texts) {
+			t.Errorf("row %d counts what was measured on the way: %q, want %q", i, table.Rows[i].Texts, row.Texts)
+		}
+	}
+	last := table.Rows[len(before.Rows)]
+	if last.Cell != "c12" || last.Row != "r04" || last.SoFar != "so far: round 30 of 40" || len(last.Texts) != len(table.Header) || !slices.Contains(last.Texts, "94.0") {
+		t.Errorf("the last row is %+v", last)
+	}
+}
+
+func TestRowsOfCellsSayOfWhichRoundTheyAre(t *testing.T) {
+	t.Parallel()
+	lines, err := csv.NewReader(strings.NewReader(written(t, soFar(t), "csv"))).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := func(line []string, column string) string { return line[slices.Index(lines[0], column)] }
+	for _, line := range lines[1:] {
+		got := [...]string{of(line, "status"), of(line, "so_far_round"), of(line, "so_far_of")}
+		want := [...]string{Done, "", ""}
+		if of(line, "cell") == "c12" {
+			want = [...]string{Pending, "30", "40"}
+		}
+		if got != want || of(line, "perplexity") == "" {
+			t.Errorf("cell %s: %q, perplexity %q; want %q", of(line, "cell"), got, of(line, "perplexity"), want)
+		}
+	}
+	values, err := soFar(t).CellValues()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range values[len(values)-1] {
+		if v.Column == "perplexity" || strings.HasPrefix(v.Column, "so_far") {
+			t.Errorf("a tracker would take %+v for a final number", v)
+		}
 	}
 }
 

@@ -40,14 +40,15 @@ type Round struct {
 }
 
 // Rates are what no metric row says: the learning rates follow from the recipe, the speed from
-// the times of commits, which nothing that is computed depends on.
+// the times in commits, which nothing that is computed depends on.
 type Rates struct {
 	// LearningRate is that of the round's clients, of central training that of the last step;
 	// 0 where the round changed nothing, or a program that is not ours has it.
 	LearningRate       float64 `json:"learning_rate,omitempty" parquet:"learning_rate,optional"`
 	ServerLearningRate float64 `json:"server_learning_rate,omitempty" parquet:"server_learning_rate,optional"`
-	// TokensPerSecond is the mean from one round whose time is known to the next, pauses
-	// included; 0 where no times are known.
+	// TokensPerSecond is by the time from the beginning of the round's first task to the end of its
+	// last. Of rounds of before commits told that, it is the mean from one round whose time is known to
+	// the next, pauses included; 0 where no times are known.
 	TokensPerSecond float64 `json:"tokens_per_second,omitempty" parquet:"tokens_per_second,optional"`
 }
 

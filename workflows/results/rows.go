@@ -148,7 +148,7 @@ func newCellRows(v *view, parameters *parameterColumns) (*flatTable, error) {
 	for _, place := range order {
 		prototypes = append(prototypes, absent(all.Audits()[place].Verdict().Row()))
 	}
-	prototypes = append(append(prototypes, v.replicateColumns()...), parameters.of(&Cell{}))
+	prototypes = append(append(append(prototypes, v.replicateColumns()...), v.soFarColumns()...), parameters.of(&Cell{}))
 	t := newFlatTable("cells", prototypes)
 	for i := range v.cells {
 		c := &v.cells[i]
@@ -158,15 +158,40 @@ func newCellRows(v *view, parameters *parameterColumns) (*flatTable, error) {
 		}
 		structs := []any{row}
 		for at, place := range order {
-			if verdict := c.verdicts[place]; verdict != nil {
+			if verdict := c.told(place); verdict != nil {
 				structs = append(structs, verdict.Row())
 			} else {
 				structs = append(structs, prototypes[1+at])
 			}
 		}
-		t.add(append(append(structs, c.replicate()...), parameters.of(c.Cell)))
+		structs = append(append(structs, c.replicate()...), v.soFarOf(c)...)
+		t.add(append(structs, parameters.of(c.Cell)))
 	}
 	return t, nil
+}
+
+// soFarRow says of which round the numbers of audits are of a cell that still trains.
+type soFarRow struct {
+	Round *int64 `parquet:"so_far_round"`
+	Of    *int64 `parquet:"so_far_of"`
+}
+
+// soFarColumns are there while a cell has something for them, so that finished runs have the columns
+// that they always had.
+func (v *view) soFarColumns() []any {
+	if !slices.ContainsFunc(v.cells, func(c viewCell) bool { return c.soFar != nil }) {
+		return nil
+	}
+	return []any{soFarRow{}}
+}
+
+// soFarOf is what a cell has in those columns.
+func (v *view) soFarOf(c *viewCell) []any {
+	columns := v.soFarColumns()
+	if c.soFar != nil {
+		columns[0] = soFarRow{new(int64(c.SoFar.Measured.Round)), new(int64(c.SoFar.Steps))}
+	}
+	return columns
 }
 
 // absent is a row of the same type without a value.

@@ -23,7 +23,7 @@ func (v *view) rowTable() *Table {
 		t.Header = append(t.Header, c.Header)
 	}
 	for _, row := range v.rows {
-		t.Rows = append(t.Rows, row.row(columns))
+		t.Rows = append(append(t.Rows, row.row(columns)), row.soFar(columns)...)
 	}
 	if len(v.differences) > 0 {
 		t.Differences = differenceTable(columns, v.differences)
@@ -48,6 +48,19 @@ func (r *viewRow) row(columns []tableColumn) TableRow {
 		row.Texts = append(row.Texts, text)
 	}
 	return row
+}
+
+// soFar has a row for each cell that still trains and was measured. Means count whole cells alone.
+func (r *viewRow) soFar(columns []tableColumn) (rows []TableRow) {
+	for _, c := range r.cells {
+		if c.soFar == nil {
+			continue
+		}
+		row := c.row(columns)
+		row.Row, row.Texts = r.Name, slices.Insert(row.Texts, 1, "-")
+		rows = append(rows, row)
+	}
+	return rows
 }
 
 // status is that of the cells together: done once all are.

@@ -146,15 +146,24 @@ func (s *SoFar) verdicts() ([]audits.Verdict, error) {
 	return out, nil
 }
 
+// at is "round 300 of 800".
+func (s *SoFar) at() string { return fmt.Sprintf("%s %d of %d", s.Unit, s.Measured.Round, s.Steps) }
+
 // String is "so far: round 300 of 800".
-func (s *SoFar) String() string {
-	return fmt.Sprintf("so far: %s %d of %d", s.Unit, s.Measured.Round, s.Steps)
+func (s *SoFar) String() string { return "so far: " + s.at() }
+
+// Told is what was measured last of a cell that still trains, for people.
+type Told struct {
+	// At is "round 300 of 800", Numbers such as "accuracy % 24.0, perplexity 62.2".
+	At, Numbers string
 }
 
-// SoFar has a line for each cell that still trains and was measured, by the cell's name, such
-// as "so far: round 300 of 800: accuracy % 24.0, perplexity 62.2".
-func (r *Results) SoFar() (map[string]string, error) {
-	lines := make(map[string]string)
+// String is "so far: round 300 of 800: accuracy % 24.0, perplexity 62.2".
+func (t Told) String() string { return "so far: " + t.At + ": " + t.Numbers }
+
+// SoFar has an entry for each cell that still trains and was measured, by the cell's name.
+func (r *Results) SoFar() (map[string]Told, error) {
+	told := make(map[string]Told)
 	for i := range r.Cells {
 		c := &r.Cells[i]
 		if c.Report != nil || c.SoFar == nil {
@@ -171,7 +180,7 @@ func (r *Results) SoFar() (map[string]string, error) {
 				texts = append(texts, column.Header+" "+verdict.Texts()[column.column])
 			}
 		}
-		lines[c.Cell] = c.SoFar.String() + ": " + strings.Join(texts, ", ")
+		told[c.Cell] = Told{c.SoFar.at(), strings.Join(texts, ", ")}
 	}
-	return lines, nil
+	return told, nil
 }

@@ -27,7 +27,8 @@ type Table struct {
 	Differences *Table `json:"differences,omitempty"`
 }
 
-// TableRow is a cell, or a row of replicates, whose Cells are those that are done.
+// TableRow is a cell, or a row of replicates, whose Cells are those that are done. Below a row of
+// replicates stand those of its cells that still train, with the name of the row.
 type TableRow struct {
 	Cell   string   `json:"cell"`
 	Row    string   `json:"row,omitempty"`

@@ -14,11 +14,14 @@ type Value struct {
 }
 
 // CellValues are the rows of WriteRows(Cells), one for each cell, without the columns that
-// are null or empty there, and without parameters.
+// are null or empty there, and without parameters. Cells that still train have nothing of audits.
 func (r *Results) CellValues() ([][]Value, error) {
 	v, err := r.view()
 	if err != nil {
 		return nil, err
+	}
+	for i := range v.cells {
+		v.cells[i].soFar = nil
 	}
 	t, err := newCellRows(v, newParameterColumns(nil, nil))
 	if err != nil {

@@ -24,8 +24,8 @@ type viewCell struct {
 	*Cell
 	decoded  audits.Cell
 	verdicts []audits.Verdict
-	// soFar are those of the newest measurement of a cell that still trains, which the table
-	// alone shows.
+	// soFar are those of the newest measurement of a cell that still trains, which tables and rows of
+	// cells show; nothing is computed from them.
 	soFar []audits.Verdict
 }
 
@@ -46,11 +46,6 @@ func (r *Results) view() (*view, error) {
 		}
 	}
 	v.rows = newViewRows(v.cells)
-	for i := range v.cells {
-		if len(v.rows) > 0 {
-			v.cells[i].soFar = nil // rows count whole cells alone
-		}
-	}
 	v.differences = newDifferences(v.rows)
 	return v, nil
 }

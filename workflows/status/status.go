@@ -98,7 +98,12 @@ type Attempt struct {
 	Seconds float64     `json:"seconds"`
 	Done    int64       `json:"done,omitempty"`
 	Total   int64       `json:"total,omitempty"`
+	// Cells are those whose training a step belongs to, the first AttemptCells; none of others.
+	Cells []string `json:"cells,omitempty"`
 }
+
+// AttemptCells is how many cells of an attempt are told of.
+const AttemptCells = 20
 
 // Failure is a node that was given up for the run.
 type Failure struct {

@@ -76,6 +76,8 @@ type Verifier struct {
 	Keys *secrets.Keyring
 	// Clients runs the programs that train clients; nil runs none.
 	Clients clientprograms.Runner
+	// Write are directories that commands may write to beside their own.
+	Write []string
 	// Here says where this is: with what the commits' provenance is compared.
 	Here storage.Provenance
 	// Parallel is how many nodes are executed at once. Default: one a core.
@@ -188,6 +190,7 @@ func (v *Verifier) verify(ctx context.Context, r plan.Ref, mu *sync.Mutex) (Node
 	x := localexec.New(v.Plan, v.Kinds)
 	x.UseKeys(v.Keys)
 	x.UseClients(v.Clients)
+	x.UseWritable(v.Write)
 	x.UseStored(v.Archive)
 	x.OnBegin(func(s tasks.Spec) {
 		out.Executed++

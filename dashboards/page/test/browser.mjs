@@ -20,9 +20,19 @@ const expect = (what, holds) => holds || wrong.push(what);
 const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox'] });
 const context = await browser.newContext({ viewport: { width: 1280, height: 900 } });
 const page = await context.newPage();
+page.setDefaultTimeout(60_000);
 page.on('console', (m) => m.type() === 'error' && !m.text().includes('Failed to load resource') && wrong.push(`${page.url()} says on the console: ${m.text()}`));
 page.on('pageerror', (e) => wrong.push(`${page.url()}: ${e.message}`));
 
+/** stands waits for a parameter of the address, null for none. */
+const stands = async (name, value) => {
+  try {
+    await page.waitForURL((u) => u.searchParams.get(name) === value, { timeout: 20_000 });
+  } catch {
+    wrong.push(`${page.url()} does not have ${name} ${value}`);
+  }
+};
+const asked = (name) => new URL(page.url()).searchParams.get(name);
 const text = (selector) => page.locator(selector).first().innerText();
 const shows = async (what) => {
   try {
@@ -71,8 +81,24 @@ await page.getByRole('searchbox').fill(run.slice(0, 4));
 await shows('1 of 1');
 await shows(' ago');
 await page.getByRole('button', { name: 'Submitted' }).click();
-expect('the order is not in the address', new URL(page.url()).searchParams.get('sort') === 'submitted');
+await stands('sort', 'submitted');
 await inspect('runs');
+await page.locator('summary', { hasText: 'Steer' }).click();
+await page.getByRole('button', { name: 'Pin', exact: true }).waitFor();
+await stands('steer', run);
+await page.reload();
+await page.getByRole('button', { name: 'Pin', exact: true }).waitFor();
+await inspect('runs-steer');
+await page.locator('summary', { hasText: 'Steer' }).click();
+await page.getByRole('button', { name: 'Pin', exact: true }).waitFor({ state: 'hidden' });
+await stands('steer', null);
+// What the address asks for and there is not is said.
+await page.goto(`${origin}/?sort=-nonsense&columns=recall,nothing&steer=gone`);
+await shows('an order by “-nonsense”, which there is not here');
+await shows('a result “nothing”');
+await shows('the run “gone”');
+await inspect('runs-astray');
+await page.goto(origin);
 
 // The run, by its link, with the keyboard alone.
 await page.getByRole('link', { name: run }).focus();
@@ -82,14 +108,21 @@ await shows('submitted by');
 await page.locator('h1 + [role=status]').getByText('done').waitFor({ timeout: 150_000 }); // nobody reloads
 await shows('finished');
 await page.getByRole('heading', { name: 'Results' }).waitFor();
+const { cells } = await (await page.request.get(`${origin}/api/v1/runs/${run}`)).json();
+await page.getByRole('link', { name: /^safetensors, model of/ }).nth(cells.length - 1).waitFor(); // the table has come to the end, too
 expect('the title does not name the run', (await page.title()).includes(run));
 await page.getByLabel('Colour').selectOption({ index: 1 });
-expect('the colour is not in the address', new URL(page.url()).searchParams.get('colour') !== null);
+expect('the colour is not in the address', asked('colour') !== null);
 await page.getByLabel('Only what differs').check();
-const columns = await page.getByRole('region', { name: 'Results, table' }).locator('thead th').count();
+const heads = page.getByRole('region', { name: 'Results, table' }).locator('thead th');
+const all = await heads.allInnerTexts();
+await page.locator('summary', { hasText: 'Columns' }).click();
+await page.locator('.columns').getByRole('checkbox').last().uncheck();
+const columns = await heads.allInnerTexts();
 await page.reload();
 await page.getByRole('heading', { name: 'Results' }).waitFor();
-expect('only what differs is forgotten by a reload', (await page.getByRole('region', { name: 'Results, table' }).locator('thead th').count()) === columns);
+expect(`columns are ${await heads.allInnerTexts()} after a reload, and were ${columns} of ${all}`, (await heads.allInnerTexts()).join() === columns.join());
+expect('what holds of all cells is said of each', (await page.getByRole('list', { name: 'About the numbers' }).getByRole('listitem').count()) === (await (await page.request.get(`${origin}/api/v1/runs/${run}/table`)).json()).notes_once.length);
 await page.getByRole('button', { name: 'Add a note or tags' }).click();
 const script = '<img src=x onerror="document.title=\'broken in\'">';
 await page.getByLabel('Note').fill(script);
@@ -101,18 +134,45 @@ await shows('note set to');
 expect('a note is run as a script', !(await page.title()).includes('broken in'));
 await page.getByRole('button', { name: 'Pin', exact: true }).click();
 await page.getByRole('button', { name: 'Unpin' }).waitFor();
-let asked = '';
+let question = '';
 page.once('dialog', (d) => {
-  asked = d.message();
+  question = d.message();
   void d.dismiss();
 });
 await page.getByRole('button', { name: 'Unpin' }).click();
-expect('unpinning asks nothing', asked.includes('Unpin'));
+expect('unpinning asks nothing', question.includes('Unpin'));
 await page.getByRole('button', { name: 'Show what was run' }).click();
 await shows('# c01: ');
+await stands('file', '1');
 await page.getByRole('button', { name: 'Copy' }).click();
 expect('what is copied is not selected', (await page.evaluate(() => getSelection().toString())).includes('# c01: '));
 await inspect('run');
+
+await page.goto(`${origin}/runs/${run}?rows=x&colour=y&chosen=c99&sort=2&without=3`);
+await shows('rows by “x”, which there is not here');
+await shows('the cell “c99”');
+await shows('an order by “2”');
+// A cell that still trains says of which round its numbers are, among replicates below its row.
+await page.route('**/results', async (r) => {
+  const outcome = await (await r.fetch()).json();
+  outcome.cells[0].row = { name: 'r1', label: 'x' };
+  outcome.cells[0].so_far = { unit: 'round', steps: 9, measured: { round: 3, utility: { perplexity: 61.5 } }, audit: {} };
+  await r.fulfill({ json: outcome });
+});
+await page.route('**/table', async (r) => {
+  const table = await (await r.fetch()).json();
+  const { texts } = table.rows[0];
+  table.rows = [{ cell: first, status: 'running', so_far: 'so far: round 3 of 9', texts: ['a cell (so far: round 3 of 9)', ...texts.slice(1)] }, { cell: '', row: 'r1', cells: [], status: 'pending', texts: ['replicates', ...texts.slice(1)] }];
+  await r.fulfill({ json: table });
+});
+await page.goto(`${origin}/runs/${run}`);
+await shows('a cell (so far: round 3 of 9)');
+await shows('so far: round 3 of 9: perplexity 61.5');
+await inspect('run-so-far');
+await page.unroute('**/results');
+await page.unroute('**/table');
+await page.reload();
+await page.getByRole('heading', { name: 'Grid' }).waitFor();
 
 // Privacy: epsilon with what it rests on, while a run without noise says that it has none.
 await page.getByRole('link', { name: 'Privacy', exact: true }).click();
@@ -120,7 +180,7 @@ await shows('What the numbers rest on');
 await shows('Not covered');
 await page.locator('.uplot').first().waitFor();
 await page.locator('label', { hasText: /^Count/ }).locator('select').selectOption('papers');
-expect('how epsilon is counted is not in the address', new URL(page.url()).searchParams.get('convention') === 'papers');
+await stands('convention', 'papers');
 await page.route('**/results', async (r) => {
   const outcome = await (await r.fetch()).json();
   const curve = { noise_multiplier_refuted: 0.71, epsilon_lower: 9.5, p_value: 0.001, claimed: true, refuted: true, epsilon_refuted: false };
@@ -207,6 +267,20 @@ const canaries = page.getByRole('region', { name: 'Canaries, table' });
 expect('texts of canaries are shown unasked', !/:/.test(await canaries.locator('tbody th').first().innerText()));
 await page.getByRole('button', { name: "Show the canaries' texts" }).click();
 expect('the text of a canary is not shown', /1: \S/.test(await canaries.locator('tbody th').first().innerText()));
+// A range of rounds is chosen by dragging, for all curves.
+const curve = page.locator('figure', { hasText: 'loss' }).first().locator('.u-over');
+const drag = async (over, y) => {
+  await over.scrollIntoViewIfNeeded();
+  const { width } = await over.boundingBox();
+  await over.dragTo(over, { sourcePosition: { x: width / 4, y }, targetPosition: { x: (3 * width) / 4, y } });
+};
+await drag(curve, 40);
+await page.getByRole('button', { name: 'All of the training' }).waitFor();
+await page.reload();
+await page.getByRole('button', { name: 'All of the training' }).waitFor();
+expect('texts of canaries that were shown are forgotten by a reload', /1: \S/.test(await canaries.locator('tbody th').first().innerText()));
+await page.getByRole('button', { name: 'All of the training' }).click();
+await stands('zoom', null);
 await canaries.getByRole('checkbox').first().check();
 await shows('among random sequences');
 await page.reload();
@@ -236,7 +310,6 @@ await page.route('**/history', async (r) => {
 });
 await page.route('**/logs?node=*', (r) => r.fulfill({ json: { logs: [{ node: 'k', label: 'x', attempt: '1.w8', text: 'log of w8' }, { node: 'k', label: 'x', attempt: '1.w9', text: 'log of w9' }] } }));
 await page.reload();
-await page.getByRole('button', { name: 'Show what made this cell' }).click();
 const attempts = page.getByRole('region', { name: 'Attempts that failed, table' }).getByRole('button');
 await attempts.nth(1).waitFor(); // both are listed
 await attempts.first().click();
@@ -253,7 +326,7 @@ await page.unroute('**/logs?node=*');
 const plan = page.getByRole('region', { name: 'Plan of the cell, drawn' });
 await plan.getByRole('button', { name: /^audits.random-sampling \d/ }).focus();
 await page.keyboard.press('Enter');
-expect('the kind is not in the address', new URL(page.url()).searchParams.get('kind') === 'audits/random-sampling');
+await stands('kind', 'audits/random-sampling');
 await page.getByRole('region', { name: 'Tasks, table' }).getByRole('button').first().click();
 await shows('Made by');
 await page.reload();
@@ -262,13 +335,27 @@ await page.locator('.dag .box.lit').first().waitFor();
 await page.locator('.lineage').getByRole('button').first().click();
 const lanes = page.locator('figure', { hasText: 'What each worker was at' }).locator('.u-over');
 await lanes.waitFor();
-await lanes.scrollIntoViewIfNeeded();
-const lane = await lanes.boundingBox();
-await lanes.dragTo(lanes, { sourcePosition: { x: lane.width / 4, y: 8 }, targetPosition: { x: (3 * lane.width) / 4, y: 8 } });
+await drag(lanes, 8);
 await shows(/\d+ of \d+ attempts from second/);
 await page.reload();
 await page.getByRole('region', { name: 'Attempts in the range, table' }).waitFor();
 await inspect('cell');
+await page.unroute('**/history');
+await page.goto(`${origin}/runs/${run}/cells/${cell}?tasks=1&node=ab&kind=x&range=9-1&metrics=nothing&life=x&canary=999&zoom=x`);
+for (const what of ['the task “ab”', 'tasks of the kind “x”', 'the seconds “9-1”', 'a drawing of “nothing”', 'canaries by “x”', 'the canary “999”']) await shows(what);
+await inspect('cell-astray');
+// What a task has made is read in other cells, whose tasks are one click away.
+await page.goto(`${origin}/runs/${run}/cells/${cell}?tasks=1`);
+await page.getByRole('region', { name: 'Tasks, table' }).getByRole('button').first().click();
+const lineage = page.locator('.lineage');
+await lineage.getByText(`${cells.length} cells: `).waitFor();
+await inspect('cell-lineage');
+const node = asked('node');
+await lineage.locator('dd', { hasText: `${cells.length} cells: ` }).getByRole('link', { name: first }).click();
+await page.getByRole('heading', { name: new RegExp(`^${first}`) }).waitFor();
+await lineage.getByText('Made by').waitFor();
+expect('a cell is not shown with the task that led there', page.url().includes(`/cells/${first}?`) && asked('node') === node);
+await lineage.getByRole('link', { name: cell }).first().waitFor();
 await page.goto(`${origin}/runs/${run}/cells/c99`);
 await shows('There is no cell c99');
 await page.goto(`${origin}/runs/no-such-run`);
@@ -276,22 +363,31 @@ await shows('no such run');
 await shows('To the runs');
 await inspect('no-run');
 await page.goto(`${origin}/workers`);
-await page.getByRole('heading', { name: 'Workers' }).waitFor();
-await inspect('workers');
+await shows('Nothing is at work, and nothing waits for a slot');
+await page.getByRole('region', { name: 'Workers, table' }).locator('tbody tr').first().waitFor();
+await inspect('workers-idle');
+const streamed = (pattern, value) => page.route(pattern, (r) => r.fulfill({ contentType: 'text/event-stream', body: `event: status\ndata: ${JSON.stringify(value)}\n\nevent: end\ndata: {}\n\n` }));
+await streamed('**/workers/events', { workers: [], queues: [], waits: [{ cause: 'no-worker', detail: 'no worker is alive; start one with: coalmine worker' }] });
+await page.reload();
+await shows('no worker is alive');
+await inspect('workers-none');
+await page.unroute('**/workers/events');
 const worker = (id, rate) => ({ id, host: 'h', slots: 4, running: 1, memory_bytes: 2 ** 28, memory_limit_bytes: 2 ** 30, attempts: 12, takeovers: 2, tokens: 12345, tokens_per_second: rate, cache_hits: 30, cache_misses: 10 });
 const atWork = {
   run, experiment: 'x', state: 'running', cells: [], workers: [worker('w1', 100), worker('w2', 300)], tokens_per_second: 400, seconds_left: 9, nodes: { total: 9, done: 1, running: 1, ready: 3, waiting: 4, failed: 0 },
   queues: [{ class: 'compute', slots: 8, ready: 3, queued: 2, running: 1, retrying: 0, parked: 0 }], running: [{ key: 'k', label: 'round 3', kind: 'x', attempt: 1, worker: 'w1', seconds: 3 }],
 };
-await page.route('**/api/v1/events', (r) => r.fulfill({ contentType: 'text/event-stream', body: `event: status\ndata: ${JSON.stringify({ runs: [atWork] })}\n\nevent: end\ndata: {}\n\n` }));
+const fleet = { workers: [{ ...worker('w1', 100), classes: ['compute'], tasks: [{ run, ...atWork.running[0] }] }, { ...worker('w2', 300), classes: ['compute'], tasks: [] }], queues: atWork.queues, waits: [] };
+await streamed('**/workers/events', fleet);
 await page.reload();
 await shows('75%');
+await shows(/round 3, attempt 1, for 3 s/);
 await page.getByRole('button', { name: 'Tokens/s' }).click();
 await page.getByRole('button', { name: 'Tokens/s' }).click();
 expect('workers are not in the order of their rate', (await page.getByRole('region', { name: 'Workers, table' }).locator('tbody th').first().innerText()).includes('w2'));
 await shows('Depth');
 await inspect('workers-busy');
-await page.unroute('**/api/v1/events');
+await page.unroute('**/workers/events');
 
 // The server does not answer for a while, which the page says, and then it does again.
 await page.goto(origin);
@@ -320,10 +416,45 @@ await page.waitForRequest('**/curve?*');
 await inspect('cell-running');
 await page.unroute('**/events');
 
+// Tasks of a cell follow the stream: what is at work, what has been made since, and what
+// failed; nodes are asked for whole once, then those that may have changed.
+const { nodes } = await (await page.request.get(`${origin}/api/v1/runs/${run}/cells/${cell}/nodes`)).json();
+const report = nodes.find((n) => n.kind.startsWith('reports/'));
+const unmade = { ...report, committed: false, blobs: [], attempt: undefined };
+const asks = [];
+let passed = 0;
+await page.route(`**/runs/${run}/events`, (r) => {
+  const steps = [
+    { ...working, running: [{ key: report.key, label: report.label, kind: report.kind, attempt: 1, worker: 'w1', seconds: 3 }] },
+    { ...working, nodes: { ...working.nodes, done: 2 }, running: [], workers: [] },
+  ];
+  const s = steps[Math.min(passed, 1)];
+  return r.fulfill({ contentType: 'text/event-stream', body: `retry: 100\nid: ${passed}\nevent: status\ndata: ${JSON.stringify(s)}\n\n` });
+});
+await page.route(`**/cells/${cell}/nodes*`, (r) => {
+  asks.push(new URL(r.request().url()).search);
+  const again = asks.at(-1) !== '';
+  return r.fulfill({ json: { nodes: again ? (passed > 0 ? [report] : [unmade]) : nodes.map((n) => (n === report ? unmade : n)) } });
+});
+await page.route('**/history', (r) => r.fulfill({ json: { run, dropped: 0, events: passed === 0 ? [] : [{ kind: 'attempt failed', text: 'x', key: report.key, label: report.label, error: 'broken', attempts: 1, worker: 'w1', seconds: 1, time: new Date() }] } }));
+await page.goto(`${origin}/runs/${run}/cells/${cell}?tasks=1`);
+await shows(/1 at work, pale/);
+await shows('at work on w1');
+await inspect('cell-tasks-live');
+passed = 1;
+await page.getByText(/1 at work, pale/).waitFor({ state: 'hidden' });
+const made = page.getByRole('region', { name: 'Tasks, table' }).locator('tbody tr').filter({ hasText: report.label });
+await made.filter({ hasText: / on / }).first().waitFor();
+await page.getByRole('region', { name: 'Attempts that failed, table' }).getByText('broken').waitFor();
+expect(`nodes were asked for as ${asks}`, asks.filter((q) => q === '').length === 1 && asks.slice(1).every((q) => /^\?keys=([0-9a-f]{16},?)*&after=\d+$/.test(q)) && asks.some((q) => q.includes(report.key.slice(0, 16))));
+await page.unroute('**/history');
+await page.unroute(`**/cells/${cell}/nodes*`);
+await page.unroute(`**/runs/${run}/events`);
+
 // The report, as it is when it is saved.
-const report = await (await page.request.get(`${origin}/api/v1/runs/${run}/results?format=html`)).text();
+const saved = await (await page.request.get(`${origin}/api/v1/runs/${run}/results?format=html`)).text();
 await page.goto('about:blank');
-await page.setContent(report);
+await page.setContent(saved);
 await page.getByRole('heading', { name: 'What was memorized' }).waitFor();
 await inspect('report');
 
@@ -343,10 +474,12 @@ await page.route('**/steer', (r) => {
 await page.goto(`${origin}/runs/${run}`);
 await page.getByText('Logs of its attempts').click();
 await shows('out of memory');
-await page.getByRole('button', { name: 'Retry this' }).click();
-await page.waitForTimeout(300);
+await Promise.all([page.waitForResponse('**/steer'), page.getByRole('button', { name: 'Retry this' }).click()]);
 expect(`a retry sends ${JSON.stringify(steered)}`, steered.length === 1 && steered[0].kind === 'retried' && steered[0].keys[0] === key);
 expect('an error is run as a script', !(await page.title()).includes('broken in'));
+await stands('logs', key.slice(0, 12));
+await page.reload();
+await shows('out of memory');
 await inspect('failed');
 // From the failed cell of the grid to error and log is one click.
 await page.getByRole('region', { name: 'Cells, table', exact: true }).getByRole('link', { name: cell }).click();
@@ -356,9 +489,26 @@ await page.unrouteAll();
 // How soon there is something to see.
 await page.goto(`${origin}/runs/${run}`);
 await page.getByRole('heading', { name: run }).waitFor();
-await page.waitForTimeout(500);
+await page.waitForFunction(() => performance.getEntriesByName('first-contentful-paint').length > 0);
 const paint = await page.evaluate(() => Math.round(performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? -1));
 console.log(JSON.stringify({ first_paint_ms: paint, headline: await text('h1') }));
+
+// Where nobody leads the page says how old is what it shows, and that grows by itself.
+const stale = { ...atWork, workers: [], running: [], queues: [], pace: 'stuck', from_storage: true, age_seconds: 180, last_progress: new Date(Date.now() - 190_000), waits: [{ cause: 'no-coordinator', detail: 'no coordinator reports on it', since: new Date(), tasks: 3 }] };
+await page.clock.install();
+await streamed(`**/runs/${run}/events`, stale);
+await page.goto(`${origin}/runs/${run}`);
+await shows(/As of 3 min( \d+ s)? ago, read from storage; no coordinator leads\./);
+await shows(/no coordinator reports on it \(since .*, 3 tasks\)/);
+await inspect('run-stale');
+await page.clock.fastForward(120_000);
+await shows(/As of 5 min( \d+ s)? ago/);
+await page.unroute(`**/runs/${run}/events`);
+await streamed('**/api/v1/events', { runs: [stale] });
+await page.goto(origin);
+await shows('no coordinator reports on it');
+await inspect('runs-stale');
+await page.unroute('**/api/v1/events');
 await browser.close();
 for (const w of wrong) console.log('WRONG ' + w);
 process.exit(wrong.length > 0 ? 1 : 0);

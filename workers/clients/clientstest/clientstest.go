@@ -286,7 +286,8 @@ func (s *server) fit(r *request) (any, error) {
 	}
 	loss, targets := s.train(&m, s.tokens(r.Examples))
 	if s.Config.Fault == Changes {
-		if err := os.WriteFile(r.Parameters, []byte("mine"), 0o600); err != nil {
+		err := errors.Join(os.Chmod(r.Parameters, 0o600), os.WriteFile(r.Parameters, []byte("mine"), 0o600))
+		if err != nil {
 			return nil, err
 		}
 	}

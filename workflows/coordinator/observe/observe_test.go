@@ -232,3 +232,31 @@ func TestAStatusCountsTasksAndShowsWhatIsAtWork(t *testing.T) {
 		t.Errorf("after its end: cells %+v, health %q", s.Cells, s.Health)
 	}
 }
+
+// A step that is at work says whose training it is, of many cells of the first ones.
+func TestStepsAtWorkTellTheirCells(t *testing.T) {
+	t.Parallel()
+	x, b := newFixture(t), plantest.NewBuilder()
+	origin := b.Node(plantest.Standing, plantest.Params{Salt: "origin"})
+	shared := b.Chain(plantest.ChainOptions{Salt: "shared", Steps: 2}, origin)
+	own := b.Chain(plantest.ChainOptions{Salt: "own", Steps: 2}, origin)
+	b.Cell(origin, own.At(2))
+	for i := range status.AttemptCells + 5 {
+		b.Cell(b.Node(plantest.Standing, plantest.Params{Salt: fmt.Sprint("report", i)}), shared.At(2))
+	}
+	b.Cell(origin, origin)
+	r := x.Graph.AddRun("run")
+	x.Graph.SetState(r, runs.State{Phase: runs.Running})
+	x.Graph.AddPart(r, b.Done(t))
+	x.Graph.Begin(r)
+	cells := trainings(x.Graph, r)
+	if got := cells[x.Graph.Chain(own.Recipe)]; len(got) != 1 || got[0] != "c01" {
+		t.Errorf("the training of the first cell is that of %v", got)
+	}
+	if got := cells[x.Graph.Chain(shared.Recipe)]; len(got) != status.AttemptCells || got[0] != "c02" {
+		t.Errorf("the training of many cells is that of %v", got)
+	}
+	if got := cells[nil]; len(got) > 0 {
+		t.Errorf("what is no step is the training of %v", got)
+	}
+}

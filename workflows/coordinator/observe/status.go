@@ -92,15 +92,31 @@ func (v *View) wantedAttempts(r *graph.Run) []*graph.Attempt {
 // running lists the attempts at work for the run.
 func (v *View) running(r *graph.Run) []status.Attempt {
 	var running []status.Attempt
+	trained := trainings(v.Graph, r)
 	for _, a := range v.wantedAttempts(r) {
 		if a.Worker != "" {
 			running = append(running, status.Attempt{
 				Key: a.Task.Key, Label: a.Task.Label(), Kind: a.Task.Kind(), Attempt: a.Number,
 				Worker: a.Worker, Seconds: a.Running, Done: a.Progress.Done, Total: a.Progress.Total,
+				Cells: trained[a.Task.Chain()],
 			})
 		}
 	}
 	return running
+}
+
+// trainings are the first cells that are trained by each chain, none of nil.
+func trainings(g *graph.Graph, r *graph.Run) map[*graph.Chain][]string {
+	cells := make(map[*graph.Chain][]string)
+	for _, c := range r.Cells {
+		if c.Plan.Chain == nil {
+			continue
+		}
+		if ch := g.Chain(c.Plan.Chain.Recipe); ch != nil && len(cells[ch]) < status.AttemptCells {
+			cells[ch] = append(cells[ch], c.Plan.Name)
+		}
+	}
+	return cells
 }
 
 func (v *View) countNodes(n *status.Counts, r *graph.Run) {

@@ -3,10 +3,12 @@
 export type Phase = 'queued' | 'running' | 'paused' | 'done' | 'failed' | 'cancelled';
 
 export interface Cell { cell: string; label: string; state: Phase; step: number; steps: number; unit?: 'round' | 'step'; now?: string }
-export interface Attempt { key: string; label: string; kind: string; attempt: number; worker?: string; seconds: number; done?: number; total?: number }
+export interface Attempt { key: string; label: string; kind: string; attempt: number; worker?: string; seconds: number; done?: number; total?: number; cells?: string[] }
 export interface Failure { key: string; label: string; error: string; attempts: number; cells: string[] | null; time: string }
 export interface Worker { id: string; host: string; slots: number; running: number; draining?: boolean; memory_bytes?: number; memory_limit_bytes?: number; attempts?: number; takeovers?: number; tokens?: number; tokens_per_second?: number; cache_hits?: number; cache_misses?: number }
 export interface Queue { class: string; slots: number; ready: number; queued: number; running: number; retrying: number; parked: number }
+export interface Fleet { workers: FleetWorker[]; queues: Queue[]; waits: Wait[] }
+export interface FleetWorker extends Worker { classes: string[]; tasks: (Attempt & { run: string })[] }
 export interface Wait { cause: string; since?: string; detail: string; tasks?: number }
 
 export interface Run {
@@ -14,12 +16,12 @@ export interface Run {
   submitted?: string; started?: string; finished?: string;
   cells: Cell[]; nodes: { total: number; done: number; running: number; ready: number; waiting: number; failed: number };
   running?: Attempt[]; failures?: Failure[]; tokens_per_second: number; seconds_left: number | null; workers: Worker[]; queues?: Queue[];
-  from_storage?: boolean; pace?: 'working' | 'slow' | 'stuck' | 'paused'; last_progress?: string; waits?: Wait[]; reasons?: string[];
+  from_storage?: boolean; age_seconds?: number; pace?: 'working' | 'slow' | 'stuck' | 'paused'; last_progress?: string; waits?: Wait[]; reasons?: string[];
   priority?: number; pinned?: boolean; pinned_cells?: string[]; note?: string; tags?: string[];
 }
 
-export interface TableRow { cell: string; row?: string; cells?: string[]; status: string; texts: string[] }
-export interface Table { legends: string[]; header: string[]; rows: TableRow[]; notes: string[]; differences?: Table; formats?: { name: string; description: string }[] }
+export interface TableRow { cell: string; row?: string; cells?: string[]; status: string; so_far?: string; texts: string[] }
+export interface Table { legends: string[]; header: string[]; rows: TableRow[]; notes_once: string[]; differences?: Table; formats?: { name: string; description: string }[] }
 export interface Figure { number: number; cell?: string; label?: string; title: string; caption: string }
 export interface Picture { cell: string; label: string; round: number; number: number; title: string; caption: string; text: string }
 export interface Event { kind: string; time: string; text: string; key?: string; label?: string; error?: string; attempts?: number; worker?: string; seconds?: number; cells?: string[] }
@@ -39,8 +41,10 @@ export interface Bins { from: number; width: number; counts: number[] }
 export interface Surroundings { round: number; canary: number; references: number; log_perplexity: number; exposure: number; error: number; support: number; fit: { histogram: Bins } }
 export interface ResultCell {
   cell: string; label: string; axes: JsonObject; parameters?: JsonObject; row?: { name: string; label: string }; status: string; errors?: string[]; breaches?: string[];
-  utility?: JsonObject; privacy?: JsonObject; audit?: JsonObject; curve?: JsonObject[];
+  utility?: JsonObject; privacy?: JsonObject; audit?: JsonObject; curve?: JsonObject[]; so_far?: SoFar;
 }
+/** SoFar is what was measured last of a cell that still trains. */
+export interface SoFar { unit: 'round' | 'step'; steps: number; measured: JsonObject; audit: JsonObject }
 export interface Experiment { name: string; cells: { name: string; experiment: JsonObject }[] }
 export interface Results { run: string; experiment: string; cells: ResultCell[] }
 
@@ -49,6 +53,8 @@ export interface Node {
   key: string; kind: string; label: string; cells: string[]; params: JsonObject; step?: number; inputs: { name: string; key: string }[]; committed: boolean;
   blobs: { name: string; bytes: number; sha256: string; stored: boolean }[]; attempt?: { id: string; worker: string; host: string; started: string; seconds: number };
 }
+export interface Reader { key: string; kind: string; label: string; input: string; training?: boolean; cells: string[]; cells_total: number; committed: boolean }
+export interface Ancestry { node: Node; readers: Reader[]; readers_total: number }
 export interface Spending { cell: string; delta: number; sampling: string; neighbouring: string; conversion: string; unit: string; budget?: { epsilon: number; delta: number }; assumptions: string[] | null; not_covered: string[] | null; holds_against?: string; rounds: { round: number; epsilon: number | null; epsilon_proved: number | null }[] | null }
 
 export const api = '/api/v1';
@@ -64,8 +70,12 @@ export async function ask<T>(path: string, options: RequestInit = {}): Promise<T
 /** read calls the API and returns its text. */
 export const read = async (path: string) => (await call(path)).text();
 
+const patience = 130_000; // ms for an answer: the server gives up after two minutes
+
 async function call(path: string, options: RequestInit = {}) {
-  const answer = await fetch(api + path, options);
+  // A question on a connection that is lost unnoticed would never end.
+  const signal = options.method ? null : AbortSignal.timeout(patience);
+  const answer = await fetch(api + path, { signal, ...options });
   if (answer.status === 401) {
     location.assign('/login?next=' + encodeURIComponent(location.pathname + location.search));
     throw new Error('not logged in');

@@ -7,8 +7,8 @@ import { digits } from './format';
 /** Mark is a line across at a place of the x axis, or with up of the y axis. */
 export interface Mark { at: number; label: string; up?: boolean }
 
-/** Span is a stretch of the x axis in a lane, counted from 0; one that failed is crossed out. */
-export interface Span { lane: number; from: number; to: number; failed?: boolean }
+/** Span is a stretch of the x axis in a lane, counted from 0; one that failed is crossed out, one at work is pale. */
+export interface Span { lane: number; from: number; to: number; failed?: boolean; running?: boolean }
 
 export interface Chart {
   series: Series[]; x: string; y: string;
@@ -110,7 +110,8 @@ function wrapped(text: string, room: number): string[] {
 /** rangeX has room for marks, for names, and for dots beside the outermost. */
 function rangeX({ names, marks = [], series, wide, spans, range }: Chart): Pick<uPlot.Scale, 'range'> {
   if (names) return { range: [-0.5, names.length - 0.5] };
-  if (spans) return { range: range ?? widened(0, Math.max(...spans.map((s) => s.to)), false) };
+  if (range && !wide) return { range };
+  if (spans) return { range: widened(0, Math.max(...spans.map((s) => s.to)), false) };
   if (wide) return { range: (_, low, high) => [Math.max(0, low), 1.3 * high || 1] };
   const own = marks.filter((m) => !m.up).map((m) => m.at);
   const bars = series.find((s) => s.kind === 'bars')?.points ?? [];
@@ -206,7 +207,7 @@ function spans(u: uPlot, all: Span[], colours: string[]) {
     const half = 9 * pixel;
     for (const s of [...all.filter((s) => !s.failed), ...all.filter((s) => s.failed)]) {
       const [from, to, middle] = [u.valToPos(s.from, 'x', true), u.valToPos(s.to, 'x', true), u.valToPos(s.lane, 'y', true)];
-      u.ctx.fillStyle = (s.failed ? colours[red]! : others[s.lane % others.length]!) + (s.failed ? '55' : 'bb');
+      u.ctx.fillStyle = (s.failed ? colours[red]! : others[s.lane % others.length]!) + (s.failed || s.running ? '55' : 'bb');
       u.ctx.fillRect(from, middle - half, Math.max(pixel, to - from), 2 * half);
       if (s.failed) cross(u, (from + to) / 2, middle, half / 2);
     }

@@ -9,6 +9,12 @@ export function digits(x: number | null | undefined): string {
   return Math.abs(short) < 1000 ? String(short) : count(short);
 }
 
+/** slugs are names for the address: words of letters and digits, each name once. */
+export function slugs(names: string[]): string[] {
+  const plain = names.map((n) => n.toLowerCase().replace(/[^\p{L}\p{N}]+/gu, '-').replace(/^-|-$/g, '') || 'column');
+  return plain.map((n, i) => (plain.indexOf(n) === i ? n : `${n}-${i}`));
+}
+
 export const when = (time: string) => new Date(time).toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'short' });
 
 /** duration is for people: two units at most. */

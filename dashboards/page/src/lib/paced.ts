@@ -9,17 +9,28 @@ export const kept = <T>(before: T, now: T): T => (JSON.stringify(before) === JSO
 
 /**
  * paced calls something at once, but never sooner than so many milliseconds after the last
- * time: what is asked for again with every change of a large grid would never end. The
+ * time, nor before that has ended: questions to a slow server pile up all night else, and an old
+ * answer comes after a new one. What takes long is called for a fifth of the time at most. The
  * function that it returns takes the call back.
  */
-export function paced(ms: number): (what: () => void) => () => void {
-  let last = -Infinity;
+export function paced(ms: number): (what: () => unknown) => () => void {
+  let next = -Infinity;
+  let before: Promise<unknown> = Promise.resolve();
+  const call = async (what: () => unknown) => {
+    const began = performance.now();
+    next = began + ms;
+    await Promise.resolve(what()).catch(() => undefined);
+    next = Math.max(next, performance.now() + 4 * (performance.now() - began));
+  };
   return (what) => {
-    const call = () => {
-      last = performance.now();
-      what();
+    let wanted = true;
+    let timer: ReturnType<typeof setTimeout>;
+    void before.then(() => {
+      if (wanted) timer = setTimeout(() => (before = call(what)), Math.max(0, next - performance.now()));
+    });
+    return () => {
+      wanted = false;
+      clearTimeout(timer);
     };
-    const timer = setTimeout(call, Math.max(0, last + ms - performance.now()));
-    return () => clearTimeout(timer);
   };
 }

@@ -35,6 +35,32 @@ export const get = (name: string, otherwise = '') => place.query.get(name) ?? ot
 /** list is a parameter of several names. */
 export const list = (name: string) => get(name).split(',').filter(Boolean);
 
+/** toggled is a list of names with one more or one less. */
+export const toggled = (names: string[], name: string, on: boolean) => [...names.filter((n) => n !== name), ...(on ? [name] : [])].join(',');
+
+/** span is a parameter that has the ends of a range, undefined where it has none. */
+export function span(name: string): [number, number] | undefined {
+  const ends = /^(-?\d+(?:\.\d+)?)-(-?\d+(?:\.\d+)?)$/.exec(get(name))?.slice(1).map(Number) as [number, number] | undefined;
+  return ends && ends[0] < ends[1] ? ends : undefined;
+}
+
+/** spanned is how a range stands in the address. */
+export const spanned = (from: number, to: number) => `${Math.max(0, from).toFixed(2)}-${Math.max(0, to).toFixed(2)}`;
+
+/** Asked is what a parameter of the address may be: fits says so of a value, or of each of several. */
+export interface Asked { name: string; what: string; fits: (value: string) => boolean; several?: boolean; instead: string }
+
+/** astray says of parameters that name what there is not what is shown in their place. */
+export function astray(asked: Asked[]): string[] {
+  return asked.flatMap(({ name, what, fits, several, instead }) => {
+    const wrong = (several ? list(name) : [get(name)]).filter((v) => v !== '' && !fits(v));
+    return wrong.length === 0 ? [] : [`The address asks for ${what} “${wrong.join(', ')}”, which there is not here: ${instead}.`];
+  });
+}
+
+/** isOrder says whether an order such as "-name" is by one of some names. */
+export const isOrder = (names: string[]) => (order: string) => names.includes(order.replace(/^-/, ''));
+
 /** follow lets a link that stays on this page be followed without loading it again. */
 export function follow(e: MouseEvent) {
   const link = (e.target as Element).closest('a');

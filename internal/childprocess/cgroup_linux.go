@@ -1,0 +1,211 @@
+package childprocess
+
+import (
+	"bytes"
+	"crypto/rand"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// cgroup is a control group for the processes of one command. A nil one is none: methods then do nothing.
+type cgroup struct {
+	path      string
+	directory *os.File
+	memory    int64 // bound in bytes; 0 for none
+}
+
+// Names of control groups: groupPrefix begins those of commands; ownGroup has this program, since a
+// group that gives memory to others may not have processes itself.
+const (
+	groupPrefix = "coalmine-command-"
+	ownGroup    = "coalmine-worker"
+	groupRoot   = "/sys/fs/cgroup"
+)
+
+// newGroup makes a group that may have so many processes, with so much memory together, 0 for no bound;
+// nil where nobody lets us.
+func newGroup(memory int64, processes int) *cgroup {
+	parent := groupParent()
+	if parent == "" {
+		return nil
+	}
+	g := &cgroup{path: filepath.Join(parent, fmt.Sprintf("%s%d-%s-%s", groupPrefix, os.Getpid(), startOf(os.Getpid()), rand.Text())), memory: memory}
+	if os.Mkdir(g.path, 0o755) != nil {
+		return nil
+	}
+	if g.bound(processes) != nil {
+		g.remove()
+		return nil
+	}
+	return g
+}
+
+// bound sets the group's limits.
+func (g *cgroup) bound(processes int) (err error) {
+	if err := setGroup(g.path, "pids.max", strconv.Itoa(processes)); err != nil {
+		return err
+	}
+	if g.memory > 0 {
+		_ = setGroup(g.path, "memory.swap.max", "0") // a kernel without swap has no such file
+		_ = setGroup(g.path, "memory.oom.group", "1")
+		if err := setGroup(g.path, "memory.max", strconv.FormatInt(g.memory, 10)); err != nil {
+			return err
+		}
+	}
+	g.directory, err = os.Open(g.path)
+	return err
+}
+
+// files is what a keeper needs to start a command in the group.
+func (g *cgroup) files() []*os.File {
+	if g == nil {
+		return nil
+	}
+	return []*os.File{g.directory}
+}
+
+func (g *cgroup) boundsMemory() bool { return g != nil }
+
+// outgrown reports whether processes were killed since the group came to its bound of memory.
+func (g *cgroup) outgrown() bool {
+	if g == nil || g.memory == 0 {
+		return false
+	}
+	return g.event("oom") > 0 && g.event("oom_kill") > 0
+}
+
+// event is how often something happened to the group's memory.
+func (g *cgroup) event(name string) int64 {
+	events, err := os.ReadFile(filepath.Join(g.path, "memory.events"))
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(events)) {
+		if count, ok := strings.CutPrefix(line, name+" "); ok {
+			n, _ := strconv.ParseInt(strings.TrimSpace(count), 10, 64) // the kernel writes numbers
+			return n
+		}
+	}
+	return 0
+}
+
+// kill ends all processes of the group at once.
+func (g *cgroup) kill() {
+	if g != nil {
+		_ = setGroup(g.path, "cgroup.kill", "1") // Linux 5.14; the keeper does it too
+	}
+}
+
+// remove removes the group as soon as its last process has gone, which nobody tells. One that stays is
+// removed by the next program that runs commands here.
+func (g *cgroup) remove() {
+	if g == nil {
+		return
+	}
+	if g.directory != nil {
+		g.directory.Close()
+	}
+	g.kill()
+	for deadline := time.Now().Add(settle); os.Remove(g.path) != nil && time.Now().Before(deadline); {
+		time.Sleep(look)
+	}
+}
+
+// groupParent is the group in which those of commands are made, "" where there is none that lets us: it
+// takes version 2, and a group that was handed to this program, such as by Delegate=yes of systemd.
+var groupParent = sync.OnceValue(func() string {
+	own := ownGroupPath()
+	if own == "" {
+		return ""
+	}
+	sweepGroups(own)
+	if sharesOut(own) {
+		return own
+	}
+	leaf := filepath.Join(own, ownGroup)
+	if os.Mkdir(leaf, 0o755) != nil {
+		return ""
+	}
+	if move(leaf) == nil && sharesOut(own) {
+		return own
+	}
+	_ = move(own) // others are in it, and all is as before
+	_ = os.Remove(leaf)
+	return ""
+})
+
+// ownGroupPath is the folder of this program's group, or of that above it if it has moved before.
+func ownGroupPath() string {
+	data, err := os.ReadFile("/proc/self/cgroup")
+	if _, err := os.Stat(filepath.Join(groupRoot, "cgroup.controllers")); err != nil {
+		return "" // version 1
+	}
+	for line := range bytes.Lines(data) {
+		if path, ok := strings.CutPrefix(strings.TrimSpace(string(line)), "0::"); ok && err == nil {
+			return filepath.Join(groupRoot, strings.TrimSuffix(path, "/"+ownGroup))
+		}
+	}
+	return ""
+}
+
+// sharesOut has a group bound the memory and the number of processes of those below it, and reports
+// whether it does.
+func sharesOut(group string) bool {
+	_ = setGroup(group, "cgroup.subtree_control", "+memory +pids") // what it says is what counts
+	data, err := os.ReadFile(filepath.Join(group, "cgroup.subtree_control"))
+	controllers := strings.Fields(string(data))
+	has := map[string]bool{}
+	for _, c := range controllers {
+		has[c] = true
+	}
+	return err == nil && has["memory"] && has["pids"] && writable(group)
+}
+
+// writable reports whether groups can be made in one.
+func writable(group string) bool {
+	try := filepath.Join(group, groupPrefix+rand.Text())
+	return os.Mkdir(try, 0o755) == nil && os.Remove(try) == nil
+}
+
+// move moves this program to a group.
+func move(group string) error { return setGroup(group, "cgroup.procs", strconv.Itoa(os.Getpid())) }
+
+func setGroup(group, file, value string) error {
+	return os.WriteFile(filepath.Join(group, file), []byte(value), 0o644)
+}
+
+// sweepGroups removes the groups of programs that were killed.
+func sweepGroups(parent string) {
+	paths, _ := filepath.Glob(filepath.Join(parent, groupPrefix+"*-*-*")) // the pattern is right, or nothing is found
+	for _, path := range paths {
+		var pid int
+		var start, name string
+		parts := strings.SplitN(strings.TrimPrefix(filepath.Base(path), groupPrefix), "-", 3)
+		if len(parts) == 3 {
+			pid, _ = strconv.Atoi(parts[0])
+			start, name = parts[1], parts[2]
+		}
+		if name != "" && startOf(pid) != start {
+			(&cgroup{path: path}).remove()
+		}
+	}
+}
+
+// startOf is when a process was started, which tells it from a later one of the same id; "" of none.
+func startOf(pid int) string {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return ""
+	}
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	const started = 22 - 3
+	if len(fields) <= started {
+		return ""
+	}
+	return string(fields[started])
+}

@@ -1,0 +1,311 @@
+package childprocess
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// Enforced is what the system enforces here. The first call finds it out, by some processes that end at once.
+func Enforced() Enforcement {
+	i := possible()
+	return Enforcement{Network: i.Network, Processes: i.Processes, Files: i.Files, Memory: groupParent() != ""}
+}
+
+// possible is what this process can keep commands from. Where something is possible a command that asks
+// for it and does not get it is not started.
+var possible = sync.OnceValue(func() isolation {
+	for _, i := range []isolation{{true, true, true}, {true, true, false}, {true, false, true}, {true, false, false}} {
+		if i.works() {
+			return i
+		}
+	}
+	return isolation{}
+})
+
+// works has a keeper try, which starts nothing.
+func (i isolation) works() bool {
+	runtime.LockOSThread() // the keeper ends with the thread that has started it
+	defer runtime.UnlockOSThread()
+	h := &hold{run: exec.Command(ownProgram), plan: plan{isolation: i, Write: []string{os.TempDir()}, Most: maxProcesses}}
+	defer h.close()
+	if h.disguise() != nil || h.run.Start() != nil || h.begun() != nil {
+		return false
+	}
+	return h.run.Wait() == nil
+}
+
+// plan is what is done with a command where so much is possible.
+func (c *Command) plan(possible isolation) plan {
+	if !c.Offline && c.Write == nil {
+		return plan{} // it is trusted
+	}
+	if c.possible != nil {
+		possible = *c.possible
+	}
+	p := plan{isolation: possible, Write: c.Write, Read: c.Read, Shared: c.Memory, Most: cmp.Or(c.processes, maxProcesses)}
+	p.Network = p.Network && c.Offline
+	p.Files = p.Files && c.Write != nil && !slices.Contains(c.Write, "/")
+	if p.Files {
+		p.Hide = credentials()
+	}
+	return p
+}
+
+// confine makes a command's surroundings, and gives up what it takes to change them.
+func (p *plan) confine() error {
+	if p.namespaces() == 0 {
+		return nil
+	}
+	if p.Network {
+		raiseLoopback()
+	}
+	if p.Files || p.Processes {
+		// What the machine mounts later still appears here, and nothing of here there.
+		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
+			return fmt.Errorf("mounts of its own: %w", err)
+		}
+	}
+	if p.Files {
+		if err := p.seal(); err != nil {
+			return err
+		}
+	}
+	if p.Processes {
+		if err := p.ownProcesses(); err != nil {
+			return err
+		}
+	}
+	if p.Files || p.Processes {
+		if err := protectMachine(); err != nil {
+			return err
+		}
+	}
+	return p.giveUp()
+}
+
+// raiseLoopback lets processes of one command talk over 127.0.0.1. Where that fails there is no network
+// at all.
+func raiseLoopback() {
+	s, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return
+	}
+	defer func() { _ = unix.Close(s) }() // nothing was written
+	request, err := unix.NewIfreq("lo")
+	if err != nil {
+		return
+	}
+	request.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
+	_ = unix.IoctlIfreq(s, unix.SIOCSIFFLAGS, request)
+}
+
+// sharedMemory is where programs keep files in memory.
+const sharedMemory = "/dev/shm"
+
+// seal makes all files read-only but those below the directories of Write, and hides those of Hide.
+// Shared memory is the command's own, and ends with it.
+func (p *plan) seal() error {
+	trees, err := p.hold()
+	if err != nil {
+		return err
+	}
+	readOnly := &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
+	if err := unix.MountSetattr(unix.AT_FDCWD, "/", unix.AT_RECURSIVE, readOnly); err != nil {
+		return fmt.Errorf("making files read-only: %w", err)
+	}
+	if isDirectory(sharedMemory) {
+		if err := cover(sharedMemory, "mode=1777,size="+p.shared(), 0); err != nil {
+			return err
+		}
+	}
+	for _, path := range p.Hide {
+		if err := hide(path); err != nil {
+			return err
+		}
+	}
+	for _, t := range trees {
+		if err := os.MkdirAll(t.path, 0o755); err != nil { // it may lie in what was covered
+			return err
+		}
+		if err := t.putBack(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *plan) shared() string {
+	if p.Shared == 0 {
+		return "50%"
+	}
+	return strconv.FormatInt(p.Shared, 10)
+}
+
+// tree is a directory with all below it, wherever it will be.
+type tree struct {
+	path string
+	fd   int
+}
+
+// hold takes hold of the directories that are handed over, those that can be written to last.
+func (p *plan) hold() (trees []tree, err error) {
+	for i, path := range slices.Concat(p.Read, []string{processFiles}, p.Write) {
+		t, err := take(path, i < len(p.Read))
+		if err != nil {
+			return nil, err
+		}
+		trees = append(trees, t)
+	}
+	return trees, nil
+}
+
+// take takes hold of a directory or a file.
+func take(path string, readOnly bool) (tree, error) {
+	fd, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+	if err == nil && readOnly {
+		err = unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
+	}
+	if err != nil {
+		return tree{}, fmt.Errorf("handing over %s: %w", path, err)
+	}
+	return tree{path, fd}, nil
+}
+
+// putBack has it where it was before all was made read-only and covered.
+func (t tree) putBack() error {
+	err := unix.MoveMount(t.fd, "", unix.AT_FDCWD, t.path, unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_SYMLINKS)
+	if err == nil {
+		err = unix.Close(t.fd)
+	}
+	if err != nil {
+		return fmt.Errorf("handing over %s: %w", t.path, err)
+	}
+	return nil
+}
+
+// cover puts an empty folder in memory over one.
+func cover(path, options string, flags uintptr) error {
+	if err := unix.Mount("tmpfs", path, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|flags, options); err != nil {
+		return fmt.Errorf("covering %s: %w", path, err)
+	}
+	return nil
+}
+
+// hide has a folder or a file appear empty.
+func hide(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil // there is none, or none for us
+	case info.IsDir():
+		return cover(path, "mode=755,size=4k", unix.MS_RDONLY)
+	}
+	if err := unix.Mount(os.DevNull, path, "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("hiding %s: %w", path, err)
+	}
+	return nil
+}
+
+func isDirectory(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// credentials are where programs commonly keep what lets them into services.
+func credentials() (paths []string) {
+	if home, err := os.UserHomeDir(); err == nil {
+		for _, name := range []string{".aws", ".azure", ".config/gcloud", ".docker", ".git-credentials", ".kube", ".netrc", ".ssh"} {
+			paths = append(paths, filepath.Join(home, name))
+		}
+	}
+	for _, variable := range []string{"AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE", "AWS_WEB_IDENTITY_TOKEN_FILE", "GOOGLE_APPLICATION_CREDENTIALS", "KUBECONFIG"} {
+		if path := os.Getenv(variable); filepath.IsAbs(path) {
+			paths = append(paths, path)
+		}
+	}
+	return append(paths, "/run/secrets", "/var/run/secrets")
+}
+
+// ownProcesses shows the processes of the namespace in /proc, and no others.
+func (p *plan) ownProcesses() error {
+	if err := unix.Mount("proc", processFiles, "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
+		return fmt.Errorf("a /proc of its own: %w", err)
+	}
+	p.boundProcesses()
+	return nil
+}
+
+// processFiles is where a process finds files about itself, some of which programs write, libraries of
+// GPUs among them.
+const processFiles = "/proc"
+
+// protectMachine makes the settings of the machine read-only that are beside those: the kernel lets root
+// of any namespace write them.
+func protectMachine() error {
+	if os.Getuid() != 0 {
+		return nil
+	}
+	for _, name := range []string{"acpi", "bus", "fs", "irq", "scsi", "sys", "sysrq-trigger"} {
+		path := filepath.Join(processFiles, name)
+		if _, err := os.Stat(path); err != nil {
+			continue
+		}
+		t, err := take(path, true)
+		if err == nil {
+			err = t.putBack()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// boundProcesses bounds the processes of the namespace. Before Linux 6.14 the setting is that of the
+// whole machine, and left as it is.
+func (p *plan) boundProcesses() {
+	var name unix.Utsname
+	var major, minor int
+	if unix.Uname(&name) != nil {
+		return
+	}
+	if n, _ := fmt.Sscanf(unix.ByteSliceToString(name.Release[:]), "%d.%d", &major, &minor); n == 2 && (major > 6 || major == 6 && minor >= 14) {
+		_ = os.WriteFile("/proc/sys/kernel/pid_max", []byte(strconv.Itoa(p.Most)), 0) // without it more are allowed
+	}
+}
+
+// giveUp gives up all capabilities, for good, and all ways to get others. It holds for this thread and
+// what it starts. In a namespace of users the bound of processes counts those of the namespace alone, and
+// does not hold for root.
+func (p *plan) giveUp() error {
+	bound := &unix.Rlimit{}
+	if unix.Getrlimit(unix.RLIMIT_NPROC, bound) == nil {
+		bound.Max = min(bound.Max, uint64(p.Most))
+		bound.Cur = min(bound.Cur, bound.Max)
+		_ = unix.Setrlimit(unix.RLIMIT_NPROC, bound) // lowering is allowed
+	}
+	for c := uintptr(0); c <= unix.CAP_LAST_CAP; c++ {
+		_ = unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0) // an older kernel does not have all
+	}
+	header := &unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var none [2]unix.CapUserData
+	for _, err := range []error{
+		unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0),
+		unix.Capset(header, &none[0]),
+		unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0),
+	} {
+		if err != nil {
+			return fmt.Errorf("giving up capabilities: %w", err)
+		}
+	}
+	return nil
+}

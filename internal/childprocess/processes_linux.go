@@ -1,0 +1,79 @@
+package childprocess
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strconv"
+)
+
+// process is what a look at one finds.
+type process struct {
+	parent int
+	pages  int64 // that are resident
+}
+
+// below are the processes that have a process among those above them. A process cannot leave them: one
+// that loses its parent gets the keeper for it.
+func below(root int) map[int]process {
+	all := processes()
+	found := map[int]process{}
+	for pid := range all {
+		if descends(all, pid, root) {
+			found[pid] = all[pid]
+		}
+	}
+	return found
+}
+
+// descends reports whether a process is below another one. Ids may be used again between two looks, so
+// that the way up is bounded.
+func descends(all map[int]process, pid, root int) bool {
+	for range len(all) {
+		above, there := all[pid]
+		if !there || above.parent == root {
+			return there
+		}
+		pid = above.parent
+	}
+	return false
+}
+
+// residentBelow is the memory of the processes below one, in bytes.
+func residentBelow(root int) int64 {
+	var pages int64
+	for _, p := range below(root) {
+		pages += p.pages
+	}
+	return pages * int64(os.Getpagesize())
+}
+
+// processes are all that this one can see.
+func processes() map[int]process {
+	paths, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is right
+	all := make(map[int]process, len(paths))
+	for _, path := range paths {
+		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path))) // names of processes are numbers
+		if p, ok := readProcess(path); ok {
+			all[pid] = p
+		}
+	}
+	return all
+}
+
+// readProcess reads the stat of a process (proc_pid_stat(5)). What stands before the last bracket is
+// the command's name, which may hold anything.
+func readProcess(path string) (p process, ok bool) {
+	stat, err := os.ReadFile(path)
+	if err != nil {
+		return p, false // it has ended
+	}
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	const parent, resident = 4 - 3, 24 - 3
+	if len(fields) <= resident {
+		return p, false
+	}
+	p.parent, _ = strconv.Atoi(string(fields[parent])) // the kernel writes numbers
+	p.pages, _ = strconv.ParseInt(string(fields[resident]), 10, 64)
+	return p, true
+}

@@ -1,0 +1,43 @@
+package workers
+
+import (
+	"context"
+	"math"
+	"slices"
+	"time"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+)
+
+// took is what Provenance.Took says of an attempt that has made these blobs; nil of one that ends
+// no step of a training. The commits that it reads are those of the task's inputs, which are
+// cached; one that cannot be read leaves a gap.
+func (a *attempt) took(ctx context.Context, blobs []storage.Blob) []float64 {
+	if a.Step == 0 || !slices.ContainsFunc(blobs, hasRows) {
+		return nil
+	}
+	before := (a.Step - 1) % tasks.SegmentSteps
+	took := make([]float64, before, before+1)
+	began := a.started
+	for _, in := range a.Inputs {
+		if in.Name == tasks.PreviousInput && before == 0 {
+			continue // of another segment
+		}
+		c, err := a.source.Commit(ctx, in.Key)
+		switch {
+		case err != nil:
+		case in.Name == tasks.PreviousInput && len(c.Provenance.Took) == before:
+			copy(took, c.Provenance.Took)
+		case tasks.IsPart(in.Name) && c.Provenance.Started.Before(began):
+			began = c.Provenance.Started
+		}
+	}
+	return append(took, microseconds(time.Since(began)))
+}
+
+// hasRows tells what ends a step from its parts.
+func hasRows(b storage.Blob) bool { return b.Name == tasks.RowsBlob || b.Name == tasks.SegmentBlob }
+
+// microseconds is a time in seconds, to the microsecond, so that it is short to write.
+func microseconds(d time.Duration) float64 { return math.Round(1e6*d.Seconds()) / 1e6 }

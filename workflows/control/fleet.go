@@ -1,0 +1,144 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"coalmine/internal/queue"
+	"coalmine/tasks"
+	"coalmine/workflows/status"
+)
+
+// Workers implements API. It asks the queue who is alive, whatever runs there are, and the
+// coordinator what they are at.
+func (l *Local) Workers(ctx context.Context) (*status.Fleet, error) {
+	f := newFleet()
+	alive, err := l.alive(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil:
+		f.wait(status.WaitQueue, fmt.Sprintf("the queue does not answer, so nothing is known of workers: %v", err))
+		return f.fleet(), nil
+	case len(alive) == 0:
+		f.wait(status.WaitWorker, "no worker is alive; start one with: coalmine worker")
+	}
+	for i := range alive {
+		f.add(&alive[i])
+	}
+	if l.leads() {
+		f.took(l.coordinator.Takeovers())
+	}
+	all, _, _, err := l.readable(ctx)
+	if err != nil {
+		return nil, err
+	}
+	untold := 0
+	for _, run := range present(all) {
+		if run.State.Phase.Finished() {
+			continue
+		}
+		if s, _ := l.live(ctx, run); s != nil {
+			f.tell(s)
+		} else {
+			untold++
+		}
+	}
+	if untold > 0 {
+		f.wait(status.WaitCoordinator, fmt.Sprintf("no coordinator tells of %d unfinished runs, so that their tasks are not shown", untold))
+	}
+	return f.fleet(), nil
+}
+
+// alive are the live workers by their heartbeats.
+func (l *Local) alive(ctx context.Context) ([]queue.Worker, error) {
+	if l.queue == nil {
+		return nil, l.away
+	}
+	return l.queue.Workers(ctx)
+}
+
+// fleet collects what a status.Fleet has.
+type fleet struct {
+	workers map[string]*status.FleetWorker
+	queues  map[tasks.Class]*status.Queue
+	at      map[string]bool // attempts that a run before had
+	waits   []status.Wait
+}
+
+func newFleet() *fleet {
+	return &fleet{workers: map[string]*status.FleetWorker{}, queues: map[tasks.Class]*status.Queue{}, at: map[string]bool{}, waits: []status.Wait{}}
+}
+
+func (f *fleet) wait(reason status.WaitReason, detail string) {
+	f.waits = append(f.waits, status.Wait{Reason: reason, Detail: detail})
+}
+
+func (f *fleet) queue(class tasks.Class) *status.Queue {
+	if f.queues[class] == nil {
+		f.queues[class] = &status.Queue{Class: class}
+	}
+	return f.queues[class]
+}
+
+// add takes in a heartbeat.
+func (f *fleet) add(w *queue.Worker) {
+	one := &status.FleetWorker{Worker: workerStatus(w), Classes: []tasks.Class{}, Tasks: []status.FleetTask{}}
+	for _, class := range w.Classes {
+		one.Classes = append(one.Classes, tasks.Class(class))
+		if q := f.queue(tasks.Class(class)); !w.Draining {
+			q.Slots += w.Slots
+		}
+	}
+	f.workers[w.ID] = one
+}
+
+// workerStatus is what a heartbeat says of a worker.
+func workerStatus(w *queue.Worker) status.Worker {
+	return status.Worker{
+		ID: w.ID, Host: w.Host, Slots: w.Slots, Running: len(w.Running), Draining: w.Draining,
+		MemoryBytes: w.Memory.Used, MemoryLimitBytes: w.Memory.Limit,
+		Attempts: w.Work.Ended, Tokens: w.Work.Tokens, TokensPerSecond: w.Work.TokensPerSecond,
+		CacheHits: w.Work.CacheHits, CacheMisses: w.Work.CacheMisses,
+	}
+}
+
+// took takes in what workers have taken over, by their ids.
+func (f *fleet) took(over map[string]int) {
+	for id, n := range over {
+		if w := f.workers[id]; w != nil {
+			w.Takeovers = max(w.Takeovers, n)
+		}
+	}
+}
+
+// tell takes in what the coordinator says of a run. A task that several runs want stands with
+// the first of them, and counts in the queue of each.
+func (f *fleet) tell(s *status.Run) {
+	for _, w := range s.Workers {
+		f.took(map[string]int{w.ID: w.Takeovers})
+	}
+	for _, a := range s.Running {
+		id := fmt.Sprint(a.Key, a.Attempt, a.Worker)
+		if w := f.workers[a.Worker]; w != nil && !f.at[id] {
+			f.at[id] = true
+			w.Tasks = append(w.Tasks, status.FleetTask{Run: s.Run, Attempt: a})
+		}
+	}
+	for _, q := range s.Queues {
+		f.queue(q.Class).Add(q)
+	}
+}
+
+func (f *fleet) fleet() *status.Fleet {
+	out := &status.Fleet{Workers: []status.FleetWorker{}, Queues: []status.Queue{}, Waits: f.waits}
+	for _, id := range slices.Sorted(maps.Keys(f.workers)) {
+		out.Workers = append(out.Workers, *f.workers[id])
+	}
+	for _, class := range slices.Sorted(maps.Keys(f.queues)) {
+		out.Queues = append(out.Queues, *f.queues[class])
+	}
+	return out
+}

@@ -1,0 +1,218 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/workflows/plan"
+)
+
+// Lineage is a node among all cells of its run.
+type Lineage struct {
+	// Node is the node itself; its Cells are all that need it.
+	Node Node `json:"node"`
+	// Readers read it, those of the first cells first: MaxReaders at most, of ReadersTotal.
+	Readers      []Reader `json:"readers"`
+	ReadersTotal int      `json:"readers_total"`
+}
+
+// MaxReaders is how many readers of a node are told of, and how many cells of each.
+const MaxReaders = 100
+
+// Reader is what reads a node: a standing node, or the training of a cell.
+type Reader struct {
+	// Key is that of the node, of a training that of its first step that reads.
+	Key   storage.Key `json:"key"`
+	Kind  string      `json:"kind"`
+	Label string      `json:"label"`
+	// Input is the name under which it reads the node.
+	Input string `json:"input"`
+	// Training says that it is a training, which reads with each of its steps, or step by step.
+	Training bool `json:"training,omitempty"`
+	// Cells are the first that need the reader, of CellsTotal.
+	Cells      []string `json:"cells"`
+	CellsTotal int      `json:"cells_total"`
+	// Committed nodes are made, and a training that is committed has begun.
+	Committed bool `json:"committed"`
+
+	chain *plan.Chain // of a training
+}
+
+// Lineage implements API.
+func (l *Local) Lineage(ctx context.Context, name, cell, key string) (*Lineage, error) {
+	run, err := l.find(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	p, err := l.plans.of(ctx, run)
+	if err != nil {
+		return nil, fmt.Errorf("run %s: %w", run.ID, err)
+	}
+	at := slices.IndexFunc(p.Cells, func(c plan.Cell) bool { return c.Name == cell })
+	if at < 0 {
+		return nil, noCell(run, p, cell)
+	}
+	x, err := l.lineageOf(ctx, p, &p.Cells[at], key)
+	if err != nil {
+		return nil, fmt.Errorf("run %s, cell %s: %w", run.ID, cell, err)
+	}
+	for i := range p.Cells {
+		x.visit(p, &p.Cells[i])
+	}
+	out := x.lineage()
+	return out, l.lookUpLineage(ctx, out)
+}
+
+// lineage collects the cells that need a node, and what reads it.
+type lineage struct {
+	node Node
+	// chain is the training that the node is a part of, nil of a standing node.
+	chain   *plan.Chain
+	readers []*Reader
+	byKey   map[storage.Key]*Reader // of trainings by their recipes
+}
+
+// lineageOf finds a node of a cell by the beginning of its key.
+func (l *Local) lineageOf(ctx context.Context, p *plan.Plan, c *plan.Cell, key string) (*lineage, error) {
+	x := &lineage{byKey: make(map[storage.Key]*Reader)}
+	is := func(k storage.Key) bool { return strings.HasPrefix(k.String(), key) }
+	nodes, chains := p.Needed(c.Report, c.Model)
+	for _, n := range nodes {
+		if is(n.Key) {
+			x.node = newNode(n.Label, &n.Spec)
+			return x, nil
+		}
+	}
+	for _, chain := range chains {
+		steps, err := l.recordedSteps(ctx, chain, 0)
+		if err != nil {
+			return nil, err
+		}
+		for _, step := range steps {
+			if x.isOf(chain, step, is) {
+				return x, nil
+			}
+		}
+	}
+	return nil, fmt.Errorf("node %.64q: %w: no node that is known of this cell has a key that begins so", key, storage.ErrNotFound)
+}
+
+// isOf takes a task of a step for the node if its key is meant.
+func (x *lineage) isOf(chain *plan.Chain, step int, is func(storage.Key) bool) bool {
+	label, spec := stepLabel(chain, step), chain.JoinSpec(step)
+	for part := 0; part < chain.Width && !is(spec.Key); part++ {
+		if is(chain.PartKey(step, part)) {
+			label, spec = partLabel(chain, step, part), chain.PartSpec(step, part)
+		}
+	}
+	if !is(spec.Key) {
+		return false
+	}
+	x.chain, x.node = chain, newNode(label, &spec)
+	return true
+}
+
+// visit notes whether a cell needs the node, and what of the cell reads it.
+func (x *lineage) visit(p *plan.Plan, c *plan.Cell) {
+	nodes, chains := p.Needed(c.Report, c.Model)
+	for _, n := range nodes {
+		if n.Key == x.node.Key {
+			x.node.Cells = append(x.node.Cells, c.Name)
+		}
+		if input, reads := x.input(n.Inputs); reads {
+			x.reader(n.Key, Reader{Key: n.Key, Kind: n.Kind, Label: n.Label, Input: input}, c)
+		}
+	}
+	for _, chain := range chains {
+		x.visitChain(c, chain)
+	}
+}
+
+func (x *lineage) visitChain(c *plan.Cell, chain *plan.Chain) {
+	own := x.chain != nil && x.chain.Recipe == chain.Recipe
+	last := chain.Steps
+	if c.Chain != nil && c.Chain.Recipe == chain.Recipe {
+		last = c.ChainSteps()
+	}
+	if own && x.node.Step <= last {
+		x.node.Cells = append(x.node.Cells, c.Name)
+	}
+	reader := Reader{Kind: chain.Join.Kind.Name, Label: fmt.Sprintf("training, %d steps", chain.Steps), Training: true}
+	switch input, reads := x.input(chainInputs(chain)); {
+	case reads && !own:
+		reader.Key, reader.Input, reader.chain = chain.Key(1), input, chain
+	case own && x.node.Key != chain.Key(x.node.Step): // a part, which its step joins
+		reader.Key, reader.Label, reader.Input = chain.Key(x.node.Step), stepLabel(chain, x.node.Step), tasks.PartInput(x.node.Part)
+	case own && x.node.Step < last:
+		reader.Key, reader.Label, reader.Input = chain.Key(x.node.Step+1), stepLabel(chain, x.node.Step+1), tasks.PreviousInput
+	default:
+		return
+	}
+	x.reader(chain.Recipe, reader, c)
+}
+
+// chainInputs are what a training reads from outside.
+func chainInputs(chain *plan.Chain) []tasks.Input {
+	inputs := append([]tasks.Input{{Name: tasks.PreviousInput, Key: chain.Origin.Key}}, chain.Join.Inputs...)
+	if chain.Width > 0 {
+		inputs = append(inputs, chain.Part.Inputs...)
+	}
+	return inputs
+}
+
+// input is the name under which the node is among inputs.
+func (x *lineage) input(inputs []tasks.Input) (name string, reads bool) {
+	for _, in := range inputs {
+		if in.Key == x.node.Key {
+			return in.Name, true
+		}
+	}
+	return "", false
+}
+
+func (x *lineage) reader(id storage.Key, r Reader, c *plan.Cell) {
+	known := x.byKey[id]
+	if known == nil {
+		r.Cells, known = []string{}, &r
+		x.byKey[id] = known
+		x.readers = append(x.readers, known)
+	}
+	if known.CellsTotal++; known.CellsTotal <= MaxReaders {
+		known.Cells = append(known.Cells, c.Name)
+	}
+}
+
+func (x *lineage) lineage() *Lineage {
+	out := &Lineage{Node: x.node, Readers: []Reader{}, ReadersTotal: len(x.readers)}
+	for _, r := range x.readers[:min(len(x.readers), MaxReaders)] {
+		out.Readers = append(out.Readers, *r)
+	}
+	return out
+}
+
+// lookUpLineage fills in what the node has made, and which of its readers are committed.
+func (l *Local) lookUpLineage(ctx context.Context, x *Lineage) error {
+	node := []Node{x.Node}
+	if err := l.lookUp(ctx, node); err != nil {
+		return err
+	}
+	x.Node = node[0]
+	return each(ctx, len(x.Readers), func(ctx context.Context, i int) (err error) {
+		x.Readers[i].Committed, err = l.hasBegun(ctx, &x.Readers[i])
+		return err
+	})
+}
+
+// hasBegun reports whether a reader has a record. The first steps of a training lose theirs when
+// their segment ends, which leaves one.
+func (l *Local) hasBegun(ctx context.Context, r *Reader) (bool, error) {
+	begun, err := l.archive.HasCommit(ctx, r.Key)
+	if err != nil || begun || r.chain == nil || r.chain.Steps < tasks.SegmentSteps {
+		return begun, err
+	}
+	return l.archive.HasCommit(ctx, r.chain.Key(tasks.SegmentSteps))
+}

@@ -1,0 +1,50 @@
+package control
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"coalmine/workflows/compile"
+	"coalmine/workflows/plan"
+	"coalmine/workflows/runs"
+)
+
+// planKept is how long a plan is remembered that nobody asks for any more: that of a thousand
+// cells takes seconds to make, and some tens of MB.
+const planKept = time.Minute
+
+// plans remembers the plan of the run that was asked for last: a page that shows tasks asks for
+// their nodes again and again.
+type plans struct {
+	mu        sync.Mutex // held while a plan is made, so that others wait for it
+	run       string
+	submitted time.Time
+	plan      *plan.Plan
+	forget    *time.Timer
+}
+
+// of is the plan of a run. It must not be changed.
+func (x *plans) of(ctx context.Context, run *runs.Run) (*plan.Plan, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.forget == nil {
+		x.forget = time.AfterFunc(planKept, x.drop)
+	}
+	x.forget.Reset(planKept)
+	if x.plan != nil && x.run == run.ID && x.submitted.Equal(run.State.Submitted) {
+		return x.plan, nil
+	}
+	p, err := compile.Run(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	x.run, x.submitted, x.plan = run.ID, run.State.Submitted, p
+	return p, nil
+}
+
+func (x *plans) drop() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.plan = nil
+}

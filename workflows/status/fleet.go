@@ -1,0 +1,36 @@
+package status
+
+import "coalmine/tasks"
+
+// Fleet is who is at work on all runs together, and what waits for a slot.
+type Fleet struct {
+	Workers []FleetWorker `json:"workers"`
+	// Queues are those of the classes that workers serve or tasks ask for. Slots without
+	// tasks are there, too.
+	Queues []Queue `json:"queues"`
+	// Waits say why there is less to show than there might be: nobody is alive, the queue does
+	// not answer, or nobody leads.
+	Waits []Wait `json:"waits"`
+}
+
+// FleetWorker is a live worker and what it is at.
+type FleetWorker struct {
+	Worker
+	Classes []tasks.Class `json:"classes"`
+	Tasks   []FleetTask   `json:"tasks"`
+}
+
+// FleetTask is an attempt at work for a run, for the first that wants it.
+type FleetTask struct {
+	Run string `json:"run"`
+	Attempt
+}
+
+// Add counts the tasks of another queue of the same class.
+func (q *Queue) Add(other Queue) {
+	q.Ready += other.Ready
+	q.Queued += other.Queued
+	q.Running += other.Running
+	q.Retrying += other.Retrying
+	q.Parked += other.Parked
+}
