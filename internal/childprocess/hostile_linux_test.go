@@ -282,6 +282,44 @@ func TestACommandThatStopsItsKeeperIsKilled(t *testing.T) {
 	})
 }
 
+// Credentials in usual places look empty, and directories that are handed over can be written to. The
+// environment is shared by tests.
+func TestCredentialsAreHiddenAndDirectoriesHandedOver(t *testing.T) {
+	home, cache := t.TempDir(), t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", filepath.Join(home, "key.json"))
+	if err := os.Mkdir(filepath.Join(home, ".ssh"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{".ssh/id", ".netrc", "key.json"} {
+		if err := os.WriteFile(filepath.Join(home, name), []byte("secret"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, i := range levels() {
+		t.Run(name, func(t *testing.T) {
+			if !i.Files {
+				t.Skip("files are not kept from commands at this level")
+			}
+			own := t.TempDir()
+			c := confined(own, i)
+			c.Write = append(c.Write, cache)
+			c.Args = []string{"sh", "-c", `cat "$0/.netrc" "$0/key.json"; ls -A "$0/.ssh"; cat "$0/.ssh/id"; echo x > "$1/file" && echo done`, home, cache}
+			p, err := c.Start()
+			if err != nil {
+				t.Fatal(err)
+			}
+			said, err := io.ReadAll(p.Output)
+			if string(said) != "done\n" || err != nil {
+				t.Errorf("%q, %v; standard error says %q", said, err, p.LastLines())
+			}
+			if err := p.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 // forkBomb starts processes that start processes, until one is refused.
 const forkBomb = `import os, signal
 try:

@@ -30,8 +30,9 @@ func TestAWorkerSaysWhatItLosesAndWhatItHasDone(t *testing.T) {
 	must(t, part("submit", "experiment.yaml"))
 	more := func(n int) func() bool { return progressed(store+"/commits", n) }
 
-	worker := start(t, part("worker", "--slots", "1"))
+	worker := start(t, part("worker", "--slots", "1", "--allow-commands"))
 	says(worker, "ready for tasks")
+	says(worker, "commands of experiments run here")
 	worker.await("it works", more(10))
 
 	worker.signal(syscall.SIGSTOP)
