@@ -260,6 +260,7 @@ training:
   command: "true"
   code: trainer
   job: {rate: 0.5}
+  shards: 3
   rounds: 2
   deterministic: true
   class: gpu
