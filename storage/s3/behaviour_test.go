@@ -256,6 +256,22 @@ func TestBrokenTransferGoesOnWhereItWas(t *testing.T) {
 	}
 }
 
+// A damaged answer to a request for several objects says of none of them what became of it.
+func TestADamagedAnswerToADeletionIsTroubleOfTheStore(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	s := f.open(t)
+	for _, damaged := range []string{"", "<DeleteResult><Deleted><Key>p/a</Key></Dele", "no XML"} {
+		f.answer(func(_ int, w http.ResponseWriter, _ *http.Request) bool {
+			fmt.Fprint(w, damaged)
+			return true
+		})
+		if err := s.Delete(t.Context(), "a", "b"); !errors.Is(err, storage.ErrAway) || !strings.Contains(err.Error(), "a, b") {
+			t.Errorf("of the answer %q: got %v, want that the store is in trouble, and the names", damaged, err)
+		}
+	}
+}
+
 // A listing cut off by the end of its context must not pass for a whole one.
 func TestAListingThatIsInterruptedEndsWithAnError(t *testing.T) {
 	t.Parallel()

@@ -8,6 +8,7 @@ package s3
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -112,7 +113,7 @@ func (s *Store) key(name string) string {
 }
 
 func (s *Store) name(key string) string {
-	return key[len(s.key("")):]
+	return strings.TrimPrefix(key, s.key(""))
 }
 
 // fail describes an error of the server, or of the way to it.
@@ -328,14 +329,16 @@ func (s *Store) deleteMany(ctx context.Context, names []string) error {
 			}
 		}
 	}
+	some := strings.Join(names[:min(3, len(names))], ", ")
 	results, err := s.client.RemoveObjectsWithIter(ctx, s.config.Bucket, objects, minio.RemoveObjectsOptions{})
 	if err != nil {
-		return s.fail("delete", strings.Join(names[:min(3, len(names))], ", "), err)
+		return s.fail("delete", some, err)
 	}
 	var failed error
 	for r := range results {
 		if r.Err != nil && !errors.Is(explain(r.Err), storage.ErrNotFound) && failed == nil {
-			failed = s.fail("delete", s.name(r.ObjectName), r.Err)
+			// A damaged answer is about no object.
+			failed = s.fail("delete", cmp.Or(s.name(r.ObjectName), some), r.Err)
 		}
 	}
 	return failed
