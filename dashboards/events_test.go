@@ -230,34 +230,27 @@ func TestTroubleIsToldAndTheStreamGoesOn(t *testing.T) {
 func TestTheListOfRunsIsLive(t *testing.T) {
 	t.Parallel()
 	api := newFake()
-	c, _ := start(t, api, Options{})
-	response, err := c.do(t.Context(), "GET", c.path("events"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	seen := 0
-	err = readEvents(response.Body, func(kind, data string) error {
-		if kind != statusEvent {
-			return nil
-		}
-		seen++
-		if strings.Contains(data, `"state":"paused"`) {
-			return errOver
-		}
+	changesOnce(t, api, []string{"events"}, `"state":"paused"`, func() {
 		api.set(func(s *status.Run) { s.Phase = runs.Paused })
-		return nil
 	})
-	if !errors.Is(err, errOver) || seen != 2 {
-		t.Errorf("%d lists, %v", seen, err)
-	}
 }
 
 func TestWorkersAreLive(t *testing.T) {
 	t.Parallel()
 	api := newFake()
+	changesOnce(t, api, []string{"workers", "events"}, `"id":"w1"`, func() {
+		api.mu.Lock()
+		defer api.mu.Unlock()
+		api.fleet = status.Fleet{Workers: []status.FleetWorker{{Worker: status.Worker{ID: "w1"}}}}
+	})
+}
+
+// changesOnce reads a stream whose first event is without some words, and whose second, after a
+// change, has them.
+func changesOnce(t *testing.T, api *fakeAPI, path []string, words string, change func()) {
+	t.Helper()
 	c, _ := start(t, api, Options{})
-	response, err := c.do(t.Context(), "GET", c.path("workers", "events"), nil)
+	response, err := c.do(t.Context(), "GET", c.path(path...), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -268,16 +261,14 @@ func TestWorkersAreLive(t *testing.T) {
 			return nil
 		}
 		seen++
-		if strings.Contains(data, `"id":"w1"`) {
+		if strings.Contains(data, words) {
 			return errOver
 		}
-		api.mu.Lock()
-		defer api.mu.Unlock()
-		api.fleet = status.Fleet{Workers: []status.FleetWorker{{Worker: status.Worker{ID: "w1"}}}}
+		change()
 		return nil
 	})
 	if !errors.Is(err, errOver) || seen != 2 {
-		t.Errorf("%d fleets, %v", seen, err)
+		t.Errorf("%d events, %v", seen, err)
 	}
 }
 

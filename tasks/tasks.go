@@ -19,11 +19,8 @@ package tasks
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"hash"
 	"io"
 	"math/rand/v2"
 	"slices"
@@ -154,68 +151,6 @@ func (s *Spec) hash() storage.Key {
 	return h.Sum()
 }
 
-// Hasher derives keys. Every field is length-prefixed, so that no two
-// sequences of fields collide.
-type Hasher struct{ h hash.Hash }
-
-// NewHasher starts a key in the named domain.
-func NewHasher(domain string) Hasher {
-	h := Hasher{sha256.New()}
-	h.String(domain)
-	return h
-}
-
-// String adds a string.
-func (h Hasher) String(s string) {
-	h.Uint(uint64(len(s)))
-	io.WriteString(h.h, s)
-}
-
-// Uint adds an integer.
-func (h Hasher) Uint(n uint64) {
-	var b [8]byte
-	binary.LittleEndian.PutUint64(b[:], n)
-	h.h.Write(b[:])
-}
-
-// Key adds another key.
-func (h Hasher) Key(k storage.Key) { h.h.Write(k.Digest[:]) }
-
-// Sum ends the key.
-func (h Hasher) Sum() storage.Key {
-	var k storage.Key
-	h.h.Sum(k.Digest[:0])
-	return k
-}
-
-// StepHasher derives the keys of the steps of a chain, without memory of its own: a chain
-// may have millions.
-type StepHasher struct {
-	fields [8 + len(stepDomain) + 32 + 8 + 32]byte
-}
-
-const (
-	stepDomain   = "step"
-	stepNumberAt = 8 + len(stepDomain) + 32
-)
-
-// NewStepHasher hashes for the chain of a recipe.
-func NewStepHasher(recipe storage.Key) *StepHasher {
-	h := new(StepHasher)
-	binary.LittleEndian.PutUint64(h.fields[:], uint64(len(stepDomain)))
-	copy(h.fields[8:], stepDomain)
-	copy(h.fields[8+len(stepDomain):], recipe.Digest[:])
-	return h
-}
-
-// Next is the key of a step, given that of the step before: what a Hasher of the domain
-// "step" makes of recipe, number and key.
-func (h *StepHasher) Next(step int, before storage.Key) storage.Key {
-	binary.LittleEndian.PutUint64(h.fields[stepNumberAt:], uint64(step))
-	copy(h.fields[stepNumberAt+8:], before.Digest[:])
-	return storage.Key{Digest: sha256.Sum256(h.fields[:])}
-}
-
 // Source gives a task the outputs of the nodes before it. Implementations
 // check digests and may cache: blobs are immutable.
 type Source interface {
@@ -243,29 +178,6 @@ type Keeper interface {
 	// Keep stores blob, of the node of, as the output under name. What is durable is compared
 	// with its checksums; of what is not, damage is found by whoever reads it.
 	Keep(ctx context.Context, name string, of storage.Key, blob storage.Blob, durability storage.Durability) error
-}
-
-// Resumer is a Sink that keeps what an execution has got so far. It is for kinds that are no
-// functions of ours: whose work nobody can divide, and which may not give the same bytes again.
-type Resumer interface {
-	Sink
-	// Kept returns what an earlier execution of the same node has kept last, nil for nothing.
-	Kept(ctx context.Context) (*Kept, error)
-	// KeptFile returns a file of Kept. The error wraps storage.ErrNotFound or storage.ErrCorrupt
-	// where it is no longer there.
-	KeptFile(ctx context.Context, file storage.Blob) ([]byte, error)
-	// KeepFile stores a file for a Kept that has it. What the next KeepSoFar has not is deleted.
-	KeepFile(ctx context.Context, name string, data []byte) (storage.Blob, error)
-	// KeepSoFar replaces what is kept.
-	KeepSoFar(ctx context.Context, k *Kept) error
-}
-
-// Kept is what an execution has got so far.
-type Kept struct {
-	// Files by their names, in order.
-	Files []storage.Blob
-	// State is what else the kind needs, as JSON.
-	State json.RawMessage
 }
 
 // Memo keeps decoded values between tasks of one worker (a model, an index),
@@ -538,46 +450,6 @@ func (t *Task) SetMetrics(metrics any) error {
 
 // Metrics returns what SetMetrics recorded.
 func (t *Task) Metrics() json.RawMessage { return t.metrics }
-
-// Kept returns what an earlier execution of the task has kept last; nil for nothing, also where
-// nothing can be kept.
-func (t *Task) Kept(ctx context.Context) (*Kept, error) {
-	if r, ok := t.sink.(Resumer); ok {
-		return r.Kept(ctx)
-	}
-	return nil, nil
-}
-
-// KeptFile returns a file of Kept.
-func (t *Task) KeptFile(ctx context.Context, file storage.Blob) ([]byte, error) {
-	if r, ok := t.sink.(Resumer); ok {
-		return r.KeptFile(ctx, file)
-	}
-	return nil, fmt.Errorf("file %q of an earlier execution: %w", file.Name, storage.ErrNotFound)
-}
-
-// KeepFile stores a file for KeepSoFar, where that can be.
-func (t *Task) KeepFile(ctx context.Context, name string, data []byte) (storage.Blob, error) {
-	if r, ok := t.sink.(Resumer); ok {
-		return r.KeepFile(ctx, name, data)
-	}
-	return storage.Blob{Name: name}, nil
-}
-
-// KeepSoFar replaces what is kept for an execution that goes on from here, where that can be.
-func (t *Task) KeepSoFar(ctx context.Context, k *Kept) error {
-	if r, ok := t.sink.(Resumer); ok {
-		return r.KeepSoFar(ctx, k)
-	}
-	return nil
-}
-
-// MayDiffer says that another execution of the task may give other bytes, which is then no
-// fault: the first that is committed counts.
-func (t *Task) MayDiffer() { t.differs = true }
-
-// Differs reports whether MayDiffer was called.
-func (t *Task) Differs() bool { return t.differs }
 
 // Progress reports how far the task has come. It is cheap and may be called often.
 func (t *Task) Progress(p Progress) {

@@ -22,6 +22,26 @@ training: {command: python3 train.py, code: trainer, job: JOB}
 audit: {random_sampling: {references: 100}, one_run: {canaries: 20}}
 `
 
+// pythonClients is the folder of the Python package.
+func pythonClients(t *testing.T) string {
+	t.Helper()
+	clients, err := filepath.Abs("../../clients/python")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return clients
+}
+
+// setPython has the commands of experiments find an interpreter as python3, and the package.
+func setPython(t *testing.T, name string) {
+	t.Helper()
+	if strings.Contains(name, "/") {
+		t.Setenv("PATH", filepath.Dir(name)+":"+os.Getenv("PATH"))
+	}
+	t.Setenv("PYTHONPATH", pythonClients(t))
+	t.Setenv("PYTHONDONTWRITEBYTECODE", "1")
+}
+
 // The examples' programs train, score and are audited; another program computes their networks and
 // audits by itself. The environment is shared by tests.
 func TestTheExamplesInPyTorchAreAuditedElsewhere(t *testing.T) {
@@ -32,15 +52,7 @@ func TestTheExamplesInPyTorchAreAuditedElsewhere(t *testing.T) {
 	if name == "" {
 		t.Skip("no python3 with PyTorch and SciPy: scripts/setup.sh installs them where it may")
 	}
-	clients, err := filepath.Abs("../../clients/python")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if strings.Contains(name, "/") {
-		t.Setenv("PATH", filepath.Dir(name)+":"+os.Getenv("PATH"))
-	}
-	t.Setenv("PYTHONPATH", clients)
-	t.Setenv("PYTHONDONTWRITEBYTECODE", "1")
+	setPython(t, name)
 	for example, job := range map[string]string{
 		"gru-central": "{embedding: 8, units: 12, dropout: 0.1, epochs: 4, batch: 16, learning_rate: 0.02}",
 		"transformer": "{width: 8, heads: 2, layers: 2, length: 32, dropout: 0.1, epochs: 4, batch: 16, learning_rate: 0.02}",
@@ -74,15 +86,7 @@ func TestTheExampleOfDigitsIsRecomputedElsewhere(t *testing.T) {
 	if name == "" {
 		t.Skip("no python3 with NumPy: scripts/setup.sh installs it where it may")
 	}
-	clients, err := filepath.Abs("../../clients/python")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if strings.Contains(name, "/") {
-		t.Setenv("PATH", filepath.Dir(name)+":"+os.Getenv("PATH"))
-	}
-	t.Setenv("PYTHONPATH", clients)
-	t.Setenv("PYTHONDONTWRITEBYTECODE", "1")
+	setPython(t, name)
 	t.Chdir("../..")
 	for example, sets := range map[string][]string{
 		"central":   {"grid=null", "audit.membership={reference_models: 0}", "data.share=30%", "training.job.epochs=2"},

@@ -4,7 +4,6 @@ package main
 
 import (
 	"math"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -66,15 +65,9 @@ func TestATrainingOfOthersTellsOfItsCanaryClients(t *testing.T) {
 	if name == "" {
 		t.Skip("no python3 with NumPy: scripts/setup.sh installs it where it may")
 	}
-	clients, err := filepath.Abs("../../clients/python")
-	if err != nil {
-		t.Fatal(err)
-	}
 	trainer := t.TempDir()
-	if err := os.WriteFile(filepath.Join(trainer, "train.py"), []byte(gaussianTrainer), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	command := "PYTHONPATH=" + clients + " " + name + " -B train.py"
+	writeFile(t, filepath.Join(trainer, "train.py"), gaussianTrainer)
+	command := "PYTHONPATH=" + pythonClients(t) + " " + name + " -B train.py"
 	home := smallRun(t, strings.NewReplacer("COMMAND", command, "TRAINER", trainer).Replace(gaussianFile))
 	var found struct {
 		Cells []struct {

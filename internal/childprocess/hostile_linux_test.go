@@ -59,6 +59,23 @@ func atEveryLevel(t *testing.T, test func(t *testing.T, i isolation)) {
 	}
 }
 
+// saysDone runs a command that says "done" and nothing else.
+func saysDone(t *testing.T, c Command) *Process {
+	t.Helper()
+	p, err := c.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	said, err := io.ReadAll(p.Output)
+	if string(said) != "done\n" || err != nil {
+		t.Errorf("%q, %v; standard error says %q", said, err, p.LastLines())
+	}
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
+	return p
+}
+
 // with are the processes that have some text in their command line, keepers excepted.
 func with(text string) (found []string) {
 	paths, _ := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -198,17 +215,7 @@ mv "$1" "$1.gone" && echo "moved its directory"
 echo x > own && echo x > "$1/absolute" && echo x > /dev/shm/file && echo x > /dev/null && echo done`
 		c := confined(own, i)
 		c.Args = []string{"sh", "-c", line, beside, own}
-		p, err := c.Start()
-		if err != nil {
-			t.Fatal(err)
-		}
-		said, err := io.ReadAll(p.Output)
-		if string(said) != "done\n" || err != nil {
-			t.Errorf("%q, %v; standard error says %q", said, err, p.LastLines())
-		}
-		if err := p.Close(); err != nil {
-			t.Error(err)
-		}
+		p := saysDone(t, c)
 		if lines := p.LastLines(); !slices.Contains(lines, readOnlyHint) {
 			t.Errorf("its last lines are %q; expected a word on what to do", lines)
 		}
@@ -305,17 +312,7 @@ func TestCredentialsAreHiddenAndDirectoriesHandedOver(t *testing.T) {
 			c := confined(own, i)
 			c.Write = append(c.Write, cache)
 			c.Args = []string{"sh", "-c", `cat "$0/.netrc" "$0/key.json"; ls -A "$0/.ssh"; cat "$0/.ssh/id"; echo x > "$1/file" && echo done`, home, cache}
-			p, err := c.Start()
-			if err != nil {
-				t.Fatal(err)
-			}
-			said, err := io.ReadAll(p.Output)
-			if string(said) != "done\n" || err != nil {
-				t.Errorf("%q, %v; standard error says %q", said, err, p.LastLines())
-			}
-			if err := p.Close(); err != nil {
-				t.Error(err)
-			}
+			saysDone(t, c)
 		})
 	}
 }
