@@ -14,6 +14,7 @@ import (
 	"github.com/vbauerster/mpb/v8/decor"
 	"golang.org/x/term"
 
+	"coalmine/internal/visible"
 	"coalmine/workflows/results"
 	"coalmine/workflows/runs"
 	"coalmine/workflows/status"
@@ -133,7 +134,7 @@ func (d *barDisplay) showCell(index int, c status.Cell) {
 	steps := int64(max(1, c.Steps))
 	bar.SetTotal(steps, false)
 	bar.SetCurrent(min(int64(c.Step), steps-1))
-	bar.now.Store(besideBar(d.told[c.Cell], c.Now))
+	bar.now.Store(visible.Text(besideBar(d.told[c.Cell], c.Now)))
 }
 
 // besideBar is what was measured last of a cell, such as "perplexity 62.2 (round 300 of 800)", and

@@ -19,6 +19,7 @@ import (
 	"coalmine/internal/queue"
 	"coalmine/internal/secrets"
 	"coalmine/internal/tracing"
+	"coalmine/internal/visible"
 	"coalmine/storage"
 	"coalmine/storage/metered"
 	"coalmine/storage/open"
@@ -29,8 +30,9 @@ import (
 
 // global are the flags that all commands share, and where they print.
 type global struct {
-	stdout, stderr io.Writer
-	speaking       sync.Mutex // held while a line is written to stderr
+	// stdout takes text for people, and data the same stream as it is: what other programs read.
+	stdout, data, stderr io.Writer
+	speaking             sync.Mutex // held while a line is written to stderr
 
 	home, redis, store, server, token, secretKey string
 	json                                         bool
@@ -209,7 +211,7 @@ func (g *global) openCluster(ctx context.Context) (*storage.Archive, *queue.Conn
 
 // printJSON writes one JSON object for other programs.
 func (g *global) printJSON(v any) error {
-	e := json.NewEncoder(g.stdout)
+	e := json.NewEncoder(visible.JSON(g.data))
 	e.SetIndent("", " ")
 	return e.Encode(v)
 }
@@ -236,5 +238,5 @@ func (g *global) tellChoice() func(control.Choice) {
 func (g *global) writeError(line []byte) (int, error) {
 	g.speaking.Lock()
 	defer g.speaking.Unlock()
-	return g.stderr.Write(line)
+	return visible.Writer(g.stderr).Write(line)
 }

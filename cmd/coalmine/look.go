@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"coalmine/internal/visible"
 	"coalmine/tasks/audits/all"
 	"coalmine/workflows/control"
 	"coalmine/workflows/results"
@@ -81,7 +82,7 @@ func writeList(w io.Writer, list []*status.Run) error {
 	}
 	for _, s := range list {
 		if s.Error != "" {
-			fmt.Fprintf(w, "%s: %s\n", s.Run, s.Error)
+			fmt.Fprintf(w, "%s: %s\n", s.Run, visible.Lines(s.Error))
 		}
 	}
 	return nil
@@ -108,7 +109,7 @@ func waitsFor(s *status.Run) string {
 	if len(s.Waits) == 0 || s.Health == status.Paused {
 		return "-"
 	}
-	text := s.Waits[0].Detail
+	text := visible.Text(s.Waits[0].Detail)
 	if more := len(s.Waits) - 1; more > 0 {
 		text += fmt.Sprintf(" (and %d more)", more)
 	}
@@ -117,7 +118,7 @@ func waitsFor(s *status.Run) string {
 
 // waitText is what a run waits for, since when, and how much of it.
 func waitText(w status.Wait) string {
-	text := w.Detail
+	text := visible.Text(w.Detail)
 	if !w.Since.IsZero() {
 		text += fmt.Sprintf(" (since %s", w.Since.Local().Format(time.DateTime))
 		if w.Tasks > 1 {
@@ -165,10 +166,10 @@ func writeStatus(w io.Writer, s *status.Run) {
 	}
 	fmt.Fprintln(w)
 	if s.Error != "" {
-		fmt.Fprintf(w, "failed: %s\n", s.Error)
+		fmt.Fprintf(w, "failed: %s\n", visible.Lines(s.Error))
 	}
 	if s.Note != "" {
-		fmt.Fprintf(w, "note: %s\n", strings.ReplaceAll(s.Note, "\n", "\n      "))
+		fmt.Fprintf(w, "note: %s\n", visible.Lines(s.Note))
 	}
 	if len(s.Tags) > 0 {
 		fmt.Fprintf(w, "tags: %s\n", strings.Join(s.Tags, " "))
@@ -185,10 +186,10 @@ func writeStatus(w io.Writer, s *status.Run) {
 		fmt.Fprintf(w, "last output committed at %s\n", s.LastProgress.Local().Format(time.DateTime))
 	}
 	for _, f := range s.Failures {
-		fmt.Fprintf(w, "failed: %s (cells %s, %d attempts): %s\n  node %s\n", f.Label, strings.Join(f.Cells, ", "), f.Attempts, f.Error, f.Key.Short())
+		fmt.Fprintf(w, "failed: %s (cells %s, %d attempts): %s\n  node %s\n", visible.Text(f.Label), strings.Join(f.Cells, ", "), f.Attempts, visible.Lines(f.Error), f.Key.Short())
 	}
 	for _, r := range s.Workers {
-		fmt.Fprintf(w, "worker %s: %d of %d slots at work", r.ID, r.Running, r.Slots)
+		fmt.Fprintf(w, "worker %s: %d of %d slots at work", visible.Text(r.ID), r.Running, r.Slots)
 		if r.MemoryBytes > 0 {
 			fmt.Fprintf(w, ", %s of memory", bytesText(float64(r.MemoryBytes)))
 		}
@@ -220,7 +221,7 @@ func cellProgress(c status.Cell) string {
 		text = fmt.Sprintf(", %s %d of %d", c.Unit, c.Step, c.Steps)
 	}
 	if c.Now != "" {
-		text += ": " + c.Now
+		text += ": " + visible.Text(c.Now)
 	}
 	return text
 }
@@ -306,11 +307,11 @@ func (g *global) writeLogs(told runLogs) {
 			g.printf("(%d older events are forgotten)\n", h.Dropped)
 		}
 		for _, e := range h.Events {
-			g.printf("%s  %s\n", e.Time.Local().Format(time.DateTime), e.Text)
+			g.printf("%s  %s\n", e.Time.Local().Format(time.DateTime), visible.Lines(e.Text))
 		}
 	}
 	for _, l := range told.Logs {
-		g.printf("== %s, node %s, attempt %s\n%s\n", l.Label, l.Node.Short(), l.Attempt, l.Text)
+		g.printf("== %s, node %s, attempt %s\n  %s\n", visible.Text(l.Label), l.Node.Short(), visible.Text(l.Attempt), visible.Lines(l.Text))
 	}
 	switch {
 	case len(told.Logs) > 0:
@@ -450,7 +451,7 @@ func formatsHelp() string {
 // writeFile writes to a file, or to standard output if none is named.
 func (g *global) writeFile(path string, write func(io.Writer) error) (err error) {
 	if path == "" {
-		return write(g.stdout)
+		return write(g.data)
 	}
 	f, err := os.Create(path)
 	if err != nil {

@@ -21,6 +21,7 @@ import (
 	"coalmine/dashboards"
 	"coalmine/internal/garbage"
 	"coalmine/internal/kernels"
+	"coalmine/internal/visible"
 	"coalmine/workflows/control"
 )
 
@@ -84,7 +85,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if slices.Contains(args, "--json") {
 		writeFailure(stderr, code, err)
 	} else {
-		fmt.Fprintf(stderr, "coalmine: %v\n", err)
+		fmt.Fprintf(visible.Writer(stderr), "coalmine: %v\n", err)
 	}
 	return code
 }
@@ -99,7 +100,7 @@ type failure struct {
 
 func writeFailure(stderr io.Writer, code int, err error) {
 	line, _ := json.Marshal(failure{err.Error(), dashboards.ErrorKind(err), code}) // it has texts and a number
-	fmt.Fprintf(stderr, "%s\n", line)
+	fmt.Fprintf(visible.JSON(stderr), "%s\n", line)
 }
 
 const rootHelp = `Coalmine measures what federated and central training make a model memorize.
@@ -125,7 +126,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	root.SetVersionTemplate("coalmine {{.Version}}\n")
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	g := &global{stdout: stdout, stderr: stderr}
+	g := &global{stdout: visible.Writer(stdout), data: stdout, stderr: stderr}
 	root.PersistentPreRun = func(c *cobra.Command, _ []string) {
 		c.SetContext(control.TellingChoices(c.Context(), g.tellChoice()))
 		g.warnOfPassword(c.Flags())

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/term"
 
+	"coalmine/internal/visible"
 	"coalmine/workflows/control"
 	"coalmine/workflows/results"
 	"coalmine/workflows/runs"
@@ -101,7 +102,7 @@ func (d *lineDisplay) show(s *status.Run) {
 	if reasons := strings.Join(s.Reasons, "; "); reasons != d.reasons {
 		d.reasons = reasons
 		if reasons != "" && !s.Phase.Finished() {
-			d.note("waiting: %s", reasons)
+			d.note("waiting: %s", visible.Text(reasons))
 		}
 	}
 	if time.Since(d.printed) < linesEvery || s.Phase.Finished() {
@@ -138,7 +139,7 @@ func cellLine(s *status.Run, c status.Cell) string {
 	text := fmt.Sprintf("%s %s: %s", c.Cell, c.Phase, c.Label)
 	for _, f := range s.Failures {
 		if c.Phase == runs.Failed && slices.Contains(f.Cells, c.Cell) {
-			text += fmt.Sprintf("; %s: %s", f.Label, f.Error)
+			text += fmt.Sprintf("; %s: %s", visible.Text(f.Label), visible.Lines(f.Error))
 		}
 	}
 	return text

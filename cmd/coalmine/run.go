@@ -273,7 +273,7 @@ func (g *global) conclude(ctx context.Context, notify *notifier, r *results.Resu
 	if g.json {
 		format = "json"
 	}
-	if err := r.Write(g.stdout, format); err != nil {
+	if err := r.Write(g.data, format); err != nil {
 		return err
 	}
 	code := g.verdict(r)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"coalmine/internal/visible"
 	"coalmine/storage"
 	"coalmine/tasks/audits"
 )
@@ -136,7 +137,7 @@ func (a Axes) String() string {
 		if i > 0 {
 			b.WriteString(", ")
 		}
-		fmt.Fprintf(&b, "%s=%s", axis.Path, plain(axis.Value))
+		fmt.Fprintf(&b, "%s=%s", visible.Text(axis.Path), plain(axis.Value))
 	}
 	return b.String()
 }
@@ -145,7 +146,7 @@ func (a Axes) String() string {
 func plain(value json.RawMessage) string {
 	var text string
 	if json.Unmarshal(value, &text) == nil && string(value) != "null" {
-		return text
+		return visible.Text(text)
 	}
 	return string(value)
 }
@@ -171,7 +172,21 @@ func (e *Experiment) Canonical() []byte { return mustMarshal(e) }
 
 // YAML is an experiment file that gives this experiment again: Canonical in the form
 // that people write, without rounds that follow from epochs.
-func (e *Experiment) YAML() ([]byte, error) { return yaml.JSONToYAML(e.asFile().Canonical()) }
+func (e *Experiment) YAML() ([]byte, error) {
+	canonical := e.asFile().Canonical()
+	text, err := yaml.JSONToYAML(canonical)
+	if err != nil || visible.All(string(text)) {
+		return text, err
+	}
+	// The library leaves invisible characters as they are. JSON, which is YAML, can escape them.
+	var b bytes.Buffer
+	if err := json.Indent(&b, canonical, "", "  "); err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	_, err = fmt.Fprintf(visible.YAML(&out), "%s\n", &b)
+	return out.Bytes(), err
+}
 
 // YAML returns the cells as documents of one file, each of which is an experiment file of its own.
 func (s *Spec) YAML() ([]byte, error) {

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+
+	"coalmine/internal/visible"
 )
 
 // Difference is a field that two resolved experiments hold with different values.
@@ -17,7 +19,7 @@ type Difference struct {
 
 // String is "training.rounds: 40 -> 60".
 func (d Difference) String() string {
-	return d.Path + ": " + plainOrNone(d.Before) + " -> " + plainOrNone(d.After)
+	return visible.Text(d.Path) + ": " + plainOrNone(d.Before) + " -> " + plainOrNone(d.After)
 }
 
 // plainOrNone is a value for people.

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"coalmine/internal/visible"
 	"coalmine/models/optimizers"
 	"coalmine/privacy"
 )
@@ -183,13 +184,13 @@ func wording(path, value string) string {
 		return faultsText(value)
 	}
 	if value == "" {
-		return "no " + path
+		return "no " + visible.Text(path)
 	}
 	text := plain(json.RawMessage(value))
 	if format, ok := wordings[path]; ok {
 		return fmt.Sprintf(format, text)
 	}
-	return path + "=" + text
+	return visible.Text(path) + "=" + text
 }
 
 // Setting names the training as the tables of Thakkar et al. 2020 do: SGD,

@@ -9,10 +9,12 @@ import (
 	"math/big"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
 
+	"coalmine/internal/visible"
 	"coalmine/storage"
 )
 
@@ -119,7 +121,16 @@ func (s *Spec) readCell(data []byte) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	s.Cells = append(s.Cells, Cell{})
-	return d.Decode(&s.Cells[len(s.Cells)-1])
+	c := &s.Cells[len(s.Cells)-1]
+	if err := d.Decode(c); err != nil {
+		return err
+	}
+	// Labels stand in lines of tables, and records of before they were visible have others.
+	c.Label = visible.Text(c.Label)
+	if c.Row != nil {
+		c.Row.Label = visible.Text(c.Row.Label)
+	}
+	return nil
 }
 
 // Check reports what is wrong with a spec that was read from a record and that Parse and
@@ -145,7 +156,53 @@ func (s *Spec) Check() error {
 			return nil
 		})
 	}
-	return group.Wait()
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return s.checkLabels()
+}
+
+// checkLabels makes sure that the labels are those which the cells' fields give: text that
+// anybody could choose would stand in every table.
+func (s *Spec) checkLabels() error {
+	again := slices.Clone(s.Cells)
+	rows := make(map[string]*Row)
+	for i := range again {
+		c := &again[i]
+		c.Label, c.Experiment = "", *c.Experiment.asFile()
+		if c.Row != nil {
+			if rows[c.Row.Name] == nil {
+				rows[c.Row.Name] = &Row{Name: c.Row.Name}
+			}
+			c.Row = rows[c.Row.Name]
+		}
+	}
+	labelCells(again)
+	for i := range s.Cells {
+		if err := s.Cells[i].checkLabel(&again[i]); err != nil {
+			return fmt.Errorf("cell %s: %w", s.Cells[i].Name, err)
+		}
+	}
+	return nil
+}
+
+func (c *Cell) checkLabel(want *Cell) error {
+	if !c.labelled(c.Label, want.Label) {
+		return fmt.Errorf("its label is %.100q; expected %.100q, as its fields give it", c.Label, want.Label)
+	}
+	if c.Row != nil && !c.labelled(c.Row.Label, want.Row.Label) {
+		return fmt.Errorf("the label of its row is %.100q; expected %.100q, as its fields give it", c.Row.Label, want.Row.Label)
+	}
+	return nil
+}
+
+// labelled reports whether a label is the one that is wanted. Cells are labelled before their data
+// are known. A privacy budget and a mechanism take values from the data, so that their labels
+// cannot be repeated here; those have to be visible.
+func (c *Cell) labelled(label, want string) bool {
+	p := c.Experiment.Training.Privacy
+	settled := p != nil && (p.Budget != nil || p.Mechanism != nil)
+	return label == want || settled && visible.Text(label) == label
 }
 
 func (s *Spec) checkCell(i int) error {

@@ -63,6 +63,7 @@ func TestARecordThatNoFileGivesIsRefused(t *testing.T) {
 		"sources: the 1 files of":                                        func(s *Spec) { s.Sources = map[string][]storage.Digest{"x": {{}}} },
 		"axes: no field of the experiment has the path \"data.colour\"":  func(s *Spec) { s.Cells[0].Axes = Axes{{"data.colour", []byte("1")}} },
 		"its label has 1048576 bytes":                                    func(s *Spec) { s.Cells[0].Label = strings.Repeat("x", 1<<20) },
+		`cell c01: its label is "iid\nc02 done"; expected "`:             func(s *Spec) { s.Cells[0].Label = "iid\nc02 done" },
 		"model: does not work with a vocabulary of 10000 words":          func(s *Spec) { s.Cells[0].Experiment.Model.Embedding = 7 },
 		"training.client.optimizer: is the text \"sgdd\"; expected one ": func(s *Spec) { s.Cells[0].Experiment.Training.Client.Name = "sgdd" },
 	} {

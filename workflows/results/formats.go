@@ -7,6 +7,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"coalmine/internal/visible"
 )
 
 // Format is a form in which results are written.
@@ -181,7 +183,7 @@ func (v *view) writeJSON(w io.Writer) error {
 }
 
 func encodeJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
+	e := json.NewEncoder(visible.JSON(w))
 	e.SetIndent("", " ")
 	return e.Encode(v)
 }
@@ -190,7 +192,7 @@ func encodeJSON(w io.Writer, v any) error {
 func (v *view) writeLaTeX(w io.Writer) error {
 	table := v.table()
 	var b strings.Builder
-	fmt.Fprintf(&b, "%% Run %s, experiment %s. Needs \\usepackage{booktabs}.\n", v.Run, v.Experiment)
+	fmt.Fprintf(&b, "%% Run %s, experiment %s. Needs \\usepackage{booktabs}.\n", v.Run, visible.Text(v.Experiment))
 	table.writeTabular(&b)
 	if d := table.Differences; d != nil {
 		b.WriteString("\n\\medskip\n")
@@ -200,7 +202,7 @@ func (v *view) writeLaTeX(w io.Writer) error {
 		b.WriteString("\n" + attacks.latex())
 	}
 	for _, note := range table.NotesOnce {
-		fmt.Fprintf(&b, "\\par{\\footnotesize %s}\n", latexEscapes.Replace(note))
+		fmt.Fprintf(&b, "\\par{\\footnotesize %s}\n", visible.LaTeX(note))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -216,15 +218,12 @@ func (t *Table) writeTabular(b *strings.Builder) {
 	b.WriteString("\\bottomrule\n\\end{tabular}\n")
 }
 
-var latexEscapes = strings.NewReplacer(
-	`\`, `\textbackslash{}`, `&`, `\&`, `%`, `\%`, `$`, `\$`, `#`, `\#`, `_`, `\_`, `{`, `\{`, `}`, `\}`, `~`, `\textasciitilde{}`, `^`, `\textasciicircum{}`)
-
 func writeLaTeXRow(b *strings.Builder, row []string) {
 	for i, text := range row {
 		if i > 0 {
 			b.WriteString(" & ")
 		}
-		b.WriteString(latexEscapes.Replace(text))
+		b.WriteString(visible.LaTeX(text))
 	}
 	b.WriteString(" \\\\\n")
 }

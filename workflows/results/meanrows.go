@@ -1,7 +1,6 @@
 package results
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 
@@ -79,7 +78,7 @@ func newPooledRow(s *audits.Share) pooledRow {
 func meanRows(v *view) (*flatTable, error) {
 	t := newFlatTable("means", []any{meanRow{}, estimateRow{}, pooledRow{}})
 	for _, row := range v.rows {
-		axes, err := json.Marshal(row.Axes)
+		axes, err := axesJSON(row.Axes)
 		if err != nil {
 			return nil, err
 		}
@@ -88,7 +87,7 @@ func meanRows(v *view) (*flatTable, error) {
 			if !measured {
 				continue
 			}
-			about := meanRow{v.Run, v.Experiment, row.Name, row.Label, string(axes), m.Name}
+			about := meanRow{v.Run, v.Experiment, row.Name, row.Label, axes, m.Name}
 			t.add([]any{about, newEstimateRow(&over.Estimate), newPooledRow(over.Pooled)})
 		}
 	}

@@ -11,9 +11,11 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"coalmine/internal/visible"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/all"
 	"coalmine/tasks/reports"
+	"coalmine/workflows/experiment"
 )
 
 // flatTable has one value a column, for CSV and Parquet. Columns come from structs with
@@ -99,6 +101,8 @@ func csvValue(v parquet.Value) string {
 		return ""
 	case v.Kind() == parquet.Double:
 		return strconv.FormatFloat(v.Double(), 'g', -1, 64)
+	case v.Kind() == parquet.ByteArray:
+		return visible.Cell(v.String())
 	}
 	return v.String()
 }
@@ -198,15 +202,22 @@ func (v *view) soFarOf(c *viewCell) []any {
 func absent(row any) any { return reflect.Zero(reflect.TypeOf(row)).Interface() }
 
 func (v *view) cellRow(c *viewCell) (cellRow, error) {
-	axes, err := json.Marshal(c.Axes)
+	axes, err := axesJSON(c.Axes)
 	row := cellRow{
 		Run: v.Run, Experiment: v.Experiment, Cell: c.Cell.Cell, Label: c.Label,
-		Partition: c.Partition, Setting: c.Setting, Axes: string(axes), Status: c.Status,
+		Partition: c.Partition, Setting: c.Setting, Axes: axes, Status: c.Status,
 	}
 	if c.Report != nil {
 		row.addTraining(&c.Training)
 	}
 	return row, err
+}
+
+// axesJSON is the JSON of axes, all of it visible.
+func axesJSON(axes experiment.Axes) (string, error) {
+	var b strings.Builder
+	err := json.NewEncoder(visible.JSON(&b)).Encode(axes)
+	return strings.TrimSuffix(b.String(), "\n"), err
 }
 
 func (r *cellRow) addTraining(t *reports.Training) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"coalmine/internal/visible"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/all"
 	"coalmine/tasks/selection"
@@ -198,7 +199,7 @@ func (v *viewCell) notes() []string {
 		notes = append(notes, ": "+v.Ranking.String())
 	}
 	for _, e := range v.Errors {
-		notes = append(notes, " failed: "+e)
+		notes = append(notes, " failed: "+visible.Lines(e))
 	}
 	if len(v.Thresholds) > 0 {
 		notes = append(notes, ": data.select would leave with "+selection.Leaves(v.Thresholds))
@@ -218,7 +219,7 @@ func (v *view) writeTable(w io.Writer) error {
 	for _, note := range table.NotesOnce {
 		b.WriteString(note + "\n")
 	}
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(visible.Writer(w), b.String())
 	return err
 }
 

@@ -1,5 +1,7 @@
 // The API as the page uses it; openapi.yaml describes it whole.
 
+import { parse } from './visible';
+
 export type Phase = 'queued' | 'running' | 'paused' | 'done' | 'failed' | 'cancelled';
 
 export interface Cell { cell: string; label: string; state: Phase; step: number; steps: number; unit?: 'round' | 'step'; now?: string }
@@ -64,7 +66,7 @@ export const at = (...segments: (string | number)[]) => segments.map((s) => '/' 
 
 /** ask calls the API and returns its JSON, or throws an Error with its message. */
 export async function ask<T>(path: string, options: RequestInit = {}): Promise<T> {
-  return (await call(path, options)).json();
+  return parse(await (await call(path, options)).text());
 }
 
 /** read calls the API and returns its text. */
@@ -80,8 +82,16 @@ async function call(path: string, options: RequestInit = {}) {
     location.assign('/login?next=' + encodeURIComponent(location.pathname + location.search));
     throw new Error('not logged in');
   }
-  if (!answer.ok) throw new Error((await answer.json().catch(() => ({ error: `the server answered ${answer.status}` }))).error);
+  if (!answer.ok) throw new Error(errorIn(await answer.text()) ?? `the server answered ${answer.status}`);
   return answer;
+}
+
+function errorIn(body: string): string | undefined {
+  try {
+    return parse(body).error;
+  } catch {
+    return undefined;
+  }
 }
 
 export const post = <T>(path: string, body: unknown) =>

@@ -1,4 +1,5 @@
 import { api, ask, message } from './api';
+import { parse } from './visible';
 
 const retryAfter = 5000; // ms until a stream that was refused is tried again
 const lookAgain = 20000; // ms until a finished run is looked at again
@@ -36,7 +37,7 @@ export class Live<T> {
     this.source = source;
     source.addEventListener('open', () => (this.connection = 'live'));
     source.addEventListener('status', (e) => this.take(e.data));
-    source.addEventListener('trouble', (e) => (this.trouble = JSON.parse((e as MessageEvent).data).error));
+    source.addEventListener('trouble', (e) => (this.trouble = parse((e as MessageEvent).data).error));
     source.addEventListener('end', () => {
       this.connection = 'finished';
       this.again(lookAgain);
@@ -47,7 +48,7 @@ export class Live<T> {
   private take(data: string) {
     this.connection = 'live';
     this.trouble = '';
-    this.value = JSON.parse(data) as T;
+    this.value = parse(data) as T;
   }
 
   /** lost asks why: the server may be away, refuse, or want a login. */

@@ -1,0 +1,49 @@
+package experiment
+
+import (
+	"strings"
+	"testing"
+
+	"coalmine/internal/visible"
+)
+
+// programmed is an experiment of a program, whose job may hold any text.
+const programmed = `
+name: programmed
+seed: 1
+data: {source: d.jsonl, vocabulary: {size: 20}, users: {words: 50}, test: {fraction: 10%}}
+model: {kind: external}
+training: {command: sh train.sh, code: trainer, rounds: 1}
+`
+
+// A value of an axis is text of others: it cannot end a line of a table, or hide in one.
+func TestLabelsAreVisible(t *testing.T) {
+	t.Parallel()
+	spec := parse(t, programmed+`grid: {axes: {training.job.x: ["one\ntwo", "\u202eevil", "\e[31mred", "plain", "\"one\\ntwo\""]}}`)
+	seen := map[string]bool{}
+	for _, c := range spec.Cells {
+		if !visible.All(c.Label) || strings.Contains(c.Label, "\n") || seen[c.Label] {
+			t.Errorf("cell %s has the label %q", c.Name, c.Label)
+		}
+		seen[c.Label] = true
+	}
+	if got, want := spec.Cells[3].Label, "training.job.x=plain"; got != want {
+		t.Errorf("an ordinary value has the label %q, want %q", got, want)
+	}
+}
+
+// Show prints a file that runs again, whatever its values are.
+func TestInvisibleValuesComeBackFromYAML(t *testing.T) {
+	t.Parallel()
+	for _, value := range []string{`"\e[31mred\a"`, `"\u202eevil"`, `"a\nname: evil"`, `"\U000E0041tag"`, `"=1"`} {
+		spec := parse(t, programmed+"grid: {axes: {training.job.x: ["+value+"]}}")
+		text, err := spec.YAML()
+		if err != nil || !visible.All(string(text)) {
+			t.Fatalf("%s is written as %q, %v", value, text, err)
+		}
+		again, err := Parse("again", text, Options{})
+		if err != nil || string(again.Cells[0].Experiment.Training.Job) != string(spec.Cells[0].Experiment.Training.Job) {
+			t.Errorf("%s came back from\n%s\nwith error %v", value, text, err)
+		}
+	}
+}
