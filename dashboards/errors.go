@@ -48,6 +48,7 @@ var errorKinds = []errorKind{
 	{"exists", http.StatusConflict, storage.ErrExists},
 	{"corrupt", http.StatusInternalServerError, storage.ErrCorrupt},
 	{"full", http.StatusInsufficientStorage, storage.ErrFull},
+	{"away", http.StatusServiceUnavailable, storage.ErrAway},
 	{"unsuitable", http.StatusInternalServerError, storage.ErrUnsuitable},
 	{"unknown", http.StatusInternalServerError, storage.ErrUnknown},
 	{"cancelled", http.StatusServiceUnavailable, context.Canceled},

@@ -110,6 +110,33 @@ var (
 	ErrAway = errors.New("store not available")
 )
 
+// Trouble is an error of the store whose cause is known. Drivers return it.
+type Trouble struct {
+	// Mark is one of the errors above, by which programs decide.
+	Mark error
+	// Cause says what is wrong, and holds no secret: it is shown to everybody who asks
+	// whether a process is ready.
+	Cause string
+	// Remedy says what to do; empty if there is nothing.
+	Remedy string
+	// Err is the server's own error.
+	Err error
+}
+
+// Error implements error.
+func (t *Trouble) Error() string {
+	if t.Remedy == "" {
+		return fmt.Sprintf("%v: %s: %v", t.Mark, t.Cause, t.Err)
+	}
+	return fmt.Sprintf("%v: %s: %s: %v", t.Mark, t.Cause, t.Remedy, t.Err)
+}
+
+// Unwrap returns the mark and the server's own error.
+func (t *Trouble) Unwrap() []error { return []error{t.Mark, t.Err} }
+
+// Brief is the cause in a few words.
+func (t *Trouble) Brief() string { return t.Cause }
+
 // ObjectError says which object of which store an error is about. Drivers return
 // it, and an Archive in its place, so that object and store are named once
 // however many layers an error passes.

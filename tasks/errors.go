@@ -21,10 +21,11 @@ func Permanent(err error) error {
 	return permanentError{err}
 }
 
-// IsPermanent reports whether err was marked by Permanent.
+// IsPermanent reports whether err was marked by Permanent. Trouble of the store never is
+// permanent, whoever marked it: it passes, or somebody looks after the store.
 func IsPermanent(err error) bool {
 	_, ok := errors.AsType[permanentError](err)
-	return ok
+	return ok && !storage.IsTrouble(err)
 }
 
 // MissingError says that the output of a node is gone, or never was. It is no

@@ -199,17 +199,25 @@ func TestAServerInTroubleIsToldFromABadRequest(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	s := f.open(t)
-	for status, trouble := range map[int]bool{
-		http.StatusInternalServerError: true, http.StatusServiceUnavailable: true, http.StatusForbidden: true,
-		http.StatusBadRequest: false, http.StatusNotFound: false, http.StatusPreconditionFailed: false,
+	for _, answer := range []struct {
+		status  int
+		code    string
+		trouble bool
+	}{
+		{http.StatusInternalServerError, "InternalError", true},
+		{http.StatusForbidden, "AccessDenied", true},
+		{http.StatusBadRequest, "ExpiredToken", true},
+		{http.StatusBadRequest, "RequestTimeout", true},
+		{http.StatusBadRequest, "InvalidArgument", false},
+		{http.StatusPreconditionFailed, "PreconditionFailed", false},
 	} {
 		f.answer(func(_ int, w http.ResponseWriter, r *http.Request) bool {
-			fail(w, status, http.StatusText(status))
+			fail(w, answer.status, answer.code)
 			return true
 		})
 		err := s.Create(t.Context(), "x", []byte("x"))
-		if storage.IsTrouble(err) != trouble {
-			t.Errorf("status %d: %v, trouble of the store: %v, want %v", status, err, storage.IsTrouble(err), trouble)
+		if storage.IsTrouble(err) != answer.trouble {
+			t.Errorf("%s: %v, trouble of the store: %v, want %v", answer.code, err, storage.IsTrouble(err), answer.trouble)
 		}
 	}
 	if err := s.Create(t.Context(), "x", make([]byte, storage.MaxCreate+1)); err == nil || storage.IsTrouble(err) {

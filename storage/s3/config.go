@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/minio/minio-go/v7/pkg/credentials"
 	"github.com/minio/minio-go/v7/pkg/s3utils"
 
 	"coalmine/internal/certificates"
@@ -33,7 +32,9 @@ type Config struct {
 	TLS certificates.Files
 	// AccessKey, SecretKey and SessionToken are used if AccessKey is set;
 	// otherwise the environment's: AWS_ACCESS_KEY_ID and its companions, then
-	// the file AWS_SHARED_CREDENTIALS_FILE (by default ~/.aws/credentials).
+	// the file AWS_SHARED_CREDENTIALS_FILE (by default ~/.aws/credentials), then the
+	// role of the service account, container or machine. The last two are read again
+	// when they run out or are refused.
 	AccessKey, SecretKey, SessionToken string
 }
 
@@ -146,19 +147,4 @@ func (c Config) URL() string {
 	readable := strings.NewReplacer("%3A", ":", "%2F", "/").Replace(query.Encode()) // a query may hold both
 	u := url.URL{Scheme: "s3", Host: c.Bucket, Path: c.Prefix, RawQuery: readable}
 	return u.String()
-}
-
-func (c Config) credentials() (*credentials.Credentials, error) {
-	if c.AccessKey != "" {
-		return credentials.NewStaticV4(c.AccessKey, c.SecretKey, c.SessionToken), nil
-	}
-	found := credentials.NewChainCredentials([]credentials.Provider{
-		&credentials.EnvAWS{},
-		&credentials.FileAWSCredentials{},
-	})
-	value, err := found.GetWithContext(nil)
-	if err != nil || value.AccessKeyID == "" || value.SecretAccessKey == "" {
-		return nil, fmt.Errorf("%s: no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_SHARED_CREDENTIALS_FILE", c.URL())
-	}
-	return found, nil
 }

@@ -5,8 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
 	"net/url"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/minio/minio-go/v7"
@@ -25,32 +26,48 @@ func response(err error) minio.ErrorResponse {
 // status is the HTTP status inside an error, 0 if no answer came.
 func status(err error) int { return response(err).StatusCode }
 
+// meaningOf is what an error says of the store: its code by the table, else its status.
+// Without an answer the server is away.
+func meaningOf(err error) meaning {
+	r := response(err)
+	if known, ok := meanings[r.Code]; ok {
+		return known
+	}
+	if r.StatusCode == 0 && r.Code == "" {
+		return meaning{mark: storage.ErrAway, again: !errors.Is(err, errSilent) && certificates.Explain(err) == nil}
+	}
+	m := byStatus(r.StatusCode)
+	if m == unexplained && strings.HasPrefix(r.Code, strconv.Itoa(r.StatusCode)) {
+		return bare // the client puts the status in the place of a code
+	}
+	return m
+}
+
 // explain wraps the error of storage that says what a server's error means.
 func explain(err error) error {
-	if err == nil {
-		return nil
+	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, errRepeats) {
+		return withoutURL(err)
 	}
-	r := response(err)
+	if problem := certificates.Explain(err); response(err).StatusCode == 0 && problem != nil {
+		return fmt.Errorf("%w: %w", storage.ErrAway, problem)
+	}
+	m := meaningOf(err)
 	err = withoutURL(err)
-	switch r.Code {
-	case "NoSuchBucket":
-		return fmt.Errorf("%w: the bucket does not exist: %w", storage.ErrUnsuitable, err)
-	case "XMinioStorageFull", "XMinioAdminBucketQuotaExceeded", "QuotaExceeded", "InsufficientCapacity":
-		return fmt.Errorf("%w: %w", storage.ErrFull, err)
-	case "NoSuchKey": // the client also says so of a 404 without a body
-		return fmt.Errorf("%w: %w", storage.ErrNotFound, err)
-	}
 	switch {
-	case r.StatusCode == http.StatusInsufficientStorage:
-		return fmt.Errorf("%w: %w", storage.ErrFull, err)
-	case errors.Is(err, context.Canceled):
+	case m.mark == nil:
 		return err
-	case r.StatusCode == 0 && certificates.Explain(err) != nil:
-		return fmt.Errorf("%w: %w", storage.ErrAway, certificates.Explain(err))
-	case r.StatusCode == 0, isTransient(r.StatusCode), isRefusal(err):
-		return fmt.Errorf("%w: %w", storage.ErrAway, err)
+	case m.cause == "":
+		return fmt.Errorf("%w: %w", m.mark, err)
 	}
-	return err
+	return &storage.Trouble{Mark: m.mark, Cause: m.cause + inBrackets(response(err).Code), Remedy: m.remedy, Err: err}
+}
+
+// inBrackets names the code of an error.
+func inBrackets(code string) string {
+	if code == "" {
+		return ""
+	}
+	return " (" + code + ")"
 }
 
 // withoutURL is the error of a request without its URL, which names the store and
@@ -62,30 +79,14 @@ func withoutURL(err error) error {
 	return err
 }
 
-// isTransient reports whether a status says that the server is in trouble.
-func isTransient(status int) bool {
-	return status == http.StatusRequestTimeout || status == http.StatusTooManyRequests || status >= 500
-}
-
-// isRefusal reports whether the server does not accept who asks. An unknown
-// access key has status 404 with some servers.
-func isRefusal(err error) bool {
-	r := response(err)
-	return r.StatusCode == http.StatusForbidden || r.StatusCode == http.StatusUnauthorized ||
-		r.Code == "InvalidAccessKeyId" || r.Code == "XAdminUserNotFound"
-}
+// isRefusal reports whether the server does not accept who asks.
+func isRefusal(err error) bool { return meaningOf(err).keys }
 
 // isPassing reports whether sending the same request again may help: no answer
 // came, or one that says that the server is in trouble, or busy with another
 // request in the same place, as versitygw's "Existing Object is a directory" does
 // when a delete takes away the directory that a put has just made.
-func isPassing(err error) bool {
-	if errors.Is(explain(err), storage.ErrFull) || errors.Is(err, errSilent) || certificates.Explain(err) != nil {
-		return false
-	}
-	code := status(err)
-	return code == 0 || code == http.StatusConflict || isTransient(code)
-}
+func isPassing(err error) bool { return meaningOf(err).again }
 
 // repeat calls do until it succeeds, fails for good, or has failed often enough.
 func repeat(ctx context.Context, do func() error) error {

@@ -139,7 +139,7 @@ func (b *Bucket) fail(ctx context.Context, key string, err error) error {
 	case r.StatusCode == 0 && isNetwork(err):
 		return fmt.Errorf("%s: no answer from %s; start the server or correct the endpoint: %w", url, endpoint, err)
 	}
-	return fmt.Errorf("%s: %w", url, err)
+	return fmt.Errorf("%s: %w", url, explain(err))
 }
 
 func isNetwork(err error) bool {

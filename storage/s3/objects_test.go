@@ -3,6 +3,7 @@ package s3_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -166,4 +167,28 @@ func TestATransferThatBreaksOffGoesOnAndAShortObjectIsNoticed(t *testing.T) {
 	})
 	_, err = readObject(t, b, found)
 	mustSay(t, err, "s3://bucket/o", "ended after 300 of 1000 bytes")
+}
+
+// A server that hands the same continuation token out again would be listed for ever.
+func TestAListThatLeadsBackToAPageEnds(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	s := f.open(t)
+	for name, tokens := range map[string][]string{"one page again and again": {"a"}, "two pages in turn": {"a", "b"}} {
+		f.answer(func(n int, w http.ResponseWriter, _ *http.Request) bool {
+			fmt.Fprintf(w, `<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>%s</NextContinuationToken>`+
+				`<Contents><Key>p/x%d</Key><LastModified>2026-11-21T00:00:00.000Z</LastModified></Contents></ListBucketResult>`, tokens[n%len(tokens)], n)
+			return true
+		})
+		listed := 0
+		var err error
+		for _, err = range s.List(t.Context(), "") {
+			if listed++; listed > 10 {
+				t.Fatalf("%s: listed %d objects, and no end", name, listed)
+			}
+		}
+		if err == nil || !strings.Contains(err.Error(), "continuation token repeats") || f.asked() > 3 {
+			t.Errorf("%s: %v after %d requests", name, err, f.asked())
+		}
+	}
 }

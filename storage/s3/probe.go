@@ -127,10 +127,12 @@ func (s *Store) unsuitable(err error) error {
 	case r.Code == "NoSuchBucket":
 		return fmt.Errorf("%w: bucket %q does not exist at %s: create it or correct --store (COALMINE_STORE_URL)",
 			storage.ErrUnsuitable, s.config.Bucket, endpoint)
-	case isRefusal(err):
+	case r.StatusCode != 0 && isRefusal(err):
 		return fmt.Errorf("%w: %s refuses access to bucket %q (%s): set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY "+
 			"(and AWS_SESSION_TOKEN), or AWS_SHARED_CREDENTIALS_FILE, to keys that may read and write it",
 			storage.ErrUnsuitable, endpoint, s.config.Bucket, r.Code)
+	case errors.Is(err, storage.ErrUnsuitable):
+		return fmt.Errorf("bucket %q at %s: %w", s.config.Bucket, endpoint, err)
 	}
 	return fmt.Errorf("%w: bucket %q at %s: %w", storage.ErrUnsuitable, s.config.Bucket, endpoint, err)
 }

@@ -3,8 +3,10 @@ package s3
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"iter"
+	"net/http"
 
 	"github.com/minio/minio-go/v7"
 
@@ -41,18 +43,56 @@ func (s *Store) Get(ctx context.Context, name string, offset, length int64) (io.
 // at whose end the client's own iterator just stops.
 func list(ctx context.Context, client *minio.Client, bucket string, options minio.ListObjectsOptions) iter.Seq2[minio.ObjectInfo, error] {
 	return func(yield func(minio.ObjectInfo, error) bool) {
-		listing, cancel := context.WithCancel(ctx) // the client asks for its end
-		defer cancel()
-		for o := range client.ListObjectsIter(listing, bucket, options) {
-			if !yield(o, o.Err) || o.Err != nil {
+		listing, cancel := context.WithCancelCause(ctx) // the client asks for its end
+		defer cancel(nil)
+		pages := &pass{listed: make(map[string]bool), cancel: cancel}
+		for o := range client.ListObjectsIter(context.WithValue(listing, passKey{}, pages), bucket, options) {
+			err := o.Err
+			if pages.repeats {
+				err = errRepeats
+			}
+			if !yield(o, err) || err != nil {
 				return
 			}
 		}
-		if err := ctx.Err(); err != nil {
-			yield(minio.ObjectInfo{}, err)
+		switch {
+		case pages.repeats:
+			yield(minio.ObjectInfo{}, errRepeats)
+		case ctx.Err() != nil:
+			yield(minio.ObjectInfo{}, ctx.Err())
 		}
 	}
 }
+
+// pass is one pass over the pages of a listing, which come one after the other.
+type pass struct {
+	listed  map[string]bool // by the token of the page
+	cancel  context.CancelCauseFunc
+	repeats bool
+}
+
+type passKey struct{}
+
+var errRepeats = errors.New("the server's list has no end: it leads back to a page that it has already given (a continuation token repeats); report it to the makers of the server")
+
+// begin ends the pass if the server leads it to a page that it has had.
+func (p *pass) begin(r *http.Request) error {
+	if !p.listed[r.URL.Query().Get(pageToken)] {
+		return nil
+	}
+	p.repeats = true
+	p.cancel(errRepeats) // or the client would try again
+	return errRepeats
+}
+
+// end notes a page that has come.
+func (p *pass) end(r *http.Request, answer *http.Response) {
+	if answer != nil && answer.StatusCode == http.StatusOK {
+		p.listed[r.URL.Query().Get(pageToken)] = true
+	}
+}
+
+const pageToken = "continuation-token"
 
 // reader reads a range of an object and opens it again, at the place reached, if
 // the connection breaks.

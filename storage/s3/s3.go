@@ -90,7 +90,7 @@ func newClient(config Config, transport http.RoundTripper, tries int) (*minio.Cl
 	client, err := minio.New(host, &minio.Options{
 		Creds:        creds,
 		Secure:       secure,
-		Transport:    transport,
+		Transport:    &rereading{RoundTripper: transport, credentials: creds},
 		Region:       config.region(),
 		BucketLookup: lookup,
 		MaxRetries:   tries,

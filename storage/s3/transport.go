@@ -66,6 +66,20 @@ var errSilent = fmt.Errorf("the server takes requests and does not answer: %d tr
 
 // RoundTrip implements http.RoundTripper.
 func (p patience) RoundTrip(r *http.Request) (*http.Response, error) {
+	listing, ok := r.Context().Value(passKey{}).(*pass)
+	if !ok {
+		return p.try(r)
+	}
+	if err := listing.begin(r); err != nil {
+		return nil, err
+	}
+	answer, err := p.try(r)
+	listing.end(r, answer)
+	return answer, err
+}
+
+// try sends a request unless those before it have ended in silence.
+func (p patience) try(r *http.Request) (*http.Response, error) {
 	silences, counted := r.Context().Value(silencesKey{}).(*atomic.Int32)
 	if !counted {
 		return p.RoundTripper.RoundTrip(r)

@@ -1,0 +1,115 @@
+package s3
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/minio/minio-go/v7/pkg/credentials"
+)
+
+// credentials are those of the configuration, or the first that are found in the
+// environment, in the shared credentials file, and with the identity services of Amazon.
+func (c Config) credentials() (*credentials.Credentials, error) {
+	if c.AccessKey != "" {
+		return credentials.NewStaticV4(c.AccessKey, c.SecretKey, c.SessionToken), nil
+	}
+	found := credentials.New(&finder{providers: c.providers()})
+	if _, err := found.GetWithContext(nil); err != nil {
+		return nil, fmt.Errorf("%s: %w", c.URL(), err)
+	}
+	return found, nil
+}
+
+// metadataTimeout bounds one question to an identity service.
+const metadataTimeout = 5 * time.Second
+
+func (c Config) providers() []credentials.Provider {
+	all := []credentials.Provider{&credentials.EnvAWS{}, &credentials.FileAWSCredentials{}}
+	if c.hasIdentityService() {
+		all = append(all, &credentials.IAM{Client: &http.Client{Timeout: metadataTimeout}, Region: c.region()})
+	}
+	return all
+}
+
+// hasIdentityService reports whether credentials may come from where the process runs: a
+// role of a Kubernetes service account, of a container, or of a machine of Amazon's. The
+// last is asked for Amazon's own endpoint alone: elsewhere nobody answers.
+func (c Config) hasIdentityService() bool {
+	for _, name := range []string{"AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI"} {
+		if os.Getenv(name) != "" {
+			return true
+		}
+	}
+	host, _, err := c.host()
+	amazon := strings.HasSuffix(host, ".amazonaws.com") || strings.HasSuffix(host, ".amazonaws.com.cn")
+	return err == nil && amazon && !strings.EqualFold(os.Getenv("AWS_EC2_METADATA_DISABLED"), "true")
+}
+
+// finder takes the credentials of the first provider that has any. Where all have none it
+// fails, so that no request goes out unsigned while a file is being replaced.
+type finder struct {
+	providers []credentials.Provider
+	current   credentials.Provider
+}
+
+var errNoCredentials = errors.New("no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_SHARED_CREDENTIALS_FILE")
+
+// RetrieveWithCredContext implements credentials.Provider.
+func (f *finder) RetrieveWithCredContext(cc *credentials.CredContext) (credentials.Value, error) {
+	var last error
+	for _, p := range f.providers {
+		value, err := p.RetrieveWithCredContext(cc)
+		if value.AccessKeyID != "" && value.SecretAccessKey != "" {
+			f.current = p
+			return value, nil
+		}
+		if _, identity := p.(*credentials.IAM); identity && err != nil {
+			last = fmt.Errorf("%w, or repair the identity service of this machine: %w", errNoCredentials, err)
+		}
+	}
+	return credentials.Value{}, cmp.Or(last, errNoCredentials)
+}
+
+// Retrieve implements credentials.Provider.
+func (f *finder) Retrieve() (credentials.Value, error) { return f.RetrieveWithCredContext(nil) }
+
+// IsExpired implements credentials.Provider.
+func (f *finder) IsExpired() bool { return f.current == nil || f.current.IsExpired() }
+
+// rereading has the credentials read again when the server refuses a request: another
+// try then carries those that have replaced them. It does so once a second at most.
+type rereading struct {
+	http.RoundTripper
+	credentials *credentials.Credentials
+	mu          sync.Mutex
+	last        time.Time
+}
+
+const rereadEvery = time.Second
+
+// RoundTrip implements http.RoundTripper.
+func (r *rereading) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := r.RoundTripper.RoundTrip(request)
+	if err == nil {
+		switch response.StatusCode {
+		case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden:
+			r.reread()
+		}
+	}
+	return response, err
+}
+
+func (r *rereading) reread() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if time.Since(r.last) >= rereadEvery {
+		r.last = time.Now()
+		r.credentials.Expire()
+	}
+}
