@@ -492,7 +492,7 @@ func (c *Client) Ready(ctx context.Context) error {
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("server %s answers %s: its log says why", c.base, response.Status)
+		return fmt.Errorf("server %s is not ready: %w", c.base, c.readError(response))
 	}
 	return nil
 }

@@ -2,7 +2,7 @@ package dashboards
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -73,13 +73,12 @@ func (s *Server) healthy(w http.ResponseWriter, _ *http.Request) error {
 // readyTimeout is how long all that is asked for a probe may take.
 const readyTimeout = 5 * time.Second
 
-// ready asks all that the process needs. Why it is not ready stays in the log:
-// whoever asks need not have a token.
+// ready asks all that the process needs. The answer says in a few words what is wrong, if
+// that has a name; the whole error stays in the log: whoever asks need not have a token.
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) error {
-	silent := s.silent(r.Context())
-	if len(silent) > 0 {
+	if missing := s.missing(r.Context()); len(missing) > 0 {
 		writeError(w, errorKind{kind: "not-ready", status: http.StatusServiceUnavailable},
-			fmt.Sprintf("no answer from %s; the log of this process says why", strings.Join(silent, " and ")))
+			strings.Join(missing, ", ")+"; the log of this process says more")
 		return nil
 	}
 	answer := readiness{Status: "ok"}
@@ -91,9 +90,9 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// silent are the names of what does not answer. All are asked at once: one that
-// hangs takes no time from the others.
-func (s *Server) silent(ctx context.Context) []string {
+// missing says what does not do its work, and why as far as that has a name. All are asked
+// at once: one that hangs takes no time from the others.
+func (s *Server) missing(ctx context.Context) []string {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	errs := make([]error, len(s.checks))
@@ -102,14 +101,44 @@ func (s *Server) silent(ctx context.Context) []string {
 		asked.Go(func() { errs[i] = c.Ask(ctx) })
 	}
 	asked.Wait()
-	var names []string
+	var missing []string
 	for i, c := range s.checks {
 		if errs[i] != nil {
-			names = append(names, c.Name)
-			s.options.Log.Warn("not ready", slog.String("missing", c.Name), slog.Any("error", errs[i]))
+			missing = append(missing, brief(c.Name, errs[i]))
+			s.notReady(c.Name, errs[i])
 		}
 	}
-	return names
+	return missing
+}
+
+// brief is why a check fails, without what only the log may say: addresses, and the words
+// of other servers.
+func brief(name string, err error) string {
+	var cause interface {
+		error
+		Brief() string
+	}
+	switch {
+	case errors.As(err, &cause):
+		return name + ": " + cause.Brief()
+	case errors.Is(err, storage.ErrFull):
+		return name + ": " + storage.ErrFull.Error()
+	}
+	return "no answer from " + name
+}
+
+// notReadyEvery is how often the log says that the same thing is missing: probes come every
+// few seconds.
+const notReadyEvery = time.Minute
+
+func (s *Server) notReady(name string, err error) {
+	s.told.Lock()
+	defer s.told.Unlock()
+	if time.Since(s.told.at[name]) < notReadyEvery {
+		return
+	}
+	s.told.at[name] = time.Now()
+	s.options.Log.Warn("not ready", slog.String("missing", name), slog.Any("error", err))
 }
 
 // storeCheck asks the store for anything at all.

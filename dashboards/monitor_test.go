@@ -1,15 +1,21 @@
 package dashboards
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"coalmine/storage"
 )
 
 func someMetrics() *prometheus.Registry {
@@ -77,9 +83,34 @@ func TestReadinessNamesWhatDoesNotAnswerAndHealthAsksNobody(t *testing.T) {
 	redis = errors.New("connection to 10.0.0.7 refused")
 	ready(503, "no answer from Redis; ")
 	api.err = redis
-	ready(503, "no answer from the store and Redis; ")
+	ready(503, "no answer from the store, no answer from Redis; ")
 	redis = nil
 	ready(503, "no answer from the store; ")
+	api.err = fmt.Errorf("head x at 10.0.0.7: %w", &storage.Trouble{Mark: storage.ErrAway, Cause: "the credentials have expired", Remedy: "renew them at 10.0.0.8", Err: errors.New("said by 10.0.0.7")})
+	ready(503, "the store: the credentials have expired; ")
+	if a := c.ask(t, "GET", "/readyz", nil, header()); strings.Contains(a.body, "10.0.0") {
+		t.Errorf("to people without a token it shows addresses: %s", a.body)
+	}
+	if err := c.Ready(t.Context()); err == nil || !strings.Contains(err.Error(), "the credentials have expired") {
+		t.Errorf("the client says: %v", err)
+	}
+}
+
+// Probes come every few seconds, from several sides.
+func TestTheLogSaysOnceAMinuteWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var said bytes.Buffer
+		s := newTestServer(t, newFake(), Options{Log: slog.New(slog.NewTextHandler(&said, nil))})
+		s.checks = []Check{{"Redis", func(context.Context) error { return errors.New("MISCONF") }}}
+		for range 40 {
+			s.missing(t.Context())
+			time.Sleep(3 * time.Second)
+		}
+		if n := strings.Count(said.String(), "MISCONF"); n != 2 {
+			t.Errorf("in two minutes it said %d times that Redis is missing:\n%s", n, &said)
+		}
+	})
 }
 
 // A store that hangs takes Redis no time to answer: each is named for its own silence.
@@ -90,8 +121,8 @@ func TestReadinessBlamesOnlyWhatHangs(t *testing.T) {
 		redis := Check{"Redis", func(ctx context.Context) error { return ctx.Err() }}
 		s := newTestServer(t, newFake(), Options{})
 		s.checks = []Check{hanging, redis}
-		if silent := s.silent(t.Context()); !slices.Equal(silent, []string{"the store"}) {
-			t.Errorf("silent are %v", silent)
+		if missing := s.missing(t.Context()); !slices.Equal(missing, []string{"no answer from the store"}) {
+			t.Errorf("missing are %q", missing)
 		}
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"coalmine/workflows/control"
@@ -33,6 +34,10 @@ type Server struct {
 	feeds   *feeds
 	pace    pace
 	handler http.Handler
+	told    struct { // when the log last said what is missing, by name
+		sync.Mutex
+		at map[string]time.Time
+	}
 }
 
 // NewServer checks the options: an error names everything that is wrong.
@@ -52,7 +57,9 @@ func newServer(o Options) (*Server, error) {
 		return nil, err
 	}
 	o.complete()
-	return &Server{options: o, access: newAccess(o), checks: o.Checks, feeds: newFeeds(), pace: livePace}, nil
+	s := &Server{options: o, access: newAccess(o), checks: o.Checks, feeds: newFeeds(), pace: livePace}
+	s.told.at = make(map[string]time.Time)
+	return s, nil
 }
 
 // Serve answers requests until ctx is done, and then ends what is under way,

@@ -84,7 +84,7 @@ func TestAnEpochBeginsInAFullStore(t *testing.T) {
 		&fault.Rule{Op: fault.Create, Name: "leader/*", Nth: 1, Err: storage.ErrFull},
 		&fault.Rule{Op: fault.Create, Name: "leader/*", Nth: 1, After: true, Err: storage.ErrUnknown},
 		&fault.Rule{Op: fault.Create, Name: "leader/*", Nth: 1, Err: storage.ErrFull}))
-	epoch, err := a.NextEpoch(ctx, "me")
+	epoch, _, err := a.NextEpoch(ctx, storage.Epoch{Holder: "me"})
 	if err != nil || epoch != 2 {
 		t.Fatalf("epoch %d, %v: want 2, as 1 may have been given to another", epoch, err)
 	}

@@ -6,45 +6,82 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 )
 
 // keptEpochs is how many epochs stay. A number that is still among them was
 // never given out before; see NextEpoch.
 const keptEpochs = 10
 
-// NextEpoch begins a new epoch of leadership and returns its number; numbers
-// rise, and none is returned twice. holder says who leads, for people. Another
+// Epoch says who leads in an epoch, for people.
+type Epoch struct {
+	// Holder names the process, Queue the place where it holds a lease, if it needs one.
+	Holder, Queue string
+	// Began is when the epoch began, by the clock of the store.
+	Began time.Time
+}
+
+// epochRecord is an Epoch as it is stored.
+type epochRecord struct {
+	Holder string `json:"holder"`
+	Queue  string `json:"queue,omitempty"`
+	ID     string `json:"id"`
+}
+
+// NextEpoch begins a new epoch of leadership and returns its number, and the epoch before
+// as far as it can be read; numbers rise, and none is returned twice. Another
 // process may begin the next epoch at any moment, even before this returns: a
 // leader compares its own with CurrentEpoch before every batch of deletions and
 // steps down if it is not equal.
-func (a *Archive) NextEpoch(ctx context.Context, holder string) (int, error) {
-	record, err := json.Marshal(map[string]string{"holder": holder, "id": rand.Text()})
+func (a *Archive) NextEpoch(ctx context.Context, by Epoch) (number int, before Epoch, err error) {
+	record, err := json.Marshal(epochRecord{by.Holder, by.Queue, rand.Text()})
 	if err != nil {
-		return 0, err
+		return 0, Epoch{}, err
 	}
 	for {
-		before, err := a.CurrentEpoch(ctx)
+		last, err := a.CurrentEpoch(ctx)
 		if err != nil {
-			return 0, err
+			return 0, Epoch{}, err
 		}
-		epoch := before + 1
+		if last > 0 {
+			before, _ = a.EpochOf(ctx, last) // it is for people alone
+		}
+		epoch := last + 1
 		err = a.createEpoch(ctx, epochName(epoch), record)
 		if errors.Is(err, ErrExists) {
 			continue
 		}
 		if err != nil {
-			return 0, a.fail("beginning", epochName(epoch), err)
+			return 0, Epoch{}, a.fail("beginning", epochName(epoch), err)
 		}
 		numbers, err := a.numbersBelow(ctx, leaderDir)
 		if err != nil {
-			return 0, a.fail("listing", leaderDir, err)
+			return 0, Epoch{}, a.fail("listing", leaderDir, err)
 		}
 		// A candidate that was held up may have been given a number that had been
 		// deleted meanwhile. Whoever deleted it is far above.
 		if newest(numbers) < epoch+keptEpochs {
-			return epoch, a.deleteEpochs(ctx, numbers, epoch-keptEpochs)
+			return epoch, before, a.deleteEpochs(ctx, numbers, epoch-keptEpochs)
 		}
 	}
+}
+
+// EpochOf says who began an epoch. One that began in a full store names nobody.
+func (a *Archive) EpochOf(ctx context.Context, number int) (Epoch, error) {
+	name := epochName(number)
+	info, err := a.store.Head(ctx, name)
+	if err != nil {
+		return Epoch{}, a.fail("reading", name, err)
+	}
+	data, err := a.read(ctx, name)
+	if err != nil {
+		return Epoch{}, a.fail("reading", name, err)
+	}
+	var record epochRecord
+	if len(data) > 0 && json.Unmarshal(data, &record) != nil {
+		return Epoch{}, a.fail("reading", name, ErrCorrupt)
+	}
+	return Epoch{record.Holder, record.Queue, info.Modified}, nil
 }
 
 // createEpoch creates the record of an epoch; in a store that is full an empty one,

@@ -45,6 +45,7 @@ func (g *global) newCoordinator(archive *storage.Archive, conn *queue.Conn, hold
 		Compile:     compile.RunParts,
 		Registry:    registry,
 		Holder:      holder,
+		Place:       conn.String(),
 		TaskTimeout: g.taskTimeout,
 		Limits:      limits,
 		Log:         g.logger(),

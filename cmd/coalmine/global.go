@@ -164,7 +164,7 @@ func (g *global) clusterControl(ctx context.Context) (control.API, closer, error
 		return control.New(archive, nil, nil), noClose, nil
 	}
 	conn, err := queue.Open(ctx, g.redis)
-	if g.storeSuffices && errors.Is(err, queue.ErrUnreachable) {
+	if g.storeSuffices && (errors.Is(err, queue.ErrUnreachable) || errors.Is(err, queue.ErrNoWrites)) {
 		g.note("%v\ngoing on with what the store knows", err)
 		api := control.New(archive, nil, nil)
 		api.QueueAway(err)

@@ -70,7 +70,7 @@ func TestAFullS3StoreIsOpenedAndLed(t *testing.T) {
 		t.Errorf("there is room: %v", err)
 	}
 	for want := range 3 {
-		if epoch, err := archive.NextEpoch(t.Context(), "me"); err != nil || epoch != want+1 {
+		if epoch, _, err := archive.NextEpoch(t.Context(), storage.Epoch{Holder: "me"}); err != nil || epoch != want+1 {
 			t.Errorf("epoch %d, %v: want %d", epoch, err, want+1)
 		}
 	}

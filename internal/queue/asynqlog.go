@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"log/slog"
 	"regexp"
+	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // asynqLog writes asynq's messages to the worker's log, with node and attempt as
@@ -14,10 +16,15 @@ import (
 // heartbeat tells once it has lasted, all of it fails every second, and says nothing
 // new; nor does a connection that breaks before the heartbeat has noticed, or a task
 // that ends after Redis has forgotten it.
+// Of equal messages it writes one a minute: what asynq may not do it tries every second.
 type asynqLog struct {
 	log  *slog.Logger
 	away *atomic.Bool
+	told *sync.Map // of messages: when
 }
+
+// quiet is how long an equal message is not written again.
+const quiet = time.Minute
 
 func (l asynqLog) Debug(args ...any) { l.write(slog.LevelDebug, args) }
 func (l asynqLog) Info(args ...any)  { l.write(slog.LevelDebug, args) }
@@ -40,5 +47,22 @@ func (l asynqLog) write(level slog.Level, args []any) {
 	if named := namedAttempt.FindAllStringSubmatch(text, -1); len(named) == 1 {
 		log = log.With("node", named[0][1], "attempt", named[0][2])
 	}
+	if level > slog.LevelDebug && !l.due(text) {
+		level = slog.LevelDebug
+	}
 	log.Log(context.Background(), level, "asynq: "+text)
+}
+
+// due reports whether a message has not been written for a while. Those of tasks differ, and
+// are forgotten with all others now and then.
+func (l asynqLog) due(text string) bool {
+	now := time.Now()
+	l.told.Range(func(known, at any) bool {
+		if now.Sub(at.(time.Time)) >= quiet {
+			l.told.Delete(known)
+		}
+		return true
+	})
+	_, told := l.told.LoadOrStore(text, now)
+	return !told
 }

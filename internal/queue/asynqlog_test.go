@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"log/slog"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 )
@@ -12,17 +13,21 @@ func TestWhatAsynqSaysNamesItsTaskAndIsQuietWhileRedisIsAway(t *testing.T) {
 	t.Parallel()
 	var away atomic.Bool
 	var out bytes.Buffer
-	log := asynqLog{slog.New(slog.NewTextHandler(&out, nil)).With("worker", "w1"), &away}
+	log := asynqLog{slog.New(slog.NewTextHandler(&out, nil)).With("worker", "w1"), &away, new(sync.Map)}
 	id := func(digit string) string { return strings.Repeat(digit, 64) + ".7" }
 	say := func(args ...any) string {
 		out.Reset()
 		log.Error(args...)
 		return out.String()
 	}
+	got := say("Could not push task id=" + id("a") + " back to queue: READONLY")
 	for _, want := range []string{"level=WARN", "worker=w1", "node=aaaaaaaaaaaa", "attempt=7", "Could not push"} {
-		if got := say("Could not push task id=" + id("a") + " back to queue: READONLY"); !strings.Contains(got, want) {
+		if !strings.Contains(got, want) {
 			t.Errorf("%q lacks %q", got, want)
 		}
+	}
+	if got := say("Could not push task id=" + id("a") + " back to queue: READONLY"); got != "" {
+		t.Errorf("the same again within a minute: %q", got)
 	}
 	if got := say("Failed to extend lease for tasks [", id("a"), " ", id("b"), "]"); strings.Contains(got, "node=") {
 		t.Errorf("a line about two tasks names one: %q", got)

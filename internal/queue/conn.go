@@ -19,14 +19,6 @@ import (
 	"coalmine/internal/certificates"
 )
 
-// Errors that Open wraps, to be tested with errors.Is.
-var (
-	// ErrUnreachable: nothing answers at the address.
-	ErrUnreachable = errors.New("redis is not reachable")
-	// ErrUnsuitable: the server answers, but cannot carry the queue.
-	ErrUnsuitable = errors.New("redis is not suitable")
-)
-
 // Conn is a connection to one Redis, shared by a broker and any number of
 // consumers of this process. It is made by Open or Embedded and lasts until Close.
 type Conn struct {
@@ -40,8 +32,8 @@ type Conn struct {
 
 // Open connects to the Redis that url names (see the URL forms at parseURL:
 // redis://, rediss://, unix://, redis-sentinel://, rediss-sentinel://) and
-// checks that it is fit: reachable, a master, at least 6.2, and not evicting keys.
-// The error wraps ErrUnreachable or ErrUnsuitable where it is one of these.
+// checks that it is fit: reachable, a master, no cluster, at least 6.2, not evicting
+// keys, and taking writes. The error wraps ErrUnreachable, ErrUnsuitable or ErrNoWrites.
 func Open(ctx context.Context, url string) (*Conn, error) {
 	routeDriverLog()
 	server, err := parseURL(url)
@@ -52,10 +44,12 @@ func Open(ctx context.Context, url string) (*Conn, error) {
 	info, err := c.client.Info(ctx).Result()
 	if err == nil {
 		err = checkServer(parseInfo(info))
-	} else {
-		err = server.explain(err)
+	}
+	if err == nil {
+		err = c.write(ctx)
 	}
 	if err != nil {
+		err = server.explain(err)
 		return nil, errors.Join(fmt.Errorf("%s: %w", server.name, err), c.Close())
 	}
 	return c, nil
@@ -122,12 +116,20 @@ func driveClock(server *miniredis.Miniredis) (stop func()) {
 // consumers of the connection must have ended before. It may be called twice.
 func (c *Conn) Close() error { return c.close() }
 
-// Ping returns why Redis does not answer, and nil if it does.
+// Ping returns why Redis does not answer or takes no writes, and nil if all is well.
 func (c *Conn) Ping(ctx context.Context) error {
-	if err := c.client.Ping(ctx).Err(); err != nil {
-		return fmt.Errorf("%s: %w", c.name, err)
+	if err := c.write(ctx); err != nil {
+		return fmt.Errorf("%s: %w", c.name, Explain(err))
 	}
 	return nil
+}
+
+// probeTTL is how long what write has written stays.
+const probeTTL = time.Second
+
+// write writes something, so that a server that can only be read is noticed.
+func (c *Conn) write(ctx context.Context) error {
+	return c.client.Set(ctx, probeKey, 1, probeTTL).Err()
 }
 
 // String names the server without any password, for messages.
@@ -138,13 +140,16 @@ func (s server) explain(err error) error {
 	if problem := certificates.Explain(err); problem != nil {
 		return fmt.Errorf("%w: %w", ErrUnsuitable, problem)
 	}
-	switch text := err.Error(); {
-	case strings.Contains(text, "WRONGPASS"), strings.Contains(text, "NOAUTH"), strings.Contains(text, "invalid password"):
-		return fmt.Errorf("%w: it refuses the login: %s: %w", ErrUnsuitable, s.login(text), err)
-	case strings.Contains(text, "LOADING"):
-		return fmt.Errorf("%w: it is still loading its data: try again in a moment: %w", ErrUnreachable, err)
-	case strings.Contains(text, "NOPERM"):
-		return fmt.Errorf("%w: its user may not run the commands of a queue: allow ~* &* +@all: %w", ErrUnsuitable, err)
+	if errors.Is(err, ErrUnsuitable) {
+		return err
+	}
+	text := err.Error()
+	m, known := meaningOf(text)
+	switch {
+	case known && m.remedy == goodLogin:
+		return &Trouble{m.mark, m.cause, s.login(text), err}
+	case known:
+		return &Trouble{m.mark, m.cause, m.remedy, err}
 	case s.sentinel && errors.Is(err, redis.Nil):
 		return fmt.Errorf("%w: the Sentinels know no master of that name: correct ?master=NAME in --redis (COALMINE_REDIS_URL)", ErrUnsuitable)
 	case s.secure && isSilence(err):
@@ -181,7 +186,7 @@ func (s server) login(text string) string {
 	if s.sentinel && strings.Contains(text, "all sentinels specified") {
 		return "put sentinel_password=… or sentinel_password_file=FILE into the URL for the Sentinels' own"
 	}
-	return "put redis://user:password@host, or password_file=FILE, into the URL"
+	return goodLogin
 }
 
 // parseInfo reads the name:value lines of the INFO command.
@@ -202,6 +207,9 @@ func checkServer(info map[string]string) error {
 		if n, _ := fmt.Sscanf(v, "%d.%d", &major, &minor); n == 2 && (major < 6 || major == 6 && minor < 2) {
 			return fmt.Errorf("%w: its version is %s, the queue needs 6.2 or newer", ErrUnsuitable, v)
 		}
+	}
+	if info["redis_mode"] == "cluster" || info["cluster_enabled"] == "1" {
+		return fmt.Errorf("%w: %s: %s", ErrUnsuitable, isCluster, oneServer)
 	}
 	if role := info["role"]; role != "" && role != "master" {
 		return fmt.Errorf("%w: it is a read-only %s: name its master, or the Sentinels (redis-sentinel://host,host?master=NAME)", ErrUnsuitable, role)

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"slices"
@@ -62,7 +63,11 @@ func (x *silence) note(err error, log *slog.Logger) {
 		x.since = time.Now()
 	case !x.told && time.Since(x.since) >= heartbeatTTL:
 		x.told = true
-		log.Warn("the queue does not answer; running tasks go on", "since", x.since.UTC().Format(time.RFC3339), "error", err)
+		text := "the queue does not answer; running tasks go on"
+		if err = Explain(err); errors.Is(err, ErrNoWrites) {
+			text = "the queue takes no writes; running tasks go on"
+		}
+		log.Warn(text, "since", x.since.UTC().Format(time.RFC3339), "error", err)
 	}
 }
 

@@ -6,6 +6,7 @@ import "strings"
 const (
 	workersKey = "coalmine:workers" // set of worker ids
 	reportsKey = "coalmine:reports" // list, oldest first
+	probeKey   = "coalmine:probe"   // see Conn.Ping
 )
 
 func workerKey(id string) string      { return "coalmine:worker:" + id }

@@ -34,7 +34,7 @@ return 0`)
 func (b *Broker) Lease(ctx context.Context, name, holder string, ttl time.Duration) (bool, error) {
 	held, err := leaseScript.Run(ctx, b.conn.client, []string{leaseKey(name)}, holder, ttl.Milliseconds()).Bool()
 	if err != nil && !errors.Is(err, redis.Nil) {
-		return false, fmt.Errorf("taking the lease %q: %w", name, err)
+		return false, fmt.Errorf("taking the lease %q: %w", name, Explain(err))
 	}
 	return held, nil
 }

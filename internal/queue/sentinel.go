@@ -85,14 +85,15 @@ func setPasswords(o *redis.FailoverOptions, u *url.URL, query url.Values, x extr
 		return err
 	}
 	o.Password, _ = u.User.Password()
-	if o.Password != "" && x.password != "" || o.SentinelPassword != "" && fromFile != "" {
+	if o.Password != "" && x.password != nil || o.SentinelPassword != "" && fromFile != nil {
 		return errTwoPasswords
 	}
-	if x.password != "" {
-		o.Password = x.password
+	if x.password != nil {
+		o.CredentialsProviderContext = x.password.login(o.Username)
 	}
-	if fromFile != "" {
-		o.SentinelPassword = fromFile
+	if fromFile != nil {
+		o.OnConnect = fromFile.loginToSentinel(o.SentinelUsername)
+		o.SentinelUsername = ""
 	}
 	return nil
 }

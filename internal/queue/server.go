@@ -36,7 +36,7 @@ func (s *consumer) startServer(class string) (*classServer, error) {
 		JanitorInterval:          housekeeping,
 		ShutdownTimeout:          time.Second,
 		ErrorHandler:             asynq.ErrorHandlerFunc(s.givenUp),
-		Logger:                   asynqLog{s.log.With("class", class), &s.away},
+		Logger:                   asynqLog{s.log.With("class", class), &s.away, new(sync.Map)},
 		LogLevel:                 asynq.WarnLevel,
 	})
 	err := server.Start(asynq.HandlerFunc(func(_ context.Context, t *asynq.Task) error {

@@ -4,9 +4,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 
@@ -44,7 +42,7 @@ type server struct {
 //
 // Query parameters are ca, cert and key, which name files for TLS (see package
 // certificates); password_file, which names the file with the password, so that it
-// need not stand in the URL; and for the first three the options of redis.ParseURL
+// need not stand in the URL and can be replaced; and for the first three the options of redis.ParseURL
 // but skip_verify.
 // For Sentinel, user and password are those of the Redis servers; the Sentinels'
 // own are the parameters sentinel_username and sentinel_password or
@@ -102,7 +100,7 @@ func splitQuery(rest string) (address string, query url.Values, err error) {
 // extras are the parameters that the driver does not know.
 type extras struct {
 	tls      *tls.Config // nil for none
-	password string      // of password_file
+	password *passwordFile
 }
 
 func takeExtras(scheme string, query url.Values) (x extras, err error) {
@@ -125,33 +123,6 @@ func takeExtras(scheme string, query url.Values) (x extras, err error) {
 	return x, err
 }
 
-// maxPassword bounds what is read of a file with a password, in bytes.
-const maxPassword = 64 << 10
-
-// takeFile removes a parameter that names a file with a secret and returns what
-// the file holds; "" without the parameter.
-func takeFile(query url.Values, name string) (string, error) {
-	if !query.Has(name) {
-		return "", nil
-	}
-	path := query.Get(name)
-	query.Del(name)
-	f, err := os.Open(path)
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", name, err)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxPassword))
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", name, err)
-	}
-	secret := strings.TrimRight(string(data), "\r\n")
-	if secret == "" || strings.ContainsAny(secret, "\r\n") {
-		return "", fmt.Errorf("%s: %s holds no password: want one line", name, path)
-	}
-	return secret, nil
-}
-
 func parseSingle(scheme, address string, query url.Values, x extras) (server, error) {
 	if i := strings.IndexByte(address, '/'); scheme != "unix" && i >= 0 && strings.Contains(address[i:], "@") {
 		return server{}, errNotURL
@@ -160,11 +131,11 @@ func parseSingle(scheme, address string, query url.Values, x extras) (server, er
 	if err != nil {
 		return server{}, withoutURL(err)
 	}
-	if x.password != "" {
+	if x.password != nil {
 		if options.Password != "" {
 			return server{}, errTwoPasswords
 		}
-		options.Password = x.password
+		options.CredentialsProviderContext = x.password.login(options.Username)
 	}
 	if x.tls != nil {
 		if options.TLSConfig.InsecureSkipVerify {

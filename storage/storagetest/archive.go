@@ -379,7 +379,7 @@ func archiveEpochs(t *testing.T, d Driver) {
 	epochs := make([]int, racers)
 	race(stores, func(i int, s storage.Store) {
 		var err error
-		if epochs[i], err = storage.NewArchive(s).NextEpoch(t.Context(), fmt.Sprintf("racer %d", i)); err != nil {
+		if epochs[i], _, err = storage.NewArchive(s).NextEpoch(t.Context(), storage.Epoch{Holder: fmt.Sprintf("racer %d", i)}); err != nil {
 			t.Errorf("racer %d: %v", i, err)
 		}
 	})

@@ -71,7 +71,7 @@ func (t *term) launched(a *graph.Attempt, err error) {
 		}
 		return
 	}
-	t.queueAnswers()
+	t.queueTakes()
 	a.Acked = true
 	if a.Stopping {
 		t.stop(a) // the first request may have overtaken the message

@@ -542,7 +542,7 @@ func TestADeposedLeaderDeletesNothing(t *testing.T) {
 	for w.ran[plantest.Join.Name] < 5 {
 		w.step()
 	}
-	if _, err := w.archive.NextEpoch(context.Background(), "another"); err != nil {
+	if _, _, err := w.archive.NextEpoch(context.Background(), storage.Epoch{Holder: "another"}); err != nil {
 		t.Fatal(err)
 	}
 	var deleted []string

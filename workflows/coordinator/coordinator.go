@@ -59,7 +59,7 @@ func New(cfg Config) (*Coordinator, error) {
 	}
 	c := &Coordinator{
 		cfg:       cfg,
-		contest:   leadership.Contest{Archive: cfg.Archive, Queue: cfg.Queue, Holder: cfg.Holder, Log: cfg.Log},
+		contest:   leadership.Contest{Archive: cfg.Archive, Queue: cfg.Queue, Holder: cfg.Holder, Place: cfg.Place, Log: cfg.Log},
 		nudges:    make(chan struct{}, 1),
 		snapshots: make(map[string]*status.Run),
 		updated:   make(chan struct{}),

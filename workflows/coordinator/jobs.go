@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"coalmine/internal/queue"
 	"coalmine/workflows/coordinator/observe"
 	"coalmine/workflows/coordinator/policy"
 	"coalmine/workflows/leadership"
@@ -43,6 +44,10 @@ type jobs struct {
 
 	// queueAway and storeAway are whether the servers answer.
 	queueAway, storeAway observe.Outage
+	// queueTold is when the log last said that the queue is away.
+	queueTold time.Time
+	// deafUntil is when heartbeats count again after the queue took no writes.
+	deafUntil time.Time
 	// queueReturned says that the queue answers again, and may have forgotten everything.
 	queueReturned bool
 	// deposed is the error of a term that has been deposed.
@@ -109,9 +114,18 @@ func (j *jobs) storeAnswers() {
 	}
 }
 
-// send runs a job with the queue once, and applies what it returns unless the queue
-// failed.
+// send runs a job that reads from the queue once, and applies what it returns unless the
+// queue failed.
 func (j *jobs) send(do func(context.Context) (apply func(), err error)) {
+	j.sendThen(j.queueAnswers, do)
+}
+
+// sendWrite is send for a job that writes to the queue.
+func (j *jobs) sendWrite(do func(context.Context) (apply func(), err error)) {
+	j.sendThen(j.queueTakes, do)
+}
+
+func (j *jobs) sendThen(succeeded func(), do func(context.Context) (apply func(), err error)) {
 	j.start(sending, func(ctx context.Context) func() {
 		apply, err := do(ctx)
 		return func() {
@@ -119,7 +133,7 @@ func (j *jobs) send(do func(context.Context) (apply func(), err error)) {
 				j.queueFails(err)
 				return
 			}
-			j.queueAnswers()
+			succeeded()
 			if apply != nil {
 				apply()
 			}
@@ -127,18 +141,50 @@ func (j *jobs) send(do func(context.Context) (apply func(), err error)) {
 	})
 }
 
+// tellEvery is how often the log says that the queue is still away.
+const tellEvery = time.Minute
+
 func (j *jobs) queueFails(err error) {
-	if j.queueAway.Begin(j.now(), err) {
-		j.log.Warn("queue does not answer; nothing is lost, trying again", "error", err)
-	}
+	err = queue.Explain(err)
 	j.changed = true
+	if errors.Is(j.queueAway.Err, queue.ErrNoWrites) && !errors.Is(err, queue.ErrNoWrites) && errors.Is(err, context.DeadlineExceeded) {
+		return // what is known says more
+	}
+	j.queueAway.Begin(j.now(), err)
+	if j.now().Sub(j.queueTold) < tellEvery {
+		return
+	}
+	j.queueTold = j.now()
+	text := "queue does not answer; nothing is lost, trying again"
+	if errors.Is(err, queue.ErrNoWrites) {
+		text = "queue takes no writes; nothing is lost, trying again"
+	}
+	j.log.Warn(text, "since", j.queueAway.Since.UTC().Format(time.RFC3339), "error", err)
 }
 
+// queueAnswers notes that the queue could be read. That says nothing of one that takes no
+// writes.
 func (j *jobs) queueAnswers() {
+	if !errors.Is(j.queueAway.Err, queue.ErrNoWrites) {
+		j.queueTakes()
+	}
+}
+
+// queueTakes notes that the queue took something.
+func (j *jobs) queueTakes() {
+	if errors.Is(j.queueAway.Err, queue.ErrNoWrites) {
+		j.deafUntil = j.now().Add(policy.HeartbeatPatience)
+	}
 	if !j.queueAway.On() {
 		return
 	}
 	j.log.Info("queue answers again", "away", j.now().Sub(j.queueAway.Since).Round(time.Second))
 	j.queueAway = observe.Outage{}
 	j.changed, j.queueReturned = true, true
+}
+
+// deaf reports whether nothing follows from a heartbeat that is missing, because no worker
+// could write one.
+func (j *jobs) deaf() bool {
+	return errors.Is(j.queueAway.Err, queue.ErrNoWrites) || j.now().Before(j.deafUntil)
 }

@@ -40,3 +40,11 @@ func (s *leaderStore) purge(ctx context.Context, key storage.Key) error {
 	}
 	return s.archive.DeleteBlobs(ctx, n.Commit)
 }
+
+// checkEpoch ends the term if another coordinator has begun to lead, though nothing is to
+// be deleted.
+func (t *term) checkEpoch() {
+	t.persist(reading, "looking for another leader", always, func(ctx context.Context) (func(), error) {
+		return nil, t.store.token.Check(ctx)
+	})
+}

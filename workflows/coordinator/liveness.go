@@ -20,7 +20,11 @@ import (
 func (t *term) pollWorkers() {
 	t.send(func(ctx context.Context) (func(), error) {
 		workers, err := t.Queue.Workers(ctx)
-		return func() { t.heard(workers) }, err
+		return func() {
+			if !t.deaf() {
+				t.heard(workers)
+			}
+		}, err
 	})
 }
 
@@ -137,7 +141,7 @@ func (t *term) checkThen(a *graph.Attempt, next func()) {
 
 // askForAttempts asks the queue whether it still has what was sent.
 func (t *term) askForAttempts() {
-	if t.asking {
+	if t.asking || t.deaf() {
 		return
 	}
 	var ids []string
@@ -159,6 +163,9 @@ func (t *term) askForAttempts() {
 				return
 			}
 			t.queueAnswers()
+			if t.deaf() {
+				return
+			}
 			for _, id := range ids {
 				t.heardKnown(id, known[id])
 			}

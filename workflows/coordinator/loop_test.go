@@ -351,7 +351,7 @@ func TestAnOwnerThatIsDeposedSaysSo(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- c.Lead(ctx) }()
 		synctest.Wait()
-		if _, err := archive.NextEpoch(ctx, "another"); err != nil {
+		if _, _, err := archive.NextEpoch(ctx, storage.Epoch{Holder: "another"}); err != nil {
 			t.Fatal(err)
 		}
 		submitTo(t, archive, "deposed")

@@ -26,7 +26,7 @@ func TestMetricsCountAttemptsTakeoversAndFailures(t *testing.T) {
 	deadly, bad := b.Node(plantest.Standing, plantest.Params{Salt: "deadly"}), b.Node(plantest.Standing, plantest.Params{Salt: "bad"})
 	b.Cell(b.Node(plantest.Report, plantest.Params{Salt: "r1"}, deadly), deadly)
 	b.Cell(b.Node(plantest.Report, plantest.Params{Salt: "r2"}, bad), deadly)
-	w := newWorld(t, 11, chaos{}, map[string]*plan.Plan{"a": b.Done(t)})
+	w := newWorld(t, 15, chaos{}, map[string]*plan.Plan{"a": b.Done(t)})
 	killed := false
 	w.kills = func(a attempts.Attempt) bool {
 		kill := !killed && a.Key == deadly.Key

@@ -62,7 +62,7 @@ func (t *term) publish(all map[string]*status.Run) {
 			continue // nobody waits for runs that ended before this term
 		}
 		r.shown = s.Phase
-		t.send(func(ctx context.Context) (func(), error) {
+		t.sendWrite(func(ctx context.Context) (func(), error) {
 			data, err := json.Marshal(s)
 			if err != nil {
 				return nil, err
@@ -72,15 +72,13 @@ func (t *term) publish(all map[string]*status.Run) {
 	}
 }
 
-// announce tells those that stand by which store is led. Nothing hangs on it, and
-// that the queue is away is found by others.
+// announce tells those that stand by which store is led, and finds out whether a queue that
+// took no writes does so again.
 func (t *term) announce() {
-	t.start(sending, func(ctx context.Context) func() {
-		err := leadership.Announce(ctx, t.Queue, t.leader)
-		return func() {
-			if err != nil {
-				t.log.Debug("the leader is not announced", "error", err)
-			}
-		}
+	if t.leader.Holder == "" && !t.deaf() {
+		return // nobody stands by
+	}
+	t.sendWrite(func(ctx context.Context) (func(), error) {
+		return nil, leadership.Announce(ctx, t.Queue, t.leader, t.began)
 	})
 }

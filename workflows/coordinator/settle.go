@@ -19,9 +19,8 @@ func (t *term) begin() {
 	t.every(policy.RecheckEvery, t.recheckAttempts)
 	t.every(policy.KnownEvery, t.askForAttempts)
 	t.every(policy.StragglersEvery, t.helpStragglers)
-	if t.leader.StoreID != "" {
-		t.every(policy.AnnounceEvery, t.announce)
-	}
+	t.every(policy.EpochEvery, t.checkEpoch)
+	t.every(policy.AnnounceEvery, t.announce)
 }
 
 // settle does all that follows from what has just been applied.

@@ -68,6 +68,7 @@ type world struct {
 	workers  []*simWorker
 	born     int
 	away     bool            // the queue does not answer
+	refuses  error           // the queue can be read, and says this of writes; heartbeats expire
 	targets  map[string]bool // keys of what the cells want
 	restarts int
 	deaths   int
@@ -347,14 +348,14 @@ func (w *world) step() {
 	if len(w.applying) > 0 {
 		can = append(can, w.apply, w.apply)
 	}
-	if len(w.reports) > 0 && !w.away {
+	if len(w.reports) > 0 && !w.away && w.refuses == nil {
 		can = append(can, w.report)
 	}
 	for _, x := range w.workers {
 		if x.dead() {
 			continue
 		}
-		if len(x.running) < x.slots && len(w.pending) > 0 && !w.away {
+		if len(x.running) < x.slots && len(w.pending) > 0 && !w.away && w.refuses == nil {
 			can = append(can, func() { w.take(x) })
 		}
 		for _, e := range x.running {

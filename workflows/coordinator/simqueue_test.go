@@ -21,6 +21,14 @@ func (q *simQueue) err() error {
 	return nil
 }
 
+// writes is the answer to a command that writes.
+func (q *simQueue) writes() error {
+	if q.away {
+		return errAway
+	}
+	return q.refuses
+}
+
 func (q *simQueue) find(id string) (*simWorker, *execution) {
 	for _, x := range q.workers {
 		for _, e := range x.running {
@@ -37,8 +45,8 @@ func (q *simQueue) isPending(id string) bool {
 }
 
 func (q *simQueue) Enqueue(_ context.Context, messages ...queue.Message) error {
-	if q.away {
-		return errAway
+	if err := q.writes(); err != nil {
+		return err
 	}
 	for _, m := range messages {
 		q.enqueue(m)
@@ -62,7 +70,7 @@ func (q *simQueue) Reports(context.Context, time.Duration) ([]queue.Report, erro
 var simMemory = queue.Memory{Used: 1900 << 20, Limit: 2 << 30}
 
 func (q *simQueue) Workers(context.Context) ([]queue.Worker, error) {
-	if q.clock.Before(q.silence) {
+	if q.clock.Before(q.silence) || q.refuses != nil && q.term.queueAway.On() { // a leader writes more often than a heartbeat expires
 		return nil, q.err()
 	}
 	var workers []queue.Worker
@@ -90,8 +98,8 @@ func (q *simQueue) Known(_ context.Context, ids []string) (map[string]bool, erro
 }
 
 func (q *simQueue) Withdraw(_ context.Context, id string) (bool, error) {
-	if q.away {
-		return false, errAway
+	if err := q.writes(); err != nil {
+		return false, err
 	}
 	n := len(q.pending)
 	q.pending = slices.DeleteFunc(q.pending, func(m queue.Message) bool { return m.ID == id })
@@ -99,8 +107,8 @@ func (q *simQueue) Withdraw(_ context.Context, id string) (bool, error) {
 }
 
 func (q *simQueue) Stop(_ context.Context, ids ...string) error {
-	if q.away {
-		return errAway
+	if err := q.writes(); err != nil {
+		return err
 	}
 	for _, id := range ids {
 		if _, e := q.find(id); e != nil {
@@ -111,11 +119,11 @@ func (q *simQueue) Stop(_ context.Context, ids ...string) error {
 }
 
 func (q *simQueue) Lease(context.Context, string, string, time.Duration) (bool, error) {
-	return true, q.err()
+	return true, q.writes()
 }
 
-func (q *simQueue) Release(context.Context, string, string) error { return q.err() }
+func (q *simQueue) Release(context.Context, string, string) error { return q.writes() }
 
-func (q *simQueue) Publish(context.Context, string, []byte, time.Duration) error { return q.err() }
+func (q *simQueue) Publish(context.Context, string, []byte, time.Duration) error { return q.writes() }
 
 func (q *simQueue) Published(context.Context, string) ([]byte, error) { return nil, q.err() }

@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -127,4 +128,39 @@ func TestARunResumedWhileTheQueueWasAwayGoesOnWhenItIsBack(t *testing.T) {
 		w.fail("the run goes on after %s", took)
 	}
 	w.untilPhase(runs.Done, id)
+}
+
+// Redis that cannot save can be read: workers and attempts are asked for with success, while
+// nothing can be sent and no worker can say that it lives.
+func TestAQueueThatTakesNoWritesIsSaidSoAndKillsNobody(t *testing.T) {
+	t.Parallel()
+	p := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 30})
+	w := newWorld(t, 3, chaos{}, map[string]*plan.Plan{"a": p})
+	id := w.submit("a", 0)
+	w.untilPhase(runs.Running, id)
+	w.refuses = errors.New("MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk")
+	w.until(func() bool { return w.term.queueAway.On() })
+	began, lines := w.clock, len(w.trace)
+	w.until(func() bool {
+		if !w.term.queueAway.On() {
+			w.fail("the queue counts as there while it takes nothing")
+		}
+		return w.clock.Sub(began) > 5*time.Minute
+	})
+	waits := w.term.status(w.run(id)).Waits
+	if len(waits) == 0 || waits[0].Reason != status.WaitQueue || !strings.Contains(waits[0].Detail, "make room on its disk") {
+		w.fail("the run waits for %+v", waits)
+	}
+	if said := w.trace[lines:]; len(said) > 6 {
+		w.fail("%d lines in five minutes:\n%s", len(said), strings.Join(said, "\n"))
+	}
+	w.refuses = nil
+	w.untilPhase(runs.Done, id)
+	w.settle()
+	w.checkTruth("a")
+	for _, line := range w.trace {
+		if strings.Contains(line, "is gone") || strings.Contains(line, "attempt is lost") {
+			w.fail("a worker that could not write counted as dead: %s", line)
+		}
+	}
 }

@@ -33,7 +33,6 @@ import (
 
 	"coalmine/internal/sleep"
 	"coalmine/storage"
-	"coalmine/tasks/attempts"
 	"coalmine/workflows/coordinator/policy"
 )
 
@@ -71,14 +70,18 @@ type Contest struct {
 	// Holder names this process. Empty means that there is no contest: whoever owns
 	// an embedded store leads.
 	Holder string
-	Log    *slog.Logger
+	// Place names the queue, for people and for coordinators that share the store but not
+	// the queue. Empty if there is none.
+	Place string
+	Log   *slog.Logger
 }
 
-// Await waits until this process may lead. An error of the queue is waited out like
-// another's lease. The error is that of ctx, or wraps attempts.ErrOtherStore if the
-// leader has another store.
+// Await waits until this process may lead, and says in the log for whom it stands by. An
+// error of the queue is waited out like another's lease. The error is that of ctx, or
+// wraps attempts.ErrOtherStore if the leader has another store.
 func (c *Contest) Await(ctx context.Context) error {
-	var leader attempts.Leader // the other one
+	var leader *announcement // the other one
+	standing := standby{log: c.Log, began: time.Now()}
 	for c.Holder != "" {
 		held, err := c.Queue.Lease(ctx, leaseName, c.Holder, policy.LeaseTTL)
 		switch {
@@ -88,8 +91,9 @@ func (c *Contest) Await(ctx context.Context) error {
 			if leader, err = c.meetLeader(ctx, leader); err != nil {
 				return err
 			}
+			standing.behind(leader)
 		case ctx.Err() == nil:
-			c.Log.Debug("the queue does not say who leads", "error", err)
+			standing.cannotAsk(err)
 		}
 		if err := Pause(ctx); err != nil {
 			return err
@@ -133,12 +137,20 @@ func (c *Contest) Release() {
 
 // Begin begins an epoch: from now on the tokens of all former leaders are refused.
 func (c *Contest) Begin(ctx context.Context) (*Token, error) {
-	epoch, err := c.Archive.NextEpoch(ctx, c.Holder)
+	epoch, before, err := c.Archive.NextEpoch(ctx, storage.Epoch{Holder: c.Holder, Queue: c.Place})
 	if err != nil {
 		return nil, err
 	}
-	return &Token{archive: c.Archive, epoch: epoch}, nil
+	if rivals(before.Queue, c.Place) {
+		c.Log.Warn("another queue was used for this store until now; if a coordinator still works there, give both the same --redis, or each a store of its own",
+			"coordinator", before.Holder, "since", before.Began, "queue", before.Queue, "ours", c.Place)
+	}
+	return &Token{archive: c.Archive, epoch: epoch, place: c.Place}, nil
 }
+
+// rivals reports whether two coordinators of one store have different queues, and so
+// do not see each other's lease.
+func rivals(queue, other string) bool { return queue != "" && other != "" && queue != other }
 
 // Temporarily leads for as long as do takes, without running anything: for
 // housekeeping where no coordinator is at work. With a queue it leads only if

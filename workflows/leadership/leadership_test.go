@@ -1,9 +1,11 @@
 package leadership
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -241,7 +243,7 @@ func TestNobodyStandsByForALeaderOfAnotherStore(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if err := Announce(t.Context(), q, introduced); err != nil {
+				if err := Announce(t.Context(), q, introduced, time.Now()); err != nil {
 					t.Fatal(err)
 				}
 				if !same {
@@ -255,5 +257,106 @@ func TestNobodyStandsByForALeaderOfAnotherStore(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// logTo has a contest write its log where it can be read.
+func logTo(c *Contest) *bytes.Buffer {
+	var b bytes.Buffer
+	c.Log = slog.New(slog.NewTextHandler(&b, nil))
+	return &b
+}
+
+func TestAStandbySaysForWhomItStandsByAndSinceWhen(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q, archive := new(memoryQueue), storage.NewArchive(storagetest.NewMemory())
+		since := time.Now()
+		announce := func(holder string) {
+			q.holder, q.expires = holder, time.Now().Add(time.Hour)
+			if err := Announce(t.Context(), q, attempts.Leader{Holder: holder, Store: archive.String()}, since); err != nil {
+				t.Fatal(err)
+			}
+		}
+		announce("first")
+		standby := contest(q, archive, "third")
+		said := logTo(standby)
+		standing, end := context.WithCancel(t.Context())
+		var waiting sync.WaitGroup
+		waiting.Go(func() { _ = standby.Await(standing) })
+		time.Sleep(time.Minute)
+		announce("second")
+		time.Sleep(time.Minute)
+		q.setAway(true)
+		time.Sleep(150 * time.Second)
+		end()
+		waiting.Wait()
+		for text, times := range map[string]int{
+			"level=WARN": 5, "coordinator=first": 1, "coordinator=second": 1, "since=" + since.UTC().Format(time.RFC3339): 2, errAway.Error(): 3,
+		} {
+			if n := strings.Count(said.String(), text); n != times {
+				t.Errorf("%q is said %d times, want %d:\n%s", text, n, times, said)
+			}
+		}
+	})
+}
+
+func TestAHolderThatDoesNotAnnounceItselfIsSaidToLead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q, archive := new(memoryQueue), storage.NewArchive(storagetest.NewMemory())
+		q.holder, q.expires = "gc", time.Now().Add(time.Hour)
+		standby := contest(q, archive, "second")
+		said := logTo(standby)
+		standing, end := context.WithTimeout(t.Context(), time.Minute)
+		defer end()
+		_ = standby.Await(standing)
+		if strings.Count(said.String(), "another process holds the lease") != 1 {
+			t.Errorf("in a minute it said: %s", said)
+		}
+	})
+}
+
+// Two coordinators that share a store but no queue see no lease of the other.
+func TestCoordinatorsOfTwoQueuesOnOneStoreNameEachOther(t *testing.T) {
+	t.Parallel()
+	archive := storage.NewArchive(storagetest.NewMemory())
+	first, second := contest(nil, archive, "first"), contest(nil, archive, "second")
+	first.Place, second.Place = "redis at a:6379, database 0", "redis at b:6379, database 0"
+	saidFirst, saidSecond := logTo(first), logTo(second)
+	token := begin(t, first)
+	begin(t, second)
+	err := token.Check(t.Context())
+	if !errors.Is(err, ErrDeposed) {
+		t.Fatalf("the first may delete: %v", err)
+	}
+	for _, words := range []string{"by second since ", second.Place, first.Place, "the same --redis"} {
+		if !strings.Contains(err.Error(), words) {
+			t.Errorf("%q does not say %q", err, words)
+		}
+	}
+	for _, words := range []string{"coordinator=first", first.Place, second.Place, "the same --redis"} {
+		if !strings.Contains(saidSecond.String(), words) {
+			t.Errorf("%q does not say %q", saidSecond, words)
+		}
+	}
+	if saidFirst.Len() > 0 {
+		t.Errorf("the first of a store says %s", saidFirst)
+	}
+}
+
+func TestASuccessorWithTheSameQueueIsNoRival(t *testing.T) {
+	t.Parallel()
+	archive := storage.NewArchive(storagetest.NewMemory())
+	first, second := contest(nil, archive, "first"), contest(nil, archive, "second")
+	first.Place, second.Place = "redis at a:6379, database 0", "redis at a:6379, database 0"
+	said := logTo(second)
+	token := begin(t, first)
+	begin(t, second)
+	if err := token.Check(t.Context()); !errors.Is(err, ErrDeposed) || !strings.Contains(err.Error(), "by second since ") || strings.Contains(err.Error(), "--redis") {
+		t.Errorf("got %v", err)
+	}
+	if said.Len() > 0 {
+		t.Errorf("the second says %s", said)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"time"
 
 	"coalmine/tasks/attempts"
 	"coalmine/workflows/coordinator/policy"
@@ -22,34 +23,42 @@ func (c *Contest) Introduce(ctx context.Context) (attempts.Leader, error) {
 	return attempts.Leader{Holder: c.Holder, Store: c.Archive.String(), StoreID: id}, err
 }
 
-// Announce tells those that stand by which store is led.
-func Announce(ctx context.Context, q Queue, leader attempts.Leader) error {
-	data, err := json.Marshal(leader)
+// announcement is what the leader says of itself in the queue.
+type announcement struct {
+	attempts.Leader
+	Since time.Time `json:"since"` // when it began to lead
+}
+
+// Announce tells those that stand by who leads, since when, and which store.
+func Announce(ctx context.Context, q Queue, leader attempts.Leader, since time.Time) error {
+	data, err := json.Marshal(announcement{leader, since.UTC()})
 	if err != nil {
 		return err
 	}
 	return q.Publish(ctx, leaderName, data, policy.AnnouncedTTL)
 }
 
-// meetLeader compares the store of the announced leader with this process's. An
-// error wraps attempts.ErrOtherStore: the two differ. A stand-by would then wait for
-// nothing, and if it led one day, it would send the leader's workers away. Otherwise
-// meetLeader returns the leader that it has compared. It returns before where nothing
-// is announced, or nothing can be said of what is.
-func (c *Contest) meetLeader(ctx context.Context, before attempts.Leader) (attempts.Leader, error) {
+// meetLeader returns what the leader has announced, nil if that is nothing or not to be
+// read. An error wraps attempts.ErrOtherStore: the leader has another store. A stand-by
+// would then wait for nothing, and if it led one day, it would send the leader's workers
+// away. A store that was compared before, with the leader before, is not compared again.
+func (c *Contest) meetLeader(ctx context.Context, before *announcement) (*announcement, error) {
 	data, err := c.Queue.Published(ctx, leaderName)
 	if err != nil || data == nil {
-		return before, nil
+		return nil, nil
 	}
-	var leader attempts.Leader
-	if json.Unmarshal(data, &leader) != nil || leader == before {
-		return before, nil
+	var leader announcement
+	if json.Unmarshal(data, &leader) != nil {
+		return nil, nil
+	}
+	if before != nil && leader.Leader == before.Leader {
+		return &leader, nil
 	}
 	err = leader.CheckStore(ctx, c.Archive)
 	if errors.Is(err, attempts.ErrOtherStore) {
-		return leader, err
+		return &leader, err
 	} else if err != nil {
-		return before, nil // nothing is proved
+		return nil, nil // nothing is proved
 	}
-	return leader, nil
+	return &leader, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"coalmine/storage"
 )
@@ -13,6 +14,7 @@ import (
 type Token struct {
 	archive *storage.Archive
 	epoch   int
+	place   string // the queue, as in Contest
 	batches batches
 }
 
@@ -20,16 +22,29 @@ type Token struct {
 func (t *Token) Epoch() int { return t.epoch }
 
 // Check MUST be called before every batch of deletions. The error wraps ErrDeposed
-// once another process leads.
+// once another process leads, and names it.
 func (t *Token) Check(ctx context.Context) error {
 	current, err := t.archive.CurrentEpoch(ctx)
 	if err != nil {
 		return err
 	}
 	if current != t.epoch {
-		return fmt.Errorf("%w: epoch %d has begun, ours is %d", ErrDeposed, current, t.epoch)
+		return fmt.Errorf("%w: epoch %d has begun%s, ours is %d", ErrDeposed, current, t.successor(ctx, current), t.epoch)
 	}
 	return nil
+}
+
+// successor says who began an epoch, as far as that can be read.
+func (t *Token) successor(ctx context.Context, epoch int) string {
+	by, err := t.archive.EpochOf(ctx, epoch)
+	if err != nil || by.Holder == "" {
+		return ""
+	}
+	text := fmt.Sprintf(", by %s since %s", by.Holder, by.Began.UTC().Format(time.RFC3339))
+	if rivals(by.Queue, t.place) {
+		text += fmt.Sprintf(" through another queue (%s; ours is %s): give both coordinators the same --redis, or each a store of its own", by.Queue, t.place)
+	}
+	return text
 }
 
 // BeginBatch says that a batch of a collection is about to be checked and deleted;

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"coalmine/internal/queue"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/workflows/coordinator/graph"
@@ -93,7 +94,11 @@ const storeFull = "the store is full: make room, and the run goes on by itself"
 // addServices adds what all runs wait for.
 func (w *waits) addServices() {
 	if x := &w.Queue; x.On() {
-		w.add(waitFor{reason: status.WaitQueue}, 0, status.Wait{Since: x.Since, Detail: fmt.Sprintf("queue unreachable since %s: %v", x.Since.Format(time.TimeOnly), x.Err)})
+		state := "unreachable"
+		if errors.Is(x.Err, queue.ErrNoWrites) {
+			state = "without writes"
+		}
+		w.add(waitFor{reason: status.WaitQueue}, 0, status.Wait{Since: x.Since, Detail: fmt.Sprintf("queue %s since %s: %v", state, x.Since.Format(time.TimeOnly), x.Err)})
 	}
 	switch x := &w.Store; {
 	case errors.Is(x.Err, storage.ErrFull):

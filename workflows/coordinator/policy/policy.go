@@ -107,6 +107,10 @@ const (
 	// announced lasts for AnnouncedTTL.
 	AnnounceEvery = 2 * time.Second
 	AnnouncedTTL  = 5 * time.Second
+	// EpochEvery is how often the leader looks in storage for another that has begun to
+	// lead since: one with another queue, which does not see the lease. Deletions look
+	// besides.
+	EpochEvery = 30 * time.Second
 )
 
 // Liveness of workers and of what was sent.

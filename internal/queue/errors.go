@@ -1,0 +1,120 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// Errors that Open and Explain wrap, to be tested with errors.Is. No error of Redis ever
+// fails a task: all are waited out, and a process that starts refuses those that do not
+// pass by themselves.
+var (
+	// ErrUnreachable: nothing answers at the address, or nothing that helps for now.
+	ErrUnreachable = errors.New("redis is not reachable")
+	// ErrUnsuitable: the server answers, but cannot carry the queue.
+	ErrUnsuitable = errors.New("redis is not suitable")
+	// ErrNoWrites: the server can be read, but takes no writes for now.
+	ErrNoWrites = errors.New("redis takes no writes")
+)
+
+// Trouble is an error of Redis whose cause is known.
+type Trouble struct {
+	mark          error
+	cause, remedy string
+	err           error
+}
+
+// Error implements error.
+func (t *Trouble) Error() string {
+	return fmt.Sprintf("%v: %s: %s: %v", t.mark, t.cause, t.remedy, t.err)
+}
+
+// Unwrap returns one of the errors above, and that of the server.
+func (t *Trouble) Unwrap() []error { return []error{t.mark, t.err} }
+
+// Brief says in a few words what is wrong.
+func (t *Trouble) Brief() string { return t.mark.Error() + ": " + t.cause }
+
+// meaning is what an error of Redis says. The mark decides what is done.
+type meaning struct {
+	mark          error
+	cause, remedy string
+}
+
+const (
+	oneServer = "name one server, or the Sentinels of a replicated one (redis-sentinel://host,host?master=NAME): the queue needs all its keys in one place"
+	leastACL  = "give it the rights that docs/operations.md lists under Redis"
+	goodLogin = "put redis://user:password@host, or password_file=FILE, into the URL; such a file is read again by itself"
+)
+
+// meanings is the one table of what Redis can answer, by the first word of the answer.
+var meanings = map[string]meaning{
+	"LOADING":    {ErrUnreachable, "it is still loading its data", "try again in a moment"},
+	"BUSY":       {ErrUnreachable, "a script keeps it busy", "wait for it, or end it by SCRIPT KILL"},
+	"MASTERDOWN": {ErrUnreachable, "it is a replica that has lost its master", "bring the master back, or name another server"},
+	"UNBLOCKED":  {ErrUnreachable, "it has changed its role", "nothing, if it is the master again soon"},
+	"EXECABORT":  {ErrUnreachable, "it refused a command of a transaction", "look for the reason in its log"},
+	"UNKILLABLE": {ErrUnreachable, "a script that has written keeps it busy", "wait for it"},
+
+	"MISCONF":    {ErrNoWrites, "it cannot save its data to disk", "make room on its disk or repair it, or have it keep nothing (CONFIG SET save \"\"), which the queue does not need"},
+	"READONLY":   {ErrNoWrites, "it is a read-only replica", "name its master, or the Sentinels (redis-sentinel://host,host?master=NAME)"},
+	"OOM":        {ErrNoWrites, "its memory is used up", "raise its maxmemory, or remove what others keep there"},
+	"NOREPLICAS": {ErrNoWrites, "it has fewer replicas than it wants for writes", "bring them back, or lower min-replicas-to-write"},
+	"NOPERM":     {ErrNoWrites, "its user may not run a command of the queue, or use its keys", leastACL},
+
+	"NOAUTH":    {ErrUnsuitable, "it refuses the login", goodLogin},
+	"WRONGPASS": {ErrUnsuitable, "it refuses the login", goodLogin},
+	"DENIED":    {ErrUnsuitable, "it is in protected mode", "give it a password, or bind it to a private address"},
+	"WRONGTYPE": {ErrUnsuitable, "another program uses the keys of the queue", "take a database of its own (redis://host/1)"},
+	"NOPROTO":   {ErrUnsuitable, "it speaks another version of the protocol", "use Redis 6.2 or newer"},
+
+	"MOVED":       {ErrUnsuitable, isCluster, oneServer},
+	"ASK":         {ErrUnsuitable, isCluster, oneServer},
+	"CROSSSLOT":   {ErrUnsuitable, isCluster, oneServer},
+	"TRYAGAIN":    {ErrUnsuitable, isCluster, oneServer},
+	"CLUSTERDOWN": {ErrUnsuitable, isCluster, oneServer},
+}
+
+const isCluster = "it is a node of a Redis Cluster"
+
+// phrases are answers that begin with ERR, by a part of the text.
+var phrases = map[string]meaning{
+	"max number of clients reached": {ErrUnreachable, "it has as many clients as it takes", "raise its maxclients, or start fewer workers"},
+	"DB index is out of range":      {ErrUnsuitable, "it has no database of that number", "take a lower one, or raise its databases"},
+	"unknown command":               {ErrUnsuitable, "it does not know a command of the queue", "use Redis 6.2 or newer, with no command renamed"},
+	"invalid password":              {ErrUnsuitable, "it refuses the login", goodLogin},
+	"without any password":          {ErrUnsuitable, "it has no password", "take the password out of the URL"},
+}
+
+// code is a word of an answer by which the table can be asked.
+var code = regexp.MustCompile(`\b[A-Z]{3,}\b`)
+
+// Explain returns a *Trouble if the table says what an error means, and otherwise the error.
+func Explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, explained := errors.AsType[*Trouble](err); explained {
+		return err
+	}
+	if m, ok := meaningOf(err.Error()); ok {
+		return &Trouble{m.mark, m.cause, m.remedy, err}
+	}
+	return err
+}
+
+func meaningOf(text string) (meaning, bool) {
+	for _, word := range code.FindAllString(text, -1) {
+		if m, ok := meanings[word]; ok {
+			return m, true
+		}
+	}
+	for phrase, m := range phrases {
+		if strings.Contains(text, phrase) {
+			return m, true
+		}
+	}
+	return meaning{}, false
+}
