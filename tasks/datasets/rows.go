@@ -124,7 +124,7 @@ func (r *recordReader) table(s forms.Scheme, name string, content *bufio.Reader,
 		return false, withoutSplits(name, s.Summary)
 	}
 	watched := &watchedReader{content, r, file}
-	o := forms.Options{Columns: r.reading.Columns, Splits: r.splits.wanted(), Unit: r.reading.Unit, MaxRow: r.limits.LineBytes}
+	o := forms.Options{Columns: r.reading.Columns, Splits: r.splits.wanted(), Unit: r.reading.Unit, MaxRow: r.limits.LineBytes, Ratio: r.limits.Ratio}
 	for row, err := range s.Rows(r.ctx, watched, o) {
 		if err = r.inTable(name, err); err == nil {
 			if more, err = r.tableRow(s, name, &row); err == nil && !more {

@@ -6,9 +6,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 
-	"github.com/parquet-go/parquet-go"
+	"coalmine/internal/parquetfile"
+	"coalmine/tasks/datasets"
 )
 
 // Parquet yields the images of Parquet files, in their order. The column of images holds the
@@ -38,16 +41,16 @@ func parquetFile(path string, columns Columns, yield func(Example, error) bool) 
 		return false, err
 	}
 	name := filepath.Base(path)
-	table, err := parquet.OpenFile(file, size.Size())
+	table, err := parquetfile.Open(file, size.Size(), datasets.DefaultRatio)
 	if err != nil {
 		return false, fmt.Errorf("%s: %w", name, err)
 	}
-	p := parquetTable{name: name}
-	if err := p.find(table.Schema(), columns); err != nil {
+	p := parquetTable{name: name, table: table}
+	if err := p.find(columns); err != nil {
 		return false, err
 	}
-	for _, group := range table.RowGroups() {
-		if more, err := p.rows(group.Rows(), yield); err != nil || !more {
+	for group := range table.Groups() {
+		if more, err := p.rows(group, yield); err != nil || !more {
 			return false, err
 		}
 	}
@@ -57,109 +60,112 @@ func parquetFile(path string, columns Columns, yield func(Example, error) bool) 
 // parquetTable reads one file.
 type parquetTable struct {
 	name               string
-	image, user, label int // leaf columns
+	table              *parquetfile.File
+	image, user, label int // places of leaves
 	row                int // read so far
 }
 
 // find looks the columns up.
-func (p *parquetTable) find(schema *parquet.Schema, c Columns) error {
+func (p *parquetTable) find(c Columns) error {
+	whole := []parquetfile.Kind{parquetfile.Int32, parquetfile.Int64}
 	for _, wanted := range []struct {
 		column string
 		at     *int
-		kinds  []parquet.Kind
+		kinds  []parquetfile.Kind
 		paths  [][]string
 	}{
-		{c.Image, &p.image, []parquet.Kind{parquet.ByteArray}, [][]string{{c.Image, "bytes"}, {c.Image}}},
-		{c.User, &p.user, []parquet.Kind{parquet.ByteArray, parquet.Int32, parquet.Int64}, [][]string{{c.User}}},
-		{c.Label, &p.label, []parquet.Kind{parquet.Int32, parquet.Int64}, [][]string{{c.Label}}},
+		{c.Image, &p.image, []parquetfile.Kind{parquetfile.Bytes}, [][]string{{c.Image, "bytes"}, {c.Image}}},
+		{c.User, &p.user, append([]parquetfile.Kind{parquetfile.Bytes}, whole...), [][]string{{c.User}}},
+		{c.Label, &p.label, whole, [][]string{{c.Label}}},
 	} {
-		leaf, ok := lookUp(schema, wanted.paths)
-		if !ok {
-			return fmt.Errorf("%s has no column %q; it has %s", p.name, wanted.column, strings.Join(columnNames(schema), ", "))
+		at, err := p.lookUp(wanted.column, wanted.paths)
+		if err != nil {
+			return err
 		}
-		kind := leaf.Node.Type().Kind()
-		if leaf.MaxRepetitionLevel > 0 || !containsKind(wanted.kinds, kind) {
-			return fmt.Errorf("%s: column %q is of type %s; expected one %v in a row", p.name, wanted.column, kind, wanted.kinds)
+		leaf := &p.table.Leaves()[at]
+		if leaf.List || !slices.Contains(wanted.kinds, leaf.Kind) {
+			return fmt.Errorf("%s: column %q is of type %s; expected one %v in a row", p.name, wanted.column, leaf.Kind, wanted.kinds)
 		}
-		*wanted.at = leaf.ColumnIndex
+		if err := leaf.Readable(); err != nil {
+			return fmt.Errorf("%s: %w", p.name, err)
+		}
+		*wanted.at = at
 	}
 	return nil
 }
 
-func containsKind(kinds []parquet.Kind, kind parquet.Kind) bool {
-	for _, k := range kinds {
-		if k == kind {
-			return true
-		}
-	}
-	return false
-}
-
-// lookUp finds the first of some paths that is a column of values.
-func lookUp(schema *parquet.Schema, paths [][]string) (parquet.LeafColumn, bool) {
+// lookUp finds the only leaf with the first of some paths that there is.
+func (p *parquetTable) lookUp(column string, paths [][]string) (int, error) {
 	for _, path := range paths {
-		if leaf, ok := schema.Lookup(path...); ok {
-			return leaf, true
+		named := func(leaf parquetfile.Leaf) bool { return slices.Equal(leaf.Path, path) }
+		at := slices.IndexFunc(p.table.Leaves(), named)
+		if at >= 0 && slices.ContainsFunc(p.table.Leaves()[at+1:], named) {
+			return 0, fmt.Errorf("%s has several columns %q; expected one", p.name, column)
+		}
+		if at >= 0 {
+			return at, nil
 		}
 	}
-	return parquet.LeafColumn{}, false
-}
-
-func columnNames(schema *parquet.Schema) []string {
 	var names []string
-	for _, path := range schema.Columns() {
-		names = append(names, strings.Join(path, "."))
+	for _, leaf := range p.table.Leaves() {
+		names = append(names, strconv.Quote(leaf.Name()))
 	}
-	return names
+	return 0, fmt.Errorf("%s has no column %q; it has %s", p.name, column, strings.Join(names, ", "))
 }
 
 // rows yields the images of a group of rows.
-func (p *parquetTable) rows(rows parquet.Rows, yield func(Example, error) bool) (more bool, err error) {
-	defer func() { _ = rows.Close() }() // reading is over
-	buffer := make([]parquet.Row, 16)
-	for {
-		n, err := rows.ReadRows(buffer)
-		for _, row := range buffer[:n] {
-			p.row++
-			x, fault := p.example(row)
-			if _, ok := errors.AsType[*CorruptError](fault); fault != nil && !ok {
-				return false, fault
-			}
-			if !yield(x, fault) {
-				return false, nil
-			}
+func (p *parquetTable) rows(group int, yield func(Example, error) bool) (more bool, err error) {
+	image, user, label := p.table.Read(group, p.image), p.table.Read(group, p.user), p.table.Read(group, p.label)
+	for range p.table.Rows(group) {
+		p.row++
+		x := Example{Where: fmt.Sprintf("%s, row %d", p.name, p.row)}
+		fault, err := p.example(&x, image, user, label)
+		if err != nil {
+			return false, fmt.Errorf("%s: %w; the file is damaged: get it again", x.Where, noEnd(err))
 		}
-		if errors.Is(err, io.EOF) {
-			return true, nil
-		} else if err != nil {
-			return false, fmt.Errorf("%s, after row %d: %w", p.name, p.row, err)
+		if _, ok := errors.AsType[*CorruptError](fault); fault != nil && !ok {
+			return false, fault
+		}
+		if !yield(x, fault) {
+			return false, nil
 		}
 	}
+	return true, nil
 }
 
-// example is that of a row.
-func (p *parquetTable) example(row parquet.Row) (Example, error) {
-	x := Example{Where: fmt.Sprintf("%s, row %d", p.name, p.row)}
-	for _, v := range row {
-		switch v.Column() {
-		case p.user:
-			if !v.IsNull() {
-				x.User = v.String()
-			}
-		case p.label:
-			if v.IsNull() {
-				return x, fmt.Errorf("%s: the label is missing", x.Where)
-			}
-			x.Label = int(v.Int64())
-			if v.Kind() == parquet.Int32 {
-				x.Label = int(v.Int32())
-			}
-		case p.image:
-			x.File = v.ByteArray()
+// noEnd says that a column ends before the others do.
+func noEnd(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// example reads the example of the next row. A fault is of the row alone.
+func (p *parquetTable) example(x *Example, images, users, labels *parquetfile.Column) (fault, err error) {
+	image, err := images.Next()
+	if err != nil {
+		return nil, err
+	}
+	user, err := users.Next()
+	if err != nil {
+		return nil, err
+	}
+	label, err := labels.Next()
+	if err != nil {
+		return nil, err
+	}
+	if !user.Null {
+		if x.User, fault = p.table.Leaves()[p.user].Text(user); fault != nil {
+			return fmt.Errorf("%s: %w", x.Where, fault), nil
 		}
 	}
-	if len(x.File) == 0 {
-		return x, &CorruptError{x.Where, errors.New("the image is missing")}
+	if label.Null {
+		return fmt.Errorf("%s: the label is missing", x.Where), nil
 	}
-	return x, nil
+	x.Label = int(int64(label.Bits))
+	if x.File = image.Bytes; len(x.File) == 0 {
+		return &CorruptError{x.Where, errors.New("the image is missing")}, nil
+	}
+	return nil, nil
 }

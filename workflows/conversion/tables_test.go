@@ -214,8 +214,8 @@ func TestFaultsOfParquetAreNamed(t *testing.T) {
 	t.Parallel()
 	path := parquetOf(t, newHub(pngOf(t, 1, 1), "w", 1))
 	for words, c := range map[string]Columns{
-		`a.parquet has no column "picture"; it has image.bytes, image.path, writer_id, character`:  {Image: "picture", User: "writer_id", Label: "character"},
-		`a.parquet: column "writer_id" is of type BYTE_ARRAY; expected one [INT32 INT64] in a row`: {Image: "image", User: "writer_id", Label: "writer_id"},
+		`a.parquet has no column "picture"; it has "image.bytes", "image.path", "writer_id", "character"`: {Image: "picture", User: "writer_id", Label: "character"},
+		`a.parquet: column "writer_id" is of type BYTE_ARRAY; expected one [INT32 INT64] in a row`:        {Image: "image", User: "writer_id", Label: "writer_id"},
 	} {
 		refused(t, Parquet([]string{path}, c), Options{}, words)
 	}

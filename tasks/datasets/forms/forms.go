@@ -166,6 +166,8 @@ type Options struct {
 	Unit Unit
 	// MaxRow is the longest row, in bytes.
 	MaxRow int
+	// Ratio is how many times its size a file may grow where the form compresses.
+	Ratio int
 }
 
 // TrainSplit is the split that is read unless another is named.
@@ -240,13 +242,39 @@ func (r *reader) places(names []string) ([]int, error) {
 	places := make([]int, len(wanted))
 	for i, name := range wanted {
 		if places[i] = -1; name != "" {
-			places[i] = slices.Index(names, name)
+			var err error
+			if places[i], err = placeOf(names, name); err != nil {
+				return nil, err
+			}
 		}
 		if places[i] < 0 && r.required(name) {
-			return nil, mistaken("there is no column %q; expected one of %s, or say by data.columns which they are", name, strings.Join(names, ", "))
+			return nil, mistaken("there is no column %q; expected one of %s, or say by data.columns which they are", name, quoted(names))
 		}
 	}
 	return places, nil
+}
+
+// placeOf finds a column by its name, which no other may have; -1 without.
+func placeOf(names []string, name string) (int, error) {
+	at := slices.Index(names, name)
+	if at >= 0 && slices.Contains(names[at+1:], name) {
+		return 0, mistaken("there are several columns %q; expected one: rename the others", name)
+	}
+	return at, nil
+}
+
+// quoted lists names for a message.
+func quoted(names []string) string {
+	const most = 20
+	var list []string
+	for i, name := range names {
+		if i == most {
+			list = append(list, fmt.Sprintf("and %d others", len(names)-i))
+			break
+		}
+		list = append(list, strconv.Quote(name))
+	}
+	return strings.Join(list, ", ")
 }
 
 // fill sets a field of a row, by its place in Columns.list, to a value in text.

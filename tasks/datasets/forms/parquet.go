@@ -4,13 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
-	"strings"
 
+	"coalmine/internal/parquetfile"
 	"coalmine/internal/spool"
-
-	"github.com/parquet-go/parquet-go"
-	"github.com/parquet-go/parquet-go/format"
 )
 
 // parquet yields the rows of a Parquet file. Only the columns that are wanted are read.
@@ -20,47 +16,72 @@ func (r *reader) parquet() error {
 		return err
 	}
 	defer file.Close()
-	table, err := parquet.OpenFile(file, file.Size, parquet.SkipBloomFilters(true), parquet.SkipPageIndex(true))
+	table, err := parquetfile.Open(file, file.Size, r.Ratio)
 	if err != nil {
-		return damaged("%w; get the file again", err)
+		return parquetFault("", 0, err)
 	}
-	columns, err := r.parquetColumns(table.Schema())
+	leaves, err := r.parquetLeaves(table)
 	if err != nil {
 		return err
 	}
+	growth := growth{of: file.Size, most: r.Ratio}
 	done := 0
-	for _, group := range table.RowGroups() {
-		if err := r.parquetGroup(group, columns, done); err != nil {
+	for group := range table.Groups() {
+		if err := r.parquetGroup(table, group, leaves, done, &growth); err != nil {
 			return err
 		}
-		done += int(group.NumRows())
+		done += int(table.Rows(group))
 	}
 	return nil
 }
 
-// parquetColumns are those of the wanted fields, by their place in Columns.list; nil without.
-func (r *reader) parquetColumns(schema *parquet.Schema) ([]*parquet.LeafColumn, error) {
-	names := make([]string, 0, len(schema.Columns()))
-	for _, path := range schema.Columns() {
-		names = append(names, path[0])
+// parquetFault is the end of a file that is damaged, or that has a feature which is not read.
+func parquetFault(unit string, row int, err error) error {
+	if _, ok := errors.AsType[*parquetfile.UnsupportedError](err); ok {
+		return &Fault{Unit: unit, Number: row, Err: err, Ends: true, Mistaken: true}
 	}
-	places, err := r.places(names)
+	return &Fault{Unit: unit, Number: row, Err: fmt.Errorf("%w; the file is damaged: get it again", err), Ends: true}
+}
+
+// parquetLeaves are the places of the wanted fields' leaves, in the order of Columns.list; -1
+// without.
+func (r *reader) parquetLeaves(table *parquetfile.File) ([]int, error) {
+	columns := table.Columns()
+	places, err := r.places(columns)
 	if err != nil {
 		return nil, err
 	}
-	columns := make([]*parquet.LeafColumn, len(places))
 	for field, place := range places {
 		if place < 0 {
 			continue
 		}
-		leaf, ok := schema.Lookup(schema.Columns()[place]...)
-		list := leaf.MaxRepetitionLevel == 1 && field == tagsField
-		if !ok || leaf.MaxRepetitionLevel > 0 && !list {
-			return nil, mistaken("the column %q has many values in a row; expected one", strings.Join(leaf.Path, "."))
+		if places[field], err = leafOf(table, columns[place], field == tagsField); err != nil {
+			return nil, mistaken("%w", err)
 		}
-		columns[field] = &leaf
 	}
-	return columns, nil
+	return places, nil
+}
+
+// leafOf is the place of the only leaf of a column, which may be a list.
+func leafOf(table *parquetfile.File, column string, list bool) (int, error) {
+	found, fields := -1, []string{}
+	for i, leaf := range table.Leaves() {
+		if leaf.Path[0] == column {
+			found = i
+			fields = append(fields, leaf.Name())
+		}
+	}
+	if len(fields) != 1 {
+		return 0, fmt.Errorf("the column %q has %d fields, %s; expected one value in a row", column, len(fields), quoted(fields))
+	}
+	leaf := &table.Leaves()[found]
+	switch {
+	case leaf.List && !list:
+		return 0, fmt.Errorf("the column %q has many values in a row; expected one", leaf.Name())
+	case !leaf.List && len(leaf.Path) > 1, leaf.List && len(leaf.Path) > 3:
+		return 0, fmt.Errorf("the column %q has the field %q; expected a value in a row", column, leaf.Name())
+	}
+	return found, leaf.Readable()
 }
 
 // Places of fields in Columns.list.
@@ -70,24 +91,48 @@ const (
 	splitField
 )
 
-// parquetGroup yields a group of rows.
-func (r *reader) parquetGroup(group parquet.RowGroup, columns []*parquet.LeafColumn, done int) error {
-	cursors := make([]*cursor, len(columns))
-	for field, leaf := range columns {
-		if leaf == nil {
-			continue
-		}
-		cursors[field] = newCursor(group.ColumnChunks()[leaf.ColumnIndex].Pages(), leaf)
-		defer cursors[field].close()
+// growth bounds what the rows of a file hold by the size of the file: a value may stand for any
+// number of rows there.
+type growth struct {
+	of, rows int64
+	most     int
+}
+
+// freeBytes of rows are taken whatever the size of the file is.
+const freeBytes = 16 << 20
+
+func (g *growth) add(texts []string) error {
+	g.rows++
+	for _, text := range texts {
+		g.rows += int64(len(text)) + 1
 	}
-	for i := range int(group.NumRows()) {
-		row := Row{Unit: "row", Number: done + i + 1}
-		fault, err := row.take(cursors)
+	if g.rows > freeBytes && g.rows/int64(g.most) > g.of {
+		return mistaken("the rows hold more than %d times the bytes of the file, which is the limit: it may be a decompression bomb; if it is data, raise data.limits.ratio", g.most)
+	}
+	return nil
+}
+
+// parquetGroup yields a group of rows.
+func (r *reader) parquetGroup(table *parquetfile.File, group int, leaves []int, done int, growth *growth) error {
+	columns := make([]*parquetColumn, len(leaves))
+	for field, leaf := range leaves {
+		if leaf >= 0 {
+			columns[field] = &parquetColumn{Column: table.Read(group, leaf), leaf: &table.Leaves()[leaf], growth: growth, longest: r.MaxRow}
+		}
+	}
+	number := done
+	for range table.Rows(group) {
+		number++
+		row := Row{Unit: "row", Number: number}
+		fault, err := row.take(columns)
+		if _, bomb := errors.AsType[*Fault](err); err != nil && !bomb {
+			err = parquetFault("row", number, err)
+		}
 		if err != nil {
-			return &Fault{Unit: "row", Number: row.Number, Err: fmt.Errorf("%w; the file is damaged: get it again", err), Ends: true}
+			return err
 		}
 		if fault != nil {
-			err = r.skip("row", row.Number, fault)
+			err = r.skip("row", number, fault)
 		} else {
 			err = r.row(row)
 		}
@@ -95,137 +140,75 @@ func (r *reader) parquetGroup(group parquet.RowGroup, columns []*parquet.LeafCol
 			return err
 		}
 	}
+	for _, c := range columns {
+		if c == nil {
+			continue
+		}
+		if _, err := c.Next(); !errors.Is(err, io.EOF) {
+			return parquetFault("row", number, fmt.Errorf("the column %q has values beyond the last row", c.leaf.Name()))
+		}
+	}
 	return nil
 }
 
 // take reads the values of the next row of every column. A fault is of the row alone.
-func (r *Row) take(cursors []*cursor) (fault, err error) {
-	for field, c := range cursors {
+func (r *Row) take(columns []*parquetColumn) (fault, err error) {
+	for field, c := range columns {
 		if c == nil {
 			continue
 		}
-		values, err := c.next()
+		values, wrong, err := c.row()
 		if err != nil {
 			return nil, err
 		}
-		if field == tagsField && c.list {
+		switch {
+		case wrong != nil:
+		case c.leaf.List:
 			r.Tags = append([]string{}, values...)
-			continue
+		case len(values) > 0:
+			wrong = r.fill(field, values[0])
 		}
-		if len(values) == 0 {
-			continue
-		}
-		if err := r.fill(field, values[0]); err != nil && fault == nil {
-			fault = err
+		if fault == nil {
+			fault = wrong
 		}
 	}
 	return fault, nil
 }
 
-// cursor goes through the rows of a column.
-type cursor struct {
-	pages  parquet.Pages
-	page   parquet.Page
-	values parquet.ValueReader
-	list   bool
-	buffer []parquet.Value
-	ahead  []parquet.Value // of the buffer, not taken yet
-	texts  []string
-	text   func(parquet.Value) string
+// parquetColumn goes through the rows of a column.
+type parquetColumn struct {
+	*parquetfile.Column
+	leaf    *parquetfile.Leaf
+	growth  *growth
+	longest int
+	texts   []string
 }
 
-func newCursor(pages parquet.Pages, leaf *parquet.LeafColumn) *cursor {
-	return &cursor{pages: pages, list: leaf.MaxRepetitionLevel > 0, buffer: make([]parquet.Value, 256), text: textOf(leaf)}
-}
-
-// close lets go of the column, which was only read.
-func (c *cursor) close() {
-	if c.page != nil {
-		parquet.Release(c.page)
-	}
-	_ = c.pages.Close()
-}
-
-// next are the values of the next row that are not null, valid until the one after. There
-// must be one.
-func (c *cursor) next() ([]string, error) {
+// row are the values of the next row that are not null, valid until the one after. There must be
+// one. A fault is of the row alone.
+func (c *parquetColumn) row() (values []string, fault, err error) {
 	c.texts = c.texts[:0]
-	for first := true; ; first = false {
-		if err := c.fill(); err != nil {
-			if errors.Is(err, io.EOF) && !first {
-				return c.texts, nil
-			}
-			return nil, err
-		}
-		value := c.ahead[0]
-		if !first && value.RepetitionLevel() == 0 {
-			return c.texts, nil
-		}
-		c.ahead = c.ahead[1:]
-		if !value.IsNull() {
-			c.texts = append(c.texts, c.text(value))
-		}
-		if !c.list {
-			return c.texts, nil
-		}
-	}
-}
-
-// fill makes sure that a value is ahead.
-func (c *cursor) fill() error {
-	for len(c.ahead) == 0 {
-		if c.values == nil {
-			page, err := c.pages.ReadPage()
-			if err != nil {
-				return err
-			}
-			c.page, c.values = page, page.Values()
-		}
-		n, err := c.values.ReadValues(c.buffer)
-		c.ahead = c.buffer[:n]
+	bytes := 0
+	for more := true; more; {
+		value, err := c.Next()
 		if errors.Is(err, io.EOF) {
-			err = nil
-			if n == 0 {
-				parquet.Release(c.page)
-				c.page, c.values = nil, nil
-			}
+			return nil, nil, fmt.Errorf("the column %q ends before the last row", c.leaf.Name())
 		}
 		if err != nil {
-			return err
+			return nil, nil, err
+		}
+		if bytes += len(value.Bytes) + 1; c.longest > 0 && bytes > c.longest+1 {
+			fault = fmt.Errorf("the column %q is longer than %d bytes, which is the limit; raise data.limits.line", c.leaf.Name(), c.longest)
+			c.texts = c.texts[:0]
+		} else if !value.Null {
+			text, wrong := c.leaf.Text(value)
+			if c.texts = append(c.texts, text); wrong != nil {
+				fault = wrong
+			}
+		}
+		if more, err = c.Continues(); err != nil {
+			return nil, nil, err
 		}
 	}
-	return nil
-}
-
-// textOf writes the values of a column as text.
-func textOf(leaf *parquet.LeafColumn) func(parquet.Value) string {
-	if unit := timestampUnit(leaf); unit > 0 {
-		return func(v parquet.Value) string { return strconv.FormatFloat(float64(v.Int64())/unit, 'f', -1, 64) }
-	}
-	return func(v parquet.Value) string {
-		if v.Kind() == parquet.ByteArray {
-			return string(v.ByteArray())
-		}
-		return v.String()
-	}
-}
-
-// timestampUnit is how many of a timestamp's units are in a second; 0 of other columns.
-func timestampUnit(leaf *parquet.LeafColumn) float64 {
-	logical := leaf.Node.Type().LogicalType()
-	if logical == nil {
-		return 0
-	}
-	timestamp, ok := logical.Value.(*format.TimestampType)
-	if !ok {
-		return 0
-	}
-	switch timestamp.Unit.Value.(type) {
-	case *format.MilliSeconds:
-		return 1e3
-	case *format.MicroSeconds:
-		return 1e6
-	default:
-		return 1e9
-	}
+	return c.texts, fault, c.growth.add(c.texts)
 }

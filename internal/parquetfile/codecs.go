@@ -1,0 +1,119 @@
+package parquetfile
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/snappy"
+	"github.com/klauspost/compress/zstd"
+	"github.com/pierrec/lz4/v4"
+)
+
+// codec is how the pages of a chunk are compressed, as the format numbers it.
+type codec int32
+
+var codecs = map[codec]struct {
+	name   string
+	decode func(page, compressed []byte) error // nil where it is not supported
+}{
+	0: {"UNCOMPRESSED", uncompressed},
+	1: {"SNAPPY", unsnappy},
+	2: {"GZIP", ungzip},
+	3: {"LZO", nil},
+	4: {"BROTLI", unbrotli},
+	5: {"LZ4, with the frames of Hadoop", nil},
+	6: {"ZSTD", unzstd},
+	7: {"LZ4_RAW", unlz4},
+}
+
+var errLength = errors.New("the page has another length than its header says")
+
+// decode fills a page from its compressed bytes. Nothing that a library does with damaged bytes
+// gets out of here but an error.
+func (c codec) decode(page, compressed []byte) (err error) {
+	scheme, known := codecs[c]
+	if !known {
+		return unsupported("compression number %d", c)
+	}
+	if scheme.decode == nil {
+		return unsupported("compression by %s", scheme.name)
+	}
+	defer func() {
+		if fault := recover(); fault != nil {
+			err = fmt.Errorf("%v", fault)
+		}
+		if err != nil {
+			err = fmt.Errorf("%s: %w", scheme.name, err)
+		}
+	}()
+	return scheme.decode(page, compressed)
+}
+
+func uncompressed(page, data []byte) error {
+	if copy(page, data); len(page) != len(data) {
+		return errLength
+	}
+	return nil
+}
+
+func unsnappy(page, data []byte) error {
+	if n, err := snappy.DecodedLen(data); err != nil || n != len(page) {
+		return errors.Join(err, errLength)
+	}
+	_, err := snappy.Decode(page, data)
+	return err
+}
+
+func unlz4(page, data []byte) error {
+	n, err := lz4.UncompressBlock(data, page)
+	if err == nil && n != len(page) {
+		err = errLength
+	}
+	return err
+}
+
+func ungzip(page, data []byte) error {
+	z, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return err
+	}
+	return fill(page, z)
+}
+
+func unbrotli(page, data []byte) error { return fill(page, brotli.NewReader(bytes.NewReader(data))) }
+
+// fill reads a page from a stream that has to end with it.
+func fill(page []byte, stream io.Reader) error {
+	if _, err := io.ReadFull(stream, page); err != nil {
+		return err
+	}
+	var more [1]byte
+	if n, err := io.ReadFull(stream, more[:]); n > 0 {
+		return errLength
+	} else if !errors.Is(err, io.EOF) {
+		return err
+	}
+	return nil
+}
+
+// zstdDecoder decodes into the room that it is given.
+var zstdDecoder = sync.OnceValues(func() (*zstd.Decoder, error) {
+	return zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecodeAllCapLimit(true))
+})
+
+func unzstd(page, data []byte) error {
+	z, err := zstdDecoder()
+	if err != nil {
+		return err
+	}
+	decoded, err := z.DecodeAll(data, page[:0:len(page)])
+	if err == nil && len(decoded) != len(page) {
+		err = errLength
+	}
+	return err
+}

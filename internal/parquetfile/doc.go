@@ -1,0 +1,27 @@
+// Package parquetfile reads columns of Parquet files that may be damaged or hostile. It trusts
+// no number of a file before it has compared it with the bytes that are there: memory is at most
+// proportional to the size of a page, and no file makes it panic. The format is that of
+// https://github.com/apache/parquet-format; encryption, nested groups of pages in other files,
+// and the encodings and codecs that nobody writes any more (BIT_PACKED, LZO, LZ4 with Hadoop's
+// frames) are refused by an *UnsupportedError.
+//
+//	f, err := parquetfile.Open(file, size, ratio)
+//	for g := range f.Groups() {
+//		column := f.Read(g, leaf) // of f.Leaves()
+//		for range f.Rows(g) {
+//			v, err := column.Next()
+//			…
+//		}
+//	}
+package parquetfile
+
+import "fmt"
+
+// UnsupportedError names a feature of a file that this package does not read.
+type UnsupportedError struct{ Feature string }
+
+func (e *UnsupportedError) Error() string { return e.Feature + ", which is not supported" }
+
+func unsupported(format string, args ...any) error {
+	return &UnsupportedError{fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,229 @@
+package parquetfile
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Kind is how the values of a leaf are stored.
+type Kind byte
+
+// Kinds, as the format numbers them.
+const (
+	Boolean Kind = iota
+	Int32
+	Int64
+	Int96
+	Float
+	Double
+	Bytes
+	FixedBytes
+)
+
+// String is the format's name of a kind.
+func (k Kind) String() string {
+	return [...]string{"BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY"}[k]
+}
+
+// Meaning is what the values of a leaf stand for, as far as it changes how they are read.
+type Meaning byte
+
+// Meanings.
+const (
+	Plain    Meaning = iota
+	Unsigned         // Int32 or Int64 without a sign
+	Seconds          // Int64 of PerSecond units, since 1970
+	Decimal
+	Interval
+	Float16
+	UUID
+)
+
+// Leaf is a column that has values: a column, or a field of one that has several.
+type Leaf struct {
+	Path      []string
+	Kind      Kind
+	Meaning   Meaning
+	PerSecond float64 // units of a second
+	// List says that a row has many values.
+	List  bool
+	width int // of FixedBytes
+	// Levels of definition and repetition of a value that is there.
+	definition, repetition int
+}
+
+// element is a node of a schema, of which children follow.
+type element struct {
+	name       string
+	leaf       bool
+	repetition int64 // 0 required, 1 optional, 2 repeated
+	children   int
+	Leaf
+}
+
+func (t *thrift) element(kind byte, before int) (e element) {
+	if before >= mostElements {
+		t.fail(fmt.Errorf("a schema of more than %d elements", mostElements))
+	}
+	t.fields(kind, func(id int64, kind byte) bool {
+		switch id {
+		case 1:
+			k := t.size(kind)
+			if k > int(FixedBytes) {
+				t.fail(unsupported("a column of type %d", k))
+			}
+			e.leaf, e.Kind = true, Kind(k)
+		case 2:
+			e.width = t.size(kind)
+		case 3:
+			e.repetition = t.integer(kind)
+		case 4:
+			e.name = string(t.binary(kind))
+		case 5:
+			e.children = t.size(kind)
+		case 6:
+			if e.Meaning == Plain {
+				e.converted(t.integer(kind))
+				return true
+			}
+			return false
+		case 10:
+			t.logical(kind, &e.Leaf)
+		default:
+			return false
+		}
+		return true
+	})
+	return e
+}
+
+// converted sets the meaning that older files give.
+func (e *element) converted(number int64) {
+	switch number {
+	case 5:
+		e.Meaning = Decimal
+	case 9:
+		e.Meaning, e.PerSecond = Seconds, 1e3
+	case 10:
+		e.Meaning, e.PerSecond = Seconds, 1e6
+	case 11, 12, 13, 14:
+		e.Meaning = Unsigned
+	case 21:
+		e.Meaning = Interval
+	}
+}
+
+// logical reads the meaning of a leaf.
+func (t *thrift) logical(kind byte, l *Leaf) {
+	t.fields(kind, func(id int64, kind byte) bool {
+		switch id {
+		case 5:
+			l.Meaning = Decimal
+		case 8:
+			l.Meaning = Seconds
+			t.timestamp(kind, l)
+			return true
+		case 10:
+			l.Meaning = Plain
+			t.integerType(kind, l)
+			return true
+		case 14:
+			l.Meaning = UUID
+		case 15:
+			l.Meaning = Float16
+		}
+		return false
+	})
+}
+
+func (t *thrift) timestamp(kind byte, l *Leaf) {
+	t.fields(kind, func(id int64, kind byte) bool {
+		if id != 2 {
+			return false
+		}
+		t.fields(kind, func(unit int64, _ byte) bool {
+			if 1 <= unit && unit <= 3 {
+				l.PerSecond = math.Pow10(3 * int(unit))
+			}
+			return false
+		})
+		return true
+	})
+	if l.PerSecond == 0 {
+		t.fail(errors.New("a timestamp without its unit"))
+	}
+}
+
+func (t *thrift) integerType(kind byte, l *Leaf) {
+	t.fields(kind, func(id int64, kind byte) bool {
+		if id == 2 && kind == typeFalse {
+			l.Meaning = Unsigned
+		}
+		return false
+	})
+}
+
+// addSchema finds the leaves of a schema, whose elements stand before their children.
+func (f *File) addSchema(elements []element) error {
+	if len(elements) == 0 {
+		return errors.New("the footer has no schema")
+	}
+	rest := elements[1:]
+	for range elements[0].children {
+		if len(rest) == 0 {
+			return errors.New("the schema lacks an element")
+		}
+		f.columns = append(f.columns, rest[0].name)
+		var err error
+		if rest, err = f.addElement(rest, Leaf{}); err != nil {
+			return err
+		}
+	}
+	if len(rest) > 0 {
+		return fmt.Errorf("the schema has %d elements too many", len(rest))
+	}
+	return nil
+}
+
+// addElement adds the leaves of the first element below a parent, and returns what follows them.
+func (f *File) addElement(elements []element, parent Leaf) (rest []element, err error) {
+	if len(parent.Path) > deepest {
+		return nil, errors.New("a schema that is nested too deep")
+	}
+	if len(elements) == 0 {
+		return nil, errors.New("the schema lacks an element")
+	}
+	e := elements[0]
+	leaf := e.within(parent)
+	if e.leaf {
+		if leaf.Kind == FixedBytes && leaf.width == 0 {
+			return nil, fmt.Errorf("the column %q has values of no length", leaf.Name())
+		}
+		f.leaves = append(f.leaves, leaf)
+		return elements[1:], nil
+	}
+	rest = elements[1:]
+	for range e.children {
+		if rest, err = f.addElement(rest, leaf); err != nil {
+			return nil, err
+		}
+	}
+	return rest, nil
+}
+
+// within is what an element says of itself, and its parents of it.
+func (e *element) within(parent Leaf) Leaf {
+	leaf := e.Leaf
+	leaf.Path = append(slices.Clone(parent.Path), e.name)
+	leaf.definition, leaf.repetition = parent.definition, parent.repetition
+	if e.repetition != 0 {
+		leaf.definition++
+	}
+	if e.repetition == 2 {
+		leaf.repetition++
+	}
+	leaf.List = leaf.repetition > 0
+	return leaf
+}
