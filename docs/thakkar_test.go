@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"coalmine/tasks/audits"
+	"coalmine/internal/extended"
 	"coalmine/tasks/taskstest"
 )
 
@@ -91,7 +91,7 @@ func meansOf(t *testing.T, n string) string {
 		}
 		recall, perplexity := of.where("measure", "recall_at_1")[0], of.where("measure", "perplexity")[0]
 		fmt.Fprintf(&b, " %.2f ± %.2f | %s ± %s |", 100*number(t, recall["mean"]), 100*number(t, recall["sd"]),
-			audits.Decimal(number(t, perplexity["mean"]), 1), audits.Decimal(number(t, perplexity["sd"]), 1))
+			extended.Decimal(number(t, perplexity["mean"]), 1), extended.Decimal(number(t, perplexity["sd"]), 1))
 		p := paper[i]
 		fmt.Fprintf(&b, " %s | %s | %s | %s |\n", p["label"], p["rs"], p["bs"], p["accuracy"])
 	}
@@ -239,9 +239,9 @@ func claimsOf(t *testing.T, text string) string {
 // signed is a number with its sign and a digit behind the point.
 func signed(x float64) string {
 	if math.Signbit(x) {
-		return audits.Decimal(x, 1)
+		return extended.Decimal(x, 1)
 	}
-	return "+" + audits.Decimal(x, 1)
+	return "+" + extended.Decimal(x, 1)
 }
 
 // rowName takes the digest of a run out of the name of one of its rows.

@@ -28,7 +28,8 @@ func (t Tally) Recall() float64 { return float64(t.Hits) / float64(t.Tokens) }
 // for no targets.
 func (t Tally) TopRecall() float64 { return float64(t.TopHits) / float64(t.Tokens) }
 
-// Perplexity is exp of the mean loss, at least 1. It is NaN for no targets.
+// Perplexity is exp of the mean loss, at least 1; +Inf of a mean loss above 709.78 nats, which
+// exp takes beyond the range of float64. It is NaN for no targets.
 func (t Tally) Perplexity() float64 { return math.Exp(t.Loss / float64(t.Tokens)) }
 
 // Evaluation is how well a model predicts sentences.

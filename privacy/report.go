@@ -1,13 +1,12 @@
 package privacy
 
 import (
-	"encoding/json"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
 
+	"coalmine/internal/extended"
 	"coalmine/privacy/correlated"
 )
 
@@ -16,26 +15,15 @@ import (
 type Epsilon float64
 
 // MarshalJSON writes a number, or null for +Inf.
-func (e Epsilon) MarshalJSON() ([]byte, error) {
-	if math.IsInf(float64(e), 1) {
-		return []byte("null"), nil
-	}
-	return json.Marshal(float64(e))
-}
+func (e Epsilon) MarshalJSON() ([]byte, error) { return extended.Float(e).MarshalJSON() }
 
 // UnmarshalJSON reads what MarshalJSON writes.
-func (e *Epsilon) UnmarshalJSON(data []byte) error {
-	if string(data) == "null" {
-		*e = Epsilon(math.Inf(1))
-		return nil
-	}
-	return json.Unmarshal(data, (*float64)(e))
-}
+func (e *Epsilon) UnmarshalJSON(data []byte) error { return (*extended.Float)(e).UnmarshalJSON(data) }
 
 // String writes three significant digits, as papers do, or "infinite".
 func (e Epsilon) String() string {
-	if math.IsInf(float64(e), 1) {
-		return "infinite"
+	if extended.Float(e).Infinite() {
+		return extended.Text
 	}
 	return formatNumber(float64(e))
 }

@@ -6,14 +6,16 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"coalmine/internal/extended"
 )
 
 // Estimate is what several measurements of one number say, such as those of trainings that
 // differ in the seed alone.
 type Estimate struct {
-	// N is how many there are, and Mean is theirs.
-	N    int     `json:"n"`
-	Mean float64 `json:"mean"`
+	// N is how many there are, and Mean is theirs: infinite where one of them is.
+	N    int            `json:"n"`
+	Mean extended.Float `json:"mean"`
 	// SD is the standard deviation of one measurement, with N - 1 in the divisor; nil of a
 	// single one.
 	SD *float64 `json:"sd"`
@@ -22,25 +24,47 @@ type Estimate struct {
 	// of a single one, and where all are equal: counts may be, whose spread is not 0.
 	Low  *float64 `json:"low"`
 	High *float64 `json:"high"`
+	// Infinite says that the mean, the deviation or an end of the interval lies beyond the range
+	// of float64, and is null.
+	Infinite bool `json:"infinite,omitempty"`
 }
 
-// NewEstimate is that of some values, which are finite; nil of none.
+// NewEstimate is that of some values, each finite or +Inf; nil of none.
 func NewEstimate(values []float64) *Estimate {
 	n := len(values)
 	if n == 0 {
 		return nil
 	}
-	e := &Estimate{N: n, Mean: values[0]}
+	e := &Estimate{N: n, Mean: extended.Float(values[0])}
 	switch {
+	case math.IsInf(slices.Max(values), 1):
+		e.Mean, e.Infinite = extended.Float(math.Inf(1)), true
 	case n == 1:
 	case slices.Min(values) == slices.Max(values):
 		e.SD = new(0.0)
 	default:
-		mean, sd := stat.MeanStdDev(values, nil)
+		mean, sd := meanStdDev(values)
 		half := studentT(n-1) * sd / math.Sqrt(float64(n))
-		e.Mean, e.SD, e.Low, e.High = mean, &sd, new(mean-half), new(mean+half)
+		e.Mean, e.SD, e.Low, e.High = extended.Float(mean), extended.Finite(sd), extended.Finite(mean-half), extended.Finite(mean+half)
+		e.Infinite = e.SD == nil || e.Low == nil || e.High == nil
 	}
 	return e
+}
+
+// meanStdDev is stat.MeanStdDev, also of values whose sum or squares lie beyond the range of
+// float64.
+func meanStdDev(values []float64) (mean, sd float64) {
+	mean, sd = stat.MeanStdDev(values, nil)
+	if extended.Finite(mean) != nil && extended.Finite(sd) != nil {
+		return mean, sd
+	}
+	_, exponent := math.Frexp(max(slices.Max(values), -slices.Min(values)))
+	scaled := make([]float64, len(values))
+	for i, v := range values {
+		scaled[i] = math.Ldexp(v, -exponent)
+	}
+	mean, sd = stat.MeanStdDev(scaled, nil)
+	return math.Ldexp(mean, exponent), math.Ldexp(sd, exponent)
 }
 
 // studentT is how many standard errors the interval reaches to either side.

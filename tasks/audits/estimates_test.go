@@ -1,6 +1,7 @@
 package audits
 
 import (
+	"encoding/json"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -28,7 +29,7 @@ func TestMeansHaveTheIntervalOfStudent(t *testing.T) {
 		},
 	} {
 		m := NewEstimate(c.values)
-		if m.N != len(c.values) || !near(m.Mean, c.mean) || !near(*m.SD, c.sd) || !near(*m.Low, c.low) || !near(*m.High, c.high) {
+		if m.N != len(c.values) || !near(float64(m.Mean), c.mean) || !near(*m.SD, c.sd) || !near(*m.Low, c.low) || !near(*m.High, c.high) {
 			t.Errorf("%v: %v, sd %v, %v to %v; want %+v", c.values, m.Mean, *m.SD, *m.Low, *m.High, c)
 		}
 	}
@@ -116,7 +117,7 @@ func TestPairsAreCountedAndAveragedSeedBySeed(t *testing.T) {
 		if p.Pairs != pairs || p.More != more || p.Fewer != fewer || p.P != SignTest(more, fewer) {
 			t.Errorf("%+v of %d pairs, %d greater, %d smaller", p, pairs, more, fewer)
 		}
-		if want := NewEstimate(means); p.Difference.N != want.N || math.Abs(p.Difference.Mean-want.Mean) > 1e-12 {
+		if want := NewEstimate(means); p.Difference.N != want.N || math.Abs(float64(p.Difference.Mean-want.Mean)) > 1e-12 {
 			t.Errorf("difference %+v, want %+v", p.Difference, want)
 		}
 	})
@@ -138,5 +139,27 @@ func TestTheIntervalOfAMeanCoversTheTruth(t *testing.T) {
 	}
 	if covered < 925 {
 		t.Errorf("%d of 1000 intervals contain the truth", covered)
+	}
+}
+
+func TestEstimatesOfNumbersNearTheEndOfTheFloatRange(t *testing.T) {
+	t.Parallel()
+	small, large := NewEstimate([]float64{1, 2, 3}), NewEstimate([]float64{0x1p1000, 2 * 0x1p1000, 3 * 0x1p1000})
+	if large.Mean != 0x1p1000*small.Mean || *large.SD != 0x1p1000**small.SD || *large.Low != 0x1p1000**small.Low || large.Infinite {
+		t.Errorf("%+v is not 2^1000 times %+v", large, small)
+	}
+	for _, c := range []struct {
+		values []float64
+		want   string
+	}{
+		{[]float64{1, math.Inf(1), 3}, `{"n":3,"mean":null,"sd":null,"low":null,"high":null,"infinite":true}`},
+		{[]float64{math.Inf(1)}, `{"n":1,"mean":null,"sd":null,"low":null,"high":null,"infinite":true}`},
+		{[]float64{0x1p1023, 0x1.8p1023}, `{"n":2,"mean":1.1235582092889474e+308,"sd":3.177902515384116e+307,"low":null,"high":null,"infinite":true}`},
+		{[]float64{1, 2, 3}, `{"n":3,"mean":2,"sd":1,"low":-0.48413771175033027,"high":4.48413771175033}`},
+	} {
+		data, err := json.Marshal(NewEstimate(c.values))
+		if err != nil || string(data) != c.want {
+			t.Errorf("%v: %s (%v), want %s", c.values, data, err, c.want)
+		}
 	}
 }

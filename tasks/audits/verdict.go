@@ -2,8 +2,6 @@ package audits
 
 import (
 	"fmt"
-	"math"
-	"strconv"
 
 	"coalmine/privacy"
 	"coalmine/tasks/selection"
@@ -83,18 +81,6 @@ func (c Change) String() string {
 
 // leastP is what a test can tell from 0.
 const leastP = 1e-300
-
-// widest is the number from which on Decimal writes a power of ten.
-const widest = 1e7
-
-// Decimal is a number for people with so many digits behind the point. Where it is ten million or
-// more, as the perplexity of a training that went astray may be, it is written with a power of ten.
-func Decimal(x float64, digits int) string {
-	if math.Abs(x) >= widest {
-		return strconv.FormatFloat(x, 'e', digits, 64)
-	}
-	return strconv.FormatFloat(x, 'f', digits, 64)
-}
 
 // PText is the outcome of a test for people: "p 0.013".
 func PText(p float64) string {

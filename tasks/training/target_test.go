@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/models"
 	"coalmine/tasks"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
@@ -117,7 +118,7 @@ func TestATrainingEndsAtItsPerplexity(t *testing.T) {
 		}
 		got := pursuitOf(t, last)
 		want := Pursuit{Measure: PerplexityMeasure, Target: b.params.StopAt.Perplexity, MeasuredAt: 10 * task, RecallAt1: recall, Perplexity: got.Perplexity, Reached: true}
-		if got != want || math.Abs(got.Perplexity/perplexity-1) > 1e-9 {
+		if got != want || math.Abs(float64(got.Perplexity)/perplexity-1) > 1e-9 {
 			t.Errorf("%+v, want %+v with a perplexity of %v", got, want, perplexity)
 		}
 		if !bytes.Equal(last.Blob(tasks.ModelBlob), plain[task].Blob(tasks.ModelBlob)) {
@@ -180,5 +181,27 @@ func TestATargetThatIsNoneIsAnError(t *testing.T) {
 		if _, err := target.Open(t.Context(), b.Task(), true); !tasks.IsPermanent(err) {
 			t.Errorf("%+v: %v", target, err)
 		}
+	}
+}
+
+func TestAPerplexityBeyondTheFloatRangeReachesNoTarget(t *testing.T) {
+	t.Parallel()
+	p := (&Target{Perplexity: 60, Every: 10}).begin()
+	p.take(10, models.Tally{Tokens: 4, Loss: 4 * 1000})
+	data, err := json.Marshal(p)
+	const want = `{"measure":"perplexity","target":60,"measured_at":10,"recall_at_1":0,"perplexity":null,"infinite":true,"reached":false}`
+	if err != nil || string(data) != want {
+		t.Errorf("%s (%v), want %s", data, err, want)
+	}
+	if !strings.HasPrefix(p.String(), "perplexity on the validation part was infinite after") {
+		t.Errorf("it says %q", p.String())
+	}
+	var back Pursuit
+	if err := json.Unmarshal(data, &back); err != nil || back != p {
+		t.Errorf("it reads as %+v (%v), want %+v", back, err, p)
+	}
+	p.take(20, models.Tally{Tokens: 4, Loss: 4})
+	if p.Infinite || !p.Reached {
+		t.Errorf("after a finite measurement it is %+v", p)
 	}
 }

@@ -515,7 +515,7 @@ func TestQuantizedCellsShareTheTrainingOfTheOthers(t *testing.T) {
 		if want := [3]int{0, 8, 2}[i]; report.Training.QuantizeBits != want {
 			t.Errorf("%s: the report says %d bits, want %d", c.Label, report.Training.QuantizeBits, want)
 		}
-		perplexity[i] = useful.Perplexity
+		perplexity[i] = float64(useful.Perplexity)
 	}
 	off := func(i int) float64 { return math.Abs(perplexity[i]/perplexity[0] - 1) }
 	if !(0 < off(1) && off(1) < off(2)) {

@@ -121,7 +121,8 @@ func differing(a, b experiment.Axes) []string {
 	return list
 }
 
-// measure takes the differences of the measures that both rows have, seed by seed.
+// measure takes the differences of the measures that both rows have, seed by seed. A measure that
+// is infinite in a seed has none.
 func (d *Difference) measure(row, to *viewRow) {
 	for _, m := range measures() {
 		var values []float64
@@ -132,11 +133,13 @@ func (d *Difference) measure(row, to *viewRow) {
 				values = append(values, a-b)
 			}
 		}
-		if e := audits.NewEstimate(values); e != nil {
+		if e := audits.NewEstimate(values); e != nil && !slices.ContainsFunc(values, notFinite) {
 			d.Measures[m.Name] = e
 		}
 	}
 }
+
+func notFinite(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }
 
 // pair compares the canaries that both rows have inserted, seed by seed.
 func (d *Difference) pair(row, to *viewRow) {
@@ -175,7 +178,7 @@ func (v *viewCell) inserted(column string) map[string]float64 {
 			continue
 		}
 		for _, outcome := range canary.Outcomes {
-			if number, ok := numberIn(outcome.Row(), column); ok {
+			if number, ok := numberIn(outcome.Row(), column); ok && !notFinite(number) {
 				numbers[canaryKey(canary)] = number
 			}
 		}
@@ -193,9 +196,9 @@ func (d *Difference) matching(to *viewRow) *Matching {
 		if e == nil {
 			continue
 		}
-		m := &Matching{Measure: u.measure, Difference: e.Mean, Within: u.within}
+		m := &Matching{Measure: u.measure, Difference: float64(e.Mean), Within: u.within}
 		if u.share {
-			m.Within *= to.Measures[u.measure].Mean
+			m.Within *= float64(to.Measures[u.measure].Mean)
 		}
 		m.Matched = math.Abs(m.Difference) <= m.Within
 		return m

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math"
 
+	"coalmine/internal/extended"
 	"coalmine/storage"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/checkpoints"
@@ -101,9 +102,9 @@ func rowAt(ctx context.Context, archive *storage.Archive, planned *plan.Cell, ro
 	return &rows[len(rows)-1], nil
 }
 
-// setPositive sets a metric that is known, which one that is 0 is not.
+// setPositive sets a metric that is known, which one that is 0 or not finite is not.
 func setPositive(p *reports.Point, name string, value float64) error {
-	if value <= 0 {
+	if value <= 0 || notFinite(value) {
 		return nil
 	}
 	return p.Metrics.Set(name, value)
@@ -115,13 +116,18 @@ func setLosses(p *reports.Point, row *checkpoints.Row) (err error) {
 	}
 	var utility struct {
 		AllTargets struct {
-			Perplexity float64 `json:"perplexity"`
+			Perplexity extended.Float `json:"perplexity"`
+			MeanLoss   float64        `json:"mean_loss"` // in place of a perplexity that is infinite
 		} `json:"all_targets"`
 	}
 	if p.Utility != nil {
 		err = errors.Join(err, json.Unmarshal(p.Utility, &utility))
 	}
-	return errors.Join(err, setPositive(p, testLoss, math.Log(max(1, utility.AllTargets.Perplexity))))
+	loss := utility.AllTargets.MeanLoss
+	if loss == 0 {
+		loss = math.Log(max(1, float64(utility.AllTargets.Perplexity)))
+	}
+	return errors.Join(err, setPositive(p, testLoss, loss))
 }
 
 // mostLoss is the largest loss along the training.

@@ -45,7 +45,7 @@ type estimateRow struct {
 }
 
 func newEstimateRow(e *audits.Estimate) estimateRow {
-	return estimateRow{new(int64(e.N)), &e.Mean, e.SD, e.Low, e.High}
+	return estimateRow{new(int64(e.N)), new(float64(e.Mean)), e.SD, e.Low, e.High}
 }
 
 // meanRow is a measure of a row of replicates.

@@ -120,13 +120,13 @@ func (v *viewCell) number(place int, column string) (float64, bool) {
 }
 
 // numberIn is the number in a column of a row, 1 for true and 0 for false; false where it is
-// null, or not finite.
+// null or NaN. It may be infinite.
 func numberIn(row any, column string) (number float64, ok bool) {
 	switch field := columnOf(reflect.ValueOf(row), column); field.Kind() {
 	case reflect.Int64:
 		return float64(field.Int()), true
 	case reflect.Float64:
-		return field.Float(), !math.IsNaN(field.Float()) && !math.IsInf(field.Float(), 0)
+		return field.Float(), !math.IsNaN(field.Float())
 	case reflect.Bool:
 		if field.Bool() {
 			number = 1

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"coalmine/internal/extended"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/all"
 )
@@ -28,7 +29,7 @@ func (v *view) chartedRows(drawn audits.Drawn) *charted {
 			mean, ok := c.meanOfInserted(drawn.Column)
 			return drawn.Unit * mean, ok
 		}))
-		if found != nil {
+		if found != nil && !found.Infinite {
 			what.cells = append(what.cells, measuredCell{row.Name, row.Label, row.Axes, bounded(found), row.utility()})
 		}
 	}
@@ -51,7 +52,7 @@ func (r *viewRow) utility() *float64 {
 	if mean == nil {
 		return nil
 	}
-	return &mean.Mean
+	return extended.Finite(mean.Mean)
 }
 
 // meanOfInserted is the mean of a column of the canaries that were inserted; false if none
@@ -67,9 +68,9 @@ func (v *viewCell) meanOfInserted(column string) (mean float64, ok bool) {
 // bounded is an estimate of a number that is 0 or more.
 func bounded(e *audits.Estimate) audits.Bounded {
 	if e.Low == nil {
-		return audits.Bounded{Value: e.Mean, Low: e.Mean, High: e.Mean}
+		return audits.Bounded{Value: float64(e.Mean), Low: float64(e.Mean), High: float64(e.Mean)}
 	}
-	return audits.Bounded{Value: e.Mean, Low: max(0, *e.Low), High: *e.High}
+	return audits.Bounded{Value: float64(e.Mean), Low: max(0, *e.Low), High: *e.High}
 }
 
 // rowCharts compare along the axis with the most values, whose lines show the others, and against

@@ -4,6 +4,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"io"
+	"math"
 	"reflect"
 	"slices"
 	"strconv"
@@ -68,7 +69,55 @@ func (t *flatTable) header() []string {
 	return names
 }
 
+// finite has null for the numbers that are not finite. For each column with an infinite one a
+// column NAME_infinite follows the others, with true in those rows; tables without have the columns
+// that they always had.
+func (t *flatTable) finite() *flatTable {
+	columns := t.infiniteColumns()
+	root := joined{fields: slices.Clone(t.schema.Fields())}
+	for _, c := range columns {
+		flag := parquet.Group{t.header()[c] + "_infinite": parquet.Optional(parquet.Leaf(parquet.BooleanType))}
+		root.fields = append(root.fields, flag.Fields()...)
+	}
+	out := &flatTable{schema: parquet.NewSchema(t.schema.Name(), root)}
+	for _, row := range t.rows {
+		whole := slices.Clone(row)
+		for _, c := range columns {
+			flag := parquet.NullValue()
+			if isInfinite(row[c]) {
+				flag = parquet.BooleanValue(true).Level(0, 1, len(whole))
+			}
+			whole = append(whole, flag.Level(0, flag.DefinitionLevel(), len(whole)))
+		}
+		out.rows = append(out.rows, withoutInfinite(whole))
+	}
+	return out
+}
+
+// infiniteColumns are the columns in which some number is infinite.
+func (t *flatTable) infiniteColumns() (columns []int) {
+	for c, f := range t.schema.Fields() {
+		if f.Optional() && slices.ContainsFunc(t.rows, func(row parquet.Row) bool { return isInfinite(row[c]) }) {
+			columns = append(columns, c)
+		}
+	}
+	return columns
+}
+
+func isInfinite(v parquet.Value) bool { return v.Kind() == parquet.Double && math.IsInf(v.Double(), 0) }
+
+// withoutInfinite has null for the numbers of optional columns that are not finite.
+func withoutInfinite(row parquet.Row) parquet.Row {
+	for i, v := range row {
+		if v.Kind() == parquet.Double && v.DefinitionLevel() > 0 && notFinite(v.Double()) {
+			row[i] = parquet.NullValue().Level(0, 0, v.Column())
+		}
+	}
+	return row
+}
+
 func writeParquet(t *flatTable, w io.Writer) error {
+	t = t.finite()
 	out := parquet.NewWriter(w, t.schema)
 	if _, err := out.WriteRows(t.rows); err != nil {
 		return err
@@ -78,6 +127,7 @@ func writeParquet(t *flatTable, w io.Writer) error {
 
 // writeCSV writes a header and a line a row; absent values are empty.
 func writeCSV(t *flatTable, w io.Writer) error {
+	t = t.finite()
 	out := csv.NewWriter(w)
 	if err := out.Write(t.header()); err != nil {
 		return err

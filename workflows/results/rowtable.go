@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"coalmine/internal/extended"
 	"coalmine/tasks/audits"
 )
 
@@ -97,9 +98,9 @@ func (r *viewRow) text(column tableColumn) string {
 // spreadText is "21.9 ± 0.2", of a single seed "21.9".
 func spreadText(m audits.Measure, e *audits.Estimate) string {
 	if e.SD == nil {
-		return numberText(m, e.Mean)
+		return numberText(m, float64(e.Mean))
 	}
-	return numberText(m, e.Mean) + " ± " + numberText(m, *e.SD)
+	return numberText(m, float64(e.Mean)) + " ± " + numberText(m, *e.SD)
 }
 
 // intervalText is " (21.4 to 22.4)", empty of a single seed.
@@ -116,7 +117,7 @@ func numberText(m audits.Measure, x float64) string {
 	if m.Percent {
 		x *= 100
 	}
-	return audits.Decimal(x, max(1, m.Digits))
+	return extended.Decimal(x, max(1, m.Digits))
 }
 
 // signedText is a difference, with its sign.
@@ -211,7 +212,7 @@ func (d *Difference) text(m audits.Measure) string {
 	if e == nil {
 		return "-"
 	}
-	text := signedText(m, e.Mean) + intervalText(m, e, signedText)
+	text := signedText(m, float64(e.Mean)) + intervalText(m, e, signedText)
 	if p := d.Canaries[m.Canary]; p != nil {
 		text += fmt.Sprintf(", %d:%d, %s", p.More, p.Fewer, audits.PText(p.P))
 	}

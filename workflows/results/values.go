@@ -43,6 +43,7 @@ func (c *CellRounds) Values() [][]Value {
 }
 
 func (t *flatTable) values() [][]Value {
+	t = t.finite()
 	names := t.header()
 	all := make([][]Value, len(t.rows))
 	for i, row := range t.rows {

@@ -5,8 +5,8 @@ package upperbound
 
 import (
 	"fmt"
-	"math"
 
+	"coalmine/internal/extended"
 	"coalmine/privacy"
 	"coalmine/tasks/audits"
 )
@@ -49,19 +49,11 @@ func (v *Verdict) Row() any {
 		Neighbouring: string(v.Neighbouring), Conversion: string(v.Conversion), HoldsAgainst: v.HoldsAgainst,
 		AccountantProved: string(v.AccountantProved), Control: string(v.Control),
 	}
-	r.Epsilon, r.EpsilonProved = finite(v.Epsilon), finite(v.EpsilonProved)
+	r.Epsilon, r.EpsilonProved = extended.Finite(v.Epsilon), extended.Finite(v.EpsilonProved)
 	if v.AccountantProved != "" { // not in results from before there was a choice
-		r.EpsilonRenyi = finite(v.EpsilonRenyi)
+		r.EpsilonRenyi = extended.Finite(v.EpsilonRenyi)
 	}
 	return r
-}
-
-// finite is the number, nil for no bound.
-func finite(e privacy.Epsilon) *float64 {
-	if math.IsInf(float64(e), 1) {
-		return nil
-	}
-	return new(float64(e))
 }
 
 type row struct {

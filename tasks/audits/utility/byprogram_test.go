@@ -28,7 +28,7 @@ func TestAProgramsUtilityIsThatOfItsPredictions(t *testing.T) {
 	second := g.Run(Part, params, edges...)
 	var got Verdict
 	g.Run(Sum, SumParams{Shares: 2}, taskstest.In(tasks.PartInput(0), first), taskstest.In(tasks.PartInput(1), second)).DecodeMetrics(&got)
-	if got.Tokens != want.Tokens || got.RecallAt1 != want.RecallAt1 || math.Abs(got.Perplexity/want.Perplexity-1) > 1e-12 {
+	if got.Tokens != want.Tokens || got.RecallAt1 != want.RecallAt1 || math.Abs(float64(got.Perplexity/want.Perplexity)-1) > 1e-12 {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	if got.AllTargets != nil {

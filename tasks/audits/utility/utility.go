@@ -10,6 +10,7 @@ import (
 	"context"
 	"fmt"
 
+	"coalmine/internal/extended"
 	"coalmine/models"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
@@ -286,7 +287,10 @@ func setLabelled(t *tasks.Task, labelled *labelledTexts) error {
 }
 
 func (p SumParams) verdict(t models.Tally) Verdict {
-	v := Verdict{RecallAt1: t.Recall(), Perplexity: t.Perplexity(), Tokens: t.Tokens}
+	v := Verdict{RecallAt1: t.Recall(), Perplexity: extended.Float(t.Perplexity()), Tokens: t.Tokens}
+	if v.Perplexity.Infinite() {
+		v.Infinite, v.MeanLoss = true, t.Loss/float64(t.Tokens)
+	}
 	if p.Top {
 		v.RecallAt5 = new(t.TopRecall())
 	}

@@ -1,6 +1,7 @@
 package utility
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"strings"
@@ -113,7 +114,7 @@ func TestUtilityIsThatOfAPlainLoop(t *testing.T) {
 	if got.RecallAt5 == nil || math.Abs(*got.RecallAt5-tops/words) > 1e-12 || tops <= hits {
 		t.Errorf("recall@5 %v, want %v", got.RecallAt5, tops/words)
 	}
-	if math.Abs(got.RecallAt1-hits/words) > 1e-12 || math.Abs(got.Perplexity/math.Exp(loss/words)-1) > 1e-9 {
+	if math.Abs(got.RecallAt1-hits/words) > 1e-12 || math.Abs(float64(got.Perplexity)/math.Exp(loss/words)-1) > 1e-9 {
 		t.Errorf("utility %+v, want recall %v and perplexity %v", got, hits/words, math.Exp(loss/words))
 	}
 }
@@ -123,7 +124,7 @@ func TestSharesCoverTheTestPartOnce(t *testing.T) {
 	g := taskstest.NewGraph(t)
 	data, model := parts(t, g), initial(g)
 	one, many := measure(g, model, data, 1), measure(g, model, data, 7)
-	if one.Tokens != many.Tokens || one.RecallAt1 != many.RecallAt1 || math.Abs(one.Perplexity/many.Perplexity-1) > 1e-12 {
+	if one.Tokens != many.Tokens || one.RecallAt1 != many.RecallAt1 || math.Abs(float64(one.Perplexity/many.Perplexity)-1) > 1e-12 {
 		t.Errorf("in one share %+v, in seven %+v", one, many)
 	}
 }
@@ -196,5 +197,30 @@ func TestRecallAtFiveIsOfWordsAndClassesAlone(t *testing.T) {
 		if found != want {
 			t.Errorf("label %q: %d mistakes, want %d", label, found, want)
 		}
+	}
+}
+
+// The tallies of a training with great noise: exp of the mean loss is beyond float64.
+func TestAPerplexityBeyondTheFloatRangeIsAResult(t *testing.T) {
+	t.Parallel()
+	tally := models.Tally{Tokens: 10, Hits: 1, Loss: 10 * 3068.5}
+	part := tasks.Kind{Name: "test/part", Class: tasks.Compute, Run: func(_ context.Context, t *tasks.Task) error {
+		return t.SetMetrics(models.Evaluation{Counted: tally, All: tally})
+	}}
+	g := taskstest.NewGraph(t)
+	var u Verdict
+	sum := g.Run(Sum, SumParams{Shares: 1}, taskstest.In(tasks.PartInput(0), g.Run(part, nil)))
+	sum.DecodeMetrics(&u)
+	if !u.Perplexity.Infinite() || !u.Infinite || u.MeanLoss != 3068.5 || u.RecallAt1 != 0.1 || !u.AllTargets.Infinite {
+		t.Errorf("%+v, want an infinite perplexity", u)
+	}
+	if texts := u.Texts(); texts[0] != "10.0" || texts[2] != "infinite" {
+		t.Errorf("the table has %q", texts)
+	}
+	if note := u.Note(nil); !strings.Contains(note, "diverged") || !strings.Contains(note, "3068") {
+		t.Errorf("the note is %q", note)
+	}
+	if note := (&Verdict{Perplexity: 9}).Note(nil); note != "" {
+		t.Errorf("the note of a model that did not diverge is %q", note)
 	}
 }

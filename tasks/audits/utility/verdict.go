@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"coalmine/internal/extended"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 )
@@ -33,8 +34,12 @@ var Audit = audits.Description{
 type Verdict struct {
 	// RecallAt1 is the share of ordinary target words that were the model's
 	// first guess over its full output; Perplexity is exp of their mean loss.
-	RecallAt1  float64 `json:"recall_at_1"`
-	Perplexity float64 `json:"perplexity"`
+	RecallAt1  float64        `json:"recall_at_1"`
+	Perplexity extended.Float `json:"perplexity"`
+	// Infinite says that the perplexity lies beyond the range of float64, and is null: the
+	// model diverged. MeanLoss, in nats, is then given in its place.
+	Infinite bool    `json:"infinite,omitempty"`
+	MeanLoss float64 `json:"mean_loss,omitempty"`
 	// RecallAt5 is the share that were among the five first guesses; nil where it was not
 	// asked for.
 	RecallAt5 *float64 `json:"recall_at_5,omitempty"`
@@ -70,9 +75,17 @@ func (v *Verdict) Texts() []string {
 		texts[1] = fmt.Sprintf("%.1f", 100**v.RecallAt5)
 	}
 	if !v.ofTexts() {
-		texts[0], texts[2] = fmt.Sprintf("%.1f", 100*v.RecallAt1), audits.Decimal(v.Perplexity, 1)
+		texts[0], texts[2] = fmt.Sprintf("%.1f", 100*v.RecallAt1), extended.Decimal(v.Perplexity, 1)
 	}
 	return texts
+}
+
+// Note implements audits.Noter: a model that diverged says so.
+func (v *Verdict) Note(*audits.Cell) string {
+	if !v.Infinite {
+		return ""
+	}
+	return fmt.Sprintf("the model diverged: its perplexity is beyond the range of numbers, with a mean loss of %.4g nats a target", v.MeanLoss)
 }
 
 // ofTexts reports whether labels of texts are predicted, not words or classes.
@@ -83,14 +96,14 @@ func fixed(x *float64) string {
 	if x == nil {
 		return ""
 	}
-	return fmt.Sprintf("%.3f", *x)
+	return extended.Decimal(*x, 3)
 }
 
 // Row implements audits.Verdict.
 func (v *Verdict) Row() any {
 	r := row{TestTokens: &v.Tokens, MeanAbsoluteError: v.MeanAbsoluteError, MeanAveragePrecision: v.MeanAveragePrecision, RecallAt5: v.RecallAt5}
 	if !v.ofTexts() {
-		r.RecallAt1, r.Perplexity = &v.RecallAt1, &v.Perplexity
+		r.RecallAt1, r.Perplexity = &v.RecallAt1, new(float64(v.Perplexity))
 	}
 	return r
 }
