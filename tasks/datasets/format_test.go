@@ -31,7 +31,7 @@ func TestIndexComesBackAsWritten(t *testing.T) {
 			end = e.Offset + e.Length
 		}
 		want := newIndex(rapid.Int64Range(1, 1<<30).Draw(t, "shard"), sequence, extents)
-		got, err := decodeIndex(want.encode())
+		got, err := DecodeIndex(want.encode())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -79,12 +79,12 @@ func FuzzBlobs(f *testing.F) {
 	f.Add(newIndex(8, SentenceWords, []Extent{{Offset: 3, Length: 9, Examples: 2, Words: 7}, {Offset: 12}}).encode())
 	f.Add(Overlay{{0, 3, 1}, {0, 4, 0}, {7, 0, 2}}.encode())
 	f.Fuzz(func(t *testing.T, data []byte) {
-		index, err := decodeIndex(data)
+		index, err := DecodeIndex(data)
 		if err != nil && !errors.Is(err, storage.ErrCorrupt) {
 			t.Fatal(err)
 		}
 		if err == nil {
-			if again, err := decodeIndex(index.encode()); err != nil || !reflect.DeepEqual(again, index) {
+			if again, err := DecodeIndex(index.encode()); err != nil || !reflect.DeepEqual(again, index) {
 				t.Fatalf("%+v came back as %+v (%v)", index, again, err)
 			}
 		}

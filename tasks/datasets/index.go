@@ -71,6 +71,15 @@ func (x *Index) Counts() Counts {
 	return c
 }
 
+// Sizes counts the users with each number of examples.
+func (x *Index) Sizes() map[int]int {
+	sizes := map[int]int{}
+	for _, e := range x.Extents {
+		sizes[e.Examples]++
+	}
+	return sizes
+}
+
 // First is the number of examples before user u.
 func (x *Index) First(u int) int { return x.firsts[u] }
 
@@ -108,8 +117,8 @@ func (x *Index) encode() []byte {
 	return out
 }
 
-// decodeIndex reads the binary form. Every error wraps storage.ErrCorrupt.
-func decodeIndex(data []byte) (*Index, error) {
+// DecodeIndex reads the binary form. Every error wraps storage.ErrCorrupt.
+func DecodeIndex(data []byte) (*Index, error) {
 	f, sequence, err := indexFields(data)
 	if err != nil {
 		return nil, err
@@ -173,7 +182,7 @@ func ReadIndex(ctx context.Context, t *tasks.Task, input, blob string) (*Index, 
 		if err != nil {
 			return nil, 0, err
 		}
-		x, err := decodeIndex(data)
+		x, err := DecodeIndex(data)
 		if err != nil {
 			return nil, 0, fmt.Errorf("blob %q of node %s: %w", blob, node.Short(), err)
 		}

@@ -172,7 +172,7 @@ func TestMembersAreTheUsersThatTrain(t *testing.T) {
 // userNames are those of a by-user population, by where their examples stand.
 func userNames(t *testing.T, p pipeline, population *Population) []string {
 	t.Helper()
-	index, err := decodeIndex(p.parts.Blob(IndexBlob(Train)))
+	index, err := DecodeIndex(p.parts.Blob(IndexBlob(Train)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 // canaryEvery replaces every nth example of the balanced users, canaries in turn.
 func canaryEvery(t *testing.T, balanced *taskstest.Node, n, canaries int) Overlay {
 	t.Helper()
-	index, err := decodeIndex(balanced.Blob(PopulationIndexBlob))
+	index, err := DecodeIndex(balanced.Blob(PopulationIndexBlob))
 	if err != nil {
 		t.Fatal(err)
 	}

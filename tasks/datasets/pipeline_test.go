@@ -26,7 +26,7 @@ func corpusExamples(t *testing.T, corpus *taskstest.Node) []line { return corpus
 // corpusTexts does the same with another sign for the space within a word.
 func corpusTexts(t *testing.T, corpus *taskstest.Node, within string) []line {
 	t.Helper()
-	index, err := decodeIndex(corpus.Blob(CorpusIndexBlob))
+	index, err := DecodeIndex(corpus.Blob(CorpusIndexBlob))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -271,15 +271,15 @@ func TestBalancedUsersAreRunsOfOneUsersExamples(t *testing.T) {
 		recipe := smallRecipe
 		recipe.Words = words
 		p := runPipeline(t, jsonLines(lines), recipe)
-		part, err := decodeIndex(p.parts.Blob(IndexBlob(Train)))
+		part, err := DecodeIndex(p.parts.Blob(IndexBlob(Train)))
 		if err != nil {
 			t.Fatal(err)
 		}
-		members, err := decodeIndex(p.balanced.Blob(PopulationIndexBlob))
+		members, err := DecodeIndex(p.balanced.Blob(PopulationIndexBlob))
 		if err != nil {
 			t.Fatal(err)
 		}
-		held, err := decodeIndex(p.balanced.Blob(HeldOutIndexBlob))
+		held, err := DecodeIndex(p.balanced.Blob(HeldOutIndexBlob))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -331,8 +331,8 @@ func TestSurveyFindsWhatTheTasksFind(t *testing.T) {
 		recipes := []Recipe{
 			{Seed: seed, VocabularySize: 30, TestFraction: 0.1, Words: 50, Named: strings.Join(append(common(data), "neverwritten"), " ")},
 			{Seed: seed + 1, VocabularySize: 60, TestFraction: 0.2, ValidationFraction: 0.3, Words: 10, HeldOutUsers: 0.25},
-			{Seed: seed, VocabularySize: 1, Words: 200, HeldOutUsers: 0.5},
-			{Seed: seed, VocabularySize: 30, TestFraction: 0.1, TrainShare: 0.5, Words: 20},
+			{Seed: seed, VocabularySize: 1, Words: 200, HeldOutUsers: 0.5, Sizes: true},
+			{Seed: seed, VocabularySize: 30, TestFraction: 0.1, TrainShare: 0.5, Words: 20, Sizes: true},
 			{Seed: seed, VocabularySize: 30, TestFraction: 0.1, TrainShare: 1, Words: 50},
 		}
 		facts, err := Survey(t.Context(), []File{fileOf("data", data)}, Limits{}, recipes)
@@ -346,6 +346,11 @@ func TestSurveyFindsWhatTheTasksFind(t *testing.T) {
 			p.parts.DecodeMetrics(&want.Parts)
 			p.balanced.DecodeMetrics(&want.Balance)
 			want.Missing = missing(t, p.parts.Blob(VocabularyBlob), r.Named)
+			if index, err := DecodeIndex(p.balanced.Blob(PopulationIndexBlob)); err != nil {
+				t.Fatal(err)
+			} else if r.Sizes {
+				want.Sizes = index.Sizes()
+			}
 			if !reflect.DeepEqual(facts[i], want) {
 				t.Errorf("seed %d, recipe %d: surveyed %+v, the tasks found %+v", seed, i, facts[i], want)
 			}

@@ -165,7 +165,7 @@ func (r *recipeSurvey) facts() Facts {
 		return Facts{} // selectWords has the facts
 	}
 	f := Facts{Source: r.text.source(), Parts: r.parts(), VocabularyWords: r.vocabularyWords, Missing: r.missing()}
-	f.Balance, f.Members = r.balance()
+	f.Balance, f.Members, f.Sizes = r.balance()
 	for _, p := range r.phrases {
 		f.Phrases = append(f.Phrases, len(p.found))
 	}
@@ -266,7 +266,10 @@ func (r *recipeSurvey) keepUsers() {
 
 // balance puts the balanced users in the order of their index: by user, each
 // user's in order of the source, which is how they were appended.
-func (r *recipeSurvey) balance() (metrics BalanceMetrics, list []Member) {
+func (r *recipeSurvey) balance() (metrics BalanceMetrics, list []Member, sizes map[int]int) {
+	if r.recipe.Sizes {
+		sizes = map[int]int{}
+	}
 	if r.recipe.Words == 0 {
 		r.keepUsers()
 	} else if r.recipe.HeldOutUsers > 0 || r.recipe.Members {
@@ -282,11 +285,14 @@ func (r *recipeSurvey) balance() (metrics BalanceMetrics, list []Member) {
 		} else if r.recipe.Members {
 			list = append(list, Member{r.names.all[b.user], int(b.examples), r.groupsOf(b.user)})
 		}
+		if r.recipe.Sizes && !held[i] {
+			sizes[int(b.examples)]++
+		}
 		counts.addUser(int(b.examples), int(b.words))
 		if !whole[b.user] {
 			whole[b.user] = true
 			users++
 		}
 	}
-	return newBalanceMetrics(r.counts[train], users, members, out), list
+	return newBalanceMetrics(r.counts[train], users, members, out), list, sizes
 }

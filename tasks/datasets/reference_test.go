@@ -71,7 +71,7 @@ func TestReferenceUsersAreThoseOfBothSides(t *testing.T) {
 
 func extents(t *testing.T, node *taskstest.Node, blob string) []Extent {
 	t.Helper()
-	index, err := decodeIndex(node.Blob(blob))
+	index, err := DecodeIndex(node.Blob(blob))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,6 +28,9 @@ type Facts struct {
 	// Members are the balanced users that train, in the order of their index, where
 	// Recipe.Members asks for them.
 	Members []Member `json:"members,omitempty"`
+	// Sizes counts the balanced users that train with each number of examples, where
+	// Recipe.Sizes asks for it.
+	Sizes map[int]int `json:"sizes,omitempty"`
 	// Missing are the words of Recipe.Named that the vocabulary lacks, with a space between.
 	Missing string `json:"missing,omitempty"`
 	// Phrases are how many different ones the source has of each of Recipe.Phrases, at most

@@ -61,7 +61,7 @@ func (s *start) foresee(ctx context.Context, l models.Foreseeing, p *ClientsPara
 		}
 		user := users[n]
 		rng := seeds.Stream(p.Seed, seeds.Fakes, uint64(round), uint64(user))
-		vectors, err := l.Foresee(rng, p.batchSizes(population.Examples(user)))
+		vectors, err := l.Foresee(rng, batchSizes(population.Examples(user), p.Local.Batch, p.Epochs, p.Steps))
 		if err != nil {
 			return n, tasks.Permanent(err)
 		}
@@ -71,18 +71,4 @@ func (s *start) foresee(ctx context.Context, l models.Foreseeing, p *ClientsPara
 		}
 	}
 	return n, nil
-}
-
-// batchSizes are those of the batches that a client with so many examples trains on.
-func (p *ClientsParams) batchSizes(examples int) []int {
-	var sizes []int
-	for range p.Epochs {
-		for left := examples; left > 0; left -= max(1, p.Local.Batch) {
-			if p.Steps > 0 && len(sizes) == p.Steps {
-				return sizes
-			}
-			sizes = append(sizes, min(p.Local.Batch, left))
-		}
-	}
-	return sizes
 }

@@ -138,7 +138,7 @@ func TestBatchSizesAreThoseOfTheBatches(t *testing.T) {
 			if p.Steps > 0 {
 				want = want[:min(len(want), p.Steps)]
 			}
-			if got := p.batchSizes(n); !slices.Equal(got, want) {
+			if got := batchSizes(n, p.Local.Batch, p.Epochs, p.Steps); !slices.Equal(got, want) {
 				t.Errorf("%+v, %d examples: batches of %v, want %v", p, n, got, want)
 			}
 		}

@@ -29,6 +29,7 @@ func Recipe(e *experiment.Experiment) datasets.Recipe {
 		Words:              e.Data.Users.Words,
 		HeldOutUsers:       e.Data.HeldOutUsers.Fraction.Float64(),
 		Members:            e.Data.Devices != nil,
+		Sizes:              e.TrainsClients() && e.Data.Devices == nil,
 		Named:              strings.Join(e.NamedWords(), " "),
 		Phrases:            e.Phrases(),
 	}

@@ -45,6 +45,7 @@ type Cell struct {
 	shortened int          // the rounds asked for, where the privacy budget allows fewer
 	data      *audits.Data // nil as long as the data were not read
 	phrases   []int        // see Facts
+	sizes     map[int]int  // see Facts
 }
 
 // Row is a row of the table of results: the cells of one point of the grid, which differ in

@@ -49,6 +49,8 @@ type Facts struct {
 	// Phrases are how many different ones the source has of each of Experiment.Phrases, before
 	// canaries are inserted; at most datasets.MaxPhrases.
 	Phrases []int
+	// Sizes counts the clients of federated training with each number of examples.
+	Sizes map[int]int
 	// Prepared are those of Experiment.Sources, in their order.
 	Prepared []Facts
 	// Unlabelled examples of the source are images without a label.
@@ -92,7 +94,7 @@ func (s *Spec) Resolve(facts []Facts) error {
 	}
 	for i := range s.Cells {
 		s.Cells[i].noteBudget(rounds[i])
-		s.Cells[i].data, s.Cells[i].phrases = facts[i].of(&s.Cells[i]), facts[i].Phrases
+		s.Cells[i].data, s.Cells[i].phrases, s.Cells[i].sizes = facts[i].of(&s.Cells[i]), facts[i].Phrases, facts[i].Sizes
 		s.Cells[i].Experiment.Data.SHA256 = s.sourceOf(facts[i].Files)
 		if splits := facts[i].FileSplits; splits != nil {
 			s.Cells[i].Experiment.Data.FileSplits = splits
@@ -334,6 +336,9 @@ func (c *Cell) noteBudget(rounds int) {
 // each.
 func (c *Cell) Warnings() []string {
 	warnings := slices.Concat(c.measuringWarnings(), c.canaryWarnings(), c.phraseWarnings())
+	if b := c.Experiment.Batches(c.sizes); b != nil {
+		warnings = append(warnings, b.String())
+	}
 	if t := &c.Experiment.Training; c.shortened > 0 {
 		warnings = append(warnings, fmt.Sprintf("training.privacy.budget allows %d of the %d rounds (%s)", t.Rounds, c.shortened, c.Label))
 	}

@@ -207,3 +207,22 @@ func TestDoubtfulCanariesGiveWarnings(t *testing.T) {
 		}
 	}
 }
+
+func TestABatchThatManyClientsCannotFillGivesAWarning(t *testing.T) {
+	t.Parallel()
+	for sets, want := range map[string]bool{
+		"training={algorithm: fedavg, cohort: 5, rounds: 3, client: {batch: 4}}":    true,
+		"training={algorithm: fedavg, cohort: 5, rounds: 3, client: {batch: 1}}":    false,
+		"training={algorithm: sgd, cohort: 5, rounds: 3, client: {optimizer: sgd}}": false,
+	} {
+		spec, facts := parse(t, minimal, sets), plenty
+		facts.Sizes = map[int]int{1: 5, 8: 5}
+		if err := spec.Resolve(factsFor(spec, facts)); err != nil {
+			t.Fatal(err)
+		}
+		got := strings.Join(spec.Cells[0].Warnings(), "\n")
+		if strings.Contains(got, "5 of 10 clients have fewer examples") != want {
+			t.Errorf("%s: warnings %q", sets, got)
+		}
+	}
+}

@@ -56,6 +56,11 @@ func commit(t *testing.T, archive *storage.Archive, key storage.Key, name string
 	if err != nil {
 		t.Fatal(err)
 	}
+	commitBytes(t, archive, key, name, data)
+}
+
+func commitBytes(t *testing.T, archive *storage.Archive, key storage.Key, name string, data []byte) {
+	t.Helper()
 	blob, err := archive.PutBlob(t.Context(), key, name, data, storage.Durable)
 	if err != nil {
 		t.Fatal(err)

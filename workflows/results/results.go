@@ -13,6 +13,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks/reports"
 	"coalmine/tasks/selection"
+	"coalmine/tasks/training"
 	"coalmine/workflows/compile"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
@@ -62,6 +63,9 @@ type Cell struct {
 	SoFar *SoFar `json:"so_far,omitempty"`
 	// Ranking is that of the canaries of a model that is not ours; nil for one that is.
 	Ranking *Ranking `json:"ranking,omitempty"`
+	// Batches say by how much short batches lower the learning rate of the clients of a cell that is
+	// done; nil where few clients have less than a batch.
+	Batches *training.Batches `json:"batches,omitempty"`
 	// Report is there once the cell is done.
 	*reports.Report
 
@@ -171,6 +175,9 @@ func load(ctx context.Context, archive *storage.Archive, run *runs.Run, spec *ex
 		return cell, err
 	}
 	if err := addVerdicts(ctx, archive, p.Nodes[planned.Report.Key], report); err != nil {
+		return cell, err
+	}
+	if cell.Batches, err = readBatches(ctx, archive, e, planned); err != nil {
 		return cell, err
 	}
 	v, err := newViewCell(&cell)

@@ -174,6 +174,9 @@ func (v *viewCell) notes() []string {
 			notes = append(notes, ": "+f.String())
 		}
 	}
+	if v.Batches != nil {
+		notes = append(notes, ": "+v.Batches.String())
+	}
 	if v.Report != nil && v.Skipped != nil {
 		notes = append(notes, ": "+v.Skipped.String())
 	}

@@ -262,6 +262,7 @@ func cellFacts(files []storage.Digest, f *datasets.Facts) experiment.Facts {
 		TestExamples:  f.Parts.Test.Examples,
 		MissingWords:  strings.Fields(f.Missing),
 		Phrases:       f.Phrases,
+		Sizes:         f.Sizes,
 		Unlabelled:    f.Source.Unlabelled,
 	}
 }
@@ -290,7 +291,10 @@ func divide(e *experiment.Experiment, members []datasets.Member, f *experiment.F
 		f.DevicesError = err
 		return
 	}
-	f.Devices = w.Summary(p)
+	f.Devices, f.Sizes = w.Summary(p), map[int]int{}
+	for _, size := range w.Sizes {
+		f.Sizes[size]++
+	}
 	f.Users, f.Examples = f.Devices.Devices, w.Examples()
 }
 
