@@ -17,8 +17,9 @@ type Resumer interface {
 	// KeptFile returns a file of Kept. The error wraps storage.ErrNotFound or storage.ErrCorrupt
 	// where it is no longer there.
 	KeptFile(ctx context.Context, file storage.Blob) ([]byte, error)
-	// KeepFile stores a file for a Kept that has it. What the next KeepSoFar has not is deleted.
-	KeepFile(ctx context.Context, name string, data []byte) (storage.Blob, error)
+	// KeepFile stores a file for a Kept that has it. A file that the next KeepSoFar does not have is
+	// deleted. progress says that the work has come further if the file was not kept before.
+	KeepFile(ctx context.Context, name string, data []byte, progress bool) (storage.Blob, error)
 	// KeepSoFar replaces what is kept.
 	KeepSoFar(ctx context.Context, k *Kept) error
 }
@@ -49,9 +50,9 @@ func (t *Task) KeptFile(ctx context.Context, file storage.Blob) ([]byte, error) 
 }
 
 // KeepFile stores a file for KeepSoFar, where that can be.
-func (t *Task) KeepFile(ctx context.Context, name string, data []byte) (storage.Blob, error) {
+func (t *Task) KeepFile(ctx context.Context, name string, data []byte, progress bool) (storage.Blob, error) {
 	if r, ok := t.sink.(Resumer); ok {
-		return r.KeepFile(ctx, name, data)
+		return r.KeepFile(ctx, name, data, progress)
 	}
 	return storage.Blob{Name: name}, nil
 }

@@ -32,7 +32,7 @@ func (s *sink) KeptFile(ctx context.Context, file storage.Blob) ([]byte, error) 
 }
 
 // KeepFile implements tasks.Resumer.
-func (s *sink) KeepFile(ctx context.Context, name string, data []byte) (storage.Blob, error) {
+func (s *sink) KeepFile(ctx context.Context, name string, data []byte, progress bool) (storage.Blob, error) {
 	if s.unfinished == nil {
 		s.unfinished = &storage.Unfinished{Key: s.key}
 	}
@@ -46,7 +46,7 @@ func (s *sink) KeepFile(ctx context.Context, name string, data []byte) (storage.
 	b, err := s.archive.PutUnfinished(ctx, s.key, name, data)
 	if err == nil {
 		s.unfinished.Files = append(s.unfinished.Files, b)
-		s.further = true
+		s.further = s.further || progress
 	}
 	return b, err
 }

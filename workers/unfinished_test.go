@@ -3,6 +3,7 @@ package workers
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -35,7 +36,7 @@ func slowKind(found *[]int) tasks.Kind {
 				break
 			}
 		}
-		f, err := t.KeepFile(ctx, string(rune('a'+len(k.Files))), expand(50, []byte{byte(len(k.Files))}))
+		f, err := t.KeepFile(ctx, string(rune('a'+len(k.Files))), expand(50, []byte{byte(len(k.Files))}), true)
 		if err != nil {
 			return err
 		}
@@ -84,19 +85,22 @@ func TestAnExecutionGoesOnWhereAnotherOfItsNodeWas(t *testing.T) {
 	}
 }
 
-// An execution that keeps what was kept before it has come no further.
+// An execution that keeps the same files as the one before it has come no further, whatever other
+// files it keeps beside them.
 func TestOnlyNewFilesAreProgress(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l, executions := newLab(t), 0
 	k := kind("test/stuck", func(ctx context.Context, t *tasks.Task) error {
 		if _, err := t.Kept(ctx); err != nil {
 			return err
 		}
-		file, err := t.KeepFile(ctx, "half", []byte("half"))
-		if err != nil {
+		file, err := t.KeepFile(ctx, "half", []byte("half"), true)
+		executions++
+		log, logErr := t.KeepFile(ctx, "log", fmt.Append(nil, "execution ", executions), false)
+		if err := errors.Join(err, logErr); err != nil {
 			return err
 		}
-		return errors.Join(t.KeepSoFar(ctx, &tasks.Kept{Files: []storage.Blob{file}}), errors.New("killed"))
+		return errors.Join(t.KeepSoFar(ctx, &tasks.Kept{Files: []storage.Blob{file, log}}), errors.New("killed"))
 	})
 	l.start(l.worker(k))
 	spec := mustSpec(t, k, 1)

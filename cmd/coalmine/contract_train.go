@@ -16,9 +16,10 @@ import (
 const contractTrainHelp = `Ask a program that is to train a whole model for all that the contract "train"
 wants (docs/contracts/train.md), and print a line for each check: pass; fail, with the
 sentence that was broken; doubt, where something looks wrong that may be right; skip,
-where there is nothing to check. The program trains up to five times on users and
-sentences that are made up: once to the end, once until it is killed at its first
-checkpoint and again from there, once until it is asked to end.
+where there is nothing to check. The program trains up to six times on users and
+sentences that are made up: once to the end, once until it is killed in the middle, at
+a checkpoint, and again from there to the end, after which all files that its result
+names are used; once until it is asked to end.
 
 Exit status: 0 no rule is broken; 1 one is.`
 

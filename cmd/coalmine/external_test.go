@@ -280,7 +280,9 @@ echo weights > out/model; echo '{"model":"out/model"}' > out/result.json
 		"link":      {right + "ln -s model out/link", "rule 10: Below `checkpoint` and `out`"},
 		"long":      {right + "head -c 1100000 /dev/zero > out/metrics.jsonl", "rule 5: A line of `out/metrics.jsonl`"},
 		"in place":  {strings.ReplaceAll(right, "echo $n > tmp/n; mv tmp/n checkpoint/n", "echo $n > checkpoint/n"), "rule 3: The files below `checkpoint` are whole"},
-		"anew":      {strings.Replace(right, "cat checkpoint/n", "echo 0", 1), "started again with its checkpoint n, it told of round 1 again: it seems to have begun anew"},
+		"once":      {"[ -e checkpoint/n ] || echo weights > out/first\n" + strings.Replace(right, `{"model":"out/model"}`, `{"model":"out/first"}`, 1), "0 of 9 checks failed"},
+		"forgets":   {"[ -e checkpoint/n ] || echo weights > tmp/first\n" + strings.Replace(right, "echo weights > out/model", "mv tmp/first out/model", 1), `names the model "out/model", and there is no such file`},
+		"anew":      {strings.Replace(right, "cat checkpoint/n", "echo 0", 1), "started again with checkpoint/n, it told of round 1 again: it seems to have begun anew"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -290,7 +292,7 @@ echo weights > out/model; echo '{"model":"out/model"}' > out/result.json
 			}
 			writeFile(t, filepath.Join(code, "train.sh"), c.script)
 			out, status := checkTrain(t, "--command", "sh train.sh", "--code", code, "--rounds", "3", "--deterministic")
-			if !strings.Contains(out, c.want) || (status == exitDone) != (name == "right" || name == "anew") {
+			if !strings.Contains(out, c.want) || (status == exitDone) != (name == "right" || name == "anew" || name == "once") {
 				t.Errorf("exit status %d, it prints\n%s\nwant %q", status, out, c.want)
 			}
 		})

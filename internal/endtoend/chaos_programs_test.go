@@ -41,6 +41,7 @@ audit: {random_sampling: {references: 60}}
 // programsTrainer does a round in a moment, and goes on from the last one.
 const programsTrainer = `trap 'exit 75' TERM
 n=$(cat checkpoint/n 2>/dev/null || echo 0)
+[ $n != 0 ] || echo once > out/first
 while [ $n -lt 12 ]; do
   n=$((n+1)); sleep 0.25
   echo "{\"round\":$n,\"loss\":$((20-n))}" >> out/metrics.jsonl
@@ -48,7 +49,7 @@ while [ $n -lt 12 ]; do
 done
 cksum < in/train.jsonl > out/model
 cat > out/result.json <<'END'
-{"model":"out/model","score":"'%s' %s"}
+{"model":"out/model","score":"'%s' %s out/first"}
 END
 `
 

@@ -47,8 +47,9 @@ const Always = time.Nanosecond
 // Watch is told what changes while a command runs, by one goroutine. An error ends the command.
 type Watch struct {
 	// Folder is looked at; Changed is called when its files have changed and come to rest, at
-	// most once in Every, 0 for five seconds, and once more after the command has ended. It
-	// reports whether it has taken them in: it is called again where it has not.
+	// most once in Every, 0 for five seconds, and once more after the command has ended: if they
+	// have changed, or if there are any and it has not ended well. It reports whether it has
+	// taken them in: it is called again where it has not.
 	Folder  string
 	Changed func(ctx context.Context, files []File) (taken bool, err error)
 	Every   time.Duration
@@ -238,7 +239,7 @@ func (r *running) last(ctx context.Context) error {
 		return err // of one that has not ended well it is half a line
 	}
 	files, err := r.workspace.List(r.watch.Folder)
-	if err != nil || slices.Equal(files, r.saved) {
+	if err != nil || slices.Equal(files, r.saved) && (len(files) == 0 || r.child.Ended() == nil) {
 		return err
 	}
 	return r.save(ctx, files)

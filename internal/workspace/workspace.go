@@ -161,11 +161,29 @@ func (w *Workspace) List(folder string) ([]File, error) {
 	return files, err
 }
 
+// Folders are the folders below a folder, as paths in the directory. More than MaxFiles are an error.
+func (w *Workspace) Folders(folder string) ([]string, error) {
+	var folders []string
+	err := fs.WalkDir(w.root.FS(), folder, func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil // it was there a moment ago
+		case err != nil || !entry.IsDir() || name == folder:
+			return err
+		case len(folders) == MaxFiles:
+			return &TooManyFilesError{folder}
+		}
+		folders = append(folders, name)
+		return nil
+	})
+	return folders, err
+}
+
 // TooManyFilesError is a folder with more than MaxFiles files.
 type TooManyFilesError struct{ Folder string }
 
 func (e *TooManyFilesError) Error() string {
-	return fmt.Sprintf("%s holds more than %d files: put them together", e.Folder, MaxFiles)
+	return fmt.Sprintf("%s holds more than %d files or folders: put them together", e.Folder, MaxFiles)
 }
 
 // Same reports whether two listings show the same files, none of them written in between.

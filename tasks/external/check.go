@@ -123,7 +123,7 @@ func (x *trial) ended() (*Result, error) {
 
 // train runs the command from what an earlier trial has kept, nil for nothing. at is called with
 // each change of the checkpoint, and ends the command by an error; nil for nothing.
-func (c *Check) train(ctx context.Context, from *keeper, at func() error) (*trial, error) {
+func (c *Check) train(ctx context.Context, from *keeper, at func(*trial) error) (*trial, error) {
 	w, err := workspace.New()
 	if err != nil {
 		return nil, err
@@ -145,7 +145,7 @@ func (c *Check) train(ctx context.Context, from *keeper, at func() error) (*tria
 		if err := x.held.Look(); err != nil || at == nil {
 			return err
 		}
-		return at()
+		return at(x)
 	}
 	x.err = x.run(ctx)
 	return x, nil
@@ -235,6 +235,11 @@ func (c *Check) scores(ctx context.Context, x *trial) error {
 	if r.Score == "" {
 		return conformance.SkipBecause(errors.New("it names a model and no command that scores texts by it: such a model can be exported, and not audited"))
 	}
+	return c.askAll(ctx, x, r)
+}
+
+// askAll asks each scoring command that a result names about a text.
+func (c *Check) askAll(ctx context.Context, x *trial, r *Result) error {
 	for _, which := range []Which{Trained, Initial} {
 		field, line := which.command(r)
 		if line == "" {
@@ -296,32 +301,53 @@ func (c *Check) renames(_ context.Context, x *trial) error {
 	return nil
 }
 
-// goesOn kills a training at its first checkpoint, and starts another from it.
+// goesOn kills a training in the middle: at the first checkpoint after half of the rounds. It starts another
+// from that checkpoint, and uses all files that its result names.
 func (c *Check) goesOn(ctx context.Context, first *trial) error {
-	killed, err := c.train(ctx, nil, func() error { return errKilled })
+	killed, err := c.killed(ctx, first.rows.last/2)
+	if err == nil && killed.err == nil && killed.kept.last != nil { // it has saved once, at the start
+		killed, err = c.killed(ctx, 0)
+	}
 	if err != nil {
 		return err
 	}
-	killed.workspace.Remove()
 	if !errors.Is(killed.err, errKilled) {
 		return conformance.DoubtBecause(fmt.Errorf("it ended before anything was seen below %s: whatever ends a training of it early costs all of it", checkpointFolder))
 	}
-	checkpoint, told := names(killed.kept.last.Files), killed.rows.list()
+	kept, told := names(killed.kept.last.Files), killed.rows.list()
 	again, err := c.train(ctx, killed.kept, nil)
 	if err != nil {
 		return err
 	}
 	defer again.workspace.Remove()
-	if _, err := again.ended(); err != nil {
-		return fmt.Errorf("killed when it had written its checkpoint %s, and started again with that: %w", checkpoint, err)
+	result, err := again.ended()
+	if err == nil {
+		err = c.askAll(ctx, again, result)
+	}
+	if err != nil {
+		return fmt.Errorf("killed when it had written %s, and started again with that: %w", kept, err)
 	}
 	if name, err := differing(first, again); c.Deterministic && (err != nil || name != "") {
-		return orDiffering(err, "killed when it had written its checkpoint %s, and started again with that, it has left another %s than without", checkpoint, name)
+		return orDiffering(err, "killed when it had written %s, and started again with that, it has left another %s than without", kept, name)
 	}
 	if len(told) > 0 && again.rows.first == told[0].Round {
-		return conformance.DoubtBecause(fmt.Errorf("killed when it had told of round %d, and started again with its checkpoint %s, it told of round %d again: it seems to have begun anew", told[len(told)-1].Round, checkpoint, told[0].Round))
+		return conformance.DoubtBecause(fmt.Errorf("killed when it had told of round %d, and started again with %s, it told of round %d again: it seems to have begun anew", told[len(told)-1].Round, kept, told[0].Round))
 	}
 	return nil
+}
+
+// killed is a training that was killed at its first checkpoint after a round.
+func (c *Check) killed(ctx context.Context, round int64) (*trial, error) {
+	killed, err := c.train(ctx, nil, func(x *trial) error {
+		if x.rows.last < round {
+			return nil
+		}
+		return errKilled
+	})
+	if err == nil {
+		killed.workspace.Remove()
+	}
+	return killed, err
 }
 
 func orDiffering(err error, format string, args ...any) error {
@@ -334,7 +360,7 @@ func orDiffering(err error, format string, args ...any) error {
 func names(files []storage.Blob) string {
 	var list []string
 	for _, f := range files {
-		list = append(list, f.Name)
+		list = append(list, keptPath(f.Name))
 	}
 	return strings.Join(list, ", ")
 }
@@ -370,7 +396,7 @@ func differing(a, b *trial) (string, error) {
 func (c *Check) stops(ctx context.Context, _ *trial) error {
 	within, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	stopped, err := c.train(within, nil, func() error {
+	stopped, err := c.train(within, nil, func(*trial) error {
 		stop(errKilled)
 		return nil
 	})

@@ -34,7 +34,7 @@ func (k *keeper) KeptFile(_ context.Context, file storage.Blob) ([]byte, error) 
 }
 
 // KeepFile implements tasks.Resumer.
-func (k *keeper) KeepFile(_ context.Context, name string, data []byte) (storage.Blob, error) {
+func (k *keeper) KeepFile(_ context.Context, name string, data []byte, _ bool) (storage.Blob, error) {
 	b := storage.Blob{Name: name, Digest: storage.DigestOf(data), Size: int64(len(data))}
 	k.files[b.Digest] = data
 	return b, nil

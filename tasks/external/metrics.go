@@ -10,9 +10,11 @@ import (
 	"coalmine/tasks/checkpoints"
 )
 
-// State is what is kept of a training beside its checkpoint.
+// State is the part of a kept training that is no file.
 type State struct {
 	Rows []checkpoints.Row `json:"rows"`
+	// Folders are those below checkpoint and out, as paths in the directory.
+	Folders []string `json:"folders,omitempty"`
 }
 
 // metricRows are what a command has said of its rounds, each once. Of so many rounds that there

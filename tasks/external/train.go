@@ -128,10 +128,12 @@ type training struct {
 	workspace *workspace.Workspace
 
 	rows metricRows
-	// kept is what the next execution would find, files are those of it as a listing showed them.
-	kept  tasks.Kept
-	files []workspace.File
-	sent  int // rows that are kept
+	// kept is what the next execution would find, and stored are its files by path, as a listing
+	// showed them.
+	kept        tasks.Kept
+	stored      map[string]storedFile
+	directories []string // that are kept
+	sent        int      // rows that are kept
 	// unkept is why what came after is not kept, nil if nothing did.
 	unkept error
 	// watched is called when a checkpoint has been kept, if it is not nil.
@@ -181,129 +183,12 @@ func broken(err error) bool {
 	return !storage.IsTrouble(err) && !errors.Is(err, context.Canceled)
 }
 
-// changed keeps the checkpoint, which has changed and come to rest.
-func (x *training) changed(ctx context.Context, files []workspace.File) (taken bool, err error) {
-	blobs := make([]storage.Blob, len(files))
-	for i := range files {
-		if blobs[i], err = x.keepFile(ctx, &files[i]); err != nil {
-			return false, x.later(err)
-		}
-	}
-	again, err := x.workspace.List(checkpointFolder)
-	if err != nil || !workspace.Same(files, again) {
-		return false, err
-	}
-	x.kept.Files, x.files = blobs, files
-	if err := x.keep(ctx); err != nil {
-		return false, x.later(err)
-	}
-	if x.watched == nil || len(files) == 0 {
-		return true, nil
-	}
-	return true, x.watched()
-}
-
-// changingError is that of a file that could not be read: the next look finds it at rest.
-type changingError struct{ error }
-
-// keepFile stores a file of the checkpoint, unless it is kept as it is.
-func (x *training) keepFile(ctx context.Context, f *workspace.File) (storage.Blob, error) {
-	if at := slices.Index(x.files, *f); at >= 0 {
-		return x.kept.Files[at], nil
-	}
-	data, err := x.workspace.Read(checkpointFolder+"/"+f.Name, maxFile)
-	if _, large := errors.AsType[*workspace.TooLargeError](err); large {
-		return storage.Blob{}, err
-	}
-	if err != nil {
-		return storage.Blob{}, changingError{err}
-	}
-	return x.task.KeepFile(ctx, f.Name, data)
-}
-
-// later takes an error that does not end the command: another look may do better.
-func (x *training) later(err error) error {
-	if _, changing := errors.AsType[changingError](err); changing {
-		return nil
-	}
-	if !storage.IsTrouble(err) {
-		return err
-	}
-	x.unkept = err
-	return nil
-}
-
-// keepRows keeps metric rows that are new.
-func (x *training) keepRows(ctx context.Context) error {
-	if x.rows.changes == x.sent {
-		return nil
-	}
-	if err := x.keep(ctx); err != nil {
-		return x.later(err)
-	}
-	return nil
-}
-
-func (x *training) keep(ctx context.Context) error {
-	state, err := json.Marshal(State{x.rows.list()})
-	if err != nil {
-		return tasks.Permanent(err)
-	}
-	x.kept.State = state
-	if err := x.task.KeepSoFar(ctx, &x.kept); err != nil {
-		return err
-	}
-	x.sent, x.unkept = x.rows.changes, nil
-	return nil
-}
-
 // more takes in lines of metrics.
 func (x *training) more(lines []byte) error {
 	if err := x.rows.read(lines); err != nil {
 		return err
 	}
 	x.task.Progress(tasks.Progress{Done: min(x.rows.last, int64(x.params.Rounds)), Total: int64(x.params.Rounds), Tokens: x.rows.tokens()})
-	return nil
-}
-
-// resume puts back what an earlier execution has kept. What cannot be read any more counts as
-// nothing: it is only work.
-func (x *training) resume(ctx context.Context) error {
-	kept, err := x.task.Kept(ctx)
-	if kept == nil || err != nil {
-		return err
-	}
-	var state State
-	if err := json.Unmarshal(kept.State, &state); err != nil {
-		return nil // it is of another version
-	}
-	err = x.putBack(ctx, kept.Files)
-	if errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrCorrupt) {
-		return errors.Join(x.workspace.RemoveFolder(checkpointFolder), x.folders())
-	}
-	if err != nil {
-		return err
-	}
-	if x.files, err = x.workspace.List(checkpointFolder); err != nil {
-		return err
-	}
-	x.kept = *kept
-	lines := x.rows.restore(state.Rows)
-	x.sent = x.rows.changes
-	return x.workspace.Put(metricsFile, lines)
-}
-
-// putBack makes the files of a checkpoint.
-func (x *training) putBack(ctx context.Context, files []storage.Blob) error {
-	for _, f := range files {
-		data, err := x.task.KeptFile(ctx, f)
-		if err != nil {
-			return err
-		}
-		if err := x.workspace.Put(checkpointFolder+"/"+f.Name, data); err != nil {
-			return err
-		}
-	}
 	return nil
 }
 
@@ -442,6 +327,9 @@ func (x *training) result() (*Result, []workspace.File, error) {
 		if name, ok := strings.CutPrefix(r.Model, outFolder+"/"); !ok || !slices.ContainsFunc(files, func(f workspace.File) bool { return f.Name == name }) {
 			return nil, nil, NamesItsModel.Broken("its %s names the model %q, and there is no such file; expected one below %s", resultFile, r.Model, outFolder)
 		}
+	}
+	if err := r.checkNamed(files); err != nil {
+		return nil, nil, err
 	}
 	return r, files, x.checkOneShot()
 }

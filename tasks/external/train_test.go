@@ -277,6 +277,40 @@ echo "{\"round\":2,\"loss\":2}" >> out/metrics.jsonl; ` + finish
 	}
 }
 
+// The files below out come back with the checkpoint that they stood beside, and only with it.
+func TestWhatStandsBelowOutIsKeptWithTheCheckpoint(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	const script = `ls -R out | grep -v metrics > tmp/found
+if [ ! -e checkpoint/n ]; then
+  echo once > out/initial; mkdir -p out/empty/below; echo late > out/late; echo 1 > checkpoint/n; kill -9 $$
+fi
+[ $(cat checkpoint/n) = 1 ] && { rm out/late; echo 2 > checkpoint/n; exit 75; }
+cp tmp/found out/found
+echo '{"score":"./score out/initial"}' > out/result.json`
+	for range 2 {
+		if _, err := b.train(t, script); err == nil || tasks.IsPermanent(err) {
+			t.Fatal(err)
+		}
+	}
+	n, err := b.train(t, script)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := string(n.Blob("out/initial")); got != "once\n" {
+		t.Errorf("out/initial holds %q", got)
+	}
+	if got, want := string(n.Blob("out/found")), "out:\nempty\ninitial\n\nout/empty:\nbelow\n\nout/empty/below:\n"; got != want {
+		t.Errorf("the last execution found\n%s\nwant\n%s", got, want)
+	}
+
+	for range 2 {
+		if _, err := b.train(t, "[ -e out/x ] && exit 3; echo x > out/x; exit 75"); err == nil || tasks.IsPermanent(err) {
+			t.Errorf("files below out come back without a checkpoint: %v", err)
+		}
+	}
+}
+
 // A command that writes its metrics anew when it goes on loses none of before.
 func TestMetricsAreWrittenAnew(t *testing.T) {
 	t.Parallel()
@@ -337,11 +371,11 @@ type awayStore struct {
 	fails int
 }
 
-func (s *awayStore) KeepFile(ctx context.Context, name string, data []byte) (storage.Blob, error) {
+func (s *awayStore) KeepFile(ctx context.Context, name string, data []byte, progress bool) (storage.Blob, error) {
 	if s.fails--; s.fails >= 0 {
 		return storage.Blob{}, fmt.Errorf("keeping %s: %w", name, storage.ErrAway)
 	}
-	return s.keeper.KeepFile(ctx, name, data)
+	return s.keeper.KeepFile(ctx, name, data, progress)
 }
 
 // A store that is away for a while costs no training: what it did not take is offered again.
@@ -381,14 +415,16 @@ func TestWhatACommandDoesWrongIsTold(t *testing.T) {
 		"echo x > out/result.json":                          "is no JSON object of texts: invalid character 'x' looking for beginning of value (rule 8",
 		"echo {} > out/result.json":                         "names neither a model nor a command that scores texts by it (rule 9",
 		`echo '{"model":"/etc/passwd"}' > out/result.json`:  `names the model "/etc/passwd", and there is no such file; expected one below out (rule 9`,
-		`echo '{"round":1,"loss":NaN}' > out/metrics.jsonl`: `has the line {"round":1,"loss":NaN}: invalid character 'N' looking for beginning of value (rule 5`,
-		`echo '{"loss":1}' > out/metrics.jsonl`:             "expected a round from 1, and no count below 0 (rule 5",
-		finish + "ln -s / out/root":                         "out/root is no regular file",
-		"mkfifo out/metrics.jsonl; sleep 1000":              "out/metrics.jsonl is no regular file",
-		"mkfifo out/result.json":                            "out/result.json is no regular file",
-		finish + "sleep 1000 > /dev/null 2>&1 & exit 0":     "left 1 processes behind, which were killed (rule 11",
-		"truncate -s 5G checkpoint/all; sleep 1000":         "checkpoint/all holds 5368709120 bytes; expected at most 4294967296 (rule 10",
-		"head -c 1100000 /dev/zero > out/metrics.jsonl":     "out/metrics.jsonl has a line of more than 1048576 bytes (rule 5",
+		`echo '{"score":"./s out/gone"}' > out/result.json`: "names out/gone in score, and there is no such file",
+		`echo >out/a; echo '{"score":"./s out/a","initial_score":"./s out/gone/b"}' > out/result.json`: "names out/gone/b in initial_score",
+		`echo '{"round":1,"loss":NaN}' > out/metrics.jsonl`:                                            `has the line {"round":1,"loss":NaN}: invalid character 'N' looking for beginning of value (rule 5`,
+		`echo '{"loss":1}' > out/metrics.jsonl`:                                                        "expected a round from 1, and no count below 0 (rule 5",
+		finish + "ln -s / out/root":                                                                    "out/root is no regular file",
+		"mkfifo out/metrics.jsonl; sleep 1000":                                                         "out/metrics.jsonl is no regular file",
+		"mkfifo out/result.json":                                                                       "out/result.json is no regular file",
+		finish + "sleep 1000 > /dev/null 2>&1 & exit 0":                                                "left 1 processes behind, which were killed (rule 11",
+		"truncate -s 5G checkpoint/all; sleep 1000":                                                    "checkpoint/all holds 5368709120 bytes; expected at most 4294967296 (rule 10",
+		"head -c 1100000 /dev/zero > out/metrics.jsonl":                                                "out/metrics.jsonl has a line of more than 1048576 bytes (rule 5",
 	} {
 		_, err := b.train(t, script)
 		if err == nil || !tasks.IsPermanent(err) || !strings.Contains(err.Error(), want) {

@@ -212,7 +212,7 @@ func (s sink) KeptFile(_ context.Context, file storage.Blob) ([]byte, error) {
 }
 
 // KeepFile implements tasks.Resumer.
-func (s sink) KeepFile(_ context.Context, name string, data []byte) (storage.Blob, error) {
+func (s sink) KeepFile(_ context.Context, name string, data []byte, _ bool) (storage.Blob, error) {
 	s.runner.mu.Lock()
 	defer s.runner.mu.Unlock()
 	b := storage.Blob{Name: name, Digest: storage.DigestOf(data), Size: int64(len(data))}

@@ -96,7 +96,7 @@ class Job:
     def save(self, name, write):
         """Has write(file) write a file of the checkpoint, which appears at once and whole.
 
-        Ends the training where it was asked to end.
+        What stands below out at that moment is kept with the checkpoint: write there first what is written once. Ends the training where it was asked to end.
         """
         handle, path = tempfile.mkstemp()
         with os.fdopen(handle, "wb") as file:

@@ -1,0 +1,239 @@
+package external
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"path"
+
+	"coalmine/internal/workspace"
+	"coalmine/storage"
+	"coalmine/tasks"
+)
+
+// A checkpoint is kept together with the files below out, as they stand when the checkpoint has
+// come to rest. A command that writes a file there before the checkpoint that relies on it finds
+// the file again. Files of out alone, beside an empty checkpoint, are not kept: the next execution
+// starts anew.
+
+// storedFile is a file as a listing showed it, and where it is kept.
+type storedFile struct {
+	workspace.File
+	blob storage.Blob
+}
+
+// keptName is the name under which a file of the directory is kept: its path from the checkpoint,
+// so that an earlier version, which kept nothing else, reads a kept checkpoint as well.
+func keptName(folder, name string) string {
+	if folder == checkpointFolder {
+		return name
+	}
+	return "../" + folder + "/" + name
+}
+
+// keptPath is the path of a kept file in the directory.
+func keptPath(name string) string { return path.Join(checkpointFolder, name) }
+
+// changed keeps the checkpoint, which has changed and come to rest, and what stands below out.
+func (x *training) changed(ctx context.Context, files []workspace.File) (taken bool, err error) {
+	out, err := x.outBeside(files)
+	if err != nil {
+		return false, err
+	}
+	stored := map[string]storedFile{}
+	blobs, err := x.keepFiles(ctx, checkpointFolder, files, stored)
+	if err != nil {
+		return false, x.later(err)
+	}
+	beside, err := x.keepFiles(ctx, outFolder, out, stored)
+	if err != nil {
+		return false, x.later(err)
+	}
+	again, err := x.workspace.List(checkpointFolder)
+	if err != nil || !workspace.Same(files, again) {
+		return false, err
+	}
+	if x.directories, err = x.listDirectories(len(files) > 0); err != nil {
+		return false, err
+	}
+	x.kept.Files, x.stored = append(blobs, beside...), stored
+	if err := x.keep(ctx); err != nil {
+		return false, x.later(err)
+	}
+	if x.watched == nil || len(files) == 0 {
+		return true, nil
+	}
+	return true, x.watched()
+}
+
+// outBeside lists the files below out that are kept with a checkpoint. The metrics are kept as rows.
+func (x *training) outBeside(checkpoint []workspace.File) ([]workspace.File, error) {
+	if len(checkpoint) == 0 {
+		return nil, nil
+	}
+	files, err := x.workspace.List(outFolder)
+	var kept []workspace.File
+	for _, f := range files {
+		if outFolder+"/"+f.Name != metricsFile {
+			kept = append(kept, f)
+		}
+	}
+	return kept, err
+}
+
+// keepFiles stores the files of a folder, and notes them in stored. A file of out that is gone again was
+// a temporary one; one of the checkpoint says that the checkpoint is changing.
+func (x *training) keepFiles(ctx context.Context, folder string, files []workspace.File, stored map[string]storedFile) (blobs []storage.Blob, err error) {
+	for _, f := range files {
+		b, err := x.keepFile(ctx, folder, f)
+		if folder == outFolder && errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		blobs = append(blobs, b)
+		stored[folder+"/"+f.Name] = storedFile{f, b}
+	}
+	return blobs, nil
+}
+
+// listDirectories lists the folders below those that are kept, which a command may have made once and
+// not filled yet.
+func (x *training) listDirectories(kept bool) ([]string, error) {
+	if !kept {
+		return nil, nil
+	}
+	checkpoint, err := x.workspace.Folders(checkpointFolder)
+	out, outErr := x.workspace.Folders(outFolder)
+	return append(checkpoint, out...), errors.Join(err, outErr)
+}
+
+// changingError is that of a file that could not be read: the next look finds it at rest.
+type changingError struct{ error }
+
+func (e changingError) Unwrap() error { return e.error }
+
+// keepFile stores a file, unless it is kept as it is.
+func (x *training) keepFile(ctx context.Context, folder string, f workspace.File) (storage.Blob, error) {
+	file := folder + "/" + f.Name
+	if known, ok := x.stored[file]; ok && known.File == f {
+		return known.blob, nil
+	}
+	data, err := x.workspace.Read(file, maxFile)
+	if _, large := errors.AsType[*workspace.TooLargeError](err); large {
+		return storage.Blob{}, err
+	}
+	if err != nil {
+		return storage.Blob{}, changingError{err}
+	}
+	return x.task.KeepFile(ctx, keptName(folder, f.Name), data, folder == checkpointFolder)
+}
+
+// later takes an error that does not end the command: another look may do better.
+func (x *training) later(err error) error {
+	if _, changing := errors.AsType[changingError](err); changing {
+		return nil
+	}
+	if !storage.IsTrouble(err) {
+		return err
+	}
+	x.unkept = err
+	return nil
+}
+
+// keepRows keeps metric rows that are new.
+func (x *training) keepRows(ctx context.Context) error {
+	if x.rows.changes == x.sent {
+		return nil
+	}
+	if err := x.keep(ctx); err != nil {
+		return x.later(err)
+	}
+	return nil
+}
+
+func (x *training) keep(ctx context.Context) error {
+	state, err := json.Marshal(State{Rows: x.rows.list(), Folders: x.directories})
+	if err != nil {
+		return tasks.Permanent(err)
+	}
+	x.kept.State = state
+	if err := x.task.KeepSoFar(ctx, &x.kept); err != nil {
+		return err
+	}
+	x.sent, x.unkept = x.rows.changes, nil
+	return nil
+}
+
+// resume puts back what an earlier execution has kept. What cannot be read any more counts as
+// nothing: it is only work.
+func (x *training) resume(ctx context.Context) error {
+	kept, err := x.task.Kept(ctx)
+	if kept == nil || err != nil {
+		return err
+	}
+	var state State
+	if err := json.Unmarshal(kept.State, &state); err != nil {
+		return nil // it is of another version
+	}
+	err = x.putBack(ctx, kept.Files, state.Folders)
+	if errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrCorrupt) {
+		return x.startAnew()
+	}
+	if err != nil {
+		return err
+	}
+	x.kept, x.directories = *kept, state.Folders
+	if err := x.rememberStored(); err != nil {
+		return err
+	}
+	lines := x.rows.restore(state.Rows)
+	x.sent = x.rows.changes
+	return x.workspace.Put(metricsFile, lines)
+}
+
+// startAnew empties the folders of the command.
+func (x *training) startAnew() error {
+	return errors.Join(x.workspace.RemoveFolder(checkpointFolder), x.workspace.RemoveFolder(outFolder), x.folders())
+}
+
+// rememberStored notes the files that were put back as stored.
+func (x *training) rememberStored() error {
+	x.stored = map[string]storedFile{}
+	blobs := map[string]storage.Blob{}
+	for _, b := range x.kept.Files {
+		blobs[keptPath(b.Name)] = b
+	}
+	for _, folder := range []string{checkpointFolder, outFolder} {
+		files, err := x.workspace.List(folder)
+		if err != nil {
+			return err
+		}
+		for _, f := range files {
+			file := folder + "/" + f.Name
+			x.stored[file] = storedFile{f, blobs[file]}
+		}
+	}
+	return nil
+}
+
+// putBack makes the kept files and folders.
+func (x *training) putBack(ctx context.Context, files []storage.Blob, folders []string) error {
+	for _, folder := range folders {
+		if err := x.workspace.Folder(folder); err != nil {
+			return err
+		}
+	}
+	for _, f := range files {
+		data, err := x.task.KeptFile(ctx, f)
+		if err != nil {
+			return err
+		}
+		if err := x.workspace.Put(keptPath(f.Name), data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
