@@ -60,14 +60,14 @@ func (a *Archive) read(ctx context.Context, name string) ([]byte, error) {
 // well as in the store, and who finds a record torn removes it or passes over
 // it. So one that makes no sense is read again: it is torn if the same comes
 // twice, and if something else comes each time, the way to the store is in trouble.
-func (a *Archive) readSealed(ctx context.Context, name string, into any) error {
+func (a *Archive) readSealed(ctx context.Context, f Format, name string, into any) error {
 	var before []byte
 	for range sealedTries {
 		data, err := a.read(ctx, name)
 		if err != nil {
 			return err
 		}
-		if err := unseal(data, into); !errors.Is(err, ErrCorrupt) || before != nil && bytes.Equal(before, data) {
+		if err := unseal(f, data, into); !errors.Is(err, ErrCorrupt) || before != nil && bytes.Equal(before, data) {
 			return err
 		}
 		before = data

@@ -23,13 +23,13 @@ func (a *Archive) Commit(ctx context.Context, c *Commit) (stands *Commit, won bo
 	if err != nil {
 		return nil, false, err
 	}
-	data, err := seal(ours)
+	data, err := seal(commitFormat, ours)
 	if err != nil {
 		return nil, false, a.fail("committing", name, err)
 	}
 	found, err := a.create(ctx, name, data, func(found []byte) bool {
 		var other Commit
-		return unseal(found, &other) == nil && other.Attempt == c.Attempt
+		return unseal(commitFormat, found, &other) == nil && other.Attempt == c.Attempt
 	})
 	if err == nil {
 		return ours, true, nil
@@ -38,9 +38,9 @@ func (a *Archive) Commit(ctx context.Context, c *Commit) (stands *Commit, won bo
 		return nil, false, a.fail("committing", name, err)
 	}
 	var other Commit
-	if err := unseal(found, &other); err != nil {
+	if err := unseal(commitFormat, found, &other); err != nil {
 		// It may have been damaged on its way, and may even be ours.
-		if err := a.readSealed(ctx, name, &other); err != nil {
+		if err := a.readSealed(ctx, commitFormat, name, &other); err != nil {
 			return nil, false, a.fail("committing", name, err)
 		}
 	}
@@ -86,7 +86,7 @@ func (a *Archive) moveOut(ctx context.Context, key Key, b *Blob) error {
 func (a *Archive) Committed(ctx context.Context, key Key) (*Commit, error) {
 	name := commitName(key)
 	var c Commit
-	if err := a.readSealed(ctx, name, &c); err != nil {
+	if err := a.readSealed(ctx, commitFormat, name, &c); err != nil {
 		return nil, a.fail("reading", name, err)
 	}
 	if c.Key != key {

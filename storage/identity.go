@@ -17,7 +17,7 @@ type identity struct {
 // empty, and nothing can be told by it.
 func (a *Archive) Identity(ctx context.Context) (string, error) {
 	var its identity
-	err := a.readSealed(ctx, identityName, &its)
+	err := a.readSealed(ctx, identityFormat, identityName, &its)
 	if errors.Is(err, ErrCorrupt) {
 		return "", nil
 	}
@@ -34,7 +34,7 @@ func (a *Archive) Identify(ctx context.Context) (string, error) {
 	if !errors.Is(err, ErrNotFound) {
 		return id, err
 	}
-	record, err := seal(identity{ID: rand.Text()})
+	record, err := seal(identityFormat, identity{ID: rand.Text()})
 	if err != nil {
 		return "", err
 	}

@@ -14,6 +14,8 @@ import (
 //	library/<name>              an imported input by a name, and what is known of it
 //	runs/<id>/spec              what was submitted
 //	runs/<id>/log/<n>           what was done to the run since
+//	runs/<id>/plan/<n>          the record of a plan that it was computed by, the newest last
+//	runs/<id>/planned/<digest>  what such a record names
 //	commits/<key>               the record that makes a node done
 //	blobs/<key>/<digest>        a node's outputs
 //	logs/<run>/<key>/<attempt>  what an execution printed
@@ -40,6 +42,9 @@ func entryName(name string) string        { return libraryDir + "/" + name }
 func specName(run string) string          { return runsDir + "/" + run + "/spec" }
 func runLogDir(run string) string         { return runsDir + "/" + run + "/log" }
 func runLogName(run string, n int) string { return numberedName(runLogDir(run), n) }
+func planDir(run string) string           { return runsDir + "/" + run + "/plan" }
+func plannedDir(run string) string        { return runsDir + "/" + run + "/planned" }
+func planName(run string, n int) string   { return numberedName(planDir(run), n) }
 func commitName(key Key) string           { return commitsDir + "/" + key.String() }
 func blobDir(key Key) string              { return blobsDir + "/" + key.String() }
 func blobName(key Key, d Digest) string   { return blobDir(key) + "/" + d.String() }

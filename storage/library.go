@@ -1,7 +1,6 @@
 package storage
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"strings"
@@ -14,11 +13,11 @@ func (a *Archive) CreateEntry(ctx context.Context, name string, record any) erro
 	if err := checkEntry(name); err != nil {
 		return err
 	}
-	data, err := seal(record)
+	data, err := seal(entryFormat, record)
 	if err != nil {
 		return err
 	}
-	if _, err = a.create(ctx, entryName(name), data, func(found []byte) bool { return bytes.Equal(found, data) }); err != nil {
+	if _, err = a.create(ctx, entryName(name), data, func(found []byte) bool { return sameRecord(entryFormat, found, data) }); err != nil {
 		return a.fail("creating", entryName(name), err)
 	}
 	return nil
@@ -30,7 +29,7 @@ func (a *Archive) Entry(ctx context.Context, name string, into any) error {
 	if err := checkEntry(name); err != nil {
 		return err
 	}
-	if err := a.readSealed(ctx, entryName(name), into); err != nil {
+	if err := a.readSealed(ctx, entryFormat, entryName(name), into); err != nil {
 		return a.fail("reading", entryName(name), err)
 	}
 	return nil

@@ -21,6 +21,10 @@ func TestANameOfTheLibraryIsThatOfOneRecord(t *testing.T) {
 	if err := a.CreateEntry(ctx, "a", map[string]int{"n": 1}); err != nil {
 		t.Errorf("the same record again: %v", err)
 	}
+	rewrite(t, memory, "library/a", unstamped)
+	if err := a.CreateEntry(ctx, "a", map[string]int{"n": 1}); err != nil {
+		t.Errorf("the same record again, which another build wrote: %v", err)
+	}
 	if err := a.CreateEntry(ctx, "a", map[string]int{"n": 2}); !errors.Is(err, storage.ErrExists) {
 		t.Errorf("another record: %v", err)
 	}

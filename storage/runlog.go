@@ -64,7 +64,7 @@ func (a *Archive) AppendLog(ctx context.Context, run string, entry json.RawMessa
 		return 0, err
 	}
 	record := logRecord{ID: rand.Text(), Data: entry}
-	data, err := seal(record)
+	data, err := seal(logFormat, record)
 	if err != nil {
 		return 0, a.fail("appending to the log of run", run, err)
 	}
@@ -186,7 +186,7 @@ func (a *Archive) compact(ctx context.Context, run string, last int, snapshot js
 			record.Folds = append(record.Folds, r.ID)
 		}
 	}
-	data, err := seal(record)
+	data, err := seal(logFormat, record)
 	if err != nil {
 		return 0, err
 	}
@@ -273,7 +273,7 @@ func (a *Archive) walkBack(ctx context.Context, run string, numbers []int, from 
 // readRecord returns a torn entry as such, not as an error.
 func (a *Archive) readRecord(ctx context.Context, run string, n int) (numberedRecord, error) {
 	r := numberedRecord{number: n}
-	err := a.readSealed(ctx, runLogName(run, n), &r.logRecord)
+	err := a.readSealed(ctx, logFormat, runLogName(run, n), &r.logRecord)
 	if errors.Is(err, ErrCorrupt) {
 		return numberedRecord{number: n, torn: true}, nil
 	}

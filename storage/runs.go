@@ -67,7 +67,7 @@ func (a *Archive) UsedRunIDs(ctx context.Context) ([]string, error) {
 	return ids, nil
 }
 
-// DeleteRun removes a run's record, its log and its task logs; the nodes that
+// DeleteRun removes a run's record, its log, its plans and its task logs; the nodes that
 // it wanted stay. The spec goes first, so that a removal cut short leaves no
 // run that looks freshly submitted; repeat it to finish. Only the leader deletes.
 func (a *Archive) DeleteRun(ctx context.Context, id string) error {
@@ -77,7 +77,11 @@ func (a *Archive) DeleteRun(ctx context.Context, id string) error {
 	if err := a.delete(ctx, []string{specName(id)}); err != nil {
 		return err
 	}
-	return errors.Join(a.deleteBelow(ctx, runLogDir(id)+"/"), a.deleteBelow(ctx, logsDir+"/"+id+"/"))
+	var errs []error
+	for _, dir := range []string{runLogDir(id), planDir(id), plannedDir(id), logsDir + "/" + id} {
+		errs = append(errs, a.deleteBelow(ctx, dir+"/"))
+	}
+	return errors.Join(errs...)
 }
 
 // deleteBatch bounds how many names deleteBelow holds in memory.

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 )
@@ -12,10 +13,13 @@ type sealed struct {
 	Record json.RawMessage `json:"record"`
 }
 
-// seal encodes a record with its own checksum. Field order is that of the
-// struct and maps are sorted, so equal records are equal bytes.
-func seal(record any) ([]byte, error) {
+// seal encodes a record with its format and its own checksum. Field order is that of the
+// struct and maps are sorted, so equal records of one build are equal bytes.
+func seal(f Format, record any) ([]byte, error) {
 	raw, err := json.Marshal(record)
+	if err == nil {
+		raw, err = f.stamped(raw)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("record cannot be encoded: %w", err)
 	}
@@ -24,8 +28,8 @@ func seal(record any) ([]byte, error) {
 }
 
 // unseal checks a record and decodes it. A record that is torn or damaged gives
-// an error that wraps ErrCorrupt.
-func unseal(data []byte, into any) error {
+// an error that wraps ErrCorrupt, one of a newer format an error that wraps ErrNewer.
+func unseal(f Format, data []byte, into any) error {
 	var s sealed
 	if err := json.Unmarshal(data, &s); err != nil {
 		return fmt.Errorf("%w: torn record of %d bytes: %v", ErrCorrupt, len(data), err)
@@ -33,8 +37,18 @@ func unseal(data []byte, into any) error {
 	if got := DigestOf(s.Record); got != s.SHA256 {
 		return fmt.Errorf("%w: record has checksum %s, its bytes have %s", ErrCorrupt, s.SHA256.Short(), got.Short())
 	}
-	if err := json.Unmarshal(s.Record, into); err != nil {
-		return fmt.Errorf("record of another format: %w", err)
+	stamp, record := unstamped(s.Record)
+	if err := f.Check(stamp); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(record, into); err != nil {
+		return fmt.Errorf("%s of another format: %w", f.Name, err)
 	}
 	return nil
+}
+
+// sameRecord reports whether two sealed records say the same, whichever builds wrote them.
+func sameRecord(f Format, a, b []byte) bool {
+	var one, other json.RawMessage
+	return unseal(f, a, &one) == nil && unseal(f, b, &other) == nil && bytes.Equal(one, other)
 }

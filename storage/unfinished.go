@@ -40,7 +40,7 @@ func (a *Archive) PutUnfinished(ctx context.Context, key Key, name string, data 
 // nothing. Files of before that u does not have are deleted.
 func (a *Archive) KeepUnfinished(ctx context.Context, u, before *Unfinished) error {
 	name := unfinishedName(u.Key)
-	data, err := seal(u)
+	data, err := seal(unfinishedFormat, u)
 	if err == nil {
 		err = a.put(ctx, name, data, Recomputable)
 	}
@@ -63,7 +63,7 @@ func (a *Archive) KeepUnfinished(ctx context.Context, u, before *Unfinished) err
 // read.
 func (a *Archive) ReadUnfinished(ctx context.Context, key Key) (*Unfinished, error) {
 	u := new(Unfinished)
-	err := a.readSealed(ctx, unfinishedName(key), u)
+	err := a.readSealed(ctx, unfinishedFormat, unfinishedName(key), u)
 	switch {
 	case errors.Is(err, ErrNotFound) || errors.Is(err, ErrCorrupt):
 		return nil, nil

@@ -2,27 +2,16 @@ package main
 
 import (
 	"runtime"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
+	"coalmine/internal/build"
 	"coalmine/internal/kernels"
 	"coalmine/workflows/compile"
 )
 
-// version is the module's version or, for a build from a checkout, its commit.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" && len(s.Value) >= 12 {
-			return s.Value[:12]
-		}
-	}
-	return info.Main.Version
-}
+// version is that of this build.
+func version() string { return build.Version() }
 
 func newVersionCommand(g *global) *cobra.Command {
 	return &cobra.Command{

@@ -58,7 +58,9 @@ func Plan(spec *experiment.Spec) (*plan.Plan, error) {
 			return nil, err
 		}
 	}
-	return p, nil
+	var err error
+	p.Sources, err = SpecSources(spec)
+	return p, err
 }
 
 // partNodes is from how many standing nodes on a part of a plan takes no further cell.
@@ -70,11 +72,16 @@ func Parts(spec *experiment.Spec) (plan.Parts, error) {
 		return nil, err
 	}
 	next, same := 0, make(shared)
-	return func() (*plan.Plan, error) {
+	return func() (p *plan.Plan, err error) {
 		if next == len(spec.Cells) {
 			return nil, io.EOF
 		}
-		p := newPlan()
+		p = newPlan()
+		if next == 0 {
+			if p.Sources, err = SpecSources(spec); err != nil {
+				return nil, err
+			}
+		}
 		for ; next < len(spec.Cells) && len(p.Nodes) < partNodes; next++ {
 			if err := compileCell(spec, next, p, same); err != nil {
 				return nil, err
@@ -199,13 +206,26 @@ func (c *cell) compile(files []storage.Digest) error {
 	if apart, ok := c.classifier(); ok {
 		prepared = apart.model
 	}
+	axes, row := c.place()
 	c.plan.Cells = append(c.plan.Cells, plan.Cell{
-		Index: c.index, Name: c.spec.Name, Label: c.spec.Label, Report: report,
+		Index: c.index, Name: c.spec.Name, Label: c.spec.Label, Axes: axes, Row: row, Report: report,
 		Chain: c.chain, Tail: c.rest, Unit: Unit(&c.experiment.Training), Model: c.model, Final: c.after(c.experiment.Training.Rounds), Initial: c.origin,
 		Prepared: prepared, Vocabulary: c.parts, Population: c.population, Shards: c.shards,
 		Devices: c.divided, Recorded: c.gathered(),
 	})
 	return c.err
+}
+
+// place is the cell's place in the grid, as JSON.
+func (c *cell) place() (axes, row json.RawMessage) {
+	axes, err := json.Marshal(c.spec.Axes)
+	if err == nil && c.spec.Row != nil {
+		row, err = json.Marshal(c.spec.Row)
+	}
+	if err != nil && c.err == nil {
+		c.err = fmt.Errorf("axes cannot be recorded: %w", err)
+	}
+	return axes, row
 }
 
 // edge is a named input.

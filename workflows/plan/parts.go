@@ -36,6 +36,7 @@ func (p *Plan) Add(part *Plan) {
 			p.Chains[recipe] = ch
 		}
 	}
+	p.Sources = append(p.Sources, part.Sources...)
 	for _, cell := range part.Cells {
 		cell.moveTo(p.Chains)
 		p.Cells = append(p.Cells, cell)

@@ -24,6 +24,9 @@ type Plan struct {
 	// Chains are the training chains of all cells by recipe, each once: cells
 	// that differ only in their audit share one, and its Keep is their union.
 	Chains map[storage.Key]*Chain
+	// Sources are the files that the data of the cells are imported from, each once. Of a plan
+	// in parts, the first part has those of all.
+	Sources []storage.Digest
 }
 
 // Cell is one point of the grid.
@@ -33,6 +36,8 @@ type Cell struct {
 	Name string
 	// Label is for people: "by-user, fedavg".
 	Label string
+	// Axes and Row are its place in the grid, as the experiment has them in JSON.
+	Axes, Row json.RawMessage
 	// Report is the node whose blob "cell" is the cell's part of the results.
 	Report Ref
 	// Model is the final checkpoint. Report and Model are what the cell wants.

@@ -415,6 +415,9 @@ func InParts(p *plan.Plan, cells int) plan.Parts {
 		}
 		n := min(cells, len(left))
 		part := partOf(p, left[:n])
+		if len(left) == len(p.Cells) {
+			part.Sources = p.Sources
+		}
 		left = left[n:]
 		return part, nil
 	}

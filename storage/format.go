@@ -1,0 +1,111 @@
+package storage
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"coalmine/internal/build"
+)
+
+// ErrNewer is wrapped by errors about a record in a format that a newer build has introduced.
+// Nothing is wrong with the record.
+var ErrNewer = errors.New("its format is newer than this build")
+
+// Format is a form in which a sort of record is kept. It has a number, which rises whenever
+// a build of before could misread what is written from then on: when a field is added that
+// changes the meaning of others, or whose loss would matter.
+type Format struct {
+	// Name is that of the records, for people: "commit".
+	Name string
+	// Number is the format that this build writes. It reads all up to it.
+	Number int
+}
+
+// Stamp is the part of a record that names its format and the build that wrote it. Records of
+// before formats had numbers lack it; their format is 1.
+type Stamp struct {
+	Format int    `json:"format,omitempty"`
+	Build  string `json:"build,omitempty"`
+}
+
+// thisBuild is the version that records are stamped with.
+var thisBuild = sync.OnceValue(build.Version)
+
+// Stamp returns the stamp of the records that this build writes.
+func (f Format) Stamp() Stamp { return Stamp{f.Number, thisBuild()} }
+
+// Check returns an error that wraps ErrNewer if this build cannot read a record with that stamp.
+func (f Format) Check(s Stamp) error {
+	if s.Format <= f.Number {
+		return nil
+	}
+	return fmt.Errorf("%s: %w: it was written by coalmine %s in format %d, and coalmine %s reads formats up to %d; use coalmine %s or a newer build",
+		f.Name, ErrNewer, orUnknown(s.Build), s.Format, thisBuild(), f.Number, orUnknown(s.Build))
+}
+
+// Explain completes the error of a record that has a format which this build reads, and yet
+// makes no sense to it.
+func (f Format) Explain(s Stamp, err error) error {
+	return fmt.Errorf("%s of format %d, written by coalmine %s, which coalmine %s cannot read: %w",
+		f.Name, max(s.Format, 1), orUnknown(s.Build), thisBuild(), err)
+}
+
+// orUnknown names a build for people. The name comes from a record, and so from anybody.
+func orUnknown(build string) string {
+	if build == "" {
+		return "of an unknown version"
+	}
+	return strings.Trim(fmt.Sprintf("%+.80q", build), `"`)
+}
+
+// stamped puts the stamp of a format in front of the members of a JSON object.
+func (f Format) stamped(object []byte) ([]byte, error) {
+	if len(object) < 2 || object[0] != '{' {
+		return nil, fmt.Errorf("%s cannot be encoded: it is no JSON object", f.Name)
+	}
+	stamp, err := json.Marshal(f.Stamp())
+	if err != nil {
+		return nil, err
+	}
+	if bytes.Equal(object, []byte("{}")) {
+		return stamp, nil
+	}
+	return append(append(stamp[:len(stamp)-1], ','), object[1:]...), nil
+}
+
+// StampOf returns the stamp that stands in front of the members of a JSON object.
+func StampOf(object []byte) Stamp {
+	s, _ := unstamped(object)
+	return s
+}
+
+// unstamped takes the stamp off a JSON object, in front of whose members it stands.
+func unstamped(object []byte) (Stamp, []byte) {
+	var s Stamp
+	d := json.NewDecoder(bytes.NewReader(object))
+	_, _ = d.Token() // the brace
+	for _, member := range []struct {
+		name string
+		into any
+	}{{"format", &s.Format}, {"build", &s.Build}} {
+		if name, _ := d.Token(); name != member.name || d.Decode(member.into) != nil {
+			return Stamp{}, object
+		}
+	}
+	rest := bytes.TrimPrefix(object[d.InputOffset():], []byte(","))
+	return s, append([]byte{'{'}, rest...)
+}
+
+// The formats of the records that this package seals.
+var (
+	commitFormat     = Format{"commit", 1}
+	logFormat        = Format{"entry of a run's log", 1}
+	unfinishedFormat = Format{"record of an unfinished execution", 1}
+	entryFormat      = Format{"entry of the library", 1}
+	identityFormat   = Format{"identity of the store", 1}
+	planFormat       = Format{"plan of a run", 1}
+)

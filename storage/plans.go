@@ -1,0 +1,87 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"io"
+)
+
+// CreatePlan records the n-th plan of a run. record is small, in JSON, and names what PutPlanned
+// has stored before. A number that is taken gives an error that wraps ErrExists, unless it is
+// taken by the same record.
+func (a *Archive) CreatePlan(ctx context.Context, run string, n int, record any) error {
+	if err := CheckRunID(run); err != nil {
+		return err
+	}
+	data, err := seal(planFormat, record)
+	if err == nil {
+		_, err = a.create(ctx, planName(run, n), data, func(found []byte) bool { return sameRecord(planFormat, found, data) })
+	}
+	if err != nil {
+		return a.fail("recording", planName(run, n), err)
+	}
+	return nil
+}
+
+// Plans returns the numbers of the recorded plans of a run, ascending.
+func (a *Archive) Plans(ctx context.Context, run string) ([]int, error) {
+	if err := CheckRunID(run); err != nil {
+		return nil, err
+	}
+	numbers, err := a.numbersBelow(ctx, planDir(run))
+	if err != nil {
+		return nil, a.fail("listing", planDir(run), err)
+	}
+	return numbers, nil
+}
+
+// Plan reads what CreatePlan has recorded.
+func (a *Archive) Plan(ctx context.Context, run string, n int, into any) error {
+	if err := CheckRunID(run); err != nil {
+		return err
+	}
+	if err := a.readSealed(ctx, planFormat, planName(run, n), into); err != nil {
+		return a.fail("reading", planName(run, n), err)
+	}
+	return nil
+}
+
+func plannedName(run string, d Digest) string { return plannedDir(run) + "/" + d.String() }
+
+// PutPlanned stores a part of a plan of a run, under a digest that ReadPlanned's caller checks.
+func (a *Archive) PutPlanned(ctx context.Context, run string, d Digest, data []byte) error {
+	if err := CheckRunID(run); err != nil {
+		return err
+	}
+	if err := a.put(ctx, plannedName(run, d), data, Durable); err != nil {
+		return a.fail("storing", plannedName(run, d), err)
+	}
+	return nil
+}
+
+// ReadPlanned has read read a part of a plan. One that it finds damaged, by an error that wraps
+// ErrCorrupt, is read again: bytes can be damaged on their way as well as in the store.
+func (a *Archive) ReadPlanned(ctx context.Context, run string, d Digest, read func(io.Reader) error) error {
+	if err := CheckRunID(run); err != nil {
+		return err
+	}
+	var err error
+	for range sealedTries {
+		if err = a.readPlanned(ctx, plannedName(run, d), read); !errors.Is(err, ErrCorrupt) {
+			break
+		}
+	}
+	if err != nil {
+		return a.fail("reading", plannedName(run, d), err)
+	}
+	return nil
+}
+
+func (a *Archive) readPlanned(ctx context.Context, name string, read func(io.Reader) error) error {
+	r, err := a.store.Get(ctx, name, 0, -1)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	return read(r)
+}

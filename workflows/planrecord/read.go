@@ -1,0 +1,363 @@
+package planrecord
+
+import (
+	"bufio"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/workflows/plan"
+)
+
+// Newest returns the newest plan of a run that is recorded and not damaged. The error wraps
+// storage.ErrNotFound if there is none, storage.ErrNewer if a newer build has recorded it.
+func Newest(ctx context.Context, archive *storage.Archive, run string) (*plan.Plan, error) {
+	return newest(ctx, archive, run, read)
+}
+
+// NewestOutline returns Newest without its standing nodes, whose references are zero.
+func NewestOutline(ctx context.Context, archive *storage.Archive, run string) (*plan.Plan, error) {
+	return newest(ctx, archive, run, readOutline)
+}
+
+func newest(ctx context.Context, archive *storage.Archive, run string, read reader) (*plan.Plan, error) {
+	numbers, err := archive.Plans(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	err = fmt.Errorf("run %s has no recorded plan: %w", run, storage.ErrNotFound)
+	for i := len(numbers) - 1; i >= 0; i-- {
+		p, damage := read(ctx, archive, run, numbers[i])
+		if damage == nil || !errors.Is(damage, storage.ErrCorrupt) {
+			return p, damage
+		}
+		err = errors.Join(err, damage)
+	}
+	return nil, err
+}
+
+// All calls do with each recorded plan of a run that is not damaged, the newest last, and says
+// whether all can be relied on: there are some, and the newest is not damaged.
+func All(ctx context.Context, archive *storage.Archive, run string, do func(*plan.Plan)) (known bool, err error) {
+	numbers, err := archive.Plans(ctx, run)
+	if err != nil {
+		return false, err
+	}
+	for _, n := range numbers {
+		p, err := read(ctx, archive, run, n)
+		if known = err == nil; known {
+			do(p)
+		} else if !errors.Is(err, storage.ErrCorrupt) {
+			return false, err
+		}
+	}
+	return known, nil
+}
+
+// reader reads a recorded plan, or a part of it. An error that wraps storage.ErrCorrupt says that
+// the record is damaged, or that a part of it is gone.
+type reader func(ctx context.Context, archive *storage.Archive, run string, n int) (*plan.Plan, error)
+
+func readOutline(ctx context.Context, archive *storage.Archive, run string, n int) (*plan.Plan, error) {
+	var h head
+	if err := archive.Plan(ctx, run, n, &h); err != nil {
+		return nil, err
+	}
+	d := &decoder{}
+	if err := d.readOutline(ctx, archive, run, h); err != nil {
+		return nil, err
+	}
+	return d.plan()
+}
+
+func read(ctx context.Context, archive *storage.Archive, run string, n int) (*plan.Plan, error) {
+	var h head
+	if err := archive.Plan(ctx, run, n, &h); err != nil {
+		return nil, err
+	}
+	if h.Count < 0 || h.Count > plan.MaxNodes {
+		return nil, fmt.Errorf("plan %d of run %s: %w: it has %d nodes, expected at most %d", n, run, storage.ErrCorrupt, h.Count, plan.MaxNodes)
+	}
+	d := &decoder{}
+	if err := d.readOutline(ctx, archive, run, h); err != nil {
+		return nil, err
+	}
+	if err := d.readNodes(ctx, archive, run, h); err != nil {
+		return nil, err
+	}
+	p, err := d.plan()
+	if err == nil {
+		err = p.Check()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("plan %d of run %s: %w: %w", n, run, storage.ErrCorrupt, err)
+	}
+	return p, nil
+}
+
+// decoder makes a plan of its record.
+type decoder struct {
+	outline outline
+	// nodes are in the order of their numbers; their needs are refs. There are none of a plan
+	// of which the outline alone was read.
+	nodes []*plan.Node
+	refs  [][]ref
+	texts map[string]text // each once
+	whole bool
+
+	chains []*plan.Chain
+	err    error // the first
+}
+
+func (d *decoder) readOutline(ctx context.Context, archive *storage.Archive, run string, h head) error {
+	return readLines(ctx, archive, run, h.Outline, func(lines *json.Decoder) error {
+		d.outline = outline{}
+		return lines.Decode(&d.outline)
+	})
+}
+
+func (d *decoder) readNodes(ctx context.Context, archive *storage.Archive, run string, h head) error {
+	err := readLines(ctx, archive, run, h.Nodes, func(lines *json.Decoder) error {
+		d.nodes, d.refs, d.texts, d.err = make([]*plan.Node, 0, h.Count), make([][]ref, 0, h.Count), make(map[string]text), nil
+		for {
+			var b block
+			if err := lines.Decode(&b); err == io.EOF {
+				break
+			} else if err != nil {
+				return err
+			}
+			if d.addBlock(&b); d.err != nil || len(d.nodes) > h.Count {
+				break
+			}
+		}
+		if d.err == nil && len(d.nodes) != h.Count {
+			d.fail("its record says %d nodes", h.Count)
+		}
+		return d.err
+	})
+	d.whole = true
+	return err
+}
+
+// text is a text of a record in the forms that a plan has it in.
+type text struct {
+	string
+	raw json.RawMessage // nil of the empty text
+}
+
+// text returns a text of a block by its number.
+func (d *decoder) text(b *block, n int) text {
+	switch {
+	case n == 0:
+		return text{}
+	case n < 0 || n > len(b.Texts):
+		d.fail("text %d of %d", n, len(b.Texts))
+		return text{}
+	}
+	s := b.Texts[n-1]
+	known, there := d.texts[s]
+	if !there {
+		known = text{s, json.RawMessage(s)}
+		d.texts[s] = known
+	}
+	return known
+}
+
+func (d *decoder) addBlock(b *block) {
+	for _, x := range b.Nodes {
+		n := &plan.Node{Label: d.text(b, x.Label).string, Spec: tasks.Spec{
+			Key: x.Key, Kind: d.text(b, x.Kind).string, Version: x.Version, Params: d.text(b, x.Params).raw,
+			SecretKey: d.text(b, x.SecretKey).string, Class: tasks.Class(d.text(b, x.Class).string), Terms: d.text(b, x.Terms).raw,
+		}}
+		if len(x.Names) != len(x.Inputs) {
+			d.fail("a node with %d names for %d inputs", len(x.Names), len(x.Inputs))
+			return
+		}
+		for _, name := range x.Names {
+			n.Inputs = append(n.Inputs, tasks.Input{Name: d.text(b, name).string})
+		}
+		d.nodes, d.refs = append(d.nodes, n), append(d.refs, x.Inputs)
+	}
+}
+
+// raw is JSON that was recorded as text, nil for none.
+func raw(text string) json.RawMessage {
+	if text == "" {
+		return nil
+	}
+	return json.RawMessage(text)
+}
+
+func (d *decoder) fail(format string, args ...any) {
+	if d.err == nil {
+		d.err = fmt.Errorf(format, args...)
+	}
+}
+
+// plan puts together what was read.
+func (d *decoder) plan() (*plan.Plan, error) {
+	p := &plan.Plan{Nodes: make(map[storage.Key]*plan.Node, len(d.nodes)), Chains: make(map[storage.Key]*plan.Chain), Sources: d.outline.Sources}
+	for i := range d.outline.Chains {
+		d.addChain(&d.outline.Chains[i])
+	}
+	for i := range d.outline.Chains {
+		d.linkChain(d.chains[i], &d.outline.Chains[i])
+		p.Chains[d.chains[i].Recipe] = d.chains[i]
+	}
+	for i, n := range d.nodes {
+		for k, r := range d.refs[i] {
+			need := d.ref(r)
+			n.Inputs[k].Key, n.Needs = need.Key, append(n.Needs, need)
+		}
+		p.Nodes[n.Key] = n
+	}
+	for i := range d.outline.Cells {
+		p.Cells = append(p.Cells, d.cell(&d.outline.Cells[i]))
+	}
+	return p, d.err
+}
+
+func (d *decoder) addChain(x *chain) {
+	if x.Steps < 1 || x.Steps > plan.MaxSteps {
+		d.fail("a chain of %d steps", x.Steps)
+	}
+	c := &plan.Chain{
+		Recipe: x.Recipe, Steps: x.Steps, StepRounds: x.StepRounds, Width: x.Width,
+		Keep: x.Keep, Every: x.Every, KeepLast: x.KeepLast,
+	}
+	d.chains = append(d.chains, c)
+}
+
+// linkChain gives a chain what refers to others.
+func (d *decoder) linkChain(c *plan.Chain, x *chain) {
+	c.Origin, c.Join = d.ref(x.Origin), d.template(&x.Join)
+	if x.Part != nil {
+		c.Part = d.template(x.Part)
+	}
+}
+
+func (d *decoder) template(x *template) plan.Template {
+	t := plan.Template{
+		Kind: tasks.Kind{Name: x.Kind, Version: x.Version}, Params: raw(x.Params),
+		SecretKey: x.SecretKey, Class: x.Class, Terms: raw(x.Terms),
+	}
+	for _, in := range x.Inputs {
+		need := d.ref(in.Of)
+		t.Inputs, t.Needs = append(t.Inputs, tasks.Input{Name: in.Name, Key: need.Key}), append(t.Needs, need)
+	}
+	return t
+}
+
+func (d *decoder) cell(x *cell) plan.Cell {
+	c := plan.Cell{
+		Index: x.Index, Name: x.Name, Label: x.Label, Axes: x.Axes, Row: x.Row, Unit: x.Unit,
+		Report: d.ref(x.Report), Model: d.ref(x.Model), Final: d.ref(x.Final), Initial: d.ref(x.Initial), Prepared: d.ref(x.Prepared),
+		Vocabulary: d.ref(x.Vocabulary), Population: d.ref(x.Population), Shards: d.ref(x.Shards), Devices: d.ref(x.Devices),
+		Tail: plan.Tail{After: x.After, Rounds: x.Rounds, Node: d.ref(x.Tail)},
+	}
+	for _, r := range x.Recorded {
+		c.Recorded = append(c.Recorded, d.ref(r).Key)
+	}
+	if x.Chain != nil {
+		c.Chain = d.chainOf(*x.Chain)
+	}
+	return c
+}
+
+func (d *decoder) chainOf(n int) *plan.Chain {
+	if n < 0 || n >= len(d.chains) {
+		d.fail("a reference to chain %d of %d", n, len(d.chains))
+		return nil
+	}
+	return d.chains[n]
+}
+
+// ref resolves a reference. Those to standing nodes are zero if the nodes were not read.
+func (d *decoder) ref(r ref) plan.Ref {
+	if r == "" {
+		return plan.Ref{}
+	}
+	first, second, step := strings.Cut(string(r), "@")
+	n, err := strconv.Atoi(first)
+	switch {
+	case err == nil && step:
+		return d.step(n, second)
+	case err == nil && !d.whole:
+		return plan.Ref{}
+	case err != nil || n < 0 || n >= len(d.nodes):
+		d.fail("a reference to node %.40q of %d", string(r), len(d.nodes))
+		return plan.Ref{}
+	}
+	return plan.Ref{Key: d.nodes[n].Key}
+}
+
+func (d *decoder) step(step int, chain string) plan.Ref {
+	n, err := strconv.Atoi(chain)
+	if err != nil {
+		n = -1
+	}
+	c := d.chainOf(n)
+	if c == nil || step < 1 || step > min(c.Steps, plan.MaxSteps) {
+		d.fail("a reference to step %d of chain %.40q", step, chain)
+		return plan.Ref{}
+	}
+	return c.At(step)
+}
+
+// readLines has read read the lines of a part of a plan, all of them, and compares their digest.
+// What it cannot make sense of, and a part that is gone, are damage.
+func readLines(ctx context.Context, archive *storage.Archive, run string, digest storage.Digest, read func(*json.Decoder) error) error {
+	err := archive.ReadPlanned(ctx, run, digest, func(r io.Reader) error {
+		source := &source{r: r}
+		err := unpack(source, digest, read)
+		if err == nil || source.err != nil {
+			return source.err // of the store, not of what it has
+		}
+		return fmt.Errorf("%w: %w", storage.ErrCorrupt, err)
+	})
+	if errors.Is(err, storage.ErrNotFound) {
+		return fmt.Errorf("%w: %w", storage.ErrCorrupt, err)
+	}
+	return err
+}
+
+func unpack(r io.Reader, digest storage.Digest, read func(*json.Decoder) error) error {
+	unzip, err := gzip.NewReader(bufio.NewReader(r))
+	if err != nil {
+		return err
+	}
+	sum := sha256.New()
+	text := io.TeeReader(unzip, sum)
+	if err := read(json.NewDecoder(text)); err != nil {
+		return err
+	}
+	if _, err := io.Copy(io.Discard, text); err != nil {
+		return err
+	}
+	if got := storage.Digest(sum.Sum(nil)); got != digest {
+		return fmt.Errorf("its bytes have the digest %s", got.Short())
+	}
+	return nil
+}
+
+// source remembers the error of the store.
+type source struct {
+	r   io.Reader
+	err error
+}
+
+func (s *source) Read(p []byte) (int, error) {
+	n, err := s.r.Read(p)
+	if err != nil && err != io.EOF {
+		s.err = err
+	}
+	return n, err
+}

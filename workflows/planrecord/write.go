@@ -1,0 +1,245 @@
+package planrecord
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"slices"
+	"strconv"
+
+	"coalmine/storage"
+	"coalmine/workflows/plan"
+)
+
+// Writer makes the record of a plan that comes in parts. It copies all that it keeps of them, so
+// that a part may be changed afterwards. The zero value holds nothing.
+type Writer struct {
+	outline outline
+	numbers map[storage.Key]int // of the standing nodes
+	chains  map[storage.Key]int // by recipe
+	nodes   *packer
+	err     error // the first
+}
+
+// Add adds a part of the plan, which must be whole in itself: see plan.Plan.Check.
+func (w *Writer) Add(part *plan.Plan) error {
+	if w.numbers == nil {
+		w.numbers, w.chains, w.nodes = make(map[storage.Key]int), make(map[storage.Key]int), newPacker()
+	}
+	fresh := w.number(part)
+	for start := 0; start < len(fresh); start += blockNodes {
+		block := w.block(part, fresh[start:min(start+blockNodes, len(fresh))])
+		if err := w.nodes.add(block); err != nil {
+			return err
+		}
+	}
+	for _, recipe := range plan.SortedKeys(part.Chains) {
+		w.chain(part.Chains[recipe])
+	}
+	for i := range part.Cells {
+		w.outline.Cells = append(w.outline.Cells, w.cell(&part.Cells[i]))
+	}
+	w.outline.Sources = append(w.outline.Sources, part.Sources...)
+	return w.err
+}
+
+// number numbers the nodes and chains of a part that are in none before, and returns the nodes.
+func (w *Writer) number(part *plan.Plan) (fresh []storage.Key) {
+	for _, key := range plan.SortedKeys(part.Nodes) {
+		if _, known := w.numbers[key]; !known {
+			w.numbers[key] = len(w.numbers)
+			fresh = append(fresh, key)
+		}
+	}
+	for _, recipe := range plan.SortedKeys(part.Chains) {
+		if _, known := w.chains[recipe]; !known {
+			w.chains[recipe] = len(w.chains)
+			w.outline.Chains = append(w.outline.Chains, chain{})
+		}
+	}
+	return fresh
+}
+
+func (w *Writer) block(part *plan.Plan, keys []storage.Key) *block {
+	b, texts := &block{}, map[string]int{"": 0}
+	text := func(s string) int {
+		n, known := texts[s]
+		if !known {
+			n = len(texts)
+			texts[s] = n
+			b.Texts = append(b.Texts, s)
+		}
+		return n
+	}
+	for _, key := range keys {
+		n := part.Nodes[key]
+		x := node{
+			Key: key, Kind: text(n.Kind), Version: n.Version, Params: text(string(n.Params)), Label: text(n.Label),
+			SecretKey: text(n.SecretKey), Class: text(string(n.Class)), Terms: text(string(n.Terms)),
+		}
+		for i, in := range n.Inputs {
+			x.Names, x.Inputs = append(x.Names, text(in.Name)), append(x.Inputs, w.ref(n.Needs[i]))
+		}
+		b.Nodes = append(b.Nodes, x)
+	}
+	return b
+}
+
+// chain takes in a chain; of one that another part has, too, what this part wants of it.
+func (w *Writer) chain(c *plan.Chain) {
+	x := &w.outline.Chains[w.chains[c.Recipe]]
+	if !x.Recipe.IsZero() {
+		shape := plan.Chain{Steps: x.Steps, Every: x.Every, KeepLast: x.KeepLast, Keep: x.Keep}
+		shape.Extend(c)
+		x.Steps, x.Every, x.KeepLast, x.Keep = shape.Steps, shape.Every, shape.KeepLast, shape.Keep
+		return
+	}
+	*x = chain{
+		Recipe: c.Recipe, Origin: w.ref(c.Origin), Steps: c.Steps, StepRounds: c.StepRounds, Width: c.Width,
+		Join: w.template(&c.Join), Keep: slices.Clone(c.Keep), Every: c.Every, KeepLast: c.KeepLast,
+	}
+	if c.Width > 0 {
+		part := w.template(&c.Part)
+		x.Part = &part
+	}
+}
+
+func (w *Writer) template(t *plan.Template) template {
+	x := template{
+		Kind: t.Kind.Name, Version: t.Kind.Version, Params: string(t.Params),
+		SecretKey: t.SecretKey, Class: t.Class, Terms: string(t.Terms),
+	}
+	for i, in := range t.Inputs {
+		x.Inputs = append(x.Inputs, input{in.Name, w.ref(t.Needs[i])})
+	}
+	return x
+}
+
+func (w *Writer) cell(c *plan.Cell) cell {
+	x := cell{
+		Index: c.Index, Name: c.Name, Label: c.Label, Axes: c.Axes, Row: c.Row, Unit: c.Unit,
+		Report: w.ref(c.Report), Model: w.ref(c.Model), Final: w.ref(c.Final), Initial: w.ref(c.Initial), Prepared: w.ref(c.Prepared),
+		Vocabulary: w.ref(c.Vocabulary), Population: w.ref(c.Population), Shards: w.ref(c.Shards), Devices: w.ref(c.Devices),
+		After: c.Tail.After, Rounds: c.Tail.Rounds, Tail: w.ref(c.Tail.Node),
+	}
+	for _, key := range c.Recorded {
+		x.Recorded = append(x.Recorded, w.ref(plan.Ref{Key: key}))
+	}
+	if c.Chain != nil {
+		n := w.chains[c.Chain.Recipe]
+		x.Chain = &n
+	}
+	return x
+}
+
+// ref names a node by its number, a step by that of its chain.
+func (w *Writer) ref(r plan.Ref) ref {
+	switch {
+	case r.Chain != nil:
+		return ref(fmt.Sprintf("%d@%d", r.Step, w.chains[r.Chain.Recipe]))
+	case r.Key.IsZero():
+		return ""
+	}
+	n, known := w.numbers[r.Key]
+	if !known && w.err == nil {
+		w.err = fmt.Errorf("plan cannot be recorded: it refers to node %s, which it does not hold", r.Key.Short())
+	}
+	return ref(strconv.Itoa(n))
+}
+
+// Record is a plan as it is stored.
+type Record struct {
+	head           head
+	outline, nodes []byte
+}
+
+// Record returns the record of all parts together.
+func (w *Writer) Record() (*Record, error) {
+	r, all := new(Record), newPacker()
+	err := all.add(&w.outline)
+	if err == nil {
+		r.outline, r.head.Outline, err = all.end()
+	}
+	if err == nil {
+		r.nodes, r.head.Nodes, err = cmp.Or(w.nodes, newPacker()).end()
+	}
+	r.head.Count = len(w.numbers)
+	return r, err
+}
+
+// Keep records the plan of a run, unless the newest record of the run has the same. Records of
+// before stay. Only the leader calls it.
+func (r *Record) Keep(ctx context.Context, archive *storage.Archive, run string) error {
+	for {
+		numbers, err := archive.Plans(ctx, run)
+		if err != nil {
+			return err
+		}
+		n := 0
+		if len(numbers) > 0 {
+			n = numbers[len(numbers)-1]
+			same, err := r.stands(ctx, archive, run, n)
+			if same || err != nil {
+				return err
+			}
+		}
+		if err := r.create(ctx, archive, run, n+1); !errors.Is(err, storage.ErrExists) {
+			return err
+		}
+	}
+}
+
+// stands reports whether the n-th record of the run is the same.
+func (r *Record) stands(ctx context.Context, archive *storage.Archive, run string, n int) (bool, error) {
+	var found head
+	err := archive.Plan(ctx, run, n, &found)
+	if errors.Is(err, storage.ErrCorrupt) || errors.Is(err, storage.ErrNewer) {
+		return false, nil
+	}
+	return found == r.head, err
+}
+
+func (r *Record) create(ctx context.Context, archive *storage.Archive, run string, n int) error {
+	if err := archive.PutPlanned(ctx, run, r.head.Outline, r.outline); err != nil {
+		return err
+	}
+	if err := archive.PutPlanned(ctx, run, r.head.Nodes, r.nodes); err != nil {
+		return err
+	}
+	return archive.CreatePlan(ctx, run, n, r.head)
+}
+
+// packer compresses JSON texts, one a line, and digests them as they are without that.
+type packer struct {
+	data bytes.Buffer
+	zip  *gzip.Writer
+	sum  hash.Hash
+}
+
+func newPacker() *packer {
+	p := &packer{sum: sha256.New()}
+	p.zip = gzip.NewWriter(&p.data)
+	return p
+}
+
+func (p *packer) add(v any) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("plan cannot be recorded: %w", err)
+	}
+	text = append(text, '\n')
+	p.sum.Write(text)
+	_, err = p.zip.Write(text)
+	return err
+}
+
+func (p *packer) end() (data []byte, digest storage.Digest, err error) {
+	err = p.zip.Close()
+	return p.data.Bytes(), storage.Digest(p.sum.Sum(nil)), err
+}
