@@ -15,7 +15,7 @@ import (
 // Errors of the server, which the client returns too.
 var (
 	// ErrUnauthorized: no valid token came with the request.
-	ErrUnauthorized = errors.New("a valid token is needed; set COALMINE_TOKEN, or log in")
+	ErrUnauthorized = errors.New("a valid token is needed: give --token-file, set COALMINE_TOKEN, or log in")
 	// ErrForbidden: the token is for looking only.
 	ErrForbidden = errors.New("the token is for looking only; this needs the operator token")
 	// ErrTooLarge: what was sent is larger than the server takes.

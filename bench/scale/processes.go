@@ -27,7 +27,7 @@ func workerArgs(slots int) []string {
 // with this process even if that is killed.
 func startWorker(program, redis, store string, slots int) (*processes.Child, error) {
 	cmd := exec.Command(program, workerArgs(slots)...)
-	cmd.Env = append(os.Environ(), "COALMINE_REDIS_URL="+redis, "COALMINE_STORE_URL="+store)
+	cmd.Env = append(os.Environ(), "COALMINE_SERVER=", "COALMINE_REDIS_URL="+redis, "COALMINE_STORE_URL="+store)
 	return processes.Start(cmd)
 }
 

@@ -136,7 +136,7 @@ func (c *cluster) start(ctx context.Context) (err error) {
 
 func (c *cluster) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(c.Program, args...)
-	cmd.Env = append(os.Environ(), "COALMINE_REDIS_URL="+c.redisURL, "COALMINE_STORE_URL="+filepath.Join(c.dir, "store"))
+	cmd.Env = append(os.Environ(), "COALMINE_SERVER=", "COALMINE_REDIS_URL="+c.redisURL, "COALMINE_STORE_URL="+filepath.Join(c.dir, "store"))
 	return cmd
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,7 +40,7 @@ type queueBench struct {
 const benchQueueHelp = `Train a tiny model for some rounds twice: in one plain loop in memory, and
 through the queue, the coordinator, a worker and the store. The difference is the
 overhead of the machinery. Embedded in a temporary directory, or on --redis and
---store if they are given.
+--store if they are given; variables that name a cluster are ignored.
 
 With --scale, tasks that do nothing show how far the machinery goes: how many of
 them it carries in a second over --slots slots, how long each of --rounds rounds
@@ -103,7 +104,8 @@ func (g *global) printScale(ctx context.Context, o scale.Options) (err error) {
 	if o.Program, err = os.Executable(); err != nil {
 		return err
 	}
-	o.Redis, o.Store, o.Note, o.Log = g.redis, g.store, g.note, g.logger()
+	given := g.places.given()
+	o.Redis, o.Store, o.Note, o.Log = given["redis"], given["store"], g.note, g.logger()
 	r, err := scale.Run(ctx, o)
 	if err != nil {
 		return err
@@ -173,19 +175,16 @@ func (g *global) openBench(ctx context.Context) (*engine, closer, error) {
 		return nil, nil, err
 	}
 	remove := func() error { return os.RemoveAll(dir) }
-	if g.redis == "" {
+	given := g.places.given()
+	if given["redis"] == "" {
 		e, err := openEmbedded(ctx, dir, g, listenFlags{address: anyPort})
 		return e, remove, err
 	}
-	location := g.store
-	if location == "" {
-		location = dir
-	}
-	store, err := open.Open(ctx, location)
+	store, err := open.Open(ctx, cmp.Or(given["store"], dir))
 	if err != nil {
 		return nil, nil, errors.Join(err, remove())
 	}
-	conn, err := queue.Open(ctx, g.redis)
+	conn, err := queue.Open(ctx, given["redis"])
 	if err != nil {
 		return nil, nil, errors.Join(err, remove())
 	}

@@ -167,11 +167,18 @@ func newServeCommand(g *global) *cobra.Command {
 			if err := listen.complete(); err != nil {
 				return err
 			}
-			if !g.clustered() {
+			p, err := g.places.place()
+			if err != nil {
+				return err
+			}
+			if p.server != "" {
+				return fmt.Errorf("serve coordinates a home or a cluster itself, and %s is named: expected --home, or --redis and --store", p)
+			}
+			if !p.clustered() {
 				if err := listen.suitEmbedded(c.Flags()); err != nil {
 					return err
 				}
-				return g.serveEmbedded(c.Context(), listen, allowed, keep)
+				return g.serveEmbedded(c.Context(), p.home, listen, allowed, keep)
 			}
 			garbage.Bound(coordinatorGarbage)
 			return g.serveCluster(c.Context(), &listen, allowed, keep)
@@ -190,13 +197,13 @@ func newServeCommand(g *global) *cobra.Command {
 }
 
 // serveEmbedded owns a data directory and works in it until interrupted.
-func (g *global) serveEmbedded(ctx context.Context, listen listenFlags, allowed *sources.Allowed, keep control.Housekeeping) error {
-	e, err := openEmbedded(ctx, g.home, g, listen)
+func (g *global) serveEmbedded(ctx context.Context, home string, listen listenFlags, allowed *sources.Allowed, keep control.Housekeeping) error {
+	e, err := openEmbedded(ctx, home, g, listen)
 	if err != nil {
 		return err
 	}
 	e.control.AllowSources(allowed)
-	g.note("serving %s at %s (logs one browser in)", g.home, e.page(""))
+	g.note("serving %s at %s (logs one browser in)", home, e.page(""))
 	keep.Metrics = g.metrics
 	return alongside(ctx, e.work, func(ctx context.Context) error { return e.control.KeepHouse(ctx, keep) })
 }

@@ -78,7 +78,11 @@ func (g *global) importSource(ctx context.Context, from, name string, look *insp
 
 // nameSource reads a source into the store under a name.
 func (g *global) nameSource(ctx context.Context, from, name string, source *sources.Source, look *inspecting) error {
-	archive, err := g.storeHere(ctx)
+	p, err := g.places.place()
+	if err != nil {
+		return err
+	}
+	archive, err := g.storeHere(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -105,17 +109,17 @@ func (g *global) nameSource(ctx context.Context, from, name string, source *sour
 
 // storeHere is the store of a cluster or, without one, that of the home. Several processes may
 // use either.
-func (g *global) storeHere(ctx context.Context) (*storage.Archive, error) {
+func (g *global) storeHere(ctx context.Context, p place) (*storage.Archive, error) {
 	switch {
-	case g.server != "":
-		return nil, errors.New("names of sources are kept by the store itself; give --store in place of --server")
-	case g.store != "":
-		return g.openStore(ctx)
+	case p.server != "":
+		return nil, fmt.Errorf("names of sources are kept by the store itself, and %s is named: give --store in place of --server", p)
+	case p.clustered():
+		return g.openStore(ctx, p)
 	}
-	if err := dir.Make(g.home, 0o700); err != nil {
-		return nil, fmt.Errorf("home %s: %w", g.home, err)
+	if err := dir.Make(p.home, 0o700); err != nil {
+		return nil, fmt.Errorf("home %s: %w", p.home, err)
 	}
-	store, err := open.Open(ctx, datadir.StorePath(g.home))
+	store, err := open.Open(ctx, datadir.StorePath(p.home))
 	if err != nil {
 		return nil, err
 	}
@@ -124,12 +128,16 @@ func (g *global) storeHere(ctx context.Context) (*storage.Archive, error) {
 
 // library finds sources by the names that they have in the store.
 func (g *global) library(ctx context.Context) (*sources.Library, error) {
-	if g.server == "" && g.store == "" {
-		if err := g.dataDirExists(); err != nil {
+	p, err := g.places.place()
+	if err != nil {
+		return nil, err
+	}
+	if p.home != "" {
+		if err := p.homeExists(); err != nil {
 			return nil, err
 		}
 	}
-	archive, err := g.storeHere(ctx)
+	archive, err := g.storeHere(ctx, p)
 	if err != nil {
 		return nil, err
 	}
@@ -211,8 +219,9 @@ run needs it; else it goes with the next gc.`,
 				return err
 			}
 			if g.json {
-				return g.printJSON(map[string]string{"removed": name})
+				return g.printJSON(map[string]string{"removed": name, "at": g.where()})
 			}
+			g.printf("%s%s: removed from %s\n", sources.StorePrefix, name, g.where())
 			return nil
 		},
 	}

@@ -56,8 +56,12 @@ func newCollectCommand(g *global) *cobra.Command {
 					return err
 				}
 				if g.json {
-					return g.printJSON(collected)
+					return g.printJSON(struct {
+						*collection.Result
+						At string `json:"at"`
+					}{collected, g.where()})
 				}
+				g.printf("%s:\n", g.where())
 				return writeCollection(g.stdout, collected)
 			})
 		},

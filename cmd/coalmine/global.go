@@ -34,12 +34,13 @@ type global struct {
 	stdout, data, stderr io.Writer
 	speaking             sync.Mutex // held while a line is written to stderr
 
-	home, redis, store, server, token, secretKey string
-	json                                         bool
-	storeSuffices                                bool // to look and to steer, while the queue is away
-	logLevel                                     slog.LevelVar
-	logFormat                                    logFormat
-	bars                                         atomic.Pointer[mpb.Progress] // nil while there are none
+	places        placeFlags
+	secretKey     string
+	json          bool
+	storeSuffices bool // to look and to steer, while the queue is away
+	logLevel      slog.LevelVar
+	logFormat     logFormat
+	bars          atomic.Pointer[mpb.Progress] // nil while there are none
 	// metrics is where the parts of this process register theirs; nil where nobody
 	// can ask for them.
 	metrics metricsRegistry
@@ -54,24 +55,18 @@ type global struct {
 }
 
 func (g *global) flags(f *pflag.FlagSet) {
-	f.StringVar(&g.home, "home", ".coalmine", "directory of embedded runs, used when no --store is given")
-	f.StringVar(&g.redis, "redis", os.Getenv("COALMINE_REDIS_URL"), "Redis of a cluster: redis://, rediss:// or redis-sentinel:// URL (COALMINE_REDIS_URL)")
-	f.StringVar(&g.store, "store", os.Getenv("COALMINE_STORE_URL"), "store of a cluster: s3://bucket/prefix?endpoint=http://host:port, or a directory (COALMINE_STORE_URL)")
-	f.StringVar(&g.server, "server", os.Getenv("COALMINE_SERVER"), "address of a running coalmine serve, in place of --store (COALMINE_SERVER; the token in COALMINE_TOKEN)")
+	g.places.add(f)
 	f.StringVar(&g.secretKey, "secret-key", os.Getenv(secrets.Variable), "file with the key of trainings with randomness: secret, apart from the results ("+secrets.Variable+")")
-	for _, name := range []string{"redis", "store", "server", "secret-key"} {
-		f.Lookup(name).DefValue = "" // the help must not show what the environment holds
-	}
+	f.Lookup("secret-key").DefValue = "" // the help must not show what the environment holds
 	f.BoolVar(&g.json, "json", false, "print facts as JSON")
 	g.logLevel.Set(slog.LevelWarn)
 	f.TextVar(&g.logLevel, "log-level", &g.logLevel, "least level of log lines on standard error: debug, info, warn or error")
 	f.TextVar(&g.logFormat, "log-format", textFormat, "form of log lines: text or json")
-	g.token = os.Getenv("COALMINE_TOKEN")
 }
 
 // warnOfPassword tells who has put a password where others can read it.
-func (g *global) warnOfPassword(f *pflag.FlagSet) {
-	if f.Changed("redis") && queue.ShowsPassword(g.redis) {
+func (g *global) warnOfPassword() {
+	if queue.ShowsPassword(g.places.given()["redis"]) {
 		g.note("warning: the password in --redis shows in the list of processes: put the URL into COALMINE_REDIS_URL, or name a file with the password by ?password_file=FILE")
 	}
 }
@@ -112,9 +107,6 @@ func (f *logFormat) UnmarshalText(text []byte) error {
 	return errors.New("expected text or json")
 }
 
-// clustered reports whether the command works with servers of a cluster.
-func (g *global) clustered() bool { return g.redis != "" || g.store != "" }
-
 // closer undoes what opening did.
 type closer func() error
 
@@ -123,17 +115,20 @@ func noClose() error { return nil }
 // control opens the runs that the command is about: those of a server, of a
 // cluster's store, or of a data directory, whose owner answers for it if it has one.
 func (g *global) control(ctx context.Context) (control.API, closer, error) {
+	p, err := g.places.place()
 	switch {
-	case g.server != "":
-		client, err := dashboards.NewClient(g.server, g.token)
+	case err != nil:
+		return nil, nil, err
+	case p.server != "":
+		client, err := g.places.client(p)
 		return client, noClose, err
-	case g.clustered():
-		return g.clusterControl(ctx)
+	case p.clustered():
+		return g.clusterControl(ctx, p)
 	}
-	if err := g.dataDirExists(); err != nil {
+	if err := p.homeExists(); err != nil {
 		return nil, nil, err
 	}
-	d, err := datadir.Claim(g.home)
+	d, err := datadir.Claim(p.home)
 	if owned, ok := errors.AsType[*datadir.OwnedError](err); ok && owned.Address != "" {
 		client, err := dashboards.NewClient(owned.Address, owned.Token)
 		return client, noClose, err
@@ -148,22 +143,15 @@ func (g *global) control(ctx context.Context) (control.API, closer, error) {
 	return control.New(storage.NewArchive(store), nil, nil), d.Close, nil
 }
 
-func (g *global) dataDirExists() error {
-	if _, err := os.Stat(g.home); err != nil {
-		return fmt.Errorf("home %s: %w; start a run with: coalmine run FILE, or name another place by --home, --store or --server", g.home, err)
-	}
-	return nil
-}
-
-func (g *global) clusterControl(ctx context.Context) (control.API, closer, error) {
-	archive, err := g.openStore(ctx)
+func (g *global) clusterControl(ctx context.Context, p place) (control.API, closer, error) {
+	archive, err := g.openStore(ctx, p)
 	if err != nil {
 		return nil, nil, err
 	}
-	if g.redis == "" {
+	if p.redis == "" {
 		return control.New(archive, nil, nil), noClose, nil
 	}
-	conn, err := queue.Open(ctx, g.redis)
+	conn, err := queue.Open(ctx, p.redis)
 	if g.storeSuffices && (errors.Is(err, queue.ErrUnreachable) || errors.Is(err, queue.ErrNoWrites)) {
 		g.note("%v\ngoing on with what the store knows", err)
 		api := control.New(archive, nil, nil)
@@ -177,11 +165,11 @@ func (g *global) clusterControl(ctx context.Context) (control.API, closer, error
 }
 
 // openStore opens the store of a cluster.
-func (g *global) openStore(ctx context.Context) (*storage.Archive, error) {
-	if g.store == "" {
+func (g *global) openStore(ctx context.Context, p place) (*storage.Archive, error) {
+	if p.store == "" {
 		return nil, fmt.Errorf("--redis needs --store (or COALMINE_STORE_URL): the store that all processes share")
 	}
-	store, err := open.Open(ctx, g.store)
+	store, err := open.Open(ctx, p.store)
 	if err != nil {
 		return nil, err
 	}
@@ -198,14 +186,18 @@ func (g *global) archive(store storage.Store) *storage.Archive {
 
 // openCluster opens both servers of a cluster.
 func (g *global) openCluster(ctx context.Context) (*storage.Archive, *queue.Conn, error) {
-	if g.redis == "" || g.store == "" {
-		return nil, nil, fmt.Errorf("this command needs both --redis and --store (or COALMINE_REDIS_URL and COALMINE_STORE_URL)")
-	}
-	archive, err := g.openStore(ctx)
+	p, err := g.places.place()
 	if err != nil {
 		return nil, nil, err
 	}
-	conn, err := queue.Open(ctx, g.redis)
+	if p.redis == "" || p.store == "" {
+		return nil, nil, fmt.Errorf("this command works for a cluster, and acts on %s: expected --redis and --store (or COALMINE_REDIS_URL and COALMINE_STORE_URL)", p)
+	}
+	archive, err := g.openStore(ctx, p)
+	if err != nil {
+		return nil, nil, err
+	}
+	conn, err := queue.Open(ctx, p.redis)
 	return archive, conn, err
 }
 

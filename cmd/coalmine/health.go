@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"coalmine/dashboards"
 	"coalmine/internal/queue"
 )
 
@@ -35,11 +34,7 @@ func newHealthCommand(g *global) *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(c.Context(), healthTimeout)
 			defer cancel()
-			check := g.checkWorker
-			if g.server != "" {
-				check = g.checkServer
-			}
-			if err := check(ctx); err != nil {
+			if err := g.checkHealth(ctx); err != nil {
 				return &exitError{exitUnhealthy, err}
 			}
 			return nil
@@ -47,23 +42,34 @@ func newHealthCommand(g *global) *cobra.Command {
 	}
 }
 
-func (g *global) checkServer(ctx context.Context) error {
-	server, err := dashboards.NewClient(g.server, g.token)
+func (g *global) checkHealth(ctx context.Context) error {
+	p, err := g.places.place()
+	switch {
+	case err != nil:
+		return err
+	case p.server != "":
+		return g.checkServer(ctx, p)
+	}
+	return checkWorker(ctx, p)
+}
+
+func (g *global) checkServer(ctx context.Context, p place) error {
+	server, err := g.places.client(p)
 	if err != nil {
 		return fmt.Errorf("--server: %w", err)
 	}
 	return server.Ready(ctx)
 }
 
-func (g *global) checkWorker(ctx context.Context) error {
-	if g.redis == "" {
+func checkWorker(ctx context.Context, p place) error {
+	if p.redis == "" {
 		return errors.New("name a coordinator by --server, or the Redis of a worker by --redis (COALMINE_REDIS_URL)")
 	}
 	host, err := os.Hostname()
 	if err != nil {
 		return err
 	}
-	conn, err := queue.Open(ctx, g.redis)
+	conn, err := queue.Open(ctx, p.redis)
 	if err != nil {
 		return err
 	}

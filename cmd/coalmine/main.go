@@ -110,6 +110,11 @@ this process and prints the table of results; run it again to go on after an
 interruption. For a cluster, start "coalmine serve" and any number of
 "coalmine worker" on one Redis and one store, and "coalmine submit FILE".
 
+A command acts on the home .coalmine, on the --home that it names, on a cluster
+(--redis, --store) or on a --server. Flags win over the variables COALMINE_SERVER,
+COALMINE_REDIS_URL and COALMINE_STORE_URL; two places in flags, or in variables
+without a flag, are refused.
+
 Exit status: 0 done; 1 some cell failed; 2 usage, or a bad experiment file;
 3 interrupted, the same command goes on; 4 a gate (audit.fail_if) was passed.`
 
@@ -129,7 +134,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	g := &global{stdout: visible.Writer(stdout), data: stdout, stderr: stderr}
 	root.PersistentPreRun = func(c *cobra.Command, _ []string) {
 		c.SetContext(control.TellingChoices(c.Context(), g.tellChoice()))
-		g.warnOfPassword(c.Flags())
+		g.warnOfPassword()
 		g.storeSuffices = c.GroupID == groupLook || c.GroupID == groupSteer
 		if stderr == os.Stderr {
 			// Drivers without a logger of their own write to the default one.

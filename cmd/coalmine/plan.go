@@ -74,7 +74,14 @@ func (g *global) plan(ctx context.Context, sub *submission.Submission, cores []i
 	if err != nil {
 		return err
 	}
-	archive, done, err := g.planArchive(ctx)
+	where, err := g.places.place()
+	if err != nil {
+		return err
+	}
+	if where.server != "" {
+		g.note("%s does not show its store: the plan counts nothing as cached; --store names a store", where)
+	}
+	archive, done, err := g.planArchive(ctx, where)
 	if err != nil {
 		return err
 	}
@@ -199,16 +206,16 @@ func apart(chains []*explanation.Chain) []string {
 	return lines
 }
 
-// planArchive is the store that a run would use; an empty one where there is
-// none yet.
-func (g *global) planArchive(ctx context.Context) (*storage.Archive, closer, error) {
-	if g.clustered() {
-		archive, err := g.openStore(ctx)
+// planArchive is the store that a run would use; an empty one if there is none yet, or if it
+// cannot be read from here.
+func (g *global) planArchive(ctx context.Context, p place) (*storage.Archive, closer, error) {
+	if p.clustered() {
+		archive, err := g.openStore(ctx, p)
 		return archive, noClose, err
 	}
-	if _, err := os.Stat(g.home); err == nil {
+	if p.home != "" && p.homeExists() == nil {
 		// Reading beside an owner does no harm: objects are immutable.
-		store, err := open.Open(ctx, datadir.StorePath(g.home))
+		store, err := open.Open(ctx, datadir.StorePath(p.home))
 		return storage.NewArchive(store), noClose, err
 	}
 	dir, err := os.MkdirTemp("", "coalmine-plan-")

@@ -107,24 +107,31 @@ func newRunCommand(g *global) *cobra.Command {
 }
 
 func (g *global) runSubmission(ctx context.Context, flags *submitFlags, sub *submission.Submission) error {
+	p, err := g.places.place()
 	switch {
-	case g.server != "":
-		outcome, err := g.runElsewhere(ctx, flags, sub, g.server, g.token)
+	case err != nil:
+		return err
+	case p.server != "":
+		client, err := g.places.client(p)
+		if err != nil {
+			return err
+		}
+		outcome, err := g.runElsewhere(ctx, flags, sub, client)
 		return g.conclude(ctx, &flags.notify, outcome, err)
-	case g.clustered():
+	case p.clustered():
 		e, err := openClustered(ctx, g)
 		if err != nil {
 			return err
 		}
 		return g.runHere(ctx, flags, sub, e)
 	}
-	return g.runEmbedded(ctx, flags, sub)
+	return g.runEmbedded(ctx, p.home, flags, sub)
 }
 
 // runEmbedded works in the data directory, or has its owner work for as long as there is one.
-func (g *global) runEmbedded(ctx context.Context, flags *submitFlags, sub *submission.Submission) error {
+func (g *global) runEmbedded(ctx context.Context, home string, flags *submitFlags, sub *submission.Submission) error {
 	for {
-		e, err := openEmbedded(ctx, g.home, g, listenFlags{address: anyPort})
+		e, err := openEmbedded(ctx, home, g, listenFlags{address: anyPort})
 		if err == nil {
 			return g.runHere(ctx, flags, sub, e)
 		}
@@ -132,7 +139,7 @@ func (g *global) runEmbedded(ctx context.Context, flags *submitFlags, sub *submi
 		if !ok || owned.Address == "" {
 			return err
 		}
-		g.note("%s is owned by process %d; the run goes there", g.home, owned.PID)
+		g.note("%s is owned by process %d; the run goes there", home, owned.PID)
 		outcome, err := g.runBeside(ctx, flags, sub, owned)
 		if err == nil || ctx.Err() != nil || !ends(ctx, owned, err) {
 			return g.conclude(ctx, &flags.notify, outcome, err)
@@ -186,7 +193,11 @@ func (g *global) runBeside(ctx context.Context, flags *submitFlags, sub *submiss
 			stop()
 		}
 	})
-	return g.runElsewhere(ctx, flags, sub, owned.Address, owned.Token)
+	client, err := dashboards.NewClient(owned.Address, owned.Token)
+	if err != nil {
+		return nil, err
+	}
+	return g.runElsewhere(ctx, flags, sub, client)
 }
 
 // runHere works on the run in this process until it has finished.
@@ -231,11 +242,7 @@ func (g *global) noteOthers(ctx context.Context, api control.API, run string) {
 }
 
 // runElsewhere submits to a server and follows from here.
-func (g *global) runElsewhere(ctx context.Context, flags *submitFlags, sub *submission.Submission, address, token string) (*results.Results, error) {
-	client, err := dashboards.NewClient(address, token)
-	if err != nil {
-		return nil, err
-	}
+func (g *global) runElsewhere(ctx context.Context, flags *submitFlags, sub *submission.Submission, client *dashboards.Client) (*results.Results, error) {
 	submitted, err := flags.submit(ctx, client, sub)
 	if err != nil {
 		return nil, err

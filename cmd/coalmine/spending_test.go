@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/pflag"
+
 	"coalmine/privacy"
 	"coalmine/workflows/control"
 )
@@ -52,8 +54,14 @@ func TestARunSaysWhatEveryRoundHasCost(t *testing.T) {
 	if !strings.Contains(out.String(), "add-or-remove-one, unit balanced user, score loss-difference") {
 		t.Errorf("the table does not say what its lower bound means:\n%s", out.String())
 	}
-	g := &global{home: home, stdout: &out, stderr: &messages}
-	err := g.withControl(t.Context(), func(api control.API) error {
+	g := &global{stdout: &out, stderr: &messages}
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	g.flags(flags)
+	err := flags.Set("home", home)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = g.withControl(t.Context(), func(api control.API) error {
 		results, err := api.Results(t.Context(), "")
 		if err != nil {
 			return err

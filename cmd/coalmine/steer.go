@@ -49,9 +49,9 @@ func (g *global) steerBy(ctx context.Context, api control.API, run string, e run
 		return err
 	}
 	if g.json {
-		return g.printJSON(map[string]string{"run": id, "command": string(e.Kind)})
+		return g.printJSON(map[string]string{"run": id, "command": string(e.Kind), "at": g.where()})
 	}
-	g.printf("%s: %s\n", id, commandText(e))
+	g.printf("%s: %s (%s)\n", id, commandText(e), g.where())
 	return nil
 }
 
@@ -205,7 +205,7 @@ func newTagCommand(g *global) *cobra.Command {
 
 const removeHelp = `Remove the record of a run: what was submitted, what was done to it, the logs of
 its attempts. A run that has not finished must be cancelled first, a pinned one
-unpinned. Models and results that no other run needs go with the next
+unpinned. The command prints the home, store or server that it acts on. Models and results that no other run needs go with the next
 "coalmine gc"; what that would free is printed. To undo it before then, submit the
 same experiment again: it finds everything cached.`
 
@@ -227,7 +227,7 @@ func newRemoveCommand(g *global) *cobra.Command {
 					}
 				}
 				if g.json {
-					return g.printJSON(map[string]any{"removed": removed})
+					return g.printJSON(map[string]any{"removed": removed, "at": g.where()})
 				}
 				return nil
 			})
@@ -239,7 +239,7 @@ func (g *global) writeRemoved(r *control.Removed) {
 	total := r.Freed.Total()
 	total.Objects += r.Freed.Young.Objects
 	total.Bytes += r.Freed.Young.Bytes
-	g.printf("%s: removed; gc can free %s in %d objects", r.Run, bytesText(float64(total.Bytes)), total.Objects)
+	g.printf("%s: removed from %s; gc can free %s in %d objects", r.Run, g.where(), bytesText(float64(total.Bytes)), total.Objects)
 	if young := r.Freed.Young; young.Objects > 0 {
 		g.printf(", %s of it later", bytesText(float64(young.Bytes)))
 	}
@@ -266,10 +266,10 @@ func newDrainCommand(g *global) *cobra.Command {
 					all = append(all, ids...)
 				}
 				if g.json {
-					return g.printJSON(map[string][]string{"draining": all})
+					return g.printJSON(map[string]any{"draining": all, "at": g.where()})
 				}
 				for _, id := range all {
-					g.printf("%s: draining\n", id)
+					g.printf("%s: draining (%s)\n", id, g.where())
 				}
 				return nil
 			})

@@ -71,18 +71,22 @@ type verified struct {
 }
 
 func (g *global) verify(ctx context.Context, name string, f verifyFlags) error {
-	if g.server != "" {
-		return errors.New("verify reads the store itself: name it by --store, or a home by --home, not by --server")
+	p, err := g.places.place()
+	if err != nil {
+		return err
+	}
+	if p.server != "" {
+		return fmt.Errorf("verify reads the store itself, and %s is named: expected --store, or --home for a home", p)
 	}
 	if f.sample < 1 || f.parallel < 0 {
 		return fmt.Errorf("--sample %d, --parallel %d: expected at least 1 and 0", f.sample, f.parallel)
 	}
-	if !g.clustered() {
-		if err := g.dataDirExists(); err != nil {
+	if !p.clustered() {
+		if err := p.homeExists(); err != nil {
 			return err
 		}
 	}
-	archive, done, err := g.planArchive(ctx)
+	archive, done, err := g.planArchive(ctx, p)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,198 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"coalmine/dashboards"
+)
+
+// place is where a command acts: a server, the Redis and the store of a cluster, or a home.
+type place struct {
+	server       string // address of a coalmine serve; the other fields are empty
+	redis, store string // of a cluster; one of them may be missing
+	home         string // "" unless all others are
+}
+
+// clustered reports whether the command works with the servers of a cluster itself.
+func (p place) clustered() bool { return p.redis != "" || p.store != "" }
+
+// where names the place of a command that has opened it, for what the command prints: a command
+// that deletes or steers says where.
+func (g *global) where() string {
+	p, _ := g.places.place() // it was opened
+	return p.String()
+}
+
+// homeExists returns an error if there is no home at the place.
+func (p place) homeExists() error {
+	if _, err := os.Stat(p.home); err != nil {
+		return fmt.Errorf("home %s: %w; start a run with: coalmine run FILE, or name another place by --home, --store or --server", p.home, err)
+	}
+	return nil
+}
+
+// defaultHome is where a command acts if neither flag nor variable names a place.
+const defaultHome = ".coalmine"
+
+// placeSetting is one way to name a place, or a part of a cluster.
+type placeSetting struct {
+	kind           string // settings of one kind name one place together
+	flag, variable string // variable may be ""
+	field          func(*place) *string
+}
+
+var placeSettings = []placeSetting{
+	{"server", "server", "COALMINE_SERVER", func(p *place) *string { return &p.server }},
+	{"cluster", "redis", "COALMINE_REDIS_URL", func(p *place) *string { return &p.redis }},
+	{"cluster", "store", "COALMINE_STORE_URL", func(p *place) *string { return &p.store }},
+	{"home", "home", "", func(p *place) *string { return &p.home }},
+}
+
+// choosePlace decides where a command acts. flags holds the flags on the command line, getenv
+// returns the values of variables.
+//
+// A flag overrides its variable, even with an empty value. If any flag names a place, the flags
+// decide: variables then only complete a cluster of which the flags name Redis or the store
+// alone. Otherwise the variables decide. Two places at the level that decides are an error.
+func choosePlace(flags map[string]string, getenv func(string) string) (place, error) {
+	if home, given := flags["home"]; given && home == "" {
+		return place{}, errors.New("--home is empty: expected a directory")
+	}
+	fromFlags := func(s placeSetting) (name, value string) { return "--" + s.flag, flags[s.flag] }
+	fromEnvironment := func(s placeSetting) (name, value string) {
+		if _, overridden := flags[s.flag]; overridden || s.variable == "" {
+			return s.variable, ""
+		}
+		return s.variable, getenv(s.variable)
+	}
+	p, err := readPlace(fromFlags, "give only one of them")
+	if err != nil || p.server != "" || p.home != "" {
+		return p, err
+	}
+	if p.clustered() {
+		for _, s := range placeSettings {
+			if field := s.field(&p); s.kind == "cluster" && *field == "" {
+				_, *field = fromEnvironment(s)
+			}
+		}
+		return p, nil
+	}
+	p, err = readPlace(fromEnvironment, "unset one of them, or name the place by --server, by --redis and --store, or by --home")
+	if err == nil && p == (place{}) {
+		p.home = defaultHome
+	}
+	return p, err
+}
+
+// readPlace reads the place that one source of settings names: the zero place if it names none.
+func readPlace(setting func(placeSetting) (name, value string), remedy string) (p place, err error) {
+	var kind, first string
+	for _, s := range placeSettings {
+		name, value := setting(s)
+		if value == "" {
+			continue
+		}
+		if kind != "" && s.kind != kind {
+			return place{}, fmt.Errorf("%s and %s name two places: %s", first, name, remedy)
+		}
+		kind, first = s.kind, name
+		*s.field(&p) = value
+	}
+	return p, nil
+}
+
+// String names the place for people, without passwords.
+func (p place) String() string {
+	switch {
+	case p.server != "":
+		client, err := dashboards.NewClient(p.server, "")
+		if err != nil {
+			return "the server"
+		}
+		return "server " + client.String()
+	case p.store != "":
+		return "store " + storeName(p.store)
+	case p.redis != "":
+		return "a cluster without a store"
+	}
+	return "home " + absolute(p.home)
+}
+
+// storeName names a store for people. What is no store's URL may hold a password.
+func storeName(location string) string {
+	if !strings.Contains(location, "://") {
+		return absolute(location)
+	}
+	u, err := url.Parse(location)
+	if err != nil {
+		return "of an invalid URL"
+	}
+	u.User = nil
+	return u.String()
+}
+
+func absolute(path string) string {
+	if full, err := filepath.Abs(path); err == nil {
+		return full
+	}
+	return path
+}
+
+// placeFlags are the flags that say where a command acts.
+type placeFlags struct {
+	set       *pflag.FlagSet
+	tokenFile string
+}
+
+func (f *placeFlags) add(set *pflag.FlagSet) {
+	f.set = set
+	set.String("home", defaultHome, "directory of embedded runs")
+	set.String("redis", "", "Redis of a cluster: redis://, rediss:// or redis-sentinel:// URL (COALMINE_REDIS_URL)")
+	set.String("store", "", "store of a cluster: s3://bucket/prefix?endpoint=http://host:port, or a directory (COALMINE_STORE_URL)")
+	set.String("server", "", "address of a running coalmine serve, in place of --store (COALMINE_SERVER)")
+	set.StringVar(&f.tokenFile, "token-file", "", "file with the token that --server asks for (the token itself in COALMINE_TOKEN)")
+}
+
+// given returns the place flags on the command line by name.
+func (f *placeFlags) given() map[string]string {
+	given := make(map[string]string)
+	for _, s := range placeSettings {
+		if flag := f.set.Lookup(s.flag); flag.Changed {
+			given[s.flag] = flag.Value.String()
+		}
+	}
+	return given
+}
+
+// place is where the command acts.
+func (f *placeFlags) place() (place, error) {
+	p, err := choosePlace(f.given(), os.Getenv)
+	if err == nil && f.tokenFile != "" && p.server == "" {
+		return place{}, fmt.Errorf("--token-file holds the token of a server, and this command acts on %s: expected --server beside it", p)
+	}
+	return p, err
+}
+
+// token is what the server of the command asks for.
+func (f *placeFlags) token() (string, error) {
+	if f.tokenFile == "" {
+		return strings.TrimSpace(os.Getenv("COALMINE_TOKEN")), nil
+	}
+	return readToken(f.tokenFile)
+}
+
+// client returns a client of the server that the command names.
+func (f *placeFlags) client(p place) (*dashboards.Client, error) {
+	token, err := f.token()
+	if err != nil {
+		return nil, err
+	}
+	return dashboards.NewClient(p.server, token)
+}
