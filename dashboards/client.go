@@ -173,9 +173,11 @@ func (c *Client) Submit(ctx context.Context, spec runs.Spec, fresh bool) (contro
 // SubmitFile implements control.API.
 func (c *Client) SubmitFile(ctx context.Context, file control.File, fresh bool) (control.Submitted, error) {
 	target := c.path("runs")
-	target.RawQuery = url.Values{
-		"fresh": {strconv.FormatBool(fresh)}, "name": {file.Name}, "set": file.Sets, "priority": {strconv.Itoa(file.Priority)},
-	}.Encode()
+	query := url.Values{"fresh": {strconv.FormatBool(fresh)}, "name": {file.Name}, "set": file.Sets}
+	if file.Priority != nil {
+		query.Set("priority", strconv.Itoa(*file.Priority))
+	}
+	target.RawQuery = query.Encode()
 	var answer control.Submitted
 	request, err := c.request(ctx, http.MethodPost, target, bytes.NewReader(file.Text))
 	if err != nil {

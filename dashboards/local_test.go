@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -79,6 +80,14 @@ func TestARunIsSubmittedSeenAndSteered(t *testing.T) {
 	}
 	if again, err := c.Submit(ctx, spec, false); err != nil || again.Run != first.Run || !again.Continued {
 		t.Errorf("submitted again: %+v, %v", again, err)
+	}
+	spec.Priority = new(4)
+	want := control.Submitted{Run: first.Run, Continued: true, Phase: runs.Queued, Priority: spec.Priority}
+	if again, err := c.Submit(ctx, spec, false); err != nil || !reflect.DeepEqual(again, want) {
+		t.Errorf("submitted again with a priority: %+v, %v", again, err)
+	}
+	if s, err := c.Status(ctx, first.Run); err != nil || s.Priority != 4 {
+		t.Errorf("after a submission with a priority: %+v, %v", s, err)
 	}
 	file := c.ask(t, http.MethodGet, "/api/v1/runs/tiny/experiment?format=yaml", nil, nil)
 	if cells := strings.Split(file.body, "---\n"); file.Header.Get("Content-Type") != fileType || len(cells) != 2 || !strings.HasPrefix(cells[1], "# c02: by-user") {

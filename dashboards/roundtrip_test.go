@@ -56,7 +56,7 @@ func TestWhatIsAskedAndAnsweredArrivesWhole(t *testing.T) {
 		}
 	})
 	t.Run("submit", func(t *testing.T) {
-		spec := runs.Spec{Name: "grid", Digest: key.Digest, Priority: 3, Experiment: []byte(`{"é": "<>"}`)}
+		spec := runs.Spec{Name: "grid", Digest: key.Digest, Priority: new(3), Experiment: []byte(`{"é": "<>"}`)}
 		got, err := c.Submit(ctx, spec, true)
 		if err != nil || got != (control.Submitted{Run: "grid-01234567"}) || !api.asked.fresh || !reflect.DeepEqual(api.asked.spec, spec) {
 			t.Errorf("submitted %+v, got %+v, %v", api.asked.spec, got, err)
@@ -66,7 +66,7 @@ func TestWhatIsAskedAndAnsweredArrivesWhole(t *testing.T) {
 		}
 	})
 	t.Run("submit a file", func(t *testing.T) {
-		file := control.File{Name: "a b.yaml", Text: []byte("name: é\n"), Sets: []string{"seed=2", "a&b=c d"}, Priority: -1}
+		file := control.File{Name: "a b.yaml", Text: []byte("name: é\n"), Sets: []string{"seed=2", "a&b=c d"}, Priority: new(-1)}
 		got, err := c.SubmitFile(ctx, file, true)
 		if err != nil || got.Continued || !api.asked.fresh || !reflect.DeepEqual(api.asked.file, file) {
 			t.Errorf("submitted %+v, got %+v, %v", api.asked.file, got, err)

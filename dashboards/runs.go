@@ -112,11 +112,14 @@ func (s *Server) submitFile(w http.ResponseWriter, r *http.Request, fresh bool) 
 		return control.Submitted{}, bodyError(err)
 	}
 	query := r.URL.Query()
-	priority, err := strconv.Atoi(cmp.Or(query.Get("priority"), "0"))
-	if err != nil {
-		return control.Submitted{}, fmt.Errorf("priority=%.40q %w: expected a whole number", query.Get("priority"), control.ErrInput)
+	file := control.File{Name: cmp.Or(query.Get("name"), "experiment"), Text: text, Sets: query["set"]}
+	if given := query.Get("priority"); given != "" {
+		priority, err := strconv.Atoi(given)
+		if err != nil {
+			return control.Submitted{}, fmt.Errorf("priority=%.40q %w: expected a whole number", given, control.ErrInput)
+		}
+		file.Priority = &priority
 	}
-	file := control.File{Name: cmp.Or(query.Get("name"), "experiment"), Text: text, Sets: query["set"], Priority: priority}
 	newFlow(w, nil) // reading the data may take long
 	return s.api.SubmitFile(r.Context(), file, fresh)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -28,16 +29,17 @@ type submitFlags struct {
 	fresh    bool
 	priority int
 	submits  bool
+	set      *pflag.FlagSet
 	notify   notifier // of commands that follow the run
 }
 
 func (s *submitFlags) add(f *pflag.FlagSet, submits bool) {
 	f.StringArrayVar(&s.sets, "set", nil, "override a field: --set training.cohort=100 (repeatable; null removes it)")
 	f.IntVar(&s.maxCells, "max-cells", experiment.DefaultMaxCells, "largest grid that is accepted")
-	s.submits = submits
+	s.submits, s.set = submits, f
 	if submits {
 		f.BoolVar(&s.fresh, "new", false, "start a new run even if an unfinished one has the same experiment")
-		f.IntVar(&s.priority, "priority", 0, "of the run; among runs the higher goes first")
+		f.IntVar(&s.priority, "priority", 0, "of the run, also of an unfinished one that continues; among runs the higher goes first")
 	}
 }
 
@@ -59,13 +61,31 @@ func (s *submitFlags) prepare(ctx context.Context, g *global, path string) (*sub
 	return sub, nil
 }
 
+// givenPriority is the priority that the command line gives; nil if it gives none.
+func (s *submitFlags) givenPriority() *int {
+	if !s.set.Changed("priority") {
+		return nil
+	}
+	return &s.priority
+}
+
+// noteIdle warns of flags on the command line that count only if this process does the work, which
+// somebody else does.
+func (s *submitFlags) noteIdle(g *global, who string) {
+	for _, name := range []string{"task-timeout", "class-limit", "memory", "commands-may-write"} {
+		if s.set.Changed(name) {
+			g.note("warning: --%s has no effect: %s works on the run, by its own flags", name, who)
+		}
+	}
+}
+
 // submit uploads the sources that are not there yet, and then submits.
 func (s *submitFlags) submit(ctx context.Context, api control.API, sub *submission.Submission) (control.Submitted, error) {
 	if err := sub.Upload(ctx, api); err != nil {
 		return control.Submitted{}, err
 	}
 	record := sub.Record()
-	record.Priority = s.priority
+	record.Priority = s.givenPriority()
 	return api.Submit(ctx, record, s.fresh)
 }
 
@@ -116,6 +136,7 @@ func (g *global) runSubmission(ctx context.Context, flags *submitFlags, sub *sub
 		if err != nil {
 			return err
 		}
+		flags.noteIdle(g, p.String())
 		outcome, err := g.runElsewhere(ctx, flags, sub, client)
 		return g.conclude(ctx, &flags.notify, outcome, err)
 	case p.clustered():
@@ -140,6 +161,7 @@ func (g *global) runEmbedded(ctx context.Context, home string, flags *submitFlag
 			return err
 		}
 		g.note("%s is owned by process %d; the run goes there", home, owned.PID)
+		flags.noteIdle(g, fmt.Sprintf("process %d", owned.PID))
 		outcome, err := g.runBeside(ctx, flags, sub, owned)
 		if err == nil || ctx.Err() != nil || !ends(ctx, owned, err) {
 			return g.conclude(ctx, &flags.notify, outcome, err)
@@ -253,9 +275,12 @@ func (g *global) runElsewhere(ctx context.Context, flags *submitFlags, sub *subm
 // follow shows the progress of a run until it has finished, and returns its results.
 func (g *global) follow(ctx context.Context, api control.API, submitted control.Submitted) (*results.Results, error) {
 	if submitted.Continued {
-		g.note("continuing run %s", submitted.Run)
+		g.note("continuing run %s%s", submitted.Run, priorityText(submitted))
 	} else {
 		g.note("run %s", submitted.Run)
+	}
+	if submitted.Phase == runs.Paused {
+		g.note("it is paused; have it go on with: coalmine resume %s", submitted.Run)
 	}
 	statuses, err := api.Watch(ctx, submitted.Run)
 	if err != nil {
@@ -327,6 +352,9 @@ uploaded data that data.sha256 names, or what serve --allow-source allows.`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if onServer {
+				if c.Flags().Changed("max-cells") {
+					return errors.New("--max-cells is for experiments that are checked here: the server has its own limit; leave out --max-cells or --on-server")
+				}
 				return g.submitFile(c.Context(), &flags, args[0])
 			}
 			sub, err := flags.prepare(c.Context(), g, args[0])
@@ -353,7 +381,7 @@ func (g *global) submitFile(ctx context.Context, flags *submitFlags, path string
 	if err != nil {
 		return err
 	}
-	file := control.File{Name: path, Text: text, Sets: flags.sets, Priority: flags.priority}
+	file := control.File{Name: path, Text: text, Sets: flags.sets, Priority: flags.givenPriority()}
 	return g.withControl(ctx, func(api control.API) error {
 		submitted, err := api.SubmitFile(ctx, file, flags.fresh)
 		if err != nil {
@@ -369,10 +397,22 @@ func (g *global) printSubmitted(s control.Submitted) error {
 	}
 	g.printf("%s\n", s.Run)
 	if s.Continued {
-		g.note("an unfinished run has the same experiment; it continues (--new starts another)")
+		g.note("an unfinished run has the same experiment; it continues%s (--new starts another)", priorityText(s))
+	}
+	if s.Phase == runs.Paused {
+		g.note("it is paused; have it go on with: coalmine resume %s", s.Run)
+		return nil
 	}
 	g.note("workers take it up as they have room; follow it with: coalmine watch %s", s.Run)
 	return nil
+}
+
+// priorityText is " with priority 5" of a run that takes the priority of this submission.
+func priorityText(s control.Submitted) string {
+	if s.Priority == nil {
+		return ""
+	}
+	return fmt.Sprintf(" with priority %d", *s.Priority)
 }
 
 // withControl opens the runs, does something, and closes them again.

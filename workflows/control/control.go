@@ -115,6 +115,10 @@ type Submitted struct {
 	Run string `json:"run"`
 	// Continued says that the run was there and had not finished.
 	Continued bool `json:"continued"`
+	// Phase is that of a run that is continued: a paused one stays so.
+	Phase runs.Phase `json:"state,omitempty"`
+	// Priority is what a run that is continued has from now on, if the submission says so.
+	Priority *int `json:"priority,omitempty"`
 }
 
 // AttemptLog is what an attempt wrote.
@@ -222,7 +226,11 @@ func (l *Local) Submit(ctx context.Context, spec runs.Spec, fresh bool) (Submitt
 	if err := l.checkSources(ctx, data); err != nil {
 		return Submitted{}, fmt.Errorf("run %s is recorded, but its data has just been collected: %w; the same command again uploads it and goes on", run.ID, err)
 	}
-	return Submitted{run.ID, continued}, nil
+	submitted := Submitted{Run: run.ID, Continued: continued}
+	if continued {
+		submitted.Phase, submitted.Priority = run.State.Phase, spec.Priority
+	}
+	return submitted, nil
 }
 
 // check makes sure that a spec compiles and that its sources are there, so that

@@ -18,8 +18,9 @@ type File struct {
 	Name string
 	Text []byte
 	// Sets are overrides, path=value.
-	Sets     []string
-	Priority int
+	Sets []string
+	// Priority is that of the run; nil as in runs.Spec.
+	Priority *int
 }
 
 // AllowSources lets submitted files name data that stands where allowed says.

@@ -3,6 +3,7 @@ package runs
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,8 +20,12 @@ type Spec struct {
 	Name string `json:"name"`
 	// Digest is that of Experiment: two files that mean the same have the same.
 	Digest storage.Digest `json:"digest"`
-	// Priority is the run's to begin with; among runs the higher goes first.
-	Priority int `json:"priority,omitempty"`
+	// Priority is that of a new run, 0 if nil; among runs the higher goes first. A run that
+	// is continued takes it, too, unless it is nil.
+	Priority *int `json:"priority,omitempty"`
+	// Nonce tells the records of fresh submissions apart that are equal otherwise. Submit
+	// sets it; it is empty in others.
+	Nonce string `json:"nonce,omitempty"`
 	// Experiment is the resolved experiment, defaults filled in, in whatever form
 	// its owner reads.
 	Experiment Document `json:"experiment"`
@@ -71,26 +76,60 @@ func NewService(archive *storage.Archive, now func() time.Time) *Service {
 // is the same, unless fresh asks for a new one. continued says which. The id is
 // <name>-<8 hex digits of the digest>, and ".2", ".3", ... for later runs of
 // the same experiment, so that one file has one id in every fresh store.
+//
+// Equal submissions at the same time make one run; fresh ones make one each.
 func (s *Service) Submit(ctx context.Context, spec Spec, by string, fresh bool) (run *Run, continued bool, err error) {
 	if err := spec.check(); err != nil {
 		return nil, false, fmt.Errorf("submitting %q: %w", spec.Name, err)
 	}
-	base := runID(spec)
-	last, err := s.last(ctx, base)
-	if err != nil {
-		return nil, false, err
+	spec.Nonce = ""
+	if fresh {
+		spec.Nonce = rand.Text()
 	}
-	if last > 0 && !fresh {
-		run, err := s.Get(ctx, numbered(base, last))
-		if err != nil && !errors.Is(err, storage.ErrNotFound) { // that is one whose removal was interrupted
+	base := runID(spec)
+	for {
+		last, err := s.last(ctx, base)
+		if err != nil {
 			return nil, false, err
 		}
-		if err == nil && !run.State.Phase.Finished() && run.Spec.Digest == spec.Digest {
-			return run, true, s.complete(ctx, run, by)
+		if last > 0 && !fresh {
+			run, err := s.resume(ctx, numbered(base, last), spec, by)
+			if err != nil || run != nil {
+				return run, true, err
+			}
 		}
+		run, err = s.create(ctx, numbered(base, last+1), spec, by)
+		if !errors.Is(err, storage.ErrExists) {
+			return run, false, err
+		}
+		// Another submission took the number just now.
 	}
-	run, err = s.create(ctx, base, last+1, spec, by)
-	return run, false, err
+}
+
+// resume returns a run if an equal submission continues it, with the priority of that; nil if it
+// does not.
+func (s *Service) resume(ctx context.Context, id string, spec Spec, by string) (*Run, error) {
+	run, err := s.Get(ctx, id)
+	if errors.Is(err, storage.ErrNotFound) { // its removal was interrupted
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if run.State.Phase.Finished() || run.Spec.Digest != spec.Digest {
+		return nil, nil
+	}
+	if err := s.complete(ctx, run, by); err != nil {
+		return nil, err
+	}
+	if spec.Priority == nil || *spec.Priority == run.State.Priority {
+		return run, nil
+	}
+	if err := s.Append(ctx, id, Entry{Kind: Prioritized, By: by, Priority: *spec.Priority}); err != nil {
+		return nil, err
+	}
+	_, err = s.Refresh(ctx, run)
+	return run, err
 }
 
 // last is the highest number in use of a run with this base, 0 if there is none.
@@ -116,26 +155,20 @@ func (s *Service) last(ctx context.Context, base string) (int, error) {
 	return last, nil
 }
 
-func (s *Service) create(ctx context.Context, base string, n int, spec Spec, by string) (*Run, error) {
+// create records a run. The error wraps storage.ErrExists if another submission has taken the id.
+func (s *Service) create(ctx context.Context, id string, spec Spec, by string) (*Run, error) {
 	raw, err := json.Marshal(spec)
 	if err != nil {
-		return nil, fmt.Errorf("run %s cannot be recorded: %w", base, err)
+		return nil, fmt.Errorf("run %s cannot be recorded: %w", id, err)
 	}
-	for ; ; n++ {
-		id := numbered(base, n)
-		err := s.archive.CreateRun(ctx, id, raw)
-		if errors.Is(err, storage.ErrExists) {
-			continue // another submission took the number just now
-		}
-		if err != nil {
-			return nil, err
-		}
-		run, err := s.Get(ctx, id)
-		if err != nil {
-			return nil, err
-		}
-		return run, s.complete(ctx, run, by)
+	if err := s.archive.CreateRun(ctx, id, raw); err != nil {
+		return nil, err
 	}
+	run, err := s.Get(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return run, s.complete(ctx, run, by)
 }
 
 // complete writes the first entry of a log, if a submission that was
@@ -144,7 +177,11 @@ func (s *Service) complete(ctx context.Context, run *Run, by string) error {
 	if !run.State.Submitted.IsZero() {
 		return nil
 	}
-	if err := s.Append(ctx, run.ID, Entry{Kind: Submitted, By: by, Priority: run.Spec.Priority}); err != nil {
+	priority := 0
+	if run.Spec.Priority != nil {
+		priority = *run.Spec.Priority
+	}
+	if err := s.Append(ctx, run.ID, Entry{Kind: Submitted, By: by, Priority: priority}); err != nil {
 		return err
 	}
 	_, err := s.Refresh(ctx, run)
