@@ -3,11 +3,13 @@ package workers
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -17,6 +19,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/attempts"
 	"coalmine/tasks/clientprograms"
+	"coalmine/tasks/commands"
 )
 
 // attempt is an attempt at work.
@@ -118,6 +121,9 @@ func (a *attempt) run(ctx context.Context) attempts.Outcome {
 	if stands != nil {
 		return a.done(stands)
 	}
+	if err := a.worker.allows(a.Terms); err != nil {
+		return a.failed(ctx, err)
+	}
 	out := newSink(ctx, a.source, a.Key, a.worker.keptOutputs())
 	out.attempt = a.ID() + "." + a.workerID
 	task := tasks.NewTask(a.Spec, a.source, out, a.memo, a.report()).WithKeys(a.worker.Keys).WithClients(a.programs()).WithWritable(a.worker.Write)
@@ -128,6 +134,23 @@ func (a *attempt) run(ctx context.Context) attempts.Outcome {
 		return failed
 	}
 	return a.commit(ctx, task, blobs, out)
+}
+
+// allows returns why a command may not run on the terms of its task.
+func (w *Worker) allows(terms json.RawMessage) error {
+	t, err := commands.Decode(terms)
+	if err != nil {
+		return tasks.Permanent(err)
+	}
+	if slices.Contains(w.Environment, AnyVariable) {
+		return nil
+	}
+	for _, name := range t.Environment {
+		if !slices.Contains(w.Environment, name) {
+			return fmt.Errorf("training.environment names %q, which this worker does not let commands read: start it with --commands-may-read-env %s, or remove the name", name, name)
+		}
+	}
+	return nil
 }
 
 // programs are what trains clients in place of this program, where commands of experiments may run.

@@ -32,6 +32,9 @@ const (
 	DefaultGrace       = 10 * time.Second
 )
 
+// AnyVariable stands for all variables in Worker.Environment.
+const AnyVariable = "*"
+
 // Worker executes tasks. Its fields are set before Run and not changed after.
 type Worker struct {
 	// Archive holds inputs and outputs.
@@ -73,6 +76,9 @@ type Worker struct {
 	// Write are directories that commands of experiments may write to beside their own, where the
 	// platform keeps them from others.
 	Write []string
+	// Environment names the variables of this process that commands of experiments get if their
+	// experiment names them; AnyVariable allows all. A task that names another fails.
+	Environment []string
 	// KeepLogs stores the log of every attempt, not just of those that fail.
 	KeepLogs bool
 	// Host, Version and Kernels go into the provenance of commits: where the

@@ -3,6 +3,7 @@ package workers
 import (
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -281,6 +282,31 @@ func TestCommandsRunOnlyWhereTheyAreAllowed(t *testing.T) {
 	}
 	if out := l.do(mustSpec(t, asks, nil), 1, attempts.Refused); !strings.Contains(out.Error, `the program "python3 client.py", and nothing here runs commands of experiments: it takes --allow-commands`) {
 		t.Errorf("a task that asks a program fails with %q", out.Error)
+	}
+}
+
+// Who runs a worker decides which of its variables commands may read.
+func TestAnExperimentGetsTheVariablesThatTheWorkerAllows(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		allowed []string
+		want    attempts.Result
+	}{
+		{nil, attempts.Failed},
+		{[]string{"MY_DATA"}, attempts.Failed},
+		{[]string{"MY_DATA", "HF_TOKEN"}, attempts.Done},
+		{[]string{AnyVariable}, attempts.Done},
+	} {
+		l := newLab(t)
+		w := l.worker(hashKind)
+		w.Environment = c.allowed
+		l.start(w)
+		spec := mustSpec(t, hashKind, "a")
+		spec.Terms = json.RawMessage(`{"environment":["MY_DATA","HF_TOKEN"]}`)
+		out := l.do(spec, 1, c.want)
+		if c.want == attempts.Failed && !strings.Contains(out.Error, "start it with --commands-may-read-env ") {
+			t.Errorf("with %q: %q", c.allowed, out.Error)
+		}
 	}
 }
 

@@ -48,8 +48,8 @@ its random part that of --alphabet, --symbols and --format, as for a model of by
 with --vocabulary (a model file of coalmine export, or a JSON list of words), words. As
 for an endpoint references are scored one after another. Besides, the audit says whether
 greedy decoding gives a canary, and how many samples have it with probability 1/2. The
-command gets the environment without what sounds secret, and is killed, with all that
-it has started, when the audit ends or has --command-memory.
+command gets the usual variables of the environment and those of --command-env. It is
+killed, with all that it has started, when the audit ends or has --command-memory.
 
 Where not even that is possible, scores suffice: --canaries is then a file of "coalmine
 canaries export", and --scores has the log-probability that the model gives to each of

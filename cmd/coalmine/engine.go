@@ -79,6 +79,7 @@ func newWorker(archive *storage.Archive, conn *queue.Conn, g *global, slots int)
 		Slots:       slots,
 		MemoryLimit: g.memory.limit(slots),
 		Write:       g.writable,
+		Environment: g.readable,
 		Version:     version(),
 		Kernels:     kernels.Set(),
 		Log:         g.logger(),
@@ -165,6 +166,9 @@ func (e *engine) assemble(holder string) (err error) {
 	}
 	e.worker = newWorker(e.archive, e.conn, e.global, 0)
 	e.worker.Grace, e.worker.Keys = embeddedGrace, e.keys
+	if e.dir != nil { // its experiments are those of the user who has started this process
+		e.worker.Environment = []string{workers.AnyVariable}
+	}
 	e.control = control.New(e.archive, e.conn, e.leader)
 	return nil
 }

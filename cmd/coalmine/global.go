@@ -17,6 +17,7 @@ import (
 
 	"coalmine/dashboards"
 	"coalmine/internal/queue"
+	"coalmine/internal/secretfiles"
 	"coalmine/internal/secrets"
 	"coalmine/internal/tracing"
 	"coalmine/internal/visible"
@@ -52,6 +53,8 @@ type global struct {
 	memory memoryFlag
 	// writable are the directories that commands of experiments may write to beside their own.
 	writable directoriesFlag
+	// readable are the variables of the environment that they get if their experiment names them.
+	readable []string
 }
 
 func (g *global) flags(f *pflag.FlagSet) {
@@ -68,6 +71,15 @@ func (g *global) flags(f *pflag.FlagSet) {
 func (g *global) warnOfPassword() {
 	if queue.ShowsPassword(g.places.given()["redis"]) {
 		g.note("warning: the password in --redis shows in the list of processes: put the URL into COALMINE_REDIS_URL, or name a file with the password by ?password_file=FILE")
+	}
+}
+
+// noteSecrets hides the files with secrets that the command may use from programs that it runs.
+func (g *global) noteSecrets() {
+	secretfiles.Note(g.secretKey)
+	secretfiles.Note(g.places.tokenFile)
+	if p, err := g.places.place(); err == nil && p.home != "" {
+		datadir.NoteSecrets(p.home)
 	}
 }
 

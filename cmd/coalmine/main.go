@@ -135,6 +135,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	root.PersistentPreRun = func(c *cobra.Command, _ []string) {
 		c.SetContext(control.TellingChoices(c.Context(), g.tellChoice()))
 		g.warnOfPassword()
+		g.noteSecrets()
 		g.storeSuffices = c.GroupID == groupLook || c.GroupID == groupSteer
 		if stderr == os.Stderr {
 			// Drivers without a logger of their own write to the default one.

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"coalmine/internal/childprocess"
+	"coalmine/internal/secrets"
 	"coalmine/tasks/taskstest"
 )
 
@@ -38,4 +39,27 @@ func TestCommandsWriteWhereTheirUserLetsThem(t *testing.T) {
 		t.Error(err)
 	}
 	refuses(t, "is no directory", "run", path, "--home", home, "--commands-may-write", filepath.Join(cache, "none"))
+}
+
+// spyingFile is a training that reads the secrets of its owner, and ends well if it finds none.
+const spyingFile = `
+name: spying
+data: {source: %s, vocabulary: {size: 60}, users: {words: 150}, test: {fraction: 10%%}}
+model: {kind: external}
+training: {command: '[ -e "HOME/owner.json" ] && [ -z "$(cat "HOME/owner.json" "KEY")" ] && echo x > out/model && echo "{\"model\":\"out/model\"}" > out/result.json', rounds: 1, limits: {network: true}}
+`
+
+// A command with the network would steer its own coordinator by the token in the home.
+func TestACommandFindsNoSecretsOfItsOwner(t *testing.T) {
+	t.Parallel()
+	if !childprocess.Enforced().Files {
+		t.Skip("this system keeps no files from commands")
+	}
+	key, home := filepath.Join(t.TempDir(), "key"), filepath.Join(t.TempDir(), "home")
+	if _, err := secrets.Create(key); err != nil {
+		t.Fatal(err)
+	}
+	path, _ := smallFiles(t, strings.NewReplacer("HOME", home, "KEY", key).Replace(spyingFile), string(taskstest.Text(1500)))
+	prints(t, "run", path, "--home", home, "--secret-key", key)
+	prints(t, "run", path, "--home", home, "--secret-key", key, "--commands-may-write", home, "--set", "seed=2")
 }

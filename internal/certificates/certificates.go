@@ -19,6 +19,8 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+
+	"coalmine/internal/secretfiles"
 )
 
 // Files are PEM files; empty ones are not used.
@@ -45,6 +47,7 @@ func Take(query url.Values) (Files, error) {
 		}
 	}
 	f := Files{CA: query.Get(caName), Certificate: query.Get(certificateName), Key: query.Get(keyName)}
+	secretfiles.Note(f.Key)
 	if (f.Certificate == "") != (f.Key == "") {
 		return Files{}, fmt.Errorf("a client certificate needs both parameters, %s=FILE and %s=FILE", certificateName, keyName)
 	}

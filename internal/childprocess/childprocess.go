@@ -19,7 +19,7 @@ type Command struct {
 	Args []string
 	// Dir is where it runs; "" for this program's directory.
 	Dir string
-	// Keep names variables of the environment that are passed on although they sound secret.
+	// Keep names variables of the environment that are passed on beside the usual ones.
 	Keep []string
 	// Set are further variables of the environment, such as "TMPDIR=/scratch".
 	Set []string
@@ -30,7 +30,7 @@ type Command struct {
 	Offline bool
 	// Write are directories that it may write to: where the platform lets us, all others are
 	// read-only, but for shared memory, of which it has its own. nil is for a command that is
-	// trusted, and may write where this program may; so is one of "/".
+	// trusted, and may write where this program may; so may one of "/".
 	Write []string
 	// Read are directories that it is handed, beside those that it finds by itself: such as some in
 	// shared memory.

@@ -8,9 +8,9 @@
 //	...
 //	err = child.Close() // ends its input, then all of its processes
 //
-// The command leads a process group of its own. It gets the environment of this program without
-// what sounds secret, and what it says on standard error is kept in part: the last lines, for
-// messages. Its memory may be bounded. A command that is asked to end has its grace until the last
+// The command leads a process group of its own. Of the environment of this program it gets the
+// variables of a list, and those of Command.Keep. The last lines that it writes to standard error are
+// kept for messages. Its memory may be bounded. A command that is asked to end has its grace until the last
 // of its processes has ended.
 //
 // On Linux a keeper stands between this program and the command: this program once more, under the
@@ -18,7 +18,7 @@
 // makes the command's surroundings, is above all processes of the command, and ends them. What is
 // kept from the command depends on the system:
 //
-//	isolation_linux.go   namespaces: network, processes, files
+//	isolation_linux.go   namespaces: network, processes, files; files with secrets appear empty
 //	cgroup_linux.go      control groups: memory and the number of processes
 //	keep_linux.go        the keeper; without namespaces it is who gets processes that lose their parent
 //	keeper_linux.go      what this program has of a keeper

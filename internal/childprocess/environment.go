@@ -7,42 +7,58 @@ import (
 	"strings"
 )
 
-// secretWords are words in the names of variables that hold secrets, and secretParts are parts of
-// such words: PGPASSWORD, MYSQL_PWD, REDISCLI_AUTH.
-var (
-	secretWords = []string{"SECRET", "SECRETS", "TOKEN", "TOKENS", "CREDENTIAL", "CREDENTIALS", "KEY", "KEYS", "APIKEY", "PAT", "AWS", "COALMINE"}
-	secretParts = []string{"PASS", "PWD", "AUTH"}
-)
+// passed are the variables that every command gets. They tell it about the machine and the user, and
+// how libraries compute. Names are compared without regard to case, as Windows does.
+var passed = strings.Fields(`
+	PATH HOME USER LOGNAME SHELL TERM LANG LANGUAGE TZ TMPDIR TMP TEMP
+	LD_LIBRARY_PATH LD_PRELOAD DYLD_LIBRARY_PATH DYLD_FALLBACK_LIBRARY_PATH
+	VIRTUAL_ENV CONDA_PREFIX CONDA_DEFAULT_ENV PYENV_ROOT PYENV_VERSION
+	R_HOME R_LIBS R_LIBS_USER R_LIBS_SITE JULIA_DEPOT_PATH JULIA_NUM_THREADS JAVA_HOME
+	XDG_CACHE_HOME XDG_CONFIG_HOME XDG_DATA_HOME
+	SSL_CERT_FILE SSL_CERT_DIR REQUESTS_CA_BUNDLE CURL_CA_BUNDLE
+	HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY
+	GOMAXPROCS NUMEXPR_NUM_THREADS NUMEXPR_MAX_THREADS VECLIB_MAXIMUM_THREADS BLIS_NUM_THREADS RAYON_NUM_THREADS
+	MALLOC_ARENA_MAX TOKENIZERS_PARALLELISM CUBLAS_WORKSPACE_CONFIG XLA_FLAGS
+	NVIDIA_VISIBLE_DEVICES NVIDIA_DRIVER_CAPABILITIES NVIDIA_TF32_OVERRIDE
+	ROCR_VISIBLE_DEVICES HIP_VISIBLE_DEVICES ROCM_PATH HSA_OVERRIDE_GFX_VERSION
+	TF_CPP_MIN_LOG_LEVEL TF_DETERMINISTIC_OPS TF_ENABLE_ONEDNN_OPTS TF_FORCE_GPU_ALLOW_GROWTH
+	TF_NUM_INTRAOP_THREADS TF_NUM_INTEROP_THREADS TF_XLA_FLAGS
+	HF_HOME HF_HUB_CACHE HF_HUB_OFFLINE HF_DATASETS_CACHE HF_DATASETS_OFFLINE TRANSFORMERS_CACHE TRANSFORMERS_OFFLINE
+	SYSTEMROOT SYSTEMDRIVE WINDIR COMSPEC PATHEXT OS USERNAME USERPROFILE HOMEDRIVE HOMEPATH APPDATA LOCALAPPDATA
+	PROGRAMDATA PROGRAMFILES NUMBER_OF_PROCESSORS PROCESSOR_ARCHITECTURE
+`)
 
-// directories are variables whose names are like those of secrets and tell where a shell is.
-var directories = []string{"PWD", "OLDPWD"}
+// families are beginnings of the names of further such variables.
+var families = strings.Fields("LC_ PYTHON OMP_ GOMP_ KMP_ MKL_ OPENBLAS_ CUDA_ NCCL_ PYTORCH_ TORCH_ JAX_")
 
 // environment is what the command gets. Temporary files of one that may not write everywhere are where
 // it may.
 func (c *Command) environment() []string {
-	variables := withoutSecrets(c.Keep)
+	variables := slices.DeleteFunc(os.Environ(), func(variable string) bool { return !isPassed(variable, c.Keep) })
 	if len(c.Write) > 0 {
 		variables = append(variables, "TMPDIR="+c.Write[0])
 	}
 	return append(variables, c.Set...)
 }
 
-// withoutSecrets is the environment without variables that sound secret or hold an address with a
-// password, but for those to keep.
-func withoutSecrets(keep []string) []string {
-	return slices.DeleteFunc(os.Environ(), func(variable string) bool {
-		name, value, _ := strings.Cut(variable, "=")
-		return (soundsSecret(name) || hasPassword(value)) && !slices.Contains(keep, name)
-	})
+// isPassed reports whether a command gets a variable: one that it was promised, or one of the lists
+// above whose value holds no password.
+func isPassed(variable string, keep []string) bool {
+	name, value, _ := strings.Cut(variable, "=")
+	if slices.Contains(keep, name) {
+		return true
+	}
+	name = strings.ToUpper(name)
+	listed := slices.Contains(passed, name) ||
+		slices.ContainsFunc(families, func(family string) bool { return strings.HasPrefix(name, family) && !soundsSecret(name) })
+	return listed && !hasPassword(value)
 }
 
+// secretWords are words in the names of variables that hold secrets: a family may have some.
+var secretWords = []string{"SECRET", "TOKEN", "CREDENTIAL", "KEY", "PASS", "AUTH"}
+
 func soundsSecret(name string) bool {
-	name = strings.ToUpper(name)
-	if slices.Contains(directories, name) {
-		return false
-	}
-	return slices.ContainsFunc(secretParts, func(part string) bool { return strings.Contains(name, part) }) ||
-		slices.ContainsFunc(strings.Split(name, "_"), func(word string) bool { return slices.Contains(secretWords, word) })
+	return slices.ContainsFunc(secretWords, func(word string) bool { return strings.Contains(name, word) })
 }
 
 // withPassword is an address with a password: scheme://user:password@host.

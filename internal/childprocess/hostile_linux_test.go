@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"coalmine/internal/secretfiles"
 )
 
 // parent is the argument by which the test's program runs a command for ever, confined as a name of levels
@@ -289,32 +291,84 @@ func TestACommandThatStopsItsKeeperIsKilled(t *testing.T) {
 	})
 }
 
-// Credentials in usual places look empty, and directories that are handed over can be written to. The
-// environment is shared by tests.
-func TestCredentialsAreHiddenAndDirectoriesHandedOver(t *testing.T) {
-	home, cache := t.TempDir(), t.TempDir()
+// readsSecrets is a command line that prints the secrets of a home and of another directory, by all ways
+// that a program may try, and writes to that directory.
+const readsSecrets = `cat "$0/.netrc" "$0/key.json" "$0/link" "$1/token"; ls -A "$0/.ssh"; cat "$0/.ssh/id"
+mount -t tmpfs none "$1"; umount "$1/token" "$0/.netrc" "$0/.ssh"; cat "$0/.netrc" "$1/token" "$0/.ssh/id"
+unshare -Urm sh -c 'umount "$1/token"; cat "$1/token"' "$0" "$1"
+cat /proc/$PPID/root/"$1/token" /proc/"$2"/root/"$1/token" /proc/"$2"/environ
+echo x > "$1/file" && echo done`
+
+// secretHome has secrets in usual places, and a directory with a file that this process knows to hold one.
+// The environment is shared by tests.
+func secretHome(t *testing.T) (home, own string) {
+	home, own = t.TempDir(), t.TempDir()
 	t.Setenv("HOME", home)
 	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", filepath.Join(home, "key.json"))
 	if err := os.Mkdir(filepath.Join(home, ".ssh"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{".ssh/id", ".netrc", "key.json"} {
-		if err := os.WriteFile(filepath.Join(home, name), []byte("secret"), 0o600); err != nil {
+	token := filepath.Join(own, "token")
+	for _, name := range []string{filepath.Join(home, ".ssh/id"), filepath.Join(home, ".netrc"), filepath.Join(home, "key.json"), token} {
+		if err := os.WriteFile(name, []byte("secret\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for name, i := range levels() {
-		t.Run(name, func(t *testing.T) {
-			if !i.Files {
-				t.Skip("files are not kept from commands at this level")
-			}
-			own := t.TempDir()
-			c := confined(own, i)
-			c.Write = append(c.Write, cache)
-			c.Args = []string{"sh", "-c", `cat "$0/.netrc" "$0/key.json"; ls -A "$0/.ssh"; cat "$0/.ssh/id"; echo x > "$1/file" && echo done`, home, cache}
-			saysDone(t, c)
-		})
+	if err := os.Symlink(token, filepath.Join(home, "link")); err != nil {
+		t.Fatal(err)
 	}
+	secretfiles.Note(token)
+	return home, own
+}
+
+// Credentials in usual places and files with secrets of this process look empty, also in a directory that
+// the command may write to.
+func TestSecretFilesAreHiddenAndDirectoriesHandedOver(t *testing.T) {
+	home, own := secretHome(t)
+	for name, i := range levels() {
+		for handed, write := range map[string]string{"its directory": own, "the home": home, "anything": "/"} {
+			t.Run(name+", may write to "+handed, func(t *testing.T) {
+				if !i.Files {
+					t.Skip("files are not kept from commands at this level")
+				}
+				c := confined(t.TempDir(), i)
+				c.Write = append(c.Write, own, write)
+				c.Args = []string{"sh", "-c", readsSecrets, home, own, fmt.Sprint(os.Getpid())}
+				saysDone(t, c)
+			})
+		}
+	}
+}
+
+// A command that is trusted finds the credentials of its user, and no secret of this process.
+func TestATrustedCommandFindsNoSecretsOfThisProcess(t *testing.T) {
+	home, own := secretHome(t)
+	all := isolation{true, true, true}
+	if !all.works() {
+		t.Skip("files are not kept from commands on this system")
+	}
+	c := Command{Args: []string{"sh", "-c", `cat "$1/token" "$0/link"; [ "$(cat "$0/.netrc")" = secret ] && echo x > "$0/file" && echo done`, home, own}, possible: &all}
+	saysDone(t, c)
+}
+
+// Files that this program has inherited from its parent are not passed on.
+func TestACommandInheritsNoFiles(t *testing.T) {
+	t.Parallel()
+	atEveryLevel(t, func(t *testing.T, i isolation) {
+		file, err := os.Create(filepath.Join(t.TempDir(), "secret"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		inherited, err := syscall.Dup(int(file.Fd())) // one that programs inherit
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer syscall.Close(inherited)
+		c := confined(t.TempDir(), i)
+		c.Args = []string{"sh", "-c", fmt.Sprintf("[ -e /proc/self/fd/%d ] && ls -l /proc/self/fd; echo done", inherited)}
+		saysDone(t, c)
+	})
 }
 
 // forkBomb starts processes that start processes, until one is refused.

@@ -12,6 +12,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"coalmine/internal/secretfiles"
 )
 
 // Enforced is what the system enforces here. The first call finds it out, by some processes that end at once.
@@ -35,7 +37,7 @@ var possible = sync.OnceValue(func() isolation {
 func (i isolation) works() bool {
 	runtime.LockOSThread() // the keeper ends with the thread that has started it
 	defer runtime.UnlockOSThread()
-	h := &hold{run: exec.Command(ownProgram), plan: plan{isolation: i, Write: []string{os.TempDir()}, Most: maxProcesses}}
+	h := &hold{run: exec.Command(ownProgram), plan: plan{isolation: i, ReadOnly: i.Files, Write: []string{os.TempDir()}, Most: maxProcesses}}
 	defer h.close()
 	if h.disguise() != nil || h.run.Start() != nil || h.begun() != nil {
 		return false
@@ -43,20 +45,21 @@ func (i isolation) works() bool {
 	return h.run.Wait() == nil
 }
 
-// plan is what is done with a command where so much is possible.
+// plan is what is done with a command where so much is possible. From one that is trusted only the
+// secrets of this process are kept.
 func (c *Command) plan(possible isolation) plan {
-	if !c.Offline && c.Write == nil {
-		return plan{} // it is trusted
-	}
 	if c.possible != nil {
 		possible = *c.possible
 	}
-	p := plan{isolation: possible, Write: c.Write, Read: c.Read, Shared: c.Memory, Most: cmp.Or(c.processes, maxProcesses)}
-	p.Network = p.Network && c.Offline
-	p.Files = p.Files && c.Write != nil && !slices.Contains(c.Write, "/")
-	if p.Files {
-		p.Hide = credentials()
+	p := plan{isolation: possible, Hide: slices.DeleteFunc(secretfiles.Noted(), isMissing), Most: cmp.Or(c.processes, maxProcesses)}
+	if !c.Offline && c.Write == nil {
+		p.isolation = isolation{Files: p.Files && len(p.Hide) > 0}
+		return p
 	}
+	p.Write, p.Read, p.Shared = c.Write, c.Read, c.Memory
+	p.Hide = append(p.Hide, credentials()...)
+	p.Network = p.Network && c.Offline
+	p.ReadOnly = p.Files && c.Write != nil && !slices.Contains(c.Write, "/")
 	return p
 }
 
@@ -111,26 +114,33 @@ func raiseLoopback() {
 // sharedMemory is where programs keep files in memory.
 const sharedMemory = "/dev/shm"
 
-// seal makes all files read-only but those below the directories of Write, and hides those of Hide.
-// Shared memory is the command's own, and ends with it.
+// seal makes files read-only where the plan says so, and hides those of Hide, also in directories that
+// are handed over. A directory of Write is hidden from nobody.
 func (p *plan) seal() error {
-	trees, err := p.hold()
-	if err != nil {
-		return err
-	}
-	readOnly := &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
-	if err := unix.MountSetattr(unix.AT_FDCWD, "/", unix.AT_RECURSIVE, readOnly); err != nil {
-		return fmt.Errorf("making files read-only: %w", err)
-	}
-	if isDirectory(sharedMemory) {
-		if err := cover(sharedMemory, "mode=1777,size="+p.shared(), 0); err != nil {
+	if p.ReadOnly {
+		if err := p.restrict(); err != nil {
 			return err
 		}
 	}
 	for _, path := range p.Hide {
+		if slices.Contains(p.Write, path) {
+			continue
+		}
 		if err := hide(path); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// restrict makes all files read-only but those below the directories of Write.
+func (p *plan) restrict() error {
+	trees, err := p.hold()
+	if err != nil {
+		return err
+	}
+	if err := p.makeReadOnly(); err != nil {
+		return err
 	}
 	for _, t := range trees {
 		if err := os.MkdirAll(t.path, 0o755); err != nil { // it may lie in what was covered
@@ -139,6 +149,18 @@ func (p *plan) seal() error {
 		if err := t.putBack(); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// makeReadOnly makes all files read-only. Shared memory is the command's own, and ends with it.
+func (p *plan) makeReadOnly() error {
+	readOnly := &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
+	if err := unix.MountSetattr(unix.AT_FDCWD, "/", unix.AT_RECURSIVE, readOnly); err != nil {
+		return fmt.Errorf("making files read-only: %w", err)
+	}
+	if isDirectory(sharedMemory) {
+		return cover(sharedMemory, "mode=1777,size="+p.shared(), 0)
 	}
 	return nil
 }
@@ -213,6 +235,12 @@ func hide(path string) error {
 		return fmt.Errorf("hiding %s: %w", path, err)
 	}
 	return nil
+}
+
+// isMissing reports whether there is nothing at a path, or nothing for this user.
+func isMissing(path string) bool {
+	_, err := os.Stat(path)
+	return err != nil
 }
 
 func isDirectory(path string) bool {

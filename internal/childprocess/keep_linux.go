@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -32,10 +33,12 @@ type plan struct {
 	Args []string
 	Dir  string
 	isolation
-	// Write are directories that can be written to where Files is set; Read are handed to it beside them.
-	Write, Read []string
 	// Hide are files and directories that appear empty where Files is set.
 	Hide []string
+	// ReadOnly makes the other files read-only, but for the directories of Write; those of Read are
+	// handed over beside them.
+	ReadOnly    bool
+	Write, Read []string
 	// Shared is how many bytes the files in shared memory may have; 0 for what the system allows.
 	Shared int64
 	// Most is how many processes it may have at a time, where that is bounded.
@@ -63,8 +66,7 @@ func init() {
 // keep is the whole life of a keeper.
 func keep() {
 	runtime.LockOSThread() // what it gives up it gives up for one thread, which starts the command
-	syscall.CloseOnExec(reportFile)
-	syscall.CloseOnExec(groupFile)
+	keepFilesFromCommand()
 	reports := json.NewEncoder(os.NewFile(reportFile, "reports"))
 	k := &keeper{asked: signals(syscall.SIGTERM), told: signals(endAll), changed: signals(syscall.SIGCHLD)}
 	if err := k.start(); err != nil {
@@ -75,6 +77,20 @@ func keep() {
 	if k.command != 0 {
 		k.await()
 		_ = reports.Encode(report{Status: uint32(k.status), Left: k.left()})
+	}
+}
+
+// keepFilesFromCommand leaves the command its input and its two outputs: not the keeper's own files, and
+// none that this program has inherited from its own parent.
+func keepFilesFromCommand() {
+	for fd := reportFile; fd <= groupFile; fd++ {
+		syscall.CloseOnExec(fd)
+	}
+	open, _ := os.ReadDir("/proc/self/fd") // without it the files of this program alone are known
+	for _, f := range open {
+		if fd, err := strconv.Atoi(f.Name()); err == nil && fd >= reportFile {
+			syscall.CloseOnExec(fd)
+		}
 	}
 }
 

@@ -180,7 +180,7 @@ func (h *hold) outgrown() bool { return h.group.outgrown() }
 func (h *hold) offline() bool { return h.plan.Network }
 
 // readOnly reports whether files elsewhere are kept from the command.
-func (h *hold) readOnly() bool { return h.plan.Files }
+func (h *hold) readOnly() bool { return h.plan.ReadOnly }
 
 // close lets go of all that the command has needed, once it has ended.
 func (h *hold) close() {

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"coalmine/internal/secretfiles"
 )
 
 // passwordFile is a file with a password. It is read again for each connection, so that a
@@ -26,6 +28,7 @@ func takeFile(query url.Values, parameter string) (*passwordFile, error) {
 	}
 	f := &passwordFile{parameter, query.Get(parameter)}
 	query.Del(parameter)
+	secretfiles.Note(f.path)
 	_, err := f.read()
 	return f, err
 }

@@ -22,6 +22,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"coalmine/internal/secretfiles"
 )
 
 // Variable is the environment variable that names the key file.
@@ -51,6 +53,7 @@ func (k Key) GoString() string { return k.String() }
 // Create draws a key and writes it to a new file that only its owner can read.
 // A file that exists is an error, which wraps fs.ErrExist.
 func Create(path string) (Key, error) {
+	secretfiles.Note(path)
 	var k Key
 	if _, err := rand.Read(k.bytes[:]); err != nil {
 		return Key{}, fmt.Errorf("secret key: %w", err)
@@ -72,6 +75,7 @@ const maxFile = 1 << 16
 // Read reads the key of a file. A file that does not exist gives an error that
 // wraps fs.ErrNotExist. No error holds a part of the key.
 func Read(path string) (Key, error) {
+	secretfiles.Note(path)
 	f, err := os.Open(path)
 	if err != nil {
 		return Key{}, fmt.Errorf("secret key file: %w", err)

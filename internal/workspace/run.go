@@ -17,7 +17,7 @@ import (
 type Command struct {
 	// Line is a command line for the system's shell.
 	Line string
-	// Keep names variables of the environment that are passed on although they sound secret.
+	// Keep names variables of the environment that are passed on beside the usual ones.
 	Keep []string
 	Limits
 	// Network leaves it the network.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"coalmine/internal/secretfiles"
 )
 
 // owner is the content of owner.json.
@@ -19,6 +21,10 @@ type owner struct {
 
 func ownerFile(dir string) string { return filepath.Join(dir, "owner.json") }
 
+// NoteSecrets has the file with the token of a data directory kept from external programs, whichever
+// process owns the directory.
+func NoteSecrets(dir string) { secretfiles.Note(ownerFile(dir)) }
+
 // writeOwner replaces owner.json whole, so that nobody reads half of it, and
 // other users nothing.
 func writeOwner(dir string, o owner) error {
@@ -26,6 +32,7 @@ func writeOwner(dir string, o owner) error {
 	if err != nil {
 		return fmt.Errorf("home %s: %w", dir, err)
 	}
+	NoteSecrets(dir)
 	temp := ownerFile(dir) + ".new"
 	if err := os.WriteFile(temp, append(data, '\n'), 0o600); err != nil {
 		_ = os.Remove(temp) // it may not have been made
@@ -49,6 +56,7 @@ func forget(dir string) error {
 // readOwner is the error that names the owner as far as it is known: there is
 // no file for a moment while an owner ends.
 func readOwner(dir string) error {
+	NoteSecrets(dir)
 	e := &OwnedError{Dir: dir}
 	data, err := os.ReadFile(ownerFile(dir))
 	if errors.Is(err, os.ErrNotExist) {
