@@ -221,7 +221,7 @@ func (w *world) hire(slots int) {
 
 func (w *world) submit(name string, priority int) string {
 	w.t.Helper()
-	spec := runs.Spec{Name: name, Digest: storage.DigestOf([]byte(name)), Priority: priority, Experiment: []byte(name)}
+	spec := runs.Spec{Name: name, Digest: storage.DigestOf([]byte(name)), Priority: &priority, Experiment: []byte(name)}
 	run, _, err := w.service.Submit(context.Background(), spec, "", false)
 	if err != nil {
 		w.t.Fatal(err)
