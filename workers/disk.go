@@ -39,7 +39,7 @@ const (
 
 // openDiskCache makes the directory if need be and takes over what it holds.
 func openDiskCache(dir string, capacity int64, log *slog.Logger) (*diskCache, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("cache directory %s cannot be made; name another by --cache: %w", dir, err)
 	}
 	c := &diskCache{dir: dir, log: log, files: newCache[storage.Digest, struct{}](newBudget(capacity))}

@@ -119,7 +119,7 @@ func (g *global) storeHere(ctx context.Context, p place) (*storage.Archive, erro
 	if err := dir.Make(p.home, 0o700); err != nil {
 		return nil, fmt.Errorf("home %s: %w", p.home, err)
 	}
-	store, err := open.Open(ctx, datadir.StorePath(p.home))
+	store, err := open.Dir(datadir.StorePath(p.home))
 	if err != nil {
 		return nil, err
 	}

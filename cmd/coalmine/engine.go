@@ -128,7 +128,7 @@ func openEmbedded(ctx context.Context, dir string, g *global, front listenFlags)
 }
 
 func (e *engine) open(ctx context.Context) error {
-	store, err := open.Open(ctx, e.dir.Store())
+	store, err := open.Dir(e.dir.Store())
 	if err != nil {
 		return err
 	}

@@ -148,7 +148,7 @@ func (g *global) control(ctx context.Context) (control.API, closer, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	store, err := open.Open(ctx, d.Store())
+	store, err := open.Dir(d.Store())
 	if err != nil {
 		return nil, nil, errors.Join(err, d.Close())
 	}

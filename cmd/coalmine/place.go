@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"coalmine/dashboards"
+	"coalmine/storage/open"
 )
 
 // place is where a command acts: a server, the Redis and the store of a cluster, or a home.
@@ -128,6 +129,9 @@ func (p place) String() string {
 // storeName names a store for people. What is no store's URL may hold a password.
 func storeName(location string) string {
 	if !strings.Contains(location, "://") {
+		if path, err := open.Path(location); err == nil {
+			location = path
+		}
 		return absolute(location)
 	}
 	u, err := url.Parse(location)
@@ -153,7 +157,8 @@ type placeFlags struct {
 
 func (f *placeFlags) add(set *pflag.FlagSet) {
 	f.set = set
-	set.String("home", defaultHome, "directory of embedded runs")
+	home := defaultHome
+	set.Var((*pathFlag)(&home), "home", "directory of embedded runs")
 	set.String("redis", "", "Redis of a cluster: redis://, rediss:// or redis-sentinel:// URL (COALMINE_REDIS_URL)")
 	set.String("store", "", "store of a cluster: s3://bucket/prefix?endpoint=http://host:port, or a directory (COALMINE_STORE_URL)")
 	set.String("server", "", "address of a running coalmine serve, in place of --store (COALMINE_SERVER)")

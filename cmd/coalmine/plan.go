@@ -215,7 +215,7 @@ func (g *global) planArchive(ctx context.Context, p place) (*storage.Archive, cl
 	}
 	if p.home != "" && p.homeExists() == nil {
 		// Reading beside an owner does no harm: objects are immutable.
-		store, err := open.Open(ctx, datadir.StorePath(p.home))
+		store, err := open.Dir(datadir.StorePath(p.home))
 		return storage.NewArchive(store), noClose, err
 	}
 	dir, err := os.MkdirTemp("", "coalmine-plan-")

@@ -5,6 +5,10 @@
 // no hard links; a file system that offers neither is refused when opened.
 //
 // Several processes, on one machine or over NFS, can share a directory.
+//
+// What is made is for its owner alone (modes 0700 and 0600), unless the directory of the
+// store can be written to by its group, or by everybody: then it can be read and written by
+// the same, as far as the umask allows. What exists keeps its mode.
 package dir
 
 import (
@@ -26,6 +30,8 @@ import (
 type Store struct {
 	root  string // absolute
 	claim claimFunc
+	// dirMode and fileMode are those of what is made, before the umask.
+	dirMode, fileMode fs.FileMode
 	// rooted has the directories in the root whose names there are known to
 	// survive a power cut.
 	rooted sync.Map
@@ -63,7 +69,10 @@ func (s *Store) unsuitable(err error) error {
 }
 
 // String implements storage.Store.
-func (s *Store) String() string { return "file://" + filepath.ToSlash(s.root) }
+func (s *Store) String() string { return "file://" + urlEscapes.Replace(filepath.ToSlash(s.root)) }
+
+// urlEscapes are for what has a meaning in a URL.
+var urlEscapes = strings.NewReplacer("%", "%25", "#", "%23", "?", "%3F")
 
 func (s *Store) path(name string) string {
 	return filepath.Join(s.root, filepath.FromSlash(name))

@@ -15,13 +15,32 @@ func Make(path string, perm fs.FileMode) error { return makeAndSync(path, perm, 
 // makeRoot makes the directory of a store. That for temporary files comes last:
 // where it is, the names above it have been synced.
 func (s *Store) makeRoot() error {
+	s.setModes(private)
+	if info, err := os.Stat(s.root); err == nil {
+		s.setModes(info.Mode())
+	}
 	if info, err := os.Stat(s.tempDir()); err == nil && info.IsDir() {
 		return nil
 	}
-	if err := Make(s.root, 0o777); err != nil {
+	if err := Make(s.root, s.dirMode); err != nil {
 		return err
 	}
-	return os.MkdirAll(s.tempDir(), 0o777)
+	return os.MkdirAll(s.tempDir(), s.dirMode)
+}
+
+// private is the mode of a directory for its owner alone.
+const private fs.FileMode = 0o700
+
+// setModes lets those read and write what is made who may write to the root.
+func (s *Store) setModes(root fs.FileMode) {
+	s.dirMode = private
+	if root&0o020 != 0 {
+		s.dirMode |= 0o070
+	}
+	if root&0o002 != 0 {
+		s.dirMode |= 0o007
+	}
+	s.fileMode = s.dirMode & 0o666
 }
 
 // makeAndSync is Make, with what syncs the names in a directory. Each is synced

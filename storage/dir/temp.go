@@ -86,7 +86,7 @@ func syncFile(path string) error {
 // is left.
 func (s *Store) writeTemp(body io.Reader, durability storage.Durability) (string, error) {
 	path := filepath.Join(s.tempDir(), rand.Text())
-	f, err := openFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	f, err := openFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, s.fileMode)
 	if err != nil {
 		return "", err
 	}

@@ -84,7 +84,7 @@ func (s *Store) place(name string, durability storage.Durability, move func(path
 			break
 		}
 		// Making them can fail in the same way; the next move tells.
-		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrExist) {
+		if err := os.MkdirAll(filepath.Dir(path), s.dirMode); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
 	}

@@ -16,36 +16,43 @@ import (
 )
 
 // Open opens the store at a URL: s3://bucket/prefix?endpoint=… (see
-// s3.ParseURL), file:///path, or the path of a directory.
+// s3.ParseURL), file:///path, or the path of a directory, see Path.
 func Open(ctx context.Context, location string) (storage.Store, error) {
-	scheme, _, isURL := strings.Cut(location, "://")
-	switch {
+	scheme := ""
+	if found := schemeLike.FindStringSubmatch(location); found != nil {
+		scheme = strings.ToLower(found[1])
+	}
+	switch isURL := strings.Contains(location, "://"); {
 	case location == "":
 		return nil, fmt.Errorf("no store named: want s3://bucket/prefix?endpoint=http://host:port, or a directory")
-	case !isURL:
-		return openDir(location)
-	case scheme == "s3":
-		return openS3(ctx, location)
+	case scheme == "s3" && isURL:
+		return openS3(ctx, scheme+location[len(scheme):])
 	case scheme == "file":
-		return openFileURL(location)
+		return openFileURL(scheme + location[len(scheme):])
+	case isURL:
+		// Not the whole location: what is no store's URL may hold a password.
+		name, _, _ := strings.Cut(location, "://")
+		return nil, fmt.Errorf("store URL: there is no driver for %q; want s3:// or file://, or a directory", name+"://")
 	}
-	// Not the whole location: what is no store's URL may hold a password.
-	return nil, fmt.Errorf("store URL: there is no driver for %q; want s3:// or file://, or a directory", scheme+"://")
+	path, err := Path(location)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", storage.ErrUnsuitable, err)
+	}
+	return Dir(path)
 }
 
 func openFileURL(location string) (storage.Store, error) {
 	u, err := url.Parse(location)
-	if err != nil || u.Host != "" || u.Path == "" || u.RawQuery != "" {
-		return nil, errors.New("store URL: want file:///absolute/path")
+	if err != nil || u.Host != "" && u.Host != "localhost" || !strings.HasPrefix(u.Path, "/") || u.RawQuery != "" || u.ForceQuery || strings.Contains(location, "#") {
+		return nil, errors.New("store URL: want file:///absolute/path, with # and ? in it as %23 and %3F")
 	}
-	return openDir(filepath.FromSlash(u.Path))
+	return Dir(filepath.FromSlash(u.Path))
 }
 
-// The drivers return pointers; a nil one must not become a Store that is not nil.
-
-func openDir(path string) (storage.Store, error) {
+// Dir opens the store in a directory, whatever its name.
+func Dir(path string) (storage.Store, error) {
 	s, err := dir.Open(path)
-	if err != nil {
+	if err != nil { // a nil pointer must not become a Store that is not nil
 		return nil, err
 	}
 	return s, nil

@@ -71,6 +71,9 @@ func parseURL(what, raw string) (Config, string, error) {
 	if u.Scheme != "s3" || u.Host == "" {
 		return Config{}, "", fmt.Errorf("%s URL: it names no bucket; want %s", what, urlForm)
 	}
+	if u.Fragment != "" || strings.HasSuffix(raw, "#") {
+		return Config{}, "", fmt.Errorf("%s URL for bucket %q holds a #, and all after it would be lost: write it as %%23", what, u.Host)
+	}
 	query := u.Query()
 	for name, values := range query {
 		if !slices.Contains(parameters, name) || len(values) != 1 {

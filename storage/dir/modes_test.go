@@ -1,0 +1,78 @@
+//go:build unix
+
+package dir
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"coalmine/storage"
+)
+
+// modesOf are the modes of a store's directories and of its files after it was used.
+func modesOf(t *testing.T, root string) (dirs, files fs.FileMode) {
+	t.Helper()
+	s, err := Open(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Create(t.Context(), "commits/a/x", []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Put(t.Context(), "blobs/b/y", strings.NewReader("y"), storage.Recomputable); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Copy(t.Context(), "blobs/b/y", "blobs/b/z", storage.Durable); err != nil {
+		t.Fatal(err)
+	}
+	err = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || path == root {
+			return err
+		}
+		info, err := e.Info()
+		switch {
+		case err != nil:
+			return err
+		case e.IsDir():
+			dirs |= info.Mode().Perm()
+		default:
+			files |= info.Mode().Perm()
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dirs, files
+}
+
+// TestTheStoreIsForThoseWhoMayWriteToItsDirectory does not run in parallel: the umask is that of
+// the process.
+func TestTheStoreIsForThoseWhoMayWriteToItsDirectory(t *testing.T) {
+	defer syscall.Umask(syscall.Umask(0))
+	fresh := filepath.Join(t.TempDir(), "above", "store")
+	if dirs, files := modesOf(t, fresh); dirs != 0o700 || files != 0o600 {
+		t.Errorf("a new store: directories %o, files %o", dirs, files)
+	}
+	for _, made := range []string{fresh, filepath.Dir(fresh)} {
+		if info, err := os.Stat(made); err != nil || info.Mode().Perm() != 0o700 {
+			t.Errorf("%s: %v, %v", made, info.Mode(), err)
+		}
+	}
+	for root, want := range map[fs.FileMode][2]fs.FileMode{
+		0o700: {0o700, 0o600}, 0o755: {0o700, 0o600}, 0o750: {0o700, 0o600},
+		0o770: {0o770, 0o660}, 0o775: {0o770, 0o660}, 0o777: {0o777, 0o666},
+	} {
+		there := t.TempDir()
+		if err := os.Chmod(there, root); err != nil {
+			t.Fatal(err)
+		}
+		if dirs, files := modesOf(t, there); dirs != want[0] || files != want[1] {
+			t.Errorf("in a directory of mode %o: directories %o, files %o, want %o", root, dirs, files, want)
+		}
+	}
+}

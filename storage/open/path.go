@@ -1,0 +1,53 @@
+package open
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// schemeLike is the beginning of a URL, or of what was meant to be one. A single letter is
+// a drive of Windows.
+var schemeLike = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9+.-]+):`)
+
+// variable is a variable of a shell that nobody has replaced.
+var variable = regexp.MustCompile(`\$[A-Za-z_{(]`)
+
+// Path reads the path of a directory as a person gives it: ~/ is the home directory. It
+// refuses what was meant for a shell or as a URL, of which a directory would be made that
+// nobody looks for. Directories with such names can be given as ./NAME or as file:// URLs.
+func Path(path string) (string, error) {
+	switch {
+	case path == "~" || strings.HasPrefix(path, "~/"):
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", fmt.Errorf("%s: %w; name the directory in full", path, err)
+		}
+		return filepath.Join(home, path[1:]), nil
+	case strings.HasPrefix(path, "~"):
+		return "", refused(path, "the home of another user is known to a shell alone: name the directory in full")
+	case variable.MatchString(path):
+		return "", refused(path, "it holds a variable that nobody has replaced: name the directory in full, or let a shell read it")
+	case strings.HasPrefix(path, "#") || strings.Contains(path, " #"):
+		return "", refused(path, "it holds a comment: remove it")
+	case strings.TrimSpace(path) != path, strings.ContainsFunc(path, isControl), strings.Trim(path, `"'`) != path:
+		return "", refused(path, "it begins or ends with a space or a quote, or holds a control character: remove it")
+	}
+	if scheme := schemeLike.FindStringSubmatch(path); scheme != nil {
+		// Not the whole path: what is no path may hold a password.
+		return "", fmt.Errorf("%q is neither a URL nor a path: want s3://bucket/prefix, file:///absolute/path, or a directory, as ./%s:… if its name begins so", scheme[1]+":…", scheme[1])
+	}
+	if strings.HasPrefix(path, "s3//") || strings.HasPrefix(path, "file//") {
+		return "", errors.New("a colon is missing: want s3://bucket/prefix, or file:///absolute/path")
+	}
+	return path, nil
+}
+
+func refused(path, why string) error {
+	return fmt.Errorf("%q is no directory: %s; if it is one all the same, write it as a file:// URL", path, why)
+}
+
+func isControl(r rune) bool { return r < ' ' || r == 0x7f }
