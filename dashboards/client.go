@@ -34,6 +34,7 @@ type Client struct {
 	token string
 	http  *http.Client
 	watch watching
+	vigilance
 }
 
 var _ control.API = (*Client)(nil)
@@ -52,8 +53,8 @@ func (e *Error) Error() string { return e.Message }
 
 func (e *Error) Unwrap() error { return e.err }
 
-// Waits of the client. What a server does takes as long as it takes; only
-// finding the server is bounded.
+// Waits of the client. What a server does takes as long as it takes: beside finding the
+// server, only its silence is bounded, see vigilance.
 const (
 	dialTimeout     = 10 * time.Second
 	continueTimeout = 5 * time.Second
@@ -85,7 +86,7 @@ func NewClient(address, token string) (*Client, error) {
 	transport.ExpectContinueTimeout = continueTimeout
 	transport.TLSClientConfig = files
 	return &Client{
-		base: base, token: token, watch: liveWatching,
+		base: base, token: token, watch: liveWatching, vigilance: liveVigilance,
 		http: &http.Client{
 			Transport: transport,
 			// A redirect would carry the token to another place.
@@ -501,12 +502,18 @@ func (c *Client) Ready(ctx context.Context) error {
 
 // answer returns whatever the server answers. The caller closes its body.
 func (c *Client) answer(request *http.Request) (*http.Response, error) {
-	response, err := c.http.Do(request)
+	watched, vigil := c.keepVigil(request)
+	response, err := c.http.Do(watched)
 	if err == nil {
+		response.Body = &answerBody{vigilantBody{response.Body, vigil, vigil.end}, watched.Context()}
 		return response, nil
 	}
+	defer vigil.end()
 	if ctxErr := request.Context().Err(); ctxErr != nil {
 		return nil, ctxErr
+	}
+	if silent := context.Cause(watched.Context()); silent != nil {
+		return nil, silent
 	}
 	if problem := certificates.Explain(err); problem != nil {
 		return nil, fmt.Errorf("server %s: %w", c.base, problem)

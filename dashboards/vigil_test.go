@@ -1,0 +1,108 @@
+package dashboards
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"coalmine/storage"
+)
+
+// impatient is a client of a server that waits a hundredth of the time.
+func impatient(t *testing.T, address string) *Client {
+	t.Helper()
+	c, err := NewClient(address, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.vigilance = vigilance{silence: 100 * time.Millisecond, probe: 100 * time.Millisecond, longest: time.Minute}
+	return c
+}
+
+// mute accepts connections, and says nothing more on them than its first words.
+func mute(t *testing.T, words string) (address string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			t.Cleanup(func() { _ = conn.Close() })
+			_, _ = conn.Write([]byte(words))
+			words = "" // the second connection asks whether it lives
+		}
+	}()
+	return l.Addr().String()
+}
+
+func TestAServerThatSaysNothingIsGivenUp(t *testing.T) {
+	t.Parallel()
+	large := bytes.NewReader(make([]byte, 32<<20))
+	for name, words := range map[string]string{
+		"from the start": "",
+		"in the middle":  "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"runs\"",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			c := impatient(t, mute(t, words))
+			_, err := c.List(ctx)
+			if err == nil || !strings.Contains(err.Error(), "says nothing") || !strings.Contains(err.Error(), c.String()) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+	t.Run("to an upload", func(t *testing.T) {
+		t.Parallel()
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		c := impatient(t, mute(t, "HTTP/1.1 100 Continue\r\n\r\n"))
+		err := c.upload(ctx, storage.Digest{}, large, large.Size())
+		if err == nil || !strings.Contains(err.Error(), "says nothing") {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// An answer may take as long as it takes while the server lives, but not for ever.
+func TestAServerThatLivesIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	asked, stop := make(chan bool, 100), make(chan bool)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == healthPath {
+			asked <- true
+			return
+		}
+		for range 3 {
+			select {
+			case <-asked:
+			case <-stop:
+				return
+			}
+		}
+		_, _ = w.Write([]byte(`{"runs": []}`))
+	}))
+	t.Cleanup(server.Close)
+	c := impatient(t, server.URL)
+	if _, err := c.List(t.Context()); err != nil {
+		t.Errorf("it was asked three times whether it lives, and answered: %v", err)
+	}
+	c.longest = 150 * time.Millisecond
+	c.vigilance.silence = 200 * time.Millisecond
+	if _, err := c.List(t.Context()); err == nil || !strings.Contains(err.Error(), "has said nothing for") {
+		t.Errorf("after the longest silence: %v", err)
+	}
+	close(stop)
+}
