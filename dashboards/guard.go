@@ -42,6 +42,10 @@ func (s *Server) guard(next http.Handler) http.Handler {
 	origin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		writeError(w, errorKind{kind: "origin", status: http.StatusForbidden}, "a page of another origin may not do this")
 	}))
+	if s.external.origin != "" {
+		// A proxy that passes another Host hides that a page is this server's own.
+		_ = origin.AddTrustedOrigin(s.external.origin) // its form was checked
+	}
 	next = origin.Handler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -65,7 +69,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 // port does not matter: it is the name that an attacker can point elsewhere.
 func (s *Server) answersTo(r *http.Request) bool {
 	host := hostName(r.Host)
-	if host == "localhost" || slices.ContainsFunc(s.options.Hosts, func(name string) bool { return hostName(name) == host }) {
+	if host == "localhost" || s.external.host != "" && host == hostName(s.external.host) || slices.ContainsFunc(s.options.Hosts, func(name string) bool { return hostName(name) == host }) {
 		return true
 	}
 	ip, err := netip.ParseAddr(host)

@@ -3,7 +3,6 @@ package dashboards
 import (
 	"bytes"
 	"fmt"
-	"html/template"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -18,29 +17,27 @@ const (
 	maxLoginBytes = 16 << 10
 )
 
-var loginTemplate = template.Must(template.ParseFS(web, "web/login.html"))
-
 // showLogin shows the form, unless there is nothing to log in to, or a code has
 // just done it.
 func (s *Server) showLogin(w http.ResponseWriter, r *http.Request) error {
 	if s.access.open {
-		http.Redirect(w, r, "/", http.StatusSeeOther)
+		http.Redirect(w, r, s.external.path("/"), http.StatusSeeOther)
 		return nil
 	}
 	code := r.URL.Query().Get("code")
 	if code == "" || r.Method != http.MethodGet {
-		return writeLogin(w, http.StatusOK, newLogin)
+		return s.writeLogin(w, http.StatusOK, newLogin)
 	}
 	c, used := s.access.redeem(code)
 	switch {
 	case c.role != nobody:
 		s.enter(w, r, c)
 	case used && s.access.role(r) != nobody: // this browser is in already
-		goOn(w, r)
+		s.goOn(w, r)
 	case used:
-		return writeLogin(w, http.StatusUnauthorized, usedLink)
+		return s.writeLogin(w, http.StatusUnauthorized, usedLink)
 	default:
-		return writeLogin(w, http.StatusUnauthorized, failedLogin)
+		return s.writeLogin(w, http.StatusUnauthorized, failedLogin)
 	}
 	return nil
 }
@@ -59,9 +56,9 @@ var (
 	}
 )
 
-func writeLogin(w http.ResponseWriter, status int, form loginForm) error {
+func (s *Server) writeLogin(w http.ResponseWriter, status int, form loginForm) error {
 	var b bytes.Buffer
-	if err := loginTemplate.Execute(&b, form); err != nil {
+	if err := s.loginPage.Execute(&b, form); err != nil {
 		return fmt.Errorf("login page: %w", err)
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
@@ -76,7 +73,7 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
 	r.Body = http.MaxBytesReader(w, r.Body, maxLoginBytes)
 	c := s.access.byToken(strings.TrimSpace(r.PostFormValue("token")))
 	if c.role == nobody {
-		return writeLogin(w, http.StatusUnauthorized, failedLogin)
+		return s.writeLogin(w, http.StatusUnauthorized, failedLogin)
 	}
 	s.enter(w, r, c)
 	return nil
@@ -85,24 +82,24 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
 // enter begins a session and goes to the page that was wanted.
 func (s *Server) enter(w http.ResponseWriter, r *http.Request, c credential) {
 	s.setSession(w, c.session, int(sessionLength.Seconds()))
-	goOn(w, r)
+	s.goOn(w, r)
 }
 
 // goOn leads to the page that was wanted.
-func goOn(w http.ResponseWriter, r *http.Request) {
-	http.Redirect(w, r, localPage(r.URL.Query().Get("next")), http.StatusSeeOther)
+func (s *Server) goOn(w http.ResponseWriter, r *http.Request) {
+	http.Redirect(w, r, s.external.path(localPage(r.URL.Query().Get("next"))), http.StatusSeeOther)
 }
 
 func (s *Server) logout(w http.ResponseWriter, r *http.Request) error {
 	s.setSession(w, "", -1)
-	http.Redirect(w, r, loginPath, http.StatusSeeOther)
+	http.Redirect(w, r, s.external.path(loginPath), http.StatusSeeOther)
 	return nil
 }
 
 func (s *Server) setSession(w http.ResponseWriter, value string, maxAge int) {
 	http.SetCookie(w, &http.Cookie{
-		Name: sessionCookie, Value: value, Path: "/", MaxAge: maxAge,
-		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: s.options.CertificateFile != "",
+		Name: sessionCookie, Value: value, Path: s.external.path("/"), MaxAge: maxAge,
+		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: s.options.CertificateFile != "" || s.external.secure(),
 	})
 }
 

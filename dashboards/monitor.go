@@ -30,7 +30,7 @@ func NewMonitor(o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.handler = s.guard(s.mux(s.monitorRoutes()))
+	s.handler = s.external.strip(s.guard(s.mux(s.monitorRoutes())))
 	return s, nil
 }
 

@@ -37,6 +37,11 @@ type Options struct {
 	// Hosts are the names under which the server is reached, beside localhost
 	// and the address that a request came in on. They need an operator token.
 	Hosts []string
+	// ExternalURL is where people find the server behind a proxy: https://host or
+	// https://host/path. Its host counts as one of Hosts; its path comes before all
+	// addresses, whether or not the proxy takes it off; and cookies are sent over TLS
+	// alone if it begins with https. Empty means that there is no proxy.
+	ExternalURL string
 	// CertificateFile and KeyFile, both PEM, turn on TLS.
 	CertificateFile, KeyFile string
 	// Insecure allows plain HTTP outside localhost, for a network that is
@@ -69,7 +74,11 @@ func (o *Options) check() error {
 	say(o.ReaderToken != "" && o.ReaderToken == o.OperatorToken, "the reader token equals the operator token; use two")
 	say(o.LoginCode != "" && len(o.LoginCode) < minToken, "the login code is shorter than 16 bytes; use a longer one, at random")
 	say(o.LoginCode != "" && o.OperatorToken == "", "there is a login code but no operator token; set both")
-	say(len(o.Hosts) > 0 && o.OperatorToken == "", "serving under other names than localhost needs an operator token")
+	_, err := parseExternal(o.ExternalURL)
+	if err != nil {
+		errs = append(errs, err)
+	}
+	say((len(o.Hosts) > 0 || o.ExternalURL != "") && o.OperatorToken == "", "serving under other names than localhost needs an operator token")
 	say((o.CertificateFile == "") != (o.KeyFile == ""), "TLS needs both a certificate file and a key file")
 	say(o.MaxSourceBytes < 0, "the size limit of sources is negative")
 	if len(errs) > 0 {
@@ -94,6 +103,9 @@ func (o *Options) CheckAddress(a net.Addr) error {
 
 // URL is where a server with the options is found that listens on the address.
 func (o *Options) URL(a net.Addr) string {
+	if o.ExternalURL != "" {
+		return o.ExternalURL
+	}
 	if o.CertificateFile != "" {
 		return "https://" + a.String()
 	}

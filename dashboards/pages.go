@@ -1,8 +1,11 @@
 package dashboards
 
 import (
+	"bytes"
 	"embed"
+	"html/template"
 	"net/http"
+	"time"
 )
 
 // web holds the pages. Those below app are built of ../page by scripts/build-page.sh.
@@ -10,10 +13,25 @@ import (
 //go:embed web
 var web embed.FS
 
+// loadPages reads the pages and puts the path of a proxy into them.
+func (s *Server) loadPages() error {
+	page, err := web.ReadFile("web/app/index.html")
+	if err != nil {
+		return err
+	}
+	s.page = []byte(s.external.inPage(string(page)))
+	login, err := web.ReadFile("web/login.html")
+	if err != nil {
+		return err
+	}
+	s.loginPage, err = template.New("login").Parse(s.external.inPage(string(login)))
+	return err
+}
+
 // showPage serves the page, which is the same for all paths: its script reads the path and
 // asks the API.
-func showPage(w http.ResponseWriter, r *http.Request) error {
-	http.ServeFileFS(w, r, web, "web/app/index.html")
+func (s *Server) showPage(w http.ResponseWriter, r *http.Request) error {
+	http.ServeContent(w, r, "index.html", time.Time{}, bytes.NewReader(s.page))
 	return nil
 }
 

@@ -62,12 +62,12 @@ func (s *Server) routes() []route {
 		{"GET /api/v1/version", reader, s.showVersion},
 		{"GET /api/v1/session", reader, s.showSession},
 
-		{"GET /{$}", reader, showPage},
-		{"GET /runs/{run}", reader, showPage},
-		{"GET /runs/{run}/cells/{cell}", reader, showPage},
-		{"GET /runs/{run}/privacy", reader, showPage},
-		{"GET /compare", reader, showPage},
-		{"GET /workers", reader, showPage},
+		{"GET /{$}", reader, s.showPage},
+		{"GET /runs/{run}", reader, s.showPage},
+		{"GET /runs/{run}/cells/{cell}", reader, s.showPage},
+		{"GET /runs/{run}/privacy", reader, s.showPage},
+		{"GET /compare", reader, s.showPage},
+		{"GET /workers", reader, s.showPage},
 		{"GET /app/{file}", nobody, builtFile},
 		{"GET /assets/{file}", nobody, asset},
 		{"GET " + loginPath, nobody, s.showLogin},
@@ -102,7 +102,7 @@ func (s *Server) serve(route route) http.HandlerFunc {
 // refuse sends people to the login page, and tells programs what they lack.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, who role) {
 	if who == nobody && !isAPI(r) {
-		http.Redirect(w, r, loginPath+"?next="+url.QueryEscape(localPage(r.URL.RequestURI())), http.StatusSeeOther)
+		http.Redirect(w, r, s.external.path(loginPath)+"?next="+url.QueryEscape(localPage(r.URL.RequestURI())), http.StatusSeeOther)
 		return
 	}
 	err := ErrUnauthorized

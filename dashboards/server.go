@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"html/template"
 	"log/slog"
 	"net"
 	"net/http"
@@ -30,11 +31,16 @@ type Server struct {
 	api     control.API // nil of a monitor
 	options Options
 	access  *access
-	checks  []Check
-	feeds   *feeds
-	pace    pace
-	handler http.Handler
-	told    struct { // when the log last said what is missing, by name
+	// external is where people find the server, page its page for them, loginPage the
+	// other one.
+	external  external
+	page      []byte
+	loginPage *template.Template
+	checks    []Check
+	feeds     *feeds
+	pace      pace
+	handler   http.Handler
+	told      struct { // when the log last said what is missing, by name
 		sync.Mutex
 		at map[string]time.Time
 	}
@@ -48,7 +54,7 @@ func NewServer(api control.API, o Options) (*Server, error) {
 	}
 	s.api = api
 	s.checks = append([]Check{s.storeCheck()}, s.checks...)
-	s.handler = s.guard(s.mux(append(s.routes(), s.monitorRoutes()...)))
+	s.handler = s.external.strip(s.guard(s.mux(append(s.routes(), s.monitorRoutes()...))))
 	return s, nil
 }
 
@@ -59,7 +65,11 @@ func newServer(o Options) (*Server, error) {
 	o.complete()
 	s := &Server{options: o, access: newAccess(o), checks: o.Checks, feeds: newFeeds(), pace: livePace}
 	s.told.at = make(map[string]time.Time)
-	return s, nil
+	var err error
+	if s.external, err = parseExternal(o.ExternalURL); err != nil {
+		return nil, err
+	}
+	return s, s.loadPages()
 }
 
 // Serve answers requests until ctx is done, and then ends what is under way,

@@ -67,6 +67,7 @@ type listenFlags struct {
 func (l *listenFlags) add(f *pflag.FlagSet, address, what string) {
 	f.StringVar(&l.address, "listen", address, "address of "+what)
 	f.StringSliceVar(&l.options.Hosts, "host", nil, "further host names under which the server is reached")
+	f.StringVar(&l.options.ExternalURL, "external-url", "", "where a proxy shows it to people, such as https://host/coalmine/")
 	f.StringVar(&l.options.CertificateFile, "tls-cert", "", "certificate file")
 	f.StringVar(&l.options.KeyFile, "tls-key", "", "key file of the certificate")
 	f.StringVar(&l.tokenFile, "token-file", "", "file with the token that requests must bring")
@@ -79,7 +80,7 @@ const anyPort = "127.0.0.1:0"
 // suitEmbedded refuses the flags that embedded runs cannot heed. Where no address is
 // given it takes any port.
 func (l *listenFlags) suitEmbedded(given *pflag.FlagSet) error {
-	for _, name := range []string{"host", "tls-cert", "tls-key", "insecure"} {
+	for _, name := range []string{"host", "external-url", "tls-cert", "tls-key", "insecure"} {
 		if given.Changed(name) {
 			return fmt.Errorf("--%s: a home is served to its own machine alone, over plain HTTP; reach it from elsewhere by ssh -L, or serve a cluster with --redis and --store", name)
 		}

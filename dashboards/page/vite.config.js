@@ -26,6 +26,8 @@ function stamp() {
 
 export default defineConfig({
   base: '/app/',
+  // The server may be shown below a path: it puts that into index.html, and scripts find theirs.
+  experimental: { renderBuiltUrl: (_, { hostType }) => (hostType === 'js' ? { relative: true } : undefined) },
   // Markup is made element by element: nothing is ever inserted as HTML.
   plugins: [svelte({ compilerOptions: { fragments: 'tree' } }), stamp()],
   build: {

@@ -59,10 +59,16 @@ export interface Reader { key: string; kind: string; label: string; input: strin
 export interface Ancestry { node: Node; readers: Reader[]; readers_total: number }
 export interface Spending { cell: string; delta: number; sampling: string; neighbouring: string; conversion: string; unit: string; budget?: { epsilon: number; delta: number }; assumptions: string[] | null; not_covered: string[] | null; holds_against?: string; rounds: { round: number; epsilon: number | null; epsilon_proved: number | null }[] | null }
 
-export const api = '/api/v1';
+/** base is the path below which a proxy shows the server; '' where it is the root. */
+export const base = document.querySelector<HTMLMetaElement>('meta[name="base"]')?.content ?? '';
+
+export const api = base + '/api/v1';
 
 /** at joins the segments of a path, escaped. */
 export const at = (...segments: (string | number)[]) => segments.map((s) => '/' + encodeURIComponent(s)).join('');
+
+/** to is a link to a view of the page, of segments as at has them. */
+export const to = (...segments: (string | number)[]) => base + at(...segments);
 
 /** ask calls the API and returns its JSON, or throws an Error with its message. */
 export async function ask<T>(path: string, options: RequestInit = {}): Promise<T> {
@@ -79,7 +85,7 @@ async function call(path: string, options: RequestInit = {}) {
   const signal = options.method ? null : AbortSignal.timeout(patience);
   const answer = await fetch(api + path, { signal, ...options });
   if (answer.status === 401) {
-    location.assign('/login?next=' + encodeURIComponent(location.pathname + location.search));
+    location.assign(base + '/login?next=' + encodeURIComponent(location.pathname.slice(base.length) + location.search));
     throw new Error('not logged in');
   }
   if (!answer.ok) throw new Error(errorIn(await answer.text()) ?? `the server answered ${answer.status}`);

@@ -1,10 +1,15 @@
 // Where the page is: the state of every view is in its address.
 
+import { base } from './api';
+
+/** within is a path below that of the server; '' if it is not. */
+const within = (path: string) => (path.startsWith(base + '/') ? path.slice(base.length) : '');
+
 /** place is the present address. Views read it and change it by go and by set. */
-export const place = $state({ path: location.pathname, query: new URLSearchParams(location.search) });
+export const place = $state({ path: within(location.pathname), query: new URLSearchParams(location.search) });
 
 function read() {
-  place.path = location.pathname;
+  place.path = within(location.pathname);
   place.query = new URLSearchParams(location.search);
 }
 addEventListener('popstate', read);
@@ -66,7 +71,7 @@ export function follow(e: MouseEvent) {
   const link = (e.target as Element).closest('a');
   const plain = e.button === 0 && !e.metaKey && !e.ctrlKey && !e.shiftKey && !e.altKey;
   if (!link || !plain || link.target || link.hasAttribute('download') || link.origin !== location.origin) return;
-  if (!viewOf(link.pathname) || link.hash) return;
+  if (!viewOf(within(link.pathname)) || link.hash) return;
   e.preventDefault();
   go(link.pathname + link.search);
 }

@@ -1,0 +1,68 @@
+package dashboards
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+)
+
+// external is where people find a server that a proxy shows to them. The zero value is a
+// server that they reach directly.
+type external struct {
+	origin string // scheme and host; empty if there is no proxy
+	host   string // without the port
+	base   string // the path of the proxy, without a slash at its end
+}
+
+// basePath is what the path of an external URL may hold: it is written into pages.
+var basePath = regexp.MustCompile(`^(/[A-Za-z0-9._~-]+)*$`)
+
+// parseExternal reads the URL of Options.
+func parseExternal(text string) (external, error) {
+	if text == "" {
+		return external{}, nil
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return external{}, errors.New("external URL: want https://host or https://host/path, as people type it")
+	}
+	x := external{origin: u.Scheme + "://" + u.Host, host: u.Hostname(), base: strings.TrimRight(u.Path, "/")}
+	if !basePath.MatchString(x.base) {
+		return external{}, errors.New("external URL: its path may hold letters, digits and -._~ alone")
+	}
+	return x, nil
+}
+
+func (x external) secure() bool { return strings.HasPrefix(x.origin, "https:") }
+
+// path is an address of this server as browsers ask for it.
+func (x external) path(local string) string { return x.base + local }
+
+// strip takes the proxy's path off requests, which a proxy may have done itself.
+func (x external) strip(next http.Handler) http.Handler {
+	if x.base == "" {
+		return next
+	}
+	stripped := http.StripPrefix(x.base, next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == x.base:
+			http.Redirect(w, r, x.path("/"), http.StatusSeeOther)
+		case strings.HasPrefix(r.URL.Path, x.base+"/"):
+			stripped.ServeHTTP(w, r)
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+// inPage puts the proxy's path before the addresses of a page.
+func (x external) inPage(html string) string {
+	return strings.NewReplacer(
+		`<meta name="base" content="">`, `<meta name="base" content="`+x.base+`">`,
+		`href="/`, `href="`+x.base+`/`,
+		`src="/`, `src="`+x.base+`/`,
+	).Replace(html)
+}

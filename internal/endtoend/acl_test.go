@@ -1,0 +1,89 @@
+package endtoend_test
+
+import (
+	"context"
+	"os"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"coalmine/internal/testserver"
+	"coalmine/storage"
+	"coalmine/storage/dir"
+)
+
+// aclOfDocs is the command by which docs/operations.md makes a user of least rights.
+func aclOfDocs(t *testing.T, password string) []any {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := regexp.MustCompile(`(?m)^\s*(ACL SETUSER coalmine .*)$`).FindSubmatch(text)
+	if line == nil {
+		t.Fatal("docs/operations.md has no ACL")
+	}
+	var command []any
+	for _, word := range strings.Fields(strings.Replace(string(line[1]), ">PASSWORD", ">"+password, 1)) {
+		command = append(command, word)
+	}
+	return command
+}
+
+// TestAClusterNeedsNoMoreRightsInRedisThanDocumented runs a small cluster as that user: submit,
+// pause, resume, drain, and all looks. Redis keeps a list of what it refused to whom.
+func TestAClusterNeedsNoMoreRightsInRedisThanDocumented(t *testing.T) {
+	t.Parallel()
+	want := undisturbed(t)
+	w := newWorkspace(t)
+	server := testserver.StartRedis(t, "--appendonly", "no")
+	admin := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	t.Cleanup(func() { _ = admin.Close() })
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := admin.Do(ctx, aclOfDocs(t, "s3cret")...).Err(); err != nil {
+		t.Fatal(err)
+	}
+	store := t.TempDir()
+	part := func(args ...string) command {
+		c := w.coalmine(args...)
+		c.env = []string{"COALMINE_REDIS_URL=redis://coalmine:s3cret@" + server.Addr() + "/3", "COALMINE_STORE_URL=" + store}
+		return c
+	}
+	leader := start(t, part("serve", "--listen", "127.0.0.1:0"))
+	leader.await("it serves", func() bool { return strings.Contains(leader.stderr.String(), "serving ") })
+	id := strings.TrimSpace(must(t, part("submit", "experiment.yaml")))
+	must(t, part("pause", id))
+	must(t, part("resume", id))
+	drained := start(t, part("worker", "--slots", "1"))
+	drained.await("it is ready", func() bool { return strings.Contains(drained.stderr.String(), "ready for tasks") })
+	must(t, part("status", id, "--json"))
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	must(t, part("drain", host))
+	if code := drained.wait(); code != 0 {
+		t.Errorf("the drained worker exits with %d", code)
+	}
+	start(t, part("worker", "--slots", "2"))
+	must(t, part("watch", id))
+	leader.signal(syscall.SIGTERM)
+	if code := leader.wait(); code != 0 {
+		t.Errorf("the coordinator exits with %d", code)
+	}
+	must(t, part("gc"))
+	opened, err := dir.Open(store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := &outcome{must(t, part("results", id, "--format", "json")), lastingCommits(t, storage.NewArchive(opened))}
+	want.equals(t, got)
+	refused, err := admin.Do(ctx, "ACL", "LOG").Slice()
+	if err != nil || len(refused) > 0 {
+		t.Errorf("Redis refused: %v, %v", refused, err)
+	}
+}
