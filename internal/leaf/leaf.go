@@ -1,67 +1,110 @@
 // Package leaf reads the JSON files of LEAF (Caldas et al. 2018): an object with users,
 // num_samples and user_data, which has for each user x, a list of inputs, and y, as many
-// labels.
+// labels; or several such objects, one after another.
 package leaf
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"unicode/utf8"
+
+	"coalmine/internal/exactjson"
 )
 
 // Data are the examples of a user, in JSON: what X and Y hold depends on the data set.
 type Data struct {
 	X []json.RawMessage `json:"x"`
 	Y []json.RawMessage `json:"y"`
-	// Misnamed says that the user's name is not UTF-8: it is not known then, and others may have
-	// got the same.
-	Misnamed bool `json:"-"`
+	// Misnamed says why the user's name is no text: it is not known then, and others may have got
+	// the same.
+	Misnamed error `json:"-"`
 }
 
-// Each calls do with every user of a file and what the file has of the user, one at a time.
-// An error of do ends it and is returned; so are those of the reader, as they are. What is
-// wrong with the file is said with the byte where it is found.
+// Each calls do with every user of a file and what the file has of the user, one at a time. A file
+// may have several objects, one after another, and a byte order mark before them. An error of do
+// ends it and is returned; so are those of the reader, as they are. What is wrong with the file is
+// said with the byte where it is found.
 func Each(file io.Reader, do func(user string, data Data) error) error {
-	watched := &watchedReader{Reader: file}
-	r := reader{json.NewDecoder(watched), watched}
+	buffered := bufio.NewReader(file)
+	if mark, _ := buffered.Peek(3); string(mark) == "\ufeff" {
+		_, _ = buffered.Discard(3) // they have just been seen
+	}
+	tape := &tape{Reader: buffered}
+	r := reader{json.NewDecoder(tape), tape}
+	for objects := 0; ; objects++ {
+		switch err := r.each(do); {
+		case errors.Is(err, errNoMore) && objects > 0:
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+}
+
+// errNoMore is the end of a file where an object may begin.
+var errNoMore = errors.New("the file is empty; expected the JSON of LEAF")
+
+// each reads an object.
+func (r reader) each(do func(user string, data Data) error) error {
+	start, err := r.json.Token()
+	switch {
+	case errors.Is(err, io.EOF):
+		return errNoMore
+	case err != nil:
+		return r.fault(err)
+	case start != json.Delim('{'):
+		return r.found(start, '{')
+	}
 	seen := false
-	err := r.object(func(name string) error {
+	err = r.members(func(name string, _ error) error {
 		if name != "user_data" {
 			return r.skip()
 		}
 		seen = true
-		return r.object(func(user string) error { return r.user(user, do) })
+		if err := r.delimiter('{'); err != nil {
+			return err
+		}
+		return r.members(func(user string, misnamed error) error { return r.user(user, misnamed, do) })
 	})
 	if err == nil && !seen {
-		return errors.New(`there is no "user_data"; expected the JSON of LEAF`)
+		return r.wrong(`there is no "user_data"; expected the JSON of LEAF`)
 	}
 	return err
 }
 
 type reader struct {
 	json *json.Decoder
-	file *watchedReader
+	file *tape
 }
 
-// object calls do for each member, which reads the value. The name has been read just before.
-func (r reader) object(do func(name string) error) error {
-	if err := r.delimiter('{'); err != nil {
-		return err
-	}
+// members calls do for each member of an object that has begun; do reads the value. The name has
+// been read just before, and misnamed says why it is none.
+func (r reader) members(do func(name string, misnamed error) error) error {
 	for r.json.More() {
 		r.file.forget(r.json.InputOffset())
 		name, err := r.json.Token()
 		if err != nil {
 			return r.fault(err)
 		}
-		if err := do(name.(string)); err != nil {
+		if err := do(name.(string), nameFault(r.file.until(r.json.InputOffset()))); err != nil {
 			return err
 		}
 	}
 	return r.delimiter('}')
+}
+
+// nameFault says why the JSON of a name is no text.
+func nameFault(name []byte) error {
+	switch {
+	case !utf8.Valid(name):
+		return errors.New("the name of the user is not valid UTF-8; convert the file to UTF-8")
+	case exactjson.HalfPair(name):
+		return fmt.Errorf("the name of the user %w", exactjson.ErrHalfPair)
+	}
+	return nil
 }
 
 func (r reader) delimiter(want json.Delim) error {
@@ -70,9 +113,13 @@ func (r reader) delimiter(want json.Delim) error {
 		return r.fault(err)
 	}
 	if token != want {
-		return r.wrong("found %v; expected %v", token, want)
+		return r.found(token, want)
 	}
 	return nil
+}
+
+func (r reader) found(token json.Token, want json.Delim) error {
+	return r.wrong("found %.40q; expected %q", fmt.Sprint(token), want.String())
 }
 
 // skip passes over a value, whatever its size.
@@ -96,10 +143,14 @@ func (r reader) skip() error {
 	}
 }
 
-func (r reader) user(name string, do func(string, Data) error) error {
-	data := Data{Misnamed: r.file.invalidBefore(r.json.InputOffset())}
-	if err := r.json.Decode(&data); err != nil {
+func (r reader) user(name string, misnamed error, do func(string, Data) error) error {
+	var value json.RawMessage
+	if err := r.json.Decode(&value); err != nil {
 		return r.fault(err)
+	}
+	data := Data{Misnamed: misnamed}
+	if err := exactjson.Unmarshal(value, &data); err != nil {
+		return r.wrong("user %q: %w", name, err)
 	}
 	if len(data.X) != len(data.Y) {
 		return r.wrong("user %q has %d examples and %d labels; expected a label for each", name, len(data.X), len(data.Y))
@@ -134,48 +185,23 @@ func (e *SyntaxError) Error() string { return fmt.Sprintf("byte %d: %v", e.Byte,
 
 func (e *SyntaxError) Unwrap() error { return e.Err }
 
-// watchedReader remembers which bytes of a file are not UTF-8: the decoder replaces them.
-type watchedReader struct {
+// tape keeps the bytes of a file as they are: the decoder replaces what is no text.
+type tape struct {
 	io.Reader
-	read    int64   // bytes so far
-	invalid []int64 // offsets of those that are not UTF-8, ascending
-	begun   []byte  // of a character whose end was not read yet
+	start int64 // offset of what is kept
+	kept  []byte
 }
 
-func (w *watchedReader) Read(p []byte) (int, error) {
-	n, err := w.Reader.Read(p)
-	w.watch(p[:n])
+func (t *tape) Read(p []byte) (int, error) {
+	n, err := t.Reader.Read(p)
+	t.kept = append(t.kept, p[:n]...)
 	return n, err
 }
 
-func (w *watchedReader) watch(data []byte) {
-	if len(w.begun) == 0 && utf8.Valid(data) {
-		w.read += int64(len(data))
-		return
-	}
-	data = append(w.begun, data...)
-	at := w.read - int64(len(w.begun))
-	for len(data) > 0 && utf8.FullRune(data) {
-		c, size := utf8.DecodeRune(data)
-		if c == utf8.RuneError && size == 1 {
-			w.invalid = append(w.invalid, at)
-		}
-		data, at = data[size:], at+int64(size)
-	}
-	w.begun = append([]byte(nil), data...)
-	w.read = at + int64(len(data))
-}
-
 // forget what stands before an offset.
-func (w *watchedReader) forget(offset int64) {
-	first := slices.IndexFunc(w.invalid, func(at int64) bool { return at >= offset })
-	if first < 0 {
-		first = len(w.invalid)
-	}
-	w.invalid = w.invalid[first:]
+func (t *tape) forget(offset int64) {
+	t.kept, t.start = t.kept[offset-t.start:], offset
 }
 
-// invalidBefore reports whether a byte that is not forgotten stands before an offset.
-func (w *watchedReader) invalidBefore(offset int64) bool {
-	return len(w.invalid) > 0 && w.invalid[0] < offset
-}
+// until is what is kept before an offset.
+func (t *tape) until(offset int64) []byte { return t.kept[:offset-t.start] }

@@ -8,18 +8,19 @@ import (
 	"testing/iotest"
 )
 
-// The decoder of JSON makes two names one by replacing what is not UTF-8. However the file comes
+// The decoder of JSON makes two names one by replacing what is not UTF-8, or half a character. However the file comes
 // in, it is known of each name whether that has happened.
 func TestNamesThatAreNotUTF8AreKnown(t *testing.T) {
 	t.Parallel()
 	// Bytes that are not UTF-8 are written ~ and ^, and what replaces them #.
 	data := strings.NewReplacer("~", "\xff", "^", "\xe9", "#", "\ufffd").Replace(`{"users": ["x~"], "user_data": {"é#": {"x": [], "y": []}, "a~": {"x": [], "y": []},
 		"ok": {"x": ["~"], "y": [1]}, "^": {"y": [], "x": []}, "日本": {"x": [], "y": []}}}`)
-	want := []string{"é\ufffd", "a\ufffd misnamed", "ok", "\ufffd misnamed", "日本"}
+	data += ` {"user_data": {"\ud83d": {"x": [], "y": []}, "\ud83d\ude00": {"x": [], "y": []}}}`
+	want := []string{"é\ufffd", "a\ufffd misnamed", "ok", "\ufffd misnamed", "日本", "\ufffd misnamed", "\U0001f600"}
 	for _, file := range []io.Reader{strings.NewReader(data), iotest.OneByteReader(strings.NewReader(data)), iotest.HalfReader(strings.NewReader(data))} {
 		var got []string
 		err := Each(file, func(user string, data Data) error {
-			if data.Misnamed {
+			if data.Misnamed != nil {
 				user += " misnamed"
 			}
 			got = append(got, user)
@@ -27,6 +28,35 @@ func TestNamesThatAreNotUTF8AreKnown(t *testing.T) {
 		})
 		if err != nil || !slices.Equal(got, want) {
 			t.Errorf("%q, %v; want %q", got, err, want)
+		}
+	}
+}
+
+func TestAllObjectsOfAFileAreRead(t *testing.T) {
+	t.Parallel()
+	const one = `{"users": ["a"], "user_data": {"a": {"x": [1], "y": [2], "X": [3, 4]}}}`
+	for _, c := range []struct {
+		file, want string
+		examples   int
+	}{
+		{one, "", 1},
+		{one + one, "", 2},
+		{"\ufeff" + one + "\r\n\n" + one + "\n" + one, "", 3},
+		{one + ` {"users": []}`, `byte 85: there is no "user_data"`, 1},
+		{one + ` {"user_data"`, "ends too early", 1},
+		{one + ` x`, "byte 72: invalid character 'x'", 1},
+		{one + ` []`, `byte 73: found "["; expected "{"`, 1},
+		{"", "the file is empty", 0},
+		{`{"user_data": {"a": {"x": [1]}}}`, `user "a" has 1 examples and 0 labels`, 0},
+		{`{"user_data": {"a": {"x": [1], "x": [2], "y": [3]}}}`, `user "a": "x" stands twice`, 0},
+	} {
+		examples := 0
+		err := Each(strings.NewReader(c.file), func(_ string, data Data) error {
+			examples += len(data.X)
+			return nil
+		})
+		if examples != c.examples || (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q has %d examples (%v), want %d (%s)", c.file, examples, err, c.examples, c.want)
 		}
 	}
 }

@@ -3,9 +3,9 @@ package datasets
 import (
 	"context"
 	"encoding/binary"
-	"encoding/json"
 	"math"
 
+	"coalmine/internal/exactjson"
 	"coalmine/storage"
 	"coalmine/tasks"
 )
@@ -100,7 +100,7 @@ func parseEmbedding(line []byte) (Record, error) {
 		User      *string    `json:"user"`
 		Embedding []*float64 `json:"embedding"`
 	}
-	if err := json.Unmarshal(line, &fields); err != nil {
+	if err := exactjson.Unmarshal(line, &fields); err != nil {
 		return Record{}, err
 	}
 	if err := checkUser(fields.User); err != nil {

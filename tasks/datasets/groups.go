@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
+	"coalmine/internal/exactjson"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/datasets/forms"
@@ -39,16 +41,18 @@ func parseGroup(line []byte) (string, error) {
 	var fields struct {
 		Group json.RawMessage `json:"group"`
 	}
-	if err := json.Unmarshal(line, &fields); err != nil {
+	if err := exactjson.Unmarshal(line, &fields); err != nil {
 		return "", err
 	}
 	if len(fields.Group) == 0 || string(fields.Group) == "null" {
 		return "", unexpected(`"group" is missing`)
 	}
-	row, err := forms.ParseLine([]byte(`{"group":`+string(fields.Group)+`}`), forms.Columns{})
+	row, err := forms.ParseLine([]byte(`{"group":`+string(fields.Group)+`}`), forms.Columns{}, forms.Needs{Group: true})
 	switch {
+	case errors.Is(err, exactjson.ErrHalfPair):
+		return "", err
 	case err != nil || row.Group == nil:
-		return "", badLine(`"group" is %.40s; expected a text or a number`, fields.Group)
+		return "", badLine(`"group" is %s; expected a text or a number`, exactjson.Show(fields.Group))
 	case *row.Group == "":
 		return "", unexpected(`"group" is empty`)
 	}

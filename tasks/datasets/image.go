@@ -11,6 +11,8 @@ import (
 	"image/color"
 	"image/jpeg"
 	"image/png"
+
+	"coalmine/internal/exactjson"
 )
 
 // Image is the shape of the images of a source, and how many classes they have. All images
@@ -196,10 +198,10 @@ func (m Image) taggedLines(tags []string) lineForm {
 func (m Image) parseTagged(line []byte, tags []string) (Record, error) {
 	var fields imageFields
 	var said labelFields
-	if err := json.Unmarshal(line, &fields); err != nil {
+	if err := exactjson.Unmarshal(line, &fields); err != nil {
 		return Record{}, err
 	}
-	if err := json.Unmarshal(line, &said); err != nil {
+	if err := exactjson.Unmarshal(line, &said); err != nil {
 		return Record{}, err
 	}
 	if err := checkUser(fields.User); err != nil {
@@ -235,7 +237,7 @@ type imageFields struct {
 // parse reads the fields of a line.
 func (m Image) parse(line []byte, unlabelled bool) (Record, error) {
 	var fields imageFields
-	if err := json.Unmarshal(line, &fields); err != nil {
+	if err := exactjson.Unmarshal(line, &fields); err != nil {
 		return Record{}, err
 	}
 	if err := checkUser(fields.User); err != nil {

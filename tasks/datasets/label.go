@@ -1,13 +1,13 @@
 package datasets
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 
+	"coalmine/internal/exactjson"
 	"coalmine/internal/registry"
 	"coalmine/models"
 )
@@ -185,7 +185,7 @@ func parseLabelled(line []byte, scheme LabelScheme, tags []string) (Record, erro
 		return Record{}, err
 	}
 	var fields labelFields
-	if err := json.Unmarshal(line, &fields); err != nil {
+	if err := exactjson.Unmarshal(line, &fields); err != nil {
 		return Record{}, err
 	}
 	numbers, err := scheme.of(&fields, tags)
@@ -201,7 +201,7 @@ func scoreOf(f *labelFields, _ []string) ([]byte, error) {
 	switch {
 	case f.Score == nil:
 		return nil, unexpected(`"score" is missing`)
-	case *f.Score < models.LowestScore || *f.Score > highest:
+	case !(*f.Score >= models.LowestScore && *f.Score <= highest): // nor is NaN
 		return nil, badLine(`"score" is %g; expected a number from %d to %g`, *f.Score, models.LowestScore, highest)
 	}
 	return []byte{byte(math.Round((*f.Score - models.LowestScore) / models.ScoreStep))}, nil

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"math"
 	"time" //nolint:depguard // dates are parsed, and no clock is read
+
+	"coalmine/internal/exactjson"
 )
 
 // Order is that of a user's examples.
@@ -44,7 +46,7 @@ func parseTime(line []byte) (float64, error) {
 	var fields struct {
 		Time json.RawMessage `json:"time"`
 	}
-	if err := json.Unmarshal(line, &fields); err != nil {
+	if err := exactjson.Unmarshal(line, &fields); err != nil {
 		return 0, err
 	}
 	if len(fields.Time) == 0 || string(fields.Time) == "null" {
@@ -54,13 +56,12 @@ func parseTime(line []byte) (float64, error) {
 	if json.Unmarshal(fields.Time, &number) == nil {
 		return number, nil
 	}
-	var text string
-	if json.Unmarshal(fields.Time, &text) == nil {
+	if text, err := exactjson.String(fields.Time); err == nil {
 		if seconds, ok := parseDate(text); ok {
 			return seconds, nil
 		}
 	}
-	return 0, badLine(`"time" is %.40s; expected a date such as "2010-07-19T19:12:12Z" or "2010-07-19", or a number`, fields.Time)
+	return 0, badLine(`"time" is %s; expected a date such as "2010-07-19T19:12:12Z" or "2010-07-19", or a number`, exactjson.Show(fields.Time))
 }
 
 // parseDate is a date in seconds since 1970.

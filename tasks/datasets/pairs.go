@@ -1,8 +1,9 @@
 package datasets
 
 import (
-	"encoding/json"
 	"strings"
+
+	"coalmine/internal/exactjson"
 )
 
 // Separator is the token between the two texts of a pair: the end of the source, and what
@@ -32,7 +33,7 @@ func parsePair(line []byte) (Record, error) {
 	var fields struct {
 		Target *string `json:"target"`
 	}
-	if err := json.Unmarshal(line, &fields); err != nil {
+	if err := exactjson.Unmarshal(line, &fields); err != nil {
 		return Record{}, err
 	}
 	switch {

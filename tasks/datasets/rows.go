@@ -124,7 +124,7 @@ func (r *recordReader) table(s forms.Scheme, name string, content *bufio.Reader,
 		return false, withoutSplits(name, s.Summary)
 	}
 	watched := &watchedReader{content, r, file}
-	o := forms.Options{Columns: r.reading.Columns, Splits: r.splits.wanted(), Unit: r.reading.Unit, MaxRow: r.limits.LineBytes, Ratio: r.limits.Ratio}
+	o := forms.Options{Columns: r.reading.Columns, Needs: r.reading.needs(), Splits: r.splits.wanted(), Unit: r.reading.Unit, MaxRow: r.limits.LineBytes, Ratio: r.limits.Ratio}
 	for row, err := range s.Rows(r.ctx, watched, o) {
 		if err = r.inTable(name, err); err == nil {
 			if more, err = r.tableRow(s, name, &row); err == nil && !more {
@@ -149,11 +149,19 @@ func (r *recordReader) tableRow(s forms.Scheme, name string, row *forms.Row) (mo
 		rec, err = r.reading.recordOf(row, r.reading.Columns.Or(s.Columns), r.limits.LineBytes)
 	}
 	if err != nil {
-		return true, &SourceError{File: name, Line: row.Number, Unit: row.Unit, Err: err}
+		return true, &SourceError{File: name, Line: row.Number, Unit: row.Unit, Err: bare(err)}
 	}
 	rec.File, rec.Line, rec.part = name, row.Number, part
 	r.records++
 	return r.yield(rec, nil), nil
+}
+
+// bare is what a fault of a line says, without a place.
+func bare(err error) error {
+	if fault, ok := errors.AsType[*SourceError](err); ok {
+		return fault.Err
+	}
+	return err
 }
 
 // inTable completes a fault of a form with its file; other errors are those of the content.
@@ -185,6 +193,14 @@ func (w *watchedReader) Read(p []byte) (int, error) {
 		err = context.Cause(w.of.ctx)
 	}
 	return n, err
+}
+
+// needs are the fields of a row that recordOf takes beside user and text.
+func (r Reading) needs() forms.Needs {
+	return forms.Needs{
+		Target: r.Pairs, Time: r.Timed, Group: r.Grouped, Split: r.Named(),
+		Score: r.Label == ScoreLabel, Tags: r.Label == TagsLabel,
+	}
 }
 
 // recordOf makes a record of a row, as the parse of a lineForm does of a line. names are what
@@ -283,7 +299,7 @@ func (r Reading) renamed(f lineForm, splits *splitReader) lineForm {
 	names := r.Columns.Or(mustForm(forms.JSONLines).Columns)
 	f.wanted = fmt.Sprintf("expected an object with %q and %q on every line (data.columns)", names.User, names.Text)
 	f.parse = func(line []byte) (Record, error) {
-		row, err := forms.ParseLine(line, r.Columns)
+		row, err := forms.ParseLine(line, r.Columns, r.needs())
 		if err != nil {
 			return Record{}, err
 		}

@@ -419,7 +419,7 @@ func faultyFiles(t *testing.T) map[string]faulty {
 		"CSV: a missing value":       {as(forms.CSV), "user,text\nann,hello\nbob\ncat,there\n", "posts, line 3: 1 values; expected 2, as the first row has names", 2},
 		"CSV: an empty user":         {as(forms.CSV), "user,text\nann,hello\n,there\n", `posts, line 3: "user" is empty`, 1},
 		"CSV: no such column":        {as(forms.CSV), "name,text\nann,hello\n", `posts: there is no column "user"; expected one of "name", "text", or say by data.columns which they are`, 0},
-		"CSV: a bare quote":          {as(forms.CSV), "user,text\nann,he\"llo\nbob,there\n", "posts, line 2: bare \" in non-quoted-field", 1},
+		"CSV: a bare quote":          {as(forms.CSV), "user,text\nann,he\"llo\nbob,there\n", "posts, line 2: a quote stands in a value that does not begin with one", 1},
 		"CSV: UTF-8":                 {as(forms.CSV), "user,text\nann,h\xffllo\nbob,there\n", `posts, line 2: "text" is not valid UTF-8`, 1},
 		"CSV: no words":              {as(forms.CSV), "user,text\nann,   \nbob,there\n", `posts, line 2: "text" "   " holds no words`, 1},
 		"CSV: empty":                 {as(forms.CSV), "\n", "posts: the file is empty; expected names of columns in its first row", 0},
@@ -430,7 +430,7 @@ func faultyFiles(t *testing.T) map[string]faulty {
 		"TFF: no example":            {as(forms.TFF), database("train", "a", good, "train", "b", good[:len(good)-3], "train", "c", good), "posts, row 2: no tf.train.Example: unexpected EOF", 2},
 		"TFF: UTF-8":                 {as(""), database("train", "a", good, "train", "b", message(1, texts("tokens", "hello th\xffre")), "train", "c", good), `posts, row 2: "tokens" is not valid UTF-8 from its byte 9; convert`, 2},
 		"TFF: UTF-8 of a user":       {as(""), database("train", "a\xc3", good, "train", "b", good), `posts, row 1: "client_id" is not valid UTF-8 from its byte 2; convert`, 1},
-		"TFF: no tokens":             {as(forms.TFF), database("train", "a", good, "train", "b", message(1, texts("title", "x"))), `posts, row 2: there is no feature "tokens"; expected one of title`, 1},
+		"TFF: no tokens":             {as(forms.TFF), database("train", "a", good, "train", "b", message(1, texts("title", "x"))), `posts, row 2: there is no feature "tokens"; expected one of "title"`, 1},
 		"TFF: no user":               {as(""), database("train", "a", good, "train", nil, good, "train", "c", good), `posts, row 2: "client_id" is missing`, 2},
 		"TFF: no split":              {as(""), database(nil, "a", good, "train", "b", []byte{}, "train", "c", good), `posts, row 2: the example has no features; expected the feature "tokens"`, 1},
 		"TFF: a null example":        {as(""), database("train", "a", good, "train", "b", nil, "train", "c", good), `posts, row 2: the example has no features; expected the feature "tokens"`, 2},
@@ -446,9 +446,9 @@ func faultyFiles(t *testing.T) map[string]faulty {
 		"Stack Exchange: cut in row": {as(""), postsXML[:len(postsXML)-40], "posts, line 5: XML syntax error", 4},
 		"Stack Exchange: UTF-8":      {as(""), strings.Replace(postsXML, "Second", "S\xe9cond", 1), "posts, line 3: byte 104 of the row is not valid UTF-8; convert the file to UTF-8", 1},
 		"Stack Exchange: in a table": {as(forms.StackExchange), "Id,OwnerUserId,Body,CreationDate\n1,12,<p>One. Tw\xf6. Three.</p>,2011-10-11\n", `posts, line 2: "Body" is not valid UTF-8 from its byte 3; convert`, 2},
-		"Stack Exchange: no user":    {as(forms.StackExchange), "Id,Body\n1,Hello there.\n", `posts: there is no column "OwnerUserId"; expected OwnerUserId and Body, of posts, or UserId and Text, of comments, beside Id, Body`, 0},
+		"Stack Exchange: no user":    {as(forms.StackExchange), "Id,Body\n1,Hello there.\n", `posts: there is no column "OwnerUserId"; expected OwnerUserId and Body, of posts, or UserId and Text, of comments, beside "Id", "Body"`, 0},
 		"Stack Exchange: no text":    {as(forms.StackExchange), "Id,UserId\n1,7\n", `posts: there is no column "Text"; expected OwnerUserId and Body`, 0},
-		"Stack Exchange: a score":    {Reading{Timed: true}, strings.Replace(postsXML, `Score="4"`, `Score="four"`, 1), `posts, line 3: the score is "four"; expected a number`, 1},
+		"Stack Exchange: a score":    {Reading{Label: ScoreLabel}, strings.NewReplacer(`Score="4"`, `Score="four"`, `OwnerUserId="-1"`, `OwnerUserId="-1" Score="4"`).Replace(postsXML), `posts, line 3: the score is "four"; expected a number`, 1},
 		"LEAF: cut":                  {as(""), `{"users":["A"],"user_data":{"A":{"x":["to b"],"y":["e"]},"B":{"x":["or`, "posts: byte 61: the file ends too early; get it again", 1},
 		"Texts: UTF-8":               {as(""), tarred(t, "ann.txt", "hello\nthere\xff\n", "bob.txt", "again\n"), `posts, ann.txt, line 2: "text" is not valid UTF-8 from its byte 6; convert`, 2},
 		"Texts: no words":            {as(""), tarred(t, "ann/a.txt", "\n\x01\nhello"), `posts, ann/a.txt, line 2: "text" "\x01" holds no words`, 1},
@@ -548,7 +548,7 @@ func TestARowThatNeverEndsIsRefused(t *testing.T) {
 	t.Parallel()
 	data := "user,text\nann,\"" + strings.Repeat("word ", 10_000)
 	for _, err := range (Reading{Origin: Origin{Form: forms.CSV}}).Records(t.Context(), []File{fileOf("posts", []byte(data))}, Limits{LineBytes: 1000}) {
-		if err == nil || !strings.Contains(err.Error(), "a row is too long after line 2") {
+		if err == nil || !strings.Contains(err.Error(), "line 2: the row that begins in this line is longer than 1000 bytes") {
 			t.Errorf("got %v", err)
 		}
 	}

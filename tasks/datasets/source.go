@@ -11,8 +11,10 @@ import (
 	"io"
 	"iter"
 	"reflect"
+	"strings"
 	"unicode/utf8"
 
+	"coalmine/internal/exactjson"
 	"coalmine/tasks/datasets/forms"
 )
 
@@ -401,7 +403,7 @@ func parseText(line []byte) (Record, error) {
 		Pixels json.RawMessage `json:"pixels"`
 		Image  json.RawMessage `json:"image"`
 	}
-	if err := json.Unmarshal(line, &fields); err != nil {
+	if err := exactjson.Unmarshal(line, &fields); err != nil {
 		return Record{}, err
 	}
 	if err := checkUser(fields.User); err != nil {
@@ -431,6 +433,9 @@ func checkUser(user *string) error {
 }
 
 func (f *lineForm) explainJSON(err error) error {
+	if wrong, ok := errors.AsType[*exactjson.ValueError](err); ok {
+		return badLine("%w; %s", wrong, f.wanted)
+	}
 	wrongType, ok := errors.AsType[*json.UnmarshalTypeError](err)
 	if !ok {
 		return badLine("not JSON (%w); %s", err, f.wanted)
@@ -451,5 +456,8 @@ func (f *lineForm) explainJSON(err error) error {
 		}
 	default:
 	}
-	return badLine("%q is a JSON %s, not %s; %s", wrongType.Field, wrongType.Value, expected, f.wanted)
+	if strings.Contains(expected, "number") && strings.HasPrefix(wrongType.Value, "number ") && expected != "a whole number" {
+		expected = "one of 64 bits"
+	}
+	return badLine("%q is a JSON %.60s, not %s; %s", wrongType.Field, wrongType.Value, expected, f.wanted)
 }

@@ -329,8 +329,8 @@ func TestFaultsOfLEAFAreNamed(t *testing.T) {
 	t.Parallel()
 	for text, words := range map[string]string{
 		leafJSON[:len(leafJSON)-20]: ": the file ends too early",
-		`{"users": []}`:             `a.json: there is no "user_data"; expected the JSON of LEAF`,
-		`[1]`:                       "a.json: byte 1: found [; expected {",
+		`{"users": []}`:             `a.json: byte 13: there is no "user_data"; expected the JSON of LEAF`,
+		`[1]`:                       `a.json: byte 1: found "["; expected "{"`,
 		`{"user_data": {"u": {"x": [[1, 2]], "y": [1]}}}`:            `a.json, image 1 of user "u": pixel 1 is 2; expected 0 to 1`,
 		`{"user_data": {"u": {"x": [[1, 0]], "y": [1]}}}`:            `image 1 of user "u": 2 pixels are no square`,
 		`{"user_data": {"u": {"x": [[1], [0]], "y": [1]}}}`:          `user "u" has 2 examples and 1 labels`,

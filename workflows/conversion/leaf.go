@@ -52,11 +52,14 @@ func leafFile(path string, yield func(Example, error) bool) (more bool, err erro
 // leafImage is the image of a user with that number.
 func leafImage(file, user string, i int, data leaf.Data) (Example, error) {
 	x := Example{User: user, Where: fmt.Sprintf("%s, image %d of user %q", file, i+1, user)}
-	if data.Misnamed {
-		return x, &CorruptError{x.Where, errors.New("the name of the user is not valid UTF-8")}
+	if data.Misnamed != nil {
+		return x, &CorruptError{x.Where, data.Misnamed}
 	}
-	var values []float64
-	err := errors.Join(json.Unmarshal(data.X[i], &values), json.Unmarshal(data.Y[i], &x.Label))
+	values, err := leafNumbers(data.X[i])
+	if string(data.Y[i]) == "null" {
+		err = errors.Join(err, errors.New("the label is null"))
+	}
+	err = errors.Join(err, json.Unmarshal(data.Y[i], &x.Label))
 	x.Width = int(math.Sqrt(float64(len(values))))
 	x.Height = x.Width
 	if err == nil {
@@ -69,4 +72,20 @@ func leafImage(file, user string, i int, data leaf.Data) (Example, error) {
 		return x, &CorruptError{x.Where, err}
 	}
 	return x, nil
+}
+
+// leafNumbers reads a list of numbers, of which encoding/json takes a null for 0.
+func leafNumbers(list json.RawMessage) ([]float64, error) {
+	var numbers []*float64
+	if err := json.Unmarshal(list, &numbers); err != nil {
+		return nil, err
+	}
+	values := make([]float64, len(numbers))
+	for i, x := range numbers {
+		if x == nil {
+			return nil, fmt.Errorf("pixel %d is null", i)
+		}
+		values[i] = *x
+	}
+	return values, nil
 }

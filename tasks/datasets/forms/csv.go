@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 )
 
 // csv yields the rows of a table in text.
@@ -40,6 +42,7 @@ type csvTable struct {
 	*csv.Reader
 	names []string
 	guard *rowGuard
+	last  int // line of the last row
 }
 
 func (r *reader) openCSV(comma rune) (*csvTable, error) {
@@ -55,7 +58,7 @@ func (r *reader) openCSV(comma rune) (*csvTable, error) {
 		return nil, mistaken("the file is empty; expected names of columns in its first row")
 	}
 	if err != nil {
-		return nil, table.fault(err, true)
+		return nil, table.fault(names, err)
 	}
 	table.names = append(table.names, names...)
 	return table, nil
@@ -69,12 +72,13 @@ func (t *csvTable) each(do func(line int, values []string) error, skip func(unit
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
-		if wrong, ok := errors.AsType[*csv.ParseError](err); ok && !errors.Is(err, errLongRow) {
+		if wrong, ok := errors.AsType[*csv.ParseError](err); ok && !t.swallows(wrong, values) {
 			err = skip("line", wrong.StartLine, explainCSV(wrong, len(t.names), len(values)))
 		} else if err != nil {
-			err = t.fault(err, true)
-		} else {
-			line, _ := t.FieldPos(0)
+			err = t.fault(values, err)
+		} else if err = t.checkLines(values); err == nil {
+			line := t.begins(values)
+			t.last = line + lines(values)
 			err = do(line, values)
 		}
 		if err != nil {
@@ -87,21 +91,95 @@ func explainCSV(wrong *csv.ParseError, want, got int) error {
 	if errors.Is(wrong, csv.ErrFieldCount) {
 		return fmt.Errorf("%d values; expected %d, as the first row has names", got, want)
 	}
-	return wrong.Err
+	if errors.Is(wrong, csv.ErrQuote) {
+		return errOpenQuote
+	}
+	return errors.New("a quote stands in a value that does not begin with one; begin and end the value with a quote, and double those in it")
 }
 
-// fault is one of the file, unless the content could not be read.
-func (t *csvTable) fault(err error, ends bool) error {
-	if wrong, ok := errors.AsType[*csv.ParseError](err); ok {
-		return &Fault{Unit: "line", Number: wrong.StartLine, Err: wrong.Err, Ends: ends}
+// swallows reports whether a row at fault has lines in it that may be rows: nobody knows then how
+// many are lost.
+func (t *csvTable) swallows(wrong *csv.ParseError, values []string) bool {
+	return errors.Is(wrong, errLongRow) || wrong.Line > wrong.StartLine || lines(values) > 0
+}
+
+// lines are how many ends of lines the values of a row have in them.
+func lines(values []string) int {
+	n := 0
+	for _, value := range values {
+		n += strings.Count(value, "\n")
+	}
+	return n
+}
+
+// fault is one of the file that ends it, unless the content could not be read. The values are
+// those of the row that were read before.
+func (t *csvTable) fault(values []string, err error) error {
+	wrong, ok := errors.AsType[*csv.ParseError](err)
+	if ok && errors.Is(wrong, csv.ErrQuote) && wrong.Line > wrong.StartLine {
+		return mistakenAt(wrong.StartLine+lines(values), errOpenQuote)
+	}
+	if ok {
+		return mistakenAt(wrong.StartLine, explainCSV(wrong, len(t.names), len(values)))
 	}
 	if errors.Is(err, errLongRow) {
-		return damaged("%w after line %d: the longest may have %d bytes (data.limits.line), and a quote may lack its end", err, t.guard.line(t.Reader), t.guard.most)
+		return mistakenAt(t.begins(values), fmt.Errorf("%w than %d bytes, which is the limit: a quote may lack its end; double it or remove it, or raise data.limits.line", err, t.guard.most))
 	}
 	return err
 }
 
-var errLongRow = errors.New("a row is too long")
+// begins is the line in which the row with these values begins. Of one without any it is the line
+// after the last row.
+func (t *csvTable) begins(values []string) int {
+	if len(values) == 0 {
+		return t.last + 1
+	}
+	line, _ := t.FieldPos(0)
+	return line
+}
+
+// mistakenAt is a fault of a line after which nobody knows what is a row, so that nothing can be
+// left out.
+func mistakenAt(line int, err error) error {
+	return &Fault{Unit: "line", Number: line, Err: err, Ends: true, Mistaken: true}
+}
+
+var (
+	errOpenQuote = errors.New("the quote that opens in this line does not end as it should; double it, remove it, or end it before a separator or the end of the line")
+	errLongRow   = errors.New("the row that begins in this line is longer")
+)
+
+// checkLines refuses a text of several lines that are themselves rows: the quote that opens the
+// text is more likely a part of it, and would swallow them.
+func (t *csvTable) checkLines(values []string) error {
+	const fewest = 2
+	for i, value := range values {
+		n := strings.Count(value, "\n")
+		if n > fewest && t.areRows(value) {
+			line, _ := t.FieldPos(i)
+			return mistakenAt(line, fmt.Errorf("the quote that opens in this line takes %d lines into %q that look like rows; double it or remove it if it is a part of the text", n, t.names[i]))
+		}
+	}
+	return nil
+}
+
+// areRows reports whether all lines of a text but the first and the last have as many values as
+// the table has columns, and something in each. Prose may have a comma in each of a few lines, so
+// many are needed there.
+func (t *csvTable) areRows(text string) bool {
+	inner := strings.Split(text, "\n")
+	inner = inner[1 : len(inner)-1]
+	if t.Comma == ',' && len(inner) < 20 || len(t.names) < 2 {
+		return false
+	}
+	for _, line := range inner {
+		values := strings.Split(line, string(t.Comma))
+		if len(values) != len(t.names) || slices.ContainsFunc(values, func(v string) bool { return strings.TrimSpace(v) == "" }) {
+			return false
+		}
+	}
+	return true
+}
 
 // rowGuard ends a row that never ends.
 type rowGuard struct {
@@ -120,8 +198,3 @@ func (g *rowGuard) Read(p []byte) (int, error) {
 }
 
 const readAhead = 1 << 12
-
-func (g *rowGuard) line(c *csv.Reader) int {
-	line, _ := c.FieldPos(0)
-	return line
-}

@@ -121,6 +121,14 @@ func (c Columns) list() []string {
 	return []string{c.User, c.Text, c.Target, c.Time, c.Score, c.Tags, c.Group, c.Split}
 }
 
+// Needs are the fields that are read beside user and text. The others may hold anything.
+type Needs struct{ Target, Time, Score, Tags, Group, Split bool }
+
+// field reports whether a field is read, by its place in Columns.list.
+func (n Needs) field(field int) bool {
+	return [...]bool{true, true, n.Target, n.Time, n.Score, n.Tags, n.Group, n.Split}[field]
+}
+
 // Row is one example. A field that is nil is missing, or null.
 type Row struct {
 	User, Text, Target *string
@@ -160,6 +168,7 @@ func (f *Fault) Unwrap() error { return f.Err }
 type Options struct {
 	// Columns that are not called as the form has them.
 	Columns Columns
+	Needs   Needs
 	// Splits that are read where the form has several of its own; none for "train".
 	Splits []string
 	// Unit of text files.
@@ -236,7 +245,7 @@ func (r *reader) required(name string) bool {
 	return name == r.columns.User || name == r.columns.Text || (name != "" && slices.Contains(r.Options.Columns.list(), name))
 }
 
-// places finds the columns by their names, in the order of Columns.list; -1 without.
+// places finds the columns that are read by their names, in the order of Columns.list; -1 without.
 func (r *reader) places(names []string) ([]int, error) {
 	wanted := r.columns.list()
 	places := make([]int, len(wanted))
@@ -249,6 +258,9 @@ func (r *reader) places(names []string) ([]int, error) {
 		}
 		if places[i] < 0 && r.required(name) {
 			return nil, mistaken("there is no column %q; expected one of %s, or say by data.columns which they are", name, quoted(names))
+		}
+		if !r.Needs.field(i) {
+			places[i] = -1
 		}
 	}
 	return places, nil
@@ -277,6 +289,14 @@ func quoted(names []string) string {
 	return strings.Join(list, ", ")
 }
 
+// Places of fields in Columns.list.
+const (
+	scoreField = iota + 4
+	tagsField
+	groupField
+	splitField
+)
+
 // fill sets a field of a row, by its place in Columns.list, to a value in text.
 func (r *Row) fill(field int, text string) error {
 	switch field {
@@ -288,9 +308,9 @@ func (r *Row) fill(field int, text string) error {
 		r.Target = &text
 	case 3:
 		r.Time = timeOf(text)
-	case 4:
-		score, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
-		if err != nil {
+	case scoreField:
+		score, ok := Number(strings.TrimSpace(text))
+		if !ok {
 			return fmt.Errorf("the score is %.40q; expected a number", text)
 		}
 		r.Score = &score
@@ -314,10 +334,20 @@ func InvalidAt(text string) int {
 	return len(text)
 }
 
+// Number reads a finite number in decimal, such as -2.5e3. What other programs write for one that
+// is missing or infinite ("NaN", "Inf", "NA") is none, nor are hexadecimal digits.
+func Number(text string) (float64, bool) {
+	if strings.Trim(text, "0123456789+-.eE") != "" {
+		return 0, false
+	}
+	x, err := strconv.ParseFloat(text, 64)
+	return x, err == nil
+}
+
 // timeOf is a number where the text is one. Dates as databases write them, such as
 // "2017-05-08 15:41:01.78 UTC", become those of RFC 3339.
 func timeOf(text string) any {
-	if number, err := strconv.ParseFloat(text, 64); err == nil {
+	if number, ok := Number(text); ok {
 		return number
 	}
 	if day, rest, ok := strings.Cut(text, " "); ok && len(day) == len("2017-05-08") {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"coalmine/internal/exactjson"
 	"coalmine/internal/leaf"
 )
 
@@ -22,8 +23,8 @@ func (r *reader) leaf() error {
 			number++
 			row := Row{User: &user, Unit: "example", Number: number}
 			err := row.leaf(data.X[i], data.Y[i])
-			if data.Misnamed {
-				err = errors.New("the name of the user is not valid UTF-8; convert the file to UTF-8")
+			if data.Misnamed != nil {
+				err = data.Misnamed
 			}
 			if err != nil {
 				err = r.skip(row.Unit, row.Number, err)
@@ -46,13 +47,15 @@ func (r *Row) leaf(x, y json.RawMessage) error {
 	if !utf8.Valid(x) || !utf8.Valid(y) {
 		return errors.New("the example is not valid UTF-8; convert the file to UTF-8")
 	}
-	var text string
-	if json.Unmarshal(x, &text) == nil {
+	if exactjson.HalfPair(x) || exactjson.HalfPair(y) {
+		return fmt.Errorf("the example %w", exactjson.ErrHalfPair)
+	}
+	if text, err := exactjson.String(x); err == nil {
 		return r.shakespeare(text, y)
 	}
 	var list []json.RawMessage
 	if err := json.Unmarshal(x, &list); err != nil || len(list) == 0 {
-		return fmt.Errorf("%.40s; expected a text, or a list", x)
+		return fmt.Errorf("%s; expected a text, or a list", exactjson.Show(x))
 	}
 	if list[0][0] == '[' {
 		return r.reddit(x)
@@ -61,9 +64,9 @@ func (r *Row) leaf(x, y json.RawMessage) error {
 }
 
 func (r *Row) shakespeare(text string, y json.RawMessage) error {
-	var next string
-	if err := json.Unmarshal(y, &next); err != nil {
-		return fmt.Errorf("the label is %.40s; expected the text that comes next", y)
+	next, err := exactjson.String(y)
+	if err != nil {
+		return fmt.Errorf("the label is %s; expected the text that comes next", exactjson.Show(y))
 	}
 	text += next
 	r.Text = &text
@@ -80,8 +83,9 @@ func (r *Row) sent140(list []json.RawMessage, y json.RawMessage) error {
 	if len(list) <= sentText {
 		return fmt.Errorf("a list of %d; expected id, date, query, name and text", len(list))
 	}
-	var date, text string
-	if err := errors.Join(json.Unmarshal(list[sentDate], &date), json.Unmarshal(list[sentText], &text)); err != nil {
+	date, err := exactjson.String(list[sentDate])
+	text, other := exactjson.String(list[sentText])
+	if err := errors.Join(err, other); err != nil {
 		return fmt.Errorf("%w; expected id, date, query, name and text", err)
 	}
 	r.Text, r.Time = &text, twitterDate(date)
@@ -104,15 +108,18 @@ func twitterDate(text string) string {
 }
 
 func (r *Row) reddit(x json.RawMessage) error {
-	var lists [][]string
+	var lists [][]*string
 	if err := json.Unmarshal(x, &lists); err != nil {
 		return fmt.Errorf("%w; expected lists of words", err)
 	}
 	var words []string
 	for _, list := range lists {
 		for _, word := range list {
-			if word != "<BOS>" && word != "<EOS>" && word != "<PAD>" {
-				words = append(words, word)
+			if word == nil {
+				return errors.New("a word is null; expected lists of words")
+			}
+			if *word != "<BOS>" && *word != "<EOS>" && *word != "<PAD>" {
+				words = append(words, *word)
 			}
 		}
 	}

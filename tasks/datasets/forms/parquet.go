@@ -84,13 +84,6 @@ func leafOf(table *parquetfile.File, column string, list bool) (int, error) {
 	return found, leaf.Readable()
 }
 
-// Places of fields in Columns.list.
-const (
-	tagsField = iota + 5
-	groupField
-	splitField
-)
-
 // growth bounds what the rows of a file hold by the size of the file: a value may stand for any
 // number of rows there.
 type growth struct {

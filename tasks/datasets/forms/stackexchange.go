@@ -36,9 +36,13 @@ func (r *reader) stackExchange() error {
 	if slices.Contains(table.names, commentFields[0]) {
 		fields = commentFields
 	}
-	for _, name := range fields[:2] {
-		if !slices.Contains(table.names, name) {
-			return mistaken("there is no column %q; expected OwnerUserId and Body, of posts, or UserId and Text, of comments, beside %s", name, strings.Join(table.names, ", "))
+	for i, name := range fields {
+		at, err := placeOf(table.names, name)
+		if err != nil {
+			return err
+		}
+		if at < 0 && i < 2 {
+			return mistaken("there is no column %q; expected OwnerUserId and Body, of posts, or UserId and Text, of comments, beside %s", name, quoted(table.names))
 		}
 	}
 	return table.each(func(line int, values []string) error {
@@ -153,6 +157,11 @@ func (r *reader) dumpRow(n int, line string, fields []string) error {
 	if err := xml.Unmarshal([]byte(line), &row); err != nil {
 		return r.skip("line", n, fmt.Errorf("%w; expected <row …/>, one a line, as dumps have them", err))
 	}
+	for i, a := range row.Attributes {
+		if slices.ContainsFunc(row.Attributes[:i], func(b xml.Attr) bool { return a.Name == b.Name }) {
+			return r.skip("line", n, fmt.Errorf("the attribute %q stands twice", a.Name.Local))
+		}
+	}
 	return r.contribution("line", n, fields, func(name string) string {
 		i := slices.IndexFunc(row.Attributes, func(a xml.Attr) bool { return a.Name.Local == name })
 		if i < 0 {
@@ -172,7 +181,7 @@ func (r *reader) contribution(unit string, number int, fields []string, value fu
 	}
 	row := Row{Unit: unit, Number: number, User: &user}
 	for field := 2; field < len(fields); field++ {
-		if v := value(fields[field]); fields[field] != "" && v != "" {
+		if v := value(fields[field]); fields[field] != "" && v != "" && r.Needs.field(field) {
 			if err := row.fill(field, v); err != nil {
 				return r.skip(unit, number, err)
 			}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	"coalmine/internal/spool"
 	"coalmine/internal/tff"
@@ -75,19 +74,18 @@ func (r *reader) tffRow(x tff.Row) (Row, error) {
 	row := Row{User: x.Client, Split: &x.Split, Unit: "row", Number: int(x.Number)}
 	wanted := r.columns.list()
 	seen := make([]string, 0, 8)
+	var wrong error
 	err := tff.Features(x.Example, func(name string, f tff.Feature) error {
 		seen = append(seen, name)
-		field := slices.Index(wanted, name)
-		if field < 1 {
-			return nil
+		if field := slices.Index(wanted, name); field > 0 && r.Needs.field(field) {
+			wrong = row.feature(field, name, f)
 		}
-		text, ok, err := featureText(f)
-		if err != nil || !ok {
-			return err
-		}
-		return row.fill(field, text)
+		return wrong
 	})
-	if err != nil {
+	switch {
+	case wrong != nil:
+		return row, wrong
+	case err != nil:
 		return row, fmt.Errorf("no tf.train.Example: %w", err)
 	}
 	switch {
@@ -95,31 +93,45 @@ func (r *reader) tffRow(x tff.Row) (Row, error) {
 		return row, fmt.Errorf("the example has no features; expected the feature %q", r.columns.Text)
 	case row.Text == nil:
 		slices.Sort(seen)
-		return row, fmt.Errorf("there is no feature %q; expected one of %s, or say by data.columns.text which it is", r.columns.Text, strings.Join(seen, ", "))
+		return row, fmt.Errorf("there is no feature %q; expected one of %s, or say by data.columns.text which it is", r.columns.Text, quoted(seen))
 	}
 	return row, nil
 }
 
-// featureText is the first value of a feature as text, false without one.
-func featureText(f tff.Feature) (text string, ok bool, err error) {
-	texts, err := f.Texts()
-	if err != nil || len(texts) > 0 {
-		return strings.Join(texts, "|"), err == nil, err
+// feature sets a field, by its place in Columns.list, to the values of a feature. Tags may be
+// several.
+func (r *Row) feature(field int, name string, f tff.Feature) error {
+	texts, err := featureTexts(f)
+	switch {
+	case err != nil:
+		return fmt.Errorf("no tf.train.Example: %w", err)
+	case len(texts) == 0:
+		return nil
+	case len(texts) == 1:
+		return r.fill(field, texts[0])
+	case field == tagsField:
+		r.Tags = texts
+		return nil
 	}
-	ints, err := f.Ints()
-	if err != nil || len(ints) > 0 {
-		return number(ints), err == nil, err
-	}
-	floats, err := f.Floats()
-	if err != nil || len(floats) == 0 {
-		return "", false, err
-	}
-	return strconv.FormatFloat(float64(floats[0]), 'g', -1, 32), true, nil
+	return fmt.Errorf("the feature %q has %d values; expected one", name, len(texts))
 }
 
-func number(ints []int64) string {
-	if len(ints) == 0 {
-		return ""
+// featureTexts are the values of a feature as texts.
+func featureTexts(f tff.Feature) ([]string, error) {
+	texts, err := f.Texts()
+	if err != nil || len(texts) > 0 {
+		return texts, err
 	}
-	return strconv.FormatInt(ints[0], 10)
+	ints, err := f.Ints()
+	for _, x := range ints {
+		texts = append(texts, strconv.FormatInt(x, 10))
+	}
+	if err != nil || len(texts) > 0 {
+		return texts, err
+	}
+	floats, err := f.Floats()
+	for _, x := range floats {
+		texts = append(texts, strconv.FormatFloat(float64(x), 'g', -1, 32))
+	}
+	return texts, err
 }
