@@ -2,8 +2,8 @@ package safetensors
 
 import (
 	"bytes"
-	"encoding/binary"
 	"io"
+	"math"
 )
 
 // Read reads a file of at most limit bytes, for Unmarshal. It believes nothing
@@ -17,8 +17,11 @@ func Read(r io.Reader, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	if file.Len() == lengthBytes {
-		claimed := binary.LittleEndian.Uint64(file.Bytes())
-		if err := appendUpTo(&file, r, int64(min(claimed, MaxHeader))); err != nil {
+		claimed, err := headerSize(file.Bytes(), math.MaxInt64)
+		if err != nil {
+			return nil, err
+		}
+		if err := appendUpTo(&file, r, claimed); err != nil {
 			return nil, err
 		}
 	}

@@ -26,9 +26,10 @@ import (
 	"unicode/utf8"
 )
 
-// MaxHeader is the longest header that is written or read, in bytes. The names
-// and shapes of a hundred thousand tensors fit.
-const MaxHeader = 16 << 20
+// MaxHeader is the longest header that is written or read, in bytes: that of the reference
+// implementation (MAX_HEADER_SIZE), so that others read what is written here. A vocabulary of
+// millions of words fits in the metadata.
+const MaxHeader = 100_000_000
 
 // alignment of the data within the file, in bytes.
 const alignment = 8
@@ -38,6 +39,9 @@ const metadataKey = "__metadata__"
 
 // ErrFormat is wrapped by the error for bytes that are not a valid file.
 var ErrFormat = errors.New("not a valid safetensors file")
+
+// ErrLongHeader is wrapped by the error for a header that would be longer than MaxHeader.
+var ErrLongHeader = errors.New("safetensors: the header is too long")
 
 // Tensor is a named array in row-major order. Exactly one of Float32, Int64 and Rounded
 // is not nil, and has as many elements as the product of the shape; the empty
@@ -169,6 +173,9 @@ func checkTexts(tensors []Tensor, metadata map[string]string) error {
 
 // encodeHeader returns the padded header and the size of the data in bytes.
 func encodeHeader(tensors []Tensor, metadata map[string]string) ([]byte, int64, error) {
+	if err := checkHeader(leastHeader(metadata)); err != nil {
+		return nil, 0, err // before copies of it are made
+	}
 	var fields [][]byte
 	if len(metadata) > 0 {
 		fields = append(fields, encodeField(metadataKey, metadata))
@@ -194,10 +201,22 @@ func encodeHeader(tensors []Tensor, metadata map[string]string) ([]byte, int64, 
 	for len(header)%alignment != 0 { // the length before it has 8 bytes itself
 		header = append(header, ' ')
 	}
-	if len(header) > MaxHeader {
-		return nil, 0, fmt.Errorf("safetensors: the header has %d bytes, at most %d are allowed", len(header), MaxHeader)
+	return header, offset, checkHeader(len(header))
+}
+
+func checkHeader(length int) error {
+	if length > MaxHeader {
+		return fmt.Errorf("%w: it has %d bytes, at most %d are allowed", ErrLongHeader, length, MaxHeader)
 	}
-	return header, offset, nil
+	return nil
+}
+
+// leastHeader is how long the header with the metadata is at least.
+func leastHeader(metadata map[string]string) (length int) {
+	for key, value := range metadata {
+		length += len(key) + len(value)
+	}
+	return length
 }
 
 // encodeField is "key":value. Neither can fail to encode.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -163,8 +164,30 @@ func TestMarshalRefuses(t *testing.T) {
 			t.Errorf("%s: no error", what)
 		}
 	}
-	if _, err := safetensors.Marshal(nil, map[string]string{"a": strings.Repeat("x", safetensors.MaxHeader)}); err == nil {
-		t.Error("a header that is too long: no error")
+	long, part := map[string]string{}, strings.Repeat("x", safetensors.MaxHeader/20)
+	for i := range 20 {
+		long[strconv.Itoa(i)] = part
+	}
+	if _, err := safetensors.Marshal(nil, long); !errors.Is(err, safetensors.ErrLongHeader) {
+		t.Errorf("a header that is too long: %v", err)
+	}
+}
+
+func TestAVocabularyOfMillionsOfWordsFitsInTheMetadata(t *testing.T) {
+	t.Parallel()
+	vocabulary := []byte(`["-"`)
+	for i := range 2_000_000 {
+		vocabulary = strconv.AppendInt(append(vocabulary, `,"`...), int64(i), 36)
+		vocabulary = append(vocabulary, '"')
+	}
+	vocabulary = append(vocabulary, ']')
+	data, err := safetensors.Marshal(nil, map[string]string{"vocabulary": string(vocabulary)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := safetensors.Unmarshal(data)
+	if err != nil || back.Metadata["vocabulary"] != string(vocabulary) {
+		t.Errorf("the vocabulary came back otherwise (%v)", err)
 	}
 }
 
@@ -279,7 +302,7 @@ func TestReadStopsWhereAFileCannotBeRight(t *testing.T) {
 	for want, r := range map[string]io.Reader{
 		"0 bytes are too few": strings.NewReader(""),
 		"does not start with": endless(nil),
-		"claims 18446744073709551615 bytes, at most 16777216": endless(bytes.Repeat([]byte{255}, 8)),
+		"claims 18446744073709551615 bytes, at most 100000000": endless(bytes.Repeat([]byte{255}, 8)),
 		"only 4 follow":             strings.NewReader("\xff\xff\x00\x00\x00\x00\x00\x00{}  "),
 		"goes on after the 4 bytes": endless(small),
 		"is truncated: its tensors claim 4000000000 bytes, only 3 are there": io.MultiReader(bytes.NewReader(large), strings.NewReader("abc")),

@@ -31,6 +31,7 @@ const (
 // Metadata fields of an exported model, beside the configuration.
 const (
 	vocabularyField = "vocabulary" // JSON array: the word of each token
+	leftOutField    = "vocabulary_left_out"
 	runField        = "run"
 	cellField       = "cell"
 	roundField      = "round"
@@ -75,8 +76,30 @@ func (l *Local) export(ctx context.Context, x *exporter, file []byte, metadata m
 	if err != nil {
 		return nil, fmt.Errorf("run %s, cell %s: %w", x.run.ID, x.cell.Name, err)
 	}
-	metadata[vocabularyField], metadata[runField], metadata[cellField] = vocabulary, x.run.ID, x.cell.Name
+	metadata[runField], metadata[cellField] = x.run.ID, x.cell.Name
+	return encodeExported(model, metadata, vocabulary)
+}
+
+// encodeExported is a model file with a vocabulary, if there is room for it in the header.
+func encodeExported(model *checkpoints.Model, metadata map[string]string, vocabulary string) ([]byte, error) {
+	metadata[vocabularyField] = vocabulary
+	file, err := checkpoints.Encode(model.Network, model.Params, metadata)
+	if !errors.Is(err, safetensors.ErrLongHeader) {
+		return file, err
+	}
+	delete(metadata, vocabularyField)
+	metadata[leftOutField] = fmt.Sprintf("the vocabulary has %d bytes, more than a header may have: coalmine data export %s %s writes it as a table",
+		len(vocabulary), metadata[runField], metadata[cellField])
 	return checkpoints.Encode(model.Network, model.Params, metadata)
+}
+
+// LeftOut says why an exported model has no vocabulary, and where it is; empty for one that has it.
+func LeftOut(model []byte) string {
+	file, err := safetensors.OpenParts(int64(len(model)), func(offset, length int64) ([]byte, error) { return model[offset : offset+length], nil })
+	if err != nil {
+		return "" // it is no model of ours, but a command's
+	}
+	return file.Metadata[leftOutField]
 }
 
 // Classifier is the name of what prepare.classifier trains.
@@ -122,6 +145,9 @@ func ExportedVocabulary(model []byte) ([]string, error) {
 		return nil, err
 	}
 	text, ok := file.Metadata[vocabularyField]
+	if why := file.Metadata[leftOutField]; !ok && why != "" {
+		return nil, fmt.Errorf("the model file has no vocabulary in its metadata: %s", why)
+	}
 	if !ok {
 		return nil, fmt.Errorf("the model file has no vocabulary in its metadata; expected one that coalmine export has written")
 	}

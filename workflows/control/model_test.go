@@ -1,0 +1,34 @@
+package control
+
+import (
+	"strings"
+	"testing"
+
+	"coalmine/models"
+	"coalmine/storage/safetensors"
+	"coalmine/tasks/checkpoints"
+)
+
+func TestAVocabularyForWhichThereIsNoRoomIsLeftOut(t *testing.T) {
+	t.Parallel()
+	network, err := models.New(models.Config{Kind: models.CIFGLSTM, Vocabulary: 5, Embedding: 2, Units: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	model := &checkpoints.Model{Network: network, Params: make([]float32, network.Parameters())}
+	for vocabulary, want := range map[string]string{
+		`["<pad>","<unk>","<begin>","<end>","a"]`:  "",
+		strings.Repeat("x", safetensors.MaxHeader): "coalmine data export r-1 c01 writes it",
+	} {
+		file, err := encodeExported(model, map[string]string{runField: "r-1", cellField: "c01"}, vocabulary)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if why := LeftOut(file); !strings.Contains(why, want) || (why == "") != (want == "") {
+			t.Errorf("left out: %q, want %q", why, want)
+		}
+		if _, err := ExportedVocabulary(file); want == "" && err != nil || want != "" && !strings.Contains(err.Error(), want) {
+			t.Errorf("reading the vocabulary: %v, want %q", err, want)
+		}
+	}
+}
