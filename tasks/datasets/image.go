@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"image/color"
 	"image/jpeg"
 	"image/png"
+	"strings"
 
 	"coalmine/internal/exactjson"
 )
@@ -67,7 +69,9 @@ func (m Image) Check() error {
 // innermost, 0 to 255. The size is looked at before anything else is decoded. Values of 16
 // bits keep their upper 8. Where one channel is wanted of colours, it is the luma of JFIF,
 // 0.299 red + 0.587 green + 0.114 blue; where three are wanted of grey, they are equal. What
-// is transparent lies on black.
+// is transparent lies on black. The shape and the pixels are those of the picture as it is to be
+// seen: turned and mirrored as EXIF says. Of an animated PNG it is the default image; colours are
+// those that are stored, whatever gamma and profile the file names.
 func (m Image) Decode(file []byte) (pixels []byte, err error) {
 	width, height, err := ImageSize(file)
 	if err != nil {
@@ -82,12 +86,16 @@ func (m Image) Decode(file []byte) (pixels []byte, err error) {
 	}
 	picture, err := decode(bytes.NewReader(file))
 	if err != nil {
-		return nil, fmt.Errorf("a damaged file (%w)", err)
+		return nil, imageError(file, err)
+	}
+	if o := orientationOf(file); o > 1 {
+		picture = oriented{picture, o}
 	}
 	return m.pixelsOf(picture), nil
 }
 
-// ImageSize reads the size of a PNG or JPEG file, in pixels, and nothing else of it.
+// ImageSize reads the size of a PNG or JPEG file, in pixels, as the picture is to be seen, and
+// nothing else of it.
 func ImageSize(file []byte) (width, height int, err error) {
 	sizeOf := png.DecodeConfig
 	if isJPEG(file) {
@@ -97,9 +105,69 @@ func ImageSize(file []byte) (width, height int, err error) {
 	}
 	size, err := sizeOf(bytes.NewReader(file))
 	if err != nil {
-		return 0, 0, fmt.Errorf("a damaged file (%w)", err)
+		return 0, 0, imageError(file, err)
+	}
+	if orientationOf(file).turned() {
+		return size.Height, size.Width, nil
 	}
 	return size.Width, size.Height, nil
+}
+
+// imageError says of a file that cannot be decoded that it is damaged, or which feature of its
+// format is not supported.
+func imageError(file []byte, err error) error {
+	if _, ok := errors.AsType[jpeg.UnsupportedError](err); ok {
+		return fmt.Errorf("a JPEG file with %s, which is not supported; save it again as baseline or progressive JPEG of 8 bits, or as PNG", jpegFeature(file, err))
+	}
+	if _, ok := errors.AsType[png.UnsupportedError](err); ok {
+		return fmt.Errorf("a PNG file with a feature that is not supported (%w); save it again", err)
+	}
+	return fmt.Errorf("a damaged file (%w)", err)
+}
+
+// jpegFrames are the frame markers (ITU-T T.81, table B.1) of codings that are not supported.
+var jpegFrames = map[byte]string{
+	0xc3: "lossless coding", 0xc5: "hierarchical coding", 0xc6: "hierarchical coding", 0xc7: "lossless coding",
+	0xc9: "arithmetic coding", 0xca: "arithmetic coding", 0xcb: "lossless coding", 0xcd: "hierarchical coding",
+	0xce: "hierarchical coding", 0xcf: "lossless coding", 0xf7: "lossless coding (JPEG-LS)",
+}
+
+// jpegFeature names what of a JPEG file is not supported.
+func jpegFeature(file []byte, err error) string {
+	for rest := file[2:]; len(rest) >= 10 && rest[0] == 0xff; {
+		marker, length := rest[1], int(binary.BigEndian.Uint16(rest[2:]))
+		frame := marker >= 0xc0 && marker <= 0xcf && marker != 0xc4 && marker != 0xc8 && marker != 0xcc
+		switch {
+		case jpegFrames[marker] != "":
+			return jpegFrames[marker]
+		case marker == 0xff:
+			rest = rest[1:]
+			continue
+		case frame && rest[4] != 8:
+			return fmt.Sprintf("%d bits a sample", rest[4])
+		case frame:
+			return frameFeature(rest, err)
+		case len(rest) < 2+length:
+			return err.Error()
+		}
+		rest = rest[2+length:]
+	}
+	return err.Error()
+}
+
+// frameFeature names it of a frame of 8 bits whose coding is supported: the sampling factors of
+// its components, horizontal x vertical, are what is left.
+func frameFeature(frame []byte, err error) string {
+	components := int(frame[9])
+	if !strings.Contains(err.Error(), "subsampling") || len(frame) < 10+3*components {
+		return fmt.Sprintf("%d components (%v)", components, err)
+	}
+	factors := make([]string, components)
+	for i := range factors {
+		hv := frame[10+3*i+1]
+		factors[i] = fmt.Sprintf("%dx%d", hv>>4, hv&15)
+	}
+	return "the sampling factors " + strings.Join(factors, ", ")
 }
 
 func isJPEG(file []byte) bool { return bytes.HasPrefix(file, []byte("\xff\xd8")) }
