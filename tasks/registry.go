@@ -1,6 +1,7 @@
 package tasks
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -20,6 +21,21 @@ func NewRegistry(kinds ...Kind) Registry {
 		r[k.Name] = k
 	}
 	return r
+}
+
+// ErrNoKind is wrapped by the errors of Find.
+var ErrNoKind = errors.New("this build has no kind")
+
+// Find returns the kind that runs the spec. The error wraps ErrNoKind.
+func (r Registry) Find(s Spec) (Kind, error) {
+	k, ok := r[s.Kind]
+	switch {
+	case !ok:
+		return k, fmt.Errorf("%w %s@%d", ErrNoKind, s.Kind, s.Version)
+	case k.Version != s.Version:
+		return k, fmt.Errorf("%w %s@%d; its version of it is %d", ErrNoKind, s.Kind, s.Version, k.Version)
+	}
+	return k, nil
 }
 
 // Knows reports whether this process can run the spec.

@@ -112,5 +112,24 @@ func writeCollection(w io.Writer, c *collection.Result) error {
 	line("in all", c.Total())
 	line("not needed, but too young", c.Young)
 	line(fmt.Sprintf("needed by runs (%d)", c.Runs), c.Kept)
-	return t.Flush()
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	return writeHeld(w, c.Held)
+}
+
+// writeHeld names the runs for which everything stays.
+func writeHeld(w io.Writer, held []collection.Held) error {
+	if len(held) == 0 {
+		return nil
+	}
+	if _, err := fmt.Fprintf(w, "\nNo commit, blob or source is deleted while it is not known what these runs need:\n"); err != nil {
+		return err
+	}
+	for _, h := range held {
+		if _, err := fmt.Fprintf(w, "%s: %s (coalmine rm %s, if it is of no use)\n", h.Run, h.Reason, h.Run); err != nil {
+			return err
+		}
+	}
+	return nil
 }

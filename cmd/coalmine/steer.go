@@ -244,6 +244,9 @@ func (g *global) writeRemoved(r *control.Removed) {
 		g.printf(", %s of it later", bytesText(float64(young.Bytes)))
 	}
 	g.printf("\n")
+	for _, h := range r.Freed.Held {
+		g.note("gc keeps every commit, blob and source because of run %s: %s", h.Run, h.Reason)
+	}
 }
 
 const drainHelp = `Ask workers of a cluster to take no more tasks. Each finishes what it has, however

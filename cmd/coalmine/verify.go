@@ -16,6 +16,7 @@ import (
 	"coalmine/workflows/compile"
 	"coalmine/workflows/control"
 	"coalmine/workflows/plan"
+	"coalmine/workflows/planned"
 	"coalmine/workflows/runs"
 	"coalmine/workflows/verification"
 )
@@ -109,7 +110,7 @@ func (g *global) verifyRun(ctx context.Context, archive *storage.Archive, name s
 	if err != nil {
 		return nil, err
 	}
-	p, err := compile.Run(ctx, run)
+	p, err := planned.Plan(ctx, archive, run)
 	if err != nil {
 		return nil, fmt.Errorf("run %s: %w", run.ID, err)
 	}

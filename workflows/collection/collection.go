@@ -34,10 +34,10 @@ import (
 // Collector deletes what no run needs.
 type Collector struct {
 	Archive *storage.Archive
-	// Compile makes the plan of a run. It MUST give the same plan every time; an error
-	// marked tasks.Permanent says that the run has none.
+	// Compile makes the plan of a run whose plan is not recorded (package planrecord). It MUST
+	// give the same plan every time; an error marked tasks.Permanent says that the run has none.
 	Compile func(ctx context.Context, run *runs.Run) (*plan.Plan, error)
-	// Sources names the sources that a run needs.
+	// Sources names the sources that such a run needs.
 	Sources func(run *runs.Run) ([]storage.Digest, error)
 	// OlderThan is the least age of what is deleted; sources have to be at least
 	// MinSourceAge old besides. The timeout of tasks and SafetyMargin is safe
@@ -78,6 +78,9 @@ type Result struct {
 	OlderThan float64 `json:"older_than_seconds"`
 	// Runs is how many runs there are, whose needs stay.
 	Runs int `json:"runs"`
+	// Held are runs that need nobody knows what, with the reasons; every node and source stays for
+	// them.
+	Held []Held `json:"held,omitempty"`
 	// Collected are the amounts by kind of object: those that were deleted, or
 	// that would be if it were no dry run.
 	Collected map[storage.ObjectKind]*Amount `json:"collected"`
@@ -114,7 +117,8 @@ func (c *Collector) Preview(ctx context.Context, without ...string) (*Result, er
 	if err != nil {
 		return nil, err
 	}
-	all = slices.DeleteFunc(all, func(r *runs.Run) bool { return slices.Contains(without, r.ID) })
+	all.runs = slices.DeleteFunc(all.runs, func(r *runs.Run) bool { return slices.Contains(without, r.ID) })
+	all.unreadable = slices.DeleteFunc(all.unreadable, func(r runs.Unreadable) bool { return slices.Contains(without, r.ID) })
 	batches, out, err := c.sweep(ctx, inv, all)
 	if err != nil {
 		return nil, err
@@ -147,7 +151,7 @@ func (c *Collector) Collect(ctx context.Context, token *leadership.Token) (*Resu
 		if err != nil {
 			return sum, err
 		}
-		sum.Runs, sum.Young, sum.Kept = out.Runs, out.Young, out.Kept
+		sum.Runs, sum.Held, sum.Young, sum.Kept = out.Runs, out.Held, out.Young, out.Kept
 		done, err := c.deleteBatches(ctx, batches, inv, all, token, sum)
 		if done || err != nil {
 			return sum, err
@@ -161,7 +165,7 @@ func (c *Collector) eraseRemoved(ctx context.Context, token *leadership.Token) e
 	if err != nil {
 		return err
 	}
-	for _, r := range all {
+	for _, r := range all.runs {
 		if !r.State.Removed {
 			continue
 		}
@@ -185,7 +189,7 @@ func (c *Collector) newResult() *Result {
 
 // deleteBatches returns false if the runs have changed, before it has come to
 // the end.
-func (c *Collector) deleteBatches(ctx context.Context, batches [][]storage.Object, inv *inventory, all []*runs.Run, token *leadership.Token, sum *Result) (bool, error) {
+func (c *Collector) deleteBatches(ctx context.Context, batches [][]storage.Object, inv *inventory, all *allRuns, token *leadership.Token, sum *Result) (bool, error) {
 	total, deleted := 0, 0
 	for _, batch := range batches {
 		total += len(batch)
@@ -205,7 +209,7 @@ func (c *Collector) deleteBatches(ctx context.Context, batches [][]storage.Objec
 }
 
 // deleteBatch returns false, and has done nothing, if the runs have changed.
-func (c *Collector) deleteBatch(ctx context.Context, batch []storage.Object, all []*runs.Run, token *leadership.Token) (bool, error) {
+func (c *Collector) deleteBatch(ctx context.Context, batch []storage.Object, all *allRuns, token *leadership.Token) (bool, error) {
 	defer token.BeginBatch()()
 	same, err := c.stillSo(ctx, all, token)
 	if !same || err != nil {
@@ -223,11 +227,11 @@ const checkLasts = 10 * time.Second
 
 // stillSo makes sure, just before a batch, that this process leads and that the
 // runs are those that the batch was worked out from.
-func (c *Collector) stillSo(ctx context.Context, all []*runs.Run, token *leadership.Token) (bool, error) {
+func (c *Collector) stillSo(ctx context.Context, all *allRuns, token *leadership.Token) (bool, error) {
 	for {
 		begun := time.Now()
 		now, err := c.readRuns(ctx)
-		if err != nil || !slices.EqualFunc(all, now, sameRun) {
+		if err != nil || !all.same(now) {
 			return false, err
 		}
 		if err := token.Check(ctx); err != nil {
@@ -241,15 +245,24 @@ func (c *Collector) stillSo(ctx context.Context, all []*runs.Run, token *leaders
 
 func sameRun(a, b *runs.Run) bool { return a.ID == b.ID && a.Position() == b.Position() }
 
-// readRuns returns all runs, by id. One that cannot be read is an error: what it
-// needs is not known.
-func (c *Collector) readRuns(ctx context.Context) ([]*runs.Run, error) {
-	all, err := runs.NewService(c.Archive, nil).List(ctx)
+// allRuns are the runs that there are, by id.
+type allRuns struct {
+	runs       []*runs.Run
+	unreadable []runs.Unreadable
+}
+
+func (k *allRuns) same(other *allRuns) bool {
+	sameID := func(a, b runs.Unreadable) bool { return a.ID == b.ID }
+	return slices.EqualFunc(k.runs, other.runs, sameRun) && slices.EqualFunc(k.unreadable, other.unreadable, sameID)
+}
+
+func (c *Collector) readRuns(ctx context.Context) (*allRuns, error) {
+	all, unreadable, err := runs.NewService(c.Archive, nil).Readable(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("collecting garbage needs to know all runs: %w", err)
 	}
 	slices.SortFunc(all, func(a, b *runs.Run) int { return cmp.Compare(a.ID, b.ID) })
-	return all, nil
+	return &allRuns{all, unreadable}, nil
 }
 
 func (c *Collector) now() time.Time {

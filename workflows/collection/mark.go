@@ -2,11 +2,13 @@ package collection
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/workflows/plan"
+	"coalmine/workflows/planrecord"
 	"coalmine/workflows/retention"
 	"coalmine/workflows/runs"
 	"coalmine/workflows/sources"
@@ -14,12 +16,16 @@ import (
 
 // What a run needs of the store, for as long as it exists:
 //
-//   - of its standing nodes everything, and of its trainings, while it is not
+//   - of the standing nodes of its plans everything, and of its trainings, while it is not
 //     finished, everything too: retention looks after those;
-//   - of a training that only finished runs want: the claimed checkpoints and the
-//     newest, from which a longer run goes on, the metric rows of closed
+//   - of a training that only finished runs want, or that an earlier plan has: the claimed
+//     checkpoints and the newest, from which a longer run goes on, the metric rows of closed
 //     segments, and the records of the open one;
 //   - the logs of its attempts, and its sources.
+//
+// The plans are those that are recorded with the run, or else the one that this build makes of
+// its experiment. Where neither is to be relied on ([Held]), no node and no source of the store
+// can be told from what the run needs: all of them stay.
 //
 // A name of the library needs its sources and the corpus that was imported from them.
 
@@ -41,6 +47,18 @@ type marks struct {
 	runs    map[string]bool
 	sources map[storage.Digest]bool
 	chains  map[storage.Key]*wantedChain
+	// held are the runs of which it is not known what they need.
+	held []Held
+}
+
+// Held is a run of which it is not known what it needs, so that every node and source stays.
+type Held struct {
+	Run    string `json:"run"`
+	Reason string `json:"reason"`
+}
+
+func (x *marks) hold(run string, format string, args ...any) {
+	x.held = append(x.held, Held{run, fmt.Sprintf(format, args...)})
 }
 
 // wantedChain is a training with what all runs want of it.
@@ -57,15 +75,20 @@ func (x *marks) markNode(key storage.Key, n need) {
 }
 
 // mark works out what the runs need of an inventory.
-func (c *Collector) mark(ctx context.Context, inv *inventory, all []*runs.Run) (*marks, error) {
+func (c *Collector) mark(ctx context.Context, inv *inventory, all *allRuns) (*marks, error) {
 	x := &marks{inv: inv, nodes: map[storage.Key]need{}, runs: map[string]bool{}, sources: map[storage.Digest]bool{},
 		chains: map[storage.Key]*wantedChain{}}
 	if err := c.markLibrary(ctx, x); err != nil {
 		return nil, err
 	}
-	for _, r := range all {
+	for _, r := range all.runs {
 		if err := c.markRun(ctx, x, r); err != nil {
-			return nil, fmt.Errorf("collecting garbage: what run %s needs cannot be worked out: %w; nothing is deleted (coalmine rm %s, if it is of no use)", r.ID, err, r.ID)
+			return nil, fmt.Errorf("collecting garbage: what run %s needs cannot be worked out: %w; nothing is deleted", r.ID, err)
+		}
+	}
+	for _, r := range all.unreadable {
+		if err := c.markUnreadable(ctx, x, r); err != nil {
+			return nil, fmt.Errorf("collecting garbage: what run %s needs cannot be worked out: %w; nothing is deleted", r.ID, err)
 		}
 	}
 	for _, recipe := range plan.SortedKeys(x.chains) {
@@ -91,35 +114,115 @@ func (c *Collector) markLibrary(ctx context.Context, x *marks) error {
 	return nil
 }
 
+// markRun marks what a run needs. Errors are those of the store, or ctx's.
 func (c *Collector) markRun(ctx context.Context, x *marks, r *runs.Run) error {
 	x.runs[r.ID] = true
-	sources, err := c.Sources(r)
-	if err != nil {
+	known, err := c.markRecorded(ctx, x, r)
+	switch {
+	case errors.Is(err, storage.ErrNewer):
+		x.hold(r.ID, "%v", err)
+		return nil
+	case known || err != nil:
 		return err
 	}
-	for _, digest := range sources {
+	return c.markCompiled(ctx, x, r)
+}
+
+// markRecorded marks what the recorded plans of a run need, and reports whether the newest plan
+// is among them. The others are of builds that gave the nodes other keys.
+func (c *Collector) markRecorded(ctx context.Context, x *marks, r *runs.Run) (known bool, err error) {
+	var newest *plan.Plan
+	known, err = planrecord.All(ctx, c.Archive, r.ID, func(p *plan.Plan) {
+		if newest != nil {
+			x.markPlan(&r.State, newest, false)
+		}
+		newest = p
+	})
+	if newest != nil {
+		x.markPlan(&r.State, newest, known && !r.State.Phase.Finished())
+	}
+	return known, err
+}
+
+// markCompiled marks what a run needs whose plan is not recorded.
+func (c *Collector) markCompiled(ctx context.Context, x *marks, r *runs.Run) error {
+	p, err := c.Compile(ctx, r)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case tasks.IsPermanent(err) && r.State.Error != "" && r.State.Started.IsZero():
+		return c.markSources(x, r) // rejected: it has no plan and never had one
+	case err != nil:
+		x.hold(r.ID, "its plan is not recorded, and none can be made: %v", err)
+		return nil
+	}
+	if lost := x.lost(&r.State, p); lost != "" {
+		x.hold(r.ID, "cell %s is done, and its report is not in the store under the key that this build gives it: the run was computed by a build with other keys, whose plan is not recorded, or its results are gone", lost)
+	}
+	x.markPlan(&r.State, p, !r.State.Phase.Finished())
+	return c.markSources(x, r)
+}
+
+// lost is the name of a cell that is done, and whose report is not stored; "" if there is none.
+func (x *marks) lost(state *runs.State, p *plan.Plan) string {
+	for i := range p.Cells {
+		n := x.inv.nodes[p.Cells[i].Report.Key]
+		if state.Outcomes[p.Cells[i].Name] == runs.Done && (n == nil || n.commit == nil) {
+			return p.Cells[i].Name
+		}
+	}
+	return ""
+}
+
+// markSources marks the sources that the experiment of a run names.
+func (c *Collector) markSources(x *marks, r *runs.Run) error {
+	files, err := c.Sources(r)
+	if err != nil {
+		x.hold(r.ID, "its sources are not known: %v", err)
+	}
+	for _, digest := range files {
 		x.sources[digest] = true
 	}
-	p, err := c.Compile(ctx, r)
-	if r.State.Error != "" && tasks.IsPermanent(err) {
-		return nil // rejected: it has no plan and never had one
+	return nil
+}
+
+// markUnreadable marks what a run needs whose record cannot be read.
+func (c *Collector) markUnreadable(ctx context.Context, x *marks, r runs.Unreadable) error {
+	x.runs[r.ID] = true
+	run, err := runs.NewService(c.Archive, nil).WithoutSpec(ctx, r.ID)
+	if runs.IsUnreadable(err) {
+		run, err = &runs.Run{ID: r.ID, State: runs.State{Phase: runs.Running, Pinned: true}}, nil
 	}
 	if err != nil {
 		return err
+	}
+	known, err := c.markRecorded(ctx, x, run)
+	if errors.Is(err, storage.ErrNewer) {
+		known, err = false, nil
+	}
+	if !known && err == nil {
+		x.hold(r.ID, "%v", r.Err)
+	}
+	return err
+}
+
+// markPlan marks what a plan of a run needs. A live one is worked on.
+func (x *marks) markPlan(state *runs.State, p *plan.Plan, live bool) {
+	for _, digest := range p.Sources {
+		x.sources[digest] = true
 	}
 	for key := range p.Nodes {
 		x.markNode(key, needAll)
 	}
-	for recipe, claim := range retention.ClaimsOf(&r.State, p) {
+	for recipe, claim := range retention.ClaimsOf(state, p) {
 		w := x.chains[recipe]
 		if w == nil {
 			w = &wantedChain{shape: p.Chains[recipe]}
 			x.chains[recipe] = w
 		}
 		w.claims = append(w.claims, claim)
-		w.live = w.live || !r.State.Phase.Finished()
+		w.live = w.live || live
 	}
-	return nil
 }
 
 // markChain walks the keys of a training once, 150 ns a step.
@@ -158,10 +261,18 @@ func (w *wantedChain) needs(step, frontier int) need {
 	return needNothing
 }
 
+// need is what must stay of a node.
+func (x *marks) need(key storage.Key) need {
+	if len(x.held) > 0 {
+		return needAll
+	}
+	return x.nodes[key]
+}
+
 // needsOther reports whether a log, a record or a source has to stay.
 func (x *marks) needsOther(o storage.Object) bool {
 	if o.Kind == storage.SourceObject {
-		return x.sources[o.Digest]
+		return x.sources[o.Digest] || len(x.held) > 0
 	}
 	return x.runs[o.Run] || o.IsSpec() // a spec makes a run, if a new one
 }

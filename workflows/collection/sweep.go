@@ -8,21 +8,20 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/workflows/plan"
-	"coalmine/workflows/runs"
 )
 
 // sweep returns what is to be deleted, in batches: nodes, then logs and
 // leftovers of records, then sources, each by itself.
-func (c *Collector) sweep(ctx context.Context, inv *inventory, all []*runs.Run) ([][]storage.Object, *Result, error) {
+func (c *Collector) sweep(ctx context.Context, inv *inventory, all *allRuns) ([][]storage.Object, *Result, error) {
 	x, err := c.mark(ctx, inv, all)
 	if err != nil {
 		return nil, nil, err
 	}
 	s := sweeper{Result: c.newResult(), now: c.now(), age: c.OlderThan}
-	s.Runs = len(all)
+	s.Runs, s.Held = len(all.runs)+len(all.unreadable), x.held
 	for _, key := range plan.SortedKeys(inv.nodes) {
 		n := inv.nodes[key]
-		drop, keep, err := c.split(ctx, n, key, x.nodes[key])
+		drop, keep, err := c.split(ctx, n, key, x.need(key))
 		if err != nil {
 			return nil, nil, err
 		}

@@ -14,9 +14,18 @@ import (
 	"coalmine/workflows/runs"
 )
 
+// Experiment reads the experiment of a recorded run. The error names the build that wrote it.
+func Experiment(run *runs.Run) (*experiment.Spec, error) {
+	spec, err := experiment.ReadSpec(run.Spec.Experiment)
+	if err != nil {
+		return nil, runs.SpecFormat.Explain(run.Spec.Stamp, err)
+	}
+	return spec, nil
+}
+
 // Record reads the experiment of a recorded run, and makes its plan.
 func Record(run *runs.Run) (*experiment.Spec, *plan.Plan, error) {
-	spec, err := experiment.ReadSpec(run.Spec.Experiment)
+	spec, err := Experiment(run)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -33,7 +42,7 @@ func Run(_ context.Context, run *runs.Run) (*plan.Plan, error) {
 
 // RunParts makes the plan of a recorded run as Run does, some cells at a time.
 func RunParts(_ context.Context, run *runs.Run) (plan.Parts, error) {
-	spec, err := experiment.ReadSpec(run.Spec.Experiment)
+	spec, err := Experiment(run)
 	if err != nil {
 		return nil, tasks.Permanent(err)
 	}
@@ -52,7 +61,7 @@ func RunParts(_ context.Context, run *runs.Run) (plan.Parts, error) {
 
 // Sources names the files that the data of a recorded run was imported from, each once.
 func Sources(run *runs.Run) ([]storage.Digest, error) {
-	spec, err := experiment.ReadSpec(run.Spec.Experiment)
+	spec, err := Experiment(run)
 	if err != nil {
 		return nil, err
 	}

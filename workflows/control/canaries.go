@@ -53,7 +53,7 @@ func (l *Local) Surroundings(ctx context.Context, name, cell string, canary, rou
 		return nil, err
 	}
 	if round == LastRound {
-		round = x.experiment.Training.Rounds
+		round = x.rounds()
 	}
 	ranking, params, err := x.ranking(canary, round)
 	if err != nil {

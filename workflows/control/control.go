@@ -318,9 +318,9 @@ func present(all []*runs.Run) []*runs.Run {
 	return slices.DeleteFunc(all, func(r *runs.Run) bool { return r.State.Removed })
 }
 
-// List implements API. Runs whose records are damaged stand at the end, as failed.
+// List implements API. Runs whose records cannot be read stand at the end, as failed.
 func (l *Local) List(ctx context.Context) ([]*status.Run, error) {
-	all, damaged, shown, err := l.readable(ctx)
+	all, unreadable, shown, err := l.readable(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -329,7 +329,7 @@ func (l *Local) List(ctx context.Context) ([]*status.Run, error) {
 	for _, run := range present(all) {
 		out = append(out, l.status(ctx, run, shown[run.ID], glance))
 	}
-	for _, d := range damaged {
+	for _, d := range unreadable {
 		out = append(out, &status.Run{
 			Run: d.ID, Phase: runs.Failed, Error: d.Err.Error(),
 			Cells: []status.Cell{}, Workers: []status.Worker{},
@@ -344,7 +344,7 @@ func (l *Local) Status(ctx context.Context, name string) (*status.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	return l.status(ctx, run, l.records.of(run), l.glance()), nil
+	return l.status(ctx, run, l.recorded(ctx, run), l.glance()), nil
 }
 
 // watchEvery is how often a run is looked at that another process works on.
@@ -356,7 +356,7 @@ func (l *Local) Watch(ctx context.Context, name string) (<-chan *status.Run, err
 	if err != nil {
 		return nil, err
 	}
-	statuses, record := make(chan *status.Run), l.records.of(run)
+	statuses, record := make(chan *status.Run), l.recorded(ctx, run)
 	go func() {
 		defer close(statuses)
 		for {
@@ -460,7 +460,7 @@ func (l *Local) Steer(ctx context.Context, name string, e runs.Entry) (string, e
 	if err != nil {
 		return "", err
 	}
-	if err := cmp.Or(checkRemark(e), checkCells(run, e)); err != nil {
+	if err := cmp.Or(checkRemark(e), l.checkCells(ctx, run, e)); err != nil {
 		return "", err
 	}
 	e.By = person()
@@ -514,7 +514,7 @@ func (l *Local) Experiment(ctx context.Context, name string) (*experiment.Spec, 
 	if err != nil {
 		return nil, err
 	}
-	spec, err := experiment.ReadSpec(run.Spec.Experiment)
+	spec, err := compile.Experiment(run)
 	if err != nil {
 		return nil, fmt.Errorf("run %s: %w", run.ID, err)
 	}

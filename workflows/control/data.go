@@ -15,6 +15,9 @@ func (l *Local) Data(ctx context.Context, name, cell string, table dataexport.Ta
 	if err != nil {
 		return err
 	}
+	if err := x.run.Readable("the data of a cell"); err != nil {
+		return err
+	}
 	if tables := dataexport.Tables(x.experiment); !slices.Contains(tables, table) {
 		return fmt.Errorf("run %s, cell %s: table %.40q %w: it has %q", x.run.ID, x.cell.Name, table, ErrInput, tables)
 	}

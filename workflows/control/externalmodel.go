@@ -14,7 +14,7 @@ import (
 // externalModel is the file that a training which is not ours calls its model, as it stands.
 func (l *Local) externalModel(ctx context.Context, x *exporter, round int) ([]byte, error) {
 	cell := fmt.Sprintf("run %s, cell %s", x.run.ID, x.cell.Name)
-	if last := x.experiment.Training.Rounds; round != LastRound && round != NewestRound && round != last {
+	if last := x.rounds(); round != LastRound && round != NewestRound && round != last {
 		return nil, fmt.Errorf("%s: a model after round %d %w: a training that is not ours leaves the last one alone, that after round %d", cell, round, ErrInput, last)
 	}
 	data, err := l.archive.ReadOutput(ctx, x.cell.Final.Key, external.ResultBlob)

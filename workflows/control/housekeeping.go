@@ -8,11 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"coalmine/storage"
 	"coalmine/workflows/collection"
 	"coalmine/workflows/compile"
 	"coalmine/workflows/coordinator/policy"
-	"coalmine/workflows/experiment"
 	"coalmine/workflows/leadership"
 	"coalmine/workflows/runs"
 )
@@ -99,9 +97,9 @@ func (l *Local) asLeader(ctx context.Context, do func(context.Context, *leadersh
 func (l *Local) Remove(ctx context.Context, name string) (*Removed, error) {
 	id, err := l.Steer(ctx, name, runs.Entry{Kind: runs.RemoveEntry})
 	switch {
-	case errors.Is(err, storage.ErrCorrupt):
+	case runs.IsUnreadable(err):
 		id = name
-		err = l.deleteRecord(ctx, func(ctx context.Context) error { return l.runs.DeleteDamaged(ctx, id) })
+		err = l.deleteRecord(ctx, func(ctx context.Context) error { return l.runs.DeleteUnreadable(ctx, id) })
 	case err == nil && l.coordinator == nil:
 		err = l.deleteRecord(ctx, func(ctx context.Context) error { return l.runs.Delete(ctx, id) })
 		if l.away != nil || errors.Is(err, leadership.ErrLed) {
@@ -133,14 +131,14 @@ func (l *Local) deleteRecord(ctx context.Context, do func(context.Context) error
 }
 
 // checkCells refuses to pin cells that the run does not have.
-func checkCells(run *runs.Run, e runs.Entry) error {
+func (l *Local) checkCells(ctx context.Context, run *runs.Run, e runs.Entry) error {
 	if len(e.Cells) == 0 {
 		return nil
 	}
 	if e.Kind != runs.PinEntry {
 		return fmt.Errorf("%q %w for single cells", e.Kind, ErrInput)
 	}
-	spec, err := experiment.ReadSpec(run.Spec.Experiment)
+	spec, err := l.specOf(ctx, run)
 	if err != nil {
 		return fmt.Errorf("run %s: %w", run.ID, err)
 	}

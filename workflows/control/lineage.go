@@ -48,7 +48,7 @@ func (l *Local) Lineage(ctx context.Context, name, cell, key string) (*Lineage, 
 	if err != nil {
 		return nil, err
 	}
-	p, err := l.plans.of(ctx, run)
+	p, err := l.plans.of(ctx, l.archive, run)
 	if err != nil {
 		return nil, fmt.Errorf("run %s: %w", run.ID, err)
 	}

@@ -14,10 +14,11 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/external"
 	"coalmine/workflows/availability"
-	"coalmine/workflows/compile"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
+	"coalmine/workflows/planned"
 	"coalmine/workflows/runs"
 )
 
@@ -44,7 +45,7 @@ func (l *Local) Model(ctx context.Context, name, cell string, round int) ([]byte
 	if err != nil {
 		return nil, err
 	}
-	if x.experiment.Training.Algorithm == experiment.External {
+	if x.external() {
 		return l.externalModel(ctx, x, round)
 	}
 	if round == NewestRound {
@@ -163,23 +164,35 @@ func ExportedVocabulary(model []byte) ([]string, error) {
 
 // exporter finds the nodes of one cell.
 type exporter struct {
-	run        *runs.Run
-	plan       *plan.Plan
-	cell       *plan.Cell
+	run  *planned.Run
+	plan *plan.Plan
+	cell *plan.Cell
+	// experiment says nothing if it cannot be read: see planned.Run.
 	experiment *experiment.Experiment
 }
 
-func newExporter(run *runs.Run, name string) (*exporter, error) {
-	spec, p, err := compile.Record(run)
-	if err != nil {
-		return nil, err
-	}
+func newExporter(run *planned.Run, name string) (*exporter, error) {
+	p := run.Plan
 	for i := range p.Cells {
 		if p.Cells[i].Name == name || name == "" && len(p.Cells) == 1 {
-			return &exporter{run, p, &p.Cells[i], &spec.Cells[i].Experiment}, nil
+			return &exporter{run, p, &p.Cells[i], &run.Spec.Cells[i].Experiment}, nil
 		}
 	}
-	return nil, noCell(run, p, name)
+	return nil, noCell(run.Run, p, name)
+}
+
+// rounds is how long the training is to be.
+func (x *exporter) rounds() int {
+	if x.run.Unreadable != nil {
+		return x.cell.Rounds()
+	}
+	return x.experiment.Training.Rounds
+}
+
+// external reports whether the training is a command that is not ours.
+func (x *exporter) external() bool {
+	n := x.plan.Nodes[x.cell.Final.Key]
+	return n != nil && n.Kind == external.Train.Name
 }
 
 func noCell(run *runs.Run, p *plan.Plan, name string) error {
@@ -192,13 +205,17 @@ func (l *Local) exporter(ctx context.Context, name, cell string) (*exporter, err
 	if err != nil {
 		return nil, err
 	}
-	return newExporter(run, cell)
+	found, err := planned.Read(ctx, l.archive, run)
+	if err != nil {
+		return nil, err
+	}
+	return newExporter(found, cell)
 }
 
 // checkpoint is the model after a round, which it returns too: LastRound is a number then.
 // Models before the last are those of the training, never quantized.
 func (x *exporter) checkpoint(round int) (plan.Ref, int, error) {
-	rounds, chain := x.experiment.Training.Rounds, x.cell.Chain
+	rounds, chain := x.rounds(), x.cell.Chain
 	switch {
 	case round == LastRound || round == rounds:
 		return x.cell.Final, rounds, nil
@@ -212,7 +229,7 @@ func (x *exporter) checkpoint(round int) (plan.Ref, int, error) {
 
 // checkpointsAre says after which rounds the cell's training writes checkpoints.
 func (x *exporter) checkpointsAre() string {
-	rounds, chain := x.experiment.Training.Rounds, x.cell.Chain
+	rounds, chain := x.rounds(), x.cell.Chain
 	if chain == nil {
 		return fmt.Sprintf("cell %s has those after 0 and %s", x.cell.Name, x.count(rounds))
 	}
@@ -221,7 +238,7 @@ func (x *exporter) checkpointsAre() string {
 
 // count is "round 7", or "step 7" of SGD.
 func (x *exporter) count(round int) string {
-	if x.experiment.Training.Central() {
+	if x.cell.Unit == plan.Step {
 		return fmt.Sprintf("step %d", round)
 	}
 	return fmt.Sprintf("round %d", round)
@@ -266,7 +283,7 @@ func (l *Local) modelRounds(ctx context.Context, x *exporter) ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	refs := map[int]plan.Ref{0: x.cell.Initial, x.experiment.Training.Rounds: x.cell.Model}
+	refs := map[int]plan.Ref{0: x.cell.Initial, x.rounds(): x.cell.Model}
 	for _, step := range candidates {
 		refs[step*x.cell.Chain.StepRounds] = x.cell.Chain.At(step)
 	}

@@ -99,14 +99,14 @@ func (l *Local) fitting(ctx context.Context, name string) ([]string, error) {
 }
 
 // newest is the run among several that was submitted last, if all are of one experiment. Runs that
-// have gone or are damaged do not count.
+// have gone or cannot be read do not count.
 func (l *Local) newest(ctx context.Context, name string, fits []string) (*runs.Run, error) {
 	var newest *runs.Run
 	count := 0
 	for _, id := range fits {
 		run, err := l.get(ctx, id)
 		switch {
-		case errors.Is(err, ErrNoRun), errors.Is(err, storage.ErrNotFound), errors.Is(err, storage.ErrCorrupt):
+		case errors.Is(err, ErrNoRun), errors.Is(err, storage.ErrNotFound), runs.IsUnreadable(err):
 			continue
 		case err != nil:
 			return nil, err

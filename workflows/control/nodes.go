@@ -114,7 +114,7 @@ func (l *Local) Nodes(ctx context.Context, name string, which NodeQuery) ([]Node
 	if err != nil {
 		return nil, err
 	}
-	p, err := l.plans.of(ctx, run)
+	p, err := l.plans.of(ctx, l.archive, run)
 	if err != nil {
 		return nil, fmt.Errorf("run %s: %w", run.ID, err)
 	}

@@ -5,8 +5,9 @@ import (
 	"sync"
 	"time"
 
-	"coalmine/workflows/compile"
+	"coalmine/storage"
 	"coalmine/workflows/plan"
+	"coalmine/workflows/planned"
 	"coalmine/workflows/runs"
 )
 
@@ -25,7 +26,7 @@ type plans struct {
 }
 
 // of is the plan of a run. It must not be changed.
-func (x *plans) of(ctx context.Context, run *runs.Run) (*plan.Plan, error) {
+func (x *plans) of(ctx context.Context, archive *storage.Archive, run *runs.Run) (*plan.Plan, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.forget == nil {
@@ -35,7 +36,7 @@ func (x *plans) of(ctx context.Context, run *runs.Run) (*plan.Plan, error) {
 	if x.plan != nil && x.run == run.ID && x.submitted.Equal(run.State.Submitted) {
 		return x.plan, nil
 	}
-	p, err := compile.Run(ctx, run)
+	p, err := planned.Plan(ctx, archive, run)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,8 @@ import (
 	"coalmine/workflows/compile"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
+	"coalmine/workflows/planned"
+	"coalmine/workflows/planrecord"
 	"coalmine/workflows/runs"
 	"coalmine/workflows/status"
 )
@@ -24,12 +26,13 @@ type recorded struct {
 	err       error            // of an experiment that cannot be read
 }
 
-func newRecorded(run *runs.Run) *recorded {
+func (l *Local) newRecorded(ctx context.Context, run *runs.Run) *recorded {
 	r := &recorded{submitted: run.State.Submitted, spec: run.Spec}
 	r.spec.Experiment = nil
-	spec, err := experiment.ReadSpec(run.Spec.Experiment)
+	spec, err := compile.Experiment(run)
 	if err != nil {
 		r.err = err
+		r.cells = l.plannedCells(ctx, run)
 		return r
 	}
 	head := *spec
@@ -43,6 +46,35 @@ func newRecorded(run *runs.Run) *recorded {
 		}
 	}
 	return r
+}
+
+// plannedCells are the cells of a run whose experiment cannot be read, as far as the record of
+// its plan tells of them.
+func (l *Local) plannedCells(ctx context.Context, run *runs.Run) []status.Cell {
+	p, err := planrecord.Newest(ctx, l.archive, run.ID)
+	if err != nil {
+		return nil
+	}
+	cells := make([]status.Cell, len(p.Cells))
+	for i := range p.Cells {
+		c := &p.Cells[i]
+		cells[i] = status.Cell{Cell: c.Name, Label: c.Label, Phase: runs.Queued, Steps: c.Rounds(), Unit: c.Unit, StepRounds: 1}
+	}
+	return cells
+}
+
+// specOf is the experiment of a run or, if it cannot be read, as much of it as the record of the
+// plan tells.
+func (l *Local) specOf(ctx context.Context, run *runs.Run) (*experiment.Spec, error) {
+	spec, err := compile.Experiment(run)
+	if err == nil {
+		return spec, nil
+	}
+	p, none := planrecord.Newest(ctx, l.archive, run.ID)
+	if none != nil {
+		return nil, err
+	}
+	return planned.Outline(run, p), nil
 }
 
 // records remembers what statuses show of the records of runs.
@@ -62,12 +94,13 @@ func (rs *records) find(run string, submitted time.Time) *recorded {
 	return nil
 }
 
-// of returns what a status shows of the record of a run that was read with its experiment.
-func (rs *records) of(run *runs.Run) *recorded {
+// recorded returns what a status shows of the record of a run that was read with its experiment.
+func (l *Local) recorded(ctx context.Context, run *runs.Run) *recorded {
+	rs := &l.records
 	if r := rs.find(run.ID, run.State.Submitted); r != nil {
 		return r
 	}
-	r := newRecorded(run)
+	r := l.newRecorded(ctx, run)
 	if r.submitted.IsZero() {
 		return r // its submission is not complete
 	}
@@ -92,11 +125,11 @@ func (rs *records) keep(all map[string]*recorded) {
 }
 
 // readable returns all runs whose records can be read, the newest first, those whose
-// records are damaged, and what the records show. A run whose record is known comes
+// records cannot, and what the records show. A run whose record is known comes
 // without its experiment.
-func (l *Local) readable(ctx context.Context) (all []*runs.Run, damaged []runs.Damaged, shown map[string]*recorded, err error) {
+func (l *Local) readable(ctx context.Context) (all []*runs.Run, unreadable []runs.Unreadable, shown map[string]*recorded, err error) {
 	shown = make(map[string]*recorded)
-	all, damaged, err = l.runs.ReadableBy(ctx, func(ctx context.Context, id string) (*runs.Run, error) {
+	all, unreadable, err = l.runs.ReadableBy(ctx, func(ctx context.Context, id string) (*runs.Run, error) {
 		run, err := l.runs.WithoutSpec(ctx, id)
 		if err != nil {
 			return nil, err
@@ -107,14 +140,14 @@ func (l *Local) readable(ctx context.Context) (all []*runs.Run, damaged []runs.D
 		}
 		run, err = l.runs.Get(ctx, id)
 		if err == nil {
-			shown[id] = l.records.of(run)
+			shown[id] = l.recorded(ctx, run)
 		}
 		return run, err
 	})
 	if err == nil {
 		l.records.keep(shown)
 	}
-	return all, damaged, shown, err
+	return all, unreadable, shown, err
 }
 
 // stored is what the record of a run says.
@@ -131,9 +164,8 @@ func stored(run *runs.Run, record *recorded) *status.Run {
 	s.Nodes.Failed = len(s.Failures)
 	if record.err != nil {
 		s.Error = cmp.Or(s.Error, record.err.Error())
-		return s
 	}
-	s.Cells = slices.Clone(record.cells)
+	s.Cells = append(s.Cells, record.cells...)
 	failed := state.FailedCells()
 	for i := range s.Cells {
 		become(&s.Cells[i], state, failed)

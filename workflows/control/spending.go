@@ -64,6 +64,9 @@ func (l *Local) Spending(ctx context.Context, name, cell string) (Spending, erro
 		return Spending{}, err
 	}
 	s := Spending{Cell: x.cell.Name, Rounds: []SpentRound{}, Grounds: privacy.Grounds{Assumptions: []string{}, NotCovered: []string{}}}
+	if err := x.run.Readable("the cost in privacy"); err != nil {
+		return Spending{}, err
+	}
 	training := &x.experiment.Training
 	if training.Privacy == nil || training.Privacy.NoiseMultiplier == 0 || x.cell.Chain == nil {
 		return s, nil

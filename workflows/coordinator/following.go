@@ -8,8 +8,10 @@ import (
 
 	"coalmine/storage"
 	"coalmine/tasks"
+	"coalmine/workflows/availability"
 	"coalmine/workflows/coordinator/policy"
 	"coalmine/workflows/plan"
+	"coalmine/workflows/planrecord"
 	"coalmine/workflows/retention"
 	"coalmine/workflows/runs"
 )
@@ -75,24 +77,26 @@ func (t *term) followPins(r *run) {
 	}
 }
 
-// claim notes what a run keeps of its chains.
-func (t *term) claim(r *run, p *plan.Plan) {
+// claim notes what a run keeps of the chains of its plans.
+func (t *term) claim(r *run, plans ...*plan.Plan) {
 	r.claimed = true
-	t.ledger.Enter(r.ID, retention.ClaimsOf(&r.State, p))
+	for _, p := range plans {
+		t.ledger.Enter(r.ID, retention.ClaimsOf(&r.State, p))
+	}
 }
 
-// compile makes a run's plan: to work on it, or, if the run has finished, to
-// learn which checkpoints it keeps.
+// compile makes a run's plan: to work on it, or, if the run has finished and its plan is
+// not recorded, to learn which checkpoints it keeps.
 func (t *term) compile(r *run) {
 	if r.compiling {
 		return
 	}
 	r.compiling = true
 	c := &compilation{term: t, run: r, toWorkOn: !r.State.Phase.Finished()}
-	if r.spec == nil {
-		c.read()
+	if c.toWorkOn {
+		c.make()
 	} else {
-		c.begin()
+		c.recall()
 	}
 }
 
@@ -107,6 +111,42 @@ type compilation struct {
 	// is what claims are made from.
 	toWorkOn bool
 	claimed  plan.Plan
+	// record is made of all parts.
+	record planrecord.Writer
+}
+
+// recall learns from the recorded plans of a run that has finished what it keeps.
+func (c *compilation) recall() {
+	exists := func() bool { return c.records.exists(c.run) }
+	c.persist(reading, "reading the plan of run "+c.run.ID, exists, func(ctx context.Context) (func(), error) {
+		var plans []*plan.Plan
+		known, err := planrecord.Outlines(ctx, c.Archive, c.run.ID, func(p *plan.Plan) { plans = append(plans, p) })
+		if errors.Is(err, storage.ErrNewer) {
+			c.log.Warn("a newer build has recorded the plan of a run", "run", c.run.ID, "error", err)
+			known, err = false, nil
+		}
+		return func() {
+			switch {
+			case !exists():
+			case known:
+				c.run.compiling = false
+				c.claim(c.run, plans...)
+				c.records.follow(c.run)
+				c.deletions.goOnAll()
+			default:
+				c.make()
+			}
+		}, err
+	})
+}
+
+// make has the plan made of what was submitted.
+func (c *compilation) make() {
+	if c.run.spec == nil {
+		c.read()
+	} else {
+		c.begin()
+	}
 }
 
 // read reads again what was submitted, for a plan was made of it before.
@@ -114,7 +154,7 @@ func (c *compilation) read() {
 	exists := func() bool { return c.records.exists(c.run) }
 	c.persist(reading, "reading run "+c.run.ID, exists, func(ctx context.Context) (func(), error) {
 		record, err := c.records.service.Get(ctx, c.run.ID)
-		if errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrCorrupt) {
+		if errors.Is(err, storage.ErrNotFound) || runs.IsUnreadable(err) {
 			return func() { c.goOn(err) }, nil
 		}
 		return func() {
@@ -146,13 +186,22 @@ func (c *compilation) goOn(err error) {
 		c.end(err)
 	default:
 		c.start(compiling, func(context.Context) func() {
-			part, err := c.parts()
-			if err == nil {
-				err = tasks.Permanent(part.Check())
-			}
+			part, err := c.next()
 			return func() { c.add(part, err) }
 		})
 	}
+}
+
+// next makes the next part of the plan, and takes it into the record.
+func (c *compilation) next() (*plan.Plan, error) {
+	part, err := c.parts()
+	if err != nil {
+		return nil, err
+	}
+	if err = part.Check(); err == nil {
+		err = c.record.Add(part)
+	}
+	return part, tasks.Permanent(err)
 }
 
 // add takes up a part of the plan, if there was no error.
@@ -176,10 +225,10 @@ func (c *compilation) end(err error) {
 	case err == io.EOF && !c.toWorkOn:
 		c.claim(r, &c.claimed)
 		c.records.follow(r)
+		c.remember()
 	case err == io.EOF && !finished:
-		c.claim(r, r.Plan)
-		c.graph.Begin(r.Run.Run)
-		c.records.follow(r)
+		c.keep()
+		return
 	case err == io.EOF:
 		c.claim(r, r.Plan)
 		c.graph.Release(r.Run.Run)
@@ -188,6 +237,59 @@ func (c *compilation) end(err error) {
 		c.unplanned(r, err)
 	}
 	c.deletions.goOnAll()
+}
+
+// keep records the plan, and then has the run worked on.
+func (c *compilation) keep() {
+	r := c.run
+	r.compiling = true
+	exists := func() bool { return c.records.exists(r) }
+	c.persist(reading, "recording the plan of run "+r.ID, exists, func(ctx context.Context) (func(), error) {
+		return func() {
+			r.compiling = false
+			if exists() {
+				c.kept()
+			}
+		}, c.store.keepPlan(ctx, r.ID, &c.record)
+	})
+}
+
+// kept deals with a plan that is recorded. The run may have finished meanwhile.
+func (c *compilation) kept() {
+	r := c.run
+	c.claim(r, r.Plan)
+	if r.State.Phase.Finished() {
+		c.graph.Release(r.Run.Run)
+	} else {
+		c.graph.Begin(r.Run.Run)
+		c.records.follow(r)
+	}
+	c.deletions.goOnAll()
+}
+
+// remember records the plan of a run that has finished under a build which recorded none, if
+// this build gives its outcome the keys under which it is stored. Another term tries again.
+func (c *compilation) remember() {
+	r := c.run
+	var reports []storage.Key
+	for i := range c.claimed.Cells {
+		if cell := &c.claimed.Cells[i]; r.State.Outcomes[cell.Name] == runs.Done {
+			reports = append(reports, cell.Report.Key)
+		}
+	}
+	if len(reports) == 0 {
+		return
+	}
+	c.start(reading, func(ctx context.Context) func() {
+		stored, err := availability.LookUpAll(ctx, c.Archive, reports)
+		if err == nil && !slices.ContainsFunc(stored, func(n availability.Node) bool { return !n.Available() }) {
+			err = c.store.keepPlan(ctx, r.ID, &c.record)
+		}
+		if err != nil {
+			c.log.Warn("the plan of a run that has finished could not be recorded", "run", r.ID, "error", err)
+		}
+		return func() {}
+	})
 }
 
 // unplanned deals with a run whose plan cannot be made, now or ever.

@@ -6,6 +6,7 @@ import (
 	"coalmine/storage"
 	"coalmine/workflows/availability"
 	"coalmine/workflows/leadership"
+	"coalmine/workflows/planrecord"
 )
 
 // leaderStore is storage as only the leader may change it. Each deletion checks the
@@ -47,4 +48,16 @@ func (t *term) checkEpoch() {
 	t.persist(reading, "looking for another leader", always, func(ctx context.Context) (func(), error) {
 		return nil, t.store.token.Check(ctx)
 	})
+}
+
+// keepPlan records the plan of a run: see planrecord.
+func (s *leaderStore) keepPlan(ctx context.Context, run string, w *planrecord.Writer) error {
+	record, err := w.Record()
+	if err != nil {
+		return err
+	}
+	if err := s.token.Check(ctx); err != nil {
+		return err
+	}
+	return record.Keep(ctx, s.archive, run)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"coalmine/storage"
 	"coalmine/workflows/coordinator/graph"
@@ -45,6 +46,8 @@ type records struct {
 	graph   *graph.Graph
 
 	byID map[string]*run
+	// left are the runs that cannot be read, with the reasons that were logged.
+	left *sync.Map
 	// toFollow are runs whose state may have changed since they were followed.
 	toFollow []*run
 
@@ -108,8 +111,8 @@ func (c *records) read(ctx context.Context, known map[string]runs.Run, skip map[
 		if errors.Is(err, storage.ErrNotFound) {
 			continue // removed while we were reading
 		}
-		if errors.Is(err, storage.ErrCorrupt) {
-			c.log.Error("run cannot be read; it is left alone", "run", id, "error", err)
+		if runs.IsUnreadable(err) {
+			c.leave(id, err)
 			continue
 		}
 		if err != nil {
@@ -118,6 +121,13 @@ func (c *records) read(ctx context.Context, known map[string]runs.Run, skip map[
 		fresh = append(fresh, r)
 	}
 	return fresh, nil
+}
+
+// leave says once that a run cannot be read, and for which reason.
+func (c *records) leave(id string, err error) {
+	if before, said := c.left.Swap(id, err.Error()); !said || before != err.Error() {
+		c.log.Error("run cannot be read; it is left alone", "run", id, "error", err)
+	}
 }
 
 func (c *records) haveRead(fresh []*runs.Run, err error) {

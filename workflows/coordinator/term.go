@@ -3,6 +3,7 @@ package coordinator
 import (
 	"log/slog"
 	"strings"
+	"sync"
 	"time"
 
 	"coalmine/internal/queue"
@@ -68,7 +69,7 @@ func newTerm(cfg Config, c *observe.Counters, token *leadership.Token, now func(
 	}
 	t.dispatcher.Limits = cfg.Limits
 	t.records = records{
-		jobs: &t.jobs, store: t.store, service: runs.NewService(cfg.Archive, now), graph: g, byID: make(map[string]*run),
+		jobs: &t.jobs, store: t.store, service: runs.NewService(cfg.Archive, now), graph: g, byID: make(map[string]*run), left: new(sync.Map),
 	}
 	t.deletions = deletions{
 		jobs: &t.jobs, store: t.store, ledger: &t.ledger, graph: g, allowed: t.claimsKnown, lists: make(map[*graph.Chain]*retired),

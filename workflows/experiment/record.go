@@ -34,7 +34,7 @@ const (
 func ReadSpec(data []byte) (*Spec, error) {
 	s := new(Spec)
 	if err := s.read(json.NewDecoder(bytes.NewReader(data))); err != nil {
-		return nil, fmt.Errorf("resolved experiment: %s; it was written by another version of coalmine, or is damaged", brief(err))
+		return nil, fmt.Errorf("resolved experiment: %s", brief(err))
 	}
 	if len(s.Cells) == 0 {
 		return nil, fmt.Errorf("resolved experiment %.100q has no cells; expected at least one", s.Name)

@@ -138,9 +138,9 @@ func (e *Executor) tidy(c *plan.Chain, step int) {
 }
 
 func (e *Executor) run(ctx context.Context, spec tasks.Spec) error {
-	kind, ok := e.kinds[spec.Kind]
-	if !ok {
-		return fmt.Errorf("kind %q is unknown", spec.Kind)
+	kind, err := e.kinds.Find(spec)
+	if err != nil {
+		return err
 	}
 	if e.begin != nil {
 		e.begin(spec)

@@ -20,15 +20,6 @@ import (
 // Newest returns the newest plan of a run that is recorded and not damaged. The error wraps
 // storage.ErrNotFound if there is none, storage.ErrNewer if a newer build has recorded it.
 func Newest(ctx context.Context, archive *storage.Archive, run string) (*plan.Plan, error) {
-	return newest(ctx, archive, run, read)
-}
-
-// NewestOutline returns Newest without its standing nodes, whose references are zero.
-func NewestOutline(ctx context.Context, archive *storage.Archive, run string) (*plan.Plan, error) {
-	return newest(ctx, archive, run, readOutline)
-}
-
-func newest(ctx context.Context, archive *storage.Archive, run string, read reader) (*plan.Plan, error) {
 	numbers, err := archive.Plans(ctx, run)
 	if err != nil {
 		return nil, err
@@ -44,9 +35,18 @@ func newest(ctx context.Context, archive *storage.Archive, run string, read read
 	return nil, err
 }
 
-// All calls do with each recorded plan of a run that is not damaged, the newest last, and says
-// whether all can be relied on: there are some, and the newest is not damaged.
+// All calls do with each recorded plan of a run that is not damaged, the newest last, and
+// reports whether the newest is among them.
 func All(ctx context.Context, archive *storage.Archive, run string, do func(*plan.Plan)) (known bool, err error) {
+	return all(ctx, archive, run, read, do)
+}
+
+// Outlines is All of plans without their standing nodes, references to which are zero.
+func Outlines(ctx context.Context, archive *storage.Archive, run string, do func(*plan.Plan)) (known bool, err error) {
+	return all(ctx, archive, run, readOutline, do)
+}
+
+func all(ctx context.Context, archive *storage.Archive, run string, read reader, do func(*plan.Plan)) (known bool, err error) {
 	numbers, err := archive.Plans(ctx, run)
 	if err != nil {
 		return false, err

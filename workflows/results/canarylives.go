@@ -48,7 +48,7 @@ type CanaryRound struct {
 // LoadCanaryLives reads the canaries of a cell, with so many measured rounds at most; points
 // is at least 2. The error wraps storage.ErrNotFound if the run has no such cell.
 func LoadCanaryLives(ctx context.Context, archive *storage.Archive, run *runs.Run, cell string, points int) (*CanaryLives, error) {
-	spec, p, planned, err := findCell(run, cell)
+	spec, p, planned, err := findCell(ctx, archive, run, cell)
 	if err != nil {
 		return nil, err
 	}

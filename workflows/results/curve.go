@@ -12,6 +12,7 @@ import (
 	"coalmine/workflows/compile"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
+	"coalmine/workflows/planned"
 	"coalmine/workflows/runs"
 )
 
@@ -43,7 +44,7 @@ const roundsOfSegment = 10
 // LoadCurve reads what is known of a cell along its training, with so many rounds at most;
 // points is at least 2. The error wraps storage.ErrNotFound if the run has no such cell.
 func LoadCurve(ctx context.Context, archive *storage.Archive, run *runs.Run, cell string, points int) (*Curve, error) {
-	spec, p, planned, err := findCell(run, cell)
+	spec, p, planned, err := findCell(ctx, archive, run, cell)
 	if err != nil {
 		return nil, err
 	}
@@ -57,11 +58,15 @@ func LoadCurve(ctx context.Context, archive *storage.Archive, run *runs.Run, cel
 
 // findCell is a cell of a run as it was asked for, its plan, and its place in it. The error
 // wraps storage.ErrNotFound if the run has no such cell.
-func findCell(run *runs.Run, cell string) (*experiment.Cell, *plan.Plan, *plan.Cell, error) {
-	spec, p, err := compile.Record(run)
-	if err != nil {
-		return nil, nil, nil, fmt.Errorf("run %s: %w", run.ID, err)
+func findCell(ctx context.Context, archive *storage.Archive, run *runs.Run, cell string) (*experiment.Cell, *plan.Plan, *plan.Cell, error) {
+	planned, err := planned.Read(ctx, archive, run)
+	if err == nil {
+		err = planned.Readable("the course of a training")
 	}
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	spec, p := planned.Spec, planned.Plan
 	for i := range p.Cells {
 		if p.Cells[i].Name == cell {
 			return &spec.Cells[i], p, &p.Cells[i], nil

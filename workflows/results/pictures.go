@@ -15,6 +15,7 @@ import (
 	"coalmine/workflows/compile"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
+	"coalmine/workflows/planned"
 	"coalmine/workflows/runs"
 )
 
@@ -46,14 +47,14 @@ type Shown struct {
 // LoadPictures reads the pictures of a run, cell by cell and round by round. A round that has
 // not been measured yet has none: they are there while the run goes on.
 func LoadPictures(ctx context.Context, archive *storage.Archive, run *runs.Run, s Shown) ([]Picture, error) {
-	spec, err := experiment.ReadSpec(run.Spec.Experiment)
+	spec, err := compile.Experiment(run)
 	if err != nil {
 		return nil, fmt.Errorf("run %s: %w", run.ID, err)
 	}
 	if !slices.ContainsFunc(spec.Cells, asksForPictures) {
 		return []Picture{}, nil // and needs no plan
 	}
-	p, err := compile.Plan(spec)
+	p, err := planned.Plan(ctx, archive, run)
 	if err != nil {
 		return nil, fmt.Errorf("run %s: %w", run.ID, err)
 	}

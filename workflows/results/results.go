@@ -14,9 +14,9 @@ import (
 	"coalmine/tasks/reports"
 	"coalmine/tasks/selection"
 	"coalmine/tasks/training"
-	"coalmine/workflows/compile"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
+	"coalmine/workflows/planned"
 	"coalmine/workflows/runs"
 )
 
@@ -25,6 +25,9 @@ type Results struct {
 	Run        string `json:"run"`
 	Experiment string `json:"experiment"`
 	Cells      []Cell `json:"cells"`
+	// Unreadable says why this build cannot read the experiment, as a rule "". Cells have then no
+	// parameters, and of what is measured what their reports tell.
+	Unreadable string `json:"unreadable,omitempty"`
 	// FalseAlarms say how likely each limit of audit.fail_if is passed by chance.
 	FalseAlarms []experiment.FalseAlarm `json:"false_alarms,omitempty"`
 	// Pictures are what LoadPictures returns. A format is written with them that asks for
@@ -88,26 +91,32 @@ const (
 
 // Load reads the results of a run. Cells that are not done have no report.
 func Load(ctx context.Context, archive *storage.Archive, run *runs.Run) (*Results, error) {
-	spec, p, err := compile.Record(run)
+	planned, err := planned.Read(ctx, archive, run)
 	if err != nil {
-		return nil, fmt.Errorf("run %s: %w", run.ID, err)
-	}
-	r := &Results{Run: run.ID, Experiment: spec.Name, FalseAlarms: spec.FalseAlarms(), drawn: new(drawn)}
-	if err := r.loadCells(ctx, archive, run, spec, p); err != nil {
 		return nil, err
 	}
-	r.addParameters(spec)
+	r := &Results{Run: run.ID, Experiment: planned.Spec.Name, drawn: new(drawn)}
+	if err := r.loadCells(ctx, archive, planned); err != nil {
+		return nil, err
+	}
+	if planned.Unreadable != nil {
+		r.Unreadable = planned.Unreadable.Error()
+		return r, nil
+	}
+	r.FalseAlarms = planned.Spec.FalseAlarms()
+	r.addParameters(planned.Spec)
 	return r, nil
 }
 
 // loadCells reads several cells at the same time.
-func (r *Results) loadCells(ctx context.Context, archive *storage.Archive, run *runs.Run, spec *experiment.Spec, p *plan.Plan) error {
+func (r *Results) loadCells(ctx context.Context, archive *storage.Archive, run *planned.Run) error {
+	p := run.Plan
 	r.Cells = make([]Cell, len(p.Cells))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(readsAtOnce)
 	for i := range p.Cells {
 		group.Go(func() (err error) {
-			r.Cells[i], err = load(ctx, archive, run, &spec.Cells[i], p, &p.Cells[i])
+			r.Cells[i], err = load(ctx, archive, run, i)
 			r.Cells[i].State = r.Cells[i].Status
 			if err != nil {
 				return fmt.Errorf("run %s, cell %s: %w", run.ID, p.Cells[i].Name, err)
@@ -143,19 +152,20 @@ func (r *Results) Grown(ctx context.Context, archive *storage.Archive) (bool, er
 	return grown.Load(), nil
 }
 
-func load(ctx context.Context, archive *storage.Archive, run *runs.Run, spec *experiment.Cell, p *plan.Plan, planned *plan.Cell) (Cell, error) {
-	e := &spec.Experiment
-	cell := Cell{
-		Cell: spec.Name, Label: spec.Label, Axes: spec.Axes, Row: spec.Row, Status: Pending,
-		Setting: e.Training.Setting(), Partition: string(e.Data.Partition),
+func load(ctx context.Context, archive *storage.Archive, run *planned.Run, i int) (Cell, error) {
+	spec, p, planned := &run.Spec.Cells[i], run.Plan, &run.Plan.Cells[i]
+	e, readable := &spec.Experiment, run.Unreadable == nil
+	cell := Cell{Cell: spec.Name, Label: spec.Label, Axes: spec.Axes, Row: spec.Row, Status: Pending}
+	if readable {
+		cell.Setting, cell.Partition = e.Training.Setting(), string(e.Data.Partition)
 	}
-	if cell.Errors = failures(run, spec.Name); len(cell.Errors) > 0 {
+	if cell.Errors = failures(run.Run, spec.Name); len(cell.Errors) > 0 {
 		var err error
 		cell.Status = Failed
 		cell.Thresholds, err = thresholds(ctx, archive, p, planned)
 		return cell, err
 	}
-	report, missing, err := finished(ctx, archive, run, spec, planned)
+	report, missing, err := finished(ctx, archive, run.Run, spec, planned)
 	switch {
 	case err != nil:
 		return cell, err
@@ -165,12 +175,18 @@ func load(ctx context.Context, archive *storage.Archive, run *runs.Run, spec *ex
 			cell.Status = Cancelled
 			return cell, nil
 		}
+		if !readable {
+			return cell, nil
+		}
 		var newer []storage.Key
 		cell.SoFar, newer, err = readSoFar(ctx, archive, spec, p.Nodes[planned.Report.Key], planned)
 		cell.open = append(cell.open, newer...)
 		return cell, err
 	}
 	cell.Status, cell.Report = Done, report
+	if !readable {
+		return cell, nil
+	}
 	if err := addLosses(ctx, archive, e, planned, report); err != nil {
 		return cell, err
 	}

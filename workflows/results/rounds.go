@@ -11,6 +11,7 @@ import (
 	"coalmine/workflows/compile"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
+	"coalmine/workflows/planned"
 	"coalmine/workflows/runs"
 )
 
@@ -87,10 +88,14 @@ func roundOf(row checkpoints.Row, rates func(round int) (client, server float64)
 
 // LoadRounds reads the rounds of all cells of a run.
 func LoadRounds(ctx context.Context, archive *storage.Archive, run *runs.Run) (*Rounds, error) {
-	spec, p, err := compile.Record(run)
-	if err != nil {
-		return nil, fmt.Errorf("run %s: %w", run.ID, err)
+	planned, err := planned.Read(ctx, archive, run)
+	if err == nil {
+		err = planned.Readable("what its rounds have said")
 	}
+	if err != nil {
+		return nil, err
+	}
+	spec, p := planned.Spec, planned.Plan
 	out := &Rounds{Run: run.ID, Experiment: spec.Name}
 	for i := range p.Cells {
 		c := &spec.Cells[i]

@@ -14,8 +14,15 @@ import (
 	"coalmine/storage"
 )
 
+// SpecFormat is that of the records of runs. Its number also counts the forms of the resolved
+// experiment: it rises when a field is added to the experiment file that builds of before do not
+// know, since none of them may work on the run without it.
+var SpecFormat = storage.Format{Name: "record of a run", Number: 1}
+
 // Spec is what was submitted.
 type Spec struct {
+	// Stamp is that of the record; that of a submission does not matter.
+	storage.Stamp
 	// Name is the experiment's.
 	Name string `json:"name"`
 	// Digest is that of Experiment: two files that mean the same have the same.
@@ -157,6 +164,7 @@ func (s *Service) last(ctx context.Context, base string) (int, error) {
 
 // create records a run. The error wraps storage.ErrExists if another submission has taken the id.
 func (s *Service) create(ctx context.Context, id string, spec Spec, by string) (*Run, error) {
+	spec.Stamp = SpecFormat.Stamp()
 	raw, err := json.Marshal(spec)
 	if err != nil {
 		return nil, fmt.Errorf("run %s cannot be recorded: %w", id, err)
@@ -218,6 +226,9 @@ func (s *Service) readSpec(ctx context.Context, id string) (Spec, error) {
 		if err != nil {
 			return Spec{}, err
 		}
+		if err := SpecFormat.Check(storage.StampOf(raw)); err != nil {
+			return Spec{}, fmt.Errorf("run %s in %s: %w", id, s.archive, err)
+		}
 		var spec Spec
 		if damage = json.Unmarshal(raw, &spec); damage == nil {
 			damage = spec.check()
@@ -230,29 +241,35 @@ func (s *Service) readSpec(ctx context.Context, id string) (Spec, error) {
 		id, s.archive, storage.ErrCorrupt, damage, id)
 }
 
-// List returns all runs, the newest first. One whose record is damaged is an error.
+// List returns all runs, the newest first. One whose record cannot be read is an error.
 func (s *Service) List(ctx context.Context) ([]*Run, error) {
-	all, damaged, err := s.Readable(ctx)
-	if err == nil && len(damaged) > 0 {
-		return nil, damaged[0].Err
+	all, unreadable, err := s.Readable(ctx)
+	if err == nil && len(unreadable) > 0 {
+		return nil, unreadable[0].Err
 	}
 	return all, err
 }
 
-// Damaged is a run whose record makes no sense.
-type Damaged struct {
+// Unreadable is a run whose record cannot be read.
+type Unreadable struct {
 	ID  string
-	Err error // wraps storage.ErrCorrupt
+	Err error // see IsUnreadable
+}
+
+// IsUnreadable reports whether an error of Get says that there is a run, but that its record is
+// damaged, or that a newer build wrote it.
+func IsUnreadable(err error) bool {
+	return errors.Is(err, storage.ErrCorrupt) || errors.Is(err, storage.ErrNewer)
 }
 
 // Readable returns the runs whose records can be read, the newest first, and beside
-// them those whose records are damaged.
-func (s *Service) Readable(ctx context.Context) (all []*Run, damaged []Damaged, err error) {
+// them those whose records cannot.
+func (s *Service) Readable(ctx context.Context) (all []*Run, unreadable []Unreadable, err error) {
 	return s.ReadableBy(ctx, s.Get)
 }
 
 // ReadableBy does the same with another way to read a run. Its errors are those of Get.
-func (s *Service) ReadableBy(ctx context.Context, get func(ctx context.Context, id string) (*Run, error)) (all []*Run, damaged []Damaged, err error) {
+func (s *Service) ReadableBy(ctx context.Context, get func(ctx context.Context, id string) (*Run, error)) (all []*Run, unreadable []Unreadable, err error) {
 	ids, err := s.archive.Runs(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -262,8 +279,8 @@ func (s *Service) ReadableBy(ctx context.Context, get func(ctx context.Context, 
 		switch {
 		case errors.Is(err, storage.ErrNotFound):
 			continue // removed while we were listing
-		case errors.Is(err, storage.ErrCorrupt):
-			damaged = append(damaged, Damaged{id, err})
+		case IsUnreadable(err):
+			unreadable = append(unreadable, Unreadable{id, err})
 			continue
 		case err != nil:
 			return nil, nil, err
@@ -273,7 +290,7 @@ func (s *Service) ReadableBy(ctx context.Context, get func(ctx context.Context, 
 	slices.SortFunc(all, func(a, b *Run) int {
 		return cmp.Or(b.State.Submitted.Compare(a.State.Submitted), cmp.Compare(b.ID, a.ID))
 	})
-	return all, damaged, nil
+	return all, unreadable, nil
 }
 
 // IDs returns the ids of all runs, in byte order.
@@ -386,12 +403,12 @@ func (s *Service) Delete(ctx context.Context, id string) error {
 	return err
 }
 
-// DeleteDamaged removes the record of a run that is damaged, and no other. Only the
+// DeleteUnreadable removes the record of a run that cannot be read, and no other. Only the
 // leader calls it.
-func (s *Service) DeleteDamaged(ctx context.Context, id string) error {
+func (s *Service) DeleteUnreadable(ctx context.Context, id string) error {
 	_, err := s.Get(ctx, id)
 	switch {
-	case errors.Is(err, storage.ErrCorrupt):
+	case IsUnreadable(err):
 		return s.archive.DeleteRun(ctx, id)
 	case err == nil:
 		return fmt.Errorf("run %s: %w; its record can be read", id, ErrState)

@@ -8,6 +8,7 @@
 package verification
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -204,6 +205,8 @@ func (v *Verifier) verify(ctx context.Context, r plan.Ref, mu *sync.Mutex) (Node
 	switch {
 	case ctx.Err() != nil:
 		return out, ctx.Err()
+	case errors.Is(err, tasks.ErrNoKind):
+		out.Verdict, out.Why = Failed, fmt.Sprintf("%v; verify with coalmine %s, which committed it", err, cmp.Or(commit.Provenance.Version, "of another version"))
 	case err != nil:
 		out.Verdict, out.Why = Failed, err.Error()
 	case commit.Differs(again) != "" && commit.Provenance.MayDiffer:

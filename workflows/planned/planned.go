@@ -1,0 +1,102 @@
+// Package planned finds the plan of a run: the one that is recorded with it, or else, of a run
+// from before plans were recorded, the one that this build makes of its experiment. Whoever shows
+// what a run has made asks here, so that a build which would plan the experiment otherwise, or
+// cannot read it, still finds what was made.
+package planned
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"coalmine/storage"
+	"coalmine/workflows/compile"
+	"coalmine/workflows/experiment"
+	"coalmine/workflows/plan"
+	"coalmine/workflows/planrecord"
+	"coalmine/workflows/runs"
+)
+
+// Run is a run with its plan.
+type Run struct {
+	*runs.Run
+	Plan *plan.Plan
+	// Spec is the experiment, with a cell for each of the plan in the same order.
+	Spec *experiment.Spec
+	// Unreadable says why this build cannot read the experiment. Spec has then only what the
+	// record of the plan tells: names, labels, axes and rows. It is nil as a rule.
+	Unreadable error
+}
+
+// Plan returns the plan of a run. An error marked tasks.Permanent says that there is none, and
+// none can be made.
+func Plan(ctx context.Context, archive *storage.Archive, run *runs.Run) (*plan.Plan, error) {
+	p, err := planrecord.Newest(ctx, archive, run.ID)
+	if errors.Is(err, storage.ErrNotFound) {
+		return compile.Run(ctx, run)
+	}
+	return p, err
+}
+
+// Read returns a run with its plan and its experiment.
+func Read(ctx context.Context, archive *storage.Archive, run *runs.Run) (*Run, error) {
+	p, err := planrecord.Newest(ctx, archive, run.ID)
+	if errors.Is(err, storage.ErrNotFound) {
+		spec, p, err := compile.Record(run)
+		if err != nil {
+			return nil, fmt.Errorf("run %s: %w", run.ID, err)
+		}
+		return &Run{Run: run, Plan: p, Spec: spec}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("run %s: %w", run.ID, err)
+	}
+	r := &Run{Run: run, Plan: p}
+	if r.Spec, r.Unreadable = compile.Experiment(run); r.Unreadable == nil {
+		r.Unreadable = fits(r.Spec, p)
+	}
+	if r.Unreadable != nil {
+		r.Spec = Outline(run, p)
+	}
+	return r, nil
+}
+
+// fits compares the cells of an experiment with those of the recorded plan.
+func fits(spec *experiment.Spec, p *plan.Plan) error {
+	if len(spec.Cells) != len(p.Cells) {
+		return fmt.Errorf("the experiment has %d cells, the recorded plan %d", len(spec.Cells), len(p.Cells))
+	}
+	for i := range p.Cells {
+		if spec.Cells[i].Name != p.Cells[i].Name {
+			return fmt.Errorf("cell %d of the experiment is %.40q, of the recorded plan %.40q", i, spec.Cells[i].Name, p.Cells[i].Name)
+		}
+	}
+	return nil
+}
+
+// Outline is an experiment as far as a recorded plan tells it.
+func Outline(run *runs.Run, p *plan.Plan) *experiment.Spec {
+	spec := &experiment.Spec{Name: run.Spec.Name, Cells: make([]experiment.Cell, len(p.Cells))}
+	for i := range p.Cells {
+		c := &p.Cells[i]
+		cell := experiment.Cell{Index: i, Name: c.Name, Label: c.Label}
+		if json.Unmarshal(c.Axes, &cell.Axes) != nil {
+			cell.Axes = nil // of a form that this build does not know, either
+		}
+		if json.Unmarshal(c.Row, &cell.Row) != nil {
+			cell.Row = nil
+		}
+		spec.Cells[i] = cell
+	}
+	return spec
+}
+
+// Readable returns an error that says why the experiment cannot be read, if it cannot, and what
+// for it is needed.
+func (r *Run) Readable(what string) error {
+	if r.Unreadable == nil {
+		return nil
+	}
+	return fmt.Errorf("run %s: %s needs its experiment: %w", r.ID, what, r.Unreadable)
+}
