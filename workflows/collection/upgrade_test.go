@@ -78,7 +78,9 @@ func TestAFinishedRunKeepsItsOutcomeUnderABuildThatGivesOtherKeysOrNone(t *testi
 	t.Parallel()
 	for name, compile := range map[string]func(context.Context, *runs.Run) (*plan.Plan, error){
 		"other keys": func(context.Context, *runs.Run) (*plan.Plan, error) { return otherKeys(t, 30), nil },
-		"no plan":    func(context.Context, *runs.Run) (*plan.Plan, error) { return nil, tasks.Permanent(errors.New("no such kind")) },
+		"no plan": func(context.Context, *runs.Run) (*plan.Plan, error) {
+			return nil, tasks.Permanent(errors.New("no such kind"))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -145,7 +147,9 @@ func TestARunOfWhichItIsNotKnownWhatItNeedsKeepsEveryNodeAndStopsNothingElse(t *
 		reason string
 	}{
 		"a plan that is not recorded and cannot be made": {func(x *fixture, _ string) {
-			x.Compile = func(context.Context, *runs.Run) (*plan.Plan, error) { return nil, tasks.Permanent(errors.New("no such kind")) }
+			x.Compile = func(context.Context, *runs.Run) (*plan.Plan, error) {
+				return nil, tasks.Permanent(errors.New("no such kind"))
+			}
 		}, "no such kind"},
 		"keys that are not recorded, of another build": {func(x *fixture, _ string) {
 			p := otherKeys(x.t, 30)
@@ -214,7 +218,9 @@ func TestARunThatNeverHadAPlanHoldsNothing(t *testing.T) {
 	for _, started := range []bool{false, true} {
 		x := newFixture(t)
 		id := x.submit("a", training(t, 3))
-		x.Compile = func(context.Context, *runs.Run) (*plan.Plan, error) { return nil, tasks.Permanent(errors.New("no such kind")) }
+		x.Compile = func(context.Context, *runs.Run) (*plan.Plan, error) {
+			return nil, tasks.Permanent(errors.New("no such kind"))
+		}
 		if started {
 			x.append(id, runs.Started)
 		}
