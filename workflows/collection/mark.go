@@ -157,7 +157,7 @@ func (c *Collector) markCompiled(ctx context.Context, x *marks, r *runs.Run) err
 		return nil
 	}
 	if lost := x.lost(&r.State, p); lost != "" {
-		x.hold(r.ID, "cell %s is done, and its report is not in the store under the key that this build gives it: the run was computed by a build with other keys, whose plan is not recorded, or its results are gone", lost)
+		x.hold(r.ID, "cell %s: %s", lost, planrecord.Lost)
 	}
 	x.markPlan(&r.State, p, !r.State.Phase.Finished())
 	return c.markSources(x, r)

@@ -3,6 +3,7 @@ package control
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -37,6 +38,9 @@ func (l *Local) newRecorded(ctx context.Context, run *runs.Run) *recorded {
 	}
 	head := *spec
 	head.Cells = slices.Clone(spec.Cells[:min(len(spec.Cells), glanceCells)])
+	if lost, err := planned.Elsewhere(ctx, l.archive, run, spec); err == nil && lost != "" {
+		r.err = fmt.Errorf("cell %s: %s", lost, planrecord.Lost)
+	}
 	r.head, r.cells = &head, make([]status.Cell, len(spec.Cells))
 	for i := range spec.Cells {
 		c := &spec.Cells[i]

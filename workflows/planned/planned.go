@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"coalmine/storage"
 	"coalmine/workflows/compile"
@@ -24,6 +25,8 @@ type Run struct {
 	Plan *plan.Plan
 	// Spec is the experiment, with a cell for each of the plan in the same order.
 	Spec *experiment.Spec
+	// Recorded says that the plan is recorded.
+	Recorded bool
 	// Unreadable says why this build cannot read the experiment. Spec has then only what the
 	// record of the plan tells: names, labels, axes and rows. It is nil as a rule.
 	Unreadable error
@@ -52,7 +55,7 @@ func Read(ctx context.Context, archive *storage.Archive, run *runs.Run) (*Run, e
 	if err != nil {
 		return nil, fmt.Errorf("run %s: %w", run.ID, err)
 	}
-	r := &Run{Run: run, Plan: p}
+	r := &Run{Run: run, Plan: p, Recorded: true}
 	if r.Spec, r.Unreadable = compile.Experiment(run); r.Unreadable == nil {
 		r.Unreadable = fits(r.Spec, p)
 	}
@@ -90,6 +93,39 @@ func Outline(run *runs.Run, p *plan.Plan) *experiment.Spec {
 		spec.Cells[i] = cell
 	}
 	return spec
+}
+
+// Lost says of a cell that the run's log calls done why its report may not be in the store.
+func (r *Run) Lost() string {
+	if r.Recorded {
+		return "it is done, and its report is gone from the store: coalmine retry " + r.ID + " computes it again"
+	}
+	return planrecord.Lost
+}
+
+// Elsewhere names a cell of a finished run that is done, and whose report is not in the store under the
+// key that this build gives it, as planrecord.Lost says; "" where there is none, or where the plan
+// is recorded. It looks at the first cell that is done.
+func Elsewhere(ctx context.Context, archive *storage.Archive, run *runs.Run, spec *experiment.Spec) (cell string, err error) {
+	i := slices.IndexFunc(spec.Cells, func(c experiment.Cell) bool { return run.State.Outcomes[c.Name] == runs.Done })
+	if i < 0 {
+		return "", nil
+	}
+	numbers, err := archive.Plans(ctx, run.ID)
+	if err != nil || len(numbers) > 0 {
+		return "", err
+	}
+	one := *spec
+	one.Cells = spec.Cells[i : i+1]
+	p, err := compile.Plan(&one)
+	if err != nil {
+		return "", err
+	}
+	there, err := archive.HasCommit(ctx, p.Cells[0].Report.Key)
+	if err != nil || there {
+		return "", err
+	}
+	return spec.Cells[i].Name, nil
 }
 
 // Readable returns an error that says why the experiment cannot be read, if it cannot, and what

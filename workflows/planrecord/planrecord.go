@@ -21,6 +21,10 @@ import (
 	"coalmine/workflows/plan"
 )
 
+// Lost says of a cell that is done, of a run whose plan is not recorded, that its report is not where
+// this build looks for it.
+const Lost = "it is done, and its report is not in the store under the key that this build gives it: a build with other keys computed it and recorded no plan, or it is gone; use that build, or run the experiment again"
+
 // head is the small record that names the parts, and makes them one of the run's plans.
 type head struct {
 	Outline storage.Digest `json:"outline"`
@@ -94,22 +98,25 @@ type cell struct {
 // blockNodes is the most nodes of a block.
 const blockNodes = 4096
 
-// block is a line of the nodes. Its texts have numbers from 1; 0 is the empty text.
+// block is a line of the nodes, column by column. Its texts have numbers from 1; 0 is the empty
+// text.
 type block struct {
-	Texts []string `json:"texts,omitempty"`
-	Nodes []node   `json:"nodes"`
-}
-
-// node is a standing node. All but its key, its version and its inputs are numbers of texts.
-type node struct {
-	Key       storage.Key `json:"key"`
-	Kind      int         `json:"kind"`
-	Version   int         `json:"version"`
-	Params    int         `json:"params,omitempty"`
-	Label     int         `json:"label,omitempty"`
-	SecretKey int         `json:"secret_key,omitempty"`
-	Class     int         `json:"class,omitempty"`
-	Terms     int         `json:"terms,omitempty"`
-	Names     []int       `json:"names,omitempty"`
-	Inputs    []ref       `json:"inputs,omitempty"`
+	Texts []string `json:"texts"`
+	// Keys are 32 bytes a node.
+	Keys []byte `json:"keys"`
+	// Versions are those of the kinds; Kinds and what follows are numbers of texts. SecretKeys,
+	// Classes and Terms are missing where all are empty.
+	Kinds      []int `json:"kinds"`
+	Versions   []int `json:"versions"`
+	Params     []int `json:"params"`
+	Labels     []int `json:"labels"`
+	SecretKeys []int `json:"secret_keys,omitempty"`
+	Classes    []int `json:"classes,omitempty"`
+	Terms      []int `json:"terms,omitempty"`
+	// Inputs is how many inputs each node has; Names, numbers of texts, and Needs are those of all
+	// of them. A need is the number of a node or, below 0, of one of Steps: -1 is the first.
+	Inputs []int `json:"inputs"`
+	Names  []int `json:"names"`
+	Needs  []int `json:"needs"`
+	Steps  []ref `json:"steps,omitempty"`
 }

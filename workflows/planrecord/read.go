@@ -94,9 +94,6 @@ func read(ctx context.Context, archive *storage.Archive, run string, n int) (*pl
 		return nil, err
 	}
 	p, err := d.plan()
-	if err == nil {
-		err = p.Check()
-	}
 	if err != nil {
 		return nil, fmt.Errorf("plan %d of run %s: %w: %w", n, run, storage.ErrCorrupt, err)
 	}
@@ -109,7 +106,7 @@ type decoder struct {
 	// nodes are in the order of their numbers; their needs are refs. There are none of a plan
 	// of which the outline alone was read.
 	nodes []*plan.Node
-	refs  [][]ref
+	needs []needs
 	texts map[string]text // each once
 	whole bool
 
@@ -126,7 +123,7 @@ func (d *decoder) readOutline(ctx context.Context, archive *storage.Archive, run
 
 func (d *decoder) readNodes(ctx context.Context, archive *storage.Archive, run string, h head) error {
 	err := readLines(ctx, archive, run, h.Nodes, func(lines *json.Decoder) error {
-		d.nodes, d.refs, d.texts, d.err = make([]*plan.Node, 0, h.Count), make([][]ref, 0, h.Count), make(map[string]text), nil
+		d.nodes, d.needs, d.texts, d.err = make([]*plan.Node, 0, h.Count), nil, make(map[string]text), nil
 		for {
 			var b block
 			if err := lines.Decode(&b); err == io.EOF {
@@ -153,16 +150,29 @@ type text struct {
 	raw json.RawMessage // nil of the empty text
 }
 
-// text returns a text of a block by its number.
-func (d *decoder) text(b *block, n int) text {
-	switch {
-	case n == 0:
-		return text{}
-	case n < 0 || n > len(b.Texts):
-		d.fail("text %d of %d", n, len(b.Texts))
-		return text{}
+// column is one of a block: numbers of texts, none of them where all are empty.
+func (d *decoder) column(b *block, column []int, n int) []text {
+	if len(column) == 0 {
+		return make([]text, n)
 	}
-	s := b.Texts[n-1]
+	if len(column) != n {
+		d.fail("%d items for %d nodes", len(column), n)
+		return make([]text, n)
+	}
+	texts := make([]text, n)
+	for i, number := range column {
+		switch {
+		case number < 0 || number > len(b.Texts):
+			d.fail("text %d of %d", number, len(b.Texts))
+		case number > 0:
+			texts[i] = d.text(b.Texts[number-1])
+		}
+	}
+	return texts
+}
+
+// text returns a text that the plan then has once.
+func (d *decoder) text(s string) text {
 	known, there := d.texts[s]
 	if !there {
 		known = text{s, json.RawMessage(s)}
@@ -172,20 +182,68 @@ func (d *decoder) text(b *block, n int) text {
 }
 
 func (d *decoder) addBlock(b *block) {
-	for _, x := range b.Nodes {
-		n := &plan.Node{Label: d.text(b, x.Label).string, Spec: tasks.Spec{
-			Key: x.Key, Kind: d.text(b, x.Kind).string, Version: x.Version, Params: d.text(b, x.Params).raw,
-			SecretKey: d.text(b, x.SecretKey).string, Class: tasks.Class(d.text(b, x.Class).string), Terms: d.text(b, x.Terms).raw,
-		}}
-		if len(x.Names) != len(x.Inputs) {
-			d.fail("a node with %d names for %d inputs", len(x.Names), len(x.Inputs))
-			return
-		}
-		for _, name := range x.Names {
-			n.Inputs = append(n.Inputs, tasks.Input{Name: d.text(b, name).string})
-		}
-		d.nodes, d.refs = append(d.nodes, n), append(d.refs, x.Inputs)
+	n, inputs := len(b.Kinds), 0
+	for _, k := range b.Inputs {
+		inputs += max(k, 0)
 	}
+	if len(b.Keys) != n*len(storage.Key{}.Digest) || len(b.Versions) != n || len(b.Inputs) != n || len(b.Needs) != inputs {
+		d.fail("a block with columns of different lengths")
+		return
+	}
+	kinds, params, labels := d.column(b, b.Kinds, n), d.column(b, b.Params, n), d.column(b, b.Labels, n)
+	secretKeys, classes, terms := d.column(b, b.SecretKeys, n), d.column(b, b.Classes, n), d.column(b, b.Terms, n)
+	names, nodes := d.column(b, b.Names, inputs), make([]plan.Node, n)
+	for i := range nodes {
+		x := &nodes[i]
+		*x = plan.Node{Label: labels[i].string, Spec: tasks.Spec{
+			Kind: kinds[i].string, Version: b.Versions[i], Params: params[i].raw,
+			SecretKey: secretKeys[i].string, Class: tasks.Class(classes[i].string), Terms: terms[i].raw,
+		}}
+		copy(x.Key.Digest[:], b.Keys[i*len(x.Key.Digest):])
+		for k := range max(b.Inputs[i], 0) {
+			x.Inputs = append(x.Inputs, tasks.Input{Name: names[k].string})
+		}
+		names = names[len(x.Inputs):]
+		d.nodes = append(d.nodes, x)
+	}
+	d.needs = append(d.needs, needs{n, b.Needs, b.Steps})
+}
+
+// needs are those of the nodes of a block: see there.
+type needs struct {
+	nodes int
+	of    []int
+	steps []ref
+}
+
+// linkNodes gives the nodes what they need.
+func (d *decoder) linkNodes() {
+	left := d.nodes
+	for _, x := range d.needs {
+		steps := make([]plan.Ref, len(x.steps))
+		for i, r := range x.steps {
+			steps[i] = d.ref(r)
+		}
+		for _, n := range left[:x.nodes] {
+			for i := range n.Inputs {
+				need := d.need(x.of[i], steps)
+				n.Inputs[i].Key, n.Needs = need.Key, append(n.Needs, need)
+			}
+			x.of = x.of[len(n.Inputs):]
+		}
+		left = left[x.nodes:]
+	}
+}
+
+func (d *decoder) need(n int, steps []plan.Ref) plan.Ref {
+	switch {
+	case n < 0 && -1-n < len(steps):
+		return steps[-1-n]
+	case n < 0 || n >= len(d.nodes):
+		d.fail("a reference to node %d of %d", n, len(d.nodes))
+		return plan.Ref{}
+	}
+	return plan.Ref{Key: d.nodes[n].Key}
 }
 
 // raw is JSON that was recorded as text, nil for none.
@@ -212,11 +270,8 @@ func (d *decoder) plan() (*plan.Plan, error) {
 		d.linkChain(d.chains[i], &d.outline.Chains[i])
 		p.Chains[d.chains[i].Recipe] = d.chains[i]
 	}
-	for i, n := range d.nodes {
-		for k, r := range d.refs[i] {
-			need := d.ref(r)
-			n.Inputs[k].Key, n.Needs = need.Key, append(n.Needs, need)
-		}
+	d.linkNodes()
+	for _, n := range d.nodes {
 		p.Nodes[n.Key] = n
 	}
 	for i := range d.outline.Cells {

@@ -67,28 +67,49 @@ func (w *Writer) number(part *plan.Plan) (fresh []storage.Key) {
 }
 
 func (w *Writer) block(part *plan.Plan, keys []storage.Key) *block {
-	b, texts := &block{}, map[string]int{"": 0}
+	b, texts, steps := &block{Texts: []string{}}, numbering[string]{}, numbering[ref]{}
 	text := func(s string) int {
-		n, known := texts[s]
-		if !known {
-			n = len(texts)
-			texts[s] = n
-			b.Texts = append(b.Texts, s)
+		if s == "" {
+			return 0
 		}
-		return n
+		return texts.of(s, &b.Texts) + 1
 	}
 	for _, key := range keys {
 		n := part.Nodes[key]
-		x := node{
-			Key: key, Kind: text(n.Kind), Version: n.Version, Params: text(string(n.Params)), Label: text(n.Label),
-			SecretKey: text(n.SecretKey), Class: text(string(n.Class)), Terms: text(string(n.Terms)),
-		}
+		b.Keys = append(b.Keys, key.Digest[:]...)
+		b.Kinds, b.Versions = append(b.Kinds, text(n.Kind)), append(b.Versions, n.Version)
+		b.Params, b.Labels = append(b.Params, text(string(n.Params))), append(b.Labels, text(n.Label))
+		b.SecretKeys, b.Classes = append(b.SecretKeys, text(n.SecretKey)), append(b.Classes, text(string(n.Class)))
+		b.Terms, b.Inputs = append(b.Terms, text(string(n.Terms))), append(b.Inputs, len(n.Inputs))
 		for i, in := range n.Inputs {
-			x.Names, x.Inputs = append(x.Names, text(in.Name)), append(x.Inputs, w.ref(n.Needs[i]))
+			b.Names = append(b.Names, text(in.Name))
+			if n.Needs[i].Chain != nil {
+				b.Needs = append(b.Needs, -1-steps.of(w.ref(n.Needs[i]), &b.Steps))
+			} else {
+				b.Needs = append(b.Needs, w.node(n.Needs[i].Key))
+			}
 		}
-		b.Nodes = append(b.Nodes, x)
+	}
+	for _, column := range []*[]int{&b.SecretKeys, &b.Classes, &b.Terms} {
+		if !slices.ContainsFunc(*column, func(n int) bool { return n != 0 }) {
+			*column = nil
+		}
 	}
 	return b
+}
+
+// numbering gives values numbers from 0.
+type numbering[V comparable] map[V]int
+
+// of is the number of a value, which is added to a list if it has none yet.
+func (x numbering[V]) of(value V, list *[]V) int {
+	n, known := x[value]
+	if !known {
+		n = len(x)
+		x[value] = n
+		*list = append(*list, value)
+	}
+	return n
 }
 
 // chain takes in a chain; of one that another part has, too, what this part wants of it.
@@ -146,11 +167,16 @@ func (w *Writer) ref(r plan.Ref) ref {
 	case r.Key.IsZero():
 		return ""
 	}
-	n, known := w.numbers[r.Key]
+	return ref(strconv.Itoa(w.node(r.Key)))
+}
+
+// node is the number of a standing node.
+func (w *Writer) node(key storage.Key) int {
+	n, known := w.numbers[key]
 	if !known && w.err == nil {
-		w.err = fmt.Errorf("plan cannot be recorded: it refers to node %s, which it does not hold", r.Key.Short())
+		w.err = fmt.Errorf("plan cannot be recorded: it refers to node %s, which it does not hold", key.Short())
 	}
-	return ref(strconv.Itoa(n))
+	return n
 }
 
 // Record is a plan as it is stored.
@@ -224,7 +250,7 @@ type packer struct {
 
 func newPacker() *packer {
 	p := &packer{sum: sha256.New()}
-	p.zip = gzip.NewWriter(&p.data)
+	p.zip, _ = gzip.NewWriterLevel(&p.data, gzip.BestSpeed) // keys make most of it, and no level makes them smaller
 	return p
 }
 

@@ -48,19 +48,16 @@ type Shown struct {
 // not been measured yet has none: they are there while the run goes on.
 func LoadPictures(ctx context.Context, archive *storage.Archive, run *runs.Run, s Shown) ([]Picture, error) {
 	spec, err := compile.Experiment(run)
-	if err != nil {
-		return nil, fmt.Errorf("run %s: %w", run.ID, err)
-	}
-	if !slices.ContainsFunc(spec.Cells, asksForPictures) {
+	if err != nil || !slices.ContainsFunc(spec.Cells, asksForPictures) {
 		return []Picture{}, nil // and needs no plan
 	}
-	p, err := planned.Plan(ctx, archive, run)
-	if err != nil {
-		return nil, fmt.Errorf("run %s: %w", run.ID, err)
+	read, err := planned.Read(ctx, archive, run)
+	if err != nil || read.Unreadable != nil {
+		return []Picture{}, err
 	}
-	pictures := []Picture{}
+	p, pictures := read.Plan, []Picture{}
 	for i := range p.Cells {
-		c := &spec.Cells[i]
+		c := &read.Spec.Cells[i]
 		if s.Cell != "" && s.Cell != c.Name || !asksForPictures(*c) {
 			continue
 		}

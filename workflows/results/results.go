@@ -62,6 +62,8 @@ type Cell struct {
 	// Thresholds say how many users other thresholds of the selection of a failed cell
 	// leave, as far as it has come.
 	Thresholds []selection.Left `json:"thresholds,omitempty"`
+	// Lost says why the report of a cell that the run's log calls done is not there.
+	Lost string `json:"lost,omitempty"`
 	// SoFar is the newest measurement of a cell that is pending; nil before there is one.
 	SoFar *SoFar `json:"so_far,omitempty"`
 	// Ranking is that of the canaries of a model that is not ours; nil for one that is.
@@ -171,6 +173,10 @@ func load(ctx context.Context, archive *storage.Archive, run *planned.Run, i int
 		return cell, err
 	case report == nil:
 		cell.open = []storage.Key{missing}
+		if run.State.Outcomes[spec.Name] == runs.Done {
+			cell.Lost = run.Lost()
+			return cell, nil
+		}
 		if run.State.Phase == runs.Cancelled {
 			cell.Status = Cancelled
 			return cell, nil

@@ -145,6 +145,9 @@ func (v *view) allNotes() []note {
 func (v *view) notes() (notes []note) {
 	for i := range v.cells {
 		notes = append(notes, v.cells[i].noted()...)
+		if v.Unreadable != "" {
+			notes = append(notes, note{name: v.cells[i].Cell.Cell, label: v.cells[i].Label, text: ": its experiment cannot be read: " + v.Unreadable, done: v.cells[i].Report != nil})
+		}
 	}
 	return notes
 }
@@ -203,6 +206,9 @@ func (v *viewCell) notes() []string {
 	}
 	for _, e := range v.Errors {
 		notes = append(notes, " failed: "+visible.Lines(e))
+	}
+	if v.Lost != "" {
+		notes = append(notes, ": "+v.Lost)
 	}
 	if len(v.Thresholds) > 0 {
 		notes = append(notes, ": data.select would leave with "+selection.Leaves(v.Thresholds))
