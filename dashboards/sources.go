@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"syscall"
 
+	"coalmine/internal/scratch"
 	"coalmine/storage"
 	"coalmine/workflows/control"
 )
@@ -52,11 +52,10 @@ func (s *Server) putSource(w http.ResponseWriter, r *http.Request) error {
 	if r.ContentLength > s.options.MaxSourceBytes {
 		return fmt.Errorf("source of %d bytes %w: at most %d are taken", r.ContentLength, ErrTooLarge, s.options.MaxSourceBytes)
 	}
-	file, err := os.CreateTemp(s.options.TempDir, "coalmine-upload-*")
+	file, err := scratch.Open(s.options.TempDir, "coalmine-upload-")
 	if err != nil {
 		return fmt.Errorf("upload of source %s: %w", want.Short(), err)
 	}
-	defer os.Remove(file.Name())
 	defer file.Close()
 	got, err := receive(file, newFlow(w, http.MaxBytesReader(w, r.Body, s.options.MaxSourceBytes)))
 	if err != nil {

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 
 	"coalmine/bench/processes"
 	"coalmine/internal/queue"
+	"coalmine/internal/scratch"
 	"coalmine/storage"
 	"coalmine/storage/metered"
 	"coalmine/workflows/coordinator"
@@ -19,8 +19,9 @@ import (
 // cluster is everything that the first three measurements share.
 type cluster struct {
 	Options
-	dir     string           // of what the benchmark writes, removed at the end
-	redis   *processes.Child // nil if a Redis was named
+	scratch *scratch.Directory // of all that the benchmark writes; nil before open
+	dir     string             // its path
+	redis   *processes.Child   // nil if a Redis was named
 	workers []*processes.Child
 	conn    *queue.Conn
 	// broker is one for all coordinators: what one leaves waits for the next.
@@ -39,9 +40,10 @@ func startCluster(ctx context.Context, o Options) (*cluster, error) {
 }
 
 func (c *cluster) open(ctx context.Context) (err error) {
-	if c.dir, err = os.MkdirTemp(memoryDir(), "coalmine-bench-"); err != nil {
+	if c.scratch, err = scratch.Make(memoryDir(), "bench-"); err != nil {
 		return err
 	}
+	c.dir = c.scratch.Path
 	url := c.Redis
 	if url == "" {
 		if c.redis, url, err = processes.Redis(c.dir); err != nil {
@@ -102,8 +104,8 @@ func (c *cluster) close() error {
 	if c.redis != nil {
 		c.redis.Kill()
 	}
-	if c.dir != "" {
-		errs = append(errs, os.RemoveAll(c.dir))
+	if c.scratch != nil {
+		c.scratch.Remove()
 	}
 	return errors.Join(errs...)
 }

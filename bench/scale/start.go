@@ -5,13 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"coalmine/internal/queue"
+	"coalmine/internal/scratch"
 	"coalmine/storage"
 	"coalmine/storage/metered"
 	"coalmine/tasks"
@@ -76,12 +77,12 @@ func (c *cluster) openStartStore(ctx context.Context) (*metered.Store, func() er
 		store, err := openMetered(ctx, place)
 		return store, func() error { return remove(store) }, err
 	}
-	dir, err := os.MkdirTemp("", "coalmine-bench-")
+	d, err := scratch.Make("", "bench-")
 	if err != nil {
 		return nil, nil, err
 	}
-	remove := func() error { return os.RemoveAll(dir) }
-	store, err := openMetered(ctx, dir)
+	remove := func() error { d.Remove(); return nil }
+	store, err := openMetered(ctx, filepath.Join(d.Path, "store"))
 	if err != nil {
 		return nil, nil, errors.Join(err, remove())
 	}

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"coalmine/bench/processes"
+	"coalmine/internal/scratch"
 )
 
 // Options say what is submitted.
@@ -76,13 +77,15 @@ type Lists struct {
 
 // Run measures. It leaves nothing behind, even after an error.
 func Run(ctx context.Context, o Options) (*Result, error) {
-	dir, err := os.MkdirTemp("", "coalmine-bench-")
+	d, err := scratch.Make("", "bench-")
 	if err != nil {
 		return nil, err
 	}
-	c := &cluster{Options: o, dir: dir}
+	defer d.Remove()
+	c := &cluster{Options: o, dir: d.Path}
 	r, err := c.measure(ctx)
-	return r, errors.Join(err, c.close())
+	c.close()
+	return r, err
 }
 
 // cluster is the processes of a measurement.
@@ -255,11 +258,10 @@ func (c *cluster) lists(ctx context.Context) (Lists, error) {
 	return l, nil
 }
 
-func (c *cluster) close() error {
+func (c *cluster) close() {
 	for _, child := range []*processes.Child{c.server, c.redis} {
 		if child != nil {
 			child.Kill()
 		}
 	}
-	return os.RemoveAll(c.dir)
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,6 +14,7 @@ import (
 	"coalmine/bench/overhead"
 	"coalmine/bench/scale"
 	"coalmine/internal/queue"
+	"coalmine/internal/scratch"
 	"coalmine/storage"
 	"coalmine/storage/open"
 )
@@ -170,11 +172,11 @@ func benchQueued(ctx context.Context, e *engine, training overhead.Training) (ti
 
 // openBench is an engine in a temporary directory or on the given servers.
 func (g *global) openBench(ctx context.Context) (*engine, closer, error) {
-	dir, err := os.MkdirTemp("", "coalmine-bench-")
+	d, err := scratch.Make("", "bench-")
 	if err != nil {
 		return nil, nil, err
 	}
-	remove := func() error { return os.RemoveAll(dir) }
+	dir, remove := filepath.Join(d.Path, "home"), func() error { d.Remove(); return nil }
 	given := g.places.given()
 	if given["redis"] == "" {
 		e, err := openEmbedded(ctx, dir, g, listenFlags{address: anyPort})

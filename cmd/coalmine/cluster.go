@@ -23,7 +23,7 @@ import (
 
 const workerHelp = `Work for a cluster: take tasks from the queue until interrupted. Start as many
 workers as you like, on as many machines; each needs the Redis and the store, and
-nothing else. On SIGTERM or Ctrl-C a worker takes no more tasks, gives those at
+nothing else. On SIGTERM, SIGHUP or Ctrl-C a worker takes no more tasks, gives those at
 work --grace to end, and hands back what is left. One whose --store is not the
 coordinator's hands back its first task and exits with an error.
 

@@ -21,7 +21,9 @@ import (
 	"coalmine/dashboards"
 	"coalmine/internal/garbage"
 	"coalmine/internal/kernels"
+	"coalmine/internal/scratch"
 	"coalmine/internal/visible"
+	"coalmine/workers/clients"
 	"coalmine/workflows/control"
 )
 
@@ -54,11 +56,27 @@ const allowedGarbage = 32 << 20
 
 func main() {
 	garbage.Allow(allowedGarbage)
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	scratch.Clean(os.TempDir())
+	clients.Clean()
+	ctx, stop := interruptible(context.Background())
 	code := execute(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
+}
+
+// interruptible returns a context that SIGINT, SIGTERM or SIGHUP ends; a second SIGINT or SIGTERM
+// ends the process at once. A SIGHUP that is ignored at the start, as by nohup, stays so.
+func interruptible(parent context.Context) (context.Context, func()) {
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		signals = append(signals, syscall.SIGHUP)
+		// A terminal that goes can send several: this keeps the later ones from ending the
+		// process before it has handed its work back.
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	}
+	ctx, stop := signal.NotifyContext(parent, signals...)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
 }
 
 // execute runs one command line and returns its exit code.

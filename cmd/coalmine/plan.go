@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"coalmine/internal/kernels"
+	"coalmine/internal/scratch"
 	"coalmine/privacy"
 	"coalmine/storage"
 	"coalmine/storage/open"
@@ -218,12 +219,12 @@ func (g *global) planArchive(ctx context.Context, p place) (*storage.Archive, cl
 		store, err := open.Dir(datadir.StorePath(p.home))
 		return storage.NewArchive(store), noClose, err
 	}
-	dir, err := os.MkdirTemp("", "coalmine-plan-")
+	dir, err := scratch.Make("", "plan-")
 	if err != nil {
 		return nil, nil, err
 	}
-	remove := func() error { return os.RemoveAll(dir) }
-	store, err := open.Open(ctx, dir)
+	remove := func() error { dir.Remove(); return nil }
+	store, err := open.Open(ctx, filepath.Join(dir.Path, "store"))
 	if err != nil {
 		return nil, nil, errors.Join(err, remove())
 	}

@@ -13,6 +13,8 @@ import (
 	"iter"
 	"os"
 	"slices"
+
+	"coalmine/internal/scratch"
 )
 
 // Sorter orders records by a number, equal numbers by arrival, in bounded memory. It
@@ -21,8 +23,8 @@ type Sorter struct {
 	limit   int // bytes of records in memory
 	records []keyed
 	arena   []byte
-	file    *os.File // nil until something was spilled
-	end     int64    // of the file
+	file    *scratch.File // nil until something was spilled
+	end     int64         // of the file
 	runs    []run
 }
 
@@ -65,14 +67,11 @@ func (s *Sorter) order() {
 // spill writes the records in memory to the file as one run.
 func (s *Sorter) spill() error {
 	if s.file == nil {
-		f, err := os.CreateTemp("", "coalmine-sort-*")
+		f, err := scratch.Open("", "coalmine-sort-")
 		if err != nil {
 			return fmt.Errorf("sorting needs a temporary file: %w", err)
 		}
 		s.file = f
-		// Gone at once where the system allows it, so that even a killed
-		// process leaves nothing behind; Close removes it elsewhere.
-		os.Remove(f.Name())
 	}
 	s.order()
 	w := bufio.NewWriterSize(io.NewOffsetWriter(s.file, s.end), 1<<20)
@@ -149,8 +148,7 @@ func (s *Sorter) merged(yield func([]byte, error) bool) {
 // Close gives the temporary file back.
 func (s *Sorter) Close() {
 	if s.file != nil {
-		s.file.Close()
-		os.Remove(s.file.Name())
+		_ = s.file.Close() // nobody needs it any more
 	}
 }
 

@@ -1,7 +1,8 @@
-// Package scratch makes temporary directories that go with their process, also if that is killed:
-// the next process that makes one of the kind removes what is left.
+// Package scratch makes temporary files and directories that go with their process, also if that
+// is killed. A file has no name from the start. What is left of a directory is removed by the next
+// process that makes one, or that calls Clean:
 //
-//	d, err := scratch.Make(os.TempDir(), "coalmine-work-")
+//	d, err := scratch.Make("", "work-")
 //	...
 //	defer d.Remove()
 //
@@ -10,13 +11,20 @@
 package scratch
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
-// LockName is the file of a directory that tells that it is in use.
-const LockName = "lock"
+const (
+	// Prefix begins the names of all directories.
+	Prefix = "coalmine-"
+	// LockName is the file of a directory that tells that it is in use. Nothing else may have a
+	// file of this name, such as a home that a person has called coalmine-something.
+	LockName = ".coalmine-scratch"
+)
 
 // Directory is a temporary directory.
 type Directory struct {
@@ -25,11 +33,12 @@ type Directory struct {
 	lock *os.File
 }
 
-// Make makes a directory whose name begins with prefix, and removes those whose processes have ended
-// without.
-func Make(parent, prefix string) (*Directory, error) {
-	sweep(parent, prefix)
-	path, err := os.MkdirTemp(parent, prefix)
+// Make makes a directory below parent, "" for that of temporary files, whose name begins with Prefix
+// and kind. It removes those whose processes have ended without, as Clean does.
+func Make(parent, kind string) (*Directory, error) {
+	parent = cmp.Or(parent, os.TempDir())
+	Clean(parent)
+	path, err := os.MkdirTemp(parent, Prefix+kind)
 	if err != nil {
 		return nil, err
 	}
@@ -60,12 +69,13 @@ func takeLock(path string) (*os.File, error) {
 	return lock, nil
 }
 
-// sweep removes the directories whose processes have ended without.
-func sweep(parent, prefix string) {
-	left, _ := filepath.Glob(filepath.Join(parent, prefix+"*", LockName)) // the pattern is right
-	for _, path := range left {
-		if abandoned(path) {
-			os.RemoveAll(filepath.Dir(path))
+// Clean removes the directories below parent whose processes have ended without.
+func Clean(parent string) {
+	entries, _ := os.ReadDir(parent) // what cannot be looked at is not ours
+	for _, e := range entries {
+		path := filepath.Join(parent, e.Name())
+		if e.IsDir() && strings.HasPrefix(e.Name(), Prefix) && abandoned(filepath.Join(path, LockName)) {
+			os.RemoveAll(path)
 		}
 	}
 }

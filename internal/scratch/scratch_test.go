@@ -24,6 +24,13 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		panic(err)
 	}
+	f, err := Open(os.Args[2], "coalmine-upload-")
+	if err != nil {
+		panic(err)
+	}
+	if _, err := f.WriteString("text"); err != nil {
+		panic(err)
+	}
 	fmt.Println(d.Path)
 	_, _ = bufio.NewReader(os.Stdin).ReadString('\n') // until it is killed
 }
@@ -33,6 +40,13 @@ func TestMain(m *testing.M) {
 func TestDirectoriesOfProcessesThatAreKilledAreRemoved(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()
+	home := filepath.Join(base, "coalmine-home") // of a person, who has called it so
+	if err := os.MkdirAll(home, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(home, "lock"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	lives, err := Make(base, "work-")
 	if err != nil {
 		t.Fatal(err)
@@ -61,12 +75,10 @@ func TestDirectoriesOfProcessesThatAreKilledAreRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = run.Wait() // it was killed
-	next, err := Make(base, "work-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer next.Remove()
-	if left, _ := filepath.Glob(filepath.Join(base, "*")); len(left) != 2 || slices.Contains(left, gone) {
-		t.Errorf("%v are left, want %s and %s", left, lives.Path, next.Path)
+	Clean(base)
+	want := []string{home, lives.Path}
+	slices.Sort(want)
+	if left, _ := filepath.Glob(filepath.Join(base, "*")); !slices.Equal(left, want) {
+		t.Errorf("%v are left, want %v", left, want)
 	}
 }

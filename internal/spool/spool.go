@@ -7,26 +7,55 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+
+	"coalmine/internal/scratch"
 )
 
-// File is a copy of a stream. Close removes it.
+// File is a copy of a stream. Close removes it; nothing is left of it, either, if its process is
+// killed.
 type File struct {
 	*os.File
 	// Size is its length in bytes.
-	Size int64
+	Size   int64
+	remove func() error // closes it, too
 }
 
 // Copy reads a stream to its end into a temporary file (TMPDIR), and goes to the
-// beginning of that. The errors of the stream are returned as they are.
+// beginning of that. The errors of the stream are returned as they are. Programs cannot open
+// the file by its name: see Named.
 func Copy(body io.Reader) (*File, error) {
-	file, err := os.CreateTemp("", "coalmine-source-*")
+	file, err := scratch.Open("", "coalmine-source-")
 	if err != nil {
 		return nil, fmt.Errorf("temporary copy: %w", err)
 	}
-	f := &File{File: file}
-	f.Size, err = io.Copy(file, body)
-	if err == nil {
-		_, err = file.Seek(0, io.SeekStart)
+	return fill(&File{File: file.File, remove: file.Close}, body)
+}
+
+// Named is Copy for a library that opens the file by its name. What a process that was killed
+// leaves of it goes when the next one starts.
+func Named(body io.Reader) (*File, error) {
+	d, err := scratch.Make("", "source-")
+	if err != nil {
+		return nil, fmt.Errorf("temporary copy: %w", err)
+	}
+	file, err := os.OpenFile(filepath.Join(d.Path, "copy"), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		d.Remove()
+		return nil, fmt.Errorf("temporary copy: %w", err)
+	}
+	remove := func() error {
+		defer d.Remove()
+		return file.Close()
+	}
+	return fill(&File{File: file, remove: remove}, body)
+}
+
+// fill copies the stream.
+func fill(f *File, body io.Reader) (*File, error) {
+	var err error
+	if f.Size, err = io.Copy(f.File, body); err == nil {
+		_, err = f.Seek(0, io.SeekStart)
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -35,6 +64,4 @@ func Copy(body io.Reader) (*File, error) {
 }
 
 // Close closes the file and removes it.
-func (f *File) Close() error {
-	return errors.Join(f.File.Close(), os.Remove(f.Name()))
-}
+func (f *File) Close() error { return f.remove() }

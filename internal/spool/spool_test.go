@@ -9,31 +9,44 @@ import (
 	"testing/iotest"
 )
 
-func TestACopyIsReadFromItsBeginningAndRemoved(t *testing.T) {
-	t.Parallel()
-	f, err := Copy(strings.NewReader("a stream"))
-	if err != nil {
-		t.Fatal(err)
+// copies are the ways to copy a stream.
+var copies = map[string]func(io.Reader) (*File, error){"without a name": Copy, "with a name": Named}
+
+func TestACopyIsReadFromItsBeginningAndRemoved(t *testing.T) { //nolint:paralleltest // it sets TMPDIR
+	t.Setenv("TMPDIR", t.TempDir())
+	for name, copied := range copies {
+		f, err := copied(strings.NewReader("a stream"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(f)
+		if err != nil || string(got) != "a stream" || f.Size != 8 {
+			t.Errorf("%s: got %q of %d bytes, %v", name, got, f.Size, err)
+		}
+		if _, err := os.Stat(f.Name()); (err == nil) != (name == "with a name") {
+			t.Errorf("%s: while it is open: %v", name, err)
+		}
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+		leavesNothing(t)
 	}
-	got, err := io.ReadAll(f)
-	if err != nil || string(got) != "a stream" || f.Size != 8 {
-		t.Errorf("got %q of %d bytes, %v", got, f.Size, err)
-	}
-	if err := f.Close(); err != nil {
-		t.Error(err)
-	}
-	if _, err := os.Stat(f.Name()); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the file is still there: %v", err)
+}
+
+func leavesNothing(t *testing.T) {
+	t.Helper()
+	if left, err := os.ReadDir(os.Getenv("TMPDIR")); err != nil || len(left) > 0 {
+		t.Errorf("left %v, %v", left, err)
 	}
 }
 
 func TestTheErrorOfAStreamLeavesNothingBehind(t *testing.T) { //nolint:paralleltest // it sets TMPDIR
 	t.Setenv("TMPDIR", t.TempDir())
 	broken := errors.New("broken")
-	if _, err := Copy(iotest.ErrReader(broken)); !errors.Is(err, broken) {
-		t.Errorf("got %v", err)
-	}
-	if left, err := os.ReadDir(os.Getenv("TMPDIR")); err != nil || len(left) > 0 {
-		t.Errorf("left %v, %v", left, err)
+	for name, copied := range copies {
+		if _, err := copied(iotest.ErrReader(broken)); !errors.Is(err, broken) {
+			t.Errorf("%s: got %v", name, err)
+		}
+		leavesNothing(t)
 	}
 }

@@ -28,7 +28,7 @@ func New() (*Workspace, error) { return In(os.TempDir()) }
 
 // In makes an empty directory below another one.
 func In(parent string) (*Workspace, error) {
-	around, err := scratch.Make(parent, "coalmine-work-")
+	around, err := scratch.Make(parent, "work-")
 	if err != nil {
 		return nil, fmt.Errorf("a directory for a command: %w", err)
 	}

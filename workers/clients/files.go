@@ -15,7 +15,7 @@ import (
 )
 
 // directoryPrefix begins the names of directories of files.
-const directoryPrefix = "coalmine-clients-"
+const directoryPrefix = "clients-"
 
 // files are what programs read and write, in a directory of shared memory where there is one.
 // They go with Close, and those of a process that was killed when the next one opens its own.
@@ -44,6 +44,9 @@ func openFiles(base string) (*files, error) {
 	}
 	return &files{path: directory.Path, directory: directory, models: map[string]*modelFile{}}, nil
 }
+
+// Clean removes the directories that killed processes have left in shared memory.
+func Clean() { scratch.Clean(sharedMemory()) }
 
 // Close removes the directory.
 func (f *files) Close() { f.directory.Remove() }

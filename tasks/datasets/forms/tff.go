@@ -14,7 +14,7 @@ import (
 // the features tokens (a sentence, its words taken apart), title, tags, creation_date, score
 // and type.
 func (r *reader) tff() error {
-	file, err := spool.Copy(r.content)
+	file, err := spool.Named(r.content)
 	if err != nil {
 		return err
 	}
