@@ -26,7 +26,7 @@ func newSteerCommands(g *global) []*cobra.Command {
 	}
 	return []*cobra.Command{
 		steer("pause", "Pause a run: what is at work ends, nothing new begins", runs.PauseEntry),
-		steer("resume", "Resume a paused or cancelled run", runs.ResumeEntry),
+		steer("resume", "Resume a paused or cancelled run, or one that is done and lacks outputs", runs.ResumeEntry),
 		steer("cancel", "Cancel a run; what it has computed stays", runs.CancelEntry),
 		newRetryCommand(g),
 		newPriorityCommand(g),
@@ -56,7 +56,10 @@ func (g *global) steerBy(ctx context.Context, api control.API, run string, e run
 }
 
 const retryHelp = `Try the failed nodes of a run again, with all that waits for them. --node picks some:
-by what "coalmine status RUN" calls them, or by their key or its beginning.`
+by what "coalmine status RUN" calls them, or by their key or its beginning.
+
+Of a run that is done, compute again the outputs that are missing in the store, as
+after a backup without commits/ or blobs/ was restored. It is an error if none is.`
 
 func newRetryCommand(g *global) *cobra.Command {
 	var nodes []string

@@ -33,7 +33,7 @@ architecture are counted and not compared: only between the kernel sets of one
 architecture are bytes known to be equal.
 
 The command reads the store itself, by --home or --store. Exit status 1 if any node
-differs, is damaged or cannot be executed.`
+differs, is damaged or cannot be executed, or if there is nothing to compare.`
 
 type verifyFlags struct {
 	sample, parallel int
@@ -129,6 +129,9 @@ func (g *global) verifyRun(ctx context.Context, archive *storage.Archive, name s
 	if !f.all {
 		nodes = verification.Sample(candidates, f.sample, f.seed)
 	}
+	if len(nodes) == 0 {
+		return nil, &exitError{exitCellFailed, fmt.Errorf("run %s is %s, and none of its nodes is committed in %s: there is nothing to verify; of a run that is done, coalmine retry %s computes again what is gone", run.ID, run.State.Phase, archive, run.ID)}
+	}
 	g.note("run %s: executing %d of %d committed nodes again", run.ID, len(nodes), len(candidates))
 	out := &verified{Run: run.ID, Seed: f.seed, Candidates: len(candidates), Counts: map[verification.Verdict]int{}}
 	out.Nodes, err = v.Verify(ctx, nodes)
@@ -203,6 +206,9 @@ func (g *global) concludeVerification(out *verified) error {
 	}
 	if faults > 0 {
 		return &exitError{code: exitCellFailed}
+	}
+	if out.Counts[verification.Incomparable] == len(out.Nodes) {
+		return &exitError{exitCellFailed, fmt.Errorf("run %s: nothing was verified: all nodes of the sample are of another processor architecture; verify on one of those machines", out.Run)}
 	}
 	return nil
 }

@@ -464,6 +464,9 @@ func (l *Local) Steer(ctx context.Context, name string, e runs.Entry) (string, e
 		return "", err
 	}
 	e.By = person()
+	if e.Missing, err = l.missing(ctx, run, e); err != nil {
+		return "", err
+	}
 	if err := l.runs.Steer(ctx, run.ID, e); err != nil {
 		return "", err
 	}

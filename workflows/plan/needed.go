@@ -50,6 +50,18 @@ func (w *walk) visitAll(refs []Ref) {
 	}
 }
 
+// Kept are the nodes whose outputs stay with a finished run: the standing ones, and the kept
+// steps of trainings.
+func (p *Plan) Kept() []storage.Key {
+	keys := SortedKeys(p.Nodes)
+	for _, recipe := range SortedKeys(p.Chains) {
+		for _, step := range p.Chains[recipe].Keep {
+			keys = append(keys, p.Chains[recipe].Key(step))
+		}
+	}
+	return keys
+}
+
 // LastingSteps are the steps whose records may outlive the training, ascending:
 // the kept ones, the ends of segments, the checkpoints of the rolling retention,
 // and those of the segment that is open at the end.

@@ -78,7 +78,7 @@ func (s *State) counts(e Entry) bool {
 		_, known := s.outcome(e)
 		return known && s.takes(Finished)
 	case PauseEntry, ResumeEntry, CancelEntry, RetryEntry, RemoveEntry, Started, Rejected:
-		return s.takes(e.Kind)
+		return s.takes(e.Kind) && (e.Missing > 0 || !s.restores(e.Kind))
 	}
 	return false // of a later version
 }
@@ -125,7 +125,11 @@ func (e Entry) what() string {
 		return fmt.Sprintf("two attempts at %s gave different bytes%s", e.Label, at(e.Worker))
 	case Rejected:
 		return "rejected: it has no plan"
-	case Submitted, PauseEntry, ResumeEntry, CancelEntry, RemoveEntry, Started, Finished:
+	case ResumeEntry:
+		if e.Missing > 0 {
+			return e.restoring()
+		}
+	case Submitted, PauseEntry, CancelEntry, RemoveEntry, Started, Finished:
 	}
 	return string(e.Kind)
 }
@@ -137,7 +141,14 @@ func (e Entry) pinning() string {
 	return "unpinned"
 }
 
+func (e Entry) restoring() string {
+	return fmt.Sprintf("%d outputs that are gone are computed again, asked for", e.Missing)
+}
+
 func (e Entry) retrying() string {
+	if e.Missing > 0 {
+		return e.restoring()
+	}
 	if len(e.Keys) == 0 {
 		return "all that failed is tried again, asked for"
 	}

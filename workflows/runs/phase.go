@@ -43,10 +43,10 @@ var (
 var moves = []move{
 	{Started, []Phase{Queued}, []Phase{Running}},
 	{PauseEntry, unfinished, []Phase{Paused}},
-	{ResumeEntry, []Phase{Paused, Cancelled}, []Phase{Queued}},
+	{ResumeEntry, []Phase{Paused, Cancelled, Done}, []Phase{Queued}},
 	{CancelEntry, unfinished, []Phase{Cancelled}},
-	{RetryEntry, []Phase{Failed}, []Phase{Queued}},
-	{RetryEntry, []Phase{Queued, Running, Paused, Done, Cancelled}, nil},
+	{RetryEntry, []Phase{Failed, Done}, []Phase{Queued}},
+	{RetryEntry, []Phase{Queued, Running, Paused, Cancelled}, nil},
 	{Rejected, unfinished, []Phase{Failed}},
 	{Finished, unfinished, []Phase{Done, Failed}},
 	{RemoveEntry, finished, nil},
@@ -78,6 +78,11 @@ func phasesFor(kind Kind) string {
 	return strings.Join(names, "")
 }
 
+// restores reports whether an entry of a kind has a done run compute again what is gone.
+func (s *State) restores(kind Kind) bool {
+	return s.Phase == Done && (kind == RetryEntry || kind == ResumeEntry)
+}
+
 // blocked reports whether an entry of a kind counts for nothing whatever the phase:
 // any but another removal when the run is being removed, and the removal of a run of
 // which something is pinned.
@@ -102,10 +107,13 @@ func (s *State) move(e Entry) {
 	case Rejected:
 		s.Error = e.Error
 	case RetryEntry:
+		s.Restoring = s.Restoring || s.Phase == Done
 		s.forgetFailures(e.Keys)
+	case ResumeEntry:
+		s.Restoring = s.Restoring || s.Phase == Done
 	case RemoveEntry:
 		s.Removed = true
-	case PauseEntry, ResumeEntry, CancelEntry: // they move the run, and nothing else
+	case PauseEntry, CancelEntry: // they move the run, and nothing else
 	case Submitted, PinEntry, Prioritized, NoteEntry, TagEntry, AttemptFailed, WorkerDied, WorkerBack, NodeFailed, Diverged: // no move has them
 	}
 	if len(m.to) > 0 {
@@ -119,6 +127,7 @@ func (s *State) enter(phase Phase, at time.Time) {
 	switch {
 	case phase.Finished():
 		s.Finished = at
+		s.Restoring = s.Restoring && phase == Cancelled // which may be resumed
 	case phase == Queued:
 		s.Error, s.Outcomes, s.Finished = "", nil, time.Time{}
 	}

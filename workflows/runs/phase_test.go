@@ -71,7 +71,7 @@ func randomEntry(r *rand.Rand) Entry {
 		Started, AttemptFailed, WorkerDied, WorkerBack, NodeFailed, Diverged, Rejected, Finished, "of a later version",
 	}
 	key := storage.Key{Digest: storage.DigestOf([]byte{byte(r.IntN(2))})}
-	e := Entry{Kind: kinds[r.IntN(len(kinds))], Time: time.Unix(r.Int64N(1e9), 0), Pinned: r.IntN(2) == 0}
+	e := Entry{Kind: kinds[r.IntN(len(kinds))], Time: time.Unix(r.Int64N(1e9), 0), Pinned: r.IntN(2) == 0, Missing: r.IntN(2)}
 	switch e.Kind {
 	case NodeFailed:
 		e.Key, e.Cells = &key, []string{"c01"}
@@ -153,8 +153,8 @@ func TestARefusalSaysWhichRunsTheCommandIsFor(t *testing.T) {
 	t.Parallel()
 	for kind, want := range map[Kind]string{
 		PauseEntry:  "run x is done: the run's state does not allow it; want a queued, running or paused run",
-		ResumeEntry: "run x is done: the run's state does not allow it; want a paused or cancelled run",
-		RetryEntry:  "run x is done: the run's state does not allow it; no node of it has failed",
+		ResumeEntry: "run x is done: the run's state does not allow it; no node of it has failed, and none of its outputs is missing",
+		RetryEntry:  "run x is done: the run's state does not allow it; no node of it has failed, and none of its outputs is missing",
 	} {
 		if err := allowed(&Run{ID: "x", State: State{Phase: Done}}, Entry{Kind: kind}); err == nil || err.Error() != want {
 			t.Errorf("%q: %v, want %s", kind, err, want)

@@ -376,6 +376,10 @@ func allowed(run *Run, e Entry) error {
 		return fmt.Errorf("run %s is %s: %w; cancel it first (coalmine cancel %s), or wait for its end", run.ID, state.Phase, ErrState, run.ID)
 	case !moves:
 		return fmt.Errorf("run %s is %s: %w; want a %s run", run.ID, state.Phase, ErrState, phasesFor(e.Kind))
+	case state.restores(e.Kind) && e.Missing == 0 && len(e.Keys) == 0:
+		return fmt.Errorf("run %s is %s: %w; no node of it has failed, and none of its outputs is missing", run.ID, state.Phase, ErrState)
+	case state.restores(e.Kind) && e.Missing > 0:
+		return nil
 	case state.blocked(e.Kind):
 		return fmt.Errorf("run %s is pinned: %w; unpin it first (coalmine unpin %s)", run.ID, ErrState, run.ID)
 	case e.Kind == RetryEntry:

@@ -10,13 +10,16 @@
 //
 //	queued                                    --started-->   running
 //	queued, running, paused                   --paused-->    paused
-//	paused, cancelled                         --resumed-->   queued
+//	paused, cancelled, done                   --resumed-->   queued
 //	queued, running, paused                   --cancelled--> cancelled
-//	failed                                    --retried-->   queued
-//	queued, running, paused, done, cancelled  --retried-->   as before
+//	failed, done                              --retried-->   queued
+//	queued, running, paused, cancelled        --retried-->   as before
 //	queued, running, paused                   --rejected-->  failed
 //	queued, running, paused                   --finished-->  done, failed
 //	done, failed, cancelled                   --removed-->   as before
+//
+// A done run goes on only if outputs of it are missing, as after a restored backup: the entry
+// says how many were found missing (Missing).
 //
 // A coordinator that takes a queued run up notes that it has started; a resumed or a
 // retried one is queued again until then. A removed run keeps its phase until the
@@ -45,9 +48,9 @@ type Kind string
 const (
 	Submitted   Kind = "submitted"
 	PauseEntry  Kind = "paused"
-	ResumeEntry Kind = "resumed"
+	ResumeEntry Kind = "resumed" // Missing
 	CancelEntry Kind = "cancelled"
-	RetryEntry  Kind = "retried"     // Keys, or all failed nodes if there are none
+	RetryEntry  Kind = "retried"     // Keys, or all failed nodes if there are none; Missing
 	PinEntry    Kind = "pinned"      // Pinned says which way; Cells, or the run as a whole
 	Prioritized Kind = "prioritized" // Priority
 	NoteEntry   Kind = "noted"       // Note
@@ -73,6 +76,8 @@ type Entry struct {
 	Priority int           `json:"priority,omitempty"`
 	Pinned   bool          `json:"pinned,omitempty"`
 	Keys     []storage.Key `json:"keys,omitempty"`
+	// Missing is how many outputs of a done run are gone, and so are computed again.
+	Missing int `json:"missing,omitempty"`
 	// Note and Tags take the place of those that there were; none ends them.
 	Note string   `json:"note,omitempty"`
 	Tags []string `json:"tags,omitempty"`
@@ -153,6 +158,9 @@ type State struct {
 	// Note is what people want to remember of the run; Tags are words to find it by.
 	Note string   `json:"note,omitempty"`
 	Tags []string `json:"tags,omitempty"`
+	// Restoring says that a run which was done goes on to compute again all of its outputs that
+	// are gone, not only those that its results are read from.
+	Restoring bool `json:"restoring,omitempty"`
 	// Removed runs are on their way out: the leader deletes their record.
 	Removed   bool      `json:"removed,omitempty"`
 	Submitted time.Time `json:"submitted,omitzero"`

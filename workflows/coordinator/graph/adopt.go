@@ -220,10 +220,40 @@ func (g *Graph) addCells(r *Run) {
 
 func (g *Graph) newCell(r *Run, p *plan.Cell) *Cell {
 	c := &Cell{Run: r, Plan: p, Targets: []Dependency{g.resolve(p.Report), g.resolve(p.Model)}}
+	if r.State.Restoring {
+		c.Targets = madeFrom(c.Targets)
+	}
 	for _, d := range c.Targets {
 		d.dependents().addCell(c)
 	}
 	return c
+}
+
+// madeFrom returns outputs and all that they are made from and that stays with a run: standing
+// nodes, and the checkpoints that they read.
+func madeFrom(outputs []Dependency) []Dependency {
+	seen := make(map[any]bool)
+	var all []Dependency
+	var visit func([]Dependency)
+	visit = func(outputs []Dependency) {
+		for _, d := range outputs {
+			if seen[d] {
+				continue
+			}
+			seen[d] = true
+			all = append(all, d)
+			if d.Checkpoint == nil {
+				visit(d.Node.Needs)
+				continue
+			}
+			if ch := d.Checkpoint.Chain; !seen[ch] {
+				seen[ch] = true
+				visit(append(slices.Clone(ch.inputs), ch.origin))
+			}
+		}
+	}
+	visit(outputs)
+	return all
 }
 
 // Release lets go of a run's plan, or of as much as has been added of it. Nodes that no

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"bytes"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// restoredExperiment has outputs that are stored as blobs, and some that lie in commits.
+const restoredExperiment = `
+name: restored
+data: {source: text.jsonl, vocabulary: {size: 30}, users: {words: 100}, test: {fraction: 10%}}
+model: {embedding: 24, units: 48}
+canaries: {user_probability: [1/4], example_probability: [100%], per_configuration: 2}
+audit: {random_sampling: {references: 100}}
+training: {rounds: 3, cohort: 4, chunks: 2}
+grid: {axes: {training.client.learning_rate: [0.5, 0.7]}}
+`
+
+// coalmineAt runs commands on a home.
+type coalmineAt struct {
+	t    *testing.T
+	home string
+}
+
+// says runs a command, and returns all that it prints.
+func (c coalmineAt) says(code int, args ...string) string {
+	c.t.Helper()
+	var stdout, stderr bytes.Buffer
+	if got := execute(c.t.Context(), append(args, "--home", c.home), &stdout, &stderr); got != code {
+		c.t.Fatalf("%v: exit status %d, want %d\n%s%s", args, got, code, &stdout, &stderr)
+	}
+	return stdout.String() + stderr.String()
+}
+
+// stored are the files of the store, but for the records of runs and leaders.
+func (c coalmineAt) stored() (files []string) {
+	c.t.Helper()
+	for _, kind := range []string{"commits", "blobs"} {
+		err := filepath.WalkDir(filepath.Join(c.home, "store", kind), func(path string, entry fs.DirEntry, err error) error {
+			if err == nil && entry.Type().IsRegular() {
+				files = append(files, path)
+			}
+			return err
+		})
+		if err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	return files
+}
+
+// A backup may leave commits or blobs out: a run that is done computes them again, and also single
+// outputs that its results are not read from.
+func TestADoneRunIsRestoredFromABackupWithoutItsOutputs(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "experiment.yaml")
+	for path, content := range map[string]string{filepath.Join(dir, "text.jsonl"): spendingText(), file: restoredExperiment} {
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := coalmineAt{t, filepath.Join(dir, "home")}
+	c.says(exitDone, "run", file)
+	random := rand.New(rand.NewPCG(1, 31))
+	results, files := c.says(exitDone, "results", "--format", "json"), c.stored()
+	if len(files) < 40 || !slices.ContainsFunc(files, func(path string) bool { return strings.Contains(path, "blobs") }) {
+		t.Fatalf("only %q are stored, so this test shows little", files)
+	}
+	for i, lost := range []func(path string) bool{
+		func(path string) bool { return strings.Contains(path, "blobs") },
+		func(path string) bool { return strings.Contains(path, "commits") },
+		func(string) bool { return true },
+		func(string) bool { return random.IntN(3) == 0 },
+		func(string) bool { return random.IntN(8) == 0 },
+	} {
+		for _, command := range []string{"retry", "resume"} {
+			if said := c.says(exitUsage, command); !strings.Contains(said, "none of its outputs is missing") {
+				t.Errorf("%s of a whole run: %s", command, said)
+			}
+		}
+		for _, path := range slices.DeleteFunc(c.stored(), func(path string) bool { return !lost(path) }) {
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.says(exitDone, []string{"retry", "resume"}[i%2])
+		if said := c.says(exitDone, "run", file); !strings.Contains(said, "continuing run") {
+			t.Errorf("loss %d: the run was not continued: %s", i, said)
+		}
+		if again := c.says(exitDone, "results", "--format", "json"); again != results {
+			t.Errorf("loss %d: the results are\n%s\nwant\n%s", i, again, results)
+		}
+		if again := c.stored(); i < 3 && !slices.Equal(again, files) {
+			t.Errorf("loss %d: the store has %d objects, want %d", i, len(again), len(files))
+		}
+	}
+}
+
+func TestVerificationOfNothingFails(t *testing.T) {
+	t.Parallel()
+	file, dir := secretExperiment(t)
+	key := []string{"--secret-key", filepath.Join(dir, "key")}
+	c := coalmineAt{t, filepath.Join(dir, "home")}
+	c.says(exitDone, append([]string{"run", file}, key...)...)
+	if err := os.RemoveAll(filepath.Join(c.home, "store", "commits")); err != nil {
+		t.Fatal(err)
+	}
+	if said := c.says(exitCellFailed, append([]string{"verify"}, key...)...); !strings.Contains(said, "there is nothing to verify") || !strings.Contains(said, "coalmine retry") {
+		t.Error(said)
+	}
+}

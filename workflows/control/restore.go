@@ -1,0 +1,29 @@
+package control
+
+import (
+	"context"
+	"fmt"
+
+	"coalmine/workflows/availability"
+	"coalmine/workflows/runs"
+)
+
+// missing counts the outputs of a done run that storage no longer has, for a command that has the
+// run compute them again; 0 for any other.
+func (l *Local) missing(ctx context.Context, run *runs.Run, e runs.Entry) (int, error) {
+	if run.State.Phase != runs.Done || len(e.Keys) > 0 || e.Kind != runs.RetryEntry && e.Kind != runs.ResumeEntry {
+		return 0, nil
+	}
+	p, err := l.plans.of(ctx, run)
+	if err != nil {
+		return 0, fmt.Errorf("run %s: %w", run.ID, err)
+	}
+	found, err := availability.LookUpAll(ctx, l.archive, p.Kept())
+	missing := 0
+	for _, n := range found {
+		if !n.Available() {
+			missing++
+		}
+	}
+	return missing, err
+}
