@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 
+	"coalmine/internal/recovered"
 	"coalmine/storage"
 	"coalmine/workflows/control"
 	"coalmine/workflows/leadership"
@@ -59,6 +60,9 @@ var errorKinds = []errorKind{
 var internalError = errorKind{kind: "internal", status: http.StatusInternalServerError}
 
 func kindOf(err error) errorKind {
+	if recovered.Is(err) {
+		return internalError // whatever it was wrapped in: the input may be right
+	}
 	for _, k := range errorKinds {
 		if errors.Is(err, k.err) {
 			return k

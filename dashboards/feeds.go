@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"coalmine/internal/recovered"
 )
 
 // source shows what a feed is about, again whenever it changes, until it has
@@ -27,6 +30,7 @@ type view struct {
 // feeds look at things for all who follow them: however many follow a run, the
 // store is asked once.
 type feeds struct {
+	log     *slog.Logger
 	ctx     context.Context
 	stop    context.CancelFunc
 	looking sync.WaitGroup
@@ -51,9 +55,9 @@ type feed struct {
 	changed chan struct{} // closed when view is replaced
 }
 
-func newFeeds() *feeds {
+func newFeeds(log *slog.Logger) *feeds {
 	ctx, stop := context.WithCancel(context.Background())
-	return &feeds{ctx: ctx, stop: stop, open: make(map[string]*feed), start: strconv.FormatInt(time.Now().UnixNano(), 36)}
+	return &feeds{log: log, ctx: ctx, stop: stop, open: make(map[string]*feed), start: strconv.FormatInt(time.Now().UnixNano(), 36)}
 }
 
 // close ends all feeds, and those that are opened later at once.
@@ -100,7 +104,11 @@ func (fs *feeds) drop(f *feed) {
 
 // run fills a feed until the source has ended or nobody follows.
 func (fs *feeds) run(f *feed, from source) {
-	from(f.ctx, f.show)
+	err := recovered.Do(func() error { from(f.ctx, f.show); return nil })
+	if err != nil {
+		recovered.Log(fs.log, err, "following", f.name)
+		f.show(nil, false, err)
+	}
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	fs.drop(f)

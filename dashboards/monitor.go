@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"coalmine/internal/recovered"
 	"coalmine/storage"
 )
 
@@ -30,7 +31,7 @@ func NewMonitor(o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.handler = s.external.strip(s.guard(s.mux(s.monitorRoutes())))
+	s.handler = s.external.strip(s.recovering(s.guard(s.mux(s.monitorRoutes()))))
 	return s, nil
 }
 
@@ -98,7 +99,10 @@ func (s *Server) missing(ctx context.Context) []string {
 	errs := make([]error, len(s.checks))
 	var asked sync.WaitGroup
 	for i, c := range s.checks {
-		asked.Go(func() { errs[i] = c.Ask(ctx) })
+		asked.Go(func() {
+			errs[i] = recovered.Do(func() error { return c.Ask(ctx) })
+			recovered.Log(s.options.Log, errs[i], "asking", c.Name)
+		})
 	}
 	asked.Wait()
 	var missing []string

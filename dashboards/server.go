@@ -54,7 +54,7 @@ func NewServer(api control.API, o Options) (*Server, error) {
 	}
 	s.api = api
 	s.checks = append([]Check{s.storeCheck()}, s.checks...)
-	s.handler = s.external.strip(s.guard(s.mux(append(s.routes(), s.monitorRoutes()...))))
+	s.handler = s.external.strip(s.recovering(s.guard(s.mux(append(s.routes(), s.monitorRoutes()...)))))
 	return s, nil
 }
 
@@ -63,7 +63,7 @@ func newServer(o Options) (*Server, error) {
 		return nil, err
 	}
 	o.complete()
-	s := &Server{options: o, access: newAccess(o), checks: o.Checks, feeds: newFeeds(), pace: livePace}
+	s := &Server{options: o, access: newAccess(o), checks: o.Checks, feeds: newFeeds(o.Log), pace: livePace}
 	s.told.at = make(map[string]time.Time)
 	var err error
 	if s.external, err = parseExternal(o.ExternalURL); err != nil {

@@ -8,10 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"strings"
 	"time"
 
+	"coalmine/internal/recovered"
 	"coalmine/internal/sleep"
 	"coalmine/workflows/status"
 )
@@ -45,7 +47,8 @@ func (c *Client) Watch(ctx context.Context, run string) (<-chan *status.Run, err
 	go func() {
 		defer stop()
 		defer close(w.statuses)
-		w.follow(ctx, stream)
+		err := recovered.Do(func() error { w.follow(ctx, stream); return nil })
+		recovered.Log(slog.Default(), err, "watching", run)
 	}()
 	return w.statuses, nil
 }

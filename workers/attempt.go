@@ -8,12 +8,12 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"coalmine/internal/recovered"
 	"coalmine/internal/tracing"
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -96,7 +96,12 @@ func (a *attempt) runWithinMemory(ctx context.Context) attempts.Outcome {
 		return a.ended(attempts.Returned, err)
 	}
 	defer leave()
-	return a.run(ctx)
+	var out attempts.Outcome
+	err = a.faultless(func() error { out = a.run(ctx); return nil })
+	if err != nil {
+		return a.failed(ctx, err)
+	}
+	return out
 }
 
 // run brings the node about, and says how that went.
@@ -191,37 +196,27 @@ func (a *attempt) produce(ctx context.Context, task *tasks.Task, out *sink) ([]s
 	switch {
 	case runErr == nil:
 		return blobs, putErr
-	case putErr == nil, errors.Is(putErr, context.Canceled), panicked(runErr):
+	case putErr == nil, errors.Is(putErr, context.Canceled), recovered.Is(runErr):
 		return nil, runErr
 	}
 	// A kind that was refused a put fails for that reason, whatever it says.
 	return nil, putErr
 }
 
-// panicError is a kind's panic as an error.
-type panicError struct {
-	kind  string
-	value any
+// call runs the kind and turns a panic into an error.
+func (a *attempt) call(ctx context.Context, task *tasks.Task) error {
+	return a.faultless(func() error { return a.registry[a.Kind].Run(ctx, task) })
 }
 
-func (e *panicError) Error() string {
-	return fmt.Sprintf("%s panicked: %v (the attempt's log has the stack)", e.kind, e.value)
-}
-
-func panicked(err error) bool {
-	_, ok := errors.AsType[*panicError](err)
-	return ok
-}
-
-// call runs the kind and turns a panic into an error that no other try mends.
-func (a *attempt) call(ctx context.Context, task *tasks.Task) (err error) {
-	defer func() {
-		if value := recover(); value != nil {
-			a.logger().Error("task panicked", "panic", fmt.Sprint(value), "stack", string(debug.Stack()))
-			err = tasks.Permanent(&panicError{a.Kind, value})
-		}
-	}()
-	return a.registry[a.Kind].Run(ctx, task)
+// faultless calls do and turns a panic into an error that no other try mends: a task is a pure
+// function, which panics again on the same input.
+func (a *attempt) faultless(do func() error) error {
+	err := recovered.Do(do)
+	if !recovered.Is(err) {
+		return err
+	}
+	recovered.Log(a.logger(), err)
+	return tasks.Permanent(fmt.Errorf("%s: %w (the attempt's log has the stack)", a.Kind, err))
 }
 
 // commit makes the node done. A stop no longer interrupts it: the work is finished.
@@ -347,7 +342,7 @@ func (a *attempt) ended(result attempts.Result, err error) attempts.Outcome {
 // itself: both may do better elsewhere. Any other that was stopped is handed back,
 // since its error is one of stopping.
 func (a *attempt) failed(ctx context.Context, err error) attempts.Outcome {
-	if panicked(err) {
+	if recovered.Is(err) {
 		return a.ended(attempts.Refused, err)
 	}
 	if late, ok := errors.AsType[*timeoutError](context.Cause(ctx)); ok {

@@ -21,6 +21,7 @@ import (
 	"coalmine/dashboards"
 	"coalmine/internal/garbage"
 	"coalmine/internal/kernels"
+	"coalmine/internal/recovered"
 	"coalmine/internal/scratch"
 	"coalmine/internal/visible"
 	"coalmine/workers/clients"
@@ -87,7 +88,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	root := newRoot(stdout, stderr)
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	err := recovered.Do(func() error { return root.ExecuteContext(ctx) })
 	if err == nil {
 		return exitDone
 	}
@@ -99,6 +100,9 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		}
 	} else if ctx.Err() != nil {
 		code = exitInterrupted
+	}
+	if p, ok := errors.AsType[*recovered.Panic](err); ok {
+		fmt.Fprintf(stderr, "%s\n", p.Stack)
 	}
 	if slices.Contains(args, "--json") {
 		writeFailure(stderr, code, err)

@@ -28,6 +28,7 @@ import (
 
 	"coalmine/internal/childprocess"
 	"coalmine/internal/conformance"
+	"coalmine/internal/recovered"
 )
 
 // maxLine is the longest line that is read, in bytes.
@@ -175,7 +176,7 @@ func (c *Talk) read() {
 	for {
 		line, err := c.readLine(lines)
 		if err == nil && len(bytes.TrimSpace(line)) > 0 {
-			err = c.deliver(line)
+			err = recovered.Do(func() error { return c.deliver(line) })
 		}
 		if err != nil {
 			go func() { _, _ = io.Copy(io.Discard, lines) }() // a full pipe would keep it; what it still says is of no use

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"coalmine/internal/recovered"
 	"coalmine/internal/sleep"
 )
 
@@ -187,16 +188,20 @@ func newConsumer(ctx context.Context, c *Conn, cfg ConsumerConfig) *consumer {
 }
 
 // handle runs the handler on a context of its own: asynq's ends when Redis was away
-// for so long that the lease is lost.
-func (s *consumer) handle(m Message) {
+// for so long that the lease is lost. Its error is a panic of the handler.
+func (s *consumer) handle(m Message) error {
 	ctx, stop := context.WithCancelCause(context.Background())
 	defer stop(nil)
 	if !s.begin(m.ID, stop) {
 		// Sent again after a flush of Redis, while the first is still at work.
-		return
+		return nil
 	}
 	defer s.end(m.ID)
-	s.deliver(m.ID, s.cfg.Handler(ctx, m))
+	var body []byte
+	err := recovered.Do(func() error { body = s.cfg.Handler(ctx, m); return nil })
+	recovered.Log(s.log, err, "task", m.ID)
+	s.deliver(m.ID, body)
+	return err
 }
 
 // begin takes an attempt into the books unless it is at work already.

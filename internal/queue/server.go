@@ -40,8 +40,7 @@ func (s *consumer) startServer(class string) (*classServer, error) {
 		LogLevel:                 asynq.WarnLevel,
 	})
 	err := server.Start(asynq.HandlerFunc(func(_ context.Context, t *asynq.Task) error {
-		s.handle(Message{ID: t.ResultWriter().TaskID(), Class: class, Payload: t.Payload()})
-		return nil
+		return s.handle(Message{ID: t.ResultWriter().TaskID(), Class: class, Payload: t.Payload()})
 	}))
 	cs := &classServer{asynq: server, client: client, waking: waking}
 	if err != nil {

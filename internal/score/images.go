@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"math"
 
-	"golang.org/x/sync/errgroup"
+	"coalmine/internal/recovered"
 
 	"coalmine/internal/conversation"
 )
@@ -57,7 +57,7 @@ func (c *Client) needs(method string) error {
 
 // inBatches asks about so many things, batch of them at a time.
 func (c *Client) inBatches(ctx context.Context, n, batch int, ask func(ctx context.Context, first, end int) error) error {
-	group, within := errgroup.WithContext(ctx)
+	group, within := recovered.WithContext(ctx)
 	group.SetLimit(max(1, c.options.Concurrency))
 	for first := 0; first < n && within.Err() == nil; first += batch {
 		group.Go(func() error { return ask(within, first, min(first+batch, n)) })

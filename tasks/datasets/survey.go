@@ -7,7 +7,7 @@ import (
 	"runtime"
 	"slices"
 
-	"golang.org/x/sync/errgroup"
+	"coalmine/internal/recovered"
 )
 
 // Facts are the numbers that the tasks of one recipe find: the metrics of
@@ -279,7 +279,7 @@ func eachRecipe(ctx context.Context, recipes []*recipeSurvey, do func(r *recipeS
 		do(recipes[0], 0)
 		return ctx.Err()
 	}
-	group, ctx := errgroup.WithContext(ctx)
+	group, ctx := recovered.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i, r := range recipes {
 		group.Go(func() error {

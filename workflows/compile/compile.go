@@ -19,7 +19,7 @@ import (
 	"runtime"
 	"slices"
 
-	"golang.org/x/sync/errgroup"
+	"coalmine/internal/recovered"
 
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -97,7 +97,7 @@ func Check(spec *experiment.Spec) error {
 	if err := CheckSize(spec); err != nil {
 		return err
 	}
-	var group errgroup.Group
+	group := recovered.NewGroup()
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i := range spec.Cells {
 		group.Go(func() error { return compileCell(spec, i, newPlan(), make(shared)) })

@@ -11,12 +11,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/user"
 	"slices"
 	"time"
 
 	"coalmine/internal/queue"
+	"coalmine/internal/recovered"
 	"coalmine/storage"
 	"coalmine/workflows/collection"
 	"coalmine/workflows/compile"
@@ -359,29 +361,35 @@ func (l *Local) Watch(ctx context.Context, name string) (<-chan *status.Run, err
 	statuses, record := make(chan *status.Run), l.recorded(ctx, run)
 	go func() {
 		defer close(statuses)
-		for {
-			changed := l.changes()
-			if _, err := l.runs.Refresh(ctx, run); err != nil && ctx.Err() != nil {
-				return
-			}
-			s := l.status(ctx, run, record, l.glance())
-			select {
-			case statuses <- s:
-			case <-ctx.Done():
-				return
-			}
-			if s.Phase.Finished() {
-				return
-			}
-			select {
-			case <-changed:
-			case <-time.After(watchEvery):
-			case <-ctx.Done():
-				return
-			}
-		}
+		err := recovered.Do(func() error { l.watch(ctx, run, record, statuses); return nil })
+		recovered.Log(slog.Default(), err, "watching", run.ID)
 	}()
 	return statuses, nil
+}
+
+// watch sends the status of a run whenever it may have changed, until the run has finished.
+func (l *Local) watch(ctx context.Context, run *runs.Run, record *recorded, statuses chan<- *status.Run) {
+	for {
+		changed := l.changes()
+		if _, err := l.runs.Refresh(ctx, run); err != nil && ctx.Err() != nil {
+			return
+		}
+		s := l.status(ctx, run, record, l.glance())
+		select {
+		case statuses <- s:
+		case <-ctx.Done():
+			return
+		}
+		if s.Phase.Finished() {
+			return
+		}
+		select {
+		case <-changed:
+		case <-time.After(watchEvery):
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // changes is closed when the coordinator of this process has news; it never is

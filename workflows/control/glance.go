@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/errgroup"
+	"coalmine/internal/recovered"
 
 	"coalmine/storage"
 	"coalmine/workflows/availability"
@@ -155,7 +155,7 @@ func (g *glance) see(ctx context.Context, p *plan.Plan) (*seen, error) {
 	nodes, goals := targets(p)
 	x := &seen{nodes: nodes, chains: make(map[storage.Key]availability.Chain)}
 	var mu sync.Mutex // of x
-	group, ctx := errgroup.WithContext(ctx)
+	group, ctx := recovered.WithContext(ctx)
 	group.SetLimit(lookupsAtOnce)
 	for _, key := range plan.SortedKeys(nodes) {
 		group.Go(func() error {

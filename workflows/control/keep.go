@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"coalmine/internal/recovered"
 	"coalmine/internal/sleep"
 	"coalmine/storage"
 	"coalmine/workflows/collection"
@@ -56,7 +57,13 @@ func (l *Local) KeepHouse(ctx context.Context, h Housekeeping) error {
 	}
 	m := newHousekeepingMetrics(h.Metrics)
 	for h.Every > 0 && sleep.For(ctx, time.Until(nextMultiple(time.Now(), h.Every))) == nil {
-		removed, c, err := l.tidy(ctx, h.Retain)
+		var removed int
+		var c *collection.Result
+		err := recovered.Do(func() (err error) {
+			removed, c, err = l.tidy(ctx, h.Retain)
+			return err
+		})
+		recovered.Log(h.Log, err, "doing", "housekeeping")
 		if errors.Is(err, leadership.ErrStandby) || ctx.Err() != nil {
 			continue
 		}

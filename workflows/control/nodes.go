@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/sync/errgroup"
+	"coalmine/internal/recovered"
 
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -237,7 +237,7 @@ func (l *Local) lookUp(ctx context.Context, nodes []Node) error {
 const lookupsAtOnce = 16
 
 func each(ctx context.Context, n int, do func(context.Context, int) error) error {
-	group, ctx := errgroup.WithContext(ctx)
+	group, ctx := recovered.WithContext(ctx)
 	group.SetLimit(lookupsAtOnce)
 	for i := range n {
 		group.Go(func() error { return do(ctx, i) })

@@ -573,6 +573,31 @@ func TestARunWithoutAPlanIsRejected(t *testing.T) {
 	}
 }
 
+func TestARunWhosePlanningPanicsIsRejected(t *testing.T) {
+	t.Parallel()
+	p := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 2})
+	w := newWorld(t, 15, chaos{}, map[string]*plan.Plan{"a": p})
+	compile := w.term.Compile
+	w.term.Compile = func(ctx context.Context, r *runs.Run) (plan.Parts, error) {
+		switch r.Spec.Name {
+		case "whole":
+			panic("a fault in planning")
+		case "part":
+			return func() (*plan.Plan, error) { panic("a fault in planning") }, nil
+		}
+		return compile(ctx, r)
+	}
+	whole, part, sound := w.submit("whole", 0), w.submit("part", 0), w.submit("a", 0)
+	w.untilPhase(runs.Failed, whole)
+	w.untilPhase(runs.Failed, part)
+	w.untilPhase(runs.Done, sound)
+	for _, id := range []string{whole, part} {
+		if s := w.term.status(w.run(id)); !strings.Contains(s.Error, "a fault in planning") {
+			w.fail("error %q", s.Error)
+		}
+	}
+}
+
 func TestARunThatIsRemovedIsLetGo(t *testing.T) {
 	t.Parallel()
 	p := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 40})

@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 
+	"coalmine/internal/recovered"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/workflows/availability"
@@ -169,12 +170,27 @@ func (c *compilation) begin() {
 	record := *c.run.record
 	record.Spec, c.run.spec = *c.run.spec, nil
 	c.start(compiling, func(ctx context.Context) func() {
-		parts, err := c.Compile(ctx, &record)
+		var parts plan.Parts
+		err := c.planning(func() (err error) {
+			parts, err = c.Compile(ctx, &record)
+			return err
+		})
 		return func() {
 			c.parts = parts
 			c.goOn(err)
 		}
 	})
+}
+
+// planning calls a function that makes a part of the plan. Its panic rejects the run: the same
+// record would give it again.
+func (c *compilation) planning(do func() error) error {
+	err := recovered.Do(do)
+	if recovered.Is(err) {
+		recovered.Log(c.log, err, "planning", c.run.ID)
+		return tasks.Permanent(err)
+	}
+	return err
 }
 
 // goOn has the next part made, unless there was an error.
@@ -186,7 +202,11 @@ func (c *compilation) goOn(err error) {
 		c.end(err)
 	default:
 		c.start(compiling, func(context.Context) func() {
-			part, err := c.next()
+			var part *plan.Plan
+			err := c.planning(func() (err error) {
+				part, err = c.next()
+				return err
+			})
 			return func() { c.add(part, err) }
 		})
 	}

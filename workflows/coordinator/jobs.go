@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"coalmine/internal/queue"
+	"coalmine/internal/recovered"
 	"coalmine/workflows/coordinator/observe"
 	"coalmine/workflows/coordinator/policy"
 	"coalmine/workflows/leadership"
@@ -50,7 +51,7 @@ type jobs struct {
 	deafUntil time.Time
 	// queueReturned says that the queue answers again, and may have forgotten everything.
 	queueReturned bool
-	// deposed is the error of a term that has been deposed.
+	// deposed is the error of a term that has been deposed, or that lost a job by a panic.
 	deposed error
 	changed bool // something has changed that people see
 }
@@ -75,7 +76,7 @@ func (j *jobs) persist(l lane, what string, stillNeeded func() bool, do func(con
 
 func (j *jobs) persistFrom(try int, l lane, what string, stillNeeded func() bool, do func(context.Context) (func(), error)) {
 	j.start(l, func(ctx context.Context) func() {
-		apply, err := do(ctx)
+		apply, err := j.try(ctx, what, do)
 		return func() {
 			switch {
 			case err == nil:
@@ -96,6 +97,16 @@ func (j *jobs) persistFrom(try int, l lane, what string, stillNeeded func() bool
 			}
 		}
 	})
+}
+
+// try calls do, whose panic is an error like any other.
+func (j *jobs) try(ctx context.Context, what string, do func(context.Context) (func(), error)) (apply func(), err error) {
+	err = recovered.Do(func() (err error) {
+		apply, err = do(ctx)
+		return err
+	})
+	recovered.Log(j.log, err, "doing", what)
+	return apply, err
 }
 
 // always is for jobs that are needed whatever happens.
@@ -127,7 +138,7 @@ func (j *jobs) sendWrite(do func(context.Context) (apply func(), err error)) {
 
 func (j *jobs) sendThen(succeeded func(), do func(context.Context) (apply func(), err error)) {
 	j.start(sending, func(ctx context.Context) func() {
-		apply, err := do(ctx)
+		apply, err := j.try(ctx, "sending", do)
 		return func() {
 			if err != nil {
 				j.queueFails(err)

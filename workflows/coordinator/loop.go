@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"coalmine/internal/invariants"
+	"coalmine/internal/recovered"
 	"coalmine/internal/sleep"
 	"coalmine/workflows/coordinator/policy"
 )
@@ -42,15 +44,33 @@ func (c *Coordinator) reign(parent context.Context) error {
 	c.setToken(token)
 	defer c.setToken(nil)
 	l.log.Info("leading", "store", c.cfg.Archive.String())
-	l.jobs.Go(l.pumpReports)
-	l.jobs.Go(func() { cancel(c.contest.Keep(ctx)) })
+	aside := func(do func() error) {
+		l.jobs.Go(func() {
+			err := recovered.Do(do)
+			recovered.Log(l.log, err)
+			cancel(err)
+		})
+	}
+	aside(l.pumpReports)
+	aside(func() error { return c.contest.Keep(ctx) })
 	l.begin()
 	c.counters.Terms.Inc()
 	c.leading.Store(l)
-	err = l.run(c)
+	err = l.guarded(c)
 	c.leading.Store(nil)
 	cancel(nil)
 	l.jobs.Wait()
+	return err
+}
+
+// guarded ends the term when the loop panics: the next one begins with what storage says. With
+// the tag invariants the process ends.
+func (l *loop) guarded(c *Coordinator) error {
+	if invariants.Enabled {
+		return l.run(c)
+	}
+	err := recovered.Do(func() error { return l.run(c) })
+	recovered.Log(l.log, err)
 	return err
 }
 
@@ -106,9 +126,15 @@ func (l *loop) start(in lane, j job) {
 	l.active[in]++
 	l.jobs.Go(func() {
 		ctx, cancel := context.WithTimeout(l.ctx, jobTimeout)
-		apply := j(ctx)
+		var apply func()
+		err := recovered.Do(func() error { apply = j(ctx); return nil })
 		cancel()
 		l.deliver(func() {
+			if err != nil {
+				recovered.Log(l.log, err)
+				l.deposed = err // what the job was to bring about is lost
+				return
+			}
 			l.active[in]--
 			if next := l.waiting[in]; len(next) > 0 {
 				l.waiting[in] = next[1:]
@@ -131,19 +157,20 @@ func (l *loop) deliver(event func()) {
 const reportsWait = 10 * time.Second
 
 // pumpReports brings the workers' reports to the loop.
-func (l *loop) pumpReports() {
+func (l *loop) pumpReports() error {
 	for l.ctx.Err() == nil {
 		reports, err := l.Queue.Reports(l.ctx, reportsWait)
 		if err != nil && !errors.Is(err, context.Canceled) {
 			l.deliver(func() { l.queueFails(err) })
 			if sleep.For(l.ctx, policy.StorageRetries[0]) != nil {
-				return
+				return nil
 			}
 		}
 		if len(reports) > 0 {
 			l.deliver(func() { l.reports(reports) })
 		}
 	}
+	return nil
 }
 
 // show renews the snapshots, if anything has changed or is at work.

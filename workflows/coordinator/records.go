@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"coalmine/internal/recovered"
 	"coalmine/storage"
 	"coalmine/workflows/coordinator/graph"
 	"coalmine/workflows/coordinator/observe"
@@ -102,16 +103,20 @@ func (c *records) read(ctx context.Context, known map[string]runs.Run, skip map[
 	for _, id := range ids {
 		record, ok := known[id]
 		r := &record
-		switch {
-		case !ok:
-			r, err = c.service.Get(ctx, id)
-		case !skip[id]:
-			_, err = c.service.Refresh(ctx, r)
-		}
+		err := recovered.Do(func() (err error) {
+			switch {
+			case !ok:
+				r, err = c.service.Get(ctx, id)
+			case !skip[id]:
+				_, err = c.service.Refresh(ctx, r)
+			}
+			return err
+		})
+		recovered.Log(c.log, err, "reading", id)
 		if errors.Is(err, storage.ErrNotFound) {
 			continue // removed while we were reading
 		}
-		if runs.IsUnreadable(err) {
+		if runs.IsUnreadable(err) || recovered.Is(err) {
 			c.leave(id, err)
 			continue
 		}

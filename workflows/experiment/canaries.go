@@ -156,7 +156,9 @@ func (d *decoder) completeForm(f *Form, path string, level datasets.Level) {
 }
 
 func (c *checker) canaries() {
-	c.configurations()
+	if c.Canaries == nil {
+		return
+	}
 	for i, f := range c.Canaries.Forms() {
 		path := "canaries"
 		if len(c.Canaries.Formats) > 0 {
@@ -169,6 +171,9 @@ func (c *checker) canaries() {
 
 // configurations checks how often canaries are inserted.
 func (c *checker) configurations() {
+	if c.Canaries == nil {
+		return
+	}
 	const pu, pe = "canaries.user_probability", "canaries.example_probability"
 	repeated(c, pu, c.Canaries.UserProbability)
 	repeated(c, pe, c.Canaries.ExampleProbability)
@@ -198,9 +203,6 @@ func repeated[T comparable](c *checker, path string, values []T) {
 
 // form checks a form by itself, and that there are enough sequences to draw canaries from.
 func (c *checker) form(f *Form, path string) {
-	if c.Data.Level == datasets.ByteLevel && f.Alphabet == "" {
-		return // its word is unknown, which is reported
-	}
 	if c.sequence(f, path) && c.symbols(f, path) {
 		c.room(f, path)
 	}

@@ -6,7 +6,7 @@ import (
 	"runtime"
 	"slices"
 
-	"golang.org/x/sync/errgroup"
+	"coalmine/internal/recovered"
 
 	"coalmine/storage"
 )
@@ -54,7 +54,7 @@ func (g *grid) cells(limit int, ps *problems) []Cell {
 // seed come before those with the second: a further seed adds cells at the end.
 func (g *grid) candidates(count int) []*candidate {
 	all, points := make([]*candidate, count), count/max(1, len(g.replicates))
-	var group errgroup.Group
+	group := recovered.NewGroup()
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i := range all {
 		group.Go(func() error {
@@ -62,7 +62,9 @@ func (g *grid) candidates(count int) []*candidate {
 			return nil
 		})
 	}
-	_ = group.Wait() // mistakes are the candidates' own
+	if err := group.Wait(); err != nil {
+		panic(err) // mistakes are the candidates' own: it is a panic, which Parse returns
+	}
 	return all
 }
 
@@ -79,6 +81,7 @@ func (g *grid) candidate(point, replicate int) *candidate {
 	}
 	c.tree = implied(c.tree)
 	d := newDecoder(&c.problems)
+	d.bad = slices.Clip(g.refused)
 	d.block(c.tree, reflect.ValueOf(&c.Experiment).Elem(), experimentType, "")
 	d.complete(&c.Experiment)
 	d.relations(&c.Experiment, c.tree)

@@ -24,6 +24,9 @@ type decoder struct {
 	// bad lists the paths with a mistake, so that no mistake is reported twice
 	// in different words.
 	bad []string
+	// refused are those of them that were found before the cell was completed: mistakes of
+	// fields by themselves. Nothing is derived from their values.
+	refused []string
 }
 
 func newDecoder(ps *problems) *decoder {

@@ -23,6 +23,7 @@ type scope struct {
 // was given in the same place as the choice it contradicts; in the body of a
 // file whose grid makes the choice it is simply not used.
 func (d *decoder) complete(e *Experiment) {
+	d.refused = d.bad
 	d.completeBlock([]scope{{reflect.ValueOf(e).Elem(), ""}})
 	t := &e.Training
 	if whole := e.Data.Level.Scheme().Images || e.Data.Devices != nil || e.Data.Order == datasets.TimeOrder; whole && d.present["data.users.words"] == nil {
@@ -31,10 +32,12 @@ func (d *decoder) complete(e *Experiment) {
 	if e.Data.Test.Split != "" && d.present["data.test.fraction"] == nil {
 		e.Data.Test.Fraction = fractions.Probability{}
 	}
-	if e.Canaries != nil {
+	if e.Canaries != nil && d.sound("canaries data") {
 		d.completeCanaries(e.Canaries, e.Data.Level)
 	}
-	d.completeAudits(e)
+	if d.sound(setting) {
+		d.completeAudits(e)
+	}
 	e.Model.complete()
 	for _, p := range e.Prepare.all() {
 		p.Optimizer.complete(0.005)
@@ -231,9 +234,18 @@ func (d *decoder) givenTogether(path, other string) bool {
 	return given.layer == otherIn
 }
 
+// sound reports whether the fields at the paths, which have spaces between them, have all passed
+// their own checks.
+func (d *decoder) sound(paths string) bool {
+	return !slices.ContainsFunc(strings.Fields(paths), func(path string) bool { return touches(d.refused, path) })
+}
+
 // isBad reports whether there is a mistake at, below or above a path.
-func (d *decoder) isBad(path string) bool {
-	return slices.ContainsFunc(d.bad, func(bad string) bool {
-		return within(bad, path) || within(path, bad)
+func (d *decoder) isBad(path string) bool { return touches(d.bad, path) }
+
+// touches reports whether one of the paths is at, below or above another one.
+func touches(paths []string, other string) bool {
+	return slices.ContainsFunc(paths, func(path string) bool {
+		return within(path, other) || within(other, path)
 	})
 }

@@ -21,6 +21,7 @@ type grid struct {
 	include    [][]pathValue
 	exclude    []exclusion
 	replicates []pathValue // the seeds; none without
+	refused    []string    // the paths of the body's mistakes
 }
 
 // axis is one path and its values.
@@ -60,6 +61,7 @@ func readGrid(root *node, ps *problems) *grid {
 	r := gridReader{decoder: d, layer: gridLayer}
 	r.grid.body = root.without("grid")
 	d.block(r.grid.body, reflect.New(experimentType).Elem(), experimentType, "")
+	r.grid.refused = d.bad
 	if g := root.get("grid"); g != nil && g.kind != nullNode && g.kind != brokenNode {
 		r.read(g)
 	}

@@ -8,12 +8,16 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// images checks that a cell does nothing with images that only texts allow, and the reverse.
+// images checks that a cell does nothing with images that only texts allow.
 func (c *checker) images() {
 	if c.Data.Level.Scheme().Images {
 		c.shape()
 		c.textAlone()
 	}
+}
+
+// readsTheData checks that the model and the audits are of texts, or of images, as the data are.
+func (c *checker) readsTheData() {
 	c.kind("model", c.Model.Kind)
 	for _, m := range c.Audit.Asked() {
 		if m.Measures.Fits(c.Data.Level) {

@@ -69,7 +69,7 @@ func (a *Audit) checkAt(rounds int) string {
 // measuring checks when models are measured, as far as the file says it. With epochs the
 // rounds are not known yet; Resolve checks them.
 func (c *checker) measuring() {
-	if c.Training.Rounds == 0 {
+	if c.Audit == nil || c.Training.Rounds == 0 {
 		return
 	}
 	if wrong := c.Audit.checkAt(c.Training.Rounds); wrong != "" {

@@ -1,5 +1,7 @@
 package experiment
 
+import "coalmine/internal/recovered"
+
 // Options of Parse.
 type Options struct {
 	// Sets are overrides of the form path=value, applied in order before the
@@ -14,8 +16,16 @@ const DefaultMaxCells = 10_000
 
 // Parse reads an experiment file, applies overrides, expands the grid, and
 // checks every cell. name is what messages call the file. The error is an
-// *Error with every mistake, unless it is nil.
-func Parse(name string, data []byte, o Options) (*Spec, error) {
+// *Error with every mistake, or a *recovered.Panic if the program is at fault.
+func Parse(name string, data []byte, o Options) (spec *Spec, err error) {
+	err = recovered.Do(func() (err error) {
+		spec, err = read(name, data, o)
+		return err
+	})
+	return spec, err
+}
+
+func read(name string, data []byte, o Options) (*Spec, error) {
 	var ps problems
 	root := parseYAML(name, data, &ps)
 	if root == nil {

@@ -115,9 +115,7 @@ func (e *Experiment) Sources() []Source {
 	return sources
 }
 
-// preparing checks the trainings of the prepare block.
-func (c *checker) preparing() {
-	c.preparingClassifier()
+func (c *checker) preparingLanguages() {
 	for _, l := range c.Prepare.languages() {
 		c.preparingLanguage(l)
 	}

@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/sync/errgroup"
+	"coalmine/internal/recovered"
 
 	"coalmine/internal/visible"
 	"coalmine/storage"
@@ -143,7 +143,7 @@ func (s *Spec) Check() error {
 			return fmt.Errorf("sources: the %d files of %.64q have the digest %s", len(files), sum, got)
 		}
 	}
-	var group errgroup.Group
+	group := recovered.NewGroup()
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	const share = 64 // cells that are checked at a time
 	for first := 0; first < len(s.Cells); first += share {
@@ -236,8 +236,10 @@ func (e *Experiment) check() error {
 	d.block(root, reflect.ValueOf(again).Elem(), experimentType, "")
 	d.complete(again)
 	d.relations(again, root)
-	again.Training.Rounds = e.Training.Rounds
-	again.checkRounds(&ps, root)
+	if len(ps.found) == 0 {
+		again.Training.Rounds = e.Training.Rounds
+		again.checkRounds(&ps, root)
+	}
 	if len(ps.found) > 0 {
 		return errors.New(brief(ps.found[0]))
 	}

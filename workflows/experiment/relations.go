@@ -28,41 +28,62 @@ type checker struct {
 	root *node
 }
 
-// relations checks a cell that was decoded and completed.
+// relation checks fields of a cell beside each other.
+type relation struct {
+	// uses are the paths that it reads, with spaces between; a block stands for all in it.
+	uses  string
+	check func(*checker)
+}
+
+// setting is what audits see of the experiment around them, and of each other.
+var setting = "data canaries prepare model training " + methodPaths()
+
+var relations = []relation{
+	{"name", (*checker).name},
+	{"", (*checker).sources}, // each by itself
+	{"data.test data.validation", (*checker).parts},
+	{"data", (*checker).images},
+	{"model.kind data.level", (*checker).readsTheData},
+	{"data.label data.tags data.level model.kind", (*checker).labels},
+	{"data.faults data.level data.select", (*checker).faults},
+	{"data canaries", (*checker).pairs},
+	{"data.sanitize", (*checker).sanitize},
+	{"data.disagreement training.privacy", (*checker).disagreement},
+	{"data", (*checker).origin},
+	{"data prepare", (*checker).formats},
+	{"data.order data.users", (*checker).order},
+	{"data", (*checker).dividing},
+	{"training.rounds training.epochs training.algorithm", (*checker).length},
+	{"training.chunks training.cohort training.algorithm", (*checker).cohort},
+	{"data model", (*checker).model},
+	{"model.kind training.algorithm training.command training.client_command training.code training.code_sha256", (*checker).external},
+	{"data model prepare training", (*checker).selecting},
+	{"data model prepare audit", (*checker).preparingClassifier},
+	{"data prepare", (*checker).preparingLanguages},
+	{"training.quantize_bits audit", (*checker).quantization},
+	{"training.algorithm training.client training.client_command training.server training.rounds", (*checker).optimizers},
+	{"data.validation training.early_stopping training.privacy training.rounds", (*checker).earlyStopping},
+	{"data.validation data.label model.kind training", (*checker).stopAt},
+	{"training.algorithm training.client.gradient_clip", (*checker).privateRecords},
+	{"training.privacy.noise_multiplier training.privacy.delta", (*checker).delta},
+	{"training.cohort training.privacy", (*checker).privacy},
+	{"training", (*checker).separated},
+	{"data model training", (*checker).updates},
+	{"canaries.user_probability canaries.example_probability canaries.insertions", (*checker).configurations},
+	{"data canaries", (*checker).canaries},
+	{"audit.at training.rounds", (*checker).measuring},
+	{setting + " audit.control", (*checker).audit},
+	{setting, (*checker).limits},
+}
+
+// relations checks a cell that was decoded and completed. A relation that uses a field with a
+// mistake is left out: it sees only values that the fields themselves allow.
 func (d *decoder) relations(e *Experiment, root *node) {
 	c := checker{d, e, root}
-	c.names()
-	c.parts()
-	c.images()
-	c.labels()
-	c.faults()
-	c.pairs()
-	c.sanitize()
-	c.disagreement()
-	c.origin()
-	c.formats()
-	c.order()
-	c.dividing()
-	c.length()
-	c.cohort()
-	c.model()
-	c.external()
-	c.selecting()
-	c.preparing()
-	c.quantization()
-	c.optimizers()
-	c.earlyStopping()
-	c.stopAt()
-	c.privacy()
-	c.separated()
-	c.updates()
-	if c.Canaries != nil {
-		c.canaries()
-	}
-	if c.Audit != nil {
-		c.measuring()
-		c.audit()
-		c.limits()
+	for _, r := range relations {
+		if d.sound(r.uses) {
+			r.check(&c)
+		}
 	}
 }
 
@@ -75,10 +96,14 @@ func (c *checker) fail(paths []string, format string, args ...any) {
 	c.problems.add(c.root.place(paths[0]), paths[0], format, args...)
 }
 
-func (c *checker) names() {
+func (c *checker) name() {
 	if !namePattern.MatchString(c.Name) {
 		c.fail([]string{"name"}, "is %s; expected 1 to 48 lower-case letters, digits and hyphens, beginning with a letter or digit", quote(c.Name))
 	}
+}
+
+// sources checks how the blocks name their sources.
+func (c *checker) sources() {
 	c.source("data", c.Data.Source, c.Data.SHA256)
 	for _, b := range c.besides(new(Facts)) {
 		c.source(b.path, b.source, *b.sha256)
@@ -272,13 +297,6 @@ func (c *checker) privacy() {
 	if p == nil {
 		return
 	}
-	if c.Training.Central() {
-		c.privateRecords(p)
-	}
-	if p.NoiseMultiplier > 0 && p.Delta == 0 {
-		c.fail([]string{"training.privacy.delta", "training.privacy.noise_multiplier"},
-			"missing; noise gives an (epsilon, delta) guarantee: expected a number above 0, below 1, such as 1e-7")
-	}
 	if p.Key != "" && !fingerprintPattern.MatchString(p.Key) {
 		c.fail([]string{"training.privacy.key"}, "is %s; expected the fingerprint of a key, 32 lower-case hex digits", quote(p.Key))
 	}
@@ -299,8 +317,20 @@ func (c *checker) privacy() {
 	}
 }
 
+// delta checks that a guarantee has one.
+func (c *checker) delta() {
+	if p := c.Training.Privacy; p != nil && p.NoiseMultiplier > 0 && p.Delta == 0 {
+		c.fail([]string{"training.privacy.delta", "training.privacy.noise_multiplier"},
+			"missing; noise gives an (epsilon, delta) guarantee: expected a number above 0, below 1, such as 1e-7")
+	}
+}
+
 // privateRecords checks what DP-SGD does not have.
-func (c *checker) privateRecords(p *Privacy) {
+func (c *checker) privateRecords() {
+	p := c.Training.Privacy
+	if p == nil || !c.Training.Central() {
+		return
+	}
 	if c.Training.Client.GradientClip != nil {
 		c.fail([]string{"training.client.gradient_clip", "training.privacy"},
 			"bounds the gradient of a whole minibatch, where training.privacy.clip bounds that of every record; remove it")

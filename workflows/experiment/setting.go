@@ -102,6 +102,9 @@ func (d *decoder) completeAudits(e *Experiment) {
 
 // audit checks each audit beside the experiment around it.
 func (c *checker) audit() {
+	if c.Audit == nil {
+		return
+	}
 	s, asked := c.Setting(), c.Audit.Asked()
 	if len(asked) == 0 {
 		c.fail([]string{"audit"}, "measures nothing; add %s, or remove audit", anyMethod())
@@ -172,12 +175,16 @@ func anyMethod() string {
 
 // limits checks that every limit can be measured, and can be passed.
 func (c *checker) limits() {
-	if c.Audit.FailIf == nil {
+	if c.Audit == nil || c.Audit.FailIf == nil {
 		return
 	}
 	s, given := c.Setting(), false
 	for i, limits := range c.Audit.FailIf.Gates {
 		if limits == nil {
+			continue
+		}
+		if !c.sound(limitPaths(limits)) {
+			given = true
 			continue
 		}
 		for _, f := range fieldsOf(reflect.TypeOf(limits).Elem()) {
@@ -194,6 +201,24 @@ func (c *checker) limits() {
 	if !given {
 		c.fail([]string{"audit.fail_if"}, "has no limit; expected one of %s", fieldNames(reflect.TypeFor[FailIf]()))
 	}
+}
+
+// limitPaths are the paths of the limits of one audit.
+func limitPaths(of audits.Limits) string {
+	var paths []string
+	for _, f := range fieldsOf(reflect.TypeOf(of).Elem()) {
+		paths = append(paths, "audit.fail_if."+f.name)
+	}
+	return strings.Join(paths, " ")
+}
+
+// methodPaths are the paths of the blocks of all audits.
+func methodPaths() string {
+	var paths []string
+	for _, d := range all.Audits() {
+		paths = append(paths, "audit."+d.Name)
+	}
+	return strings.Join(paths, " ")
 }
 
 // measured reports a limit of an audit that could be asked for, and isn't.

@@ -31,6 +31,7 @@ import (
 	"sync"
 	"time"
 
+	"coalmine/internal/recovered"
 	"coalmine/internal/sleep"
 	"coalmine/storage"
 	"coalmine/workflows/coordinator/policy"
@@ -183,7 +184,7 @@ func Temporarily(ctx context.Context, archive *storage.Archive, q Queue, holder 
 func (c *Contest) hold(parent context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	var renewing sync.WaitGroup
-	renewing.Go(func() { cancel(c.Keep(ctx)) })
+	renewing.Go(func() { cancel(recovered.Do(func() error { return c.Keep(ctx) })) })
 	return ctx, func() {
 		cancel(nil)
 		renewing.Wait()

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"golang.org/x/sync/errgroup"
+	"coalmine/internal/recovered"
 
 	"coalmine/internal/orderedjson"
 	"coalmine/storage"
@@ -114,7 +114,7 @@ const readsAtOnce = 16
 
 func (l *CanaryLives) readRounds(ctx context.Context, archive *storage.Archive, report *plan.Node, asked []reports.AuditParams, rounds []int) ([]CanaryRound, error) {
 	found := make([]CanaryRound, len(rounds))
-	group, ctx := errgroup.WithContext(ctx)
+	group, ctx := recovered.WithContext(ctx)
 	group.SetLimit(readsAtOnce)
 	for i, round := range rounds {
 		found[i].Round = round

@@ -7,7 +7,7 @@ import (
 	"sort"
 	"time"
 
-	"golang.org/x/sync/errgroup"
+	"coalmine/internal/recovered"
 
 	"coalmine/storage"
 	"coalmine/workflows/availability"
@@ -34,7 +34,7 @@ func readClock(ctx context.Context, archive *storage.Archive, cell *plan.Cell) (
 		return nil, err
 	}
 	ticks := make([]Tick, len(nodes))
-	group, ctx := errgroup.WithContext(ctx)
+	group, ctx := recovered.WithContext(ctx)
 	group.SetLimit(readsAtOnce)
 	for i, n := range nodes {
 		group.Go(func() error {

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	"golang.org/x/sync/errgroup"
+	"coalmine/internal/recovered"
 
 	"coalmine/storage"
 	"coalmine/tasks/reports"
@@ -114,7 +114,7 @@ func Load(ctx context.Context, archive *storage.Archive, run *runs.Run) (*Result
 func (r *Results) loadCells(ctx context.Context, archive *storage.Archive, run *planned.Run) error {
 	p := run.Plan
 	r.Cells = make([]Cell, len(p.Cells))
-	group, ctx := errgroup.WithContext(ctx)
+	group, ctx := recovered.WithContext(ctx)
 	group.SetLimit(readsAtOnce)
 	for i := range p.Cells {
 		group.Go(func() (err error) {
@@ -137,7 +137,7 @@ func (r *Results) loadCells(ctx context.Context, archive *storage.Archive, run *
 // measurement of it. What else they show changes with the record of the run alone.
 func (r *Results) Grown(ctx context.Context, archive *storage.Archive) (bool, error) {
 	var grown atomic.Bool
-	group, ctx := errgroup.WithContext(ctx)
+	group, ctx := recovered.WithContext(ctx)
 	group.SetLimit(readsAtOnce)
 	for _, key := range r.open {
 		group.Go(func() error {

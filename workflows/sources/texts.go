@@ -13,6 +13,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"coalmine/internal/recovered"
 	"coalmine/tasks/datasets/forms"
 )
 
@@ -109,7 +110,9 @@ func (t *textFiles) check() error {
 // open begins an archive, which depends on the paths and contents of the files alone.
 func (t *textFiles) open(ctx context.Context) (io.ReadCloser, error) {
 	from, to := io.Pipe()
-	go func() { to.CloseWithError(t.archive(ctx, to)) }() // ends when from is read or closed
+	go func() { // ends when from is read or closed
+		to.CloseWithError(recovered.Do(func() error { return t.archive(ctx, to) }))
+	}()
 	return from, nil
 }
 

@@ -17,7 +17,7 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
+	"coalmine/internal/recovered"
 
 	"coalmine/internal/secrets"
 	"coalmine/internal/seeds"
@@ -103,7 +103,7 @@ func (v *Verifier) Candidates(ctx context.Context) ([]plan.Ref, error) {
 		}
 	}
 	committed := make([]bool, len(refs))
-	group, groupCtx := errgroup.WithContext(ctx)
+	group, groupCtx := recovered.WithContext(ctx)
 	group.SetLimit(16)
 	for i, r := range refs {
 		group.Go(func() (err error) {
@@ -141,7 +141,7 @@ func Sample(candidates []plan.Ref, n int, seed uint64) []plan.Ref {
 func (v *Verifier) Verify(ctx context.Context, nodes []plan.Ref) ([]Node, error) {
 	out := make([]Node, len(nodes))
 	var mu sync.Mutex
-	group, ctx := errgroup.WithContext(ctx)
+	group, ctx := recovered.WithContext(ctx)
 	group.SetLimit(max(1, v.parallel()))
 	for i, r := range nodes {
 		group.Go(func() (err error) {

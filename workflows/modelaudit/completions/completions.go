@@ -24,7 +24,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/errgroup"
+	"coalmine/internal/recovered"
 
 	"coalmine/internal/sleep"
 )
@@ -97,7 +97,7 @@ func (c *Client) Name() string {
 // Every prompt must have two tokens or more.
 func (c *Client) Score(ctx context.Context, prompts [][]int32, batch int) ([][]float64, error) {
 	scored := make([][]float64, len(prompts))
-	group, within := errgroup.WithContext(ctx)
+	group, within := recovered.WithContext(ctx)
 	group.SetLimit(max(1, c.Concurrency))
 	for first := 0; first < len(prompts) && within.Err() == nil; first += batch {
 		group.Go(func() error {

@@ -1,0 +1,48 @@
+package dashboards
+
+import (
+	"errors"
+	"net/http"
+
+	"coalmine/internal/recovered"
+)
+
+// recovering answers requests whose handlers panic, and logs the stack. An answer that has begun
+// is cut off, so that nobody takes it for the whole.
+func (s *Server) recovering(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answer := &sent{ResponseWriter: w}
+		err := recovered.Do(func() error { next.ServeHTTP(answer, r); return nil })
+		p, panicked := errors.AsType[*recovered.Panic](err)
+		switch {
+		case !panicked:
+		case p.Value == http.ErrAbortHandler: // which the handler has logged
+			panic(http.ErrAbortHandler)
+		case answer.begun:
+			recovered.Log(s.options.Log, err, "method", r.Method, "path", r.URL.Path)
+			panic(http.ErrAbortHandler)
+		default:
+			w.Header().Del("Content-Length")
+			s.answerError(w, r, err)
+		}
+	})
+}
+
+// sent notes whether something of an answer was sent.
+type sent struct {
+	http.ResponseWriter
+	begun bool
+}
+
+func (a *sent) WriteHeader(status int) {
+	a.begun = true
+	a.ResponseWriter.WriteHeader(status)
+}
+
+func (a *sent) Write(data []byte) (int, error) {
+	a.begun = true
+	return a.ResponseWriter.Write(data)
+}
+
+// Unwrap is for http.ResponseController.
+func (a *sent) Unwrap() http.ResponseWriter { return a.ResponseWriter }

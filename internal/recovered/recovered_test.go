@@ -1,0 +1,50 @@
+package recovered_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"coalmine/internal/recovered"
+)
+
+func faulty(list []int) int { return list[len(list)] }
+
+func TestAPanicIsAnErrorWithTheStackOfItsPlace(t *testing.T) {
+	t.Parallel()
+	err := fmt.Errorf("reading: %w", recovered.Do(func() error { faulty(nil); return nil }))
+	if !recovered.Is(err) || !strings.Contains(err.Error(), "index out of range") || strings.Contains(err.Error(), "\n") {
+		t.Errorf("got %v, want one line with the panic", err)
+	}
+	var log bytes.Buffer
+	recovered.Log(slog.New(slog.NewTextHandler(&log, nil)), err, "doing", "reading")
+	if !strings.Contains(log.String(), "faulty") || !strings.Contains(log.String(), "doing=reading") {
+		t.Errorf("the log has no stack: %s", &log)
+	}
+}
+
+func TestAnErrorStaysWhatItIs(t *testing.T) {
+	t.Parallel()
+	failure := errors.New("no")
+	var log bytes.Buffer
+	err := recovered.Do(func() error { return failure })
+	recovered.Log(slog.New(slog.NewTextHandler(&log, nil)), err)
+	if err != failure || recovered.Is(err) || log.Len() > 0 {
+		t.Errorf("got %v and the log %q, want the error alone", err, &log)
+	}
+}
+
+func TestAPanicInAGroupEndsItsContext(t *testing.T) {
+	t.Parallel()
+	group, ctx := recovered.WithContext(context.Background())
+	group.SetLimit(2)
+	group.Go(func() error { <-ctx.Done(); return ctx.Err() })
+	group.Go(func() error { faulty(nil); return nil })
+	if err := group.Wait(); !recovered.Is(err) {
+		t.Errorf("got %v, want the panic", err)
+	}
+}

@@ -1,0 +1,165 @@
+package experiment
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+var sweep = flag.Bool("sweep", false, "try every wrong value in every example, instead of a sample")
+
+// wrongValues are the mistakes that people make in place of a value.
+func wrongValues(old any) []any {
+	wrong := []any{
+		nil, "", "x", []any{}, map[string]any{}, 0, -1, 1, 1e300, 0.5, true, []any{nil}, map[string]any{"x": 1},
+		9223372036854775807, 100_000_000, 5, "words", "100%", "a # b ##", "1/3", "\u0000", "../x",
+	}
+	if text, ok := old.(string); ok && len(text) < 200 {
+		wrong = append(wrong, text+"x", strings.ToUpper(text), text[:len(text)/2], text+" "+text, []any{text, text})
+	}
+	return wrong
+}
+
+// typo is one wrong value in an example.
+type typo struct {
+	file, path string
+	wrong      any
+	text       []byte
+}
+
+// typos makes every wrong value of every example, each once for a field and the value that it
+// replaces.
+func typos(t *testing.T) []typo {
+	t.Helper()
+	var all []typo
+	done := map[string]bool{}
+	err := filepath.WalkDir("../../examples", func(file string, _ fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(file) != ".yaml" {
+			return err
+		}
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		var ps problems
+		root := parseYAML(file, data, &ps)
+		if root == nil {
+			return ps.err(0)
+		}
+		tree := root.plain()
+		eachValue(tree, "", func(path string, set func(any), old any) {
+			for i, wrong := range wrongValues(old) {
+				id := fmt.Sprintf("%s %d %.6s", path, i, fmt.Sprint(old))
+				if done[id] {
+					continue
+				}
+				done[id] = true
+				set(wrong)
+				text, err := json.Marshal(tree)
+				if err != nil {
+					t.Fatal(err)
+				}
+				all = append(all, typo{file, path, wrong, text})
+			}
+			set(old)
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// eachValue visits the values below one in a fixed order.
+func eachValue(value any, path string, visit func(path string, set func(any), old any)) {
+	switch value := value.(type) {
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(value)) {
+			old := value[key]
+			visit(join(path, key), func(x any) { value[key] = x }, old)
+			eachValue(old, join(path, key), visit)
+		}
+	case []any:
+		for i, old := range value {
+			visit(path, func(x any) { value[i] = x }, old)
+			eachValue(old, path, visit)
+		}
+	}
+}
+
+// A wrong value is reported where it stands, and what depends on it is not reported too.
+func TestOneWrongValueInAnExampleIsOneMistake(t *testing.T) {
+	t.Parallel()
+	all := typos(t)
+	if !*sweep {
+		rand.New(rand.NewPCG(1, 2)).Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+		all = all[:500]
+	}
+	for _, x := range all {
+		x.check(t)
+	}
+}
+
+// check parses a file with a typo. One that the field itself refuses must be the one mistake.
+func (x *typo) check(t *testing.T) {
+	t.Helper()
+	begun := time.Now()
+	err := x.parse()
+	if took := time.Since(begun); took > 20*time.Second {
+		t.Errorf("%s: %s = %v takes %v", x.file, x.path, x.wrong, took)
+	}
+	var mistakes *Error
+	if !errors.As(err, &mistakes) {
+		if err != nil {
+			t.Errorf("%s: %s = %v: %v", x.file, x.path, x.wrong, err)
+		}
+		return
+	}
+	if !x.refused() {
+		return
+	}
+	for _, p := range mistakes.Problems {
+		if p.Path != "grid" && !within(p.Path, x.path) && !within(x.path, p.Path) {
+			t.Errorf("%s: %s = %v is also reported as %s", x.file, x.path, x.wrong, p)
+		}
+	}
+}
+
+func (x *typo) parse() (err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			err = fmt.Errorf("panic: %v", value)
+		}
+	}()
+	_, err = Parse(filepath.Base(x.file), x.text, Options{MaxCells: 200})
+	return err
+}
+
+// refused reports whether the field takes no such value, whatever stands around it.
+func (x *typo) refused() bool {
+	f, known := lookup(x.path)
+	if !known {
+		return false
+	}
+	data, _ := json.Marshal(x.wrong)
+	n, err := nodeOf(data, "")
+	if err != nil {
+		return false
+	}
+	var ps problems
+	d := newDecoder(&ps)
+	d.value(n, reflect.New(f.typ).Elem(), &f, x.path)
+	return slices.Contains(d.bad, x.path)
+}
