@@ -42,6 +42,7 @@ var errorKinds = []errorKind{
 	{"input", http.StatusBadRequest, control.ErrInput},
 	{"experiment", http.StatusUnprocessableEntity, control.ErrExperiment},
 	{"state", http.StatusConflict, runs.ErrState},
+	{"key", http.StatusConflict, control.ErrKey},
 	{"standby", http.StatusConflict, leadership.ErrStandby},
 	{"led", http.StatusConflict, leadership.ErrLed},
 	{"name", http.StatusBadRequest, storage.ErrName},

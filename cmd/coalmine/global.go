@@ -39,6 +39,7 @@ type global struct {
 	secretKey     string
 	json          bool
 	storeSuffices bool // to look and to steer, while the queue is away
+	warnOfKey     sync.Once
 	logLevel      slog.LevelVar
 	logFormat     logFormat
 	bars          atomic.Pointer[mpb.Progress] // nil while there are none

@@ -50,8 +50,11 @@ func (s *submitFlags) prepare(ctx context.Context, g *global, path string) (*sub
 		return nil, err
 	}
 	finder := sources.Here{Folder: filepath.Dir(path), Library: g.library}
-	sub, err := submission.PrepareFile(ctx, path, data, experiment.Options{Sets: s.sets, MaxCells: s.maxCells}, finder,
-		func() (string, error) { return g.fingerprint(s.submits) })
+	key := submissionKey{global: g, create: s.submits}
+	sub, err := submission.PrepareFile(ctx, path, data, experiment.Options{Sets: s.sets, MaxCells: s.maxCells}, finder, key.fingerprint)
+	if err == nil {
+		err = key.write(ctx, sub.Spec, s.fresh)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +89,11 @@ func (s *submitFlags) submit(ctx context.Context, api control.API, sub *submissi
 	}
 	record := sub.Record()
 	record.Priority = s.givenPriority()
-	return api.Submit(ctx, record, s.fresh)
+	submitted, err := api.Submit(ctx, record, s.fresh)
+	if errors.Is(err, control.ErrKey) {
+		err = fmt.Errorf("the secret key file holds another key: %w", err)
+	}
+	return submitted, err
 }
 
 const runHelp = `Submit an experiment, work on it and follow it in this process until it is

@@ -1,16 +1,30 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 
 	"coalmine/internal/secrets"
+	"coalmine/storage/open"
+	"coalmine/workflows/control"
+	"coalmine/workflows/experiment"
 )
 
 // keys are the secret keys of this process. A key file that does not exist is an
 // error, unless a submission of this process may yet create it.
-func (g *global) keys() (*secrets.Keyring, error) { return secrets.Load(g.secretKey) }
+func (g *global) keys() (*secrets.Keyring, error) {
+	if g.secretKey == "" {
+		return secrets.NewKeyring(), nil
+	}
+	key, err := g.readKey()
+	if err != nil {
+		return nil, err
+	}
+	return secrets.NewKeyring(key), nil
+}
 
 // keysIfThere is keys for a process that can do without.
 func (g *global) keysIfThere() (*secrets.Keyring, error) {
@@ -21,23 +35,118 @@ func (g *global) keysIfThere() (*secrets.Keyring, error) {
 	return keys, err
 }
 
-// fingerprint is that of the key that a submission uses, empty if no key file was
-// named. With create, a file that does not exist gets a new key.
-func (g *global) fingerprint(create bool) (string, error) {
-	if g.secretKey == "" {
-		return "", nil
+// readKey reads the key file, and warns once of one that others may read.
+func (g *global) readKey() (secrets.Key, error) {
+	if err := g.keyIsApart(); err != nil {
+		return secrets.Key{}, err
 	}
 	key, err := secrets.Read(g.secretKey)
-	if create && errors.Is(err, fs.ErrNotExist) {
-		if key, err = secrets.Create(g.secretKey); err == nil {
-			g.note("wrote a new secret key to %s: keep it apart from the results; every worker needs it", g.secretKey)
+	if err != nil {
+		return secrets.Key{}, err
+	}
+	if mode, exposed := secrets.OpenToOthers(g.secretKey); exposed {
+		g.warnOfKey.Do(func() {
+			g.note("warning: secret key file %s has mode %04o, so that other users may read or replace the key: chmod 600 %s", g.secretKey, mode, g.secretKey)
+		})
+	}
+	return key, nil
+}
+
+// keyIsApart refuses a key file among the results: their copies would hold the key.
+func (g *global) keyIsApart() error {
+	p, err := g.places.place()
+	if err != nil {
+		return err
+	}
+	for name, directory := range map[string]string{"home": p.home, "store": storePath(p.store)} {
+		if directory != "" && liesIn(g.secretKey, directory) {
+			return fmt.Errorf("secret key file %s lies in the %s %s, whose copies would hold the key: move it elsewhere, and name it there by --secret-key", g.secretKey, name, directory)
 		}
 	}
-	if errors.Is(err, fs.ErrNotExist) {
+	return nil
+}
+
+// storePath is the directory of a store that is one; "" of others.
+func storePath(location string) string {
+	path, err := open.Path(location)
+	if err != nil || location == "" {
+		return ""
+	}
+	return path
+}
+
+// liesIn reports whether a file lies below a directory, wherever links lead.
+func liesIn(path, directory string) bool {
+	below, err := filepath.Rel(resolved(directory), filepath.Join(resolved(filepath.Dir(path)), filepath.Base(path)))
+	return err == nil && filepath.IsLocal(below)
+}
+
+// resolved is an absolute path without links, as far as it exists.
+func resolved(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return path
+	}
+	return absolute
+}
+
+// submissionKey is the key that a submission uses.
+type submissionKey struct {
+	global *global
+	// create says that a file which does not exist is to get a new key, and drawn is that key.
+	create bool
+	drawn  *secrets.Key
+}
+
+// fingerprint is that of the key, empty if no key file was named. named is the one that the experiment
+// asks for; "" for any.
+func (s *submissionKey) fingerprint(named string) (string, error) {
+	path := s.global.secretKey
+	if path == "" {
+		return "", nil
+	}
+	key, err := s.global.readKey()
+	switch {
+	case !errors.Is(err, fs.ErrNotExist):
+	case named != "":
+		return "", fmt.Errorf("%w: the key %s, which training.privacy.key names, is missing; put it back at %s, or remove the field for a training with a new key", err, named, path)
+	case !s.create:
 		return "", fmt.Errorf("%w; run and submit create it", err)
+	default:
+		if key, err = secrets.Draw(); err == nil {
+			s.drawn = &key
+		}
 	}
 	if err != nil {
 		return "", err
 	}
 	return key.Fingerprint(), nil
+}
+
+// write writes a key that was drawn, unless a run of the experiment waits for one that was lost.
+func (s *submissionKey) write(ctx context.Context, e *experiment.Spec, fresh bool) error {
+	if s.drawn == nil {
+		return nil
+	}
+	g := s.global
+	if !fresh && g.hasRuns() {
+		check := func(api control.API) error { return control.CheckKeys(ctx, api, e) }
+		if err := g.withControl(ctx, check); err != nil {
+			return fmt.Errorf("secret key file %s does not exist: %w", g.secretKey, err)
+		}
+	}
+	if err := s.drawn.Write(g.secretKey); err != nil {
+		return err
+	}
+	g.note("wrote a new secret key to %s: keep it apart from the results; every worker needs it", g.secretKey)
+	return nil
+}
+
+// hasRuns reports whether there may be runs yet: a home is made by its first run.
+func (g *global) hasRuns() bool {
+	p, err := g.places.place()
+	return err != nil || p.home == "" || p.homeExists() == nil
 }

@@ -61,6 +61,83 @@ func TestSecretRandomnessNeedsAKeyFile(t *testing.T) {
 	noneHolds(t, home, k)
 }
 
+// A key that was lost while a run goes on is asked for before anything is written; another key does not take
+// its place.
+func TestARunWhoseSecretKeyIsLostIsNotBegunAgain(t *testing.T) {
+	t.Parallel()
+	file, dir := secretExperiment(t)
+	home, path := filepath.Join(dir, "home"), filepath.Join(dir, "key")
+	if err := os.Mkdir(home, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	with := func(args ...string) []string { return append(args, "--home", home, "--secret-key", path) }
+	run := strings.TrimSpace(prints(t, with("submit", file)...))
+	key := contentOf(t, path)
+	lost, err := secrets.Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	waits := "run " + run + " of this experiment waits for the key " + lost.Fingerprint()
+	named := "training.privacy.key=" + lost.Fingerprint()
+	for _, command := range []string{"run", "submit"} {
+		refuses(t, path+" does not exist: a secret key is missing: "+waits, with(command, file)...)
+		refuses(t, "the key "+lost.Fingerprint()+", which training.privacy.key names, is missing; put it back at "+path, with(command, file, "--set", named)...)
+		if _, err := os.Stat(path); err == nil {
+			t.Errorf("%s wrote a new key where one is missing", command)
+		}
+	}
+	if _, err := secrets.Create(path); err != nil {
+		t.Fatal(err)
+	}
+	refuses(t, "holds another key: a secret key is missing: "+waits, with("submit", file)...)
+	prints(t, with("submit", file, "--new")...)
+	prints(t, with("submit", file)...) // it goes on with the new one
+	if err := os.WriteFile(path, []byte(key), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if again := strings.TrimSpace(prints(t, with("submit", file)...)); again != run {
+		t.Errorf("with the key the run that goes on is %s, want %s", again, run)
+	}
+	prints(t, with("cancel", run)...)
+}
+
+func TestASecretKeyAmongTheResultsIsRefused(t *testing.T) {
+	t.Parallel()
+	file, dir := secretExperiment(t)
+	home := filepath.Join(dir, "home")
+	if err := os.Mkdir(home, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(dir, "link")
+	if err := os.Symlink(home, link); err != nil {
+		t.Skip(err)
+	}
+	for _, path := range []string{filepath.Join(home, "key"), filepath.Join(home, "store", "key"), filepath.Join(link, "key")} {
+		refuses(t, path+" lies in the home", "run", file, "--home", home, "--secret-key", path)
+	}
+	refuses(t, "lies in the store", "plan", file, "--store", home, "--secret-key", filepath.Join(link, "key"))
+}
+
+func TestASecretKeyThatOthersMayReadIsWarnedOf(t *testing.T) {
+	t.Parallel()
+	file, dir := secretExperiment(t)
+	path := filepath.Join(dir, "key")
+	if _, err := secrets.Create(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var out, messages bytes.Buffer
+	code := execute(t.Context(), []string{"plan", file, "--home", filepath.Join(dir, "home"), "--secret-key", path}, &out, &messages)
+	if code != exitDone || strings.Count(messages.String(), "has mode 0644, so that other users may read or replace the key: chmod 600 "+path) != 1 {
+		t.Errorf("exit status %d\n%s", code, &messages)
+	}
+}
+
 // noneHolds fails the test if a file below dir holds the key.
 func noneHolds(t *testing.T, dir string, key secrets.Key) {
 	t.Helper()

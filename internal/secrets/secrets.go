@@ -7,8 +7,9 @@
 //
 //	key, err := secrets.Create("/etc/coalmine/release.key")
 //	...
-//	ring, err := secrets.Load("/etc/coalmine/release.key")
-//	key, err = ring.Key(fingerprint)
+//	key, err = secrets.Read("/etc/coalmine/release.key")
+//	...
+//	key, err = secrets.NewKeyring(key).Key(fingerprint)
 package secrets
 
 import (
@@ -18,8 +19,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -34,6 +37,9 @@ const Size = 32
 
 // Key is a secret. It prints as its fingerprint, so that no log holds it.
 type Key struct{ bytes [Size]byte }
+
+// NewKey is the key of given bytes.
+func NewKey(bytes [Size]byte) Key { return Key{bytes} }
 
 // Bytes are the secret itself.
 func (k Key) Bytes() [Size]byte { return k.bytes }
@@ -50,23 +56,37 @@ func (k Key) String() string { return "key " + k.Fingerprint() }
 // GoString implements fmt.GoStringer.
 func (k Key) GoString() string { return k.String() }
 
-// Create draws a key and writes it to a new file that only its owner can read.
-// A file that exists is an error, which wraps fs.ErrExist.
-func Create(path string) (Key, error) {
-	secretfiles.Note(path)
+// Draw returns a new key, which no file has yet.
+func Draw() (Key, error) {
 	var k Key
 	if _, err := rand.Read(k.bytes[:]); err != nil {
 		return Key{}, fmt.Errorf("secret key: %w", err)
 	}
+	return k, nil
+}
+
+// Write writes the key to a new file that only its owner can read. A file that exists is an error,
+// which wraps fs.ErrExist.
+func (k Key) Write(path string) error {
+	secretfiles.Note(path)
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return Key{}, fmt.Errorf("secret key file: %w", err)
+		return fmt.Errorf("secret key file: %w", err)
 	}
 	_, err = io.WriteString(f, hex.EncodeToString(k.bytes[:])+"\n")
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return Key{}, fmt.Errorf("secret key file %s: %w", path, errors.Join(err, os.Remove(path)))
+		return fmt.Errorf("secret key file %s: %w", path, errors.Join(err, os.Remove(path)))
 	}
-	return k, nil
+	return nil
+}
+
+// Create draws a key and writes it to a new file.
+func Create(path string) (Key, error) {
+	k, err := Draw()
+	if err != nil {
+		return Key{}, err
+	}
+	return k, k.Write(path)
 }
 
 // maxFile bounds what is read of a key file.
@@ -90,7 +110,35 @@ func Read(path string) (Key, error) {
 	if n, err := hex.Decode(k.bytes[:], []byte(cut(digits))); err != nil || n != Size || len(digits) != 2*Size {
 		return Key{}, fmt.Errorf("secret key file %s is no key: expected %d hex digits on one line", path, 2*Size)
 	}
+	if k.isGuessable() {
+		return Key{}, fmt.Errorf("secret key file %s holds no random key: its bytes repeat or count; name a file that does not exist, and run or submit write a random key to it", path)
+	}
 	return k, nil
+}
+
+// leastDistinct is how many different bytes a key has at least. A random one has fewer with a
+// probability below 1e-14.
+const leastDistinct = 16
+
+// isGuessable reports whether the key was made by a person: few different bytes, or an arithmetic
+// sequence of them.
+func (k Key) isGuessable() bool {
+	distinct, steps := map[byte]bool{}, map[byte]bool{}
+	for i, b := range k.bytes {
+		distinct[b] = true
+		steps[b-k.bytes[max(0, i-1)]] = true
+	}
+	return len(distinct) < leastDistinct || len(steps) <= 2
+}
+
+// OpenToOthers reports whether the mode of a key file lets other users of this machine read or replace
+// the key. Windows has no such modes.
+func OpenToOthers(path string) (mode fs.FileMode, open bool) {
+	info, err := os.Stat(path)
+	if err != nil || runtime.GOOS == "windows" {
+		return 0, false
+	}
+	return info.Mode().Perm(), info.Mode().Perm()&0o077 != 0
 }
 
 // cut keeps what fits into a key.
@@ -106,18 +154,6 @@ func NewKeyring(keys ...Key) *Keyring {
 		r.keys[k.Fingerprint()] = k
 	}
 	return r
-}
-
-// Load reads the key of a file into a keyring; an empty path gives an empty one.
-func Load(path string) (*Keyring, error) {
-	if path == "" {
-		return NewKeyring(), nil
-	}
-	k, err := Read(path)
-	if err != nil {
-		return nil, err
-	}
-	return NewKeyring(k), nil
 }
 
 // Fingerprints are those of the keys in the ring, in order.

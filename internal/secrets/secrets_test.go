@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -17,15 +18,15 @@ func TestAKeyIsFoundByItsFingerprint(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ring, err := Load(path)
+	read, err := Read(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := ring.Key(k.Fingerprint()); err != nil || got != k {
+	if got, err := NewKeyring(read).Key(k.Fingerprint()); err != nil || got != k {
 		t.Errorf("got %v, %v; want %v", got, err, k)
 	}
-	if info, err := os.Stat(path); err != nil || info.Mode().Perm()&0o077 != 0 {
-		t.Errorf("the key file has mode %v (%v); others may read it", info.Mode(), err)
+	if mode, open := OpenToOthers(path); open {
+		t.Errorf("the key file has mode %v; others may read it", mode)
 	}
 	if _, err := Create(path); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("a key was written over another: %v", err)
@@ -63,8 +64,43 @@ func TestADamagedKeyFileIsNoKey(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Load(path); err == nil || strings.Contains(err.Error(), "aaaa") {
+		if _, err := Read(path); err == nil || strings.Contains(err.Error(), "aaaa") {
 			t.Errorf("%q gave error %v; want one that holds nothing of the file", text, err)
+		}
+	}
+}
+
+func TestAKeyThatCanBeGuessedIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, digits := range []string{
+		strings.Repeat("00", Size), strings.Repeat("5a", Size), strings.Repeat("0123456789abcdef", 4),
+		"000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f", "fffdfbf9f7f5f3f1efedebe9e7e5e3e1dfdddbd9d7d5d3d1cfcdcbc9c7c5c3c1",
+	} {
+		path := filepath.Join(t.TempDir(), "key")
+		if err := os.WriteFile(path, []byte(digits+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Read(path); err == nil || !strings.Contains(err.Error(), "holds no random key") || strings.Contains(err.Error(), digits[:4]) {
+			t.Errorf("%s: %v", digits, err)
+		}
+	}
+}
+
+func TestAKeyFileThatOthersMayReadOrReplaceIsTold(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("files have no modes here")
+	}
+	path := filepath.Join(t.TempDir(), "key")
+	if _, err := Create(path); err != nil {
+		t.Fatal(err)
+	}
+	for mode, want := range map[fs.FileMode]bool{0o600: false, 0o400: false, 0o640: true, 0o604: true, 0o620: true} {
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+		if got, open := OpenToOthers(path); open != want || got != mode {
+			t.Errorf("mode %v: %v, %v", mode, got, open)
 		}
 	}
 }

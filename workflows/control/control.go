@@ -216,7 +216,10 @@ func (l *Local) PutSource(ctx context.Context, body io.ReadSeeker) (storage.Dige
 
 // Submit implements API.
 func (l *Local) Submit(ctx context.Context, spec runs.Spec, fresh bool) (Submitted, error) {
-	data, err := l.check(ctx, &spec)
+	e, data, err := l.check(ctx, &spec)
+	if err == nil && !fresh {
+		err = CheckKeys(ctx, l, e)
+	}
 	if err != nil {
 		return Submitted{}, err
 	}
@@ -236,23 +239,23 @@ func (l *Local) Submit(ctx context.Context, spec runs.Spec, fresh bool) (Submitt
 }
 
 // check makes sure that a spec compiles and that its sources are there, so that
-// no run is recorded that cannot begin. It returns the sources.
-func (l *Local) check(ctx context.Context, spec *runs.Spec) ([]storage.Digest, error) {
+// no run is recorded that cannot begin. It returns the experiment and the sources.
+func (l *Local) check(ctx context.Context, spec *runs.Spec) (*experiment.Spec, []storage.Digest, error) {
 	select {
 	case l.checking <- struct{}{}:
 		defer func() { <-l.checking }()
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return nil, nil, ctx.Err()
 	}
 	e, err := checkRecord(spec)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	data, err := compile.SpecSources(e)
 	if err != nil {
-		return nil, fmt.Errorf("submission %w: %w", ErrInput, err)
+		return nil, nil, fmt.Errorf("submission %w: %w", ErrInput, err)
 	}
-	return data, l.checkSources(ctx, data)
+	return e, data, l.checkSources(ctx, data)
 }
 
 // checkRecord holds a record to what makes a file one that can be run. Whoever sent it may

@@ -160,10 +160,12 @@ func (c *dataChecker) check() {
 	c.checkVocabulary("data.vocabulary.size", e.Data.Vocabulary.Size)
 	c.checkVocabulary("data.select.words.outside", e.Data.Outside().Size)
 	c.checkCanaries()
-	if p := e.Training.Privacy; p.Secret() && f.Key == "" {
+	if p := e.Training.Privacy; p.Secret() && f.Key == "" && p.Key != "" {
+		c.fail("training.privacy.key", "is %s, and there is no key: name the file of that key by --secret-key or COALMINE_SECRET_KEY_FILE", p.Key)
+	} else if p.Secret() && f.Key == "" {
 		c.fail("training.privacy.randomness", "is secret, and there is no key: name a key file by --secret-key or COALMINE_SECRET_KEY_FILE; one that does not exist yet is created")
 	} else if p.Secret() && p.Key != "" && p.Key != f.Key {
-		c.fail("training.privacy.key", "is %s, but the key at hand is %s; name the file of the right key, or correct the field", p.Key, f.Key)
+		c.fail("training.privacy.key", "is %s, but the key at hand is %s; put the right key back into its file, name its file by --secret-key, or correct the field", p.Key, f.Key)
 	}
 	for _, m := range e.Audit.Asked() {
 		if checker, ok := m.Fields.(audits.DataChecker); ok {

@@ -103,7 +103,7 @@ func TestWhatDoesNotFitTheDataIsReportedInPlace(t *testing.T) {
 		"another key": {
 			[]string{"training.privacy={clip: 1, noise_multiplier: 1, delta: 1e-7, randomness: secret, key: " + strings.Repeat("ab", 16) + "}"},
 			func(f *Facts) { f.Key = strings.Repeat("cd", 16) },
-			"but the key at hand is " + strings.Repeat("cd", 16) + "; name the file of the right key, or correct the field",
+			"but the key at hand is " + strings.Repeat("cd", 16) + "; put the right key back into its file, name its file by --secret-key, or correct the field",
 		},
 		"too many rounds": {
 			[]string{"training={rounds: null, epochs: 1000000}"}, func(*Facts) {},

@@ -45,9 +45,9 @@ const maxFileBytes = 1<<20 + 1
 // start at the working directory or, if there is nothing, at the file's folder.
 // An error says everything that is wrong, and nothing has been stored.
 //
-// key returns the fingerprint of the secret key at hand, or nothing; it is asked
-// only if a cell needs one. nil stands for no key.
-func Prepare(ctx context.Context, path string, o experiment.Options, key func() (string, error)) (*Submission, error) {
+// key returns the fingerprint of the secret key at hand, or nothing. It is asked only if a cell needs
+// one, with the fingerprint that the file names first; "" for none. nil stands for no key.
+func Prepare(ctx context.Context, path string, o experiment.Options, key func(named string) (string, error)) (*Submission, error) {
 	data, err := ReadFile(path)
 	if err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func Prepare(ctx context.Context, path string, o experiment.Options, key func() 
 
 // PrepareFile does the same with the text of an experiment file, which messages
 // call name, and the sources that a finder finds.
-func PrepareFile(ctx context.Context, name string, data []byte, o experiment.Options, finder sources.Finder, key func() (string, error)) (*Submission, error) {
+func PrepareFile(ctx context.Context, name string, data []byte, o experiment.Options, finder sources.Finder, key func(named string) (string, error)) (*Submission, error) {
 	spec, err := experiment.Parse(name, data, o)
 	if err != nil {
 		return nil, err
@@ -99,12 +99,16 @@ func ReadFile(path string) ([]byte, error) {
 }
 
 // addKey completes the facts of the cells that draw from a secret key.
-func (s *Submission) addKey(facts []experiment.Facts, key func() (string, error)) error {
+func (s *Submission) addKey(facts []experiment.Facts, key func(named string) (string, error)) error {
 	secret := func(c experiment.Cell) bool { return c.Experiment.Training.Privacy.Secret() }
 	if key == nil || !slices.ContainsFunc(s.Spec.Cells, secret) {
 		return nil
 	}
-	fingerprint, err := key()
+	named := ""
+	if keys := s.Spec.Keys(); len(keys) > 0 {
+		named = keys[0]
+	}
+	fingerprint, err := key(named)
 	if err != nil {
 		return err
 	}

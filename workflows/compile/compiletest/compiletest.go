@@ -5,10 +5,8 @@
 package compiletest
 
 import (
+	"bytes"
 	"encoding/json"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"coalmine/internal/secrets"
@@ -28,15 +26,7 @@ func Source() []byte { return taskstest.Text(3000) }
 // Key is the key of the experiments that ask for one, the same in all tests.
 func Key(t testing.TB) secrets.Key {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "key")
-	if err := os.WriteFile(path, []byte(strings.Repeat("5a", secrets.Size)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	key, err := secrets.Read(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key
+	return secrets.NewKey([secrets.Size]byte(bytes.Repeat([]byte{0x5a}, secrets.Size)))
 }
 
 // Facts are those of the Source, whose files may be any.
