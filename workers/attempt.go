@@ -186,7 +186,14 @@ func (a *attempt) standing(ctx context.Context) (*storage.Commit, error) {
 
 // report is how the kind tells its progress.
 func (a *attempt) report() func(tasks.Progress) {
-	return a.metrics.counted(a.Kind, a.progress.reporter(a.ID()))
+	report := a.metrics.counted(a.Kind, a.progress.reporter(a.ID()))
+	if a.SecretKey == "" {
+		return report
+	}
+	return func(p tasks.Progress) {
+		p.Tokens = 0 // a cohort that is secret can be told by them
+		report(p)
+	}
 }
 
 // produce runs the kind and stores what it puts.

@@ -285,6 +285,30 @@ func TestCommandsRunOnlyWhereTheyAreAllowed(t *testing.T) {
 	}
 }
 
+// The tokens of a task tell who took part in its round.
+func TestTokensOfASecretTaskAreNotCounted(t *testing.T) {
+	t.Parallel()
+	key, err := secrets.Create(filepath.Join(t.TempDir(), "key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tells := kind("test/tells", func(_ context.Context, t *tasks.Task) error {
+		t.Progress(tasks.Progress{Done: 1, Total: 2, Tokens: 7})
+		return nil
+	})
+	l := newLab(t)
+	w := l.worker(tells)
+	w.Keys = secrets.NewKeyring(key)
+	l.start(w)
+	secret := mustSpec(t, tells, "secret")
+	secret.SecretKey = key.Fingerprint()
+	for want, spec := range map[int64]tasks.Spec{7: mustSpec(t, tells, "seeded"), 0: secret} {
+		if out := l.do(spec, 1, attempts.Done); out.Tokens != want {
+			t.Errorf("%d tokens, want %d", out.Tokens, want)
+		}
+	}
+}
+
 // Who runs a worker decides which of its variables commands may read.
 func TestAnExperimentGetsTheVariablesThatTheWorkerAllows(t *testing.T) {
 	t.Parallel()

@@ -3,8 +3,12 @@ package main
 import (
 	"bytes"
 	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"math/bits"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -135,6 +139,110 @@ func TestASecretKeyThatOthersMayReadIsWarnedOf(t *testing.T) {
 	code := execute(t.Context(), []string{"plan", file, "--home", filepath.Join(dir, "home"), "--secret-key", path}, &out, &messages)
 	if code != exitDone || strings.Count(messages.String(), "has mode 0644, so that other users may read or replace the key: chmod 600 "+path) != 1 {
 		t.Errorf("exit status %d\n%s", code, &messages)
+	}
+}
+
+// person is a user of the population of cohortsFile.
+type person struct{ examples, tokens int64 }
+
+const cohortsFile = `
+name: cohorts
+data: {source: %s, vocabulary: {size: 10}, users: {words: 0}, test: {fraction: 0}}
+model: {embedding: 4, units: 4}
+training: {rounds: 5, cohort: 4, checkpoints: {every: 1}, privacy: {clip: 1, noise_multiplier: 1, delta: 1e-3}}
+`
+
+// people are 12 users with so different data that the counts of a round tell who took part.
+func people() (text string, users []person) {
+	words := strings.Fields("one two three four five six seven eight nine ten")
+	var b strings.Builder
+	for u := range 12 {
+		p, length := person{examples: int64(1 + u*u%7 + u)}, 2+u%5
+		p.tokens = p.examples * int64(length+1) // with the end
+		for s := range p.examples {
+			var sentence []string
+			for i := range length {
+				sentence = append(sentence, words[(int(s)+i)%len(words)])
+			}
+			fmt.Fprintf(&b, `{"user":"u%02d","text":"%s"}`+"\n", u, strings.Join(sentence, " "))
+		}
+		users = append(users, p)
+	}
+	return b.String(), users
+}
+
+// consistent counts the cohorts of four users that agree with what was published of a round.
+func consistent(users []person, round map[string]float64) (n int) {
+	agrees := func(name string, want int64) bool {
+		got, published := round[name]
+		return !published || got == float64(want)
+	}
+	for chosen := range 1 << len(users) {
+		if bits.OnesCount(uint(chosen)) != 4 {
+			continue
+		}
+		var sum person
+		for u, p := range users {
+			if chosen>>u&1 == 1 {
+				sum.examples, sum.tokens = sum.examples+p.examples, sum.tokens+p.tokens
+			}
+		}
+		if agrees("examples", sum.examples) && agrees("tokens", sum.tokens) {
+			n++
+		}
+	}
+	return n
+}
+
+// publishedRounds are the rounds of the newest run.
+func publishedRounds(t *testing.T, home string) []map[string]float64 {
+	t.Helper()
+	var r struct {
+		Cells []struct{ Rounds []map[string]float64 }
+	}
+	if err := json.Unmarshal([]byte(prints(t, "results", "latest", "--home", home, "--rows", "rounds", "--format", "json")), &r); err != nil {
+		t.Fatal(err)
+	}
+	return r.Cells[0].Rounds
+}
+
+// What is published of a training with a secret key rules out no cohort: it has no exact function of the
+// data of those who took part.
+func TestNothingPublishedTellsASecretCohort(t *testing.T) {
+	t.Parallel()
+	const all = 495 // 4 of 12
+	text, users := people()
+	path, home := smallFiles(t, cohortsFile, text)
+	key := filepath.Join(t.TempDir(), "key")
+	for _, randomness := range []string{"seeded", "secret"} {
+		prints(t, "run", path, "--home", home, "--secret-key", key, "--set", "training.privacy.randomness="+randomness)
+		for _, round := range publishedRounds(t, home) {
+			if n := consistent(users, round); randomness == "seeded" && (n == 0 || n > all/10) || randomness == "secret" && n != all {
+				t.Errorf("%s: %d of %d cohorts agree with round %v", randomness, n, all, round)
+			}
+		}
+	}
+	allowed := strings.Fields("round update_norm noise_deviation epsilon epsilon_proved clip learning_rate server_learning_rate")
+	for _, round := range publishedRounds(t, home) {
+		for name := range round {
+			if !slices.Contains(allowed, name) {
+				t.Errorf("%s is published of a round of a secret training", name)
+			}
+		}
+	}
+	// Measured rounds say it, too.
+	prints(t, "run", path, "--home", home, "--secret-key", key, "--set", "training.privacy.randomness=secret", "--set", "audit={utility: true, every: 2}", "--set", "data.test.fraction=20%")
+	results := prints(t, "results", "latest", "--home", home, "--format", "json")
+	nodes := prints(t, "show", "latest", "c01", "--nodes", "--home", home, "--json")
+	if !strings.Contains(results, "update_norm") || !strings.Contains(nodes, `"name": "model"`) {
+		t.Errorf("what may be published is missing in\n%s%s", results, nodes)
+	}
+	for what, text := range map[string]string{"results": results, "nodes": nodes} {
+		for _, name := range []string{"training_loss", "client_norm", "clipped_norm", "loss_sum", "norm_sum", `"name": "sum"`, `"name": "rows"`} {
+			if strings.Contains(text, name) {
+				t.Errorf("%s of a secret training have %s", what, name)
+			}
+		}
 	}
 }
 

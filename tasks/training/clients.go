@@ -203,10 +203,18 @@ func (c *chunkSum) addAll(ctx context.Context, t *tasks.Task, users []int) error
 				return err
 			}
 			done++
-			t.Progress(tasks.Progress{Done: int64(done), Total: int64(len(users)), Tokens: c.metrics.Tokens})
+			t.Progress(c.progress(done, len(users)))
 		}
 	}
 	return nil
+}
+
+// progress is how far the chunk is. How many come to a Poisson cohort is as secret as who they are.
+func (c *chunkSum) progress(done, users int) tasks.Progress {
+	if c.params.Secret != nil && c.params.Sampling == privacy.Poisson {
+		return tasks.Progress{}
+	}
+	return tasks.Progress{Done: int64(done), Total: int64(users), Tokens: c.metrics.Tokens}
 }
 
 // prepare makes a learner for as many of the users as it says. The one before goes first.

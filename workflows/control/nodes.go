@@ -11,6 +11,7 @@ import (
 
 	"coalmine/storage"
 	"coalmine/tasks"
+	"coalmine/tasks/training"
 	"coalmine/workflows/availability"
 	"coalmine/workflows/plan"
 )
@@ -38,6 +39,8 @@ type Node struct {
 	// Attempt is the one that committed: what it was, where and when it ran; nil of nodes
 	// that are not committed.
 	Attempt *NodeAttempt `json:"attempt,omitempty"`
+
+	secret bool // it draws from a secret key
 }
 
 // NodeAttempt is the attempt that committed a node.
@@ -152,7 +155,7 @@ func (x *nodeList) add(cell, label string, s *tasks.Spec) {
 }
 
 func newNode(label string, s *tasks.Spec) Node {
-	n := Node{Key: s.Key, Kind: s.Kind, Version: s.Version, Label: label, Params: s.Params, Step: s.Step, Part: s.Part, Inputs: []NodeInput{}, Blobs: []NodeBlob{}}
+	n := Node{secret: s.SecretKey != "", Key: s.Key, Kind: s.Kind, Version: s.Version, Label: label, Params: s.Params, Step: s.Step, Part: s.Part, Inputs: []NodeInput{}, Blobs: []NodeBlob{}}
 	for _, in := range s.Inputs {
 		n.Inputs = append(n.Inputs, NodeInput{in.Name, in.Key})
 	}
@@ -229,7 +232,21 @@ func (l *Local) lookUp(ctx context.Context, nodes []Node) error {
 		for _, b := range found.Commit.Blobs {
 			n.Blobs = append(n.Blobs, NodeBlob{b.Name, b.Size, b.Digest, !slices.Contains(found.Evicted, b.Name)})
 		}
+		if n.secret {
+			n.withhold()
+		}
 		return nil
+	})
+}
+
+// withhold leaves out what would tell a secret cohort, as results do: counts, and the digests of sums
+// without noise and of metric rows, which whoever has the data could compute of every cohort.
+func (n *Node) withhold() {
+	if n.Kind == training.Clients.Name {
+		n.Metrics = nil
+	}
+	n.Blobs = slices.DeleteFunc(n.Blobs, func(b NodeBlob) bool {
+		return slices.Contains([]string{training.SumBlob, tasks.RowsBlob, tasks.SegmentBlob}, b.Name)
 	})
 }
 

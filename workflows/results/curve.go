@@ -35,6 +35,8 @@ type Curve struct {
 	Audited []reports.Point `json:"audited"`
 	// Clock is when the training came to some of its rounds, ascending.
 	Clock []Tick `json:"clock"`
+	// Withheld are the columns that the rounds of a training with a secret key lack.
+	Withheld []string `json:"withheld,omitempty"`
 }
 
 // roundsOfSegment is how many rounds a segment has for which it is read: fewer segments are
@@ -79,7 +81,7 @@ func loadCurve(ctx context.Context, archive *storage.Archive, spec *experiment.C
 	training := &spec.Experiment.Training
 	curve := &Curve{
 		Cell: spec.Name, Label: spec.Label, Axes: spec.Axes, Unit: compile.Unit(training), Steps: training.Rounds,
-		Audited: []reports.Point{},
+		Audited: []reports.Point{}, Withheld: withheldFrom(&spec.Experiment),
 	}
 	rounds, clock, err := loadRounds(ctx, archive, spec, cell, max(points/roundsOfSegment, 1))
 	if err != nil {

@@ -69,7 +69,11 @@ func addLosses(ctx context.Context, archive *storage.Archive, e *experiment.Expe
 			row = &checkpoints.Row{Validation: checkpoints.Validation{ValidationLoss: r.Stopping.ValidationLoss}}
 		}
 		client, server := rates(p.Round)
-		err = errors.Join(setLosses(p, row), setPositive(p, learningRate, client), setPositive(p, serverLearningRate, server), setOfRound(p, row, rates))
+		if row != nil {
+			known := published(e, *row)
+			row = &known
+		}
+		err = errors.Join(setLosses(p, row), setPositive(p, learningRate, client), setPositive(p, serverLearningRate, server), setOfRound(e, p, row, rates))
 		if err != nil {
 			return err
 		}
@@ -78,11 +82,11 @@ func addLosses(ctx context.Context, archive *storage.Archive, e *experiment.Expe
 }
 
 // setOfRound sets what the row of a round says beside its losses; nothing where it has gone.
-func setOfRound(p *reports.Point, row *checkpoints.Row, rates func(round int) (client, server float64)) error {
+func setOfRound(e *experiment.Experiment, p *reports.Point, row *checkpoints.Row, rates func(round int) (client, server float64)) error {
 	if row == nil {
 		return nil
 	}
-	round := roundOf(*row, rates)
+	round := roundOf(e, *row, rates)
 	var errs []error
 	for _, m := range ofRound {
 		errs = append(errs, setPositive(p, m.name, m.of(&round)))

@@ -29,6 +29,8 @@ type CellRounds struct {
 	Label  string          `json:"label"`
 	Axes   experiment.Axes `json:"axes"`
 	Rounds []Round         `json:"rounds"`
+	// Withheld are the columns that the rounds of a training with a secret key lack.
+	Withheld []string `json:"withheld,omitempty"`
 }
 
 // Round is one round: its metric row, and the quantiles of the clients' norms once they
@@ -38,6 +40,8 @@ type Round struct {
 	ClippedNorms
 	checkpoints.Validation
 	Rates
+
+	withheld bool // what would tell a secret cohort is not there
 }
 
 // Rates are what no metric row says: the learning rates follow from the recipe, the speed from
@@ -69,14 +73,15 @@ func roundsOf(e *experiment.Experiment, rows []checkpoints.Row) []Round {
 	rates, rounds := compile.LearningRates(e), []Round{}
 	for _, row := range rows {
 		if within(&e.Training, row) { // the chain may be another cell's too, which goes on for longer
-			rounds = append(rounds, roundOf(row, rates))
+			rounds = append(rounds, roundOf(e, row, rates))
 		}
 	}
 	return rounds
 }
 
-func roundOf(row checkpoints.Row, rates func(round int) (client, server float64)) Round {
-	r := Round{Row: row, Validation: row.Validation}
+func roundOf(e *experiment.Experiment, row checkpoints.Row, rates func(round int) (client, server float64)) Round {
+	row = published(e, row)
+	r := Round{Row: row, Validation: row.Validation, withheld: e.Training.Privacy.Secret()}
 	if row.Clip > 0 {
 		r.ClippedNorms = ClippedNorms(row.Norms.Clipped(row.Clip))
 	}
@@ -103,7 +108,7 @@ func LoadRounds(ctx context.Context, archive *storage.Archive, run *runs.Run) (*
 		if err != nil {
 			return nil, fmt.Errorf("run %s, cell %s: %w", run.ID, c.Name, err)
 		}
-		out.Cells = append(out.Cells, CellRounds{Cell: c.Name, Label: c.Label, Axes: c.Axes, Rounds: rounds})
+		out.Cells = append(out.Cells, CellRounds{Cell: c.Name, Label: c.Label, Axes: c.Axes, Rounds: rounds, Withheld: withheldFrom(&c.Experiment)})
 	}
 	return out, nil
 }
@@ -168,9 +173,15 @@ type roundRow struct {
 // table has one row a round, cell by cell.
 func (r *Rounds) table() *flatTable {
 	t := newFlatTable("roundRow", []any{roundRow{}})
+	if isWithheld(r.Cells) {
+		t.mayLack(withheld)
+	}
 	for _, c := range r.Cells {
 		for _, round := range c.Rounds {
 			t.add([]any{roundRow{r.Run, r.Experiment, c.Cell, c.Label, round}})
+			if round.withheld {
+				t.lack(withheld)
+			}
 		}
 	}
 	return t

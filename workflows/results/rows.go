@@ -25,6 +25,8 @@ type flatTable struct {
 	parts  []*parquet.Schema
 	schema *parquet.Schema
 	rows   []parquet.Row
+	// lacking are the places of columns that may be null although their struct says otherwise.
+	lacking []int
 }
 
 // joined is a Parquet group that keeps the order of its fields.
@@ -49,13 +51,48 @@ func newFlatTable(name string, prototypes []any) *flatTable {
 	return t
 }
 
+// mayLack lets some columns be null. It is called before rows are added.
+func (t *flatTable) mayLack(columns []string) {
+	root := joined{fields: slices.Clone(t.schema.Fields())}
+	for i, f := range root.fields {
+		if slices.Contains(columns, f.Name()) && f.Required() {
+			root.fields[i] = optional{f}
+			t.lacking = append(t.lacking, i)
+		}
+	}
+	t.schema = parquet.NewSchema(t.schema.Name(), root)
+}
+
+// lack has those columns null in the last row.
+func (t *flatTable) lack(columns []string) {
+	row := t.rows[len(t.rows)-1]
+	for i, name := range t.header() {
+		if slices.Contains(columns, name) {
+			row[i] = parquet.NullValue().Level(0, 0, i)
+		}
+	}
+}
+
+// optional is a required column that may be null after all.
+type optional struct{ parquet.Field }
+
+// Optional implements parquet.Node.
+func (optional) Optional() bool { return true }
+
+// Required implements parquet.Node.
+func (optional) Required() bool { return false }
+
 // add adds a row made of one struct of each type.
 func (t *flatTable) add(structs []any) {
 	var row parquet.Row
 	for i, part := range t.parts {
 		offset := len(row)
 		for j, v := range part.Deconstruct(nil, structs[i]) {
-			row = append(row, v.Level(v.RepetitionLevel(), v.DefinitionLevel(), offset+j))
+			defined := v.DefinitionLevel()
+			if slices.Contains(t.lacking, offset+j) {
+				defined++
+			}
+			row = append(row, v.Level(v.RepetitionLevel(), defined, offset+j))
 		}
 	}
 	t.rows = append(t.rows, row)

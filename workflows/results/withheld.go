@@ -1,0 +1,70 @@
+package results
+
+import (
+	"encoding/json"
+	"slices"
+
+	"coalmine/tasks/checkpoints"
+	"coalmine/workflows/experiment"
+)
+
+// withheld are the columns of a round's metric row that are left out of the results of a training with a
+// secret key. Each is an exact function of the data of those who took part, so that a reader with the data
+// could tell the cohort by it; the guarantee takes the cohort for unknown. What stays follows from the
+// file, the validation part or the noised model. The stored rows have all.
+var withheld = []string{
+	"clients", "examples", "tokens", "loss", "client_norm", "clipped",
+	"client_norm_min", "client_norm_p10", "client_norm_p25", "client_norm_median", "client_norm_p75", "client_norm_p90", "client_norm_max",
+}
+
+// withheldFrom are the columns that the rounds of an experiment lack.
+func withheldFrom(e *experiment.Experiment) []string {
+	if e.Training.Privacy.Secret() {
+		return withheld
+	}
+	return nil
+}
+
+// published is the metric row of a round as results have it.
+func published(e *experiment.Experiment, row checkpoints.Row) checkpoints.Row {
+	if e.Training.Privacy.Secret() {
+		row.Clients, row.Examples, row.Tokens, row.Loss, row.ClientNorm, row.Clipped = 0, 0, 0, 0, 0, 0
+		row.Norms = checkpoints.Norms{}
+	}
+	return row
+}
+
+// plainRound is a Round as JSON has it but for what is withheld.
+type plainRound Round
+
+// MarshalJSON implements json.Marshaler: it leaves out what is withheld.
+func (r Round) MarshalJSON() ([]byte, error) {
+	if !r.withheld {
+		return json.Marshal(plainRound(r))
+	}
+	return json.Marshal(struct {
+		plainRound
+		Examples *int64   `json:"examples,omitempty"`
+		Tokens   *int64   `json:"tokens,omitempty"`
+		Loss     *float64 `json:"loss,omitempty"`
+	}{plainRound: plainRound(r)})
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (r *Round) UnmarshalJSON(data []byte) error {
+	var found struct {
+		Loss json.RawMessage `json:"loss"`
+	}
+	if err := json.Unmarshal(data, &found); err != nil {
+		return err
+	}
+	r.withheld = found.Loss == nil
+	return json.Unmarshal(data, (*plainRound)(r))
+}
+
+// isWithheld reports whether a table with the rounds of some cells lacks values of their columns.
+func isWithheld(cells []CellRounds) bool {
+	return slices.ContainsFunc(cells, func(c CellRounds) bool {
+		return slices.ContainsFunc(c.Rounds, func(r Round) bool { return r.withheld })
+	})
+}

@@ -1,0 +1,62 @@
+package results_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/parquet-go/parquet-go"
+
+	"coalmine/workflows/results"
+)
+
+// mixed are rounds of a training with a seed and of one with a secret key, as JSON has them.
+const mixed = `{"run":"r","experiment":"e","cells":[
+{"cell":"c01","label":"seeded","axes":{},"rounds":[{"round":1,"clients":4,"examples":0,"tokens":139,"loss":2.5,"update_norm":3}]},
+{"cell":"c02","label":"secret","axes":{},"rounds":[{"round":1,"update_norm":4}],"withheld":["clients","examples","tokens","loss"]}]}`
+
+// Numbers that are withheld are absent in every format, and zeros of others are not.
+func TestWithheldNumbersAreAbsent(t *testing.T) {
+	t.Parallel()
+	var rounds results.Rounds
+	if err := json.Unmarshal([]byte(mixed), &rounds); err != nil {
+		t.Fatal(err)
+	}
+	written := map[string]string{}
+	for _, format := range []string{"json", "csv", "parquet"} {
+		var b bytes.Buffer
+		if err := rounds.Write(&b, format); err != nil {
+			t.Fatal(err)
+		}
+		written[format] = b.String()
+	}
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, []byte(written["json"])); err != nil || compact.String() != strings.ReplaceAll(mixed, "\n", "") {
+		t.Errorf("as JSON they are\n%s\n%v", &compact, err)
+	}
+	lines := strings.Split(written["csv"], "\n")
+	for i, want := range []string{"cell,label,round,clients,examples,tokens,loss,update_norm", "c01,seeded,1,4,0,139,2.5,3", "c02,secret,1,,,,,4"} {
+		if !strings.Contains(lines[i], want) {
+			t.Errorf("line %d is %q; want %q in it", i, lines[i], want)
+		}
+	}
+	type row struct {
+		Cell     string   `parquet:"cell"`
+		Examples *int64   `parquet:"examples"`
+		Tokens   *int64   `parquet:"tokens"`
+		Loss     *float64 `parquet:"loss"`
+		Norm     float64  `parquet:"update_norm"`
+	}
+	rows, err := parquet.Read[row](strings.NewReader(written["parquet"]), int64(len(written["parquet"])))
+	if err != nil || len(rows) != 2 {
+		t.Fatalf("%d rows, %v", len(rows), err)
+	}
+	seeded, secret := rows[0], rows[1]
+	if seeded.Examples == nil || *seeded.Examples != 0 || *seeded.Tokens != 139 || *seeded.Loss != 2.5 || seeded.Norm != 3 {
+		t.Errorf("the row with a seed is %+v", seeded)
+	}
+	if secret.Examples != nil || secret.Tokens != nil || secret.Loss != nil || secret.Norm != 4 || secret.Cell != "c02" {
+		t.Errorf("the row with a secret key is %+v", secret)
+	}
+}
