@@ -78,7 +78,7 @@ func NewClient(address, token string) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("server address: %w", err)
 	}
-	if base.Scheme != "http" && base.Scheme != "https" || base.Host == "" || base.User != nil || base.RawQuery != "" {
+	if base.Scheme != "http" && base.Scheme != "https" || base.Host == "" || base.User != nil || base.RawQuery != "" || base.Fragment != "" {
 		return nil, errors.New("server address: expected http://host:port or https://host:port, and no more than ca, cert and key for parameters")
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()

@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"coalmine/internal/recovered"
+	"coalmine/internal/redact"
 	"coalmine/storage"
 	"coalmine/workflows/control"
 	"coalmine/workflows/leadership"
@@ -97,7 +98,7 @@ func writeError(w http.ResponseWriter, k errorKind, message string) {
 	}
 	w.Header().Set(kindHeader, k.kind)
 	w.Header().Del("Content-Disposition")
-	writeJSON(w, k.status, errorBody{message, k.kind})
+	writeJSON(w, k.status, errorBody{redact.Passwords(message), k.kind})
 }
 
 // writeJSON answers with one JSON object. That v cannot be encoded is a mistake

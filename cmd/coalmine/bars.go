@@ -14,6 +14,7 @@ import (
 	"github.com/vbauerster/mpb/v8/decor"
 	"golang.org/x/term"
 
+	"coalmine/internal/redact"
 	"coalmine/internal/visible"
 	"coalmine/workflows/results"
 	"coalmine/workflows/runs"
@@ -198,8 +199,8 @@ type logOutput struct{ *global }
 // Write implements io.Writer.
 func (l logOutput) Write(line []byte) (int, error) {
 	if bars := l.bars.Load(); bars != nil {
-		if n, err := bars.Write(line); err == nil {
-			return n, nil
+		if _, err := bars.Write([]byte(redact.Passwords(string(line)))); err == nil {
+			return len(line), nil
 		}
 	}
 	return l.writeError(line)

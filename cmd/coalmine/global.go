@@ -17,6 +17,7 @@ import (
 
 	"coalmine/dashboards"
 	"coalmine/internal/queue"
+	"coalmine/internal/redact"
 	"coalmine/internal/secretfiles"
 	"coalmine/internal/secrets"
 	"coalmine/internal/tracing"
@@ -69,10 +70,15 @@ func (g *global) flags(f *pflag.FlagSet) {
 }
 
 // warnOfPassword tells who has put a password where others can read it.
-func (g *global) warnOfPassword() {
+func (g *global) warnOfPassword(f *pflag.FlagSet) {
 	if queue.ShowsPassword(g.places.given()["redis"]) {
 		g.note("warning: the password in --redis shows in the list of processes: put the URL into COALMINE_REDIS_URL, or name a file with the password by ?password_file=FILE")
 	}
+	f.Visit(func(given *pflag.Flag) {
+		if given.Name != "redis" && redact.HasPassword(given.Value.String()) {
+			g.note("warning: the password in --%s shows in the list of processes: leave it out, or put the address into the environment", given.Name)
+		}
+	})
 }
 
 // noteSecrets hides the files with secrets that the command may use from programs that it runs.
@@ -239,9 +245,12 @@ func (g *global) tellChoice() func(control.Choice) {
 	}
 }
 
-// writeError writes a whole line for people: many goroutines have something to say.
+// writeError writes a whole line for people, without passwords: many goroutines have something to say.
 func (g *global) writeError(line []byte) (int, error) {
 	g.speaking.Lock()
 	defer g.speaking.Unlock()
-	return visible.Writer(g.stderr).Write(line)
+	if _, err := visible.Writer(g.stderr).Write([]byte(redact.Passwords(string(line)))); err != nil {
+		return 0, err
+	}
+	return len(line), nil
 }

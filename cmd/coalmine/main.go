@@ -22,6 +22,7 @@ import (
 	"coalmine/internal/garbage"
 	"coalmine/internal/kernels"
 	"coalmine/internal/recovered"
+	"coalmine/internal/redact"
 	"coalmine/internal/scratch"
 	"coalmine/internal/visible"
 	"coalmine/workers/clients"
@@ -107,7 +108,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if slices.Contains(args, "--json") {
 		writeFailure(stderr, code, err)
 	} else {
-		fmt.Fprintf(visible.Writer(stderr), "coalmine: %v\n", err)
+		fmt.Fprintf(visible.Writer(stderr), "coalmine: %s\n", redact.Passwords(err.Error()))
 	}
 	return code
 }
@@ -121,7 +122,7 @@ type failure struct {
 }
 
 func writeFailure(stderr io.Writer, code int, err error) {
-	line, _ := json.Marshal(failure{err.Error(), dashboards.ErrorKind(err), code}) // it has texts and a number
+	line, _ := json.Marshal(failure{redact.Passwords(err.Error()), dashboards.ErrorKind(err), code}) // it has texts and a number
 	fmt.Fprintf(visible.JSON(stderr), "%s\n", line)
 }
 
@@ -156,7 +157,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	g := &global{stdout: visible.Writer(stdout), data: stdout, stderr: stderr}
 	root.PersistentPreRun = func(c *cobra.Command, _ []string) {
 		c.SetContext(control.TellingChoices(c.Context(), g.tellChoice()))
-		g.warnOfPassword()
+		g.warnOfPassword(c.Flags())
 		g.noteSecrets()
 		g.storeSuffices = c.GroupID == groupLook || c.GroupID == groupSteer
 		if stderr == os.Stderr {

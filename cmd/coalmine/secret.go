@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"strings"
 
 	"coalmine/internal/secrets"
 	"coalmine/storage/open"
@@ -68,7 +69,7 @@ func (g *global) keyIsApart() error {
 
 // storePath is the directory of a store that is one; "" of others.
 func storePath(location string) string {
-	path, err := open.Path(location)
+	path, err := open.Path(strings.TrimPrefix(location, "file://"))
 	if err != nil || location == "" {
 		return ""
 	}

@@ -2,9 +2,10 @@ package childprocess
 
 import (
 	"os"
-	"regexp"
 	"slices"
 	"strings"
+
+	"coalmine/internal/redact"
 )
 
 // passed are the variables that every command gets. They tell it about the machine and the user, and
@@ -51,7 +52,7 @@ func isPassed(variable string, keep []string) bool {
 	name = strings.ToUpper(name)
 	listed := slices.Contains(passed, name) ||
 		slices.ContainsFunc(families, func(family string) bool { return strings.HasPrefix(name, family) && !soundsSecret(name) })
-	return listed && !hasPassword(value)
+	return listed && !redact.HasPassword(value)
 }
 
 // secretWords are words in the names of variables that hold secrets: a family may have some.
@@ -60,8 +61,3 @@ var secretWords = []string{"SECRET", "TOKEN", "CREDENTIAL", "KEY", "PASS", "AUTH
 func soundsSecret(name string) bool {
 	return slices.ContainsFunc(secretWords, func(word string) bool { return strings.Contains(name, word) })
 }
-
-// withPassword is an address with a password: scheme://user:password@host.
-var withPassword = regexp.MustCompile(`://[^/\s@]*:[^/\s]*@`)
-
-func hasPassword(value string) bool { return withPassword.MatchString(value) }

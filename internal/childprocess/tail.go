@@ -5,6 +5,8 @@ import (
 	"strings"
 	"sync"
 	"unicode"
+
+	"coalmine/internal/redact"
 )
 
 const (
@@ -43,8 +45,8 @@ func (t *tail) lines() []string {
 	return lines[max(0, len(lines)-tailLines):]
 }
 
-// Printable is a text of a foreign program on one line, without control characters and cut
-// after so many characters.
+// Printable is a text of a foreign program on one line, without control characters and passwords of
+// addresses, and cut after so many characters.
 func Printable(text string, most int) string {
 	text = strings.Map(func(r rune) rune {
 		switch {
@@ -54,7 +56,7 @@ func Printable(text string, most int) string {
 			return r
 		}
 		return -1
-	}, strings.ToValidUTF8(text, "?"))
+	}, redact.Passwords(strings.ToValidUTF8(text, "?")))
 	if runes := []rune(strings.TrimRight(text, " ")); len(runes) > most {
 		return string(runes[:most]) + "..."
 	}

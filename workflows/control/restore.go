@@ -14,7 +14,7 @@ func (l *Local) missing(ctx context.Context, run *runs.Run, e runs.Entry) (int, 
 	if run.State.Phase != runs.Done || len(e.Keys) > 0 || e.Kind != runs.RetryEntry && e.Kind != runs.ResumeEntry {
 		return 0, nil
 	}
-	p, err := l.plans.of(ctx, run)
+	p, err := l.plans.of(ctx, l.archive, run)
 	if err != nil {
 		return 0, fmt.Errorf("run %s: %w", run.ID, err)
 	}
