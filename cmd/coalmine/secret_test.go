@@ -246,6 +246,28 @@ func TestNothingPublishedTellsASecretCohort(t *testing.T) {
 	}
 }
 
+// An address with a password is quoted without it.
+func TestNoMessageHasThePasswordOfAnAddress(t *testing.T) {
+	t.Parallel()
+	file, dir := secretExperiment(t)
+	for _, args := range [][]string{
+		{"plan", file, "--set", "data.source=s3://AK:hunter2@bucket/x"},
+		{"plan", file, "--set", "data.source=https://me:hunter2@host/data.jsonl", "--json"},
+		{"status", "--server", "http://me:hunter2@localhost:1"},
+		{"status", "--server", "http://localhost:1/#hunter2"},
+		{"status", "--redis", "redis://me:hunter2@localhost:1/none", "--store", dir},
+		{"status", "--store", "s3://AK:hunter2@bucket/x"},
+	} {
+		var out, messages bytes.Buffer
+		if code := execute(t.Context(), args, &out, &messages); code == exitDone {
+			t.Errorf("%q succeeds", args)
+		}
+		if text := out.String() + messages.String(); strings.Contains(text, "hunter2") || text == "" {
+			t.Errorf("%q prints %s", args, text)
+		}
+	}
+}
+
 // noneHolds fails the test if a file below dir holds the key.
 func noneHolds(t *testing.T, dir string, key secrets.Key) {
 	t.Helper()
