@@ -50,6 +50,9 @@ type memoryGuard struct {
 	dropCaches func()
 	exit       func()
 	log        *slog.Logger
+	// near asks for a heartbeat that says how close the memory is to the limit: the system may kill
+	// the process before the next one is due.
+	near chan struct{}
 	// room has a place for each attempt. One that must be alone takes all of them.
 	room *semaphore.Weighted
 
@@ -73,6 +76,7 @@ func newMemoryGuard(limit int64, dropCaches func(), log *slog.Logger) *memoryGua
 		collect:    debug.FreeOSMemory,
 		dropCaches: dropCaches,
 		exit:       func() { os.Exit(1) },
+		near:       make(chan struct{}, 1),
 		log:        log,
 		room:       semaphore.NewWeighted(math.MaxInt64),
 		large:      newCache[storage.Key, struct{}](newBudget(maxLarge)),
@@ -158,6 +162,12 @@ func (g *memoryGuard) watch(ctx context.Context) {
 }
 
 func (g *memoryGuard) check() {
+	if g.used() > g.limit/10*9 {
+		select {
+		case g.near <- struct{}{}:
+		default:
+		}
+	}
 	for _, relief := range []func(){func() {}, g.collect, func() { g.dropCaches(); g.collect() }} {
 		if relief(); g.used() <= g.limit {
 			g.stuck = 0

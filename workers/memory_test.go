@@ -69,6 +69,23 @@ func TestGarbageAndCachesGoBeforeAttempts(t *testing.T) {
 	}
 }
 
+// The system may kill the process before the next heartbeat is due, and only heartbeats tell for what.
+func TestAWorkerNearItsLimitSendsAHeartbeatEarly(t *testing.T) {
+	t.Parallel()
+	s := newScale(100)
+	s.live = 90
+	s.check()
+	if len(s.near) != 0 {
+		t.Error("it asks for a heartbeat at nine tenths of its limit")
+	}
+	s.live = 91
+	s.check()
+	s.check()
+	if len(s.near) != 1 {
+		t.Errorf("it asks for %d heartbeats", len(s.near))
+	}
+}
+
 func TestTheYoungestAttemptsAreHandedBackAndTheLastOneFails(t *testing.T) {
 	t.Parallel()
 	s := newScale(100)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"coalmine/internal/controlgroup"
 	"coalmine/internal/queue"
 	"coalmine/internal/secrets"
 	"coalmine/internal/tracing"
@@ -149,7 +150,8 @@ func (w *Worker) Run(ctx context.Context) error {
 			return e.handle(ctx, m)
 		},
 		Progress: e.progress.of,
-		Memory:   func() queue.Memory { return queue.Memory{Used: residentMemory(), Limit: w.MemoryLimit} },
+		Memory:   w.memory,
+		Early:    e.guard.near,
 		Work:     func() queue.Work { return e.metrics.work.soFar(time.Now()) },
 		Grace:    w.grace(),
 		Log:      w.log(),
@@ -210,6 +212,12 @@ func (w *Worker) newExecutor(quit context.CancelCauseFunc) (*executor, error) {
 	e.log = w.log().With("worker", e.workerID)
 	e.guard = newMemoryGuard(w.MemoryLimit, memory.clear, e.log)
 	return e, nil
+}
+
+// memory is what heartbeats tell.
+func (w *Worker) memory() queue.Memory {
+	group := controlgroup.Own()
+	return queue.Memory{Used: residentMemory(), Limit: w.MemoryLimit, GroupUsed: group.Used, GroupLimit: group.Limit}
 }
 
 // limitMemory has the process kept within its limit until the function that it

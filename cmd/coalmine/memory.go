@@ -1,19 +1,16 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"math"
 	"os"
-	"path/filepath"
 	"runtime"
-	"strconv"
-	"strings"
 
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/pflag"
+
+	"coalmine/internal/controlgroup"
 )
 
 // memoryFlag is how much memory a process that works may use. Its zero value
@@ -67,8 +64,7 @@ func (m *memoryFlag) limit(slots int) int64 {
 	if m.set {
 		return m.bytes
 	}
-	group := controlGroupMemory("/sys/fs/cgroup", "/proc/self/cgroup")
-	return memoryFor(slots, runtime.NumCPU(), group, machineMemory("/proc/meminfo"))
+	return memoryFor(slots, runtime.NumCPU(), controlgroup.Own().Limit, machineMemory("/proc/meminfo"))
 }
 
 // memoryFor is how many bytes a worker may take unless it is told: nine tenths of its
@@ -95,46 +91,4 @@ func machineMemory(path string) int64 {
 		return 0
 	}
 	return kib << 10
-}
-
-// controlGroupMemory is the least memory.max from this process's control group up
-// to the root, in bytes, and 0 if none is set: of version 2, the one of today's
-// systems. The kernel kills a process that goes beyond it.
-func controlGroupMemory(mount, membership string) int64 {
-	data, err := os.ReadFile(membership)
-	if err != nil {
-		return 0 // no Linux, or no control groups
-	}
-	least := int64(0)
-	for group := unifiedGroup(data); ; group = filepath.Dir(group) {
-		if n := memoryMax(filepath.Join(mount, group, "memory.max")); n > 0 && (least == 0 || n < least) {
-			least = n
-		}
-		if group == "/" {
-			return least
-		}
-	}
-}
-
-// unifiedGroup is the path behind "0::" in /proc/self/cgroup.
-func unifiedGroup(membership []byte) string {
-	for lines := bufio.NewScanner(bytes.NewReader(membership)); lines.Scan(); {
-		if path, ok := strings.CutPrefix(lines.Text(), "0::"); ok {
-			return filepath.Join("/", path)
-		}
-	}
-	return "/"
-}
-
-// memoryMax reads a limit; 0 stands for a file that is not there or says "max".
-func memoryMax(path string) int64 {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return 0
-	}
-	n, err := strconv.ParseInt(strings.TrimSpace(string(data)), 10, 64)
-	if err != nil {
-		return 0
-	}
-	return n
 }

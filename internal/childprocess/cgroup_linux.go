@@ -79,6 +79,10 @@ func (g *cgroup) outgrown() bool {
 	return g.event("oom") > 0 && g.event("oom_kill") > 0
 }
 
+// killedForMemory reports whether the system has killed processes of the group for want of memory, its own
+// or that of a group around it.
+func (g *cgroup) killedForMemory() bool { return g != nil && g.event("oom_kill") > 0 }
+
 // event is how often something happened to the group's memory.
 func (g *cgroup) event(name string) int64 {
 	events, err := os.ReadFile(filepath.Join(g.path, "memory.events"))

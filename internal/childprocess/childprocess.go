@@ -174,6 +174,8 @@ func (p *Process) outcome() error {
 	switch {
 	case p.Reason() != nil:
 		return p.Reason()
+	case p.exit != nil && p.hold.killedForMemory():
+		return fmt.Errorf("it ended with %w: the system had no memory left for it, and killed it or processes that it had started", p.exit)
 	case p.exit != nil:
 		return fmt.Errorf("it ended with %w", p.exit)
 	}

@@ -21,6 +21,8 @@ func (*hold) memory() (bytes int64, look bool) { return 0, false }
 
 func (*hold) outgrown() bool { return false }
 
+func (*hold) killedForMemory() bool { return false }
+
 func (*hold) offline() bool { return false }
 
 func (*hold) close() {}

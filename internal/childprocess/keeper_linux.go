@@ -176,6 +176,9 @@ func (h *hold) memory() (bytes int64, look bool) {
 // outgrown reports whether processes were killed because they wanted more memory than they may have.
 func (h *hold) outgrown() bool { return h.group.outgrown() }
 
+// killedForMemory reports whether the system has killed processes for want of memory.
+func (h *hold) killedForMemory() bool { return h.group.killedForMemory() }
+
 // offline reports whether the command has no network.
 func (h *hold) offline() bool { return h.plan.Network }
 

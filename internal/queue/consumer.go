@@ -44,6 +44,8 @@ type ConsumerConfig struct {
 	Progress func(id string) Progress
 	// Memory tells what the process has, for the heartbeats; nil if that is not known.
 	Memory func() Memory
+	// Early asks for a heartbeat before it is due; nil never does.
+	Early <-chan struct{}
 	// Work tells what the worker has done, for the heartbeats; nil if that is not known.
 	Work func() Work
 	// Grace is how long a shutdown lets running handlers finish. Default 0: they

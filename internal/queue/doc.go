@@ -134,6 +134,18 @@ type Memory struct {
 	Used int64 `json:"used_bytes"`
 	// Limit is what it may have; 0 where nothing limits it.
 	Limit int64 `json:"limit_bytes,omitempty"`
+	// GroupUsed and GroupLimit are those of its control group, a container for instance, with all
+	// processes in it; 0 where no group limits it.
+	GroupUsed  int64 `json:"group_used_bytes,omitempty"`
+	GroupLimit int64 `json:"group_limit_bytes,omitempty"`
+}
+
+// Tightest is the memory that is in use, and its limit, where it is closest to a limit.
+func (m Memory) Tightest() (used, limit int64) {
+	if m.GroupLimit > 0 && (m.Limit == 0 || float64(m.GroupUsed)*float64(m.Limit) > float64(m.Used)*float64(m.GroupLimit)) {
+		return m.GroupUsed, m.GroupLimit
+	}
+	return m.Used, m.Limit
 }
 
 // Running is one attempt in progress.

@@ -80,6 +80,7 @@ func (s *consumer) awaitBeat(ctx context.Context) bool {
 	defer timer.Stop()
 	select {
 	case <-s.changed:
+	case <-s.cfg.Early:
 	case <-timer.C:
 	case <-ctx.Done():
 		return false

@@ -7,12 +7,14 @@ import (
 	"testing"
 	"time"
 
+	"coalmine/internal/queue"
 	"coalmine/storage"
 	"coalmine/tasks/attempts"
 	"coalmine/workflows/coordinator/policy"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/plan/plantest"
 	"coalmine/workflows/runs"
+	"coalmine/workflows/status"
 )
 
 // Invariant 8: a failure takes its cells with it and leaves the others alone;
@@ -222,7 +224,7 @@ func TestATaskThatKillsItsWorkersIsSetAside(t *testing.T) {
 	id := w.submit("a", 0)
 	w.untilPhase(runs.Failed, id)
 	failure := w.run(id).State.Failures[poison.Key]
-	if got := failure.Error; !strings.Contains(got, "killed its worker 3 times: w") || strings.Count(got, " at 1.9 GiB of 2.0 GiB") != 3 {
+	if got := failure.Error; !strings.Contains(got, "its worker died 3 times near the limit of its memory (at most 3) and 0 times otherwise (at most 20): w") || strings.Count(got, " at 1.9 GiB of 2.0 GiB") != 3 {
 		w.fail("evidence %q", got)
 	}
 	for i, d := range failure.Deaths {
@@ -238,6 +240,49 @@ func TestATaskThatKillsItsWorkersIsSetAside(t *testing.T) {
 	}
 	if w.run(id).State.Outcomes["c02"] != runs.Done {
 		w.fail("outcomes %v", w.run(id).State.Outcomes)
+	}
+}
+
+// Machines that are taken away cost a task nothing, as long as it does not end each of its workers.
+func TestWorkersThatDieFarFromTheirMemoryLimitCountLittle(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		memory queue.Memory
+		deaths int
+		phase  runs.Phase
+		error  string
+	}{
+		{"taken away", queue.Memory{Used: 1 << 30, Limit: 2 << 30}, policy.MaxDeaths - 1, runs.Done, ""},
+		{"without a limit", queue.Memory{Used: 1 << 40}, policy.MaxDeaths - 1, runs.Done, ""},
+		{"ends every worker", queue.Memory{Used: 1 << 30, Limit: 2 << 30}, policy.MaxDeaths, runs.Failed, "its worker died 0 times near the limit of its memory (at most 3) and 20 times otherwise (at most 20): w"},
+		{"fills its container", queue.Memory{Used: 1 << 20, Limit: 2 << 30, GroupUsed: 19 << 20, GroupLimit: 20 << 20}, policy.MaxMemoryDeaths, runs.Failed, "at 19 MiB of 20 MiB"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			b := plantest.NewBuilder()
+			unlucky := b.Node(plantest.Standing, plantest.Params{Salt: "unlucky"})
+			b.Cell(b.Node(plantest.Report, plantest.Params{Salt: "r"}, unlucky), unlucky)
+			w := newWorld(t, 7, chaos{}, map[string]*plan.Plan{"a": b.Done(t)})
+			w.resident = c.memory
+			deaths := 0
+			w.kills = func(a attempts.Attempt) bool {
+				if a.Key != unlucky.Key || deaths == c.deaths {
+					return false
+				}
+				deaths++
+				return true
+			}
+			id := w.submit("a", 0)
+			wait, _ := w.awaitWait(id, status.WaitTakeover)
+			if !strings.Contains(wait.Detail, "it is given up after 3 or 20 of these") {
+				w.fail("it waits for %q", wait.Detail)
+			}
+			w.untilPhase(c.phase, id)
+			if got := w.run(id).State.Failures[unlucky.Key].Error; deaths != c.deaths || !strings.Contains(got, c.error) {
+				w.fail("%d deaths, evidence %q", deaths, got)
+			}
+		})
 	}
 }
 

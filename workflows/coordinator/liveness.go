@@ -230,12 +230,26 @@ func (t *term) lost(a *graph.Attempt, killed *queue.Worker) {
 	}
 	t.logOf(x).Warn("attempt is lost", "attempt", a.Number, "worker", a.Worker)
 	if killed != nil && !a.Stopping {
-		m := killed.Memory
-		if t.died(x, runs.Death{Worker: killed.ID, Attempt: a.Number, MemoryBytes: m.Used, MemoryLimitBytes: m.Limit}, a.Running) {
+		used, limit := killed.Memory.Tightest()
+		if t.died(x, runs.Death{Worker: killed.ID, Attempt: a.Number, MemoryBytes: used, MemoryLimitBytes: limit}, a.Running) {
 			return
 		}
+		t.relaunchAfterDeath(x)
+		return
 	}
 	t.relaunch(x)
+}
+
+// relaunchAfterDeath has a task try again that workers have died with.
+func (t *term) relaunchAfterDeath(x *graph.Task) {
+	pause := policy.DeathPause(len(x.Trouble().Deaths))
+	if x.State() != graph.Idle || pause == 0 {
+		t.relaunch(x)
+		return
+	}
+	x.Urgent = true
+	x.AddTrouble().Until = t.now().Add(pause)
+	t.pause(x, pause)
 }
 
 // helpStragglers gives stragglers a second attempt while there are slots that

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,7 +30,7 @@ func (t *term) outcome(a *graph.Attempt, o attempts.Outcome) {
 	case attempts.Missing:
 		t.inputMissing(x, o)
 	case attempts.Returned:
-		t.handedBack(a)
+		t.handedBack(a, o.Error)
 	case attempts.StoreAway:
 		t.storeFailed(a, o)
 	case attempts.Failed:
@@ -75,13 +76,13 @@ func (t *term) storeFailed(a *graph.Attempt, o attempts.Outcome) {
 	}
 	noted := x.AddTrouble()
 	noted.Store, noted.Error = trouble, o.Error
-	t.handedBack(a)
+	t.handedBack(a, o.Error)
 }
 
 // handedBack deals with an attempt that was returned untried: because we asked
-// for it, because its worker shuts down or is too old for it, or because the
+// for it, because its worker shuts down or is of another build, or because the
 // store was away. However often that happens, it is no reason to give up.
-func (t *term) handedBack(a *graph.Attempt) {
+func (t *term) handedBack(a *graph.Attempt, why string) {
 	x := a.Task
 	if x.State() != graph.Idle {
 		return
@@ -92,6 +93,7 @@ func (t *term) handedBack(a *graph.Attempt) {
 	}
 	trouble := x.AddTrouble()
 	trouble.Returned++
+	trouble.HandedBack = cmp.Or(why, "it gave no reason")
 	x.Urgent = true
 	t.pause(x, policy.ReturnedPause(x.Key, trouble.Returned))
 }
@@ -237,9 +239,9 @@ func (t *term) diverged(x *graph.Task, o attempts.Outcome) {
 // gives the task up, and reports so, if that was one too many.
 func (t *term) died(x *graph.Task, d runs.Death, seconds float64) (givenUp bool) {
 	trouble := x.AddTrouble()
-	trouble.Deaths = append(trouble.Deaths, d)
+	trouble.Deaths, trouble.HandedBack = append(trouble.Deaths, d), ""
 	t.logTrouble(x, runs.Entry{Kind: runs.WorkerDied, Attempts: d.Attempt, Worker: d.Worker, Seconds: seconds, MemoryBytes: d.MemoryBytes, MemoryLimitBytes: d.MemoryLimitBytes})
-	if len(trouble.Deaths) >= policy.MaxDeaths {
+	if policy.Deadly(trouble.Deaths) {
 		t.fail(x, evidenceOfDeaths(trouble.Deaths))
 		return true
 	}
@@ -262,12 +264,17 @@ func (t *term) tookOver(x *graph.Task, worker string) {
 	t.takeovers[worker]++
 }
 
-// evidenceOfDeaths says how a task has killed its workers: one that came near its
-// limit of memory, or near what the machine has, was killed for that.
+// evidenceOfDeaths says how often workers have died with a task and of which cause, and how to go on.
 func evidenceOfDeaths(deaths []runs.Death) string {
 	var all []string
 	for _, d := range deaths {
 		all = append(all, d.String())
 	}
-	return fmt.Sprintf("killed its worker %d times: %s (memory by the last heartbeat)", len(deaths), strings.Join(all, ", "))
+	memory, other := policy.Deaths(deaths)
+	advice := "if their machines were taken away, retry the run; else look at what the workers logged last"
+	if memory >= policy.MaxMemoryDeaths {
+		advice = "it probably needs more memory than they have: raise --memory, lower --slots, or use larger machines, and retry the run"
+	}
+	return fmt.Sprintf("its worker died %d times near the limit of its memory (at most %d) and %d times otherwise (at most %d): %s (memory by the last heartbeat); %s",
+		memory, policy.MaxMemoryDeaths, other, policy.MaxDeaths, strings.Join(all, ", "), advice)
 }

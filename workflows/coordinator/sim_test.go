@@ -56,6 +56,7 @@ type world struct {
 	ran      map[string]int // executions by kind
 	kinds    []string       // what workers advertise
 	keys     []string       // secret keys that workers hold
+	resident queue.Memory   // what workers have
 	classes  []string       // that workers take
 	slow     func(*execution) float64
 	// seconds is how long an attempt says that it took.
@@ -164,7 +165,7 @@ func (s *watchedStore) Create(ctx context.Context, name string, data []byte) err
 func newWorld(t testing.TB, seed uint64, c chaos, plans map[string]*plan.Plan) *world {
 	w := &world{
 		t: t, seed: seed, rand: rand.New(rand.NewPCG(seed, 1)), chaos: c, plans: plans,
-		clock: time.Unix(1_700_000_000, 0), ran: make(map[string]int), kinds: plantest.Kinds.Advertised(), classes: []string{string(tasks.Compute)}, seconds: simSeconds,
+		clock: time.Unix(1_700_000_000, 0), ran: make(map[string]int), kinds: plantest.Kinds.Advertised(), classes: []string{string(tasks.Compute)}, seconds: simSeconds, resident: simMemory,
 	}
 	w.targets = make(map[string]bool)
 	for _, p := range plans {

@@ -66,7 +66,7 @@ func (q *simQueue) Reports(context.Context, time.Duration) ([]queue.Report, erro
 	return nil, q.err()
 }
 
-// simMemory is what every worker says that it has.
+// simMemory is what every worker says that it has, unless a test says otherwise.
 var simMemory = queue.Memory{Used: 1900 << 20, Limit: 2 << 30}
 
 func (q *simQueue) Workers(context.Context) ([]queue.Worker, error) {
@@ -75,7 +75,7 @@ func (q *simQueue) Workers(context.Context) ([]queue.Worker, error) {
 	}
 	var workers []queue.Worker
 	for _, x := range q.workers {
-		v := queue.Worker{ID: x.id, Classes: slices.Clone(q.classes), Slots: x.slots, Kinds: q.kinds, Keys: q.keys, Memory: simMemory}
+		v := queue.Worker{ID: x.id, Classes: slices.Clone(q.classes), Slots: x.slots, Kinds: q.kinds, Keys: q.keys, Memory: q.resident}
 		for _, e := range x.running {
 			running := queue.Running{ID: e.id, Seconds: 1}
 			if q.slow != nil {

@@ -86,7 +86,7 @@ func TestFlushesDoNotMakeATaskPoisonous(t *testing.T) {
 		return nil
 	}
 	id := w.submit("a", 0)
-	for range 2 * policy.MaxDeaths {
+	for range 2 * policy.MaxMemoryDeaths {
 		w.hire(1) // the one that hangs keeps its slot
 		w.until(func() bool {
 			n := w.term.graph.Node(long.Key)

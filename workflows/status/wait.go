@@ -47,6 +47,8 @@ const (
 	WaitPlan WaitReason = "plan"
 	// WaitRetry: for another attempt at a task that has failed.
 	WaitRetry WaitReason = "retry"
+	// WaitTakeover: for another attempt at a task whose worker has died.
+	WaitTakeover WaitReason = "worker-died"
 	// WaitReturned: for another attempt at a task that a worker has handed back.
 	WaitReturned WaitReason = "handed-back"
 	// WaitStraggler: for an attempt that takes far longer than its siblings.

@@ -387,12 +387,14 @@ func (x *Task) RunIDs() []string {
 
 // Trouble is what has befallen a task since its output was last there.
 type Trouble struct {
-	Tries    int          // attempts that ended in errors which another may mend, since one came further
-	Returned int          // attempts that were handed back untried
-	Deaths   []runs.Death // workers that vanished with it
-	Error    string       // of the last attempt that failed
-	Store    StoreTrouble // whether the store failed the last attempt
-	Until    time.Time    // while it pauses: until when
+	Tries    int // attempts that ended in errors which another may mend, since one came further
+	Returned int // attempts that were handed back untried
+	// HandedBack is why the last attempt was, "" if it ended otherwise.
+	HandedBack string
+	Deaths     []runs.Death // workers that vanished with it
+	Error      string       // of the last attempt that failed
+	Store      StoreTrouble // whether the store failed the last attempt
+	Until      time.Time    // while it pauses: until when
 }
 
 // StoreAnswered notes that the store did not fail the last attempt.

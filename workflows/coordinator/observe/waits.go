@@ -155,6 +155,9 @@ func (w *waits) gravest() []*graph.Task {
 }
 
 func (w *waits) addTask(x *graph.Task) {
+	if x.State() != graph.Parked && len(x.Trouble().Deaths) > 0 {
+		w.addDeaths(x)
+	}
 	switch {
 	case x.State() == graph.Parked:
 		w.addParked(x)
@@ -188,6 +191,16 @@ func (w *waits) addParked(x *graph.Task) {
 	w.add(waitFor{reason, detail}, 0, status.Wait{Tasks: 1, Detail: detail})
 }
 
+// addDeaths adds a task that workers have died with, and how many more may.
+func (w *waits) addDeaths(x *graph.Task) {
+	memory, other := policy.Deaths(x.Trouble().Deaths)
+	w.add(waitFor{status.WaitTakeover, x.Key.String()}, 0, status.Wait{
+		Tasks: 1, Key: &x.Key, Attempt: x.Number,
+		Detail: fmt.Sprintf("%s: its worker died %d times near the limit of its memory, and %d times otherwise; it is given up after %d or %d of these",
+			x.Label(), memory, other, policy.MaxMemoryDeaths, policy.MaxDeaths),
+	})
+}
+
 // addPausing adds a task that will be tried again.
 func (w *waits) addPausing(x *graph.Task) {
 	wait := status.Wait{Tasks: 1, Key: &x.Key, Attempt: x.Number, Error: x.Trouble().Error}
@@ -197,8 +210,11 @@ func (w *waits) addPausing(x *graph.Task) {
 	case x.Trouble().Error != "":
 		wait.Detail = fmt.Sprintf("%s: attempt %d of %d at %s, after: %s",
 			x.Label(), x.Trouble().Tries+1, w.MaxTries, x.Trouble().Until.Format(time.TimeOnly), x.Trouble().Error)
+	case x.Trouble().HandedBack == "":
+		return // workers have died with it
 	default:
-		wait.Detail = x.Label() + ": handed back by its worker"
+		wait.Error = x.Trouble().HandedBack
+		wait.Detail = fmt.Sprintf("%s: handed back by its worker: %s", x.Label(), wait.Error)
 		w.add(waitFor{status.WaitReturned, x.Key.String()}, policy.Fleeting, wait)
 		return
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"coalmine/storage"
+	"coalmine/workflows/runs"
 )
 
 // Attempts at a task.
@@ -19,9 +20,15 @@ const (
 	// those tries: a training that leaves every hour and goes on later may last for six
 	// weeks. One that never ends must end some day.
 	MaxFurther = 1000
-	// MaxDeaths is how many workers a task may take with it. Two may die by chance at
-	// the same task, say of memory that another of their tasks has used up.
-	MaxDeaths = 3
+	// MaxMemoryDeaths is how many workers may die with a task while they are near a limit of memory:
+	// it probably needs more than there is, and each try takes a worker's other tasks with it. Two
+	// may die by chance at the same task, of memory that another of their tasks has used up.
+	MaxMemoryDeaths = 3
+	// MaxDeaths is how many may die with it otherwise. Machines that are paid by the hour are taken
+	// away at any moment, so deaths say little about the task: even if two of three attempts are cut off,
+	// fewer than one task in 3,000 loses twenty workers in a row. One that ends its worker every time, by a
+	// fault of the program, ends after as many; DeathPause keeps it from ending a whole cluster.
+	MaxDeaths = 20
 	// MaxMissing is how often the same input may be missing for the same task before
 	// that counts as a failure: something deletes what we make.
 	MaxMissing = 6
@@ -37,6 +44,38 @@ const (
 // on, at most a minute, so that a fault of some minutes costs little more than it lasts.
 func Backoff(n int) time.Duration {
 	return min(time.Second<<min(max(n, 1)-1, 10), time.Minute)
+}
+
+// Deaths counts the deaths of workers with a task: those near a limit of memory, and others.
+func Deaths(deaths []runs.Death) (memory, other int) {
+	for _, d := range deaths {
+		if nearLimit(d) {
+			memory++
+		}
+	}
+	return memory, len(deaths) - memory
+}
+
+// nearLimit reports whether a worker had nine tenths of the memory that it might have, by its last heartbeat. Workers
+// drop their caches and hand tasks back at the limit, so that healthy ones are rarely above that; they
+// send a heartbeat when they come there.
+func nearLimit(d runs.Death) bool {
+	return d.MemoryLimitBytes > 0 && d.MemoryBytes >= d.MemoryLimitBytes/10*9
+}
+
+// Deadly reports whether a task with these deaths of workers is given up.
+func Deadly(deaths []runs.Death) bool {
+	memory, other := Deaths(deaths)
+	return memory >= MaxMemoryDeaths || other >= MaxDeaths
+}
+
+// DeathPause is the pause before a task is sent again that n workers have died with: none at first, since others
+// can take it at once, and from the third on that of Backoff, up to a minute.
+func DeathPause(n int) time.Duration {
+	if n < 3 {
+		return 0
+	}
+	return Backoff(n - 2)
 }
 
 // ReturnedPause is the pause before a task is sent again that has been handed back n

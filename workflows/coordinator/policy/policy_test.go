@@ -1,10 +1,12 @@
 package policy
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	"coalmine/storage"
+	"coalmine/workflows/runs"
 )
 
 func TestAnAttemptStragglesIfItTakesThriceAsLongAsItsSiblingsAndTenSeconds(t *testing.T) {
@@ -45,6 +47,27 @@ func TestPausesGrowToABound(t *testing.T) {
 			}
 			before = pause
 		}
+	}
+}
+
+func TestATaskIsGivenUpSoonerForMemory(t *testing.T) {
+	t.Parallel()
+	near, far, unknown := runs.Death{MemoryBytes: 90, MemoryLimitBytes: 100}, runs.Death{MemoryBytes: 89, MemoryLimitBytes: 100}, runs.Death{MemoryBytes: 1 << 40}
+	for _, x := range []struct {
+		deaths []runs.Death
+		want   bool
+	}{
+		{slices.Repeat([]runs.Death{near}, MaxMemoryDeaths), true},
+		{slices.Repeat([]runs.Death{near, far, unknown}, MaxMemoryDeaths-1), false},
+		{slices.Repeat([]runs.Death{far}, MaxDeaths-1), false},
+		{slices.Repeat([]runs.Death{far, unknown}, MaxDeaths/2), true},
+	} {
+		if got := Deadly(x.deaths); got != x.want {
+			t.Errorf("%d deaths %v are too many: %v, want %v", len(x.deaths), x.deaths, got, x.want)
+		}
+	}
+	if DeathPause(2) != 0 || DeathPause(3) != time.Second || DeathPause(20) != time.Minute {
+		t.Errorf("pauses of %v, %v and %v", DeathPause(2), DeathPause(3), DeathPause(20))
 	}
 }
 
