@@ -2,7 +2,7 @@ package workers
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -40,7 +40,7 @@ func (e *executor) handle(ctx context.Context, m queue.Message) []byte {
 		err = fmt.Errorf("it holds attempt %s", sent.ID())
 	}
 	if err != nil {
-		return e.refuseUnreadable(m, err)
+		return e.handBackUnreadable(m, err)
 	}
 	a := e.begin(&sent)
 	e.metrics.busy.Inc()
@@ -55,27 +55,28 @@ func (e *executor) handle(ctx context.Context, m queue.Message) []byte {
 	e.away.note(&out, e.log)
 	a.finish(ctx, &out)
 	a.endSpan(&out)
+	out.Format, _ = attempts.FormatOf(m.Payload) // it has been read
 	return e.encode(out)
 }
 
-// refuseUnreadable answers a message that is no attempt, or another than its ID says.
-func (e *executor) refuseUnreadable(m queue.Message, err error) []byte {
-	var out attempts.Outcome
+// handBackUnreadable answers a message of a later build, or one that is no attempt or another than
+// its ID says. That is no fault of the task.
+func (e *executor) handBackUnreadable(m queue.Message, err error) []byte {
+	out := attempts.Outcome{Worker: e.workerID, Result: attempts.Returned, Unread: errors.Is(err, attempts.ErrLaterFormat)}
 	keyText, number, _ := strings.Cut(m.ID, ".")
 	key, keyErr := storage.ParseKey(keyText)
 	_, numberErr := fmt.Sscan(number, &out.Number)
-	e.log.Error("message is not an attempt", "message", m.ID, "error", err)
+	e.log.Error("a message of the queue cannot be read as an attempt", "message", m.ID, "error", err)
 	if keyErr != nil || numberErr != nil {
 		return nil // nobody to answer to
 	}
-	out.Key, out.Worker, out.Result = key, e.workerID, attempts.Refused
-	out.Error = fmt.Sprintf("message %s is not the attempt that its name says; make sure that coordinator and workers are of one version: %v", m.ID, err)
+	out.Key, out.Error = key, fmt.Sprintf("it cannot read the attempt: %v", err)
 	return e.encode(out)
 }
 
 // encode writes an outcome; a struct of strings, numbers and valid JSON always can be.
 func (e *executor) encode(out attempts.Outcome) []byte {
-	data, err := json.Marshal(out)
+	data, err := out.Encode()
 	if err != nil {
 		e.log.Error("outcome cannot be encoded", "node", out.Key.Short(), "attempt", out.Number, "error", err)
 	}

@@ -142,6 +142,8 @@ func (w *Worker) Run(ctx context.Context) error {
 		WorkerID: e.workerID,
 		Host:     e.host,
 		Classes:  w.classes(),
+		Build:    w.Version,
+		Format:   attempts.Format,
 		Kinds:    e.registry.Advertised(),
 		Keys:     w.Keys.Fingerprints(),
 		Slots:    w.slots(),

@@ -16,6 +16,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/protobuf/encoding/protowire"
+
 	"coalmine/internal/queue"
 	"coalmine/internal/secrets"
 	"coalmine/storage"
@@ -577,18 +579,21 @@ func TestAStopDoesNotInterruptACommit(t *testing.T) {
 	}
 }
 
-func TestMessagesThatAreNoAttemptsAreRefused(t *testing.T) {
+// What cannot be read is no fault of the task: it is handed back.
+func TestMessagesThatCannotBeReadAreHandedBack(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	l.start(l.worker(hashKind))
 	spec := mustSpec(t, hashKind, "a")
-	for i, payload := range []string{"{", `{"kind":"test/hash","number":9}`} {
+	later := (&attempts.Attempt{Spec: spec, Number: 3}).Encode()
+	later = protowire.AppendVarint(protowire.AppendTag(later, 16, protowire.VarintType), attempts.Format+1)
+	for i, payload := range []string{"{", `{"kind":"test/hash","number":9}`, string(later)} {
 		number := i + 1 // while an attempt is at work, another of its number is none
 		m := queue.Message{ID: fmt.Sprintf("%s.%d", spec.Key, number), Class: string(tasks.Compute), Payload: []byte(payload)}
 		if err := l.broker.Enqueue(testContext(t), m); err != nil {
 			t.Fatal(err)
 		}
-		if out := l.outcome(); out.Result != attempts.Refused || out.Key != spec.Key || out.Number != number {
+		if out := l.outcome(); out.Result != attempts.Returned || out.Unread != (number == 3) || out.Key != spec.Key || out.Number != number {
 			t.Errorf("outcome %+v", out)
 		}
 	}

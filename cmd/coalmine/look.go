@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -198,6 +199,9 @@ func writeStatus(w io.Writer, s *status.Run) {
 		}
 		if r.Draining {
 			fmt.Fprint(w, ", draining")
+		}
+		if r.CannotHelp != "" {
+			fmt.Fprintf(w, ", coalmine %s, cannot help: %s", cmp.Or(r.Build, "of an unknown version"), r.CannotHelp)
 		}
 		fmt.Fprintln(w)
 	}

@@ -178,7 +178,8 @@ func (b *Broker) pending() (map[string]bool, error) {
 }
 
 // Workers returns the live workers, ordered by ID: those whose heartbeat is at
-// most three seconds old.
+// most three seconds old. Of one whose heartbeat cannot be read, as that of another build, only the ID
+// is sure.
 func (b *Broker) Workers(ctx context.Context) ([]Worker, error) {
 	ids, err := b.conn.client.SMembers(ctx, workersKey).Result()
 	if err != nil {
@@ -200,7 +201,9 @@ func (b *Broker) Workers(ctx context.Context) ([]Worker, error) {
 	for i, beat := range beats {
 		var w Worker
 		text, live := beat.(string)
-		if live && json.Unmarshal([]byte(text), &w) == nil {
+		if live {
+			w.Unreadable = json.Unmarshal([]byte(text), &w) != nil
+			w.ID = ids[i]
 			workers = append(workers, w)
 		} else if err := b.conn.client.SRem(ctx, workersKey, ids[i]).Err(); err != nil {
 			return nil, fmt.Errorf("removing the dead worker %s: %w", ids[i], err)

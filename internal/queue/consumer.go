@@ -29,6 +29,10 @@ type ConsumerConfig struct {
 	Host string
 	// Classes are the queues to take messages from.
 	Classes []string
+	// Build and Format are advertised in the heartbeats: the version of the program, and the latest
+	// format of messages that it reads.
+	Build  string
+	Format int
 	// Kinds are advertised in the heartbeats.
 	Kinds []string
 	// Keys are fingerprints of secret keys, advertised in the heartbeats.

@@ -100,6 +100,12 @@ type Worker struct {
 	// it runs at once.
 	Classes []string `json:"classes"`
 	Slots   int      `json:"slots"`
+	// Build is the version of its program, and Format the latest format of messages that it reads; empty and 0
+	// of builds that did not tell.
+	Build  string `json:"build,omitempty"`
+	Format int    `json:"format,omitempty"`
+	// Unreadable says that its heartbeat is of another build, and could not be read.
+	Unreadable bool `json:"-"`
 	// Kinds are the kinds of task that it knows, as the consumer's owner wrote them.
 	Kinds []string `json:"kinds"`
 	// Keys are the fingerprints of the secret keys that it holds.

@@ -524,3 +524,22 @@ func TestBadConsumersAndMessagesAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// A heartbeat of another build does not make its worker look dead.
+func TestAWorkerWhoseHeartbeatCannotBeReadIsAlive(t *testing.T) {
+	t.Parallel()
+	conn := mustEmbed(t)
+	ctx := testContext(t)
+	if err := conn.client.SAdd(ctx, workersKey, "w1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.client.Set(ctx, workerKey("w1"), `{"id":"w1","slots":"four"}`, time.Minute).Err(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		workers, err := conn.Broker().Workers(ctx)
+		if err != nil || len(workers) != 1 || workers[0].ID != "w1" || !workers[0].Unreadable {
+			t.Fatalf("workers %+v, %v", workers, err)
+		}
+	}
+}

@@ -1,10 +1,14 @@
 package attempts
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -75,8 +79,8 @@ const (
 	Refused Result = "refused"
 	// Missing: an input's output is gone; plan that node again, then this one.
 	Missing Result = "missing"
-	// Returned: handed back untried (unknown kind, no secret key, worker shutting
-	// down, no memory beside others, no wants left); costs no attempt.
+	// Returned: handed back untried (unknown kind or format, no secret key, worker
+	// shutting down, no memory beside others, no wants left); costs no attempt.
 	Returned Result = "returned"
 	// StoreAway: the store did not do its work (see storage.IsTrouble); costs no
 	// attempt, and another try waits a little.
@@ -93,6 +97,12 @@ type Outcome struct {
 	Error   string      `json:"error,omitempty"`
 	Seconds float64     `json:"seconds"`
 	Tokens  int64       `json:"tokens,omitempty"`
+	// Format is that of the outcome: the attempt's, which the coordinator reads that sent it; 0 of builds
+	// from before formats had versions.
+	Format int `json:"format,omitempty"`
+	// Unread is set when Result is Returned because the worker reads no attempts of this
+	// format: it can help with none.
+	Unread bool `json:"unread,omitempty"`
 	// Objects are those of the record that stands in storage when Result is Done
 	// (see storage.Commit.Objects), which saves reading it when the node is deleted;
 	// nil if the worker has not told.
@@ -108,3 +118,41 @@ type Outcome struct {
 	// commit: the task is not deterministic, which is a bug to report.
 	Divergent string `json:"divergent,omitempty"`
 }
+
+// Encode writes the outcome for DecodeOutcome, in its Format, or else in that of this build.
+func (o Outcome) Encode() ([]byte, error) {
+	o.Format = cmp.Or(o.Format, Format)
+	return json.Marshal(o)
+}
+
+// refusedFormat is what workers say of an attempt that they cannot read which were built before
+// formats had versions. They refuse it for good.
+const refusedFormat = "make sure that coordinator and workers are of one version"
+
+// DecodeOutcome reads an outcome of any format up to Format. The error wraps ErrLaterFormat for one
+// of a later format.
+func DecodeOutcome(data []byte) (Outcome, error) {
+	var format struct {
+		Format int `json:"format"`
+	}
+	if err := json.Unmarshal(data, &format); err != nil {
+		return Outcome{}, fmt.Errorf("%d bytes that are no outcome: %w", len(data), err)
+	}
+	if format.Format > Format {
+		return Outcome{}, fmt.Errorf("format %d; this build reads formats up to %d: %w", format.Format, Format, ErrLaterFormat)
+	}
+	var o Outcome
+	if err := json.Unmarshal(data, &o); err != nil {
+		return Outcome{}, fmt.Errorf("%d bytes that are no outcome: %w", len(data), err)
+	}
+	if o.Format == 0 && o.Result == Refused && strings.Contains(o.Error, refusedFormat) {
+		o.Result, o.Unread = Returned, true
+	}
+	if !slices.Contains(results, o.Result) {
+		return Outcome{}, fmt.Errorf("it ended %q, which this build does not know: %w", o.Result, ErrLaterFormat)
+	}
+	return o, nil
+}
+
+// results are all that there are.
+var results = []Result{Done, Failed, Refused, Missing, Returned, StoreAway}

@@ -1,6 +1,7 @@
 package attempts
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -9,6 +10,15 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 )
+
+// Format is the version of the form in which attempts and outcomes travel. A process reads all formats up to its own. A
+// worker answers in the format of the attempt, so that the coordinator that sent it reads the answer. A later
+// format keeps formatField, so that earlier builds recognize it; a new field alone, which earlier builds may pass over,
+// makes no new format.
+const Format = 1
+
+// ErrLaterFormat: an attempt or an outcome has the format of a later build.
+var ErrLaterFormat = errors.New("it has the format of a later build")
 
 // An attempt travels in the wire format of Protocol Buffers: to a worker with many
 // short tasks, reading them as JSON was a tenth of all its work. Zero values are left
@@ -30,6 +40,7 @@ const (
 	leaderField // with the three fields below
 	termsField
 	classField
+	formatField // left out by builds from before formats had versions, which write format 1
 )
 
 const (
@@ -65,7 +76,8 @@ func (a *Attempt) Encode() []byte {
 	b = protowire.AppendFixed64(b, math.Float64bits(a.TimeoutSeconds))
 	b = appendBytes(b, leaderField, a.Leader.encode())
 	b = appendBytes(b, termsField, a.Terms)
-	return appendBytes(b, classField, string(a.Class))
+	b = appendBytes(b, classField, string(a.Class))
+	return appendInt(b, formatField, Format)
 }
 
 func (l Leader) encode() []byte {
@@ -74,10 +86,18 @@ func (l Leader) encode() []byte {
 	return appendBytes(b, storeIDField, l.StoreID)
 }
 
-// DecodeAttempt reads what Encode has written. The attempt shares the bytes.
+// DecodeAttempt reads an attempt of any format up to Format. The attempt shares the bytes. The error wraps
+// ErrLaterFormat for one of a later format.
 func DecodeAttempt(data []byte) (Attempt, error) {
+	format, err := FormatOf(data)
+	if err != nil {
+		return Attempt{}, fmt.Errorf("%d bytes that are no attempt: %w", len(data), err)
+	}
+	if format > Format {
+		return Attempt{}, fmt.Errorf("format %d; this build reads formats up to %d: %w", format, Format, ErrLaterFormat)
+	}
 	var a Attempt
-	err := eachField(data, func(field protowire.Number, v value) (err error) {
+	err = eachField(data, func(field protowire.Number, v value) (err error) {
 		switch field {
 		case keyField:
 			a.Key, err = v.key()
@@ -118,6 +138,19 @@ func DecodeAttempt(data []byte) (Attempt, error) {
 		return Attempt{}, fmt.Errorf("%d bytes that are no attempt: %w", len(data), err)
 	}
 	return a, nil
+}
+
+// FormatOf is the format of an attempt, 1 if it does not tell. Nothing else of it is read: a later format may give
+// other fields another meaning.
+func FormatOf(data []byte) (int, error) {
+	format := 1
+	err := eachField(data, func(field protowire.Number, v value) error {
+		if field == formatField {
+			format = int(min(v.number, math.MaxInt32))
+		}
+		return nil
+	})
+	return format, err
 }
 
 func decodeInput(data []byte) (tasks.Input, error) {

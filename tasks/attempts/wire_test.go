@@ -2,6 +2,7 @@ package attempts_test
 
 import (
 	"encoding/json"
+	"errors"
 	"reflect"
 	"strings"
 	"testing"
@@ -114,6 +115,17 @@ func TestAReaderPassesOverFieldsOfLaterVersions(t *testing.T) {
 	got, err := attempts.DecodeAttempt(protowire.AppendFixed32(data, 1))
 	if err != nil || !reflect.DeepEqual(got, sent) {
 		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+// A later format is recognized before anything else of it is read.
+func TestAnAttemptOfALaterFormatSaysSo(t *testing.T) {
+	t.Parallel()
+	data := protowire.AppendTag(nil, 1, protowire.VarintType) // no key
+	data = protowire.AppendVarint(data, 7)
+	data = protowire.AppendVarint(protowire.AppendTag(data, 16, protowire.VarintType), attempts.Format+1)
+	if _, err := attempts.DecodeAttempt(data); !errors.Is(err, attempts.ErrLaterFormat) || !strings.Contains(err.Error(), "format 2; this build reads formats up to 1") {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -98,7 +98,7 @@ func (f *fleet) add(w *queue.Worker) {
 // workerStatus is what a heartbeat says of a worker.
 func workerStatus(w *queue.Worker) status.Worker {
 	return status.Worker{
-		ID: w.ID, Host: w.Host, Slots: w.Slots, Running: len(w.Running), Draining: w.Draining,
+		ID: w.ID, Host: w.Host, Slots: w.Slots, Running: len(w.Running), Draining: w.Draining, Build: w.Build,
 		MemoryBytes: w.Memory.Used, MemoryLimitBytes: w.Memory.Limit,
 		Attempts: w.Work.Ended, Tokens: w.Work.Tokens, TokensPerSecond: w.Work.TokensPerSecond,
 		CacheHits: w.Work.CacheHits, CacheMisses: w.Work.CacheMisses,
@@ -114,11 +114,19 @@ func (f *fleet) took(over map[string]int) {
 	}
 }
 
+// cannotHelp takes in why a worker cannot run tasks of a run.
+func (f *fleet) cannotHelp(run string, w status.Worker) {
+	if known := f.workers[w.ID]; known != nil && known.CannotHelp == "" && w.CannotHelp != "" {
+		known.CannotHelp = fmt.Sprintf("run %s: %s", run, w.CannotHelp)
+	}
+}
+
 // tell takes in what the coordinator says of a run. A task that several runs want stands with
 // the first of them, and counts in the queue of each.
 func (f *fleet) tell(s *status.Run) {
 	for _, w := range s.Workers {
 		f.took(map[string]int{w.ID: w.Takeovers})
+		f.cannotHelp(s.Run, w)
 	}
 	for _, a := range s.Running {
 		id := fmt.Sprint(a.Key, a.Attempt, a.Worker)

@@ -369,7 +369,8 @@ func TestATaskThatNoWorkerKnowsWaitsForOneThatDoes(t *testing.T) {
 	id := w.submit("a", 0)
 	w.untilPhase(runs.Running, id)
 	w.until(func() bool {
-		return slices.Contains(w.term.status(w.run(id)).Reasons, "no live worker knows test/part@1") && !w.term.graph.AnyInFlight()
+		reasons := strings.Join(w.term.status(w.run(id)).Reasons, "\n")
+		return strings.Contains(reasons, "no live worker knows test/part@1: worker w1 (coalmine of an unknown version) cannot help: it does not know test/part@1") && !w.term.graph.AnyInFlight()
 	})
 	w.kinds = plantest.Kinds.Advertised()
 	w.untilPhase(runs.Done, id)

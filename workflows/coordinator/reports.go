@@ -1,7 +1,8 @@
 package coordinator
 
 import (
-	"encoding/json"
+	"errors"
+	"fmt"
 
 	"coalmine/internal/queue"
 	"coalmine/tasks/attempts"
@@ -20,18 +21,23 @@ func (t *term) report(r queue.Report) {
 		t.records.nudged()
 		return
 	}
-	var o attempts.Outcome
-	if err := json.Unmarshal(r.Body, &o); err != nil || graph.AttemptID(o.Key, o.Number) != r.ID {
-		t.log.Warn("a report makes no sense; the attempt will be looked for in storage", "message", r.ID, "worker", r.Worker, "error", err)
-		return
+	o, err := attempts.DecodeOutcome(r.Body)
+	if err == nil && graph.AttemptID(o.Key, o.Number) != r.ID {
+		err = fmt.Errorf("it is about attempt %s", graph.AttemptID(o.Key, o.Number))
 	}
 	a := t.graph.Attempt(r.ID)
-	if a == nil {
+	if a != nil && a.Worker == "" {
+		a.Worker = r.Worker
+	}
+	switch {
+	case err != nil:
+		t.unreadable(r, a, err)
+		return
+	case a == nil:
 		t.stray(o)
 		return
-	}
-	if a.Worker == "" {
-		a.Worker = r.Worker
+	case o.Unread:
+		t.cannotHelp(r.Worker, "it reads no attempts of this coordinator's format: "+o.Error)
 	}
 	x := a.Task
 	t.spans.Outcome(a, o)
@@ -49,6 +55,31 @@ func (t *term) report(r queue.Report) {
 	}
 	if ch := x.Chain(); ch != nil && o.Result == attempts.Done {
 		t.deletions.late(ch, x.Key) // a standing node that is there twice is there once
+	}
+}
+
+// unreadable deals with a report that cannot be read, as one of a later build. The attempt is over, and if it
+// was done storage has its output. Else another follows: that is no fault of the task, nor has its worker died.
+func (t *term) unreadable(r queue.Report, a *graph.Attempt, err error) {
+	t.log.Warn("a report cannot be read; the attempt is looked for in storage", "message", r.ID, "worker", r.Worker, "error", err)
+	if errors.Is(err, attempts.ErrLaterFormat) {
+		t.cannotHelp(r.Worker, "this coordinator cannot read its reports: "+err.Error())
+	}
+	if a == nil {
+		return
+	}
+	t.checkThen(a, func() {
+		t.land(a)
+		t.counters.CountAttempt(a.Task.Kind(), string(attempts.Returned))
+		t.handedBack(a, fmt.Sprintf("the report of worker %s cannot be read: %v", r.Worker, err))
+	})
+}
+
+// cannotHelp notes that a worker is of a build with which this coordinator cannot work.
+func (t *term) cannotHelp(worker, why string) {
+	if t.dispatcher.Exclude(worker, why) {
+		t.changed = true
+		t.log.Warn("a worker cannot help", "worker", worker, "because", why)
 	}
 }
 

@@ -87,6 +87,12 @@ type simWorker struct {
 	slots   int
 	running []*execution
 	silent  time.Time // when it died; its heartbeat outlives it
+	// build is what its heartbeats say, and kinds in place of what those of all others do; reads, if it is
+	// set, says how it answers an attempt that it cannot read; reports how it writes its reports.
+	build   string
+	kinds   []string
+	reads   func(attempts.Attempt) *attempts.Outcome
+	reports func(attempts.Outcome) []byte
 }
 
 func (w *simWorker) dead() bool { return !w.silent.IsZero() }
@@ -509,6 +515,9 @@ func (w *world) take(x *simWorker) {
 	}
 	e.next = func() { w.lookFirst(x, e) }
 	x.running = append(x.running, e)
+	if x.reads != nil {
+		w.end(x, e, *x.reads(a))
+	}
 }
 
 func (w *world) work(x *simWorker, e *execution) {
@@ -603,9 +612,12 @@ func (w *world) end(x *simWorker, e *execution, o attempts.Outcome) {
 	e.next = nil
 	x.running = slices.DeleteFunc(x.running, func(other *execution) bool { return other == e })
 	o.Key, o.Number, o.Worker = e.attempt.Key, e.attempt.Number, x.id
-	body, err := json.Marshal(o)
+	body, err := o.Encode()
 	if err != nil {
 		w.t.Fatal(err)
+	}
+	if x.reports != nil {
+		body = x.reports(o)
 	}
 	w.reports = append(w.reports, queue.Report{ID: e.id, Worker: x.id, Body: body})
 }

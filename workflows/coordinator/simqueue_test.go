@@ -76,6 +76,10 @@ func (q *simQueue) Workers(context.Context) ([]queue.Worker, error) {
 	var workers []queue.Worker
 	for _, x := range q.workers {
 		v := queue.Worker{ID: x.id, Classes: slices.Clone(q.classes), Slots: x.slots, Kinds: q.kinds, Keys: q.keys, Memory: q.resident}
+		v.Build = x.build
+		if x.kinds != nil {
+			v.Kinds = x.kinds
+		}
 		for _, e := range x.running {
 			running := queue.Running{ID: e.id, Seconds: 1}
 			if q.slow != nil {

@@ -30,7 +30,7 @@ func TestTheJSONOfAStatusIsWhatOtherProgramsRead(t *testing.T) {
 			Deaths: []runs.Death{{Worker: "w2", Attempt: 1, MemoryBytes: 5, MemoryLimitBytes: 6}},
 		}}},
 		TokensPerSecond: 1234.5, SecondsLeft: &left,
-		Workers:      []Worker{{ID: "w1", Host: "h", Slots: 2, Running: 1, Draining: true, MemoryBytes: 7, MemoryLimitBytes: 8, Attempts: 9, Takeovers: 1, Tokens: 100, TokensPerSecond: 12.5, CacheHits: 30, CacheMisses: 10}},
+		Workers:      []Worker{{ID: "w1", Host: "h", Slots: 2, Running: 1, Draining: true, Build: "v1", CannotHelp: "it is older", MemoryBytes: 7, MemoryLimitBytes: 8, Attempts: 9, Takeovers: 1, Tokens: 100, TokensPerSecond: 12.5, CacheHits: 30, CacheMisses: 10}},
 		Queues:       []Queue{{Class: "compute", Slots: 2, Ready: 3, Queued: 2, Running: 1, Retrying: 4, Parked: 5}},
 		Health:       Slow,
 		LastProgress: at,

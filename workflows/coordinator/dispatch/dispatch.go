@@ -12,6 +12,7 @@ package dispatch
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"coalmine/internal/queue"
@@ -32,7 +33,8 @@ type Dispatcher struct {
 	lines    map[*graph.Run]*line
 	shares   map[*graph.Chain]*share
 	parked   []*graph.Task
-	served   int // counts attempts
+	excluded map[string]string // workers that cannot help, by id, and why
+	served   int               // counts attempts
 }
 
 // line is what a run has ready.
@@ -46,7 +48,7 @@ type line struct {
 func New(g *graph.Graph, registry tasks.Registry) *Dispatcher {
 	return &Dispatcher{
 		graph: g, registry: registry,
-		lines: make(map[*graph.Run]*line), shares: make(map[*graph.Chain]*share),
+		lines: make(map[*graph.Run]*line), shares: make(map[*graph.Chain]*share), excluded: make(map[string]string),
 	}
 }
 
@@ -65,7 +67,8 @@ func (d *Dispatcher) ClassOf(x *graph.Task) tasks.Class {
 // none of them could run get another chance, and SetWorkers returns true.
 func (d *Dispatcher) SetWorkers(workers []queue.Worker) (changed bool) {
 	before := d.Fleet
-	d.Fleet = NewFleet(workers)
+	d.Fleet = NewFleet(workers, d.excluded)
+	maps.DeleteFunc(d.excluded, func(id string, _ string) bool { return !d.Fleet.has(id) })
 	if d.Fleet.offersAs(&before) {
 		return false
 	}
@@ -74,6 +77,17 @@ func (d *Dispatcher) SetWorkers(workers []queue.Worker) (changed bool) {
 	for _, x := range parked {
 		d.graph.Unpark(x)
 	}
+	return true
+}
+
+// Exclude leaves out a worker that cannot help with any task, for as long as it lives. It reports whether
+// that is new.
+func (d *Dispatcher) Exclude(worker, why string) (changed bool) {
+	if _, known := d.excluded[worker]; known || !d.Fleet.has(worker) {
+		return false
+	}
+	d.excluded[worker] = why
+	d.SetWorkers(d.Fleet.Workers)
 	return true
 }
 

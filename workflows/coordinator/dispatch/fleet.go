@@ -1,11 +1,15 @@
 package dispatch
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
+	"slices"
+	"strings"
 
 	"coalmine/internal/queue"
 	"coalmine/tasks"
+	"coalmine/tasks/attempts"
 	"coalmine/workflows/coordinator/graph"
 )
 
@@ -15,15 +19,24 @@ type Fleet struct {
 	Workers []queue.Worker
 	// Slots are those of the workers that take tasks, by class.
 	Slots map[tasks.Class]int
+	// Useless says why workers can help with no task at all, by id: they are of another build.
+	Useless map[string]string
 
 	kinds map[string]bool // that they know, with versions
 	keys  map[string]bool // secret keys that they hold, by fingerprint
 }
 
-// NewFleet returns what workers offer.
-func NewFleet(workers []queue.Worker) Fleet {
-	f := Fleet{Workers: workers, Slots: make(map[tasks.Class]int), kinds: make(map[string]bool), keys: make(map[string]bool)}
+// NewFleet returns what workers offer, less those that are excluded.
+func NewFleet(workers []queue.Worker, excluded map[string]string) Fleet {
+	f := Fleet{
+		Workers: workers, Slots: make(map[tasks.Class]int), Useless: make(map[string]string),
+		kinds: make(map[string]bool), keys: make(map[string]bool),
+	}
 	for _, w := range workers {
+		if why := cmp.Or(excluded[w.ID], strange(w, attempts.Format)); why != "" {
+			f.Useless[w.ID] = why
+			continue
+		}
 		if w.Draining {
 			continue
 		}
@@ -40,9 +53,62 @@ func NewFleet(workers []queue.Worker) Fleet {
 	return f
 }
 
+// strange says why a worker is of a build that cannot read attempts of a format, "" if it can or does not
+// tell.
+func strange(w queue.Worker, format int) string {
+	switch {
+	case w.Unreadable:
+		return "this coordinator cannot read its heartbeats"
+	case w.Format != 0 && w.Format < format:
+		return fmt.Sprintf("it reads attempts up to format %d, and this coordinator writes format %d", w.Format, format)
+	}
+	return ""
+}
+
+// Name is how a worker is called where its build matters.
+func Name(w *queue.Worker) string {
+	return fmt.Sprintf("worker %s (coalmine %s)", w.ID, cmp.Or(w.Build, "of an unknown version"))
+}
+
+// has reports whether a worker lives.
+func (f *Fleet) has(id string) bool {
+	return slices.ContainsFunc(f.Workers, func(w queue.Worker) bool { return w.ID == id })
+}
+
+// maxNamed is how many workers are named that cannot help.
+const maxNamed = 3
+
+// Helpless names the workers that cannot help, each with a reason that why gives; "" for those that can.
+func (f *Fleet) Helpless(why func(*queue.Worker) string) string {
+	var all []string
+	for i := range f.Workers {
+		if reason := why(&f.Workers[i]); reason != "" {
+			all = append(all, Name(&f.Workers[i])+" cannot help: "+reason)
+		}
+	}
+	if more := len(all) - maxNamed; more > 0 {
+		all = append(all[:maxNamed], fmt.Sprintf("%d more cannot help either", more))
+	}
+	return strings.Join(all, "; ")
+}
+
+// Unknown says why a worker cannot run a kind of task, "" if it can.
+func (f *Fleet) Unknown(w *queue.Worker, kind string, version int) string {
+	wanted := fmt.Sprintf("%s@%d", kind, version)
+	if why := f.Useless[w.ID]; why != "" || slices.Contains(w.Kinds, wanted) {
+		return why
+	}
+	for _, known := range w.Kinds {
+		if strings.HasPrefix(known, kind+"@") {
+			return fmt.Sprintf("it knows %s and not %s", known, wanted)
+		}
+	}
+	return "it does not know " + wanted
+}
+
 // offersAs reports whether another fleet offers the same.
 func (f *Fleet) offersAs(other *Fleet) bool {
-	return maps.Equal(f.Slots, other.Slots) && maps.Equal(f.kinds, other.kinds) && maps.Equal(f.keys, other.keys)
+	return maps.Equal(f.Slots, other.Slots) && maps.Equal(f.Useless, other.Useless) && maps.Equal(f.kinds, other.kinds) && maps.Equal(f.keys, other.keys)
 }
 
 // Knows reports whether some worker knows a task's kind, in its version.
@@ -57,7 +123,11 @@ func (f *Fleet) Lacks(x *graph.Task) string {
 		return "no live worker " + unserved(x.Class())
 	}
 	if !f.Knows(x) {
-		return "no live worker knows " + advertised(x)
+		text := "no live worker knows " + advertised(x)
+		if others := f.Helpless(func(w *queue.Worker) string { return f.Unknown(w, x.Kind(), x.Version()) }); others != "" {
+			text += ": " + others
+		}
+		return text
 	}
 	if key := x.SecretKey(); key != "" && !f.keys[key] {
 		return fmt.Sprintf("no live worker holds the secret key %s: start them with --secret-key", key)

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 
+	"coalmine/internal/queue"
 	"coalmine/tasks"
 	"coalmine/workflows/coordinator/graph"
 	"coalmine/workflows/plan"
@@ -26,7 +28,7 @@ func (v *View) Status(r *Run) *status.Run {
 		s.Failures = append(s.Failures, status.Failure{Key: key, Failure: r.State.Failures[key]})
 	}
 	s.Nodes.Failed = len(s.Failures)
-	s.Workers = v.workers()
+	s.Workers = v.workers(r.Run)
 	v.addWaits(s, r)
 	if !r.Live() {
 		s.Cells = r.endedCells()
@@ -40,11 +42,49 @@ func (v *View) Status(r *Run) *status.Run {
 	return s
 }
 
-func (v *View) workers() []status.Worker {
+// wantedKinds are those of the tasks that a run still wants, each by one of its tasks, in order.
+func (v *View) wantedKinds(r *graph.Run) []*graph.Task {
+	type kind struct {
+		name    string
+		version int
+	}
+	kinds := make(map[kind]*graph.Task)
+	if r.Live() {
+		for x := range v.Graph.TasksOf(r) {
+			if x.State() != graph.Finished && x.WantedBy(r) {
+				kinds[kind{x.Kind(), x.Version()}] = x
+			}
+		}
+	}
+	return slices.SortedFunc(maps.Values(kinds), func(a, b *graph.Task) int {
+		return cmp.Or(cmp.Compare(a.Kind(), b.Kind()), cmp.Compare(a.Version(), b.Version()))
+	})
+}
+
+// cannotHelp says why a worker cannot run tasks of a run: it is of another build. That it takes no commands of
+// experiments is another matter.
+func (v *View) cannotHelp(w *queue.Worker, wanted []*graph.Task) string {
+	fleet := &v.Dispatcher.Fleet
+	if why := fleet.Useless[w.ID]; why != "" {
+		return why
+	}
+	var all []string
+	for _, x := range wanted {
+		why := fleet.Unknown(w, x.Kind(), x.Version())
+		if why != "" && (x.Class() == "" || slices.Contains(w.Classes, string(x.Class()))) {
+			all = append(all, why)
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+func (v *View) workers(r *graph.Run) []status.Worker {
 	var workers []status.Worker
-	for _, w := range v.Dispatcher.Fleet.Workers {
+	wanted := v.wantedKinds(r)
+	for i := range v.Dispatcher.Fleet.Workers {
+		w := &v.Dispatcher.Fleet.Workers[i]
 		workers = append(workers, status.Worker{
-			ID: w.ID, Host: w.Host, Slots: w.Slots, Running: len(w.Running), Draining: w.Draining,
+			ID: w.ID, Host: w.Host, Slots: w.Slots, Running: len(w.Running), Draining: w.Draining, Build: w.Build, CannotHelp: v.cannotHelp(w, wanted),
 			MemoryBytes: w.Memory.Used, MemoryLimitBytes: w.Memory.Limit,
 			Attempts: w.Work.Ended, Takeovers: v.Takeovers[w.ID], Tokens: w.Work.Tokens, TokensPerSecond: w.Work.TokensPerSecond,
 			CacheHits: w.Work.CacheHits, CacheMisses: w.Work.CacheMisses,

@@ -109,8 +109,11 @@ func (w *waits) addServices() {
 	fleet := &w.Dispatcher.Fleet
 	if len(fleet.Slots) == 0 && w.Now.Sub(w.Began) > policy.HeartbeatPatience {
 		detail := "no live worker"
-		if n := len(fleet.Workers); n > 0 {
+		if n := len(fleet.Workers) - len(fleet.Useless); n > 0 {
 			detail = fmt.Sprintf("no live worker takes tasks: all %d are draining", n)
+		}
+		if useless := fleet.Helpless(func(x *queue.Worker) string { return fleet.Useless[x.ID] }); useless != "" {
+			detail += ": " + useless
 		}
 		w.add(waitFor{reason: status.WaitWorker}, 0, status.Wait{Detail: detail})
 	}

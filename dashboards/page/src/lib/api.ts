@@ -7,7 +7,7 @@ export type Phase = 'queued' | 'running' | 'paused' | 'done' | 'failed' | 'cance
 export interface Cell { cell: string; label: string; state: Phase; step: number; steps: number; unit?: 'round' | 'step'; now?: string }
 export interface Attempt { key: string; label: string; kind: string; attempt: number; worker?: string; seconds: number; done?: number; total?: number; cells?: string[] }
 export interface Failure { key: string; label: string; error: string; attempts: number; cells: string[] | null; time: string }
-export interface Worker { id: string; host: string; slots: number; running: number; draining?: boolean; memory_bytes?: number; memory_limit_bytes?: number; attempts?: number; takeovers?: number; tokens?: number; tokens_per_second?: number; cache_hits?: number; cache_misses?: number }
+export interface Worker { id: string; host: string; slots: number; running: number; draining?: boolean; build?: string; cannot_help?: string; memory_bytes?: number; memory_limit_bytes?: number; attempts?: number; takeovers?: number; tokens?: number; tokens_per_second?: number; cache_hits?: number; cache_misses?: number }
 export interface Queue { class: string; slots: number; ready: number; queued: number; running: number; retrying: number; parked: number }
 export interface Fleet { workers: FleetWorker[]; queues: Queue[]; waits: Wait[] }
 export interface FleetWorker extends Worker { classes: string[]; tasks: (Attempt & { run: string })[] }
