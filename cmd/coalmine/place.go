@@ -74,8 +74,14 @@ func choosePlace(flags map[string]string, getenv func(string) string) (place, er
 		return s.variable, getenv(s.variable)
 	}
 	p, err := readPlace(fromFlags, "give only one of them")
-	if err != nil || p.server != "" || p.home != "" {
+	if err != nil || p.server != "" {
 		return p, err
+	}
+	if p.home != "" {
+		if p.home, err = open.Path(p.home); err != nil {
+			return place{}, fmt.Errorf("--home: %w", err)
+		}
+		return p, nil
 	}
 	if p.clustered() {
 		for _, s := range placeSettings {

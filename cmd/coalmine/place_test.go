@@ -37,6 +37,7 @@ func TestTheCommandLineWinsOverTheEnvironment(t *testing.T) {
 		{"--home and --store", map[string]string{"home": "h", "store": "s"}, nil, place{}, "--home --store"},
 		{"--home and --redis", map[string]string{"home": "h", "redis": "r"}, nil, place{}, "--home --redis"},
 		{"--server and --home", map[string]string{"home": "h", "server": "s"}, nil, place{}, "--home --server"},
+		{"--home holds a variable", map[string]string{"home": "$HOME/x"}, nil, place{}, "--home variable"},
 		{"--home is empty", map[string]string{"home": ""}, nil, place{}, "--home"},
 	} {
 		got, err := choosePlace(c.flags, env(c.env))

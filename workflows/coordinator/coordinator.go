@@ -99,6 +99,9 @@ func (c *Coordinator) Lead(ctx context.Context) error {
 			return nil
 		case c.cfg.Holder == "" && errors.Is(err, leadership.ErrDeposed):
 			return fmt.Errorf("store %s: %w; one process at a time may own it", c.cfg.Archive, err)
+		case errors.Is(err, leadership.ErrRival):
+			c.cfg.Log.Warn("leading no more for a minute", "error", err)
+			c.contest.Rest(ctx, policy.RivalRest)
 		case err != nil:
 			c.cfg.Log.Warn("leading no more; standing by", "error", err)
 			_ = leadership.Pause(ctx) // its only error is ctx's

@@ -41,6 +41,9 @@ import (
 var (
 	// ErrDeposed: this process led, and another has begun to lead since.
 	ErrDeposed = errors.New("another coordinator leads now")
+	// ErrRival, which comes with ErrDeposed: the other has another queue, so that both hold
+	// a lease.
+	ErrRival = errors.New("through another queue")
 	// ErrLed: another process leads, and so must do the deleting.
 	ErrLed = errors.New("another process leads")
 	// ErrStandby: this process does not lead at the moment.
@@ -122,6 +125,14 @@ func (c *Contest) Keep(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// Rest keeps the lease for d without leading, so that a rival is not deposed at once again:
+// two that took turns every few seconds would get nothing done.
+func (c *Contest) Rest(ctx context.Context, d time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	_ = c.Keep(ctx) // whoever has taken the lease meanwhile leads
 }
 
 // Release hands the lease on at once, so that nobody waits for it to expire.

@@ -327,10 +327,10 @@ func TestCoordinatorsOfTwoQueuesOnOneStoreNameEachOther(t *testing.T) {
 	token := begin(t, first)
 	begin(t, second)
 	err := token.Check(t.Context())
-	if !errors.Is(err, ErrDeposed) {
+	if !errors.Is(err, ErrDeposed) || !errors.Is(err, ErrRival) {
 		t.Fatalf("the first may delete: %v", err)
 	}
-	for _, words := range []string{"by second since ", second.Place, first.Place, "the same --redis"} {
+	for _, words := range []string{"the other is second, since ", second.Place, first.Place, "the same --redis"} {
 		if !strings.Contains(err.Error(), words) {
 			t.Errorf("%q does not say %q", err, words)
 		}
@@ -353,7 +353,7 @@ func TestASuccessorWithTheSameQueueIsNoRival(t *testing.T) {
 	said := logTo(second)
 	token := begin(t, first)
 	begin(t, second)
-	if err := token.Check(t.Context()); !errors.Is(err, ErrDeposed) || !strings.Contains(err.Error(), "by second since ") || strings.Contains(err.Error(), "--redis") {
+	if err := token.Check(t.Context()); !errors.Is(err, ErrDeposed) || !strings.Contains(err.Error(), "the other is second, since ") || errors.Is(err, ErrRival) {
 		t.Errorf("got %v", err)
 	}
 	if said.Len() > 0 {

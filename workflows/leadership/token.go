@@ -29,22 +29,24 @@ func (t *Token) Check(ctx context.Context) error {
 		return err
 	}
 	if current != t.epoch {
-		return fmt.Errorf("%w: epoch %d has begun%s, ours is %d", ErrDeposed, current, t.successor(ctx, current), t.epoch)
+		return t.deposed(ctx, current)
 	}
 	return nil
 }
 
-// successor says who began an epoch, as far as that can be read.
-func (t *Token) successor(ctx context.Context, epoch int) string {
-	by, err := t.archive.EpochOf(ctx, epoch)
-	if err != nil || by.Holder == "" {
-		return ""
+// deposed is the error of a token that an epoch has outdated. It says who began that, as far
+// as can be read.
+func (t *Token) deposed(ctx context.Context, epoch int) error {
+	err := fmt.Errorf("%w: epoch %d has begun, ours is %d", ErrDeposed, epoch, t.epoch)
+	by, readErr := t.archive.EpochOf(ctx, epoch)
+	if readErr != nil || by.Holder == "" {
+		return err
 	}
-	text := fmt.Sprintf(", by %s since %s", by.Holder, by.Began.UTC().Format(time.RFC3339))
+	err = fmt.Errorf("%w; the other is %s, since %s", err, by.Holder, by.Began.UTC().Format(time.RFC3339))
 	if rivals(by.Queue, t.place) {
-		text += fmt.Sprintf(" through another queue (%s; ours is %s): give both coordinators the same --redis, or each a store of its own", by.Queue, t.place)
+		err = fmt.Errorf("%w, %w (%s; ours is %s): give both the same --redis, or each a store of its own", err, ErrRival, by.Queue, t.place)
 	}
-	return text
+	return err
 }
 
 // BeginBatch says that a batch of a collection is about to be checked and deleted;

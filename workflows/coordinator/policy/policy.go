@@ -150,6 +150,9 @@ const (
 	// lead since: one with another queue, which does not see the lease. Deletions look
 	// besides.
 	EpochEvery = 30 * time.Second
+	// RivalRest is how long a coordinator that such another has deposed lets it lead: each
+	// has time to get something done, and says once a minute what is wrong.
+	RivalRest = time.Minute
 )
 
 // Liveness of workers and of what was sent.
