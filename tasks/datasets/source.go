@@ -14,6 +14,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"coalmine/internal/decompress"
 	"coalmine/internal/exactjson"
 	"coalmine/tasks/datasets/forms"
 )
@@ -49,9 +50,6 @@ const (
 	DefaultTotalBytes = 256 << 30
 	DefaultRatio      = 200
 )
-
-// freeBytes of a file are taken whatever they were compressed to.
-const freeBytes = 16 << 20
 
 func (l Limits) withDefaults() Limits {
 	return Limits{
@@ -241,11 +239,11 @@ func (r *recordReader) file(f File) (more bool, err error) {
 
 // contents yields the records of a file whose split is read. It may end before the file does.
 func (r *recordReader) contents(f File, raw io.Reader) (more bool, err error) {
-	plain, err := decompress(f.Name, raw)
+	plain, err := openPlain(f.Name, raw, r.limits.Ratio)
 	if err != nil {
 		return false, err
 	}
-	defer func() { _ = plain.Close() }() // reading is over, or has failed with a better error
+	defer plain.Close()
 
 	content := bufio.NewReaderSize(plain, r.limits.LineBytes+1)
 	head, _ := content.Peek(headBytes) // what is wrong shows again when it is read
@@ -348,7 +346,7 @@ func (r *recordReader) piece(lines *bufio.Reader, file *plainReader) (piece []by
 // checkRatio stops a file that grows too much by decompression.
 func (r *recordReader) checkRatio(file *plainReader, line int64) error {
 	file.out += line
-	if file.compressed && file.out > freeBytes && file.out/int64(r.limits.Ratio) > file.raw.read {
+	if file.Compressed && file.out > decompress.FreeBytes && file.out/int64(r.limits.Ratio) > file.raw.read {
 		return badLine("the file has grown to more than %d times its compressed size, which is the limit: it may be a decompression bomb; if it is data, raise data.limits.ratio", r.limits.Ratio)
 	}
 	return nil
@@ -362,7 +360,7 @@ func badLine(format string, args ...any) error {
 // inLine completes a *SourceError with its place; other errors pass.
 func inLine(file string, line int, err error) error {
 	if fault, ok := errors.AsType[*SourceError](err); ok {
-		return &SourceError{File: file, Line: line, Err: fault.Err}
+		return &SourceError{File: file, Line: line, Err: fault.Err, mistaken: fault.mistaken}
 	}
 	return err
 }
