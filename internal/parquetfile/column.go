@@ -23,6 +23,7 @@ type Column struct {
 	repetition hybrid
 	definition hybrid
 	ahead      int // level of repetition of the next value, -1 unless it is known
+	value      Value
 	decoder
 }
 
@@ -35,33 +36,34 @@ func (f *File) Read(group, leaf int) *Column {
 // Next reads a value; io.EOF after the last. Of a List, Continues says whether the next one is of
 // the same row.
 func (c *Column) Next() (Value, error) {
-	v, err := c.next()
+	err := c.next()
 	if err != nil && err != io.EOF {
 		return Value{}, fmt.Errorf("column %q: %w", c.leaf.Name(), err)
 	}
-	return v, err
+	return c.value, err
 }
 
-func (c *Column) next() (v Value, err error) {
+func (c *Column) next() error {
+	c.value = Value{}
 	if _, err := c.peek(); err != nil {
-		return v, err
+		return err
 	}
 	c.ahead = -1
 	c.inPage--
 	if c.leaf.definition > 0 {
 		level, err := c.definition.next()
 		if err != nil {
-			return v, err
+			return err
 		}
 		if level > uint32(c.leaf.definition) {
-			return v, fmt.Errorf("a value at level %d of %d", level, c.leaf.definition)
+			return fmt.Errorf("a value at level %d of %d", level, c.leaf.definition)
 		}
 		if level < uint32(c.leaf.definition) {
-			v.Null = true
-			return v, nil
+			c.value.Null = true
+			return nil
 		}
 	}
-	return v, c.decoder.next(&v)
+	return c.decoder.next(&c.value)
 }
 
 // Continues reports whether another value of the same row follows.
