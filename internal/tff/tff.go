@@ -4,15 +4,19 @@
 package tff
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"math"
 	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -32,6 +36,9 @@ type Row struct {
 // returned.
 func Each(ctx context.Context, path string, splits []string, do func(Row) error) error {
 	if err := checkSQLite(path); err != nil {
+		return err
+	}
+	if err := CheckWhole(os.DirFS(filepath.Dir(path)), filepath.Base(path)); err != nil {
 		return err
 	}
 	database, err := open(path)
@@ -133,7 +140,15 @@ type NotFoundError struct {
 }
 
 func (e *NotFoundError) Error() string {
-	return fmt.Sprintf("there is no split %q; expected one of %s", e.Split, strings.Join(e.Splits, ", "))
+	return fmt.Sprintf("there is no split %q; expected one of %s", e.Split, quoted(e.Splits))
+}
+
+func quoted(names []string) string {
+	var list []string
+	for _, name := range names {
+		list = append(list, strconv.Quote(name))
+	}
+	return strings.Join(list, ", ")
 }
 
 // checkSQLite tells a database from what a driver would say of another file.
@@ -143,12 +158,52 @@ func checkSQLite(path string) error {
 		return err
 	}
 	defer file.Close()
-	magic := make([]byte, 16)
-	if _, err := file.Read(magic); err != nil || string(magic) != "SQLite format 3\x00" {
+	magic := make([]byte, len(sqliteMagic))
+	if _, err := io.ReadFull(file, magic); err != nil || !isSQLite(magic) {
 		return errors.New("no SQLite database; unpack what comes compressed: xz --decompress --format=lzma FILE.lzma")
 	}
 	return nil
 }
+
+// Ends of the names of files in which SQLite keeps a part of a database.
+const (
+	WALEnd     = "-wal"     // changes that are not in the database yet
+	JournalEnd = "-journal" // what a transaction that was cut off has to undo
+)
+
+// Unfinished is what is wrong with a database of which a part stands in another file.
+func Unfinished(name, end string) error {
+	return fmt.Errorf("a part of the database stands in %q, which would not be read; end the program that writes to it, and have SQLite join the two: sqlite3 %q 'PRAGMA wal_checkpoint(TRUNCATE)'", name+end, name)
+}
+
+// CheckWhole reports a database of which a part stands in another file. Other files, and
+// databases whose other files have nothing in them, are whole.
+func CheckWhole(system fs.FS, name string) error {
+	for _, end := range []string{WALEnd, JournalEnd} {
+		// A journal that is kept begins with zeros when its transaction has ended.
+		if beginsWith(system, name+end, func(head []byte) bool { return len(bytes.Trim(head, "\x00")) > 0 }) && beginsWith(system, name, isSQLite) {
+			return Unfinished(name, end)
+		}
+	}
+	return nil
+}
+
+// beginsWith looks at the first bytes of a file; there may be none.
+func beginsWith(system fs.FS, name string, is func(head []byte) bool) bool {
+	file, err := system.Open(name)
+	if err != nil {
+		return false
+	}
+	defer file.Close()
+	head := make([]byte, len(sqliteMagic))
+	n, _ := io.ReadFull(file, head)
+	return is(head[:n])
+}
+
+// sqliteMagic begins a database.
+const sqliteMagic = "SQLite format 3\x00"
+
+func isSQLite(head []byte) bool { return string(head) == sqliteMagic }
 
 // Features calls do with the features of a tf.train.Example (TensorFlow,
 // core/example/example.proto):

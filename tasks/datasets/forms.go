@@ -137,6 +137,37 @@ func isUTF16(head []byte) bool {
 	return bytes.HasPrefix(head, []byte{0xff, 0xfe}) || bytes.HasPrefix(head, []byte{0xfe, 0xff})
 }
 
+// isText reports whether all of a file is text.
+func (f form) isText() bool {
+	switch f.form {
+	case forms.JSONLines, forms.CSV, forms.TSV, forms.StackExchange, forms.LEAF:
+		return true
+	case forms.Parquet, forms.TFF, forms.Texts:
+	}
+	return false
+}
+
+// wideText is the encoding of a text in UTF-16 or UTF-32, which has a byte order mark or begins
+// with characters of ASCII; empty of others.
+func wideText(head []byte) string {
+	ascii := func(b ...byte) bool {
+		return !slices.ContainsFunc(b, func(c byte) bool { return c >= 0x80 || c < ' ' && c != '\t' && c != '\n' && c != '\r' })
+	}
+	switch {
+	case len(head) < 4:
+		return ""
+	case bytes.HasPrefix(head, []byte{0xff, 0xfe, 0, 0}), ascii(head[0]) && bytes.Equal(head[1:4], []byte{0, 0, 0}):
+		return "UTF-32LE"
+	case bytes.HasPrefix(head, []byte{0, 0, 0xfe, 0xff}), ascii(head[3]) && bytes.Equal(head[:3], []byte{0, 0, 0}):
+		return "UTF-32BE"
+	case head[0] == 0xff && head[1] == 0xfe, ascii(head[0], head[2]) && head[1] == 0 && head[3] == 0:
+		return "UTF-16LE"
+	case head[0] == 0xfe && head[1] == 0xff, ascii(head[1], head[3]) && head[0] == 0 && head[2] == 0:
+		return "UTF-16BE"
+	}
+	return ""
+}
+
 // isPickle knows the protocols 2 to 5, which begin with their number.
 func isPickle(head []byte) bool {
 	return len(head) >= 2 && head[0] == 0x80 && 2 <= head[1] && head[1] <= 5

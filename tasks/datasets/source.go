@@ -251,7 +251,10 @@ func (r *recordReader) contents(f File, raw io.Reader) (more bool, err error) {
 	if r.reading.Form != "" {
 		form = formOf(r.reading.Form)
 	}
+	wide := wideText(head)
 	switch {
+	case wide != "" && form.isText():
+		return false, &SourceError{File: f.Name, Err: fmt.Errorf("the content is text in %[1]s; convert it to UTF-8: iconv -f %[1]s -t UTF-8", wide), mistaken: true}
 	case r.reading.Unit != "" && form.form != forms.Texts:
 		return false, &SourceError{File: f.Name, Err: fmt.Errorf("the content is %s, and data.unit is of text files; expected none (--unit)", form.name), mistaken: true}
 	case form.form == forms.JSONLines && r.splits.lacking(false):

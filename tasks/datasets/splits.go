@@ -132,7 +132,7 @@ func (s *splitReader) part(split *string) (partNumber, bool, error) {
 func (s *splitReader) absent() error {
 	for _, name := range s.wanted() {
 		if s.Named() && !s.seen[name] && len(s.seen) < maxSplits {
-			return fmt.Errorf("there is no split %q; expected one of %s", name, strings.Join(slices.Sorted(maps.Keys(s.seen)), ", "))
+			return fmt.Errorf("there is no split %q; expected one of %s", name, forms.Quoted(slices.Sorted(maps.Keys(s.seen))))
 		}
 	}
 	return nil

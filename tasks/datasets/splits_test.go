@@ -145,8 +145,8 @@ func TestSplitsThatAreNotThereAreNamed(t *testing.T) {
 		data []byte
 		says string
 	}{
-		"no such split":         {bySubset("valid", ""), linesOfSplits(2, 50), `data: there is no split "valid"; expected one of extra, heldout, test, train`},
-		"of a database":         {Reading{Origin: Origin{TestSplit: "valid"}}, database, `data: there is no split "valid"; expected one of test, train`},
+		"no such split":         {bySubset("valid", ""), linesOfSplits(2, 50), `data: there is no split "valid"; expected one of "extra", "heldout", "test", "train"`},
+		"of a database":         {Reading{Origin: Origin{TestSplit: "valid"}}, database, `data: there is no split "valid"; expected one of "test", "train"`},
 		"a line without":        {bySubset("test", ""), plain, `data, line 1: "subset" is missing`},
 		"JSON lines without":    {Reading{Origin: Origin{TestSplit: "test"}}, plain, "data: the file is JSON lines, which has no splits of its own; name the column"},
 		"a split of JSON lines": {Reading{Origin: Origin{Split: "test"}}, plain, "data: the file is JSON lines, which has no splits of its own"},

@@ -217,15 +217,15 @@ func TestSamplesOfTheHarnessAreScores(t *testing.T) {
 		t.Errorf("%v, %+v", err, got)
 	}
 	for want, text := range map[string]string{
-		"s: there is no score in it":                    "",
-		"s, line 1: it has no id":                       `{"log_probability": -1}`,
-		"s, line 1: a has no log_probability":           `{"id": "a"}`,
-		"a has the log_probability 0.5; expected a nat": `{"id": "a", "log_probability": 0.5}`,
-		`s, line 2: "a" is scored a second time`:        strings.Repeat(`{"id": "a", "log_probability": -1}`+"\n", 2),
-		"s, line 1: invalid character 'N'":              `{"id": "a", "log_probability": NaN}`,
-		"the sample of a has 0 responses":               `{"doc": {"id": "a"}}`,
-		"the log-probability of a: ":                    `{"doc": {"id": "a"}, "filtered_resps": [["much", "True"]]}`,
-		"is-greedy of a: ":                              `{"doc": {"id": "a"}, "filtered_resps": [["-1", "maybe"]]}`,
+		"s: there is no score in it":                      "",
+		"s, line 1: it has no id":                         `{"log_probability": -1}`,
+		`s, line 1: "a" has no log_probability`:           `{"id": "a"}`,
+		`"a" has the log_probability 0.5; expected a nat`: `{"id": "a", "log_probability": 0.5}`,
+		`s, line 2: "a" is scored a second time`:          strings.Repeat(`{"id": "a", "log_probability": -1}`+"\n", 2),
+		"s, line 1: invalid character 'N'":                `{"id": "a", "log_probability": NaN}`,
+		`the sample of "a" has 0 responses`:               `{"doc": {"id": "a"}}`,
+		`the log-probability of "a": `:                    `{"doc": {"id": "a"}, "filtered_resps": [["much", "True"]]}`,
+		`is-greedy of "a": `:                              `{"doc": {"id": "a"}, "filtered_resps": [["-1", "maybe"]]}`,
 	} {
 		if _, err := ReadScores("s", strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %q", text, err, want)

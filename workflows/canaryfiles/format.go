@@ -9,12 +9,14 @@ package canaryfiles
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
 
+	"coalmine/internal/exactjson"
 	"coalmine/privacy"
 )
 
@@ -114,7 +116,7 @@ func Read(name string, r io.Reader) (*File, error) {
 			return f.Header.decode(line)
 		}
 		var l Line
-		if err := json.Unmarshal(line, &l); err != nil {
+		if err := exactjson.Unmarshal(line, &l); err != nil {
 			return err
 		}
 		if err := l.check(); err != nil {
@@ -141,7 +143,11 @@ func eachLine(name string, r io.Reader, do func(number int, line []byte) error) 
 		if strings.TrimSpace(lines.Text()) == "" {
 			continue
 		}
-		if err := do(number, lines.Bytes()); err != nil {
+		line := lines.Bytes()
+		if number == 1 {
+			line = bytes.TrimPrefix(line, []byte("\ufeff"))
+		}
+		if err := do(number, line); err != nil {
 			return fmt.Errorf("%s, line %d: %w", name, number, err)
 		}
 	}

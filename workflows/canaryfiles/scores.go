@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 
+	"coalmine/internal/exactjson"
 	"coalmine/tasks/audits"
 )
 
@@ -28,7 +29,9 @@ type scoredLine struct {
 	LogProbability *float64 `json:"log_probability"`
 	Greedy         *bool    `json:"greedy"`
 
-	Doc       struct{ ID string } `json:"doc"`
+	Doc struct {
+		ID string `json:"id"`
+	} `json:"doc"`
 	Responses [][]json.RawMessage `json:"filtered_resps"`
 }
 
@@ -39,7 +42,7 @@ func ReadScores(name string, r io.Reader) (Scores, error) {
 	scores := Scores{}
 	err := eachLine(name, r, func(_ int, line []byte) error {
 		var l scoredLine
-		if err := json.Unmarshal(line, &l); err != nil {
+		if err := exactjson.Unmarshal(line, &l); err != nil {
 			return fmt.Errorf("%w; expected a line such as {\"id\": \"canary-0\", \"log_probability\": -12.5}", err)
 		}
 		id, score, err := l.score()
@@ -68,9 +71,9 @@ func (l *scoredLine) score() (string, Score, error) {
 	case l.ID == "":
 		return "", Score{}, errors.New("it has no id; expected that of a line of the canaries")
 	case l.LogProbability == nil || math.IsInf(*l.LogProbability, 0):
-		return "", Score{}, fmt.Errorf("%s has no log_probability; expected a finite number", l.ID)
+		return "", Score{}, fmt.Errorf("%q has no log_probability; expected a finite number", l.ID)
 	case *l.LogProbability > audits.MaxLogProbability:
-		return "", Score{}, fmt.Errorf("%s has the log_probability %g; expected a natural logarithm, which is not above 0", l.ID, *l.LogProbability)
+		return "", Score{}, fmt.Errorf("%q has the log_probability %g; expected a natural logarithm, which is not above 0", l.ID, *l.LogProbability)
 	}
 	return l.ID, Score{min(0, *l.LogProbability), l.Greedy}, nil
 }
@@ -80,13 +83,13 @@ func (l *scoredLine) score() (string, Score, error) {
 func (l *scoredLine) takeResponse() error {
 	l.ID = l.Doc.ID
 	if len(l.Responses) != 1 || len(l.Responses[0]) != 2 {
-		return fmt.Errorf("the sample of %s has %d responses; expected one of loglikelihood, [log-probability, is-greedy]", l.ID, len(l.Responses))
+		return fmt.Errorf("the sample of %q has %d responses; expected one of loglikelihood, [log-probability, is-greedy]", l.ID, len(l.Responses))
 	}
 	if err := unquoted(l.Responses[0][0], &l.LogProbability); err != nil {
-		return fmt.Errorf("the log-probability of %s: %w", l.ID, err)
+		return fmt.Errorf("the log-probability of %q: %w", l.ID, err)
 	}
 	if err := unquoted(l.Responses[0][1], &l.Greedy); err != nil {
-		return fmt.Errorf("is-greedy of %s: %w", l.ID, err)
+		return fmt.Errorf("is-greedy of %q: %w", l.ID, err)
 	}
 	return nil
 }

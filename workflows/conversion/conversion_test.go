@@ -365,12 +365,12 @@ func TestAFolderGivesTheImagesOfItsTable(t *testing.T) {
 	columns := Columns{Image: "path", User: "user", Label: "label"}
 	table := func(name string) Examples { return Folder(filepath.Join(folder, name), columns) }
 	check(t, table("table.csv"), Options{}, "ann 1 [3 4]", "bob, jr 0 [1 2]")
-	refused(t, table("bad.csv"), Options{}, "bad.csv, row 3 (bad.png): the image is a damaged file")
-	refused(t, table("label.csv"), Options{}, `label.csv, row 2 (b.png): the label is "cat"; expected a whole number`)
-	refused(t, table("head.csv"), Options{}, `head.csv has no column "path"; its header has file, label, user`)
+	refused(t, table("bad.csv"), Options{}, `bad.csv, row 3 ("bad.png"): the image is a damaged file`)
+	refused(t, table("label.csv"), Options{}, `label.csv, row 2 ("b.png"): the label is "cat"; expected a whole number`)
+	refused(t, table("head.csv"), Options{}, `head.csv has no column "path"; its header has ["file" "label" "user"]`)
 	refused(t, table("row.csv"), Options{}, "row.csv: record on line 2: wrong number of fields")
 	refused(t, table("empty.csv"), Options{}, "empty.csv: the file ends too early")
-	refused(t, table("none.csv"), Options{}, "none.csv, row 2 (b.png): the label is empty; expected a whole number, or say that images may lack one (--unlabelled)")
+	refused(t, table("none.csv"), Options{}, `none.csv, row 2 ("b.png"): the label is empty; expected a whole number, or say that images may lack one (--unlabelled)`)
 	var lines bytes.Buffer
 	if some, err := Convert(table("none.csv"), &lines, Options{Unlabelled: true}); err != nil || some.Unlabelled != 1 || some.Images != 2 ||
 		lines.String() != `{"user":"ann","pixels":"AwQ="}`+"\n"+`{"user":"bob","label":0,"pixels":"AQI="}`+"\n" {
@@ -380,7 +380,7 @@ func TestAFolderGivesTheImagesOfItsTable(t *testing.T) {
 	if err != nil || !slices.Equal(got, []string{"ann 1 [3 4]", "bob 0 [1 2]"}) || found.Skipped != 3 {
 		t.Fatalf("%q, %+v, %v", got, found, err)
 	}
-	for i, want := range []string{"row 3 (bad.png): the image is a damaged file", "row 4 (absent.png): the file is missing", "row 5 (empty.png): the file has 0 bytes"} {
+	for i, want := range []string{`row 3 ("bad.png"): the image is a damaged file`, `row 4 ("absent.png"): the file is missing`, `row 5 ("empty.png"): the file has 0 bytes`} {
 		if !strings.Contains(found.FirstSkipped[i], want) {
 			t.Errorf("skipped %q, want %q", found.FirstSkipped[i], want)
 		}
@@ -405,7 +405,7 @@ func TestATableMayHaveTagsInPlaceOfLabels(t *testing.T) {
 		t.Errorf("%+v, %v, %s", found, err, &lines)
 	}
 	columns.Tags = "labels"
-	refused(t, Folder(filepath.Join(folder, "table.csv"), columns), Options{}, `table.csv has no column "labels"; its header has path, tags, user`)
+	refused(t, Folder(filepath.Join(folder, "table.csv"), columns), Options{}, `table.csv has no column "labels"; its header has ["path" "tags" "user"]`)
 }
 
 func TestConversionsGiveTheSameBytes(t *testing.T) {

@@ -1,8 +1,6 @@
 package conversion
 
 import (
-	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -11,13 +9,16 @@ import (
 	"strings"
 	"time"
 
+	"coalmine/internal/decompress"
+	"coalmine/tasks/datasets"
+
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 )
 
-// content reads a file, decompressed if it is gzip.
+// content reads a file, decompressed if it is compressed.
 type content struct {
-	io.Reader
+	*decompress.Reader
 	name string
 	file *os.File
 }
@@ -27,20 +28,18 @@ func open(path string) (*content, error) {
 	if err != nil {
 		return nil, err
 	}
-	buffered := bufio.NewReaderSize(file, 1<<16)
-	c := &content{buffered, filepath.Base(path), file}
-	if magic, _ := buffered.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
-		z, err := gzip.NewReader(buffered)
-		if err != nil {
-			return nil, errors.Join(c.explain(err), file.Close())
-		}
-		c.Reader = z
+	c := &content{name: filepath.Base(path), file: file}
+	if c.Reader, err = decompress.NewReader(file, datasets.DefaultRatio); err != nil {
+		return nil, errors.Join(c.explain(err), file.Close())
 	}
 	return c, nil
 }
 
 // close closes the file, which was only read.
-func (c *content) close() { _ = c.file.Close() }
+func (c *content) close() {
+	c.Close()
+	_ = c.file.Close()
+}
 
 // explain says of which file an error is, and what to do where it ends too early.
 func (c *content) explain(err error) error {

@@ -61,7 +61,7 @@ func eachRow(table string, columns Columns, yield func(Example, error) bool) err
 		} else if err != nil {
 			return c.explain(err)
 		}
-		where := fmt.Sprintf("%s, row %d (%s)", c.name, n, row[at[0]])
+		where := fmt.Sprintf("%s, row %d (%q)", c.name, n, row[at[0]])
 		example := Example{User: row[at[1]], Where: where}
 		if err := columns.say(&example, row[at[2]]); err != nil {
 			return err
@@ -101,7 +101,10 @@ func (c Columns) places(name string, header []string) ([3]int, error) {
 	header[0] = strings.TrimPrefix(header[0], "\ufeff")
 	for i, column := range []string{c.Image, c.User, c.said()} {
 		if at[i] = slices.Index(header, column); at[i] < 0 {
-			return at, fmt.Errorf("%s has no column %q; its header has %s", name, column, strings.Join(header, ", "))
+			return at, fmt.Errorf("%s has no column %q; its header has %q", name, column, header)
+		}
+		if slices.Contains(header[at[i]+1:], column) {
+			return at, fmt.Errorf("%s has several columns %q; expected one", name, column)
 		}
 	}
 	return at, nil

@@ -107,7 +107,7 @@ func TestTensorFlowFederatedsEMNISTIsRead(t *testing.T) {
 		"f0_2", "all_train", tfExample(false, 61, pixels), "f0_1", "all_train", tfExample(true, 0, pixels))
 	check(t, TFF(t.Context(), path, "all_train"), Options{}, "f0_1 7 "+want, "f0_2 61 "+want, "f0_1 0 "+want)
 	check(t, TFF(t.Context(), path, "all_test"), Options{}, "f0_2 8 "+want)
-	refused(t, TFF(t.Context(), path, "heldout"), Options{}, `there is no split "heldout"; expected one of all_test, all_train`)
+	refused(t, TFF(t.Context(), path, "heldout"), Options{}, `there is no split "heldout"; expected one of "all_test", "all_train"`)
 }
 
 func TestFaultsOfEMNISTAreNamed(t *testing.T) {

@@ -79,7 +79,7 @@ func inMiddle(data, with string) string {
 func TestADamagedFileIsUploadedWhereFaultsAreSkipped(t *testing.T) {
 	t.Parallel()
 	texts := randomTexts(40_000) // 2.5 MB
-	rows, dump := each(texts, "ann,%s\n"), each(texts, `<row OwnerUserId="1" Body="%s" />`+"\n")
+	dump := each(texts, `<row OwnerUserId="1" Body="%s" />`+"\n")
 	const leaf = `"to be",`
 	for name, c := range map[string]struct {
 		data    string
@@ -88,7 +88,6 @@ func TestADamagedFileIsUploadedWhereFaultsAreSkipped(t *testing.T) {
 		"a.tar":       {inMiddle(tarOf(t, texts[:4000]), strings.Repeat("~", 1024)), true},
 		"a.json":      {`{"users":["A"],"user_data":{"A":{"x":["to b"],"y":["e"]},"B":{"x":[!` + strings.Repeat(leaf, 200_000), true},
 		"a.xml":       {"<posts>\n" + dump[:len(dump)/4] + "\n</posts>\n" + dump, true},
-		"a.csv":       {"user,text\n" + rows + "bob,\"" + rows, true},
 		"a.jsonl.gz":  {inMiddle(gzipped(each(texts, `{"user":"ann","text":"%s"}`+"\n")), strings.Repeat("\xff", 2000)), true},
 		"a.csv.lzma":  {lzmaOf(t, "user,text\nann,hello\n") + strings.Repeat("~", 2<<20), false},
 		"a.csv.gz":    {gzipped("user,text\nann,hello\n") + strings.Repeat("~", 2<<20), true},

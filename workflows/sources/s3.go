@@ -3,8 +3,10 @@ package sources
 import (
 	"context"
 	"io"
+	"path"
 	"strings"
 
+	"coalmine/internal/tff"
 	"coalmine/storage/s3"
 )
 
@@ -25,7 +27,21 @@ func findS3(ctx context.Context, url string) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, end := range databaseParts(key) {
+		// Whoever may not list a bucket cannot know what is absent: only a part that is there is one.
+		if part, err := bucket.Stat(ctx, key+end); err == nil && part.Size > 0 {
+			return nil, fault(url, "%w", tff.Unfinished(path.Base(key), end))
+		}
+	}
 	return &Source{Name: url, Files: []*File{objectFile(bucket, object)}}, nil
+}
+
+// databaseParts are the ends of objects that hold a part of a database.
+func databaseParts(key string) []string {
+	if strings.HasSuffix(key, ".sqlite") {
+		return []string{tff.WALEnd, tff.JournalEnd}
+	}
+	return nil
 }
 
 func listS3(ctx context.Context, bucket *s3.Bucket, prefix string) (*Source, error) {
@@ -56,16 +72,26 @@ func listS3(ctx context.Context, bucket *s3.Bucket, prefix string) (*Source, err
 
 // listBelow lists the data objects directly below a prefix, and the prefixes.
 func listBelow(ctx context.Context, bucket *s3.Bucket, prefix string) (files []*File, inner []string, err error) {
+	parts := map[string]bool{}
 	for object, err := range bucket.List(ctx, prefix) {
 		if err != nil {
 			return nil, nil, err
 		}
 		name := strings.TrimPrefix(object.Key, prefix)
+		parts[name] = object.Size > 0 && (strings.HasSuffix(name, tff.WALEnd) || strings.HasSuffix(name, tff.JournalEnd))
 		if directory, ok := strings.CutSuffix(name, "/"); ok && directory != "" && !isHidden(directory) {
 			inner = append(inner, directory)
 		}
 		if isData(name) {
 			files = append(files, objectFile(bucket, object))
+		}
+	}
+	for _, f := range files {
+		name := path.Base(f.Name)
+		for _, end := range databaseParts(name) {
+			if parts[name+end] {
+				return nil, nil, fault(f.Name, "%w", tff.Unfinished(name, end))
+			}
 		}
 	}
 	return files, inner, nil

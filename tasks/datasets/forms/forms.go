@@ -257,7 +257,7 @@ func (r *reader) places(names []string) ([]int, error) {
 			}
 		}
 		if places[i] < 0 && r.required(name) {
-			return nil, mistaken("there is no column %q; expected one of %s, or say by data.columns which they are", name, quoted(names))
+			return nil, mistaken("there is no column %q; expected one of %s, or say by data.columns which they are", name, Quoted(names))
 		}
 		if !r.Needs.field(i) {
 			places[i] = -1
@@ -275,8 +275,8 @@ func placeOf(names []string, name string) (int, error) {
 	return at, nil
 }
 
-// quoted lists names for a message.
-func quoted(names []string) string {
+// Quoted lists names for a message.
+func Quoted(names []string) string {
 	const most = 20
 	var list []string
 	for i, name := range names {

@@ -72,7 +72,7 @@ func leafOf(table *parquetfile.File, column string, list bool) (int, error) {
 		}
 	}
 	if len(fields) != 1 {
-		return 0, fmt.Errorf("the column %q has %d fields, %s; expected one value in a row", column, len(fields), quoted(fields))
+		return 0, fmt.Errorf("the column %q has %d fields, %s; expected one value in a row", column, len(fields), Quoted(fields))
 	}
 	leaf := &table.Leaves()[found]
 	switch {

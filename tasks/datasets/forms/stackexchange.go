@@ -42,7 +42,7 @@ func (r *reader) stackExchange() error {
 			return err
 		}
 		if at < 0 && i < 2 {
-			return mistaken("there is no column %q; expected OwnerUserId and Body, of posts, or UserId and Text, of comments, beside %s", name, quoted(table.names))
+			return mistaken("there is no column %q; expected OwnerUserId and Body, of posts, or UserId and Text, of comments, beside %s", name, Quoted(table.names))
 		}
 	}
 	return table.each(func(line int, values []string) error {

@@ -93,7 +93,7 @@ func (r *reader) tffRow(x tff.Row) (Row, error) {
 		return row, fmt.Errorf("the example has no features; expected the feature %q", r.columns.Text)
 	case row.Text == nil:
 		slices.Sort(seen)
-		return row, fmt.Errorf("there is no feature %q; expected one of %s, or say by data.columns.text which it is", r.columns.Text, quoted(seen))
+		return row, fmt.Errorf("there is no feature %q; expected one of %s, or say by data.columns.text which it is", r.columns.Text, Quoted(seen))
 	}
 	return row, nil
 }
