@@ -81,6 +81,7 @@ func TestJSONIsReadAsItIsWritten(t *testing.T) {
 		{Reading{}, `{"user": "\ud83d", "text": "one sail"}`, `data, line 1: "user" has half of a surrogate pair`},
 		{Reading{}, `{"user": "\ufffd", "text": "three sails", "other": "\ud83d"}`, "\ufffd: three sails"},
 		{renamed, `{"user": "u0", "body": "right", "Body": "wrong"}`, "u0: right"},
+		{Reading{Label: ScoreLabel, Origin: renamed.Origin}, `{"user": "u0", "body": "right", "score": "NaN"}`, `data, line 1: "score" is "NaN"; expected a number; expected an object`},
 		{renamed, `{"user": "\udcb2", "body": "right"}`, `data, line 1: "user" has half of a surrogate pair`},
 		{Reading{Label: ScoreLabel}, `{"user": "a", "text": "b", "score": 1e999}`, `data, line 1: "score" is a JSON number 1e999, not one of 64 bits`},
 		{Reading{Label: ScoreLabel}, `{"user": "a", "text": "b", "score": NaN}`, "data, line 1: not JSON"},

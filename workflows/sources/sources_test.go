@@ -262,3 +262,28 @@ func TestADirectoryMayHoldFilesOfOneOtherForm(t *testing.T) {
 	_, err := Here{}.Find(t.Context(), directory(t, map[string]string{"b.csv": "", "a.parquet": ""}), "")
 	mustSay(t, err, "holds files of several forms: .csv, .parquet; expected one")
 }
+
+// SQLite keeps changes beside a database until it has joined them.
+func TestHalfADatabaseIsRefused(t *testing.T) {
+	t.Parallel()
+	const database, changes = "SQLite format 3\x00 and pages", "7\x7f\x06\x82 and pages"
+	for name, c := range map[string]struct {
+		files   map[string]string
+		refused bool
+	}{
+		"whole":               {map[string]string{"a.sqlite": database}, false},
+		"with changes":        {map[string]string{"a.sqlite": database, "a.sqlite-wal": changes}, true},
+		"with no changes":     {map[string]string{"a.sqlite": database, "a.sqlite-wal": ""}, false},
+		"cut off":             {map[string]string{"a.sqlite": database, "a.sqlite-journal": "\xd9\xd5\x05\xf9 and pages"}, true},
+		"with a journal kept": {map[string]string{"a.sqlite": database, "a.sqlite-journal": strings.Repeat("\x00", 512)}, false},
+		"another file":        {map[string]string{"a.sqlite": "user,text\n", "a.sqlite-wal": changes}, false},
+	} {
+		folder := directory(t, c.files)
+		for _, source := range []string{folder, filepath.Join(folder, "a.sqlite")} {
+			_, err := Here{}.Find(t.Context(), source, "")
+			if refused := err != nil && strings.Contains(err.Error(), "a part of the database stands in"); refused != c.refused || err != nil && !refused {
+				t.Errorf("%s: got %v, want it refused: %v", name, err, c.refused)
+			}
+		}
+	}
+}

@@ -311,7 +311,7 @@ func (r *Row) fill(field int, text string) error {
 	case scoreField:
 		score, ok := Number(strings.TrimSpace(text))
 		if !ok {
-			return fmt.Errorf("the score is %.40q; expected a number", text)
+			return &numberError{text}
 		}
 		r.Score = &score
 	case tagsField:
@@ -333,6 +333,13 @@ func InvalidAt(text string) int {
 	}
 	return len(text)
 }
+
+// numberError is a text in place of a number.
+type numberError struct{ text string }
+
+func (e *numberError) Error() string { return "the score " + e.is() }
+
+func (e *numberError) is() string { return fmt.Sprintf("is %.40q; expected a number", e.text) }
 
 // Number reads a finite number in decimal, such as -2.5e3. What other programs write for one that
 // is missing or infinite ("NaN", "Inf", "NA") is none, nor are hexadecimal digits.

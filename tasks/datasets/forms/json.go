@@ -2,6 +2,7 @@ package forms
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -21,7 +22,11 @@ func ParseLine(line []byte, c Columns, needs Needs) (Row, error) {
 		if value == nil || names[field] == "" || !needs.field(field) || string(value) == "null" {
 			continue
 		}
-		if err := row.fillJSON(field, value); err != nil {
+		err := row.fillJSON(field, value)
+		if wrong, ok := errors.AsType[*numberError](err); ok {
+			err = errors.New(wrong.is())
+		}
+		if err != nil {
 			return Row{}, &exactjson.ValueError{Name: names[field], Err: err}
 		}
 	}
