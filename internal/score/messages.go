@@ -3,7 +3,6 @@ package score
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 	"slices"
 
 	"coalmine/internal/conversation"
@@ -76,6 +75,12 @@ func (p *payload) describe(method string) string {
 	return method
 }
 
+// Bounds of what a command says of itself.
+const (
+	maxName    = 1000 // bytes
+	maxMethods = 100
+)
+
 // decodeDescription checks what a command says of itself.
 func decodeDescription(result json.RawMessage) (*Description, error) {
 	var d Description
@@ -87,6 +92,10 @@ func decodeDescription(result json.RawMessage) (*Description, error) {
 		return nil, DescribeFirst.Broken("it speaks version %d of the contract %q; expected version %d of %q", d.Version, d.Contract, Version, Contract)
 	case d.Model == "":
 		return nil, DescribeFirst.Broken("it does not name its model; expected a text that another model does not have, such as a digest of its file")
+	case len(d.Model) > maxName:
+		return nil, DescribeFirst.Broken("it names its model by %d bytes, %s ...; expected at most %d", len(d.Model), conversation.Quote([]byte(d.Model[:100])), maxName)
+	case len(d.Methods) > maxMethods:
+		return nil, DescribeFirst.Broken("it has %d methods; expected at most %d", len(d.Methods), maxMethods)
 	case d.LongestInput < 0:
 		return nil, DescribeFirst.Broken("its longest_input is %d; expected the number of tokens, or 0 where there is no bound", d.LongestInput)
 	case !d.Has(logLikelihood) && !d.Has(Classify):
@@ -121,13 +130,20 @@ func decodeAnswers(result json.RawMessage, pairs int) ([]Answer, error) {
 // compute in 16 bits round.
 const MaxLogProbability = 0.01
 
+// MaxLoss is the largest -log p, in nats, that is taken for one: far above all that models compute, and
+// so small that sums of many are finite.
+const MaxLoss = 1e100
+
+// IsLogProbability reports whether a number may be the natural logarithm of a probability.
+func IsLogProbability(p float64) bool { return -MaxLoss <= p && p <= MaxLogProbability }
+
 func decodeLogProb(text json.RawMessage) (float64, error) {
 	var p *float64
-	if err := json.Unmarshal(text, &p); err != nil || p == nil || math.IsInf(*p, 0) {
+	if err := json.Unmarshal(text, &p); err != nil || p == nil {
 		return 0, FiniteLogarithms.Broken("%s stands for a log-probability; expected a finite number", conversation.Quote(text))
 	}
-	if *p > MaxLogProbability {
-		return 0, FiniteLogarithms.Broken("%g stands for a log-probability; expected a natural logarithm, which is not above 0", *p)
+	if !IsLogProbability(*p) {
+		return 0, FiniteLogarithms.Broken("%g stands for a log-probability; expected a natural logarithm, which is not above 0 nor below -%g", *p, MaxLoss)
 	}
 	return min(*p, 0), nil
 }
@@ -141,8 +157,13 @@ func decodeTokens(result json.RawMessage, pairs int) ([][]float64, error) {
 	if len(list) != pairs {
 		return nil, TokensAddUp.Broken("it gave %d answers to %d pairs; expected one for each", len(list), pairs)
 	}
+	// maxTokens is the most that a continuation may have.
+	const maxTokens = 1 << 20
 	tokens := make([][]float64, pairs)
 	for i, of := range list {
+		if len(of) > maxTokens {
+			return nil, TokensAddUp.Broken("its answer to pair %d has %d tokens; expected at most %d", i+1, len(of), maxTokens)
+		}
 		for _, text := range of {
 			p, err := decodeLogProb(text)
 			if err != nil {

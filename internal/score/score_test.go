@@ -4,6 +4,7 @@ package score
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -232,5 +233,25 @@ func checkDecoded(t *testing.T, result []byte) {
 	}
 	if texts, err := decodeTexts(result, 2); err == nil && len(texts) != 2 {
 		t.Errorf("%s has %d texts", result, len(texts))
+	}
+}
+
+func TestClaimsAreBounded(t *testing.T) {
+	t.Parallel()
+	for result, want := range map[string]string{
+		`{"contract":"coalmine/score","version":1,"methods":["loglikelihood"],"model":"` + strings.Repeat("x", 1001) + `"}`:                                   "it names its model by 1001 bytes",
+		`{"contract":"coalmine/score","version":1,"model":"m","methods":["loglikelihood"` + strings.Repeat(`,"other"`, 100) + `]}`:                            "it has 101 methods; expected at most 100",
+		`{"contract":"coalmine/score","version":1,"model":"` + strings.Repeat("x", 1000) + `","methods":["loglikelihood"` + strings.Repeat(`,"o"`, 99) + `]}`: "",
+	} {
+		_, err := decodeDescription(json.RawMessage(result))
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%.60s: %v, want %q", result, err, want)
+		}
+	}
+	if _, err := decodeAnswers(json.RawMessage(`[[-1e101,false]]`), 1); err == nil || !strings.Contains(err.Error(), "-1e+101 stands for a log-probability") {
+		t.Errorf("a logarithm that no model computes: %v", err)
+	}
+	if _, err := decodeTokens(json.RawMessage("[["+strings.Repeat("-1,", 1<<20)+"-1]]"), 1); err == nil || !strings.Contains(err.Error(), "has 1048577 tokens; expected at most 1048576") {
+		t.Errorf("a continuation of too many tokens: %v", err)
 	}
 }

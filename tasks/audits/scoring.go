@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 
-	"coalmine/internal/score"
 	"coalmine/models"
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -24,10 +23,6 @@ const (
 // Surprisal is -log p in nats. It is never negative, although rounding may put a
 // certain word a hair above probability 1: a longer sequence never costs less.
 func Surprisal(logProb float32) float64 { return max(0, -float64(logProb)) }
-
-// MaxLogProbability is the largest logarithm of a probability that is taken for one where
-// the model is not ours: one that computes in 16 bits may round a little above 0.
-const MaxLogProbability = score.MaxLogProbability
 
 // PrefixState is the state after begin and the words.
 func PrefixState(scorer *models.Scorer, words []int32) (*models.States, error) {

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"math"
 	"slices"
 
 	"coalmine/internal/childprocess"
+	"coalmine/internal/score"
 	"coalmine/tasks/checkpoints"
 )
 
@@ -20,8 +22,9 @@ type State struct {
 // metricRows are what a command has said of its rounds, each once. Of so many rounds that there
 // would be too many rows, the last of every few is kept.
 type metricRows struct {
-	// rounds are those of the job.
+	// rounds are those of the job, clients the most that a round may have; 0 for no bound.
 	rounds  int64
+	clients int64
 	rows    map[int64]checkpoints.Row // by the group of rounds
 	last    int64                     // round
 	changes int
@@ -58,19 +61,37 @@ func (m *metricRows) read(lines []byte) error {
 		if err := json.Unmarshal(line, &l); err != nil {
 			return MetricLines.Broken("its %s has the line %s: %v", metricsFile, shown(line), err)
 		}
-		if l.Round < 1 || l.Examples < 0 || l.Tokens < 0 || l.Clients < 0 {
-			return MetricLines.Broken("its %s has the line %s; expected a round from 1, and no count below 0", metricsFile, shown(line))
+		if err := m.check(&l, line); err != nil {
+			return err
 		}
 		row := checkpoints.Row{Round: l.Round, Loss: l.Loss, Examples: l.Examples, Tokens: l.Tokens, Clients: l.Clients}
 		row.ValidationLoss = l.ValidationLoss
 		m.first = cmp.Or(m.first, row.Round)
 		m.add(row)
 	}
-	if len(m.rows) > maxRows {
-		return MetricLines.Broken("its %s is about more than %d rounds, and the job has %d; expected those of the job alone", metricsFile, maxRows, m.rounds)
+	return nil
+}
+
+// maxCount is the most examples or tokens of a round: the sums over all rows have an int64.
+const maxCount = 1 << 48
+
+// check reports a line that claims what the job does not have.
+func (m *metricRows) check(l *metricLine, line []byte) error {
+	switch {
+	case l.Round < 1 || l.Round > m.rounds:
+		return MetricLines.Broken("its %s has the line %s; expected a round from 1 to %d, which are those of the job", metricsFile, shown(line), m.rounds)
+	case min(l.Examples, l.Tokens, l.Clients) < 0 || max(l.Examples, l.Tokens) > maxCount:
+		return MetricLines.Broken("its %s has the line %s; expected counts from 0 to 2^48", metricsFile, shown(line))
+	case m.clients > 0 && l.Clients > m.clients:
+		return MetricLines.Broken("its %s has the line %s; expected at most %d clients, which are the users of the data and the canary clients of the job", metricsFile, shown(line), m.clients)
+	case !plausible(l.Loss) || !plausible(l.ValidationLoss):
+		return MetricLines.Broken("its %s has the line %s; expected losses of at most %g", metricsFile, shown(line), score.MaxLoss)
 	}
 	return nil
 }
+
+// plausible reports whether a number is a loss; some are negative.
+func plausible(loss float64) bool { return math.Abs(loss) <= score.MaxLoss }
 
 // shown is a line for people.
 func shown(line []byte) string {

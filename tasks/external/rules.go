@@ -17,7 +17,7 @@ var (
 	InputsStay      = contract.Rule("What it finds below `in`, and the code, it leaves as they are.")
 	WholeCheckpoint = contract.Rule("The files below `checkpoint` are whole and fit each other at any time: a new one is written elsewhere and renamed. They may be taken away at any moment, and the process with them.")
 	GoesOn          = contract.Rule("A command that finds files below `checkpoint` goes on from there. It ends with the model that it would have had without the interruption, or one as good.")
-	MetricLines     = contract.Rule("A line of `out/metrics.jsonl` is a JSON object with a `round`, a whole number from 1, and finite numbers. A line about a round takes the place of earlier ones about it.")
+	MetricLines     = contract.Rule("A line of `out/metrics.jsonl` is a JSON object with a `round`, a whole number from 1 to the `rounds` of the job, and finite numbers. A line about a round takes the place of earlier ones about it.")
 	EndsWhenAsked   = contract.Rule("Asked to end by SIGTERM, the command writes its checkpoint and ends within 20 seconds.")
 	SaysHowItEnded  = contract.Rule("Exit status 0 says that the training is over, 75 that it shall go on later. Any other up to 128 says that it has failed for good.")
 	WholeResult     = contract.Rule("When it ends with exit status 0, `out/result.json` is a JSON object of texts.")

@@ -158,7 +158,7 @@ func TestWhatAClassifierDoesWrongIsTold(t *testing.T) {
 	for row, want := range map[string]string{
 		"[-3,-2,-1]":      "its answer to image 1 has 3 log-probabilities; expected one for each of 4 classes (rule 15",
 		"[-3,-2,-1,-9]":   "the probabilities of image 1 add up to 0.5531; expected 1 (rule 15",
-		"[-3,-2,-1,0.5]":  "0.5 stands for a log-probability; expected a natural logarithm, which is not above 0 (rule 5",
+		"[-3,-2,-1,0.5]":  "0.5 stands for a log-probability; expected a natural logarithm, which is not above 0 nor below -1e+100 (rule 5",
 		"[-3,-2,-1,null]": "\"null\" stands for a log-probability; expected a finite number (rule 5",
 		"7":               "cannot unmarshal",
 	} {

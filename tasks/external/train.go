@@ -226,6 +226,10 @@ func (x *training) writeData(ctx context.Context, job *Job) error {
 		return err
 	}
 	job.Users, job.Examples = n.users, n.examples
+	x.rows.clients = int64(job.Users)
+	if x.params.OneShot != nil {
+		x.rows.clients += int64(x.params.OneShot.Canaries)
+	}
 	if x.params.Validation {
 		part, err := datasets.OpenPart(ctx, x.task, datasets.PartsInput, datasets.Validation)
 		if err != nil {

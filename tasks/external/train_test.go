@@ -247,6 +247,7 @@ cmp tmp/sum checkpoint/sum && cp tmp/sum out/sum; ` + finish
 func TestAKilledCommandGoesOn(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
+	rounds := func(p *TrainParams) { p.Rounds = 7 }
 	const script = `n=$(cat checkpoint/n || echo 0)
 n=$((n+1))
 cat out/metrics.jsonl > out/before
@@ -256,11 +257,11 @@ echo $n > tmp/n; mv tmp/n checkpoint/n
 [ $n = 2 ] && exit 75
 echo "{\"round\":2,\"loss\":2}" >> out/metrics.jsonl; ` + finish
 	for try, want := range []string{"it ended with signal: killed", "it ended with exit status 75"} {
-		if _, err := b.train(t, script); err == nil || tasks.IsPermanent(err) || !strings.Contains(err.Error(), want) {
+		if _, err := b.train(t, script, rounds); err == nil || tasks.IsPermanent(err) || !strings.Contains(err.Error(), want) {
 			t.Fatalf("try %d: %v, want %q and another try", try+1, err, want)
 		}
 	}
-	n, err := b.train(t, script)
+	n, err := b.train(t, script, rounds)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -271,7 +272,7 @@ echo "{\"round\":2,\"loss\":2}" >> out/metrics.jsonl; ` + finish
 	if before := string(n.Blob("out/before")); strings.Count(before, "\n") != 2 {
 		t.Errorf("it found the metrics %q, want those of two rounds", before)
 	}
-	other, err := b.train(t, script, func(p *TrainParams) { p.Seed = 8 })
+	other, err := b.train(t, script, rounds, func(p *TrainParams) { p.Seed = 8 })
 	if other != nil || err == nil || !strings.Contains(err.Error(), "killed") {
 		t.Errorf("another training goes on from the same checkpoint: %v", err)
 	}
@@ -315,13 +316,14 @@ echo '{"score":"./score out/initial"}' > out/result.json`
 func TestMetricsAreWrittenAnew(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
+	rounds := func(p *TrainParams) { p.Rounds = 7 }
 	const script = `[ -e checkpoint/n ] || { for i in 1 2 3 4 5; do echo "{\"round\":$i,\"loss\":1}"; done > out/metrics.jsonl; echo 5 > checkpoint/n; exit 75; }
 echo '{"round":6,"loss":1}' > out/metrics.jsonl
 printf '{"round":7,"loss":1}' >> out/metrics.jsonl; ` + finish
-	if _, err := b.train(t, script); err == nil || tasks.IsPermanent(err) {
+	if _, err := b.train(t, script, rounds); err == nil || tasks.IsPermanent(err) {
 		t.Fatal(err)
 	}
-	n, err := b.train(t, script)
+	n, err := b.train(t, script, rounds)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -360,8 +362,28 @@ func TestTheRowsOfManyRoundsAreFew(t *testing.T) {
 	if !slices.Equal(resumed.list(), list) {
 		t.Error("a training that was interrupted has other rows")
 	}
-	if err := (&metricRows{rounds: 2}).read(lines.Bytes()); err == nil || !strings.Contains(err.Error(), "is about more than 10000 rounds, and the job has 2; expected those of the job alone (rule 5") {
-		t.Errorf("got %v", err)
+}
+
+// A line about round 3 of 2, and others that claim what the job does not have.
+func TestMetricsOfWhatTheJobDoesNotHaveAreRefused(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]string{
+		`{"round":3,"loss":1}`:                          "expected a round from 1 to 2, which are those of the job (rule 5",
+		`{"round":0,"loss":1}`:                          "expected a round from 1 to 2",
+		`{"round":1,"clients":41}`:                      "expected at most 40 clients, which are the users of the data and the canary clients",
+		`{"round":1,"clients":-1}`:                      "expected counts from 0 to 2^48",
+		`{"round":1,"tokens":281474976710657}`:          "expected counts from 0 to 2^48",
+		`{"round":1,"examples":9007199254740993}`:       "expected counts from 0 to 2^48",
+		`{"round":1,"loss":1e101}`:                      "expected losses of at most 1e+100",
+		`{"round":1,"validation_loss":-1e300}`:          "expected losses of at most 1e+100",
+		`{"round":1,"loss":1e999}`:                      "cannot unmarshal number 1e999",
+		`{"round":2,"loss":-1,"clients":40,"tokens":9}`: "",
+	} {
+		m := metricRows{rounds: 2, clients: 40}
+		err := m.read([]byte(line + "\n"))
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "out/metrics.jsonl has the line")) {
+			t.Errorf("%s: %v, want %q", line, err, want)
+		}
 	}
 }
 
@@ -418,7 +440,7 @@ func TestWhatACommandDoesWrongIsTold(t *testing.T) {
 		`echo '{"score":"./s out/gone"}' > out/result.json`: "names out/gone in score, and there is no such file",
 		`echo >out/a; echo '{"score":"./s out/a","initial_score":"./s out/gone/b"}' > out/result.json`: "names out/gone/b in initial_score",
 		`echo '{"round":1,"loss":NaN}' > out/metrics.jsonl`:                                            `has the line {"round":1,"loss":NaN}: invalid character 'N' looking for beginning of value (rule 5`,
-		`echo '{"loss":1}' > out/metrics.jsonl`:                                                        "expected a round from 1, and no count below 0 (rule 5",
+		`echo '{"loss":1}' > out/metrics.jsonl`:                                                        "expected a round from 1 to 2, which are those of the job (rule 5",
 		finish + "ln -s / out/root":                                                                    "out/root is no regular file",
 		"mkfifo out/metrics.jsonl; sleep 1000":                                                         "out/metrics.jsonl is no regular file",
 		"mkfifo out/result.json":                                                                       "out/result.json is no regular file",

@@ -5,8 +5,8 @@ import (
 	"math"
 
 	"coalmine/internal/conversation"
+	"coalmine/internal/score"
 	"coalmine/models"
-	"coalmine/tasks/audits"
 	"coalmine/tasks/clientprograms"
 	"coalmine/tasks/datasets"
 )
@@ -87,6 +87,9 @@ type fitted struct {
 	Metrics  map[string]float64 `json:"metrics"`
 }
 
+// maxName is the longest name of a program, in bytes.
+const maxName = 1000
+
 // decodeDescription checks what a program says of itself that is to read images, or texts.
 func decodeDescription(result json.RawMessage, ofImages bool) (*clientprograms.Description, models.Network, error) {
 	var d clientprograms.Description
@@ -96,6 +99,8 @@ func decodeDescription(result json.RawMessage, ofImages bool) (*clientprograms.D
 	switch {
 	case d.Contract != Contract || d.Version != Version:
 		return nil, nil, DescribeFirst.Broken("it speaks version %d of the contract %q; expected version %d of %q", d.Version, d.Contract, Version, Contract)
+	case len(d.Program) > maxName:
+		return nil, nil, DescribeFirst.Broken("it names itself by %d bytes, %s ...; expected at most %d", len(d.Program), conversation.Quote([]byte(d.Program[:100])), maxName)
 	case d.Program == "":
 		return nil, nil, DescribeFirst.Broken("it does not name itself; expected a text for people, such as its name and version")
 	case ofImages && d.Input != clientprograms.ImagesInput:
@@ -114,8 +119,8 @@ func decodeDescription(result json.RawMessage, ofImages bool) (*clientprograms.D
 	return &d, network, nil
 }
 
-// decodeFitted checks what a program says of its training.
-func decodeFitted(result json.RawMessage) (*clientprograms.Fitted, error) {
+// decodeFitted checks what a program says of its training on the examples that it was given.
+func decodeFitted(result json.RawMessage, given int) (*clientprograms.Fitted, error) {
 	var f fitted
 	if err := json.Unmarshal(result, &f); err != nil {
 		return nil, WhatFitSays.Broken("it answered fit by %s: %v", conversation.Quote(result), err)
@@ -123,8 +128,10 @@ func decodeFitted(result json.RawMessage) (*clientprograms.Fitted, error) {
 	loss, told := f.Metrics["loss"]
 	targets, counted := f.Metrics["targets"]
 	switch {
-	case f.Examples < 1:
-		return nil, WhatFitSays.Broken("it has learned from %d examples; expected at least 1", f.Examples)
+	case f.Examples < 1 || f.Examples > int64(given):
+		return nil, WhatFitSays.Broken("it has learned from %d examples; expected 1 to %d, which it was given", f.Examples, given)
+	case len(f.Metrics) > maxMetrics:
+		return nil, WhatFitSays.Broken("it has %d metrics; expected at most %d", len(f.Metrics), maxMetrics)
 	case told != counted:
 		return nil, WhatFitSays.Broken("its metrics have one of loss and targets, %s; expected both or neither", conversation.Quote(result))
 	case targets < 0 || targets > maxTargets || targets != math.Trunc(targets):
@@ -133,18 +140,23 @@ func decodeFitted(result json.RawMessage) (*clientprograms.Fitted, error) {
 	return &clientprograms.Fitted{Examples: f.Examples, Targets: int64(targets), Loss: loss, Metrics: f.Metrics}, checkLoss(loss)
 }
 
-// maxTargets is the most targets of a training: whole numbers above have no float64.
-const maxTargets = 1 << 53
+// Bounds of what a program says of a training.
+const (
+	// maxTargets is the most targets: the sums over all clients of a round have an int64.
+	maxTargets = 1 << 40
+	maxMetrics = 100
+)
 
 func checkLoss(loss float64) error {
-	if !(loss >= 0) || math.IsInf(loss, 0) {
-		return FiniteNumbers.Broken("its loss is %g; expected a mean of -log p, which is finite and not below 0", loss)
+	if !(loss >= 0 && loss <= score.MaxLoss) {
+		return FiniteNumbers.Broken("its loss is %g; expected a mean of -log p, which is not below 0 nor above %g", loss, score.MaxLoss)
 	}
 	return nil
 }
 
-// decodeEvaluation checks what a program says of a model.
-func decodeEvaluation(result json.RawMessage) (*clientprograms.Evaluation, error) {
+// decodeEvaluation checks what a program says of a model on examples that have so many targets at
+// most.
+func decodeEvaluation(result json.RawMessage, given int) (*clientprograms.Evaluation, error) {
 	var e struct {
 		Loss             *float64
 		Targets, Correct *int64
@@ -154,6 +166,9 @@ func decodeEvaluation(result json.RawMessage) (*clientprograms.Evaluation, error
 	}
 	if e.Loss == nil || e.Targets == nil || e.Correct == nil {
 		return nil, WhatEvaluateSays.Broken("it answered evaluate by %s; expected loss, targets and correct", conversation.Quote(result))
+	}
+	if *e.Targets > int64(given) {
+		return nil, WhatEvaluateSays.Broken("it has predicted %d targets; expected at most %d, which its examples have", *e.Targets, given)
 	}
 	if *e.Correct < 0 || *e.Correct > *e.Targets {
 		return nil, WhatEvaluateSays.Broken("%d first guesses of %d targets were right; expected at least 0, and at most all", *e.Correct, *e.Targets)
@@ -177,8 +192,8 @@ func decodeLikelihoods(result json.RawMessage, pairs int) ([]clientprograms.Like
 		if len(two) != 2 || json.Unmarshal(two[0], &p) != nil || json.Unmarshal(two[1], &greedy) != nil || p == nil || greedy == nil {
 			return nil, InTheirOrder.Broken("its answer to pair %d is %s; expected a list such as [-12.5, false]", i+1, conversation.Quote(result))
 		}
-		if math.IsInf(*p, 0) || *p > audits.MaxLogProbability {
-			return nil, FiniteNumbers.Broken("%g stands for the log-probability of pair %d; expected a natural logarithm, which is not above 0", *p, i+1)
+		if !score.IsLogProbability(*p) {
+			return nil, FiniteNumbers.Broken("%g stands for the log-probability of pair %d; expected a natural logarithm, which is not above 0 nor below -%g", *p, i+1, score.MaxLoss)
 		}
 		found[i] = clientprograms.Likelihood{LogProb: min(*p, 0), Greedy: *greedy}
 	}

@@ -235,7 +235,7 @@ func (c *program) Fit(ctx context.Context, w clientprograms.Work, params []float
 	about := request{Parameters: path, Into: into, Examples: c.examples(w.Examples), Round: w.Round, Seed: &w.Seed}
 	var f *clientprograms.Fitted
 	err = c.ask(ctx, fit, fmt.Sprintf("fit, %d examples", len(w.Examples)), about, func(result json.RawMessage) error {
-		if f, err = decodeFitted(result); err != nil {
+		if f, err = decodeFitted(result, len(w.Examples)); err != nil {
 			return err
 		}
 		return c.read(into, params)
@@ -253,10 +253,29 @@ func (c *program) Evaluate(ctx context.Context, w clientprograms.Work) (*clientp
 	var e *clientprograms.Evaluation
 	about := request{Parameters: path, Examples: c.examples(w.Examples)}
 	err = c.ask(ctx, evaluate, fmt.Sprintf("evaluate, %d examples", len(w.Examples)), about, func(result json.RawMessage) (err error) {
-		e, err = decodeEvaluation(result)
+		e, err = decodeEvaluation(result, c.targets(w.Examples))
 		return err
 	})
 	return e, err
+}
+
+// targets is the most predictions that a program can make on the examples: of images a label each, of
+// tokens those after the first, of texts, which it may take apart in its own way, a byte each and the end.
+func (c *program) targets(sentences [][]int32) (most int) {
+	switch c.description.Input {
+	case clientprograms.ImagesInput:
+		return len(sentences)
+	case clientprograms.TokensInput:
+		for _, s := range sentences {
+			most += max(0, len(s)-1)
+		}
+		return most
+	case clientprograms.TextInput: // below
+	}
+	for _, s := range sentences {
+		most += len(printable(c.vocabulary.Text(withoutEnds(s)))) + 1
+	}
+	return most
 }
 
 // pairsAsked is how many pairs a request has.

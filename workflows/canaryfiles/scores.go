@@ -5,10 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 
 	"coalmine/internal/exactjson"
-	"coalmine/tasks/audits"
+	"coalmine/internal/score"
 )
 
 // Score is what a model gives to a line.
@@ -70,10 +69,10 @@ func (l *scoredLine) score() (string, Score, error) {
 	switch {
 	case l.ID == "":
 		return "", Score{}, errors.New("it has no id; expected that of a line of the canaries")
-	case l.LogProbability == nil || math.IsInf(*l.LogProbability, 0):
+	case l.LogProbability == nil:
 		return "", Score{}, fmt.Errorf("%q has no log_probability; expected a finite number", l.ID)
-	case *l.LogProbability > audits.MaxLogProbability:
-		return "", Score{}, fmt.Errorf("%q has the log_probability %g; expected a natural logarithm, which is not above 0", l.ID, *l.LogProbability)
+	case !score.IsLogProbability(*l.LogProbability):
+		return "", Score{}, fmt.Errorf("%q has the log_probability %g; expected a natural logarithm, which is not above 0 nor below -%g", l.ID, *l.LogProbability, score.MaxLoss)
 	}
 	return l.ID, Score{min(0, *l.LogProbability), l.Greedy}, nil
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -15,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"coalmine/tasks/audits"
+	"coalmine/internal/score"
 )
 
 var (
@@ -213,7 +212,7 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("%v for a prompt of %d tokens", got, len(prompt))
 		}
 		for _, p := range got[0] {
-			if math.IsNaN(p) || math.IsInf(p, 0) || p > audits.MaxLogProbability {
+			if !score.IsLogProbability(p) {
 				t.Errorf("log-probability %v", p)
 			}
 		}

@@ -7,7 +7,7 @@ import (
 	"math"
 	"strings"
 
-	"coalmine/tasks/audits"
+	"coalmine/internal/score"
 )
 
 type response struct {
@@ -99,8 +99,8 @@ func (c *choice) ofPrompt(prompt []int32, texts []string) ([]float64, error) {
 			return nil, fmt.Errorf("no log-probability for token %d of a prompt of %d", i+1, n)
 		case math.IsNaN(*p) || math.IsInf(*p, 0):
 			return nil, errNotFinite
-		case *p > audits.MaxLogProbability:
-			return nil, fmt.Errorf("log-probability %g for token %d of a prompt; expected natural logarithms of probabilities, which are not above 0", *p, i+1)
+		case !score.IsLogProbability(*p):
+			return nil, fmt.Errorf("log-probability %g for token %d of a prompt; expected natural logarithms of probabilities, which are not above 0 nor below -%g", *p, i+1, score.MaxLoss)
 		}
 		logProbs = append(logProbs, *p)
 	}

@@ -1,0 +1,76 @@
+package clients
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"coalmine/internal/conformance"
+	"coalmine/tasks/clientprograms"
+)
+
+// A client of 8 examples that says it has learned from 9 would weigh more than it may.
+func TestClaimsAreBoundedByWhatAProgramWasGiven(t *testing.T) {
+	t.Parallel()
+	metrics := map[string]float64{}
+	for i := range 101 {
+		metrics[fmt.Sprint("m", i)] = 1
+	}
+	many, err := json.Marshal(metrics)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fitted := func(result string) error {
+		_, err := decodeFitted(json.RawMessage(result), 8)
+		return err
+	}
+	evaluated := func(result string) error {
+		_, err := decodeEvaluation(json.RawMessage(result), 50)
+		return err
+	}
+	likely := func(result string) error {
+		_, err := decodeLikelihoods(json.RawMessage(result), 1)
+		return err
+	}
+	described := func(result string) error {
+		_, _, err := decodeDescription(json.RawMessage(result), false)
+		return err
+	}
+	for _, c := range []struct {
+		decode func(string) error
+		result string
+		rule   conformance.Rule
+		want   string
+	}{
+		{fitted, `{"examples":8}`, conformance.Rule{}, ""},
+		{fitted, `{"examples":9}`, WhatFitSays, "it has learned from 9 examples; expected 1 to 8, which it was given"},
+		{fitted, `{"examples":0}`, WhatFitSays, "it has learned from 0 examples; expected 1 to 8"},
+		{fitted, `{"examples":8,"metrics":` + string(many) + `}`, WhatFitSays, "it has 101 metrics; expected at most 100"},
+		{fitted, `{"examples":8,"metrics":{"loss":1,"targets":2e12}}`, WhatFitSays, "2e+12 targets"},
+		{fitted, `{"examples":8,"metrics":{"loss":1e101,"targets":2}}`, FiniteNumbers, "its loss is 1e+101"},
+		{evaluated, `{"loss":1,"targets":50,"correct":9}`, conformance.Rule{}, ""},
+		{evaluated, `{"loss":1,"targets":51,"correct":9}`, WhatEvaluateSays, "it has predicted 51 targets; expected at most 50, which its examples have"},
+		{evaluated, `{"loss":1,"targets":5,"correct":6}`, WhatEvaluateSays, "6 first guesses of 5 targets"},
+		{evaluated, `{"loss":2e200,"targets":5,"correct":1}`, FiniteNumbers, "its loss is 2e+200"},
+		{likely, `[[-1e100,false]]`, conformance.Rule{}, ""},
+		{likely, `[[-1e101,false]]`, FiniteNumbers, "-1e+101 stands for the log-probability of pair 1"},
+		{described, `{"contract":"coalmine/client","version":1,"program":"` + strings.Repeat("x", 1001) + `"}`, DescribeFirst, "it names itself by 1001 bytes"},
+	} {
+		err := c.decode(c.result)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || conformance.RuleOf(err) != c.rule) {
+			t.Errorf("%.60s: %v, want %q of rule %d", c.result, err, c.want, c.rule.Number)
+		}
+	}
+}
+
+func TestTargetsAreThoseOfTheExamples(t *testing.T) {
+	t.Parallel()
+	sentences := [][]int32{{2, 4, 5, 3}, {2, 6, 3}}
+	for input, want := range map[clientprograms.Input]int{clientprograms.TokensInput: 5, clientprograms.ImagesInput: 2} {
+		c := &program{description: &clientprograms.Description{Input: input}}
+		if got := c.targets(sentences); got != want {
+			t.Errorf("%s: %d targets, want %d", input, got, want)
+		}
+	}
+}
