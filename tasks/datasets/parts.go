@@ -92,3 +92,13 @@ func heldOut(seed uint64, n int, fraction float64) []bool {
 	}
 	return out
 }
+
+// NothingToPredict is the error of a part without ordinary words or labels, with advice: more examples
+// help where it has none, and where it has some, words that the vocabulary knows.
+func NothingToPredict(part Part, examples bool) error {
+	if !examples {
+		return fmt.Errorf("the %s part has nothing to predict: raise data.%s.fraction, or name a split with examples by data.%s.split", part, part, part)
+	}
+	return fmt.Errorf("the %s part has words, but none of them is in the vocabulary: raise data.vocabulary.size, or take for the %s part texts whose words the training part has, too",
+		part, part)
+}

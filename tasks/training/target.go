@@ -145,7 +145,7 @@ func (c *Chase) Watch(ctx context.Context, t *tasks.Task, model *checkpoints.Mod
 			return 0, err
 		}
 		if found.Counted.Tokens == 0 {
-			return 0, tasks.Permanent(fmt.Errorf("the validation part has no word of the vocabulary: raise data.validation.fraction"))
+			return 0, tasks.Permanent(datasets.NothingToPredict(datasets.Validation, true))
 		}
 		c.state.take(last, found.Counted)
 		loss = found.All.Loss / float64(found.All.Tokens)
@@ -203,7 +203,7 @@ func validate(ctx context.Context, t *tasks.Task, model *checkpoints.Model) (tot
 		total = total.Add(block)
 	}
 	if total.All.Tokens == 0 {
-		return total, tasks.Permanent(fmt.Errorf("the validation part is empty: raise data.validation.fraction"))
+		return total, tasks.Permanent(datasets.NothingToPredict(datasets.Validation, false))
 	}
 	return total, nil
 }

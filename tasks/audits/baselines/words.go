@@ -3,7 +3,6 @@ package baselines
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 
 	"coalmine/models"
@@ -26,7 +25,7 @@ func (p *Params) words(ctx context.Context, train, test *datasets.Population) (*
 		all += n
 	}
 	if all == 0 {
-		return nil, tasks.Permanent(errors.New("the test part holds no ordinary word: raise data.test.fraction"))
+		return nil, tasks.Permanent(datasets.NothingToPredict(datasets.Test, test.Records() > 0))
 	}
 	constant := guessing(mostFrequent(frequent), asked, all)
 	return &Verdict{Examples: all, Chance: guessingAmong(p.Choices), Constant: &constant}, nil

@@ -8,7 +8,6 @@ package utility
 
 import (
 	"context"
-	"fmt"
 
 	"coalmine/internal/extended"
 	"coalmine/models"
@@ -268,7 +267,7 @@ func runSum(ctx context.Context, t *tasks.Task) error {
 		return setLabelled(t, &labelled)
 	}
 	if total.Counted.Tokens == 0 {
-		return tasks.Permanent(fmt.Errorf("the test part holds no ordinary word: raise data.test.fraction"))
+		return tasks.Permanent(datasets.NothingToPredict(datasets.Test, total.All.Tokens > 0))
 	}
 	u := p.verdict(total.Counted)
 	if total.All.Tokens > 0 { // a program counts ordinary words alone

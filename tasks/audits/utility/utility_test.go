@@ -224,3 +224,18 @@ func TestAPerplexityBeyondTheFloatRangeIsAResult(t *testing.T) {
 		t.Errorf("the note of a model that did not diverge is %q", note)
 	}
 }
+
+// A test part whose words are all unknown has examples; more of them would not help.
+func TestATestPartOfUnknownWordsIsToldFromAnEmptyOne(t *testing.T) {
+	t.Parallel()
+	for want, all := range map[string]int64{"none of them is in the vocabulary": 12, "raise data.test.fraction": 0} {
+		part := tasks.Kind{Name: "test/part", Class: tasks.Compute, Run: func(_ context.Context, t *tasks.Task) error {
+			return t.SetMetrics(models.Evaluation{All: models.Tally{Tokens: all, Loss: 1}})
+		}}
+		g := taskstest.NewGraph(t)
+		_, err := g.Try(Sum, SumParams{Shares: 1}, taskstest.In(tasks.PartInput(0), g.Run(part, nil)))
+		if err == nil || !tasks.IsPermanent(err) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%d targets: %v, want %q", all, err, want)
+		}
+	}
+}
