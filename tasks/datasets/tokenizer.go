@@ -14,8 +14,10 @@ import (
 //   - A point or comma between two digits belongs to the word: "3,000.5".
 //   - Every other visible character is a word of its own, hyphens included:
 //     "twenty-one" gives "twenty", "-", "one", and "…" one word, "..." three.
-//   - Spaces and control characters only separate; format characters (soft
-//     hyphens, joiners, byte order marks) are dropped.
+//   - Spaces and control characters only separate. Format characters (soft
+//     hyphens, joiners, byte order marks) and all others that Unicode calls
+//     default-ignorable (variation selectors, fillers, the combining grapheme
+//     joiner) are dropped: nobody sees them.
 //
 // Nothing is normalized beyond that (no NFC, no stemming). Tokenizing the words
 // joined by spaces gives the same words again. The zero value is ready; it
@@ -116,7 +118,11 @@ func isWordRune(r rune) bool {
 	return unicode.IsLetter(r) || unicode.IsMark(r) || unicode.IsNumber(r)
 }
 
-func isFormat(r rune) bool { return r >= utf8.RuneSelf && unicode.Is(unicode.Cf, r) }
+// isFormat reports whether a rune leaves no trace: format characters, and what else has Unicode's
+// property Default_Ignorable_Code_Point (UAX #44).
+func isFormat(r rune) bool {
+	return r >= utf8.RuneSelf && unicode.In(r, unicode.Cf, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)
+}
 
 func isSeparator(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }
 
