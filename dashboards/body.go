@@ -26,6 +26,9 @@ func readJSON(w http.ResponseWriter, r *http.Request, limit int64, into any) err
 			err = errors.New("there is something after the JSON object")
 		}
 	}
+	if stamp := formatOf(r.Header); err != nil && stamp.Build != "" {
+		err = requestFormat.Explain(stamp, err)
+	}
 	return bodyError(err)
 }
 

@@ -467,6 +467,7 @@ func (c *Client) request(ctx context.Context, method string, target *url.URL, bo
 	if c.token != "" {
 		request.Header.Set("Authorization", "Bearer "+c.token)
 	}
+	setFormat(request.Header)
 	return request, nil
 }
 
@@ -534,7 +535,11 @@ func (c *Client) send(request *http.Request) (*http.Response, error) {
 		control.Chose(request.Context(), choice)
 	}
 	if response.StatusCode/100 == 2 {
-		return response, nil
+		err = answerFormat.Check(formatOf(response.Header))
+		if err == nil {
+			return response, nil
+		}
+		return nil, errors.Join(fmt.Errorf("server %s: %w", c.base, err), response.Body.Close())
 	}
 	defer response.Body.Close()
 	return nil, c.readError(response)

@@ -50,6 +50,7 @@ var errorKinds = []errorKind{
 	{"not-found", http.StatusNotFound, storage.ErrNotFound},
 	{"exists", http.StatusConflict, storage.ErrExists},
 	{"corrupt", http.StatusInternalServerError, storage.ErrCorrupt},
+	{"newer", http.StatusNotImplemented, storage.ErrNewer},
 	{"full", http.StatusInsufficientStorage, storage.ErrFull},
 	{"away", http.StatusServiceUnavailable, storage.ErrAway},
 	{"unsuitable", http.StatusInternalServerError, storage.ErrUnsuitable},

@@ -93,6 +93,11 @@ func (s *Server) serve(route route) http.HandlerFunc {
 			s.refuse(w, r, who)
 			return
 		}
+		setFormat(w.Header())
+		if err := requestFormat.Check(formatOf(r.Header)); err != nil {
+			s.answerError(w, r, err)
+			return
+		}
 		r = r.WithContext(control.TellingChoices(r.Context(), func(c control.Choice) { setChoice(w.Header(), c) }))
 		if err := route.handler(w, r); err != nil {
 			s.answerError(w, r, err)

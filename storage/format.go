@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -30,6 +31,19 @@ type Format struct {
 type Stamp struct {
 	Format int    `json:"format,omitempty"`
 	Build  string `json:"build,omitempty"`
+}
+
+// String is the stamp in a line: "1 v0.4.0".
+func (s Stamp) String() string { return fmt.Sprintf("%d %s", s.Format, s.Build) }
+
+// ParseStamp reads what String has written. What is no stamp is none.
+func ParseStamp(text string) Stamp {
+	number, build, _ := strings.Cut(text, " ")
+	n, err := strconv.Atoi(number)
+	if err != nil {
+		return Stamp{}
+	}
+	return Stamp{n, build}
 }
 
 // thisBuild is the version that records are stamped with.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash"
@@ -39,7 +40,8 @@ programs can recompute what its results say:
 A cell has no canaries, references, cohorts, devices or updates where its experiment
 asks for none. Cohorts of a training with randomness: secret are not told. Rows are
 written as they are read or drawn, so that the size of a table does not matter.
-docs/data.md has the columns. A file that exists is never overwritten.`
+docs/data.md has the columns. export.json lists the tables of the directory, and names their
+format and the build that wrote them. No table that exists is ever overwritten.`
 
 type dataExportFlags struct {
 	dir, format string
@@ -70,8 +72,12 @@ func newDataExportCommand(g *global) *cobra.Command {
 	return c
 }
 
-// exportedData is what data export --json prints.
+// exportFormat is that of directories with exported data.
+var exportFormat = storage.Format{Name: "exported data", Number: 1}
+
+// exportedData is what data export --json prints, and what exportManifest in the directory has.
 type exportedData struct {
+	storage.Stamp
 	Run   string         `json:"run"`
 	Cell  string         `json:"cell"`
 	Files []exportedFile `json:"files"`
@@ -104,14 +110,68 @@ func (g *global) exportData(ctx context.Context, api control.API, run, cell stri
 	if f.dir == "" {
 		f.dir = status.Run + "-" + cell
 	}
-	out := exportedData{Run: status.Run, Cell: cell}
+	out := exportedData{Stamp: exportFormat.Stamp(), Run: status.Run, Cell: cell}
+	before, err := f.readManifest(&out)
+	if err != nil {
+		return err
+	}
 	if out.Files, err = f.write(ctx, api, status.Run, cell, tables); err != nil {
+		return err
+	}
+	if err := f.writeManifest(out, before); err != nil {
 		return err
 	}
 	if g.json {
 		return g.printJSON(out)
 	}
 	return writeExported(g.stdout, out.Files)
+}
+
+// exportManifest is the file of an export that names its format, the build that wrote it, and its
+// tables.
+const exportManifest = "export.json"
+
+// readManifest returns the tables that were exported into the directory before. Those of another
+// cell, or in a newer format, are an error.
+func (f *dataExportFlags) readManifest(out *exportedData) ([]exportedFile, error) {
+	name := filepath.Join(f.dir, exportManifest)
+	data, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var before exportedData
+	if err == nil {
+		err = json.Unmarshal(data, &before)
+	}
+	if err == nil {
+		err = exportFormat.Check(before.Stamp)
+	}
+	if err == nil && (before.Run != out.Run || before.Cell != out.Cell) {
+		err = fmt.Errorf("the directory has data of run %s, cell %s: name another directory by --output", before.Run, before.Cell)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return before.Files, nil
+}
+
+// writeManifest says what is in the directory, with paths within it.
+func (f *dataExportFlags) writeManifest(out exportedData, before []exportedFile) error {
+	for _, file := range out.Files {
+		file.Path = filepath.Base(file.Path)
+		before = slices.DeleteFunc(before, func(b exportedFile) bool { return b.Path == file.Path })
+		before = append(before, file)
+	}
+	out.Files = before
+	data, err := json.MarshalIndent(out, "", " ")
+	if err != nil {
+		return err
+	}
+	unfinished := filepath.Join(f.dir, exportManifest+".unfinished")
+	if err := os.WriteFile(unfinished, append(data, '\n'), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(unfinished, filepath.Join(f.dir, exportManifest))
 }
 
 // tables are those asked for, in the order in which they are written.

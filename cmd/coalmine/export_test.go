@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -133,6 +134,32 @@ func exportsModels(t *testing.T, home string) {
 	}
 }
 
+// wantManifest has the manifest of an export list tables of both forms, and be heeded if it is of
+// another cell or a newer build.
+func wantManifest(t *testing.T, home, name string, facts *exportedData) {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	var listed exportedData
+	if err = errors.Join(err, json.Unmarshal(text, &listed)); err != nil {
+		t.Fatal(err)
+	}
+	if listed.Format != 1 || listed.Build != version() || listed.Run != facts.Run || len(listed.Files) != 8 || listed.Files[0].Path != "vocabulary.jsonl" || listed.Files[7].Path != "references.parquet" && listed.Files[7].Path != "canaries.parquet" {
+		t.Errorf("the manifest has %+v", listed)
+	}
+	dir := t.TempDir()
+	for change, want := range map[string]string{
+		`"cell": "c07"`:  "data of run " + facts.Run + ", cell c07: name another directory",
+		`"format": 1000`: "written by coalmine " + version() + " in format 1000",
+	} {
+		field, _, _ := strings.Cut(change, ":")
+		changed := regexp.MustCompile(field+": [^,]*").ReplaceAllLiteralString(string(text), change)
+		if err := os.WriteFile(filepath.Join(dir, exportManifest), []byte(changed), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		refuses(t, want, "data", "export", "latest", "c01", "--home", home, "-o", dir)
+	}
+}
+
 func exportsTables(t *testing.T, home string) {
 	dir := filepath.Join(t.TempDir(), "new", "c01")
 	var facts exportedData
@@ -155,6 +182,7 @@ func exportsTables(t *testing.T, home string) {
 	if text := prints(t, append(base, "--only", "references,canaries", "--format", "parquet")...); !strings.Contains(text, "references  100") || strings.Contains(text, "vocabulary") {
 		t.Errorf("the tables asked for:\n%s", text)
 	}
+	wantManifest(t, home, filepath.Join(dir, exportManifest), &facts)
 	refuses(t, `--only "words": expected some of ["vocabulary"`, append(base, "--only", "words")...)
 	refuses(t, `--format "csv": expected one of ["jsonl" "parquet"]`, append(base, "--format", "csv")...)
 	refuses(t, `c02: --only cohorts: its experiment gives it none; it has ["vocabulary" "parts"`, "data", "export", "latest", "c02", "--home", home, "--only", "cohorts")

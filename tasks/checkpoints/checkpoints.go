@@ -13,6 +13,7 @@ import (
 	"coalmine/models"
 	"coalmine/models/architectures"
 	"coalmine/models/optimizers"
+	"coalmine/storage"
 	"coalmine/storage/safetensors"
 	"coalmine/tasks"
 )
@@ -271,7 +272,13 @@ func viewsOf(network models.Network, params []float32, offset int) map[string][]
 	return views
 }
 
+// modelFormat is that of model files. Format 1 is not noted, as of segments.
+var modelFormat = storage.Format{Name: "model file", Number: 1}
+
 func networkOf(file *safetensors.Parts) (models.Network, error) {
+	if err := modelFormat.Check(storage.ParseStamp(file.Metadata[formatField])); err != nil {
+		return nil, err
+	}
 	text, ok := file.Metadata[configField]
 	if !ok {
 		return nil, fmt.Errorf("model file has no metadata field %q with the model's configuration", configField)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"coalmine/storage"
 	"coalmine/tasks"
 )
 
@@ -192,9 +193,24 @@ func DecodeRows(data []byte) ([]Row, error) {
 	return rows, nil
 }
 
+// segmentFormat is that of segment blobs. Format 1 is not noted in a file, so that files are as they
+// always were; a later one stands in the metadata formatField, as a storage.Stamp.
+var segmentFormat = storage.Format{Name: "metric rows of a segment", Number: 1}
+
+// formatField is the metadata field of a file with its format.
+const formatField = "coalmine.format"
+
 // DecodeSegment reads a segment blob.
 func DecodeSegment(data []byte) ([]Row, error) {
-	found, err := parquet.Read[validatedRow](bytes.NewReader(data), int64(len(data)))
+	file, err := parquet.OpenFile(bytes.NewReader(data), int64(len(data)))
+	if err == nil {
+		stamp, _ := file.Lookup(formatField)
+		err = segmentFormat.Check(storage.ParseStamp(stamp))
+	}
+	var found []validatedRow
+	if err == nil {
+		found, err = parquet.Read[validatedRow](bytes.NewReader(data), int64(len(data)))
+	}
 	if err != nil {
 		return nil, tasks.Permanent(fmt.Errorf("metric rows of a segment: %w", err))
 	}

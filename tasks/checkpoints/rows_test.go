@@ -2,13 +2,42 @@ package checkpoints
 
 import (
 	"bytes"
+	"errors"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/parquet-go/parquet-go"
 	"pgregory.net/rapid"
+
+	"coalmine/models"
+	"coalmine/models/architectures"
+	"coalmine/storage"
 )
+
+func TestFilesOfANewerFormatAreRefusedWithTheBuildThatWroteThem(t *testing.T) {
+	t.Parallel()
+	var file bytes.Buffer
+	if err := parquet.Write(&file, []Row{{Round: 1}}, parquet.KeyValueMetadata(formatField, "1000 v9.9")); err != nil {
+		t.Fatal(err)
+	}
+	network, err := architectures.New(models.Config{Kind: models.CIFGLSTM, Vocabulary: 5, Embedding: 2, Units: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	model, err := Encode(network, make([]float32, network.Parameters()), map[string]string{formatField: "1000 v9.9"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, ofSegment := DecodeSegment(file.Bytes())
+	_, ofModel := Decode(model)
+	for _, err := range []error{ofSegment, ofModel} {
+		if !errors.Is(err, storage.ErrNewer) || !strings.Contains(err.Error(), "written by coalmine v9.9 in format 1000") {
+			t.Errorf("error %v", err)
+		}
+	}
+}
 
 func TestASegmentHasTheColumnsOfWhatItSpends(t *testing.T) {
 	t.Parallel()
