@@ -18,7 +18,9 @@ import (
 
 const gcHelp = `Delete what no run needs: commits and blobs of removed runs, checkpoints that
 retention has passed by, leftovers of lost attempts, logs, and sources. What is
-needed is worked out from the runs that there are; "coalmine rm" removes runs.
+needed is worked out from the runs that there are; "coalmine rm" removes runs. A run
+that this build cannot read, and whose plan is not recorded, is named with the
+reason: no commit, blob or source goes as long as it is there.
 
 Only what is old goes: by default older than the longest time that a task may take
 and an hour, so that nothing is touched that an attempt or a submission under way
