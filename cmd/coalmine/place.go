@@ -163,8 +163,7 @@ type placeFlags struct {
 
 func (f *placeFlags) add(set *pflag.FlagSet) {
 	f.set = set
-	home := defaultHome
-	set.Var((*pathFlag)(&home), "home", "directory of embedded runs")
+	set.String("home", defaultHome, "directory of embedded runs")
 	set.String("redis", "", "Redis of a cluster: redis://, rediss:// or redis-sentinel:// URL (COALMINE_REDIS_URL)")
 	set.String("store", "", "store of a cluster: s3://bucket/prefix?endpoint=http://host:port, or a directory (COALMINE_STORE_URL)")
 	set.String("server", "", "address of a running coalmine serve, in place of --store (COALMINE_SERVER)")

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math/rand/v2"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -20,6 +21,7 @@ import (
 
 	"coalmine/internal/testserver"
 	"coalmine/storage"
+	"coalmine/tasks/taskstest"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/runs"
 	"coalmine/workflows/sources"
@@ -395,7 +397,7 @@ func TestNoRecordStopsTheCluster(t *testing.T) {
 		}
 	}
 
-	api := recordSender{t: t, url: "http://" + address + "/api/v1/runs", answers: map[int]int{}}
+	api := recordSender{t: t, url: "http://" + address + "/api/v1/runs", answers: map[int]int{}, sample: rand.New(rand.NewPCG(1, 2))}
 	for _, file := range files {
 		s, err := submission.PrepareFile(t.Context(), "full.yaml", []byte(file), experiment.Options{}, finder{source(file), sources.Here{Folder: w.dir}}, nil)
 		if err != nil {
@@ -409,7 +411,11 @@ func TestNoRecordStopsTheCluster(t *testing.T) {
 	}
 	api.sendWhole()
 	t.Logf("answers: %v", api.answers)
-	if api.answers[http.StatusUnprocessableEntity] < 1000 {
+	refused := 1000
+	if !taskstest.Whole() {
+		refused /= 25
+	}
+	if api.answers[http.StatusUnprocessableEntity] < refused {
 		t.Errorf("the answers were %v; expected most of them to be 422", api.answers)
 	}
 	api.coversTheSchema(filepath.Join("..", "..", "workflows", "experiment", "experiment.schema.json"))
@@ -457,6 +463,7 @@ type recordSender struct {
 	url     string
 	answers map[int]int // by status
 	paths   []string    // of the fields that were mutated
+	sample  *rand.Rand
 }
 
 // send submits a resolved experiment.
@@ -501,7 +508,7 @@ func (s *recordSender) post(path string, body []byte) (int, string) {
 }
 
 // mutate sends the record with each of its values replaced by each extreme one, as far as
-// another record has not had it.
+// another record has not had it, or a sample of these.
 func (s *recordSender) mutate(document []byte) {
 	var tree any
 	d := json.NewDecoder(bytes.NewReader(document))
@@ -522,6 +529,9 @@ func (s *recordSender) mutate(document []byte) {
 		}
 		s.paths = append(s.paths, path)
 		for _, x := range extremes {
+			if !taskstest.Whole() && s.sample.IntN(20) > 0 {
+				continue
+			}
 			set(x)
 			s.judge(path, x, encode())
 		}

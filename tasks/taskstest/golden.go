@@ -17,6 +17,12 @@ import (
 	"coalmine/tasks"
 )
 
+var whole = flag.Bool("whole", false, "try every input where a test otherwise tries a sample of them")
+
+// Whole reports whether a test is to try every input, and not a sample of them: make check asks
+// for it.
+func Whole() bool { return *whole }
+
 var rewrite = flag.Bool("rewrite", false, "write golden and generated files anew instead of comparing with them")
 
 // File fails the test when a committed file is not what the code makes of it.

@@ -4,16 +4,12 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/goccy/go-yaml"
-
+	"coalmine/internal/yamltext"
 	"coalmine/privacy"
 )
 
-// Limits of a file of recipes.
-const (
-	maxFileSize = 1 << 20 // bytes
-	maxRecipes  = 1000
-)
+// maxRecipes is how many recipes a file has at most.
+const maxRecipes = 1000
 
 // recipe is an entry of a file of recipes. Its fields are named as in experiment files.
 type recipe struct {
@@ -35,12 +31,9 @@ const treeSampling = "tree"
 // accountant and unit, is that of like; source names the file in errors. Each error says
 // which recipe it is about, or which line.
 func ReadRecipes(source string, data []byte, like privacy.Recipe) ([]Training, error) {
-	if len(data) > maxFileSize {
-		return nil, fmt.Errorf("%s has %d bytes; a list of recipes has at most %d. Are you sure that this is one?", source, len(data), maxFileSize)
-	}
 	var recipes []recipe
-	if err := yaml.UnmarshalWithOptions(data, &recipes, yaml.Strict()); err != nil {
-		return nil, mistake(source, err)
+	if err := yamltext.Unmarshal(data, &recipes); err != nil {
+		return nil, fmt.Errorf("%s:%w", source, err)
 	}
 	if n := len(recipes); n == 0 || n > maxRecipes {
 		return nil, fmt.Errorf("%s has %d recipes: expected a list of 1 to %d, such as - {population: 392000, cohort: 5000, rounds: 784, noise_multiplier: 1}", source, n, maxRecipes)
@@ -55,18 +48,6 @@ func ReadRecipes(source string, data []byte, like privacy.Recipe) ([]Training, e
 		trainings = append(trainings, t)
 	}
 	return trainings, errors.Join(errs...)
-}
-
-// mistake says in one line what the YAML library shows in several.
-func mistake(source string, err error) error {
-	bad, ok := errors.AsType[yaml.Error](err)
-	if !ok {
-		return fmt.Errorf("%s: %w", source, err)
-	}
-	if t := bad.GetToken(); t != nil && t.Position != nil {
-		source = fmt.Sprintf("%s:%d:%d", source, t.Position.Line, t.Position.Column)
-	}
-	return fmt.Errorf("%s: %s", source, bad.GetMessage())
 }
 
 // training is the recipe as one of a list.

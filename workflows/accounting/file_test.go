@@ -71,7 +71,9 @@ func TestAFileOfRecipesThatIsNoneSaysWhere(t *testing.T) {
 		entry + "}\n- {population: 9}": "fleet.yaml: recipe 2: noise_multiplier is missing",
 		entry + ", sampling: tree, count_noise: 1}":           "recipe 1: count_noise with a tree",
 		"- {population: 10, cohort: 11, noise_multiplier: 1}": "recipe 1: cohort 11 is above the population of 10",
-		strings.Repeat("#", maxFileSize+1):                    "Are you sure",
+		strings.Repeat("#", 1<<20+1):                          "expected at most 1048576",
+		"! {0}":                                               "fleet.yaml:1:1: not YAML that can be read",
+		strings.Repeat("[", 20_000):                           "nested more than 32 deep",
 		strings.Repeat(entry+"}\n", maxRecipes+1):             "1001 recipes",
 	} {
 		if _, err := ReadRecipes("fleet.yaml", []byte(text), privacy.Recipe{Delta: 1e-7}); err == nil || !strings.Contains(err.Error(), want) {
@@ -83,6 +85,7 @@ func TestAFileOfRecipesThatIsNoneSaysWhere(t *testing.T) {
 func FuzzReadRecipes(f *testing.F) {
 	f.Add(fourRecipes)
 	f.Add("- {population: 1000, cohort: 10, rounds: 4, noise_multiplier: .nan}")
+	f.Add("! {0}")
 	f.Add("- &a {population: 1, cohort: 1}\n- *a\n- <<: *a")
 	f.Fuzz(func(t *testing.T, text string) {
 		trainings, err := ReadRecipes("fleet.yaml", []byte(text), privacy.Recipe{Delta: 1e-7})

@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/goccy/go-yaml"
-
 	"coalmine/internal/visible"
+	"coalmine/internal/yamltext"
 	"coalmine/storage"
 	"coalmine/tasks/audits"
 )
@@ -175,7 +174,7 @@ func (e *Experiment) Canonical() []byte { return mustMarshal(e) }
 // that people write, without rounds that follow from epochs.
 func (e *Experiment) YAML() ([]byte, error) {
 	canonical := e.asFile().Canonical()
-	text, err := yaml.JSONToYAML(canonical)
+	text, err := yamltext.FromJSON(canonical)
 	if err != nil || visible.All(string(text)) {
 		return text, err
 	}

@@ -1,11 +1,11 @@
 package experiment
 
 import (
+	"errors"
 	"regexp"
 	"strings"
 
-	"github.com/goccy/go-yaml/lexer"
-	"github.com/goccy/go-yaml/parser"
+	"coalmine/internal/yamltext"
 )
 
 // pathPattern is a path as --set and the grid write it.
@@ -53,15 +53,9 @@ func overrideValue(text, path string, at position, ps *problems) *node {
 		ps.add(at, path, "the value has %d bytes; expected at most %d", len(text), maxOverride)
 		return nil
 	}
-	tokens := lexer.Tokenize(text)
-	if _, deep := tooDeep("", tokens); deep {
-		ps.add(at, path, "the value is nested more than %d deep", MaxNesting)
-		return nil
-	}
-	file, err := parser.Parse(tokens, 0)
-	if err != nil {
-		_, message := syntaxError("", err)
-		ps.add(at, path, "the value is not valid YAML: %s", message)
+	file, err := yamltext.Parse([]byte(text))
+	if bad, ok := errors.AsType[*yamltext.Error](err); ok {
+		ps.add(at, path, "%s", bad.Message)
 		return nil
 	}
 	if len(file.Docs) != 1 || file.Docs[0].Body == nil {

@@ -1,111 +1,29 @@
 package experiment
 
 import (
-	"bytes"
 	"errors"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
-	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/lexer"
-	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
+
+	"coalmine/internal/yamltext"
 )
 
-// Limits of an experiment file.
-const (
-	// MaxFileSize is the largest experiment file, in bytes.
-	MaxFileSize = 1 << 20
-	// MaxLines is the number of lines of an experiment file. The YAML library's
-	// time grows with its square.
-	MaxLines = 10_000
-	// MaxNesting is how deep mappings and lists may stand in each other.
-	MaxNesting = 32
-)
+// MaxFileSize is the largest experiment file, in bytes.
+const MaxFileSize = yamltext.MaxSize
 
 // parseYAML reads one document. Mistakes that hide the document's structure
 // end it with a nil node; others are collected.
 func parseYAML(source string, data []byte, ps *problems) *node {
-	start := position{source: source, line: 1, column: 1}
-	if len(data) > MaxFileSize {
-		ps.add(start, "", "the file has %d bytes; an experiment file has at most %d. Are you sure that this is one?", len(data), MaxFileSize)
-		return nil
-	}
-	if lines := bytes.Count(data, []byte("\n")); lines > MaxLines {
-		ps.add(start, "", "the file has %d lines; an experiment file has at most %d. Are you sure that this is one?", lines, MaxLines)
-		return nil
-	}
-	if at, bad := invalidUTF8(source, data); bad {
-		ps.add(at, "", "the file is not valid UTF-8 here; save it as UTF-8")
-		return nil
-	}
-	tokens := lexer.Tokenize(string(data))
-	if at, deep := tooDeep(source, tokens); deep {
-		ps.add(at, "", "fields or lists are nested more than %d deep here", MaxNesting)
-		return nil
-	}
-	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
-	if err != nil {
-		at, message := syntaxError(source, err)
-		ps.add(at, "", "not valid YAML: %s", message)
+	file, err := yamltext.Parse(data)
+	if bad, ok := errors.AsType[*yamltext.Error](err); ok {
+		ps.add(position{source, bad.Line, bad.Column}, "", "%s", bad.Message)
 		return nil
 	}
 	return document(source, file, ps)
-}
-
-func invalidUTF8(source string, data []byte) (position, bool) {
-	if utf8.Valid(data) {
-		return position{}, false
-	}
-	good := 0
-	for good < len(data) {
-		r, size := utf8.DecodeRune(data[good:])
-		if r == utf8.RuneError && size == 1 {
-			break
-		}
-		good += size
-	}
-	line := bytes.Count(data[:good], []byte("\n"))
-	column := utf8.RuneCount(data[bytes.LastIndexByte(data[:good], '\n')+1 : good])
-	return position{source, line + 1, column + 1}, true
-}
-
-// tooDeep bounds the nesting before the parser sees the tokens: its time and
-// its stack grow with the square of it.
-func tooDeep(source string, tokens token.Tokens) (position, bool) {
-	flow, line, onLine := 0, 0, 0
-	for _, t := range tokens {
-		if t.Position.Line != line {
-			line, onLine = t.Position.Line, 0
-		}
-		switch t.Type {
-		case token.MappingStartType, token.SequenceStartType:
-			flow++
-		case token.MappingEndType, token.SequenceEndType:
-			flow--
-		case token.SequenceEntryType, token.MappingKeyType:
-			onLine++ // "- - -" and "? ? ?" nest within a line
-		}
-		indented := t.Position.IndentNum > 8*MaxNesting
-		if flow > MaxNesting || onLine > MaxNesting || indented {
-			return position{source, t.Position.Line, t.Position.Column}, true
-		}
-	}
-	return position{}, false
-}
-
-func syntaxError(source string, err error) (position, string) {
-	at := position{source: source, line: 1, column: 1}
-	syntax, ok := errors.AsType[yaml.Error](err)
-	if !ok {
-		return at, err.Error()
-	}
-	if t := syntax.GetToken(); t != nil && t.Position != nil {
-		at = position{source, t.Position.Line, t.Position.Column}
-	}
-	return at, syntax.GetMessage()
 }
 
 // document takes the one document out of a file.

@@ -1,0 +1,135 @@
+// Package yamltext reads YAML that anybody may have written. It bounds the time that the YAML
+// library takes, whose panics it turns into errors.
+package yamltext
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+
+	"coalmine/internal/recovered"
+)
+
+// Limits of a text. The library's time grows with the square of lines and nesting.
+const (
+	MaxSize    = 1 << 20 // bytes
+	MaxLines   = 10_000
+	MaxNesting = 32 // of mappings and lists in each other
+)
+
+// Error is a mistake in a text and its place, counted from 1.
+type Error struct {
+	Line, Column int
+	Message      string
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("%d:%d: %s", e.Line, e.Column, e.Message) }
+
+// Parse returns the tree of a text within the limits. An error is an *Error. Keys that a mapping
+// has twice are left to the caller.
+func Parse(data []byte) (*ast.File, error) {
+	if err := checkText(data); err != nil {
+		return nil, err
+	}
+	var file *ast.File
+	err := contained("not valid YAML: ", func() (err error) {
+		tokens := lexer.Tokenize(string(data))
+		if err := checkNesting(tokens); err != nil {
+			return err
+		}
+		file, err = parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
+		return err
+	})
+	return file, err
+}
+
+// Unmarshal reads a text within the limits into a value, all of whose fields are known. An error
+// is an *Error.
+func Unmarshal(data []byte, into any) error {
+	if _, err := Parse(data); err != nil {
+		return err
+	}
+	return contained("", func() error { return yaml.UnmarshalWithOptions(data, into, yaml.Strict()) })
+}
+
+// FromJSON is a JSON text as YAML.
+func FromJSON(data []byte) (text []byte, err error) {
+	err = contained("", func() (err error) {
+		text, err = yaml.JSONToYAML(data)
+		return err
+	})
+	return text, err
+}
+
+// contained calls into the library, whose messages are to begin with a prefix. A panic there is a
+// text that it cannot read.
+func contained(prefix string, read func() error) error {
+	err := recovered.Do(read)
+	if err == nil {
+		return nil
+	}
+	out := &Error{1, 1, prefix + err.Error()}
+	if found, ok := errors.AsType[*Error](err); ok {
+		return found
+	}
+	if p, ok := errors.AsType[*recovered.Panic](err); ok {
+		out.Message = fmt.Sprintf("not YAML that can be read (%v)", p.Value)
+	}
+	if syntax, ok := errors.AsType[yaml.Error](err); ok {
+		out.Message = prefix + syntax.GetMessage()
+		if t := syntax.GetToken(); t != nil && t.Position != nil {
+			out.Line, out.Column = t.Position.Line, t.Position.Column
+		}
+	}
+	return out
+}
+
+func checkText(data []byte) error {
+	start := func(format string, args ...any) error { return &Error{1, 1, fmt.Sprintf(format, args...)} }
+	if len(data) > MaxSize {
+		return start("the file has %d bytes; expected at most %d. Is it the right file?", len(data), MaxSize)
+	}
+	if lines := bytes.Count(data, []byte("\n")); lines > MaxLines {
+		return start("the file has %d lines; expected at most %d. Is it the right file?", lines, MaxLines)
+	}
+	if utf8.Valid(data) {
+		return nil
+	}
+	good := 0
+	for r, size := utf8.DecodeRune(data); r != utf8.RuneError || size != 1; r, size = utf8.DecodeRune(data[good:]) {
+		good += size
+	}
+	line := bytes.Count(data[:good], []byte("\n"))
+	column := utf8.RuneCount(data[bytes.LastIndexByte(data[:good], '\n')+1 : good])
+	return &Error{line + 1, column + 1, "the file is not valid UTF-8 here; save it as UTF-8"}
+}
+
+// checkNesting bounds the nesting before the parser sees the tokens.
+func checkNesting(tokens token.Tokens) error {
+	flow, line, onLine := 0, 0, 0
+	for _, t := range tokens {
+		if t.Position.Line != line {
+			line, onLine = t.Position.Line, 0
+		}
+		switch t.Type {
+		case token.MappingStartType, token.SequenceStartType:
+			flow++
+		case token.MappingEndType, token.SequenceEndType:
+			flow--
+		case token.SequenceEntryType, token.MappingKeyType:
+			onLine++ // "- - -" and "? ? ?" nest within a line
+		}
+		indented := t.Position.IndentNum > 8*MaxNesting
+		if flow > MaxNesting || onLine > MaxNesting || indented {
+			return &Error{t.Position.Line, t.Position.Column, fmt.Sprintf("fields or lists are nested more than %d deep here", MaxNesting)}
+		}
+	}
+	return nil
+}
