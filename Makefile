@@ -6,7 +6,7 @@ GOLANGCI_VERSION := v2.15.0
 GOLANGCI := $(TOOLS)/golangci-lint-$(GOLANGCI_VERSION)
 COMPOSE_VERSION := v2.40.3
 
-.PHONY: build test race chaos soak lint compose-tool generate bench clean
+.PHONY: build test check nightly race chaos soak lint compose-tool generate bench clean
 
 build:
 	CGO_ENABLED=0 go build -o coalmine ./cmd/coalmine
@@ -19,6 +19,22 @@ test:
 	scripts/check-compose.sh
 	scripts/check-deploy.sh
 	go test $(TAGS) -timeout 20m ./...
+
+# What make test tries a sample of: every wrong value in every example, 10,000 mutated records, and
+# every value of records that are sent to a cluster.
+check:
+	go test $(TAGS) -timeout 20m -run 'OneWrongValue' ./workflows/experiment -whole
+	go test $(TAGS) -timeout 20m -run 'MutatedRecord' ./workflows/control -whole
+	go test $(TAGS) -timeout 20m -run 'NoRecordStopsTheCluster' ./internal/endtoend -whole
+
+# For a night: each fuzz target for FUZZTIME within 2 GiB, then the long runs of the suites.
+FUZZTIME ?= 1h
+nightly:
+	scripts/setup.sh
+	scripts/fuzz.sh $(FUZZTIME)
+	$(MAKE) check
+	$(MAKE) chaos SEEDS=200
+	$(MAKE) soak ROUNDS=10000
 
 # The packages with goroutines, tests included, under the race detector. Left out are
 # internal/kernels and models, whose arithmetic would take minutes and is checked for

@@ -15,10 +15,15 @@ import (
 // readJSON reads a body that is one JSON value of at most limit bytes, all of
 // whose fields are known.
 func readJSON(w http.ResponseWriter, r *http.Request, limit int64, into any) error {
-	if contentType(r) != "application/json" {
-		return fmt.Errorf("body %w: Content-Type is %q, expected application/json", control.ErrInput, r.Header.Get("Content-Type"))
+	if err := expectJSON(r); err != nil {
+		return err
 	}
-	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, limit))
+	return decodeJSON(http.MaxBytesReader(w, r.Body, limit), into)
+}
+
+// decodeJSON reads one JSON value, all of whose fields are known.
+func decodeJSON(body io.Reader, into any) error {
+	d := json.NewDecoder(body)
 	d.DisallowUnknownFields()
 	err := d.Decode(into)
 	if err == nil {
@@ -30,6 +35,13 @@ func readJSON(w http.ResponseWriter, r *http.Request, limit int64, into any) err
 		err = requestFormat.Explain(stamp, err)
 	}
 	return bodyError(err)
+}
+
+func expectJSON(r *http.Request) error {
+	if contentType(r) != "application/json" {
+		return fmt.Errorf("body %w: Content-Type is %q, expected application/json", control.ErrInput, r.Header.Get("Content-Type"))
+	}
+	return nil
 }
 
 // contentType is the media type of a request's body, "" if it has none.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -51,5 +52,34 @@ func TestAFeedWhoseSourcePanicsShowsAnError(t *testing.T) {
 		case <-deadline:
 			t.Fatal("the feed shows nothing")
 		}
+	}
+}
+
+func TestARecordWaitsUntilThereIsMemoryForIt(t *testing.T) {
+	t.Parallel()
+	spec, _ := prepared(t)
+	record, err := json.Marshal(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newTestServer(t, newFake(), Options{})
+	post := func(ctx context.Context) int {
+		r := httptest.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/api/v1/runs", bytes.NewReader(record))
+		r.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		s.handler.ServeHTTP(w, r)
+		return w.Code
+	}
+	if err := s.records.Acquire(t.Context(), maxRecordBytes); err != nil {
+		t.Fatal(err)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if status := post(gone); status != http.StatusServiceUnavailable {
+		t.Errorf("without memory the answer is %d", status)
+	}
+	s.records.Release(maxRecordBytes)
+	if status := post(t.Context()); status >= http.StatusBadRequest {
+		t.Errorf("with memory the answer is %d", status)
 	}
 }

@@ -29,6 +29,9 @@ import (
 const (
 	maxSpecBytes  = 4 << 20
 	maxSteerBytes = 1 << 20
+	// maxRecordBytes bounds the bytes of all records that are taken in at the same time,
+	// unpacked. Further requests wait.
+	maxRecordBytes = 2 * (runs.MaxDocument + maxSpecBytes)
 )
 
 // runName is the run that the path names; "" is the newest.
@@ -95,8 +98,20 @@ func (s *Server) submitRun(w http.ResponseWriter, r *http.Request) error {
 
 // submitSpec takes a run's record, which its sender has checked.
 func (s *Server) submitSpec(w http.ResponseWriter, r *http.Request, fresh bool) (control.Submitted, error) {
+	if err := expectJSON(r); err != nil {
+		return control.Submitted{}, err
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxSpecBytes))
+	if err != nil {
+		return control.Submitted{}, bodyError(err)
+	}
+	size := runs.UnpackedSize(body)
+	if err := s.records.Acquire(r.Context(), size); err != nil {
+		return control.Submitted{}, err
+	}
+	defer s.records.Release(size)
 	var spec runs.Spec
-	if err := readJSON(w, r, maxSpecBytes, &spec); err != nil {
+	if err := decodeJSON(bytes.NewReader(body), &spec); err != nil {
 		return control.Submitted{}, err
 	}
 	return s.api.Submit(r.Context(), spec, fresh)

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"coalmine/workflows/control"
 )
 
@@ -38,6 +40,7 @@ type Server struct {
 	loginPage *template.Template
 	checks    []Check
 	feeds     *feeds
+	records   *semaphore.Weighted // of maxRecordBytes
 	pace      pace
 	handler   http.Handler
 	told      struct { // when the log last said what is missing, by name
@@ -63,7 +66,7 @@ func newServer(o Options) (*Server, error) {
 		return nil, err
 	}
 	o.complete()
-	s := &Server{options: o, access: newAccess(o), checks: o.Checks, feeds: newFeeds(o.Log), pace: livePace}
+	s := &Server{options: o, access: newAccess(o), checks: o.Checks, feeds: newFeeds(o.Log), records: semaphore.NewWeighted(maxRecordBytes), pace: livePace}
 	s.told.at = make(map[string]time.Time)
 	var err error
 	if s.external, err = parseExternal(o.ExternalURL); err != nil {

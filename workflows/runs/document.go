@@ -3,9 +3,14 @@ package runs
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
+	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io"
+
+	"golang.org/x/sync/semaphore"
 )
 
 // Document is the text of a resolved experiment. A run's record is one small
@@ -59,14 +64,43 @@ func (d *Document) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
+// unpacking bounds the bytes of all documents that are unpacked at the same time.
+var unpacking = semaphore.NewWeighted(2 * MaxDocument)
+
+// expand unpacks a document. The size that it states is taken before there is memory for it.
 func expand(compressed []byte) ([]byte, error) {
 	r, err := gzip.NewReader(bytes.NewReader(compressed))
 	if err != nil {
 		return nil, err
 	}
-	data, err := io.ReadAll(io.LimitReader(r, MaxDocument+1))
-	if err == nil && len(data) > MaxDocument {
-		err = fmt.Errorf("it grows to more than %d bytes, which is the limit", MaxDocument)
+	r.Multistream(false)
+	stated := int64(binary.LittleEndian.Uint32(compressed[len(compressed)-4:])) // RFC 1952, section 2.3.1
+	if stated > MaxDocument {
+		return nil, fmt.Errorf("it grows to %d bytes; expected at most %d", stated, MaxDocument)
 	}
-	return data, err
+	if err := unpacking.Acquire(context.Background(), stated); err != nil {
+		return nil, err
+	}
+	defer unpacking.Release(stated)
+	var data bytes.Buffer
+	data.Grow(int(stated) + bytes.MinRead)
+	if _, err := data.ReadFrom(io.LimitReader(r, stated+1)); err != nil {
+		return nil, err
+	}
+	if int64(data.Len()) != stated {
+		return nil, fmt.Errorf("it has another size than the %d bytes that it states", stated)
+	}
+	return data.Bytes(), nil
 }
+
+// UnpackedSize bounds the memory that the record of a run takes once it is read, in bytes. record
+// is its JSON.
+func UnpackedSize(record []byte) int64 {
+	if bytes.Contains(record, packedText) || bytes.Contains(record, []byte(`\u`)) { // an escape may hide it
+		return int64(len(record)) + MaxDocument
+	}
+	return 2 * int64(len(record))
+}
+
+// packedText begins the base64 of what is compressed.
+var packedText = []byte(base64.StdEncoding.EncodeToString(append(gzipMagic, 8))[:4])

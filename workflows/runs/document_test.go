@@ -3,6 +3,7 @@ package runs
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/binary"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -52,5 +53,45 @@ func TestADocumentThatGrowsTooMuchIsRefused(t *testing.T) {
 	}
 	if _, err := json.Marshal(Document(make([]byte, MaxDocument+1))); err == nil || !strings.Contains(err.Error(), "split its grid") {
 		t.Errorf("too large a document: %v", err)
+	}
+}
+
+func TestADocumentOfAnotherSizeThanItStatesIsRefused(t *testing.T) {
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	_, _ = w.Write(bytes.Repeat([]byte("{}"), 1<<20))
+	_ = w.Close()
+	for _, size := range []uint32{0, 1, 2<<20 - 1, 2<<20 + 1, MaxDocument, MaxDocument + 1, 1<<32 - 1} {
+		forged := bytes.Clone(packed.Bytes())
+		binary.LittleEndian.PutUint32(forged[len(forged)-4:], size)
+		data, err := json.Marshal(forged)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var d Document
+		if err := json.Unmarshal(data, &d); err == nil {
+			t.Errorf("%d bytes that state %d are taken", len(d), size)
+		}
+	}
+	if !unpacking.TryAcquire(2 * MaxDocument) {
+		t.Error("the memory of refused documents is not given back")
+	} else {
+		unpacking.Release(2 * MaxDocument)
+	}
+}
+
+func TestTheSizeOfAPackedRecordIsThatOfTheLargestDocument(t *testing.T) {
+	t.Parallel()
+	packed, err := json.Marshal(Spec{Experiment: make([]byte, longDocument)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hidden := bytes.Replace(packed, []byte(`"H`), []byte(`"\u0048`), 1)
+	plain, err := json.Marshal(Spec{Experiment: []byte("{}")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if UnpackedSize(packed) < MaxDocument || UnpackedSize(hidden) < MaxDocument || UnpackedSize(plain) > 1000 {
+		t.Errorf("sizes %d, %d and %d", UnpackedSize(packed), UnpackedSize(hidden), UnpackedSize(plain))
 	}
 }
