@@ -1,6 +1,7 @@
 package control
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -139,7 +140,7 @@ func recordOf(t *testing.T, name string, file []byte, cell int) []byte {
 			block["sha256"] = storage.DigestOf(nil).String()
 		}
 		if _, counted := block["epochs"]; counted && p.key == "training" {
-			block["rounds"] = 100
+			block["rounds"] = 100_000
 		}
 	})
 	return marshal(t, tree)
@@ -211,7 +212,7 @@ func mutate(document []byte, r *rand.Rand) []byte {
 		case 2:
 			p.set([]any{p.value(), copyOf(other.value())})
 		default:
-			p.set(mutants[r.IntN(len(mutants))](fmt.Sprint(p.value())))
+			p.set(copyOf(mutants[r.IntN(len(mutants))](fmt.Sprint(p.value()))))
 		}
 	}
 	data, err := json.Marshal(tree)
@@ -221,11 +222,13 @@ func mutate(document []byte, r *rand.Rand) []byte {
 	return data
 }
 
-// copyOf keeps a tree from holding itself.
+// copyOf keeps a tree from holding itself, and trees from sharing values.
 func copyOf(value any) any {
 	var out any
 	data, _ := json.Marshal(value)
-	_ = json.Unmarshal(data, &out)
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	_ = d.Decode(&out)
 	return out
 }
 
