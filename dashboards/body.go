@@ -18,11 +18,11 @@ func readJSON(w http.ResponseWriter, r *http.Request, limit int64, into any) err
 	if err := expectJSON(r); err != nil {
 		return err
 	}
-	return decodeJSON(http.MaxBytesReader(w, r.Body, limit), into)
+	return decodeJSON(r, http.MaxBytesReader(w, r.Body, limit), into)
 }
 
-// decodeJSON reads one JSON value, all of whose fields are known.
-func decodeJSON(body io.Reader, into any) error {
+// decodeJSON reads the body of r, one JSON value all of whose fields are known.
+func decodeJSON(r *http.Request, body io.Reader, into any) error {
 	d := json.NewDecoder(body)
 	d.DisallowUnknownFields()
 	err := d.Decode(into)

@@ -111,7 +111,7 @@ func (s *Server) submitSpec(w http.ResponseWriter, r *http.Request, fresh bool) 
 	}
 	defer s.records.Release(size)
 	var spec runs.Spec
-	if err := decodeJSON(bytes.NewReader(body), &spec); err != nil {
+	if err := decodeJSON(r, bytes.NewReader(body), &spec); err != nil {
 		return control.Submitted{}, err
 	}
 	return s.api.Submit(r.Context(), spec, fresh)
