@@ -247,6 +247,21 @@ func (s *keptStore) serves() {
 	s.wantSame()
 }
 
+// beforeFormats has no records of plans: its run is served as long as this build gives it the keys
+// of then.
+const beforeFormats = "before-formats.tar.gz"
+
+// keepsWhole reports whether a collection does not know what the finished run needs, and then has
+// it delete nothing.
+func (s *keptStore) keepsWhole() bool {
+	s.t.Helper()
+	got := decoded[collection.Result](s, "gc", "--dry-run", "--older", "0s")
+	if len(got.Held) > 0 && got.Total().Objects > 0 {
+		s.t.Errorf("would go %+v, although held are %v", got.Total(), got.Held)
+	}
+	return len(got.Held) > 0
+}
+
 // Stores of builds of before open, and show what is in them, and go on.
 func TestStoresOfEarlierBuildsOpen(t *testing.T) {
 	t.Parallel()
@@ -258,8 +273,11 @@ func TestStoresOfEarlierBuildsOpen(t *testing.T) {
 		name := filepath.Base(path)
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			openKept(t, name).serves()
 			s := openKept(t, name)
+			if name == beforeFormats && s.keepsWhole() {
+				return // a kind has another version since, and no plan was recorded
+			}
+			openKept(t, name).serves()
 			s.prints("resume", halfRun)
 			s.prints("run", filepath.Join(stores, "half.yaml"))
 			s.wantDone(halfRun, 1)
@@ -280,7 +298,7 @@ func TestAFinishedRunIsServedByABuildThatGivesOtherKeys(t *testing.T) {
 // Without a record of the plan nothing can be served by such a build, but nothing is lost either.
 func TestAFinishedRunWhoseKeysAreNotKnownIsKeptWhole(t *testing.T) {
 	t.Parallel()
-	s := openKept(t, "before-formats.tar.gz")
+	s := openKept(t, beforeFormats)
 	s.rewriteSpec(func(e string) string { return strings.ReplaceAll(e, `"seed":1,`, `"seed":99,`) })
 	before := s.files()
 	const why = "a build with other keys computed it and recorded no plan"
