@@ -24,7 +24,7 @@ func impatient(t *testing.T, address string) *Client {
 	return c
 }
 
-// mute accepts connections, and says nothing more on them than its first words.
+// mute accepts connections, and says nothing more on them than its first words, which answer a request.
 func mute(t *testing.T, words string) (address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -39,6 +39,9 @@ func mute(t *testing.T, words string) (address string) {
 				return
 			}
 			t.Cleanup(func() { _ = conn.Close() })
+			if words != "" {
+				_, _ = conn.Read(make([]byte, 1<<10))
+			}
 			_, _ = conn.Write([]byte(words))
 			words = "" // the second connection asks whether it lives
 		}
