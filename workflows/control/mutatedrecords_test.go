@@ -126,9 +126,14 @@ func recordOf(t *testing.T, name string, file []byte, cell int) []byte {
 		t.Error(err)
 		return nil
 	}
-	c := spec.Cells[cell%len(spec.Cells)]
-	c.Index, c.Name, c.Row = 0, "c01", nil
-	spec.Cells = []experiment.Cell{c}
+	alone, err := spec.Cells[cell%len(spec.Cells)].Experiment.YAML()
+	if err == nil {
+		spec, err = experiment.Parse(name, alone, experiment.Options{})
+	}
+	if err != nil {
+		t.Error(err)
+		return nil
+	}
 	var tree any
 	if err := json.Unmarshal(spec.Canonical(), &tree); err != nil {
 		t.Error(err)

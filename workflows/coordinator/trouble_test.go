@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -137,7 +138,10 @@ func TestAQueueThatTakesNoWritesIsSaidSoAndKillsNobody(t *testing.T) {
 	p := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 30})
 	w := newWorld(t, 3, chaos{}, map[string]*plan.Plan{"a": p})
 	id := w.submit("a", 0)
-	w.untilPhase(runs.Running, id)
+	w.untilStep(func() bool { // something is being sent while something is at work
+		sending := slices.ContainsFunc(w.term.graph.AttemptsInOrder(), func(a *graph.Attempt) bool { return !a.Acked })
+		return sending && slices.ContainsFunc(w.workers, func(x *simWorker) bool { return len(x.running) > 0 })
+	})
 	w.refuses = errors.New("MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk")
 	w.until(func() bool { return w.term.queueAway.On() })
 	began, lines := w.clock, len(w.trace)
