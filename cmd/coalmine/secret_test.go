@@ -28,7 +28,7 @@ func secretExperiment(t *testing.T) (file, dir string) {
 	text := `name: secret
 data: {source: ` + source + `, vocabulary: {size: 8}, users: {words: 80}}
 model: {embedding: 4, units: 4}
-training: {rounds: 2, cohort: 4, privacy: {clip: 1, noise_multiplier: 1, delta: 1e-3, randomness: secret}}
+training: {rounds: 2, cohort: 4, client: {batch: 2}, privacy: {clip: 1, noise_multiplier: 1, delta: 1e-3, randomness: secret}}
 `
 	for path, content := range map[string]string{source: b.String(), file: text} {
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
