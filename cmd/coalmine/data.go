@@ -98,6 +98,7 @@ func (g *global) inspectSource(ctx context.Context, name string, look *inspectin
 	if err != nil {
 		return err
 	}
+	look.Rules = facts[0].Rules
 	found := inspection{Facts: facts[0], SHA256: experiment.SourceDigest(source.Digests()), Files: listed(source)}
 	if look.iid {
 		if found.IID, err = refill(ctx, source, look.limits, look.Recipe); err != nil {

@@ -62,6 +62,7 @@ func (g *global) importSource(ctx context.Context, from, name string, look *insp
 	if err != nil {
 		return err
 	}
+	look.Rules = facts[0].Rules
 	if skipped := facts[0].Source.Skipped; skipped != nil {
 		g.note("%v", skipped)
 	}

@@ -40,8 +40,9 @@ type FaultScheme struct {
 	// Levels are those at which there is such a fault.
 	Levels []Level
 
-	// text is what is read in place of a text with a word, and has a word too.
-	text func(p *Planted, text string) string
+	// text is what is read in place of a text with a word, and has a word too. first says that
+	// texts are read by FirstRules.
+	text func(p *Planted, text string, first bool) string
 	// keepsCase: the tokenizer does not lower-case.
 	keepsCase bool
 	// words are what is read in place of the words of a text, at least one. It may use
@@ -68,13 +69,13 @@ var faults = registry.New("fault", func(s FaultScheme) Fault { return s.Fault },
 		Fault:   Latin1,
 		Summary: "the bytes of the text's UTF-8 are taken for characters of Latin-1",
 		Levels:  []Level{WordLevel, ByteLevel},
-		text:    func(_ *Planted, text string) string { return asLatin1(text) },
+		text:    func(_ *Planted, text string, _ bool) string { return asLatin1(text) },
 	},
 	FaultScheme{
 		Fault:   Truncate,
 		Summary: "a longer text ends so many characters after its first visible one, also within a word",
 		Levels:  []Level{WordLevel, ByteLevel},
-		text:    func(p *Planted, text string) string { return truncate(text, p.Length) },
+		text:    func(p *Planted, text string, first bool) string { return truncate(text, p.Length, first) },
 	},
 	FaultScheme{
 		Fault:   Invert,
@@ -132,11 +133,11 @@ func asLatin1(text string) string {
 
 // truncate keeps so many characters of a longer text, from the first on that is a word or
 // begins one.
-func truncate(text string, length int) string {
+func truncate(text string, length int, first bool) string {
 	if utf8.RuneCountInString(text) <= length {
 		return text
 	}
-	text = strings.TrimLeftFunc(text, func(r rune) bool { return isSeparator(r) || isFormat(r) })
+	text = strings.TrimLeftFunc(text, func(r rune) bool { return isSeparator(r) || isFormat(r, first) })
 	for at := range text {
 		if length--; length < 0 {
 			return text[:at]
@@ -224,6 +225,7 @@ func (p FaultParams) equal(o FaultParams) bool {
 type planter struct {
 	plants []plant
 	hits   []*plant // of the example at hand, in their order
+	first  bool     // texts are read by FirstRules
 }
 
 // plant is one fault on its way through a source.
@@ -288,7 +290,7 @@ func (p *planter) text(text string) string {
 		if f.scheme.text == nil {
 			continue
 		}
-		faulty := f.scheme.text(&f.Planted, text)
+		faulty := f.scheme.text(&f.Planted, text, p.first)
 		f.count(faulty != text)
 		text = faulty
 	}

@@ -161,7 +161,7 @@ func TestFaultsAreIndependentAndStack(t *testing.T) {
 		}
 		text := x.Text
 		if hit[1][i] {
-			text = truncate(text, 20)
+			text = truncate(text, 20, false)
 		}
 		if text = strings.Join(Tokenize(text), " "); hit[0][i] {
 			text = bruteForce(&both[0], text)
@@ -334,7 +334,7 @@ func TestNoFaultLeavesATextWithoutWords(t *testing.T) {
 			text[i] = rune(rng.IntN(ranges[rng.IntN(len(ranges))]))
 		}
 		valid := strings.ToValidUTF8(string(text), "")
-		if !hasWord(valid) {
+		if !hasWord(valid, false) {
 			continue
 		}
 		if words, _ := l.sentence(0, valid); len(words) == 0 {

@@ -73,7 +73,18 @@ func (m Image) Check() error {
 // seen: turned and mirrored as EXIF says. Of an animated PNG it is the default image; colours are
 // those that are stored, whatever gamma and profile the file names.
 func (m Image) Decode(file []byte) (pixels []byte, err error) {
-	width, height, err := ImageSize(file)
+	return m.decode(file, orientationOf, imageError)
+}
+
+// decodeStored does so by FirstRules: the pixels lie as the file has them.
+func (m Image) decodeStored(file []byte) (pixels []byte, err error) {
+	upright := func([]byte) orientation { return 1 }
+	return m.decode(file, upright, damagedImage)
+}
+
+// decode reads a file whose pixels lie as a function says, and explains faults by another.
+func (m Image) decode(file []byte, lies func([]byte) orientation, explain func([]byte, error) error) (pixels []byte, err error) {
+	width, height, err := imageSize(file, lies, explain)
 	if err != nil {
 		return nil, err
 	}
@@ -86,9 +97,9 @@ func (m Image) Decode(file []byte) (pixels []byte, err error) {
 	}
 	picture, err := decode(bytes.NewReader(file))
 	if err != nil {
-		return nil, imageError(file, err)
+		return nil, explain(file, err)
 	}
-	if o := orientationOf(file); o > 1 {
+	if o := lies(file); o > 1 {
 		picture = oriented{picture, o}
 	}
 	return m.pixelsOf(picture), nil
@@ -97,6 +108,10 @@ func (m Image) Decode(file []byte) (pixels []byte, err error) {
 // ImageSize reads the size of a PNG or JPEG file, in pixels, as the picture is to be seen, and
 // nothing else of it.
 func ImageSize(file []byte) (width, height int, err error) {
+	return imageSize(file, orientationOf, imageError)
+}
+
+func imageSize(file []byte, lies func([]byte) orientation, explain func([]byte, error) error) (width, height int, err error) {
 	sizeOf := png.DecodeConfig
 	if isJPEG(file) {
 		sizeOf = jpeg.DecodeConfig
@@ -105,9 +120,9 @@ func ImageSize(file []byte) (width, height int, err error) {
 	}
 	size, err := sizeOf(bytes.NewReader(file))
 	if err != nil {
-		return 0, 0, imageError(file, err)
+		return 0, 0, explain(file, err)
 	}
-	if orientationOf(file).turned() {
+	if lies(file).turned() {
 		return size.Height, size.Width, nil
 	}
 	return size.Width, size.Height, nil
@@ -122,8 +137,10 @@ func imageError(file []byte, err error) error {
 	if _, ok := errors.AsType[png.UnsupportedError](err); ok {
 		return fmt.Errorf("a PNG file with a feature that is not supported (%w); save it again", err)
 	}
-	return fmt.Errorf("a damaged file (%w)", err)
+	return damagedImage(file, err)
 }
+
+func damagedImage(_ []byte, err error) error { return fmt.Errorf("a damaged file (%w)", err) }
 
 // jpegFrames are the frame markers (ITU-T T.81, table B.1) of codings that are not supported.
 var jpegFrames = map[byte]string{
@@ -238,32 +255,32 @@ func (r *Record) TaggedImage(tags int) (has, pixels []byte) {
 func (r Reading) imageLines() lineForm {
 	image := cmp.Or(r.Image, DefaultImage)
 	if r.Label == TagsLabel {
-		return image.taggedLines(r.TagList())
+		return image.taggedLines(r.TagList(), r.recordRules())
 	}
-	return image.lines(r.Unlabelled)
+	return image.lines(r.Unlabelled, r.recordRules())
 }
 
 // lines are those of a source of images of the shape, of which some may have no label.
-func (m Image) lines(unlabelled bool) lineForm {
+func (m Image) lines(unlabelled bool, rules recordRules) lineForm {
 	return lineForm{
 		wanted:  `expected {"user": "…", "label": 7, "pixels": "…"} on every line, the pixels in base64, or in their place "image", a PNG or JPEG file in base64`,
 		convert: `make such lines by "coalmine data convert"`,
-		parse:   func(line []byte) (Record, error) { return m.parse(line, unlabelled) },
+		parse:   func(line []byte) (Record, error) { return m.parse(line, unlabelled, rules) },
 	}
 }
 
 // taggedLines are those of a source of images of the shape, each with a list of tags.
-func (m Image) taggedLines(tags []string) lineForm {
-	form := m.lines(false)
+func (m Image) taggedLines(tags []string, rules recordRules) lineForm {
+	form := m.lines(false, rules)
 	form.wanted = `expected {"user": "…", "tags": ["…"], "pixels": "…"} on every line (data.label: tags; "labels" is "tags", too), the pixels in base64, or in their place "image", a PNG or JPEG file in base64`
 	form.convert = `make such lines by "coalmine data convert", and give each its tags`
-	form.parse = func(line []byte) (Record, error) { return m.parseTagged(line, tags) }
+	form.parse = func(line []byte) (Record, error) { return m.parseTagged(line, tags, rules) }
 	return form
 }
 
 // parseTagged reads the fields of a line: the text of the record is 0 or 1 for each tag, and
 // the pixels.
-func (m Image) parseTagged(line []byte, tags []string) (Record, error) {
+func (m Image) parseTagged(line []byte, tags []string, rules recordRules) (Record, error) {
 	var fields imageFields
 	var said labelFields
 	if err := exactjson.Unmarshal(line, &fields); err != nil {
@@ -282,7 +299,7 @@ func (m Image) parseTagged(line []byte, tags []string) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
-	pixels, err := m.pixels(&fields)
+	pixels, err := m.pixels(&fields, rules)
 	if err != nil {
 		return Record{}, err
 	}
@@ -303,7 +320,7 @@ type imageFields struct {
 }
 
 // parse reads the fields of a line.
-func (m Image) parse(line []byte, unlabelled bool) (Record, error) {
+func (m Image) parse(line []byte, unlabelled bool, rules recordRules) (Record, error) {
 	var fields imageFields
 	if err := exactjson.Unmarshal(line, &fields); err != nil {
 		return Record{}, err
@@ -314,7 +331,7 @@ func (m Image) parse(line []byte, unlabelled bool) (Record, error) {
 	if err := m.checkLabel(&fields, unlabelled); err != nil {
 		return Record{}, err
 	}
-	pixels, err := m.pixels(&fields)
+	pixels, err := m.pixels(&fields, rules)
 	if err != nil {
 		return Record{}, err
 	}
@@ -353,7 +370,7 @@ func (m Image) checkLabel(f *imageFields, unlabelled bool) error {
 }
 
 // pixels decodes the one of "pixels" and "image" that is there.
-func (m Image) pixels(f *imageFields) ([]byte, error) {
+func (m Image) pixels(f *imageFields, rules recordRules) ([]byte, error) {
 	name, text := "pixels", f.Pixels
 	if text == nil {
 		name, text = "image", f.Image
@@ -368,7 +385,7 @@ func (m Image) pixels(f *imageFields) ([]byte, error) {
 		}
 		return data, nil
 	}
-	pixels, err := m.Decode(data)
+	pixels, err := rules.decode(m, data)
 	if err != nil {
 		return nil, badLine(`"image" is %w (data.image)`, err)
 	}

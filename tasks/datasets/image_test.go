@@ -431,13 +431,13 @@ func FuzzALineOfAnImage(f *testing.F) {
 	f.Add([]byte(`{"user":"a","label":3,"image":"` + base64.StdEncoding.EncodeToString(picture) + `"}`))
 	f.Add([]byte(`{"user":"a","label":3,"image":"` + base64.StdEncoding.EncodeToString(jpegOf(f, image.NewGray(image.Rect(0, 0, 3, 2)))) + `"}`))
 	f.Fuzz(func(t *testing.T, line []byte) {
-		unlabelled := small.lines(true)
+		unlabelled := small.lines(true, recordRules{})
 		if rec, err := unlabelled.record(line); err == nil && rec.Unlabelled {
 			if label, pixels := rec.Image(); label != NoLabel || len(pixels) != small.Pixels() {
 				t.Fatalf("%q is read as %+v", line, rec)
 			}
 		}
-		lines := small.lines(false)
+		lines := small.lines(false, recordRules{})
 		rec, err := lines.record(line)
 		if err != nil {
 			if _, ok := err.(*SourceError); !ok {

@@ -315,7 +315,7 @@ type lexicon struct {
 func newLexicon(r Reading, f FaultParams) *lexicon {
 	r = r.Complete()
 	scheme := r.Level.Scheme()
-	l := &lexicon{reading: r, planted: f, cutSentence: scheme.sentence, words: newNumbering()}
+	l := &lexicon{reading: r, planted: f, cutSentence: scheme.sentence, words: newNumbering(), tokenizer: Tokenizer{first: r.Rules.first()}}
 	l.words.all = scheme.Symbols
 	if words := r.LabelWords(); len(words) > 0 {
 		l.words.all, l.labels = words, len(words)
@@ -334,6 +334,7 @@ func newLexicon(r Reading, f FaultParams) *lexicon {
 func (l *lexicon) restart() {
 	if len(l.planted.Faults) > 0 {
 		l.faults = newPlanter(l.planted)
+		l.faults.first = l.tokenizer.first
 	}
 }
 

@@ -169,18 +169,18 @@ type labelFields struct {
 
 // labelLines are those of a source of texts of which something is predicted.
 func (r Reading) labelLines(scheme LabelScheme) lineForm {
-	tags := r.TagList()
+	tags, rules := r.TagList(), r.recordRules()
 	return lineForm{
 		wanted:  fmt.Sprintf(`expected {"user": "…", "text": "…"} on every line with %s (data.label: %s)`, scheme.wanted, scheme.Label),
 		convert: "export its users, texts and labels as such lines",
-		parse:   func(line []byte) (Record, error) { return parseLabelled(line, scheme, tags) },
+		parse:   func(line []byte) (Record, error) { return rules.parseLabelled(line, scheme, tags) },
 	}
 }
 
 // parseLabelled reads the fields of a line: the text of the record is a byte for each of its
 // labels, the byte 0xFF, and the text.
-func parseLabelled(line []byte, scheme LabelScheme, tags []string) (Record, error) {
-	rec, err := parseText(line)
+func (u recordRules) parseLabelled(line []byte, scheme LabelScheme, tags []string) (Record, error) {
+	rec, err := u.parseText(line)
 	if err != nil {
 		return Record{}, err
 	}

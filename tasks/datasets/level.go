@@ -150,7 +150,11 @@ type Reading struct {
 	Timed bool `json:"timed,omitempty"`
 	// Grouped says that records have a group, such as an album or a document.
 	Grouped bool `json:"grouped,omitempty"`
+	// Rules is the version of the rules by which texts and images are read; 0 for FirstRules.
+	Rules Rules `json:"rules,omitempty"`
 	Origin
+
+	differs *bool // see recordRules
 }
 
 // Longest is the greatest length of an example, of a complete reading.
@@ -179,6 +183,9 @@ func (r Reading) Shortest() Reading {
 	}
 	if r.Image == DefaultImage {
 		r.Image = Image{}
+	}
+	if r.Rules.first() {
+		r.Rules = 0
 	}
 	return r
 }
@@ -221,12 +228,12 @@ func (r Reading) lines(splits *splitReader) lineForm {
 		return r.imageLines()
 	}
 	if r.Pairs {
-		return pairLines
+		return pairLines(r.recordRules())
 	}
 	if scheme, err := labels.Find(r.Label); err == nil {
 		return r.labelLines(scheme)
 	}
-	return textLines
+	return textLines(r.recordRules())
 }
 
 // Scheme is the entry of the level; that of an unknown one, which every task
@@ -246,7 +253,7 @@ func (r Reading) check() error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(r.checkLabel(), r.Origin.Check(level.Images)); err != nil {
+	if err := errors.Join(r.Rules.check(), r.checkLabel(), r.Origin.Check(level.Images)); err != nil {
 		return err
 	}
 	if level.Images {

@@ -18,15 +18,17 @@ const MaxExample = 2*MaxSequence + 1
 const pairMark = "\xff"
 
 // pairLines are those of a source of pairs.
-var pairLines = lineForm{
-	wanted:  `expected {"user": "…", "text": "…", "target": "…"} on every line`,
-	convert: "export its users, texts and their translations as such lines",
-	parse:   parsePair,
+func pairLines(rules recordRules) lineForm {
+	return lineForm{
+		wanted:  `expected {"user": "…", "text": "…", "target": "…"} on every line`,
+		convert: "export its users, texts and their translations as such lines",
+		parse:   rules.parsePair,
+	}
 }
 
 // parsePair reads the fields of a line with a text and its target.
-func parsePair(line []byte) (Record, error) {
-	rec, err := parseText(line)
+func (u recordRules) parsePair(line []byte) (Record, error) {
+	rec, err := u.parseText(line)
 	if err != nil {
 		return Record{}, err
 	}
@@ -39,7 +41,7 @@ func parsePair(line []byte) (Record, error) {
 	switch {
 	case fields.Target == nil:
 		return Record{}, unexpected(`"target" is missing`)
-	case !hasWord(*fields.Target):
+	case !u.hasWord(*fields.Target):
 		return Record{}, badLine(`"target" %.40q holds no words; leave the line out or give it a text`, *fields.Target)
 	}
 	rec.Text += pairMark + *fields.Target

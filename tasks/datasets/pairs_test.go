@@ -180,8 +180,9 @@ func FuzzALineOfAPair(f *testing.F) {
 	for _, line := range []string{`{"user":"ann","text":"yes","target":"ja"}`, `{"user":"ann","text":"yes","target":"\ufffd"}`, `{"user":"ann","text":"\u00ff","target":"ÿ"}`, `{"target":`} {
 		f.Add([]byte(line))
 	}
+	lines := pairLines(recordRules{})
 	f.Fuzz(func(t *testing.T, line []byte) {
-		rec, err := pairLines.record(line)
+		rec, err := lines.record(line)
 		if err != nil {
 			if _, ok := err.(*SourceError); !ok {
 				t.Fatalf("%q: %v is no fault of the source", line, err)
@@ -189,7 +190,7 @@ func FuzzALineOfAPair(f *testing.F) {
 			return
 		}
 		text, target, both := strings.Cut(rec.Text, pairMark)
-		if rec.User == "" || !both || !hasWord(text) || !hasWord(target) || strings.Contains(target, pairMark) {
+		if rec.User == "" || !both || !hasWord(text, false) || !hasWord(target, false) || strings.Contains(target, pairMark) {
 			t.Fatalf("%q is read as %+v", line, rec)
 		}
 		for _, level := range []Level{WordLevel, ByteLevel} {

@@ -47,7 +47,7 @@ func (r Recipe) Import(sources []storage.Digest, limits Limits) ImportParams {
 // source is how the source is read.
 func (r Recipe) source() Reading {
 	if r.selects() {
-		return Reading{Sequence: r.Outside.Sequence, Timed: r.Timed, Grouped: r.Grouped, Origin: r.Origin}
+		return Reading{Sequence: r.Outside.Sequence, Timed: r.Timed, Grouped: r.Grouped, Rules: r.Rules, Origin: r.Origin}
 	}
 	return r.Reading
 }

@@ -20,7 +20,8 @@ type recipeSurvey struct {
 	clean   *recipeSurvey // of the text that the vocabulary comes from; nil if it is this one
 	// Of a recipe that selects words, once clean has seen the source: see bytesOutside.
 	outside         []int32
-	vocabularyWords int // see Facts
+	vocabularyWords int  // see Facts
+	differs         bool // FirstRules read the text that the vocabulary comes from otherwise
 	*recipeMemory
 }
 
@@ -158,6 +159,7 @@ func (r *recipeSurvey) facts() Facts {
 	}
 	if r.clean != nil {
 		r.vocabularyWords, _ = occurrences(r.clean.text.counts, r.clean.held, 0)
+		r.differs = r.clean.text.differs
 	}
 	if r.recipe.selects() && r.clean != nil {
 		r.outside = bytesOutside(r.text.lexicon.words.all, r.vocabulary(), r.recipe.Reading.Complete().Sequence)
@@ -165,6 +167,9 @@ func (r *recipeSurvey) facts() Facts {
 		return Facts{} // selectWords has the facts
 	}
 	f := Facts{Source: r.text.source(), Parts: r.parts(), VocabularyWords: r.vocabularyWords, Missing: r.missing()}
+	if r.differs || r.text.differs {
+		f.Rules = CurrentRules
+	}
 	f.Balance, f.Members, f.Sizes = r.balance()
 	for _, p := range r.phrases {
 		f.Phrases = append(f.Phrases, len(p.found))

@@ -210,13 +210,13 @@ func (r Reading) recordOf(row *forms.Row, names forms.Columns, longest int) (Rec
 	if err != nil {
 		return Record{}, err
 	}
-	text, err := textField(row.Text, names.Text, longest)
+	text, err := textField(row.Text, names.Text, longest, r.recordRules())
 	if err != nil {
 		return Record{}, err
 	}
 	rec := Record{User: user, Text: text}
 	if r.Pairs {
-		target, err := textField(row.Target, names.Target, longest)
+		target, err := textField(row.Target, names.Target, longest, r.recordRules())
 		if err != nil {
 			return Record{}, err
 		}
@@ -265,14 +265,14 @@ func field(value *string, name string) (string, error) {
 	return *value, nil
 }
 
-func textField(value *string, name string, longest int) (string, error) {
+func textField(value *string, name string, longest int, rules recordRules) (string, error) {
 	text, err := field(value, name)
 	switch {
 	case err != nil:
 		return "", err
 	case len(text) > longest:
 		return "", fmt.Errorf("%q is longer than %d bytes, which is the limit; raise data.limits.line", name, longest)
-	case !hasWord(text):
+	case !rules.hasWord(text):
 		return "", fmt.Errorf("%q %.40q holds no words; leave the row out or give it a text", name, text)
 	}
 	return text, nil

@@ -126,10 +126,12 @@ type lineForm struct {
 }
 
 // textLines are those of a source of texts.
-var textLines = lineForm{
-	wanted:  `expected {"user": "…", "text": "…"} on every line`,
-	convert: "export its users and texts as such lines",
-	parse:   parseText,
+func textLines(rules recordRules) lineForm {
+	return lineForm{
+		wanted:  `expected {"user": "…", "text": "…"} on every line`,
+		convert: "export its users and texts as such lines",
+		parse:   rules.parseText,
+	}
 }
 
 // Records reads the files of a source of texts in order, one record a line, in memory that
@@ -397,7 +399,7 @@ func unexpected(format string, args ...any) error {
 }
 
 // parseText reads the fields of a line with a text.
-func parseText(line []byte) (Record, error) {
+func (u recordRules) parseText(line []byte) (Record, error) {
 	var fields struct {
 		User   *string         `json:"user"`
 		Text   *string         `json:"text"`
@@ -417,7 +419,7 @@ func parseText(line []byte) (Record, error) {
 		return Record{}, unexpected(`"text" is missing`)
 	case *fields.Text == "":
 		return Record{}, badLine(`"text" is empty; leave the line out or give it a text`)
-	case !hasWord(*fields.Text):
+	case !u.hasWord(*fields.Text):
 		return Record{}, badLine(`"text" %.40q holds no words; leave the line out or give it a text`, *fields.Text)
 	}
 	return Record{User: *fields.User, Text: *fields.Text}, nil

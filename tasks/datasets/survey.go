@@ -1,6 +1,7 @@
 package datasets
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,6 +37,9 @@ type Facts struct {
 	// Phrases are how many different ones the source has of each of Recipe.Phrases, at most
 	// MaxPhrases.
 	Phrases []int `json:"phrases,omitempty"`
+	// Rules are CurrentRules if FirstRules read the source otherwise, so that Import needs the
+	// parameter; else 0. They are not known of a recipe with FirstRules, and 0.
+	Rules Rules `json:"rules,omitempty"`
 }
 
 // Member is a user that trains.
@@ -73,6 +77,7 @@ func survey(ctx context.Context, files []File, limits Limits, recipes []Recipe, 
 	s := surveyor{names: newNumbering(), groups: newGroupNumbering(), files: files, limits: limits, keep: len(recipes) > firstRecipes, memory: memory}
 	surveys := make([]*recipeSurvey, len(recipes))
 	for i, r := range recipes {
+		r.Rules = cmp.Or(r.Rules, CurrentRules)
 		if err := errors.Join(r.check(), s.agree(r.source().Complete())); err != nil {
 			return nil, fmt.Errorf("surveying the data: %w", err)
 		}
@@ -105,6 +110,7 @@ type surveyor struct {
 	// skipped is what the newest pass has left out.
 	skipped Skipped
 	known   bool // the source has been read: its words and users are numbered and counted
+	differs bool // FirstRules read a record otherwise
 }
 
 // agree reports a complete reading of other data than the ones before.
@@ -118,6 +124,9 @@ func (s *surveyor) agree(r Reading) error {
 		return errors.New("one source is read with and without times; expected one of them")
 	} else if first.Grouped != r.Grouped {
 		return errors.New("one source is read with and without groups; expected one of them")
+	}
+	if first := s.texts[0].lexicon.reading; first.Rules.first() != r.Rules.first() {
+		return errors.New("one source is read by two versions of the rules; expected one of them")
 	}
 	if first := s.texts[0].lexicon.reading; first.Origin != r.Origin {
 		return errors.New("one source is read in two forms, with other columns or splits, or with and without its faults; expected one of them")
@@ -136,12 +145,14 @@ func (s *surveyor) content() Reading {
 	if len(s.texts) == 0 {
 		return Reading{}
 	}
-	return s.texts[0].lexicon.reading
+	return s.texts[0].lexicon.reading.comparing(&s.differs)
 }
 
 // readText is the source under one reading, for the recipes that share it.
 type readText struct {
 	lexicon *lexicon
+	first   *lexicon // by FirstRules, until differs; nil if it cannot differ
+	differs bool     // FirstRules read the source otherwise
 	metrics ImportMetrics
 	counts  []int64 // occurrences in all parts, by word number; none at a level that fixes them
 	phrases []*phraseCount
@@ -207,7 +218,7 @@ func (s *surveyor) survey(r Recipe) *recipeSurvey {
 func (s *surveyor) reading(r Reading, f FaultParams) *readText {
 	i := slices.IndexFunc(s.texts, func(t *readText) bool { return t.lexicon.reading == r && t.lexicon.planted.equal(f) })
 	if i < 0 {
-		i, s.texts = len(s.texts), append(s.texts, &readText{lexicon: newLexicon(r, f)})
+		i, s.texts = len(s.texts), append(s.texts, &readText{lexicon: newLexicon(r, f), first: firstLexicon(r, f)})
 	}
 	return s.texts[i]
 }
@@ -297,6 +308,8 @@ func eachRecipe(ctx context.Context, recipes []*recipeSurvey, do func(r *recipeS
 func (s *surveyor) conclude(ctx context.Context, recipes []*recipeSurvey, facts []Facts) error {
 	for _, t := range s.texts {
 		t.metrics.Users, t.metrics.Skipped = len(s.names.all), s.skipped.some()
+		t.compareFaults()
+		t.differs = t.differs || s.differs
 	}
 	return eachRecipe(ctx, recipes, func(r *recipeSurvey, i int) { facts[i] = r.facts() })
 }
@@ -351,6 +364,7 @@ func (t *readText) add(user int, record *Record, known bool) {
 	if known {
 		return
 	}
+	t.compare(user, record.Text, words, cut)
 	for _, p := range t.phrases {
 		p.see(t.lexicon, words)
 	}
@@ -369,6 +383,24 @@ func (t *readText) add(user int, record *Record, known bool) {
 		if t.lexicon.reading.Pairs {
 			t.counts[t.lexicon.separator]-- // it is no word
 		}
+	}
+}
+
+// compare follows whether FirstRules read a text otherwise.
+func (t *readText) compare(user int, text string, words []uint32, cut bool) {
+	if t.first == nil || t.first.faults == nil && !hasNewlyDropped(text) {
+		return
+	}
+	others, otherCut := t.first.sentence(user, text)
+	if cut != otherCut || !sameWords(t.lexicon, t.first, words, others) {
+		t.differs, t.first = true, nil
+	}
+}
+
+// compareFaults follows whether FirstRules count other faults in the whole source.
+func (t *readText) compareFaults() {
+	if t.first != nil {
+		t.differs, t.first = !slices.Equal(t.first.found(), t.lexicon.found()), nil
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 //   - Spaces and control characters only separate. Format characters (soft
 //     hyphens, joiners, byte order marks) and all others that Unicode calls
 //     default-ignorable (variation selectors, fillers, the combining grapheme
-//     joiner) are dropped: nobody sees them.
+//     joiner) are dropped: nobody sees them. FirstRules drop format characters alone.
 //
 // Nothing is normalized beyond that (no NFC, no stemming). Tokenizing the words
 // joined by spaces gives the same words again. The zero value is ready; it
@@ -25,6 +25,7 @@ import (
 type Tokenizer struct {
 	word     []byte
 	keepCase bool // a planted fault: nothing is lower-cased
+	first    bool // read by FirstRules
 }
 
 // Words yields the words of text. Each is valid only until the next. Bytes that
@@ -36,9 +37,9 @@ func (t *Tokenizer) Words(text string) iter.Seq[[]byte] {
 		for at, size := 0, 0; at < len(text); at += size {
 			var r rune
 			r, size = decode(text[at:])
-			joins := len(t.word) > 0 && joinsWord(before, r, text[at+size:])
+			joins := len(t.word) > 0 && t.joinsWord(before, r, text[at+size:])
 			switch {
-			case isFormat(r):
+			case isFormat(r, t.first):
 				continue
 			case joins || isWordRune(r):
 				t.word = utf8.AppendRune(t.word, t.plain(r))
@@ -73,8 +74,8 @@ func Tokenize(text string) []string {
 	return words
 }
 
-func hasWord(text string) bool {
-	var t Tokenizer
+func hasWord(text string, first bool) bool {
+	t := Tokenizer{first: first}
 	for range t.Words(text) {
 		return true
 	}
@@ -91,20 +92,20 @@ func decode(s string) (rune, int) {
 
 // joinsWord reports whether r, which stands between before and rest, belongs to
 // the word that before ends.
-func joinsWord(before, r rune, rest string) bool {
+func (t *Tokenizer) joinsWord(before, r rune, rest string) bool {
 	switch r {
 	case '\'', '’':
-		return isWordRune(firstVisible(rest))
+		return isWordRune(t.firstVisible(rest))
 	case '.', ',':
-		return unicode.IsDigit(before) && unicode.IsDigit(firstVisible(rest))
+		return unicode.IsDigit(before) && unicode.IsDigit(t.firstVisible(rest))
 	}
 	return false
 }
 
-// firstVisible skips format characters, which leave no trace.
-func firstVisible(s string) rune {
+// firstVisible skips characters that leave no trace.
+func (t *Tokenizer) firstVisible(s string) rune {
 	for _, r := range s {
-		if !isFormat(r) {
+		if !isFormat(r, t.first) {
 			return r
 		}
 	}
@@ -118,10 +119,13 @@ func isWordRune(r rune) bool {
 	return unicode.IsLetter(r) || unicode.IsMark(r) || unicode.IsNumber(r)
 }
 
-// isFormat reports whether a rune leaves no trace: format characters, and what else has Unicode's
-// property Default_Ignorable_Code_Point (UAX #44).
-func isFormat(r rune) bool {
-	return r >= utf8.RuneSelf && unicode.In(r, unicode.Cf, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)
+// isFormat reports whether a rune leaves no trace: format characters and, unless the first rules
+// are asked for, all others with Unicode's property Default_Ignorable_Code_Point (UAX #44).
+func isFormat(r rune, first bool) bool {
+	if r < utf8.RuneSelf {
+		return false
+	}
+	return unicode.Is(unicode.Cf, r) || !first && unicode.In(r, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)
 }
 
 func isSeparator(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }

@@ -63,7 +63,8 @@ var texts = map[string][]string{
 	"data.source": {"b.jsonl"},
 	"data.sha256": {storage.DigestOf([]byte("other text")).String()},
 
-	"data.file_splits": {"[test]"},
+	"data.file_splits":   {"[test]"},
+	"data.reading_rules": {"2"},
 
 	"prepare.language_model.source":        {"b.jsonl"},
 	"prepare.language_model.sha256":        {storage.DigestOf([]byte("other text")).String()},

@@ -24,6 +24,9 @@ type Facts struct {
 	// FileSplits are the splits of these files, where the experiment reads splits and files
 	// have them.
 	FileSplits []string
+	// Rules of reading that the sources need, but for those of Prepared; 0 if all versions read
+	// the same.
+	Rules datasets.Rules
 	// Users and Examples of the balanced training population, held-out users
 	// taken away, before canaries are inserted.
 	Users, Examples int
@@ -99,6 +102,9 @@ func (s *Spec) Resolve(facts []Facts) error {
 		if splits := facts[i].FileSplits; splits != nil {
 			s.Cells[i].Experiment.Data.FileSplits = splits
 		}
+		if d := &s.Cells[i].Experiment.Data; d.ReadingRules == 0 {
+			d.ReadingRules = facts[i].rules()
+		}
 		for j, source := range s.Cells[i].Experiment.Sources() {
 			source.Of.SHA256 = s.sourceOf(facts[i].Prepared[j].Files)
 		}
@@ -115,6 +121,15 @@ func (s *Spec) Resolve(facts []Facts) error {
 		}
 	}
 	return nil
+}
+
+// rules are those that the sources of a cell need together.
+func (f *Facts) rules() datasets.Rules {
+	needed := f.Rules
+	for i := range f.Prepared {
+		needed = max(needed, f.Prepared[i].Rules)
+	}
+	return needed
 }
 
 // AddProfiles takes in the users of data.devices.profiles: each has a device.

@@ -42,6 +42,11 @@ type Data struct {
 	// or names such as train-00000-of-00002.parquet, tell them, where anything does; a submitted
 	// run that reads splits carries them.
 	FileSplits []string `json:"file_splits,omitempty"`
+	// ReadingRules is the version of the rules by which texts and images are read: 1, or 2, which
+	// drops variation selectors and all other default-ignorable characters of texts, and turns
+	// images as their EXIF orientation says. It holds for all sources of the cell. Absent: 2 where
+	// it reads a source otherwise, and a submitted run then carries it; else they are equal.
+	ReadingRules datasets.Rules `json:"reading_rules,omitzero" range:"[1,2]" also:"rules exif orientation variation_selectors"`
 	// OnError says what becomes of a record that is at fault. stop ends it before anything
 	// runs, with file and place; skip leaves the record out, and counts it in the results.
 	OnError datasets.OnError `json:"on_error,omitzero" default:"stop" also:"errors on_fault"`

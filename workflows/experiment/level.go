@@ -11,7 +11,7 @@ import (
 func (d *Data) Reading() datasets.Reading {
 	return datasets.Reading{
 		Level: d.Level, Sequence: d.Sequence, Image: d.Image.shape(), Unlabelled: d.Image.lacksLabels(), Pairs: d.Pairs,
-		Label: d.Label, Tags: datasets.Tags(d.Tags), Timed: d.Order == datasets.TimeOrder, Grouped: d.grouped(),
+		Label: d.Label, Tags: datasets.Tags(d.Tags), Timed: d.Order == datasets.TimeOrder, Grouped: d.grouped(), Rules: d.ReadingRules,
 		Origin: datasets.Origin{
 			Form: d.Form, Unit: d.Unit, Columns: d.Columns.names(), SkipFaults: d.OnError == datasets.SkipFaults,
 			Split: d.Split, TestSplit: d.Test.Split, ValidationSplit: d.Validation.Split,

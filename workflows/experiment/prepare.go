@@ -27,7 +27,7 @@ func (p *LanguagePreparation) Of(e *Experiment) *Experiment {
 		columns.Split = "" // all of it trains
 		data = Data{
 			Source: p.Source, SHA256: p.SHA256, Form: form, Columns: &columns,
-			Level: data.Level, Sequence: data.Sequence, Vocabulary: data.Vocabulary, Limits: data.Limits,
+			Level: data.Level, Sequence: data.Sequence, Vocabulary: data.Vocabulary, Limits: data.Limits, ReadingRules: data.ReadingRules,
 		}
 	}
 	data.Partition = datasets.IID

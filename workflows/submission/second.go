@@ -44,6 +44,7 @@ func (s *Submission) surveySecond(ctx context.Context, finder sources.Finder, fa
 				known[name] = found
 			}
 			facts[i].Second[place] = known[name].files
+			facts[i].Rules = max(facts[i].Rules, known[name].facts.Rules)
 			if place == experiment.ProfilesSource {
 				facts[i].AddProfiles(known[name].facts.Source)
 			}

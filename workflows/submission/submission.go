@@ -152,13 +152,14 @@ type named struct {
 	tags           string
 	pairs, timed   bool
 	grouped        bool
+	rules          datasets.Rules
 	origin         datasets.Origin
 }
 
 func (u *use) named() named {
 	d := &u.of.Data
 	reading := d.Reading()
-	return named{d.Source, d.SHA256, compile.Limits(u.of), reading.Image, reading.Unlabelled, reading.Label, reading.Tags, d.Pairs, reading.Timed, reading.Grouped, reading.Origin}
+	return named{d.Source, d.SHA256, compile.Limits(u.of), reading.Image, reading.Unlabelled, reading.Label, reading.Tags, d.Pairs, reading.Timed, reading.Grouped, reading.Rules, reading.Origin}
 }
 
 // survey reads every source once, for all cells that use it.
@@ -268,6 +269,7 @@ func cellFacts(files []storage.Digest, f *datasets.Facts) experiment.Facts {
 		Phrases:       f.Phrases,
 		Sizes:         f.Sizes,
 		Unlabelled:    f.Source.Unlabelled,
+		Rules:         f.Rules,
 	}
 }
 

@@ -1,0 +1,198 @@
+package datasets
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"coalmine/storage"
+	"coalmine/tasks/taskstest"
+)
+
+// marked is a source of texts with characters that CurrentRules drop and FirstRules keep.
+var marked = jsonLines([]line{
+	{"ann", "I \u2764\ufe0f the sea, lo\ufe0fve it"}, {"bob", "1\ufe0f,5 \u115fa boats"}, {"ann", "\ufe0f"}, {"bob", "\ufe0f\ufe0fabcd"},
+})
+
+// upended is a source of images of 3 x 2 pixels, of which one is to be turned and one is to be
+// mirrored.
+func upended(t *testing.T) []byte {
+	t.Helper()
+	var out strings.Builder
+	for _, o := range []int{1, 3, 2} {
+		file := withChunk(pngOf(t, stored()), chunk("eXIf", tiff(binary.BigEndian, o)))
+		fmt.Fprintf(&out, "{\"user\":\"ann\",\"label\":%d,\"image\":%q}\n", o, base64.StdEncoding.EncodeToString(file))
+	}
+	return []byte(out.String())
+}
+
+var upendedShape = Image{Width: 3, Height: 2, Channels: 1, Classes: 10}
+
+// The digests are of the outputs of the import before there were CurrentRules.
+func TestAnImportWithoutRulesKeepsItsBytes(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		data   []byte
+		params ImportParams
+		want   string
+	}{
+		"texts":            {marked, ImportParams{}, "4174ef2733f1c84594ab320420431971044aafddcc82d4c78068e25118558983"},
+		"bytes, truncated": {marked, ImportParams{Reading: Reading{Level: ByteLevel}, FaultParams: FaultParams{Faults: []Planted{{Fault: Truncate, Examples: 1, Length: 3}}}}, "0a43acfb4623a692ed41c5e0ec93e776e511ad0c7aeb2836553a4e0526397863"},
+		"images":           {upended(t), ImportParams{Reading: Reading{Level: ImageLevel, Image: upendedShape}}, "cfdd238da2b8d410f7c0d0ac29d5f77b80a80c1cc76f1f3e10a037493dd6d1c2"},
+	} {
+		g := taskstest.NewGraph(t)
+		c.params.Sources = []storage.Digest{g.Import(c.data)}
+		if got := g.Run(Import, c.params).Digest().String(); got != c.want {
+			t.Errorf("%s: digest %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+// markedLines makes random texts with the characters that the rules differ in, where words begin,
+// end and are joined.
+func markedLines(rng *rand.Rand) []line {
+	pieces := []string{"a", "Bo", "don", "'", "1", ",", ".", " ", "\u2764", "\u00ad", "\ufe0f", "\u034f", "\u3164", "\U000e0100"}
+	plain := len(pieces) - 4
+	lines := make([]line, 1+rng.IntN(4))
+	for i := range lines {
+		var text strings.Builder
+		for range rng.IntN(9) {
+			n := plain
+			if rng.IntN(3) == 0 {
+				n = len(pieces)
+			}
+			text.WriteString(pieces[rng.IntN(n)])
+		}
+		lines[i] = line{fmt.Sprint("user ", rng.IntN(2)), text.String()}
+	}
+	return lines
+}
+
+func randomReading(rng *rand.Rand) (Reading, []Planted) {
+	r := Reading{Sequence: 1 + rng.IntN(4), Origin: Origin{SkipFaults: true}}
+	if rng.IntN(3) == 0 {
+		r.Level = ByteLevel
+	}
+	if rng.IntN(3) > 0 {
+		return r, nil
+	}
+	faults := []Planted{{Fault: Truncate, Examples: 0.5, Length: 1 + rng.IntN(4)}}
+	if r.Level.IsZero() {
+		faults = append(faults, Planted{Fault: JoinWords, Users: 0.5})
+	}
+	return r, faults
+}
+
+// byRules imports a source by two versions of the rules; false if it has no records.
+func byRules(t *testing.T, data []byte, p ImportParams) (first, current storage.Digest, ok bool) {
+	t.Helper()
+	g := taskstest.NewGraph(t)
+	p.Sources = []storage.Digest{g.Import(data)}
+	var digests [CurrentRules + 1]storage.Digest
+	for rules := FirstRules; rules <= CurrentRules; rules++ {
+		p.Rules = rules
+		node, err := g.Try(Import, p)
+		if fault, wrong := errors.AsType[*SourceError](err); wrong && strings.Contains(fault.Error(), "holds no records") {
+			return first, current, false
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		digests[rules] = node.Digest()
+	}
+	return digests[FirstRules], digests[CurrentRules], true
+}
+
+func TestASurveyAsksForTheRulesThatChangeAnImport(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(4, 2))
+	var seen [2]int
+	for i := range 1000 {
+		data := jsonLines(markedLines(rng))
+		r, faults := randomReading(rng)
+		recipe := Recipe{Seed: 7, Reading: r, Faults: faults}
+		if r.Level.IsZero() {
+			recipe.VocabularySize = 1
+		}
+		first, current, ok := byRules(t, data, recipe.Import(nil, Limits{}))
+		if !ok {
+			continue
+		}
+		differs := first != current
+		if clean, elsewhere := recipe.Vocabulary(); elsewhere && !differs {
+			first, current, _ := byRules(t, data, clean.Import(nil, Limits{}))
+			differs = first != current
+		}
+		facts, err := Survey(t.Context(), []File{fileOf("data", data)}, Limits{}, []Recipe{recipe})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := facts[0].Rules == CurrentRules; got != differs {
+			t.Errorf("source %d, %s, %+v: the survey says rules %d, and the imports differ: %t", i, data, recipe, facts[0].Rules, differs)
+		}
+		if differs {
+			seen[1]++
+		} else {
+			seen[0]++
+		}
+	}
+	if slices.Min(seen[:]) < 100 {
+		t.Errorf("%d sources that all rules read alike, %d others; expected 100 of each", seen[0], seen[1])
+	}
+}
+
+func TestASurveyAsksForTheRulesThatTurnImages(t *testing.T) {
+	t.Parallel()
+	shape := func(unlabelled bool, skip bool, m Image) Recipe {
+		return Recipe{Reading: Reading{Level: ImageLevel, Image: m, Unlabelled: unlabelled, Origin: Origin{SkipFaults: skip}}}
+	}
+	narrow := Image{Width: 2, Height: 3, Channels: 1, Classes: 10}
+	lines := strings.SplitAfter(string(upended(t)), "\n")
+	sideways := fmt.Sprintf("{\"user\":\"ann\",\"label\":1,\"image\":%q}\n", base64.StdEncoding.EncodeToString(withChunk(pngOf(t, stored()), chunk("eXIf", tiff(binary.BigEndian, 6)))))
+	for name, c := range map[string]struct {
+		data   string
+		recipe Recipe
+		want   Rules
+	}{
+		"upright":              {lines[0], shape(false, false, upendedShape), 0},
+		"upside down":          {lines[0] + lines[1], shape(false, false, upendedShape), CurrentRules},
+		"mirrored":             {lines[2], shape(true, false, upendedShape), CurrentRules},
+		"sideways":             {sideways, shape(false, true, narrow), CurrentRules},
+		"sideways, left out":   {lines[0] + sideways, shape(false, true, upendedShape), CurrentRules},
+		"of other size anyway": {lines[0] + lines[1], shape(false, true, Image{Width: 3, Height: 2, Channels: 3, Classes: 2}), 0},
+	} {
+		facts, err := Survey(t.Context(), []File{fileOf("data", []byte(c.data))}, Limits{}, []Recipe{c.recipe})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		} else if facts[0].Rules != c.want {
+			t.Errorf("%s: rules %d, want %d", name, facts[0].Rules, c.want)
+		}
+		if first, current, ok := byRules(t, []byte(c.data), c.recipe.Import(nil, Limits{})); err == nil && ok && (first != current) != (c.want != 0) {
+			t.Errorf("%s: the imports differ: %t", name, first != current)
+		}
+	}
+}
+
+// A reading by the first rules is surveyed as it is imported.
+func TestASurveyByTheFirstRulesCountsTheirWords(t *testing.T) {
+	t.Parallel()
+	for rules, words := range map[Rules]int{FirstRules: 12, CurrentRules: 10} {
+		data := jsonLines([]line{{"ann", "I \u2764\ufe0f the sea"}, {"bob", "one two three four five\u3164 \ufe0f six"}})
+		r := Recipe{Reading: Reading{Rules: rules}, VocabularySize: 1}
+		facts, err := Survey(t.Context(), []File{fileOf("data", data)}, Limits{}, []Recipe{r})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var m ImportMetrics
+		g := taskstest.NewGraph(t)
+		g.Run(Import, r.Import([]storage.Digest{g.Import(data)}, Limits{})).DecodeMetrics(&m)
+		if got := facts[0].Source; got.Words != m.Words || got.DistinctWords != m.DistinctWords || m.Words != words {
+			t.Errorf("rules %d: surveyed %+v, imported %+v, want %d words", rules, got, m, words)
+		}
+	}
+}
