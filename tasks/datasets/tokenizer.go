@@ -64,9 +64,12 @@ func (t *Tokenizer) Words(text string) iter.Seq[[]byte] {
 	}
 }
 
-// Tokenize returns the words of text.
-func Tokenize(text string) []string {
-	var t Tokenizer
+// Tokenize returns the words of text, by CurrentRules.
+func Tokenize(text string) []string { return CurrentRules.Tokenize(text) }
+
+// Tokenize returns the words of text by a version of the rules.
+func (r Rules) Tokenize(text string) []string {
+	t := Tokenizer{first: r.first()}
 	var words []string
 	for w := range t.Words(text) {
 		words = append(words, string(w))

@@ -160,7 +160,7 @@ func (c *cell) disagree() {
 
 func drawParams(e *experiment.Experiment) canaries.DrawParams {
 	c := e.Canaries
-	spaces := c.Spaces(e.Data.Level)
+	spaces := c.Spaces(&e.Data)
 	return canaries.DrawParams{
 		Seed: e.Seed, Configurations: c.Configurations(), PerConfiguration: c.PerConfiguration,
 		Space: spaces[0], More: spaces[1:], HeldBack: c.HeldBack,

@@ -45,6 +45,7 @@ var inNoKey = map[string]string{
 
 // beside are the settings that a field needs beside it, where no file has them.
 var beside = map[string][]string{
+	"data.reading_rules":                {"data.reading_rules=1"},
 	"audit.at":                          {"audit={every: null, at: 70%}", "training.steps_per_task=1"},
 	"model.untied":                      {"model.projection=12"},
 	"training.client.schedule.floor":    {"training.client.schedule={kind: cosine, floor: 0.5}"},

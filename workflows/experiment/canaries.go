@@ -20,30 +20,30 @@ func (c *Canaries) Forms() []Form {
 }
 
 // Spaces are what canaries and references are drawn from, one for each form.
-func (c *Canaries) Spaces(level datasets.Level) []canaries.Space {
+func (c *Canaries) Spaces(d *Data) []canaries.Space {
 	var spaces []canaries.Space
 	for _, f := range c.Forms() {
-		spaces = append(spaces, f.space(level))
+		spaces = append(spaces, f.space(d))
 	}
 	return spaces
 }
 
 // space is that of a form. At the word level its words are those that the tokenizer makes
 // of the format.
-func (f *Form) space(level datasets.Level) canaries.Space {
-	if level == datasets.ByteLevel {
+func (f *Form) space(d *Data) canaries.Space {
+	if d.Level == datasets.ByteLevel {
 		s := canaries.Space{Words: f.Words, Alphabet: f.Alphabet, Format: f.Format, Symbols: strings.Join(f.Symbols, "")}
 		if f.Format != "" {
 			s.Words = len(f.Format)
 		}
 		return paired(s, f.Target, len(f.Target))
 	}
-	words := datasets.Tokenize(f.Format)
+	words := d.ReadingRules.Tokenize(f.Format)
 	s := canaries.Space{Words: f.Words, Format: strings.Join(words, " "), Symbols: strings.Join(f.Symbols, " ")}
 	if f.Format != "" {
 		s.Words = len(words)
 	}
-	target := datasets.Tokenize(f.Target)
+	target := d.ReadingRules.Tokenize(f.Target)
 	return paired(s, strings.Join(target, " "), len(target))
 }
 
@@ -67,10 +67,10 @@ func (c *Canaries) insertedOfAForm() int {
 }
 
 // groups number the canaries of each form one after another.
-func (c *Canaries) groups(level datasets.Level) []audits.Group {
+func (c *Canaries) groups(d *Data) []audits.Group {
 	each := c.insertedOfAForm() + c.HeldBack
 	var groups []audits.Group
-	for i, s := range c.Spaces(level) {
+	for i, s := range c.Spaces(d) {
 		groups = append(groups, audits.Group{Space: s, Span: audits.Span{First: i * each, Count: each}})
 	}
 	return groups
@@ -83,7 +83,7 @@ func (e *Experiment) NamedWords() []string {
 		return nil
 	}
 	var named []string
-	for _, s := range e.Canaries.Spaces(e.Data.Level) {
+	for _, s := range e.Canaries.Spaces(&e.Data) {
 		named = append(named, s.Named()...)
 	}
 	slices.Sort(named)
@@ -98,7 +98,7 @@ func (e *Experiment) Phrases() []datasets.Phrase {
 	}
 	var phrases []datasets.Phrase
 	some := false
-	for _, s := range e.Canaries.Spaces(e.Data.Level) {
+	for _, s := range e.Canaries.Spaces(&e.Data) {
 		p := s.Phrase()
 		phrases, some = append(phrases, p), some || len(p.Fixed) > 0
 	}
@@ -114,20 +114,33 @@ const symbolsAtByteLevel = 10
 
 // completeCanaries fills in what follows from other fields, and leaves out what formats
 // and insertions stand in place of.
-func (d *decoder) completeCanaries(c *Canaries, level datasets.Level) {
+func (d *decoder) completeCanaries(c *Canaries, data *Data) {
+	if data.ReadingRules == 0 && data.Level != datasets.ByteLevel && c.readOtherwise() {
+		data.ReadingRules = datasets.CurrentRules
+	}
 	if len(c.Insertions) > 0 {
 		d.replace("canaries.insertions", "canaries.user_probability", "canaries.example_probability")
 		c.UserProbability, c.ExampleProbability = nil, nil
 	}
 	if len(c.Formats) == 0 {
-		d.completeForm(&c.Form, "canaries", level)
+		d.completeForm(&c.Form, "canaries", data)
 		return
 	}
 	d.replace("canaries.formats", "canaries.words", "canaries.alphabet", "canaries.format", "canaries.symbols")
 	c.Form = Form{}
 	for i := range c.Formats {
-		d.completeForm(&c.Formats[i], itemPath("canaries.formats", i), level)
+		d.completeForm(&c.Formats[i], itemPath("canaries.formats", i), data)
 	}
+}
+
+// readOtherwise reports whether the current rules of reading read the texts of forms otherwise
+// than the first rules.
+func (c *Canaries) readOtherwise() bool {
+	return slices.ContainsFunc(c.Forms(), func(f Form) bool {
+		return slices.ContainsFunc(append([]string{f.Format, f.Target}, f.Symbols...), func(text string) bool {
+			return !slices.Equal(datasets.FirstRules.Tokenize(text), datasets.CurrentRules.Tokenize(text))
+		})
+	})
 }
 
 // replace reports fields that were given together with the one in place of them.
@@ -140,17 +153,17 @@ func (d *decoder) replace(by string, paths ...string) {
 }
 
 // completeForm fills in the number of random symbols, and the alphabet of listed ones.
-func (d *decoder) completeForm(f *Form, path string, level datasets.Level) {
-	if level == datasets.ByteLevel && len(f.Symbols) > 0 && d.present[join(path, "alphabet")] == nil {
+func (d *decoder) completeForm(f *Form, path string, data *Data) {
+	if data.Level == datasets.ByteLevel && len(f.Symbols) > 0 && d.present[join(path, "alphabet")] == nil {
 		f.Alphabet = canaries.Listed
 	}
 	if d.present[join(path, "words")] != nil {
 		return
 	}
-	if level == datasets.ByteLevel {
+	if data.Level == datasets.ByteLevel {
 		f.Words = symbolsAtByteLevel
 	}
-	if n := f.space(level); n.Blanks() > 0 {
+	if n := f.space(data); n.Blanks() > 0 {
 		f.Words = n.Blanks()
 	}
 }
@@ -217,7 +230,7 @@ func (c *checker) sequence(f *Form, path string) bool {
 		}
 		return f.Words <= longest
 	}
-	space := f.space(c.Data.Level)
+	space := f.space(&c.Data)
 	if err := space.CheckTarget(); err != nil {
 		c.fail([]string{join(path, "target"), format}, "does not match canaries.format: %v", err)
 		return false
@@ -243,13 +256,13 @@ func (c *checker) sequence(f *Form, path string) bool {
 func (c *checker) symbols(f *Form, path string) bool {
 	if c.Data.Level != datasets.ByteLevel {
 		for _, word := range f.Symbols {
-			if read := datasets.Tokenize(word); len(read) != 1 || read[0] != word {
+			if read := c.Data.ReadingRules.Tokenize(word); len(read) != 1 || read[0] != word {
 				c.fail([]string{join(path, "symbols")}, "has %s, which is read as the words %q; expected single words as texts are read, such as %q", quote(word), read, "blue")
 				return false
 			}
 		}
 	}
-	if err := f.space(c.Data.Level).CheckSymbols(); err != nil {
+	if err := f.space(&c.Data).CheckSymbols(); err != nil {
 		c.fail([]string{join(path, "symbols"), join(path, "alphabet")}, "cannot be drawn from: %v", err)
 		return false
 	}
@@ -258,7 +271,7 @@ func (c *checker) symbols(f *Form, path string) bool {
 
 // room checks that there are enough sequences to draw canaries from.
 func (c *checker) room(f *Form, path string) {
-	space, drawn := f.space(c.Data.Level), c.Canaries.groups(c.Data.Level)[0].Count
+	space, drawn := f.space(&c.Data), c.Canaries.groups(&c.Data)[0].Count
 	if space.Free() {
 		if size := c.Data.Vocabulary.Size; drawn > size {
 			c.fail([]string{path, "data.vocabulary.size"},
@@ -278,7 +291,7 @@ func (c *checker) room(f *Form, path string) {
 
 // distinctForms reports a form that is there twice.
 func (c *checker) distinctForms() {
-	spaces := c.Canaries.Spaces(c.Data.Level)
+	spaces := c.Canaries.Spaces(&c.Data)
 	for i, s := range spaces {
 		if slices.Contains(spaces[:i], s) {
 			c.fail([]string{itemPath("canaries.formats", i)}, "asks for canaries %q, as one before does; for more canaries of one format raise canaries.per_configuration", s)

@@ -434,7 +434,7 @@ const leastInData = 0.01
 func (c *Cell) phraseWarnings() []string {
 	var warnings []string
 	for i, found := range c.phrases {
-		g := c.Experiment.Canaries.groups(c.Experiment.Data.Level)[i]
+		g := c.Experiment.Canaries.groups(&c.Experiment.Data)[i]
 		all := g.Sequences(c.Experiment.Data.Ordinary(), 0)
 		within := float64(g.Count) * min(1, float64(found)/all)
 		if within < leastInData {

@@ -44,8 +44,9 @@ type Data struct {
 	FileSplits []string `json:"file_splits,omitempty"`
 	// ReadingRules is the version of the rules by which texts and images are read: 1, or 2, which
 	// drops variation selectors and all other default-ignorable characters of texts, and turns
-	// images as their EXIF orientation says. It holds for all sources of the cell. Absent: 2 where
-	// it reads a source otherwise, and a submitted run then carries it; else they are equal.
+	// images as their EXIF orientation says. It holds for all sources of the cell and for formats
+	// of canaries. Absent: 2 if it reads one of these otherwise, and a submitted run then carries
+	// it; else both read the same.
 	ReadingRules datasets.Rules `json:"reading_rules,omitzero" range:"[1,2]" also:"rules exif orientation variation_selectors"`
 	// OnError says what becomes of a record that is at fault. stop ends it before anything
 	// runs, with file and place; skip leaves the record out, and counts it in the results.

@@ -33,7 +33,7 @@ func (d *decoder) complete(e *Experiment) {
 		e.Data.Test.Fraction = fractions.Probability{}
 	}
 	if e.Canaries != nil && d.sound("canaries data") {
-		d.completeCanaries(e.Canaries, e.Data.Level)
+		d.completeCanaries(e.Canaries, &e.Data)
 	}
 	if d.sound(setting) {
 		d.completeAudits(e)

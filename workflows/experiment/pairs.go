@@ -69,7 +69,7 @@ func (c *checker) measuresPairs(m Method) {
 
 // echoes reports whether canaries have their secret in both texts.
 func (c *checker) echoes() bool {
-	for _, s := range c.Canaries.Spaces(c.Data.Level) {
+	for _, s := range c.Canaries.Spaces(&c.Data) {
 		if s.Echoes() {
 			return true
 		}

@@ -37,3 +37,20 @@ func TestNewRulesOfReadingChangeTheKeysOfTheDataThatTheyChange(t *testing.T) {
 		t.Errorf("a background that new rules read otherwise: rules %d", rules(background))
 	}
 }
+
+// A format of canaries is read by the rules of the data, and asks for the current ones if the
+// first rules read it otherwise.
+func TestAFormatOfCanariesAsksForTheRulesThatReadItOtherwise(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, "texts", map[string]string{"a.jsonl": text(0, 300)})
+	format := "canaries.format=\"w1\ufe0f # # #\""
+	s := prepare(t, filepath.Join(dir, "a.jsonl"), "canaries.words=null", format)
+	e := &s.Spec.Cells[0].Experiment
+	if space := e.Canaries.Spaces(&e.Data)[0]; e.Data.ReadingRules != datasets.CurrentRules || space.Format != "w1 # # #" {
+		t.Errorf("the format is %q by the rules %d", space.Format, e.Data.ReadingRules)
+	}
+	e.Data.ReadingRules = 0 // as a recorded run
+	if space := e.Canaries.Spaces(&e.Data)[0]; space.Format != "w1\ufe0f # # #" {
+		t.Errorf("the format of a recorded run is %q", space.Format)
+	}
+}
