@@ -18,7 +18,7 @@ name: small
 data: {source: %s, vocabulary: {size: 60}, users: {words: 150}, test: {fraction: 10%%}}
 canaries: {words: 5, per_configuration: 2, user_probability: 1/3, example_probability: 1, held_back: 2}
 model: {kind: external}
-training: {command: python3 train.py, code: trainer, job: JOB}
+training: {command: python3 train.py, code: trainer, rounds: 4, job: JOB}
 audit: {random_sampling: {references: 100}, one_run: {canaries: 20}}
 `
 

@@ -170,7 +170,7 @@ func writeStatus(w io.Writer, s *status.Run) {
 		fmt.Fprintf(w, "failed: %s\n", visible.Lines(s.Error))
 	}
 	if s.Note != "" {
-		fmt.Fprintf(w, "note: %s\n", visible.Lines(s.Note))
+		fmt.Fprintf(w, "note: %s\n", strings.ReplaceAll(visible.Lines(s.Note), "\n", "\n    "))
 	}
 	if len(s.Tags) > 0 {
 		fmt.Fprintf(w, "tags: %s\n", strings.Join(s.Tags, " "))

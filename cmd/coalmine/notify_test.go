@@ -45,7 +45,7 @@ func newHook(t *testing.T, statuses ...int) *hook {
 func concluded(t *testing.T, address string) (code int, stderr string) {
 	t.Helper()
 	var out, messages bytes.Buffer
-	g := &global{stdout: &out, stderr: &messages}
+	g := &global{stdout: &out, data: &out, stderr: &messages}
 	outcome := &results.Results{Run: "gate-1", Experiment: "gate", Cells: []results.Cell{
 		{Cell: "c01", Label: "iid", Status: results.Done, Breaches: []string{"exposure is 20, above the limit of 15"}},
 		{Cell: "c02", Label: "by-user", Status: results.Done, Errors: []string{"never sent"}},

@@ -54,7 +54,7 @@ func TestARunSaysWhatEveryRoundHasCost(t *testing.T) {
 	if !strings.Contains(out.String(), "add-or-remove-one, unit balanced user, score loss-difference") {
 		t.Errorf("the table does not say what its lower bound means:\n%s", out.String())
 	}
-	g := &global{stdout: &out, stderr: &messages}
+	g := &global{stdout: &out, data: &out, stderr: &messages}
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	g.flags(flags)
 	err := flags.Set("home", home)

@@ -79,7 +79,7 @@ const maxCount = 1 << 48
 func (m *metricRows) check(l *metricLine, line []byte) error {
 	switch {
 	case l.Round < 1 || l.Round > m.rounds:
-		return MetricLines.Broken("its %s has the line %s; expected a round from 1 to %d, which are those of the job", metricsFile, shown(line), m.rounds)
+		return MetricLines.Broken("its %s has the line %s; expected a round from 1 to %d, which are those of the job; raise training.rounds if there are more", metricsFile, shown(line), m.rounds)
 	case min(l.Examples, l.Tokens, l.Clients) < 0 || max(l.Examples, l.Tokens) > maxCount:
 		return MetricLines.Broken("its %s has the line %s; expected counts from 0 to 2^48", metricsFile, shown(line))
 	case m.clients > 0 && l.Clients > m.clients:

@@ -368,7 +368,7 @@ func TestTheRowsOfManyRoundsAreFew(t *testing.T) {
 func TestMetricsOfWhatTheJobDoesNotHaveAreRefused(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
-		`{"round":3,"loss":1}`:                          "expected a round from 1 to 2, which are those of the job (rule 5",
+		`{"round":3,"loss":1}`:                          "expected a round from 1 to 2, which are those of the job; raise training.rounds if there are more (rule 5",
 		`{"round":0,"loss":1}`:                          "expected a round from 1 to 2",
 		`{"round":1,"clients":41}`:                      "expected at most 40 clients, which are the users of the data and the canary clients",
 		`{"round":1,"clients":-1}`:                      "expected counts from 0 to 2^48",
@@ -440,7 +440,7 @@ func TestWhatACommandDoesWrongIsTold(t *testing.T) {
 		`echo '{"score":"./s out/gone"}' > out/result.json`: "names out/gone in score, and there is no such file",
 		`echo >out/a; echo '{"score":"./s out/a","initial_score":"./s out/gone/b"}' > out/result.json`: "names out/gone/b in initial_score",
 		`echo '{"round":1,"loss":NaN}' > out/metrics.jsonl`:                                            `has the line {"round":1,"loss":NaN}: invalid character 'N' looking for beginning of value (rule 5`,
-		`echo '{"loss":1}' > out/metrics.jsonl`:                                                        "expected a round from 1 to 2, which are those of the job (rule 5",
+		`echo '{"loss":1}' > out/metrics.jsonl`:                                                        "expected a round from 1 to 2, which are those of the job; raise training.rounds if there are more (rule 5",
 		finish + "ln -s / out/root":                                                                    "out/root is no regular file",
 		"mkfifo out/metrics.jsonl; sleep 1000":                                                         "out/metrics.jsonl is no regular file",
 		"mkfifo out/result.json":                                                                       "out/result.json is no regular file",

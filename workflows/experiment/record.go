@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/big"
 	"reflect"
 	"runtime"
@@ -143,69 +144,105 @@ func (s *Spec) Check() error {
 			return fmt.Errorf("sources: the %d files of %.64q have the digest %s", len(files), sum, got)
 		}
 	}
+	paths := s.labelledPaths()
 	group := recovered.NewGroup()
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	const share = 64 // cells that are checked at a time
 	for first := 0; first < len(s.Cells); first += share {
 		group.Go(func() error {
 			for i := first; i < min(first+share, len(s.Cells)); i++ {
-				if err := s.checkCell(i); err != nil {
+				if err := s.checkCell(i, paths); err != nil {
 					return fmt.Errorf("cell %s: %w", cellName(i, len(s.Cells)), err)
 				}
 			}
 			return nil
 		})
 	}
-	if err := group.Wait(); err != nil {
-		return err
-	}
-	return s.checkLabels()
+	return group.Wait()
 }
 
-// checkLabels makes sure that the labels are those which the cells' fields give: text that
-// anybody could choose would stand in every table.
-func (s *Spec) checkLabels() error {
-	again := slices.Clone(s.Cells)
-	rows := make(map[string]*Row)
-	for i := range again {
-		c := &again[i]
-		c.Label, c.Experiment = "", *c.Experiment.asFile()
-		if c.Row != nil {
-			if rows[c.Row.Name] == nil {
-				rows[c.Row.Name] = &Row{Name: c.Row.Name}
-			}
-			c.Row = rows[c.Row.Name]
-		}
-	}
-	labelCells(again)
-	for i := range s.Cells {
-		if err := s.Cells[i].checkLabel(&again[i]); err != nil {
-			return fmt.Errorf("cell %s: %w", s.Cells[i].Name, err)
-		}
-	}
-	return nil
-}
-
-func (c *Cell) checkLabel(want *Cell) error {
-	if !c.labelled(c.Label, want.Label) {
-		return fmt.Errorf("its label is %.100q; expected %.100q, as its fields give it", c.Label, want.Label)
-	}
-	if c.Row != nil && !c.labelled(c.Row.Label, want.Row.Label) {
-		return fmt.Errorf("the label of its row is %.100q; expected %.100q, as its fields give it", c.Row.Label, want.Row.Label)
-	}
-	return nil
-}
-
-// labelled reports whether a label is the one that is wanted. Cells are labelled before their data
-// are known. A privacy budget and a mechanism take values from the data, so that their labels
-// cannot be repeated here; those have to be visible.
-func (c *Cell) labelled(label, want string) bool {
+// checkLabel makes sure that a label consists of statements about the cell: text that anybody
+// could choose would stand in every table. Cells are labelled by how they differ in their file, so
+// that the whole label cannot be told from a cell alone. A privacy budget and a mechanism take
+// values from the data, which a label from before does not have; it has to be visible.
+func (c *Cell) checkLabel(label string, paths []string) error {
 	p := c.Experiment.Training.Privacy
 	settled := p != nil && (p.Budget != nil || p.Mechanism != nil)
-	return label == want || settled && visible.Text(label) == label
+	if settled && visible.Text(label) == label || isJoined(label, c.statements(paths)) {
+		return nil
+	}
+	return fmt.Errorf("its label is %.100q; expected statements about its fields, such as %.100q", label, c.Experiment.Training.Setting())
 }
 
-func (s *Spec) checkCell(i int) error {
+// labelledPaths are the paths of all fields that cells have, if a label says that a cell lacks one.
+func (s *Spec) labelledPaths() []string {
+	if !slices.ContainsFunc(s.Cells, func(c Cell) bool { return strings.Contains(c.Label, "no ") }) {
+		return nil
+	}
+	paths := make(map[string]bool)
+	for i := range s.Cells {
+		for _, v := range leafValues(s.Cells[i].Experiment.asFile()) {
+			paths[v.path] = true
+		}
+		for _, axis := range s.Cells[i].Axes {
+			for _, leaf := range Leaves(axis.Path, axis.Value) {
+				paths[leaf.Path] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(paths))
+}
+
+// statements are the parts that a label of the cell may have. paths are those of the fields that
+// other cells have.
+func (c *Cell) statements(paths []string) []string {
+	e := c.Experiment.asFile()
+	values := leafValues(e)
+	for _, axis := range c.Axes {
+		for _, leaf := range Leaves(axis.Path, axis.Value) {
+			values = append(values, leafValue{leaf.Path, string(leaf.Value)})
+		}
+	}
+	here := make(map[string]bool)
+	var all []string
+	for _, part := range settingParts {
+		all = append(all, part.text(e))
+	}
+	for _, v := range values {
+		if v.json == "null" {
+			continue // an axis takes the field away
+		}
+		here[v.path] = true
+		all = append(all, wording(v.path, v.json))
+	}
+	for _, path := range paths {
+		if !here[path] {
+			all = append(all, wording(path, ""))
+		}
+	}
+	return all
+}
+
+// isJoined reports whether a text is empty or consists of parts with commas between them.
+func isJoined(text string, parts []string) bool {
+	const comma = ", "
+	ends := make([]bool, len(text)+len(comma)+1) // whether parts and commas end before a byte
+	ends[0] = true
+	text += comma
+	for at := range text {
+		if !ends[at] {
+			continue
+		}
+		for _, part := range parts {
+			if part != "" && strings.HasPrefix(text[at:], part+comma) {
+				ends[at+len(part)+len(comma)] = true
+			}
+		}
+	}
+	return text == comma || ends[len(text)]
+}
+
+func (s *Spec) checkCell(i int, paths []string) error {
 	c := &s.Cells[i]
 	if want := cellName(i, len(s.Cells)); c.Index != i || c.Name != want || c.Experiment.Name != s.Name {
 		return fmt.Errorf("it says index %d, name %.40q, experiment %.60q; expected %d, %q, %.60q", c.Index, c.Name, c.Experiment.Name, i, want, s.Name)
@@ -221,7 +258,15 @@ func (s *Spec) checkCell(i int) error {
 			return fmt.Errorf("axes: no field of the experiment has the path %.60q", axis.Path)
 		}
 	}
-	return c.Experiment.check()
+	if err := c.Experiment.check(); err != nil {
+		return err
+	}
+	if c.Row != nil {
+		if err := c.checkLabel(c.Row.Label, paths); err != nil {
+			return fmt.Errorf("row %s: %w", c.Row.Name, err)
+		}
+	}
+	return c.checkLabel(c.Label, paths)
 }
 
 // check reads the experiment as if its JSON were a file. What comes out must be what went
