@@ -5,12 +5,17 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"coalmine/internal/secrets"
 )
 
 func TestFlagsWithoutEffectAreToldOrRefused(t *testing.T) {
 	t.Parallel()
 	file, dir := secretExperiment(t)
 	key := filepath.Join(dir, "key")
+	if _, err := secrets.Create(key); err != nil {
+		t.Fatal(err)
+	}
 	for args, says := range map[string]string{
 		"run " + file + " --memory 1GiB --secret-key " + key: "--memory has no effect: server http://127.0.0.1:1 works on the run",
 		"submit " + file + " --on-server --max-cells 3":      "the server has its own limit",

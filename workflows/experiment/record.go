@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 
 	"coalmine/internal/recovered"
@@ -218,6 +219,11 @@ func (c *Cell) statements(paths []string) []string {
 	for _, path := range paths {
 		if !here[path] {
 			all = append(all, wording(path, ""))
+		}
+	}
+	for _, path := range allPaths() { // a default that the file states leaves no trace
+		if f, known := lookup(path); known && f.omitZero && f.fallback != "" && !here[path] {
+			all = append(all, wording(path, strconv.Quote(f.fallback)))
 		}
 	}
 	return all

@@ -47,3 +47,22 @@ func TestInvisibleValuesComeBackFromYAML(t *testing.T) {
 		}
 	}
 }
+
+// A record is taken whose file states a default that its cells differ in.
+func TestALabelMayStateADefault(t *testing.T) {
+	t.Parallel()
+	spec := recorded(t, `
+name: levels
+seed: 1
+data: {source: a.jsonl, level: word, vocabulary: {size: 100}, users: {words: 100}}
+model: {embedding: 4, units: 4}
+training: {rounds: 10, cohort: 5, client: {learning_rate: 0.1}}
+grid: {axes: {data: [{}, {level: byte, vocabulary: null, users: {words: 1000}}]}}
+`)
+	if label := spec.Cells[0].Label; !strings.Contains(label, "data.level=word") {
+		t.Fatalf("the label is %q, want one that states the level", label)
+	}
+	if err := spec.Check(); err != nil {
+		t.Error(err)
+	}
+}
