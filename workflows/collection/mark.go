@@ -156,7 +156,11 @@ func (c *Collector) markCompiled(ctx context.Context, x *marks, r *runs.Run) err
 		x.hold(r.ID, "its plan is not recorded, and none can be made: %v", err)
 		return nil
 	}
-	if lost := x.lost(&r.State, p); lost != "" {
+	lost, err := c.lost(ctx, &r.State, p)
+	if err != nil {
+		return err
+	}
+	if lost != "" {
 		x.hold(r.ID, "cell %s: %s", lost, planrecord.Lost)
 	}
 	x.markPlan(&r.State, p, !r.State.Phase.Finished())
@@ -164,14 +168,16 @@ func (c *Collector) markCompiled(ctx context.Context, x *marks, r *runs.Run) err
 }
 
 // lost is the name of a cell that is done, and whose report is not stored; "" if there is none.
-func (x *marks) lost(state *runs.State, p *plan.Plan) string {
+func (c *Collector) lost(ctx context.Context, state *runs.State, p *plan.Plan) (string, error) {
 	for i := range p.Cells {
-		n := x.inv.nodes[p.Cells[i].Report.Key]
-		if state.Outcomes[p.Cells[i].Name] == runs.Done && (n == nil || n.commit == nil) {
-			return p.Cells[i].Name
+		if state.Outcomes[p.Cells[i].Name] != runs.Done {
+			continue
+		}
+		if has, err := planrecord.HasReport(ctx, c.Archive, p.Cells[i].Report.Key, state.Finished); err != nil || !has {
+			return p.Cells[i].Name, err
 		}
 	}
-	return ""
+	return "", nil
 }
 
 // markSources marks the sources that the experiment of a run names.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -154,6 +155,17 @@ func TestARunOfWhichItIsNotKnownWhatItNeedsKeepsEveryNodeAndStopsNothingElse(t *
 		"keys that are not recorded, of another build": {func(x *fixture, _ string) {
 			p := otherKeys(x.t, 30)
 			x.Compile = func(context.Context, *runs.Run) (*plan.Plan, error) { return p, nil }
+		}, "is not in the store under the key that this build gives it"},
+		"such keys, for which another run has made a report since": {func(x *fixture, _ string) {
+			p := otherKeys(x.t, 30)
+			x.Compile = func(context.Context, *runs.Run) (*plan.Plan, error) { return p, nil }
+			later := &storage.Commit{
+				Key: p.Cells[0].Report.Key, Kind: "report", KindVersion: 1, Attempt: "later",
+				Provenance: storage.Provenance{Started: time.Now().Add(time.Hour)},
+			}
+			if _, _, err := x.Archive.Commit(x.t.Context(), later); err != nil {
+				x.t.Fatal(err)
+			}
 		}, "is not in the store under the key that this build gives it"},
 		"a record of a newer build": {func(x *fixture, id string) {
 			put(x, "runs/"+id+"/spec", `{"format":1000,"build":"9.9","name":"a"}`)

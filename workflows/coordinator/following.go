@@ -300,9 +300,11 @@ func (c *compilation) remember() {
 	if len(reports) == 0 {
 		return
 	}
+	finished := r.State.Finished
+	lost := func(n availability.Node) bool { return !n.Available() || !planrecord.IsOf(n.Commit, finished) }
 	c.start(reading, func(ctx context.Context) func() {
 		stored, err := availability.LookUpAll(ctx, c.Archive, reports)
-		if err == nil && !slices.ContainsFunc(stored, func(n availability.Node) bool { return !n.Available() }) {
+		if err == nil && !slices.ContainsFunc(stored, lost) {
 			err = c.store.keepPlan(ctx, r.ID, &c.record)
 		}
 		if err != nil {

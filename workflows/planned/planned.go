@@ -121,7 +121,7 @@ func Elsewhere(ctx context.Context, archive *storage.Archive, run *runs.Run, spe
 	if err != nil {
 		return "", err
 	}
-	there, err := archive.HasCommit(ctx, p.Cells[0].Report.Key)
+	there, err := planrecord.HasReport(ctx, archive, p.Cells[0].Report.Key, run.State.Finished)
 	if err != nil || there {
 		return "", err
 	}

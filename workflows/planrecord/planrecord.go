@@ -14,7 +14,10 @@
 package planrecord
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"time"
 
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -23,7 +26,27 @@ import (
 
 // Lost says of a cell that is done, of a run whose plan is not recorded, that its report is not where
 // this build looks for it.
-const Lost = "it is done, and its report is not in the store under the key that this build gives it: a build with other keys computed it and recorded no plan, or it is gone; use that build, or run the experiment again"
+const Lost = "it is done, and its report is not in the store under the key that this build gives it: a build with other keys computed it and recorded no plan, or it is gone; use that build, or run the experiment again, which leaves this run as it is"
+
+// clocks is how far the clocks of a cluster may be apart.
+const clocks = 5 * time.Minute
+
+// IsOf reports whether a report can be one with which a run has finished whose plan is not
+// recorded. One that was begun later is of another run of the experiment: where this build
+// gives other keys, that of the run is elsewhere.
+func IsOf(report *storage.Commit, finished time.Time) bool {
+	return finished.IsZero() || !report.Provenance.Started.After(finished.Add(clocks))
+}
+
+// HasReport reports whether the store has the report with which such a run has finished
+// under a key.
+func HasReport(ctx context.Context, archive *storage.Archive, key storage.Key, finished time.Time) (bool, error) {
+	report, err := archive.Committed(ctx, key)
+	if errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrCorrupt) {
+		return false, nil
+	}
+	return err == nil && IsOf(report, finished), err
+}
 
 // head is the small record that names the parts, and makes them one of the run's plans.
 type head struct {

@@ -17,6 +17,7 @@ import (
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/planned"
+	"coalmine/workflows/planrecord"
 	"coalmine/workflows/runs"
 )
 
@@ -167,7 +168,7 @@ func load(ctx context.Context, archive *storage.Archive, run *planned.Run, i int
 		cell.Thresholds, err = thresholds(ctx, archive, p, planned)
 		return cell, err
 	}
-	report, missing, err := finished(ctx, archive, run.Run, spec, planned)
+	report, missing, err := finished(ctx, archive, run, spec, planned)
 	switch {
 	case err != nil:
 		return cell, err
@@ -213,14 +214,21 @@ func load(ctx context.Context, archive *storage.Archive, run *planned.Run, i int
 
 // finished returns the report of a cell that is done, or else what storage lacks of it. Without
 // an audit the report does not wait for the model, and the cell does.
-func finished(ctx context.Context, archive *storage.Archive, run *runs.Run, spec *experiment.Cell, planned *plan.Cell) (r *reports.Report, missing storage.Key, err error) {
+func finished(ctx context.Context, archive *storage.Archive, run *planned.Run, spec *experiment.Cell, planned *plan.Cell) (r *reports.Report, missing storage.Key, err error) {
+	done := run.State.Outcomes[spec.Name] == runs.Done
+	if done && !run.Recorded {
+		has, err := planrecord.HasReport(ctx, archive, planned.Report.Key, run.State.Finished)
+		if err != nil || !has {
+			return nil, planned.Report.Key, err
+		}
+	}
 	r, err = readReport(ctx, archive, planned.Report.Key)
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
 		return nil, planned.Report.Key, nil
 	case err != nil:
 		return nil, missing, err
-	case len(spec.Experiment.Audit.Asked()) > 0, run.State.Outcomes[spec.Name] == runs.Done: // the model may have been deleted since
+	case len(spec.Experiment.Audit.Asked()) > 0, done: // the model may have been deleted since
 		return r, missing, nil
 	}
 	there, err := archive.HasCommit(ctx, planned.Model.Key)
