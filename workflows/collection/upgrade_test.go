@@ -170,6 +170,11 @@ func TestARunOfWhichItIsNotKnownWhatItNeedsKeepsEveryNodeAndStopsNothingElse(t *
 		"a record of a newer build": {func(x *fixture, id string) {
 			put(x, "runs/"+id+"/spec", `{"format":1000,"build":"9.9","name":"a"}`)
 		}, "written by coalmine 9.9 in format 1000"},
+		"a record that is gone": {func(x *fixture, id string) {
+			if err := x.memory.Delete(x.t.Context(), "runs/"+id+"/spec"); err != nil {
+				x.t.Fatal(err)
+			}
+		}, "spec is gone, and its log says that nobody has removed it"},
 		"a damaged record": {func(x *fixture, id string) { put(x, "runs/"+id+"/spec", `{"na`) }, "corrupt"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"coalmine/storage"
@@ -51,7 +52,8 @@ func (l *Local) find(ctx context.Context, name string) (*runs.Run, error) {
 	return l.newest(ctx, name, fits)
 }
 
-// findOnly is find for what cannot be taken back: a name that fits several runs is an error.
+// findOnly is find for what cannot be taken back: a name that fits several runs is an error, and so
+// is the id of a run that is gone, although the ids of later runs of its experiment begin so.
 func (l *Local) findOnly(ctx context.Context, name string) (*runs.Run, error) {
 	if name == "" || name == Latest {
 		return l.latest(ctx)
@@ -60,6 +62,8 @@ func (l *Local) findOnly(ctx context.Context, name string) (*runs.Run, error) {
 	switch {
 	case err != nil:
 		return nil, err
+	case strings.HasPrefix(fits[0], name+"."):
+		return nil, fmt.Errorf("run %q: %w in %s; %s is another run: name it in full if it is meant", name, ErrNoRun, l.archive, strings.Join(fits, ", "))
 	case len(fits) > 1:
 		return nil, fmt.Errorf("run %q: %w begin so: %s; name the one that is meant", name, ErrAmbiguous, strings.Join(fits, ", "))
 	}
@@ -83,15 +87,13 @@ func (l *Local) fitting(ctx context.Context, name string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	var fits []string
-	for _, id := range ids {
-		if id == name {
-			return []string{id}, nil
-		}
-		if strings.HasPrefix(id, name) {
-			fits = append(fits, id)
-		}
+	if slices.Contains(ids, name) {
+		return []string{name}, nil
 	}
+	if _, err := l.runs.Get(ctx, name); runs.IsUnreadable(err) {
+		return []string{name}, nil // it has lost its record
+	}
+	fits := slices.DeleteFunc(ids, func(id string) bool { return !strings.HasPrefix(id, name) })
 	if len(fits) == 0 {
 		return nil, fmt.Errorf("run %q: %w in %s; see: coalmine status", name, ErrNoRun, l.archive)
 	}

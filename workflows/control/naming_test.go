@@ -45,4 +45,33 @@ func TestANameMeansTheNewestRunOfOneExperiment(t *testing.T) {
 	if removed, err := api.Remove(ctx, "grid-"); !errors.Is(err, control.ErrAmbiguous) {
 		t.Errorf("of three runs %+v is removed, %v", removed, err)
 	}
+	second := submit("grids", "4")
+	if err := archive.DeleteRun(t.Context(), lone); err != nil {
+		t.Fatal(err)
+	}
+	if removed, err := api.Remove(ctx, lone); !errors.Is(err, control.ErrNoRun) {
+		t.Errorf("of %s, where %s is gone, %+v is removed, %v", second, lone, removed, err)
+	}
+}
+
+// The full id of a run that has lost its record means that run alone.
+func TestTheIdOfARunThatHasLostItsRecordMeansNoOther(t *testing.T) {
+	t.Parallel()
+	archive := storage.NewArchive(storagetest.NewMemory())
+	service := runs.NewService(archive, nil)
+	spec := runs.Spec{Name: "x", Digest: storage.DigestOf([]byte("x")), Experiment: []byte("x")}
+	var ids []string
+	for range 2 {
+		run, _, err := service.Submit(t.Context(), spec, "somebody", true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, run.ID)
+	}
+	if err := archive.Store().Delete(t.Context(), "runs/"+ids[0]+"/spec"); err != nil {
+		t.Fatal(err)
+	}
+	if h, err := control.New(archive, nil, nil).History(t.Context(), ids[0]); !runs.IsUnreadable(err) {
+		t.Errorf("%s, which has lost its record beside %s, is %+v, %v", ids[0], ids[1], h, err)
+	}
 }

@@ -76,6 +76,34 @@ func TestOnlyFinishedRunsThatAreNotPinnedAreRemoved(t *testing.T) {
 	}
 }
 
+// A run that nobody has removed and whose record is gone is listed with the reason, until what is
+// left of it is removed. A removal that was cut short leaves no such run.
+func TestARunThatHasLostItsRecordIsListed(t *testing.T) {
+	t.Parallel()
+	s, archive := newService(t)
+	lost, _ := submit(t, s, specOf("x"), true)
+	removed, _ := submit(t, s, specOf("x"), true)
+	kept, _ := submit(t, s, specOf("x"), true)
+	steer(t, s, removed.ID, Entry{Kind: CancelEntry})
+	steer(t, s, removed.ID, Entry{Kind: RemoveEntry})
+	if err := archive.Store().Delete(t.Context(), "runs/"+lost.ID+"/spec", "runs/"+removed.ID+"/spec"); err != nil {
+		t.Fatal(err)
+	}
+	all, unreadable, err := s.Readable(t.Context())
+	if err != nil || len(all) != 1 || all[0].ID != kept.ID {
+		t.Errorf("readable are %v, %v", all, err)
+	}
+	if len(unreadable) != 1 || unreadable[0].ID != lost.ID || !strings.Contains(unreadable[0].Err.Error(), "spec is gone") {
+		t.Errorf("unreadable are %v", unreadable)
+	}
+	if err := s.DeleteUnreadable(t.Context(), lost.ID); err != nil {
+		t.Fatal(err)
+	}
+	if _, unreadable, err = s.Readable(t.Context()); err != nil || len(unreadable) != 0 {
+		t.Errorf("after the removal unreadable are %v, %v", unreadable, err)
+	}
+}
+
 // A new run never takes the id under which a removal that was cut short has left
 // a log.
 func TestAnIdWithLeftoversIsNotTaken(t *testing.T) {
@@ -83,6 +111,8 @@ func TestAnIdWithLeftoversIsNotTaken(t *testing.T) {
 	s, archive := newService(t)
 	ctx := context.Background()
 	first, _ := submit(t, s, specOf("x"), false)
+	steer(t, s, first.ID, Entry{Kind: CancelEntry})
+	steer(t, s, first.ID, Entry{Kind: RemoveEntry})
 	if err := archive.Store().Delete(ctx, "runs/"+first.ID+"/spec"); err != nil {
 		t.Fatal(err)
 	}

@@ -199,12 +199,32 @@ func (s *Service) complete(ctx context.Context, run *Run, by string) error {
 // Get returns one run. The error wraps storage.ErrNotFound if there is none.
 func (s *Service) Get(ctx context.Context, id string) (*Run, error) {
 	spec, err := s.readSpec(ctx, id)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, s.absent(ctx, id, err)
+	}
 	if err != nil {
 		return nil, err
 	}
 	run, err := s.WithoutSpec(ctx, id)
 	run.Spec = spec
 	return run, err
+}
+
+// absent tells a run that is not there, or that is being removed, from one that has lost its
+// record: a submission writes the record before the log, and a removal notes itself in the log
+// before it deletes the record.
+func (s *Service) absent(ctx context.Context, id string, notFound error) error {
+	run, err := s.WithoutSpec(ctx, id)
+	switch {
+	case IsUnreadable(err): // a removal has deleted the beginning of the log
+		return notFound
+	case err != nil:
+		return err
+	case run.State.Submitted.IsZero() || run.State.Removed:
+		return notFound
+	}
+	return fmt.Errorf("record of run %s in %s: %w: runs/%s/spec is gone, and its log says that nobody has removed it; put it back from a copy of the store, or remove the rest of the run by its full id: coalmine rm %s",
+		id, s.archive, storage.ErrCorrupt, id, id)
 }
 
 // WithoutSpec returns a run with all but what was submitted. One that there is none of is
@@ -274,6 +294,9 @@ func (s *Service) ReadableBy(ctx context.Context, get func(ctx context.Context, 
 	if err != nil {
 		return nil, nil, err
 	}
+	if unreadable, err = s.withoutRecord(ctx, ids); err != nil {
+		return nil, nil, err
+	}
 	for _, id := range ids {
 		run, err := get(ctx, id)
 		switch {
@@ -293,7 +316,29 @@ func (s *Service) ReadableBy(ctx context.Context, get func(ctx context.Context, 
 	return all, unreadable, nil
 }
 
-// IDs returns the ids of all runs, in byte order.
+// withoutRecord returns the runs that have lost their record, apart from those with the ids, which
+// have one.
+func (s *Service) withoutRecord(ctx context.Context, ids []string) (lost []Unreadable, err error) {
+	used, err := s.archive.UsedRunIDs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range used {
+		if _, has := slices.BinarySearch(ids, id); has {
+			continue
+		}
+		_, err := s.Get(ctx, id)
+		switch {
+		case IsUnreadable(err):
+			lost = append(lost, Unreadable{id, err})
+		case err != nil && !errors.Is(err, storage.ErrNotFound):
+			return nil, err
+		}
+	}
+	return lost, nil
+}
+
+// IDs returns the ids of all runs that have a record, in byte order.
 func (s *Service) IDs(ctx context.Context) ([]string, error) { return s.archive.Runs(ctx) }
 
 // Refresh folds in what was appended to the run's log since it was read, and
