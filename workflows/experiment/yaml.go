@@ -45,6 +45,9 @@ func document(source string, file *ast.File, ps *problems) *node {
 		return nil
 	}
 	root := c.convert(bodies[0], "")
+	if root.kind == brokenNode {
+		return nil // it has been reported
+	}
 	if root.kind != mappingNode {
 		ps.add(root.at, "", "expected fields such as name, data and training, found %s", root.describe())
 		return nil
