@@ -53,8 +53,8 @@ func (e *Error) Error() string { return e.Message }
 
 func (e *Error) Unwrap() error { return e.err }
 
-// Waits of the client. What a server does takes as long as it takes: beside finding the
-// server, only its silence is bounded, see vigilance.
+// Waits of the client. The client bounds the time to find a server and its silence (see
+// vigilance), not the time of its work.
 const (
 	dialTimeout     = 10 * time.Second
 	continueTimeout = 5 * time.Second

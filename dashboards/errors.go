@@ -64,7 +64,7 @@ var internalError = errorKind{kind: "internal", status: http.StatusInternalServe
 
 func kindOf(err error) errorKind {
 	if recovered.Is(err) {
-		return internalError // whatever it was wrapped in: the input may be right
+		return internalError // even if it wraps ErrInput: the input may be right
 	}
 	for _, k := range errorKinds {
 		if errors.Is(err, k.err) {

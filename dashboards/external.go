@@ -8,39 +8,39 @@ import (
 	"strings"
 )
 
-// external is where people find a server that a proxy shows to them. The zero value is a
-// server that they reach directly.
+// external is the address of a server behind a proxy. The zero value is a server without a
+// proxy.
 type external struct {
 	origin string // scheme and host; empty if there is no proxy
 	host   string // without the port
 	base   string // the path of the proxy, without a slash at its end
 }
 
-// basePath is what the path of an external URL may hold: it is written into pages.
+// basePath matches the allowed paths of an external URL, which are written into pages.
 var basePath = regexp.MustCompile(`^(/[A-Za-z0-9._~-]+)*$`)
 
-// parseExternal reads the URL of Options.
+// parseExternal parses Options.ExternalURL.
 func parseExternal(text string) (external, error) {
 	if text == "" {
 		return external{}, nil
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return external{}, errors.New("external URL: want https://host or https://host/path, as people type it")
+		return external{}, errors.New("external URL: want https://host or https://host/path, as in a browser")
 	}
 	x := external{origin: u.Scheme + "://" + u.Host, host: u.Hostname(), base: strings.TrimRight(u.Path, "/")}
 	if !basePath.MatchString(x.base) {
-		return external{}, errors.New("external URL: its path may hold letters, digits and -._~ alone")
+		return external{}, errors.New("external URL: the path may only hold letters, digits and -._~")
 	}
 	return x, nil
 }
 
 func (x external) secure() bool { return strings.HasPrefix(x.origin, "https:") }
 
-// path is an address of this server as browsers ask for it.
+// path returns the path under which browsers reach a path of this server.
 func (x external) path(local string) string { return x.base + local }
 
-// strip takes the proxy's path off requests, which a proxy may have done itself.
+// strip removes the proxy's path from requests, if the proxy has not.
 func (x external) strip(next http.Handler) http.Handler {
 	if x.base == "" {
 		return next

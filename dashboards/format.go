@@ -6,13 +6,12 @@ import (
 	"coalmine/storage"
 )
 
-// formatHeader has the format of a request or an answer and the build that it comes from: "1 v0.4.0".
-// Who sends none is of before it, or no program of ours.
+// formatHeader holds the format of a request or an answer and the build of its sender: "1 v0.4.0".
+// Older builds and other programs send none.
 const formatHeader = "Coalmine-Format"
 
-// requestFormat and answerFormat have the number of the form of the API's JSON. It rises when a
-// program of before could misread an answer, or a server a request; members that are added do
-// not raise it.
+// requestFormat and answerFormat have the format number of the API's JSON. It rises when an older
+// program could misread an answer, or an older server a request; new members do not raise it.
 var (
 	requestFormat = storage.Format{Name: "request", Number: 1}
 	answerFormat  = storage.Format{Name: "answer of the server", Number: requestFormat.Number}
@@ -20,5 +19,5 @@ var (
 
 func setFormat(h http.Header) { h.Set(formatHeader, answerFormat.Stamp().String()) }
 
-// formatOf is the stamp of a message, zero if it has none.
+// formatOf returns the stamp of a message, zero if it has none.
 func formatOf(h http.Header) storage.Stamp { return storage.ParseStamp(h.Get(formatHeader)) }

@@ -74,8 +74,8 @@ func (s *Server) healthy(w http.ResponseWriter, _ *http.Request) error {
 // readyTimeout is how long all that is asked for a probe may take.
 const readyTimeout = 5 * time.Second
 
-// ready asks all that the process needs. The answer says in a few words what is wrong, if
-// that has a name; the whole error stays in the log: whoever asks need not have a token.
+// ready checks the services that the process needs. The answer names the cause of a failure, if
+// it is known; only the log has the whole error, because a request needs no token.
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) error {
 	if missing := s.missing(r.Context()); len(missing) > 0 {
 		writeError(w, errorKind{kind: "not-ready", status: http.StatusServiceUnavailable},
@@ -91,8 +91,8 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// missing says what does not do its work, and why as far as that has a name. All are asked
-// at once: one that hangs takes no time from the others.
+// missing describes the failing checks, each with its cause if that is known. They run
+// concurrently: one that hangs takes no time from the others.
 func (s *Server) missing(ctx context.Context) []string {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
@@ -115,8 +115,8 @@ func (s *Server) missing(ctx context.Context) []string {
 	return missing
 }
 
-// brief is why a check fails, without what only the log may say: addresses, and the words
-// of other servers.
+// brief describes a failed check without addresses and messages of other servers, which only
+// the log may have.
 func brief(name string, err error) string {
 	var cause interface {
 		error
@@ -131,7 +131,7 @@ func brief(name string, err error) string {
 	return "no answer from " + name
 }
 
-// notReadyEvery is how often the log says that the same thing is missing: probes come every
+// notReadyEvery is the pause between log lines about the same failing check: probes come every
 // few seconds.
 const notReadyEvery = time.Minute
 

@@ -37,10 +37,10 @@ type Options struct {
 	// Hosts are the names under which the server is reached, beside localhost
 	// and the address that a request came in on. They need an operator token.
 	Hosts []string
-	// ExternalURL is where people find the server behind a proxy: https://host or
-	// https://host/path. Its host counts as one of Hosts; its path comes before all
-	// addresses, whether or not the proxy takes it off; and cookies are sent over TLS
-	// alone if it begins with https. Empty means that there is no proxy.
+	// ExternalURL is the address of the server behind a proxy: https://host or
+	// https://host/path. Its host counts as one of Hosts; its path precedes all addresses,
+	// whether or not the proxy strips it; and cookies are sent over TLS only if it begins
+	// with https. Empty means that there is no proxy.
 	ExternalURL string
 	// CertificateFile and KeyFile, both PEM, turn on TLS.
 	CertificateFile, KeyFile string

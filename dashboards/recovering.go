@@ -16,7 +16,7 @@ func (s *Server) recovering(next http.Handler) http.Handler {
 		p, panicked := errors.AsType[*recovered.Panic](err)
 		switch {
 		case !panicked:
-		case p.Value == http.ErrAbortHandler: // which the handler has logged
+		case p.Value == http.ErrAbortHandler: // the handler has logged the reason
 			panic(http.ErrAbortHandler)
 		case answer.begun:
 			recovered.Log(s.options.Log, err, "method", r.Method, "path", r.URL.Path)
@@ -28,7 +28,7 @@ func (s *Server) recovering(next http.Handler) http.Handler {
 	})
 }
 
-// sent notes whether something of an answer was sent.
+// sent notes whether a part of the answer was sent.
 type sent struct {
 	http.ResponseWriter
 	begun bool

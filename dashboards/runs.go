@@ -29,8 +29,8 @@ import (
 const (
 	maxSpecBytes  = 4 << 20
 	maxSteerBytes = 1 << 20
-	// maxRecordBytes bounds the bytes of all records that are taken in at the same time,
-	// unpacked. Further requests wait.
+	// maxRecordBytes bounds the unpacked bytes of concurrently posted records. Further requests
+	// wait.
 	maxRecordBytes = 2 * (runs.MaxDocument + maxSpecBytes)
 )
 

@@ -33,8 +33,8 @@ type Server struct {
 	api     control.API // nil of a monitor
 	options Options
 	access  *access
-	// external is where people find the server, page its page for them, loginPage the
-	// other one.
+	// external is the address behind a proxy; page and loginPage are the pages with that
+	// address.
 	external  external
 	page      []byte
 	loginPage *template.Template
@@ -43,7 +43,7 @@ type Server struct {
 	records   *semaphore.Weighted // of maxRecordBytes
 	pace      pace
 	handler   http.Handler
-	told      struct { // when the log last said what is missing, by name
+	told      struct { // times of the last log lines about failing checks, by name
 		sync.Mutex
 		at map[string]time.Time
 	}

@@ -11,12 +11,12 @@ import (
 	"coalmine/internal/sleep"
 )
 
-// vigilance is how long a client waits for a byte. An answer may take minutes to compute, so
-// a server that is silent is asked whether it lives before it is given up.
+// vigilance bounds the silence of a server. An answer may take minutes to compute, so the client
+// probes a silent server before it gives the request up.
 type vigilance struct {
-	silence time.Duration // after which the server is asked, by another request
-	probe   time.Duration // within which it must answer that
-	longest time.Duration // silence after which a request is given up all the same
+	silence time.Duration // silence after which another request probes the server
+	probe   time.Duration // timeout of a probe
+	longest time.Duration // silence after which a request is given up in any case
 }
 
 var liveVigilance = vigilance{silence: 20 * time.Second, probe: 10 * time.Second, longest: 15 * time.Minute}
@@ -46,22 +46,22 @@ func (v *vigil) move() { v.moved.Store(time.Now().UnixNano()) }
 
 func (v *vigil) end() { v.hangUp(nil) }
 
-// watch gives the request up once the server is silent and does not answer for itself.
+// watch gives the request up once the server is silent and does not answer a probe.
 func (v *vigil) watch(ctx context.Context) {
 	limits := v.client.vigilance
-	asked := time.Duration(0) // the silence at which the server was asked last
+	asked := time.Duration(0) // the silence at the last probe
 	for {
 		silent := time.Since(time.Unix(0, v.moved.Load()))
 		switch {
 		case silent < asked:
 			asked = 0 // a byte has moved since
 		case silent >= limits.longest:
-			v.hangUp(fmt.Errorf("server %s has said nothing for %v, though it answers other requests; its log may say why", v.client.base, silent.Round(time.Second)))
+			v.hangUp(fmt.Errorf("server %s has sent nothing for %v, though it answers other requests; its log may say why", v.client.base, silent.Round(time.Second)))
 			return
 		case silent >= asked+limits.silence:
 			asked = silent
 			if err := v.client.alive(ctx); err != nil {
-				v.hangUp(fmt.Errorf("server %s takes the request and says nothing for %v, nor does it answer whether it lives: it hangs, or another program has its port; look at its log, or start it again", v.client.base, silent.Round(time.Second)))
+				v.hangUp(fmt.Errorf("server %s has accepted the request, but has sent nothing for %v and does not answer a probe: it hangs, or another program uses its port; look at its log, or restart it", v.client.base, silent.Round(time.Second)))
 				return
 			}
 		}
@@ -71,7 +71,7 @@ func (v *vigil) watch(ctx context.Context) {
 	}
 }
 
-// alive asks the server for a sign of life. A proxy that answers in its place is none.
+// alive probes the server. An answer by a proxy in its place does not count.
 func (c *Client) alive(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, c.vigilance.probe)
 	defer cancel()
@@ -110,7 +110,8 @@ func (b *vigilantBody) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// answerBody is the body of an answer. Its error is that of the vigil that gave it up.
+// answerBody is the body of an answer. If the vigil gave the request up, reads return the vigil's
+// error.
 type answerBody struct {
 	vigilantBody
 	ctx context.Context

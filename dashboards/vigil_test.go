@@ -62,7 +62,7 @@ func TestAServerThatSaysNothingIsGivenUp(t *testing.T) {
 			defer cancel()
 			c := impatient(t, mute(t, words))
 			_, err := c.List(ctx)
-			if err == nil || !strings.Contains(err.Error(), "says nothing") || !strings.Contains(err.Error(), c.String()) {
+			if err == nil || !strings.Contains(err.Error(), "sent nothing") || !strings.Contains(err.Error(), c.String()) {
 				t.Errorf("got %v", err)
 			}
 		})
@@ -73,7 +73,7 @@ func TestAServerThatSaysNothingIsGivenUp(t *testing.T) {
 		defer cancel()
 		c := impatient(t, mute(t, "HTTP/1.1 100 Continue\r\n\r\n"))
 		err := c.upload(ctx, storage.Digest{}, large, large.Size())
-		if err == nil || !strings.Contains(err.Error(), "says nothing") {
+		if err == nil || !strings.Contains(err.Error(), "sent nothing") {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -104,7 +104,7 @@ func TestAServerThatLivesIsWaitedFor(t *testing.T) {
 	}
 	c.longest = 150 * time.Millisecond
 	c.vigilance.silence = 200 * time.Millisecond
-	if _, err := c.List(t.Context()); err == nil || !strings.Contains(err.Error(), "has said nothing for") {
+	if _, err := c.List(t.Context()); err == nil || !strings.Contains(err.Error(), "has sent nothing for") {
 		t.Errorf("after the longest silence: %v", err)
 	}
 	close(stop)

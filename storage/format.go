@@ -12,31 +12,30 @@ import (
 	"coalmine/internal/build"
 )
 
-// ErrNewer is wrapped by errors about a record in a format that a newer build has introduced.
-// Nothing is wrong with the record.
+// ErrNewer is wrapped by errors about a record whose format a newer build introduced. The record
+// is intact.
 var ErrNewer = errors.New("its format is newer than this build")
 
-// Format is a form in which a sort of record is kept. It has a number, which rises whenever
-// a build of before could misread what is written from then on: when a field is added that
-// changes the meaning of others, or whose loss would matter.
+// Format is the form of one sort of record. Its number rises whenever an older build could misread
+// new records: when a new field changes the meaning of others, or must not be lost.
 type Format struct {
-	// Name is that of the records, for people: "commit".
+	// Name names the records for people: "commit".
 	Name string
-	// Number is the format that this build writes. It reads all up to it.
+	// Number is the format that this build writes. It reads all formats up to Number.
 	Number int
 }
 
-// Stamp is the part of a record that names its format and the build that wrote it. Records of
+// Stamp is the part of a record that names its format and the build that wrote it. Records from
 // before formats had numbers lack it; their format is 1.
 type Stamp struct {
 	Format int    `json:"format,omitempty"`
 	Build  string `json:"build,omitempty"`
 }
 
-// String is the stamp in a line: "1 v0.4.0".
+// String returns the stamp on one line: "1 v0.4.0".
 func (s Stamp) String() string { return fmt.Sprintf("%d %s", s.Format, s.Build) }
 
-// ParseStamp reads what String has written. What is no stamp is none.
+// ParseStamp parses the output of String. Any other text gives the zero stamp.
 func ParseStamp(text string) Stamp {
 	number, build, _ := strings.Cut(text, " ")
 	n, err := strconv.Atoi(number)
@@ -46,7 +45,7 @@ func ParseStamp(text string) Stamp {
 	return Stamp{n, build}
 }
 
-// thisBuild is the version that records are stamped with.
+// thisBuild is the version in the stamps of this build.
 var thisBuild = sync.OnceValue(build.Version)
 
 // Stamp returns the stamp of the records that this build writes.
@@ -61,14 +60,14 @@ func (f Format) Check(s Stamp) error {
 		f.Name, ErrNewer, orUnknown(s.Build), s.Format, thisBuild(), f.Number, orUnknown(s.Build))
 }
 
-// Explain completes the error of a record that has a format which this build reads, and yet
-// makes no sense to it.
+// Explain completes the error about a record that cannot be decoded although this build reads its
+// format.
 func (f Format) Explain(s Stamp, err error) error {
 	return fmt.Errorf("%s of format %d, written by coalmine %s, which coalmine %s cannot read: %w",
 		f.Name, max(s.Format, 1), orUnknown(s.Build), thisBuild(), err)
 }
 
-// orUnknown names a build for people. The name comes from a record, and so from anybody.
+// orUnknown names a build for people. It escapes the name, which may come from anybody.
 func orUnknown(build string) string {
 	if build == "" {
 		return "of an unknown version"
@@ -97,7 +96,7 @@ func StampOf(object []byte) Stamp {
 	return s
 }
 
-// unstamped takes the stamp off a JSON object, in front of whose members it stands.
+// unstamped removes the stamp, which stands in front of the other members, from a JSON object.
 func unstamped(object []byte) (Stamp, []byte) {
 	var s Stamp
 	d := json.NewDecoder(bytes.NewReader(object))

@@ -14,8 +14,8 @@ import (
 //	library/<name>              an imported input by a name, and what is known of it
 //	runs/<id>/spec              what was submitted
 //	runs/<id>/log/<n>           what was done to the run since
-//	runs/<id>/plan/<n>          the record of a plan that it was computed by, the newest last
-//	runs/<id>/planned/<digest>  what such a record names
+//	runs/<id>/plan/<n>          the record of a plan of the run, the newest last
+//	runs/<id>/planned/<digest>  a part of such a plan
 //	commits/<key>               the record that makes a node done
 //	blobs/<key>/<digest>        a node's outputs
 //	logs/<run>/<key>/<attempt>  what an execution printed

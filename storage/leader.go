@@ -13,9 +13,9 @@ import (
 // never given out before; see NextEpoch.
 const keptEpochs = 10
 
-// Epoch says who leads in an epoch, for people.
+// Epoch describes the leader of an epoch, for people.
 type Epoch struct {
-	// Holder names the process, Queue the place where it holds a lease, if it needs one.
+	// Holder names the process, and Queue the queue in which it holds the lease, if it needs one.
 	Holder, Queue string
 	// Began is when the epoch began, by the clock of the store.
 	Began time.Time
@@ -44,7 +44,7 @@ func (a *Archive) NextEpoch(ctx context.Context, by Epoch) (number int, before E
 			return 0, Epoch{}, err
 		}
 		if last > 0 {
-			before, _ = a.EpochOf(ctx, last) // it is for people alone
+			before, _ = a.EpochOf(ctx, last) // only people read it
 		}
 		epoch := last + 1
 		err = a.createEpoch(ctx, epochName(epoch), record)
@@ -66,7 +66,7 @@ func (a *Archive) NextEpoch(ctx context.Context, by Epoch) (number int, before E
 	}
 }
 
-// EpochOf says who began an epoch. One that began in a full store names nobody.
+// EpochOf returns the description of an epoch, empty if the epoch began in a full store.
 func (a *Archive) EpochOf(ctx context.Context, number int) (Epoch, error) {
 	name := epochName(number)
 	info, err := a.store.Head(ctx, name)

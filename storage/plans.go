@@ -6,9 +6,8 @@ import (
 	"io"
 )
 
-// CreatePlan records the n-th plan of a run. record is small, in JSON, and names what PutPlanned
-// has stored before. A number that is taken gives an error that wraps ErrExists, unless it is
-// taken by the same record.
+// CreatePlan records the n-th plan of a run. record is small, is encoded as JSON, and names parts
+// that PutPlanned has stored. If another record has the number, the error wraps ErrExists.
 func (a *Archive) CreatePlan(ctx context.Context, run string, n int, record any) error {
 	if err := CheckRunID(run); err != nil {
 		return err
@@ -35,7 +34,7 @@ func (a *Archive) Plans(ctx context.Context, run string) ([]int, error) {
 	return numbers, nil
 }
 
-// Plan reads what CreatePlan has recorded.
+// Plan reads the record of the n-th plan.
 func (a *Archive) Plan(ctx context.Context, run string, n int, into any) error {
 	if err := CheckRunID(run); err != nil {
 		return err
@@ -48,7 +47,7 @@ func (a *Archive) Plan(ctx context.Context, run string, n int, into any) error {
 
 func plannedName(run string, d Digest) string { return plannedDir(run) + "/" + d.String() }
 
-// PutPlanned stores a part of a plan of a run, under a digest that ReadPlanned's caller checks.
+// PutPlanned stores a part of a plan under its digest, which the caller of ReadPlanned checks.
 func (a *Archive) PutPlanned(ctx context.Context, run string, d Digest, data []byte) error {
 	if err := CheckRunID(run); err != nil {
 		return err
@@ -59,8 +58,8 @@ func (a *Archive) PutPlanned(ctx context.Context, run string, d Digest, data []b
 	return nil
 }
 
-// ReadPlanned has read read a part of a plan. One that it finds damaged, by an error that wraps
-// ErrCorrupt, is read again: bytes can be damaged on their way as well as in the store.
+// ReadPlanned passes a part of a plan to read. If read returns an error that wraps ErrCorrupt, the
+// part is fetched once more: bytes can be damaged on the way as well as in the store.
 func (a *Archive) ReadPlanned(ctx context.Context, run string, d Digest, read func(io.Reader) error) error {
 	if err := CheckRunID(run); err != nil {
 		return err

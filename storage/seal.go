@@ -47,7 +47,7 @@ func unseal(f Format, data []byte, into any) error {
 	return nil
 }
 
-// sameRecord reports whether two sealed records say the same, whichever builds wrote them.
+// sameRecord reports whether two sealed records are equal apart from their stamps.
 func sameRecord(f Format, a, b []byte) bool {
 	var one, other json.RawMessage
 	return unseal(f, a, &one) == nil && unseal(f, b, &other) == nil && bytes.Equal(one, other)

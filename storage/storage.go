@@ -112,12 +112,11 @@ var (
 
 // Trouble is an error of the store whose cause is known. Drivers return it.
 type Trouble struct {
-	// Mark is one of the errors above, by which programs decide.
+	// Mark is one of the errors above, on which programs decide.
 	Mark error
-	// Cause says what is wrong, and holds no secret: it is shown to everybody who asks
-	// whether a process is ready.
+	// Cause describes the trouble without secrets: /readyz shows it to everybody.
 	Cause string
-	// Remedy says what to do; empty if there is nothing.
+	// Remedy is the action to take; empty if there is none.
 	Remedy string
 	// Err is the server's own error.
 	Err error
@@ -134,7 +133,7 @@ func (t *Trouble) Error() string {
 // Unwrap returns the mark and the server's own error.
 func (t *Trouble) Unwrap() []error { return []error{t.Mark, t.Err} }
 
-// Brief is the cause in a few words.
+// Brief returns the cause.
 func (t *Trouble) Brief() string { return t.Cause }
 
 // ObjectError says which object of which store an error is about. Drivers return

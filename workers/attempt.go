@@ -141,7 +141,7 @@ func (a *attempt) run(ctx context.Context) attempts.Outcome {
 	return a.commit(ctx, task, blobs, out)
 }
 
-// allows returns why a command may not run on the terms of its task.
+// allows returns an error if a command may not run on the terms of its task.
 func (w *Worker) allows(terms json.RawMessage) error {
 	t, err := commands.Decode(terms)
 	if err != nil {
@@ -191,7 +191,7 @@ func (a *attempt) report() func(tasks.Progress) {
 		return report
 	}
 	return func(p tasks.Progress) {
-		p.Tokens = 0 // a cohort that is secret can be told by them
+		p.Tokens = 0 // they would reveal a secret cohort
 		report(p)
 	}
 }
@@ -215,8 +215,8 @@ func (a *attempt) call(ctx context.Context, task *tasks.Task) error {
 	return a.faultless(func() error { return a.registry[a.Kind].Run(ctx, task) })
 }
 
-// faultless calls do and turns a panic into an error that no other try mends: a task is a pure
-// function, which panics again on the same input.
+// faultless calls do and turns a panic into a permanent error: a task is a pure function, which
+// panics again on the same input.
 func (a *attempt) faultless(do func() error) error {
 	err := recovered.Do(do)
 	if !recovered.Is(err) {

@@ -55,12 +55,12 @@ func (e *executor) handle(ctx context.Context, m queue.Message) []byte {
 	e.away.note(&out, e.log)
 	a.finish(ctx, &out)
 	a.endSpan(&out)
-	out.Format, _ = attempts.FormatOf(m.Payload) // it has been read
+	out.Format, _ = attempts.FormatOf(m.Payload) // decoding it succeeded
 	return e.encode(out)
 }
 
-// handBackUnreadable answers a message of a later build, or one that is no attempt or another than
-// its ID says. That is no fault of the task.
+// handBackUnreadable answers a message that a later build sent, that is no attempt, or whose attempt
+// does not match its ID. It is no fault of the task.
 func (e *executor) handBackUnreadable(m queue.Message, err error) []byte {
 	out := attempts.Outcome{Worker: e.workerID, Result: attempts.Returned, Unread: errors.Is(err, attempts.ErrLaterFormat)}
 	keyText, number, _ := strings.Cut(m.ID, ".")

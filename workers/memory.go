@@ -50,8 +50,8 @@ type memoryGuard struct {
 	dropCaches func()
 	exit       func()
 	log        *slog.Logger
-	// near asks for a heartbeat that says how close the memory is to the limit: the system may kill
-	// the process before the next one is due.
+	// near asks for a heartbeat when the memory is close to the limit: the system may kill the
+	// process before the next one is due.
 	near chan struct{}
 	// room has a place for each attempt. One that must be alone takes all of them.
 	room *semaphore.Weighted

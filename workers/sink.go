@@ -37,7 +37,7 @@ type sink struct {
 	room   int64
 	// unfinished is what is kept of the node by this execution or one before.
 	unfinished *storage.Unfinished
-	// further says that this execution has kept a file that was not kept before it and is progress.
+	// further says that this execution made progress: it kept a new file that counts as such.
 	further bool
 }
 

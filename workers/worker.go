@@ -216,7 +216,7 @@ func (w *Worker) newExecutor(quit context.CancelCauseFunc) (*executor, error) {
 	return e, nil
 }
 
-// memory is what heartbeats tell.
+// memory returns the memory figures for heartbeats.
 func (w *Worker) memory() queue.Memory {
 	group := controlgroup.Own()
 	return queue.Memory{Used: residentMemory(), Limit: w.MemoryLimit, GroupUsed: group.Used, GroupLimit: group.Limit}

@@ -24,7 +24,7 @@ type commandFlags struct {
 func (s *commandFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&s.line, "command", "", `a command line that scores texts by the contract "score", in place of MODEL: "python3 scorer.py"`)
 	f.StringVar(&s.memory, "command-memory", "", "command: how much memory its processes may have together, such as 8GiB; none is no limit (Linux)")
-	f.StringSliceVar(&s.keep, "command-env", nil, "command: variables of the environment that it gets beside the usual ones: HF_TOKEN, say")
+	f.StringSliceVar(&s.keep, "command-env", nil, "command: environment variables to pass on besides the usual ones, such as HF_TOKEN")
 }
 
 // shellOf runs a command line as the system's shell does.

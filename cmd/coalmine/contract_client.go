@@ -54,7 +54,7 @@ func newContractClientCommand(g *global) *cobra.Command {
 	flags.StringVar(&f.config, "config", "{}", "what training.job of an experiment file would be, as a JSON object")
 	flags.StringVar(&f.memory, "command-memory", "", "how much memory its processes may have together, such as 8GiB; none is no limit (Linux)")
 	f.images.add(flags, "train on images")
-	flags.StringSliceVar(&f.Keep, "command-env", nil, "variables of the environment that it gets beside the usual ones: HF_TOKEN, say")
+	flags.StringSliceVar(&f.Keep, "command-env", nil, "environment variables to pass on besides the usual ones, such as HF_TOKEN")
 	mayWrite(flags, &g.writable)
 	flags.DurationVar(&f.Timeout, "timeout", time.Minute, "how long a request may take, or the program to describe itself")
 	if err := c.MarkFlagRequired("command"); err != nil {

@@ -62,7 +62,7 @@ func newContractTrainCommand(g *global) *cobra.Command {
 	flags.BoolVar(&f.Deterministic, "deterministic", false, "look whether a second training leaves the same files")
 	flags.IntVar(&f.canaries, "canary-clients", 0, "ask it for so many canary clients, as audit.one_shot does, and for as many unseen directions; 0 does not")
 	flags.StringVar(&f.memory, "command-memory", "", "how much memory its processes may have together, such as 8GiB; none is no limit (Linux)")
-	flags.StringSliceVar(&f.Terms.Environment, "command-env", nil, "variables of the environment that it gets beside the usual ones: HF_TOKEN, say")
+	flags.StringSliceVar(&f.Terms.Environment, "command-env", nil, "environment variables to pass on besides the usual ones, such as HF_TOKEN")
 	flags.BoolVar(&f.Terms.Network, "network", false, "leave it the network")
 	mayWrite(flags, &g.writable)
 	flags.DurationVar(&f.timeout, "timeout", 10*time.Minute, "how long a training may take")

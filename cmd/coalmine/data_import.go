@@ -113,7 +113,7 @@ func (g *global) nameSource(ctx context.Context, from, name string, source *sour
 func (g *global) storeHere(ctx context.Context, p place) (*storage.Archive, error) {
 	switch {
 	case p.server != "":
-		return nil, fmt.Errorf("names of sources are kept by the store itself, and %s is named: give --store in place of --server", p)
+		return nil, fmt.Errorf("the store keeps the names of sources, but this command acts on %s: give --store in place of --server", p)
 	case p.clustered():
 		return g.openStore(ctx, p)
 	}

@@ -166,7 +166,7 @@ func (e *engine) assemble(holder string) (err error) {
 	}
 	e.worker = newWorker(e.archive, e.conn, e.global, 0)
 	e.worker.Grace, e.worker.Keys = embeddedGrace, e.keys
-	if e.dir != nil { // its experiments are those of the user who has started this process
+	if e.dir != nil { // the user of this process submits its experiments
 		e.worker.Environment = []string{workers.AnyVariable}
 	}
 	e.control = control.New(e.archive, e.conn, e.leader)

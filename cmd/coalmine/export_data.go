@@ -72,10 +72,10 @@ func newDataExportCommand(g *global) *cobra.Command {
 	return c
 }
 
-// exportFormat is that of directories with exported data.
+// exportFormat is the format of directories with exported data.
 var exportFormat = storage.Format{Name: "exported data", Number: 1}
 
-// exportedData is what data export --json prints, and what exportManifest in the directory has.
+// exportedData is the output of data export --json, and the content of exportManifest.
 type exportedData struct {
 	storage.Stamp
 	Run   string         `json:"run"`
@@ -127,12 +127,12 @@ func (g *global) exportData(ctx context.Context, api control.API, run, cell stri
 	return writeExported(g.stdout, out.Files)
 }
 
-// exportManifest is the file of an export that names its format, the build that wrote it, and its
+// exportManifest is the file of an export that lists its format, the build that wrote it, and its
 // tables.
 const exportManifest = "export.json"
 
-// readManifest returns the tables that were exported into the directory before. Those of another
-// cell, or in a newer format, are an error.
+// readManifest returns the tables that are already in the directory. Tables of another cell, or in
+// a newer format, are an error.
 func (f *dataExportFlags) readManifest(out *exportedData) ([]exportedFile, error) {
 	name := filepath.Join(f.dir, exportManifest)
 	data, err := os.ReadFile(name)
@@ -155,7 +155,7 @@ func (f *dataExportFlags) readManifest(out *exportedData) ([]exportedFile, error
 	return before.Files, nil
 }
 
-// writeManifest says what is in the directory, with paths within it.
+// writeManifest lists the tables in the directory, with paths relative to it.
 func (f *dataExportFlags) writeManifest(out exportedData, before []exportedFile) error {
 	for _, file := range out.Files {
 		file.Path = filepath.Base(file.Path)

@@ -18,9 +18,9 @@ import (
 
 const gcHelp = `Delete what no run needs: commits and blobs of removed runs, checkpoints that
 retention has passed by, leftovers of lost attempts, logs, and sources. What is
-needed is worked out from the runs that there are; "coalmine rm" removes runs. A run
-that this build cannot read, and whose plan is not recorded, is named with the
-reason: no commit, blob or source goes as long as it is there.
+needed follows from the existing runs; "coalmine rm" removes runs. A run that this
+build cannot read, and whose plan is not recorded, is named with the reason: while it
+exists, no commit, blob or source is deleted.
 
 Only what is old goes: by default older than the longest time that a task may take
 and an hour, so that nothing is touched that an attempt or a submission under way
@@ -120,16 +120,16 @@ func writeCollection(w io.Writer, c *collection.Result) error {
 	return writeHeld(w, c.Held)
 }
 
-// writeHeld names the runs for which everything stays.
+// writeHeld lists the runs because of which everything stays.
 func writeHeld(w io.Writer, held []collection.Held) error {
 	if len(held) == 0 {
 		return nil
 	}
-	if _, err := fmt.Fprintf(w, "\nNo commit, blob or source is deleted while it is not known what these runs need:\n"); err != nil {
+	if _, err := fmt.Fprintf(w, "\nNo commit, blob or source is deleted, because the needs of these runs are unknown:\n"); err != nil {
 		return err
 	}
 	for _, h := range held {
-		if _, err := fmt.Fprintf(w, "%s: %s (coalmine rm %s, if it is of no use)\n", h.Run, h.Reason, h.Run); err != nil {
+		if _, err := fmt.Fprintf(w, "%s: %s (coalmine rm %s, if you do not need it)\n", h.Run, h.Reason, h.Run); err != nil {
 			return err
 		}
 	}

@@ -32,14 +32,14 @@ import (
 
 // global are the flags that all commands share, and where they print.
 type global struct {
-	// stdout takes text for people, and data the same stream as it is: what other programs read.
+	// stdout takes text for people; data is the same stream unchanged, for other programs.
 	stdout, data, stderr io.Writer
 	speaking             sync.Mutex // held while a line is written to stderr
 
 	places        placeFlags
 	secretKey     string
 	json          bool
-	storeSuffices bool // to look and to steer, while the queue is away
+	storeSuffices bool // the command works without the queue
 	warnOfKey     sync.Once
 	logLevel      slog.LevelVar
 	logFormat     logFormat
@@ -55,14 +55,14 @@ type global struct {
 	memory memoryFlag
 	// writable are the directories that commands of experiments may write to beside their own.
 	writable directoriesFlag
-	// readable are the variables of the environment that they get if their experiment names them.
+	// readable are the environment variables that commands get if their experiment names them.
 	readable []string
 }
 
 func (g *global) flags(f *pflag.FlagSet) {
 	g.places.add(f)
 	f.StringVar(&g.secretKey, "secret-key", os.Getenv(secrets.Variable), "file with the key of trainings with randomness: secret, apart from the results ("+secrets.Variable+")")
-	f.Lookup("secret-key").DefValue = "" // the help must not show what the environment holds
+	f.Lookup("secret-key").DefValue = "" // the help must not show the value from the environment
 	f.BoolVar(&g.json, "json", false, "print facts as JSON")
 	g.logLevel.Set(slog.LevelWarn)
 	f.TextVar(&g.logLevel, "log-level", &g.logLevel, "least level of log lines on standard error: debug, info, warn or error")
@@ -76,12 +76,12 @@ func (g *global) warnOfPassword(f *pflag.FlagSet) {
 	}
 	f.Visit(func(given *pflag.Flag) {
 		if given.Name != "redis" && redact.HasPassword(given.Value.String()) {
-			g.note("warning: the password in --%s shows in the list of processes: leave it out, or put the address into the environment", given.Name)
+			g.note("warning: the list of processes shows the password in --%s: leave it out, or put the address into the environment", given.Name)
 		}
 	})
 }
 
-// noteSecrets hides the files with secrets that the command may use from programs that it runs.
+// noteSecrets hides the secret files of this command from the programs that it runs.
 func (g *global) noteSecrets() {
 	secretfiles.Note(g.secretKey)
 	secretfiles.Note(g.places.tokenFile)
@@ -210,7 +210,7 @@ func (g *global) openCluster(ctx context.Context) (*storage.Archive, *queue.Conn
 		return nil, nil, err
 	}
 	if p.redis == "" || p.store == "" {
-		return nil, nil, fmt.Errorf("this command works for a cluster, and acts on %s: expected --redis and --store (or COALMINE_REDIS_URL and COALMINE_STORE_URL)", p)
+		return nil, nil, fmt.Errorf("this command needs a cluster, but acts on %s: expected --redis and --store (or COALMINE_REDIS_URL and COALMINE_STORE_URL)", p)
 	}
 	archive, err := g.openStore(ctx, p)
 	if err != nil {
@@ -245,7 +245,7 @@ func (g *global) tellChoice() func(control.Choice) {
 	}
 }
 
-// writeError writes a whole line for people, without passwords: many goroutines have something to say.
+// writeError writes one line for people, without passwords. Goroutines may call it concurrently.
 func (g *global) writeError(line []byte) (int, error) {
 	g.speaking.Lock()
 	defer g.speaking.Unlock()

@@ -67,12 +67,12 @@ func main() {
 }
 
 // interruptible returns a context that SIGINT, SIGTERM or SIGHUP ends; a second SIGINT or SIGTERM
-// ends the process at once. A SIGHUP that is ignored at the start, as by nohup, stays so.
+// ends the process at once. A SIGHUP that is ignored at the start, as under nohup, stays ignored.
 func interruptible(parent context.Context) (context.Context, func()) {
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) {
 		signals = append(signals, syscall.SIGHUP)
-		// A terminal that goes can send several: this keeps the later ones from ending the
+		// A closing terminal can send several: this keeps later ones from ending the
 		// process before it has handed its work back.
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}

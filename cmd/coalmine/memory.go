@@ -24,7 +24,7 @@ type memoryFlag struct {
 func (g *global) works(f *pflag.FlagSet) {
 	f.TextVar(&g.memory, "memory", &memoryFlag{}, "memory of this process, such as 2GiB: beyond it tasks are handed back; none is no limit, auto nine tenths of the container's limit, or where there is none of the machine's memory times slots / cores")
 	mayWrite(f, &g.writable)
-	f.StringSliceVar(&g.readable, "commands-may-read-env", nil, "variable of the environment that commands of experiments get if training.environment names it, such as HF_TOKEN; * is any; repeatable (a home without --redis allows any)")
+	f.StringSliceVar(&g.readable, "commands-may-read-env", nil, "environment variable that commands of experiments get if training.environment names it, such as HF_TOKEN; * allows any; repeatable (a home without --redis allows any)")
 }
 
 // MarshalText implements encoding.TextMarshaler.

@@ -67,7 +67,7 @@ type listenFlags struct {
 func (l *listenFlags) add(f *pflag.FlagSet, address, what string) {
 	f.StringVar(&l.address, "listen", address, "address of "+what)
 	f.StringSliceVar(&l.options.Hosts, "host", nil, "further host names under which the server is reached")
-	f.StringVar(&l.options.ExternalURL, "external-url", "", "where a proxy shows it to people, such as https://host/coalmine/")
+	f.StringVar(&l.options.ExternalURL, "external-url", "", "address of the server behind a proxy, such as https://host/coalmine/")
 	f.StringVar(&l.options.CertificateFile, "tls-cert", "", "certificate file")
 	f.StringVar(&l.options.KeyFile, "tls-key", "", "key file of the certificate")
 	f.StringVar(&l.tokenFile, "token-file", "", "file with the token that requests must bring")

@@ -14,20 +14,20 @@ import (
 	"coalmine/storage/open"
 )
 
-// place is where a command acts: a server, the Redis and the store of a cluster, or a home.
+// place is the target of a command: a server, the Redis and the store of a cluster, or a home.
 type place struct {
 	server       string // address of a coalmine serve; the other fields are empty
 	redis, store string // of a cluster; one of them may be missing
 	home         string // "" unless all others are
 }
 
-// clustered reports whether the command works with the servers of a cluster itself.
+// clustered reports whether the command talks to the Redis and the store of a cluster itself.
 func (p place) clustered() bool { return p.redis != "" || p.store != "" }
 
-// where names the place of a command that has opened it, for what the command prints: a command
-// that deletes or steers says where.
+// where names the place for the output of commands that delete or steer. The command must have
+// opened the place.
 func (g *global) where() string {
-	p, _ := g.places.place() // it was opened
+	p, _ := g.places.place() // opening it returned no error
 	return p.String()
 }
 
@@ -39,7 +39,7 @@ func (p place) homeExists() error {
 	return nil
 }
 
-// defaultHome is where a command acts if neither flag nor variable names a place.
+// defaultHome is the place of a command if neither flag nor variable names one.
 const defaultHome = ".coalmine"
 
 // placeSetting is one way to name a place, or a part of a cluster.
@@ -61,7 +61,7 @@ var placeSettings = []placeSetting{
 //
 // A flag overrides its variable, even with an empty value. If any flag names a place, the flags
 // decide: variables then only complete a cluster of which the flags name Redis or the store
-// alone. Otherwise the variables decide. Two places at the level that decides are an error.
+// alone. Otherwise the variables decide. Two places in the settings that decide are an error.
 func choosePlace(flags map[string]string, getenv func(string) string) (place, error) {
 	if home, given := flags["home"]; given && home == "" {
 		return place{}, errors.New("--home is empty: expected a directory")
@@ -98,7 +98,7 @@ func choosePlace(flags map[string]string, getenv func(string) string) (place, er
 	return p, err
 }
 
-// readPlace reads the place that one source of settings names: the zero place if it names none.
+// readPlace reads the place from one source of settings; the zero place if that names none.
 func readPlace(setting func(placeSetting) (name, value string), remedy string) (p place, err error) {
 	var kind, first string
 	for _, s := range placeSettings {
@@ -132,7 +132,7 @@ func (p place) String() string {
 	return "home " + absolute(p.home)
 }
 
-// storeName names a store for people. What is no store's URL may hold a password.
+// storeName names a store for people. It does not show an invalid URL, which may hold a password.
 func storeName(location string) string {
 	if !strings.Contains(location, "://") {
 		if path, err := open.Path(location); err == nil {
@@ -155,7 +155,7 @@ func absolute(path string) string {
 	return path
 }
 
-// placeFlags are the flags that say where a command acts.
+// placeFlags are the flags that name the place of a command.
 type placeFlags struct {
 	set       *pflag.FlagSet
 	tokenFile string
@@ -167,7 +167,7 @@ func (f *placeFlags) add(set *pflag.FlagSet) {
 	set.String("redis", "", "Redis of a cluster: redis://, rediss:// or redis-sentinel:// URL (COALMINE_REDIS_URL)")
 	set.String("store", "", "store of a cluster: s3://bucket/prefix?endpoint=http://host:port, or a directory (COALMINE_STORE_URL)")
 	set.String("server", "", "address of a running coalmine serve, in place of --store (COALMINE_SERVER)")
-	set.StringVar(&f.tokenFile, "token-file", "", "file with the token that --server asks for (the token itself in COALMINE_TOKEN)")
+	set.StringVar(&f.tokenFile, "token-file", "", "file with the token for --server (COALMINE_TOKEN holds the token itself)")
 }
 
 // given returns the place flags on the command line by name.
@@ -181,16 +181,16 @@ func (f *placeFlags) given() map[string]string {
 	return given
 }
 
-// place is where the command acts.
+// place returns the place of the command.
 func (f *placeFlags) place() (place, error) {
 	p, err := choosePlace(f.given(), os.Getenv)
 	if err == nil && f.tokenFile != "" && p.server == "" {
-		return place{}, fmt.Errorf("--token-file holds the token of a server, and this command acts on %s: expected --server beside it", p)
+		return place{}, fmt.Errorf("--token-file holds the token of a server, but this command acts on %s: expected --server too", p)
 	}
 	return p, err
 }
 
-// token is what the server of the command asks for.
+// token returns the token for the command's server.
 func (f *placeFlags) token() (string, error) {
 	if f.tokenFile == "" {
 		return strings.TrimSpace(os.Getenv("COALMINE_TOKEN")), nil
@@ -198,7 +198,7 @@ func (f *placeFlags) token() (string, error) {
 	return readToken(f.tokenFile)
 }
 
-// client returns a client of the server that the command names.
+// client returns a client of the command's server.
 func (f *placeFlags) client(p place) (*dashboards.Client, error) {
 	token, err := f.token()
 	if err != nil {

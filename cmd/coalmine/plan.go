@@ -207,8 +207,8 @@ func apart(chains []*explanation.Chain) []string {
 	return lines
 }
 
-// planArchive is the store that a run would use; an empty one if there is none yet, or if it
-// cannot be read from here.
+// planArchive returns the store that a run would use, or an empty one if there is none yet or this
+// command cannot reach it.
 func (g *global) planArchive(ctx context.Context, p place) (*storage.Archive, closer, error) {
 	if p.clustered() {
 		archive, err := g.openStore(ctx, p)

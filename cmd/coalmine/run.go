@@ -39,7 +39,7 @@ func (s *submitFlags) add(f *pflag.FlagSet, submits bool) {
 	s.submits, s.set = submits, f
 	if submits {
 		f.BoolVar(&s.fresh, "new", false, "start a new run even if an unfinished one has the same experiment")
-		f.IntVar(&s.priority, "priority", 0, "of the run, also of an unfinished one that continues; among runs the higher goes first")
+		f.IntVar(&s.priority, "priority", 0, "priority of the run, also of an unfinished one that continues; runs of higher priority go first")
 	}
 }
 
@@ -64,7 +64,7 @@ func (s *submitFlags) prepare(ctx context.Context, g *global, path string) (*sub
 	return sub, nil
 }
 
-// givenPriority is the priority that the command line gives; nil if it gives none.
+// givenPriority returns the priority on the command line, or nil.
 func (s *submitFlags) givenPriority() *int {
 	if !s.set.Changed("priority") {
 		return nil
@@ -72,8 +72,7 @@ func (s *submitFlags) givenPriority() *int {
 	return &s.priority
 }
 
-// noteIdle warns of flags on the command line that count only if this process does the work, which
-// somebody else does.
+// noteIdle warns of flags that have no effect because another process does the work.
 func (s *submitFlags) noteIdle(g *global, who string) {
 	for _, name := range []string{"task-timeout", "class-limit", "memory", "commands-may-write"} {
 		if s.set.Changed(name) {
@@ -360,7 +359,7 @@ uploaded data that data.sha256 names, or what serve --allow-source allows.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if onServer {
 				if c.Flags().Changed("max-cells") {
-					return errors.New("--max-cells is for experiments that are checked here: the server has its own limit; leave out --max-cells or --on-server")
+					return errors.New("--max-cells limits experiments that this command checks; with --on-server the server applies its own limit: leave out one of the two")
 				}
 				return g.submitFile(c.Context(), &flags, args[0])
 			}
@@ -414,7 +413,7 @@ func (g *global) printSubmitted(s control.Submitted) error {
 	return nil
 }
 
-// priorityText is " with priority 5" of a run that takes the priority of this submission.
+// priorityText is " with priority 5" if the run takes the priority of this submission, or "".
 func priorityText(s control.Submitted) string {
 	if s.Priority == nil {
 		return ""

@@ -36,7 +36,7 @@ func (g *global) keysIfThere() (*secrets.Keyring, error) {
 	return keys, err
 }
 
-// readKey reads the key file, and warns once of one that others may read.
+// readKey reads the key file. It warns once if other users may read or replace it.
 func (g *global) readKey() (secrets.Key, error) {
 	if err := g.keyIsApart(); err != nil {
 		return secrets.Key{}, err
@@ -53,7 +53,7 @@ func (g *global) readKey() (secrets.Key, error) {
 	return key, nil
 }
 
-// keyIsApart refuses a key file among the results: their copies would hold the key.
+// keyIsApart refuses a key file in the home or the store: their copies would hold the key.
 func (g *global) keyIsApart() error {
 	p, err := g.places.place()
 	if err != nil {
@@ -61,13 +61,13 @@ func (g *global) keyIsApart() error {
 	}
 	for name, directory := range map[string]string{"home": p.home, "store": storePath(p.store)} {
 		if directory != "" && liesIn(g.secretKey, directory) {
-			return fmt.Errorf("secret key file %s lies in the %s %s, whose copies would hold the key: move it elsewhere, and name it there by --secret-key", g.secretKey, name, directory)
+			return fmt.Errorf("secret key file %s is in the %s %s, whose copies would hold the key: move it elsewhere, and name it by --secret-key", g.secretKey, name, directory)
 		}
 	}
 	return nil
 }
 
-// storePath is the directory of a store that is one; "" of others.
+// storePath returns the directory of a store, or "" if the store is not a directory.
 func storePath(location string) string {
 	path, err := open.Path(strings.TrimPrefix(location, "file://"))
 	if err != nil || location == "" {
@@ -76,13 +76,13 @@ func storePath(location string) string {
 	return path
 }
 
-// liesIn reports whether a file lies below a directory, wherever links lead.
+// liesIn reports whether a file is below a directory once links are followed.
 func liesIn(path, directory string) bool {
 	below, err := filepath.Rel(resolved(directory), filepath.Join(resolved(filepath.Dir(path)), filepath.Base(path)))
 	return err == nil && filepath.IsLocal(below)
 }
 
-// resolved is an absolute path without links, as far as it exists.
+// resolved returns an absolute path whose existing part is free of links.
 func resolved(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
@@ -94,16 +94,16 @@ func resolved(path string) string {
 	return absolute
 }
 
-// submissionKey is the key that a submission uses.
+// submissionKey is the secret key of a submission.
 type submissionKey struct {
 	global *global
-	// create says that a file which does not exist is to get a new key, and drawn is that key.
+	// create allows a new key if the file does not exist; drawn is that key.
 	create bool
 	drawn  *secrets.Key
 }
 
-// fingerprint is that of the key, empty if no key file was named. named is the one that the experiment
-// asks for; "" for any.
+// fingerprint returns the fingerprint of the key, empty if no key file was named. named is the
+// fingerprint in the experiment; "" allows any.
 func (s *submissionKey) fingerprint(named string) (string, error) {
 	path := s.global.secretKey
 	if path == "" {
@@ -127,7 +127,7 @@ func (s *submissionKey) fingerprint(named string) (string, error) {
 	return key.Fingerprint(), nil
 }
 
-// write writes a key that was drawn, unless a run of the experiment waits for one that was lost.
+// write writes a drawn key, unless a run of the experiment waits for a lost one.
 func (s *submissionKey) write(ctx context.Context, e *experiment.Spec, fresh bool) error {
 	if s.drawn == nil {
 		return nil
@@ -146,7 +146,7 @@ func (s *submissionKey) write(ctx context.Context, e *experiment.Spec, fresh boo
 	return nil
 }
 
-// hasRuns reports whether there may be runs yet: a home is made by its first run.
+// hasRuns reports whether the place may have runs: the first run makes a home.
 func (g *global) hasRuns() bool {
 	p, err := g.places.place()
 	return err != nil || p.home == "" || p.homeExists() == nil

@@ -120,9 +120,9 @@ func TestASecretKeyAmongTheResultsIsRefused(t *testing.T) {
 		t.Skip(err)
 	}
 	for _, path := range []string{filepath.Join(home, "key"), filepath.Join(home, "store", "key"), filepath.Join(link, "key")} {
-		refuses(t, path+" lies in the home", "run", file, "--home", home, "--secret-key", path)
+		refuses(t, path+" is in the home", "run", file, "--home", home, "--secret-key", path)
 	}
-	refuses(t, "lies in the store", "plan", file, "--store", home, "--secret-key", filepath.Join(link, "key"))
+	refuses(t, "is in the store", "plan", file, "--store", home, "--secret-key", filepath.Join(link, "key"))
 }
 
 func TestASecretKeyThatOthersMayReadIsWarnedOf(t *testing.T) {

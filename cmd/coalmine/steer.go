@@ -26,7 +26,7 @@ func newSteerCommands(g *global) []*cobra.Command {
 	}
 	return []*cobra.Command{
 		steer("pause", "Pause a run: what is at work ends, nothing new begins", runs.PauseEntry),
-		steer("resume", "Resume a paused or cancelled run, or one that is done and lacks outputs", runs.ResumeEntry),
+		steer("resume", "Resume a paused or cancelled run, or a done run whose outputs are missing", runs.ResumeEntry),
 		steer("cancel", "Cancel a run; what it has computed stays", runs.CancelEntry),
 		newRetryCommand(g),
 		newPriorityCommand(g),
@@ -55,11 +55,11 @@ func (g *global) steerBy(ctx context.Context, api control.API, run string, e run
 	return nil
 }
 
-const retryHelp = `Try the failed nodes of a run again, with all that waits for them. --node picks some:
-by what "coalmine status RUN" calls them, or by their key or its beginning.
+const retryHelp = `Try the failed nodes of a run again, with all that waits for them. --node selects nodes
+by their names in "coalmine status RUN", or by the beginning of their keys.
 
-Of a run that is done, compute again the outputs that are missing in the store, as
-after a backup without commits/ or blobs/ was restored. It is an error if none is.`
+A done run computes its missing outputs again, for instance after a backup without
+commits/ or blobs/ was restored. It is an error if none is missing.`
 
 func newRetryCommand(g *global) *cobra.Command {
 	var nodes []string

@@ -18,7 +18,7 @@ func TestFlagsWithoutEffectAreToldOrRefused(t *testing.T) {
 	}
 	for args, says := range map[string]string{
 		"run " + file + " --memory 1GiB --secret-key " + key: "--memory has no effect: server http://127.0.0.1:1 works on the run",
-		"submit " + file + " --on-server --max-cells 3":      "the server has its own limit",
+		"submit " + file + " --on-server --max-cells 3":      "the server applies its own limit",
 	} {
 		var stdout, stderr bytes.Buffer
 		code := execute(t.Context(), append(strings.Fields(args), "--server", "http://127.0.0.1:1"), &stdout, &stderr)

@@ -77,7 +77,7 @@ func (g *global) verify(ctx context.Context, name string, f verifyFlags) error {
 		return err
 	}
 	if p.server != "" {
-		return fmt.Errorf("verify reads the store itself, and %s is named: expected --store, or --home for a home", p)
+		return fmt.Errorf("verify reads the store itself, but this command acts on %s: expected --store, or --home for a home", p)
 	}
 	if f.sample < 1 || f.parallel < 0 {
 		return fmt.Errorf("--sample %d, --parallel %d: expected at least 1 and 0", f.sample, f.parallel)
@@ -130,7 +130,7 @@ func (g *global) verifyRun(ctx context.Context, archive *storage.Archive, name s
 		nodes = verification.Sample(candidates, f.sample, f.seed)
 	}
 	if len(nodes) == 0 {
-		return nil, &exitError{exitCellFailed, fmt.Errorf("run %s is %s, and none of its nodes is committed in %s: there is nothing to verify; of a run that is done, coalmine retry %s computes again what is gone", run.ID, run.State.Phase, archive, run.ID)}
+		return nil, &exitError{exitCellFailed, fmt.Errorf("run %s is %s, and none of its nodes is committed in %s: there is nothing to verify; if the run is done, coalmine retry %s computes its missing outputs again", run.ID, run.State.Phase, archive, run.ID)}
 	}
 	g.note("run %s: executing %d of %d committed nodes again", run.ID, len(nodes), len(candidates))
 	out := &verified{Run: run.ID, Seed: f.seed, Candidates: len(candidates), Counts: map[verification.Verdict]int{}}
@@ -208,7 +208,7 @@ func (g *global) concludeVerification(out *verified) error {
 		return &exitError{code: exitCellFailed}
 	}
 	if out.Counts[verification.Incomparable] == len(out.Nodes) {
-		return &exitError{exitCellFailed, fmt.Errorf("run %s: nothing was verified: all nodes of the sample are of another processor architecture; verify on one of those machines", out.Run)}
+		return &exitError{exitCellFailed, fmt.Errorf("run %s: nothing was verified: another processor architecture computed all nodes of the sample; verify on such a machine", out.Run)}
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 	"coalmine/workflows/compile"
 )
 
-// version is that of this build.
+// version is the version of this build.
 func version() string { return build.Version() }
 
 func newVersionCommand(g *global) *cobra.Command {

@@ -6,9 +6,9 @@
 //
 // Several processes, on one machine or over NFS, can share a directory.
 //
-// What is made is for its owner alone (modes 0700 and 0600), unless the directory of the
-// store can be written to by its group, or by everybody: then it can be read and written by
-// the same, as far as the umask allows. What exists keeps its mode.
+// New files and directories are private to their owner (modes 0600 and 0700), unless the group or
+// everybody may write to the directory of the store: then these may read and write them, as far
+// as the umask allows. Existing ones keep their modes.
 package dir
 
 import (
@@ -30,7 +30,7 @@ import (
 type Store struct {
 	root  string // absolute
 	claim claimFunc
-	// dirMode and fileMode are those of what is made, before the umask.
+	// dirMode and fileMode are the modes of new directories and files, before the umask.
 	dirMode, fileMode fs.FileMode
 	// rooted has the directories in the root whose names there are known to
 	// survive a power cut.
@@ -71,7 +71,7 @@ func (s *Store) unsuitable(err error) error {
 // String implements storage.Store.
 func (s *Store) String() string { return "file://" + urlEscapes.Replace(filepath.ToSlash(s.root)) }
 
-// urlEscapes are for what has a meaning in a URL.
+// urlEscapes escapes the characters that have a meaning in a URL.
 var urlEscapes = strings.NewReplacer("%", "%25", "#", "%23", "?", "%3F")
 
 func (s *Store) path(name string) string {

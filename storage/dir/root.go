@@ -31,7 +31,7 @@ func (s *Store) makeRoot() error {
 // private is the mode of a directory for its owner alone.
 const private fs.FileMode = 0o700
 
-// setModes lets those read and write what is made who may write to the root.
+// setModes opens new files to everybody who may write to the root.
 func (s *Store) setModes(root fs.FileMode) {
 	s.dirMode = private
 	if root&0o020 != 0 {

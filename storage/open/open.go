@@ -30,7 +30,7 @@ func Open(ctx context.Context, location string) (storage.Store, error) {
 	case scheme == "file":
 		return openFileURL(scheme + location[len(scheme):])
 	case isURL:
-		// Not the whole location: what is no store's URL may hold a password.
+		// Not the whole location: an invalid URL may hold a password.
 		name, _, _ := strings.Cut(location, "://")
 		return nil, fmt.Errorf("store URL: there is no driver for %q; want s3:// or file://, or a directory", name+"://")
 	}

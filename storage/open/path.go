@@ -9,16 +9,16 @@ import (
 	"strings"
 )
 
-// schemeLike is the beginning of a URL, or of what was meant to be one. A single letter is
-// a drive of Windows.
+// schemeLike matches the beginning of a URL, also of a mistyped one. A single letter is a drive
+// of Windows.
 var schemeLike = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9+.-]+):`)
 
-// variable is a variable of a shell that nobody has replaced.
+// variable matches a shell variable that was not expanded.
 var variable = regexp.MustCompile(`\$[A-Za-z_{(]`)
 
-// Path reads the path of a directory as a person gives it: ~/ is the home directory. It
-// refuses what was meant for a shell or as a URL, of which a directory would be made that
-// nobody looks for. Directories with such names can be given as ./NAME or as file:// URLs.
+// Path resolves the path of a directory as people type it: ~/ is the home directory. It refuses
+// mistyped URLs and text for a shell, from which it would make a directory that nobody looks
+// for. Directories with such names can be given as ./NAME or as file:// URLs.
 func Path(path string) (string, error) {
 	switch {
 	case path == "~" || strings.HasPrefix(path, "~/"):
@@ -28,16 +28,16 @@ func Path(path string) (string, error) {
 		}
 		return filepath.Join(home, path[1:]), nil
 	case strings.HasPrefix(path, "~"):
-		return "", refused(path, "the home of another user is known to a shell alone: name the directory in full")
+		return "", refused(path, "only a shell knows the home of another user: name the directory in full")
 	case variable.MatchString(path):
-		return "", refused(path, "it holds a variable that nobody has replaced: name the directory in full, or let a shell read it")
+		return "", refused(path, "it holds a shell variable that was not expanded: name the directory in full, or let a shell expand it")
 	case strings.HasPrefix(path, "#") || strings.Contains(path, " #"):
 		return "", refused(path, "it holds a comment: remove it")
 	case strings.TrimSpace(path) != path, strings.ContainsFunc(path, isControl), strings.Trim(path, `"'`) != path:
 		return "", refused(path, "it begins or ends with a space or a quote, or holds a control character: remove it")
 	}
 	if scheme := schemeLike.FindStringSubmatch(path); scheme != nil {
-		// Not the whole path: what is no path may hold a password.
+		// Not the whole path: a mistyped URL may hold a password.
 		return "", fmt.Errorf("%q is neither a URL nor a path: want s3://bucket/prefix, file:///absolute/path, or a directory, as ./%s:… if its name begins so", scheme[1]+":…", scheme[1])
 	}
 	if strings.HasPrefix(path, "s3//") || strings.HasPrefix(path, "file//") {
@@ -47,7 +47,7 @@ func Path(path string) (string, error) {
 }
 
 func refused(path, why string) error {
-	return fmt.Errorf("%q is no directory: %s; if it is one all the same, write it as a file:// URL", path, why)
+	return fmt.Errorf("%q does not look like a directory: %s; for a directory with this name, write a file:// URL", path, why)
 }
 
 func isControl(r rune) bool { return r < ' ' || r == 0x7f }

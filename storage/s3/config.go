@@ -72,7 +72,7 @@ func parseURL(what, raw string) (Config, string, error) {
 		return Config{}, "", fmt.Errorf("%s URL: it names no bucket; want %s", what, urlForm)
 	}
 	if u.Fragment != "" || strings.HasSuffix(raw, "#") {
-		return Config{}, "", fmt.Errorf("%s URL for bucket %q holds a #, and all after it would be lost: write it as %%23", what, u.Host)
+		return Config{}, "", fmt.Errorf("%s URL for bucket %q holds a #, and the text after it would be lost: write # as %%23", what, u.Host)
 	}
 	query := u.Query()
 	for name, values := range query {

@@ -13,8 +13,8 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
-// credentials are those of the configuration, or the first that are found in the
-// environment, in the shared credentials file, and with the identity services of Amazon.
+// credentials returns the credentials of the configuration, or else the first found in the
+// environment, the shared credentials file and the identity services of Amazon.
 func (c Config) credentials() (*credentials.Credentials, error) {
 	if c.AccessKey != "" {
 		return credentials.NewStaticV4(c.AccessKey, c.SecretKey, c.SessionToken), nil
@@ -37,9 +37,9 @@ func (c Config) providers() []credentials.Provider {
 	return all
 }
 
-// hasIdentityService reports whether credentials may come from where the process runs: a
-// role of a Kubernetes service account, of a container, or of a machine of Amazon's. The
-// last is asked for Amazon's own endpoint alone: elsewhere nobody answers.
+// hasIdentityService reports whether the surroundings of the process may give it credentials: the
+// role of a Kubernetes service account, of a container, or of a machine of Amazon's. The last is
+// asked for Amazon's own endpoint only: elsewhere nobody answers.
 func (c Config) hasIdentityService() bool {
 	for _, name := range []string{"AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI"} {
 		if os.Getenv(name) != "" {
@@ -51,8 +51,8 @@ func (c Config) hasIdentityService() bool {
 	return err == nil && amazon && !strings.EqualFold(os.Getenv("AWS_EC2_METADATA_DISABLED"), "true")
 }
 
-// finder takes the credentials of the first provider that has any. Where all have none it
-// fails, so that no request goes out unsigned while a file is being replaced.
+// finder takes the credentials of the first provider that has any. If none has, it fails, so that
+// no request goes out unsigned while a file is being replaced.
 type finder struct {
 	providers []credentials.Provider
 	current   credentials.Provider
@@ -82,8 +82,8 @@ func (f *finder) Retrieve() (credentials.Value, error) { return f.RetrieveWithCr
 // IsExpired implements credentials.Provider.
 func (f *finder) IsExpired() bool { return f.current == nil || f.current.IsExpired() }
 
-// rereading has the credentials read again when the server refuses a request: another
-// try then carries those that have replaced them. It does so once a second at most.
+// rereading reads the credentials again when the server refuses a request, at most once a
+// second, so that the next try carries new ones.
 type rereading struct {
 	http.RoundTripper
 	credentials *credentials.Credentials

@@ -26,8 +26,8 @@ func response(err error) minio.ErrorResponse {
 // status is the HTTP status inside an error, 0 if no answer came.
 func status(err error) int { return response(err).StatusCode }
 
-// meaningOf is what an error says of the store: its code by the table, else its status.
-// Without an answer the server is away.
+// meaningOf returns the meaning of an error: of its code, if the table has it, else of its
+// status. Without an answer the server is away.
 func meaningOf(err error) meaning {
 	r := response(err)
 	if known, ok := meanings[r.Code]; ok {
@@ -79,7 +79,7 @@ func withoutURL(err error) error {
 	return err
 }
 
-// isRefusal reports whether the server does not accept who asks.
+// isRefusal reports whether the server refuses the credentials.
 func isRefusal(err error) bool { return meaningOf(err).keys }
 
 // isPassing reports whether sending the same request again may help: no answer

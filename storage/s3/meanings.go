@@ -7,19 +7,18 @@ import (
 	"coalmine/storage"
 )
 
-// meaning is what an error of the server says about the store.
+// meaning is the meaning of a server's error for the store.
 type meaning struct {
-	// mark is the error of package storage by which everybody else decides:
-	// ErrAway and ErrFull are waited out and shown; ErrUnsuitable is refused when the
-	// store is opened, and waited out later; nil fails the request alone, and the task
-	// with it.
+	// mark is the error of package storage on which callers decide: ErrAway and ErrFull
+	// are waited out and shown; ErrUnsuitable is refused when the store is opened, and
+	// waited out later; nil fails the request, and the task with it.
 	mark error
 	// cause and remedy are for people; both may be empty.
 	cause, remedy string
 	// again says that the same request may succeed within a second or two.
 	again bool
-	// keys says that the credentials are to blame: they are read again, and the
-	// store is refused when it is opened with them.
+	// keys says that the credentials are the cause: they are read again, and opening the
+	// store with them fails.
 	keys bool
 }
 
@@ -30,7 +29,7 @@ const newKeys = "put valid credentials into the environment (AWS_ACCESS_KEY_ID, 
 var (
 	requestFault  = meaning{}
 	busy          = meaning{mark: storage.ErrAway, again: true}
-	damagedOnWay  = meaning{mark: storage.ErrAway, again: true, cause: "the data arrive damaged", remedy: "look for a proxy or a network card that changes them"}
+	damagedOnWay  = meaning{mark: storage.ErrAway, again: true, cause: "the data arrive damaged", remedy: "look for a proxy or a network card that alters them"}
 	expired       = meaning{mark: storage.ErrAway, again: true, keys: true, cause: "the credentials have expired", remedy: newKeys}
 	denied        = meaning{mark: storage.ErrAway, keys: true, cause: "the server refuses the credentials", remedy: "let them read, write, list and delete in the bucket, or " + newKeys}
 	skewed        = meaning{mark: storage.ErrAway, cause: "the clocks of server and client differ too much", remedy: "set the clock of this machine or of the server"}
@@ -42,16 +41,15 @@ var (
 	absent        = meaning{mark: storage.ErrNotFound}
 	noBucket      = meaning{mark: storage.ErrUnsuitable, cause: "the bucket does not exist", remedy: "create it, or correct the URL of the store"}
 	elsewhere     = meaning{mark: storage.ErrUnsuitable, cause: "the bucket is in another region or behind another endpoint", remedy: "set region=… and endpoint=… in the URL of the store"}
-	unable        = meaning{mark: storage.ErrUnsuitable, cause: "the server cannot do it", remedy: "use Amazon S3, versitygw, MinIO or Ceph 19 or newer"}
+	unable        = meaning{mark: storage.ErrUnsuitable, cause: "the server lacks a feature that the store needs", remedy: "use Amazon S3, versitygw, MinIO or Ceph 19 or newer"}
 	wrongScheme   = meaning{mark: storage.ErrUnsuitable, cause: "the server speaks TLS", remedy: "begin the endpoint with https://"}
-	limited       = meaning{mark: storage.ErrAway, cause: "the server or a proxy before it takes no objects of this size", remedy: "raise its limit"}
+	limited       = meaning{mark: storage.ErrAway, cause: "the server or a proxy in front of it refuses objects of this size", remedy: "raise its limit"}
 	bare          = meaning{mark: storage.ErrAway, cause: "the server refuses the request and does not say why, as with expired credentials", remedy: newKeys}
 	unexplained   = meaning{mark: storage.ErrAway, cause: "the server refuses the request for a reason that this version does not know"}
 )
 
-// meanings is the one table of what codes say. The codes are those of Amazon S3, and
-// of MinIO, Ceph, versitygw and Google Cloud Storage where they have their own. One that
-// is not here means what its status does, see byStatus.
+// meanings is the table of error codes: those of Amazon S3, and the own ones of MinIO, Ceph,
+// versitygw and Google Cloud Storage. For other codes the status counts, see byStatus.
 var meanings = spread([]row{
 	{busy, `InternalError ServiceUnavailable SlowDown SlowDownRead SlowDownWrite Busy ServerBusy
 		Throttling ThrottlingException RequestThrottled RequestLimitExceeded RateLimitExceeded TooManyRequests BandwidthLimitExceeded
@@ -82,7 +80,7 @@ var meanings = spread([]row{
 		XMinioInvalidObjectName XMinioParentIsObject XMinioObjectExistsAsDirectory ObjectParentIsFile DirectoryObjectContainsData APINotSupported`},
 })
 
-// row gives one meaning to several codes, which spaces part.
+// row gives one meaning to several codes, separated by spaces.
 type row struct {
 	meaning
 	codes string
@@ -98,9 +96,9 @@ func spread(rows []row) map[string]meaning {
 	return byCode
 }
 
-// byStatus is the meaning of an answer whose code says nothing, as the answer to HEAD has
-// none. Requests differ in little but the object's name and content, so an unknown error
-// is taken for trouble of the store rather than for a fault of the request.
+// byStatus returns the meaning of an answer without a known code; answers to HEAD have none.
+// Requests differ in little but the object's name and content, so an unknown error counts as
+// trouble of the store, not as a fault of the request.
 func byStatus(status int) meaning {
 	switch {
 	case status == http.StatusInsufficientStorage:

@@ -43,7 +43,7 @@ func (s *Store) Get(ctx context.Context, name string, offset, length int64) (io.
 // at whose end the client's own iterator just stops.
 func list(ctx context.Context, client *minio.Client, bucket string, options minio.ListObjectsOptions) iter.Seq2[minio.ObjectInfo, error] {
 	return func(yield func(minio.ObjectInfo, error) bool) {
-		listing, cancel := context.WithCancelCause(ctx) // the client asks for its end
+		listing, cancel := context.WithCancelCause(ctx) // the client stops when it ends
 		defer cancel(nil)
 		pages := &pass{listed: make(map[string]bool), cancel: cancel}
 		for o := range client.ListObjectsIter(context.WithValue(listing, passKey{}, pages), bucket, options) {
@@ -64,7 +64,7 @@ func list(ctx context.Context, client *minio.Client, bucket string, options mini
 	}
 }
 
-// pass is one pass over the pages of a listing, which come one after the other.
+// pass is one pass over the pages of a listing, in order.
 type pass struct {
 	listed  map[string]bool // by the token of the page
 	cancel  context.CancelCauseFunc
@@ -73,19 +73,19 @@ type pass struct {
 
 type passKey struct{}
 
-var errRepeats = errors.New("the server's list has no end: it leads back to a page that it has already given (a continuation token repeats); report it to the makers of the server")
+var errRepeats = errors.New("the server's list has no end: a continuation token repeats and leads back to an earlier page; report it to the makers of the server")
 
-// begin ends the pass if the server leads it to a page that it has had.
+// begin ends the pass if the server leads back to an earlier page.
 func (p *pass) begin(r *http.Request) error {
 	if !p.listed[r.URL.Query().Get(pageToken)] {
 		return nil
 	}
 	p.repeats = true
-	p.cancel(errRepeats) // or the client would try again
+	p.cancel(errRepeats) // otherwise the client would try again
 	return errRepeats
 }
 
-// end notes a page that has come.
+// end notes that a page has arrived.
 func (p *pass) end(r *http.Request, answer *http.Response) {
 	if answer != nil && answer.StatusCode == http.StatusOK {
 		p.listed[r.URL.Query().Get(pageToken)] = true

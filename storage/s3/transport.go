@@ -78,7 +78,7 @@ func (p patience) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// try sends a request unless those before it have ended in silence.
+// try sends a request unless the earlier ones ended in silence.
 func (p patience) try(r *http.Request) (*http.Response, error) {
 	silences, counted := r.Context().Value(silencesKey{}).(*atomic.Int32)
 	if !counted {

@@ -26,9 +26,9 @@ import (
 	"unicode/utf8"
 )
 
-// MaxHeader is the longest header that is written or read, in bytes: that of the reference
-// implementation (MAX_HEADER_SIZE), so that others read what is written here. A vocabulary of
-// millions of words fits in the metadata.
+// MaxHeader is the maximum length of a header, in bytes: that of the reference implementation
+// (MAX_HEADER_SIZE), so that other programs can read the files. A vocabulary of millions of
+// words fits in the metadata.
 const MaxHeader = 100_000_000
 
 // alignment of the data within the file, in bytes.
@@ -211,7 +211,7 @@ func checkHeader(length int) error {
 	return nil
 }
 
-// leastHeader is how long the header with the metadata is at least.
+// leastHeader is a lower bound of the length of the header with the metadata.
 func leastHeader(metadata map[string]string) (length int) {
 	for key, value := range metadata {
 		length += len(key) + len(value)

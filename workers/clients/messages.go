@@ -87,7 +87,7 @@ type fitted struct {
 	Metrics  map[string]float64 `json:"metrics"`
 }
 
-// maxName is the longest name of a program, in bytes.
+// maxName is the maximum length of a program's name, in bytes.
 const maxName = 1000
 
 // decodeDescription checks what a program says of itself that is to read images, or texts.
@@ -100,7 +100,7 @@ func decodeDescription(result json.RawMessage, ofImages bool) (*clientprograms.D
 	case d.Contract != Contract || d.Version != Version:
 		return nil, nil, DescribeFirst.Broken("it speaks version %d of the contract %q; expected version %d of %q", d.Version, d.Contract, Version, Contract)
 	case len(d.Program) > maxName:
-		return nil, nil, DescribeFirst.Broken("it names itself by %d bytes, %s ...; expected at most %d", len(d.Program), conversation.Quote([]byte(d.Program[:100])), maxName)
+		return nil, nil, DescribeFirst.Broken("its name has %d bytes, %s ...; expected at most %d", len(d.Program), conversation.Quote([]byte(d.Program[:100])), maxName)
 	case d.Program == "":
 		return nil, nil, DescribeFirst.Broken("it does not name itself; expected a text for people, such as its name and version")
 	case ofImages && d.Input != clientprograms.ImagesInput:
@@ -119,7 +119,7 @@ func decodeDescription(result json.RawMessage, ofImages bool) (*clientprograms.D
 	return &d, network, nil
 }
 
-// decodeFitted checks what a program says of its training on the examples that it was given.
+// decodeFitted checks the result of a training on the given examples.
 func decodeFitted(result json.RawMessage, given int) (*clientprograms.Fitted, error) {
 	var f fitted
 	if err := json.Unmarshal(result, &f); err != nil {
@@ -129,7 +129,7 @@ func decodeFitted(result json.RawMessage, given int) (*clientprograms.Fitted, er
 	targets, counted := f.Metrics["targets"]
 	switch {
 	case f.Examples < 1 || f.Examples > int64(given):
-		return nil, WhatFitSays.Broken("it has learned from %d examples; expected 1 to %d, which it was given", f.Examples, given)
+		return nil, WhatFitSays.Broken("it has learned from %d examples; expected 1 to %d, the number that it was given", f.Examples, given)
 	case len(f.Metrics) > maxMetrics:
 		return nil, WhatFitSays.Broken("it has %d metrics; expected at most %d", len(f.Metrics), maxMetrics)
 	case told != counted:
@@ -140,22 +140,22 @@ func decodeFitted(result json.RawMessage, given int) (*clientprograms.Fitted, er
 	return &clientprograms.Fitted{Examples: f.Examples, Targets: int64(targets), Loss: loss, Metrics: f.Metrics}, checkLoss(loss)
 }
 
-// Bounds of what a program says of a training.
+// Bounds of the result of a training.
 const (
-	// maxTargets is the most targets: the sums over all clients of a round have an int64.
+	// maxTargets bounds the targets, so that the sums over the clients of a round fit an int64.
 	maxTargets = 1 << 40
 	maxMetrics = 100
 )
 
 func checkLoss(loss float64) error {
 	if !(loss >= 0 && loss <= score.MaxLoss) {
-		return FiniteNumbers.Broken("its loss is %g; expected a mean of -log p, which is not below 0 nor above %g", loss, score.MaxLoss)
+		return FiniteNumbers.Broken("its loss is %g; expected a mean of -log p, from 0 to %g", loss, score.MaxLoss)
 	}
 	return nil
 }
 
-// decodeEvaluation checks what a program says of a model on examples that have so many targets at
-// most.
+// decodeEvaluation checks the evaluation of a model on examples with at most the given number of
+// targets.
 func decodeEvaluation(result json.RawMessage, given int) (*clientprograms.Evaluation, error) {
 	var e struct {
 		Loss             *float64
@@ -168,7 +168,7 @@ func decodeEvaluation(result json.RawMessage, given int) (*clientprograms.Evalua
 		return nil, WhatEvaluateSays.Broken("it answered evaluate by %s; expected loss, targets and correct", conversation.Quote(result))
 	}
 	if *e.Targets > int64(given) {
-		return nil, WhatEvaluateSays.Broken("it has predicted %d targets; expected at most %d, which its examples have", *e.Targets, given)
+		return nil, WhatEvaluateSays.Broken("it has predicted %d targets; expected at most %d, the number in its examples", *e.Targets, given)
 	}
 	if *e.Correct < 0 || *e.Correct > *e.Targets {
 		return nil, WhatEvaluateSays.Broken("%d first guesses of %d targets were right; expected at least 0, and at most all", *e.Correct, *e.Targets)
@@ -193,7 +193,7 @@ func decodeLikelihoods(result json.RawMessage, pairs int) ([]clientprograms.Like
 			return nil, InTheirOrder.Broken("its answer to pair %d is %s; expected a list such as [-12.5, false]", i+1, conversation.Quote(result))
 		}
 		if !score.IsLogProbability(*p) {
-			return nil, FiniteNumbers.Broken("%g stands for the log-probability of pair %d; expected a natural logarithm, which is not above 0 nor below -%g", *p, i+1, score.MaxLoss)
+			return nil, FiniteNumbers.Broken("the log-probability of pair %[2]d is %[1]g; expected a natural logarithm, from -%[3]g to 0", *p, i+1, score.MaxLoss)
 		}
 		found[i] = clientprograms.Likelihood{LogProb: min(*p, 0), Greedy: *greedy}
 	}

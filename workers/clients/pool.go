@@ -31,7 +31,7 @@ type Options struct {
 	// Network leaves programs the network. Else they have none where the platform can do that,
 	// unless their terms allow it.
 	Network bool
-	// Keep names variables of the environment that programs get beside the usual ones.
+	// Keep names environment variables that programs get besides the usual ones.
 	Keep []string
 	// Write are directories that programs may write to beside their own.
 	Write []string

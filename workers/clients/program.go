@@ -259,8 +259,9 @@ func (c *program) Evaluate(ctx context.Context, w clientprograms.Work) (*clientp
 	return e, err
 }
 
-// targets is the most predictions that a program can make on the examples: of images a label each, of
-// tokens those after the first, of texts, which it may take apart in its own way, a byte each and the end.
+// targets bounds the predictions on the examples: a label for each image; the tokens after the first
+// of each list; and, because programs tokenize texts in their own ways, the bytes of each text and
+// its end.
 func (c *program) targets(sentences [][]int32) (most int) {
 	switch c.description.Input {
 	case clientprograms.ImagesInput:
