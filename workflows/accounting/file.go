@@ -8,7 +8,7 @@ import (
 	"coalmine/privacy"
 )
 
-// maxRecipes is how many recipes a file has at most.
+// maxRecipes bounds the recipes of a file.
 const maxRecipes = 1000
 
 // recipe is an entry of a file of recipes. Its fields are named as in experiment files.

@@ -37,7 +37,7 @@ type Collector struct {
 	// Compile makes the plan of a run whose plan is not recorded (package planrecord). It MUST
 	// give the same plan every time; an error marked tasks.Permanent says that the run has none.
 	Compile func(ctx context.Context, run *runs.Run) (*plan.Plan, error)
-	// Sources names the sources that such a run needs.
+	// Sources returns the sources that such a run needs.
 	Sources func(run *runs.Run) ([]storage.Digest, error)
 	// OlderThan is the least age of what is deleted; sources have to be at least
 	// MinSourceAge old besides. The timeout of tasks and SafetyMargin is safe
@@ -78,8 +78,8 @@ type Result struct {
 	OlderThan float64 `json:"older_than_seconds"`
 	// Runs is how many runs there are, whose needs stay.
 	Runs int `json:"runs"`
-	// Held are runs that need nobody knows what, with the reasons; every node and source stays for
-	// them.
+	// Held are the runs whose needs are unknown, with the reasons: because of them every node and
+	// source stays.
 	Held []Held `json:"held,omitempty"`
 	// Collected are the amounts by kind of object: those that were deleted, or
 	// that would be if it were no dry run.
@@ -245,7 +245,7 @@ func (c *Collector) stillSo(ctx context.Context, all *allRuns, token *leadership
 
 func sameRun(a, b *runs.Run) bool { return a.ID == b.ID && a.Position() == b.Position() }
 
-// allRuns are the runs that there are, by id.
+// allRuns returns all runs by id.
 type allRuns struct {
 	runs       []*runs.Run
 	unreadable []runs.Unreadable

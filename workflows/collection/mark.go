@@ -14,7 +14,7 @@ import (
 	"coalmine/workflows/sources"
 )
 
-// What a run needs of the store, for as long as it exists:
+// The needs of a run, for as long as it exists:
 //
 //   - of the standing nodes of its plans everything, and of its trainings, while it is not
 //     finished, everything too: retention looks after those;
@@ -23,13 +23,13 @@ import (
 //     segments, and the records of the open one;
 //   - the logs of its attempts, and its sources.
 //
-// The plans are those that are recorded with the run, or else the one that this build makes of
-// its experiment. Where neither is to be relied on ([Held]), no node and no source of the store
-// can be told from what the run needs: all of them stay.
+// Its plans are those recorded with the run, or else the one that this build compiles from its
+// experiment. If neither can be relied on ([Held]), the run may need any node and source: all of
+// them stay.
 //
 // A name of the library needs its sources and the corpus that was imported from them.
 
-// need is what must stay of a node.
+// need says which parts of a node must stay.
 type need int
 
 const (
@@ -47,11 +47,11 @@ type marks struct {
 	runs    map[string]bool
 	sources map[storage.Digest]bool
 	chains  map[storage.Key]*wantedChain
-	// held are the runs of which it is not known what they need.
+	// held are the runs whose needs are unknown.
 	held []Held
 }
 
-// Held is a run of which it is not known what it needs, so that every node and source stays.
+// Held is a run whose needs are unknown, so that every node and source stays.
 type Held struct {
 	Run    string `json:"run"`
 	Reason string `json:"reason"`
@@ -114,7 +114,7 @@ func (c *Collector) markLibrary(ctx context.Context, x *marks) error {
 	return nil
 }
 
-// markRun marks what a run needs. Errors are those of the store, or ctx's.
+// markRun marks the needs of a run. Errors come from the store or ctx.
 func (c *Collector) markRun(ctx context.Context, x *marks, r *runs.Run) error {
 	x.runs[r.ID] = true
 	known, err := c.markRecorded(ctx, x, r)
@@ -128,8 +128,8 @@ func (c *Collector) markRun(ctx context.Context, x *marks, r *runs.Run) error {
 	return c.markCompiled(ctx, x, r)
 }
 
-// markRecorded marks what the recorded plans of a run need, and reports whether the newest plan
-// is among them. The others are of builds that gave the nodes other keys.
+// markRecorded marks the needs of a run's recorded plans, and reports whether the newest plan
+// is among them. The others come from builds that gave the nodes other keys.
 func (c *Collector) markRecorded(ctx context.Context, x *marks, r *runs.Run) (known bool, err error) {
 	var newest *plan.Plan
 	known, err = planrecord.All(ctx, c.Archive, r.ID, func(p *plan.Plan) {
@@ -144,7 +144,7 @@ func (c *Collector) markRecorded(ctx context.Context, x *marks, r *runs.Run) (kn
 	return known, err
 }
 
-// markCompiled marks what a run needs whose plan is not recorded.
+// markCompiled marks the needs of a run without a recorded plan.
 func (c *Collector) markCompiled(ctx context.Context, x *marks, r *runs.Run) error {
 	p, err := c.Compile(ctx, r)
 	switch {
@@ -167,7 +167,7 @@ func (c *Collector) markCompiled(ctx context.Context, x *marks, r *runs.Run) err
 	return c.markSources(x, r)
 }
 
-// lost is the name of a cell that is done, and whose report is not stored; "" if there is none.
+// lost returns the name of a done cell whose report is not stored, or "".
 func (c *Collector) lost(ctx context.Context, state *runs.State, p *plan.Plan) (string, error) {
 	for i := range p.Cells {
 		if state.Outcomes[p.Cells[i].Name] != runs.Done {
@@ -192,7 +192,7 @@ func (c *Collector) markSources(x *marks, r *runs.Run) error {
 	return nil
 }
 
-// markUnreadable marks what a run needs whose record cannot be read.
+// markUnreadable marks the needs of a run whose record cannot be read.
 func (c *Collector) markUnreadable(ctx context.Context, x *marks, r runs.Unreadable) error {
 	x.runs[r.ID] = true
 	run, err := runs.NewService(c.Archive, nil).WithoutSpec(ctx, r.ID)
@@ -212,7 +212,7 @@ func (c *Collector) markUnreadable(ctx context.Context, x *marks, r runs.Unreada
 	return err
 }
 
-// markPlan marks what a plan of a run needs. A live one is worked on.
+// markPlan marks the needs of a plan. A live plan is worked on.
 func (x *marks) markPlan(state *runs.State, p *plan.Plan, live bool) {
 	for _, digest := range p.Sources {
 		x.sources[digest] = true
@@ -267,7 +267,7 @@ func (w *wantedChain) needs(step, frontier int) need {
 	return needNothing
 }
 
-// need is what must stay of a node.
+// need returns the part of a node that must stay.
 func (x *marks) need(key storage.Key) need {
 	if len(x.held) > 0 {
 		return needAll

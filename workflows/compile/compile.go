@@ -216,7 +216,7 @@ func (c *cell) compile(files []storage.Digest) error {
 	return c.err
 }
 
-// place is the cell's place in the grid, as JSON.
+// place returns the cell's axes and row as JSON.
 func (c *cell) place() (axes, row json.RawMessage) {
 	axes, err := json.Marshal(c.spec.Axes)
 	if err == nil && c.spec.Row != nil {

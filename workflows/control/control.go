@@ -117,9 +117,9 @@ type Submitted struct {
 	Run string `json:"run"`
 	// Continued says that the run was there and had not finished.
 	Continued bool `json:"continued"`
-	// Phase is that of a run that is continued: a paused one stays so.
+	// Phase is the phase of a continued run: a paused one stays paused.
 	Phase runs.Phase `json:"state,omitempty"`
-	// Priority is what a run that is continued has from now on, if the submission says so.
+	// Priority is the new priority of a continued run, nil if the submission gives none.
 	Priority *int `json:"priority,omitempty"`
 }
 

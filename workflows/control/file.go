@@ -19,7 +19,7 @@ type File struct {
 	Text []byte
 	// Sets are overrides, path=value.
 	Sets []string
-	// Priority is that of the run; nil as in runs.Spec.
+	// Priority is the priority of the run; nil as in runs.Spec.
 	Priority *int
 }
 

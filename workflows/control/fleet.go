@@ -114,7 +114,7 @@ func (f *fleet) took(over map[string]int) {
 	}
 }
 
-// cannotHelp takes in why a worker cannot run tasks of a run.
+// cannotHelp notes why a worker cannot run tasks of a run.
 func (f *fleet) cannotHelp(run string, w status.Worker) {
 	if known := f.workers[w.ID]; known != nil && known.CannotHelp == "" && w.CannotHelp != "" {
 		known.CannotHelp = fmt.Sprintf("run %s: %s", run, w.CannotHelp)

@@ -73,7 +73,7 @@ func (l *Local) KeepHouse(ctx context.Context, h Housekeeping) error {
 			continue
 		}
 		for _, held := range c.Held {
-			h.Log.Warn("no commit, blob or source is deleted while it is not known what a run needs", "run", held.Run, "reason", held.Reason)
+			h.Log.Warn("no commit, blob or source is deleted while the needs of a run are unknown", "run", held.Run, "reason", held.Reason)
 		}
 		total := c.Total()
 		h.Log.Info("housekeeping", "removed_runs", removed, "objects", total.Objects, "bytes", total.Bytes, "kept_objects", c.Kept.Objects, "kept_bytes", c.Kept.Bytes)

@@ -13,9 +13,9 @@ import (
 // ErrKey: an unfinished run of the same experiment waits for another secret key.
 var ErrKey = errors.New("a secret key is missing")
 
-// CheckKeys makes sure that no unfinished run differs from an experiment in its secret key alone: that key
+// CheckKeys returns an error if an unfinished run differs from an experiment only in its secret key: that key
 // was lost or replaced, and a second training under another key would cost as much privacy as the first. An
-// unfinished run of the very experiment goes on in any case.
+// unfinished run of the same experiment continues in any case.
 func CheckKeys(ctx context.Context, api API, e *experiment.Spec) error {
 	keys := e.Keys()
 	if len(keys) == 0 {
@@ -41,7 +41,7 @@ func CheckKeys(ctx context.Context, api API, e *experiment.Spec) error {
 		if slices.Equal(waits, keys) {
 			return nil
 		}
-		missing = fmt.Errorf("%w: run %s of this experiment waits for the key %s; put it back into the file that --secret-key names, and the same command goes on, or cancel that run, or begin another one with a key and an epsilon of its own by --new",
+		missing = fmt.Errorf("%w: run %s of this experiment waits for the key %s; put the key back into the file that --secret-key names and repeat the command, or cancel that run, or start a run with its own key and epsilon by --new",
 			ErrKey, s.Run, strings.Join(waits, ", "))
 	}
 	return missing

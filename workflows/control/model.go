@@ -81,7 +81,7 @@ func (l *Local) export(ctx context.Context, x *exporter, file []byte, metadata m
 	return encodeExported(model, metadata, vocabulary)
 }
 
-// encodeExported is a model file with a vocabulary, if there is room for it in the header.
+// encodeExported encodes a model file, with its vocabulary if the header has room for it.
 func encodeExported(model *checkpoints.Model, metadata map[string]string, vocabulary string) ([]byte, error) {
 	metadata[vocabularyField] = vocabulary
 	file, err := checkpoints.Encode(model.Network, model.Params, metadata)
@@ -89,16 +89,16 @@ func encodeExported(model *checkpoints.Model, metadata map[string]string, vocabu
 		return file, err
 	}
 	delete(metadata, vocabularyField)
-	metadata[leftOutField] = fmt.Sprintf("the vocabulary has %d bytes, more than a header may have: coalmine data export %s %s writes it as a table",
+	metadata[leftOutField] = fmt.Sprintf("the vocabulary has %d bytes, too many for the header: coalmine data export %s %s writes it as a table",
 		len(vocabulary), metadata[runField], metadata[cellField])
 	return checkpoints.Encode(model.Network, model.Params, metadata)
 }
 
-// LeftOut says why an exported model has no vocabulary, and where it is; empty for one that has it.
+// LeftOut says why an exported model has no vocabulary and how to get it; "" if the model has it.
 func LeftOut(model []byte) string {
 	file, err := safetensors.OpenParts(int64(len(model)), func(offset, length int64) ([]byte, error) { return model[offset : offset+length], nil })
 	if err != nil {
-		return "" // it is no model of ours, but a command's
+		return "" // a command made the model
 	}
 	return file.Metadata[leftOutField]
 }
@@ -167,7 +167,7 @@ type exporter struct {
 	run  *planned.Run
 	plan *plan.Plan
 	cell *plan.Cell
-	// experiment says nothing if it cannot be read: see planned.Run.
+	// experiment is empty if this build cannot read it: see planned.Run.
 	experiment *experiment.Experiment
 }
 
@@ -181,7 +181,7 @@ func newExporter(run *planned.Run, name string) (*exporter, error) {
 	return nil, noCell(run.Run, p, name)
 }
 
-// rounds is how long the training is to be.
+// rounds returns the planned length of the training.
 func (x *exporter) rounds() int {
 	if x.run.Unreadable != nil {
 		return x.cell.Rounds()
@@ -189,7 +189,7 @@ func (x *exporter) rounds() int {
 	return x.experiment.Training.Rounds
 }
 
-// external reports whether the training is a command that is not ours.
+// external reports whether the training runs an external command.
 func (x *exporter) external() bool {
 	n := x.plan.Nodes[x.cell.Final.Key]
 	return n != nil && n.Kind == external.Train.Name

@@ -239,8 +239,8 @@ func (l *Local) lookUp(ctx context.Context, nodes []Node) error {
 	})
 }
 
-// withhold leaves out what would tell a secret cohort, as results do: counts, and the digests of sums
-// without noise and of metric rows, which whoever has the data could compute of every cohort.
+// withhold removes values that would reveal a secret cohort, as results do: counts, and the digests of sums
+// without noise and of metric rows, which a reader with the data could compute for every cohort.
 func (n *Node) withhold() {
 	if n.Kind == training.Clients.Name {
 		n.Metrics = nil

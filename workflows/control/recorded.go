@@ -52,8 +52,8 @@ func (l *Local) newRecorded(ctx context.Context, run *runs.Run) *recorded {
 	return r
 }
 
-// plannedCells are the cells of a run whose experiment cannot be read, as far as the record of
-// its plan tells of them.
+// plannedCells returns the cells of a run whose experiment cannot be read, with the fields that
+// the record of its plan has.
 func (l *Local) plannedCells(ctx context.Context, run *runs.Run) []status.Cell {
 	p, err := planrecord.Newest(ctx, l.archive, run.ID)
 	if err != nil {
@@ -67,8 +67,8 @@ func (l *Local) plannedCells(ctx context.Context, run *runs.Run) []status.Cell {
 	return cells
 }
 
-// specOf is the experiment of a run or, if it cannot be read, as much of it as the record of the
-// plan tells.
+// specOf returns the experiment of a run or, if it cannot be read, the part of it that the record
+// of the plan has.
 func (l *Local) specOf(ctx context.Context, run *runs.Run) (*experiment.Spec, error) {
 	spec, err := compile.Experiment(run)
 	if err == nil {

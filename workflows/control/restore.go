@@ -8,8 +8,8 @@ import (
 	"coalmine/workflows/runs"
 )
 
-// missing counts the outputs of a done run that storage no longer has, for a command that has the
-// run compute them again; 0 for any other.
+// missing counts the outputs of a done run that are gone from storage, for a command that has the
+// run compute them again; 0 for any other command.
 func (l *Local) missing(ctx context.Context, run *runs.Run, e runs.Entry) (int, error) {
 	if run.State.Phase != runs.Done || len(e.Keys) > 0 || e.Kind != runs.RetryEntry && e.Kind != runs.ResumeEntry {
 		return 0, nil

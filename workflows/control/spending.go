@@ -64,7 +64,7 @@ func (l *Local) Spending(ctx context.Context, name, cell string) (Spending, erro
 		return Spending{}, err
 	}
 	s := Spending{Cell: x.cell.Name, Rounds: []SpentRound{}, Grounds: privacy.Grounds{Assumptions: []string{}, NotCovered: []string{}}}
-	if err := x.run.Readable("the cost in privacy"); err != nil {
+	if err := x.run.Readable("the privacy cost"); err != nil {
 		return Spending{}, err
 	}
 	training := &x.experiment.Training

@@ -61,7 +61,7 @@ func parquetFile(path string, columns Columns, yield func(Example, error) bool) 
 type parquetTable struct {
 	name               string
 	table              *parquetfile.File
-	image, user, label int // places of leaves
+	image, user, label int // indexes of leaves
 	row                int // read so far
 }
 
@@ -94,7 +94,7 @@ func (p *parquetTable) find(c Columns) error {
 	return nil
 }
 
-// lookUp finds the only leaf with the first of some paths that there is.
+// lookUp finds the leaf of the first existing path. It must be the only one with that path.
 func (p *parquetTable) lookUp(column string, paths [][]string) (int, error) {
 	for _, path := range paths {
 		named := func(leaf parquetfile.Leaf) bool { return slices.Equal(leaf.Path, path) }
@@ -133,7 +133,7 @@ func (p *parquetTable) rows(group int, yield func(Example, error) bool) (more bo
 	return true, nil
 }
 
-// noEnd says that a column ends before the others do.
+// noEnd replaces io.EOF of a column that ends before the others.
 func noEnd(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -141,7 +141,7 @@ func noEnd(err error) error {
 	return err
 }
 
-// example reads the example of the next row. A fault is of the row alone.
+// example reads the example of the next row. A fault concerns only that row.
 func (p *parquetTable) example(x *Example, images, users, labels *parquetfile.Column) (fault, err error) {
 	image, err := images.Next()
 	if err != nil {

@@ -31,8 +31,8 @@ type Config struct {
 	// Holder names this process in the contest for leadership. Empty means that
 	// there is no contest: whoever owns an embedded store leads.
 	Holder string
-	// Place names the queue, for people and for coordinators that share the store but
-	// not the queue.
+	// Place names the queue, for people and for coordinators of the same store with another
+	// queue.
 	Place string
 	// MaxTries is how often a node is tried whose attempts end in errors that
 	// another try may mend. Default policy.MaxTries.

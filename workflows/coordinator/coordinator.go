@@ -100,7 +100,7 @@ func (c *Coordinator) Lead(ctx context.Context) error {
 		case c.cfg.Holder == "" && errors.Is(err, leadership.ErrDeposed):
 			return fmt.Errorf("store %s: %w; one process at a time may own it", c.cfg.Archive, err)
 		case errors.Is(err, leadership.ErrRival):
-			c.cfg.Log.Warn("leading no more for a minute", "error", err)
+			c.cfg.Log.Warn("pausing leadership for a minute", "error", err)
 			c.contest.Rest(ctx, policy.RivalRest)
 		case err != nil:
 			c.cfg.Log.Warn("leading no more; standing by", "error", err)

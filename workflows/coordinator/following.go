@@ -78,7 +78,7 @@ func (t *term) followPins(r *run) {
 	}
 }
 
-// claim notes what a run keeps of the chains of its plans.
+// claim notes the checkpoints that a run keeps of the chains of its plans.
 func (t *term) claim(r *run, plans ...*plan.Plan) {
 	r.claimed = true
 	for _, p := range plans {
@@ -86,8 +86,8 @@ func (t *term) claim(r *run, plans ...*plan.Plan) {
 	}
 }
 
-// compile makes a run's plan: to work on it, or, if the run has finished and its plan is
-// not recorded, to learn which checkpoints it keeps.
+// compile makes the plan of a run: to work on the run or, if it is finished and its plan is not
+// recorded, to learn which checkpoints it keeps.
 func (t *term) compile(r *run) {
 	if r.compiling {
 		return
@@ -116,7 +116,7 @@ type compilation struct {
 	record planrecord.Writer
 }
 
-// recall learns from the recorded plans of a run that has finished what it keeps.
+// recall reads the kept checkpoints of a finished run from its recorded plans.
 func (c *compilation) recall() {
 	exists := func() bool { return c.records.exists(c.run) }
 	c.persist(reading, "reading the plan of run "+c.run.ID, exists, func(ctx context.Context) (func(), error) {
@@ -182,8 +182,8 @@ func (c *compilation) begin() {
 	})
 }
 
-// planning calls a function that makes a part of the plan. Its panic rejects the run: the same
-// record would give it again.
+// planning calls a function that makes a part of the plan. A panic there rejects the run, because
+// the same record would cause it again.
 func (c *compilation) planning(do func() error) error {
 	err := recovered.Do(do)
 	if recovered.Is(err) {
@@ -212,7 +212,7 @@ func (c *compilation) goOn(err error) {
 	}
 }
 
-// next makes the next part of the plan, and takes it into the record.
+// next makes the next part of the plan and adds it to the record.
 func (c *compilation) next() (*plan.Plan, error) {
 	part, err := c.parts()
 	if err != nil {
@@ -259,7 +259,7 @@ func (c *compilation) end(err error) {
 	c.deletions.goOnAll()
 }
 
-// keep records the plan, and then has the run worked on.
+// keep records the plan and then begins work on the run.
 func (c *compilation) keep() {
 	r := c.run
 	r.compiling = true
@@ -274,7 +274,7 @@ func (c *compilation) keep() {
 	})
 }
 
-// kept deals with a plan that is recorded. The run may have finished meanwhile.
+// kept continues after the plan is recorded. The run may have finished meanwhile.
 func (c *compilation) kept() {
 	r := c.run
 	c.claim(r, r.Plan)
@@ -287,8 +287,9 @@ func (c *compilation) kept() {
 	c.deletions.goOnAll()
 }
 
-// remember records the plan of a run that has finished under a build which recorded none, if
-// this build gives its outcome the keys under which it is stored. Another term tries again.
+// remember records the plan of a run that finished under a build without recorded plans, if this
+// build gives its outcome the keys under which it is stored. After a failure another term tries
+// again.
 func (c *compilation) remember() {
 	r := c.run
 	var reports []storage.Key
@@ -308,7 +309,7 @@ func (c *compilation) remember() {
 			err = c.store.keepPlan(ctx, r.ID, &c.record)
 		}
 		if err != nil {
-			c.log.Warn("the plan of a run that has finished could not be recorded", "run", r.ID, "error", err)
+			c.log.Warn("the plan of a finished run could not be recorded", "run", r.ID, "error", err)
 		}
 		return func() {}
 	})

@@ -45,9 +45,9 @@ type jobs struct {
 
 	// queueAway and storeAway are whether the servers answer.
 	queueAway, storeAway observe.Outage
-	// queueTold is when the log last said that the queue is away.
+	// queueTold is the time of the last log line that says that the queue is away.
 	queueTold time.Time
-	// deafUntil is when heartbeats count again after the queue took no writes.
+	// deafUntil is the time from which heartbeats count again after the queue took no writes.
 	deafUntil time.Time
 	// queueReturned says that the queue answers again, and may have forgotten everything.
 	queueReturned bool
@@ -99,7 +99,7 @@ func (j *jobs) persistFrom(try int, l lane, what string, stillNeeded func() bool
 	})
 }
 
-// try calls do, whose panic is an error like any other.
+// try calls do and turns a panic into an error.
 func (j *jobs) try(ctx context.Context, what string, do func(context.Context) (func(), error)) (apply func(), err error) {
 	err = recovered.Do(func() (err error) {
 		apply, err = do(ctx)
@@ -152,7 +152,7 @@ func (j *jobs) sendThen(succeeded func(), do func(context.Context) (apply func()
 	})
 }
 
-// tellEvery is how often the log says that the queue is still away.
+// tellEvery is the pause between log lines that say that the queue is still away.
 const tellEvery = time.Minute
 
 func (j *jobs) queueFails(err error) {
@@ -173,15 +173,14 @@ func (j *jobs) queueFails(err error) {
 	j.log.Warn(text, "since", j.queueAway.Since.UTC().Format(time.RFC3339), "error", err)
 }
 
-// queueAnswers notes that the queue could be read. That says nothing of one that takes no
-// writes.
+// queueAnswers notes that the queue could be read. It may still take no writes.
 func (j *jobs) queueAnswers() {
 	if !errors.Is(j.queueAway.Err, queue.ErrNoWrites) {
 		j.queueTakes()
 	}
 }
 
-// queueTakes notes that the queue took something.
+// queueTakes notes that the queue took a write.
 func (j *jobs) queueTakes() {
 	if errors.Is(j.queueAway.Err, queue.ErrNoWrites) {
 		j.deafUntil = j.now().Add(policy.HeartbeatPatience)
@@ -194,8 +193,7 @@ func (j *jobs) queueTakes() {
 	j.changed, j.queueReturned = true, true
 }
 
-// deaf reports whether nothing follows from a heartbeat that is missing, because no worker
-// could write one.
+// deaf reports whether missing heartbeats mean nothing, because no worker could write one.
 func (j *jobs) deaf() bool {
 	return errors.Is(j.queueAway.Err, queue.ErrNoWrites) || j.now().Before(j.deafUntil)
 }

@@ -42,8 +42,8 @@ func (s *leaderStore) purge(ctx context.Context, key storage.Key) error {
 	return s.archive.DeleteBlobs(ctx, n.Commit)
 }
 
-// checkEpoch ends the term if another coordinator has begun to lead, though nothing is to
-// be deleted.
+// checkEpoch ends the term if another coordinator has begun to lead, also while there is nothing
+// to delete.
 func (t *term) checkEpoch() {
 	t.persist(reading, "looking for another leader", always, func(ctx context.Context) (func(), error) {
 		return nil, t.store.token.Check(ctx)

@@ -240,7 +240,7 @@ func (t *term) lost(a *graph.Attempt, killed *queue.Worker) {
 	t.relaunch(x)
 }
 
-// relaunchAfterDeath has a task try again that workers have died with.
+// relaunchAfterDeath schedules another attempt at a task whose workers died.
 func (t *term) relaunchAfterDeath(x *graph.Task) {
 	pause := policy.DeathPause(len(x.Trouble().Deaths))
 	if x.State() != graph.Idle || pause == 0 {

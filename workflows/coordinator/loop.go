@@ -63,7 +63,7 @@ func (c *Coordinator) reign(parent context.Context) error {
 	return err
 }
 
-// guarded ends the term when the loop panics: the next one begins with what storage says. With
+// guarded ends the term when the loop panics: the next term begins with the state in storage. With
 // the tag invariants the process ends.
 func (l *loop) guarded(c *Coordinator) error {
 	if invariants.Enabled {
@@ -132,7 +132,7 @@ func (l *loop) start(in lane, j job) {
 		l.deliver(func() {
 			if err != nil {
 				recovered.Log(l.log, err)
-				l.deposed = err // what the job was to bring about is lost
+				l.deposed = err // the effect of the job is lost
 				return
 			}
 			l.active[in]--

@@ -264,7 +264,7 @@ func (t *term) tookOver(x *graph.Task, worker string) {
 	t.takeovers[worker]++
 }
 
-// evidenceOfDeaths says how often workers have died with a task and of which cause, and how to go on.
+// evidenceOfDeaths reports the deaths of a task's workers by cause, and the remedy.
 func evidenceOfDeaths(deaths []runs.Death) string {
 	var all []string
 	for _, d := range deaths {

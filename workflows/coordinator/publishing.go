@@ -72,8 +72,8 @@ func (t *term) publish(all map[string]*status.Run) {
 	}
 }
 
-// announce tells those that stand by which store is led, and finds out whether a queue that
-// took no writes does so again.
+// announce tells stand-bys which store is led, and finds out whether a queue that refused writes
+// takes them again.
 func (t *term) announce() {
 	if t.leader.Holder == "" && !t.deaf() {
 		return // nobody stands by

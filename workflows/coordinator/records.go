@@ -47,7 +47,7 @@ type records struct {
 	graph   *graph.Graph
 
 	byID map[string]*run
-	// left are the runs that cannot be read, with the reasons that were logged.
+	// left are the unreadable runs, with the reasons that were logged.
 	left *sync.Map
 	// toFollow are runs whose state may have changed since they were followed.
 	toFollow []*run
@@ -128,7 +128,7 @@ func (c *records) read(ctx context.Context, known map[string]runs.Run, skip map[
 	return fresh, nil
 }
 
-// leave says once that a run cannot be read, and for which reason.
+// leave logs once for each reason that a run cannot be read.
 func (c *records) leave(id string, err error) {
 	if before, said := c.left.Swap(id, err.Error()); !said || before != err.Error() {
 		c.log.Error("run cannot be read; it is left alone", "run", id, "error", err)

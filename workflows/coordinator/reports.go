@@ -58,8 +58,9 @@ func (t *term) report(r queue.Report) {
 	}
 }
 
-// unreadable deals with a report that cannot be read, as one of a later build. The attempt is over, and if it
-// was done storage has its output. Else another follows: that is no fault of the task, nor has its worker died.
+// unreadable handles a report that cannot be read, for instance of a later build. The attempt is over. If it
+// was done, storage has its output; otherwise another follows, which is neither a failure of the task nor a
+// death of its worker.
 func (t *term) unreadable(r queue.Report, a *graph.Attempt, err error) {
 	t.log.Warn("a report cannot be read; the attempt is looked for in storage", "message", r.ID, "worker", r.Worker, "error", err)
 	if errors.Is(err, attempts.ErrLaterFormat) {
@@ -75,7 +76,7 @@ func (t *term) unreadable(r queue.Report, a *graph.Attempt, err error) {
 	})
 }
 
-// cannotHelp notes that a worker is of a build with which this coordinator cannot work.
+// cannotHelp notes that this coordinator cannot work with the build of a worker.
 func (t *term) cannotHelp(worker, why string) {
 	if t.dispatcher.Exclude(worker, why) {
 		t.changed = true

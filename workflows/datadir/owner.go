@@ -21,8 +21,8 @@ type owner struct {
 
 func ownerFile(dir string) string { return filepath.Join(dir, "owner.json") }
 
-// NoteSecrets has the file with the token of a data directory kept from external programs, whichever
-// process owns the directory.
+// NoteSecrets hides the token file of a data directory from external programs, whichever process owns
+// the directory.
 func NoteSecrets(dir string) { secretfiles.Note(ownerFile(dir)) }
 
 // writeOwner replaces owner.json whole, so that nobody reads half of it, and

@@ -2,9 +2,9 @@ package experiment
 
 import "coalmine/tasks/training"
 
-// Batches say by how much short batches lower the learning rate of the clients, of which sizes
-// counts those with each number of examples. It is nil where few clients have less than a batch,
-// and of trainings other than ours by clients.
+// Batches returns the effect of short batches on the learning rate of the clients; sizes counts the
+// clients by their number of examples. It is nil if few clients have less than a batch, and for
+// trainings without clients of ours.
 func (e *Experiment) Batches(sizes map[int]int) *training.Batches {
 	if !e.TrainsClients() {
 		return nil

@@ -63,7 +63,7 @@ func (g *grid) candidates(count int) []*candidate {
 		})
 	}
 	if err := group.Wait(); err != nil {
-		panic(err) // mistakes are the candidates' own: it is a panic, which Parse returns
+		panic(err) // Parse returns it: errors of the candidates do not come here
 	}
 	return all
 }

@@ -360,7 +360,7 @@ func (c *Cell) Warnings() []string {
 		warnings = append(warnings, fmt.Sprintf("training.privacy.budget allows %d of the %d rounds (%s)", t.Rounds, c.shortened, c.Label))
 	}
 	if t := &c.Experiment.Training; t.Record != nil && t.Privacy.Secret() {
-		warnings = append(warnings, fmt.Sprintf("training.record keeps updates before the server's noise, with the numbers of their users: whoever reads them knows the secret cohorts (%s)", c.Label))
+		warnings = append(warnings, fmt.Sprintf("training.record keeps updates before the server's noise, with the numbers of their users: they reveal the secret cohorts (%s)", c.Label))
 	}
 	for _, m := range c.Experiment.Audit.Asked() {
 		if w, ok := m.Fields.(audits.Warner); ok && c.data != nil {

@@ -24,8 +24,8 @@ type decoder struct {
 	// bad lists the paths with a mistake, so that no mistake is reported twice
 	// in different words.
 	bad []string
-	// refused are those of them that were found before the cell was completed: mistakes of
-	// fields by themselves. Nothing is derived from their values.
+	// refused are the paths of mistakes found before the cell was completed: mistakes of single
+	// fields. Nothing is derived from their values.
 	refused []string
 }
 

@@ -234,8 +234,8 @@ func (d *decoder) givenTogether(path, other string) bool {
 	return given.layer == otherIn
 }
 
-// sound reports whether the fields at the paths, which have spaces between them, have all passed
-// their own checks.
+// sound reports whether the fields at the paths, separated by spaces, have all passed their own
+// checks.
 func (d *decoder) sound(paths string) bool {
 	return !slices.ContainsFunc(strings.Fields(paths), func(path string) bool { return touches(d.refused, path) })
 }

@@ -16,7 +16,7 @@ func (c *checker) images() {
 	}
 }
 
-// readsTheData checks that the model and the audits are of texts, or of images, as the data are.
+// readsTheData checks that the model and the audits fit the data: texts or images.
 func (c *checker) readsTheData() {
 	c.kind("model", c.Model.Kind)
 	for _, m := range c.Audit.Asked() {

@@ -28,14 +28,14 @@ type checker struct {
 	root *node
 }
 
-// relation checks fields of a cell beside each other.
+// relation checks the relation between fields of a cell.
 type relation struct {
-	// uses are the paths that it reads, with spaces between; a block stands for all in it.
+	// uses are the paths that it reads, separated by spaces; a block stands for all its fields.
 	uses  string
 	check func(*checker)
 }
 
-// setting is what audits see of the experiment around them, and of each other.
+// setting lists the paths that audits see: the experiment around them, and each other.
 var setting = "data canaries prepare model training " + methodPaths()
 
 var relations = []relation{
@@ -76,8 +76,8 @@ var relations = []relation{
 	{setting, (*checker).limits},
 }
 
-// relations checks a cell that was decoded and completed. A relation that uses a field with a
-// mistake is left out: it sees only values that the fields themselves allow.
+// relations checks a decoded and completed cell. It skips a relation that uses a field with a
+// mistake, so relations see only valid values.
 func (d *decoder) relations(e *Experiment, root *node) {
 	c := checker{d, e, root}
 	for _, r := range relations {

@@ -227,10 +227,10 @@ type Training struct {
 	// Class of the workers that the command runs on, and all tasks that ask a client_command: gpu
 	// ones are started with --class gpu. In a cluster they all take --allow-commands.
 	Class tasks.Class `json:"class,omitzero" default:"compute" when:"model.kind=external"`
-	// Environment names variables of the workers that the command gets beside the usual ones (PATH,
+	// Environment names variables of the workers that the command gets besides the usual ones (PATH,
 	// HOME, CUDA_VISIBLE_DEVICES and others that docs/operations.md lists), such as HF_TOKEN. A worker
 	// of a cluster must allow each by --commands-may-read-env. Not part of a result's identity: a value
-	// that changes results belongs into the command, NAME=value python3 train.py.
+	// that changes results belongs in the command, NAME=value python3 train.py.
 	Environment []string `json:"environment,omitempty" when:"model.kind=external" also:"env"`
 	// Limits bound the command, a client_command by itself in each slot of a worker.
 	Limits *CommandLimits `json:"limits,omitempty" when:"model.kind=external"`

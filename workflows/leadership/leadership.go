@@ -41,8 +41,8 @@ import (
 var (
 	// ErrDeposed: this process led, and another has begun to lead since.
 	ErrDeposed = errors.New("another coordinator leads now")
-	// ErrRival, which comes with ErrDeposed: the other has another queue, so that both hold
-	// a lease.
+	// ErrRival, which accompanies ErrDeposed: the other coordinator has another queue, so that
+	// both hold a lease.
 	ErrRival = errors.New("through another queue")
 	// ErrLed: another process leads, and so must do the deleting.
 	ErrLed = errors.New("another process leads")
@@ -74,17 +74,17 @@ type Contest struct {
 	// Holder names this process. Empty means that there is no contest: whoever owns
 	// an embedded store leads.
 	Holder string
-	// Place names the queue, for people and for coordinators that share the store but not
-	// the queue. Empty if there is none.
+	// Place names the queue, for people and for coordinators of the same store with another
+	// queue. Empty if there is none.
 	Place string
 	Log   *slog.Logger
 }
 
-// Await waits until this process may lead, and says in the log for whom it stands by. An
-// error of the queue is waited out like another's lease. The error is that of ctx, or
-// wraps attempts.ErrOtherStore if the leader has another store.
+// Await waits until this process may lead, and logs for whom it stands by. It waits out errors of
+// the queue. Its error is that of ctx, or wraps attempts.ErrOtherStore if the leader has another
+// store.
 func (c *Contest) Await(ctx context.Context) error {
-	var leader *announcement // the other one
+	var leader *announcement // of the current leader
 	standing := standby{log: c.Log, began: time.Now()}
 	for c.Holder != "" {
 		held, err := c.Queue.Lease(ctx, leaseName, c.Holder, policy.LeaseTTL)
@@ -127,12 +127,12 @@ func (c *Contest) Keep(ctx context.Context) error {
 	return nil
 }
 
-// Rest keeps the lease for d without leading, so that a rival is not deposed at once again:
-// two that took turns every few seconds would get nothing done.
+// Rest keeps the lease for d without leading, so that it does not depose a rival again at once:
+// two coordinators that took turns every few seconds would get nothing done.
 func (c *Contest) Rest(ctx context.Context, d time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
-	_ = c.Keep(ctx) // whoever has taken the lease meanwhile leads
+	_ = c.Keep(ctx) // on error another process has the lease and leads
 }
 
 // Release hands the lease on at once, so that nobody waits for it to expire.

@@ -23,13 +23,13 @@ func (c *Contest) Introduce(ctx context.Context) (attempts.Leader, error) {
 	return attempts.Leader{Holder: c.Holder, Store: c.Archive.String(), StoreID: id}, err
 }
 
-// announcement is what the leader says of itself in the queue.
+// announcement is the leader's description of itself in the queue.
 type announcement struct {
 	attempts.Leader
 	Since time.Time `json:"since"` // when it began to lead
 }
 
-// Announce tells those that stand by who leads, since when, and which store.
+// Announce tells stand-bys the leader, the start of its term, and its store.
 func Announce(ctx context.Context, q Queue, leader attempts.Leader, since time.Time) error {
 	data, err := json.Marshal(announcement{leader, since.UTC()})
 	if err != nil {
@@ -38,10 +38,10 @@ func Announce(ctx context.Context, q Queue, leader attempts.Leader, since time.T
 	return q.Publish(ctx, leaderName, data, policy.AnnouncedTTL)
 }
 
-// meetLeader returns what the leader has announced, nil if that is nothing or not to be
-// read. An error wraps attempts.ErrOtherStore: the leader has another store. A stand-by
-// would then wait for nothing, and if it led one day, it would send the leader's workers
-// away. A store that was compared before, with the leader before, is not compared again.
+// meetLeader returns the announcement of the leader, nil if there is none or it cannot be read. An
+// error wraps attempts.ErrOtherStore: the leader has another store. A stand-by would then wait in
+// vain, and if it led one day, it would send the leader's workers away. A store that was already
+// compared is not compared again.
 func (c *Contest) meetLeader(ctx context.Context, before *announcement) (*announcement, error) {
 	data, err := c.Queue.Published(ctx, leaderName)
 	if err != nil || data == nil {

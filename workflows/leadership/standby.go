@@ -7,17 +7,17 @@ import (
 	"coalmine/workflows/coordinator/policy"
 )
 
-// standby is what a process says in the log while it does not get the lease.
+// standby logs the state of a process that waits for the lease.
 type standby struct {
 	log   *slog.Logger
 	began time.Time
-	// told is for whom it said that it stands by; asked when it last said that it cannot ask.
+	// told is the leader in its last log line; asked is the time of the last line about the queue.
 	told  string
 	asked time.Time
 }
 
 // unnamed stands for a holder of the lease that has not announced itself.
-const unnamed = "a process that has not said who it is, as a collection of garbage"
+const unnamed = "a process that has not announced itself, such as a garbage collection"
 
 // behind notes that another process holds the lease; leader is nil if it is not known which.
 func (s *standby) behind(leader *announcement) {
@@ -31,7 +31,7 @@ func (s *standby) behind(leader *announcement) {
 	}
 }
 
-// cannotAsk notes that the queue does not give the lease to anybody, once a minute.
+// cannotAsk logs, once a minute, that the queue gives the lease to nobody.
 func (s *standby) cannotAsk(err error) {
 	if time.Since(s.asked) >= time.Minute {
 		s.asked = time.Now()

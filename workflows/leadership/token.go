@@ -34,8 +34,8 @@ func (t *Token) Check(ctx context.Context) error {
 	return nil
 }
 
-// deposed is the error of a token that an epoch has outdated. It says who began that, as far
-// as can be read.
+// deposed returns the error of a token that a newer epoch outdated. It names the new leader if
+// that can be read.
 func (t *Token) deposed(ctx context.Context, epoch int) error {
 	err := fmt.Errorf("%w: epoch %d has begun, ours is %d", ErrDeposed, epoch, t.epoch)
 	by, readErr := t.archive.EpochOf(ctx, epoch)

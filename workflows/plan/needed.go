@@ -50,7 +50,7 @@ func (w *walk) visitAll(refs []Ref) {
 	}
 }
 
-// Kept are the nodes whose outputs stay with a finished run: the standing ones, and the kept
+// Kept returns the nodes whose outputs stay with a finished run: the standing ones, and the kept
 // steps of trainings.
 func (p *Plan) Kept() []storage.Key {
 	keys := SortedKeys(p.Nodes)

@@ -1,7 +1,7 @@
-// Package planned finds the plan of a run: the one that is recorded with it, or else, of a run
-// from before plans were recorded, the one that this build makes of its experiment. Whoever shows
-// what a run has made asks here, so that a build which would plan the experiment otherwise, or
-// cannot read it, still finds what was made.
+// Package planned finds the plan of a run: the recorded one or, for a run from before plans were
+// recorded, the one that this build compiles from its experiment. Code that shows the outputs of a
+// run uses it, so that a build which would plan the experiment differently, or cannot read it,
+// still finds them.
 package planned
 
 import (
@@ -23,16 +23,16 @@ import (
 type Run struct {
 	*runs.Run
 	Plan *plan.Plan
-	// Spec is the experiment, with a cell for each of the plan in the same order.
+	// Spec is the experiment, with the cells of the plan in the same order.
 	Spec *experiment.Spec
 	// Recorded says that the plan is recorded.
 	Recorded bool
-	// Unreadable says why this build cannot read the experiment. Spec has then only what the
-	// record of the plan tells: names, labels, axes and rows. It is nil as a rule.
+	// Unreadable is the reason if this build cannot read the experiment, else nil. Spec then has
+	// only the fields in the record of the plan: names, labels, axes and rows.
 	Unreadable error
 }
 
-// Plan returns the plan of a run. An error marked tasks.Permanent says that there is none, and
+// Plan returns the plan of a run. An error marked tasks.Permanent says that no plan is recorded and
 // none can be made.
 func Plan(ctx context.Context, archive *storage.Archive, run *runs.Run) (*plan.Plan, error) {
 	p, err := planrecord.Newest(ctx, archive, run.ID)
@@ -78,14 +78,14 @@ func fits(spec *experiment.Spec, p *plan.Plan) error {
 	return nil
 }
 
-// Outline is an experiment as far as a recorded plan tells it.
+// Outline returns the part of an experiment that a recorded plan has.
 func Outline(run *runs.Run, p *plan.Plan) *experiment.Spec {
 	spec := &experiment.Spec{Name: run.Spec.Name, Cells: make([]experiment.Cell, len(p.Cells))}
 	for i := range p.Cells {
 		c := &p.Cells[i]
 		cell := experiment.Cell{Index: i, Name: c.Name, Label: c.Label}
 		if json.Unmarshal(c.Axes, &cell.Axes) != nil {
-			cell.Axes = nil // of a form that this build does not know, either
+			cell.Axes = nil // this build does not know their form either
 		}
 		if json.Unmarshal(c.Row, &cell.Row) != nil {
 			cell.Row = nil
@@ -95,7 +95,7 @@ func Outline(run *runs.Run, p *plan.Plan) *experiment.Spec {
 	return spec
 }
 
-// Lost says of a cell that the run's log calls done why its report may not be in the store.
+// Lost says why the report of a done cell may be missing from the store.
 func (r *Run) Lost() string {
 	if r.Recorded {
 		return "it is done, and its report is gone from the store: coalmine retry " + r.ID + " computes it again"
@@ -103,9 +103,8 @@ func (r *Run) Lost() string {
 	return planrecord.Lost
 }
 
-// Elsewhere names a cell of a finished run that is done, and whose report is not in the store under the
-// key that this build gives it, as planrecord.Lost says; "" where there is none, or where the plan
-// is recorded. It looks at the first cell that is done.
+// Elsewhere returns the name of the first done cell of a finished run, if its report is not in the store
+// under the key of this build (see planrecord.Lost) and no plan is recorded; else "".
 func Elsewhere(ctx context.Context, archive *storage.Archive, run *runs.Run, spec *experiment.Spec) (cell string, err error) {
 	i := slices.IndexFunc(spec.Cells, func(c experiment.Cell) bool { return run.State.Outcomes[c.Name] == runs.Done })
 	if i < 0 {
@@ -128,8 +127,8 @@ func Elsewhere(ctx context.Context, archive *storage.Archive, run *runs.Run, spe
 	return spec.Cells[i].Name, nil
 }
 
-// Readable returns an error that says why the experiment cannot be read, if it cannot, and what
-// for it is needed.
+// Readable returns an error if the experiment cannot be read. The error has the reason, and what,
+// the result that needs the experiment.
 func (r *Run) Readable(what string) error {
 	if r.Unreadable == nil {
 		return nil

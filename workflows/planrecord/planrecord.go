@@ -1,16 +1,16 @@
-// Package planrecord keeps the plans of a run with the run: the keys of its nodes, what they
-// are made from, and what its cells want. So a run that has finished can be shown, exported,
-// verified and told from garbage by a build that would give its nodes other keys, or none.
+// Package planrecord stores the plans of a run with the run: the keys of its nodes, their inputs,
+// and the targets of its cells. So a build that would give its nodes other keys, or cannot plan it,
+// can still show, export and verify a finished run, and tell its nodes from garbage.
 //
-// A leader records a plan before it works on it ([Record.Keep]), once: it is the same for as long
-// as the run goes on under builds that make the same keys. A build that makes others records a
-// plan more. The newest is the one by which the run is computed; what older ones have made stays,
-// too, while the run's record does.
+// A leader records a plan once, before it works on it ([Record.Keep]). The plan stays the same while
+// the run continues under builds that make the same keys; a build that makes other keys records
+// another plan. The run is computed by the newest plan; the nodes of older ones also stay while
+// the run's record does.
 //
-// A record has two parts, both compressed lines of JSON under the digest of what is compressed:
-// an outline with the chains and the cells, and the standing nodes in blocks. Nodes have numbers,
-// in the order of the blocks. "17" refers to the node of that number, "400@2" to step 400 of the
-// chain of number 2; the key of a step follows from the chain's recipe ([plan.Chain.Key]).
+// A record has two parts, both compressed lines of JSON under the digest of the uncompressed text:
+// an outline with the chains and the cells, and the standing nodes in blocks. Nodes are numbered
+// in the order of the blocks. "17" refers to node 17, "400@2" to step 400 of chain 2; the key of a
+// step follows from the chain's recipe ([plan.Chain.Key]).
 package planrecord
 
 import (
@@ -24,16 +24,15 @@ import (
 	"coalmine/workflows/plan"
 )
 
-// Lost says of a cell that is done, of a run whose plan is not recorded, that its report is not where
-// this build looks for it.
+// Lost is the message about a done cell, in a run without a recorded plan, whose report is not under the
+// key of this build.
 const Lost = "it is done, and its report is not in the store under the key that this build gives it: a build with other keys computed it and recorded no plan, or it is gone; use that build, or run the experiment again, which leaves this run as it is"
 
 // clocks is how far the clocks of a cluster may be apart.
 const clocks = 5 * time.Minute
 
-// IsOf reports whether a report can be one with which a run has finished whose plan is not
-// recorded. One that was begun later is of another run of the experiment: where this build
-// gives other keys, that of the run is elsewhere.
+// IsOf reports whether a run without a recorded plan can have finished with a report. A report that
+// began later belongs to another run of the experiment; the run's own has another key.
 func IsOf(report *storage.Commit, finished time.Time) bool {
 	return finished.IsZero() || !report.Provenance.Started.After(finished.Add(clocks))
 }
@@ -48,7 +47,7 @@ func HasReport(ctx context.Context, archive *storage.Archive, key storage.Key, f
 	return err == nil && IsOf(report, finished), err
 }
 
-// head is the small record that names the parts, and makes them one of the run's plans.
+// head is the small record that names the parts and so makes them a plan of the run.
 type head struct {
 	Outline storage.Digest `json:"outline"`
 	Nodes   storage.Digest `json:"nodes"`
@@ -63,7 +62,7 @@ type outline struct {
 	Cells   []cell           `json:"cells"`
 }
 
-// ref refers to a node; "" to none.
+// ref is a reference to a node; "" refers to none.
 type ref string
 
 // input is an input of a template.
@@ -118,17 +117,17 @@ type cell struct {
 	Tail       ref             `json:"tail,omitempty"`
 }
 
-// blockNodes is the most nodes of a block.
+// blockNodes bounds the nodes of a block.
 const blockNodes = 4096
 
-// block is a line of the nodes, column by column. Its texts have numbers from 1; 0 is the empty
+// block is one line of nodes, column by column. Its texts are numbered from 1; 0 is the empty
 // text.
 type block struct {
 	Texts []string `json:"texts"`
-	// Keys are 32 bytes a node.
+	// Keys has 32 bytes for each node.
 	Keys []byte `json:"keys"`
-	// Versions are those of the kinds; Kinds and what follows are numbers of texts. SecretKeys,
-	// Classes and Terms are missing where all are empty.
+	// Versions has the versions of the kinds; the other columns up to Terms are numbers of texts.
+	// SecretKeys, Classes and Terms are missing if all are empty.
 	Kinds      []int `json:"kinds"`
 	Versions   []int `json:"versions"`
 	Params     []int `json:"params"`
@@ -136,8 +135,9 @@ type block struct {
 	SecretKeys []int `json:"secret_keys,omitempty"`
 	Classes    []int `json:"classes,omitempty"`
 	Terms      []int `json:"terms,omitempty"`
-	// Inputs is how many inputs each node has; Names, numbers of texts, and Needs are those of all
-	// of them. A need is the number of a node or, below 0, of one of Steps: -1 is the first.
+	// Inputs has the number of inputs of each node. Names (numbers of texts) and Needs have an entry
+	// for each input of all nodes. A need is the number of a node or, below 0, an index into Steps: -1
+	// is the first.
 	Inputs []int `json:"inputs"`
 	Names  []int `json:"names"`
 	Needs  []int `json:"needs"`

@@ -17,8 +17,8 @@ import (
 	"coalmine/workflows/plan"
 )
 
-// Newest returns the newest plan of a run that is recorded and not damaged. The error wraps
-// storage.ErrNotFound if there is none, storage.ErrNewer if a newer build has recorded it.
+// Newest returns the newest undamaged recorded plan of a run. The error wraps
+// storage.ErrNotFound if there is none, storage.ErrNewer if a newer build recorded it.
 func Newest(ctx context.Context, archive *storage.Archive, run string) (*plan.Plan, error) {
 	numbers, err := archive.Plans(ctx, run)
 	if err != nil {
@@ -35,13 +35,13 @@ func Newest(ctx context.Context, archive *storage.Archive, run string) (*plan.Pl
 	return nil, err
 }
 
-// All calls do with each recorded plan of a run that is not damaged, the newest last, and
-// reports whether the newest is among them.
+// All calls do with each undamaged recorded plan of a run, the newest last, and reports whether
+// the newest record is among them.
 func All(ctx context.Context, archive *storage.Archive, run string, do func(*plan.Plan)) (known bool, err error) {
 	return all(ctx, archive, run, read, do)
 }
 
-// Outlines is All of plans without their standing nodes, references to which are zero.
+// Outlines is like All, but leaves out the standing nodes; references to them are zero.
 func Outlines(ctx context.Context, archive *storage.Archive, run string, do func(*plan.Plan)) (known bool, err error) {
 	return all(ctx, archive, run, readOutline, do)
 }
@@ -62,8 +62,8 @@ func all(ctx context.Context, archive *storage.Archive, run string, read reader,
 	return known, nil
 }
 
-// reader reads a recorded plan, or a part of it. An error that wraps storage.ErrCorrupt says that
-// the record is damaged, or that a part of it is gone.
+// reader reads a recorded plan, or a part of it. Its error wraps storage.ErrCorrupt if the record is
+// damaged or a part of it is gone.
 type reader func(ctx context.Context, archive *storage.Archive, run string, n int) (*plan.Plan, error)
 
 func readOutline(ctx context.Context, archive *storage.Archive, run string, n int) (*plan.Plan, error) {
@@ -100,11 +100,11 @@ func read(ctx context.Context, archive *storage.Archive, run string, n int) (*pl
 	return p, nil
 }
 
-// decoder makes a plan of its record.
+// decoder decodes a plan from its record.
 type decoder struct {
 	outline outline
-	// nodes are in the order of their numbers; their needs are refs. There are none of a plan
-	// of which the outline alone was read.
+	// nodes are in the order of their numbers; their needs are refs. It is empty if only the
+	// outline was read.
 	nodes []*plan.Node
 	needs []needs
 	texts map[string]text // each once
@@ -144,13 +144,13 @@ func (d *decoder) readNodes(ctx context.Context, archive *storage.Archive, run s
 	return err
 }
 
-// text is a text of a record in the forms that a plan has it in.
+// text is a text of a record in the forms in which a plan uses it.
 type text struct {
 	string
 	raw json.RawMessage // nil of the empty text
 }
 
-// column is one of a block: numbers of texts, none of them where all are empty.
+// column reads a column of a block: numbers of texts, which may be missing if all are empty.
 func (d *decoder) column(b *block, column []int, n int) []text {
 	if len(column) == 0 {
 		return make([]text, n)
@@ -171,7 +171,7 @@ func (d *decoder) column(b *block, column []int, n int) []text {
 	return texts
 }
 
-// text returns a text that the plan then has once.
+// text returns a text, equal ones as one copy.
 func (d *decoder) text(s string) text {
 	known, there := d.texts[s]
 	if !there {
@@ -209,14 +209,14 @@ func (d *decoder) addBlock(b *block) {
 	d.needs = append(d.needs, needs{n, b.Needs, b.Steps})
 }
 
-// needs are those of the nodes of a block: see there.
+// needs decodes the needs of a block's nodes: see block.
 type needs struct {
 	nodes int
 	of    []int
 	steps []ref
 }
 
-// linkNodes gives the nodes what they need.
+// linkNodes sets the needs of the nodes.
 func (d *decoder) linkNodes() {
 	left := d.nodes
 	for _, x := range d.needs {
@@ -246,7 +246,7 @@ func (d *decoder) need(n int, steps []plan.Ref) plan.Ref {
 	return plan.Ref{Key: d.nodes[n].Key}
 }
 
-// raw is JSON that was recorded as text, nil for none.
+// raw returns JSON that was recorded as text, nil for the empty text.
 func raw(text string) json.RawMessage {
 	if text == "" {
 		return nil
@@ -260,7 +260,7 @@ func (d *decoder) fail(format string, args ...any) {
 	}
 }
 
-// plan puts together what was read.
+// plan assembles the plan.
 func (d *decoder) plan() (*plan.Plan, error) {
 	p := &plan.Plan{Nodes: make(map[storage.Key]*plan.Node, len(d.nodes)), Chains: make(map[storage.Key]*plan.Chain), Sources: d.outline.Sources}
 	for i := range d.outline.Chains {
@@ -291,7 +291,7 @@ func (d *decoder) addChain(x *chain) {
 	d.chains = append(d.chains, c)
 }
 
-// linkChain gives a chain what refers to others.
+// linkChain sets the references of a chain.
 func (d *decoder) linkChain(c *plan.Chain, x *chain) {
 	c.Origin, c.Join = d.ref(x.Origin), d.template(&x.Join)
 	if x.Part != nil {
@@ -367,14 +367,14 @@ func (d *decoder) step(step int, chain string) plan.Ref {
 	return c.At(step)
 }
 
-// readLines has read read the lines of a part of a plan, all of them, and compares their digest.
-// What it cannot make sense of, and a part that is gone, are damage.
+// readLines passes all lines of a part of a plan to read and compares their digest. Lines that
+// cannot be decoded, and a missing part, count as damage.
 func readLines(ctx context.Context, archive *storage.Archive, run string, digest storage.Digest, read func(*json.Decoder) error) error {
 	err := archive.ReadPlanned(ctx, run, digest, func(r io.Reader) error {
 		source := &source{r: r}
 		err := unpack(source, digest, read)
 		if err == nil || source.err != nil {
-			return source.err // of the store, not of what it has
+			return source.err // the store failed; the part may be intact
 		}
 		return fmt.Errorf("%w: %w", storage.ErrCorrupt, err)
 	})
@@ -403,7 +403,7 @@ func unpack(r io.Reader, digest storage.Digest, read func(*json.Decoder) error) 
 	return nil
 }
 
-// source remembers the error of the store.
+// source keeps the error of the store.
 type source struct {
 	r   io.Reader
 	err error

@@ -17,8 +17,8 @@ import (
 	"coalmine/workflows/plan"
 )
 
-// Writer makes the record of a plan that comes in parts. It copies all that it keeps of them, so
-// that a part may be changed afterwards. The zero value holds nothing.
+// Writer makes the record of a plan from its parts. It copies what it keeps, so that a part may be
+// changed afterwards. The zero value is an empty record.
 type Writer struct {
 	outline outline
 	numbers map[storage.Key]int // of the standing nodes
@@ -27,7 +27,7 @@ type Writer struct {
 	err     error // the first
 }
 
-// Add adds a part of the plan, which must be whole in itself: see plan.Plan.Check.
+// Add adds a part of the plan, which must be complete: see plan.Plan.Check.
 func (w *Writer) Add(part *plan.Plan) error {
 	if w.numbers == nil {
 		w.numbers, w.chains, w.nodes = make(map[storage.Key]int), make(map[storage.Key]int), newPacker()
@@ -49,7 +49,7 @@ func (w *Writer) Add(part *plan.Plan) error {
 	return w.err
 }
 
-// number numbers the nodes and chains of a part that are in none before, and returns the nodes.
+// number numbers the nodes and chains of a part that no earlier part has, and returns these nodes.
 func (w *Writer) number(part *plan.Plan) (fresh []storage.Key) {
 	for _, key := range plan.SortedKeys(part.Nodes) {
 		if _, known := w.numbers[key]; !known {
@@ -98,10 +98,10 @@ func (w *Writer) block(part *plan.Plan, keys []storage.Key) *block {
 	return b
 }
 
-// numbering gives values numbers from 0.
+// numbering numbers values from 0.
 type numbering[V comparable] map[V]int
 
-// of is the number of a value, which is added to a list if it has none yet.
+// of returns the number of a value. It numbers a new value and adds it to the list.
 func (x numbering[V]) of(value V, list *[]V) int {
 	n, known := x[value]
 	if !known {
@@ -112,7 +112,7 @@ func (x numbering[V]) of(value V, list *[]V) int {
 	return n
 }
 
-// chain takes in a chain; of one that another part has, too, what this part wants of it.
+// chain adds a chain or, if another part has it, the wants of this part.
 func (w *Writer) chain(c *plan.Chain) {
 	x := &w.outline.Chains[w.chains[c.Recipe]]
 	if !x.Recipe.IsZero() {
@@ -170,7 +170,7 @@ func (w *Writer) ref(r plan.Ref) ref {
 	return ref(strconv.Itoa(w.node(r.Key)))
 }
 
-// node is the number of a standing node.
+// node returns the number of a standing node.
 func (w *Writer) node(key storage.Key) int {
 	n, known := w.numbers[key]
 	if !known && w.err == nil {
@@ -179,7 +179,7 @@ func (w *Writer) node(key storage.Key) int {
 	return n
 }
 
-// Record is a plan as it is stored.
+// Record is the stored form of a plan.
 type Record struct {
 	head           head
 	outline, nodes []byte
@@ -199,8 +199,8 @@ func (w *Writer) Record() (*Record, error) {
 	return r, err
 }
 
-// Keep records the plan of a run, unless the newest record of the run has the same. Records of
-// before stay. Only the leader calls it.
+// Keep records the plan of a run, unless the newest record of the run is the same. Earlier records
+// stay. Only the leader calls it.
 func (r *Record) Keep(ctx context.Context, archive *storage.Archive, run string) error {
 	for {
 		numbers, err := archive.Plans(ctx, run)
@@ -241,7 +241,7 @@ func (r *Record) create(ctx context.Context, archive *storage.Archive, run strin
 	return archive.CreatePlan(ctx, run, n, r.head)
 }
 
-// packer compresses JSON texts, one a line, and digests them as they are without that.
+// packer compresses JSON texts, one on each line, and computes the digest of the uncompressed lines.
 type packer struct {
 	data bytes.Buffer
 	zip  *gzip.Writer
@@ -250,7 +250,7 @@ type packer struct {
 
 func newPacker() *packer {
 	p := &packer{sum: sha256.New()}
-	p.zip, _ = gzip.NewWriterLevel(&p.data, gzip.BestSpeed) // keys make most of it, and no level makes them smaller
+	p.zip, _ = gzip.NewWriterLevel(&p.data, gzip.BestSpeed) // most bytes are keys, which no level compresses
 	return p
 }
 

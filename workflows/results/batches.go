@@ -14,8 +14,8 @@ import (
 	"coalmine/workflows/plan"
 )
 
-// readBatches says by how much short batches lower the learning rate of a cell's clients; nil
-// where they do not, and where storage does not have the population any more.
+// readBatches returns the effect of short batches on the learning rate of a cell's clients; nil if
+// there is none, or if the population is gone from storage.
 func readBatches(ctx context.Context, archive *storage.Archive, e *experiment.Experiment, planned *plan.Cell) (*training.Batches, error) {
 	if !e.TrainsClients() || planned.Chain == nil {
 		return nil, nil

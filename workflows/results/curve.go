@@ -63,7 +63,7 @@ func LoadCurve(ctx context.Context, archive *storage.Archive, run *runs.Run, cel
 func findCell(ctx context.Context, archive *storage.Archive, run *runs.Run, cell string) (*experiment.Cell, *plan.Plan, *plan.Cell, error) {
 	planned, err := planned.Read(ctx, archive, run)
 	if err == nil {
-		err = planned.Readable("the course of a training")
+		err = planned.Readable("the curve of a training")
 	}
 	if err != nil {
 		return nil, nil, nil, err

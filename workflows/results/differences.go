@@ -121,8 +121,8 @@ func differing(a, b experiment.Axes) []string {
 	return list
 }
 
-// measure takes the differences of the measures that both rows have, seed by seed. A measure that
-// is infinite in a seed has none.
+// measure computes the differences of the measures that both rows have, seed by seed. A measure that
+// is infinite for a seed has no difference.
 func (d *Difference) measure(row, to *viewRow) {
 	for _, m := range measures() {
 		var values []float64

@@ -106,7 +106,7 @@ func rowAt(ctx context.Context, archive *storage.Archive, planned *plan.Cell, ro
 	return &rows[len(rows)-1], nil
 }
 
-// setPositive sets a metric that is known, which one that is 0 or not finite is not.
+// setPositive sets a metric if it is known: positive and finite.
 func setPositive(p *reports.Point, name string, value float64) error {
 	if value <= 0 || notFinite(value) {
 		return nil

@@ -26,8 +26,8 @@ type Results struct {
 	Run        string `json:"run"`
 	Experiment string `json:"experiment"`
 	Cells      []Cell `json:"cells"`
-	// Unreadable says why this build cannot read the experiment, as a rule "". Cells have then no
-	// parameters, and of what is measured what their reports tell.
+	// Unreadable is the reason if this build cannot read the experiment, else "". Cells then have no
+	// parameters, and only the measures of their reports.
 	Unreadable string `json:"unreadable,omitempty"`
 	// FalseAlarms say how likely each limit of audit.fail_if is passed by chance.
 	FalseAlarms []experiment.FalseAlarm `json:"false_alarms,omitempty"`
@@ -63,14 +63,14 @@ type Cell struct {
 	// Thresholds say how many users other thresholds of the selection of a failed cell
 	// leave, as far as it has come.
 	Thresholds []selection.Left `json:"thresholds,omitempty"`
-	// Lost says why the report of a cell that the run's log calls done is not there.
+	// Lost says why the report of a done cell is missing.
 	Lost string `json:"lost,omitempty"`
 	// SoFar is the newest measurement of a cell that is pending; nil before there is one.
 	SoFar *SoFar `json:"so_far,omitempty"`
 	// Ranking is that of the canaries of a model that is not ours; nil for one that is.
 	Ranking *Ranking `json:"ranking,omitempty"`
-	// Batches say by how much short batches lower the learning rate of the clients of a cell that is
-	// done; nil where few clients have less than a batch.
+	// Batches is the effect of short batches on the learning rate of a done cell's clients; nil if
+	// few clients have less than a batch.
 	Batches *training.Batches `json:"batches,omitempty"`
 	// Report is there once the cell is done.
 	*reports.Report

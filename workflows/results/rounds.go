@@ -41,7 +41,7 @@ type Round struct {
 	checkpoints.Validation
 	Rates
 
-	withheld bool // what would tell a secret cohort is not there
+	withheld bool // values that would reveal a secret cohort are left out
 }
 
 // Rates are what no metric row says: the learning rates follow from the recipe, the speed from
@@ -95,7 +95,7 @@ func roundOf(e *experiment.Experiment, row checkpoints.Row, rates func(round int
 func LoadRounds(ctx context.Context, archive *storage.Archive, run *runs.Run) (*Rounds, error) {
 	planned, err := planned.Read(ctx, archive, run)
 	if err == nil {
-		err = planned.Readable("what its rounds have said")
+		err = planned.Readable("the table of its rounds")
 	}
 	if err != nil {
 		return nil, err

@@ -25,7 +25,7 @@ type flatTable struct {
 	parts  []*parquet.Schema
 	schema *parquet.Schema
 	rows   []parquet.Row
-	// lacking are the places of columns that may be null although their struct says otherwise.
+	// lacking are the indexes of columns that may be null although their struct says otherwise.
 	lacking []int
 }
 
@@ -51,7 +51,7 @@ func newFlatTable(name string, prototypes []any) *flatTable {
 	return t
 }
 
-// mayLack lets some columns be null. It is called before rows are added.
+// mayLack allows nulls in some columns. It is called before rows are added.
 func (t *flatTable) mayLack(columns []string) {
 	root := joined{fields: slices.Clone(t.schema.Fields())}
 	for i, f := range root.fields {
@@ -63,7 +63,7 @@ func (t *flatTable) mayLack(columns []string) {
 	t.schema = parquet.NewSchema(t.schema.Name(), root)
 }
 
-// lack has those columns null in the last row.
+// lack sets those columns to null in the last row.
 func (t *flatTable) lack(columns []string) {
 	row := t.rows[len(t.rows)-1]
 	for i, name := range t.header() {
@@ -73,7 +73,7 @@ func (t *flatTable) lack(columns []string) {
 	}
 }
 
-// optional is a required column that may be null after all.
+// optional makes a required column optional.
 type optional struct{ parquet.Field }
 
 // Optional implements parquet.Node.
@@ -106,9 +106,8 @@ func (t *flatTable) header() []string {
 	return names
 }
 
-// finite has null for the numbers that are not finite. For each column with an infinite one a
-// column NAME_infinite follows the others, with true in those rows; tables without have the columns
-// that they always had.
+// finite replaces numbers that are not finite by null. For each column with an infinite number it
+// appends a column NAME_infinite, which is true in those rows; other tables keep their columns.
 func (t *flatTable) finite() *flatTable {
 	columns := t.infiniteColumns()
 	root := joined{fields: slices.Clone(t.schema.Fields())}
@@ -131,7 +130,7 @@ func (t *flatTable) finite() *flatTable {
 	return out
 }
 
-// infiniteColumns are the columns in which some number is infinite.
+// infiniteColumns returns the columns with an infinite number.
 func (t *flatTable) infiniteColumns() (columns []int) {
 	for c, f := range t.schema.Fields() {
 		if f.Optional() && slices.ContainsFunc(t.rows, func(row parquet.Row) bool { return isInfinite(row[c]) }) {
@@ -143,7 +142,7 @@ func (t *flatTable) infiniteColumns() (columns []int) {
 
 func isInfinite(v parquet.Value) bool { return v.Kind() == parquet.Double && math.IsInf(v.Double(), 0) }
 
-// withoutInfinite has null for the numbers of optional columns that are not finite.
+// withoutInfinite replaces numbers of optional columns that are not finite by null.
 func withoutInfinite(row parquet.Row) parquet.Row {
 	for i, v := range row {
 		if v.Kind() == parquet.Double && v.DefinitionLevel() > 0 && notFinite(v.Double()) {
@@ -300,7 +299,7 @@ func (v *view) cellRow(c *viewCell) (cellRow, error) {
 	return row, err
 }
 
-// axesJSON is the JSON of axes, all of it visible.
+// axesJSON returns the JSON of axes with invisible characters escaped.
 func axesJSON(axes experiment.Axes) (string, error) {
 	var b strings.Builder
 	err := json.NewEncoder(visible.JSON(&b)).Encode(axes)

@@ -8,16 +8,16 @@ import (
 	"coalmine/workflows/experiment"
 )
 
-// withheld are the columns of a round's metric row that are left out of the results of a training with a
-// secret key. Each is an exact function of the data of those who took part, so that a reader with the data
-// could tell the cohort by it; the guarantee takes the cohort for unknown. What stays follows from the
-// file, the validation part or the noised model. The stored rows have all.
+// withheld are the columns of a round's metric row that the results of a training with a secret key leave
+// out. Each is an exact function of the participants' data, so that a reader with the data could infer the
+// cohort from it; the guarantee assumes that the cohort is unknown. The other columns follow from the
+// file, the validation part or the noised model. The stored rows have all columns.
 var withheld = []string{
 	"clients", "examples", "tokens", "loss", "client_norm", "clipped",
 	"client_norm_min", "client_norm_p10", "client_norm_p25", "client_norm_median", "client_norm_p75", "client_norm_p90", "client_norm_max",
 }
 
-// withheldFrom are the columns that the rounds of an experiment lack.
+// withheldFrom returns the columns that the rounds of an experiment lack.
 func withheldFrom(e *experiment.Experiment) []string {
 	if e.Training.Privacy.Secret() {
 		return withheld
@@ -25,7 +25,7 @@ func withheldFrom(e *experiment.Experiment) []string {
 	return nil
 }
 
-// published is the metric row of a round as results have it.
+// published returns the metric row of a round without its withheld columns.
 func published(e *experiment.Experiment, row checkpoints.Row) checkpoints.Row {
 	if e.Training.Privacy.Secret() {
 		row.Clients, row.Examples, row.Tokens, row.Loss, row.ClientNorm, row.Clipped = 0, 0, 0, 0, 0, 0
@@ -34,10 +34,10 @@ func published(e *experiment.Experiment, row checkpoints.Row) checkpoints.Row {
 	return row
 }
 
-// plainRound is a Round as JSON has it but for what is withheld.
+// plainRound is a Round without its methods for JSON.
 type plainRound Round
 
-// MarshalJSON implements json.Marshaler: it leaves out what is withheld.
+// MarshalJSON implements json.Marshaler. It leaves out the withheld columns.
 func (r Round) MarshalJSON() ([]byte, error) {
 	if !r.withheld {
 		return json.Marshal(plainRound(r))
@@ -62,7 +62,7 @@ func (r *Round) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*plainRound)(r))
 }
 
-// isWithheld reports whether a table with the rounds of some cells lacks values of their columns.
+// isWithheld reports whether a table of the rounds of some cells lacks withheld values.
 func isWithheld(cells []CellRounds) bool {
 	return slices.ContainsFunc(cells, func(c CellRounds) bool {
 		return slices.ContainsFunc(c.Rounds, func(r Round) bool { return r.withheld })

@@ -64,10 +64,10 @@ func (d *Document) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// unpacking bounds the bytes of all documents that are unpacked at the same time.
+// unpacking bounds the total size of documents that are unpacked concurrently.
 var unpacking = semaphore.NewWeighted(2 * MaxDocument)
 
-// expand unpacks a document. The size that it states is taken before there is memory for it.
+// expand unpacks a document. It reserves the stated size before it allocates memory.
 func expand(compressed []byte) ([]byte, error) {
 	r, err := gzip.NewReader(bytes.NewReader(compressed))
 	if err != nil {
@@ -88,13 +88,12 @@ func expand(compressed []byte) ([]byte, error) {
 		return nil, err
 	}
 	if int64(data.Len()) != stated {
-		return nil, fmt.Errorf("it has another size than the %d bytes that it states", stated)
+		return nil, fmt.Errorf("its size differs from the %d bytes that it states", stated)
 	}
 	return data.Bytes(), nil
 }
 
-// UnpackedSize bounds the memory that the record of a run takes once it is read, in bytes. record
-// is its JSON.
+// UnpackedSize bounds the memory of a decoded run record, in bytes. record is its JSON.
 func UnpackedSize(record []byte) int64 {
 	if bytes.Contains(record, packedText) || bytes.Contains(record, []byte(`\u`)) { // an escape may hide it
 		return int64(len(record)) + MaxDocument
@@ -102,5 +101,5 @@ func UnpackedSize(record []byte) int64 {
 	return 2 * int64(len(record))
 }
 
-// packedText begins the base64 of what is compressed.
+// packedText is the beginning of the base64 of a compressed document.
 var packedText = []byte(base64.StdEncoding.EncodeToString(append(gzipMagic, 8))[:4])

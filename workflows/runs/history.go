@@ -142,7 +142,7 @@ func (e Entry) pinning() string {
 }
 
 func (e Entry) restoring() string {
-	return fmt.Sprintf("%d outputs that are gone are computed again, asked for", e.Missing)
+	return fmt.Sprintf("%d missing outputs are computed again, asked for", e.Missing)
 }
 
 func (e Entry) retrying() string {

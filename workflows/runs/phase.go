@@ -78,7 +78,7 @@ func phasesFor(kind Kind) string {
 	return strings.Join(names, "")
 }
 
-// restores reports whether an entry of a kind has a done run compute again what is gone.
+// restores reports whether an entry of a kind has a done run compute its missing outputs again.
 func (s *State) restores(kind Kind) bool {
 	return s.Phase == Done && (kind == RetryEntry || kind == ResumeEntry)
 }

@@ -14,24 +14,24 @@ import (
 	"coalmine/storage"
 )
 
-// SpecFormat is that of the records of runs. Its number also counts the forms of the resolved
-// experiment: it rises when a field is added to the experiment file that builds of before do not
-// know, since none of them may work on the run without it.
+// SpecFormat is the format of run records. Its number also counts the forms of the resolved
+// experiment: it rises when the experiment file gets a new field, because an older build, which
+// does not know the field, must not work on the run.
 var SpecFormat = storage.Format{Name: "record of a run", Number: 1}
 
 // Spec is what was submitted.
 type Spec struct {
-	// Stamp is that of the record; that of a submission does not matter.
+	// Stamp is the stamp of the record; in a submission it is ignored.
 	storage.Stamp
 	// Name is the experiment's.
 	Name string `json:"name"`
 	// Digest is that of Experiment: two files that mean the same have the same.
 	Digest storage.Digest `json:"digest"`
-	// Priority is that of a new run, 0 if nil; among runs the higher goes first. A run that
-	// is continued takes it, too, unless it is nil.
+	// Priority is the priority of a new run, 0 if nil; runs of higher priority go first. A
+	// continued run takes it too, unless it is nil.
 	Priority *int `json:"priority,omitempty"`
-	// Nonce tells the records of fresh submissions apart that are equal otherwise. Submit
-	// sets it; it is empty in others.
+	// Nonce distinguishes the records of otherwise equal fresh submissions. Submit sets it; it
+	// is empty in other submissions.
 	Nonce string `json:"nonce,omitempty"`
 	// Experiment is the resolved experiment, defaults filled in, in whatever form
 	// its owner reads.
@@ -113,8 +113,8 @@ func (s *Service) Submit(ctx context.Context, spec Spec, by string, fresh bool) 
 	}
 }
 
-// resume returns a run if an equal submission continues it, with the priority of that; nil if it
-// does not.
+// resume returns a run, with the priority of the submission, if an equal submission continues it;
+// otherwise nil.
 func (s *Service) resume(ctx context.Context, id string, spec Spec, by string) (*Run, error) {
 	run, err := s.Get(ctx, id)
 	if errors.Is(err, storage.ErrNotFound) { // its removal was interrupted
@@ -276,8 +276,8 @@ type Unreadable struct {
 	Err error // see IsUnreadable
 }
 
-// IsUnreadable reports whether an error of Get says that there is a run, but that its record is
-// damaged, or that a newer build wrote it.
+// IsUnreadable reports whether an error of Get says that the run exists but that its record is
+// damaged or from a newer build.
 func IsUnreadable(err error) bool {
 	return errors.Is(err, storage.ErrCorrupt) || errors.Is(err, storage.ErrNewer)
 }

@@ -18,8 +18,8 @@
 //	queued, running, paused                   --finished-->  done, failed
 //	done, failed, cancelled                   --removed-->   as before
 //
-// A done run goes on only if outputs of it are missing, as after a restored backup: the entry
-// says how many were found missing (Missing).
+// A done run goes on only if some of its outputs are missing, for instance after a restored
+// backup: Missing of the entry is their number.
 //
 // A coordinator that takes a queued run up notes that it has started; a resumed or a
 // retried one is queued again until then. A removed run keeps its phase until the
@@ -76,7 +76,7 @@ type Entry struct {
 	Priority int           `json:"priority,omitempty"`
 	Pinned   bool          `json:"pinned,omitempty"`
 	Keys     []storage.Key `json:"keys,omitempty"`
-	// Missing is how many outputs of a done run are gone, and so are computed again.
+	// Missing is the number of missing outputs of a done run, which are computed again.
 	Missing int `json:"missing,omitempty"`
 	// Note and Tags take the place of those that there were; none ends them.
 	Note string   `json:"note,omitempty"`
@@ -158,8 +158,8 @@ type State struct {
 	// Note is what people want to remember of the run; Tags are words to find it by.
 	Note string   `json:"note,omitempty"`
 	Tags []string `json:"tags,omitempty"`
-	// Restoring says that a run which was done goes on to compute again all of its outputs that
-	// are gone, not only those that its results are read from.
+	// Restoring says that a formerly done run computes all of its missing outputs again, not only
+	// the inputs of its results.
 	Restoring bool `json:"restoring,omitempty"`
 	// Removed runs are on their way out: the leader deletes their record.
 	Removed   bool      `json:"removed,omitempty"`

@@ -28,7 +28,8 @@ func findS3(ctx context.Context, url string) (*Source, error) {
 		return nil, err
 	}
 	for _, end := range databaseParts(key) {
-		// Whoever may not list a bucket cannot know what is absent: only a part that is there is one.
+		// Without the right to list a bucket, a missing object cannot be told from a forbidden one: only a
+		// part that is found counts.
 		if part, err := bucket.Stat(ctx, key+end); err == nil && part.Size > 0 {
 			return nil, fault(url, "%w", tff.Unfinished(path.Base(key), end))
 		}
@@ -36,7 +37,7 @@ func findS3(ctx context.Context, url string) (*Source, error) {
 	return &Source{Name: url, Files: []*File{objectFile(bucket, object)}}, nil
 }
 
-// databaseParts are the ends of objects that hold a part of a database.
+// databaseParts are the suffixes of objects that hold a part of a database.
 func databaseParts(key string) []string {
 	if strings.HasSuffix(key, ".sqlite") {
 		return []string{tff.WALEnd, tff.JournalEnd}

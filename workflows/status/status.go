@@ -118,9 +118,9 @@ type Worker struct {
 	Slots    int    `json:"slots"`
 	Running  int    `json:"running"`
 	Draining bool   `json:"draining,omitempty"`
-	// Build is the version of its program, empty if it does not tell.
+	// Build is the version of its program, empty if unknown.
 	Build string `json:"build,omitempty"`
-	// CannotHelp says why it cannot run tasks of the run, or of any run: it is of another build.
+	// CannotHelp says why its build cannot run tasks of the run, or of any run.
 	CannotHelp string `json:"cannot_help,omitempty"`
 	// MemoryBytes is what its process has, MemoryLimitBytes what it may have; 0 where
 	// nothing limits it.

@@ -34,7 +34,7 @@ type Dispatcher struct {
 	shares   map[*graph.Chain]*share
 	parked   []*graph.Task
 	excluded map[string]string // workers that cannot help, by id, and why
-	served   int               // counts attempts
+	served   int               // number of attempts
 }
 
 // line is what a run has ready.
@@ -80,8 +80,8 @@ func (d *Dispatcher) SetWorkers(workers []queue.Worker) (changed bool) {
 	return true
 }
 
-// Exclude leaves out a worker that cannot help with any task, for as long as it lives. It reports whether
-// that is new.
+// Exclude excludes a worker that can run no task, for as long as it lives. It reports whether the worker
+// was not excluded before.
 func (d *Dispatcher) Exclude(worker, why string) (changed bool) {
 	if _, known := d.excluded[worker]; known || !d.Fleet.has(worker) {
 		return false

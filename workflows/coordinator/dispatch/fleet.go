@@ -19,14 +19,14 @@ type Fleet struct {
 	Workers []queue.Worker
 	// Slots are those of the workers that take tasks, by class.
 	Slots map[tasks.Class]int
-	// Useless says why workers can help with no task at all, by id: they are of another build.
+	// Useless has the reasons, by id, of workers whose build can run no task at all.
 	Useless map[string]string
 
 	kinds map[string]bool // that they know, with versions
 	keys  map[string]bool // secret keys that they hold, by fingerprint
 }
 
-// NewFleet returns what workers offer, less those that are excluded.
+// NewFleet returns the fleet of the workers that are not excluded.
 func NewFleet(workers []queue.Worker, excluded map[string]string) Fleet {
 	f := Fleet{
 		Workers: workers, Slots: make(map[tasks.Class]int), Useless: make(map[string]string),
@@ -53,8 +53,7 @@ func NewFleet(workers []queue.Worker, excluded map[string]string) Fleet {
 	return f
 }
 
-// strange says why a worker is of a build that cannot read attempts of a format, "" if it can or does not
-// tell.
+// strange says why a worker's build cannot read attempts of a format; "" if it can or does not say.
 func strange(w queue.Worker, format int) string {
 	switch {
 	case w.Unreadable:
@@ -65,7 +64,7 @@ func strange(w queue.Worker, format int) string {
 	return ""
 }
 
-// Name is how a worker is called where its build matters.
+// Name returns the name of a worker with its build.
 func Name(w *queue.Worker) string {
 	return fmt.Sprintf("worker %s (coalmine %s)", w.ID, cmp.Or(w.Build, "of an unknown version"))
 }
@@ -75,10 +74,10 @@ func (f *Fleet) has(id string) bool {
 	return slices.ContainsFunc(f.Workers, func(w queue.Worker) bool { return w.ID == id })
 }
 
-// maxNamed is how many workers are named that cannot help.
+// maxNamed bounds the workers that a message names.
 const maxNamed = 3
 
-// Helpless names the workers that cannot help, each with a reason that why gives; "" for those that can.
+// Helpless names the workers that cannot help, with their reasons by why, which is "" for the others.
 func (f *Fleet) Helpless(why func(*queue.Worker) string) string {
 	var all []string
 	for i := range f.Workers {

@@ -229,8 +229,8 @@ func (g *Graph) newCell(r *Run, p *plan.Cell) *Cell {
 	return c
 }
 
-// madeFrom returns outputs and all that they are made from and that stays with a run: standing
-// nodes, and the checkpoints that they read.
+// madeFrom returns outputs with those of their inputs that stay with a run: standing nodes, and the
+// checkpoints that these read.
 func madeFrom(outputs []Dependency) []Dependency {
 	seen := make(map[any]bool)
 	var all []Dependency

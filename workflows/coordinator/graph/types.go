@@ -387,14 +387,14 @@ func (x *Task) RunIDs() []string {
 
 // Trouble is what has befallen a task since its output was last there.
 type Trouble struct {
-	Tries    int // attempts that ended in errors which another may mend, since one came further
+	Tries    int // attempts that ended in retryable errors since the last progress
 	Returned int // attempts that were handed back untried
-	// HandedBack is why the last attempt was, "" if it ended otherwise.
+	// HandedBack is the reason if the last attempt was handed back, else "".
 	HandedBack string
-	Deaths     []runs.Death // workers that vanished with it
+	Deaths     []runs.Death // of workers that ran it
 	Error      string       // of the last attempt that failed
 	Store      StoreTrouble // whether the store failed the last attempt
-	Until      time.Time    // while it pauses: until when
+	Until      time.Time    // end of its pause
 }
 
 // StoreAnswered notes that the store did not fail the last attempt.

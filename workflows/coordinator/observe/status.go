@@ -42,7 +42,7 @@ func (v *View) Status(r *Run) *status.Run {
 	return s
 }
 
-// wantedKinds are those of the tasks that a run still wants, each by one of its tasks, in order.
+// wantedKinds returns one task of each kind that a run still wants, in order.
 func (v *View) wantedKinds(r *graph.Run) []*graph.Task {
 	type kind struct {
 		name    string
@@ -61,8 +61,8 @@ func (v *View) wantedKinds(r *graph.Run) []*graph.Task {
 	})
 }
 
-// cannotHelp says why a worker cannot run tasks of a run: it is of another build. That it takes no commands of
-// experiments is another matter.
+// cannotHelp says why a worker's build cannot run tasks of a run. It does not consider whether the worker
+// allows commands of experiments.
 func (v *View) cannotHelp(w *queue.Worker, wanted []*graph.Task) string {
 	fleet := &v.Dispatcher.Fleet
 	if why := fleet.Useless[w.ID]; why != "" {

@@ -194,7 +194,7 @@ func (w *waits) addParked(x *graph.Task) {
 	w.add(waitFor{reason, detail}, 0, status.Wait{Tasks: 1, Detail: detail})
 }
 
-// addDeaths adds a task that workers have died with, and how many more may.
+// addDeaths adds a task whose workers died, with the number of deaths and the limits.
 func (w *waits) addDeaths(x *graph.Task) {
 	memory, other := policy.Deaths(x.Trouble().Deaths)
 	w.add(waitFor{status.WaitTakeover, x.Key.String()}, 0, status.Wait{

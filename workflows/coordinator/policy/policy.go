@@ -20,14 +20,14 @@ const (
 	// those tries: a training that leaves every hour and goes on later may last for six
 	// weeks. One that never ends must end some day.
 	MaxFurther = 1000
-	// MaxMemoryDeaths is how many workers may die with a task while they are near a limit of memory:
-	// it probably needs more than there is, and each try takes a worker's other tasks with it. Two
-	// may die by chance at the same task, of memory that another of their tasks has used up.
+	// MaxMemoryDeaths is the number of workers near a memory limit whose deaths give a task up: it
+	// probably needs more memory than they have, and each try costs a worker its other tasks. Two
+	// may die by chance at the same task, from memory that another of their tasks used.
 	MaxMemoryDeaths = 3
-	// MaxDeaths is how many may die with it otherwise. Machines that are paid by the hour are taken
-	// away at any moment, so deaths say little about the task: even if two of three attempts are cut off,
-	// fewer than one task in 3,000 loses twenty workers in a row. One that ends its worker every time, by a
-	// fault of the program, ends after as many; DeathPause keeps it from ending a whole cluster.
+	// MaxDeaths is the number of other deaths that give a task up. Rented machines are taken away at
+	// any moment, so these deaths say little about the task: even if two of three attempts are cut off,
+	// fewer than one task in 3,000 loses twenty workers in a row. The limit also ends a task whose fault
+	// kills every worker; DeathPause keeps it from taking a whole cluster down first.
 	MaxDeaths = 20
 	// MaxMissing is how often the same input may be missing for the same task before
 	// that counts as a failure: something deletes what we make.
@@ -56,9 +56,9 @@ func Deaths(deaths []runs.Death) (memory, other int) {
 	return memory, len(deaths) - memory
 }
 
-// nearLimit reports whether a worker had nine tenths of the memory that it might have, by its last heartbeat. Workers
-// drop their caches and hand tasks back at the limit, so that healthy ones are rarely above that; they
-// send a heartbeat when they come there.
+// nearLimit reports whether a worker used nine tenths of its memory limit, by its last heartbeat. Workers
+// drop their caches and hand tasks back at the limit, so healthy ones rarely use more; they send a
+// heartbeat when they do.
 func nearLimit(d runs.Death) bool {
 	return d.MemoryLimitBytes > 0 && d.MemoryBytes >= d.MemoryLimitBytes/10*9
 }
@@ -69,8 +69,8 @@ func Deadly(deaths []runs.Death) bool {
 	return memory >= MaxMemoryDeaths || other >= MaxDeaths
 }
 
-// DeathPause is the pause before a task is sent again that n workers have died with: none at first, since others
-// can take it at once, and from the third on that of Backoff, up to a minute.
+// DeathPause is the pause before a task is sent again after n workers died with it: none for the first two
+// deaths, since other workers can take the task at once, then that of Backoff, up to a minute.
 func DeathPause(n int) time.Duration {
 	if n < 3 {
 		return 0
@@ -146,12 +146,11 @@ const (
 	// announced lasts for AnnouncedTTL.
 	AnnounceEvery = 2 * time.Second
 	AnnouncedTTL  = 5 * time.Second
-	// EpochEvery is how often the leader looks in storage for another that has begun to
-	// lead since: one with another queue, which does not see the lease. Deletions look
-	// besides.
+	// EpochEvery is the pause between checks in storage for a newer leader: one with another
+	// queue, which does not see the lease. Deletions check as well.
 	EpochEvery = 30 * time.Second
-	// RivalRest is how long a coordinator that such another has deposed lets it lead: each
-	// has time to get something done, and says once a minute what is wrong.
+	// RivalRest is the time for which a coordinator lets such a newer leader lead: each gets
+	// some work done, and reports the conflict once a minute.
 	RivalRest = time.Minute
 )
 
