@@ -79,8 +79,8 @@ func (g *cgroup) outgrown() bool {
 	return g.event("oom") > 0 && g.event("oom_kill") > 0
 }
 
-// killedForMemory reports whether the system has killed processes of the group for want of memory, its own
-// or that of a group around it.
+// killedForMemory reports whether the system killed processes of the group because the group, or one around
+// it, ran out of memory.
 func (g *cgroup) killedForMemory() bool { return g != nil && g.event("oom_kill") > 0 }
 
 // event is how often something happened to the group's memory.

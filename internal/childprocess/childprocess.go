@@ -19,7 +19,7 @@ type Command struct {
 	Args []string
 	// Dir is where it runs; "" for this program's directory.
 	Dir string
-	// Keep names variables of the environment that are passed on beside the usual ones.
+	// Keep names environment variables that are passed on besides the usual ones.
 	Keep []string
 	// Set are further variables of the environment, such as "TMPDIR=/scratch".
 	Set []string
@@ -175,7 +175,7 @@ func (p *Process) outcome() error {
 	case p.Reason() != nil:
 		return p.Reason()
 	case p.exit != nil && p.hold.killedForMemory():
-		return fmt.Errorf("it ended with %w: the system had no memory left for it, and killed it or processes that it had started", p.exit)
+		return fmt.Errorf("it ended with %w: the system ran out of memory and killed it or processes that it had started", p.exit)
 	case p.exit != nil:
 		return fmt.Errorf("it ended with %w", p.exit)
 	}

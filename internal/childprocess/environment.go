@@ -8,8 +8,8 @@ import (
 	"coalmine/internal/redact"
 )
 
-// passed are the variables that every command gets. They tell it about the machine and the user, and
-// how libraries compute. Names are compared without regard to case, as Windows does.
+// passed are the variables that every command gets: about the machine, the user and the settings of
+// libraries. Names are compared without regard to case, as Windows does.
 var passed = strings.Fields(`
 	PATH HOME USER LOGNAME SHELL TERM LANG LANGUAGE TZ TMPDIR TMP TEMP
 	LD_LIBRARY_PATH LD_PRELOAD DYLD_LIBRARY_PATH DYLD_FALLBACK_LIBRARY_PATH
@@ -29,7 +29,7 @@ var passed = strings.Fields(`
 	PROGRAMDATA PROGRAMFILES NUMBER_OF_PROCESSORS PROCESSOR_ARCHITECTURE
 `)
 
-// families are beginnings of the names of further such variables.
+// families are prefixes of further such names.
 var families = strings.Fields("LC_ PYTHON OMP_ GOMP_ KMP_ MKL_ OPENBLAS_ CUDA_ NCCL_ PYTORCH_ TORCH_ JAX_")
 
 // environment is what the command gets. Temporary files of one that may not write everywhere are where
@@ -42,8 +42,8 @@ func (c *Command) environment() []string {
 	return append(variables, c.Set...)
 }
 
-// isPassed reports whether a command gets a variable: one that it was promised, or one of the lists
-// above whose value holds no password.
+// isPassed reports whether a command gets a variable: one that Keep names, or one of the lists above
+// whose value holds no password.
 func isPassed(variable string, keep []string) bool {
 	name, value, _ := strings.Cut(variable, "=")
 	if slices.Contains(keep, name) {
@@ -55,7 +55,7 @@ func isPassed(variable string, keep []string) bool {
 	return listed && !redact.HasPassword(value)
 }
 
-// secretWords are words in the names of variables that hold secrets: a family may have some.
+// secretWords are words in the names of secret variables, which a family may contain.
 var secretWords = []string{"SECRET", "TOKEN", "CREDENTIAL", "KEY", "PASS", "AUTH"}
 
 func soundsSecret(name string) bool {

@@ -45,8 +45,8 @@ func (i isolation) works() bool {
 	return h.run.Wait() == nil
 }
 
-// plan is what is done with a command where so much is possible. From one that is trusted only the
-// secrets of this process are kept.
+// plan is the isolation of a command, as far as the system allows it. A trusted command is only kept
+// from the secrets of this process.
 func (c *Command) plan(possible isolation) plan {
 	if c.possible != nil {
 		possible = *c.possible
@@ -237,7 +237,7 @@ func hide(path string) error {
 	return nil
 }
 
-// isMissing reports whether there is nothing at a path, or nothing for this user.
+// isMissing reports whether a path does not exist, or not for this user.
 func isMissing(path string) bool {
 	_, err := os.Stat(path)
 	return err != nil

@@ -45,8 +45,8 @@ func (t *tail) lines() []string {
 	return lines[max(0, len(lines)-tailLines):]
 }
 
-// Printable is a text of a foreign program on one line, without control characters and passwords of
-// addresses, and cut after so many characters.
+// Printable returns text of an external program on one line, without control characters and passwords
+// of URLs, and cut to a number of characters.
 func Printable(text string, most int) string {
 	text = strings.Map(func(r rune) rune {
 		switch {

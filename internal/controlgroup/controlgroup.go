@@ -1,5 +1,5 @@
-// Package controlgroup reads how much memory the control groups of this process may have and have:
-// of version 2, the one of today's Linux. Elsewhere there are none.
+// Package controlgroup reads the memory use and limits of this process's control groups, of version 2
+// on Linux. Other systems have none.
 package controlgroup
 
 import (
@@ -9,16 +9,16 @@ import (
 	"strings"
 )
 
-// Memory is that of a control group, in bytes. The kernel kills processes of a group that goes beyond
+// Memory is the memory of a control group, in bytes. The kernel kills processes of a group that exceeds
 // its limit.
 type Memory struct {
-	// Used is what cannot be given back: it leaves out what only caches files.
+	// Used is the memory that the kernel cannot reclaim: it excludes the cache of files.
 	Used int64
 	// Limit is 0 if there is none.
 	Limit int64
 }
 
-// Own is the memory of the group with the least limit, from that of this process up to the root.
+// Own returns the memory of the group with the lowest limit, from that of this process up to the root.
 func Own() Memory { return read("/sys/fs/cgroup", "/proc/self/cgroup") }
 
 func read(mount, membership string) (least Memory) {
@@ -42,7 +42,7 @@ func read(mount, membership string) (least Memory) {
 	return least
 }
 
-// unifiedGroup is the path behind "0::" in /proc/self/cgroup.
+// unifiedGroup returns the path behind "0::" in /proc/self/cgroup.
 func unifiedGroup(membership string) string {
 	for line := range strings.Lines(membership) {
 		if path, ok := strings.CutPrefix(line, "0::"); ok {

@@ -1,9 +1,9 @@
-// Package decompress reads content that may be compressed by gzip, Zstandard, xz or lzma, which
-// its first bytes tell. It reads what the formats allow, several members or frames with padding
-// between them included; a feature that a library lacks is named by an *UnsupportedError, so that
-// nobody takes a good file for a damaged one. Content that ends too early ends with
-// io.ErrUnexpectedEOF. Memory is that of the window that a file asks for, twice if it is long: the
-// longest is 2 GiB in Zstandard, which a small file does not get, and 256 MiB in xz and lzma.
+// Package decompress reads content that may be compressed by gzip, Zstandard, xz or lzma, which it
+// detects by the first bytes. It reads all that the formats allow, also several members or frames
+// with padding between them. An *UnsupportedError names a feature that a library lacks, so that a
+// good file does not look damaged. Truncated content ends with io.ErrUnexpectedEOF. A reader takes
+// the memory of the window that the file asks for, twice that for a long window: at most 2 GiB in
+// Zstandard, though not for a small file, and 256 MiB in xz and lzma.
 package decompress
 
 import (
@@ -36,7 +36,7 @@ const (
 	maxDictionary = 256 << 20
 )
 
-// UnsupportedError names a feature of a file that is not read.
+// UnsupportedError names an unsupported feature of a file.
 type UnsupportedError struct{ Feature string }
 
 func (e *UnsupportedError) Error() string { return e.Feature + " is not supported" }
@@ -48,21 +48,21 @@ func unsupported(format string, args ...any) error {
 // Reader reads decompressed content.
 type Reader struct {
 	io.Reader
-	// Compressed says that the content was.
+	// Compressed says that the content was compressed.
 	Compressed bool
 	close      func()
 }
 
-// Close lets go of what the reading has needed, and leaves the compressed content open.
+// Close releases the resources of the reader, and leaves the compressed content open.
 func (r *Reader) Close() {
 	if r.close != nil {
 		r.close()
 	}
 }
 
-// NewReader reads content, decompressed if it is compressed, of a file that may grow ratio times
-// after the first FreeBytes. Errors of the content are returned as they are, also where something
-// else is wrong with what came before.
+// NewReader returns a reader of the decompressed content of a file, which may grow ratio times
+// after the first FreeBytes. It returns errors of the underlying reader unchanged, even if the
+// content before them is damaged too.
 func NewReader(content io.Reader, ratio int) (*Reader, error) {
 	in := bufio.NewReaderSize(content, smallFile)
 	skipped, err := skipFrames(in)
@@ -82,13 +82,13 @@ func NewReader(content io.Reader, ratio int) (*Reader, error) {
 	case skipped && len(head) > 0 && bytes.HasPrefix(zstdMagic, head):
 		return nil, io.ErrUnexpectedEOF
 	case skipped && len(head) > 0:
-		return nil, unsupported("what follows the skippable frames, which is not Zstandard,")
+		return nil, unsupported("content other than Zstandard after skippable frames")
 	}
 	return &Reader{Reader: in, Compressed: skipped}, nil
 }
 
-// skipFrames passes over skippable frames (RFC 8878 section 3.1.2), which may stand before the
-// first one that holds something.
+// skipFrames skips the skippable frames (RFC 8878 section 3.1.2) before the first frame with
+// content.
 func skipFrames(in *bufio.Reader) (some bool, err error) {
 	for {
 		head, _ := in.Peek(8)
@@ -133,7 +133,7 @@ func (r *gzipReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// member begins the next one, io.EOF without.
+// member begins the next member; io.EOF if there is none.
 func (r *gzipReader) member() error {
 	next, err := r.in.Peek(1)
 	if err != nil {
@@ -149,7 +149,7 @@ func (r *gzipReader) member() error {
 	return nil
 }
 
-// onlyZeros reads zeros to the end, which is io.EOF.
+// onlyZeros reads zeros to the end and returns io.EOF.
 func onlyZeros(in *bufio.Reader) error {
 	for {
 		b, err := in.ReadByte()
@@ -157,7 +157,7 @@ func onlyZeros(in *bufio.Reader) error {
 			return err
 		}
 		if b != 0 {
-			return errors.New("gzip: something stands behind the zeros after the last member")
+			return errors.New("gzip: unexpected content behind the zeros after the last member")
 		}
 	}
 }
@@ -214,7 +214,7 @@ func explainXZ(err error) error {
 	return err
 }
 
-// explained says what the errors of a library stand for.
+// explained translates the errors of a library.
 type explained struct {
 	io.Reader
 	explain func(error) error
@@ -228,8 +228,8 @@ func (e *explained) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// isLZMA takes a header for one of lzma as XZ Utils do: properties of 0 to 224, a dictionary of
-// 2^n or 2^n + 2^(n-1) bytes, and a size that is not known, or less than 256 GiB.
+// isLZMA recognizes a header of lzma as XZ Utils do: properties of 0 to 224, a dictionary of
+// 2^n or 2^n + 2^(n-1) bytes, and a size that is unknown or less than 256 GiB.
 func isLZMA(head []byte) bool {
 	if len(head) < lzma.HeaderLen || head[0] > 224 {
 		return false
@@ -258,8 +258,8 @@ func newLZMA(in io.Reader) (*Reader, error) {
 	return &Reader{Reader: &lzmaReader{Reader: z}, Compressed: true}, nil
 }
 
-// lzmaReader gives all that there is before the place where a file is cut, and then the error.
-// The library's gives the error once, before the last of it, and then ends as a whole file does.
+// lzmaReader returns the whole content of a truncated file before the error. The library's reader
+// returns the error once, before the last content, and then io.EOF.
 type lzmaReader struct {
 	io.Reader
 	cut error

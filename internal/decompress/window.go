@@ -6,16 +6,17 @@ import (
 	"math/bits"
 )
 
-// FreeBytes of a file are taken whatever they were compressed to.
+// FreeBytes of a file are allowed at any compression ratio.
 const FreeBytes = 16 << 20
 
-// smallFile is the size of compressed content that is looked at as a whole before it is read.
+// smallFile is the size up to which compressed content is inspected as a whole before it is read.
 const smallFile = 256 << 10
 
-// shrinkWindows lowers the windows that the frames of a small file ask for to what the file can
-// fill, since the library allocates them at once: a few bytes could ask for 2 GiB. No content
-// reaches back further than it is long, so that the file says what it said. The window of a frame
-// in one segment is the size of its content; one that claims more than there may be is at fault.
+// shrinkWindows lowers the windows that the frames of a small file ask for to the size that the file
+// can fill, since the library allocates them at once: a few bytes could ask for 2 GiB. Content
+// never refers back further than its own length, so it stays the same. The window of a frame
+// in one segment is the size of its content; a frame that claims more than the file can hold is
+// faulty.
 func shrinkWindows(file []byte, most uint64) {
 	for len(file) > 18 { // the longest header
 		if !bytes.HasPrefix(file, zstdMagic) {
@@ -38,16 +39,16 @@ func shrinkWindows(file []byte, most uint64) {
 	}
 }
 
-// dictionaryBytes is the length of the number of a dictionary.
+// dictionaryBytes is the length of a dictionary ID.
 func dictionaryBytes(descriptor byte) int { return [...]int{0, 1, 2, 4}[descriptor&3] }
 
-// windowOf is the size of a window (RFC 8878 section 3.1.1.1.2).
+// windowOf returns the size of a window (RFC 8878 section 3.1.1.1.2).
 func windowOf(descriptor byte) uint64 {
 	base := uint64(1) << (10 + descriptor>>3)
 	return base + base/8*uint64(descriptor&7)
 }
 
-// frameSize is the length of a frame, of its blocks and its checksum.
+// frameSize returns the length of a frame: header, blocks and checksum.
 func frameSize(file []byte) int {
 	descriptor := file[4]
 	at := 5 + dictionaryBytes(descriptor) + [...]int{0, 2, 4, 8}[descriptor>>6]

@@ -1,8 +1,8 @@
-// Package exactjson reads members of JSON objects as they are written. Package encoding/json
+// Package exactjson reads members of JSON objects exactly as written. Package encoding/json
 // takes "Text" for "text", the last of several members of one name, and one replacement
 // character for any half of a surrogate pair, so that different texts become equal. Here names
-// match exactly, a wanted name stands once, and half a pair is an error. Members that nobody
-// asks for may be anything.
+// match exactly, a wanted name occurs at most once, and half a pair is an error. Other members
+// may be anything.
 package exactjson
 
 import (
@@ -18,8 +18,8 @@ import (
 	"unicode/utf8"
 )
 
-// Fields returns the values of some members of an object, in the order of their names; nil for a
-// member that is not there. The object has to be valid UTF-8.
+// Fields returns the values of the named members of an object, in the order of the names; nil for a
+// missing member. The object has to be valid UTF-8.
 func Fields(object []byte, names ...string) ([]json.RawMessage, error) {
 	if !json.Valid(object) {
 		var any any
@@ -50,7 +50,7 @@ func Fields(object []byte, names ...string) ([]json.RawMessage, error) {
 	return values, nil
 }
 
-// ValueError is a member that cannot be taken as it is.
+// ValueError is an error about the value of a member.
 type ValueError struct {
 	Name string
 	Err  error
@@ -60,11 +60,11 @@ func (e *ValueError) Error() string { return fmt.Sprintf("%q %v", e.Name, e.Err)
 
 func (e *ValueError) Unwrap() error { return e.Err }
 
-// ErrHalfPair says what is wrong with a text of which HalfPair is true.
+// ErrHalfPair is the error of a text for which HalfPair is true.
 var ErrHalfPair = errors.New("has half of a surrogate pair (\\ud800 to \\udfff), which is no character")
 
-// Unmarshal reads the members of an object that the fields of a struct have as their tags, as
-// json.Unmarshal does. Fields without a tag stay as they are.
+// Unmarshal reads the members that the tags of a struct's fields name, as json.Unmarshal does. Fields
+// without a tag stay unchanged.
 func Unmarshal(object []byte, into any) error {
 	target := reflect.ValueOf(into).Elem()
 	names := namesOf(target.Type())
@@ -90,8 +90,8 @@ func Unmarshal(object []byte, into any) error {
 	return nil
 }
 
-// decode reads a value. Most are texts without escapes, which are what they say. What stays JSON
-// is taken as it is.
+// decode reads a value. Most are texts without escapes, which need no decoding. A json.RawMessage
+// takes the value unchanged.
 func decode(value json.RawMessage, into any) error {
 	switch to := into.(type) {
 	case **string:
@@ -111,7 +111,7 @@ func decode(value json.RawMessage, into any) error {
 	return json.Unmarshal(value, into)
 }
 
-// plainText is a text without escapes.
+// plainText returns a text without escapes.
 func plainText(value []byte) (string, bool) {
 	if value[0] != '"' || bytes.IndexByte(value, '\\') >= 0 {
 		return "", false
@@ -138,7 +138,7 @@ func String(value []byte) (string, error) {
 	return *read, nil
 }
 
-// Show is the beginning of a value for a message, in JSON that has nothing in it which a terminal
+// Show returns the beginning of a value for a message, as JSON without characters that a terminal
 // would act on.
 func Show(value []byte) string {
 	const most = 40
@@ -182,7 +182,7 @@ func namesOf(t reflect.Type) *structNames {
 
 func trim(data []byte) []byte { return bytes.TrimLeft(data, " \t\r\n") }
 
-// named reports whether a text of JSON is a name.
+// named reports whether a JSON string equals a name.
 func named(text []byte, name string) bool {
 	if bytes.IndexByte(text, '\\') < 0 {
 		return string(text[1:len(text)-1]) == name
@@ -191,7 +191,7 @@ func named(text []byte, name string) bool {
 	return !HalfPair(text) && json.Unmarshal(text, &unquoted) == nil && unquoted == name
 }
 
-// valueEnd is where the first value of valid JSON ends.
+// valueEnd returns the end of the first value of valid JSON.
 func valueEnd(data []byte) int {
 	depth := 0
 	for i := 0; i < len(data); i++ {
@@ -219,7 +219,7 @@ func valueEnd(data []byte) int {
 	return len(data)
 }
 
-// textEnd is the place of the quote that ends a text.
+// textEnd returns the index of the quote that ends a string.
 func textEnd(data []byte, start int) int {
 	for i := start + 1; i < len(data); i++ {
 		next := bytes.IndexByte(data[i:], '"')
@@ -235,7 +235,7 @@ func textEnd(data []byte, start int) int {
 	return len(data) - 1
 }
 
-// HalfPair reports whether any text of valid JSON has a surrogate without the other one.
+// HalfPair reports whether any string of valid JSON has one surrogate of a pair without the other.
 func HalfPair(value []byte) bool {
 	for {
 		i := bytes.IndexByte(value, '\\')
@@ -257,13 +257,13 @@ func HalfPair(value []byte) bool {
 	}
 }
 
-// escaped is the character of \u1234.
+// escaped returns the character of an escape such as \u1234.
 func escaped(text []byte) rune {
 	c, _ := strconv.ParseUint(string(text[2:6]), 16, 32) // the JSON is valid
 	return rune(c)
 }
 
-// kindOf is what encoding/json calls the type of a value.
+// kindOf returns encoding/json's name for the type of a value.
 func kindOf(value []byte) string {
 	switch value[0] {
 	case '[':

@@ -1,6 +1,6 @@
-// Package extended has numbers that may lie beyond the range of float64, such as the
-// perplexity of a model that diverged. encoding/json has no infinity, so JSON has null in
-// its place, and the struct around it a member "infinite" that is true.
+// Package extended has numbers that may exceed the range of float64, such as the perplexity of
+// a model that diverged. JSON cannot express infinity: it has null in its place, and the struct
+// around it a member "infinite" that is true.
 package extended
 
 import (
@@ -9,10 +9,10 @@ import (
 	"strconv"
 )
 
-// Text is an infinite number for people.
+// Text is the text of an infinite number.
 const Text = "infinite"
 
-// Float is a number, or +Inf for one beyond the range of float64. JSON has null for +Inf.
+// Float is a number, or +Inf for one beyond the range of float64. In JSON, +Inf is null.
 type Float float64
 
 // Infinite reports whether the number is +Inf.
@@ -35,11 +35,11 @@ func (f *Float) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*float64)(f))
 }
 
-// widest is the number from which on Decimal writes a power of ten.
+// widest is the number from which Decimal uses a power of ten.
 const widest = 1e7
 
-// Decimal writes a number for people with the given digits behind the point; from ten million on
-// with a power of ten, and an infinite one as Text.
+// Decimal formats a number for people with the given digits behind the point; from ten million on
+// with a power of ten, and an infinite number as Text.
 func Decimal[T ~float64](x T, digits int) string {
 	switch f := float64(x); {
 	case math.IsInf(f, 1):

@@ -18,15 +18,14 @@ import (
 type Data struct {
 	X []json.RawMessage `json:"x"`
 	Y []json.RawMessage `json:"y"`
-	// Misnamed says why the user's name is no text: it is not known then, and others may have got
-	// the same.
+	// Misnamed says why the user's name is not valid text. Other users may then have the same
+	// name.
 	Misnamed error `json:"-"`
 }
 
-// Each calls do with every user of a file and what the file has of the user, one at a time. A file
-// may have several objects, one after another, and a byte order mark before them. An error of do
-// ends it and is returned; so are those of the reader, as they are. What is wrong with the file is
-// said with the byte where it is found.
+// Each calls do with every user of a file and the user's data, one at a time. A file may have several
+// objects, one after another, and a byte order mark before them. Each returns the first error of do
+// or of the reader unchanged. Errors about the content name the byte where it is wrong.
 func Each(file io.Reader, do func(user string, data Data) error) error {
 	buffered := bufio.NewReader(file)
 	if mark, _ := buffered.Peek(3); string(mark) == "\ufeff" {
@@ -44,7 +43,7 @@ func Each(file io.Reader, do func(user string, data Data) error) error {
 	}
 }
 
-// errNoMore is the end of a file where an object may begin.
+// errNoMore is the error of a file that ends where an object may begin.
 var errNoMore = errors.New("the file is empty; expected the JSON of LEAF")
 
 // each reads an object.
@@ -81,7 +80,7 @@ type reader struct {
 }
 
 // members calls do for each member of an object that has begun; do reads the value. The name has
-// been read just before, and misnamed says why it is none.
+// just been read; misnamed says why it is not valid text.
 func (r reader) members(do func(name string, misnamed error) error) error {
 	for r.json.More() {
 		r.file.forget(r.json.InputOffset())
@@ -96,7 +95,7 @@ func (r reader) members(do func(name string, misnamed error) error) error {
 	return r.delimiter('}')
 }
 
-// nameFault says why the JSON of a name is no text.
+// nameFault says why the JSON of a name is not valid text.
 func nameFault(name []byte) error {
 	switch {
 	case !utf8.Valid(name):
@@ -185,7 +184,7 @@ func (e *SyntaxError) Error() string { return fmt.Sprintf("byte %d: %v", e.Byte,
 
 func (e *SyntaxError) Unwrap() error { return e.Err }
 
-// tape keeps the bytes of a file as they are: the decoder replaces what is no text.
+// tape keeps the original bytes of a file: the decoder replaces invalid text.
 type tape struct {
 	io.Reader
 	start int64 // offset of what is kept

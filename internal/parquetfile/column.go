@@ -33,8 +33,8 @@ func (f *File) Read(group, leaf int) *Column {
 	return &Column{file: f, leaf: &f.leaves[leaf], codec: c.codec, at: c.start, left: c.values, ahead: -1}
 }
 
-// Next reads a value; io.EOF after the last. Of a List, Continues says whether the next one is of
-// the same row.
+// Next reads a value; io.EOF after the last. For a List, Continues reports whether the next value
+// belongs to the same row.
 func (c *Column) Next() (Value, error) {
 	err := c.next()
 	if err != nil && err != io.EOF {
@@ -101,7 +101,7 @@ func (c *Column) peek() (int, error) {
 	return c.ahead, nil
 }
 
-// noEOF makes a file that ends an error, which io.EOF is not here.
+// noEOF turns io.EOF into io.ErrUnexpectedEOF: here the end of the file is an error.
 func noEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -109,7 +109,7 @@ func noEOF(err error) error {
 	return err
 }
 
-// pageHeader is what stands before a page.
+// pageHeader is the header before a page.
 type pageHeader struct {
 	kind                     int64
 	size, compressed         int
@@ -146,7 +146,7 @@ const (
 	mostHeader  = 16 << 20
 )
 
-// freeBytes of a page are taken whatever they were compressed to.
+// freeBytes of a page are allowed at any compression ratio.
 const freeBytes = 16 << 20
 
 // readPage reads the next page.
@@ -177,7 +177,7 @@ func (c *Column) readPage() error {
 	case dataPageV2:
 		return c.readDataV2(h)
 	}
-	return nil // an index is of no use here
+	return nil // indexes are not needed
 }
 
 // room is a buffer of a length.

@@ -1,9 +1,9 @@
-// Package parquetfile reads columns of Parquet files that may be damaged or hostile. It trusts
-// no number of a file before it has compared it with the bytes that are there: memory is at most
-// proportional to the size of a page, and no file makes it panic. The format is that of
-// https://github.com/apache/parquet-format; encryption, nested groups of pages in other files,
-// and the encodings and codecs that nobody writes any more (BIT_PACKED, LZO, LZ4 with Hadoop's
-// frames) are refused by an *UnsupportedError.
+// Package parquetfile reads columns of Parquet files that may be damaged or hostile. It compares
+// every number of a file with the available bytes before using it: memory is at most proportional
+// to the size of a page, and no file makes it panic. The format is that of
+// https://github.com/apache/parquet-format. An *UnsupportedError refuses encryption, columns in
+// other files, and encodings and codecs that are no longer written (BIT_PACKED, LZO, LZ4 with
+// Hadoop's frames).
 //
 //	f, err := parquetfile.Open(file, size, ratio)
 //	for g := range f.Groups() {

@@ -16,7 +16,7 @@ type File struct {
 	columns []string
 	leaves  []Leaf
 	groups  []group
-	// unchecked leaves checksums out: tests damage the bytes below them.
+	// unchecked skips checksums: tests damage the bytes that they protect.
 	unchecked bool
 }
 

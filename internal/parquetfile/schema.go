@@ -27,7 +27,7 @@ func (k Kind) String() string {
 	return [...]string{"BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY"}[k]
 }
 
-// Meaning is what the values of a leaf stand for, as far as it changes how they are read.
+// Meaning is the logical type of a leaf, as far as it changes how values are read.
 type Meaning byte
 
 // Meanings.
@@ -213,7 +213,7 @@ func (f *File) addElement(elements []element, parent Leaf) (rest []element, err 
 	return rest, nil
 }
 
-// within is what an element says of itself, and its parents of it.
+// within collects the properties of an element and its parents.
 func (e *element) within(parent Leaf) Leaf {
 	leaf := e.Leaf
 	leaf.Path = append(slices.Clone(parent.Path), e.name)

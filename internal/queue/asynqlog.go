@@ -16,14 +16,14 @@ import (
 // heartbeat tells once it has lasted, all of it fails every second, and says nothing
 // new; nor does a connection that breaks before the heartbeat has noticed, or a task
 // that ends after Redis has forgotten it.
-// Of equal messages it writes one a minute: what asynq may not do it tries every second.
+// Of equal messages it writes one a minute: asynq tries a failing operation every second.
 type asynqLog struct {
 	log  *slog.Logger
 	away *atomic.Bool
 	told *sync.Map // of messages: when
 }
 
-// quiet is how long an equal message is not written again.
+// quiet is the pause before an equal message is written again.
 const quiet = time.Minute
 
 func (l asynqLog) Debug(args ...any) { l.write(slog.LevelDebug, args) }
@@ -53,8 +53,8 @@ func (l asynqLog) write(level slog.Level, args []any) {
 	log.Log(context.Background(), level, "asynq: "+text)
 }
 
-// due reports whether a message has not been written for a while. Those of tasks differ, and
-// are forgotten with all others now and then.
+// due reports whether a message was not written within quiet. Because messages about tasks all differ,
+// it forgets all messages now and then.
 func (l asynqLog) due(text string) bool {
 	now := time.Now()
 	l.told.Range(func(known, at any) bool {

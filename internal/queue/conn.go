@@ -124,10 +124,10 @@ func (c *Conn) Ping(ctx context.Context) error {
 	return nil
 }
 
-// probeTTL is how long what write has written stays.
+// probeTTL is the lifetime of the key that write sets.
 const probeTTL = time.Second
 
-// write writes something, so that a server that can only be read is noticed.
+// write sets a key, to notice a server that can only be read.
 func (c *Conn) write(ctx context.Context) error {
 	return c.client.Set(ctx, probeKey, 1, probeTTL).Err()
 }

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Errors that Open and Explain wrap, to be tested with errors.Is. No error of Redis ever
-// fails a task: all are waited out, and a process that starts refuses those that do not
-// pass by themselves.
+// Errors that Open and Explain wrap, to be tested with errors.Is. No error of Redis fails a
+// task: running processes wait all of them out; a process that starts refuses those that do
+// not pass by themselves.
 var (
 	// ErrUnreachable: nothing answers at the address, or nothing that helps for now.
 	ErrUnreachable = errors.New("redis is not reachable")
@@ -34,10 +34,10 @@ func (t *Trouble) Error() string {
 // Unwrap returns one of the errors above, and that of the server.
 func (t *Trouble) Unwrap() []error { return []error{t.mark, t.err} }
 
-// Brief says in a few words what is wrong.
+// Brief returns the mark and the cause.
 func (t *Trouble) Brief() string { return t.mark.Error() + ": " + t.cause }
 
-// meaning is what an error of Redis says. The mark decides what is done.
+// meaning is the meaning of an error of Redis. Callers decide on the mark.
 type meaning struct {
 	mark          error
 	cause, remedy string
@@ -45,11 +45,11 @@ type meaning struct {
 
 const (
 	oneServer = "name one server, or the Sentinels of a replicated one (redis-sentinel://host,host?master=NAME): the queue needs all its keys in one place"
-	leastACL  = "give it the rights that docs/operations.md lists under Redis"
+	leastACL  = "give it the rights that docs/operations.md lists under Least rights in Redis"
 	goodLogin = "put redis://user:password@host, or password_file=FILE, into the URL; such a file is read again by itself"
 )
 
-// meanings is the one table of what Redis can answer, by the first word of the answer.
+// meanings is the table of Redis's errors, by the first word of the answer.
 var meanings = map[string]meaning{
 	"LOADING":    {ErrUnreachable, "it is still loading its data", "try again in a moment"},
 	"BUSY":       {ErrUnreachable, "a script keeps it busy", "wait for it, or end it by SCRIPT KILL"},
@@ -81,17 +81,17 @@ const isCluster = "it is a node of a Redis Cluster"
 
 // phrases are answers that begin with ERR, by a part of the text.
 var phrases = map[string]meaning{
-	"max number of clients reached": {ErrUnreachable, "it has as many clients as it takes", "raise its maxclients, or start fewer workers"},
+	"max number of clients reached": {ErrUnreachable, "it has its maximum number of clients", "raise its maxclients, or start fewer workers"},
 	"DB index is out of range":      {ErrUnsuitable, "it has no database of that number", "take a lower one, or raise its databases"},
 	"unknown command":               {ErrUnsuitable, "it does not know a command of the queue", "use Redis 6.2 or newer, with no command renamed"},
 	"invalid password":              {ErrUnsuitable, "it refuses the login", goodLogin},
 	"without any password":          {ErrUnsuitable, "it has no password", "take the password out of the URL"},
 }
 
-// code is a word of an answer by which the table can be asked.
+// code matches an error code of the table in an answer.
 var code = regexp.MustCompile(`\b[A-Z]{3,}\b`)
 
-// Explain returns a *Trouble if the table says what an error means, and otherwise the error.
+// Explain returns a *Trouble if the table has the error, and otherwise the error itself.
 func Explain(err error) error {
 	if err == nil {
 		return nil

@@ -50,7 +50,7 @@ func (f *passwordFile) read() (string, error) {
 	return secret, nil
 }
 
-// login is what the driver asks for the credentials of a new connection.
+// login returns the credentials of a new connection; the driver calls it.
 func (f *passwordFile) login(user string) func(context.Context) (string, string, error) {
 	return func(context.Context) (string, string, error) {
 		password, err := f.read()
@@ -58,8 +58,8 @@ func (f *passwordFile) login(user string) func(context.Context) (string, string,
 	}
 }
 
-// loginToSentinel logs a new connection in to a Sentinel. The driver has no such question
-// for those, and calls this for connections to Redis too: these have logged in by now.
+// loginToSentinel logs a new connection in to a Sentinel, for which the driver has no callback like
+// login. The driver calls it for connections to Redis too, which have already logged in.
 func (f *passwordFile) loginToSentinel(user string) func(context.Context, *redis.Conn) error {
 	return func(ctx context.Context, conn *redis.Conn) error {
 		if !redis.HasErrorPrefix(conn.Ping(ctx).Err(), "NOAUTH") {

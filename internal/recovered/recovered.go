@@ -48,8 +48,8 @@ func Is(err error) bool {
 	return ok
 }
 
-// Log writes the stack to the log if the error comes from a panic. The arguments say what was
-// done, in the form of slog.
+// Log writes the stack to the log if the error comes from a panic. The arguments, in the form of slog,
+// describe the work that panicked.
 func Log(log *slog.Logger, err error, args ...any) {
 	if p, ok := errors.AsType[*Panic](err); ok {
 		log.Error("panic", append(args, "panic", fmt.Sprint(p.Value), "stack", string(p.Stack))...)

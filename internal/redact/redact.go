@@ -1,4 +1,4 @@
-// Package redact takes passwords out of texts that people read: errors, log lines, answers of the API.
+// Package redact removes passwords from text that people read: errors, log lines, answers of the API.
 package redact
 
 import "regexp"

@@ -49,7 +49,7 @@ type Options struct {
 	Pause time.Duration
 	// Memory is how many bytes its processes may have resident together; 0 for no bound.
 	Memory int64
-	// Keep names variables of the environment that it gets beside the usual ones.
+	// Keep names environment variables that it gets besides the usual ones.
 	Keep []string
 	// Grace is how long it may take to end after its input has; 0 for childprocess.DefaultGrace.
 	Grace time.Duration

@@ -75,7 +75,7 @@ func (p *payload) describe(method string) string {
 	return method
 }
 
-// Bounds of what a command says of itself.
+// Bounds of a command's description of itself.
 const (
 	maxName    = 1000 // bytes
 	maxMethods = 100
@@ -130,8 +130,8 @@ func decodeAnswers(result json.RawMessage, pairs int) ([]Answer, error) {
 // compute in 16 bits round.
 const MaxLogProbability = 0.01
 
-// MaxLoss is the largest -log p, in nats, that is taken for one: far above all that models compute, and
-// so small that sums of many are finite.
+// MaxLoss is the largest accepted -log p, in nats: far above the losses of models, and so small that sums
+// of many are finite.
 const MaxLoss = 1e100
 
 // IsLogProbability reports whether a number may be the natural logarithm of a probability.
@@ -157,7 +157,7 @@ func decodeTokens(result json.RawMessage, pairs int) ([][]float64, error) {
 	if len(list) != pairs {
 		return nil, TokensAddUp.Broken("it gave %d answers to %d pairs; expected one for each", len(list), pairs)
 	}
-	// maxTokens is the most that a continuation may have.
+	// maxTokens bounds the tokens of a continuation.
 	const maxTokens = 1 << 20
 	tokens := make([][]float64, pairs)
 	for i, of := range list {

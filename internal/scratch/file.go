@@ -6,14 +6,14 @@ import (
 	"os"
 )
 
-// File is a temporary file without a name, if the system allows that: nothing is left of it,
-// however its process ends. Elsewhere Close removes it.
+// File is a temporary file without a name, if the system allows that: it vanishes with its process,
+// however that ends. Elsewhere Close removes it.
 type File struct {
 	*os.File
 	named bool
 }
 
-// Open makes an empty file in a directory, "" for that of temporary files. Its Name is of no use.
+// Open creates an empty file in a directory, "" for that of temporary files. Its Name cannot be opened.
 func Open(parent, prefix string) (*File, error) {
 	f, err := os.CreateTemp(parent, prefix+"*")
 	if err != nil {

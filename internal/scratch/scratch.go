@@ -1,6 +1,6 @@
-// Package scratch makes temporary files and directories that go with their process, also if that
-// is killed. A file has no name from the start. What is left of a directory is removed by the next
-// process that makes one, or that calls Clean:
+// Package scratch makes temporary files and directories that vanish with their process, also if it
+// is killed. A file has no name from the start. A directory of a killed process is removed by the
+// next process that makes one, or that calls Clean:
 //
 //	d, err := scratch.Make("", "work-")
 //	...
@@ -21,8 +21,8 @@ import (
 const (
 	// Prefix begins the names of all directories.
 	Prefix = "coalmine-"
-	// LockName is the file of a directory that tells that it is in use. Nothing else may have a
-	// file of this name, such as a home that a person has called coalmine-something.
+	// LockName is the file whose lock marks a directory as in use. No other directory may have a
+	// file of this name, for instance a home that its user called coalmine-something.
 	LockName = ".coalmine-scratch"
 )
 
@@ -34,7 +34,7 @@ type Directory struct {
 }
 
 // Make makes a directory below parent, "" for that of temporary files, whose name begins with Prefix
-// and kind. It removes those whose processes have ended without, as Clean does.
+// and kind. Like Clean, it removes directories that ended processes have left.
 func Make(parent, kind string) (*Directory, error) {
 	parent = cmp.Or(parent, os.TempDir())
 	Clean(parent)
@@ -69,9 +69,9 @@ func takeLock(path string) (*os.File, error) {
 	return lock, nil
 }
 
-// Clean removes the directories below parent whose processes have ended without.
+// Clean removes the directories below parent that ended processes have left.
 func Clean(parent string) {
-	entries, _ := os.ReadDir(parent) // what cannot be looked at is not ours
+	entries, _ := os.ReadDir(parent) // an unreadable directory is not ours
 	for _, e := range entries {
 		path := filepath.Join(parent, e.Name())
 		if e.IsDir() && strings.HasPrefix(e.Name(), Prefix) && abandoned(filepath.Join(path, LockName)) {

@@ -38,7 +38,7 @@ const Size = 32
 // Key is a secret. It prints as its fingerprint, so that no log holds it.
 type Key struct{ bytes [Size]byte }
 
-// NewKey is the key of given bytes.
+// NewKey returns the key with the given bytes.
 func NewKey(bytes [Size]byte) Key { return Key{bytes} }
 
 // Bytes are the secret itself.
@@ -111,17 +111,17 @@ func Read(path string) (Key, error) {
 		return Key{}, fmt.Errorf("secret key file %s is no key: expected %d hex digits on one line", path, 2*Size)
 	}
 	if k.isGuessable() {
-		return Key{}, fmt.Errorf("secret key file %s holds no random key: its bytes repeat or count; name a file that does not exist, and run or submit write a random key to it", path)
+		return Key{}, fmt.Errorf("secret key file %s holds no random key: its bytes repeat or form a sequence; name a file that does not exist, and run or submit will write a random key to it", path)
 	}
 	return k, nil
 }
 
-// leastDistinct is how many different bytes a key has at least. A random one has fewer with a
+// leastDistinct is the least number of different bytes in a key. A random key has fewer with a
 // probability below 1e-14.
 const leastDistinct = 16
 
-// isGuessable reports whether the key was made by a person: few different bytes, or an arithmetic
-// sequence of them.
+// isGuessable reports whether the key cannot be random: it has few different bytes, or they form an
+// arithmetic sequence.
 func (k Key) isGuessable() bool {
 	distinct, steps := map[byte]bool{}, map[byte]bool{}
 	for i, b := range k.bytes {

@@ -12,8 +12,7 @@ import (
 	"coalmine/internal/scratch"
 )
 
-// File is a copy of a stream. Close removes it; nothing is left of it, either, if its process is
-// killed.
+// File is a copy of a stream. It vanishes when it is closed or its process is killed.
 type File struct {
 	*os.File
 	// Size is its length in bytes.
@@ -32,8 +31,8 @@ func Copy(body io.Reader) (*File, error) {
 	return fill(&File{File: file.File, remove: file.Close}, body)
 }
 
-// Named is Copy for a library that opens the file by its name. What a process that was killed
-// leaves of it goes when the next one starts.
+// Named is like Copy, for a library that opens the file by its name. The file of a killed process is
+// removed when the next one starts.
 func Named(body io.Reader) (*File, error) {
 	d, err := scratch.Make("", "source-")
 	if err != nil {

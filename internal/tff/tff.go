@@ -165,19 +165,19 @@ func checkSQLite(path string) error {
 	return nil
 }
 
-// Ends of the names of files in which SQLite keeps a part of a database.
+// Suffixes of files in which SQLite keeps a part of a database.
 const (
 	WALEnd     = "-wal"     // changes that are not in the database yet
 	JournalEnd = "-journal" // what a transaction that was cut off has to undo
 )
 
-// Unfinished is what is wrong with a database of which a part stands in another file.
+// Unfinished returns the error of a database with a part in another file.
 func Unfinished(name, end string) error {
 	return fmt.Errorf("a part of the database stands in %q, which would not be read; end the program that writes to it, and have SQLite join the two: sqlite3 %q 'PRAGMA wal_checkpoint(TRUNCATE)'", name+end, name)
 }
 
-// CheckWhole reports a database of which a part stands in another file. Other files, and
-// databases whose other files have nothing in them, are whole.
+// CheckWhole returns an error for a database with a part in another file. Other files, and databases
+// whose other files are empty, are whole.
 func CheckWhole(system fs.FS, name string) error {
 	for _, end := range []string{WALEnd, JournalEnd} {
 		// A journal that is kept begins with zeros when its transaction has ended.
@@ -188,7 +188,7 @@ func CheckWhole(system fs.FS, name string) error {
 	return nil
 }
 
-// beginsWith looks at the first bytes of a file; there may be none.
+// beginsWith tests the first bytes of a file, which may be missing.
 func beginsWith(system fs.FS, name string, is func(head []byte) bool) bool {
 	file, err := system.Open(name)
 	if err != nil {

@@ -50,7 +50,7 @@ func Text(s string) string {
 	return b.String()
 }
 
-// isPlain reports whether Text leaves s as it is.
+// isPlain reports whether Text returns s unchanged.
 func isPlain(s string) bool {
 	if strings.HasPrefix(s, " ") || strings.HasSuffix(s, " ") || len(s) > 1 && s[0] == '"' && s[len(s)-1] == '"' {
 		return false
@@ -88,10 +88,10 @@ func clean(s string) string {
 	return b.String()
 }
 
-// broken stands for a byte that is no UTF-8.
+// broken stands for a byte that is not valid UTF-8.
 const broken = -1
 
-// each calls f with each character of s, or each byte that belongs to none.
+// each calls f with each character of s, and with each byte that is not part of a character.
 func each(s string, f func(part string, r rune)) {
 	for len(s) > 0 {
 		r, size := utf8.DecodeRuneInString(s)

@@ -161,7 +161,7 @@ func (w *Workspace) List(folder string) ([]File, error) {
 	return files, err
 }
 
-// Folders are the folders below a folder, as paths in the directory. More than MaxFiles are an error.
+// Folders returns the folders below a folder, as paths in the directory. More than MaxFiles are an error.
 func (w *Workspace) Folders(folder string) ([]string, error) {
 	var folders []string
 	err := fs.WalkDir(w.root.FS(), folder, func(name string, entry fs.DirEntry, err error) error {

@@ -1,5 +1,5 @@
-// Package yamltext reads YAML that anybody may have written. It bounds the time that the YAML
-// library takes, whose panics it turns into errors.
+// Package yamltext reads untrusted YAML. It bounds the time of the YAML library and turns its panics
+// into errors.
 package yamltext
 
 import (
@@ -32,8 +32,8 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("%d:%d: %s", e.Line, e.Column, e.Message) }
 
-// Parse returns the tree of a text within the limits. An error is an *Error. Keys that a mapping
-// has twice are left to the caller.
+// Parse returns the tree of a text within the limits. Its errors are of type *Error. It does not check
+// for duplicate keys of a mapping.
 func Parse(data []byte) (*ast.File, error) {
 	if err := checkText(data); err != nil {
 		return nil, err
@@ -50,8 +50,8 @@ func Parse(data []byte) (*ast.File, error) {
 	return file, err
 }
 
-// Unmarshal reads a text within the limits into a value, all of whose fields are known. An error
-// is an *Error.
+// Unmarshal decodes a text within the limits into a value. An unknown field is an error. Errors are
+// of type *Error.
 func Unmarshal(data []byte, into any) error {
 	if _, err := Parse(data); err != nil {
 		return err
@@ -59,7 +59,7 @@ func Unmarshal(data []byte, into any) error {
 	return contained("", func() error { return yaml.UnmarshalWithOptions(data, into, yaml.Strict()) })
 }
 
-// FromJSON is a JSON text as YAML.
+// FromJSON converts JSON to YAML.
 func FromJSON(data []byte) (text []byte, err error) {
 	err = contained("", func() (err error) {
 		text, err = yaml.JSONToYAML(data)
@@ -68,8 +68,8 @@ func FromJSON(data []byte) (text []byte, err error) {
 	return text, err
 }
 
-// contained calls into the library, whose messages are to begin with a prefix. A panic there is a
-// text that it cannot read.
+// contained calls the library, and puts a prefix before its messages. A panic there becomes an error
+// about the text.
 func contained(prefix string, read func() error) error {
 	err := recovered.Do(read)
 	if err == nil {
