@@ -17,8 +17,8 @@ type Resumer interface {
 	// KeptFile returns a file of Kept. The error wraps storage.ErrNotFound or storage.ErrCorrupt
 	// where it is no longer there.
 	KeptFile(ctx context.Context, file storage.Blob) ([]byte, error)
-	// KeepFile stores a file for a Kept that has it. A file that the next KeepSoFar does not have is
-	// deleted. progress says that the work has come further if the file was not kept before.
+	// KeepFile stores a file for a later Kept. A file that the next KeepSoFar does not name is
+	// deleted. progress says that a file that was not kept before counts as progress.
 	KeepFile(ctx context.Context, name string, data []byte, progress bool) (storage.Blob, error)
 	// KeepSoFar replaces what is kept.
 	KeepSoFar(ctx context.Context, k *Kept) error

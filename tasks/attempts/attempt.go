@@ -97,11 +97,11 @@ type Outcome struct {
 	Error   string      `json:"error,omitempty"`
 	Seconds float64     `json:"seconds"`
 	Tokens  int64       `json:"tokens,omitempty"`
-	// Format is that of the outcome: the attempt's, which the coordinator reads that sent it; 0 of builds
-	// from before formats had versions.
+	// Format is the format of the outcome: that of the attempt, which its coordinator can read; 0 from
+	// builds from before formats had versions.
 	Format int `json:"format,omitempty"`
-	// Unread is set when Result is Returned because the worker reads no attempts of this
-	// format: it can help with none.
+	// Unread is set if Result is Returned because the worker reads no attempts of this format:
+	// the coordinator need not send it others.
 	Unread bool `json:"unread,omitempty"`
 	// Objects are those of the record that stands in storage when Result is Done
 	// (see storage.Commit.Objects), which saves reading it when the node is deleted;
@@ -119,14 +119,14 @@ type Outcome struct {
 	Divergent string `json:"divergent,omitempty"`
 }
 
-// Encode writes the outcome for DecodeOutcome, in its Format, or else in that of this build.
+// Encode encodes the outcome for DecodeOutcome, in its Format or, if that is 0, in that of this build.
 func (o Outcome) Encode() ([]byte, error) {
 	o.Format = cmp.Or(o.Format, Format)
 	return json.Marshal(o)
 }
 
-// refusedFormat is what workers say of an attempt that they cannot read which were built before
-// formats had versions. They refuse it for good.
+// refusedFormat is in the error of workers from before formats had versions about an attempt that they
+// cannot read. They report it as a permanent failure.
 const refusedFormat = "make sure that coordinator and workers are of one version"
 
 // DecodeOutcome reads an outcome of any format up to Format. The error wraps ErrLaterFormat for one
@@ -154,5 +154,5 @@ func DecodeOutcome(data []byte) (Outcome, error) {
 	return o, nil
 }
 
-// results are all that there are.
+// results lists all results.
 var results = []Result{Done, Failed, Refused, Missing, Returned, StoreAway}

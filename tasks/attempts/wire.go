@@ -11,10 +11,10 @@ import (
 	"coalmine/tasks"
 )
 
-// Format is the version of the form in which attempts and outcomes travel. A process reads all formats up to its own. A
-// worker answers in the format of the attempt, so that the coordinator that sent it reads the answer. A later
-// format keeps formatField, so that earlier builds recognize it; a new field alone, which earlier builds may pass over,
-// makes no new format.
+// Format is the version of the encoding of attempts and outcomes. A process reads all formats up to its own. A
+// worker answers in the format of the attempt, so that the sending coordinator can read the answer. Later
+// formats keep formatField, so that earlier builds recognize them. A new field that earlier builds may ignore
+// needs no new format.
 const Format = 1
 
 // ErrLaterFormat: an attempt or an outcome has the format of a later build.
@@ -140,7 +140,7 @@ func DecodeAttempt(data []byte) (Attempt, error) {
 	return a, nil
 }
 
-// FormatOf is the format of an attempt, 1 if it does not tell. Nothing else of it is read: a later format may give
+// FormatOf returns the format of an attempt, 1 if it names none. It reads nothing else: a later format may give
 // other fields another meaning.
 func FormatOf(data []byte) (int, error) {
 	format := 1

@@ -13,7 +13,7 @@ import (
 // Estimate is what several measurements of one number say, such as those of trainings that
 // differ in the seed alone.
 type Estimate struct {
-	// N is how many there are, and Mean is theirs: infinite where one of them is.
+	// N is the number of values. Mean is their mean, infinite if one of them is.
 	N    int            `json:"n"`
 	Mean extended.Float `json:"mean"`
 	// SD is the standard deviation of one measurement, with N - 1 in the divisor; nil of a
@@ -29,7 +29,7 @@ type Estimate struct {
 	Infinite bool `json:"infinite,omitempty"`
 }
 
-// NewEstimate is that of some values, each finite or +Inf; nil of none.
+// NewEstimate returns the estimate of values that are finite or +Inf; nil if there are none.
 func NewEstimate(values []float64) *Estimate {
 	n := len(values)
 	if n == 0 {
@@ -51,7 +51,7 @@ func NewEstimate(values []float64) *Estimate {
 	return e
 }
 
-// meanStdDev is stat.MeanStdDev, also of values whose sum or squares lie beyond the range of
+// meanStdDev is like stat.MeanStdDev, also for values whose sum or squares exceed the range of
 // float64.
 func meanStdDev(values []float64) (mean, sd float64) {
 	mean, sd = stat.MeanStdDev(values, nil)

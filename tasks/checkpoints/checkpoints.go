@@ -272,7 +272,7 @@ func viewsOf(network models.Network, params []float32, offset int) map[string][]
 	return views
 }
 
-// modelFormat is that of model files. Format 1 is not noted, as of segments.
+// modelFormat is the format of model files. As in segments, files of format 1 do not name it.
 var modelFormat = storage.Format{Name: "model file", Number: 1}
 
 func networkOf(file *safetensors.Parts) (models.Network, error) {

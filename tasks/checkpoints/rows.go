@@ -193,8 +193,8 @@ func DecodeRows(data []byte) ([]Row, error) {
 	return rows, nil
 }
 
-// segmentFormat is that of segment blobs. Format 1 is not noted in a file, so that files are as they
-// always were; a later one stands in the metadata formatField, as a storage.Stamp.
+// segmentFormat is the format of segment blobs. Files of format 1 do not name it, so that their bytes
+// do not change; later ones have a storage.Stamp in the metadata field formatField.
 var segmentFormat = storage.Format{Name: "metric rows of a segment", Number: 1}
 
 // formatField is the metadata field of a file with its format.

@@ -20,7 +20,7 @@ type Terms struct {
 	Files  int64 `json:"files,omitempty"`
 	// Network says that it may use the network.
 	Network bool `json:"network,omitempty"`
-	// Environment names variables of the worker that it gets beside the usual ones.
+	// Environment names variables of the worker that the command gets besides the usual ones.
 	Environment []string `json:"environment,omitempty"`
 }
 

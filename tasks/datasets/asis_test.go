@@ -103,9 +103,9 @@ func TestAQuoteThatTakesRowsIsRefusedAlsoWhereFaultsAreSkipped(t *testing.T) {
 	rows := strings.Repeat("bob\tthe red boat\n", 5)
 	for name, c := range map[string]struct{ data, want string }{
 		"closed far below":    {"user\ttext\nann\thi\nann\t\"it begins\n" + rows + "ann\tends\"\n", "posts, line 3: the quote that opens in this line takes 6 lines into \"text\" that look like rows"},
-		"never closed":        {"user\ttext\nann\t\"it begins\n" + rows, "posts, line 2: the quote that opens in this line does not end as it should"},
-		"closed within a row": {"user\ttext\nann\t\"it begins\n" + rows + "ann\tsays \"so\" twice\n", "posts, line 2: the quote that opens in this line does not end"},
-		"in a second text":    {"user\ttext\n\"an\nn\"\t\"it begins\n" + rows, "posts, line 3: the quote that opens in this line does not end"},
+		"never closed":        {"user\ttext\nann\t\"it begins\n" + rows, "posts, line 2: the quote that opens in this line is not closed"},
+		"closed within a row": {"user\ttext\nann\t\"it begins\n" + rows + "ann\tsays \"so\" twice\n", "posts, line 2: the quote that opens in this line is not closed"},
+		"in a second text":    {"user\ttext\n\"an\nn\"\t\"it begins\n" + rows, "posts, line 3: the quote that opens in this line is not closed"},
 		"wrong number":        {"user\ttext\nann\t\"it\nbegins\"\tand more\n", "posts, line 2: 3 values; expected 2"},
 		"a row without end":   {"user\ttext\nann\t\"" + strings.Repeat("bob\tred\n", 1<<18), "posts, line 2: the row that begins in this line is longer than"},
 	} {

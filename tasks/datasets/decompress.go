@@ -20,10 +20,10 @@ type plainReader struct {
 	name string
 	raw  *faultReader
 	out  int64 // bytes of its lines so far
-	err  error // that has ended the reading
+	err  error // the error that ended the reading
 }
 
-// openPlain sniffs how the content of raw is compressed and reads through it.
+// openPlain detects the compression of raw and returns a reader of the decompressed content.
 // Closing the result leaves raw open.
 func openPlain(name string, raw io.Reader, ratio int) (*plainReader, error) {
 	p := &plainReader{name: name, raw: &faultReader{Reader: raw}}
@@ -36,7 +36,7 @@ func openPlain(name string, raw io.Reader, ratio int) (*plainReader, error) {
 	case err != nil:
 		return nil, p.explain(err)
 	case !p.Compressed && slices.ContainsFunc(compressed, func(end string) bool { return strings.HasSuffix(name, end) }):
-		return nil, &SourceError{File: name, Err: errors.New("the content is not compressed as the name says; expected gzip for .gz, Zstandard for .zst, .xz or .lzma, or the name of a plain file")}
+		return nil, &SourceError{File: name, Err: errors.New("the content is not compressed, contrary to the name; expected gzip for .gz, Zstandard for .zst, .xz or .lzma, or the name of a plain file")}
 	}
 	return p, nil
 }
@@ -67,8 +67,7 @@ func (p *plainReader) explain(err error) error {
 	return &SourceError{File: p.name, Err: fmt.Errorf("the compressed data is corrupt (%w); get the file again", err)}
 }
 
-// faultReader remembers the error that a reader gave, other than its end, and counts what was
-// read.
+// faultReader keeps the error of a reader, other than io.EOF, and counts the bytes read.
 type faultReader struct {
 	io.Reader
 	err  error

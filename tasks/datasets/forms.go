@@ -137,7 +137,7 @@ func isUTF16(head []byte) bool {
 	return bytes.HasPrefix(head, []byte{0xff, 0xfe}) || bytes.HasPrefix(head, []byte{0xfe, 0xff})
 }
 
-// isText reports whether all of a file is text.
+// isText reports whether the whole file is text.
 func (f form) isText() bool {
 	switch f.form {
 	case forms.JSONLines, forms.CSV, forms.TSV, forms.StackExchange, forms.LEAF:
@@ -147,8 +147,8 @@ func (f form) isText() bool {
 	return false
 }
 
-// wideText is the encoding of a text in UTF-16 or UTF-32, which has a byte order mark or begins
-// with characters of ASCII; empty of others.
+// wideText returns the name of the encoding of a text in UTF-16 or UTF-32 that has a byte order mark
+// or begins with ASCII characters; "" for any other text.
 func wideText(head []byte) string {
 	ascii := func(b ...byte) bool {
 		return !slices.ContainsFunc(b, func(c byte) bool { return c >= 0x80 || c < ' ' && c != '\t' && c != '\n' && c != '\r' })

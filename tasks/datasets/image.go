@@ -69,9 +69,9 @@ func (m Image) Check() error {
 // innermost, 0 to 255. The size is looked at before anything else is decoded. Values of 16
 // bits keep their upper 8. Where one channel is wanted of colours, it is the luma of JFIF,
 // 0.299 red + 0.587 green + 0.114 blue; where three are wanted of grey, they are equal. What
-// is transparent lies on black. The shape and the pixels are those of the picture as it is to be
-// seen: turned and mirrored as EXIF says. Of an animated PNG it is the default image; colours are
-// those that are stored, whatever gamma and profile the file names.
+// is transparent lies on black. Shape and pixels are those of the picture turned and mirrored by its
+// EXIF orientation. Of an animated PNG the default image is read; gamma and colour profile are not
+// applied.
 func (m Image) Decode(file []byte) (pixels []byte, err error) {
 	return m.decode(file, orientationOf, imageError)
 }
@@ -105,8 +105,8 @@ func (m Image) decode(file []byte, lies func([]byte) orientation, explain func([
 	return m.pixelsOf(picture), nil
 }
 
-// ImageSize reads the size of a PNG or JPEG file, in pixels, as the picture is to be seen, and
-// nothing else of it.
+// ImageSize reads only the size of a PNG or JPEG file, in pixels, after turning the picture by its
+// EXIF orientation.
 func ImageSize(file []byte) (width, height int, err error) {
 	return imageSize(file, orientationOf, imageError)
 }
@@ -128,8 +128,7 @@ func imageSize(file []byte, lies func([]byte) orientation, explain func([]byte, 
 	return size.Width, size.Height, nil
 }
 
-// imageError says of a file that cannot be decoded that it is damaged, or which feature of its
-// format is not supported.
+// imageError describes why a file cannot be decoded: it is damaged, or has an unsupported feature.
 func imageError(file []byte, err error) error {
 	if _, ok := errors.AsType[jpeg.UnsupportedError](err); ok {
 		return fmt.Errorf("a JPEG file with %s, which is not supported; save it again as baseline or progressive JPEG of 8 bits, or as PNG", jpegFeature(file, err))
@@ -149,7 +148,7 @@ var jpegFrames = map[byte]string{
 	0xce: "hierarchical coding", 0xcf: "lossless coding", 0xf7: "lossless coding (JPEG-LS)",
 }
 
-// jpegFeature names what of a JPEG file is not supported.
+// jpegFeature names the unsupported feature of a JPEG file.
 func jpegFeature(file []byte, err error) string {
 	for rest := file[2:]; len(rest) >= 10 && rest[0] == 0xff; {
 		marker, length := rest[1], int(binary.BigEndian.Uint16(rest[2:]))
@@ -172,8 +171,8 @@ func jpegFeature(file []byte, err error) string {
 	return err.Error()
 }
 
-// frameFeature names it of a frame of 8 bits whose coding is supported: the sampling factors of
-// its components, horizontal x vertical, are what is left.
+// frameFeature names the unsupported feature of a frame with 8 bits and a supported coding: the
+// sampling factors of its components, horizontal x vertical.
 func frameFeature(frame []byte, err error) string {
 	components := int(frame[9])
 	if !strings.Contains(err.Error(), "subsampling") || len(frame) < 10+3*components {

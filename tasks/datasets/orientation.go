@@ -7,8 +7,8 @@ import (
 	"image/color"
 )
 
-// orientation says how the stored pixels of a picture lie, as EXIF (JEITA CP-3451, tag 0x0112)
-// numbers it: 1 as they are to be seen, 2 to 8 mirrored or turned. 0 and other numbers are 1.
+// orientation is the EXIF orientation of a picture (JEITA CP-3451, tag 0x0112): 1 is upright, 2 to 8
+// are mirrored or turned. 0 and other numbers count as 1.
 type orientation uint16
 
 // turned reports whether rows and columns change places.
@@ -29,7 +29,7 @@ func (o orientation) at(x, y, width, height int) (column, row int) {
 	return x, y
 }
 
-// oriented is a picture as it is to be seen.
+// oriented is a picture turned and mirrored by its orientation.
 type oriented struct {
 	image.Image
 	orientation
@@ -51,8 +51,8 @@ func (p oriented) At(x, y int) color.Color {
 	return p.Image.At(stored.Min.X+column, stored.Min.Y+row)
 }
 
-// orientationOf is that of a PNG or JPEG file; 1 where the file does not say, or says it in a way
-// that cannot be read: then nobody knows another.
+// orientationOf returns the orientation of a PNG or JPEG file; 1 if the file names none or it cannot be
+// read.
 func orientationOf(file []byte) orientation {
 	exif := pngEXIF
 	if isJPEG(file) {
@@ -61,7 +61,7 @@ func orientationOf(file []byte) orientation {
 	return tiffOrientation(exif(file))
 }
 
-// jpegEXIF is the TIFF structure of the APP1 segment that has one, nil without.
+// jpegEXIF returns the TIFF structure of the APP1 segment with EXIF data, or nil.
 func jpegEXIF(file []byte) []byte {
 	const (
 		app1        = 0xe1
@@ -85,7 +85,7 @@ func jpegEXIF(file []byte) []byte {
 	return nil
 }
 
-// pngEXIF is the TIFF structure of the chunk eXIf, nil without.
+// pngEXIF returns the TIFF structure of the chunk eXIf, or nil.
 func pngEXIF(file []byte) []byte {
 	for rest := file[8:]; len(rest) >= 12; {
 		length := uint64(binary.BigEndian.Uint32(rest))

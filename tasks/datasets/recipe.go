@@ -28,8 +28,8 @@ type Recipe struct {
 	HeldOutUsers float64 `json:"held_out_users"`
 	// Members says that Facts shall list the users that train. It changes no number.
 	Members bool `json:"members,omitempty"`
-	// Sizes says that Facts shall count the users that train by their numbers of examples. It
-	// changes no number.
+	// Sizes has Facts count the training users by their numbers of examples. It changes no other
+	// number.
 	Sizes bool `json:"sizes,omitempty"`
 	// Named are words that the vocabulary should have, with a space between. They change
 	// no number; Facts tell which are missing.

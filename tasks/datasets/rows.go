@@ -156,7 +156,7 @@ func (r *recordReader) tableRow(s forms.Scheme, name string, row *forms.Row) (mo
 	return r.yield(rec, nil), nil
 }
 
-// bare is what a fault of a line says, without a place.
+// bare returns the message of a line's fault without its place.
 func bare(err error) error {
 	if fault, ok := errors.AsType[*SourceError](err); ok {
 		return fault.Err
@@ -195,7 +195,7 @@ func (w *watchedReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// needs are the fields of a row that recordOf takes beside user and text.
+// needs returns the fields of a row that recordOf reads besides user and text.
 func (r Reading) needs() forms.Needs {
 	return forms.Needs{
 		Target: r.Pairs, Time: r.Timed, Group: r.Grouped, Split: r.Named(),

@@ -114,7 +114,7 @@ func TestBadInputNamesFileLineAndWhatIsExpected(t *testing.T) {
 		{"a.jsonl", "line 2: the line is empty", []byte(good + "\n" + good)},
 		{"a.jsonl", "line 1: byte 23 is not valid UTF-8", []byte(`{"user":"ann","text":"` + "\xff\"}")},
 		{"a.jsonl", "a.jsonl: holds no records", nil},
-		{"a.jsonl.gz", "a.jsonl.gz: the content is not compressed as the name says", []byte(good)},
+		{"a.jsonl.gz", "a.jsonl.gz: the content is not compressed, contrary to the name", []byte(good)},
 		{"a.jsonl.gz", "the file is truncated; get it again", compressed[:len(compressed)-20]},
 		{"a.jsonl.gz", "the compressed data is corrupt (gzip: invalid checksum)", flipped},
 		{"a.jsonl.gz", "the file is truncated", compressed[:2]},

@@ -301,8 +301,8 @@ func (c *Check) renames(_ context.Context, x *trial) error {
 	return nil
 }
 
-// goesOn kills a training in the middle: at the first checkpoint after half of the rounds. It starts another
-// from that checkpoint, and uses all files that its result names.
+// goesOn kills a training at the first checkpoint after half of the rounds, starts another from that
+// checkpoint, and uses all files that its result names.
 func (c *Check) goesOn(ctx context.Context, first *trial) error {
 	killed, err := c.killed(ctx, first.rows.last/2)
 	if err == nil && killed.err == nil && killed.kept.last != nil { // it has saved once, at the start

@@ -12,10 +12,9 @@ import (
 	"coalmine/tasks"
 )
 
-// A checkpoint is kept together with the files below out, as they stand when the checkpoint has
-// come to rest. A command that writes a file there before the checkpoint that relies on it finds
-// the file again. Files of out alone, beside an empty checkpoint, are not kept: the next execution
-// starts anew.
+// A checkpoint is kept together with the files below out at the time when the checkpoint stops
+// changing. So a file that a command writes there before a checkpoint is restored with it. With an
+// empty checkpoint no files of out are kept: the next execution starts anew.
 
 // storedFile is a file as a listing showed it, and where it is kept.
 type storedFile struct {
@@ -82,8 +81,8 @@ func (x *training) outBeside(checkpoint []workspace.File) ([]workspace.File, err
 	return kept, err
 }
 
-// keepFiles stores the files of a folder, and notes them in stored. A file of out that is gone again was
-// a temporary one; one of the checkpoint says that the checkpoint is changing.
+// keepFiles stores the files of a folder, and notes them in stored. A missing file of out was
+// temporary; a missing file of the checkpoint means that the checkpoint is changing.
 func (x *training) keepFiles(ctx context.Context, folder string, files []workspace.File, stored map[string]storedFile) (blobs []storage.Blob, err error) {
 	for _, f := range files {
 		b, err := x.keepFile(ctx, folder, f)
@@ -99,8 +98,8 @@ func (x *training) keepFiles(ctx context.Context, folder string, files []workspa
 	return blobs, nil
 }
 
-// listDirectories lists the folders below those that are kept, which a command may have made once and
-// not filled yet.
+// listDirectories lists the folders below the kept ones, because a command may have made a folder once and
+// not filled it yet.
 func (x *training) listDirectories(kept bool) ([]string, error) {
 	if !kept {
 		return nil, nil
@@ -110,12 +109,13 @@ func (x *training) listDirectories(kept bool) ([]string, error) {
 	return append(checkpoint, out...), errors.Join(err, outErr)
 }
 
-// changingError is that of a file that could not be read: the next look finds it at rest.
+// changingError is the error of a file that could not be read because it is changing; the next look tries
+// again.
 type changingError struct{ error }
 
 func (e changingError) Unwrap() error { return e.error }
 
-// keepFile stores a file, unless it is kept as it is.
+// keepFile stores a file, unless it is kept unchanged.
 func (x *training) keepFile(ctx context.Context, folder string, f workspace.File) (storage.Blob, error) {
 	file := folder + "/" + f.Name
 	if known, ok := x.stored[file]; ok && known.File == f {
@@ -131,7 +131,7 @@ func (x *training) keepFile(ctx context.Context, folder string, f workspace.File
 	return x.task.KeepFile(ctx, keptName(folder, f.Name), data, folder == checkpointFolder)
 }
 
-// later takes an error that does not end the command: another look may do better.
+// later notes an error that does not end the command: another look may succeed.
 func (x *training) later(err error) error {
 	if _, changing := errors.AsType[changingError](err); changing {
 		return nil
@@ -167,8 +167,8 @@ func (x *training) keep(ctx context.Context) error {
 	return nil
 }
 
-// resume puts back what an earlier execution has kept. What cannot be read any more counts as
-// nothing: it is only work.
+// resume restores the files that an earlier execution kept. Unreadable ones count as missing: they
+// only save work.
 func (x *training) resume(ctx context.Context) error {
 	kept, err := x.task.Kept(ctx)
 	if kept == nil || err != nil {
@@ -199,7 +199,7 @@ func (x *training) startAnew() error {
 	return errors.Join(x.workspace.RemoveFolder(checkpointFolder), x.workspace.RemoveFolder(outFolder), x.folders())
 }
 
-// rememberStored notes the files that were put back as stored.
+// rememberStored notes the restored files as stored.
 func (x *training) rememberStored() error {
 	x.stored = map[string]storedFile{}
 	blobs := map[string]storage.Blob{}
@@ -219,7 +219,7 @@ func (x *training) rememberStored() error {
 	return nil
 }
 
-// putBack makes the kept files and folders.
+// putBack restores the kept files and folders.
 func (x *training) putBack(ctx context.Context, files []storage.Blob, folders []string) error {
 	for _, folder := range folders {
 		if err := x.workspace.Folder(folder); err != nil {

@@ -12,7 +12,7 @@ import (
 	"coalmine/tasks/checkpoints"
 )
 
-// State is the part of a kept training that is no file.
+// State is the part of a kept training besides its files.
 type State struct {
 	Rows []checkpoints.Row `json:"rows"`
 	// Folders are those below checkpoint and out, as paths in the directory.
@@ -22,7 +22,7 @@ type State struct {
 // metricRows are what a command has said of its rounds, each once. Of so many rounds that there
 // would be too many rows, the last of every few is kept.
 type metricRows struct {
-	// rounds are those of the job, clients the most that a round may have; 0 for no bound.
+	// rounds is the number of rounds of the job; clients bounds the clients of a round, 0 for no bound.
 	rounds  int64
 	clients int64
 	rows    map[int64]checkpoints.Row // by the group of rounds
@@ -72,10 +72,10 @@ func (m *metricRows) read(lines []byte) error {
 	return nil
 }
 
-// maxCount is the most examples or tokens of a round: the sums over all rows have an int64.
+// maxCount bounds the examples or tokens of a round, so that the sums over all rows fit an int64.
 const maxCount = 1 << 48
 
-// check reports a line that claims what the job does not have.
+// check returns an error for a line whose numbers the job cannot have.
 func (m *metricRows) check(l *metricLine, line []byte) error {
 	switch {
 	case l.Round < 1 || l.Round > m.rounds:
@@ -90,7 +90,7 @@ func (m *metricRows) check(l *metricLine, line []byte) error {
 	return nil
 }
 
-// plausible reports whether a number is a loss; some are negative.
+// plausible reports whether a number can be a loss; losses may be negative.
 func plausible(loss float64) bool { return math.Abs(loss) <= score.MaxLoss }
 
 // shown is a line for people.

@@ -8,11 +8,11 @@ import (
 	"coalmine/internal/workspace"
 )
 
-// word is a word of a command line, as far as a shell is not needed to tell.
+// word matches a word of a command line, without expanding it as a shell would.
 var word = regexp.MustCompile(`>?\s*[^\s"'=;|&<>()]+`)
 
-// namedFiles are the paths below out that a command line names. Paths that a shell would still expand are left out,
-// and so are files that its output goes to.
+// namedFiles returns the paths below out that a command line names. It leaves out paths that a shell would
+// expand, and files to which output is redirected.
 func namedFiles(line string) []string {
 	var files []string
 	for _, w := range word.FindAllString(line, -1) {
@@ -36,7 +36,7 @@ func (r *Result) checkNamed(files []workspace.File) error {
 				return strings.HasPrefix(outFolder+"/"+f.Name+"/", named+"/")
 			})
 			if !there {
-				return NamesItsModel.Broken("its %s names %s in %s, and there is no such file. Expected all files that the command reads: one that is written once must stand below %s before the next checkpoint is, to be kept with it; one that the command itself writes belongs in TMPDIR", resultFile, named, field, outFolder)
+				return NamesItsModel.Broken("its %s names %s in %s, and there is no such file. Expected all files that the command reads: write a file that is written once below %s before the next checkpoint, to be kept with it; files that the command itself writes belong in TMPDIR", resultFile, named, field, outFolder)
 			}
 		}
 	}

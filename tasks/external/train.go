@@ -128,8 +128,8 @@ type training struct {
 	workspace *workspace.Workspace
 
 	rows metricRows
-	// kept is what the next execution would find, and stored are its files by path, as a listing
-	// showed them.
+	// kept is the state for the next execution; stored has its files by path, as a listing showed
+	// them.
 	kept        tasks.Kept
 	stored      map[string]storedFile
 	directories []string // that are kept

@@ -19,8 +19,7 @@ import (
 
 var whole = flag.Bool("whole", false, "try every input where a test otherwise tries a sample of them")
 
-// Whole reports whether a test is to try every input, and not a sample of them: make check asks
-// for it.
+// Whole reports whether a test tries every input instead of a sample, as in make check.
 func Whole() bool { return *whole }
 
 var rewrite = flag.Bool("rewrite", false, "write golden and generated files anew instead of comparing with them")

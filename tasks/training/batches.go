@@ -6,22 +6,22 @@ import (
 	"slices"
 )
 
-// Batches say by how much batches that are not full lower the learning rate of clients: a step
-// over fewer examples than a batch has takes its share of the rate.
+// Batches describes how short batches lower the learning rate of clients: a step over part of a batch
+// takes the same part of the rate.
 type Batches struct {
-	// Clients have examples; Short of them have fewer than one batch.
+	// Clients is the number of clients with examples; Short of them have fewer than one batch.
 	Clients int `json:"clients"`
 	Short   int `json:"short"`
-	// Batch is the number of examples of a full batch, and LearningRate that of a step over one.
+	// Batch is the number of examples in a full batch, and LearningRate the rate of a step over it.
 	Batch        int     `json:"batch"`
 	LearningRate float64 `json:"learning_rate"`
 	// EffectiveLearningRate is the mean over clients of the mean over a client's steps in a round.
 	EffectiveLearningRate float64 `json:"effective_learning_rate"`
 }
 
-// NewBatches says it of clients that make so many epochs, and steps at most (0: all), in a round.
-// sizes counts the clients with each number of examples. It is nil where fewer than a tenth of them
-// have less than a batch.
+// NewBatches returns the Batches of clients that make the given epochs, and at most the given steps
+// (0: all), in a round. sizes counts the clients by their number of examples. The result is nil if
+// fewer than a tenth of them have less than a batch.
 func NewBatches(local Local, epochs, steps int, sizes map[int]int) *Batches {
 	b := &Batches{Batch: local.Batch, LearningRate: local.LearningRate}
 	for _, examples := range slices.Sorted(maps.Keys(sizes)) {
@@ -42,7 +42,7 @@ func NewBatches(local Local, epochs, steps int, sizes map[int]int) *Batches {
 	return b
 }
 
-// meanShare is the mean of the batches' shares of a full batch.
+// meanShare returns the mean of the batches' sizes as shares of a full batch.
 func meanShare(sizes []int, batch int) float64 {
 	examples := 0
 	for _, n := range sizes {
@@ -57,8 +57,8 @@ func (b *Batches) String() string {
 		b.Batch, b.Short, b.Clients, b.EffectiveLearningRate, b.LearningRate)
 }
 
-// batchSizes are those of the batches that a client with so many examples trains on in a round: in
-// each epoch all examples, in batches of the given size; of the steps so many at most, 0 for all.
+// batchSizes returns the sizes of a client's batches in a round: in each epoch all examples, in batches
+// of the given size, and at most the given steps (0: all).
 func batchSizes(examples, batch, epochs, steps int) []int {
 	var sizes []int
 	for range epochs {

@@ -209,7 +209,7 @@ func (c *chunkSum) addAll(ctx context.Context, t *tasks.Task, users []int) error
 	return nil
 }
 
-// progress is how far the chunk is. How many come to a Poisson cohort is as secret as who they are.
+// progress reports the progress of the chunk. The size of a Poisson cohort is as secret as its members.
 func (c *chunkSum) progress(done, users int) tasks.Progress {
 	if c.params.Secret != nil && c.params.Sampling == privacy.Poisson {
 		return tasks.Progress{}

@@ -97,13 +97,13 @@ func explainCSV(wrong *csv.ParseError, want, got int) error {
 	return errors.New("a quote stands in a value that does not begin with one; begin and end the value with a quote, and double those in it")
 }
 
-// swallows reports whether a row at fault has lines in it that may be rows: nobody knows then how
-// many are lost.
+// swallows reports whether a faulty row spans lines that may be rows: the number of lost rows is then
+// unknown.
 func (t *csvTable) swallows(wrong *csv.ParseError, values []string) bool {
 	return errors.Is(wrong, errLongRow) || wrong.Line > wrong.StartLine || lines(values) > 0
 }
 
-// lines are how many ends of lines the values of a row have in them.
+// lines counts the line ends in the values of a row.
 func lines(values []string) int {
 	n := 0
 	for _, value := range values {
@@ -112,8 +112,8 @@ func lines(values []string) int {
 	return n
 }
 
-// fault is one of the file that ends it, unless the content could not be read. The values are
-// those of the row that were read before.
+// fault makes a fault that ends the file, unless the content could not be read. values are the
+// values of the row so far.
 func (t *csvTable) fault(values []string, err error) error {
 	wrong, ok := errors.AsType[*csv.ParseError](err)
 	if ok && errors.Is(wrong, csv.ErrQuote) && wrong.Line > wrong.StartLine {
@@ -128,8 +128,8 @@ func (t *csvTable) fault(values []string, err error) error {
 	return err
 }
 
-// begins is the line in which the row with these values begins. Of one without any it is the line
-// after the last row.
+// begins returns the line in which the row with these values begins; without values, the line after
+// the last row.
 func (t *csvTable) begins(values []string) int {
 	if len(values) == 0 {
 		return t.last + 1
@@ -138,19 +138,19 @@ func (t *csvTable) begins(values []string) int {
 	return line
 }
 
-// mistakenAt is a fault of a line after which nobody knows what is a row, so that nothing can be
-// left out.
+// mistakenAt makes a fault of a line after which rows cannot be told apart, so that none can be
+// skipped.
 func mistakenAt(line int, err error) error {
 	return &Fault{Unit: "line", Number: line, Err: err, Ends: true, Mistaken: true}
 }
 
 var (
-	errOpenQuote = errors.New("the quote that opens in this line does not end as it should; double it, remove it, or end it before a separator or the end of the line")
+	errOpenQuote = errors.New("the quote that opens in this line is not closed before a separator or the end of a line; close it, double it or remove it")
 	errLongRow   = errors.New("the row that begins in this line is longer")
 )
 
-// checkLines refuses a text of several lines that are themselves rows: the quote that opens the
-// text is more likely a part of it, and would swallow them.
+// checkLines refuses a text whose lines are themselves rows: its opening quote is more likely part
+// of the text, and would swallow these rows.
 func (t *csvTable) checkLines(values []string) error {
 	const fewest = 2
 	for i, value := range values {
@@ -163,9 +163,8 @@ func (t *csvTable) checkLines(values []string) error {
 	return nil
 }
 
-// areRows reports whether all lines of a text but the first and the last have as many values as
-// the table has columns, and something in each. Prose may have a comma in each of a few lines, so
-// many are needed there.
+// areRows reports whether all lines of a text but the first and the last have a nonempty value for
+// each column of the table. Prose may have a comma on each of a few lines, so CSV needs many lines.
 func (t *csvTable) areRows(text string) bool {
 	inner := strings.Split(text, "\n")
 	inner = inner[1 : len(inner)-1]

@@ -175,7 +175,7 @@ type Options struct {
 	Unit Unit
 	// MaxRow is the longest row, in bytes.
 	MaxRow int
-	// Ratio is how many times its size a file may grow where the form compresses.
+	// Ratio bounds the growth of a compressed file, as a multiple of its size.
 	Ratio int
 }
 
@@ -245,7 +245,7 @@ func (r *reader) required(name string) bool {
 	return name == r.columns.User || name == r.columns.Text || (name != "" && slices.Contains(r.Options.Columns.list(), name))
 }
 
-// places finds the columns that are read by their names, in the order of Columns.list; -1 without.
+// places finds the used columns by name, in the order of Columns.list; -1 for a missing one.
 func (r *reader) places(names []string) ([]int, error) {
 	wanted := r.columns.list()
 	places := make([]int, len(wanted))
@@ -266,7 +266,7 @@ func (r *reader) places(names []string) ([]int, error) {
 	return places, nil
 }
 
-// placeOf finds a column by its name, which no other may have; -1 without.
+// placeOf finds a column by its unique name; -1 if there is none.
 func placeOf(names []string, name string) (int, error) {
 	at := slices.Index(names, name)
 	if at >= 0 && slices.Contains(names[at+1:], name) {
@@ -275,7 +275,7 @@ func placeOf(names []string, name string) (int, error) {
 	return at, nil
 }
 
-// Quoted lists names for a message.
+// Quoted lists quoted names for a message.
 func Quoted(names []string) string {
 	const most = 20
 	var list []string
@@ -341,8 +341,8 @@ func (e *numberError) Error() string { return "the score " + e.is() }
 
 func (e *numberError) is() string { return fmt.Sprintf("is %.40q; expected a number", e.text) }
 
-// Number reads a finite number in decimal, such as -2.5e3. What other programs write for one that
-// is missing or infinite ("NaN", "Inf", "NA") is none, nor are hexadecimal digits.
+// Number parses a finite decimal number, such as -2.5e3. It refuses the marks of other programs for
+// missing or infinite numbers ("NaN", "Inf", "NA"), and hexadecimal digits.
 func Number(text string) (float64, bool) {
 	if strings.Trim(text, "0123456789+-.eE") != "" {
 		return 0, false

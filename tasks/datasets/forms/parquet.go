@@ -35,7 +35,7 @@ func (r *reader) parquet() error {
 	return nil
 }
 
-// parquetFault is the end of a file that is damaged, or that has a feature which is not read.
+// parquetFault makes the fault that ends a damaged file, or one with an unsupported feature.
 func parquetFault(unit string, row int, err error) error {
 	if _, ok := errors.AsType[*parquetfile.UnsupportedError](err); ok {
 		return &Fault{Unit: unit, Number: row, Err: err, Ends: true, Mistaken: true}
@@ -43,8 +43,8 @@ func parquetFault(unit string, row int, err error) error {
 	return &Fault{Unit: unit, Number: row, Err: fmt.Errorf("%w; the file is damaged: get it again", err), Ends: true}
 }
 
-// parquetLeaves are the places of the wanted fields' leaves, in the order of Columns.list; -1
-// without.
+// parquetLeaves returns the indexes of the wanted fields' leaves, in the order of Columns.list; -1
+// for a missing one.
 func (r *reader) parquetLeaves(table *parquetfile.File) ([]int, error) {
 	columns := table.Columns()
 	places, err := r.places(columns)
@@ -62,7 +62,7 @@ func (r *reader) parquetLeaves(table *parquetfile.File) ([]int, error) {
 	return places, nil
 }
 
-// leafOf is the place of the only leaf of a column, which may be a list.
+// leafOf returns the index of the only leaf of a column, which may be a list.
 func leafOf(table *parquetfile.File, column string, list bool) (int, error) {
 	found, fields := -1, []string{}
 	for i, leaf := range table.Leaves() {
@@ -84,14 +84,14 @@ func leafOf(table *parquetfile.File, column string, list bool) (int, error) {
 	return found, leaf.Readable()
 }
 
-// growth bounds what the rows of a file hold by the size of the file: a value may stand for any
-// number of rows there.
+// growth bounds the content of the rows by the size of the file: one stored value may stand for
+// any number of rows.
 type growth struct {
 	of, rows int64
 	most     int
 }
 
-// freeBytes of rows are taken whatever the size of the file is.
+// freeBytes of rows are allowed for a file of any size.
 const freeBytes = 16 << 20
 
 func (g *growth) add(texts []string) error {
@@ -177,8 +177,8 @@ type parquetColumn struct {
 	texts   []string
 }
 
-// row are the values of the next row that are not null, valid until the one after. There must be
-// one. A fault is of the row alone.
+// row returns the values of the next row that are not null, valid until the next call. There must be
+// a next row. A fault concerns only that row.
 func (c *parquetColumn) row() (values []string, fault, err error) {
 	c.texts = c.texts[:0]
 	bytes := 0

@@ -98,8 +98,8 @@ func (r *reader) tffRow(x tff.Row) (Row, error) {
 	return row, nil
 }
 
-// feature sets a field, by its place in Columns.list, to the values of a feature. Tags may be
-// several.
+// feature sets a field, by its index in Columns.list, to the value of a feature; tags may have
+// several values.
 func (r *Row) feature(field int, name string, f tff.Feature) error {
 	texts, err := featureTexts(f)
 	switch {
@@ -116,7 +116,7 @@ func (r *Row) feature(field int, name string, f tff.Feature) error {
 	return fmt.Errorf("the feature %q has %d values; expected one", name, len(texts))
 }
 
-// featureTexts are the values of a feature as texts.
+// featureTexts returns the values of a feature as texts.
 func featureTexts(f tff.Feature) ([]string, error) {
 	texts, err := f.Texts()
 	if err != nil || len(texts) > 0 {
