@@ -127,7 +127,7 @@ func (s *Spec) readCell(data []byte) error {
 	if err := d.Decode(c); err != nil {
 		return err
 	}
-	// Labels stand in lines of tables, and records of before they were visible have others.
+	// Tables print labels on their lines; older records may have labels with invisible characters.
 	c.Label = visible.Text(c.Label)
 	if c.Row != nil {
 		c.Row.Label = visible.Text(c.Row.Label)
@@ -162,10 +162,10 @@ func (s *Spec) Check() error {
 	return group.Wait()
 }
 
-// checkLabel makes sure that a label consists of statements about the cell: text that anybody
-// could choose would stand in every table. Cells are labelled by how they differ in their file, so
-// that the whole label cannot be told from a cell alone. A privacy budget and a mechanism take
-// values from the data, which a label from before does not have; it has to be visible.
+// checkLabel checks that a label consists of statements about the cell: otherwise a client could
+// put any text into every table. Labels name the differences between the cells of a file, so one
+// cell alone does not determine its label. A privacy budget and a mechanism take values from the
+// data, which are unknown when labels are made; such a label only has to be visible.
 func (c *Cell) checkLabel(label string, paths []string) error {
 	p := c.Experiment.Training.Privacy
 	settled := p != nil && (p.Budget != nil || p.Mechanism != nil)
@@ -175,7 +175,7 @@ func (c *Cell) checkLabel(label string, paths []string) error {
 	return fmt.Errorf("its label is %.100q; expected statements about its fields, such as %.100q", label, c.Experiment.Training.Setting())
 }
 
-// labelledPaths are the paths of all fields that cells have, if a label says that a cell lacks one.
+// labelledPaths returns the paths of all fields of the cells, if a label says that a cell lacks one.
 func (s *Spec) labelledPaths() []string {
 	if !slices.ContainsFunc(s.Cells, func(c Cell) bool { return strings.Contains(c.Label, "no ") }) {
 		return nil
@@ -194,8 +194,8 @@ func (s *Spec) labelledPaths() []string {
 	return slices.Sorted(maps.Keys(paths))
 }
 
-// statements are the parts that a label of the cell may have. paths are those of the fields that
-// other cells have.
+// statements returns the parts that a label of the cell may have. paths are the paths of other
+// cells' fields.
 func (c *Cell) statements(paths []string) []string {
 	e := c.Experiment.asFile()
 	values := leafValues(e)
