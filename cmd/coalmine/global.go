@@ -40,10 +40,12 @@ type global struct {
 	secretKey     string
 	json          bool
 	storeSuffices bool // the command works without the queue
-	warnOfKey     sync.Once
-	logLevel      slog.LevelVar
-	logFormat     logFormat
-	bars          atomic.Pointer[mpb.Progress] // nil while there are none
+	// storeMustExist is set for commands that make no store.
+	storeMustExist bool
+	warnOfKey      sync.Once
+	logLevel       slog.LevelVar
+	logFormat      logFormat
+	bars           atomic.Pointer[mpb.Progress] // nil while there are none
 	// metrics is where the parts of this process register theirs; nil where nobody
 	// can ask for them.
 	metrics metricsRegistry
@@ -188,11 +190,29 @@ func (g *global) openStore(ctx context.Context, p place) (*storage.Archive, erro
 	if p.store == "" {
 		return nil, fmt.Errorf("--redis needs --store (or COALMINE_STORE_URL): the store that all processes share")
 	}
+	if g.storeMustExist {
+		if err := storeExists(p.store); err != nil {
+			return nil, err
+		}
+	}
 	store, err := open.Open(ctx, p.store)
 	if err != nil {
 		return nil, err
 	}
 	return g.archive(store), nil
+}
+
+// storeExists returns an error if a store is a directory that is not there: a command that only looks
+// at a store makes none.
+func storeExists(location string) error {
+	path := storePath(location)
+	if path == "" {
+		return nil
+	}
+	if _, err := os.Stat(path); err != nil {
+		return fmt.Errorf("store %s: %w; start a run with: coalmine run FILE --store %s, or correct --store (COALMINE_STORE_URL)", location, err, location)
+	}
+	return nil
 }
 
 // archive is the typed view of a store, whose use is counted if anybody can ask.

@@ -160,6 +160,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 		g.warnOfPassword(c.Flags())
 		g.noteSecrets()
 		g.storeSuffices = c.GroupID == groupLook || c.GroupID == groupSteer
+		g.storeMustExist = g.storeSuffices || c.Name() == "gc" || c.Name() == "verify"
 		if stderr == os.Stderr {
 			// Drivers without a logger of their own write to the default one.
 			slog.SetDefault(g.logger())

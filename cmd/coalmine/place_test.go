@@ -2,7 +2,10 @@ package main
 
 import (
 	"bytes"
+	"errors"
+	"io/fs"
 	"maps"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -113,5 +116,17 @@ func TestCommandsThatDeleteActWhereTheFlagsSay(t *testing.T) {
 		if said := stdout.String() + stderr.String(); code != c.code || !strings.Contains(said, c.says) || strings.Contains(said, elsewhere) {
 			t.Errorf("%s: exit status %d, want %d saying %q:\n%s", c.args, code, c.code, c.says, said)
 		}
+	}
+}
+
+// A store that a mistyped name would make is empty, and a command on it says that all is well.
+func TestACommandThatLooksAtAStoreMakesNone(t *testing.T) {
+	t.Parallel()
+	store := filepath.Join(t.TempDir(), "typo")
+	for _, command := range []string{"status", "results", "rm x", "gc", "verify x"} {
+		refuses(t, "store "+store+": ", append(strings.Fields(command), "--store", store)...)
+	}
+	if _, err := os.Stat(store); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the store is there: %v", err)
 	}
 }

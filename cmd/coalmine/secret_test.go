@@ -287,3 +287,21 @@ func noneHolds(t *testing.T, dir string, key secrets.Key) {
 		t.Fatal(err)
 	}
 }
+
+// To train again under another key costs as much privacy as the first training did.
+func TestADoneTrainingWhoseSecretKeyIsLostIsNotRepeated(t *testing.T) {
+	t.Parallel()
+	file, dir := secretExperiment(t)
+	path, home := filepath.Join(dir, "key"), filepath.Join(dir, "home")
+	run := []string{"run", file, "--home", home, "--secret-key", path}
+	prints(t, run...)
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	refuses(t, "is done with the key", run...)
+	if _, err := os.Stat(path); err == nil {
+		t.Error("a new key was written")
+	}
+	prints(t, append(run, "--new")...)
+	prints(t, run...) // it is cached
+}

@@ -8,14 +8,15 @@ import (
 	"strings"
 
 	"coalmine/workflows/experiment"
+	"coalmine/workflows/runs"
 )
 
-// ErrKey: an unfinished run of the same experiment waits for another secret key.
+// ErrKey: a run of the same experiment waits for another secret key, or is done with it.
 var ErrKey = errors.New("a secret key is missing")
 
-// CheckKeys returns an error if an unfinished run differs from an experiment only in its secret key: that key
-// was lost or replaced, and a second training under another key would cost as much privacy as the first. An
-// unfinished run of the same experiment continues in any case.
+// CheckKeys returns an error if a run that is done or unfinished differs from an experiment only in its secret
+// key: that key was lost or replaced, and a second training under another key would cost as much privacy as
+// the first. It returns nil if a run has the same keys, too: that one continues, or is found cached.
 func CheckKeys(ctx context.Context, api API, e *experiment.Spec) error {
 	keys := e.Keys()
 	if len(keys) == 0 {
@@ -27,7 +28,7 @@ func CheckKeys(ctx context.Context, api API, e *experiment.Spec) error {
 	}
 	var missing error
 	for _, s := range all {
-		if s.Phase.Finished() || s.Name != e.Name {
+		if s.Phase == runs.Failed || s.Phase == runs.Cancelled || s.Name != e.Name {
 			continue
 		}
 		other, err := api.Experiment(ctx, s.Run)
@@ -41,8 +42,12 @@ func CheckKeys(ctx context.Context, api API, e *experiment.Spec) error {
 		if slices.Equal(waits, keys) {
 			return nil
 		}
-		missing = fmt.Errorf("%w: run %s of this experiment waits for the key %s; put the key back into the file that --secret-key names and repeat the command, or cancel that run, or start a run with its own key and epsilon by --new",
-			ErrKey, s.Run, strings.Join(waits, ", "))
+		needs, cancel := "waits for the key", "cancel that run, or "
+		if s.Phase == runs.Done {
+			needs, cancel = "is done with the key", ""
+		}
+		missing = fmt.Errorf("%w: run %s of this experiment %s %s; put the key back into the file that --secret-key names and repeat the command, or %sstart a run with its own key and epsilon by --new",
+			ErrKey, s.Run, needs, strings.Join(waits, ", "), cancel)
 	}
 	return missing
 }
