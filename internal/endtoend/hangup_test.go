@@ -4,6 +4,7 @@ package endtoend_test
 
 import (
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -16,6 +17,8 @@ func (w workspace) serving(shell string) *process {
 	if err := os.MkdirAll(w.home(), 0o700); err != nil {
 		w.t.Fatal(err)
 	}
+	// A program that was started under nohup ignores hangups, and so would those that it starts.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	p := start(w.t, command{name: "coalmine serve", args: []string{"sh", "-c", shell + ` "$0" serve`, binary}, dir: w.dir})
 	p.await("it serves", func() bool { return strings.Contains(p.stderr.String(), "serving") })
 	return p

@@ -200,7 +200,7 @@ training: {rounds: 2, cohort: 4}
 audit: {utility: true}
 `, `
 name: full
-data: {source: text.jsonl, vocabulary: {size: 60}, users: {words: 0}, label: score, split: train, file_splits: [train]}
+data: {source: text.jsonl, vocabulary: {size: 60}, users: {words: 0}, label: score, split: train, file_splits: [train], reading_rules: 2}
 model: {kind: regressor, embedding: 8, units: 8}
 training: {rounds: 2, cohort: 4}
 audit: {utility: true}

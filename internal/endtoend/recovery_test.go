@@ -46,7 +46,7 @@ func TestAnInterruptedRunExitsWith3AndTheSameCommandGoesOn(t *testing.T) {
 	if code := p.wait(); code != 3 {
 		t.Fatalf("exit status %d after an interrupt, want 3\n%s", code, p.stderr.String())
 	}
-	if said := p.stderr.String(); !strings.Contains(said, "repeat the command") {
+	if said := p.stderr.String(); !strings.Contains(said, "the same command goes on") {
 		t.Errorf("it does not say how to go on:\n%s", said)
 	}
 	again := run(t, w.coalmine("run", "experiment.yaml"))

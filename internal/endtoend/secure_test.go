@@ -61,7 +61,7 @@ func startSecureCluster(t testing.TB) *secureCluster {
 	c.workspace.write("secret.yaml", secretExperiment)
 	c.workspace.write("token", c.secret("token-of-operators"))
 	c.workspace.write("read-token", c.secret("token-of-readers"))
-	c.workspace.write("key", c.secret(strings.Repeat("0123456789abcdef", 4))+"\n")
+	c.workspace.write("key", c.secret("b0d449a91ebe346d3f6575050de32aa2731efabb7f7adf2eeae48ba6c652cf3a")+"\n")
 	c.workspace.write("redis-password", "password-of-redis\n")
 	c.workspace.write("credentials", fmt.Sprintf("[default]\naws_access_key_id = %s\naws_secret_access_key = %s\n", c.s3.AccessKey, c.s3.SecretKey))
 	c.addKeys(server.Key, client.Key)
@@ -254,7 +254,7 @@ func (c *secureCluster) makeMistakes() {
 	for server, says := range map[string]string{
 		address: "ca=FILE", address + trust: "token", "https://" + c.secrets[0] + "@h" + trust: "server address", address + trust + "&token=token-in-a-url": "server address",
 	} {
-		c.runMistaken(c.command([]string{"COALMINE_SERVER=" + server, "COALMINE_TOKEN=" + c.secret("wrong-token")}, "status"), says)
+		c.runMistaken(c.command([]string{"COALMINE_STORE_URL=", "COALMINE_SERVER=" + server, "COALMINE_TOKEN=" + c.secret("wrong-token")}, "status"), says)
 	}
 }
 

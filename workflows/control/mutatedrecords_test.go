@@ -145,7 +145,7 @@ func recordOf(t *testing.T, name string, file []byte, cell int) []byte {
 			block["sha256"] = storage.DigestOf(nil).String()
 		}
 		if _, counted := block["epochs"]; counted && p.key == "training" {
-			block["rounds"] = 1000
+			block["rounds"] = 10_000
 		}
 	})
 	return marshal(t, tree)
