@@ -273,7 +273,9 @@ func TestAStandbySaysForWhomItStandsByAndSinceWhen(t *testing.T) {
 		q, archive := new(memoryQueue), storage.NewArchive(storagetest.NewMemory())
 		since := time.Now()
 		announce := func(holder string) {
+			q.mu.Lock()
 			q.holder, q.expires = holder, time.Now().Add(time.Hour)
+			q.mu.Unlock()
 			if err := Announce(t.Context(), q, attempts.Leader{Holder: holder, Store: archive.String()}, since); err != nil {
 				t.Fatal(err)
 			}
