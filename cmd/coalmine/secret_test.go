@@ -171,7 +171,7 @@ func people() (text string, users []person) {
 	return b.String(), users
 }
 
-// consistent counts the cohorts of four users that agree with what was published of a round.
+// consistent counts the cohorts of four users that agree with the published numbers of a round.
 func consistent(users []person, round map[string]float64) (n int) {
 	agrees := func(name string, want int64) bool {
 		got, published := round[name]

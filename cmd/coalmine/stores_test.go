@@ -86,7 +86,7 @@ func (s *keptStore) prints(args ...string) string {
 	return prints(s.t, append(args, "--home", s.home)...)
 }
 
-// decoded is what a command prints under --json.
+// decoded holds the output of a command with --json.
 func decoded[V any](s *keptStore, args ...string) V {
 	s.t.Helper()
 	var v V
@@ -96,7 +96,7 @@ func decoded[V any](s *keptStore, args ...string) V {
 	return v
 }
 
-// rewriteSpec changes what a run's record says was submitted.
+// rewriteSpec changes the experiment in a run's record.
 func (s *keptStore) rewriteSpec(change func(experiment string) string) {
 	s.t.Helper()
 	name := s.path("runs/" + keptRun + "/spec")
@@ -225,7 +225,7 @@ func (s *keptStore) wantSame() {
 	}
 }
 
-// collect deletes what no run needs, however young.
+// collect deletes every object that no run needs, however young.
 func (s *keptStore) collect() collection.Result {
 	s.t.Helper()
 	return decoded[collection.Result](s, "gc", "--older", "0s")
@@ -262,7 +262,7 @@ func (s *keptStore) keepsWhole() bool {
 	return len(got.Held) > 0
 }
 
-// Stores of builds of before open, and show what is in them, and go on.
+// Stores of earlier builds open, show their runs, and continue them.
 func TestStoresOfEarlierBuildsOpen(t *testing.T) {
 	t.Parallel()
 	packed, err := filepath.Glob(filepath.Join(stores, "*.tar.gz"))

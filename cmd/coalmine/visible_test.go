@@ -35,8 +35,7 @@ touch "out/$(printf 'a\033[31m\nFORGED\342\200\256')"
 exit 1
 `
 
-// Text of others reaches no output raw: whatever they write, no terminal acts on it, no line of
-// output begins with it, no spreadsheet computes it, and no typesetter reads it.
+// Text of others reaches no output raw: no terminal acts on it, no line of output begins with it, no spreadsheet computes it, and no typesetter reads it.
 func TestTextOfOthersIsVisibleInEveryOutput(t *testing.T) {
 	t.Parallel()
 	var text strings.Builder
@@ -108,7 +107,7 @@ func checkCells(t *testing.T, text string) {
 	}
 }
 
-// checkShown makes sure that what show prints has the values of the file.
+// checkShown makes sure that the output of show has the values of the file.
 func checkShown(t *testing.T, path, shown string) {
 	t.Helper()
 	again := filepath.Join(filepath.Dir(path), "again.yaml")

@@ -72,8 +72,10 @@ func Lines(s string) string {
 
 // clean escapes the invisible characters of a text of several lines. A carriage return before a
 // line break is part of it.
-func clean(s string) string {
-	s = strings.ReplaceAll(s, "\r\n", "\n")
+func clean(s string) string { return escapeInvisible(strings.ReplaceAll(s, "\r\n", "\n"), escaped) }
+
+// escapeInvisible replaces the invisible characters of a text, but for line breaks and tabs.
+func escapeInvisible(s string, escape func(part string, r rune) string) string {
 	if All(s) {
 		return s
 	}
@@ -82,7 +84,7 @@ func clean(s string) string {
 		if isVisible(r) || r == '\n' || r == '\t' {
 			b.WriteString(part)
 		} else {
-			b.WriteString(escaped(part, r))
+			b.WriteString(escape(part, r))
 		}
 	})
 	return b.String()
@@ -131,20 +133,32 @@ func Writer(w io.Writer) io.Writer { return writer{w, clean} }
 // JSON returns a writer that takes JSON and writes the same values, with the invisible
 // characters of strings escaped. Write takes whole characters.
 func JSON(w io.Writer) io.Writer {
-	return writer{w, func(s string) string {
-		return cleanStrings(s, func(r rune) string {
-			high, low := utf16.EncodeRune(r)
-			return fmt.Sprintf(`\u%04x\u%04x`, high, low)
-		})
-	}}
+	return inStrings(w, func(r rune) string {
+		high, low := utf16.EncodeRune(r)
+		return fmt.Sprintf(`\u%04x\u%04x`, high, low)
+	})
 }
 
 // YAML returns a writer that takes JSON and writes the same values as YAML, with the invisible
 // characters of strings escaped. Write takes whole characters.
 func YAML(w io.Writer) io.Writer {
-	return writer{w, func(s string) string {
-		return cleanStrings(s, func(r rune) string { return fmt.Sprintf(`\U%08x`, r) })
-	}}
+	return inStrings(w, func(r rune) string { return fmt.Sprintf(`\U%08x`, r) })
+}
+
+// inStrings returns a writer that escapes the invisible characters of JSON, those above U+FFFF by
+// beyond. Outside of strings JSON has none but line breaks and tabs, and its strings have none of
+// these.
+func inStrings(w io.Writer, beyond func(rune) string) io.Writer {
+	escape := func(_ string, r rune) string {
+		switch {
+		case r > 0xffff:
+			return beyond(r)
+		case r == broken:
+			return `\ufffd`
+		}
+		return fmt.Sprintf(`\u%04x`, r)
+	}
+	return writer{w, func(s string) string { return escapeInvisible(s, escape) }}
 }
 
 // All reports whether all of a text of several lines is visible, but for line breaks and tabs.
@@ -162,28 +176,6 @@ func (w writer) Write(p []byte) (int, error) {
 		return 0, err
 	}
 	return len(p), nil
-}
-
-// cleanStrings escapes the invisible characters of JSON, those above U+FFFF by beyond. Outside of
-// strings JSON has none but line breaks and tabs, and its strings have none of these.
-func cleanStrings(s string, beyond func(rune) string) string {
-	if All(s) {
-		return s
-	}
-	var b strings.Builder
-	each(s, func(part string, r rune) {
-		switch {
-		case isVisible(r) || r == '\n' || r == '\t':
-			b.WriteString(part)
-		case r > 0xffff:
-			b.WriteString(beyond(r))
-		case r == broken:
-			b.WriteString(`\ufffd`)
-		default:
-			fmt.Fprintf(&b, `\u%04x`, r)
-		}
-	})
-	return b.String()
 }
 
 // formulas begin a formula in a spreadsheet; some take the full-width forms too.
