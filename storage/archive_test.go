@@ -93,6 +93,30 @@ func TestAnEpochBeginsInAFullStore(t *testing.T) {
 	}
 }
 
+// A candidate that is held up while ten epochs begin creates the first number once more, which
+// the tenth has deleted. It must not lead under that number.
+func TestANumberThatWasDeletedIsNotGivenOutAgain(t *testing.T) {
+	t.Parallel()
+	ctx, memory := t.Context(), storagetest.NewMemory()
+	others := storage.NewArchive(memory)
+	begin := func(a *storage.Archive) int {
+		number, _, err := a.NextEpoch(ctx, storage.Epoch{Holder: "one of many"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return number
+	}
+	overtake := func() {
+		for range 11 {
+			begin(others)
+		}
+	}
+	held := storage.NewArchive(fault.Wrap(memory, &fault.Rule{Op: fault.Create, Name: "leader/*", Nth: 1, Call: overtake}))
+	if number := begin(held); number != 12 {
+		t.Errorf("the candidate that was held up leads epoch %d, want 12", number)
+	}
+}
+
 func TestAFullStoreGoesWithoutAnIdentityUntilThereIsRoom(t *testing.T) {
 	t.Parallel()
 	a := faulty(&fault.Rule{Op: fault.Create, Nth: 1, Err: storage.ErrFull})

@@ -135,7 +135,7 @@ func (a *attempt) run(ctx context.Context) attempts.Outcome {
 	blobs, err := a.produce(ctx, task, out)
 	if err != nil {
 		failed := a.failed(ctx, err)
-		failed.Kept = failed.Result == attempts.Failed && out.further
+		failed.Kept = out.further
 		return failed
 	}
 	return a.commit(ctx, task, blobs, out)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/seeds"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/datasets"
@@ -347,6 +348,31 @@ func TestSharersAndExamplesArePoissonSampled(t *testing.T) {
 	within("examples", len(drawExamples(1, 0, 0, examples, p)), examples)
 	if slices.Equal(drawSharers(1, 0, users, p), drawSharers(1, 1, users, p)) {
 		t.Error("two canaries have the same sharers")
+	}
+}
+
+// Two users, and two canaries, draw their examples apart: 64 coins are equal with a probability
+// of 2^-64. The winner of a collision does not follow from those coins either.
+func TestEveryDrawHasAStreamOfItsOwn(t *testing.T) {
+	t.Parallel()
+	first := drawExamples(1, 0, 0, 64, 0.5)
+	if slices.Equal(first, drawExamples(1, 0, 1, 64, 0.5)) {
+		t.Error("two users draw the same examples")
+	}
+	if slices.Equal(first, drawExamples(1, 1, 0, 64, 0.5)) {
+		t.Error("two canaries draw the same examples")
+	}
+	var all datasets.Overlay
+	for e := range 64 {
+		all = append(all, datasets.Replacement{User: 1, Example: e, Canary: 0}, datasets.Replacement{User: 1, Example: e, Canary: 1})
+	}
+	var won, drawn []int
+	for e, r := range settle(1, all) {
+		won = append(won, r.Canary)
+		drawn = append(drawn, seeds.Stream(1, seeds.Insertions, 1, uint64(e)).IntN(2))
+	}
+	if slices.Equal(won, drawn) {
+		t.Error("the winners follow from the stream of insertions")
 	}
 }
 

@@ -193,6 +193,26 @@ func TestATrainingThatNeverStopsHasABestModelToo(t *testing.T) {
 	}
 }
 
+// Of equal losses the first counts, so that a plateau is waited for no longer than the patience.
+func TestAnEqualLossIsNoBetter(t *testing.T) {
+	t.Parallel()
+	s := &stopping{params: &EarlyStopping{Every: 1, Patience: 2}}
+	for step, c := range []struct {
+		loss float64
+		best bool
+	}{{2, true}, {2, false}, {1, true}, {1, false}, {1, false}} {
+		if s.over() {
+			t.Fatalf("stopped before step %d", step+1)
+		}
+		if got := s.take(c.loss, step+1); got != c.best {
+			t.Errorf("step %d: best is %v, want %v", step+1, got, c.best)
+		}
+	}
+	if s.state.BestStep != 3 || s.state.StoppedAt != 5 {
+		t.Errorf("best step %d, stopped at %d; want 3 and 5", s.state.BestStep, s.state.StoppedAt)
+	}
+}
+
 func TestEarlyStoppingWithoutAMeasurementIsAnError(t *testing.T) {
 	t.Parallel()
 	b := newStoppingBench(t, &EarlyStopping{Every: 100, Patience: 1})

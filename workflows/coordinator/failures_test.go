@@ -2,6 +2,8 @@ package coordinator
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -401,9 +403,49 @@ func TestAnInputThatKeepsVanishingIsAFailureWithEvidence(t *testing.T) {
 		w.fail("failures %v", w.run(id).State.Failures)
 	}
 	for _, f := range w.run(id).State.Failures {
-		if !strings.Contains(f.Error, "is missing still") {
-			w.fail("evidence %q", f.Error)
+		if want := fmt.Sprintf("was made again %d times and is missing still", policy.MaxMissing); !strings.Contains(f.Error, want) {
+			w.fail("evidence %q, want %q", f.Error, want)
 		}
+	}
+}
+
+// An attempt that the queue did not take is sent again under its own number.
+func TestAnAttemptThatTheQueueRefusesKeepsItsNumber(t *testing.T) {
+	t.Parallel()
+	b := plantest.NewBuilder()
+	node := b.Node(plantest.Standing, plantest.Params{Salt: "sent"})
+	b.Cell(node, node)
+	w := newWorld(t, 3, chaos{}, map[string]*plan.Plan{"a": b.Done(t)})
+	var numbers []int
+	w.override = func(a attempts.Attempt) *attempts.Outcome { numbers = append(numbers, a.Number); return nil }
+	w.refuses = errors.New("OOM command not allowed")
+	id := w.submit("a", 0)
+	w.untilStep(func() bool { return w.term.queueAway.On() })
+	w.refuses = nil
+	w.untilPhase(runs.Done, id)
+	if !slices.Equal(numbers, []int{1}) {
+		w.fail("attempts %v reached a worker, want the first", numbers)
+	}
+}
+
+// While storage is being asked for an attempt's outcome, it is not asked again.
+func TestAnOutcomeIsLookedForOnceAtATime(t *testing.T) {
+	t.Parallel()
+	b := plantest.NewBuilder()
+	node := b.Node(plantest.Standing, plantest.Params{Salt: "looked for"})
+	b.Cell(node, node)
+	w := newWorld(t, 4, chaos{}, map[string]*plan.Plan{"a": b.Done(t)})
+	w.submit("a", 0)
+	w.untilStep(func() bool {
+		sent := w.term.graph.AttemptsInOrder()
+		return len(sent) == 1 && sent[0].Acked && len(w.jobs)+len(w.applying) == 0
+	})
+	for range 2 {
+		w.clock = w.clock.Add(policy.RecheckEvery)
+		w.term.recheckAttempts()
+	}
+	if len(w.jobs) != 1 {
+		w.fail("storage is asked by %d jobs, want 1", len(w.jobs))
 	}
 }
 

@@ -67,6 +67,16 @@ func TestInsertedCanariesAreComparedWithTheOthers(t *testing.T) {
 	}
 }
 
+// A control has no copies: however high its exposure, it is no memory that a gate could limit.
+func TestTheHighestExposureIsThatOfAnInsertedCanary(t *testing.T) {
+	t.Parallel()
+	c := cell(map[int][]float64{0: {20}, 1: {3, 5}})
+	c.Canaries = append(c.Canaries, audits.Canary{Role: audits.NeverInserted, Outcomes: []audits.Outcome{outcome{Sampled, 30}}})
+	if v := derive(c).(*Verdict); v.Highest != 5 {
+		t.Errorf("highest exposure %v, want 5", v.Highest)
+	}
+}
+
 // Of fewer than five canaries on either side nothing is said, and exposures of two bases are
 // never mixed.
 func TestTooFewCanariesAreNotCompared(t *testing.T) {

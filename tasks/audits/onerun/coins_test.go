@@ -3,6 +3,7 @@ package onerun
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -217,6 +218,37 @@ func TestCoinsAreFairAndIndependent(t *testing.T) {
 	if chi > 48 {
 		t.Errorf("chi-squared %.1f over tenths of the users: %v", chi, bins)
 	}
+}
+
+// Which record of a user is replaced does not follow from the draw of the user: over 2,000 units
+// the correlation of both exceeds 0.11 with probability below 1e-6.
+func TestPlacesAreIndependentOfUsers(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	var users, places []float64
+	for seed := range uint64(20) {
+		p := replaceUsers(100)
+		p.Seed, p.Unit = seed, RecordUnit
+		a := b.run(p)
+		for _, u := range a.units {
+			users = append(users, float64(u.User))
+			places = append(places, float64(u.Example)/float64(a.before.Examples(u.User)))
+		}
+	}
+	if r := correlation(users, places); math.Abs(r) > 0.11 {
+		t.Errorf("users and places have correlation %.3f over %d units", r, len(users))
+	}
+}
+
+// correlation is Pearson's.
+func correlation(x, y []float64) float64 {
+	var sx, sy, sxx, syy, sxy float64
+	for i := range x {
+		sx, sy = sx+x[i], sy+y[i]
+		sxx, syy, sxy = sxx+x[i]*x[i], syy+y[i]*y[i], sxy+x[i]*y[i]
+	}
+	n := float64(len(x))
+	return (n*sxy - sx*sy) / math.Sqrt((n*sxx-sx*sx)*(n*syy-sy*sy))
 }
 
 func TestUsersAndCoinsDoNotDependOnTheLengthOfCanaries(t *testing.T) {
