@@ -112,6 +112,9 @@ type Training struct {
 	Converged bool `json:"converged,omitempty"`
 }
 
+// Unfinished reports whether the training ended for its number of epochs alone.
+func (t *Training) Unfinished() bool { return t.Epochs > 0 && !t.Converged }
+
 // New returns an untrained attack. Initial weights are drawn from rng.
 func New(kind Kind, shape Shape, o Options, rng *rand.Rand) (Attack, error) {
 	e, err := kinds.Find(kind)

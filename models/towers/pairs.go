@@ -85,6 +85,7 @@ func (n *Pairs) NewTrainer(batch int) *PairTrainer {
 	t.embeddings = make([]float32, len(t.gradient))
 	if n.shared() {
 		t.first = n.first.newPass(2 * batch)
+		t.first.pairs = true
 	} else {
 		t.first, t.second = n.first.newPass(batch), n.second.newPass(batch)
 	}

@@ -88,9 +88,11 @@ func (t *Tower) offset(i int) int {
 	return n
 }
 
-// pass is what a tower makes of up to some rows.
+// pass is what a tower makes of up to some rows. Of a pass of pairs the rows of the second half
+// are the partners of those of the first.
 type pass struct {
 	tower     *Tower
+	pairs     bool
 	rows      int
 	outs      [][]float32 // of each layer
 	gradients [][]float32 // with respect to these, before ReLU
@@ -144,7 +146,11 @@ func (p *pass) backward(params, x []float32, outputs, gradient, inputs []float32
 			below, dBelow = p.outs[i-1], p.gradients[i-1]
 		}
 		kernels.Gemm(true, false, in, out, p.rows, 1, below, in, d, out, 0, dw, out)
-		sumRows(db, d)
+		if p.pairs {
+			sumPairs(db, d)
+		} else {
+			sumRows(db, d)
+		}
 		if dBelow != nil {
 			kernels.Gemm(false, true, p.rows, in, out, 1, d, out, w, out, 0, dBelow, in)
 		}
@@ -157,6 +163,18 @@ func maskBy(d, outputs []float32) {
 	for i := range d {
 		if outputs[i] <= 0 {
 			d[i] = 0
+		}
+	}
+}
+
+// sumPairs adds up the rows of a matrix, each of the first half with its partner before it is
+// added to the others: where the two cancel, nothing is left that rounding could magnify.
+func sumPairs(sum, rows []float32) {
+	clear(sum)
+	half := len(rows) / 2
+	for i := 0; i < half; i += len(sum) {
+		for j := range sum {
+			sum[j] += rows[i+j] + rows[half+i+j]
 		}
 	}
 }

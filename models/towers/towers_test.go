@@ -73,6 +73,37 @@ func TestGradientsOfPairsAreThoseOfDifferences(t *testing.T) {
 	}
 }
 
+// Where ReLU cuts neither vector of a pair, both pull a shared bias the opposite way by as much:
+// its gradient is 0, not the rest of a rounded sum.
+func TestTheBiasesOfASiameseNetworkCancelExactly(t *testing.T) {
+	t.Parallel()
+	const pairs, width = 33, 7
+	tower := must(NewTower(width, 6, 5))
+	n, rng := NewPairs(tower, tower), rand.New(rand.NewPCG(7, 8))
+	params := n.Init(rng)
+	for i := range 2 {
+		in, out := tower.widths[i], tower.widths[i+1]
+		_, bias, _ := tower.layer(i, params[tower.offset(i):])
+		for j := range bias {
+			bias[j] = float32(100 * in * out) // so that every unit is at work
+		}
+	}
+	same := make([]bool, pairs)
+	for i := range same {
+		same[i] = i%3 == 0
+	}
+	gradient := make([]float32, len(params))
+	n.NewTrainer(pairs).Gradient(params, normals(rng, 2*pairs*width), same, gradient)
+	for i := range 2 {
+		if _, bias, _ := tower.layer(i, gradient[tower.offset(i):]); slices.ContainsFunc(bias, func(x float32) bool { return x != 0 }) {
+			t.Errorf("layer %d: gradients of the biases %v, want 0", i, bias)
+		}
+	}
+	if !slices.ContainsFunc(gradient[:tower.Parameters()], func(x float32) bool { return x != 0 }) {
+		t.Error("no weight has a gradient")
+	}
+}
+
 func TestTheLossOfPairsIsTheCrossEntropyOfTheirLogits(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(5, 2))

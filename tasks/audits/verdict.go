@@ -109,6 +109,12 @@ type Outcome interface {
 	Row() any
 }
 
+// LastEpoch says of a network of an audit that its training was still of use when its epochs were
+// over.
+func LastEpoch(epochs int) string {
+	return fmt.Sprintf(" (its training ended with its last epoch, %d: more may tell more)", epochs)
+}
+
 // Cell is a finished cell as far as results know it.
 type Cell struct {
 	// Name is the cell's within its run.

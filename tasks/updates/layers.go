@@ -30,6 +30,20 @@ func Select(all []Layer, names []string) ([]Layer, error) {
 	return selected, nil
 }
 
+// InOrder returns names, as of Select, in the order in which the layout has their layers.
+// Names that stand for none come last. A layout without layers keeps the order.
+func (l *Layout) InOrder(names []string) []string {
+	place := func(name string) int {
+		if found := layersOf(l.Layers, name); len(found) > 0 {
+			return slices.Index(l.Layers, found[0])
+		}
+		return len(l.Layers)
+	}
+	sorted := slices.Clone(names)
+	slices.SortStableFunc(sorted, func(a, b string) int { return place(a) - place(b) })
+	return sorted
+}
+
 // layersOf are the layers that a name stands for.
 func layersOf(all []Layer, name string) (found []Layer) {
 	for _, layer := range all {
@@ -52,7 +66,8 @@ func namesOf(all []Layer) string {
 // Span is a part of a recorded vector: its values from From to before To.
 type Span struct{ From, To int }
 
-// Spans says where the layers of names, as of Select, stand in a recorded vector.
+// Spans says where the layers of names, as of Select, stand in a recorded vector, in ascending
+// order: the order of the names decides nothing.
 func (l *Layout) Spans(names ...string) ([]Span, error) {
 	selected, err := Select(l.Layers, names)
 	if err != nil {
@@ -66,5 +81,6 @@ func (l *Layout) Spans(names ...string) ([]Span, error) {
 		}
 		spans = append(spans, Span{from, from + layer.Values})
 	}
+	slices.SortFunc(spans, func(a, b Span) int { return a.From - b.From })
 	return spans, nil
 }

@@ -20,7 +20,7 @@ func TestLayersAreNamedByTensorOrByUnit(t *testing.T) {
 	}{
 		{"", []updates.Span{{0, 6}, {6, 10}, {10, 12}, {12, 15}}},
 		{"cell", []updates.Span{{6, 10}, {10, 12}}},
-		{"cell2 embedding", []updates.Span{{12, 15}, {0, 6}}},
+		{"cell2 embedding", []updates.Span{{0, 6}, {12, 15}}},
 		{"cell.bias", []updates.Span{{10, 12}}},
 	} {
 		if got, err := model.Spans(strings.Fields(c.names)...); err != nil || !slices.Equal(got, c.want) {

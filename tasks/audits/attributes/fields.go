@@ -59,7 +59,7 @@ func (f *Fields) Compile(b audits.Builder, _ int) storage.Key {
 	p := f.Attributes
 	inputs := append(observed.Inputs(b.Recorded(), b.Devices()), observed.NamesInputs(b)...)
 	return b.Node(Kind, "attributes of users", Params{
-		Seed: b.Setting().Seed, View: observed.View{Layers: p.Layers, Raw: !p.Normalize}, Values: p.Values, Units: p.Units,
+		Seed: b.Setting().Seed, View: observed.ViewOf(b.Setting(), p.Layers, p.Normalize), Values: p.Values, Units: p.Units,
 		Epochs: p.Epochs, Batch: p.Batch, LearningRate: p.LearningRate, Updates: p.Updates,
 	}, inputs...)
 }

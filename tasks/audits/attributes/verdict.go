@@ -118,6 +118,11 @@ func (v *Verdict) Note(*audits.Cell) string {
 		note += fmt.Sprintf("; of users never seen: %s%% alone (%.1f to %.1f), %s%% jointly, %s%% by always saying the same",
 			attribute.Unseen.percent(), 100*attribute.Unseen.Low, 100*attribute.Unseen.High, joint.Unseen.percent(), v.Majority.Unseen.percent())
 	}
+	for _, o := range []*Outcome{attribute, identity, joint} {
+		if o.Epochs > 0 && o.Epochs-o.Best < patience {
+			return note + audits.LastEpoch(o.Epochs)
+		}
+	}
 	return note
 }
 

@@ -42,6 +42,8 @@ type Params struct {
 	// Centre has the network see what updates differ by from the mean of their round, and
 	// vectors from their mean.
 	Centre bool `json:"centre,omitempty"`
+	// Again is how many more networks are trained, from other initial values.
+	Again int `json:"again,omitempty"`
 }
 
 // VectorsInput is a node with vectors of users.
@@ -96,10 +98,11 @@ func (p *Params) prepare(v *Vectors) {
 // world is what the network learns from and is asked of.
 type world struct {
 	*Params
-	task    *tasks.Task
-	vectors *Vectors
-	network *towers.Pairs
-	params  []float32
+	task     *tasks.Task
+	vectors  *Vectors
+	network  *towers.Pairs
+	training twins.Training
+	params   []float32
 	twins.Learned
 	// Updates whose users have a vector: of shadow devices, and of anonymous ones that are not
 	// held out.
@@ -182,13 +185,13 @@ func (p *Params) newNetwork(update, vector int) (*towers.Pairs, error) {
 
 // learn trains the network.
 func (w *world) learn(ctx context.Context) (err error) {
-	t := twins.Training{
-		Task: w.task, Network: w.network, Weights: seeds.Stream(w.Seed, seeds.NetworkWeights, twins.CrossModal),
+	w.training = twins.Training{
+		Task: w.task, Network: w.network, Seed: w.Seed, Number: twins.CrossModal,
 		Epochs: w.Epochs, Batch: w.Batch, LearningRate: w.LearningRate,
 		Draw:  func(epoch int) ([]sameuser.Drawn, error) { return w.learned.draw(w.Params, trainingPairs+epoch) },
 		First: w.learned.row, Second: w.vectors.Row, Validate: w.validate,
 	}
-	w.params, err = t.Run(ctx, &w.Learned)
+	w.params, err = w.training.Run(ctx, &w.Learned)
 	return err
 }
 

@@ -41,6 +41,10 @@ type Block struct {
 	// Epochs, of which the one is kept after which pairs of users that are kept from the
 	// training are told best.
 	Epochs int `json:"epochs" default:"20" range:"[1,10000]" unit:"epochs"`
+	// Networks that are trained, which differ in their initial values alone. The first is the
+	// one that is measured; the others say how far its average precision hangs on them. Absent:
+	// one.
+	Networks int `json:"networks,omitzero" range:"[1,100]" unit:"networks"`
 	// Batch of a step.
 	Batch int `json:"batch" default:"32" range:"[1,65536]" unit:"pairs"`
 	// LearningRate of RMSProp.
@@ -99,8 +103,8 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	p := f.CrossModal
 	return b.Node(Kind, "updates and vectors of users", Params{
-		Seed: b.Setting().Seed, View: observed.View{Layers: p.Layers, Raw: !p.Normalize}, Pairs: p.Pairs, Units: p.Units,
-		Epochs: p.Epochs, Batch: p.Batch, LearningRate: p.LearningRate, Updates: p.Updates, Centre: p.Centre,
+		Seed: b.Setting().Seed, View: observed.ViewOf(b.Setting(), p.Layers, p.Normalize), Pairs: p.Pairs, Units: p.Units,
+		Epochs: p.Epochs, Batch: p.Batch, LearningRate: p.LearningRate, Updates: p.Updates, Centre: p.Centre, Again: max(1, p.Networks) - 1,
 	}, append(observed.Inputs(b.Recorded(), b.Devices()), tasks.Input{Name: VectorsInput, Key: vectors(b, round)})...)
 }
 
@@ -116,5 +120,5 @@ func vectors(b audits.Builder, round int) storage.Key {
 
 // States implements audits.Fields: a pair is worth some states of a small model.
 func (f *Fields) States(*audits.Setting) float64 {
-	return 10 * float64(f.CrossModal.Epochs) * float64(f.CrossModal.Pairs)
+	return 10 * float64(max(1, f.CrossModal.Networks)) * float64(f.CrossModal.Epochs) * float64(f.CrossModal.Pairs)
 }

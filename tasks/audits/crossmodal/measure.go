@@ -57,8 +57,14 @@ func (w *world) measure(ctx context.Context) error {
 		pairs := w.score(w.params, x.of, drawn)
 		all[x.name] = x.of.scored(drawn, pairs)
 		m := sameuser.Measure(pairs, w.Seed, firstBootstrap+x.number)
-		if *x.into = &m; x.number == anonymousPairs {
-			v.Curve = sameuser.Curve(pairs, curveSteps)
+		if *x.into = &m; x.number != anonymousPairs {
+			continue
+		}
+		v.Curve = sameuser.Curve(pairs, curveSteps)
+		if v.Learned.Networks, err = w.training.Again(ctx, w.Again, m.AP.Value, func(params []float32) float64 {
+			return sameuser.AveragePrecision(w.score(params, x.of, drawn))
+		}); err != nil {
+			return err
 		}
 	}
 	if err := w.task.PutJSON(ctx, PairsBlob, all); err != nil {

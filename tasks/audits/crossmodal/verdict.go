@@ -56,15 +56,15 @@ func (v *Verdict) Texts() []string {
 
 // Note implements audits.Noter.
 func (v *Verdict) Note(*audits.Cell) string {
-	note := fmt.Sprintf("cross-modal: vectors of %d values of %d users; learned from %d of them, stopped by %d after epoch %d of %d",
-		v.Values, v.Users, v.Learned.Users, v.Learned.ValidationUsers, v.Learned.Best, len(v.Learned.Course))
+	note := fmt.Sprintf("cross-modal: vectors of %d values of %d users; learned from %d of them, %v",
+		v.Values, v.Users, v.Learned.Users, &v.Learned)
 	for _, x := range v.all() {
 		if m := x.m; m != nil {
 			note += fmt.Sprintf("; %s: AP %.1f (%.1f to %.1f), AUC %.1f (%.1f to %.1f) of %d pairs, 50 by chance", x.what,
 				100*m.AP.Value, 100*m.AP.Low, 100*m.AP.High, 100*m.AUC.Value, 100*m.AUC.Low, 100*m.AUC.High, m.Pairs)
 		}
 	}
-	return note
+	return note + v.Learned.Chance(path)
 }
 
 // named is a measurement with its name.

@@ -153,7 +153,7 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 // attack adds the node of an attack.
 func (p *Block) attack(b audits.Builder, kind attacks.Kind, learn, try Rounds) storage.Key {
 	params := Params{
-		Seed: b.Setting().Seed, Attack: kind, View: observed.View{Layers: p.Layers, Raw: !p.Normalize}, Learn: learn, Try: try,
+		Seed: b.Setting().Seed, Attack: kind, View: observed.ViewOf(b.Setting(), p.Layers, p.Normalize), Learn: learn, Try: try,
 		Examples: p.Examples, Sums: p.Sums, Epochs: p.Epochs, Batch: p.Batch, Memory: p.Memory,
 	}
 	return b.Node(Reidentify, fmt.Sprintf("%s on updates of rounds %d to %d", kind.Title(), learn.From, learn.To), params, observed.Inputs(b.Recorded(), b.Devices())...)

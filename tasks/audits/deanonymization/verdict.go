@@ -164,6 +164,9 @@ func (o *Outcome) text(confidence float64) string {
 	text := fmt.Sprintf("%s: AP %.2f%%, %.2f times chance (%.3g%%; %g%% interval %.2f to %.2f; %.2f times the share of a user's updates), %s, top-1 %.1f%% (chance %.2g%%), top-5 %.1f%% (%.2g%%)",
 		o.Attack.Title(), 100*o.AP, o.Factor, 100*o.Chance, 100*confidence, o.FactorInterval.Low, o.FactorInterval.High, o.AP/o.Share, audits.PText(o.P),
 		100*o.Top1.Share, 100*o.Top1.Chance, 100*o.Top5.Share, 100*o.Top5.Chance)
+	if o.Training.Unfinished() {
+		text += audits.LastEpoch(o.Training.Epochs)
+	}
 	if o.Unseen != nil {
 		text += fmt.Sprintf(", of unseen users AP %.1f%% (their share %.1f%%)", 100*o.Unseen.AP, 100*o.Unseen.Share)
 	}

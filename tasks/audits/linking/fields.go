@@ -44,7 +44,7 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 func (f *Fields) Compile(b audits.Builder, _ int) storage.Key {
 	p := f.Linking
 	return b.Node(Kind, "linking updates", Params{
-		Seed: b.Setting().Seed, View: observed.View{Layers: p.Layers, Raw: !p.Normalize}, Updates: p.Updates, Pairs: p.Pairs,
+		Seed: b.Setting().Seed, View: observed.ViewOf(b.Setting(), p.Layers, p.Normalize), Updates: p.Updates, Pairs: p.Pairs,
 	}, observed.Inputs(b.Recorded(), b.Devices())...)
 }
 

@@ -32,6 +32,10 @@ type Block struct {
 	// Epochs, of which the one is kept after which pairs of users that are kept from the
 	// training are told best.
 	Epochs int `json:"epochs" default:"20" range:"[1,10000]" unit:"epochs"`
+	// Networks that are trained, which differ in their initial values alone. The first is the
+	// one that is measured; the others say how far its average precision hangs on them. Absent:
+	// one.
+	Networks int `json:"networks,omitzero" range:"[1,100]" unit:"networks"`
 	// Batch of a step.
 	Batch int `json:"batch" default:"32" range:"[1,65536]" unit:"pairs"`
 	// LearningRate of RMSProp.
@@ -56,12 +60,12 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 func (f *Fields) Compile(b audits.Builder, _ int) storage.Key {
 	p := f.Matching
 	return b.Node(Kind, "matching updates", Params{
-		Seed: b.Setting().Seed, View: observed.View{Layers: p.Layers, Raw: !p.Normalize}, Pairs: p.Pairs, Units: p.Units,
-		Epochs: p.Epochs, Batch: p.Batch, LearningRate: p.LearningRate, Updates: p.Updates, Centre: p.Centre,
+		Seed: b.Setting().Seed, View: observed.ViewOf(b.Setting(), p.Layers, p.Normalize), Pairs: p.Pairs, Units: p.Units,
+		Epochs: p.Epochs, Batch: p.Batch, LearningRate: p.LearningRate, Updates: p.Updates, Centre: p.Centre, Again: max(1, p.Networks) - 1,
 	}, observed.Inputs(b.Recorded(), b.Devices())...)
 }
 
 // States implements audits.Fields: a pair is worth some states of a small model.
 func (f *Fields) States(*audits.Setting) float64 {
-	return 10 * float64(f.Matching.Epochs) * float64(f.Matching.Pairs)
+	return 10 * float64(max(1, f.Matching.Networks)) * float64(f.Matching.Epochs) * float64(f.Matching.Pairs)
 }

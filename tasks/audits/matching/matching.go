@@ -35,11 +35,13 @@ type Params struct {
 	Updates int `json:"updates"`
 	// Centre has the network see what updates differ by from the mean of their round.
 	Centre bool `json:"centre,omitempty"`
+	// Again is how many more networks are trained, from other initial values.
+	Again int `json:"again,omitempty"`
 }
 
 // Kind trains and measures. Its inputs are those of observed.Inputs, its metrics a Verdict.
 // Memory is twice the values of Updates updates, and four times the network.
-var Kind = tasks.Kind{Name: "audits/matching", Version: 1, Class: tasks.Compute, Run: run}
+var Kind = tasks.Kind{Name: "audits/matching", Version: 2, Class: tasks.Compute, Run: run}
 
 func run(ctx context.Context, t *tasks.Task) error {
 	var p Params
@@ -87,9 +89,10 @@ func (p *Params) load(ctx context.Context, r *observed.Reader) (shadow, anonymou
 // learning trains the network on pairs of updates of shadow devices.
 type learning struct {
 	*Params
-	task    *tasks.Task
-	network *towers.Pairs
-	params  []float32 // those with the best validation
+	task     *tasks.Task
+	network  *towers.Pairs
+	training twins.Training
+	params   []float32 // those with the best validation
 	twins.Learned
 
 	shadow *observed.Sample
@@ -134,15 +137,15 @@ func (p *Params) newLearning(t *tasks.Task, shadow *observed.Sample) (*learning,
 // learn trains the network.
 func (l *learning) learn(ctx context.Context) (err error) {
 	row := func(i int) []float32 { return l.shadow.Row(l.learned.rows[i]) }
-	t := twins.Training{
-		Task: l.task, Network: l.network, Weights: seeds.Stream(l.Seed, seeds.NetworkWeights, twins.Matching),
+	l.training = twins.Training{
+		Task: l.task, Network: l.network, Seed: l.Seed, Number: twins.Matching,
 		Epochs: l.Epochs, Batch: l.Batch, LearningRate: l.LearningRate,
 		Draw: func(epoch int) ([]sameuser.Drawn, error) {
 			return draw(&l.learned, l.Seed, trainingPairs+epoch, l.Pairs)
 		},
 		First: row, Second: row, Validate: l.validate,
 	}
-	l.params, err = t.Run(ctx, &l.Learned)
+	l.params, err = l.training.Run(ctx, &l.Learned)
 	return err
 }
 

@@ -101,9 +101,33 @@ func TestTheVerdictSaysWhenTheCosineIsAsGood(t *testing.T) {
 	} {
 		v := Verdict{Shadow: new(Told)}
 		v.Shadow.Network.AP, v.Shadow.Cosine.AP = sameuser.Estimate{Value: 0.8, Low: 0.78, High: 0.82}, c.cosine
-		if note := v.Note(nil); !strings.HasSuffix(note, c.ends) {
-			t.Errorf("note %q, want the end %q", note, c.ends)
+		if note := v.Note(nil); !strings.Contains(note, c.ends+"; the intervals hold") {
+			t.Errorf("note %q, want %q", note, c.ends)
 		}
+	}
+}
+
+// More networks change nothing of the first; their spread is that of the AP alone.
+func TestMoreNetworksSayHowFarInitialValuesDecide(t *testing.T) {
+	t.Parallel()
+	split, list := observedtest.Federation{Users: 20, Rounds: 60, Cohort: 10, Own: 1, Common: 1}.Make()
+	p := params()
+	p.Pairs, p.Epochs = 400, 3
+	one, err := match(t, p, split, list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Again = 2
+	three, err := match(t, p, split, list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := three.Learned.Networks
+	if one.Learned.Networks != nil || e == nil || e.N != 3 || *e.SD == 0 || *three.Anonymous != *one.Anonymous {
+		t.Fatalf("%+v with one network, %+v with three, of which the AP is %+v", one.Anonymous, three.Anonymous, e)
+	}
+	if note := three.Note(nil); !strings.Contains(note, "AP of anonymous pairs by 3 networks") {
+		t.Errorf("note %q", note)
 	}
 }
 

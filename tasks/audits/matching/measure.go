@@ -7,6 +7,7 @@ import (
 
 	"coalmine/internal/kernels"
 	"coalmine/internal/seeds"
+	"coalmine/models/towers"
 	"coalmine/tasks"
 	"coalmine/tasks/audits/observed"
 	"coalmine/tasks/audits/sameuser"
@@ -48,9 +49,15 @@ func (p *Params) measure(ctx context.Context, r *observed.Reader, l *learning, s
 		return nil, err
 	}
 	for _, c := range comparisons {
-		c.into.Network = sameuser.Measure(c.score(func(i, j int) float64 {
-			return l.network.Logit(l.params, c.a.embedded.Row(i), c.b.embedded.Row(j))
-		}), p.Seed, c.number)
+		c.into.Network = sameuser.Measure(c.scoreBy(l.network, l.params), p.Seed, c.number)
+	}
+	anonymousPairs := comparisons[0]
+	v.Learned.Networks, err = l.training.Again(ctx, p.Again, anonymousPairs.into.Network.AP.Value, func(params []float32) float64 {
+		anonymousPairs.a.embedded = l.embed(params, anonymous, anonymousPairs.a.rows)
+		return sameuser.AveragePrecision(anonymousPairs.scoreBy(l.network, params))
+	})
+	if err != nil {
+		return nil, err
 	}
 	if !p.Centre {
 		if err := r.Centre(ctx, shadow, anonymous); err != nil {
@@ -97,6 +104,11 @@ func (p *Params) comparisons(l *learning, shadow, anonymous *observed.Sample, v 
 		}
 	}
 	return all, nil
+}
+
+// scoreBy lists the pairs with the logits of a network whose parameters embedded the two sides.
+func (c *comparison) scoreBy(network *towers.Pairs, params []float32) []sameuser.Pair {
+	return c.score(func(i, j int) float64 { return network.Logit(params, c.a.embedded.Row(i), c.b.embedded.Row(j)) })
 }
 
 // score lists the pairs with their scores.

@@ -65,14 +65,14 @@ func (v *Verdict) Texts() []string {
 
 // Note implements audits.Noter.
 func (v *Verdict) Note(*audits.Cell) string {
-	note := fmt.Sprintf("matching: learned from %d users, stopped by %d after epoch %d of %d", v.Learned.Users, v.Learned.ValidationUsers, v.Learned.Best, len(v.Learned.Course))
+	note := fmt.Sprintf("matching: learned from %d users, %v", v.Learned.Users, &v.Learned)
 	for _, x := range v.all() {
 		if x.told != nil {
 			n, c := x.told.Network.AP, x.told.Cosine.AP
 			note += fmt.Sprintf("; %s: AP %.1f (%.1f to %.1f), by cosine alone %.1f%s", x.what, 100*n.Value, 100*n.Low, 100*n.High, 100*c.Value, x.told.baseline())
 		}
 	}
-	return note
+	return note + v.Learned.Chance(path)
 }
 
 // named is a measurement with its name.

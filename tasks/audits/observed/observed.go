@@ -11,6 +11,7 @@ import (
 	"coalmine/internal/kernels"
 	"coalmine/storage"
 	"coalmine/tasks"
+	"coalmine/tasks/audits"
 	"coalmine/tasks/devices"
 	"coalmine/tasks/updates"
 )
@@ -42,6 +43,14 @@ type View struct {
 	// Raw updates have the length they were sent with; others the length 1, over the
 	// layers that are looked at, which an update of nothing but zeros has not.
 	Raw bool `json:"raw,omitempty"`
+}
+
+// ViewOf is a view of the layers of an audit's block, in the order in which they are recorded.
+func ViewOf(s *audits.Setting, layers []string, normalize bool) View {
+	if s.Recorded != nil {
+		layers = s.Recorded.Layout.InOrder(layers)
+	}
+	return View{Layers: layers, Raw: !normalize}
 }
 
 // Reader reads the updates of a task's inputs through a View. It belongs to one goroutine.

@@ -117,7 +117,7 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	inputs := append(observed.NamesInputs(b), tasks.Input{Name: observed.DevicesInput, Key: b.Devices()})
 	for i, kind := range p.Attacks {
 		key := b.Node(deanonymization.Reidentify, kind.Title()+" on profiles", deanonymization.Params{
-			Seed: b.Setting().Seed, Attack: kind, View: observed.View{Layers: p.Layers, Raw: !p.Normalize}, Learn: rounds, Try: rounds,
+			Seed: b.Setting().Seed, Attack: kind, View: observed.ViewOf(b.Setting(), p.Layers, p.Normalize), Learn: rounds, Try: rounds,
 			Profiles: true, Epochs: p.Epochs, Batch: p.Batch, Memory: p.Memory,
 		}, observed.Inputs(b.Recorded(), b.Devices())...)
 		inputs = append(inputs, tasks.Input{Name: deanonymization.AttackInput(i), Key: key})

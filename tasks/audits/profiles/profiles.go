@@ -32,7 +32,7 @@ type Params struct {
 
 // Kind ranks the users of the anonymous devices. Its inputs are those of observed.NamesInputs,
 // observed.DevicesInput, and deanonymization.AttackInput for each attack; its metrics a Verdict.
-var Kind = tasks.Kind{Name: "audits/profiles", Version: 1, Class: tasks.Compute, Run: run}
+var Kind = tasks.Kind{Name: "audits/profiles", Version: 2, Class: tasks.Compute, Run: run}
 
 func run(ctx context.Context, t *tasks.Task) error {
 	var w world
@@ -44,11 +44,11 @@ func run(ctx context.Context, t *tasks.Task) error {
 	}
 	v := &Verdict{Profiles: w.profiles}
 	for i, kind := range w.Attacks {
-		o := Outcome{Attack: kind}
 		scores, err := deanonymization.ReadScores(ctx, t, deanonymization.AttackInput(i))
 		if err != nil {
 			return err
 		}
+		o := Outcome{Attack: kind, Training: scores.Training}
 		for profile := range w.profiles {
 			found, err := w.rank(scores, profile)
 			if err != nil {

@@ -39,6 +39,8 @@ type Outcome struct {
 	// AP and Chance are means over the profiles of which it is said who fits; nil without any.
 	AP     *float64 `json:"ap,omitempty"`
 	Chance *float64 `json:"chance,omitempty"`
+	// Training is how the attack was trained.
+	Training attacks.Training `json:"training,omitzero"`
 }
 
 // Found are the users who fit a profile best.
@@ -116,7 +118,11 @@ func (v *Verdict) Note(*audits.Cell) string {
 	for _, f := range best.Profiles {
 		parts = append(parts, f.text())
 	}
-	return fmt.Sprintf("who fits the profiles best, by %s: %s", best.Attack.Title(), strings.Join(parts, "; "))
+	note := fmt.Sprintf("who fits the profiles best, by %s: %s", best.Attack.Title(), strings.Join(parts, "; "))
+	if best.Training.Unfinished() {
+		note += audits.LastEpoch(best.Training.Epochs)
+	}
+	return note
 }
 
 func (f *Found) text() string {

@@ -4,12 +4,14 @@ package twins
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 
 	"coalmine/internal/seeds"
 	"coalmine/models/optimizers"
 	"coalmine/models/towers"
 	"coalmine/tasks"
+	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/sameuser"
 )
 
@@ -35,8 +37,8 @@ func Apart(users []int, seed, network uint64) map[int]bool {
 type Training struct {
 	Task    *tasks.Task
 	Network *towers.Pairs
-	// Weights are drawn from this stream.
-	Weights      *rand.Rand
+	// Seed and Number, of the network, name the stream that initial weights are drawn from.
+	Seed, Number uint64
 	Epochs       int
 	Batch        int // pairs
 	LearningRate float64
@@ -57,6 +59,27 @@ type Learned struct {
 	// Course has what each epoch gave. The network is that after epoch Best, from 1.
 	Course []Epoch `json:"course"`
 	Best   int     `json:"best"`
+	// Networks is the average precision of anonymous pairs by several networks, this one among
+	// them, that differ in their initial values alone; nil where one was trained.
+	Networks *audits.Estimate `json:"networks,omitempty"`
+}
+
+// String says how long the training went on: "stopped by 5 users after epoch 12 of 20".
+func (l *Learned) String() string {
+	text := fmt.Sprintf("stopped by %d users after epoch %d of %d", l.ValidationUsers, l.Best, len(l.Course))
+	if l.Best == len(l.Course) {
+		text += audits.LastEpoch(l.Best)
+	}
+	return text
+}
+
+// Chance says in how far the network's initial values decide the average precision. field is the
+// block's path in the experiment file.
+func (l *Learned) Chance(field string) string {
+	if e := l.Networks; e != nil && e.SD != nil {
+		return fmt.Sprintf("; AP of anonymous pairs by %d networks from other initial values %.1f, standard deviation %.1f", e.N, 100*float64(e.Mean), 100**e.SD)
+	}
+	return "; the intervals hold the chance of users, not that of the network's initial values: " + field + ".networks above 1 measures it"
 }
 
 // Epoch is what an epoch of training gave.
@@ -67,14 +90,36 @@ type Epoch struct {
 	AP float64 `json:"ap"`
 }
 
+// Again trains n more networks, which differ from the first in their initial values alone, and
+// returns the estimate of the average precision over all: that of the first is given, and ap
+// measures the others. It returns nil for no more networks.
+func (t *Training) Again(ctx context.Context, n int, first float64, ap func(params []float32) float64) (*audits.Estimate, error) {
+	if n == 0 {
+		return nil, nil
+	}
+	all := []float64{first}
+	for k := range n {
+		params, err := t.run(ctx, new(Learned), seeds.Stream(t.Seed, seeds.NetworkWeights, t.Number, uint64(k+1)))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, ap(params))
+	}
+	return audits.NewEstimate(all), nil
+}
+
 // Run trains for all epochs, and returns the parameters after the one with the best
 // validation, of equal ones the first. It fills in the course.
 func (t *Training) Run(ctx context.Context, learned *Learned) (best []float32, err error) {
+	return t.run(ctx, learned, seeds.Stream(t.Seed, seeds.NetworkWeights, t.Number))
+}
+
+func (t *Training) run(ctx context.Context, learned *Learned, weights *rand.Rand) (best []float32, err error) {
 	config, err := optimizers.Defaults(optimizers.RMSProp)
 	if err != nil {
 		return nil, err
 	}
-	params := t.Network.Init(t.Weights)
+	params := t.Network.Init(weights)
 	optimizer, err := optimizers.New(config, len(params))
 	if err != nil {
 		return nil, err

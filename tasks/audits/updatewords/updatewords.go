@@ -56,7 +56,7 @@ type Params struct {
 }
 
 // Kind measures every recorded update of an anonymous device. Its metrics are a Verdict.
-var Kind = tasks.Kind{Name: "audits/update-words", Version: 1, Class: tasks.Compute, Run: run}
+var Kind = tasks.Kind{Name: "audits/update-words", Version: 2, Class: tasks.Compute, Run: run}
 
 func run(ctx context.Context, t *tasks.Task) error {
 	var p Params
@@ -110,7 +110,7 @@ func open(ctx context.Context, t *tasks.Task, p *Params) (w *measuring, err erro
 	if w.naming, err = newNaming(p, w.reader.Values(), vocabulary.Size()); err != nil {
 		return nil, tasks.Permanent(err)
 	}
-	w.frequent = frequencies{devices: make([]int, vocabulary.Size()), seen: map[int]bool{}}
+	w.frequent = frequencies{devices: make([]int, vocabulary.Size()), updates: map[int]int{}}
 	w.holdings, err = readHoldings(ctx, t, w.population)
 	return w, err
 }
@@ -169,6 +169,7 @@ func (w *measuring) add(ctx context.Context, o *observed.Observation) error {
 	r.Words += float64(len(words))
 	hits, named := w.count(words)
 	r.Named += float64(named)
+	r.Hits += float64(hits)
 	r.Recall += float64(hits) / float64(len(words))
 	if named > 0 {
 		r.Precision += float64(hits) / float64(named)
@@ -229,31 +230,33 @@ func averagePrecision(scores []float32, words []int32) (float64, error) {
 	return ranking.AveragePrecision(scores, has)
 }
 
-// frequencies count in how many devices each word is.
+// frequencies count in how many devices each word is, and how many updates each device sent.
 type frequencies struct {
 	devices []int
-	seen    map[int]bool
+	updates map[int]int
 }
 
 func (f *frequencies) add(device int, words []int32) {
-	if f.seen[device] {
+	f.updates[device]++
+	if f.updates[device] > 1 {
 		return
 	}
-	f.seen[device] = true
 	for _, word := range words {
 		f.devices[word]++
 	}
 }
 
-// baseline is the mean average precision of naming for every device the words that most
-// devices have.
+// baseline is the average precision of naming for every device the words that most devices
+// have: a mean over updates, as that of the updates is.
 func (w *measuring) baseline(ctx context.Context) (mean float64, err error) {
 	scores := make([]float32, 0, len(w.frequent.devices))
 	for _, n := range w.frequent.devices[datasets.FirstWord:] {
 		scores = append(scores, float32(n))
 	}
+	updates := 0
 	for device := range w.population.Users() {
-		if !w.frequent.seen[device] {
+		sent := w.frequent.updates[device]
+		if sent == 0 {
 			continue
 		}
 		words, err := w.words(ctx, device)
@@ -264,9 +267,10 @@ func (w *measuring) baseline(ctx context.Context) (mean float64, err error) {
 		if err != nil {
 			return 0, err
 		}
-		mean += ap
+		mean += float64(float64(sent) * ap)
+		updates += sent
 	}
-	return mean / float64(len(w.frequent.seen)), nil
+	return mean / float64(updates), nil
 }
 
 func (w *measuring) verdict(ctx context.Context) (*Verdict, error) {
@@ -278,7 +282,7 @@ func (w *measuring) verdict(ctx context.Context) (*Verdict, error) {
 		return nil, err
 	}
 	v := summarize(w.rounds)
-	v.Devices, v.BaselineAP = len(w.frequent.seen), baseline
+	v.Devices, v.BaselineAP = len(w.frequent.updates), baseline
 	if len(w.holdings.canaries) > 0 {
 		w.canaries.done(len(w.found))
 		v.Canaries = &w.canaries
@@ -310,6 +314,7 @@ func (r *Round) add(other *Round) {
 	r.Updates += other.Updates
 	r.Words += other.Words
 	r.Named += other.Named
+	r.Hits += other.Hits
 	r.Precision += other.Precision
 	r.Recall += other.Recall
 	r.AP += other.AP
@@ -318,7 +323,7 @@ func (r *Round) add(other *Round) {
 // mean divides sums by the updates.
 func (r Round) mean() Round {
 	n := float64(r.Updates)
-	for _, sum := range []*float64{&r.Words, &r.Named, &r.Precision, &r.Recall, &r.AP} {
+	for _, sum := range []*float64{&r.Words, &r.Named, &r.Hits, &r.Precision, &r.Recall, &r.AP} {
 		*sum /= n
 	}
 	return r

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -159,7 +160,7 @@ func TestNoiseHidesWords(t *testing.T) {
 		}
 		// One word a device in the mean is named by noise alone. The sum over 16 updates is
 		// about Poisson with mean 16: 40 are passed with probability 2e-7.
-		if wrong := (much.Named - much.Recall*much.Words) * 16; wrong > 40 {
+		if wrong := (much.Named - much.Hits) * 16; wrong > 40 {
 			t.Errorf("%s: %v words are named by noise", c.layer, wrong)
 		}
 	}
@@ -173,6 +174,24 @@ func TestWhatNamesNoWordsIsRefused(t *testing.T) {
 		if _, err := b.try(p, recorded); err == nil || !tasks.IsPermanent(err) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v gives %v, want a word of %q", p, err, want)
 		}
+	}
+}
+
+// The words of one device are named by all of its updates, and the AP of both ways is a mean over
+// these: 3 updates of a device with 1 word and 1 of a device with 3.
+func TestMeansAreOverUpdates(t *testing.T) {
+	t.Parallel()
+	f := frequencies{devices: make([]int, 5), updates: map[int]int{}}
+	for range 3 {
+		f.add(0, []int32{1})
+	}
+	f.add(1, []int32{1, 2, 3})
+	if f.updates[0] != 3 || f.updates[1] != 1 || !slices.Equal(f.devices, []int{0, 2, 1, 1, 0}) {
+		t.Errorf("counted %+v", f)
+	}
+	v := summarize([]Round{{Round: 1, Updates: 1, Words: 1, Recall: 1, Hits: 1}, {Round: 2, Updates: 1, Words: 9, Recall: 0}})
+	if want := "name 0.5 of their devices' 5.0 words"; !strings.Contains(v.Note(nil), want) {
+		t.Errorf("note %q, want %q", v.Note(nil), want)
 	}
 }
 

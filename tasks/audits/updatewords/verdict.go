@@ -31,8 +31,8 @@ type Verdict struct {
 	Devices int `json:"devices"`
 	// Round has the means over all updates; its number is the last of theirs.
 	Round
-	// BaselineAP is the AP, a mean over devices, of words ranked by how many of these
-	// devices have them: what anybody could say without an update.
+	// BaselineAP is the AP of words ranked by how many of these devices have them: what
+	// anybody could say without an update. It is a mean over updates, as AP is.
 	BaselineAP float64 `json:"baseline_ap"`
 	// Rounds are the means by round, of ranges of rounds where there are more than a
 	// hundred.
@@ -47,9 +47,10 @@ type Round struct {
 	Round   int `json:"round"`
 	Updates int `json:"updates"`
 	// Words are the distinct ordinary ones that a device has, Named those that its update
-	// names.
+	// names, and Hits those of Named that the device has.
 	Words float64 `json:"words"`
 	Named float64 `json:"named"`
+	Hits  float64 `json:"hits"`
 	// Precision is the share of the named words that the device has, 0 where none is named;
 	// Recall the share of its words that are named.
 	Precision float64 `json:"precision"`
@@ -82,8 +83,8 @@ func (v *Verdict) Texts() []string {
 
 // Note implements audits.Noter.
 func (v *Verdict) Note(*audits.Cell) string {
-	note := fmt.Sprintf("words in updates: %d updates of %d devices name %.1f of %.1f words in the mean; AP %.1f, by the words' frequency alone %.1f",
-		v.Updates, v.Devices, v.Recall*v.Words, v.Words, 100*v.AP, 100*v.BaselineAP)
+	note := fmt.Sprintf("words in updates: %d updates of %d devices name %.1f of their devices' %.1f words in the mean; AP %.1f, by the words' frequency alone %.1f",
+		v.Updates, v.Devices, v.Hits, v.Words, 100*v.AP, 100*v.BaselineAP)
 	if c := v.Canaries; c != nil {
 		note += fmt.Sprintf("; all words of a canary are named by %d of %d updates of devices that have it, and by %d of %d of others; canaries found: %d",
 			c.Held.Named, c.Held.Of, c.Others.Named, c.Others.Of, c.Found)
