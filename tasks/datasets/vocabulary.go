@@ -1,10 +1,13 @@
 package datasets
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"slices"
+	"strings"
 
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -32,13 +35,36 @@ func (v *Vocabulary) Size() int { return len(v.Words) }
 // Size()-1, the most frequent first.
 func (v *Vocabulary) Ordinary() int { return len(v.Words) - FirstWord }
 
+var errNoVocabulary = fmt.Errorf("vocabulary does not begin with %q: %w", specials, storage.ErrCorrupt)
+
 // ParseVocabulary reads the blob VocabularyBlob.
 func ParseVocabulary(data []byte) (*Vocabulary, error) {
 	words := splitLines(data)
 	if len(words) < FirstWord || !slices.Equal(words[:FirstWord], specials) {
-		return nil, fmt.Errorf("vocabulary does not begin with %q: %w", specials, storage.ErrCorrupt)
+		return nil, errNoVocabulary
 	}
 	return &Vocabulary{words}, nil
+}
+
+// EachWord passes the words of the blob VocabularyBlob on in the order of their tokens, specials
+// included, and holds one at a time.
+func EachWord(blob io.Reader, do func(token int32, word string) error) error {
+	lines := bufio.NewReader(blob)
+	for token := int32(0); ; token++ {
+		line, err := lines.ReadString('\n')
+		word := strings.TrimSuffix(line, "\n")
+		switch {
+		case err != nil && err != io.EOF:
+			return err
+		case token < FirstWord && word != specials[token]:
+			return errNoVocabulary
+		case line == "":
+			return nil
+		}
+		if err := do(token, word); err != nil {
+			return err
+		}
+	}
 }
 
 // ReadVocabulary reads the vocabulary of an encode node.

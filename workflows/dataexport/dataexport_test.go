@@ -429,12 +429,49 @@ func TestTwoMillionReferencesTakeNoMoreMemoryThanAFew(t *testing.T) {
 	}
 }
 
+// manyWords is the cell with a vocabulary of n ordinary words in place of its own.
+func (s *stored) manyWords(t *testing.T, n int) *Cell {
+	t.Helper()
+	var text bytes.Buffer
+	for _, special := range datasets.Specials() {
+		fmt.Fprintln(&text, special)
+	}
+	for i := range n {
+		fmt.Fprintf(&text, "word%d\n", i)
+	}
+	node, archive := s.Plan.Nodes[s.Cell.Cell.Vocabulary.Key], storage.NewArchive(storagetest.NewMemory())
+	blob, err := archive.PutBlob(t.Context(), node.Key, datasets.VocabularyBlob, text.Bytes(), storage.Durable)
+	if err != nil {
+		t.Fatal(err)
+	}
+	commit := &storage.Commit{Key: node.Key, Kind: node.Kind, KindVersion: 1, Attempt: "of the test", Blobs: []storage.Blob{blob}}
+	if _, _, err := archive.Commit(t.Context(), commit); err != nil {
+		t.Fatal(err)
+	}
+	return &Cell{Archive: archive, Plan: s.Plan, Cell: s.Cell.Cell, Experiment: s.Experiment}
+}
+
+// Not parallel: it counts the memory of the whole process.
+func TestHalfAMillionWordsTakeNoMoreMemoryThanAFew(t *testing.T) {
+	s := store(t).manyWords(t, 500_000)
+	for _, format := range Formats() {
+		w := watchedMemory{first: heap()}
+		if err := s.Write(t.Context(), Vocabulary, format, &w); err != nil {
+			t.Fatal(err)
+		}
+		if growth := w.most - w.first; growth > 4<<20 || w.written < 1<<20 {
+			t.Errorf("%s: %d KiB more memory in use than before, after %d MiB", format, growth>>10, w.written>>20)
+		}
+	}
+}
+
 // watchedMemory looks after each megabyte at how much memory is in use.
-type watchedMemory struct{ first, last, written, next int64 }
+type watchedMemory struct{ first, last, most, written, next int64 }
 
 func (w *watchedMemory) Write(p []byte) (int, error) {
 	if w.written += int64(len(p)); w.written > w.next {
 		w.next, w.last = w.written+1<<20, heap()
+		w.most = max(w.most, w.last)
 		if w.written > 1<<20 && w.first == 0 {
 			w.first = w.last
 		}

@@ -1,6 +1,7 @@
 package dataexport
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -34,8 +35,11 @@ type recentBlob struct {
 
 // task is a task that reads the given inputs and does nothing.
 func (c *Cell) task(inputs ...tasks.Input) *tasks.Task {
-	s := &source{archive: c.Archive, plan: c.Plan, commits: map[storage.Key]*storage.Commit{}}
-	return tasks.NewTask(tasks.Spec{Kind: "data export", Inputs: inputs}, s, nil, nil, nil)
+	return tasks.NewTask(tasks.Spec{Kind: "data export", Inputs: inputs}, c.source(), nil, nil, nil)
+}
+
+func (c *Cell) source() *source {
+	return &source{archive: c.Archive, plan: c.Plan, commits: map[storage.Key]*storage.Commit{}}
 }
 
 // Commit implements tasks.Source.
@@ -59,13 +63,9 @@ func (s *source) Blob(ctx context.Context, node storage.Key, name string) ([]byt
 		s.recent = append(slices.Delete(s.recent, i, i+1), found)
 		return found.data, nil
 	}
-	c, err := s.Commit(ctx, node)
+	blob, err := s.find(ctx, node, name)
 	if err != nil {
 		return nil, err
-	}
-	blob, ok := c.Blob(name)
-	if !ok {
-		return nil, fmt.Errorf("%s %s has no blob %q: %w", c.Kind, node.Short(), name, storage.ErrCorrupt)
 	}
 	data, err := s.archive.ReadBlob(ctx, node, blob)
 	if err != nil {
@@ -77,6 +77,41 @@ func (s *source) Blob(ctx context.Context, node storage.Key, name string) ([]byt
 	s.recent = append(s.recent, recentBlob{node, name, data})
 	return data, nil
 }
+
+// find is the description of a blob in the commit of its node.
+func (s *source) find(ctx context.Context, node storage.Key, name string) (storage.Blob, error) {
+	c, err := s.Commit(ctx, node)
+	if err != nil {
+		return storage.Blob{}, err
+	}
+	blob, ok := c.Blob(name)
+	if !ok {
+		return blob, fmt.Errorf("%s %s has no blob %q: %w", c.Kind, node.Short(), name, storage.ErrCorrupt)
+	}
+	return blob, nil
+}
+
+// window is the number of bytes of a blob that a reader of open holds.
+const window = 1 << 20
+
+// open reads a blob from front to back, a window at a time.
+func (s *source) open(ctx context.Context, node storage.Key, name string) (io.Reader, error) {
+	blob, err := s.find(ctx, node, name)
+	if err != nil {
+		return nil, err
+	}
+	part := func(p []byte, offset int64) (int, error) {
+		data, err := s.archive.ReadBlobRange(ctx, node, blob, offset, int64(len(p)))
+		return copy(p, data), s.missing(node, err)
+	}
+	return bufio.NewReaderSize(io.NewSectionReader(readerAt(part), 0, blob.Size), window), nil
+}
+
+// readerAt is a function as an io.ReaderAt.
+type readerAt func(p []byte, offset int64) (int, error)
+
+// ReadAt implements io.ReaderAt.
+func (read readerAt) ReadAt(p []byte, offset int64) (int, error) { return read(p, offset) }
 
 // BlobRange implements tasks.Source.
 func (s *source) BlobRange(ctx context.Context, node storage.Key, name string, offset, length int64) ([]byte, error) {

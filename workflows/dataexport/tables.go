@@ -33,22 +33,19 @@ const (
 	recordedInput   = "recorded"
 )
 
-func (c *Cell) vocabulary(ctx context.Context) (*datasets.Vocabulary, error) {
-	t := c.task(tasks.Input{Name: datasets.PartsInput, Key: c.Cell.Vocabulary.Key})
-	return datasets.ReadVocabulary(ctx, t, datasets.PartsInput)
-}
-
 func (c *Cell) eachWord(ctx context.Context, row func(Word) error) error {
-	v, err := c.vocabulary(ctx)
+	words, err := c.source().open(ctx, c.Cell.Vocabulary.Key, datasets.VocabularyBlob)
 	if err != nil {
 		return err
 	}
-	for token, text := range v.Words {
-		if err := row(Word{int32(token), text}); err != nil {
-			return err
-		}
-	}
-	return nil
+	return datasets.EachWord(words, func(token int32, text string) error { return row(Word{token, text}) })
+}
+
+// ordinary is the number of ordinary words of the vocabulary.
+func (c *Cell) ordinary(ctx context.Context) (int, error) {
+	words := 0
+	err := c.eachWord(ctx, func(Word) error { words++; return nil })
+	return words - datasets.FirstWord, err
 }
 
 func (c *Cell) eachExample(ctx context.Context, row func(Example) error) error {
@@ -168,7 +165,7 @@ func (c *Cell) coins(ctx context.Context, t *tasks.Task) (map[int]*Coin, error) 
 }
 
 func (c *Cell) eachReference(ctx context.Context, row func(Reference) error) error {
-	v, err := c.vocabulary(ctx)
+	ordinary, err := c.ordinary(ctx)
 	if err != nil {
 		return err
 	}
@@ -178,7 +175,7 @@ func (c *Cell) eachReference(ctx context.Context, row func(Reference) error) err
 		if len(groups) > 1 {
 			format = g.String()
 		}
-		if err := c.eachReferenceOf(ctx, g, v.Ordinary(), func(number int64, tokens []int32) error {
+		if err := c.eachReferenceOf(ctx, g, ordinary, func(number int64, tokens []int32) error {
 			return row(Reference{number, tokens, format})
 		}); err != nil {
 			return err
