@@ -3,7 +3,6 @@ package endtoend_test
 import (
 	"context"
 	"os"
-	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -14,24 +13,6 @@ import (
 	"coalmine/storage"
 	"coalmine/storage/dir"
 )
-
-// aclOfDocs is the command by which docs/operations.md makes a user of least rights.
-func aclOfDocs(t *testing.T, password string) []any {
-	t.Helper()
-	text, err := os.ReadFile("../../docs/operations.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	line := regexp.MustCompile(`(?m)^\s*(ACL SETUSER coalmine .*)$`).FindSubmatch(text)
-	if line == nil {
-		t.Fatal("docs/operations.md has no ACL")
-	}
-	var command []any
-	for _, word := range strings.Fields(strings.Replace(string(line[1]), ">PASSWORD", ">"+password, 1)) {
-		command = append(command, word)
-	}
-	return command
-}
 
 // TestAClusterNeedsNoMoreRightsInRedisThanDocumented runs a small cluster as that user: submit,
 // pause, resume, drain, and all looks. Redis keeps a list of what it refused to whom.
@@ -44,7 +25,7 @@ func TestAClusterNeedsNoMoreRightsInRedisThanDocumented(t *testing.T) {
 	t.Cleanup(func() { _ = admin.Close() })
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if err := admin.Do(ctx, aclOfDocs(t, "s3cret")...).Err(); err != nil {
+	if err := admin.Do(ctx, testserver.LeastRights(t, "s3cret")...).Err(); err != nil {
 		t.Fatal(err)
 	}
 	store := t.TempDir()

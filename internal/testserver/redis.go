@@ -5,6 +5,8 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -64,6 +66,25 @@ func (r *Redis) URL() string {
 		return "rediss://" + r.Addr() + "/0?ca=" + r.ca
 	}
 	return "redis://" + r.Addr() + "/0"
+}
+
+// LeastRights is the command of docs/operations.md that makes a user of least rights, for
+// tests of packages in folders of internal.
+func LeastRights(t testing.TB, password string) []any {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := regexp.MustCompile(`(?m)^\s*(ACL SETUSER coalmine .*)$`).FindSubmatch(text)
+	if line == nil {
+		t.Fatal("docs/operations.md has no ACL")
+	}
+	var command []any
+	for _, word := range strings.Fields(strings.Replace(string(line[1]), ">PASSWORD", ">"+password, 1)) {
+		command = append(command, word)
+	}
+	return command
 }
 
 // pingTimeout bounds one question whether a server is ready.
