@@ -175,6 +175,9 @@ func jpegFeature(file []byte, err error) string {
 // sampling factors of its components, horizontal x vertical.
 func frameFeature(frame []byte, err error) string {
 	components := int(frame[9])
+	if strings.Contains(err.Error(), "Adobe") {
+		return fmt.Sprintf("%d components and no Adobe marker, so that their colours are unknown", components)
+	}
 	if !strings.Contains(err.Error(), "subsampling") || len(frame) < 10+3*components {
 		return fmt.Sprintf("%d components (%v)", components, err)
 	}

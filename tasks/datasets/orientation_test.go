@@ -193,7 +193,7 @@ func TestJPEGFilesOfAllKindsAreReadOrNamed(t *testing.T) {
 		return data
 	}
 	shape := Image{Width: 16, Height: 16, Channels: 3, Classes: 1}
-	for _, name := range []string{"444", "422", "440", "420", "411", "410", "progressive", "rgb", "cmyk"} {
+	for _, name := range []string{"444", "422", "440", "420", "411", "410", "progressive", "rgb", "cmyk", "cmyk-black", "ycck"} {
 		got, err := shape.Decode(file(name))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -225,12 +225,13 @@ func TestJPEGFilesOfAllKindsAreReadOrNamed(t *testing.T) {
 	lossless := file("444")
 	lossless[frame+1] = 0xc3
 	for want, data := range map[string][]byte{
-		"with arithmetic coding, which is not supported": file("arithmetic"),
-		"with the sampling factors 1x4, 1x1, 1x1, which": file("1x4"),
-		"with the sampling factors 1x1, 2x1, 2x1, which": file("chroma"),
-		"with 12 bits a sample, which is not supported":  deep,
-		"with lossless coding, which is not supported":   lossless,
-		"a damaged file (unexpected EOF)":                file("444")[:300],
+		"with arithmetic coding, which is not supported":                                  file("arithmetic"),
+		"with 4 components and no Adobe marker, so that their colours are unknown, which": file("cmyk-plain"),
+		"with the sampling factors 1x4, 1x1, 1x1, which":                                  file("1x4"),
+		"with the sampling factors 1x1, 2x1, 2x1, which":                                  file("chroma"),
+		"with 12 bits a sample, which is not supported":                                   deep,
+		"with lossless coding, which is not supported":                                    lossless,
+		"a damaged file (unexpected EOF)":                                                 file("444")[:300],
 	} {
 		_, err := shape.Decode(data)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(want, "which") == strings.Contains(err.Error(), "damaged") {
