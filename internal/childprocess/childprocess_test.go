@@ -167,7 +167,9 @@ func TestOnlyListedVariablesArePassedOn(t *testing.T) {
 		"HF_TOKEN=kept": true, "MY_DATA=kept": true,
 		"HFTOKEN=1": false, "AZURE_STORAGE_CONNECTION_STRING=AccountKey=1": false, "AWS_PROFILE=me": false, "COALMINE_TOKEN=1": false,
 		"SSH_AUTH_SOCK=/run/agent": false, "DATABASE_URL=postgres://me:1@db/data": false, "HTTPS_PROXY=http://me:1@proxy:8080": false,
-		"TORCH_API_KEY=1": false, "SOME_NAME=1": false,
+		"JAX_COMPILATION_CACHE_DIR=/tmp": true, "NCCL_DEBUG=INFO": true, "CUDA_VISIBLE_DEVICES=0": true, "TORCH_HOME=/tmp": true,
+		"JAX_PWD=1": false, "JAX_DB_PSWD=1": false, "TORCH_CREDS=1": false, "PYTHON_PW=1": false, "PYTHON_PIN=1": false, "NCCL_LOGIN=1": false,
+		"MKL_SAS=1": false, "CUDA_JWT=1": false, "PYTORCH_SESSION_COOKIE=1": false, "JAX_DB_CONNECTION_STRING=1": false, "TORCH_API_KEY=1": false, "SOME_NAME=1": false,
 	}
 	for variable := range want {
 		name, value, _ := strings.Cut(variable, "=")

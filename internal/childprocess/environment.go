@@ -56,8 +56,12 @@ func isPassed(variable string, keep []string) bool {
 }
 
 // secretWords are words in the names of secret variables, which a family may contain.
-var secretWords = []string{"SECRET", "TOKEN", "CREDENTIAL", "KEY", "PASS", "AUTH"}
+var secretWords = []string{"SECRET", "TOKEN", "CRED", "KEY", "PASS", "PWD", "PSWD", "AUTH", "COOKIE", "LOGIN", "CONNECTION_STRING"}
+
+// secretSuffixes are endings of such names.
+var secretSuffixes = []string{"_PW", "_PIN", "_SAS", "_DSN", "_JWT", "_PAT", "_CERT", "_SIGNATURE"}
 
 func soundsSecret(name string) bool {
-	return slices.ContainsFunc(secretWords, func(word string) bool { return strings.Contains(name, word) })
+	return slices.ContainsFunc(secretWords, func(word string) bool { return strings.Contains(name, word) }) ||
+		slices.ContainsFunc(secretSuffixes, func(suffix string) bool { return strings.HasSuffix(name, suffix) })
 }
