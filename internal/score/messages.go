@@ -77,8 +77,9 @@ func (p *payload) describe(method string) string {
 
 // Bounds of a command's description of itself.
 const (
-	maxName    = 1000 // bytes
-	maxMethods = 100
+	maxName       = 1000 // bytes
+	maxMethods    = 100
+	maxMethodName = 100 // bytes
 )
 
 // decodeDescription checks what a command says of itself.
@@ -89,13 +90,15 @@ func decodeDescription(result json.RawMessage) (*Description, error) {
 	}
 	switch {
 	case d.Contract != Contract || d.Version != Version:
-		return nil, DescribeFirst.Broken("it speaks version %d of the contract %q; expected version %d of %q", d.Version, d.Contract, Version, Contract)
+		return nil, DescribeFirst.Broken("it speaks version %d of the contract %.100q; expected version %d of %q", d.Version, d.Contract, Version, Contract)
 	case d.Model == "":
 		return nil, DescribeFirst.Broken("it does not name its model; expected a text that another model does not have, such as a digest of its file")
 	case len(d.Model) > maxName:
 		return nil, DescribeFirst.Broken("it names its model by %d bytes, %s ...; expected at most %d", len(d.Model), conversation.Quote([]byte(d.Model[:100])), maxName)
 	case len(d.Methods) > maxMethods:
 		return nil, DescribeFirst.Broken("it has %d methods; expected at most %d", len(d.Methods), maxMethods)
+	case slices.ContainsFunc(d.Methods, func(name string) bool { return len(name) > maxMethodName }):
+		return nil, DescribeFirst.Broken("a method has a name of more than %d bytes, as in %s", maxMethodName, conversation.Quote(result))
 	case d.LongestInput < 0:
 		return nil, DescribeFirst.Broken("its longest_input is %d; expected the number of tokens, or 0 where there is no bound", d.LongestInput)
 	case !d.Has(logLikelihood) && !d.Has(Classify):

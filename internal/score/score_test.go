@@ -240,6 +240,7 @@ func TestClaimsAreBounded(t *testing.T) {
 	t.Parallel()
 	for result, want := range map[string]string{
 		`{"contract":"coalmine/score","version":1,"methods":["loglikelihood"],"model":"` + strings.Repeat("x", 1001) + `"}`:                                   "it names its model by 1001 bytes",
+		`{"contract":"coalmine/score","version":1,"model":"m","methods":["loglikelihood","` + strings.Repeat(`x`, 101) + `"]}`:                                "a method has a name of more than 100 bytes",
 		`{"contract":"coalmine/score","version":1,"model":"m","methods":["loglikelihood"` + strings.Repeat(`,"other"`, 100) + `]}`:                            "it has 101 methods; expected at most 100",
 		`{"contract":"coalmine/score","version":1,"model":"` + strings.Repeat("x", 1000) + `","methods":["loglikelihood"` + strings.Repeat(`,"o"`, 99) + `]}`: "",
 	} {

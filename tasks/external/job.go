@@ -30,6 +30,8 @@ const (
 const (
 	maxFile   = 4 << 30
 	maxResult = 1 << 20
+	// maxText bounds each text of the result, in bytes.
+	maxText = 8 << 10
 )
 
 // Job is what a command is told: in/job.json.

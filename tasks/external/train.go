@@ -324,12 +324,17 @@ func (x *training) result() (*Result, []workspace.File, error) {
 	if err := json.Unmarshal(data, r); err != nil {
 		return nil, nil, WholeResult.Broken("its %s is no JSON object of texts: %v", resultFile, err)
 	}
+	for field, text := range map[string]string{"model": r.Model, "score": r.Score, "initial_score": r.Initial} {
+		if len(text) > maxText {
+			return nil, nil, WholeResult.Broken("its %s has a %s of %d bytes; expected at most %d", resultFile, field, len(text), maxText)
+		}
+	}
 	if strings.TrimSpace(r.Model) == "" && strings.TrimSpace(r.Score) == "" {
 		return nil, nil, NamesItsModel.Broken("its %s names neither a model nor a command that scores texts by it", resultFile)
 	}
 	if r.Model != "" {
 		if name, ok := strings.CutPrefix(r.Model, outFolder+"/"); !ok || !slices.ContainsFunc(files, func(f workspace.File) bool { return f.Name == name }) {
-			return nil, nil, NamesItsModel.Broken("its %s names the model %q, and there is no such file; expected one below %s", resultFile, r.Model, outFolder)
+			return nil, nil, NamesItsModel.Broken("its %s names the model %.200q, and there is no such file; expected one below %s", resultFile, r.Model, outFolder)
 		}
 	}
 	if err := r.checkNamed(files); err != nil {

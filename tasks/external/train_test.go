@@ -436,6 +436,7 @@ func TestWhatACommandDoesWrongIsTold(t *testing.T) {
 		"true":                                              "left no out/result.json (rule 8",
 		"echo x > out/result.json":                          "is no JSON object of texts: invalid character 'x' looking for beginning of value (rule 8",
 		"echo {} > out/result.json":                         "names neither a model nor a command that scores texts by it (rule 9",
+		`printf '{"score":"%8193s"}' x > out/result.json`:   "has a score of 8193 bytes; expected at most 8192 (rule 8",
 		`echo '{"model":"/etc/passwd"}' > out/result.json`:  `names the model "/etc/passwd", and there is no such file; expected one below out (rule 9`,
 		`echo '{"score":"./s out/gone"}' > out/result.json`: "names out/gone in score, and there is no such file",
 		`echo >out/a; echo '{"score":"./s out/a","initial_score":"./s out/gone/b"}' > out/result.json`: "names out/gone/b in initial_score",

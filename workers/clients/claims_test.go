@@ -47,6 +47,7 @@ func TestClaimsAreBoundedByWhatAProgramWasGiven(t *testing.T) {
 		{fitted, `{"examples":9}`, WhatFitSays, "it has learned from 9 examples; expected 1 to 8, the number that it was given"},
 		{fitted, `{"examples":0}`, WhatFitSays, "it has learned from 0 examples; expected 1 to 8"},
 		{fitted, `{"examples":8,"metrics":` + string(many) + `}`, WhatFitSays, "it has 101 metrics; expected at most 100"},
+		{fitted, `{"examples":8,"metrics":{"` + strings.Repeat("x", 101) + `":1}}`, WhatFitSays, "a metric whose name has 101 bytes; expected at most 100"},
 		{fitted, `{"examples":8,"metrics":{"loss":1,"targets":2e12}}`, WhatFitSays, "2e+12 targets"},
 		{fitted, `{"examples":8,"metrics":{"loss":1e101,"targets":2}}`, FiniteNumbers, "its loss is 1e+101"},
 		{evaluated, `{"loss":1,"targets":50,"correct":9}`, conformance.Rule{}, ""},

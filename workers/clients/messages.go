@@ -98,15 +98,15 @@ func decodeDescription(result json.RawMessage, ofImages bool) (*clientprograms.D
 	}
 	switch {
 	case d.Contract != Contract || d.Version != Version:
-		return nil, nil, DescribeFirst.Broken("it speaks version %d of the contract %q; expected version %d of %q", d.Version, d.Contract, Version, Contract)
+		return nil, nil, DescribeFirst.Broken("it speaks version %d of the contract %.100q; expected version %d of %q", d.Version, d.Contract, Version, Contract)
 	case len(d.Program) > maxName:
 		return nil, nil, DescribeFirst.Broken("its name has %d bytes, %s ...; expected at most %d", len(d.Program), conversation.Quote([]byte(d.Program[:100])), maxName)
 	case d.Program == "":
 		return nil, nil, DescribeFirst.Broken("it does not name itself; expected a text for people, such as its name and version")
 	case ofImages && d.Input != clientprograms.ImagesInput:
-		return nil, nil, DescribeFirst.Broken("it reads %q, and the examples are images; expected %q", d.Input, clientprograms.ImagesInput)
+		return nil, nil, DescribeFirst.Broken("it reads %.100q, and the examples are images; expected %q", d.Input, clientprograms.ImagesInput)
 	case !ofImages && d.Input != clientprograms.TokensInput && d.Input != clientprograms.TextInput:
-		return nil, nil, DescribeFirst.Broken("it reads %q; expected %q or %q", d.Input, clientprograms.TokensInput, clientprograms.TextInput)
+		return nil, nil, DescribeFirst.Broken("it reads %.100q; expected %q or %q", d.Input, clientprograms.TokensInput, clientprograms.TextInput)
 	}
 	outline, err := models.OutlineOf(d.Parameters)
 	if err != nil {
@@ -132,6 +132,8 @@ func decodeFitted(result json.RawMessage, given int) (*clientprograms.Fitted, er
 		return nil, WhatFitSays.Broken("it has learned from %d examples; expected 1 to %d, the number that it was given", f.Examples, given)
 	case len(f.Metrics) > maxMetrics:
 		return nil, WhatFitSays.Broken("it has %d metrics; expected at most %d", len(f.Metrics), maxMetrics)
+	case longest(f.Metrics) > maxMetricName:
+		return nil, WhatFitSays.Broken("it has a metric whose name has %d bytes; expected at most %d", longest(f.Metrics), maxMetricName)
 	case told != counted:
 		return nil, WhatFitSays.Broken("its metrics have one of loss and targets, %s; expected both or neither", conversation.Quote(result))
 	case targets < 0 || targets > maxTargets || targets != math.Trunc(targets):
@@ -143,9 +145,18 @@ func decodeFitted(result json.RawMessage, given int) (*clientprograms.Fitted, er
 // Bounds of the result of a training.
 const (
 	// maxTargets bounds the targets, so that the sums over the clients of a round fit an int64.
-	maxTargets = 1 << 40
-	maxMetrics = 100
+	maxTargets    = 1 << 40
+	maxMetrics    = 100
+	maxMetricName = 100 // bytes
 )
+
+// longest is the length of the longest name of a metric.
+func longest(metrics map[string]float64) (bytes int) {
+	for name := range metrics {
+		bytes = max(bytes, len(name))
+	}
+	return bytes
+}
 
 func checkLoss(loss float64) error {
 	if !(loss >= 0 && loss <= score.MaxLoss) {

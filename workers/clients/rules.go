@@ -24,7 +24,7 @@ var (
 	FilesAsAsked     = contract.Rule("A file that a request names to be read is only read. One that it names to be written is complete before the answer.")
 	SeededStart      = contract.Rule("The parameters of `initial` depend on the configuration and the seed alone.")
 	NoMemory         = contract.Rule("An answer depends on its request and the configuration, not on the requests before: another process that is asked the same might answer the same.")
-	WhatFitSays      = contract.Rule("The result of `fit` has `examples`, how many it has learned from, at least 1 and at most those that it was given. It may have `metrics`, an object of at most 100 numbers; `loss` and `targets` go together.")
+	WhatFitSays      = contract.Rule("The result of `fit` has `examples`, how many it has learned from, at least 1 and at most those that it was given. It may have `metrics`, an object of at most 100 numbers whose names have at most 100 bytes; `loss` and `targets` go together.")
 	WhatEvaluateSays = contract.Rule("The result of `evaluate` has `loss`, the mean of -log p of the targets in nats, `targets`, how many they are, at most those of the examples, and `correct`, how many first guesses were right.")
 	InTheirOrder     = contract.Rule("The result of `loglikelihood` has for every pair, in their order, a list of two: the log-probability of the continuation after the context, and whether it is the greedy one.")
 	ErrorsAreAnswers = contract.Rule("What goes wrong with a request is answered by an `error` with a `message`, and with `retry` true if the same request may succeed later. The program then goes on.")
