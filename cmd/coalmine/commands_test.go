@@ -2,8 +2,12 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -52,6 +56,25 @@ func TestErrorsAreJSONWhereJSONIsAskedFor(t *testing.T) {
 		if err := json.Unmarshal([]byte(lines[len(lines)-1]), &got); err != nil || code == exitDone || got.Exit != code || got.Kind != want.kind || !strings.Contains(got.Error, want.error) {
 			t.Errorf("%v: exit status %d, %q, %v; want the kind %q and %q", want.args, code, messages.String(), err, want.kind, want.error)
 		}
+	}
+}
+
+func TestACommandThatASignalEndsSaysNoMoreThanThat(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"status"}, {"results", "latest"}, {"export", "latest", "c01"}, {"rm", "latest"}, {"gc"}} {
+		ctx, interrupt := context.WithCancelCause(t.Context())
+		ended := make(chan struct{})
+		server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			interrupt(errors.New("interrupt signal received"))
+			<-ended
+		}))
+		var out, messages bytes.Buffer
+		code := execute(ctx, append(args, "--server", server.URL), &out, &messages)
+		if text := messages.String(); code != exitInterrupted || text != "coalmine: interrupted\n" {
+			t.Errorf("%v: exit status %d, %q", args, code, text)
+		}
+		close(ended)
+		server.Close()
 	}
 }
 

@@ -100,7 +100,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 			return code
 		}
 	} else if ctx.Err() != nil {
-		code = exitInterrupted
+		code, err = exitInterrupted, interrupted(ctx, err)
 	}
 	if p, ok := errors.AsType[*recovered.Panic](err); ok {
 		fmt.Fprintf(stderr, "%s\n", p.Stack)
@@ -111,6 +111,15 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(visible.Writer(stderr), "coalmine: %s\n", redact.Passwords(err.Error()))
 	}
 	return code
+}
+
+// interrupted is the error of a command after a signal. An error that only says that its context has
+// ended says nothing else.
+func interrupted(ctx context.Context, err error) error {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.Cause(ctx)) {
+		return errors.New("interrupted")
+	}
+	return err
 }
 
 // failure is the last line on standard error of a command with --json that has failed.

@@ -29,8 +29,10 @@ type submitFlags struct {
 	fresh    bool
 	priority int
 	submits  bool
-	set      *pflag.FlagSet
-	notify   notifier // of commands that follow the run
+	// makesHome is set for a command that makes the home if there is none.
+	makesHome bool
+	set       *pflag.FlagSet
+	notify    notifier // of commands that follow the run
 }
 
 func (s *submitFlags) add(f *pflag.FlagSet, submits bool) {
@@ -50,7 +52,7 @@ func (s *submitFlags) prepare(ctx context.Context, g *global, path string) (*sub
 		return nil, err
 	}
 	finder := sources.Here{Folder: filepath.Dir(path), Library: g.library}
-	key := submissionKey{global: g, create: s.submits}
+	key := submissionKey{global: g, create: s.submits, makesHome: s.makesHome}
 	sub, err := submission.PrepareFile(ctx, path, data, experiment.Options{Sets: s.sets, MaxCells: s.maxCells}, finder, key.fingerprint)
 	if err == nil {
 		err = key.write(ctx, sub.Spec, s.fresh)
@@ -126,6 +128,7 @@ func newRunCommand(g *global) *cobra.Command {
 		},
 	}
 	flags.add(c.Flags(), true)
+	flags.makesHome = true
 	flags.notify.flag(c.Flags())
 	g.coordinates(c.Flags())
 	g.works(c.Flags())

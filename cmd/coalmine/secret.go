@@ -100,6 +100,8 @@ type submissionKey struct {
 	// create allows a new key if the file does not exist; drawn is that key.
 	create bool
 	drawn  *secrets.Key
+	// makesHome is set for a command that makes the home if there is none.
+	makesHome bool
 }
 
 // fingerprint returns the fingerprint of the key, empty if no key file was named. named is the
@@ -127,16 +129,20 @@ func (s *submissionKey) fingerprint(named string) (string, error) {
 	return key.Fingerprint(), nil
 }
 
-// write writes a drawn key, unless a run of the experiment waits for a lost one.
+// write writes a drawn key once the place of the submission is open and no run of the experiment waits
+// for a lost key. With fresh the submission is a new run in any case.
 func (s *submissionKey) write(ctx context.Context, e *experiment.Spec, fresh bool) error {
 	if s.drawn == nil {
 		return nil
 	}
 	g := s.global
-	if !fresh && g.hasRuns() {
-		check := func(api control.API) error { return control.CheckKeys(ctx, api, e) }
-		if err := g.withControl(ctx, check); err != nil {
+	if !s.makesHome || g.hasHome() {
+		err := g.withControl(ctx, func(api control.API) error { return control.CheckKeys(ctx, api, e) })
+		switch waits := errors.Is(err, control.ErrKey); {
+		case waits && !fresh:
 			return fmt.Errorf("secret key file %s does not exist: %w", g.secretKey, err)
+		case err != nil && !waits:
+			return err
 		}
 	}
 	if err := s.drawn.Write(g.secretKey); err != nil {
@@ -146,8 +152,8 @@ func (s *submissionKey) write(ctx context.Context, e *experiment.Spec, fresh boo
 	return nil
 }
 
-// hasRuns reports whether the place may have runs: the first run makes a home.
-func (g *global) hasRuns() bool {
+// hasHome reports whether the place is not a home that is yet to be made.
+func (g *global) hasHome() bool {
 	p, err := g.places.place()
 	return err != nil || p.home == "" || p.homeExists() == nil
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/bits"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -63,6 +64,30 @@ func TestSecretRandomnessNeedsAKeyFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	noneHolds(t, home, k)
+}
+
+// A submission that fails before it reaches its place leaves no key behind.
+func TestNoSecretKeyIsWrittenForAPlaceThatIsMissing(t *testing.T) {
+	t.Parallel()
+	file, dir := secretExperiment(t)
+	key := filepath.Join(dir, "key")
+	server := httptest.NewServer(nil)
+	server.Close()
+	for _, args := range [][]string{
+		{"submit", file, "--home", filepath.Join(dir, "missing")},
+		{"submit", file, "--home", filepath.Join(dir, "missing"), "--new"},
+		{"submit", file, "--server", server.URL},
+		{"submit", file, "--server", server.URL, "--new"},
+		{"run", file, "--server", server.URL, "--new"},
+	} {
+		var stdout, stderr bytes.Buffer
+		if code := execute(t.Context(), append(args, "--secret-key", key), &stdout, &stderr); code == exitDone || strings.Contains(stderr.String(), "does not exist: home") {
+			t.Errorf("%v: exit status %d, %s", args, code, &stderr)
+		}
+		if _, err := os.Stat(key); err == nil {
+			t.Fatalf("%v wrote a key", args)
+		}
+	}
 }
 
 // A key that was lost while a run goes on is asked for before anything is written; another key does not take
