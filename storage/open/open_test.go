@@ -38,6 +38,9 @@ func TestADirectoryIsNamedInManyWays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := os.Mkdir("a#b", 0o700); err != nil {
+		t.Fatal(err)
+	}
 	for location, want := range map[string]string{
 		"~/store":                     filepath.Join(home, "store"),
 		"~":                           home,
@@ -88,6 +91,7 @@ func TestNoDirectoryIsMadeOfWhatWasMeantOtherwise(t *testing.T) {
 		"$(pwd)/x":              "variable",
 		"~somebody/x":           "home of another user",
 		"#":                     "comment",
+		"store#x":               "does not exist",
 		"# the store":           "comment",
 		"/data/store # of ours": "comment",
 		" /data/store":          "space",

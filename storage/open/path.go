@@ -18,7 +18,8 @@ var variable = regexp.MustCompile(`\$[A-Za-z_{(]`)
 
 // Path resolves the path of a directory as people type it: ~/ is the home directory. It refuses
 // mistyped URLs and text for a shell, from which it would make a directory that nobody looks
-// for. Directories with such names can be given as ./NAME or as file:// URLs.
+// for. Directories with such names can be given as ./NAME or as file:// URLs. A # may begin the fragment
+// of a URL: it is part of a name only in a directory that exists.
 func Path(path string) (string, error) {
 	switch {
 	case path == "~" || strings.HasPrefix(path, "~/"):
@@ -33,6 +34,8 @@ func Path(path string) (string, error) {
 		return "", refused(path, "it holds a shell variable that was not expanded: name the directory in full, or let a shell expand it")
 	case strings.HasPrefix(path, "#") || strings.Contains(path, " #"):
 		return "", refused(path, "it holds a comment: remove it")
+	case strings.Contains(path, "#") && !exists(path):
+		return "", refused(path, "it does not exist, and # may not be meant as part of a name: remove it, or make the directory first")
 	case strings.TrimSpace(path) != path, strings.ContainsFunc(path, isControl), strings.Trim(path, `"'`) != path:
 		return "", refused(path, "it begins or ends with a space or a quote, or holds a control character: remove it")
 	}
@@ -48,6 +51,11 @@ func Path(path string) (string, error) {
 
 func refused(path, why string) error {
 	return fmt.Errorf("%q does not look like a directory: %s; for a directory with this name, write a file:// URL", path, why)
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 func isControl(r rune) bool { return r < ' ' || r == 0x7f }
