@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -81,11 +82,11 @@ func (l *Local) asLeader(ctx context.Context, do func(context.Context, *leadersh
 	if l.away != nil {
 		return fmt.Errorf("it is not known whether another process leads, and so must do the deleting: %w", l.away)
 	}
-	var q leadership.Queue
+	c := &leadership.Contest{Archive: l.archive, Holder: person(), Place: l.place, Log: slog.Default()}
 	if l.queue != nil {
-		q = l.queue
+		c.Queue = l.queue
 	}
-	err := leadership.Temporarily(ctx, l.archive, q, person(), do)
+	err := c.Temporarily(ctx, do)
 	if errors.Is(err, leadership.ErrLed) {
 		return fmt.Errorf("%w; ask that process, by --server URL or COALMINE_SERVER", err)
 	}
