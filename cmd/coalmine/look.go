@@ -97,8 +97,11 @@ func submittedText(s *status.Run) string {
 	return s.Submitted.Local().Format(time.DateTime)
 }
 
-// stateText is "running", or "running, stuck".
+// stateText is "running", or "running, stuck", or "unreadable".
 func stateText(s *status.Run) string {
+	if s.Unreadable {
+		return "unreadable"
+	}
 	if s.Health == status.Stuck || s.Health == status.Slow {
 		return fmt.Sprintf("%s, %s", s.Phase, s.Health)
 	}
@@ -130,8 +133,11 @@ func waitText(w status.Wait) string {
 	return text
 }
 
-// cellCounts is "2/4", or "2/4, 1 failed".
+// cellCounts is "2/4", or "2/4, 1 failed", or "-" if the cells are unknown.
 func cellCounts(s *status.Run) string {
+	if s.Unreadable {
+		return "-"
+	}
 	done, failed := 0, 0
 	for _, c := range s.Cells {
 		switch c.Phase {

@@ -1,12 +1,23 @@
 package main
 
 import (
+	"bytes"
+	"strings"
 	"testing"
 
 	"coalmine/workflows/plan"
 	"coalmine/workflows/runs"
 	"coalmine/workflows/status"
 )
+
+func TestAListTellsUnreadableRunsFromFailedOnes(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	list := []*status.Run{{Run: "torn.1", Phase: runs.Failed, Unreadable: true, Error: "the record is damaged"}}
+	if err := writeList(&out, list); err != nil || !strings.Contains(out.String(), "torn.1  unreadable  -") || strings.Contains(out.String(), "failed") {
+		t.Errorf("%v:\n%s", err, &out)
+	}
+}
 
 func TestAStatusTellsNoRoundOfWhichItKnowsNothing(t *testing.T) {
 	t.Parallel()

@@ -338,7 +338,7 @@ func (l *Local) List(ctx context.Context) ([]*status.Run, error) {
 	}
 	for _, d := range unreadable {
 		out = append(out, &status.Run{
-			Run: d.ID, Phase: runs.Failed, Error: d.Err.Error(),
+			Run: d.ID, Phase: runs.Failed, Unreadable: true, Error: d.Err.Error(),
 			Cells: []status.Cell{}, Workers: []status.Worker{},
 		})
 	}

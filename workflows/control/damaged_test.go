@@ -12,6 +12,24 @@ import (
 	"coalmine/workflows/runs"
 )
 
+// Where no run can be read, the latest is an error that says so and why, and not that there are none.
+func TestTheLatestOfUnreadableRunsIsAnErrorWithTheReason(t *testing.T) {
+	t.Parallel()
+	store := storagetest.NewMemory()
+	archive := storage.NewArchive(store)
+	run, _, err := runs.NewService(archive, nil).Submit(t.Context(), runs.Spec{Name: "new", Experiment: []byte("x"), Digest: storage.DigestOf([]byte("x"))}, "somebody", false)
+	if err == nil {
+		err = store.Put(t.Context(), "runs/"+run.ID+"/spec", strings.NewReader(`{"format":1000,"build":"9.9"}`), storage.Durable)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = control.New(archive, nil, nil).Status(t.Context(), control.Latest)
+	if !errors.Is(err, storage.ErrNewer) || !strings.Contains(err.Error(), "none of the 1 runs") || !strings.Contains(err.Error(), run.ID) {
+		t.Errorf("the latest: %v", err)
+	}
+}
+
 // A power cut may tear the record of a run. It hides no other run, and can be removed.
 func TestADamagedRecordHidesNoOtherRun(t *testing.T) {
 	t.Parallel()
@@ -41,7 +59,7 @@ func hidesNoOther(t *testing.T, text string, want error) {
 	}
 	api := control.New(archive, nil, nil)
 	list, err := api.List(t.Context())
-	if err != nil || len(list) != 2 || list[0].Run != ids[0] || list[1].Run != ids[1] || list[1].Phase != runs.Failed || list[1].Error == "" {
+	if err != nil || len(list) != 2 || list[0].Run != ids[0] || list[1].Run != ids[1] || list[1].Phase != runs.Failed || !list[1].Unreadable || list[1].Error == "" {
 		t.Fatalf("list %+v, %v, want the good run and then the damaged one as failed", list, err)
 	}
 	if s, err := api.Status(t.Context(), control.Latest); err != nil || s.Run != ids[0] {

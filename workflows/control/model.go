@@ -209,7 +209,11 @@ func (l *Local) exporter(ctx context.Context, name, cell string) (*exporter, err
 	if err != nil {
 		return nil, err
 	}
-	return newExporter(found, cell)
+	x, err := newExporter(found, cell)
+	if err != nil {
+		return nil, err
+	}
+	return x, found.Owns(ctx, l.archive, x.cell)
 }
 
 // checkpoint is the model after a round, which it returns too: LastRound is a number then.

@@ -71,14 +71,17 @@ func (l *Local) findOnly(ctx context.Context, name string) (*runs.Run, error) {
 }
 
 func (l *Local) latest(ctx context.Context) (*runs.Run, error) {
-	all, err := l.list(ctx)
+	all, unreadable, err := l.runs.Readable(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if len(all) == 0 {
-		return nil, fmt.Errorf("%w: %s holds none yet; start one with: coalmine run FILE", ErrNoRun, l.archive)
+	if all = present(all); len(all) > 0 {
+		return all[0], nil
 	}
-	return all[0], nil
+	if n := len(unreadable); n > 0 {
+		return nil, fmt.Errorf("%w: none of the %d runs in %s can be read (coalmine status lists them), such as %s: %w", ErrNoRun, n, l.archive, unreadable[0].ID, unreadable[0].Err)
+	}
+	return nil, fmt.Errorf("%w: %s holds none yet; start one with: coalmine run FILE", ErrNoRun, l.archive)
 }
 
 // fitting are the ids of runs that a name may mean, one at least.

@@ -103,6 +103,20 @@ func (r *Run) Lost() string {
 	return planrecord.Lost
 }
 
+// Owns returns an error that wraps storage.ErrNotFound if a cell is done and the store has its report only
+// under another key, or not at all: what is stored under the keys of this build belongs to a later run
+// of the experiment.
+func (r *Run) Owns(ctx context.Context, archive *storage.Archive, cell *plan.Cell) error {
+	if r.Recorded || r.State.Outcomes[cell.Name] != runs.Done {
+		return nil
+	}
+	has, err := planrecord.HasReport(ctx, archive, cell.Report.Key, r.State.Finished)
+	if err != nil || has {
+		return err
+	}
+	return fmt.Errorf("run %s, cell %s: %w: %s", r.ID, cell.Name, storage.ErrNotFound, planrecord.Lost)
+}
+
 // Elsewhere returns the name of the first done cell of a finished run, if its report is not in the store
 // under the key of this build (see planrecord.Lost) and no plan is recorded; else "".
 func Elsewhere(ctx context.Context, archive *storage.Archive, run *runs.Run, spec *experiment.Spec) (cell string, err error) {

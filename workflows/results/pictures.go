@@ -61,6 +61,9 @@ func LoadPictures(ctx context.Context, archive *storage.Archive, run *runs.Run, 
 		if s.Cell != "" && s.Cell != c.Name || !asksForPictures(*c) {
 			continue
 		}
+		if err := read.Owns(ctx, archive, &p.Cells[i]); err != nil {
+			return nil, err
+		}
 		reader := pictureReader{archive: archive, report: p.Nodes[p.Cells[i].Report.Key], cell: c.Name, label: c.Label}
 		found, err := reader.readAll(ctx, c.Experiment.Measured(), s.Round)
 		if err != nil {

@@ -104,6 +104,9 @@ func LoadRounds(ctx context.Context, archive *storage.Archive, run *runs.Run) (*
 	out := &Rounds{Run: run.ID, Experiment: spec.Name}
 	for i := range p.Cells {
 		c := &spec.Cells[i]
+		if err := planned.Owns(ctx, archive, &p.Cells[i]); err != nil {
+			return nil, err
+		}
 		rounds, _, err := loadRounds(ctx, archive, c, &p.Cells[i], 0)
 		if err != nil {
 			return nil, fmt.Errorf("run %s, cell %s: %w", run.ID, c.Name, err)

@@ -18,7 +18,11 @@ type Run struct {
 	Name  string     `json:"experiment"`
 	Phase runs.Phase `json:"state"`
 	// Error says why the run as a whole has failed.
-	Error     string    `json:"error,omitempty"`
+	Error string `json:"error,omitempty"`
+	// Unreadable says that the record of the run cannot be read: only Run and Error are known, and Phase
+	// is Failed.
+	Unreadable bool `json:"unreadable,omitempty"`
+
 	Submitted time.Time `json:"submitted,omitzero"`
 	Started   time.Time `json:"started,omitzero"`
 	Finished  time.Time `json:"finished,omitzero"`
