@@ -58,7 +58,7 @@ var meanings = map[string]meaning{
 	"EXECABORT":  {ErrUnreachable, "it refused a command of a transaction", "look for the reason in its log"},
 	"UNKILLABLE": {ErrUnreachable, "a script that has written keeps it busy", "wait for it"},
 
-	"MISCONF":    {ErrNoWrites, "it cannot save its data to disk", "make room on its disk or repair it, or have it keep nothing (CONFIG SET save \"\"), which the queue does not need"},
+	"MISCONF":    {ErrNoWrites, "it cannot save its data to disk", "make room on its disk or repair it, or have it keep nothing (CONFIG SET save \"\"; CONFIG SET appendonly no), which the queue does not need"},
 	"READONLY":   {ErrNoWrites, "it is a read-only replica", "name its master, or the Sentinels (redis-sentinel://host,host?master=NAME)"},
 	"OOM":        {ErrNoWrites, "its memory is used up", "raise its maxmemory, or remove what others keep there"},
 	"NOREPLICAS": {ErrNoWrites, "it has fewer replicas than it wants for writes", "bring them back, or lower min-replicas-to-write"},

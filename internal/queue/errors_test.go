@@ -28,6 +28,7 @@ func TestEachAnswerMeansWaitOrRefuse(t *testing.T) {
 		"UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)":     {ErrUnreachable, "role"},
 		"EXECABORT Transaction discarded because of previous errors.":                                      {ErrUnreachable, "log"},
 		"ERR max number of clients reached":                                                                {ErrUnreachable, "maxclients"},
+		"MISCONF Errors writing to the AOF file: No space left on device":                                  {ErrNoWrites, "CONFIG SET appendonly no"},
 		"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.": {ErrNoWrites, "make room on its disk"},
 		"READONLY You can't write against a read only replica.":                                            {ErrNoWrites, "master"},
 		"OOM command not allowed when used memory > 'maxmemory'.":                                          {ErrNoWrites, "maxmemory"},
