@@ -416,6 +416,38 @@ await page.waitForRequest('**/curve?*');
 await inspect('cell-running');
 await page.unroute('**/events');
 
+// Text of others is shown whole and does nothing: markup is text, and characters without a shape
+// of their own are escaped, among them marks that would turn the rest of a line around.
+const hostile = '<img src=x onerror="document.title=\'broken in\'">\u202egnp.exe\u2066\u200b\u0007\u001b[31m\ufe0f<script>document.title="broken in"</script>';
+const harmless = '<img src=x onerror="document.title=\'broken in\'">\\u202egnp.exe\\u2066\\u200b\\u0007\\u001b[31m\\ufe0f<script>';
+const among = { ...atWork, experiment: hostile, note: hostile, tags: [hostile], workers: [worker(hostile, 1)], waits: [{ cause: hostile, detail: hostile }], reasons: [hostile], cells: [{ cell, label: hostile, state: 'running', step: 3, steps: 9, unit: hostile, now: hostile }], running: [{ ...atWork.running[0], label: hostile, kind: hostile, worker: hostile }], failures: [{ key: 'k', label: hostile, cells: [cell], attempts: 1, error: hostile }] };
+const torn = { run: hostile, experiment: '', state: 'failed', unreadable: true, error: hostile, cells: [], workers: [], nodes: atWork.nodes, tokens_per_second: 0, seconds_left: null };
+const unharmed = async (view) => {
+  await shows(harmless);
+  const seen = (await page.locator('body').innerText()) + (await page.evaluate(() => [...document.querySelectorAll('*')].flatMap((e) => [...e.attributes].map((a) => a.value)).join('\n')));
+  expect(`${view}: text of others is shown with characters that have no shape`, !/[\u202e\u2066\u200b\u0007\u001b\ufe0f]/.test(seen));
+  expect(`${view}: text of others has become markup`, (await page.locator('img[src=x]').count()) === 0);
+  expect(`${view}: text of others is run as a script`, !(await page.title()).includes('broken in'));
+};
+await streamed('**/api/v1/events', { runs: [among, torn] });
+await page.goto(origin);
+await shows('unreadable');
+await unharmed('runs');
+await inspect('runs-hostile');
+await page.unroute('**/api/v1/events');
+await streamed('**/workers/events', { ...fleet, workers: [{ ...worker(hostile, 1), host: hostile, classes: [hostile], tasks: [{ run, ...among.running[0] }] }], waits: among.waits });
+await page.goto(`${origin}/workers`);
+await unharmed('workers');
+await inspect('workers-hostile');
+await page.unroute('**/workers/events');
+await streamed('**/events', among);
+for (const [view, address] of [['run', `${origin}/runs/${run}`], ['cell', `${origin}/runs/${run}/cells/${cell}`]]) {
+  await page.goto(address);
+  await unharmed(view);
+  await inspect(`${view}-hostile`);
+}
+await page.unroute('**/events');
+
 // Tasks of a cell follow the stream: what is at work, what has been made since, and what
 // failed; nodes are asked for whole once, then those that may have changed.
 const { nodes } = await (await page.request.get(`${origin}/api/v1/runs/${run}/cells/${cell}/nodes`)).json();

@@ -18,7 +18,7 @@ export interface Run {
   submitted?: string; started?: string; finished?: string;
   cells: Cell[]; nodes: { total: number; done: number; running: number; ready: number; waiting: number; failed: number };
   running?: Attempt[]; failures?: Failure[]; tokens_per_second: number; seconds_left: number | null; workers: Worker[]; queues?: Queue[];
-  from_storage?: boolean; age_seconds?: number; pace?: 'working' | 'slow' | 'stuck' | 'paused'; last_progress?: string; waits?: Wait[]; reasons?: string[];
+  unreadable?: boolean; from_storage?: boolean; age_seconds?: number; pace?: 'working' | 'slow' | 'stuck' | 'paused'; last_progress?: string; waits?: Wait[]; reasons?: string[];
   priority?: number; pinned?: boolean; pinned_cells?: string[]; note?: string; tags?: string[];
 }
 
