@@ -8,6 +8,7 @@ import (
 
 	"coalmine/privacy"
 	"coalmine/privacy/correlated"
+	"coalmine/privacy/pld"
 )
 
 func drawRecipe(t *rapid.T) privacy.Recipe {
@@ -121,5 +122,22 @@ func checkCohort(t *rapid.T, simulation privacy.Recipe, budget privacy.Budget) {
 		t.Errorf("the whole population costs %v, within %+v: %v", at(population), budget, err)
 	case err == nil && (at(cohort) > budget.Epsilon || cohort > 1 && at(cohort-1) <= budget.Epsilon):
 		t.Errorf("cohort %d costs %v, one fewer %v; %+v", cohort, at(cohort), at(cohort-1), simulation)
+	}
+}
+
+// No accountant proves less than the exact epsilon of a Gaussian, whose divergences say more.
+func TestSubnormalDeltasHaveValidBounds(t *testing.T) {
+	t.Parallel()
+	for _, delta := range []float64{math.SmallestNonzeroFloat64, 1e-323, 1e-310, 1e-300} {
+		for _, z := range []float64{1e-3, 1, 30, 1e170} {
+			r := privacy.Recipe{Population: 10, Cohort: 10, Rounds: 1, NoiseMultiplier: z, Delta: delta, Sampling: privacy.NoSampling}
+			exact := privacy.Epsilon(pld.GaussianEpsilon(z/2, delta))
+			report := account(t, r)
+			for name, got := range map[string]privacy.Epsilon{"proved": report.EpsilonProved, "by Rényi": report.EpsilonRenyi} {
+				if got < exact*(1-1e-9) {
+					t.Errorf("z %v, delta %v: %v %s, where the Gaussian has %v", z, delta, got, name, exact)
+				}
+			}
+		}
 	}
 }

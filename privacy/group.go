@@ -1,10 +1,13 @@
 package privacy
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"strings"
 
 	"coalmine/privacy/pld"
+	"coalmine/privacy/rdp"
 )
 
 // Group is what a recipe proves for several members together: the balanced users that one
@@ -20,15 +23,16 @@ type Group struct {
 
 // The theorems on groups.
 const (
-	groupAsOne   = "PLD of a sample that may have any of the group, and moves by all of it if it has one (Balle, Barthe and Gaboardi 2018, Theorem 2)"
+	groupAsOne   = " of a sample that may have any of the group, and moves by as many of them as find room in it (Balle, Barthe and Gaboardi 2018, Theorem 2)"
 	groupByChain = "PLD of one member after another (Vadhan 2017, Lemma 2.2)"
 )
 
 // GroupOf returns the least epsilon that is proved when so many members, 1 up to the population,
 // change together, at the recipe's delta. It is the lesser of two. In the one, a sample has
 // some of the group with the probability that it has any, and then its sum moves by at most
-// what all of them together can move it by. In the other, members change one after another: if
-// one has delta d at e, k of them have d x (exp(ke) - 1) / (exp(e) - 1) at ke.
+// what those of the group who find room in the sample can move it by. In the other, members
+// change one after another: if one has delta d at e, k of them have
+// d x (exp(ke) - 1) / (exp(e) - 1) at ke.
 func GroupOf(recipe Recipe, members int) (Group, error) {
 	if members < 1 || members > recipe.Population {
 		return Group{}, fmt.Errorf("a group of %d of %d users: expected 1 up to all of them", members, recipe.Population)
@@ -38,30 +42,99 @@ func GroupOf(recipe Recipe, members int) (Group, error) {
 	if err != nil {
 		return Group{}, err
 	}
-	one := pld.Step{Sigma: all.steps[0].Sigma / float64(members), Rounds: all.steps[0].Rounds, Rate: 1}
-	if all.steps[0].Rate < 1 {
-		one.Rate = recipe.rateOfAny(members)
-	}
-	bound, err := all.relation.losses().epsilon([]pld.Step{one}, recipe.Delta)
+	one, err := recipe.groupStep(all.steps[0], members)
 	if err != nil {
 		return Group{}, err
 	}
-	g := Group{members, Epsilon(bound.Upper), groupAsOne}
-	if chained := all.chained(members, recipe.Delta); chained < bound.Upper {
+	divergence := rdp.ReplacedPair
+	if all.relation == AddOrRemoveOne {
+		divergence = rdp.Poisson
+	}
+	curve, err := divergence(one.Rate, one.Sigma, rdp.DefaultOrders())
+	if err != nil {
+		return Group{}, err
+	}
+	atOnce := all.relation.losses().tightest([]pld.Step{one}, curve.Times(one.Rounds), recipe.Delta)
+	g := Group{members, Epsilon(atOnce.epsilon), strings.ToUpper(string(cmp.Or(atOnce.accountant, PLD))) + groupAsOne}
+	if chained := all.chained(members, recipe.Delta); chained < atOnce.epsilon {
 		g.EpsilonProved, g.Theorem = Epsilon(chained), groupByChain
 	}
 	return g, nil
 }
 
-// rateOfAny is the probability that a sample has any of the members.
-func (r Recipe) rateOfAny(members int) float64 {
-	none := 0.0 // its log
-	for i := range members {
-		rest := float64(r.Population - i)
-		if r.Sampling == Poisson {
-			rest = float64(r.Population)
+// groupStep is what a group costs all at once, of a recipe in which one member costs step.
+func (r Recipe) groupStep(step pld.Step, members int) (pld.Step, error) {
+	room := min(members, r.Cohort) // of a round
+	times := float64(room)
+	switch {
+	case r.Tree != nil:
+		var err error
+		if times, err = r.timesOfTree(members); err != nil {
+			return step, err
 		}
-		none += math.Log1p(-math.Min(1, float64(r.Cohort)/rest))
+	case r.Sampling == Poisson:
+		step.Rate, times = r.rateOfAny(members), float64(members)
+	case r.Mechanism != nil:
+		times = float64(members)
+	case r.Sampling == Separated && r.Rounds > 0:
+		often := r.Participation(r.Rounds).Times
+		times = math.Sqrt(spread(float64(members)*float64(often), room, r.Rounds) / float64(often))
+	case r.Sampling == Shuffled && r.Rounds > 0:
+		epoch := epochRounds(r.Cohort, r.Population)
+		squares := float64(r.Rounds/epoch)*spread(float64(members), room, epoch) + spread(float64(members), room, r.Rounds%epoch)
+		times = math.Sqrt(squares / float64(step.Rounds))
+	case step.Rate < 1:
+		step.Rate = r.rateOfAny(members)
+	}
+	step.Sigma /= times
+	return step, nil
+}
+
+// spread is the largest sum of squares of how many of a group take part in each of so many rounds,
+// at most room in one and so many in all.
+func spread(all float64, room, rounds int) float64 {
+	full := min(math.Floor(all/float64(room)), float64(rounds))
+	rest := 0.0
+	if full < float64(rounds) {
+		rest = all - full*float64(room)
+	}
+	return full*float64(room)*float64(room) + rest*rest
+}
+
+// timesOfTree is how many times as far as one member a group moves all nodes of a tree: as many
+// times as it has members, or less where these find no room in a cohort. Then a group moves the nodes
+// by a cohort's worth at most of one member who takes part as often as the members can fill a
+// cohort, in any rounds.
+func (r Recipe) timesOfTree(members int) (float64, error) {
+	if members <= r.Cohort {
+		return float64(members), nil
+	}
+	t := &tree{recipe: r}
+	alone, _, err := t.squared(*r.Tree)
+	if err != nil {
+		return 0, err
+	}
+	often := math.Ceil(float64(members) * float64(r.Tree.Times) / float64(r.Cohort))
+	filled, _, err := t.squared(Participations{Times: int(min(often, float64(r.Rounds))), Separation: 1})
+	return min(float64(members), float64(r.Cohort)*math.Sqrt(filled/alone)), err
+}
+
+// mostFactors is how many factors of a probability are multiplied; more are bounded.
+const mostFactors = 1 << 20
+
+// rateOfAny is the probability that a sample has any of the members, or a little more.
+func (r Recipe) rateOfAny(members int) float64 {
+	if r.Sampling == Poisson {
+		return -math.Expm1(float64(members) * math.Log1p(-float64(r.Cohort)/float64(r.Population)))
+	}
+	few, many := min(members, r.Cohort), max(members, r.Cohort) // which change places in the product
+	least := func(i int) float64 { return math.Log1p(-math.Min(1, float64(many)/float64(r.Population-i))) }
+	if few > mostFactors {
+		return -math.Expm1(float64(few) * least(few-1))
+	}
+	none := 0.0 // its log
+	for i := range few {
+		none += least(i)
 	}
 	return -math.Expm1(none)
 }

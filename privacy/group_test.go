@@ -118,3 +118,55 @@ func TestTheAdviceOfCalibrationHelps(t *testing.T) {
 		}
 	}
 }
+
+// With room for one member in a sample, a group of k is one member who is k times as likely to be in it.
+func TestAGroupMovesASampleByNoMoreThanFitsIntoIt(t *testing.T) {
+	t.Parallel()
+	r := privacy.Recipe{Population: 4000, Cohort: 1, Rounds: 500, NoiseMultiplier: 1, Delta: 1e-6, Sampling: privacy.FixedSize}
+	one := r
+	one.Population = 1000
+	if got, want := group(t, r, 4).EpsilonProved, account(t, one).EpsilonProved; relative(got, want) > 1e-9 {
+		t.Errorf("four of 4,000 cost %v, one of 1,000 %v", got, want)
+	}
+	for _, c := range []struct {
+		sampling privacy.Sampling
+		cohort   int
+		squares  float64 // of 1,000 rounds, in clip norms
+	}{
+		{privacy.NoSampling, 1, 1000}, {privacy.NoSampling, 3, 9000},
+		{privacy.Shuffled, 1, 4}, {privacy.Shuffled, 3, 10}, {privacy.Shuffled, 5, 2 * 16}, // two epochs of 800 rounds
+		{privacy.Separated, 1, 4}, {privacy.Separated, 3, 10}, {privacy.Separated, 5, 2 * 16},
+	} {
+		r := r
+		r.Population, r.Rounds, r.Cohort, r.Sampling = 4000, 1000, c.cohort, c.sampling
+		if c.cohort == 3 && c.sampling != privacy.NoSampling {
+			r.Population = 3001
+		}
+		moves := 2.
+		if c.sampling == privacy.Separated {
+			moves = 1
+		}
+		want := privacy.Epsilon(pld.GaussianEpsilon(r.NoiseMultiplier/moves/math.Sqrt(c.squares), r.Delta))
+		if got := group(t, r, 4).EpsilonProved; relative(got, want) > 1e-9 {
+			t.Errorf("%s, cohorts of %d: %v, want %v", c.sampling, c.cohort, got, want)
+		}
+	}
+}
+
+// Two members with two rounds of a tree, one in each: both leaves, and the node above them twice.
+func TestAGroupInATreeMovesItByNoMoreThanFitsIntoItsRounds(t *testing.T) {
+	t.Parallel()
+	r := privacy.Recipe{Population: 10, Cohort: 1, Rounds: 2, NoiseMultiplier: 3, Delta: 1e-6, Tree: &privacy.Participations{Times: 1, Separation: 1}}
+	want := privacy.Epsilon(pld.GaussianEpsilon(3/math.Sqrt(6), r.Delta))
+	if got := group(t, r, 2).EpsilonProved; relative(got, want) > 1e-9 {
+		t.Errorf("two members cost %v, want %v", got, want)
+	}
+}
+
+func TestLargeGroupsAreCountedAtOnce(t *testing.T) {
+	t.Parallel()
+	r := privacy.Recipe{Population: 1 << 60, Cohort: 1 << 40, Rounds: 10, NoiseMultiplier: 1e13, Delta: 1e-6}
+	if got := group(t, r, 1<<41).EpsilonProved; math.IsInf(float64(got), 1) || math.IsNaN(float64(got)) {
+		t.Errorf("epsilon %v", got)
+	}
+}

@@ -120,11 +120,13 @@ func TestImpossibleTreesAreRefused(t *testing.T) {
 	for want, change := range map[string]func(*privacy.Recipe){
 		"0 participations of a user":                 func(r *privacy.Recipe) { r.Tree = &privacy.Participations{} },
 		"257 participations of a user":               func(r *privacy.Recipe) { r.Tree = &privacy.Participations{Times: 257} },
-		"-1 rounds between":                          func(r *privacy.Recipe) { r.Tree = &privacy.Participations{Times: 2, Separation: -1} },
+		"a separation of -1 rounds":                  func(r *privacy.Recipe) { r.Tree = &privacy.Participations{Times: 2, Separation: -1} },
 		"more than one epoch":                        func(r *privacy.Recipe) { r.Rounds = 4000 },
-		"can take part in, 2 times each":             func(r *privacy.Recipe) { r.Rounds, r.Tree = 8000, &privacy.Participations{Times: 2} },
-		"nobody left for the rounds":                 func(r *privacy.Recipe) { r.Rounds, r.Tree = 7000, &privacy.Participations{Times: 2, Separation: 3920} },
-		"expected at most 1048576 rounds":            func(r *privacy.Recipe) { r.Rounds, r.Cohort, r.Tree = 1<<21, 1, &privacy.Participations{Times: 9} },
+		"can take part in, 2 times each":             func(r *privacy.Recipe) { r.Rounds, r.Tree = 8000, &privacy.Participations{Times: 2, Separation: 1} },
+		"takes more users than the 392000 there are": func(r *privacy.Recipe) { r.Rounds, r.Tree = 7000, &privacy.Participations{Times: 2, Separation: 3921} },
+		"expected at most 1048576 rounds": func(r *privacy.Recipe) {
+			r.Rounds, r.Cohort, r.Tree = 1<<21, 1, &privacy.Participations{Times: 9, Separation: 1}
+		},
 		"delta 2: expected a number above 0":         func(r *privacy.Recipe) { r.Delta = 2 },
 		"tree aggregation over 0 steps: expected at": func(r *privacy.Recipe) { r.Rounds = 0 },
 	} {
@@ -136,5 +138,33 @@ func TestImpossibleTreesAreRefused(t *testing.T) {
 	}
 	if _, err := privacy.NewMeter(treeOf(10, 1)); err == nil || !strings.Contains(err.Error(), "no cost by rounds") {
 		t.Errorf("a meter of a tree: error %v", err)
+	}
+}
+
+// Rounds 1 and 41 are 40 apart: a separation of 40 allows both, as in a training.
+func TestTheSeparationOfATreeIsThatOfATraining(t *testing.T) {
+	t.Parallel()
+	r := privacy.Recipe{Population: 2000, Cohort: 40, Rounds: 41, NoiseMultiplier: 1, Delta: 1e-6}
+	training := r
+	training.Sampling, training.Separation = privacy.Separated, 40
+	if p := training.Participation(41); p.Times != 2 {
+		t.Fatalf("a training allows %d participations", p.Times)
+	}
+	for separation, squares := range map[int]float64{40: 6 + 1, 41: 6} { // nodes above round 1, and round 41 alone
+		r.Tree = &privacy.Participations{Times: 2, Separation: separation}
+		if rho := float64(account(t, r).Rho); math.Abs(2*rho-squares) > 1e-12 {
+			t.Errorf("a separation of %d has the squared sensitivity %v, want %v", separation, 2*rho, squares)
+		}
+	}
+}
+
+// Where the worst rounds of a user take too long to find, each level of the tree has its own.
+func TestATreeWithTooManyPlacementsIsBoundedByItsLevels(t *testing.T) {
+	t.Parallel()
+	r := privacy.Recipe{Population: 100_000_000, Cohort: 1, Rounds: 1_000_000, NoiseMultiplier: 1, Delta: 1e-9, Tree: &privacy.Participations{Times: 100, Separation: 1000}}
+	report := account(t, r)
+	// 100 users of each of the ten lowest levels, and what fits below the nodes of higher ones, at least.
+	if rho := float64(report.Rho); !(2*rho > 1000) || !(2*rho < 100*100*20) || !strings.Contains(report.TheoremProved, "for each level of the tree") {
+		t.Errorf("rho %v by %s", rho, report.TheoremProved)
 	}
 }

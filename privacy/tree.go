@@ -1,10 +1,13 @@
 package privacy
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
 
+	"coalmine/privacy/correlated"
 	"coalmine/privacy/pld"
 	"coalmine/privacy/rdp"
 )
@@ -13,10 +16,13 @@ import (
 type Participations struct {
 	// Times are the rounds that a user takes part in at most, 1 or more.
 	Times int
-	// Separation is how many rounds without the user lie between two with the user, at
-	// least; 0 or more.
+	// Separation is the least number of rounds from one participation of a user to the next, as
+	// of Separated sampling; 1 allows every round, and so does 0.
 	Separation int
 }
+
+// separation is what Separation says.
+func (p Participations) separation() int { return cmp.Or(p.Separation, 1) }
 
 // oneEpoch lets no user take part twice.
 var oneEpoch = Participations{Times: 1}
@@ -45,7 +51,7 @@ func Tree(recipe Recipe) (Report, error) {
 		Conversion: r.Conversion, Sampling: r.Sampling, Neighbouring: ZeroOutOne,
 		Population: r.Population, Cohort: r.Cohort, SamplingRate: 1,
 		Rounds: r.Rounds, NoiseMultiplier: r.NoiseMultiplier, Sigma: r.NoiseMultiplier, SigmaProved: r.NoiseMultiplier,
-		Rho:        Epsilon(float64(t.squares) / (2 * r.NoiseMultiplier * r.NoiseMultiplier)),
+		Rho:        Epsilon(t.squares / (2 * r.NoiseMultiplier * r.NoiseMultiplier)),
 		Accountant: t.theorem(RDP),
 		Unit:       r.Unit, HoldsAgainst: r.holdsAgainst(), NotCovered: slices.Clone(notCovered),
 		Assumptions: t.assumptions(infinite),
@@ -56,7 +62,8 @@ func Tree(recipe Recipe) (Report, error) {
 // root of squares, in clip norms.
 type tree struct {
 	recipe  Recipe
-	squares int
+	squares float64
+	byLevel bool // squares are an upper bound
 	curve   rdp.Curve
 }
 
@@ -69,20 +76,30 @@ func newTree(recipe Recipe) (*tree, error) {
 	if err := t.validate(); err != nil {
 		return nil, err
 	}
-	in := rdp.Participation{Steps: t.recipe.Rounds, Times: t.recipe.Tree.Times, Separation: t.recipe.Tree.Separation}
 	var err error
-	if t.squares, err = in.SquaredSensitivity(); err != nil {
+	if t.squares, t.byLevel, err = t.squared(*t.recipe.Tree); err != nil {
 		return nil, err
 	}
 	t.curve, err = t.divergence(1)
 	return t, err
 }
 
+// squared is the squared sensitivity for a user who takes part in that way: of the worst placement,
+// or where that takes too long to find, by level: of the worst placement for each level of the tree.
+func (t *tree) squared(p Participations) (squares float64, byLevel bool, err error) {
+	worst, err := rdp.Participation{Steps: t.recipe.Rounds, Times: p.Times, Separation: p.separation()}.SquaredSensitivity()
+	if !errors.Is(err, rdp.ErrTooManyPlacements) {
+		return float64(worst), false, err
+	}
+	squares, err = correlated.Tree{}.SquaredSensitivity(correlated.Participation{Rounds: t.recipe.Rounds, Times: p.Times, Separation: p.separation()})
+	return squares, true, err
+}
+
 // divergence is that of the whole training where a user moves the nodes so many times as far as
 // when its updates become zero.
 func (t *tree) divergence(times float64) (rdp.Curve, error) {
 	sigma := t.recipe.NoiseMultiplier / times
-	return rdp.ZeroConcentrated(float64(t.squares)*(1/sigma/sigma/2), rdp.DefaultOrders())
+	return rdp.ZeroConcentrated(math.Max(t.squares*(1/sigma/sigma/2), math.SmallestNonzeroFloat64), rdp.DefaultOrders())
 }
 
 // Limits of the search for the worst rounds of a user.
@@ -101,7 +118,7 @@ func (t *tree) validate() error {
 	case p.Times < 1 || p.Times > maxTimes:
 		return fmt.Errorf("%d participations of a user: expected 1 to %d", p.Times, maxTimes)
 	case p.Separation < 0:
-		return fmt.Errorf("%d rounds between participations of a user: expected 0 or more", p.Separation)
+		return fmt.Errorf("a separation of %d rounds: expected at least 1, which lets a user take part in two rounds in a row", p.Separation)
 	case p.Times > 1 && r.Rounds > maxTreeRounds:
 		return fmt.Errorf("%d rounds with %d participations of a user: expected at most %d rounds where a user takes part more than once", r.Rounds, p.Times, maxTreeRounds)
 	}
@@ -113,8 +130,8 @@ func (t *tree) validate() error {
 	case float64(r.Rounds)*float64(r.Cohort) > float64(p.Times)*float64(r.Population):
 		return fmt.Errorf("%d rounds of %d users are more than %d users can take part in, %d times each: expected fewer rounds or more participations",
 			r.Rounds, r.Cohort, r.Population, p.Times)
-	case min(r.Rounds-1, p.Separation) >= most:
-		return fmt.Errorf("%d rounds between participations of a user, with %d of %d users a round: expected fewer than %d, as there is nobody left for the rounds between",
+	case min(r.Rounds, p.Separation) > most:
+		return fmt.Errorf("a separation of %d rounds with cohorts of %d takes more users than the %d there are: expected at most %d",
 			p.Separation, r.Cohort, r.Population, most)
 	}
 	return nil
@@ -122,7 +139,7 @@ func (t *tree) validate() error {
 
 // steps are the tree as one Gaussian mechanism, under ZeroOutOne or ReplaceOne.
 func (t *tree) steps(under Neighbouring) []pld.Step {
-	return []pld.Step{{Rate: 1, Sigma: t.recipe.NoiseMultiplier / under.sensitivity() / math.Sqrt(float64(t.squares)), Rounds: 1}}
+	return []pld.Step{{Rate: 1, Sigma: t.recipe.NoiseMultiplier / under.sensitivity() / math.Sqrt(t.squares), Rounds: 1}}
 }
 
 // treePart is what a tree adds to a composition.
@@ -143,7 +160,11 @@ func (t *tree) mechanism() string {
 	if t.recipe.Tree.Times == 1 {
 		return "tree aggregation"
 	}
-	return fmt.Sprintf("tree aggregation with %d participations, %d rounds apart", t.recipe.Tree.Times, t.recipe.Tree.Separation+1)
+	name := fmt.Sprintf("tree aggregation with %d participations, %d rounds apart", t.recipe.Tree.Times, t.recipe.Tree.separation())
+	if t.byLevel {
+		name += ", bounded by the worst placement for each level of the tree"
+	}
+	return name
 }
 
 // theorem names what an accountant of the tree rests on.
@@ -163,7 +184,7 @@ func (t *tree) assumptions(infinite bool) []string {
 	_, relation := ZeroOutOne.assumptions()
 	rounds := "every user takes part in at most one round, in whatever order users come"
 	if p := t.recipe.Tree; p.Times > 1 {
-		rounds = fmt.Sprintf("every user takes part in at most %d rounds, with %d others between two of them at least; epsilon is that of the worst rounds", p.Times, p.Separation)
+		rounds = fmt.Sprintf("every user takes part in at most %d rounds, each %d or more after the one before; epsilon is that of the worst rounds", p.Times, p.separation())
 	}
 	out := []string{
 		"every update is clipped to the clip norm C, and every node of the tree over the rounds has noise of standard deviation noise multiplier x C",

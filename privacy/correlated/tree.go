@@ -15,24 +15,24 @@ func (Tree) Validate() error { return nil }
 
 // SquaredSensitivity implements Strategy. Of each level of the tree it takes the worst placement
 // for that level alone, so that it is an upper bound: exact for one participation. The exact
-// value, rdp.Participation.SquaredSensitivity, takes minutes for ten thousand rounds.
+// value, rdp.Participation.SquaredSensitivity, takes far longer.
 func (Tree) SquaredSensitivity(p Participation) (float64, error) {
 	if err := p.Validate(); err != nil {
 		return 0, err
 	}
-	squared := 0
-	for size := 1; size <= p.Rounds; size *= 2 {
-		// Users are as many as can be below as few nodes as can be.
-		left := p.times()
-		for range p.Rounds / size {
-			below := min(left, Most(size, p.Separation))
-			squared += below * below
-			if left -= below; left == 0 {
-				break
-			}
+	squared := 0.0
+	for level := range bits.Len(uint(p.Rounds)) {
+		size := 1 << level
+		// Participations are as many as can be below as few nodes as can be.
+		most, left := Most(size, p.Separation), p.times()
+		full := min(p.Rounds/size, left/most)
+		squared += float64(full) * float64(most) * float64(most)
+		if full < p.Rounds/size {
+			rest := float64(left - full*most)
+			squared += float64(rest * rest)
 		}
 	}
-	return float64(squared), nil
+	return squared, nil
 }
 
 // Errors implements Strategy.

@@ -102,3 +102,18 @@ func TestEpsilonNextToZeroTakesNoTime(t *testing.T) {
 		}
 	}
 }
+
+// By mpmath with 400 digits, from Balle and Wang 2018, Theorem 8: deltas that are subnormal, and noise
+// beside which the two tails of the formula are nearly one.
+func TestGaussianEpsilonAtTheEndsOfTheNumbers(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ sigma, delta, epsilon float64 }{
+		{0.5, 5e-324, 78.778434937946879}, {0.5, 1e-310, 77.167470846165642}, {0.5, 1e-300, 75.933749958764132},
+		{2, 5e-324, 19.302060535217306}, {0.01, 5e-324, 8845.8944963024982}, {100, 5e-324, 0.38257457212642163},
+		{1e6, 1e-9, 2.7178059287972228e-6}, {1e12, 1e-13, 9.0234634751028046e-13}, {1e15, 1e-16, 9.0234634751003478e-16},
+	} {
+		if got := GaussianEpsilon(c.sigma, c.delta); math.Abs(got/c.epsilon-1) > 1e-9 {
+			t.Errorf("sigma %v, delta %v: epsilon %v, want %v", c.sigma, c.delta, got, c.epsilon)
+		}
+	}
+}

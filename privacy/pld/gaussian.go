@@ -17,6 +17,9 @@ func GaussianDelta(sigma, epsilon float64) float64 {
 	case epsilon == 0:
 		return math.Erf(1 / (2 * math.Sqrt2 * sigma))
 	}
+	if 1/sigma < closeTails {
+		return math.Exp(logGaussianDelta(sigma, epsilon))
+	}
 	near := 1/(2*sigma) - epsilon*sigma
 	far := 1/(2*sigma) + epsilon*sigma
 	// exp(epsilon) P(X > far) is the tail at far, relative to the density
@@ -25,17 +28,55 @@ func GaussianDelta(sigma, epsilon float64) float64 {
 	return math.Max(0, delta)
 }
 
+// logGaussianDelta returns the log of GaussianDelta at an epsilon above 0, also where that is
+// less than the smallest number.
+func logGaussianDelta(sigma, epsilon float64) float64 {
+	near := epsilon*sigma - 1/(2*sigma)
+	if near < -1 { // nothing is small
+		return math.Log(upperTail(near) - math.Exp(-near*near/2)*scaledTail(near+1/sigma))
+	}
+	return -near*near/2 + math.Log(scaledTailFall(near, 1/sigma))
+}
+
+// closeTails is the distance of two tails below which their difference would lose digits.
+const closeTails = 1e-6
+
+// scaledTailFall returns scaledTail(x) - scaledTail(x + by) for x of -1 or above, by above 0.
+func scaledTailFall(x, by float64) float64 {
+	if by >= closeTails {
+		return scaledTail(x) - scaledTail(x+by)
+	}
+	x += by / 2
+	if x < 25 {
+		return by * (1/math.Sqrt(2*math.Pi) - x*scaledTail(x)) // minus the derivative, in the middle
+	}
+	s := 1 / (x * x)
+	return by * s * (1 - 3*s*(1-5*s*(1-7*s))) / math.Sqrt(2*math.Pi)
+}
+
 // GaussianEpsilon returns the smallest epsilon, 0 or above, at which the
 // Gaussian mechanism has delta or less. delta is within (0, 1).
-func GaussianEpsilon(sigma, delta float64) float64 {
+func GaussianEpsilon(sigma, delta float64) float64 { return gaussianEpsilon(sigma, delta, 1) }
+
+// leastPlainDelta is the delta below which the digits of deltas, and of their quotients, may be
+// lost to underflow; they are compared by their logs there.
+const leastPlainDelta = 1e-280
+
+// gaussianEpsilon is GaussianEpsilon at delta/share, for a share within (0, 1] and above delta.
+func gaussianEpsilon(sigma, delta, share float64) float64 {
 	if sigma == 0 {
 		return math.Inf(1)
 	}
-	if GaussianDelta(sigma, 0) <= delta {
+	if GaussianDelta(sigma, 0)*share <= delta {
 		return 0
 	}
+	above := func(epsilon float64) bool { return GaussianDelta(sigma, epsilon) > delta/share }
+	if delta < leastPlainDelta {
+		log := math.Log(delta) - math.Log(share)
+		above = func(epsilon float64) bool { return logGaussianDelta(sigma, epsilon) > log }
+	}
 	low, high := 0.0, 1.0
-	for GaussianDelta(sigma, high) > delta {
+	for above(high) {
 		low, high = high, 2*high
 		if math.IsInf(high, 1) {
 			return high
@@ -46,7 +87,7 @@ func GaussianEpsilon(sigma, delta float64) float64 {
 		if middle == low || middle == high {
 			break
 		}
-		if GaussianDelta(sigma, middle) > delta {
+		if above(middle) {
 			low = middle
 		} else {
 			high = middle

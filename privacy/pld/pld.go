@@ -151,7 +151,7 @@ func (s Step) epsilonOnce(delta float64) float64 {
 	if delta >= s.Rate {
 		return 0
 	}
-	whole := GaussianEpsilon(s.Sigma, delta/s.Rate)
+	whole := gaussianEpsilon(s.Sigma, delta, s.Rate)
 	return pair{rate: s.Rate, unit: 1}.lossOfRemoving(whole)
 }
 
@@ -214,10 +214,14 @@ func activeSteps(steps []Step) ([]Step, error) {
 // plainSigma returns the noise of the one Gaussian mechanism that equals all
 // steps, which have noise, where there is one: when nothing is sampled, or nothing runs.
 func plainSigma(steps []Step) (float64, bool) {
-	precision, sampled := 0.0, false
+	precision, root, sampled := 0.0, 0.0, false
 	for _, s := range steps {
 		precision += float64(s.Rounds) / s.Sigma / s.Sigma
+		root = math.Hypot(root, math.Sqrt(float64(s.Rounds))/s.Sigma)
 		sampled = sampled || s.Rate < 1
+	}
+	if precision < 1e-290 || precision > 1e290 { // whose digits may be lost to underflow, or it has overflowed
+		return 1 / root, !sampled
 	}
 	return 1 / math.Sqrt(precision), !sampled
 }

@@ -82,6 +82,10 @@ func improved(divergence, order, delta float64) float64 {
 	if delta*delta+math.Expm1(-divergence) > 0 {
 		return 0
 	}
-	e := divergence + math.Log1p(-1/order) - math.Log(delta*order)/(order-1)
+	log := math.Log(delta * order)
+	if delta < 1e-290 { // whose product may round to another subnormal number
+		log = math.Log(delta) + math.Log(order)
+	}
+	e := divergence + math.Log1p(-1/order) - log/(order-1)
 	return math.Max(0, e)
 }

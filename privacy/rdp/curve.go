@@ -58,6 +58,22 @@ func newCurve(orders []float64, divergence func(order float64) float64) (Curve, 
 	return Curve{orders: slices.Clone(orders), values: values}, nil
 }
 
+// newSampledCurve is newCurve for noise of sigma on samples of rate q. It keeps a divergence that
+// underflows from being 0.
+func newSampledCurve(q, sigma float64, orders []float64, divergence func(order float64) float64) (Curve, error) {
+	least := leastDivergence(q, sigma)
+	return newCurve(orders, func(order float64) float64 { return math.Max(divergence(order), least) })
+}
+
+// leastDivergence is that of a mechanism that tells something, however little: a divergence of 0 is
+// that of equal distributions, whose epsilon is 0 at every delta.
+func leastDivergence(q, sigma float64) float64 {
+	if q == 0 || math.IsInf(sigma, 1) {
+		return 0
+	}
+	return math.SmallestNonzeroFloat64
+}
+
 // Orders returns the orders of the curve, as given to the mechanism.
 func (c Curve) Orders() []float64 { return slices.Clone(c.orders) }
 

@@ -23,10 +23,10 @@ func FixedSize(q, sigma float64, orders []float64) (Curve, error) {
 	}
 	u2 := squaredRatio(sigma)
 	if trivial, divergence := unsampled(q, u2); trivial {
-		return newCurve(orders, divergence)
+		return newSampledCurve(q, sigma, orders, divergence)
 	}
 	bound := newFixedSizeBound(q, u2, orders)
-	return newCurve(orders, bound.divergence)
+	return newSampledCurve(q, sigma, orders, bound.divergence)
 }
 
 // fixedSizeBound holds what the orders of one curve share.

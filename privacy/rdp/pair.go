@@ -18,9 +18,9 @@ func ReplacedPair(q, sigma float64, orders []float64) (Curve, error) {
 	}
 	u := 1 / sigma
 	if trivial, divergence := unsampled(q, u*u); trivial {
-		return newCurve(orders, divergence)
+		return newSampledCurve(q, sigma, orders, divergence)
 	}
-	return newCurve(orders, func(order float64) float64 {
+	return newSampledCurve(q, sigma, orders, func(order float64) float64 {
 		return math.Min(log1pExp(replacedExcess(q, u, order))/(order-1), order*u*u/2)
 	})
 }

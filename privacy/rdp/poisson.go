@@ -14,9 +14,9 @@ func Poisson(q, sigma float64, orders []float64) (Curve, error) {
 	}
 	u := 1 / sigma
 	if trivial, divergence := unsampled(q, u*u); trivial {
-		return newCurve(orders, divergence)
+		return newSampledCurve(q, sigma, orders, divergence)
 	}
-	return newCurve(orders, func(order float64) float64 {
+	return newSampledCurve(q, sigma, orders, func(order float64) float64 {
 		var logExcess float64
 		if order == math.Trunc(order) {
 			logExcess = poissonInteger(q, u*u, int(order))

@@ -1,6 +1,7 @@
 package rdp
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/bits"
@@ -27,15 +28,15 @@ func Tree(participation Participation, sigma float64, orders []float64) (Curve, 
 
 // OneEpoch is the participation of users who take part in at most one of steps
 // updates.
-func OneEpoch(steps int) Participation { return Participation{Steps: steps, Times: 1} }
+func OneEpoch(steps int) Participation { return Participation{Steps: steps, Times: 1, Separation: 1} }
 
 // Participation says how often and how closely together a user may take part in
 // a training by tree aggregation.
 type Participation struct {
 	Steps int // updates of the training, 1 or more
 	Times int // updates that a user takes part in at most, 1 or more
-	// Separation is how many updates without the user lie between two with the
-	// user at least, 0 or more.
+	// Separation is the least difference between the numbers of two updates with
+	// the user, 1 or more; 1 allows every update.
 	Separation int
 }
 
@@ -45,8 +46,8 @@ func (p Participation) validate() error {
 		return fmt.Errorf("tree aggregation over %d steps: expected at least 1", p.Steps)
 	case p.Times < 1:
 		return fmt.Errorf("tree aggregation with %d participations of a user: expected at least 1", p.Times)
-	case p.Separation < 0:
-		return fmt.Errorf("tree aggregation with %d steps between participations: expected 0 or more", p.Separation)
+	case p.Separation < 1:
+		return fmt.Errorf("tree aggregation with %d steps from one participation to the next: expected at least 1", p.Separation)
 	}
 	return nil
 }
@@ -54,20 +55,33 @@ func (p Participation) validate() error {
 // SquaredSensitivity is the largest squared L2 norm, in clip norms, of what one
 // user adds to all nodes of the tree together: a node above n updates of the user
 // gets n clip norms, and the square of each counts. With one participation it is
-// the number of nodes above a leaf, the leaf included.
+// the number of nodes above a leaf, the leaf included. Where it takes too long to
+// find, the error is ErrTooManyPlacements.
 func (p Participation) SquaredSensitivity() (int, error) {
 	if err := p.validate(); err != nil {
 		return 0, err
 	}
 	// No more fit, and with every step taken the sum is that of a full tree.
-	times := min(p.Times, (p.Steps-1)/(p.Separation+1)+1)
-	worst := worstTree{separation: p.Separation, known: map[subtree]int{}}
+	times := min(p.Times, (p.Steps-1)/p.Separation+1)
+	worst := worstTree{separation: p.Separation - 1, known: map[subtree]int{}, left: mostPlacements}
 	largest := 0
 	for n := 1; n <= times; n++ {
-		largest = max(largest, worst.squares(subtree{size: p.Steps, times: n, reach: p.Separation}))
+		if largest = max(largest, worst.squares(subtree{size: p.Steps, times: n, reach: p.Separation - 1})); worst.left <= 0 {
+			return 0, ErrTooManyPlacements
+		}
 	}
 	return largest, nil
 }
+
+// ErrTooManyPlacements says that a user's updates may lie in too many places of a tree to find
+// the worst ones.
+var ErrTooManyPlacements = errors.New("too many placements of a user's updates in the tree")
+
+// What limits the search: to about a second and 100 MB.
+const (
+	mostPlacements = 1 << 24
+	mostSubtrees   = 1 << 20
+)
 
 // subtree is a run of leaves in which a user takes part a number of times.
 type subtree struct {
@@ -81,8 +95,9 @@ type subtree struct {
 // worstTree finds the worst places of a user's updates by dynamic programming
 // over the subtrees and the free leaves around them.
 type worstTree struct {
-	separation int
+	separation int // leaves between two of the user's
 	known      map[subtree]int
+	left       int // divisions of participations that may still be tried
 }
 
 // impossible is the value of a subtree that has no room for its participations.
@@ -102,7 +117,9 @@ func (w *worstTree) squares(t subtree) int {
 		return value
 	}
 	value := w.split(t)
-	w.known[t] = value
+	if w.known[t] = value; len(w.known) > mostSubtrees {
+		w.left = 0
+	}
 	return value
 }
 
@@ -116,7 +133,8 @@ func (w *worstTree) split(t subtree) int {
 		w.squares(subtree{right, t.times, max(0, t.start-left), t.reach}),
 	)
 	for onRight := 1; onRight < t.times; onRight++ {
-		for free := 0; free <= min(w.separation, right-1); free++ {
+		for free := 0; free <= min(w.separation, right-1) && w.left > 0; free++ {
+			w.left--
 			before := w.squares(subtree{left, t.times - onRight, t.start, free})
 			if before < 0 {
 				continue // nor with less room

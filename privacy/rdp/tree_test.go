@@ -16,12 +16,12 @@ func TestTreeSensitivityMatchesPublishedValues(t *testing.T) {
 		p    rdp.Participation
 		want int
 	}{
-		{rdp.Participation{Times: 1, Separation: 7, Steps: 8}, 4},
-		{rdp.Participation{Times: 3, Separation: 3, Steps: 9}, 11},
-		{rdp.Participation{Times: 3, Separation: 2, Steps: 7}, 9},
-		{rdp.Participation{Times: 8, Separation: 2, Steps: 24}, 88},
-		{rdp.Participation{Times: 8, Steps: 8}, 120},
-		{rdp.Participation{Times: 200, Steps: 8}, 120},
+		{rdp.Participation{Times: 1, Separation: 8, Steps: 8}, 4},
+		{rdp.Participation{Times: 3, Separation: 4, Steps: 9}, 11},
+		{rdp.Participation{Times: 3, Separation: 3, Steps: 7}, 9},
+		{rdp.Participation{Times: 8, Separation: 3, Steps: 24}, 88},
+		{rdp.Participation{Times: 8, Separation: 1, Steps: 8}, 120},
+		{rdp.Participation{Times: 200, Separation: 1, Steps: 8}, 120},
 	} {
 		if got, err := c.p.SquaredSensitivity(); err != nil || got != c.want {
 			t.Errorf("%+v: squared sensitivity %d (%v), published %d", c.p, got, err, c.want)
@@ -52,7 +52,7 @@ func TestTreeSensitivityEqualsBruteForce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := rdp.Participation{
 			Steps: rapid.IntRange(1, 14).Draw(t, "steps"), Times: rapid.IntRange(1, 6).Draw(t, "times"),
-			Separation: rapid.IntRange(0, 6).Draw(t, "separation"),
+			Separation: rapid.IntRange(1, 7).Draw(t, "separation"),
 		}
 		want := 0
 		leaves := make([]bool, p.Steps)
@@ -61,7 +61,7 @@ func TestTreeSensitivityEqualsBruteForce(t *testing.T) {
 			want = max(want, squaresOf(leaves))
 			for i := from; i < p.Steps && left > 0; i++ {
 				leaves[i] = true
-				place(i+p.Separation+1, left-1)
+				place(i+p.Separation, left-1)
 				leaves[i] = false
 			}
 		}
@@ -76,7 +76,7 @@ func TestTreeSensitivityEqualsBruteForce(t *testing.T) {
 // over 2,000 steps, at most 6 participations with 313 steps between them.
 func TestTreeAggregationMatchesTheSpanishModel(t *testing.T) {
 	t.Parallel()
-	p := rdp.Participation{Steps: 2000, Times: 6, Separation: 313}
+	p := rdp.Participation{Steps: 2000, Times: 6, Separation: 314}
 	squared, err := p.SquaredSensitivity()
 	if err != nil {
 		t.Fatal(err)

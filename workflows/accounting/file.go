@@ -1,6 +1,7 @@
 package accounting
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -71,7 +72,7 @@ func (r recipe) training(source string, number int, like privacy.Recipe) (Traini
 		return t, errors.New("count_noise with a tree: expected a fixed clip norm, since the count of clipped updates is no part of the tree")
 	}
 	t.Recipe.Sampling = ""
-	t.Recipe.Tree = &privacy.Participations{Times: max(1, r.Participations), Separation: r.Separation}
+	t.Recipe.Tree = &privacy.Participations{Times: cmp.Or(r.Participations, 1), Separation: r.Separation}
 	return t, t.Recipe.Validate()
 }
 
