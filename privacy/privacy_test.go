@@ -375,3 +375,45 @@ func TestAdaptiveClippingSplitsTheNoise(t *testing.T) {
 		t.Errorf("no noise became %v, %v", z, err)
 	}
 }
+
+// One epsilon leads: the least that is proved. The papers' convention stands beside it where it is another
+// number, and says so where it is too low.
+func TestTheHeadlineIsProved(t *testing.T) {
+	t.Parallel()
+	r := account(t, tenEpochs())
+	for _, c := range []struct {
+		atLeast privacy.Epsilon
+		want    string
+	}{{0, "20.9 (5.62)"}, {5, "20.9 (5.62)"}, {6, "20.9 (5.62 underestimates)"}} {
+		if got := r.Headline(c.atLeast).String(); got != c.want {
+			t.Errorf("%q beside a bound of %v from below, want %q", got, c.atLeast, c.want)
+		}
+	}
+	r.LossDistribution = &privacy.Interval{Lower: 20, Upper: 20.9, PapersRefuted: true}
+	if got := r.Headline(0).String(); got != "20.9 (5.62 underestimates)" || !strings.Contains(r.Summary(), "the papers' convention underestimates: for replace-one some data have 20.0 at least") {
+		t.Errorf("%q, %s", got, r.Summary())
+	}
+	poisson := tenEpochs()
+	poisson.Sampling = privacy.Poisson
+	if h := account(t, poisson).Headline(9); h.Convention != nil || strings.Contains(h.String(), "(") {
+		t.Errorf("where all is proved the headline is %q", h)
+	}
+}
+
+func TestADeltaThatAllowsAWholeUserIsNamed(t *testing.T) {
+	t.Parallel()
+	for delta, named := range map[float64]bool{1. / 392_000: true, 0.5: true, 2.5e-6: false, 1e-7: false} {
+		r := tenEpochs()
+		r.Delta = delta
+		report := account(t, r)
+		var table strings.Builder
+		if err := privacy.WriteTable(&table, []privacy.Report{report}); err != nil {
+			t.Fatal(err)
+		}
+		for where, text := range map[string]string{"summary": report.Summary(), "table": table.String()} {
+			if strings.Contains(text, "WARNING") != named {
+				t.Errorf("delta %v, %s: %s", delta, where, text)
+			}
+		}
+	}
+}

@@ -92,7 +92,7 @@ func (r Recipe) withDefaults() Recipe {
 		r.Accountant = Tightest
 	}
 	if r.Unit == "" {
-		r.Unit = "user"
+		r.Unit = wholeUser
 	}
 	return r
 }

@@ -1,6 +1,7 @@
 package privacy
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -238,6 +239,54 @@ func (r Recipe) holdsAgainst() string {
 	return ""
 }
 
+// Headline is the cost of a training as people read it, everywhere: first the least epsilon that is
+// proved, and beside it what the papers' convention says, if it is another number for the same
+// training. Convention is nil where every figure is proved, and without a bound.
+type Headline struct {
+	Proved     Epsilon
+	Convention *Epsilon
+	// Underestimates says that the truth is above Convention: for some data, or as an audit found.
+	Underestimates bool
+}
+
+// Headline returns the figures of the report, beside the most that audits have bounded epsilon by from
+// below, 0 without one.
+func (r Report) Headline(atLeast Epsilon) Headline {
+	h := Headline{Proved: r.EpsilonProved}
+	if !r.proved() && !r.Infinite {
+		h.Convention = &r.Epsilon
+		h.Underestimates = r.Epsilon < atLeast || r.LossDistribution != nil && r.LossDistribution.PapersRefuted
+	}
+	return h
+}
+
+// HeadlineOf is a Headline's column in tables.
+const HeadlineOf = "epsilon proved (papers' convention)"
+
+// String is the text below HeadlineOf.
+func (h Headline) String() string {
+	switch {
+	case h.Convention == nil:
+		return h.Proved.String()
+	case h.Underestimates:
+		return fmt.Sprintf("%s (%s underestimates)", h.Proved, h.Convention)
+	}
+	return fmt.Sprintf("%s (%s)", h.Proved, h.Convention)
+}
+
+// DeltaWarning says that delta is too large to mean much, and is empty if it is not.
+func (r Report) DeltaWarning() string {
+	if r.NoiseMultiplier == 0 || r.Delta < 1/float64(r.Population) {
+		return ""
+	}
+	unit := cmp.Or(r.Unit, wholeUser)
+	return fmt.Sprintf("delta %g is 1/%ss or more: a training that publishes all data of one random %s of %d satisfies it; expected delta well below %.2g",
+		r.Delta, unit, unit, r.Population, 1/float64(r.Population))
+}
+
+// wholeUser is the unit of a recipe that states none.
+const wholeUser = "user"
+
 // proved reports whether Epsilon is EpsilonRenyi, and so is proved, too: whether the relation
 // moves a sum by no more than the clip norm.
 func (r Report) proved() bool { return r.Neighbouring.sensitivity() == 1 }
@@ -248,9 +297,10 @@ func (r Report) Summary() string {
 	if r.AccountantProved != "" {
 		how += ", accountant " + string(r.AccountantProved)
 	}
-	line := fmt.Sprintf("epsilon %s (papers' convention), %s proved (%s)", r.Epsilon, r.EpsilonProved, how)
-	if r.proved() {
-		line = fmt.Sprintf("epsilon %s, proved (%s)", r.EpsilonProved, how)
+	h := r.Headline(0)
+	line := fmt.Sprintf("epsilon %s, proved (%s)", h.Proved, how)
+	if h.Convention != nil {
+		line += fmt.Sprintf("; %s by the papers' convention", h.Convention)
 	}
 	rounds := inTermsOf(r.Unit, []string{"{round}s"})[0]
 	line += fmt.Sprintf(", at delta %g after %d %s; unit %s, %s sampling, %s conversion",
@@ -258,8 +308,11 @@ func (r Report) Summary() string {
 	if r.HoldsAgainst != "" {
 		line += "; holds against " + r.HoldsAgainst
 	}
-	if l := r.LossDistribution; l != nil && l.PapersRefuted {
-		line += fmt.Sprintf("; the papers' convention is refuted for %s: some data have %s at least", r.Neighbouring, l.Lower)
+	if h.Underestimates {
+		line += fmt.Sprintf("; the papers' convention underestimates: for %s some data have %s at least", r.Neighbouring, r.LossDistribution.Lower)
+	}
+	if warning := r.DeltaWarning(); warning != "" {
+		line += "; WARNING: " + warning
 	}
 	if warning := r.Control.Warning(); warning != "" {
 		return warning + ". Claimed: " + line

@@ -14,17 +14,23 @@ import (
 // is not empty, and all are of one recipe but for its rounds.
 func WriteTable(w io.Writer, reports []Report) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	withLoss := reports[0].LossDistribution != nil
-	header := "rounds\tepsilon\torder\tepsilon_proved\tby\tepsilon_renyi\torder\t"
+	convention, withLoss := !reports[0].proved(), reports[0].LossDistribution != nil
+	header := "rounds\tepsilon proved\tby\tRényi\torder\t"
 	if withLoss {
 		header += "loss distribution\t"
 	}
+	if convention {
+		header += "papers' convention\torder\t"
+	}
 	fmt.Fprintln(table, header)
 	for _, r := range reports {
-		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t", r.Rounds, r.Epsilon, formatOrder(r.Order),
-			r.EpsilonProved, cmp.Or(r.AccountantProved, "-"), r.EpsilonRenyi, formatOrder(r.OrderProved))
+		h := r.Headline(0)
+		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t", r.Rounds, h.Proved, cmp.Or(r.AccountantProved, "-"), r.EpsilonRenyi, formatOrder(r.OrderProved))
 		if withLoss {
 			fmt.Fprintf(table, "%s to %s\t", r.LossDistribution.Lower, r.LossDistribution.Upper)
+		}
+		if convention {
+			fmt.Fprintf(table, "%s\t%s\t", r.Epsilon, formatOrder(r.Order))
 		}
 		fmt.Fprintln(table)
 	}
@@ -44,7 +50,7 @@ func WriteTable(w io.Writer, reports []Report) error {
 func writeGroups(w io.Writer, reports []Report) error {
 	for _, r := range reports {
 		if g := r.Group; g != nil {
-			if _, err := fmt.Fprintf(w, "%-17s epsilon_proved %s of %d %ss together after %d %s, where one has %s: %s\n",
+			if _, err := fmt.Fprintf(w, "%-17s epsilon %s proved of %d %ss together after %d %s, where one has %s: %s\n",
 				"group", g.EpsilonProved, g.Members, r.Unit, r.Rounds, inTermsOf(r.Unit, []string{"{round}s"})[0], r.EpsilonProved, g.Theorem); err != nil {
 				return err
 			}
@@ -56,11 +62,11 @@ func writeGroups(w io.Writer, reports []Report) error {
 // writeRefuted says after which numbers of rounds the papers' convention is no bound.
 func writeRefuted(w io.Writer, reports []Report) error {
 	for _, r := range reports {
-		if r.LossDistribution == nil || !r.LossDistribution.PapersRefuted {
+		if !r.Headline(0).Underestimates {
 			continue
 		}
-		if _, err := fmt.Fprintf(w, "%-17s epsilon %s after %d %s, for %s: some data have %s at least, so that the papers' convention is no bound there\n",
-			"refuted", r.Epsilon, r.Rounds, inTermsOf(r.Unit, []string{"{round}s"})[0], r.Neighbouring, r.LossDistribution.Lower); err != nil {
+		if _, err := fmt.Fprintf(w, "%-17s the papers' convention, by %s after %d %s: for %s some data have %s at least\n",
+			"underestimates", r.Epsilon, r.Rounds, inTermsOf(r.Unit, []string{"{round}s"})[0], r.Neighbouring, r.LossDistribution.Lower); err != nil {
 			return err
 		}
 	}
@@ -84,6 +90,9 @@ func writeFacts(w io.Writer, r Report) error {
 		fact("rounds", "at least 2^%d stay within the target, where the search ends", bits.TrailingZeros(uint(r.Rounds)))
 	}
 	fact("delta", "%g", r.Delta)
+	if warning := r.DeltaWarning(); warning != "" {
+		fact("WARNING", "%s", warning)
+	}
 	fact("noise multiplier", "%g", r.NoiseMultiplier)
 	if r.UpdateNoise > 0 {
 		fact("noise on updates", "%.6g, the rest being on the count of adaptive clipping", r.UpdateNoise)
@@ -91,7 +100,7 @@ func writeFacts(w io.Writer, r Report) error {
 	if r.proved() {
 		fact("sigma", "%g for all epsilons, relative to the sensitivity", r.Sigma)
 	} else {
-		fact("sigma", "%g for epsilon, %g for what is proved, relative to the sensitivity", r.Sigma, r.SigmaProved)
+		fact("sigma", "%g for what is proved, %g for the papers' convention, relative to the sensitivity", r.SigmaProved, r.Sigma)
 	}
 	if r.Sampling == NoSampling {
 		fact("sampling", "%s: no credit for the choice of %d of %d a round", r.Sampling, r.Cohort, r.Population)
@@ -107,9 +116,9 @@ func writeFacts(w io.Writer, r Report) error {
 		fact("mu", "%s after %d rounds, Gaussian privacy (Dong, Roth and Su 2019); neither rho nor mu is lowered by sampling", r.Mu, r.Rounds)
 	}
 	if r.TheoremProved != "" {
-		fact("epsilon_proved", "%s", r.TheoremProved)
+		fact("proved by", "%s", r.TheoremProved)
 	}
-	fact("accountant", "%s", r.Accountant)
+	fact("Rényi", "%s", r.Accountant)
 	if l := r.LossDistribution; l != nil {
 		fact("loss distribution", "%s", l.Accountant)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -19,13 +20,15 @@ const accountHelp = `Say what a recipe of DP-FedAvg or DP-SGD costs in privacy, 
 or what the finished cells of runs cost, at their size, at that of a larger population,
 and together.
 
-Two values stand side by side. "epsilon" takes the noise relative to the clip norm, by
-Rényi divergences; for cohorts of fixed size that is the papers' convention.
-"epsilon_proved" is the least that any accountant proves under the stated neighbouring
-relation, and "by" names it: "pld", privacy loss distributions, or "rdp", Rényi
-divergences. Where one user replaces another, a clipped sum moves by up to twice the clip
-norm; with Poisson cohorts a user is added or removed. "epsilon_renyi" is what Rényi
-divergences prove with --conversion, as in the metrics of a run's rounds.
+The first value, "epsilon proved", is the least that any accountant proves under the
+stated neighbouring relation, and "by" names it: "pld", privacy loss distributions, or
+"rdp", Rényi divergences. Where one user replaces another, a clipped sum moves by up to
+twice the clip norm; with Poisson cohorts a user is added or removed. "Rényi" is what
+Rényi divergences prove with --conversion, as in the metrics of a run's rounds. For
+cohorts that replace a user, "papers' convention" takes the noise relative to the clip
+norm, by Rényi divergences. That is no proof, and the last lines say where it
+underestimates. In JSON they are "epsilon_proved", "epsilon_renyi" and "epsilon".
+A delta of 1/users or more is warned of.
 
 For DP-SGD the population are the records, the cohort is the batch and the rounds
 are the steps (--unit record). Batches cut from shuffled records are no random
@@ -46,7 +49,8 @@ little more and the count of clipped updates the rest. Epsilon is that of the to
 
 --tree counts DP-FTRL in their place, to compare with, the noise being that on one node of
 the tree: one epoch in which no user takes part twice, or, with --participations K
---separation S, up to K rounds of a user with S others between two of them.
+--separation S, up to K rounds of a user, each S or more after the one before, as
+training.participations and training.separation of an experiment.
 
 --compose FILE counts what several recipes cost together, which may differ in everything:
 cohorts that grow, noise that falls, users that join, one sampling after another. FILE is a
@@ -138,10 +142,7 @@ func newAccountCommand(g *global) *cobra.Command {
 			if err := a.check(c.Flags()); err != nil {
 				return err
 			}
-			if err := a.complete(); err != nil {
-				return err
-			}
-			return g.account(&a)
+			return g.account(c.Context(), &a)
 		},
 	}
 	f := c.Flags()
@@ -158,7 +159,7 @@ func newAccountCommand(g *global) *cobra.Command {
 	f.BoolVar(&a.recipe.LossDistribution, "pld", false, "bounds of the privacy loss distribution from both sides, too; with --accountant rdp they are left out otherwise")
 	f.BoolVar(&a.tree, "tree", false, "DP-FTRL by tree aggregation without restarts (Kairouz et al. 2021); one epoch, or see --participations")
 	f.IntVar(&a.participations.Times, "participations", 1, "with --tree: rounds that a user takes part in at most")
-	f.IntVar(&a.participations.Separation, "separation", 0, "with --tree: rounds between two that a user takes part in, at least")
+	f.IntVar(&a.participations.Separation, "separation", 1, "with --tree: rounds from one participation of a user to the next, at least, as training.separation of an experiment")
 	f.StringVar(&a.plot, "plot", "", "file for an SVG of epsilon against rounds")
 	f.Float64Var(&a.epsilon, "target-epsilon", 0, "solve for --solve so that the proved epsilon stays within this (with --accountant papers the papers' one)")
 	f.StringVar(&a.asked, "solve", solveNoise, "what to solve for: noise, rounds, cohort (the noise growing with the cohort) or delta")
@@ -203,6 +204,8 @@ func (a *accountFlags) empty(f *pflag.FlagSet) error {
 		}
 	}
 	switch {
+	case f.Changed("trade-off") && !slices.Contains([]string{".csv", ".svg"}, filepath.Ext(a.tradeOff)):
+		return fmt.Errorf("--trade-off %s: expected a file that ends in .svg or .csv", a.tradeOff)
 	case !slices.Contains([]string{solveNoise, solveRounds, solveCohort, solveDelta}, a.asked):
 		return fmt.Errorf("--solve %q: expected noise, rounds, cohort or delta", a.asked)
 	case f.Changed("group") && a.group < 1:
@@ -336,20 +339,61 @@ func (a *accountFlags) solve() (err error) {
 	return nil
 }
 
-func (g *global) account(a *accountFlags) error {
-	reports, err := privacy.Sweep(privacy.Account, a.recipe, a.rounds)
-	if err != nil {
-		return err
+// unlessInterrupted returns when compute does, or at once with the cause when ctx ends: what the accountants
+// compute then is never looked at.
+func unlessInterrupted[T any](ctx context.Context, compute func() (T, error)) (T, error) {
+	type answer struct {
+		value T
+		err   error
 	}
-	reports[0].RoundsAtLeast = a.solves(solveRounds) && reports[0].Rounds == privacy.MaxRounds
-	for i := range reports {
-		reports[i] = reports[i].Concentrated()
-		if err := a.addGroup(&reports[i]); err != nil {
-			return err
+	done := make(chan answer, 1)
+	go func() {
+		value, err := compute()
+		done <- answer{value, err}
+	}()
+	select {
+	case a := <-done:
+		return a.value, a.err
+	case <-ctx.Done():
+		var none T
+		return none, context.Cause(ctx)
+	}
+}
+
+// accounted is what a recipe costs: after each number of rounds, and how well the
+// neighbours can be told apart after the most of them, if that is asked for.
+type accounted struct {
+	reports []privacy.Report
+	curve   *privacy.TradeOff
+}
+
+// reckon solves the recipe for the target, and accounts for it.
+func (a accountFlags) reckon() (all accounted, err error) {
+	if err := a.complete(); err != nil {
+		return all, err
+	}
+	if all.reports, err = privacy.Sweep(privacy.Account, a.recipe, a.rounds); err != nil {
+		return all, err
+	}
+	all.reports[0].RoundsAtLeast = a.solves(solveRounds) && all.reports[0].Rounds == privacy.MaxRounds
+	for i := range all.reports {
+		all.reports[i] = all.reports[i].Concentrated()
+		if err := a.addGroup(&all.reports[i]); err != nil {
+			return all, err
 		}
 	}
 	a.recipe.Rounds = slices.Max(a.rounds)
-	curve, err := g.tradeOff(a.tradeOff, []privacy.Recipe{a.recipe})
+	all.curve, err = a.curve([]privacy.Recipe{a.recipe})
+	return all, err
+}
+
+func (g *global) account(ctx context.Context, a *accountFlags) error {
+	all, err := unlessInterrupted(ctx, a.reckon)
+	if err != nil {
+		return err
+	}
+	reports := all.reports
+	curve, err := g.tradeOff(a.tradeOff, all.curve)
 	if err != nil {
 		return err
 	}
@@ -388,23 +432,22 @@ func (a *accountFlags) addGroup(r *privacy.Report) error {
 	return err
 }
 
-// tradeOff writes the errors of tests on all recipes together to a file, unless its name is empty,
-// and returns them.
-func (g *global) tradeOff(file string, recipes []privacy.Recipe) ([]privacy.ErrorRates, error) {
-	if file == "" {
+// curve is the trade-off curve of all recipes together, nil if it is not asked for.
+func (a *accountFlags) curve(recipes []privacy.Recipe) (*privacy.TradeOff, error) {
+	if a.tradeOff == "" {
 		return nil, nil
 	}
-	curve, err := privacy.NewTradeOff(recipes)
-	if err != nil {
-		return nil, err
+	return privacy.NewTradeOff(recipes)
+}
+
+// tradeOff writes a curve to a file, unless there is none, and returns its points.
+func (g *global) tradeOff(file string, curve *privacy.TradeOff) ([]privacy.ErrorRates, error) {
+	if curve == nil {
+		return nil, nil
 	}
 	write := curve.WriteSVG
-	switch filepath.Ext(file) {
-	case ".csv":
+	if filepath.Ext(file) == ".csv" {
 		write = curve.WriteCSV
-	case ".svg":
-	default:
-		return nil, fmt.Errorf("--trade-off %s: expected a file that ends in .svg or .csv", file)
 	}
 	return curve.Points(), g.writeFile(file, write)
 }

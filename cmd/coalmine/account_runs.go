@@ -29,7 +29,7 @@ func (g *global) accountRuns(c *cobra.Command, a *accountFlags, names []string) 
 		if err != nil {
 			return err
 		}
-		answer, err := accounting.Account(trainings, question)
+		answer, err := unlessInterrupted(c.Context(), func() (*accounting.Answer, error) { return accounting.Account(trainings, question) })
 		if err != nil {
 			return err
 		}
@@ -58,11 +58,17 @@ func (g *global) accountFile(c *cobra.Command, a *accountFlags) error {
 	if err != nil {
 		return err
 	}
-	answer, err := a.composed(recipes)
+	var curve *privacy.TradeOff
+	answer, err := unlessInterrupted(c.Context(), func() (answer *accounting.Answer, err error) {
+		if answer, err = a.composed(recipes); err == nil {
+			curve, err = a.curve(accounting.Recipes(recipes))
+		}
+		return answer, err
+	})
 	if err != nil {
 		return err
 	}
-	if answer.TradeOff, err = g.tradeOff(a.tradeOff, accounting.Recipes(recipes)); err != nil {
+	if answer.TradeOff, err = g.tradeOff(a.tradeOff, curve); err != nil {
 		return err
 	}
 	return g.printAnswer(answer)

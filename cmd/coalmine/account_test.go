@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"encoding/xml"
 	"errors"
@@ -190,7 +191,7 @@ func TestAccountSweepsAndPlots(t *testing.T) {
 			t.Errorf("line %d of the table is %q, want that of %s rounds with both epsilons", i+1, lines[i+1], rounds)
 		}
 	}
-	if !strings.Contains(out, "sigma             1 for epsilon, 0.5 for what is proved") {
+	if !strings.Contains(out, "sigma             0.5 for what is proved, 1 for the papers' convention") {
 		t.Errorf("the table does not say what stands behind its epsilons: %s", out)
 	}
 	wellFormed(t, plot)
@@ -453,7 +454,24 @@ func TestAccountAnswersWithDeltaAndErrors(t *testing.T) {
 	}
 	table := string(prints(t, "account", "--tree", "--population=50000", "--cohort=100", "--rounds=1600", "--noise-multiplier=7", "--participations=4",
 		"--separation=400", "--target-epsilon=6", "--solve=delta"))
-	if !strings.Contains(table, "at most 4 rounds, with 400 others between") || !strings.Contains(table, "\nmu  ") {
+	if !strings.Contains(table, "at most 4 rounds, each 400 or more after the one before") || !strings.Contains(table, "\nmu  ") {
 		t.Errorf("table:\n%s", table)
+	}
+}
+
+// The first interrupt ends the command, whatever is being computed.
+func TestAccountStopsAtTheFirstInterrupt(t *testing.T) {
+	t.Parallel()
+	ctx, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	ended := make(chan struct{})
+	defer close(ended)
+	if _, err := unlessInterrupted(ctx, func() (int, error) { <-ended; return 0, nil }); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+	var out, stderr bytes.Buffer
+	args := []string{"account", "--population=1000000000000", "--cohort=10", "--rounds=1000000", "--noise-multiplier=1", "--target-epsilon=1e9", "--solve=delta"}
+	if code := execute(ctx, args, &out, &stderr); code == exitDone || out.Len() > 0 {
+		t.Errorf("exit status %d, output %q", code, out.String())
 	}
 }

@@ -25,6 +25,23 @@ type Noter interface {
 	Note(c *Cell) string
 }
 
+// LowerBounder is implemented by verdicts that bound the epsilon of a training from below.
+type LowerBounder interface {
+	// EpsilonAtLeast is the bound at the delta of the training, 0 for none.
+	EpsilonAtLeast() privacy.Epsilon
+}
+
+// EpsilonAtLeast is the highest of the bounds from below that there are, 0 without one.
+func (c *Cell) EpsilonAtLeast() privacy.Epsilon {
+	highest := privacy.Epsilon(0)
+	for _, v := range c.Verdicts {
+		if b, ok := v.(LowerBounder); ok {
+			highest = max(highest, b.EpsilonAtLeast())
+		}
+	}
+	return highest
+}
+
 // Figured is implemented by verdicts that can be drawn.
 type Figured interface {
 	// Figure is nil where there is nothing to draw.

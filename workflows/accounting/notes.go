@@ -10,6 +10,9 @@ import (
 // notes say in sentences what the answer's numbers mean, beside what each report assumes.
 func (a *Answer) notes(q Question) []string {
 	notes := []string{a.deltaNote(q)}
+	if slices.ContainsFunc(a.Trainings, Costs.deltaIsLarge) {
+		notes = append(notes, "WARNING: a delta of 1/users or more is so large that a training which publishes all data of one user satisfies it: give a smaller one by --delta")
+	}
 	if len(q.Scales) > 0 {
 		notes = append(notes, "at a scale users, cohort and noise multiplier are so many times as large and the rounds stay, "+
 			"so that the mean update has the same noise (McMahan et al. 2018, section 3; Augenstein et al. 2020, section 6)")
@@ -32,6 +35,11 @@ func (a *Answer) deltaNote(q Question) string {
 		return fmt.Sprintf("delta is %g everywhere", q.Delta)
 	}
 	return "delta is 1/users, at a scale 1/(scale x users): what tables 3, 5 and 13 of Augenstein et al. 2020 have; the results of a run state epsilon at the delta of its file"
+}
+
+// deltaIsLarge reports whether a delta is 1/users or more at some scale.
+func (c Costs) deltaIsLarge() bool {
+	return slices.ContainsFunc(c.Scales, func(at Cost) bool { return at.DeltaWarning() != "" })
 }
 
 // derivedNotes are the robustness to post-processing (Dwork and Roth 2014, Proposition 2.1).

@@ -13,7 +13,7 @@ import (
 func (a *Answer) WriteTable(w io.Writer) error {
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "training\tscale\tusers\tcohort\tnoise\trounds\tdelta\tepsilon\tproved\tby")
+	fmt.Fprintln(t, "training\tscale\tusers\tcohort\tnoise\trounds\tdelta\tepsilon proved\tby\tpapers' convention")
 	for i := range a.Trainings {
 		c := &a.Trainings[i]
 		for j := range c.Scales {
@@ -29,7 +29,7 @@ func (a *Answer) WriteTable(w io.Writer) error {
 		if i == 0 {
 			name = fmt.Sprintf("all %d together", c.Trainings)
 		}
-		fmt.Fprintf(t, "%s\t%d\t\t\t\t\t%.3g\t%s\t%s\t%s\n", name, c.Scale, c.Delta, c.Epsilon, c.EpsilonProved, c.AccountantProved)
+		fmt.Fprintf(t, "%s\t%d\t\t\t\t\t%.3g\t%s\t%s\t%s\n", name, c.Scale, c.Delta, c.EpsilonProved, c.AccountantProved, c.Epsilon)
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -45,8 +45,15 @@ func writeCost(w io.Writer, name string, c *Cost) {
 	if c.OfUsers > c.Population {
 		users += fmt.Sprintf(" of %d", c.OfUsers)
 	}
+	h, convention := c.Headline(0), "-"
+	if h.Convention != nil {
+		convention = h.Convention.String()
+	}
+	if h.Underestimates {
+		convention += " underestimates"
+	}
 	fmt.Fprintf(w, "%s\t%d\t%s\t%d\t%.4g\t%d\t%.3g\t%s\t%s\t%s\n",
-		name, c.Scale, users, c.Cohort, c.NoiseMultiplier, c.Rounds, c.Delta, c.Epsilon, c.EpsilonProved, c.AccountantProved)
+		name, c.Scale, users, c.Cohort, c.NoiseMultiplier, c.Rounds, c.Delta, h.Proved, c.AccountantProved, convention)
 }
 
 // name is a cell's, with its run where there are several.

@@ -62,13 +62,13 @@ func TestTheTableHasThePapersColumns(t *testing.T) {
 	if err := sample().Write(&b, "table"); err != nil {
 		t.Fatal(err)
 	}
-	const want = `setting                     RS memorized  RS lowest (p_u, p_e)  BS memorized  BS lowest  accuracy %  perplexity  epsilon (proved)
---------------------------  ------------  --------------------  ------------  ---------  ----------  ----------  -------------------
+	const want = `setting                     RS memorized  RS lowest (p_u, p_e)  BS memorized  BS lowest  accuracy %  perplexity  epsilon proved (papers' convention)
+--------------------------  ------------  --------------------  ------------  ---------  ----------  ----------  -----------------------------------
 iid, SGD, b=32              54/90         1/50000, 10%          0/90          -          24.0        62.2        -
-by-user, DP-FedAvg & 100%_                                                                                       18.8 (154)
-by-user, FedAvg+Clip                                                                                             infinite (infinite)
+by-user, DP-FedAvg & 100%_                                                                                       154 (18.8)
+by-user, FedAvg+Clip                                                                                             infinite
 iid, FedAvg                 failed                                                                               -
-c02 (by-user, DP-FedAvg & 100%_): epsilon 18.8 (papers' convention), 154 proved (replace-one), at delta 1e-07 after 7840 rounds; unit balanced user, fixed-size sampling, classic conversion
+c02 (by-user, DP-FedAvg & 100%_): epsilon 154, proved (replace-one); 18.8 by the papers' convention, at delta 1e-07 after 7840 rounds; unit balanced user, fixed-size sampling, classic conversion
 c03 (by-user, FedAvg+Clip): epsilon infinite, proved (add-or-remove-one), at delta 0 after 9 rounds; unit balanced user, poisson sampling, classic conversion
 c04 (iid, FedAvg) failed: step 3: training diverged
 `

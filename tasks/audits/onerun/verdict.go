@@ -166,6 +166,14 @@ func (v *Verdict) contradiction(proved *privacy.Report) string {
 	return ""
 }
 
+// EpsilonAtLeast implements audits.LowerBounder.
+func (v *Verdict) EpsilonAtLeast() privacy.Epsilon {
+	if t := v.TradeOff; t != nil && t.NoiseMultiplier != nil {
+		return max(privacy.Epsilon(v.EpsilonLower), t.EpsilonLower)
+	}
+	return privacy.Epsilon(v.EpsilonLower)
+}
+
 // Row implements audits.Verdict.
 func (v *Verdict) Row() any {
 	r := row{

@@ -14,25 +14,28 @@ import (
 // Audit is not asked for: it follows from clipping.
 var Audit = audits.Description{
 	Name:    "privacy",
-	Legend:  "Epsilon: the noise relative to the clip norm, for cohorts of fixed size the papers' convention; in brackets what is proved.",
+	Legend:  "Epsilon: the least that is proved; in brackets, for cohorts that replace a user, the papers' convention, which takes the noise relative to the clip norm and may underestimate.",
 	Limits:  func() audits.Limits { return new(Limits) },
 	Verdict: func() audits.Verdict { return new(Verdict) },
 	Derive: func(c *audits.Cell) audits.Verdict {
 		if c.Privacy == nil {
 			return nil
 		}
-		return &Verdict{*c.Privacy}
+		return &Verdict{Report: *c.Privacy, atLeast: c.EpsilonAtLeast()}
 	},
-	Columns: []audits.Column{{Header: "epsilon (proved)"}},
+	Columns: []audits.Column{{Header: privacy.HeadlineOf}},
 }
 
 // Verdict is the cost of a training whose updates were clipped.
-type Verdict struct{ privacy.Report }
+type Verdict struct {
+	privacy.Report
+	// atLeast is the bound from below by the audits of the cell, 0 without one.
+	atLeast privacy.Epsilon
+}
 
-// Texts implements audits.Verdict. An epsilon is never bare: the proved bound stands
-// beside it.
+// Texts implements audits.Verdict.
 func (v *Verdict) Texts() []string {
-	text := fmt.Sprintf("%s (%s)", v.Epsilon, v.EpsilonProved)
+	text := v.Headline(v.atLeast).String()
 	if v.Control != "" {
 		text += " CONTROL: does not hold"
 	}
@@ -40,7 +43,12 @@ func (v *Verdict) Texts() []string {
 }
 
 // Note implements audits.Noter.
-func (v *Verdict) Note(*audits.Cell) string { return v.Summary() }
+func (v *Verdict) Note(*audits.Cell) string {
+	if v.Headline(0).Convention == nil || v.Epsilon >= v.atLeast {
+		return v.Summary()
+	}
+	return fmt.Sprintf("%s; the papers' convention underestimates: an audit has %s at least", v.Summary(), v.atLeast)
+}
 
 // Row implements audits.Verdict.
 func (v *Verdict) Row() any {
@@ -48,6 +56,9 @@ func (v *Verdict) Row() any {
 		NoiseMultiplier: &v.NoiseMultiplier, Delta: &v.Delta, Infinite: &v.Infinite, Unit: v.Unit, Sampling: string(v.Sampling),
 		Neighbouring: string(v.Neighbouring), Conversion: string(v.Conversion), HoldsAgainst: v.HoldsAgainst,
 		AccountantProved: string(v.AccountantProved), Control: string(v.Control),
+	}
+	if h := v.Headline(v.atLeast); h.Convention != nil {
+		r.Underestimates = &h.Underestimates
 	}
 	r.Epsilon, r.EpsilonProved = extended.Finite(v.Epsilon), extended.Finite(v.EpsilonProved)
 	if v.AccountantProved != "" { // not in results from before there was a choice
@@ -70,6 +81,7 @@ type row struct {
 	Conversion       string   `parquet:"conversion"`
 	HoldsAgainst     string   `parquet:"holds_against"`
 	Control          string   `parquet:"control"`
+	Underestimates   *bool    `parquet:"epsilon_underestimates"` // null where Epsilon is proved
 }
 
 // Limits of audit.fail_if.
