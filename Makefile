@@ -21,8 +21,9 @@ test:
 	go test $(TAGS) -timeout 20m ./...
 
 # What make test tries a sample of: every wrong value in every example, 10,000 mutated records, and
-# every value of records that are sent to a cluster.
+# every value of records that are sent to a cluster. Before them, the epsilons of the docs beside their commands.
 check:
+	go test $(TAGS) -timeout 20m -run 'EpsilonsInTheDocs' ./cmd/coalmine
 	go test $(TAGS) -timeout 20m -run 'OneWrongValue' ./workflows/experiment -whole
 	go test $(TAGS) -timeout 20m -run 'MutatedRecord' ./workflows/control -whole
 	go test $(TAGS) -timeout 20m -run 'NoRecordStopsTheCluster' ./internal/endtoend -whole
