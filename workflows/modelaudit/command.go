@@ -95,22 +95,18 @@ func (c *Command) Run(ctx context.Context, list []Line, o Options) (*Report, err
 		scorer: c, vocabulary: c.vocabulary, options: o, batch: c.Batch, ranked: c.Ranked,
 		asked: &commanded.Asked, report: &Report{Command: commanded},
 	}
-	a.before = func(ctx context.Context, encoded []canary) error { return c.written(ctx, &a, encoded) }
+	a.before = func(ctx context.Context, encoded []canary) ([]float64, error) { return c.written(ctx, &a, encoded) }
 	if o.References > 0 {
 		commanded.MostExposure = new((&randomsampling.Rank{Rank: 1}).Exposure(o.References))
 	}
 	return a.run(ctx, list)
 }
 
-// written asks about the canaries alone.
-func (c *Command) written(ctx context.Context, a *remote, encoded []canary) error {
-	pairs, err := c.pairs(sequencesOf(encoded, a.options.Prefix))
+// written asks about the canaries alone, and returns their log-perplexities.
+func (c *Command) written(ctx context.Context, a *remote, encoded []canary) ([]float64, error) {
+	answers, err := c.answers(ctx, sequencesOf(encoded, a.options.Prefix), c.Batch)
 	if err != nil {
-		return err
-	}
-	answers, err := c.Client.LogLikelihoods(ctx, pairs, c.Batch)
-	if err != nil {
-		return err
+		return nil, err
 	}
 	a.asked.Sequences += int64(len(answers))
 	for i, answer := range answers {
@@ -120,23 +116,28 @@ func (c *Command) written(ctx context.Context, a *remote, encoded []canary) erro
 			w.Queries = &n
 		}
 	}
-	return nil
+	return costsOf(answers), nil
 }
 
 func (c *Command) costs(ctx context.Context, list []sequence, batch int) ([]float64, error) {
+	answers, err := c.answers(ctx, list, batch)
+	return costsOf(answers), err
+}
+
+func (c *Command) answers(ctx context.Context, list []sequence, batch int) ([]score.Answer, error) {
 	pairs, err := c.pairs(list)
 	if err != nil {
 		return nil, err
 	}
-	answers, err := c.Client.LogLikelihoods(ctx, pairs, batch)
-	if err != nil {
-		return nil, err
-	}
+	return c.Client.LogLikelihoods(ctx, pairs, batch)
+}
+
+func costsOf(answers []score.Answer) []float64 {
 	costs := make([]float64, len(answers))
 	for i, answer := range answers {
 		costs[i] = -answer.LogProb
 	}
-	return costs, nil
+	return costs
 }
 
 func (c *Command) requests() int64 { return c.Client.Requests() }

@@ -72,6 +72,22 @@ func TestAModelBehindACommandIsRankedAsItsFileIs(t *testing.T) {
 	}
 }
 
+// Canaries with one prefix share their references: each is scored once, 32 of them once more, alone, and
+// each canary alone and in a batch.
+func TestReferencesAreScoredOnce(t *testing.T) {
+	t.Parallel()
+	_, list, model := trainedAs(t, byteFile, "")
+	const references = 600
+	options := modelaudit.Options{Seed: 5, References: references, SkewNormal: 300, Exact: true, Alphabet: canaries.Digits, Format: "Pin ##-#"}
+	got, err := commanded(t, model, true).Run(t.Context(), read(t, list), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := int64(references + 32 + 2*len(got.Canaries)); got.Command.Sequences != want || len(got.Canaries) < 2 {
+		t.Errorf("%d sequences are scored for %d canaries, want %d", got.Command.Sequences, len(got.Canaries), want)
+	}
+}
+
 // checkCommanded compares the report of an exact command with that of the file. The space
 // before a canary's secret costs all sequences the same.
 func checkCommanded(t *testing.T, got, want *modelaudit.Report) {

@@ -9,7 +9,6 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/randomsampling"
 	"coalmine/tasks/audits/skewnormal"
-	"coalmine/tasks/datasets"
 )
 
 // sequence is a text in tokens, of which the first part is given.
@@ -45,12 +44,14 @@ type remote struct {
 	options    Options
 	batch      int
 	ranked     func(done, of int)
-	// before is called with the canaries before anything is ranked, if it is not nil.
-	before func(context.Context, []canary) error
+	// before is called with the canaries before anything is ranked, if it is not nil. It returns their
+	// log-perplexities, in nats.
+	before func(context.Context, []canary) ([]float64, error)
 	report *Report
 	asked  *Asked // of the report
 
-	canaries, done int
+	costs     []float64 // of the canaries in batches, by their places in the list
+	all, done int       // canaries, and how many of them are ranked
 }
 
 // run ranks every canary among references that are scored one after another.
@@ -59,13 +60,18 @@ func (a *remote) run(ctx context.Context, list []Line) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.canaries, a.report.Canaries = len(encoded), make([]Canary, len(list))
-	if a.before != nil {
-		if err := a.before(ctx, encoded); err != nil {
-			return nil, err
-		}
+	a.all, a.report.Canaries = len(encoded), make([]Canary, len(list))
+	groups, err := a.groups(encoded)
+	if err != nil {
+		return nil, err
 	}
-	if err := a.audit(ctx, encoded); err != nil {
+	if a.before == nil {
+		a.before = a.canaryCosts
+	}
+	if a.costs, err = a.before(ctx, encoded); err != nil {
+		return nil, err
+	}
+	if err := auditGroups(ctx, groups); err != nil {
 		return nil, err
 	}
 	a.asked.Requests = a.scorer.requests()
@@ -89,64 +95,9 @@ func (a *remote) encode(list []Line) ([]canary, error) {
 	return encode(list, a.vocabulary.lexicon(), o)
 }
 
-// audit compares scores alone and in batches for all lengths, fits, and ranks with the largest
-// difference.
-func (a *remote) audit(ctx context.Context, encoded []canary) error {
-	costs := map[int][]float64{} // of the canaries, by length
-	for length, group := range byLength(encoded) {
-		var err error
-		if costs[length], err = a.compare(ctx, length, group); err != nil {
-			return err
-		}
-	}
-	if a.options.SkewNormal > 0 {
-		if err := a.fit(ctx, encoded, costs); err != nil {
-			return err
-		}
-	}
-	if a.options.References == 0 {
-		return nil
-	}
-	for length, group := range byLength(encoded) {
-		for i := range group {
-			if err := a.rank(ctx, length, group, i, costs[length][i]); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// compare scores canaries and some references alone and in batches, notes the largest
-// difference, and returns the log-perplexities of the canaries in batches.
-func (a *remote) compare(ctx context.Context, length int, group []canary) ([]float64, error) {
-	prefix := a.options.Prefix
-	list := sequencesOf(group, prefix)
-	params := a.options.sampling(length, len(group))
-	params.References = max(params.References, a.options.SkewNormal)
-	references, err := params.DrawIn(a.vocabulary.tokens, placements(group))
-	if err != nil {
-		return nil, err
-	}
-	for suffix := range references {
-		list = append(list, sequence{group[0].tokens[:prefix], slices.Clone(suffix)})
-		if len(list) == len(group)+compared {
-			break
-		}
-	}
-	together, err := a.score(ctx, list, a.batch)
-	if err != nil {
-		return nil, err
-	}
-	alone, err := a.score(ctx, list, 1)
-	if err != nil {
-		return nil, err
-	}
-	a.asked.Compared += len(list)
-	for i := range list {
-		a.asked.LargestDifference = max(a.asked.LargestDifference, math.Abs(together[i]-alone[i]))
-	}
-	return together[:len(group)], nil
+// canaryCosts returns the log-perplexities of the canaries.
+func (a *remote) canaryCosts(ctx context.Context, encoded []canary) ([]float64, error) {
+	return a.score(ctx, sequencesOf(encoded, a.options.Prefix), a.batch)
 }
 
 // sequencesOf are canaries of which so many tokens are given.
@@ -158,48 +109,6 @@ func sequencesOf(group []canary, prefix int) []sequence {
 	return list
 }
 
-// fit fits the log-perplexities of references after each prefix, and takes those of the
-// canaries as they are known.
-func (a *remote) fit(ctx context.Context, encoded []canary, costs map[int][]float64) error {
-	for length, group := range byLength(encoded) {
-		estimates := make([]skewnormal.Estimate, len(group))
-		params, placed := a.options.fit(length, len(group)), placements(group)
-		for _, alike := range audits.ByPrefix(placed, a.options.Prefix) {
-			own := make([]float64, len(alike.Numbers))
-			for k, i := range alike.Numbers {
-				own[k] = costs[length][i]
-			}
-			references, err := a.references(ctx, &params, placed, alike.Prefix)
-			if err != nil {
-				return err
-			}
-			found, err := params.Estimates(ctx, references, own)
-			if err != nil {
-				return fmt.Errorf("canaries of length %d: %w", length, err)
-			}
-			for k, i := range alike.Numbers {
-				estimates[i] = found[k]
-			}
-		}
-		a.report.fitted(group, estimates)
-	}
-	return nil
-}
-
-// references are the log-perplexities of those that a fit looks at, after a prefix.
-func (a *remote) references(ctx context.Context, p *skewnormal.Params, placed []datasets.Placement, prefix []int32) ([]float64, error) {
-	sampling := randomsampling.Params{Seed: p.Seed, References: p.References, Space: p.Space, Prefix: p.Prefix}
-	drawn, err := sampling.DrawIn(a.vocabulary.tokens, placed)
-	if err != nil {
-		return nil, err
-	}
-	var list []sequence
-	for suffix := range drawn {
-		list = append(list, sequence{prefix, slices.Clone(suffix)})
-	}
-	return a.score(ctx, list, a.batch)
-}
-
 // score returns log-perplexities, in nats, and counts them.
 func (a *remote) score(ctx context.Context, list []sequence, batch int) ([]float64, error) {
 	costs, err := a.scorer.costs(ctx, list, batch)
@@ -209,26 +118,134 @@ func (a *remote) score(ctx context.Context, list []sequence, batch int) ([]float
 	return costs, err
 }
 
-// rank ranks one canary of a group.
-func (a *remote) rank(ctx context.Context, length int, group []canary, i int, cost float64) error {
-	prefix := group[i].tokens[:a.options.Prefix]
-	scores := func(ctx context.Context, suffixes [][]int32) ([]float64, error) {
-		list := make([]sequence, len(suffixes))
-		for i, suffix := range suffixes {
-			list[i] = sequence{prefix, suffix}
+// auditGroups compares scores alone and in batches for all lengths, and then fits and ranks with the largest
+// difference.
+func auditGroups(ctx context.Context, groups []*remoteGroup) error {
+	for _, step := range []func(*remoteGroup, context.Context) error{(*remoteGroup).compare, (*remoteGroup).fit, (*remoteGroup).rank} {
+		for _, g := range groups {
+			if err := step(g, ctx); err != nil {
+				return fmt.Errorf("canaries of length %d: %w", len(g.canaries[0].tokens), err)
+			}
 		}
-		return a.score(ctx, list, a.batch)
 	}
-	params := a.options.sampling(length, len(group))
-	rank, interval, err := params.RankSequentially(ctx, placements(group), a.vocabulary.tokens, cost, a.asked.LargestDifference, scores)
+	return nil
+}
+
+// remoteGroup is the part of an audit with the canaries of one length.
+type remoteGroup struct {
+	*remote
+	canaries []canary
+	// references are shared by all that is asked of the group.
+	references *randomsampling.Sequential
+}
+
+// groups are the canaries by length. The error says that the references cannot be drawn.
+func (a *remote) groups(encoded []canary) (groups []*remoteGroup, err error) {
+	for length, canaries := range byLength(encoded) {
+		params := a.options.sampling(length, len(canaries))
+		g := &remoteGroup{remote: a, canaries: canaries}
+		g.references = &randomsampling.Sequential{
+			Params: &params, Canaries: placements(canaries), Vocabulary: a.vocabulary.tokens,
+			Score: func(ctx context.Context, prefix []int32, suffixes [][]int32) ([]float64, error) {
+				return a.score(ctx, after(prefix, suffixes), a.batch)
+			},
+		}
+		if err := g.references.CheckRoom(g.drawn()); err != nil {
+			return nil, fmt.Errorf("canaries of length %d: %w", length, err)
+		}
+		groups = append(groups, g)
+	}
+	return groups, nil
+}
+
+// drawn is how many references are drawn.
+func (g *remoteGroup) drawn() int { return max(g.options.References, g.options.SkewNormal) }
+
+// after are sequences with the same prefix.
+func after(prefix []int32, suffixes [][]int32) []sequence {
+	list := make([]sequence, len(suffixes))
+	for i, suffix := range suffixes {
+		list[i] = sequence{prefix, suffix}
+	}
+	return list
+}
+
+// compare scores the canaries and the first references alone as well, and notes the largest difference.
+func (g *remoteGroup) compare(ctx context.Context) error {
+	o := &g.options
+	rows, err := g.references.FirstSequences(min(compared, g.drawn()))
 	if err != nil {
 		return err
 	}
-	c := &a.report.Canaries[group[i].place]
-	c.Ranked, c.RankLow, c.RankHigh = rank.Outcome(a.options.References), &interval.Low, &interval.High
-	a.done++
-	if a.ranked != nil {
-		a.ranked(a.done, a.canaries)
+	prefix := g.canaries[0].tokens[:o.Prefix]
+	together, err := g.references.FirstCosts(ctx, prefix, len(rows))
+	if err != nil {
+		return err
+	}
+	alone, err := g.score(ctx, slices.Concat(sequencesOf(g.canaries, o.Prefix), after(prefix, rows)), 1)
+	if err != nil {
+		return err
+	}
+	g.asked.Compared += len(alone)
+	for i, cost := range slices.Concat(g.ownCosts(), together) {
+		g.asked.LargestDifference = max(g.asked.LargestDifference, math.Abs(cost-alone[i]))
+	}
+	return nil
+}
+
+// ownCosts returns the log-perplexities of the group's canaries.
+func (g *remoteGroup) ownCosts() []float64 {
+	costs := make([]float64, len(g.canaries))
+	for i, c := range g.canaries {
+		costs[i] = g.costs[c.place]
+	}
+	return costs
+}
+
+// fit fits the log-perplexities of references after each prefix.
+func (g *remoteGroup) fit(ctx context.Context) error {
+	if g.options.SkewNormal == 0 {
+		return nil
+	}
+	estimates, costs := make([]skewnormal.Estimate, len(g.canaries)), g.ownCosts()
+	params := g.options.fit(len(g.canaries[0].tokens), len(g.canaries))
+	for _, alike := range audits.ByPrefix(g.references.Canaries, g.options.Prefix) {
+		own := make([]float64, len(alike.Numbers))
+		for k, i := range alike.Numbers {
+			own[k] = costs[i]
+		}
+		references, err := g.references.FirstCosts(ctx, alike.Prefix, params.References)
+		if err != nil {
+			return err
+		}
+		found, err := params.Estimates(ctx, references, own)
+		if err != nil {
+			return err
+		}
+		for k, i := range alike.Numbers {
+			estimates[i] = found[k]
+		}
+	}
+	g.report.fitted(g.canaries, estimates)
+	return nil
+}
+
+// rank ranks the canaries among the references.
+func (g *remoteGroup) rank(ctx context.Context) error {
+	if g.options.References == 0 {
+		return nil
+	}
+	for i, cost := range g.ownCosts() {
+		rank, interval, err := g.references.Rank(ctx, g.canaries[i].tokens[:g.options.Prefix], cost, g.asked.LargestDifference)
+		if err != nil {
+			return err
+		}
+		c := &g.report.Canaries[g.canaries[i].place]
+		c.Ranked, c.RankLow, c.RankHigh = rank.Outcome(g.options.References), &interval.Low, &interval.High
+		g.done++
+		if g.ranked != nil {
+			g.ranked(g.done, g.all)
+		}
 	}
 	return nil
 }

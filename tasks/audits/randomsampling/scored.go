@@ -51,54 +51,30 @@ func runScored(ctx context.Context, t *tasks.Task) error {
 	return t.PutJSON(ctx, RanksBlob, ranks)
 }
 
-// rankScored ranks the canaries of the task. Those that begin alike share the scores of their
-// references.
+// rankScored ranks the canaries of the task.
 func (p *ScoredParams) rankScored(ctx context.Context, t *tasks.Task, model *external.Model, v *datasets.Vocabulary, placed []datasets.Placement) ([]Rank, error) {
-	ranks, known := make([]Rank, p.Count), map[string]*sharedScores{}
+	s := &Sequential{Params: &p.Params, Canaries: placed, Vocabulary: v, Score: func(ctx context.Context, prefix []int32, suffixes [][]int32) ([]float64, error) {
+		return model.Costs(ctx, v, prefix, suffixes)
+	}}
+	return s.rankAll(ctx, t)
+}
+
+// rankAll ranks the canaries of a task.
+func (s *Sequential) rankAll(ctx context.Context, t *tasks.Task) ([]Rank, error) {
+	ranks := make([]Rank, s.Count)
 	for i := range ranks {
-		words := placed[p.First+i].Tokens
-		prefix := words[:p.Prefix]
-		cost, err := model.Costs(ctx, v, prefix, [][]int32{words[p.Prefix:]})
+		tokens := s.Canaries[s.First+i].Tokens
+		prefix := tokens[:s.Prefix]
+		cost, err := s.Score(ctx, prefix, [][]int32{tokens[s.Prefix:]})
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("canary %d: %w", s.First+i, err)
 		}
-		name := fmt.Sprint(prefix)
-		if known[name] == nil {
-			known[name] = &sharedScores{score: func(ctx context.Context, suffixes [][]int32) ([]float64, error) {
-				return model.Costs(ctx, v, prefix, suffixes)
-			}}
+		if ranks[i], _, err = s.Rank(ctx, prefix, cost[0], 0); err != nil {
+			return nil, fmt.Errorf("canary %d: %w", s.First+i, err)
 		}
-		ranks[i], _, err = p.RankSequentially(ctx, placed, v, cost[0], 0, known[name].fromTheFirst())
-		if err != nil {
-			return nil, err
-		}
-		t.Progress(tasks.Progress{Done: int64(i + 1), Total: int64(p.Count)})
+		t.Progress(tasks.Progress{Done: int64(i + 1), Total: int64(s.Count)})
 	}
 	return ranks, nil
-}
-
-// sharedScores are those of references in the order in which they are drawn, as far as they were
-// asked for.
-type sharedScores struct {
-	score Scores
-	known []float64
-}
-
-// fromTheFirst are the scores for one canary more.
-func (s *sharedScores) fromTheFirst() Scores {
-	at := 0
-	return func(ctx context.Context, suffixes [][]int32) ([]float64, error) {
-		end := at + len(suffixes)
-		if end > len(s.known) {
-			more, err := s.score(ctx, suffixes[len(s.known)-at:])
-			if err != nil {
-				return nil, err
-			}
-			s.known = append(s.known, more...)
-		}
-		defer func() { at = end }()
-		return s.known[at:end], nil
-	}
 }
 
 // compileScored is Compile for a model that is not ours: a task for each group of canaries.

@@ -3,14 +3,11 @@ package randomsampling
 import (
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 
 	"coalmine/tasks/datasets"
 )
-
-// Scores returns the log-perplexities of sequences in nats, in their order, each after
-// one and the same prefix.
-type Scores func(ctx context.Context, suffixes [][]int32) ([]float64, error)
 
 // Interval holds the ranks from Low to High.
 type Interval struct{ Low, High int64 }
@@ -18,17 +15,26 @@ type Interval struct{ Low, High int64 }
 // sequentialBlock is how many references are scored together. It shows in no result.
 const sequentialBlock = 4096
 
-// RankSequentially ranks a canary among the references by scores alone, where there is no
-// model whose prefix tree could be walked. The rank is that of a task of Kind with the same
-// scores: references come in the order in which they are drawn, and a large rank is
-// estimated from the same pilots.
+// Sequential ranks canaries of one length by scores alone, for models whose prefix tree cannot be walked.
+// Canaries with the same prefix share their references, each of which is scored once.
+type Sequential struct {
+	*Params
+	// Canaries are all canaries of this length.
+	Canaries   []datasets.Placement
+	Vocabulary *datasets.Vocabulary
+	// Score returns the log-perplexities of sequences after a prefix, in nats and in their order.
+	Score func(ctx context.Context, prefix []int32, suffixes [][]int32) ([]float64, error)
+
+	known map[string][]float64 // of the first references, by prefix
+}
+
+// Rank ranks a canary of log-perplexity cost. The rank is that of a task of Kind with the same scores:
+// references come in the order in which they are drawn, and a large rank is estimated from the same pilots.
 //
-// cost is the canary's log-perplexity, ordinary the number of ordinary tokens, list all
-// canaries of its length. Where a score is known to margin nats, the canary and a
-// reference may differ by twice that and yet stand either way round: Interval holds the
-// ranks that they then may have.
-func (p *Params) RankSequentially(ctx context.Context, list []datasets.Placement, v *datasets.Vocabulary, cost, margin float64, scores Scores) (Rank, Interval, error) {
-	draws, err := p.DrawIn(v, list)
+// If a score is known to margin nats, a canary and a reference that differ by less than twice the margin may
+// stand either way round: Interval has the ranks that are then possible.
+func (s *Sequential) Rank(ctx context.Context, prefix []int32, cost, margin float64) (Rank, Interval, error) {
+	draws, err := s.DrawIn(s.Vocabulary, s.Canaries)
 	if err != nil {
 		return Rank{}, Interval{}, err
 	}
@@ -37,20 +43,73 @@ func (p *Params) RankSequentially(ctx context.Context, list []datasets.Placement
 	for row := range draws {
 		block = append(block, slices.Clone(row))
 		drawn := t.scored + len(block)
-		pilot := !p.Exact && slices.Contains(pilotSizes, drawn) && drawn < p.References
-		if len(block) < sequentialBlock && !pilot && drawn < p.References {
+		pilot := !s.Exact && slices.Contains(pilotSizes, drawn) && drawn < s.References
+		if len(block) < sequentialBlock && !pilot && drawn < s.References {
 			continue
 		}
-		if err := t.add(ctx, block, scores); err != nil {
+		costs, err := s.shared(ctx, prefix, t.scored, block)
+		if err != nil {
 			return Rank{}, Interval{}, err
 		}
+		t.add(costs)
 		block = block[:0]
 		if pilot && t.hits >= minPilotHits {
 			break
 		}
 	}
-	rank, interval := t.rank(p.References)
+	rank, interval := t.rank(s.References)
 	return rank, interval, nil
+}
+
+// FirstCosts returns the log-perplexities of the first n references after a prefix.
+func (s *Sequential) FirstCosts(ctx context.Context, prefix []int32, n int) ([]float64, error) {
+	rows, err := s.FirstSequences(n)
+	if err != nil {
+		return nil, err
+	}
+	return s.shared(ctx, prefix, 0, rows)
+}
+
+// FirstSequences returns the first n references.
+func (s *Sequential) FirstSequences(n int) ([][]int32, error) {
+	draws, err := s.drawFirst(n)
+	if err != nil {
+		return nil, err
+	}
+	rows := make([][]int32, 0, n)
+	for row := range draws {
+		rows = append(rows, slices.Clone(row))
+	}
+	return rows, nil
+}
+
+// CheckRoom checks that n references can be drawn.
+func (s *Sequential) CheckRoom(n int) error {
+	_, err := s.drawFirst(n)
+	return err
+}
+
+func (s *Sequential) drawFirst(n int) (iter.Seq[[]int32], error) {
+	params := *s.Params
+	params.References = n
+	return params.DrawIn(s.Vocabulary, s.Canaries)
+}
+
+// shared returns the log-perplexities of references, the first of which is number from, and asks for those
+// that no canary with this prefix has needed yet.
+func (s *Sequential) shared(ctx context.Context, prefix []int32, from int, rows [][]int32) ([]float64, error) {
+	name, end := fmt.Sprint(prefix), from+len(rows)
+	if known := len(s.known[name]); end > known {
+		more, err := s.Score(ctx, prefix, rows[known-from:])
+		if err != nil {
+			return nil, err
+		}
+		if s.known == nil {
+			s.known = map[string][]float64{}
+		}
+		s.known[name] = append(s.known[name], more...)
+	}
+	return s.known[name][from:end], nil
 }
 
 // checkRoom checks that as many sequences may follow the prefix as are asked for.
@@ -70,11 +129,7 @@ type tally struct {
 	hits, low, high int64
 }
 
-func (t *tally) add(ctx context.Context, block [][]int32, scores Scores) error {
-	costs, err := scores(ctx, block)
-	if err != nil {
-		return err
-	}
+func (t *tally) add(costs []float64) {
 	for _, cost := range costs {
 		if cost <= t.cost {
 			t.hits++
@@ -86,8 +141,7 @@ func (t *tally) add(ctx context.Context, block [][]int32, scores Scores) error {
 			t.high++
 		}
 	}
-	t.scored += len(block)
-	return nil
+	t.scored += len(costs)
 }
 
 // rank is counted if all references were scored, else estimated.
