@@ -79,6 +79,38 @@ echo '{"model":"out/trained","score":"PROGRAM serve-score out/trained","initial_
 	}
 }
 
+// bytesUtilityFile is an experiment on bytes without canaries.
+const bytesUtilityFile = `
+name: bytes
+data: {source: %s, level: byte, sequence: 40, users: {words: 0}, test: {fraction: 2%%}}
+model: {embedding: 6, units: 8}
+training: {rounds: 8, cohort: 10, client: {learning_rate: 4, gradient_clip: 1}}
+audit: {}
+`
+
+// A program is asked about bytes one by one, also about spaces, so that its accuracy is that of a native
+// model.
+func TestUtilityOfBytesIsThatOfANativeModel(t *testing.T) {
+	t.Parallel()
+	if race.Enabled {
+		t.Skip("a training is arithmetic that takes long under the race detector; other tests race the same goroutines")
+	}
+	native := smallRun(t, bytesUtilityFile)
+	foreign := strings.NewReplacer("{embedding: 6, units: 8}", "{kind: external}", "{rounds: 8, cohort: 10, client: {learning_rate: 4, gradient_clip: 1}}", "{command: sh train.sh, code: trainer, rounds: 1}").Replace(bytesUtilityFile)
+	path, home := copying(t, native, foreign, `
+cp trained out
+echo '{"score":"PROGRAM serve-score out/trained"}' > out/result.json
+`)
+	prints(t, "run", path, "--home", home)
+	var want, got copied
+	decodeJSON(t, prints(t, "results", "latest", "--home", native, "--json"), &want)
+	decodeJSON(t, prints(t, "results", "latest", "--home", home, "--json"), &got)
+	a, b := want.Cells[0].Utility, got.Cells[0].Utility
+	if a.Recall != b.Recall || math.Abs(a.Perplexity-b.Perplexity) > 1e-5 || a.Tokens != b.Tokens || a.Recall < 0.02 {
+		t.Errorf("the utility is %+v, want the native model's %+v", b, a)
+	}
+}
+
 // checkRanking compares what is said of ranks under a model that is not ours with what they are;
 // of one that is ours nothing is said.
 func checkRanking(t *testing.T, native, foreign string) {

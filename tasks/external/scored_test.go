@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"coalmine/internal/extended"
 	"coalmine/internal/workspace"
 	"coalmine/models"
 	"coalmine/privacy"
@@ -68,10 +69,34 @@ func TestUtilityOfAScoredModel(t *testing.T) {
 	n := g.Run(utility.Scored, utility.ScoredParams{Words: 100, Model: params}, taskstest.In(audits.ModelInput, m), taskstest.In(utility.DataInput, parts(t, g)))
 	var e models.Evaluation
 	n.DecodeMetrics(&e)
-	if e.All.Perplexity() != math.Exp(2) || e.All.Recall() != 1 || e.Counted.Tokens == 0 || e.Counted.Tokens >= e.All.Tokens {
-		t.Errorf("%+v, want 2 nats a word, all guessed, and some words that do not count", e)
+	if e.Counted.Perplexity() != math.Exp(2) || e.Counted.Recall() != 1 || e.Counted.Tokens == 0 || e.All.Tokens != 0 {
+		t.Errorf("%+v, want 2 nats a word, all guessed, and nothing said of ends, for which nobody asks", e)
 	}
 	taskstest.Golden(t, n)
+}
+
+// A program that gives every text the same probability does not predict bytes, because a text would be the
+// less probable the longer it is. Its accuracy is not known, its perplexity is that of whole texts.
+func TestAccuracyOfAModelWhoseTokensAreNoBytesIsNotKnown(t *testing.T) {
+	t.Parallel()
+	g := taskstest.NewGraph(t)
+	m, params := model(t, g, bothModels)
+	r := datasets.Recipe{Reading: datasets.Reading{Level: datasets.ByteLevel}, Seed: 1, TestFraction: 0.5}
+	text := strings.Repeat(`{"user":"u1","text":"eight le"}`+"\n"+`{"user":"u2","text":"eight me"}`+"\n", 10)
+	corpus := g.Run(datasets.Import, datasets.ImportParams{Sources: []storage.Digest{g.Import([]byte(text))}, Reading: r.Reading})
+	encoded := g.Run(datasets.Encode, r.Encode(), taskstest.In(datasets.CorpusInput, corpus))
+	scores := g.Run(utility.Scored, utility.ScoredParams{Words: 1000, Model: params}, taskstest.In(audits.ModelInput, m), taskstest.In(utility.DataInput, encoded))
+	v := new(utility.Verdict)
+	g.Run(utility.Sum, utility.SumParams{Shares: 1}, taskstest.In(tasks.PartInput(0), scores)).DecodeMetrics(v)
+	if v.Perplexity != extended.Float(math.Exp(2./8)) || v.Tokens%8 != 0 || v.Tokens == 0 {
+		t.Errorf("%+v, want 2 nats for each text of 8 bytes", v)
+	}
+	if note := v.Note(nil); v.RecallUnknown == "" || v.Texts()[0] != "" || !strings.Contains(note, "no accuracy: the program does not predict bytes: its texts cost 0.25 nats a byte as wholes, and 2 character by character") {
+		t.Errorf("%+v, noted as %q, want no accuracy", v, note)
+	}
+	if data, err := json.Marshal(v); err != nil || strings.Contains(string(data), "recall_at_1") {
+		t.Errorf("%s, %v, want no recall", data, err)
+	}
 }
 
 // imageScorer answers for every image: of four classes the last two have the same probability, and the

@@ -28,8 +28,8 @@ func runClassified(ctx context.Context, t *tasks.Task, p *ScoredParams) error {
 }
 
 // ByScores calls measure with the evaluator of a model that is not ours, that of audits.ModelInput. It
-// classifies images, and scores texts as wholes, whose targets are their words, all of them: nobody
-// says how many were guessed. Texts that are no UTF-8 it leaves out. partsInput is datasets/encode,
+// classifies images, and scores texts as wholes, whose targets are all their words: nobody says how many
+// the model guessed. Texts that are no UTF-8 it leaves out. partsInput is datasets/encode,
 // which is read for texts alone.
 func ByScores(ctx context.Context, t *tasks.Task, p *external.ModelParams, partsInput string, measure func(Evaluator) error) error {
 	var vocabulary *datasets.Vocabulary

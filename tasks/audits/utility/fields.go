@@ -67,7 +67,7 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	}
 	for share := range shares {
 		part := b.Node(Part, fmt.Sprintf("utility %d of %d after %d", share+1, shares, round),
-			PartParams{Data: datasets.Test, Share: share, Shares: shares, Top: f.RecallAt5, Program: b.Setting().Program}, audits.ByProgram(b,
+			PartParams{Data: datasets.Test, Share: share, Shares: shares, Top: f.RecallAt5, Program: b.Setting().Program, Words: b.Setting().Program != nil}, audits.ByProgram(b,
 				tasks.Input{Name: audits.ModelInput, Key: b.Model(round)}, tasks.Input{Name: DataInput, Key: b.Parts()})...)
 		parts = append(parts, tasks.Input{Name: tasks.PartInput(share), Key: part})
 	}

@@ -25,6 +25,8 @@ type partMetrics struct {
 	// evaluation then counts texts.
 	Kind    models.Kind `json:"kind,omitempty"`
 	Outputs int         `json:"outputs,omitempty"`
+	// RecallUnknown says why nobody knows the hits of a model that is not ours; "" where they are known.
+	RecallUnknown string `json:"recall_unknown,omitempty"`
 }
 
 // labelledTexts are texts with what is predicted of them.

@@ -3,11 +3,11 @@ package utility
 import (
 	"context"
 	"fmt"
-	"strings"
+	"math"
+	"slices"
 	"unicode/utf8"
 
 	"coalmine/internal/score"
-	"coalmine/models"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
@@ -17,7 +17,7 @@ import (
 
 // ScoredParams are the parameters of evaluation/scores.
 type ScoredParams struct {
-	// Words is how many of the test part are predicted, about: examples spread over all of it.
+	// Words is how many of the test part are predicted, about, or bytes: examples spread over all of it.
 	Words int                  `json:"words"`
 	Model external.ModelParams `json:"model"`
 }
@@ -26,11 +26,11 @@ type ScoredParams struct {
 // somebody else's model scores.
 const scoredWords = 5000
 
-// Scored predicts examples of the test part by a model that is not ours, word by word after those
-// before it, at the byte level character by character. Inputs: "model": external/train; "data":
-// datasets/encode. Its metrics are a models.Evaluation, without the ends of examples. Of images it
-// predicts the labels of all.
-var Scored = tasks.Kind{Name: "evaluation/scores", Version: 1, Class: tasks.Compute, Command: true, Run: runScored}
+// Scored predicts examples of the test part by a model that is not ours: texts word by word after those
+// before it, at the byte level byte by byte, and of images the labels of all. Inputs: "model":
+// external/train; "data": datasets/encode. Its metrics are partMetrics, which count ordinary words and no
+// ends of examples.
+var Scored = tasks.Kind{Name: "evaluation/scores", Version: 2, Class: tasks.Compute, Command: true, Run: runScored}
 
 func runScored(ctx context.Context, t *tasks.Task) error {
 	var p ScoredParams
@@ -44,7 +44,7 @@ func runScored(ctx context.Context, t *tasks.Task) error {
 	if err != nil {
 		return err
 	}
-	targets, err := p.targets(ctx, t, vocabulary)
+	examples, err := p.examples(ctx, t)
 	if err != nil {
 		return err
 	}
@@ -53,22 +53,19 @@ func runScored(ctx context.Context, t *tasks.Task) error {
 		return err
 	}
 	defer model.Close()
-	evaluation, err := evaluateTargets(ctx, model, targets)
+	predict := predictWords
+	if vocabulary.Level() == datasets.ByteLevel {
+		predict = predictBytes
+	}
+	m, err := predict(ctx, model, vocabulary, examples)
 	if err != nil {
 		return err
 	}
-	return t.SetMetrics(evaluation)
+	return t.SetMetrics(m)
 }
 
-// target is something that is predicted: the continuation of a pair, of so many tokens.
-type target struct {
-	pair     score.Pair
-	tokens   int64
-	ordinary bool
-}
-
-// targets are those of every so many examples of the test part.
-func (p *ScoredParams) targets(ctx context.Context, t *tasks.Task, v *datasets.Vocabulary) (list []target, err error) {
+// examples are the words of every so many examples of the test part.
+func (p *ScoredParams) examples(ctx context.Context, t *tasks.Task) (list [][]int32, err error) {
 	part, err := datasets.OpenPart(ctx, t, DataInput, datasets.Test)
 	if err != nil {
 		return nil, err
@@ -83,56 +80,97 @@ func (p *ScoredParams) targets(ctx context.Context, t *tasks.Task, v *datasets.V
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, targetsOf(v, external.Words(sentence))...)
+		list = append(list, external.Words(sentence))
 	}
 	return list, nil
 }
 
-// targetsOf are the words of an example, or its characters.
-func targetsOf(v *datasets.Vocabulary, words []int32) (list []target) {
-	for from := 0; from < len(words); {
-		end := from + 1
-		if v.Level() == datasets.ByteLevel {
-			end = from + characterOf(v.Text(words[from:]))
+// predictWords predicts the ordinary words of examples, each after those before it.
+func predictWords(ctx context.Context, model *external.Model, v *datasets.Vocabulary, examples [][]int32) (m partMetrics, err error) {
+	var pairs []score.Pair
+	for _, words := range examples {
+		for i, word := range words {
+			pair := external.PairOf(v, words[:i], words[i:i+1])
+			if isOrdinary(word) && utf8.ValidString(pair.Context) && utf8.ValidString(pair.Continuation) {
+				pairs = append(pairs, pair)
+			}
 		}
-		pair := external.PairOf(v, words[:from], words[from:end])
-		if utf8.ValidString(pair.Context) && utf8.ValidString(pair.Continuation) {
-			list = append(list, target{pair, int64(end - from), isOrdinary(words[from])})
-		}
-		from = end
-	}
-	return list
-}
-
-// characterOf is the length in bytes of the first character of a text, with the spaces before it,
-// which belong to the continuation.
-func characterOf(text string) int {
-	spaces := len(text) - len(strings.TrimLeft(text, " "))
-	_, size := utf8.DecodeRuneInString(text[spaces:])
-	return spaces + size
-}
-
-// evaluateTargets tallies them.
-func evaluateTargets(ctx context.Context, model *external.Model, targets []target) (e models.Evaluation, err error) {
-	pairs := make([]score.Pair, len(targets))
-	for i := range targets {
-		pairs[i] = targets[i].pair
 	}
 	answers, err := model.Answers(ctx, pairs)
+	for _, a := range answers {
+		m.Counted.Tokens++
+		m.Counted.Loss -= a.LogProb
+		if a.Greedy {
+			m.Counted.Hits++
+		}
+	}
+	return m, err
+}
+
+// predictBytes predicts the bytes of examples, up to the first that is not UTF-8. The loss is that of whole
+// texts, which is right for any tokens of the model. The recall is known if the model's tokens are bytes.
+func predictBytes(ctx context.Context, model *external.Model, v *datasets.Vocabulary, examples [][]int32) (m partMetrics, err error) {
+	var wholes, characters []score.Pair
+	for _, words := range examples {
+		text := validPart(v.Text(words))
+		if text == "" {
+			continue
+		}
+		wholes = append(wholes, score.Pair{Continuation: text})
+		for at, r := range text {
+			characters = append(characters, score.Pair{Context: text[:at], Continuation: string(r)})
+		}
+	}
+	answers, err := model.Answers(ctx, slices.Concat(wholes, characters))
 	if err != nil {
-		return e, err
+		return m, err
 	}
-	for i, x := range targets {
-		tally := models.Tally{Tokens: x.tokens, Loss: -answers[i].LogProb}
-		if answers[i].Greedy {
-			tally.Hits = x.tokens
-		}
-		e.All = e.All.Add(tally)
-		if x.ordinary {
-			e.Counted = e.Counted.Add(tally)
+	for i, pair := range wholes {
+		m.Counted.Tokens += int64(len(pair.Continuation))
+		m.Counted.Loss -= answers[i].LogProb
+	}
+	m.countBytes(characters, answers[len(wholes):])
+	return m, nil
+}
+
+// validPart is the beginning of a text up to the first byte that is not UTF-8: a text may be cut within a
+// character.
+func validPart(text string) string {
+	for at := range text {
+		if r, size := utf8.DecodeRuneInString(text[at:]); r == utf8.RuneError && size == 1 {
+			return text[:at]
 		}
 	}
-	return e, nil
+	return text
+}
+
+// Limits of what is taken for the recall of bytes.
+const (
+	// mostApart is by how much the losses of whole texts and of their characters may differ, as a share: models
+	// that compute in 16 bits round.
+	mostApart = 0.01
+	// mostUnknown is the share of bytes that may be hits or not: half of it rounds to nothing in a table.
+	mostUnknown = 0.001
+)
+
+// countBytes counts the bytes that are the model's first guess, or says why they are not known.
+func (m *partMetrics) countBytes(characters []score.Pair, answers []score.Answer) {
+	loss, unknown := 0.0, int64(0)
+	for i, a := range answers {
+		loss -= a.LogProb
+		switch size := int64(len(characters[i].Continuation)); {
+		case a.Greedy:
+			m.Counted.Hits += size
+		default:
+			unknown += size - 1 // all but one may be
+		}
+	}
+	switch tokens := float64(m.Counted.Tokens); {
+	case math.Abs(loss-m.Counted.Loss) > mostApart*max(m.Counted.Loss, loss):
+		m.RecallUnknown = fmt.Sprintf("the program does not predict bytes: its texts cost %.4g nats a byte as wholes, and %.4g character by character", m.Counted.Loss/tokens, loss/tokens)
+	case float64(unknown) > mostUnknown*tokens:
+		m.RecallUnknown = fmt.Sprintf("%.2g%% of the bytes may be first guesses or not: a program is asked about whole characters, and these have several bytes", 100*float64(unknown)/tokens)
+	}
 }
 
 // compileScored is Compile for a model that is not ours.

@@ -7,7 +7,10 @@
 package utility
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"slices"
 
 	"coalmine/internal/extended"
 	"coalmine/models"
@@ -17,6 +20,7 @@ import (
 	"coalmine/tasks/clientprograms"
 	"coalmine/tasks/clientwork"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/external"
 )
 
 // DataInput of evaluation/part is datasets/encode, beside audits.ModelInput.
@@ -34,6 +38,9 @@ type PartParams struct {
 	// Program, where there is one, predicts in place of this program. The task then needs
 	// clientwork.VocabularyInput.
 	Program *clientprograms.Program `json:"program,omitempty"`
+	// Words has the targets of the program compared with the ordinary words of its examples. It is set with
+	// every Program; results from before have it not.
+	Words bool `json:"words,omitempty"`
 }
 
 // Asks implements clientprograms.Asker.
@@ -73,21 +80,39 @@ func runPart(ctx context.Context, t *tasks.Task) error {
 	return t.SetMetrics(total)
 }
 
-// runProgram has a program predict the share.
+// runProgram has a program predict the share. A program with tokens of its own is told by the number of its
+// targets: its loss is then by words, and nobody knows how many words it guesses.
 func runProgram(ctx context.Context, t *tasks.Task, p *PartParams) error {
-	return ByModel(ctx, t, p.Program, func(evaluate Evaluator) error {
-		total, err := p.evaluate(ctx, t, evaluate)
-		if err != nil {
-			return err
+	evaluate, client, err := programEvaluator(ctx, t, p.Program)
+	if err != nil {
+		return err
+	}
+	defer client.GiveBack()
+	words := int64(0)
+	total, err := p.evaluate(ctx, t, func(examples [][]int32) (models.Evaluation, error) {
+		for _, s := range examples {
+			words += int64(len(slices.DeleteFunc(external.Words(s), func(token int32) bool { return !isOrdinary(token) })))
 		}
-		return t.SetMetrics(total)
+		return evaluate(examples)
 	})
+	if err != nil {
+		return err
+	}
+	m, input := partMetrics{Evaluation: total}, client.Description().Input
+	if targets := total.Counted.Tokens; p.Words && targets != words && input != clientprograms.ImagesInput {
+		by := "its targets"
+		if input == clientprograms.TextInput {
+			m.Counted.Tokens, by = words, "words"
+		}
+		m.RecallUnknown = fmt.Sprintf("the program counts %d targets where the examples have %d ordinary words; its perplexity is by %s", targets, words, by)
+	}
+	return t.SetMetrics(m)
 }
 
 // programEvaluator has a program measure the model of audits.ModelInput, in the words of
-// clientwork.VocabularyInput. It counts ordinary words, or labels of images. At the end the program
+// clientwork.VocabularyInput. It counts ordinary words, or labels of images. At the end the client
 // is given back.
-func programEvaluator(ctx context.Context, t *tasks.Task, program *clientprograms.Program) (evaluate Evaluator, giveBack func(), err error) {
+func programEvaluator(ctx context.Context, t *tasks.Task, program *clientprograms.Program) (Evaluator, clientprograms.Client, error) {
 	model, err := clientwork.File(t, audits.ModelInput)
 	if err != nil {
 		return nil, nil, err
@@ -103,18 +128,18 @@ func programEvaluator(ctx context.Context, t *tasks.Task, program *clientprogram
 		}
 		tally := models.Tally{Tokens: e.Targets, Hits: e.Correct, Loss: float64(e.Loss * float64(e.Targets))}
 		return models.Evaluation{Counted: tally}, nil
-	}, client.GiveBack, nil
+	}, client, nil
 }
 
 // ByModel calls measure with the evaluator of the model of audits.ModelInput, which is ours or, with
 // a program, its own: then words that are no ordinary ones are not counted.
 func ByModel(ctx context.Context, t *tasks.Task, program *clientprograms.Program, measure func(Evaluator) error) error {
 	if program != nil {
-		evaluate, giveBack, err := programEvaluator(ctx, t, program)
+		evaluate, client, err := programEvaluator(ctx, t, program)
 		if err != nil {
 			return err
 		}
-		defer giveBack()
+		defer client.GiveBack()
 		return measure(evaluate)
 	}
 	model, err := checkpoints.Read(ctx, t, audits.ModelInput)
@@ -251,6 +276,7 @@ func runSum(ctx context.Context, t *tasks.Task) error {
 	}
 	var total models.Evaluation
 	var labelled labelledTexts
+	unknown := ""
 	for share := range p.Shares {
 		var m partMetrics
 		if err := t.InputMetrics(ctx, tasks.PartInput(share), &m); err != nil {
@@ -261,7 +287,7 @@ func runSum(ctx context.Context, t *tasks.Task) error {
 				return err
 			}
 		}
-		total = total.Add(m.Evaluation)
+		total, unknown = total.Add(m.Evaluation), cmp.Or(unknown, m.RecallUnknown)
 	}
 	if labelled.kind != "" {
 		return setLabelled(t, &labelled)
@@ -270,6 +296,9 @@ func runSum(ctx context.Context, t *tasks.Task) error {
 		return tasks.Permanent(datasets.NothingToPredict(datasets.Test, total.All.Tokens > 0))
 	}
 	u := p.verdict(total.Counted)
+	if u.RecallUnknown = unknown; unknown != "" {
+		u.RecallAt1 = 0
+	}
 	if total.All.Tokens > 0 { // a program counts ordinary words alone
 		u.AllTargets = new(p.verdict(total.All))
 	}

@@ -1,6 +1,7 @@
 package utility
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 
@@ -36,6 +37,8 @@ type Verdict struct {
 	// first guess over its full output; Perplexity is exp of their mean loss.
 	RecallAt1  float64        `json:"recall_at_1"`
 	Perplexity extended.Float `json:"perplexity"`
+	// RecallUnknown says why there is no recall; "" where there is one.
+	RecallUnknown string `json:"recall_unknown,omitempty"`
 	// Infinite says that the perplexity lies beyond the range of float64, and is null: the
 	// model diverged. MeanLoss, in nats, is then given in its place.
 	Infinite bool    `json:"infinite,omitempty"`
@@ -52,6 +55,18 @@ type Verdict struct {
 	MeanAveragePrecision *float64 `json:"mean_average_precision,omitempty"`
 	// AllTargets is the same over every target, <unk> and <end> included.
 	AllTargets *Verdict `json:"all_targets,omitempty"`
+}
+
+// MarshalJSON leaves out a recall that is not known.
+func (v Verdict) MarshalJSON() ([]byte, error) {
+	type plain Verdict
+	if v.RecallUnknown == "" {
+		return json.Marshal(plain(v))
+	}
+	return json.Marshal(struct {
+		plain
+		RecallAt1 *float64 `json:"recall_at_1,omitempty"`
+	}{plain: plain(v)})
 }
 
 // utility is the recall, the mean average precision of a tagger, or the inverse of a regressor's
@@ -77,12 +92,18 @@ func (v *Verdict) Texts() []string {
 	if !v.ofTexts() {
 		texts[0], texts[2] = fmt.Sprintf("%.1f", 100*v.RecallAt1), extended.Decimal(v.Perplexity, 1)
 	}
+	if v.RecallUnknown != "" {
+		texts[0] = ""
+	}
 	return texts
 }
 
-// Note implements audits.Noter: a model that diverged says so.
+// Note implements audits.Noter: it names a model that diverged, and one whose recall is not known.
 func (v *Verdict) Note(*audits.Cell) string {
-	if !v.Infinite {
+	switch {
+	case v.RecallUnknown != "":
+		return "no accuracy: " + v.RecallUnknown
+	case !v.Infinite:
 		return ""
 	}
 	return fmt.Sprintf("the model diverged: its perplexity is beyond the range of numbers, with a mean loss of %.4g nats a target", v.MeanLoss)
@@ -104,6 +125,9 @@ func (v *Verdict) Row() any {
 	r := row{TestTokens: &v.Tokens, MeanAbsoluteError: v.MeanAbsoluteError, MeanAveragePrecision: v.MeanAveragePrecision, RecallAt5: v.RecallAt5}
 	if !v.ofTexts() {
 		r.RecallAt1, r.Perplexity = &v.RecallAt1, new(float64(v.Perplexity))
+	}
+	if v.RecallUnknown != "" {
+		r.RecallAt1 = nil
 	}
 	return r
 }

@@ -22,6 +22,10 @@ type Runner struct {
 	Lent, Back int
 	// Failure is the error of every request; nil for none.
 	Failure error
+	// TokensPerWord and Input are those of a program that tokenizes texts in its own way; 0 and "" of
+	// one that does not.
+	TokensPerWord int64
+	Input         clientprograms.Input
 }
 
 // Borrow implements clientprograms.Runner.
@@ -35,7 +39,9 @@ func (r *Runner) Borrow(_ context.Context, s clientprograms.Setting) (clientprog
 func (r *Runner) GiveBack() { r.Back++ }
 
 // Description implements clientprograms.Client.
-func (*Runner) Description() *clientprograms.Description { return &clientprograms.Description{} }
+func (r *Runner) Description() *clientprograms.Description {
+	return &clientprograms.Description{Input: r.Input}
+}
 
 // Initial implements clientprograms.Client by an error.
 func (*Runner) Initial(context.Context, uint64) ([]float32, error) { return nil, errors.ErrUnsupported }
@@ -68,7 +74,8 @@ func (r *Runner) Evaluate(ctx context.Context, w clientprograms.Work) (*clientpr
 		return nil, err
 	}
 	e, err := s.Evaluate(w.Examples, func(target int32) bool { return target >= datasets.FirstWord })
-	return &clientprograms.Evaluation{Targets: e.Counted.Tokens, Correct: e.Counted.Hits, Loss: e.Counted.Loss / float64(max(1, e.Counted.Tokens))}, err
+	targets := e.Counted.Tokens * max(1, r.TokensPerWord)
+	return &clientprograms.Evaluation{Targets: targets, Correct: e.Counted.Hits, Loss: e.Counted.Loss / float64(max(1, targets))}, err
 }
 
 // LogLikelihoods implements clientprograms.Client.
