@@ -97,10 +97,13 @@ func submittedText(s *status.Run) string {
 	return s.Submitted.Local().Format(time.DateTime)
 }
 
-// stateText is "running", or "running, stuck", or "unreadable".
+// stateText is "running", "running, stuck", "done, gate failed", or "unreadable".
 func stateText(s *status.Run) string {
 	if s.Unreadable {
 		return "unreadable"
+	}
+	if s.Gate == results.GateFailed {
+		return fmt.Sprintf("%s, gate %s", s.Phase, s.Gate)
 	}
 	if s.Health == status.Stuck || s.Health == status.Slow {
 		return fmt.Sprintf("%s, %s", s.Phase, s.Health)
@@ -183,6 +186,9 @@ func writeStatus(w io.Writer, s *status.Run) {
 	}
 	for _, c := range s.Cells {
 		fmt.Fprintf(w, "  %s  %-8s %s%s\n", c.Cell, c.Phase, c.Label, cellProgress(c))
+		for _, b := range c.Breaches {
+			fmt.Fprintf(w, "      gate failed: %s\n", visible.Text(b))
+		}
 	}
 	for _, wait := range s.Waits {
 		fmt.Fprintf(w, "waiting: %s\n", waitText(wait))

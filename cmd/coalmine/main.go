@@ -148,7 +148,7 @@ COALMINE_REDIS_URL and COALMINE_STORE_URL; two places in flags, or in variables
 without a flag, are refused.
 
 Exit status: 0 done; 1 some cell failed; 2 usage, or a bad experiment file;
-3 interrupted, the same command goes on; 4 a gate (audit.fail_if) was passed.`
+3 interrupted, the same command goes on; 4 a gate (audit.fail_if) failed.`
 
 func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	root := &cobra.Command{

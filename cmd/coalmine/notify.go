@@ -52,7 +52,9 @@ type notification struct {
 	// State is done, or failed where some cell is not done.
 	State string `json:"state"`
 	// Exit is the status that the command ends with.
-	Exit  int                `json:"exit"`
+	Exit int `json:"exit"`
+	// Gate is failed if a cell is beyond a limit of audit.fail_if, met if all are within theirs.
+	Gate  string             `json:"gate,omitempty"`
 	Cells []notificationCell `json:"cells"`
 	Gates []notificationGate `json:"gates"`
 }
@@ -72,7 +74,7 @@ type notificationGate struct {
 
 func newNotification(r *results.Results, exit int) notification {
 	n := notification{
-		Run: r.Run, Experiment: r.Experiment, State: results.Done, Exit: exit,
+		Run: r.Run, Experiment: r.Experiment, State: results.Done, Exit: exit, Gate: r.Gate(),
 		Cells: []notificationCell{}, Gates: []notificationGate{},
 	}
 	for _, c := range r.Cells {

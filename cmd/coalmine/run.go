@@ -330,7 +330,7 @@ func (g *global) verdict(r *results.Results) int {
 	code := exitDone
 	for _, c := range r.Cells {
 		for _, b := range c.Breaches {
-			g.note("gate: %s (%s): %s", c.Cell, c.Label, b)
+			g.note("gate: %s (%s) failed: %s", c.Cell, c.Label, b)
 			code = exitGate
 		}
 	}

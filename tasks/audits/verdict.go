@@ -42,6 +42,14 @@ func (c *Cell) EpsilonAtLeast() privacy.Epsilon {
 	return highest
 }
 
+// Mark stands behind the leading texts of a marked verdict, and before the note that explains it.
+const Mark = "*"
+
+// Marker is implemented by verdicts whose leading texts may mislead without their note.
+type Marker interface {
+	Marked() bool
+}
+
 // Figured is implemented by verdicts that can be drawn.
 type Figured interface {
 	// Figure is nil where there is nothing to draw.

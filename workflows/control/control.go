@@ -408,7 +408,7 @@ func (l *Local) changes() <-chan struct{} {
 
 // status is how a run stands, with what people have attached to it.
 func (l *Local) status(ctx context.Context, run *runs.Run, record *recorded, glance *glance) *status.Run {
-	return remarked(l.standing(ctx, run, record, glance), &run.State)
+	return l.judged(ctx, run, record, remarked(l.standing(ctx, run, record, glance), &run.State))
 }
 
 // standing is what the coordinator says of an unfinished run, or what storage does.

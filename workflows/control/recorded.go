@@ -25,6 +25,8 @@ type recorded struct {
 	cells     []status.Cell
 	head      *experiment.Spec // with the first cells only, for a glance at storage
 	err       error            // of an experiment that cannot be read
+	gated     bool             // some cell has limits of audit.fail_if
+	verdict   verdict
 }
 
 func (l *Local) newRecorded(ctx context.Context, run *runs.Run) *recorded {
@@ -36,6 +38,7 @@ func (l *Local) newRecorded(ctx context.Context, run *runs.Run) *recorded {
 		r.cells = l.plannedCells(ctx, run)
 		return r
 	}
+	r.gated = isGated(spec)
 	head := *spec
 	head.Cells = slices.Clone(spec.Cells[:min(len(spec.Cells), glanceCells)])
 	if lost, err := planned.Elsewhere(ctx, l.archive, run, spec); err == nil && lost != "" {

@@ -1,21 +1,102 @@
 package results
 
 import (
+	"fmt"
+	"strings"
+
 	"coalmine/tasks/audits"
 	"coalmine/workflows/experiment"
 )
 
-// breaches names the limits of audit.fail_if that a finished cell is above.
-// What was not measured cannot be above a limit.
-func breaches(audit *experiment.Audit, c *audits.Cell) []string {
+// Outcomes of the gate of a cell, the limits of audit.fail_if.
+const (
+	GateMet    = "met"
+	GateFailed = "failed"
+)
+
+// judge compares a finished cell with the limits of audit.fail_if. gate is empty without limits.
+// What was not measured breaks none.
+func judge(audit *experiment.Audit, c *audits.Cell) (gate string, breaches []string) {
 	if audit == nil || audit.FailIf == nil {
-		return nil
+		return "", nil
 	}
-	var out []string
 	for _, limits := range audit.FailIf.Gates {
 		if limits != nil {
-			out = append(out, limits.Breaches(c)...)
+			breaches = append(breaches, limits.Breaches(c)...)
 		}
 	}
-	return out
+	if len(breaches) > 0 {
+		return GateFailed, breaches
+	}
+	return GateMet, nil
+}
+
+// Gate is GateFailed if the gate of some cell has failed, and "" if no cell has one that was judged.
+func (r *Results) Gate() string {
+	gate := ""
+	for i := range r.Cells {
+		switch r.Cells[i].Gate {
+		case GateFailed:
+			return GateFailed
+		case GateMet:
+			gate = GateMet
+		}
+	}
+	return gate
+}
+
+// gated reports whether some cell has a gate that was judged. Tables have a column for it only then.
+func (v *view) gated() bool { return v.Results.Gate() != "" }
+
+// gateHeader heads the last column of tables.
+const gateHeader = "gate"
+
+// gate is a text of that column: "failed", or of a row of replicates "2 of 3 failed".
+func (r *viewRow) gate() string {
+	judged, failed := 0, 0
+	for _, c := range r.cells {
+		if c.Gate != "" {
+			judged++
+		}
+		if c.Gate == GateFailed {
+			failed++
+		}
+	}
+	switch {
+	case judged == 0:
+		return "-"
+	case failed == 0:
+		return GateMet
+	case failed == judged:
+		return GateFailed
+	}
+	return fmt.Sprintf("%d of %d %s", failed, judged, GateFailed)
+}
+
+// gateRow says what became of the gate of a cell.
+type gateRow struct {
+	Gate     *string `parquet:"gate"`
+	Breaches *string `parquet:"breaches"`
+}
+
+// gateColumns are there if some cell has a gate.
+func (v *view) gateColumns() []any {
+	if !v.gated() {
+		return nil
+	}
+	return []any{gateRow{}}
+}
+
+// gateOf is a cell's value in those columns.
+func (v *view) gateOf(c *viewCell) []any {
+	columns := v.gateColumns()
+	if c.Gate == "" {
+		return columns
+	}
+	row := gateRow{Gate: &c.Gate}
+	if len(c.Breaches) > 0 {
+		row.Breaches = new(strings.Join(c.Breaches, "; "))
+	}
+	columns[0] = row
+	return columns
 }

@@ -29,7 +29,7 @@ type Results struct {
 	// Unreadable is the reason if this build cannot read the experiment, else "". Cells then have no
 	// parameters, and only the measures of their reports.
 	Unreadable string `json:"unreadable,omitempty"`
-	// FalseAlarms say how likely each limit of audit.fail_if is passed by chance.
+	// FalseAlarms say how likely each limit of audit.fail_if fails by chance.
 	FalseAlarms []experiment.FalseAlarm `json:"false_alarms,omitempty"`
 	// Pictures are what LoadPictures returns. A format is written with them that asks for
 	// them (Format.Pictures).
@@ -56,7 +56,9 @@ type Cell struct {
 	State string `json:"state"`
 	// Status is the same, for programs that know it by its older name.
 	Status string `json:"status"`
-	// Breaches name the limits of audit.fail_if that the cell is above.
+	// Gate is GateFailed if the cell is beyond a limit of audit.fail_if, which Breaches name, and
+	// GateMet if it is within all; "" without limits, and of a cell that is not done.
+	Gate     string   `json:"gate,omitempty"`
 	Breaches []string `json:"breaches,omitempty"`
 	// Errors say why a failed cell has failed.
 	Errors []string `json:"errors,omitempty"`
@@ -207,7 +209,7 @@ func load(ctx context.Context, archive *storage.Archive, run *planned.Run, i int
 	if err != nil {
 		return cell, err
 	}
-	cell.Breaches = breaches(e.Audit, &v.decoded)
+	cell.Gate, cell.Breaches = judge(e.Audit, &v.decoded)
 	cell.Ranking = newRanking(e, &v.decoded)
 	return cell, v.addDerived()
 }

@@ -213,7 +213,8 @@ func gate(t *testing.T, limits string, c *Cell) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return breaches(&audit, &v.decoded)
+	_, breaches := judge(&audit, &v.decoded)
+	return breaches
 }
 
 func TestGatesUseTheProvedEpsilon(t *testing.T) {

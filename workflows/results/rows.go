@@ -238,7 +238,7 @@ func newCellRows(v *view, parameters *parameterColumns) (*flatTable, error) {
 	for _, place := range order {
 		prototypes = append(prototypes, absent(all.Audits()[place].Verdict().Row()))
 	}
-	prototypes = append(append(append(prototypes, v.replicateColumns()...), v.soFarColumns()...), parameters.of(&Cell{}))
+	prototypes = append(append(append(prototypes, v.replicateColumns()...), v.soFarColumns()...), append(v.gateColumns(), parameters.of(&Cell{}))...)
 	t := newFlatTable("cells", prototypes)
 	for i := range v.cells {
 		c := &v.cells[i]
@@ -254,7 +254,7 @@ func newCellRows(v *view, parameters *parameterColumns) (*flatTable, error) {
 				structs = append(structs, prototypes[1+at])
 			}
 		}
-		structs = append(append(structs, c.replicate()...), v.soFarOf(c)...)
+		structs = append(append(append(structs, c.replicate()...), v.soFarOf(c)...), v.gateOf(c)...)
 		t.add(append(structs, parameters.of(c.Cell)))
 	}
 	return t, nil

@@ -23,8 +23,13 @@ func (v *view) rowTable() *Table {
 	for _, c := range columns {
 		t.Header = append(t.Header, c.Header)
 	}
+	var gates []string
 	for _, row := range v.rows {
 		t.Rows = append(append(t.Rows, row.row(columns)), row.soFar(columns)...)
+		gates = append(append(gates, row.gate()), slices.Repeat([]string{"-"}, len(t.Rows)-len(gates)-1)...)
+	}
+	if v.gated() {
+		t.addColumn(gateHeader, func(i int) string { return gates[i] })
 	}
 	if len(v.differences) > 0 {
 		t.Differences = differenceTable(columns, v.differences)
@@ -40,6 +45,9 @@ func (r *viewRow) row(columns []tableColumn) TableRow {
 	}
 	for i, column := range columns {
 		text := r.text(column)
+		if text != "" && r.marked(column) {
+			text += " " + audits.Mark
+		}
 		switch {
 		case text == "" && i == 0 && len(r.done) == 0:
 			text = r.status()
@@ -49,6 +57,14 @@ func (r *viewRow) row(columns []tableColumn) TableRow {
 		row.Texts = append(row.Texts, text)
 	}
 	return row
+}
+
+// marked reports whether the verdict of some seed may mislead.
+func (r *viewRow) marked(column tableColumn) bool {
+	return column.Leading && slices.ContainsFunc(r.Seeds, func(seed uint64) bool {
+		m, ok := r.done[seed].verdicts[column.place].(audits.Marker)
+		return ok && m.Marked()
+	})
 }
 
 // soFar has a row for each cell that still trains and was measured. Means count whole cells alone.

@@ -177,7 +177,7 @@ func (r *Results) SoFar() (map[string]Told, error) {
 		var texts []string
 		for _, column := range alone.columns() {
 			if verdict := v.told(column.place); verdict != nil && verdict.Texts()[column.column] != "" {
-				texts = append(texts, column.Header+" "+verdict.Texts()[column.column])
+				texts = append(texts, column.Header+" "+column.text(verdict))
 			}
 		}
 		told[c.Cell] = Told{c.SoFar.at(), strings.Join(texts, ", ")}

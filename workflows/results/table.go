@@ -1,6 +1,7 @@
 package results
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -92,7 +93,27 @@ func (v *view) table() *Table {
 	for i := range v.cells {
 		t.Rows = append(t.Rows, v.cells[i].row(columns))
 	}
+	if v.gated() {
+		t.addColumn(gateHeader, func(i int) string { return cmp.Or(v.cells[i].Gate, "-") })
+	}
 	return t
+}
+
+// addColumn adds a column behind the others.
+func (t *Table) addColumn(header string, text func(row int) string) {
+	t.Header = append(t.Header, header)
+	for i := range t.Rows {
+		t.Rows[i].Texts = append(t.Rows[i].Texts, text(i))
+	}
+}
+
+// text is that of a verdict, with the mark of one that may mislead.
+func (c *tableColumn) text(verdict audits.Verdict) string {
+	text := verdict.Texts()[c.column]
+	if m, ok := verdict.(audits.Marker); ok && c.Leading && text != "" && m.Marked() {
+		text += " " + audits.Mark
+	}
+	return text
 }
 
 // row has a text for each of the columns. Without any it says how far the cell is.
@@ -109,7 +130,7 @@ func (v *viewCell) row(columns []tableColumn) TableRow {
 		text := ""
 		switch verdict := v.told(column.place); {
 		case verdict != nil:
-			text = verdict.Texts()[column.column]
+			text = column.text(verdict)
 		case v.Report == nil && len(row.Texts) == 1:
 			text = v.Status
 		case !column.Leading:
@@ -203,6 +224,9 @@ func (v *viewCell) notes() []string {
 	}
 	if v.Ranking != nil {
 		notes = append(notes, ": "+v.Ranking.String())
+	}
+	for _, b := range v.Breaches {
+		notes = append(notes, " failed its gate: "+b)
 	}
 	for _, e := range v.Errors {
 		notes = append(notes, " failed: "+visible.Lines(e))

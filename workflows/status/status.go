@@ -17,6 +17,9 @@ type Run struct {
 	Run   string     `json:"run"`
 	Name  string     `json:"experiment"`
 	Phase runs.Phase `json:"state"`
+	// Gate is "failed" if a cell of a finished run is beyond a limit of audit.fail_if, "met" if all
+	// are within theirs, and "" without limits.
+	Gate string `json:"gate,omitempty"`
 	// Error says why the run as a whole has failed.
 	Error string `json:"error,omitempty"`
 	// Unreadable says that the record of the run cannot be read: only Run and Error are known, and Phase
@@ -90,6 +93,8 @@ type Cell struct {
 	StepRounds int `json:"step_rounds,omitempty"`
 	// Now is what runs for the cell at the moment.
 	Now string `json:"now,omitempty"`
+	// Breaches name the limits of audit.fail_if that the cell is beyond, once the run has finished.
+	Breaches []string `json:"breaches,omitempty"`
 }
 
 // Attempt is an attempt at work.

@@ -7,6 +7,7 @@ import (
 
 	"coalmine/models"
 	"coalmine/tasks"
+	"coalmine/tasks/audits/utility"
 	"coalmine/tasks/datasets"
 )
 
@@ -34,7 +35,7 @@ func (p *Params) words(ctx context.Context, train, test *datasets.Population) (*
 // count counts the ordinary words that are to be predicted, by token.
 func (p *Params) count(ctx context.Context, part *datasets.Population) (counts []int64, err error) {
 	err = each(ctx, part, func(sentence []int32) error {
-		for _, w := range p.targets(sentence) {
+		for _, w := range utility.Targets(sentence, p.Pairs) {
 			if w < datasets.FirstWord {
 				continue
 			}
@@ -44,14 +45,6 @@ func (p *Params) count(ctx context.Context, part *datasets.Population) (counts [
 		return nil
 	})
 	return counts, err
-}
-
-// targets are the tokens that a language model predicts.
-func (p *Params) targets(sentence []int32) []int32 {
-	if p.Pairs {
-		return sentence[1+slices.Index(sentence, datasets.Separator):]
-	}
-	return sentence[1:]
 }
 
 // mostFrequent are the numbers with the highest counts, of equals the lower ones:

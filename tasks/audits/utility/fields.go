@@ -71,7 +71,7 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 				tasks.Input{Name: audits.ModelInput, Key: b.Model(round)}, tasks.Input{Name: DataInput, Key: b.Parts()})...)
 		parts = append(parts, tasks.Input{Name: tasks.PartInput(share), Key: part})
 	}
-	return b.Node(Sum, fmt.Sprintf("utility after %d", round), SumParams{Shares: shares, Top: f.RecallAt5}, parts...)
+	return f.sum(b, round, parts...)
 }
 
 // States implements audits.Fields.

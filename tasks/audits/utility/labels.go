@@ -108,10 +108,21 @@ func (l *labelledTexts) verdict() (*Verdict, error) {
 	v := &Verdict{Tokens: int64(len(l.texts))}
 	if l.kind == models.Regressor {
 		v.MeanAbsoluteError = &value
-	} else {
-		v.MeanAveragePrecision = &value
+		return v, nil
 	}
-	return v, nil
+	v.MeanAveragePrecision = &value
+	v.Baseline = &Verdict{Tokens: v.Tokens, MeanAveragePrecision: new(0.0)}
+	*v.Baseline.MeanAveragePrecision, err = MeanAveragePrecision(l.alike())
+	return v, err
+}
+
+// alike are the texts with the same prediction for each.
+func (l *labelledTexts) alike() []models.Labelled {
+	texts := slices.Clone(l.texts)
+	for i := range texts {
+		texts[i].Predicted = make([]float32, len(texts[i].Truth))
+	}
+	return texts
 }
 
 // MeanAbsoluteError is that of the scores of some texts, NaN of none.

@@ -177,5 +177,5 @@ func (m *partMetrics) countBytes(characters []score.Pair, answers []score.Answer
 func (f *Fields) compileScored(b audits.Builder, round int) storage.Key {
 	scores := b.Node(Scored, fmt.Sprintf("utility by scores after %d", round), ScoredParams{Words: scoredWords, Model: *b.Setting().External},
 		tasks.Input{Name: audits.ModelInput, Key: b.Model(round)}, tasks.Input{Name: DataInput, Key: b.Parts()})
-	return b.Node(Sum, fmt.Sprintf("utility after %d", round), SumParams{Shares: 1, Top: f.RecallAt5}, tasks.Input{Name: tasks.PartInput(0), Key: scores})
+	return f.sum(b, round, tasks.Input{Name: tasks.PartInput(0), Key: scores})
 }

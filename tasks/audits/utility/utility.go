@@ -1,9 +1,10 @@
 // Package utility measures how useful a model is, on
 // the test part that training never saw and that holds no canary:
 //
-//	evaluation/part     tallies over one share of the test part
-//	evaluation/utility  their sum: recall@1, recall@5 and perplexity; of labels of texts the mean
-//	                    absolute error, or the mean average precision
+//	evaluation/part         tallies over one share of the test part
+//	evaluation/frequencies  the utility that the frequencies of the training part give
+//	evaluation/utility      the sum of the shares: recall@1, recall@5 and perplexity; of labels of
+//	                        texts the mean absolute error, or the mean average precision
 package utility
 
 import (
@@ -25,6 +26,9 @@ import (
 
 // DataInput of evaluation/part is datasets/encode, beside audits.ModelInput.
 const DataInput = "data"
+
+// BaselineInput of evaluation/utility is evaluation/frequencies. Of tags there is none.
+const BaselineInput = "baseline"
 
 // PartParams are the parameters of evaluation/part.
 type PartParams struct {
@@ -266,8 +270,9 @@ type SumParams struct {
 	Top bool `json:"top,omitempty"`
 }
 
-// Sum adds the shares of evaluation/part, its inputs "part-0", "part-1", ...
-var Sum = tasks.Kind{Name: "evaluation/utility", Version: 1, Class: tasks.Compute, Run: runSum}
+// Sum adds the shares of evaluation/part, its inputs "part-0", "part-1", ..., and holds the outcome
+// against the baseline.
+var Sum = tasks.Kind{Name: "evaluation/utility", Version: 2, Class: tasks.Compute, Run: runSum}
 
 func runSum(ctx context.Context, t *tasks.Task) error {
 	var p SumParams
@@ -290,7 +295,11 @@ func runSum(ctx context.Context, t *tasks.Task) error {
 		total, unknown = total.Add(m.Evaluation), cmp.Or(unknown, m.RecallUnknown)
 	}
 	if labelled.kind != "" {
-		return setLabelled(t, &labelled)
+		v, err := labelled.verdict()
+		if err != nil {
+			return tasks.Permanent(err)
+		}
+		return v.set(ctx, t)
 	}
 	if total.Counted.Tokens == 0 {
 		return tasks.Permanent(datasets.NothingToPredict(datasets.Test, total.All.Tokens > 0))
@@ -302,15 +311,18 @@ func runSum(ctx context.Context, t *tasks.Task) error {
 	if total.All.Tokens > 0 { // a program counts ordinary words alone
 		u.AllTargets = new(p.verdict(total.All))
 	}
-	return t.SetMetrics(u)
+	return u.set(ctx, t)
 }
 
-// setLabelled says how good the labels are that are predicted of texts.
-func setLabelled(t *tasks.Task, labelled *labelledTexts) error {
-	v, err := labelled.verdict()
-	if err != nil {
-		return tasks.Permanent(err)
+// set holds the verdict against the baseline, and makes it the metrics of the task.
+func (v *Verdict) set(ctx context.Context, t *tasks.Task) error {
+	if t.Has(BaselineInput) {
+		v.Baseline = new(Verdict)
+		if err := t.InputMetrics(ctx, BaselineInput, v.Baseline); err != nil {
+			return err
+		}
 	}
+	v.AtBaseline = v.atBaseline()
 	return t.SetMetrics(v)
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"strings"
 
 	"coalmine/internal/extended"
 	"coalmine/tasks"
@@ -16,7 +17,8 @@ var Audit = audits.Description{
 	Legend:    "Accuracy is recall@1, of a classifier the share of labels predicted correctly; top-5 is recall@5.",
 	Measures:  audits.Anything,
 	New:       func() audits.Fields { return new(Fields) },
-	Kinds:     []tasks.Kind{Part, Sum, Scored},
+	Limits:    func() audits.Limits { return new(Limits) },
+	Kinds:     []tasks.Kind{Part, Frequencies, Sum, Scored},
 	ByScores:  true,
 	ByProgram: true,
 	Pairs:     audits.EverySecret,
@@ -49,24 +51,36 @@ type Verdict struct {
 	// Tokens counts the ordinary target words.
 	Tokens int64 `json:"tokens"`
 	// MeanAbsoluteError of a regressor's scores, in points of their scale, and
-	// MeanAveragePrecision of a tagger's labels, in (0, 1], each over Tokens texts. The
-	// recall and the perplexity are then 0.
+	// MeanAveragePrecision of a tagger's labels, in (0, 1], each over Tokens texts. There is
+	// then no recall and no perplexity.
 	MeanAbsoluteError    *float64 `json:"mean_absolute_error,omitempty"`
 	MeanAveragePrecision *float64 `json:"mean_average_precision,omitempty"`
 	// AllTargets is the same over every target, <unk> and <end> included.
 	AllTargets *Verdict `json:"all_targets,omitempty"`
+	// Baseline is the utility of the frequencies of the training part, without a model; nil in
+	// results from before it was measured. AtBaseline says that the model's is no better.
+	Baseline   *Verdict `json:"baseline,omitempty"`
+	AtBaseline bool     `json:"at_baseline,omitempty"`
 }
 
-// MarshalJSON leaves out a recall that is not known.
+// MarshalJSON leaves out a recall that is not known, and the recall and the perplexity of labels of
+// texts, which have none.
 func (v Verdict) MarshalJSON() ([]byte, error) {
 	type plain Verdict
-	if v.RecallUnknown == "" {
-		return json.Marshal(plain(v))
+	switch {
+	case v.ofTexts():
+		return json.Marshal(struct {
+			plain
+			RecallAt1  *float64 `json:"recall_at_1,omitempty"`
+			Perplexity *float64 `json:"perplexity,omitempty"`
+		}{plain: plain(v)})
+	case v.RecallUnknown != "":
+		return json.Marshal(struct {
+			plain
+			RecallAt1 *float64 `json:"recall_at_1,omitempty"`
+		}{plain: plain(v)})
 	}
-	return json.Marshal(struct {
-		plain
-		RecallAt1 *float64 `json:"recall_at_1,omitempty"`
-	}{plain: plain(v)})
+	return json.Marshal(plain(v))
 }
 
 // utility is the recall, the mean average precision of a tagger, or the inverse of a regressor's
@@ -98,16 +112,25 @@ func (v *Verdict) Texts() []string {
 	return texts
 }
 
-// Note implements audits.Noter: it names a model that diverged, and one whose recall is not known.
+// Note implements audits.Noter: it names a model that diverged, one whose recall is not known,
+// and one that has hardly learned.
 func (v *Verdict) Note(*audits.Cell) string {
-	switch {
-	case v.RecallUnknown != "":
-		return "no accuracy: " + v.RecallUnknown
-	case !v.Infinite:
-		return ""
+	var notes []string
+	if v.RecallUnknown != "" {
+		notes = append(notes, "no accuracy: "+v.RecallUnknown)
 	}
-	return fmt.Sprintf("the model diverged: its perplexity is beyond the range of numbers, with a mean loss of %.4g nats a target", v.MeanLoss)
+	if v.Infinite {
+		notes = append(notes, fmt.Sprintf("the model diverged: its perplexity is beyond the range of numbers, with a mean loss of %.4g nats a target", v.MeanLoss))
+	}
+	if v.AtBaseline {
+		notes = append(notes, fmt.Sprintf("%s utility is at the level of %s: the model has learned little or nothing, so audits that find nothing do not show that the training is safe",
+			audits.Mark, v.baselineText()))
+	}
+	return strings.Join(notes, "; ")
 }
+
+// Marked implements audits.Marker.
+func (v *Verdict) Marked() bool { return v.AtBaseline }
 
 // ofTexts reports whether labels of texts are predicted, not words or classes.
 func (v *Verdict) ofTexts() bool { return v.MeanAbsoluteError != nil || v.MeanAveragePrecision != nil }
@@ -129,6 +152,12 @@ func (v *Verdict) Row() any {
 	if v.RecallUnknown != "" {
 		r.RecallAt1 = nil
 	}
+	if b := v.Baseline; b != nil {
+		base := b.Row().(row)
+		r.BaselineRecallAt1, r.BaselinePerplexity = base.RecallAt1, base.Perplexity
+		r.BaselineError, r.BaselinePrecision = base.MeanAbsoluteError, base.MeanAveragePrecision
+		r.AtBaseline = &v.AtBaseline
+	}
 	return r
 }
 
@@ -140,4 +169,10 @@ type row struct {
 	MeanAbsoluteError    *float64 `parquet:"mean_absolute_error"`
 	MeanAveragePrecision *float64 `parquet:"mean_average_precision"`
 	RecallAt5            *float64 `parquet:"recall_at_5"`
+
+	BaselineRecallAt1  *float64 `parquet:"baseline_recall_at_1"`
+	BaselinePerplexity *float64 `parquet:"baseline_perplexity"`
+	BaselineError      *float64 `parquet:"baseline_mean_absolute_error"`
+	BaselinePrecision  *float64 `parquet:"baseline_mean_average_precision"`
+	AtBaseline         *bool    `parquet:"at_baseline"`
 }

@@ -1,0 +1,207 @@
+package utility
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"coalmine/internal/extended"
+	"coalmine/internal/fractions"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/datasets"
+	"coalmine/tasks/taskstest"
+)
+
+// wordsOf are the words of a part, with the ends of its examples.
+func wordsOf(t *testing.T, g *taskstest.Graph, data *taskstest.Node, of datasets.Part) (words []int32) {
+	t.Helper()
+	part, err := datasets.OpenPart(t.Context(), g.Task(taskstest.In("data", data)), "data", of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sentences, err := part.ReadRecords(t.Context(), 0, part.Records())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range sentences {
+		words = append(words, s[1:]...)
+	}
+	return words
+}
+
+func TestFrequenciesAreThoseOfAPlainLoop(t *testing.T) {
+	t.Parallel()
+	g := taskstest.NewGraph(t)
+	data := parts(t, g)
+	var got Verdict
+	node := g.Run(Frequencies, FrequenciesParams{}, taskstest.In(DataInput, data))
+	node.DecodeMetrics(&got)
+	taskstest.Golden(t, node)
+
+	known, either := map[int32]float64{}, map[int32]bool{}
+	train, test := wordsOf(t, g, data, datasets.Train), wordsOf(t, g, data, datasets.Test)
+	all := 0.0
+	for _, w := range train {
+		if w >= datasets.FirstWord {
+			known[w]++
+			all++
+		}
+	}
+	for _, w := range append(append([]int32{}, train...), test...) {
+		if w >= datasets.FirstWord {
+			either[w] = true
+		}
+	}
+	var best int32
+	for w, n := range known {
+		if n > known[best] || n == known[best] && w < best {
+			best = w
+		}
+	}
+	words, hits, loss := 0.0, 0.0, 0.0
+	for _, w := range test {
+		if w < datasets.FirstWord {
+			continue
+		}
+		words++
+		loss -= math.Log((known[w] + 1) / (all + float64(len(either))))
+		if w == best {
+			hits++
+		}
+	}
+	if got.Tokens != int64(words) || got.RecallAt1 != hits/words || hits == 0 || math.Abs(float64(got.Perplexity)/math.Exp(loss/words)-1) > 1e-12 {
+		t.Errorf("%+v, want %v words, recall %v and perplexity %v", got, words, hits/words, math.Exp(loss/words))
+	}
+}
+
+func TestFrequenciesAreOfTheTargetsThatAModelPredicts(t *testing.T) {
+	t.Parallel()
+	sentence := []int32{datasets.Begin, datasets.Unknown, 7, datasets.Separator, 9, datasets.End}
+	for want, p := range map[string]FrequenciesParams{
+		fmt.Sprint(sentence[1:]): {},
+		fmt.Sprint(sentence[4:]): {Pairs: true},
+		"[]":                     {Level: datasets.ImageLevel},
+	} {
+		if got := fmt.Sprint(p.targets(sentence)); got != want {
+			t.Errorf("%+v predicts %s, want %s", p, got, want)
+		}
+	}
+	image := []int32{datasets.Begin, datasets.FirstWord + 3, datasets.FirstWord + 255}
+	if got := (&FrequenciesParams{Level: datasets.ImageLevel}).targets(image); fmt.Sprint(got) != fmt.Sprint(image[1:2]) {
+		t.Errorf("a classifier predicts %v, want the label", got)
+	}
+}
+
+func TestScoresAreHeldAgainstTheMedian(t *testing.T) {
+	t.Parallel()
+	counts := func(scores ...float64) (c targetCounts) {
+		c = make(targetCounts, datasets.FirstWord+9)
+		for _, s := range scores {
+			c[datasets.FirstWord+int(2*(s-1))]++
+		}
+		return c
+	}
+	v := counts(1, 3, 3.5, 5).scores(counts(1, 4)) // the median is 3.25
+	if *v.MeanAbsoluteError != (2.25+0.75)/2 || v.Tokens != 2 {
+		t.Errorf("%+v, want a mean absolute error of 1.5", v)
+	}
+}
+
+func TestUtilityAtTheLevelOfFrequenciesIsNamed(t *testing.T) {
+	t.Parallel()
+	words := Verdict{RecallAt1: 0.052, Perplexity: 389.1, Tokens: 50000}
+	few := Verdict{RecallAt1: 0.1, Perplexity: 10, Tokens: 100}
+	often := Verdict{RecallAt1: 0.9, Perplexity: 1.38, Tokens: 10000}
+	scores, tags := Verdict{MeanAbsoluteError: new(0.8), Tokens: 50}, Verdict{MeanAveragePrecision: new(0.2), Tokens: 50}
+	for _, c := range []struct {
+		name       string
+		v          Verdict
+		atBaseline bool
+	}{
+		{"uniform", Verdict{RecallAt1: 0, Perplexity: 2004, Tokens: 50000, Baseline: &words}, true},
+		{"has learned the frequencies", Verdict{RecallAt1: 0.052, Perplexity: 390, Tokens: 50000, Baseline: &words}, true},
+		{"hardly better", Verdict{RecallAt1: 0.055, Perplexity: 370, Tokens: 50000, Baseline: &words}, true},
+		{"diverged", Verdict{RecallAt1: 0.01, Perplexity: 1e9, Tokens: 50000, Baseline: &words}, true},
+		{"has learned", Verdict{RecallAt1: 0.12, Perplexity: 200, Tokens: 50000, Baseline: &words}, false},
+		{"predicts worse and knows more by heart", Verdict{RecallAt1: 0.2, Perplexity: 900, Tokens: 50000, Baseline: &words}, false},
+		{"classes by luck", Verdict{RecallAt1: 0.15, Perplexity: 11, Tokens: 100, Baseline: &few}, true},
+		{"classes", Verdict{RecallAt1: 0.25, Perplexity: 8, Tokens: 100, Baseline: &few}, false},
+		{"a class that is nearly all", Verdict{RecallAt1: 0.93, Perplexity: 1.2, Tokens: 10000, Baseline: &often}, false},
+		{"scores", Verdict{MeanAbsoluteError: new(0.79), Tokens: 50, Baseline: &scores}, true},
+		{"better scores", Verdict{MeanAbsoluteError: new(0.5), Tokens: 50, Baseline: &scores}, false},
+		{"tags", Verdict{MeanAveragePrecision: new(0.22), Tokens: 50, Baseline: &tags}, true},
+		{"better tags", Verdict{MeanAveragePrecision: new(0.5), Tokens: 50, Baseline: &tags}, false},
+		{"of before there were baselines", Verdict{Perplexity: 2004, Tokens: 50000}, false},
+	} {
+		c.v.AtBaseline = c.v.atBaseline()
+		note := c.v.Note(nil)
+		if c.v.AtBaseline != c.atBaseline || c.v.Marked() != c.atBaseline || strings.Contains(note, "at the level of") != c.atBaseline {
+			t.Errorf("%s: at the baseline %t, want %t; the note is %q", c.name, c.v.AtBaseline, c.atBaseline, note)
+		}
+	}
+}
+
+func TestAnUntrainedModelIsAtTheBaseline(t *testing.T) {
+	t.Parallel()
+	g := taskstest.NewGraph(t)
+	data, model := parts(t, g), initial(g)
+	part := g.Run(Part, PartParams{Data: datasets.Test, Shares: 1}, taskstest.In(audits.ModelInput, model), taskstest.In(DataInput, data))
+	frequencies := g.Run(Frequencies, FrequenciesParams{}, taskstest.In(DataInput, data))
+	var u Verdict
+	g.Run(Sum, SumParams{Shares: 1}, taskstest.In("part-0", part), taskstest.In(BaselineInput, frequencies)).DecodeMetrics(&u)
+	if !u.AtBaseline || u.Baseline == nil || u.Baseline.Perplexity > u.Perplexity {
+		t.Errorf("%+v with the baseline %+v", u, u.Baseline)
+	}
+	if columns := u.Row().(row); !*columns.AtBaseline || *columns.BaselineRecallAt1 != u.Baseline.RecallAt1 {
+		t.Errorf("the columns are %+v", columns)
+	}
+}
+
+// A regressor has no perplexity: neither 0 nor anything else.
+func TestTheJSONOfLabelsHasNoRecall(t *testing.T) {
+	t.Parallel()
+	for want, v := range map[string]Verdict{
+		`{"tokens":9,"mean_absolute_error":0.5,"baseline":{"tokens":9,"mean_absolute_error":1}}`: {MeanAbsoluteError: new(0.5), Tokens: 9, Baseline: &Verdict{MeanAbsoluteError: new(1.0), Tokens: 9}},
+		`{"recall_at_1":0,"perplexity":null,"infinite":true,"tokens":9}`:                         {Perplexity: inf(), Infinite: true, Tokens: 9},
+	} {
+		got, err := json.Marshal(&v)
+		if err != nil || string(got) != want {
+			t.Errorf("%s (%v), want %s", got, err, want)
+		}
+		var back Verdict
+		if err := json.Unmarshal(got, &back); err != nil || back.Perplexity != v.Perplexity {
+			t.Errorf("%s reads as %+v (%v)", got, back, err)
+		}
+	}
+}
+
+func TestLimitsOfUtilityFailBelowAndAbove(t *testing.T) {
+	t.Parallel()
+	tenth, err := fractions.ParseProbability("10%")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := Limits{AccuracyBelow: &tenth, PerplexityAbove: new(300.0)}
+	for want, v := range map[string]*Verdict{
+		"": {RecallAt1: 0.1, Perplexity: 300},
+		"accuracy is 9.9%, below the limit of 10%":       {RecallAt1: 0.099, Perplexity: 300},
+		"perplexity is 301.00, above the limit of 300":   {RecallAt1: 0.2, Perplexity: 301},
+		"perplexity is infinite, above the limit of 300": {RecallAt1: 0.2, Perplexity: inf()},
+	} {
+		if got := strings.Join(l.Breaches(&audits.Cell{Verdicts: []audits.Verdict{v}}), "; "); got != want {
+			t.Errorf("%+v: %q, want %q", v, got, want)
+		}
+	}
+	if got := l.Breaches(&audits.Cell{}); got != nil {
+		t.Errorf("a cell without utility: %q", got)
+	}
+	mistakes := 0
+	l.Check(&audits.Setting{Reading: datasets.Reading{Label: datasets.ScoreLabel}}, func([]string, string, ...any) { mistakes++ })
+	if mistakes != 2 {
+		t.Errorf("%d mistakes for a regressor, want 2", mistakes)
+	}
+}
+
+func inf() extended.Float { return extended.Float(math.Inf(1)) }
