@@ -36,7 +36,11 @@ func (l *Limits) Breaches(c *audits.Cell) (breaches []string) {
 	if !ok || v.ofTexts() {
 		return nil
 	}
-	if l.AccuracyBelow != nil && v.RecallAt1 < l.AccuracyBelow.Float64() {
+	switch {
+	case l.AccuracyBelow == nil:
+	case v.RecallUnknown != "":
+		breaches = append(breaches, "accuracy, which accuracy_below limits, is not known: "+v.RecallUnknown)
+	case v.RecallAt1 < l.AccuracyBelow.Float64():
 		breaches = append(breaches, fmt.Sprintf("accuracy is %.4g%%, below the limit of %.4g%%", 100*v.RecallAt1, 100*l.AccuracyBelow.Float64()))
 	}
 	if l.PerplexityAbove != nil && float64(v.Perplexity) > *l.PerplexityAbove {
