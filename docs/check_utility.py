@@ -124,6 +124,24 @@ def baselines(data):
     return ours
 
 
+def floor(data):
+    """The baseline that the utility is held against: the frequencies of the training part."""
+    if data.label == "tags":
+        truth = data.truths(data.test)
+        return measured(data, truth, numpy.zeros_like(truth))
+    if data.label == "score":
+        truth = data.truths(data.test)
+        return measured(data, truth, numpy.full_like(truth, numpy.median(data.truths(data.train))))
+    if data.images:
+        known, asked = ([said[0] for said, _ in part] for part in (data.train, data.test))
+    else:
+        known, asked = ([t for _, targets in part for t in targets if t >= FIRST_WORD] for part in (data.train, data.test))
+    counts, different = collections.Counter(known), len(set(known) | set(asked))
+    probability = lambda w: (counts[w] + 1) / (len(known) + different)
+    perplexity = numpy.exp(-numpy.mean([numpy.log(probability(w)) for w in asked]))
+    return {"recall_at_1": asked.count(most_frequent(known)[0]) / len(asked), "perplexity": perplexity}
+
+
 def tensors_of(path):
     with open(path, "rb") as file:
         size, = struct.unpack("<Q", file.read(8))
@@ -181,8 +199,10 @@ def check(directory):
     data = Data(directory, shown["experiment"]["data"])
     data.shape = {"width": 28, "height": 28, "channels": 1, **shown["experiment"]["data"].get("image", {})}
     worst = 0
-    for what, ours in (baselines(data) | {"utility": of_model(data, f"{directory}/model.safetensors")}).items():
-        theirs = cell["utility"] if what == "utility" else cell["audit"]["baselines"][what]
+    there = {**cell.get("audit", {}).get("baselines", {}), "utility": cell["utility"], "baseline": cell["utility"].get("baseline", {})}
+    found = baselines(data) if "baselines" in cell.get("audit", {}) else {}
+    for what, ours in (found | {"utility": of_model(data, f"{directory}/model.safetensors"), "baseline": floor(data)}).items():
+        theirs = there[what]
         for name, value in ours.items():
             if name not in theirs:
                 continue

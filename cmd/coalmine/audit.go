@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"coalmine/internal/visible"
 	"coalmine/workflows/modelaudit"
 	"coalmine/workflows/modelaudit/completions"
 )
@@ -286,9 +287,22 @@ func (g *global) writeAudit(r *modelaudit.Report) error {
 	if e := r.Endpoint; e != nil {
 		g.printf("endpoint: %d sequences in %d requests; alone and in a batch, the log-perplexities of %d differ by at most %.3g nats\n",
 			e.Sequences, e.Requests, e.Compared, e.LargestDifference)
+		g.writeBegin(e)
 	}
 	g.writeCommanded(r)
 	return nil
+}
+
+// writeBegin warns of sequences that begin in the middle of a text.
+func (g *global) writeBegin(e *modelaudit.Served) {
+	if !e.NoBegin {
+		return
+	}
+	g.printf("no token stands before a canary: to the model, canaries and references begin in the middle of a text. If its texts begin with a token, ranks are wrong without --begin ID")
+	for i, token := range e.Begins {
+		g.printf("%s%d (%s)", [2]string{"; the list has ", ", "}[min(i, 1)], token.ID, visible.Text(token.Text))
+	}
+	g.printf("\n")
 }
 
 // betweenText says how many canaries may be memorized by the intervals of their ranks,

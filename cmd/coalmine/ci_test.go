@@ -88,8 +88,8 @@ audit: {random_sampling: {references: 500}, fail_if: {exposure: 0.1}}
 `
 
 // The pipelines of the page run as they stand, on a smaller example, and do what the page
-// says: exit status 4 when a limit is passed, and artifacts in any case.
-func TestThePipelinesOfThePageStopAtAPassedLimit(t *testing.T) {
+// says: exit status 4 when a gate fails, and artifacts in any case.
+func TestThePipelinesOfThePageStopAtAFailedGate(t *testing.T) {
 	t.Parallel()
 	github, gitlab := pipelines(t)
 	for name, steps := range map[string]pipelineSteps{"GitHub": github.steps(), "GitLab": gitlab.steps()} {
@@ -101,17 +101,20 @@ func TestThePipelinesOfThePageStopAtAPassedLimit(t *testing.T) {
 				t.Errorf("the plan ends with %d and lacks %q:\n%s", code, alarm, planned)
 			}
 			output, code := inPipeline(t, dir, steps.script)
-			for _, want := range []string{"gate: c01", "exposure is", alarm} {
+			for _, want := range []string{"gate: c01", "failed: exposure is", alarm} {
 				if code != exitGate || !strings.Contains(output, want) {
 					t.Fatalf("the pipeline ends with %d and lacks %q:\n%s", code, want, output)
 				}
+			}
+			if shown, code := inPipeline(t, dir, []string{"./coalmine status && ./coalmine status ci-gate"}); code != exitDone || strings.Count(shown, "done, gate failed") != 2 || !strings.Contains(shown, "gate failed: exposure is") {
+				t.Errorf("status ends with %d and shows\n%s", code, shown)
 			}
 			inPipeline(t, dir, steps.after)
 			if !slices.Equal(steps.artifacts, []string{"results.json", "report.html"}) {
 				t.Fatalf("artifacts %q", steps.artifacts)
 			}
 			report, err := os.ReadFile(filepath.Join(dir, "report.html"))
-			if err != nil || !strings.Contains(string(report), "gate: exposure is") {
+			if err != nil || !strings.Contains(string(report), "gate failed: exposure is") {
 				t.Errorf("the report (%v) does not name the limit", err)
 			}
 			checkAlarms(t, filepath.Join(dir, "results.json"))

@@ -41,13 +41,13 @@ func newHook(t *testing.T, statuses ...int) *hook {
 	return h
 }
 
-// concluded ends a run whose gate was passed, and returns what the command did.
+// concluded ends a run whose gate has failed, and returns what the command did.
 func concluded(t *testing.T, address string) (code int, stderr string) {
 	t.Helper()
 	var out, messages bytes.Buffer
 	g := &global{stdout: &out, data: &out, stderr: &messages}
 	outcome := &results.Results{Run: "gate-1", Experiment: "gate", Cells: []results.Cell{
-		{Cell: "c01", Label: "iid", Status: results.Done, Breaches: []string{"exposure is 20, above the limit of 15"}},
+		{Cell: "c01", Label: "iid", Status: results.Done, Gate: results.GateFailed, Breaches: []string{"exposure is 20, above the limit of 15"}},
 		{Cell: "c02", Label: "by-user", Status: results.Done, Errors: []string{"never sent"}},
 	}}
 	err := g.conclude(t.Context(), &notifier{address: address, pause: time.Microsecond}, outcome, nil)
@@ -64,7 +64,7 @@ func TestTheOutcomeIsPostedOnce(t *testing.T) {
 	if code, stderr := concluded(t, h.URL+"/hooks/secret"); code != exitGate || strings.Contains(stderr, "warning") {
 		t.Errorf("exit status %d: %s", code, stderr)
 	}
-	const want = `POST application/json {"run":"gate-1","experiment":"gate","state":"done","exit":4,` +
+	const want = `POST application/json {"run":"gate-1","experiment":"gate","state":"done","exit":4,"gate":"failed",` +
 		`"cells":[{"cell":"c01","label":"iid","state":"done","status":"done"},{"cell":"c02","label":"by-user","state":"done","status":"done"}],` +
 		`"gates":[{"cell":"c01","breach":"exposure is 20, above the limit of 15"}]}`
 	if len(h.bodies) != 1 || h.bodies[0] != want {

@@ -6,7 +6,7 @@ import (
 	"gonum.org/v1/gonum/mathext"
 )
 
-// FalseAlarm is how likely a limit is passed by chance in one cell, as a rule one whose
+// FalseAlarm is how likely a limit fails by chance in one cell, as a rule one whose
 // model has memorized nothing.
 type FalseAlarm struct {
 	// Limit is the field of audit.fail_if, Allowed the largest value that passes.

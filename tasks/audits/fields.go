@@ -102,18 +102,18 @@ type Source struct {
 // Limits are what an audit adds to audit.fail_if: a pointer to a struct of pointers, nil
 // where no limit is given.
 type Limits interface {
-	// Breaches names the limits that a finished cell is above, one sentence each. What
-	// was not measured is above none.
+	// Breaches names the limits that a finished cell is beyond, one sentence each. What
+	// was not measured is beyond none.
 	Breaches(c *Cell) []string
 }
 
-// LimitChecker is implemented by Limits of which some can't be passed. That there is no
+// LimitChecker is implemented by Limits of which some can't fail. That there is no
 // audit to measure what is limited is checked for all.
 type LimitChecker interface {
 	Check(s *Setting, fail Fail)
 }
 
-// FalseAlarmer is implemented by Limits that chance alone may pass.
+// FalseAlarmer is implemented by Limits that may fail by chance alone.
 type FalseAlarmer interface {
 	// FalseAlarms say, for the limits that are given, how likely that is in one cell.
 	FalseAlarms(s *Setting) []FalseAlarm

@@ -50,6 +50,7 @@ func (w Which) command(r *Result) (field, line string) {
 type Model struct {
 	client    *score.Client
 	workspace *workspace.Workspace
+	which     Which
 }
 
 // Open starts the command that the training at the input has named, in a directory with the code
@@ -67,7 +68,7 @@ func (p *ModelParams) Open(ctx context.Context, t *tasks.Task, input string, whi
 	if err != nil {
 		return nil, err
 	}
-	m := &Model{workspace: w}
+	m := &Model{workspace: w, which: which}
 	if err := m.furnish(ctx, t, input, p.Code); err != nil {
 		m.workspace.Remove()
 		return nil, err
@@ -136,7 +137,31 @@ func (m *Model) furnish(ctx context.Context, t *tasks.Task, input string, code s
 // Answers scores pairs, and returns an answer for each, in their order.
 func (m *Model) Answers(ctx context.Context, pairs []score.Pair) ([]score.Answer, error) {
 	answers, err := m.client.LogLikelihoods(ctx, pairs, batch)
-	return answers, asked(ctx, err)
+	if err != nil {
+		return nil, asked(ctx, err)
+	}
+	if m.which == Trained && alike(pairs, answers) {
+		return nil, tasks.Permanent(fmt.Errorf("the command %q scores all of %d different texts alike, with the log-probability %g. Expected scores that tell texts apart; a constant often stands for an error", m.client.Name(), len(answers), answers[0].LogProb))
+	}
+	return answers, nil
+}
+
+// fewAlike is how many texts may have the same score by chance.
+const fewAlike = 32
+
+// alike reports whether many texts, not all the same, have one score. An untrained model may do so.
+func alike(pairs []score.Pair, answers []score.Answer) bool {
+	if len(answers) < fewAlike {
+		return false
+	}
+	different := false
+	for i := range answers {
+		if answers[i].LogProb != answers[0].LogProb {
+			return false
+		}
+		different = different || pairs[i] != pairs[0]
+	}
+	return different
 }
 
 // ShapeOf is the shape of images as they are asked about.

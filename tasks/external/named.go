@@ -1,11 +1,13 @@
 package external
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 
 	"coalmine/internal/workspace"
+	"coalmine/storage/safetensors"
 )
 
 // word matches a word of a command line, without expanding it as a shell would.
@@ -38,6 +40,30 @@ func (r *Result) checkNamed(files []workspace.File) error {
 			if !there {
 				return NamesItsModel.Broken("its %s names %s in %s, and there is no such file. Expected all files that the command reads: write a file that is written once below %s before the next checkpoint, to be kept with it; files that the command itself writes belong in TMPDIR", resultFile, named, field, outFolder)
 			}
+		}
+	}
+	return nil
+}
+
+// checkTensors returns an error if a file whose name ends in .safetensors is none: whoever loads the
+// exported model would find out.
+func (x *training) checkTensors(files []workspace.File) error {
+	for _, f := range files {
+		if !strings.HasSuffix(f.Name, ".safetensors") {
+			continue
+		}
+		path := outFolder + "/" + f.Name
+		data, err := x.workspace.Read(path, maxFile)
+		if err != nil {
+			return RegularFiles.Broken("%v", err)
+		}
+		if _, err := safetensors.OpenParts(int64(len(data)), func(offset, length int64) ([]byte, error) {
+			if length > int64(len(data))-offset {
+				return nil, fmt.Errorf("it has %d bytes and claims more: %w", len(data), safetensors.ErrFormat)
+			}
+			return data[offset : offset+length], nil
+		}); err != nil {
+			return NamesItsModel.Broken("%s is named as a safetensors file and is none: %v. Expected a file that the safetensors library writes, or another name", path, err)
 		}
 	}
 	return nil

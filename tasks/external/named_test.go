@@ -2,7 +2,12 @@ package external
 
 import (
 	"slices"
+	"strings"
 	"testing"
+
+	"coalmine/internal/score"
+	"coalmine/internal/workspace"
+	"coalmine/storage/safetensors"
 )
 
 func TestTheFilesThatACommandNamesAreFoundWithoutAShell(t *testing.T) {
@@ -17,6 +22,69 @@ func TestTheFilesThatACommandNamesAreFoundWithoutAShell(t *testing.T) {
 	} {
 		if got := namedFiles(line); !slices.Equal(got, want) {
 			t.Errorf("%s names %q, want %q", line, got, want)
+		}
+	}
+}
+
+func TestAFileThatIsNamedSafetensorsIsOne(t *testing.T) {
+	t.Parallel()
+	valid, err := safetensors.Marshal([]safetensors.Tensor{{Name: "w", Shape: []int{2}, Float32: []float32{1, 2}}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		content []byte
+		broken  bool
+	}{
+		"model.safetensors":   {valid, false},
+		"sub/w.safetensors":   {[]byte("not at all a model"), true},
+		"half.safetensors":    {valid[:len(valid)-3], true},
+		"empty.safetensors":   {nil, true},
+		"text.pt":             {[]byte("whatever it is"), false},
+		"longest.safetensors": {[]byte("\xff\xff\xff\xff\xff\xff\xff\x7f{}"), true},
+	} {
+		w, err := workspace.New()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { w.Remove() })
+		if err := w.Put(outFolder+"/"+name, c.content); err != nil {
+			t.Fatal(err)
+		}
+		files, err := w.List(outFolder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = (&training{workspace: w}).checkTensors(files)
+		if (err != nil) != c.broken || c.broken && !strings.Contains(err.Error(), "out/"+name+" is named as a safetensors file and is none") {
+			t.Errorf("%s: %v, broken: %t", name, err, c.broken)
+		}
+	}
+}
+
+func TestScoresThatAreAllAlikeAreNamed(t *testing.T) {
+	t.Parallel()
+	texts := func(n int, text func(i int) string) (pairs []score.Pair) {
+		for i := range n {
+			pairs = append(pairs, score.Pair{Continuation: text(i)})
+		}
+		return pairs
+	}
+	different := func(i int) string { return strings.Repeat("a", 1+i) }
+	constant, answers := make([]score.Answer, fewAlike), make([]score.Answer, fewAlike)
+	answers[fewAlike-1].LogProb = -1
+	for name, c := range map[string]struct {
+		pairs   []score.Pair
+		answers []score.Answer
+		want    bool
+	}{
+		"a constant":    {texts(fewAlike, different), constant, true},
+		"one differs":   {texts(fewAlike, different), answers, false},
+		"few":           {texts(fewAlike-1, different), constant[1:], false},
+		"the same text": {texts(fewAlike, func(int) string { return "a" }), constant, false},
+	} {
+		if got := alike(c.pairs, c.answers); got != c.want {
+			t.Errorf("%s: %t, want %t", name, got, c.want)
 		}
 	}
 }

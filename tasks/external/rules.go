@@ -21,7 +21,7 @@ var (
 	EndsWhenAsked   = contract.Rule("Asked to end by SIGTERM, the command writes its checkpoint and ends within 20 seconds.")
 	SaysHowItEnded  = contract.Rule("Exit status 0 says that the training is over, 75 that it shall go on later. Any other up to 128 says that it has failed for good.")
 	WholeResult     = contract.Rule("When it ends with exit status 0, `out/result.json` is a JSON object of texts.")
-	NamesItsModel   = contract.Rule("That object has `score`, a command line that scores texts by the model as the contract score says, or `model`, a file below `out`, or both; `initial_score` does as `score` by the untrained model. The files below `out` that they name are there.")
+	NamesItsModel   = contract.Rule("That object has `score`, a command line that scores texts by the model as the contract score says, or `model`, a file below `out`, or both; `initial_score` does as `score` by the untrained model. The files below `out` that they name are there, and a file below `out` whose name ends in `.safetensors` is one.")
 	RegularFiles    = contract.Rule("Below `checkpoint` and `out` are folders and regular files alone, at most 1000 in each, each of at most 4 GiB.")
 	LeavesNoProcess = contract.Rule("When the command ends, so have all processes that it has started.")
 	FollowsTheSeed  = contract.Rule("Everything random follows from the `seed` of the job. A training that the experiment calls deterministic leaves the same files and the same metrics every time.")

@@ -337,7 +337,7 @@ func (x *training) result() (*Result, []workspace.File, error) {
 			return nil, nil, NamesItsModel.Broken("its %s names the model %.200q, and there is no such file; expected one below %s", resultFile, r.Model, outFolder)
 		}
 	}
-	if err := r.checkNamed(files); err != nil {
+	if err := errors.Join(r.checkNamed(files), x.checkTensors(files)); err != nil {
 		return nil, nil, err
 	}
 	return r, files, x.checkOneShot()

@@ -97,6 +97,9 @@ func (l *Local) fitting(ctx context.Context, name string) ([]string, error) {
 		return []string{name}, nil // it has lost its record
 	}
 	fits := slices.DeleteFunc(ids, func(id string) bool { return !strings.HasPrefix(id, name) })
+	if named := slices.DeleteFunc(slices.Clone(fits), func(id string) bool { return !runs.IsOf(id, name) }); len(named) > 0 {
+		return named, nil // and none of experiments whose names only begin so
+	}
 	if len(fits) == 0 {
 		return nil, fmt.Errorf("run %q: %w in %s; see: coalmine status", name, ErrNoRun, l.archive)
 	}

@@ -39,8 +39,14 @@ func TestANameMeansTheNewestRunOfOneExperiment(t *testing.T) {
 	if s, err := api.History(ctx, "grids"); err != nil || s.Run != lone || len(told) != 1 {
 		t.Errorf("grids is %+v, %v; told %+v", s, err, told)
 	}
-	if s, err := api.History(ctx, "grid"); !errors.Is(err, control.ErrAmbiguous) {
-		t.Errorf("grid, which fits two experiments, is %+v, %v", s, err)
+	if s, err := api.History(ctx, "gri"); !errors.Is(err, control.ErrAmbiguous) {
+		t.Errorf("gri, which fits two experiments, is %+v, %v", s, err)
+	}
+	if s, err := api.History(ctx, "grid"); err != nil || s.Run != newest || len(told) != 2 {
+		t.Errorf("grid, the name of one experiment and the beginning of another's, is %+v, %v; told %+v", s, err, told)
+	}
+	if s, err := api.History(ctx, lone); err != nil || s.Run != lone {
+		t.Errorf("%s is %+v, %v", lone, s, err)
 	}
 	if removed, err := api.Remove(ctx, "grid-"); !errors.Is(err, control.ErrAmbiguous) {
 		t.Errorf("of three runs %+v is removed, %v", removed, err)

@@ -3,6 +3,7 @@ package experiment
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"math/big"
 	"slices"
 	"strconv"
@@ -411,7 +412,7 @@ func (c *Cell) canaryWarnings() []string {
 	}
 	each := float64(canaries.PerConfiguration * len(canaries.Forms()))
 	perUser := each * float64(len(canaries.ExampleProbability)) * total(canaries.UserProbability)
-	replaced := each * total(canaries.UserProbability) * total(canaries.ExampleProbability)
+	replaced := canaries.replaced(each)
 	lower := "the probabilities"
 	if len(canaries.Insertions) > 0 && c.data != nil {
 		replaced, lower = float64(canaries.copies())/float64(max(1, c.data.Examples)), "canaries.insertions"
@@ -424,6 +425,18 @@ func (c *Cell) canaryWarnings() []string {
 		warnings = append(warnings, fmt.Sprintf("a user carries %.2g canaries on average; above %g canaries share users and are no longer independent: lower canaries.user_probability or canaries.per_configuration", perUser, maxPerUser))
 	}
 	return warnings
+}
+
+// replaced is the probability that at least one canary replaces an example, with so many of each
+// configuration, each of which does so by itself.
+func (c *Canaries) replaced(each float64) float64 {
+	kept := 0.0 // the logarithm of the probability that none does
+	for _, user := range c.UserProbability {
+		for _, example := range c.ExampleProbability {
+			kept += each * math.Log1p(-float64(user.Float64()*example.Float64()))
+		}
+	}
+	return -math.Expm1(kept)
 }
 
 // leastInData is how many canaries the data must have by themselves, on average, for a warning.

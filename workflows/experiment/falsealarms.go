@@ -33,7 +33,7 @@ func (f FalseAlarm) String() string {
 		f.Limit, f.Allowed, f.Probability, f.Trials, f.Unit, f.Cells, cmp.Or(f.Where, "nothing memorized"))
 }
 
-// FalseAlarms lists the limits that chance alone may pass, in the order of the cells.
+// FalseAlarms lists the limits that may fail by chance alone, in the order of the cells.
 // Limits of one field with different values stand apart.
 func (s *Spec) FalseAlarms() []FalseAlarm {
 	type limit struct {

@@ -52,10 +52,29 @@ func leafValues(e *Experiment) []leafValue {
 // absent tells a field that its JSON leaves out.
 func (f *field) absent(v reflect.Value) bool { return f.omitZero && v.IsZero() }
 
-// label gives every cell its name for people: the setting in the papers' terms
-// (partition, algorithm, batch), as far as the cells differ in it, and then
-// whatever else is needed to tell them apart.
+// label gives every cell its name for people: the one that the file gives it, or that of its
+// settings. Cells to which the file gives the same one have both.
 func label(cells []Cell) {
+	labelBySettings(cells)
+	times := make(map[string]int)
+	for i := range cells {
+		times[cells[i].Experiment.Label]++
+	}
+	for i := range cells {
+		switch own := cells[i].Experiment.Label; {
+		case own == "":
+		case times[own] == 1:
+			cells[i].Label = own
+		default:
+			cells[i].Label = own + ", " + cells[i].Label
+		}
+	}
+}
+
+// labelBySettings labels cells by the setting in the papers' terms (partition, algorithm,
+// batch), as far as the cells differ in it, and then by whatever else is needed to tell them
+// apart.
+func labelBySettings(cells []Cell) {
 	columns := differingColumns(cells)
 	for _, part := range settingParts {
 		if len(cells) == 1 || part.differs(columns) {
@@ -81,6 +100,7 @@ func differingColumns(cells []Cell) map[string][]string {
 		first[leaf.path] = leaf.json
 	}
 	columns := make(map[string][]string)
+	defer delete(columns, labelPath)
 	for i := range cells {
 		here := make(map[string]bool, len(first))
 		for _, leaf := range leafValues(&cells[i].Experiment) {
@@ -94,6 +114,53 @@ func differingColumns(cells []Cell) map[string][]string {
 		}
 	}
 	return columns
+}
+
+// labelPath is the field that no label is made of.
+const labelPath = "label"
+
+// Unlabelled lists the fields in which cells differ and that their labels do not name, in the
+// order of the file. Replicates differ in their seeds, too.
+func (s *Spec) Unlabelled() (paths []string) {
+	columns := differingColumns(s.Cells)
+	for _, path := range slices.Concat(allPaths(), slices.Sorted(maps.Keys(columns))) {
+		column := columns[path]
+		if column == nil || path == seedPath && s.Cells[0].Row != nil || s.labelled(path, column) || slices.Contains(paths, path) {
+			continue
+		}
+		paths = append(paths, path)
+	}
+	return paths
+}
+
+// labelled reports whether the labels of all cells name the value of a field, by itself or by a
+// part of the setting.
+func (s *Spec) labelled(path string, column []string) bool {
+	for _, part := range settingParts {
+		if slices.Contains(part.fields, path) && s.tells(part, column) {
+			return true
+		}
+	}
+	for i := range s.Cells {
+		if !strings.Contains(s.Cells[i].Label, wording(path, column[i])) {
+			return false
+		}
+	}
+	return true
+}
+
+// tells reports whether labels with equal texts of a part of the setting have equal values.
+func (s *Spec) tells(part settingPart, column []string) bool {
+	values := make(map[string]string)
+	for i := range s.Cells {
+		text := part.text(&s.Cells[i].Experiment)
+		value, known := values[text]
+		if known && value != column[i] || !strings.Contains(s.Cells[i].Label, text) {
+			return false
+		}
+		values[text] = column[i]
+	}
+	return true
 }
 
 // setValue notes the value of a cell. A column begins with the first cell that differs from

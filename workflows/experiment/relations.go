@@ -1,10 +1,12 @@
 package experiment
 
 import (
+	"coalmine/internal/visible"
 	"math/big"
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"coalmine/internal/fractions"
 	"coalmine/models"
@@ -40,6 +42,7 @@ var setting = "data canaries prepare model training " + methodPaths()
 
 var relations = []relation{
 	{"name", (*checker).name},
+	{"label", (*checker).ownLabel},
 	{"", (*checker).sources}, // each by itself
 	{"data.test data.validation", (*checker).parts},
 	{"data", (*checker).images},
@@ -99,6 +102,15 @@ func (c *checker) fail(paths []string, format string, args ...any) {
 func (c *checker) name() {
 	if !namePattern.MatchString(c.Name) {
 		c.fail([]string{"name"}, "is %s; expected 1 to 48 lower-case letters, digits and hyphens, beginning with a letter or digit", quote(c.Name))
+	}
+}
+
+// longestLabel is the longest label that a file may give, in characters.
+const longestLabel = 80
+
+func (c *checker) ownLabel() {
+	if visible.Text(c.Label) != c.Label || utf8.RuneCountInString(c.Label) > longestLabel {
+		c.fail([]string{"label"}, "is %s; expected at most %d visible characters", quote(c.Label), longestLabel)
 	}
 }
 

@@ -31,6 +31,10 @@ type Experiment struct {
 	// Name of the experiment. It becomes part of the run's id: 1 to 48 lower-case
 	// letters, digits and hyphens, beginning with a letter or digit.
 	Name string `json:"name" required:"true"`
+	// Label names the cell in tables in place of the label that is made of its settings: a
+	// value of grid.axes or a field of grid.include, at most 80 characters. It is in no key.
+	// Absent: the settings in which cells differ.
+	Label string `json:"label,omitempty" also:"title"`
 	// Seed from which every random stream derives. Cells that differ in one
 	// field draw the same numbers for everything else.
 	Seed uint64 `json:"seed" default:"1" range:"[0,9007199254740991]" also:"random_seed"`
@@ -507,13 +511,13 @@ type Audit struct {
 	Control privacy.Control `json:"control,omitempty"`
 	// Methods are the fields of the audits that there are.
 	Methods Methods
-	// FailIf holds limits on what the finished model may show. A cell above one
-	// of them makes the command exit with status 4.
+	// FailIf holds limits on what the finished model may show, and on what it must have
+	// learned. A cell beyond one of them makes the command exit with status 4.
 	FailIf *FailIf `json:"fail_if,omitempty" also:"gates limits"`
 }
 
-// FailIf holds limits on what the finished model may show. Each is the largest
-// value that still passes; controls and never-inserted canaries do not count.
+// FailIf holds limits on what the finished model may show, and on what it must have learned. Each
+// is the last value that does not fail; controls and never-inserted canaries do not count.
 type FailIf struct {
 	// Gates are the fields of the audits that there are.
 	Gates Gates

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"coalmine/workflows/modelaudit/completions"
 )
@@ -33,7 +34,30 @@ func NewEndpoint(client *completions.Client, vocabulary *Vocabulary, batch int) 
 type Served struct {
 	URL   string `json:"url"`
 	Model string `json:"model"`
+	// NoBegin says that no token stands before a sequence.
+	NoBegin bool `json:"no_begin,omitempty"`
+	// Begins are tokens of the vocabulary that texts of a model often begin with.
+	Begins []Token `json:"begins,omitempty"`
 	Asked
+}
+
+// Token is a token of a served model.
+type Token struct {
+	ID   int    `json:"id"`
+	Text string `json:"text"`
+}
+
+// beginnings are what models call the token before every text.
+var beginnings = []string{"<s>", "<bos>", "[BOS]", "[CLS]", "<|begin_of_text|>", "<|startoftext|>", "<|endoftext|>"}
+
+// begins are the tokens of these names.
+func (v *Vocabulary) begins() (found []Token) {
+	for id, text := range v.texts {
+		if slices.Contains(beginnings, text) {
+			found = append(found, Token{id, text})
+		}
+	}
+	return found
 }
 
 // errBeam says why a served model has no beam search.
@@ -46,12 +70,21 @@ func (e *Endpoint) Run(ctx context.Context, list []Line, o Options) (*Report, er
 	if o.BeamWidth != 0 {
 		return nil, errBeam
 	}
-	served := &Served{URL: e.Client.Name(), Model: e.Client.Model}
+	served := e.Served()
 	a := remote{
 		scorer: e, vocabulary: e.vocabulary, options: o, batch: e.Batch, ranked: e.Ranked,
 		asked: &served.Asked, report: &Report{Endpoint: served},
 	}
 	return a.run(ctx, list)
+}
+
+// Served says what is known of it before it is asked.
+func (e *Endpoint) Served() *Served {
+	served := &Served{URL: e.Client.Name(), Model: e.Client.Model}
+	if len(e.vocabulary.begin) == 0 {
+		served.NoBegin, served.Begins = true, e.vocabulary.begins()
+	}
+	return served
 }
 
 func (e *Endpoint) costs(ctx context.Context, list []sequence, batch int) ([]float64, error) {

@@ -316,3 +316,21 @@ func TestAnAuditOfAnEndpointCanBeInterrupted(t *testing.T) {
 		t.Errorf("got %v, want that it was interrupted", err)
 	}
 }
+
+func TestAListWithoutABeginningIsNamed(t *testing.T) {
+	t.Parallel()
+	const list = `["<s>", null, "to", "be", "<|endoftext|>"]`
+	for begin, want := range map[int]string{-1: "true [{0 <s>} {4 <|endoftext|>}]", 0: "false []"} {
+		v, err := modelaudit.ReadVocabulary(strings.NewReader(list), begin)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := modelaudit.NewEndpoint(&completions.Client{URL: "http://localhost:1/v1/completions", Model: "m"}, v, 8)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s := e.Served(); fmt.Sprint(s.NoBegin, s.Begins) != want {
+			t.Errorf("--begin %d: %v %v, want %s", begin, s.NoBegin, s.Begins, want)
+		}
+	}
+}

@@ -182,12 +182,16 @@ func (g *remoteGroup) compare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	together = slices.Concat(g.ownCosts(), together)
+	if len(together) > 1 && slices.Min(together) == slices.Max(together) {
+		return fmt.Errorf("the model scores all of %d sequences alike, with a log-perplexity of %g nats: ranks among equals say nothing. Expected scores that tell texts apart; a constant often stands for an error", len(together), together[0])
+	}
 	alone, err := g.score(ctx, slices.Concat(sequencesOf(g.canaries, o.Prefix), after(prefix, rows)), 1)
 	if err != nil {
 		return err
 	}
 	g.asked.Compared += len(alone)
-	for i, cost := range slices.Concat(g.ownCosts(), together) {
+	for i, cost := range together {
 		g.asked.LargestDifference = max(g.asked.LargestDifference, math.Abs(cost-alone[i]))
 	}
 	return nil

@@ -27,7 +27,7 @@ func (r *Results) addParameters(spec *experiment.Spec) {
 	for i := range spec.Cells {
 		for _, axis := range spec.Cells[i].Axes {
 			for _, leaf := range experiment.Leaves(axis.Path, axis.Value) {
-				if !slices.Contains(paths, leaf.Path) {
+				if !slices.Contains(paths, leaf.Path) && leaf.Path != "label" { // which has a column
 					paths = append(paths, leaf.Path)
 				}
 			}

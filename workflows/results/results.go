@@ -31,6 +31,8 @@ type Results struct {
 	Unreadable string `json:"unreadable,omitempty"`
 	// FalseAlarms say how likely each limit of audit.fail_if fails by chance.
 	FalseAlarms []experiment.FalseAlarm `json:"false_alarms,omitempty"`
+	// Unlabelled are the fields in which cells differ and that their labels do not name.
+	Unlabelled []string `json:"unlabelled,omitempty"`
 	// Pictures are what LoadPictures returns. A format is written with them that asks for
 	// them (Format.Pictures).
 	Pictures []Picture `json:"-"`
@@ -109,6 +111,7 @@ func Load(ctx context.Context, archive *storage.Archive, run *runs.Run) (*Result
 		return r, nil
 	}
 	r.FalseAlarms = planned.Spec.FalseAlarms()
+	r.Unlabelled = planned.Spec.Unlabelled()
 	r.addParameters(planned.Spec)
 	return r, nil
 }

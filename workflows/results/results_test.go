@@ -275,3 +275,62 @@ func TestNoFormatPrintsABareEpsilon(t *testing.T) {
 		}
 	}
 }
+
+// A failed gate is seen whichever form the results are read in, and no form calls it passed.
+func TestAFailedGateStandsInEveryForm(t *testing.T) {
+	t.Parallel()
+	r := sample()
+	r.Cells[0].Gate, r.Cells[0].Breaches = GateFailed, []string{"exposure is 20, above the limit of 15", "accuracy is 1%, below the limit of 12%"}
+	r.Cells[1].Gate = GateMet
+	if r.Gate() != GateFailed {
+		t.Errorf("the gate of the run is %q", r.Gate())
+	}
+	const first = "exposure is 20, above the limit of 15"
+	for format, wants := range map[string][]string{
+		"table": {" gate\n", "failed its gate: " + first},
+		"latex": {`& gate \\`, "failed its gate: " + first},
+		"json":  {`"gate": "failed"`, `"gate": "met"`, first},
+		"csv":   {",gate,breaches,", `,failed,"` + first + `; accuracy`, ",met,,"},
+		"html":  {">gate</th>", ">failed</td>", "gate failed: " + first},
+	} {
+		var b strings.Builder
+		if err := r.Write(&b, format); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range wants {
+			if !strings.Contains(b.String(), want) {
+				t.Errorf("%s lacks %q:\n%s", format, want, b.String())
+			}
+		}
+		if strings.Contains(b.String(), "passed") {
+			t.Errorf("%s says passed:\n%s", format, b.String())
+		}
+	}
+	if sample().Gate() != "" {
+		t.Error("cells without limits have a gate")
+	}
+}
+
+// The mark of a model that has hardly learned stands in every form, and so does its explanation.
+func TestAModelAtItsBaselineIsMarkedInEveryForm(t *testing.T) {
+	t.Parallel()
+	r := sample()
+	r.Cells[0].Utility = json.RawMessage(`{"recall_at_1":0.05,"perplexity":400,"tokens":9000,"baseline":{"recall_at_1":0.052,"perplexity":389.1,"tokens":9000},"at_baseline":true}`)
+	for format, wants := range map[string][]string{
+		"table": {"5.0 *", "400.0 *", "* utility is at the level of word or class frequencies (accuracy 5.2%, perplexity 389.1)"},
+		"latex": {"5.0 * &", "utility is at the level of"},
+		"json":  {`"at_baseline": true`, "utility is at the level of"},
+		"csv":   {"baseline_perplexity", ",389.1,"},
+		"html":  {">5.0 *</td>", "utility is at the level of"},
+	} {
+		var b strings.Builder
+		if err := r.Write(&b, format); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range wants {
+			if !strings.Contains(b.String(), want) {
+				t.Errorf("%s lacks %q:\n%s", format, want, b.String())
+			}
+		}
+	}
+}

@@ -152,7 +152,28 @@ func (v *view) legends() []string {
 	return legends
 }
 
-func (t *Table) note(v *view, notes []note) { t.Notes, t.NotesOnce = each(notes), v.once(notes) }
+func (t *Table) note(v *view, notes []note) {
+	t.Notes, t.NotesOnce = each(notes), v.once(notes)
+	if text := v.unlabelled(); text != "" {
+		t.Notes, t.NotesOnce = append(t.Notes, text), append(t.NotesOnce, text)
+	}
+}
+
+// unlabelledFields is how many fields a note lists.
+const unlabelledFields = 8
+
+// unlabelled says in which fields rows differ besides those that their labels name.
+func (v *view) unlabelled() string {
+	n := len(v.Unlabelled)
+	if n == 0 {
+		return ""
+	}
+	text := "labels do not name all that differs; so do " + visible.Text(strings.Join(v.Unlabelled[:min(n, unlabelledFields)], ", "))
+	if n > unlabelledFields {
+		text += fmt.Sprintf(" and %d more", n-unlabelledFields)
+	}
+	return text + " (coalmine show RUN has their values)"
+}
 
 // allNotes are those of the cells, or of the rows of replicates.
 func (v *view) allNotes() []note {

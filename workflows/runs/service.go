@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -510,8 +512,23 @@ func numbered(base string, n int) string {
 // maxNameInID bounds the experiment's name within an id.
 const maxNameInID = 60
 
-func runID(spec Spec) string {
-	name := strings.Map(func(r rune) rune {
+// IsOf reports whether an id is that of a run of the experiment of a name.
+func IsOf(id, experiment string) bool {
+	rest, ok := strings.CutPrefix(id, idName(experiment)+"-")
+	digest, number, several := strings.Cut(rest, ".")
+	_, notHex := hex.DecodeString(digest)
+	_, notNumber := strconv.Atoi(number)
+	return ok && len(digest) == digestInID && notHex == nil && (!several || notNumber == nil)
+}
+
+// digestInID is how many digits of the digest stand in an id.
+const digestInID = 8
+
+func runID(spec Spec) string { return idName(spec.Name) + "-" + spec.Digest.String()[:digestInID] }
+
+// idName is the name of an experiment as ids have it.
+func idName(name string) string {
+	name = strings.Map(func(r rune) rune {
 		switch {
 		case 'a' <= r && r <= 'z', '0' <= r && r <= '9', r == '.', r == '_', r == '-':
 			return r
@@ -519,10 +536,10 @@ func runID(spec Spec) string {
 			return r - 'A' + 'a'
 		}
 		return '-'
-	}, spec.Name)
+	}, name)
 	name = strings.Trim(name[:min(len(name), maxNameInID)], "-._")
 	if name == "" {
 		name = "run"
 	}
-	return name + "-" + spec.Digest.String()[:8]
+	return name
 }

@@ -179,10 +179,13 @@ func (v *Verdict) baseline() string {
 	switch {
 	case d == nil || d.Interval.Low > 0:
 		return ""
-	case d.AP <= 0:
+	case d.AP == 0:
 		return fmt.Sprintf("; the cosine, which needs no training, is as good as the best trained attack, %s", d.Attack.Title())
+	case d.Interval.High < 0:
+		return fmt.Sprintf("; the cosine, which needs no training, is better than the best trained attack, %s: its AP is %.2f%% higher (%g%% interval %.2f to %.2f)",
+			d.Attack.Title(), -100*d.AP, 100*v.Confidence, -100*d.Interval.High, -100*d.Interval.Low)
 	}
-	return fmt.Sprintf("; the cosine, which needs no training, can't be told from the best trained attack, %s: its AP is %.2f%% higher (%g%% interval %.2f to %.2f)",
+	return fmt.Sprintf("; the cosine, which needs no training, can't be told from the best trained attack, %s: the attack's AP less the cosine's is %.2f%% (%g%% interval %.2f to %.2f)",
 		d.Attack.Title(), 100*d.AP, 100*v.Confidence, 100*d.Interval.Low, 100*d.Interval.High)
 }
 

@@ -99,7 +99,11 @@ func (v *Verdict) AttackRows() (rows []audits.Attack) {
 // baseline says so where training has gained nothing that the intervals can tell.
 func (t *Told) baseline() string {
 	switch n, c := t.Network.AP, t.Cosine.AP; {
-	case c.Value >= n.Value:
+	case c.Low > n.High:
+		return fmt.Sprintf(" (%.1f to %.1f), which needs no training and is better", 100*c.Low, 100*c.High)
+	case c.Value > n.Value:
+		return fmt.Sprintf(" (%.1f to %.1f), which needs no training and is higher, though it can't be told from it", 100*c.Low, 100*c.High)
+	case c.Value == n.Value:
 		return fmt.Sprintf(" (%.1f to %.1f), which needs no training and is as good", 100*c.Low, 100*c.High)
 	case c.High >= n.Low:
 		return fmt.Sprintf(" (%.1f to %.1f), which needs no training and can't be told from it", 100*c.Low, 100*c.High)

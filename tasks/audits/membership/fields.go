@@ -72,12 +72,21 @@ func (f *Fields) CheckData(s *audits.Setting, d *audits.Data, fail audits.Fail) 
 }
 
 // Warnings implements audits.Warner.
-func (f *Fields) Warnings(_ *audits.Setting, d *audits.Data) []string {
-	if least := needed(falsePositives[0]); d.HeldOutUsers < least {
-		return []string{fmt.Sprintf("audit.membership has %d held-out users (%s), and true positives at %g%% false ones are estimated from %d on: it will print the AUC alone", d.HeldOutUsers, d.Label, 100*falsePositives[0], least)}
+func (f *Fields) Warnings(_ *audits.Setting, d *audits.Data) (warnings []string) {
+	switch least := needed(falsePositives[0]); {
+	case min(d.Users, d.HeldOutUsers) < leastUsers:
+		return []string{fmt.Sprintf("audit.membership has %d users that train and %d held-out ones (%s): it will print no AUC, which takes %d of each", d.Users, d.HeldOutUsers, d.Label, leastUsers)}
+	case d.HeldOutUsers < least:
+		warnings = append(warnings, fmt.Sprintf("audit.membership has %d held-out users (%s), and true positives at %g%% false ones are estimated from %d on: it will print the AUC alone", d.HeldOutUsers, d.Label, 100*falsePositives[0], least))
 	}
-	return nil
+	if d.Users < fewUsers {
+		warnings = append(warnings, fmt.Sprintf("audit.membership has %d users that train (%s): an AUC over fewer than %d says little", d.Users, d.Label, fewUsers))
+	}
+	return warnings
 }
+
+// fewUsers is the number of users that train below which plan warns of wide intervals.
+const fewUsers = 30
 
 // shares is how many tasks the users are split into. It shows in keys, not in results.
 const shares = 4

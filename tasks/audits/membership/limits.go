@@ -11,7 +11,7 @@ import (
 type Limits struct {
 	// MembershipAUC limits the area under the receiver operating characteristic of every
 	// attack on the membership of users, those with canaries apart. A cell is above it where
-	// the lower end of one of their 95% intervals is.
+	// the lower end of one of their 95% intervals is, or with fewer than two users of a sort.
 	MembershipAUC *float64 `json:"membership_auc,omitempty" range:"[0.5,1)" unit:"in place of 0.5 by chance"`
 	// MembershipTPR limits the share of users that are found at 1% false positives, likewise.
 	// A cell where it can't be estimated is above it.
@@ -23,6 +23,10 @@ func (l *Limits) Breaches(c *audits.Cell) (breaches []string) {
 	v, ok := audits.VerdictOf[*Verdict](c)
 	if !ok {
 		return nil
+	}
+	if l.MembershipAUC != nil && v.tooFew() {
+		breaches = append(breaches, fmt.Sprintf("the AUC of membership can't be estimated, and so is not below the limit of %.4g: it takes %d users of each sort, and %d trained and %d are held out",
+			*l.MembershipAUC, leastUsers, v.Members, v.HeldOut))
 	}
 	for _, o := range v.Attacks {
 		for what, g := range o.groups() {

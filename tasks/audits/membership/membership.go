@@ -145,7 +145,7 @@ func ReferenceInput(model, share int) string {
 
 // Kind attacks a model. Its inputs are audits/user-losses: the model's by tasks.PartInput, and
 // those of the reference models by ReferenceInput. Its blob is audits.VerdictBlob.
-var Kind = tasks.Kind{Name: "audits/membership", Version: 1, Class: tasks.Compute, Run: run}
+var Kind = tasks.Kind{Name: "audits/membership", Version: 2, Class: tasks.Compute, Run: run}
 
 func run(ctx context.Context, t *tasks.Task) error {
 	var p Params

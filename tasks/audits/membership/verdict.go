@@ -42,6 +42,8 @@ type Verdict struct {
 	Sharers int `json:"sharers"`
 	HeldOut int `json:"held_out"`
 	LeftOut int `json:"left_out,omitempty"`
+	// Alike says that the model gives the texts of all users the same mean loss.
+	Alike bool `json:"alike,omitempty"`
 	// References is the number of reference models.
 	References int       `json:"references,omitempty"`
 	Attacks    []Outcome `json:"attacks"`
@@ -50,7 +52,7 @@ type Verdict struct {
 // Outcome is what one attack has found.
 type Outcome struct {
 	Attack Attack `json:"attack"`
-	// Members and Sharers are told from held-out users; nil where there are none.
+	// Members and Sharers are told from held-out users; nil with fewer than two of either.
 	Members *Group `json:"members,omitempty"`
 	Sharers *Group `json:"sharers,omitempty"`
 	// Curve is the share of Members that are found, in [0, 1], where 0%, 1%, ..., 100% of the
@@ -162,11 +164,22 @@ func (v *Verdict) Note(*audits.Cell) string {
 	if v.References > 0 {
 		note += fmt.Sprintf("; %d reference models", v.References)
 	}
+	if v.Alike {
+		note += "; the model gives all users the same loss, so that nothing can tell them apart: it scores everything alike"
+	}
 	for _, o := range v.Attacks {
-		note += "; " + o.text()
+		if text := o.text(); text != "" {
+			note += "; " + text
+		}
+	}
+	if v.tooFew() {
+		note += fmt.Sprintf("; no AUC: it takes %d users of each sort at least", leastUsers)
 	}
 	return note
 }
+
+// tooFew reports whether there are too few users without canaries for an AUC.
+func (v *Verdict) tooFew() bool { return min(v.Members, v.HeldOut) < leastUsers }
 
 func (o *Outcome) text() string {
 	var texts []string
@@ -177,6 +190,9 @@ func (o *Outcome) text() string {
 		if g.Group != nil {
 			texts = append(texts, g.of+g.text())
 		}
+	}
+	if texts == nil {
+		return ""
 	}
 	return o.Attack.Title() + ": " + strings.Join(texts, ", ")
 }

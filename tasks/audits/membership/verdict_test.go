@@ -83,3 +83,50 @@ func TestTheFigureHasALineForEachAttack(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 }
+
+// One user has no spread: no figure, no limit that is kept, and a warning before.
+func TestTooFewUsersGiveNoAUC(t *testing.T) {
+	t.Parallel()
+	limit, f := 0.8, Fields{Membership: new(Block)}
+	for _, c := range []struct{ members, heldOut, groups, warnings int }{{1, 12, 0, 1}, {12, 1, 0, 1}, {2, 2, 1, 2}, {40, 1000, 1, 0}, {29, 1000, 1, 1}} {
+		w := newWorld(users(c.members, c.heldOut))
+		v, err := w.verdict()
+		if err != nil {
+			t.Fatal(err)
+		}
+		auc, text := v.auc(Loss), v.Texts()[0]
+		if (auc != nil) != (c.groups > 0) || (text == "-") != (auc == nil) || v.tooFew() != (auc == nil) || strings.Contains(v.Note(nil), "no AUC") != v.tooFew() {
+			t.Errorf("%d against %d: AUC %v, printed %q, note %q", c.members, c.heldOut, auc, text, v.Note(nil))
+		}
+		breaches := (&Limits{MembershipAUC: &limit}).Breaches(&audits.Cell{Verdicts: []audits.Verdict{v}})
+		if v.tooFew() != (len(breaches) == 1 && strings.Contains(breaches[0], "can't be estimated")) {
+			t.Errorf("%d against %d: %q", c.members, c.heldOut, breaches)
+		}
+		if got := f.Warnings(nil, &audits.Data{Users: c.members, HeldOutUsers: c.heldOut}); len(got) != c.warnings {
+			t.Errorf("%d against %d: plan warns %q", c.members, c.heldOut, got)
+		}
+	}
+}
+
+// users have losses in between each other.
+func users(members, heldOut int) (losses []UserLoss) {
+	for i := range members + heldOut {
+		losses = append(losses, UserLoss{Member: i < members, Targets: 10, Loss: float64(10 + i*7%13)})
+	}
+	return losses
+}
+
+func TestAModelThatScoresEverythingAlikeIsNamed(t *testing.T) {
+	t.Parallel()
+	losses := users(10, 10)
+	for i := range losses {
+		losses[i].Targets, losses[i].Loss = int64(1+i), 5*float64(1+i)
+	}
+	v, err := newWorld(losses).verdict()
+	if err != nil || !v.Alike || !strings.Contains(v.Note(nil), "scores everything alike") {
+		t.Errorf("%+v (%v)", v, err)
+	}
+	if v, err := newWorld(users(10, 10)).verdict(); err != nil || v.Alike {
+		t.Errorf("%+v (%v)", v, err)
+	}
+}

@@ -3,6 +3,7 @@ package membership
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"coalmine/models/ranking"
 	"coalmine/tasks/audits"
@@ -56,7 +57,7 @@ func (w *world) refer(losses []UserLoss, drawn []bool) error {
 
 // verdict says what every attack finds.
 func (w *world) verdict() (*Verdict, error) {
-	v := &Verdict{LeftOut: w.all - len(w.users), References: len(w.references)}
+	v := &Verdict{LeftOut: w.all - len(w.users), References: len(w.references), Alike: alike(w.target)}
 	for i := range w.of {
 		switch {
 		case !w.of[i].Member:
@@ -79,6 +80,11 @@ func (w *world) verdict() (*Verdict, error) {
 	return v, nil
 }
 
+// alike reports whether all of several users have the same likelihood, as if the model knew no text.
+func alike(likelihoods []float64) bool {
+	return len(likelihoods) > 1 && slices.Min(likelihoods) == slices.Max(likelihoods)
+}
+
 // outcome tells members from others by scores.
 func (w *world) outcome(attack Attack, scores []float64) Outcome {
 	var members, sharers, heldOut []float64
@@ -99,9 +105,12 @@ func (w *world) outcome(attack Attack, scores []float64) Outcome {
 	return o
 }
 
-// newGroup says how well users that trained are told from held-out ones; nil without any.
+// leastUsers is how many users of each sort an AUC takes: one user has no spread.
+const leastUsers = 2
+
+// newGroup says how well users that trained are told from held-out ones; nil with too few of either.
 func newGroup(members, heldOut []float64) *Group {
-	if len(members) == 0 {
+	if min(len(members), len(heldOut)) < leastUsers {
 		return nil
 	}
 	r := newRanking(members, heldOut)

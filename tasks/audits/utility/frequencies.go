@@ -199,7 +199,7 @@ func (v *Verdict) atBaseline() bool {
 // least is by how much a share has to be higher.
 func least(share float64) float64 { return leastShare * min(share, 1-share) }
 
-// baselineText is "word frequencies (accuracy 5.2%, perplexity 389.1)".
+// baselineText is "word or class frequencies (accuracy 5.2%, perplexity 389.1)".
 func (v *Verdict) baselineText() string {
 	switch b := v.Baseline; {
 	case b.MeanAbsoluteError != nil:
@@ -207,6 +207,6 @@ func (v *Verdict) baselineText() string {
 	case b.MeanAveragePrecision != nil:
 		return fmt.Sprintf("texts in any order (mean AP %.3f)", *b.MeanAveragePrecision)
 	default:
-		return fmt.Sprintf("the frequencies of what is predicted (accuracy %.1f%%, perplexity %s)", 100*b.RecallAt1, extended.Decimal(b.Perplexity, 1))
+		return fmt.Sprintf("word or class frequencies (accuracy %.1f%%, perplexity %s)", 100*b.RecallAt1, extended.Decimal(b.Perplexity, 1))
 	}
 }

@@ -4,7 +4,7 @@ import { parse } from './visible';
 
 export type Phase = 'queued' | 'running' | 'paused' | 'done' | 'failed' | 'cancelled';
 
-export interface Cell { cell: string; label: string; state: Phase; step: number; steps: number; unit?: 'round' | 'step'; now?: string }
+export interface Cell { cell: string; label: string; state: Phase; step: number; steps: number; unit?: 'round' | 'step'; now?: string; breaches?: string[] }
 export interface Attempt { key: string; label: string; kind: string; attempt: number; worker?: string; seconds: number; done?: number; total?: number; cells?: string[] }
 export interface Failure { key: string; label: string; error: string; attempts: number; cells: string[] | null; time: string }
 export interface Worker { id: string; host: string; slots: number; running: number; draining?: boolean; build?: string; cannot_help?: string; memory_bytes?: number; memory_limit_bytes?: number; attempts?: number; takeovers?: number; tokens?: number; tokens_per_second?: number; cache_hits?: number; cache_misses?: number }
@@ -14,7 +14,7 @@ export interface FleetWorker extends Worker { classes: string[]; tasks: (Attempt
 export interface Wait { cause: string; since?: string; detail: string; tasks?: number }
 
 export interface Run {
-  run: string; experiment: string; state: Phase; error?: string;
+  run: string; experiment: string; state: Phase; gate?: 'met' | 'failed'; error?: string;
   submitted?: string; started?: string; finished?: string;
   cells: Cell[]; nodes: { total: number; done: number; running: number; ready: number; waiting: number; failed: number };
   running?: Attempt[]; failures?: Failure[]; tokens_per_second: number; seconds_left: number | null; workers: Worker[]; queues?: Queue[];
@@ -42,7 +42,7 @@ export interface CanaryLives { run: string; cell: string; unit: string; canaries
 export interface Bins { from: number; width: number; counts: number[] }
 export interface Surroundings { round: number; canary: number; references: number; log_perplexity: number; exposure: number; error: number; support: number; fit: { histogram: Bins } }
 export interface ResultCell {
-  cell: string; label: string; axes: JsonObject; parameters?: JsonObject; row?: { name: string; label: string }; status: string; errors?: string[]; breaches?: string[];
+  cell: string; label: string; axes: JsonObject; parameters?: JsonObject; row?: { name: string; label: string }; status: string; errors?: string[]; gate?: 'met' | 'failed'; breaches?: string[];
   utility?: JsonObject; privacy?: JsonObject; audit?: JsonObject; curve?: JsonObject[]; so_far?: SoFar;
 }
 /** SoFar is what was measured last of a cell that still trains. */

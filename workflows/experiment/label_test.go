@@ -1,0 +1,109 @@
+package experiment
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"coalmine/internal/fractions"
+)
+
+const labelledGrid = `
+name: labels
+seed: 1
+data: {source: x.jsonl, vocabulary: {size: 100}}
+model: {embedding: 5, units: 6}
+training: {rounds: 3, cohort: 2, client: {learning_rate: 0.1}}
+audit: {}
+grid:
+  include:
+    - {training.client.learning_rate: 1}
+    - {label: as deployed, training.client.learning_rate: 2, training.cohort: 3, training.chunks: 3}
+    - {label: tried, training.client.learning_rate: 3}
+    - {label: tried, training.client.learning_rate: 4}
+`
+
+func labels(t *testing.T, file string) (spec *Spec, labels []string) {
+	t.Helper()
+	spec, err := Parse("labels.yaml", []byte(file), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range spec.Cells {
+		labels = append(labels, spec.Cells[i].Label)
+	}
+	return spec, labels
+}
+
+func TestALabelNamesACellInPlaceOfItsSettings(t *testing.T) {
+	t.Parallel()
+	spec, got := labels(t, labelledGrid)
+	want := []string{
+		"b=2, training.client.learning_rate=1", "as deployed",
+		"tried, b=2, training.client.learning_rate=3", "tried, b=2, training.client.learning_rate=4",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("labels %q, want %q", got, want)
+	}
+	if read, err := ReadSpec(spec.Canonical()); err != nil || read.Cells[1].Experiment.Label != "as deployed" {
+		t.Errorf("the record has %+v (%v)", read, err)
+	}
+	for _, bad := range []string{`"a\nb"`, strings.Repeat("x", 81)} {
+		_, err := Parse("labels.yaml", []byte(strings.Replace(labelledGrid, "as deployed", bad, 1)), Options{})
+		if err == nil || !strings.Contains(err.Error(), "expected at most 80 visible characters") {
+			t.Errorf("label %s: %v", bad, err)
+		}
+	}
+}
+
+func TestFieldsThatNoLabelNamesAreListed(t *testing.T) {
+	t.Parallel()
+	grid := strings.Split(labelledGrid, "grid:")[0] + `
+grid:
+  axes:
+    data.partition: [iid, by-user]
+    training: [{algorithm: sgd, cohort: 4, client: {learning_rate: 2}}, {algorithm: fedavg}]
+`
+	spec, got := labels(t, grid)
+	if want := []string{"iid, SGD, b=4", "iid, FedAvg, b=2", "by-user, SGD, b=4", "by-user, FedAvg, b=2"}; !slices.Equal(got, want) {
+		t.Errorf("labels %q, want %q", got, want)
+	}
+	unlabelled := spec.Unlabelled()
+	for path, want := range map[string]bool{
+		"training.client.learning_rate": true, "training.chunks": true, "training.rounds": false,
+		"training.algorithm": false, "training.cohort": false, "data.partition": false, "label": false,
+	} {
+		if slices.Contains(unlabelled, path) != want {
+			t.Errorf("%s is listed: %t, want %t, in %q", path, !want, want, unlabelled)
+		}
+	}
+	if alone, _ := labels(t, strings.Split(labelledGrid, "grid:")[0]); alone.Unlabelled() != nil {
+		t.Errorf("one cell differs in %q", alone.Unlabelled())
+	}
+}
+
+// Three canaries of each of four configurations: their shares add up to 147%.
+func TestTheShareOfReplacedExamplesIsAProbability(t *testing.T) {
+	t.Parallel()
+	probabilities := func(texts ...string) (list []fractions.Probability) {
+		for _, text := range texts {
+			p, err := fractions.ParseProbability(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			list = append(list, p)
+		}
+		return list
+	}
+	c := Canaries{UserProbability: probabilities("20%", "1/2"), ExampleProbability: probabilities("10%", "60%")}
+	want := 1 - math.Pow(0.98*0.88*0.95*0.7, 3)
+	if got := c.replaced(3); math.Abs(got-want) > 1e-12 || fmt.Sprintf("%.2f", got) != "0.81" {
+		t.Errorf("%g of the examples are replaced, want %g", got, want)
+	}
+	c = Canaries{UserProbability: probabilities("1"), ExampleProbability: probabilities("1")}
+	if got := c.replaced(2); got != 1 {
+		t.Errorf("%g of the examples are replaced, want all", got)
+	}
+}
