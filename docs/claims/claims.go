@@ -1,0 +1,280 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/gonum/stat/distuv"
+
+	"coalmine/tasks/audits"
+)
+
+// The rules of a verdict. A claim of "less" or "more" is reproduced if the 95% interval of the difference
+// excludes zero in the claimed direction, and contradicted if it does in the other. A claim of "no" effect
+// is reproduced if the interval lies within the margin on both sides, and contradicted if it lies beyond
+// the margin. Everything else cannot be told, and neither can a claim
+//
+//   - from fewer than leastSeeds trainings;
+//   - about two models that do not predict equally well;
+//   - of no effect where so little is memorized that the measure could not have fallen by the margin.
+//
+// A claim with several measures is reproduced if one of them says so and none says the contrary; one of
+// no effect if all of them do.
+const (
+	leastSeeds     = 3
+	recallWithin   = 0.01 // of the other's recall@1; both have to be above zero
+	perplexity     = 0.05 // a share of the other's perplexity
+	leastMemorized = 0.1  // of the canaries of one of the rows
+	chanceExposure = 1 / math.Ln2
+)
+
+const (
+	reproduced   = "reproduced"
+	contradicted = "contradicted"
+	cannotTell   = "cannot tell"
+	notMeasured  = "not measured"
+)
+
+// claim is a line of claims.csv.
+type claim struct {
+	// Text of the claim, and the Section of the paper that makes it.
+	Text, Section string
+	// Results is the experiment that measures it; empty if none was run, and Experiment is then
+	// the file that would.
+	Results, Experiment string
+	// Row and To are compared: rows of replicates with conditions on their canaries, such as
+	// "r01 insertions=4". To may be a number.
+	Row, To string
+	// Measures are columns of the results, "a:b" if those of the two rows differ.
+	Measures []string
+	// Expected is "less", "more" or "no"; Margin is that of a "no", 0 for the measure's own.
+	Expected string
+	Margin   float64
+	// Unmatched says that the claim holds at any utility, or is about the utility.
+	Unmatched bool
+}
+
+// measures are the columns that claims are about.
+var measures = map[string]struct {
+	name   string
+	unit   float64 // that results are printed in
+	digits int
+	suffix string
+	margin float64 // of "no effect"
+	memory bool    // falls to a known value where nothing is memorized
+}{
+	"memorized":                 {"memorized", 100, 1, " of 100", 0.1, true},
+	"beam_found":                {"by beam search", 100, 1, " of 100", 0.1, true},
+	"random_sampling_memorized": {"by random sampling", 1, 1, " a model", 1, true},
+	"beam_search_memorized":     {"by beam search", 1, 1, " a model", 1, true},
+	"exposure":                  {"exposure", 1, 2, " bits", 1, true},
+	"fitted_exposure":           {"fitted exposure", 1, 2, " bits", 1, true},
+	"enumerated_exposure":       {"exact exposure", 1, 2, " bits", 1, true},
+	"perplexity":                {"perplexity", 1, 2, "", 0, false},
+	"first_oov":                 {"first words unknown", 100, 1, " points", 0, false},
+	"samples_oov":               {"all words unknown", 100, 1, " points", 0, false},
+}
+
+// estimate is a number over seeds. Without a spread it has no interval.
+type estimate struct {
+	N         int
+	Mean      float64
+	Low, High *float64
+}
+
+func newEstimate(values []float64) estimate {
+	e := audits.NewEstimate(values)
+	if e == nil {
+		return estimate{}
+	}
+	return estimate{e.N, float64(e.Mean), e.Low, e.High}
+}
+
+// comparison is the difference of two rows.
+type comparison struct {
+	label, toLabel string
+	measures       map[string]estimate
+}
+
+// claims returns the table of the claims, of the results on the text of this name.
+func (s *study) claims(text string) (string, error) {
+	rows, err := s.table("claims")
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	b.WriteString("| claim of the paper (section) | our result | verdict |\n|---|---|---|\n")
+	for _, row := range rows {
+		margin, _ := number(row["margin"])
+		c := claim{row["claim"], row["section"], row["results"], row["experiment"], row["row"], row["to"], strings.Fields(row["measures"]), row["expected"], margin, row["utility"] == "any"}
+		if text != "" && c.Results == "" {
+			continue
+		}
+		if c.Results != "" && text != "" {
+			c.Results += "-" + text
+		}
+		result, verdict, err := s.result(&c)
+		if err != nil {
+			return "", fmt.Errorf("claim %q: %w", c.Text, err)
+		}
+		fmt.Fprintf(&b, "| %s (%s) | %s | %s |\n", c.Text, c.Section, result, verdict)
+	}
+	return b.String(), nil
+}
+
+// result is what the runs say of a claim.
+func (s *study) result(c *claim) (text, verdict string, err error) {
+	if c.Results == "" {
+		return "`" + c.Experiment + "` would measure it", notMeasured, nil
+	}
+	compared, err := s.compare(c)
+	if err != nil {
+		return "", "", err
+	}
+	least := math.MaxInt
+	var texts, found []string
+	for _, name := range c.Measures {
+		e := compared.measures[name]
+		own, _ := pair(name)
+		texts = append(texts, e.text(name))
+		found = append(found, s.finding(c, own, e))
+		least = min(least, e.N)
+	}
+	utility, matched := s.utility(c)
+	rows := compared.label
+	if c.Row != c.To {
+		rows += " less " + compared.toLabel
+	}
+	text = fmt.Sprintf("%s, %d seeds: %s%s", rows, least, strings.Join(texts, "; "), utility)
+	if c.Expected == "no" && slices.ContainsFunc(found, undecided) {
+		found = slices.DeleteFunc(found, func(f string) bool { return f == reproduced })
+	}
+	return text, combined(found, least, matched), nil
+}
+
+// text is "exposure -2.76 (-3.78 to -1.73) bits".
+func (e estimate) text(measure string) string {
+	own, other := pair(measure)
+	m := measures[own]
+	name := m.name
+	if own != other {
+		name += " less " + measures[other].name
+	}
+	text := fmt.Sprintf("%s %+.*f", name, m.digits, m.unit*e.Mean)
+	if e.Low != nil {
+		text += fmt.Sprintf(" (%+.*f to %+.*f)", m.digits, m.unit**e.Low, m.digits, m.unit**e.High)
+	}
+	return text + m.suffix
+}
+
+// finding is what one measure says, whatever the utility.
+func (s *study) finding(c *claim, measure string, e estimate) string {
+	margin := measures[measure].margin
+	if c.Margin != 0 {
+		margin = c.Margin
+	}
+	found := verdict(c.Expected, e, margin)
+	if found == reproduced && c.Expected == "no" && measures[measure].memory && !s.canFall(c, measure, margin) {
+		return cannotTell + ": too little is memorized"
+	}
+	return found
+}
+
+// verdict of an interval: see the rules above.
+func verdict(expected string, e estimate, margin float64) string {
+	if e.Low == nil {
+		return cannotTell
+	}
+	low, high := *e.Low, *e.High
+	switch expected {
+	case "more":
+		low, high = -high, -low
+	case "no":
+		low, high = max(low, -high)-margin, max(high, -low)-margin // how far beyond
+	}
+	switch {
+	case high < 0:
+		return reproduced
+	case low > 0:
+		return contradicted
+	}
+	return cannotTell
+}
+
+// combined is the verdict of several measures over as many seeds.
+func combined(found []string, seeds int, matched bool) string {
+	yes, no := slices.Contains(found, reproduced), slices.Contains(found, contradicted)
+	switch {
+	case seeds < leastSeeds:
+		return cannotTell + ": too few seeds"
+	case yes && no:
+		return cannotTell + ": measures disagree"
+	case !yes && !no:
+		return slices.MaxFunc(found, func(a, b string) int { return len(a) - len(b) }) // one with a reason
+	case !matched:
+		return cannotTell + ": unequal utility"
+	case yes:
+		return reproduced
+	}
+	return contradicted
+}
+
+func undecided(found string) bool { return strings.HasPrefix(found, cannotTell) }
+
+// utility tells how well the two rows predict, and whether equally well. It is empty for a claim that
+// compares no two models, or holds at any utility.
+func (s *study) utility(c *claim) (text string, matched bool) {
+	row, to := firstWord(c.Row), firstWord(c.To)
+	if _, constant := number(c.To); constant || row == to || c.Unmatched {
+		return "", true
+	}
+	recall, perplexities := s.levels(c, "recall_at_1"), s.levels(c, "perplexity")
+	points, more := recall[0]-recall[1], perplexities[0]-perplexities[1]
+	matched = min(recall[0], recall[1]) > 0 && math.Abs(points) <= recallWithin && math.Abs(more) <= perplexity*perplexities[1]
+	sign := "+"
+	if more < 0 {
+		sign = ""
+	}
+	return fmt.Sprintf("; recall@1 %+.2f points, perplexity %s", 100*points, sign+decimal(more)), matched
+}
+
+func firstWord(text string) string {
+	word, _, _ := strings.Cut(text, " ")
+	return word
+}
+
+// canFall reports whether so much is memorized that a measure can fall by the margin.
+func (s *study) canFall(c *claim, measure string, margin float64) bool {
+	if to, _ := s.bySeed(c.Results, c.To, measure); len(to) > 0 {
+		return mean(to)-chanceExposure >= margin
+	}
+	counted := "random_sampling_memorized"
+	if measure == "beam_found" {
+		counted = "beam_search_memorized"
+	}
+	for _, row := range []string{c.Row, c.To} {
+		means := s.tables[c.Results+"-means"].where("measure=" + counted + " row=" + row)
+		if share, _ := number(means[0]["pooled_share"]); share >= leastMemorized {
+			return true
+		}
+	}
+	return false
+}
+
+// welch is the difference of two means with Welch's interval, for rows whose seeds were not compared
+// one by one.
+func welch(a, b map[string]string) estimate {
+	number := func(row map[string]string, column string) float64 { x, _ := number(row[column]); return x }
+	n, m := number(a, "n"), number(b, "n")
+	va, vb := math.Pow(number(a, "sd"), 2)/n, math.Pow(number(b, "sd"), 2)/m
+	e := estimate{N: int(min(n, m)), Mean: number(a, "mean") - number(b, "mean")}
+	if va+vb == 0 {
+		return e
+	}
+	degrees := (va + vb) * (va + vb) / (va*va/(n-1) + vb*vb/(m-1))
+	half := distuv.StudentsT{Sigma: 1, Nu: degrees}.Quantile(0.975) * math.Sqrt(va+vb)
+	e.Low, e.High = new(e.Mean-half), new(e.Mean+half)
+	return e
+}

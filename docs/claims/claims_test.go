@@ -1,0 +1,134 @@
+package main
+
+import (
+	"bytes"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"coalmine/tasks/taskstest"
+)
+
+func TestPagesHaveTheTablesOfTheirResults(t *testing.T) {
+	t.Parallel()
+	for _, name := range studies {
+		folder := filepath.Join("..", name)
+		page, err := os.ReadFile(folder + ".md")
+		if err != nil {
+			t.Fatal(err)
+		}
+		made, err := pageOf(folder, page)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		head, _, found := bytes.Cut(page, []byte("<!-- claims: made of results -->"))
+		if !found || bytes.Contains(head, []byte("\n## ")) {
+			t.Errorf("%s.md does not begin with the table of the paper's claims", name)
+		}
+		taskstest.File(t, folder+".md", made)
+	}
+}
+
+func TestIntervalDecidesAClaim(t *testing.T) {
+	t.Parallel()
+	interval := func(low, high float64) estimate {
+		return estimate{N: 5, Mean: (low + high) / 2, Low: &low, High: &high}
+	}
+	for _, c := range []struct {
+		expected string
+		found    estimate
+		want     string
+	}{
+		{"less", interval(-3, -1), reproduced},
+		{"less", interval(1, 3), contradicted},
+		{"less", interval(-3, 1), cannotTell},
+		{"less", estimate{N: 5, Mean: -2}, cannotTell},
+		{"more", interval(1, 3), reproduced},
+		{"more", interval(-3, -1), contradicted},
+		{"no", interval(-0.3, 0.4), reproduced},
+		{"no", interval(-0.6, 0.4), cannotTell},
+		{"no", interval(1, 3), contradicted},
+		{"no", interval(-3, -1), contradicted},
+	} {
+		if got := verdict(c.expected, c.found, 0.5); got != c.want {
+			t.Errorf("%s, %v to %v: %s, want %s", c.expected, c.found.Low, c.found.High, got, c.want)
+		}
+	}
+}
+
+func TestMeasuresOfAClaimDecideTogether(t *testing.T) {
+	t.Parallel()
+	little := cannotTell + ": too little is memorized"
+	for _, c := range []struct {
+		found   []string
+		seeds   int
+		matched bool
+		want    string
+	}{
+		{[]string{reproduced, cannotTell}, 5, true, reproduced},
+		{[]string{cannotTell, contradicted}, 5, true, contradicted},
+		{[]string{reproduced, contradicted}, 5, true, "cannot tell: measures disagree"},
+		{[]string{reproduced}, 5, false, "cannot tell: unequal utility"},
+		{[]string{contradicted}, 5, false, "cannot tell: unequal utility"},
+		{[]string{cannotTell}, 5, false, cannotTell},
+		{[]string{reproduced}, 2, true, "cannot tell: too few seeds"},
+		{[]string{cannotTell, little}, 5, true, little},
+	} {
+		if got := combined(c.found, c.seeds, c.matched); got != c.want {
+			t.Errorf("%v, %d seeds, matched %v: %q, want %q", c.found, c.seeds, c.matched, got, c.want)
+		}
+	}
+}
+
+// made is the table of claims of a paper with these files.
+func made(t *testing.T, files map[string]string) string {
+	t.Helper()
+	folder := t.TempDir()
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	page, err := pageOf(folder, []byte("<!-- claims: made of results -->\n<!-- end -->"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(page)
+}
+
+const (
+	claimsHead = "claim,section,results,row,to,measures,expected,margin,utility,experiment\n"
+	cells      = "row,label,seed,recall_at_1,perplexity\nr01,plain,1,0.2,50\nr01,plain,2,0.2,50\nr01,plain,3,0.2,50\nr02,dropout,1,0.2,51\nr02,dropout,2,0.2,51\nr02,dropout,3,0.2,51\n"
+	canaries   = "row,seed,insertions,exposure\nr01,1,4,9\nr01,1,4,11\nr01,2,4,10.5\nr01,3,4,9.5\nr01,1,1,2\nr01,2,1,2\nr01,3,1,2\nr02,1,4,10.1\nr02,2,4,10.4\nr02,3,4,9.5\n"
+)
+
+func TestClaimsAreDecidedByTheRowsOfSeeds(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ claim, cells, want string }{
+		{"a,1,x,r01 insertions=4,r01 insertions=1,exposure,more,,,", cells, "exposure +8.00 (+6.76 to +9.24) bits | reproduced |"},
+		{"a,1,x,r01 insertions=4,29.9,exposure,more,,,", cells, "| contradicted |"},
+		{"a,1,x,r02 insertions=4,r01 insertions=4,exposure,no,,,", cells, "; recall@1 +0.00 points, perplexity +1.0 | reproduced |"},
+		{"a,1,x,r01 insertions=1,r01 insertions=1,exposure,no,,,", cells, "| cannot tell |"}, // no spread
+		{"a,1,x,r02 insertions=4,r01 insertions=4,exposure,no,,,", strings.ReplaceAll(cells, ",51", ",53"), "| cannot tell: unequal utility |"},
+		{"a,1,x,r02 insertions=4,r01 insertions=4,exposure,no,,,", strings.ReplaceAll(cells, "0.2,", "0,"), "| cannot tell: unequal utility |"},
+		{"a,1,x,r02 insertions=4,r01 insertions=4,exposure,no,,any,", strings.ReplaceAll(cells, ",51", ",53"), "| reproduced |"},
+		{"a,1,x,r02 insertions=4,r01 insertions=4,exposure,no,9,,", cells, "| cannot tell: too little is memorized |"},
+		{"a,1,,,,,,,,other.yaml", cells, "| `other.yaml` would measure it | not measured |"},
+	} {
+		got := made(t, map[string]string{"claims.csv": claimsHead + c.claim + "\n", "x-cells.csv": c.cells, "x-canaries.csv": canaries})
+		if !strings.Contains(got, c.want) {
+			t.Errorf("%s\n%s\nwant %s", c.claim, got, c.want)
+		}
+	}
+}
+
+// As scipy.stats.ttest_ind_from_stats(2.8, 1.0954451, 5, 1.2, 1.3038405, 5, equal_var=False) says.
+func TestMeansAreComparedByWelch(t *testing.T) {
+	t.Parallel()
+	e := welch(map[string]string{"n": "5", "mean": "2.8", "sd": "1.0954451"}, map[string]string{"n": "5", "mean": "1.2", "sd": "1.3038405"})
+	if math.Abs(*e.Low+0.165329) > 1e-5 || math.Abs(*e.High-3.365329) > 1e-5 || e.N != 5 {
+		t.Errorf("%v to %v over %d", *e.Low, *e.High, e.N)
+	}
+}

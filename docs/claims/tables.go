@@ -1,0 +1,183 @@
+package main
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"coalmine/internal/extended"
+)
+
+// table is a CSV file: rows of named columns.
+type table []map[string]string
+
+// study has the results of one paper.
+type study struct {
+	folder   string
+	tables   map[string]table      // by name, as far as they were read
+	compared map[string]comparison // by two rows, such as "table-1/r05 table-1/r01"; nil before they are read
+}
+
+// table reads NAME.csv, once. It is empty if there is no such file.
+func (s *study) table(name string) (table, error) {
+	if rows, ok := s.tables[name]; ok {
+		return rows, nil
+	}
+	data, err := os.ReadFile(filepath.Join(s.folder, name+".csv"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	lines, err := csv.NewReader(bytes.NewReader(data)).ReadAll()
+	if err != nil {
+		return nil, fmt.Errorf("%s.csv: %w", name, err)
+	}
+	var rows table
+	for _, line := range lines[1:] {
+		row := map[string]string{}
+		for i, column := range lines[0] {
+			row[column] = line[i]
+		}
+		rows = append(rows, row)
+	}
+	s.tables[name] = rows
+	return rows, nil
+}
+
+// where returns the rows that have these values in these columns, such as "row=r01 copies=4".
+func (rows table) where(condition string) (found table) {
+	for _, row := range rows {
+		if fits(row, condition) {
+			found = append(found, row)
+		}
+	}
+	return found
+}
+
+func fits(row map[string]string, condition string) bool {
+	for _, equation := range strings.Fields(condition) {
+		column, value, _ := strings.Cut(equation, "=")
+		if row[column] != value {
+			return false
+		}
+	}
+	return true
+}
+
+// values of a column, each once, in the order of the rows.
+func (rows table) values(column string) (found []string) {
+	seen := map[string]bool{}
+	for _, row := range rows {
+		if v := row[column]; !seen[v] {
+			seen[v], found = true, append(found, v)
+		}
+	}
+	return found
+}
+
+// number is that of a cell of a table: 1 for true, 0 for false. ok is false for an empty one.
+func number(text string) (x float64, ok bool) {
+	switch text {
+	case "true":
+		return 1, true
+	case "false":
+		return 0, true
+	}
+	x, err := strconv.ParseFloat(text, 64)
+	return x, err == nil
+}
+
+// means returns the rows of an experiment as Markdown. Where paper.csv has rows of the table that the name
+// begins with, they stand beside them in the same order.
+func (s *study) means(name string) (string, error) {
+	means, err := s.table("table-" + name + "-means")
+	if err != nil {
+		return "", err
+	}
+	paper, err := s.table("paper")
+	if err != nil {
+		return "", err
+	}
+	of, _, _ := strings.Cut(name, "-")
+	paper = paper.where("table=" + of)
+	rows := means.values("row")
+	if len(rows) == 0 || len(rows) != len(paper) {
+		return "", fmt.Errorf("table-%s-means.csv has %d rows, and paper.csv %d of table %s", name, len(rows), len(paper), of)
+	}
+	var b strings.Builder
+	b.WriteString("| row | RS memorized | BS memorized | recall@1 % | perplexity | the paper's row | RS /90 | BS /90 | acc. % | perp. |\n|---|---|---|---|---|---|---|---|---|---|\n")
+	for i, row := range rows {
+		rows := means.where("row=" + row)
+		p := paper[i]
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", rows[0]["label"],
+			count(rows, "random_sampling_memorized"), count(rows, "beam_search_memorized"), spread(rows, "recall_at_1", 100, 2), spread(rows, "perplexity", 1, 1),
+			p["label"], p["rs"], p["bs"], p["accuracy"], p["perplexity"])
+	}
+	return b.String(), nil
+}
+
+// spread is "18.91 ± 1.06".
+func spread(rows table, measure string, unit float64, digits int) string {
+	m := rows.where("measure=" + measure)[0]
+	mean, _ := number(m["mean"])
+	sd, _ := number(m["sd"])
+	return extended.Decimal(unit*mean, digits) + " ± " + extended.Decimal(unit*sd, digits)
+}
+
+// count is "1.8 ± 1.3; 9/185".
+func count(rows table, measure string) string {
+	m := rows.where("measure=" + measure)[0]
+	return fmt.Sprintf("%s; %s/%s", spread(rows, measure, 1, 1), m["pooled_count"], m["pooled_of"])
+}
+
+// comparedRow is a line of compared.jsonl, which coalmine compare --json prints under rows.
+type comparedRow struct {
+	Row, Label, To string
+	ToLabel        string `json:"to_label"`
+	Measures       map[string]estimate
+	Canaries       map[string]struct{ Difference estimate }
+}
+
+// rowName takes the paper and the digest of a run out of the name of one of its rows.
+var rowName = regexp.MustCompile(`^[a-z]+-[0-9]{4}-(.+?)(?:-small)?-[0-9a-f.]+/`)
+
+// readCompared reads compared*.jsonl.
+func (s *study) readCompared() error {
+	s.compared = map[string]comparison{}
+	paths, err := filepath.Glob(filepath.Join(s.folder, "compared*.jsonl"))
+	if err != nil {
+		return err
+	}
+	for _, path := range paths {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		for line := range bytes.Lines(data) {
+			var c comparedRow
+			if err := json.Unmarshal(line, &c); err != nil {
+				return fmt.Errorf("%s: %w", path, err)
+			}
+			name := rowName.ReplaceAllString(c.Row, "$1/") + " " + rowName.ReplaceAllString(c.To, "$1/")
+			s.compared[name] = c.comparison()
+		}
+	}
+	return nil
+}
+
+func (c *comparedRow) comparison() comparison {
+	measures := c.Measures
+	for name, canaries := range c.Canaries {
+		measures[name] = canaries.Difference
+	}
+	return comparison{label: c.Label, toLabel: c.ToLabel, measures: measures}
+}
