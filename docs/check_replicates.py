@@ -117,10 +117,14 @@ def check(folder):
     for line in differences:
         find = study.pairing if line["of"] == "canary" else study.difference
         most, numbers = max(most, worst(line, find(line["row"], line["to"], line["measure"]))), numbers + 1
+    level = {(line["row"], line["measure"]): number(line["mean"]) for line in means}
     points = {(line["row"], line["to"]): (number(line["mean"]), line["utility_matched"]) for line in differences if line["measure"] == "recall_at_1"}
     for (row, to), (point, matched) in points.items():
-        if (abs(point) <= 0.01) != (matched == "true"):
-            raise SystemExit(f"{row} less {to}: recall@1 differs by {point}, and utility_matched is {matched}")
+        recalls, perplexities = ([level.get((r, measure)) for r in (row, to)] for measure in ("recall_at_1", "perplexity"))
+        alike = abs(point) <= 0.01 and min(recalls) > 0
+        alike = alike and None not in perplexities and abs(perplexities[0] - perplexities[1]) <= 0.05 * perplexities[1]
+        if alike != (matched == "true"):
+            raise SystemExit(f"{row} less {to}: recall@1 differs by {point}, of {recalls}, at perplexities of {perplexities}, and utility_matched is {matched}")
     rows = len(set(itertools.chain.from_iterable((line["row"],) for line in means)))
     print(f"{folder}: {rows} rows, {len(points)} comparisons, {numbers} lines: to a relative {most:.1e}")
     if not numbers or most > 1e-8:

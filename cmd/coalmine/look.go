@@ -347,14 +347,17 @@ func newResultsCommand(g *global) *cobra.Command {
 those of Table 1 of Thakkar et al. 2020; others are there where a cell has them. Of a
 cell that still trains stands what was measured last, with its round.
 
-` + legendsHelp() + `--rows rounds writes, as json, csv or parquet, what every round has said about itself:
-its loss, its clients, the quantiles of their norms before and after clipping, the
-clip norm and what the rounds so far have cost.
+` + legendsHelp() + `--rows rounds writes, as a table, json, csv or parquet, what every round has said about
+itself: its loss, its clients, the quantiles of their norms before and after clipping,
+the clip norm and what the rounds so far have cost.
 
 With grid.replicates, cells that differ in the seed alone are one row of the table:
 mean ± standard deviation and, in brackets, the 95% interval. Below stand the
-differences between rows, seed by seed. --rows means and --rows differences write both
-as csv or parquet, one number a line.
+differences between rows, seed by seed. --rows means and --rows differences write both,
+one number a line, and of rows with training.stop_at after how many rounds they ended.
+
+A table leaves out columns that are empty in all rows, and prints shares in percent.
+csv and parquet have all columns, and shares from 0 to 1.
 
 Formats:
 ` + formatsHelp(),
@@ -398,7 +401,7 @@ Formats:
 		},
 	}
 	c.Flags().StringVar(&format, "format", results.FormatNames()[0], resultFormats())
-	c.Flags().StringVar(&rows, "rows", string(results.Cells), "what has a row of csv and parquet (also: --table): cells; canaries with all that the audits say of each; attacks on updates; attacked-users, of attacks that list them; means and differences of replicates; or rounds")
+	c.Flags().StringVar(&rows, "rows", string(results.Cells), "what has a row of table, csv and parquet (also: --table): cells; canaries with all that the audits say of each; attacks on updates; attacked-users, of attacks that list them; means and differences of replicates; or rounds")
 	c.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		if name == "table" {
 			name = "rows"

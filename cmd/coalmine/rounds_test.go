@@ -174,10 +174,10 @@ func checkFlatRounds(t *testing.T, home string, want *results.Rounds) {
 	}
 }
 
-func TestRoundsHaveNoTable(t *testing.T) {
+func TestFormatsAndRowsThatAreNotThereAreRefused(t *testing.T) {
 	t.Parallel()
 	for want, args := range map[string][]string{
-		`--rows: format table has no rows of rounds; expected one of json, csv, parquet`:                               {"results", "--rows", "rounds"},
+		`--rows: format latex has no rows of rounds; expected one of table, json, csv, parquet`:                        {"results", "--rows", "rounds", "--format", "latex"},
 		`--rows: rows "clients": expected one of cells, canaries, attacks, attacked-users, means, differences, rounds`: {"results", "--rows", "clients"},
 	} {
 		var out, messages bytes.Buffer

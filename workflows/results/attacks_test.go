@@ -18,7 +18,7 @@ func TestEveryAttackHasARow(t *testing.T) {
 			var b bytes.Buffer
 			err := read(t, "attacks.json").WriteRows(&b, format, rows)
 			if f, _ := FormatNamed(format); f.Has(rows) != nil {
-				if err == nil || !strings.HasSuffix(err.Error(), "expected one of csv, parquet") {
+				if err == nil || !strings.HasSuffix(err.Error(), "expected one of table, csv, parquet") {
 					t.Errorf("%s of %s: %v", rows, format, err)
 				}
 				continue

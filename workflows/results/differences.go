@@ -1,6 +1,7 @@
 package results
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -29,15 +30,38 @@ type Difference struct {
 	Canaries map[string]*audits.Pairing `json:"canaries"`
 }
 
-// Matching says whether two rows are of equal utility.
+// Matching says whether two rows are of equal utility: in recall@1 and perplexity, or in the measure of
+// what they predict instead of words.
 type Matching struct {
 	// Measure of the utility, and the mean Difference of the two rows, which is matched up
 	// to Within.
 	Measure    string  `json:"measure"`
 	Difference float64 `json:"difference"`
 	Within     float64 `json:"within"`
-	Matched    bool    `json:"matched"`
+	// Perplexity has to be matched, too, where models predict words. It is nil where they do not, and where one
+	// of the perplexities is infinite.
+	Perplexity *Tolerance `json:"perplexity,omitempty"`
+	Matched    bool       `json:"matched"`
+	// Reason says why utility is not matched.
+	Reason string `json:"reason,omitempty"`
 }
+
+// Tolerance is a difference and how large it may be.
+type Tolerance struct {
+	Difference float64 `json:"difference"`
+	Within     float64 `json:"within"`
+}
+
+// holds says what is wrong with a measure whose difference is too large; nothing if it is not.
+func (t Tolerance) holds(measure string) string {
+	if math.Abs(t.Difference) <= t.Within {
+		return ""
+	}
+	return fmt.Sprintf("%s differs by %+.3g, more than %.3g", measure, t.Difference, t.Within)
+}
+
+// perplexityWithin is the share of the other row's perplexity by which one may differ from it.
+const perplexityWithin = 0.05
 
 // utilities are the measures by which utility is matched, the first that there is: within a
 // point, or of an error within a share of it.
@@ -102,7 +126,7 @@ func newDifference(row, to *viewRow) *Difference {
 	}
 	d.measure(row, to)
 	d.pair(row, to)
-	d.Utility = d.matching(to)
+	d.Utility = d.matching(row, to)
 	return d
 }
 
@@ -190,7 +214,7 @@ func (v *viewCell) inserted(column string) map[string]float64 {
 func canaryKey(c *audits.Canary) string { return c.Format + "\n" + strings.Join(c.Words, "\n") }
 
 // matching says whether utility is matched; nil where nothing tells.
-func (d *Difference) matching(to *viewRow) *Matching {
+func (d *Difference) matching(row, to *viewRow) *Matching {
 	for _, u := range utilities {
 		e := d.Measures[u.measure]
 		if e == nil {
@@ -200,8 +224,30 @@ func (d *Difference) matching(to *viewRow) *Matching {
 		if u.share {
 			m.Within *= float64(to.Measures[u.measure].Mean)
 		}
-		m.Matched = math.Abs(m.Difference) <= m.Within
+		m.Reason = Tolerance{m.Difference, m.Within}.holds(u.measure)
+		if u.measure == "recall_at_1" {
+			m.matchWords(d, row, to)
+		}
+		m.Matched = m.Reason == ""
 		return m
 	}
 	return nil
+}
+
+// matchWords matches the perplexity of models of words, neither of which may predict nothing: two models
+// without any recall are not equally useful but equally useless.
+func (m *Matching) matchWords(d *Difference, row, to *viewRow) {
+	perplexity := to.Measures["perplexity"].Mean
+	if e := d.Measures["perplexity"]; e != nil {
+		m.Perplexity = &Tolerance{float64(e.Mean), perplexityWithin * float64(perplexity)}
+	}
+	switch {
+	case m.Reason != "":
+	case row.Measures[m.Measure].Mean <= 0 || to.Measures[m.Measure].Mean <= 0:
+		m.Reason = "recall_at_1 is 0 in one of them"
+	case m.Perplexity != nil:
+		m.Reason = m.Perplexity.holds("perplexity")
+	case perplexity.Infinite() || row.Measures["perplexity"].Mean.Infinite():
+		m.Reason = "a perplexity is infinite"
+	}
 }

@@ -27,6 +27,7 @@ type Format struct {
 	// Pictures says that it shows Results.Pictures.
 	Pictures bool
 
+	// write writes the cells; nil where flat does.
 	write func(*view, io.Writer) error
 	// flat writes a table with one value a column; nil where the format has no such form.
 	flat func(*flatTable, io.Writer) error
@@ -37,7 +38,10 @@ type Format struct {
 // formats is the registry: the command, its completion, the API and the page take
 // them from here, the first being the command's default.
 var formats = []Format{
-	{Name: "table", Description: "the columns of the papers, for people", MediaType: "text/plain; charset=utf-8", write: (*view).writeTable},
+	{
+		Name: "table", Description: "the columns of the papers, for people", MediaType: "text/plain; charset=utf-8",
+		write: (*view).writeTable, flat: writeListed, writeRounds: (*Rounds).writeTable,
+	},
 	{Name: "json", Description: "everything, with every canary and every audited round", MediaType: "application/json", write: (*view).writeJSON, writeRounds: (*Rounds).writeJSON},
 	{
 		Name: "csv", Description: "one row a cell, a canary, an attack or a round", MediaType: "text/csv; charset=utf-8", Extension: ".csv",
@@ -109,7 +113,7 @@ func FormatNamed(name string) (Format, error) {
 func (r *Results) Write(w io.Writer, format string) error { return r.WriteRows(w, format, Cells) }
 
 // WriteRows writes the results in a format with a row for each of the given things. Only
-// some formats have rows of others than cells: of canaries, those of the canaries block and
+// some formats have rows of other things than cells: of canaries, those of the canaries block and
 // those that audits have of their own; of attacks on updates; of means, each number of each row of replicates; of
 // differences, each number of each two rows that are compared.
 func (r *Results) WriteRows(w io.Writer, format string, rows Rows) error {
@@ -124,7 +128,7 @@ func (r *Results) WriteRows(w io.Writer, format string, rows Rows) error {
 	switch {
 	case rows == RoundRows:
 		return errors.New("rounds are written by Rounds")
-	case f.flat == nil:
+	case rows == Cells && f.write != nil:
 		return f.write(v, w)
 	}
 	t, err := flatTables[rows](v)

@@ -74,7 +74,8 @@ func newPooledRow(s *audits.Share) pooledRow {
 	return pooledRow{new(int64(s.Count)), new(int64(s.Of)), &s.Share, &s.Low, &s.High}
 }
 
-// meanRows has one row a measure of each row of replicates.
+// meanRows has one row a measure of each row of replicates, and one of the rounds that trainings with a target
+// of utility took.
 func meanRows(v *view) (*flatTable, error) {
 	t := newFlatTable("means", []any{meanRow{}, estimateRow{}, pooledRow{}})
 	for _, row := range v.rows {
@@ -89,6 +90,10 @@ func meanRows(v *view) (*flatTable, error) {
 			}
 			about := meanRow{v.Run, v.Experiment, row.Name, row.Label, axes, m.Name}
 			t.add([]any{about, newEstimateRow(&over.Estimate), newPooledRow(over.Pooled)})
+		}
+		if rounds := row.rounds(); rounds != nil {
+			about := meanRow{v.Run, v.Experiment, row.Name, row.Label, axes, roundsMeasure.Name}
+			t.add([]any{about, newEstimateRow(rounds), pooledRow{}})
 		}
 	}
 	return t, nil

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +19,7 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/reports"
 	"coalmine/tasks/taskstest"
+	"coalmine/tasks/training"
 	"coalmine/workflows/experiment"
 )
 
@@ -386,9 +389,84 @@ func TestUtilityIsMatchedByWhatThereIs(t *testing.T) {
 	} {
 		d := &Difference{Measures: map[string]*audits.Estimate{c.measure: audits.NewEstimate([]float64{c.now - c.before})}}
 		to := &viewRow{Row: Row{Measures: map[string]RowMeasure{c.measure: {Estimate: *audits.NewEstimate([]float64{c.before})}}}}
-		if got := d.matching(to).text(); got != c.want {
+		if got := d.matching(to, to).text(); got != c.want {
 			t.Errorf("%s %v against %v is %s, want %s", c.measure, c.now, c.before, got, c.want)
 		}
+	}
+}
+
+// Recall@1 alone matches a model that learned little with one that learned much, and two that learned nothing.
+func TestUtilityIsMatchedByRecallAndPerplexity(t *testing.T) {
+	t.Parallel()
+	inf := math.Inf(1)
+	for _, c := range []struct {
+		recall, perplexity, toRecall, toPerplexity float64
+		want                                       string
+	}{
+		{0.20, 104, 0.205, 100, ""},
+		{0.20, 106, 0.205, 100, "perplexity differs by +6, more than 5"},
+		{0.20, 94, 0.205, 100, "perplexity differs by -6, more than 5"},
+		{0.20, 106, 0.25, 100, "recall_at_1 differs by -0.05, more than 0.01"},
+		{0, 100, 0.005, 100, "recall_at_1 is 0 in one of them"},
+		{0.005, 100, 0, 100, "recall_at_1 is 0 in one of them"},
+		{0.20, inf, 0.205, 100, "a perplexity is infinite"},
+		{0.20, 100, 0.205, inf, "a perplexity is infinite"},
+	} {
+		level := func(recall, perplexity float64) *viewRow {
+			return &viewRow{Row: Row{Measures: map[string]RowMeasure{
+				"recall_at_1": {Estimate: *audits.NewEstimate([]float64{recall})}, "perplexity": {Estimate: *audits.NewEstimate([]float64{perplexity})},
+			}}}
+		}
+		d := &Difference{Measures: map[string]*audits.Estimate{"recall_at_1": audits.NewEstimate([]float64{c.recall - c.toRecall})}}
+		if !math.IsInf(c.perplexity, 0) && !math.IsInf(c.toPerplexity, 0) {
+			d.Measures["perplexity"] = audits.NewEstimate([]float64{c.perplexity - c.toPerplexity})
+		}
+		got := d.matching(level(c.recall, c.perplexity), level(c.toRecall, c.toPerplexity))
+		if got.Reason != c.want || got.Matched != (c.want == "") {
+			t.Errorf("%+v: matched %v, %q", c, got.Matched, got.Reason)
+		}
+	}
+}
+
+// Means and differences can be read without a program: in percent, without columns that say nothing.
+func TestMeansAndDifferencesArePrintedAsTables(t *testing.T) {
+	t.Parallel()
+	r := replicated(t)
+	for rows, want := range map[Rows]string{
+		Means:       "r01  iid, b=5      recall_at_1 %              3  22.077   0.015275",
+		Differences: "recall_at_1 %",
+	} {
+		var table, csv bytes.Buffer
+		if err := errors.Join(r.WriteRows(&table, "table", rows), r.WriteRows(&csv, "csv", rows)); err != nil {
+			t.Fatal(err)
+		}
+		if got := table.String(); !strings.Contains(got, want) || strings.Contains(got, "experiment") || strings.Count(got, "\n") != strings.Count(csv.String(), "\n")+1 {
+			t.Errorf("%s:\n%s\nof\n%s", rows, got, csv.String())
+		}
+	}
+}
+
+// The rounds that a target took are a measure of the row.
+func TestRowsSayAfterHowManyRoundsTheyReachedTheirTarget(t *testing.T) {
+	t.Parallel()
+	r := replicated(t)
+	taken := 0
+	for i := range r.Cells {
+		if c := &r.Cells[i]; c.Row.Name == "r01" && taken < 200 {
+			taken += 100
+			c.StopAt = &training.Pursuit{Measure: training.PerplexityMeasure, Target: 75, Reached: taken == 100}
+			c.Training.Rounds = taken
+		}
+	}
+	var means bytes.Buffer
+	if err := r.WriteRows(&means, "table", Means); err != nil {
+		t.Fatal(err)
+	}
+	if want := regexp.MustCompile(`(?m)^r01 .* rounds +2 +150 `); !want.MatchString(means.String()) {
+		t.Errorf("no rounds among\n%s", means.String())
+	}
+	if text, want := written(t, r, "table"), "trained for 150.0 ± 70.7 (-485.3 to 785.3) rounds (sgd: steps)"; !strings.Contains(text, want) || !strings.Contains(text, "1 of 2 trainings reached") {
+		t.Errorf("no %q in\n%s", want, text)
 	}
 }
 

@@ -190,6 +190,8 @@ func (r *Rounds) table() *flatTable {
 	return t
 }
 
+func (r *Rounds) writeTable(w io.Writer) error { return writeListed(r.table(), w) }
+
 func (r *Rounds) writeCSV(w io.Writer) error { return writeCSV(r.table(), w) }
 
 func (r *Rounds) writeParquet(w io.Writer) error { return writeParquet(r.table(), w) }

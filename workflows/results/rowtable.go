@@ -178,6 +178,9 @@ func (v *view) rowNotes() (notes []note) {
 }
 
 func (r *viewRow) notes() (notes []note) {
+	if text := r.pursued(); text != "" {
+		notes = append(notes, note{name: r.Name, label: r.Label, text: text, row: true, done: true})
+	}
 	times := map[string]int{}
 	var left []note
 	for _, c := range r.cells {
@@ -194,6 +197,30 @@ func (r *viewRow) notes() (notes []note) {
 		}
 	}
 	return notes
+}
+
+// pursued says how many trainings of the row came to their target of utility, and after how many rounds all of
+// them ended; nothing without such a target.
+func (r *viewRow) pursued() string {
+	rounds, reached := r.rounds(), 0
+	if rounds == nil {
+		return ""
+	}
+	for _, seed := range r.Seeds {
+		if stop := r.done[seed].StopAt; stop != nil && stop.Reached {
+			reached++
+		}
+	}
+	text := spreadText(roundsMeasure, rounds) + intervalText(roundsMeasure, rounds, numberText)
+	return fmt.Sprintf(": trained for %s rounds (sgd: steps); %d of %d trainings reached the target of stop_at", text, reached, rounds.N)
+}
+
+// roundsMeasure is the number of rounds that trainings with a target of utility took.
+var roundsMeasure = audits.Measure{Name: "rounds"}
+
+// rounds are those that the trainings of the row took; nil without a target, where they say nothing.
+func (r *viewRow) rounds() *audits.Estimate {
+	return audits.NewEstimate(r.each(func(c *viewCell) (float64, bool) { return float64(c.Training.Rounds), c.StopAt != nil }))
 }
 
 // aboutDifferences explains the texts of differences.
@@ -251,8 +278,7 @@ func unmatched(differences []Difference) (notes []string) {
 	for i := range differences {
 		d := &differences[i]
 		if u := d.Utility; u != nil && !u.Matched {
-			notes = append(notes, fmt.Sprintf("%s (%s) against %s (%s): utility is not matched: %s differs by %+.3g, more than %.3g",
-				d.Row, d.Label, d.To, d.ToLabel, u.Measure, u.Difference, u.Within))
+			notes = append(notes, fmt.Sprintf("%s (%s) against %s (%s): utility is not matched: %s", d.Row, d.Label, d.To, d.ToLabel, u.Reason))
 		}
 	}
 	return notes

@@ -240,7 +240,7 @@ func (v *viewCell) notes() []string {
 	if v.Report != nil && v.Stopping != nil {
 		notes = append(notes, ": "+v.Stopping.String())
 	}
-	if v.Report != nil && v.StopAt != nil {
+	if v.Report != nil && v.StopAt != nil && v.Row == nil {
 		notes = append(notes, ": "+v.StopAt.String())
 	}
 	if v.Ranking != nil {

@@ -1,0 +1,89 @@
+package results
+
+import (
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/parquet-go/parquet-go"
+
+	"coalmine/internal/extended"
+	"coalmine/internal/visible"
+)
+
+// unlisted are columns that a table for people leaves out: the same in all rows, or said by the label.
+var unlisted = []string{"run", "experiment", "axes"}
+
+// shares are the columns of means and differences that are in the unit of the measure, and counted those that
+// are shares of canaries.
+var (
+	shares  = []string{"mean", "sd", "low", "high"}
+	counted = []string{"pooled_share", "pooled_low", "pooled_high"}
+)
+
+// writeListed writes an aligned table for people, without the columns that are empty in all rows. Shares
+// are in percent, as in the table of cells.
+func writeListed(t *flatTable, w io.Writer) error {
+	header := t.header()
+	rows := make([][]string, len(t.rows))
+	for i, row := range t.rows {
+		percent := percentMeasures[measureOf(header, row)]
+		for c, name := range header {
+			inPercent := percent && slices.Contains(shares, name) || slices.Contains(counted, name)
+			rows[i] = append(rows[i], listedValue(row[c], inPercent))
+			if percent && name == "measure" {
+				rows[i][c] += " %"
+			}
+		}
+	}
+	for c := len(header) - 1; c >= 0; c-- {
+		empty := !slices.ContainsFunc(rows, func(row []string) bool { return row[c] != "" })
+		if empty || slices.Contains(unlisted, header[c]) {
+			header = slices.Delete(header, c, c+1)
+			for i := range rows {
+				rows[i] = slices.Delete(rows[i], c, c+1)
+			}
+		} else if slices.Contains(counted, header[c]) {
+			header[c] += " %"
+		}
+	}
+	var b strings.Builder
+	writeAligned(&b, header, rows)
+	_, err := io.WriteString(visible.Writer(w), b.String())
+	return err
+}
+
+// percentMeasures are the measures that tables print in percent.
+var percentMeasures = func() map[string]bool {
+	names := map[string]bool{}
+	for _, m := range measures() {
+		names[m.Name] = m.Percent
+	}
+	return names
+}()
+
+// measureOf is the measure that a row is about, empty if it is about several.
+func measureOf(header []string, row parquet.Row) string {
+	if c := slices.Index(header, "measure"); c >= 0 {
+		return row[c].String()
+	}
+	return ""
+}
+
+// listedValue is a value with at most five digits; nothing for null.
+func listedValue(v parquet.Value, percent bool) string {
+	switch {
+	case v.IsNull():
+		return ""
+	case v.Kind() != parquet.Double:
+		return csvValue(v)
+	case isInfinite(v):
+		return extended.Decimal(v.Double(), 0)
+	}
+	x := v.Double()
+	if percent {
+		x *= 100
+	}
+	return strconv.FormatFloat(x, 'g', 5, 64)
+}
