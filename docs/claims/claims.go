@@ -16,7 +16,7 @@ import (
 // is reproduced if the interval lies within the margin on both sides, and contradicted if it lies beyond
 // the margin. Everything else cannot be told, and neither can a claim
 //
-//   - from fewer than leastSeeds trainings;
+//   - from fewer than leastSeeds trainings; one whose perplexity is above diverged does not count;
 //   - about two models that do not predict equally well;
 //   - of no effect where so little is memorized that the measure could not have fallen by the margin.
 //
@@ -28,6 +28,7 @@ const (
 	perplexity     = 0.05 // a share of the other's perplexity
 	leastMemorized = 0.1  // of the canaries of one of the rows
 	chanceExposure = 1 / math.Ln2
+	diverged       = 1e5 // worse than a guess at random among all words of any of these vocabularies
 )
 
 const (
@@ -54,6 +55,9 @@ type claim struct {
 	Margin   float64
 	// Unmatched says that the claim holds at any utility, or is about the utility.
 	Unmatched bool
+	// Seeds is the number of trainings that Experiment was run with, where they are fewer than
+	// a verdict needs and their rows are not kept.
+	Seeds int
 }
 
 // measures are the columns that claims are about.
@@ -73,8 +77,9 @@ var measures = map[string]struct {
 	"fitted_exposure":           {"fitted exposure", 1, 2, " bits", 1, true},
 	"enumerated_exposure":       {"exact exposure", 1, 2, " bits", 1, true},
 	"perplexity":                {"perplexity", 1, 2, "", 0, false},
-	"first_oov":                 {"first words unknown", 100, 1, " points", 0, false},
-	"samples_oov":               {"all words unknown", 100, 1, " points", 0, false},
+	"samples_first_unknown":     {"first words unknown", 100, 1, " points", 0, false},
+	"samples_unknown":           {"all words unknown", 100, 1, " points", 0, false},
+	"fitted_ks_p":               {"p of the fit", 1, 3, "", 0, false},
 }
 
 // estimate is a number over seeds. Without a spread it has no interval.
@@ -108,7 +113,8 @@ func (s *study) claims(text string) (string, error) {
 	b.WriteString("| claim of the paper (section) | our result | verdict |\n|---|---|---|\n")
 	for _, row := range rows {
 		margin, _ := number(row["margin"])
-		c := claim{row["claim"], row["section"], row["results"], row["experiment"], row["row"], row["to"], strings.Fields(row["measures"]), row["expected"], margin, row["utility"] == "any"}
+		seeds, _ := number(row["seeds"])
+		c := claim{row["claim"], row["section"], row["results"], row["experiment"], row["row"], row["to"], strings.Fields(row["measures"]), row["expected"], margin, row["utility"] == "any", int(seeds)}
 		if text != "" && c.Results == "" {
 			continue
 		}
@@ -126,8 +132,12 @@ func (s *study) claims(text string) (string, error) {
 
 // result is what the runs say of a claim.
 func (s *study) result(c *claim) (text, verdict string, err error) {
-	if c.Results == "" {
-		return "`" + c.Experiment + "` would measure it", notMeasured, nil
+	switch {
+	case c.Results != "":
+	case c.Seeds > 0:
+		return fmt.Sprintf("%s, %d of the %d seeds that a verdict needs", c.Experiment, c.Seeds, leastSeeds), combined(nil, c.Seeds, true), nil
+	default:
+		return c.Experiment + " would measure it", notMeasured, nil
 	}
 	compared, err := s.compare(c)
 	if err != nil {

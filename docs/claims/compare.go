@@ -43,8 +43,18 @@ func lacking(c *claim, found comparison) error {
 	return nil
 }
 
+// counts are the columns of means that count what a column of canaries says.
+var counts = map[string]string{"memorized": "random_sampling_memorized", "beam_found": "beam_search_memorized"}
+
+// compareMeans compares counts of canaries. Means have no exposures, which a claim is decided without.
 func (s *study) compareMeans(c *claim) (comparison, error) {
 	means := s.tables[c.Results+"-means"]
+	for i, name := range c.Measures {
+		if counted, ok := counts[name]; ok {
+			c.Measures[i] = counted
+		}
+	}
+	c.Measures = slices.DeleteFunc(c.Measures, func(name string) bool { return name == "exposure" })
 	found := comparison{measures: map[string]estimate{}}
 	for _, name := range c.Measures {
 		own, other := pair(name)
@@ -87,17 +97,34 @@ func pair(name string) (own, other string) {
 	return own, other
 }
 
-// label of a row with its conditions: "dropout 0.2, insertions=4".
+// label of a row with its conditions: "dropout=0.2, 4 copies".
 func (s *study) label(results, spec string) string {
 	row, conditions, _ := strings.Cut(spec, " ")
-	label := spec
-	if cells := s.tables[results+"-cells"].where("row=" + row); len(cells) > 0 {
-		label = cells[0]["label"]
-		if conditions != "" {
-			label = strings.TrimPrefix(label+", "+conditions, ", ")
+	cells := s.tables[results+"-cells"].where("row=" + row)
+	if len(cells) == 0 {
+		return spec
+	}
+	var parts []string
+	for part := range strings.SplitSeq(cells[0]["label"], ", ") {
+		if part != "seed "+cells[0]["seed"] && !strings.HasPrefix(part, "no training.") {
+			parts = append(parts, strings.TrimPrefix(part, "training.client."))
 		}
 	}
-	return label
+	if len(parts) == 0 {
+		parts = []string{"plain"}
+	}
+	for condition := range strings.FieldsSeq(conditions) {
+		name, value, _ := strings.Cut(condition, "=")
+		switch {
+		case condition == "insertions=1":
+			parts = append(parts, "1 copy")
+		case name == "insertions":
+			parts = append(parts, value+" copies")
+		case value != "inserted":
+			parts = append(parts, value)
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 // bySeed has the mean of a measure over the cells, or the canaries, of a row, by seed.
@@ -107,8 +134,9 @@ func (s *study) bySeed(results, spec, measure string) (means map[string]float64,
 		rows = canaries
 	}
 	values := map[string][]float64{}
+	lost := s.diverged(results, firstWord(spec))
 	for _, row := range rows.where("row=" + spec) {
-		if x, known := number(row[measure]); known {
+		if x, known := number(row[measure]); known && !lost[row["seed"]] {
 			values[row["seed"]] = append(values[row["seed"]], x)
 		}
 	}
@@ -119,25 +147,49 @@ func (s *study) bySeed(results, spec, measure string) (means map[string]float64,
 	return means, len(means) > 0
 }
 
+// diverged are the seeds with which a row has learned nothing.
+func (s *study) diverged(results, row string) map[string]bool {
+	seeds := map[string]bool{}
+	for _, cell := range s.tables[results+"-cells"].where("row=" + row) {
+		if x, known := number(cell["perplexity"]); known && x > diverged {
+			seeds[cell["seed"]] = true
+		}
+	}
+	return seeds
+}
+
 func hasColumn(rows table, column string) bool {
 	_, ok := rows[0][column]
 	return ok
 }
 
-// levels are the means of a measure over the seeds, of both rows of a claim.
+// levels are the means of a measure over the seeds that both rows of a claim have.
 func (s *study) levels(c *claim, measure string) (levels [2]float64) {
-	for i, spec := range []string{c.Row, c.To} {
-		if seeds, ok := s.bySeed(c.Results, firstWord(spec), measure); ok {
+	specs := [2]string{firstWord(c.Row), firstWord(c.To)}
+	row, _ := s.bySeed(c.Results, specs[0], measure)
+	to, _ := s.bySeed(c.Results, specs[1], measure)
+	for i, seeds := range []map[string]float64{row, to} {
+		maps.DeleteFunc(seeds, func(seed string, _ float64) bool {
+			_, first := row[seed]
+			_, second := to[seed]
+			return !first || !second
+		})
+		if len(seeds) > 0 {
 			levels[i] = mean(seeds)
-		} else if means := s.tables[c.Results+"-means"].where("row=" + spec + " measure=" + measure); len(means) > 0 {
+		} else if means := s.tables[c.Results+"-means"].where("row=" + specs[i] + " measure=" + measure); len(means) > 0 {
 			levels[i], _ = number(means[0]["mean"])
 		}
 	}
 	return levels
 }
 
-func mean(values map[string]float64) float64 {
-	return stat.Mean(slices.Collect(maps.Values(values)), nil)
+// mean adds in the order of the seeds, which decides the last digits.
+func mean(bySeed map[string]float64) float64 {
+	var values []float64
+	for _, seed := range slices.Sorted(maps.Keys(bySeed)) {
+		values = append(values, bySeed[seed])
+	}
+	return stat.Mean(values, nil)
 }
 
 func decimal(x float64) string { return extended.Decimal(x, 1) }

@@ -236,18 +236,18 @@ func (d *Difference) matching(row, to *viewRow) *Matching {
 
 // matchWords matches the perplexity of models of words, neither of which may predict nothing: two models
 // without any recall are not equally useful but equally useless.
-func (m *Matching) matchWords(d *Difference, row, to *viewRow) {
+func (u *Matching) matchWords(d *Difference, row, to *viewRow) {
 	perplexity := to.Measures["perplexity"].Mean
 	if e := d.Measures["perplexity"]; e != nil {
-		m.Perplexity = &Tolerance{float64(e.Mean), perplexityWithin * float64(perplexity)}
+		u.Perplexity = &Tolerance{float64(e.Mean), perplexityWithin * float64(perplexity)}
 	}
 	switch {
-	case m.Reason != "":
-	case row.Measures[m.Measure].Mean <= 0 || to.Measures[m.Measure].Mean <= 0:
-		m.Reason = "recall_at_1 is 0 in one of them"
-	case m.Perplexity != nil:
-		m.Reason = m.Perplexity.holds("perplexity")
+	case u.Reason != "":
+	case row.Measures[u.Measure].Mean <= 0 || to.Measures[u.Measure].Mean <= 0:
+		u.Reason = "recall_at_1 is 0 in one of them"
+	case u.Perplexity != nil:
+		u.Reason = u.Perplexity.holds("perplexity")
 	case perplexity.Infinite() || row.Measures["perplexity"].Mean.Infinite():
-		m.Reason = "a perplexity is infinite"
+		u.Reason = "a perplexity is infinite"
 	}
 }
