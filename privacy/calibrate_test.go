@@ -131,7 +131,7 @@ func TestSubnormalDeltasHaveValidBounds(t *testing.T) {
 	for _, delta := range []float64{math.SmallestNonzeroFloat64, 1e-323, 1e-310, 1e-300} {
 		for _, z := range []float64{1e-3, 1, 30, 1e170} {
 			r := privacy.Recipe{Population: 10, Cohort: 10, Rounds: 1, NoiseMultiplier: z, Delta: delta, Sampling: privacy.NoSampling}
-			exact := privacy.Epsilon(pld.GaussianEpsilon(z/2, delta))
+			exact := privacy.Epsilon(pld.GaussianEpsilon(z/2, delta)) // whose own test has it by mpmath
 			report := account(t, r)
 			for name, got := range map[string]privacy.Epsilon{"proved": report.EpsilonProved, "by Rényi": report.EpsilonRenyi} {
 				if got < exact*(1-1e-9) {

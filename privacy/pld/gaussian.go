@@ -1,6 +1,10 @@
 package pld
 
-import "math"
+import (
+	"math"
+
+	"coalmine/internal/extended"
+)
 
 // GaussianDelta returns the exact delta of the Gaussian mechanism at epsilon
 // (Balle and Wang 2018, Improving the Gaussian Mechanism for Differential
@@ -72,7 +76,7 @@ func gaussianEpsilon(sigma, delta, share float64) float64 {
 	}
 	above := func(epsilon float64) bool { return GaussianDelta(sigma, epsilon) > delta/share }
 	if delta < leastPlainDelta {
-		log := math.Log(delta) - math.Log(share)
+		log := extended.Log(delta) - extended.Log(share)
 		above = func(epsilon float64) bool { return logGaussianDelta(sigma, epsilon) > log }
 	}
 	low, high := 0.0, 1.0

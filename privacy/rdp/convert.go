@@ -3,6 +3,7 @@ package rdp
 import (
 	"math"
 
+	"coalmine/internal/extended"
 	"coalmine/internal/registry"
 )
 
@@ -72,7 +73,7 @@ func (c Curve) Epsilon(delta float64, conversion Conversion) (epsilon, order flo
 }
 
 func classic(divergence, order, delta float64) float64 {
-	return divergence - math.Log(delta)/(order-1)
+	return divergence - extended.Log(delta)/(order-1)
 }
 
 func improved(divergence, order, delta float64) float64 {
@@ -84,7 +85,7 @@ func improved(divergence, order, delta float64) float64 {
 	}
 	log := math.Log(delta * order)
 	if delta < 1e-290 { // whose product may round to another subnormal number
-		log = math.Log(delta) + math.Log(order)
+		log = extended.Log(delta) + math.Log(order)
 	}
 	e := divergence + math.Log1p(-1/order) - log/(order-1)
 	return math.Max(0, e)
