@@ -55,18 +55,19 @@ func TestAModelThatIsNotOursIsAuditedAsOurs(t *testing.T) {
 	path, home := copying(t, native, copiesFile, `
 echo '{"round":1,"loss":3}' >> out/metrics.jsonl
 if [ ! -e checkpoint/half ]; then echo > tmp/half; mv tmp/half checkpoint/half; kill -9 $$; fi
-echo '{"round":2,"loss":2.5}' >> out/metrics.jsonl
+echo '{"round":2,"loss":2.5,"grad_norm":1.5}' >> out/metrics.jsonl
 cp trained initial out
 echo '{"model":"out/trained","score":"PROGRAM serve-score out/trained","initial_score":"PROGRAM serve-score out/initial"}' > out/result.json
 `)
 	dir := filepath.Dir(path)
 	table := prints(t, "run", path, "--home", home)
-	if !strings.Contains(table, "by-user, external") || !strings.Contains(table, "references, 0 of them by an estimate,") || !strings.Contains(table, "the program scores each sequence as a text") {
+	if !strings.Contains(table, "by-user, external") || !strings.Contains(table, "references, 0 of them by an estimate,") || !strings.Contains(table, "the program scores each sequence as a text") ||
+		!strings.Contains(table, "the last round that the program has told of in out/metrics.jsonl is 2, of training.rounds: 3") {
 		t.Errorf("the table is\n%s", table)
 	}
 	compareCopies(t, native, home)
 	checkRanking(t, native, home)
-	if rounds := prints(t, "results", "latest", "--home", home, "--rows", "rounds", "--format", "csv"); strings.Count(rounds, "\n") != 3 {
+	if rounds := prints(t, "results", "latest", "--home", home, "--rows", "rounds", "--format", "csv"); strings.Count(rounds, "\n") != 3 || !strings.Contains(rounds, ",metrics.grad_norm\n") || !strings.HasSuffix(rounds, ",1.5\n") {
 		t.Errorf("rows of the rounds are\n%s", rounds)
 	}
 	if got, want := rankedAmong(t, home), rankedAmong(t, native); got != want {

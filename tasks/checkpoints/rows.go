@@ -37,6 +37,9 @@ type Row struct {
 	Norms
 	// Validation stands after all else in a segment, and only if one of its rows has it.
 	Validation `parquet:"-"`
+	// Metrics are further numbers that a program which trains says of the round, by its own names. Segments,
+	// which are of trainings of this program, have none.
+	Metrics map[string]float64 `json:"metrics,omitempty" parquet:"-"`
 }
 
 // Validation is the part of a Row that only trainings have which look at the validation part.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -52,7 +53,7 @@ func TestASegmentHasTheColumnsOfWhatItSpends(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := DecodeSegment(data); err != nil || !slices.Equal(got, rows) {
+		if got, err := DecodeSegment(data); err != nil || !reflect.DeepEqual(got, rows) {
 			t.Errorf("rows came back as %+v (%v), want %+v", got, err, rows)
 		}
 		file, err := parquet.OpenFile(bytes.NewReader(data), int64(len(data)))
@@ -75,7 +76,7 @@ func TestASegmentKeepsTheNormsOfItsClients(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := DecodeSegment(data); err != nil || !slices.Equal(got, rows) {
+	if got, err := DecodeSegment(data); err != nil || !reflect.DeepEqual(got, rows) {
 		t.Errorf("rows came back as %+v (%v), want %+v", got, err, rows)
 	}
 }

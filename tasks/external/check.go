@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -386,7 +387,7 @@ func differing(a, b *trial) (string, error) {
 			return name, nil
 		}
 	}
-	if !slices.Equal(a.rows.list(), b.rows.list()) {
+	if !reflect.DeepEqual(a.rows.list(), b.rows.list()) {
 		return metricsFile, nil
 	}
 	return "", nil

@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"math"
+	"reflect"
 	"slices"
+	"strings"
 
 	"coalmine/internal/childprocess"
 	"coalmine/internal/score"
@@ -41,7 +44,8 @@ func (m *metricRows) group(round int64) int64 {
 	return (round - 1) / every
 }
 
-// metricLine is a line of out/metrics.jsonl. Other fields are left alone.
+// metricLine is a line of out/metrics.jsonl. Its other fields that are numbers are metrics of the program's
+// own; the rest is left alone.
 type metricLine struct {
 	Round          int64   `json:"round"`
 	Loss           float64 `json:"loss"`
@@ -64,12 +68,46 @@ func (m *metricRows) read(lines []byte) error {
 		if err := m.check(&l, line); err != nil {
 			return err
 		}
-		row := checkpoints.Row{Round: l.Round, Loss: l.Loss, Examples: l.Examples, Tokens: l.Tokens, Clients: l.Clients}
+		own, err := ownMetrics(line)
+		if err != nil {
+			return MetricLines.Broken("its %s has the line %s: %v", metricsFile, shown(line), err)
+		}
+		row := checkpoints.Row{Round: l.Round, Loss: l.Loss, Examples: l.Examples, Tokens: l.Tokens, Clients: l.Clients, Metrics: own}
 		row.ValidationLoss = l.ValidationLoss
 		m.first = cmp.Or(m.first, row.Round)
 		m.add(row)
 	}
 	return nil
+}
+
+// ownMetrics are the numbers of a line under other names than those of a metricLine; nil for none.
+func ownMetrics(line []byte) (map[string]float64, error) {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(line, &fields); err != nil {
+		return nil, err
+	}
+	var own map[string]float64
+	for name, value := range fields {
+		if isNumber := strings.Contains("-0123456789", string(value[:1])); !isNumber || isLineField(name) {
+			continue
+		}
+		if own == nil {
+			own = map[string]float64{}
+		}
+		var number float64
+		if err := json.Unmarshal(value, &number); err != nil {
+			return nil, fmt.Errorf("%q: %w", name, err)
+		}
+		own[name] = number
+	}
+	return own, nil
+}
+
+// isLineField reports whether a name is one of a metricLine, in any case, as JSON is decoded here.
+func isLineField(name string) bool {
+	return slices.ContainsFunc([]string{"round", "loss", "validation_loss", "examples", "tokens", "clients"}, func(known string) bool {
+		return strings.EqualFold(known, name)
+	})
 }
 
 // maxCount bounds the examples or tokens of a round, so that the sums over all rows fit an int64.
@@ -106,7 +144,7 @@ func (m *metricRows) add(row checkpoints.Row) {
 	}
 	m.last = row.Round
 	group := m.group(row.Round)
-	if before, there := m.rows[group]; there && (before.Round > row.Round || before == row) {
+	if before, there := m.rows[group]; there && (before.Round > row.Round || reflect.DeepEqual(before, row)) {
 		return
 	}
 	m.rows[group] = row
@@ -136,7 +174,13 @@ func (m *metricRows) restore(rows []checkpoints.Row) []byte {
 	encoder := json.NewEncoder(&lines)
 	for _, row := range rows {
 		m.add(row)
-		_ = encoder.Encode(metricLine{row.Round, row.Loss, row.ValidationLoss, row.Examples, row.Tokens, row.Clients}) // to memory, of finite numbers
+		line := map[string]any{
+			"round": row.Round, "loss": row.Loss, "validation_loss": row.ValidationLoss, "examples": row.Examples, "tokens": row.Tokens, "clients": row.Clients,
+		}
+		for name, value := range row.Metrics {
+			line[name] = value
+		}
+		_ = encoder.Encode(line) // to memory, of finite numbers
 	}
 	return lines.Bytes()
 }

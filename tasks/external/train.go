@@ -66,7 +66,7 @@ func limits(s *commands.Terms) workspace.Limits {
 // "shards", who trains on what; "parts": datasets/encode, with the vocabulary and the validation
 // part. Its blobs are ResultBlob, the files of the folder out by FileBlob, and tasks.RowsBlob; its
 // metrics are Metrics.
-var Train = tasks.Kind{Name: "external/train", Version: 1, Class: tasks.Compute, Command: true, Run: runTrain}
+var Train = tasks.Kind{Name: "external/train", Version: 2, Class: tasks.Compute, Command: true, Run: runTrain}
 
 // ResultBlob is a Result, as JSON.
 const ResultBlob = "result"
@@ -79,8 +79,9 @@ type Metrics struct {
 	// Files and Bytes are those of the folder out.
 	Files int   `json:"files"`
 	Bytes int64 `json:"bytes"`
-	// Rows of metrics.
-	Rows int `json:"rows"`
+	// Rows of metrics, and the last round that they tell of; 0 for none.
+	Rows      int   `json:"rows"`
+	LastRound int64 `json:"last_round,omitempty"`
 }
 
 // Again is the exit status of a command that shall go on later.
@@ -284,7 +285,11 @@ func (x *training) finish(ctx context.Context) error {
 	if err != nil {
 		return tasks.Permanent(fmt.Errorf("command %q: %w", x.params.Command, err))
 	}
-	m := Metrics{Rows: len(x.rows.list())}
+	rows := x.rows.list()
+	m := Metrics{Rows: len(rows)}
+	if len(rows) > 0 {
+		m.LastRound = rows[len(rows)-1].Round
+	}
 	for _, f := range files {
 		if name := outFolder + "/" + f.Name; name == resultFile || name == metricsFile {
 			continue
@@ -298,7 +303,7 @@ func (x *training) finish(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := x.task.PutJSON(ctx, tasks.RowsBlob, x.rows.list()); err != nil {
+	if err := x.task.PutJSON(ctx, tasks.RowsBlob, rows); err != nil {
 		return err
 	}
 	if err := x.task.PutJSON(ctx, ResultBlob, result); err != nil {

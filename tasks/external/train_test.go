@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -71,7 +72,7 @@ func TestACommandFindsItsJobAndLeavesItsModel(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	n, err := b.train(t, `cat in/job.json in/train.jsonl in/vocabulary.json > out/found
-echo '{"round":1,"loss":2.5,"tokens":4,"other":"x"}' > out/metrics.jsonl
+echo '{"round":1,"loss":2.5,"tokens":4,"other":"x","grad_norm":3.5,"Loss per user":-1e3}' > out/metrics.jsonl
 echo '{"round":2,"loss":2}' >> out/metrics.jsonl
 mkdir out/sub; echo weights > out/sub/model; `+finish)
 	if err != nil {
@@ -91,7 +92,7 @@ mkdir out/sub; echo weights > out/sub/model; `+finish)
 		t.Errorf("it left %v", got)
 	}
 	rows, err := checkpoints.DecodeRows(n.Blob(tasks.RowsBlob))
-	if err != nil || !slices.Equal(rows, []checkpoints.Row{{Round: 1, Loss: 2.5, Tokens: 4}, {Round: 2, Loss: 2}}) {
+	if err != nil || !reflect.DeepEqual(rows, []checkpoints.Row{{Round: 1, Loss: 2.5, Tokens: 4, Metrics: map[string]float64{"grad_norm": 3.5, "Loss per user": -1000}}, {Round: 2, Loss: 2}}) {
 		t.Errorf("rows %v, %v", rows, err)
 	}
 	taskstest.Golden(t, n)
@@ -266,7 +267,7 @@ echo "{\"round\":2,\"loss\":2}" >> out/metrics.jsonl; ` + finish
 		t.Fatal(err)
 	}
 	rows, err := checkpoints.DecodeRows(n.Blob(tasks.RowsBlob))
-	if err != nil || !slices.Equal(rows, []checkpoints.Row{{Round: 1, Loss: 1}, {Round: 2, Loss: 2}, {Round: 3, Loss: 3}}) {
+	if err != nil || !reflect.DeepEqual(rows, []checkpoints.Row{{Round: 1, Loss: 1}, {Round: 2, Loss: 2}, {Round: 3, Loss: 3}}) {
 		t.Errorf("rows %v, %v", rows, err)
 	}
 	if before := string(n.Blob("out/before")); strings.Count(before, "\n") != 2 {
@@ -340,7 +341,7 @@ func TestTheRowsOfManyRoundsAreFew(t *testing.T) {
 	once := metricRows{rounds: rounds}
 	var lines bytes.Buffer
 	for i := 1; i <= rounds; i++ {
-		fmt.Fprintf(&lines, "{\"round\":%d,\"loss\":%d}\n", i, i)
+		fmt.Fprintf(&lines, "{\"round\":%d,\"loss\":%d,\"my own\":%d}\n", i, i, i)
 	}
 	if err := once.read(lines.Bytes()); err != nil {
 		t.Fatal(err)
@@ -355,11 +356,15 @@ func TestTheRowsOfManyRoundsAreFew(t *testing.T) {
 		t.Fatal(err)
 	}
 	resumed := metricRows{rounds: rounds}
-	resumed.restore(again.list())
+	kept := resumed.restore(again.list())
+	restored := metricRows{rounds: rounds}
+	if err := restored.read(kept); err != nil || !reflect.DeepEqual(restored.list(), again.list()) {
+		t.Errorf("a command finds other lines than it wrote: %v", err)
+	}
 	if err := resumed.read(lines.Bytes()[half:]); err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(resumed.list(), list) {
+	if !reflect.DeepEqual(resumed.list(), list) {
 		t.Error("a training that was interrupted has other rows")
 	}
 }

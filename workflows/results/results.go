@@ -73,6 +73,11 @@ type Cell struct {
 	SoFar *SoFar `json:"so_far,omitempty"`
 	// Ranking is that of the canaries of a model that is not ours; nil for one that is.
 	Ranking *Ranking `json:"ranking,omitempty"`
+	// ToldRounds is the last round that a program which trains has told of; nil if that is the last of the
+	// experiment.
+	ToldRounds *ToldRounds `json:"told_rounds,omitempty"`
+	// Unmeasured says that the experiment asks for no audit of a model that a program has trained.
+	Unmeasured bool `json:"unmeasured,omitempty"`
 	// Batches is the effect of short batches on the learning rate of a done cell's clients; nil if
 	// few clients have less than a batch.
 	Batches *training.Batches `json:"batches,omitempty"`
@@ -208,6 +213,10 @@ func load(ctx context.Context, archive *storage.Archive, run *planned.Run, i int
 	if cell.Batches, err = readBatches(ctx, archive, e, planned); err != nil {
 		return cell, err
 	}
+	if cell.ToldRounds, err = readTold(ctx, archive, e, planned); err != nil {
+		return cell, err
+	}
+	cell.Unmeasured = e.Training.Algorithm == experiment.External && len(e.Audit.Asked()) == 0
 	v, err := newViewCell(&cell)
 	if err != nil {
 		return cell, err

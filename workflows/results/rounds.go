@@ -179,14 +179,17 @@ func (r *Rounds) table() *flatTable {
 	if isWithheld(r.Cells) {
 		t.mayLack(withheld)
 	}
+	var metrics []map[string]float64
 	for _, c := range r.Cells {
 		for _, round := range c.Rounds {
+			metrics = append(metrics, round.Metrics)
 			t.add([]any{roundRow{r.Run, r.Experiment, c.Cell, c.Label, round}})
 			if round.withheld {
 				t.lack(withheld)
 			}
 		}
 	}
+	t.withMetrics(metrics)
 	return t
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"io"
+	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -106,6 +107,31 @@ func (t *flatTable) header() []string {
 	return names
 }
 
+// withMetrics appends a column metrics.NAME for each name that the metrics of some row have, ascending.
+func (t *flatTable) withMetrics(metrics []map[string]float64) {
+	names := map[string]bool{}
+	for _, of := range metrics {
+		for name := range of {
+			names[name] = true
+		}
+	}
+	if len(names) == 0 {
+		return
+	}
+	root := joined{fields: slices.Clone(t.schema.Fields())}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		root.fields = append(root.fields, parquet.Group{"metrics." + name: parquet.Optional(parquet.Leaf(parquet.DoubleType))}.Fields()...)
+		for i := range t.rows {
+			value, column := parquet.NullValue(), len(t.rows[i])
+			if number, there := metrics[i][name]; there {
+				value = parquet.DoubleValue(number).Level(0, 1, column)
+			}
+			t.rows[i] = append(t.rows[i], value.Level(0, value.DefinitionLevel(), column))
+		}
+	}
+	t.schema = parquet.NewSchema(t.schema.Name(), root)
+}
+
 // finite replaces numbers that are not finite by null. For each column with an infinite number it
 // appends a column NAME_infinite, which is true in those rows; other tables keep their columns.
 func (t *flatTable) finite() *flatTable {
@@ -165,7 +191,11 @@ func writeParquet(t *flatTable, w io.Writer) error {
 func writeCSV(t *flatTable, w io.Writer) error {
 	t = t.finite()
 	out := csv.NewWriter(w)
-	if err := out.Write(t.header()); err != nil {
+	header := t.header()
+	for i, name := range header {
+		header[i] = visible.Cell(name) // metrics have names of others
+	}
+	if err := out.Write(header); err != nil {
 		return err
 	}
 	for _, row := range t.rows {

@@ -246,6 +246,12 @@ func (v *viewCell) notes() []string {
 	if v.Ranking != nil {
 		notes = append(notes, ": "+v.Ranking.String())
 	}
+	if v.ToldRounds != nil {
+		notes = append(notes, ": "+v.ToldRounds.String())
+	}
+	if v.Unmeasured {
+		notes = append(notes, ": nothing is measured of the model, because the experiment asks for no audit; ask for one in the block audit")
+	}
 	for _, b := range v.Breaches {
 		notes = append(notes, " failed its gate: "+b)
 	}

@@ -29,7 +29,7 @@ func withheldFrom(e *experiment.Experiment) []string {
 func published(e *experiment.Experiment, row checkpoints.Row) checkpoints.Row {
 	if e.Training.Privacy.Secret() {
 		row.Clients, row.Examples, row.Tokens, row.Loss, row.ClientNorm, row.Clipped = 0, 0, 0, 0, 0, 0
-		row.Norms = checkpoints.Norms{}
+		row.Norms, row.Metrics = checkpoints.Norms{}, nil
 	}
 	return row
 }

@@ -233,6 +233,29 @@ func TestAStatusCountsTasksAndShowsWhatIsAtWork(t *testing.T) {
 	}
 }
 
+// A program that trains tells of its rounds before its model is there.
+func TestRoundsThatAProgramTellsOfAreBehindIt(t *testing.T) {
+	t.Parallel()
+	x, b := newFixture(t, worker(4)), plantest.NewBuilder()
+	model := b.Node(plantest.Standing, plantest.Params{Salt: "model"})
+	b.Cell(model, model)
+	b.Cells[0].Tail = plan.Tail{Rounds: 24, Node: model}
+	r := &Run{Run: x.Graph.AddRun("run"), Name: "run"}
+	x.Graph.SetState(r.Run, runs.State{Phase: runs.Running})
+	x.Graph.AddPart(r.Run, b.Done(t))
+	x.Graph.Begin(r.Run)
+	x.settle()
+	a := x.launch(r, &x.Graph.Node(model.Key).Task)
+	a.Worker, a.Progress = "w1", queue.Progress{Done: 7, Total: 24}
+	if c := x.View.Status(r).Cells[0]; c.Step != 7 || c.Steps != 24 {
+		t.Errorf("%d of %d rounds are behind it, want 7 of 24", c.Step, c.Steps)
+	}
+	a.Progress.Total = 3 // something else than rounds
+	if c := x.View.Status(r).Cells[0]; c.Step != 0 {
+		t.Errorf("%d rounds are behind a training that tells of none", c.Step)
+	}
+}
+
 // A step that is at work says whose training it is, of many cells of the first ones.
 func TestStepsAtWorkTellTheirCells(t *testing.T) {
 	t.Parallel()

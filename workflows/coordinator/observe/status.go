@@ -244,17 +244,28 @@ func (v *View) cell(c *graph.Cell, nodes map[*graph.Node]string, chains map[*gra
 	return s
 }
 
-// roundsDone is how much of a cell's training is behind it, in the training's unit.
+// roundsDone is how much of a cell's training is behind it, in the training's unit. A program that trains
+// tells of its rounds as it works.
 func (v *View) roundsDone(c *graph.Cell) int {
 	model := v.Graph.Node(c.Plan.Model.Key)
 	trained := model != nil && model.Presence == graph.Available
 	p := c.Plan.Chain
 	if p == nil {
-		return c.Plan.RoundsDone(0, trained)
+		return max(c.Plan.RoundsDone(0, trained), v.roundsTold(c, model))
 	}
 	ch, last := v.Graph.Chain(p.Recipe), c.Plan.ChainSteps()
 	if ch.Has(last) {
 		return c.Plan.RoundsDone(last, trained)
 	}
 	return c.Plan.RoundsDone(ch.At, trained)
+}
+
+// roundsTold is the round that a program has told of last which trains the model of a cell.
+func (v *View) roundsTold(c *graph.Cell, model *graph.Node) (rounds int) {
+	for a := range v.Graph.Attempts() {
+		if model != nil && a.Task.Node == model && a.Progress.Total == int64(c.Plan.Rounds()) {
+			rounds = max(rounds, int(a.Progress.Done))
+		}
+	}
+	return rounds
 }

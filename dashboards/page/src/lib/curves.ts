@@ -12,21 +12,17 @@ export interface Series {
   about?: (x: number, y: number) => string;
 }
 
-const told = (rounds: JsonObject[], name: string): Points =>
-  rounds.flatMap((r) => (typeof r[name] === 'number' && typeof r.round === 'number' ? [[r.round, r[name]] as [number, number]] : []));
-
-const measured = (audited: JsonObject[], name: string): Points =>
-  audited.flatMap((p) => {
-    const value = numbers(p).find(([path]) => path === name)?.[1];
-    return value === undefined || typeof p.round !== 'number' ? [] : [[p.round, value] as [number, number]];
+/** told are the numbers of a path in the rows of rounds, or in measurements. */
+const told = (rows: JsonObject[], name: string): Points =>
+  rows.flatMap((r) => {
+    const value = numbers(r).find(([path]) => path === name)?.[1];
+    return value === undefined || typeof r.round !== 'number' ? [] : [[r.round, value] as [number, number]];
   });
 
 /** metricsOf are the names of what is known along some curves, those of rounds first. */
 export function metricsOf(curves: Curve[]): string[] {
   const names = curves.flatMap((c) => [
-    ...c.rounds.slice(-1).flatMap((r) => Object.keys(r)),
-    ...c.rounds.slice(0, 1).flatMap((r) => Object.keys(r)),
-    ...c.audited.flatMap((p) => numbers(p).map(([path]) => path)),
+    ...[...c.rounds.slice(-1), ...c.rounds.slice(0, 1), ...c.audited].flatMap((p) => numbers(p).map(([path]) => path)),
   ]);
   const plain = ['round', 'clients', 'stopped', 'epsilon_infinite'];
   return [...new Set(names)].filter((n) => !plain.includes(n));
@@ -39,7 +35,7 @@ export type By = keyof typeof places;
 /** pointsOf are a metric along a curve. What stands before the first known place is left out. */
 export function pointsOf(curve: Curve, name: string, by: By = 'rounds'): Points {
   const found = told(curve.rounds, name);
-  const points = found.length > 0 ? found : measured(curve.audited, name);
+  const points = found.length > 0 ? found : told(curve.audited, name);
   const place = placer(curve, by);
   return points.flatMap(([round, y]) => {
     const x = place(round);

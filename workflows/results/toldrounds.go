@@ -1,0 +1,49 @@
+package results
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"coalmine/storage"
+	"coalmine/tasks/external"
+	"coalmine/workflows/experiment"
+	"coalmine/workflows/plan"
+)
+
+// ToldRounds is the last round that a program has told of which trained a cell.
+type ToldRounds struct {
+	Round int64 `json:"round"`
+	// Of is training.rounds.
+	Of int `json:"of"`
+}
+
+// readTold returns the last round that the training of a cell has told of, nil if that is the last of the
+// experiment, or if it is not known.
+func readTold(ctx context.Context, archive *storage.Archive, e *experiment.Experiment, planned *plan.Cell) (*ToldRounds, error) {
+	if e.Training.Algorithm != experiment.External {
+		return nil, nil
+	}
+	commit, err := archive.Committed(ctx, planned.Model.Key)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, nil
+	}
+	var m external.Metrics
+	if err == nil {
+		err = json.Unmarshal(commit.Metrics, &m)
+	}
+	before := m.Rows > 0 && m.LastRound == 0 // the training is older than LastRound
+	if err != nil || before || m.LastRound >= int64(e.Training.Rounds) {
+		return nil, err
+	}
+	return &ToldRounds{m.LastRound, e.Training.Rounds}, nil
+}
+
+// String is a note below the table.
+func (t *ToldRounds) String() string {
+	if t.Round == 0 {
+		return fmt.Sprintf("the program has told of no round in out/metrics.jsonl, of training.rounds: %d", t.Of)
+	}
+	return fmt.Sprintf("the last round that the program has told of in out/metrics.jsonl is %d, of training.rounds: %d", t.Round, t.Of)
+}
