@@ -199,6 +199,7 @@ type Task struct {
 	keys    *secrets.Keyring
 	clients clientprograms.Runner
 	write   []string
+	set     []string
 	metrics json.RawMessage
 	differs bool
 }
@@ -237,6 +238,15 @@ func (t *Task) WithWritable(directories []string) *Task {
 
 // Writable are directories that commands may write to beside their own.
 func (t *Task) Writable() []string { return t.write }
+
+// WithVariables names variables of the environment of commands, as NAME=VALUE, and returns the task.
+func (t *Task) WithVariables(variables []string) *Task {
+	t.set = variables
+	return t
+}
+
+// Variables are those of the environment of commands beside the usual ones, as NAME=VALUE.
+func (t *Task) Variables() []string { return t.set }
 
 // Client returns a program that trains clients, until it is given back.
 func (t *Task) Client(ctx context.Context, s clientprograms.Setting) (clientprograms.Client, error) {

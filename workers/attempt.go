@@ -126,12 +126,15 @@ func (a *attempt) run(ctx context.Context) attempts.Outcome {
 	if stands != nil {
 		return a.done(stands)
 	}
-	if err := a.worker.allows(a.Terms); err != nil {
+	terms, err := a.worker.allows(a.Terms)
+	if err != nil {
 		return a.failed(ctx, err)
 	}
+	variables, giveBack := a.devices.take(a.Class, terms.Environment)
+	defer giveBack()
 	out := newSink(ctx, a.source, a.Key, a.worker.keptOutputs())
 	out.attempt = a.ID() + "." + a.workerID
-	task := tasks.NewTask(a.Spec, a.source, out, a.memo, a.report()).WithKeys(a.worker.Keys).WithClients(a.programs()).WithWritable(a.worker.Write)
+	task := tasks.NewTask(a.Spec, a.source, out, a.memo, a.report()).WithKeys(a.worker.Keys).WithClients(a.programs()).WithWritable(a.worker.Write).WithVariables(variables)
 	blobs, err := a.produce(ctx, task, out)
 	if err != nil {
 		failed := a.failed(ctx, err)
@@ -141,21 +144,21 @@ func (a *attempt) run(ctx context.Context) attempts.Outcome {
 	return a.commit(ctx, task, blobs, out)
 }
 
-// allows returns an error if a command may not run on the terms of its task.
-func (w *Worker) allows(terms json.RawMessage) error {
+// allows returns the terms of a task, and an error if a command may not run on them.
+func (w *Worker) allows(terms json.RawMessage) (commands.Terms, error) {
 	t, err := commands.Decode(terms)
 	if err != nil {
-		return tasks.Permanent(err)
+		return t, tasks.Permanent(err)
 	}
 	if slices.Contains(w.Environment, AnyVariable) {
-		return nil
+		return t, nil
 	}
 	for _, name := range t.Environment {
 		if !slices.Contains(w.Environment, name) {
-			return fmt.Errorf("training.environment names %q, which this worker does not let commands read: start it with --commands-may-read-env %s, or remove the name", name, name)
+			return t, fmt.Errorf("training.environment names %q, which this worker does not let commands read: start it with --commands-may-read-env %s, or remove the name", name, name)
 		}
 	}
-	return nil
+	return t, nil
 }
 
 // programs are what trains clients in place of this program, where commands of experiments may run.

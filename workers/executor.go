@@ -30,6 +30,7 @@ type executor struct {
 	tally          tally
 	away           storeAbsence
 	clients        *clients.Pool
+	devices        *devices
 }
 
 // handle executes one message and returns the encoded outcome. ctx ends with one

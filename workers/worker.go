@@ -208,6 +208,7 @@ func (w *Worker) newExecutor(quit context.CancelCauseFunc) (*executor, error) {
 		memo:     memo,
 		progress: newProgressBoard(),
 		clients:  clients.NewPool(clients.Options{Write: w.Write}),
+		devices:  newDevices(w.slots()),
 		metrics:  m,
 		store:    &storeCheck{worker: w, quit: quit},
 	}

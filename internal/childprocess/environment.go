@@ -1,6 +1,7 @@
 package childprocess
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -64,4 +65,18 @@ var secretSuffixes = []string{"_PW", "_PIN", "_SAS", "_DSN", "_JWT", "_PAT", "_C
 func soundsSecret(name string) bool {
 	return slices.ContainsFunc(secretWords, func(word string) bool { return strings.Contains(name, word) }) ||
 		slices.ContainsFunc(secretSuffixes, func(suffix string) bool { return strings.HasSuffix(name, suffix) })
+}
+
+// threadVariables say to libraries how many threads they compute with.
+var threadVariables = []string{"OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS", "BLIS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "RAYON_NUM_THREADS"}
+
+// Threads are variables for Command.Set by which libraries compute with n threads. Those that this process
+// has stay as they are.
+func Threads(n int) (variables []string) {
+	for _, name := range threadVariables {
+		if _, set := os.LookupEnv(name); !set {
+			variables = append(variables, fmt.Sprintf("%s=%d", name, n))
+		}
+	}
+	return variables
 }

@@ -51,6 +51,8 @@ type Options struct {
 	Memory int64
 	// Keep names environment variables that it gets besides the usual ones.
 	Keep []string
+	// Set are further variables, as NAME=VALUE.
+	Set []string
 	// Grace is how long it may take to end after its input has; 0 for childprocess.DefaultGrace.
 	Grace time.Duration
 }
@@ -81,7 +83,7 @@ func Start(ctx context.Context, o Options) (*Client, error) {
 	o.Name = cmp.Or(o.Name, strings.Join(o.Command, " "))
 	c := &Client{options: o}
 	var err error
-	command := childprocess.Command{Args: o.Command, Dir: o.Dir, Offline: o.Offline, Write: o.Write, Memory: o.Memory, Keep: o.Keep, Grace: o.Grace}
+	command := childprocess.Command{Args: o.Command, Dir: o.Dir, Offline: o.Offline, Write: o.Write, Memory: o.Memory, Keep: o.Keep, Set: o.Set, Grace: o.Grace}
 	if c.child, err = command.Start(); err != nil {
 		return nil, fmt.Errorf("command %w", err)
 	}

@@ -19,6 +19,8 @@ type Command struct {
 	Line string
 	// Keep names variables of the environment that are passed on beside the usual ones.
 	Keep []string
+	// Set are further variables, as NAME=VALUE.
+	Set []string
 	Limits
 	// Network leaves it the network.
 	Network bool
@@ -83,7 +85,7 @@ func (w *Workspace) Run(ctx context.Context, c Command, watch Watch) error {
 	}
 	child, err := childprocess.Command{
 		Args: childprocess.Shell(c.Line), Dir: w.path, Keep: c.Keep, Memory: c.Memory, Quiet: true, Offline: !c.Network, Grace: cmp.Or(c.Grace, DefaultGrace),
-		Set: []string{"TMPDIR=" + filepath.Join(w.path, "tmp")}, Write: append([]string{w.path}, c.Write...),
+		Set: append([]string{"TMPDIR=" + filepath.Join(w.path, "tmp")}, c.Set...), Write: append([]string{w.path}, c.Write...),
 	}.Start()
 	if err != nil {
 		return err

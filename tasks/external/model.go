@@ -74,7 +74,7 @@ func (p *ModelParams) Open(ctx context.Context, t *tasks.Task, input string, whi
 		return nil, err
 	}
 	m.client, err = score.Start(ctx, score.Options{
-		Command: childprocess.Shell(line), Name: line, Dir: w.Path(), Write: append([]string{w.Path()}, t.Writable()...), Offline: !terms.Network, Memory: terms.Memory, Keep: terms.Environment,
+		Command: childprocess.Shell(line), Name: line, Dir: w.Path(), Write: append([]string{w.Path()}, t.Writable()...), Offline: !terms.Network, Memory: terms.Memory, Keep: terms.Environment, Set: t.Variables(),
 		Concurrency: concurrency, Timeout: sleep.Seconds(terms.AnswerSeconds),
 	})
 	if err != nil {

@@ -150,7 +150,7 @@ func (x *training) run(ctx context.Context) error {
 		watch.Every = workspace.Always
 	}
 	err := x.workspace.Run(ctx, workspace.Command{
-		Line: x.params.Command, Keep: x.terms.Environment, Limits: limits(&x.terms), Network: x.terms.Network, Write: x.task.Writable(),
+		Line: x.params.Command, Keep: x.terms.Environment, Limits: limits(&x.terms), Set: x.task.Variables(), Network: x.terms.Network, Write: x.task.Writable(),
 	}, watch)
 	if err != nil && x.unkept != nil {
 		err = fmt.Errorf("%w\nits last checkpoint could not be kept: %v", err, x.unkept)

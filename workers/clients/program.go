@@ -71,7 +71,7 @@ func (c *program) command(directory string) *childprocess.Command {
 	o, terms := &c.pool.options, &c.setting.Terms
 	return &childprocess.Command{
 		Args: childprocess.Shell(c.setting.Command), Dir: directory, Offline: !terms.Network && !o.Network,
-		Memory: cmp.Or(terms.Memory, o.Memory), Keep: slices.Concat(o.Keep, terms.Environment), Grace: o.Grace,
+		Memory: cmp.Or(terms.Memory, o.Memory), Keep: slices.Concat(o.Keep, terms.Environment), Set: childprocess.Threads(max(1, o.Threads)), Grace: o.Grace,
 		Write: append([]string{c.directory}, o.Write...), Read: []string{c.files.path},
 	}
 }
