@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -33,11 +34,25 @@ func (j *journal) Enabled(context.Context, slog.Level) bool { return true }
 // Handle implements slog.Handler.
 func (j *journal) Handle(ctx context.Context, r slog.Record) error {
 	if j.next.Enabled(ctx, r.Level) {
-		if err := j.next.Handle(ctx, r.Clone()); err != nil {
+		if err := j.next.Handle(ctx, short(r)); err != nil {
 			return err
 		}
 	}
 	return j.copy.Handle(ctx, r)
+}
+
+// short is a record with the first line of each text alone: the lines that a command has printed stand in the
+// log of the attempt and in the failure of its cell.
+func short(r slog.Record) slog.Record {
+	out := slog.NewRecord(r.Time, r.Level, r.Message, r.PC)
+	r.Attrs(func(a slog.Attr) bool {
+		if first, _, more := strings.Cut(a.Value.String(), "\n"); more && a.Value.Kind() == slog.KindString {
+			a.Value = slog.StringValue(first + " ...")
+		}
+		out.AddAttrs(a)
+		return true
+	})
+	return out
 }
 
 // WithAttrs implements slog.Handler.

@@ -185,9 +185,9 @@ func (t *term) inputLost(x *graph.Task, in graph.Input, o attempts.Outcome) {
 // need it. Another run that wants it later tries it afresh.
 func (t *term) fail(x *graph.Task, evidence string) {
 	if len(x.Wants) == 0 {
-		t.logOf(x).Info("node failed that no run wants any more", "attempt", x.Number, "error", evidence)
+		t.logOf(x).Info("node failed that no run wants any more", "attempt", x.Number, "error", firstLine(evidence))
 	} else {
-		t.logOf(x).Error("node failed", "attempt", x.Number, "error", evidence)
+		t.logOf(x).Error("node failed", "attempt", x.Number, "error", firstLine(evidence))
 		t.counters.Failures.WithLabelValues(x.Kind()).Inc()
 	}
 	t.spans.EndTask(x, errors.New(evidence))
@@ -262,6 +262,14 @@ func (t *term) tookOver(x *graph.Task, worker string) {
 	}
 	maps.DeleteFunc(t.takeovers, func(id string, _ int) bool { return !live[id] })
 	t.takeovers[worker]++
+}
+
+// firstLine is the beginning of what went wrong: the rest stands in the failure of the cell.
+func firstLine(text string) string {
+	if first, _, more := strings.Cut(text, "\n"); more {
+		return first + " ..."
+	}
+	return text
 }
 
 // evidenceOfDeaths reports the deaths of a task's workers by cause, and the remedy.
