@@ -52,6 +52,13 @@ greedy decoding gives a canary, and how many samples have it with probability 1/
 command gets the usual variables of the environment and those of --command-env. It is
 killed, with all that it has started, when the audit ends or has --command-memory.
 
+With --members and --nonmembers, beside --canaries or in its place, the audit asks whether
+the losses of the model tell the owners of texts that it was trained on from others: the
+membership audit of a run, by the mean loss of each user's texts. A file has an object
+{"user": "17", "text": "..."} a line, or a text a line, each then an owner of its own. Texts
+are read and cut as in a training, at --sequence words or bytes. RUN CELL in place of MODEL
+is the last model of a cell.
+
 Where not even that is possible, scores suffice: --canaries is then a file of "coalmine
 canaries export", and --scores has the log-probability that the model gives to each of
 its lines. Canaries are ranked among the references or, if these were not scored, those
@@ -74,6 +81,7 @@ type auditFlags struct {
 
 	scorer commandFlags
 	scored scoresFlags
+	belong membershipFlags
 }
 
 // What flags are for; a file has no use for any of them.
@@ -90,23 +98,28 @@ const endpointReferences = 20_000
 func newAuditCommand(g *global) *cobra.Command {
 	var flags auditFlags
 	c := &cobra.Command{
-		Use:   "audit MODEL|URL",
-		Short: "Audit a finished model, or one behind an endpoint or a command, against a list of canaries",
+		Use:   "audit MODEL|URL|RUN CELL",
+		Short: "Audit a finished model, or one behind an endpoint or a command, for canaries or members",
 		Long:  auditHelp,
 		Example: "  coalmine export quickstart c01 -o model.safetensors\n  coalmine audit model.safetensors --canaries canaries.txt --references 200000\n" +
 			"  coalmine audit http://localhost:8000/v1/completions --model quickstart --vocabulary model.safetensors --canaries canaries.txt\n" +
 			"  coalmine audit --command \"python3 scorer.py\" --canaries canaries.txt --format \"my pin is ####\" --alphabet digits\n" +
-			"  coalmine audit --canaries canaries/canaries.jsonl --scores scores.jsonl --initial-scores initial.jsonl",
+			"  coalmine audit --canaries canaries/canaries.jsonl --scores scores.jsonl --initial-scores initial.jsonl\n" +
+			"  coalmine audit model.safetensors --members trained.jsonl --nonmembers others.jsonl\n" +
+			"  coalmine audit quickstart c01 --members trained.jsonl --nonmembers others.jsonl",
 		GroupID: groupOther,
 		Args: func(c *cobra.Command, args []string) error {
 			if flags.scorer.line != "" || flags.scored.scores != "" {
 				return cobra.NoArgs(c, args)
 			}
-			return cobra.ExactArgs(1)(c, args)
+			return cobra.RangeArgs(1, 2)(c, args)
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			if flags.scored.scores != "" {
 				return flags.auditScores(c, g)
+			}
+			if err := flags.checkAsked(c); err != nil {
+				return err
 			}
 			report, err := flags.audit(c, g, args)
 			if err != nil {
@@ -119,9 +132,8 @@ func newAuditCommand(g *global) *cobra.Command {
 		},
 	}
 	flags.add(c.Flags())
-	if err := c.MarkFlagRequired("canaries"); err != nil {
-		panic(err)
-	}
+	c.MarkFlagsOneRequired("canaries", "members")
+	c.MarkFlagsRequiredTogether("members", "nonmembers")
 	return c
 }
 
@@ -144,33 +156,34 @@ func (a *auditFlags) add(f *pflag.FlagSet) {
 	f.DurationVar(&a.timeout, "timeout", completions.DefaultTimeout, "endpoint, command: how long a request may take, or a command to describe itself")
 	a.scorer.add(f)
 	a.scored.add(f)
+	a.belong.add(f)
 }
 
 func (a *auditFlags) audit(c *cobra.Command, g *global, args []string) (*modelaudit.Report, error) {
-	canaries, err := opened(a.canaries, func(r io.Reader) ([]modelaudit.Line, error) { return modelaudit.ReadCanaries(a.canaries, r) })
+	asked, err := a.asked()
 	if err != nil {
-		return nil, fmt.Errorf("--canaries: %w", err)
+		return nil, err
 	}
 	switch {
 	case a.scorer.line != "":
 		if err := useless(c, "the model of a command", ofEndpoint); err != nil {
 			return nil, err
 		}
-		return a.auditCommand(c, g, canaries)
+		return a.auditCommand(c, g, asked)
 	case strings.HasPrefix(args[0], "http://") || strings.HasPrefix(args[0], "https://"):
 		if err := useless(c, args[0]+", an endpoint,", ofCommand); err != nil {
 			return nil, err
 		}
-		return a.auditEndpoint(c, g, args[0], canaries)
+		return a.auditEndpoint(c, g, args[0], asked)
 	}
 	if err := useless(c, args[0]+", a file,", slices.Concat(ofEndpoint, ofCommand, ofBoth)); err != nil {
 		return nil, err
 	}
-	read, err := opened(args[0], modelaudit.OpenModel)
+	read, err := openCell(c.Context(), g, args)
 	if err != nil {
 		return nil, err
 	}
-	return modelaudit.Run(c.Context(), read, canaries, a.Options)
+	return asked.audit(c.Context(), fileModel{read}, a.Options)
 }
 
 // useless refuses flags that a model of a sort has no use for.
@@ -183,7 +196,7 @@ func useless(c *cobra.Command, model string, flags []string) error {
 	return nil
 }
 
-func (a *auditFlags) auditEndpoint(c *cobra.Command, g *global, address string, canaries []modelaudit.Line) (*modelaudit.Report, error) {
+func (a *auditFlags) auditEndpoint(c *cobra.Command, g *global, address string, asked *askedOf) (*modelaudit.Report, error) {
 	if a.model == "" || a.vocabulary == "" {
 		return nil, errors.New("an endpoint needs --model, the name that its server knows the model by, and --vocabulary, without which the tokens of canaries and references are not known")
 	}
@@ -200,7 +213,7 @@ func (a *auditFlags) auditEndpoint(c *cobra.Command, g *global, address string, 
 		return nil, err
 	}
 	e.Ranked = g.noteRanked(client.Requests)
-	return e.Run(c.Context(), canaries, a.remoteOptions(c))
+	return asked.audit(c.Context(), e, a.remoteOptions(c))
 }
 
 func (a *auditFlags) checkPace() error {
@@ -251,6 +264,10 @@ type auditColumn struct {
 
 // writeAudit prints one line a canary, and the counts.
 func (g *global) writeAudit(r *modelaudit.Report) error {
+	defer g.writeMembership(r.Membership)
+	if len(r.Canaries) == 0 {
+		return nil
+	}
 	table := tabwriter.NewWriter(g.stdout, 0, 0, 2, ' ', 0)
 	columns := []auditColumn{{"canary", func(c *modelaudit.Canary) string { return c.Text }}, {"rank", rankText}, {"exposure", exposureText}}
 	if r.SkewNormal != nil {

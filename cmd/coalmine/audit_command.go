@@ -58,7 +58,7 @@ func memoryLimit(text string) (int64, error) {
 }
 
 // auditCommand audits the model that a command scores texts by.
-func (a *auditFlags) auditCommand(c *cobra.Command, g *global, canaries []modelaudit.Line) (report *modelaudit.Report, err error) {
+func (a *auditFlags) auditCommand(c *cobra.Command, g *global, asked *askedOf) (report *modelaudit.Report, err error) {
 	if err := a.checkPace(); err != nil {
 		return nil, err
 	}
@@ -85,7 +85,7 @@ func (a *auditFlags) auditCommand(c *cobra.Command, g *global, canaries []modela
 		return nil, err
 	}
 	command.Ranked = g.noteRanked(client.Requests)
-	return command.Run(c.Context(), canaries, a.remoteOptions(c))
+	return asked.audit(c.Context(), command, a.remoteOptions(c))
 }
 
 // words are those that canaries and references consist of.

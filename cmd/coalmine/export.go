@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -8,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"coalmine/storage"
+	"coalmine/storage/safetensors"
 	"coalmine/workflows/control"
 )
 
@@ -58,7 +60,7 @@ func newExportCommand(g *global) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				output := f.name(args[0], args[1])
+				output := f.name(args[0], args[1], data)
 				if err := os.WriteFile(output, data, 0o644); err != nil {
 					return err
 				}
@@ -81,7 +83,7 @@ func newExportCommand(g *global) *cobra.Command {
 	c.Flags().Lookup("round").DefValue = "the last"
 	c.Flags().StringVar(&f.prepared, "prepared", "", "write a model of the prepare block in place of the cell's: "+control.Classifier)
 	c.MarkFlagsMutuallyExclusive("prepared", "round")
-	c.Flags().StringVarP(&f.output, "output", "o", "", "file to write; RUN-CELL.safetensors or RUN-CELL-PREPARED.safetensors if none is given")
+	c.Flags().StringVarP(&f.output, "output", "o", "", "file to write; RUN-CELL.safetensors or RUN-CELL-PREPARED.safetensors if none is given, and RUN-CELL.model for a model in a form of another program")
 	return c
 }
 
@@ -93,12 +95,15 @@ func (f *exportFlags) get(ctx context.Context, api control.API, run, cell string
 }
 
 // name is that of the file.
-func (f *exportFlags) name(run, cell string) string {
+func (f *exportFlags) name(run, cell string, data []byte) string {
 	switch {
 	case f.output != "":
 		return f.output
 	case f.prepared != "":
 		return fmt.Sprintf("%s-%s-%s.safetensors", run, cell, f.prepared)
+	}
+	if _, err := safetensors.Read(bytes.NewReader(data), int64(len(data))); err != nil {
+		return fmt.Sprintf("%s-%s.model", run, cell) // as a program has left it
 	}
 	return fmt.Sprintf("%s-%s.safetensors", run, cell)
 }

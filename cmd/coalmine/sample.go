@@ -58,7 +58,7 @@ func newSampleCommand(g *global) *cobra.Command {
 				}
 				generator, ok, err := modelaudit.OpenGenerator(file)
 				if err != nil {
-					return err
+					return notOurs(args, err, "it alone can draw samples: coalmine export writes the file that it has left")
 				}
 				if ok {
 					return g.sampleImages(c, generator, &flags, args[0]+"-"+args[1])

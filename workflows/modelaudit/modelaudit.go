@@ -132,6 +132,8 @@ type Report struct {
 	SkewNormal *skewnormal.Verdict `json:"skew_normal,omitempty"`
 	// Canaries are in the order of the list.
 	Canaries []Canary `json:"canaries"`
+	// Membership is what the losses of texts tell; absent where not asked for.
+	Membership *MembershipReport `json:"membership,omitempty"`
 	// Endpoint is there for a model that was asked over HTTP.
 	Endpoint *Served `json:"endpoint,omitempty"`
 	// Command is there for a model that a command scored texts by.

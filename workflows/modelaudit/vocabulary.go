@@ -130,6 +130,10 @@ func (v *Vocabulary) prompt(parts ...[]int32) []int32 {
 	prompt := slices.Clone(v.begin)
 	for _, part := range parts {
 		for _, token := range part {
+			if token < datasets.FirstWord { // an unknown word, which only exported vocabularies have
+				prompt = append(prompt, token)
+				continue
+			}
 			prompt = append(prompt, v.ids[token-datasets.FirstWord])
 		}
 	}

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"coalmine/workflows/control"
+	"coalmine/workflows/modelaudit"
+)
+
+// membershipFlags are those of an audit of members.
+type membershipFlags struct {
+	members, nonMembers string
+	sequence            int
+}
+
+func (m *membershipFlags) add(f *pflag.FlagSet) {
+	f.StringVar(&m.members, "members", "", `texts that the model was trained on: {"user": "17", "text": "..."} a line, or a text a line`)
+	f.StringVar(&m.nonMembers, "nonmembers", "", "texts of the same kind that it was not trained on")
+	f.IntVar(&m.sequence, "sequence", 0, "members: words or bytes at which texts are cut, as data.sequence of the training")
+	f.Lookup("sequence").DefValue = "20, of bytes 100"
+}
+
+// checkAsked refuses flags that nothing has a use for.
+func (a *auditFlags) checkAsked(c *cobra.Command) error {
+	if c.Flags().Changed("sequence") && a.belong.members == "" {
+		return errors.New("--sequence is for --members and --nonmembers; leave it out")
+	}
+	return nil
+}
+
+// askedOf is what a model is asked about: canaries, members or both.
+type askedOf struct {
+	canaries []modelaudit.Line
+	members  *modelaudit.Membership
+}
+
+// asked reads the files.
+func (a *auditFlags) asked() (*askedOf, error) {
+	asked := new(askedOf)
+	var err error
+	if a.canaries != "" {
+		asked.canaries, err = opened(a.canaries, func(r io.Reader) ([]modelaudit.Line, error) { return modelaudit.ReadCanaries(a.canaries, r) })
+		if err != nil {
+			return nil, fmt.Errorf("--canaries: %w", err)
+		}
+	}
+	if a.belong.members == "" {
+		return asked, nil
+	}
+	asked.members = &modelaudit.Membership{Sequence: a.belong.sequence, Seed: a.Seed}
+	if asked.members.Members, err = readOwners("--members", a.belong.members); err != nil {
+		return nil, err
+	}
+	asked.members.NonMembers, err = readOwners("--nonmembers", a.belong.nonMembers)
+	return asked, err
+}
+
+func readOwners(flag, path string) ([]modelaudit.Owner, error) {
+	owners, err := opened(path, func(r io.Reader) ([]modelaudit.Owner, error) { return modelaudit.ReadOwners(path, r) })
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", flag, err)
+	}
+	return owners, nil
+}
+
+// audited is a model that can be asked.
+type audited interface {
+	Run(context.Context, []modelaudit.Line, modelaudit.Options) (*modelaudit.Report, error)
+	Membership(context.Context, modelaudit.Membership) (*modelaudit.MembershipReport, error)
+}
+
+// fileModel is a model of a file.
+type fileModel struct{ *modelaudit.Model }
+
+func (m fileModel) Run(ctx context.Context, list []modelaudit.Line, o modelaudit.Options) (*modelaudit.Report, error) {
+	return modelaudit.Run(ctx, m.Model, list, o)
+}
+
+// audit asks a model.
+func (a *askedOf) audit(ctx context.Context, model audited, o modelaudit.Options) (*modelaudit.Report, error) {
+	report := &modelaudit.Report{Canaries: []modelaudit.Canary{}}
+	var err error
+	if a.canaries != nil {
+		if report, err = model.Run(ctx, a.canaries, o); err != nil {
+			return nil, err
+		}
+	}
+	if a.members != nil {
+		report.Membership, err = model.Membership(ctx, *a.members)
+	}
+	return report, err
+}
+
+// openCell opens the model of a file, or with two arguments that of a run's cell.
+func openCell(ctx context.Context, g *global, args []string) (model *modelaudit.Model, err error) {
+	if len(args) == 1 {
+		return opened(args[0], modelaudit.OpenModel)
+	}
+	err = g.withControl(ctx, func(api control.API) error {
+		file, err := api.Model(ctx, args[0], args[1], control.LastRound)
+		if err != nil {
+			return err
+		}
+		if model, err = modelaudit.OpenModel(bytes.NewReader(file)); err != nil {
+			return notOurs(args, err, "export it, and give --command, a command that scores texts by it")
+		}
+		return nil
+	})
+	return model, err
+}
+
+// notOurs says of a cell whose model cannot be read that a program may have trained it.
+func notOurs(cell []string, err error, instead string) error {
+	return fmt.Errorf("run %s, cell %s: %w; if a program has trained the model (training.command), %s", cell[0], cell[1], err, instead)
+}
+
+// writeMembership prints a line for each attack.
+func (g *global) writeMembership(r *modelaudit.MembershipReport) {
+	if r == nil {
+		return
+	}
+	g.printf("%s\n", strings.ReplaceAll(r.Note(nil), "users", r.By))
+}
