@@ -200,6 +200,7 @@ type Task struct {
 	clients clientprograms.Runner
 	write   []string
 	set     []string
+	said    func(lines []string)
 	metrics json.RawMessage
 	differs bool
 }
@@ -247,6 +248,19 @@ func (t *Task) WithVariables(variables []string) *Task {
 
 // Variables are those of the environment of commands beside the usual ones, as NAME=VALUE.
 func (t *Task) Variables() []string { return t.set }
+
+// WithSaid gives the task what takes the lines that its command has printed, and returns it.
+func (t *Task) WithSaid(said func(lines []string)) *Task {
+	t.said = said
+	return t
+}
+
+// Said keeps the last lines that a command has printed which has ended well, for people only.
+func (t *Task) Said(lines []string) {
+	if t.said != nil && len(lines) > 0 {
+		t.said(lines)
+	}
+}
 
 // Client returns a program that trains clients, until it is given back.
 func (t *Task) Client(ctx context.Context, s clientprograms.Setting) (clientprograms.Client, error) {

@@ -32,6 +32,8 @@ type attempt struct {
 	journal func() *journal
 	logger  func() *slog.Logger
 	span    tracing.Span
+	// said is that its command has printed something.
+	said bool
 }
 
 func (e *executor) begin(sent *attempts.Attempt) *attempt {
@@ -134,7 +136,7 @@ func (a *attempt) run(ctx context.Context) attempts.Outcome {
 	defer giveBack()
 	out := newSink(ctx, a.source, a.Key, a.worker.keptOutputs())
 	out.attempt = a.ID() + "." + a.workerID
-	task := tasks.NewTask(a.Spec, a.source, out, a.memo, a.report()).WithKeys(a.worker.Keys).WithClients(a.programs()).WithWritable(a.worker.Write).WithVariables(variables)
+	task := tasks.NewTask(a.Spec, a.source, out, a.memo, a.report()).WithKeys(a.worker.Keys).WithClients(a.programs()).WithWritable(a.worker.Write).WithVariables(variables).WithSaid(a.logLines)
 	blobs, err := a.produce(ctx, task, out)
 	if err != nil {
 		failed := a.failed(ctx, err)
@@ -142,6 +144,14 @@ func (a *attempt) run(ctx context.Context) attempts.Outcome {
 		return failed
 	}
 	return a.commit(ctx, task, blobs, out)
+}
+
+// logLines logs what a command has printed.
+func (a *attempt) logLines(lines []string) {
+	a.said = true
+	for _, line := range lines {
+		a.logger().Debug("printed by the command", "line", line)
+	}
 }
 
 // allows returns the terms of a task, and an error if a command may not run on them.

@@ -96,7 +96,7 @@ func (b *boundedBuffer) bytes() []byte {
 // finish logs how the attempt ended, and keeps its log where that is of use.
 func (a *attempt) finish(ctx context.Context, out *attempts.Outcome) {
 	level := levelOf(out.Result)
-	keep := level == slog.LevelWarn || out.Divergent != "" || a.worker.KeepLogs
+	keep := level == slog.LevelWarn || out.Divergent != "" || a.said || a.worker.KeepLogs
 	if !keep && !a.executor.log.Enabled(ctx, level) {
 		return
 	}

@@ -99,10 +99,13 @@ func TestUtilityOfBytesIsThatOfANativeModel(t *testing.T) {
 	native := smallRun(t, bytesUtilityFile)
 	foreign := strings.NewReplacer("{embedding: 6, units: 8}", "{kind: external}", "{rounds: 8, cohort: 10, client: {learning_rate: 4, gradient_clip: 1}}", "{command: sh train.sh, code: trainer, rounds: 1}").Replace(bytesUtilityFile)
 	path, home := copying(t, native, foreign, `
-cp trained out
+cp trained out; echo the model is copied
 echo '{"score":"PROGRAM serve-score out/trained"}' > out/result.json
 `)
 	prints(t, "run", path, "--home", home)
+	if logs := prints(t, "logs", "latest", "--home", home); !strings.Contains(logs, "the model is copied") {
+		t.Errorf("the logs are\n%s\nwant what the program has printed", logs)
+	}
 	var want, got copied
 	decodeJSON(t, prints(t, "results", "latest", "--home", native, "--json"), &want)
 	decodeJSON(t, prints(t, "results", "latest", "--home", home, "--json"), &got)

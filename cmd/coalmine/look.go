@@ -270,8 +270,9 @@ func newWatchCommand(g *global) *cobra.Command {
 
 const logsHelp = `Print what happened to a run, in order (the newest 200 events), and what failed attempts
 have logged: of the nodes that failed or gave trouble since they were last retried, a
-hundred at most. With NODE, which is what "coalmine status RUN" calls it, or the beginning
-of its key, of that node alone, and of before a retry as well.`
+hundred at most, and what programs that train models have printed last. With NODE, which
+is what "coalmine status RUN" calls it, or the beginning of its key, of that node alone,
+and of before a retry as well.`
 
 func newLogsCommand(g *global) *cobra.Command {
 	return &cobra.Command{

@@ -60,6 +60,8 @@ type Watch struct {
 	// when the command has ended is a line if the command has ended well, and if More takes it.
 	Lines string
 	More  func(lines []byte) error
+	// Said is called with the last lines that a command has printed which has ended well; nil for nothing.
+	Said func(lines []string)
 	// Looked is called about once in a second, after a look at both; nil for nothing.
 	Looked func(ctx context.Context) error
 }
@@ -253,6 +255,9 @@ func (r *running) outcome(ctx context.Context, closed error) error {
 		return &StoppedError{Cause: context.Cause(ctx), Killed: r.child.Deaf()}
 	}
 	if closed == nil {
+		if r.watch.Said != nil {
+			r.watch.Said(r.child.LastLines())
+		}
 		return nil
 	}
 	e := &ExitError{Status: r.child.ExitStatus(), Reason: r.child.Reason(), Lines: r.child.LastLines(), How: closed.Error()}

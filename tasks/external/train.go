@@ -145,7 +145,7 @@ type training struct {
 
 // run runs the command, which goes on from what resume has found.
 func (x *training) run(ctx context.Context) error {
-	watch := workspace.Watch{Folder: checkpointFolder, Changed: x.changed, Lines: metricsFile, More: x.more, Looked: x.keepRows}
+	watch := workspace.Watch{Folder: checkpointFolder, Changed: x.changed, Lines: metricsFile, More: x.more, Looked: x.keepRows, Said: x.task.Said}
 	if x.eager {
 		watch.Every = workspace.Always
 	}

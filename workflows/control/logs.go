@@ -9,7 +9,9 @@ import (
 	"strings"
 
 	"coalmine/storage"
+	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
+	"coalmine/workflows/planned"
 	"coalmine/workflows/runs"
 )
 
@@ -23,7 +25,7 @@ func (l *Local) Logs(ctx context.Context, name, node string) ([]AttemptLog, erro
 	if err != nil {
 		return nil, err
 	}
-	nodes := troubled(run)
+	nodes := append(troubled(run), l.programs(ctx, run)...)
 	if node == "" {
 		nodes = nodes[:min(len(nodes), loggedNodes)]
 	} else {
@@ -57,6 +59,27 @@ func (l *Local) stored(ctx context.Context, run string, n troubledNode) ([]Attem
 		logs = append(logs, AttemptLog{n.key, n.label, attempt, string(text)})
 	}
 	return logs, nil
+}
+
+// programs are the trainings of a run by programs that gave no trouble: the log of one has what the program
+// has printed. Without a readable plan there are none.
+func (l *Local) programs(ctx context.Context, run *runs.Run) (nodes []troubledNode) {
+	found, err := planned.Read(ctx, l.archive, run)
+	if err != nil || found.Unreadable != nil {
+		return nil
+	}
+	seen := map[storage.Key]bool{}
+	for _, n := range troubled(run) {
+		seen[n.key] = true
+	}
+	for i := range found.Plan.Cells {
+		key := found.Plan.Cells[i].Model.Key
+		if found.Spec.Cells[i].Experiment.Training.Algorithm == experiment.External && !seen[key] {
+			seen[key] = true
+			nodes = append(nodes, troubledNode{key: key, label: found.Plan.Nodes[key].Label})
+		}
+	}
+	return nodes
 }
 
 // troubledNode is a node that has failed or given trouble.
