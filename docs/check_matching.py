@@ -14,6 +14,7 @@ of cross_modal, which are stored. It takes --double to train in float64.
 """
 import argparse
 import json
+import math
 import os
 import sys
 
@@ -130,10 +131,14 @@ def learn(network, params, draw, validated, a, b):
     return course, best + 1
 
 
-def interval(values):
-    """The middle 95% of those that are numbers."""
-    values = [v for v in values if v == v]
-    return numpy.quantile(values, [0.025, 0.975]) if values else (0, 1)
+def weights_of(rng, n):
+    """Weights of n users and of an unseen one."""
+    drawn = numpy.array([-math.log(1 - rng.float64()) for _ in range(n + 1)])
+    return drawn / drawn.sum()
+
+
+def interval(lows, highs):
+    return numpy.quantile(lows, 0.025), numpy.quantile(highs, 0.975)
 
 
 class Checker:
@@ -158,15 +163,21 @@ class Checker:
         self.same(kind, what + " AUC", metrics.roc_auc_score(same, scores), printed["auc"]["value"])
         everyone = sorted(set(users.flatten()))
         at, rng = numpy.searchsorted(everyone, users), stream(seed, "pair bootstrap", number)
-        aps, aucs = [], []
+        n, ends = len(everyone), {"ap": ([], []), "auc": ([], [])}
+        # Behind the pairs stands one of the unseen user with another, of the other kind.
+        labels, most = numpy.append(same, [1, 0]), max(scores) + 1
         for _ in range(1000):
-            times = numpy.bincount([rng.below(len(everyone)) for _ in everyone], minlength=len(everyone))
-            weights = numpy.where(same == 1, times[at[:, 0]], times[at[:, 0]] * times[at[:, 1]])
-            if weights[same == 1].sum() and weights[same == 0].sum():
-                aps.append(metrics.average_precision_score(same, scores, sample_weight=weights))
-                aucs.append(metrics.roc_auc_score(same, scores, sample_weight=weights))
-        for name, values in (("ap", aps), ("auc", aucs)):
-            low, high = interval(values)
+            w = weights_of(rng, n)
+            weights = numpy.where(same == 1, w[at[:, 0]], w[at[:, 0]] * w[at[:, 1]] * n)
+            weights = numpy.append(weights, [w[n] * (same == 1).sum() / n, w[n] * (same == 0).sum() / n * 2 / n])
+            for kind in (0, 1):
+                weights[labels == kind] *= (same == kind).sum() / weights[labels == kind].sum()
+            for i, first in enumerate((0, 1)):  # the kind of the unseen that stands first
+                ranked = numpy.append(scores, [most, -most] if first else [-most, most])
+                ends["ap"][i].append(metrics.average_precision_score(labels, ranked, sample_weight=weights))
+                ends["auc"][i].append(metrics.roc_auc_score(labels, ranked, sample_weight=weights))
+        for name, values in ends.items():
+            low, high = interval(*values)
             self.same(kind + ", interval", f"{what} {name} from", low, printed[name]["low"])
             self.same(kind + ", interval", f"{what} {name} to", high, printed[name]["high"])
 
@@ -313,11 +324,13 @@ def check_attributes(check, nodes, inputs, params, verdict):
         hits = numpy.array([right[rows][u.user[rows] == user].sum() for user in users])
         of = numpy.array([(u.user[rows] == user).sum() for user in users])
         check.same("attributes, accuracy", what, hits.sum() / of.sum(), printed["accuracy"])
-        rng, shares = stream(seed, "attribute interval"), []
+        rng, lows, highs = stream(seed, "attribute interval"), [], []
         for _ in range(1000):
-            drawn = [rng.below(len(users)) for _ in users]
-            shares.append(hits[drawn].sum() / of[drawn].sum())
-        low, high = interval(shares)
+            w, n = weights_of(rng, len(users)), len(users)
+            below = w[:n] @ of + w[n] * of.mean()
+            lows.append(w[:n] @ hits / below)
+            highs.append((w[:n] @ hits + w[n] * of.mean()) / below)
+        low, high = interval(lows, highs)
         check.same("attributes, interval", what + " from", low, printed["low"])
         check.same("attributes, interval", what + " to", high, printed["high"])
 

@@ -12,6 +12,7 @@ argument it also runs the functions of that, run_loss and run_rmia of attacks.py
 import base64
 import importlib.util
 import json
+import math
 import os
 import sys
 
@@ -44,7 +45,7 @@ class Audit:
             nodes = {n["key"]: n for n in json.load(f)["nodes"]}
         [node] = [n for n in nodes.values() if n["kind"] == "audits/membership"]
         params, inputs = node["params"], {i["name"]: nodes[i["key"]] for i in node["inputs"]}
-        shares, references = params["shares"], params.get("references", 0)
+        shares, references, self.seed = params["shares"], params.get("references", 0), params.get("seed", 0)
 
         def losses(prefix):
             return sum((blob(store, inputs[f"{prefix}part-{i}"], "losses") for i in range(shares)), [])
@@ -87,17 +88,25 @@ class Audit:
         return lower.sum(axis=1) / numpy.where(self.member, (~self.member).sum(), (~self.member).sum() - 1)
 
 
-def clopper_pearson(count, of):
-    tail = (1 - CONFIDENCE) / 2
+def clopper_pearson(count, of, tail):
     return (stats.beta.ppf(tail, count, of - count + 1) if count > 0 else 0.0, stats.beta.ppf(1 - tail, count + 1, of - count) if count < of else 1.0)
 
 
-def area(members, held_out):
-    kernel = (members[:, None] > held_out).astype(float) + 0.5 * (members[:, None] == held_out)
-    value = kernel.mean()
-    variance = sum(v.var(ddof=1) / len(v) if len(v) > 1 else 0 for v in (kernel.mean(axis=1), kernel.mean(axis=0)))
-    n = value * (1 - value) / variance if variance > 0 else min(kernel.shape)
-    return value, *clopper_pearson(value * n, n)
+def area(members, held_out, seed):
+    kernel = numpy.sort(members)[:, None] - numpy.sort(held_out)
+    kernel = (kernel > 0) + 0.5 * (kernel == 0)
+    rng, lows, highs = check_streams.stream(seed, "member interval"), [], []
+
+    def weights(n):
+        drawn = numpy.array([-math.log(1 - rng.float64()) for _ in range(n + 1)])
+        return drawn / drawn.sum()
+
+    for _ in range(1000):
+        a, b = weights(len(members)), weights(len(held_out))
+        low = a[:-1] @ kernel @ b[:-1]
+        lows.append(low)
+        highs.append(low + 1 - (1 - a[-1]) * (1 - b[-1]))
+    return kernel.mean(), numpy.quantile(lows, 0.025), numpy.quantile(highs, 0.975)
 
 
 def rate(members, held_out, share):
@@ -117,9 +126,17 @@ class Differences:
             raise SystemExit(f"{what}: {got} here, {want} by Coalmine")
 
 
-def check_group(found, what, scores, members, held_out, differences):
+def rate_interval(members, held_out, share):
+    """Half of what the confidence leaves is for the threshold, half for the count above it."""
+    tail, n, of = (1 - CONFIDENCE) / 4, len(held_out), len(members)
+    fewest, most = (int(stats.binom.ppf(p, n, share)) for p in (tail, 1 - tail))
+    above = lambda passing: int((members > numpy.sort(held_out)[n - 1 - passing]).sum())
+    return clopper_pearson(above(fewest - 1), of, tail)[0] if fewest else 0.0, clopper_pearson(above(most), of, tail)[1]
+
+
+def check_group(found, what, scores, members, held_out, seed, differences):
     inside, outside = scores[members], scores[held_out]
-    for name, value in zip(("value", "low", "high"), area(inside, outside)):
+    for name, value in zip(("value", "low", "high"), area(inside, outside, seed)):
         differences.compare(f"{what}: AUC {name}", value, found["auc"][name])
     differences.compare(f"{what}: AUC of scikit-learn", metrics.roc_auc_score([1] * len(inside) + [0] * len(outside), numpy.concatenate([inside, outside])), found["auc"]["value"])
     p = stats.mannwhitneyu(inside, outside, use_continuity=False, method="asymptotic").pvalue
@@ -131,7 +148,7 @@ def check_group(found, what, scores, members, held_out, differences):
             continue
         count = rate(inside, outside, r["false_positives"])
         differences.compare(f"{what}: found", count, r["true_positives"]["count"])
-        for name, value in zip(("low", "high"), clopper_pearson(count, len(inside))):
+        for name, value in zip(("low", "high"), rate_interval(inside, outside, r["false_positives"])):
             differences.compare(f"{what}: rate {name}", value, r["true_positives"][name])
 
 
@@ -143,7 +160,7 @@ def check(audit, verdict):
         for name, members in (("members", audit.member & ~audit.sharer), ("sharers", audit.member & audit.sharer)):
             assert members.any() == (name in outcome), (attack, name)
             if members.any():
-                check_group(outcome[name], f"{attack} of {name}", scores, members, ~audit.member, differences)
+                check_group(outcome[name], f"{attack} of {name}", scores, members, ~audit.member, audit.seed, differences)
     assert not found, f"attacks that are not known here: {list(found)}"
     print(f"{differences.compared} numbers of {len(audit.kept)} users and {len(audit.references)} reference models: the largest relative difference is {differences.most:.1e}")
 

@@ -66,10 +66,11 @@ const (
 	NetworkValidation Role = "network validation" // network of an audit: what it does not learn from
 	NetworkWeights    Role = "network weights"    // network of an audit: initial weights
 	NetworkOrder      Role = "network order"      // network of an audit, epoch: order of what it learns from
-	AttributeInterval Role = "attribute interval" // how often each user counts
+	AttributeInterval Role = "attribute interval" // how much each user counts
 	UpdatePairs       Role = "update pairs"       // measurement: pairs of updates that are scored
 	VectorPairs       Role = "vector pairs"       // measurement: pairs of an update and a vector that are scored
-	PairBootstrap     Role = "pair bootstrap"     // measurement: how often each user counts
+	PairBootstrap     Role = "pair bootstrap"     // measurement: how much each user counts
+	MemberInterval    Role = "member interval"    // how much each user counts
 	RandomExamples    Role = "random examples"    // user: which of the examples are selected
 	AttackWeights     Role = "attack weights"     // initial weights of an attack on updates
 	AttackExamples    Role = "attack examples"    // user: which of the shadow's updates an attack learns from
@@ -80,7 +81,7 @@ const (
 	NamingValidation  Role = "naming validation"  // which of these say when it has learned enough
 	NamingOrder       Role = "naming order"       // epoch: the order of shards, and of examples in a block
 	SecureSums        Role = "secure sums"        // round: which updates are visible only as a sum
-	UserBootstrap     Role = "user bootstrap"     // users of a resample
+	UserBootstrap     Role = "user bootstrap"     // how much each user counts
 	DevicePermutation Role = "device permutation" // whose device is whose, by chance
 	Verification      Role = "verification"       // which nodes of a run are executed again
 	ContactSheet      Role = "contact sheet"      // which images of a source are shown

@@ -1,6 +1,6 @@
 // Package ranking measures how well scores put what is looked for above all else: precision
 // and recall along the ranking, average precision, how often it is among the first, what
-// chance alone would give, and intervals over users.
+// chance alone would give, and intervals over users that hold for few of them.
 //
 //	ap, err := ranking.AveragePrecision(scores, relevant)
 //

@@ -3,7 +3,6 @@ package ranking
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 )
 
@@ -75,11 +74,11 @@ func Shuffled(relevant, items int) float64 {
 
 // rank sorts the items by their scores, highest first, those of one score together.
 func rank(scores []float32) (tied [][]int, err error) {
+	if err := Numbers("score", scores); err != nil {
+		return nil, err
+	}
 	order := make([]int, len(scores))
-	for i, s := range scores {
-		if math.IsNaN(float64(s)) {
-			return nil, fmt.Errorf("score %d is not a number", i)
-		}
+	for i := range order {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(scores[b], scores[a]) })

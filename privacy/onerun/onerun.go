@@ -69,6 +69,9 @@ func Answers(scores []float64, guessIn, guessOut int) ([]Answer, error) {
 		return nil, fmt.Errorf("one-run audit that guesses %d in and %d out of %d units: expected both 0 or more, together at most %d",
 			guessIn, guessOut, len(scores), len(scores))
 	}
+	if i := slices.IndexFunc(scores, math.IsNaN); i >= 0 {
+		return nil, fmt.Errorf("the score of unit %d of the one-run audit is NaN; expected a number: a model of the two has diverged", i)
+	}
 	ranked := make([]int, len(scores))
 	for i := range ranked {
 		ranked[i] = i

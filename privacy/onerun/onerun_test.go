@@ -3,6 +3,7 @@ package onerun_test
 import (
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"coalmine/privacy/onerun"
@@ -92,13 +93,17 @@ func TestBoundHoldsForRandomizedResponse(t *testing.T) {
 func TestGuessCountsBothEnds(t *testing.T) {
 	t.Parallel()
 	included := []bool{true, false, true, false, true}
-	scores := []float64{9, 8, math.NaN(), 1, 5}
+	scores := []float64{9, 8, math.Inf(-1), 1, 5}
 	got, err := onerun.Guess(included, scores, 2, 2) // in: 0, 1; out: 3, 2
 	if err != nil {
 		t.Fatal(err)
 	}
 	if want := (onerun.Outcome{Units: 5, Guesses: 4, Correct: 2}); got != want {
 		t.Errorf("outcome %+v, expected %+v", got, want)
+	}
+	scores[3] = math.NaN()
+	if _, err := onerun.Guess(included, scores, 2, 2); err == nil || !strings.Contains(err.Error(), "the score of unit 3 of the one-run audit is NaN") {
+		t.Errorf("error %v, want the unit whose score is NaN", err)
 	}
 }
 

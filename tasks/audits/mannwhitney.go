@@ -1,8 +1,12 @@
 package audits
 
 import (
+	"cmp"
+	"fmt"
 	"math"
 	"slices"
+
+	"coalmine/models/ranking"
 )
 
 // mostExact bounds the additions of an exact p-value, to some ten milliseconds: up to 40
@@ -16,10 +20,13 @@ const mostExact = 20_000_000
 // Equal values share their mean rank. It is exact, but for rounding, unless the samples are
 // large (mostExact); then it is the normal approximation with the variance that ties leave,
 // without a correction for continuity. It is in [0, 1], and 1 where a sample is empty or all
-// values are equal. No value may be NaN.
-func MannWhitney(x, y []float64) float64 {
+// values are equal. A value that is NaN is an error.
+func MannWhitney(x, y []float64) (p float64, err error) {
+	if err := cmp.Or(ranking.Numbers("value", x), ranking.Numbers("value", y)); err != nil {
+		return 0, fmt.Errorf("test of Mann and Whitney: %w", err)
+	}
 	if len(x) == 0 || len(y) == 0 {
-		return 1
+		return 1, nil
 	}
 	if len(x) > len(y) {
 		x, y = y, x
@@ -29,13 +36,13 @@ func MannWhitney(x, y []float64) float64 {
 	all := n + m
 	apart := math.Abs(float64(sum) - n*(all+1)) // of doubled ranks
 	if all*all*(all+1)*n <= mostExact {
-		return dividedAsFar(ranks, len(x), apart)
+		return dividedAsFar(ranks, len(x), apart), nil
 	}
 	variance := n * m / 12 * (all + 1 - ties/(all*(all-1)))
 	if variance == 0 {
-		return 1
+		return 1, nil
 	}
-	return math.Erfc(apart / 2 / math.Sqrt(2*variance))
+	return math.Erfc(apart / 2 / math.Sqrt(2*variance)), nil
 }
 
 // doubledRanks are the ranks in the pooled samples, equal values sharing their mean, times

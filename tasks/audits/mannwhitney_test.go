@@ -4,10 +4,34 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 )
+
+// mannWhitney is the test of numbers, of which none is NaN.
+func mannWhitney(x, y []float64) float64 {
+	p, err := MannWhitney(x, y)
+	if err != nil {
+		panic(err)
+	}
+	return p
+}
+
+// A value without a rank ends the test at once.
+func TestMannWhitneyNamesWhatHasNoRank(t *testing.T) {
+	t.Parallel()
+	nan := []float64{1, math.NaN()}
+	for _, c := range [][2][]float64{{nan, {1}}, {{1}, nan}} {
+		if _, err := MannWhitney(c[0], c[1]); err == nil || !strings.Contains(err.Error(), "value 1 is NaN") {
+			t.Errorf("error %v", err)
+		}
+	}
+	if p := mannWhitney([]float64{1, math.Inf(1)}, []float64{0, -1}); p != 1.0/3 {
+		t.Errorf("p %v, want 1/3: infinities have ranks", p)
+	}
+}
 
 // bruteForce counts all ways to divide the values, and compares how often a value of the
 // first sample is above one of the second: Mann and Whitney's U.
@@ -48,11 +72,11 @@ func TestMannWhitneyCountsAllWaysToDivideFewValues(t *testing.T) {
 		values := rapid.Map(rapid.IntRange(0, 6), func(i int) float64 { return float64(i) / 2 })
 		x := rapid.SliceOfN(values, 1, 5).Draw(rt, "x")
 		y := rapid.SliceOfN(values, 1, 5).Draw(rt, "y")
-		got, want := MannWhitney(x, y), bruteForce(x, y)
+		got, want := mannWhitney(x, y), bruteForce(x, y)
 		if math.Abs(got-want) > 1e-12 {
 			rt.Fatalf("p %v, want %v", got, want)
 		}
-		if other := MannWhitney(y, x); math.Abs(got-other) > 1e-12 {
+		if other := mannWhitney(y, x); math.Abs(got-other) > 1e-12 {
 			rt.Fatalf("p %v, and %v the other way round", got, other)
 		}
 	})
@@ -78,7 +102,7 @@ func TestMannWhitneyGivesTheValuesOfSciPy(t *testing.T) {
 		{"no tie", sequence(60, func(i int) float64 { return 0.7 * float64(i) }), sequence(80, func(i int) float64 { return 0.5*float64(i) + 0.1 }), 0.7125431826827274},
 		{"unequal sizes", sequence(53, func(i int) float64 { return float64(i * i % 17) }), sequence(214, func(i int) float64 { return float64(i * i % 13) }), 0.09350527238262869},
 	} {
-		if got := MannWhitney(c.x, c.y); math.Abs(got/c.want-1) > 1e-12 {
+		if got := mannWhitney(c.x, c.y); math.Abs(got/c.want-1) > 1e-12 {
 			t.Errorf("%s: p %v, want %v", c.name, got, c.want)
 		}
 	}
@@ -96,7 +120,7 @@ func TestMannWhitneyOfNothingToTellIsOne(t *testing.T) {
 	t.Parallel()
 	same := make([]float64, 50)
 	for _, c := range [][2][]float64{{nil, {1}}, {{1}, nil}, {{1}, {1}}, {same, same}, {{1}, {2}}} {
-		if p := MannWhitney(c[0], c[1]); p != 1 {
+		if p := mannWhitney(c[0], c[1]); p != 1 {
 			t.Errorf("%d values against %d: p %v, want 1", len(c[0]), len(c[1]), p)
 		}
 	}

@@ -33,14 +33,17 @@ func NewShare(count, of int) Share {
 	s := Share{Count: count, Of: of, High: 1}
 	if of > 0 {
 		s.Share = float64(count) / float64(of)
-		s.Low, s.High = clopperPearson(float64(count), float64(of))
+		s.Low, s.High = ClopperPearson(float64(count), float64(of), intervalTail)
 	}
 	return s
 }
 
-// clopperPearson is the interval of k among n, which need not be whole numbers.
-func clopperPearson(k, n float64) (low, high float64) {
-	const tail = (1 - Confidence) / 2
+// intervalTail is what an interval leaves out on either side.
+const intervalTail = (1 - Confidence) / 2
+
+// ClopperPearson is the interval of k among n, which need not be whole numbers, that leaves out
+// a tail on either side.
+func ClopperPearson(k, n, tail float64) (low, high float64) {
 	low, high = 0, 1
 	if k > 0 {
 		low = mathext.InvRegIncBeta(k, n-k+1, tail)
@@ -49,16 +52,6 @@ func clopperPearson(k, n float64) (low, high float64) {
 		high = mathext.InvRegIncBeta(k+1, n-k, 1-tail)
 	}
 	return low, high
-}
-
-// RatioInterval is that of Clopper and Pearson for a number in [0, 1] that has a variance: for
-// as many independent things as would give a share that variance; where it is 0, for so many.
-func RatioInterval(value, variance float64, things int) (low, high float64) {
-	n := float64(things)
-	if variance > 0 {
-		n = value * (1 - value) / variance
-	}
-	return clopperPearson(value*n, n)
 }
 
 // AtLeast is the probability that as many as Count or more have the property where each
@@ -124,11 +117,12 @@ func (r *Ratio) Add(count, size int) {
 
 // Share is that of all things, with the interval of Korn and Graubard (1998): that of
 // Clopper and Pearson for as many independent things as would give the variance of the
-// ratio. Where that variance is 0 they are as many as there are groups.
+// ratio, fewer for what few groups tell of that variance. Where it is 0 they are as many as there
+// are groups.
 func (r *Ratio) Share() Share {
 	s := NewShare(int(r.count), int(r.size))
 	if n := r.effective(); n > 0 {
-		s.Low, s.High = clopperPearson(s.Share*n, n)
+		s.Low, s.High = ClopperPearson(s.Share*n, n, intervalTail)
 	}
 	return s
 }
@@ -145,5 +139,7 @@ func (r *Ratio) effective() float64 {
 	if !(variance > 0) {
 		return min(r.groups, r.size)
 	}
-	return math.Min(p*(1-p)/variance, r.size)
+	// Student's t of the groups in place of that of things.
+	fewer := studentT(int(r.size)-1) / studentT(int(r.groups)-1)
+	return math.Min(p*(1-p)/variance*float64(fewer*fewer), r.size)
 }

@@ -122,6 +122,29 @@ func TestThingsThatAreAlikeCountOnce(t *testing.T) {
 	}
 }
 
+// Korn and Graubard 1998: p(1-p)/v, times the squared ratio of Student's quantiles with n-1 and
+// with groups-1 degrees of freedom. The numbers are SciPy's: stats.t.ppf and stats.beta.ppf.
+func TestFewGroupsTellLittleOfTheirVariance(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		groups    [][2]int
+		low, high float64
+	}{
+		{[][2]int{{1, 4}, {0, 3}}, 6.600693652767208e-38, 0.9999993642813697},
+		{[][2]int{{1, 4}, {0, 3}, {2, 5}}, 0.007301488014130637, 0.7955602102424877},
+		{[][2]int{{0, 7}, {1, 3}, {4, 4}, {2, 6}, {0, 5}}, 0.0094299674910834, 0.8290222829117447},
+		{[][2]int{{3, 5}, {2, 5}, {2, 5}, {2, 5}, {2, 5}, {2, 5}, {2, 5}, {2, 5}, {2, 5}, {2, 5}}, 0.28188224112369753, 0.5679395649344342},
+	} {
+		var r Ratio
+		for _, g := range c.groups {
+			r.Add(g[0], g[1])
+		}
+		if s := r.Share(); math.Abs(s.Low-c.low) > 1e-9 || math.Abs(s.High-c.high) > 1e-9 {
+			t.Errorf("%v: %v to %v, want %v to %v", c.groups, s.Low, s.High, c.low, c.high)
+		}
+	}
+}
+
 // Of 1000 intervals of groups of dependent things, at least 925 contain the truth: with a
 // coverage of 95%, fewer do with probability 3e-4. The seed is fixed.
 func TestTheIntervalOfARatioCoversTheTruth(t *testing.T) {

@@ -205,15 +205,6 @@ func Above[N int | float64](what string, value N, limit *N) []string {
 	return []string{fmt.Sprintf("%s is %.4g, above the limit of %.4g", what, float64(value), float64(*limit))}
 }
 
-// FactorAbove is a breach where something is found more than so many times as well as by
-// chance: its lower bound, over what chance gives. Without chance there is none.
-func FactorAbove(what string, found, low, chance float64, limit *float64) []string {
-	if limit == nil || chance <= 0 {
-		return nil
-	}
-	return Above(fmt.Sprintf("%s is %.4g times chance; at least it", what, found/chance), low/chance, limit)
-}
-
 // Figure is a picture of what an audit has found in one cell. Figures of one name have
 // the same axes in all cells, so that the eye can compare.
 type Figure struct {

@@ -88,7 +88,9 @@ func Audit(f *File, scores Scores, o Options) (*Report, error) {
 	for _, l := range f.of(HeldBack) {
 		r.Controls = append(r.Controls, a.measure(l))
 	}
-	a.compare()
+	if err := a.compare(); err != nil {
+		return nil, err
+	}
 	return r, a.guess()
 }
 
@@ -188,16 +190,20 @@ func (a *auditor) measure(l *Line) Measured {
 }
 
 // compare tests whether canaries can be told from those held back.
-func (a *auditor) compare() {
+func (a *auditor) compare() error {
 	costs := func(list []Measured) (all []float64) {
 		for _, m := range list {
 			all = append(all, m.LogProbability)
 		}
 		return all
 	}
-	if r := a.report; len(r.Canaries) > 0 && len(r.Controls) > 0 {
-		r.MannWhitneyP = new(audits.MannWhitney(costs(r.Canaries), costs(r.Controls)))
+	r := a.report
+	if len(r.Canaries) == 0 || len(r.Controls) == 0 {
+		return nil
 	}
+	p, err := audits.MannWhitney(costs(r.Canaries), costs(r.Controls))
+	r.MannWhitneyP = &p
+	return err
 }
 
 // guess bounds epsilon by the coins.

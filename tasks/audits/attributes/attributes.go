@@ -39,7 +39,7 @@ type Params struct {
 // Kind trains and measures. Its inputs are those of observed.Inputs and observed.NamesInputs,
 // its metrics a Verdict. Memory is twice the values of Updates
 // updates, and four times the network.
-var Kind = tasks.Kind{Name: "audits/attributes", Version: 1, Class: tasks.Compute, Run: run}
+var Kind = tasks.Kind{Name: "audits/attributes", Version: 2, Class: tasks.Compute, Run: run}
 
 func run(ctx context.Context, t *tasks.Task) error {
 	var p Params
@@ -50,7 +50,7 @@ func run(ctx context.Context, t *tasks.Task) error {
 	if err != nil {
 		return err
 	}
-	v := &Verdict{Users: w.count(), Majority: w.majority()}
+	v := &Verdict{Users: w.usersByValue(), Majority: w.majority()}
 	var identities []int
 	for i, x := range []struct {
 		tasks []int

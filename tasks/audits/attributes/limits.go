@@ -6,18 +6,19 @@ import "coalmine/tasks/audits"
 type Limits struct {
 	// Attributes limits how many times as often the attribute is told right as by always
 	// saying the most frequent value: of known and of unseen users, alone and jointly with the
-	// identity. A cell is above it where the lower end of one of these 95% intervals over users
-	// is.
+	// identity. A cell is above it where the lower end of one of the 95% intervals of these
+	// factors over users is.
 	Attributes *float64 `json:"attributes,omitempty" range:"[1,1e9]" unit:"times the most frequent value"`
 }
 
 // Breaches implements audits.Limits.
-func (l *Limits) Breaches(c *audits.Cell) (breaches []string) {
+func (l *Limits) Breaches(c *audits.Cell) []string {
 	v, ok := audits.VerdictOf[*Verdict](c)
 	if !ok {
 		return nil
 	}
 	alone, _, joint := v.outcomes()
+	g := audits.Gate{Limit: l.Attributes}
 	for _, x := range []struct {
 		what             string
 		found, mostOften *Accuracy
@@ -27,11 +28,12 @@ func (l *Limits) Breaches(c *audits.Cell) (breaches []string) {
 		{"the accuracy of the attribute of unseen users", alone.Unseen, v.Majority.Unseen},
 		{"the accuracy of the attribute of unseen users, jointly,", joint.Unseen, v.Majority.Unseen},
 	} {
-		if x.found != nil && x.mostOften != nil {
-			breaches = append(breaches, audits.FactorAbove(x.what, x.found.Accuracy, x.found.Low, x.mostOften.Accuracy, l.Attributes)...)
+		if x.found != nil && x.found.FactorLow != nil {
+			chance := x.mostOften.Accuracy
+			g.Factor(x.what, x.found.Users, audits.Bounded{Value: x.found.Accuracy, Low: *x.found.FactorLow * chance, High: x.found.High}, chance)
 		}
 	}
-	return breaches
+	return g.Breaches()
 }
 
 // FalseAlarms implements audits.FalseAlarmer.

@@ -10,7 +10,7 @@ import (
 // Limits are passed by the lower end of an interval, not by the number itself.
 func TestLimitsArePassedByLowerBounds(t *testing.T) {
 	t.Parallel()
-	v := &Verdict{Attribute: &Outcome{Attribute: &Accuracy{Accuracy: 0.9, Low: 0.6}, Unseen: &Accuracy{Accuracy: 0.8, Low: 0.7}}}
+	v := &Verdict{Attribute: &Outcome{Attribute: &Accuracy{Users: 30, Accuracy: 0.9, FactorLow: new(1.2)}, Unseen: &Accuracy{Users: 30, Accuracy: 0.8, FactorLow: new(1.4)}}}
 	v.Majority.Seen, v.Majority.Unseen = &Accuracy{Accuracy: 0.5}, &Accuracy{Accuracy: 0.5}
 	cell := &audits.Cell{Verdicts: []audits.Verdict{v}}
 	for limit, want := range map[float64][]string{

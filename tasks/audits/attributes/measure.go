@@ -1,8 +1,6 @@
 package attributes
 
 import (
-	"math"
-
 	"coalmine/internal/seeds"
 	"coalmine/models/ranking"
 	"coalmine/tasks/audits"
@@ -17,7 +15,7 @@ func (w *world) score(o *Outcome, task int, guesses []int) {
 		o.Identity = w.accuracy(devices.Seen, right)
 		return
 	}
-	o.Attribute, o.Unseen = w.accuracy(devices.Seen, right), w.accuracy(devices.Unseen, right)
+	o.Attribute, o.Unseen = w.against(devices.Seen, right), w.against(devices.Unseen, right)
 }
 
 // byIdentity looks up the value of the user that an update was taken for.
@@ -27,24 +25,33 @@ func (w *world) byIdentity(identities []int) *Accuracy {
 	})
 }
 
-// majority says of every update what most shadow updates are.
-func (w *world) majority() Majority {
+// mostFrequent is the number of the value that most shadow updates have.
+func (w *world) mostFrequent() (most int) {
 	counts := make([]int, len(w.Values))
 	for _, row := range w.learned {
 		counts[w.known[attribute][row]]++
 	}
-	most := 0
 	for i, n := range counts {
 		if n > counts[most] {
 			most = i
 		}
 	}
-	right := func(row int) bool { return w.asked[attribute][row] == most }
-	return Majority{Value: w.Values[most].Value, Seen: w.accuracy(devices.Seen, right), Unseen: w.accuracy(devices.Unseen, right)}
+	return most
 }
 
-// count is how many users with each value have sent an update that is looked at.
-func (w *world) count() []Users {
+// isMostFrequent says of every update that it has the value of most shadow updates.
+func (w *world) isMostFrequent() func(row int) bool {
+	most := w.mostFrequent()
+	return func(row int) bool { return w.asked[attribute][row] == most }
+}
+
+func (w *world) majority() Majority {
+	right := w.isMostFrequent()
+	return Majority{Value: w.Values[w.mostFrequent()].Value, Seen: w.accuracy(devices.Seen, right), Unseen: w.accuracy(devices.Unseen, right)}
+}
+
+// usersByValue is how many users with each value have sent an update that is looked at.
+func (w *world) usersByValue() []Users {
 	all := make([]Users, len(w.Values))
 	for i, v := range w.Values {
 		all[i].Value = v.Value
@@ -61,47 +68,61 @@ func (w *world) count() []Users {
 	return all
 }
 
-// resamples of the bootstrap over users.
+// resamples of the intervals over users.
 const resamples = 1000
 
 // accuracy is the share of the anonymous updates of a set of users that are right; nil where
 // there are none.
 func (w *world) accuracy(set devices.Set, right func(row int) bool) *Accuracy {
+	hits, of := w.count(set, right), w.count(set, func(int) bool { return true })
+	if len(of) == 0 {
+		return nil
+	}
+	bounds := Interval(w.Seed, hits, of, of)
+	return &Accuracy{Users: len(of), Updates: int(sum(of)), Accuracy: sum(hits) / sum(of), Low: bounds.Low, High: bounds.High}
+}
+
+// against is accuracy, compared with always saying the most frequent value.
+func (w *world) against(set devices.Set, right func(row int) bool) *Accuracy {
+	a := w.accuracy(set, right)
+	if most := w.count(set, w.isMostFrequent()); a != nil && sum(most) > 0 {
+		a.FactorLow = new(Interval(w.Seed, w.count(set, right), most, w.count(set, func(int) bool { return true })).Low)
+	}
+	return a
+}
+
+// Interval is that of the ratio of two counts of updates, user by user, of so many that each has
+// sent. The unseen user has sent as many as others, and all of them count below.
+func Interval(seed uint64, hits, below, sent []float64) ranking.Interval {
+	r := ranking.Resampling{Stream: seeds.Stream(seed, seeds.AttributeInterval), Groups: []int{len(hits)}, Resamples: resamples}
+	mean := ranking.Mean(sent)
+	return r.Interval(audits.Confidence, ranking.OfRatio(hits, below, 0, mean, mean))
+}
+
+// count is how many of the anonymous updates of each user of a set fit, user after user as they
+// first occur.
+func (w *world) count(set devices.Set, fits func(row int) bool) (counts []float64) {
 	number := map[int]int{}
-	var hits, of []float64 // by user
 	for row := range w.anonymous.Of {
 		o := &w.anonymous.Of[row]
 		if o.Set != set {
 			continue
 		}
-		if _, ok := number[o.User]; !ok {
-			number[o.User] = len(of)
-			hits, of = append(hits, 0), append(of, 0)
+		i, known := number[o.User]
+		if !known {
+			i = len(counts)
+			number[o.User], counts = i, append(counts, 0)
 		}
-		i := number[o.User]
-		of[i]++
-		if right(row) {
-			hits[i]++
+		if fits(row) {
+			counts[i]++
 		}
 	}
-	if len(of) == 0 {
-		return nil
+	return counts
+}
+
+func sum(counts []float64) (total float64) {
+	for _, n := range counts {
+		total += n
 	}
-	share := func(users []int) float64 {
-		h, n := 0.0, 0.0
-		for _, u := range users {
-			h, n = h+hits[u], n+of[u]
-		}
-		return h / n
-	}
-	everyone := make([]int, len(of))
-	for i := range everyone {
-		everyone[i] = i
-	}
-	bounds := ranking.Bootstrap(seeds.Stream(w.Seed, seeds.AttributeInterval), len(of), resamples, audits.Confidence, share)
-	a := &Accuracy{Users: len(of), Accuracy: share(everyone), Low: bounds.Low, High: bounds.High}
-	for _, n := range of {
-		a.Updates += int(math.Round(n))
-	}
-	return a
+	return total
 }

@@ -75,10 +75,14 @@ type Outcome struct {
 type Accuracy struct {
 	Users   int `json:"users"`
 	Updates int `json:"updates"`
-	// Accuracy is in [0, 1]; Low and High bound the middle 95% of what resampled users give.
+	// Accuracy is in [0, 1]; Low and High are its 95% interval over users.
 	Accuracy float64 `json:"accuracy"`
 	Low      float64 `json:"low"`
 	High     float64 `json:"high"`
+	// FactorLow is the lower end of the interval of how many times as often the attribute is told
+	// as by always saying the most frequent value; nil where that is never right, and of other
+	// accuracies.
+	FactorLow *float64 `json:"factor_low,omitempty"`
 }
 
 func (a *Accuracy) percent() string {

@@ -52,7 +52,7 @@ const VectorsInput = "vectors"
 // Kind trains and measures. Its inputs are those of observed.Inputs and VectorsInput, its
 // metrics a Verdict, its blob PairsBlob. Memory is twice the values of Updates updates, and four
 // times the network.
-var Kind = tasks.Kind{Name: "audits/cross-modal", Version: 1, Class: tasks.Compute, Run: run}
+var Kind = tasks.Kind{Name: "audits/cross-modal", Version: 2, Class: tasks.Compute, Run: run}
 
 func run(ctx context.Context, t *tasks.Task) error {
 	var p Params
@@ -249,5 +249,5 @@ func (w *world) validate(params []float32) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return sameuser.AveragePrecision(w.score(params, w.validated, drawn)), nil
+	return sameuser.AveragePrecision(w.score(params, w.validated, drawn))
 }

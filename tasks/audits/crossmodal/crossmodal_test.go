@@ -152,7 +152,7 @@ func TestWhatWasScoredIsWhatIsMeasured(t *testing.T) {
 				t.Errorf("%s: pair %d is of users %d and %d", what, i, s.Users[i], s.Vectors[i])
 			}
 		}
-		if ap := sameuser.AveragePrecision(pairs); len(pairs) != 300 || ap != m.AP.Value {
+		if ap, err := sameuser.AveragePrecision(pairs); err != nil || len(pairs) != 300 || ap != m.AP.Value {
 			t.Errorf("%s: AP %g of %d stored pairs, %+v in the verdict", what, ap, len(pairs), m)
 		}
 	}
@@ -298,7 +298,7 @@ func TestVerdictsAreSaid(t *testing.T) {
 	if texts := empty.Texts(); !slices.Equal(texts, []string{"-", ""}) || empty.Figure(nil) != nil || !strings.HasPrefix(empty.Note(nil), "cross-modal: ") {
 		t.Errorf("an empty verdict says %q, %q", texts, empty.Note(nil))
 	}
-	m := sameuser.Measurement{Pairs: 10, AP: sameuser.Estimate{Value: 0.76, Low: 0.7, High: 0.8}}
+	m := sameuser.Measurement{Pairs: 10, Users: 30, AP: sameuser.Estimate{Value: 0.76, Low: 0.7, High: 0.8}}
 	v := &Verdict{Anonymous: &m, Unseen: &m, Curve: []float64{1, 0.5}}
 	if texts := v.Texts(); !slices.Equal(texts, []string{"76.0", "76.0"}) || len(v.Figure(nil).Line) != 2 || !strings.Contains(v.Note(nil), "of unseen users: AP 76.0 (70.0 to 80.0)") {
 		t.Errorf("a verdict says %q, %q", texts, v.Note(nil))

@@ -3,6 +3,7 @@ package crossmodal
 import (
 	"context"
 
+	"coalmine/tasks"
 	"coalmine/tasks/audits/observed"
 	"coalmine/tasks/audits/sameuser"
 	"coalmine/tasks/devices"
@@ -56,12 +57,15 @@ func (w *world) measure(ctx context.Context) error {
 		}
 		pairs := w.score(w.params, x.of, drawn)
 		all[x.name] = x.of.scored(drawn, pairs)
-		m := sameuser.Measure(pairs, w.Seed, firstBootstrap+x.number)
+		m, err := sameuser.Measure(pairs, w.Seed, firstBootstrap+x.number)
+		if err != nil {
+			return tasks.Permanent(err)
+		}
 		if *x.into = &m; x.number != anonymousPairs {
 			continue
 		}
 		v.Curve = sameuser.Curve(pairs, curveSteps)
-		if v.Learned.Networks, err = w.training.Again(ctx, w.Again, m.AP.Value, func(params []float32) float64 {
+		if v.Learned.Networks, err = w.training.Again(ctx, w.Again, m.AP.Value, func(params []float32) (float64, error) {
 			return sameuser.AveragePrecision(w.score(params, x.of, drawn))
 		}); err != nil {
 			return err

@@ -60,8 +60,8 @@ func (v *Verdict) Note(*audits.Cell) string {
 		v.Values, v.Users, v.Learned.Users, &v.Learned)
 	for _, x := range v.all() {
 		if m := x.m; m != nil {
-			note += fmt.Sprintf("; %s: AP %.1f (%.1f to %.1f), AUC %.1f (%.1f to %.1f) of %d pairs, 50 by chance", x.what,
-				100*m.AP.Value, 100*m.AP.Low, 100*m.AP.High, 100*m.AUC.Value, 100*m.AUC.Low, 100*m.AUC.High, m.Pairs)
+			note += fmt.Sprintf("; %s: AP %.1f (%.1f to %.1f), AUC %.1f (%.1f to %.1f) of %d pairs, 50 by chance%s", x.what,
+				100*m.AP.Value, 100*m.AP.Low, 100*m.AP.High, 100*m.AUC.Value, 100*m.AUC.Low, 100*m.AUC.High, m.Pairs, audits.TooFewToTell(m.Users, audits.PairChance))
 		}
 	}
 	return note + v.Learned.Chance(path)
@@ -141,7 +141,9 @@ func (l *Limits) Breaches(c *audits.Cell) []string {
 	if !ok || v.Anonymous == nil {
 		return nil
 	}
-	return audits.FactorAbove("the AP of updates and vectors", v.Anonymous.AP.Value, v.Anonymous.AP.Low, audits.PairChance, l.CrossModal)
+	g := audits.Gate{Limit: l.CrossModal}
+	g.Factor("the AP of updates and vectors", v.Anonymous.Users, v.Anonymous.AP.Bounded(), audits.PairChance)
+	return g.Breaches()
 }
 
 // FalseAlarms implements audits.FalseAlarmer.

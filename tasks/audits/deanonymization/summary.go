@@ -34,7 +34,7 @@ func AttackInput(i int) string       { return fmt.Sprintf("attack-%d", i) }
 func StageInput(i, stage int) string { return fmt.Sprintf("attack-%d-stage-%d", i, stage) }
 
 // Summary says what the scores of the attacks are worth. Its blob is audits.VerdictBlob.
-var Summary = tasks.Kind{Name: "audits/deanonymization", Version: 1, Class: tasks.Compute, Run: runSummary}
+var Summary = tasks.Kind{Name: "audits/deanonymization", Version: 2, Class: tasks.Compute, Run: runSummary}
 
 func runSummary(ctx context.Context, t *tasks.Task) error {
 	var p SummaryParams
@@ -224,27 +224,20 @@ func (m *measured) others(s *Scores, items []int) error {
 func (m *measured) own(i int) float64    { return m.ap[i][m.at[i]] }
 func (m *measured) chance(i int) float64 { return ranking.Mean(m.ap[i]) }
 
-// mean of a number over some of the users.
-func (m *measured) mean(users []int, of func(int) float64) float64 {
-	sum := 0.0
-	for _, u := range users {
-		sum += of(u)
-	}
-	return sum / float64(len(users))
-}
+// mean of a number over the users.
+func (m *measured) mean(of func(int) float64) float64 { return ranking.Mean(m.each(of)) }
 
-func (m *measured) everyone() []int {
-	list := make([]int, len(m.users))
+// each is a number of each user.
+func (m *measured) each(of func(int) float64) []float64 {
+	list := make([]float64, len(m.users))
 	for i := range list {
-		list[i] = i
+		list[i] = of(i)
 	}
 	return list
 }
 
-// factor is how many times better than chance some of the users are found.
-func (m *measured) factor(users []int) float64 {
-	return m.mean(users, m.own) / m.mean(users, m.chance)
-}
+// factor is how many times better than chance the users are found.
+func (m *measured) factor() float64 { return m.mean(m.own) / m.mean(m.chance) }
 
 // What the intervals and the test rest on.
 const (
@@ -259,23 +252,29 @@ func (p *SummaryParams) outcome(kind attacks.Kind, s *Scores, m *measured) Outco
 	if len(m.users) == 0 {
 		return o
 	}
-	everyone := m.everyone()
-	o.AP, o.Chance, o.Factor = m.mean(everyone, m.own), m.mean(everyone, m.chance), m.factor(everyone)
-	o.Share = m.mean(everyone, func(i int) float64 { return m.curves[i][len(m.curves[i])-1].Precision })
-	rng := func() *ranking.Resampling {
-		return &ranking.Resampling{Stream: seeds.Stream(p.Seed, seeds.UserBootstrap), Users: len(m.users), Resamples: resamples}
-	}
-	o.APInterval = rng().Interval(p.Confidence, func(users []int) float64 { return m.mean(users, m.own) })
-	factors := rng().Statistics(m.factor)
-	o.FactorInterval = ranking.Percentile(factors, p.Confidence)
-	// One-sided, and for each of so many attacks: the best of them is as certain as one.
-	o.FactorAtLeast = ranking.Quantile(factors, (1-p.Confidence)/float64(len(p.Attacks)))
+	o.AP, o.Chance, o.Factor = m.mean(m.own), m.mean(m.chance), m.factor()
+	o.Share = m.mean(func(i int) float64 { return m.curves[i][len(m.curves[i])-1].Precision })
+	p.Bound(&o, m.each(m.own), m.each(m.chance))
 	o.P = p.test(m, o.AP)
 	o.Curve = m.curve()
 	if p.Users {
 		o.PerUser = m.list()
 	}
 	return o
+}
+
+// Bound sets the intervals of an outcome by the average precision of each user, and its chance.
+func (p *SummaryParams) Bound(o *Outcome, own, chance []float64) {
+	o.APInterval = p.resampling(len(own)).Interval(p.Confidence, ranking.OfMean(own, 0, 1))
+	lows, highs := p.resampling(len(own)).Ends(ranking.OfRatio(own, chance, 0, 1, ranking.Mean(chance)))
+	o.FactorInterval = ranking.Between(p.Confidence)(lows, highs)
+	// One-sided, and for each of so many attacks: the best of them is as certain as one.
+	o.FactorAtLeast = ranking.Quantile(lows, (1-p.Confidence)/float64(len(p.Attacks)))
+}
+
+// resampling draws weights of users, the same for all that is said of them.
+func (p *SummaryParams) resampling(users int) *ranking.Resampling {
+	return &ranking.Resampling{Stream: seeds.Stream(p.Seed, seeds.UserBootstrap), Groups: []int{users}, Resamples: resamples}
 }
 
 // test is the probability of so high a mean AP if the users' devices were any of the anonymous
@@ -334,8 +333,8 @@ func (p *SummaryParams) matrix(ctx context.Context, t *tasks.Task, attack int) (
 			if err != nil {
 				return nil, tasks.Permanent(err)
 			}
-			if everyone := m.everyone(); len(everyone) > 0 {
-				row[i] = Stage{Users: len(everyone), AP: m.mean(everyone, m.own), Factor: m.factor(everyone)}
+			if n := len(m.users); n > 0 {
+				row[i] = Stage{Users: n, AP: m.mean(m.own), Factor: m.factor()}
 			}
 		}
 		matrix = append(matrix, row)
@@ -354,9 +353,6 @@ func (p *SummaryParams) compare(v *Verdict, list []*measured) {
 	if best < 0 || baseline < 0 || len(list[best].users) == 0 {
 		return
 	}
-	users := ranking.Resampling{Stream: seeds.Stream(p.Seed, seeds.UserBootstrap), Users: len(list[best].users), Resamples: resamples}
-	above := func(users []int) float64 {
-		return list[best].mean(users, list[best].own) - list[baseline].mean(users, list[baseline].own)
-	}
-	v.AboveBaseline = &Difference{Attack: p.Attacks[best], AP: above(list[best].everyone()), Interval: users.Interval(p.Confidence, above)}
+	above := list[best].each(func(i int) float64 { return list[best].own(i) - list[baseline].own(i) })
+	v.AboveBaseline = &Difference{Attack: p.Attacks[best], AP: ranking.Mean(above), Interval: p.resampling(len(above)).Interval(p.Confidence, ranking.OfMean(above, -1, 1))}
 }

@@ -325,7 +325,11 @@ func (l *Limits) Breaches(c *audits.Cell) []string {
 			least = o
 		}
 	}
-	return audits.Above(fmt.Sprintf("deanonymization by %s is %.4g times chance; at least, with %g%% confidence, it", least.Attack.Title(), least.Factor, 100*v.Confidence), least.FactorAtLeast, l.Deanonymization)
+	what := fmt.Sprintf("deanonymization by %s is %.4g times chance", least.Attack.Title(), least.Factor)
+	if few := audits.TooFew(what, least.Users, least.FactorInterval.High, *l.Deanonymization, least.Chance); few != "" {
+		return []string{few}
+	}
+	return audits.Above(fmt.Sprintf("%s; at least, with %g%% confidence, it", what, 100*v.Confidence), least.FactorAtLeast, l.Deanonymization)
 }
 
 // FalseAlarms implements audits.FalseAlarmer.

@@ -3,6 +3,7 @@ package exposure
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -56,7 +57,7 @@ func bitsByCopies(all []measured, basis Basis) (map[int][]float64, bool) {
 	out := map[int][]float64{}
 	for _, m := range all {
 		i := slices.IndexFunc(m.exposures, func(k known) bool { return k.Basis() == basis })
-		if i < 0 {
+		if i < 0 || math.IsNaN(m.exposures[i].bits) {
 			return nil, false
 		}
 		out[m.Insertions] = append(out[m.Insertions], m.exposures[i].bits)
@@ -87,7 +88,11 @@ func compareCopies(basis Basis, byCopies map[int][]float64) *Samples {
 }
 
 func newSample(copies int, bits, without []float64) Sample {
-	return Sample{copies, len(bits), stat.Mean(bits, nil), new(audits.MannWhitney(bits, without))}
+	s := Sample{Copies: copies, Canaries: len(bits), Mean: stat.Mean(bits, nil)}
+	if p, err := audits.MannWhitney(bits, without); err == nil {
+		s.P = &p
+	}
+	return s
 }
 
 // mostPrinted numbers of copies stand in a line for people.

@@ -16,7 +16,9 @@ func (l *Limits) Breaches(c *audits.Cell) []string {
 	if !ok {
 		return nil
 	}
-	return audits.FactorAbove("the AP of linked updates", v.Pairs.AP.Value, v.Pairs.AP.Low, audits.PairChance, l.Linking)
+	g := audits.Gate{Limit: l.Linking}
+	g.Factor("the AP of linked updates", v.Pairs.Users, v.Pairs.AP.Bounded(), audits.PairChance)
+	return g.Breaches()
 }
 
 // FalseAlarms implements audits.FalseAlarmer.

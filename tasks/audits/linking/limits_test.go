@@ -11,6 +11,7 @@ import (
 func TestLimitsArePassedByLowerBounds(t *testing.T) {
 	t.Parallel()
 	v := &Verdict{}
+	v.Pairs.Users = 30
 	v.Pairs.AP.Value, v.Pairs.AP.Low = 0.9, 0.8
 	cell := &audits.Cell{Verdicts: []audits.Verdict{v}}
 	for limit, want := range map[float64][]string{

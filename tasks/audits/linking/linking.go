@@ -31,7 +31,7 @@ type Params struct {
 
 // Kind links recorded updates. Its inputs are those of observed.Inputs, its metrics a
 // Verdict. Memory is 4 bytes for each pair of updates, and matrixBytes.
-var Kind = tasks.Kind{Name: "audits/linking", Version: 1, Class: tasks.Compute, Run: run}
+var Kind = tasks.Kind{Name: "audits/linking", Version: 2, Class: tasks.Compute, Run: run}
 
 func run(ctx context.Context, t *tasks.Task) error {
 	var p Params
@@ -69,7 +69,7 @@ func (p *Params) measure(c *collection, similarities *square) (sameuser.Measurem
 	for i, d := range drawn {
 		pairs[i] = sameuser.Pair{A: c.updates[d.A].User, B: c.updates[d.B].User, Score: float64(similarities.at(d.A, d.B))}
 	}
-	return sameuser.Measure(pairs, p.Seed, linkedPairs), nil
+	return sameuser.Measure(pairs, p.Seed, linkedPairs)
 }
 
 // linkedPairs is the number of this audit's pairs among those of one experiment.

@@ -21,7 +21,9 @@ func (l *Limits) Breaches(c *audits.Cell) []string {
 	if other := v.Shadow.Cosine.AP; other.Low > best.Low {
 		by, best = "the cosine", other
 	}
-	return audits.FactorAbove("the AP of pairs with a shadow device, told by "+by+",", best.Value, best.Low, audits.PairChance, l.Matching)
+	g := audits.Gate{Limit: l.Matching}
+	g.Factor("the AP of pairs with a shadow device, told by "+by+",", v.Shadow.Network.Users, best.Bounded(), audits.PairChance)
+	return g.Breaches()
 }
 
 // FalseAlarms implements audits.FalseAlarmer.

@@ -11,6 +11,7 @@ import (
 func TestLimitsArePassedByLowerBounds(t *testing.T) {
 	t.Parallel()
 	v := &Verdict{Shadow: new(Told)}
+	v.Shadow.Network.Users = 30
 	v.Shadow.Network.AP.Value, v.Shadow.Network.AP.Low = 0.9, 0.55
 	v.Shadow.Cosine.AP.Value, v.Shadow.Cosine.AP.Low = 0.7, 0.6
 	cell := &audits.Cell{Verdicts: []audits.Verdict{v}}

@@ -178,7 +178,7 @@ func (l *learning) validate(params []float32) (float64, error) {
 	for i, d := range drawn {
 		scored[i] = sameuser.Pair{A: l.validated.updates[d.A].User, B: l.validated.updates[d.B].User, Score: l.network.Logit(params, embedded.Row(d.A), embedded.Row(d.B))}
 	}
-	return sameuser.AveragePrecision(scored), nil
+	return sameuser.AveragePrecision(scored)
 }
 
 func (l *learning) embed(params []float32, s *observed.Sample, rows []int) *twins.Embedding {

@@ -49,10 +49,12 @@ func (p *Params) measure(ctx context.Context, r *observed.Reader, l *learning, s
 		return nil, err
 	}
 	for _, c := range comparisons {
-		c.into.Network = sameuser.Measure(c.scoreBy(l.network, l.params), p.Seed, c.number)
+		if err := p.tell(c, &c.into.Network, c.scoreBy(l.network, l.params)); err != nil {
+			return nil, err
+		}
 	}
 	anonymousPairs := comparisons[0]
-	v.Learned.Networks, err = l.training.Again(ctx, p.Again, anonymousPairs.into.Network.AP.Value, func(params []float32) float64 {
+	v.Learned.Networks, err = l.training.Again(ctx, p.Again, anonymousPairs.into.Network.AP.Value, func(params []float32) (float64, error) {
 		anonymousPairs.a.embedded = l.embed(params, anonymous, anonymousPairs.a.rows)
 		return sameuser.AveragePrecision(anonymousPairs.scoreBy(l.network, params))
 	})
@@ -65,11 +67,21 @@ func (p *Params) measure(ctx context.Context, r *observed.Reader, l *learning, s
 		}
 	}
 	for _, c := range comparisons {
-		c.into.Cosine = sameuser.Measure(c.score(func(i, j int) float64 {
+		if err := p.tell(c, &c.into.Cosine, c.score(func(i, j int) float64 {
 			return cosine(c.a.sample.Row(c.a.rows[i]), c.b.sample.Row(c.b.rows[j]))
-		}), p.Seed, c.number)
+		})); err != nil {
+			return nil, err
+		}
 	}
 	return v, nil
+}
+
+// tell measures the scored pairs of a comparison.
+func (p *Params) tell(c *comparison, into *sameuser.Measurement, pairs []sameuser.Pair) (err error) {
+	if *into, err = sameuser.Measure(pairs, p.Seed, c.number); err != nil {
+		return tasks.Permanent(err)
+	}
+	return nil
 }
 
 // comparisons draw the pairs of everything that is measured. Pairs of anonymous updates there

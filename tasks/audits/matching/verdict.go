@@ -69,7 +69,8 @@ func (v *Verdict) Note(*audits.Cell) string {
 	for _, x := range v.all() {
 		if x.told != nil {
 			n, c := x.told.Network.AP, x.told.Cosine.AP
-			note += fmt.Sprintf("; %s: AP %.1f (%.1f to %.1f), by cosine alone %.1f%s", x.what, 100*n.Value, 100*n.Low, 100*n.High, 100*c.Value, x.told.baseline())
+			note += fmt.Sprintf("; %s: AP %.1f (%.1f to %.1f), by cosine alone %.1f%s%s", x.what, 100*n.Value, 100*n.Low, 100*n.High, 100*c.Value, x.told.baseline(),
+				audits.TooFewToTell(x.told.Network.Users, audits.PairChance))
 		}
 	}
 	return note + v.Learned.Chance(path)

@@ -43,10 +43,9 @@ func (a Attack) Title() string {
 }
 
 // Which reference models count for a user.
-func everyone(bool) bool     { return true }
-func with(in bool) bool      { return in }
-func without(in bool) bool   { return !in }
-func same(x float64) float64 { return x }
+func everyone(bool) bool   { return true }
+func with(in bool) bool    { return in }
+func without(in bool) bool { return !in }
 
 // lira is the logarithm of the likelihood ratio of a user's likelihood under two normal
 // distributions: that of models with the user, and that of models without. Their means are
@@ -54,7 +53,7 @@ func same(x float64) float64 { return x }
 func (w *world) lira() []float64 {
 	varianceIn, varianceOut := w.variance(with), w.variance(without)
 	return w.scores(func(user int) float64 {
-		in, out := w.target[user]-w.scoreMean(user, same, with), w.target[user]-w.scoreMean(user, same, without)
+		in, out := w.target[user]-w.scoreMean(user, with), w.target[user]-w.scoreMean(user, without)
 		return float64(out*out)/varianceOut/2 - float64(in*in)/varianceIn/2 - math.Log(varianceIn/varianceOut)/2
 	})
 }
@@ -64,7 +63,7 @@ func (w *world) lira() []float64 {
 func (w *world) liraOffline() []float64 {
 	deviation := math.Sqrt(w.variance(without))
 	return w.scores(func(user int) float64 {
-		return (w.target[user] - w.scoreMean(user, same, without)) / deviation
+		return (w.target[user] - w.scoreMean(user, without)) / deviation
 	})
 }
 
@@ -76,7 +75,7 @@ const leastVariance = 1e-24
 func (w *world) variance(chosen func(in bool) bool) float64 {
 	squares, degrees := 0.0, 0
 	for user := range w.users {
-		mean := w.scoreMean(user, same, chosen)
+		mean := w.scoreMean(user, chosen)
 		for model, likelihoods := range w.references {
 			if chosen(w.in[model][user]) {
 				apart := likelihoods[user] - mean
@@ -93,7 +92,7 @@ func (w *world) variance(chosen func(in bool) bool) float64 {
 // that of the audited model, exp of the likelihood, to its mean over the chosen models.
 func (w *world) rmia(chosen func(in bool) bool) []float64 {
 	ratios := w.scores(func(user int) float64 {
-		return w.target[user] - math.Log(w.scoreMean(user, math.Exp, chosen))
+		return w.target[user] - logMeanExp(w.scoresOf(user, chosen))
 	})
 	var others []float64
 	for user, ratio := range ratios {
@@ -109,6 +108,16 @@ func (w *world) rmia(chosen func(in bool) bool) []float64 {
 		}
 		return float64(lower) / float64(max(1, of))
 	})
+}
+
+// logMeanExp is the logarithm of the mean of exp, which neither overflows nor vanishes where exp
+// would.
+func logMeanExp(logs []float64) float64 {
+	most, sum := slices.Max(logs), 0.0
+	for _, l := range logs {
+		sum += math.Exp(l - most)
+	}
+	return most + math.Log(sum/float64(len(logs)))
 }
 
 func (w *world) scores(score func(user int) float64) []float64 {

@@ -93,10 +93,9 @@ const shares = 4
 
 // Compile implements audits.Fields.
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
-	p := Params{Shares: shares, References: f.Membership.ReferenceModels}
+	p := Params{Shares: shares, References: f.Membership.ReferenceModels, Seed: b.Setting().Seed}
 	inputs := losses(b, b.Model(round), fmt.Sprintf("the model after %d", round), tasks.PartInput)
 	for model := range p.References {
-		p.Seed = b.Setting().Seed
 		name := func(share int) string { return ReferenceInput(model, share) }
 		inputs = append(inputs, losses(b, b.Reference(model), fmt.Sprintf("reference model %d", model+1), name)...)
 	}

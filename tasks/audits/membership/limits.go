@@ -28,13 +28,14 @@ func (l *Limits) Breaches(c *audits.Cell) (breaches []string) {
 		breaches = append(breaches, fmt.Sprintf("the AUC of membership can't be estimated, and so is not below the limit of %.4g: it takes %d users of each sort, and %d trained and %d are held out",
 			*l.MembershipAUC, leastUsers, v.Members, v.HeldOut))
 	}
+	areas := audits.Gate{Limit: l.MembershipAUC}
 	for _, o := range v.Attacks {
 		for what, g := range o.groups() {
-			breaches = append(breaches, audits.Above(fmt.Sprintf("the AUC of %s by %s is %.4g; at least it", what, o.Attack.Title(), g.AUC.Value), g.AUC.Low, l.MembershipAUC)...)
+			areas.Number(fmt.Sprintf("the AUC of %s by %s", what, o.Attack.Title()), min(g.Users, v.HeldOut), audits.Bounded(g.AUC))
 			breaches = append(breaches, l.rate(fmt.Sprintf("%s by %s", what, o.Attack.Title()), &g.Rates[0])...)
 		}
 	}
-	return breaches
+	return append(areas.Breaches(), breaches...)
 }
 
 // groups are those of users that are told from held-out ones, with words for them.

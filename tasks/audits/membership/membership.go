@@ -13,6 +13,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
@@ -132,8 +133,8 @@ func lossOf(ctx context.Context, evaluate utility.Evaluator, users *datasets.Pop
 type Params struct {
 	// Shares of the users that every model was measured on.
 	Shares int `json:"shares"`
-	// References is the number of reference models, Seed what their users are drawn by; both
-	// are 0 without.
+	// References is the number of reference models. Seed is that of the users of these, and of
+	// intervals.
 	References int    `json:"references,omitempty"`
 	Seed       uint64 `json:"seed,omitempty"`
 }
@@ -159,7 +160,7 @@ func run(ctx context.Context, t *tasks.Task) error {
 	if err != nil {
 		return err
 	}
-	w := newWorld(losses)
+	w := newWorld(losses, p.Seed)
 	for model := range p.References {
 		name := func(share int) string { return ReferenceInput(model, share) }
 		losses, err := readLosses(ctx, t, p.Shares, name)
@@ -190,6 +191,11 @@ func readLosses(ctx context.Context, t *tasks.Task, shares int, input func(share
 			return nil, tasks.Permanent(fmt.Errorf("%s of %s: %w", LossesBlob, input(share), err))
 		}
 		losses = append(losses, some...)
+	}
+	for user, l := range losses {
+		if math.IsNaN(l.Loss) || math.IsInf(l.Loss, 0) {
+			return nil, tasks.Permanent(fmt.Errorf("user %d has the loss %v by %s; expected a finite number: the model has diverged", user, l.Loss, input(0)))
+		}
 	}
 	return losses, nil
 }

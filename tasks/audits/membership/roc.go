@@ -2,9 +2,11 @@ package membership
 
 import (
 	"math"
+	"math/rand/v2"
 	"slices"
 	"sort"
 
+	"coalmine/models/ranking"
 	"coalmine/tasks/audits"
 )
 
@@ -15,43 +17,51 @@ func newRanking(members, heldOut []float64) ranks {
 	return ranks{slices.Sorted(slices.Values(members)), slices.Sorted(slices.Values(heldOut))}
 }
 
+// resamples of the intervals of areas.
+const resamples = 1000
+
 // auc is the probability that a member has a higher score than a held-out user, ties counting
-// half, with the interval of Clopper and Pearson for as many independent users as give it the
-// variance of DeLong et al. 1988.
-func (r ranks) auc() AUC {
-	below, above := placements(r.members, r.heldOut), placements(r.heldOut, r.members)
-	a := AUC{Value: mean(below)}
-	spread := variance(below)/float64(len(below)) + variance(above)/float64(len(above))
-	a.Low, a.High = audits.RatioInterval(a.Value, spread, min(len(below), len(above)))
-	return a
+// half. For the lower end of the interval an unseen member scores below all, and an unseen
+// held-out user above all; for the upper end the other way round.
+func (r ranks) auc(stream *rand.Rand) AUC {
+	draws := ranking.Resampling{Stream: stream, Groups: []int{len(r.members), len(r.heldOut)}, Resamples: resamples}
+	i := draws.Interval(audits.Confidence, r.area())
+	return AUC{ranking.Mean(placements(r.members, r.heldOut)), i.Low, i.High}
+}
+
+// area is the area by weights of the members and of the held-out users.
+func (r ranks) area() func(weights [][]float64) (low, high float64) {
+	n := len(r.heldOut)
+	lower, notHigher := make([]int, len(r.members)), make([]int, len(r.members))
+	for i, v := range r.members {
+		lower[i], notHigher[i] = counts(v, r.heldOut)
+	}
+	below := make([]float64, n+1) // by how many held-out users
+	return func(weights [][]float64) (low, high float64) {
+		member, unseen, missed := weights[0], weights[0][len(r.members)], weights[1][n]
+		for i, w := range weights[1][:n] {
+			below[i+1] = below[i] + w
+		}
+		for i := range lower {
+			low += float64(member[i] * (below[lower[i]] + below[notHigher[i]]) / 2)
+		}
+		return low, low + float64((1-unseen)*missed) + unseen
+	}
+}
+
+// counts are how many of ascending values are lower, and how many not higher.
+func counts(v float64, ascending []float64) (lower, notHigher int) {
+	return sort.SearchFloat64s(ascending, v), sort.Search(len(ascending), func(j int) bool { return ascending[j] > v })
 }
 
 // placements are, of each value, the share of the others that are lower, ties counting half.
 func placements(values, others []float64) []float64 {
 	shares := make([]float64, len(values))
 	for i, v := range values {
-		lower := sort.SearchFloat64s(others, v)
-		notHigher := sort.Search(len(others), func(j int) bool { return others[j] > v })
+		lower, notHigher := counts(v, others)
 		shares[i] = float64(lower+notHigher) / 2 / float64(len(others))
 	}
 	return shares
-}
-
-func mean(values []float64) float64 {
-	sum := 0.0
-	for _, v := range values {
-		sum += v
-	}
-	return sum / float64(len(values))
-}
-
-// variance has one less than the number of values in the divisor; 0 of a single one.
-func variance(values []float64) float64 {
-	m, squares := mean(values), 0.0
-	for _, v := range values {
-		squares += float64((v - m) * (v - m))
-	}
-	return squares / float64(max(1, len(values)-1))
 }
 
 // falsePositives are the rates at which true positives are told.
@@ -65,18 +75,39 @@ func needed(rate float64) int { return int(math.Ceil(perFalsePositive/rate - 1e-
 
 // rate is that of true positives where so many held-out users, or fewer, are taken for members.
 func (r ranks) rate(falsePositives float64) Rate {
+	n := len(r.heldOut)
 	found := Rate{FalsePositives: falsePositives, Needed: needed(falsePositives)}
-	if len(r.heldOut) >= found.Needed {
-		found.TruePositives = new(audits.NewShare(r.found(falsePositives), len(r.members)))
+	if n >= found.Needed {
+		s := audits.NewShare(r.found(r.allowed(falsePositives)), len(r.members))
+		s.Low, s.High = r.rateInterval(falsePositives)
+		found.TruePositives = &s
 	}
 	return found
 }
 
-// found is how many members have a score above those of all held-out users but the highest ones,
-// which are at most the share of them.
-func (r ranks) found(share float64) int {
+// rateInterval is that of the share of members above the score that a share of all held-out
+// users exceeds. Two things are left to chance, and each has half of what the confidence leaves:
+// where that score lies, by the binomial number of held-out users above it, and how many members
+// are above a score, by Clopper and Pearson.
+func (r ranks) rateInterval(falsePositives float64) (low, high float64) {
+	const tail = (1 - audits.Confidence) / 4
 	n := len(r.heldOut)
-	allowed := int(share*float64(n) + 1e-9)
+	fewest := sort.Search(n, func(k int) bool { return 1-audits.MoreThan(k, n, falsePositives) > tail })
+	most := sort.Search(n, func(k int) bool { return audits.MoreThan(k, n, falsePositives) <= tail })
+	if fewest > 0 {
+		low, _ = audits.ClopperPearson(float64(r.found(fewest-1)), float64(len(r.members)), tail)
+	}
+	_, high = audits.ClopperPearson(float64(r.found(most)), float64(len(r.members)), tail)
+	return low, high
+}
+
+// allowed is how many held-out users may pass where at most a share of them may.
+func (r ranks) allowed(share float64) int { return int(share*float64(len(r.heldOut)) + 1e-9) }
+
+// found is how many members have a score above those of all held-out users but so many of the
+// highest.
+func (r ranks) found(allowed int) int {
+	n := len(r.heldOut)
 	if allowed >= n {
 		return len(r.members)
 	}
@@ -91,7 +122,7 @@ func rocCurve(members, heldOut []float64) []float64 {
 	r := newRanking(members, heldOut)
 	curve := make([]float64, 101)
 	for percent := range curve {
-		curve[percent] = float64(r.found(float64(percent)/100)) / float64(len(members))
+		curve[percent] = float64(r.found(r.allowed(float64(percent)/100))) / float64(len(members))
 	}
 	return curve
 }

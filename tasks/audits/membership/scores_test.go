@@ -24,7 +24,7 @@ func random(rng *rand.Rand, users, models int) *world {
 	}
 	losses[0].Member, losses[0].Replaced, losses[1].Member = true, 0, false
 	losses[2].Targets, losses[2].Loss = 0, 0
-	w := newWorld(losses)
+	w := newWorld(losses, 1)
 	for model := range models {
 		drawn, of := make([]bool, users), slices.Clone(losses)
 		for u := range of {
@@ -115,6 +115,27 @@ func TestRMIAComparesPairs(t *testing.T) {
 	}
 }
 
+// Likelihoods whose exp has no float64, as of long texts or of models that are far off, are
+// compared by their logarithms.
+func TestRMIAHoldsWhereExpDoesNot(t *testing.T) {
+	t.Parallel()
+	near := random(rand.New(rand.NewPCG(5, 0)), 40, 6)
+	for _, far := range []float64{1e4, -1e4} {
+		w := random(rand.New(rand.NewPCG(5, 0)), 40, 6)
+		for user := range w.users {
+			w.target[user] -= far
+			for _, likelihoods := range w.references {
+				likelihoods[user] -= far
+			}
+		}
+		for _, which := range []func(bool) bool{everyone, without} {
+			if got, want := w.rmia(which), near.rmia(which); !slices.Equal(got, want) {
+				t.Errorf("%g nats off: %v, want %v", far, got, want)
+			}
+		}
+	}
+}
+
 func ratio(w *world, user int, which func(bool) bool) float64 {
 	sum, n := 0.0, 0
 	for m := range w.references {
@@ -151,7 +172,7 @@ func TestReferenceModelsCalibrateTheLoss(t *testing.T) {
 func TestEqualReferenceModelsGiveFiniteScores(t *testing.T) {
 	t.Parallel()
 	losses := []UserLoss{{Targets: 1, Loss: 2, Member: true}, {Targets: 1, Loss: 3}, {Targets: 1, Loss: 2}}
-	w := newWorld(losses)
+	w := newWorld(losses, 1)
 	for model := range 4 {
 		if err := w.refer(losses, []bool{model%2 == 0, model%2 == 1, model%2 == 0}); err != nil {
 			t.Fatal(err)
@@ -168,7 +189,7 @@ func TestEqualReferenceModelsGiveFiniteScores(t *testing.T) {
 
 func TestReferenceModelsOfOtherUsersAreRefused(t *testing.T) {
 	t.Parallel()
-	w := newWorld([]UserLoss{{Targets: 3, Loss: 1, Member: true}, {Targets: 2, Loss: 1}})
+	w := newWorld([]UserLoss{{Targets: 3, Loss: 1, Member: true}, {Targets: 2, Loss: 1}}, 1)
 	for want, losses := range map[string][]UserLoss{
 		"losses of 1 users; expected those of 2, as of the audited model": {{Targets: 3}},
 		"user 1 has 5 targets; expected 2, as under the audited model":    {{Targets: 3}, {Targets: 5}},
@@ -177,4 +198,13 @@ func TestReferenceModelsOfOtherUsersAreRefused(t *testing.T) {
 			t.Errorf("error %v, want %s", err, want)
 		}
 	}
+}
+
+// variance has one less than the number of values in the divisor; 0 of a single one.
+func variance(values []float64) float64 {
+	m, squares := mean(values), 0.0
+	for _, v := range values {
+		squares += (v - m) * (v - m)
+	}
+	return squares / float64(max(1, len(values)-1))
 }

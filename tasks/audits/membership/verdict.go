@@ -168,7 +168,7 @@ func (v *Verdict) Note(*audits.Cell) string {
 		note += "; the model gives all users the same loss, so that nothing can tell them apart: it scores everything alike"
 	}
 	for _, o := range v.Attacks {
-		if text := o.text(); text != "" {
+		if text := o.text(v.HeldOut); text != "" {
 			note += "; " + text
 		}
 	}
@@ -181,14 +181,17 @@ func (v *Verdict) Note(*audits.Cell) string {
 // tooFew reports whether there are too few users without canaries for an AUC.
 func (v *Verdict) tooFew() bool { return min(v.Members, v.HeldOut) < leastUsers }
 
-func (o *Outcome) text() string {
+// chance is the area of scores that know nothing.
+const chance = 0.5
+
+func (o *Outcome) text(heldOut int) string {
 	var texts []string
 	for _, g := range []struct {
 		of string
 		*Group
 	}{{"", o.Members}, {"of users with canaries ", o.Sharers}} {
 		if g.Group != nil {
-			texts = append(texts, g.of+g.text())
+			texts = append(texts, g.of+g.text(heldOut))
 		}
 	}
 	if texts == nil {
@@ -197,8 +200,8 @@ func (o *Outcome) text() string {
 	return o.Attack.Title() + ": " + strings.Join(texts, ", ")
 }
 
-func (g *Group) text() string {
-	text := fmt.Sprintf("AUC %.2f%% (%.2f to %.2f), %s", 100*g.AUC.Value, 100*g.AUC.Low, 100*g.AUC.High, audits.PText(g.P))
+func (g *Group) text(heldOut int) string {
+	text := fmt.Sprintf("AUC %.2f%% (%.2f to %.2f), %s%s", 100*g.AUC.Value, 100*g.AUC.Low, 100*g.AUC.High, audits.PText(g.P), audits.TooFewToTell(min(g.Users, heldOut), chance))
 	for _, r := range g.Rates {
 		text += fmt.Sprintf(", TPR at %g%% FPR ", 100*r.FalsePositives)
 		if r.TruePositives == nil {

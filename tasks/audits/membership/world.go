@@ -2,9 +2,9 @@ package membership
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
+	"coalmine/internal/seeds"
 	"coalmine/models/ranking"
 	"coalmine/tasks/audits"
 )
@@ -15,6 +15,7 @@ type world struct {
 	// users are their places among all users, of which there are so many.
 	users []int
 	all   int
+	seed  uint64
 	// of says what each is.
 	of []UserLoss
 	// target is the log-likelihood of each user under the audited model: less the mean loss of
@@ -26,8 +27,8 @@ type world struct {
 	in         [][]bool
 }
 
-func newWorld(losses []UserLoss) *world {
-	w := &world{all: len(losses)}
+func newWorld(losses []UserLoss, seed uint64) *world {
+	w := &world{all: len(losses), seed: seed}
 	for user, l := range losses {
 		if l.Targets > 0 {
 			w.users, w.of, w.target = append(w.users, user), append(w.of, l), append(w.target, l.likelihood())
@@ -75,7 +76,11 @@ func (w *world) verdict() (*Verdict, error) {
 		if attack.references && len(w.references) == 0 {
 			continue
 		}
-		v.Attacks = append(v.Attacks, w.outcome(attack.name, attack.scores(w)))
+		o, err := w.outcome(attack.name, attack.scores(w))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", attack.title, err)
+		}
+		v.Attacks = append(v.Attacks, o)
 	}
 	return v, nil
 }
@@ -86,7 +91,7 @@ func alike(likelihoods []float64) bool {
 }
 
 // outcome tells members from others by scores.
-func (w *world) outcome(attack Attack, scores []float64) Outcome {
+func (w *world) outcome(attack Attack, scores []float64) (o Outcome, err error) {
 	var members, sharers, heldOut []float64
 	for i, score := range scores {
 		switch {
@@ -98,39 +103,53 @@ func (w *world) outcome(attack Attack, scores []float64) Outcome {
 			members = append(members, score)
 		}
 	}
-	o := Outcome{Attack: attack, Members: newGroup(members, heldOut), Sharers: newGroup(sharers, heldOut)}
+	o.Attack = attack
+	if o.Members, err = Tell(members, heldOut, w.seed); err != nil {
+		return o, err
+	}
 	if o.Members != nil {
 		o.Curve = rocCurve(members, heldOut)
 	}
-	return o
+	o.Sharers, err = Tell(sharers, heldOut, w.seed)
+	return o, err
 }
 
 // leastUsers is how many users of each sort an AUC takes: one user has no spread.
 const leastUsers = 2
 
-// newGroup says how well users that trained are told from held-out ones; nil with too few of either.
-func newGroup(members, heldOut []float64) *Group {
+// Tell says how well users that trained are told from held-out ones by their scores, of which
+// none may be NaN; nil with too few of either. The seed is that of the interval.
+func Tell(members, heldOut []float64, seed uint64) (*Group, error) {
 	if min(len(members), len(heldOut)) < leastUsers {
-		return nil
+		return nil, nil
 	}
-	r := newRanking(members, heldOut)
-	g := &Group{Users: len(members), AUC: r.auc(), P: audits.MannWhitney(members, heldOut)}
-	for _, rate := range falsePositives {
-		g.Rates = append(g.Rates, r.rate(rate))
+	p, err := audits.MannWhitney(members, heldOut)
+	if err != nil {
+		return nil, err
 	}
-	return g
+	return &Group{Users: len(members), AUC: newRanking(members, heldOut).auc(seeds.Stream(seed, seeds.MemberInterval)), P: p, Rates: Rates(members, heldOut)}, nil
 }
 
-// scoreMean is the mean of what some reference models say of a user; NaN without any.
-func (w *world) scoreMean(user int, value func(likelihood float64) float64, chosen func(in bool) bool) float64 {
-	var values []float64
+// Rates are those of true positives, at each rate of false ones.
+func Rates(members, heldOut []float64) (rates []Rate) {
+	r := newRanking(members, heldOut)
+	for _, rate := range falsePositives {
+		rates = append(rates, r.rate(rate))
+	}
+	return rates
+}
+
+// scoreMean is the mean of the likelihoods of a user under some reference models; NaN without any.
+func (w *world) scoreMean(user int, chosen func(in bool) bool) float64 {
+	return ranking.Mean(w.scoresOf(user, chosen))
+}
+
+// scoresOf are the likelihoods of a user under some reference models.
+func (w *world) scoresOf(user int, chosen func(in bool) bool) (values []float64) {
 	for model, likelihoods := range w.references {
 		if chosen(w.in[model][user]) {
-			values = append(values, value(likelihoods[user]))
+			values = append(values, likelihoods[user])
 		}
 	}
-	if len(values) == 0 {
-		return math.NaN()
-	}
-	return ranking.Mean(values)
+	return values
 }

@@ -5,7 +5,9 @@ package sameuser
 
 import (
 	"cmp"
+	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 
 	"coalmine/internal/seeds"
@@ -17,7 +19,7 @@ import (
 type Pair struct {
 	// A and B are the users; the pair is of one where they are equal.
 	A, B int32
-	// Score is higher the likelier the two are one. It is not NaN.
+	// Score is higher the likelier the two are one.
 	Score float64
 }
 
@@ -27,16 +29,21 @@ func (p *Pair) same() bool { return p.A == p.B }
 // Estimate is a number with its interval.
 type Estimate struct {
 	Value float64 `json:"value"`
-	// Low and High bound the middle 95% of the values that resampled users give.
+	// Low and High are its interval over users (ranking.Resampling).
 	Low  float64 `json:"low"`
 	High float64 `json:"high"`
 }
+
+// Bounded is the same for limits.
+func (e *Estimate) Bounded() audits.Bounded { return audits.Bounded(*e) }
 
 // Measurement is how well pairs are told.
 type Measurement struct {
 	// Pairs were scored, half of them, or fewer where there are no more, of one user.
 	Pairs int `json:"pairs"`
 	Same  int `json:"same"`
+	// Users stand in the pairs: those over whom the intervals are.
+	Users int `json:"users"`
 	// AP is the average precision: the sum over thresholds of (R_n - R_(n-1)) P_n. By
 	// chance it is about Same / Pairs.
 	AP Estimate `json:"ap"`
@@ -54,15 +61,18 @@ func (m *Measurement) Row(attack, of string) audits.Attack {
 	}
 }
 
-// resamples is the number of bootstrap samples.
+// resamples of the intervals over users.
 const resamples = 1000
 
 // AveragePrecision is that of pairs, which it sorts by their scores. It is NaN without one of
-// one user.
-func AveragePrecision(pairs []Pair) float64 {
+// one user. No score may be NaN.
+func AveragePrecision(pairs []Pair) (float64, error) {
+	if err := errNaN(pairs); err != nil {
+		return 0, err
+	}
 	sortByScore(pairs)
-	ap, _ := rank(pairs, func(*Pair) float64 { return 1 })
-	return ap
+	ap, _ := rank(pairs, unweighted, ends{})
+	return ap, nil
 }
 
 // Curve is the precision where the shares 1/steps, 2/steps, ... of the pairs of one user are
@@ -91,16 +101,28 @@ func Curve(pairs []Pair, steps int) (precisions []float64) {
 	return precisions
 }
 
+// errNaN names the first pair whose score has no rank.
+func errNaN(pairs []Pair) error {
+	for _, p := range pairs {
+		if math.IsNaN(p.Score) {
+			return fmt.Errorf("the score of two updates, of users %d and %d, is NaN; expected a number: the attack's network has diverged, or the updates have", p.A, p.B)
+		}
+	}
+	return nil
+}
+
 func sortByScore(pairs []Pair) {
 	slices.SortFunc(pairs, func(a, b Pair) int {
 		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.A, b.A), cmp.Compare(a.B, b.B))
 	})
 }
 
-// Measure ranks pairs by their scores, which it sorts. Its intervals are of a bootstrap over
-// users: each is drawn a number of times, and a pair of two counts as often as the product
-// says (Owen and Eckles 2012). number tells the measurements of one experiment apart.
-func Measure(pairs []Pair, seed uint64, number int) Measurement {
+// Measure ranks pairs by their scores, which it sorts; none may be NaN. number tells the
+// measurements of one experiment apart.
+func Measure(pairs []Pair, seed uint64, number int) (Measurement, error) {
+	if err := errNaN(pairs); err != nil {
+		return Measurement{}, err
+	}
 	sortByScore(pairs)
 	m := Measurement{Pairs: len(pairs)}
 	for i := range pairs {
@@ -108,49 +130,52 @@ func Measure(pairs []Pair, seed uint64, number int) Measurement {
 			m.Same++
 		}
 	}
-	m.AP.Value, m.AUC.Value = rank(pairs, func(*Pair) float64 { return 1 })
-	m.bootstrap(pairs, seed, number)
-	return m
+	m.AP.Value, m.AUC.Value = rank(pairs, unweighted, ends{})
+	m.bound(pairs, seeds.Stream(seed, seeds.PairBootstrap, uint64(number)))
+	return m, nil
 }
 
-// bootstrap fills in the intervals. Samples without a pair of one user, or of two, say
-// nothing and are left out.
-func (m *Measurement) bootstrap(pairs []Pair, seed uint64, number int) {
-	pairs, users := numbered(pairs)
-	draws := ranking.Resampling{Stream: seeds.Stream(seed, seeds.PairBootstrap, uint64(number)), Users: users, Resamples: resamples}
-	var aucs []float64
-	aps := draws.Statistics(func(drawn []int) float64 {
-		ap, auc := rank(pairs, counted(drawn))
-		if !math.IsNaN(auc) {
-			aucs = append(aucs, auc)
-		}
-		return ap
+// bound fills in the intervals: a pair of one user counts with the weight of the user, one of two
+// with the product of theirs (Owen and Eckles 2012). For the lower ends the pairs of the unseen
+// user stand last, and those of one more pair of users first; for the upper ends the other way
+// round.
+func (m *Measurement) bound(pairs []Pair, stream *rand.Rand) {
+	pairs, m.Users = numbered(pairs)
+	draws := ranking.Resampling{Stream: stream, Groups: []int{m.Users}, Resamples: resamples}
+	var lowAUCs, highAUCs []float64
+	lows, highs := draws.Ends(func(weights [][]float64) (float64, float64) {
+		weigh, unseen := m.weights(weights[0])
+		lowAP, lowAUC := rank(pairs, weigh, ends{first: mass{others: unseen.others}, last: mass{same: unseen.same}})
+		highAP, highAUC := rank(pairs, weigh, ends{first: mass{same: unseen.same}, last: mass{others: unseen.others}})
+		lowAUCs, highAUCs = append(lowAUCs, lowAUC), append(highAUCs, highAUC)
+		return lowAP, highAP
 	})
-	slices.Sort(aucs)
-	m.AP.bound(aps)
-	m.AUC.bound(aucs)
+	slices.Sort(lowAUCs)
+	slices.Sort(highAUCs)
+	m.AP.bound(lows, highs)
+	m.AUC.bound(lowAUCs, highAUCs)
 }
 
-// counted weighs a pair by how often its users were drawn.
-func counted(drawn []int) func(*Pair) float64 {
-	weights := make([]float64, len(drawn))
-	for _, user := range drawn {
-		weights[user]++
-	}
-	return func(p *Pair) float64 {
+// weights are those of pairs by the weights of their users, and what is unseen: of the pairs of
+// one user the unseen user's share, of those of two users that of one more of the n(n-1)/2 pairs
+// that n users form.
+func (m *Measurement) weights(users []float64) (weigh func(*Pair) float64, unseen mass) {
+	n := len(users) - 1
+	weigh = func(p *Pair) float64 {
 		if p.same() {
-			return weights[p.A]
+			return users[p.A]
 		}
-		return weights[p.A] * weights[p.B]
+		return users[p.A] * users[p.B] * float64(n)
 	}
+	share := users[n] / float64(n)
+	return weigh, mass{same: share * float64(m.Same), others: share * float64(m.Pairs-m.Same) * 2 / float64(n)}
 }
 
-// bound sets the interval by the ascending values of samples; where none says anything,
-// nothing is known.
-func (e *Estimate) bound(sorted []float64) {
+// bound sets the interval by the ascending ends of resamples. Without any, nothing is known.
+func (e *Estimate) bound(lows, highs []float64) {
 	e.Low, e.High = 0, 1
-	if len(sorted) > 0 {
-		i := ranking.Percentile(sorted, audits.Confidence)
+	if len(lows) > 0 {
+		i := ranking.Between(audits.Confidence)(lows, highs)
 		e.Low, e.High = i.Low, i.High
 	}
 }
@@ -173,11 +198,32 @@ func numbered(pairs []Pair) (renamed []Pair, users int) {
 	return renamed, len(all)
 }
 
+// mass is how much of pairs of one user, and of two, there is.
+type mass struct{ same, others float64 }
+
+// ends stand before and after all pairs.
+type ends struct{ first, last mass }
+
+func unweighted(*Pair) float64 { return 1 }
+
 // rank computes the average precision and the area under the receiver operating
 // characteristic of pairs in the order of falling scores, each weighed. Pairs of one score
-// count together. Both are NaN without a pair of each kind.
-func rank(pairs []Pair, weigh func(*Pair) float64) (ap, auc float64) {
-	var same, others float64 // so far
+// count together. The precision is that where pairs of one user and of two are as frequent as
+// they are without weights and ends: else weights alone would move it. Both are NaN without a
+// pair of each kind.
+func rank(pairs []Pair, weigh func(*Pair) float64, e ends) (ap, auc float64) {
+	var found mass
+	all := total(pairs, weigh, e)
+	count := total(pairs, unweighted, ends{})
+	ratio := count.others / all.others * (all.same / count.same)
+	step := func(s, o float64) {
+		auc += float64(o * (found.same + s/2))
+		found.same, found.others = found.same+s, found.others+o
+		if s > 0 {
+			ap += float64(s * (found.same / (found.same + float64(ratio*found.others))))
+		}
+	}
+	step(e.first.same, e.first.others)
 	for i := 0; i < len(pairs); {
 		var s, o float64 // of this score
 		for score := pairs[i].Score; i < len(pairs) && pairs[i].Score == score; i++ {
@@ -187,11 +233,21 @@ func rank(pairs []Pair, weigh func(*Pair) float64) (ap, auc float64) {
 				o += w
 			}
 		}
-		auc += float64(o * (same + s/2))
-		same, others = same+s, others+o
-		if s > 0 {
-			ap += float64(s * (same / (same + others)))
+		step(s, o)
+	}
+	step(e.last.same, e.last.others)
+	return ap / all.same, auc / (all.same * all.others)
+}
+
+// total is that of pairs and ends.
+func total(pairs []Pair, weigh func(*Pair) float64, e ends) mass {
+	all := mass{e.first.same + e.last.same, e.first.others + e.last.others}
+	for i := range pairs {
+		if w := weigh(&pairs[i]); pairs[i].same() {
+			all.same += w
+		} else {
+			all.others += w
 		}
 	}
-	return ap / same, auc / (same * others)
+	return all
 }

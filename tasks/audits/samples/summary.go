@@ -37,7 +37,7 @@ const SearchInput = "search"
 // Summary says what the samples of one checkpoint are like. Its inputs are the parts in
 // their order, audits.ModelInput, datasets.PartsInput for the words of tokens, and
 // SearchInput where there was a search. Its blob is audits.VerdictBlob, its metrics Metrics.
-var Summary = tasks.Kind{Name: "audits/samples-summary", Version: 1, Class: tasks.Compute, Run: runSummary}
+var Summary = tasks.Kind{Name: "audits/samples-summary", Version: 2, Class: tasks.Compute, Run: runSummary}
 
 // Metrics are what the curve keeps of a verdict, in percent. Those of words are nil for a
 // model of bytes, and the other way round.

@@ -93,7 +93,7 @@ type Epoch struct {
 // Again trains n more networks, which differ from the first in their initial values alone, and
 // returns the estimate of the average precision over all: that of the first is given, and ap
 // measures the others. It returns nil for no more networks.
-func (t *Training) Again(ctx context.Context, n int, first float64, ap func(params []float32) float64) (*audits.Estimate, error) {
+func (t *Training) Again(ctx context.Context, n int, first float64, ap func(params []float32) (float64, error)) (*audits.Estimate, error) {
 	if n == 0 {
 		return nil, nil
 	}
@@ -103,7 +103,11 @@ func (t *Training) Again(ctx context.Context, n int, first float64, ap func(para
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, ap(params))
+		value, err := ap(params)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, value)
 	}
 	return audits.NewEstimate(all), nil
 }

@@ -1,0 +1,135 @@
+package ranking
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+)
+
+// Interval is where a number lies with some confidence.
+type Interval struct {
+	Low  float64 `json:"low"`
+	High float64 `json:"high"`
+}
+
+// Resampling weighs users at random, together with one more user, whom nobody has seen: the
+// Bayesian bootstrap (Rubin 1981) with an extreme value added to the data. The statistic in
+// which the unseen user is the worst that a user can be gives the lower end of an interval, the
+// statistic in which that user is the best the upper end. Of a mean of values in [0, 1] this is
+// the bound of Gaffke 2005 and of Learned-Miller and Thomas 2020 (A new confidence interval for
+// the mean of a bounded random variable), which holds for few users, from one on, and whatever
+// the values are like; where every value is 0 or 1 it is the interval of Clopper and Pearson.
+type Resampling struct {
+	// Stream gives the numbers: for each resample and group, for each user and the unseen one,
+	// -ln(1 - float64); their shares of the group's sum are the weights.
+	Stream *rand.Rand
+	// Groups are the numbers of users whose weights add up to 1 together.
+	Groups    []int
+	Resamples int
+}
+
+// Ends are the lower and the upper ends that the resamples give, each ascending. statistic gets
+// the weights of each group, that of the unseen user last; a value of NaN says nothing and is
+// left out.
+func (r *Resampling) Ends(statistic func(weights [][]float64) (low, high float64)) (lows, highs []float64) {
+	weights := make([][]float64, len(r.Groups))
+	for i, n := range r.Groups {
+		weights[i] = make([]float64, n+1)
+	}
+	for range r.Resamples {
+		for _, w := range weights {
+			r.draw(w)
+		}
+		low, high := statistic(weights)
+		if !math.IsNaN(low) && !math.IsNaN(high) {
+			lows, highs = append(lows, low), append(highs, high)
+		}
+	}
+	slices.Sort(lows)
+	slices.Sort(highs)
+	return lows, highs
+}
+
+// draw fills in weights that add up to 1, all such being equally likely.
+func (r *Resampling) draw(weights []float64) {
+	sum := 0.0
+	for i := range weights {
+		weights[i] = -math.Log(1 - r.Stream.Float64())
+		sum += weights[i]
+	}
+	for i := range weights {
+		weights[i] /= sum
+	}
+}
+
+// Interval is that of a statistic.
+func (r *Resampling) Interval(confidence float64, statistic func(weights [][]float64) (low, high float64)) Interval {
+	return Between(confidence)(r.Ends(statistic))
+}
+
+// Between makes an interval of Ends: without (1-confidence)/2 of the resamples on either side.
+func Between(confidence float64) func(lows, highs []float64) Interval {
+	tail := (1 - confidence) / 2
+	return func(lows, highs []float64) Interval { return Interval{Quantile(lows, tail), Quantile(highs, 1-tail)} }
+}
+
+// OfMean is the statistic of a mean over the users of one group whose values lie between least
+// and most.
+func OfMean(values []float64, least, most float64) func(weights [][]float64) (low, high float64) {
+	return func(weights [][]float64) (low, high float64) {
+		for i, v := range values {
+			low += float64(weights[0][i] * (v - least))
+			high += float64(weights[0][i] * (most - v))
+		}
+		return least + low, most - high
+	}
+}
+
+// OfRatio is the statistic of the ratio of two sums over the users of one group, the first of
+// numbers between least and most. unseen is the second number of the unseen user.
+func OfRatio(first, second []float64, least, most, unseen float64) func(weights [][]float64) (low, high float64) {
+	above := OfMean(first, least, most)
+	return func(weights [][]float64) (low, high float64) {
+		low, high = above(weights)
+		below := float64(weights[0][len(second)] * unseen)
+		for i, v := range second {
+			below += float64(weights[0][i] * v)
+		}
+		return low / below, high / below
+	}
+}
+
+// Numbers reports the first value that is NaN, which has no rank. of names one value.
+func Numbers[F float32 | float64](of string, values []F) error {
+	for i, v := range values {
+		if v != v {
+			return fmt.Errorf("%s %d is NaN; expected a number, since only numbers have ranks", of, i)
+		}
+	}
+	return nil
+}
+
+// Quantile interpolates between the two nearest of ascending values, as NumPy's does by default.
+// It is 0 without values.
+func Quantile(sorted []float64, q float64) float64 {
+	if len(sorted) == 0 {
+		return 0
+	}
+	at := float64(q * float64(len(sorted)-1))
+	below := int(math.Floor(at))
+	if below >= len(sorted)-1 {
+		return sorted[len(sorted)-1]
+	}
+	share := at - float64(below)
+	return sorted[below] + float64(share*(sorted[below+1]-sorted[below]))
+}
+
+// Mean of values, NaN without any.
+func Mean(values []float64) float64 {
+	sum := 0.0
+	for _, v := range values {
+		sum += v
+	}
+	return sum / float64(len(values))
+}

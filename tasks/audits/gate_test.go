@@ -1,0 +1,43 @@
+package audits
+
+import (
+	"slices"
+	"testing"
+)
+
+// With 9 of 9 users Clopper and Pearson's lower end is 0.025^(1/9) = 0.664, with 8 of 8 it is 0.631.
+func TestTooFewUsersDecideNoGate(t *testing.T) {
+	t.Parallel()
+	if low := NewShare(9, 9).Low; FewestAbove(low-1e-9) != 9 || FewestAbove(low+1e-9) != 10 || FewestAbove(0.5) != 6 {
+		t.Errorf("it takes %d, %d and %d users", FewestAbove(low-1e-9), FewestAbove(low+1e-9), FewestAbove(0.5))
+	}
+	limit := 0.65
+	judge := func(users ...int) []string {
+		g := Gate{Limit: &limit}
+		for _, n := range users {
+			g.Number("it", n, Bounded{1, NewShare(n, n).Low, 1})
+		}
+		return g.Breaches()
+	}
+	few := "it is 1, of too few users: 8, where it takes 9 to be certainly above the limit of 0.65; so it is not certainly below"
+	for _, c := range []struct {
+		users []int
+		want  []string
+	}{
+		{nil, nil},
+		{[]int{8}, []string{few}},
+		{[]int{9}, []string{"it is 1; at least it is 0.6637, above the limit of 0.65"}},
+		{[]int{8, 9}, []string{"it is 1; at least it is 0.6637, above the limit of 0.65"}},
+	} {
+		if got := judge(c.users...); !slices.Equal(got, c.want) {
+			t.Errorf("%d users: %q, want %q", c.users, got, c.want)
+		}
+	}
+	g := Gate{Limit: &limit}
+	if g.Number("it", 8, Bounded{0.3, 0.1, 0.65}); len(g.Breaches()) > 0 || FewestAbove(1) != 0 {
+		t.Errorf("what is certainly below the limit does not pass: %q", g.Breaches())
+	}
+	if g := (Gate{}); len(g.Breaches()) > 0 || TooFewToTell(6, 0.5) != "" || TooFewToTell(5, 0.5) != ", too few users to tell it from chance: 5 of at least 6" {
+		t.Errorf("%q, %q", g.Breaches(), TooFewToTell(5, 0.5))
+	}
+}
