@@ -140,15 +140,35 @@ const MaxLoss = 1e100
 // IsLogProbability reports whether a number may be the natural logarithm of a probability.
 func IsLogProbability(p float64) bool { return -MaxLoss <= p && p <= MaxLogProbability }
 
-func decodeLogProb(text json.RawMessage) (float64, error) {
+// LogProbability is a logarithm of a probability as JSON has it: a number, or the text "-inf" or
+// "-Infinity", since JSON has no number for the logarithm of 0. That one is read as -MaxLoss, so
+// that ranks and sums stay what they are.
+type LogProbability float64
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (l *LogProbability) UnmarshalJSON(text []byte) error {
+	switch string(text) {
+	case `"-inf"`, `"-Infinity"`:
+		*l = -MaxLoss
+		return nil
+	}
 	var p *float64
 	if err := json.Unmarshal(text, &p); err != nil || p == nil {
-		return 0, FiniteLogarithms.Broken("%s stands for a log-probability; expected a finite number", conversation.Quote(text))
+		return fmt.Errorf("%s stands for a log-probability; expected a finite number, or %q for the logarithm of 0", conversation.Quote(text), "-inf")
 	}
 	if !IsLogProbability(*p) {
-		return 0, FiniteLogarithms.Broken("%g stands for a log-probability; expected a natural logarithm, which is not above 0 nor below -%g", *p, MaxLoss)
+		return fmt.Errorf("%g stands for a log-probability; expected a natural logarithm, which is not above 0 nor below -%g", *p, MaxLoss)
 	}
-	return min(*p, 0), nil
+	*l = LogProbability(min(*p, 0))
+	return nil
+}
+
+func decodeLogProb(text json.RawMessage) (float64, error) {
+	var p LogProbability
+	if err := p.UnmarshalJSON(text); err != nil {
+		return 0, FiniteLogarithms.Broken("%v", err)
+	}
+	return float64(p), nil
 }
 
 // decodeTokens checks the log-probabilities of the tokens of so many continuations.

@@ -20,7 +20,7 @@ var (
 	OneAnswerEach    = contract.Rule("Every request is answered exactly once, by its `id`. Answers may come in any order.")
 	DescribeFirst    = contract.Rule("The first request is `describe`. Its result names the contract, its version, the model, its longest input, whether it is deterministic, and its methods.")
 	InTheirOrder     = contract.Rule("The result of `loglikelihood` has for every pair, in their order, a list of two: the log-probability of the continuation after the context, and whether it is the greedy one.")
-	FiniteLogarithms = contract.Rule("A log-probability is a natural logarithm: a finite number, not above 0.")
+	FiniteLogarithms = contract.Rule("A log-probability is a natural logarithm: a finite number, not above 0; the text `-inf` stands for that of a probability of 0.")
 	EmptyContext     = contract.Rule("A context may be empty. The continuation is then what a text begins with.")
 	SpacesBelong     = contract.Rule("Spaces between context and continuation belong to the continuation. Both are scored as they are: nothing is stripped, added or changed.")
 	NothingIsCut     = contract.Rule("An input longer than `longest_input` is an error. It is never cut.")

@@ -249,6 +249,13 @@ func TestClaimsAreBounded(t *testing.T) {
 			t.Errorf("%.60s: %v, want %q", result, err, want)
 		}
 	}
+	zero, err := decodeAnswers(json.RawMessage(`[["-inf",false],[-0.0,true],["-Infinity",false]]`), 3)
+	if err != nil || zero[0].LogProb != -MaxLoss || zero[1].LogProb != 0 || zero[2].LogProb != -MaxLoss {
+		t.Errorf("the logarithms of 0 and of 1: %v, %+v", err, zero)
+	}
+	if _, err := decodeAnswers(json.RawMessage(`[["inf",false]]`), 1); err == nil || !strings.Contains(err.Error(), "stands for a log-probability; expected a finite number, or \"-inf\"") {
+		t.Errorf("a probability above 1: %v", err)
+	}
 	if _, err := decodeAnswers(json.RawMessage(`[[-1e101,false]]`), 1); err == nil || !strings.Contains(err.Error(), "-1e+101 stands for a log-probability") {
 		t.Errorf("a logarithm that no model computes: %v", err)
 	}

@@ -55,7 +55,7 @@ func TestClaimsAreBoundedByWhatAProgramWasGiven(t *testing.T) {
 		{evaluated, `{"loss":1,"targets":5,"correct":6}`, WhatEvaluateSays, "6 first guesses of 5 targets"},
 		{evaluated, `{"loss":2e200,"targets":5,"correct":1}`, FiniteNumbers, "its loss is 2e+200"},
 		{likely, `[[-1e100,false]]`, conformance.Rule{}, ""},
-		{likely, `[[-1e101,false]]`, FiniteNumbers, "the log-probability of pair 1 is -1e+101"},
+		{likely, `[[-1e101,false]]`, FiniteNumbers, "the log-probability of pair 1: -1e+101 stands for a log-probability"},
 		{described, `{"contract":"coalmine/client","version":1,"program":"` + strings.Repeat("x", 1001) + `"}`, DescribeFirst, "its name has 1001 bytes"},
 	} {
 		err := c.decode(c.result)

@@ -198,15 +198,15 @@ func decodeLikelihoods(result json.RawMessage, pairs int) ([]clientprograms.Like
 	}
 	found := make([]clientprograms.Likelihood, pairs)
 	for i, two := range list {
-		var p *float64
 		var greedy *bool
-		if len(two) != 2 || json.Unmarshal(two[0], &p) != nil || json.Unmarshal(two[1], &greedy) != nil || p == nil || greedy == nil {
+		if len(two) != 2 || json.Unmarshal(two[1], &greedy) != nil || greedy == nil {
 			return nil, InTheirOrder.Broken("its answer to pair %d is %s; expected a list such as [-12.5, false]", i+1, conversation.Quote(result))
 		}
-		if !score.IsLogProbability(*p) {
-			return nil, FiniteNumbers.Broken("the log-probability of pair %[2]d is %[1]g; expected a natural logarithm, from -%[3]g to 0", *p, i+1, score.MaxLoss)
+		var p score.LogProbability
+		if err := p.UnmarshalJSON(two[0]); err != nil {
+			return nil, FiniteNumbers.Broken("the log-probability of pair %d: %v", i+1, err)
 		}
-		found[i] = clientprograms.Likelihood{LogProb: min(*p, 0), Greedy: *greedy}
+		found[i] = clientprograms.Likelihood{LogProb: float64(p), Greedy: *greedy}
 	}
 	return found, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"coalmine/internal/score"
 	"coalmine/privacy"
 	"coalmine/tasks/audits/onerun"
 )
@@ -220,7 +221,9 @@ func TestSamplesOfTheHarnessAreScores(t *testing.T) {
 		"s: there is no score in it":                      "",
 		"s, line 1: it has no id":                         `{"log_probability": -1}`,
 		`s, line 1: "a" has no log_probability`:           `{"id": "a"}`,
-		`"a" has the log_probability 0.5; expected a nat`: `{"id": "a", "log_probability": 0.5}`,
+		`the log-probability of "a": 0.5 stands for a l`:  `{"id": "a", "log_probability": 0.5}`,
+		`the log-probability of "a": "nan" is no log-pro`: `{"doc": {"id": "a"}, "filtered_resps": [["nan", "True"]]}`,
+		`the log-probability of "a": "inf" is no log-pro`: `{"doc": {"id": "a"}, "filtered_resps": [["inf", "True"]]}`,
 		`s, line 2: "a" is scored a second time`:          strings.Repeat(`{"id": "a", "log_probability": -1}`+"\n", 2),
 		"s, line 1: invalid character 'N'":                `{"id": "a", "log_probability": NaN}`,
 		`the sample of "a" has 0 responses`:               `{"doc": {"id": "a"}}`,
@@ -229,6 +232,25 @@ func TestSamplesOfTheHarnessAreScores(t *testing.T) {
 	} {
 		if _, err := ReadScores("s", strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %q", text, err, want)
+		}
+	}
+}
+
+// Python writes the logarithm of 0 in three ways, and of 1 as -0.0. The first ranks last, as
+// a number.
+func TestLogarithmsOfZeroAndOneAreScores(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]float64{
+		`{"id": "a", "log_probability": "-inf"}`:                       -score.MaxLoss,
+		`{"id": "a", "log_probability": -Infinity}`:                    -score.MaxLoss,
+		`{"doc": {"id": "a"}, "filtered_resps": [["-inf", "False"]]}`:  -score.MaxLoss,
+		`{"doc": {"id": "a"}, "filtered_resps": [[-Infinity, false]]}`: -score.MaxLoss,
+		`{"id": "a", "log_probability": -0.0}`:                         0,
+		`{"doc": {"id": "a"}, "filtered_resps": [["-0.0", "True"]]}`:   0,
+	} {
+		got, err := ReadScores("s", strings.NewReader(text))
+		if err != nil || got["a"].LogProbability != want {
+			t.Errorf("%s: %v, %+v, want %g", text, err, got, want)
 		}
 	}
 }

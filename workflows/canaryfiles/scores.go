@@ -1,6 +1,7 @@
 package canaryfiles
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,9 +25,9 @@ type Scores map[string]Score
 
 // scoredLine is a line of scores: ours, or one of the samples that lm-evaluation-harness logs.
 type scoredLine struct {
-	ID             string   `json:"id"`
-	LogProbability *float64 `json:"log_probability"`
-	Greedy         *bool    `json:"greedy"`
+	ID             string          `json:"id"`
+	LogProbability json.RawMessage `json:"log_probability"`
+	Greedy         *bool           `json:"greedy"`
 
 	Doc struct {
 		ID string `json:"id"`
@@ -41,7 +42,7 @@ func ReadScores(name string, r io.Reader) (Scores, error) {
 	scores := Scores{}
 	err := eachLine(name, r, func(_ int, line []byte) error {
 		var l scoredLine
-		if err := exactjson.Unmarshal(line, &l); err != nil {
+		if err := exactjson.Unmarshal(quoteInfinity(line), &l); err != nil {
 			return fmt.Errorf("%w; expected a line such as {\"id\": \"canary-0\", \"log_probability\": -12.5}", err)
 		}
 		id, score, err := l.score()
@@ -71,10 +72,21 @@ func (l *scoredLine) score() (string, Score, error) {
 		return "", Score{}, errors.New("it has no id; expected that of a line of the canaries")
 	case l.LogProbability == nil:
 		return "", Score{}, fmt.Errorf("%q has no log_probability; expected a finite number", l.ID)
-	case !score.IsLogProbability(*l.LogProbability):
-		return "", Score{}, fmt.Errorf("%q has the log_probability %g; expected a natural logarithm, which is not above 0 nor below -%g", l.ID, *l.LogProbability, score.MaxLoss)
 	}
-	return l.ID, Score{min(0, *l.LogProbability), l.Greedy}, nil
+	var p score.LogProbability
+	if err := unquoted(l.LogProbability, &p); err != nil {
+		return "", Score{}, fmt.Errorf("the log-probability of %q: %w", l.ID, err)
+	}
+	return l.ID, Score{float64(p), l.Greedy}, nil
+}
+
+// quoteInfinity makes a text of the -Infinity that Python writes for the logarithm of 0, in a line
+// that is no JSON.
+func quoteInfinity(line []byte) []byte {
+	if json.Valid(line) {
+		return line
+	}
+	return bytes.ReplaceAll(line, []byte("-Infinity"), []byte(`"-Infinity"`))
 }
 
 // takeResponse takes a sample's answer, a list of two. Some versions of the harness log its
@@ -84,9 +96,7 @@ func (l *scoredLine) takeResponse() error {
 	if len(l.Responses) != 1 || len(l.Responses[0]) != 2 {
 		return fmt.Errorf("the sample of %q has %d responses; expected one of loglikelihood, [log-probability, is-greedy]", l.ID, len(l.Responses))
 	}
-	if err := unquoted(l.Responses[0][0], &l.LogProbability); err != nil {
-		return fmt.Errorf("the log-probability of %q: %w", l.ID, err)
-	}
+	l.LogProbability = l.Responses[0][0]
 	if err := unquoted(l.Responses[0][1], &l.Greedy); err != nil {
 		return fmt.Errorf("is-greedy of %q: %w", l.ID, err)
 	}
@@ -96,10 +106,12 @@ func (l *scoredLine) takeResponse() error {
 // unquoted decodes a value, or the value in a text as Python prints it.
 func unquoted(value json.RawMessage, into any) error {
 	var text string
-	if json.Unmarshal(value, &text) != nil {
+	if json.Unmarshal(value, &text) != nil || text == "-inf" || text == "-Infinity" {
 		return json.Unmarshal(value, into)
 	}
 	switch text {
+	case "nan", "inf":
+		return fmt.Errorf("%q is no log-probability; expected a finite number, or \"-inf\" for the logarithm of 0", text)
 	case "True":
 		text = "true"
 	case "False":

@@ -65,7 +65,7 @@ func unreadable(body []byte, err error) error {
 	if bad, ok := errors.AsType[*json.SyntaxError](err); ok && bad.Offset > 0 && bad.Offset <= int64(len(body)) {
 		rest := string(body[bad.Offset-1 : min(int64(len(body)), bad.Offset+2)])
 		if rest == "NaN" || rest == "Inf" {
-			return errNotFinite
+			return fmt.Errorf("%w: %q", errNotFinite, body[max(0, bad.Offset-40):min(int64(len(body)), bad.Offset+10)])
 		}
 	}
 	if bad, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && strings.HasPrefix(bad.Value, "number ") {
