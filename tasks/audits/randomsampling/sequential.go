@@ -38,7 +38,7 @@ func (s *Sequential) Rank(ctx context.Context, prefix []int32, cost, margin floa
 	if err != nil {
 		return Rank{}, Interval{}, err
 	}
-	t := tally{cost: cost, margin: 2 * margin}
+	t := newTally(cost, margin)
 	var block [][]int32
 	for row := range draws {
 		block = append(block, slices.Clone(row))
@@ -128,6 +128,9 @@ type tally struct {
 	// hits cost at most as much as the canary; low by more than the margin, high too with it.
 	hits, low, high int64
 }
+
+// newTally knows scores to a margin, and so differences of two to twice that.
+func newTally(cost, margin float64) *tally { return &tally{cost: cost, margin: 2 * margin} }
 
 func (t *tally) add(costs []float64) {
 	for _, cost := range costs {
