@@ -164,15 +164,15 @@ class Checker:
         everyone = sorted(set(users.flatten()))
         at, rng = numpy.searchsorted(everyone, users), stream(seed, "pair bootstrap", number)
         n, ends = len(everyone), {"ap": ([], []), "auc": ([], [])}
-        # Behind the pairs stands one of the unseen user with another, of the other kind.
+        # What is unseen stands before and behind the pairs, one label on either side.
         labels, most = numpy.append(same, [1, 0]), max(scores) + 1
         for _ in range(1000):
             w = weights_of(rng, n)
             weights = numpy.where(same == 1, w[at[:, 0]], w[at[:, 0]] * w[at[:, 1]] * n)
             weights = numpy.append(weights, [w[n] * (same == 1).sum() / n, w[n] * (same == 0).sum() / n * 2 / n])
-            for kind in (0, 1):
-                weights[labels == kind] *= (same == kind).sum() / weights[labels == kind].sum()
-            for i, first in enumerate((0, 1)):  # the kind of the unseen that stands first
+            for label in (0, 1):
+                weights[labels == label] *= (same == label).sum() / weights[labels == label].sum()
+            for i, first in enumerate((0, 1)):  # the label that stands first
                 ranked = numpy.append(scores, [most, -most] if first else [-most, most])
                 ends["ap"][i].append(metrics.average_precision_score(labels, ranked, sample_weight=weights))
                 ends["auc"][i].append(metrics.roc_auc_score(labels, ranked, sample_weight=weights))

@@ -44,10 +44,17 @@ def estimate(values):
     return {"n": n, "mean": mean, "sd": sd, "low": low, "high": high}
 
 
-def pooled(count, of):
-    low = stats.beta.ppf(0.025, count, of - count + 1) if count else 0.0
-    high = stats.beta.ppf(0.975, count + 1, of - count) if count < of else 1.0
-    return {"pooled_count": count, "pooled_of": of, "pooled_share": count / of, "pooled_low": low, "pooled_high": high}
+def pooled(counts, sizes):
+    """Korn and Graubard's interval: the canaries of a seed are a group."""
+    counts, sizes = numpy.array(counts), numpy.array(sizes)
+    g, of, p = len(counts), sizes.sum(), counts.sum() / sizes.sum()
+    variance = g / max(1, g - 1) * ((counts - p * sizes) ** 2).sum() / of**2
+    n = float(g)
+    if g > 1 and variance > 0:
+        n = min(of, p * (1 - p) / variance * (stats.t.ppf(0.975, of - 1) / stats.t.ppf(0.975, g - 1)) ** 2)
+    low = stats.beta.ppf(0.025, p * n, n - p * n + 1) if p > 0 else 0.0
+    high = stats.beta.ppf(0.975, p * n + 1, n - p * n) if p < 1 else 1.0
+    return {"pooled_count": int(counts.sum()), "pooled_of": int(of), "pooled_share": p, "pooled_low": low, "pooled_high": high}
 
 
 def sign_test(more, fewer):
@@ -77,7 +84,7 @@ class Study:
         values = [v for v in values if v is not None]
         found = estimate(values)
         if name in COUNTED:
-            found.update(pooled(int(sum(values)), sum(len(self.canaries[row, seed]) for seed in self.seeds(row))))
+            found.update(pooled(values, [len(self.canaries[row, seed]) for seed in self.seeds(row)]))
         return found
 
     def difference(self, row, to, name):

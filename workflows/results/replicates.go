@@ -81,24 +81,24 @@ func (r *viewRow) measure() {
 	for _, m := range measures() {
 		values := r.values(r.Seeds, m.place, m.Name)
 		if estimate := audits.NewEstimate(values); estimate != nil {
-			r.Measures[m.Name] = RowMeasure{*estimate, r.pooled(values, &m)}
+			r.Measures[m.Name] = RowMeasure{*estimate, r.pooled(&m)}
 		}
 	}
 }
 
-// pooled is the share of the canaries that were counted.
-func (r *viewRow) pooled(counts []float64, m *measure) *audits.Share {
+// pooled is the share of all seeds' canaries that were counted. Those of one seed share a training.
+func (r *viewRow) pooled(m *measure) *audits.Share {
 	if m.Of == "" {
 		return nil
 	}
-	return new(audits.NewShare(int(sum(counts)), int(sum(r.values(r.Seeds, m.place, m.Of)))))
-}
-
-func sum(values []float64) (total float64) {
-	for _, v := range values {
-		total += v
+	var ratio audits.Ratio
+	for _, seed := range r.Seeds {
+		count, counted := r.done[seed].number(m.place, m.Name)
+		if of, ok := r.done[seed].number(m.place, m.Of); ok && counted {
+			ratio.Add(int(count), int(of))
+		}
 	}
-	return total
+	return new(ratio.Share())
 }
 
 // values are the numbers in a column of an audit's rows, of those seeds that have it.

@@ -186,22 +186,22 @@ func TestRowsAreRecomputedFromTheirCanaries(t *testing.T) {
 	d := documentOf(t, r)
 	for _, row := range d.Rows {
 		var counts []float64
-		count, of := 0, 0
+		var canaries audits.Ratio
 		for _, seed := range row.Seeds {
 			n := 0
 			for _, yes := range held[row.Row][seed] {
-				of++
 				if yes {
 					n++
 				}
 			}
-			counts, count = append(counts, float64(n)), count+n
+			counts = append(counts, float64(n))
+			canaries.Add(n, len(held[row.Row][seed]))
 		}
 		want, got := audits.NewEstimate(counts), row.Measures["random_sampling_memorized"]
 		if !reflect.DeepEqual(got.Estimate, *want) || got.N != len(row.Seeds) {
 			t.Errorf("row %s: %+v, by its canaries %+v", row.Row, got.Estimate, want)
 		}
-		if share := audits.NewShare(count, of); *got.Pooled != share {
+		if share := canaries.Share(); *got.Pooled != share {
 			t.Errorf("row %s: %+v, by its canaries %+v", row.Row, *got.Pooled, share)
 		}
 	}
