@@ -95,13 +95,13 @@ func mean(s *Study, o *outcome) (low, high, truth float64) {
 	return low, high, float64(s.Configurations*s.PerConfiguration) * s.probability(s.Level)
 }
 
-// pooled is the share of all seeds' canaries, by Clopper and Pearson.
+// pooled is the share of all seeds' canaries, by Korn and Graubard: those of a seed are a group.
 func pooled(s *Study, o *outcome) (low, high, truth float64) {
-	count, of := 0.0, 0
+	var ratio audits.Ratio
 	for _, canaries := range o.second {
-		count, of = count+sum(canaries), of+len(canaries)
+		ratio.Add(int(sum(canaries)), len(canaries))
 	}
-	share := audits.NewShare(int(count), of)
+	share := ratio.Share()
 	return share.Low, share.High, s.probability(s.Level)
 }
 
@@ -186,10 +186,10 @@ func Run(draws int, seed uint64) []Row {
 		{Row{Interval: "t, paired difference", Of: canaries, Goal: goal}, thakkar(5, -0.8), paired},
 		{Row{Interval: "t, paired difference", Of: canaries, Goal: goal}, thakkar(10, -0.8), paired},
 		{Row{Interval: "t, paired difference", Of: canaries + ", few memorized", Goal: goal}, thakkar(5, -3), paired},
-		{Row{Interval: "Clopper-Pearson, pooled", Of: identical, Goal: goal}, alike(5), pooled},
-		{Row{Interval: "Clopper-Pearson, pooled", Of: canaries + ", trainings alike"}, alone, pooled},
-		{Row{Interval: "Clopper-Pearson, pooled", Of: canaries}, thakkar(5, -0.8), pooled},
-		{Row{Interval: "Clopper-Pearson, pooled", Of: "canaries alike, trainings not"}, together, pooled},
+		{Row{Interval: "Korn-Graubard, pooled", Of: identical, Goal: bound}, alike(5), pooled},
+		{Row{Interval: "Korn-Graubard, pooled", Of: canaries + ", trainings alike", Goal: bound}, alone, pooled},
+		{Row{Interval: "Korn-Graubard, pooled", Of: canaries, Goal: goal}, thakkar(5, -0.8), pooled},
+		{Row{Interval: "Korn-Graubard, pooled", Of: "canaries alike, trainings not", Goal: goal}, together, pooled},
 		{Row{Interval: "sign test, p >= 5% of equal rows", Of: identical, Goal: bound}, equal, signs},
 	} {
 		c.Seeds, c.Draws = c.study.Seeds, draws
