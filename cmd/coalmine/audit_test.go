@@ -32,8 +32,8 @@ func TestAuditRefusesWhatItCannotReadInOneLine(t *testing.T) {
 	}
 	list, empty, noModel := write("list.txt", "a b c\n"), write("empty.txt", "\n# only a note\n"), write("model.safetensors", "no model")
 	for want, args := range map[string][]string{
-		`required flag(s) "canaries" not set`: {noModel},
-		"accepts 1 arg(s), received 0":        {"--canaries", list},
+		"at least one of the flags in the group [canaries members] is required": {noModel},
+		"accepts between 1 and 2 arg(s), received 0":                            {"--canaries", list},
 		"--canaries: open":                    {noModel, "--canaries", filepath.Join(dir, "none.txt")},
 		"empty.txt: there is no canary in it": {noModel, "--canaries", empty},
 		"none.safetensors: no such file":      {filepath.Join(dir, "none.safetensors"), "--canaries", list},
@@ -162,7 +162,7 @@ func TestAuditRefusesAnEndpointInOneLine(t *testing.T) {
 		return true
 	}
 	list := filepath.Join(dir, "list.txt")
-	if err := os.WriteFile(list, []byte("w1 w2 w3 w4\n"), 0o600); err != nil {
+	if err := os.WriteFile(list, []byte("w1 w2 w3 w4\nw1 w2 w3 w5\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for want, args := range map[string][]string{
@@ -174,7 +174,7 @@ func TestAuditRefusesAnEndpointInOneLine(t *testing.T) {
 		"beam search needs the probability of every token":         {s.URL, "--model", "m", "--vocabulary", model, "--beam-width", "5"},
 		"--model is for another sort of model (endpoint: the name": {model, "--model", "m"},
 		"no log-probabilities of the prompt; an audit needs":       {s.URL, "--model", "m", "--vocabulary", model, "--batch", "1"},
-		"1 completions for 33 prompts":                             {s.URL, "--model", "m", "--vocabulary", model, "--batch", "64", "--concurrency", "1"},
+		"1 completions for 2 prompts":                              {s.URL, "--model", "m", "--vocabulary", model, "--batch", "64", "--concurrency", "1"},
 		`endpoint "http:": expected a URL such as http://local`:    {"http://", "--model", "m", "--vocabulary", model},
 	} {
 		var out, messages bytes.Buffer

@@ -139,7 +139,11 @@ func cellLine(s *status.Run, c status.Cell) string {
 	text := fmt.Sprintf("%s %s: %s", c.Cell, c.Phase, c.Label)
 	for _, f := range s.Failures {
 		if c.Phase == runs.Failed && slices.Contains(f.Cells, c.Cell) {
-			text += fmt.Sprintf("; %s: %s", visible.Text(f.Label), visible.Lines(f.Error))
+			first, _, more := strings.Cut(f.Error, "\n") // the results have all of it
+			if more {
+				first += " ..."
+			}
+			text += fmt.Sprintf("; %s: %s", visible.Text(f.Label), visible.Text(first))
 		}
 	}
 	return text
