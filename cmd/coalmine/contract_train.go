@@ -106,7 +106,7 @@ func (f *trainCheck) complete() error {
 	if f.code == "" {
 		return nil
 	}
-	if f.Code, err = workspace.Pack(os.DirFS(f.code)); err != nil {
+	if f.Code, err = workspace.Pack(os.DirFS(f.code), nil); err != nil {
 		return fmt.Errorf("--code %s: %w", f.code, err)
 	}
 	return nil

@@ -28,6 +28,7 @@ type submitFlags struct {
 	maxCells int
 	fresh    bool
 	priority int
+	goesOn   string // the run that run --continue names
 	submits  bool
 	// makesHome is set for a command that makes the home if there is none.
 	makesHome bool
@@ -85,6 +86,9 @@ func (s *submitFlags) noteIdle(g *global, who string) {
 
 // submit uploads the sources that are not there yet, and then submits.
 func (s *submitFlags) submit(ctx context.Context, api control.API, sub *submission.Submission) (control.Submitted, error) {
+	if s.goesOn != "" {
+		return goOn(ctx, api, s.goesOn)
+	}
 	if err := sub.Upload(ctx, api); err != nil {
 		return control.Submitted{}, err
 	}
@@ -104,21 +108,32 @@ Without --redis and --store everything happens here: an embedded queue, and a
 directory of results under --home. The same command goes on with a run that was
 interrupted, and finds everything cached of one that is done. If another process
 owns the home, the run is submitted to that one and followed from here; if that one
-ends first, the run goes on here.`
+ends first, the run goes on here.
+
+A changed file, changed data or changed code in training.code make another run, with
+everything that the change leaves as it was. If an earlier run has the same name, the
+command names the fields and the files of code in which the two differ. --continue RUN
+works on an unfinished run as it was submitted, and needs no FILE.`
 
 func newRunCommand(g *global) *cobra.Command {
 	var flags submitFlags
 	c := &cobra.Command{
-		Use:     "run FILE",
+		Use:     "run [FILE]",
 		Short:   "Submit an experiment, work and follow until it is done",
 		Long:    runHelp,
 		Example: "  coalmine run examples/quickstart.yaml\n  coalmine run experiment.yaml --set training.rounds=2000",
 		GroupID: groupRun,
-		Args:    cobra.ExactArgs(1),
+		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			ctx := c.Context()
 			if err := flags.notify.check(); err != nil {
 				return err
+			}
+			if (len(args) == 1) == (flags.goesOn != "") {
+				return errors.New("run: expected either the FILE of an experiment, or --continue and an unfinished run")
+			}
+			if flags.goesOn != "" {
+				return g.runSubmission(ctx, &flags, nil)
 			}
 			sub, err := flags.prepare(ctx, g, args[0])
 			if err != nil {
@@ -129,6 +144,7 @@ func newRunCommand(g *global) *cobra.Command {
 	}
 	flags.add(c.Flags(), true)
 	flags.makesHome = true
+	c.Flags().StringVar(&flags.goesOn, "continue", "", "go on with this unfinished run, as it was submitted, in place of FILE")
 	flags.notify.flag(c.Flags())
 	g.coordinates(c.Flags())
 	g.works(c.Flags())
@@ -288,6 +304,7 @@ func (g *global) follow(ctx context.Context, api control.API, submitted control.
 	} else {
 		g.note("run %s", submitted.Run)
 	}
+	g.noteEarlier(submitted)
 	if submitted.Phase == runs.Paused {
 		g.note("it is paused; have it go on with: coalmine resume %s", submitted.Run)
 	}
@@ -408,12 +425,49 @@ func (g *global) printSubmitted(s control.Submitted) error {
 	if s.Continued {
 		g.note("an unfinished run has the same experiment; it continues%s (--new starts another)", priorityText(s))
 	}
+	g.noteEarlier(s)
 	if s.Phase == runs.Paused {
 		g.note("it is paused; have it go on with: coalmine resume %s", s.Run)
 		return nil
 	}
 	g.note("workers take it up as they have room; follow it with: coalmine watch %s", s.Run)
 	return nil
+}
+
+// goOn names an unfinished run that a command works on.
+func goOn(ctx context.Context, api control.API, name string) (control.Submitted, error) {
+	s, err := api.Status(ctx, name)
+	switch {
+	case err != nil:
+		return control.Submitted{}, err
+	case s.Phase == runs.Failed:
+		return control.Submitted{}, fmt.Errorf("--continue: run %s has failed; try its failed nodes again with: coalmine retry %s", s.Run, s.Run)
+	case s.Phase.Finished():
+		return control.Submitted{}, fmt.Errorf("--continue: run %s is %s; expected an unfinished run: coalmine results %s has its outcome", s.Run, s.Phase, s.Run)
+	}
+	return control.Submitted{Run: s.Run, Continued: true, Phase: s.Phase}, nil
+}
+
+// maxChanges bounds the differences that a note names.
+const maxChanges = 8
+
+// noteEarlier says in which fields a new run differs from the one of its name before it.
+func (g *global) noteEarlier(s control.Submitted) {
+	e := s.Earlier
+	if e == nil {
+		return
+	}
+	var changes []string
+	for _, c := range e.Changes[:min(len(e.Changes), maxChanges)] {
+		changes = append(changes, c.String())
+	}
+	if more := len(e.Changes) - maxChanges; more > 0 {
+		changes = append(changes, fmt.Sprintf("and %d more (coalmine compare %s %s)", more, e.Run, s.Run))
+	}
+	g.note("it differs from %s (%s) in %s", e.Run, e.Phase, strings.Join(changes, "; "))
+	if !e.Phase.Finished() {
+		g.note("%s is not finished; to go on with it instead: coalmine cancel %s; coalmine run --continue %s", e.Run, s.Run, e.Run)
+	}
 }
 
 // priorityText is " with priority 5" if the run takes the priority of this submission, or "".

@@ -10,7 +10,9 @@ import (
 
 	"coalmine/storage"
 	"coalmine/workflows/control"
+	"coalmine/workflows/experiment"
 	"coalmine/workflows/runs"
+	"coalmine/workflows/sources"
 	"coalmine/workflows/status"
 )
 
@@ -58,6 +60,10 @@ func (g *global) steerBy(ctx context.Context, api control.API, run string, e run
 const retryHelp = `Try the failed nodes of a run again, with all that waits for them. --node selects nodes
 by their names in "coalmine status RUN", or by the beginning of their keys.
 
+The run keeps what it was submitted with: its fields, its data and the code of
+training.code. The command says so where that code has changed since; coalmine run FILE
+submits the changed code as another run, which finds cached what does not depend on it.
+
 A done run computes its missing outputs again, for instance after a backup without
 commits/ or blobs/ was restored. It is an error if none is missing.`
 
@@ -73,7 +79,7 @@ func newRetryCommand(g *global) *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			run, e := runArgument(args), runs.Entry{Kind: runs.RetryEntry}
 			if len(nodes) == 0 {
-				return g.steer(c.Context(), run, e)
+				return g.withControl(c.Context(), func(api control.API) error { return g.retry(c.Context(), api, run, e) })
 			}
 			return g.withControl(c.Context(), func(api control.API) error {
 				status, err := api.Status(c.Context(), run)
@@ -83,12 +89,45 @@ func newRetryCommand(g *global) *cobra.Command {
 				if e.Keys, err = failedNodes(status, nodes); err != nil {
 					return err
 				}
-				return g.steerBy(c.Context(), api, status.Run, e)
+				return g.retry(c.Context(), api, status.Run, e)
 			})
 		},
 	}
 	c.Flags().StringArrayVar(&nodes, "node", nil, "name of a failed node, or the beginning of its key (repeatable); all of them if none is given")
 	return c
+}
+
+// retry steers a run, and says which code it runs.
+func (g *global) retry(ctx context.Context, api control.API, run string, e runs.Entry) error {
+	if err := g.steerBy(ctx, api, run, e); err != nil {
+		return err
+	}
+	spec, err := api.Experiment(ctx, run)
+	if err != nil {
+		return nil //nolint:nilerr // the run is retried: what cannot be read is only a note
+	}
+	said := map[string]bool{}
+	for i := range spec.Cells {
+		t := &spec.Cells[i].Experiment.Training
+		if t.Code != "" && !said[t.Code] {
+			said[t.Code] = true
+			g.note("%s", retriedCode(ctx, t))
+		}
+	}
+	return nil
+}
+
+// retriedCode says how the code of a recorded training compares with its directory here.
+func retriedCode(ctx context.Context, t *experiment.Training) string {
+	recorded := fmt.Sprintf("it runs the code of %s as it was submitted", t.Code)
+	now, err := sources.Here{}.Pack(ctx, t.Code, "", func(file string) bool { return t.CodeRoles.Omits(t.TrainedBy(), file) })
+	switch {
+	case err != nil:
+		return recorded + "; for other code: coalmine run FILE"
+	case now.Digests()[0].String() == t.CodeSHA256:
+		return recorded + ", which has not changed"
+	}
+	return recorded + ", which has changed since; to run the changed code: coalmine run FILE"
 }
 
 // failedNodes finds failed nodes of a run by their labels or the beginnings of

@@ -3,9 +3,11 @@ package workspace
 import (
 	"archive/tar"
 	"bytes"
+	"crypto/sha256"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -27,8 +29,8 @@ func isCode(name string) bool {
 
 // Pack puts the files of a directory into an archive, which is the same for the same files:
 // names, contents and whether they can be run. Hidden files and folders, what Python compiles, and
-// what a command makes are left out.
-func Pack(directory fs.FS) ([]byte, error) {
+// what a command makes are left out, and files that omit reports; a nil omit reports none.
+func Pack(directory fs.FS, omit func(name string) bool) ([]byte, error) {
 	var packed bytes.Buffer
 	archive := tar.NewWriter(&packed)
 	files, size := 0, int64(0)
@@ -41,7 +43,7 @@ func Pack(directory fs.FS) ([]byte, error) {
 				return fs.SkipDir
 			}
 			return nil
-		case entry.IsDir():
+		case entry.IsDir(), omit != nil && omit(name):
 			return nil
 		}
 		if files++; files > MaxFiles {
@@ -87,4 +89,43 @@ func pack(archive *tar.Writer, directory fs.FS, name string) (int64, error) {
 		return 0, err
 	}
 	return io.Copy(archive, f)
+}
+
+// Changed names the files that are in one of two archives of Pack alone, or differ, in order.
+func Changed(before, after io.Reader) ([]string, error) {
+	old, err := digests(before)
+	if err != nil {
+		return nil, err
+	}
+	files, err := digests(after)
+	if err != nil {
+		return nil, err
+	}
+	for name, digest := range old {
+		if files[name] == digest {
+			delete(files, name)
+		} else {
+			files[name] = digest
+		}
+	}
+	return slices.Sorted(maps.Keys(files)), nil
+}
+
+// digests are those of the files of an archive, by name, each with the file's mode.
+func digests(r io.Reader) (map[string]string, error) {
+	archive, files := tar.NewReader(r), map[string]string{}
+	for {
+		h, err := archive.Next()
+		if err == io.EOF {
+			return files, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		hash := sha256.New()
+		if _, err := io.Copy(hash, archive); err != nil {
+			return nil, err
+		}
+		files[h.Name] = fmt.Sprintf("%o %x", h.Mode, hash.Sum(nil))
+	}
 }

@@ -61,12 +61,12 @@ func TestCodeIsPackedAlikeAndUnpacked(t *testing.T) {
 		".git/config": {Data: []byte("x")}, "sub/__pycache__/a.pyc": {Data: []byte("x")}, "sub/out/code.py": {Data: []byte("x")},
 		"in/job.json": {Data: []byte("x")}, "out/model": {Data: []byte("x")}, "checkpoint/n": {Data: []byte("x")}, "tmp": {Data: []byte("x")},
 	}
-	first, err := Pack(code)
+	first, err := Pack(code, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	code["train.py"].ModTime, code["sub/run.sh"].Mode = time.Unix(99, 0), 0o755
-	if second, err := Pack(code); err != nil || !bytes.Equal(first, second) {
+	if second, err := Pack(code, nil); err != nil || !bytes.Equal(first, second) {
 		t.Errorf("times and rights of others change the archive: %v", err)
 	}
 	w := newWorkspace(t)
@@ -80,11 +80,11 @@ func TestCodeIsPackedAlikeAndUnpacked(t *testing.T) {
 	if info, err := os.Stat(w.Path() + "/sub/run.sh"); err != nil || info.Mode()&0o100 == 0 {
 		t.Errorf("the script cannot be run: %v, %v", info, err)
 	}
-	if _, err := Pack(fstest.MapFS{".hidden": {}}); err == nil || !strings.Contains(err.Error(), "holds no files") {
+	if _, err := Pack(fstest.MapFS{".hidden": {}}, nil); err == nil || !strings.Contains(err.Error(), "holds no files") {
 		t.Errorf("no code: %v", err)
 	}
 	large := fstest.MapFS{"a": {Data: make([]byte, MaxCode/2)}, "b": {Data: make([]byte, MaxCode/2+1)}}
-	if _, err := Pack(large); err == nil || err.Error() != "it holds 67108865 bytes; expected at most 67108864" {
+	if _, err := Pack(large, nil); err == nil || err.Error() != "it holds 67108865 bytes; expected at most 67108864" {
 		t.Errorf("too much code: %v", err)
 	}
 	if err := w.Unpack(bytes.NewReader(first[:300])); err == nil {

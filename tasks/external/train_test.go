@@ -55,7 +55,7 @@ func newBenchOf(t *testing.T, source string, r datasets.Reading) *bench {
 // train runs a script as a file of the code.
 func (b *bench) train(t *testing.T, script string, change ...func(*TrainParams)) (*taskstest.Node, error) {
 	t.Helper()
-	code, err := workspace.Pack(fstest.MapFS{"train.sh": {Data: []byte(script)}})
+	code, err := workspace.Pack(fstest.MapFS{"train.sh": {Data: []byte(script)}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

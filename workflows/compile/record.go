@@ -97,8 +97,10 @@ func cellFiles(spec *experiment.Spec, e *experiment.Experiment) ([]storage.Diges
 		all = append(all, ofAudits[x.Path]...)
 	}
 	err = errors.Join(err, missing)
-	if code, given := storage.ParseDigest(e.Training.CodeSHA256); given == nil {
-		all = append(all, code)
+	for _, sha256 := range []string{e.Training.CodeSHA256, e.Training.ScorerSHA256} {
+		if code, given := storage.ParseDigest(sha256); given == nil {
+			all = append(all, code)
+		}
 	}
 	for _, source := range e.Sources() {
 		files, more := spec.Files(&source.Of.Of(e).Data)

@@ -121,6 +121,8 @@ type Submitted struct {
 	Phase runs.Phase `json:"state,omitempty"`
 	// Priority is the new priority of a continued run, nil if the submission gives none.
 	Priority *int `json:"priority,omitempty"`
+	// Earlier is the newest run before a new one of the same name, if its experiment differs.
+	Earlier *Earlier `json:"earlier,omitempty"`
 }
 
 // AttemptLog is what an attempt wrote.
@@ -236,6 +238,10 @@ func (l *Local) Submit(ctx context.Context, spec runs.Spec, fresh bool) (Submitt
 	submitted := Submitted{Run: run.ID, Continued: continued}
 	if continued {
 		submitted.Phase, submitted.Priority = run.State.Phase, spec.Priority
+		return submitted, nil
+	}
+	if submitted.Earlier, err = l.earlier(ctx, run, e); err != nil {
+		slog.Default().Warn("comparing with earlier runs", "run", run.ID, "err", err)
 	}
 	return submitted, nil
 }

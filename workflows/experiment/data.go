@@ -46,8 +46,9 @@ type Facts struct {
 	Second SecondFiles
 	// OfAudits are the digests of the files of Experiment.AuditSources, by their paths.
 	OfAudits map[string][]storage.Digest
-	// Code is the digest of training.code, packed; zero without.
-	Code storage.Digest
+	// Code is the digest of training.code, packed for what trains, and Scorer of it packed for the
+	// command that scores; zero without.
+	Code, Scorer storage.Digest
 	// MissingWords are those of Experiment.NamedWords that the vocabulary lacks.
 	MissingWords []string
 	// Phrases are how many different ones the source has of each of Experiment.Phrases, before
@@ -114,6 +115,9 @@ func (s *Spec) Resolve(facts []Facts) error {
 		}
 		if t := &s.Cells[i].Experiment.Training; t.Code != "" {
 			t.CodeSHA256 = facts[i].Code.String()
+			if t.ScorerApart() {
+				t.ScorerSHA256 = facts[i].Scorer.String()
+			}
 		}
 		s.Cells[i].Experiment.Training.adopt(&settled[i])
 		s.Cells[i].Experiment.Training.Rounds = rounds[i]

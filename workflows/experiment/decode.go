@@ -120,14 +120,14 @@ func fieldNames(t reflect.Type) string {
 // counts as bad, so as not to be reported missing too.
 func (d *decoder) unknown(e entry, t reflect.Type, path string) {
 	meant := suggest(e.key, t, path)
-	if path == "" && editDistance(e.key, "grid") <= 2 {
+	if path == "" && editDistance(e.key, "grid") <= likelyEdits(e.key) {
 		meant = "grid"
 	}
 	if meant == "" {
 		d.fail(e.at, join(path, e.key), "unknown field; expected one of %s", fieldNames(t))
 		return
 	}
-	d.bad = append(d.bad, meant)
+	d.bad = append(d.bad, strings.Split(meant, " or ")...)
 	d.fail(e.at, join(path, e.key), "unknown field%s", didYouMean(meant))
 }
 
@@ -196,7 +196,7 @@ func leafHint(n *node, f *field) string {
 		return "; put it in quotes"
 	case n.kind == scalarNode && len(f.oneOf) > 0:
 		for _, word := range f.oneOf {
-			if editDistance(strings.ToLower(n.text), word) <= 2 {
+			if editDistance(strings.ToLower(n.text), word) <= likelyEdits(n.text) {
 				return didYouMean(word)
 			}
 		}

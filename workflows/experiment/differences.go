@@ -1,7 +1,9 @@
 package experiment
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -66,3 +68,40 @@ func orNull(value string) json.RawMessage {
 	}
 	return json.RawMessage(value)
 }
+
+// comparedCells bounds the cells that SpecDifferences compares, for the time that it takes.
+const comparedCells = 1000
+
+// SpecDifferences lists the fields in which the cells of two experiments differ that are the same
+// point of the grid, or the only ones, each difference once; then their numbers of cells.
+func SpecDifferences(before, after *Spec) []Difference {
+	out, known := []Difference{}, map[string]bool{}
+	at := map[string]*Experiment{}
+	for i := range before.Cells {
+		at[before.point(i)] = &before.Cells[i].Experiment
+	}
+	for i := range min(len(after.Cells), comparedCells) {
+		old := at[after.point(i)]
+		if old == nil && len(before.Cells) == 1 && len(after.Cells) == 1 {
+			old = &before.Cells[0].Experiment
+		}
+		if old == nil {
+			continue
+		}
+		for _, d := range Differences(old, &after.Cells[i].Experiment) {
+			if text := d.String(); !known[text] {
+				known[text] = true
+				out = append(out, d)
+			}
+		}
+	}
+	if old, now := len(before.Cells), len(after.Cells); old != now || len(out) == 0 && !bytes.Equal(before.Canonical(), after.Canonical()) {
+		out = append(out, Difference{"grid", cellCount(old), cellCount(now)})
+	}
+	return out
+}
+
+// point is the point of the grid of a cell.
+func (s *Spec) point(cell int) string { return s.Cells[cell].Axes.String() }
+
+func cellCount(n int) json.RawMessage { return json.RawMessage(fmt.Sprintf(`"%d cells"`, n)) }

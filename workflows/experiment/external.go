@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"coalmine/models"
+	"coalmine/storage"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/all"
 )
@@ -48,12 +49,16 @@ func (c *checker) external() {
 
 // code checks how the code is named.
 func (c *checker) code() {
-	if c.Training.CodeSHA256 != "" && c.Training.Code == "" {
-		c.fail([]string{"training.code_sha256", "training.code"}, "is the digest of code that is not there; name its directory by training.code, or remove it")
+	for path, s := range map[string]string{"training.code_sha256": c.Training.CodeSHA256, "training.scorer_sha256": c.Training.ScorerSHA256} {
+		switch {
+		case s == "":
+		case c.Training.Code == "":
+			c.fail([]string{path, "training.code"}, "is the digest of code that is not there; name its directory by training.code, or remove it")
+		case !sha256Pattern.MatchString(s):
+			c.fail([]string{path}, "is %s; expected 64 lower-case hex digits", quote(s))
+		}
 	}
-	if s := c.Training.CodeSHA256; s != "" && !sha256Pattern.MatchString(s) {
-		c.fail([]string{"training.code_sha256"}, "is %s; expected 64 lower-case hex digits", quote(s))
-	}
+	c.codeRoles()
 }
 
 // unlike reports what is about models that are trained here, or read.
@@ -94,10 +99,14 @@ func (c *checker) auditsThat(fit func(audits.Description) bool) string {
 	return strings.Join(names, ", ")
 }
 
-// checkCode compares the digest that is given for the code with what was found.
+// checkCode compares the digests that are given for the code with what was found.
 func (c *dataChecker) checkCode() {
-	t, found := &c.Experiment.Training, c.facts.Code
-	if t.Code != "" && t.CodeSHA256 != "" && t.CodeSHA256 != found.String() {
-		c.fail("training.code_sha256", "is %s, but %s has %s; the code has changed: restore it, or correct the field", t.CodeSHA256, t.Code, found)
+	t := &c.Experiment.Training
+	check := func(path, given string, found storage.Digest) {
+		if t.Code != "" && given != "" && given != found.String() {
+			c.fail(path, "is %s, but %s has %s; the code has changed: restore it, or correct the field", given, t.Code, found)
+		}
 	}
+	check("training.code_sha256", t.CodeSHA256, c.facts.Code)
+	check("training.scorer_sha256", t.ScorerSHA256, c.facts.Scorer)
 }

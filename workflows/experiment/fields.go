@@ -205,29 +205,61 @@ var allPaths = sync.OnceValue(func() []string {
 // that is spelled alike or known under that word, else the same name elsewhere.
 // It is empty when nothing comes near.
 func suggest(unknown string, t reflect.Type, prefix string) string {
-	best, distance := "", max(2, len(unknown)/3)+1
+	best, distance := "", likelyEdits(unknown)+1
 	for _, f := range fieldsOf(t) {
 		if slices.Contains(f.also, unknown) {
 			return join(prefix, f.name)
 		}
-		if d := editDistance(unknown, f.name); d < distance && d < len(f.name) {
+		if d := editDistance(unknown, f.name); d < distance {
 			best, distance = join(prefix, f.name), d
 		}
 	}
 	if best != "" {
 		return best
 	}
+	return elsewhere(unknown, prefix)
+}
+
+// mostElsewhere is how many fields of one name a suggestion names.
+const mostElsewhere = 3
+
+// elsewhere names the fields of a name, or known under it, whose paths have the most in common with
+// prefix, and of these the outermost; none where they are too many to mean one.
+func elsewhere(unknown, prefix string) string {
+	var found []string
+	best := [2]int{-1, 0}
 	for _, path := range allPaths() {
-		if strings.HasSuffix(path, "."+unknown) {
-			return path
+		f, _ := lookup(path)
+		if f.name != unknown && !slices.Contains(f.also, unknown) {
+			continue
+		}
+		if rank := [2]int{inCommon(path, prefix), -len(splitPath(path))}; slices.Compare(rank[:], best[:]) > 0 {
+			found, best = []string{path}, rank
+		} else if rank == best {
+			found = append(found, path)
 		}
 	}
-	return ""
+	if len(found) > mostElsewhere || best[0] == 0 && len(found) > 1 {
+		return ""
+	}
+	return strings.Join(found, " or ")
+}
+
+// inCommon is the number of keys with which both paths begin.
+func inCommon(a, b string) int {
+	of, n := splitPath(b), 0
+	for i, key := range splitPath(a) {
+		if i == len(of) || of[i] != key {
+			break
+		}
+		n++
+	}
+	return n
 }
 
 // suggestPath does the same for a whole path.
 func suggestPath(unknown string) string {
-	best, distance := "", max(2, len(unknown)/4)+1
+	best, distance := "", likelyEdits(unknown)+1
 	for _, path := range allPaths() {
 		if strings.HasSuffix(path, "."+unknown) {
 			return path
@@ -239,6 +271,10 @@ func suggestPath(unknown string) string {
 	return best
 }
 
+// likelyEdits is how many letters of a word may be mistyped for another word to be meant: one of
+// short words, which have many neighbours.
+func likelyEdits(word string) int { return min(max(1, len(word)/4), 3) }
+
 // didYouMean ends a message with a suggestion, if there is one.
 func didYouMean(suggestion string) string {
 	if suggestion == "" {
@@ -247,25 +283,29 @@ func didYouMean(suggestion string) string {
 	return "; did you mean " + suggestion + "?"
 }
 
-// editDistance is Levenshtein's, in bytes. Very long words are far from all.
+// editDistance is Levenshtein's, in bytes, with two neighbours swapped as one edit. Very long words
+// are far from all.
 func editDistance(a, b string) int {
 	if len(a) > 100 {
 		return len(a)
 	}
-	row := make([]int, len(b)+1)
+	rows := [3][]int{make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)}
+	before, last, row := rows[0], rows[1], rows[2]
 	for j := range row {
 		row[j] = j
 	}
 	for i := range len(a) {
-		diagonal := row[0]
+		before, last, row = last, row, before
 		row[0] = i + 1
 		for j := range len(b) {
-			replace := diagonal
+			replace := last[j]
 			if a[i] != b[j] {
 				replace++
 			}
-			diagonal = row[j+1]
-			row[j+1] = min(replace, row[j]+1, row[j+1]+1)
+			row[j+1] = min(replace, last[j+1]+1, row[j]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
 		}
 	}
 	return row[len(b)]

@@ -39,7 +39,7 @@ func (e *Experiment) Setting() *audits.Setting {
 	s.Program = e.ClientProgram()
 	if e.Training.Algorithm == External {
 		s.External = &external.ModelParams{Image: e.Data.Shape()}
-		s.External.Code, _ = storage.ParseDigest(e.Training.CodeSHA256) // zero without; compiling refuses a wrong one
+		s.External.Code, _ = storage.ParseDigest(e.Training.scorerCode()) // zero without; compiling refuses a wrong one
 	}
 	s.Records, s.Recorded = e.Training.Record != nil, e.recorded()
 	if d := e.Data.Devices; d != nil {

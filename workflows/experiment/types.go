@@ -217,6 +217,12 @@ type Training struct {
 	// CodeSHA256 is the digest of the code, as a submitted run always carries it. Given in the
 	// file, it guards against other code.
 	CodeSHA256 string `json:"code_sha256,omitzero" when:"model.kind=external"`
+	// CodeRoles names files of the code that one role alone gets, so that a change of them runs
+	// nothing again of the other roles. Absent: each role gets all files.
+	CodeRoles *CodeRoles `json:"code_roles,omitempty" when:"model.kind=external"`
+	// ScorerSHA256 is the digest of the code of the command that scores texts, where code_roles makes
+	// it another than that of the training.
+	ScorerSHA256 string `json:"scorer_sha256,omitzero" when:"algorithm=external"`
 	// Job is a block of any fields, which the command gets as it stands: learning rates, layers,
 	// epochs. A grid may have axes over its fields, such as training.job.dropout.
 	Job Free `json:"job,omitempty" when:"model.kind=external" also:"config hyperparameters parameters settings"`
@@ -300,6 +306,19 @@ type Training struct {
 	// Record keeps what each device sends to the server, for audits that read it. Absent or
 	// null: nothing is kept.
 	Record *Record `json:"record,omitempty" when:"algorithm=fedavg" also:"recording updates" source:"Orekondy et al. 2018"`
+}
+
+// CodeRoles names files of training.code by the role that gets them: a path below the directory, a
+// pattern such as *.py, or a folder, which means all files below it. A file that no role names goes to
+// every role, a file that several name to these.
+type CodeRoles struct {
+	// Training lists the files that only training.command gets.
+	Training []string `json:"training,omitempty"`
+	// Client lists the files that only training.client_command gets.
+	Client []string `json:"client,omitempty"`
+	// Scorer lists the files that only the command gets that scores texts by the model of a
+	// training.command.
+	Scorer []string `json:"scorer,omitempty"`
 }
 
 // CommandLimits bound a command that is not ours. What is more ends it, and its cell fails. They are

@@ -16,13 +16,14 @@ import (
 
 // Packer packs what training.code names, for one who may read so much.
 type Packer interface {
-	// Pack returns a directory of code as one file, whose digest it knows. digest is
-	// training.code_sha256, or "". The error is a *datasets.SourceError where the name is to blame.
-	Pack(ctx context.Context, name, digest string) (*Source, error)
+	// Pack returns a directory of code as one file, whose digest it knows, without the files that
+	// omit reports. digest is that of the experiment file, or "". The error is a
+	// *datasets.SourceError where the name is to blame.
+	Pack(ctx context.Context, name, digest string, omit func(file string) bool) (*Source, error)
 }
 
 // Pack implements Packer.
-func (h Here) Pack(_ context.Context, name, _ string) (*Source, error) {
+func (h Here) Pack(_ context.Context, name, _ string, omit func(string) bool) (*Source, error) {
 	tried := []string{name}
 	if h.Folder != "" && !filepath.IsAbs(name) {
 		tried = append(tried, filepath.Join(h.Folder, name))
@@ -38,13 +39,13 @@ func (h Here) Pack(_ context.Context, name, _ string) (*Source, error) {
 		if err != nil {
 			return nil, err
 		}
-		return pack(directory)
+		return pack(directory, omit)
 	}
 	return nil, fault(name, "there is no such directory, looked for from the working directory and from %q", h.Folder)
 }
 
-func pack(directory string) (*Source, error) {
-	archive, err := workspace.Pack(os.DirFS(directory))
+func pack(directory string, omit func(string) bool) (*Source, error) {
+	archive, err := workspace.Pack(os.DirFS(directory), omit)
 	if err != nil {
 		return nil, fault(directory, "cannot be packed: %w", err)
 	}
@@ -58,7 +59,7 @@ type memory struct{ *bytes.Reader }
 func (memory) Close() error { return nil }
 
 // Pack implements Packer: a server packs no code, and knows what has been uploaded.
-func (s Served) Pack(ctx context.Context, name, digest string) (*Source, error) {
+func (s Served) Pack(ctx context.Context, name, digest string, _ func(string) bool) (*Source, error) {
 	d, err := storage.ParseDigest(digest)
 	if err != nil {
 		return nil, fault(name, "is code that this server has not: submit the experiment by coalmine submit, which uploads it")
@@ -75,10 +76,10 @@ func (s Served) Pack(ctx context.Context, name, digest string) (*Source, error) 
 }
 
 // Pack packs code with a finder, if it can.
-func Pack(ctx context.Context, finder Finder, name, digest string) (*Source, error) {
+func Pack(ctx context.Context, finder Finder, name, digest string, omit func(file string) bool) (*Source, error) {
 	packer, ok := finder.(Packer)
 	if !ok {
 		return nil, fmt.Errorf("%s: code cannot be read here: expected an experiment without training.code", name)
 	}
-	return packer.Pack(ctx, name, digest)
+	return packer.Pack(ctx, name, digest, omit)
 }

@@ -30,9 +30,10 @@ type Submission struct {
 	// Warnings name doubtful choices, one sentence each.
 	Warnings []string
 	// TokensPerExample is the mean of each cell's training examples, the end token included,
-	// TokensPerUser that of its training users; TestTokens counts those of its test part. An
-	// image is one token: a model predicts its label. For estimates.
-	TokensPerExample, TokensPerUser, TestTokens []float64
+	// TokensPerUser that of its training users; TrainTokens counts those of its training users,
+	// TestTokens those of its test part. An image is one token: a model predicts its label. For
+	// estimates.
+	TokensPerExample, TokensPerUser, TrainTokens, TestTokens []float64
 
 	sources []*sources.Source // of the data, surveyed
 }
@@ -177,7 +178,9 @@ func (s *Submission) survey(ctx context.Context, finder sources.Finder) ([]exper
 	for i := range facts {
 		facts[i].Prepared = make([]experiment.Facts, len(s.Spec.Cells[i].Experiment.Sources()))
 	}
-	s.TokensPerExample, s.TestTokens, s.TokensPerUser = make([]float64, len(facts)), make([]float64, len(facts)), make([]float64, len(facts))
+	for _, list := range []*[]float64{&s.TokensPerExample, &s.TokensPerUser, &s.TrainTokens, &s.TestTokens} {
+		*list = make([]float64, len(facts))
+	}
 	found := make([]*sources.Source, len(order))
 	var missing error
 	for i, name := range order {
@@ -227,6 +230,7 @@ func (s *Submission) surveySource(ctx context.Context, source *sources.Source, l
 		divide(u.of, f.Members, &facts[i])
 		level, balanced := u.of.Data.Level.Scheme(), f.Balance.Balanced
 		s.TokensPerExample[i] = targets(level, balanced) / float64(max(1, balanced.Examples))
+		s.TrainTokens[i] = targets(level, balanced)
 		s.TokensPerUser[i] = s.TokensPerExample[i] * float64(facts[i].Examples) / float64(max(1, facts[i].Users))
 		s.TestTokens[i] = targets(level, f.Parts.Test)
 	}

@@ -1,0 +1,99 @@
+package experiment
+
+import (
+	"path"
+	"slices"
+	"strings"
+)
+
+// CodeRole is what gets files of training.code.
+type CodeRole int
+
+// Roles of code.
+const (
+	TrainingCode CodeRole = iota
+	ClientCode
+	ScorerCode
+)
+
+// files are those that each role names.
+func (r *CodeRoles) files() [3][]string {
+	if r == nil {
+		return [3][]string{}
+	}
+	return [...][]string{TrainingCode: r.Training, ClientCode: r.Client, ScorerCode: r.Scorer}
+}
+
+// Omits reports whether a role does not get a file: others name it, and the role does not.
+func (r *CodeRoles) Omits(role CodeRole, file string) bool {
+	omits := false
+	for other, patterns := range r.files() {
+		named := slices.ContainsFunc(patterns, func(p string) bool { return namesFile(p, file) })
+		if named && CodeRole(other) == role {
+			return false
+		}
+		omits = omits || named
+	}
+	return omits
+}
+
+// namesFile reports whether a pattern names a file, or a folder that it is in.
+func namesFile(pattern, file string) bool {
+	for ; file != "."; file = path.Dir(file) {
+		if ok, err := path.Match(strings.TrimSuffix(pattern, "/"), file); ok && err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// Unmatched returns the patterns that name none of the files.
+func (r *CodeRoles) Unmatched(files []string) []string {
+	if r == nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Concat(r.Training, r.Client, r.Scorer), func(p string) bool {
+		return slices.ContainsFunc(files, func(file string) bool { return namesFile(p, file) })
+	})
+}
+
+// codeRoles checks the block.
+func (c *checker) codeRoles() {
+	const block = "training.code_roles"
+	t := &c.Training
+	if t.CodeRoles == nil {
+		if t.ScorerSHA256 != "" {
+			c.fail([]string{"training.scorer_sha256", block}, "is the digest of the scorer's files, and training.code_roles names none; name them, or remove it")
+		}
+		return
+	}
+	if t.Code == "" {
+		c.fail([]string{block, "training.code"}, "names files of code that is not there; name its directory by training.code, or remove it")
+	}
+	for _, pattern := range slices.Concat(t.CodeRoles.Training, t.CodeRoles.Client, t.CodeRoles.Scorer) {
+		if _, err := path.Match(pattern, ""); err != nil || path.Clean(pattern) != strings.TrimSuffix(pattern, "/") || strings.HasPrefix(pattern, "/") || strings.HasPrefix(pattern, ".") {
+			c.fail([]string{block}, "has %s; expected paths below training.code, such as score.py, *.py or lib", quote(pattern))
+		}
+	}
+}
+
+// TrainedBy is the role of what trains.
+func (t *Training) TrainedBy() CodeRole {
+	if t.ClientCommand != "" {
+		return ClientCode
+	}
+	return TrainingCode
+}
+
+// ScorerApart reports whether the command that scores has code of its own.
+func (t *Training) ScorerApart() bool {
+	return t.Code != "" && t.CodeRoles != nil && t.Algorithm == External
+}
+
+// scorerCode is the digest of the code of the command that scores, "" for none.
+func (t *Training) scorerCode() string {
+	if t.ScorerApart() {
+		return t.ScorerSHA256
+	}
+	return t.CodeSHA256
+}
