@@ -162,6 +162,9 @@ func timeLeft(s *status.Run) string {
 	if s.SecondsLeft == nil || s.Phase.Finished() {
 		return "-"
 	}
+	if *s.SecondsLeft < 1 {
+		return "under 1s"
+	}
 	return "about " + (time.Duration(*s.SecondsLeft) * time.Second).String()
 }
 

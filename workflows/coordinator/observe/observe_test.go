@@ -105,7 +105,7 @@ func TestTheTimeLeftCountsAudits(t *testing.T) {
 		{"siblings, on two slots", []float64{2, 2, 8}, nil, 5, 10},
 		{"one alone", []float64{6}, nil, 1, 6},
 		{"at work, by its siblings", []float64{6}, []atWork{{running: 4}}, 0, 2},
-		{"at work, longer than its siblings", []float64{6}, []atWork{{running: 9}}, 0, 0},
+		{"at work, longer than its siblings", []float64{6}, []atWork{{running: 9}}, 0, -1},
 		{"at work, by its progress", nil, []atWork{{running: 9, done: 3, total: 5}}, 0, 6},
 	} {
 		x := newFixture(t, worker(2))

@@ -80,7 +80,7 @@ func (v *View) nodesLeft(r *graph.Run) (left remainder, ok bool) {
 }
 
 // taskLeft is how long a task takes yet: by its own progress, or else as long as its
-// siblings took on average. Audits of one model differ by far, so that a median would
+// siblings took on average; nobody knows of one that takes longer than these. Audits of one model differ by far, so that a median would
 // say little of their sum.
 func (v *View) taskLeft(x *graph.Task) (seconds float64, ok bool) {
 	mean, ok := v.Graph.Durations(x).Mean()
@@ -89,7 +89,7 @@ func (v *View) taskLeft(x *graph.Task) (seconds float64, ok bool) {
 		if a.Progress.Done > 0 && a.Progress.Total >= a.Progress.Done {
 			return a.Running * float64(a.Progress.Total-a.Progress.Done) / float64(a.Progress.Done), true
 		}
-		seconds = max(0, mean-a.Running)
+		seconds = mean - a.Running
 	}
-	return seconds, ok
+	return seconds, ok && seconds > 0
 }

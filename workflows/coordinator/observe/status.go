@@ -38,7 +38,9 @@ func (v *View) Status(r *Run) *status.Run {
 	v.countNodes(&s.Nodes, r.Run)
 	s.Queues = v.queues(r.Run)
 	s.Cells = v.cells(r.Run)
-	s.SecondsLeft = v.secondsLeft(r.Run)
+	if s.Health != status.Stuck && s.Health != status.Paused {
+		s.SecondsLeft = v.secondsLeft(r.Run)
+	}
 	return s
 }
 
@@ -162,14 +164,14 @@ func trainings(g *graph.Graph, r *graph.Run) map[*graph.Chain][]string {
 func (v *View) countNodes(n *status.Counts, r *graph.Run) {
 	for x := range v.Graph.TasksOf(r) {
 		n.Total++
-		switch x.State() {
-		case graph.Finished:
+		switch v.taskState(x) {
+		case "":
 			n.Done++
-		case graph.InFlight:
+		case Running:
 			n.Running++
-		case graph.Ready:
+		case Ready, Queued:
 			n.Ready++
-		case graph.Idle, graph.Parked, graph.Pausing:
+		default:
 			n.Waiting++
 		}
 	}
@@ -209,10 +211,13 @@ func (v *View) cells(r *graph.Run) []status.Cell {
 	return cells
 }
 
-// labels are those of the attempts that a run wants, by what they belong to.
+// labels are those of the attempts at work that a run wants, by what they belong to.
 func (v *View) labels(r *graph.Run) (nodes map[*graph.Node]string, chains map[*graph.Chain]string) {
 	nodes, chains = make(map[*graph.Node]string), make(map[*graph.Chain]string)
 	for _, a := range v.wantedAttempts(r) {
+		if a.Worker == "" {
+			continue // in the queue
+		}
 		if ch := a.Task.Chain(); ch != nil {
 			chains[ch] = a.Task.Label()
 		} else {
