@@ -25,7 +25,7 @@ func newBenchCommand(g *global) *cobra.Command {
 		Example: "  coalmine bench engine",
 		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(newBenchEngineCommand(g), newBenchQueueCommand(g), newBenchSubmitCommand(g), newBenchAttacksCommand(g), newBenchClientsCommand(g), newBenchCoverageCommand(g), newIdleWorkerCommand(g))
+	c.AddCommand(newBenchEngineCommand(g), newBenchQueueCommand(g), newBenchSubmitCommand(g), newBenchAttacksCommand(g), newBenchClientsCommand(g), newBenchCoverageCommand(g), newBenchPlanCommand(g), newIdleWorkerCommand(g))
 	return c
 }
 

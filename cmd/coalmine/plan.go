@@ -32,6 +32,7 @@ import (
 func newPlanCommand(g *global) *cobra.Command {
 	var flags submitFlags
 	var cores []int
+	var programs bool
 	c := &cobra.Command{
 		Use:   "plan FILE",
 		Short: "Show what a run of an experiment would do, and queue nothing",
@@ -43,10 +44,13 @@ only when it runs: its epsilon may differ a little from the one shown.
 Tasks that cells share are counted for each of them, and are run once. --json lists
 all kinds of tasks of every cell.
 
---cores says what clusters of so many cores would take, by the coordinator's own
-scheduling against a simulated clock: a training goes step by step, however many cores
-there are. Cores are as fast as this machine's; %d MB a second go between each and the
-store; preparing the data counts as nothing.`,
+The time follows from the coordinator's own scheduling against a simulated clock: a
+training goes step by step, however many cores there are. --cores says what clusters
+of so many cores would take, each as fast as this machine's. %d MB a second go between
+each core and the store; preparing the data counts as nothing. A program that trains or
+scores (model.kind: external) is run as a worker would run it, for some seconds on
+made-up data of the experiment's sizes; --programs=false runs none, and the time is then
+unknown.`,
 		Example: "  coalmine plan examples/quickstart.yaml\n  coalmine plan experiment.yaml --set training.rounds=2000\n  coalmine plan experiment.yaml --cores 64,256,1000",
 		GroupID: groupRun,
 		Args:    cobra.ExactArgs(1),
@@ -58,11 +62,12 @@ store; preparing the data counts as nothing.`,
 			if i := slices.IndexFunc(cores, func(n int) bool { return n < 1 || n > mostCores }); i >= 0 {
 				return fmt.Errorf("--cores: %d cores; expected from 1 to %d", cores[i], mostCores)
 			}
-			return g.plan(c.Context(), sub, cores)
+			return g.plan(c.Context(), sub, cores, programs)
 		},
 	}
 	c.Long = fmt.Sprintf(c.Long, int(estimate.StoreBytes/1e6))
 	c.Flags().IntSliceVar(&cores, "cores", nil, "also say what clusters of so many cores would take, such as 64,256,1000")
+	c.Flags().BoolVar(&programs, "programs", true, "measure the programs of the experiment on made-up data; without, the time that they take is unknown")
 	flags.add(c.Flags(), false)
 	return c
 }
@@ -70,7 +75,7 @@ store; preparing the data counts as nothing.`,
 // mostCores bounds what is simulated.
 const mostCores = 100_000
 
-func (g *global) plan(ctx context.Context, sub *submission.Submission, cores []int) error {
+func (g *global) plan(ctx context.Context, sub *submission.Submission, cores []int, programs bool) error {
 	p, err := compile.Plan(sub.Spec)
 	if err != nil {
 		return err
@@ -97,32 +102,62 @@ func (g *global) plan(ctx context.Context, sub *submission.Submission, cores []i
 			return err
 		}
 	}
-	cost, peak := estimate.Of(sub, p, x), kernels.PeakGFLOPS(100*time.Millisecond)
-	clusters, err := simulate(sub, p, x, cores, peak)
+	predicted := newPrediction(sub, p, x, g.programs(ctx, sub, programs))
+	clusters, err := predicted.on(cores)
 	if err != nil {
 		return err
 	}
-	if g.json {
-		return g.printJSON(planView(cells, sub.Spec.FalseAlarms(), cost, x.TasksToRun(), machineOf(cost, peak), clusters))
+	here, err := predicted.here()
+	if err != nil {
+		return err
 	}
-	g.writePlan(cells, sub.Spec.FalseAlarms(), cost, x.TasksToRun(), machineOf(cost, peak))
+	cost := estimate.Of(sub, p, x)
+	if g.json {
+		return g.printJSON(planView(cells, sub.Spec.FalseAlarms(), cost, x.TasksToRun(), here, clusters))
+	}
+	g.writePlan(cells, sub.Spec.FalseAlarms(), cost, x.TasksToRun(), here)
 	g.writeClusters(x, clusters)
 	return nil
 }
 
 // thisMachine is what a plan takes here.
 type thisMachine struct {
-	Seconds float64 `json:"seconds"`
-	Cores   int     `json:"cores"`
+	// Seconds is null where UnknownTasks run programs whose speed is unknown.
+	Seconds *float64 `json:"seconds"`
+	Cores   int      `json:"cores"`
+	// Busy is the share of the cores' time in which they work.
+	Busy         float64 `json:"busy"`
+	UnknownTasks int     `json:"unknown_tasks,omitempty"`
 	// GFLOPS are those that a core reaches at most, and Used the share of them that counts.
 	GFLOPS  float64 `json:"core_gflops"`
 	Used    float64 `json:"used"`
 	Kernels string  `json:"kernels"`
 }
 
-func machineOf(cost estimate.Cost, peak float64) thisMachine {
-	cores := runtime.GOMAXPROCS(0)
-	return thisMachine{cost.Seconds(peak, cores), cores, peak, estimate.Efficiency, kernels.Set()}
+// prediction is how long a plan takes, by the coordinator's scheduling against a simulated clock.
+type prediction struct {
+	plan  *plan.Plan
+	known *explanation.Plan
+	loads *estimate.Loads
+	peak  float64 // of a core, in GFLOP/s
+}
+
+func newPrediction(sub *submission.Submission, p *plan.Plan, x *explanation.Plan, speed func(cell int) *estimate.Speed) *prediction {
+	return &prediction{p, x, estimate.LoadsOf(sub, p, speed), kernels.PeakGFLOPS(100 * time.Millisecond)}
+}
+
+// here is what the plan takes on this machine.
+func (f *prediction) here() (thisMachine, error) {
+	m := thisMachine{Cores: runtime.GOMAXPROCS(0), GFLOPS: f.peak, Used: estimate.Efficiency, Kernels: kernels.Set()}
+	found, err := f.on([]int{m.Cores})
+	if err != nil {
+		return m, err
+	}
+	m.Busy, m.UnknownTasks = found[0].Busy, found[0].UnknownTasks
+	if m.UnknownTasks == 0 {
+		m.Seconds = &found[0].Seconds
+	}
+	return m, nil
 }
 
 // simulatedCluster is what a plan takes on some cores.
@@ -131,18 +166,26 @@ type simulatedCluster struct {
 	Seconds float64 `json:"seconds"`
 	// Busy is the share of the cores' time in which they work.
 	Busy float64 `json:"busy"`
+	// UnknownTasks run programs whose speed is unknown, and count as nothing.
+	UnknownTasks int `json:"unknown_tasks,omitempty"`
 }
 
-func simulate(sub *submission.Submission, p *plan.Plan, x *explanation.Plan, cores []int, peak float64) ([]simulatedCluster, error) {
-	loads := estimate.LoadsOf(sub, p)
-	seconds := func(t *graph.Task) float64 { return loads.Of(t).Seconds(peak) }
+// on is what the plan takes on clusters of so many cores.
+func (f *prediction) on(cores []int) ([]simulatedCluster, error) {
 	var clusters []simulatedCluster
 	for _, n := range cores {
-		found, err := simulation.Cluster{Cores: n, Registry: compile.Registry(), Seconds: seconds}.Run(p, x)
+		unknown := 0
+		found, err := simulation.Cluster{Cores: n, Registry: compile.Registry(), Seconds: func(t *graph.Task) float64 {
+			load := f.loads.Of(t)
+			if load.Unknown {
+				unknown++
+			}
+			return load.Seconds(f.peak)
+		}}.Run(f.plan, f.known)
 		if err != nil {
 			return nil, err
 		}
-		clusters = append(clusters, simulatedCluster{n, found.Time.Seconds(), found.Busy})
+		clusters = append(clusters, simulatedCluster{n, found.Time.Seconds(), found.Busy, unknown})
 	}
 	return clusters, nil
 }
@@ -150,9 +193,17 @@ func simulate(sub *submission.Submission, p *plan.Plan, x *explanation.Plan, cor
 // writeClusters prints what clusters take, after the number of tasks.
 func (g *global) writeClusters(x *explanation.Plan, clusters []simulatedCluster) {
 	for _, c := range clusters {
-		g.printf("about %s on %d such cores, at work %.0f%% of the time (simulated; %d tasks)\n",
-			roughly(c.Seconds), c.Cores, 100*c.Busy, x.TasksToRun())
+		g.printf("about %s on %d such cores, at work %.0f%% of the time (simulated; %d tasks)%s\n",
+			roughly(c.Seconds), c.Cores, 100*c.Busy, x.TasksToRun(), withoutUnknown(c.UnknownTasks))
 	}
+}
+
+// withoutUnknown says that a time leaves out tasks, "" for none.
+func withoutUnknown(tasks int) string {
+	if tasks == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", without %d tasks of programs, whose time is unknown", tasks)
 }
 
 // roughly is a time for people: "3 days 4 hours".
@@ -239,14 +290,17 @@ func (g *global) writePlan(cells []plannedCell, alarms []experiment.FalseAlarm, 
 	for _, f := range alarms {
 		g.printf("%s\n", f)
 	}
-	g.printf("\n%d tasks; %s to train and %s to measure; about %s through the store\n",
-		tasks, flop(cost.TrainingFLOP), flop(cost.MeasuringFLOP), bytesText(cost.Bytes))
+	g.printf("\n%d tasks; %s; about %s through the store\n", tasks, arithmetic(cost), bytesText(cost.Bytes))
 	if cost.Recorded > 0 {
 		g.printf("about %s of recorded updates stay in the store; until they are gathered, for each such training up to %s more\n",
 			bytesText(cost.Recorded), bytesText(cost.Gathering))
 	}
-	g.printf("about %s on this machine: %d cores of %.0f GFLOP/s (%s kernels), %.0f%% of it used\n",
-		roughly(here.Seconds), here.Cores, here.GFLOPS, here.Kernels, 100*here.Used)
+	if here.Seconds == nil {
+		g.printf("how long it takes on this machine is unknown: %d tasks run a program that was not measured\n", here.UnknownTasks)
+		return
+	}
+	g.printf("about %s on this machine: %d cores, at work %.0f%% of the time, of %.0f GFLOP/s (%s kernels), %.0f%% of it used\n",
+		roughly(*here.Seconds), here.Cores, 100*here.Busy, here.GFLOPS, here.Kernels, 100*here.Used)
 }
 
 func (g *global) writePlannedCell(c *plannedCell) {
@@ -316,6 +370,17 @@ func planView(cells []plannedCell, alarms []experiment.FalseAlarm, cost estimate
 		view.Cells = append(view.Cells, cell{c.Name, c.Label, c.Cached, c.training, c.Groups, c.privacy})
 	}
 	return view
+}
+
+// arithmetic is "3.5 TFLOP to train and 81 GFLOP to measure", as far as it is not that of programs.
+func arithmetic(c estimate.Cost) string {
+	switch own := c.TrainingFLOP+c.MeasuringFLOP > 0; {
+	case c.Programs && !own:
+		return "programs do the arithmetic"
+	case c.Programs:
+		return fmt.Sprintf("%s to train and %s to measure, besides what programs do", flop(c.TrainingFLOP), flop(c.MeasuringFLOP))
+	}
+	return fmt.Sprintf("%s to train and %s to measure", flop(c.TrainingFLOP), flop(c.MeasuringFLOP))
 }
 
 func flop(x float64) string {

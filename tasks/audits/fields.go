@@ -34,6 +34,14 @@ type Fields interface {
 	States(s *Setting) float64
 }
 
+// Worker is implemented by Fields of an audit that computes more than the model's states: it trains
+// networks on updates, or fits distributions.
+type Worker interface {
+	// Work is about how many floating-point operations that takes for one model, at the speed of
+	// the model's own.
+	Work(s *Setting) float64
+}
+
 // Fail reports a contradiction between fields, at the place of the first. It is silent
 // where one of them is a mistake already.
 type Fail func(paths []string, format string, args ...any)
@@ -165,6 +173,23 @@ type Setting struct {
 	Program *clientprograms.Program
 	// Audits are the fields of all that are asked for.
 	Audits []Fields
+}
+
+// UpdatesWork is the work of training a network with a first layer of so many units on as many of the
+// recorded updates: one time forward, and two back.
+func (s *Setting) UpdatesWork(units int, updates float64) float64 {
+	if s.Recorded == nil {
+		return 0
+	}
+	return 6 * float64(s.Recorded.Layout.Values()) * float64(units) * updates
+}
+
+// RecordedUpdates is the number of updates that a training keeps.
+func (s *Setting) RecordedUpdates() float64 {
+	if s.Recorded == nil {
+		return 0
+	}
+	return float64(len(s.Recorded.Of(s.Training.Rounds)) * s.Training.Cohort)
 }
 
 // Recorded is what a training keeps of its devices' updates.

@@ -42,6 +42,8 @@ type Check struct {
 	Terms   commands.Terms
 	// Write are directories that it may write to beside its own.
 	Write []string
+
+	sample Sample // checkSample if it has no users
 }
 
 // CheckReport is what a Check found.
@@ -59,6 +61,7 @@ func (r *CheckReport) Broken() int { return conformance.Broken(r.Findings) }
 // trial is one execution of the command.
 type trial struct {
 	*training
+	sample Sample
 	err    error
 	before map[string]string // the files that it found
 	kept   *keeper           // what it has got so far
@@ -129,7 +132,10 @@ func (c *Check) train(ctx context.Context, from *keeper, at func(*trial) error) 
 	if err != nil {
 		return nil, err
 	}
-	x := &trial{kept: newKeeper(), held: w.Hold(checkpointFolder)}
+	x := &trial{sample: c.sample, kept: newKeeper(), held: w.Hold(checkpointFolder)}
+	if x.sample.Users == 0 {
+		x.sample = checkSample
+	}
 	if from != nil {
 		x.kept = from
 	}
@@ -253,15 +259,20 @@ func (c *Check) askAll(ctx context.Context, x *trial, r *Result) error {
 	return nil
 }
 
-// ask has a command score a text, in a directory with the code and what is below out.
+// ask has a command score a text.
 func (c *Check) ask(ctx context.Context, x *trial, line string) error {
+	return c.asking(ctx, x, line, c.Code, func(client *score.Client) error { return c.askSample(ctx, client) })
+}
+
+// asking starts a command that scores, in a directory with code and what is below out.
+func (c *Check) asking(ctx context.Context, x *trial, line string, code []byte, do func(*score.Client) error) error {
 	w, err := workspace.New()
 	if err != nil {
 		return err
 	}
 	defer w.Remove()
-	if c.Code != nil {
-		if err := w.Unpack(bytes.NewReader(c.Code)); err != nil {
+	if code != nil {
+		if err := w.Unpack(bytes.NewReader(code)); err != nil {
 			return err
 		}
 	}
@@ -278,7 +289,7 @@ func (c *Check) ask(ctx context.Context, x *trial, line string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(c.askSample(ctx, client), client.Close())
+	return errors.Join(do(client), client.Close())
 }
 
 // askSample asks about a text, or an image, of the made-up data.

@@ -10,33 +10,64 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// Users and examples of the made-up data.
-const (
-	sampleUsers    = 20
-	sampleExamples = 6
-)
+// Sample says how much data is made up.
+type Sample struct {
+	// Users, and Examples of each.
+	Users, Examples int
+	// Words that texts consist of, and how many a text has; 0 for a few.
+	Words  []string
+	Length int
+}
 
-var sampleWords = strings.Fields("the people of states are free and it was a bright cold day in april when clocks were striking my number is four eight")
+// checkSample is what a Check trains on.
+var checkSample = Sample{
+	Users: 20, Examples: 6,
+	Words: strings.Fields("the people of states are free and it was a bright cold day in april when clocks were striking my number is four eight"),
+}
+
+// text is that of example i.
+func (s *Sample) text(i int) string {
+	if s.Length == 0 {
+		from := i * 7 % (len(s.Words) - 8)
+		return strings.Join(s.Words[from:from+3+i%6], " ")
+	}
+	return s.ofLength(i, Spread(i, s.Length))
+}
+
+// spread is how the lengths of texts differ from their mean: what computes batches of texts takes as
+// long as the longest.
+var spread = [...]float64{0.25, 0.75, 2.5, 0.5, 1}
+
+// ofLength is text i of so many words.
+func (s *Sample) ofLength(i, n int) string {
+	words := make([]string, n)
+	for k := range words {
+		words[k] = s.Words[(i*31+k*k*17+k*7)%len(s.Words)]
+	}
+	return strings.Join(words, " ")
+}
+
+// Spread is the length of text i where the mean is n.
+func Spread(i, n int) int { return max(1, int(float64(n)*spread[i%len(spread)]+0.5)) }
 
 // sample is example i of the made-up data.
-func (p *TrainParams) sample(i int) example {
-	user := fmt.Sprint(i / sampleExamples)
+func (p *TrainParams) sample(s *Sample, i int) example {
+	user := fmt.Sprint(i / s.Examples)
 	if p.ofImages() {
 		label := i % p.Image.Classes
 		return example{LabelledImage{user, &label}, conformance.Image(p.Image.Pixels(), p.Image.Classes, i)}
 	}
-	from := i * 7 % (len(sampleWords) - 8)
-	return example{Example{user, strings.Join(sampleWords[from:from+3+i%6], " ")}, nil}
+	return example{Example{user, s.text(i)}, nil}
 }
 
 // writeSample makes up the data of a training.
 func (x *trial) writeSample() error {
-	files := trainFiles(x.params.Shards)
+	files, s := trainFiles(x.params.Shards), &x.sample
 	for i, file := range files {
-		first, end := sampleUsers*i/len(files), sampleUsers*(i+1)/len(files)
+		first, end := s.Users*i/len(files), s.Users*(i+1)/len(files)
 		var examples []example
-		for e := first * sampleExamples; e < end*sampleExamples; e++ {
-			examples = append(examples, x.params.sample(e))
+		for e := first * s.Examples; e < end*s.Examples; e++ {
+			examples = append(examples, x.params.sample(s, e))
 		}
 		f, err := x.create(file, len(examples))
 		if err != nil {
@@ -47,10 +78,10 @@ func (x *trial) writeSample() error {
 		}
 	}
 	job := x.newJob()
-	job.Users, job.Examples = sampleUsers, sampleUsers*sampleExamples
+	job.Users, job.Examples = s.Users, s.Users*s.Examples
 	text, err := json.Marshal(job)
 	if err == nil && !x.params.ofImages() {
-		err = x.putWords(append(datasets.Specials(), sampleWords...))
+		err = x.putWords(append(datasets.Specials(), s.Words...))
 	}
 	return errors.Join(err, x.workspace.Put(jobFile, text))
 }

@@ -5,6 +5,7 @@ package estimate
 import (
 	"coalmine/models"
 	"coalmine/models/architectures"
+	"coalmine/tasks/audits"
 	"coalmine/tasks/updates"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/explanation"
@@ -12,9 +13,13 @@ import (
 	"coalmine/workflows/submission"
 )
 
-// Efficiency is the share of a core's peak that training and scoring reach
-// together with everything around them.
-const Efficiency = 0.5
+// Efficiency is the share of a core's peak that training and scoring reach together with
+// everything around them, ImageEfficiency that of networks of images, whose layers are smaller.
+// coalmine bench plan compares what follows with experiments.
+const (
+	Efficiency      = 0.3
+	ImageEfficiency = 0.15
+)
 
 // Cost is what a plan's nodes cost that are not cached.
 type Cost struct {
@@ -26,12 +31,9 @@ type Cost struct {
 	// what the store has besides while some of them are gathered: they a second time, and
 	// the models of their rounds.
 	Recorded, Gathering float64
-}
-
-// Seconds are the time on cores of a peak in GFLOP/s each. They may be more than a
-// time.Duration holds, 292 years.
-func (c Cost) Seconds(peakGFLOPS float64, cores int) float64 {
-	return (c.TrainingFLOP + c.MeasuringFLOP) / (peakGFLOPS * 1e9 * Efficiency * float64(cores))
+	// Programs says that programs which are not ours train or score besides, whose operations
+	// nobody counts.
+	Programs bool
 }
 
 // Of estimates a plan of which x says what would run. Trainings that cells share
@@ -41,11 +43,12 @@ func Of(s *submission.Submission, p *plan.Plan, x *explanation.Plan) Cost {
 	counted := map[any]bool{} // chains and tails
 	for i := range p.Cells {
 		e := &s.Spec.Cells[i].Experiment
-		model, err := architectures.New(e.Model.Config(&e.Data))
+		model, err := networkOf(e)
 		if err != nil {
 			continue // compiling has refused it
 		}
 		c := newCosting(s, i, model)
+		total.Programs = total.Programs || c.byProgram() && !x.Cells[i].Cached
 		if t := x.Cells[i].Training; t != nil && !counted[t] {
 			counted[t] = true
 			chain := p.Cells[i].Chain
@@ -74,22 +77,58 @@ func Of(s *submission.Submission, p *plan.Plan, x *explanation.Plan) Cost {
 	return total
 }
 
+// networkOf is the network of an experiment. That of a program has no arithmetic that could be counted.
+func networkOf(e *experiment.Experiment) (models.Network, error) {
+	if e.Model.Kind == models.External {
+		return foreign{}, nil
+	}
+	return architectures.New(e.Model.Config(&e.Data))
+}
+
+type foreign struct{ models.Network }
+
+func (foreign) Parameters() int        { return 0 }
+func (foreign) ScoringFLOPs() float64  { return 0 }
+func (foreign) TrainingFLOPs() float64 { return 0 }
+
 // costing adds up one cell.
 type costing struct {
 	Cost
 	experiment *experiment.Experiment
 	model      models.Network
 	// tokens that are predicted: of an example and perUser of a user that trains, on
-	// average; testTokens of the whole test part.
-	tokens, perUser, testTokens float64
+	// average; trainTokens of all users that train, testTokens of the whole test part.
+	tokens, perUser, trainTokens, testTokens float64
+	speed                                    *Speed // of the program; nil where there is none, or it is unknown
 }
 
 func newCosting(s *submission.Submission, cell int, model models.Network) costing {
 	e := &s.Spec.Cells[cell].Experiment
 	return costing{
 		experiment: e, model: model, tokens: e.Data.Predicted(s.TokensPerExample[cell]),
-		perUser: e.Data.Predicted(s.TokensPerUser[cell]), testTokens: e.Data.Predicted(s.TestTokens[cell]),
+		perUser: e.Data.Predicted(s.TokensPerUser[cell]), trainTokens: e.Data.Predicted(s.TrainTokens[cell]),
+		testTokens: e.Data.Predicted(s.TestTokens[cell]),
 	}
+}
+
+// byProgram reports whether a program that is not ours trains and scores.
+func (c *costing) byProgram() bool { return c.experiment.Model.Kind == models.External }
+
+// slowness is how many times longer than Efficiency says an operation of the model takes.
+func (c *costing) slowness() float64 {
+	if c.experiment.Data.Level.Scheme().Images {
+		return Efficiency / ImageEfficiency
+	}
+	return 1
+}
+
+// programLoad is the load of a program that trains on so many tokens, or scores them.
+func (c *costing) programLoad(tokens float64, at func(*Speed) Pace) Load {
+	if c.speed == nil {
+		return Load{Unknown: true}
+	}
+	pace := at(c.speed)
+	return Load{Program: pace.Start + tokens*pace.Token}
 }
 
 // train adds steps of so many rounds each, and of so many parts beside the join.
@@ -135,17 +174,32 @@ func (c *costing) record(p *plan.Plan, x *explanation.Plan, cell *plan.Cell, cou
 
 func (c *costing) measure() {
 	for _, m := range c.experiment.Audit.Asked() {
-		c.MeasuringFLOP += c.audit(m)
+		states, work := c.audit(m)
+		c.MeasuringFLOP += states*c.model.ScoringFLOPs() + work
 	}
 }
 
-// audit is what the measurements of an audit cost.
-func (c *costing) audit(m experiment.Method) float64 {
+// share is the load of each of so many tasks that an audit consists of.
+func (c *costing) share(m experiment.Method, of int) Load {
+	states, work := c.audit(m)
+	load := Load{FLOP: (c.slowness()*states*c.model.ScoringFLOPs() + work) / float64(of)}
+	if c.byProgram() && states > 0 {
+		load = c.programLoad(states/float64(of), scores)
+		load.FLOP = work / float64(of)
+	}
+	return load
+}
+
+// audit returns the states and the further work of all measurements of an audit.
+func (c *costing) audit(m experiment.Method) (states, work float64) {
 	setting := c.experiment.Setting()
 	setting.TestTokens = c.testTokens
 	times := 1.0
 	if !m.AtEnd {
 		times = float64(len(c.experiment.Measured()))
 	}
-	return times * m.States(setting) * c.model.ScoringFLOPs()
+	if w, ok := m.Fields.(audits.Worker); ok {
+		work = times * w.Work(setting)
+	}
+	return times * m.States(setting), work
 }

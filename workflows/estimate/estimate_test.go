@@ -5,11 +5,10 @@ import (
 	"testing"
 )
 
-func TestMillenniaAreATimeToo(t *testing.T) {
+func TestALoadIsArithmeticBytesAndProgramsAfterEachOther(t *testing.T) {
 	t.Parallel()
-	const year = 365 * 24 * 3600
-	c := Cost{TrainingFLOP: 3e24, MeasuringFLOP: 1e24}
-	if got, want := c.Seconds(100, 2)/year, 4e24/(100e9*Efficiency*2)/year; math.Abs(got-want) > 1e-9*want || got < 1000 {
-		t.Errorf("%g years, want %g", got, want)
+	l := Load{FLOP: 3e12, Bytes: 5e8, Program: 7}
+	if got, want := l.Seconds(100), 3e12/(100e9*Efficiency)+2+7+TaskSeconds; math.Abs(got-want) > 1e-9*want {
+		t.Errorf("%g s, want %g", got, want)
 	}
 }

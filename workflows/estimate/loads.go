@@ -3,8 +3,9 @@ package estimate
 import (
 	"slices"
 
-	"coalmine/models/architectures"
 	"coalmine/storage"
+	"coalmine/tasks/external"
+	"coalmine/tasks/selection"
 	"coalmine/workflows/coordinator/graph"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/submission"
@@ -12,8 +13,11 @@ import (
 
 // Load is what one task costs.
 type Load struct {
-	// FLOP are floating-point operations, Bytes what goes through the store.
-	FLOP, Bytes float64
+	// FLOP are floating-point operations, Bytes what goes through the store, Program the seconds
+	// of a program that is not ours.
+	FLOP, Bytes, Program float64
+	// Unknown says that a program does the work, of which nobody has measured how fast it is.
+	Unknown bool
 }
 
 // What a task takes beside its arithmetic.
@@ -27,8 +31,17 @@ const (
 
 // Seconds on a core of a peak in GFLOP/s.
 func (l Load) Seconds(peakGFLOPS float64) float64 {
-	return l.FLOP/(peakGFLOPS*1e9*Efficiency) + l.Bytes/StoreBytes + TaskSeconds
+	return l.FLOP/(peakGFLOPS*1e9*Efficiency) + l.Bytes/StoreBytes + l.Program + TaskSeconds
 }
+
+// Speed is how fast a program trains and scores in place of ours.
+type Speed struct{ Train, Score Pace }
+
+// Pace is how long a program takes for a task: Start seconds, and Token more for each token.
+type Pace struct{ Start, Token float64 }
+
+func trains(s *Speed) Pace { return s.Train }
+func scores(s *Speed) Pace { return s.Score }
 
 // Loads are those of the tasks of a plan. What only prepares data has none.
 type Loads struct {
@@ -51,17 +64,22 @@ func (l *Loads) Of(x *graph.Task) Load {
 	return l.steps[ch.Recipe].part
 }
 
-// LoadsOf divides what Of adds up among the tasks of a plan: that of a step equally among its
-// parts, and what an audit says of itself equally among its tasks.
-func LoadsOf(s *submission.Submission, p *plan.Plan) *Loads {
+// LoadsOf divides the costs of cells among the tasks of a plan: that of a step equally among its
+// parts, and what an audit says of itself equally among its tasks. speed is that of the program of
+// a cell; nil where nobody knows it.
+func LoadsOf(s *submission.Submission, p *plan.Plan, speed func(cell int) *Speed) *Loads {
 	l := &Loads{map[storage.Key]Load{}, map[storage.Key]stepLoad{}}
 	for i := range p.Cells {
 		e := &s.Spec.Cells[i].Experiment
-		model, err := architectures.New(e.Model.Config(&e.Data))
+		model, err := networkOf(e)
 		if err != nil {
 			continue // compiling has refused it
 		}
-		l.add(newCosting(s, i, model), p, &p.Cells[i])
+		c := newCosting(s, i, model)
+		if c.byProgram() {
+			c.speed = speed(i)
+		}
+		l.add(c, p, &p.Cells[i])
 	}
 	return l
 }
@@ -77,15 +95,34 @@ func (l *Loads) add(c costing, p *plan.Plan, cell *plan.Cell) {
 	if tail := cell.Tail; tail.Rounds > 0 && tail.Node.Chain == nil {
 		l.nodes[tail.Node.Key] = c.step(tail.Rounds, 0).join
 	}
+	for _, key := range nodes[external.Train.Name] {
+		l.nodes[key] = c.programLoad(c.trainTokens, trains)
+	}
+	for _, key := range nodes[selection.Predictions.Name] {
+		l.nodes[key] = Load{FLOP: c.slowness() * c.trainTokens * c.model.ScoringFLOPs()}
+	}
 	for _, m := range c.experiment.Audit.Asked() {
 		var of []storage.Key
 		for _, kind := range m.Kinds {
 			of = append(of, nodes[kind.Name]...)
 		}
+		of = measuring(p, of)
 		for _, key := range of {
-			l.nodes[key] = Load{FLOP: c.audit(m) / float64(len(of))}
+			l.nodes[key] = c.share(m, len(of))
 		}
 	}
+}
+
+// measuring are the nodes of an audit that do its work: those that read others of it only put
+// together what these have found.
+func measuring(p *plan.Plan, nodes []storage.Key) []storage.Key {
+	own := map[storage.Key]bool{}
+	for _, key := range nodes {
+		own[key] = true
+	}
+	return slices.DeleteFunc(nodes, func(key storage.Key) bool {
+		return slices.ContainsFunc(p.Nodes[key].Needs, func(r plan.Ref) bool { return r.Chain == nil && own[r.Key] })
+	})
 }
 
 // step is the load of a step.
@@ -93,10 +130,16 @@ func (c costing) step(rounds, width int) stepLoad {
 	c.Cost = Cost{}
 	c.train(1, rounds, width)
 	size := 4 * float64(c.model.Parameters())
-	if width == 0 {
-		return stepLoad{join: Load{FLOP: c.TrainingFLOP, Bytes: c.Bytes}}
+	work := Load{FLOP: c.slowness() * c.TrainingFLOP}
+	if c.byProgram() {
+		work = c.programLoad(float64(c.experiment.Training.Cohort)*c.perUser, trains)
 	}
-	part := Load{FLOP: c.TrainingFLOP / float64(width), Bytes: 2 * size}
+	if width == 0 {
+		work.Bytes = c.Bytes
+		return stepLoad{join: work}
+	}
+	part := work
+	part.FLOP, part.Program, part.Bytes = work.FLOP/float64(width), work.Program/float64(width), 2*size
 	return stepLoad{part, Load{Bytes: c.Bytes - float64(width)*part.Bytes}}
 }
 

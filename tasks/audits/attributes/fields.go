@@ -64,7 +64,10 @@ func (f *Fields) Compile(b audits.Builder, _ int) storage.Key {
 	}, inputs...)
 }
 
-// States implements audits.Fields: an update is worth some states of a small model.
-func (f *Fields) States(*audits.Setting) float64 {
-	return 10 * float64(f.Attributes.Epochs) * float64(f.Attributes.Updates)
+// States implements audits.Fields.
+func (f *Fields) States(*audits.Setting) float64 { return 0 }
+
+// Work implements audits.Worker.
+func (f *Fields) Work(s *audits.Setting) float64 {
+	return s.UpdatesWork(f.Attributes.Units, float64(f.Attributes.Epochs)*float64(f.Attributes.Updates))
 }

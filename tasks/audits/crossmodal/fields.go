@@ -118,7 +118,11 @@ func vectors(b audits.Builder, round int) storage.Key {
 		tasks.Input{Name: datasets.PopulationInput, Key: b.Population()}, tasks.Input{Name: datasets.ShardsInput, Key: b.Shards()})
 }
 
-// States implements audits.Fields: a pair is worth some states of a small model.
-func (f *Fields) States(*audits.Setting) float64 {
-	return 10 * float64(max(1, f.CrossModal.Networks)) * float64(f.CrossModal.Epochs) * float64(f.CrossModal.Pairs)
+// States implements audits.Fields.
+func (f *Fields) States(*audits.Setting) float64 { return 0 }
+
+// Work implements audits.Worker: of each pair, the towers of both sides.
+func (f *Fields) Work(s *audits.Setting) float64 {
+	b := f.CrossModal
+	return s.UpdatesWork(b.Units, 2*float64(max(1, b.Networks))*float64(b.Epochs)*float64(b.Pairs))
 }

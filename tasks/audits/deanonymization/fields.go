@@ -168,8 +168,24 @@ func (r Rounds) split(stages int) (ranges []Rounds) {
 	return ranges
 }
 
-// States implements audits.Fields: a training goes through the updates some ten times, and an
-// update is worth a state of a small model.
-func (f *Fields) States(s *audits.Setting) float64 {
-	return 1000 * float64(len(f.Deanonymization.Attacks)*(1+min(1, f.Deanonymization.Stages)))
+// States implements audits.Fields.
+func (f *Fields) States(*audits.Setting) float64 { return 0 }
+
+// Work implements audits.Worker: half of the updates are those of shadows, and all stages together
+// learn once more from them.
+func (f *Fields) Work(s *audits.Setting) float64 {
+	p := f.Deanonymization
+	return AttacksWork(s, p.Attacks, p.Epochs) * float64(1+min(1, p.Stages))
+}
+
+// AttacksWork is the work of attacks that learn from half of the recorded updates. Those that are
+// trained by steps may end before their last epoch; others take little.
+func AttacksWork(s *audits.Setting, kinds []attacks.Kind, epochs int) float64 {
+	work := 0.0
+	for _, kind := range kinds {
+		if kind == attacks.MLP || kind == attacks.SVM {
+			work += s.UpdatesWork(attacks.Hidden, float64(epochs)*s.RecordedUpdates()/2)
+		}
+	}
+	return work
 }

@@ -48,8 +48,11 @@ func (f *Fields) Compile(b audits.Builder, _ int) storage.Key {
 	}, observed.Inputs(b.Recorded(), b.Devices())...)
 }
 
-// States implements audits.Fields: a pair of updates is worth less than a state of a small
-// model.
-func (f *Fields) States(*audits.Setting) float64 {
-	return float64(f.Linking.Updates) * float64(f.Linking.Updates) / 100
+// States implements audits.Fields.
+func (f *Fields) States(*audits.Setting) float64 { return 0 }
+
+// Work implements audits.Worker: the product of each update with each other one.
+func (f *Fields) Work(s *audits.Setting) float64 {
+	n := float64(f.Linking.Updates)
+	return s.UpdatesWork(1, n*n) / 3
 }

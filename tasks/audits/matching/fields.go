@@ -65,7 +65,11 @@ func (f *Fields) Compile(b audits.Builder, _ int) storage.Key {
 	}, observed.Inputs(b.Recorded(), b.Devices())...)
 }
 
-// States implements audits.Fields: a pair is worth some states of a small model.
-func (f *Fields) States(*audits.Setting) float64 {
-	return 10 * float64(max(1, f.Matching.Networks)) * float64(f.Matching.Epochs) * float64(f.Matching.Pairs)
+// States implements audits.Fields.
+func (f *Fields) States(*audits.Setting) float64 { return 0 }
+
+// Work implements audits.Worker: of each pair, the towers of both sides.
+func (f *Fields) Work(s *audits.Setting) float64 {
+	b := f.Matching
+	return s.UpdatesWork(b.Units, 2*float64(max(1, b.Networks))*float64(b.Epochs)*float64(b.Pairs))
 }

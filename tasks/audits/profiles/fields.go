@@ -125,5 +125,10 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	return b.Node(Kind, "who fits the profiles", Params{Attacks: p.Attacks, Fit: p.Fit, Found: p.Found}, inputs...)
 }
 
-// States implements audits.Fields, as of audit.deanonymization.
-func (f *Fields) States(*audits.Setting) float64 { return 1000 * float64(len(f.Profiles.Attacks)) }
+// States implements audits.Fields.
+func (f *Fields) States(*audits.Setting) float64 { return 0 }
+
+// Work implements audits.Worker.
+func (f *Fields) Work(s *audits.Setting) float64 {
+	return deanonymization.AttacksWork(s, f.Profiles.Attacks, f.Profiles.Epochs)
+}

@@ -98,6 +98,10 @@ func shares(c *audits.Canaries) []audits.Group {
 func (f *Fields) States(s *audits.Setting) float64 {
 	b, states := f.RandomSampling, 0.0
 	for _, g := range s.Canaries.Groups {
+		if s.External != nil || s.Program != nil { // which scores whole texts, references once
+			states += float64((b.References + g.Count) * g.Words)
+			continue
+		}
 		if g.Echoes() {
 			states += float64(b.References * (g.Words - g.SourceWords()))
 			continue

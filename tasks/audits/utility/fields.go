@@ -74,5 +74,10 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	return f.sum(b, round, parts...)
 }
 
-// States implements audits.Fields.
-func (f *Fields) States(s *audits.Setting) float64 { return s.TestTokens }
+// States implements audits.Fields. A program is asked about some words alone.
+func (f *Fields) States(s *audits.Setting) float64 {
+	if s.External != nil && !s.External.OfImages() {
+		return min(scoredWords, s.TestTokens)
+	}
+	return s.TestTokens
+}

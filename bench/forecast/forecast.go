@@ -1,0 +1,95 @@
+// Package forecast compares how long coalmine plan says that experiments take with how long they take.
+package forecast
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"os/exec"
+	"text/tabwriter"
+	"time"
+)
+
+// Row is one experiment. Seconds of a processor are comparable on a machine that also does other
+// work; of those of the clock only the predicted ones are then.
+type Row struct {
+	File string `json:"file"`
+	// Predicted and Real are the seconds from the submission to the end.
+	Predicted float64 `json:"predicted_seconds"`
+	Real      float64 `json:"real_seconds"`
+	// PredictedCPU and RealCPU are the seconds of all cores together.
+	PredictedCPU float64 `json:"predicted_cpu_seconds"`
+	RealCPU      float64 `json:"real_cpu_seconds"`
+}
+
+// Factor is how many times too low or too high the predicted seconds of a processor are, at least 1.
+func (r *Row) Factor() float64 {
+	ratio := r.PredictedCPU / r.RealCPU
+	return math.Max(ratio, 1/ratio)
+}
+
+// Run plans and runs an experiment file by a program, in a directory of its own.
+func Run(ctx context.Context, program, file string) (*Row, error) {
+	home, err := os.MkdirTemp("", "coalmine-forecast-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(home)
+	row := &Row{File: file}
+	if err := row.plan(ctx, program, home); err != nil {
+		return nil, err
+	}
+	var said bytes.Buffer
+	run := exec.CommandContext(ctx, program, "run", file, "--home", home)
+	run.Stderr = &said
+	began := time.Now()
+	err = run.Run()
+	row.Real = time.Since(began).Seconds()
+	const gate = 4 // a gate of the experiment stops it at its end
+	if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && (!ok || exit.ExitCode() != gate) {
+		return nil, fmt.Errorf("running %s: %w\n%s", file, err, &said)
+	}
+	row.RealCPU = (run.ProcessState.UserTime() + run.ProcessState.SystemTime()).Seconds()
+	return row, nil
+}
+
+// plan asks for the prediction.
+func (r *Row) plan(ctx context.Context, program, home string) error {
+	var said bytes.Buffer
+	c := exec.CommandContext(ctx, program, "plan", r.File, "--json", "--home", home)
+	c.Stderr = &said
+	out, err := c.Output()
+	if err != nil {
+		return fmt.Errorf("planning %s: %w\n%s", r.File, err, &said)
+	}
+	var plan struct {
+		Machine struct {
+			Seconds     *float64
+			Cores, Busy float64
+		} `json:"this_machine"`
+	}
+	if err := json.Unmarshal(out, &plan); err != nil {
+		return fmt.Errorf("planning %s: %w", r.File, err)
+	}
+	if plan.Machine.Seconds == nil {
+		return fmt.Errorf("planning %s: the time is unknown\n%s", r.File, &said)
+	}
+	r.Predicted = *plan.Machine.Seconds
+	r.PredictedCPU = r.Predicted * plan.Machine.Cores * plan.Machine.Busy
+	return nil
+}
+
+// Print writes a table.
+func Print(w io.Writer, rows []*Row) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "experiment\tpredicted s\treal s\tpredicted CPU s\treal CPU s\tfactor")
+	for _, r := range rows {
+		fmt.Fprintf(t, "%s\t%.1f\t%.1f\t%.1f\t%.1f\t%.2f\n", r.File, r.Predicted, r.Real, r.PredictedCPU, r.RealCPU, r.Factor())
+	}
+	return t.Flush()
+}

@@ -1,0 +1,19 @@
+package forecast
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+func TestAFactorIsTheSameTooLowAndTooHigh(t *testing.T) {
+	t.Parallel()
+	low, high := &Row{File: "low.yaml", Predicted: 3, PredictedCPU: 5, RealCPU: 10}, &Row{File: "high.yaml", PredictedCPU: 10, RealCPU: 5}
+	if low.Factor() != 2 || high.Factor() != 2 {
+		t.Errorf("factors %g and %g, want 2", low.Factor(), high.Factor())
+	}
+	var out bytes.Buffer
+	if err := Print(&out, []*Row{low, high}); err != nil || !strings.Contains(out.String(), "low.yaml    3.0") || strings.Count(out.String(), "2.00") != 2 {
+		t.Errorf("%v: %s", err, &out)
+	}
+}

@@ -1,0 +1,196 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"time"
+
+	"coalmine/internal/conformance"
+	"coalmine/internal/recovered"
+	"coalmine/tasks/clientprograms"
+	"coalmine/tasks/commands"
+	"coalmine/tasks/datasets"
+	"coalmine/tasks/external"
+	"coalmine/workers/clients"
+	"coalmine/workflows/estimate"
+	"coalmine/workflows/experiment"
+	"coalmine/workflows/submission"
+)
+
+// mostMeasuring bounds how long the programs of a plan are measured, all together.
+const mostMeasuring = 10 * time.Minute
+
+// programs measures the program of a cell, each once; a program that cannot be measured is noted.
+func (g *global) programs(ctx context.Context, sub *submission.Submission, measure bool) func(cell int) *estimate.Speed {
+	known, end := map[string]*estimate.Speed{}, time.Now().Add(mostMeasuring)
+	return func(cell int) *estimate.Speed {
+		if !measure {
+			return nil
+		}
+		p := measured{g, sub, cell, &sub.Spec.Cells[cell].Experiment}
+		name := p.name()
+		if speed, asked := known[name]; asked {
+			return speed
+		}
+		ctx, cancel := context.WithDeadlineCause(ctx, end, fmt.Errorf("measuring programs has taken %v", mostMeasuring))
+		defer cancel()
+		g.note("measuring how fast the program of %s is (--programs=false leaves that out)", sub.Spec.Cells[cell].Name)
+		err := recovered.Do(func() (err error) { known[name], err = p.speed(ctx); return err })
+		if err != nil {
+			g.note("the program of %s was not measured: %s", sub.Spec.Cells[cell].Name, firstAndLast(err.Error()))
+		}
+		return known[name]
+	}
+}
+
+// firstAndLast are the lines of a message that say most: those between are a traceback.
+func firstAndLast(message string) string {
+	lines := strings.Split(strings.TrimSpace(message), "\n")
+	if len(lines) == 1 {
+		return lines[0]
+	}
+	return lines[0] + " " + strings.TrimSpace(lines[len(lines)-1])
+}
+
+// measured is a program that is measured on made-up data of the sizes of a cell's.
+type measured struct {
+	*global
+	sub        *submission.Submission
+	cell       int
+	experiment *experiment.Experiment
+}
+
+// name tells programs apart.
+func (m *measured) name() string {
+	t := &m.experiment.Training
+	text, _ := json.Marshal([]any{t.Command, t.ClientCommand, t.CodeSHA256, t.ScorerSHA256, t.Job, t.Rounds, m.length(), m.words()})
+	return string(text)
+}
+
+// length is that of an example, in words, or bytes, without its end.
+func (m *measured) length() int { return max(1, int(math.Round(m.sub.TokensPerExample[m.cell]))-1) }
+
+// words are the ordinary tokens.
+func (m *measured) words() []string {
+	if symbols := m.experiment.Data.Level.Scheme().Symbols; symbols != nil {
+		return symbols
+	}
+	words := make([]string, max(2, m.experiment.Data.Ordinary()))
+	for i := range words {
+		words[i] = fmt.Sprintf("w%d", i)
+	}
+	return words
+}
+
+// examples are how many a user has, on average.
+func (m *measured) examples() int {
+	return max(1, int(math.Round(m.sub.TokensPerUser[m.cell]/m.sub.TokensPerExample[m.cell])))
+}
+
+func (m *measured) terms() commands.Terms {
+	t := commands.Terms{Environment: m.experiment.Training.Environment, Seconds: mostMeasuring.Seconds()}
+	if l := m.experiment.Training.Limits; l != nil {
+		t.Network = l.Network
+	}
+	return t
+}
+
+// code is the archive of a digest, nil for none.
+func (m *measured) code(ctx context.Context, digest string) ([]byte, error) {
+	for _, source := range m.sub.Sources() {
+		if source.Digests()[0].String() == digest && len(source.Files) == 1 {
+			body, err := source.Files[0].Open(ctx)
+			if err != nil {
+				return nil, err
+			}
+			defer body.Close()
+			return io.ReadAll(body)
+		}
+	}
+	return nil, nil
+}
+
+func (m *measured) speed(ctx context.Context) (*estimate.Speed, error) {
+	code, err := m.code(ctx, m.experiment.Training.CodeSHA256)
+	if err != nil {
+		return nil, err
+	}
+	if m.experiment.Training.ClientCommand != "" {
+		return m.client(ctx, code)
+	}
+	return m.training(ctx, code)
+}
+
+// training measures a training.command.
+func (m *measured) training(ctx context.Context, code []byte) (*estimate.Speed, error) {
+	t := &m.experiment.Training
+	p := external.Pace{
+		Check:  external.Check{Command: t.Command, Code: code, Job: json.RawMessage(t.Job), Rounds: t.Rounds, Shards: t.Shards, Image: m.experiment.Data.Shape(), Terms: m.terms(), Write: m.writable},
+		Scorer: code,
+		Sample: external.Sample{Users: int(m.sub.TrainTokens[m.cell]/m.sub.TokensPerUser[m.cell]) + 1, Examples: m.examples(), Words: m.words(), Length: m.length()},
+	}
+	if t.ScorerSHA256 != "" {
+		var err error
+		if p.Scorer, err = m.code(ctx, t.ScorerSHA256); err != nil {
+			return nil, err
+		}
+	}
+	s, err := p.Measure(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &estimate.Speed{
+		Train: estimate.Pace{Start: s.Start, Token: s.Example / m.sub.TokensPerExample[m.cell]},
+		Score: estimate.Pace{Start: s.Load, Token: s.Text / m.scored()},
+	}, nil
+}
+
+// scored is how many states a text is that was scored.
+func (m *measured) scored() float64 {
+	if m.experiment.Data.Level.Scheme().Images {
+		return 1
+	}
+	return external.ScoredWords
+}
+
+// client measures a training.client_command.
+func (m *measured) client(ctx context.Context, code []byte) (*estimate.Speed, error) {
+	setting := clientprograms.Setting{Program: *m.experiment.ClientProgram(), Words: append(datasets.Specials(), m.words()...), Terms: m.terms()}
+	if setting.Code != "" {
+		setting.Archive = func(context.Context) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(code)), nil }
+	}
+	examples := make([][]int32, m.examples())
+	for i := range examples {
+		examples[i] = m.example(i)
+	}
+	pace, err := clients.Measure(ctx, setting, clients.Options{Write: m.writable, Timeout: mostMeasuring}, examples, func(i int) clientprograms.Pair {
+		return clientprograms.Pair{Context: m.tokens(i, 1), Continuation: m.tokens(i+1, external.ScoredWords)}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &estimate.Speed{Train: estimate.Pace{Token: pace.Fit / m.sub.TokensPerUser[m.cell]}, Score: estimate.Pace{Token: pace.Text / m.scored()}}, nil
+}
+
+// example is one that is made up: a text, or an image.
+func (m *measured) example(i int) []int32 {
+	if shape := m.experiment.Data.Shape(); shape != (datasets.Image{}) {
+		return datasets.ImageSentence(i%shape.Classes, conformance.Image(shape.Pixels(), shape.Classes, i))
+	}
+	text := append([]int32{datasets.Begin}, m.tokens(i, external.Spread(i, m.length()))...)
+	return append(text, datasets.End)
+}
+
+// tokens are ordinary ones.
+func (m *measured) tokens(i, n int) []int32 {
+	list, ordinary := make([]int32, n), m.experiment.Data.Ordinary()
+	for k := range list {
+		list[k] = datasets.FirstWord + int32((i*31+k*k*17+k*7)%ordinary)
+	}
+	return list
+}
