@@ -183,6 +183,9 @@ func (c *costing) measure() {
 func (c *costing) share(m experiment.Method, of int) Load {
 	states, work := c.audit(m)
 	load := Load{FLOP: (c.slowness()*states*c.model.ScoringFLOPs() + work) / float64(of)}
+	if _, attack := m.Fields.(audits.Worker); attack && c.byProgram() && c.experiment.Training.Record != nil {
+		return Load{Unknown: true} // the program alone knows how large its updates are
+	}
 	if c.byProgram() && states > 0 {
 		load = c.programLoad(states/float64(of), scores)
 		load.FLOP = work / float64(of)
