@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -131,7 +132,10 @@ func TestEveryFieldReachesAKey(t *testing.T) {
 	t.Parallel()
 	files := completeTexts(t)
 	paths := fieldPaths(t)
-	delete(paths, "data.label") // it changes with model.kind: TestWhatIsPredictedOfTextsReachesAKey
+	delete(paths, "data.label")                                 // it changes with model.kind: TestWhatIsPredictedOfTextsReachesAKey
+	maps.DeleteFunc(paths, func(path string, _ []string) bool { // package submission tests which keys change with them
+		return strings.HasPrefix(path, "training.code_roles.") || path == "training.scorer_sha256"
+	})
 	for path := range inNoKey {
 		if paths[path] == nil {
 			t.Errorf("%s is listed as a field that is in no key, and is no field", path)
