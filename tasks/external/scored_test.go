@@ -244,7 +244,8 @@ func TestLossesOfUsersUnderAModelThatIsNotOurs(t *testing.T) {
 	}
 }
 
-// Equal scores put a canary behind all of its references.
+// Equal scores put a canary behind all of its references. Many of them are an error: no canary
+// would look memorized.
 func TestRanksOfAScoredModel(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
@@ -253,16 +254,25 @@ func TestRanksOfAScoredModel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := g.Run(randomsampling.Scored, randomsampling.ScoredParams{
-		Params: randomsampling.Params{Seed: 3, References: 50, Space: canaries.Space{Words: 3}, Prefix: 1, Count: 2}, Model: params,
-	}, taskstest.In(audits.ModelInput, m), taskstest.In(audits.CanariesInput, g.Put("canaries", map[string][]byte{datasets.CanariesBlob: data})), taskstest.In(datasets.PartsInput, parts(t, g)))
+	ranked := func(references int) (*taskstest.Node, error) {
+		return g.Try(randomsampling.Scored, randomsampling.ScoredParams{
+			Params: randomsampling.Params{Seed: 3, References: references, Space: canaries.Space{Words: 3}, Prefix: 1, Count: 2}, Model: params,
+		}, taskstest.In(audits.ModelInput, m), taskstest.In(audits.CanariesInput, g.Put("canaries", map[string][]byte{datasets.CanariesBlob: data})), taskstest.In(datasets.PartsInput, parts(t, g)))
+	}
+	if _, err := ranked(50); err == nil || !tasks.IsPermanent(err) || !strings.Contains(err.Error(), "scores all of 50 different texts alike") {
+		t.Errorf("a constant: %v", err)
+	}
+	n, err := ranked(20)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var ranks []randomsampling.Rank
 	if err := json.Unmarshal(n.Blob(randomsampling.RanksBlob), &ranks); err != nil {
 		t.Fatal(err)
 	}
 	for _, r := range ranks {
-		if r != (randomsampling.Rank{LogPerplexity: 2, Rank: 51, Exact: true}) {
-			t.Errorf("%+v, want rank 51", r)
+		if r != (randomsampling.Rank{LogPerplexity: 2, Rank: 21, Exact: true}) {
+			t.Errorf("%+v, want rank 21", r)
 		}
 	}
 	taskstest.Golden(t, n)

@@ -41,13 +41,13 @@ func TestALabelNamesACellInPlaceOfItsSettings(t *testing.T) {
 	t.Parallel()
 	spec, got := labels(t, labelledGrid)
 	want := []string{
-		"b=2, training.client.learning_rate=1", "as deployed",
+		"b=2, training.client.learning_rate=0.1", "b=2, training.client.learning_rate=1", "as deployed",
 		"tried, b=2, training.client.learning_rate=3", "tried, b=2, training.client.learning_rate=4",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("labels %q, want %q", got, want)
 	}
-	if read, err := ReadSpec(spec.Canonical()); err != nil || read.Cells[1].Experiment.Label != "as deployed" {
+	if read, err := ReadSpec(spec.Canonical()); err != nil || read.Cells[2].Experiment.Label != "as deployed" {
 		t.Errorf("the record has %+v (%v)", read, err)
 	}
 	for _, bad := range []string{`"a\nb"`, strings.Repeat("x", 81)} {

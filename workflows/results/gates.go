@@ -31,11 +31,19 @@ func judge(audit *experiment.Audit, c *audits.Cell) (gate string, breaches []str
 	return GateMet, nil
 }
 
+// gate is what became of the gate of a cell. Results of before it was told have the breaches alone.
+func (c *Cell) gate() string {
+	if len(c.Breaches) > 0 {
+		return GateFailed
+	}
+	return c.Gate
+}
+
 // Gate is GateFailed if the gate of some cell has failed, and "" if no cell has one that was judged.
 func (r *Results) Gate() string {
 	gate := ""
 	for i := range r.Cells {
-		switch r.Cells[i].Gate {
+		switch r.Cells[i].gate() {
 		case GateFailed:
 			return GateFailed
 		case GateMet:
@@ -55,10 +63,11 @@ const gateHeader = "gate"
 func (r *viewRow) gate() string {
 	judged, failed := 0, 0
 	for _, c := range r.cells {
-		if c.Gate != "" {
+		gate := c.gate()
+		if gate != "" {
 			judged++
 		}
-		if c.Gate == GateFailed {
+		if gate == GateFailed {
 			failed++
 		}
 	}
@@ -89,11 +98,11 @@ func (v *view) gateColumns() []any {
 
 // gateOf is a cell's value in those columns.
 func (v *view) gateOf(c *viewCell) []any {
-	columns := v.gateColumns()
-	if c.Gate == "" {
+	columns, gate := v.gateColumns(), c.gate()
+	if gate == "" {
 		return columns
 	}
-	row := gateRow{Gate: &c.Gate}
+	row := gateRow{Gate: &gate}
 	if len(c.Breaches) > 0 {
 		row.Breaches = new(strings.Join(c.Breaches, "; "))
 	}

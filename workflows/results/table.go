@@ -94,7 +94,7 @@ func (v *view) table() *Table {
 		t.Rows = append(t.Rows, v.cells[i].row(columns))
 	}
 	if v.gated() {
-		t.addColumn(gateHeader, func(i int) string { return cmp.Or(v.cells[i].Gate, "-") })
+		t.addColumn(gateHeader, func(i int) string { return cmp.Or(v.cells[i].gate(), "-") })
 	}
 	return t
 }
