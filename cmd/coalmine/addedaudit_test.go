@@ -179,11 +179,11 @@ func TestAnAddedAuditAppearsEverywhere(t *testing.T) {
 		t.Fatalf("run ended with %d, want the status of a gate:\n%s", code, output)
 	}
 	for args, wants := range map[string][]string{
-		"results":                {"large weights\n", "0/", "weights are large"},
+		"results":                {"large weights  gate\n", "0/", "weights are large"},
 		"results --json":         {`"large_weights": {`, `"large": 0`, `"breaches": [`, `"round": 1`},
 		"results --format csv":   {",large_weights,"},
 		"results --format latex": {"& large weights"},
-		"results --format html":  {"large weights</th>", "a model with large weights", "Large weights, by round: weights solid", "Large weights: those of an absolute value", "gate: large_weights is"},
+		"results --format html":  {"large weights</th>", "a model with large weights", "Large weights, by round: weights solid", "Large weights: those of an absolute value", "gate failed: large_weights is"},
 		"results --help":         {"Large weights: those of an absolute value"},
 		"show weighed c02":       {"threshold: 0.001"},
 	} {

@@ -20,6 +20,7 @@ import (
 // against finished results.
 var inNoKey = map[string]string{
 	"name":                         "names the run, for people",
+	"label":                        "names the cell, for people",
 	"data.source":                  "says where the text stands; its content is in the keys, by the digest",
 	"data.background.source":       "says where the background stands, likewise",
 	"data.devices.profiles.source": "says where the profiles stand, likewise",
@@ -62,6 +63,7 @@ var beside = map[string][]string{
 // texts are values of fields that hold text.
 var texts = map[string][]string{
 	"name":        {"another"},
+	"label":       {"another"},
 	"data.source": {"b.jsonl"},
 	"data.sha256": {storage.DigestOf([]byte("other text")).String()},
 

@@ -3,6 +3,7 @@ package compile
 import (
 	"math"
 	"reflect"
+	"strconv"
 
 	"coalmine/internal/fractions"
 	"coalmine/storage"
@@ -153,33 +154,44 @@ func measurements(e *experiment.Experiment) float64 {
 	return once + math.Floor(float64(max(0, e.Training.Rounds-1))/float64(apart))
 }
 
-// tasks counts those of a cell without audit and those of one measurement.
+// tasks counts those of a cell without measurements and those of one measurement. What measurements
+// share, such as the frequencies that utility is held against, counts once.
 func (s *sizer) tasks(c *experiment.Cell) (fixed, each float64) {
 	short := *c
 	e := &short.Experiment
-	e.Training.Rounds, e.Audit = 1, once(e.Audit)
+	task := max(1, e.Training.StepsPerTask)
+	e.Training.Rounds, e.Audit = task+1, measuredAt(e.Audit)
 	for _, known := range s.sorts[max(0, len(s.sorts)-recentSorts):] {
 		if reflect.DeepEqual(known.audit, e.Audit) && reflect.DeepEqual(known.canaries, e.Canaries) {
 			return known.fixed, known.each
 		}
 	}
 	s.sorts = append(s.sorts, sort{audit: e.Audit, canaries: e.Canaries})
-	all := nodes(short)
-	e.Audit = nil
-	fixed = nodes(short)
-	each = max(0, all-fixed) + 1 // the report lists every measured round
+	once := nodes(short)
+	if e.Training.Algorithm != experiment.External { // which has one model alone
+		e.Audit = measuredAt(e.Audit, roundsOf(task))
+		each = max(0, nodes(short)-once)
+	}
+	fixed = once - each
+	each++ // the report lists every measured round
 	found := &s.sorts[len(s.sorts)-1]
 	found.fixed, found.each = fixed, each
 	return fixed, each
 }
 
-// once is an audit that measures the last model alone.
-func once(a *experiment.Audit) *experiment.Audit {
+// roundsOf is so many rounds.
+func roundsOf(n int) fractions.Share {
+	rounds, _ := fractions.ParseShare(strconv.Itoa(n)) // every number is a share
+	return rounds
+}
+
+// measuredAt is an audit that measures the last model, and those after some rounds.
+func measuredAt(a *experiment.Audit, rounds ...fractions.Share) *experiment.Audit {
 	if a == nil {
 		return nil
 	}
 	last := *a
-	last.Every, last.At = fractions.Share{}, nil
+	last.Every, last.At = fractions.Share{}, rounds
 	return &last
 }
 
@@ -199,7 +211,7 @@ func (s *sizer) distinctSteps() float64 {
 	for i := range s.spec.Cells {
 		e := s.spec.Cells[i].Experiment
 		steps := chainSteps(&e)
-		e.Audit = once(e.Audit)
+		e.Audit = measuredAt(e.Audit)
 		e.Training.Rounds, e.Training.Epochs, e.Training.Checkpoints = 0, 0, experiment.Checkpoints{}
 		digest := e.Digest()
 		longest[digest] = max(longest[digest], steps)

@@ -98,7 +98,8 @@ func TestTheShareOfReplacedExamplesIsAProbability(t *testing.T) {
 		return list
 	}
 	c := Canaries{UserProbability: probabilities("20%", "1/2"), ExampleProbability: probabilities("10%", "60%")}
-	want := 1 - math.Pow(0.98*0.88*0.95*0.7, 3)
+	kept := 0.98 * 0.88 * 0.95 * 0.7
+	want := 1 - kept*kept*kept
 	if got := c.replaced(3); math.Abs(got-want) > 1e-12 || fmt.Sprintf("%.2f", got) != "0.81" {
 		t.Errorf("%g of the examples are replaced, want %g", got, want)
 	}
