@@ -89,7 +89,7 @@ func TestTooFewUsersGiveNoAUC(t *testing.T) {
 	t.Parallel()
 	limit, f := 0.8, Fields{Membership: new(Block)}
 	for _, c := range []struct{ members, heldOut, groups, warnings int }{{1, 12, 0, 1}, {12, 1, 0, 1}, {2, 2, 1, 2}, {40, 1000, 1, 0}, {29, 1000, 1, 1}} {
-		w := newWorld(users(c.members, c.heldOut))
+		w := newWorld(users(c.members, c.heldOut), 1)
 		v, err := w.verdict()
 		if err != nil {
 			t.Fatal(err)
@@ -122,11 +122,11 @@ func TestAModelThatScoresEverythingAlikeIsNamed(t *testing.T) {
 	for i := range losses {
 		losses[i].Targets, losses[i].Loss = int64(1+i), 5*float64(1+i)
 	}
-	v, err := newWorld(losses).verdict()
+	v, err := newWorld(losses, 1).verdict()
 	if err != nil || !v.Alike || !strings.Contains(v.Note(nil), "scores everything alike") {
 		t.Errorf("%+v (%v)", v, err)
 	}
-	if v, err := newWorld(users(10, 10)).verdict(); err != nil || v.Alike {
+	if v, err := newWorld(users(10, 10), 1).verdict(); err != nil || v.Alike {
 		t.Errorf("%+v (%v)", v, err)
 	}
 }
