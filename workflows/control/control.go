@@ -156,8 +156,6 @@ type Local struct {
 	// there is none to reach. away says why one that there is cannot be reached.
 	queue *queue.Broker
 	away  error
-	// place names the queue.
-	place string
 	// coordinator is that of this process, which leads or stands by; nil where it has
 	// none.
 	coordinator *coordinator.Coordinator
@@ -183,7 +181,7 @@ var _ API = (*Local)(nil)
 func New(archive *storage.Archive, conn *queue.Conn, c *coordinator.Coordinator) *Local {
 	l := &Local{archive: archive, runs: runs.NewService(archive, nil), coordinator: c, checking: make(chan struct{}, 1), scoring: make(chan struct{}, 1)}
 	if conn != nil {
-		l.queue, l.place = conn.Broker(), conn.String()
+		l.queue = conn.Broker()
 	}
 	return l
 }

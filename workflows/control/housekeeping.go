@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -82,11 +81,11 @@ func (l *Local) asLeader(ctx context.Context, do func(context.Context, *leadersh
 	if l.away != nil {
 		return fmt.Errorf("it is not known whether another process leads, and so must do the deleting: %w", l.away)
 	}
-	c := &leadership.Contest{Archive: l.archive, Holder: person(), Place: l.place, Log: slog.Default()}
+	var q leadership.Queue
 	if l.queue != nil {
-		c.Queue = l.queue
+		q = l.queue
 	}
-	err := c.Temporarily(ctx, do)
+	err := leadership.Temporarily(ctx, l.archive, q, person(), do)
 	if errors.Is(err, leadership.ErrLed) {
 		return fmt.Errorf("%w; ask that process, by --server URL or COALMINE_SERVER", err)
 	}

@@ -166,15 +166,13 @@ func rivals(queue, other string) bool { return queue != "" && other != "" && que
 
 // Temporarily leads for as long as do takes, without running anything: for
 // housekeeping where no coordinator is at work. With a queue it leads only if
-// nobody holds the lease there, and the last leader did not hold it in another queue; else the
-// error wraps ErrLed. Without one (Queue is nil) nobody can be asked; a leader that there is after
-// all notices, and leads again, which ends do's token.
-func (c *Contest) Temporarily(ctx context.Context, do func(context.Context, *Token) error) error {
-	if c.Queue != nil {
-		if err := c.yield(ctx); err != nil {
-			return err
-		}
-		held, err := c.Queue.Lease(ctx, leaseName, c.Holder, policy.LeaseTTL)
+// nobody holds the lease there, and the error wraps ErrLed if somebody does.
+// Without one (q is nil) nobody can be asked; a leader that there is after all
+// notices, and leads again, which ends do's token.
+func Temporarily(ctx context.Context, archive *storage.Archive, q Queue, holder string, do func(context.Context, *Token) error) error {
+	c := &Contest{Archive: archive, Queue: q, Holder: holder, Log: slog.Default()}
+	if q != nil {
+		held, err := q.Lease(ctx, leaseName, holder, policy.LeaseTTL)
 		if err != nil {
 			return err
 		}
@@ -190,20 +188,6 @@ func (c *Contest) Temporarily(ctx context.Context, do func(context.Context, *Tok
 		return err
 	}
 	return do(ctx, token)
-}
-
-// yield returns an error if the last leader held its lease in another queue, where it may still hold it.
-func (c *Contest) yield(ctx context.Context) error {
-	number, err := c.Archive.CurrentEpoch(ctx)
-	if err != nil || number == 0 {
-		return err
-	}
-	last, err := c.Archive.EpochOf(ctx, number)
-	if err != nil || last.Holder == "" || !rivals(last.Queue, c.Place) {
-		return nil // an unreadable epoch names no rival
-	}
-	return fmt.Errorf("%w: %s has led through another queue, %s, since %s, and may still do so (here: %s); name that queue by --redis, or start coalmine serve with this one if that queue is gone for good",
-		ErrLed, last.Holder, last.Queue, last.Began.UTC().Format(time.RFC3339), c.Place)
 }
 
 // hold renews the lease until the function that it returns is called, which

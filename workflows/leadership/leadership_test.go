@@ -173,16 +173,16 @@ func TestTemporaryLeadershipIsRefusedWhileSomebodyLeads(t *testing.T) {
 			time.Sleep(10 * policy.LeaseTTL) // the lease is renewed meanwhile
 			return errors.Join(ctx.Err(), token.Check(ctx))
 		}
-		if err := contest(q, archive, "housekeeper").Temporarily(t.Context(), do); err != nil {
+		if err := Temporarily(t.Context(), archive, q, "housekeeper", do); err != nil {
 			t.Errorf("nobody leads, and yet: %v", err)
 		}
 		if err := contest(q, archive, "leader").Await(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if err := contest(q, archive, "housekeeper").Temporarily(t.Context(), do); !errors.Is(err, ErrLed) {
+		if err := Temporarily(t.Context(), archive, q, "housekeeper", do); !errors.Is(err, ErrLed) {
 			t.Errorf("somebody leads: %v, want %v", err, ErrLed)
 		}
-		if err := contest(nil, archive, "housekeeper").Temporarily(t.Context(), do); err != nil {
+		if err := Temporarily(t.Context(), archive, nil, "housekeeper", do); err != nil {
 			t.Errorf("without a queue to ask: %v", err)
 		}
 		if led != 2 {
@@ -191,39 +191,11 @@ func TestTemporaryLeadershipIsRefusedWhileSomebodyLeads(t *testing.T) {
 	})
 }
 
-// A leader whose lease is in another queue is not deposed, not even for a moment.
-func TestTemporaryLeadershipIsRefusedToARivalOfTheLastLeader(t *testing.T) {
-	t.Parallel()
-	through := func(archive *storage.Archive, holder, place string) *Contest {
-		c := contest(new(memoryQueue), archive, holder)
-		c.Place = place
-		return c
-	}
-	do := func(ctx context.Context, token *Token) error { return token.Check(ctx) }
-	for name, test := range map[string]struct {
-		last    *Contest
-		refused bool
-	}{
-		"the same queue": {through(storage.NewArchive(storagetest.NewMemory()), "leader", "redis a"), false},
-		"another queue":  {through(storage.NewArchive(storagetest.NewMemory()), "leader", "redis b"), true},
-		"an owner":       {through(storage.NewArchive(storagetest.NewMemory()), "", "embedded queue"), false},
-	} {
-		token := begin(t, test.last)
-		err := through(test.last.Archive, "housekeeper", "redis a").Temporarily(t.Context(), do)
-		if errors.Is(err, ErrLed) != test.refused || !test.refused && err != nil {
-			t.Errorf("after a leader through %s: %v", name, err)
-		}
-		if err := token.Check(t.Context()); (err == nil) != test.refused {
-			t.Errorf("after a leader through %s: its token: %v", name, err)
-		}
-	}
-}
-
 func TestTemporaryLeadershipEndsWhenAnotherTakesTheLease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		q, archive := new(memoryQueue), storage.NewArchive(storagetest.NewMemory())
-		err := contest(q, archive, "housekeeper").Temporarily(t.Context(), func(ctx context.Context, _ *Token) error {
+		err := Temporarily(t.Context(), archive, q, "housekeeper", func(ctx context.Context, _ *Token) error {
 			q.mu.Lock()
 			q.holder, q.expires = "another", time.Now().Add(time.Hour)
 			q.mu.Unlock()
