@@ -62,7 +62,7 @@ func TestServeRefusesAnAddressBeforeItAnnouncesIt(t *testing.T) {
 func TestTooManyArgumentsAreToldWhichAreTaken(t *testing.T) {
 	t.Parallel()
 	for usage, args := range map[string][]string{
-		"usage: coalmine run FILE":            {"run"},
+		"usage: coalmine run [FILE]":          {"run"},
 		"usage: coalmine data inspect SOURCE": {"data", "inspect"},
 	} {
 		var stdout, stderr bytes.Buffer

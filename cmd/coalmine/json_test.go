@@ -58,7 +58,7 @@ var jsonElsewhere = map[string]string{
 	"serve": "runs until it is ended, and prints no facts", "worker": "runs until it is ended, and prints no facts",
 	"health":       "answers by its exit status",
 	"bench engine": "measures this machine for long", "bench queue": "measures this machine for long", "bench submit": "measures this machine for long",
-	"bench attacks": "measures this machine for long", "bench clients": "measures this machine for long", "bench coverage": "measures this machine for long",
+	"bench attacks": "measures this machine for long", "bench clients": "measures this machine for long", "bench coverage": "measures this machine for long", "bench plan": "measures this machine for long",
 	"bench idle-worker": "is a worker of bench queue",
 }
 

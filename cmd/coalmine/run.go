@@ -123,14 +123,16 @@ func newRunCommand(g *global) *cobra.Command {
 		Long:    runHelp,
 		Example: "  coalmine run examples/quickstart.yaml\n  coalmine run experiment.yaml --set training.rounds=2000",
 		GroupID: groupRun,
-		Args:    cobra.MaximumNArgs(1),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 || (len(args) == 1) == (flags.goesOn != "") {
+				return errors.New("run: expected either the FILE of an experiment, or --continue and an unfinished run")
+			}
+			return nil
+		},
 		RunE: func(c *cobra.Command, args []string) error {
 			ctx := c.Context()
 			if err := flags.notify.check(); err != nil {
 				return err
-			}
-			if (len(args) == 1) == (flags.goesOn != "") {
-				return errors.New("run: expected either the FILE of an experiment, or --continue and an unfinished run")
 			}
 			if flags.goesOn != "" {
 				return g.runSubmission(ctx, &flags, nil)

@@ -165,8 +165,15 @@ func (s *Spec) Check() error {
 // checkLabel checks that a label consists of statements about the cell: otherwise a client could
 // put any text into every table. Labels name the differences between the cells of a file, so one
 // cell alone does not determine its label. A privacy budget and a mechanism take values from the
-// data, which are unknown when labels are made; such a label only has to be visible.
+// data, which are unknown when labels are made; such a label only has to be visible. The cell's own
+// label stands alone or before its statements.
 func (c *Cell) checkLabel(label string, paths []string) error {
+	if own := c.Experiment.Label; own != "" {
+		if label == own {
+			return nil
+		}
+		label = strings.TrimPrefix(label, own+", ")
+	}
 	p := c.Experiment.Training.Privacy
 	settled := p != nil && (p.Budget != nil || p.Mechanism != nil)
 	if settled && visible.Text(label) == label || isJoined(label, c.statements(paths)) {
