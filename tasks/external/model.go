@@ -140,28 +140,28 @@ func (m *Model) Answers(ctx context.Context, pairs []score.Pair) ([]score.Answer
 	if err != nil {
 		return nil, asked(ctx, err)
 	}
-	if m.which == Trained && alike(pairs, answers) {
-		return nil, tasks.Permanent(fmt.Errorf("the command %q scores all of %d different texts alike, with the log-probability %g. Expected scores that tell texts apart; a constant often stands for an error", m.client.Name(), len(answers), answers[0].LogProb))
+	if n := alike(pairs, answers); m.which == Trained && n > 0 { // an untrained model may do so
+		return nil, tasks.Permanent(fmt.Errorf("the command %q scores all of %d different texts alike, with the log-probability %g. Expected scores that tell texts apart; a constant often stands for an error", m.client.Name(), n, answers[0].LogProb))
 	}
 	return answers, nil
 }
 
-// fewAlike is how many texts may have the same score by chance.
+// fewAlike is the number of different texts from which equal scores are no chance.
 const fewAlike = 32
 
-// alike reports whether many texts, not all the same, have one score. An untrained model may do so.
-func alike(pairs []score.Pair, answers []score.Answer) bool {
-	if len(answers) < fewAlike {
-		return false
-	}
-	different := false
+// alike returns how many different texts have one score, 0 where scores differ or texts are few.
+func alike(pairs []score.Pair, answers []score.Answer) int {
+	different := map[score.Pair]bool{}
 	for i := range answers {
 		if answers[i].LogProb != answers[0].LogProb {
-			return false
+			return 0
 		}
-		different = different || pairs[i] != pairs[0]
+		different[pairs[i]] = true
 	}
-	return different
+	if len(different) < fewAlike {
+		return 0
+	}
+	return len(different)
 }
 
 // ShapeOf is the shape of images as they are asked about.
