@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math/big"
 	"reflect"
 	"slices"
 	"strconv"
@@ -87,7 +88,7 @@ func labelBySettings(cells []Cell) {
 			continue
 		}
 		for i := range cells {
-			addPart(&cells[i], wording(path, column[i]))
+			addPart(&cells[i], cells[i].wording(path, column[i]))
 		}
 	}
 }
@@ -142,7 +143,7 @@ func (s *Spec) labelled(path string, column []string) bool {
 		}
 	}
 	for i := range s.Cells {
-		if !strings.Contains(s.Cells[i].Label, wording(path, column[i])) {
+		if !strings.Contains(s.Cells[i].Label, s.Cells[i].wording(path, column[i])) {
 			return false
 		}
 	}
@@ -258,6 +259,39 @@ func wording(path, value string) string {
 		return fmt.Sprintf(format, text)
 	}
 	return visible.Text(path) + "=" + text
+}
+
+// wording names the value of a field of the cell, "" where the cell's JSON has none.
+func (c *Cell) wording(path, value string) string {
+	if value == "" {
+		value = c.Experiment.omittedZero(path)
+	}
+	return wording(path, value)
+}
+
+// omittedZero is the JSON of a number or a switch that the experiment has and that its JSON leaves
+// out because it is zero. It is empty if the field says something else or the experiment does not
+// have it: a block around it is absent, it depends on another field, or zero is out of its range.
+func (e *Experiment) omittedZero(path string) string {
+	var f field
+	v := reflect.ValueOf(e)
+	for _, key := range splitPath(path) {
+		if v = reflect.Indirect(v); v.Kind() != reflect.Struct {
+			return ""
+		}
+		fields := fieldsOf(v.Type())
+		i := slices.IndexFunc(fields, func(f field) bool { return f.name == key })
+		if i < 0 {
+			return ""
+		}
+		f = fields[i]
+		v = f.in(v)
+	}
+	counts := v.Kind() == reflect.Bool || v.CanInt() || v.CanFloat()
+	if !counts || !f.absent(v) || f.when.field != "" || !f.limits.contains(new(big.Rat)) {
+		return ""
+	}
+	return string(mustMarshal(v.Interface()))
 }
 
 // Setting names the training as the tables of Thakkar et al. 2020 do: SGD,

@@ -58,6 +58,36 @@ func TestALabelNamesACellInPlaceOfItsSettings(t *testing.T) {
 	}
 }
 
+// JSON leaves these zeros out. A field is absent only where its block is.
+func TestALabelNamesAZeroAndItsRecordIsSound(t *testing.T) {
+	t.Parallel()
+	base := strings.Split(labelledGrid, "grid:")[0]
+	for grid, want := range map[string][]string{
+		"grid: {axes: {training: [{client: {dropout: 0}}, {client: {dropout: 0.5}}]}}":   {"training.client.dropout=0", "training.client.dropout=0.5"},
+		"grid: {axes: {training: [{client: {dropout: 0.0}}, {client: {dropout: 0.5}}]}}": {"training.client.dropout=0", "training.client.dropout=0.5"},
+		"grid: {axes: {training.client.dropout: [0.5, 0]}}":                              {"training.client.dropout=0.5", "training.client.dropout=0"},
+		"grid: {include: [{training.client.dropout: 0.5}]}":                              {"training.client.dropout=0", "training.client.dropout=0.5"},
+		"grid: {axes: {data.devices: [{iid: true}, {iid: false}]}}":                      {"data.devices.iid=true", "data.devices.iid=false"},
+		"grid: {axes: {training.privacy: [null, {clip: 1}]}}":                            {"FedAvg", "FedAvg+Clip"},
+	} {
+		spec, got := labels(t, base+grid)
+		for i := range got {
+			got[i] = strings.TrimPrefix(got[i], "b=2, ")
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: labels %q, want %q", grid, got, want)
+		}
+		resolveWith(t, spec)
+		read, err := ReadSpec(spec.Canonical())
+		if err == nil {
+			err = read.Check()
+		}
+		if err != nil {
+			t.Errorf("%s: %v", grid, err)
+		}
+	}
+}
+
 func TestFieldsThatNoLabelNamesAreListed(t *testing.T) {
 	t.Parallel()
 	grid := strings.Split(labelledGrid, "grid:")[0] + `

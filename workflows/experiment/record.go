@@ -232,6 +232,9 @@ func (c *Cell) statements(paths []string) []string {
 		if f, known := lookup(path); known && f.omitZero && f.fallback != "" && !here[path] {
 			all = append(all, wording(path, strconv.Quote(f.fallback)))
 		}
+		if zero := e.omittedZero(path); zero != "" {
+			all = append(all, wording(path, zero))
+		}
 	}
 	return all
 }
