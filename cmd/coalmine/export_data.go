@@ -36,9 +36,11 @@ programs can recompute what its results say:
   cohorts      the users that were sampled for each round
   devices      whose each user of the population is, where users have devices
   updates      what training.record has kept of each round; only if --only names it
+  memberships  the losses of each user, under the model and each reference model of
+               audit.membership; only if --only names it
 
-A cell has no canaries, references, cohorts, devices or updates where its experiment
-asks for none. Cohorts of a training with randomness: secret are not told. Rows are
+A cell has no canaries, references, cohorts, devices, updates or memberships where its
+experiment asks for none. Cohorts of a training with randomness: secret are not told. Rows are
 written as they are read or drawn, so that the size of a table does not matter.
 docs/data.md has the columns. export.json lists the tables of the directory, and names their
 format and the build that wrote them. No table that exists is ever overwritten.`
@@ -68,7 +70,7 @@ func newDataExportCommand(g *global) *cobra.Command {
 	formats := fmt.Sprintf("%s or %s", dataexport.JSONLines, dataexport.Parquet)
 	c.Flags().StringVarP(&f.dir, "output", "o", "", "directory to write to; RUN-CELL if none is given")
 	c.Flags().StringVar(&f.format, "format", string(dataexport.JSONLines), formats)
-	c.Flags().StringSliceVar(&f.only, "only", nil, "tables to write, separated by commas; all that the cell has but for updates if none is given")
+	c.Flags().StringSliceVar(&f.only, "only", nil, "tables to write, separated by commas; all that the cell has but for updates and memberships if none is given")
 	return c
 }
 

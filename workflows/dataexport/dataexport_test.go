@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"reflect"
 	"runtime"
 	"slices"
@@ -17,6 +18,8 @@ import (
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
 	"coalmine/tasks"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/membership"
 	"coalmine/tasks/audits/randomsampling"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
@@ -52,7 +55,7 @@ func store(t *testing.T, sets ...string) *stored {
 	if err != nil {
 		t.Fatal(err)
 	}
-	facts := experiment.Facts{Files: []storage.Digest{storage.DigestOf(source)}, Users: 90, Examples: 1200, DistinctWords: 98, TestExamples: 150}
+	facts := experiment.Facts{Files: []storage.Digest{storage.DigestOf(source)}, Users: 90, HeldOutUsers: 30, Examples: 1200, DistinctWords: 98, TestExamples: 150}
 	if err := spec.Resolve([]experiment.Facts{facts}); err != nil {
 		t.Fatal(err)
 	}
@@ -167,6 +170,7 @@ func TestTheTablesOfACellAreWhatItsExperimentAsksFor(t *testing.T) {
 		{sgd, []Table{Canaries, References}},
 		{[]string{"training.privacy={clip: 1, noise_multiplier: 1, delta: 1e-5, randomness: secret}"}, []Table{Canaries, References}},
 		{recorded, []Table{Cohorts, Devices, Updates}},
+		{audited, []Table{Cohorts, Memberships}},
 	} {
 		spec, err := experiment.Parse("small.yaml", []byte(small), experiment.Options{Sets: c.sets})
 		if err != nil {
@@ -403,6 +407,87 @@ func (s *stored) decoded(t *testing.T, key storage.Key) (list []Update) {
 		}
 	}
 	return list
+}
+
+var audited = []string{
+	"data.held_out_users.fraction=30%", "data.users.words=0", "canaries=null", "training.cohort=3",
+	"audit={random_sampling: null, membership: {reference_models: 4}}",
+}
+
+// auc is the share of pairs of a member and another user in which the member scores higher, half
+// of those with one score.
+func auc(list []Membership, score func(Membership) float64) float64 {
+	higher, pairs := 0.0, 0.0
+	for _, a := range list {
+		for _, b := range list {
+			if !a.Member || b.Member {
+				continue
+			}
+			pairs++
+			switch x, y := score(a), score(b); {
+			case x > y:
+				higher++
+			case x == y:
+				higher += 0.5
+			}
+		}
+	}
+	return higher / pairs
+}
+
+// The exported losses give the areas that the audit prints.
+func TestMembershipsAreTheLossesThatTheAuditRead(t *testing.T) {
+	t.Parallel()
+	s := store(t, audited...)
+	nodes, _ := s.Plan.Needed(s.Cell.Cell.Report)
+	audit := nodes[slices.IndexFunc(nodes, func(n *plan.Node) bool { return n.Kind == membership.Kind.Name })]
+	for _, in := range audit.Inputs {
+		s.reach(t, plan.Ref{Key: in.Key})
+	}
+	s.reach(t, plan.Ref{Key: audit.Key})
+	var v membership.Verdict
+	data, err := s.executor.Blob(t.Context(), audit.Key, audits.VerdictBlob)
+	if err == nil {
+		err = json.Unmarshal(data, &v)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := rows[Membership](t, s, Memberships)
+	likelihood := func(m Membership) float64 { return -m.Loss / float64(m.Targets) }
+	offline := func(m Membership) float64 {
+		sum, models := 0.0, 0.0
+		for _, r := range m.References {
+			if !r.Member {
+				sum, models = sum-r.Loss/float64(m.Targets), models+1
+			}
+		}
+		return likelihood(m) - sum/models
+	}
+	for attack, score := range map[membership.Attack]func(Membership) float64{membership.Loss: likelihood, membership.LiRAOffline: offline} {
+		i := slices.IndexFunc(v.Attacks, func(o membership.Outcome) bool { return o.Attack == attack })
+		if got, want := auc(list, score), v.Attacks[i].Members.AUC.Value; math.Abs(got-want) > 1e-12 {
+			t.Errorf("%s: the rows give the area %v, the audit %v", attack, got, want)
+		}
+	}
+	members := 0
+	for i, m := range list {
+		in := 0
+		for _, r := range m.References {
+			if r.Member {
+				in++
+			}
+		}
+		if m.Member {
+			members++
+		}
+		if m.User != int64(i) || len(m.References) != 4 || in != 2 || m.Targets == 0 || m.Member != (i < v.Members) {
+			t.Errorf("row %d is %+v", i, m)
+		}
+	}
+	if members != v.Members || len(list)-members != v.HeldOut {
+		t.Errorf("%d of %d users are members, the audit has %d and %d others", members, len(list), v.Members, v.HeldOut)
+	}
 }
 
 // Not parallel: it counts the memory of the whole process.

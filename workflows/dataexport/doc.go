@@ -1,7 +1,8 @@
 // Package dataexport writes the data that a cell of a run was computed on as
 // tables that other programs read: what became of every example of the source,
 // what each user trained on, where each copy of a canary stands, who trained in
-// which round, what its devices have sent, and what the canaries are ranked against.
+// which round, what its devices have sent, what the canaries are ranked against, and
+// the losses that tell members from others.
 //
 //	cell := dataexport.Cell{Archive: archive, Plan: p, Cell: &p.Cells[0], Experiment: e}
 //	for _, table := range dataexport.Tables(e) {
@@ -16,6 +17,7 @@ import (
 	"slices"
 
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/membership"
 	"coalmine/tasks/audits/randomsampling"
 	"coalmine/workflows/experiment"
 )
@@ -41,12 +43,14 @@ const (
 	Devices Table = "devices"
 	// Updates has an Update for each layer of each update that was recorded.
 	Updates Table = "updates"
+	// Memberships has a Membership for each balanced user, held-out ones last.
+	Memberships Table = "memberships"
 )
 
 // Tables lists what a cell has. There are canaries where the experiment asks for
 // some, references with random sampling, and cohorts where users are sampled by
 // a seed: of a secret key nobody shall learn them. There are devices where users are divided
-// into some, and updates where the training records them.
+// into some, updates where the training records them, and memberships where users are audited for it.
 func Tables(e *experiment.Experiment) []Table {
 	tables := []Table{Vocabulary, Parts, Population}
 	if e.Canaries != nil || planted(e) {
@@ -64,13 +68,16 @@ func Tables(e *experiment.Experiment) []Table {
 	if e.Training.Record != nil {
 		tables = append(tables, Updates)
 	}
+	if _, audited := experiment.AskedFor[*membership.Fields](e.Audit); audited {
+		tables = append(tables, Memberships)
+	}
 	return tables
 }
 
 // Unasked are those of a cell's tables that are written where none is named: all but Updates,
-// which may be larger than the others together.
+// which may be larger than the others together, and Memberships, which the end of a run alone has.
 func Unasked(e *experiment.Experiment) []Table {
-	return slices.DeleteFunc(Tables(e), func(t Table) bool { return t == Updates })
+	return slices.DeleteFunc(Tables(e), func(t Table) bool { return t == Updates || t == Memberships })
 }
 
 // planted reports whether an audit has canaries of its own in the data.
@@ -84,7 +91,7 @@ func planted(e *experiment.Experiment) bool {
 
 // AllTables are the names that there are.
 func AllTables() []Table {
-	return []Table{Vocabulary, Parts, Population, Canaries, References, Cohorts, Devices, Updates}
+	return []Table{Vocabulary, Parts, Population, Canaries, References, Cohorts, Devices, Updates, Memberships}
 }
 
 // Word is a token and its text.
@@ -196,4 +203,28 @@ type Update struct {
 	// Values are those of the layer's parameters in their order, or what they were projected
 	// to. They are overwritten by the next row's.
 	Values []float32 `json:"values" parquet:"values,list"`
+}
+
+// Membership is what a membership audit reads of a user.
+type Membership struct {
+	// User counts the balanced users that train from 0, and then those held out.
+	User int64 `json:"user" parquet:"user"`
+	// Member says that the audited model trained on the user.
+	Member bool `json:"member" parquet:"member"`
+	// Replaced is the number of the user's examples that canaries replaced; no loss counts them.
+	Replaced int64 `json:"replaced" parquet:"replaced"`
+	// Targets are the predicted tokens or labels. The audit leaves out users without any.
+	Targets int64 `json:"targets" parquet:"targets"`
+	// Loss is the sum over them under the audited model, in nats.
+	Loss float64 `json:"loss" parquet:"loss"`
+	// References has the reference models, in their order.
+	References []ReferenceLoss `json:"references" parquet:"references,list"`
+}
+
+// ReferenceLoss is the loss of a user under a reference model.
+type ReferenceLoss struct {
+	// Loss is the sum over the same targets, in nats.
+	Loss float64 `json:"loss" parquet:"loss"`
+	// Member says that the reference model trained on the user.
+	Member bool `json:"member" parquet:"member"`
 }

@@ -26,8 +26,8 @@ const (
 // Formats lists the formats.
 func Formats() []Format { return []Format{JSONLines, Parquet} }
 
-// rowGroup is how many rows of a Parquet file are held in memory. An update is as large as
-// rows of valuesOfRow values each.
+// rowGroup is how many rows of a Parquet file are held in memory. A row with a list counts as
+// one more for every valuesOfRow elements.
 const (
 	rowGroup    = 1 << 15
 	valuesOfRow = 32
@@ -56,6 +56,8 @@ func (c *Cell) Write(ctx context.Context, table Table, format Format, w io.Write
 		return write(ctx, c.eachDevice, format, w)
 	case Updates:
 		return write(ctx, c.eachUpdate, format, w)
+	case Memberships:
+		return write(ctx, c.eachMembership, format, w)
 	}
 	return fmt.Errorf("table %q is unknown", table)
 }
@@ -92,8 +94,11 @@ func writeParquet[Row any](ctx context.Context, each func(context.Context, func(
 
 // rowsOf is how many rows are as large as one.
 func rowsOf(row any) int {
-	if u, ok := row.(Update); ok {
-		return 1 + len(u.Values)/valuesOfRow
+	switch r := row.(type) {
+	case Update:
+		return 1 + len(r.Values)/valuesOfRow
+	case Membership:
+		return 1 + len(r.References)/valuesOfRow
 	}
 	return 1
 }
