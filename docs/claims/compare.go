@@ -106,7 +106,8 @@ func (s *study) label(results, spec string) string {
 	}
 	var parts []string
 	for part := range strings.SplitSeq(cells[0]["label"], ", ") {
-		if part != "seed "+cells[0]["seed"] && !strings.HasPrefix(part, "no training.") {
+		plain := strings.HasPrefix(part, "no training.") || strings.HasSuffix(part, "=0")
+		if part != "seed "+cells[0]["seed"] && !plain {
 			parts = append(parts, strings.TrimPrefix(part, "training.client."))
 		}
 	}

@@ -271,7 +271,7 @@ func (c *Cell) wording(path, value string) string {
 
 // omittedZero is the JSON of a number or a switch that the experiment has and that its JSON leaves
 // out because it is zero. It is empty if the field says something else or the experiment does not
-// have it: a block around it is absent, it depends on another field, or zero is out of its range.
+// have it: a block around it is absent, or zero is out of its range.
 func (e *Experiment) omittedZero(path string) string {
 	var f field
 	v := reflect.ValueOf(e)
@@ -288,7 +288,7 @@ func (e *Experiment) omittedZero(path string) string {
 		v = f.in(v)
 	}
 	counts := v.Kind() == reflect.Bool || v.CanInt() || v.CanFloat()
-	if !counts || !f.absent(v) || f.when.field != "" || !f.limits.contains(new(big.Rat)) {
+	if !counts || !f.absent(v) || !f.limits.contains(new(big.Rat)) {
 		return ""
 	}
 	return string(mustMarshal(v.Interface()))

@@ -68,6 +68,8 @@ func TestALabelNamesAZeroAndItsRecordIsSound(t *testing.T) {
 		"grid: {axes: {training.client.dropout: [0.5, 0]}}":                              {"training.client.dropout=0.5", "training.client.dropout=0"},
 		"grid: {include: [{training.client.dropout: 0.5}]}":                              {"training.client.dropout=0", "training.client.dropout=0.5"},
 		"grid: {axes: {data.devices: [{iid: true}, {iid: false}]}}":                      {"data.devices.iid=true", "data.devices.iid=false"},
+		"grid: {axes: {training.client.noise: [0, 0.5]}}":                                {"training.client.noise=0", "training.client.noise=0.5"},
+		"grid: {axes: {training.quantize_bits: [null, 8]}}":                              {"no training.quantize_bits", "8-bit weights"},
 		"grid: {axes: {training.privacy: [null, {clip: 1}]}}":                            {"FedAvg", "FedAvg+Clip"},
 	} {
 		spec, got := labels(t, base+grid)
