@@ -32,7 +32,7 @@ type attempt struct {
 	journal func() *journal
 	logger  func() *slog.Logger
 	span    tracing.Span
-	// said is that its command has printed something.
+	// said reports whether the command has printed anything.
 	said bool
 }
 

@@ -339,8 +339,8 @@ func (a *accountFlags) solve() (err error) {
 	return nil
 }
 
-// unlessInterrupted returns when compute does, or at once with the cause when ctx ends: what the accountants
-// compute then is never looked at.
+// unlessInterrupted returns the result of compute, or the cause of ctx as soon as it ends; a later
+// result is discarded.
 func unlessInterrupted[T any](ctx context.Context, compute func() (T, error)) (T, error) {
 	type answer struct {
 		value T

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -28,7 +29,7 @@ func (m *membershipFlags) add(f *pflag.FlagSet) {
 	f.Lookup("sequence").DefValue = "20, of bytes 100"
 }
 
-// checkAsked refuses flags that nothing has a use for.
+// checkAsked returns an error for --sequence without --members.
 func (a *auditFlags) checkAsked(c *cobra.Command) error {
 	if c.Flags().Changed("sequence") && a.belong.members == "" {
 		return errors.New("--sequence is for --members and --nonmembers; leave it out")
@@ -102,7 +103,11 @@ func (a *askedOf) audit(ctx context.Context, model audited, o modelaudit.Options
 // openCell opens the model of a file, or with two arguments that of a run's cell.
 func openCell(ctx context.Context, g *global, args []string) (model *modelaudit.Model, err error) {
 	if len(args) == 1 {
-		return opened(args[0], modelaudit.OpenModel)
+		model, err = opened(args[0], modelaudit.OpenModel)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("%w; the model of a run is named by the run and a cell: coalmine audit %s CELL", err, args[0])
+		}
+		return model, err
 	}
 	err = g.withControl(ctx, func(api control.API) error {
 		file, err := api.Model(ctx, args[0], args[1], control.LastRound)

@@ -198,7 +198,7 @@ func (g *global) writeClusters(x *explanation.Plan, clusters []simulatedCluster)
 	}
 }
 
-// withoutUnknown says that a time leaves out tasks, "" for none.
+// withoutUnknown notes how many tasks a time omits; it is empty for 0.
 func withoutUnknown(tasks int) string {
 	if tasks == 0 {
 		return ""

@@ -31,9 +31,9 @@ type Experiment struct {
 	// Name of the experiment. It becomes part of the run's id: 1 to 48 lower-case
 	// letters, digits and hyphens, beginning with a letter or digit.
 	Name string `json:"name" required:"true"`
-	// Label names the cell in tables in place of the label that is made of its settings: a
-	// value of grid.axes or a field of grid.include, at most 80 characters. It is in no key.
-	// Absent: the settings in which cells differ.
+	// Label names the cell in tables in place of the label that is made of its settings. It is set in
+	// grid.include, or is an axis of the grid; at most 80 characters. It does not change the cell's
+	// cache key. Absent: the settings in which cells differ.
 	Label string `json:"label,omitempty" also:"title"`
 	// Seed from which every random stream derives. Cells that differ in one
 	// field draw the same numbers for everything else.
@@ -316,8 +316,7 @@ type CodeRoles struct {
 	Training []string `json:"training,omitempty"`
 	// Client lists the files that only training.client_command gets.
 	Client []string `json:"client,omitempty"`
-	// Scorer lists the files that only the command gets that scores texts by the model of a
-	// training.command.
+	// Scorer lists the files for the scoring command only.
 	Scorer []string `json:"scorer,omitempty"`
 }
 

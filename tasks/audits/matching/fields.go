@@ -32,9 +32,8 @@ type Block struct {
 	// Epochs, of which the one is kept after which pairs of users that are kept from the
 	// training are told best.
 	Epochs int `json:"epochs" default:"20" range:"[1,10000]" unit:"epochs"`
-	// Networks that are trained, which differ in their initial values alone. The first is the
-	// one that is measured; the others say how far its average precision hangs on them. Absent:
-	// one.
+	// Networks is the number of networks to train, each from different initial weights. Results are
+	// those of the first; the others show how much the average precision varies. Absent: one.
 	Networks int `json:"networks,omitzero" range:"[1,100]" unit:"networks"`
 	// Batch of a step.
 	Batch int `json:"batch" default:"32" range:"[1,65536]" unit:"pairs"`
