@@ -81,7 +81,7 @@ func TestAuditTableHasFittedExposuresWhereTheyWereAskedFor(t *testing.T) {
 	const want = `canary  rank  exposure  fitted       beam search
 a b     -     -         38.9 +- 1.2  -
 c       -     -         -            -
-skew-normal fits after 2 prefixes; the least KS p is 0
+skew-normal fits after 2 prefixes; the least KS p is 0; the references support no exposure; higher ones, as the highest of 38.9 bits, hold only if the distribution is skew-normal there, which their standard errors take for granted
 `
 	if err != nil || out.String() != want {
 		t.Errorf("%v, table:\n%s\nwant:\n%s", err, out.String(), want)

@@ -201,6 +201,8 @@ func (v *Verdict) Note(*audits.Cell) string {
 
 // comparison is of two exposures of each canary.
 type comparison struct {
+	// fitted says that one of the two exposures is.
+	fitted bool
 	// supported canaries have Enough references at or below for both. Apart are the least
 	// and the largest difference in bits over those, errors the largest difference in
 	// standard errors.
@@ -213,7 +215,7 @@ type comparison struct {
 }
 
 func (v *Verdict) compare(a, b Basis) comparison {
-	var c comparison
+	c := comparison{fitted: a == Fitted}
 	for _, m := range v.canaries {
 		i := slices.IndexFunc(m.exposures, func(k known) bool { return k.Basis() == a })
 		j := slices.IndexFunc(m.exposures, func(k known) bool { return k.Basis() == b })
@@ -235,12 +237,16 @@ func (v *Verdict) compare(a, b Basis) comparison {
 }
 
 func (c comparison) String() string {
+	ofFit, beyond := "", ""
+	if c.fitted {
+		ofFit, beyond = ", which take the distribution for skew-normal", ", where the fit extrapolates"
+	}
 	var parts []string
 	if c.supported > 0 {
-		parts = append(parts, fmt.Sprintf("%s (at most %.1f standard errors) for %s with %d references or more at or below", c.apart, c.errors, canaries(c.supported), Enough))
+		parts = append(parts, fmt.Sprintf("%s (at most %.1f standard errors%s) for %s with %d references or more at or below", c.apart, c.errors, ofFit, canaries(c.supported), Enough))
 	}
 	if c.others > 0 {
-		parts = append(parts, fmt.Sprintf("%s for %s with fewer", c.gap, canaries(c.others)))
+		parts = append(parts, fmt.Sprintf("%s for %s with fewer%s", c.gap, canaries(c.others), beyond))
 	}
 	return strings.Join(parts, ", ")
 }

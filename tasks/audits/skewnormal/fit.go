@@ -47,6 +47,19 @@ func (f *Fit) Significance() float64 {
 	return f.P
 }
 
+// Supported is the fitted exposure in bits up to which the references support it: with a
+// probability of 1 - doubt it is at most half a bit from -log2 F(x), F being the distribution
+// function of all sequences. It is 0 if they support none.
+//
+// The fit is within KS of the second half of the references, and these are within the bound of
+// Dvoretzky, Kiefer and Wolfowitz (Massart 1990) of F. An exposure is half a bit too low where F
+// is lower than the fit by both together and the fit is both over 1 - 2^-0.5.
+func (f *Fit) Supported(doubt float64) float64 {
+	const bits = 0.5
+	apart := f.KS + math.Sqrt(math.Log(2/doubt)/(2*float64(f.Tested)))
+	return max(0, math.Log2((1-math.Exp2(-bits))/apart))
+}
+
 // newFit fits the first half of the costs, at least two, and tests the second.
 func newFit(costs []float64) (Fit, error) {
 	d, ks, err := fitAndTest(costs, len(costs)/2)

@@ -54,14 +54,43 @@ func (v *Verdict) Texts() []string {
 	return []string{fmt.Sprintf("%.1f", v.Highest), fmt.Sprintf("%.2g", v.LeastP())}
 }
 
+// supported is the exposure up to which the references support all fits, with one confidence.
+func (v *Verdict) supported() float64 {
+	least := math.Inf(1)
+	for i := range v.Fits {
+		least = min(least, v.Fits[i].Supported((1-audits.Confidence)/float64(len(v.Fits))))
+	}
+	return least
+}
+
 // Note implements audits.Noter.
 func (v *Verdict) Note(*audits.Cell) string {
+	return v.fitted() + v.support()
+}
+
+func (v *Verdict) fitted() string {
 	if len(v.Fits) != 1 {
 		return fmt.Sprintf("skew-normal fits after %d prefixes; the least KS p is %.2g", len(v.Fits), v.LeastP())
 	}
 	f := v.Fits[0]
 	return fmt.Sprintf("skew-normal fit of %d references: location %.4g, scale %.4g, shape %.4g nats; of %d others: KS D %.3g, p %.2g, and %d in the lowest 0.1%%, where %.4g are fitted",
 		f.Fitted, f.Location, f.Scale, f.Shape, f.Tested, f.KS, f.Significance(), f.LowestObserved, f.LowestFitted)
+}
+
+// support says which exposures the references support, and warns of higher ones.
+func (v *Verdict) support() string {
+	if len(v.Fits) == 0 {
+		return ""
+	}
+	most := v.supported()
+	text := "; the references support no exposure"
+	if most > 0 {
+		text = fmt.Sprintf("; the references support exposures up to %.1f bits, within half a bit (95%% confidence)", most)
+	}
+	if v.Highest > most {
+		text += fmt.Sprintf("; higher ones, as the highest of %.1f bits, hold only if the distribution is skew-normal there, which their standard errors take for granted", v.Highest)
+	}
+	return text
 }
 
 // Row implements audits.Verdict.
