@@ -261,6 +261,7 @@ model: {kind: external}
 training:
   command: "true"
   code: trainer
+  code_roles: {scorer: [score.py]}
   job: {rate: 0.5}
   shards: 3
   rounds: 2
@@ -387,6 +388,7 @@ func TestNoRecordStopsTheCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.write("trainer/train.py", "print()\n")
+	w.write("trainer/score.py", "print()\n")
 	files := append(slices.Clone(fullFiles), auditFiles(t)...)
 	for i, file := range files {
 		if data := string(source(file)); data != text() || strings.Contains(file, "code:") {

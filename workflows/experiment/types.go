@@ -217,8 +217,8 @@ type Training struct {
 	// CodeSHA256 is the digest of the code, as a submitted run always carries it. Given in the
 	// file, it guards against other code.
 	CodeSHA256 string `json:"code_sha256,omitzero" when:"model.kind=external"`
-	// CodeRoles names files of the code that one role alone gets, so that a change of them runs
-	// nothing again of the other roles. Absent: each role gets all files.
+	// CodeRoles assigns files of the code to one role, so that changing them does not rerun the
+	// others. Absent: each role gets all files.
 	CodeRoles *CodeRoles `json:"code_roles,omitempty" when:"model.kind=external"`
 	// ScorerSHA256 is the digest of the code of the command that scores texts, where code_roles makes
 	// it another than that of the training.
