@@ -63,6 +63,7 @@ func TestTooManyArgumentsAreToldWhichAreTaken(t *testing.T) {
 	t.Parallel()
 	for usage, args := range map[string][]string{
 		"usage: coalmine run [FILE]":          {"run"},
+		"--set is for a submission":           {"run", "--continue", "some", "--set", "seed=2"},
 		"usage: coalmine data inspect SOURCE": {"data", "inspect"},
 	} {
 		var stdout, stderr bytes.Buffer

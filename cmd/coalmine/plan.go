@@ -102,7 +102,10 @@ func (g *global) plan(ctx context.Context, sub *submission.Submission, cores []i
 			return err
 		}
 	}
-	predicted := newPrediction(sub, p, x, g.programs(ctx, sub, programs))
+	predicted := newPrediction(sub, p, x, g.programs(ctx, sub, programs && x.TasksToRun() > 0))
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	clusters, err := predicted.on(cores)
 	if err != nil {
 		return err

@@ -29,7 +29,7 @@ const mostMeasuring = time.Minute
 func (g *global) programs(ctx context.Context, sub *submission.Submission, measure bool) func(cell int) *estimate.Speed {
 	known, end := map[string]*estimate.Speed{}, time.Now().Add(mostMeasuring)
 	return func(cell int) *estimate.Speed {
-		if !measure {
+		if !measure || ctx.Err() != nil {
 			return nil
 		}
 		p := measured{g, sub, cell, &sub.Spec.Cells[cell].Experiment}
@@ -37,11 +37,12 @@ func (g *global) programs(ctx context.Context, sub *submission.Submission, measu
 		if speed, asked := known[name]; asked {
 			return speed
 		}
+		parent := ctx
 		ctx, cancel := context.WithDeadlineCause(ctx, end, fmt.Errorf("measuring programs has taken %v", mostMeasuring))
 		defer cancel()
 		g.note("measuring how fast the program of %s is (--programs=false leaves that out)", sub.Spec.Cells[cell].Name)
 		err := recovered.Do(func() (err error) { known[name], err = p.speed(ctx); return err })
-		if err != nil {
+		if err != nil && parent.Err() == nil {
 			g.note("the program of %s was not measured: %s", sub.Spec.Cells[cell].Name, firstAndLast(err.Error()))
 		}
 		return known[name]

@@ -123,7 +123,12 @@ func newRunCommand(g *global) *cobra.Command {
 		Long:    runHelp,
 		Example: "  coalmine run examples/quickstart.yaml\n  coalmine run experiment.yaml --set training.rounds=2000",
 		GroupID: groupRun,
-		Args: func(_ *cobra.Command, args []string) error {
+		Args: func(c *cobra.Command, args []string) error {
+			for _, name := range []string{"set", "new", "max-cells", "priority"} {
+				if flags.goesOn != "" && c.Flags().Changed(name) {
+					return fmt.Errorf("run: --continue goes on with a run as it was submitted, and --%s is for a submission; leave one of them out", name)
+				}
+			}
 			if len(args) > 1 || (len(args) == 1) == (flags.goesOn != "") {
 				return errors.New("run: expected either the FILE of an experiment, or --continue and an unfinished run")
 			}

@@ -51,6 +51,7 @@ type Model struct {
 	client    *score.Client
 	workspace *workspace.Workspace
 	which     Which
+	alike     constancy
 }
 
 // Open starts the command that the training at the input has named, in a directory with the code
@@ -140,7 +141,7 @@ func (m *Model) Answers(ctx context.Context, pairs []score.Pair) ([]score.Answer
 	if err != nil {
 		return nil, asked(ctx, err)
 	}
-	if n := alike(pairs, answers); m.which == Trained && n > 0 { // an untrained model may do so
+	if n := m.alike.add(pairs, answers); m.which == Trained && n >= fewAlike { // an untrained model may do so
 		return nil, tasks.Permanent(fmt.Errorf("the command %q scores all of %d different texts alike, with the log-probability %g. Expected scores that tell texts apart; a constant often stands for an error", m.client.Name(), n, answers[0].LogProb))
 	}
 	return answers, nil
@@ -149,19 +150,27 @@ func (m *Model) Answers(ctx context.Context, pairs []score.Pair) ([]score.Answer
 // fewAlike is the number of different texts from which equal scores are no chance.
 const fewAlike = 32
 
-// alike returns how many different texts have one score, 0 where scores differ or texts are few.
-func alike(pairs []score.Pair, answers []score.Answer) int {
-	different := map[score.Pair]bool{}
+// constancy counts the different texts that a model has scored, as long as it scores all alike.
+type constancy struct {
+	score  float64
+	texts  map[score.Pair]bool
+	varies bool
+}
+
+// add returns how many different texts have had one score so far, 0 if scores differ. Beyond
+// fewAlike it need not count on.
+func (c *constancy) add(pairs []score.Pair, answers []score.Answer) int {
 	for i := range answers {
-		if answers[i].LogProb != answers[0].LogProb {
+		if c.texts == nil {
+			c.texts, c.score = map[score.Pair]bool{}, answers[i].LogProb
+		}
+		if c.varies = c.varies || answers[i].LogProb != c.score; c.varies {
+			c.texts = map[score.Pair]bool{}
 			return 0
 		}
-		different[pairs[i]] = true
+		c.texts[pairs[i]] = true
 	}
-	if len(different) < fewAlike {
-		return 0
-	}
-	return len(different)
+	return len(c.texts)
 }
 
 // ShapeOf is the shape of images as they are asked about.

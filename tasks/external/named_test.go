@@ -83,8 +83,13 @@ func TestScoresThatAreAllAlikeAreNamed(t *testing.T) {
 		"few":           {texts(fewAlike-1, different), constant[1:], false},
 		"the same text": {texts(fewAlike, func(int) string { return "a" }), constant, false},
 	} {
-		if got := alike(c.pairs, c.answers) > 0; got != c.want {
-			t.Errorf("%s: %t, want %t", name, got, c.want)
+		var whole, parts constancy
+		n := 0
+		for i := range c.pairs { // one at a time, as in small batches
+			n = parts.add(c.pairs[i:i+1], c.answers[i:i+1])
+		}
+		if got := whole.add(c.pairs, c.answers); got != n || (got >= fewAlike) != c.want {
+			t.Errorf("%s: %d alike at once, %d one by one; too many: want %t", name, got, n, c.want)
 		}
 	}
 }

@@ -243,6 +243,8 @@ func (u *Matching) matchWords(d *Difference, row, to *viewRow) {
 	}
 	switch {
 	case u.Reason != "":
+	case row.atBaseline() || to.atBaseline():
+		u.Reason = "one of them has learned no more than word frequencies"
 	case row.Measures[u.Measure].Mean <= 0 || to.Measures[u.Measure].Mean <= 0:
 		u.Reason = "recall_at_1 is 0 in one of them"
 	case u.Perplexity != nil:

@@ -62,9 +62,19 @@ func (r *viewRow) row(columns []tableColumn) TableRow {
 // marked reports whether the verdict of some seed may mislead.
 func (r *viewRow) marked(column tableColumn) bool {
 	return column.Leading && slices.ContainsFunc(r.Seeds, func(seed uint64) bool {
-		m, ok := r.done[seed].verdicts[column.place].(audits.Marker)
-		return ok && m.Marked()
+		return isMarked(r.done[seed].verdicts[column.place])
 	})
+}
+
+// atBaseline reports whether a model of some seed is no better than the frequencies of its data.
+func (r *viewRow) atBaseline() bool {
+	return slices.ContainsFunc(r.Seeds, func(seed uint64) bool { return slices.ContainsFunc(r.done[seed].verdicts, isMarked) })
+}
+
+// isMarked reports whether a verdict may mislead without its note.
+func isMarked(v audits.Verdict) bool {
+	m, ok := v.(audits.Marker)
+	return ok && m.Marked()
 }
 
 // soFar has a row for each cell that still trains and was measured. Means count whole cells alone.
