@@ -222,16 +222,19 @@ def check_words(check, nodes, node, verdict):
         threshold = noise * stats.norm.ppf(1 - 1 / size)
     else:
         threshold = noise ** 2 * stats.chi2.ppf(1 - 1 / size, rows)
-    precision, recall, ap, found, counts = [], [], [], set(), collections.Counter()
-    for i in numpy.flatnonzero(anonymous):
+    precision, recall, ap, baseline, right, found, counts = [], [], [], [], [], set(), collections.Counter()
+    sent = [i for i in numpy.flatnonzero(anonymous) if words[device[i]]]
+    holders = collections.Counter(w for d in {device[i] for i in sent} for w in set(words[d]))
+    frequency = numpy.array([holders[w] for w in range(FIRST_WORD, size)])
+    for i in sent:
         scores = values[i] if rows == 1 else (values[i].reshape(size, rows) ** 2).sum(axis=1)
         mine = words[device[i]]
-        if not mine:
-            continue
         named = {w for w in range(FIRST_WORD, size) if scores[w] > threshold}
         hits = len(named.intersection(mine))
         precision.append(hits / len(named) if named else 0)
         recall.append(hits / len(mine))
+        right.append(hits)
+        baseline.append(metrics.average_precision_score(numpy.isin(numpy.arange(FIRST_WORD, size), mine), frequency))
         ap.append(metrics.average_precision_score(numpy.isin(numpy.arange(FIRST_WORD, size), mine), scores[FIRST_WORD:].astype(numpy.float32)))
         for c, tokens in enumerate(canaries):
             whole = named.issuperset(w for w in tokens if w >= FIRST_WORD)
@@ -240,7 +243,9 @@ def check_words(check, nodes, node, verdict):
                 found.add(c)
     check.same("recall", numpy.mean(recall), verdict["recall"], 1e-9)
     check.same("precision", numpy.mean(precision), verdict["precision"], 1e-9)
+    check.same("hits", numpy.mean(right), verdict["hits"], 1e-9)
     check.same("AP", numpy.mean(ap), verdict["ap"], 1e-6)
+    check.same("AP by frequency", numpy.mean(baseline), verdict["baseline_ap"], 1e-9)
     if "canaries" in verdict:
         check.same("canaries of holders", counts[True, True], verdict["canaries"]["held"]["named"], 0.5)
         check.same("updates of holders", counts[True, True] + counts[True, False], verdict["canaries"]["held"]["of"], 0.5)

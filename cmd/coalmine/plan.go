@@ -299,7 +299,7 @@ func (g *global) writePlan(cells []plannedCell, alarms []experiment.FalseAlarm, 
 			bytesText(cost.Recorded), bytesText(cost.Gathering))
 	}
 	if here.Seconds == nil {
-		g.printf("how long it takes on this machine is unknown: %d tasks depend on a program that was not measured\n", here.UnknownTasks)
+		g.printf("how long it takes on this machine is unknown: a program was not measured, on which %d tasks depend\n", here.UnknownTasks)
 		return
 	}
 	g.printf("about %s on this machine: %d cores, at work %.0f%% of the time, of %.0f GFLOP/s (%s kernels), %.0f%% of it used\n",
