@@ -51,6 +51,15 @@ func NewEstimate(values []float64) *Estimate {
 	return e
 }
 
+// Clip cuts the interval off where the number cannot be, such as a share outside [0, 1].
+func (e *Estimate) Clip(least, most float64) {
+	for _, end := range []*float64{e.Low, e.High} {
+		if end != nil {
+			*end = min(max(*end, least), most)
+		}
+	}
+}
+
 // meanStdDev is like stat.MeanStdDev, also for values whose sum or squares exceed the range of
 // float64.
 func meanStdDev(values []float64) (mean, sd float64) {

@@ -163,3 +163,17 @@ func TestEstimatesOfNumbersNearTheEndOfTheFloatRange(t *testing.T) {
 		}
 	}
 }
+
+func TestIntervalsOfSharesEndWhereSharesDo(t *testing.T) {
+	t.Parallel()
+	for _, values := range [][]float64{{0.5, 0.65}, {0.001, 0.005}, {0.4, 0.5, 0.6}, {0.5, 0.5}, {1}} {
+		e, whole := NewEstimate(values), NewEstimate(values)
+		e.Clip(0, 1)
+		if e.Mean != whole.Mean || (e.Low == nil) != (whole.Low == nil) {
+			t.Errorf("%v: %+v of %+v", values, e, whole)
+		}
+		if e.Low != nil && (*e.Low != max(0, *whole.Low) || *e.High != min(1, *whole.High)) {
+			t.Errorf("%v: %g to %g of %g to %g", values, *e.Low, *e.High, *whole.Low, *whole.High)
+		}
+	}
+}

@@ -20,18 +20,26 @@ type FalseAlarm struct {
 	// Probability, in [0, 1], that the cell is above the limit. It is an upper bound
 	// where fewer canaries were inserted than was planned.
 	Probability float64
+	// Users are those of the data that the limit is judged by, 0 if they are not known, and
+	// Fewest those that it takes: a limit that is TooFew of them is not judged.
+	Users, Fewest int
 }
+
+// TooFew reports whether the cell fails for too few users, not by chance.
+func (f *FalseAlarm) TooFew() bool { return 0 < f.Users && f.Users < f.Fewest }
 
 // FactorAlarms are those of a limit on how many times chance some numbers are, each with an
 // interval of Confidence: that an interval lies above what it is of has half of what is left.
-// Any of so many numbers may pass.
-func FactorAlarms(limit string, allowed *float64, numbers int, unit string) []FalseAlarm {
+// Any of so many numbers may pass. They are over at most this many users, 0 if that is not known,
+// and limited in units of chance.
+func FactorAlarms(limit string, allowed *float64, numbers int, unit string, users int, chance float64) []FalseAlarm {
 	if allowed == nil {
 		return nil
 	}
 	return []FalseAlarm{{
 		Limit: limit, Allowed: *allowed, Trials: numbers, Unit: unit, Where: "what is limited at the limit",
 		Probability: min(1, float64(numbers)*(1-Confidence)/2),
+		Users:       users, Fewest: FewestAbove(*allowed * chance),
 	}}
 }
 

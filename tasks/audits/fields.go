@@ -121,6 +121,13 @@ type LimitChecker interface {
 	Check(s *Setting, fail Fail)
 }
 
+// Unjudger is implemented by Limits on several numbers, of which some may be judged and others not.
+type Unjudger interface {
+	// Unjudged names the numbers that a limit names, that could not be judged, and that are no
+	// breach, one clause each.
+	Unjudged(c *Cell) []string
+}
+
 // FalseAlarmer is implemented by Limits that may fail by chance alone.
 type FalseAlarmer interface {
 	// FalseAlarms say, for the limits that are given, how likely that is in one cell.
@@ -173,6 +180,8 @@ type Setting struct {
 	Program *clientprograms.Program
 	// Audits are the fields of all that are asked for.
 	Audits []Fields
+	// Data are nil as long as they were not read.
+	Data *Data
 }
 
 // UpdatesWork is the work of training a network with a first layer of so many units on as many of the
@@ -318,6 +327,14 @@ type Data struct {
 	// Seen, Unseen and HeldOut are the users in these sets where they are divided into
 	// devices, which Users then counts.
 	Seen, Unseen, HeldOut int
+}
+
+// Owners is the number of users that are divided into devices; 0 as long as it is not known.
+func (s *Setting) Owners() int {
+	if s.Data == nil {
+		return 0
+	}
+	return s.Data.Seen + s.Data.Unseen + s.Data.HeldOut
 }
 
 // MaxReplaced is the share of the training data above which what is put into them for

@@ -61,6 +61,14 @@ func (g *Gate) Breaches() []string {
 	return g.breaches
 }
 
+// Unjudged are the numbers of too few users where others are judged.
+func (g *Gate) Unjudged() []string {
+	if !g.judged {
+		return nil
+	}
+	return g.tooFew
+}
+
 // FewestAbove is how many users it takes for the lower end of the interval of a number in [0, 1],
 // 1 of each user, to be above a limit: of n users it is that of n out of n. It is 0 where nothing
 // is above.

@@ -25,30 +25,43 @@ type FalseAlarm struct {
 	// of 1 - p over the cells. Cells of one seed share their canaries and references, and
 	// so their false alarms: for several it is then an upper bound.
 	Probability float64 `json:"probability"`
+	// Users and FewestUsers are there where the data have fewer users than it takes to judge
+	// the limit: then the cells fail by design, and Probability is 1.
+	Users       int `json:"users,omitempty"`
+	FewestUsers int `json:"fewest_users,omitempty"`
 }
 
 // String is a sentence for people.
 func (f FalseAlarm) String() string {
+	if f.FewestUsers > 0 {
+		return fmt.Sprintf("%s: %g cannot be passed with so few users: %d, where it takes %d; the gate fails by design, not by a false alarm, unless the number is certainly below the limit (cells: %d)",
+			f.Limit, f.Allowed, f.Users, f.FewestUsers, f.Cells)
+	}
 	return fmt.Sprintf("%s: %g gives a false alarm with a probability of at most %.2g (%d %s in all, cells: %d, %s)",
 		f.Limit, f.Allowed, f.Probability, f.Trials, f.Unit, f.Cells, cmp.Or(f.Where, "nothing memorized"))
 }
 
 // FalseAlarms lists the limits that may fail by chance alone, in the order of the cells.
-// Limits of one field with different values stand apart.
+// Limits of one field with different values stand apart, and those of too few users.
 func (s *Spec) FalseAlarms() []FalseAlarm {
 	type limit struct {
-		name    string
-		allowed float64
+		name          string
+		allowed       float64
+		users, fewest int
 	}
 	var alarms []FalseAlarm
 	places := map[limit]int{}
 	for i := range s.Cells {
-		for _, a := range s.Cells[i].Experiment.falseAlarms() {
-			at, known := places[limit{a.Limit, a.Allowed}]
+		for _, a := range s.Cells[i].falseAlarms() {
+			key := limit{name: a.Limit, allowed: a.Allowed}
+			if a.TooFew() {
+				a.Probability, key.users, key.fewest = 1, a.Users, a.Fewest
+			}
+			at, known := places[key]
 			if !known {
 				at = len(alarms)
-				places[limit{a.Limit, a.Allowed}] = at
-				alarms = append(alarms, FalseAlarm{Limit: "audit.fail_if." + a.Limit, Allowed: a.Allowed, Unit: a.Unit, Where: a.Where})
+				places[key] = at
+				alarms = append(alarms, FalseAlarm{Limit: "audit.fail_if." + a.Limit, Allowed: a.Allowed, Unit: a.Unit, Where: a.Where, Users: key.users, FewestUsers: key.fewest})
 			}
 			alarms[at].add(a)
 		}
@@ -65,11 +78,13 @@ func (f *FalseAlarm) add(a audits.FalseAlarm) {
 }
 
 // falseAlarms are those of one cell.
-func (e *Experiment) falseAlarms() []audits.FalseAlarm {
+func (c *Cell) falseAlarms() []audits.FalseAlarm {
+	e := c.Experiment
 	if e.Audit == nil || e.Audit.FailIf == nil {
 		return nil
 	}
 	s := e.Setting()
+	s.Data = c.data
 	var alarms []audits.FalseAlarm
 	for _, limits := range e.Audit.FailIf.Gates {
 		if f, ok := limits.(audits.FalseAlarmer); ok {

@@ -28,11 +28,11 @@ func TestAGateKnowsItsFalseAlarms(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []FalseAlarm{
-		{"audit.fail_if.random_sampling_memorized", 2, 3, 24, "canaries", "", 3 * 8 * 7 * 6 / (200001.0 * 200002 * 200003)},
-		{"audit.fail_if.beam_search_memorized", 0, 3, 24, "canaries", "", 1 - math.Pow(1-1.0/4_000_000, 24)},
-		{"audit.fail_if.search_extracted", 1, 3, 24, "canaries", "", 2.0957892941209654e-05},
-		{"audit.fail_if.exposure", 15, 3, 24, "canaries", "", 1 - math.Pow(1-math.Exp2(-15), 24)},
-		{"audit.fail_if.epsilon_lower", 0.5, 3, 3, "audits", "", 1 - 0.95*0.95*0.95},
+		{Limit: "audit.fail_if.random_sampling_memorized", Allowed: 2, Cells: 3, Trials: 24, Unit: "canaries", Probability: 3 * 8 * 7 * 6 / (200001.0 * 200002 * 200003)},
+		{Limit: "audit.fail_if.beam_search_memorized", Allowed: 0, Cells: 3, Trials: 24, Unit: "canaries", Probability: 1 - math.Pow(1-1.0/4_000_000, 24)},
+		{Limit: "audit.fail_if.search_extracted", Allowed: 1, Cells: 3, Trials: 24, Unit: "canaries", Probability: 2.0957892941209654e-05},
+		{Limit: "audit.fail_if.exposure", Allowed: 15, Cells: 3, Trials: 24, Unit: "canaries", Probability: 1 - math.Pow(1-math.Exp2(-15), 24)},
+		{Limit: "audit.fail_if.epsilon_lower", Allowed: 0.5, Cells: 3, Trials: 3, Unit: "audits", Probability: 1 - 0.95*0.95*0.95},
 	}
 	found := map[string]FalseAlarm{}
 	for _, f := range spec.FalseAlarms() {
@@ -68,5 +68,23 @@ func TestLimitsOfDifferentValuesHaveFalseAlarmsOfTheirOwn(t *testing.T) {
 	}
 	if spec, err = Parse("gated.yaml", []byte(gated), Options{Sets: []string{"audit.fail_if=null"}}); err != nil || len(spec.FalseAlarms()) != 0 {
 		t.Errorf("%v, without limits: %v", err, spec.FalseAlarms())
+	}
+}
+
+// With too few users for a limit plan states no false alarm: 0.025 would be wrong.
+func TestAGateOfTooFewUsersHasNoFalseAlarm(t *testing.T) {
+	t.Parallel()
+	for heldOut, want := range map[int]string{
+		3: "audit.fail_if.membership_auc: 0.6 cannot be passed with so few users: 3, where it takes 8; the gate fails by design, not by a false alarm, unless the number is certainly below the limit (cells: 1)",
+		8: "audit.fail_if.membership_auc: 0.6 gives a false alarm with a probability of at most 0.025 (1 AUCs in all, cells: 1, what is limited at the limit)",
+	} {
+		spec, facts := parse(t, minimal, "data.held_out_users.fraction=1/10", "audit={membership: {}, fail_if: {membership_auc: 0.6}}", "canaries=null"), plenty
+		facts.HeldOutUsers = heldOut
+		if err := spec.Resolve(factsFor(spec, facts)); err != nil {
+			t.Fatal(err)
+		}
+		if got := spec.FalseAlarms(); len(got) != 1 || got[0].String() != want {
+			t.Errorf("%d held out: %v, want %s", heldOut, got, want)
+		}
 	}
 }

@@ -158,6 +158,9 @@ func (d *Difference) measure(row, to *viewRow) {
 			}
 		}
 		if e := audits.NewEstimate(values); e != nil && !slices.ContainsFunc(values, notFinite) {
+			if m.Percent {
+				e.Clip(-1, 1)
+			}
 			d.Measures[m.Name] = e
 		}
 	}

@@ -16,19 +16,23 @@ const (
 
 // judge compares a finished cell with the limits of audit.fail_if. gate is empty without limits.
 // What was not measured breaks none.
-func judge(audit *experiment.Audit, c *audits.Cell) (gate string, breaches []string) {
+// unjudged numbers are those of limits that are met or failed by others.
+func judge(audit *experiment.Audit, c *audits.Cell) (gate string, breaches, unjudged []string) {
 	if audit == nil || audit.FailIf == nil {
-		return "", nil
+		return "", nil, nil
 	}
 	for _, limits := range audit.FailIf.Gates {
 		if limits != nil {
 			breaches = append(breaches, limits.Breaches(c)...)
 		}
+		if u, ok := limits.(audits.Unjudger); ok {
+			unjudged = append(unjudged, u.Unjudged(c)...)
+		}
 	}
 	if len(breaches) > 0 {
-		return GateFailed, breaches
+		return GateFailed, breaches, unjudged
 	}
-	return GateMet, nil
+	return GateMet, nil, unjudged
 }
 
 // gate is what became of the gate of a cell. Results of before it was told have the breaches alone.

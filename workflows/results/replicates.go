@@ -81,6 +81,9 @@ func (r *viewRow) measure() {
 	for _, m := range measures() {
 		values := r.values(r.Seeds, m.place, m.Name)
 		if estimate := audits.NewEstimate(values); estimate != nil {
+			if m.Percent {
+				estimate.Clip(0, 1)
+			}
 			r.Measures[m.Name] = RowMeasure{*estimate, r.pooled(&m)}
 		}
 	}

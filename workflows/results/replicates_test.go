@@ -500,3 +500,35 @@ func TestResultsWithoutReplicatesSayNothingOfThem(t *testing.T) {
 		}
 	}
 }
+
+// Two seeds with accuracies of 2% and 98% have an interval of Student's t far outside [0, 1].
+func TestMeansOfSharesLieBetweenNoneAndAll(t *testing.T) {
+	t.Parallel()
+	r := replicated(t)
+	for i := range r.Cells {
+		if c := &r.Cells[i]; c.Report != nil {
+			c.Report = reported(fmt.Sprintf(`{"utility": {"recall_at_1": %g, "perplexity": 70, "tokens": 1000}, "audit": {}}`, 0.02+0.96*float64((i/4+i%4)%2)))
+		}
+	}
+	d := documentOf(t, r)
+	for _, row := range d.Rows {
+		if e := row.Measures["recall_at_1"]; *e.Low != 0 || *e.High != 1 {
+			t.Errorf("%s: %g to %g", row.Row, *e.Low, *e.High)
+		}
+	}
+	if len(d.Rows) != 4 || len(d.Differences) != 4 {
+		t.Fatalf("%d rows and %d differences", len(d.Rows), len(d.Differences))
+	}
+	for _, x := range d.Differences {
+		if e := x.Measures["recall_at_1"]; e.Low != nil && (*e.Low < -1 || *e.High > 1) {
+			t.Errorf("%s less %s: %g to %g", x.Row, x.To, *e.Low, *e.High)
+		}
+	}
+	if text := written(t, r, "table"); !strings.Contains(text, " (0.0 to 100.0)") {
+		t.Errorf("the table has\n%s", text)
+	}
+	var means bytes.Buffer
+	if err := r.WriteRows(&means, "csv", Means); err != nil || !strings.Contains(means.String(), ",0,1,") {
+		t.Errorf("%v, the means are\n%s", err, means.String())
+	}
+}

@@ -62,6 +62,8 @@ type Cell struct {
 	// GateMet if it is within all; "" without limits, and of a cell that is not done.
 	Gate     string   `json:"gate,omitempty"`
 	Breaches []string `json:"breaches,omitempty"`
+	// Unjudged are numbers that a limit names and that could not be judged, beside others that were.
+	Unjudged []string `json:"unjudged,omitempty"`
 	// Errors say why a failed cell has failed.
 	Errors []string `json:"errors,omitempty"`
 	// Thresholds say how many users other thresholds of the selection of a failed cell
@@ -221,7 +223,7 @@ func load(ctx context.Context, archive *storage.Archive, run *planned.Run, i int
 	if err != nil {
 		return cell, err
 	}
-	cell.Gate, cell.Breaches = judge(e.Audit, &v.decoded)
+	cell.Gate, cell.Breaches, cell.Unjudged = judge(e.Audit, &v.decoded)
 	cell.Ranking = newRanking(e, &v.decoded)
 	return cell, v.addDerived()
 }

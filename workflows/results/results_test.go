@@ -213,7 +213,7 @@ func gate(t *testing.T, limits string, c *Cell) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, breaches := judge(&audit, &v.decoded)
+	_, breaches, _ := judge(&audit, &v.decoded)
 	return breaches
 }
 

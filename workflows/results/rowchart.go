@@ -29,6 +29,9 @@ func (v *view) chartedRows(drawn audits.Drawn) *charted {
 			mean, ok := c.meanOfInserted(drawn.Column)
 			return drawn.Unit * mean, ok
 		}))
+		if found != nil && drawn.Unit == 100 {
+			found.Clip(0, 100)
+		}
 		if found != nil && !found.Infinite {
 			what.cells = append(what.cells, measuredCell{row.Name, row.Label, row.Axes, bounded(found), row.utility()})
 		}

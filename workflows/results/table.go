@@ -255,6 +255,9 @@ func (v *viewCell) notes() []string {
 	for _, b := range v.Breaches {
 		notes = append(notes, " failed its gate: "+b)
 	}
+	for _, u := range v.Unjudged {
+		notes = append(notes, ": its gate has not judged: "+u)
+	}
 	for _, e := range v.Errors {
 		notes = append(notes, " failed: "+visible.Lines(e))
 	}

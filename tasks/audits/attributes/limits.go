@@ -13,10 +13,22 @@ type Limits struct {
 
 // Breaches implements audits.Limits.
 func (l *Limits) Breaches(c *audits.Cell) []string {
-	v, ok := audits.VerdictOf[*Verdict](c)
-	if !ok {
-		return nil
+	if v, ok := audits.VerdictOf[*Verdict](c); ok {
+		return l.gate(v).Breaches()
 	}
+	return nil
+}
+
+// Unjudged implements audits.Unjudger.
+func (l *Limits) Unjudged(c *audits.Cell) []string {
+	if v, ok := audits.VerdictOf[*Verdict](c); ok {
+		return l.gate(v).Unjudged()
+	}
+	return nil
+}
+
+// gate has judged all numbers.
+func (l *Limits) gate(v *Verdict) *audits.Gate {
 	alone, _, joint := v.outcomes()
 	g := audits.Gate{Limit: l.Attributes}
 	for _, x := range []struct {
@@ -33,14 +45,18 @@ func (l *Limits) Breaches(c *audits.Cell) []string {
 			g.Factor(x.what, x.found.Users, audits.Bounded{Value: x.found.Accuracy, Low: *x.found.FactorLow * chance, High: x.found.High}, chance)
 		}
 	}
-	return g.Breaches()
+	return &g
 }
 
 // FalseAlarms implements audits.FalseAlarmer.
 func (l *Limits) FalseAlarms(s *audits.Setting) []audits.FalseAlarm {
+	f, ok := audits.FieldsOf[*Fields](s)
+	if !ok {
+		return nil
+	}
 	numbers := 2
 	if s.Devices != nil && s.Devices.Unseen.Float64() > 0 {
 		numbers = 4
 	}
-	return audits.FactorAlarms("attributes", l.Attributes, numbers, "accuracies")
+	return audits.FactorAlarms("attributes", l.Attributes, numbers, "accuracies", s.Owners(), 1/float64(len(f.Attributes.Values)))
 }

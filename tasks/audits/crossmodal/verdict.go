@@ -147,6 +147,6 @@ func (l *Limits) Breaches(c *audits.Cell) []string {
 }
 
 // FalseAlarms implements audits.FalseAlarmer.
-func (l *Limits) FalseAlarms(*audits.Setting) []audits.FalseAlarm {
-	return audits.FactorAlarms("cross_modal", l.CrossModal, 1, "measurement")
+func (l *Limits) FalseAlarms(s *audits.Setting) []audits.FalseAlarm {
+	return audits.FactorAlarms("cross_modal", l.CrossModal, 1, "measurement", s.Owners(), audits.PairChance)
 }

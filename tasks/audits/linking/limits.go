@@ -22,6 +22,6 @@ func (l *Limits) Breaches(c *audits.Cell) []string {
 }
 
 // FalseAlarms implements audits.FalseAlarmer.
-func (l *Limits) FalseAlarms(*audits.Setting) []audits.FalseAlarm {
-	return audits.FactorAlarms("linking", l.Linking, 1, "measurement")
+func (l *Limits) FalseAlarms(s *audits.Setting) []audits.FalseAlarm {
+	return audits.FactorAlarms("linking", l.Linking, 1, "measurement", s.Owners(), audits.PairChance)
 }

@@ -27,6 +27,6 @@ func (l *Limits) Breaches(c *audits.Cell) []string {
 }
 
 // FalseAlarms implements audits.FalseAlarmer.
-func (l *Limits) FalseAlarms(*audits.Setting) []audits.FalseAlarm {
-	return audits.FactorAlarms("matching", l.Matching, 2, "scores")
+func (l *Limits) FalseAlarms(s *audits.Setting) []audits.FalseAlarm {
+	return audits.FactorAlarms("matching", l.Matching, 2, "scores", s.Owners(), audits.PairChance)
 }

@@ -28,14 +28,51 @@ func (l *Limits) Breaches(c *audits.Cell) (breaches []string) {
 		breaches = append(breaches, fmt.Sprintf("the AUC of membership can't be estimated, and so is not below the limit of %.4g: it takes %d users of each sort, and %d trained and %d are held out",
 			*l.MembershipAUC, leastUsers, v.Members, v.HeldOut))
 	}
+	for _, o := range v.Attacks {
+		for what, g := range o.groups() {
+			breaches = append(breaches, l.rate(fmt.Sprintf("%s by %s", what, o.Attack.Title()), &g.Rates[0])...)
+		}
+	}
+	return append(l.areas(v).Breaches(), breaches...)
+}
+
+// areas has judged the areas of all attacks.
+func (l *Limits) areas(v *Verdict) *audits.Gate {
 	areas := audits.Gate{Limit: l.MembershipAUC}
 	for _, o := range v.Attacks {
 		for what, g := range o.groups() {
 			areas.Number(fmt.Sprintf("the AUC of %s by %s", what, o.Attack.Title()), min(g.Users, v.HeldOut), audits.Bounded(g.AUC))
-			breaches = append(breaches, l.rate(fmt.Sprintf("%s by %s", what, o.Attack.Title()), &g.Rates[0])...)
 		}
 	}
-	return append(areas.Breaches(), breaches...)
+	return &areas
+}
+
+// Unjudged implements audits.Unjudger. Without an AUC of users without canaries the limit of
+// the AUC is a breach.
+func (l *Limits) Unjudged(c *audits.Cell) []string {
+	v, ok := audits.VerdictOf[*Verdict](c)
+	if !ok {
+		return nil
+	}
+	unjudged := l.areas(v).Unjudged()
+	for _, o := range v.Attacks {
+		if o.Members == nil {
+			unjudged = append(unjudged, missing("the true-positive rate of membership", &o, v.Members, v.HeldOut, l.MembershipTPR)...)
+		}
+		if o.Sharers == nil && v.Sharers > 0 {
+			unjudged = append(unjudged, missing("the AUC of membership of users with canaries", &o, v.Sharers, v.HeldOut, l.MembershipAUC)...)
+			unjudged = append(unjudged, missing("the true-positive rate of membership of users with canaries", &o, v.Sharers, v.HeldOut, l.MembershipTPR)...)
+		}
+	}
+	return unjudged
+}
+
+// missing says of a number that a limit names why there is none.
+func missing(what string, o *Outcome, trained, heldOut int, limit *float64) []string {
+	if limit == nil {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s by %s, of too few users: it takes %d of each sort, and %d trained and %d are held out", what, o.Attack.Title(), leastUsers, trained, heldOut)}
 }
 
 // groups are those of users that are told from held-out ones, with words for them.
@@ -70,6 +107,14 @@ func (l *Limits) FalseAlarms(s *audits.Setting) []audits.FalseAlarm {
 	if s.Canaries != nil {
 		numbers *= 2 // sharers apart
 	}
-	alarms := audits.FactorAlarms("membership_auc", l.MembershipAUC, numbers, "AUCs")
-	return append(alarms, audits.FactorAlarms("membership_tpr", l.MembershipTPR, numbers, "rates")...)
+	users, heldOut := 0, 0
+	if d := s.Data; d != nil {
+		users, heldOut = min(d.Users, d.HeldOutUsers), d.HeldOutUsers
+	}
+	alarms := audits.FactorAlarms("membership_auc", l.MembershipAUC, numbers, "AUCs", users, 1)
+	rates := audits.FactorAlarms("membership_tpr", l.MembershipTPR, numbers, "rates", heldOut, 1)
+	for i := range rates {
+		rates[i].Fewest = needed(falsePositives[0])
+	}
+	return append(alarms, rates...)
 }

@@ -130,3 +130,31 @@ func TestAModelThatScoresEverythingAlikeIsNamed(t *testing.T) {
 		t.Errorf("%+v (%v)", v, err)
 	}
 }
+
+// The sharer has no AUC, and the AUC of 7 users can't be above 0.6: others are judged, and both are named.
+func TestAGateNamesTheNumbersThatItHasNotJudged(t *testing.T) {
+	t.Parallel()
+	limit := 0.95
+	one, few := found(), found()
+	one.Sharers, one.Attacks[0].Sharers = 1, nil
+	few.Sharers, few.Attacks[0].Sharers.Users, few.Attacks[0].Sharers.AUC.High = 7, 7, 1
+	for want, v := range map[string]*Verdict{
+		"the AUC of membership of users with canaries by loss, of too few users: it takes 2 of each sort, and 1 trained and 1000 are held out": one,
+		"the AUC of membership of users with canaries by loss is 0.9, of too few users: 7":                                                     few,
+	} {
+		c, l := &audits.Cell{Verdicts: []audits.Verdict{v}}, &Limits{MembershipAUC: &limit}
+		if got := l.Unjudged(c); len(got) != 1 || !strings.HasPrefix(got[0], want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+		if got := l.Breaches(c); got != nil {
+			t.Errorf("the gate fails: %q", got)
+		}
+	}
+	c := &audits.Cell{Verdicts: []audits.Verdict{one}}
+	if got := new(Limits).Unjudged(c); got != nil {
+		t.Errorf("without a limit %q", got)
+	}
+	if got := (&Limits{MembershipTPR: &limit}).Unjudged(c); len(got) != 1 || !strings.Contains(got[0], "true-positive rate") {
+		t.Errorf("of the rate %q", got)
+	}
+}
