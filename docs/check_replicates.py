@@ -24,6 +24,20 @@ COUNTED = {
     "probabilistic_extractable": "probabilistic_extractable", "greedy_extractable": "greedy_extractable",
 }
 
+# Shares, whose intervals end at 0 and 1, and those of their differences at -1 and 1.
+SHARES = set("""attributes_accuracy attributes_identity_accuracy attributes_joint_accuracy attributes_joint_identity_accuracy
+cross_modal_ap cross_modal_unseen_ap deanonymization_ap deanonymization_top1 generated_inverted linking_ap linking_followed
+matching_ap matching_shadow_ap matching_unseen_ap membership_auc membership_lira_auc membership_rmia_auc membership_tpr_1
+one_run_refuted profiles_ap recall_at_1 recall_at_5 samples_first_unknown samples_unknown update_words_ap
+update_words_precision update_words_recall""".split())
+
+
+def clipped(found, name, least):
+    """The interval of a share keeps to its range."""
+    if name in SHARES and found["low"] is not None:
+        found["low"], found["high"] = max(least, found["low"]), min(1.0, found["high"])
+    return found
+
 
 def read(folder, name):
     with open(os.path.join(folder, name), newline="") as f:
@@ -82,14 +96,14 @@ class Study:
     def mean(self, row, name):
         values = [self.measure(row, seed, name) for seed in self.seeds(row)]
         values = [v for v in values if v is not None]
-        found = estimate(values)
+        found = clipped(estimate(values), name, 0.0)
         if name in COUNTED:
             found.update(pooled(values, [len(self.canaries[row, seed]) for seed in self.seeds(row)]))
         return found
 
     def difference(self, row, to, name):
         both = [(self.measure(row, s, name), self.measure(to, s, name)) for s in self.seeds(row) if (to, s) in self.cells]
-        return estimate([a - b for a, b in both if a is not None and b is not None])
+        return clipped(estimate([a - b for a, b in both if a is not None and b is not None]), name, -1.0)
 
     def pairing(self, row, to, column):
         means, signs = [], []
