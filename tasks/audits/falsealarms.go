@@ -37,10 +37,19 @@ func FactorAlarms(limit string, allowed *float64, numbers int, unit string, user
 		return nil
 	}
 	return []FalseAlarm{{
-		Limit: limit, Allowed: *allowed, Trials: numbers, Unit: unit, Where: "what is limited at the limit",
+		Limit: limit, Allowed: *allowed, Trials: numbers, Unit: unit, Where: JudgedAt("what is limited at the limit", users),
 		Probability: min(1, float64(numbers)*(1-Confidence)/2),
 		Users:       users, Fewest: FewestAbove(*allowed * chance),
 	}}
+}
+
+// JudgedAt says of which cells a false alarm is: where the users are not known, as at the end of a
+// run, only of those that have enough of them.
+func JudgedAt(where string, users int) string {
+	if users == 0 {
+		where += ", of enough users to judge it"
+	}
+	return where
 }
 
 // CanaryAlarms are those of a limit on the inserted canaries: probability is that for n

@@ -334,3 +334,13 @@ func TestAModelAtItsBaselineIsMarkedInEveryForm(t *testing.T) {
 		}
 	}
 }
+
+// A gate that is met by some numbers alone names the others in the note of the cell.
+func TestTheTableNamesWhatAGateHasNotJudged(t *testing.T) {
+	t.Parallel()
+	r := sample()
+	r.Cells[0].Gate, r.Cells[0].Unjudged = GateMet, []string{"the AUC of one user"}
+	if text := written(t, r, "table"); !strings.Contains(text, ": not judged: the AUC of one user") {
+		t.Errorf("no such note in\n%s", text)
+	}
+}

@@ -256,7 +256,7 @@ func (v *viewCell) notes() []string {
 		notes = append(notes, " failed its gate: "+b)
 	}
 	for _, u := range v.Unjudged {
-		notes = append(notes, ": its gate has not judged: "+u)
+		notes = append(notes, ": not judged: "+u)
 	}
 	for _, e := range v.Errors {
 		notes = append(notes, " failed: "+visible.Lines(e))

@@ -340,10 +340,11 @@ func (l *Limits) FalseAlarms(s *audits.Setting) []audits.FalseAlarm {
 	}
 	alarm := audits.FalseAlarm{
 		Limit: "deanonymization", Allowed: *l.Deanonymization, Trials: len(f.Deanonymization.Attacks), Unit: "attacks",
-		Where: "the attacks at the limit", Probability: 1 - f.Deanonymization.Confidence.Float64(),
+		Probability: 1 - f.Deanonymization.Confidence.Float64(),
 	}
 	if d := s.Data; d != nil && d.Seen > 0 && d.Seen == s.Owners() { // only then is chance known: 1 of the seen users
 		alarm.Users, alarm.Fewest = d.Seen, audits.FewestAbove(*l.Deanonymization/float64(d.Seen))
 	}
+	alarm.Where = audits.JudgedAt("the attacks at the limit", alarm.Users)
 	return []audits.FalseAlarm{alarm}
 }
