@@ -71,7 +71,7 @@ func AveragePrecision(pairs []Pair) (float64, error) {
 		return 0, err
 	}
 	sortByScore(pairs)
-	ap, _ := rank(pairs, unweighted, ends{})
+	ap, _ := rank(pairs, unweighted, ends{}, total(pairs, unweighted, ends{}))
 	return ap, nil
 }
 
@@ -124,13 +124,9 @@ func Measure(pairs []Pair, seed uint64, number int) (Measurement, error) {
 		return Measurement{}, err
 	}
 	sortByScore(pairs)
-	m := Measurement{Pairs: len(pairs)}
-	for i := range pairs {
-		if pairs[i].same() {
-			m.Same++
-		}
-	}
-	m.AP.Value, m.AUC.Value = rank(pairs, unweighted, ends{})
+	count := total(pairs, unweighted, ends{})
+	m := Measurement{Pairs: len(pairs), Same: int(count.same)}
+	m.AP.Value, m.AUC.Value = rank(pairs, unweighted, ends{}, count)
 	m.bound(pairs, seeds.Stream(seed, seeds.PairBootstrap, uint64(number)))
 	return m, nil
 }
@@ -141,12 +137,13 @@ func Measure(pairs []Pair, seed uint64, number int) (Measurement, error) {
 // round.
 func (m *Measurement) bound(pairs []Pair, stream *rand.Rand) {
 	pairs, m.Users = numbered(pairs)
+	count := mass{float64(m.Same), float64(m.Pairs - m.Same)}
 	draws := ranking.Resampling{Stream: stream, Groups: []int{m.Users}, Resamples: resamples}
 	var lowAUCs, highAUCs []float64
 	lows, highs := draws.Ends(func(weights [][]float64) (float64, float64) {
 		weigh, unseen := m.weights(weights[0])
-		lowAP, lowAUC := rank(pairs, weigh, ends{first: mass{others: unseen.others}, last: mass{same: unseen.same}})
-		highAP, highAUC := rank(pairs, weigh, ends{first: mass{same: unseen.same}, last: mass{others: unseen.others}})
+		lowAP, lowAUC := rank(pairs, weigh, ends{first: mass{others: unseen.others}, last: mass{same: unseen.same}}, count)
+		highAP, highAUC := rank(pairs, weigh, ends{first: mass{same: unseen.same}, last: mass{others: unseen.others}}, count)
 		lowAUCs, highAUCs = append(lowAUCs, lowAUC), append(highAUCs, highAUC)
 		return lowAP, highAP
 	})
@@ -209,12 +206,10 @@ func unweighted(*Pair) float64 { return 1 }
 // rank computes the average precision and the area under the receiver operating
 // characteristic of pairs in the order of falling scores, each weighed. Pairs of one score
 // count together. The precision is that where pairs of one user and of two are as frequent as
-// they are without weights and ends: else weights alone would move it. Both are NaN without a
-// pair of each kind.
-func rank(pairs []Pair, weigh func(*Pair) float64, e ends) (ap, auc float64) {
+// by their count: else weights alone would move it. Both are NaN without a pair of each kind.
+func rank(pairs []Pair, weigh func(*Pair) float64, e ends, count mass) (ap, auc float64) {
 	var found mass
 	all := total(pairs, weigh, e)
-	count := total(pairs, unweighted, ends{})
 	ratio := count.others / all.others * (all.same / count.same)
 	step := func(s, o float64) {
 		auc += float64(o * (found.same + s/2))
