@@ -141,7 +141,10 @@ func (m *Model) Answers(ctx context.Context, pairs []score.Pair) ([]score.Answer
 	if err != nil {
 		return nil, asked(ctx, err)
 	}
-	if n := m.alike.add(pairs, answers); m.which == Trained && n >= fewAlike { // an untrained model may do so
+	if m.which != Trained { // it may score all texts alike
+		return answers, nil
+	}
+	if n := m.alike.add(pairs, answers); n >= fewAlike {
 		return nil, tasks.Permanent(fmt.Errorf("the command %q scores all of %d different texts alike, with the log-probability %g. Expected scores that tell texts apart; a constant often stands for an error", m.client.Name(), n, answers[0].LogProb))
 	}
 	return answers, nil
@@ -157,15 +160,16 @@ type constancy struct {
 	varies bool
 }
 
-// add returns how many different texts have had one score so far, 0 if scores differ. Beyond
-// fewAlike it need not count on.
+// add returns how many different texts have had one score so far, 0 if scores differ.
 func (c *constancy) add(pairs []score.Pair, answers []score.Answer) int {
 	for i := range answers {
-		if c.texts == nil {
+		switch {
+		case c.varies:
+			return 0
+		case c.texts == nil:
 			c.texts, c.score = map[score.Pair]bool{}, answers[i].LogProb
-		}
-		if c.varies = c.varies || answers[i].LogProb != c.score; c.varies {
-			c.texts = map[score.Pair]bool{}
+		case answers[i].LogProb != c.score:
+			c.varies, c.texts = true, nil
 			return 0
 		}
 		c.texts[pairs[i]] = true
