@@ -13,11 +13,12 @@ import (
 
 // words measures guesses of words: those that audits of the utility count.
 func (p *Params) words(ctx context.Context, train, test *datasets.Population) (*Verdict, error) {
-	frequent, err := p.count(ctx, train)
+	targets := func(sentence []int32) []int32 { return utility.Targets(sentence, p.Pairs) }
+	frequent, err := utility.CountOrdinary(ctx, train, targets)
 	if err != nil {
 		return nil, err
 	}
-	asked, err := p.count(ctx, test)
+	asked, err := utility.CountOrdinary(ctx, test, targets)
 	if err != nil {
 		return nil, err
 	}
@@ -30,21 +31,6 @@ func (p *Params) words(ctx context.Context, train, test *datasets.Population) (*
 	}
 	constant := guessing(mostFrequent(frequent), asked, all)
 	return &Verdict{Examples: all, Chance: guessingAmong(p.Choices), Constant: &constant}, nil
-}
-
-// count counts the ordinary words that are to be predicted, by token.
-func (p *Params) count(ctx context.Context, part *datasets.Population) (counts []int64, err error) {
-	err = each(ctx, part, func(sentence []int32) error {
-		for _, w := range utility.Targets(sentence, p.Pairs) {
-			if w < datasets.FirstWord {
-				continue
-			}
-			counts = append(counts, make([]int64, max(0, int(w)+1-len(counts)))...)
-			counts[w]++
-		}
-		return nil
-	})
-	return counts, err
 }
 
 // mostFrequent are the numbers with the highest counts, of equals the lower ones:

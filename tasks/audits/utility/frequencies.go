@@ -51,20 +51,28 @@ func runFrequencies(ctx context.Context, t *tasks.Task) error {
 // targetCounts are how often each token is a target.
 type targetCounts []int64
 
-// count counts the targets of a part.
-func (p *FrequenciesParams) count(ctx context.Context, t *tasks.Task, of datasets.Part) (counts targetCounts, err error) {
+// count counts the ordinary targets of a part.
+func (p *FrequenciesParams) count(ctx context.Context, t *tasks.Task, of datasets.Part) (targetCounts, error) {
 	part, err := datasets.OpenPart(ctx, t, DataInput, of)
 	if err != nil {
 		return nil, err
 	}
+	return CountOrdinary(ctx, part, p.targets)
+}
+
+// CountOrdinary counts, by token, the ordinary ones among the targets of all sentences of a part.
+func CountOrdinary(ctx context.Context, part *datasets.Population, targets func(sentence []int32) []int32) (counts []int64, err error) {
 	for user := range part.Users() {
 		sentences, err := part.ReadUser(ctx, user)
 		if err != nil {
 			return nil, err
 		}
 		for _, s := range sentences {
-			for _, target := range p.targets(s) {
-				counts = append(counts, make(targetCounts, max(0, int(target)+1-len(counts)))...)
+			for _, target := range targets(s) {
+				if target < datasets.FirstWord {
+					continue
+				}
+				counts = append(counts, make([]int64, max(0, int(target)+1-len(counts)))...)
 				counts[target]++
 			}
 		}
