@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"coalmine/tasks/audits"
+	"coalmine/workflows/results"
 )
 
 // The rules of a verdict. A claim of "less" or "more" is reproduced if the 95% interval of the difference
@@ -17,16 +18,14 @@ import (
 // the margin. Everything else cannot be told, and neither can a claim
 //
 //   - from fewer than leastSeeds trainings; one whose perplexity is above diverged does not count;
-//   - about two models that do not predict equally well;
+//   - about two models that do not predict equally well, as results match utility;
 //   - of no effect where so little is memorized that the measure could not have fallen by the margin.
 //
 // A claim with several measures is reproduced if one of them says so and none says the contrary; one of
 // no effect if all of them do.
 const (
 	leastSeeds     = 3
-	recallWithin   = 0.01 // of the other's recall@1; both have to be above zero
-	perplexity     = 0.05 // a share of the other's perplexity
-	leastMemorized = 0.1  // of the canaries of one of the rows
+	leastMemorized = 0.1 // of the canaries of one of the rows
 	chanceExposure = 1 / math.Ln2
 	diverged       = 1e5 // worse than a guess at random among all words of any of these vocabularies
 )
@@ -242,7 +241,7 @@ func (s *study) utility(c *claim) (text string, matched bool) {
 	}
 	recall, perplexities := s.levels(c, "recall_at_1"), s.levels(c, "perplexity")
 	points, more := recall[0]-recall[1], perplexities[0]-perplexities[1]
-	matched = min(recall[0], recall[1]) > 0 && math.Abs(points) <= recallWithin && math.Abs(more) <= perplexity*perplexities[1]
+	matched = min(recall[0], recall[1]) > 0 && math.Abs(points) <= results.RecallWithin && math.Abs(more) <= results.PerplexityWithin*perplexities[1]
 	sign := "+"
 	if more < 0 {
 		sign = ""

@@ -60,8 +60,12 @@ func (t Tolerance) holds(measure string) string {
 	return fmt.Sprintf("%s differs by %+.3g, more than %.3g", measure, t.Difference, t.Within)
 }
 
-// perplexityWithin is the share of the other row's perplexity by which one may differ from it.
-const perplexityWithin = 0.05
+// Up to which difference the utility of two rows is matched: a share of the test targets, and a
+// share of the other row's perplexity.
+const (
+	RecallWithin     = 0.01 // Thakkar et al. 2020, section 4.2
+	PerplexityWithin = 0.05
+)
 
 // utilities are the measures by which utility is matched, the first that there is: within a
 // point, or of an error within a share of it.
@@ -70,7 +74,7 @@ var utilities = []struct {
 	within  float64
 	share   bool
 }{
-	{"recall_at_1", 0.01, false}, // Thakkar et al. 2020, section 4.2
+	{"recall_at_1", RecallWithin, false},
 	{"mean_average_precision", 0.01, false},
 	{"mean_absolute_error", 0.05, true},
 }
@@ -242,7 +246,7 @@ func (d *Difference) matching(row, to *viewRow) *Matching {
 func (u *Matching) matchWords(d *Difference, row, to *viewRow) {
 	perplexity := to.Measures["perplexity"].Mean
 	if e := d.Measures["perplexity"]; e != nil {
-		u.Perplexity = &Tolerance{float64(e.Mean), perplexityWithin * float64(perplexity)}
+		u.Perplexity = &Tolerance{float64(e.Mean), PerplexityWithin * float64(perplexity)}
 	}
 	switch {
 	case u.Reason != "":
