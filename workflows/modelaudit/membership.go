@@ -12,6 +12,7 @@ import (
 	"slices"
 	"unicode/utf8"
 
+	"coalmine/internal/exactjson"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
@@ -43,12 +44,12 @@ func ReadOwners(name string, file io.Reader) ([]Owner, error) {
 			continue
 		}
 		var of struct {
-			User *string
-			Text *string
+			User *string `json:"user"`
+			Text *string `json:"text"`
 		}
 		if line[0] != '{' {
 			of.Text = new(string(line))
-		} else if err := json.Unmarshal(line, &of); err != nil || of.Text == nil {
+		} else if err := exactjson.Unmarshal(line, &of); err != nil || of.Text == nil {
 			return nil, fmt.Errorf(`%s, line %d: no JSON object with a text: expected {"user": "17", "text": "..."}, user left out if texts have none, or a text a line`, name, number)
 		}
 		place, known := -1, false
