@@ -39,7 +39,7 @@ type ends struct{ low, high, truth float64 }
 func (e ends) cover() bool { return e.low <= e.truth+tiny && e.truth <= e.high+tiny }
 func (e ends) above() bool { return e.low > e.truth+tiny }
 
-// tiny is what rounding takes from a sum of weights.
+// tiny bounds the rounding error of a sum of weights.
 const tiny = 1e-12
 
 // FewUsers are the numbers of users that are tried.
@@ -127,8 +127,8 @@ func (s similarity) averagePrecision() (ap float64) {
 	return ap
 }
 
-// pairs are updates of a few users. What a user's own updates have in common, and what those of
-// two users have, stands in all of their pairs.
+// pairs makes up pairs of updates of a few users. All pairs of a user share one random term, and so
+// do all pairs of the same two users.
 func pairs(rng *rand.Rand, users, effect int) (sameuser.Measurement, similarity) {
 	const each, own, own2, noise = 100, 1.0, 0.3, 1.0
 	of := similarity{2 * shifts[effect], math.Sqrt(own*own + 4*own2*own2 + noise*noise), math.Sqrt(own*own + 2*own2*own2 + noise*noise)}
@@ -156,7 +156,7 @@ type namings map[[2]int]naming
 
 type naming struct{ ap, factor float64 }
 
-// draw is what is said of some users, and the truth.
+// draw returns the outcome of an attack on so many users, and its true value.
 func (n namings) draw(rng *rand.Rand, users, effect int) (o deanonymization.Outcome, truth naming) {
 	key := [2]int{users, effect}
 	if _, known := n[key]; !known {
@@ -301,7 +301,7 @@ func overSeeds(of interval) func(rng *rand.Rand, users, effect int) ends {
 	}
 }
 
-// Few is what was measured of one quantity with one number of users, at one effect.
+// Few has the coverage of one quantity with one number of users, at one effect.
 type Few struct {
 	Quantity string `json:"quantity"`
 	Effect   string `json:"effect"`

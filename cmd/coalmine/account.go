@@ -23,8 +23,8 @@ and together.
 The first value, "epsilon proved", is the least that any accountant proves under the
 stated neighbouring relation, and "by" names it: "pld", privacy loss distributions, or
 "rdp", Rényi divergences. Where one user replaces another, a clipped sum moves by up to
-twice the clip norm; with Poisson cohorts a user is added or removed. "Rényi" is what
-Rényi divergences prove with --conversion, as in the metrics of a run's rounds. For
+twice the clip norm; with Poisson cohorts a user is added or removed. "Rényi" is
+proved by Rényi divergences with --conversion, as in the metrics of a run's rounds. For
 cohorts that replace a user, "papers' convention" takes the noise relative to the clip
 norm, by Rényi divergences. That is no proof, and the last lines say where it
 underestimates. In JSON they are "epsilon_proved", "epsilon_renyi" and "epsilon".
@@ -360,8 +360,8 @@ func unlessInterrupted[T any](ctx context.Context, compute func() (T, error)) (T
 	}
 }
 
-// accounted is what a recipe costs: after each number of rounds, and how well the
-// neighbours can be told apart after the most of them, if that is asked for.
+// accounted has the cost of a recipe after each number of rounds, and the trade-off curve after the
+// most of them, if that is asked for.
 type accounted struct {
 	reports []privacy.Report
 	curve   *privacy.TradeOff
@@ -440,7 +440,7 @@ func (a *accountFlags) curve(recipes []privacy.Recipe) (*privacy.TradeOff, error
 	return privacy.NewTradeOff(recipes)
 }
 
-// tradeOff writes a curve to a file, unless there is none, and returns its points.
+// tradeOff writes a curve to a file and returns its points; a nil curve has none.
 func (g *global) tradeOff(file string, curve *privacy.TradeOff) ([]privacy.ErrorRates, error) {
 	if curve == nil {
 		return nil, nil

@@ -459,7 +459,7 @@ func TestAccountAnswersWithDeltaAndErrors(t *testing.T) {
 	}
 }
 
-// The first interrupt ends the command, whatever is being computed.
+// The first interrupt ends the command in the middle of every computation.
 func TestAccountStopsAtTheFirstInterrupt(t *testing.T) {
 	t.Parallel()
 	ctx, interrupt := context.WithCancel(t.Context())

@@ -140,7 +140,7 @@ func newAuditCommand(g *global) *cobra.Command {
 func (a *auditFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&a.canaries, "canaries", "", "text file with one canary a line; with --scores a file of coalmine canaries export")
 	f.IntVar(&a.References, "references", 2_000_000, "random sequences that each canary is ranked among, of an endpoint by default 20000; 0 leaves random sampling out")
-	f.IntVar(&a.Prefix, "prefix", 0, "words of a canary that are given, at least 1; by default, as in a run, what stands before the first # of --format, else 1")
+	f.IntVar(&a.Prefix, "prefix", 0, "words of a canary that are given, at least 1; by default, as in a run, those before the first # of --format, else 1")
 	f.IntVar(&a.BeamWidth, "beam-width", 5, "sequences that beam search keeps; 0 leaves it out, as it is for an endpoint or a command")
 	f.IntVar(&a.SkewNormal, "skew-normal", 0, "random sequences that a skew-normal distribution is fitted to, for exposures beyond the references: 10000, say; 0 leaves it out")
 	f.Uint64Var(&a.Seed, "seed", 1, "of the random sequences")

@@ -37,7 +37,7 @@ func (a *auditFlags) checkAsked(c *cobra.Command) error {
 	return nil
 }
 
-// askedOf is what a model is asked about: canaries, members or both.
+// askedOf has the canaries, the members, or both, that a model is asked about.
 type askedOf struct {
 	canaries []modelaudit.Line
 	members  *modelaudit.Membership

@@ -10,8 +10,8 @@ import (
 
 const benchCoverageHelp = `Two tables. The first: make up results of replicates whose truth is known, and print how often the 95% intervals
 contain it: those of Student's t of means and of differences between rows, those of Korn and
-Graubard of pooled counts, and the sign test. Rows without a goal break what an interval
-assumes, to show what that does.
+Graubard of pooled counts, and the sign test. Rows without a goal violate the assumptions of
+an interval, and show the effect.
 
 The second: make up data of 1, 2, 3, 5, 10 and 30 users (or canaries, sentences, seeds), where
 there is nothing to find, something, and nearly all, for every quantity that is printed with an

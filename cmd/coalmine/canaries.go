@@ -77,7 +77,7 @@ func newCanariesExportCommand(g *global) *cobra.Command {
 	c.Flags().StringVarP(&folder, "output", "o", "", "the directory to write to, which is made")
 	c.Flags().StringVar(&cell, "cell", "", "the cell whose canaries they are, such as c02; by default the first")
 	c.Flags().IntVar(&options.References, "references", 1000, "random sequences after the beginning of each canary, to rank it among; 0 leaves them out")
-	c.Flags().IntVar(&options.Prefix, "prefix", 0, "words or bytes of a canary that are given, at least 1; by default what stands before the first # of its format, else 1")
+	c.Flags().IntVar(&options.Prefix, "prefix", 0, "words or bytes of a canary that are given, at least 1; by default those before the first # of its format, else 1")
 	if err := c.MarkFlagRequired("output"); err != nil {
 		panic(err)
 	}

@@ -70,7 +70,7 @@ func exempt(line string) bool {
 	return slices.ContainsFunc(slices.Collect(maps.Keys(notOfRecipes)), func(part string) bool { return strings.Contains(line, part) })
 }
 
-// values of an epsilon, and of what was solved for, in the JSON of the command.
+// values returns the epsilons in the JSON of the command, and the value that it solved for.
 func values(t *testing.T, root, arguments string) (found []float64) {
 	t.Helper()
 	args := []string{"--json"}
@@ -170,8 +170,8 @@ func epsilonsOf(page string) (found [][2]string) {
 	return found
 }
 
-// Every command of account in the pages and in the heads of the examples prints the epsilons that stand
-// beside it, and every epsilon of a page with such commands is one of theirs.
+// Every account command in the pages and in the heads of the examples prints the epsilons beside it,
+// and a page with such commands has no other epsilon.
 func TestEpsilonsInTheDocsAreThoseOfTheirCommands(t *testing.T) {
 	t.Parallel()
 	root, all := documents(t)

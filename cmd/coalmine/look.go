@@ -271,11 +271,10 @@ func newWatchCommand(g *global) *cobra.Command {
 	return c
 }
 
-const logsHelp = `Print what happened to a run, in order (the newest 200 events), and what failed attempts
-have logged: of the nodes that failed or gave trouble since they were last retried, a
-hundred at most, and what programs that train models have printed last. With NODE, which
-is what "coalmine status RUN" calls it, or the beginning of its key, of that node alone,
-and of before a retry as well.`
+const logsHelp = `Print the newest 200 events of a run, in order, and the logs of failed attempts: of at most
+a hundred nodes that failed or gave trouble since they were last retried. With NODE, a name
+that "coalmine status RUN" prints or the beginning of a key, print the logs of that node
+alone, also those from before a retry and the last output of a training that succeeded.`
 
 func newLogsCommand(g *global) *cobra.Command {
 	return &cobra.Command{

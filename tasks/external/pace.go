@@ -20,7 +20,7 @@ type Pace struct {
 	Sample Sample
 }
 
-// Seconds are the processor time that a Pace has measured: of a training Start and Example for each
+// Seconds is the time that a Pace has measured: of a training Start and Example for each
 // example, of scoring Load and Text for each text of ScoredWords words, or each image. Load is 0
 // where nothing scores.
 type Seconds struct{ Start, Example, Load, Text float64 }

@@ -9,8 +9,8 @@ import (
 	"coalmine/tasks/clientprograms"
 )
 
-// Pace is how many seconds of a processor a program takes to train on the examples of a user, and to
-// score one of the texts that Measure asks about; of images to evaluate one.
+// Pace has the seconds, as timing.Children counts them, that a program takes to train on the examples of
+// a user, and to score one of the texts that Measure asks about; of images to evaluate one.
 type Pace struct{ Fit, Text float64 }
 
 const (
