@@ -115,6 +115,7 @@ func TestTextsThatCannotBeToldApartAreRefused(t *testing.T) {
 		"":                           "there is no text in it",
 		`{"user":"a"}`:               `line 1: no JSON object with a text`,
 		"one text\n{\"text\": 3}":    `line 2: no JSON object with a text`,
+		`{"user":"a","Text":"w1"}`:   `line 1: no JSON object with a text`,
 		"{\"user\":\"a\",\"text\":1": `line 1: no JSON object with a text`,
 	} {
 		if _, err := modelaudit.ReadOwners("f", strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
