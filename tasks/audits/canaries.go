@@ -106,6 +106,17 @@ func (c *Configuration) Columns() (user, example *float64, times *int64) {
 	return &c.UserProbability, &c.ExampleProbability, nil
 }
 
+// Lowest returns the measures of the rarest configuration that an audit has found: a column of
+// tables, which shown describes, and its numbers.
+func Lowest[V any](audit string, shown Measure, find func(*V) *Configuration) []Measure {
+	shown.Text = Of(func(v *V) string { return find(v).String() })
+	return append([]Measure{shown}, Within(find,
+		Measure{Name: audit + "_lowest_user_probability", Of: Of(func(c *Configuration) *float64 { user, _, _ := c.Columns(); return user })},
+		Measure{Name: audit + "_lowest_example_probability", Of: Of(func(c *Configuration) *float64 { _, example, _ := c.Columns(); return example })},
+		Measure{Name: audit + "_lowest_inserted_times", Of: Of(func(c *Configuration) *int64 { _, _, times := c.Columns(); return times })},
+	)...)
+}
+
 // probability is a whole percentage if it is one, else a fraction if that is short, else
 // a decimal.
 func probability(p float64) string {

@@ -41,8 +41,8 @@ type Description struct {
 	Limits func() Limits
 	// Kinds are the sorts of task that it brings.
 	Kinds []tasks.Kind
-	// Measures is what the models read that it measures.
-	Measures Content
+	// Models is what the models read that it measures.
+	Models Content
 
 	// Classifier says that it has the prepared classifier look at something, where there is
 	// one.
@@ -83,13 +83,15 @@ type Description struct {
 	// of canaries one by one.
 	Outcome func() Outcome
 
-	// Paired are columns of the outcomes' rows, numbers or yes and no, by which two rows of
-	// replicates are compared canary by canary.
-	Paired []string
-	// Drawn are some of these, of which figures compare the means over rows of replicates.
-	Drawn []Drawn
+	// Measures are those of a verdict, in the order of its columns of CSV and Parquet, where
+	// new ones stand at the end.
+	Measures []Measure
+	// Canary are the measures of an outcome, in the order of the columns of canaries.
+	Canary []Measure
 
-	// Columns of tables; Verdict.Texts has as many texts.
+	// Paired, Drawn and Columns are those of descriptions without Measures.
+	Paired  []string
+	Drawn   []Drawn
 	Columns []Column
 	// Curves are drawn for cells that were measured several times.
 	Curves []Curve
@@ -111,11 +113,11 @@ type Column struct {
 	Optional bool
 	// Measure is the number that the texts print. The zero value: they print something else,
 	// and tables of replicates list what they say.
-	Measure Measure
+	Measure OldMeasure
 }
 
-// Measure is a number of verdicts, of which replicates have a mean, a spread and an interval.
-type Measure struct {
+// OldMeasure is a number of verdicts, of which replicates have a mean, a spread and an interval.
+type OldMeasure struct {
 	// Name is its column of Verdict.Row.
 	Name string
 	// Of is the column of how many could be counted, where the number counts canaries;

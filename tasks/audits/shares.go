@@ -28,6 +28,14 @@ func (s Share) Percent() string {
 	return fmt.Sprintf("%.2f%% (%.2f to %.2f)", 100*s.Share, 100*s.Low, 100*s.High)
 }
 
+// Bounded is the share and its interval; nil for nil.
+func (s *Share) Bounded() *Bounded {
+	if s == nil {
+		return nil
+	}
+	return &Bounded{s.Share, s.Low, s.High}
+}
+
 // NewShare is the share of count among of; of none, nothing is known.
 func NewShare(count, of int) Share {
 	s := Share{Count: count, Of: of, High: 1}

@@ -8,15 +8,8 @@ import (
 )
 
 // Verdict is what an audit has found: a pointer to a struct that its JSON is decoded
-// into.
-type Verdict interface {
-	// Texts are the cells of a table under the description's columns.
-	Texts() []string
-	// Row is a struct of which each field has a parquet tag: the columns of CSV and
-	// Parquet that are the audit's, with null for a nil pointer. Its type is the same for
-	// every verdict, the zero one too. Columns may be added at its end, and none renamed.
-	Row() any
-}
+// into. Description.Measures are read off it.
+type Verdict any
 
 // Noter is implemented by verdicts that can't stand in a table without a word on what
 // they mean.
@@ -128,11 +121,8 @@ type Own struct {
 }
 
 // Outcome is what an audit says of one canary: a pointer to a struct that members of its
-// JSON are decoded into.
-type Outcome interface {
-	// Row is as Verdict.Row, for tables of canaries. All of it may be null.
-	Row() any
-}
+// JSON are decoded into. Description.Canary are read off it.
+type Outcome any
 
 // LastEpoch says of a network of an audit that its training was still of use when its epochs were
 // over.

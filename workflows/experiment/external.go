@@ -91,7 +91,7 @@ func ofForeign(d audits.Description) bool { return d.ByScores || d.ByTrainer }
 func (c *checker) auditsThat(fit func(audits.Description) bool) string {
 	var names []string
 	for _, d := range all.Audits() {
-		if fit(d) && d.Measures.Fits(c.Data.Level) {
+		if fit(d) && d.Models.Fits(c.Data.Level) {
 			names = append(names, d.Name)
 		}
 	}

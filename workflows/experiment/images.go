@@ -20,10 +20,10 @@ func (c *checker) images() {
 func (c *checker) readsTheData() {
 	c.kind("model", c.Model.Kind)
 	for _, m := range c.Audit.Asked() {
-		if m.Measures.Fits(c.Data.Level) {
+		if m.Models.Fits(c.Data.Level) {
 			continue
 		}
-		c.fail([]string{"audit." + m.Name, "data.level"}, "measures models of %s, and data.level is %s; set it to null for this cell", m.Measures, c.Data.Level)
+		c.fail([]string{"audit." + m.Name, "data.level"}, "measures models of %s, and data.level is %s; set it to null for this cell", m.Models, c.Data.Level)
 	}
 }
 

@@ -93,8 +93,8 @@ func (c *checker) wholeExamples() {
 		c.fail([]string{"training.privacy", "training.algorithm", "data.label"}, "clips the gradient of every record with sgd, which a %s cannot; use fedavg, or set it to null for this cell", c.Model.Kind)
 	}
 	for _, m := range c.Audit.Asked() {
-		if m.Measures != audits.Anything {
-			c.fail([]string{"audit." + m.Name, "data.label"}, "measures models of %s, and the model predicts the %s of %s (data.label); set it to null for this cell", m.Measures, c.Data.Label, examples)
+		if m.Models != audits.Anything {
+			c.fail([]string{"audit." + m.Name, "data.label"}, "measures models of %s, and the model predicts the %s of %s (data.label); set it to null for this cell", m.Models, c.Data.Label, examples)
 		}
 	}
 }

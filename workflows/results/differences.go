@@ -162,7 +162,7 @@ func (d *Difference) measure(row, to *viewRow) {
 			}
 		}
 		if e := audits.NewEstimate(values); e != nil && !slices.ContainsFunc(values, notFinite) {
-			if m.Percent {
+			if m.Scale == audits.Percent {
 				e.Clip(-1, 1)
 			}
 			d.Measures[m.Name] = e
@@ -209,7 +209,7 @@ func (v *viewCell) inserted(column string) map[string]float64 {
 			continue
 		}
 		for _, outcome := range canary.Outcomes {
-			if number, ok := numberIn(outcome.Row(), column); ok && !notFinite(number) {
+			if number, ok := ofOutcome(outcome).number(outcome, column); ok && !notFinite(number) {
 				numbers[canaryKey(canary)] = number
 			}
 		}

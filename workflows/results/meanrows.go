@@ -152,7 +152,11 @@ func differenceRows(v *view) (*flatTable, error) {
 // pairedColumns are the columns of canaries by which rows are compared.
 func pairedColumns() (columns []string) {
 	for _, d := range all.Audits() {
-		columns = slices.Concat(columns, d.Paired)
+		paired := slices.DeleteFunc(slices.Clone(d.Canary), func(m audits.Measure) bool { return !m.Paired })
+		slices.SortStableFunc(paired, func(a, b audits.Measure) int { return a.Place - b.Place })
+		for _, m := range paired {
+			columns = append(columns, m.Name)
+		}
 	}
 	return columns
 }

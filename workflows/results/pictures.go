@@ -156,8 +156,8 @@ func (r *pictureReader) verdict(ctx context.Context, d *audits.Description, roun
 // captionOf is what an audit has under its columns: "inverted % 3.0, Frechet 12.1".
 func captionOf(d *audits.Description, v audits.Verdict) string {
 	var parts []string
-	for i, text := range v.Texts() {
-		parts = append(parts, d.Columns[i].Header+" "+text)
+	for _, m := range d.TableMeasures() {
+		parts = append(parts, m.Header+" "+d.Cell(m, v))
 	}
 	return strings.Join(parts, ", ")
 }

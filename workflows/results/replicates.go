@@ -1,8 +1,6 @@
 package results
 
 import (
-	"math"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -81,7 +79,7 @@ func (r *viewRow) measure() {
 	for _, m := range measures() {
 		values := r.values(r.Seeds, m.place, m.Name)
 		if estimate := audits.NewEstimate(values); estimate != nil {
-			if m.Percent {
+			if m.Scale == audits.Percent {
 				estimate.Clip(0, 1)
 			}
 			r.Measures[m.Name] = RowMeasure{*estimate, r.pooled(&m)}
@@ -90,14 +88,14 @@ func (r *viewRow) measure() {
 }
 
 // pooled is the share of all seeds' canaries that were counted. Those of one seed share a training.
-func (r *viewRow) pooled(m *measure) *audits.Share {
-	if m.Of == "" {
+func (r *viewRow) pooled(m *tableColumn) *audits.Share {
+	if m.Among == "" {
 		return nil
 	}
 	var ratio audits.Ratio
 	for _, seed := range r.Seeds {
 		count, counted := r.done[seed].number(m.place, m.Name)
-		if of, ok := r.done[seed].number(m.place, m.Of); ok && counted {
+		if of, ok := r.done[seed].number(m.place, m.Among); ok && counted {
 			ratio.Add(int(count), int(of))
 		}
 	}
@@ -116,54 +114,17 @@ func (r *viewRow) values(seeds []uint64, place int, column string) (values []flo
 
 // number is what a verdict says in a column of its row; false where it has no number there.
 func (v *viewCell) number(place int, column string) (float64, bool) {
-	if v.verdicts[place] == nil {
-		return 0, false
-	}
-	return numberIn(v.verdicts[place].Row(), column)
+	return ofAudits().verdicts[place].number(v.verdicts[place], column)
 }
 
-// numberIn is the number in a column of a row, 1 for true and 0 for false; false where it is
-// null or NaN. It may be infinite.
-func numberIn(row any, column string) (number float64, ok bool) {
-	switch field := columnOf(reflect.ValueOf(row), column); field.Kind() {
-	case reflect.Int64:
-		return float64(field.Int()), true
-	case reflect.Float64:
-		return field.Float(), !math.IsNaN(field.Float())
-	case reflect.Bool:
-		if field.Bool() {
-			number = 1
-		}
-		return number, true
-	default:
-		return 0, false
-	}
-}
-
-// columnOf is what stands in a column of a row, the zero Value for nothing.
-func columnOf(row reflect.Value, column string) reflect.Value {
-	for i := range row.NumField() {
-		if name, _, _ := strings.Cut(row.Type().Field(i).Tag.Get("parquet"), ","); name == column {
-			return reflect.Indirect(row.Field(i))
-		}
-	}
-	return reflect.Value{}
-}
-
-// measure is one of an audit's.
-type measure struct {
-	place int
-	audits.Measure
-}
-
-// measures are all that there are, in the order of the columns of rows. There is none of what
-// is derived: the mean of guarantees is no guarantee.
-func measures() (list []measure) {
+// measures have means over replicates: those of tables that have a unit, in the order of the
+// columns of rows. There is none of what is derived: the mean of guarantees is no guarantee.
+func measures() (list []tableColumn) {
 	for _, place := range inColumnOrder() {
-		d := all.Audits()[place]
-		for _, c := range d.Columns {
-			if c.Measure.Name != "" && d.Derive == nil {
-				list = append(list, measure{place, c.Measure})
+		d := &all.Audits()[place]
+		for _, m := range d.TableMeasures() {
+			if m.Scale != "" && d.Derive == nil {
+				list = append(list, tableColumn{place, m})
 			}
 		}
 	}

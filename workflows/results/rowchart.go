@@ -14,22 +14,24 @@ import (
 // the grid, and against the utility of the models.
 func (v *view) rowCharts() (list []Chart) {
 	for _, d := range all.Audits() {
-		for _, drawn := range d.Drawn {
-			list = append(list, v.chartedRows(drawn).rowCharts()...)
+		for i := range d.Canary {
+			if m := &d.Canary[i]; m.Drawn != "" {
+				list = append(list, v.chartedRows(m).rowCharts()...)
+			}
 		}
 	}
 	return list
 }
 
 // chartedRows are the rows whose canaries have a number in a column.
-func (v *view) chartedRows(drawn audits.Drawn) *charted {
-	what := &charted{name: drawn.Name, point: "A point is the mean over trainings that differ in the seed alone; vertical lines are its 95% intervals by Student's t."}
+func (v *view) chartedRows(m *audits.Measure) *charted {
+	what := &charted{name: m.Drawn, point: "A point is the mean over trainings that differ in the seed alone; vertical lines are its 95% intervals by Student's t."}
 	for _, row := range v.rows {
 		found := audits.NewEstimate(row.each(func(c *viewCell) (float64, bool) {
-			mean, ok := c.meanOfInserted(drawn.Column)
-			return drawn.Unit * mean, ok
+			mean, ok := c.meanOfInserted(m.Name)
+			return m.Scale.Of(mean), ok
 		}))
-		if found != nil && drawn.Unit == 100 {
+		if found != nil && m.Scale == audits.Percent {
 			found.Clip(0, 100)
 		}
 		if found != nil && !found.Infinite {

@@ -6,7 +6,6 @@ import (
 	"io"
 	"maps"
 	"math"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -266,7 +265,7 @@ func cellRows(v *view) (*flatTable, error) { return newCellRows(v, v.parameterCo
 func newCellRows(v *view, parameters *parameterColumns) (*flatTable, error) {
 	prototypes, order := []any{cellRow{}}, inColumnOrder()
 	for _, place := range order {
-		prototypes = append(prototypes, absent(all.Audits()[place].Verdict().Row()))
+		prototypes = append(prototypes, ofAudits().verdicts[place].rowOf(nil))
 	}
 	prototypes = append(append(append(prototypes, v.replicateColumns()...), v.soFarColumns()...), append(v.gateColumns(), parameters.of(&Cell{}))...)
 	t := newFlatTable("cells", prototypes)
@@ -277,12 +276,8 @@ func newCellRows(v *view, parameters *parameterColumns) (*flatTable, error) {
 			return nil, err
 		}
 		structs := []any{row}
-		for at, place := range order {
-			if verdict := c.told(place); verdict != nil {
-				structs = append(structs, verdict.Row())
-			} else {
-				structs = append(structs, prototypes[1+at])
-			}
+		for _, place := range order {
+			structs = append(structs, ofAudits().verdicts[place].rowOf(c.told(place)))
 		}
 		structs = append(append(append(structs, c.replicate()...), v.soFarOf(c)...), v.gateOf(c)...)
 		t.add(append(structs, parameters.of(c.Cell)))
@@ -313,9 +308,6 @@ func (v *view) soFarOf(c *viewCell) []any {
 	}
 	return columns
 }
-
-// absent is a row of the same type without a value.
-func absent(row any) any { return reflect.Zero(reflect.TypeOf(row)).Interface() }
 
 func (v *view) cellRow(c *viewCell) (cellRow, error) {
 	axes, err := axesJSON(c.Axes)
@@ -365,10 +357,8 @@ type canaryRow struct {
 // canaryRows has one row a canary.
 func canaryRows(v *view) (*flatTable, error) {
 	prototypes := []any{canaryRow{}}
-	for _, d := range all.Audits() {
-		if d.Outcome != nil {
-			prototypes = append(prototypes, absent(d.Outcome().Row()))
-		}
+	for _, columns := range ofAudits().ordered {
+		prototypes = append(prototypes, columns.rowOf(nil))
 	}
 	prototypes = append(prototypes, v.replicateColumns()...)
 	t := newFlatTable("canaries", prototypes)
@@ -414,12 +404,8 @@ func (t *flatTable) addCanary(c *viewCell, row canaryRow, prototypes []any, outc
 	structs[0] = row
 	copy(structs[len(structs)-len(c.replicate()):], c.replicate())
 	for _, outcome := range outcomes {
-		values := outcome.Row()
-		for i, p := range prototypes {
-			if reflect.TypeOf(p) == reflect.TypeOf(values) {
-				structs[i] = values
-			}
-		}
+		columns := ofOutcome(outcome)
+		structs[1+slices.Index(ofAudits().ordered, columns)] = columns.rowOf(outcome)
 	}
 	t.add(structs)
 }

@@ -10,6 +10,7 @@ import (
 
 	"coalmine/internal/extended"
 	"coalmine/internal/visible"
+	"coalmine/tasks/audits"
 )
 
 // unlisted are columns that a table for people leaves out: the same in all rows, or said by the label.
@@ -28,7 +29,7 @@ func writeListed(t *flatTable, w io.Writer) error {
 	header := t.header()
 	rows := make([][]string, len(t.rows))
 	for i, row := range t.rows {
-		percent := percentMeasures[measureOf(header, row)]
+		percent := inPercent(measureOf(header, row))
 		for c, name := range header {
 			inPercent := percent && slices.Contains(shares, name) || slices.Contains(counted, name)
 			rows[i] = append(rows[i], listedValue(row[c], inPercent))
@@ -54,14 +55,10 @@ func writeListed(t *flatTable, w io.Writer) error {
 	return err
 }
 
-// percentMeasures are the measures that tables print in percent.
-var percentMeasures = func() map[string]bool {
-	names := map[string]bool{}
-	for _, m := range measures() {
-		names[m.Name] = m.Percent
-	}
-	return names
-}()
+// inPercent reports whether tables print a measure in percent.
+func inPercent(name string) bool {
+	return slices.ContainsFunc(measures(), func(m tableColumn) bool { return m.Name == name && m.Scale == audits.Percent })
+}
 
 // measureOf is the measure that a row is about, empty if it is about several.
 func measureOf(header []string, row parquet.Row) string {

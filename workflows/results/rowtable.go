@@ -122,7 +122,7 @@ func (r *viewRow) text(column tableColumn) string {
 }
 
 // spreadText is "21.9 ± 0.2", of a single seed "21.9".
-func spreadText(m audits.Measure, e *audits.Estimate) string {
+func spreadText(m *audits.Measure, e *audits.Estimate) string {
 	if e.SD == nil {
 		return numberText(m, float64(e.Mean))
 	}
@@ -130,7 +130,7 @@ func spreadText(m audits.Measure, e *audits.Estimate) string {
 }
 
 // intervalText is " (21.4 to 22.4)", empty of a single seed.
-func intervalText(m audits.Measure, e *audits.Estimate, text func(audits.Measure, float64) string) string {
+func intervalText(m *audits.Measure, e *audits.Estimate, text func(*audits.Measure, float64) string) string {
 	if e.Low == nil {
 		return ""
 	}
@@ -139,15 +139,12 @@ func intervalText(m audits.Measure, e *audits.Estimate, text func(audits.Measure
 
 // numberText is a number as the texts of its column have it, with a digit behind the point at
 // least: means of whole numbers are none.
-func numberText(m audits.Measure, x float64) string {
-	if m.Percent {
-		x *= 100
-	}
-	return extended.Decimal(x, max(1, m.Digits))
+func numberText(m *audits.Measure, x float64) string {
+	return extended.Decimal(m.Scale.Of(x), max(1, m.Digits))
 }
 
 // signedText is a difference, with its sign.
-func signedText(m audits.Measure, x float64) string {
+func signedText(m *audits.Measure, x float64) string {
 	text := numberText(m, x)
 	if strings.HasPrefix(text, "-") {
 		return text
@@ -165,7 +162,7 @@ func (r *viewRow) listed(column tableColumn) string {
 		if verdict == nil {
 			continue
 		}
-		text := verdict.Texts()[column.column]
+		text := column.cell(verdict)
 		if times[text]++; times[text] == 1 {
 			texts = append(texts, text)
 		}
@@ -226,7 +223,7 @@ func (r *viewRow) pursued() string {
 }
 
 // roundsMeasure is the number of rounds that trainings with a target of utility took.
-var roundsMeasure = audits.Measure{Name: "rounds"}
+var roundsMeasure = &audits.Measure{Name: "rounds"}
 
 // rounds are those that the trainings of the row took; nil without a target, where they say nothing.
 func (r *viewRow) rounds() *audits.Estimate {
@@ -240,7 +237,7 @@ const aboutDifferences = "The mean over the seeds of the first row less the seco
 // differenceTable has a row for each difference.
 func differenceTable(columns []tableColumn, differences []Difference) *Table {
 	columns = slices.DeleteFunc(slices.Clone(columns), func(c tableColumn) bool {
-		return !slices.ContainsFunc(differences, func(d Difference) bool { return d.Measures[c.Measure.Name] != nil })
+		return !slices.ContainsFunc(differences, func(d Difference) bool { return d.Measures[c.Name] != nil })
 	})
 	t := &Table{Legends: []string{aboutDifferences}, Header: []string{"setting", "less", "seeds"}, Rows: []TableRow{}, Notes: []string{}, NotesOnce: []string{}}
 	for _, c := range columns {
@@ -260,7 +257,7 @@ func differenceTable(columns []tableColumn, differences []Difference) *Table {
 }
 
 // text is "-2.3 (-5.1 to +0.4), 1:8, p 0.039".
-func (d *Difference) text(m audits.Measure) string {
+func (d *Difference) text(m *audits.Measure) string {
 	e := d.Measures[m.Name]
 	if e == nil {
 		return "-"

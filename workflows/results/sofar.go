@@ -176,7 +176,7 @@ func (r *Results) SoFar() (map[string]Told, error) {
 		alone := &view{Results: r, cells: []viewCell{v}}
 		var texts []string
 		for _, column := range alone.columns() {
-			if verdict := v.told(column.place); verdict != nil && verdict.Texts()[column.column] != "" {
+			if verdict := v.told(column.place); verdict != nil && column.cell(verdict) != "" {
 				texts = append(texts, column.Header+" "+column.text(verdict))
 			}
 		}

@@ -50,10 +50,10 @@ func (r *Results) Table() (*Table, error) {
 	return v.table(), nil
 }
 
-// tableColumn is a column of a description's verdicts.
+// tableColumn is a measure of the audit at a place of the list, as a column.
 type tableColumn struct {
-	place, column int
-	audits.Column
+	place int
+	*audits.Measure
 }
 
 // columns are those that some cell has something for: first the ones of Table 1 of Thakkar
@@ -64,10 +64,10 @@ func (v *view) columns() []tableColumn {
 		if !v.has(place) {
 			continue
 		}
-		for column, c := range d.Columns {
-			switch one := (tableColumn{place, column, c}); {
-			case c.Optional && !v.says(place, column):
-			case c.Leading:
+		for _, m := range d.TableMeasures() {
+			switch one := (tableColumn{place, m}); {
+			case m.Optional && !v.says(one):
+			case m.Leading:
 				first = append(first, one)
 			default:
 				others = append(others, one)
@@ -107,9 +107,14 @@ func (t *Table) addColumn(header string, text func(row int) string) {
 	}
 }
 
+// cell is the text of a verdict.
+func (c *tableColumn) cell(verdict audits.Verdict) string {
+	return all.Audits()[c.place].Cell(c.Measure, verdict)
+}
+
 // text is that of a verdict, with the mark of one that may mislead.
 func (c *tableColumn) text(verdict audits.Verdict) string {
-	text := verdict.Texts()[c.column]
+	text := c.cell(verdict)
 	if m, ok := verdict.(audits.Marker); ok && c.Leading && text != "" && m.Marked() {
 		text += " " + audits.Mark
 	}

@@ -151,9 +151,9 @@ func (v *view) has(place int) bool {
 }
 
 // says reports whether the verdict of some cell has a text for a column.
-func (v *view) says(place, column int) bool {
+func (v *view) says(column tableColumn) bool {
 	for i := range v.cells {
-		if verdict := v.cells[i].told(place); verdict != nil && verdict.Texts()[column] != "" {
+		if verdict := v.cells[i].told(column.place); verdict != nil && column.cell(verdict) != "" {
 			return true
 		}
 	}

@@ -16,7 +16,7 @@ var Audit = audits.Description{
 		"of the model or, where it predicts nothing, of the prepared classifier.",
 	New:        func() audits.Fields { return new(Fields) },
 	Kinds:      []tasks.Kind{Kind, Scored, Summary},
-	Measures:   audits.Anything,
+	Models:     audits.Anything,
 	ByScores:   true,
 	ByProgram:  true,
 	Classifier: true,

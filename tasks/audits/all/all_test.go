@@ -3,12 +3,9 @@ package all
 import (
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/parquet-go/parquet-go"
 
 	"coalmine/tasks/audits"
 )
@@ -50,10 +47,7 @@ func TestDescriptionsAreComplete(t *testing.T) {
 		t.Run(d.Name, func(t *testing.T) {
 			t.Parallel()
 			verdict := d.Verdict()
-			if n := len(verdict.Texts()); n != len(d.Columns) {
-				t.Errorf("a verdict has %d texts for %d columns", n, len(d.Columns))
-			}
-			if len(d.Columns) > 0 && d.Legend == "" {
+			if len(d.TableMeasures()) > 0 && d.Legend == "" {
 				t.Error("has columns, and no Legend that explains them")
 			}
 			if (d.New == nil) == (d.Derive == nil) {
@@ -81,10 +75,7 @@ func TestColumnsHaveNamesOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	cells, canaries := []string{}, []string{}
 	for _, d := range Audits() {
-		cells = append(cells, columns(t, d.Name, d.Verdict().Row())...)
-		if d.Outcome != nil {
-			canaries = append(canaries, columns(t, d.Name, d.Outcome().Row())...)
-		}
+		cells, canaries = append(cells, columnsOf(d.Measures)...), append(canaries, columnsOf(d.Canary)...)
 	}
 	for _, names := range [][]string{cells, canaries} {
 		slices.Sort(names)
@@ -94,15 +85,10 @@ func TestColumnsHaveNamesOfTheirOwn(t *testing.T) {
 	}
 }
 
-func columns(t *testing.T, audit string, row any) []string {
-	t.Helper()
-	var names []string
-	for _, f := range reflect.VisibleFields(reflect.TypeOf(row)) {
-		name, _, _ := strings.Cut(f.Tag.Get("parquet"), ",")
-		if name == "" {
-			t.Errorf("%s: the field %s of its row has no parquet tag", audit, f.Name)
-		}
-		names = append(names, name)
+// columnsOf are the columns of measures.
+func columnsOf(measures []audits.Measure) (names []string) {
+	for _, c := range audits.FieldColumns(measures) {
+		names = append(names, c.Name)
 	}
 	return names
 }
@@ -122,38 +108,21 @@ func TestTheMethodOfEveryAuditIsWrittenDown(t *testing.T) {
 	}
 }
 
-// What replicates are averaged and compared by are columns of the rows.
-func TestMeasuresAreColumnsOfTheRows(t *testing.T) {
+// What a measure names is there.
+func TestMeasuresNameOthers(t *testing.T) {
 	t.Parallel()
 	for _, d := range Audits() {
-		verdict, outcome := columnsOf(d.Verdict().Row()), map[string]bool{}
-		if d.Outcome != nil {
-			outcome = columnsOf(d.Outcome().Row())
-		}
-		for _, name := range d.Paired {
-			if !outcome[name] {
-				t.Errorf("%s: outcomes have no column %q to be paired by", d.Name, name)
+		verdict, outcome := columnsOf(d.Measures), columnsOf(d.Canary)
+		for _, m := range d.Measures {
+			if m.Among != "" && !slices.Contains(verdict, m.Among) {
+				t.Errorf("%s, %s: verdicts have no measure %q", d.Name, m.Header, m.Among)
 			}
-		}
-		for _, c := range d.Columns {
-			m := c.Measure
-			for _, name := range []string{m.Name, m.Of} {
-				if name != "" && !verdict[name] {
-					t.Errorf("%s, %s: verdicts have no column %q", d.Name, c.Header, name)
-				}
+			if m.Canary != "" && !slices.Contains(outcome, m.Canary) {
+				t.Errorf("%s, %s: outcomes have no measure %q", d.Name, m.Header, m.Canary)
 			}
-			if m.Canary != "" && !slices.Contains(d.Paired, m.Canary) {
-				t.Errorf("%s, %s: canaries are not paired by %q", d.Name, c.Header, m.Canary)
+			if m.Name == "" && m.Header == "" {
+				t.Errorf("%s: a measure has neither a column of tables nor one of CSV", d.Name)
 			}
 		}
 	}
-}
-
-// columnsOf are the columns of a row.
-func columnsOf(row any) map[string]bool {
-	columns := map[string]bool{}
-	for _, f := range parquet.SchemaOf(row).Fields() {
-		columns[f.Name()] = true
-	}
-	return columns
 }

@@ -15,16 +15,16 @@ var Audit = audits.Description{
 	New:       func() audits.Fields { return new(Fields) },
 	Limits:    func() audits.Limits { return new(Limits) },
 	Kinds:     []tasks.Kind{Kind},
-	Measures:  audits.Anything,
+	Models:    audits.Anything,
 	ByProgram: true,
 	AtEnd:     true,
 	Pairs:     audits.EverySecret,
 	Verdict:   func() audits.Verdict { return new(Verdict) },
 	Columns: []audits.Column{
-		{Header: "attribute %", Measure: audits.Measure{Name: "attributes_accuracy", Percent: true, Digits: 1}},
-		{Header: "attribute, joint %", Measure: audits.Measure{Name: "attributes_joint_accuracy", Percent: true, Digits: 1}},
-		{Header: "identity %", Measure: audits.Measure{Name: "attributes_identity_accuracy", Percent: true, Digits: 1}},
-		{Header: "identity, joint %", Measure: audits.Measure{Name: "attributes_joint_identity_accuracy", Percent: true, Digits: 1}},
+		{Header: "attribute %", Measure: audits.OldMeasure{Name: "attributes_accuracy", Percent: true, Digits: 1}},
+		{Header: "attribute, joint %", Measure: audits.OldMeasure{Name: "attributes_joint_accuracy", Percent: true, Digits: 1}},
+		{Header: "identity %", Measure: audits.OldMeasure{Name: "attributes_identity_accuracy", Percent: true, Digits: 1}},
+		{Header: "identity, joint %", Measure: audits.OldMeasure{Name: "attributes_joint_identity_accuracy", Percent: true, Digits: 1}},
 	},
 }
 

@@ -12,13 +12,13 @@ var Audit = audits.Description{
 	Name: "baselines",
 	Legend: "Baselines, without a model: guesses at random, the same answer always, and the 10 nearest neighbours; " +
 		"accuracy and top-5 in %, MAE or mean AP, as the utility has.",
-	Measures: audits.Anything,
-	New:      func() audits.Fields { return new(Fields) },
-	Kinds:    []tasks.Kind{Kind},
-	AtEnd:    true,
-	Pairs:    audits.EverySecret,
-	Verdict:  func() audits.Verdict { return new(Verdict) },
-	Columns:  []audits.Column{{Header: "chance"}, {Header: "constant", Optional: true}, {Header: "10-NN", Optional: true}},
+	Models:  audits.Anything,
+	New:     func() audits.Fields { return new(Fields) },
+	Kinds:   []tasks.Kind{Kind},
+	AtEnd:   true,
+	Pairs:   audits.EverySecret,
+	Verdict: func() audits.Verdict { return new(Verdict) },
+	Columns: []audits.Column{{Header: "chance"}, {Header: "constant", Optional: true}, {Header: "10-NN", Optional: true}},
 }
 
 // Verdict is the outcome: the metrics of audits/baselines.

@@ -1,7 +1,7 @@
 package beamsearch
 
 import (
-	"fmt"
+	"slices"
 	"strings"
 
 	"coalmine/tasks"
@@ -20,11 +20,19 @@ var Audit = audits.Description{
 	OutcomesBlob: audits.OutcomesBlob,
 	Verdict:      func() audits.Verdict { return new(Verdict) },
 	Outcome:      func() audits.Outcome { return new(Outcome) },
-	Paired:       []string{"beam_found"},
-	Drawn:        []audits.Drawn{{Column: "beam_found", Name: "canaries found by beam search, %", Unit: 100}},
-	Columns: []audits.Column{
-		{Header: "BS memorized", Leading: true, Measure: audits.Measure{Name: "beam_search_memorized", Of: "beam_search_of", Canary: "beam_found"}},
-		{Header: "BS lowest", Leading: true},
+	Measures: slices.Concat([]audits.Measure{
+		{
+			Name: "beam_search_memorized", Of: audits.Of(func(v *Verdict) int { return v.Memorized }),
+			Header: "BS memorized", Leading: true, Scale: audits.Plain, Among: "beam_search_of", Canary: "beam_found",
+		},
+		{Name: "beam_search_of", Of: audits.Of(func(v *Verdict) int { return v.Of })},
+		{Name: "beam_width", Of: audits.Of(func(v *Verdict) int { return v.Width })},
+	}, audits.Lowest("beam_search", audits.Measure{Header: "BS lowest", Leading: true}, func(v *Verdict) *audits.Configuration { return v.Lowest })),
+	Canary: []audits.Measure{
+		{Name: "beam_found", Of: audits.Of(func(o *Outcome) *bool { return o.Found }), Paired: true, Drawn: "canaries found by beam search, %", Scale: audits.Percent},
+		{Name: "beam_best", Of: audits.Of((*Outcome).best)},
+		{Name: "beam_log_perplexity", Of: audits.Of(func(o *Outcome) *float64 { return o.LogPerplexity })},
+		{Name: "beam_canary_log_perplexity", Of: audits.Of(func(o *Outcome) *float64 { return o.CanaryLogPerplexity })},
 	},
 	Curves: []audits.Curve{{
 		Figure: audits.MemorizedFigure, Name: "beam search", Metric: "beam_search_memorized",
@@ -40,27 +48,6 @@ type Verdict struct {
 	Lowest    *audits.Configuration `json:"lowest"`
 }
 
-// Texts implements audits.Verdict.
-func (v *Verdict) Texts() []string {
-	return []string{fmt.Sprintf("%d/%d", v.Memorized, v.Of), v.Lowest.String()}
-}
-
-// Row implements audits.Verdict.
-func (v *Verdict) Row() any {
-	r := row{Memorized: new(int64(v.Memorized)), Of: new(int64(v.Of)), Width: new(int64(v.Width))}
-	r.LowestUserProbability, r.LowestExampleProbability, r.LowestInsertedTimes = v.Lowest.Columns()
-	return r
-}
-
-type row struct {
-	Memorized                *int64   `parquet:"beam_search_memorized"`
-	Of                       *int64   `parquet:"beam_search_of"`
-	Width                    *int64   `parquet:"beam_width"`
-	LowestUserProbability    *float64 `parquet:"beam_search_lowest_user_probability"`
-	LowestExampleProbability *float64 `parquet:"beam_search_lowest_example_probability"`
-	LowestInsertedTimes      *int64   `parquet:"beam_search_lowest_inserted_times"`
-}
-
 // Outcome is what beam search says of a canary; all is null where it was not asked for.
 type Outcome struct {
 	// Found says that Best, the most likely continuation of the prefix that the search
@@ -73,18 +60,10 @@ type Outcome struct {
 	CanaryLogPerplexity *float64 `json:"beam_canary_log_perplexity"`
 }
 
-// Row implements audits.Outcome.
-func (o *Outcome) Row() any {
-	r := outcomeRow{Found: o.Found, LogPerplexity: o.LogPerplexity, CanaryLogPerplexity: o.CanaryLogPerplexity}
-	if o.Found != nil {
-		r.Best = new(strings.Join(o.Best, " "))
+// best is Best as a text; nil where beam search was not asked for.
+func (o *Outcome) best() *string {
+	if o.Found == nil {
+		return nil
 	}
-	return r
-}
-
-type outcomeRow struct {
-	Found               *bool    `parquet:"beam_found"`
-	Best                *string  `parquet:"beam_best"`
-	LogPerplexity       *float64 `parquet:"beam_log_perplexity"`
-	CanaryLogPerplexity *float64 `parquet:"beam_canary_log_perplexity"`
+	return new(strings.Join(o.Best, " "))
 }

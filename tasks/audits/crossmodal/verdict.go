@@ -14,16 +14,16 @@ var Audit = audits.Description{
 	Name: "cross_modal",
 	Legend: "Cross-modal AP: how well a network tells which of an anonymous update and a vector of what is known of a user in another form belong together, half of all pairs; 50 by chance. " +
 		"Unseen: of users of whom the adversary has nothing but the vector.",
-	New:      func() audits.Fields { return new(Fields) },
-	Limits:   func() audits.Limits { return new(Limits) },
-	Kinds:    []tasks.Kind{Given, OfWords, Kind},
-	Measures: audits.Anything,
-	AtEnd:    true,
-	Pairs:    audits.EverySecret,
-	Verdict:  func() audits.Verdict { return new(Verdict) },
+	New:     func() audits.Fields { return new(Fields) },
+	Limits:  func() audits.Limits { return new(Limits) },
+	Kinds:   []tasks.Kind{Given, OfWords, Kind},
+	Models:  audits.Anything,
+	AtEnd:   true,
+	Pairs:   audits.EverySecret,
+	Verdict: func() audits.Verdict { return new(Verdict) },
 	Columns: []audits.Column{
-		{Header: "cross-modal AP", Measure: audits.Measure{Name: "cross_modal_ap", Percent: true, Digits: 1}},
-		{Header: "cross-modal unseen AP", Optional: true, Measure: audits.Measure{Name: "cross_modal_unseen_ap", Percent: true, Digits: 1}},
+		{Header: "cross-modal AP", Measure: audits.OldMeasure{Name: "cross_modal_ap", Percent: true, Digits: 1}},
+		{Header: "cross-modal unseen AP", Optional: true, Measure: audits.OldMeasure{Name: "cross_modal_unseen_ap", Percent: true, Digits: 1}},
 	},
 }
 

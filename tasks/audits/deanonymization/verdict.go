@@ -18,7 +18,7 @@ var Audit = audits.Description{
 	New:         func() audits.Fields { return new(Fields) },
 	Limits:      func() audits.Limits { return new(Limits) },
 	Kinds:       []tasks.Kind{Reidentify, Summary},
-	Measures:    audits.Anything,
+	Models:      audits.Anything,
 	ByProgram:   true,
 	Pairs:       audits.EverySecret,
 	AtEnd:       true,
@@ -26,8 +26,8 @@ var Audit = audits.Description{
 	Verdict:     func() audits.Verdict { return new(Verdict) },
 	Columns: []audits.Column{
 		{Header: "named by"},
-		{Header: "named AP % (x chance)", Measure: audits.Measure{Name: "deanonymization_ap", Percent: true, Digits: 1}},
-		{Header: "top-1 %", Measure: audits.Measure{Name: "deanonymization_top1", Percent: true, Digits: 1}},
+		{Header: "named AP % (x chance)", Measure: audits.OldMeasure{Name: "deanonymization_ap", Percent: true, Digits: 1}},
+		{Header: "top-1 %", Measure: audits.OldMeasure{Name: "deanonymization_top1", Percent: true, Digits: 1}},
 	},
 	Charted: &audits.Charted{Name: "named AP, times chance", Level: 1, Of: factor},
 }

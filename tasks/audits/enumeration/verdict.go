@@ -23,7 +23,7 @@ var Audit = audits.Description{
 	Outcome:      func() audits.Outcome { return new(Outcome) },
 	Paired:       []string{"enumerated_exposure"},
 	Columns: []audits.Column{
-		{Header: "memorized of all", Measure: audits.Measure{Name: "enumeration_memorized", Of: "enumeration_of"}},
+		{Header: "memorized of all", Measure: audits.OldMeasure{Name: "enumeration_memorized", Of: "enumeration_of"}},
 		{Header: "lowest of all"},
 	},
 	Curves: []audits.Curve{

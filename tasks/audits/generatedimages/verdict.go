@@ -15,13 +15,13 @@ var Audit = audits.Description{
 	New:         func() audits.Fields { return new(Fields) },
 	Limits:      func() audits.Limits { return new(Limits) },
 	Kinds:       []tasks.Kind{Kind, Summary},
-	Measures:    audits.Images,
+	Models:      audits.Images,
 	Classifier:  true,
 	VerdictBlob: audits.VerdictBlob,
 	Verdict:     func() audits.Verdict { return new(Verdict) },
 	Columns: []audits.Column{
-		{Header: "inverted %", Measure: audits.Measure{Name: "generated_inverted", Percent: true, Digits: 1}},
-		{Header: "Frechet", Measure: audits.Measure{Name: "generated_frechet_distance", Digits: 1}},
+		{Header: "inverted %", Measure: audits.OldMeasure{Name: "generated_inverted", Percent: true, Digits: 1}},
+		{Header: "Frechet", Measure: audits.OldMeasure{Name: "generated_frechet_distance", Digits: 1}},
 	},
 	Curves: []audits.Curve{
 		{Figure: "Generated images, %", Name: "nearer to inverted ones", Metric: "generated_inverted_percent", Most: func(audits.Verdict) float64 { return 100 }},

@@ -16,14 +16,14 @@ var Audit = audits.Description{
 	New:       func() audits.Fields { return new(Fields) },
 	Limits:    func() audits.Limits { return new(Limits) },
 	Kinds:     []tasks.Kind{Kind},
-	Measures:  audits.Anything,
+	Models:    audits.Anything,
 	ByProgram: true,
 	AtEnd:     true,
 	Pairs:     audits.EverySecret,
 	Verdict:   func() audits.Verdict { return new(Verdict) },
 	Columns: []audits.Column{
-		{Header: "linked AP", Measure: audits.Measure{Name: "linking_ap", Percent: true, Digits: 1}},
-		{Header: "followed %", Measure: audits.Measure{Name: "linking_followed", Percent: true, Digits: 1}},
+		{Header: "linked AP", Measure: audits.OldMeasure{Name: "linking_ap", Percent: true, Digits: 1}},
+		{Header: "followed %", Measure: audits.OldMeasure{Name: "linking_followed", Percent: true, Digits: 1}},
 	},
 }
 

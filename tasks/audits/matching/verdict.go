@@ -18,15 +18,15 @@ var Audit = audits.Description{
 	New:       func() audits.Fields { return new(Fields) },
 	Limits:    func() audits.Limits { return new(Limits) },
 	Kinds:     []tasks.Kind{Kind},
-	Measures:  audits.Anything,
+	Models:    audits.Anything,
 	ByProgram: true,
 	AtEnd:     true,
 	Pairs:     audits.EverySecret,
 	Verdict:   func() audits.Verdict { return new(Verdict) },
 	Columns: []audits.Column{
-		{Header: "matching AP", Measure: audits.Measure{Name: "matching_ap", Percent: true, Digits: 1}},
-		{Header: "with shadow AP", Measure: audits.Measure{Name: "matching_shadow_ap", Percent: true, Digits: 1}},
-		{Header: "unseen AP", Measure: audits.Measure{Name: "matching_unseen_ap", Percent: true, Digits: 1}},
+		{Header: "matching AP", Measure: audits.OldMeasure{Name: "matching_ap", Percent: true, Digits: 1}},
+		{Header: "with shadow AP", Measure: audits.OldMeasure{Name: "matching_shadow_ap", Percent: true, Digits: 1}},
+		{Header: "unseen AP", Measure: audits.OldMeasure{Name: "matching_unseen_ap", Percent: true, Digits: 1}},
 	},
 }
 

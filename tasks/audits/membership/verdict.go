@@ -17,7 +17,7 @@ var Audit = audits.Description{
 	New:         func() audits.Fields { return new(Fields) },
 	Limits:      func() audits.Limits { return new(Limits) },
 	Kinds:       []tasks.Kind{Losses, ScoredLosses, Kind},
-	Measures:    audits.Anything,
+	Models:      audits.Anything,
 	ByScores:    true,
 	ByProgram:   true,
 	AtEnd:       true,
@@ -25,10 +25,10 @@ var Audit = audits.Description{
 	VerdictBlob: audits.VerdictBlob,
 	Verdict:     func() audits.Verdict { return new(Verdict) },
 	Columns: []audits.Column{
-		{Header: "member AUC %", Measure: audits.Measure{Name: "membership_auc", Percent: true, Digits: 1}},
-		{Header: "TPR % at 1% FPR", Optional: true, Measure: audits.Measure{Name: "membership_tpr_1", Percent: true, Digits: 1}},
-		{Header: "LiRA AUC %", Optional: true, Measure: audits.Measure{Name: "membership_lira_auc", Percent: true, Digits: 1}},
-		{Header: "RMIA AUC %", Optional: true, Measure: audits.Measure{Name: "membership_rmia_auc", Percent: true, Digits: 1}},
+		{Header: "member AUC %", Measure: audits.OldMeasure{Name: "membership_auc", Percent: true, Digits: 1}},
+		{Header: "TPR % at 1% FPR", Optional: true, Measure: audits.OldMeasure{Name: "membership_tpr_1", Percent: true, Digits: 1}},
+		{Header: "LiRA AUC %", Optional: true, Measure: audits.OldMeasure{Name: "membership_lira_auc", Percent: true, Digits: 1}},
+		{Header: "RMIA AUC %", Optional: true, Measure: audits.OldMeasure{Name: "membership_rmia_auc", Percent: true, Digits: 1}},
 	},
 	Charted: &audits.Charted{Name: "member AUC of the best attack, %", Level: 50, Of: charted},
 }

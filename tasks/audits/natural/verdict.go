@@ -19,8 +19,8 @@ var Audit = audits.Description{
 	VerdictBlob: audits.VerdictBlob,
 	Verdict:     func() audits.Verdict { return new(Verdict) },
 	Columns: []audits.Column{
-		{Header: "natural secrets", Measure: audits.Measure{Name: "natural_found"}},
-		{Header: "highest bits", Measure: audits.Measure{Name: "natural_highest_exposure", Digits: 1}},
+		{Header: "natural secrets", Measure: audits.OldMeasure{Name: "natural_found"}},
+		{Header: "highest bits", Measure: audits.OldMeasure{Name: "natural_highest_exposure", Digits: 1}},
 	},
 	Curves: []audits.Curve{{
 		Figure: exposure.HighestFigure, Name: "natural secrets", Metric: "natural_highest_exposure",

@@ -27,10 +27,10 @@ var Audit = audits.Description{
 	Verdict:     func() audits.Verdict { return new(Verdict) },
 	Outcome:     func() audits.Outcome { return new(Unit) },
 	Columns: []audits.Column{
-		{Header: "one-run epsilon >= (of)", Measure: audits.Measure{Name: "epsilon_lower", Digits: 3}},
-		{Header: "by trade-off curve (z <)", Optional: true, Measure: audits.Measure{Name: "one_run_trade_off_epsilon_lower", Digits: 3}},
-		{Header: "refutes epsilon", Optional: true, Measure: audits.Measure{Name: "one_run_epsilon_refuted", Percent: true}},
-		{Header: "refutes z", Optional: true, Measure: audits.Measure{Name: "one_run_refuted", Percent: true}},
+		{Header: "one-run epsilon >= (of)", Measure: audits.OldMeasure{Name: "epsilon_lower", Digits: 3}},
+		{Header: "by trade-off curve (z <)", Optional: true, Measure: audits.OldMeasure{Name: "one_run_trade_off_epsilon_lower", Digits: 3}},
+		{Header: "refutes epsilon", Optional: true, Measure: audits.OldMeasure{Name: "one_run_epsilon_refuted", Percent: true}},
+		{Header: "refutes z", Optional: true, Measure: audits.OldMeasure{Name: "one_run_refuted", Percent: true}},
 	},
 }
 

@@ -17,7 +17,7 @@ var Audit = audits.Description{
 		"all rounds; an estimate with its standard error, and no bound.",
 	New:         func() audits.Fields { return new(Fields) },
 	Kinds:       []tasks.Kind{Clients, Estimator, ToldEstimator},
-	Measures:    audits.Anything,
+	Models:      audits.Anything,
 	Pairs:       audits.EverySecret,
 	ByProgram:   true,
 	ByTrainer:   true,
@@ -27,8 +27,8 @@ var Audit = audits.Description{
 	Verdict:     func() audits.Verdict { return new(Verdict) },
 	Outcome:     func() audits.Outcome { return new(Client) },
 	Columns: []audits.Column{
-		{Header: "estimated epsilon, final", Optional: true, Measure: audits.Measure{Name: "epsilon_estimate_final", Digits: 2}},
-		{Header: "estimated epsilon, all rounds", Optional: true, Measure: audits.Measure{Name: "epsilon_estimate_all_iterates", Digits: 2}},
+		{Header: "estimated epsilon, final", Optional: true, Measure: audits.OldMeasure{Name: "epsilon_estimate_final", Digits: 2}},
+		{Header: "estimated epsilon, all rounds", Optional: true, Measure: audits.OldMeasure{Name: "epsilon_estimate_all_iterates", Digits: 2}},
 	},
 }
 

@@ -27,8 +27,8 @@ var Audit = audits.Description{
 	Outcome:      func() audits.Outcome { return new(Outcome) },
 	Paired:       []string{"probabilistic_extractable", "greedy_extractable"},
 	Columns: []audits.Column{
-		{Header: "sampled (n, p)", Measure: audits.Measure{Name: "probabilistic_extractable", Of: "probabilistic_of", Canary: "probabilistic_extractable"}},
-		{Header: "greedy", Measure: audits.Measure{Name: "greedy_extractable", Of: "probabilistic_of", Canary: "greedy_extractable"}},
+		{Header: "sampled (n, p)", Measure: audits.OldMeasure{Name: "probabilistic_extractable", Of: "probabilistic_of", Canary: "probabilistic_extractable"}},
+		{Header: "greedy", Measure: audits.OldMeasure{Name: "greedy_extractable", Of: "probabilistic_of", Canary: "greedy_extractable"}},
 	},
 	Curves: []audits.Curve{{
 		Figure: audits.MemorizedFigure, Name: "sampled", Metric: "probabilistic_extractable",

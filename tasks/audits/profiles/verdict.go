@@ -16,12 +16,12 @@ var Audit = audits.Description{
 		"in brackets that of a random order.",
 	New:       func() audits.Fields { return new(Fields) },
 	Kinds:     []tasks.Kind{Kind}, // the attacks are kinds of audit.deanonymization
-	Measures:  audits.Anything,
+	Models:    audits.Anything,
 	ByProgram: true,
 	AtEnd:     true,
 	Pairs:     audits.EverySecret,
 	Verdict:   func() audits.Verdict { return new(Verdict) },
-	Columns:   []audits.Column{{Header: "profiles by"}, {Header: "profile AP % (chance)", Measure: audits.Measure{Name: "profiles_ap", Percent: true, Digits: 1}}},
+	Columns:   []audits.Column{{Header: "profiles by"}, {Header: "profile AP % (chance)", Measure: audits.OldMeasure{Name: "profiles_ap", Percent: true, Digits: 1}}},
 }
 
 // Verdict is the outcome: the metrics of audits/profiles.

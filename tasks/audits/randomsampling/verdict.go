@@ -30,7 +30,7 @@ var Audit = audits.Description{
 		{Column: "memorized", Name: "canaries memorized by random sampling, %", Unit: 100},
 	},
 	Columns: []audits.Column{
-		{Header: "RS memorized", Leading: true, Measure: audits.Measure{Name: "random_sampling_memorized", Of: "random_sampling_of", Canary: "memorized"}},
+		{Header: "RS memorized", Leading: true, Measure: audits.OldMeasure{Name: "random_sampling_memorized", Of: "random_sampling_of", Canary: "memorized"}},
 		{Header: "RS lowest (p_u, p_e)", Leading: true},
 	},
 	Curves: []audits.Curve{{

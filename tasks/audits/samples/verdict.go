@@ -21,9 +21,9 @@ var Audit = audits.Description{
 	VerdictBlob: audits.VerdictBlob,
 	Verdict:     func() audits.Verdict { return new(Verdict) },
 	Columns: []audits.Column{
-		{Header: "first OOV %", Measure: audits.Measure{Name: "samples_first_unknown", Percent: true, Digits: 2}},
-		{Header: "all OOV %", Measure: audits.Measure{Name: "samples_unknown", Percent: true, Digits: 2}},
-		{Header: "with space", Measure: audits.Measure{Name: "samples_top_with_space"}},
+		{Header: "first OOV %", Measure: audits.OldMeasure{Name: "samples_first_unknown", Percent: true, Digits: 2}},
+		{Header: "all OOV %", Measure: audits.OldMeasure{Name: "samples_unknown", Percent: true, Digits: 2}},
+		{Header: "with space", Measure: audits.OldMeasure{Name: "samples_top_with_space"}},
 	},
 	Curves: []audits.Curve{
 		{Figure: sampleFigure, Name: "first words out of vocabulary", Metric: "samples_first_unknown_percent", Most: hundredPercent},

@@ -23,7 +23,7 @@ var Audit = audits.Description{
 	Outcome:      func() audits.Outcome { return new(Outcome) },
 	Paired:       []string{"search_extracted"},
 	Columns: []audits.Column{
-		{Header: "search extracted", Measure: audits.Measure{Name: "search_extracted", Of: "search_of", Canary: "search_extracted"}},
+		{Header: "search extracted", Measure: audits.OldMeasure{Name: "search_extracted", Of: "search_of", Canary: "search_extracted"}},
 		{Header: "search lowest"},
 	},
 	Curves: []audits.Curve{{

@@ -24,7 +24,7 @@ var Audit = audits.Description{
 	Outcome:      func() audits.Outcome { return new(Outcome) },
 	Paired:       []string{"fitted_exposure"},
 	Columns: []audits.Column{
-		{Header: "fitted exposure", Measure: audits.Measure{Name: "skew_normal_highest_exposure", Digits: 1}},
+		{Header: "fitted exposure", Measure: audits.OldMeasure{Name: "skew_normal_highest_exposure", Digits: 1}},
 		{Header: "KS p"},
 	},
 	Curves: []audits.Curve{{

@@ -2,6 +2,7 @@ package updatewords
 
 import (
 	"fmt"
+	"slices"
 
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
@@ -18,11 +19,15 @@ var Audit = audits.Description{
 	AtEnd:   true,
 	Pairs:   audits.EverySecret,
 	Verdict: func() audits.Verdict { return new(Verdict) },
-	Columns: []audits.Column{
-		{Header: "words recall %", Measure: audits.Measure{Name: "update_words_recall", Percent: true, Digits: 1}},
-		{Header: "words precision %", Measure: audits.Measure{Name: "update_words_precision", Percent: true, Digits: 1}},
-		{Header: "words AP", Measure: audits.Measure{Name: "update_words_ap", Percent: true, Digits: 1}},
-	},
+	Measures: slices.Concat([]audits.Measure{
+		{Name: "update_words_recall", Of: audits.Of(func(v *Verdict) float64 { return v.Recall }), Header: "words recall %", Scale: audits.Percent, Digits: 1},
+		{Name: "update_words_precision", Of: audits.Of(func(v *Verdict) float64 { return v.Precision }), Header: "words precision %", Scale: audits.Percent, Digits: 1},
+		{Name: "update_words_ap", Of: audits.Of(func(v *Verdict) float64 { return v.AP }), Header: "words AP", Scale: audits.Percent, Digits: 1},
+		{Name: "update_words_baseline_ap", Of: audits.Of(func(v *Verdict) float64 { return v.BaselineAP })},
+	}, audits.Within(func(v *Verdict) *Canaries { return v.Canaries },
+		audits.Measure{Name: "update_words_canaries", Of: audits.Of(func(c *Canaries) float64 { return c.Held.Share })},
+		audits.Measure{Name: "update_words_canaries_found", Of: audits.Of(func(c *Canaries) int { return c.Found })},
+	)),
 }
 
 // Verdict is the outcome: the metrics of audits/update-words.
@@ -76,11 +81,6 @@ type Count struct {
 	Share float64 `json:"share"`
 }
 
-// Texts implements audits.Verdict.
-func (v *Verdict) Texts() []string {
-	return []string{fmt.Sprintf("%.1f", 100*v.Recall), fmt.Sprintf("%.1f", 100*v.Precision), fmt.Sprintf("%.1f", 100*v.AP)}
-}
-
 // Note implements audits.Noter.
 func (v *Verdict) Note(*audits.Cell) string {
 	note := fmt.Sprintf("words in updates: %d updates of %d devices name %.1f of their devices' %.1f words in the mean; AP %.1f, by the words' frequency alone %.1f",
@@ -106,22 +106,4 @@ func (v *Verdict) Figure(*audits.Cell) *audits.Figure {
 		f.Dots = append(f.Dots, audits.Dot{X: float64(r.Round), Y: r.Precision, About: fmt.Sprintf("round %d: precision %.3f, recall %.3f", r.Round, r.Precision, r.Recall)})
 	}
 	return f
-}
-
-// Row implements audits.Verdict.
-func (v *Verdict) Row() any {
-	r := row{&v.Recall, &v.Precision, &v.AP, &v.BaselineAP, nil, nil}
-	if c := v.Canaries; c != nil {
-		r.Canaries, r.Found = &c.Held.Share, new(int64(c.Found))
-	}
-	return r
-}
-
-type row struct {
-	Recall     *float64 `parquet:"update_words_recall"`
-	Precision  *float64 `parquet:"update_words_precision"`
-	AP         *float64 `parquet:"update_words_ap"`
-	BaselineAP *float64 `parquet:"update_words_baseline_ap"`
-	Canaries   *float64 `parquet:"update_words_canaries"`
-	Found      *int64   `parquet:"update_words_canaries_found"`
 }

@@ -23,7 +23,22 @@ var Audit = audits.Description{
 		}
 		return &Verdict{Report: *c.Privacy, atLeast: c.EpsilonAtLeast()}
 	},
-	Columns: []audits.Column{{Header: privacy.HeadlineOf}},
+	Measures: []audits.Measure{
+		{Name: "noise_multiplier", Of: audits.Of(func(v *Verdict) float64 { return v.NoiseMultiplier })},
+		{Name: "delta", Of: audits.Of(func(v *Verdict) float64 { return v.Delta })},
+		{Name: "epsilon", Of: audits.Of(func(v *Verdict) *float64 { return extended.Finite(v.Epsilon) }), Header: privacy.HeadlineOf, Text: audits.Of((*Verdict).text)},
+		{Name: "epsilon_proved", Of: audits.Of(func(v *Verdict) *float64 { return extended.Finite(v.EpsilonProved) })},
+		{Name: "epsilon_renyi", Of: audits.Of((*Verdict).renyi)},
+		{Name: "accountant_proved", Of: audits.Of(func(v *Verdict) privacy.Accountant { return v.AccountantProved })},
+		{Name: "epsilon_infinite", Of: audits.Of(func(v *Verdict) bool { return v.Infinite })},
+		{Name: "privacy_unit", Of: audits.Of(func(v *Verdict) string { return v.Unit })},
+		{Name: "sampling", Of: audits.Of(func(v *Verdict) privacy.Sampling { return v.Sampling })},
+		{Name: "neighbouring", Of: audits.Of(func(v *Verdict) privacy.Neighbouring { return v.Neighbouring })},
+		{Name: "conversion", Of: audits.Of(func(v *Verdict) privacy.Conversion { return v.Conversion })},
+		{Name: "holds_against", Of: audits.Of(func(v *Verdict) string { return v.HoldsAgainst })},
+		{Name: "control", Of: audits.Of(func(v *Verdict) privacy.Control { return v.Control })},
+		{Name: "epsilon_underestimates", Of: audits.Of((*Verdict).underestimates)},
+	},
 }
 
 // Verdict is the cost of a training whose updates were clipped.
@@ -33,13 +48,13 @@ type Verdict struct {
 	atLeast privacy.Epsilon
 }
 
-// Texts implements audits.Verdict.
-func (v *Verdict) Texts() []string {
+// text is the headline of the guarantee.
+func (v *Verdict) text() string {
 	text := v.Headline(v.atLeast).String()
 	if v.Control != "" {
 		text += " CONTROL: does not hold"
 	}
-	return []string{text}
+	return text
 }
 
 // Note implements audits.Noter.
@@ -50,38 +65,21 @@ func (v *Verdict) Note(*audits.Cell) string {
 	return fmt.Sprintf("%s; the papers' convention underestimates: an audit has %s at least", v.Summary(), v.atLeast)
 }
 
-// Row implements audits.Verdict.
-func (v *Verdict) Row() any {
-	r := row{
-		NoiseMultiplier: &v.NoiseMultiplier, Delta: &v.Delta, Infinite: &v.Infinite, Unit: v.Unit, Sampling: string(v.Sampling),
-		Neighbouring: string(v.Neighbouring), Conversion: string(v.Conversion), HoldsAgainst: v.HoldsAgainst,
-		AccountantProved: string(v.AccountantProved), Control: string(v.Control),
+// renyi is nil in results from before there was a choice of the accountant.
+func (v *Verdict) renyi() *float64 {
+	if v.AccountantProved == "" {
+		return nil
 	}
-	if h := v.Headline(v.atLeast); h.Convention != nil {
-		r.Underestimates = &h.Underestimates
-	}
-	r.Epsilon, r.EpsilonProved = extended.Finite(v.Epsilon), extended.Finite(v.EpsilonProved)
-	if v.AccountantProved != "" { // not in results from before there was a choice
-		r.EpsilonRenyi = extended.Finite(v.EpsilonRenyi)
-	}
-	return r
+	return extended.Finite(v.EpsilonRenyi)
 }
 
-type row struct {
-	NoiseMultiplier  *float64 `parquet:"noise_multiplier"`
-	Delta            *float64 `parquet:"delta"`
-	Epsilon          *float64 `parquet:"epsilon"` // null where infinite
-	EpsilonProved    *float64 `parquet:"epsilon_proved"`
-	EpsilonRenyi     *float64 `parquet:"epsilon_renyi"`
-	AccountantProved string   `parquet:"accountant_proved"`
-	Infinite         *bool    `parquet:"epsilon_infinite"`
-	Unit             string   `parquet:"privacy_unit"`
-	Sampling         string   `parquet:"sampling"`
-	Neighbouring     string   `parquet:"neighbouring"`
-	Conversion       string   `parquet:"conversion"`
-	HoldsAgainst     string   `parquet:"holds_against"`
-	Control          string   `parquet:"control"`
-	Underestimates   *bool    `parquet:"epsilon_underestimates"` // null where Epsilon is proved
+// underestimates is nil where the papers' convention is what is proved.
+func (v *Verdict) underestimates() *bool {
+	h := v.Headline(v.atLeast)
+	if h.Convention == nil {
+		return nil
+	}
+	return &h.Underestimates
 }
 
 // Limits of audit.fail_if.

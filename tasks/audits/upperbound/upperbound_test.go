@@ -19,7 +19,7 @@ func TestTheConventionThatAnAuditRefutesUnderestimates(t *testing.T) {
 			Verdicts: []audits.Verdict{&onerun.Verdict{EpsilonLower: atLeast, Delta: 1e-5}},
 		}
 		verdict := upperbound.Audit.Derive(cell)
-		if got := verdict.Texts()[0]; got != want {
+		if got := upperbound.Audit.Cell(upperbound.Audit.TableMeasures()[0], verdict); got != want {
 			t.Errorf("an audit has %v at least, and the table %q; want %q", atLeast, got, want)
 		}
 		if note := verdict.(audits.Noter).Note(cell); strings.Contains(note, "an audit has 2.00 at least") != (atLeast == 2) {

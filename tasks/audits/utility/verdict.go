@@ -15,7 +15,7 @@ import (
 var Audit = audits.Description{
 	Name:      "utility",
 	Legend:    "Accuracy is recall@1, of a classifier the share of labels predicted correctly; top-5 is recall@5.",
-	Measures:  audits.Anything,
+	Models:    audits.Anything,
 	New:       func() audits.Fields { return new(Fields) },
 	Limits:    func() audits.Limits { return new(Limits) },
 	Kinds:     []tasks.Kind{Part, Frequencies, Sum, Scored},
@@ -25,11 +25,11 @@ var Audit = audits.Description{
 	Verdict:   func() audits.Verdict { return new(Verdict) },
 	Utility:   func(v audits.Verdict) (float64, bool) { return v.(*Verdict).utility() },
 	Columns: []audits.Column{
-		{Header: "accuracy %", Leading: true, Measure: audits.Measure{Name: "recall_at_1", Percent: true, Digits: 1}},
-		{Header: "top-5 %", Leading: true, Optional: true, Measure: audits.Measure{Name: "recall_at_5", Percent: true, Digits: 1}},
-		{Header: "perplexity", Leading: true, Measure: audits.Measure{Name: "perplexity", Digits: 1}},
-		{Header: "MAE", Leading: true, Optional: true, Measure: audits.Measure{Name: "mean_absolute_error", Digits: 3}},
-		{Header: "mean AP", Leading: true, Optional: true, Measure: audits.Measure{Name: "mean_average_precision", Digits: 3}},
+		{Header: "accuracy %", Leading: true, Measure: audits.OldMeasure{Name: "recall_at_1", Percent: true, Digits: 1}},
+		{Header: "top-5 %", Leading: true, Optional: true, Measure: audits.OldMeasure{Name: "recall_at_5", Percent: true, Digits: 1}},
+		{Header: "perplexity", Leading: true, Measure: audits.OldMeasure{Name: "perplexity", Digits: 1}},
+		{Header: "MAE", Leading: true, Optional: true, Measure: audits.OldMeasure{Name: "mean_absolute_error", Digits: 3}},
+		{Header: "mean AP", Leading: true, Optional: true, Measure: audits.OldMeasure{Name: "mean_average_precision", Digits: 3}},
 	},
 }
 

@@ -1,0 +1,101 @@
+package results
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"sync"
+
+	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/all"
+)
+
+// measuredColumns are columns that measures have in CSV and Parquet.
+type measuredColumns struct {
+	list []audits.FieldColumn
+	row  reflect.Type // a struct with a field for each, by its parquet tag
+}
+
+func newMeasuredColumns(measures []audits.Measure) *measuredColumns {
+	c := &measuredColumns{list: audits.FieldColumns(measures)}
+	var fields []reflect.StructField
+	for i, column := range c.list {
+		kind := column.Type
+		if column.Optional {
+			kind = reflect.PointerTo(kind)
+		}
+		fields = append(fields, reflect.StructField{Name: fmt.Sprintf("F%d", i), Type: kind, Tag: reflect.StructTag(fmt.Sprintf("parquet:%q", column.Name))})
+	}
+	c.row = reflect.StructOf(fields)
+	return c
+}
+
+// rowOf is the struct of a verdict or an outcome; of nil all is null.
+func (c *measuredColumns) rowOf(found any) any {
+	row := reflect.New(c.row).Elem()
+	for i := range c.list {
+		if found == nil {
+			break
+		}
+		switch value := reflect.ValueOf(c.list[i].Value(found)); {
+		case !value.IsValid():
+		case c.list[i].Optional:
+			pointer := reflect.New(c.list[i].Type)
+			pointer.Elem().Set(value)
+			row.Field(i).Set(pointer)
+		default:
+			row.Field(i).Set(value)
+		}
+	}
+	return row.Interface()
+}
+
+// number is the number in a column, 1 for true and 0 for false; false where it is null or NaN, or
+// there is no such column. It may be infinite.
+func (c *measuredColumns) number(found any, name string) (number float64, ok bool) {
+	at := slices.IndexFunc(c.list, func(column audits.FieldColumn) bool { return column.Name == name })
+	if at < 0 || found == nil {
+		return 0, false
+	}
+	switch x := c.list[at].Value(found).(type) {
+	case int64:
+		return float64(x), true
+	case float64:
+		return x, !math.IsNaN(x)
+	case bool:
+		if x {
+			number = 1
+		}
+		return number, true
+	default:
+		return 0, false
+	}
+}
+
+// auditColumns are those of all audits.
+type auditColumns struct {
+	// verdicts has the columns of the verdicts of each, by its place in the list.
+	verdicts []*measuredColumns
+	// outcomes has those of the outcomes of those that say something of each canary, by the
+	// outcomes' type; ordered is the same in the order of the list.
+	outcomes map[reflect.Type]*measuredColumns
+	ordered  []*measuredColumns
+}
+
+// ofAudits returns the columns of all audits.
+var ofAudits = sync.OnceValue(func() *auditColumns {
+	c := &auditColumns{outcomes: map[reflect.Type]*measuredColumns{}}
+	for _, d := range all.Audits() {
+		c.verdicts = append(c.verdicts, newMeasuredColumns(d.Measures))
+		if d.Outcome != nil {
+			columns := newMeasuredColumns(d.Canary)
+			c.outcomes[reflect.TypeOf(d.Outcome())] = columns
+			c.ordered = append(c.ordered, columns)
+		}
+	}
+	return c
+})
+
+// ofOutcome returns the columns that an outcome has.
+func ofOutcome(o audits.Outcome) *measuredColumns { return ofAudits().outcomes[reflect.TypeOf(o)] }
