@@ -33,7 +33,10 @@ var largeWeights = audits.Description{
 	Limits:  func() audits.Limits { return new(weightLimits) },
 	Kinds:   []tasks.Kind{countWeights},
 	Verdict: func() audits.Verdict { return new(weightVerdict) },
-	Columns: []audits.Column{{Header: "large weights"}},
+	Measures: []audits.Measure{{
+		Name: "large_weights", Of: audits.Of(func(v *weightVerdict) float64 { return v.Large }), Header: "large weights",
+		Text: audits.Of(func(v *weightVerdict) string { return fmt.Sprintf("%g/%g", v.Large, v.Of) }),
+	}},
 	Curves: []audits.Curve{{
 		Figure: "Large weights", Name: "weights", Metric: "large",
 		Most: func(v audits.Verdict) float64 { return v.(*weightVerdict).Of },
@@ -84,16 +87,8 @@ type weightVerdict struct {
 	Of    float64 `json:"of"`
 }
 
-func (v *weightVerdict) Texts() []string { return []string{fmt.Sprintf("%g/%g", v.Large, v.Of)} }
-
 func (v *weightVerdict) Note(*audits.Cell) string {
 	return fmt.Sprintf("%g weights are large", v.Large)
-}
-
-func (v *weightVerdict) Row() any { return weightRow{&v.Large} }
-
-type weightRow struct {
-	Large *float64 `parquet:"large_weights"`
 }
 
 func (v *weightVerdict) Figure(*audits.Cell) *audits.Figure {

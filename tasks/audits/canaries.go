@@ -107,10 +107,14 @@ func (c *Configuration) Columns() (user, example *float64, times *int64) {
 }
 
 // Lowest returns the measures of the rarest configuration that an audit has found: a column of
-// tables, which shown describes, and its numbers.
+// tables, which shown describes if it has a header, and its numbers.
 func Lowest[V any](audit string, shown Measure, find func(*V) *Configuration) []Measure {
-	shown.Text = Of(func(v *V) string { return find(v).String() })
-	return append([]Measure{shown}, Within(find,
+	var list []Measure
+	if shown.Header != "" {
+		shown.Text = Of(func(v *V) string { return find(v).String() })
+		list = append(list, shown)
+	}
+	return append(list, Within(find,
 		Measure{Name: audit + "_lowest_user_probability", Of: Of(func(c *Configuration) *float64 { user, _, _ := c.Columns(); return user })},
 		Measure{Name: audit + "_lowest_example_probability", Of: Of(func(c *Configuration) *float64 { _, example, _ := c.Columns(); return example })},
 		Measure{Name: audit + "_lowest_inserted_times", Of: Of(func(c *Configuration) *int64 { _, _, times := c.Columns(); return times })},

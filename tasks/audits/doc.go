@@ -7,9 +7,10 @@
 //	                  page. Limits adds fields to audit.fail_if.
 //	plan              Fields.Compile adds the nodes that measure one model. Kinds are
 //	                  their tasks. Fields.States is what they cost.
-//	results           Verdict is what is decoded from the last of these nodes: Texts
-//	                  under Columns in table, LaTeX and page, Row in CSV and Parquet, its
-//	                  JSON as it stands. Curves are drawn along the training.
+//	results           Verdict is what is decoded from the last of these nodes. Measures
+//	                  are its numbers, each declared once: columns of table, LaTeX, page,
+//	                  CSV and Parquet, means over replicates. JSON has the verdict as it
+//	                  stands. Curves are drawn along the training.
 //
 // More is there for audits that need it; each is an interface that Fields, Limits or
 // Verdict may implement: Completer, DataChecker, Warner, Planter, LimitChecker,

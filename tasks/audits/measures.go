@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 
 	"coalmine/internal/extended"
 )
@@ -77,30 +78,35 @@ type Value struct {
 // or a pointer to one of these, nil where there is none. Columns of strings without a pointer
 // are never null.
 func Of[V, T any](find func(*V) T) Value {
-	kind := reflect.TypeFor[T]()
-	optional := kind.Kind() != reflect.String
-	if kind.Kind() == reflect.Pointer {
-		kind = kind.Elem()
+	t := reflect.TypeFor[T]()
+	kind, ok := plainKind(indirect(t))
+	if !ok {
+		panic(fmt.Sprintf("audits: a measure of type %s; expected an integer, a float64, a string, a bool or a Bounded", t))
 	}
-	return Value{plainKind(kind), optional, func(v any) any { return plain(reflect.ValueOf(find(v.(*V)))) }}
+	return Value{kind, t.Kind() != reflect.String, func(v any) any { return plain(reflect.ValueOf(find(v.(*V)))) }}
 }
 
-// plainKind is the type that columns have for a type of values.
-func plainKind(t reflect.Type) reflect.Type {
+// indirect is the type that a pointer points to, or the type itself.
+func indirect(t reflect.Type) reflect.Type {
+	if t.Kind() == reflect.Pointer {
+		return t.Elem()
+	}
+	return t
+}
+
+// plainKind is the type that columns have for a type of values; false if none has.
+func plainKind(t reflect.Type) (reflect.Type, bool) {
 	switch t.Kind() {
 	case reflect.Int, reflect.Int64:
-		return reflect.TypeFor[int64]()
+		return reflect.TypeFor[int64](), true
 	case reflect.Float64:
-		return reflect.TypeFor[float64]()
+		return reflect.TypeFor[float64](), true
 	case reflect.String:
-		return reflect.TypeFor[string]()
+		return reflect.TypeFor[string](), true
 	case reflect.Bool:
-		return reflect.TypeFor[bool]()
+		return reflect.TypeFor[bool](), true
 	}
-	if t == reflect.TypeFor[Bounded]() {
-		return t
-	}
-	panic(fmt.Sprintf("audits: a measure of type %s; expected an integer, a float64, a string, a bool or a Bounded", t))
+	return t, t == reflect.TypeFor[Bounded]()
 }
 
 // plain is a value of its plain kind, nil for a nil pointer.
@@ -111,7 +117,8 @@ func plain(v reflect.Value) any {
 		}
 		v = v.Elem()
 	}
-	return v.Convert(plainKind(v.Type())).Interface()
+	kind, _ := plainKind(v.Type())
+	return v.Convert(kind).Interface()
 }
 
 // Within returns measures of a part of verdicts. They are absent where the part is nil.
@@ -133,6 +140,36 @@ func Within[V, P any](part func(*V) *P, measures ...Measure) []Measure {
 		measures[i].Of, measures[i].Text = within(measures[i].Of), within(measures[i].Text)
 	}
 	return measures
+}
+
+// Members returns the measures of an outcome that are members of its JSON, by their names and in
+// their order: numbers, texts, and yes or no, unless the tag of a field is column:"-". Given measures stand in place of the members of
+// their names; without Of they have the members' values.
+func Members[O any](given ...Measure) (list []Measure) {
+	t := reflect.TypeFor[O]()
+	for i := range t.NumField() {
+		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		m := Measure{Name: name}
+		if at := slices.IndexFunc(given, func(g Measure) bool { return g.Name == name }); at >= 0 {
+			m = given[at]
+		}
+		if m.Of.of == nil {
+			m.Of = member(t.Field(i))
+		}
+		if m.Of.of != nil {
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
+// member is the value of a field, the zero Value of one that no column holds.
+func member(f reflect.StructField) Value {
+	kind, ok := plainKind(indirect(f.Type))
+	if !ok || f.Tag.Get("column") == "-" {
+		return Value{}
+	}
+	return Value{kind, true, func(v any) any { return plain(reflect.ValueOf(v).Elem().FieldByIndex(f.Index)) }}
 }
 
 // FieldColumn is a column of CSV and Parquet.

@@ -28,12 +28,10 @@ var Audit = audits.Description{
 		{Name: "beam_search_of", Of: audits.Of(func(v *Verdict) int { return v.Of })},
 		{Name: "beam_width", Of: audits.Of(func(v *Verdict) int { return v.Width })},
 	}, audits.Lowest("beam_search", audits.Measure{Header: "BS lowest", Leading: true}, func(v *Verdict) *audits.Configuration { return v.Lowest })),
-	Canary: []audits.Measure{
-		{Name: "beam_found", Of: audits.Of(func(o *Outcome) *bool { return o.Found }), Paired: true, Drawn: "canaries found by beam search, %", Scale: audits.Percent},
-		{Name: "beam_best", Of: audits.Of((*Outcome).best)},
-		{Name: "beam_log_perplexity", Of: audits.Of(func(o *Outcome) *float64 { return o.LogPerplexity })},
-		{Name: "beam_canary_log_perplexity", Of: audits.Of(func(o *Outcome) *float64 { return o.CanaryLogPerplexity })},
-	},
+	Canary: audits.Members[Outcome](
+		audits.Measure{Name: "beam_found", Paired: true, Drawn: "canaries found by beam search, %", Scale: audits.Percent},
+		audits.Measure{Name: "beam_best", Of: audits.Of((*Outcome).best)},
+	),
 	Curves: []audits.Curve{{
 		Figure: audits.MemorizedFigure, Name: "beam search", Metric: "beam_search_memorized",
 		Most: func(v audits.Verdict) float64 { return float64(v.(*Verdict).Of) },

@@ -3,6 +3,7 @@ package enumeration
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
@@ -21,11 +22,12 @@ var Audit = audits.Description{
 	OutcomesBlob: audits.OutcomesBlob,
 	Verdict:      func() audits.Verdict { return new(Verdict) },
 	Outcome:      func() audits.Outcome { return new(Outcome) },
-	Paired:       []string{"enumerated_exposure"},
-	Columns: []audits.Column{
-		{Header: "memorized of all", Measure: audits.OldMeasure{Name: "enumeration_memorized", Of: "enumeration_of"}},
-		{Header: "lowest of all"},
-	},
+	Measures: slices.Concat([]audits.Measure{
+		{Name: "enumeration_memorized", Of: audits.Of(func(v *Verdict) int { return v.Memorized }), Header: "memorized of all", Scale: audits.Plain, Among: "enumeration_of"},
+		{Name: "enumeration_of", Of: audits.Of(func(v *Verdict) int { return v.Of })},
+		{Name: "enumeration_sequences", Of: audits.Of(func(v *Verdict) int64 { return v.Sequences })},
+	}, audits.Lowest("enumeration", audits.Measure{Header: "lowest of all"}, func(v *Verdict) *audits.Configuration { return v.Lowest })),
+	Canary: audits.Members[Outcome](audits.Measure{Name: "enumerated_exposure", Paired: true}),
 	Curves: []audits.Curve{
 		{
 			Figure: audits.MemorizedFigure, Name: "enumeration", Metric: "enumeration_memorized",
@@ -47,30 +49,9 @@ type Verdict struct {
 	Lowest    *audits.Configuration `json:"lowest"`
 }
 
-// Texts implements audits.Verdict.
-func (v *Verdict) Texts() []string {
-	return []string{fmt.Sprintf("%d/%d", v.Memorized, v.Of), v.Lowest.String()}
-}
-
 // Note implements audits.Noter.
 func (v *Verdict) Note(*audits.Cell) string {
 	return fmt.Sprintf("enumerated: all %d sequences that can follow the prefix; exposure is exact, at most %.2f bits", v.Sequences, v.MostExposure())
-}
-
-// Row implements audits.Verdict.
-func (v *Verdict) Row() any {
-	r := row{Memorized: new(int64(v.Memorized)), Of: new(int64(v.Of)), Sequences: &v.Sequences}
-	r.LowestUserProbability, r.LowestExampleProbability, r.LowestInsertedTimes = v.Lowest.Columns()
-	return r
-}
-
-type row struct {
-	Memorized                *int64   `parquet:"enumeration_memorized"`
-	Of                       *int64   `parquet:"enumeration_of"`
-	Sequences                *int64   `parquet:"enumeration_sequences"`
-	LowestUserProbability    *float64 `parquet:"enumeration_lowest_user_probability"`
-	LowestExampleProbability *float64 `parquet:"enumeration_lowest_example_probability"`
-	LowestInsertedTimes      *int64   `parquet:"enumeration_lowest_inserted_times"`
 }
 
 // MostExposure implements exposure.Bounded.
@@ -79,11 +60,11 @@ func (v *Verdict) MostExposure() float64 { return math.Log2(float64(v.Sequences)
 // Outcome is what enumeration says of a canary; all is null where it was not asked for.
 type Outcome struct {
 	// Rank among all sequences of the space, ties counted against the canary.
-	Rank *int64 `json:"enumerated_rank" parquet:"enumerated_rank"`
+	Rank *int64 `json:"enumerated_rank"`
 	// Exposure in bits.
-	Exposure *float64 `json:"enumerated_exposure" parquet:"enumerated_exposure"`
+	Exposure *float64 `json:"enumerated_exposure"`
 	// LogPerplexity of the canary after the prefix, in nats.
-	LogPerplexity *float64 `json:"enumerated_log_perplexity" parquet:"enumerated_log_perplexity"`
+	LogPerplexity *float64 `json:"enumerated_log_perplexity"`
 }
 
 // Outcome is what a tally of so many sequences says.
@@ -91,9 +72,6 @@ func (t *Tally) Outcome(sequences int64) Outcome {
 	exposure := Exposure(sequences, t.AtMost)
 	return Outcome{Rank: &t.AtMost, Exposure: &exposure, LogPerplexity: &t.LogPerplexity}
 }
-
-// Row implements audits.Outcome.
-func (o *Outcome) Row() any { return *o }
 
 // Bits implements exposure.Outcome.
 func (o *Outcome) Bits() (bits float64, known bool) {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/auditstest"
 	"coalmine/tasks/audits/probabilisticextraction"
 	"coalmine/workflows/compile/compiletest"
 	"coalmine/workflows/experiment"
@@ -39,7 +40,7 @@ func TestAMemorizedCanaryIsSampledSoon(t *testing.T) {
 	if v.Extractable != 1 || v.Greedy != 1 || v.Of != 1 || len(v.Curves) != 2 {
 		t.Errorf("verdict %+v", v)
 	}
-	if got := v.Texts(); got[0] != "1/1 (20, 0.99)" || got[1] != "1/1" {
+	if got := auditstest.Texts(&probabilisticextraction.Audit, &v); got[0] != "1/1 (20, 0.99)" || got[1] != "1/1" {
 		t.Errorf("texts %q", got)
 	}
 	cell := &audits.Cell{Verdicts: []audits.Verdict{&v}}

@@ -25,11 +25,19 @@ var Audit = audits.Description{
 	Pairs:        audits.TargetSecrets,
 	Verdict:      func() audits.Verdict { return new(Verdict) },
 	Outcome:      func() audits.Outcome { return new(Outcome) },
-	Paired:       []string{"probabilistic_extractable", "greedy_extractable"},
-	Columns: []audits.Column{
-		{Header: "sampled (n, p)", Measure: audits.OldMeasure{Name: "probabilistic_extractable", Of: "probabilistic_of", Canary: "probabilistic_extractable"}},
-		{Header: "greedy", Measure: audits.OldMeasure{Name: "greedy_extractable", Of: "probabilistic_of", Canary: "greedy_extractable"}},
-	},
+	Measures: slices.Concat([]audits.Measure{
+		{
+			Name: "probabilistic_extractable", Of: audits.Of(func(v *Verdict) int { return v.Extractable }),
+			Header: "sampled (n, p)", Text: audits.Of((*Verdict).sampled), Scale: audits.Plain, Among: "probabilistic_of", Canary: "probabilistic_extractable",
+		},
+		{Name: "greedy_extractable", Of: audits.Of(func(v *Verdict) int { return v.Greedy }), Header: "greedy", Scale: audits.Plain, Among: "probabilistic_of", Canary: "greedy_extractable"},
+		{Name: "probabilistic_of", Of: audits.Of(func(v *Verdict) int { return v.Of })},
+		{Name: "probabilistic_queries", Of: audits.Of(func(v *Verdict) int { return v.Queries })},
+		{Name: "probabilistic_chance", Of: audits.Of(func(v *Verdict) float64 { return v.Chance })},
+		{Name: "probabilistic_temperature", Of: audits.Of(func(v *Verdict) float64 { return v.Temperature })},
+		{Name: "probabilistic_top_k", Of: audits.Of((*Verdict).topK)},
+	}, audits.Lowest("probabilistic", audits.Measure{}, func(v *Verdict) *audits.Configuration { return v.Lowest })),
+	Canary: audits.Members[Outcome](audits.Measure{Name: "probabilistic_extractable", Paired: true}, audits.Measure{Name: "greedy_extractable", Paired: true}),
 	Curves: []audits.Curve{{
 		Figure: audits.MemorizedFigure, Name: "sampled", Metric: "probabilistic_extractable",
 		Most: func(v audits.Verdict) float64 { return float64(v.(*Verdict).Of) },
@@ -173,35 +181,17 @@ func (c *Curve) of() string {
 	return fmt.Sprintf("canaries inserted %s (%d)", c.Configuration, c.Canaries)
 }
 
-// Texts implements audits.Verdict.
-func (v *Verdict) Texts() []string {
-	return []string{fmt.Sprintf("%d/%d (%d, %v)", v.Extractable, v.Of, v.Queries, v.Chance), fmt.Sprintf("%d/%d", v.Greedy, v.Of)}
+// sampled is the cell of a table, with n and p.
+func (v *Verdict) sampled() string {
+	return fmt.Sprintf("%d/%d (%d, %v)", v.Extractable, v.Of, v.Queries, v.Chance)
 }
 
-// Row implements audits.Verdict.
-func (v *Verdict) Row() any {
-	r := row{
-		Extractable: new(int64(v.Extractable)), Greedy: new(int64(v.Greedy)), Of: new(int64(v.Of)),
-		Queries: new(int64(v.Queries)), Chance: &v.Chance, Temperature: &v.Temperature,
+// topK is nil for all tokens.
+func (v *Verdict) topK() *int64 {
+	if v.TopK == 0 {
+		return nil
 	}
-	if v.TopK > 0 {
-		r.TopK = new(int64(v.TopK))
-	}
-	r.LowestUserProbability, r.LowestExampleProbability, r.LowestInsertedTimes = v.Lowest.Columns()
-	return r
-}
-
-type row struct {
-	Extractable              *int64   `parquet:"probabilistic_extractable"`
-	Greedy                   *int64   `parquet:"greedy_extractable"`
-	Of                       *int64   `parquet:"probabilistic_of"`
-	Queries                  *int64   `parquet:"probabilistic_queries"`
-	Chance                   *float64 `parquet:"probabilistic_chance"`
-	Temperature              *float64 `parquet:"probabilistic_temperature"`
-	TopK                     *int64   `parquet:"probabilistic_top_k"` // null: all tokens
-	LowestUserProbability    *float64 `parquet:"probabilistic_lowest_user_probability"`
-	LowestExampleProbability *float64 `parquet:"probabilistic_lowest_example_probability"`
-	LowestInsertedTimes      *int64   `parquet:"probabilistic_lowest_inserted_times"`
+	return new(int64(v.TopK))
 }
 
 // Outcome is what the audit says of a canary; all is null where it was not asked for.
@@ -225,16 +215,4 @@ type After struct {
 	LogProbability *float64 `json:"log_probability"`
 	Queries        *float64 `json:"queries"`
 	Greedy         bool     `json:"greedy"`
-}
-
-// Row implements audits.Outcome.
-func (o *Outcome) Row() any {
-	return outcomeRow{LogProbability: o.LogProbability, Queries: o.Queries, Extractable: o.Extractable, Greedy: o.Greedy}
-}
-
-type outcomeRow struct {
-	LogProbability *float64 `parquet:"probabilistic_log_probability"`
-	Queries        *float64 `parquet:"probabilistic_queries"`
-	Extractable    *bool    `parquet:"probabilistic_extractable"`
-	Greedy         *bool    `parquet:"greedy_extractable"`
 }

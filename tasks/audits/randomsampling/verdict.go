@@ -3,6 +3,7 @@ package randomsampling
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
@@ -24,15 +25,18 @@ var Audit = audits.Description{
 	OutcomesBlob: audits.OutcomesBlob,
 	Verdict:      func() audits.Verdict { return new(Verdict) },
 	Outcome:      func() audits.Outcome { return new(Outcome) },
-	Paired:       []string{"memorized", "exposure"},
-	Drawn: []audits.Drawn{
-		{Column: "exposure", Name: "mean exposure of canaries, bits", Unit: 1},
-		{Column: "memorized", Name: "canaries memorized by random sampling, %", Unit: 100},
-	},
-	Columns: []audits.Column{
-		{Header: "RS memorized", Leading: true, Measure: audits.OldMeasure{Name: "random_sampling_memorized", Of: "random_sampling_of", Canary: "memorized"}},
-		{Header: "RS lowest (p_u, p_e)", Leading: true},
-	},
+	Measures: slices.Concat([]audits.Measure{
+		{
+			Name: "random_sampling_memorized", Of: audits.Of(func(v *Verdict) int { return v.Memorized }),
+			Header: "RS memorized", Leading: true, Scale: audits.Plain, Among: "random_sampling_of", Canary: "memorized",
+		},
+		{Name: "random_sampling_of", Of: audits.Of(func(v *Verdict) int { return v.Of })},
+		{Name: "references", Of: audits.Of(func(v *Verdict) int { return v.References })},
+	}, audits.Lowest("random_sampling", audits.Measure{Header: "RS lowest (p_u, p_e)", Leading: true}, func(v *Verdict) *audits.Configuration { return v.Lowest })),
+	Canary: audits.Members[Outcome](
+		audits.Measure{Name: "exposure", Paired: true, Place: 1, Drawn: "mean exposure of canaries, bits", Scale: audits.Plain},
+		audits.Measure{Name: "memorized", Paired: true, Drawn: "canaries memorized by random sampling, %", Scale: audits.Percent},
+	),
 	Curves: []audits.Curve{{
 		Figure: audits.MemorizedFigure, Name: "random sampling", Metric: "random_sampling_memorized",
 		Most: func(v audits.Verdict) float64 { return float64(v.(*Verdict).Of) },
@@ -47,27 +51,6 @@ type Verdict struct {
 	Lowest     *audits.Configuration `json:"lowest"`
 }
 
-// Texts implements audits.Verdict.
-func (v *Verdict) Texts() []string {
-	return []string{fmt.Sprintf("%d/%d", v.Memorized, v.Of), v.Lowest.String()}
-}
-
-// Row implements audits.Verdict.
-func (v *Verdict) Row() any {
-	r := row{Memorized: new(int64(v.Memorized)), Of: new(int64(v.Of)), References: new(int64(v.References))}
-	r.LowestUserProbability, r.LowestExampleProbability, r.LowestInsertedTimes = v.Lowest.Columns()
-	return r
-}
-
-type row struct {
-	Memorized                *int64   `parquet:"random_sampling_memorized"`
-	Of                       *int64   `parquet:"random_sampling_of"`
-	References               *int64   `parquet:"references"`
-	LowestUserProbability    *float64 `parquet:"random_sampling_lowest_user_probability"`
-	LowestExampleProbability *float64 `parquet:"random_sampling_lowest_example_probability"`
-	LowestInsertedTimes      *int64   `parquet:"random_sampling_lowest_inserted_times"`
-}
-
 // MostExposure implements exposure.Bounded.
 func (v *Verdict) MostExposure() float64 { return math.Log2(float64(v.References)) }
 
@@ -75,15 +58,15 @@ func (v *Verdict) MostExposure() float64 { return math.Log2(float64(v.References
 // for.
 type Outcome struct {
 	// Rank among the references, in RankExact whether it was counted or estimated.
-	Rank          *int64   `json:"rank" parquet:"rank"`
-	RankExact     *bool    `json:"rank_exact" parquet:"rank_exact"`
-	LogPerplexity *float64 `json:"log_perplexity" parquet:"log_perplexity"`
+	Rank          *int64   `json:"rank"`
+	RankExact     *bool    `json:"rank_exact"`
+	LogPerplexity *float64 `json:"log_perplexity"`
 	// Exposure in bits; ExposureSE is its standard error where the rank was
 	// estimated. Censored: the rank is 1, so the exposure is only a lower bound.
-	Exposure         *float64 `json:"exposure" parquet:"exposure"`
-	ExposureSE       *float64 `json:"exposure_se" parquet:"exposure_se"`
-	ExposureCensored *bool    `json:"exposure_censored" parquet:"exposure_censored"`
-	Memorized        *bool    `json:"memorized" parquet:"memorized"`
+	Exposure         *float64 `json:"exposure"`
+	ExposureSE       *float64 `json:"exposure_se"`
+	ExposureCensored *bool    `json:"exposure_censored"`
+	Memorized        *bool    `json:"memorized"`
 }
 
 // Outcome is what a rank among so many references says.
@@ -98,9 +81,6 @@ func (r Rank) Outcome(references int) Outcome {
 	}
 	return o
 }
-
-// Row implements audits.Outcome.
-func (o *Outcome) Row() any { return *o }
 
 // Bits implements exposure.Outcome.
 func (o *Outcome) Bits() (bits float64, known bool) {

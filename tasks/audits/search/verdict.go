@@ -2,6 +2,7 @@ package search
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"coalmine/tasks"
@@ -21,11 +22,19 @@ var Audit = audits.Description{
 	OutcomesBlob: audits.OutcomesBlob,
 	Verdict:      func() audits.Verdict { return new(Verdict) },
 	Outcome:      func() audits.Outcome { return new(Outcome) },
-	Paired:       []string{"search_extracted"},
-	Columns: []audits.Column{
-		{Header: "search extracted", Measure: audits.OldMeasure{Name: "search_extracted", Of: "search_of", Canary: "search_extracted"}},
-		{Header: "search lowest"},
-	},
+	Measures: slices.Concat([]audits.Measure{
+		{Name: "search_extracted", Of: audits.Of(func(v *Verdict) int { return v.Extracted }), Header: "search extracted", Scale: audits.Plain, Among: "search_of", Canary: "search_extracted"},
+		{Name: "search_of", Of: audits.Of(func(v *Verdict) int { return v.Of })},
+	}, audits.Lowest("search", audits.Measure{Header: "search lowest"}, func(v *Verdict) *audits.Configuration { return v.Lowest }), []audits.Measure{
+		{Name: "search_searches", Of: audits.Of(func(v *Verdict) int { return v.Searches })},
+		{Name: "search_expanded", Of: audits.Of(func(v *Verdict) int { return v.Expanded })},
+		{Name: "search_cut_by_expansions", Of: audits.Of(func(v *Verdict) int { return v.CutByExpansions })},
+		{Name: "search_cut_by_memory", Of: audits.Of(func(v *Verdict) int { return v.CutByMemory })},
+	}),
+	Canary: slices.Insert(audits.Members[Outcome](audits.Measure{Name: "search_extracted", Paired: true}), 3,
+		audits.Measure{Name: "search_best", Of: audits.Of((*Outcome).best)},
+		audits.Measure{Name: "search_log_perplexity", Of: audits.Of((*Outcome).logPerplexity)},
+	),
 	Curves: []audits.Curve{{
 		Figure: audits.MemorizedFigure, Name: "search", Metric: "search_extracted",
 		Most: func(v audits.Verdict) float64 { return float64(v.(*Verdict).Of) },
@@ -68,11 +77,6 @@ func (v *Verdict) judge(placed []datasets.Placement, outcomes []Outcome) error {
 	return err
 }
 
-// Texts implements audits.Verdict.
-func (v *Verdict) Texts() []string {
-	return []string{fmt.Sprintf("%d/%d", v.Extracted, v.Of), v.Lowest.String()}
-}
-
 // Note implements audits.Noter. A search that was cut has not proved anything.
 func (v *Verdict) Note(c *audits.Cell) string {
 	if v.CutByExpansions+v.CutByMemory == 0 {
@@ -89,28 +93,6 @@ func (v *Verdict) Note(c *audits.Cell) string {
 	}
 	return fmt.Sprintf("Search in %s: of %d searches %s ended before the most likely sequence was certain; what they had found is kept. A canary that they have not found may still be the most likely. Raise the limit to go on.",
 		c.Name, v.Searches, strings.Join(cuts, " and "))
-}
-
-// Row implements audits.Verdict.
-func (v *Verdict) Row() any {
-	r := row{
-		Extracted: new(int64(v.Extracted)), Of: new(int64(v.Of)), Searches: new(int64(v.Searches)), Expanded: new(int64(v.Expanded)),
-		CutByExpansions: new(int64(v.CutByExpansions)), CutByMemory: new(int64(v.CutByMemory)),
-	}
-	r.LowestUserProbability, r.LowestExampleProbability, r.LowestInsertedTimes = v.Lowest.Columns()
-	return r
-}
-
-type row struct {
-	Extracted                *int64   `parquet:"search_extracted"`
-	Of                       *int64   `parquet:"search_of"`
-	LowestUserProbability    *float64 `parquet:"search_lowest_user_probability"`
-	LowestExampleProbability *float64 `parquet:"search_lowest_example_probability"`
-	LowestInsertedTimes      *int64   `parquet:"search_lowest_inserted_times"`
-	Searches                 *int64   `parquet:"search_searches"`
-	Expanded                 *int64   `parquet:"search_expanded"`
-	CutByExpansions          *int64   `parquet:"search_cut_by_expansions"`
-	CutByMemory              *int64   `parquet:"search_cut_by_memory"`
 }
 
 // Outcome is what the search says of a canary; all is null where it was not asked for.
@@ -135,7 +117,7 @@ type Outcome struct {
 	Ratio      *float64 `json:"search_ratio"`
 	// Stop is why the search ended, Complete that no limit has cut it.
 	Stop     *Stop `json:"search_stop"`
-	Complete *bool `json:"search_complete"`
+	Complete *bool `json:"search_complete" column:"-"`
 }
 
 // Result is a sequence after the prefix, and its log-perplexity there in nats.
@@ -144,29 +126,18 @@ type Result struct {
 	LogPerplexity float64  `json:"log_perplexity"`
 }
 
-// Row implements audits.Outcome.
-func (o *Outcome) Row() any {
-	r := outcomeRow{
-		Extracted: o.Extracted, Rank: o.Rank, RankExact: o.RankExact, Certain: o.Certain, CanaryLogPerplexity: o.CanaryLogPerplexity,
-		Expanded: o.Expanded, Iterations: o.Iterations, Sequences: o.Sequences, Ratio: o.Ratio, Stop: o.Stop,
+// best is the first of Results as a text; nil without.
+func (o *Outcome) best() *string {
+	if len(o.Results) == 0 {
+		return nil
 	}
-	if len(o.Results) > 0 {
-		r.Best, r.LogPerplexity = new(strings.Join(o.Results[0].Words, " ")), &o.Results[0].LogPerplexity
-	}
-	return r
+	return new(strings.Join(o.Results[0].Words, " "))
 }
 
-type outcomeRow struct {
-	Extracted           *bool    `parquet:"search_extracted"`
-	Rank                *int64   `parquet:"search_rank"`
-	RankExact           *bool    `parquet:"search_rank_exact"`
-	Best                *string  `parquet:"search_best"`
-	LogPerplexity       *float64 `parquet:"search_log_perplexity"`
-	Certain             *int64   `parquet:"search_certain"`
-	CanaryLogPerplexity *float64 `parquet:"search_canary_log_perplexity"`
-	Expanded            *int64   `parquet:"search_expanded"`
-	Iterations          *int64   `parquet:"search_iterations"`
-	Sequences           *float64 `parquet:"search_sequences"`
-	Ratio               *float64 `parquet:"search_ratio"`
-	Stop                *Stop    `parquet:"search_stop"`
+// logPerplexity is that of the first of Results; nil without.
+func (o *Outcome) logPerplexity() *float64 {
+	if len(o.Results) == 0 {
+		return nil
+	}
+	return &o.Results[0].LogPerplexity
 }

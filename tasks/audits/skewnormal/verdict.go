@@ -22,11 +22,12 @@ var Audit = audits.Description{
 	OutcomesBlob: audits.OutcomesBlob,
 	Verdict:      func() audits.Verdict { return new(Verdict) },
 	Outcome:      func() audits.Outcome { return new(Outcome) },
-	Paired:       []string{"fitted_exposure"},
-	Columns: []audits.Column{
-		{Header: "fitted exposure", Measure: audits.OldMeasure{Name: "skew_normal_highest_exposure", Digits: 1}},
-		{Header: "KS p"},
+	Measures: []audits.Measure{
+		{Name: "skew_normal_highest_exposure", Of: audits.Of(func(v *Verdict) float64 { return v.Highest }), Header: "fitted exposure", Scale: audits.Plain, Digits: 1},
+		{Name: "skew_normal_fits", Of: audits.Of(func(v *Verdict) int { return len(v.Fits) })},
+		{Name: "skew_normal_least_ks_p", Of: audits.Of((*Verdict).LeastP), Header: "KS p", Text: audits.Of(func(v *Verdict) string { return fmt.Sprintf("%.2g", v.LeastP()) })},
 	},
+	Canary: audits.Members[Outcome](audits.Measure{Name: "fitted_exposure", Paired: true}),
 	Curves: []audits.Curve{{
 		Figure: exposure.HighestFigure, Name: "skew-normal fit", Metric: "skew_normal_highest_exposure",
 		Most: func(v audits.Verdict) float64 { return v.(*Verdict).Highest },
@@ -47,11 +48,6 @@ func (v *Verdict) LeastP() float64 {
 		least = min(least, f.Significance())
 	}
 	return least
-}
-
-// Texts implements audits.Verdict.
-func (v *Verdict) Texts() []string {
-	return []string{fmt.Sprintf("%.1f", v.Highest), fmt.Sprintf("%.2g", v.LeastP())}
 }
 
 // supported is the exposure up to which the references support all fits, with one confidence.
@@ -91,17 +87,6 @@ func (v *Verdict) support() string {
 		text += fmt.Sprintf("; higher ones, as the highest of %.1f bits, hold only if the distribution is skew-normal there, which their standard errors take for granted", v.Highest)
 	}
 	return text
-}
-
-// Row implements audits.Verdict.
-func (v *Verdict) Row() any {
-	return row{Highest: &v.Highest, Fits: new(int64(len(v.Fits))), LeastP: new(v.LeastP())}
-}
-
-type row struct {
-	Highest *float64 `parquet:"skew_normal_highest_exposure"`
-	Fits    *int64   `parquet:"skew_normal_fits"`
-	LeastP  *float64 `parquet:"skew_normal_least_ks_p"`
 }
 
 // Figure implements audits.Figured: the paper's Figure 3. There is one where all canaries
@@ -145,24 +130,21 @@ func (v *Verdict) Figure(c *audits.Cell) *audits.Figure {
 // Outcome is what a fit says of a canary; all is null where it was not asked for.
 type Outcome struct {
 	// Exposure in bits, and its standard error.
-	Exposure   *float64 `json:"fitted_exposure" parquet:"fitted_exposure"`
-	ExposureSE *float64 `json:"fitted_exposure_se" parquet:"fitted_exposure_se"`
+	Exposure   *float64 `json:"fitted_exposure"`
+	ExposureSE *float64 `json:"fitted_exposure_se"`
 	// LogPerplexity of the canary after the prefix, in nats.
-	LogPerplexity *float64 `json:"fitted_log_perplexity" parquet:"fitted_log_perplexity"`
+	LogPerplexity *float64 `json:"fitted_log_perplexity"`
 	// References at or below the canary among those that were fitted: where there are few,
 	// the exposure is extrapolated.
-	References *int64 `json:"fitted_references_at_or_below" parquet:"fitted_references_at_or_below"`
+	References *int64 `json:"fitted_references_at_or_below"`
 	// P is that of the fit, see Fit: the calibrated one where there is one.
-	P *float64 `json:"fitted_ks_p" parquet:"fitted_ks_p"`
+	P *float64 `json:"fitted_ks_p"`
 }
 
 // Outcome is the estimate as results have it.
 func (e *Estimate) Outcome() Outcome {
 	return Outcome{&e.Exposure, &e.Error, &e.LogPerplexity, &e.Support, new(e.Fit.Significance())}
 }
-
-// Row implements audits.Outcome.
-func (o *Outcome) Row() any { return *o }
 
 // Bits implements exposure.Outcome.
 func (o *Outcome) Bits() (bits float64, known bool) {
