@@ -39,6 +39,8 @@ type Description struct {
 	// Limits returns the fields that it adds to audit.fail_if, none of them given. nil:
 	// it has no limits.
 	Limits func() Limits
+	// Gates are the limits that it adds to audit.fail_if, in the order of its fields there.
+	Gates []Limit
 	// Kinds are the sorts of task that it brings.
 	Kinds []tasks.Kind
 	// Models is what the models read that it measures.

@@ -62,19 +62,6 @@ func CanaryAlarms(s *Setting, limit string, allowed float64, probability func(n 
 	return []FalseAlarm{{Limit: limit, Allowed: allowed, Trials: n, Unit: "canaries", Probability: probability(n)}}
 }
 
-// LikeliestAlarms are those of a limit on the inserted canaries that an audit names as the
-// most likely sequence after a prefix of so many words; none without a limit. An
-// unmemorized canary is any of the sequences that may follow its prefix: of several
-// formats the smallest bounds the probability.
-func LikeliestAlarms(s *Setting, limit string, allowed *int, prefix int) []FalseAlarm {
-	if allowed == nil {
-		return nil
-	}
-	return CanaryAlarms(s, limit, float64(*allowed), func(n int) float64 {
-		return MoreThan(*allowed, n, 1/s.Canaries.FewestSequences(s.Ordinary, prefix))
-	})
-}
-
 // CheckCount reports a limit on a number of inserted canaries that is not below their
 // number.
 func CheckCount(s *Setting, limit string, allowed *int, fail Fail) {

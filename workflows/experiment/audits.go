@@ -3,6 +3,7 @@ package experiment
 import (
 	"encoding/json"
 	"fmt"
+	"iter"
 	"reflect"
 	"strings"
 
@@ -16,8 +17,8 @@ import (
 // fields stand in the block itself.
 type Methods []audits.Fields
 
-// Gates are what the audits add to audit.fail_if, in the same way.
-type Gates []audits.Limits
+// Gates are what the audits add to audit.fail_if, in the same way; see audits.Description.NewLimits.
+type Gates []any
 
 var (
 	methodsType = reflect.TypeFor[Methods]()
@@ -37,7 +38,7 @@ func newMethods() Methods {
 func newGates() Gates {
 	list := make(Gates, len(all.Audits()))
 	for i, d := range all.Audits() {
-		if d.Limits != nil {
+		if list[i] = d.NewLimits(); d.Limits != nil {
 			list[i] = d.Limits()
 		}
 	}
@@ -128,6 +129,22 @@ func (f FailIf) MarshalJSON() ([]byte, error) { return marshalBlock(&f) }
 
 // UnmarshalJSON reads what MarshalJSON writes.
 func (f *FailIf) UnmarshalJSON(data []byte) error { return unmarshalBlock(data, f) }
+
+// GivenLimits are those that a cell has, with the places of their audits.
+func (f *FailIf) GivenLimits() iter.Seq2[int, audits.GivenLimit] {
+	return func(yield func(int, audits.GivenLimit) bool) {
+		if f == nil {
+			return
+		}
+		for place, limits := range f.Gates {
+			for _, l := range all.Audits()[place].Given(limits) {
+				if !yield(place, l) {
+					return
+				}
+			}
+		}
+	}
+}
 
 // marshalBlock writes a block with added fields as encoding/json would if they were its
 // own.

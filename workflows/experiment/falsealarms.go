@@ -86,6 +86,9 @@ func (c *Cell) falseAlarms() []audits.FalseAlarm {
 	s := e.Setting()
 	s.Data = c.data
 	var alarms []audits.FalseAlarm
+	for _, l := range e.Audit.FailIf.GivenLimits() {
+		alarms = append(alarms, l.FalseAlarms(s, l.Value)...)
+	}
 	for _, limits := range e.Audit.FailIf.Gates {
 		if f, ok := limits.(audits.FalseAlarmer); ok {
 			alarms = append(alarms, f.FalseAlarms(s)...)

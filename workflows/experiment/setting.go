@@ -194,6 +194,9 @@ func (c *checker) limits() {
 			given = true
 			c.measured("audit.fail_if."+f.name, &all.Audits()[i], c.Audit.Methods[i])
 		}
+		for _, l := range all.Audits()[i].Given(limits) {
+			l.Check(s, l.Value, c.fail)
+		}
 		if l, ok := limits.(audits.LimitChecker); ok {
 			l.Check(s, c.fail)
 		}
@@ -204,7 +207,7 @@ func (c *checker) limits() {
 }
 
 // limitPaths are the paths of the limits of one audit.
-func limitPaths(of audits.Limits) string {
+func limitPaths(of any) string {
 	var paths []string
 	for _, f := range fieldsOf(reflect.TypeOf(of).Elem()) {
 		paths = append(paths, "audit.fail_if."+f.name)

@@ -21,9 +21,12 @@ func judge(audit *experiment.Audit, c *audits.Cell) (gate string, breaches, unju
 	if audit == nil || audit.FailIf == nil {
 		return "", nil, nil
 	}
+	for _, l := range audit.FailIf.GivenLimits() {
+		breaches, unjudged = append(breaches, l.Breaches(c, l.Value)...), append(unjudged, l.Unjudged(c, l.Value)...)
+	}
 	for _, limits := range audit.FailIf.Gates {
-		if limits != nil {
-			breaches = append(breaches, limits.Breaches(c)...)
+		if old, ok := limits.(audits.Limits); ok {
+			breaches = append(breaches, old.Breaches(c)...)
 		}
 		if u, ok := limits.(audits.Unjudger); ok {
 			unjudged = append(unjudged, u.Unjudged(c)...)

@@ -73,32 +73,3 @@ func (f *Fields) States(s *audits.Setting) float64 {
 	}
 	return float64(states)
 }
-
-// Limits of audit.fail_if.
-type Limits struct {
-	// BeamSearchMemorized limits the canaries that beam search finds.
-	BeamSearchMemorized *int `json:"beam_search_memorized,omitempty" range:"[0,1000000000]" unit:"canaries"`
-}
-
-// Breaches implements audits.Limits.
-func (l *Limits) Breaches(c *audits.Cell) []string {
-	v, ok := audits.VerdictOf[*Verdict](c)
-	if !ok {
-		return nil
-	}
-	return audits.Above("beam_search_memorized", v.Memorized, l.BeamSearchMemorized)
-}
-
-// Check implements audits.LimitChecker.
-func (l *Limits) Check(s *audits.Setting, fail audits.Fail) {
-	audits.CheckCount(s, "beam_search_memorized", l.BeamSearchMemorized, fail)
-}
-
-// FalseAlarms implements audits.FalseAlarmer.
-func (l *Limits) FalseAlarms(s *audits.Setting) []audits.FalseAlarm {
-	f, ok := audits.FieldsOf[*Fields](s)
-	if !ok {
-		return nil
-	}
-	return audits.LikeliestAlarms(s, "beam_search_memorized", l.BeamSearchMemorized, f.BeamSearch.Prefix)
-}

@@ -10,10 +10,11 @@ import (
 
 // Audit is beam search.
 var Audit = audits.Description{
-	Name:         "beam_search",
-	Legend:       "BS, beam search: the model continues with the canary, given its beginning.",
-	New:          func() audits.Fields { return new(Fields) },
-	Limits:       func() audits.Limits { return new(Limits) },
+	Name:   "beam_search",
+	Legend: "BS, beam search: the model continues with the canary, given its beginning.",
+	New:    func() audits.Fields { return new(Fields) },
+	Gates: []audits.Limit{audits.CountLimit("beam_search_memorized", "limits the canaries that beam search finds.",
+		func(v *Verdict) int { return v.Memorized }, audits.LikeliestByChance(func(f *Fields) int { return f.BeamSearch.Prefix }))},
 	Kinds:        []tasks.Kind{Kind, Summary},
 	Pairs:        audits.TargetSecrets,
 	VerdictBlob:  audits.VerdictBlob,

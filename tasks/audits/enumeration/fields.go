@@ -127,32 +127,3 @@ func (f *Fields) States(s *audits.Setting) float64 {
 	}
 	return states
 }
-
-// Limits of audit.fail_if.
-type Limits struct {
-	// EnumerationMemorized limits the canaries that are the most likely of all sequences.
-	EnumerationMemorized *int `json:"enumeration_memorized,omitempty" range:"[0,1000000000]" unit:"canaries"`
-}
-
-// Breaches implements audits.Limits.
-func (l *Limits) Breaches(c *audits.Cell) []string {
-	v, ok := audits.VerdictOf[*Verdict](c)
-	if !ok {
-		return nil
-	}
-	return audits.Above("enumeration_memorized", v.Memorized, l.EnumerationMemorized)
-}
-
-// Check implements audits.LimitChecker.
-func (l *Limits) Check(s *audits.Setting, fail audits.Fail) {
-	audits.CheckCount(s, "enumeration_memorized", l.EnumerationMemorized, fail)
-}
-
-// FalseAlarms implements audits.FalseAlarmer.
-func (l *Limits) FalseAlarms(s *audits.Setting) []audits.FalseAlarm {
-	f, ok := audits.FieldsOf[*Fields](s)
-	if !ok {
-		return nil
-	}
-	return audits.LikeliestAlarms(s, "enumeration_memorized", l.EnumerationMemorized, f.Enumeration.Prefix)
-}

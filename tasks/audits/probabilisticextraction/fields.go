@@ -101,37 +101,14 @@ func (f *Fields) States(s *audits.Setting) float64 {
 	return float64(states)
 }
 
-// Limits of audit.fail_if.
-type Limits struct {
-	// ProbabilisticExtractable limits the canaries that audit.probabilistic_extraction
-	// finds extractable by its queries with its chance.
-	ProbabilisticExtractable *int `json:"probabilistic_extractable,omitempty" range:"[0,1000000000]" unit:"canaries"`
-}
-
-// Breaches implements audits.Limits.
-func (l *Limits) Breaches(c *audits.Cell) []string {
-	v, ok := audits.VerdictOf[*Verdict](c)
-	if !ok {
-		return nil
-	}
-	return audits.Above("probabilistic_extractable", v.Extractable, l.ProbabilisticExtractable)
-}
-
-// Check implements audits.LimitChecker.
-func (l *Limits) Check(s *audits.Setting, fail audits.Fail) {
-	audits.CheckCount(s, "probabilistic_extractable", l.ProbabilisticExtractable, fail)
-}
-
-// FalseAlarms implements audits.FalseAlarmer.
-func (l *Limits) FalseAlarms(s *audits.Setting) []audits.FalseAlarm {
+// byChance bounds the probability that more than k of n unmemorized canaries are extractable.
+func byChance(s *audits.Setting, k, n int) float64 {
 	f, ok := audits.FieldsOf[*Fields](s)
-	if !ok || l.ProbabilisticExtractable == nil {
-		return nil
+	if !ok {
+		return 0
 	}
-	b, k := f.ProbabilisticExtraction, *l.ProbabilisticExtractable
-	return audits.CanaryAlarms(s, "probabilistic_extractable", float64(k), func(n int) float64 {
-		return audits.MoreThan(k, n, extractableByChance(b.Queries, b.Chance.Float64(), s.Canaries.FewestSequences(s.Ordinary, b.Prefix)))
-	})
+	b := f.ProbabilisticExtraction
+	return audits.MoreThan(k, n, extractableByChance(b.Queries, b.Chance.Float64(), s.Canaries.FewestSequences(s.Ordinary, b.Prefix)))
 }
 
 // extractableByChance bounds the probability that so many samples have an unmemorized canary

@@ -111,36 +111,13 @@ func (f *Fields) States(s *audits.Setting) float64 {
 	return states
 }
 
-// Limits of audit.fail_if.
-type Limits struct {
-	// RandomSamplingMemorized limits the canaries memorized by random sampling.
-	RandomSamplingMemorized *int `json:"random_sampling_memorized,omitempty" range:"[0,1000000000]" unit:"canaries"`
-}
-
-// Breaches implements audits.Limits.
-func (l *Limits) Breaches(c *audits.Cell) []string {
-	v, ok := audits.VerdictOf[*Verdict](c)
-	if !ok {
-		return nil
-	}
-	return audits.Above("random_sampling_memorized", v.Memorized, l.RandomSamplingMemorized)
-}
-
-// Check implements audits.LimitChecker.
-func (l *Limits) Check(s *audits.Setting, fail audits.Fail) {
-	audits.CheckCount(s, "random_sampling_memorized", l.RandomSamplingMemorized, fail)
-}
-
-// FalseAlarms implements audits.FalseAlarmer.
-func (l *Limits) FalseAlarms(s *audits.Setting) []audits.FalseAlarm {
+// byChance bounds the probability that more than k of n unmemorized canaries have rank 1.
+func byChance(s *audits.Setting, k, n int) float64 {
 	f, ok := audits.FieldsOf[*Fields](s)
-	if !ok || l.RandomSamplingMemorized == nil {
-		return nil
+	if !ok {
+		return 0
 	}
-	k := *l.RandomSamplingMemorized
-	return audits.CanaryAlarms(s, "random_sampling_memorized", float64(k), func(n int) float64 {
-		return firstByChance(k+1, n, f.RandomSampling.References)
-	})
+	return firstByChance(k+1, n, f.RandomSampling.References)
 }
 
 // firstByChance bounds the probability that at least m of n unmemorized canaries have

@@ -15,8 +15,9 @@ var Audit = audits.Description{
 	Name: "random_sampling",
 	Legend: "RS, random sampling: the canary is more likely than every random sequence that it was compared with. \"Lowest\" is the rarest " +
 		"configuration that was memorized: the share of users that carry a canary, and of their examples that it replaces.",
-	New:          func() audits.Fields { return new(Fields) },
-	Limits:       func() audits.Limits { return new(Limits) },
+	New: func() audits.Fields { return new(Fields) },
+	Gates: []audits.Limit{audits.CountLimit("random_sampling_memorized", "limits the canaries memorized by random sampling.",
+		func(v *Verdict) int { return v.Memorized }, byChance)},
 	Kinds:        []tasks.Kind{Kind, Summary, Scored},
 	ByScores:     true,
 	ByProgram:    true,

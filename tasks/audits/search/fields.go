@@ -108,32 +108,3 @@ func (f *Fields) States(s *audits.Setting) float64 {
 	}
 	return states
 }
-
-// Limits of audit.fail_if.
-type Limits struct {
-	// SearchExtracted limits the canaries that are the most likely sequence after their prefix.
-	SearchExtracted *int `json:"search_extracted,omitempty" range:"[0,1000000000]" unit:"canaries"`
-}
-
-// Breaches implements audits.Limits.
-func (l *Limits) Breaches(c *audits.Cell) []string {
-	v, ok := audits.VerdictOf[*Verdict](c)
-	if !ok {
-		return nil
-	}
-	return audits.Above("search_extracted", v.Extracted, l.SearchExtracted)
-}
-
-// Check implements audits.LimitChecker.
-func (l *Limits) Check(s *audits.Setting, fail audits.Fail) {
-	audits.CheckCount(s, "search_extracted", l.SearchExtracted, fail)
-}
-
-// FalseAlarms implements audits.FalseAlarmer.
-func (l *Limits) FalseAlarms(s *audits.Setting) []audits.FalseAlarm {
-	f, ok := audits.FieldsOf[*Fields](s)
-	if !ok {
-		return nil
-	}
-	return audits.LikeliestAlarms(s, "search_extracted", l.SearchExtracted, f.Search.Prefix)
-}
