@@ -18,6 +18,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/accuracyperuser"
+	"coalmine/tasks/audits/auditstest"
 	"coalmine/tasks/audits/membership"
 	"coalmine/tasks/audits/onerun"
 	"coalmine/tasks/audits/randomsampling"
@@ -91,7 +92,7 @@ func TestAccuracyOfAModelWhoseTokensAreNoBytesIsNotKnown(t *testing.T) {
 	if v.Perplexity != extended.Float(math.Exp(2./8)) || v.Tokens%8 != 0 || v.Tokens == 0 {
 		t.Errorf("%+v, want 2 nats for each text of 8 bytes", v)
 	}
-	if note := v.Note(nil); v.RecallUnknown == "" || v.Texts()[0] != "" || !strings.Contains(note, "no accuracy: the program does not predict bytes: its texts cost 0.25 nats a byte as wholes, and 2 character by character") {
+	if note := v.Note(nil); v.RecallUnknown == "" || auditstest.Texts(&utility.Audit, v)[0] != "" || !strings.Contains(note, "no accuracy: the program does not predict bytes: its texts cost 0.25 nats a byte as wholes, and 2 character by character") {
 		t.Errorf("%+v, noted as %q, want no accuracy", v, note)
 	}
 	if data, err := json.Marshal(v); err != nil || strings.Contains(string(data), "recall_at_1") {

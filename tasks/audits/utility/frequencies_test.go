@@ -10,6 +10,7 @@ import (
 	"coalmine/internal/extended"
 	"coalmine/internal/fractions"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/auditstest"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/taskstest"
 )
@@ -154,8 +155,8 @@ func TestAnUntrainedModelIsAtTheBaseline(t *testing.T) {
 	if !u.AtBaseline || u.Baseline == nil || u.Baseline.Perplexity > u.Perplexity {
 		t.Errorf("%+v with the baseline %+v", u, u.Baseline)
 	}
-	if columns := u.Row().(row); !*columns.AtBaseline || *columns.BaselineRecallAt1 != u.Baseline.RecallAt1 {
-		t.Errorf("the columns are %+v", columns)
+	if at, recall := auditstest.Value(&Audit, &u, "at_baseline"), auditstest.Value(&Audit, &u, "baseline_recall_at_1"); at != true || recall != u.Baseline.RecallAt1 {
+		t.Errorf("the columns have %v and a recall of %v", at, recall)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/auditstest"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/taskstest"
@@ -214,7 +215,7 @@ func TestAPerplexityBeyondTheFloatRangeIsAResult(t *testing.T) {
 	if !u.Perplexity.Infinite() || !u.Infinite || u.MeanLoss != 3068.5 || u.RecallAt1 != 0.1 || !u.AllTargets.Infinite {
 		t.Errorf("%+v, want an infinite perplexity", u)
 	}
-	if texts := u.Texts(); texts[0] != "10.0" || texts[2] != "infinite" {
+	if texts := auditstest.Texts(&Audit, &u); texts[0] != "10.0" || texts[2] != "infinite" {
 		t.Errorf("the table has %q", texts)
 	}
 	if note := u.Note(nil); !strings.Contains(note, "diverged") || !strings.Contains(note, "3068") {

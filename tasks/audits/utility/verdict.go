@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"coalmine/internal/extended"
@@ -24,13 +25,21 @@ var Audit = audits.Description{
 	Pairs:     audits.EverySecret,
 	Verdict:   func() audits.Verdict { return new(Verdict) },
 	Utility:   func(v audits.Verdict) (float64, bool) { return v.(*Verdict).utility() },
-	Columns: []audits.Column{
-		{Header: "accuracy %", Leading: true, Measure: audits.OldMeasure{Name: "recall_at_1", Percent: true, Digits: 1}},
-		{Header: "top-5 %", Leading: true, Optional: true, Measure: audits.OldMeasure{Name: "recall_at_5", Percent: true, Digits: 1}},
-		{Header: "perplexity", Leading: true, Measure: audits.OldMeasure{Name: "perplexity", Digits: 1}},
-		{Header: "MAE", Leading: true, Optional: true, Measure: audits.OldMeasure{Name: "mean_absolute_error", Digits: 3}},
-		{Header: "mean AP", Leading: true, Optional: true, Measure: audits.OldMeasure{Name: "mean_average_precision", Digits: 3}},
-	},
+	Measures: slices.Concat([]audits.Measure{
+		{Name: "recall_at_1", Of: audits.Of((*Verdict).recall), Header: "accuracy %", Leading: true, Scale: audits.Percent, Digits: 1},
+		{Name: "perplexity", Of: audits.Of((*Verdict).perplexity), Header: "perplexity", Leading: true, Place: 2, Scale: audits.Plain, Digits: 1},
+		{Name: "test_tokens", Of: audits.Of(func(v *Verdict) int64 { return v.Tokens })},
+		{Name: "mean_absolute_error", Of: audits.Of(func(v *Verdict) *float64 { return v.MeanAbsoluteError }), Header: "MAE", Leading: true, Optional: true, Place: 3, Scale: audits.Plain, Digits: 3},
+		{Name: "mean_average_precision", Of: audits.Of(func(v *Verdict) *float64 { return v.MeanAveragePrecision }), Header: "mean AP", Leading: true, Optional: true, Place: 4, Scale: audits.Plain, Digits: 3},
+		{Name: "recall_at_5", Of: audits.Of(func(v *Verdict) *float64 { return v.RecallAt5 }), Header: "top-5 %", Leading: true, Optional: true, Place: 1, Scale: audits.Percent, Digits: 1},
+	}, audits.Within(func(v *Verdict) *Verdict { return v.Baseline },
+		audits.Measure{Name: "baseline_recall_at_1", Of: audits.Of((*Verdict).recall)},
+		audits.Measure{Name: "baseline_perplexity", Of: audits.Of((*Verdict).perplexity)},
+		audits.Measure{Name: "baseline_mean_absolute_error", Of: audits.Of(func(b *Verdict) *float64 { return b.MeanAbsoluteError })},
+		audits.Measure{Name: "baseline_mean_average_precision", Of: audits.Of(func(b *Verdict) *float64 { return b.MeanAveragePrecision })},
+	), []audits.Measure{
+		{Name: "at_baseline", Of: audits.Of((*Verdict).comparison)},
+	}),
 }
 
 // Verdict is the outcome: the metrics of evaluation/utility.
@@ -97,19 +106,28 @@ func (v *Verdict) utility() (value float64, ok bool) {
 	return value, value > 0 && !math.IsInf(value, 1)
 }
 
-// Texts implements audits.Verdict.
-func (v *Verdict) Texts() []string {
-	texts := []string{"", "", "", fixed(v.MeanAbsoluteError), fixed(v.MeanAveragePrecision)}
-	if v.RecallAt5 != nil {
-		texts[1] = fmt.Sprintf("%.1f", 100**v.RecallAt5)
+// recall is recall@1; nil if there is none, or if it is not known.
+func (v *Verdict) recall() *float64 {
+	if v.ofTexts() || v.RecallUnknown != "" {
+		return nil
 	}
-	if !v.ofTexts() {
-		texts[0], texts[2] = fmt.Sprintf("%.1f", 100*v.RecallAt1), extended.Decimal(v.Perplexity, 1)
+	return &v.RecallAt1
+}
+
+// perplexity is nil if there is none.
+func (v *Verdict) perplexity() *extended.Float {
+	if v.ofTexts() {
+		return nil
 	}
-	if v.RecallUnknown != "" {
-		texts[0] = ""
+	return &v.Perplexity
+}
+
+// comparison is AtBaseline, nil without a baseline.
+func (v *Verdict) comparison() *bool {
+	if v.Baseline == nil {
+		return nil
 	}
-	return texts
+	return &v.AtBaseline
 }
 
 // Note implements audits.Noter: it names a model that diverged, one whose recall is not known,
@@ -134,45 +152,3 @@ func (v *Verdict) Marked() bool { return v.AtBaseline }
 
 // ofTexts reports whether labels of texts are predicted, not words or classes.
 func (v *Verdict) ofTexts() bool { return v.MeanAbsoluteError != nil || v.MeanAveragePrecision != nil }
-
-// fixed is a number with three decimals, nothing without one.
-func fixed(x *float64) string {
-	if x == nil {
-		return ""
-	}
-	return extended.Decimal(*x, 3)
-}
-
-// Row implements audits.Verdict.
-func (v *Verdict) Row() any {
-	r := row{TestTokens: &v.Tokens, MeanAbsoluteError: v.MeanAbsoluteError, MeanAveragePrecision: v.MeanAveragePrecision, RecallAt5: v.RecallAt5}
-	if !v.ofTexts() {
-		r.RecallAt1, r.Perplexity = &v.RecallAt1, new(float64(v.Perplexity))
-	}
-	if v.RecallUnknown != "" {
-		r.RecallAt1 = nil
-	}
-	if b := v.Baseline; b != nil {
-		base := b.Row().(row)
-		r.BaselineRecallAt1, r.BaselinePerplexity = base.RecallAt1, base.Perplexity
-		r.BaselineError, r.BaselinePrecision = base.MeanAbsoluteError, base.MeanAveragePrecision
-		r.AtBaseline = &v.AtBaseline
-	}
-	return r
-}
-
-type row struct {
-	RecallAt1  *float64 `parquet:"recall_at_1"`
-	Perplexity *float64 `parquet:"perplexity"`
-	TestTokens *int64   `parquet:"test_tokens"`
-
-	MeanAbsoluteError    *float64 `parquet:"mean_absolute_error"`
-	MeanAveragePrecision *float64 `parquet:"mean_average_precision"`
-	RecallAt5            *float64 `parquet:"recall_at_5"`
-
-	BaselineRecallAt1  *float64 `parquet:"baseline_recall_at_1"`
-	BaselinePerplexity *float64 `parquet:"baseline_perplexity"`
-	BaselineError      *float64 `parquet:"baseline_mean_absolute_error"`
-	BaselinePrecision  *float64 `parquet:"baseline_mean_average_precision"`
-	AtBaseline         *bool    `parquet:"at_baseline"`
-}
