@@ -23,7 +23,11 @@ type Drawn struct {
 
 // Bounded is a number, 0 or more, and an interval around it; both ends are the number where
 // none is known.
-type Bounded struct{ Value, Low, High float64 }
+type Bounded struct {
+	Value float64 `json:"value"`
+	Low   float64 `json:"low"`
+	High  float64 `json:"high"`
+}
 
 // HeatMap is a table of numbers, 0 or more, that are drawn the darker the larger they are.
 // Maps of one name have the same scale in all cells.

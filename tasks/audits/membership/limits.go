@@ -41,7 +41,7 @@ func (l *Limits) areas(v *Verdict) *audits.Gate {
 	areas := audits.Gate{Limit: l.MembershipAUC}
 	for _, o := range v.Attacks {
 		for what, g := range o.groups() {
-			areas.Number(fmt.Sprintf("the AUC of %s by %s", what, o.Attack.Title()), min(g.Users, v.HeldOut), audits.Bounded(g.AUC))
+			areas.Number(fmt.Sprintf("the AUC of %s by %s", what, o.Attack.Title()), min(g.Users, v.HeldOut), g.AUC)
 		}
 	}
 	return &areas

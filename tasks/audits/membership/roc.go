@@ -23,10 +23,10 @@ const resamples = 1000
 // auc is the probability that a member has a higher score than a held-out user, ties counting
 // half. For the lower end of the interval an unseen member scores below all, and an unseen
 // held-out user above all; for the upper end the other way round.
-func (r ranks) auc(stream *rand.Rand) AUC {
+func (r ranks) auc(stream *rand.Rand) audits.Bounded {
 	draws := ranking.Resampling{Stream: stream, Groups: []int{len(r.members), len(r.heldOut)}, Resamples: resamples}
 	i := draws.Interval(audits.Confidence, r.area())
-	return AUC{ranking.Mean(placements(r.members, r.heldOut)), i.Low, i.High}
+	return audits.Bounded{Value: ranking.Mean(placements(r.members, r.heldOut)), Low: i.Low, High: i.High}
 }
 
 // area is the area by weights of the members and of the held-out users.

@@ -2,6 +2,7 @@ package membership
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"coalmine/tasks"
@@ -24,13 +25,41 @@ var Audit = audits.Description{
 	Pairs:       audits.EverySecret,
 	VerdictBlob: audits.VerdictBlob,
 	Verdict:     func() audits.Verdict { return new(Verdict) },
-	Columns: []audits.Column{
-		{Header: "member AUC %", Measure: audits.OldMeasure{Name: "membership_auc", Percent: true, Digits: 1}},
-		{Header: "TPR % at 1% FPR", Optional: true, Measure: audits.OldMeasure{Name: "membership_tpr_1", Percent: true, Digits: 1}},
-		{Header: "LiRA AUC %", Optional: true, Measure: audits.OldMeasure{Name: "membership_lira_auc", Percent: true, Digits: 1}},
-		{Header: "RMIA AUC %", Optional: true, Measure: audits.OldMeasure{Name: "membership_rmia_auc", Percent: true, Digits: 1}},
-	},
+	Measures: slices.Concat(audits.Within((*Verdict).measured,
+		audits.Measure{Name: "membership_members", Of: audits.Of(func(v *Verdict) int { return v.Members })},
+		audits.Measure{Name: "membership_sharers", Of: audits.Of(func(v *Verdict) int { return v.Sharers })},
+		audits.Measure{Name: "membership_held_out", Of: audits.Of(func(v *Verdict) int { return v.HeldOut })},
+		audits.Measure{Name: "membership_references", Of: audits.Of(func(v *Verdict) int { return v.References })},
+	), []audits.Measure{
+		{Name: "membership_auc", Of: auc(Loss), Header: "member AUC %", Scale: audits.Percent, Digits: 1},
+		{Name: "membership_tpr_1", Of: audits.Of(func(v *Verdict) *audits.Bounded { return v.rate(Loss, 0).Bounded() }), Header: "TPR % at 1% FPR", Optional: true, Scale: audits.Percent, Digits: 1},
+		{Name: "membership_tpr_01", Of: audits.Of(func(v *Verdict) *audits.Bounded { return v.rate(Loss, 1).Bounded() })},
+		{Name: "membership_sharers_auc", Of: audits.Of((*Verdict).sharersAUC)},
+	}, byReferences("lira", LiRA, LiRAOffline), byReferences("rmia", RMIA, RMIAOffline)),
 	Charted: &audits.Charted{Name: "member AUC of the best attack, %", Level: 50, Of: charted},
+}
+
+func auc(of Attack) audits.Value {
+	return audits.Of(func(v *Verdict) *audits.Bounded { return v.auc(of) })
+}
+
+// byReferences are the measures of an attack by all reference models, and of the same attack by
+// those without a user.
+func byReferences(name string, online, offline Attack) []audits.Measure {
+	found := func(at int) audits.Value {
+		return audits.Of(func(v *Verdict) *float64 {
+			if r := v.rate(online, at); r != nil {
+				return &r.Share
+			}
+			return nil
+		})
+	}
+	return []audits.Measure{
+		{Name: "membership_" + name + "_auc", Of: auc(online), Header: online.Title() + " AUC %", Optional: true, Scale: audits.Percent, Digits: 1},
+		{Name: "membership_" + name + "_tpr_1", Of: found(0)},
+		{Name: "membership_" + name + "_tpr_01", Of: found(1)},
+		{Name: "membership_" + name + "_offline_auc", Of: auc(offline)},
+	}
 }
 
 // Verdict is what attacks have found.
@@ -63,18 +92,11 @@ type Outcome struct {
 // Group is how well some users that trained are told from held-out ones.
 type Group struct {
 	Users int `json:"users"`
-	AUC   AUC `json:"auc"`
+	// AUC is the area under the receiver operating characteristic, in [0, 1], 0.5 by chance.
+	AUC audits.Bounded `json:"auc"`
 	// P is that of the test of Mann and Whitney: were scores of both alike.
 	P     float64 `json:"p"`
 	Rates []Rate  `json:"rates"`
-}
-
-// AUC is the area under the receiver operating characteristic, in [0, 1], 0.5 by chance, with
-// its interval of audits.Confidence.
-type AUC struct {
-	Value float64 `json:"value"`
-	Low   float64 `json:"low"`
-	High  float64 `json:"high"`
 }
 
 // Rate is how many users are found at a rate of false positives.
@@ -97,7 +119,7 @@ func (v *Verdict) find(a Attack) *Outcome {
 }
 
 // auc is that of an attack on users without canaries, nil without any.
-func (v *Verdict) auc(a Attack) *AUC {
+func (v *Verdict) auc(a Attack) *audits.Bounded {
 	if o := v.find(a); o != nil && o.Members != nil {
 		return &o.Members.AUC
 	}
@@ -113,9 +135,25 @@ func (v *Verdict) rate(a Attack, at int) *audits.Share {
 	return nil
 }
 
+// sharersAUC is that of the loss on users with canaries, nil without any.
+func (v *Verdict) sharersAUC() *audits.Bounded {
+	if o := v.find(Loss); o != nil && o.Sharers != nil {
+		return &o.Sharers.AUC
+	}
+	return nil
+}
+
+// measured is nil for a verdict without attacks.
+func (v *Verdict) measured() *Verdict {
+	if v.Attacks == nil {
+		return nil
+	}
+	return v
+}
+
 // best is the AUC of the attack that has the highest.
-func (v *Verdict) best() *AUC {
-	var best *AUC
+func (v *Verdict) best() *audits.Bounded {
+	var best *audits.Bounded
 	for _, o := range v.Attacks {
 		if a := v.auc(o.Attack); a != nil && (best == nil || a.Value > best.Value) {
 			best = a
@@ -131,25 +169,6 @@ func charted(v audits.Verdict) (audits.Bounded, bool) {
 		return audits.Bounded{}, false
 	}
 	return audits.Bounded{Value: 100 * a.Value, Low: 100 * a.Low, High: 100 * a.High}, true
-}
-
-// Texts implements audits.Verdict.
-func (v *Verdict) Texts() []string {
-	texts := []string{v.auc(Loss).text(), "", v.auc(LiRA).text(), v.auc(RMIA).text()}
-	if texts[0] == "" {
-		texts[0] = "-"
-	}
-	if s := v.rate(Loss, 0); s != nil {
-		texts[1] = fmt.Sprintf("%.1f", 100*s.Share)
-	}
-	return texts
-}
-
-func (a *AUC) text() string {
-	if a == nil {
-		return ""
-	}
-	return fmt.Sprintf("%.1f", 100*a.Value)
 }
 
 // Note implements audits.Noter.

@@ -6,13 +6,14 @@ import (
 	"testing"
 
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/auditstest"
 )
 
 // found is a verdict with an attack that finds most users.
 func found() *Verdict {
 	share := audits.NewShare(60, 100)
 	group := func(low float64) *Group {
-		return &Group{Users: 100, AUC: AUC{0.9, low, 0.95}, P: 1e-9, Rates: []Rate{{0.01, &share, 1000}, {0.001, nil, 10_000}}}
+		return &Group{Users: 100, AUC: audits.Bounded{Value: 0.9, Low: low, High: 0.95}, P: 1e-9, Rates: []Rate{{0.01, &share, 1000}, {0.001, nil, 10_000}}}
 	}
 	return &Verdict{Members: 100, Sharers: 100, HeldOut: 1000, Attacks: []Outcome{{Attack: Loss, Members: group(0.85), Sharers: group(0.7)}}}
 }
@@ -63,10 +64,10 @@ func TestTheNoteSaysWhatCannotBeEstimated(t *testing.T) {
 	if got := found().Note(nil); !strings.HasPrefix(got, want) {
 		t.Errorf("%s\nwant %s…", got, want)
 	}
-	if got := found().Texts(); !slices.Equal(got, []string{"90.0", "60.0", "", ""}) {
+	if got := auditstest.Texts(&Audit, found()); !slices.Equal(got, []string{"90.0", "60.0", "", ""}) {
 		t.Errorf("texts %q", got)
 	}
-	if got := new(Verdict).Texts(); !slices.Equal(got, []string{"-", "", "", ""}) {
+	if got := auditstest.Texts(&Audit, new(Verdict)); !slices.Equal(got, []string{"-", "", "", ""}) {
 		t.Errorf("texts of nothing %q", got)
 	}
 }
@@ -94,7 +95,7 @@ func TestTooFewUsersGiveNoAUC(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		auc, text := v.auc(Loss), v.Texts()[0]
+		auc, text := v.auc(Loss), auditstest.Texts(&Audit, v)[0]
 		if (auc != nil) != (c.groups > 0) || (text == "-") != (auc == nil) || v.tooFew() != (auc == nil) || strings.Contains(v.Note(nil), "no AUC") != v.tooFew() {
 			t.Errorf("%d against %d: AUC %v, printed %q, note %q", c.members, c.heldOut, auc, text, v.Note(nil))
 		}
