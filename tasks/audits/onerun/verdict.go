@@ -3,7 +3,9 @@ package onerun
 import (
 	"fmt"
 	"math"
+	"slices"
 
+	"coalmine/internal/extended"
 	"coalmine/privacy"
 	"coalmine/privacy/onerun"
 	"coalmine/tasks"
@@ -26,11 +28,35 @@ var Audit = audits.Description{
 	VerdictBlob: VerdictBlob,
 	Verdict:     func() audits.Verdict { return new(Verdict) },
 	Outcome:     func() audits.Outcome { return new(Unit) },
-	Columns: []audits.Column{
-		{Header: "one-run epsilon >= (of)", Measure: audits.OldMeasure{Name: "epsilon_lower", Digits: 3}},
-		{Header: "by trade-off curve (z <)", Optional: true, Measure: audits.OldMeasure{Name: "one_run_trade_off_epsilon_lower", Digits: 3}},
-		{Header: "refutes epsilon", Optional: true, Measure: audits.OldMeasure{Name: "one_run_epsilon_refuted", Percent: true}},
-		{Header: "refutes z", Optional: true, Measure: audits.OldMeasure{Name: "one_run_refuted", Percent: true}},
+	Measures: slices.Concat([]audits.Measure{
+		{
+			Name: "epsilon_lower", Of: audits.Of(func(v *Verdict) float64 { return v.EpsilonLower }),
+			Header: "one-run epsilon >= (of)", Text: audits.Of((*Verdict).text), Scale: audits.Plain, Digits: 3,
+		},
+		{Name: "one_run_delta", Of: audits.Of(func(v *Verdict) float64 { return v.Delta })},
+		{Name: "one_run_confidence", Of: audits.Of(func(v *Verdict) float64 { return v.Confidence })},
+		{Name: "one_run_neighbouring", Of: audits.Of(func(v *Verdict) privacy.Neighbouring { return v.Neighbouring })},
+		{Name: "one_run_unit", Of: audits.Of(func(v *Verdict) string { return v.Unit })},
+		{Name: "one_run_canaries", Of: audits.Of(func(v *Verdict) int { return v.Canaries })},
+		{Name: "one_run_k_plus", Of: audits.Of(func(v *Verdict) int { return v.KPlus })},
+		{Name: "one_run_k_minus", Of: audits.Of(func(v *Verdict) int { return v.KMinus })},
+		{Name: "one_run_correct", Of: audits.Of(func(v *Verdict) int { return v.Correct })},
+		{Name: "one_run_epsilon_largest", Of: audits.Of(func(v *Verdict) float64 { return v.EpsilonLargest })},
+	}, audits.Within(func(v *Verdict) *TradeOff { return v.TradeOff },
+		audits.Measure{Name: "one_run_noise_multiplier_refuted", Of: audits.Of(func(t *TradeOff) *float64 { return t.NoiseMultiplier })},
+		audits.Measure{
+			Name: "one_run_trade_off_epsilon_lower", Of: audits.Of(func(t *TradeOff) *float64 { return extended.Finite(t.EpsilonLower) }),
+			Header: "by trade-off curve (z <)", Text: audits.Of((*TradeOff).text), Optional: true, Scale: audits.Plain, Digits: 3,
+		},
+	), audits.Within((*Verdict).claim,
+		audits.Measure{Name: "one_run_p_value", Of: audits.Of(func(t *TradeOff) float64 { return t.PValue })},
+		audits.Measure{Name: "one_run_refuted", Of: audits.Of(func(t *TradeOff) bool { return t.Refuted }), Header: "refutes z", Optional: true, Place: 2, Scale: audits.Percent},
+		audits.Measure{Name: "one_run_epsilon_refuted", Of: audits.Of(func(t *TradeOff) bool { return t.EpsilonRefuted }), Header: "refutes epsilon", Optional: true, Place: 1, Scale: audits.Percent},
+	)),
+	Canary: []audits.Measure{
+		{Name: "one_run_score", Of: audits.Of(func(u *Unit) float64 { return u.Score })},
+		{Name: "one_run_included", Of: audits.Of(func(u *Unit) bool { return u.Included })},
+		{Name: "one_run_guess", Of: audits.Of(func(u *Unit) *onerun.Answer { return &u.Guess })},
 	},
 }
 
@@ -77,17 +103,6 @@ type Unit struct {
 	Guess onerun.Answer `json:"guess"`
 }
 
-// Row implements audits.Outcome.
-func (u *Unit) Row() any {
-	return unitRow{&u.Score, &u.Included, new(string(u.Guess))}
-}
-
-type unitRow struct {
-	Score    *float64 `parquet:"one_run_score"`
-	Included *bool    `parquet:"one_run_included"`
-	Guess    *string  `parquet:"one_run_guess"`
-}
-
 // Own implements audits.Lister.
 func (v *Verdict) Own() []audits.Own {
 	var own []audits.Own
@@ -97,30 +112,22 @@ func (v *Verdict) Own() []audits.Own {
 	return own
 }
 
-// Texts implements audits.Verdict. The bound has beside it the most that its audit
-// could have found.
-func (v *Verdict) Texts() []string {
-	bound := fmt.Sprintf("%s (%s)", privacy.Epsilon(v.EpsilonLower), privacy.Epsilon(v.EpsilonLargest))
-	t := v.TradeOff
-	if t == nil || !t.Claimed {
-		return []string{bound, t.text(), "", ""}
-	}
-	return []string{bound, t.text(), yesOrNo(t.EpsilonRefuted), yesOrNo(t.Refuted)}
+// text is the bound, and beside it the most that its audit could have found.
+func (v *Verdict) text() string {
+	return fmt.Sprintf("%s (%s)", privacy.Epsilon(v.EpsilonLower), privacy.Epsilon(v.EpsilonLargest))
 }
 
-func yesOrNo(yes bool) string {
-	if yes {
-		return "yes"
+// claim is TradeOff if the training claims its privacy, else nil.
+func (v *Verdict) claim() *TradeOff {
+	if v.TradeOff == nil || !v.TradeOff.Claimed {
+		return nil
 	}
-	return "no"
+	return v.TradeOff
 }
 
-// text is empty for what was not asked for.
+// text is the epsilon that is proved of the least refuted noise multiplier, and that multiplier.
 func (t *TradeOff) text() string {
-	switch {
-	case t == nil:
-		return ""
-	case t.NoiseMultiplier == nil:
+	if t.NoiseMultiplier == nil {
 		return "0"
 	}
 	return fmt.Sprintf("%s (%.3g)", t.EpsilonLower, *t.NoiseMultiplier)
@@ -172,44 +179,6 @@ func (v *Verdict) EpsilonAtLeast() privacy.Epsilon {
 		return max(privacy.Epsilon(v.EpsilonLower), t.EpsilonLower)
 	}
 	return privacy.Epsilon(v.EpsilonLower)
-}
-
-// Row implements audits.Verdict.
-func (v *Verdict) Row() any {
-	r := row{
-		EpsilonLower: &v.EpsilonLower, Delta: &v.Delta, Confidence: &v.Confidence, Neighbouring: string(v.Neighbouring), Unit: v.Unit,
-		Canaries: new(int64(v.Canaries)), KPlus: new(int64(v.KPlus)), KMinus: new(int64(v.KMinus)), Correct: new(int64(v.Correct)),
-		EpsilonLargest: &v.EpsilonLargest,
-	}
-	if t := v.TradeOff; t != nil {
-		r.NoiseRefuted = t.NoiseMultiplier
-		if t.Claimed {
-			r.PValue, r.Refuted, r.EpsilonRefuted = &t.PValue, &t.Refuted, &t.EpsilonRefuted
-		}
-		if !math.IsInf(float64(t.EpsilonLower), 1) {
-			r.TradeOffEpsilon = new(float64(t.EpsilonLower))
-		}
-	}
-	return r
-}
-
-type row struct {
-	EpsilonLower   *float64 `parquet:"epsilon_lower"`
-	Delta          *float64 `parquet:"one_run_delta"`
-	Confidence     *float64 `parquet:"one_run_confidence"`
-	Neighbouring   string   `parquet:"one_run_neighbouring"`
-	Unit           string   `parquet:"one_run_unit"`
-	Canaries       *int64   `parquet:"one_run_canaries"`
-	KPlus          *int64   `parquet:"one_run_k_plus"`
-	KMinus         *int64   `parquet:"one_run_k_minus"`
-	Correct        *int64   `parquet:"one_run_correct"`
-	EpsilonLargest *float64 `parquet:"one_run_epsilon_largest"`
-	// By the trade-off curve.
-	NoiseRefuted    *float64 `parquet:"one_run_noise_multiplier_refuted"`
-	TradeOffEpsilon *float64 `parquet:"one_run_trade_off_epsilon_lower"`
-	PValue          *float64 `parquet:"one_run_p_value"`
-	Refuted         *bool    `parquet:"one_run_refuted"`
-	EpsilonRefuted  *bool    `parquet:"one_run_epsilon_refuted"`
 }
 
 // Limits of audit.fail_if.

@@ -2,6 +2,7 @@ package oneshot
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"coalmine/privacy"
@@ -26,10 +27,48 @@ var Audit = audits.Description{
 	VerdictBlob: VerdictBlob,
 	Verdict:     func() audits.Verdict { return new(Verdict) },
 	Outcome:     func() audits.Outcome { return new(Client) },
-	Columns: []audits.Column{
-		{Header: "estimated epsilon, final", Optional: true, Measure: audits.OldMeasure{Name: "epsilon_estimate_final", Digits: 2}},
-		{Header: "estimated epsilon, all rounds", Optional: true, Measure: audits.OldMeasure{Name: "epsilon_estimate_all_iterates", Digits: 2}},
+	Measures: slices.Concat(
+		estimated("epsilon_estimate_final", "estimated epsilon, final", final),
+		estimated("epsilon_estimate_all_iterates", "estimated epsilon, all rounds", allIterates),
+		[]audits.Measure{
+			{Name: "one_shot_delta", Of: audits.Of(func(v *Verdict) float64 { return v.Delta })},
+			{Name: "one_shot_neighbouring", Of: audits.Of(func(v *Verdict) privacy.Neighbouring { return v.Neighbouring })},
+			{Name: "one_shot_unit", Of: audits.Of(func(v *Verdict) string { return v.Unit })},
+			{Name: "one_shot_canaries", Of: audits.Of(func(v *Verdict) int { return v.Canaries })},
+			{Name: "one_shot_unseen", Of: audits.Of(func(v *Verdict) int { return v.Unseen })},
+			{Name: "one_shot_dimension", Of: audits.Of(func(v *Verdict) int { return v.Dimension })},
+		},
+		cosines("one_shot_final", final, func(e *oneshot.Estimate) *oneshot.Normal { return &e.Seen }),
+		cosines("one_shot_largest", allIterates, func(e *oneshot.Estimate) *oneshot.Normal { return &e.Seen }),
+		cosines("one_shot_unseen", allIterates, func(e *oneshot.Estimate) *oneshot.Normal { return &e.Unseen }),
+	),
+	Canary: []audits.Measure{
+		{Name: "one_shot_seen", Of: audits.Of(func(c *Client) bool { return c.Seen })},
+		{Name: "one_shot_final_cosine", Of: audits.Of(func(c *Client) *float64 { return c.FinalCosine })},
+		{Name: "one_shot_largest_cosine", Of: audits.Of(func(c *Client) *float64 { return c.LargestCosine })},
 	},
+}
+
+func final(v *Verdict) *oneshot.Estimate       { return v.Final }
+func allIterates(v *Verdict) *oneshot.Estimate { return v.AllIterates }
+
+// estimated are the measures of an estimate of epsilon.
+func estimated(name, header string, of func(*Verdict) *oneshot.Estimate) []audits.Measure {
+	return audits.Within(of,
+		audits.Measure{
+			Name: name, Of: audits.Of(func(e *oneshot.Estimate) float64 { return e.Epsilon }),
+			Header: header, Text: audits.Of(text), Optional: true, Scale: audits.Plain, Digits: 2,
+		},
+		audits.Measure{Name: name + "_se", Of: audits.Of(func(e *oneshot.Estimate) float64 { return e.StandardError })},
+	)
+}
+
+// cosines are the measures of the cosines that an estimate rests on.
+func cosines(name string, of func(*Verdict) *oneshot.Estimate, some func(*oneshot.Estimate) *oneshot.Normal) []audits.Measure {
+	return audits.Within(of,
+		audits.Measure{Name: name + "_mean", Of: audits.Of(func(e *oneshot.Estimate) float64 { return some(e).Mean })},
+		audits.Measure{Name: name + "_deviation", Of: audits.Of(func(e *oneshot.Estimate) float64 { return some(e).Deviation })},
+	)
 }
 
 // Verdict is one estimate of epsilon or two, and all that they rest on.
@@ -64,15 +103,6 @@ type Client struct {
 	LargestCosine *float64 `json:"largest_cosine,omitempty"`
 }
 
-// Row implements audits.Outcome.
-func (c *Client) Row() any { return clientRow{&c.Seen, c.FinalCosine, c.LargestCosine} }
-
-type clientRow struct {
-	Seen    *bool    `parquet:"one_shot_seen"`
-	Final   *float64 `parquet:"one_shot_final_cosine"`
-	Largest *float64 `parquet:"one_shot_largest_cosine"`
-}
-
 // Own implements audits.Lister.
 func (v *Verdict) Own() []audits.Own {
 	var own []audits.Own
@@ -82,13 +112,7 @@ func (v *Verdict) Own() []audits.Own {
 	return own
 }
 
-// Texts implements audits.Verdict.
-func (v *Verdict) Texts() []string { return []string{text(v.Final), text(v.AllIterates)} }
-
 func text(e *oneshot.Estimate) string {
-	if e == nil {
-		return ""
-	}
 	return fmt.Sprintf("~%s (+-%s)", privacy.Epsilon(e.Epsilon), privacy.Epsilon(e.StandardError))
 }
 
@@ -124,36 +148,4 @@ func (v *Verdict) beside(proved *privacy.Report) string {
 		return fmt.Sprintf("; epsilon_proved %s is about another change, %s", proved.EpsilonProved, proved.Neighbouring)
 	}
 	return fmt.Sprintf("; epsilon_proved is %s", proved.EpsilonProved)
-}
-
-// Row implements audits.Verdict.
-func (v *Verdict) Row() any {
-	r := row{Canaries: new(int64(v.Canaries)), Unseen: new(int64(v.Unseen)), Dimension: new(int64(v.Dimension)), Delta: &v.Delta, Neighbouring: string(v.Neighbouring), Unit: v.Unit}
-	if e := v.Final; e != nil {
-		r.Final, r.FinalError, r.FinalMean, r.FinalDeviation = &e.Epsilon, &e.StandardError, &e.Seen.Mean, &e.Seen.Deviation
-	}
-	if e := v.AllIterates; e != nil {
-		r.All, r.AllError, r.AllMean, r.AllDeviation = &e.Epsilon, &e.StandardError, &e.Seen.Mean, &e.Seen.Deviation
-		r.UnseenMean, r.UnseenDeviation = &e.Unseen.Mean, &e.Unseen.Deviation
-	}
-	return r
-}
-
-type row struct {
-	Final           *float64 `parquet:"epsilon_estimate_final"`
-	FinalError      *float64 `parquet:"epsilon_estimate_final_se"`
-	All             *float64 `parquet:"epsilon_estimate_all_iterates"`
-	AllError        *float64 `parquet:"epsilon_estimate_all_iterates_se"`
-	Delta           *float64 `parquet:"one_shot_delta"`
-	Neighbouring    string   `parquet:"one_shot_neighbouring"`
-	Unit            string   `parquet:"one_shot_unit"`
-	Canaries        *int64   `parquet:"one_shot_canaries"`
-	Unseen          *int64   `parquet:"one_shot_unseen"`
-	Dimension       *int64   `parquet:"one_shot_dimension"`
-	FinalMean       *float64 `parquet:"one_shot_final_mean"`
-	FinalDeviation  *float64 `parquet:"one_shot_final_deviation"`
-	AllMean         *float64 `parquet:"one_shot_largest_mean"`
-	AllDeviation    *float64 `parquet:"one_shot_largest_deviation"`
-	UnseenMean      *float64 `parquet:"one_shot_unseen_mean"`
-	UnseenDeviation *float64 `parquet:"one_shot_unseen_deviation"`
 }
