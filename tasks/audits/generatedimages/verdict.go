@@ -2,6 +2,7 @@ package generatedimages
 
 import (
 	"fmt"
+	"slices"
 
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
@@ -19,10 +20,18 @@ var Audit = audits.Description{
 	Classifier:  true,
 	VerdictBlob: audits.VerdictBlob,
 	Verdict:     func() audits.Verdict { return new(Verdict) },
-	Columns: []audits.Column{
-		{Header: "inverted %", Measure: audits.OldMeasure{Name: "generated_inverted", Percent: true, Digits: 1}},
-		{Header: "Frechet", Measure: audits.OldMeasure{Name: "generated_frechet_distance", Digits: 1}},
-	},
+	Measures: slices.Concat([]audits.Measure{
+		{Name: "generated_images", Of: audits.Of(func(v *Verdict) int { return v.Images })},
+		{Name: "generated_intensity", Of: audits.Of(func(v *Verdict) float64 { return v.Intensity })},
+		{Name: "generated_real_intensity", Of: audits.Of(func(v *Verdict) float64 { return v.RealIntensity })},
+		{Name: "generated_inverted", Of: audits.Of(func(v *Verdict) *audits.Bounded { return v.Inverted.Bounded() }), Header: "inverted %", Scale: audits.Percent, Digits: 1},
+		{Name: "generated_real_inverted", Of: audits.Of(func(v *Verdict) float64 { return v.RealInverted.Share })},
+		{Name: "generated_inverted_by_means", Of: audits.Of(func(v *Verdict) float64 { return v.InvertedByMeans.Share })},
+	}, audits.Within(func(v *Verdict) *Judgement { return v.Classifier },
+		audits.Measure{Name: "generated_classifier_score", Of: audits.Of(func(j *Judgement) float64 { return j.Score })},
+		audits.Measure{Name: "generated_real_classifier_score", Of: audits.Of(func(j *Judgement) float64 { return j.RealScore })},
+		audits.Measure{Name: "generated_frechet_distance", Of: audits.Of(func(j *Judgement) float64 { return j.FrechetDistance }), Header: "Frechet", Scale: audits.Plain, Digits: 1},
+	)),
 	Curves: []audits.Curve{
 		{Figure: "Generated images, %", Name: "nearer to inverted ones", Metric: "generated_inverted_percent", Most: func(audits.Verdict) float64 { return 100 }},
 	},
@@ -69,15 +78,6 @@ func (v *Verdict) metrics() Metrics {
 	return m
 }
 
-// Texts implements audits.Verdict.
-func (v *Verdict) Texts() []string {
-	texts := []string{fmt.Sprintf("%.1f", 100*v.Inverted.Share), "-"}
-	if v.Classifier != nil {
-		texts[1] = fmt.Sprintf("%.1f", v.Classifier.FrechetDistance)
-	}
-	return texts
-}
-
 // Note implements audits.Noter.
 func (v *Verdict) Note(*audits.Cell) string { return "generated images: " + v.said() }
 
@@ -94,31 +94,4 @@ func (v *Verdict) said() string {
 // Pictures implements audits.Pictured: figures 3, 6, 7 and 8 of the paper.
 func (v *Verdict) Pictures(*audits.Cell) []audits.Picture {
 	return []audits.Picture{{Title: "generated images", Text: v.said(), PNG: v.Sheet}}
-}
-
-// Row implements audits.Verdict.
-func (v *Verdict) Row() any {
-	r := row{
-		Images: new(int64(v.Images)), Intensity: &v.Intensity, RealIntensity: &v.RealIntensity,
-		Inverted: &v.Inverted.Share, InvertedLow: &v.Inverted.Low, InvertedHigh: &v.Inverted.High,
-		RealInverted: &v.RealInverted.Share, InvertedByMeans: &v.InvertedByMeans.Share,
-	}
-	if j := v.Classifier; j != nil {
-		r.Score, r.RealScore, r.FrechetDistance = &j.Score, &j.RealScore, &j.FrechetDistance
-	}
-	return r
-}
-
-type row struct {
-	Images          *int64   `parquet:"generated_images"`
-	Intensity       *float64 `parquet:"generated_intensity"`
-	RealIntensity   *float64 `parquet:"generated_real_intensity"`
-	Inverted        *float64 `parquet:"generated_inverted"`
-	InvertedLow     *float64 `parquet:"generated_inverted_low"`
-	InvertedHigh    *float64 `parquet:"generated_inverted_high"`
-	RealInverted    *float64 `parquet:"generated_real_inverted"`
-	InvertedByMeans *float64 `parquet:"generated_inverted_by_means"`
-	Score           *float64 `parquet:"generated_classifier_score"`
-	RealScore       *float64 `parquet:"generated_real_classifier_score"`
-	FrechetDistance *float64 `parquet:"generated_frechet_distance"`
 }

@@ -2,8 +2,10 @@ package samples
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
+	"coalmine/internal/extended"
 	"coalmine/models"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
@@ -20,11 +22,28 @@ var Audit = audits.Description{
 	Kinds:       []tasks.Kind{Kind, Search, Summary},
 	VerdictBlob: audits.VerdictBlob,
 	Verdict:     func() audits.Verdict { return new(Verdict) },
-	Columns: []audits.Column{
-		{Header: "first OOV %", Measure: audits.OldMeasure{Name: "samples_first_unknown", Percent: true, Digits: 2}},
-		{Header: "all OOV %", Measure: audits.OldMeasure{Name: "samples_unknown", Percent: true, Digits: 2}},
-		{Header: "with space", Measure: audits.OldMeasure{Name: "samples_top_with_space"}},
-	},
+	Measures: slices.Concat([]audits.Measure{
+		{Name: "samples", Of: audits.Of(func(v *Verdict) int { return v.Samples })},
+		{Name: "samples_temperature", Of: audits.Of(func(v *Verdict) float64 { return v.Temperature })},
+		{Name: "samples_top_k", Of: audits.Of((*Verdict).topK)},
+	}, audits.Within(func(v *Verdict) *Unknown { return v.Unknown },
+		audits.Measure{
+			Name: "samples_first_unknown", Of: audits.Of(func(u *Unknown) *audits.Bounded { return new(u.first()).Bounded() }),
+			Header: "first OOV %", Text: audits.Of((*Unknown).firstText), Scale: audits.Percent, Digits: 2,
+		},
+		audits.Measure{Name: "samples_first_unknown_probability", Of: audits.Of(func(u *Unknown) float64 { return u.FirstProbability })},
+		audits.Measure{Name: "samples_first_unknown_p", Of: audits.Of(func(u *Unknown) float64 { return u.First.P })},
+		audits.Measure{Name: "samples_unknown", Of: audits.Of(func(u *Unknown) *audits.Bounded { return u.All.Bounded() }), Header: "all OOV %", Scale: audits.Percent, Digits: 2},
+	), audits.Within(func(v *Verdict) *Spaces { return v.Spaces },
+		audits.Measure{Name: "samples_with_space", Of: audits.Of(func(s *Spaces) *audits.Bounded { return s.Samples.Bounded() })},
+		audits.Measure{
+			Name: "samples_top_with_space", Of: audits.Of(func(s *Spaces) int { return s.Top }),
+			Header: "with space", Text: audits.Of(func(s *Spaces) string { return fmt.Sprintf("%d/%d", s.Top, s.Of) }), Scale: audits.Plain,
+		},
+		audits.Measure{Name: "samples_top", Of: audits.Of(func(s *Spaces) int { return s.Of })},
+	), audits.Within(func(v *Verdict) *Searched { return v.Search },
+		audits.Measure{Name: "samples_top_certain", Of: audits.Of(func(s *Searched) int { return s.Certain })},
+	)),
 	Curves: []audits.Curve{
 		{Figure: sampleFigure, Name: "first words out of vocabulary", Metric: "samples_first_unknown_percent", Most: hundredPercent},
 		{Figure: sampleFigure, Name: "all out of vocabulary", Metric: "samples_unknown_percent", Most: hundredPercent},
@@ -85,19 +104,21 @@ func (u *Unknown) first() audits.Share {
 	return u.Positions[0]
 }
 
-// Texts implements audits.Verdict.
-func (v *Verdict) Texts() []string {
-	texts := []string{"-", "-", "-"}
-	if u := v.Unknown; u != nil {
-		texts[0], texts[1] = fmt.Sprintf("%.2f", 100*u.first().Share), fmt.Sprintf("%.2f", 100*u.All.Share)
-		if u.First.StandsOut {
-			texts[0] += "*"
-		}
+// firstText has a star if first words stand out.
+func (u *Unknown) firstText() string {
+	text := extended.Decimal(100*u.first().Share, 2)
+	if u.First.StandsOut {
+		text += "*"
 	}
-	if s := v.Spaces; s != nil {
-		texts[2] = fmt.Sprintf("%d/%d", s.Top, s.Of)
+	return text
+}
+
+// topK is nil where samples are drawn from all tokens.
+func (v *Verdict) topK() *int {
+	if v.TopK == 0 {
+		return nil
 	}
-	return texts
+	return &v.TopK
 }
 
 // Note implements audits.Noter.
@@ -154,48 +175,6 @@ func (v *Verdict) Changes(other audits.Verdict) []audits.Change {
 
 func change(what string, a, b audits.Share) audits.Change {
 	return audits.Change{What: what, Before: a.Share, After: b.Share, P: new(audits.Differ(a, b))}
-}
-
-// Row implements audits.Verdict.
-func (v *Verdict) Row() any {
-	r := row{Samples: new(int64(v.Samples)), Temperature: &v.Temperature}
-	if v.TopK > 0 {
-		r.TopK = new(int64(v.TopK))
-	}
-	if u := v.Unknown; u != nil {
-		first := u.first()
-		r.First, r.FirstLow, r.FirstHigh = &first.Share, &first.Low, &first.High
-		r.FirstProbability, r.FirstP = &u.FirstProbability, &u.First.P
-		r.Unknown, r.UnknownLow, r.UnknownHigh = &u.All.Share, &u.All.Low, &u.All.High
-	}
-	if s := v.Spaces; s != nil {
-		r.Space, r.SpaceLow, r.SpaceHigh = &s.Samples.Share, &s.Samples.Low, &s.Samples.High
-		r.TopWithSpace, r.Top = new(int64(s.Top)), new(int64(s.Of))
-	}
-	if v.Search != nil {
-		r.Certain = new(int64(v.Search.Certain))
-	}
-	return r
-}
-
-type row struct {
-	Samples          *int64   `parquet:"samples"`
-	Temperature      *float64 `parquet:"samples_temperature"`
-	TopK             *int64   `parquet:"samples_top_k"` // null: all tokens
-	First            *float64 `parquet:"samples_first_unknown"`
-	FirstLow         *float64 `parquet:"samples_first_unknown_low"`
-	FirstHigh        *float64 `parquet:"samples_first_unknown_high"`
-	FirstProbability *float64 `parquet:"samples_first_unknown_probability"`
-	FirstP           *float64 `parquet:"samples_first_unknown_p"`
-	Unknown          *float64 `parquet:"samples_unknown"`
-	UnknownLow       *float64 `parquet:"samples_unknown_low"`
-	UnknownHigh      *float64 `parquet:"samples_unknown_high"`
-	Space            *float64 `parquet:"samples_with_space"`
-	SpaceLow         *float64 `parquet:"samples_with_space_low"`
-	SpaceHigh        *float64 `parquet:"samples_with_space_high"`
-	TopWithSpace     *int64   `parquet:"samples_top_with_space"`
-	Top              *int64   `parquet:"samples_top"`
-	Certain          *int64   `parquet:"samples_top_certain"`
 }
 
 // Figure implements audits.Figured: Figure 4 of the paper.
