@@ -2,6 +2,7 @@ package accuracyperuser
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"coalmine/tasks"
@@ -23,7 +24,26 @@ var Audit = audits.Description{
 	AtEnd:      true,
 	Pairs:      audits.EverySecret,
 	Verdict:    func() audits.Verdict { return new(Verdict) },
-	Columns:    []audits.Column{{Header: "users' accuracy %"}},
+	Measures: slices.Concat(
+		audits.Within((*Verdict).shown, audits.Measure{Header: "users' accuracy %", Text: audits.Of((*Users).quartiles)}),
+		audits.Within(func(v *Verdict) *Users { return v.Model }, measures("users")...),
+		audits.Within(func(v *Verdict) *Users { return v.Prepared }, measures("prepared_users")...),
+	),
+}
+
+// percents name the percentiles of users.
+var percents = [...]int{5, 25, 50, 75, 95}
+
+// measures are those of a model's users.
+func measures(name string) []audits.Measure {
+	list := []audits.Measure{
+		{Name: name + "_measured", Of: audits.Of(func(u *Users) int { return u.Users })},
+		{Name: name + "_accuracy_mean", Of: audits.Of(func(u *Users) float64 { return u.Mean })},
+	}
+	for i, percent := range percents {
+		list = append(list, audits.Measure{Name: fmt.Sprintf("%s_accuracy_p%d", name, percent), Of: audits.Of(func(u *Users) float64 { return u.Percentiles[i] })})
+	}
+	return append(list, audits.Measure{Name: name + "_accuracy_histogram", Of: audits.Of((*Users).counts)})
 }
 
 // Verdict says how accurate models are for the users.
@@ -53,13 +73,9 @@ func (v *Verdict) shown() *Users {
 	return v.Prepared
 }
 
-// Texts implements audits.Verdict.
-func (v *Verdict) Texts() []string {
-	u := v.shown()
-	if u == nil {
-		return []string{"-"}
-	}
-	return []string{fmt.Sprintf("%.1f/%.1f/%.1f", 100*u.Percentiles[1], 100*u.Percentiles[2], 100*u.Percentiles[3])}
+// quartiles of the users, in percent.
+func (u *Users) quartiles() string {
+	return fmt.Sprintf("%.1f/%.1f/%.1f", 100*u.Percentiles[1], 100*u.Percentiles[2], 100*u.Percentiles[3])
 }
 
 // Note implements audits.Noter.
@@ -99,8 +115,8 @@ func changes(what string, before, after *Users) []audits.Change {
 		return nil
 	}
 	list := []audits.Change{{What: what + ", mean", Before: before.Mean, After: after.Mean}}
-	for i, p := range []string{"5th", "25th", "50th", "75th", "95th"} {
-		list = append(list, audits.Change{What: what + ", " + p + " percentile", Before: before.Percentiles[i], After: after.Percentiles[i]})
+	for i, percent := range percents {
+		list = append(list, audits.Change{What: fmt.Sprintf("%s, %dth percentile", what, percent), Before: before.Percentiles[i], After: after.Percentiles[i]})
 	}
 	return list
 }
@@ -161,44 +177,11 @@ func outline(bars []audits.Bar) (line []audits.Point) {
 	return line
 }
 
-// Row implements audits.Verdict.
-func (v *Verdict) Row() any {
-	var r row
-	if u := v.Model; u != nil {
-		p, h := &u.Percentiles, u.counts()
-		r.Users, r.Mean, r.P5, r.P25, r.P50, r.P75, r.P95, r.Histogram = new(int64(u.Users)), &u.Mean, &p[0], &p[1], &p[2], &p[3], &p[4], &h
-	}
-	if u := v.Prepared; u != nil {
-		p, h := &u.Percentiles, u.counts()
-		r.PreparedUsers, r.PreparedMean, r.PreparedP5, r.PreparedP25, r.PreparedP50, r.PreparedP75, r.PreparedP95, r.PreparedHistogram = new(int64(u.Users)), &u.Mean, &p[0], &p[1], &p[2], &p[3], &p[4], &h
-	}
-	return r
-}
-
 // counts are those of the histogram, with a space between.
-func (u *Users) counts() string {
+func (u *Users) counts() *string {
 	texts := make([]string, len(u.Histogram))
 	for i, n := range u.Histogram {
 		texts[i] = fmt.Sprint(n)
 	}
-	return strings.Join(texts, " ")
-}
-
-type row struct {
-	Users             *int64   `parquet:"users_measured"`
-	Mean              *float64 `parquet:"users_accuracy_mean"`
-	P5                *float64 `parquet:"users_accuracy_p5"`
-	P25               *float64 `parquet:"users_accuracy_p25"`
-	P50               *float64 `parquet:"users_accuracy_p50"`
-	P75               *float64 `parquet:"users_accuracy_p75"`
-	P95               *float64 `parquet:"users_accuracy_p95"`
-	Histogram         *string  `parquet:"users_accuracy_histogram"`
-	PreparedUsers     *int64   `parquet:"prepared_users_measured"`
-	PreparedMean      *float64 `parquet:"prepared_users_accuracy_mean"`
-	PreparedP5        *float64 `parquet:"prepared_users_accuracy_p5"`
-	PreparedP25       *float64 `parquet:"prepared_users_accuracy_p25"`
-	PreparedP50       *float64 `parquet:"prepared_users_accuracy_p50"`
-	PreparedP75       *float64 `parquet:"prepared_users_accuracy_p75"`
-	PreparedP95       *float64 `parquet:"prepared_users_accuracy_p95"`
-	PreparedHistogram *string  `parquet:"prepared_users_accuracy_histogram"`
+	return new(strings.Join(texts, " "))
 }

@@ -75,6 +75,11 @@ var Audit = audits.Description{
 	Verdict: func() audits.Verdict { return new(Verdict) },
 	Derive:  derive,
 	InJSON:  true,
+	Measures: audits.Within(func(v *Verdict) *Samples { return v.Samples },
+		audits.Measure{Name: "inserted_mean_exposure", Of: audits.Of(func(s *Samples) float64 { return s.Inserted.Mean })},
+		audits.Measure{Name: "inserted_exposure_p", Of: audits.Of(func(s *Samples) *float64 { return s.Inserted.P })},
+		audits.Measure{Name: "without_copies_mean_exposure", Of: audits.Of(func(s *Samples) float64 { return s.Without.Mean })},
+	),
 }
 
 // Verdict holds the canaries of which the exposure is known.
@@ -137,23 +142,6 @@ func exposuresOf(c *audits.Canary) []known {
 	}
 	slices.SortStableFunc(all, func(a, b known) int { return cmp.Compare(b.Basis(), a.Basis()) })
 	return all
-}
-
-// Texts implements audits.Verdict.
-func (v *Verdict) Texts() []string { return nil }
-
-// Row implements audits.Verdict.
-func (v *Verdict) Row() any {
-	if v.Samples == nil {
-		return row{}
-	}
-	return row{&v.Samples.Inserted.Mean, v.Samples.Inserted.P, &v.Samples.Without.Mean}
-}
-
-type row struct {
-	InsertedMean *float64 `parquet:"inserted_mean_exposure"`
-	InsertedP    *float64 `parquet:"inserted_exposure_p"`
-	WithoutMean  *float64 `parquet:"without_copies_mean_exposure"`
 }
 
 // Figure implements audits.Figured.
