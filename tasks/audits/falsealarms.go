@@ -1,9 +1,12 @@
 package audits
 
 import (
+	"fmt"
 	"math"
 
 	"gonum.org/v1/gonum/mathext"
+
+	"coalmine/internal/fractions"
 )
 
 // FalseAlarm is how likely a limit fails by chance in one cell, as a rule one whose
@@ -40,6 +43,30 @@ func FactorAlarms(limit string, allowed *float64, numbers int, unit string, user
 		Limit: limit, Allowed: *allowed, Trials: numbers, Unit: unit, Where: JudgedAt("what is limited at the limit", users),
 		Probability: min(1, float64(numbers)*(1-Confidence)/2),
 		Users:       users, Fewest: FewestAbove(*allowed * chance),
+	}}
+}
+
+// AboveSignificantly is a breach where a share is above a limit by the exact binomial test; where
+// says of what part, and may be empty.
+func AboveSignificantly(limit, where string, s Share, allowed *fractions.Probability, significance float64) []string {
+	if allowed == nil {
+		return nil
+	}
+	p := s.AtLeast(allowed.Float64())
+	if p >= significance {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s is %.4g%s (%d of %d), above the limit of %s (%s)", limit, s.Share, where, s.Count, s.Of, allowed, PText(p))}
+}
+
+// SignificanceAlarms are those of a limit on a share of so many items that the exact binomial test
+// judges; none without a limit.
+func SignificanceAlarms(limit string, allowed *fractions.Probability, items int, unit string, significance fractions.Probability) []FalseAlarm {
+	if allowed == nil {
+		return nil
+	}
+	return []FalseAlarm{{
+		Limit: limit, Allowed: allowed.Float64(), Trials: items, Unit: unit, Where: "the model at the limit", Probability: significance.Float64(),
 	}}
 }
 

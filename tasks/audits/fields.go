@@ -407,5 +407,14 @@ func Split(n, size int) []Span {
 	return spans
 }
 
+// TrainTokens are those of the training part, estimated from the test part.
+func (s *Setting) TrainTokens() float64 {
+	test := s.TestFraction.Float64()
+	if test == 0 {
+		return s.TestTokens
+	}
+	return s.TestTokens * (1 - test) / test
+}
+
 // HasTest reports whether there is a test part.
 func (s *Setting) HasTest() bool { return s.TestSplit != "" || !s.TestFraction.IsZero() }

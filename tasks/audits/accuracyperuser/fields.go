@@ -96,12 +96,10 @@ func node(b audits.Builder, label string, p Params, inputs []tasks.Input) storag
 	return b.Node(Kind, label, p, audits.ByProgram(b, inputs...)...)
 }
 
-// States implements audits.Fields. Those of the training part are estimated from the test
-// part.
+// States implements audits.Fields.
 func (f *Fields) States(s *audits.Setting) float64 {
-	test := s.TestFraction.Float64()
-	if f.AccuracyPerUser.Part == Test || test == 0 {
+	if f.AccuracyPerUser.Part == Test {
 		return s.TestTokens
 	}
-	return s.TestTokens * (1 - test) / test
+	return s.TrainTokens()
 }

@@ -94,24 +94,17 @@ type Limits struct {
 // Breaches implements audits.Limits.
 func (l *Limits) Breaches(c *audits.Cell) []string {
 	v, ok := audits.VerdictOf[*Verdict](c)
-	if !ok || l.GeneratedInverted == nil {
+	if !ok {
 		return nil
 	}
-	p := v.Inverted.AtLeast(l.GeneratedInverted.Float64())
-	if p >= v.Significance {
-		return nil
-	}
-	return []string{fmt.Sprintf("generated_inverted is %.4g (%d of %d), above the limit of %s (p %.2g)", v.Inverted.Share, v.Inverted.Count, v.Inverted.Of, l.GeneratedInverted, p)}
+	return audits.AboveSignificantly("generated_inverted", "", v.Inverted, l.GeneratedInverted, v.Significance)
 }
 
 // FalseAlarms implements audits.FalseAlarmer.
 func (l *Limits) FalseAlarms(s *audits.Setting) []audits.FalseAlarm {
 	f, ok := audits.FieldsOf[*Fields](s)
-	if !ok || l.GeneratedInverted == nil {
+	if !ok {
 		return nil
 	}
-	return []audits.FalseAlarm{{
-		Limit: "generated_inverted", Allowed: l.GeneratedInverted.Float64(), Trials: f.GeneratedImages.Count, Unit: "images",
-		Where: "the model at the limit", Probability: f.GeneratedImages.Significance.Float64(),
-	}}
+	return audits.SignificanceAlarms("generated_inverted", l.GeneratedInverted, f.GeneratedImages.Count, "images", f.GeneratedImages.Significance)
 }

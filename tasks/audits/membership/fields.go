@@ -126,12 +126,7 @@ func lossesNode(b audits.Builder, label string, share int, inputs []tasks.Input)
 	return b.Node(Losses, label, p, audits.ByProgram(b, inputs...)...)
 }
 
-// States implements audits.Fields: the training part under every model, estimated from the test
-// part.
+// States implements audits.Fields: the training part under every model.
 func (f *Fields) States(s *audits.Setting) float64 {
-	tokens, test := s.TestTokens, s.TestFraction.Float64()
-	if test > 0 {
-		tokens *= (1 - test) / test
-	}
-	return tokens * float64(1+f.Membership.ReferenceModels)
+	return s.TrainTokens() * float64(1+f.Membership.ReferenceModels)
 }

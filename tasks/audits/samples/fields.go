@@ -145,24 +145,15 @@ func (l *Limits) Breaches(c *audits.Cell) []string {
 		return nil
 	}
 	var breaches []string
-	if u := v.Unknown; u != nil && l.SamplesOutOfVocabulary != nil {
+	if u := v.Unknown; u != nil {
 		for i, share := range u.Positions {
-			breaches = append(breaches, breach("samples_out_of_vocabulary", fmt.Sprintf(" at position %d", i+1), share, l.SamplesOutOfVocabulary, v.Significance/float64(len(u.Positions)))...)
+			breaches = append(breaches, audits.AboveSignificantly("samples_out_of_vocabulary", fmt.Sprintf(" at position %d", i+1), share, l.SamplesOutOfVocabulary, v.Significance/float64(len(u.Positions)))...)
 		}
 	}
-	if v.Spaces != nil && l.SamplesWithSpace != nil {
-		breaches = append(breaches, breach("samples_with_space", "", v.Spaces.Samples, l.SamplesWithSpace, v.Significance)...)
+	if v.Spaces != nil {
+		breaches = append(breaches, audits.AboveSignificantly("samples_with_space", "", v.Spaces.Samples, l.SamplesWithSpace, v.Significance)...)
 	}
 	return breaches
-}
-
-// breach is a sentence where a share is above a limit, significantly.
-func breach(limit, where string, s audits.Share, allowed *fractions.Probability, significance float64) []string {
-	p := s.AtLeast(allowed.Float64())
-	if p >= significance {
-		return nil
-	}
-	return []string{fmt.Sprintf("%s is %.4g%s (%d of %d), above the limit of %s (%s)", limit, s.Share, where, s.Count, s.Of, allowed, audits.PText(p))}
 }
 
 // Check implements audits.LimitChecker.
@@ -182,17 +173,7 @@ func (l *Limits) FalseAlarms(s *audits.Setting) []audits.FalseAlarm {
 	if !ok {
 		return nil
 	}
-	var alarms []audits.FalseAlarm
-	for _, limit := range []struct {
-		name    string
-		allowed *fractions.Probability
-	}{{"samples_out_of_vocabulary", l.SamplesOutOfVocabulary}, {"samples_with_space", l.SamplesWithSpace}} {
-		if limit.allowed != nil {
-			alarms = append(alarms, audits.FalseAlarm{
-				Limit: limit.name, Allowed: limit.allowed.Float64(), Trials: f.Samples.Count, Unit: "samples",
-				Where: "the model at the limit", Probability: f.Samples.Significance.Float64(),
-			})
-		}
-	}
-	return alarms
+	n, significance := f.Samples.Count, f.Samples.Significance
+	return append(audits.SignificanceAlarms("samples_out_of_vocabulary", l.SamplesOutOfVocabulary, n, "samples", significance),
+		audits.SignificanceAlarms("samples_with_space", l.SamplesWithSpace, n, "samples", significance)...)
 }
