@@ -410,6 +410,19 @@ func (t *Task) InputMetrics(ctx context.Context, input string, into any) error {
 	return nil
 }
 
+// InputJSON decodes a blob of the named input. Another try would read the same bytes: an error of
+// the JSON is permanent.
+func (t *Task) InputJSON(ctx context.Context, input, blob string, into any) error {
+	data, err := t.Blob(ctx, input, blob)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(data, into); err != nil {
+		return Permanent(fmt.Errorf("%s of %s: %w: %w", blob, input, err, storage.ErrCorrupt))
+	}
+	return nil
+}
+
 // Imported opens an imported source.
 func (t *Task) Imported(ctx context.Context, digest storage.Digest) (io.ReadCloser, error) {
 	return t.source.Imported(ctx, digest)

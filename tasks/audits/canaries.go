@@ -2,7 +2,6 @@ package audits
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strconv"
 
@@ -13,47 +12,44 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// ReadParts joins what the tasks of an audit have found of the canaries: JSON arrays of
-// T in the blobs of that name, the inputs being tasks.PartInput. There must be one T for
-// each canary.
-func ReadParts[T any](ctx context.Context, t *tasks.Task, parts int, blob string, canaries int) ([]T, error) {
-	var all []T
-	for i := range parts {
-		part, err := readPart[T](ctx, t, i, blob)
-		if err != nil {
+// ReadLists joins JSON arrays of T: the blobs of that name of some inputs.
+func ReadLists[T any](ctx context.Context, t *tasks.Task, blob string, inputs ...string) (all []T, err error) {
+	for _, input := range inputs {
+		var some []T
+		if err := t.InputJSON(ctx, input, blob, &some); err != nil {
 			return nil, err
 		}
-		all = append(all, part...)
+		all = append(all, some...)
 	}
-	return all, count(all, blob, canaries)
+	return all, nil
+}
+
+// ReadParts joins what the tasks of an audit have found: JSON arrays of T in the blobs of that
+// name, the inputs being tasks.PartInput. There must be so many T in all, such as one for each
+// canary.
+func ReadParts[T any](ctx context.Context, t *tasks.Task, parts int, blob string, of int) ([]T, error) {
+	return readCounted[T](ctx, t, blob, of, PartInputs(parts)...)
+}
+
+// PartInputs are tasks.PartInput of the first so many.
+func PartInputs(parts int) (inputs []string) {
+	for i := range parts {
+		inputs = append(inputs, tasks.PartInput(i))
+	}
+	return inputs
 }
 
 // ReadPart reads what one of the tasks has found of so many canaries.
 func ReadPart[T any](ctx context.Context, t *tasks.Task, part int, blob string, canaries int) ([]T, error) {
-	list, err := readPart[T](ctx, t, part, blob)
-	if err != nil {
-		return nil, err
-	}
-	return list, count(list, blob, canaries)
+	return readCounted[T](ctx, t, blob, canaries, tasks.PartInput(part))
 }
 
-func readPart[T any](ctx context.Context, t *tasks.Task, part int, blob string) ([]T, error) {
-	data, err := t.Blob(ctx, tasks.PartInput(part), blob)
-	if err != nil {
-		return nil, err
+func readCounted[T any](ctx context.Context, t *tasks.Task, blob string, of int, inputs ...string) ([]T, error) {
+	list, err := ReadLists[T](ctx, t, blob, inputs...)
+	if err == nil && len(list) != of {
+		err = tasks.Permanent(fmt.Errorf("%d %s in %d parts; expected %d", len(list), blob, len(inputs), of))
 	}
-	var list []T
-	if err := json.Unmarshal(data, &list); err != nil {
-		return nil, tasks.Permanent(fmt.Errorf("%s of part %d: %w", blob, part, err))
-	}
-	return list, nil
-}
-
-func count[T any](list []T, blob string, canaries int) error {
-	if len(list) != canaries {
-		return tasks.Permanent(fmt.Errorf("%d %s for %d canaries", len(list), blob, canaries))
-	}
-	return nil
+	return list, err
 }
 
 // Memorized is how many of the inserted canaries a model has memorized.
@@ -261,13 +257,9 @@ func ReadUnits(ctx context.Context, t *tasks.Task, input string) ([]Unit, []data
 	if err != nil {
 		return nil, nil, err
 	}
-	data, err := t.Blob(ctx, input, UnitsBlob)
-	if err != nil {
-		return nil, nil, err
-	}
 	var units []Unit
-	if err := json.Unmarshal(data, &units); err != nil {
-		return nil, nil, fmt.Errorf("list of units: %w: %w", err, storage.ErrCorrupt)
+	if err := t.InputJSON(ctx, input, UnitsBlob, &units); err != nil {
+		return nil, nil, err
 	}
 	carried := make([]datasets.Canary, len(units))
 	for i, u := range units {

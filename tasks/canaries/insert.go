@@ -2,11 +2,9 @@ package canaries
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"coalmine/internal/seeds"
-	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/datasets"
 )
@@ -62,8 +60,8 @@ func runInsert(ctx context.Context, t *tasks.Task) error {
 	if err != nil {
 		return err
 	}
-	drawn, err := readCanaries(ctx, t)
-	if err != nil {
+	var drawn []datasets.Canary
+	if err := t.InputJSON(ctx, CanariesInput, datasets.CanariesBlob, &drawn); err != nil {
 		return err
 	}
 	list, all, err := drawPlaces(ctx, t, p.Seed, drawn, index)
@@ -80,18 +78,6 @@ func runInsert(ctx context.Context, t *tasks.Task) error {
 		return err
 	}
 	return t.SetMetrics(measure(list, placed, len(all), index.Counts()))
-}
-
-func readCanaries(ctx context.Context, t *tasks.Task) ([]datasets.Canary, error) {
-	data, err := t.Blob(ctx, CanariesInput, datasets.CanariesBlob)
-	if err != nil {
-		return nil, err
-	}
-	var list []datasets.Canary
-	if err := json.Unmarshal(data, &list); err != nil {
-		return nil, fmt.Errorf("list of canaries: %w: %w", err, storage.ErrCorrupt)
-	}
-	return list, nil
 }
 
 // drawPlaces lets every canary with probabilities draw. The places may hold one example

@@ -2,7 +2,6 @@ package canaries
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -97,13 +96,9 @@ func ReadChoices(ctx context.Context, t *tasks.Task, input string, s Space, ordi
 	if !s.NamesWords() {
 		return s.Choices(ordinary), nil
 	}
-	data, err := t.Blob(ctx, input, SpacesBlob)
-	if err != nil {
-		return nil, err
-	}
 	var all []Resolved
-	if err := json.Unmarshal(data, &all); err != nil {
-		return nil, fmt.Errorf("spaces of canaries: %w: %w", err, storage.ErrCorrupt)
+	if err := t.InputJSON(ctx, input, SpacesBlob, &all); err != nil {
+		return nil, err
 	}
 	for _, r := range all {
 		if r.Space == s && r.fits(ordinary) {

@@ -14,19 +14,12 @@ const ClipBlob = "clip"
 
 // ReadClip returns the clip norm of the task's round, which the round before has
 // chosen; the first has the initial one.
-func ReadClip(ctx context.Context, t *tasks.Task, initial float64) (float64, error) {
+func ReadClip(ctx context.Context, t *tasks.Task, initial float64) (clip float64, err error) {
 	if t.Step <= 1 {
 		return initial, nil
 	}
-	data, err := t.Blob(ctx, tasks.PreviousInput, ClipBlob)
-	if err != nil {
-		return 0, err
-	}
-	var clip float64
-	if err := json.Unmarshal(data, &clip); err != nil {
-		return 0, tasks.Permanent(fmt.Errorf("clip norm of round %d: %w", t.Step, err))
-	}
-	return clip, nil
+	err = t.InputJSON(ctx, tasks.PreviousInput, ClipBlob, &clip)
+	return clip, err
 }
 
 // WriteClip stores the clip norm of the next round.

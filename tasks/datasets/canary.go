@@ -2,7 +2,6 @@ package datasets
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"unsafe"
 
@@ -49,13 +48,9 @@ type Placement struct {
 
 // ReadPlacements reads the placements of an insert or a partition node.
 func ReadPlacements(ctx context.Context, t *tasks.Task, input string) ([]Placement, error) {
-	data, err := t.Blob(ctx, input, CanariesBlob)
-	if err != nil {
-		return nil, err
-	}
 	var list []Placement
-	if err := json.Unmarshal(data, &list); err != nil {
-		return nil, fmt.Errorf("list of canaries: %w: %w", err, storage.ErrCorrupt)
+	if err := t.InputJSON(ctx, input, CanariesBlob, &list); err != nil {
+		return nil, err
 	}
 	for i, c := range list {
 		if c.Number != i || len(c.Tokens) == 0 || len(c.Tokens) > MaxExample {

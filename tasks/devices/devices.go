@@ -12,7 +12,6 @@ package devices
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -55,13 +54,9 @@ const DevicesBlob = "devices"
 // Read reads the devices of a Split node, or of another node with a DevicesBlob, in the order
 // of their numbers.
 func Read(ctx context.Context, t *tasks.Task, input string) ([]Device, error) {
-	data, err := t.Blob(ctx, input, DevicesBlob)
-	if err != nil {
-		return nil, err
-	}
 	var list []Device
-	if err := json.Unmarshal(data, &list); err != nil {
-		return nil, fmt.Errorf("list of devices: %w: %w", err, storage.ErrCorrupt)
+	if err := t.InputJSON(ctx, input, DevicesBlob, &list); err != nil {
+		return nil, err
 	}
 	for i, d := range list {
 		if d.User < 0 || !slices.Contains([]Set{Seen, Unseen, HeldOut, Profile}, d.Set) || d.Shadow && d.Set == Unseen || !d.Shadow && d.Set == Profile {

@@ -2,7 +2,6 @@ package devices
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"coalmine/storage"
@@ -75,12 +74,8 @@ func (p *profiler) open(ctx context.Context) (err error) {
 	if p.profiles, err = datasets.OpenPart(ctx, p.task, ProfilesInput, datasets.Train); err != nil {
 		return err
 	}
-	names, err := p.task.Blob(ctx, datasets.CorpusInput, datasets.UsersBlob)
-	if err != nil {
+	if err := p.task.InputJSON(ctx, datasets.CorpusInput, datasets.UsersBlob, &p.names); err != nil {
 		return err
-	}
-	if err := json.Unmarshal(names, &p.names); err != nil {
-		return fmt.Errorf("names of profiles: %w: %w", err, storage.ErrCorrupt)
 	}
 	if len(p.names) == 0 || len(p.names) != p.profiles.Users() || len(p.devices) != p.population.Users() {
 		return fmt.Errorf("%d names of %d profiles, and %d devices of a population of %d: %w", len(p.names), p.profiles.Users(), len(p.devices), p.population.Users(), storage.ErrCorrupt)
@@ -121,12 +116,6 @@ func copyUsers(ctx context.Context, w *datasets.PopulationWriter, from *datasets
 
 // ReadProfiles reads the names of the profiles of a Profiles node.
 func ReadProfiles(ctx context.Context, t *tasks.Task, input string) (names []string, err error) {
-	data, err := t.Blob(ctx, input, ProfilesBlob)
-	if err != nil {
-		return nil, err
-	}
-	if err := json.Unmarshal(data, &names); err != nil {
-		return nil, fmt.Errorf("names of profiles: %w: %w", err, storage.ErrCorrupt)
-	}
-	return names, nil
+	err = t.InputJSON(ctx, input, ProfilesBlob, &names)
+	return names, err
 }

@@ -2,10 +2,8 @@ package devices
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
-	"coalmine/storage"
 	"coalmine/tasks"
 )
 
@@ -78,14 +76,8 @@ func putWorld(ctx context.Context, t *tasks.Task, list []Device, s Summary) erro
 
 // readSummary reads that of a node with a WorldBlob.
 func readSummary(ctx context.Context, t *tasks.Task, input string) (s Summary, err error) {
-	data, err := t.Blob(ctx, input, WorldBlob)
-	if err != nil {
-		return s, err
-	}
-	if err := json.Unmarshal(data, &s); err != nil {
-		return s, fmt.Errorf("summary of devices: %w: %w", err, storage.ErrCorrupt)
-	}
-	return s, nil
+	err = t.InputJSON(ctx, input, WorldBlob, &s)
+	return s, err
 }
 
 // users is the number of users in a set.

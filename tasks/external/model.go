@@ -2,7 +2,6 @@ package external
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -249,13 +248,7 @@ func (m *Model) Close() {
 
 // ReadResult is what a training says of its model.
 func ReadResult(ctx context.Context, t *tasks.Task, input string) (*Result, error) {
-	data, err := t.Blob(ctx, input, ResultBlob)
-	if err != nil {
-		return nil, err
-	}
 	r := new(Result)
-	if err := json.Unmarshal(data, r); err != nil {
-		return nil, fmt.Errorf("result of a training: %w: %w", err, storage.ErrCorrupt)
-	}
-	return r, nil
+	err := t.InputJSON(ctx, input, ResultBlob, r)
+	return r, err
 }

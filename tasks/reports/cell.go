@@ -209,23 +209,23 @@ func (r *Report) readCountermeasures(ctx context.Context, t *tasks.Task) error {
 				return err
 			}
 		case PursuitInput:
-			if err := readJSON(ctx, t, PursuitInput, training.PursuitBlob, &r.StopAt); err != nil {
+			if err := t.InputJSON(ctx, PursuitInput, training.PursuitBlob, &r.StopAt); err != nil {
 				return err
 			}
 		case SelectionInput:
-			if err := readJSON(ctx, t, SelectionInput, selection.SelectionBlob, &r.Selection); err != nil {
+			if err := t.InputJSON(ctx, SelectionInput, selection.SelectionBlob, &r.Selection); err != nil {
 				return err
 			}
 		case DevicesInput:
-			if err := readJSON(ctx, t, DevicesInput, devices.WorldBlob, &r.Devices); err != nil {
+			if err := t.InputJSON(ctx, DevicesInput, devices.WorldBlob, &r.Devices); err != nil {
 				return err
 			}
 		case SanitizedInput:
-			if err := readJSON(ctx, t, SanitizedInput, datasets.SanitizedBlob, &r.Sanitized); err != nil {
+			if err := t.InputJSON(ctx, SanitizedInput, datasets.SanitizedBlob, &r.Sanitized); err != nil {
 				return err
 			}
 		case DisagreementInput:
-			if err := readJSON(ctx, t, DisagreementInput, datasets.DisagreementBlob, &r.Disagreement); err != nil {
+			if err := t.InputJSON(ctx, DisagreementInput, datasets.DisagreementBlob, &r.Disagreement); err != nil {
 				return err
 			}
 		}
@@ -246,17 +246,6 @@ func (r *Report) readRecorded(ctx context.Context, t *tasks.Task) error {
 		r.Recorded.Rounds += g.Rounds
 		r.Recorded.Updates += g.Updates
 		r.Recorded.Bytes += g.Bytes
-	}
-	return nil
-}
-
-func readJSON(ctx context.Context, t *tasks.Task, input, blob string, into any) error {
-	data, err := t.Blob(ctx, input, blob)
-	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal(data, into); err != nil {
-		return tasks.Permanent(fmt.Errorf("%s: %w", blob, err))
 	}
 	return nil
 }
@@ -339,13 +328,9 @@ func (r *Report) readVerdict(ctx context.Context, t *tasks.Task, a *AuditParams,
 }
 
 func (a *Audit) readOutcomes(ctx context.Context, t *tasks.Task, from *AuditParams, input string) error {
-	data, err := t.Blob(ctx, input, from.OutcomesBlob)
-	if err != nil {
-		return err
-	}
 	var outcomes []orderedjson.Object
-	if err := json.Unmarshal(data, &outcomes); err != nil {
-		return tasks.Permanent(fmt.Errorf("%s: %w", from.OutcomesBlob, err))
+	if err := t.InputJSON(ctx, input, from.OutcomesBlob, &outcomes); err != nil {
+		return err
 	}
 	if len(outcomes) != len(a.canaries) {
 		return tasks.Permanent(fmt.Errorf("%d outcomes for %d canaries", len(outcomes), len(a.canaries)))

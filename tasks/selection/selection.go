@@ -15,7 +15,6 @@ package selection
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -157,14 +156,7 @@ func (c criteria) words() []string {
 	return words
 }
 
-func readUsers(ctx context.Context, t *tasks.Task, input string) ([]UserAccuracy, error) {
-	data, err := t.Blob(ctx, input, UsersBlob)
-	if err != nil {
-		return nil, err
-	}
-	var users []UserAccuracy
-	if err := json.Unmarshal(data, &users); err != nil {
-		return nil, tasks.Permanent(fmt.Errorf("%s: %w", UsersBlob, err))
-	}
-	return users, nil
+func readUsers(ctx context.Context, t *tasks.Task, input string) (users []UserAccuracy, err error) {
+	err = t.InputJSON(ctx, input, UsersBlob, &users)
+	return users, err
 }

@@ -2,7 +2,6 @@ package training
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"coalmine/tasks"
@@ -72,14 +71,8 @@ func openStopping(ctx context.Context, t *tasks.Task, p *SGDParams) (*stopping, 
 	if first, _ := p.bounds(t.Step); first == 0 {
 		return s, nil
 	}
-	data, err := t.Blob(ctx, tasks.PreviousInput, StoppingBlob)
-	if err != nil {
-		return nil, err
-	}
-	if err := json.Unmarshal(data, &s.state); err != nil {
-		return nil, tasks.Permanent(fmt.Errorf("%s: %w", StoppingBlob, err))
-	}
-	if s.state.BestStep > 0 {
+	err := t.InputJSON(ctx, tasks.PreviousInput, StoppingBlob, &s.state)
+	if err == nil && s.state.BestStep > 0 {
 		s.best, err = t.Blob(ctx, tasks.PreviousInput, BestModelBlob)
 	}
 	return s, err
@@ -156,13 +149,9 @@ func validationLoss(ctx context.Context, t *tasks.Task, model *checkpoints.Model
 var Best = tasks.Kind{Name: "training/best", Version: 1, Class: tasks.Compute, Run: runBest}
 
 func runBest(ctx context.Context, t *tasks.Task) error {
-	data, err := t.Blob(ctx, tasks.PreviousInput, StoppingBlob)
-	if err != nil {
-		return err
-	}
 	var state Stopping
-	if err := json.Unmarshal(data, &state); err != nil {
-		return tasks.Permanent(fmt.Errorf("%s: %w", StoppingBlob, err))
+	if err := t.InputJSON(ctx, tasks.PreviousInput, StoppingBlob, &state); err != nil {
+		return err
 	}
 	if state.BestStep == 0 {
 		return tasks.Permanent(fmt.Errorf("early stopping has measured no loss; expected training.early_stopping.every to be at most the steps of the training"))

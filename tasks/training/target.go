@@ -2,7 +2,6 @@ package training
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math"
 
@@ -111,12 +110,8 @@ func (target *Target) Open(ctx context.Context, t *tasks.Task, first bool) (*Cha
 	if first {
 		return c, nil
 	}
-	data, err := t.Blob(ctx, tasks.PreviousInput, PursuitBlob)
-	if err != nil {
+	if err := t.InputJSON(ctx, tasks.PreviousInput, PursuitBlob, &c.state); err != nil {
 		return nil, err
-	}
-	if err := json.Unmarshal(data, &c.state); err != nil {
-		return nil, tasks.Permanent(fmt.Errorf("%s: %w", PursuitBlob, err))
 	}
 	return c, nil
 }

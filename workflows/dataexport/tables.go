@@ -51,8 +51,8 @@ func (c *Cell) ordinary(ctx context.Context) (int, error) {
 func (c *Cell) eachExample(ctx context.Context, row func(Example) error) error {
 	encode := c.Plan.Nodes[c.Cell.Vocabulary.Key]
 	t := c.task(append([]tasks.Input{{Name: datasets.PartsInput, Key: encode.Key}}, encode.Inputs...)...)
-	users, err := readJSON[string](ctx, t, datasets.CorpusInput, datasets.UsersBlob)
-	if err != nil {
+	var users []string
+	if err := t.InputJSON(ctx, datasets.CorpusInput, datasets.UsersBlob, &users); err != nil {
 		return err
 	}
 	return eachPlaced(ctx, t, encode, func(x datasets.PlacedExample) error {
@@ -259,17 +259,4 @@ func (c *Cell) eachCohort(ctx context.Context, row func(Cohort) error) error {
 		}
 	}
 	return nil
-}
-
-// readJSON reads a blob that is a JSON array.
-func readJSON[T any](ctx context.Context, t *tasks.Task, input, blob string) ([]T, error) {
-	data, err := t.Blob(ctx, input, blob)
-	if err != nil {
-		return nil, err
-	}
-	var list []T
-	if err := json.Unmarshal(data, &list); err != nil {
-		return nil, fmt.Errorf("%s of %s: %w: %w", blob, input, err, storage.ErrCorrupt)
-	}
-	return list, nil
 }

@@ -8,10 +8,10 @@ package accuracyperuser
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"coalmine/tasks"
+	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/utility"
 	"coalmine/tasks/clientprograms"
 	"coalmine/tasks/datasets"
@@ -152,24 +152,17 @@ func runSummary(ctx context.Context, t *tasks.Task) error {
 		return err
 	}
 	v := Verdict{Part: p.Part}
-	var parts []string
-	for i := range p.Shares {
-		parts = append(parts, tasks.PartInput(i))
-	}
 	var err error
-	if v.Model, err = read(ctx, t, UsersBlob, parts...); err != nil || !p.Prepared {
-		return done(t, &v, err)
-	}
-	if v.Prepared, err = read(ctx, t, selection.UsersBlob, PredictedInput); err != nil {
+	if v.Model, err = read(ctx, t, UsersBlob, audits.PartInputs(p.Shares)...); err != nil {
 		return err
 	}
-	v.Clean, err = read(ctx, t, selection.UsersBlob, CleanInput)
-	return done(t, &v, err)
-}
-
-func done(t *tasks.Task, v *Verdict, err error) error {
-	if err != nil {
-		return err
+	if p.Prepared {
+		if v.Prepared, err = read(ctx, t, selection.UsersBlob, PredictedInput); err != nil {
+			return err
+		}
+		if v.Clean, err = read(ctx, t, selection.UsersBlob, CleanInput); err != nil {
+			return err
+		}
 	}
 	return t.SetMetrics(v)
 }
@@ -179,17 +172,9 @@ func read(ctx context.Context, t *tasks.Task, blob string, inputs ...string) (*U
 	if len(inputs) == 0 {
 		return nil, nil
 	}
-	var users []selection.UserAccuracy
-	for _, input := range inputs {
-		data, err := t.Blob(ctx, input, blob)
-		if err != nil {
-			return nil, err
-		}
-		var some []selection.UserAccuracy
-		if err := json.Unmarshal(data, &some); err != nil {
-			return nil, tasks.Permanent(fmt.Errorf("%s of %s: %w", blob, input, err))
-		}
-		users = append(users, some...)
+	users, err := audits.ReadLists[selection.UserAccuracy](ctx, t, blob, inputs...)
+	if err != nil {
+		return nil, err
 	}
 	found := usersOf(users)
 	if found.Users == 0 {

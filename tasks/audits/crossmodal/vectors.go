@@ -3,7 +3,6 @@ package crossmodal
 import (
 	"context"
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -49,13 +48,9 @@ func (v *Vectors) write(ctx context.Context, t *tasks.Task) error {
 }
 
 func readVectors(ctx context.Context, t *tasks.Task) (*Vectors, error) {
-	list, err := t.Blob(ctx, VectorsInput, UsersBlob)
-	if err != nil {
-		return nil, err
-	}
 	v := new(Vectors)
-	if err := json.Unmarshal(list, v); err != nil {
-		return nil, fmt.Errorf("users with vectors: %w: %w", err, storage.ErrCorrupt)
+	if err := t.InputJSON(ctx, VectorsInput, UsersBlob, v); err != nil {
+		return nil, err
 	}
 	data, err := t.Blob(ctx, VectorsInput, VectorsBlob)
 	if err != nil {

@@ -2,7 +2,6 @@ package deanonymization
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -73,15 +72,12 @@ func (s *Scores) Of(item, class int) float32 { return s.values[item*s.Columns()+
 
 // ReadScores reads those of an audits/reidentify node.
 func ReadScores(ctx context.Context, t *tasks.Task, input string) (*Scores, error) {
-	data, err := t.Blob(ctx, input, ScoredBlob)
-	if err != nil {
+	s := new(Scores)
+	if err := t.InputJSON(ctx, input, ScoredBlob, &s.Scored); err != nil {
 		return nil, err
 	}
-	s := new(Scores)
-	if err := json.Unmarshal(data, &s.Scored); err != nil {
-		return nil, fmt.Errorf("what was scored by %s: %w: %w", input, err, storage.ErrCorrupt)
-	}
-	if data, err = t.Blob(ctx, input, ScoresBlob); err != nil {
+	data, err := t.Blob(ctx, input, ScoresBlob)
+	if err != nil {
 		return nil, err
 	}
 	if s.values, err = readNPY(data, len(s.Items)*s.Columns()); err != nil {

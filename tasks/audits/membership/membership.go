@@ -11,7 +11,6 @@ package membership
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math"
 
@@ -180,17 +179,13 @@ func run(ctx context.Context, t *tasks.Task) error {
 
 // readLosses reads those of all users under one model.
 func readLosses(ctx context.Context, t *tasks.Task, shares int, input func(share int) string) ([]UserLoss, error) {
-	var losses []UserLoss
+	var inputs []string
 	for share := range shares {
-		data, err := t.Blob(ctx, input(share), LossesBlob)
-		if err != nil {
-			return nil, err
-		}
-		var some []UserLoss
-		if err := json.Unmarshal(data, &some); err != nil {
-			return nil, tasks.Permanent(fmt.Errorf("%s of %s: %w", LossesBlob, input(share), err))
-		}
-		losses = append(losses, some...)
+		inputs = append(inputs, input(share))
+	}
+	losses, err := audits.ReadLists[UserLoss](ctx, t, LossesBlob, inputs...)
+	if err != nil {
+		return nil, err
 	}
 	for user, l := range losses {
 		if math.IsNaN(l.Loss) || math.IsInf(l.Loss, 0) {

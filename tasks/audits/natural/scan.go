@@ -3,7 +3,6 @@ package natural
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -159,13 +158,9 @@ func (s *scanner) sentence(user int, text string) {
 
 // readFindings reads the findings of a Scan.
 func readFindings(ctx context.Context, t *tasks.Task, input string) ([]Finding, error) {
-	data, err := t.Blob(ctx, input, FindingsBlob)
-	if err != nil {
-		return nil, err
-	}
 	var list []Finding
-	if err := json.Unmarshal(data, &list); err != nil {
-		return nil, fmt.Errorf("findings: %w: %w", err, storage.ErrCorrupt)
+	if err := t.InputJSON(ctx, input, FindingsBlob, &list); err != nil {
+		return nil, err
 	}
 	for i, f := range list {
 		if len(f.Secret) == 0 || slices.ContainsFunc(slices.Concat(f.Context, f.Secret), notAByte) {

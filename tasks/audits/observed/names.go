@@ -2,14 +2,12 @@ package observed
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"path"
 	"slices"
 	"sort"
 	"strings"
 
-	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/datasets"
@@ -35,12 +33,8 @@ type Names struct {
 
 // ReadNames reads the names of users from the inputs NamesInputs.
 func ReadNames(ctx context.Context, t *tasks.Task) (n Names, err error) {
-	data, err := t.Blob(ctx, datasets.CorpusInput, datasets.UsersBlob)
-	if err != nil {
+	if err := t.InputJSON(ctx, datasets.CorpusInput, datasets.UsersBlob, &n.Source); err != nil {
 		return n, err
-	}
-	if err := json.Unmarshal(data, &n.Source); err != nil {
-		return n, fmt.Errorf("names of users: %w: %w", err, storage.ErrCorrupt)
 	}
 	source, err := datasets.ReadIndex(ctx, t, datasets.PartsInput, datasets.IndexBlob(datasets.Train))
 	if err != nil {

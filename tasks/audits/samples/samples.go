@@ -13,13 +13,10 @@ package samples
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"math/rand/v2"
 
 	"coalmine/internal/seeds"
 	"coalmine/models"
-	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/checkpoints"
@@ -102,24 +99,4 @@ func Draw(scorer *models.Scorer, d models.Draw, seed uint64, first, count int) (
 		streams[i] = seeds.Stream(seed, seeds.Samples, uint64(first+i))
 	}
 	return scorer.Sample(d, streams)
-}
-
-// readDrawn reads the samples of all tasks, in order.
-func readDrawn(ctx context.Context, t *tasks.Task, parts, count int) ([]Drawn, error) {
-	var all []Drawn
-	for i := range parts {
-		data, err := t.Blob(ctx, tasks.PartInput(i), DrawnBlob)
-		if err != nil {
-			return nil, err
-		}
-		var part []Drawn
-		if err := json.Unmarshal(data, &part); err != nil {
-			return nil, fmt.Errorf("samples of part %d: %w: %w", i, err, storage.ErrCorrupt)
-		}
-		all = append(all, part...)
-	}
-	if len(all) != count {
-		return nil, tasks.Permanent(fmt.Errorf("%d samples in %d parts, expected %d", len(all), parts, count))
-	}
-	return all, nil
 }

@@ -335,7 +335,7 @@ func TestPartsThatLackSamplesAreRefused(t *testing.T) {
 	b := newBench(t, "a")
 	part := b.draw(Params{Count: 3, Length: 2, Sampling: plain})
 	_, err := b.Try(Summary, SummaryParams{Parts: 1, Count: 4, Sampling: plain}, taskstest.In(audits.ModelInput, b.model), taskstest.In(datasets.PartsInput, b.vocabulary), taskstest.In(tasks.PartInput(0), part))
-	if err == nil || !strings.Contains(err.Error(), "3 samples in 1 parts, expected 4") {
+	if err == nil || !strings.Contains(err.Error(), "3 drawn in 1 parts; expected 4") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -2,11 +2,9 @@ package samples
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"coalmine/models"
-	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/search"
@@ -52,7 +50,7 @@ func runSummary(ctx context.Context, t *tasks.Task) error {
 	if err := t.Decode(&p); err != nil {
 		return err
 	}
-	samples, err := readDrawn(ctx, t, p.Parts, p.Count)
+	samples, err := audits.ReadParts[Drawn](ctx, t, p.Parts, DrawnBlob, p.Count)
 	if err != nil {
 		return err
 	}
@@ -131,13 +129,9 @@ func (p *SummaryParams) judge(ctx context.Context, t *tasks.Task, level datasets
 
 // readSearch takes in what the search has found.
 func (v *Verdict) readSearch(ctx context.Context, t *tasks.Task, r Reader) error {
-	data, err := t.Blob(ctx, SearchInput, SearchedBlob)
-	if err != nil {
-		return err
-	}
 	var found search.Searched
-	if err := json.Unmarshal(data, &found); err != nil {
-		return fmt.Errorf("what the search has found: %w: %w", err, storage.ErrCorrupt)
+	if err := t.InputJSON(ctx, SearchInput, SearchedBlob, &found); err != nil {
+		return err
 	}
 	v.Search = &Searched{Certain: found.Certain, Expanded: found.Expanded, Stop: found.Stop, Words: []Text{}}
 	for _, s := range found.Best {

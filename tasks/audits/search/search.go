@@ -17,12 +17,10 @@ package search
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 
 	"coalmine/models"
-	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/prefixtree"
@@ -97,15 +95,9 @@ func (p *Params) begin(ctx context.Context, t *tasks.Task) (*Found, error) {
 	if p.Part == 0 {
 		return p.first(ctx, t)
 	}
-	data, err := t.Blob(ctx, tasks.PreviousInput, FoundBlob)
-	if err != nil {
-		return nil, err
-	}
 	found := new(Found)
-	if err := json.Unmarshal(data, found); err != nil {
-		return nil, fmt.Errorf("what a search has found: %w: %w", err, storage.ErrCorrupt)
-	}
-	return found, nil
+	err := t.InputJSON(ctx, tasks.PreviousInput, FoundBlob, found)
+	return found, err
 }
 
 // first looks at the canaries before their search.

@@ -2,7 +2,6 @@ package search
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -77,13 +76,9 @@ func readSearches(ctx context.Context, t *tasks.Task, parts, canaries int) ([]se
 	searches := make([]search, parts)
 	var of []*Found // by canary
 	for i := range searches {
-		data, err := t.Blob(ctx, tasks.PartInput(i), FoundBlob)
-		if err != nil {
-			return nil, err
-		}
 		found := new(Found)
-		if err := json.Unmarshal(data, found); err != nil {
-			return nil, fmt.Errorf("what search %d has found: %w: %w", i, err, storage.ErrCorrupt)
+		if err := t.InputJSON(ctx, tasks.PartInput(i), FoundBlob, found); err != nil {
+			return nil, err
 		}
 		searches[i] = search{found.Canaries, found, found.SameAs != nil}
 		if same := found.SameAs; same != nil {
