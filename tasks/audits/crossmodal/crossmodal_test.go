@@ -14,6 +14,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/auditstest"
 	"coalmine/tasks/audits/observed"
 	"coalmine/tasks/audits/observed/observedtest"
 	"coalmine/tasks/audits/sameuser"
@@ -295,12 +296,12 @@ func TestWordVectorsAreMeansOverTheWordsOfShadowDevices(t *testing.T) {
 func TestVerdictsAreSaid(t *testing.T) {
 	t.Parallel()
 	empty := new(Verdict)
-	if texts := empty.Texts(); !slices.Equal(texts, []string{"-", ""}) || empty.Figure(nil) != nil || !strings.HasPrefix(empty.Note(nil), "cross-modal: ") {
+	if texts := auditstest.Texts(&Audit, empty); !slices.Equal(texts, []string{"-", ""}) || empty.Figure(nil) != nil || !strings.HasPrefix(empty.Note(nil), "cross-modal: ") {
 		t.Errorf("an empty verdict says %q, %q", texts, empty.Note(nil))
 	}
 	m := sameuser.Measurement{Pairs: 10, Users: 30, AP: sameuser.Estimate{Value: 0.76, Low: 0.7, High: 0.8}}
 	v := &Verdict{Anonymous: &m, Unseen: &m, Curve: []float64{1, 0.5}}
-	if texts := v.Texts(); !slices.Equal(texts, []string{"76.0", "76.0"}) || len(v.Figure(nil).Line) != 2 || !strings.Contains(v.Note(nil), "of unseen users: AP 76.0 (70.0 to 80.0)") {
+	if texts := auditstest.Texts(&Audit, v); !slices.Equal(texts, []string{"76.0", "76.0"}) || len(v.Figure(nil).Line) != 2 || !strings.Contains(v.Note(nil), "of unseen users: AP 76.0 (70.0 to 80.0)") {
 		t.Errorf("a verdict says %q, %q", texts, v.Note(nil))
 	}
 	cell := &audits.Cell{Verdicts: []audits.Verdict{v}}

@@ -2,6 +2,7 @@ package crossmodal
 
 import (
 	"fmt"
+	"slices"
 
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
@@ -21,10 +22,18 @@ var Audit = audits.Description{
 	AtEnd:   true,
 	Pairs:   audits.EverySecret,
 	Verdict: func() audits.Verdict { return new(Verdict) },
-	Columns: []audits.Column{
-		{Header: "cross-modal AP", Measure: audits.OldMeasure{Name: "cross_modal_ap", Percent: true, Digits: 1}},
-		{Header: "cross-modal unseen AP", Optional: true, Measure: audits.OldMeasure{Name: "cross_modal_unseen_ap", Percent: true, Digits: 1}},
-	},
+	Measures: slices.Concat(
+		audits.Within(func(v *Verdict) *sameuser.Measurement { return v.Anonymous },
+			audits.Measure{Name: "cross_modal_ap", Of: audits.Of(func(m *sameuser.Measurement) audits.Bounded { return m.AP.Bounded() }), Header: "cross-modal AP", Scale: audits.Percent, Digits: 1},
+			audits.Measure{Name: "cross_modal_auc", Of: audits.Of(func(m *sameuser.Measurement) float64 { return m.AUC.Value })},
+		),
+		audits.Within(func(v *Verdict) *sameuser.Measurement { return v.Seen },
+			audits.Measure{Name: "cross_modal_seen_ap", Of: audits.Of(func(m *sameuser.Measurement) float64 { return m.AP.Value })},
+		),
+		audits.Within(func(v *Verdict) *sameuser.Measurement { return v.Unseen },
+			audits.Measure{Name: "cross_modal_unseen_ap", Of: audits.Of(func(m *sameuser.Measurement) float64 { return m.AP.Value }), Header: "cross-modal unseen AP", Optional: true, Scale: audits.Percent, Digits: 1},
+		),
+	),
 }
 
 // Verdict is the outcome: the metrics of audits/cross-modal.
@@ -41,17 +50,6 @@ type Verdict struct {
 	Unseen    *sameuser.Measurement `json:"unseen,omitempty"`
 	// Curve is the precision where 1%, 2%, ... of the anonymous pairs of one user are found.
 	Curve []float64 `json:"curve"`
-}
-
-// Texts implements audits.Verdict.
-func (v *Verdict) Texts() []string {
-	texts := []string{"-", ""}
-	for i, m := range []*sameuser.Measurement{v.Anonymous, v.Unseen} {
-		if m != nil {
-			texts[i] = fmt.Sprintf("%.1f", 100*m.AP.Value)
-		}
-	}
-	return texts
 }
 
 // Note implements audits.Noter.
@@ -101,30 +99,6 @@ func (v *Verdict) Figure(*audits.Cell) *audits.Figure {
 		f.Line = append(f.Line, audits.Point{X: float64(i + 1), Y: 100 * precision})
 	}
 	return f
-}
-
-// Row implements audits.Verdict.
-func (v *Verdict) Row() any {
-	var r row
-	if m := v.Anonymous; m != nil {
-		r = row{AP: &m.AP.Value, Low: &m.AP.Low, High: &m.AP.High, AUC: &m.AUC.Value}
-	}
-	if v.Seen != nil {
-		r.Seen = &v.Seen.AP.Value
-	}
-	if v.Unseen != nil {
-		r.Unseen = &v.Unseen.AP.Value
-	}
-	return r
-}
-
-type row struct {
-	AP     *float64 `parquet:"cross_modal_ap"`
-	Low    *float64 `parquet:"cross_modal_ap_low"`
-	High   *float64 `parquet:"cross_modal_ap_high"`
-	AUC    *float64 `parquet:"cross_modal_auc"`
-	Seen   *float64 `parquet:"cross_modal_seen_ap"`
-	Unseen *float64 `parquet:"cross_modal_unseen_ap"`
 }
 
 // Limits of audit.fail_if.

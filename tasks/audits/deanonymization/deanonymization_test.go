@@ -13,6 +13,7 @@ import (
 	"coalmine/models/ranking"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/auditstest"
 	"coalmine/tasks/audits/observed"
 	"coalmine/tasks/audits/observed/observedtest"
 	"coalmine/tasks/devices"
@@ -415,7 +416,7 @@ func TestGoldenBytes(t *testing.T) {
 func TestVerdictsAreSaid(t *testing.T) {
 	t.Parallel()
 	v := attacked(t, world{users: 6, rounds: 6, own: 0.5, device: 0.1, noise: 0.2, seed: 1}, asItIs)
-	if texts := v.Texts(); len(texts) != len(Audit.Columns) || !strings.Contains(texts[1], "x)") {
+	if texts := auditstest.Texts(&Audit, v); len(texts) != 3 || !strings.Contains(texts[1], "x)") {
 		t.Errorf("texts %q", texts)
 	}
 	note := v.Note(nil)
@@ -443,7 +444,7 @@ func TestVerdictsAreSaid(t *testing.T) {
 	if _, ok := Audit.Charted.Of(empty); ok {
 		t.Error("nothing is in figures of all cells")
 	}
-	if texts := empty.Texts(); fmt.Sprint(texts) != "[- - -]" || empty.Figure(nil) != nil || (&Limits{&limit}).Breaches(&audits.Cell{Verdicts: []audits.Verdict{empty}}) != nil {
+	if texts := auditstest.Texts(&Audit, empty); fmt.Sprint(texts) != "[- - -]" || empty.Figure(nil) != nil || (&Limits{&limit}).Breaches(&audits.Cell{Verdicts: []audits.Verdict{empty}}) != nil {
 		t.Errorf("of nothing: %q", texts)
 	}
 }

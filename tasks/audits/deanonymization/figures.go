@@ -14,7 +14,7 @@ func factor(verdict audits.Verdict) (audits.Bounded, bool) {
 	if best == nil {
 		return audits.Bounded{}, false
 	}
-	return audits.Bounded{Value: best.Factor, Low: best.FactorInterval.Low, High: best.FactorInterval.High}, true
+	return best.factor(), true
 }
 
 // HeatMaps implements audits.Mapped: figure 10 of the paper, for each attack.

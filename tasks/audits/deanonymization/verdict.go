@@ -2,6 +2,7 @@ package deanonymization
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"coalmine/models/attacks"
@@ -24,11 +25,29 @@ var Audit = audits.Description{
 	AtEnd:       true,
 	VerdictBlob: audits.VerdictBlob,
 	Verdict:     func() audits.Verdict { return new(Verdict) },
-	Columns: []audits.Column{
-		{Header: "named by"},
-		{Header: "named AP % (x chance)", Measure: audits.OldMeasure{Name: "deanonymization_ap", Percent: true, Digits: 1}},
-		{Header: "top-1 %", Measure: audits.OldMeasure{Name: "deanonymization_top1", Percent: true, Digits: 1}},
-	},
+	Measures: slices.Concat(
+		audits.Within((*Verdict).Best,
+			audits.Measure{Name: "deanonymization_attack", Of: audits.Of(func(o *Outcome) attacks.Kind { return o.Attack }), Header: "named by", Text: audits.Of(func(o *Outcome) string { return o.Attack.Title() })},
+			audits.Measure{Name: "deanonymization_users", Of: audits.Of(func(o *Outcome) int { return o.Users })},
+		),
+		[]audits.Measure{{Name: "deanonymization_updates", Of: audits.Of((*Verdict).named)}},
+		audits.Within((*Verdict).Best,
+			audits.Measure{
+				Name: "deanonymization_ap", Of: audits.Of(func(o *Outcome) audits.Bounded { return bounded(o.AP, o.APInterval) }),
+				Header: "named AP % (x chance)", Text: audits.Of((*Outcome).times), Scale: audits.Percent, Digits: 1,
+			},
+			audits.Measure{Name: "deanonymization_chance", Of: audits.Of(func(o *Outcome) float64 { return o.Chance })},
+			audits.Measure{Name: "deanonymization_share", Of: audits.Of(func(o *Outcome) float64 { return o.Share })},
+			audits.Measure{Name: "deanonymization_factor", Of: audits.Of((*Outcome).factor)},
+			audits.Measure{Name: "deanonymization_p", Of: audits.Of(func(o *Outcome) float64 { return o.P })},
+			audits.Measure{Name: "deanonymization_top1", Of: audits.Of(func(o *Outcome) float64 { return o.Top1.Share }), Header: "top-1 %", Scale: audits.Percent, Digits: 1},
+			audits.Measure{Name: "deanonymization_top1_chance", Of: audits.Of(func(o *Outcome) float64 { return o.Top1.Chance })},
+			audits.Measure{Name: "deanonymization_top5", Of: audits.Of(func(o *Outcome) float64 { return o.Top5.Share })},
+			audits.Measure{Name: "deanonymization_top5_chance", Of: audits.Of(func(o *Outcome) float64 { return o.Top5.Chance })},
+		),
+		measuresOf(attacks.MLP), measuresOf(attacks.SVM), measuresOf(attacks.KNN), measuresOf(attacks.Cosine),
+		audits.Within((*Verdict).Best, audits.Measure{Name: "deanonymization_stages", Of: audits.Of((*Outcome).stages)}),
+	),
 	Charted: &audits.Charted{Name: "named AP, times chance", Level: 1, Of: factor},
 }
 
@@ -135,14 +154,38 @@ func (v *Verdict) Best() *Outcome {
 	return best
 }
 
-// Texts implements audits.Verdict.
-func (v *Verdict) Texts() []string {
-	best := v.Best()
-	if best == nil {
-		return []string{"-", "-", "-"}
+// measuresOf returns the measures of one attack.
+func measuresOf(kind attacks.Kind) []audits.Measure {
+	find := func(v *Verdict) *Outcome {
+		at := slices.IndexFunc(v.Attacks, func(o Outcome) bool { return o.Attack == kind && o.Users > 0 })
+		if at < 0 {
+			return nil
+		}
+		return &v.Attacks[at]
 	}
-	return []string{best.Attack.Title(), fmt.Sprintf("%.1f (%.1fx)", 100*best.AP, best.Factor), fmt.Sprintf("%.1f", 100*best.Top1.Share)}
+	return audits.Within(find,
+		audits.Measure{Name: fmt.Sprintf("deanonymization_%s_ap", kind), Of: audits.Of(func(o *Outcome) float64 { return o.AP })},
+		audits.Measure{Name: fmt.Sprintf("deanonymization_%s_factor", kind), Of: audits.Of(func(o *Outcome) float64 { return o.Factor })},
+	)
 }
+
+// named is the number of updates; nil where no attack could name a user.
+func (v *Verdict) named() *int {
+	if v.Best() == nil {
+		return nil
+	}
+	return &v.Items
+}
+
+// factor is how many times chance the AP is.
+func (o *Outcome) factor() audits.Bounded { return bounded(o.Factor, o.FactorInterval) }
+
+func bounded(value float64, i ranking.Interval) audits.Bounded {
+	return audits.Bounded{Value: value, Low: i.Low, High: i.High}
+}
+
+// times is the AP for tables: "21.4 (3.2x)".
+func (o *Outcome) times() string { return fmt.Sprintf("%.1f (%.1fx)", 100*o.AP, o.Factor) }
 
 // Note implements audits.Noter: Table 3 of the paper.
 func (v *Verdict) Note(*audits.Cell) string {
@@ -187,68 +230,6 @@ func (v *Verdict) baseline() string {
 	}
 	return fmt.Sprintf("; the cosine, which needs no training, can't be told from the best trained attack, %s: the attack's AP less the cosine's is %.2f%% (%g%% interval %.2f to %.2f)",
 		d.Attack.Title(), 100*d.AP, 100*v.Confidence, 100*d.Interval.Low, 100*d.Interval.High)
-}
-
-// Row implements audits.Verdict.
-func (v *Verdict) Row() any {
-	r := row{}
-	if best := v.Best(); best != nil {
-		r = row{
-			Attack: string(best.Attack), Users: new(int64(best.Users)), Items: new(int64(v.Items)), AP: &best.AP, APLow: &best.APInterval.Low, APHigh: &best.APInterval.High,
-			Chance: &best.Chance, Share: &best.Share, Factor: &best.Factor, FactorLow: &best.FactorInterval.Low, FactorHigh: &best.FactorInterval.High, P: &best.P,
-			Top1: &best.Top1.Share, Top1Chance: &best.Top1.Chance, Top5: &best.Top5.Share, Top5Chance: &best.Top5.Chance,
-			Stages: best.stages(),
-		}
-	}
-	for i := range v.Attacks {
-		if o := &v.Attacks[i]; o.Users > 0 {
-			r.of(o)
-		}
-	}
-	return r
-}
-
-// of sets the columns of an attack's own.
-func (r *row) of(o *Outcome) {
-	switch o.Attack {
-	case attacks.MLP:
-		r.MLP, r.MLPFactor = &o.AP, &o.Factor
-	case attacks.SVM:
-		r.SVM, r.SVMFactor = &o.AP, &o.Factor
-	case attacks.KNN:
-		r.KNN, r.KNNFactor = &o.AP, &o.Factor
-	case attacks.Cosine:
-		r.Cosine, r.CosineFactor = &o.AP, &o.Factor
-	}
-}
-
-type row struct {
-	Attack       string   `parquet:"deanonymization_attack"`
-	Users        *int64   `parquet:"deanonymization_users"`
-	Items        *int64   `parquet:"deanonymization_updates"`
-	AP           *float64 `parquet:"deanonymization_ap"`
-	APLow        *float64 `parquet:"deanonymization_ap_low"`
-	APHigh       *float64 `parquet:"deanonymization_ap_high"`
-	Chance       *float64 `parquet:"deanonymization_chance"`
-	Share        *float64 `parquet:"deanonymization_share"`
-	Factor       *float64 `parquet:"deanonymization_factor"`
-	FactorLow    *float64 `parquet:"deanonymization_factor_low"`
-	FactorHigh   *float64 `parquet:"deanonymization_factor_high"`
-	P            *float64 `parquet:"deanonymization_p"`
-	Top1         *float64 `parquet:"deanonymization_top1"`
-	Top1Chance   *float64 `parquet:"deanonymization_top1_chance"`
-	Top5         *float64 `parquet:"deanonymization_top5"`
-	Top5Chance   *float64 `parquet:"deanonymization_top5_chance"`
-	MLP          *float64 `parquet:"deanonymization_mlp_ap"`
-	MLPFactor    *float64 `parquet:"deanonymization_mlp_factor"`
-	SVM          *float64 `parquet:"deanonymization_svm_ap"`
-	SVMFactor    *float64 `parquet:"deanonymization_svm_factor"`
-	KNN          *float64 `parquet:"deanonymization_knn_ap"`
-	KNNFactor    *float64 `parquet:"deanonymization_knn_factor"`
-	Cosine       *float64 `parquet:"deanonymization_cosine_ap"`
-	CosineFactor *float64 `parquet:"deanonymization_cosine_factor"`
-	// Stages are the factors of the best attack's matrix: "4.1 2.5; 2.2 3.9".
-	Stages *string `parquet:"deanonymization_stages"`
 }
 
 // AttackRows implements audits.Attacked: Table 3 of the paper.
