@@ -21,9 +21,14 @@ var Audit = audits.Description{
 	AtEnd:     true,
 	Pairs:     audits.EverySecret,
 	Verdict:   func() audits.Verdict { return new(Verdict) },
-	Columns: []audits.Column{
-		{Header: "linked AP", Measure: audits.OldMeasure{Name: "linking_ap", Percent: true, Digits: 1}},
-		{Header: "followed %", Measure: audits.OldMeasure{Name: "linking_followed", Percent: true, Digits: 1}},
+	Measures: []audits.Measure{
+		{Name: "linking_ap", Of: audits.Of(func(v *Verdict) audits.Bounded { return v.Pairs.AP.Bounded() }), Header: "linked AP", Scale: audits.Percent, Digits: 1},
+		{Name: "linking_auc", Of: audits.Of(func(v *Verdict) float64 { return v.Pairs.AUC.Value })},
+		{Name: "linking_followed", Of: audits.Of(func(v *Verdict) float64 { return v.Next.Share }), Header: "followed %", Scale: audits.Percent, Digits: 1},
+		{Name: "linking_followed_chance", Of: audits.Of(func(v *Verdict) float64 { return v.Next.Chance })},
+		{Name: "linking_adjusted_rand_index", Of: audits.Of(func(v *Verdict) float64 { return v.Clusters.RandIndex })},
+		{Name: "linking_f1", Of: audits.Of(func(v *Verdict) float64 { return v.Clusters.F1 })},
+		{Name: "linking_f1_chance", Of: audits.Of(func(v *Verdict) float64 { return v.Clusters.ChanceF1 })},
 	},
 }
 
@@ -82,11 +87,6 @@ type Clusters struct {
 	ChanceF1 float64 `json:"chance_f1"`
 }
 
-// Texts implements audits.Verdict.
-func (v *Verdict) Texts() []string {
-	return []string{fmt.Sprintf("%.1f", 100*v.Pairs.AP.Value), fmt.Sprintf("%.1f", 100*v.Next.Share)}
-}
-
 // Note implements audits.Noter.
 func (v *Verdict) Note(*audits.Cell) string {
 	p, c := &v.Pairs, &v.Clusters
@@ -98,24 +98,4 @@ func (v *Verdict) Note(*audits.Cell) string {
 // AttackRows implements audits.Attacked.
 func (v *Verdict) AttackRows() []audits.Attack {
 	return []audits.Attack{v.Pairs.Row("linking", "pairs of anonymous updates of a device")}
-}
-
-// Row implements audits.Verdict.
-func (v *Verdict) Row() any {
-	return row{
-		&v.Pairs.AP.Value, &v.Pairs.AP.Low, &v.Pairs.AP.High, &v.Pairs.AUC.Value,
-		&v.Next.Share, &v.Next.Chance, &v.Clusters.RandIndex, &v.Clusters.F1, &v.Clusters.ChanceF1,
-	}
-}
-
-type row struct {
-	AP        *float64 `parquet:"linking_ap"`
-	APLow     *float64 `parquet:"linking_ap_low"`
-	APHigh    *float64 `parquet:"linking_ap_high"`
-	AUC       *float64 `parquet:"linking_auc"`
-	Followed  *float64 `parquet:"linking_followed"`
-	Chance    *float64 `parquet:"linking_followed_chance"`
-	RandIndex *float64 `parquet:"linking_adjusted_rand_index"`
-	F1        *float64 `parquet:"linking_f1"`
-	ChanceF1  *float64 `parquet:"linking_f1_chance"`
 }

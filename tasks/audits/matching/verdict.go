@@ -2,6 +2,7 @@ package matching
 
 import (
 	"fmt"
+	"slices"
 
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
@@ -23,11 +24,24 @@ var Audit = audits.Description{
 	AtEnd:     true,
 	Pairs:     audits.EverySecret,
 	Verdict:   func() audits.Verdict { return new(Verdict) },
-	Columns: []audits.Column{
-		{Header: "matching AP", Measure: audits.OldMeasure{Name: "matching_ap", Percent: true, Digits: 1}},
-		{Header: "with shadow AP", Measure: audits.OldMeasure{Name: "matching_shadow_ap", Percent: true, Digits: 1}},
-		{Header: "unseen AP", Measure: audits.OldMeasure{Name: "matching_unseen_ap", Percent: true, Digits: 1}},
-	},
+	Measures: slices.Concat(
+		audits.Within(func(v *Verdict) *Told { return v.Anonymous },
+			audits.Measure{Name: "matching_ap", Of: audits.Of(func(t *Told) audits.Bounded { return t.Network.AP.Bounded() }), Header: "matching AP", Scale: audits.Percent, Digits: 1},
+			audits.Measure{Name: "matching_cosine_ap", Of: audits.Of((*Told).byCosine)},
+		),
+		audits.Within(func(v *Verdict) *Told { return v.Shadow },
+			audits.Measure{Name: "matching_shadow_ap", Of: audits.Of((*Told).byNetwork), Header: "with shadow AP", Scale: audits.Percent, Digits: 1},
+			audits.Measure{Name: "matching_shadow_cosine_ap", Of: audits.Of((*Told).byCosine)},
+		),
+		audits.Within(func(v *Verdict) *Told { return v.Seen },
+			audits.Measure{Name: "matching_seen_ap", Of: audits.Of((*Told).byNetwork)},
+			audits.Measure{Name: "matching_seen_cosine_ap", Of: audits.Of((*Told).byCosine)},
+		),
+		audits.Within(func(v *Verdict) *Told { return v.Unseen },
+			audits.Measure{Name: "matching_unseen_ap", Of: audits.Of((*Told).byNetwork), Header: "unseen AP", Scale: audits.Percent, Digits: 1},
+			audits.Measure{Name: "matching_unseen_cosine_ap", Of: audits.Of((*Told).byCosine)},
+		),
+	),
 }
 
 // Verdict is the outcome: the metrics of audits/matching.
@@ -52,16 +66,8 @@ type Told struct {
 	Cosine  sameuser.Measurement `json:"cosine"`
 }
 
-// Texts implements audits.Verdict.
-func (v *Verdict) Texts() []string {
-	texts := []string{"-", "-", "-"}
-	for i, told := range []*Told{v.Anonymous, v.Shadow, v.Unseen} {
-		if told != nil {
-			texts[i] = fmt.Sprintf("%.1f", 100*told.Network.AP.Value)
-		}
-	}
-	return texts
-}
+func (t *Told) byNetwork() float64 { return t.Network.AP.Value }
+func (t *Told) byCosine() float64  { return t.Cosine.AP.Value }
 
 // Note implements audits.Noter.
 func (v *Verdict) Note(*audits.Cell) string {
@@ -110,34 +116,4 @@ func (t *Told) baseline() string {
 		return fmt.Sprintf(" (%.1f to %.1f), which needs no training and can't be told from it", 100*c.Low, 100*c.High)
 	}
 	return ""
-}
-
-// Row implements audits.Verdict.
-func (v *Verdict) Row() any {
-	var r row
-	for _, x := range []struct {
-		told            *Told
-		network, cosine **float64
-	}{{v.Anonymous, &r.AP, &r.Cosine}, {v.Shadow, &r.Shadow, &r.ShadowCosine}, {v.Seen, &r.Seen, &r.SeenCosine}, {v.Unseen, &r.Unseen, &r.UnseenCosine}} {
-		if x.told != nil {
-			*x.network, *x.cosine = &x.told.Network.AP.Value, &x.told.Cosine.AP.Value
-		}
-	}
-	if v.Anonymous != nil {
-		r.Low, r.High = &v.Anonymous.Network.AP.Low, &v.Anonymous.Network.AP.High
-	}
-	return r
-}
-
-type row struct {
-	AP           *float64 `parquet:"matching_ap"`
-	Low          *float64 `parquet:"matching_ap_low"`
-	High         *float64 `parquet:"matching_ap_high"`
-	Cosine       *float64 `parquet:"matching_cosine_ap"`
-	Shadow       *float64 `parquet:"matching_shadow_ap"`
-	ShadowCosine *float64 `parquet:"matching_shadow_cosine_ap"`
-	Seen         *float64 `parquet:"matching_seen_ap"`
-	SeenCosine   *float64 `parquet:"matching_seen_cosine_ap"`
-	Unseen       *float64 `parquet:"matching_unseen_ap"`
-	UnseenCosine *float64 `parquet:"matching_unseen_cosine_ap"`
 }
