@@ -29,7 +29,7 @@ func (l *Limits) Unjudged(c *audits.Cell) []string {
 
 // gate has judged all numbers.
 func (l *Limits) gate(v *Verdict) *audits.Gate {
-	alone, _, joint := v.outcomes()
+	alone, joint := v.Attribute.orNone(), v.Joint.orNone()
 	g := audits.Gate{Limit: l.Attributes}
 	for _, x := range []struct {
 		what             string

@@ -20,11 +20,28 @@ var Audit = audits.Description{
 	AtEnd:     true,
 	Pairs:     audits.EverySecret,
 	Verdict:   func() audits.Verdict { return new(Verdict) },
-	Columns: []audits.Column{
-		{Header: "attribute %", Measure: audits.OldMeasure{Name: "attributes_accuracy", Percent: true, Digits: 1}},
-		{Header: "attribute, joint %", Measure: audits.OldMeasure{Name: "attributes_joint_accuracy", Percent: true, Digits: 1}},
-		{Header: "identity %", Measure: audits.OldMeasure{Name: "attributes_identity_accuracy", Percent: true, Digits: 1}},
-		{Header: "identity, joint %", Measure: audits.OldMeasure{Name: "attributes_joint_identity_accuracy", Percent: true, Digits: 1}},
+	Measures: []audits.Measure{
+		{
+			Name: "attributes_accuracy", Of: audits.Of(func(v *Verdict) *float64 { return v.Attribute.orNone().Attribute.share() }),
+			Header: "attribute %", Text: audits.Of((*Verdict).besideMajority), Scale: audits.Percent, Digits: 1,
+		},
+		{
+			Name: "attributes_joint_accuracy", Of: audits.Of(func(v *Verdict) *float64 { return v.Joint.orNone().Attribute.share() }),
+			Header: "attribute, joint %", Scale: audits.Percent, Digits: 1,
+		},
+		{Name: "attributes_by_identity", Of: audits.Of(func(v *Verdict) *float64 { return v.ByIdentity.share() })},
+		{Name: "attributes_majority", Of: audits.Of(func(v *Verdict) *float64 { return v.Majority.Seen.share() })},
+		{Name: "attributes_unseen_accuracy", Of: audits.Of(func(v *Verdict) *float64 { return v.Attribute.orNone().Unseen.share() })},
+		{Name: "attributes_unseen_joint_accuracy", Of: audits.Of(func(v *Verdict) *float64 { return v.Joint.orNone().Unseen.share() })},
+		{Name: "attributes_unseen_majority", Of: audits.Of(func(v *Verdict) *float64 { return v.Majority.Unseen.share() })},
+		{
+			Name: "attributes_identity_accuracy", Of: audits.Of(func(v *Verdict) *float64 { return v.Identity.orNone().Identity.share() }),
+			Header: "identity %", Scale: audits.Percent, Digits: 1,
+		},
+		{
+			Name: "attributes_joint_identity_accuracy", Of: audits.Of(func(v *Verdict) *float64 { return v.Joint.orNone().Identity.share() }),
+			Header: "identity, joint %", Scale: audits.Percent, Digits: 1,
+		},
 	},
 }
 
@@ -92,29 +109,29 @@ func (a *Accuracy) percent() string {
 	return fmt.Sprintf("%.1f", 100*a.Accuracy)
 }
 
-// Texts implements audits.Verdict.
-func (v *Verdict) Texts() []string {
-	attribute, identity, joint := v.outcomes()
-	return []string{
-		fmt.Sprintf("%s (%s)", attribute.Attribute.percent(), v.Majority.Seen.percent()), joint.Attribute.percent(),
-		identity.Identity.percent(), joint.Identity.percent(),
+func (a *Accuracy) share() *float64 {
+	if a == nil {
+		return nil
 	}
+	return &a.Accuracy
 }
 
-// outcomes are those of the networks, empty where a verdict has none.
-func (v *Verdict) outcomes() (attribute, identity, joint *Outcome) {
-	outcome := func(o *Outcome) *Outcome {
-		if o == nil {
-			return new(Outcome)
-		}
-		return o
+// besideMajority is the accuracy of the attribute, and that of the most frequent value.
+func (v *Verdict) besideMajority() string {
+	return fmt.Sprintf("%s (%s)", v.Attribute.orNone().Attribute.percent(), v.Majority.Seen.percent())
+}
+
+// orNone is an empty outcome for nil.
+func (o *Outcome) orNone() *Outcome {
+	if o == nil {
+		return new(Outcome)
 	}
-	return outcome(v.Attribute), outcome(v.Identity), outcome(v.Joint)
+	return o
 }
 
 // Note implements audits.Noter.
 func (v *Verdict) Note(*audits.Cell) string {
-	attribute, identity, joint := v.outcomes()
+	attribute, identity, joint := v.Attribute.orNone(), v.Identity.orNone(), v.Joint.orNone()
 	note := fmt.Sprintf("attributes: attribute %s%% alone, %s%% jointly, %s%% by the user who was named, %s%% by always saying %q; identity %s%% alone, %s%% jointly",
 		attribute.Attribute.percent(), joint.Attribute.percent(), v.ByIdentity.percent(), v.Majority.Seen.percent(), v.Majority.Value,
 		identity.Identity.percent(), joint.Identity.percent())
@@ -128,31 +145,4 @@ func (v *Verdict) Note(*audits.Cell) string {
 		}
 	}
 	return note
-}
-
-// Row implements audits.Verdict.
-func (v *Verdict) Row() any {
-	attribute, identity, joint := v.outcomes()
-	share := func(a *Accuracy) *float64 {
-		if a == nil {
-			return nil
-		}
-		return &a.Accuracy
-	}
-	return row{
-		share(attribute.Attribute), share(joint.Attribute), share(v.ByIdentity), share(v.Majority.Seen),
-		share(attribute.Unseen), share(joint.Unseen), share(v.Majority.Unseen), share(identity.Identity), share(joint.Identity),
-	}
-}
-
-type row struct {
-	Attribute      *float64 `parquet:"attributes_accuracy"`
-	Joint          *float64 `parquet:"attributes_joint_accuracy"`
-	ByIdentity     *float64 `parquet:"attributes_by_identity"`
-	Majority       *float64 `parquet:"attributes_majority"`
-	Unseen         *float64 `parquet:"attributes_unseen_accuracy"`
-	UnseenJoint    *float64 `parquet:"attributes_unseen_joint_accuracy"`
-	UnseenMajority *float64 `parquet:"attributes_unseen_majority"`
-	Identity       *float64 `parquet:"attributes_identity_accuracy"`
-	IdentityJoint  *float64 `parquet:"attributes_joint_identity_accuracy"`
 }

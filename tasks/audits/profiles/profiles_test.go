@@ -9,6 +9,7 @@ import (
 
 	"coalmine/models/attacks"
 	"coalmine/tasks"
+	"coalmine/tasks/audits/auditstest"
 	"coalmine/tasks/audits/deanonymization"
 	"coalmine/tasks/audits/observed"
 	"coalmine/tasks/audits/observed/observedtest"
@@ -141,7 +142,7 @@ func TestWithoutAWordOnWhoFitsUsersAreListedAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := v.Attacks[0].Profiles[0]
-	if f.AP != nil || len(f.Users) != users || f.Users[0].Fits != nil || v.Texts()[1] != "-" || v.Row().(row).AP != nil {
+	if f.AP != nil || len(f.Users) != users || f.Users[0].Fits != nil || auditstest.Texts(&Audit, v)[1] != "-" || auditstest.Value(&Audit, v, "profiles_ap") != nil {
 		t.Errorf("found %+v", f)
 	}
 }

@@ -21,7 +21,11 @@ var Audit = audits.Description{
 	AtEnd:     true,
 	Pairs:     audits.EverySecret,
 	Verdict:   func() audits.Verdict { return new(Verdict) },
-	Columns:   []audits.Column{{Header: "profiles by"}, {Header: "profile AP % (chance)", Measure: audits.OldMeasure{Name: "profiles_ap", Percent: true, Digits: 1}}},
+	Measures: audits.Within((*Verdict).Best,
+		audits.Measure{Name: "profiles_attack", Of: audits.Of(func(o *Outcome) attacks.Kind { return o.Attack }), Header: "profiles by", Text: audits.Of(func(o *Outcome) string { return o.Attack.Title() })},
+		audits.Measure{Name: "profiles_ap", Of: audits.Of(func(o *Outcome) *float64 { return o.AP }), Header: "profile AP % (chance)", Text: audits.Of((*Outcome).besideChance), Scale: audits.Percent, Digits: 1},
+		audits.Measure{Name: "profiles_chance", Of: audits.Of(func(o *Outcome) *float64 { return o.Chance })},
+	),
 }
 
 // Verdict is the outcome: the metrics of audits/profiles.
@@ -93,16 +97,12 @@ func (v *Verdict) Best() *Outcome {
 	return best
 }
 
-// Texts implements audits.Verdict.
-func (v *Verdict) Texts() []string {
-	best := v.Best()
-	switch {
-	case best == nil:
-		return []string{"-", "-"}
-	case best.AP == nil:
-		return []string{best.Attack.Title(), "-"}
+// besideChance is the AP, and chance; empty where neither is known.
+func (o *Outcome) besideChance() string {
+	if o.AP == nil {
+		return ""
 	}
-	return []string{best.Attack.Title(), fmt.Sprintf("%.1f (%.1f)", 100**best.AP, 100**best.Chance)}
+	return fmt.Sprintf("%.1f (%.1f)", 100**o.AP, 100**o.Chance)
 }
 
 // shown is how many users a note names.
@@ -138,19 +138,4 @@ func (f *Found) text() string {
 		text += fmt.Sprintf(" (%d fit; AP %.1f%%, chance %.1f%%)", f.Fit, 100**f.AP, 100**f.Chance)
 	}
 	return text
-}
-
-// Row implements audits.Verdict.
-func (v *Verdict) Row() any {
-	best := v.Best()
-	if best == nil {
-		return row{}
-	}
-	return row{string(best.Attack), best.AP, best.Chance}
-}
-
-type row struct {
-	Attack string   `parquet:"profiles_attack"`
-	AP     *float64 `parquet:"profiles_ap"`
-	Chance *float64 `parquet:"profiles_chance"`
 }
