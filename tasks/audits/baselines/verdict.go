@@ -2,6 +2,7 @@ package baselines
 
 import (
 	"fmt"
+	"slices"
 
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
@@ -18,7 +19,28 @@ var Audit = audits.Description{
 	AtEnd:   true,
 	Pairs:   audits.EverySecret,
 	Verdict: func() audits.Verdict { return new(Verdict) },
-	Columns: []audits.Column{{Header: "chance"}, {Header: "constant", Optional: true}, {Header: "10-NN", Optional: true}},
+	Measures: slices.Concat(
+		baseline("chance", "chance", func(v *Verdict) *Utility { return &v.Chance }, "recall_at_1", "recall_at_5", "mean_absolute_error", "mean_average_precision"),
+		baseline("constant", "constant", func(v *Verdict) *Utility { return v.Constant }, "recall_at_1", "recall_at_5", "mean_absolute_error"),
+		baseline("neighbours", "10-NN", (*Verdict).neighbours, "recall_at_1", "mean_absolute_error", "mean_average_precision"),
+	),
+}
+
+// metrics of a utility, by their names.
+var metrics = map[string]audits.Value{
+	"recall_at_1":            audits.Of(func(u *Utility) *float64 { return u.RecallAt1 }),
+	"recall_at_5":            audits.Of(func(u *Utility) *float64 { return u.RecallAt5 }),
+	"mean_absolute_error":    audits.Of(func(u *Utility) *float64 { return u.MeanAbsoluteError }),
+	"mean_average_precision": audits.Of(func(u *Utility) *float64 { return u.MeanAveragePrecision }),
+}
+
+// baseline returns the measures of one: a column of tables, and the metrics that it may have.
+func baseline(name, header string, find func(*Verdict) *Utility, has ...string) []audits.Measure {
+	list := []audits.Measure{{Header: header, Of: audits.Of((*Utility).String), Optional: name != "chance"}}
+	for _, metric := range has {
+		list = append(list, audits.Measure{Name: name + "_" + metric, Of: metrics[metric]})
+	}
+	return audits.Within(find, list...)
 }
 
 // Verdict is the outcome: the metrics of audits/baselines.
@@ -56,6 +78,13 @@ type Nearest struct {
 	Among int `json:"among"`
 }
 
+func (v *Verdict) neighbours() *Utility {
+	if v.Neighbours == nil {
+		return nil
+	}
+	return &v.Neighbours.Utility
+}
+
 // String is "11.2", "0.05, top-5 0.25", "0.512": percents of recalls, else the number.
 func (u *Utility) String() string {
 	switch {
@@ -79,41 +108,4 @@ func percent(share float64) string {
 		return fmt.Sprintf("%.2f", 100*share)
 	}
 	return fmt.Sprintf("%.1f", 100*share)
-}
-
-// Texts implements audits.Verdict.
-func (v *Verdict) Texts() []string {
-	texts := []string{v.Chance.String(), v.Constant.String(), ""}
-	if v.Neighbours != nil {
-		texts[2] = v.Neighbours.String()
-	}
-	return texts
-}
-
-// Row implements audits.Verdict.
-func (v *Verdict) Row() any {
-	r := row{
-		ChanceRecallAt1: v.Chance.RecallAt1, ChanceRecallAt5: v.Chance.RecallAt5,
-		ChanceError: v.Chance.MeanAbsoluteError, ChancePrecision: v.Chance.MeanAveragePrecision,
-	}
-	if c := v.Constant; c != nil {
-		r.ConstantRecallAt1, r.ConstantRecallAt5, r.ConstantError = c.RecallAt1, c.RecallAt5, c.MeanAbsoluteError
-	}
-	if n := v.Neighbours; n != nil {
-		r.NeighboursRecallAt1, r.NeighboursError, r.NeighboursPrecision = n.RecallAt1, n.MeanAbsoluteError, n.MeanAveragePrecision
-	}
-	return r
-}
-
-type row struct {
-	ChanceRecallAt1     *float64 `parquet:"chance_recall_at_1"`
-	ChanceRecallAt5     *float64 `parquet:"chance_recall_at_5"`
-	ChanceError         *float64 `parquet:"chance_mean_absolute_error"`
-	ChancePrecision     *float64 `parquet:"chance_mean_average_precision"`
-	ConstantRecallAt1   *float64 `parquet:"constant_recall_at_1"`
-	ConstantRecallAt5   *float64 `parquet:"constant_recall_at_5"`
-	ConstantError       *float64 `parquet:"constant_mean_absolute_error"`
-	NeighboursRecallAt1 *float64 `parquet:"neighbours_recall_at_1"`
-	NeighboursError     *float64 `parquet:"neighbours_mean_absolute_error"`
-	NeighboursPrecision *float64 `parquet:"neighbours_mean_average_precision"`
 }

@@ -18,9 +18,11 @@ var Audit = audits.Description{
 	Kinds:       []tasks.Kind{Scan, Kind, Summary},
 	VerdictBlob: audits.VerdictBlob,
 	Verdict:     func() audits.Verdict { return new(Verdict) },
-	Columns: []audits.Column{
-		{Header: "natural secrets", Measure: audits.OldMeasure{Name: "natural_found"}},
-		{Header: "highest bits", Measure: audits.OldMeasure{Name: "natural_highest_exposure", Digits: 1}},
+	Measures: []audits.Measure{
+		{Name: "natural_found", Of: audits.Of(func(v *Verdict) int { return v.Found }), Header: "natural secrets", Scale: audits.Plain},
+		{Name: "natural_occurrences", Of: audits.Of(func(v *Verdict) int { return v.Occurrences })},
+		{Name: "natural_highest_exposure", Of: audits.Of(func(v *Verdict) float64 { return v.Highest }), Header: "highest bits", Scale: audits.Plain, Digits: 1},
+		{Name: "canaries_in_data", Of: audits.Of(func(v *Verdict) int { return len(v.CanariesInData) })},
 	},
 	Curves: []audits.Curve{{
 		Figure: exposure.HighestFigure, Name: "natural secrets", Metric: "natural_highest_exposure",
@@ -66,11 +68,6 @@ type Secret struct {
 	Context *string `json:"context,omitempty"`
 }
 
-// Texts implements audits.Verdict.
-func (v *Verdict) Texts() []string {
-	return []string{fmt.Sprint(v.Found), fmt.Sprintf("%.1f", v.Highest)}
-}
-
 // Note implements audits.Noter: the most exposed secrets, and canaries that were there
 // before they were inserted.
 func (v *Verdict) Note(*audits.Cell) string {
@@ -101,16 +98,4 @@ func (v *Verdict) ranked() int {
 		}
 	}
 	return n
-}
-
-// Row implements audits.Verdict.
-func (v *Verdict) Row() any {
-	return row{new(int64(v.Found)), new(int64(v.Occurrences)), &v.Highest, new(int64(len(v.CanariesInData)))}
-}
-
-type row struct {
-	Found          *int64   `parquet:"natural_found"`
-	Occurrences    *int64   `parquet:"natural_occurrences"`
-	Highest        *float64 `parquet:"natural_highest_exposure"`
-	CanariesInData *int64   `parquet:"canaries_in_data"`
 }
