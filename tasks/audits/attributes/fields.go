@@ -18,11 +18,7 @@ type Fields struct {
 type Block struct {
 	// Values of the attribute, at least two. Users who have none of them are left out.
 	Values []Value `json:"values" required:"true"`
-	// Layers of training.record that are looked at, by their names or by those of their
-	// units. By default all that are recorded.
-	Layers []string `json:"layers,omitempty"`
-	// Normalize gives every update the length 1, over the layers that are looked at.
-	Normalize bool `json:"normalize" default:"true" source:"Orekondy et al. 2018, section 6"`
+	observed.ViewFields
 	// Units of the hidden layer.
 	Units int `json:"units" default:"128" range:"[1,4096]" source:"Orekondy et al. 2018, section 4.3"`
 	// Epochs, at most: a training ends where the loss on a tenth of the shadow devices'
@@ -49,9 +45,7 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	for _, problem := range checkValues(f.Attributes.Values) {
 		fail([]string{block + ".values"}, "%s", problem)
 	}
-	if !s.Owned {
-		fail([]string{block, "data.partition", "data.sanitize"}, "asks which of the source's users a user is, and cannot tell; expected data.partition: by-user, and no data.sanitize")
-	}
+	observed.CheckOwned(s, block, fail)
 }
 
 // Compile implements audits.Fields.
@@ -59,7 +53,7 @@ func (f *Fields) Compile(b audits.Builder, _ int) storage.Key {
 	p := f.Attributes
 	inputs := append(observed.Inputs(b.Recorded(), b.Devices()), observed.NamesInputs(b)...)
 	return b.Node(Kind, "attributes of users", Params{
-		Seed: b.Setting().Seed, View: observed.ViewOf(b.Setting(), p.Layers, p.Normalize), Values: p.Values, Units: p.Units,
+		Seed: b.Setting().Seed, View: p.View(b.Setting()), Values: p.Values, Units: p.Units,
 		Epochs: p.Epochs, Batch: p.Batch, LearningRate: p.LearningRate, Updates: p.Updates,
 	}, inputs...)
 }

@@ -23,13 +23,9 @@ type Fields struct {
 type Block struct {
 	// Embeddings are the vectors of users. By default, of models that read texts, a user's is
 	// the mean of the vectors that the trained model has for the words of the user's prior.
+	// Where normalize is true, vectors have the length 1, too.
 	Embeddings *Embeddings `json:"embeddings,omitempty" also:"vectors"`
-	// Layers of training.record that are looked at, by their names or by those of their
-	// units. By default all that are recorded.
-	Layers []string `json:"layers,omitempty"`
-	// Normalize gives every update the length 1, over the layers that are looked at, and every
-	// vector of a user.
-	Normalize bool `json:"normalize" default:"true" source:"Orekondy et al. 2018, section 6"`
+	observed.ViewFields
 	// Centre has the network see what updates differ by from the mean of all updates of their
 	// round, and what vectors differ by from their mean over users. The paper does not.
 	Centre bool `json:"centre" default:"false" also:"center"`
@@ -90,10 +86,10 @@ func check(ctx context.Context, files []datasets.File, limits datasets.Limits) e
 func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	observed.CheckRecorded(s, path, f.CrossModal.Layers, fail)
 	observed.CheckDevices(s, path, fail)
-	switch embedded := f.CrossModal.Embeddings != nil; {
-	case embedded && !s.Owned:
-		fail([]string{path, "data.partition", "data.sanitize"}, "asks which of the source's users a user is, and cannot tell; expected data.partition: by-user, and no data.sanitize")
-	case !embedded && s.Reading.Level.Scheme().Images:
+	switch {
+	case f.CrossModal.Embeddings != nil:
+		observed.CheckOwned(s, path, fail)
+	case s.Reading.Level.Scheme().Images:
 		fail([]string{path}, "needs vectors of users, and models of images have none for words; expected %s, such as {source: FILE}", embeddingsPath)
 	}
 }
@@ -102,7 +98,7 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	p := f.CrossModal
 	return b.Node(Kind, "updates and vectors of users", Params{
-		Seed: b.Setting().Seed, View: observed.ViewOf(b.Setting(), p.Layers, p.Normalize), Pairs: p.Pairs, Units: p.Units,
+		Seed: b.Setting().Seed, View: p.View(b.Setting()), Pairs: p.Pairs, Units: p.Units,
 		Epochs: p.Epochs, Batch: p.Batch, LearningRate: p.LearningRate, Updates: p.Updates, Centre: p.Centre, Again: max(1, p.Networks) - 1,
 	}, append(observed.Inputs(b.Recorded(), b.Devices()), tasks.Input{Name: VectorsInput, Key: vectors(b, round)})...)
 }

@@ -24,11 +24,7 @@ type Fields struct {
 type Block struct {
 	// Attacks that are tried, each once.
 	Attacks []attacks.Kind `json:"attacks" also:"attack" source:"Orekondy et al. 2018, section 6.1.1; cosine: a baseline"`
-	// Layers of training.record that are looked at, such as [dense.kernel], by their names or
-	// by those of their units. By default all that are recorded.
-	Layers []string `json:"layers,omitempty"`
-	// Normalize gives every update the length 1, over the layers that are looked at.
-	Normalize bool `json:"normalize" default:"true" source:"Orekondy et al. 2018, section 6"`
+	observed.ViewFields
 	// Examples is how many updates of each user's shadow device the attacks learn from, drawn
 	// at random. By default all.
 	Examples int `json:"examples,omitempty" range:"[1,1000000]" unit:"updates of each user" source:"Orekondy et al. 2018, figure 8"`
@@ -92,16 +88,21 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	p := f.Deanonymization
 	observed.CheckDevices(s, path, fail)
 	observed.CheckRecorded(s, path, p.Layers, fail)
-	for i, kind := range p.Attacks {
-		if slices.Index(p.Attacks, kind) < i {
-			fail([]string{path + ".attacks"}, "names %s twice; expected each attack once", kind)
-		}
-	}
-	if len(p.Attacks) == 0 {
-		fail([]string{path + ".attacks"}, "is empty; expected some of %v, or leave it out for all", attacks.Kinds())
-	}
+	CheckAttacks(path+".attacks", p.Attacks, fail)
 	if r := p.Rounds; r != nil && r.To > 0 && r.To < r.From {
 		fail([]string{path + ".rounds.to", path + ".rounds.from"}, "is %d, and the rounds begin at %d; expected at least that", r.To, r.From)
+	}
+}
+
+// CheckAttacks reports a list of attacks, the field at a path, that is empty or names one twice.
+func CheckAttacks(path string, kinds []attacks.Kind, fail audits.Fail) {
+	for i, kind := range kinds {
+		if slices.Index(kinds, kind) < i {
+			fail([]string{path}, "names %s twice; expected each attack once", kind)
+		}
+	}
+	if len(kinds) == 0 {
+		fail([]string{path}, "is empty; expected some of %v, or leave it out for all", attacks.Kinds())
 	}
 }
 
@@ -153,7 +154,7 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 // attack adds the node of an attack.
 func (p *Block) attack(b audits.Builder, kind attacks.Kind, learn, try Rounds) storage.Key {
 	params := Params{
-		Seed: b.Setting().Seed, Attack: kind, View: observed.ViewOf(b.Setting(), p.Layers, p.Normalize), Learn: learn, Try: try,
+		Seed: b.Setting().Seed, Attack: kind, View: p.View(b.Setting()), Learn: learn, Try: try,
 		Examples: p.Examples, Sums: p.Sums, Epochs: p.Epochs, Batch: p.Batch, Memory: p.Memory,
 	}
 	return b.Node(Reidentify, fmt.Sprintf("%s on updates of rounds %d to %d", kind.Title(), learn.From, learn.To), params, observed.Inputs(b.Recorded(), b.Devices())...)

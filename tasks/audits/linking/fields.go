@@ -17,11 +17,7 @@ type Fields struct {
 
 // Block of the audit's fields.
 type Block struct {
-	// Layers of training.record that are looked at, by their names or by those of their
-	// units. By default all that are recorded.
-	Layers []string `json:"layers,omitempty"`
-	// Normalize gives every update the length 1, over the layers that are looked at.
-	Normalize bool `json:"normalize" default:"true" source:"Orekondy et al. 2018, section 6"`
+	observed.ViewFields
 	// Updates that are looked at, at most: those of devices drawn at random. A task has 4
 	// bytes for each pair of them in memory.
 	Updates int `json:"updates" default:"2000" range:"[10,10000]" unit:"updates"`
@@ -44,7 +40,7 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 func (f *Fields) Compile(b audits.Builder, _ int) storage.Key {
 	p := f.Linking
 	return b.Node(Kind, "linking updates", Params{
-		Seed: b.Setting().Seed, View: observed.ViewOf(b.Setting(), p.Layers, p.Normalize), Updates: p.Updates, Pairs: p.Pairs,
+		Seed: b.Setting().Seed, View: p.View(b.Setting()), Updates: p.Updates, Pairs: p.Pairs,
 	}, observed.Inputs(b.Recorded(), b.Devices())...)
 }
 

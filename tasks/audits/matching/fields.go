@@ -16,11 +16,7 @@ type Fields struct {
 
 // Block of the audit's fields.
 type Block struct {
-	// Layers of training.record that are looked at, by their names or by those of their
-	// units. By default all that are recorded.
-	Layers []string `json:"layers,omitempty"`
-	// Normalize gives every update the length 1, over the layers that are looked at.
-	Normalize bool `json:"normalize" default:"true" source:"Orekondy et al. 2018, section 6"`
+	observed.ViewFields
 	// Centre has the network see what updates differ by from the mean of all updates of their
 	// round. The paper does not.
 	Centre bool `json:"centre" default:"false" also:"center"`
@@ -59,7 +55,7 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 func (f *Fields) Compile(b audits.Builder, _ int) storage.Key {
 	p := f.Matching
 	return b.Node(Kind, "matching updates", Params{
-		Seed: b.Setting().Seed, View: observed.ViewOf(b.Setting(), p.Layers, p.Normalize), Pairs: p.Pairs, Units: p.Units,
+		Seed: b.Setting().Seed, View: p.View(b.Setting()), Pairs: p.Pairs, Units: p.Units,
 		Epochs: p.Epochs, Batch: p.Batch, LearningRate: p.LearningRate, Updates: p.Updates, Centre: p.Centre, Again: max(1, p.Networks) - 1,
 	}, observed.Inputs(b.Recorded(), b.Devices())...)
 }

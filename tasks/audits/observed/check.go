@@ -22,6 +22,14 @@ func CheckRecorded(s *audits.Setting, path string, layers []string, fail audits.
 	}
 }
 
+// CheckOwned reports users who are not those of the source, by whose names the audit at a path
+// knows them.
+func CheckOwned(s *audits.Setting, path string, fail audits.Fail) {
+	if !s.Owned {
+		fail([]string{path, "data.partition", "data.sanitize", "data.disagreement"}, "asks which of the source's users a user is, and cannot tell; expected data.partition: by-user, and neither data.sanitize nor data.disagreement")
+	}
+}
+
 // Missed is the probability that a device sends no update in some recorded rounds; 0 where the
 // rounds of a training depend on each other.
 func Missed(s *audits.Setting, d *audits.Data, rounds int) float64 {

@@ -45,12 +45,22 @@ type View struct {
 	Raw bool `json:"raw,omitempty"`
 }
 
-// ViewOf is a view of the layers of an audit's block, in the order in which they are recorded.
-func ViewOf(s *audits.Setting, layers []string, normalize bool) View {
+// ViewFields are the fields of an audit's block that choose a View.
+type ViewFields struct {
+	// Layers of training.record that are looked at, such as [dense.kernel], by their names or
+	// by those of their units. By default all that are recorded.
+	Layers []string `json:"layers,omitempty"`
+	// Normalize gives every update the length 1, over the layers that are looked at.
+	Normalize bool `json:"normalize" default:"true" source:"Orekondy et al. 2018, section 6"`
+}
+
+// View returns the view, with its layers in the order in which they are recorded.
+func (f *ViewFields) View(s *audits.Setting) View {
+	layers := f.Layers
 	if s.Recorded != nil {
 		layers = s.Recorded.Layout.InOrder(layers)
 	}
-	return View{Layers: layers, Raw: !normalize}
+	return View{Layers: layers, Raw: !f.Normalize}
 }
 
 // Reader reads the updates of a task's inputs through a View. It belongs to one goroutine.

@@ -24,11 +24,7 @@ type Fields struct {
 type Block struct {
 	// Attacks that are tried, each once.
 	Attacks []attacks.Kind `json:"attacks" also:"attack"`
-	// Layers of training.record that are looked at, by their names or by those of their
-	// units. By default all that are recorded.
-	Layers []string `json:"layers,omitempty"`
-	// Normalize gives every update the length 1, over the layers that are looked at.
-	Normalize bool `json:"normalize" default:"true" source:"Orekondy et al. 2018, section 6"`
+	observed.ViewFields
 	// Fit says of profiles which users fit them, for the average precision. Others have the
 	// devices listed alone.
 	Fit []Fit `json:"fit,omitempty" also:"truth"`
@@ -71,17 +67,8 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	if s.Devices == nil || !s.Devices.Profiles {
 		fail([]string{block, "data.devices", "data.devices.profiles"}, "looks for profiles, and data.devices.profiles is absent; expected data.devices: {profiles: {source: FILE}}")
 	}
-	if !s.Owned {
-		fail([]string{block, "data.partition", "data.sanitize", "data.disagreement"}, "asks which of the source's users a user is, and cannot tell; expected data.partition: by-user, and neither data.sanitize nor data.disagreement")
-	}
-	if len(p.Attacks) == 0 {
-		fail([]string{block + ".attacks"}, "is empty; expected some of %v, or leave it out for all", attacks.Kinds())
-	}
-	for i, kind := range p.Attacks {
-		if slices.Index(p.Attacks, kind) < i {
-			fail([]string{block + ".attacks"}, "names %s twice; expected each attack once", kind)
-		}
-	}
+	observed.CheckOwned(s, block, fail)
+	deanonymization.CheckAttacks(block+".attacks", p.Attacks, fail)
 	p.checkFit(fail)
 }
 
@@ -117,7 +104,7 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	inputs := append(observed.NamesInputs(b), tasks.Input{Name: observed.DevicesInput, Key: b.Devices()})
 	for i, kind := range p.Attacks {
 		key := b.Node(deanonymization.Reidentify, kind.Title()+" on profiles", deanonymization.Params{
-			Seed: b.Setting().Seed, Attack: kind, View: observed.ViewOf(b.Setting(), p.Layers, p.Normalize), Learn: rounds, Try: rounds,
+			Seed: b.Setting().Seed, Attack: kind, View: p.View(b.Setting()), Learn: rounds, Try: rounds,
 			Profiles: true, Epochs: p.Epochs, Batch: p.Batch, Memory: p.Memory,
 		}, observed.Inputs(b.Recorded(), b.Devices())...)
 		inputs = append(inputs, tasks.Input{Name: deanonymization.AttackInput(i), Key: key})
