@@ -29,6 +29,16 @@ type Bounded struct {
 	High  float64 `json:"high"`
 }
 
+// PrecisionRecall returns the figure of the precision where 1%, 2%, ... of what is looked for are
+// found, in percent.
+func PrecisionRecall(name, about string, precisions []float64, chance float64) *Figure {
+	f := &Figure{Name: name, About: about, Title: "precision in % against recall in %", X: Axis{Most: 100}, Y: Axis{Most: 100}, Limit: 100 * chance}
+	for i, precision := range precisions {
+		f.Line = append(f.Line, Point{X: float64(i + 1), Y: 100 * precision})
+	}
+	return f
+}
+
 // HeatMap is a table of numbers, 0 or more, that are drawn the darker the larger they are.
 // Maps of one name have the same scale in all cells.
 type HeatMap struct {

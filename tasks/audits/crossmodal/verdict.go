@@ -58,8 +58,8 @@ func (v *Verdict) Note(*audits.Cell) string {
 		v.Values, v.Users, v.Learned.Users, &v.Learned)
 	for _, x := range v.all() {
 		if m := x.m; m != nil {
-			note += fmt.Sprintf("; %s: AP %.1f (%.1f to %.1f), AUC %.1f (%.1f to %.1f) of %d pairs, 50 by chance%s", x.what,
-				100*m.AP.Value, 100*m.AP.Low, 100*m.AP.High, 100*m.AUC.Value, 100*m.AUC.Low, 100*m.AUC.High, m.Pairs, audits.TooFewToTell(m.Users, audits.PairChance))
+			note += fmt.Sprintf("; %s: AP %s, AUC %s of %d pairs, 50 by chance%s", x.what,
+				m.AP.Percent(), m.AUC.Percent(), m.Pairs, audits.TooFewToTell(m.Users, audits.PairChance))
 		}
 	}
 	return note + v.Learned.Chance(path)
@@ -90,15 +90,9 @@ func (v *Verdict) Figure(*audits.Cell) *audits.Figure {
 	if len(v.Curve) == 0 {
 		return nil
 	}
-	f := &audits.Figure{
-		Name: "Precision and recall of updates and vectors", Title: "precision in % against recall in %",
-		About: "How many of the pairs of an anonymous update and a vector that the network puts first are of one user, in %, where so many of those are found. The dashed line is chance.",
-		X:     audits.Axis{Most: 100}, Y: audits.Axis{Most: 100}, Limit: 100 * audits.PairChance,
-	}
-	for i, precision := range v.Curve {
-		f.Line = append(f.Line, audits.Point{X: float64(i + 1), Y: 100 * precision})
-	}
-	return f
+	return audits.PrecisionRecall("Precision and recall of updates and vectors",
+		"How many of the pairs of an anonymous update and a vector that the network puts first are of one user, in %, where so many of those are found. The dashed line is chance.",
+		v.Curve, audits.PairChance)
 }
 
 // Limits of audit.fail_if.

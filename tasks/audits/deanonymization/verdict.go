@@ -266,15 +266,10 @@ func (v *Verdict) Figure(*audits.Cell) *audits.Figure {
 	if best == nil {
 		return nil
 	}
-	f := &audits.Figure{
-		Name: "Precision and recall of attacks on updates", Title: "precision in % against recall in %",
-		About: "How many of the updates that an attack names first are a user's, in %, where so many of the user's updates are found; the mean over users. " +
+	f := audits.PrecisionRecall("Precision and recall of attacks on updates",
+		"How many of the updates that an attack names first are a user's, in %, where so many of the user's updates are found; the mean over users. "+
 			"The line is the attack with the highest average precision, dots are the others; in grey the cosine, which needs no training. The dashed line is chance.",
-		X: audits.Axis{Most: 100}, Y: audits.Axis{Most: 100}, Limit: 100 * best.Chance,
-	}
-	for i, precision := range best.Curve {
-		f.Line = append(f.Line, audits.Point{X: float64(i + 1), Y: 100 * precision})
-	}
+		best.Curve, best.Chance)
 	for _, o := range v.Attacks {
 		for i := 4; i < len(o.Curve) && o.Attack != best.Attack; i += 5 {
 			f.Dots = append(f.Dots, audits.Dot{

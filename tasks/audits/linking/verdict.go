@@ -90,8 +90,8 @@ type Clusters struct {
 // Note implements audits.Noter.
 func (v *Verdict) Note(*audits.Cell) string {
 	p, c := &v.Pairs, &v.Clusters
-	return fmt.Sprintf("linking: %d updates of %d devices; AP %.1f (%.1f to %.1f) and AUC %.1f (%.1f to %.1f) of %d pairs, 50 by chance%s; followed %d of %d, by chance %.1f%%; adjusted Rand index %.3f, F1 %.3f of %d clusters, by chance %.3f",
-		v.Updates, v.Devices, 100*p.AP.Value, 100*p.AP.Low, 100*p.AP.High, 100*p.AUC.Value, 100*p.AUC.Low, 100*p.AUC.High, p.Pairs, audits.TooFewToTell(p.Users, audits.PairChance),
+	return fmt.Sprintf("linking: %d updates of %d devices; AP %s and AUC %s of %d pairs, 50 by chance%s; followed %d of %d, by chance %.1f%%; adjusted Rand index %.3f, F1 %.3f of %d clusters, by chance %.3f",
+		v.Updates, v.Devices, p.AP.Percent(), p.AUC.Percent(), p.Pairs, audits.TooFewToTell(p.Users, audits.PairChance),
 		v.Next.Followed, v.Next.Of, 100*v.Next.Chance, c.RandIndex, c.F1, c.Clusters, c.ChanceF1)
 }
 

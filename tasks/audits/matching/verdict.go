@@ -74,8 +74,7 @@ func (v *Verdict) Note(*audits.Cell) string {
 	note := fmt.Sprintf("matching: learned from %d users, %v", v.Learned.Users, &v.Learned)
 	for _, x := range v.all() {
 		if x.told != nil {
-			n, c := x.told.Network.AP, x.told.Cosine.AP
-			note += fmt.Sprintf("; %s: AP %.1f (%.1f to %.1f), by cosine alone %.1f%s%s", x.what, 100*n.Value, 100*n.Low, 100*n.High, 100*c.Value, x.told.baseline(),
+			note += fmt.Sprintf("; %s: AP %s, by cosine alone %.1f%s%s", x.what, x.told.Network.AP.Percent(), 100*x.told.byCosine(), x.told.baseline(),
 				audits.TooFewToTell(x.told.Network.Users, audits.PairChance))
 		}
 	}
@@ -105,15 +104,18 @@ func (v *Verdict) AttackRows() (rows []audits.Attack) {
 
 // baseline says so where training has gained nothing that the intervals can tell.
 func (t *Told) baseline() string {
-	switch n, c := t.Network.AP, t.Cosine.AP; {
+	is := ""
+	switch n, c := &t.Network.AP, &t.Cosine.AP; {
 	case c.Low > n.High:
-		return fmt.Sprintf(" (%.1f to %.1f), which needs no training and is better", 100*c.Low, 100*c.High)
+		is = "is better"
 	case c.Value > n.Value:
-		return fmt.Sprintf(" (%.1f to %.1f), which needs no training and is higher, though it can't be told from it", 100*c.Low, 100*c.High)
+		is = "is higher, though it can't be told from it"
 	case c.Value == n.Value:
-		return fmt.Sprintf(" (%.1f to %.1f), which needs no training and is as good", 100*c.Low, 100*c.High)
+		is = "is as good"
 	case c.High >= n.Low:
-		return fmt.Sprintf(" (%.1f to %.1f), which needs no training and can't be told from it", 100*c.Low, 100*c.High)
+		is = "can't be told from it"
+	default:
+		return ""
 	}
-	return ""
+	return fmt.Sprintf(" (%s), which needs no training and %s", t.Cosine.AP.Ends(), is)
 }

@@ -34,8 +34,14 @@ type Estimate struct {
 	High float64 `json:"high"`
 }
 
-// Bounded is the same for limits.
+// Bounded is the same for limits and measures.
 func (e *Estimate) Bounded() audits.Bounded { return audits.Bounded(*e) }
+
+// Percent is the estimate for people: "76.0 (70.0 to 80.0)".
+func (e *Estimate) Percent() string { return fmt.Sprintf("%.1f (%s)", 100*e.Value, e.Ends()) }
+
+// Ends are those of the interval: "70.0 to 80.0".
+func (e *Estimate) Ends() string { return fmt.Sprintf("%.1f to %.1f", 100*e.Low, 100*e.High) }
 
 // Measurement is how well pairs are told.
 type Measurement struct {
