@@ -12,12 +12,14 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
+	"os"
 	"runtime"
 	"slices"
 	"sync/atomic"
 	"text/tabwriter"
 	"time"
 
+	"coalmine/bench/processes"
 	"coalmine/models/attacks"
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -76,11 +78,11 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	before, start := processorTime(), time.Now()
+	before, start := processes.UsageOf(os.Getpid()), time.Now()
 	err = deanonymization.Reidentify.Run(ctx, tasks.NewTask(spec, source, nowhere{}, nil, nil))
 	return &Result{
 		Attack: o.Attack, Updates: source.rounds * o.Users, Values: o.Values, Epochs: o.Epochs,
-		Seconds: time.Since(start).Seconds(), Processor: (processorTime() - before).Seconds(),
+		Seconds: time.Since(start).Seconds(), Processor: (processes.UsageOf(os.Getpid()).CPU - before.CPU).Seconds(),
 		Heap: float64(source.heap.Load()) / 1e6, ReadGB: float64(source.read.Load()) / 1e9,
 	}, err
 }

@@ -67,16 +67,16 @@ func (s *Study) draw(rng *rand.Rand) *outcome {
 		var first, second []float64
 		for i := range s.Configurations * s.PerConfiguration {
 			canary := s.Level + s.offset(i%s.Configurations) + s.Canary*rng.NormFloat64()
-			first = append(first, indicator(s.Row+canary+one+rng.NormFloat64()))
-			second = append(second, indicator(canary+other+rng.NormFloat64()))
+			first = append(first, indicator(s.Row+canary+one+rng.NormFloat64() > 0))
+			second = append(second, indicator(canary+other+rng.NormFloat64() > 0))
 		}
 		o.first, o.second = append(o.first, first), append(o.second, second)
 	}
 	return o
 }
 
-func indicator(x float64) float64 {
-	if x > 0 {
+func indicator(yes bool) float64 {
+	if yes {
 		return 1
 	}
 	return 0
@@ -205,8 +205,20 @@ func Run(draws int, seed uint64) []Row {
 	return rows
 }
 
-// Print writes a table.
-func Print(rows []Row, w io.Writer) {
+// Report has both tables.
+type Report struct {
+	Rows []Row `json:"rows"`
+	Few  []Few `json:"few_users"`
+}
+
+// Print writes the tables.
+func (r *Report) Print(w io.Writer) {
+	printRows(r.Rows, w)
+	fmt.Fprintf(w, "\nIntervals over few users (or canaries, sentences, seeds): the truth is inside, in %%\n")
+	printFew(r.Few, w)
+}
+
+func printRows(rows []Row, w io.Writer) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "interval\tof\tseeds\tdraws\tcovered\tgoal")
 	for _, r := range rows {

@@ -51,9 +51,9 @@ const others = 100
 func quantities() []quantity {
 	naming := namings{}
 	return []quantity{
-		{"membership AUC, few members", 1, func(rng *rand.Rand, users, effect int) ends { return area(rng, users, others, effect) }},
-		{"membership AUC, few held out", 1, func(rng *rand.Rand, users, effect int) ends { return area(rng, others, users, effect) }},
-		{"membership AUC, few of both", 1, func(rng *rand.Rand, users, effect int) ends { return area(rng, users, users, effect) }},
+		{"membership AUC, few members", 2, func(rng *rand.Rand, users, effect int) ends { return area(rng, users, others, effect) }},
+		{"membership AUC, few held out", 2, func(rng *rand.Rand, users, effect int) ends { return area(rng, others, users, effect) }},
+		{"membership AUC, few of both", 2, func(rng *rand.Rand, users, effect int) ends { return area(rng, users, users, effect) }},
 		{"membership TPR at 1% FPR", 1, rate},
 		{"AP of pairs of updates", 2, func(rng *rand.Rand, users, effect int) ends {
 			m, truth := pairs(rng, users, effect)
@@ -220,7 +220,7 @@ func updates(rng *rand.Rand, users int, mean float64) (hits, most, sent []float6
 		n, p, q := 1+rng.IntN(9), propensity(rng, mean), float64(rng.IntN(2))
 		right := 0.0
 		for range n {
-			right += indicator(p - rng.Float64())
+			right += indicator(rng.Float64() < p)
 		}
 		hits, most, sent = append(hits, right), append(most, q*float64(n)), append(sent, float64(n))
 	}
@@ -252,7 +252,7 @@ func words(rng *rand.Rand, users, effect int) ends {
 	for range users {
 		n, count, p := 3+rng.IntN(10), 0, propensity(rng, shares[effect])
 		for range n {
-			count += int(indicator(p - rng.Float64()))
+			count += int(indicator(rng.Float64() < p))
 		}
 		ratio.Add(count, n)
 	}
@@ -263,7 +263,7 @@ func words(rng *rand.Rand, users, effect int) ends {
 func things(rng *rand.Rand, users, effect int) ends {
 	count := 0
 	for range users {
-		count += int(indicator(shares[effect] - rng.Float64()))
+		count += int(indicator(rng.Float64() < shares[effect]))
 	}
 	s := audits.NewShare(count, users)
 	return ends{s.Low, s.High, shares[effect]}
@@ -276,7 +276,7 @@ func oneRunEpsilon(rng *rand.Rand, users, effect int) ends {
 	for i := range included {
 		included[i] = rng.IntN(2) == 1
 		told := included[i] == (rng.Float64() < 1/(1+math.Exp(-epsilon)))
-		scores[i] = indicatorOf(told) + rng.Float64()/2
+		scores[i] = indicator(told) + rng.Float64()/2
 	}
 	outcome, err := onerun.Guess(included, scores, users/2, users-users/2)
 	if err != nil {
@@ -328,8 +328,8 @@ func RunFew(draws int, seed uint64, few []int) (rows []Few) {
 				row := Few{Quantity: q.name, Effect: name, Users: users, Draws: draws}
 				for range draws {
 					e := q.draw(rng, users, effect)
-					row.Covered += indicatorOf(e.cover()) / float64(draws)
-					row.Above += indicatorOf(e.above()) / float64(draws)
+					row.Covered += indicator(e.cover()) / float64(draws)
+					row.Above += indicator(e.above()) / float64(draws)
 				}
 				rows = append(rows, row)
 			}
@@ -338,16 +338,9 @@ func RunFew(draws int, seed uint64, few []int) (rows []Few) {
 	return rows
 }
 
-func indicatorOf(yes bool) float64 {
-	if yes {
-		return 1
-	}
-	return 0
-}
-
-// PrintFew writes a table: of each quantity and effect the covered share, by users, and the
+// printFew writes a table: of each quantity and effect the covered share, by users, and the
 // largest share of intervals that lie wholly above the truth.
-func PrintFew(rows []Few, w io.Writer) {
+func printFew(rows []Few, w io.Writer) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(t, "95% interval of\teffect")
 	for _, users := range FewUsers {

@@ -25,6 +25,19 @@ func TestIntervalsOverFewUsersCover(t *testing.T) {
 	}
 }
 
+func TestAQuantityIsNotMeasuredOverFewerUsersThanItNeeds(t *testing.T) {
+	t.Parallel()
+	alone := map[string]bool{}
+	for _, r := range RunFew(1, 3, []int{1}) {
+		alone[r.Quantity] = true
+	}
+	for _, q := range quantities() {
+		if alone[q.name] != (q.fewest == 1) {
+			t.Errorf("%s needs %d users; measured with one: %t", q.name, q.fewest, alone[q.name])
+		}
+	}
+}
+
 // The area of normal scores 2 apart is SciPy's norm.cdf(2/sqrt(2)), the average precision its
 // quad of the precision over the recall.
 func TestTheTruthOfPairsIsTheIntegral(t *testing.T) {

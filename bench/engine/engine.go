@@ -49,6 +49,8 @@ type Report struct {
 	Processors int    `json:"processors"`
 	Repeat     int    `json:"repeat"`
 	Rows       []Row  `json:"rows"`
+	// Peers are compared with in the printed table.
+	Peers []*Peer `json:"-"`
 }
 
 // Row is one measured line. Figures that a row does not have are 0 and absent

@@ -7,37 +7,34 @@ import (
 )
 
 // Print writes the rows as a table, each beside what peers measured of it.
-func (r *Report) Print(w io.Writer, peers []*Peer) error {
+func (r *Report) Print(w io.Writer) {
 	fmt.Fprintf(w, "kernels %s, %d processors, medians of %d\n\n", r.Kernels, r.Processors, r.Repeat)
-	if err := r.printTable(w, peers); err != nil {
-		return err
-	}
+	r.printTable(w)
 	fmt.Fprintln(w)
 	for _, row := range r.Rows {
 		fmt.Fprintf(w, "%s: %s\n", row.Name, row.What)
 	}
-	for i, p := range peers {
+	for i, p := range r.Peers {
 		fmt.Fprintf(w, "peer %d: %s\n", i+1, p.Name)
 	}
-	return nil
 }
 
-func (r *Report) printTable(w io.Writer, peers []*Peer) error {
+func (r *Report) printTable(w io.Writer) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight|tabwriter.TabIndent)
 	fmt.Fprint(t, "row\ttokens/s\tGFLOP/s\t% of peak\tother\tgoal\treached\t")
-	for i := range peers {
+	for i := range r.Peers {
 		fmt.Fprintf(t, "times peer %d\t", i+1)
 	}
 	fmt.Fprintln(t)
 	for _, row := range r.Rows {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t", row.Name, figure("%.0f", row.TokensPerSecond), figure("%.1f", row.GFLOPS),
 			figure("%.1f", 100*row.OfPeak), row.other(), row.Goal, row.reached())
-		for _, p := range peers {
+		for _, p := range r.Peers {
 			fmt.Fprintf(t, "%s\t", row.timesPeer(p))
 		}
 		fmt.Fprintln(t)
 	}
-	return t.Flush()
+	_ = t.Flush()
 }
 
 // figure prints a figure that a row has, nothing for one that it has not.

@@ -84,12 +84,15 @@ func (r *Row) plan(ctx context.Context, program, home string) error {
 	return nil
 }
 
+// Rows are the experiments in the order of the command line.
+type Rows []*Row
+
 // Print writes a table.
-func Print(w io.Writer, rows []*Row) error {
+func (rows Rows) Print(w io.Writer) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "experiment\tpredicted s\treal s\tpredicted CPU s\treal CPU s\tfactor")
 	for _, r := range rows {
 		fmt.Fprintf(t, "%s\t%.1f\t%.1f\t%.1f\t%.1f\t%.2f\n", r.File, r.Predicted, r.Real, r.PredictedCPU, r.RealCPU, r.Factor())
 	}
-	return t.Flush()
+	_ = t.Flush()
 }

@@ -13,7 +13,8 @@ func TestAFactorIsTheSameTooLowAndTooHigh(t *testing.T) {
 		t.Errorf("factors %g and %g, want 2", low.Factor(), high.Factor())
 	}
 	var out bytes.Buffer
-	if err := Print(&out, []*Row{low, high}); err != nil || !strings.Contains(out.String(), "low.yaml    3.0") || strings.Count(out.String(), "2.00") != 2 {
-		t.Errorf("%v: %s", err, &out)
+	Rows{low, high}.Print(&out)
+	if !strings.Contains(out.String(), "low.yaml    3.0") || strings.Count(out.String(), "2.00") != 2 {
+		t.Errorf("%s", &out)
 	}
 }

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Puts PyTorch's figures, stock and tuned for this processor, beside those of
-# coalmine bench engine. Arguments go to both, such as: --repeat 21
+# go run ./bench/cmd engine. Arguments go to both, such as: --repeat 21
 # PYTHON names an interpreter that has torch (default: /usr/bin/python3).
 set -eu
 cd "$(dirname "$0")/../.."
@@ -23,5 +23,5 @@ if "$python" bench/pytorch/pytorch.py --only | grep -q 'reference BLAS'; then
 fi
 "$python" bench/pytorch/pytorch.py "$@" >"$out/stock.json"
 OPENBLAS_CORETYPE=$core ATEN_CPU_CAPABILITY=$capability "$python" bench/pytorch/pytorch.py "$@" >"$out/tuned.json"
-go run ./cmd/coalmine bench engine --only training,lstm,small,characters,classifier,discriminator,generator \
+go run ./bench/cmd engine --only training,lstm,small,characters,classifier,discriminator,generator \
 	--peer "$out/stock.json" --peer "$out/tuned.json" "$@"

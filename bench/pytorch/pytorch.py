@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The rows of `coalmine bench engine` that PyTorch can run, as JSON.
+"""The rows of `go run ./bench/cmd engine` that PyTorch can run, as JSON.
 
 One thread, the same models, batches and plain SGD; medians. Nothing of
 Coalmine needs this program. See README.md beside it.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/url"
 	"os"
 	"os/exec"
@@ -16,30 +17,44 @@ import (
 	"coalmine/bench/processes"
 	"coalmine/internal/queue"
 	"coalmine/storage"
+	"coalmine/storage/open"
+	"coalmine/workers"
 )
 
-// workerArgs is the command line of a worker; Redis and store are in its environment.
-func workerArgs(slots int) []string {
-	return []string{"bench", "idle-worker", "--slots", strconv.Itoa(slots)}
-}
+// WorkerCommand is the command of Options.Program that calls Work. The environment of the process
+// names Redis and store.
+const (
+	WorkerCommand = "idle-worker"
+	redisVariable = "COALMINE_REDIS_URL"
+	storeVariable = "COALMINE_STORE_URL"
+)
 
 // startWorker starts a worker, which ends when its standard input does, and so
 // with this process even if that is killed.
 func startWorker(program, redis, store string, slots int) (*processes.Child, error) {
-	cmd := exec.Command(program, workerArgs(slots)...)
-	cmd.Env = append(os.Environ(), "COALMINE_SERVER=", "COALMINE_REDIS_URL="+redis, "COALMINE_STORE_URL="+store)
+	cmd := exec.Command(program, WorkerCommand, "--slots", strconv.Itoa(slots))
+	cmd.Env = append(os.Environ(), redisVariable+"="+redis, storeVariable+"="+store)
 	return processes.Start(cmd)
 }
 
-// Work runs work until standard input ends.
-func Work(ctx context.Context, stdin io.Reader, work func(context.Context) error) error {
+// Work is a worker that runs until standard input ends.
+func Work(ctx context.Context, stdin io.Reader, slots int, log *slog.Logger) error {
+	store, err := open.Open(ctx, os.Getenv(storeVariable))
+	if err != nil {
+		return err
+	}
+	conn, err := queue.Open(ctx, os.Getenv(redisVariable))
+	if err != nil {
+		return err
+	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	go func() {
 		_, _ = io.Copy(io.Discard, stdin) // however it ends, it has ended
 		stop()
 	}()
-	return work(ctx)
+	w := &workers.Worker{Archive: storage.NewArchive(store), Queue: conn, Registry: Registry(), Slots: slots, Log: log}
+	return errors.Join(w.Run(ctx), conn.Close())
 }
 
 // openQueue connects; a server that has just been started may take a moment.

@@ -30,8 +30,7 @@ import (
 
 // Options say what is measured, and where.
 type Options struct {
-	// Program is the path of this program, which workers are started from as
-	// "Program bench idle-worker"; see Work.
+	// Program is the path of this program; its command WorkerCommand starts a worker.
 	Program string
 	// Redis is the URL of an empty Redis; "" starts a redis-server from PATH.
 	Redis string

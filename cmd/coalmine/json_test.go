@@ -43,7 +43,7 @@ var jsonCommands = []string{
 	"data export RUN c01 -o OUT/data", "account --population 1000 --cohort 10 --rounds 10 --noise-multiplier 1 --delta 1e-5",
 	"account RUN", "verify RUN --sample 3", "pin RUN", "unpin RUN", "priority RUN 3", "note RUN noisy", "tag RUN paper", "watch RUN",
 	"canaries export FILE -o OUT/canaries", "data import SOURCE --name json", "data list", "data remove json",
-	"submit FILE --new --set seed=3", "pause RUN", "resume RUN", "cancel RUN", "gc --dry-run", "rm RUN", "version",
+	"submit FILE --new --set seed=3", "pause RUN", "resume RUN", "cancel RUN", "gc --dry-run", "rm RUN", "bench", "version",
 }
 
 // jsonElsewhere are the other commands, each with why it is not among those.
@@ -56,10 +56,7 @@ var jsonElsewhere = map[string]string{
 	"data convert idx":      "has its own files; images_test.go decodes what convert prints", "data convert tff": "as data convert idx",
 	"data convert leaf": "as data convert idx", "data convert parquet": "as data convert idx", "data convert folder": "as data convert idx", "data convert texts": "as data convert idx",
 	"serve": "runs until it is ended, and prints no facts", "worker": "runs until it is ended, and prints no facts",
-	"health":       "answers by its exit status",
-	"bench engine": "measures this machine for long", "bench queue": "measures this machine for long", "bench submit": "measures this machine for long",
-	"bench attacks": "measures this machine for long", "bench clients": "measures this machine for long", "bench coverage": "measures this machine for long", "bench plan": "measures this machine for long",
-	"bench idle-worker": "is a worker of bench queue",
+	"health": "answers by its exit status",
 }
 
 // A command that is new stands in one of the lists.

@@ -6,14 +6,12 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"coalmine/internal/kernels"
 	"coalmine/internal/scratch"
 	"coalmine/privacy"
 	"coalmine/storage"
@@ -127,14 +125,10 @@ func (g *global) plan(ctx context.Context, sub *submission.Submission, cores []i
 type thisMachine struct {
 	// Seconds is null where UnknownTasks run programs whose speed is unknown.
 	Seconds *float64 `json:"seconds"`
-	Cores   int      `json:"cores"`
+	machineSpeed
 	// Busy is the share of the cores' time in which they work.
 	Busy         float64 `json:"busy"`
 	UnknownTasks int     `json:"unknown_tasks,omitempty"`
-	// GFLOPS are those that a core reaches at most, and Used the share of them that counts.
-	GFLOPS  float64 `json:"core_gflops"`
-	Used    float64 `json:"used"`
-	Kernels string  `json:"kernels"`
 }
 
 // prediction is how long a plan takes, by the coordinator's scheduling against a simulated clock.
@@ -142,16 +136,16 @@ type prediction struct {
 	plan  *plan.Plan
 	known *explanation.Plan
 	loads *estimate.Loads
-	peak  float64 // of a core, in GFLOP/s
+	speed machineSpeed
 }
 
 func newPrediction(sub *submission.Submission, p *plan.Plan, x *explanation.Plan, speed func(cell int) *estimate.Speed) *prediction {
-	return &prediction{p, x, estimate.LoadsOf(sub, p, speed), kernels.PeakGFLOPS(100 * time.Millisecond)}
+	return &prediction{p, x, estimate.LoadsOf(sub, p, speed), measureSpeed()}
 }
 
 // here is what the plan takes on this machine.
 func (f *prediction) here() (thisMachine, error) {
-	m := thisMachine{Cores: runtime.GOMAXPROCS(0), GFLOPS: f.peak, Used: estimate.Efficiency, Kernels: kernels.Set()}
+	m := thisMachine{machineSpeed: f.speed}
 	found, err := f.on([]int{m.Cores})
 	if err != nil {
 		return m, err
@@ -183,7 +177,7 @@ func (f *prediction) on(cores []int) ([]simulatedCluster, error) {
 			if load.Unknown {
 				unknown++
 			}
-			return load.Seconds(f.peak)
+			return load.Seconds(f.speed.GFLOPS)
 		}}.Run(f.plan, f.known)
 		if err != nil {
 			return nil, err

@@ -35,7 +35,7 @@
 //     asynq finds after one to two minutes and puts into its archive, where nobody looks
 //     and which keeps 10,000 tasks for 90 days. Sent again, a task leaves it.
 //
-// What the first two buy, by "coalmine bench queue --scale" with 1,000 slots in 4
+// What the first two buy, by "go run ./bench/cmd queue --scale" with 1,000 slots in 4
 // processes (idle: 20 of 50 slots). Coordinator, workers and Redis shared two cores with
 // test suites; these are medians of three interleaved rounds. The rows above the last are
 // of builds without the one or both:

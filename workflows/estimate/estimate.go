@@ -15,7 +15,7 @@ import (
 
 // Efficiency is the share of a core's peak that training and scoring reach together with
 // everything around them, ImageEfficiency that of networks of images, whose layers are smaller.
-// coalmine bench plan compares what follows with experiments.
+// "go run ./bench/cmd plan" compares the predicted times with those of experiments.
 const (
 	Efficiency      = 0.3
 	ImageEfficiency = 0.15

@@ -1,7 +1,7 @@
 """An LSTM of the size of Thakkar et al. (2020), 1.3 million parameters, trained by the contract "client": 96 dimensions, 670
 units projected to 96, the output tied to the embedding. It tells how long its loop takes, for
 
-    coalmine bench clients --command "python3 clients/python/examples/paper_lstm.py"
+    go run ./bench/cmd clients --command "python3 clients/python/examples/paper_lstm.py"
 """
 import os
 import sys

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"coalmine/bench/overhead"
+	"coalmine/bench/processes"
+	"coalmine/bench/scale"
+	"coalmine/internal/queue"
+	"coalmine/internal/testserver"
+)
+
+// The workers of queue --scale are this program again.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == scale.WorkerCommand {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// measure runs a benchmark and decodes its JSON.
+func measure(t *testing.T, result any, args ...string) {
+	t.Helper()
+	var out, messages bytes.Buffer
+	if code := execute(t.Context(), append(args, "--json"), &out, &messages); code != 0 {
+		t.Fatalf("exit status %d: %s", code, &messages)
+	}
+	if err := json.Unmarshal(out.Bytes(), result); err != nil {
+		t.Fatalf("%v in\n%s", err, &out)
+	}
+}
+
+func TestTheScaleBenchmarkMeasuresAndLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	redis := testserver.StartRedis(t, "--appendonly", "no")
+	store := filepath.Join(t.TempDir(), "store")
+	var r scale.Result
+	measure(t, &r, "queue", "--scale", "--redis", redis.URL(), "--store", store,
+		"--slots", "4", "--processes", "2", "--tasks", "200", "--rounds", "20", "--cells", "3", "--idle", "100ms")
+	// 20 trainings of 5 rounds of 2 tasks, their initial models and their reports.
+	if r.Tasks.Tasks != 240 || r.Tasks.PerSecond <= 0 {
+		t.Errorf("tasks: %+v, want 240 of them", r.Tasks)
+	}
+	if r.Rounds.Rounds != 20 || r.Rounds.MedianMS <= 0 || len(r.Rounds.Windows) != 10 {
+		t.Errorf("rounds: %+v, want 20 in 10 windows", r.Rounds)
+	}
+	for i, w := range r.Rounds.Windows {
+		if w.Through != 2*(i+1) || w.MedianMS <= 0 || w.HeapObjects <= 0 {
+			t.Errorf("window %d: %+v", i, w)
+		}
+	}
+	if r.Start.Cells != 3 || r.Start.Seconds <= 0 || r.Start.StoreOperations <= 0 {
+		t.Errorf("start: %+v", r.Start)
+	}
+	if left, err := os.ReadDir(store); err == nil && len(left) > 0 {
+		t.Errorf("the store still holds %v", left)
+	}
+}
+
+func TestTheScaleBenchmarkRefusesARedisThatIsInUse(t *testing.T) {
+	t.Parallel()
+	redis := testserver.StartRedis(t)
+	conn, err := queue.Open(t.Context(), redis.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	command := exec.Command(os.Args[0], scale.WorkerCommand)
+	command.Env = append(os.Environ(), "COALMINE_REDIS_URL="+redis.URL(), "COALMINE_STORE_URL="+t.TempDir())
+	worker, err := processes.Start(command)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer worker.Kill()
+	if err := processes.Await(t.Context(), "the worker to begin", func() (bool, error) {
+		live, err := conn.Broker().Workers(t.Context())
+		return len(live) > 0, errors.Join(err, worker.Ended())
+	}); err != nil {
+		t.Fatal(err)
+	}
+	var out, messages bytes.Buffer
+	if code := execute(t.Context(), []string{"queue", "--scale", "--redis", redis.URL(), "--tasks", "10", "--rounds", "10"}, &out, &messages); code != 2 || !strings.Contains(messages.String(), "serves 1 workers already") {
+		t.Errorf("exit status %d, want 2 and the number of workers:\n%s", code, &messages)
+	}
+}
+
+func TestTheOverheadIsThatOfARoundThroughTheQueue(t *testing.T) {
+	t.Parallel()
+	var r overhead.Result
+	measure(t, &r, "queue", "--rounds", "3", "--chunks", "2")
+	if r.Rounds != 3 || r.Plain <= 0 || r.Queued <= 0 || r.Overhead != r.Queued-r.Plain || r.Queue == "" || r.Store == "" {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestABenchmarkThatFailsPrintsItsErrorAlone(t *testing.T) {
+	t.Parallel()
+	for want, args := range map[string][]string{
+		"expected a JSON object": {"clients", "--command", "true", "--config", "1"},
+		"expected at least 1":    {"coverage", "--draws", "0"},
+		`no row "speed"`:         {"engine", "--only", "speed"},
+		"--slots 5":              {"queue", "--scale", "--slots", "5", "--processes", "2"},
+	} {
+		var out, messages bytes.Buffer
+		if code := execute(t.Context(), args, &out, &messages); code != 2 || !strings.Contains(messages.String(), want) || out.Len() > 0 {
+			t.Errorf("%v: exit status %d, %q, %q; want %q", args, code, &out, &messages, want)
+		}
+	}
+}
