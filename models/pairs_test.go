@@ -159,7 +159,7 @@ func feedPair(t *testing.T, s *Scorer, pair []int32) (logProbs []float32) {
 	states, one := s.Start(1), make([]float32, 1)
 	for i, token := range pair[:len(pair)-1] {
 		check(t, s.Step(states, []int32{token}))
-		if states.Reading(0) {
+		if states.reading[0] {
 			continue
 		}
 		check(t, s.LogProbs(states, pair[i+1:i+2], one))
@@ -239,7 +239,7 @@ func TestStatesOfASourceStayStatesOfASource(t *testing.T) {
 	check(t, gathered.Gather(states, []int{1, 0}))
 	set := scorer.Start(1)
 	check(t, set.Set(0, states, 1))
-	if gathered.Reading(0) || !gathered.Reading(1) || set.Reading(0) {
+	if gathered.reading[0] || !gathered.reading[1] || set.reading[0] {
 		t.Errorf("reading %v and %v, want false, true and false", gathered.reading, set.reading)
 	}
 	edges := []Edge{{0, 4}, {1, 4}}

@@ -26,10 +26,6 @@ func (s *Scorer) Start(n int) *States {
 	return states
 }
 
-// Reading reports whether state i is that of a source that has not ended: nothing is
-// predicted after it, until Step has fed it the separator.
-func (s *States) Reading(i int) bool { return s.reading[i] }
-
 // reset makes n states of the empty sequence.
 func (s *States) reset(m *Language, n int) {
 	s.reserve(m.cells, n)

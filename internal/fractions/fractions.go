@@ -90,9 +90,6 @@ func (p Probability) Float64() float64 {
 	return f
 }
 
-// Cmp compares exactly: -1 if p < q, 0 if they are equal, +1 if p > q.
-func (p Probability) Cmp(q Probability) int { return p.Rat().Cmp(q.Rat()) }
-
 // IsZero reports whether p is 0.
 func (p Probability) IsZero() bool { return p.numerator == 0 }
 
@@ -104,16 +101,6 @@ func (p Probability) String() string {
 		return percent.Num().String() + "%"
 	}
 	return p.Rat().RatString()
-}
-
-// Percent is a percentage where that says the value with at most three decimals, else
-// the text form: "99.9%", "2/3".
-func (p Probability) Percent() string {
-	percent := new(big.Rat).Mul(p.Rat(), big.NewRat(100, 1))
-	if decimals, exact := percent.FloatPrec(); exact && decimals <= 3 {
-		return percent.FloatString(decimals) + "%"
-	}
-	return p.String()
 }
 
 // MarshalText writes the text form.

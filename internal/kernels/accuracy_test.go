@@ -18,7 +18,6 @@ var functions = []struct {
 	ulps  float64
 }{
 	{"exp", func(s *set) func(dst, x []float32) { return s.exp }, math.Exp, 1},
-	{"log", func(s *set) func(dst, x []float32) { return s.log }, math.Log, 1},
 	{"sigmoid", func(s *set) func(dst, x []float32) { return s.sigmoid }, sigmoidFloat64, 2.5},
 	{"tanh", func(s *set) func(dst, x []float32) { return s.tanh }, math.Tanh, 3},
 }

@@ -35,7 +35,7 @@
 // an element is a function of its row of A, its column of B, alpha, beta and
 // its old value alone.
 //
-// Exp, Log, Sigmoid and Tanh are polynomials after a reduction of the range,
+// Exp, Sigmoid and Tanh are polynomials after a reduction of the range,
 // one sequence of correctly rounded operations for each element.
 //
 // Sums (ExpSum, LogSumExp, Dot, SquaredNorm) and Max deal element i to lane

@@ -57,7 +57,7 @@ func emulated(suffix string, tileRows, tileLanes, tileVectors int) *set {
 		transpose8: func(dst []float32, dstRow int, src []float32, srcRow, count int) {
 			shared("transpose8AVX2", dst, dstRow, src, srcRow, count)
 		},
-		exp: unary("exp"), log: unary("log"), sigmoid: unary("sigmoid"), tanh: unary("tanh"), add: unary("add"),
+		exp: unary("exp"), sigmoid: unary("sigmoid"), tanh: unary("tanh"), add: unary("add"),
 		axpy:       func(alpha float32, x, y []float32) { call("axpy", nil, alpha, x, y) },
 		scale:      func(alpha float32, x []float32) { call("scale", nil, alpha, x) },
 		max:        func(x []float32) (r float32) { call("max", &r, x); return r },

@@ -194,7 +194,7 @@ func TestPackedReusesItsMemory(t *testing.T) {
 	PackB(false, 100, 70, large, 70, &p)
 	PackB(true, 9, 50, small, 9, &p)
 	PackB(true, 9, 50, small, 9, &fresh)
-	if k, n := p.Shape(); k != 9 || n != 50 {
+	if k, n := p.k, p.n; k != 9 || n != 50 {
 		t.Errorf("shape %d x %d, want 9 x 50", k, n)
 	}
 	mustEqual(t, "packed over a larger one", p.data, fresh.data)

@@ -28,8 +28,6 @@ func tile6x2AVX2(count int, depth int, a []float32, aRow int, aStep int, b []flo
 
 func expAVX2(dst []float32, x []float32)
 
-func logAVX2(dst []float32, x []float32)
-
 func sigmoidAVX2(dst []float32, x []float32)
 
 func tanhAVX2(dst []float32, x []float32)
@@ -133,8 +131,6 @@ func tile7x3AVX512(count int, depth int, a []float32, aRow int, aStep int, b []f
 func tile8x3AVX512(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 
 func expAVX512(dst []float32, x []float32)
-
-func logAVX512(dst []float32, x []float32)
 
 func sigmoidAVX512(dst []float32, x []float32)
 

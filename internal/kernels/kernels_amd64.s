@@ -3024,111 +3024,6 @@ done:
 	VZEROUPPER
 	RET
 
-// func logAVX2(dst []float32, x []float32)
-// Requires: AVX, AVX2, FMA3
-TEXT ·logAVX2(SB), NOSPLIT, $0-48
-	MOVQ    dst_base+0(FP), AX
-	MOVQ    x_base+24(FP), CX
-	MOVQ    x_len+32(FP), DX
-	XORQ    BX, BX
-	SUBQ    $0x08, DX
-	JLT     rest
-	PCALIGN $0x20
-
-whole:
-	VMOVUPS     (CX)(BX*1), Y0
-	VCMPPS      $0x11, smallest_normal<>+0(SB), Y0, Y1
-	VMULPS      smallest_scale<>+0(SB), Y0, Y2
-	VBLENDVPS   Y1, Y2, Y0, Y2
-	VMOVUPS     smallest_exponent<>+0(SB), Y3
-	VMOVUPS     zero<>+0(SB), Y4
-	VBLENDVPS   Y1, Y3, Y4, Y1
-	VPSUBD      sqrt_half_bits<>+0(SB), Y2, Y2
-	VPSRAD      $0x17, Y2, Y3
-	VCVTDQ2PS   Y3, Y3
-	VADDPS      Y3, Y1, Y1
-	VPAND       mantissa_bits<>+0(SB), Y2, Y2
-	VPADDD      sqrt_half_bits<>+0(SB), Y2, Y2
-	VSUBPS      one<>+0(SB), Y2, Y2
-	VMOVUPS     log_8<>+0(SB), Y3
-	VFMADD213PS log_7<>+0(SB), Y2, Y3
-	VFMADD213PS log_6<>+0(SB), Y2, Y3
-	VFMADD213PS log_5<>+0(SB), Y2, Y3
-	VFMADD213PS log_4<>+0(SB), Y2, Y3
-	VFMADD213PS log_3<>+0(SB), Y2, Y3
-	VFMADD213PS log_2<>+0(SB), Y2, Y3
-	VFMADD213PS log_1<>+0(SB), Y2, Y3
-	VFMADD213PS log_0<>+0(SB), Y2, Y3
-	VMULPS      Y2, Y2, Y4
-	VMULPS      Y2, Y3, Y3
-	VMULPS      Y4, Y3, Y3
-	VFMADD231PS ln2_low<>+0(SB), Y1, Y3
-	VFMADD231PS minus_half<>+0(SB), Y4, Y3
-	VADDPS      Y3, Y2, Y3
-	VFMADD231PS ln2_high<>+0(SB), Y1, Y3
-	VCMPPS      $0x00, zero<>+0(SB), Y0, Y1
-	VCMPPS      $0x11, zero<>+0(SB), Y0, Y2
-	VMOVUPS     minus_inf<>+0(SB), Y4
-	VBLENDVPS   Y1, Y4, Y3, Y3
-	VMOVUPS     nan<>+0(SB), Y1
-	VBLENDVPS   Y2, Y1, Y3, Y3
-	VCMPPS      $0x16, greatest<>+0(SB), Y0, Y1
-	VBLENDVPS   Y1, Y0, Y3, Y3
-	VMOVUPS     Y3, (AX)(BX*1)
-	ADDQ        $0x00000020, BX
-	SUBQ        $0x08, DX
-	JGE         whole
-
-rest:
-	ADDQ        $0x08, DX
-	JZ          done
-	LEAQ        tail_mask<>+0(SB), SI
-	NEGQ        DX
-	VMOVUPS     64(SI)(DX*4), Y0
-	VMASKMOVPS  (CX)(BX*1), Y0, Y1
-	VCMPPS      $0x11, smallest_normal<>+0(SB), Y1, Y2
-	VMULPS      smallest_scale<>+0(SB), Y1, Y3
-	VBLENDVPS   Y2, Y3, Y1, Y3
-	VMOVUPS     smallest_exponent<>+0(SB), Y4
-	VMOVUPS     zero<>+0(SB), Y5
-	VBLENDVPS   Y2, Y4, Y5, Y2
-	VPSUBD      sqrt_half_bits<>+0(SB), Y3, Y3
-	VPSRAD      $0x17, Y3, Y4
-	VCVTDQ2PS   Y4, Y4
-	VADDPS      Y4, Y2, Y2
-	VPAND       mantissa_bits<>+0(SB), Y3, Y3
-	VPADDD      sqrt_half_bits<>+0(SB), Y3, Y3
-	VSUBPS      one<>+0(SB), Y3, Y3
-	VMOVUPS     log_8<>+0(SB), Y4
-	VFMADD213PS log_7<>+0(SB), Y3, Y4
-	VFMADD213PS log_6<>+0(SB), Y3, Y4
-	VFMADD213PS log_5<>+0(SB), Y3, Y4
-	VFMADD213PS log_4<>+0(SB), Y3, Y4
-	VFMADD213PS log_3<>+0(SB), Y3, Y4
-	VFMADD213PS log_2<>+0(SB), Y3, Y4
-	VFMADD213PS log_1<>+0(SB), Y3, Y4
-	VFMADD213PS log_0<>+0(SB), Y3, Y4
-	VMULPS      Y3, Y3, Y5
-	VMULPS      Y3, Y4, Y4
-	VMULPS      Y5, Y4, Y4
-	VFMADD231PS ln2_low<>+0(SB), Y2, Y4
-	VFMADD231PS minus_half<>+0(SB), Y5, Y4
-	VADDPS      Y4, Y3, Y4
-	VFMADD231PS ln2_high<>+0(SB), Y2, Y4
-	VCMPPS      $0x00, zero<>+0(SB), Y1, Y2
-	VCMPPS      $0x11, zero<>+0(SB), Y1, Y3
-	VMOVUPS     minus_inf<>+0(SB), Y5
-	VBLENDVPS   Y2, Y5, Y4, Y4
-	VMOVUPS     nan<>+0(SB), Y2
-	VBLENDVPS   Y3, Y2, Y4, Y4
-	VCMPPS      $0x16, greatest<>+0(SB), Y1, Y2
-	VBLENDVPS   Y2, Y1, Y4, Y4
-	VMASKMOVPS  Y4, Y0, (AX)(BX*1)
-
-done:
-	VZEROUPPER
-	RET
-
 // func sigmoidAVX2(dst []float32, x []float32)
 // Requires: AVX, AVX2, FMA3
 TEXT ·sigmoidAVX2(SB), NOSPLIT, $0-48
@@ -14032,132 +13927,6 @@ done:
 	VZEROUPPER
 	RET
 
-// func logAVX512(dst []float32, x []float32)
-// Requires: AVX, AVX512F
-TEXT ·logAVX512(SB), NOSPLIT, $0-48
-	MOVQ         dst_base+0(FP), AX
-	MOVQ         x_base+24(FP), DX
-	MOVQ         x_len+32(FP), CX
-	XORQ         BX, BX
-	VBROADCASTSS zero<>+0(SB), Z0
-	VBROADCASTSS one<>+0(SB), Z1
-	VBROADCASTSS minus_half<>+0(SB), Z2
-	VBROADCASTSS minus_inf<>+0(SB), Z3
-	VBROADCASTSS nan<>+0(SB), Z4
-	VBROADCASTSS greatest<>+0(SB), Z5
-	VBROADCASTSS smallest_normal<>+0(SB), Z6
-	VBROADCASTSS smallest_scale<>+0(SB), Z7
-	VBROADCASTSS smallest_exponent<>+0(SB), Z8
-	VBROADCASTSS sqrt_half_bits<>+0(SB), Z9
-	VBROADCASTSS mantissa_bits<>+0(SB), Z10
-	VBROADCASTSS ln2_high<>+0(SB), Z11
-	VBROADCASTSS ln2_low<>+0(SB), Z12
-	VBROADCASTSS log_0<>+0(SB), Z13
-	VBROADCASTSS log_1<>+0(SB), Z14
-	VBROADCASTSS log_2<>+0(SB), Z15
-	VBROADCASTSS log_3<>+0(SB), Z16
-	VBROADCASTSS log_4<>+0(SB), Z17
-	VBROADCASTSS log_5<>+0(SB), Z18
-	VBROADCASTSS log_6<>+0(SB), Z19
-	VBROADCASTSS log_7<>+0(SB), Z20
-	VBROADCASTSS log_8<>+0(SB), Z21
-	SUBQ         $0x10, CX
-	JLT          rest
-	PCALIGN      $0x20
-
-whole:
-	VMOVUPS     (DX)(BX*1), Z22
-	VCMPPS      $0x11, Z6, Z22, K1
-	VMULPS      Z7, Z22, Z23
-	VBLENDMPS   Z23, Z22, K1, Z23
-	VMOVUPS     Z8, Z24
-	VBLENDMPS   Z24, Z0, K1, Z25
-	VPSUBD      Z9, Z23, Z23
-	VPSRAD      $0x17, Z23, Z24
-	VCVTDQ2PS   Z24, Z24
-	VADDPS      Z24, Z25, Z25
-	VPANDD      Z10, Z23, Z23
-	VPADDD      Z9, Z23, Z23
-	VSUBPS      Z1, Z23, Z23
-	VMOVUPS     Z21, Z24
-	VFMADD213PS Z20, Z23, Z24
-	VFMADD213PS Z19, Z23, Z24
-	VFMADD213PS Z18, Z23, Z24
-	VFMADD213PS Z17, Z23, Z24
-	VFMADD213PS Z16, Z23, Z24
-	VFMADD213PS Z15, Z23, Z24
-	VFMADD213PS Z14, Z23, Z24
-	VFMADD213PS Z13, Z23, Z24
-	VMULPS      Z23, Z23, Z27
-	VMULPS      Z23, Z24, Z24
-	VMULPS      Z27, Z24, Z24
-	VFMADD231PS Z12, Z25, Z24
-	VFMADD231PS Z2, Z27, Z24
-	VADDPS      Z24, Z23, Z24
-	VFMADD231PS Z11, Z25, Z24
-	VCMPPS      $0x00, Z0, Z22, K1
-	VCMPPS      $0x11, Z0, Z22, K2
-	VMOVUPS     Z3, Z23
-	VBLENDMPS   Z23, Z24, K1, Z24
-	VMOVUPS     Z4, Z23
-	VBLENDMPS   Z23, Z24, K2, Z24
-	VCMPPS      $0x16, Z5, Z22, K1
-	VBLENDMPS   Z22, Z24, K1, Z24
-	VMOVUPS     Z24, (AX)(BX*1)
-	ADDQ        $0x00000040, BX
-	SUBQ        $0x10, CX
-	JGE         whole
-
-rest:
-	ADDQ        $0x10, CX
-	JZ          done
-	MOVQ        $0x00000001, SI
-	SHLQ        CL, SI
-	DECQ        SI
-	KMOVW       SI, K1
-	VMOVUPS.Z   (DX)(BX*1), K1, Z22
-	VCMPPS      $0x11, Z6, Z22, K2
-	VMULPS      Z7, Z22, Z6
-	VBLENDMPS   Z6, Z22, K2, Z6
-	VMOVUPS     Z8, Z7
-	VBLENDMPS   Z7, Z0, K2, Z26
-	VPSUBD      Z9, Z6, Z6
-	VPSRAD      $0x17, Z6, Z7
-	VCVTDQ2PS   Z7, Z7
-	VADDPS      Z7, Z26, Z26
-	VPANDD      Z10, Z6, Z6
-	VPADDD      Z9, Z6, Z6
-	VSUBPS      Z1, Z6, Z6
-	VMOVUPS     Z21, Z1
-	VFMADD213PS Z20, Z6, Z1
-	VFMADD213PS Z19, Z6, Z1
-	VFMADD213PS Z18, Z6, Z1
-	VFMADD213PS Z17, Z6, Z1
-	VFMADD213PS Z16, Z6, Z1
-	VFMADD213PS Z15, Z6, Z1
-	VFMADD213PS Z14, Z6, Z1
-	VFMADD213PS Z13, Z6, Z1
-	VMULPS      Z6, Z6, Z7
-	VMULPS      Z6, Z1, Z1
-	VMULPS      Z7, Z1, Z1
-	VFMADD231PS Z12, Z26, Z1
-	VFMADD231PS Z2, Z7, Z1
-	VADDPS      Z1, Z6, Z1
-	VFMADD231PS Z11, Z26, Z1
-	VCMPPS      $0x00, Z0, Z22, K2
-	VCMPPS      $0x11, Z0, Z22, K3
-	VMOVUPS     Z3, Z0
-	VBLENDMPS   Z0, Z1, K2, Z1
-	VMOVUPS     Z4, Z0
-	VBLENDMPS   Z0, Z1, K3, Z1
-	VCMPPS      $0x16, Z5, Z22, K2
-	VBLENDMPS   Z22, Z1, K2, Z1
-	VMOVUPS     Z1, K1, (AX)(BX*1)
-
-done:
-	VZEROUPPER
-	RET
-
 // func sigmoidAVX512(dst []float32, x []float32)
 // Requires: AVX, AVX512DQ, AVX512F
 TEXT ·sigmoidAVX512(SB), NOSPLIT, $0-48
@@ -17211,29 +16980,11 @@ DATA expm1_5<>+16(SB)/8, $0x395092b6395092b6
 DATA expm1_5<>+24(SB)/8, $0x395092b6395092b6
 GLOBL expm1_5<>(SB), RODATA|NOPTR, $32
 
-DATA greatest<>+0(SB)/8, $0x7f7fffff7f7fffff
-DATA greatest<>+8(SB)/8, $0x7f7fffff7f7fffff
-DATA greatest<>+16(SB)/8, $0x7f7fffff7f7fffff
-DATA greatest<>+24(SB)/8, $0x7f7fffff7f7fffff
-GLOBL greatest<>(SB), RODATA|NOPTR, $32
-
 DATA half<>+0(SB)/8, $0x3f0000003f000000
 DATA half<>+8(SB)/8, $0x3f0000003f000000
 DATA half<>+16(SB)/8, $0x3f0000003f000000
 DATA half<>+24(SB)/8, $0x3f0000003f000000
 GLOBL half<>(SB), RODATA|NOPTR, $32
-
-DATA ln2_high<>+0(SB)/8, $0x3f3172003f317200
-DATA ln2_high<>+8(SB)/8, $0x3f3172003f317200
-DATA ln2_high<>+16(SB)/8, $0x3f3172003f317200
-DATA ln2_high<>+24(SB)/8, $0x3f3172003f317200
-GLOBL ln2_high<>(SB), RODATA|NOPTR, $32
-
-DATA ln2_low<>+0(SB)/8, $0x35bfbe8e35bfbe8e
-DATA ln2_low<>+8(SB)/8, $0x35bfbe8e35bfbe8e
-DATA ln2_low<>+16(SB)/8, $0x35bfbe8e35bfbe8e
-DATA ln2_low<>+24(SB)/8, $0x35bfbe8e35bfbe8e
-GLOBL ln2_low<>(SB), RODATA|NOPTR, $32
 
 DATA log2_e<>+0(SB)/8, $0x3fb8aa3b3fb8aa3b
 DATA log2_e<>+8(SB)/8, $0x3fb8aa3b3fb8aa3b
@@ -17241,77 +16992,11 @@ DATA log2_e<>+16(SB)/8, $0x3fb8aa3b3fb8aa3b
 DATA log2_e<>+24(SB)/8, $0x3fb8aa3b3fb8aa3b
 GLOBL log2_e<>(SB), RODATA|NOPTR, $32
 
-DATA log_0<>+0(SB)/8, $0x3eaaaaaa3eaaaaaa
-DATA log_0<>+8(SB)/8, $0x3eaaaaaa3eaaaaaa
-DATA log_0<>+16(SB)/8, $0x3eaaaaaa3eaaaaaa
-DATA log_0<>+24(SB)/8, $0x3eaaaaaa3eaaaaaa
-GLOBL log_0<>(SB), RODATA|NOPTR, $32
-
-DATA log_1<>+0(SB)/8, $0xbe7ffffcbe7ffffc
-DATA log_1<>+8(SB)/8, $0xbe7ffffcbe7ffffc
-DATA log_1<>+16(SB)/8, $0xbe7ffffcbe7ffffc
-DATA log_1<>+24(SB)/8, $0xbe7ffffcbe7ffffc
-GLOBL log_1<>(SB), RODATA|NOPTR, $32
-
-DATA log_2<>+0(SB)/8, $0x3e4cceac3e4cceac
-DATA log_2<>+8(SB)/8, $0x3e4cceac3e4cceac
-DATA log_2<>+16(SB)/8, $0x3e4cceac3e4cceac
-DATA log_2<>+24(SB)/8, $0x3e4cceac3e4cceac
-GLOBL log_2<>(SB), RODATA|NOPTR, $32
-
-DATA log_3<>+0(SB)/8, $0xbe2aae50be2aae50
-DATA log_3<>+8(SB)/8, $0xbe2aae50be2aae50
-DATA log_3<>+16(SB)/8, $0xbe2aae50be2aae50
-DATA log_3<>+24(SB)/8, $0xbe2aae50be2aae50
-GLOBL log_3<>(SB), RODATA|NOPTR, $32
-
-DATA log_4<>+0(SB)/8, $0x3e11e9bf3e11e9bf
-DATA log_4<>+8(SB)/8, $0x3e11e9bf3e11e9bf
-DATA log_4<>+16(SB)/8, $0x3e11e9bf3e11e9bf
-DATA log_4<>+24(SB)/8, $0x3e11e9bf3e11e9bf
-GLOBL log_4<>(SB), RODATA|NOPTR, $32
-
-DATA log_5<>+0(SB)/8, $0xbdfe5d4fbdfe5d4f
-DATA log_5<>+8(SB)/8, $0xbdfe5d4fbdfe5d4f
-DATA log_5<>+16(SB)/8, $0xbdfe5d4fbdfe5d4f
-DATA log_5<>+24(SB)/8, $0xbdfe5d4fbdfe5d4f
-GLOBL log_5<>(SB), RODATA|NOPTR, $32
-
-DATA log_6<>+0(SB)/8, $0x3def251a3def251a
-DATA log_6<>+8(SB)/8, $0x3def251a3def251a
-DATA log_6<>+16(SB)/8, $0x3def251a3def251a
-DATA log_6<>+24(SB)/8, $0x3def251a3def251a
-GLOBL log_6<>(SB), RODATA|NOPTR, $32
-
-DATA log_7<>+0(SB)/8, $0xbdebd1b8bdebd1b8
-DATA log_7<>+8(SB)/8, $0xbdebd1b8bdebd1b8
-DATA log_7<>+16(SB)/8, $0xbdebd1b8bdebd1b8
-DATA log_7<>+24(SB)/8, $0xbdebd1b8bdebd1b8
-GLOBL log_7<>(SB), RODATA|NOPTR, $32
-
-DATA log_8<>+0(SB)/8, $0x3d9021bb3d9021bb
-DATA log_8<>+8(SB)/8, $0x3d9021bb3d9021bb
-DATA log_8<>+16(SB)/8, $0x3d9021bb3d9021bb
-DATA log_8<>+24(SB)/8, $0x3d9021bb3d9021bb
-GLOBL log_8<>(SB), RODATA|NOPTR, $32
-
 DATA magnitude_bits<>+0(SB)/8, $0x7fffffff7fffffff
 DATA magnitude_bits<>+8(SB)/8, $0x7fffffff7fffffff
 DATA magnitude_bits<>+16(SB)/8, $0x7fffffff7fffffff
 DATA magnitude_bits<>+24(SB)/8, $0x7fffffff7fffffff
 GLOBL magnitude_bits<>(SB), RODATA|NOPTR, $32
-
-DATA mantissa_bits<>+0(SB)/8, $0x007fffff007fffff
-DATA mantissa_bits<>+8(SB)/8, $0x007fffff007fffff
-DATA mantissa_bits<>+16(SB)/8, $0x007fffff007fffff
-DATA mantissa_bits<>+24(SB)/8, $0x007fffff007fffff
-GLOBL mantissa_bits<>(SB), RODATA|NOPTR, $32
-
-DATA minus_half<>+0(SB)/8, $0xbf000000bf000000
-DATA minus_half<>+8(SB)/8, $0xbf000000bf000000
-DATA minus_half<>+16(SB)/8, $0xbf000000bf000000
-DATA minus_half<>+24(SB)/8, $0xbf000000bf000000
-GLOBL minus_half<>(SB), RODATA|NOPTR, $32
 
 DATA minus_inf<>+0(SB)/8, $0xff800000ff800000
 DATA minus_inf<>+8(SB)/8, $0xff800000ff800000
@@ -17330,12 +17015,6 @@ DATA minus_ln2_low<>+8(SB)/8, $0xb5bfbe8eb5bfbe8e
 DATA minus_ln2_low<>+16(SB)/8, $0xb5bfbe8eb5bfbe8e
 DATA minus_ln2_low<>+24(SB)/8, $0xb5bfbe8eb5bfbe8e
 GLOBL minus_ln2_low<>(SB), RODATA|NOPTR, $32
-
-DATA nan<>+0(SB)/8, $0x7fc000007fc00000
-DATA nan<>+8(SB)/8, $0x7fc000007fc00000
-DATA nan<>+16(SB)/8, $0x7fc000007fc00000
-DATA nan<>+24(SB)/8, $0x7fc000007fc00000
-GLOBL nan<>(SB), RODATA|NOPTR, $32
 
 DATA one<>+0(SB)/8, $0x3f8000003f800000
 DATA one<>+8(SB)/8, $0x3f8000003f800000
@@ -17444,30 +17123,6 @@ DATA sign_bit<>+8(SB)/8, $0x8000000080000000
 DATA sign_bit<>+16(SB)/8, $0x8000000080000000
 DATA sign_bit<>+24(SB)/8, $0x8000000080000000
 GLOBL sign_bit<>(SB), RODATA|NOPTR, $32
-
-DATA smallest_exponent<>+0(SB)/8, $0xc1b80000c1b80000
-DATA smallest_exponent<>+8(SB)/8, $0xc1b80000c1b80000
-DATA smallest_exponent<>+16(SB)/8, $0xc1b80000c1b80000
-DATA smallest_exponent<>+24(SB)/8, $0xc1b80000c1b80000
-GLOBL smallest_exponent<>(SB), RODATA|NOPTR, $32
-
-DATA smallest_normal<>+0(SB)/8, $0x0080000000800000
-DATA smallest_normal<>+8(SB)/8, $0x0080000000800000
-DATA smallest_normal<>+16(SB)/8, $0x0080000000800000
-DATA smallest_normal<>+24(SB)/8, $0x0080000000800000
-GLOBL smallest_normal<>(SB), RODATA|NOPTR, $32
-
-DATA smallest_scale<>+0(SB)/8, $0x4b0000004b000000
-DATA smallest_scale<>+8(SB)/8, $0x4b0000004b000000
-DATA smallest_scale<>+16(SB)/8, $0x4b0000004b000000
-DATA smallest_scale<>+24(SB)/8, $0x4b0000004b000000
-GLOBL smallest_scale<>(SB), RODATA|NOPTR, $32
-
-DATA sqrt_half_bits<>+0(SB)/8, $0x3f3504f33f3504f3
-DATA sqrt_half_bits<>+8(SB)/8, $0x3f3504f33f3504f3
-DATA sqrt_half_bits<>+16(SB)/8, $0x3f3504f33f3504f3
-DATA sqrt_half_bits<>+24(SB)/8, $0x3f3504f33f3504f3
-GLOBL sqrt_half_bits<>(SB), RODATA|NOPTR, $32
 
 DATA tanh_lowest<>+0(SB)/8, $0xc1a00000c1a00000
 DATA tanh_lowest<>+8(SB)/8, $0xc1a00000c1a00000

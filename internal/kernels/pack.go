@@ -12,9 +12,6 @@ type Packed struct {
 	data  []float32
 }
 
-// Shape returns the rows and columns of op(B).
-func (p *Packed) Shape() (k, n int) { return p.k, p.n }
-
 // Bytes is the memory that the matrix takes.
 func (p *Packed) Bytes() int64 { return 4 * int64(cap(p.data)) }
 

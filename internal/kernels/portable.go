@@ -16,7 +16,6 @@ var portable = &set{
 	tiles:        [][]tileFunc{1: portableTiles()},
 	transpose8:   transpose8,
 	exp:          each(exp),
-	log:          each(log),
 	sigmoid:      each(sigmoid),
 	tanh:         each(tanh),
 	max:          largest,
@@ -131,35 +130,6 @@ func tanh(x float32) float32 {
 	power := powerOfTwo(n)
 	u := ieee.FMA32(power, q, power-1)
 	return copySign(u, x) / (2 + u)
-}
-
-// log is the natural logarithm: x = 2^e * (1+f), then a polynomial in f.
-func log(x float32) float32 {
-	switch {
-	case x == 0:
-		return float32(math.Inf(-1))
-	case x < 0:
-		return float32(math.NaN())
-	case !(x <= math.MaxFloat32):
-		return x
-	}
-	exponent := float32(0)
-	if x < constant.Smallest {
-		x *= constant.SmallestScale
-		exponent = -constant.SmallestExp
-	}
-	bits := int32(math.Float32bits(x)) - constant.SqrtHalfBits
-	exponent += float32(bits >> 23)
-	f := math.Float32frombits(uint32(bits&constant.MantissaBits+constant.SqrtHalfBits)) - 1
-	p := constant.Log[8]
-	for i := 7; i >= 0; i-- {
-		p = ieee.FMA32(p, f, constant.Log[i])
-	}
-	square := float32(f * f)
-	tail := float32(float32(p*f) * square)
-	tail = ieee.FMA32(exponent, constant.Ln2Low, tail)
-	tail = ieee.FMA32(square, -0.5, tail)
-	return ieee.FMA32(exponent, constant.Ln2High, f+tail)
 }
 
 func abs(x float32) float32 {

@@ -24,8 +24,8 @@ type set struct {
 	// 8*count columns, to dst; count > 0.
 	transpose8 func(dst []float32, dstRow int, src []float32, srcRow, count int)
 
-	exp, log, sigmoid, tanh func(dst, x []float32)
-	max                     func(x []float32) float32
+	exp, sigmoid, tanh func(dst, x []float32)
+	max                func(x []float32) float32
 	// expSum stores exp(x-max) in dst and returns its sum; sumExp only sums.
 	expSum func(dst, x []float32, max float32) float64
 	sumExp func(x []float32, max float32) float64

@@ -9,13 +9,6 @@ func Exp(dst, x []float32) {
 	active.Load().exp(dst, x)
 }
 
-// Log writes the natural logarithm of x to dst, which may be x. The error is
-// below 1 ulp; log(0) is -Inf, log of a negative number is NaN.
-func Log(dst, x []float32) {
-	sameLength("dst", dst, x)
-	active.Load().log(dst, x)
-}
-
 // Sigmoid writes 1/(1+e^-x) to dst, which may be x. The error is below 2.5
 // ulp, also where the result is tiny.
 func Sigmoid(dst, x []float32) {

@@ -16,8 +16,6 @@ func TestFunctionsAtTheirEdges(t *testing.T) {
 	}{
 		{"exp", Exp, inf, inf}, {"exp", Exp, -inf, 0}, {"exp", Exp, nan, nan}, {"exp", Exp, 0, 1}, {"exp", Exp, negativeZero, 1},
 		{"exp", Exp, 88.8, inf}, {"exp", Exp, 88.72, 3.3931806e38}, {"exp", Exp, -103.9, 1.4012985e-45}, {"exp", Exp, -104, 0},
-		{"log", Log, inf, inf}, {"log", Log, 0, -inf}, {"log", Log, negativeZero, -inf}, {"log", Log, -1, nan}, {"log", Log, -inf, nan},
-		{"log", Log, nan, nan}, {"log", Log, 1, 0}, {"log", Log, math.SmallestNonzeroFloat32, -103.27893},
 		{"sigmoid", Sigmoid, inf, 1}, {"sigmoid", Sigmoid, -inf, 0}, {"sigmoid", Sigmoid, nan, nan}, {"sigmoid", Sigmoid, 0, 0.5},
 		{"sigmoid", Sigmoid, -100, 3.8e-44}, {"sigmoid", Sigmoid, 100, 1},
 		{"tanh", Tanh, inf, 1}, {"tanh", Tanh, -inf, -1}, {"tanh", Tanh, nan, nan}, {"tanh", Tanh, 0, 0}, {"tanh", Tanh, negativeZero, negativeZero},

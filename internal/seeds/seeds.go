@@ -72,10 +72,6 @@ const (
 	PairBootstrap     Role = "pair bootstrap"     // measurement: how much each user counts
 	MemberInterval    Role = "member interval"    // how much each user counts
 	RandomExamples    Role = "random examples"    // user: which of the examples are selected
-	AttackWeights     Role = "attack weights"     // initial weights of an attack on updates
-	AttackExamples    Role = "attack examples"    // user: which of the shadow's updates an attack learns from
-	AttackValidation  Role = "attack validation"  // which updates of shadows say when an attack has learned enough
-	AttackOrder       Role = "attack order"       // epoch: the order of shards, and of examples in a block
 	NamingWeights     Role = "naming weights"     // initial weights of an attack that names users
 	NamingExamples    Role = "naming examples"    // user: which of the shadow's updates it learns from
 	NamingValidation  Role = "naming validation"  // which of these say when it has learned enough

@@ -15,6 +15,7 @@ import (
 	"coalmine/models/optimizers"
 	"coalmine/privacy"
 	"coalmine/storage"
+	"coalmine/storage/safetensors"
 	"coalmine/tasks"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/taskstest"
@@ -62,7 +63,7 @@ func (b *bench) chunk(name string, sum []float32, m training.ChunkMetrics) *task
 
 func (b *bench) chunkOf(name string, sum, norms []float32, m training.ChunkMetrics) *taskstest.Node {
 	b.t.Helper()
-	data, err := training.EncodeSum(sum, norms)
+	data, err := training.EncodeSum(safetensors.Tensor{Shape: []int{len(sum)}, Float32: sum}, norms)
 	if err != nil {
 		b.t.Fatal(err)
 	}

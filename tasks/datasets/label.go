@@ -55,9 +55,6 @@ var labels = registry.New("label", func(s LabelScheme) Label { return s.Label },
 	},
 )
 
-// Labels lists what may be predicted of texts.
-func Labels() []LabelScheme { return labels.Entries() }
-
 // Choices lists the labels as words of an experiment file.
 func (Label) Choices() []string { return labels.Words() }
 

@@ -422,13 +422,8 @@ func (c *chunkSum) batches(examples [][]int32, rng *rand.Rand) func(yield func([
 	}
 }
 
-// EncodeSum makes a SumBlob.
-func EncodeSum(sum, norms []float32) ([]byte, error) {
-	return encodeSum(safetensors.Tensor{Shape: []int{len(sum)}, Float32: sum}, norms)
-}
-
-// encodeSum takes the sum as a tensor that has yet no name.
-func encodeSum(sum safetensors.Tensor, norms []float32) ([]byte, error) {
+// EncodeSum makes a SumBlob of a sum, a tensor without a name, and the norms of the updates.
+func EncodeSum(sum safetensors.Tensor, norms []float32) ([]byte, error) {
 	sum.Name = SumTensor
 	return safetensors.Marshal([]safetensors.Tensor{sum, {Name: NormsTensor, Shape: []int{len(norms)}, Float32: norms}}, nil)
 }
@@ -437,7 +432,7 @@ func encodeSum(sum safetensors.Tensor, norms []float32) ([]byte, error) {
 func (c *chunkSum) write(ctx context.Context, t *tasks.Task) error {
 	length := len(c.start.trained)
 	c.start, c.learner = nil, nil
-	data, err := encodeSum(c.sum.tensor(length), c.norms)
+	data, err := EncodeSum(c.sum.tensor(length), c.norms)
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ func plainSum(length int, updates []scaled) []float32 {
 }
 
 func written(t *rapid.T, sum safetensors.Tensor) []float32 {
-	data, err := encodeSum(sum, []float32{})
+	data, err := EncodeSum(sum, []float32{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,11 +12,8 @@ import (
 // two numbers.
 const nonZeros = 4
 
-// MinProjection is the least number of values that a layer is projected to.
-const MinProjection = nonZeros
-
 // Project writes the seeded random projection of x, a tensor's part of an update, to out,
-// of MinProjection values or more: the block construction of Kane and Nelson 2014, figure 1.
+// of nonZeros values or more: the block construction of Kane and Nelson 2014, figure 1.
 // out is cut into nonZeros blocks, and each element of x stands in one place of each, with
 // a random sign, divided by the root of nonZeros. Inner products and lengths are kept in
 // the mean, with a relative deviation of about the root of 2/len(out).

@@ -101,14 +101,6 @@ func (f *field) in(block reflect.Value) reflect.Value {
 	return block.FieldByIndex(f.declared.Index)
 }
 
-// owner is the type that declares the field.
-func (f *field) owner() reflect.Type {
-	if outer := f.declared.Index[:len(f.declared.Index)-1]; len(outer) > 0 {
-		return f.structure.FieldByIndex(outer).Type
-	}
-	return f.structure
-}
-
 // block returns the struct type of a field that holds other fields.
 func (f *field) block() (reflect.Type, bool) {
 	t := f.typ

@@ -414,3 +414,11 @@ func TestTheReferencePageFollowsTheTypes(t *testing.T) {
 	}
 	taskstest.File(t, referenceFile, []byte(before+begin+"\n"+tables(reference(t))+"\n"+end+after))
 }
+
+// owner is the type that declares the field.
+func (f *field) owner() reflect.Type {
+	if outer := f.declared.Index[:len(f.declared.Index)-1]; len(outer) > 0 {
+		return f.structure.FieldByIndex(outer).Type
+	}
+	return f.structure
+}

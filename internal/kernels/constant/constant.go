@@ -34,22 +34,8 @@ var Expm1 = [6]float32{
 	0x1.0p-1, 0x1.555556p-3, 0x1.5554e8p-5, 0x1.1110ep-7, 0x1.6d43bp-10, 0x1.a1256cp-13,
 }
 
-// Range reduction of the logarithm: x = 2^e * m with sqrt(1/2) <= m < sqrt(2).
-const (
-	SqrtHalfBits  = 0x3f3504f3 // the float32 bits of sqrt(1/2)
-	MantissaBits  = 0x007fffff
-	SignBit       = 0x80000000
-	SmallestScale = 0x1p+23 // lifts subnormals into the normal range
-	SmallestExp   = 23
-	Smallest      = 0x1p-126 // the smallest normal float32
-)
-
-// Log are the coefficients c0.. of (ln(1+f) - f + f^2/2)/f^3 for 1+f in
-// [sqrt(1/2), sqrt(2)): S. L. Moshier's, from logf of the Cephes library.
-var Log = [9]float32{
-	3.3333331174e-1, -2.4999993993e-1, 2.0000714765e-1, -1.6668057665e-1, 1.4249322787e-1,
-	-1.2420140846e-1, 1.1676998740e-1, -1.1514610310e-1, 7.0376836292e-2,
-}
+// SignBit is the sign of a float32.
+const SignBit = 0x80000000
 
 // Rough gates are tanh(x) = x (n0 + n1 x^2) / (1 + d1 x^2 + d2 x^4) for |x| <= RoughLimit,
 // by which x is bounded: off by at most 7.5e-4. The sigmoid is 1/2 + tanh(x/2)/2.

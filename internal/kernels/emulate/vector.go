@@ -52,7 +52,6 @@ var vectorHandlers = map[string]func(*machine, []operand) error{
 
 	"VCVTDQ2PS":    (*machine).integersToSingles,
 	"VCVTPS2PD":    (*machine).singlesToDoubles,
-	"VCMPPS":       (*machine).compareSingles,
 	"VBLENDVPS":    (*machine).blendBySign,
 	"VBLENDMPS":    (*machine).blendByMask,
 	"VPMOVD2M":     (*machine).signsToMask,
@@ -161,39 +160,6 @@ func (m *machine) singlesToDoubles(a []operand) error {
 		r.setDouble(2*i, float64(math.Float32frombits(x[i])))
 	}
 	return firstError(err, m.set(a[1], a[1].lanes, r))
-}
-
-// predicates of VCMPPS by their number.
-var predicates = map[uint64]func(x, y float32) bool{
-	0x00: func(x, y float32) bool { return x == y },
-	0x11: func(x, y float32) bool { return x < y },
-	0x16: func(x, y float32) bool { return !(x <= y) },
-}
-
-func (m *machine) compareSingles(a []operand) error {
-	holds, ok := predicates[a[0].value]
-	if !ok {
-		return fmt.Errorf("predicate %#x", a[0].value)
-	}
-	n := a[2].lanes
-	y, err := m.lanes(a[1], n)
-	if err != nil {
-		return err
-	}
-	x := m.vector[a[2].index]
-	var r register
-	var mask uint16
-	for i := range n {
-		if holds(math.Float32frombits(x[i]), math.Float32frombits(y[i])) {
-			r[i] = math.MaxUint32
-			mask |= 1 << i
-		}
-	}
-	if a[3].kind == opmask {
-		m.opmask[a[3].index] = mask
-		return nil
-	}
-	return m.set(a[3], n, r)
 }
 
 // blendBySign takes the second source where the mask's sign bit is set.

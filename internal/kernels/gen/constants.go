@@ -97,36 +97,6 @@ func (s isa) tanhNumbers() numbers {
 	return n
 }
 
-// logNumbers are the constants of the logarithm.
-type logNumbers struct {
-	zero, one, minusHalf, minusInf, nan, greatest Op
-	smallest, scale, lifted                       Op
-	sqrtHalf, mantissa, ln2High, ln2Low           Op
-	log                                           [len(constant.Log)]Op
-}
-
-func (s isa) logNumbers() logNumbers {
-	n := logNumbers{
-		zero:      s.constant("zero", 0),
-		one:       s.constant("one", 1),
-		minusHalf: s.constant("minus_half", -0.5),
-		minusInf:  s.constantWord("minus_inf", math.Float32bits(float32(math.Inf(-1)))),
-		nan:       s.constantWord("nan", math.Float32bits(float32(math.NaN()))),
-		greatest:  s.constant("greatest", math.MaxFloat32),
-		smallest:  s.constant("smallest_normal", constant.Smallest),
-		scale:     s.constant("smallest_scale", constant.SmallestScale),
-		lifted:    s.constant("smallest_exponent", -constant.SmallestExp),
-		sqrtHalf:  s.constantWord("sqrt_half_bits", constant.SqrtHalfBits),
-		mantissa:  s.constantWord("mantissa_bits", constant.MantissaBits),
-		ln2High:   s.constant("ln2_high", constant.Ln2High),
-		ln2Low:    s.constant("ln2_low", constant.Ln2Low),
-	}
-	for i, c := range constant.Log {
-		n.log[i] = s.constant(fmt.Sprintf("log_%d", i), c)
-	}
-	return n
-}
-
 func (s isa) constant(name string, value float32) Op {
 	return s.operand(constants.float(name, value))
 }

@@ -3,7 +3,6 @@ package main
 import (
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
-	"github.com/mmcloughlin/avo/reg"
 
 	"coalmine/internal/kernels/constant"
 )
@@ -11,19 +10,17 @@ import (
 // elementwise emits the functions of one argument.
 func (s isa) elementwise() {
 	for _, f := range []struct {
-		name   string
-		unroll int
-		of     func(s isa) func(x group) group
+		name string
+		of   func(s isa) func(x group) group
 	}{
-		{"exp", unroll, isa.exp},
-		{"log", 1, isa.log}, // has too many values for two of each
-		{"sigmoid", unroll, isa.sigmoid},
-		{"tanh", unroll, isa.tanh},
+		{"exp", isa.exp},
+		{"sigmoid", isa.sigmoid},
+		{"tanh", isa.tanh},
 	} {
 		s.function(f.name, "(dst, x []float32)")
 		dst, x, n, index := base("dst"), base("x"), length("x"), zeroIndex()
 		apply := f.of(s)
-		s.loop(n, f.unroll, indices{index}, func(s step) {
+		s.loop(n, unroll, indices{index}, func(s step) {
 			s.write(apply(s.read(x, index)), dst, index)
 		})
 		finish()
@@ -154,66 +151,4 @@ func (s isa) tanhOf(k numbers, x, u, power group) group {
 	each(s.or, sign, u, u)
 	each(VDIVPS, denominator, u, u)
 	return u
-}
-
-// log follows the portable version.
-func (s isa) log() func(x group) group {
-	k := s.logNumbers()
-	return func(x group) group {
-		f, exponent := s.logReduced(k, x)
-		return s.logSpecial(k, x, s.logSeries(k, f, exponent))
-	}
-}
-
-// logReduced splits x into 2^exponent * (1 + f), subnormals included.
-func (s isa) logReduced(k logNumbers, x group) (f, exponent group) {
-	subnormal := s.compare(less, x, k.smallest)
-	y, lifted := s.like(x), s.like(x)
-	each(VMULPS, k.scale, x, y)
-	s.choose(subnormal, y, x, y)
-	s.set(k.lifted, lifted)
-	exponent = s.like(x)
-	s.choose(subnormal, lifted, k.zero, exponent)
-
-	whole := s.like(x)
-	each(VPSUBD, k.sqrtHalf, y, y)
-	each(VPSRAD, U8(23), y, whole)
-	each(VCVTDQ2PS, whole, whole)
-	each(VADDPS, whole, exponent, exponent)
-	each(s.and, k.mantissa, y, y)
-	each(VPADDD, k.sqrtHalf, y, y)
-	each(VSUBPS, k.one, y, y)
-	return y, exponent
-}
-
-// logSeries computes ln(1+f) + exponent*ln 2.
-func (s isa) logSeries(k logNumbers, f, exponent group) group {
-	p := s.like(f)
-	last := len(k.log) - 1
-	s.set(k.log[last], p)
-	for i := last - 1; i >= 0; i-- {
-		each(VFMADD213PS, k.log[i], f, p)
-	}
-	square := s.product(f, f)
-	each(VMULPS, f, p, p)
-	each(VMULPS, square, p, p)
-	each(VFMADD231PS, k.ln2Low, exponent, p)
-	each(VFMADD231PS, k.minusHalf, square, p)
-	each(VADDPS, p, f, p)
-	each(VFMADD231PS, k.ln2High, exponent, p)
-	return p
-}
-
-// logSpecial puts in the results for arguments that are not positive numbers.
-func (s isa) logSpecial(k logNumbers, x, result group) group {
-	for _, special := range []struct {
-		where []reg.Register
-		value Op
-	}{{s.compare(equal, x, k.zero), k.minusInf}, {s.compare(less, x, k.zero), k.nan}} {
-		value := s.like(x)
-		s.set(special.value, value)
-		s.choose(special.where, value, result, result)
-	}
-	s.choose(s.compare(notLessOrEqual, x, k.greatest), x, result, result)
-	return result
 }

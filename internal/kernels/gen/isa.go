@@ -139,27 +139,6 @@ func (s isa) negative(x group) []reg.Register {
 	return masks
 }
 
-// Predicates of VCMPPS, quiet and, but for the last, false for NaN.
-const (
-	equal          = 0x00
-	less           = 0x11
-	notLessOrEqual = 0x16
-)
-
-// compare returns masks of the lanes where x relates to y as asked.
-func (s isa) compare(predicate uint8, x group, y Op) []reg.Register {
-	masks := make([]reg.Register, len(x))
-	for i, v := range x {
-		if s.wide() {
-			masks[i] = K()
-		} else {
-			masks[i] = YMM()
-		}
-		VCMPPS(U8(predicate), y, v, masks[i])
-	}
-	return masks
-}
-
 // inRegister returns op, loaded first if it lies in memory.
 func (s isa) inRegister(op Op) reg.Register {
 	if r, ok := op.(reg.Register); ok {

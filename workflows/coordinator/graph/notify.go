@@ -18,9 +18,6 @@ func (g *Graph) CheckEnd(r *Run) {
 	}
 }
 
-// Recount has the wants counted anew.
-func (g *Graph) Recount() { g.dirty = true }
-
 // offer shows a ready task to the runs that want it.
 func (g *Graph) offer(x *Task) {
 	if !x.offered {
