@@ -117,10 +117,12 @@ func localPage(target string) string {
 }
 
 // showSession tells a page what it may offer.
-func (s *Server) showSession(w http.ResponseWriter, r *http.Request) error {
-	writeJSON(w, http.StatusOK, struct {
-		Role  string `json:"role"`
-		Login bool   `json:"login"` // whether there is a session to end
-	}{s.access.role(r).String(), !s.access.open})
-	return nil
+func (s *Server) showSession(r *http.Request) (session, error) {
+	return session{s.access.role(r).String(), !s.access.open}, nil
+}
+
+// session is the answer to GET /session.
+type session struct {
+	Role  string `json:"role"`
+	Login bool   `json:"login"` // whether there is a session to end
 }

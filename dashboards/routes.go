@@ -13,6 +13,17 @@ import (
 // handler answers a request, or returns the error that answers it.
 type handler func(w http.ResponseWriter, r *http.Request) error
 
+// answering is a handler that answers with a value as JSON.
+func answering[T any](ask func(r *http.Request) (T, error)) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		answer, err := ask(r)
+		if err == nil {
+			writeJSON(w, http.StatusOK, answer)
+		}
+		return err
+	}
+}
+
 // route is a pattern of http.ServeMux and the least role that may ask for it.
 type route struct {
 	pattern string
@@ -23,20 +34,20 @@ type route struct {
 // routes are those of the API and the pages.
 func (s *Server) routes() []route {
 	return []route{
-		{"GET /api/v1/runs", reader, s.listRuns},
+		{"GET /api/v1/runs", reader, answering(s.listRuns)},
 		{"POST /api/v1/runs", operator, s.submitRun},
-		{"GET /api/v1/runs/{run}", reader, s.showRun},
+		{"GET /api/v1/runs/{run}", reader, answering(s.showRun)},
 		{"GET /api/v1/runs/{run}/events", reader, s.runEvents},
 		{"POST /api/v1/runs/{run}/steer", operator, s.steerRun},
 		{"DELETE /api/v1/runs/{run}", operator, s.removeRun},
 		{"POST /api/v1/gc", operator, s.collect},
-		{"GET /api/v1/workers", reader, s.showWorkers},
+		{"GET /api/v1/workers", reader, answering(s.showWorkers)},
 		{"GET /api/v1/workers/events", reader, s.workerEvents},
-		{"POST /api/v1/workers/{worker}/drain", operator, s.drainWorker},
+		{"POST /api/v1/workers/{worker}/drain", operator, answering(s.drainWorker)},
 		{"GET /api/v1/runs/{run}/experiment", reader, s.runExperiment},
 		{"GET /api/v1/runs/{run}/results", reader, s.runResults},
 		{"GET /api/v1/runs/{run}/table", reader, s.showTable},
-		{"GET /api/v1/runs/{run}/figures", reader, s.listFigures},
+		{"GET /api/v1/runs/{run}/figures", reader, answering(s.listFigures)},
 		{"GET /api/v1/runs/{run}/figures/{number}", reader, s.showFigure},
 		{"GET /api/v1/runs/{run}/pictures", reader, s.listPictures},
 		{"GET /api/v1/runs/{run}/cells/{cell}/pictures", reader, s.listPictures},
@@ -47,21 +58,21 @@ func (s *Server) routes() []route {
 		{"GET /api/v1/runs/{run}/cells/{cell}/prepared/{name}", reader, s.exportPrepared},
 		{"GET /api/v1/runs/{run}/nodes", reader, s.listNodes},
 		{"GET /api/v1/runs/{run}/cells/{cell}/nodes", reader, s.listNodes},
-		{"GET /api/v1/runs/{run}/cells/{cell}/nodes/{key}", reader, s.showLineage},
+		{"GET /api/v1/runs/{run}/cells/{cell}/nodes/{key}", reader, answering(s.showLineage)},
 		{"GET /api/v1/runs/{run}/data/{table}", reader, s.exportData},
 		{"GET /api/v1/runs/{run}/cells/{cell}/data/{table}", reader, s.exportData},
 		{"GET /api/v1/runs/{run}/cells/{cell}/privacy", reader, s.cellPrivacy},
-		{"GET /api/v1/runs/{run}/cells/{cell}/curve", reader, s.cellCurve},
+		{"GET /api/v1/runs/{run}/cells/{cell}/curve", reader, answering(s.cellCurve)},
 		{"GET /api/v1/runs/{run}/cells/{cell}/canaries", reader, s.cellCanaries},
 		{"GET /api/v1/runs/{run}/cells/{cell}/canaries/{number}/references", reader, s.canaryReferences},
-		{"GET /api/v1/runs/{run}/history", reader, s.runHistory},
-		{"GET /api/v1/runs/{run}/logs", reader, s.runLogs},
+		{"GET /api/v1/runs/{run}/history", reader, answering(s.runHistory)},
+		{"GET /api/v1/runs/{run}/logs", reader, answering(s.runLogs)},
 		{"GET /api/v1/events", reader, s.listEvents},
 		{"HEAD /api/v1/sources/{digest}", reader, s.hasSource},
 		{"PUT /api/v1/sources/{digest}", operator, s.putSource},
 		{"GET /api/v1/openapi.yaml", reader, s.showDocument},
-		{"GET /api/v1/version", reader, s.showVersion},
-		{"GET /api/v1/session", reader, s.showSession},
+		{"GET /api/v1/version", reader, answering(s.showVersion)},
+		{"GET /api/v1/session", reader, answering(s.showSession)},
 
 		{"GET /{$}", reader, s.showPage},
 		{"GET /runs/{run}", reader, s.showPage},

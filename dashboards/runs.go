@@ -55,22 +55,10 @@ func (s *Server) list(ctx context.Context) (runList, error) {
 	return runList{all}, err
 }
 
-func (s *Server) listRuns(w http.ResponseWriter, r *http.Request) error {
-	all, err := s.list(r.Context())
-	if err != nil {
-		return err
-	}
-	writeJSON(w, http.StatusOK, all)
-	return nil
-}
+func (s *Server) listRuns(r *http.Request) (runList, error) { return s.list(r.Context()) }
 
-func (s *Server) showRun(w http.ResponseWriter, r *http.Request) error {
-	status, err := s.api.Status(r.Context(), runName(r))
-	if err != nil {
-		return err
-	}
-	writeJSON(w, http.StatusOK, status)
-	return nil
+func (s *Server) showRun(r *http.Request) (*status.Run, error) {
+	return s.api.Status(r.Context(), runName(r))
 }
 
 func (s *Server) submitRun(w http.ResponseWriter, r *http.Request) error {
@@ -181,12 +169,8 @@ func (s *Server) removeRun(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (s *Server) showWorkers(w http.ResponseWriter, r *http.Request) error {
-	fleet, err := s.api.Workers(r.Context())
-	if err == nil {
-		writeJSON(w, http.StatusOK, fleet)
-	}
-	return err
+func (s *Server) showWorkers(r *http.Request) (*status.Fleet, error) {
+	return s.api.Workers(r.Context())
 }
 
 // drained is the answer to a request to drain.
@@ -194,14 +178,12 @@ type drained struct {
 	Workers []string `json:"workers"`
 }
 
-func (s *Server) drainWorker(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) drainWorker(r *http.Request) (drained, error) {
 	ids, err := s.api.Drain(r.Context(), r.PathValue("worker"))
-	if err != nil {
-		return err
+	if err == nil {
+		s.options.Log.Info("workers drained", slog.Any("workers", ids))
 	}
-	s.options.Log.Info("workers drained", slog.Any("workers", ids))
-	writeJSON(w, http.StatusOK, drained{ids})
-	return nil
+	return drained{ids}, err
 }
 
 func (s *Server) runExperiment(w http.ResponseWriter, r *http.Request) error {
@@ -428,12 +410,8 @@ func nodeQuery(r *http.Request) (control.NodeQuery, error) {
 	return which, err
 }
 
-func (s *Server) showLineage(w http.ResponseWriter, r *http.Request) error {
-	found, err := s.api.Lineage(r.Context(), runName(r), r.PathValue("cell"), r.PathValue("key"))
-	if err == nil {
-		writeJSON(w, http.StatusOK, found)
-	}
-	return err
+func (s *Server) showLineage(r *http.Request) (*control.Lineage, error) {
+	return s.api.Lineage(r.Context(), runName(r), r.PathValue("cell"), r.PathValue("key"))
 }
 
 // cellPrivacy answers with numbers, or with a picture of them.
@@ -463,17 +441,12 @@ func (s *Server) cellPrivacy(w http.ResponseWriter, r *http.Request) error {
 // curvePoints is how many rounds a curve has that nobody asked otherwise for.
 const curvePoints = 1000
 
-func (s *Server) cellCurve(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) cellCurve(r *http.Request) (*results.Curve, error) {
 	points, err := positive("points", cmp.Or(r.URL.Query().Get("points"), strconv.Itoa(curvePoints)), control.MinPoints)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	curve, err := s.api.Curve(r.Context(), runName(r), r.PathValue("cell"), points)
-	if err != nil {
-		return err
-	}
-	writeJSON(w, http.StatusOK, curve)
-	return nil
+	return s.api.Curve(r.Context(), runName(r), r.PathValue("cell"), points)
 }
 
 // canaryPoints is after how many rounds canaries are told of that nobody asked otherwise for.
@@ -513,13 +486,8 @@ func (s *Server) canaryReferences(w http.ResponseWriter, r *http.Request) error 
 	return nil
 }
 
-func (s *Server) runHistory(w http.ResponseWriter, r *http.Request) error {
-	history, err := s.api.History(r.Context(), runName(r))
-	if err != nil {
-		return err
-	}
-	writeJSON(w, http.StatusOK, history)
-	return nil
+func (s *Server) runHistory(r *http.Request) (*control.History, error) {
+	return s.api.History(r.Context(), runName(r))
 }
 
 // figureList is the answer to GET /runs/{run}/figures: what they show, without the files.
@@ -527,12 +495,9 @@ type figureList struct {
 	Figures []results.Figure `json:"figures"`
 }
 
-func (s *Server) listFigures(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) listFigures(r *http.Request) (figureList, error) {
 	figures, err := s.figures(r)
-	if err == nil {
-		writeJSON(w, http.StatusOK, figureList{figures})
-	}
-	return err
+	return figureList{figures}, err
 }
 
 // showFigure sends one figure, which may be another when more cells are done.
@@ -572,23 +537,21 @@ type runLog struct {
 	Logs []control.AttemptLog `json:"logs"`
 }
 
-func (s *Server) runLogs(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) runLogs(r *http.Request) (runLog, error) {
 	logs, err := s.api.Logs(r.Context(), runName(r), r.URL.Query().Get("node"))
-	if err != nil {
-		return err
-	}
 	if logs == nil {
 		logs = []control.AttemptLog{}
 	}
-	writeJSON(w, http.StatusOK, runLog{logs})
-	return nil
+	return runLog{logs}, err
 }
 
-func (s *Server) showVersion(w http.ResponseWriter, _ *http.Request) error {
-	writeJSON(w, http.StatusOK, struct {
-		Version string `json:"version"`
-	}{s.options.Version})
-	return nil
+// shownVersion is the answer to GET /version.
+type shownVersion struct {
+	Version string `json:"version"`
+}
+
+func (s *Server) showVersion(*http.Request) (shownVersion, error) {
+	return shownVersion{s.options.Version}, nil
 }
 
 // attach has browsers save the answer under a name.

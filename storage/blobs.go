@@ -70,20 +70,25 @@ func (a *Archive) ReadBlob(ctx context.Context, key Key, b Blob) ([]byte, error)
 	if b.IsInline() {
 		return b.Inline, b.checkInline(key)
 	}
-	object := blobName(key, b.Digest)
+	return a.readChecked(ctx, "blob", blobName(key, b.Digest), b)
+}
+
+// readChecked returns the content of an object that is a whole blob. what names the blob in errors.
+func (a *Archive) readChecked(ctx context.Context, what, object string, b Blob) (data []byte, err error) {
+	defer func() {
+		if err != nil {
+			data, err = nil, a.fail(fmt.Sprintf("reading %s %q from", what, b.Name), object, err)
+		}
+	}()
 	r, err := a.store.Get(ctx, object, 0, -1)
 	if err != nil {
-		return nil, a.fail(fmt.Sprintf("reading blob %q from", b.Name), object, err)
+		return nil, err
 	}
 	defer r.Close()
-	data, err := readExactly(r, b.Size)
-	if err == nil {
-		err = b.check(data)
+	if data, err = readExactly(r, b.Size); err != nil {
+		return nil, err
 	}
-	if err != nil {
-		return nil, a.fail(fmt.Sprintf("reading blob %q from", b.Name), object, err)
-	}
-	return data, nil
+	return data, b.check(data)
 }
 
 // ReadOutput returns the blob of that name of a committed node. The error wraps ErrNotFound

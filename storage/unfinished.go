@@ -78,20 +78,7 @@ func (a *Archive) ReadUnfinished(ctx context.Context, key Key) (*Unfinished, err
 // ReadUnfinishedFile returns a file of an unfinished execution. The error wraps ErrNotFound if it
 // is gone, ErrCorrupt if it is damaged.
 func (a *Archive) ReadUnfinishedFile(ctx context.Context, key Key, b Blob) ([]byte, error) {
-	object := unfinishedFileName(key, b.Digest)
-	r, err := a.store.Get(ctx, object, 0, -1)
-	if err != nil {
-		return nil, a.fail(fmt.Sprintf("reading file %q from", b.Name), object, err)
-	}
-	defer r.Close()
-	data, err := readExactly(r, b.Size)
-	if err == nil {
-		err = b.check(data)
-	}
-	if err != nil {
-		return nil, a.fail(fmt.Sprintf("reading file %q from", b.Name), object, err)
-	}
-	return data, nil
+	return a.readChecked(ctx, "file", unfinishedFileName(key, b.Digest), b)
 }
 
 // DropUnfinished deletes what is kept of a node, which is done.

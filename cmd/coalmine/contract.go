@@ -140,21 +140,19 @@ func checkedTexts(path string) ([]string, error) {
 	return texts, nil
 }
 
-// checked is the report of a check.
-type checked interface{ Broken() int }
-
 // writeConformance prints what was found: a report as JSON, or a line for each finding and what
 // the program says of itself, if it does.
-func (g *global) writeConformance(r checked, findings []conformance.Finding, itself string) error {
+func (g *global) writeConformance(report any, findings []conformance.Finding, itself string) error {
+	broken := conformance.Broken(findings)
 	if g.json {
-		if err := g.printJSON(r); err != nil {
+		if err := g.printJSON(report); err != nil {
 			return err
 		}
 	} else {
 		g.printFindings(findings)
-		g.printf("%s%d of %d checks failed\n", itself, r.Broken(), len(findings))
+		g.printf("%s%d of %d checks failed\n", itself, broken, len(findings))
 	}
-	if r.Broken() > 0 {
+	if broken > 0 {
 		return &exitError{code: exitCellFailed}
 	}
 	return nil

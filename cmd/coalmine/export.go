@@ -41,6 +41,14 @@ type exportedModel struct {
 	SHA256 storage.Digest `json:"sha256"`
 }
 
+// checkRound refuses a negative --round.
+func checkRound(c *cobra.Command, round int) error {
+	if c.Flags().Changed("round") && round < 0 {
+		return fmt.Errorf("--round %d: expected 0 for the initial model, or after how many rounds (of sgd: steps)", round)
+	}
+	return nil
+}
+
 func newExportCommand(g *global) *cobra.Command {
 	f := exportFlags{round: control.LastRound}
 	c := &cobra.Command{
@@ -52,8 +60,8 @@ func newExportCommand(g *global) *cobra.Command {
 		GroupID: groupOther,
 		Args:    cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
-			if c.Flags().Changed("round") && f.round < 0 {
-				return fmt.Errorf("--round %d: expected 0 for the initial model, or after how many rounds (of sgd: steps)", f.round)
+			if err := checkRound(c, f.round); err != nil {
+				return err
 			}
 			return g.withControl(c.Context(), func(api control.API) error {
 				data, err := f.get(c.Context(), api, args[0], args[1])

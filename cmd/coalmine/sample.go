@@ -48,8 +48,8 @@ func newSampleCommand(g *global) *cobra.Command {
 		GroupID: groupLook,
 		Args:    cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
-			if c.Flags().Changed("round") && flags.round < 0 {
-				return fmt.Errorf("--round %d: expected 0 for the initial model, or after how many rounds (of sgd: steps)", flags.round)
+			if err := checkRound(c, flags.round); err != nil {
+				return err
 			}
 			return g.withControl(c.Context(), func(api control.API) error {
 				file, err := api.Model(c.Context(), args[0], args[1], flags.round)

@@ -22,9 +22,6 @@ type Report struct {
 	Findings []conformance.Finding `json:"checks"`
 }
 
-// Broken is how many checks failed.
-func (r *Report) Broken() int { return conformance.Broken(r.Findings) }
-
 // DefaultTexts are what a model is asked about, unless it knows other words.
 var DefaultTexts = []string{
 	"the people of the united states are free",

@@ -57,7 +57,7 @@ func check(t *testing.T, o score.Options) *score.Report {
 func TestARightCommandPassesEveryCheck(t *testing.T) {
 	t.Parallel()
 	report := check(t, score.Options{Command: scoretest.Command(t, untrained(t))})
-	if report.Broken() != 0 || len(report.Findings) != 11 || report.Command.LongestInput != 2000 {
+	if conformance.Broken(report.Findings) != 0 || len(report.Findings) != 11 || report.Command.LongestInput != 2000 {
 		t.Errorf("%+v", report)
 	}
 	for _, f := range report.Findings {
@@ -141,7 +141,7 @@ func spoiled(t *testing.T, requests, answers string) []string {
 func TestACommandThatDoesNotStartIsOneFinding(t *testing.T) {
 	t.Parallel()
 	report := check(t, score.Options{Command: []string{"sh", "-c", "echo no module named torch >&2; exit 1"}})
-	if len(report.Findings) != 1 || report.Broken() != 1 || report.Command != nil || !strings.Contains(report.Findings[0].Message, "no module named torch") {
+	if len(report.Findings) != 1 || conformance.Broken(report.Findings) != 1 || report.Command != nil || !strings.Contains(report.Findings[0].Message, "no module named torch") {
 		t.Errorf("%+v", report)
 	}
 }

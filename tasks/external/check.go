@@ -55,9 +55,6 @@ type CheckReport struct {
 	Findings []conformance.Finding `json:"checks"`
 }
 
-// Broken is how many checks failed.
-func (r *CheckReport) Broken() int { return conformance.Broken(r.Findings) }
-
 // trial is one execution of the command.
 type trial struct {
 	*training

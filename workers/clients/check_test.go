@@ -28,7 +28,7 @@ func TestARightProgramPassesEveryCheck(t *testing.T) {
 	t.Parallel()
 	for _, right := range []string{"", clientstest.Text} {
 		report := checked(t, right, Options{})
-		if report.Broken() != 0 || len(report.Findings) != len(checks) || report.Program == nil {
+		if conformance.Broken(report.Findings) != 0 || len(report.Findings) != len(checks) || report.Program == nil {
 			t.Errorf("%+v", report)
 		}
 		for _, f := range report.Findings {
@@ -46,7 +46,7 @@ func TestAProgramOfImagesIsChecked(t *testing.T) {
 		program := clientstest.Program("")
 		program.Image = shape
 		report, err := Check(t.Context(), program, Options{Directory: t.TempDir()})
-		if err != nil || report.Broken() != 0 || report.Program == nil || report.Program.Input != "images" {
+		if err != nil || conformance.Broken(report.Findings) != 0 || report.Program == nil || report.Program.Input != "images" {
 			t.Fatalf("%v: %+v", err, report)
 		}
 		for _, f := range report.Findings {
