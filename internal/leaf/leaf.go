@@ -9,24 +9,43 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"unicode/utf8"
 
 	"coalmine/internal/exactjson"
 )
 
-// Data are the examples of a user, in JSON: what X and Y hold depends on the data set.
-type Data struct {
-	X []json.RawMessage `json:"x"`
-	Y []json.RawMessage `json:"y"`
+// Example is an example of a user, in JSON: what X and Y hold depends on the data set.
+type Example struct {
+	User   string
+	Number int // among those of the user, from 1
+	X, Y   json.RawMessage
 	// Misnamed says why the user's name is not valid text. Other users may then have the same
 	// name.
-	Misnamed error `json:"-"`
+	Misnamed error
 }
 
-// Each calls do with every user of a file and the user's data, one at a time. A file may have several
-// objects, one after another, and a byte order mark before them. Each returns the first error of do
-// or of the reader unchanged. Errors about the content name the byte where it is wrong.
-func Each(file io.Reader, do func(user string, data Data) error) error {
+// Examples yields the examples of a file, user by user; memory holds one user at a time. A file may
+// have several objects, one after another, and a byte order mark before them. An error ends the
+// examples: a *SyntaxError about the content, or the error of the reader.
+func Examples(file io.Reader) iter.Seq2[Example, error] {
+	return func(yield func(Example, error) bool) {
+		err := each(file, func(x Example) error {
+			if !yield(x, nil) {
+				return errEnough
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, errEnough) {
+			yield(Example{}, err)
+		}
+	}
+}
+
+// errEnough ends the reading of a file when the caller wants no more examples.
+var errEnough = errors.New("enough")
+
+func each(file io.Reader, do func(Example) error) error {
 	buffered := bufio.NewReader(file)
 	if mark, _ := buffered.Peek(3); string(mark) == "\ufeff" {
 		_, _ = buffered.Discard(3) // they have just been seen
@@ -47,7 +66,7 @@ func Each(file io.Reader, do func(user string, data Data) error) error {
 var errNoMore = errors.New("the file is empty; expected the JSON of LEAF")
 
 // each reads an object.
-func (r reader) each(do func(user string, data Data) error) error {
+func (r reader) each(do func(Example) error) error {
 	start, err := r.json.Token()
 	switch {
 	case errors.Is(err, io.EOF):
@@ -142,19 +161,27 @@ func (r reader) skip() error {
 	}
 }
 
-func (r reader) user(name string, misnamed error, do func(string, Data) error) error {
+func (r reader) user(name string, misnamed error, do func(Example) error) error {
 	var value json.RawMessage
 	if err := r.json.Decode(&value); err != nil {
 		return r.fault(err)
 	}
-	data := Data{Misnamed: misnamed}
+	var data struct {
+		X []json.RawMessage `json:"x"`
+		Y []json.RawMessage `json:"y"`
+	}
 	if err := exactjson.Unmarshal(value, &data); err != nil {
 		return r.wrong("user %q: %w", name, err)
 	}
 	if len(data.X) != len(data.Y) {
 		return r.wrong("user %q has %d examples and %d labels; expected a label for each", name, len(data.X), len(data.Y))
 	}
-	return do(name, data)
+	for i := range data.X {
+		if err := do(Example{name, i + 1, data.X[i], data.Y[i], misnamed}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // fault says where the file is wrong. Errors of reading it are not the file's.

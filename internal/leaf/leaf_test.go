@@ -13,21 +13,23 @@ import (
 func TestNamesThatAreNotUTF8AreKnown(t *testing.T) {
 	t.Parallel()
 	// Bytes that are not UTF-8 are written ~ and ^, and what replaces them #.
-	data := strings.NewReplacer("~", "\xff", "^", "\xe9", "#", "\ufffd").Replace(`{"users": ["x~"], "user_data": {"é#": {"x": [], "y": []}, "a~": {"x": [], "y": []},
-		"ok": {"x": ["~"], "y": [1]}, "^": {"y": [], "x": []}, "日本": {"x": [], "y": []}}}`)
-	data += ` {"user_data": {"\ud83d": {"x": [], "y": []}, "\ud83d\ude00": {"x": [], "y": []}}}`
+	data := strings.NewReplacer("~", "\xff", "^", "\xe9", "#", "\ufffd").Replace(`{"users": ["x~"], "user_data": {"é#": {"x": [0], "y": [0]}, "a~": {"x": [0], "y": [0]},
+		"ok": {"x": ["~"], "y": [1]}, "^": {"y": [0], "x": [0]}, "日本": {"x": [0], "y": [0]}}}`)
+	data += ` {"user_data": {"\ud83d": {"x": [0], "y": [0]}, "\ud83d\ude00": {"x": [0], "y": [0]}}}`
 	want := []string{"é\ufffd", "a\ufffd misnamed", "ok", "\ufffd misnamed", "日本", "\ufffd misnamed", "\U0001f600"}
 	for _, file := range []io.Reader{strings.NewReader(data), iotest.OneByteReader(strings.NewReader(data)), iotest.HalfReader(strings.NewReader(data))} {
 		var got []string
-		err := Each(file, func(user string, data Data) error {
-			if data.Misnamed != nil {
-				user += " misnamed"
+		for x, err := range Examples(file) {
+			if err != nil {
+				t.Fatal(err)
 			}
-			got = append(got, user)
-			return nil
-		})
-		if err != nil || !slices.Equal(got, want) {
-			t.Errorf("%q, %v; want %q", got, err, want)
+			if x.Misnamed != nil {
+				x.User += " misnamed"
+			}
+			got = append(got, x.User)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%q; want %q", got, want)
 		}
 	}
 }
@@ -50,11 +52,12 @@ func TestAllObjectsOfAFileAreRead(t *testing.T) {
 		{`{"user_data": {"a": {"x": [1]}}}`, `user "a" has 1 examples and 0 labels`, 0},
 		{`{"user_data": {"a": {"x": [1], "x": [2], "y": [3]}}}`, `user "a": "x" stands twice`, 0},
 	} {
-		examples := 0
-		err := Each(strings.NewReader(c.file), func(_ string, data Data) error {
-			examples += len(data.X)
-			return nil
-		})
+		examples, err := 0, error(nil)
+		for _, err = range Examples(strings.NewReader(c.file)) {
+			if err == nil {
+				examples++
+			}
+		}
 		if examples != c.examples || (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q has %d examples (%v), want %d (%s)", c.file, examples, err, c.examples, c.want)
 		}

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"math"
 	"net/url"
 	"os"
@@ -32,9 +33,17 @@ type Row struct {
 	Example []byte  // valid until the next row; nil where it is null
 }
 
-// Each calls do with the rows of some splits, in their order. An error of do ends it and is
-// returned.
-func Each(ctx context.Context, path string, splits []string, do func(Row) error) error {
+// Rows yields the rows of some splits, in their order. An error ends them.
+func Rows(ctx context.Context, path string, splits []string) iter.Seq2[Row, error] {
+	return func(yield func(Row, error) bool) {
+		if err := each(ctx, path, splits, yield); err != nil {
+			yield(Row{}, err)
+		}
+	}
+}
+
+// each yields rows until there are no more, or the caller wants no more.
+func each(ctx context.Context, path string, splits []string, yield func(Row, error) bool) error {
 	if err := checkSQLite(path); err != nil {
 		return err
 	}
@@ -64,8 +73,8 @@ func Each(ctx context.Context, path string, splits []string, do func(Row) error)
 			return err
 		}
 		r.Example = example
-		if err := do(r); err != nil {
-			return err
+		if !yield(r, nil) {
+			return nil
 		}
 	}
 	return rows.Err()

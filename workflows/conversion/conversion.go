@@ -48,6 +48,28 @@ type Example struct {
 // a *CorruptError others may follow, after any other none.
 type Examples = iter.Seq2[Example, error]
 
+// examples are those that read yields, and then its error. read returns nil when yield returns false.
+func examples(read func(yield func(Example, error) bool) error) Examples {
+	return func(yield func(Example, error) bool) {
+		if err := read(yield); err != nil {
+			yield(Example{}, err)
+		}
+	}
+}
+
+// inFiles are the examples of several files, one after another. more reports whether the caller
+// wants those of the next file.
+func inFiles(paths []string, read func(path string, yield func(Example, error) bool) (more bool, err error)) Examples {
+	return examples(func(yield func(Example, error) bool) error {
+		for _, path := range paths {
+			if more, err := read(path, yield); err != nil || !more {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 // CorruptError is a fault of one image, beside which the others can be read.
 type CorruptError struct {
 	Where string

@@ -28,11 +28,7 @@ func (c Columns) said() string { return cmp.Or(c.Tags, c.Label) }
 // and of them those of the path of a PNG or JPEG file, of the user and of the label, a whole
 // number, or empty where it has none; or of the tags. Paths start at the folder of the table.
 func Folder(table string, c Columns) Examples {
-	return func(yield func(Example, error) bool) {
-		if err := eachRow(table, c, yield); err != nil {
-			yield(Example{}, err)
-		}
-	}
+	return examples(func(yield func(Example, error) bool) error { return eachRow(table, c, yield) })
 }
 
 // maxImageFile bounds a file of one image, in bytes.

@@ -63,13 +63,7 @@ func escapeGlob(directory string) string {
 }
 
 // IDX yields the images of a file, in its order. A user is the writer's number.
-func IDX(f IDXFiles) Examples {
-	return func(yield func(Example, error) bool) {
-		if err := f.each(yield); err != nil {
-			yield(Example{}, err)
-		}
-	}
-}
+func IDX(f IDXFiles) Examples { return examples(f.each) }
 
 // each yields all images, or as many as are wanted.
 func (f IDXFiles) each(yield func(Example, error) bool) error {

@@ -12,18 +12,7 @@ import (
 // LEAF yields the images of LEAF's FEMNIST (Caldas et al. 2018): JSON files with users,
 // num_samples and user_data, an object that has for each user x, lists of pixels from 0 to 1,
 // and y, the labels. Images are square. Memory holds one user at a time.
-func LEAF(paths []string) Examples {
-	return func(yield func(Example, error) bool) {
-		for _, path := range paths {
-			if more, err := leafFile(path, yield); err != nil {
-				yield(Example{}, err)
-				return
-			} else if !more {
-				return
-			}
-		}
-	}
-}
+func LEAF(paths []string) Examples { return inFiles(paths, leafFile) }
 
 func leafFile(path string, yield func(Example, error) bool) (more bool, err error) {
 	c, err := open(path)
@@ -31,35 +20,27 @@ func leafFile(path string, yield func(Example, error) bool) (more bool, err erro
 		return false, err
 	}
 	defer c.close()
-	err = leaf.Each(c, func(user string, data leaf.Data) error {
-		for i := range data.X {
-			x, err := leafImage(c.name, user, i, data)
-			if !yield(x, err) {
-				return errEnough
-			}
+	for found, err := range leaf.Examples(c) {
+		if err != nil {
+			return false, fmt.Errorf("%s: %w", c.name, err)
 		}
-		return nil
-	})
-	if errors.Is(err, errEnough) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("%s: %w", c.name, err)
+		if x, err := leafImage(c.name, found); !yield(x, err) {
+			return false, nil
+		}
 	}
 	return true, nil
 }
 
-// leafImage is the image of a user with that number.
-func leafImage(file, user string, i int, data leaf.Data) (Example, error) {
-	x := Example{User: user, Where: fmt.Sprintf("%s, image %d of user %q", file, i+1, user)}
-	if data.Misnamed != nil {
-		return x, &CorruptError{x.Where, data.Misnamed}
+func leafImage(file string, found leaf.Example) (Example, error) {
+	x := Example{User: found.User, Where: fmt.Sprintf("%s, image %d of user %q", file, found.Number, found.User)}
+	if found.Misnamed != nil {
+		return x, &CorruptError{x.Where, found.Misnamed}
 	}
-	values, err := leafNumbers(data.X[i])
-	if string(data.Y[i]) == "null" {
+	values, err := leafNumbers(found.X)
+	if string(found.Y) == "null" {
 		err = errors.Join(err, errors.New("the label is null"))
 	}
-	err = errors.Join(err, json.Unmarshal(data.Y[i], &x.Label))
+	err = errors.Join(err, json.Unmarshal(found.Y, &x.Label))
 	x.Width = int(math.Sqrt(float64(len(values))))
 	x.Height = x.Width
 	if err == nil {

@@ -18,16 +18,9 @@ import (
 // bytes of PNG or JPEG files, or a group that has them as bytes, as Hugging Face's datasets
 // write images. Users are text or whole numbers, labels whole numbers.
 func Parquet(paths []string, c Columns) Examples {
-	return func(yield func(Example, error) bool) {
-		for _, path := range paths {
-			if more, err := parquetFile(path, c, yield); err != nil {
-				yield(Example{}, err)
-				return
-			} else if !more {
-				return
-			}
-		}
-	}
+	return inFiles(paths, func(path string, yield func(Example, error) bool) (more bool, err error) {
+		return parquetFile(path, c, yield)
+	})
 }
 
 func parquetFile(path string, columns Columns, yield func(Example, error) bool) (more bool, err error) {

@@ -15,30 +15,19 @@ import (
 // a tf.train.Example with the features pixels, 28 x 28 numbers from 0 to 1, and label. They
 // come in order of their rows. The background is white there, 1.
 func TFF(ctx context.Context, path, split string) Examples {
-	return func(yield func(Example, error) bool) {
-		if err := eachTFF(ctx, path, split, yield); err != nil {
-			yield(Example{}, fmt.Errorf("%s: %w", filepath.Base(path), err))
-		}
-	}
-}
-
-func eachTFF(ctx context.Context, path, split string, yield func(Example, error) bool) error {
-	name := filepath.Base(path)
-	err := tff.Each(ctx, path, []string{split}, func(r tff.Row) error {
-		x, err := tffExample(name, r)
-		if !yield(x, err) {
-			return errEnough
+	return examples(func(yield func(Example, error) bool) error {
+		name := filepath.Base(path)
+		for r, err := range tff.Rows(ctx, path, []string{split}) {
+			if err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			if x, err := tffExample(name, r); !yield(x, err) {
+				return nil
+			}
 		}
 		return nil
 	})
-	if errors.Is(err, errEnough) {
-		return nil
-	}
-	return err
 }
-
-// errEnough ends the reading of a file of which nobody wants more.
-var errEnough = errors.New("enough")
 
 func tffExample(name string, r tff.Row) (Example, error) {
 	if r.Client == nil {

@@ -230,6 +230,14 @@ func (r *reader) skip(unit string, number int, err error) error {
 	return nil
 }
 
+// put yields a row, or what is wrong with it.
+func (r *reader) put(row Row, fault error) error {
+	if fault != nil {
+		return r.skip(row.Unit, row.Number, fault)
+	}
+	return r.row(row)
+}
+
 // mistaken is a file that is not what somebody takes it for.
 func mistaken(format string, args ...any) error {
 	return &Fault{Err: fmt.Errorf(format, args...), Ends: true, Mistaken: true}

@@ -1,6 +1,7 @@
 package forms
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,29 +19,21 @@ import (
 //	Reddit       lists of words; <BOS>, <EOS> and <PAD> are left out
 func (r *reader) leaf() error {
 	number := 0
-	err := leaf.Each(r.content, func(user string, data leaf.Data) error {
-		for i := range data.X {
-			number++
-			row := Row{User: &user, Unit: "example", Number: number}
-			err := row.leaf(data.X[i], data.Y[i])
-			if data.Misnamed != nil {
-				err = data.Misnamed
-			}
-			if err != nil {
-				err = r.skip(row.Unit, row.Number, err)
-			} else {
-				err = r.row(row)
-			}
-			if err != nil {
-				return err
-			}
+	for x, err := range leaf.Examples(r.content) {
+		if wrong, ok := errors.AsType[*leaf.SyntaxError](err); ok {
+			return damaged("%w", wrong)
 		}
-		return nil
-	})
-	if wrong, ok := errors.AsType[*leaf.SyntaxError](err); ok {
-		return damaged("%w", wrong)
+		if err != nil {
+			return err
+		}
+		number++
+		row := Row{User: &x.User, Unit: "example", Number: number}
+		fault := row.leaf(x.X, x.Y)
+		if err := r.put(row, cmp.Or(x.Misnamed, fault)); err != nil {
+			return err
+		}
 	}
-	return err
+	return nil
 }
 
 func (r *Row) leaf(x, y json.RawMessage) error {

@@ -124,12 +124,7 @@ func (r *reader) parquetGroup(table *parquetfile.File, group int, leaves []int, 
 		if err != nil {
 			return err
 		}
-		if fault != nil {
-			err = r.skip("row", number, fault)
-		} else {
-			err = r.row(row)
-		}
-		if err != nil {
+		if err := r.put(row, fault); err != nil {
 			return err
 		}
 	}

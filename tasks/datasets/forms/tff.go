@@ -23,21 +23,19 @@ func (r *reader) tff() error {
 		return mistaken("the users of this form are its clients, and its splits have a column of their own; expected no data.columns.user and no data.columns.split")
 	}
 	last := int64(0)
-	err = tff.Each(r.ctx, file.Name(), r.Splits, func(x tff.Row) error {
-		last = x.Number
-		row, err := r.tffRow(x)
-		if err != nil {
-			return r.stopped(r.skip("row", int(x.Number), err))
+	for x, err := range tff.Rows(r.ctx, file.Name(), r.Splits) {
+		if err != nil && r.ctx.Err() == nil {
+			return tffFault(last, err)
 		}
-		return r.stopped(r.row(row))
-	})
-	if stop, ok := errors.AsType[*stopError](err); ok {
-		return stop.error
+		if err != nil {
+			return err
+		}
+		last = x.Number
+		if err := r.put(r.tffRow(x)); err != nil {
+			return err
+		}
 	}
-	if err != nil && r.ctx.Err() == nil {
-		return tffFault(last, err)
-	}
-	return err
+	return nil
 }
 
 // tffFault tells a database of which nothing more can be read after a row, 0 before the first,
@@ -59,16 +57,6 @@ const (
 	clientColumn = "client_id"
 	splitColumn  = "split_name"
 )
-
-// stopError tells an error of whoever reads the rows from one of the database.
-type stopError struct{ error }
-
-func (r *reader) stopped(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &stopError{err}
-}
 
 func (r *reader) tffRow(x tff.Row) (Row, error) {
 	row := Row{User: x.Client, Split: &x.Split, Unit: "row", Number: int(x.Number)}
