@@ -8,8 +8,11 @@ COMPOSE_VERSION := v2.40.3
 
 .PHONY: build test check nightly race chaos soak lint compose-tool generate bench clean
 
+# A release has no debug information, and no page of gRPC's traces: see scripts/check-linked.sh.
+RELEASE := -trimpath -tags grpcnotrace
+
 build:
-	CGO_ENABLED=0 go build -o coalmine ./cmd/coalmine
+	CGO_ENABLED=0 go build $(RELEASE) -ldflags='-s -w' -o coalmine ./cmd/coalmine
 
 # Tests check more than programs at work do: see internal/invariants.
 TAGS := -tags invariants
@@ -23,6 +26,7 @@ test:
 # What make test tries a sample of: every wrong value in every example, 10,000 mutated records, and
 # every value of records that are sent to a cluster. Before them, the epsilons of the docs beside their commands.
 check:
+	scripts/check-linked.sh $(RELEASE)
 	go test $(TAGS) -timeout 20m -run 'EpsilonsInTheDocs' ./cmd/coalmine
 	go test $(TAGS) -timeout 20m -run 'OneWrongValue' ./workflows/experiment -whole
 	go test $(TAGS) -timeout 20m -run 'MutatedRecord' ./workflows/control -whole

@@ -1,13 +1,14 @@
 package dashboards
 
 import (
-	"bytes"
-	"fmt"
 	"net/http"
 	"net/url"
 	"regexp"
 	"strings"
 	"time"
+
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
 )
 
 const (
@@ -57,14 +58,35 @@ var (
 )
 
 func (s *Server) writeLogin(w http.ResponseWriter, status int, form loginForm) error {
-	var b bytes.Buffer
-	if err := s.loginPage.Execute(&b, form); err != nil {
-		return fmt.Errorf("login page: %w", err)
-	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = w.Write(b.Bytes())
+	_ = form.page(s.external).Render(w)
 	return nil
+}
+
+// page is the page with the form, at an address behind a proxy.
+func (f loginForm) page(x external) g.Node {
+	icon := x.path("/assets/icon.svg")
+	return h.Doctype(h.HTML(h.Lang("en"),
+		h.Head(
+			h.Meta(h.Charset("utf-8")),
+			h.Meta(h.Name("viewport"), h.Content("width=device-width, initial-scale=1")),
+			h.TitleEl(g.Text(f.Title+" – Coalmine")),
+			h.Link(h.Rel("icon"), h.Href(icon), h.Type("image/svg+xml")),
+			h.Link(h.Rel("stylesheet"), h.Href(x.path("/assets/style.css"))),
+		),
+		h.Body(
+			h.Header(h.Class("bar"), h.A(h.Class("brand"), h.Href(x.path("/")),
+				h.Img(h.Src(icon), h.Alt(""), h.Width("22"), h.Height("22")), g.Text(" Coalmine"))),
+			h.Main(h.Class("narrow"), h.H1(g.Text("Log in")), h.Form(h.Method("post"), h.Class("card"),
+				g.If(f.Notice != "", h.P(h.Class("notice bad"), h.Role("alert"), g.Text(f.Notice))),
+				h.Label(h.For("token"), g.Text("Token")),
+				h.Input(h.ID("token"), h.Name("token"), h.Type("password"), h.AutoComplete("current-password"), h.Required(), h.AutoFocus()),
+				h.P(h.Class("hint"), g.Text(f.Hint)),
+				h.Button(h.Class("primary"), g.Text("Log in")),
+			)),
+		),
+	))
 }
 
 // login turns a token into a cookie that no script can read and no foreign

@@ -3,7 +3,6 @@ package dashboards
 import (
 	"bytes"
 	"embed"
-	"html/template"
 	"net/http"
 	"time"
 )
@@ -13,19 +12,14 @@ import (
 //go:embed web
 var web embed.FS
 
-// loadPages reads the pages and puts the path of a proxy into them.
-func (s *Server) loadPages() error {
+// loadPage reads the page and puts the path of a proxy into it.
+func (s *Server) loadPage() error {
 	page, err := web.ReadFile("web/app/index.html")
 	if err != nil {
 		return err
 	}
 	s.page = []byte(s.external.inPage(string(page)))
-	login, err := web.ReadFile("web/login.html")
-	if err != nil {
-		return err
-	}
-	s.loginPage, err = template.New("login").Parse(s.external.inPage(string(login)))
-	return err
+	return nil
 }
 
 // showPage serves the page, which is the same for all paths: its script reads the path and

@@ -28,14 +28,14 @@ func TestPagesAreThere(t *testing.T) {
 			t.Errorf("%s: %s, %s, %d bytes", path, a.Status, a.Header.Get("Content-Type"), len(a.body))
 		}
 	}
-	for _, path := range []string{"/assets/", "/assets/none.js", "/assets/..%2Flogin.html", "/web/login.html", "/app/", "/app/none.js", "/app/..%2Flogin.html"} {
+	for _, path := range []string{"/assets/", "/assets/none.js", "/assets/..%2Fapp%2Findex.html", "/web/app/index.html", "/app/", "/app/none.js", "/app/..%2Fassets%2Fstyle.css"} {
 		if a := c.ask(t, "GET", path, nil, nil); a.StatusCode/100 != 4 {
 			t.Errorf("%s: %s", path, a.Status)
 		}
 	}
 }
 
-// eachFile visits the embedded files.
+// eachFile visits the embedded files and the login page.
 func eachFile(t *testing.T, visit func(path, text string)) {
 	t.Helper()
 	err := fs.WalkDir(web, "web", func(path string, d fs.DirEntry, err error) error {
@@ -49,6 +49,11 @@ func eachFile(t *testing.T, visit func(path, text string)) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var login strings.Builder
+	if err := usedLink.page(external{}).Render(&login); err != nil {
+		t.Fatal(err)
+	}
+	visit("the login page", login.String())
 }
 
 // What the policy of the pages forbids would fail silently in a browser, and

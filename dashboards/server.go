@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"html/template"
 	"log/slog"
 	"net"
 	"net/http"
@@ -33,17 +32,15 @@ type Server struct {
 	api     control.API // nil of a monitor
 	options Options
 	access  *access
-	// external is the address behind a proxy; page and loginPage are the pages with that
-	// address.
-	external  external
-	page      []byte
-	loginPage *template.Template
-	checks    []Check
-	feeds     *feeds
-	records   *semaphore.Weighted // of maxRecordBytes
-	pace      pace
-	handler   http.Handler
-	told      struct { // times of the last log lines about failing checks, by name
+	// external is the address behind a proxy; page is the page with that address.
+	external external
+	page     []byte
+	checks   []Check
+	feeds    *feeds
+	records  *semaphore.Weighted // of maxRecordBytes
+	pace     pace
+	handler  http.Handler
+	told     struct { // times of the last log lines about failing checks, by name
 		sync.Mutex
 		at map[string]time.Time
 	}
@@ -72,7 +69,7 @@ func newServer(o Options) (*Server, error) {
 	if s.external, err = parseExternal(o.ExternalURL); err != nil {
 		return nil, err
 	}
-	return s, s.loadPages()
+	return s, s.loadPage()
 }
 
 // Serve answers requests until ctx is done, and then ends what is under way,

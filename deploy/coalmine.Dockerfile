@@ -4,11 +4,11 @@ WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
-RUN CGO_ENABLED=0 go build -trimpath -o /coalmine ./cmd/coalmine
+RUN make build
 
 FROM busybox:1.37.0-musl
 RUN adduser -D -H -u 65532 coalmine && mkdir /cache && chown coalmine: /cache
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
-COPY --from=build /coalmine /coalmine
+COPY --from=build /src/coalmine /coalmine
 USER 65532:65532
 ENTRYPOINT ["/coalmine"]

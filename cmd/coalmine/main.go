@@ -158,9 +158,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 		Example:       "  coalmine run examples/quickstart.yaml\n  coalmine results latest --format html -o report.html",
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Version:       version(),
 	}
-	root.SetVersionTemplate("coalmine {{.Version}}\n")
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	g := &global{stdout: visible.Writer(stdout), data: stdout, stderr: stderr}
@@ -176,6 +174,15 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 		}
 	}
 	g.flags(root.PersistentFlags())
+	// In place of cobra's Version, whose text only a template changes: see scripts/check-linked.sh.
+	showVersion := root.Flags().BoolP("version", "v", false, "version for coalmine")
+	root.RunE = func(c *cobra.Command, _ []string) error {
+		if *showVersion {
+			g.printf("coalmine %s\n", version())
+			return nil
+		}
+		return c.Help()
+	}
 	root.AddGroup(&cobra.Group{ID: groupRun, Title: "Run experiments:"},
 		&cobra.Group{ID: groupLook, Title: "Look:"}, &cobra.Group{ID: groupSteer, Title: "Steer:"},
 		&cobra.Group{ID: groupOther, Title: "Other:"})

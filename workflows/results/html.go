@@ -1,13 +1,8 @@
 package results
 
 import (
-	"bytes"
-	"embed"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"html/template"
-	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -17,61 +12,6 @@ import (
 	"coalmine/tasks/audits/all"
 	"coalmine/tasks/reports"
 )
-
-//go:embed report.html figure.html
-var pages embed.FS
-
-var templates = template.Must(template.ParseFS(pages, "*.html"))
-
-// htmlReport is what the page shows.
-type htmlReport struct {
-	Run, Experiment, Counts string
-	Table                   *Table
-	Attacks                 *attackTable // nil where nothing was attacked
-	Pictures                *pictureGrid
-	Charts                  []chartFigure
-	About                   []string // the figures of cells
-	Cells                   []htmlCell
-}
-
-type htmlCell struct {
-	Name, Label, Status string
-	Breaches            []string
-	Figures             []*drawing
-	// Earlier has the figures of models before the last, the latest first.
-	Earlier []htmlRound
-}
-
-type htmlRound struct {
-	Round   int
-	Figures []*drawing
-}
-
-// chartFigure is a figure of all cells, with what is to be known to read it.
-type chartFigure struct {
-	About  string
-	Figure *drawing
-}
-
-// writeHTML writes a page that stands alone, without scripts: the table, what it means,
-// the pictures of the cells side by side, the figures of all cells together, and for every
-// cell the figures of its audits, and their curves along the training.
-func (v *view) writeHTML(w io.Writer) error {
-	page := htmlReport{Run: v.Run, Experiment: v.Experiment, Counts: v.counts(), Table: v.table(), Attacks: v.attackTable(), Pictures: newPictureGrid(v.cells, v.Results.Pictures)}
-	for _, c := range v.charts() {
-		page.Charts = append(page.Charts, chartFigure{c.About, c.drawing()})
-	}
-	scales, err := newScales(v.cells)
-	if err != nil {
-		return err
-	}
-	page.About = scales.about
-	for i := range v.cells {
-		c := &v.cells[i]
-		page.Cells = append(page.Cells, htmlCell{Name: c.Cell.Cell, Label: c.Label, Status: c.Status, Breaches: c.Breaches, Figures: scales.draw(c), Earlier: scales.drawEarlier(i, c)})
-	}
-	return templates.ExecuteTemplate(w, "report.html", page)
-}
 
 // Figure is a figure of the report that stands alone.
 type Figure struct {
@@ -86,22 +26,6 @@ type Figure struct {
 	// SVG is a file.
 	SVG []byte `json:"-"`
 }
-
-// alone is the figure as a file.
-func (d *drawing) alone() ([]byte, error) {
-	var b bytes.Buffer
-	err := templates.ExecuteTemplate(&b, "alone", d)
-	return b.Bytes(), err
-}
-
-// Saved is an address that holds the file, which a report leads to.
-func (d *drawing) Saved() (template.URL, error) {
-	svg, err := d.alone()
-	return template.URL("data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString(svg)), err
-}
-
-// File names the file by what it shows.
-func (d *drawing) File() string { return FileName(d.Frame.Title) + ".svg" }
 
 // FileName are the words of a title, in small letters and with hyphens between.
 func FileName(title string) string {
@@ -132,15 +56,11 @@ func (r *Results) draw() ([]Figure, error) {
 		return nil, err
 	}
 	figures := []Figure{}
-	add := func(cell, label string, d *drawing) error {
-		svg, err := d.alone()
-		figures = append(figures, Figure{Number: len(figures), Cell: cell, Label: label, Title: d.Frame.Title, Caption: d.Caption, SVG: svg})
-		return err
+	add := func(cell, label string, d *drawing) {
+		figures = append(figures, Figure{Number: len(figures), Cell: cell, Label: label, Title: d.Frame.Title, Caption: d.Caption, SVG: d.alone()})
 	}
 	for _, c := range v.charts() {
-		if err := add("", "", c.drawing()); err != nil {
-			return nil, err
-		}
+		add("", "", c.drawing())
 	}
 	scales, err := newScales(v.cells)
 	if err != nil {
@@ -149,9 +69,7 @@ func (r *Results) draw() ([]Figure, error) {
 	for i := range v.cells {
 		c := &v.cells[i]
 		for _, d := range scales.draw(c) {
-			if err := add(c.Cell.Cell, c.Label, d); err != nil {
-				return nil, err
-			}
+			add(c.Cell.Cell, c.Label, d)
 		}
 	}
 	return figures, nil
@@ -203,6 +121,12 @@ func (s *scales) fit(figures []*audits.Figure) {
 		}
 		s.spans[f.Name] = s.spans[f.Name].with(f)
 	}
+}
+
+// htmlRound has the figures of a cell's model after a round before the last.
+type htmlRound struct {
+	Round   int
+	Figures []*drawing
 }
 
 // drawEarlier draws the figures of the models of a cell before the last.

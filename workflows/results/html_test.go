@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 
+	"golang.org/x/net/html"
 	"pgregory.net/rapid"
 )
 
@@ -64,7 +66,7 @@ func TestThePageShowsEveryCanaryAndEveryFailure(t *testing.T) {
 			t.Errorf("the page lacks %s", want)
 		}
 	}
-	if !strings.Contains(got, `<a class="save" download="canaries-memorized-by-round-c01.svg" href="data:image/svg&#43;xml;base64,`) {
+	if !strings.Contains(got, `<a class="save" download="canaries-memorized-by-round-c01.svg" href="data:image/svg+xml;base64,`) {
 		t.Error("a figure cannot be saved")
 	}
 	if n := strings.Count(got, "<circle"); n != 3 {
@@ -155,5 +157,44 @@ func TestAVerdictOfARoundThatIsNoneIsAnError(t *testing.T) {
 	r.Cells[0].Report = reported(`{"audit": {"canaries": []}, "curve": [{"round": 10, "probabilistic_extraction": []}, {"round": 20}]}`)
 	if err := r.Write(io.Discard, "html"); err == nil || !strings.Contains(err.Error(), "round 10: probabilistic_extraction: json") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// named has every part of the page; whatever can be named has the given text.
+func named(text string) *Results {
+	r := inspectedAndMapped()
+	r.Run, r.Experiment = text, text
+	for i := range r.Cells {
+		c := &r.Cells[i]
+		c.Label, c.Breaches, c.Errors = text, []string{text}, []string{text}
+		for round := range 2 {
+			r.Pictures = append(r.Pictures, Picture{Cell: c.Cell, Round: round, Title: text, Caption: text, Text: text})
+		}
+	}
+	return r
+}
+
+// markup lists the elements of a page with the names of their attributes.
+func markup(t *testing.T, page string) (elements []string) {
+	t.Helper()
+	for z := html.NewTokenizer(strings.NewReader(page)); ; {
+		switch z.Next() {
+		case html.ErrorToken:
+			return elements
+		case html.StartTagToken, html.SelfClosingTagToken:
+			token := z.Token()
+			for _, a := range token.Attr {
+				token.Data += " " + a.Key
+			}
+			elements = append(elements, token.Data)
+		}
+	}
+}
+
+func TestTextsAreNoMarkup(t *testing.T) {
+	t.Parallel()
+	got, want := markup(t, page(t, named(`"><script>alert(1)</script><p onclick='x' a="&lt;`))), markup(t, page(t, named("harmless")))
+	if !slices.Equal(got, want) {
+		t.Errorf("with hostile texts the page has other elements:\n%q\nwith harmless ones\n%q", got, want)
 	}
 }

@@ -3,7 +3,6 @@ package results
 import (
 	"encoding/base64"
 	"fmt"
-	"html/template"
 	"slices"
 	"strings"
 
@@ -35,8 +34,7 @@ type pictureSeries struct {
 
 // htmlPicture is a picture within the page.
 type htmlPicture struct {
-	Caption, Text string
-	Source        template.URL
+	Caption, Text, Source string
 }
 
 // newPictureGrid arranges pictures, those of a cell together; nil if there are none.
@@ -116,7 +114,7 @@ func seriesOf(pictures []Picture) []pictureSeries {
 		at := place(&titles, p.Title)
 		shown := htmlPicture{
 			Caption: fmt.Sprintf("%s after round %d: %s", p.Title, p.Round, p.Caption), Text: p.Text,
-			Source: template.URL("data:image/png;base64," + base64.StdEncoding.EncodeToString(p.PNG)),
+			Source: "data:image/png;base64," + base64.StdEncoding.EncodeToString(p.PNG),
 		}
 		if at == len(series) {
 			series = append(series, pictureSeries{Newest: shown})

@@ -1,0 +1,165 @@
+package results
+
+import (
+	"bufio"
+	_ "embed"
+	"fmt"
+	"io"
+
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
+)
+
+//go:embed report.css
+var pageStyle string
+
+// writeHTML writes a page that stands alone, without scripts: the table and its legends, the
+// pictures of the cells side by side, the figures of all cells together, and for every cell the
+// figures of its audits and their curves during training.
+func (v *view) writeHTML(w io.Writer) error {
+	s, err := newScales(v.cells)
+	if err != nil {
+		return err
+	}
+	buffered := bufio.NewWriter(w)
+	if err := v.page(s).Render(buffered); err != nil {
+		return err
+	}
+	return buffered.Flush()
+}
+
+func (v *view) page(s *scales) g.Node {
+	return g.Group{
+		g.Raw("<!DOCTYPE html>\n"),
+		h.HTML(h.Lang("en"), onLines(
+			h.Head(onLines(
+				h.Meta(h.Charset("utf-8")),
+				h.Meta(h.Name("viewport"), h.Content("width=device-width, initial-scale=1")),
+				h.TitleEl(g.Text(v.Run+": what the models have memorized")),
+				h.StyleEl(newline, g.Raw(figureStyle+pageStyle)),
+			)),
+			h.Body(onLines(h.Main(onLines(v.parts(s)...)))),
+		)),
+		newline,
+	}
+}
+
+// parts are the parts of the page below each other.
+func (v *view) parts(s *scales) []g.Node {
+	t := v.table()
+	return []g.Node{
+		h.H1(g.Text(v.Run)),
+		h.P(g.Textf("Experiment %s, %s", v.Experiment, v.counts())),
+		tablePart("What was memorized", t),
+		g.Iff(t.Differences != nil, func() g.Node { return tablePart("Differences", t.Differences) }),
+		v.attackTable().part(),
+		g.If(len(t.NotesOnce) > 0, h.Ul(g.Map(t.NotesOnce, func(note string) g.Node { return h.Li(g.Text(note)) }))),
+		newPictureGrid(v.cells, v.Results.Pictures).part(),
+		chartsPart(v.charts()),
+		v.cellsPart(s),
+	}
+}
+
+func tablePart(title string, t *Table) g.Node {
+	var rows [][]string
+	for _, row := range t.Rows {
+		rows = append(rows, row.Texts)
+	}
+	return g.Group{
+		h.H2(g.Text(title)), newline,
+		h.P(g.Map(t.Legends, func(legend string) g.Node { return g.Text(legend + " ") })), newline,
+		tableNode("Results", t.Header, rows),
+	}
+}
+
+func (t *attackTable) part() g.Node {
+	if t == nil {
+		return nil
+	}
+	return g.Group{h.H2(g.Text("What attacks on updates found")), newline, tableNode("Attacks", t.Header, t.Rows)}
+}
+
+// tableNode is a table that scrolls sideways.
+func tableNode(label string, header []string, rows [][]string) g.Node {
+	headerCell := func(text string) g.Node { return h.Th(g.Attr("scope", "col"), g.Text(text)) }
+	cell := func(text string) g.Node { return h.Td(g.Text(text)) }
+	row := func(texts []string) g.Node { return h.Tr(g.Map(texts, cell)) }
+	return h.Div(h.Class("scroll"), h.Role("region"), h.Aria("label", label), h.TabIndex("0"), h.Table(onLines(
+		h.THead(h.Tr(g.Map(header, headerCell))),
+		h.TBody(onLines(g.Map(rows, row)...)),
+	)))
+}
+
+func (p *pictureGrid) part() g.Node {
+	if p == nil {
+		return nil
+	}
+	return g.Group{
+		h.H2(g.Text("Pictures, side by side")), newline,
+		h.P(g.Text(p.About + " Small ones were made earlier in the training.")), newline,
+		h.Div(h.Class("sheets"), h.Style(fmt.Sprintf("grid-template-columns: repeat(%d, minmax(0, 1fr))", p.Columns)), onLines(g.Map(p.Cells, picturedCell.node)...)),
+	}
+}
+
+func (c picturedCell) node() g.Node {
+	return h.Section(h.Style(fmt.Sprintf("grid-row: %d; grid-column: %d", c.Row, c.Column)), newline,
+		h.H3(g.Text(c.Name+" "+c.Label)), onLines(g.Map(c.Series, pictureSeries.node)...))
+}
+
+func (s pictureSeries) node() g.Node {
+	return g.Group{s.Newest.node(), g.If(len(s.Earlier) > 0, h.Div(h.Class("earlier"), g.Map(s.Earlier, htmlPicture.node)))}
+}
+
+func (p htmlPicture) node() g.Node {
+	return h.Figure(h.Img(h.Src(p.Source), h.Alt(p.Text)), h.FigCaption(g.Text(p.Caption)))
+}
+
+func chartsPart(charts []Chart) g.Node {
+	if len(charts) == 0 {
+		return nil
+	}
+	chart := func(c Chart) g.Node { return h.Section(c.drawing().node(), newline, h.P(g.Text(c.About))) }
+	return g.Group{h.H2(g.Text("All cells together")), newline, h.Div(h.Class("cells"), onLines(g.Map(charts, chart)...))}
+}
+
+func (v *view) cellsPart(s *scales) g.Node {
+	sections := make([]g.Node, len(v.cells))
+	for i := range v.cells {
+		sections[i] = v.cells[i].section(s, i)
+	}
+	return g.Group{
+		h.H2(g.Text("Cell by cell")),
+		onLines(g.Map(s.about, func(about string) g.Node {
+			return h.P(g.Text(about + " These figures have the same scales in all cells."))
+		})...),
+		h.Div(h.Class("cells"), onLines(sections...)),
+	}
+}
+
+// section has the figures of the i-th cell.
+func (v *viewCell) section(s *scales, i int) g.Node {
+	failed := func(text string) g.Node { return h.P(h.Class("failed"), g.Text(text)) }
+	return h.Section(
+		onLines(h.H3(g.Text(v.Cell.Cell+" "+v.Label)), g.If(v.Status != Done, failed(v.Status))),
+		g.Map(v.Breaches, func(breach string) g.Node { return failed("gate failed: " + breach) }),
+		onLines(g.Map(s.draw(v), (*drawing).node)...),
+		onLines(g.Map(s.drawEarlier(i, v), htmlRound.node)...),
+	)
+}
+
+func (r htmlRound) node() g.Node {
+	return h.Details(h.Summary(g.Textf("after %d", r.Round)), g.Map(r.Figures, (*drawing).node))
+}
+
+var newline = g.Raw("\n")
+
+// onLines renders each node on a line of its own.
+func onLines(nodes ...g.Node) g.Node {
+	all := g.Group{newline}
+	for _, n := range nodes {
+		if n != nil {
+			all = append(all, n, newline)
+		}
+	}
+	return all
+}
