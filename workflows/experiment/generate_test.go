@@ -136,8 +136,8 @@ func forUsers(comment, goName, name string) string {
 type object = map[string]any
 
 // schema builds the JSON Schema. Every path has a definition of its own, which
-// the body and the grid's axes share; blocks have a second one for the grid,
-// where null may stand for any field.
+// the body and the grid share. A block has a second one for the grid, where null may
+// stand for any field; overrides has the values that the grid may give each path.
 func schema(fields []documented) object {
 	definitions := object{}
 	for _, f := range fields {
@@ -146,6 +146,7 @@ func schema(fields []documented) object {
 			definitions["part of "+f.path] = f.schema("part of ")
 		}
 	}
+	definitions["overrides"] = overrides(fields)
 	root := members(experimentType, "", "")
 	properties := root["properties"].(object)
 	properties["grid"] = gridSchema(fields)
@@ -165,19 +166,25 @@ func members(t reflect.Type, path, prefix string) object {
 	return object{"type": "object", "additionalProperties": false, "properties": properties}
 }
 
-// referTo points to a field's definition. null is allowed for optional blocks,
-// and for everything in a part of the grid.
+// referTo points to a field's definition, or in a part of the grid to its values there.
+// null is allowed for optional blocks.
 func referTo(f *field, path, prefix string) object {
-	target := path
-	if _, ok := f.block(); ok {
-		target = prefix + path
+	if prefix != "" {
+		return overrideOf(path)
 	}
-	ref := object{"$ref": "#/$defs/" + strings.ReplaceAll(target, " ", "%20")}
-	if prefix != "" || f.typ.Kind() == reflect.Pointer {
-		return object{"anyOf": []any{ref, object{"type": "null"}}}
+	if f.typ.Kind() == reflect.Pointer {
+		return valueOrNull(definition(path))
 	}
-	return ref
+	return definition(path)
 }
+
+func definition(name string) object {
+	return object{"$ref": "#/$defs/" + strings.ReplaceAll(name, " ", "%20")}
+}
+
+func overrideOf(path string) object { return definition("overrides/properties/" + path) }
+
+func valueOrNull(value object) object { return object{"anyOf": []any{value, object{"type": "null"}}} }
 
 func (d *documented) schema(prefix string) object {
 	out := d.form(prefix)
@@ -298,23 +305,42 @@ func (d *documented) description() string {
 	return text
 }
 
-func gridSchema(fields []documented) object {
-	axes, overrides, free := object{}, object{}, object{}
+// overrides are fields of one cell of the grid, by path.
+func overrides(fields []documented) object {
+	values := object{}
 	for _, f := range fields {
 		if f.path == "name" {
 			continue
 		}
-		value := referTo(&f.field, f.path, "part of ")
-		axes[f.path] = object{"type": "array", "minItems": 1, "items": value}
-		if f.typ == freeType {
-			free["^"+strings.ReplaceAll(f.path, ".", `\.`)+`\.`] = object{}
+		name := f.path
+		if _, ok := f.block(); ok {
+			name = "part of " + name
 		}
-		overrides[f.path] = value
+		values[f.path] = valueOrNull(definition(name))
+	}
+	return object{"type": "object", "additionalProperties": false, "minProperties": 1, "properties": values, "patternProperties": freePaths(fields)}
+}
+
+// freePaths match the paths below fields that hold anything.
+func freePaths(fields []documented) object {
+	patterns := object{}
+	for _, f := range fields {
+		if f.typ == freeType {
+			patterns["^"+strings.ReplaceAll(f.path, ".", `\.`)+`\.`] = object{}
+		}
+	}
+	return patterns
+}
+
+func gridSchema(fields []documented) object {
+	axes := object{}
+	for _, f := range fields {
+		if f.path != "name" {
+			axes[f.path] = object{"type": "array", "minItems": 1, "items": overrideOf(f.path)}
+		}
 	}
 	list := func(description string) object {
-		return object{"description": description, "type": "array", "items": object{
-			"type": "object", "additionalProperties": false, "minProperties": 1, "properties": overrides, "patternProperties": free,
-		}}
+		return object{"description": description, "type": "array", "items": definition("overrides")}
 	}
 	return object{
 		"description": "Cells to run: every combination of the axes' values, and those included, without those excluded.",
@@ -323,7 +349,7 @@ func gridSchema(fields []documented) object {
 			"properties": object{
 				"axes": object{
 					"description": "Lists of values by path. A block merges field by field, null removes a field, anything else replaces.",
-					"type":        "object", "additionalProperties": false, "properties": axes, "patternProperties": free,
+					"type":        "object", "additionalProperties": false, "properties": axes, "patternProperties": freePaths(fields),
 				},
 				"include": list("Further cells: the body of the file with these fields overridden."),
 				"exclude": list("Cells to leave out: those whose fields equal all of these; null is an absent field."),
