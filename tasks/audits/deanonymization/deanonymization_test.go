@@ -322,6 +322,12 @@ func TestWhoCannotBeNamedIsSaid(t *testing.T) {
 	if v.Untaught != 1 || v.Attacks[0].Users != 1 || v.Devices != 2 || !strings.Contains(v.Note(nil), "1 users can't be named") {
 		t.Errorf("verdict %+v", v)
 	}
+	p.Try = Rounds{3, 3} // an update of user 2, whom no attack can name
+	nobody := g.Run(Summary, summary(attacks.Cosine), taskstest.In(AttackInput(0), g.Run(Reidentify, p, inputs...))).Blob(audits.VerdictBlob)
+	const want = `"attacks":[{"attack":"cosine","users":0,"learned":2}]`
+	if !strings.Contains(string(nobody), want) {
+		t.Errorf("over no user the verdict is %s, want no number but %s", nobody, want)
+	}
 	for name, c := range map[string]struct {
 		learn, try Rounds
 		want       string

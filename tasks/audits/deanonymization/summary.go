@@ -33,7 +33,7 @@ func AttackInput(i int) string       { return fmt.Sprintf("attack-%d", i) }
 func StageInput(i, stage int) string { return fmt.Sprintf("attack-%d-stage-%d", i, stage) }
 
 // Summary says what the scores of the attacks are worth. Its blob is audits.VerdictBlob.
-var Summary = tasks.Kind{Name: "audits/deanonymization", Version: 2, Class: tasks.Compute, Run: runSummary}
+var Summary = tasks.Kind{Name: "audits/deanonymization", Version: 3, Class: tasks.Compute, Run: runSummary}
 
 func runSummary(ctx context.Context, t *tasks.Task) error {
 	var p SummaryParams

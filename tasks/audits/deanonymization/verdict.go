@@ -75,23 +75,26 @@ type Outcome struct {
 	// Users who can be named, and of whose anonymous devices there are updates: those over
 	// whom means are taken.
 	Users int `json:"users"`
-	// AP is the mean over users of the average precision, in [0, 1]; Chance its mean with the
+	// AP is the mean over users of the average precision, in (0, 1]; Chance its mean with the
 	// updates of any anonymous device in the place of the user's, and Factor AP over Chance.
-	AP             float64          `json:"ap"`
-	APInterval     ranking.Interval `json:"ap_interval"`
-	Chance         float64          `json:"chance"`
-	Factor         float64          `json:"factor"`
-	FactorInterval ranking.Interval `json:"factor_interval"`
+	// These and the fields below, to P, are above 0 if there are users, and absent from the JSON
+	// if there are none.
+	AP             float64          `json:"ap,omitzero"`
+	APInterval     ranking.Interval `json:"ap_interval,omitzero"`
+	Chance         float64          `json:"chance,omitzero"`
+	Factor         float64          `json:"factor,omitzero"`
+	FactorInterval ranking.Interval `json:"factor_interval,omitzero"`
 	// FactorAtLeast is a bound from below that holds for all attacks at once with the
 	// confidence.
-	FactorAtLeast float64 `json:"factor_at_least"`
+	FactorAtLeast float64 `json:"factor_at_least,omitzero"`
 	// Share of the updates that are the user's, in the mean over users: what Orekondy et al.
 	// 2018 call chance.
-	Share float64 `json:"share"`
+	Share float64 `json:"share,omitzero"`
 	// P is the probability of such an AP or a higher one if devices were any user's.
-	P    float64 `json:"p"`
-	Top1 Top     `json:"top1"`
-	Top5 Top     `json:"top5"`
+	P float64 `json:"p,omitzero"`
+	// Top1 and Top5 are absent if no scored update has a class.
+	Top1 Top `json:"top1,omitzero"`
+	Top5 Top `json:"top5,omitzero"`
 	// Unseen is how well updates of unseen users are told to be those of nobody known.
 	Unseen *ClassOutcome `json:"unseen,omitempty"`
 	// Learned is the number of updates that the attack was trained on.
@@ -122,11 +125,12 @@ type ClassOutcome struct {
 	Items int     `json:"items"`
 }
 
-// Stage is an element of the matrix; all of it is 0 where there was nobody to measure.
+// Stage is an element of the matrix. AP and Factor are above 0 if there are users, and absent from
+// the JSON if there are none.
 type Stage struct {
 	Users  int     `json:"users"`
-	AP     float64 `json:"ap"`
-	Factor float64 `json:"factor"`
+	AP     float64 `json:"ap,omitzero"`
+	Factor float64 `json:"factor,omitzero"`
 }
 
 // UserOutcome is the average precision for one user, and its chance.
