@@ -18,8 +18,8 @@ type Group struct {
 	Members int `json:"members"`
 	// EpsilonProved is at the delta of the report.
 	EpsilonProved Epsilon `json:"epsilon_proved"`
-	// Theorem names what it rests on.
-	Theorem string `json:"theorem"`
+	// Theorem names what it rests on; empty, and left out, where there is no bound.
+	Theorem string `json:"theorem,omitempty"`
 }
 
 // The theorems on groups.
@@ -57,6 +57,9 @@ func GroupOf(recipe Recipe, members int) (Group, error) {
 	}
 	atOnce := all.relation.losses().tightest([]pld.Step{one}, curve.Times(one.Rounds), recipe.Delta)
 	g := Group{members, Epsilon(atOnce.epsilon), strings.ToUpper(string(cmp.Or(atOnce.accountant, PLD))) + groupAsOne}
+	if math.IsInf(atOnce.epsilon, 1) {
+		g.Theorem = ""
+	}
 	if chained := all.chained(members, recipe.Delta); chained < atOnce.epsilon {
 		g.EpsilonProved, g.Theorem = Epsilon(chained), groupByChain
 	}

@@ -80,7 +80,11 @@ type Report struct {
 	Rounds       int          `json:"rounds"`
 	// RoundsAtLeast says that Rounds is MaxRounds, where the search for the most
 	// rounds within a budget has ended.
-	RoundsAtLeast   bool    `json:"rounds_at_least,omitempty"`
+	RoundsAtLeast bool `json:"rounds_at_least,omitempty"`
+	// NoiseAtMost says that NoiseMultiplier is LeastNoise, and DeltaAtMost that Delta is LeastDelta,
+	// where the searches for the least ones have ended.
+	NoiseAtMost     bool    `json:"noise_multiplier_at_most,omitempty"`
+	DeltaAtMost     bool    `json:"delta_at_most,omitempty"`
 	NoiseMultiplier float64 `json:"noise_multiplier"`
 	// Sigma and SigmaProved are the noise relative to the sensitivity that
 	// stands behind each epsilon.
@@ -293,12 +297,15 @@ func (r Report) proved() bool { return r.Neighbouring.sensitivity() == 1 }
 
 // Summary is the report in one line, never a bare epsilon.
 func (r Report) Summary() string {
-	how := string(r.Neighbouring)
+	how, proved := string(r.Neighbouring), "proved"
 	if r.AccountantProved != "" {
 		how += ", accountant " + string(r.AccountantProved)
 	}
 	h := r.Headline(0)
-	line := fmt.Sprintf("epsilon %s, proved (%s)", h.Proved, how)
+	if r.Infinite {
+		proved = "nothing is proved"
+	}
+	line := fmt.Sprintf("epsilon %s, %s (%s)", h.Proved, proved, how)
 	if h.Convention != nil {
 		line += fmt.Sprintf("; %s by the papers' convention", h.Convention)
 	}

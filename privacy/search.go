@@ -38,6 +38,12 @@ const (
 	mantissas      = 100_000 // the first of them, in units of the last digit
 )
 
+// LeastNoise and LeastDelta are where the searches for noise and delta end.
+var (
+	LeastNoise = noiseAt(0)
+	LeastDelta = deltaAt(0)
+)
+
 // noiseAt returns the noise multiplier at a place, 0 or above.
 func noiseAt(place int) float64 {
 	mantissa := float64(mantissas + place%placesOfDecade)

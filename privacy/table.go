@@ -7,6 +7,8 @@ import (
 	"math/bits"
 	"strings"
 	"text/tabwriter"
+
+	"coalmine/internal/plural"
 )
 
 // WriteTable prints the reports of a sweep, one a line, then what they have in
@@ -49,14 +51,23 @@ func WriteTable(w io.Writer, reports []Report) error {
 // writeGroups says what several members together cost.
 func writeGroups(w io.Writer, reports []Report) error {
 	for _, r := range reports {
-		if g := r.Group; g != nil {
-			if _, err := fmt.Fprintf(w, "%-17s epsilon %s proved of %d %ss together after %d %s, where one has %s: %s\n",
-				"group", g.EpsilonProved, g.Members, r.Unit, r.Rounds, inTermsOf(r.Unit, []string{"{round}s"})[0], r.EpsilonProved, g.Theorem); err != nil {
-				return err
-			}
+		if r.Group == nil {
+			continue
+		}
+		if _, err := fmt.Fprintf(w, "%-17s %s\n", "group", r.groupText()); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+func (r *Report) groupText() string {
+	g := r.Group
+	of := fmt.Sprintf("of %s together after %s, where one has %s", plural.Of(g.Members, r.Unit), plural.Of(r.Rounds, inTermsOf(r.Unit, []string{"{round}"})[0]), r.EpsilonProved)
+	if g.Theorem == "" {
+		return fmt.Sprintf("epsilon %s: nothing is proved %s", g.EpsilonProved, of)
+	}
+	return fmt.Sprintf("epsilon %s proved %s: %s", g.EpsilonProved, of, g.Theorem)
 }
 
 // writeRefuted says after which numbers of rounds the papers' convention is no bound.
@@ -71,6 +82,14 @@ func writeRefuted(w io.Writer, reports []Report) error {
 		}
 	}
 	return nil
+}
+
+// orLess follows a number at which the search for the least one has ended.
+func orLess(ended bool) string {
+	if !ended {
+		return ""
+	}
+	return " or less stays within the target: the search ends here"
 }
 
 func formatOrder(order float64) string {
@@ -89,11 +108,11 @@ func writeFacts(w io.Writer, r Report) error {
 	if r.RoundsAtLeast {
 		fact("rounds", "at least 2^%d stay within the target, where the search ends", bits.TrailingZeros(uint(r.Rounds)))
 	}
-	fact("delta", "%g", r.Delta)
+	fact("delta", "%g%s", r.Delta, orLess(r.DeltaAtMost))
 	if warning := r.DeltaWarning(); warning != "" {
 		fact("WARNING", "%s", warning)
 	}
-	fact("noise multiplier", "%g", r.NoiseMultiplier)
+	fact("noise multiplier", "%g%s", r.NoiseMultiplier, orLess(r.NoiseAtMost))
 	if r.UpdateNoise > 0 {
 		fact("noise on updates", "%.6g, the rest being on the count of adaptive clipping", r.UpdateNoise)
 	}

@@ -311,6 +311,39 @@ func TestAccountSaysWhereTheSearchForRoundsEnds(t *testing.T) {
 	}
 }
 
+// A least noise or delta at which the search ends is a bound from above alone.
+func TestAccountSaysWhereTheSearchForTheLeastEnds(t *testing.T) {
+	t.Parallel()
+	recipe := []string{"--population=1000", "--cohort=10", "--rounds=1"}
+	for field, args := range map[string][]string{
+		"delta":            {"--noise-multiplier=100", "--target-epsilon=60", "--solve=delta"},
+		"noise multiplier": {"--delta=0.1", "--target-epsilon=1e9", "--solve=noise"},
+	} {
+		args = append(args, recipe...)
+		code, out, stderr := account(t, args...)
+		if code != exitDone || !strings.Contains(out, " or less stays within the target: the search ends here") {
+			t.Errorf("%s: exit status %d: %s%s", field, code, out, stderr)
+		}
+		key := strings.ReplaceAll(field, " ", "_") + `_at_most": true`
+		if _, out, _ := account(t, append(args, "--json")...); !strings.Contains(out, key) {
+			t.Errorf("the JSON lacks %s: %s", key, out)
+		}
+	}
+}
+
+// Without noise nothing is proved, of one or of a group.
+func TestAccountProvesNothingWithoutNoise(t *testing.T) {
+	t.Parallel()
+	args := []string{"--population=1000", "--cohort=10", "--rounds=1", "--noise-multiplier=0", "--delta=1e-7", "--group=3"}
+	_, out, stderr := account(t, args...)
+	if !strings.Contains(out, "group             epsilon infinite: nothing is proved of 3 users together after 1 round, where one has infinite\n") {
+		t.Errorf("%s%s", out, stderr)
+	}
+	if _, out, _ := account(t, append(args, "--json")...); strings.Contains(out, `"theorem"`) {
+		t.Errorf("the JSON names a theorem: %s", out)
+	}
+}
+
 // The largest population that a flag takes has a cohort that fits.
 func TestAccountSolvesForACohortOfTheLargestPopulation(t *testing.T) {
 	t.Parallel()

@@ -170,6 +170,17 @@ func TestTheAnswerSaysWhatItsNumbersMean(t *testing.T) {
 }
 
 // Notes stand only where they are true.
+// A delta that the question does not state is what the papers take; one that it states is warned of.
+func TestOnlyAStatedDeltaIsWarnedOf(t *testing.T) {
+	t.Parallel()
+	for delta, warned := range map[float64]bool{0: false, 1e-3: true, 1e-9: false} {
+		notes := strings.Join(account(t, Question{Delta: delta}, words()).Notes, "\n")
+		if strings.Contains(notes, "WARNING: a delta of 1/users or more") != warned {
+			t.Errorf("delta %g is warned of: %t, want %t:\n%s", delta, !warned, warned, notes)
+		}
+	}
+}
+
 func TestTheAnswerSaysNothingOfWhatItDoesNotHave(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder

@@ -10,7 +10,7 @@ import (
 // notes say in sentences what the answer's numbers mean, beside what each report assumes.
 func (a *Answer) notes(q Question) []string {
 	notes := []string{a.deltaNote(q)}
-	if slices.ContainsFunc(a.Trainings, Costs.deltaIsLarge) {
+	if q.Delta != 0 && slices.ContainsFunc(a.Trainings, Costs.deltaIsLarge) {
 		notes = append(notes, "WARNING: a delta of 1/users or more is so large that a training which publishes all data of one user satisfies it: give a smaller one by --delta")
 	}
 	if len(q.Scales) > 0 {
@@ -32,9 +32,13 @@ func (a *Answer) notes(q Question) []string {
 
 func (a *Answer) deltaNote(q Question) string {
 	if q.Delta != 0 {
+		if q.Delta == privacy.LeastDelta {
+			return fmt.Sprintf("delta is %g everywhere; the search for the least one ends there, and a lesser one may do", q.Delta)
+		}
 		return fmt.Sprintf("delta is %g everywhere", q.Delta)
 	}
-	return "delta is 1/users, at a scale 1/(scale x users): what tables 3, 5 and 13 of Augenstein et al. 2020 have; the results of a run state epsilon at the delta of its file"
+	return "delta is 1/users, at a scale 1/(scale x users), as in tables 3, 5 and 13 of Augenstein et al. 2020; a training that publishes all data of one random user satisfies it, " +
+		"and --delta states a smaller one. The results of a run state epsilon at the delta of its file"
 }
 
 // deltaIsLarge reports whether a delta is 1/users or more at some scale.
