@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"coalmine/internal/plural"
 	"coalmine/workflows/control"
 	"coalmine/workflows/modelaudit"
 )
@@ -133,4 +134,7 @@ func (g *global) writeMembership(r *modelaudit.MembershipReport) {
 		return
 	}
 	g.printf("%s\n", strings.ReplaceAll(r.Note(nil), "users", r.By))
+	if n := r.SharedTexts; n > 0 {
+		g.printf("members have %s of the non-members, too: the model was trained on these, and membership shows less than without them\n", plural.Of(n, "text"))
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"coalmine/internal/exactjson"
@@ -87,6 +88,9 @@ type Membership struct {
 type MembershipReport struct {
 	// By says whose membership it is: "users" or "texts".
 	By string `json:"by"`
+	// SharedTexts is the number of texts of non-members that members have, too: the model was
+	// trained on these, so that membership shows less than it would without them.
+	SharedTexts int `json:"shared_texts,omitempty"`
 	membership.Verdict
 }
 
@@ -98,12 +102,35 @@ func (m *Membership) check() error {
 	for _, owner := range m.Members {
 		of[owner.name()] = true
 	}
-	for _, owner := range m.NonMembers {
+	for i, shared := range m.shared() {
+		owner := &m.NonMembers[i]
 		if of[owner.name()] {
 			return fmt.Errorf("%.80s is both among the members and among the non-members; expected each on one side", owner.name())
 		}
+		if len(shared) == len(owner.Texts) {
+			return fmt.Errorf("%.80s is a non-member, and members have all of its texts, such as %.80q; expected texts that the model was not trained on: remove it from one of the files", owner.name(), shared[0])
+		}
 	}
 	return nil
+}
+
+// shared are, of each non-member, the texts that a member has, too.
+func (m *Membership) shared() [][]string {
+	texts := map[string]bool{}
+	for _, owner := range m.Members {
+		for _, text := range owner.Texts {
+			texts[strings.TrimSpace(text)] = true
+		}
+	}
+	shared := make([][]string, len(m.NonMembers))
+	for i, owner := range m.NonMembers {
+		for _, text := range owner.Texts {
+			if texts[strings.TrimSpace(text)] {
+				shared[i] = append(shared[i], text)
+			}
+		}
+	}
+	return shared
 }
 
 // sequence is how many words or bytes a text is cut at.
@@ -207,7 +234,7 @@ func (m *Membership) attack(ctx context.Context, users []membership.UserLoss) (*
 	if err != nil {
 		return nil, err
 	}
-	report := &MembershipReport{By: m.by()}
+	report := &MembershipReport{By: m.by(), SharedTexts: len(slices.Concat(m.shared()...))}
 	return report, json.Unmarshal(node.Blobs[audits.VerdictBlob], &report.Verdict)
 }
 

@@ -128,11 +128,28 @@ func TestTextsThatCannotBeToldApartAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, of := range map[string]modelaudit.Membership{
-		`user "a" is both among the members and among the non-members`:       {Members: owned(t, membersFile), NonMembers: owned(t, membersFile)},
-		"texts cut at -1 words or bytes: expected 1 to 1000, or 0 for the d": {Members: owned(t, "w1"), NonMembers: owned(t, "w2"), Sequence: -1},
+		`user "a" is both among the members and among the non-members`:                                      {Members: owned(t, membersFile), NonMembers: owned(t, membersFile)},
+		`user "d" is a non-member, and members have all of its texts, such as "w2 w5"; expected texts that`: {Members: owned(t, membersFile), NonMembers: owned(t, `{"user":"d","text":"w2 w5"}`)},
+		`text "w3" is a non-member, and members have all of its texts`:                                      {Members: owned(t, membersFile), NonMembers: owned(t, "w7\nw3")},
+		"texts cut at -1 words or bytes: expected 1 to 1000, or 0 for the d":                                {Members: owned(t, "w1"), NonMembers: owned(t, "w2"), Sequence: -1},
 	} {
 		if _, err := opened.Membership(t.Context(), of); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
+	}
+}
+
+// A common text may be a member's and a non-member's, if the non-member has others.
+func TestTextsOnBothSidesAreCounted(t *testing.T) {
+	t.Parallel()
+	_, _, model := trained(t)
+	opened, err := modelaudit.OpenModel(bytes.NewReader(model))
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := known(t, model)
+	of := modelaudit.Membership{Members: owned(t, in(membersFile)), NonMembers: owned(t, in(nonMembersFile+`{"user":"e","text":"w2 w5"}`))}
+	if got, err := opened.Membership(t.Context(), of); err != nil || got.SharedTexts != 1 {
+		t.Errorf("%+v, %v; want one text on both sides", got, err)
 	}
 }
