@@ -532,3 +532,20 @@ func TestMeansOfSharesLieBetweenNoneAndAll(t *testing.T) {
 		t.Errorf("%v, the means are\n%s", err, means.String())
 	}
 }
+
+// A table of rows that a run does not have says what gives it some; a file for programs has its header.
+func TestATableWithoutRowsSaysWhatWouldGiveSome(t *testing.T) {
+	t.Parallel()
+	for rows, want := range map[Rows]string{
+		Means: "grid.replicates", Differences: "grid.replicates", Attacks: "audit.deanonymization", AttackedUsers: "audit.deanonymization", Canaries: "the block canaries",
+	} {
+		r := &Results{Run: "x-1", Experiment: "x", Cells: []Cell{{Cell: "c01", Label: "iid", Status: Pending}}}
+		var table, file bytes.Buffer
+		if err := errors.Join(r.WriteRows(&table, "table", rows), r.WriteRows(&file, "csv", rows)); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(table.String(), want) || !strings.HasPrefix(file.String(), "run,experiment,") {
+			t.Errorf("rows of %s: the table is %q, the file %q", rows, table.String(), file.String())
+		}
+	}
+}

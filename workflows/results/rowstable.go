@@ -26,6 +26,10 @@ var (
 // writeListed writes an aligned table for people, without the columns that are empty in all rows. Shares
 // are in percent, as in the table of cells.
 func writeListed(t *flatTable, w io.Writer) error {
+	if why := noRows[t.schema.Name()]; len(t.rows) == 0 && why != "" {
+		_, err := io.WriteString(w, why+"\n")
+		return err
+	}
 	header := t.header()
 	rows := make([][]string, len(t.rows))
 	for i, row := range t.rows {
@@ -53,6 +57,16 @@ func writeListed(t *flatTable, w io.Writer) error {
 	writeAligned(&b, header, rows)
 	_, err := io.WriteString(visible.Writer(w), b.String())
 	return err
+}
+
+// noRows says of a table without rows what would give it some, by its name.
+var noRows = map[string]string{
+	"canaries":       "no canaries: no finished cell has inserted any; the block canaries inserts them",
+	"attacks":        "no attacks on updates: no finished cell has made any; audit.deanonymization, linking, matching, cross_modal or attributes makes them",
+	"attacked_users": "no attacked users: no finished cell lists them; audit.deanonymization: {users: true} does",
+	"means":          "no means: no finished cells differ in the seed alone; grid.replicates: 5 trains every cell with five seeds",
+	"differences":    "no differences: no two rows of replicates have finished cells and differ in one axis; grid.replicates: 5 trains every cell with five seeds",
+	"rounds":         "no rounds: no training has finished one that says something about itself",
 }
 
 // inPercent reports whether tables print a measure in percent.
