@@ -137,3 +137,28 @@ func TestTheEnvironmentNamesTheHook(t *testing.T) {
 		}
 	}
 }
+
+// Every limit that failed stands once where people read: in the notes of the table or, beside JSON, on
+// standard error.
+func TestAFailedLimitIsPrintedOnce(t *testing.T) {
+	t.Parallel()
+	for _, asJSON := range []bool{false, true} {
+		var out, messages bytes.Buffer
+		g := &global{stdout: &out, data: &out, stderr: &messages, json: asJSON}
+		const breach = "exposure is 20, above the limit of 15"
+		outcome := &results.Results{Run: "gate-1", Experiment: "gate", Cells: []results.Cell{{Cell: "c01", Label: "iid", Status: results.Done, Gate: results.GateFailed, Breaches: []string{breach}}}}
+		if exit, ok := errors.AsType[*exitError](g.conclude(t.Context(), &notifier{}, outcome, nil)); !ok || exit.code != exitGate {
+			t.Errorf("exit %v", exit)
+		}
+		printed := &out
+		if asJSON {
+			printed = &messages
+		}
+		if n := strings.Count(printed.String(), breach); n != 1 || !asJSON && strings.Contains(messages.String(), breach) {
+			t.Errorf("JSON %v: standard output %s\nstandard error %s", asJSON, out.String(), messages.String())
+		}
+		if !strings.HasPrefix(messages.String(), "gate: ") {
+			t.Errorf("standard error %q begins with no gate:", messages.String())
+		}
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"coalmine/dashboards"
+	"coalmine/internal/plural"
 	"coalmine/workflows/control"
 	"coalmine/workflows/datadir"
 	"coalmine/workflows/experiment"
@@ -349,14 +350,22 @@ func (g *global) conclude(ctx context.Context, notify *notifier, r *results.Resu
 	return &exitError{code: code}
 }
 
-// verdict is the exit code that the results ask for.
+// verdict is the exit code that the results ask for. Beside a table, whose notes have every limit that
+// failed, one line says so.
 func (g *global) verdict(r *results.Results) int {
-	code := exitDone
+	code, failed := exitDone, 0
 	for _, c := range r.Cells {
-		for _, b := range c.Breaches {
-			g.note("gate: %s (%s) failed: %s", c.Cell, c.Label, b)
-			code = exitGate
+		if len(c.Breaches) > 0 {
+			code, failed = exitGate, failed+1
 		}
+		for _, b := range c.Breaches {
+			if g.json {
+				g.note("gate: %s (%s) failed: %s", c.Cell, c.Label, b)
+			}
+		}
+	}
+	if failed > 0 && !g.json {
+		g.note("gate: failed in %d of %s; the notes of the table name the limits", failed, plural.Of(len(r.Cells), "cell"))
 	}
 	for _, f := range r.FalseAlarms {
 		g.note("%s", f)
