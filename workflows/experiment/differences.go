@@ -3,10 +3,11 @@ package experiment
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 
+	"coalmine/internal/plural"
 	"coalmine/internal/visible"
 )
 
@@ -73,22 +74,23 @@ func orNull(value string) json.RawMessage {
 const comparedCells = 1000
 
 // SpecDifferences lists the fields in which the cells of two experiments differ that are the same
-// point of the grid, or the only ones, each difference once; then their numbers of cells.
+// point of the grid, or the only ones, each difference once, without rounds that follow from epochs;
+// then their numbers of cells.
 func SpecDifferences(before, after *Spec) []Difference {
 	out, known := []Difference{}, map[string]bool{}
 	at := map[string]*Experiment{}
 	for i := range before.Cells {
-		at[before.point(i)] = &before.Cells[i].Experiment
+		at[before.point(i)] = before.Cells[i].Experiment.asFile()
 	}
 	for i := range min(len(after.Cells), comparedCells) {
 		old := at[after.point(i)]
 		if old == nil && len(before.Cells) == 1 && len(after.Cells) == 1 {
-			old = &before.Cells[0].Experiment
+			old = before.Cells[0].Experiment.asFile()
 		}
 		if old == nil {
 			continue
 		}
-		for _, d := range Differences(old, &after.Cells[i].Experiment) {
+		for _, d := range Differences(old, after.Cells[i].Experiment.asFile()) {
 			if text := d.String(); !known[text] {
 				known[text] = true
 				out = append(out, d)
@@ -104,4 +106,4 @@ func SpecDifferences(before, after *Spec) []Difference {
 // point is the point of the grid of a cell.
 func (s *Spec) point(cell int) string { return s.Cells[cell].Axes.String() }
 
-func cellCount(n int) json.RawMessage { return json.RawMessage(fmt.Sprintf(`"%d cells"`, n)) }
+func cellCount(n int) json.RawMessage { return json.RawMessage(strconv.Quote(plural.Of(n, "cell"))) }

@@ -347,9 +347,12 @@ func (v *interval) String() string {
 	return from + low + to + high
 }
 
+// mostDigits is how many digits of a whole number are written; a longer one is rounded, as 1e+300.
+const mostDigits = 16
+
 func decimalText(r *big.Rat) string {
-	if r.IsInt() {
-		return r.Num().String()
+	if text := r.Num().String(); r.IsInt() && len(text) <= mostDigits {
+		return text
 	}
 	f, _ := r.Float64()
 	return strconv.FormatFloat(f, 'g', -1, 64)

@@ -94,17 +94,17 @@ func labelBySettings(cells []Cell) {
 }
 
 // differingColumns has the values of all cells, "" where a field is absent, by the path of
-// the fields in which cells differ.
+// the fields in which cells differ. Rounds that follow from epochs are no field of the file.
 func differingColumns(cells []Cell) map[string][]string {
 	first := make(map[string]string)
-	for _, leaf := range leafValues(&cells[0].Experiment) {
+	for _, leaf := range leafValues(cells[0].Experiment.asFile()) {
 		first[leaf.path] = leaf.json
 	}
 	columns := make(map[string][]string)
 	defer delete(columns, labelPath)
 	for i := range cells {
 		here := make(map[string]bool, len(first))
-		for _, leaf := range leafValues(&cells[i].Experiment) {
+		for _, leaf := range leafValues(cells[i].Experiment.asFile()) {
 			here[leaf.path] = true
 			setValue(columns, leaf, i, len(cells), first[leaf.path])
 		}

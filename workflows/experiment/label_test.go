@@ -140,3 +140,33 @@ func TestTheShareOfReplacedExamplesIsAProbability(t *testing.T) {
 		t.Errorf("%g of the examples are replaced, want all", got)
 	}
 }
+
+// Rounds that follow from epochs differ between seeds and settings; the file does not name them.
+func TestRoundsThatFollowFromEpochsAreNoDifference(t *testing.T) {
+	t.Parallel()
+	grid := strings.Replace(strings.Split(labelledGrid, "grid:")[0], "rounds: 3", "epochs: 2", 1) + "grid: {axes: {training.cohort: [2, 3]}, replicates: 2}\n"
+	counted := func(rounds int) *Spec {
+		spec, _ := labels(t, grid)
+		for i := range spec.Cells {
+			spec.Cells[i].Experiment.Training.Rounds = rounds + i
+		}
+		return spec
+	}
+	before, after := counted(40), counted(60)
+	if got := before.Unlabelled(); slices.Contains(got, "training.rounds") {
+		t.Errorf("labels are said to lack %q", got)
+	}
+	after.Cells[0].Experiment.Training.Epochs = 3
+	if got := SpecDifferences(before, after); len(got) != 1 || got[0].String() != "training.epochs: 2 -> 3" {
+		t.Errorf("the runs differ in %v, want training.epochs alone", got)
+	}
+}
+
+func TestARangeIsReadable(t *testing.T) {
+	t.Parallel()
+	for tag, want := range map[string]string{"[1,1e300]": " from 1 to 1e+300", "[0,9007199254740991]": " from 0 to 9007199254740991", "(0,1e9]": " above 0, at most 1000000000"} {
+		if got := parseInterval(tag).String(); got != want {
+			t.Errorf("%s reads %q, want %q", tag, got, want)
+		}
+	}
+}
