@@ -13,14 +13,14 @@ func TestContractCheckSaysWhatAClientBreaks(t *testing.T) {
 	t.Parallel()
 	line := clientstest.Command()
 	passed := prints(t, "contract", "check", "client", "--command", line)
-	for _, want := range []string{"pass   describes itself\n", "pass   ends with its input\n", "program unigrams 1, 2 tensors, reads tokens\n", "0 of 11 checks failed"} {
+	for _, want := range []string{"pass   describes itself\n", "pass   ends with its input\n", "program unigrams 1, 2 tensors, reads tokens\n", "0 of 12 checks failed"} {
 		if !strings.Contains(passed, want) {
 			t.Errorf("%q is missing in\n%s", want, passed)
 		}
 	}
 	var out, messages bytes.Buffer
 	code := execute(t.Context(), []string{"contract", "check", "client", "--command", line, "--config", `{"fault": "nan"}`}, &out, &messages)
-	for _, want := range []string{"fail   trains on a user's examples\n", `has values that are not finite`, "       rule 5: " + clients.FiniteNumbers.Sentence, " of 11 checks failed"} {
+	for _, want := range []string{"fail   trains on a user's examples\n", `has values that are not finite`, "       rule 5: " + clients.FiniteNumbers.Sentence, " of 12 checks failed"} {
 		if code != exitCellFailed || !strings.Contains(out.String(), want) {
 			t.Errorf("exit status %d, %q is missing in\n%s%s", code, want, &out, &messages)
 		}

@@ -18,7 +18,7 @@ func TestContractCheckSaysWhatIsBroken(t *testing.T) {
 	writeFile(t, texts, "w1 w2 w3 w4\nw5 w6 w7\nw8 w9 w10\n")
 	line := commandLine(t, model)
 	passed := prints(t, "contract", "check", "score", "--command", line, "--texts", texts)
-	for _, want := range []string{"pass   describes itself\n", "pass   ends with its input\n", "longest input 2000 tokens, methods [\"loglikelihood\" ", "0 of 11 checks failed"} {
+	for _, want := range []string{"pass   describes itself\n", "pass   ends with its input\n", "longest input 2000 tokens, methods [\"loglikelihood\" ", "0 of 12 checks failed"} {
 		if !strings.Contains(passed, want) {
 			t.Errorf("%q is missing in\n%s", want, passed)
 		}
@@ -27,7 +27,7 @@ func TestContractCheckSaysWhatIsBroken(t *testing.T) {
 	code := execute(t.Context(), []string{"contract", "check", "score", "--texts", texts, "--command", line + " | sed -u 's/NaN//; /\"id\":2,/i Loading'"}, &out, &messages)
 	for _, want := range []string{
 		"fail   scores several pairs in their order\n", `it printed "Loading" to standard output; expected answers alone`,
-		"       rule 1: " + score.OneObjectALine.Sentence, " of 11 checks failed",
+		"       rule 1: " + score.OneObjectALine.Sentence, " of 12 checks failed",
 	} {
 		if code != exitCellFailed || !strings.Contains(out.String(), want) {
 			t.Errorf("exit status %d, %q is missing in\n%s%s", code, want, &out, &messages)

@@ -63,6 +63,7 @@ var checks = []check{
 	{"cuts no input that is too long", NothingIsCut, (*checker).long},
 	{"answers an unknown method by an error, and goes on", UnknownMethods, (*checker).unknown},
 	{"gives equal requests equal answers", Deterministic, (*checker).again},
+	{"gives probabilities that add up to at most 1", AtMostOne, (*checker).total},
 	{"gives tokens that add up", TokensAddUp, (*checker).tokens},
 	{"generates up to a text, greedily", GreedyText, (*checker).generated},
 	{"ends with its input", EndsWithItsInput, (*checker).end},
@@ -232,6 +233,22 @@ func (c *checker) spaces() error {
 		}
 	}
 	return nil
+}
+
+// total asks for all words of the texts after one context.
+func (c *checker) total() error {
+	var words []string
+	for _, text := range c.texts {
+		for _, word := range strings.Fields(text) {
+			words = append(words, " "+word)
+		}
+	}
+	pairs := After(c.halves()[0].Context, words)
+	answers, err := c.ask(pairs, len(pairs))
+	if err != nil {
+		return err
+	}
+	return CheckTotal(pairs, answers)
 }
 
 // longestAsked is the largest input that a check makes, in words.

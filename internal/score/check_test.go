@@ -57,7 +57,7 @@ func check(t *testing.T, o score.Options) *score.Report {
 func TestARightCommandPassesEveryCheck(t *testing.T) {
 	t.Parallel()
 	report := check(t, score.Options{Command: scoretest.Command(t, untrained(t))})
-	if conformance.Broken(report.Findings) != 0 || len(report.Findings) != 11 || report.Command.LongestInput != 2000 {
+	if conformance.Broken(report.Findings) != 0 || len(report.Findings) != 12 || report.Command.LongestInput != 2000 {
 		t.Errorf("%+v", report)
 	}
 	for _, f := range report.Findings {
@@ -94,6 +94,7 @@ func TestEachBrokenRuleIsFound(t *testing.T) {
 		"takes every method":        {sed + `'s/"no_such_method"/"loglikelihood","pairs":[["the","people"]]/'`, cat, score.UnknownMethods, `it answers the method "no_such_method"`},
 		"has errors without words":  {cat, sed + `'s/"message":"[^"]*"/"message":""/'`, score.ErrorsAreAnswers, "its error has no message"},
 		"dies of an unknown method": {sed + `'/no_such_method/Q'`, cat, none, "unanswered"},
+		"gives no probabilities":    {cat, sed + `'s/\[-[0-9]*\./[-0./g'`, score.AtMostOne, "probabilities that add up to"},
 		"has other tokens":          {cat, sed + `'/false\|true/!s/\[\[-[0-9.]*/[[-50/'`, score.TokensAddUp, "add up to"},
 		"generates without an end":  {sed + `'s/"until":\["[^\\]*"\]/"until":["never"]/'`, cat, score.GreedyText, "expected a text without it"},
 		"ends badly":                {cat, "cat; exit 7", score.EndsWithItsInput, "exit status 7"},

@@ -31,6 +31,7 @@ var (
 	TokensAddUp      = contract.Rule("The result of `token_logprobs` has for every pair the log-probabilities of the continuation's tokens. They add up to that of `loglikelihood`.")
 	GreedyText       = contract.Rule("The result of `generate_until` has for every prompt the text that greedy decoding gives after it: at most `max_tokens` tokens, up to the first of the texts in `until`, which is left out.")
 	ClassesAddUp     = contract.Rule("The result of `classify` has for every image, in their order, a list with the log-probability of each class, from class 0 on. Their probabilities add up to 1.")
+	AtMostOne        = contract.Rule("After one context the probabilities of continuations of which none begins another add up to at most 1.")
 )
 
 // spoken are the rules of every conversation.

@@ -149,6 +149,19 @@ func (m *Model) Answers(ctx context.Context, pairs []score.Pair) ([]score.Answer
 	return answers, nil
 }
 
+// CheckTotal returns an error if the words after a prefix have probabilities that add up to more than 1.
+func (m *Model) CheckTotal(ctx context.Context, v *datasets.Vocabulary, prefix []int32) error {
+	pairs := Following(v, prefix)
+	answers, err := m.client.LogLikelihoods(ctx, pairs, batch) // words may be alike where texts are not
+	if err != nil {
+		return asked(ctx, err)
+	}
+	if err := score.CheckTotal(pairs, answers); err != nil {
+		return tasks.Permanent(fmt.Errorf("command %q: %w", m.client.Name(), err))
+	}
+	return nil
+}
+
 // fewAlike is the number of different texts from which equal scores are no chance.
 const fewAlike = 32
 

@@ -30,12 +30,13 @@ import (
 	"coalmine/tasks/taskstest"
 )
 
-// scorer answers by its first argument for every pair, by the contract score.
+// scorer answers by its first argument for every pair, less its second one for each before it in the
+// request, by the contract score.
 const scorer = `while IFS= read -r line; do
   id=${line#*'"id":'}; id=${id%%,*}
   case $line in
   *'"describe"'*) echo '{"id":'$id',"result":{"contract":"coalmine/score","version":1,"model":"m","longest_input":0,"deterministic":true,"methods":["loglikelihood"]}}';;
-  *) printf '%s\n' "$line" | awk -v id="$id" -v p="$1" '{ n = gsub(/"\],\["/, "&") + 1; s = ""; for (i = 0; i < n; i++) s = s (i ? "," : "") "[" p ",true]"; print "{\"id\":" id ",\"result\":[" s "]}" }';;
+  *) printf '%s\n' "$line" | awk -v id="$id" -v p="$1" -v d="$2" '{ n = gsub(/"\],\["/, "&") + 1; s = ""; for (i = 0; i < n; i++) s = s (i ? "," : "") "[" p - d * i ",true]"; print "{\"id\":" id ",\"result\":[" s "]}" }';;
   esac
 done
 `
@@ -74,6 +75,19 @@ func TestUtilityOfAScoredModel(t *testing.T) {
 		t.Errorf("%+v, want 2 nats a word, all guessed, and nothing said of ends, for which nobody asks", e)
 	}
 	taskstest.Golden(t, n)
+}
+
+// Scores of the words after one text that are no logarithms of probabilities would look like a model that
+// predicts well.
+func TestUtilityByWhatAreNoProbabilitiesIsRefused(t *testing.T) {
+	t.Parallel()
+	g := taskstest.NewGraph(t)
+	m, params := model(t, g, `{"score":"sh score.sh -1.2 0.01","initial_score":"sh score.sh -3"}`)
+	_, err := g.Try(utility.Scored, utility.ScoredParams{Words: 100, Model: params}, taskstest.In(audits.ModelInput, m), taskstest.In(utility.DataInput, parts(t, g)))
+	const want = "10 continuations of \"w0 <unk>\" that exclude each other have probabilities that add up to 2.85; expected at most 1"
+	if err == nil || !tasks.IsPermanent(err) || !strings.Contains(err.Error(), want) {
+		t.Errorf("error %v, want %q", err, want)
+	}
 }
 
 // A program that gives every text the same probability does not predict bytes, because a text would be the

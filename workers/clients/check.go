@@ -12,6 +12,7 @@ import (
 
 	"coalmine/internal/conformance"
 	"coalmine/internal/conversation"
+	"coalmine/internal/score"
 	"coalmine/models"
 	"coalmine/storage"
 	"coalmine/tasks/checkpoints"
@@ -54,6 +55,7 @@ var checks = []check{
 	{"remembers nothing of other users", NoMemory, (*checker).forgets},
 	{"evaluates parameters", WhatEvaluateSays, (*checker).evaluates},
 	{"scores pairs in their order", InTheirOrder, (*checker).scores},
+	{"gives probabilities that add up to at most 1", AtMostOne, (*checker).total},
 	{"answers an unknown method by an error, and goes on", UnknownMethods, (*checker).unknown},
 	{"gives another process the same answers", Deterministic, (*checker).again},
 	{"ends with its input", EndsWithItsInput, (*checker).ends},
@@ -306,7 +308,7 @@ func (c *checker) evaluates() error {
 // scores asks for pairs, and for the same from the last to the first.
 func (c *checker) scores() error {
 	if c.setting.OfImages() {
-		return conformance.SkipBecause(errors.New("nobody asks for texts where the examples are images"))
+		return conformance.SkipBecause(errNoTexts)
 	}
 	w, _, err := c.begin(0)
 	if err != nil {
@@ -327,6 +329,36 @@ func (c *checker) scores() error {
 		if !alike(first[i].LogProb, second[i].LogProb) {
 			return InTheirOrder.Broken("it gives pair %d of %d the log-probability %g, and the same pair %g when they are asked from the last to the first", i+1, len(first), first[i].LogProb, second[i].LogProb)
 		}
+	}
+	return nil
+}
+
+// errNoTexts is why a check of scores has nothing to look at.
+var errNoTexts = errors.New("nobody asks for texts where the examples are images")
+
+// total asks for every word after one context.
+func (c *checker) total() error {
+	if c.setting.OfImages() {
+		return conformance.SkipBecause(errNoTexts)
+	}
+	w, _, err := c.begin(0)
+	if err != nil {
+		return err
+	}
+	pairs := make([]clientprograms.Pair, len(checkWords))
+	for i := range pairs {
+		pairs[i] = clientprograms.Pair{Context: []int32{datasets.FirstWord}, Continuation: []int32{int32(datasets.FirstWord + i)}}
+	}
+	answers, err := c.program.LogLikelihoods(c.ctx, w.Model, pairs)
+	if err != nil {
+		return err
+	}
+	logProbs := make([]float64, len(answers))
+	for i, a := range answers {
+		logProbs[i] = a.LogProb
+	}
+	if total := score.Total(logProbs); total > score.MostTotal {
+		return AtMostOne.Broken("after one word %d words have probabilities that add up to %.4g; expected at most 1, as natural logarithms of probabilities give: logits and logarithms to base 10 do not", len(pairs), total)
 	}
 	return nil
 }

@@ -31,6 +31,7 @@ var (
 	UnknownMethods   = contract.Rule("A method that the program does not have is an error.")
 	Deterministic    = contract.Rule("A program that is `deterministic` gives equal requests equal answers and equal files, to the last bit, in every process of the same machine.")
 	EndsWithItsInput = contract.Rule("When standard input ends, the program ends with exit status 0, and leaves no process behind.")
+	AtMostOne        = contract.Rule("After one context the probabilities of different tokens add up to at most 1.")
 )
 
 // spoken are the rules of every conversation.

@@ -272,16 +272,16 @@ func (m *Model) Membership(ctx context.Context, of Membership) (*MembershipRepor
 // Membership measures what the losses of the model behind the endpoint tell.
 func (e *Endpoint) Membership(ctx context.Context, of Membership) (*MembershipReport, error) {
 	given := 1 - len(e.vocabulary.begin) // the first token of a prompt has no probability
-	return of.judge(ctx, e.vocabulary.lexicon(), lossesBy(e, given, e.Batch))
+	return of.judge(ctx, e.vocabulary.lexicon(), lossesBy(e, e.vocabulary, given, e.Batch))
 }
 
 // Membership measures what the losses of the command's model tell.
 func (c *Command) Membership(ctx context.Context, of Membership) (*MembershipReport, error) {
-	return of.judge(ctx, c.vocabulary.lexicon(), lossesBy(c, 0, c.Batch))
+	return of.judge(ctx, c.vocabulary.lexicon(), lossesBy(c, c.vocabulary, 0, c.Batch))
 }
 
 // lossesBy has a model elsewhere score texts, of which the first tokens are given. Nobody asks for their ends.
-func lossesBy(s scorer, given, batch int) func(context.Context, [][]int32) ([]textLoss, error) {
+func lossesBy(s scorer, v *Vocabulary, given, batch int) func(context.Context, [][]int32) ([]textLoss, error) {
 	return func(ctx context.Context, texts [][]int32) ([]textLoss, error) {
 		var list []sequence
 		losses := make([]textLoss, len(texts))
@@ -297,6 +297,9 @@ func lossesBy(s scorer, given, batch int) func(context.Context, [][]int32) ([]te
 		}
 		if len(costs) == 0 {
 			return nil, errors.New("the texts are too short: nothing of them can be scored")
+		}
+		if _, err := checkTotal(ctx, s, v, list[0].prefix, batch); err != nil {
+			return nil, err
 		}
 		for k, cost := range costs {
 			losses[places[k]] = textLoss{int64(len(list[k].suffix)), cost}

@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"unicode/utf8"
 
+	"coalmine/internal/score"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/randomsampling"
 	"coalmine/tasks/audits/skewnormal"
+	"coalmine/tasks/external"
 )
 
 // sequence is a text in tokens, of which the first part is given.
@@ -71,6 +74,10 @@ func (a *remote) run(ctx context.Context, list []Line) (*Report, error) {
 	if a.costs, err = a.before(ctx, encoded); err != nil {
 		return nil, err
 	}
+	n, err := checkTotal(ctx, a.scorer, a.vocabulary, encoded[0].tokens[:a.options.Prefix], a.batch)
+	if a.asked.Sequences += int64(n); err != nil {
+		return nil, err
+	}
 	if err := auditGroups(ctx, groups); err != nil {
 		return nil, err
 	}
@@ -78,6 +85,30 @@ func (a *remote) run(ctx context.Context, list []Line) (*Report, error) {
 	a.report.name(list, encoded)
 	a.report.judge(a.options)
 	return a.report, nil
+}
+
+// checkTotal asks about n tokens after a prefix. The error says that their probabilities add up to more
+// than 1.
+func checkTotal(ctx context.Context, s scorer, v *Vocabulary, prefix []int32, batch int) (n int, err error) {
+	var list []sequence
+	for _, token := range external.FollowingTokens(v.tokens) {
+		next := sequence{prefix, []int32{token}}
+		if _, text := v.tokens.Texts(next.prefix, next.suffix); utf8.ValidString(text) { // not a part of a character
+			list = append(list, next)
+		}
+	}
+	costs, err := s.costs(ctx, list, batch)
+	if err != nil {
+		return 0, err
+	}
+	for i := range costs {
+		costs[i] = -costs[i]
+	}
+	if total := score.Total(costs); total > score.MostTotal {
+		return 0, fmt.Errorf("after one text the model gives %d tokens probabilities that add up to %.4g; expected at most 1, as natural logarithms of probabilities give: "+
+			"logits, logarithms to base 10 and means over tokens do not, and audits by them say nothing", len(costs), total)
+	}
+	return len(costs), nil
 }
 
 // encode checks the options and completes them, and looks up the canaries.

@@ -57,6 +57,12 @@ func runScored(ctx context.Context, t *tasks.Task) error {
 	if vocabulary.Level() == datasets.ByteLevel {
 		predict = predictBytes
 	}
+	if len(examples) > 0 {
+		err := model.CheckTotal(ctx, vocabulary, examples[0][:len(examples[0])/2])
+		if err != nil {
+			return err
+		}
+	}
 	m, err := predict(ctx, model, vocabulary, examples)
 	if err != nil {
 		return err
