@@ -5,8 +5,8 @@
 Needs NumPy and scikit-learn, and a run in a data directory. From the recorded updates and the
 list of devices it makes the attacks knn and cosine anew, by docs/method.md alone, and svm by
 scikit-learn, and compares their scores; from the stored scores of every attack it computes average
-precision (scikit-learn), chance, factor and top-k, and the matrix of its stages, and compares them
-with the results. It knows closed and open worlds, and draws again which updates are added up
+precision (scikit-learn), chance, factor and top-k, their intervals over users (NumPy), and the matrix of its
+stages, and compares them with the results. It knows closed and open worlds, and draws again which updates are added up
 (sums) or learned from (examples), by docs/random-streams.md.
 """
 
@@ -179,7 +179,7 @@ def measure(scores, scored):
             all_of = precisions_of(scores[:, column], has)
             assert abs(all_of[at] - own[-1]) < 1e-12
             chance.append(all_of.mean())
-    result = {"ap": numpy.mean(own), "chance": numpy.mean(chance), "factor": numpy.mean(own) / numpy.mean(chance)}
+    result = {"own": numpy.array(own), "chances": numpy.array(chance), "ap": numpy.mean(own), "chance": numpy.mean(chance), "factor": numpy.mean(own) / numpy.mean(chance)}
     order = numpy.argsort(-scores, axis=1, kind="stable")
     for k in (1, 5):
         hits, of = 0, 0
@@ -192,6 +192,39 @@ def measure(scores, scored):
                 hits += bool(relevant & set(order[i, :k]))
         result[f"top{k}"] = hits / of
     return result
+
+
+def resampled(seed, values, worst, best, below=None):
+    """The two ends of a mean of users' values, or of its ratio to a mean of others, in 2,000 resamples."""
+    stream, lows, highs = check_streams.stream(seed, "user bootstrap"), [], []
+    for _ in range(2000):
+        w = -numpy.log([1 - stream.float64() for _ in range(len(values) + 1)])
+        w /= w.sum()
+        under = 1 if below is None else w[:-1] @ below + w[-1] * below.mean()
+        lows.append((w[:-1] @ values + w[-1] * worst) / under)
+        highs.append((w[:-1] @ values + w[-1] * best) / under)
+    return lows, highs
+
+
+def intervals_off(params, verdict, outcome, again):
+    """How far the intervals of an attack are off."""
+    tail = (1 - params["confidence"]) / 2
+    lows, highs = resampled(params["seed"], again["own"], 0, 1)
+    factors_low, factors_high = resampled(params["seed"], again["own"], 0, 1, again["chances"])
+    said = [outcome["ap_interval"]["low"], outcome["ap_interval"]["high"], outcome["factor_interval"]["low"], outcome["factor_interval"]["high"], outcome["factor_at_least"]]
+    mine = [numpy.quantile(lows, tail), numpy.quantile(highs, 1 - tail), numpy.quantile(factors_low, tail), numpy.quantile(factors_high, 1 - tail),
+            numpy.quantile(factors_low, 2 * tail / len(verdict["attacks"]))]
+    return max(abs(a - b) for a, b in zip(said, mine))
+
+
+def difference_off(params, verdict, own):
+    """How far the interval of the best attack's AP less the cosine's is off."""
+    d = verdict.get("above_baseline")
+    if not d:
+        return 0.0
+    lows, highs = resampled(params["seed"], own[d["attack"]] - own["cosine"], -1, 1)
+    tail = (1 - params["confidence"]) / 2
+    return max(abs(numpy.quantile(lows, tail) - d["interval"]["low"]), abs(numpy.quantile(highs, 1 - tail) - d["interval"]["high"]))
 
 
 def scores_of(args, node):
@@ -225,7 +258,7 @@ def main():
     summary = next(n for n in nodes if n["kind"] == "audits/deanonymization")
     verdict = json.loads(blob(args, summary, "verdict"))
     by = {n["key"]: n for n in nodes}
-    worst = 0.0
+    worst, own = 0.0, {}
 
     def named(name):
         return next(by[x["key"]] for x in summary["inputs"] if x["name"] == name)
@@ -233,10 +266,17 @@ def main():
     for i, outcome in enumerate(verdict["attacks"]):
         node = named(f"attack-{i}")
         scored, scores = scores_of(args, node)
+        if not outcome["users"]:
+            print(f"{outcome['attack']:7}  could name nobody")
+            continue
         again = measure(scores, scored)
+        ends = intervals_off(summary["params"], verdict, outcome, again)
+        own[outcome["attack"]] = again.pop("own")
+        again.pop("chances")
         said = {k: outcome[k] if not k.startswith("top") else outcome[k]["share"] for k in again}
         off = max(abs(again[k] - said[k]) for k in again)
-        line = f"{outcome['attack']:7}" + "".join(f"  {k} {said[k]:.6f}" for k in again) + f"   off by {off:.1e}"
+        line = f"{outcome['attack']:7}" + "".join(f"  {k} {said[k]:.6f}" for k in again) + f"   off by {off:.1e}; intervals off by {ends:.1e}"
+        off = max(off, ends)
         if outcome["attack"] in ("svm", "knn", "cosine"):
             devices = json.loads(blob(args, next(n for n in inputs(nodes, node) if n["kind"].startswith("devices/")), "devices"))
             layers, updates = read_updates(args, nodes, node)
@@ -251,6 +291,9 @@ def main():
             off = max(off, matrix)
         print(line)
         worst = max(worst, off)
+    above = difference_off(summary["params"], verdict, own)
+    print(f"the interval of the best attack above the cosine off by {above:.1e}")
+    worst = max(worst, above)
     if worst > 1e-9:
         sys.exit("the results are not those of the definitions")
 

@@ -87,6 +87,8 @@ func TestMannWhitneyCountsAllWaysToDivideFewValues(t *testing.T) {
 // method="asymptotic", use_continuity=False, and one with method="exact".
 func TestMannWhitneyGivesTheValuesOfSciPy(t *testing.T) {
 	t.Parallel()
+	// 15 values above 17 of the others, and 9 above 18.
+	fewer := sequence(24, func(i int) float64 { return 16.5 + float64(i/15) + float64(i)/100 })
 	for _, c := range []struct {
 		name string
 		x, y []float64
@@ -99,6 +101,7 @@ func TestMannWhitneyGivesTheValuesOfSciPy(t *testing.T) {
 		}, 0.7035714285714286},
 		{"one of many", []float64{-1}, sequence(60, func(i int) float64 { return float64(i) }), 2.0 / 61},
 		{"many ties", sequence(60, func(i int) float64 { return float64(7 * i * i % 31) }), sequence(70, func(i int) float64 { return float64((5*i*i+3*i)%37 + 2) }), 9.438887767801351e-05},
+		{"exact where SciPy's default approximates", fewer, sequence(36, func(i int) float64 { return float64(i) }), 0.828149272819864},
 		{"no tie", sequence(60, func(i int) float64 { return 0.7 * float64(i) }), sequence(80, func(i int) float64 { return 0.5*float64(i) + 0.1 }), 0.7125431826827274},
 		{"unequal sizes", sequence(53, func(i int) float64 { return float64(i * i % 17) }), sequence(214, func(i int) float64 { return float64(i * i % 13) }), 0.09350527238262869},
 	} {
