@@ -27,7 +27,7 @@ func TestContractCheckSaysWhatAClientBreaks(t *testing.T) {
 	}
 	var report clients.Report
 	text := prints(t, "contract", "check", "client", "--json", "--command", line, "--command-memory", "4GiB")
-	if decodeJSON(t, text, &report); len(report.Findings) != 11 || report.Program == nil {
+	if decodeJSON(t, text, &report); len(report.Findings) != 12 || report.Program == nil {
 		t.Errorf("%+v", report)
 	}
 	refuses(t, `required flag(s) "command" not set`, "contract", "check", "client")

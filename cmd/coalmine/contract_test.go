@@ -35,7 +35,7 @@ func TestContractCheckSaysWhatIsBroken(t *testing.T) {
 	}
 	var report score.Report
 	text := prints(t, "contract", "check", "score", "--json", "--command", line, "--texts", texts)
-	if decodeJSON(t, text, &report); len(report.Findings) != 11 || report.Command == nil {
+	if decodeJSON(t, text, &report); len(report.Findings) != 12 || report.Command == nil {
 		t.Errorf("%+v", report)
 	}
 	writeFile(t, texts, "w1 w2\nw3 w4 w5\nw6 w7 w8\n")
