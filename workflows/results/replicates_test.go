@@ -549,3 +549,15 @@ func TestATableWithoutRowsSaysWhatWouldGiveSome(t *testing.T) {
 		}
 	}
 }
+
+func TestALargeShareOfCanariesIsNoted(t *testing.T) {
+	t.Parallel()
+	for replaced, want := range map[int]bool{0: false, 10: false, 81: true} {
+		report := new(reports.Report)
+		report.Training.Examples, report.Training.ReplacedExamples = 100, replaced
+		r := &Results{Run: "x-1", Experiment: "x", Cells: []Cell{{Cell: "c01", Label: "iid", Status: Done, Report: report}}}
+		if table := written(t, r, "table"); strings.Contains(table, ": canaries are 81% of the training examples, more than 10%: ") != want {
+			t.Errorf("%d of 100 examples: noted is wrong, want %t:\n%s", replaced, want, table)
+		}
+	}
+}

@@ -227,6 +227,9 @@ func (v *viewCell) notes() []string {
 	if v.Batches != nil {
 		notes = append(notes, ": "+v.Batches.String())
 	}
+	if v.Report != nil {
+		notes = append(notes, v.canaryShare()...)
+	}
 	if v.Report != nil && v.Skipped != nil {
 		notes = append(notes, ": "+v.Skipped.String())
 	}
@@ -273,6 +276,19 @@ func (v *viewCell) notes() []string {
 		notes = append(notes, ": data.select would leave with "+selection.Leaves(v.Thresholds))
 	}
 	return notes
+}
+
+// largeShare of the training examples are so many canaries that results of the model say little of its data.
+const largeShare = 0.1
+
+// canaryShare is a note if canaries are a large share of what was trained on.
+func (v *viewCell) canaryShare() []string {
+	t := &v.Report.Training
+	share := float64(t.ReplacedExamples) / float64(max(1, t.Examples))
+	if share <= largeShare {
+		return nil
+	}
+	return []string{fmt.Sprintf(": canaries are %.2g%% of the training examples, more than %g%%: utility and memorization are those of a training on canaries; lower their probabilities or insertions", 100*share, 100*largeShare)}
 }
 
 // writeTable writes an aligned table for people, and the notes below it.
