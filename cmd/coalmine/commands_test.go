@@ -85,3 +85,16 @@ func TestTheVersionIsAFlagToo(t *testing.T) {
 		t.Errorf("exit status %d, %q, %s", code, out.String(), messages.String())
 	}
 }
+
+// A command that is not there has near ones suggested, or those that do what it asks, and no others.
+func TestOnlyCommandsThatFitAreSuggested(t *testing.T) {
+	t.Parallel()
+	for typed, want := range map[string]string{"ls": "status", "list": "status", "stat": "status", "watchh": "watch", "xy": ""} {
+		var out, messages bytes.Buffer
+		execute(t.Context(), []string{typed}, &out, &messages)
+		_, suggested, _ := strings.Cut(messages.String(), "Did you mean this?")
+		if got := strings.TrimSpace(suggested); got != want {
+			t.Errorf("%s: %q is suggested, want %q", typed, got, want)
+		}
+	}
+}

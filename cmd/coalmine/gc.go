@@ -31,7 +31,9 @@ does the same by itself, day by day.
 
 Only the coordinator that leads deletes. Of a home, its owner does; of a cluster,
 the process at --server; where nobody leads, this command takes the lead for so
-long. A terminal shows how far it is. It may be interrupted at any time, and
+long. The queue says who leads: given a --redis that is not the cluster's, this command
+leads beside its coordinator, which finds that within half a minute and lets it lead for
+a minute; no result is lost. Give the cluster's own. A terminal shows how far it is. It may be interrupted at any time, and
 --dry-run deletes nothing.`
 
 func newCollectCommand(g *global) *cobra.Command {

@@ -31,6 +31,9 @@ was run.`
 func newStatusCommand(g *global) *cobra.Command {
 	return &cobra.Command{
 		Use:     "status [RUN]",
+
+		SuggestFor: []string{"ls", "list", "runs", "ps"},
+
 		Short:   "Show how all runs stand, or one of them in detail",
 		Long:    statusHelp,
 		Example: "  coalmine status\n  coalmine status latest --json | jq '.runs[0].cells[] | {cell, state}'",

@@ -158,6 +158,8 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 		Example:       "  coalmine run examples/quickstart.yaml\n  coalmine results latest --format html -o report.html",
 		SilenceUsage:  true,
 		SilenceErrors: true,
+
+		SuggestionsMinimumDistance: 1, // a command of two letters is near every other one
 	}
 	root.SetOut(stdout)
 	root.SetErr(stderr)
