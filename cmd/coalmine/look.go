@@ -30,7 +30,7 @@ was run.`
 
 func newStatusCommand(g *global) *cobra.Command {
 	return &cobra.Command{
-		Use:     "status [RUN]",
+		Use: "status [RUN]",
 
 		SuggestFor: []string{"ls", "list", "runs", "ps"},
 
