@@ -21,7 +21,8 @@ paths are those of the file that was submitted: keep what is printed in its fold
 --nodes lists instead which node has made what: its key, kind and version, its
 parameters, the nodes that it reads, whether it is committed, and its outputs with
 sizes and digests. Of a training it has the steps whose records are kept, each with
-its parts; the records of parts go once their step is done.`
+its parts; the records of parts go once their step is done. "coalmine logs RUN NODE"
+prints the last output of a program that trained, also of one that succeeded.`
 
 func newShowCommand(g *global) *cobra.Command {
 	nodes := false
