@@ -133,7 +133,7 @@ func (g *global) writeMembership(r *modelaudit.MembershipReport) {
 	if r == nil {
 		return
 	}
-	g.printf("%s\n", strings.ReplaceAll(r.Note(nil), "users", r.By))
+	g.printf("%s\n", strings.ReplaceAll(r.Note(nil), "user", strings.TrimSuffix(r.By, "s")))
 	if n := r.SharedTexts; n > 0 {
 		g.printf("members have %s of the non-members, too: the model was trained on these, and membership shows less than without them\n", plural.Of(n, "text"))
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"coalmine/internal/plural"
 	"coalmine/tasks/datasets/forms"
 	"coalmine/workflows/conversion"
 )
@@ -60,7 +61,7 @@ func (g *global) convertTexts(files conversion.TextFiles, to string) error {
 	if g.json {
 		return g.printJSON(found)
 	}
-	g.printf("%s: %d examples of %d users in %d files\n", to, found.Examples, found.Users, found.Files)
+	g.printf("%s: %s of %s in %s\n", to, plural.Of(found.Examples, "example"), plural.Of(found.Users, "user"), plural.Of(found.Files, "file"))
 	if found.Empty > 0 {
 		g.printf("%d users have no text, and are left out\n", found.Empty)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"coalmine/internal/plural"
 	"coalmine/internal/scratch"
 	"coalmine/privacy"
 	"coalmine/storage"
@@ -200,7 +201,7 @@ func withoutUnknown(tasks int) string {
 	if tasks == 0 {
 		return ""
 	}
-	return fmt.Sprintf(", without %d tasks of programs, whose time is unknown", tasks)
+	return fmt.Sprintf(", without %s of programs, whose time is unknown", plural.Of(tasks, "task"))
 }
 
 // roughly is a time for people: "3 days 4 hours".
@@ -293,7 +294,7 @@ func (g *global) writePlan(cells []plannedCell, alarms []experiment.FalseAlarm, 
 			bytesText(cost.Recorded), bytesText(cost.Gathering))
 	}
 	if here.Seconds == nil {
-		g.printf("how long it takes on this machine is unknown: a program was not measured, on which %d tasks depend\n", here.UnknownTasks)
+		g.printf("how long it takes on this machine is unknown: a program was not measured that is needed by %s\n", plural.Of(here.UnknownTasks, "task"))
 		return
 	}
 	g.printf("about %s on this machine: %d cores, at work %.0f%% of the time, of %.0f GFLOP/s (%s kernels), %.0f%% of it used\n",

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"coalmine/internal/kernels"
+	"coalmine/internal/plural"
 	"coalmine/storage"
 	"coalmine/workers/clients"
 	"coalmine/workflows/compile"
@@ -166,7 +167,7 @@ func (g *global) newVerifier(archive *storage.Archive, p *plan.Plan, f verifyFla
 func (g *global) writeVerdict(n verification.Node) {
 	g.printf("%-12s %s %s, %s", n.Verdict, n.Key.Short(), n.Kind, n.Label)
 	if n.Executed > 1 {
-		g.printf(" (with %d tasks replayed)", n.Executed-1)
+		g.printf(" (with %s replayed)", plural.Of(n.Executed-1, "task"))
 	}
 	g.printf("\n")
 	if n.Why == "" {

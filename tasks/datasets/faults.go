@@ -10,6 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"coalmine/internal/plural"
 	"coalmine/internal/registry"
 	"coalmine/internal/seeds"
 )
@@ -197,7 +198,7 @@ type PlantedFault struct {
 
 // String is a phrase for people.
 func (f PlantedFault) String() string {
-	return fmt.Sprintf("fault %s was planted in %d examples of %d users and changed %d of them", f.Fault, f.Examples, f.Users, f.Changed)
+	return fmt.Sprintf("fault %s was planted in %s of %s and changed %d of them", f.Fault, plural.Of(f.Examples, "example"), plural.Of(f.Users, "user"), f.Changed)
 }
 
 // FaultParams say which faults are planted in a source.

@@ -319,7 +319,7 @@ func TestWhoCannotBeNamedIsSaid(t *testing.T) {
 	inputs := observedtest.Inputs(g, layout, split, []updates.Update{update(1, 0), update(1, 1), update(2, 3), update(3, 4)})
 	p := Params{Seed: 1, Attack: attacks.Cosine, Learn: Rounds{1, 3}, Try: Rounds{1, 3}, Epochs: 1, Batch: 1, Memory: 16}
 	v := verdict(t, g.Run(Summary, summary(attacks.Cosine), taskstest.In(AttackInput(0), g.Run(Reidentify, p, inputs...))))
-	if v.Untaught != 1 || v.Attacks[0].Users != 1 || v.Devices != 2 || !strings.Contains(v.Note(nil), "1 users can't be named") {
+	if v.Untaught != 1 || v.Attacks[0].Users != 1 || v.Devices != 2 || !strings.Contains(v.Note(nil), "1 user can't be named") {
 		t.Errorf("verdict %+v", v)
 	}
 	p.Try = Rounds{3, 3} // an update of user 2, whom no attack can name

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"coalmine/internal/plural"
 	"coalmine/models/attacks"
 	"coalmine/models/ranking"
 	"coalmine/tasks"
@@ -199,7 +200,7 @@ func (v *Verdict) Note(*audits.Cell) string {
 	}
 	note := fmt.Sprintf("whose update is it: %d updates of %d anonymous devices; %s", v.Items, v.Devices, strings.Join(parts, "; "))
 	if v.Untaught > 0 {
-		note += fmt.Sprintf("; %d users can't be named, for no update of their shadow devices was recorded", v.Untaught)
+		note += fmt.Sprintf("; %s can't be named, for no update of their shadow devices was recorded", plural.Of(v.Untaught, "user"))
 	}
 	return note + v.baseline()
 }

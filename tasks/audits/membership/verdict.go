@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"coalmine/internal/plural"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 )
@@ -173,12 +174,12 @@ func charted(v audits.Verdict) (audits.Bounded, bool) {
 
 // Note implements audits.Noter.
 func (v *Verdict) Note(*audits.Cell) string {
-	note := fmt.Sprintf("membership: %d users that trained against %d held-out ones", v.Members, v.HeldOut)
+	note := fmt.Sprintf("membership: %s that trained against %d held-out ones", plural.Of(v.Members, "user"), v.HeldOut)
 	if v.Sharers > 0 {
-		note += fmt.Sprintf("; %d users with canaries apart", v.Sharers)
+		note += fmt.Sprintf("; %s with canaries apart", plural.Of(v.Sharers, "user"))
 	}
 	if v.LeftOut > 0 {
-		note += fmt.Sprintf("; %d users left out who have nothing of their own to predict", v.LeftOut)
+		note += fmt.Sprintf("; %s left out for having nothing to predict", plural.Of(v.LeftOut, "user"))
 	}
 	if v.References > 0 {
 		note += fmt.Sprintf("; %d reference models", v.References)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 
+	"coalmine/internal/plural"
 	"coalmine/internal/seeds"
 	"coalmine/models/optimizers"
 	"coalmine/models/towers"
@@ -66,7 +67,7 @@ type Learned struct {
 
 // String says how long the training went on: "stopped by 5 users after epoch 12 of 20".
 func (l *Learned) String() string {
-	text := fmt.Sprintf("stopped by %d users after epoch %d of %d", l.ValidationUsers, l.Best, len(l.Course))
+	text := fmt.Sprintf("stopped by %s after epoch %d of %d", plural.Of(l.ValidationUsers, "user"), l.Best, len(l.Course))
 	if l.Best == len(l.Course) {
 		text += audits.LastEpoch(l.Best)
 	}
