@@ -17,7 +17,7 @@ from scipy import stats
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MARGIN = {"memorized": 0.1, "beam_found": 0.1}
-PERCENT = {"memorized", "beam_found", "samples_first_unknown", "samples_unknown"}
+PERCENT = {"memorized", "beam_found", "samples_first_unknown", "samples_unknown", "recall_at_1", "search_extracted"}
 EXPOSURES = {"exposure", "fitted_exposure", "enumerated_exposure"}
 COUNTED = {"memorized": "random_sampling_memorized", "beam_found": "beam_search_memorized"}
 
@@ -38,6 +38,26 @@ def interval(values):
     return n, mean, mean - half, mean + half
 
 
+def truth(text):
+    return {"true": 1.0, "false": 0.0}.get(text) if text in ("true", "false") else float(text)
+
+
+def fits(line, condition):
+    column, sign, value = re.match(r"(\w+)([=<>])(.*)", condition).groups()
+    if sign == "=":
+        return line[column] == value
+    return line[column] != "" and (float(line[column]) < float(value)) == (sign == "<") and float(line[column]) != float(value)
+
+
+def rarest(canaries, column):
+    """The place of the rarest pair (p_u, p_e) with a canary of which the column is true."""
+    def pair(c):
+        users, examples = float(c["user_probability"]), float(c["example_probability"])
+        return users * examples, users
+    order = sorted({pair(c) for c in canaries})
+    return min([order.index(pair(c)) + 1 for c in canaries if c[column] == "true"], default=len(order) + 1)
+
+
 class Study:
     def __init__(self, folder):
         self.folder, self.pairs = folder, {}
@@ -49,18 +69,29 @@ class Study:
                 self.pairs[names] = {m: (e["n"], e["mean"], e["low"], e["high"]) for m, e in found.items()}
 
     def seeds(self, results, spec, measure):
-        """Means by seed, without trainings that diverged."""
+        """Means by seed, without trainings that diverged; or another number of the canaries of a seed."""
         row, *conditions = spec.split()
-        cells = [c for c in read(self.folder, results + "-cells") if c["row"] == row]
-        lost = {c["seed"] for c in cells if float(c["perplexity"] or 0) > 1e5}
+        cells = [c for c in read(self.folder, results + "-cells") if row in ("*", c["row"])]
+        lost = {c["seed"] for c in cells if float(c.get("perplexity") or 0) > 1e5}
         canaries = read(self.folder, results + "-canaries")
-        lines = canaries if canaries and measure in canaries[0] else cells
+        other = measure.startswith("rarest_") or measure == "perplexity_against_exposure"
+        lines = canaries if other or canaries and measure in canaries[0] else cells
+        lines = [x for x in lines if row in ("*", x["row"]) and x["seed"] not in lost and all(fits(x, c) for c in conditions)]
         found = {}
         for line in lines:
-            fits = line["row"] == row and all(line[k] == v for k, v in (c.split("=") for c in conditions))
-            if fits and line["seed"] not in lost and line[measure]:
-                found.setdefault(line["seed"], []).append(float(line[measure]))
-        return {seed: float(numpy.mean(values)) for seed, values in found.items()}
+            found.setdefault(line["seed"], []).append(line)
+        if measure.startswith("rarest_"):
+            return {seed: rarest(of, measure[len("rarest_"):]) for seed, of in found.items()}
+        if other:
+            return {seed: self.correlation(of, [c for c in cells if c["seed"] == seed]) for seed, of in found.items()}
+        means = {seed: [truth(x[measure]) for x in of if x[measure]] for seed, of in found.items()}
+        return {seed: float(numpy.mean(values)) for seed, values in means.items() if values}
+
+    def correlation(self, canaries, cells):
+        perplexity = {c["row"]: float(c["perplexity"]) for c in cells}
+        rows = sorted({c["row"] for c in canaries})
+        exposure = [numpy.mean([float(c["fitted_exposure"]) for c in canaries if c["row"] == row]) for row in rows]
+        return stats.pearsonr([perplexity[row] for row in rows], exposure)[0]
 
     def mean(self, results, row, measure):
         return next(m for m in read(self.folder, results + "-means") if m["row"] == row and m["measure"] == measure)
@@ -158,7 +189,10 @@ def check(name):
     study, page = Study(folder), open(folder + ".md").read()
     total, verdicts = 0, 0
     for text, table in re.findall(r"<!-- claims ?([a-z]*): made of results -->\n(.*?)<!-- end -->", page, re.S):
-        claims = [dict(c) for c in read(folder, "claims") if c["results"] or not text]
+        claims = [dict(c) for c in read(folder, "claims")]
+        if text:  # of which only the claims are told that were measured on it
+            files = os.listdir(folder)
+            claims = [c for c in claims if any(c["results"] + f"-{text}-{part}.csv" in files for part in ("cells", "means"))]
         lines = table.strip().split("\n")[2:]
         if len(lines) != len(claims):
             raise SystemExit(f"{name}: {len(lines)} lines of {len(claims)} claims")

@@ -126,6 +126,55 @@ func TestClaimsAreDecidedByTheRowsOfSeeds(t *testing.T) {
 	}
 }
 
+// Three configurations; the rarest is 1/100 of the records of 1/10 of the users.
+func TestTheRarestConfigurationIsAPlaceAmongAll(t *testing.T) {
+	t.Parallel()
+	canary := func(users, examples, memorized string) map[string]string {
+		return map[string]string{"user_probability": users, "example_probability": examples, "memorized": memorized}
+	}
+	for _, c := range []struct {
+		memorized [4]string
+		want      float64
+	}{
+		{[4]string{"false", "false", "false", "false"}, 4},
+		{[4]string{"false", "true", "false", "false"}, 3},
+		{[4]string{"true", "true", "false", "false"}, 2},
+		{[4]string{"true", "true", "false", "true"}, 1},
+	} {
+		rows := table{canary("0.01", "1", c.memorized[0]), canary("0.1", "0.1", c.memorized[1]), canary("0.1", "0.01", c.memorized[2]), canary("0.1", "0.01", c.memorized[3])}
+		if place, ok := rarest("memorized")(rows); !ok || place != c.want {
+			t.Errorf("%v: place %v, want %v", c.memorized, place, c.want)
+		}
+	}
+}
+
+// As scipy.stats.pearsonr([50, 60, 70], [9, 5, 4]) says; the second row has two canaries.
+func TestPerplexityIsComparedWithTheMeanExposureOfARow(t *testing.T) {
+	t.Parallel()
+	rows := table{
+		{"row": "r01", perplexityOfCell: "50", "fitted_exposure": "9"},
+		{"row": "r02", perplexityOfCell: "60", "fitted_exposure": "7"},
+		{"row": "r02", perplexityOfCell: "60", "fitted_exposure": "3"},
+		{"row": "r03", perplexityOfCell: "70", "fitted_exposure": "4"},
+	}
+	if r, ok := perplexityAgainstExposure(rows); !ok || math.Abs(r+0.944911182523) > 1e-9 {
+		t.Errorf("r = %v", r)
+	}
+	if _, ok := perplexityAgainstExposure(rows[:3]); ok {
+		t.Error("two rows have a correlation")
+	}
+}
+
+func TestConditionsCompareNumbersAndTexts(t *testing.T) {
+	t.Parallel()
+	rows := table{{"row": "r01", "bits": "30"}, {"row": "r02", "bits": "33.5"}, {"row": "r02", "bits": ""}}
+	for condition, want := range map[string]int{"row=*": 3, "row=r02": 2, "row=* bits>31": 1, "row=* bits<31": 1, "row=r02 bits<31": 0, "row=* bits>33.5": 0} {
+		if got := len(rows.where(condition)); got != want {
+			t.Errorf("%s: %d rows, want %d", condition, got, want)
+		}
+	}
+}
+
 // As scipy.stats.ttest_ind_from_stats(2.8, 1.0954451, 5, 1.2, 1.3038405, 5, equal_var=False) says.
 func TestMeansAreComparedByWelch(t *testing.T) {
 	t.Parallel()

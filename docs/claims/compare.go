@@ -14,10 +14,8 @@ import (
 // compare is the difference of the two rows of a claim: seed by seed from the rows of cells and canaries,
 // or as coalmine compare has printed it, or from the means.
 func (s *study) compare(c *claim) (comparison, error) {
-	for _, part := range []string{"-cells", "-canaries", "-means"} {
-		if _, err := s.table(c.Results + part); err != nil {
-			return comparison{}, err
-		}
+	if _, err := s.measured(c.Results); err != nil {
+		return comparison{}, err
 	}
 	if s.compared == nil {
 		if err := s.readCompared(); err != nil {
@@ -31,6 +29,18 @@ func (s *study) compare(c *claim) (comparison, error) {
 		return found, lacking(c, found)
 	}
 	return s.compareMeans(c)
+}
+
+// measured reads the tables of these results, and reports whether there is one.
+func (s *study) measured(results string) (found bool, err error) {
+	for _, part := range []string{"-cells", "-canaries", "-means"} {
+		rows, err := s.table(results + part)
+		if err != nil {
+			return false, err
+		}
+		found = found || len(rows) > 0
+	}
+	return found, nil
 }
 
 // lacking is an error if a measure of the claim is not in the comparison.
@@ -104,15 +114,9 @@ func (s *study) label(results, spec string) string {
 	if len(cells) == 0 {
 		return spec
 	}
-	var parts []string
-	for part := range strings.SplitSeq(cells[0]["label"], ", ") {
-		plain := strings.HasPrefix(part, "no training.") || strings.HasSuffix(part, "=0")
-		if part != "seed "+cells[0]["seed"] && !plain {
-			parts = append(parts, strings.TrimPrefix(part, "training.client."))
-		}
-	}
-	if len(parts) == 0 {
-		parts = []string{"plain"}
+	parts := rowLabel(cells[0])
+	if row == anything {
+		parts = []string{"all rows"}
 	}
 	for condition := range strings.FieldsSeq(conditions) {
 		name, value, _ := strings.Cut(condition, "=")
@@ -121,6 +125,8 @@ func (s *study) label(results, spec string) string {
 			parts = append(parts, "1 copy")
 		case name == "insertions":
 			parts = append(parts, value+" copies")
+		case value == "":
+			parts = append(parts, measures[strings.TrimRight(name, "<>0123456789")].name+" "+name[strings.IndexAny(name, "<>"):])
 		case value != "inserted":
 			parts = append(parts, value)
 		}
@@ -128,24 +134,39 @@ func (s *study) label(results, spec string) string {
 	return strings.Join(parts, ", ")
 }
 
-// bySeed has the mean of a measure over the cells, or the canaries, of a row, by seed.
-func (s *study) bySeed(results, spec, measure string) (means map[string]float64, ok bool) {
-	rows := s.tables[results+"-cells"]
-	if canaries := s.tables[results+"-canaries"]; len(canaries) > 0 && hasColumn(canaries, measure) {
-		rows = canaries
-	}
-	values := map[string][]float64{}
-	lost := s.diverged(results, firstWord(spec))
-	for _, row := range rows.where("row=" + spec) {
-		if x, known := number(row[measure]); known && !lost[row["seed"]] {
-			values[row["seed"]] = append(values[row["seed"]], x)
+// rowLabel is the label of a cell without the seed, and without what says that nothing is done.
+func rowLabel(cell map[string]string) (parts []string) {
+	for part := range strings.SplitSeq(cell["label"], ", ") {
+		plain := strings.HasPrefix(part, "no training.") || strings.HasSuffix(part, "=0")
+		if part != "seed "+cell["seed"] && !plain {
+			parts = append(parts, strings.TrimPrefix(part, "training.client."))
 		}
 	}
-	means = map[string]float64{}
-	for seed, list := range values {
-		means[seed] = stat.Mean(list, nil)
+	if len(parts) == 0 {
+		parts = []string{"plain"}
 	}
-	return means, len(means) > 0
+	return parts
+}
+
+// bySeed has a measure of the cells, or of the canaries, of a row, by seed.
+func (s *study) bySeed(results, spec, measure string) (found map[string]float64, ok bool) {
+	rows := s.tables[results+"-cells"]
+	if canaries := s.tables[results+"-canaries"]; len(canaries) > 0 && (hasColumn(canaries, measure) || measures[measure].of != nil) {
+		rows = canaries
+	}
+	of := measures[measure].of
+	if of == nil {
+		of = func(rows table) (float64, bool) { return rows.mean(measure) }
+	}
+	fitting := rows.where("row=" + spec)
+	lost := s.diverged(results, firstWord(spec))
+	found = map[string]float64{}
+	for _, seed := range fitting.values("seed") {
+		if x, known := of(fitting.where("seed=" + seed)); known && !lost[seed] {
+			found[seed] = x
+		}
+	}
+	return found, len(found) > 0
 }
 
 // diverged are the seeds with which a row has learned nothing.

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 
+	"gonum.org/v1/gonum/stat"
+
 	"coalmine/internal/extended"
 )
 
@@ -50,10 +52,28 @@ func (s *study) table(name string) (table, error) {
 		rows = append(rows, row)
 	}
 	s.tables[name] = rows
-	return rows, nil
+	if results, ok := strings.CutSuffix(name, "-canaries"); ok {
+		err = s.join(rows, results)
+	}
+	return rows, err
 }
 
-// where returns the rows that have these values in these columns, such as "row=r01 copies=4".
+// perplexityOfCell is a column that canaries get of their cells.
+const perplexityOfCell = "perplexity of the cell"
+
+func (s *study) join(canaries table, results string) error {
+	cells, err := s.table(results + "-cells")
+	perplexities := map[[2]string]string{}
+	for _, cell := range cells {
+		perplexities[[2]string{cell["row"], cell["seed"]}] = cell["perplexity"]
+	}
+	for _, canary := range canaries {
+		canary[perplexityOfCell] = perplexities[[2]string{canary["row"], canary["seed"]}]
+	}
+	return err
+}
+
+// where returns the rows that fit these conditions on their columns, such as "row=r01 copies=4 exposure>31".
 func (rows table) where(condition string) (found table) {
 	for _, row := range rows {
 		if fits(row, condition) {
@@ -63,14 +83,39 @@ func (rows table) where(condition string) (found table) {
 	return found
 }
 
-func fits(row map[string]string, condition string) bool {
-	for _, equation := range strings.Fields(condition) {
-		column, value, _ := strings.Cut(equation, "=")
-		if row[column] != value {
+// anything is what "row=*" has in place of a value.
+const anything = "*"
+
+func fits(row map[string]string, conditions string) bool {
+	for condition := range strings.FieldsSeq(conditions) {
+		at := strings.IndexAny(condition, "=<>")
+		text, value := row[condition[:at]], condition[at+1:]
+		x, known := number(text)
+		limit, _ := number(value)
+		switch condition[at] {
+		case '=':
+			known = text == value || value == anything
+		case '<':
+			known = known && x < limit
+		default:
+			known = known && x > limit
+		}
+		if !known {
 			return false
 		}
 	}
 	return true
+}
+
+// mean of a column over the rows that have it.
+func (rows table) mean(column string) (mean float64, ok bool) {
+	var values []float64
+	for _, row := range rows {
+		if x, known := number(row[column]); known {
+			values = append(values, x)
+		}
+	}
+	return stat.Mean(values, nil), len(values) > 0
 }
 
 // values of a column, each once, in the order of the rows.

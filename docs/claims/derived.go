@@ -1,0 +1,53 @@
+package main
+
+import (
+	"cmp"
+	"slices"
+
+	"gonum.org/v1/gonum/stat"
+)
+
+// rarest is the place of the rarest configuration that has a canary of which the column is true, among
+// all configurations of a model, from 1 for the rarest; where there is none, one more than there are
+// configurations. As in the paper's tables they are ordered by p_u p_e, then by p_u (Thakkar et al.
+// 2020, section 4.3).
+func rarest(column string) func(table) (float64, bool) {
+	return func(canaries table) (float64, bool) {
+		type configuration struct{ frequency, users float64 }
+		of := func(canary map[string]string) configuration {
+			users, _ := number(canary["user_probability"])
+			examples, _ := number(canary["example_probability"])
+			return configuration{users * examples, users}
+		}
+		compare := func(a, b configuration) int {
+			return cmp.Or(cmp.Compare(a.frequency, b.frequency), cmp.Compare(a.users, b.users))
+		}
+		var all []configuration
+		for _, canary := range canaries {
+			all = append(all, of(canary))
+		}
+		slices.SortFunc(all, compare)
+		all = slices.Compact(all)
+		place := len(all)
+		for _, canary := range canaries.where(column + "=true") {
+			at, _ := slices.BinarySearchFunc(all, of(canary), compare)
+			place = min(place, at)
+		}
+		return float64(place + 1), len(all) > 0
+	}
+}
+
+// perplexityAgainstExposure is Pearson's correlation, over the rows of a grid, of the perplexity with the
+// mean fitted exposure of the canaries (Carlini et al. 2019, section 6.2).
+func perplexityAgainstExposure(canaries table) (float64, bool) {
+	var perplexities, exposures []float64
+	for _, row := range canaries.values("row") {
+		canaries := canaries.where("row=" + row)
+		perplexity, known := canaries.mean(perplexityOfCell)
+		exposure, fitted := canaries.mean("fitted_exposure")
+		if known && fitted {
+			perplexities, exposures = append(perplexities, perplexity), append(exposures, exposure)
+		}
+	}
+	return stat.Correlation(perplexities, exposures, nil), len(perplexities) > 2
+}
