@@ -17,7 +17,7 @@ from scipy import stats
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MARGIN = {"memorized": 0.1, "beam_found": 0.1}
-PERCENT = {"memorized", "beam_found", "samples_first_unknown", "samples_unknown", "recall_at_1", "search_extracted"}
+PERCENT = {"memorized", "beam_found", "samples_first_unknown", "samples_unknown", "recall_at_1", "search_extracted", "deanonymization_mlp_ap"}
 EXPOSURES = {"exposure", "fitted_exposure", "enumerated_exposure"}
 COUNTED = {"memorized": "random_sampling_memorized", "beam_found": "beam_search_memorized"}
 
@@ -111,12 +111,13 @@ class Study:
         results, measures = c["results"], c["measures"].split()
         if read(self.folder, results + "-cells"):
             for name in measures:
-                a = self.seeds(results, c["row"], name)
+                own, _, other = name.partition(":")
+                a = self.seeds(results, c["row"], own)
                 try:
                     b = dict.fromkeys(a, float(c["to"]))
                 except ValueError:
-                    b = self.seeds(results, c["to"], name)
-                yield name, interval([a[s] - b[s] for s in sorted(a) if s in b])
+                    b = self.seeds(results, c["to"], other or own)
+                yield own, interval([a[s] - b[s] for s in sorted(a) if s in b])
             return
         pair = self.pairs.get((results + "/" + c["row"], results + "/" + c["to"]))
         for name in measures:
@@ -142,6 +143,8 @@ class Study:
         return min(recall) > 0 and abs(recall[0] - recall[1]) <= 0.01 and abs(perplexity[0] - perplexity[1]) <= 0.05 * perplexity[1]
 
     def could_fall(self, c, measure, margin):
+        if measure not in EXPOSURES | set(COUNTED) | set(COUNTED.values()):
+            return True  # it is no measure of memorization
         if measure in EXPOSURES and read(self.folder, c["results"] + "-cells"):
             return numpy.mean(list(self.seeds(c["results"], c["to"], measure).values())) - 1 / math.log(2) >= margin
         counted = COUNTED["beam_found" if measure == "beam_found" else "memorized"]
@@ -210,5 +213,5 @@ def check(name):
 
 
 if __name__ == "__main__":
-    for study in ("thakkar-2020", "carlini-2019", "augenstein-2020"):
+    for study in ("thakkar-2020", "carlini-2019", "augenstein-2020", "orekondy-2018"):
         check(study)

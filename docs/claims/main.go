@@ -18,7 +18,7 @@ import (
 )
 
 // studies are the papers, by the names of their pages and of the folders with their results.
-var studies = []string{"thakkar-2020", "carlini-2019", "augenstein-2020"}
+var studies = []string{"thakkar-2020", "carlini-2019", "augenstein-2020", "orekondy-2018"}
 
 func main() {
 	log.SetFlags(0)
