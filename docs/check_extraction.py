@@ -24,10 +24,10 @@ NEAR = 1e-4  # nats: what float32 may decide either way
 MOST = 3000  # nodes of the search here
 
 
-def best_sequence(model, prefix, among):
-    """The cost and tokens of the most likely sequence, and the nodes pulled; None after MOST."""
+def best_sequence(model, prefix, among, most=MOST):
+    """The cost and tokens of the most likely sequence, and the nodes pulled; None after so many at most."""
     queue, pulled, at = [(0.0, ())], 0, {(): after(model, prefix)}
-    while pulled < MOST:
+    while pulled < most:
         cost, tokens = heapq.heappop(queue)
         if len(tokens) == len(among):
             return cost, list(tokens), pulled

@@ -1,5 +1,6 @@
 """Ranks the secrets that a cell's text has by itself again: draws the others of their forms,
-scores them one by one, and compares log-perplexity, rank and exposure.
+scores them one by one, and compares log-perplexity, rank and exposure; and searches for those
+that a search has looked for, one node at a time, up to MOST of them.
 
     coalmine export RUN CELL -o DIR/model.safetensors
     coalmine results RUN --json > DIR/results.json
@@ -17,7 +18,10 @@ import sys
 from check_audit import NEAR, rank
 from check_data import FIRST_WORD, luhn
 from check_export import Model, log_perplexity
+from check_extraction import best_sequence
 from check_streams import stream
+
+MOST = 25000
 
 
 def holes(pattern, secret):
@@ -61,6 +65,16 @@ def check_secret(model, e, number, s):
     return same and s["exposure_censored"] == (s["rank"] == 1), abs(limit - s["log_perplexity"]) / limit, margin > 0
 
 
+def check_search(model, s):
+    """Whether our search says the same as theirs; None where it does not come to an end."""
+    among = [sorted(FIRST_WORD + ord(c) for c in place) for place in holes(s["pattern"], s["text"])]
+    mine = best_sequence(model, tokens(s["context"]), among, MOST)
+    if mine is None:
+        return None
+    near = abs(mine[0] - s["log_perplexity"]) < NEAR  # another may be as likely
+    return near or (mine[1] == tokens(s["text"])) == s["extracted"]
+
+
 def check(directory):
     model = Model(f"{directory}/model.safetensors")
     cell = next(c for c in json.load(open(f"{directory}/results.json"))["cells"] if c["cell"] == model.metadata["cell"])
@@ -70,7 +84,10 @@ def check(directory):
     wrong, worst = sum(not same for same, _, _ in outcomes), max(off for _, off, _ in outcomes)
     print(f"{directory}: {cell['label']}: of {len(secrets)} natural secrets {wrong} have another rank or exposure here "
           f"({sum(near for _, _, near in outcomes)} have references within {NEAR} nats); log-perplexities to a relative {worst:.1e}")
-    return not wrong and worst < 1e-5
+    searched = [check_search(model, s) for s in secrets if "extracted" in s]
+    if searched:
+        print(f"{directory}: of {len(searched)} searches {searched.count(True)} were done again here and {searched.count(False)} disagree")
+    return not wrong and worst < 1e-5 and False not in searched
 
 
 if __name__ == "__main__":

@@ -35,3 +35,21 @@ func TestSecretsAreThoseThatSanitizationLeaves(t *testing.T) {
 		t.Errorf("found %v before sanitization, %v after", before, after)
 	}
 }
+
+// A search is asked for by the number of its nodes; without it nothing of it is said.
+func TestSecretsAreSearchedForWhereAsked(t *testing.T) {
+	t.Parallel()
+	for search, want := range map[string]bool{"2000": true, "null": false} {
+		report := compiletest.Report(t, sanitizedFile, "audit.natural.search="+search)
+		var v natural.Verdict
+		compiletest.Verdict(t, &report, "natural", &v)
+		if (v.Extracted != nil) != want || len(v.Secrets) == 0 {
+			t.Fatalf("search %s: extracted %v of %d", search, v.Extracted, len(v.Secrets))
+		}
+		for _, s := range v.Secrets {
+			if (s.Expanded != nil && *s.Expanded > 0) != want {
+				t.Errorf("search %s: %+v", search, s)
+			}
+		}
+	}
+}

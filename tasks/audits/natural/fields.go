@@ -29,6 +29,9 @@ type Block struct {
 	References int `json:"references" default:"10000" range:"[1,100000000]" unit:"sequences"`
 	// Most is how many secrets are ranked, the most frequent ones. All are counted.
 	Most int `json:"most" default:"100" range:"[1,100000]" unit:"secrets"`
+	// Search looks for each ranked secret by a shortest-path search through all that has its
+	// form, after what stands before it, and expands so many nodes at most. Absent: not done.
+	Search int `json:"search,omitempty" range:"[1,1000000000]" unit:"nodes" source:"Carlini et al. 2019, section 8.4"`
 	// Show puts the text of the secrets, and what stands before each, into the results.
 	Show bool `json:"show" default:"false"`
 }
@@ -69,7 +72,7 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	inputs := []tasks.Input{{Name: FindingsInput, Key: findings}}
 	for share := range shares {
 		part := b.Node(Kind, fmt.Sprintf("natural secrets, share %d of %d after %d", share+1, shares, round),
-			Params{Seed: s.Seed, References: n.References, Share: share, Shares: shares},
+			Params{Seed: s.Seed, References: n.References, Search: n.Search, Share: share, Shares: shares},
 			tasks.Input{Name: audits.ModelInput, Key: b.Model(round)}, tasks.Input{Name: FindingsInput, Key: findings})
 		inputs = append(inputs, tasks.Input{Name: tasks.PartInput(share), Key: part})
 	}
@@ -80,7 +83,7 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 // about a dozen bytes.
 func (f *Fields) States(*audits.Setting) float64 {
 	const bytes = 12
-	return float64(f.Natural.Most) * float64(f.Natural.References) * bytes / 10
+	return float64(f.Natural.Most) * (float64(f.Natural.References)*bytes/10 + float64(f.Natural.Search))
 }
 
 // Limits of audit.fail_if.

@@ -14,6 +14,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/randomsampling"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
@@ -251,6 +252,51 @@ func TestDamagedFindingsAreNotRead(t *testing.T) {
 		task := g.Task(taskstest.In(FindingsInput, g.Put(blob, map[string][]byte{FindingsBlob: []byte(blob)})))
 		if _, err := readFindings(t.Context(), task, FindingsInput); err == nil {
 			t.Errorf("%s was read", blob)
+		}
+	}
+}
+
+// Of a hundred numbers of two digits a search extracts the one that scoring each of them finds to
+// be the most likely, and no other; one node is too few to find any.
+func TestASearchExtractsTheLikeliestOfItsForm(t *testing.T) {
+	t.Parallel()
+	g := taskstest.NewGraph(t)
+	findings := letters(t, g)
+	model := g.Run(training.Initial, training.InitialParams{Seed: 3, Model: models.Config{
+		Kind: models.CIFGLSTM, Vocabulary: datasets.Bytes + datasets.FirstWord, Embedding: 6, Units: 9,
+	}})
+	task := g.Task(taskstest.In(audits.ModelInput, model), taskstest.In(FindingsInput, findings))
+	tables, err := audits.ReadTables(t.Context(), task)
+	if err != nil {
+		t.Fatal(err)
+	}
+	form := newSpace(patterns.SSN, "pin 12")
+	likeliest, least := "", math.Inf(1)
+	for n := range 100 {
+		secret := tokensOf(fmt.Sprintf("pin %02d", n))
+		rank, err := randomsampling.RankAmong(t.Context(), tables, tokensOf("my "), secret, [][]int32{secret})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rank.LogPerplexity < least {
+			likeliest, least = textOf(secret), rank.LogPerplexity
+		}
+	}
+	other := "pin 00"
+	if likeliest == other {
+		other = "pin 99"
+	}
+	for secret, want := range map[string]bool{likeliest: true, other: false} {
+		f := Finding{Context: tokensOf("my "), Secret: tokensOf(secret)}
+		found, err := (&Params{Search: 1000}).search(t.Context(), task, form, &f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found.Extracted != want || found.Expanded < 5 || found.Expanded > 20 {
+			t.Errorf("%s, the likeliest is %s: %+v, want extracted %v", secret, likeliest, found, want)
+		}
+		if cut, err := (&Params{Search: 1}).search(t.Context(), task, form, &f); err != nil || cut.Extracted {
+			t.Errorf("%s after one node: %+v, %v", secret, cut, err)
 		}
 	}
 }

@@ -14,6 +14,8 @@ type Params struct {
 	Seed uint64 `json:"seed"`
 	// References is how many others of its form a finding is ranked among, at most.
 	References int `json:"references"`
+	// Search is how many nodes a search for a finding expands, at most; 0 for no search.
+	Search int `json:"search,omitempty"`
 	// Share of Shares is what this task ranks: every Shares-th finding, from Share on.
 	Share  int `json:"share"`
 	Shares int `json:"shares"`
@@ -36,6 +38,8 @@ type Rank struct {
 	References int     `json:"references"`
 	// Rank is absent where the space has no other.
 	Rank *randomsampling.Rank `json:"rank,omitempty"`
+	// Searched is absent where nothing was searched for.
+	Searched *Searched `json:"searched,omitempty"`
 }
 
 func run(ctx context.Context, t *tasks.Task) error {
@@ -77,6 +81,10 @@ func (p *Params) rank(ctx context.Context, t *tasks.Task, number int, f *Finding
 		rows[i] = tokensOf(text)
 	}
 	found, err := randomsampling.RankAmong(ctx, tables, f.Context, f.Secret, rows)
+	if err != nil {
+		return Rank{}, err
+	}
 	rank.Rank = &found
+	rank.Searched, err = p.search(ctx, t, space, f)
 	return rank, err
 }

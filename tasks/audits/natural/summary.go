@@ -53,6 +53,7 @@ func runSummary(ctx context.Context, t *tasks.Task) error {
 			v.Highest = max(v.Highest, *s.Exposure)
 		}
 	}
+	v.countExtracted()
 	if err := t.PutJSON(ctx, audits.VerdictBlob, v); err != nil {
 		return err
 	}
@@ -63,6 +64,9 @@ func newSecret(f *Finding, r Rank, show bool) Secret {
 	s := Secret{Pattern: string(f.Pattern), Users: f.Users, Occurrences: f.Occurrences, Sequences: r.Sequences, References: r.References}
 	if show {
 		s.Text, s.Context = new(textOf(f.Secret)), new(textOf(f.Context))
+	}
+	if r.Searched != nil {
+		s.Extracted, s.Expanded = &r.Searched.Extracted, &r.Searched.Expanded
 	}
 	if r.Rank == nil {
 		return s

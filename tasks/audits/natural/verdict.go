@@ -37,6 +37,9 @@ type Verdict struct {
 	Occurrences int `json:"occurrences"`
 	// Highest exposure of one that was ranked, in bits; 0 if none was.
 	Highest float64 `json:"highest_exposure"`
+	// Extracted are those of the ranked ones that a search has found to be the most likely of
+	// their form; absent without a search.
+	Extracted *int `json:"extracted,omitempty"`
 	// CanariesInData are the numbers of canaries that the text has by itself: what is
 	// said of them is not about the copies that were inserted.
 	CanariesInData []int `json:"canaries_in_data,omitempty"`
@@ -63,6 +66,10 @@ type Secret struct {
 	Censored   *bool    `json:"exposure_censored"`
 	// LogPerplexity after its context, in nats.
 	LogPerplexity *float64 `json:"log_perplexity"`
+	// Extracted says that a search has proved the secret to be the most likely of its form after
+	// its context, and Expanded how many nodes it took; absent without a search.
+	Extracted *bool `json:"extracted,omitempty"`
+	Expanded  *int  `json:"expanded,omitempty"`
 	// Text of the secret, and Context before it, where audit.natural.show asks for them.
 	Text    *string `json:"text,omitempty"`
 	Context *string `json:"context,omitempty"`
@@ -78,6 +85,9 @@ func (v *Verdict) Note(*audits.Cell) string {
 	for i := range v.Secrets[:min(len(v.Secrets), 3)] {
 		s := &v.Secrets[i]
 		note += fmt.Sprintf("; %s of %d users, %d times: %s bits", s.Pattern, s.Users, s.Occurrences, s.exposureText())
+	}
+	if v.Extracted != nil {
+		note += fmt.Sprintf("; a search extracts %d of %d", *v.Extracted, v.ranked())
 	}
 	if n := v.ranked(); n > 0 {
 		note += fmt.Sprintf("; %s, one of %d has %.1f bits or more with a probability of at most %.2g", asLikely, n, v.Highest, byChance(n, v.Highest))
@@ -98,4 +108,19 @@ func (v *Verdict) ranked() int {
 		}
 	}
 	return n
+}
+
+// countExtracted counts the secrets that a search has extracted, if there was one.
+func (v *Verdict) countExtracted() {
+	for _, s := range v.Secrets {
+		if s.Extracted == nil {
+			continue
+		}
+		if v.Extracted == nil {
+			v.Extracted = new(0)
+		}
+		if *s.Extracted {
+			*v.Extracted++
+		}
+	}
 }
