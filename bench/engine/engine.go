@@ -119,6 +119,7 @@ var rows = []struct {
 	{"scoring", "exact rank of one canary among 2,000,000 references, paper's model, untrained; ratio: to scoring them whole at peak; measured once", measureScoring},
 	{"audit-untrained", "random sampling of 90 canaries, paper's model, untrained, on all processors; measured once", measureAudit("untrained")},
 	{"audit-trained", "the same, trained for a minute until some canaries are memorized", measureAudit("trained")},
+	{"search", "nodes of a shortest-path search expanded 1,000 at once, 2 layers of 200 LSTM units on bytes, untrained; ratio: to one at a time", measureSearch},
 	{"sampling", "100,000 sentences of 10 words, paper's model, untrained, on all processors; measured once", measureSampling},
 	{"memory", "memory of a clients task above its model and gradient, paper's model, batch 16 x 20", measureMemory},
 	{"memory-gan", "memory of a clients task of two clients, model included, GAN of the row discriminator, batch 32", measureGANMemory},

@@ -83,7 +83,6 @@ var measures = map[string]struct {
 	"fitted_ks_p":                   {name: "p of the fit", unit: 1, digits: 3},
 	"search_extracted":              {name: "extracted", unit: 100, digits: 1, suffix: " of 100"},
 	"search_expanded":               {name: "nodes expanded", unit: 1, digits: 0},
-	"natural_extracted":             {name: "extracted", unit: 100, digits: 1, suffix: " of 100"},
 	"speedup":                       {name: "nodes a second, times", unit: 1, digits: 2},
 	"deanonymization_mlp_ap":        {name: "AP of the MLP", unit: 100, digits: 1, suffix: " points"},
 	"deanonymization_knn_ap":        {name: "that of kNN", unit: 100, digits: 1, suffix: " points"},
