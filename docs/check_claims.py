@@ -184,7 +184,7 @@ class Study:
 def printed(cell):
     """The numbers of a result: those with a sign, before what the models' utility differs by."""
     cell = cell.split(" seeds: ", 1)[-1].split("; recall@1 ")[0]
-    return [(float(x), len(x.partition(".")[2])) for x in re.findall(r"[+-][0-9]+\.[0-9]+", cell)]
+    return [(float(x), len(x.partition(".")[2])) for x in re.findall(r"(?<![0-9^])[+-][0-9]+(?:\.[0-9]+)?", cell)]
 
 
 def check(name):

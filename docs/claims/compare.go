@@ -126,7 +126,8 @@ func (s *study) label(results, spec string) string {
 		case name == "insertions":
 			parts = append(parts, value+" copies")
 		case value == "":
-			parts = append(parts, measures[strings.TrimRight(name, "<>0123456789")].name+" "+name[strings.IndexAny(name, "<>"):])
+			at := strings.IndexAny(name, "<>")
+			parts = append(parts, fmt.Sprintf("%s %c %s", measures[name[:at]].name, name[at], name[at+1:]))
 		case value != "inserted":
 			parts = append(parts, value)
 		}
