@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"math"
 	"os"
@@ -199,5 +200,32 @@ func TestEpsilonsInTheDocsAreThoseOfTheirCommands(t *testing.T) {
 	}
 	if commands < 50 {
 		t.Errorf("only %d commands are in the docs", commands)
+	}
+}
+
+// recipeTable is a table whose first columns are a recipe, and whose others, from the seventh on, are its epsilons.
+var recipeTable = regexp.MustCompile(`(?m)^\| population \| cohort \| rounds \| z \| delta \|.*\n\|[-|: ]*\n((?:\|.*\n)+)`)
+
+// Cohorts of fixed size with either conversion, and Poisson cohorts, have the epsilons of the table of the papers' recipes.
+func TestEpsilonsInTheDocsOfThePapersRecipes(t *testing.T) {
+	t.Parallel()
+	root, all := documents(t)
+	match := recipeTable.FindStringSubmatch(all["docs/privacy.md"])
+	if match == nil {
+		t.Fatal("docs/privacy.md has no table of recipes")
+	}
+	for row := range strings.Lines(match[1]) {
+		cells := strings.Split(strings.ReplaceAll(row, ",", ""), "|")
+		recipe := fmt.Sprintf("--population %s --cohort %s --rounds %s --noise-multiplier %s --delta %s", cells[1], cells[2], cells[3], cells[4], cells[5])
+		var known []float64
+		for _, options := range []string{"", " --conversion improved", " --sampling poisson --conversion improved"} {
+			known = append(known, values(t, root, recipe+options)...)
+		}
+		for _, cell := range cells[7 : len(cells)-1] {
+			text, _, _ := strings.Cut(strings.TrimSpace(cell), " ")
+			if !printedAmong(known, text) {
+				t.Errorf("coalmine account%s prints %v; docs/privacy.md has %s in\n%s", recipe, known, text, row)
+			}
+		}
 	}
 }
