@@ -25,12 +25,12 @@ test:
 
 # What make test tries a sample of: every wrong value in every example, 10,000 mutated records, and
 # every value of records that are sent to a cluster. Before them, the epsilons and the tables of the docs
-# beside their commands; SECONDS=1000 runs longer examples again, too.
-SECONDS ?= 20
+# beside their commands; KEPT_SECONDS=1000 runs longer examples again, too.
+KEPT_SECONDS ?= 20
 check:
 	scripts/check-linked.sh $(RELEASE)
 	go test $(TAGS) ./docs/...
-	go test $(TAGS) -timeout 0 -run 'EpsilonsInTheDocs|KeptOutputs' ./cmd/coalmine -kept-seconds $(SECONDS)
+	go test $(TAGS) -timeout 0 -run 'EpsilonsInTheDocs|KeptOutputs' ./cmd/coalmine -kept-seconds $(KEPT_SECONDS)
 	go test $(TAGS) -timeout 20m -run 'OneWrongValue' ./workflows/experiment -whole
 	go test $(TAGS) -timeout 20m -run 'MutatedRecord' ./workflows/control -whole
 	go test $(TAGS) -timeout 20m -run 'NoRecordStopsTheCluster' ./internal/endtoend -whole

@@ -48,21 +48,22 @@ func addProgram(c *cobra.Command, program *string) {
 }
 
 func newPlan(o *output) *cobra.Command {
-	program := ""
+	program, settings := "", []string(nil)
 	c := &cobra.Command{
 		Use:   "plan FILE...",
 		Short: "Time that coalmine plan predicts beside the time that experiments take",
 		Long: `Plan and run experiments, each in a temporary directory of its own, and print the time
 that "coalmine plan" predicts beside the one that the run takes, by the clock and of all
-cores together. On a machine that also does other work only the latter compares; the
-factor is how many times too low or too high it is.`,
-		Example: "  go run ./bench/cmd plan examples/ci-gate.yaml examples/carlini-2019/table1-small.yaml",
+cores together: that of the run's process and of the programs that it starts. On a machine
+that also does other work only the latter compares; the factor is how many times too low
+or too high it is. --set makes a long experiment shorter.`,
+		Example: "  go run ./bench/cmd plan examples/ci-gate.yaml examples/carlini-2019/table1-small.yaml\n  go run ./bench/cmd plan examples/dp-ftrl-small.yaml --set training.rounds=100",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, files []string) error {
 			return withProgram(c.Context(), program, func(path string) error {
 				var rows forecast.Rows
 				for _, file := range files {
-					row, err := forecast.Run(c.Context(), path, file)
+					row, err := forecast.Run(c.Context(), path, file, settings)
 					if err != nil {
 						return err
 					}
@@ -73,6 +74,7 @@ factor is how many times too low or too high it is.`,
 			})
 		},
 	}
+	c.Flags().StringArrayVar(&settings, "set", nil, "set a field of the experiments, such as training.rounds=100; may be repeated")
 	addProgram(c, &program)
 	return c
 }

@@ -11,18 +11,21 @@ import (
 	"math"
 	"os"
 	"os/exec"
+	"strings"
 	"text/tabwriter"
 	"time"
 )
 
-// Row is one experiment. Seconds of a processor are comparable on a machine that also does other
-// work; of those of the clock only the predicted ones are then.
+// Row is one experiment. On a machine that also does other work seconds of a processor compare, and
+// those of the clock do not.
 type Row struct {
 	File string `json:"file"`
+	// Settings are the fields that take the place of the file's, as --set has them.
+	Settings []string `json:"settings,omitempty"`
 	// Predicted and Real are the seconds from the submission to the end.
 	Predicted float64 `json:"predicted_seconds"`
 	Real      float64 `json:"real_seconds"`
-	// PredictedCPU and RealCPU are the seconds of all cores together.
+	// PredictedCPU and RealCPU are the seconds of all cores together, those of the experiment's programs included.
 	PredictedCPU float64 `json:"predicted_cpu_seconds"`
 	RealCPU      float64 `json:"real_cpu_seconds"`
 }
@@ -33,19 +36,19 @@ func (r *Row) Factor() float64 {
 	return math.Max(ratio, 1/ratio)
 }
 
-// Run plans and runs an experiment file by a program, in a directory of its own.
-func Run(ctx context.Context, program, file string) (*Row, error) {
+// Run plans and runs an experiment file with settings by a program, in a directory of its own.
+func Run(ctx context.Context, program, file string, settings []string) (*Row, error) {
 	home, err := os.MkdirTemp("", "coalmine-forecast-")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(home)
-	row := &Row{File: file}
+	row := &Row{File: file, Settings: settings}
 	if err := row.plan(ctx, program, home); err != nil {
 		return nil, err
 	}
 	var said bytes.Buffer
-	run := exec.CommandContext(ctx, program, "run", file, "--home", home)
+	run := exec.CommandContext(ctx, program, row.arguments("run", home)...)
 	run.Stderr = &said
 	began := time.Now()
 	err = run.Run()
@@ -58,10 +61,19 @@ func Run(ctx context.Context, program, file string) (*Row, error) {
 	return row, nil
 }
 
+// arguments are those of a command about the experiment.
+func (r *Row) arguments(command, home string) []string {
+	args := []string{command, r.File, "--home", home}
+	for _, s := range r.Settings {
+		args = append(args, "--set", s)
+	}
+	return args
+}
+
 // plan asks for the prediction.
 func (r *Row) plan(ctx context.Context, program, home string) error {
 	var said bytes.Buffer
-	c := exec.CommandContext(ctx, program, "plan", r.File, "--json", "--home", home)
+	c := exec.CommandContext(ctx, program, append(r.arguments("plan", home), "--json")...)
 	c.Stderr = &said
 	out, err := c.Output()
 	if err != nil {
@@ -92,7 +104,7 @@ func (rows Rows) Print(w io.Writer) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "experiment\tpredicted s\treal s\tpredicted CPU s\treal CPU s\tfactor")
 	for _, r := range rows {
-		fmt.Fprintf(t, "%s\t%.1f\t%.1f\t%.1f\t%.1f\t%.2f\n", r.File, r.Predicted, r.Real, r.PredictedCPU, r.RealCPU, r.Factor())
+		fmt.Fprintf(t, "%s\t%.1f\t%.1f\t%.1f\t%.1f\t%.2f\n", strings.Join(append([]string{r.File}, r.Settings...), " "), r.Predicted, r.Real, r.PredictedCPU, r.RealCPU, r.Factor())
 	}
 	_ = t.Flush()
 }

@@ -8,13 +8,13 @@ import (
 
 func TestAFactorIsTheSameTooLowAndTooHigh(t *testing.T) {
 	t.Parallel()
-	low, high := &Row{File: "low.yaml", Predicted: 3, PredictedCPU: 5, RealCPU: 10}, &Row{File: "high.yaml", PredictedCPU: 10, RealCPU: 5}
+	low, high := &Row{File: "low.yaml", Settings: []string{"seed=2"}, Predicted: 3, PredictedCPU: 5, RealCPU: 10}, &Row{File: "high.yaml", PredictedCPU: 10, RealCPU: 5}
 	if low.Factor() != 2 || high.Factor() != 2 {
 		t.Errorf("factors %g and %g, want 2", low.Factor(), high.Factor())
 	}
 	var out bytes.Buffer
 	Rows{low, high}.Print(&out)
-	if !strings.Contains(out.String(), "low.yaml    3.0") || strings.Count(out.String(), "2.00") != 2 {
+	if !strings.Contains(out.String(), "low.yaml seed=2  3.0") || strings.Count(out.String(), "2.00") != 2 {
 		t.Errorf("%s", &out)
 	}
 }
