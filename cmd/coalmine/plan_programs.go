@@ -175,7 +175,10 @@ func (m *measured) client(ctx context.Context, code []byte) (*estimate.Speed, er
 	if err != nil {
 		return nil, err
 	}
-	return &estimate.Speed{Train: estimate.Pace{Token: pace.Fit / m.sub.TokensPerUser[m.cell]}, Score: estimate.Pace{Token: pace.Text / m.scored()}}, nil
+	return &estimate.Speed{
+		Begin: pace.Begin, Train: estimate.Pace{Token: pace.Fit / m.sub.TokensPerUser[m.cell]},
+		Score: estimate.Pace{Token: pace.Text / m.scored()}, Network: pace.Network,
+	}, nil
 }
 
 // example is one that is made up: a text, or an image.

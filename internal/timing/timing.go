@@ -3,11 +3,54 @@ package timing
 
 import "time"
 
-// Children returns how many seconds do takes, or the seconds of processors that the processes take
-// which it starts and waits for, if these are more: a process that waits takes its time, too.
-// Nothing else may start processes meanwhile.
-func Children(do func() error) (float64, error) {
-	began, before := time.Now(), children()
+// took is how long something takes, in seconds: by the clock, and of processors that this
+// process takes, and those that it starts and waits for.
+type took struct{ clock, processors float64 }
+
+// timed times do. Nothing else may start processes meanwhile. On a machine that has no idle processor a process
+// waits for one longer than it works: the clock then counts for no more than processors do.
+func timed(do func() error) (took, error) {
+	began, before := time.Now(), processors()
+	idleBefore, known := idle()
 	err := do()
-	return max(children()-before, time.Since(began)).Seconds(), err
+	t := took{time.Since(began).Seconds(), (processors() - before).Seconds()}
+	if after, _ := idle(); known && (after-idleBefore).Seconds() < crowded*t.clock {
+		t.clock = t.processors
+	}
+	return t, err
+}
+
+// crowded is a machine of which fewer processors are idle on average.
+const crowded = 0.1
+
+// beyond is how much longer it takes than something else, by whichever of both says more: a process that waits takes
+// its time, too.
+func (t took) beyond(other took) float64 {
+	return max(0, t.clock-other.clock, t.processors-other.processors)
+}
+
+// Pace is how long something takes for n things: Start seconds, and Each more for each of them.
+type Pace struct{ Start, Each float64 }
+
+const (
+	tells  = 1 // second more than for few things
+	growth = 4 // times, from one try to the next
+)
+
+// Measure has do done for few things, for more, and then for four times as many until that takes a
+// second longer than for few, or is for most. Nothing else may start processes meanwhile.
+func Measure(few, more, most int, do func(n int) error) (Pace, error) {
+	least, err := timed(func() error { return do(few) })
+	p := Pace{Start: least.beyond(took{})}
+	for n := more; err == nil && few < most; n *= growth {
+		var t took
+		t, err = timed(func() error { return do(n) })
+		longer := t.beyond(least)
+		p.Each = longer / float64(n-few)
+		p.Start = max(0, least.beyond(took{})-float64(few)*p.Each)
+		if longer >= tells || n >= most {
+			break
+		}
+	}
+	return p, err
 }

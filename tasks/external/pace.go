@@ -30,68 +30,59 @@ const ScoredWords = 5
 
 const (
 	fewExamples  = 32 // of the first training
-	difference   = 1  // second between the first training and the last one
-	moreExamples = 4  // times, from one training to the next
+	moreExamples = 128
 	scoredTexts  = 512
+	mostTexts    = 1 << 11
 )
 
 // Measure trains on a few examples, and then on more until that takes longer by a difference that
-// tells.
+// tells. The first training's model then scores.
 func (p *Pace) Measure(ctx context.Context) (*Seconds, error) {
-	first, few, err := p.timed(ctx, fewExamples)
+	var first *trial
+	training, err := timing.Measure(fewExamples, moreExamples, p.Sample.Users*p.Sample.Examples, func(n int) error {
+		x, err := p.trained(ctx, n)
+		if err == nil && first == nil {
+			first = x
+		} else if err == nil {
+			x.workspace.Remove()
+		}
+		return err
+	})
+	if first != nil {
+		defer first.workspace.Remove()
+	}
 	if err != nil {
 		return nil, err
 	}
-	defer first.workspace.Remove()
-	s, n, many := &Seconds{Start: few}, fewExamples, few
-	for many-few < difference && n < p.Sample.Users*p.Sample.Examples {
-		n *= moreExamples
-		var x *trial
-		if x, many, err = p.timed(ctx, n); err != nil {
-			return nil, err
-		}
-		x.workspace.Remove()
-	}
-	if n > fewExamples {
-		s.Example = max(0, (many-few)/float64(n-fewExamples))
-		s.Start = max(0, few-fewExamples*s.Example)
-	}
-	return s, p.scoring(ctx, first, s)
+	scoring, err := p.scoring(ctx, first)
+	return &Seconds{Start: training.Start, Example: training.Each, Load: scoring.Start, Text: scoring.Each}, err
 }
 
-// timed trains on about so many examples.
-func (p *Pace) timed(ctx context.Context, examples int) (x *trial, seconds float64, err error) {
+// trained trains on about so many examples.
+func (p *Pace) trained(ctx context.Context, examples int) (*trial, error) {
 	c := p.Check
 	c.sample = p.Sample
 	c.sample.Users, c.sample.Examples = max(1, examples/p.Sample.Examples), min(examples, p.Sample.Examples)
-	seconds, err = timing.Children(func() error { x, err = c.train(ctx, nil, nil); return err })
+	x, err := c.train(ctx, nil, nil)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	if _, err := x.ended(); err != nil {
 		x.workspace.Remove()
-		return nil, 0, err
+		return nil, err
 	}
-	return x, seconds, nil
+	return x, nil
 }
 
 // scoring measures the command that a training leaves.
-func (p *Pace) scoring(ctx context.Context, x *trial, s *Seconds) error {
+func (p *Pace) scoring(ctx context.Context, x *trial) (timing.Pace, error) {
 	result, err := x.ended()
 	if err != nil || result.Score == "" {
-		return err
+		return timing.Pace{}, err
 	}
-	timed := func(texts int) (float64, error) {
-		return timing.Children(func() error {
-			return p.asking(ctx, x, result.Score, p.Scorer, func(client *score.Client) error { return p.score(ctx, client, texts) })
-		})
-	}
-	if s.Load, err = timed(1); err != nil {
-		return err
-	}
-	all, err := timed(1 + scoredTexts)
-	s.Text = max(0, all-s.Load) / scoredTexts
-	return err
+	return timing.Measure(1, 1+scoredTexts, mostTexts, func(texts int) error {
+		return p.asking(ctx, x, result.Score, p.Scorer, func(client *score.Client) error { return p.score(ctx, client, texts) })
+	})
 }
 
 // score has so many texts or images scored.

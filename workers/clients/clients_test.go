@@ -100,6 +100,18 @@ func TestAProgramTrainsAndIsMeasured(t *testing.T) {
 	}
 }
 
+// What plan predicts of attacks on updates rests on the network that a measured program says it has.
+func TestAPaceHasTheNetworkOfTheProgram(t *testing.T) {
+	t.Parallel()
+	s := clientprograms.Setting{Program: clientstest.Program(""), Words: words}
+	p, err := Measure(t.Context(), s, Options{Directory: t.TempDir()}, sentences, func(int) clientprograms.Pair {
+		return clientprograms.Pair{Continuation: []int32{4}}
+	})
+	if err != nil || p.Network == nil || p.Network.Parameters() != len(words)+1 || p.Begin <= 0 || p.Fit < 0 || p.Text < 0 {
+		t.Errorf("%+v, %v", p, err)
+	}
+}
+
 func TestAProgramMayReadTexts(t *testing.T) {
 	t.Parallel()
 	p := pooled(t, Options{})

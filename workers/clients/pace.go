@@ -4,42 +4,38 @@ import (
 	"context"
 
 	"coalmine/internal/timing"
+	"coalmine/models"
 	"coalmine/storage"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/clientprograms"
 )
 
-// Pace has the seconds, as timing.Children counts them, that a program takes to train on the examples of
-// a user, and to score one of the texts that Measure asks about; of images to evaluate one.
-type Pace struct{ Fit, Text float64 }
+// Pace has the seconds, as package timing counts them, that a program takes to begin, to train on the
+// examples of a user, and to score one of the texts that Measure asks about; of images to evaluate one.
+type Pace struct {
+	Begin, Fit, Text float64
+	Network          models.Network // the program's
+}
 
 const (
-	paceFits  = 10
-	paceTexts = 256
+	paceFits, mostFits   = 10, 1 << 12
+	paceTexts, mostTexts = 256, 1 << 11
 )
 
-// Measure has a program train on the examples of a user, and score texts: what it takes for little is
-// taken off what it takes for more.
+// Measure has a program train on the examples of a user, and score texts.
 func Measure(ctx context.Context, s clientprograms.Setting, o Options, examples [][]int32, text func(i int) clientprograms.Pair) (*Pace, error) {
-	timed := func(fits, texts int) (float64, error) {
-		return timing.Children(func() error { return ask(ctx, s, o, examples, fits, texts, text) })
-	}
-	few, err := timed(1, 1)
+	p := &Pace{}
+	fits, err := timing.Measure(1, 1+paceFits, mostFits, func(n int) error { return p.ask(ctx, s, o, examples, n, 1, text) })
 	if err != nil {
 		return nil, err
 	}
-	more, err := timed(1+paceFits, 1)
-	if err != nil {
-		return nil, err
-	}
-	p := &Pace{Fit: max(0, more-few) / paceFits}
-	more, err = timed(1, 1+paceTexts)
-	p.Text = max(0, more-few) / paceTexts
+	texts, err := timing.Measure(1, 1+paceTexts, mostTexts, func(n int) error { return p.ask(ctx, s, o, examples, 1, n, text) })
+	p.Begin, p.Fit, p.Text = fits.Start, fits.Each, texts.Each
 	return p, err
 }
 
 // ask starts a program, has it train and score so often, and ends it.
-func ask(ctx context.Context, s clientprograms.Setting, o Options, examples [][]int32, fits, texts int, text func(i int) clientprograms.Pair) (err error) {
+func (p *Pace) ask(ctx context.Context, s clientprograms.Setting, o Options, examples [][]int32, fits, texts int, text func(i int) clientprograms.Pair) (err error) {
 	pool := NewPool(o)
 	defer pool.Close()
 	client, err := pool.Borrow(ctx, s)
@@ -48,6 +44,7 @@ func ask(ctx context.Context, s clientprograms.Setting, o Options, examples [][]
 	}
 	defer client.GiveBack()
 	c := client.(*program)
+	p.Network = c.network
 	params, err := c.Initial(ctx, 7)
 	if err != nil {
 		return err

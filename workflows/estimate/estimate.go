@@ -122,6 +122,14 @@ func (c *costing) slowness() float64 {
 	return 1
 }
 
+// network is the one that a program says it has; nil where nobody has asked it.
+func (c *costing) network() models.Network {
+	if c.speed == nil {
+		return nil
+	}
+	return c.speed.Network
+}
+
 // programLoad is the load of a program that trains on so many tokens, or scores them.
 func (c *costing) programLoad(tokens float64, at func(*Speed) Pace) Load {
 	if c.speed == nil {
@@ -183,7 +191,7 @@ func (c *costing) measure() {
 func (c *costing) share(m experiment.Method, of int) Load {
 	states, work := c.audit(m)
 	load := Load{FLOP: (c.slowness()*states*c.model.ScoringFLOPs() + work) / float64(of)}
-	if _, attack := m.Fields.(audits.Worker); attack && c.byProgram() && c.experiment.Training.Record != nil {
+	if _, attack := m.Fields.(audits.Worker); attack && c.byProgram() && c.experiment.Training.Record != nil && c.network() == nil {
 		return Load{Unknown: true} // the program alone knows how large its updates are
 	}
 	if c.byProgram() && states > 0 {
@@ -197,6 +205,9 @@ func (c *costing) share(m experiment.Method, of int) Load {
 func (c *costing) audit(m experiment.Method) (states, work float64) {
 	setting := c.experiment.Setting()
 	setting.TestTokens = c.testTokens
+	if n := c.network(); n != nil && setting.Recorded != nil {
+		setting.Recorded.Layout, _ = setting.Recorded.Recording.Layout(n) // a training refuses layers that the network lacks
+	}
 	times := 1.0
 	if !m.AtEnd {
 		times = float64(len(c.experiment.Measured()))

@@ -3,9 +3,11 @@ package estimate
 import (
 	"slices"
 
+	"coalmine/models"
 	"coalmine/storage"
 	"coalmine/tasks/external"
 	"coalmine/tasks/selection"
+	"coalmine/tasks/training"
 	"coalmine/workflows/coordinator/graph"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/submission"
@@ -35,7 +37,13 @@ func (l Load) Seconds(peakGFLOPS float64) float64 {
 }
 
 // Speed is how fast a program trains and scores in place of ours.
-type Speed struct{ Train, Score Pace }
+type Speed struct {
+	Train, Score Pace
+	// Begin is how many seconds a program that trains clients takes before it trains the first.
+	Begin float64
+	// Network is the program's, whose updates attacks read; nil where the program trains whole models.
+	Network models.Network
+}
 
 // Pace is how long a program takes for a task: Start seconds, and Token more for each token.
 type Pace struct{ Start, Token float64 }
@@ -97,6 +105,9 @@ func (l *Loads) add(c costing, p *plan.Plan, cell *plan.Cell) {
 	}
 	for _, key := range nodes[external.Train.Name] {
 		l.nodes[key] = c.programLoad(c.trainTokens, trains)
+	}
+	for _, key := range nodes[training.ClientInitial.Name] {
+		l.nodes[key] = c.programLoad(0, func(s *Speed) Pace { return Pace{Start: s.Begin} })
 	}
 	for _, key := range nodes[selection.Predictions.Name] {
 		l.nodes[key] = Load{FLOP: c.slowness() * c.trainTokens * c.model.ScoringFLOPs()}

@@ -4,4 +4,4 @@ package timing
 
 import "time"
 
-func children() time.Duration { return 0 }
+func processors() time.Duration { return 0 }

@@ -1,0 +1,27 @@
+package timing
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// idle is for how long the processors of the machine had nothing to do since it started, all
+// together; ok is false where the system does not say.
+func idle() (d time.Duration, ok bool) {
+	data, err := os.ReadFile("/proc/stat")
+	line, _, _ := strings.Cut(string(data), "\n")
+	fields := strings.Fields(line) // cpu user nice system idle iowait ..., in hundredths of a second
+	if err != nil || len(fields) < 6 {
+		return 0, false
+	}
+	for _, field := range fields[4:6] {
+		ticks, err := strconv.ParseInt(field, 10, 64)
+		if err != nil {
+			return 0, false
+		}
+		d += time.Duration(ticks) * 10 * time.Millisecond
+	}
+	return d, true
+}
