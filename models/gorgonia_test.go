@@ -252,7 +252,7 @@ func compareWithGorgonia(t *testing.T, config models.Config) {
 		}
 	}()
 	rng := seeds.Stream(1, "test")
-	params := make([]float64, g.Parameters())
+	params := g.Params
 	for i := range params {
 		params[i] = float64(float32(rng.NormFloat64() * 0.5))
 	}
@@ -263,8 +263,7 @@ func compareWithGorgonia(t *testing.T, config models.Config) {
 		}
 	}
 	g.fill(batch)
-	want := make([]float64, len(params))
-	wantLoss, err := g.Gradient(params, want)
+	wantLoss, err := g.Run()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -283,7 +282,7 @@ func compareWithGorgonia(t *testing.T, config models.Config) {
 		t.Errorf("mean loss %v, of the graph %v", loss.Mean(), wantLoss)
 	}
 	for _, tensor := range m.Tensors() {
-		expected, largest := g.tensor(want, tensor), 0.0
+		expected, largest := g.tensor(g.Gradient, tensor), 0.0
 		for _, v := range expected {
 			largest = max(largest, math.Abs(v))
 		}

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"coalmine/internal/kernels"
-	"coalmine/models/networks"
 )
 
 // set is data in memory, in blocks of some examples.
@@ -168,10 +167,11 @@ func reference(weights [][]float64, s Shape, b Block) float64 {
 	return loss / float64(len(b.Labels))
 }
 
-func widen(weights [][]float32) (wide [][]float64) {
-	for _, w := range weights {
-		row := make([]float64, len(w))
-		for i, v := range w {
+// widened are the weights and biases of a network's layers.
+func widened(m *mlp) (wide [][]float64) {
+	for _, t := range m.network.Graph().Tensors() {
+		row := make([]float64, t.Size())
+		for i, v := range t.View(m.params()) {
 			row[i] = float64(v)
 		}
 		wide = append(wide, row)
@@ -183,46 +183,47 @@ func TestTheNetworksGradientIsThatOfFiniteDifferences(t *testing.T) {
 	t.Parallel()
 	s := Shape{Inputs: 7, Classes: 4}
 	rng := rand.New(rand.NewPCG(3, 0))
-	m := newMLP(s, 6, rng)
-	for _, bias := range [][]float32{m.first.bias, m.second.bias} {
-		copy(bias, normals(rng, len(bias)))
+	m := newMLP(s, Options{Epochs: 1, Batch: 6}, rng).(*mlp)
+	if err := m.begin(6); err != nil {
+		t.Fatal(err)
 	}
+	kernels.Axpy(0.1, normals(rng, len(m.params())), m.params()) // biases, too
 	b := Block{Rows: normals(rng, 6*s.Inputs), Labels: []int{0, 1, 2, 3, 1, 0}}
-	wide := widen(m.weights())
-	if got, want := m.loss(b)/6, reference(wide, s, b); math.Abs(got-want) > 1e-5 {
-		t.Errorf("loss %v, want %v", got, want)
+	wide := widened(m)
+	if got, err := m.loss(b); err != nil || math.Abs(got-reference(wide, s, b)) > 1e-5 {
+		t.Errorf("loss %v, want %v: %v", got, reference(wide, s, b), err)
 	}
-	// At the rate -1 and without momentum a move is the gradient.
-	m.rate, m.momentum = -1, 0
-	m.step(b)
-	moves := [][]float32{m.first.weightMoves, m.first.biasMoves, m.second.weightMoves, m.second.biasMoves}
-	for part, w := range wide {
+	_, gradient, err := m.network.Learn(6, b.row(s), [][]int{b.Labels})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for part, tensor := range m.network.Graph().Tensors() {
 		for range 60 {
-			i := rng.IntN(len(w))
+			w, i := wide[part], rng.IntN(tensor.Size())
 			const h = 1e-6
 			w[i] += h
 			above := reference(wide, s, b)
 			w[i] -= 2 * h
 			below := reference(wide, s, b)
 			w[i] += h
-			if want := (above - below) / (2 * h); math.Abs(float64(moves[part][i])-want) > 1e-5 {
-				t.Errorf("gradient of part %d, element %d: %v, want %v", part, i, moves[part][i], want)
+			if got, want := tensor.View(gradient)[i], (above-below)/(2*h); math.Abs(float64(got)-want) > 1e-5 {
+				t.Errorf("gradient of %v, element %d: %v, want %v", tensor, i, got, want)
 			}
 		}
 	}
 }
 
-// Two steps of Keras' SGD by hand: the second has the momentum and the decayed rate.
+// Two steps of Keras' SGD by hand: the second has the momentum and another rate.
 func TestStepsAreThoseOfKeras(t *testing.T) {
 	t.Parallel()
-	d := &dense{in: 1, out: 1, weights: []float32{2}, bias: []float32{0}, weightMoves: []float32{0}, biasMoves: []float32{0}}
-	d.learn(2, []float32{1, 3}, []float32{1, 2}, 0.5, 0.9) // gradients 7 and 3
-	if d.weights[0] != -1.5 || d.bias[0] != -1.5 {
-		t.Errorf("after one step %v and %v, want -1.5 twice", d.weights[0], d.bias[0])
+	k, params := keras{moves: make([]float32, 2)}, []float32{2, 0}
+	k.move(params, []float32{3.5, 1.5}, 1)
+	if params[0] != -1.5 || params[1] != -1.5 {
+		t.Errorf("after one step %v, want -1.5 twice", params)
 	}
-	d.learn(1, []float32{1}, []float32{1}, 0.25, 0.9)
-	if w, b := float64(d.weights[0]), float64(d.bias[0]); math.Abs(w-(-1.5-3.15-0.25)) > 1e-6 || math.Abs(b-(-1.5-1.35-0.25)) > 1e-6 {
-		t.Errorf("after two steps %v and %v, want -4.9 and -3.1", w, b)
+	k.move(params, []float32{1, 1}, 0.25)
+	if w, b := float64(params[0]), float64(params[1]); math.Abs(w-(-1.5-3.15-0.25)) > 1e-6 || math.Abs(b-(-1.5-1.35-0.25)) > 1e-6 || k.steps != 2 {
+		t.Errorf("after %d steps %v and %v, want -4.9 and -3.1", k.steps, w, b)
 	}
 }
 
@@ -399,32 +400,15 @@ var paper = Shape{Inputs: 50000, Classes: 118}
 
 func BenchmarkMLP(b *testing.B) {
 	data := clusters(rand.New(rand.NewPCG(1, 0)), paper, make([]float32, paper.Inputs*paper.Classes), 32, 1)
-	b.Run("kernels", func(b *testing.B) {
-		m := newMLP(paper, 32, rand.New(rand.NewPCG(1, 0)))
-		for b.Loop() {
-			m.step(data)
-		}
-	})
-	b.Run("gorgonia", func(b *testing.B) {
-		c, err := networks.New(networks.Config{Inputs: paper.Inputs, Hidden: []int{Hidden}, Classes: paper.Classes})
-		if err != nil {
+	m := newMLP(paper, Options{Epochs: 1, Batch: 32}, rand.New(rand.NewPCG(1, 0))).(*mlp)
+	if err := m.begin(32); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if err := m.step(data); err != nil {
 			b.Fatal(err)
 		}
-		trainer, err := c.NewTrainer(32)
-		if err != nil {
-			b.Fatal(err)
-		}
-		params := c.Init(rand.New(rand.NewPCG(1, 0)))
-		gradient, moves := make([]float32, len(params)), make([]float32, len(params))
-		for b.Loop() {
-			if _, err := trainer.Gradient(params, data.Rows, data.Labels, gradient); err != nil {
-				b.Fatal(err)
-			}
-			kernels.Scale(0.9, moves)
-			kernels.Axpy(-0.01, gradient, moves)
-			kernels.Add(params, moves)
-		}
-	})
+	}
 }
 
 // BenchmarkSVM trains the machines of 297 classes, whose examples have much in common.

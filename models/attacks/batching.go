@@ -10,26 +10,31 @@ type batching struct {
 }
 
 // epoch goes through the data once.
-func (c batching) epoch(ctx context.Context, data Data, epoch int, do func(batch Block)) error {
+func (c batching) epoch(ctx context.Context, data Data, epoch int, do func(batch Block) error) error {
 	return data.Blocks(ctx, epoch, func(b Block) error {
 		if err := c.shape.check(b, data.Examples()); err != nil {
 			return err
 		}
-		return c.batches(b, func(batch Block) error {
-			do(batch)
-			return ctx.Err()
-		})
+		return c.batches(ctx, b, do)
 	})
 }
 
 // batches cuts a block.
-func (c batching) batches(b Block, do func(Block) error) error {
+func (c batching) batches(ctx context.Context, b Block, do func(Block) error) error {
 	for from := 0; from < len(b.Labels); from += c.batch {
 		if err := do(b.cut(from, min(from+c.batch, len(b.Labels)), c.shape.Inputs)); err != nil {
 			return err
 		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// row gives the vector of an example.
+func (b Block) row(s Shape) func(i int) []float32 {
+	return func(i int) []float32 { return b.Rows[i*s.Inputs : (i+1)*s.Inputs] }
 }
 
 // cut has the examples from one to before another.
@@ -42,10 +47,6 @@ func (b Block) cut(from, to, inputs int) Block {
 }
 
 // score calls do with batches of rows.
-func (c batching) score(ctx context.Context, rows []float32, do func(n int, batch []float32)) error {
-	b := Block{Rows: rows, Labels: make([]int, len(rows)/c.shape.Inputs)}
-	return c.batches(b, func(batch Block) error {
-		do(len(batch.Labels), batch.Rows)
-		return ctx.Err()
-	})
+func (c batching) score(ctx context.Context, rows []float32, do func(batch Block) error) error {
+	return c.batches(ctx, Block{Rows: rows, Labels: make([]int, len(rows)/c.shape.Inputs)}, do)
 }

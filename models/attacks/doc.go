@@ -8,8 +8,5 @@
 //	cosine  the cosine to the class's mean update; nothing is trained
 //
 // Data come as a stream of blocks, so that memory does not grow with their number: it is that of
-// a block, a batch and the model. Networks with weights for 50,000 inputs are what takes the
-// time, and they are computed by package kernels: the update of the first layer, gradient
-// and momentum together, is one matrix product. The graphs of package networks do the same
-// several times slower (BenchmarkMLP), since they copy parameters and gradients for each step.
+// a block, a batch and the model. The network is a graph of package networks.
 package attacks

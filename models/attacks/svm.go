@@ -109,7 +109,10 @@ func (a *svmAttack) Train(ctx context.Context, data Data) (Training, error) {
 	t := Training{}
 	for t.Epochs < a.epochs && !t.Converged {
 		steepest := float32(0)
-		err := a.epoch(ctx, data, t.Epochs+1, func(batch Block) { steepest = max(steepest, a.step(batch)) })
+		err := a.epoch(ctx, data, t.Epochs+1, func(batch Block) error {
+			steepest = max(steepest, a.step(batch))
+			return nil
+		})
 		if err != nil {
 			return t, err
 		}
@@ -122,7 +125,8 @@ func (a *svmAttack) Train(ctx context.Context, data Data) (Training, error) {
 
 // Score implements Attack.
 func (a *svmAttack) Score(ctx context.Context, rows, scores []float32) error {
-	return a.score(ctx, rows, func(n int, batch []float32) {
-		scores = scores[copy(scores, a.outputs(n, batch)):]
+	return a.score(ctx, rows, func(batch Block) error {
+		scores = scores[copy(scores, a.outputs(len(batch.Labels), batch.Rows)):]
+		return nil
 	})
 }

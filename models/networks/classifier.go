@@ -1,187 +1,136 @@
 package networks
 
 import (
-	"cmp"
 	"errors"
-	"fmt"
-	"math"
-	"math/rand/v2"
 	"slices"
 
 	"gorgonia.org/gorgonia"
 
-	"coalmine/internal/registry"
-	"coalmine/models"
+	"coalmine/internal/kernels"
 )
 
-// Activation names the function after a hidden layer.
-type Activation string
-
-// Activations of hidden layers.
-const (
-	ReLU    Activation = "relu"
-	Tanh    Activation = "tanh"
-	Sigmoid Activation = "sigmoid"
-)
-
-// activation is the entry of one.
-type activation struct {
-	name  Activation
-	apply func(*gorgonia.Node) (*gorgonia.Node, error)
-}
-
-// activations are all activations there are.
-var activations = registry.New("activation", func(a activation) Activation { return a.name },
-	activation{ReLU, gorgonia.Rectify}, activation{Tanh, gorgonia.Tanh}, activation{Sigmoid, gorgonia.Sigmoid})
-
-// Activations lists the activations.
-func Activations() []Activation { return activations.Names() }
-
-// Config describes a classifier: fully connected layers with an activation
-// after each but the last, whose outputs are the logits of a softmax.
+// Config describes a classifier: hidden layers with ReLU, and on the last of them a layer with a
+// softmax for each task (Caruana 1997; Orekondy et al. 2018, figure 3d).
 type Config struct {
-	// Inputs is the number of features, at least 1.
-	Inputs int `json:"inputs"`
-	// Hidden are the widths of the hidden layers, from the inputs on; none makes
-	// a multinomial logistic regression.
-	Hidden []int `json:"hidden,omitempty"`
-	// Classes is the number of labels, 0..Classes-1. At least 2.
-	Classes int `json:"classes"`
-	// Activation may be empty for ReLU.
-	Activation Activation `json:"activation,omitempty"`
+	// Inputs is the number of features.
+	Inputs int
+	// Hidden are the widths of the hidden layers.
+	Hidden []int
+	// Classes of each task, one task at least.
+	Classes []int
 }
 
-// maxWidth bounds every layer, so that no size overflows.
-const maxWidth = 1 << 20
-
-// Validate reports everything that is wrong with the configuration, in one error.
-func (c Config) Validate() error {
-	var problems []error
-	check := func(what string, value, low int) {
-		if value < low || value > maxWidth {
-			problems = append(problems, fmt.Errorf("%s %d: want %d to %d", what, value, low, maxWidth))
-		}
+// logits adds the network to a graph.
+func logits[T Real](l *layers[T], c Config) (outputs gorgonia.Nodes, inputs []T) {
+	x, inputs := l.Input("inputs", l.rows, c.Inputs)
+	hidden := l.relu(x, c.Hidden...)
+	for _, classes := range c.Classes {
+		outputs = append(outputs, l.dense(hidden, classes))
 	}
-	check("inputs", c.Inputs, 1)
-	check("classes", c.Classes, 2)
-	for _, width := range c.Hidden {
-		check("hidden width", width, 1)
-	}
-	if _, err := activations.Find(cmp.Or(c.Activation, ReLU)); err != nil {
-		problems = append(problems, err)
-	}
-	if err := errors.Join(problems...); err != nil {
-		return fmt.Errorf("classifier configuration: %w", err)
-	}
-	return nil
+	return outputs, inputs
 }
 
-// Classifier is the layout of a classifier; it holds no parameters itself. Its
-// tensors are layer1.weights [inputs, width], layer1.bias [1, width], and so on
-// to the last layer.
-type Classifier struct {
-	config  Config
-	tensors []models.Tensor
-	size    int
+// classifier is the graph of the sum of the losses of all tasks.
+type classifier[T Real] struct {
+	*layers[T]
+	Config
+	inputs  []T
+	targets [][]T
 }
 
-// New checks the configuration and returns its classifier.
-func New(config Config) (*Classifier, error) {
-	if err := config.Validate(); err != nil {
-		return nil, err
+func newClassifier[T Real](c Config, rows int) (*classifier[T], error) {
+	n := &classifier[T]{layers: newLayers[T](rows), Config: c}
+	outputs, inputs := logits(n.layers, c)
+	n.inputs = inputs
+	losses := make(gorgonia.Nodes, len(outputs))
+	for i, output := range outputs {
+		loss, targets := n.softmax(output)
+		losses[i], n.targets = loss, append(n.targets, targets)
 	}
-	c := &Classifier{config: config}
-	g := NewGraph[float32]()
-	if _, err := logits(g, config, g.inputOf(config, 1)); err != nil {
-		return nil, err
-	}
-	c.tensors, c.size = g.Tensors(), g.Parameters()
-	return c, nil
+	return n, n.CompileLoss(gorgonia.Must(gorgonia.ReduceAdd(losses)))
 }
 
-// inputOf is the input of a graph of its own, which nobody fills.
-func (g *Graph[T]) inputOf(c Config, batch int) *gorgonia.Node {
-	x, _ := g.Input("inputs", batch, c.Inputs)
-	return x
-}
-
-// Parameters is the length of the flat vector.
-func (c *Classifier) Parameters() int { return c.size }
-
-// Tensors lists the named tensors in the order of the flat vector.
-func (c *Classifier) Tensors() []models.Tensor { return slices.Clone(c.tensors) }
-
-// Init draws weights uniform in ±sqrt(6/inputs of the layer) (He et al., "Delving
-// Deep into Rectifiers", 2015, equation 10, as a uniform distribution of the same
-// variance), one number each in the order of the flat vector; biases are zero.
-func (c *Classifier) Init(rng *rand.Rand) []float32 {
-	params := make([]float32, c.size)
-	for i, t := range c.tensors {
-		if i%2 == 1 {
-			continue // a bias
-		}
-		bound := math.Sqrt(6 / float64(t.Shape[0]))
-		for j := range t.View(params) {
-			params[t.Offset+j] = float32(bound * (2*rng.Float64() - 1))
-		}
-	}
-	return params
-}
-
-// logits composes the layers over x [batch, inputs].
-func logits[T Real](g *Graph[T], c Config, x *gorgonia.Node) (*gorgonia.Node, error) {
-	widths := append(slices.Clone(c.Hidden), c.Classes)
-	in := c.Inputs
-	for i, width := range widths {
-		var err error
-		if x, err = dense(g, fmt.Sprintf("layer%d", i+1), x, in, width); err != nil {
-			return nil, err
-		}
-		if i < len(c.Hidden) {
-			if x, err = activate(x, c.Activation); err != nil {
-				return nil, err
+// learn is Classifier.Learn.
+func (n *classifier[T]) learn(examples int, row func(i int) []T, labels [][]int) (loss float64, gradient []T, err error) {
+	return n.fold(examples, func(from, to int) {
+		fillRows(n.inputs, from, to, row)
+		for task, targets := range n.targets {
+			clear(targets)
+			for i, label := range labels[task][from:to] {
+				if label >= 0 {
+					targets[i*n.Classes[task]+label] = 1 / T(examples)
+				}
 			}
 		}
-		in = width
-	}
-	return x, nil
+	})
 }
 
-// dense is x times weights plus bias.
-func dense[T Real](g *Graph[T], name string, x *gorgonia.Node, in, out int) (*gorgonia.Node, error) {
-	weights, bias := g.Parameter(name+".weights", in, out), g.Parameter(name+".bias", 1, out)
-	product, err := gorgonia.Mul(x, weights)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	sum, err := gorgonia.BroadcastAdd(product, bias, nil, []byte{0})
-	if err != nil {
-		return nil, fmt.Errorf("bias of %s: %w", name, err)
-	}
-	return sum, nil
+// Classifier tells classes of vectors, one for each task. It is not safe for concurrent use.
+type Classifier struct {
+	training *classifier[float32]
+	scoring  *layers[float32]
+	inputs   []float32
+	outputs  [][]float32
 }
 
-func activate(x *gorgonia.Node, name Activation) (*gorgonia.Node, error) {
-	a, err := activations.Find(cmp.Or(name, ReLU))
+// NewClassifier returns a classifier whose parameters are 0. It learns from batches of about as
+// many examples as are given; others cost more time.
+func NewClassifier(c Config, batch int) (*Classifier, error) {
+	if err := checkSizes(slices.Concat([]int{batch, c.Inputs}, c.Hidden, c.Classes)...); err != nil {
+		return nil, err
+	}
+	if len(c.Classes) == 0 {
+		return nil, errors.New("classifier without a task: want one at least")
+	}
+	training, err := newClassifier[float32](c, rowsFor(batch))
 	if err != nil {
 		return nil, err
 	}
-	return a.apply(x)
+	n := &Classifier{training: training, scoring: newLayers[float32](training.rows)}
+	outputs, inputs := logits(n.scoring, c)
+	n.inputs = inputs
+	n.outputs, err = n.scoring.Compile(training.Params, outputs...)
+	return n, err
 }
 
-// crossEntropy is the sum of -weights * log softmax(logits), of the same shape.
-func crossEntropy(logits, weights *gorgonia.Node) (*gorgonia.Node, error) {
-	logProbs, err := gorgonia.LogSoftMax(logits, 1)
-	if err != nil {
-		return nil, err
+// Graph is the one that learns.
+func (n *Classifier) Graph() *Graph[float32] { return n.training.Graph }
+
+// Learn returns the sum over tasks of the mean cross-entropy of some examples, in nats, and its
+// gradient, which is valid until the next call. row is the vector of an example, labels those of
+// each task; a negative one says that the task knows nothing of the example.
+func (n *Classifier) Learn(examples int, row func(i int) []float32, labels [][]int) (loss float64, gradient []float32, err error) {
+	return n.training.learn(examples, row, labels)
+}
+
+// Logits of some vectors, for each task [examples, classes].
+func (n *Classifier) Logits(examples int, row func(i int) []float32) ([][]float32, error) {
+	all := make([][]float32, len(n.outputs))
+	for from := 0; from < examples; from += n.scoring.rows {
+		to := min(from+n.scoring.rows, examples)
+		fillRows(n.inputs, from, to, row)
+		if _, err := n.scoring.Run(); err != nil {
+			return nil, err
+		}
+		for i, output := range n.outputs {
+			all[i] = append(all[i], output[:(to-from)*n.training.Classes[i]]...)
+		}
 	}
-	chosen, err := gorgonia.HadamardProd(logProbs, weights)
+	return all, nil
+}
+
+// Loss is that of Learn, without a gradient; NaN of no examples.
+func (n *Classifier) Loss(examples int, row func(i int) []float32, labels [][]int) (loss float64, err error) {
+	logits, err := n.Logits(examples, row)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
-	sum, err := gorgonia.Sum(chosen)
-	if err != nil {
-		return nil, err
+	for task, classes := range n.training.Classes {
+		for i, label := range labels[task] {
+			if row := logits[task][i*classes : (i+1)*classes]; label >= 0 {
+				loss += kernels.LogSumExp(row) - float64(row[label])
+			}
+		}
 	}
-	return gorgonia.Neg(sum)
+	return loss / float64(examples), nil
 }

@@ -1,32 +1,40 @@
-// Package networks builds feed-forward networks as Gorgonia graphs over the
-// project's own matrix kernels: for the small networks of attacks and
-// classifiers, where convenience counts more than speed. Language models do not
-// use it (see package models).
+// Package networks has the small networks of adversaries, as Gorgonia graphs:
 //
-// A Graph is one computation of fixed shapes with named parameters, and turns a
-// flat vector of parameters into a loss and a flat gradient, as the trainers of
-// package models do; optimizers, clips and noise work on both alike. Classifier
-// is the first network made of it:
+//	Classifier  layers with ReLU, and a softmax for each of several tasks
+//	Pairs       towers of such layers on two vectors, and the distance between what comes out:
+//	            a Siamese network if both have one tower
 //
-//	classifier, err := networks.New(networks.Config{Inputs: 784, Hidden: []int{64}, Classes: 10})
-//	params := classifier.Init(seeds.Stream(seed, seeds.Weights))
-//	trainer, err := classifier.NewTrainer(32)
-//	defer trainer.Close()
-//	loss, err := trainer.Gradient(params, images, labels, gradient)
+// Each is stated as its layers and its loss; Gorgonia derives the gradient. Models that devices
+// train do not use the package (see packages models and vision).
+//
+//	n, err := networks.NewClassifier(networks.Config{Inputs: 784, Hidden: []int{64}, Classes: []int{10}}, 32)
+//	graph := n.Graph()
+//	graph.Init(seeds.Stream(seed, seeds.Weights))
+//	loss, gradient, err := n.Learn(32, row, labels)
+//	optimizer.Step(graph.Params, gradient, 0.01)
+//
+// A Graph is one computation of fixed shapes over a flat vector of parameters. Batches of other
+// sizes are cut into parts and filled up with rows of weight 0. One goroutine computes a graph, and
+// every sum has a fixed order: equal arguments give equal bytes, whichever kernels are used.
+//
+// # Speed
+//
+// Matrix products are those of package kernels. A graph reads parameters in place, products write
+// gradients where the optimizer reads them, and what no output needs is left out, such as the
+// gradient of the inputs. With layers of 1,000 inputs or more, products take most of the time.
 //
 // # What Gorgonia gets wrong
 //
-// Gorgonia v0.9.18 has faults that give wrong numbers without an error, so
-// graphs here keep away from them:
+// Gorgonia v0.9.18 has faults that give wrong numbers without an error:
 //
-//   - Slices past 255 are taken for one another: no graph slices.
-//   - SoftMax and LogSoftMax of one node are taken for one another: only
-//     LogSoftMax is used.
-//   - ByIndices on a vector has a wrong gradient: rows are chosen by products
-//     with one-hot matrices.
-//   - The gradient of a gradient is wrong: none is taken.
-//   - Gradients add up from run to run: Graph clears them.
+//   - Slices past 255 are taken for one another: no graph slices. Pairs are told apart by products
+//     with matrices of 1, 0 and -1.
+//   - SoftMax and LogSoftMax of one node are taken for one another: the loss is an operation of
+//     this package.
+//   - ByIndices on a vector has a wrong gradient: classes are chosen by targets.
+//   - The gradient of a gradient is wrong: a graph has one gradient.
+//   - Gradients that are bound to parameters add up from run to run: none are bound.
 //
-// Every graph is compared with finite differences, in float64, at the size at
-// which it is used.
+// Tests show each fault, and that no graph meets it. They compare every network with finite
+// differences, in float64, at the sizes of the shipped experiments.
 package networks

@@ -3,6 +3,8 @@ package networks
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
+	"strings"
 
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
@@ -16,147 +18,152 @@ import (
 // Real is the type of a graph's numbers: float32 for use, float64 for checks.
 type Real interface{ float32 | float64 }
 
-// Graph is one computation of fixed shapes. Its maker adds parameters and
-// inputs, composes them with Gorgonia's operations, and compiles. It is not safe
-// for concurrent use.
+// Graph is one computation of fixed shapes over named parameters. Its maker adds parameters and
+// inputs, composes them with Gorgonia's operations, and compiles. It is not safe for concurrent
+// use.
 type Graph[T Real] struct {
+	// Params are the parameters, one after another in the order in which they were added. A
+	// run reads them in place.
+	Params []T
+	// Gradient is that of the loss at Params, after a run of a graph with a loss.
+	Gradient []T
+
 	expr       *gorgonia.ExprGraph
-	parameters []*leaf[T]
+	parameters gorgonia.Nodes
 	tensors    []models.Tensor
 	size       int
-	output     gorgonia.Value
+	loss       gorgonia.Value
 	machine    gorgonia.VM
-}
-
-// leaf is a node with the memory that its value reads.
-type leaf[T Real] struct {
-	node   *gorgonia.Node
-	values []T
 }
 
 // NewGraph returns an empty graph.
 func NewGraph[T Real]() *Graph[T] {
-	useEngine()
 	return &Graph[T]{expr: gorgonia.NewGraph()}
 }
 
-// Parameter adds a matrix of parameters, the next part of the flat vector.
+// Parameter adds a matrix of parameters, the next part of Params.
 func (g *Graph[T]) Parameter(name string, rows, columns int) *gorgonia.Node {
-	l := g.leaf(name, rows, columns)
-	g.parameters = append(g.parameters, l)
+	node := g.matrix(name, rows, columns)
+	g.parameters = append(g.parameters, node)
 	g.tensors = append(g.tensors, models.Tensor{Name: name, Shape: []int{rows, columns}, Offset: g.size})
 	g.size += rows * columns
-	return l.node
+	return node
 }
 
 // Input adds a matrix that the caller fills, row-major, before every run.
 func (g *Graph[T]) Input(name string, rows, columns int) (*gorgonia.Node, []T) {
-	l := g.leaf(name, rows, columns)
-	return l.node, l.values
-}
-
-func (g *Graph[T]) leaf(name string, rows, columns int) *leaf[T] {
 	values := make([]T, rows*columns)
-	value := tensor.New(tensor.WithShape(rows, columns), tensor.WithBacking(values))
-	node := gorgonia.NewMatrix(g.expr, value.Dtype(), gorgonia.WithShape(rows, columns), gorgonia.WithName(name), gorgonia.WithValue(value))
-	return &leaf[T]{node, values}
+	return g.matrix(name, rows, columns, gorgonia.WithValue(view(values, rows, columns))), values
 }
 
-// Parameters is the length of the flat vector.
-func (g *Graph[T]) Parameters() int { return g.size }
+func (g *Graph[T]) matrix(name string, rows, columns int, options ...gorgonia.NodeConsOpt) *gorgonia.Node {
+	options = append([]gorgonia.NodeConsOpt{gorgonia.WithShape(rows, columns), gorgonia.WithName(name)}, options...)
+	return gorgonia.NewMatrix(g.expr, view([]T{0}, 1, 1).Dtype(), options...)
+}
 
-// Tensors lists the parameters in the order of the flat vector.
+// view is a matrix of values, which stay where they are.
+func view[T any](values []T, shape ...int) *tensor.Dense {
+	return tensor.New(tensor.WithShape(shape...), tensor.WithBacking(values))
+}
+
+// Tensors lists the parameters in the order of Params.
 func (g *Graph[T]) Tensors() []models.Tensor { return g.tensors }
 
-// CompileLoss ends the making of a graph whose output is a loss, a scalar, and
-// makes Gradient ready.
+// CompileLoss ends the making of a graph whose output is a loss, a scalar. Parameters are 0.
 func (g *Graph[T]) CompileLoss(loss *gorgonia.Node) error {
 	if !loss.IsScalar() {
 		return fmt.Errorf("the loss of a graph has shape %v: want a scalar", loss.Shape())
 	}
-	nodes := make(gorgonia.Nodes, len(g.parameters))
-	for i, p := range g.parameters {
-		nodes[i] = p.node
+	if g.Gradient != nil {
+		return fmt.Errorf("the graph has a loss already: Gorgonia's gradient of a gradient is wrong")
 	}
-	if _, err := gorgonia.Grad(loss, nodes...); err != nil {
+	gradients, err := gorgonia.Grad(loss, g.parameters...)
+	if err != nil {
 		return fmt.Errorf("gradient of a graph: %w", err)
 	}
-	gorgonia.Read(loss, &g.output)
-	g.machine = gorgonia.NewTapeMachine(g.expr, gorgonia.BindDualValues(nodes...))
+	g.Gradient = make([]T, g.size)
+	for i, node := range gradients {
+		into := part(g.Gradient, g.tensors[i])
+		if op, ok := node.Op().(*operation[T]); ok && op.result == nil {
+			op.result = into
+		} else {
+			g.read(node, into)
+		}
+	}
+	gorgonia.Read(loss, &g.loss)
+	return g.compile(make([]T, g.size), append(gradients, loss))
+}
+
+// Compile ends the making of a graph that only computes outputs, by the parameters of another
+// graph, whose Params begin with those of this one in the same order. It returns the memory of
+// each output, row-major.
+func (g *Graph[T]) Compile(params []T, outputs ...*gorgonia.Node) ([][]T, error) {
+	values := make([][]T, len(outputs))
+	for i, node := range outputs {
+		values[i] = make([]T, node.Shape().TotalSize())
+		g.read(node, values[i])
+	}
+	return values, g.compile(params, outputs)
+}
+
+// read has every run copy the value of a node.
+func (g *Graph[T]) read(node *gorgonia.Node, into []T) {
+	var value gorgonia.Value = view(into, node.Shape()...)
+	gorgonia.Read(node, &value)
+}
+
+// compile leaves out what the outputs do not need, such as the gradient of the inputs.
+func (g *Graph[T]) compile(params []T, outputs gorgonia.Nodes) error {
+	g.Params = params[:g.size]
+	for i, node := range g.parameters {
+		if err := gorgonia.Let(node, view(part(g.Params, g.tensors[i]), node.Shape()...)); err != nil {
+			return fmt.Errorf("parameters of a graph: %w", err)
+		}
+	}
+	g.machine = gorgonia.NewTapeMachine(g.expr.SubgraphRoots(outputs...))
 	return nil
 }
 
-// Compile ends the making of a graph that only computes output, for Run.
-func (g *Graph[T]) Compile(output *gorgonia.Node) {
-	gorgonia.Read(output, &g.output)
-	g.machine = gorgonia.NewTapeMachine(g.expr)
-}
+// part is where a tensor stands in a flat vector.
+func part[T Real](flat []T, t models.Tensor) []T { return flat[t.Offset:][:t.Size()] }
 
-// Run computes the output, row-major. It is valid until the next run.
-func (g *Graph[T]) Run(params []T) ([]T, error) {
-	if err := g.run(params); err != nil {
-		return nil, err
+// Run computes the outputs, or the loss, which it returns, and its gradient.
+func (g *Graph[T]) Run() (loss float64, err error) {
+	g.machine.Reset()
+	if err := g.machine.RunAll(); err != nil {
+		return 0, fmt.Errorf("running a graph: %w", err)
 	}
-	switch data := g.output.Data().(type) {
-	case []T:
-		return data, nil
-	case T:
-		return []T{data}, nil
-	}
-	return nil, fmt.Errorf("output of a graph is %T, want numbers of the graph's type", g.output.Data())
-}
-
-// Gradient computes the loss at params and sets gradient to its gradient; both
-// have Parameters elements. A loss that is not finite gives a *models.DivergedError.
-func (g *Graph[T]) Gradient(params, gradient []T) (float64, error) {
-	if len(gradient) != g.size {
-		return 0, fmt.Errorf("the gradient has %d elements, want %d", len(gradient), g.size)
-	}
-	output, err := g.Run(params)
-	if err != nil {
-		return 0, err
-	}
-	for i, p := range g.parameters {
-		if err := p.takeGradient(gradient[g.tensors[i].Offset:][:len(p.values)]); err != nil {
-			return 0, err
-		}
-	}
-	loss := float64(output[0])
-	if math.IsNaN(loss) || math.IsInf(loss, 0) {
-		return 0, &models.DivergedError{What: "loss", Value: loss}
+	if g.loss != nil {
+		loss = float64(numbers[T](g.loss)[0])
 	}
 	return loss, nil
 }
 
-// takeGradient moves the gradient of a leaf to dst, and leaves zeros for the
-// next run to add to.
-func (l *leaf[T]) takeGradient(dst []T) error {
-	value, err := l.node.Grad()
-	if err != nil {
-		return fmt.Errorf("gradient of %s: %w", l.node.Name(), err)
+// numbers are the elements of a value, also of a scalar.
+func numbers[T Real](v gorgonia.Value) []T {
+	if scalar, ok := v.Data().(T); ok {
+		return []T{scalar}
 	}
-	values, ok := value.Data().([]T)
-	if !ok || len(values) != len(dst) {
-		return fmt.Errorf("gradient of %s has shape %v, want %d elements", l.node.Name(), value.Shape(), len(dst))
-	}
-	copy(dst, values)
-	clear(values)
-	return nil
-}
-
-func (g *Graph[T]) run(params []T) error {
-	if len(params) != g.size {
-		return fmt.Errorf("the parameter vector has %d elements, want %d", len(params), g.size)
-	}
-	for i, p := range g.parameters {
-		copy(p.values, params[g.tensors[i].Offset:])
-	}
-	g.machine.Reset()
-	if err := g.machine.RunAll(); err != nil {
-		return fmt.Errorf("running a graph: %w", err)
-	}
-	return nil
+	return v.Data().([]T)
 }
 
 // Close releases the machine of a compiled graph.
 func (g *Graph[T]) Close() error { return g.machine.Close() }
+
+// weightsSuffix ends the names of the weights of layers.
+const weightsSuffix = ".weights"
+
+// Init draws weights uniformly within sqrt(6/(in+out)) of 0 (Glorot and Bengio 2010, equation
+// 16), in the order of Params; biases are 0.
+func (g *Graph[T]) Init(rng *rand.Rand) {
+	clear(g.Params)
+	for _, t := range g.tensors {
+		if !strings.HasSuffix(t.Name, weightsSuffix) {
+			continue
+		}
+		weights, bound := part(g.Params, t), math.Sqrt(6/float64(t.Shape[0]+t.Shape[1]))
+		for i := range weights {
+			weights[i] = T(bound * (2*rng.Float64() - 1))
+		}
+	}
+}

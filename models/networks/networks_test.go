@@ -1,20 +1,17 @@
 package networks
 
 import (
-	"errors"
+	"crypto/sha256"
 	"fmt"
 	"io"
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strings"
+	"sync"
 	"testing"
 
-	"gonum.org/v1/gonum/blas"
-	"gonum.org/v1/gonum/blas/gonum"
-
+	"coalmine/internal/kernels"
 	"coalmine/internal/seeds"
-	"coalmine/models"
 )
 
 func check(tb testing.TB, err error) {
@@ -29,35 +26,24 @@ func closing(tb testing.TB, c io.Closer) {
 	check(tb, c.Close())
 }
 
-func mustNew(tb testing.TB, c Config) *Classifier {
-	tb.Helper()
-	n, err := New(c)
-	check(tb, err)
-	return n
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
 }
 
-// graphs are those that are used, and small ones of every activation.
-var graphs = []struct {
-	config Config
-	batch  int
-}{
-	{digits, digitsBatch},
-	{Config{Inputs: 5, Classes: 2}, 1},
-	{Config{Inputs: 7, Hidden: []int{6, 4}, Classes: 3, Activation: Tanh}, 5},
-	{Config{Inputs: 3, Hidden: []int{9, 2, 5}, Classes: 4, Activation: Sigmoid}, 6},
-	{Config{Inputs: 300, Hidden: []int{270}, Classes: 2, Activation: ReLU}, 3},
+func normals[T Real](rng *rand.Rand, n int) []T {
+	x := make([]T, n)
+	for i := range x {
+		x[i] = T(rng.NormFloat64())
+	}
+	return x
 }
 
-// examples draws inputs and labels.
-func examples(rng *rand.Rand, c Config, n int) ([]float64, []int) {
-	inputs, labels := make([]float64, n*c.Inputs), make([]int, n)
-	for i := range inputs {
-		inputs[i] = rng.NormFloat64()
-	}
-	for i := range labels {
-		labels[i] = rng.IntN(c.Classes)
-	}
-	return inputs, labels
+// rowsOf gives the rows of a matrix.
+func rowsOf[T Real](x []T, width int) func(i int) []T {
+	return func(i int) []T { return x[i*width : (i+1)*width] }
 }
 
 func narrow(x []float64) []float32 {
@@ -68,190 +54,327 @@ func narrow(x []float64) []float32 {
 	return out
 }
 
-// Every graph at the size at which it is used: in float64 against central
-// differences, and in float32 against float64. The batch is not full.
+// learner is a network of either type with examples, the same in both.
+type learner[T Real] struct {
+	*Graph[T]
+	learn func() (float64, []T, error)
+}
+
+// network makes learners of one kind and size.
+type network struct {
+	name string
+	wide func(rows int, rng *rand.Rand) learner[float64]
+	used func(rows int, rng *rand.Rand) learner[float32]
+}
+
+func classifierOf[T Real](c Config, examples int) func(rows int, rng *rand.Rand) learner[T] {
+	return func(rows int, rng *rand.Rand) learner[T] {
+		n := must(newClassifier[T](c, rows))
+		x, labels := normals[T](rng, examples*c.Inputs), make([][]int, len(c.Classes))
+		for task, classes := range c.Classes {
+			for range examples {
+				labels[task] = append(labels[task], rng.IntN(classes+1)-1) // -1: not known
+			}
+		}
+		return learner[T]{n.Graph, func() (float64, []T, error) { return n.learn(examples, rowsOf(x, c.Inputs), labels) }}
+	}
+}
+
+func pairsOf[T Real](first, second *Tower, examples int) func(rows int, rng *rand.Rand) learner[T] {
+	return func(rows int, rng *rand.Rand) learner[T] {
+		var n *pairs[T]
+		if first == second {
+			n = must(newSiamese[T](first, rows))
+		} else {
+			n = must(newEncoders[T](first, second, rows))
+		}
+		x, y, same := normals[T](rng, examples*first.Inputs), normals[T](rng, examples*second.Inputs), make([]bool, examples)
+		for i := range same {
+			same[i] = rng.IntN(2) == 0
+		}
+		return learner[T]{n.Graph, func() (float64, []T, error) { return n.learn(same, rowsOf(x, first.Inputs), rowsOf(y, second.Inputs)) }}
+	}
+}
+
+const examples = 31
+
+// classifying and comparing are networks in both types of numbers.
+func classifying(name string, c Config) network {
+	return network{name, classifierOf[float64](c, examples), classifierOf[float32](c, examples)}
+}
+
+func comparing(name string, first, second *Tower) network {
+	return network{name, pairsOf[float64](first, second, examples), pairsOf[float32](first, second, examples)}
+}
+
+// used are the networks of the audits at the sizes of the shipped examples, which record the 1,290
+// values of a digit classifier's layer and vectors of 50 values, and small ones.
+func used() []network {
+	siamese, small, narrow := &Tower{1290, []int{128, 128}}, &Tower{7, []int{6, 5}}, &Tower{3, []int{5}}
+	return []network{
+		classifying("audit.deanonymization", Config{1290, []int{128}, []int{297}}),
+		classifying("audit.attributes", Config{1290, []int{128}, []int{3, 297}}),
+		comparing("audit.matching", siamese, siamese),
+		comparing("audit.cross_modal", &Tower{1290, []int{128}}, &Tower{50, []int{128}}),
+		classifying("small", Config{5, nil, []int{2}}),
+		classifying("one class", Config{5, []int{4, 3}, []int{1, 2}}),
+		comparing("small pairs", small, small),
+		comparing("small encoders", &Tower{7, []int{5}}, narrow),
+	}
+}
+
+// Every graph at the size at which it is used: in float64 against central differences, and in
+// float32 against float64. The last chunk is not full.
 func TestGradientsEqualFiniteDifferences(t *testing.T) {
 	t.Parallel()
-	for seed, use := range graphs {
-		t.Run(fmt.Sprintf("%+v", use.config), func(t *testing.T) {
+	for seed, n := range used() {
+		t.Run(n.name, func(t *testing.T) {
 			t.Parallel()
 			rng := seeds.Stream(uint64(seed), "test")
-			classifier := mustNew(t, use.config)
-			inputs, labels := examples(rng, use.config, max(1, use.batch-1))
-			params := make([]float64, classifier.Parameters())
-			for i := range params {
-				params[i] = rng.NormFloat64() * 0.2
-			}
-			wide, err := newTrainer[float64](use.config, use.batch)
-			check(t, err)
+			wide := n.wide(16, rand.New(rand.NewPCG(1, 2)))
 			defer closing(t, wide)
-			gradient, scratch := make([]float64, len(params)), make([]float64, len(params))
-			_, err = wide.Gradient(params, inputs, labels, gradient)
+			for i := range wide.Params {
+				wide.Params[i] = rng.NormFloat64() * 0.2
+			}
+			_, gradient, err := wide.learn()
 			check(t, err)
+			gradient = slices.Clone(gradient)
 			lossAt := func(i int, x float64) float64 {
-				old := params[i]
-				defer func() { params[i] = old }()
-				params[i] = x
-				loss, err := wide.Gradient(params, inputs, labels, scratch)
+				old := wide.Params[i]
+				defer func() { wide.Params[i] = old }()
+				wide.Params[i] = x
+				loss, _, err := wide.learn()
 				check(t, err)
 				return loss
 			}
 			const h = 1e-6
-			for _, tensor := range classifier.Tensors() {
-				for range 15 {
+			for _, tensor := range wide.Tensors() {
+				for range 4 {
 					i := tensor.Offset + rng.IntN(tensor.Size())
-					want := (lossAt(i, params[i]+h) - lossAt(i, params[i]-h)) / (2 * h)
+					want := (lossAt(i, wide.Params[i]+h) - lossAt(i, wide.Params[i]-h)) / (2 * h)
 					if math.Abs(gradient[i]-want) > 1e-6*max(1, math.Abs(want)) {
 						t.Errorf("%v element %d: gradient %v, central difference %v", tensor, i-tensor.Offset, gradient[i], want)
 					}
 				}
 			}
-			compareWithFloat32(t, classifier, use.batch, params, inputs, labels, gradient)
+			used := n.used(16, rand.New(rand.NewPCG(1, 2)))
+			defer closing(t, used)
+			copy(used.Params, narrow(wide.Params))
+			_, got, err := used.learn()
+			check(t, err)
+			largest := max(slices.Max(gradient), -slices.Min(gradient))
+			for i := range gradient {
+				if math.Abs(float64(got[i])-gradient[i]) > 1e-4*largest {
+					t.Fatalf("element %d is %v in float32, %v in float64", i, got[i], gradient[i])
+				}
+			}
 		})
 	}
 }
 
-func compareWithFloat32(t *testing.T, c *Classifier, batch int, params, inputs []float64, labels []int, want []float64) {
-	t.Helper()
-	trainer, err := c.NewTrainer(batch)
-	check(t, err)
-	defer closing(t, trainer)
-	gradient := make([]float32, len(params))
-	_, err = trainer.Gradient(narrow(params), narrow(inputs), labels, gradient)
-	check(t, err)
-	largest := 0.0
-	for _, v := range want {
-		largest = max(largest, math.Abs(v))
-	}
-	for i, v := range want {
-		if math.Abs(float64(gradient[i])-v) > 1e-4*largest {
-			t.Fatalf("element %d is %v in float32, %v in float64", i, gradient[i], v)
-		}
-	}
-}
-
+// Gorgonia adds gradients up from run to run where they are bound to parameters; here a run is
+// as the first one, whatever ran before.
 func TestRunsDoNotDependOnEarlierOnes(t *testing.T) {
 	t.Parallel()
-	config := Config{Inputs: 7, Hidden: []int{6}, Classes: 3}
-	c := mustNew(t, config)
-	rng := seeds.Stream(1, "test")
-	params := c.Init(rng)
-	kept := slices.Clone(params)
-	used, err := c.NewTrainer(5)
-	check(t, err)
-	defer closing(t, used)
-	for round := range 4 {
-		inputs, labels := examples(rng, config, 1+round)
-		fresh, err := c.NewTrainer(5)
+	for _, n := range used()[4:] {
+		fresh, used := n.used(7, rand.New(rand.NewPCG(1, 2))), n.used(7, rand.New(rand.NewPCG(1, 2)))
+		defer closing(t, fresh)
+		defer closing(t, used)
+		rng := seeds.Stream(1, "test")
+		fresh.Init(rng)
+		for range 3 {
+			copy(used.Params, normals[float32](rng, len(used.Params)))
+			_, _, err := used.learn()
+			check(t, err)
+		}
+		copy(used.Params, fresh.Params)
+		gotLoss, got, err := used.learn()
 		check(t, err)
-		got, want := make([]float32, len(params)), make([]float32, len(params))
-		gotLoss, err := used.Gradient(params, narrow(inputs), labels, got)
+		wantLoss, want, err := fresh.learn()
 		check(t, err)
-		wantLoss, err := fresh.Gradient(params, narrow(inputs), labels, want)
-		check(t, err)
-		check(t, fresh.Close())
 		if gotLoss != wantLoss || !slices.Equal(got, want) {
-			t.Errorf("round %d: a used trainer and a fresh one differ", round)
+			t.Errorf("%s: a used graph and a fresh one differ", n.name)
 		}
-	}
-	if !slices.Equal(params, kept) {
-		t.Error("the parameters changed")
+		if !slices.Equal(used.Params, fresh.Params) {
+			t.Errorf("%s: the parameters changed", n.name)
+		}
 	}
 }
 
-func TestEmptyRowsOfABatchHaveNoWeight(t *testing.T) {
+// A batch is the sum of its parts, however it is cut.
+func TestABatchIsFoldedFromItsParts(t *testing.T) {
 	t.Parallel()
-	config := Config{Inputs: 4, Hidden: []int{5}, Classes: 3, Activation: Tanh}
-	c := mustNew(t, config)
-	rng := seeds.Stream(2, "test")
-	params := c.Init(rng)
-	inputs, labels := examples(rng, config, 3)
-	var gradients [2][]float32
-	for i, rows := range []int{3, 8} {
-		trainer, err := c.NewTrainer(rows)
-		check(t, err)
-		gradients[i] = make([]float32, len(params))
-		_, err = trainer.Gradient(params, narrow(inputs), labels, gradients[i])
-		check(t, err)
-		check(t, trainer.Close())
+	for _, n := range used()[4:] {
+		var want []float64
+		for _, rows := range []int{examples, examples + 5, 16, 1} {
+			l := n.wide(rows, rand.New(rand.NewPCG(1, 2)))
+			l.Init(seeds.Stream(1, "test"))
+			_, got, err := l.learn()
+			check(t, err)
+			check(t, l.Close())
+			if want == nil {
+				want = slices.Clone(got)
+			}
+			for i := range want {
+				if math.Abs(got[i]-want[i]) > 1e-14 {
+					t.Fatalf("%s in parts of %d, element %d: %v, want %v", n.name, rows, i, got[i], want[i])
+				}
+			}
+		}
 	}
-	for i := range params {
-		if math.Abs(float64(gradients[0][i]-gradients[1][i])) > 1e-6 {
-			t.Fatalf("element %d: %v in a full batch, %v in one with room", i, gradients[0][i], gradients[1][i])
+	for batch := 1; batch < 5*chunk; batch++ {
+		if rows := rowsFor(batch); rows > chunk || (batch+rows-1)/rows != (batch+chunk-1)/chunk {
+			t.Fatalf("a batch of %d is cut into parts of %d", batch, rows)
 		}
 	}
 }
 
-func TestTheEngineMultipliesLikeGonum(t *testing.T) {
+// Equal arguments give equal bytes with every set of kernels, and beside other graphs at work.
+func TestBytesAreThoseOfEverySetOfKernels(t *testing.T) { //nolint:paralleltest // it forces the kernels of the whole process
+	for _, n := range used()[:4] {
+		var first string
+		for _, set := range kernels.Sets() {
+			restore, err := kernels.ForceSet(set)
+			check(t, err)
+			all := make([]string, 3)
+			var group sync.WaitGroup
+			for i := range all {
+				group.Go(func() {
+					l := n.used(16, rand.New(rand.NewPCG(1, 2)))
+					l.Init(seeds.Stream(1, "test"))
+					loss, gradient, err := l.learn()
+					all[i] = fmt.Sprint(loss, err, l.Close(), sha256.Sum256(fmt.Append(nil, gradient)))
+				})
+			}
+			group.Wait()
+			restore()
+			for _, got := range all {
+				if first == "" {
+					first = got
+				} else if got != first {
+					t.Errorf("%s: the bytes of set %s differ: %s and %s", n.name, set, got, first)
+				}
+			}
+		}
+	}
+}
+
+func TestProductsAreThoseOfGonum(t *testing.T) {
 	t.Parallel()
 	rng := seeds.Stream(3, "test")
 	for range 40 {
-		m, n, k := 1+rng.IntN(30), 1+rng.IntN(30), 1+rng.IntN(30)
-		trans := []blas.Transpose{blas.NoTrans, blas.Trans}
-		ta, tb := trans[rng.IntN(2)], trans[rng.IntN(2)]
+		m, n, k, ta, tb := 1+rng.IntN(30), 1+rng.IntN(30), 1+rng.IntN(30), rng.IntN(2) == 0, rng.IntN(2) == 0
 		lda, ldb := k, n
-		if ta == blas.Trans {
+		if ta {
 			lda = m
 		}
-		if tb == blas.Trans {
+		if tb {
 			ldb = k
 		}
-		a, b, c := make([]float32, m*k), make([]float32, k*n), make([]float32, m*n)
-		for _, x := range [][]float32{a, b, c} {
-			for i := range x {
-				x[i] = float32(rng.NormFloat64())
-			}
-		}
-		want := slices.Clone(c)
-		engine{}.Sgemm(ta, tb, m, n, k, 0.5, a, lda, b, ldb, 2, c, n)
-		gonum.Implementation{}.Sgemm(ta, tb, m, n, k, 0.5, a, lda, b, ldb, 2, want, n)
-		for i := range c {
-			if math.Abs(float64(c[i]-want[i])) > 1e-4 {
-				t.Fatalf("%dx%dx%d %c%c element %d: %v, want %v", m, n, k, ta, tb, i, c[i], want[i])
+		a, b := normals[float64](rng, m*k), normals[float64](rng, k*n)
+		got, want := make([]float32, m*n), make([]float64, m*n)
+		gemm(ta, tb, m, n, k, narrow(a), lda, narrow(b), ldb, got)
+		gemm(ta, tb, m, n, k, a, lda, b, ldb, want)
+		for i := range want {
+			if math.Abs(float64(got[i])-want[i]) > 1e-4 {
+				t.Fatalf("%dx%dx%d %t %t element %d: %v, want %v", m, n, k, ta, tb, i, got[i], want[i])
 			}
 		}
 	}
 }
 
-func TestBadInputIsRefused(t *testing.T) {
+// Where ReLU cuts neither vector of a pair, both pull a shared bias the opposite way by as much:
+// its gradient is 0, not the rest of a rounded sum.
+func TestTheBiasesOfASiameseNetworkCancelExactly(t *testing.T) {
 	t.Parallel()
-	_, err := New(Config{Inputs: 0, Hidden: []int{0}, Classes: 1, Activation: "gelu"})
-	for _, want := range []string{"inputs 0: want", "classes 1: want 2", "hidden width 0: want 1", `activation "gelu": expected one of relu`} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want %q in it", err, want)
+	const width = 7
+	tower := &Tower{width, []int{6, 5}}
+	n, rng := must(NewPairs(tower, tower, 2*chunk)), rand.New(rand.NewPCG(7, 8))
+	n.Graph().Init(rng)
+	tensors := n.Graph().Tensors()[:4] // of the tower
+	for _, i := range []int{1, 3} {
+		for j := range tensors[i].Size() {
+			tensors[i].View(n.Graph().Params)[j] = 3000 // so that every unit is at work
 		}
 	}
-	c := mustNew(t, Config{Inputs: 2, Classes: 3})
-	trainer, err := c.NewTrainer(2)
+	same := make([]bool, 2*chunk-3)
+	for i := range same {
+		same[i] = i%3 == 0
+	}
+	x, y := normals[float32](rng, len(same)*width), normals[float32](rng, len(same)*width)
+	_, gradient, err := n.Learn(same, rowsOf(x, width), rowsOf(y, width))
 	check(t, err)
-	defer closing(t, trainer)
-	params := make([]float32, c.Parameters())
-	fine := []float32{1, 2}
-	for want, call := range map[string]struct {
-		params, inputs []float32
-		labels         []int
-		gradient       []float32
-	}{
-		"the parameter vector has 8": {params[1:], fine, []int{0}, params},
-		"the gradient has 8":         {params, fine, []int{0}, params[1:]},
-		"3 features: want":           {params, []float32{1, 2, 3}, []int{0}, params},
-		"6 features: want":           {params, make([]float32, 6), []int{0, 0, 0}, params},
-		"2 labels for 1 examples":    {params, fine, []int{0, 1}, params},
-		"label 3: want 0 to 2":       {params, fine, []int{3}, params},
-	} {
-		if _, err := trainer.Gradient(call.params, call.inputs, call.labels, slices.Clone(call.gradient)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want %q in it", err, want)
+	for i, tensor := range tensors {
+		some := slices.ContainsFunc(tensor.View(gradient), func(x float32) bool { return x != 0 })
+		if bias := i%2 == 1; bias && some {
+			t.Errorf("gradients of %v: %v, want 0", tensor, tensor.View(gradient))
+		} else if !bias && !some {
+			t.Errorf("%v has no gradient", tensor)
 		}
 	}
-	if _, err := c.NewTrainer(0); err == nil {
-		t.Error("a trainer for no examples")
+}
+
+func TestTheLossOfPairsIsTheCrossEntropyOfTheirLogits(t *testing.T) {
+	t.Parallel()
+	tower := &Tower{7, []int{6, 5}}
+	for _, second := range []*Tower{tower, {3, []int{5}}} {
+		rng := rand.New(rand.NewPCG(5, 2))
+		n := must(NewPairs(tower, second, 8))
+		n.Graph().Init(rng)
+		same := []bool{true, false, true}
+		x, y := normals[float32](rng, 3*7), normals[float32](rng, 3*second.Inputs)
+		got, _, err := n.Learn(same, rowsOf(x, 7), rowsOf(y, second.Inputs))
+		check(t, err)
+		u, v := must(n.First(3, rowsOf(x, 7))), must(n.Second(3, rowsOf(y, second.Inputs)))
+		want := 0.0
+		for i, one := range same {
+			z := n.Logit(u.Row(i), v.Row(i))
+			if !one {
+				z = -z
+			}
+			want += math.Log1p(math.Exp(-z)) / 3
+		}
+		if math.Abs(got-want) > 1e-6 {
+			t.Errorf("loss %v, want %v", got, want)
+		}
 	}
-	if _, err := c.NewScorer(0); err == nil {
-		t.Error("a scorer for no examples")
+}
+
+// A task that knows nothing changes nothing of what others learn, and both losses are the same.
+func TestAnEmptyTaskTeachesNothing(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(3, 9))
+	one, two := must(NewClassifier(Config{6, []int{8}, []int{3}}, 2)), must(NewClassifier(Config{6, []int{8}, []int{3, 2}}, 2))
+	two.Graph().Init(rng)
+	copy(one.Graph().Params, two.Graph().Params)
+	x := rowsOf(normals[float32](rng, 2*6), 6)
+	lossAlone, alone, err := one.Learn(2, x, [][]int{{0, 2}})
+	check(t, err)
+	labels := [][]int{{0, 2}, {-1, -1}}
+	lossBoth, both, err := two.Learn(2, x, labels)
+	check(t, err)
+	if lossAlone != lossBoth || !slices.Equal(alone, both[:len(alone)]) || slices.ContainsFunc(both[len(alone):], func(v float32) bool { return v != 0 }) {
+		t.Errorf("losses %v and %v, gradients %v and %v", lossAlone, lossBoth, alone, both)
 	}
-	params[0] = float32(math.NaN())
-	_, err = trainer.Gradient(params, fine, []int{1}, make([]float32, len(params)))
-	if _, ok := errors.AsType[*models.DivergedError](err); !ok {
-		t.Errorf("error %v of NaN parameters, want a DivergedError", err)
+	if loss := must(two.Loss(2, x, labels)); math.Abs(loss-lossBoth) > 1e-6 {
+		t.Errorf("loss %v without a gradient, %v with it", loss, lossBoth)
+	}
+}
+
+func TestNetworksWithoutWidthAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, c := range []Config{{0, []int{4}, []int{2}}, {3, []int{0}, []int{2}}, {3, nil, []int{-1}}, {3, nil, nil}} {
+		if _, err := NewClassifier(c, 4); err == nil {
+			t.Errorf("%+v was taken", c)
+		}
+	}
+	fine := &Tower{3, []int{2}}
+	for _, other := range []*Tower{{0, []int{2}}, {3, []int{0}}, {3, nil}, {3, []int{1}}} {
+		if _, err := NewPairs(fine, other, 4); err == nil {
+			t.Errorf("%+v was taken", other)
+		}
+	}
+	if _, err := NewPairs(fine, fine, 0); err == nil {
+		t.Error("batches of nothing were taken")
 	}
 }

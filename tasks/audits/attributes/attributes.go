@@ -14,8 +14,8 @@ import (
 
 	"coalmine/internal/kernels"
 	"coalmine/internal/seeds"
+	"coalmine/models/networks"
 	"coalmine/models/optimizers"
-	"coalmine/models/towers"
 	"coalmine/tasks"
 	"coalmine/tasks/audits/observed"
 	"coalmine/tasks/devices"
@@ -39,7 +39,7 @@ type Params struct {
 // Kind trains and measures. Its inputs are those of observed.Inputs and observed.NamesInputs,
 // its metrics a Verdict. Memory is twice the values of Updates
 // updates, and four times the network.
-var Kind = tasks.Kind{Name: "audits/attributes", Version: 2, Class: tasks.Compute, Run: run}
+var Kind = tasks.Kind{Name: "audits/attributes", Version: 3, Class: tasks.Compute, Run: run}
 
 func run(ctx context.Context, t *tasks.Task) error {
 	var p Params
@@ -179,24 +179,22 @@ func (w *world) check() error {
 
 // network trains number i, on some tasks, and asks it of the anonymous updates.
 func (w *world) network(ctx context.Context, i int, on []int) (guesses [][]int, o *Outcome, err error) {
-	trunk, err := towers.NewTower(w.shadow.Values, w.Units)
-	if err != nil {
-		return nil, nil, tasks.Permanent(err)
-	}
 	var classes []int
 	for _, task := range on {
 		classes = append(classes, w.classes[task])
 	}
-	n, err := towers.NewShared(trunk, classes...)
+	n, err := networks.NewClassifier(networks.Config{Inputs: w.shadow.Values, Hidden: []int{w.Units}, Classes: classes}, min(w.Batch, len(w.learned)))
 	if err != nil {
 		return nil, nil, tasks.Permanent(err)
 	}
-	l := learning{world: w, on: on, number: attributeNetwork + uint64(i), trainer: n.NewTrainer(w.Batch)}
-	l.params = n.Init(seeds.Stream(w.Seed, seeds.NetworkWeights, l.number))
+	l := learning{world: w, on: on, number: attributeNetwork + uint64(i), network: n, params: n.Graph().Params}
+	n.Graph().Init(seeds.Stream(w.Seed, seeds.NetworkWeights, l.number))
 	if err := l.learn(ctx); err != nil {
 		return nil, nil, err
 	}
-	guesses = l.guess(w.anonymous)
+	if guesses, err = l.guess(w.anonymous); err != nil {
+		return nil, nil, err
+	}
 	o = &Outcome{Epochs: l.epochs, Best: l.bestEpoch}
 	for j, task := range on {
 		w.score(o, task, guesses[j])
@@ -209,7 +207,7 @@ type learning struct {
 	*world
 	on      []int
 	number  uint64
-	trainer *towers.SharedTrainer
+	network *networks.Classifier
 	params  []float32
 
 	best              []float32
@@ -233,7 +231,7 @@ func (l *learning) learn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	gradient, steps := make([]float32, len(l.params)), 0
+	steps := 0
 	l.bestLoss = math.Inf(1)
 	for l.epochs < l.Epochs && l.epochs-l.bestEpoch < patience {
 		order := slices.Clone(l.learned)
@@ -242,12 +240,19 @@ func (l *learning) learn(ctx context.Context) error {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			l.gradient(batch, gradient)
+			_, gradient, err := l.network.Learn(l.of(batch))
+			if err != nil {
+				return err
+			}
 			optimizer.Step(l.params, gradient, l.LearningRate/(1+float64(decay*float64(steps))))
 			steps++
 		}
 		l.epochs++
-		if loss := l.validate(); loss < l.bestLoss || l.best == nil {
+		loss, err := l.network.Loss(l.of(l.validated))
+		if err != nil {
+			return err
+		}
+		if loss < l.bestLoss || l.best == nil {
 			l.bestLoss, l.bestEpoch = loss, l.epochs
 			l.best = append(l.best[:0], l.params...)
 		}
@@ -257,41 +262,28 @@ func (l *learning) learn(ctx context.Context) error {
 	return nil
 }
 
-// gradient is that of a batch of shadow updates; it returns the loss.
-func (l *learning) gradient(rows []int, gradient []float32) float64 {
-	x, labels := make([]float32, 0, len(rows)*l.shadow.Values), make([][]int, len(l.on))
-	for _, row := range rows {
-		x = append(x, l.shadow.Row(row)...)
-		for i, task := range l.on {
+// of has some shadow updates as the network takes them.
+func (l *learning) of(rows []int) (examples int, row func(i int) []float32, labels [][]int) {
+	labels = make([][]int, len(l.on))
+	for i, task := range l.on {
+		for _, row := range rows {
 			labels[i] = append(labels[i], l.known[task][row])
 		}
 	}
-	return l.trainer.Gradient(l.params, x, len(rows), labels, gradient)
-}
-
-// validate is the mean loss of the validation's updates.
-func (l *learning) validate() (loss float64) {
-	unused := make([]float32, len(l.params))
-	for batch := range slices.Chunk(l.validated, l.Batch) {
-		loss += float64(l.gradient(batch, unused) * float64(len(batch)) / float64(len(l.validated)))
-	}
-	return loss
+	return len(rows), func(i int) []float32 { return l.shadow.Row(rows[i]) }, labels
 }
 
 // guess is the class with the highest logit of each update, by task; of equal ones the first.
-func (l *learning) guess(s *observed.Sample) [][]int {
+func (l *learning) guess(s *observed.Sample) ([][]int, error) {
+	logits, err := l.network.Logits(len(s.Of), s.Row)
+	if err != nil {
+		return nil, err
+	}
 	guesses := make([][]int, len(l.on))
-	for from := 0; from < len(s.Of); from += l.Batch {
-		to := min(from+l.Batch, len(s.Of))
-		x := make([]float32, 0, (to-from)*s.Values)
-		for row := from; row < to; row++ {
-			x = append(x, s.Row(row)...)
-		}
-		for i, logits := range l.trainer.Logits(l.params, x, to-from) {
-			for row := range slices.Chunk(logits, len(logits)/(to-from)) {
-				guesses[i] = append(guesses[i], max(0, slices.Index(row, kernels.Max(row))))
-			}
+	for i, task := range l.on {
+		for row := range slices.Chunk(logits[i], l.classes[task]) {
+			guesses[i] = append(guesses[i], max(0, slices.Index(row, kernels.Max(row))))
 		}
 	}
-	return guesses
+	return guesses, nil
 }

@@ -17,7 +17,7 @@ import (
 
 	"coalmine/internal/kernels"
 	"coalmine/internal/seeds"
-	"coalmine/models/towers"
+	"coalmine/models/networks"
 	"coalmine/tasks"
 	"coalmine/tasks/audits/observed"
 	"coalmine/tasks/audits/sameuser"
@@ -52,7 +52,7 @@ const VectorsInput = "vectors"
 // Kind trains and measures. Its inputs are those of observed.Inputs and VectorsInput, its
 // metrics a Verdict, its blob PairsBlob. Memory is twice the values of Updates updates, and four
 // times the network.
-var Kind = tasks.Kind{Name: "audits/cross-modal", Version: 2, Class: tasks.Compute, Run: run}
+var Kind = tasks.Kind{Name: "audits/cross-modal", Version: 3, Class: tasks.Compute, Run: run}
 
 func run(ctx context.Context, t *tasks.Task) error {
 	var p Params
@@ -100,9 +100,8 @@ type world struct {
 	*Params
 	task     *tasks.Task
 	vectors  *Vectors
-	network  *towers.Pairs
+	network  *networks.Pairs
 	training twins.Training
-	params   []float32
 	twins.Learned
 	// Updates whose users have a vector: of shadow devices, and of anonymous ones that are not
 	// held out.
@@ -166,33 +165,27 @@ func (p *Params) load(ctx context.Context, t *tasks.Task, v *Vectors) (w *world,
 	w.learned = w.partOf(w.shadow, func(o *observed.Observation) bool { return !apart[o.User] })
 	w.validated = w.partOf(w.shadow, func(o *observed.Observation) bool { return apart[o.User] })
 	w.Users, w.ValidationUsers = len(users)-len(apart), len(apart)
-	w.network, err = p.newNetwork(w.shadow.Values, v.Values)
-	return w, err
+	if w.network, err = p.newNetwork(w.shadow.Values, v.Values); err != nil {
+		return nil, tasks.Permanent(err)
+	}
+	return w, nil
 }
 
 // newNetwork has an encoder for updates and one for vectors, of one layer each.
-func (p *Params) newNetwork(update, vector int) (*towers.Pairs, error) {
-	first, err := towers.NewTower(update, p.Units)
-	if err != nil {
-		return nil, tasks.Permanent(err)
-	}
-	second, err := towers.NewTower(vector, p.Units)
-	if err != nil {
-		return nil, tasks.Permanent(err)
-	}
-	return towers.NewPairs(first, second), nil
+func (p *Params) newNetwork(update, vector int) (*networks.Pairs, error) {
+	first, second := &networks.Tower{Inputs: update, Units: []int{p.Units}}, &networks.Tower{Inputs: vector, Units: []int{p.Units}}
+	return networks.NewPairs(first, second, min(p.Batch, p.Pairs))
 }
 
 // learn trains the network.
-func (w *world) learn(ctx context.Context) (err error) {
+func (w *world) learn(ctx context.Context) error {
 	w.training = twins.Training{
 		Task: w.task, Network: w.network, Seed: w.Seed, Number: twins.CrossModal,
 		Epochs: w.Epochs, Batch: w.Batch, LearningRate: w.LearningRate,
 		Draw:  func(epoch int) ([]sameuser.Drawn, error) { return w.learned.draw(w.Params, trainingPairs+epoch) },
 		First: w.learned.row, Second: w.vectors.Row, Validate: w.validate,
 	}
-	w.params, err = w.training.Run(ctx, &w.Learned)
-	return err
+	return w.training.Run(ctx, &w.Learned)
 }
 
 // Numbers of the draws of pairs, and of their bootstraps.
@@ -229,25 +222,40 @@ func (p *part) other(rng *rand.Rand, than int) int {
 
 func (p *part) row(i int) []float32 { return p.sample.Row(p.rows[i]) }
 
-// score has a network score the pairs of a part.
-func (w *world) score(params []float32, p *part, drawn []sameuser.Drawn) []sameuser.Pair {
-	updates := twins.Embed(w.network, params, len(p.rows), false, p.row)
-	vectors := twins.Embed(w.network, params, len(w.vectors.Users), true, w.vectors.Row)
+// score has the network score the pairs of a part.
+func (w *world) score(p *part, drawn []sameuser.Drawn) ([]sameuser.Pair, error) {
+	updates, err := w.network.First(len(p.rows), p.row)
+	if err != nil {
+		return nil, err
+	}
+	vectors, err := w.network.Second(len(w.vectors.Users), w.vectors.Row)
+	if err != nil {
+		return nil, err
+	}
 	pairs := make([]sameuser.Pair, len(drawn))
 	for i, d := range drawn {
 		pairs[i] = sameuser.Pair{
 			A: int32(w.vectors.Users[p.owners[d.A]]), B: int32(w.vectors.Users[d.B]),
-			Score: w.network.Logit(params, updates.Row(d.A), vectors.Row(d.B)),
+			Score: w.network.Logit(updates.Row(d.A), vectors.Row(d.B)),
 		}
 	}
-	return pairs
+	return pairs, nil
+}
+
+// precision is the average precision of the pairs of a part.
+func (w *world) precision(p *part, drawn []sameuser.Drawn) (float64, error) {
+	pairs, err := w.score(p, drawn)
+	if err != nil {
+		return 0, err
+	}
+	return sameuser.AveragePrecision(pairs)
 }
 
 // validate is the average precision of pairs of the validation's users.
-func (w *world) validate(params []float32) (float64, error) {
+func (w *world) validate() (float64, error) {
 	drawn, err := w.validated.draw(w.Params, validationPairs)
 	if err != nil {
 		return 0, err
 	}
-	return sameuser.AveragePrecision(w.score(params, w.validated, drawn))
+	return w.precision(w.validated, drawn)
 }

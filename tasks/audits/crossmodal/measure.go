@@ -55,7 +55,10 @@ func (w *world) measure(ctx context.Context) error {
 		if err != nil {
 			continue
 		}
-		pairs := w.score(w.params, x.of, drawn)
+		pairs, err := w.score(x.of, drawn)
+		if err != nil {
+			return err
+		}
 		all[x.name] = x.of.scored(drawn, pairs)
 		m, err := sameuser.Measure(pairs, w.Seed, firstBootstrap+x.number)
 		if err != nil {
@@ -65,8 +68,8 @@ func (w *world) measure(ctx context.Context) error {
 			continue
 		}
 		v.Curve = sameuser.Curve(pairs, curveSteps)
-		if v.Learned.Networks, err = w.training.Again(ctx, w.Again, m.AP.Value, func(params []float32) (float64, error) {
-			return sameuser.AveragePrecision(w.score(params, x.of, drawn))
+		if v.Learned.Networks, err = w.training.Again(ctx, w.Again, m.AP.Value, func() (float64, error) {
+			return w.precision(x.of, drawn)
 		}); err != nil {
 			return err
 		}

@@ -54,7 +54,7 @@ func (r Rounds) Has(round int) bool { return r.From <= round && round <= r.To }
 
 // Reidentify trains an attack and scores the anonymous updates. Its inputs are those of package
 // observed, its blobs ScoresBlob and ScoredBlob.
-var Reidentify = tasks.Kind{Name: "audits/reidentify", Version: 2, Class: tasks.Compute, Run: runReidentify}
+var Reidentify = tasks.Kind{Name: "audits/reidentify", Version: 3, Class: tasks.Compute, Run: runReidentify}
 
 // Blobs of audits/reidentify.
 const (

@@ -11,7 +11,7 @@ import (
 	"fmt"
 
 	"coalmine/internal/seeds"
-	"coalmine/models/towers"
+	"coalmine/models/networks"
 	"coalmine/tasks"
 	"coalmine/tasks/audits/observed"
 	"coalmine/tasks/audits/sameuser"
@@ -41,7 +41,7 @@ type Params struct {
 
 // Kind trains and measures. Its inputs are those of observed.Inputs, its metrics a Verdict.
 // Memory is twice the values of Updates updates, and four times the network.
-var Kind = tasks.Kind{Name: "audits/matching", Version: 2, Class: tasks.Compute, Run: run}
+var Kind = tasks.Kind{Name: "audits/matching", Version: 3, Class: tasks.Compute, Run: run}
 
 func run(ctx context.Context, t *tasks.Task) error {
 	var p Params
@@ -90,9 +90,8 @@ func (p *Params) load(ctx context.Context, r *observed.Reader) (shadow, anonymou
 type learning struct {
 	*Params
 	task     *tasks.Task
-	network  *towers.Pairs
+	network  *networks.Pairs
 	training twins.Training
-	params   []float32 // those with the best validation
 	twins.Learned
 
 	shadow *observed.Sample
@@ -126,16 +125,16 @@ func (p *Params) newLearning(t *tasks.Task, shadow *observed.Sample) (*learning,
 	l.learned = partOf(shadow, func(user int) bool { return !apart[user] })
 	l.validated = partOf(shadow, func(user int) bool { return apart[user] })
 	l.Users, l.ValidationUsers = len(users)-len(apart), len(apart)
-	tower, err := towers.NewTower(shadow.Values, p.Units, p.Units)
-	if err != nil {
+	tower := &networks.Tower{Inputs: shadow.Values, Units: []int{p.Units, p.Units}}
+	var err error
+	if l.network, err = networks.NewPairs(tower, tower, min(p.Batch, p.Pairs)); err != nil {
 		return nil, tasks.Permanent(err)
 	}
-	l.network = towers.NewPairs(tower, tower)
 	return l, nil
 }
 
 // learn trains the network.
-func (l *learning) learn(ctx context.Context) (err error) {
+func (l *learning) learn(ctx context.Context) error {
 	row := func(i int) []float32 { return l.shadow.Row(l.learned.rows[i]) }
 	l.training = twins.Training{
 		Task: l.task, Network: l.network, Seed: l.Seed, Number: twins.Matching,
@@ -145,8 +144,7 @@ func (l *learning) learn(ctx context.Context) (err error) {
 		},
 		First: row, Second: row, Validate: l.validate,
 	}
-	l.params, err = l.training.Run(ctx, &l.Learned)
-	return err
+	return l.training.Run(ctx, &l.Learned)
 }
 
 // Numbers of the draws of pairs.
@@ -168,19 +166,22 @@ func draw(p *part, seed uint64, number, n int) ([]sameuser.Drawn, error) {
 }
 
 // validate is the average precision of pairs of the validation's users.
-func (l *learning) validate(params []float32) (float64, error) {
+func (l *learning) validate() (float64, error) {
 	drawn, err := draw(&l.validated, l.Seed, validationPairs, l.Pairs)
 	if err != nil {
 		return 0, err
 	}
-	embedded := l.embed(params, l.shadow, l.validated.rows)
+	embedded, err := l.embed(l.shadow, l.validated.rows)
+	if err != nil {
+		return 0, err
+	}
 	scored := make([]sameuser.Pair, len(drawn))
 	for i, d := range drawn {
-		scored[i] = sameuser.Pair{A: l.validated.updates[d.A].User, B: l.validated.updates[d.B].User, Score: l.network.Logit(params, embedded.Row(d.A), embedded.Row(d.B))}
+		scored[i] = sameuser.Pair{A: l.validated.updates[d.A].User, B: l.validated.updates[d.B].User, Score: l.network.Logit(embedded.Row(d.A), embedded.Row(d.B))}
 	}
 	return sameuser.AveragePrecision(scored)
 }
 
-func (l *learning) embed(params []float32, s *observed.Sample, rows []int) *twins.Embedding {
-	return twins.Embed(l.network, params, len(rows), false, func(i int) []float32 { return s.Row(rows[i]) })
+func (l *learning) embed(s *observed.Sample, rows []int) (*networks.Embedding, error) {
+	return l.network.First(len(rows), func(i int) []float32 { return s.Row(rows[i]) })
 }

@@ -7,11 +7,10 @@ import (
 
 	"coalmine/internal/kernels"
 	"coalmine/internal/seeds"
-	"coalmine/models/towers"
+	"coalmine/models/networks"
 	"coalmine/tasks"
 	"coalmine/tasks/audits/observed"
 	"coalmine/tasks/audits/sameuser"
-	"coalmine/tasks/audits/twins"
 	"coalmine/tasks/devices"
 )
 
@@ -19,18 +18,18 @@ import (
 type side struct {
 	part
 	sample   *observed.Sample
-	embedded *twins.Embedding
+	embedded *networks.Embedding
 }
 
-func (l *learning) sideOf(s *observed.Sample, fits func(o *observed.Observation) bool) *side {
-	x := &side{sample: s}
+func (l *learning) sideOf(s *observed.Sample, fits func(o *observed.Observation) bool) (x *side, err error) {
+	x = &side{sample: s}
 	for i := range s.Of {
 		if o := &s.Of[i]; fits(o) {
 			x.rows, x.updates = append(x.rows, i), append(x.updates, updateOf(*o))
 		}
 	}
-	x.embedded = l.embed(l.params, s, x.rows)
-	return x
+	x.embedded, err = l.embed(s, x.rows)
+	return x, err
 }
 
 // comparison is pairs that are measured, scored by the network and by their cosine.
@@ -49,14 +48,16 @@ func (p *Params) measure(ctx context.Context, r *observed.Reader, l *learning, s
 		return nil, err
 	}
 	for _, c := range comparisons {
-		if err := p.tell(c, &c.into.Network, c.scoreBy(l.network, l.params)); err != nil {
+		if err := p.tell(c, &c.into.Network, c.scoreBy(l.network)); err != nil {
 			return nil, err
 		}
 	}
 	anonymousPairs := comparisons[0]
-	v.Learned.Networks, err = l.training.Again(ctx, p.Again, anonymousPairs.into.Network.AP.Value, func(params []float32) (float64, error) {
-		anonymousPairs.a.embedded = l.embed(params, anonymous, anonymousPairs.a.rows)
-		return sameuser.AveragePrecision(anonymousPairs.scoreBy(l.network, params))
+	v.Learned.Networks, err = l.training.Again(ctx, p.Again, anonymousPairs.into.Network.AP.Value, func() (ap float64, err error) {
+		if anonymousPairs.a.embedded, err = l.embed(anonymous, anonymousPairs.a.rows); err != nil {
+			return 0, err
+		}
+		return sameuser.AveragePrecision(anonymousPairs.scoreBy(l.network))
 	})
 	if err != nil {
 		return nil, err
@@ -91,8 +92,19 @@ func (p *Params) comparisons(l *learning, shadow, anonymous *observed.Sample, v 
 	of := func(set devices.Set) func(o *observed.Observation) bool {
 		return func(o *observed.Observation) bool { return o.Set == set }
 	}
-	everyone := l.sideOf(anonymous, func(*observed.Observation) bool { return true })
-	seen, unseen := l.sideOf(anonymous, of(devices.Seen)), l.sideOf(anonymous, of(devices.Unseen))
+	sides := make([]*side, 4)
+	for i, x := range []struct {
+		sample *observed.Sample
+		fits   func(o *observed.Observation) bool
+	}{
+		{anonymous, func(*observed.Observation) bool { return true }},
+		{anonymous, of(devices.Seen)}, {anonymous, of(devices.Unseen)}, {shadow, of(devices.Seen)},
+	} {
+		if sides[i], err = l.sideOf(x.sample, x.fits); err != nil {
+			return nil, err
+		}
+	}
+	everyone, seen, unseen, shadowSeen := sides[0], sides[1], sides[2], sides[3]
 	if len(unseen.rows) == 0 {
 		seen = unseen // they are everyone
 	}
@@ -102,7 +114,7 @@ func (p *Params) comparisons(l *learning, shadow, anonymous *observed.Sample, v 
 		into   **Told
 	}{
 		{anonymousPairs, everyone, everyone, &v.Anonymous},
-		{shadowPairs, l.sideOf(shadow, of(devices.Seen)), everyone, &v.Shadow},
+		{shadowPairs, shadowSeen, everyone, &v.Shadow},
 		{seenPairs, seen, seen, &v.Seen},
 		{unseenPairs, unseen, unseen, &v.Unseen},
 	} {
@@ -118,9 +130,9 @@ func (p *Params) comparisons(l *learning, shadow, anonymous *observed.Sample, v 
 	return all, nil
 }
 
-// scoreBy lists the pairs with the logits of a network whose parameters embedded the two sides.
-func (c *comparison) scoreBy(network *towers.Pairs, params []float32) []sameuser.Pair {
-	return c.score(func(i, j int) float64 { return network.Logit(params, c.a.embedded.Row(i), c.b.embedded.Row(j)) })
+// scoreBy lists the pairs with the logits of a network that embedded the two sides.
+func (c *comparison) scoreBy(network *networks.Pairs) []sameuser.Pair {
+	return c.score(func(i, j int) float64 { return network.Logit(c.a.embedded.Row(i), c.b.embedded.Row(j)) })
 }
 
 // score lists the pairs with their scores.

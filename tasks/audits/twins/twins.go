@@ -6,11 +6,12 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"coalmine/internal/plural"
 	"coalmine/internal/seeds"
+	"coalmine/models/networks"
 	"coalmine/models/optimizers"
-	"coalmine/models/towers"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/sameuser"
@@ -37,7 +38,7 @@ func Apart(users []int, seed, network uint64) map[int]bool {
 // Training is by RMSProp.
 type Training struct {
 	Task    *tasks.Task
-	Network *towers.Pairs
+	Network *networks.Pairs
 	// Seed and Number, of the network, name the stream that initial weights are drawn from.
 	Seed, Number uint64
 	Epochs       int
@@ -47,9 +48,9 @@ type Training struct {
 	Draw func(epoch int) ([]sameuser.Drawn, error)
 	// First and Second are the vectors of a pair, by its numbers A and B.
 	First, Second func(i int) []float32
-	// Validate is how well a network tells pairs of users that it does not learn from: the
+	// Validate is how well the network tells pairs of users that it does not learn from: the
 	// average precision.
-	Validate func(params []float32) (float64, error)
+	Validate func() (float64, error)
 }
 
 // Learned says what a network was trained on.
@@ -93,18 +94,21 @@ type Epoch struct {
 
 // Again trains n more networks, which differ from the first in their initial values alone, and
 // returns the estimate of the average precision over all: that of the first is given, and ap
-// measures the others. It returns nil for no more networks.
-func (t *Training) Again(ctx context.Context, n int, first float64, ap func(params []float32) (float64, error)) (*audits.Estimate, error) {
+// measures the others. It returns nil for no more networks. The network is the first one again
+// afterwards.
+func (t *Training) Again(ctx context.Context, n int, first float64, ap func() (float64, error)) (*audits.Estimate, error) {
 	if n == 0 {
 		return nil, nil
 	}
+	params := t.Network.Graph().Params
+	kept := slices.Clone(params)
+	defer copy(params, kept)
 	all := []float64{first}
 	for k := range n {
-		params, err := t.run(ctx, new(Learned), seeds.Stream(t.Seed, seeds.NetworkWeights, t.Number, uint64(k+1)))
-		if err != nil {
+		if err := t.run(ctx, new(Learned), seeds.Stream(t.Seed, seeds.NetworkWeights, t.Number, uint64(k+1))); err != nil {
 			return nil, err
 		}
-		value, err := ap(params)
+		value, err := ap()
 		if err != nil {
 			return nil, err
 		}
@@ -113,106 +117,69 @@ func (t *Training) Again(ctx context.Context, n int, first float64, ap func(para
 	return audits.NewEstimate(all), nil
 }
 
-// Run trains for all epochs, and returns the parameters after the one with the best
-// validation, of equal ones the first. It fills in the course.
-func (t *Training) Run(ctx context.Context, learned *Learned) (best []float32, err error) {
+// Run trains for all epochs; the network is that after the one with the best validation, of equal
+// ones the first. It fills in the course.
+func (t *Training) Run(ctx context.Context, learned *Learned) error {
 	return t.run(ctx, learned, seeds.Stream(t.Seed, seeds.NetworkWeights, t.Number))
 }
 
-func (t *Training) run(ctx context.Context, learned *Learned, weights *rand.Rand) (best []float32, err error) {
+func (t *Training) run(ctx context.Context, learned *Learned, weights *rand.Rand) error {
 	config, err := optimizers.Defaults(optimizers.RMSProp)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	params := t.Network.Init(weights)
-	optimizer, err := optimizers.New(config, len(params))
+	graph, best := t.Network.Graph(), []float32(nil)
+	graph.Init(weights)
+	optimizer, err := optimizers.New(config, len(graph.Params))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	e := epoch{Training: t, params: params, gradient: make([]float32, len(params)), optimizer: optimizer, trainer: t.Network.NewTrainer(t.Batch)}
 	for number := range t.Epochs {
-		loss, err := e.run(ctx, number)
+		loss, err := t.epoch(ctx, number, optimizer)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		ap, err := t.Validate(params)
+		ap, err := t.Validate()
 		if err != nil {
-			return nil, err
+			return err
 		}
 		learned.Course = append(learned.Course, Epoch{loss, ap})
 		if len(learned.Course) == 1 || ap > learned.Course[learned.Best-1].AP {
 			learned.Best = number + 1
-			best = append(best[:0], params...)
+			best = append(best[:0], graph.Params...)
 		}
 		t.Task.Progress(tasks.Progress{Done: int64(number + 1), Total: int64(t.Epochs)})
 	}
-	return best, nil
+	copy(graph.Params, best)
+	return nil
 }
 
-// epoch trains on newly drawn pairs.
-type epoch struct {
-	*Training
-	params, gradient []float32
-	optimizer        optimizers.Optimizer
-	trainer          *towers.PairTrainer
-	x                []float32 // the first vectors of a batch, and then the second ones
-	same             []bool
-}
-
-// run returns the mean loss.
-func (e *epoch) run(ctx context.Context, number int) (loss float64, err error) {
-	drawn, err := e.Draw(number)
+// epoch trains on newly drawn pairs, and returns the mean loss.
+func (t *Training) epoch(ctx context.Context, number int, optimizer optimizers.Optimizer) (loss float64, err error) {
+	drawn, err := t.Draw(number)
 	if err != nil {
 		return 0, err
 	}
-	for from := 0; from < len(drawn); from += e.Batch {
+	for batch := range slices.Chunk(drawn, t.Batch) {
 		if err := ctx.Err(); err != nil {
 			return 0, err
 		}
-		batch := drawn[from:min(from+e.Batch, len(drawn))]
-		e.take(batch)
-		batchLoss := e.trainer.Gradient(e.params, e.x, e.same, e.gradient)
-		e.optimizer.Step(e.params, e.gradient, e.LearningRate)
+		batchLoss, gradient, err := t.learn(batch)
+		if err != nil {
+			return 0, err
+		}
+		optimizer.Step(t.Network.Graph().Params, gradient, t.LearningRate)
 		loss += float64(batchLoss * float64(len(batch)) / float64(len(drawn)))
 	}
 	return loss, nil
 }
 
-// take copies the vectors of a batch together.
-func (e *epoch) take(batch []sameuser.Drawn) {
-	e.x, e.same = e.x[:0], e.same[:0]
-	for _, d := range batch {
-		e.x, e.same = append(e.x, e.First(d.A)...), append(e.same, d.Same)
+func (t *Training) learn(batch []sameuser.Drawn) (loss float64, gradient []float32, err error) {
+	same := make([]bool, len(batch))
+	for i, d := range batch {
+		same[i] = d.Same
 	}
-	for _, d := range batch {
-		e.x = append(e.x, e.Second(d.B)...)
-	}
-}
-
-// Embedding is what a tower makes of some vectors.
-type Embedding struct {
-	width  int
-	values []float32
-}
-
-// Row is that of vector i.
-func (e *Embedding) Row(i int) []float32 { return e.values[i*e.width : (i+1)*e.width] }
-
-// embedTogether is how many vectors are embedded at a time. It shows in no result.
-const embedTogether = 64
-
-// Embed has the first tower, or the second, embed n vectors.
-func Embed(network *towers.Pairs, params []float32, n int, second bool, row func(i int) []float32) *Embedding {
-	e := new(Embedding)
-	var x []float32
-	for from := 0; from < n; from += embedTogether {
-		to := min(from+embedTogether, n)
-		x = x[:0]
-		for i := from; i < to; i++ {
-			x = append(x, row(i)...)
-		}
-		e.values = append(e.values, network.Embed(params, x, to-from, second)...)
-	}
-	e.width = len(e.values) / max(1, n)
-	return e
+	return t.Network.Learn(same,
+		func(i int) []float32 { return t.First(batch[i].A) },
+		func(i int) []float32 { return t.Second(batch[i].B) })
 }
