@@ -246,11 +246,6 @@ func compareWithGorgonia(t *testing.T, config models.Config) {
 		t.Fatal(err)
 	}
 	g := newGorgoniaModel(t, m, sentences, tokens)
-	defer func() {
-		if err := g.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
 	rng := seeds.Stream(1, "test")
 	params := g.Params
 	for i := range params {

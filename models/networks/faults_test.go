@@ -23,7 +23,6 @@ func TestNoGraphHasAnOperationThatGorgoniaGetsWrong(t *testing.T) {
 				t.Errorf("%s: the graph has a %s", n.name, name)
 			}
 		}
-		check(t, l.Close())
 	}
 }
 
@@ -33,7 +32,6 @@ func TestALossHasNoSecondGradient(t *testing.T) {
 	x := g.Parameter("x", 2, 2)
 	loss := must(gorgonia.Sum(product[float64](x, x)))
 	check(t, g.CompileLoss(loss))
-	defer closing(t, g)
 	if err := g.CompileLoss(loss); err == nil || !strings.Contains(err.Error(), "gradient of a gradient") {
 		t.Errorf("error %v of a second gradient", err)
 	}
@@ -55,7 +53,6 @@ func derivative(t *testing.T, loss, x *gorgonia.Node) []float64 {
 	var value gorgonia.Value
 	gorgonia.Read(gradients[0], &value)
 	machine := gorgonia.NewTapeMachine(loss.Graph())
-	defer closing(t, machine)
 	check(t, machine.RunAll())
 	return numbers[float64](value)
 }
@@ -107,7 +104,6 @@ func TestGorgoniaHasTheFaults(t *testing.T) {
 		_, err := gorgonia.Grad(loss, x)
 		check(t, err)
 		machine := gorgonia.NewTapeMachine(g, gorgonia.BindDualValues(x))
-		defer closing(t, machine)
 		check(t, machine.RunAll())
 		machine.Reset()
 		check(t, machine.RunAll())

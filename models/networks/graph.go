@@ -147,9 +147,6 @@ func numbers[T Real](v gorgonia.Value) []T {
 	return v.Data().([]T)
 }
 
-// Close releases the machine of a compiled graph.
-func (g *Graph[T]) Close() error { return g.machine.Close() }
-
 // weightsSuffix ends the names of the weights of layers.
 const weightsSuffix = ".weights"
 

@@ -2,6 +2,7 @@ package networks
 
 import (
 	"fmt"
+	"slices"
 
 	"gorgonia.org/gorgonia"
 )
@@ -14,6 +15,7 @@ type layers[T Real] struct {
 	ones  *gorgonia.Node // [rows, 1]
 	twice *gorgonia.Node // [2 rows, rows], the identity over itself, once there are pairs
 	count int
+	sum   []T // the gradient of a batch of several parts
 }
 
 func newLayers[T Real](rows int) *layers[T] {
@@ -108,7 +110,9 @@ func (l *layers[T]) fold(n int, fill func(from, to int)) (loss float64, gradient
 			return loss, l.Gradient, nil
 		}
 		if gradient == nil {
-			gradient = make([]T, len(l.Gradient))
+			l.sum = slices.Grow(l.sum[:0], len(l.Gradient))[:len(l.Gradient)]
+			gradient = l.sum
+			clear(gradient)
 		}
 		for i, v := range l.Gradient {
 			gradient[i] += v

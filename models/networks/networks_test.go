@@ -3,7 +3,6 @@ package networks
 import (
 	"crypto/sha256"
 	"fmt"
-	"io"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -19,11 +18,6 @@ func check(tb testing.TB, err error) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-}
-
-func closing(tb testing.TB, c io.Closer) {
-	tb.Helper()
-	check(tb, c.Close())
 }
 
 func must[T any](v T, err error) T {
@@ -132,7 +126,6 @@ func TestGradientsEqualFiniteDifferences(t *testing.T) {
 			t.Parallel()
 			rng := seeds.Stream(uint64(seed), "test")
 			wide := n.wide(16, rand.New(rand.NewPCG(1, 2)))
-			defer closing(t, wide)
 			for i := range wide.Params {
 				wide.Params[i] = rng.NormFloat64() * 0.2
 			}
@@ -158,7 +151,6 @@ func TestGradientsEqualFiniteDifferences(t *testing.T) {
 				}
 			}
 			used := n.used(16, rand.New(rand.NewPCG(1, 2)))
-			defer closing(t, used)
 			copy(used.Params, narrow(wide.Params))
 			_, got, err := used.learn()
 			check(t, err)
@@ -178,8 +170,6 @@ func TestRunsDoNotDependOnEarlierOnes(t *testing.T) {
 	t.Parallel()
 	for _, n := range used()[4:] {
 		fresh, used := n.used(7, rand.New(rand.NewPCG(1, 2))), n.used(7, rand.New(rand.NewPCG(1, 2)))
-		defer closing(t, fresh)
-		defer closing(t, used)
 		rng := seeds.Stream(1, "test")
 		fresh.Init(rng)
 		for range 3 {
@@ -211,7 +201,6 @@ func TestABatchIsFoldedFromItsParts(t *testing.T) {
 			l.Init(seeds.Stream(1, "test"))
 			_, got, err := l.learn()
 			check(t, err)
-			check(t, l.Close())
 			if want == nil {
 				want = slices.Clone(got)
 			}
@@ -243,7 +232,7 @@ func TestBytesAreThoseOfEverySetOfKernels(t *testing.T) { //nolint:paralleltest 
 					l := n.used(16, rand.New(rand.NewPCG(1, 2)))
 					l.Init(seeds.Stream(1, "test"))
 					loss, gradient, err := l.learn()
-					all[i] = fmt.Sprint(loss, err, l.Close(), sha256.Sum256(fmt.Append(nil, gradient)))
+					all[i] = fmt.Sprint(loss, err, sha256.Sum256(fmt.Append(nil, gradient)))
 				})
 			}
 			group.Wait()

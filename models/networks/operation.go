@@ -41,17 +41,13 @@ func (op *operation[T]) Do(inputs ...gorgonia.Value) (gorgonia.Value, error) {
 		op.result = make([]T, op.rows*op.columns)
 	}
 	scalar := op.do(op.result, numbers[T](inputs[0]), numbers[T](inputs[1]))
-	switch any(op.result).(type) {
-	case []float32:
-		if op.rows == 0 {
-			return gorgonia.NewF32(float32(scalar)), nil
-		}
-	case []float64:
-		if op.rows == 0 {
-			return gorgonia.NewF64(scalar), nil
-		}
+	if op.rows > 0 {
+		return view(op.result, op.rows, op.columns), nil
 	}
-	return view(op.result, op.rows, op.columns), nil
+	if _, ok := any(op.result).([]float32); ok {
+		return gorgonia.NewF32(float32(scalar)), nil
+	}
+	return gorgonia.NewF64(scalar), nil
 }
 
 // SymDiff implements gorgonia.SDOp.
