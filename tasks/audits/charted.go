@@ -11,16 +11,6 @@ type Charted struct {
 	Of func(Verdict) (Bounded, bool)
 }
 
-// Drawn is a number, 0 or more, or yes and no, of canaries that were inserted.
-type Drawn struct {
-	// Column is that of the outcomes' rows.
-	Column string
-	// Name says what the mean over canaries is, with its unit: "mean exposure, bits".
-	Name string
-	// Unit is what 1 in the column counts: 100 where a share is drawn in percent.
-	Unit float64
-}
-
 // Bounded is a number, 0 or more, and an interval around it; both ends are the number where
 // none is known.
 type Bounded struct {

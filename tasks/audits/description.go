@@ -91,10 +91,6 @@ type Description struct {
 	// Canary are the measures of an outcome, in the order of the columns of canaries.
 	Canary []Measure
 
-	// Paired, Drawn and Columns are those of descriptions without Measures.
-	Paired  []string
-	Drawn   []Drawn
-	Columns []Column
 	// Curves are drawn for cells that were measured several times.
 	Curves []Curve
 	// Charted is drawn over all cells; nil: nothing is.
@@ -103,33 +99,6 @@ type Description struct {
 	// better: what Charted is drawn against. false: the verdict does not say. It is nil for
 	// all audits but one.
 	Utility func(Verdict) (float64, bool)
-}
-
-// Column is a column of tables in which some cell has a verdict.
-type Column struct {
-	// Header is short: the table is as wide as its columns.
-	Header string
-	// Leading columns stand before the others.
-	Leading bool
-	// Optional columns are left out where no verdict has a text for them.
-	Optional bool
-	// Measure is the number that the texts print. The zero value: they print something else,
-	// and tables of replicates list what they say.
-	Measure OldMeasure
-}
-
-// OldMeasure is a number of verdicts, of which replicates have a mean, a spread and an interval.
-type OldMeasure struct {
-	// Name is its column of Verdict.Row.
-	Name string
-	// Of is the column of how many could be counted, where the number counts canaries;
-	// Canary the column of the outcomes' rows, one of Description.Paired, that says of which
-	// canaries it counts. Both may be empty.
-	Of, Canary string
-	// Percent says that it is a share, which the texts print in percent; Digits is how many
-	// digits they have behind the point.
-	Percent bool
-	Digits  int
 }
 
 // MemorizedFigure is the figure of audits that count memorized canaries.

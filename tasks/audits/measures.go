@@ -268,8 +268,3 @@ func (m *Measure) printed(value any) string {
 	}
 	return ""
 }
-
-// OldValue is a Value of a description without measures.
-func OldValue(kind reflect.Type, optional bool, of func(any) any) Value {
-	return Value{kind, optional, of}
-}

@@ -66,19 +66,12 @@ var list = []audits.Description{
 // Audits returns all descriptions, in order. The caller must not change it.
 func Audits() []audits.Description { return list }
 
-func init() {
-	for i := range list {
-		upgrade(&list[i])
-	}
-}
-
 // Add adds an audit that is not the project's own. It must be called before anything
 // reads the list, as by an init function, and panics if the name is there already.
 func Add(d audits.Description) {
 	if slices.ContainsFunc(list, func(other audits.Description) bool { return other.Name == d.Name }) {
 		panic(fmt.Sprintf("audits: %q is there twice", d.Name))
 	}
-	upgrade(&d)
 	list = append(slices.Clip(list), d)
 }
 

@@ -15,7 +15,6 @@ type outcome struct {
 	bits  float64
 }
 
-func (o outcome) Row() any              { return nil }
 func (o outcome) Basis() Basis          { return o.basis }
 func (o outcome) Bits() (float64, bool) { return o.bits, true }
 func (o outcome) Error() float64        { return 1 }
