@@ -28,7 +28,6 @@ test:
 # beside their commands; KEPT_SECONDS=1000 runs longer examples again, too.
 KEPT_SECONDS ?= 20
 check:
-	scripts/check-linked.sh $(RELEASE)
 	go test $(TAGS) ./docs/...
 	go test $(TAGS) -timeout 0 -run 'EpsilonsInTheDocs|KeptOutputs' ./cmd/coalmine -kept-seconds $(KEPT_SECONDS)
 	go test $(TAGS) -timeout 20m -run 'OneWrongValue' ./workflows/experiment -whole
