@@ -120,7 +120,11 @@ func newSource(o Options) (*source, error) {
 // Commit implements tasks.Source.
 func (s *source) Commit(context.Context, storage.Key) (*storage.Commit, error) {
 	metrics, err := json.Marshal(updates.Gathered{Layout: s.layout, Rounds: s.rounds, Updates: s.rounds * s.Users, Shards: slices.Repeat([]int{s.Users}, s.rounds)})
-	return &storage.Commit{Metrics: metrics}, err
+	c := &storage.Commit{Metrics: metrics}
+	for i := range s.rounds {
+		c.Blobs = append(c.Blobs, storage.Blob{Name: updates.ShardBlob(i), Size: int64(len(s.template))})
+	}
+	return c, err
 }
 
 // Blob implements tasks.Source. The shard of a round is the template with the number of the
@@ -129,6 +133,16 @@ func (s *source) Blob(_ context.Context, _ storage.Key, name string) ([]byte, er
 	if name == devices.DevicesBlob {
 		return s.devices()
 	}
+	return s.shard(name, 0, int64(len(s.template)))
+}
+
+// BlobRange implements tasks.Source: shards are read in parts if many do not fit into memory.
+func (s *source) BlobRange(_ context.Context, _ storage.Key, name string, offset, length int64) ([]byte, error) {
+	return s.shard(name, offset, length)
+}
+
+// shard makes a part of a shard.
+func (s *source) shard(name string, offset, length int64) ([]byte, error) {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	s.heap.Store(max(s.heap.Load(), int64(m.HeapAlloc)))
@@ -136,11 +150,15 @@ func (s *source) Blob(_ context.Context, _ storage.Key, name string) ([]byte, er
 	if _, err := fmt.Sscanf(name, "updates-%d", &shard); err != nil {
 		return nil, err
 	}
-	data := append([]byte(nil), s.template...)
-	s.read.Add(int64(len(data)))
+	data := append([]byte(nil), s.template[offset:offset+length]...)
+	s.read.Add(length)
 	size := 8 + 4*s.Values
 	for user := range s.Users {
-		at := data[s.header+user*size:]
+		from := s.header + user*size - int(offset)
+		if from < 0 || from+size > len(data) {
+			continue // of another part
+		}
+		at := data[from:]
 		binary.LittleEndian.PutUint32(at, uint32(shard+1))
 		if shard == 0 {
 			binary.LittleEndian.PutUint32(at[4:], uint32(2*user))
@@ -160,11 +178,6 @@ func (s *source) devices() ([]byte, error) {
 }
 
 var errUnused = errors.New("no task of this benchmark reads that")
-
-// BlobRange implements tasks.Source.
-func (s *source) BlobRange(context.Context, storage.Key, string, int64, int64) ([]byte, error) {
-	return nil, errUnused
-}
 
 // Imported implements tasks.Source.
 func (s *source) Imported(context.Context, storage.Digest) (io.ReadCloser, error) {

@@ -20,6 +20,9 @@ func TestASmallTrainingIsMeasured(t *testing.T) {
 			t.Errorf("%s: %+v\n%s", kind, r, table.String())
 		}
 	}
+	if _, err := Run(t.Context(), Options{Attack: attacks.Cosine, Updates: 8, Values: 1_500_000, Users: 4, Epochs: 1, Memory: 100}); err != nil {
+		t.Errorf("shards that are read in parts: %v", err)
+	}
 	if _, err := Run(t.Context(), Options{Attack: attacks.MLP}); err == nil {
 		t.Error("nothing was measured, without an error")
 	}
