@@ -27,10 +27,13 @@ import (
 // that are above a threshold, needs no canaries, and measures every audited round. All
 // that is done for it is this description and its line in the list.
 var largeWeights = audits.Description{
-	Name:    "large_weights",
-	Legend:  "Large weights: those of an absolute value above a threshold.",
-	New:     func() audits.Fields { return new(weightFields) },
-	Limits:  func() audits.Limits { return new(weightLimits) },
+	Name:   "large_weights",
+	Legend: "Large weights: those of an absolute value above a threshold.",
+	New:    func() audits.Fields { return new(weightFields) },
+	Limits: []audits.Limit{audits.LimitOf[float64]{
+		Name: "large_weights", Doc: "large_weights limits how many there are.", Range: "[0,1e9]", Unit: "weights",
+		Breaches: audits.Judged(func(v *weightVerdict, limit float64) []string { return audits.Above("large_weights", v.Large, limit) }),
+	}.Limit()},
 	Kinds:   []tasks.Kind{countWeights},
 	Verdict: func() audits.Verdict { return new(weightVerdict) },
 	Measures: []audits.Measure{{
@@ -96,19 +99,6 @@ func (v *weightVerdict) Figure(*audits.Cell) *audits.Figure {
 		Name: "Weights", About: "The dot is the model.", Title: "large weights", X: audits.Axis{Most: 1}, Y: audits.Axis{Most: v.Of},
 		Dots: []audits.Dot{{Y: v.Large, About: "a model with large weights"}},
 	}
-}
-
-type weightLimits struct {
-	// LargeWeights limits how many there are.
-	LargeWeights *float64 `json:"large_weights,omitempty" range:"[0,1e9]" unit:"weights"`
-}
-
-func (l *weightLimits) Breaches(c *audits.Cell) []string {
-	v, ok := audits.VerdictOf[*weightVerdict](c)
-	if !ok {
-		return nil
-	}
-	return audits.Above("large_weights", v.Large, l.LargeWeights)
 }
 
 // asCommand in the environment makes the test program the command, withLargeWeights the

@@ -36,11 +36,8 @@ type Description struct {
 	// New returns the fields that it adds to the audit block, asking for nothing. It is
 	// nil for what is not asked for, but follows from other things: see Derive.
 	New func() Fields
-	// Limits returns the fields that it adds to audit.fail_if, none of them given. nil:
-	// it has no limits.
-	Limits func() Limits
-	// Gates are the limits that it adds to audit.fail_if, in the order of its fields there.
-	Gates []Limit
+	// Limits are those that it adds to audit.fail_if, in the order of its fields there.
+	Limits []Limit
 	// Kinds are the sorts of task that it brings.
 	Kinds []tasks.Kind
 	// Models is what the models read that it measures.

@@ -4,7 +4,7 @@
 //
 //	experiment file   New returns the Fields that it adds to the audit block; their tags
 //	                  and comments make the decoder, the JSON Schema and the reference
-//	                  page. Limits adds fields to audit.fail_if.
+//	                  page. Limits are its fields of audit.fail_if.
 //	plan              Fields.Compile adds the nodes that measure one model. Kinds are
 //	                  their tasks. Fields.States is what they cost.
 //	results           Verdict is what is decoded from the last of these nodes. Measures
@@ -12,9 +12,9 @@
 //	                  CSV and Parquet, means over replicates. JSON has the verdict as it
 //	                  stands. Curves are drawn along the training.
 //
-// More is there for audits that need it; each is an interface that Fields, Limits or
-// Verdict may implement: Completer, DataChecker, Warner, Planter, LimitChecker,
-// FalseAlarmer, Joiner, Noter, Figured, Panelled, Lister, Comparer.
+// More is there for audits that need it; each is an interface that Fields or Verdict
+// may implement: Completer, DataChecker, Warner, Planter, Joiner, Noter, Figured, Panelled,
+// Lister, Comparer.
 //
 // Package all lists the descriptions. The experiment file, the plan, its estimate, the
 // results, the gates and the page go through that list and know no audit by name, so

@@ -35,23 +35,17 @@ func (f *FalseAlarm) TooFew() bool { return 0 < f.Users && f.Users < f.Fewest }
 // interval of Confidence: that an interval lies above what it is of has half of what is left.
 // Any of so many numbers may pass. They are over at most this many users, 0 if that is not known,
 // and limited in units of chance.
-func FactorAlarms(limit string, allowed *float64, numbers int, unit string, users int, chance float64) []FalseAlarm {
-	if allowed == nil {
-		return nil
-	}
+func FactorAlarms(limit string, allowed float64, numbers int, unit string, users int, chance float64) []FalseAlarm {
 	return []FalseAlarm{{
-		Limit: limit, Allowed: *allowed, Trials: numbers, Unit: unit, Where: JudgedAt("what is limited at the limit", users),
+		Limit: limit, Allowed: allowed, Trials: numbers, Unit: unit, Where: JudgedAt("what is limited at the limit", users),
 		Probability: min(1, float64(numbers)*(1-Confidence)/2),
-		Users:       users, Fewest: FewestAbove(*allowed * chance),
+		Users:       users, Fewest: FewestAbove(allowed * chance),
 	}}
 }
 
 // AboveSignificantly is a breach where a share is above a limit by the exact binomial test; where
 // says of what part, and may be empty.
-func AboveSignificantly(limit, where string, s Share, allowed *fractions.Probability, significance float64) []string {
-	if allowed == nil {
-		return nil
-	}
+func AboveSignificantly(limit, where string, s Share, allowed fractions.Probability, significance float64) []string {
 	p := s.AtLeast(allowed.Float64())
 	if p >= significance {
 		return nil
@@ -60,11 +54,8 @@ func AboveSignificantly(limit, where string, s Share, allowed *fractions.Probabi
 }
 
 // SignificanceAlarms are those of a limit on a share of so many items that the exact binomial test
-// judges; none without a limit.
-func SignificanceAlarms(limit string, allowed *fractions.Probability, items int, unit string, significance fractions.Probability) []FalseAlarm {
-	if allowed == nil {
-		return nil
-	}
+// judges.
+func SignificanceAlarms(limit string, allowed fractions.Probability, items int, unit string, significance fractions.Probability) []FalseAlarm {
 	return []FalseAlarm{{
 		Limit: limit, Allowed: allowed.Float64(), Trials: items, Unit: unit, Where: "the model at the limit", Probability: significance.Float64(),
 	}}
@@ -89,13 +80,13 @@ func CanaryAlarms(s *Setting, limit string, allowed float64, probability func(n 
 	return []FalseAlarm{{Limit: limit, Allowed: allowed, Trials: n, Unit: "canaries", Probability: probability(n)}}
 }
 
-// CheckCount reports a limit on a number of inserted canaries that is not below their
+// checkCount reports a limit on a number of inserted canaries that is not below their
 // number.
-func CheckCount(s *Setting, limit string, allowed *int, fail Fail) {
-	if allowed == nil || s.Canaries == nil || *allowed < s.Canaries.Inserted {
+func checkCount(s *Setting, limit string, allowed int, fail Fail) {
+	if s.Canaries == nil || allowed < s.Canaries.Inserted {
 		return
 	}
-	fail([]string{"audit.fail_if." + limit, "canaries"}, "is %d, which no cell can exceed: %d canaries are inserted; expected less than that, or remove the limit", *allowed, s.Canaries.Inserted)
+	fail([]string{"audit.fail_if." + limit, "canaries"}, "is %d, which no cell can exceed: %d canaries are inserted; expected less than that, or remove the limit", allowed, s.Canaries.Inserted)
 }
 
 // MoreThan is the probability that of n independent events, each of probability p, more

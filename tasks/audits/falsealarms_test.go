@@ -30,11 +30,8 @@ func TestTheTailOfABinomialDistributionKeepsItsDigitsWhereItIsSmall(t *testing.T
 
 func TestFalseAlarmsOfFactorsAreHalfOfWhatIntervalsLeaveForEachNumber(t *testing.T) {
 	t.Parallel()
-	if alarms := FactorAlarms("matching", nil, 2, "scores", 3, 0.5); alarms != nil {
-		t.Errorf("without a limit %+v", alarms)
-	}
 	for numbers, want := range map[int]float64{1: 0.025, 4: 0.1, 100: 1} {
-		alarms := FactorAlarms("matching", new(1.5), numbers, "scores", 0, 0.5)
+		alarms := FactorAlarms("matching", 1.5, numbers, "scores", 0, 0.5)
 		if len(alarms) != 1 || math.Abs(alarms[0].Probability-want) > 1e-12 || alarms[0].Allowed != 1.5 || alarms[0].Trials != numbers {
 			t.Errorf("%d numbers: %+v, want the probability %g", numbers, alarms, want)
 		}
@@ -50,7 +47,7 @@ func TestALimitOfTooFewUsersFailsByDesign(t *testing.T) {
 		users           int
 		few             bool
 	}{{0.6, 1, 7, true}, {0.6, 1, 8, false}, {0.6, 1, 0, false}, {1.5, 0.5, 12, true}, {1.5, 0.5, 13, false}, {2, 0.5, 3, false}} {
-		if alarms := FactorAlarms("limit", &c.allowed, 1, "numbers", c.users, c.chance); alarms[0].TooFew() != c.few {
+		if alarms := FactorAlarms("limit", c.allowed, 1, "numbers", c.users, c.chance); alarms[0].TooFew() != c.few {
 			t.Errorf("%+v: %+v", c, alarms[0])
 		}
 	}

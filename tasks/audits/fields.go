@@ -107,33 +107,6 @@ type Source struct {
 	Check func(context.Context, []datasets.File, datasets.Limits) error
 }
 
-// Limits are what an audit adds to audit.fail_if: a pointer to a struct of pointers, nil
-// where no limit is given.
-type Limits interface {
-	// Breaches names the limits that a finished cell is beyond, one sentence each. What
-	// was not measured is beyond none.
-	Breaches(c *Cell) []string
-}
-
-// LimitChecker is implemented by Limits of which some can't fail. That there is no
-// audit to measure what is limited is checked for all.
-type LimitChecker interface {
-	Check(s *Setting, fail Fail)
-}
-
-// Unjudger is implemented by Limits on several numbers, of which some may be judged and others not.
-type Unjudger interface {
-	// Unjudged names the numbers that a limit names, that could not be judged, and that are no
-	// breach, one clause each.
-	Unjudged(c *Cell) []string
-}
-
-// FalseAlarmer is implemented by Limits that may fail by chance alone.
-type FalseAlarmer interface {
-	// FalseAlarms say, for the limits that are given, how likely that is in one cell.
-	FalseAlarms(s *Setting) []FalseAlarm
-}
-
 // Setting is the experiment around an audit, as far as audits may know it.
 type Setting struct {
 	Seed uint64

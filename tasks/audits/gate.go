@@ -9,8 +9,7 @@ import (
 // certainly above the limit, however well these are told, and that is not certainly below it, is
 // not judged. Where no number can be, the cell does not pass.
 type Gate struct {
-	// Limit is nil where there is none.
-	Limit *float64
+	Limit float64
 
 	breaches, tooFew []string
 	judged           bool
@@ -31,10 +30,7 @@ func (g *Gate) Number(what string, users int, found Bounded) {
 
 // judge compares a lower end with the limit, which counts in units.
 func (g *Gate) judge(what string, users int, found Bounded, unit float64) {
-	if g.Limit == nil {
-		return
-	}
-	if few := TooFew(what, users, found.High/unit, *g.Limit, unit); few != "" {
+	if few := TooFew(what, users, found.High/unit, g.Limit, unit); few != "" {
 		g.tooFew = append(g.tooFew, few)
 		return
 	}

@@ -13,7 +13,7 @@ func TestTooFewUsersDecideNoGate(t *testing.T) {
 	}
 	limit := 0.65
 	judge := func(users ...int) []string {
-		g := Gate{Limit: &limit}
+		g := Gate{Limit: limit}
 		for _, n := range users {
 			g.Number("it", n, Bounded{1, NewShare(n, n).Low, 1})
 		}
@@ -33,7 +33,7 @@ func TestTooFewUsersDecideNoGate(t *testing.T) {
 			t.Errorf("%d users: %q, want %q", c.users, got, c.want)
 		}
 	}
-	g := Gate{Limit: &limit}
+	g := Gate{Limit: limit}
 	if g.Number("it", 8, Bounded{0.3, 0.1, 0.65}); len(g.Breaches()) > 0 || FewestAbove(1) != 0 {
 		t.Errorf("what is certainly below the limit does not pass: %q", g.Breaches())
 	}

@@ -36,7 +36,7 @@ type Limit struct {
 	FalseAlarms func(s *Setting, limit any) []FalseAlarm
 }
 
-// Limit returns the limit as Description.Gates has it.
+// Limit returns the limit as Description.Limits has it.
 func (l LimitOf[L]) Limit() Limit {
 	tag := fmt.Sprintf(`json:"%s,omitempty" range:%q unit:%q source:%q doc:%q`, l.Name, l.Range, l.Unit, l.Source, l.Doc)
 	return Limit{
@@ -76,8 +76,8 @@ func exported(name string) string {
 // fields that the audit adds to audit.fail_if. It is nil without limits.
 func (d *Description) NewLimits() any {
 	var fields []reflect.StructField
-	for i := range d.Gates {
-		fields = append(fields, d.Gates[i].field)
+	for i := range d.Limits {
+		fields = append(fields, d.Limits[i].field)
 	}
 	if fields == nil {
 		return nil
@@ -97,9 +97,9 @@ func (d *Description) Given(limits any) (given []GivenLimit) {
 		return nil
 	}
 	fields := reflect.ValueOf(limits).Elem()
-	for i := range d.Gates {
+	for i := range d.Limits {
 		if value := fields.Field(i); !value.IsNil() {
-			given = append(given, GivenLimit{&d.Gates[i], value.Interface()})
+			given = append(given, GivenLimit{&d.Limits[i], value.Interface()})
 		}
 	}
 	return given
@@ -117,15 +117,36 @@ func Judged[V, L any](find func(v V, limit L) []string) func(*Cell, L) []string 
 }
 
 // CountLimit is a limit on the canaries that an audit counts, which a measure of its verdicts
-// names. counted finds the number; byChance, if it is there, bounds the probability that an audit
-// counts more than k of n canaries that no model has memorized.
+// names. counted finds the number; byChance bounds the probability that an audit counts more than
+// k of n canaries that no model has memorized.
 func CountLimit[V any](name, doc string, counted func(V) int, byChance func(s *Setting, k, n int) float64) Limit {
 	return LimitOf[int]{
 		Name: name, Doc: name + " " + doc, Range: "[0,1000000000]", Unit: "canaries",
-		Breaches: Judged(func(v V, limit int) []string { return Above(name, counted(v), &limit) }),
-		Check:    func(s *Setting, limit int, fail Fail) { CheckCount(s, name, &limit, fail) },
+		Breaches: Judged(func(v V, limit int) []string { return Above(name, counted(v), limit) }),
+		Check:    func(s *Setting, limit int, fail Fail) { checkCount(s, name, limit, fail) },
 		FalseAlarms: func(s *Setting, limit int) []FalseAlarm {
 			return CanaryAlarms(s, name, float64(limit), func(n int) float64 { return byChance(s, limit, n) })
+		},
+	}.Limit()
+}
+
+// PairLimit is a limit on how many times PairChance the average precision of pairs is, judged by
+// the lower end of its interval over users. find returns the number with words for it, and the
+// users that it is of; without words it was not measured. It is one of so many numbers.
+func PairLimit[V any](name string, numbers int, unit, doc string, find func(V) (what string, users int, found Bounded)) Limit {
+	return LimitOf[float64]{
+		Name: name, Doc: doc, Range: "[1,2)", Unit: "times chance",
+		Breaches: Judged(func(v V, limit float64) []string {
+			what, users, found := find(v)
+			if what == "" {
+				return nil
+			}
+			g := Gate{Limit: limit}
+			g.Factor(what, users, found, PairChance)
+			return g.Breaches()
+		}),
+		FalseAlarms: func(s *Setting, limit float64) []FalseAlarm {
+			return FactorAlarms(name, limit, numbers, unit, s.Owners(), PairChance)
 		},
 	}.Limit()
 }

@@ -143,8 +143,8 @@ func Within[V, P any](part func(*V) *P, measures ...Measure) []Measure {
 }
 
 // Members returns the measures of an outcome that are members of its JSON, by their names and in
-// their order: numbers, texts, and yes or no, unless the tag of a field is column:"-". Given measures stand in place of the members of
-// their names; without Of they have the members' values.
+// their order: numbers, texts, and yes or no, unless the tag of a field is column:"-". Given
+// measures stand in place of the members of their names; without Of they have the members' values.
 func Members[O any](given ...Measure) (list []Measure) {
 	t := reflect.TypeFor[O]()
 	for i := range t.NumField() {

@@ -187,12 +187,12 @@ func VerdictOf[V Verdict](c *Cell) (V, bool) {
 	return none, false
 }
 
-// Above is a breach where the value is above a limit that is given.
-func Above[N int | float64](what string, value N, limit *N) []string {
-	if limit == nil || value <= *limit {
+// Above is a breach where the value is above a limit.
+func Above[N int | float64](what string, value, limit N) []string {
+	if value <= limit {
 		return nil
 	}
-	return []string{fmt.Sprintf("%s is %.4g, above the limit of %.4g", what, float64(value), float64(*limit))}
+	return []string{fmt.Sprintf("%s is %.4g, above the limit of %.4g", what, float64(value), float64(limit))}
 }
 
 // Figure is a picture of what an audit has found in one cell. Figures of one name have

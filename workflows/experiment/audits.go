@@ -3,7 +3,6 @@ package experiment
 import (
 	"encoding/json"
 	"fmt"
-	"iter"
 	"reflect"
 	"strings"
 
@@ -38,9 +37,7 @@ func newMethods() Methods {
 func newGates() Gates {
 	list := make(Gates, len(all.Audits()))
 	for i, d := range all.Audits() {
-		if list[i] = d.NewLimits(); d.Limits != nil {
-			list[i] = d.Limits()
-		}
+		list[i] = d.NewLimits()
 	}
 	return list
 }
@@ -130,20 +127,15 @@ func (f FailIf) MarshalJSON() ([]byte, error) { return marshalBlock(&f) }
 // UnmarshalJSON reads what MarshalJSON writes.
 func (f *FailIf) UnmarshalJSON(data []byte) error { return unmarshalBlock(data, f) }
 
-// GivenLimits are those that a cell has, with the places of their audits.
-func (f *FailIf) GivenLimits() iter.Seq2[int, audits.GivenLimit] {
-	return func(yield func(int, audits.GivenLimit) bool) {
-		if f == nil {
-			return
-		}
-		for place, limits := range f.Gates {
-			for _, l := range all.Audits()[place].Given(limits) {
-				if !yield(place, l) {
-					return
-				}
-			}
-		}
+// GivenLimits are those that a cell has.
+func (f *FailIf) GivenLimits() (given []audits.GivenLimit) {
+	if f == nil {
+		return nil
 	}
+	for place, limits := range f.Gates {
+		given = append(given, all.Audits()[place].Given(limits)...)
+	}
+	return given
 }
 
 // marshalBlock writes a block with added fields as encoding/json would if they were its

@@ -89,10 +89,5 @@ func (c *Cell) falseAlarms() []audits.FalseAlarm {
 	for _, l := range e.Audit.FailIf.GivenLimits() {
 		alarms = append(alarms, l.FalseAlarms(s, l.Value)...)
 	}
-	for _, limits := range e.Audit.FailIf.Gates {
-		if f, ok := limits.(audits.FalseAlarmer); ok {
-			alarms = append(alarms, f.FalseAlarms(s)...)
-		}
-	}
 	return alarms
 }

@@ -183,22 +183,17 @@ func (c *checker) limits() {
 		if limits == nil {
 			continue
 		}
-		if !c.sound(limitPaths(limits)) {
+		d := &all.Audits()[i]
+		if !c.sound(limitPaths(d)) {
 			given = true
 			continue
 		}
-		for _, f := range fieldsOf(reflect.TypeOf(limits).Elem()) {
-			if f.in(reflect.ValueOf(limits).Elem()).IsNil() {
-				continue
-			}
+		for _, l := range d.Given(limits) {
 			given = true
-			c.measured("audit.fail_if."+f.name, &all.Audits()[i], c.Audit.Methods[i])
+			c.measured("audit.fail_if."+l.Name, d, c.Audit.Methods[i])
 		}
-		for _, l := range all.Audits()[i].Given(limits) {
+		for _, l := range d.Given(limits) {
 			l.Check(s, l.Value, c.fail)
-		}
-		if l, ok := limits.(audits.LimitChecker); ok {
-			l.Check(s, c.fail)
 		}
 	}
 	if !given {
@@ -207,10 +202,10 @@ func (c *checker) limits() {
 }
 
 // limitPaths are the paths of the limits of one audit.
-func limitPaths(of any) string {
+func limitPaths(d *audits.Description) string {
 	var paths []string
-	for _, f := range fieldsOf(reflect.TypeOf(of).Elem()) {
-		paths = append(paths, "audit.fail_if."+f.name)
+	for _, l := range d.Limits {
+		paths = append(paths, "audit.fail_if."+l.Name)
 	}
 	return strings.Join(paths, " ")
 }

@@ -24,14 +24,6 @@ func judge(audit *experiment.Audit, c *audits.Cell) (gate string, breaches, unju
 	for _, l := range audit.FailIf.GivenLimits() {
 		breaches, unjudged = append(breaches, l.Breaches(c, l.Value)...), append(unjudged, l.Unjudged(c, l.Value)...)
 	}
-	for _, limits := range audit.FailIf.Gates {
-		if old, ok := limits.(audits.Limits); ok {
-			breaches = append(breaches, old.Breaches(c)...)
-		}
-		if u, ok := limits.(audits.Unjudger); ok {
-			unjudged = append(unjudged, u.Unjudged(c)...)
-		}
-	}
 	if len(breaches) > 0 {
 		return GateFailed, breaches, unjudged
 	}

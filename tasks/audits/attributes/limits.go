@@ -2,35 +2,20 @@ package attributes
 
 import "coalmine/tasks/audits"
 
-// Limits of audit.fail_if.
-type Limits struct {
-	// Attributes limits how many times as often the attribute is told right as by always
-	// saying the most frequent value: of known and of unseen users, alone and jointly with the
-	// identity. A cell is above it where the lower end of one of the 95% intervals of these
-	// factors over users is.
-	Attributes *float64 `json:"attributes,omitempty" range:"[1,1e9]" unit:"times the most frequent value"`
-}
+var limits = []audits.Limit{audits.LimitOf[float64]{
+	Name: "attributes",
+	Doc: "Attributes limits how many times as often the attribute is told right as by always saying the most frequent value: of known and of unseen users, " +
+		"alone and jointly with the identity. A cell is above it where the lower end of one of the 95% intervals of these factors over users is.",
+	Range: "[1,1e9]", Unit: "times the most frequent value",
+	Breaches:    audits.Judged(func(v *Verdict, limit float64) []string { return judge(v, limit).Breaches() }),
+	Unjudged:    audits.Judged(func(v *Verdict, limit float64) []string { return judge(v, limit).Unjudged() }),
+	FalseAlarms: falseAlarms,
+}.Limit()}
 
-// Breaches implements audits.Limits.
-func (l *Limits) Breaches(c *audits.Cell) []string {
-	if v, ok := audits.VerdictOf[*Verdict](c); ok {
-		return l.gate(v).Breaches()
-	}
-	return nil
-}
-
-// Unjudged implements audits.Unjudger.
-func (l *Limits) Unjudged(c *audits.Cell) []string {
-	if v, ok := audits.VerdictOf[*Verdict](c); ok {
-		return l.gate(v).Unjudged()
-	}
-	return nil
-}
-
-// gate has judged all numbers.
-func (l *Limits) gate(v *Verdict) *audits.Gate {
+// judge judges all numbers.
+func judge(v *Verdict, limit float64) *audits.Gate {
 	alone, joint := v.Attribute.orNone(), v.Joint.orNone()
-	g := audits.Gate{Limit: l.Attributes}
+	g := audits.Gate{Limit: limit}
 	for _, x := range []struct {
 		what             string
 		found, mostOften *Accuracy
@@ -48,8 +33,7 @@ func (l *Limits) gate(v *Verdict) *audits.Gate {
 	return &g
 }
 
-// FalseAlarms implements audits.FalseAlarmer.
-func (l *Limits) FalseAlarms(s *audits.Setting) []audits.FalseAlarm {
+func falseAlarms(s *audits.Setting, limit float64) []audits.FalseAlarm {
 	f, ok := audits.FieldsOf[*Fields](s)
 	if !ok {
 		return nil
@@ -58,5 +42,5 @@ func (l *Limits) FalseAlarms(s *audits.Setting) []audits.FalseAlarm {
 	if s.Devices != nil && s.Devices.Unseen.Float64() > 0 {
 		numbers = 4
 	}
-	return audits.FactorAlarms("attributes", l.Attributes, numbers, "accuracies", s.Owners(), 1/float64(len(f.Attributes.Values)))
+	return audits.FactorAlarms("attributes", limit, numbers, "accuracies", s.Owners(), 1/float64(len(f.Attributes.Values)))
 }

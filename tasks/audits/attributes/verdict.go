@@ -13,7 +13,7 @@ var Audit = audits.Description{
 	Legend: "Attribute: the share of anonymous updates of which a network tells the user's attribute, alone and jointly with the identity; " +
 		"in brackets by always saying the most frequent. Identity: the share whose user is named, likewise.",
 	New:       func() audits.Fields { return new(Fields) },
-	Limits:    func() audits.Limits { return new(Limits) },
+	Limits:    limits,
 	Kinds:     []tasks.Kind{Kind},
 	Models:    audits.Anything,
 	ByProgram: true,

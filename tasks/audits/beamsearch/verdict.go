@@ -13,7 +13,7 @@ var Audit = audits.Description{
 	Name:   "beam_search",
 	Legend: "BS, beam search: the model continues with the canary, given its beginning.",
 	New:    func() audits.Fields { return new(Fields) },
-	Gates: []audits.Limit{audits.CountLimit("beam_search_memorized", "limits the canaries that beam search finds.",
+	Limits: []audits.Limit{audits.CountLimit("beam_search_memorized", "limits the canaries that beam search finds.",
 		func(v *Verdict) int { return v.Memorized }, audits.LikeliestByChance(func(f *Fields) int { return f.BeamSearch.Prefix }))},
 	Kinds:        []tasks.Kind{Kind, Summary},
 	Pairs:        audits.TargetSecrets,

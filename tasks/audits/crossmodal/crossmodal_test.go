@@ -305,10 +305,10 @@ func TestVerdictsAreSaid(t *testing.T) {
 		t.Errorf("a verdict says %q, %q", texts, v.Note(nil))
 	}
 	cell := &audits.Cell{Verdicts: []audits.Verdict{v}}
-	if b := (&Limits{new(1.3)}).Breaches(cell); len(b) != 1 || b[0] != "the AP of updates and vectors is 1.52 times chance; at least it is 1.4, above the limit of 1.3" {
+	if b := limits[0].Breaches(cell, new(1.3)); len(b) != 1 || b[0] != "the AP of updates and vectors is 1.52 times chance; at least it is 1.4, above the limit of 1.3" {
 		t.Errorf("breaches %q", b)
 	}
-	if b := (&Limits{new(1.5)}).Breaches(cell); len(b) > 0 {
+	if b := limits[0].Breaches(cell, new(1.5)); len(b) > 0 {
 		t.Errorf("breaches %q", b)
 	}
 }

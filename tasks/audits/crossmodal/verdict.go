@@ -16,7 +16,7 @@ var Audit = audits.Description{
 	Legend: "Cross-modal AP: how well a network tells which of an anonymous update and a vector of what is known of a user in another form belong together, half of all pairs; 50 by chance. " +
 		"Unseen: of users of whom the adversary has nothing but the vector.",
 	New:     func() audits.Fields { return new(Fields) },
-	Limits:  func() audits.Limits { return new(Limits) },
+	Limits:  limits,
 	Kinds:   []tasks.Kind{Given, OfWords, Kind},
 	Models:  audits.Anything,
 	AtEnd:   true,
@@ -95,26 +95,12 @@ func (v *Verdict) Figure(*audits.Cell) *audits.Figure {
 		v.Curve, audits.PairChance)
 }
 
-// Limits of audit.fail_if.
-type Limits struct {
-	// CrossModal limits how many times chance, which is 50, the average precision of anonymous
-	// updates and vectors is. A cell is above it where the lower end of the 95% interval over
-	// users is.
-	CrossModal *float64 `json:"cross_modal,omitempty" range:"[1,2)" unit:"times chance"`
-}
-
-// Breaches implements audits.Limits.
-func (l *Limits) Breaches(c *audits.Cell) []string {
-	v, ok := audits.VerdictOf[*Verdict](c)
-	if !ok || v.Anonymous == nil {
-		return nil
-	}
-	g := audits.Gate{Limit: l.CrossModal}
-	g.Factor("the AP of updates and vectors", v.Anonymous.Users, v.Anonymous.AP.Bounded(), audits.PairChance)
-	return g.Breaches()
-}
-
-// FalseAlarms implements audits.FalseAlarmer.
-func (l *Limits) FalseAlarms(s *audits.Setting) []audits.FalseAlarm {
-	return audits.FactorAlarms("cross_modal", l.CrossModal, 1, "measurement", s.Owners(), audits.PairChance)
-}
+var limits = []audits.Limit{audits.PairLimit(
+	"cross_modal", 1, "measurement",
+	"cross_modal limits how many times chance, which is 50, the average precision of anonymous updates and vectors is. A cell is above it where the lower end of the 95% interval over users is.",
+	func(v *Verdict) (what string, users int, found audits.Bounded) {
+		if v.Anonymous == nil {
+			return "", 0, audits.Bounded{}
+		}
+		return "the AP of updates and vectors", v.Anonymous.Users, v.Anonymous.AP.Bounded()
+	})}

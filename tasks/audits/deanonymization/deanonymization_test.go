@@ -439,18 +439,18 @@ func TestVerdictsAreSaid(t *testing.T) {
 	}
 	limit := 1.5
 	c := &audits.Cell{Verdicts: []audits.Verdict{v}}
-	if breaches := (&Limits{&limit}).Breaches(c); len(breaches) != 1 || !strings.Contains(breaches[0], "times chance") {
+	if breaches := limits[0].Breaches(c, &limit); len(breaches) != 1 || !strings.Contains(breaches[0], "times chance") {
 		t.Errorf("breaches %q", breaches)
 	}
 	limit = 100
-	if breaches := (&Limits{&limit}).Breaches(c); len(breaches) > 0 {
+	if breaches := limits[0].Breaches(c, &limit); len(breaches) > 0 {
 		t.Errorf("breaches %q", breaches)
 	}
 	empty := new(Verdict)
 	if _, ok := Audit.Charted.Of(empty); ok {
 		t.Error("nothing is in figures of all cells")
 	}
-	if texts := auditstest.Texts(&Audit, empty); fmt.Sprint(texts) != "[- - -]" || empty.Figure(nil) != nil || (&Limits{&limit}).Breaches(&audits.Cell{Verdicts: []audits.Verdict{empty}}) != nil {
+	if texts := auditstest.Texts(&Audit, empty); fmt.Sprint(texts) != "[- - -]" || empty.Figure(nil) != nil || limits[0].Breaches(&audits.Cell{Verdicts: []audits.Verdict{empty}}, &limit) != nil {
 		t.Errorf("of nothing: %q", texts)
 	}
 }

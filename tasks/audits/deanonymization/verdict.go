@@ -18,7 +18,7 @@ var Audit = audits.Description{
 	Legend: "Named AP: the mean over users of the average precision with which the best attack finds the updates of a user's anonymous device, in %, " +
 		"and how many times that is what the same scores reach with any other device in its place. Top-1: the share of updates whose user scores highest.",
 	New:         func() audits.Fields { return new(Fields) },
-	Limits:      func() audits.Limits { return new(Limits) },
+	Limits:      limits,
 	Kinds:       []tasks.Kind{Reidentify, Summary},
 	Models:      audits.Anything,
 	ByProgram:   true,
@@ -286,18 +286,16 @@ func (v *Verdict) Figure(*audits.Cell) *audits.Figure {
 	return f
 }
 
-// Limits of audit.fail_if.
-type Limits struct {
-	// Deanonymization limits how many times chance the average precision of the best attack
-	// is. A cell is above it where a bound from below is, that holds with
-	// audit.deanonymization.confidence.
-	Deanonymization *float64 `json:"deanonymization,omitempty" range:"[1,1e9]" unit:"times chance"`
-}
+var limits = []audits.Limit{audits.LimitOf[float64]{
+	Name: "deanonymization",
+	Doc: "Deanonymization limits how many times chance the average precision of the best attack is. A cell is above it where a bound from below is, " +
+		"that holds with audit.deanonymization.confidence.",
+	Range: "[1,1e9]", Unit: "times chance",
+	Breaches: audits.Judged(breaches), FalseAlarms: falseAlarms,
+}.Limit()}
 
-// Breaches implements audits.Limits.
-func (l *Limits) Breaches(c *audits.Cell) []string {
-	v, ok := audits.VerdictOf[*Verdict](c)
-	if !ok || l.Deanonymization == nil || v.Best() == nil {
+func breaches(v *Verdict, limit float64) []string {
+	if v.Best() == nil {
 		return nil
 	}
 	least := v.Best()
@@ -307,24 +305,23 @@ func (l *Limits) Breaches(c *audits.Cell) []string {
 		}
 	}
 	what := fmt.Sprintf("deanonymization by %s is %.4g times chance", least.Attack.Title(), least.Factor)
-	if few := audits.TooFew(what, least.Users, least.FactorInterval.High, *l.Deanonymization, least.Chance); few != "" {
+	if few := audits.TooFew(what, least.Users, least.FactorInterval.High, limit, least.Chance); few != "" {
 		return []string{few}
 	}
-	return audits.Above(fmt.Sprintf("%s; at least, with %g%% confidence, it", what, 100*v.Confidence), least.FactorAtLeast, l.Deanonymization)
+	return audits.Above(fmt.Sprintf("%s; at least, with %g%% confidence, it", what, 100*v.Confidence), least.FactorAtLeast, limit)
 }
 
-// FalseAlarms implements audits.FalseAlarmer.
-func (l *Limits) FalseAlarms(s *audits.Setting) []audits.FalseAlarm {
+func falseAlarms(s *audits.Setting, limit float64) []audits.FalseAlarm {
 	f, ok := audits.FieldsOf[*Fields](s)
-	if !ok || l.Deanonymization == nil {
+	if !ok {
 		return nil
 	}
 	alarm := audits.FalseAlarm{
-		Limit: "deanonymization", Allowed: *l.Deanonymization, Trials: len(f.Deanonymization.Attacks), Unit: "attacks",
+		Limit: "deanonymization", Allowed: limit, Trials: len(f.Deanonymization.Attacks), Unit: "attacks",
 		Probability: 1 - f.Deanonymization.Confidence.Float64(),
 	}
 	if d := s.Data; d != nil && d.Seen > 0 && d.Seen == s.Owners() { // only then is chance known: 1 of the seen users
-		alarm.Users, alarm.Fewest = d.Seen, audits.FewestAbove(*l.Deanonymization/float64(d.Seen))
+		alarm.Users, alarm.Fewest = d.Seen, audits.FewestAbove(limit/float64(d.Seen))
 	}
 	alarm.Where = audits.JudgedAt("the attacks at the limit", alarm.Users)
 	return []audits.FalseAlarm{alarm}

@@ -15,7 +15,7 @@ var Audit = audits.Description{
 	Name:   "enumeration",
 	Legend: "All, enumeration: the canary is the most likely of all sequences that could stand in its place.",
 	New:    func() audits.Fields { return new(Fields) },
-	Gates: []audits.Limit{audits.CountLimit("enumeration_memorized", "limits the canaries that are the most likely of all sequences.",
+	Limits: []audits.Limit{audits.CountLimit("enumeration_memorized", "limits the canaries that are the most likely of all sequences.",
 		func(v *Verdict) int { return v.Memorized }, audits.LikeliestByChance(func(f *Fields) int { return f.Enumeration.Prefix }))},
 	Kinds:        []tasks.Kind{Kind, Summary},
 	Pairs:        audits.TargetSecrets,

@@ -71,7 +71,7 @@ const Enough = 100
 // Audit is not asked for: it follows from the audits that measure exposure.
 var Audit = audits.Description{
 	Name:    "exposure",
-	Limits:  func() audits.Limits { return new(Limits) },
+	Limits:  limits,
 	Verdict: func() audits.Verdict { return new(Verdict) },
 	Derive:  derive,
 	InJSON:  true,
@@ -260,38 +260,23 @@ func (s *span) take(value float64, first bool) {
 
 func (s span) String() string { return fmt.Sprintf("%+.2f to %+.2f", s.least, s.most) }
 
-// Limits of audit.fail_if.
-type Limits struct {
-	// Exposure limits the highest exposure of any canary: the exact one where
-	// audit.enumeration has it, else the sampled one, else the fitted one.
-	Exposure *float64 `json:"exposure,omitempty" range:"[0,64]" unit:"bits" source:"Carlini et al. 2019, section 4"`
+var limits = []audits.Limit{audits.LimitOf[float64]{
+	Name:  "exposure",
+	Doc:   "Exposure limits the highest exposure of any canary: the exact one where audit.enumeration has it, else the sampled one, else the fitted one.",
+	Range: "[0,64]", Unit: "bits", Source: "Carlini et al. 2019, section 4",
+	Breaches: audits.Judged(func(v *Verdict, limit float64) []string { return audits.Above("exposure", v.Highest, limit) }),
+	Check:    checkLimit, FalseAlarms: falseAlarms,
+}.Limit()}
+
+// falseAlarms are those of unmemorized canaries: each is as likely as any other sequence of those
+// it is ranked among, so that its exposure is above T bits with a probability of at most 2^-T
+// (Carlini et al. 2019, section 4.2).
+func falseAlarms(s *audits.Setting, limit float64) []audits.FalseAlarm {
+	return audits.CanaryAlarms(s, "exposure", limit, func(n int) float64 { return audits.MoreThan(0, n, math.Exp2(-limit)) })
 }
 
-// Breaches implements audits.Limits.
-func (l *Limits) Breaches(c *audits.Cell) []string {
-	v, ok := audits.VerdictOf[*Verdict](c)
-	if !ok {
-		return nil
-	}
-	return audits.Above("exposure", v.Highest, l.Exposure)
-}
-
-// FalseAlarms implements audits.FalseAlarmer. An unmemorized canary is as likely as any
-// other sequence of those it is ranked among, so that its exposure is above T bits with a
-// probability of at most 2^-T (Carlini et al. 2019, section 4.2).
-func (l *Limits) FalseAlarms(s *audits.Setting) []audits.FalseAlarm {
-	if l.Exposure == nil {
-		return nil
-	}
-	return audits.CanaryAlarms(s, "exposure", *l.Exposure, func(n int) float64 { return audits.MoreThan(0, n, math.Exp2(-*l.Exposure)) })
-}
-
-// Check implements audits.LimitChecker.
-func (l *Limits) Check(s *audits.Setting, fail audits.Fail) {
+func checkLimit(s *audits.Setting, limit float64, fail audits.Fail) {
 	const path = "audit.fail_if.exposure"
-	if l.Exposure == nil {
-		return
-	}
 	var best Measurer
 	for _, f := range s.Audits {
 		if m, ok := f.(Measurer); ok && (best == nil || m.Basis() > best.Basis()) {
@@ -302,8 +287,8 @@ func (l *Limits) Check(s *audits.Setting, fail audits.Fail) {
 		fail([]string{path, "audit.random_sampling"}, "limits what audit.random_sampling measures, which is not there; add it, or remove the limit")
 		return
 	}
-	if most, because, how := best.MostExposure(s); *l.Exposure >= most {
-		fail([]string{path, because}, "is %g, which no canary can exceed: exposure is at most %s = %.2f bits", *l.Exposure, how, most)
+	if most, because, how := best.MostExposure(s); limit >= most {
+		fail([]string{path, because}, "is %g, which no canary can exceed: exposure is at most %s = %.2f bits", limit, how, most)
 	}
 }
 

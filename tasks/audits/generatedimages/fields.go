@@ -83,28 +83,18 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 // States implements audits.Fields.
 func (f *Fields) States(*audits.Setting) float64 { return 3 * float64(f.GeneratedImages.Count) }
 
-// Limits of audit.fail_if.
-type Limits struct {
-	// GeneratedInverted limits the share of generated images that are nearer in mean intensity
-	// to inverted real images than to real ones. A cell is above it where the exact binomial
-	// test says so, at audit.generated_images.significance.
-	GeneratedInverted *fractions.Probability `json:"generated_inverted,omitempty" range:"(0,1)"`
-}
-
-// Breaches implements audits.Limits.
-func (l *Limits) Breaches(c *audits.Cell) []string {
-	v, ok := audits.VerdictOf[*Verdict](c)
-	if !ok {
-		return nil
-	}
-	return audits.AboveSignificantly("generated_inverted", "", v.Inverted, l.GeneratedInverted, v.Significance)
-}
-
-// FalseAlarms implements audits.FalseAlarmer.
-func (l *Limits) FalseAlarms(s *audits.Setting) []audits.FalseAlarm {
-	f, ok := audits.FieldsOf[*Fields](s)
-	if !ok {
-		return nil
-	}
-	return audits.SignificanceAlarms("generated_inverted", l.GeneratedInverted, f.GeneratedImages.Count, "images", f.GeneratedImages.Significance)
-}
+var limits = []audits.Limit{audits.LimitOf[fractions.Probability]{
+	Name: "generated_inverted", Range: "(0,1)",
+	Doc: "generated_inverted limits the share of generated images that are nearer in mean intensity to inverted real images than to real ones. A cell is above it where the exact binomial test says so, " +
+		"at audit.generated_images.significance.",
+	Breaches: audits.Judged(func(v *Verdict, limit fractions.Probability) []string {
+		return audits.AboveSignificantly("generated_inverted", "", v.Inverted, limit, v.Significance)
+	}),
+	FalseAlarms: func(s *audits.Setting, limit fractions.Probability) []audits.FalseAlarm {
+		f, ok := audits.FieldsOf[*Fields](s)
+		if !ok {
+			return nil
+		}
+		return audits.SignificanceAlarms("generated_inverted", limit, f.GeneratedImages.Count, "images", f.GeneratedImages.Significance)
+	},
+}.Limit()}

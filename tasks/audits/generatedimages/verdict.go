@@ -14,7 +14,7 @@ var Audit = audits.Description{
 	Legend: "Inverted: the share of generated images that are nearer in mean intensity to inverted real images than to real ones. " +
 		"Frechet: the distance of generated from real images in what the prepared classifier makes of them.",
 	New:         func() audits.Fields { return new(Fields) },
-	Limits:      func() audits.Limits { return new(Limits) },
+	Limits:      limits,
 	Kinds:       []tasks.Kind{Kind, Summary},
 	Models:      audits.Images,
 	Classifier:  true,

@@ -18,15 +18,15 @@ func TestLimitsArePassedByLowerBounds(t *testing.T) {
 		1.5: {"the AP of linked updates is 1.8 times chance; at least it is 1.6, above the limit of 1.5"},
 		1.7: nil,
 	} {
-		if got := (&Limits{&limit}).Breaches(cell); !slices.Equal(got, want) {
+		if got := limits[0].Breaches(cell, &limit); !slices.Equal(got, want) {
 			t.Errorf("limit %g: %q, want %q", limit, got, want)
 		}
 	}
-	if got := new(Limits).Breaches(cell); got != nil {
-		t.Errorf("without a limit %q", got)
+	if got := Audit.Given(Audit.NewLimits()); got != nil {
+		t.Errorf("without a limit %v is judged", got)
 	}
 	limit := 1.0
-	if got := (&Limits{&limit}).Breaches(&audits.Cell{Verdicts: []audits.Verdict{new(Verdict)}}); got != nil {
+	if got := limits[0].Breaches(&audits.Cell{Verdicts: []audits.Verdict{new(Verdict)}}, &limit); got != nil {
 		t.Errorf("without anything measured %q", got)
 	}
 }

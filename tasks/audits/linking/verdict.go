@@ -14,7 +14,7 @@ var Audit = audits.Description{
 	Legend: "Linked AP: how well pairs of anonymous updates are told that come from one device, half of all pairs; 50 by chance. " +
 		"Followed: of updates of a device that was seen before, the share whose most similar earlier update is its own.",
 	New:       func() audits.Fields { return new(Fields) },
-	Limits:    func() audits.Limits { return new(Limits) },
+	Limits:    limits,
 	Kinds:     []tasks.Kind{Kind},
 	Models:    audits.Anything,
 	ByProgram: true,

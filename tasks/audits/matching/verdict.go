@@ -17,7 +17,7 @@ var Audit = audits.Description{
 		"With shadow: of pairs of an anonymous update and a shadow device's; anonymous updates of one user are of one device and its examples, so that only these tell the user. " +
 		"Unseen AP: anonymous pairs of users whom the adversary does not know.",
 	New:       func() audits.Fields { return new(Fields) },
-	Limits:    func() audits.Limits { return new(Limits) },
+	Limits:    limits,
 	Kinds:     []tasks.Kind{Kind},
 	Models:    audits.Anything,
 	ByProgram: true,

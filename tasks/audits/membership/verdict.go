@@ -17,7 +17,7 @@ var Audit = audits.Description{
 		"TPR: the share of the users that trained who are found where 1% of the held-out ones are taken for members. LiRA and RMIA: the AUC of attacks by reference models. " +
 		"Users who carry canaries are left out of all of these.",
 	New:         func() audits.Fields { return new(Fields) },
-	Limits:      func() audits.Limits { return new(Limits) },
+	Limits:      limits,
 	Kinds:       []tasks.Kind{Losses, ScoredLosses, Kind},
 	Models:      audits.Anything,
 	ByScores:    true,

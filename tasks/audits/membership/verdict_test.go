@@ -30,17 +30,17 @@ func TestLimitsArePassedByLowerBounds(t *testing.T) {
 		},
 		0.87: nil,
 	} {
-		if got := (&Limits{MembershipAUC: &limit}).Breaches(cell); !slices.Equal(got, want) {
+		if got := limits[0].Breaches(cell, &limit); !slices.Equal(got, want) {
 			t.Errorf("limit %g: %q, want %q", limit, got, want)
 		}
 	}
 	for limit, want := range map[float64]int{0.49: 2, 0.55: 0} { // 60 of 100: 49.7% at least
-		if got := (&Limits{MembershipTPR: &limit}).Breaches(cell); len(got) != want {
+		if got := limits[1].Breaches(cell, &limit); len(got) != want {
 			t.Errorf("limit %g: %q, want %d", limit, got, want)
 		}
 	}
-	if got := (new(Limits)).Breaches(cell); got != nil {
-		t.Errorf("without a limit %q", got)
+	if got := Audit.Given(Audit.NewLimits()); got != nil {
+		t.Errorf("without a limit %v is judged", got)
 	}
 }
 
@@ -49,7 +49,7 @@ func TestARateThatCannotBeEstimatedPassesNoLimit(t *testing.T) {
 	t.Parallel()
 	v, limit := found(), 0.5
 	v.Attacks[0].Sharers, v.Attacks[0].Members.Rates[0].TruePositives = nil, nil
-	got := (&Limits{MembershipTPR: &limit}).Breaches(&audits.Cell{Verdicts: []audits.Verdict{v}})
+	got := limits[1].Breaches(&audits.Cell{Verdicts: []audits.Verdict{v}}, &limit)
 	want := []string{"the true-positive rate of membership by loss can't be estimated, and so is not below the limit of 0.5: it takes 1000 held-out users"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
@@ -99,7 +99,7 @@ func TestTooFewUsersGiveNoAUC(t *testing.T) {
 		if (auc != nil) != (c.groups > 0) || (text == "-") != (auc == nil) || v.tooFew() != (auc == nil) || strings.Contains(v.Note(nil), "no AUC") != v.tooFew() {
 			t.Errorf("%d against %d: AUC %v, printed %q, note %q", c.members, c.heldOut, auc, text, v.Note(nil))
 		}
-		breaches := (&Limits{MembershipAUC: &limit}).Breaches(&audits.Cell{Verdicts: []audits.Verdict{v}})
+		breaches := limits[0].Breaches(&audits.Cell{Verdicts: []audits.Verdict{v}}, &limit)
 		if v.tooFew() != (len(breaches) == 1 && strings.Contains(breaches[0], "can't be estimated")) {
 			t.Errorf("%d against %d: %q", c.members, c.heldOut, breaches)
 		}
@@ -143,19 +143,16 @@ func TestAGateNamesTheNumbersThatItHasNotJudged(t *testing.T) {
 		"the AUC of membership of users with canaries by loss, of too few users: it takes 2 of each sort, and 1 trained and 1000 are held out": one,
 		"the AUC of membership of users with canaries by loss is 0.9, of too few users: 7":                                                     few,
 	} {
-		c, l := &audits.Cell{Verdicts: []audits.Verdict{v}}, &Limits{MembershipAUC: &limit}
-		if got := l.Unjudged(c); len(got) != 1 || !strings.HasPrefix(got[0], want) {
+		c, l := &audits.Cell{Verdicts: []audits.Verdict{v}}, &limits[0]
+		if got := l.Unjudged(c, &limit); len(got) != 1 || !strings.HasPrefix(got[0], want) {
 			t.Errorf("%q, want %q", got, want)
 		}
-		if got := l.Breaches(c); got != nil {
+		if got := l.Breaches(c, &limit); got != nil {
 			t.Errorf("the gate fails: %q", got)
 		}
 	}
 	c := &audits.Cell{Verdicts: []audits.Verdict{one}}
-	if got := new(Limits).Unjudged(c); got != nil {
-		t.Errorf("without a limit %q", got)
-	}
-	if got := (&Limits{MembershipTPR: &limit}).Unjudged(c); len(got) != 1 || !strings.Contains(got[0], "true-positive rate") {
+	if got := limits[1].Unjudged(c, &limit); len(got) != 1 || !strings.Contains(got[0], "true-positive rate") {
 		t.Errorf("of the rate %q", got)
 	}
 }

@@ -86,47 +86,43 @@ func (f *Fields) States(*audits.Setting) float64 {
 	return float64(f.Natural.Most) * (float64(f.Natural.References)*bytes/10 + float64(f.Natural.Search))
 }
 
-// Limits of audit.fail_if.
-type Limits struct {
-	// NaturalExposure limits the highest exposure of a natural secret.
-	NaturalExposure *float64 `json:"natural_exposure,omitempty" range:"[0,64]" unit:"bits" source:"Carlini et al. 2019, section 4"`
-	// NaturalFound limits the different natural secrets that the training text has.
-	NaturalFound *int `json:"natural_found,omitempty" range:"[0,1000000000]" unit:"secrets"`
+var limits = []audits.Limit{
+	audits.LimitOf[float64]{
+		Name: "natural_exposure", Doc: "natural_exposure limits the highest exposure of a natural secret.",
+		Range: "[0,64]", Unit: "bits", Source: "Carlini et al. 2019, section 4",
+		Breaches: audits.Judged(func(v *Verdict, limit float64) []string { return audits.Above("natural_exposure", v.Highest, limit) }),
+		Check:    checkExposure, FalseAlarms: exposureAlarms,
+	}.Limit(),
+	audits.LimitOf[int]{
+		Name: "natural_found", Doc: "natural_found limits the different natural secrets that the training text has.",
+		Range: "[0,1000000000]", Unit: "secrets",
+		Breaches: audits.Judged(func(v *Verdict, limit int) []string { return audits.Above("natural_found", v.Found, limit) }),
+	}.Limit(),
 }
 
-// Breaches implements audits.Limits.
-func (l *Limits) Breaches(c *audits.Cell) []string {
-	v, ok := audits.VerdictOf[*Verdict](c)
-	if !ok {
-		return nil
-	}
-	return append(audits.Above("natural_exposure", v.Highest, l.NaturalExposure), audits.Above("natural_found", v.Found, l.NaturalFound)...)
-}
-
-// Check implements audits.LimitChecker.
-func (l *Limits) Check(s *audits.Setting, fail audits.Fail) {
+func checkExposure(s *audits.Setting, limit float64, fail audits.Fail) {
 	f, ok := audits.FieldsOf[*Fields](s)
-	if !ok || l.NaturalExposure == nil {
+	if !ok {
 		return
 	}
-	if n := f.Natural.References; *l.NaturalExposure >= math.Log2(float64(n)) {
-		fail([]string{"audit.fail_if.natural_exposure", path + ".references"}, "is %g, which no secret can exceed: exposure is at most log2(%d references) = %.2f bits", *l.NaturalExposure, n, math.Log2(float64(n)))
+	if n := f.Natural.References; limit >= math.Log2(float64(n)) {
+		fail([]string{"audit.fail_if.natural_exposure", path + ".references"}, "is %g, which no secret can exceed: exposure is at most log2(%d references) = %.2f bits", limit, n, math.Log2(float64(n)))
 	}
 }
 
 // asLikely says of which secrets the probability of a false alarm is.
 const asLikely = "if nothing is memorized, and natural secrets are as likely as any others of their form"
 
-// FalseAlarms implements audits.FalseAlarmer. How many secrets will be found is not known
-// before the scan; more than Most are not ranked. The verdict says it for those that were.
-func (l *Limits) FalseAlarms(s *audits.Setting) []audits.FalseAlarm {
+// exposureAlarms are for as many secrets as are ranked at most: how many will be found is not
+// known before the scan. The verdict says it for those that were.
+func exposureAlarms(s *audits.Setting, limit float64) []audits.FalseAlarm {
 	f, ok := audits.FieldsOf[*Fields](s)
-	if !ok || l.NaturalExposure == nil {
+	if !ok {
 		return nil
 	}
 	return []audits.FalseAlarm{{
-		Limit: "natural_exposure", Allowed: *l.NaturalExposure, Trials: f.Natural.Most, Unit: "secrets at most", Where: asLikely,
-		Probability: byChance(f.Natural.Most, *l.NaturalExposure),
+		Limit: "natural_exposure", Allowed: limit, Trials: f.Natural.Most, Unit: "secrets at most", Where: asLikely,
+		Probability: byChance(f.Natural.Most, limit),
 	}}
 }
 

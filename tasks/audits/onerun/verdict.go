@@ -19,7 +19,7 @@ var Audit = audits.Description{
 		"it could have found. By trade-off curve: what is proved of the least noise that the guesses refute, and that noise multiplier. " +
 		"Refutes epsilon: whether the first bound is above epsilon_proved; refutes z: whether the second refutes the noise multiplier that is claimed.",
 	New:         func() audits.Fields { return new(Fields) },
-	Limits:      func() audits.Limits { return new(Limits) },
+	Limits:      limits,
 	Kinds:       []tasks.Kind{Coins, Bound, Scored},
 	ByScores:    true,
 	ByProgram:   true,
@@ -181,27 +181,20 @@ func (v *Verdict) EpsilonAtLeast() privacy.Epsilon {
 	return privacy.Epsilon(v.EpsilonLower)
 }
 
-// Limits of audit.fail_if.
-type Limits struct {
-	// EpsilonLower limits the lower bound on epsilon of the one-run audit.
-	EpsilonLower *float64 `json:"epsilon_lower,omitempty" range:"[0,1e9]"`
-}
+var limits = []audits.Limit{audits.LimitOf[float64]{
+	Name: "epsilon_lower", Doc: "epsilon_lower limits the lower bound on epsilon of the one-run audit.", Range: "[0,1e9]",
+	Breaches: audits.Judged(func(v *Verdict, limit float64) []string {
+		return audits.Above(fmt.Sprintf("epsilon_lower (%s, at delta %g with %g%% confidence)", v.Neighbouring, v.Delta, 100*v.Confidence), v.EpsilonLower, limit)
+	}),
+	FalseAlarms: falseAlarms,
+}.Limit()}
 
-// Breaches implements audits.Limits.
-func (l *Limits) Breaches(c *audits.Cell) []string {
-	v, ok := audits.VerdictOf[*Verdict](c)
+// falseAlarms are those of a bound that holds with its confidence: it is above a limit that holds
+// with at most the rest of the probability.
+func falseAlarms(s *audits.Setting, limit float64) []audits.FalseAlarm {
+	f, ok := audits.FieldsOf[*Fields](s)
 	if !ok {
 		return nil
 	}
-	return audits.Above(fmt.Sprintf("epsilon_lower (%s, at delta %g with %g%% confidence)", v.Neighbouring, v.Delta, 100*v.Confidence), v.EpsilonLower, l.EpsilonLower)
-}
-
-// FalseAlarms implements audits.FalseAlarmer. A bound that holds with its confidence is
-// above a limit that holds with at most the rest of the probability.
-func (l *Limits) FalseAlarms(s *audits.Setting) []audits.FalseAlarm {
-	f, ok := audits.FieldsOf[*Fields](s)
-	if !ok || l.EpsilonLower == nil {
-		return nil
-	}
-	return []audits.FalseAlarm{{Limit: "epsilon_lower", Allowed: *l.EpsilonLower, Trials: 1, Unit: "audits", Probability: 1 - f.OneRun.Confidence.Float64()}}
+	return []audits.FalseAlarm{{Limit: "epsilon_lower", Allowed: limit, Trials: 1, Unit: "audits", Probability: 1 - f.OneRun.Confidence.Float64()}}
 }

@@ -120,9 +120,8 @@ func TestTheTradeOffCurveIsInEveryOutput(t *testing.T) {
 
 func TestGatesLimitTheLowerBound(t *testing.T) {
 	t.Parallel()
-	limit := onerun.Limits{EpsilonLower: new(1.5)}
 	breaches := func(lower float64) []string {
-		return limit.Breaches(&audits.Cell{Verdicts: []audits.Verdict{&onerun.Verdict{EpsilonLower: lower, Delta: 1e-7, Confidence: 0.95, Neighbouring: "replace-one"}}})
+		return onerun.Audit.Limits[0].Breaches(&audits.Cell{Verdicts: []audits.Verdict{&onerun.Verdict{EpsilonLower: lower, Delta: 1e-7, Confidence: 0.95, Neighbouring: "replace-one"}}}, new(1.5))
 	}
 	if got := breaches(1.29); len(got) != 0 {
 		t.Errorf("1.29 is within 1.5, yet %q", got)
@@ -130,7 +129,7 @@ func TestGatesLimitTheLowerBound(t *testing.T) {
 	if want := "epsilon_lower (replace-one, at delta 1e-07 with 95% confidence) is 1.6, above the limit of 1.5"; strings.Join(breaches(1.6), "; ") != want {
 		t.Errorf("breaches %q, want %q", breaches(1.6), want)
 	}
-	if got := limit.Breaches(&audits.Cell{}); len(got) != 0 {
+	if got := onerun.Audit.Limits[0].Breaches(&audits.Cell{}, new(1.5)); len(got) != 0 {
 		t.Errorf("what was not measured is above a limit: %q", got)
 	}
 }

@@ -44,7 +44,7 @@ func TestAMemorizedCanaryIsSampledSoon(t *testing.T) {
 		t.Errorf("texts %q", got)
 	}
 	cell := &audits.Cell{Verdicts: []audits.Verdict{&v}}
-	if b := probabilisticextraction.Audit.Gates[0].Breaches(cell, new(0)); len(b) != 1 || b[0] != "probabilistic_extractable is 1, above the limit of 0" {
+	if b := probabilisticextraction.Audit.Limits[0].Breaches(cell, new(0)); len(b) != 1 || b[0] != "probabilistic_extractable is 1, above the limit of 0" {
 		t.Errorf("breaches %q", b)
 	}
 }

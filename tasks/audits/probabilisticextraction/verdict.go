@@ -17,7 +17,7 @@ var Audit = audits.Description{
 	Legend: "Sampled (n, p): n samples of the model after a canary's beginning have the canary with at least the chance p. " +
 		"Greedy: so does the one sequence that takes the most probable token each time.",
 	New: func() audits.Fields { return new(Fields) },
-	Gates: []audits.Limit{audits.CountLimit("probabilistic_extractable", "limits the canaries that audit.probabilistic_extraction finds extractable by its queries with its chance.",
+	Limits: []audits.Limit{audits.CountLimit("probabilistic_extractable", "limits the canaries that audit.probabilistic_extraction finds extractable by its queries with its chance.",
 		func(v *Verdict) int { return v.Extractable }, byChance)},
 	Kinds:        []tasks.Kind{Kind},
 	VerdictBlob:  audits.VerdictBlob,

@@ -77,12 +77,9 @@ func TestTheMostProbableWordsOfBytesAreFound(t *testing.T) {
 func TestLimitsAreTests(t *testing.T) {
 	t.Parallel()
 	spec := compiletest.Resolve(t, wordFile, nil, "audit.fail_if={samples_out_of_vocabulary: 10%}")
-	limits := spec.Cells[0].Experiment.Audit.FailIf.Gates
 	breaches := func(v *samples.Verdict) (all []string) {
-		for _, l := range limits {
-			if l, ok := l.(*samples.Limits); ok {
-				all = append(all, l.Breaches(&audits.Cell{Verdicts: []audits.Verdict{v}})...)
-			}
+		for _, l := range spec.Cells[0].Experiment.Audit.FailIf.GivenLimits() {
+			all = append(all, l.Breaches(&audits.Cell{Verdicts: []audits.Verdict{v}}, l.Value)...)
 		}
 		return all
 	}

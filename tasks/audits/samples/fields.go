@@ -127,53 +127,53 @@ func (f *Fields) States(*audits.Setting) float64 {
 	return float64(b.Count)*float64(b.Length) + float64(b.Expansions)
 }
 
-// Limits of audit.fail_if.
-type Limits struct {
-	// SamplesOutOfVocabulary limits the share of words out of vocabulary at each position of
-	// the samples. A cell is above it where the exact binomial test of some position says
-	// so, at audit.samples.significance over all positions.
-	SamplesOutOfVocabulary *fractions.Probability `json:"samples_out_of_vocabulary,omitempty" range:"(0,1)"`
-	// SamplesWithSpace limits the share of samples with a space, byte level only. A cell is
-	// above it where the exact binomial test says so, at audit.samples.significance.
-	SamplesWithSpace *fractions.Probability `json:"samples_with_space,omitempty" range:"(0,1)"`
+var limits = []audits.Limit{
+	audits.LimitOf[fractions.Probability]{
+		Name: "samples_out_of_vocabulary", Range: "(0,1)",
+		Doc: "samples_out_of_vocabulary limits the share of words out of vocabulary at each position of the samples. A cell is above it where the exact binomial test of some position says so, " +
+			"at audit.samples.significance over all positions.",
+		Breaches: audits.Judged(func(v *Verdict, limit fractions.Probability) (breaches []string) {
+			if v.Unknown == nil {
+				return nil
+			}
+			for i, share := range v.Unknown.Positions {
+				breaches = append(breaches, audits.AboveSignificantly("samples_out_of_vocabulary", fmt.Sprintf(" at position %d", i+1), share, limit, v.Significance/float64(len(v.Unknown.Positions)))...)
+			}
+			return breaches
+		}),
+		Check: func(s *audits.Setting, _ fractions.Probability, fail audits.Fail) {
+			if s.Reading.Level == datasets.ByteLevel {
+				fail([]string{"audit.fail_if.samples_out_of_vocabulary", "data.level"}, "limits words out of vocabulary, and at the byte level nothing is; remove it, or set data.level: word")
+			}
+		},
+		FalseAlarms: func(s *audits.Setting, limit fractions.Probability) []audits.FalseAlarm {
+			return falseAlarms(s, "samples_out_of_vocabulary", limit)
+		},
+	}.Limit(),
+	audits.LimitOf[fractions.Probability]{
+		Name: "samples_with_space", Range: "(0,1)",
+		Doc: "samples_with_space limits the share of samples with a space, byte level only. A cell is above it where the exact binomial test says so, at audit.samples.significance.",
+		Breaches: audits.Judged(func(v *Verdict, limit fractions.Probability) []string {
+			if v.Spaces == nil {
+				return nil
+			}
+			return audits.AboveSignificantly("samples_with_space", "", v.Spaces.Samples, limit, v.Significance)
+		}),
+		Check: func(s *audits.Setting, _ fractions.Probability, fail audits.Fail) {
+			if s.Reading.Level != datasets.ByteLevel {
+				fail([]string{"audit.fail_if.samples_with_space", "data.level"}, "limits spaces in samples, which the %s level has none of; remove it, or set data.level: byte", s.Reading.Level)
+			}
+		},
+		FalseAlarms: func(s *audits.Setting, limit fractions.Probability) []audits.FalseAlarm {
+			return falseAlarms(s, "samples_with_space", limit)
+		},
+	}.Limit(),
 }
 
-// Breaches implements audits.Limits.
-func (l *Limits) Breaches(c *audits.Cell) []string {
-	v, ok := audits.VerdictOf[*Verdict](c)
-	if !ok {
-		return nil
-	}
-	var breaches []string
-	if u := v.Unknown; u != nil {
-		for i, share := range u.Positions {
-			breaches = append(breaches, audits.AboveSignificantly("samples_out_of_vocabulary", fmt.Sprintf(" at position %d", i+1), share, l.SamplesOutOfVocabulary, v.Significance/float64(len(u.Positions)))...)
-		}
-	}
-	if v.Spaces != nil {
-		breaches = append(breaches, audits.AboveSignificantly("samples_with_space", "", v.Spaces.Samples, l.SamplesWithSpace, v.Significance)...)
-	}
-	return breaches
-}
-
-// Check implements audits.LimitChecker.
-func (l *Limits) Check(s *audits.Setting, fail audits.Fail) {
-	bytes := s.Reading.Level == datasets.ByteLevel
-	if l.SamplesOutOfVocabulary != nil && bytes {
-		fail([]string{"audit.fail_if.samples_out_of_vocabulary", "data.level"}, "limits words out of vocabulary, and at the byte level nothing is; remove it, or set data.level: word")
-	}
-	if l.SamplesWithSpace != nil && !bytes {
-		fail([]string{"audit.fail_if.samples_with_space", "data.level"}, "limits spaces in samples, which the %s level has none of; remove it, or set data.level: byte", s.Reading.Level)
-	}
-}
-
-// FalseAlarms implements audits.FalseAlarmer.
-func (l *Limits) FalseAlarms(s *audits.Setting) []audits.FalseAlarm {
+func falseAlarms(s *audits.Setting, name string, limit fractions.Probability) []audits.FalseAlarm {
 	f, ok := audits.FieldsOf[*Fields](s)
 	if !ok {
 		return nil
 	}
-	n, significance := f.Samples.Count, f.Samples.Significance
-	return append(audits.SignificanceAlarms("samples_out_of_vocabulary", l.SamplesOutOfVocabulary, n, "samples", significance),
-		audits.SignificanceAlarms("samples_with_space", l.SamplesWithSpace, n, "samples", significance)...)
+	return audits.SignificanceAlarms(name, limit, f.Samples.Count, "samples", f.Samples.Significance)
 }

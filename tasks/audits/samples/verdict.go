@@ -18,7 +18,7 @@ var Audit = audits.Description{
 	Legend: "First OOV, all OOV: the share of words out of vocabulary among the first words, and all words, of samples of the model; a star says that first words are it more often than the others, significantly. " +
 		"With space: how many of the most probable words that a model of bytes writes hold a space.",
 	New:         func() audits.Fields { return new(Fields) },
-	Limits:      func() audits.Limits { return new(Limits) },
+	Limits:      limits,
 	Kinds:       []tasks.Kind{Kind, Search, Summary},
 	VerdictBlob: audits.VerdictBlob,
 	Verdict:     func() audits.Verdict { return new(Verdict) },

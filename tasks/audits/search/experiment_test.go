@@ -48,7 +48,7 @@ func TestAMemorizedCanaryIsExtracted(t *testing.T) {
 		t.Errorf("verdict %+v", v)
 	}
 	cell := &audits.Cell{Verdicts: []audits.Verdict{&v}}
-	if b := search.Audit.Gates[0].Breaches(cell, new(0)); len(b) != 1 || b[0] != "search_extracted is 1, above the limit of 0" {
+	if b := search.Audit.Limits[0].Breaches(cell, new(0)); len(b) != 1 || b[0] != "search_extracted is 1, above the limit of 0" {
 		t.Errorf("breaches %q", b)
 	}
 }

@@ -15,7 +15,7 @@ var Audit = audits.Description{
 	Name:   "search",
 	Legend: "Search: of all sequences that a canary could be after its beginning, the canary is the most likely; a shortest-path search found it.",
 	New:    func() audits.Fields { return new(Fields) },
-	Gates: []audits.Limit{audits.CountLimit("search_extracted", "limits the canaries that are the most likely sequence after their prefix.",
+	Limits: []audits.Limit{audits.CountLimit("search_extracted", "limits the canaries that are the most likely sequence after their prefix.",
 		func(v *Verdict) int { return v.Extracted }, audits.LikeliestByChance(func(f *Fields) int { return f.Search.Prefix }))},
 	Kinds:        []tasks.Kind{Kind, Summary},
 	Pairs:        audits.TargetSecrets,

@@ -14,7 +14,7 @@ var Audit = audits.Description{
 	Legend: "Words: the share of a device's distinct words that its update names, and the share of the named words that the device has; means over recorded updates. " +
 		"AP: of all words ranked by what the update says of them.",
 	New:     func() audits.Fields { return new(Fields) },
-	Limits:  func() audits.Limits { return new(Limits) },
+	Limits:  limits,
 	Kinds:   []tasks.Kind{Kind},
 	AtEnd:   true,
 	Pairs:   audits.EverySecret,

@@ -15,7 +15,7 @@ import (
 var Audit = audits.Description{
 	Name:    "privacy",
 	Legend:  "Epsilon: the least that is proved; in brackets, for cohorts that replace a user, the papers' convention, which takes the noise relative to the clip norm and may underestimate.",
-	Limits:  func() audits.Limits { return new(Limits) },
+	Limits:  limits,
 	Verdict: func() audits.Verdict { return new(Verdict) },
 	Derive: func(c *audits.Cell) audits.Verdict {
 		if c.Privacy == nil {
@@ -82,30 +82,25 @@ func (v *Verdict) underestimates() *bool {
 	return &h.Underestimates
 }
 
-// Limits of audit.fail_if.
-type Limits struct {
-	// Epsilon limits the proved epsilon (epsilon_proved in the results).
-	Epsilon *float64 `json:"epsilon,omitempty" range:"[0,1e9]"`
-}
+var limits = []audits.Limit{audits.LimitOf[float64]{
+	Name: "epsilon", Doc: "Epsilon limits the proved epsilon (epsilon_proved in the results).", Range: "[0,1e9]",
+	Check: func(s *audits.Setting, _ float64, fail audits.Fail) {
+		if s.Training.NoiseMultiplier == 0 {
+			fail([]string{"audit.fail_if.epsilon", "training.privacy"},
+				"limits epsilon, which is infinite without noise; set training.privacy.noise_multiplier, or remove the limit")
+		}
+	},
+	Breaches: breaches,
+}.Limit()}
 
-// Check implements audits.LimitChecker.
-func (l *Limits) Check(s *audits.Setting, fail audits.Fail) {
-	if l.Epsilon != nil && s.Training.NoiseMultiplier == 0 {
-		fail([]string{"audit.fail_if.epsilon", "training.privacy"},
-			"limits epsilon, which is infinite without noise; set training.privacy.noise_multiplier, or remove the limit")
-	}
-}
-
-// Breaches implements audits.Limits. A training without clipping has no proved epsilon,
-// which no limit allows.
-func (l *Limits) Breaches(c *audits.Cell) []string {
+// breaches are those of a cell with a verdict and without: a training without clipping has no
+// proved epsilon, which no limit allows.
+func breaches(c *audits.Cell, limit float64) []string {
 	switch {
-	case l.Epsilon == nil:
-		return nil
 	case c.Privacy == nil:
-		return []string{fmt.Sprintf("epsilon is infinite, above the limit of %.4g: the training has no privacy", *l.Epsilon)}
-	case float64(c.Privacy.EpsilonProved) > *l.Epsilon:
-		return []string{fmt.Sprintf("epsilon_proved is %s (%s, at delta %g), above the limit of %.4g", c.Privacy.EpsilonProved, c.Privacy.Neighbouring, c.Privacy.Delta, *l.Epsilon)}
+		return []string{fmt.Sprintf("epsilon is infinite, above the limit of %.4g: the training has no privacy", limit)}
+	case float64(c.Privacy.EpsilonProved) > limit:
+		return []string{fmt.Sprintf("epsilon_proved is %s (%s, at delta %g), above the limit of %.4g", c.Privacy.EpsilonProved, c.Privacy.Neighbouring, c.Privacy.Delta, limit)}
 	}
 	return nil
 }

@@ -184,22 +184,24 @@ func TestLimitsOfUtilityFailBelowAndAbove(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := Limits{AccuracyBelow: &tenth, PerplexityAbove: new(300.0)}
 	for want, v := range map[string]*Verdict{
 		"": {RecallAt1: 0.1, Perplexity: 300},
 		"accuracy is 9.9%, below the limit of 10%":       {RecallAt1: 0.099, Perplexity: 300},
 		"perplexity is 301.00, above the limit of 300":   {RecallAt1: 0.2, Perplexity: 301},
 		"perplexity is infinite, above the limit of 300": {RecallAt1: 0.2, Perplexity: inf()},
 	} {
-		if got := strings.Join(l.Breaches(&audits.Cell{Verdicts: []audits.Verdict{v}}), "; "); got != want {
+		cell := &audits.Cell{Verdicts: []audits.Verdict{v}}
+		if got := strings.Join(append(limits[0].Breaches(cell, &tenth), limits[1].Breaches(cell, new(300.0))...), "; "); got != want {
 			t.Errorf("%+v: %q, want %q", v, got, want)
 		}
 	}
-	if got := l.Breaches(&audits.Cell{}); got != nil {
+	if got := append(limits[0].Breaches(&audits.Cell{}, &tenth), limits[1].Breaches(&audits.Cell{}, new(300.0))...); got != nil {
 		t.Errorf("a cell without utility: %q", got)
 	}
 	mistakes := 0
-	l.Check(&audits.Setting{Reading: datasets.Reading{Label: datasets.ScoreLabel}}, func([]string, string, ...any) { mistakes++ })
+	s, fail := &audits.Setting{Reading: datasets.Reading{Label: datasets.ScoreLabel}}, func([]string, string, ...any) { mistakes++ }
+	limits[0].Check(s, &tenth, fail)
+	limits[1].Check(s, new(300.0), fail)
 	if mistakes != 2 {
 		t.Errorf("%d mistakes for a regressor, want 2", mistakes)
 	}

@@ -18,7 +18,7 @@ var Audit = audits.Description{
 	Legend:    "Accuracy is recall@1, of a classifier the share of labels predicted correctly; top-5 is recall@5.",
 	Models:    audits.Anything,
 	New:       func() audits.Fields { return new(Fields) },
-	Limits:    func() audits.Limits { return new(Limits) },
+	Limits:    limits,
 	Kinds:     []tasks.Kind{Part, Frequencies, Sum, Scored},
 	ByScores:  true,
 	ByProgram: true,
