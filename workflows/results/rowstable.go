@@ -31,9 +31,9 @@ func writeListed(t *flatTable, w io.Writer) error {
 		return err
 	}
 	header := t.header()
-	rows := make([][]string, len(t.rows))
+	rows, percents := make([][]string, len(t.rows)), percentMeasures()
 	for i, row := range t.rows {
-		percent := inPercent(measureOf(header, row))
+		percent := percents[measureOf(header, row)]
 		for c, name := range header {
 			inPercent := percent && slices.Contains(shares, name) || slices.Contains(counted, name)
 			rows[i] = append(rows[i], listedValue(row[c], inPercent))
@@ -69,9 +69,13 @@ var noRows = map[string]string{
 	"rounds":         "no rounds: no training has finished one that says something about itself",
 }
 
-// inPercent reports whether tables print a measure in percent.
-func inPercent(name string) bool {
-	return slices.ContainsFunc(measures(), func(m tableColumn) bool { return m.Name == name && m.Scale == audits.Percent })
+// percentMeasures are the measures that tables print in percent.
+func percentMeasures() map[string]bool {
+	names := map[string]bool{}
+	for _, m := range measures() {
+		names[m.Name] = m.Scale == audits.Percent
+	}
+	return names
 }
 
 // measureOf is the measure that a row is about, empty if it is about several.
