@@ -372,38 +372,7 @@ Formats:
 		GroupID: groupLook,
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			if f, ok := trackers.Named(format); ok {
-				if rows != string(results.Cells) {
-					return fmt.Errorf("--rows %s: format %s has cells and rounds in one; leave out --rows", rows, format)
-				}
-				return g.track(c.Context(), runArgument(args), f, output)
-			}
-			if format == figuresFormat {
-				if rows != string(results.Cells) {
-					return fmt.Errorf("--rows %s: format %s has figures; leave out --rows", rows, format)
-				}
-				return g.drawFigures(c.Context(), runArgument(args), output)
-			}
-			if g.json && c.Flags().Changed("format") && format != "json" {
-				return fmt.Errorf("--format %s with --json: expected one of them; a report in JSON is --json, and --format json the same", format)
-			}
-			if g.json {
-				format = "json"
-			}
-			f, err := results.FormatNamed(format)
-			if err != nil {
-				return fmt.Errorf("--format %.40q: expected one of %s", format, resultFormats())
-			}
-			if err := f.Has(results.Rows(rows)); err != nil {
-				return fmt.Errorf("--rows: %w", err)
-			}
-			return g.withControl(c.Context(), func(api control.API) error {
-				write, err := resultsOf(c.Context(), api, runArgument(args), f, results.Rows(rows))
-				if err != nil {
-					return err
-				}
-				return g.writeFile(output, write)
-			})
+			return g.writeResults(c, runArgument(args), format, rows, output)
 		},
 	}
 	c.Flags().StringVar(&format, "format", results.FormatNames()[0], resultFormats())
@@ -418,7 +387,44 @@ Formats:
 	return c
 }
 
-// resultsOf gets the outcome of a run, and returns what writes it.
+// writeResults writes the outcome of a run in a format: to a file, a folder or standard output.
+func (g *global) writeResults(c *cobra.Command, run, format, rows, output string) error {
+	ctx := c.Context()
+	if f, ok := trackers.Named(format); ok {
+		if rows != string(results.Cells) {
+			return fmt.Errorf("--rows %s: format %s has cells and rounds in one; leave out --rows", rows, format)
+		}
+		return g.track(ctx, run, f, output)
+	}
+	if format == figuresFormat {
+		if rows != string(results.Cells) {
+			return fmt.Errorf("--rows %s: format %s has figures; leave out --rows", rows, format)
+		}
+		return g.drawFigures(ctx, run, output)
+	}
+	if g.json && c.Flags().Changed("format") && format != "json" {
+		return fmt.Errorf("--format %s with --json: expected one of them; a report in JSON is --json, and --format json the same", format)
+	}
+	if g.json {
+		format = "json"
+	}
+	f, err := results.FormatNamed(format)
+	if err != nil {
+		return fmt.Errorf("--format %.40q: expected one of %s", format, resultFormats())
+	}
+	if err := f.Has(results.Rows(rows)); err != nil {
+		return fmt.Errorf("--rows: %w", err)
+	}
+	return g.withControl(ctx, func(api control.API) error {
+		write, err := resultsOf(ctx, api, run, f, results.Rows(rows))
+		if err != nil {
+			return err
+		}
+		return g.writeFile(output, write)
+	})
+}
+
+// resultsOf gets the outcome of a run, and returns the function that writes it.
 func resultsOf(ctx context.Context, api control.API, run string, f results.Format, rows results.Rows) (func(io.Writer) error, error) {
 	if rows == results.RoundRows {
 		r, err := api.Rounds(ctx, run)
