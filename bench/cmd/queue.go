@@ -59,7 +59,7 @@ disk for the last measurement, unless --store names a store.`,
 	f.IntVar(&options.Processes, "processes", 4, "with --scale: worker processes")
 	f.IntVar(&options.Tasks, "tasks", 100_000, "with --scale: tasks for the rate")
 	f.IntVar(&options.Cells, "cells", 20, "with --scale: trainings of --rounds rounds to take up")
-	f.StringSliceVar(&options.Measure, "measure", scale.Measurements, "with --scale: what to measure")
+	f.StringSliceVar(&options.Measure, "measure", scale.Measurements, "with --scale: measurements to make")
 	f.DurationVar(&options.Idle, "idle", 5*time.Second, "with --scale: how long idle processes are watched")
 	return c
 }

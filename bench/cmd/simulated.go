@@ -15,8 +15,8 @@ func newAttacks(o *output) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "attacks",
 		Short: "Time and memory of attacks on recorded updates",
-		Long: `Train an attack of audit.deanonymization on updates that are made up, and print how long
-that takes, and what memory. The updates stand in no store: each shard is made when it is
+		Long: `Train an attack of audit.deanonymization on updates that are made up, and print its time
+and memory. The updates stand in no store: each shard is made when it is
 read. The time is that of one task, with what it reads twice before its training and what it
 scores; the difference between two numbers of epochs is that of the epochs.`,
 		Example: "  go run ./bench/cmd attacks --updates 100000 --values 50000 --epochs 5",

@@ -156,7 +156,7 @@ type namings map[[2]int]naming
 
 type naming struct{ ap, factor float64 }
 
-// draw returns the outcome of an attack on so many users, and its true value.
+// draw returns the outcome of an attack on the given number of users, and its true value.
 func (n namings) draw(rng *rand.Rand, users, effect int) (o deanonymization.Outcome, truth naming) {
 	key := [2]int{users, effect}
 	if _, known := n[key]; !known {

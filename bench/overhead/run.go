@@ -25,7 +25,7 @@ import (
 	"coalmine/workflows/coordinator"
 )
 
-// Result is what was measured. Times are milliseconds.
+// Result holds the measurements. Times are in milliseconds.
 type Result struct {
 	Queue string `json:"queue"`
 	Store string `json:"store"`

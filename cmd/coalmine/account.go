@@ -442,7 +442,7 @@ func (a *accountFlags) curve(recipes []privacy.Recipe) (*privacy.TradeOff, error
 	return privacy.NewTradeOff(recipes)
 }
 
-// tradeOff writes a curve to a file and returns its points; a nil curve has none.
+// tradeOff writes a curve to a file and returns its points. It returns none for a nil curve.
 func (g *global) tradeOff(file string, curve *privacy.TradeOff) ([]privacy.ErrorRates, error) {
 	if curve == nil {
 		return nil, nil

@@ -86,7 +86,7 @@ func TestTheVersionIsAFlagToo(t *testing.T) {
 	}
 }
 
-// A command that is not there has near ones suggested, or those that do what it asks, and no others.
+// An unknown command suggests the commands with similar names or the same purpose, and no others.
 func TestOnlyCommandsThatFitAreSuggested(t *testing.T) {
 	t.Parallel()
 	for typed, want := range map[string]string{"ls": "status", "list": "status", "stat": "status", "watchh": "watch", "xy": ""} {

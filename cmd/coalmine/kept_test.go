@@ -15,7 +15,7 @@ import (
 	"coalmine/tasks/taskstest"
 )
 
-var keptSeconds = flag.Float64("kept-seconds", 0, "run the examples again whose kept outputs say that they take at most so many seconds of a processor")
+var keptSeconds = flag.Float64("kept-seconds", 0, "run the examples again whose kept outputs state at most this many seconds of a processor")
 
 // keptCommand is a line of a kept output: a command, and how many seconds of a processor it takes if that is more than a second.
 var keptCommand = regexp.MustCompile(`(?m)^\$ coalmine (.*?)(?: +# ([0-9.]+) s)?$`)
@@ -38,7 +38,7 @@ func again(t *testing.T, kept string) []byte {
 	return made.Bytes()
 }
 
-// The files docs/*/*.txt hold what commands printed, of which the tables of the pages are made. Those
+// The files docs/*/*.txt hold the outputs of commands, from which the tables of the pages are made. Those
 // that take no time are compared here; make check runs short examples again.
 func TestKeptOutputsAreThoseOfTheirCommands(t *testing.T) {
 	root, ok := clone.Root()
