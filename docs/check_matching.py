@@ -165,7 +165,7 @@ class Checker:
         at, rng = numpy.searchsorted(everyone, users), stream(seed, "pair bootstrap", number)
         n, ends = len(everyone), {"ap": ([], []), "auc": ([], [])}
         # What is unseen stands before and behind the pairs, one label on either side.
-        labels, most = numpy.append(same, [1, 0]), max(scores) + 1
+        labels, ahead, behind = numpy.append(same, [1, 0]), max(scores) + 1, min(scores) - 1
         for _ in range(1000):
             w = weights_of(rng, n)
             weights = numpy.where(same == 1, w[at[:, 0]], w[at[:, 0]] * w[at[:, 1]] * n)
@@ -173,7 +173,7 @@ class Checker:
             for label in (0, 1):
                 weights[labels == label] *= (same == label).sum() / weights[labels == label].sum()
             for i, first in enumerate((0, 1)):  # the label that stands first
-                ranked = numpy.append(scores, [most, -most] if first else [-most, most])
+                ranked = numpy.append(scores, [ahead, behind] if first else [behind, ahead])
                 ends["ap"][i].append(metrics.average_precision_score(labels, ranked, sample_weight=weights))
                 ends["auc"][i].append(metrics.roc_auc_score(labels, ranked, sample_weight=weights))
         for name, values in ends.items():
