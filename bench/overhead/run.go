@@ -69,7 +69,7 @@ func Run(ctx context.Context, t Training, redis, store string, log *slog.Logger)
 	perRound := func(d time.Duration) float64 { return d.Seconds() * 1000 / float64(t.Rounds) }
 	return &Result{
 		Queue: conn.String(), Store: archive.String(), Training: t,
-		Plain: perRound(plain), Queued: perRound(queued), Overhead: perRound(queued - plain),
+		Plain: perRound(plain), Queued: perRound(queued), Overhead: perRound(queued) - perRound(plain),
 	}, nil
 }
 
