@@ -48,9 +48,9 @@ nightly:
 # equal bytes from many goroutines by make test, and internal/endtoend, which starts
 # programs that were built without the detector.
 RACE := ./workers ./dashboards ./storage/... ./cmd/coalmine \
-	./workflows/control ./workflows/coordinator/... ./workflows/datadir ./workflows/leadership \
-	./workflows/availability ./workflows/collection ./workflows/retention ./workflows/runs \
-	./workflows/submission ./workflows/verification ./tasks/inmemory ./tasks/taskstest \
+	./workflows/control ./workflows/coordinator/... ./workflows/runs/datadir ./workflows/runs/leadership \
+	./workflows/runs/availability ./workflows/runs/collection ./workflows/runs/retention ./workflows/runs \
+	./workflows/control/submission ./workflows/runs/verification ./tasks/inmemory ./tasks/taskstest \
 	./internal/queue ./internal/certificates ./internal/garbage ./internal/sleep \
 	./internal/testserver/... ./internal/tracing
 race:

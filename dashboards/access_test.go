@@ -13,7 +13,7 @@ import (
 
 	"coalmine/internal/testserver"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/status"
+	"coalmine/workflows/runs/status"
 )
 
 func contextWith(r *http.Request, local net.Addr) context.Context {

@@ -20,11 +20,11 @@ import (
 	"coalmine/internal/certificates"
 	"coalmine/storage"
 	"coalmine/workflows/control"
-	"coalmine/workflows/dataexport"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/results"
+	"coalmine/workflows/results/dataexport"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/status"
+	"coalmine/workflows/runs/status"
 )
 
 // Client does what control.API says by asking a Server. It may be used from

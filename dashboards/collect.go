@@ -9,8 +9,8 @@ import (
 	"net/http"
 	"strings"
 
-	"coalmine/workflows/collection"
 	"coalmine/workflows/control"
+	"coalmine/workflows/runs/collection"
 )
 
 // Events of a collection whose asker wants to see how far it is.

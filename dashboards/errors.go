@@ -10,8 +10,8 @@ import (
 	"coalmine/internal/redact"
 	"coalmine/storage"
 	"coalmine/workflows/control"
-	"coalmine/workflows/leadership"
 	"coalmine/workflows/runs"
+	"coalmine/workflows/runs/leadership"
 )
 
 // Errors of the server, which the client returns too.

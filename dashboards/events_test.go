@@ -15,7 +15,7 @@ import (
 	"coalmine/storage"
 	"coalmine/workflows/control"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/status"
+	"coalmine/workflows/runs/status"
 )
 
 // next is the next status of a watch.

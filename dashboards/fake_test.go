@@ -11,13 +11,13 @@ import (
 	"time"
 
 	"coalmine/storage"
-	"coalmine/workflows/collection"
 	"coalmine/workflows/control"
-	"coalmine/workflows/dataexport"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/results"
+	"coalmine/workflows/results/dataexport"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/status"
+	"coalmine/workflows/runs/collection"
+	"coalmine/workflows/runs/status"
 )
 
 // fakeAPI answers as its fields say, and keeps what it was asked for.

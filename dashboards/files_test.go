@@ -14,8 +14,8 @@ import (
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
 	"coalmine/workflows/control"
+	"coalmine/workflows/data/sources"
 	"coalmine/workflows/experiment"
-	"coalmine/workflows/sources"
 )
 
 // tinyOn is tiny with another source.

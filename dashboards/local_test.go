@@ -15,10 +15,10 @@ import (
 	"coalmine/storage/storagetest"
 	"coalmine/tasks/taskstest"
 	"coalmine/workflows/control"
+	"coalmine/workflows/control/submission"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/results"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/submission"
 )
 
 const tiny = `

@@ -18,7 +18,7 @@ import (
 	"coalmine/tasks/reports"
 	"coalmine/workflows/control"
 	"coalmine/workflows/results"
-	"coalmine/workflows/status"
+	"coalmine/workflows/runs/status"
 )
 
 // described is the API's document, whose schemas compile by their places in it.

@@ -16,7 +16,7 @@ import (
 
 	"coalmine/internal/testserver"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/status"
+	"coalmine/workflows/runs/status"
 )
 
 // nginxOfDocs is the configuration that docs/operations.md gives, with the addresses and files

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"coalmine/workflows/status"
+	"coalmine/workflows/runs/status"
 )
 
 // faultyAPI panics when it is asked for a run.

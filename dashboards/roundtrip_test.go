@@ -17,17 +17,17 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
-	"coalmine/tasks/audits/skewnormal"
+	"coalmine/tasks/audits/canaries/skewnormal"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/reports"
-	"coalmine/workflows/collection"
 	"coalmine/workflows/control"
-	"coalmine/workflows/dataexport"
 	"coalmine/workflows/experiment"
-	"coalmine/workflows/leadership"
 	"coalmine/workflows/results"
+	"coalmine/workflows/results/dataexport"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/status"
+	"coalmine/workflows/runs/collection"
+	"coalmine/workflows/runs/leadership"
+	"coalmine/workflows/runs/status"
 )
 
 var key = storage.Key{Digest: storage.DigestOf([]byte("a node"))}

@@ -17,11 +17,11 @@ import (
 	"coalmine/privacy"
 	"coalmine/storage"
 	"coalmine/workflows/control"
-	"coalmine/workflows/dataexport"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/results"
+	"coalmine/workflows/results/dataexport"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/status"
+	"coalmine/workflows/runs/status"
 )
 
 // Largest bodies of requests. A run's record is at most storage.MaxCreate, but

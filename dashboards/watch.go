@@ -15,7 +15,7 @@ import (
 
 	"coalmine/internal/recovered"
 	"coalmine/internal/sleep"
-	"coalmine/workflows/status"
+	"coalmine/workflows/runs/status"
 )
 
 // watching is how patient Client.Watch is.

@@ -23,8 +23,8 @@ import (
 	"coalmine/models/attacks"
 	"coalmine/storage"
 	"coalmine/tasks"
-	"coalmine/tasks/audits/deanonymization"
-	"coalmine/tasks/audits/observed"
+	"coalmine/tasks/audits/updates/deanonymization"
+	"coalmine/tasks/audits/updates/observed"
 	"coalmine/tasks/devices"
 	"coalmine/tasks/updates"
 )

@@ -15,12 +15,12 @@ import (
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/training"
-	"coalmine/workflows/compile"
+	"coalmine/workflows/control/submission"
+	"coalmine/workflows/data/sources"
 	"coalmine/workflows/experiment"
-	"coalmine/workflows/localexec"
 	"coalmine/workflows/plan"
-	"coalmine/workflows/sources"
-	"coalmine/workflows/submission"
+	"coalmine/workflows/plan/compile"
+	"coalmine/workflows/plan/localexec"
 )
 
 // Subject is a model to audit.

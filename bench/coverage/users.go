@@ -15,10 +15,10 @@ import (
 	"coalmine/models/ranking"
 	"coalmine/privacy/onerun"
 	"coalmine/tasks/audits"
-	"coalmine/tasks/audits/attributes"
-	"coalmine/tasks/audits/deanonymization"
-	"coalmine/tasks/audits/membership"
-	"coalmine/tasks/audits/sameuser"
+	"coalmine/tasks/audits/membership/membership"
+	"coalmine/tasks/audits/updates/attributes"
+	"coalmine/tasks/audits/updates/deanonymization"
+	"coalmine/tasks/audits/updates/sameuser"
 )
 
 // Effects are how much there is to find: nothing, some, nearly all.

@@ -12,12 +12,12 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/training"
-	"coalmine/workflows/compile"
+	"coalmine/workflows/control/submission"
+	"coalmine/workflows/data/sources"
 	"coalmine/workflows/experiment"
-	"coalmine/workflows/localexec"
 	"coalmine/workflows/plan"
-	"coalmine/workflows/sources"
-	"coalmine/workflows/submission"
+	"coalmine/workflows/plan/compile"
+	"coalmine/workflows/plan/localexec"
 )
 
 // memoryExperiment trains one client of one batch with the paper's model. A sentence of

@@ -7,12 +7,12 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/aggregation"
 	"coalmine/tasks/training"
-	"coalmine/workflows/compile"
+	"coalmine/workflows/control/submission"
+	"coalmine/workflows/data/sources"
 	"coalmine/workflows/experiment"
-	"coalmine/workflows/localexec"
 	"coalmine/workflows/plan"
-	"coalmine/workflows/sources"
-	"coalmine/workflows/submission"
+	"coalmine/workflows/plan/compile"
+	"coalmine/workflows/plan/localexec"
 )
 
 // noiseExperiment trains twice: the noise of the second training is correlated by four buffers.

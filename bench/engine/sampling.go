@@ -10,7 +10,7 @@ import (
 
 	"coalmine/models"
 	"coalmine/tasks/audits"
-	drawing "coalmine/tasks/audits/samples"
+	drawing "coalmine/tasks/audits/models/samples"
 	"coalmine/tasks/datasets"
 )
 

@@ -4,8 +4,8 @@ import (
 	"context"
 	"slices"
 
-	"coalmine/tasks/audits/prefixtree"
-	"coalmine/tasks/audits/search"
+	"coalmine/tasks/audits/canaries/prefixtree"
+	"coalmine/tasks/audits/canaries/search"
 	"coalmine/tasks/datasets"
 )
 

@@ -9,14 +9,14 @@ import (
 	"fmt"
 	"time"
 
-	"coalmine/workflows/compile"
 	"coalmine/workflows/control"
+	"coalmine/workflows/control/submission"
+	"coalmine/workflows/data/sources"
 	"coalmine/workflows/experiment"
-	"coalmine/workflows/localexec"
 	"coalmine/workflows/plan"
+	"coalmine/workflows/plan/compile"
+	"coalmine/workflows/plan/localexec"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/sources"
-	"coalmine/workflows/submission"
 )
 
 // Training is the size of what is trained: so many rounds, each of so many tasks for its

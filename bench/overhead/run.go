@@ -20,9 +20,10 @@ import (
 	"coalmine/storage"
 	"coalmine/storage/open"
 	"coalmine/workers"
-	"coalmine/workflows/compile"
 	"coalmine/workflows/control"
 	"coalmine/workflows/coordinator"
+	"coalmine/workflows/plan/compile"
+	"coalmine/workflows/runs/planned"
 )
 
 // Result holds the measurements. Times are in milliseconds.
@@ -87,7 +88,7 @@ func connect(ctx context.Context, redis string) (conn *queue.Conn, holder string
 func (t Training) machinery(ctx context.Context, archive *storage.Archive, conn *queue.Conn, holder string, log *slog.Logger) (time.Duration, error) {
 	registry := compile.Registry()
 	leader, err := coordinator.New(coordinator.Config{
-		Archive: archive, Queue: conn.Broker(), Compile: compile.RunParts, Registry: registry, Holder: holder, Place: conn.String(), Log: log,
+		Archive: archive, Queue: conn.Broker(), Compile: planned.CompileParts, Registry: registry, Holder: holder, Place: conn.String(), Log: log,
 	})
 	if err != nil {
 		return 0, err

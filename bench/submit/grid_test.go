@@ -3,9 +3,9 @@ package submit
 import (
 	"testing"
 
-	"coalmine/workflows/compile"
+	"coalmine/workflows/control/submission"
 	"coalmine/workflows/experiment"
-	"coalmine/workflows/submission"
+	"coalmine/workflows/plan/compile"
 )
 
 func TestTheGridIsAnExperimentOfSeedsThatShareTheirTextAlone(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"coalmine/privacy"
-	"coalmine/workflows/accounting"
 	"coalmine/workflows/control"
+	"coalmine/workflows/forecast/accounting"
 )
 
 // runFlags are those of account that go with runs; the others are a recipe.

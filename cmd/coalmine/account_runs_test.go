@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"coalmine/privacy"
-	"coalmine/workflows/accounting"
+	"coalmine/workflows/forecast/accounting"
 	"coalmine/workflows/results"
 )
 

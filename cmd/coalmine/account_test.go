@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"coalmine/privacy"
-	"coalmine/workflows/accounting"
+	"coalmine/workflows/forecast/accounting"
 )
 
 // account runs the command and returns its exit code and what it printed.

@@ -20,7 +20,7 @@ import (
 	"coalmine/tasks/audits/all"
 	"coalmine/tasks/checkpoints"
 	"coalmine/workers/clients/clientstest"
-	"coalmine/workflows/modelaudit/scoretest"
+	"coalmine/workflows/standalone/modelaudit/scoretest"
 )
 
 // largeWeights is an audit that only this file knows. It counts the weights of a model

@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"coalmine/internal/visible"
-	"coalmine/workflows/modelaudit"
-	"coalmine/workflows/modelaudit/completions"
+	"coalmine/workflows/standalone/modelaudit"
+	"coalmine/workflows/standalone/modelaudit/completions"
 )
 
 const auditHelp = `Say what a finished model has memorized of a list of canaries: a file that

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"coalmine/internal/score"
-	"coalmine/workflows/modelaudit"
+	"coalmine/workflows/standalone/modelaudit"
 )
 
 // commandFlags are those of a program of the user's that scores texts.

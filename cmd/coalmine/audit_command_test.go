@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"coalmine/workflows/modelaudit"
-	"coalmine/workflows/modelaudit/scoretest"
+	"coalmine/workflows/standalone/modelaudit"
+	"coalmine/workflows/standalone/modelaudit/scoretest"
 )
 
 // commandLine is one that scores by a file's model.

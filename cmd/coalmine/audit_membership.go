@@ -14,7 +14,7 @@ import (
 
 	"coalmine/internal/plural"
 	"coalmine/workflows/control"
-	"coalmine/workflows/modelaudit"
+	"coalmine/workflows/standalone/modelaudit"
 )
 
 // membershipFlags are those of an audit of members.

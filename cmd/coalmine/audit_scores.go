@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"coalmine/workflows/canaryfiles"
-	"coalmine/workflows/modelaudit"
+	"coalmine/workflows/standalone/canaryfiles"
+	"coalmine/workflows/standalone/modelaudit"
 )
 
 // scoresFlags are those of an audit by scores alone.

@@ -13,11 +13,11 @@ import (
 
 	"coalmine/internal/seeds"
 	"coalmine/models"
-	"coalmine/tasks/audits/skewnormal"
+	"coalmine/tasks/audits/canaries/skewnormal"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
-	"coalmine/workflows/modelaudit"
-	"coalmine/workflows/modelaudit/completions/completionstest"
+	"coalmine/workflows/standalone/modelaudit"
+	"coalmine/workflows/standalone/modelaudit/completions/completionstest"
 )
 
 func TestAuditRefusesWhatItCannotReadInOneLine(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 	"coalmine/internal/visible"
 	"coalmine/workflows/results"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/status"
+	"coalmine/workflows/runs/status"
 )
 
 const (

@@ -12,7 +12,7 @@ import (
 
 	"coalmine/workflows/results"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/status"
+	"coalmine/workflows/runs/status"
 )
 
 // watched is a grid of 30 cells: one is done, one has failed, and the others work.

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"coalmine/internal/kernels"
-	"coalmine/workflows/estimate"
+	"coalmine/workflows/forecast/estimate"
 )
 
 // machineSpeed is the arithmetic of this machine, from which plan predicts times.

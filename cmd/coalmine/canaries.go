@@ -10,10 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"coalmine/workflows/canaryfiles"
+	"coalmine/workflows/control/submission"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
-	"coalmine/workflows/submission"
+	"coalmine/workflows/standalone/canaryfiles"
 )
 
 const canariesExportHelp = `Write the canaries and coins of an experiment as files, for people whose data never

@@ -16,8 +16,8 @@ import (
 	"coalmine/internal/race"
 	"coalmine/internal/score"
 	"coalmine/tasks/taskstest"
-	"coalmine/workflows/canaryfiles"
-	"coalmine/workflows/modelaudit/scoretest"
+	"coalmine/workflows/standalone/canaryfiles"
+	"coalmine/workflows/standalone/modelaudit/scoretest"
 )
 
 // outsideFile has canaries and coins, on words.

@@ -18,7 +18,7 @@ import (
 	"coalmine/internal/garbage"
 	"coalmine/tasks"
 	"coalmine/workflows/control"
-	"coalmine/workflows/sources"
+	"coalmine/workflows/data/sources"
 )
 
 const workerHelp = `Work for a cluster: take tasks from the queue until interrupted. Start as many

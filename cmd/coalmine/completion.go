@@ -10,8 +10,8 @@ import (
 
 	"coalmine/workflows/control"
 	"coalmine/workflows/results"
-	"coalmine/workflows/status"
-	"coalmine/workflows/trackers"
+	"coalmine/workflows/results/trackers"
+	"coalmine/workflows/runs/status"
 )
 
 // completionPatience is how long a shell waits for the names of runs.

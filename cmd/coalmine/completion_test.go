@@ -7,8 +7,8 @@ import (
 
 	"coalmine/storage"
 	"coalmine/storage/open"
-	"coalmine/workflows/datadir"
 	"coalmine/workflows/runs"
+	"coalmine/workflows/runs/datadir"
 )
 
 func TestShellsCompleteWhatTheUsageNames(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"coalmine/internal/score"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/external"
-	"coalmine/workflows/modelaudit"
+	"coalmine/workflows/standalone/modelaudit"
 )
 
 const contractScoreHelp = `Ask a program that is to score texts for all that the contract "score" wants

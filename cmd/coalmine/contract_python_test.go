@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"coalmine/internal/race"
-	"coalmine/workflows/modelaudit"
+	"coalmine/workflows/standalone/modelaudit"
 )
 
 // foreignFile has models that PyTorch has modules of, and canaries that they memorize.

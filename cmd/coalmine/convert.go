@@ -13,7 +13,7 @@ import (
 
 	"coalmine/models"
 	"coalmine/tasks/datasets"
-	"coalmine/workflows/conversion"
+	"coalmine/workflows/data/conversion"
 )
 
 const convertHelp = `Make a source of another form of data: a file of JSON lines. Of images each has a

@@ -7,7 +7,7 @@ import (
 
 	"coalmine/internal/plural"
 	"coalmine/tasks/datasets/forms"
-	"coalmine/workflows/conversion"
+	"coalmine/workflows/data/conversion"
 )
 
 func newConvertTexts(g *global) *cobra.Command {

@@ -17,13 +17,13 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/datasets"
-	"coalmine/workflows/compile"
+	"coalmine/workflows/control/submission"
+	"coalmine/workflows/data/gallery"
+	"coalmine/workflows/data/sources"
 	"coalmine/workflows/experiment"
-	"coalmine/workflows/gallery"
-	"coalmine/workflows/localexec"
 	"coalmine/workflows/plan"
-	"coalmine/workflows/sources"
-	"coalmine/workflows/submission"
+	"coalmine/workflows/plan/compile"
+	"coalmine/workflows/plan/localexec"
 )
 
 func newDataCommand(g *global) *cobra.Command {

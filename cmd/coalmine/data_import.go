@@ -15,10 +15,10 @@ import (
 	"coalmine/storage/open"
 	"coalmine/tasks/datasets"
 	"coalmine/workflows/control"
-	"coalmine/workflows/datadir"
+	"coalmine/workflows/data/library"
+	"coalmine/workflows/data/sources"
 	"coalmine/workflows/experiment"
-	"coalmine/workflows/library"
-	"coalmine/workflows/sources"
+	"coalmine/workflows/runs/datadir"
 )
 
 func newImportCommand(g *global) *cobra.Command {

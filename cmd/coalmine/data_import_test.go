@@ -10,7 +10,7 @@ import (
 
 	"coalmine/tasks/taskstest"
 	"coalmine/workflows/control"
-	"coalmine/workflows/sources"
+	"coalmine/workflows/data/sources"
 )
 
 // A source that was imported under a name needs its file no more, and its corpus is the node

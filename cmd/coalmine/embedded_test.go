@@ -15,8 +15,8 @@ import (
 	"coalmine/storage"
 	"coalmine/storage/open"
 	"coalmine/workflows/control"
-	"coalmine/workflows/datadir"
 	"coalmine/workflows/runs"
+	"coalmine/workflows/runs/datadir"
 )
 
 func TestAHomeIsServedWhereAndToWhomItIsSaid(t *testing.T) {

@@ -24,10 +24,11 @@ import (
 	"coalmine/storage/open"
 	"coalmine/tasks"
 	"coalmine/workers"
-	"coalmine/workflows/compile"
 	"coalmine/workflows/control"
 	"coalmine/workflows/coordinator"
-	"coalmine/workflows/datadir"
+	"coalmine/workflows/plan/compile"
+	"coalmine/workflows/runs/datadir"
+	"coalmine/workflows/runs/planned"
 )
 
 func (g *global) newCoordinator(archive *storage.Archive, conn *queue.Conn, holder string) (*coordinator.Coordinator, error) {
@@ -42,7 +43,7 @@ func (g *global) newCoordinator(archive *storage.Archive, conn *queue.Conn, hold
 	return coordinator.New(coordinator.Config{
 		Archive:     archive,
 		Queue:       conn.Broker(),
-		Compile:     compile.RunParts,
+		Compile:     planned.CompileParts,
 		Registry:    registry,
 		Holder:      holder,
 		Place:       conn.String(),

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"coalmine/tasks"
-	"coalmine/workflows/compile"
+	"coalmine/workflows/plan/compile"
 )
 
 func TestClassLimitsNameClassesThatExist(t *testing.T) {

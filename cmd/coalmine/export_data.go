@@ -20,8 +20,8 @@ import (
 
 	"coalmine/storage"
 	"coalmine/workflows/control"
-	"coalmine/workflows/dataexport"
 	"coalmine/workflows/experiment"
+	"coalmine/workflows/results/dataexport"
 )
 
 const dataExportHelp = `Write the data that a cell was computed on as tables, one file each, so that other

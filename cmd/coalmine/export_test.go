@@ -20,7 +20,7 @@ import (
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/taskstest"
 	"coalmine/workflows/control"
-	"coalmine/workflows/dataexport"
+	"coalmine/workflows/results/dataexport"
 )
 
 // exportFile has a training of rounds, and one of steps that end within a task. The

@@ -12,8 +12,8 @@ import (
 	"github.com/vbauerster/mpb/v8/decor"
 
 	"coalmine/storage"
-	"coalmine/workflows/collection"
 	"coalmine/workflows/control"
+	"coalmine/workflows/runs/collection"
 )
 
 const gcHelp = `Delete what no run needs: commits and blobs of removed runs, checkpoints that

@@ -16,7 +16,7 @@ import (
 
 	"coalmine/internal/race"
 	"coalmine/models"
-	"coalmine/tasks/audits/generatedimages"
+	"coalmine/tasks/audits/models/generatedimages"
 	"coalmine/tasks/checkpoints"
 )
 

@@ -27,7 +27,7 @@ import (
 	"coalmine/storage/open"
 	"coalmine/workflows/control"
 	"coalmine/workflows/coordinator/policy"
-	"coalmine/workflows/datadir"
+	"coalmine/workflows/runs/datadir"
 )
 
 // global are the flags that all commands share, and where they print.

@@ -14,8 +14,8 @@ import (
 
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/datasets/forms"
-	"coalmine/workflows/gallery"
-	"coalmine/workflows/sources"
+	"coalmine/workflows/data/gallery"
+	"coalmine/workflows/data/sources"
 )
 
 // inspecting says how data inspect, and data import as far as it reads lines, looks at a

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"coalmine/workflows/conversion"
+	"coalmine/workflows/data/conversion"
 )
 
 const handwriting = "../../examples/data/handwriting.jsonl.gz"

@@ -13,9 +13,9 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
-	"coalmine/workflows/localexec"
+	"coalmine/workflows/control/submission"
 	"coalmine/workflows/plan"
-	"coalmine/workflows/submission"
+	"coalmine/workflows/plan/localexec"
 )
 
 // preparation is the way of an experiment's data from the source to the population

@@ -17,9 +17,9 @@ import (
 	"coalmine/tasks/audits/all"
 	"coalmine/workflows/control"
 	"coalmine/workflows/results"
+	"coalmine/workflows/results/trackers"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/status"
-	"coalmine/workflows/trackers"
+	"coalmine/workflows/runs/status"
 )
 
 const statusHelp = `Show how all runs stand, the newest first, or one of them in detail: its cells, what

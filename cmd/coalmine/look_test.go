@@ -7,7 +7,7 @@ import (
 
 	"coalmine/workflows/plan"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/status"
+	"coalmine/workflows/runs/status"
 )
 
 func TestAListTellsUnreadableRunsFromFailedOnes(t *testing.T) {

@@ -17,15 +17,15 @@ import (
 	"coalmine/privacy"
 	"coalmine/storage"
 	"coalmine/storage/open"
-	"coalmine/workflows/compile"
+	"coalmine/workflows/control/submission"
 	"coalmine/workflows/coordinator/graph"
-	"coalmine/workflows/datadir"
-	"coalmine/workflows/estimate"
 	"coalmine/workflows/experiment"
-	"coalmine/workflows/explanation"
+	"coalmine/workflows/forecast/estimate"
+	"coalmine/workflows/forecast/explanation"
+	"coalmine/workflows/forecast/simulation"
 	"coalmine/workflows/plan"
-	"coalmine/workflows/simulation"
-	"coalmine/workflows/submission"
+	"coalmine/workflows/plan/compile"
+	"coalmine/workflows/runs/datadir"
 )
 
 func newPlanCommand(g *global) *cobra.Command {

@@ -17,9 +17,9 @@ import (
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/external"
 	"coalmine/workers/clients"
-	"coalmine/workflows/estimate"
+	"coalmine/workflows/control/submission"
 	"coalmine/workflows/experiment"
-	"coalmine/workflows/submission"
+	"coalmine/workflows/forecast/estimate"
 )
 
 // mostMeasuring bounds how long the programs of a plan are measured, all together.

@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"coalmine/tasks/taskstest"
-	"coalmine/workflows/estimate"
-	"coalmine/workflows/explanation"
+	"coalmine/workflows/forecast/estimate"
+	"coalmine/workflows/forecast/explanation"
 )
 
 func TestAPlanListsWhatDiffers(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"coalmine/workflows/control"
 	"coalmine/workflows/results"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/status"
+	"coalmine/workflows/runs/status"
 )
 
 // showProgress follows the statuses of a run until they end: bars on a

@@ -9,7 +9,7 @@ import (
 
 	"coalmine/workflows/results"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/status"
+	"coalmine/workflows/runs/status"
 )
 
 func TestALineOfWhatStorageHasSaysHowOldItIs(t *testing.T) {

@@ -15,12 +15,12 @@ import (
 	"coalmine/dashboards"
 	"coalmine/internal/plural"
 	"coalmine/workflows/control"
-	"coalmine/workflows/datadir"
+	"coalmine/workflows/control/submission"
+	"coalmine/workflows/data/sources"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/results"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/sources"
-	"coalmine/workflows/submission"
+	"coalmine/workflows/runs/datadir"
 )
 
 // submitFlags are those of the commands that read an experiment file.

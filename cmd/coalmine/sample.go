@@ -7,9 +7,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"coalmine/tasks/audits/samples"
+	"coalmine/tasks/audits/models/samples"
 	"coalmine/workflows/control"
-	"coalmine/workflows/modelaudit"
+	"coalmine/workflows/standalone/modelaudit"
 )
 
 const sampleHelp = `Draw samples from the model of a cell and print them, one a line: words with spaces

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"coalmine/workflows/modelaudit"
+	"coalmine/workflows/standalone/modelaudit"
 )
 
 // sheetImages is how many images a generator makes unless a number is given: the sheets of

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"coalmine/tasks/audits/samples"
+	"coalmine/tasks/audits/models/samples"
 	"coalmine/tasks/taskstest"
 )
 

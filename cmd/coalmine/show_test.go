@@ -49,7 +49,7 @@ func TestWhatShowPrintsIsTheSameExperimentAgain(t *testing.T) {
 	if err != nil || len(examples) == 0 {
 		t.Fatalf("no examples: %v", err)
 	}
-	complete, err := filepath.Glob("../../workflows/compile/testdata/complete/*.yaml")
+	complete, err := filepath.Glob("../../workflows/plan/compile/testdata/complete/*.yaml")
 	if err != nil || len(complete) == 0 {
 		t.Fatalf("no files with every field: %v", err)
 	}

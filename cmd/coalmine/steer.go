@@ -10,10 +10,10 @@ import (
 
 	"coalmine/storage"
 	"coalmine/workflows/control"
+	"coalmine/workflows/data/sources"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/sources"
-	"coalmine/workflows/status"
+	"coalmine/workflows/runs/status"
 )
 
 // newSteerCommands are the commands that change how a run goes on.

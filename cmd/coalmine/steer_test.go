@@ -7,7 +7,7 @@ import (
 
 	"coalmine/storage"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/status"
+	"coalmine/workflows/runs/status"
 )
 
 // failedRun is a run of which three nodes have failed: the keys of two begin alike,

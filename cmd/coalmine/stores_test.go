@@ -14,10 +14,10 @@ import (
 	"testing"
 
 	"coalmine/storage"
-	"coalmine/workflows/collection"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/status"
-	"coalmine/workflows/verification"
+	"coalmine/workflows/runs/collection"
+	"coalmine/workflows/runs/status"
+	"coalmine/workflows/runs/verification"
 )
 
 // stores are those that testdata/stores/README.md tells of.

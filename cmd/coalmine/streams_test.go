@@ -16,7 +16,7 @@ import (
 
 	"coalmine/internal/seeds"
 	"coalmine/privacy"
-	"coalmine/tasks/audits/randomsampling"
+	"coalmine/tasks/audits/canaries/randomsampling"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/training"
 	"coalmine/tasks/updates"

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"coalmine/workflows/sources"
+	"coalmine/workflows/data/sources"
 )
 
 // novels writes a folder of text files for each of so many users. One line is not UTF-8.

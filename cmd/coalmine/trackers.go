@@ -8,7 +8,7 @@ import (
 
 	"coalmine/workflows/control"
 	"coalmine/workflows/results"
-	"coalmine/workflows/trackers"
+	"coalmine/workflows/results/trackers"
 )
 
 // resultFormats are the names that results --format takes.

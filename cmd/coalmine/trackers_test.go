@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"coalmine/workflows/trackers"
+	"coalmine/workflows/results/trackers"
 )
 
 // trackedFile has rounds with and without clipping, measurements along them, central

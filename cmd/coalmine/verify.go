@@ -14,12 +14,12 @@ import (
 	"coalmine/internal/plural"
 	"coalmine/storage"
 	"coalmine/workers/clients"
-	"coalmine/workflows/compile"
 	"coalmine/workflows/control"
 	"coalmine/workflows/plan"
-	"coalmine/workflows/planned"
+	"coalmine/workflows/plan/compile"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/verification"
+	"coalmine/workflows/runs/planned"
+	"coalmine/workflows/runs/verification"
 )
 
 const verifyHelp = `Execute a random sample of a run's committed nodes again, on this machine, and

@@ -7,7 +7,7 @@ import (
 
 	"coalmine/internal/build"
 	"coalmine/internal/kernels"
-	"coalmine/workflows/compile"
+	"coalmine/workflows/plan/compile"
 )
 
 // version is the version of this build.

@@ -9,7 +9,7 @@ import (
 
 	"coalmine/internal/shareddata"
 	"coalmine/tasks/datasets"
-	"coalmine/workflows/conversion"
+	"coalmine/workflows/data/conversion"
 )
 
 func TestTheHandwritingIsWhatItsPageSays(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"coalmine/storage"
-	"coalmine/workflows/collection"
 	"coalmine/workflows/plan"
+	"coalmine/workflows/runs/collection"
 )
 
 // collect runs gc with some flags and reads what it says.

@@ -11,9 +11,9 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/external"
-	"coalmine/workflows/compile"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
+	"coalmine/workflows/plan/compile"
 	"coalmine/workflows/runs"
 )
 

@@ -11,7 +11,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/updates"
 	"coalmine/workflows/plan"
-	"coalmine/workflows/retention"
+	"coalmine/workflows/runs/retention"
 )
 
 // recordedFile records every round: those of a whole segment, and of one that is open at

@@ -22,10 +22,10 @@ import (
 	"coalmine/internal/testserver"
 	"coalmine/storage"
 	"coalmine/tasks/taskstest"
+	"coalmine/workflows/control/submission"
+	"coalmine/workflows/data/sources"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/sources"
-	"coalmine/workflows/submission"
 )
 
 // Files that have all fields of an experiment, together with those of the audits.
@@ -444,7 +444,7 @@ var (
 // auditFiles have the fields that audits add; they stand with each audit.
 func auditFiles(t *testing.T) []string {
 	t.Helper()
-	paths, err := filepath.Glob("../../tasks/audits/*/testdata/complete/*.yaml")
+	paths, err := filepath.Glob("../../tasks/audits/*/*/testdata/complete/*.yaml")
 	if err != nil || len(paths) == 0 {
 		t.Fatalf("no complete files of audits: %v", err)
 	}

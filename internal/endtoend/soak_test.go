@@ -15,7 +15,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"coalmine/workflows/runs"
-	"coalmine/workflows/status"
+	"coalmine/workflows/runs/status"
 )
 
 var soakRounds = flag.Int("soak.rounds", 0, "rounds of the soak test; 0 leaves it out")

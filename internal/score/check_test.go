@@ -15,7 +15,7 @@ import (
 	"coalmine/models"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
-	"coalmine/workflows/modelaudit/scoretest"
+	"coalmine/workflows/standalone/modelaudit/scoretest"
 )
 
 func TestMain(m *testing.M) { scoretest.Main(m) }

@@ -6,7 +6,7 @@
 //	corpus, err := r.Run(ctx, datasets.Import, spec)
 //	corpus.Blobs[datasets.CorpusBlob]
 //
-// Plans are executed by it in one loop (workflows/localexec), as are benchmarks and the
+// Plans are executed by it in one loop (workflows/plan/localexec), as are benchmarks and the
 // tests of kinds (tasks/taskstest).
 package inmemory
 

@@ -8,13 +8,13 @@ import (
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
 	"coalmine/tasks/audits"
-	"coalmine/tasks/audits/randomsampling"
+	"coalmine/tasks/audits/canaries/randomsampling"
 	"coalmine/tasks/reports"
-	"coalmine/workflows/compile"
-	"coalmine/workflows/compile/compiletest"
 	"coalmine/workflows/control"
-	"coalmine/workflows/localexec"
 	"coalmine/workflows/plan"
+	"coalmine/workflows/plan/compile"
+	"coalmine/workflows/plan/compile/compiletest"
+	"coalmine/workflows/plan/localexec"
 	"coalmine/workflows/runs"
 )
 

@@ -20,15 +20,16 @@ import (
 	"coalmine/internal/queue"
 	"coalmine/internal/recovered"
 	"coalmine/storage"
-	"coalmine/workflows/collection"
-	"coalmine/workflows/compile"
 	"coalmine/workflows/coordinator"
-	"coalmine/workflows/dataexport"
+	"coalmine/workflows/data/sources"
 	"coalmine/workflows/experiment"
+	"coalmine/workflows/plan/compile"
 	"coalmine/workflows/results"
+	"coalmine/workflows/results/dataexport"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/sources"
-	"coalmine/workflows/status"
+	"coalmine/workflows/runs/collection"
+	"coalmine/workflows/runs/planned"
+	"coalmine/workflows/runs/status"
 )
 
 // Latest names the newest run where people name one.
@@ -257,7 +258,7 @@ func (l *Local) check(ctx context.Context, spec *runs.Spec) (*experiment.Spec, [
 	if err != nil {
 		return nil, nil, err
 	}
-	data, err := compile.SpecSources(e)
+	data, err := compile.Sources(e)
 	if err != nil {
 		return nil, nil, fmt.Errorf("submission %w: %w", ErrInput, err)
 	}
@@ -536,7 +537,7 @@ func (l *Local) Experiment(ctx context.Context, name string) (*experiment.Spec, 
 	if err != nil {
 		return nil, err
 	}
-	spec, err := compile.Experiment(run)
+	spec, err := planned.Experiment(run)
 	if err != nil {
 		return nil, fmt.Errorf("run %s: %w", run.ID, err)
 	}

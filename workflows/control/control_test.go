@@ -9,7 +9,7 @@ import (
 	"coalmine/storage/storagetest"
 	"coalmine/workflows/control"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/status"
+	"coalmine/workflows/runs/status"
 )
 
 func TestARunWithoutNewsTellsAnAwayQueueFromAMissingCoordinator(t *testing.T) {

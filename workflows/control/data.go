@@ -6,7 +6,7 @@ import (
 	"io"
 	"slices"
 
-	"coalmine/workflows/dataexport"
+	"coalmine/workflows/results/dataexport"
 )
 
 // Data implements API.

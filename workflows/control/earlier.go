@@ -10,9 +10,9 @@ import (
 
 	"coalmine/internal/workspace"
 	"coalmine/storage"
-	"coalmine/workflows/compile"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/runs"
+	"coalmine/workflows/runs/planned"
 )
 
 // Earlier is the run before a new one of the same name, whose experiment differs.
@@ -62,7 +62,7 @@ func (l *Local) earlier(ctx context.Context, run *runs.Run, spec *experiment.Spe
 	if newest == nil || newest.Spec.Digest == run.Spec.Digest {
 		return nil, nil
 	}
-	before, err := compile.Experiment(newest)
+	before, err := planned.Experiment(newest)
 	if err != nil {
 		return nil, nil // of a build that knows other fields
 	}

@@ -11,9 +11,9 @@ import (
 	"coalmine/storage/storagetest"
 	"coalmine/tasks/taskstest"
 	"coalmine/workflows/control"
+	"coalmine/workflows/control/submission"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/submission"
 )
 
 // Whoever changes a line of a program begins a second run: the answer names the file.

@@ -6,10 +6,10 @@ import (
 	"fmt"
 
 	"coalmine/tasks/datasets"
-	"coalmine/workflows/compile"
+	"coalmine/workflows/control/submission"
+	"coalmine/workflows/data/sources"
 	"coalmine/workflows/experiment"
-	"coalmine/workflows/sources"
-	"coalmine/workflows/submission"
+	"coalmine/workflows/plan/compile"
 )
 
 // File is an experiment file as its author wrote it.

@@ -8,7 +8,7 @@ import (
 
 	"coalmine/internal/queue"
 	"coalmine/tasks"
-	"coalmine/workflows/status"
+	"coalmine/workflows/runs/status"
 )
 
 // Workers implements API. It asks the queue who is alive, whatever runs there are, and the

@@ -13,7 +13,7 @@ import (
 	"coalmine/storage/storagetest"
 	"coalmine/workflows/control"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/status"
+	"coalmine/workflows/runs/status"
 )
 
 // Who is alive is known of a queue without any run; what workers are at tells whoever leads.

@@ -7,7 +7,7 @@ import (
 
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/status"
+	"coalmine/workflows/runs/status"
 )
 
 // verdict remembers which gates of a run have failed, as of a position of its log.

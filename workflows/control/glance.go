@@ -12,13 +12,13 @@ import (
 	"coalmine/internal/recovered"
 
 	"coalmine/storage"
-	"coalmine/workflows/availability"
-	"coalmine/workflows/compile"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
-	"coalmine/workflows/retention"
+	"coalmine/workflows/plan/compile"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/status"
+	"coalmine/workflows/runs/availability"
+	"coalmine/workflows/runs/retention"
+	"coalmine/workflows/runs/status"
 )
 
 // What a glance asks is bounded, so that a status is there at once however many runs,

@@ -12,12 +12,12 @@ import (
 
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
-	"coalmine/workflows/compile"
 	"coalmine/workflows/control"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
+	"coalmine/workflows/plan/compile"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/status"
+	"coalmine/workflows/runs/status"
 )
 
 // nosyStore counts what it is asked for, and lists no commits.

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 
 	"coalmine/workflows/runs"
-	"coalmine/workflows/status"
+	"coalmine/workflows/runs/status"
 )
 
 // History is what happened to a run, in order, the newest last.

@@ -8,11 +8,11 @@ import (
 	"strings"
 	"time"
 
-	"coalmine/workflows/collection"
-	"coalmine/workflows/compile"
 	"coalmine/workflows/coordinator/policy"
-	"coalmine/workflows/leadership"
 	"coalmine/workflows/runs"
+	"coalmine/workflows/runs/collection"
+	"coalmine/workflows/runs/leadership"
+	"coalmine/workflows/runs/planned"
 )
 
 // CollectOptions say what a collection does.
@@ -66,7 +66,7 @@ func (l *Local) collector(olderThan *float64) (*collection.Collector, error) {
 		}
 		age = time.Duration(*olderThan * float64(time.Second))
 	}
-	return &collection.Collector{Archive: l.archive, Compile: compile.Run, Sources: compile.Sources, OlderThan: age}, nil
+	return &collection.Collector{Archive: l.archive, Compile: planned.Compile, Sources: planned.Sources, OlderThan: age}, nil
 }
 
 // asLeader does something with the right to delete.

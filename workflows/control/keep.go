@@ -13,9 +13,9 @@ import (
 	"coalmine/internal/recovered"
 	"coalmine/internal/sleep"
 	"coalmine/storage"
-	"coalmine/workflows/collection"
-	"coalmine/workflows/leadership"
 	"coalmine/workflows/runs"
+	"coalmine/workflows/runs/collection"
+	"coalmine/workflows/runs/leadership"
 )
 
 // Housekeeping is what a coordinator does unasked. The zero value does nothing.

@@ -11,8 +11,8 @@ import (
 	"coalmine/storage"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
-	"coalmine/workflows/planned"
 	"coalmine/workflows/runs"
+	"coalmine/workflows/runs/planned"
 )
 
 // loggedNodes is of how many nodes logs are read where none is asked for: each is a listing of

@@ -15,11 +15,11 @@ import (
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/external"
-	"coalmine/workflows/availability"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
-	"coalmine/workflows/planned"
 	"coalmine/workflows/runs"
+	"coalmine/workflows/runs/availability"
+	"coalmine/workflows/runs/planned"
 )
 
 // In place of a round, LastRound is the end of the training, and NewestRound the last round

@@ -12,8 +12,8 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/training"
-	"coalmine/workflows/availability"
 	"coalmine/workflows/plan"
+	"coalmine/workflows/runs/availability"
 )
 
 // Node is a node of a run's plan and what it has made.

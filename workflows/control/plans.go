@@ -7,8 +7,8 @@ import (
 
 	"coalmine/storage"
 	"coalmine/workflows/plan"
-	"coalmine/workflows/planned"
 	"coalmine/workflows/runs"
+	"coalmine/workflows/runs/planned"
 )
 
 // planKept is how long a plan is remembered that nobody asks for any more: that of a thousand

@@ -8,13 +8,13 @@ import (
 	"sync"
 	"time"
 
-	"coalmine/workflows/compile"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
-	"coalmine/workflows/planned"
-	"coalmine/workflows/planrecord"
+	"coalmine/workflows/plan/compile"
+	"coalmine/workflows/plan/planrecord"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/status"
+	"coalmine/workflows/runs/planned"
+	"coalmine/workflows/runs/status"
 )
 
 // recorded is what a status shows of a run's record, which never changes. The resolved
@@ -32,7 +32,7 @@ type recorded struct {
 func (l *Local) newRecorded(ctx context.Context, run *runs.Run) *recorded {
 	r := &recorded{submitted: run.State.Submitted, spec: run.Spec}
 	r.spec.Experiment = nil
-	spec, err := compile.Experiment(run)
+	spec, err := planned.Experiment(run)
 	if err != nil {
 		r.err = err
 		r.cells = l.plannedCells(ctx, run)
@@ -73,7 +73,7 @@ func (l *Local) plannedCells(ctx context.Context, run *runs.Run) []status.Cell {
 // specOf returns the experiment of a run or, if it cannot be read, the part of it that the record
 // of the plan has.
 func (l *Local) specOf(ctx context.Context, run *runs.Run) (*experiment.Spec, error) {
-	spec, err := compile.Experiment(run)
+	spec, err := planned.Experiment(run)
 	if err == nil {
 		return spec, nil
 	}

@@ -9,10 +9,10 @@ import (
 
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
-	"coalmine/workflows/compile/compiletest"
 	"coalmine/workflows/control"
+	"coalmine/workflows/plan/compile/compiletest"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/status"
+	"coalmine/workflows/runs/status"
 )
 
 const grid = `

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"coalmine/workflows/availability"
 	"coalmine/workflows/runs"
+	"coalmine/workflows/runs/availability"
 )
 
 // missing counts the outputs of a done run that are gone from storage, for a command that has the

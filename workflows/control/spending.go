@@ -11,7 +11,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/reports"
-	"coalmine/workflows/availability"
+	"coalmine/workflows/runs/availability"
 )
 
 // Spending is what the training of a cell has cost in privacy, as its server

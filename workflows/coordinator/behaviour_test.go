@@ -18,8 +18,8 @@ import (
 	"coalmine/workflows/coordinator/policy"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/plan/plantest"
-	"coalmine/workflows/retention"
 	"coalmine/workflows/runs"
+	"coalmine/workflows/runs/retention"
 )
 
 // objects counts the objects in the store under a prefix.

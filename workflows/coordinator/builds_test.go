@@ -11,7 +11,7 @@ import (
 	"coalmine/workflows/plan"
 	"coalmine/workflows/plan/plantest"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/status"
+	"coalmine/workflows/runs/status"
 )
 
 // refusal is how builds from before formats had versions answer what they cannot read.

@@ -12,11 +12,11 @@ import (
 
 	"coalmine/internal/race"
 	"coalmine/storage"
-	"coalmine/workflows/availability"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/plan/plantest"
-	"coalmine/workflows/retention"
 	"coalmine/workflows/runs"
+	"coalmine/workflows/runs/availability"
+	"coalmine/workflows/runs/retention"
 )
 
 // worlds is how many seeds the chaos test tries. A failure prints its seed;

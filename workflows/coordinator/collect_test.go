@@ -12,12 +12,12 @@ import (
 
 	"coalmine/storage"
 	"coalmine/storage/storagetest/fault"
-	"coalmine/workflows/availability"
-	"coalmine/workflows/collection"
-	"coalmine/workflows/leadership"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/plan/plantest"
 	"coalmine/workflows/runs"
+	"coalmine/workflows/runs/availability"
+	"coalmine/workflows/runs/collection"
+	"coalmine/workflows/runs/leadership"
 )
 
 // collector collects in the world's store whatever nobody needs, however young.

@@ -5,10 +5,10 @@ import (
 	"slices"
 
 	"coalmine/storage"
-	"coalmine/workflows/availability"
 	"coalmine/workflows/coordinator/graph"
 	"coalmine/workflows/coordinator/policy"
-	"coalmine/workflows/retention"
+	"coalmine/workflows/runs/availability"
+	"coalmine/workflows/runs/retention"
 )
 
 // deletions carries out, behind each chain and in order, what retention lists.

@@ -6,11 +6,11 @@ import (
 	"time"
 
 	"coalmine/storage"
-	"coalmine/workflows/availability"
 	"coalmine/workflows/coordinator/graph"
 	"coalmine/workflows/coordinator/policy"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/runs"
+	"coalmine/workflows/runs/availability"
 )
 
 // finishIfEnded ends a run all of whose cells have, once what its chains no

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"coalmine/workflows/explanation"
+	"coalmine/workflows/forecast/explanation"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/plan/plantest"
 	"coalmine/workflows/runs"

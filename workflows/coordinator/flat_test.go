@@ -18,10 +18,10 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/attempts"
 	"coalmine/workflows/coordinator/observe"
-	"coalmine/workflows/leadership"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/plan/plantest"
 	"coalmine/workflows/runs"
+	"coalmine/workflows/runs/leadership"
 )
 
 // Invariant 9: what a round asks of store and queue, and what the coordinator

@@ -9,12 +9,12 @@ import (
 	"coalmine/internal/recovered"
 	"coalmine/storage"
 	"coalmine/tasks"
-	"coalmine/workflows/availability"
 	"coalmine/workflows/coordinator/policy"
 	"coalmine/workflows/plan"
-	"coalmine/workflows/planrecord"
-	"coalmine/workflows/retention"
+	"coalmine/workflows/plan/planrecord"
 	"coalmine/workflows/runs"
+	"coalmine/workflows/runs/availability"
+	"coalmine/workflows/runs/retention"
 )
 
 // followRuns does what the states of runs say that have changed.

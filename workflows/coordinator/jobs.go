@@ -10,7 +10,7 @@ import (
 	"coalmine/internal/recovered"
 	"coalmine/workflows/coordinator/observe"
 	"coalmine/workflows/coordinator/policy"
-	"coalmine/workflows/leadership"
+	"coalmine/workflows/runs/leadership"
 )
 
 // job is work that takes time; the loop applies what it returns.

@@ -4,9 +4,9 @@ import (
 	"context"
 
 	"coalmine/storage"
-	"coalmine/workflows/availability"
-	"coalmine/workflows/leadership"
-	"coalmine/workflows/planrecord"
+	"coalmine/workflows/plan/planrecord"
+	"coalmine/workflows/runs/availability"
+	"coalmine/workflows/runs/leadership"
 )
 
 // leaderStore is storage as only the leader may change it. Each deletion checks the

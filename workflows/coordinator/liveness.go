@@ -9,11 +9,11 @@ import (
 
 	"coalmine/internal/queue"
 	"coalmine/storage"
-	"coalmine/workflows/availability"
 	"coalmine/workflows/coordinator/graph"
 	"coalmine/workflows/coordinator/observe"
 	"coalmine/workflows/coordinator/policy"
 	"coalmine/workflows/runs"
+	"coalmine/workflows/runs/availability"
 )
 
 // pollWorkers reads who is alive.

@@ -20,12 +20,12 @@ import (
 	"coalmine/storage/storagetest"
 	"coalmine/tasks"
 	"coalmine/tasks/attempts"
-	"coalmine/workflows/availability"
-	"coalmine/workflows/leadership"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/plan/plantest"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/status"
+	"coalmine/workflows/runs/availability"
+	"coalmine/workflows/runs/leadership"
+	"coalmine/workflows/runs/status"
 )
 
 // liveQueue is a queue with one worker, of four slots unless a test says otherwise,

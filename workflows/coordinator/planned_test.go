@@ -8,8 +8,8 @@ import (
 
 	"coalmine/storage"
 	"coalmine/workflows/plan"
+	"coalmine/workflows/plan/planrecord"
 	"coalmine/workflows/plan/plantest"
-	"coalmine/workflows/planrecord"
 	"coalmine/workflows/runs"
 )
 

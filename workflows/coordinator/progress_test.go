@@ -8,7 +8,7 @@ import (
 	"coalmine/workflows/plan"
 	"coalmine/workflows/plan/plantest"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/status"
+	"coalmine/workflows/runs/status"
 )
 
 // centralCell adds a cell: so many steps of a chain, of a hundred SGD steps each, and

@@ -7,8 +7,8 @@ import (
 	"coalmine/tasks"
 	"coalmine/workflows/coordinator/observe"
 	"coalmine/workflows/coordinator/policy"
-	"coalmine/workflows/leadership"
-	"coalmine/workflows/status"
+	"coalmine/workflows/runs/leadership"
+	"coalmine/workflows/runs/status"
 )
 
 // view is what there is to see now.

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"coalmine/internal/queue"
-	"coalmine/workflows/leadership"
+	"coalmine/workflows/runs/leadership"
 )
 
 // Queue carries attempts to workers and reports back. It may forget everything

@@ -4,9 +4,10 @@ import (
 	"context"
 	"slices"
 
-	"coalmine/workflows/availability"
 	"coalmine/workflows/coordinator/graph"
 	"coalmine/workflows/coordinator/policy"
+	"coalmine/workflows/runs/availability"
+	"coalmine/workflows/runs/leadership"
 )
 
 // begin sets the periodic duties going.
@@ -19,8 +20,8 @@ func (t *term) begin() {
 	t.every(policy.RecheckEvery, t.recheckAttempts)
 	t.every(policy.KnownEvery, t.askForAttempts)
 	t.every(policy.StragglersEvery, t.helpStragglers)
-	t.every(policy.EpochEvery, t.checkEpoch)
-	t.every(policy.AnnounceEvery, t.announce)
+	t.every(leadership.EpochEvery, t.checkEpoch)
+	t.every(leadership.AnnounceEvery, t.announce)
 }
 
 // settle does all that follows from what has just been applied.

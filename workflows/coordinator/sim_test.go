@@ -20,12 +20,12 @@ import (
 	"coalmine/storage/storagetest"
 	"coalmine/tasks"
 	"coalmine/tasks/attempts"
-	"coalmine/workflows/availability"
 	"coalmine/workflows/coordinator/observe"
-	"coalmine/workflows/leadership"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/plan/plantest"
 	"coalmine/workflows/runs"
+	"coalmine/workflows/runs/availability"
+	"coalmine/workflows/runs/leadership"
 )
 
 // world is a whole cluster in one goroutine: a coordinator's term, a queue that

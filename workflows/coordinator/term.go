@@ -12,9 +12,9 @@ import (
 	"coalmine/workflows/coordinator/dispatch"
 	"coalmine/workflows/coordinator/graph"
 	"coalmine/workflows/coordinator/observe"
-	"coalmine/workflows/leadership"
-	"coalmine/workflows/retention"
 	"coalmine/workflows/runs"
+	"coalmine/workflows/runs/leadership"
+	"coalmine/workflows/runs/retention"
 )
 
 // term is one period of leadership: everything that is rebuilt from storage

@@ -15,7 +15,7 @@ import (
 	"coalmine/workflows/plan"
 	"coalmine/workflows/plan/plantest"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/status"
+	"coalmine/workflows/runs/status"
 )
 
 // awaitWait lets the world go on until the run waits for a reason, and returns it

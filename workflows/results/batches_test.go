@@ -12,8 +12,8 @@ import (
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/reports"
 	"coalmine/tasks/training"
-	"coalmine/workflows/compile"
-	"coalmine/workflows/compile/compiletest"
+	"coalmine/workflows/plan/compile"
+	"coalmine/workflows/plan/compile/compiletest"
 	"coalmine/workflows/runs"
 )
 

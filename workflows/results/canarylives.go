@@ -13,9 +13,9 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/reports"
-	"coalmine/workflows/compile"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
+	"coalmine/workflows/plan/compile"
 	"coalmine/workflows/runs"
 )
 

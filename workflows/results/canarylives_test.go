@@ -11,8 +11,8 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/reports"
-	"coalmine/workflows/compile"
-	"coalmine/workflows/compile/compiletest"
+	"coalmine/workflows/plan/compile"
+	"coalmine/workflows/plan/compile/compiletest"
 	"coalmine/workflows/results"
 	"coalmine/workflows/runs"
 )

@@ -10,8 +10,8 @@ import (
 	"coalmine/internal/recovered"
 
 	"coalmine/storage"
-	"coalmine/workflows/availability"
 	"coalmine/workflows/plan"
+	"coalmine/workflows/runs/availability"
 )
 
 // Tick is when a cell's training had come to a round, 0 being its initial model.

@@ -9,11 +9,11 @@ import (
 	"coalmine/internal/orderedjson"
 	"coalmine/storage"
 	"coalmine/tasks/reports"
-	"coalmine/workflows/compile"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
-	"coalmine/workflows/planned"
+	"coalmine/workflows/plan/compile"
 	"coalmine/workflows/runs"
+	"coalmine/workflows/runs/planned"
 )
 
 // Curve is what is known of a cell along its training, while it goes on and after.

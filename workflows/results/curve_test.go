@@ -16,9 +16,9 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/reports"
-	"coalmine/workflows/compile"
-	"coalmine/workflows/compile/compiletest"
 	"coalmine/workflows/plan"
+	"coalmine/workflows/plan/compile"
+	"coalmine/workflows/plan/compile/compiletest"
 	"coalmine/workflows/results"
 	"coalmine/workflows/runs"
 )

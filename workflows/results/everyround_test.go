@@ -6,10 +6,10 @@ import (
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
 	"coalmine/tasks/audits"
-	"coalmine/tasks/audits/probabilisticextraction"
+	"coalmine/tasks/audits/canaries/probabilisticextraction"
 	"coalmine/tasks/reports"
-	"coalmine/workflows/compile"
-	"coalmine/workflows/compile/compiletest"
+	"coalmine/workflows/plan/compile"
+	"coalmine/workflows/plan/compile/compiletest"
 	"coalmine/workflows/results"
 	"coalmine/workflows/runs"
 )

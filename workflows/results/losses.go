@@ -11,10 +11,10 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/reports"
-	"coalmine/workflows/availability"
-	"coalmine/workflows/compile"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
+	"coalmine/workflows/plan/compile"
+	"coalmine/workflows/runs/availability"
 )
 
 // The losses along a training are metrics of its curve, in nats a token over all targets:

@@ -12,11 +12,10 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/all"
 	"coalmine/tasks/reports"
-	"coalmine/workflows/compile"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
-	"coalmine/workflows/planned"
 	"coalmine/workflows/runs"
+	"coalmine/workflows/runs/planned"
 )
 
 // Picture is what an audit has to look at of one cell after one round.
@@ -47,7 +46,7 @@ type Shown struct {
 // LoadPictures reads the pictures of a run, cell by cell and round by round. A round that has
 // not been measured yet has none: they are there while the run goes on.
 func LoadPictures(ctx context.Context, archive *storage.Archive, run *runs.Run, s Shown) ([]Picture, error) {
-	spec, err := compile.Experiment(run)
+	spec, err := planned.Experiment(run)
 	if err != nil || !slices.ContainsFunc(spec.Cells, asksForPictures) {
 		return []Picture{}, nil // and needs no plan
 	}

@@ -7,7 +7,7 @@ import (
 
 	"coalmine/models"
 	"coalmine/tasks/audits"
-	"coalmine/tasks/audits/randomsampling"
+	"coalmine/tasks/audits/canaries/randomsampling"
 	"coalmine/workflows/experiment"
 )
 

@@ -16,9 +16,9 @@ import (
 	"coalmine/tasks/training"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
-	"coalmine/workflows/planned"
-	"coalmine/workflows/planrecord"
+	"coalmine/workflows/plan/planrecord"
 	"coalmine/workflows/runs"
+	"coalmine/workflows/runs/planned"
 )
 
 // Results are the outcome of a run, complete or not.

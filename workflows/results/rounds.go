@@ -7,12 +7,12 @@ import (
 
 	"coalmine/storage"
 	"coalmine/tasks/checkpoints"
-	"coalmine/workflows/availability"
-	"coalmine/workflows/compile"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
-	"coalmine/workflows/planned"
+	"coalmine/workflows/plan/compile"
 	"coalmine/workflows/runs"
+	"coalmine/workflows/runs/availability"
+	"coalmine/workflows/runs/planned"
 )
 
 // Rounds are what the trainings of a run have said about every round that has run.

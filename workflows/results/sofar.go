@@ -15,10 +15,10 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/all"
 	"coalmine/tasks/reports"
-	"coalmine/workflows/availability"
-	"coalmine/workflows/compile"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
+	"coalmine/workflows/plan/compile"
+	"coalmine/workflows/runs/availability"
 )
 
 // SoFar is the newest measurement of a cell that still trains. It says nothing of the last model.

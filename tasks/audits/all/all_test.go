@@ -17,7 +17,7 @@ func TestEveryFolderOfAnAuditIsInTheList(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := filepath.Glob("../*/*.go")
+	files, err := filepath.Glob("../*/*/*.go")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no audits: %v", err)
 	}

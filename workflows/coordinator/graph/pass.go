@@ -4,7 +4,7 @@ import (
 	"math"
 	"slices"
 
-	"coalmine/workflows/availability"
+	"coalmine/workflows/runs/availability"
 )
 
 // A pass makes the missing checkpoints of a chain from the nearest available one below

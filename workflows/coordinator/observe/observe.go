@@ -9,7 +9,7 @@ import (
 	"coalmine/workflows/coordinator/dispatch"
 	"coalmine/workflows/coordinator/graph"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/status"
+	"coalmine/workflows/runs/status"
 )
 
 // View is what there is to see at one moment.

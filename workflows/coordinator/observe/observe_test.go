@@ -15,7 +15,7 @@ import (
 	"coalmine/workflows/plan"
 	"coalmine/workflows/plan/plantest"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/status"
+	"coalmine/workflows/runs/status"
 )
 
 // fixture is a graph of runs of nothing but audits, of which storage has none.

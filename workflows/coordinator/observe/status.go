@@ -11,7 +11,7 @@ import (
 	"coalmine/workflows/coordinator/graph"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/status"
+	"coalmine/workflows/runs/status"
 )
 
 // Status describes a run.

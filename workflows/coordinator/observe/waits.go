@@ -14,7 +14,7 @@ import (
 	"coalmine/workflows/coordinator/graph"
 	"coalmine/workflows/coordinator/policy"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/status"
+	"coalmine/workflows/runs/status"
 )
 
 // waitFor tells what a run waits for from all else that it waits for.

@@ -135,25 +135,6 @@ func Share(slots, quick, others int) int {
 	return (slots*quick + all - 1) / all
 }
 
-// Leadership.
-const (
-	// LeaseTTL is how long the lease lasts unless it is renewed. Leader and stand-bys
-	// ask every LeaseRenew, so that another leads within four seconds of a leader's
-	// death, and two lost renewals cost a leader nothing.
-	LeaseTTL   = 3 * time.Second
-	LeaseRenew = time.Second
-	// AnnounceEvery is how often the leader announces itself and its store; what it has
-	// announced lasts for AnnouncedTTL.
-	AnnounceEvery = 2 * time.Second
-	AnnouncedTTL  = 5 * time.Second
-	// EpochEvery is the pause between checks in storage for a newer leader: one with another
-	// queue, which does not see the lease. Deletions check as well.
-	EpochEvery = 30 * time.Second
-	// RivalRest is the time for which a coordinator lets such a newer leader lead: each gets
-	// some work done, and reports the conflict once a minute.
-	RivalRest = time.Minute
-)
-
 // Liveness of workers and of what was sent.
 const (
 	// WorkersEvery is how often heartbeats are read. They live for three seconds, so a

@@ -1,0 +1,186 @@
+// Package beamsearch tries to extract canaries from the beginning of each (Thakkar et
+// al. 2020, section 4.1):
+//
+//	audits/beam-search          what a search finds in place of some canaries, under one checkpoint
+//	audits/beam-search-summary  of all canaries, and the verdict
+package beamsearch
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"coalmine/models"
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/canaries/prefixtree"
+	"coalmine/tasks/canaries"
+	"coalmine/tasks/checkpoints"
+	"coalmine/tasks/datasets"
+)
+
+// Params are the parameters of audits/beam-search.
+type Params struct {
+	// Width is the number of sequences kept at each word.
+	Width int `json:"width"`
+	// Space is what canaries are drawn from, Prefix how many of their words are given.
+	canaries.Space
+	Prefix int `json:"prefix"`
+	// First and Count say which canaries this task looks for.
+	First int `json:"first"`
+	Count int `json:"count"`
+}
+
+// Extraction is the outcome of beam search for one canary.
+type Extraction struct {
+	// Best is the most likely continuation of the prefix that the search found.
+	Best []int32 `json:"best"`
+	// LogPerplexity of Best, in nats, and CanaryLogPerplexity of the canary after the
+	// same prefix: found means that they are one. A canary that costs less than Best was
+	// lost on the way, where another beginning looked better.
+	LogPerplexity       float64 `json:"log_perplexity"`
+	CanaryLogPerplexity float64 `json:"canary_log_perplexity"`
+	// Found says that Best is the canary.
+	Found bool `json:"found"`
+}
+
+// Kind tries to extract some canaries from their prefix and length alone
+// (Thakkar et al. 2020, section 4.1): the sequences have the canary's length
+// and consist of the symbols that canaries have at each position, ordinary words
+// or those of an alphabet and a format; probabilities are those of the full output,
+// without length normalisation; ties go to the lower token. Its inputs are the
+// checkpoint and the canaries; its blob ExtractionsBlob holds one Extraction a
+// canary.
+var Kind = tasks.Kind{Name: "audits/beam-search", Version: 2, Class: tasks.Compute, Run: run}
+
+// ExtractionsBlob is a JSON array of Extraction.
+const ExtractionsBlob = "extractions"
+
+func run(ctx context.Context, t *tasks.Task) error {
+	var p Params
+	if err := t.Decode(&p); err != nil {
+		return err
+	}
+	all, err := datasets.ReadPlacements(ctx, t, audits.CanariesInput)
+	if err != nil {
+		return err
+	}
+	scorer, err := checkpoints.ReadScorer(ctx, t, audits.ModelInput)
+	if err != nil {
+		return err
+	}
+	choices, err := audits.SuffixChoices(ctx, t, p.Space, p.Prefix, scorer.Model().Config().Vocabulary-datasets.FirstWord)
+	if err != nil {
+		return err
+	}
+	found := make([]Extraction, 0, p.Count)
+	for i, c := range all[p.First : p.First+p.Count] {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		e, err := extract(scorer, c.Tokens, p.Prefix, choices, p.Width)
+		if err != nil {
+			return tasks.Permanent(fmt.Errorf("canary %d: %w", p.First+i, err))
+		}
+		found = append(found, e)
+		t.Progress(tasks.Progress{Done: int64(i + 1), Total: int64(p.Count)})
+	}
+	return t.PutJSON(ctx, ExtractionsBlob, found)
+}
+
+// extract searches for a canary.
+func extract(scorer *models.Scorer, canary []int32, prefix int, choices [][]int32, width int) (Extraction, error) {
+	tree, err := prefixtree.New(scorer, canary[:prefix], choices)
+	if err != nil {
+		return Extraction{}, err
+	}
+	best, err := beamSearch(tree, width)
+	if err != nil {
+		return Extraction{}, err
+	}
+	own, err := tree.Cost(canary[prefix:])
+	return Extraction{
+		Best: best.words, LogPerplexity: best.cost, CanaryLogPerplexity: own, Found: slices.Equal(best.words, canary[prefix:]),
+	}, err
+}
+
+// candidate is a sequence that a search keeps, or may keep.
+type candidate struct {
+	words  []int32
+	cost   float64
+	parent int // its row among the states before its last word
+}
+
+// compareCandidates puts the cheaper first, then the lower words.
+func compareCandidates(a, b candidate) int {
+	return cmp.Or(cmp.Compare(a.cost, b.cost), slices.Compare(a.words, b.words))
+}
+
+// beamSearch returns the best sequence of the tree that a beam of this width finds; a
+// width of 1 is greedy decoding.
+func beamSearch(tree *prefixtree.Tree, width int) (candidate, error) {
+	states, next := tree.Root(), new(models.States)
+	beam := []candidate{{}}
+	for i := range tree.Depth() {
+		if i > 0 {
+			if err := follow(tree, next, states, beam); err != nil {
+				return candidate{}, err
+			}
+			states, next = next, new(models.States)
+		}
+		var err error
+		if beam, err = extend(tree, states, beam, tree.Choices(i), width); err != nil {
+			return candidate{}, err
+		}
+	}
+	return beam[0], nil
+}
+
+// extend returns the width best sequences that are longer by a word among those
+// given, best first.
+func extend(tree *prefixtree.Tree, states *models.States, beam []candidate, among []int32, width int) ([]candidate, error) {
+	rows, err := tree.Expand(states)
+	if err != nil {
+		return nil, err
+	}
+	var longer []candidate
+	for i, c := range beam {
+		for _, word := range cheapestWords(rows.LogProbs(i), among, width) {
+			cost, err := rows.Cost(i, word)
+			if err != nil {
+				return nil, err
+			}
+			longer = append(longer, candidate{append(slices.Clone(c.words), word), c.cost + cost, i})
+		}
+	}
+	slices.SortFunc(longer, compareCandidates)
+	return longer[:min(width, len(longer))], nil
+}
+
+// cheapestWords returns the n most probable words among those given, which
+// ascend: no sequence that the beam keeps can end in another.
+func cheapestWords(row []float32, among []int32, n int) []int32 {
+	best := make([]int32, 0, n+1)
+	for _, word := range among {
+		if len(best) == n && row[word] <= row[best[n-1]] {
+			continue
+		}
+		at := len(best)
+		for at > 0 && row[word] > row[best[at-1]] {
+			at--
+		}
+		best = slices.Insert(best, at, word)
+		best = best[:min(n, len(best))]
+	}
+	return best
+}
+
+// follow sets next to the states of the beam's sequences.
+func follow(tree *prefixtree.Tree, next, states *models.States, beam []candidate) error {
+	parents, words := make([]int, len(beam)), make([]int32, len(beam))
+	for i, c := range beam {
+		parents[i], words[i] = c.parent, c.words[len(c.words)-1]
+	}
+	return tree.Follow(next, states, parents, words)
+}

@@ -1,0 +1,129 @@
+package enumeration
+
+import (
+	"fmt"
+	"math"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/canaries/exposure"
+)
+
+// Fields of the audit block.
+type Fields struct {
+	// Enumeration finds each canary's exact rank among all sequences of its space.
+	// Absent: not done.
+	Enumeration *Block `json:"enumeration,omitempty"`
+}
+
+// Block of the audit's fields.
+type Block struct {
+	// Prefix is the number of the canary's words that are given; with
+	// canaries.format by default what stands before its first #. 0: that of each format,
+	// as by default where there are several.
+	Prefix int `json:"prefix" default:"1" range:"[0,999]" unit:"words (byte level: bytes)" source:"Carlini et al. 2019, section 4.2"`
+	// Limit is the most sequences that may follow the prefix: a larger space is refused.
+	// A core enumerates about half a million a second with the byte model of Carlini et
+	// al. (two layers of 200 units).
+	Limit int `json:"limit" default:"10000000" range:"[1,1000000000000]" unit:"sequences"`
+}
+
+const path = "audit.enumeration"
+
+// Asked implements audits.Fields.
+func (f *Fields) Asked() bool { return f.Enumeration != nil }
+
+// Complete implements audits.Completer.
+func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
+	audits.CompletePrefix(s, given(path+".prefix"), &f.Enumeration.Prefix)
+}
+
+// Check implements audits.Fields.
+func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
+	b := f.Enumeration
+	audits.CheckPrefix(s, path, b.Prefix, fail)
+	if s.Canaries == nil {
+		return
+	}
+	for _, g := range s.Canaries.Groups {
+		if room := g.Sequences(s.Ordinary, g.Prefix(b.Prefix)); room > float64(b.Limit) {
+			fail([]string{path + ".limit", path + ".prefix", "canaries.words", "canaries.format", "canaries.formats", "canaries.alphabet", "data.vocabulary.size"},
+				"is %d, and %.0f sequences can follow the prefix; raise it to enumerate them, give a longer prefix, or estimate the exposure by audit.random_sampling or audit.skew_normal",
+				b.Limit, room)
+		}
+	}
+}
+
+// sequences of a group may follow the prefix.
+func (b *Block) sequences(s *audits.Setting, g audits.Group) int {
+	return int(g.Sequences(s.Ordinary, g.Prefix(b.Prefix)))
+}
+
+// MostExposure implements exposure.Measurer: that of the group with the most sequences.
+func (f *Fields) MostExposure(s *audits.Setting) (bits float64, because, how string) {
+	n := 0
+	if s.Canaries != nil {
+		for _, g := range s.Canaries.Groups {
+			n = max(n, f.Enumeration.sequences(s, g))
+		}
+	}
+	if n <= 1 {
+		return math.Inf(1), path, "a space that is not known" // Check says what is wrong
+	}
+	return math.Log2(float64(n)), path + ".prefix", fmt.Sprintf("log2(%d sequences)", n)
+}
+
+// Basis implements exposure.Measurer.
+func (f *Fields) Basis() exposure.Basis { return exposure.Enumerated }
+
+// SequencesATask is how many sequences a task enumerates: some seconds of work. It shows
+// in keys, not in results.
+const SequencesATask = 2_500_000
+
+// Compile implements audits.Fields.
+func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
+	s, model := b.Setting(), b.Model(round)
+	inputs := []tasks.Input{{Name: audits.PlacementsInput, Key: b.Placements()}}
+	params := SummaryParams{}
+	for _, g := range s.Canaries.Groups {
+		sequences := f.Enumeration.sequences(s, g)
+		params.Sequences = max(params.Sequences, int64(sequences))
+		spans := audits.Split(sequences, SequencesATask)
+		params.Groups = append(params.Groups, RankedGroup{g.Count, len(spans), int64(sequences)})
+		for _, span := range spans {
+			part := b.Node(Kind, fmt.Sprintf("enumeration from sequence %d for canary %d after %d", span.First, g.First, round), Params{
+				Space: g.Space, Prefix: g.Prefix(f.Enumeration.Prefix), First: span.First, Count: span.Count, Canaries: only(s.Canaries, g),
+			}, tasks.Input{Name: audits.ModelInput, Key: model}, tasks.Input{Name: audits.CanariesInput, Key: b.Canaries()})
+			inputs = append(inputs, tasks.Input{Name: tasks.PartInput(params.Parts), Key: part})
+			params.Parts++
+		}
+	}
+	if len(params.Groups) == 1 {
+		params.Groups = nil
+	}
+	return b.Node(Summary, fmt.Sprintf("enumeration after %d", round), params, inputs...)
+}
+
+// only is the span of a group, zero where it is all canaries.
+func only(c *audits.Canaries, g audits.Group) audits.Span {
+	if len(c.Groups) == 1 {
+		return audits.Span{}
+	}
+	return g.Span
+}
+
+// States implements audits.Fields. It is what there is without pruning.
+func (f *Fields) States(s *audits.Setting) float64 {
+	states := 0.0
+	for _, g := range s.Canaries.Groups {
+		prefix := g.Prefix(f.Enumeration.Prefix)
+		sequences, nodes := g.Sequences(s.Ordinary, prefix), 0.0
+		for given := prefix + 1; given < g.Words; given++ {
+			nodes += sequences / g.Sequences(s.Ordinary, given)
+		}
+		prefixes := min(g.Sequences(s.Ordinary, 0)/sequences, float64(g.Count))
+		states += prefixes * max(1, nodes)
+	}
+	return states
+}

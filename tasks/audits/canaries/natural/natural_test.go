@@ -1,0 +1,302 @@
+package natural
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"coalmine/internal/seeds"
+	"coalmine/models"
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/canaries/randomsampling"
+	"coalmine/tasks/canaries"
+	"coalmine/tasks/checkpoints"
+	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/patterns"
+	"coalmine/tasks/taskstest"
+	"coalmine/tasks/training"
+)
+
+// letters are what a scan finds in the letters of four users, of which a canary replaces
+// one. The card numbers are ones for tests.
+func letters(t *testing.T, g *taskstest.Graph) *taskstest.Node {
+	t.Helper()
+	text, err := os.ReadFile("testdata/letters.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := datasets.Recipe{Seed: 1, Reading: datasets.Reading{Level: datasets.ByteLevel}, Words: 60}
+	corpus := g.Run(datasets.Import, datasets.ImportParams{Sources: []storage.Digest{g.Import(text)}, Reading: r.Shortest()})
+	parts := g.Run(datasets.Encode, r.Encode(), taskstest.In(datasets.CorpusInput, corpus))
+	balanced := g.Run(datasets.Balance, r.Balance(), taskstest.In(datasets.PartsInput, parts))
+	drawn := g.Run(canaries.Draw, canaries.DrawParams{
+		Seed: 1, Configurations: []canaries.Configuration{{Times: 1}}, PerConfiguration: 1,
+		Space: canaries.Space{Words: 5, Alphabet: canaries.Listed, Symbols: "24", Format: "pin #"}, HeldBack: 0,
+	}, taskstest.In(datasets.PartsInput, parts))
+	inserted := g.Run(canaries.Insert, canaries.InsertParams{Seed: 4}, taskstest.In(datasets.BalancedInput, balanced), taskstest.In(canaries.CanariesInput, drawn))
+	population := g.Run(datasets.Partition, datasets.PartitionParams{Partition: datasets.ByUser},
+		taskstest.In(datasets.BalancedInput, balanced), taskstest.In(datasets.PartsInput, parts), taskstest.In(datasets.InsertionsInput, inserted))
+	return g.Run(Scan, everything, taskstest.In(PopulationInput, population), taskstest.In(ShardsInput, parts))
+}
+
+var everything = ScanParams{Patterns: []patterns.Pattern{patterns.Card, patterns.SSN, patterns.Phone, patterns.Email}, Own: []string{"ref-[0-9]{4}"}, Most: 100}
+
+func findingsOf(t *testing.T, node *taskstest.Node) map[string]Finding {
+	t.Helper()
+	var list []Finding
+	if err := json.Unmarshal(node.Blob(FindingsBlob), &list); err != nil {
+		t.Fatal(err)
+	}
+	byText := map[string]Finding{}
+	for _, f := range list {
+		byText[textOf(f.Secret)] = f
+	}
+	return byText
+}
+
+// One of the sentences is replaced by the canary, whichever it is.
+func TestTheScanFindsWhatTheTextHasByItself(t *testing.T) {
+	t.Parallel()
+	node := letters(t, taskstest.NewGraph(t))
+	found := findingsOf(t, node)
+	card := found["4111 1111 1111 1111"]
+	if card.Pattern != patterns.Card || card.Occurrences < 2 || card.Users < 1 || card.Users > 2 {
+		t.Errorf("the card was found as %+v", card)
+	}
+	if context := textOf(card.Context); context != "my card is " && context != "again " {
+		t.Errorf("before the card stands %q", context)
+	}
+	if _, wrong := found["4111 1111 1111 1112"]; wrong {
+		t.Error("a number whose Luhn sum is wrong was found")
+	}
+	var m ScanMetrics
+	node.DecodeMetrics(&m)
+	if m.Found != len(found) || m.Found < 4 || m.Occurrences < m.Found {
+		t.Errorf("metrics %+v of %d findings", m, len(found))
+	}
+	// "pin 4" is in the text; "pin 2" is not.
+	var first datasets.Canary
+	for _, c := range []string{"pin 4", "pin 2"} {
+		first.Tokens = tokensOf(c)
+		l := newLookedFor([]datasets.Placement{{Canary: first}})
+		l.in("the canary pin 4242 stands here")
+		if there := len(l.found()) == 1; there != (c == "pin 4") {
+			t.Errorf("%q is in the data: %v", c, there)
+		}
+	}
+}
+
+func TestASecretIsRankedAmongOthersOfItsForm(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		pattern         patterns.Pattern
+		secret, example string
+		sequences       float64
+	}{
+		{patterns.Card, "4111 1111 1111 1111", `^\d{4} \d{4} \d{4} \d{4}$`, 1e15},
+		{patterns.SSN, "078-05-1120", `^\d{3}-\d\d-\d{4}$`, 1e9},
+		{patterns.Phone, "+1 (212) 555-0142", `^\+\d \(\d{3}\) \d{3}-\d{4}$`, 1e11},
+		{patterns.Email, "Jo.doe7@example1.org", `^[A-Z][a-z]\.[a-z]{3}\d@example1\.org$`, math.Pow(26, 5) * 10},
+		{"ref-[0-9]{4}", "ref-1234", `^[a-z]{3}-\d{4}$`, 26 * 26 * 26 * 1e4},
+	} {
+		s := newSpace(c.pattern, c.secret)
+		if s.sequences() != c.sequences {
+			t.Errorf("%s: %v sequences, want %v", c.secret, s.sequences(), c.sequences)
+		}
+		form, err := patterns.New(nil, []string{c.example})
+		if err != nil {
+			t.Fatal(err)
+		}
+		card, err := patterns.New([]patterns.Pattern{patterns.Card}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, drawn := range s.references(seeds.Stream(1, seeds.NaturalReferences), c.secret, 300) {
+			if len(form.Find(drawn)) != 1 || drawn == c.secret {
+				t.Fatalf("%q was drawn in place of %q", drawn, c.secret)
+			}
+			if c.pattern == patterns.Card && len(card.Find(drawn)) != 1 {
+				t.Fatalf("the Luhn sum of %q is wrong", drawn)
+			}
+		}
+	}
+	if n := len(newSpace("x+", "!?").references(nil, "!?", 10)); n != 0 {
+		t.Errorf("%d others of a form without holes", n)
+	}
+	small := newSpace("[0-9]", "7").references(seeds.Stream(1, seeds.NaturalReferences), "7", 100)
+	if len(small) != 9 {
+		t.Errorf("%d references of 9 others", len(small))
+	}
+}
+
+// The last digits of 5,000 cards, which follow from the others, are uniform: Pearson's
+// statistic with 9 degrees of freedom exceeds 40 with probability 8e-6.
+func TestCardsAreUniform(t *testing.T) {
+	t.Parallel()
+	var counts [10]float64
+	for _, card := range newSpace(patterns.Card, "4111111111111111").references(seeds.Stream(2, seeds.NaturalReferences), "", 5000) {
+		counts[card[15]-'0']++
+	}
+	statistic := 0.0
+	for _, n := range counts {
+		statistic += (n - 500) * (n - 500) / 500
+	}
+	if statistic > 40 {
+		t.Errorf("chi-squared %.1f of %v", statistic, counts)
+	}
+}
+
+// A model with weights as they are drawn ranks all secrets as scoring each reference by
+// itself does. The text is in the verdict only if it was asked for.
+func TestRanksAreThoseOfScoringEachReferenceAlone(t *testing.T) {
+	t.Parallel()
+	g := taskstest.NewGraph(t)
+	findings := letters(t, g)
+	model := g.Run(training.Initial, training.InitialParams{Seed: 3, Model: models.Config{
+		Kind: models.CIFGLSTM, Vocabulary: datasets.Bytes + datasets.FirstWord, Embedding: 6, Units: 9,
+	}})
+	inputs := []taskstest.Edge{taskstest.In(FindingsInput, findings)}
+	var parts []*taskstest.Node
+	for share := range 2 {
+		part := g.Run(Kind, Params{Seed: 5, References: 200, Share: share, Shares: 2}, taskstest.In(audits.ModelInput, model), taskstest.In(FindingsInput, findings))
+		inputs, parts = append(inputs, taskstest.In(tasks.PartInput(share), part)), append(parts, part)
+	}
+	for _, show := range []bool{false, true} {
+		summary := g.Run(Summary, SummaryParams{Shares: 2, Show: show}, inputs...)
+		var v Verdict
+		if err := json.Unmarshal(summary.Blob(audits.VerdictBlob), &v); err != nil {
+			t.Fatal(err)
+		}
+		if shown := strings.Contains(string(summary.Blob(audits.VerdictBlob)), "4111"); shown != show {
+			t.Errorf("the text is shown: %v, asked for: %v", shown, show)
+		}
+		if !strings.Contains(v.Note(nil), fmt.Sprintf("natural secrets: %d at", v.Found)) || len(v.Secrets) != v.Found {
+			t.Errorf("%+v: %s", v, v.Note(nil))
+		}
+	}
+	scorer, err := checkpoints.ReadScorer(t.Context(), g.Task(taskstest.In(audits.ModelInput, model)), audits.ModelInput)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []Finding
+	if err := json.Unmarshal(findings.Blob(FindingsBlob), &list); err != nil {
+		t.Fatal(err)
+	}
+	for i := range list {
+		checkRank(t, g, model, findings, scorer, i, &list[i])
+	}
+	taskstest.Golden(t, findings)
+	taskstest.Golden(t, parts...)
+	taskstest.Golden(t, g.Run(Summary, SummaryParams{Shares: 2}, inputs...))
+}
+
+// checkRank compares the rank of a finding with one by brute force.
+func checkRank(t *testing.T, g *taskstest.Graph, model, findings *taskstest.Node, scorer *models.Scorer, number int, f *Finding) {
+	t.Helper()
+	secret := textOf(f.Secret)
+	references := newSpace(f.Pattern, secret).references(seeds.Stream(5, seeds.NaturalReferences, uint64(number)), secret, 200)
+	tree := scorer.Tabulate().NewTreeScorer()
+	state, err := audits.PrefixState(scorer, f.Context)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cost := func(text string) float64 {
+		sum, err := audits.LogPerplexity(tree, state, tokensOf(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sum
+	}
+	own, rank := cost(secret), int64(1)
+	for _, r := range references {
+		if cost(r) <= own {
+			rank++
+		}
+	}
+	p := Params{Seed: 5, References: 200}
+	got, err := p.rank(t.Context(), g.Task(taskstest.In(audits.ModelInput, model), taskstest.In(FindingsInput, findings)), number, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Rank.Rank != rank || got.Rank.LogPerplexity != own || got.References != 200 {
+		t.Errorf("%q: rank %+v among %d, want %d at %v", secret, got.Rank, got.References, rank, own)
+	}
+}
+
+func TestOnlyTheMostFrequentAreRanked(t *testing.T) {
+	t.Parallel()
+	set, err := patterns.New(nil, []string{"[a-z]+"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := scanner{set: set, known: map[string]*Finding{}}
+	for user, text := range []string{"a b b b", "c a"} {
+		s.sentence(user, text)
+	}
+	users := func(f *Finding) int { return f.Users }
+	if got := []int{users(s.found[0]), users(s.found[1]), users(s.found[2])}; !slices.Equal(got, []int{2, 1, 1}) || s.found[1].Occurrences != 3 || s.metrics.Occurrences != 6 {
+		t.Errorf("found by %v users, %+v", got, s.metrics)
+	}
+}
+
+func TestDamagedFindingsAreNotRead(t *testing.T) {
+	t.Parallel()
+	g := taskstest.NewGraph(t)
+	for _, blob := range []string{`{`, `[{"secret":[]}]`, `[{"secret":[1]}]`, `[{"secret":[10],"context":[999]}]`} {
+		task := g.Task(taskstest.In(FindingsInput, g.Put(blob, map[string][]byte{FindingsBlob: []byte(blob)})))
+		if _, err := readFindings(t.Context(), task, FindingsInput); err == nil {
+			t.Errorf("%s was read", blob)
+		}
+	}
+}
+
+// Of a hundred numbers of two digits a search extracts the one that scoring each of them finds to
+// be the most likely, and no other; one node is too few to find any.
+func TestASearchExtractsTheLikeliestOfItsForm(t *testing.T) {
+	t.Parallel()
+	g := taskstest.NewGraph(t)
+	findings := letters(t, g)
+	model := g.Run(training.Initial, training.InitialParams{Seed: 3, Model: models.Config{
+		Kind: models.CIFGLSTM, Vocabulary: datasets.Bytes + datasets.FirstWord, Embedding: 6, Units: 9,
+	}})
+	task := g.Task(taskstest.In(audits.ModelInput, model), taskstest.In(FindingsInput, findings))
+	tables, err := audits.ReadTables(t.Context(), task)
+	if err != nil {
+		t.Fatal(err)
+	}
+	form := newSpace(patterns.SSN, "pin 12")
+	likeliest, least := "", math.Inf(1)
+	for n := range 100 {
+		secret := tokensOf(fmt.Sprintf("pin %02d", n))
+		rank, err := randomsampling.RankAmong(t.Context(), tables, tokensOf("my "), secret, [][]int32{secret})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rank.LogPerplexity < least {
+			likeliest, least = textOf(secret), rank.LogPerplexity
+		}
+	}
+	other := "pin 00"
+	if likeliest == other {
+		other = "pin 99"
+	}
+	for secret, want := range map[string]bool{likeliest: true, other: false} {
+		f := Finding{Context: tokensOf("my "), Secret: tokensOf(secret)}
+		found, err := (&Params{Search: 1000}).search(t.Context(), task, form, &f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found.Extracted != want || found.Expanded < 5 || found.Expanded > 20 {
+			t.Errorf("%s, the likeliest is %s: %+v, want extracted %v", secret, likeliest, found, want)
+		}
+		if cut, err := (&Params{Search: 1}).search(t.Context(), task, form, &f); err != nil || cut.Extracted {
+			t.Errorf("%s after one node: %+v, %v", secret, cut, err)
+		}
+	}
+}

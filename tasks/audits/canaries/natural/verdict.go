@@ -1,0 +1,126 @@
+package natural
+
+import (
+	"fmt"
+	"strings"
+
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/canaries/exposure"
+)
+
+// Audit is that of natural secrets.
+var Audit = audits.Description{
+	Name:        "natural",
+	Legend:      "Natural secrets: card numbers, mail addresses and the like that the training text has by itself; the highest exposure of one among others of its form, in bits.",
+	New:         func() audits.Fields { return new(Fields) },
+	Limits:      limits,
+	Kinds:       []tasks.Kind{Scan, Kind, Summary},
+	VerdictBlob: audits.VerdictBlob,
+	Verdict:     func() audits.Verdict { return new(Verdict) },
+	Measures: []audits.Measure{
+		{Name: "natural_found", Of: audits.Of(func(v *Verdict) int { return v.Found }), Header: "natural secrets", Scale: audits.Plain},
+		{Name: "natural_occurrences", Of: audits.Of(func(v *Verdict) int { return v.Occurrences })},
+		{Name: "natural_highest_exposure", Of: audits.Of(func(v *Verdict) float64 { return v.Highest }), Header: "highest bits", Scale: audits.Plain, Digits: 1},
+		{Name: "canaries_in_data", Of: audits.Of(func(v *Verdict) int { return len(v.CanariesInData) })},
+	},
+	Curves: []audits.Curve{{
+		Figure: exposure.HighestFigure, Name: "natural secrets", Metric: "natural_highest_exposure",
+		Most: func(v audits.Verdict) float64 { return v.(*Verdict).Highest },
+	}},
+}
+
+// Verdict is what was found, and how exposed it is.
+type Verdict struct {
+	// Found are different secrets, at Occurrences places of the training text.
+	Found       int `json:"found"`
+	Occurrences int `json:"occurrences"`
+	// Highest exposure of one that was ranked, in bits; 0 if none was.
+	Highest float64 `json:"highest_exposure"`
+	// Extracted are those of the ranked ones that a search has found to be the most likely of
+	// their form; absent without a search.
+	Extracted *int `json:"extracted,omitempty"`
+	// CanariesInData are the numbers of canaries that the text has by itself: what is
+	// said of them is not about the copies that were inserted.
+	CanariesInData []int `json:"canaries_in_data,omitempty"`
+	// Secrets are those that were ranked, the most frequent first.
+	Secrets []Secret `json:"secrets"`
+}
+
+// Secret is one of them.
+type Secret struct {
+	Pattern string `json:"pattern"`
+	// Users have it, Occurrences times in all.
+	Users       int `json:"users"`
+	Occurrences int `json:"occurrences"`
+	// Sequences is the size of the space of its form, References how many others of it
+	// were drawn: fewer than asked for where there are no more. Everything below is null
+	// where there is no other.
+	Sequences  float64  `json:"sequences"`
+	References int      `json:"references"`
+	Rank       *int64   `json:"rank"`
+	Exposure   *float64 `json:"exposure"`
+	// ExposureSE is its standard error where the rank was estimated; Censored: the rank is
+	// 1, so that the exposure is only a lower bound.
+	ExposureSE *float64 `json:"exposure_se"`
+	Censored   *bool    `json:"exposure_censored"`
+	// LogPerplexity after its context, in nats.
+	LogPerplexity *float64 `json:"log_perplexity"`
+	// Extracted says that a search has proved the secret to be the most likely of its form after
+	// its context, and Expanded how many nodes it took; absent without a search.
+	Extracted *bool `json:"extracted,omitempty"`
+	Expanded  *int  `json:"expanded,omitempty"`
+	// Text of the secret, and Context before it, where audit.natural.show asks for them.
+	Text    *string `json:"text,omitempty"`
+	Context *string `json:"context,omitempty"`
+}
+
+// Note implements audits.Noter: the most exposed secrets, and canaries that were there
+// before they were inserted.
+func (v *Verdict) Note(*audits.Cell) string {
+	note := fmt.Sprintf("natural secrets: %d at %d places", v.Found, v.Occurrences)
+	if n := len(v.Secrets); n < v.Found {
+		note += fmt.Sprintf(", of which the %d most frequent were ranked", n)
+	}
+	for i := range v.Secrets[:min(len(v.Secrets), 3)] {
+		s := &v.Secrets[i]
+		note += fmt.Sprintf("; %s of %d users, %d times: %s bits", s.Pattern, s.Users, s.Occurrences, s.exposureText())
+	}
+	if v.Extracted != nil {
+		note += fmt.Sprintf("; a search extracts %d of %d", *v.Extracted, v.ranked())
+	}
+	if n := v.ranked(); n > 0 {
+		note += fmt.Sprintf("; %s, one of %d has %.1f bits or more with a probability of at most %.2g", asLikely, n, v.Highest, byChance(n, v.Highest))
+	}
+	if len(v.CanariesInData) > 0 {
+		numbers := strings.Trim(fmt.Sprint(v.CanariesInData), "[]")
+		note += fmt.Sprintf("; the text has canaries %s by itself, so that their exposure says nothing of insertions: use another seed or format", numbers)
+	}
+	return note
+}
+
+// ranked is the number of secrets that have others of their form.
+func (v *Verdict) ranked() int {
+	n := 0
+	for _, s := range v.Secrets {
+		if s.Exposure != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// countExtracted counts the secrets that a search has extracted, if there was one.
+func (v *Verdict) countExtracted() {
+	for _, s := range v.Secrets {
+		if s.Extracted == nil {
+			continue
+		}
+		if v.Extracted == nil {
+			v.Extracted = new(0)
+		}
+		if *s.Extracted {
+			*v.Extracted++
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package randomsampling
+
+import (
+	"fmt"
+	"math"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/canaries/exposure"
+)
+
+// Fields of the audit block.
+type Fields struct {
+	// RandomSampling ranks each canary among random sequences. Absent: not done.
+	RandomSampling *Block `json:"random_sampling,omitempty"`
+}
+
+// Block of the audit's fields.
+type Block struct {
+	// References are the random sequences that each canary is ranked against. Of models that are
+	// not ours (model.kind: external), which score one text after another, by default 1000.
+	References int `json:"references" default:"2000000" range:"[1,1000000000]" unit:"sequences" also:"num_references samples" source:"Thakkar et al. 2020, section 4.1"`
+	// Prefix is the number of the canary's words that are given; with
+	// canaries.format by default what stands before its first #. 0: that of each format,
+	// as by default where there are several.
+	Prefix int `json:"prefix" default:"1" range:"[0,999]" unit:"words (byte level: bytes)" source:"Thakkar et al. 2020, section 4.1"`
+	// Exact computes large ranks exactly too, where an estimate with its
+	// standard error would do. The verdict "memorized" is always exact.
+	Exact bool `json:"exact" default:"false"`
+}
+
+const path = "audit.random_sampling"
+
+// Asked implements audits.Fields.
+func (f *Fields) Asked() bool { return f.RandomSampling != nil }
+
+// Complete implements audits.Completer.
+func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
+	audits.CompletePrefix(s, given(path+".prefix"), &f.RandomSampling.Prefix)
+	if (s.External != nil || s.Program != nil) && !given(path+".references") {
+		f.RandomSampling.References = scoredReferences
+	}
+}
+
+// Check implements audits.Fields.
+func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
+	audits.CheckPrefix(s, path, f.RandomSampling.Prefix, fail)
+	audits.CheckReferences(s, path, f.RandomSampling.Prefix, f.RandomSampling.References, fail)
+}
+
+// MostExposure implements exposure.Measurer.
+func (f *Fields) MostExposure(*audits.Setting) (bits float64, because, how string) {
+	n := f.RandomSampling.References
+	return math.Log2(float64(n)), path + ".references", fmt.Sprintf("log2(%d references)", n)
+}
+
+// Basis implements exposure.Measurer.
+func (f *Fields) Basis() exposure.Basis { return exposure.Sampled }
+
+// CanariesATask is how many canaries a task ranks: one may take seconds, most take less.
+// It shows in keys, not in results.
+const CanariesATask = 2
+
+// Compile implements audits.Fields.
+func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
+	s, model := b.Setting(), b.Model(round)
+	if s.External != nil {
+		return f.compileScored(b, round)
+	}
+	inputs := []tasks.Input{{Name: audits.PlacementsInput, Key: b.Placements()}}
+	for i, g := range shares(s.Canaries) {
+		part := b.Node(Kind, fmt.Sprintf("random sampling from canary %d after %d", g.First, round), Params{
+			Seed: s.Seed, References: f.RandomSampling.References, Space: g.Space, Prefix: g.Prefix(f.RandomSampling.Prefix),
+			Exact: f.RandomSampling.Exact, First: g.First, Count: g.Count, Program: s.Program,
+		}, audits.ByProgram(b, tasks.Input{Name: audits.ModelInput, Key: model}, tasks.Input{Name: audits.CanariesInput, Key: b.Canaries()})...)
+		inputs = append(inputs, tasks.Input{Name: tasks.PartInput(i), Key: part})
+	}
+	return b.Node(Summary, fmt.Sprintf("random sampling after %d", round),
+		SummaryParams{Parts: len(inputs) - 1, References: f.RandomSampling.References}, inputs...)
+}
+
+// shares are the canaries of each task: all of a group whose references are scored in one
+// pass.
+func shares(c *audits.Canaries) []audits.Group {
+	var shares []audits.Group
+	for _, g := range c.Groups {
+		if g.Echoes() {
+			shares = append(shares, g)
+		} else {
+			shares = append(shares, g.Split(CanariesATask)...)
+		}
+	}
+	return shares
+}
+
+// States implements audits.Fields.
+func (f *Fields) States(s *audits.Setting) float64 {
+	b, states := f.RandomSampling, 0.0
+	for _, g := range s.Canaries.Groups {
+		if s.External != nil || s.Program != nil { // which scores whole texts, references once
+			states += float64((b.References + g.Count) * g.Words)
+			continue
+		}
+		if g.Echoes() {
+			states += float64(b.References * (g.Words - g.SourceWords()))
+			continue
+		}
+		states += float64(g.Count) * ExpectedStates(b.References, g.Words-g.Prefix(b.Prefix), b.Exact)
+	}
+	return states
+}
+
+// byChance bounds the probability that more than k of n unmemorized canaries have rank 1.
+func byChance(s *audits.Setting, k, n int) float64 {
+	f, ok := audits.FieldsOf[*Fields](s)
+	if !ok {
+		return 0
+	}
+	return firstByChance(k+1, n, f.RandomSampling.References)
+}
+
+// firstByChance bounds the probability that at least m of n unmemorized canaries have
+// rank 1 among the same r references. Canaries and references are drawn alike, so that m
+// given canaries are the first of themselves and the references with m! r! / (r+m)!; the
+// bound sums that over the sets of m canaries. It is more than the tail of a binomial
+// distribution, since references that happen to be unlikely let several canaries win.
+func firstByChance(m, n, r int) float64 {
+	p := 1.0
+	for i := range m {
+		p *= float64(n-i) / float64(r+1+i)
+	}
+	return max(0, min(1, p))
+}

@@ -1,0 +1,187 @@
+// Package search finds the sequences that a model holds most likely, by a shortest-path
+// search through the tree of all that may follow a prefix (Carlini et al. 2019, section
+// 8), and says whether the canary is the first of them:
+//
+//	audits/search          a part of a search after the prefix of some canaries, under one checkpoint
+//	audits/search-summary  of all canaries, and the verdict
+//
+// The search pulls the cheapest nodes from a queue, computes what may follow them, and
+// puts that into the queue. No edge has a negative cost; so what is still in the queue
+// can't become cheaper, and a whole sequence that costs less than all of it is certain to
+// be the best. With one node pulled at a time this is Dijkstra's algorithm. With many it
+// does more than it must, in larger matrices.
+//
+// A long search is a sequence of tasks. Each takes up nodes and queue of the one before,
+// and goes on as if there had been no end in between, to the bit.
+package search
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"coalmine/models"
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/canaries/prefixtree"
+	"coalmine/tasks/canaries"
+	"coalmine/tasks/checkpoints"
+	"coalmine/tasks/datasets"
+)
+
+// Params are the parameters of audits/search.
+type Params struct {
+	// Space is what canaries are drawn from, Prefix how many of their words are given.
+	canaries.Space
+	Prefix int `json:"prefix"`
+	// First is the canary whose prefix is searched after. Count canaries from it on are of
+	// the same search, because the format fixes their prefix. GroupFirst is the first
+	// canary of the same space: one before First may have the same prefix by chance.
+	First      int `json:"first"`
+	Count      int `json:"count"`
+	GroupFirst int `json:"group_first"`
+	Settings
+	// Part counts the tasks of one search from 0. This one ends it when so many nodes are
+	// expanded in all, and keeps its frontier unless it is the last.
+	Part       int  `json:"part"`
+	Expansions int  `json:"expansions"`
+	Last       bool `json:"last"`
+}
+
+// Kind is a part of a search. Its inputs are the checkpoint, the canaries, and from the
+// second part on tasks.PreviousInput, the part before. Its blobs are FoundBlob and, where
+// the search goes on, FrontierBlob.
+var Kind = tasks.Kind{Name: "audits/search", Version: 1, Class: tasks.Compute, Run: run}
+
+// FoundBlob is a Found, as JSON.
+const FoundBlob = "found"
+
+// Found is what a search has found so far.
+type Found struct {
+	// SameAs is an earlier canary with the same prefix, whose search is also that of this
+	// one; nil where the search is its own. All of Progress is zero then.
+	SameAs *int `json:"same_as,omitempty"`
+	Progress
+	// Certain is how many of the best sequences are certain to be the best of all.
+	Certain int `json:"certain"`
+	// Stop is why the search has ended.
+	Stop Stop `json:"stop"`
+	// Sequences is the number of sequences that may follow the prefix.
+	Sequences float64 `json:"sequences"`
+	// Canaries are the suffixes of the canaries that the search is for, and what each
+	// costs after the prefix.
+	Canaries []Sequence `json:"canaries"`
+}
+
+func run(ctx context.Context, t *tasks.Task) error {
+	var p Params
+	if err := t.Decode(&p); err != nil {
+		return err
+	}
+	found, err := p.begin(ctx, t)
+	if err != nil {
+		return err
+	}
+	if found.SameAs == nil && (found.Stop == "" || found.Stop == Expansions) {
+		if err := p.search(ctx, t, found); err != nil {
+			return err
+		}
+	}
+	return t.PutJSON(ctx, FoundBlob, found)
+}
+
+// begin is what the part before has found, or what is known before the first.
+func (p *Params) begin(ctx context.Context, t *tasks.Task) (*Found, error) {
+	if p.Part == 0 {
+		return p.first(ctx, t)
+	}
+	found := new(Found)
+	err := t.InputJSON(ctx, tasks.PreviousInput, FoundBlob, found)
+	return found, err
+}
+
+// first looks at the canaries before their search.
+func (p *Params) first(ctx context.Context, t *tasks.Task) (*Found, error) {
+	tree, list, err := p.read(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	found := &Found{Sequences: tree.Leaves()}
+	for i := p.GroupFirst; i < p.First && found.SameAs == nil; i++ {
+		if slices.Equal(list[i].Tokens[:p.Prefix], list[p.First].Tokens[:p.Prefix]) {
+			found.SameAs = &i
+		}
+	}
+	for i, c := range list[p.First : p.First+p.Count] {
+		suffix := c.Tokens[p.Prefix:]
+		cost, err := tree.Cost(suffix)
+		if err != nil {
+			return nil, tasks.Permanent(fmt.Errorf("canary %d: %w", p.First+i, err))
+		}
+		found.Canaries = append(found.Canaries, Sequence{suffix, cost})
+	}
+	return found, nil
+}
+
+// read reads the canaries, and the model as the tree after the prefix of the first.
+func (p *Params) read(ctx context.Context, t *tasks.Task) (*prefixtree.Tree, []datasets.Placement, error) {
+	list, err := datasets.ReadPlacements(ctx, t, audits.CanariesInput)
+	if err != nil {
+		return nil, nil, err
+	}
+	scorer, err := checkpoints.ReadScorer(ctx, t, audits.ModelInput)
+	if err != nil {
+		return nil, nil, err
+	}
+	choices, err := audits.SuffixChoices(ctx, t, p.Space, p.Prefix, scorer.Model().Config().Vocabulary-datasets.FirstWord)
+	if err != nil {
+		return nil, nil, err
+	}
+	tree, err := p.tree(scorer, choices, list)
+	if err != nil {
+		return nil, nil, tasks.Permanent(err)
+	}
+	return tree, list, nil
+}
+
+func (p *Params) tree(scorer *models.Scorer, choices [][]int32, list []datasets.Placement) (*prefixtree.Tree, error) {
+	if p.GroupFirst < 0 || p.GroupFirst > p.First || p.Count < 1 || p.First+p.Count > len(list) {
+		return nil, fmt.Errorf("canaries %d to %d of a group from %d on, out of %d", p.First, p.First+p.Count-1, p.GroupFirst, len(list))
+	}
+	for i, c := range list[p.GroupFirst : p.First+p.Count] {
+		if len(c.Tokens) != p.Words {
+			return nil, fmt.Errorf("canary %d has %d tokens, its space %d", p.GroupFirst+i, len(c.Tokens), p.Words)
+		}
+	}
+	return prefixtree.New(scorer, list[p.First].Tokens[:p.Prefix], choices)
+}
+
+// search goes on where the search stands, up to the end of this part.
+func (p *Params) search(ctx context.Context, t *tasks.Task, found *Found) error {
+	tree, _, err := p.read(ctx, t)
+	if err != nil {
+		return err
+	}
+	w := newWalk(tree, p.Settings)
+	w.Progress = found.Progress
+	if p.Part > 0 {
+		data, err := t.Blob(ctx, tasks.PreviousInput, FrontierBlob)
+		if err != nil {
+			return err
+		}
+		if err := w.load(data); err != nil {
+			return err
+		}
+	}
+	found.Stop, err = w.run(ctx, p.Expansions, func(expanded int) {
+		t.Progress(tasks.Progress{Done: int64(expanded), Total: int64(p.Expansions)})
+	})
+	if err != nil {
+		return tasks.Permanent(err)
+	}
+	found.Progress, found.Certain = w.Progress, w.certain()
+	if found.Stop != Expansions || p.Last {
+		return nil
+	}
+	return t.Put(ctx, FrontierBlob, w.save())
+}

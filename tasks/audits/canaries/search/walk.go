@@ -1,0 +1,344 @@
+package search
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+
+	"coalmine/models"
+	"coalmine/tasks/audits/canaries/prefixtree"
+)
+
+// Settings say how a search goes.
+type Settings struct {
+	// Batch is how many nodes an iteration pulls from the queue and expands together.
+	Batch int `json:"batch"`
+	// Results is how many of the best sequences are kept.
+	Results int `json:"results"`
+	// Prove is how many of them have to be certain before the search ends; 0 ends it after
+	// twice the iterations that the first sequence took, as in the paper.
+	Prove int `json:"prove"`
+	// Memory bounds what the search keeps, in bytes.
+	Memory int64 `json:"memory"`
+}
+
+// Sequence is a sequence after the prefix, and its log-perplexity there in nats.
+type Sequence struct {
+	Tokens        []int32 `json:"tokens"`
+	LogPerplexity float64 `json:"log_perplexity"`
+}
+
+// compareSequences puts the cheaper first, then the lower tokens.
+func compareSequences(a, b Sequence) int {
+	return cmp.Or(cmp.Compare(a.LogPerplexity, b.LogPerplexity), slices.Compare(a.Tokens, b.Tokens))
+}
+
+// Stop says why a search has ended.
+type Stop string
+
+// Reasons of an end. Only the first two are a complete search.
+const (
+	Proved     Stop = "proved"     // as many sequences as asked for are certain to be the best
+	Iterations Stop = "iterations" // twice as many as the first sequence took, as in the paper
+	Expansions Stop = "expansions" // the limit of expansions was reached
+	Memory     Stop = "memory"     // the rest of the queue did not fit in memory
+)
+
+// complete reports whether the search has ended by itself.
+func (s Stop) complete() bool { return s == Proved || s == Iterations }
+
+// Progress is what a search knows beside its nodes and its queue.
+type Progress struct {
+	// Expanded nodes, in so many iterations; First is the one that found the first whole
+	// sequence, 0 as long as there is none.
+	Expanded   int `json:"expanded"`
+	Iterations int `json:"iterations"`
+	First      int `json:"first"`
+	// Dropped is the cost of the cheapest entry that memory had no room for; nil if all
+	// were kept.
+	Dropped *float64 `json:"dropped,omitempty"`
+	// Best are the best whole sequences so far, the best first.
+	Best []Sequence `json:"best"`
+}
+
+// walk is a shortest-path search (Carlini et al. 2019, section 8.1). What it finds
+// depends on the tree and the settings alone, not on where it was interrupted, nor on
+// which states were at hand.
+type walk struct {
+	Settings
+	Progress
+	tree  *prefixtree.Tree
+	nodes []node
+	queue queue
+	kept  keptStates
+}
+
+// newWalk begins a search.
+func newWalk(tree *prefixtree.Tree, s Settings) *walk {
+	return &walk{Settings: s, tree: tree, queue: queue{{parent: -1, token: -1}}}
+}
+
+// certain is how many of the best sequences are certain: nothing that was not looked at
+// can cost as little as they do.
+func (w *walk) certain() int {
+	least := w.dropped()
+	if len(w.queue) > 0 {
+		least = min(least, w.queue[0].cost)
+	}
+	n, _ := slices.BinarySearchFunc(w.Best, least, func(s Sequence, cost float64) int { return cmp.Compare(s.LogPerplexity, cost) })
+	return n
+}
+
+func (w *walk) dropped() float64 {
+	if w.Dropped == nil {
+		return math.Inf(1)
+	}
+	return *w.Dropped
+}
+
+// limit is the cost above which nothing matters: as many sequences as are kept cost no
+// more.
+func (w *walk) limit() float64 {
+	if len(w.Best) < w.Results {
+		return math.Inf(1)
+	}
+	return w.Best[len(w.Best)-1].LogPerplexity
+}
+
+// ended is why the search goes no further, after so many expansions at most; "" if it
+// does.
+func (w *walk) ended(expansions int) Stop {
+	exhausted := len(w.queue) == 0
+	switch {
+	case exhausted && w.Dropped == nil, w.certain() >= cmp.Or(w.Prove, w.Results):
+		return Proved
+	case w.Prove == 0 && w.First > 0 && w.Iterations >= 2*w.First:
+		return Iterations
+	case exhausted || w.queue[0].cost >= w.dropped() || int64(len(w.nodes))*nodeBytes > w.Memory/8:
+		return Memory
+	case w.Expanded >= expansions:
+		return Expansions
+	}
+	return ""
+}
+
+// run searches until it has ended. An iteration that has begun is finished, so that the
+// search goes the same way whatever the limit was.
+func (w *walk) run(ctx context.Context, expansions int, report func(expanded int)) (Stop, error) {
+	w.kept.start(w.tree, min(w.Memory/8/w.stateBytes(), int64(max(0, expansions-w.Expanded)+w.Batch)))
+	for {
+		if stop := w.ended(expansions); stop != "" {
+			return stop, nil
+		}
+		if err := ctx.Err(); err != nil {
+			return "", err
+		}
+		if err := w.iterate(); err != nil {
+			return "", err
+		}
+		report(w.Expanded)
+	}
+}
+
+func (w *walk) stateBytes() int64 { return int64(w.tree.Scorer().Model().StateBytes()) }
+
+// expandedTogether bounds the memory of the model's output, which is as long as the
+// vocabulary for each node.
+const expandedTogether = 192
+
+func (w *walk) iterate() error {
+	w.Iterations++
+	pulled := make([]entry, 0, min(w.Batch, len(w.queue)))
+	for len(w.queue) > 0 && len(pulled) < w.Batch && w.queue[0].cost < w.dropped() {
+		pulled = append(pulled, w.queue.pop())
+	}
+	for block := range slices.Chunk(pulled, expandedTogether) {
+		if err := w.expand(block); err != nil {
+			return err
+		}
+	}
+	if w.First == 0 && len(w.Best) > 0 {
+		w.First = w.Iterations
+	}
+	return nil
+}
+
+// expand makes nodes of entries, and entries or sequences of their children.
+func (w *walk) expand(entries []entry) error {
+	first := len(w.nodes)
+	for _, e := range entries {
+		w.nodes = append(w.nodes, node{e.parent, e.token})
+	}
+	w.Expanded += len(entries)
+	states, err := w.states(first, len(entries))
+	if err != nil {
+		return err
+	}
+	rows, err := w.tree.Expand(states)
+	if err != nil {
+		return err
+	}
+	for i, e := range entries {
+		if err := w.children(int32(first+i), e.cost, rows, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// children looks at what may follow a node that has this cost; row i is of it.
+func (w *walk) children(of int32, cost float64, rows prefixtree.Rows, i int) error {
+	position := w.length(of)
+	for _, token := range w.tree.Choices(position) {
+		edge, err := rows.Cost(i, token)
+		if err != nil {
+			return err
+		}
+		if child := (entry{cost + edge, of, token}); w.tree.Leaf(position, token) {
+			w.found(child)
+		} else {
+			w.enqueue(child)
+		}
+	}
+	return nil
+}
+
+// found keeps a whole sequence if it is one of the best.
+func (w *walk) found(leaf entry) {
+	if leaf.cost > w.limit() {
+		return
+	}
+	s := Sequence{append(w.path(leaf.parent), leaf.token), leaf.cost}
+	at, _ := slices.BinarySearchFunc(w.Best, s, compareSequences)
+	w.Best = slices.Insert(w.Best, at, s)
+	w.Best = w.Best[:min(len(w.Best), w.Results)]
+}
+
+// enqueue keeps an entry if it matters and there is room. Where there is none, the dearer
+// half of the queue goes; from then on, nothing that costs as much is looked at.
+func (w *walk) enqueue(e entry) {
+	if e.cost > w.limit() || e.cost >= w.dropped() {
+		return
+	}
+	w.queue.push(e)
+	if n := len(w.queue); n > 1 && int64(n)*entryBytes > w.Memory/4 {
+		w.Dropped = new(w.queue.drop(n / 2))
+	}
+}
+
+// length is the number of tokens that lead to a node.
+func (w *walk) length(n int32) int {
+	length := 0
+	for ; w.nodes[n].parent >= 0; n = w.nodes[n].parent {
+		length++
+	}
+	return length
+}
+
+// path are the tokens that lead to a node.
+func (w *walk) path(n int32) []int32 {
+	path := make([]int32, w.length(n), w.tree.Depth())
+	for i := len(path) - 1; i >= 0; i-- {
+		path[i], n = w.nodes[n].token, w.nodes[n].parent
+	}
+	return path
+}
+
+// states are those of count nodes from first on, the newest. They are kept for those that
+// follow them.
+func (w *walk) states(first, count int) (*models.States, error) {
+	if first == 0 {
+		return w.tree.Root(), nil // one node, which memory always has
+	}
+	of := make([]int32, count)
+	for i := range of {
+		of[i] = int32(first + i)
+	}
+	states, err := w.advance(of)
+	if err != nil {
+		return nil, err
+	}
+	for i, n := range of {
+		if err := w.kept.keep(n, states, i); err != nil {
+			return nil, err
+		}
+	}
+	return states, nil
+}
+
+// advance computes the states of nodes from those before them, which it computes the
+// same way where they are not kept.
+func (w *walk) advance(of []int32) (*models.States, error) {
+	states, tokens := w.tree.Scorer().Start(len(of)), make([]int32, len(of))
+	var missing []int
+	for i, n := range of {
+		tokens[i] = w.nodes[n].token
+		if parent := w.nodes[n].parent; w.kept.has(parent) {
+			if err := w.kept.copy(states, i, parent); err != nil {
+				return nil, err
+			}
+		} else {
+			missing = append(missing, i)
+		}
+	}
+	if err := w.recompute(states, of, missing); err != nil {
+		return nil, err
+	}
+	return states, w.tree.Scorer().Step(states, tokens)
+}
+
+// recompute sets the states of some nodes to those of the nodes before them.
+func (w *walk) recompute(states *models.States, of []int32, missing []int) error {
+	if len(missing) == 0 {
+		return nil
+	}
+	var parents []int32
+	for _, i := range missing {
+		parents = append(parents, w.nodes[of[i]].parent)
+	}
+	slices.Sort(parents)
+	parents = slices.Compact(parents)
+	before, err := w.advance(parents)
+	if err != nil {
+		return err
+	}
+	for _, i := range missing {
+		j, _ := slices.BinarySearch(parents, w.nodes[of[i]].parent)
+		if err := states.Set(i, before, j); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keptStates are the states of the newest nodes, and of the root.
+type keptStates struct {
+	root   *models.States
+	states *models.States // of node n at n modulo their number
+	of     []int32        // the node of each; -1 for none
+}
+
+// start makes room for n states, at least one.
+func (k *keptStates) start(tree *prefixtree.Tree, n int64) {
+	n = max(1, n)
+	k.root, k.states = tree.Root(), tree.Scorer().Start(int(n))
+	k.of = slices.Repeat([]int32{-1}, int(n))
+}
+
+func (k *keptStates) has(n int32) bool { return n == 0 || k.of[int(n)%len(k.of)] == n }
+
+// keep replaces an older state by state i of states, that of node n.
+func (k *keptStates) keep(n int32, states *models.States, i int) error {
+	at := int(n) % len(k.of)
+	k.of[at] = n
+	return k.states.Set(at, states, i)
+}
+
+// copy sets state i of states to that of node n, which is there.
+func (k *keptStates) copy(states *models.States, i int, n int32) error {
+	if n == 0 {
+		return states.Set(i, k.root, 0)
+	}
+	return states.Set(i, k.states, int(n)%len(k.of))
+}

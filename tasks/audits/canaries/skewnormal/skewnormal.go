@@ -1,0 +1,221 @@
+// Package skewnormal estimates the exposure of canaries by a skew-normal distribution that is
+// fitted to the log-perplexities of random sequences (Carlini et al. 2019, section 4.3):
+//
+//	audits/skew-normal          the fits for some canaries under one checkpoint
+//	audits/skew-normal-summary  the exposures of all canaries, and the verdict
+package skewnormal
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/stat"
+
+	"coalmine/internal/seeds"
+	"coalmine/internal/skewnormal"
+	"coalmine/models"
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/canaries/randomsampling"
+	"coalmine/tasks/canaries"
+	"coalmine/tasks/datasets"
+)
+
+// Params are the parameters of audits/skew-normal.
+type Params struct {
+	Seed uint64 `json:"seed"`
+	// References are the random sequences whose log-perplexities are looked at, those of
+	// random sampling. The first half of them is fitted.
+	References int `json:"references"`
+	// Bootstrap is how often the fit is repeated on data drawn from its own.
+	Bootstrap int `json:"bootstrap"`
+	// Calibration is how often fit and test are repeated on data drawn from the fit; 0: not
+	// done.
+	Calibration int `json:"calibration,omitempty"`
+	// Space is what canaries are drawn from, Prefix how many of their words are given.
+	canaries.Space
+	Prefix int `json:"prefix"`
+	// First and Count say which canaries this task looks at.
+	First int `json:"first"`
+	Count int `json:"count"`
+}
+
+// Estimate is what a fit says of one canary.
+type Estimate struct {
+	// LogPerplexity of the canary after its prefix, in nats.
+	LogPerplexity float64 `json:"log_perplexity"`
+	// Exposure is -log2 of the fitted distribution function there, in bits; Error its
+	// standard error by the bootstrap.
+	Exposure float64 `json:"exposure"`
+	Error    float64 `json:"error"`
+	// Support is the number of fitted references at or below the canary.
+	Support int64 `json:"support"`
+	// Fit is that of the canary's prefix.
+	Fit Fit `json:"fit"`
+}
+
+// Kind fits the log-perplexities of references after each prefix that the canaries have,
+// once for all canaries of a prefix. Its inputs are the checkpoint and the canaries; its
+// blob EstimatesBlob holds one Estimate a canary.
+var Kind = tasks.Kind{Name: "audits/skew-normal", Version: 1, Class: tasks.Compute, Run: run}
+
+// EstimatesBlob is a JSON array of Estimate.
+const EstimatesBlob = "estimates"
+
+func run(ctx context.Context, t *tasks.Task) error {
+	var p Params
+	if err := t.Decode(&p); err != nil {
+		return err
+	}
+	list, err := datasets.ReadPlacements(ctx, t, audits.CanariesInput)
+	if err != nil {
+		return err
+	}
+	tables, err := audits.ReadTables(ctx, t)
+	if err != nil {
+		return err
+	}
+	references, err := p.draw(ctx, t, tables.Scorer().Model().Config().Vocabulary-datasets.FirstWord, list)
+	if err != nil {
+		return err
+	}
+	own := list[p.First : p.First+p.Count]
+	e := &estimator{&p, tables.NewTreeScorer(), references, own, make([]Estimate, p.Count)}
+	groups := audits.ByPrefix(own, p.Prefix)
+	for i, group := range groups {
+		if err := e.estimate(ctx, group); err != nil {
+			return fmt.Errorf("canaries with the prefix of canary %d: %w", p.First+group.Numbers[0], err)
+		}
+		t.Progress(tasks.Progress{Done: int64(i + 1), Total: int64(len(groups)), Tokens: e.tree.Work().Advanced})
+	}
+	return t.PutJSON(ctx, EstimatesBlob, e.estimates)
+}
+
+// draw draws the references of random sampling, in their order.
+func (p *Params) draw(ctx context.Context, t *tasks.Task, ordinary int, list []datasets.Placement) ([][]int32, error) {
+	sampling := randomsampling.Params{Seed: p.Seed, References: p.References, Space: p.Space, Prefix: p.Prefix}
+	drawn, err := sampling.DrawReferences(ctx, t, ordinary, list)
+	if err != nil {
+		return nil, err
+	}
+	rows := make([][]int32, 0, p.References)
+	for row := range drawn {
+		rows = append(rows, slices.Clone(row))
+	}
+	return rows, nil
+}
+
+// estimator estimates the exposures of some canaries.
+type estimator struct {
+	*Params
+	tree       *models.TreeScorer
+	references [][]int32
+	canaries   []datasets.Placement
+	estimates  []Estimate // by canary
+}
+
+// estimate looks at the canaries of a prefix.
+func (e *estimator) estimate(ctx context.Context, group audits.Prefixed) error {
+	score, err := e.scores(ctx, group.Prefix)
+	if err != nil {
+		return err
+	}
+	costs, err := score(e.references)
+	if err != nil {
+		return err
+	}
+	own := make([]float64, len(group.Numbers))
+	for k, i := range group.Numbers {
+		cost, err := score([][]int32{e.canaries[i].Tokens[len(group.Prefix):]})
+		if err != nil {
+			return err
+		}
+		own[k] = cost[0]
+	}
+	estimates, err := e.Estimates(ctx, costs, own)
+	if err != nil {
+		return err
+	}
+	for k, i := range group.Numbers {
+		e.estimates[i] = estimates[k]
+	}
+	return nil
+}
+
+// Estimates says what the log-perplexities of references tell of canaries with the same
+// prefix: all in nats, the references in the order in which they are drawn.
+func (p *Params) Estimates(ctx context.Context, references, canaries []float64) ([]Estimate, error) {
+	fit, err := newFit(references)
+	if err != nil {
+		return nil, tasks.Permanent(fmt.Errorf("the log-perplexities of %d references have no skew-normal distribution: %w; the model tells none of them from another", len(references), err))
+	}
+	if err := p.calibrate(ctx, &fit); err != nil {
+		return nil, err
+	}
+	again, err := p.bootstrap(ctx, references[:fit.Fitted])
+	if err != nil {
+		return nil, err
+	}
+	fitted := slices.Sorted(slices.Values(references[:fit.Fitted]))
+	estimates := make([]Estimate, len(canaries))
+	for i, cost := range canaries {
+		exposures := make([]float64, len(again))
+		for k, d := range again {
+			exposures[k] = bits(d, cost)
+		}
+		estimates[i] = Estimate{
+			LogPerplexity: cost, Exposure: bits(fit.Distribution, cost), Error: stat.StdDev(exposures, nil),
+			Support: atMost(fitted, cost), Fit: fit,
+		}
+	}
+	return estimates, nil
+}
+
+// scores returns what scores sequences after a prefix.
+func (e *estimator) scores(ctx context.Context, prefix []int32) (func(rows [][]int32) ([]float64, error), error) {
+	if e.Echoes() {
+		return func(rows [][]int32) ([]float64, error) {
+			return audits.PairCosts(ctx, e.tree.Scorer(), prefix, rows)
+		}, nil
+	}
+	state, err := audits.PrefixState(e.tree.Scorer(), prefix)
+	return func(rows [][]int32) ([]float64, error) { return logPerplexities(ctx, e.tree, state, rows) }, err
+}
+
+// bootstrap fits data drawn with replacement from the fitted ones, as many, again and again.
+func (p *Params) bootstrap(ctx context.Context, fitted []float64) ([]skewnormal.Distribution, error) {
+	var all []skewnormal.Distribution
+	again := make([]float64, len(fitted))
+	for k := range p.Bootstrap {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		rng := seeds.Stream(p.Seed, seeds.Bootstrap, uint64(k))
+		for i := range again {
+			again[i] = fitted[rng.IntN(len(fitted))]
+		}
+		d, err := skewnormal.Fit(again)
+		if err != nil {
+			return nil, tasks.Permanent(fmt.Errorf("fit %d of the bootstrap: %w; use more references", k, err))
+		}
+		all = append(all, d)
+	}
+	return all, nil
+}
+
+// bits are the exposure: -log2 of the probability of a log-perplexity of at most the canary's, in bits
+// (Carlini et al. 2019, section 4.3). It has no upper bound.
+func bits(d skewnormal.Distribution, cost float64) float64 { return -d.LogCDF(cost) / math.Ln2 }
+
+// atMost counts the ascending costs that are at most the limit.
+func atMost(ascending []float64, limit float64) int64 {
+	n, _ := slices.BinarySearchFunc(ascending, limit, func(cost, limit float64) int {
+		if cost <= limit {
+			return -1
+		}
+		return 1
+	})
+	return int64(n)
+}

@@ -1,0 +1,172 @@
+package skewnormal
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/canaries/exposure"
+)
+
+// Audit is the fit of a skew-normal distribution.
+var Audit = audits.Description{
+	Name: "skew_normal",
+	Legend: "Fitted exposure, of the inserted canary with the highest: bits by a skew-normal distribution fitted to the log-perplexities of random " +
+		"sequences. KS p: by the test of Kolmogorov and Smirnov on others; a small one says that the distribution is not theirs.",
+	New:          func() audits.Fields { return new(Fields) },
+	Kinds:        []tasks.Kind{Kind, Summary},
+	Pairs:        audits.EverySecret,
+	VerdictBlob:  audits.VerdictBlob,
+	OutcomesBlob: audits.OutcomesBlob,
+	Verdict:      func() audits.Verdict { return new(Verdict) },
+	Outcome:      func() audits.Outcome { return new(Outcome) },
+	Measures: []audits.Measure{
+		{Name: "skew_normal_highest_exposure", Of: audits.Of(func(v *Verdict) float64 { return v.Highest }), Header: "fitted exposure", Scale: audits.Plain, Digits: 1},
+		{Name: "skew_normal_fits", Of: audits.Of(func(v *Verdict) int { return len(v.Fits) })},
+		{Name: "skew_normal_least_ks_p", Of: audits.Of((*Verdict).LeastP), Header: "KS p", Text: audits.Of(func(v *Verdict) string { return fmt.Sprintf("%.2g", v.LeastP()) })},
+	},
+	Canary: audits.Members[Outcome](audits.Measure{Name: "fitted_exposure", Paired: true}),
+	Curves: []audits.Curve{{
+		Figure: exposure.HighestFigure, Name: "skew-normal fit", Metric: "skew_normal_highest_exposure",
+		Most: func(v audits.Verdict) float64 { return v.(*Verdict).Highest },
+	}},
+}
+
+// Verdict has the fits, one for each prefix that the canaries have.
+type Verdict struct {
+	// Highest fitted exposure of an inserted canary, in bits; 0 if none was inserted.
+	Highest float64 `json:"highest"`
+	Fits    []Fit   `json:"fits"`
+}
+
+// LeastP is the smallest p-value of the fits.
+func (v *Verdict) LeastP() float64 {
+	least := 1.0
+	for _, f := range v.Fits {
+		least = min(least, f.Significance())
+	}
+	return least
+}
+
+// supported is the exposure up to which the references support all fits, with one confidence.
+func (v *Verdict) supported() float64 {
+	least := math.Inf(1)
+	for i := range v.Fits {
+		least = min(least, v.Fits[i].Supported((1-audits.Confidence)/float64(len(v.Fits))))
+	}
+	return least
+}
+
+// Note implements audits.Noter.
+func (v *Verdict) Note(*audits.Cell) string {
+	return v.fitted() + v.support()
+}
+
+func (v *Verdict) fitted() string {
+	if len(v.Fits) != 1 {
+		return fmt.Sprintf("skew-normal fits after %d prefixes; the least KS p is %.2g", len(v.Fits), v.LeastP())
+	}
+	f := v.Fits[0]
+	return fmt.Sprintf("skew-normal fit of %d references: location %.4g, scale %.4g, shape %.4g nats; of %d others: KS D %.3g, p %.2g, and %d in the lowest 0.1%%, where %.4g are fitted",
+		f.Fitted, f.Location, f.Scale, f.Shape, f.Tested, f.KS, f.Significance(), f.LowestObserved, f.LowestFitted)
+}
+
+// support says which exposures the references support, and warns of higher ones.
+func (v *Verdict) support() string {
+	if len(v.Fits) == 0 {
+		return ""
+	}
+	most := v.supported()
+	text := "; the references support no exposure"
+	if most > 0 {
+		text = fmt.Sprintf("; the references support exposures up to %.1f bits, within half a bit (95%% confidence)", most)
+	}
+	if v.Highest > most {
+		text += fmt.Sprintf("; higher ones, as the highest of %.1f bits, hold only if the distribution is skew-normal there, which their standard errors take for granted", v.Highest)
+	}
+	return text
+}
+
+// Figure implements audits.Figured: the paper's Figure 3. There is one where all canaries
+// share a prefix.
+func (v *Verdict) Figure(c *audits.Cell) *audits.Figure {
+	if len(v.Fits) != 1 {
+		return nil
+	}
+	fit := v.Fits[0]
+	h := fit.Histogram
+	f := &audits.Figure{
+		Name: "Log-perplexities and the fitted distribution", Title: "references by log-perplexity in nats",
+		About: "Bars count random sequences by their log-perplexity in nats; the line is the skew-normal distribution that was fitted to half of them. " +
+			"A dot is a canary, in grey one that is not in the training data: the further left of the bars, the more it is exposed.",
+	}
+	per := h.Width * float64(fit.Fitted+fit.Tested)
+	for i, n := range h.Counts {
+		from := h.From + float64(i)*h.Width
+		f.Bars = append(f.Bars, audits.Bar{From: from, To: from + h.Width, Y: float64(n)})
+		f.Y.Most = max(f.Y.Most, float64(n))
+	}
+	for i := range 4 * len(h.Counts) {
+		x := h.From + (float64(i)+0.5)*h.Width/4
+		y := per * math.Exp(fit.LogDensity(x))
+		f.Line = append(f.Line, audits.Point{X: x, Y: y})
+		f.Y.Most = max(f.Y.Most, y)
+	}
+	f.X.Most = h.From + h.Width*float64(len(h.Counts))
+	for i := range c.Canaries {
+		canary := &c.Canaries[i]
+		for _, o := range canary.Outcomes {
+			if o, ok := o.(*Outcome); ok && o.LogPerplexity != nil {
+				f.X.Most = max(f.X.Most, *o.LogPerplexity)
+				f.Dots = append(f.Dots, audits.Dot{X: *o.LogPerplexity, Filled: canary.Insertions > 0, Grey: canary.Insertions == 0, About: fmt.Sprintf("%s: %d copies; %s", strings.Join(canary.Words, " "), canary.Insertions, o.Explain())})
+			}
+		}
+	}
+	return f
+}
+
+// Outcome is what a fit says of a canary; all is null where it was not asked for.
+type Outcome struct {
+	// Exposure in bits, and its standard error.
+	Exposure   *float64 `json:"fitted_exposure"`
+	ExposureSE *float64 `json:"fitted_exposure_se"`
+	// LogPerplexity of the canary after the prefix, in nats.
+	LogPerplexity *float64 `json:"fitted_log_perplexity"`
+	// References at or below the canary among those that were fitted: where there are few,
+	// the exposure is extrapolated.
+	References *int64 `json:"fitted_references_at_or_below"`
+	// P is that of the fit, see Fit: the calibrated one where there is one.
+	P *float64 `json:"fitted_ks_p"`
+}
+
+// Outcome is the estimate as results have it.
+func (e *Estimate) Outcome() Outcome {
+	return Outcome{&e.Exposure, &e.Error, &e.LogPerplexity, &e.Support, new(e.Fit.Significance())}
+}
+
+// Bits implements exposure.Outcome.
+func (o *Outcome) Bits() (bits float64, known bool) {
+	if o.Exposure == nil {
+		return 0, false
+	}
+	return *o.Exposure, true
+}
+
+// Basis implements exposure.Outcome.
+func (o *Outcome) Basis() exposure.Basis { return exposure.Fitted }
+
+// Error implements exposure.Outcome.
+func (o *Outcome) Error() float64 { return *o.ExposureSE }
+
+// Support implements exposure.Outcome.
+func (o *Outcome) Support() int64 { return *o.References }
+
+// IsMemorized implements exposure.Outcome.
+func (o *Outcome) IsMemorized() bool { return *o.References == 0 }
+
+// Explain implements exposure.Outcome.
+func (o *Outcome) Explain() string {
+	return fmt.Sprintf("fitted exposure %.1f bits (standard error %.2f)", *o.Exposure, *o.ExposureSE)
+}

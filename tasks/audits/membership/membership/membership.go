@@ -1,0 +1,196 @@
+// Package membership tells from a model whether a user's data were trained on (membership
+// inference, for whole users): users that trained against data.held_out_users, by how well the
+// model predicts their text.
+//
+//	audits/user-losses   the loss of a model on each user of one share of them
+//	audits/membership    what attacks make of it, with and without reference models
+//
+// A reference model is a training of the cell's recipe on half of all users, drawn by
+// datasets/reference-users. Cells that differ in the audit or in canaries alone share them.
+package membership
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/models/utility"
+	"coalmine/tasks/clientprograms"
+	"coalmine/tasks/datasets"
+	"coalmine/tasks/external"
+)
+
+// LossesParams are the parameters of audits/user-losses.
+type LossesParams struct {
+	// Share of Shares of the users is what this task looks at; shares count from 0.
+	Share  int `json:"share"`
+	Shares int `json:"shares"`
+	// Program, where there is one, measures in place of this program. The task then needs
+	// clientwork.VocabularyInput.
+	Program *clientprograms.Program `json:"program,omitempty"`
+}
+
+// Asks implements clientprograms.Asker.
+func (p LossesParams) Asks() *clientprograms.Program { return p.Program }
+
+// LossesBlob is a []UserLoss, as JSON: of the balanced users that train, in the order of their
+// index, and then of those held out.
+const LossesBlob = "losses"
+
+// UserLoss is what a model makes of the examples that a user trains on, those that canaries
+// replaced left out; of a held-out user, of all.
+type UserLoss struct {
+	// Targets were predicted: tokens of texts, the end of each among them, or labels of images. A
+	// model that is not ours predicts words alone.
+	Targets int64 `json:"targets"`
+	// Loss is the sum over them, in nats.
+	Loss float64 `json:"loss"`
+	// Member says that the user trained, Replaced how many of the examples are canaries.
+	Member   bool `json:"member,omitempty"`
+	Replaced int  `json:"replaced,omitempty"`
+}
+
+// Losses measures a model on the users. Inputs: audits.ModelInput, datasets.BalancedInput,
+// datasets.PartsInput, and datasets.InsertionsInput where there are canaries.
+var Losses = tasks.Kind{Name: "audits/user-losses", Version: 1, Class: tasks.Compute, Run: runLosses}
+
+func runLosses(ctx context.Context, t *tasks.Task) error {
+	var p LossesParams
+	if err := t.Decode(&p); err != nil {
+		return err
+	}
+	return utility.ByModel(ctx, t, p.Program, func(evaluate utility.Evaluator) error { return measure(ctx, t, &p, evaluate) })
+}
+
+// ScoredLossesParams are the parameters of audits/user-losses-by-scores.
+type ScoredLossesParams struct {
+	LossesParams
+	Model external.ModelParams `json:"model"`
+}
+
+// ScoredLosses does as Losses by a model that is not ours, which scores texts or classifies images.
+var ScoredLosses = tasks.Kind{Name: "audits/user-losses-by-scores", Version: 1, Class: tasks.Compute, Command: true, Run: runScoredLosses}
+
+func runScoredLosses(ctx context.Context, t *tasks.Task) error {
+	var p ScoredLossesParams
+	if err := t.Decode(&p); err != nil {
+		return err
+	}
+	return utility.ByScores(ctx, t, &p.Model, datasets.PartsInput, func(evaluate utility.Evaluator) error {
+		return measure(ctx, t, &p.LossesParams, evaluate)
+	})
+}
+
+// measure measures the share's users.
+func measure(ctx context.Context, t *tasks.Task, p *LossesParams, evaluate utility.Evaluator) error {
+	members, err := datasets.OpenBalanced(ctx, t, datasets.BalancedInput, datasets.PartsInput, false)
+	if err != nil {
+		return err
+	}
+	heldOut, err := datasets.OpenBalanced(ctx, t, datasets.BalancedInput, datasets.PartsInput, true)
+	if err != nil {
+		return err
+	}
+	n := members.Users() + heldOut.Users()
+	first, end := p.Share*n/p.Shares, (p.Share+1)*n/p.Shares
+	losses := make([]UserLoss, 0, end-first)
+	for user := first; user < end; user++ {
+		of, number := members, user
+		if user >= members.Users() {
+			of, number = heldOut, user-members.Users()
+		}
+		loss, err := lossOf(ctx, evaluate, of, number)
+		if err != nil {
+			return err
+		}
+		loss.Member = of == members
+		losses = append(losses, loss)
+		t.Progress(tasks.Progress{Done: int64(user - first + 1), Total: int64(end - first)})
+	}
+	return t.PutJSON(ctx, LossesBlob, losses)
+}
+
+func lossOf(ctx context.Context, evaluate utility.Evaluator, users *datasets.Population, user int) (UserLoss, error) {
+	examples, replaced, err := users.ReadOwn(ctx, user)
+	if err != nil || len(examples) == 0 {
+		return UserLoss{Replaced: replaced}, err
+	}
+	found, err := evaluate(examples)
+	if err != nil {
+		return UserLoss{}, fmt.Errorf("user %d: %w", user, err)
+	}
+	tally := found.All
+	if tally.Tokens == 0 { // a program counts ordinary words alone
+		tally = found.Counted
+	}
+	return UserLoss{Targets: tally.Tokens, Loss: tally.Loss, Replaced: replaced}, nil
+}
+
+// Params are the parameters of audits/membership.
+type Params struct {
+	// Shares of the users that every model was measured on.
+	Shares int `json:"shares"`
+	// References is the number of reference models. Seed is that of the users of these, and of
+	// intervals.
+	References int    `json:"references,omitempty"`
+	Seed       uint64 `json:"seed,omitempty"`
+}
+
+// ReferenceInput names a share of a reference model's losses.
+func ReferenceInput(model, share int) string {
+	return fmt.Sprintf("reference-%d-%s", model, tasks.PartInput(share))
+}
+
+// Kind attacks a model. Its inputs are audits/user-losses: the model's by tasks.PartInput, and
+// those of the reference models by ReferenceInput. Its blob is audits.VerdictBlob.
+var Kind = tasks.Kind{Name: "audits/membership", Version: 2, Class: tasks.Compute, Run: run}
+
+func run(ctx context.Context, t *tasks.Task) error {
+	var p Params
+	if err := t.Decode(&p); err != nil {
+		return err
+	}
+	if n := p.References; n < 0 || n%2 == 1 || n > 0 && n < leastReferences {
+		return tasks.Permanent(fmt.Errorf("%d reference models; expected 0, or an even number from %d", n, leastReferences))
+	}
+	losses, err := readLosses(ctx, t, p.Shares, tasks.PartInput)
+	if err != nil {
+		return err
+	}
+	w := newWorld(losses, p.Seed)
+	for model := range p.References {
+		name := func(share int) string { return ReferenceInput(model, share) }
+		losses, err := readLosses(ctx, t, p.Shares, name)
+		if err != nil {
+			return err
+		}
+		if err := w.refer(losses, datasets.ReferenceParams{Seed: p.Seed, Model: model}.Drawn(len(losses))); err != nil {
+			return tasks.Permanent(fmt.Errorf("reference model %d: %w", model, err))
+		}
+	}
+	v, err := w.verdict()
+	if err != nil {
+		return tasks.Permanent(err)
+	}
+	return t.PutJSON(ctx, audits.VerdictBlob, v)
+}
+
+// readLosses reads those of all users under one model.
+func readLosses(ctx context.Context, t *tasks.Task, shares int, input func(share int) string) ([]UserLoss, error) {
+	var inputs []string
+	for share := range shares {
+		inputs = append(inputs, input(share))
+	}
+	losses, err := audits.ReadLists[UserLoss](ctx, t, LossesBlob, inputs...)
+	if err != nil {
+		return nil, err
+	}
+	for user, l := range losses {
+		if math.IsNaN(l.Loss) || math.IsInf(l.Loss, 0) {
+			return nil, tasks.Permanent(fmt.Errorf("user %d has the loss %v by %s; expected a finite number: the model has diverged", user, l.Loss, input(0)))
+		}
+	}
+	return losses, nil
+}

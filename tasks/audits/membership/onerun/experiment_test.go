@@ -1,0 +1,180 @@
+package onerun_test
+
+import (
+	"strings"
+	"testing"
+
+	"coalmine/privacy"
+	"coalmine/storage"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/membership/onerun"
+	"coalmine/workflows/plan"
+	"coalmine/workflows/plan/compile/compiletest"
+)
+
+// oneRunFile is audited by 60 coins. Without privacy it trains until its canaries
+// are learned by heart; with noise 40 times the clip norm it learns nothing.
+const oneRunFile = `
+name: one-run
+data: {source: none.jsonl, vocabulary: {size: 60}, users: {words: 300}}
+model: {embedding: 8, units: 16}
+training:
+  rounds: 40
+  cohort: 20
+  chunks: 2
+  client: {learning_rate: 4}
+audit:
+  utility: false
+  one_run: {canaries: 60, guesses: {k_plus: 10, k_minus: 10}}
+`
+
+const heavyNoise = "training.privacy={clip: 0.1, noise_multiplier: 40, delta: 1e-5}"
+
+func oneRun(t *testing.T, sets ...string) *onerun.Verdict {
+	t.Helper()
+	r := compiletest.Report(t, oneRunFile, sets...)
+	v := new(onerun.Verdict)
+	compiletest.Verdict(t, &r, "one_run", v)
+	return v
+}
+
+func TestAnOverfittedModelHasAPositiveLowerBound(t *testing.T) {
+	t.Parallel()
+	for sampling, relation := range map[string]privacy.Neighbouring{"fixed-size": privacy.ReplaceOne, "poisson": privacy.AddOrRemoveOne} {
+		v := oneRun(t, "training.sampling="+sampling)
+		if !(v.EpsilonLower > 0.5) || v.Neighbouring != relation || v.Unit != "balanced user" {
+			t.Errorf("%s: %+v, want a bound above 0.5 under %s", sampling, v, relation)
+		}
+		if v.EpsilonLower > v.EpsilonLargest || v.EpsilonLargest > v.EpsilonLargestCanaries {
+			t.Errorf("%s: bound %v, at most %v, with all guessed %v", sampling, v.EpsilonLower, v.EpsilonLargest, v.EpsilonLargestCanaries)
+		}
+	}
+}
+
+// The seed is fixed. Without a trace of the coins in the model, a bound above 0
+// at 95% confidence comes with probability 0.05 at most.
+func TestARandomModelHasNone(t *testing.T) {
+	t.Parallel()
+	for _, sampling := range []string{"fixed-size", "poisson"} {
+		v := oneRun(t, heavyNoise, "training.sampling="+sampling)
+		if v.EpsilonLower != 0 || v.Correct >= v.KPlus+v.KMinus {
+			t.Errorf("%s: %+v of a model that is noise", sampling, v)
+		}
+		if v.Delta != 1e-5 || v.Confidence != 0.95 {
+			t.Errorf("%s: bound at delta %v with confidence %v", sampling, v.Delta, v.Confidence)
+		}
+	}
+}
+
+func TestCentralTrainingIsAuditedByRecords(t *testing.T) {
+	t.Parallel()
+	for _, partition := range []string{"by-user", "iid"} {
+		v := oneRun(t, "training={algorithm: sgd, rounds: 20, cohort: 16, chunks: null}", "data.partition="+partition)
+		if v.Unit != "record" || v.Neighbouring != privacy.ReplaceOne || v.Canaries != 60 {
+			t.Errorf("%s: %+v", partition, v)
+		}
+	}
+}
+
+// A training that learns its canaries by heart refutes every noise that would hide them.
+func TestAnOverfittedModelRefutesNoise(t *testing.T) {
+	t.Parallel()
+	v := oneRun(t, "audit.one_run.trade_off=true", "audit.one_run.guesses={k_plus: 20, k_minus: 20, halvings: 2}")
+	b := v.TradeOff
+	if b == nil || b.NoiseMultiplier == nil || !(b.EpsilonLower > 0.5) || b.Refuted || b.PValue != 1 {
+		t.Fatalf("without a claim: %+v", b)
+	}
+	if v.Choices != 3 || v.KPlus > 20 || b.KPlus > 20 || b.Correct > b.KPlus+b.KMinus {
+		t.Errorf("of 3 numbers of guesses: %+v, %+v", v, b)
+	}
+}
+
+// What a training with noise claims is not refuted by a model that knows nothing.
+func TestHeavyNoiseIsNotRefuted(t *testing.T) {
+	t.Parallel()
+	for _, more := range []string{"training.sampling=fixed-size", "training.sampling=poisson", "training.sampling=separated"} {
+		v := oneRun(t, heavyNoise, more, "audit.one_run.trade_off=true")
+		if b := v.TradeOff; b == nil || b.Refuted || b.PValue < 0.05 || b.NoiseMultiplier != nil && *b.NoiseMultiplier < 40 {
+			t.Errorf("%s: %+v", more, b)
+		}
+	}
+}
+
+// Canary clients of another audit are users, too: the null is a training that samples from all.
+func TestTheNullCountsTheClientsOfOtherAudits(t *testing.T) {
+	t.Parallel()
+	r := compiletest.Report(t, oneRunFile, "training.sampling=poisson", "training.privacy={clip: 2, noise_multiplier: 0.01, delta: 1e-5}",
+		"audit.one_run.trade_off=true", "audit.one_run.guesses={k_plus: 20, k_minus: 20, halvings: 2}", "audit.one_shot={canaries: 60}")
+	var v onerun.Verdict
+	compiletest.Verdict(t, &r, "one_run", &v)
+	b := v.TradeOff
+	if b.NoiseMultiplier == nil {
+		t.Fatalf("nothing is refuted: %+v", v)
+	}
+	of, err := privacy.Account(privacy.Recipe{
+		Population: 74 + 60, Cohort: 20, Rounds: 40, NoiseMultiplier: *b.NoiseMultiplier, Delta: 1e-5, Sampling: privacy.Poisson,
+	})
+	if err != nil || b.EpsilonLower != of.EpsilonProved {
+		t.Errorf("by the trade-off curve %v; noise multiplier %v proves %v (%v)", b.EpsilonLower, *b.NoiseMultiplier, of.EpsilonProved, err)
+	}
+}
+
+// What a seeded model and its coins do not share with the guesses stays cached.
+func TestOnlyTheCoinsChangeTheTraining(t *testing.T) {
+	t.Parallel()
+	digest := storage.DigestOf(nil)
+	recipe := func(p *plan.Plan) storage.Key { return p.Cells[0].Chain.Recipe }
+	base := recipe(compiletest.Plan(t, oneRunFile, digest))
+	for set, same := range map[string]bool{
+		"audit.one_run.guesses={k_plus: 20, k_minus: 5}": true,
+		"audit.one_run.confidence=99%":                   true,
+		"audit.one_run.delta=1e-6":                       true,
+		"audit.one_run.trade_off=true":                   true,
+		"audit.one_run.guesses.halvings=1":               true,
+		"audit.utility=true":                             true,
+		"audit.one_run.canaries=61":                      false,
+		"audit.one_run.words=6":                          false,
+		"audit.one_run=null":                             false,
+	} {
+		sets := []string{set}
+		if strings.HasSuffix(set, "=null") {
+			sets = append(sets, "audit.utility=true")
+		}
+		if other := recipe(compiletest.Plan(t, oneRunFile, digest, sets...)); (other == base) != same {
+			t.Errorf("--set %s: the training is the same: %v, want %v", set, other == base, same)
+		}
+	}
+}
+
+// Both designs stand side by side: their canaries share no user, and each audit
+// sees its own alone.
+func TestOneRunStandsBesideTheSecretSharer(t *testing.T) {
+	t.Parallel()
+	sets := []string{
+		"canaries={words: 4, per_configuration: 2, user_probability: 1/20, example_probability: 1, held_back: 1}",
+		"audit.beam_search={width: 2}", "audit.one_run.canaries=40", "training.rounds=2",
+	}
+	for _, partition := range []string{"by-user", "iid"} {
+		r := compiletest.Report(t, oneRunFile, append(sets, "data.partition="+partition, "canaries.user_probability=1/100")...)
+		var v onerun.Verdict
+		compiletest.Verdict(t, &r, "one_run", &v)
+		roles := map[audits.Role]int{}
+		for _, c := range r.Audit.Canaries() {
+			roles[c.Role]++
+		}
+		if roles[audits.Inserted]+roles[audits.NeverInserted] != 2 || roles[audits.Control] != 1 || v.Canaries != 40 || len(v.Units) != 40 {
+			t.Errorf("%s: %v beside %+v", partition, roles, v)
+		}
+	}
+}
+
+// At the byte level the canaries keep to the alphabet of the others.
+func TestCanariesOfBytesKeepToTheAlphabet(t *testing.T) {
+	t.Parallel()
+	for _, u := range oneRun(t, "data={level: byte, sequence: 40, users: {words: 600}, vocabulary: null}", "training.rounds=2", "audit.one_run={canaries: 20, words: 30}",
+		"canaries={alphabet: digits, user_probability: 1/100, example_probability: 1}").Units {
+		if text := strings.Join(u.Words, ""); len(text) != 30 || strings.Trim(text, "0123456789") != "" {
+			t.Errorf("canary %q, want 30 digits", text)
+		}
+	}
+}

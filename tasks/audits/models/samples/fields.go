@@ -1,0 +1,179 @@
+package samples
+
+import (
+	"fmt"
+
+	"coalmine/internal/fractions"
+	"coalmine/models"
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/canaries/search"
+	"coalmine/tasks/datasets"
+)
+
+// Fields of the audit block.
+type Fields struct {
+	// Samples draws from the model as from a generator of text, and says what the samples are
+	// like: how often words are out of vocabulary, by position; at the byte level which words
+	// are the most probable, and which hold a space. Absent: not done.
+	Samples *Block `json:"samples,omitempty"`
+}
+
+// Block of the audit's fields.
+type Block struct {
+	// Count is how many samples are drawn.
+	Count int `json:"count" default:"10000" range:"[1,1000000]" unit:"samples" source:"Augenstein et al. 2020, figure 4"`
+	// Length at which a sample is cut; what ends a sample counts. By default 10, at the
+	// byte level 32.
+	Length int `json:"length" range:"[2,1001]" unit:"words (byte level: bytes)" source:"Augenstein et al. 2020, table 7"`
+	// Temperature that logits are divided by before the softmax.
+	Temperature float64 `json:"temperature" default:"1" range:"(0,1000]" source:"Augenstein et al. 2020, equation 1"`
+	// TopK is the number of most probable tokens that are drawn from. Absent: all.
+	TopK *int `json:"top_k,omitempty" range:"[1,1000000]" unit:"tokens"`
+	// Shown is how many samples, and how many of the most probable sequences, the results
+	// list.
+	Shown int `json:"shown" default:"20" range:"[0,1000]" unit:"samples" source:"Augenstein et al. 2020, table 8"`
+	// Significance is the probability with which a test of the samples may alarm by chance.
+	Significance fractions.Probability `json:"significance" default:"0.1%" range:"(0,1)"`
+	// Expansions is how many nodes a search for the most probable sequences of all may
+	// expand, which needs no sample. 0: none, as by default at the word level; at the byte
+	// level 100000.
+	Expansions int `json:"expansions" range:"[0,10000000]" unit:"nodes"`
+	// Memory bounds what that search keeps.
+	Memory int `json:"memory" default:"256" range:"[1,1000000]" unit:"MiB"`
+}
+
+const path = "audit.samples"
+
+// Asked implements audits.Fields.
+func (f *Fields) Asked() bool { return f.Samples != nil }
+
+// Defaults by level.
+const (
+	sentenceLength = 10
+	wordLength     = 32
+	byteExpansions = 100_000
+)
+
+// Complete implements audits.Completer.
+func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
+	length, expansions := sentenceLength, 0
+	if s.Reading.Level == datasets.ByteLevel {
+		length, expansions = wordLength, byteExpansions
+	}
+	if !given(path + ".length") {
+		f.Samples.Length = length
+	}
+	if !given(path + ".expansions") {
+		f.Samples.Expansions = expansions
+	}
+}
+
+// Check implements audits.Fields.
+func (f *Fields) Check(_ *audits.Setting, fail audits.Fail) {
+	if b := f.Samples; b.Expansions > 0 && b.Shown == 0 {
+		fail([]string{path + ".expansions", path + ".shown"}, "is %d, but with %s.shown 0 there is nothing to search for; set it to 0, or list some", b.Expansions, path)
+	}
+}
+
+// samplesATask is how many samples a task draws: a few seconds' work with the paper's
+// model of words. It shows in keys, not in results.
+const samplesATask = 5000
+
+// searchBatch is how many nodes a search expands together.
+const searchBatch = 64
+
+// Compile implements audits.Fields.
+func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
+	p, seed := f.Samples, b.Setting().Seed
+	model := tasks.Input{Name: audits.ModelInput, Key: b.Model(round)}
+	inputs := []tasks.Input{model, {Name: datasets.PartsInput, Key: b.Parts()}}
+	spans := audits.Split(p.Count, samplesATask)
+	for i, span := range spans {
+		part := b.Node(Kind, fmt.Sprintf("samples from %d on after %d", span.First, round),
+			Params{Seed: seed, First: span.First, Count: span.Count, Length: p.Length, Sampling: p.sampling()}, model)
+		inputs = append(inputs, tasks.Input{Name: tasks.PartInput(i), Key: part})
+	}
+	if p.Expansions > 0 {
+		found := b.Node(Search, fmt.Sprintf("most probable sequences after %d", round), p.search(), model)
+		inputs = append(inputs, tasks.Input{Name: SearchInput, Key: found})
+	}
+	return b.Node(Summary, fmt.Sprintf("what samples are like after %d", round), SummaryParams{
+		Seed: seed, Parts: len(spans), Count: p.Count, Length: p.Length, Sampling: p.sampling(), Shown: p.Shown,
+		Significance: p.Significance.Float64(), Searched: p.Expansions > 0,
+	}, inputs...)
+}
+
+func (b *Block) sampling() models.Sampling {
+	s := models.Sampling{Temperature: b.Temperature}
+	if b.TopK != nil {
+		s.TopK = *b.TopK
+	}
+	return s
+}
+
+func (b *Block) search() SearchParams {
+	return SearchParams{
+		Length: b.Length, Expansions: b.Expansions,
+		Settings: search.Settings{Batch: searchBatch, Results: b.Shown, Prove: b.Shown, Memory: int64(b.Memory) << 20},
+	}
+}
+
+// States implements audits.Fields. It is an upper bound: samples that begin alike share
+// states.
+func (f *Fields) States(*audits.Setting) float64 {
+	b := f.Samples
+	return float64(b.Count)*float64(b.Length) + float64(b.Expansions)
+}
+
+var limits = []audits.Limit{
+	audits.LimitOf[fractions.Probability]{
+		Name: "samples_out_of_vocabulary", Range: "(0,1)",
+		Doc: "samples_out_of_vocabulary limits the share of words out of vocabulary at each position of the samples. A cell is above it where the exact binomial test of some position says so, " +
+			"at audit.samples.significance over all positions.",
+		Breaches: audits.Judged(func(v *Verdict, limit fractions.Probability) (breaches []string) {
+			if v.Unknown == nil {
+				return nil
+			}
+			for i, share := range v.Unknown.Positions {
+				breaches = append(breaches, audits.AboveSignificantly("samples_out_of_vocabulary", fmt.Sprintf(" at position %d", i+1), share, limit, v.Significance/float64(len(v.Unknown.Positions)))...)
+			}
+			return breaches
+		}),
+		Check: func(s *audits.Setting, _ fractions.Probability, fail audits.Fail) {
+			if s.Reading.Level == datasets.ByteLevel {
+				fail([]string{"audit.fail_if.samples_out_of_vocabulary", "data.level"}, "limits words out of vocabulary, and at the byte level nothing is; remove it, or set data.level: word")
+			}
+		},
+		FalseAlarms: func(s *audits.Setting, limit fractions.Probability) []audits.FalseAlarm {
+			return falseAlarms(s, "samples_out_of_vocabulary", limit)
+		},
+	}.Limit(),
+	audits.LimitOf[fractions.Probability]{
+		Name: "samples_with_space", Range: "(0,1)",
+		Doc: "samples_with_space limits the share of samples with a space, byte level only. A cell is above it where the exact binomial test says so, at audit.samples.significance.",
+		Breaches: audits.Judged(func(v *Verdict, limit fractions.Probability) []string {
+			if v.Spaces == nil {
+				return nil
+			}
+			return audits.AboveSignificantly("samples_with_space", "", v.Spaces.Samples, limit, v.Significance)
+		}),
+		Check: func(s *audits.Setting, _ fractions.Probability, fail audits.Fail) {
+			if s.Reading.Level != datasets.ByteLevel {
+				fail([]string{"audit.fail_if.samples_with_space", "data.level"}, "limits spaces in samples, which the %s level has none of; remove it, or set data.level: byte", s.Reading.Level)
+			}
+		},
+		FalseAlarms: func(s *audits.Setting, limit fractions.Probability) []audits.FalseAlarm {
+			return falseAlarms(s, "samples_with_space", limit)
+		},
+	}.Limit(),
+}
+
+func falseAlarms(s *audits.Setting, name string, limit fractions.Probability) []audits.FalseAlarm {
+	f, ok := audits.FieldsOf[*Fields](s)
+	if !ok {
+		return nil
+	}
+	return audits.SignificanceAlarms(name, limit, f.Samples.Count, "samples", f.Samples.Significance)
+}

@@ -1,0 +1,199 @@
+package samples
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"coalmine/internal/extended"
+	"coalmine/models"
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/canaries/search"
+)
+
+// Audit is that of samples.
+var Audit = audits.Description{
+	Name: "samples",
+	Legend: "First OOV, all OOV: the share of words out of vocabulary among the first words, and all words, of samples of the model; a star says that first words are it more often than the others, significantly. " +
+		"With space: how many of the most probable words that a model of bytes writes hold a space.",
+	New:         func() audits.Fields { return new(Fields) },
+	Limits:      limits,
+	Kinds:       []tasks.Kind{Kind, Search, Summary},
+	VerdictBlob: audits.VerdictBlob,
+	Verdict:     func() audits.Verdict { return new(Verdict) },
+	Measures: slices.Concat([]audits.Measure{
+		{Name: "samples", Of: audits.Of(func(v *Verdict) int { return v.Samples })},
+		{Name: "samples_temperature", Of: audits.Of(func(v *Verdict) float64 { return v.Temperature })},
+		{Name: "samples_top_k", Of: audits.Of((*Verdict).topK)},
+	}, audits.Within(func(v *Verdict) *Unknown { return v.Unknown },
+		audits.Measure{
+			Name: "samples_first_unknown", Of: audits.Of(func(u *Unknown) *audits.Bounded { return new(u.first()).Bounded() }),
+			Header: "first OOV %", Text: audits.Of((*Unknown).firstText), Scale: audits.Percent, Digits: 2,
+		},
+		audits.Measure{Name: "samples_first_unknown_probability", Of: audits.Of(func(u *Unknown) float64 { return u.FirstProbability })},
+		audits.Measure{Name: "samples_first_unknown_p", Of: audits.Of(func(u *Unknown) float64 { return u.First.P })},
+		audits.Measure{Name: "samples_unknown", Of: audits.Of(func(u *Unknown) *audits.Bounded { return u.All.Bounded() }), Header: "all OOV %", Scale: audits.Percent, Digits: 2},
+	), audits.Within(func(v *Verdict) *Spaces { return v.Spaces },
+		audits.Measure{Name: "samples_with_space", Of: audits.Of(func(s *Spaces) *audits.Bounded { return s.Samples.Bounded() })},
+		audits.Measure{
+			Name: "samples_top_with_space", Of: audits.Of(func(s *Spaces) int { return s.Top }),
+			Header: "with space", Text: audits.Of(func(s *Spaces) string { return fmt.Sprintf("%d/%d", s.Top, s.Of) }), Scale: audits.Plain,
+		},
+		audits.Measure{Name: "samples_top", Of: audits.Of(func(s *Spaces) int { return s.Of })},
+	), audits.Within(func(v *Verdict) *Searched { return v.Search },
+		audits.Measure{Name: "samples_top_certain", Of: audits.Of(func(s *Searched) int { return s.Certain })},
+	)),
+	Curves: []audits.Curve{
+		{Figure: sampleFigure, Name: "first words out of vocabulary", Metric: "samples_first_unknown_percent", Most: hundredPercent},
+		{Figure: sampleFigure, Name: "all out of vocabulary", Metric: "samples_unknown_percent", Most: hundredPercent},
+		{Figure: sampleFigure, Name: "samples with a space", Metric: "samples_with_space_percent", Most: hundredPercent},
+	},
+}
+
+const sampleFigure = "Share of samples, %"
+
+func hundredPercent(audits.Verdict) float64 { return 100 }
+
+// Verdict is what the samples of a model are like.
+type Verdict struct {
+	// Samples were drawn, Cut of which did not end within Length. Those that ended, with a
+	// word at least and nothing but words, are Distinct different ones.
+	Samples  int `json:"samples"`
+	Cut      int `json:"cut"`
+	Distinct int `json:"distinct"`
+	Length   int `json:"length"`
+	models.Sampling
+	// Significance of the tests.
+	Significance float64 `json:"significance"`
+	// Unknown is there for a model of words, Spaces for one of bytes.
+	Unknown *Unknown `json:"unknown,omitempty"`
+	Spaces  *Spaces  `json:"spaces,omitempty"`
+	// MostProbable are those of the samples that ended, by their exact probability.
+	MostProbable []Text `json:"most_probable"`
+	// Search has the most probable sequences of all, where they were looked for.
+	Search *Searched `json:"search,omitempty"`
+	// Shown are the first samples, as they came.
+	Shown []Text `json:"shown"`
+}
+
+// Searched are the most probable of all sequences that end within the length.
+type Searched struct {
+	Words []Text `json:"words"`
+	// Certain is how many of them are proved to be the most probable, from the first on.
+	Certain int `json:"certain"`
+	// Probability is that of all listed, together.
+	Probability float64     `json:"probability"`
+	Expanded    int         `json:"expanded"`
+	Stop        search.Stop `json:"stop"`
+}
+
+// top are the most probable sequences that are known.
+func (v *Verdict) top() []Text {
+	if v.Search != nil {
+		return v.Search.Words
+	}
+	return v.MostProbable
+}
+
+// first is the share of unknown words at the first position.
+func (u *Unknown) first() audits.Share {
+	if len(u.Positions) == 0 {
+		return audits.NewShare(0, 0)
+	}
+	return u.Positions[0]
+}
+
+// firstText has a star if first words stand out.
+func (u *Unknown) firstText() string {
+	text := extended.Decimal(100*u.first().Share, 2)
+	if u.First.StandsOut {
+		text += "*"
+	}
+	return text
+}
+
+// topK is nil where samples are drawn from all tokens.
+func (v *Verdict) topK() *int {
+	if v.TopK == 0 {
+		return nil
+	}
+	return &v.TopK
+}
+
+// Note implements audits.Noter.
+func (v *Verdict) Note(*audits.Cell) string {
+	note := fmt.Sprintf("samples: %d of at most %d", v.Samples, v.Length)
+	if u := v.Unknown; u != nil {
+		note += fmt.Sprintf("; out of vocabulary are %s of the first words (exactly %.2f%% by the model) and %s of all; first words against the others of their sentence: %s",
+			u.first().Percent(), 100*u.FirstProbability, u.All.Percent(), audits.PText(u.First.P))
+	}
+	if s := v.Spaces; s != nil {
+		note += fmt.Sprintf("; %s of those that ended hold a space", s.Samples.Percent())
+	}
+	return note + v.listed()
+}
+
+// notedWords is how many words a note names.
+const notedWords = 5
+
+// listed names the most probable sequences.
+func (v *Verdict) listed() string {
+	top := v.top()
+	if len(top) == 0 {
+		return ""
+	}
+	var words []string
+	for _, text := range top[:min(notedWords, len(top))] {
+		words = append(words, fmt.Sprintf("%q %.3g", text.Text, text.Probability))
+	}
+	sort := "among the samples"
+	if s := v.Search; s != nil {
+		sort = fmt.Sprintf("of all, of which %d are proved to be", s.Certain)
+	}
+	return fmt.Sprintf("; most probable %s: %s", sort, strings.Join(words, ", "))
+}
+
+// Changes implements audits.Comparer. Positions are tested as far as both verdicts have them.
+func (v *Verdict) Changes(other audits.Verdict) []audits.Change {
+	after := other.(*Verdict)
+	var changes []audits.Change
+	if a, b := v.Unknown, after.Unknown; a != nil && b != nil {
+		changes = append(changes, audits.Change{What: "probability that the first word is out of vocabulary", Before: a.FirstProbability, After: b.FirstProbability})
+		for i := range min(len(a.Positions), len(b.Positions)) {
+			changes = append(changes, change(fmt.Sprintf("share out of vocabulary at position %d", i+1), a.Positions[i], b.Positions[i]))
+		}
+	}
+	if a, b := v.Spaces, after.Spaces; a != nil && b != nil {
+		if a.Of > 0 && b.Of > 0 {
+			changes = append(changes, audits.Change{What: "share of the most probable words with a space", Before: float64(a.Top) / float64(a.Of), After: float64(b.Top) / float64(b.Of)})
+		}
+		changes = append(changes, change("share of samples with a space", a.Samples, b.Samples))
+	}
+	return changes
+}
+
+func change(what string, a, b audits.Share) audits.Change {
+	return audits.Change{What: what, Before: a.Share, After: b.Share, P: new(audits.Differ(a, b))}
+}
+
+// Figure implements audits.Figured: Figure 4 of the paper.
+func (v *Verdict) Figure(*audits.Cell) *audits.Figure {
+	if v.Unknown == nil {
+		return nil
+	}
+	f := &audits.Figure{
+		Name: "Words out of vocabulary, %, by position in the samples", Title: "words out of vocabulary by position in the samples",
+		About: "Bars are the share of samples, in percent, of which the word at a position is out of vocabulary, among those that have a word there; lines are their intervals. " +
+			"The dot is the probability of the first word by the model itself.",
+		X: audits.Axis{Most: float64(v.Length) + 1}, Y: audits.Axis{Most: 1},
+		Dots: []audits.Dot{{X: 1, Y: 100 * v.Unknown.FirstProbability, Filled: true, About: "by the model itself"}},
+	}
+	for i, s := range v.Unknown.Positions {
+		x := float64(i + 1)
+		f.Bars = append(f.Bars, audits.Bar{From: x - 0.4, To: x + 0.4, Y: 100 * s.Share})
+		f.Ranges = append(f.Ranges, audits.Range{X: x, Low: 100 * s.Low, High: 100 * s.High})
+		f.Y.Most = max(f.Y.Most, 100*s.High)
+	}
+	return f
+}

@@ -1,0 +1,162 @@
+package attributes
+
+import (
+	"strings"
+	"testing"
+
+	"coalmine/tasks"
+	"coalmine/tasks/audits/updates/observed/observedtest"
+	"coalmine/tasks/devices"
+	"coalmine/tasks/taskstest"
+	"coalmine/tasks/updates"
+)
+
+// federation has users u00, u01, …, whose updates differ by themselves and, by attribute, by
+// whether their number is even.
+type federation struct {
+	observedtest.Federation
+	attribute float32
+}
+
+func (f federation) make() (split []devices.Device, list []updates.Update) {
+	split, list = f.Make()
+	for _, u := range list {
+		sign := f.attribute
+		if split[u.Device].User%2 == 1 {
+			sign = -sign
+		}
+		for i := range 10 {
+			u.Values[observedtest.Values-1-i] += sign
+		}
+	}
+	return split, list
+}
+
+// try measures on a source of the users' names; every user has as many examples, in the
+// order of their numbers.
+func try(t *testing.T, p Params, users int, split []devices.Device, list []updates.Update) (*Verdict, *taskstest.Node, error) {
+	t.Helper()
+	g := taskstest.NewGraph(t)
+	inputs := append(observedtest.Inputs(g, observedtest.Layout, split, list), observedtest.Names(g, users)...)
+	n, err := g.Try(Kind, p, inputs...)
+	if err != nil {
+		return nil, nil, err
+	}
+	var v Verdict
+	n.DecodeMetrics(&v)
+	return &v, n, nil
+}
+
+func params() Params {
+	return Params{
+		Seed: 1, Values: []Value{{"even", []string{"u[0-9][02468]"}}, {"odd", []string{"u[0-9][13579]"}}},
+		Units: 32, Epochs: 60, Batch: 16, LearningRate: 0.05, Updates: 4000,
+	}
+}
+
+func openWorld() federation {
+	return federation{observedtest.Federation{Users: 24, Rounds: 60, Cohort: 14, Own: 4, Common: 1, Unseen: 8, HeldOut: 4}, 3}
+}
+
+func TestAttributesAreTold(t *testing.T) {
+	t.Parallel()
+	split, list := openWorld().make()
+	v, _, err := try(t, params(), 24, split, list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, a := range map[string]*Accuracy{
+		"attribute": v.Attribute.Attribute, "attribute, joint": v.Joint.Attribute, "identity": v.Identity.Identity, "identity, joint": v.Joint.Identity,
+		"by identity": v.ByIdentity, "unseen": v.Attribute.Unseen, "unseen, joint": v.Joint.Unseen,
+	} {
+		if a == nil || a.Accuracy < 0.85 || a.Low > a.Accuracy || a.High < a.Accuracy {
+			t.Errorf("%s: %+v", what, a)
+		}
+	}
+	if m := v.Majority; m.Seen.Accuracy > 0.65 || m.Seen.Users != 12 || m.Unseen.Users != 8 || v.Identity.Attribute != nil || v.Attribute.Identity != nil {
+		t.Errorf("majority %+v, %+v, networks %+v and %+v", m.Seen, m.Unseen, v.Identity, v.Attribute)
+	}
+	if u := v.Users; len(u) != 2 || u[0].Shadow != 8 || u[1].Shadow != 8 || u[0].Anonymous != 10 || u[1].Anonymous != 10 {
+		t.Errorf("users %+v", u)
+	}
+}
+
+// What is not in the updates is not told of users never seen. Those that were seen are told by
+// who they are, which is another thing.
+func TestAnAttributeThatIsNoneIsNotTold(t *testing.T) {
+	t.Parallel()
+	f := openWorld()
+	f.attribute, f.Own, f.Unseen = 0, 0, 12
+	f.Users = 28
+	split, list := f.make()
+	v, _, err := try(t, params(), 28, split, list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, a := range map[string]*Accuracy{"seen": v.Attribute.Attribute, "unseen": v.Attribute.Unseen, "joint": v.Joint.Unseen} {
+		if a.Low > 0.5 || a.High < 0.5 {
+			t.Errorf("%s: %+v", what, a)
+		}
+	}
+}
+
+func TestUsersWithoutAValueAreLeftOut(t *testing.T) {
+	t.Parallel()
+	split, list := openWorld().make()
+	p := params()
+	p.Values = []Value{{"even", []string{"u00", "u0[246]"}}, {"odd", []string{"u01", "u03", "u05"}}}
+	p.Epochs = 2
+	v, _, err := try(t, p, 24, split, list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v.Users[0].Shadow != 4 || v.Users[1].Shadow != 3 || v.Attribute.Attribute.Users != 7 || v.Attribute.Unseen != nil || v.Majority.Unseen != nil {
+		t.Errorf("users %+v, attribute %+v", v.Users, v.Attribute)
+	}
+}
+
+func TestWhatCannotBeToldIsNamed(t *testing.T) {
+	t.Parallel()
+	split, list := openWorld().make()
+	for want, values := range map[string][]Value{
+		`no user of the source has the value "b"`:              {{"a", []string{"u*"}}, {"b", []string{"x*"}}},
+		`user "u00" has two values, "a" and "b"`:               {{"a", []string{"u*"}}, {"b", []string{"u00"}}},
+		`shadow device of a user with the value "b"`:           {{"a", []string{"u0*"}}, {"b", []string{"u13"}}},
+		`no recorded update of an anonymous device of a user `: {{"a", []string{"u23"}}, {"b", []string{"u22"}}},
+	} {
+		p := params()
+		p.Values = values
+		if _, _, err := try(t, p, 24, split, list); err == nil || !tasks.IsPermanent(err) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v gives %v, want a word of %q", values, err, want)
+		}
+	}
+}
+
+func TestValuesAreCheckedByThemselves(t *testing.T) {
+	t.Parallel()
+	for want, values := range map[string][]Value{
+		"has 1 values":              {{"a", []string{"u"}}},
+		"twice":                     {{"a", []string{"u"}}, {"a", []string{"v"}}},
+		"to nobody":                 {{"a", nil}, {"b", []string{"v"}}},
+		"the pattern \"[\", which ": {{"a", []string{"["}}, {"b", []string{"v"}}},
+	} {
+		if got := strings.Join(checkValues(values), "; "); !strings.Contains(got, want) {
+			t.Errorf("%v: %q, want a word of %q", values, got, want)
+		}
+	}
+	if got := checkValues(params().Values); len(got) != 0 {
+		t.Errorf("problems %q of values without any", got)
+	}
+}
+
+func TestGoldenBytes(t *testing.T) {
+	t.Parallel()
+	split, list := openWorld().make()
+	p := params()
+	p.Epochs = 2
+	_, n, err := try(t, p, 24, split, list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	taskstest.Golden(t, n)
+}

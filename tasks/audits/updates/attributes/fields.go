@@ -1,0 +1,67 @@
+package attributes
+
+import (
+	"coalmine/storage"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/updates/observed"
+)
+
+// Fields of the audit block.
+type Fields struct {
+	// Attributes infers from recorded updates what their users are like, by a network that
+	// learns it from the updates of shadow devices: alone, and together with who they are. It
+	// needs data.devices and training.record. Absent: not done.
+	Attributes *Block `json:"attributes,omitempty" source:"Orekondy et al. 2018, section 6.1.3"`
+}
+
+// Block of the audit's fields.
+type Block struct {
+	// Values of the attribute, at least two. Users who have none of them are left out.
+	Values []Value `json:"values" required:"true"`
+	observed.ViewFields
+	// Units of the hidden layer.
+	Units int `json:"units" default:"128" range:"[1,4096]" source:"Orekondy et al. 2018, section 4.3"`
+	// Epochs, at most: a training ends where the loss on a tenth of the shadow devices'
+	// updates, which are kept from it, has not fallen for ten.
+	Epochs int `json:"epochs" default:"300" range:"[1,10000]" unit:"epochs"`
+	// Batch of a step.
+	Batch int `json:"batch" default:"32" range:"[1,65536]" unit:"updates"`
+	// LearningRate of SGD with momentum 0.9.
+	LearningRate float64 `json:"learning_rate" default:"0.01" range:"(0,1000]" source:"Orekondy et al. 2018, section 4.3"`
+	// Updates of shadow, and of anonymous devices, that are looked at, at most; drawn at
+	// random. A task has the values of all in memory.
+	Updates int `json:"updates" default:"2000" range:"[10,100000]" unit:"updates"`
+}
+
+const block = "audit.attributes"
+
+// Asked implements audits.Fields.
+func (f *Fields) Asked() bool { return f.Attributes != nil }
+
+// Check implements audits.Fields.
+func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
+	observed.CheckRecorded(s, block, f.Attributes.Layers, fail)
+	observed.CheckDevices(s, block, fail)
+	for _, problem := range checkValues(f.Attributes.Values) {
+		fail([]string{block + ".values"}, "%s", problem)
+	}
+	observed.CheckOwned(s, block, fail)
+}
+
+// Compile implements audits.Fields.
+func (f *Fields) Compile(b audits.Builder, _ int) storage.Key {
+	p := f.Attributes
+	inputs := append(observed.Inputs(b.Recorded(), b.Devices()), observed.NamesInputs(b)...)
+	return b.Node(Kind, "attributes of users", Params{
+		Seed: b.Setting().Seed, View: p.View(b.Setting()), Values: p.Values, Units: p.Units,
+		Epochs: p.Epochs, Batch: p.Batch, LearningRate: p.LearningRate, Updates: p.Updates,
+	}, inputs...)
+}
+
+// States implements audits.Fields.
+func (f *Fields) States(*audits.Setting) float64 { return 0 }
+
+// Work implements audits.Worker.
+func (f *Fields) Work(s *audits.Setting) float64 {
+	return s.UpdatesWork(f.Attributes.Units, float64(f.Attributes.Epochs)*float64(f.Attributes.Updates))
+}

@@ -1,0 +1,183 @@
+package crossmodal
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+
+	"coalmine/models"
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/audits/updates/observed"
+	"coalmine/tasks/checkpoints"
+	"coalmine/tasks/datasets"
+	"coalmine/tasks/devices"
+)
+
+// Vectors are those of some users.
+type Vectors struct {
+	// Users are those of the population that was divided into devices, ascending.
+	Users []int `json:"users"`
+	// Values is the length of a vector.
+	Values int `json:"values"`
+	rows   []float32
+}
+
+// Row is the vector of the i-th of the users.
+func (v *Vectors) Row(i int) []float32 { return v.rows[i*v.Values : (i+1)*v.Values] }
+
+// Blobs of the nodes with vectors.
+const (
+	// UsersBlob is a Vectors as JSON.
+	UsersBlob = "users"
+	// VectorsBlob are their values, [users, values], as little-endian float32.
+	VectorsBlob = "vectors"
+)
+
+func (v *Vectors) write(ctx context.Context, t *tasks.Task) error {
+	var data []byte
+	for _, x := range v.rows {
+		data = binary.LittleEndian.AppendUint32(data, math.Float32bits(x))
+	}
+	if err := t.PutJSON(ctx, UsersBlob, v); err != nil {
+		return err
+	}
+	return t.Put(ctx, VectorsBlob, data)
+}
+
+func readVectors(ctx context.Context, t *tasks.Task) (*Vectors, error) {
+	v := new(Vectors)
+	if err := t.InputJSON(ctx, VectorsInput, UsersBlob, v); err != nil {
+		return nil, err
+	}
+	data, err := t.Blob(ctx, VectorsInput, VectorsBlob)
+	if err != nil {
+		return nil, err
+	}
+	if v.Values < 1 || len(data) != 4*len(v.Users)*v.Values {
+		return nil, fmt.Errorf("%d vectors of %d values in %d bytes: %w", len(v.Users), v.Values, len(data), storage.ErrCorrupt)
+	}
+	v.rows = make([]float32, len(data)/4)
+	for i := range v.rows {
+		v.rows[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
+	}
+	return v, nil
+}
+
+// GivenParams are the parameters of audits/given-vectors.
+type GivenParams struct {
+	// Sources are the digests of the files, in their order.
+	Sources []storage.Digest `json:"sources"`
+	Limits  datasets.Limits  `json:"limits"`
+}
+
+// Given finds the vectors of the users that were divided into devices in audit.cross_modal.embeddings. Users
+// without one are left out. Its inputs are those of observed.NamesInputs.
+var Given = tasks.Kind{Name: "audits/given-vectors", Version: 1, Class: tasks.Compute, Run: runGiven}
+
+func runGiven(ctx context.Context, t *tasks.Task) error {
+	var p GivenParams
+	if err := t.Decode(&p); err != nil {
+		return err
+	}
+	names, err := observed.ReadNames(ctx, t)
+	if err != nil {
+		return err
+	}
+	e, err := datasets.ReadImportedEmbeddings(ctx, t, p.Sources, p.Limits)
+	if err != nil {
+		return err
+	}
+	numbers := map[string]int{}
+	for i, user := range e.Users {
+		numbers[user] = i
+	}
+	v := Vectors{Values: e.Values}
+	for user, name := range names.Users {
+		if i, there := numbers[name]; there && name != "" {
+			v.Users, v.rows = append(v.Users, user), append(v.rows, e.Row(i)...)
+		}
+	}
+	if len(v.Users) == 0 {
+		return tasks.Permanent(fmt.Errorf("audit.cross_modal.embeddings has vectors of %d users, such as %q, and of none of the data's, such as %q; expected the names that the data have", len(e.Users), e.Users[0], names.Source[0]))
+	}
+	return v.write(ctx, t)
+}
+
+// OfWords gives users with a shadow device the mean of the vectors that a model's embedding
+// has for the words of the device's examples. Its inputs are ModelInput,
+// observed.DevicesInput, datasets.PopulationInput and datasets.ShardsInput.
+var OfWords = tasks.Kind{Name: "audits/word-vectors", Version: 1, Class: tasks.Compute, Run: runOfWords}
+
+// ModelInput is the model that has the words' vectors.
+const ModelInput = tasks.ModelBlob
+
+func runOfWords(ctx context.Context, t *tasks.Task) error {
+	words, width, err := wordVectors(ctx, t)
+	if err != nil {
+		return err
+	}
+	split, err := devices.Read(ctx, t, observed.DevicesInput)
+	if err != nil {
+		return err
+	}
+	population, err := datasets.OpenPopulation(ctx, t, datasets.PopulationInput, datasets.ShardsInput)
+	if err != nil {
+		return err
+	}
+	shadows := map[int]int{} // of each user
+	v := Vectors{Values: width}
+	for number, d := range split {
+		if d.Shadow {
+			shadows[d.User] = number
+			v.Users = append(v.Users, d.User)
+		}
+	}
+	slices.Sort(v.Users)
+	for _, user := range v.Users {
+		examples, err := population.ReadUser(ctx, shadows[user])
+		if err != nil {
+			return err
+		}
+		v.rows = append(v.rows, meanOf(examples, words, width)...)
+	}
+	return v.write(ctx, t)
+}
+
+// wordVectors are the embedding of a model, [tokens, width].
+func wordVectors(ctx context.Context, t *tasks.Task) (words []float32, width int, err error) {
+	m, err := checkpoints.Read(ctx, t, ModelInput)
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, tensor := range m.Network.Tensors() {
+		if tensor.Name == models.EmbeddingTensor && len(tensor.Shape) == 2 {
+			return m.Params[tensor.Offset : tensor.Offset+tensor.Shape[0]*tensor.Shape[1]], tensor.Shape[1], nil
+		}
+	}
+	return nil, 0, tasks.Permanent(fmt.Errorf("the model has no tensor %q with vectors of words; expected audit.cross_modal.embeddings", models.EmbeddingTensor))
+}
+
+// meanOf is the mean vector of all ordinary words of some examples, in float64; zeros where
+// there is none.
+func meanOf(examples [][]int32, words []float32, width int) []float32 {
+	sum, n := make([]float64, width), 0
+	for _, tokens := range examples {
+		for _, token := range tokens {
+			if token < datasets.FirstWord {
+				continue
+			}
+			n++
+			for i, x := range words[int(token)*width : (int(token)+1)*width] {
+				sum[i] += float64(x)
+			}
+		}
+	}
+	mean := make([]float32, width)
+	for i := range mean {
+		mean[i] = float32(sum[i] / float64(max(1, n)))
+	}
+	return mean
+}

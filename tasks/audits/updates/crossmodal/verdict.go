@@ -1,0 +1,106 @@
+package crossmodal
+
+import (
+	"fmt"
+	"slices"
+
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/updates/sameuser"
+	"coalmine/tasks/audits/updates/twins"
+)
+
+// Audit is that of updates and vectors of another form.
+var Audit = audits.Description{
+	Name: "cross_modal",
+	Legend: "Cross-modal AP: how well a network tells which of an anonymous update and a vector of what is known of a user in another form belong together, half of all pairs; 50 by chance. " +
+		"Unseen: of users of whom the adversary has nothing but the vector.",
+	New:     func() audits.Fields { return new(Fields) },
+	Limits:  limits,
+	Kinds:   []tasks.Kind{Given, OfWords, Kind},
+	Models:  audits.Anything,
+	AtEnd:   true,
+	Pairs:   audits.EverySecret,
+	Verdict: func() audits.Verdict { return new(Verdict) },
+	Measures: slices.Concat(
+		audits.Within(func(v *Verdict) *sameuser.Measurement { return v.Anonymous },
+			audits.Measure{Name: "cross_modal_ap", Of: audits.Of(func(m *sameuser.Measurement) audits.Bounded { return m.AP.Bounded() }), Header: "cross-modal AP", Scale: audits.Percent, Digits: 1},
+			audits.Measure{Name: "cross_modal_auc", Of: audits.Of(func(m *sameuser.Measurement) float64 { return m.AUC.Value })},
+		),
+		audits.Within(func(v *Verdict) *sameuser.Measurement { return v.Seen },
+			audits.Measure{Name: "cross_modal_seen_ap", Of: audits.Of(func(m *sameuser.Measurement) float64 { return m.AP.Value })},
+		),
+		audits.Within(func(v *Verdict) *sameuser.Measurement { return v.Unseen },
+			audits.Measure{Name: "cross_modal_unseen_ap", Of: audits.Of(func(m *sameuser.Measurement) float64 { return m.AP.Value }), Header: "cross-modal unseen AP", Optional: true, Scale: audits.Percent, Digits: 1},
+		),
+	),
+}
+
+// Verdict is the outcome: the metrics of audits/cross-modal.
+type Verdict struct {
+	// Users have a vector, of so many Values.
+	Users   int           `json:"users"`
+	Values  int           `json:"values"`
+	Learned twins.Learned `json:"learned"`
+	// Anonymous pairs are of anonymous updates of all users, seen and unseen, with a vector;
+	// Seen and Unseen of those alone, nil where there are none, and where all users are of one
+	// sort.
+	Anonymous *sameuser.Measurement `json:"anonymous"`
+	Seen      *sameuser.Measurement `json:"seen,omitempty"`
+	Unseen    *sameuser.Measurement `json:"unseen,omitempty"`
+	// Curve is the precision where 1%, 2%, ... of the anonymous pairs of one user are found.
+	Curve []float64 `json:"curve"`
+}
+
+// Note implements audits.Noter.
+func (v *Verdict) Note(*audits.Cell) string {
+	note := fmt.Sprintf("cross-modal: vectors of %d values of %d users; learned from %d of them, %v",
+		v.Values, v.Users, v.Learned.Users, &v.Learned)
+	for _, x := range v.all() {
+		if m := x.m; m != nil {
+			note += fmt.Sprintf("; %s: AP %s, AUC %s of %d pairs, 50 by chance%s", x.what,
+				m.AP.Percent(), m.AUC.Percent(), m.Pairs, audits.TooFewToTell(m.Users, audits.PairChance))
+		}
+	}
+	return note + v.Learned.Chance(path)
+}
+
+// named is a measurement with its name.
+type named struct {
+	what string
+	m    *sameuser.Measurement
+}
+
+func (v *Verdict) all() []named {
+	return []named{{"anonymous updates", v.Anonymous}, {"of seen users", v.Seen}, {"of unseen users", v.Unseen}}
+}
+
+// AttackRows implements audits.Attacked.
+func (v *Verdict) AttackRows() (rows []audits.Attack) {
+	for _, x := range v.all() {
+		if x.m != nil {
+			rows = append(rows, x.m.Row("cross-modal network", "updates with vectors: "+x.what))
+		}
+	}
+	return rows
+}
+
+// Figure implements audits.Figured: the precision-recall curve.
+func (v *Verdict) Figure(*audits.Cell) *audits.Figure {
+	if len(v.Curve) == 0 {
+		return nil
+	}
+	return audits.PrecisionRecall("Precision and recall of updates and vectors",
+		"How many of the pairs of an anonymous update and a vector that the network puts first are of one user, in %, where so many of those are found. The dashed line is chance.",
+		v.Curve, audits.PairChance)
+}
+
+var limits = []audits.Limit{audits.PairLimit(
+	"cross_modal", 1, "measurement",
+	"cross_modal limits how many times chance, which is 50, the average precision of anonymous updates and vectors is. A cell is above it where the lower end of the 95% interval over users is.",
+	func(v *Verdict) (what string, users int, found audits.Bounded) {
+		if v.Anonymous == nil {
+			return "", 0, audits.Bounded{}
+		}
+		return "the AP of updates and vectors", v.Anonymous.Users, v.Anonymous.AP.Bounded()
+	})}

@@ -1,0 +1,164 @@
+// Package deanonymization asks whether the updates of anonymous devices betray their users to
+// a server that has trained attacks on those of shadow devices (Orekondy et al. 2018, sections
+// 4.3 and 6):
+//
+//	audits/reidentify        an attack is trained on shadows and scores anonymous updates
+//	audits/deanonymization   what the scores of all attacks are worth, beside chance
+package deanonymization
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"coalmine/internal/seeds"
+	"coalmine/models/attacks"
+	"coalmine/tasks"
+	"coalmine/tasks/audits/updates/observed"
+)
+
+// Params are the parameters of audits/reidentify.
+type Params struct {
+	Seed   uint64       `json:"seed"`
+	Attack attacks.Kind `json:"attack"`
+	// View is what of an update is looked at.
+	View observed.View `json:"view"`
+	// Learn are the rounds whose updates of shadows the attack is trained on, Try those of
+	// anonymous updates that it is tried on.
+	Learn Rounds `json:"learn"`
+	Try   Rounds `json:"try"`
+	// Profiles has the attack name profiles in place of users. The devices of held-out users,
+	// and where there are none the shadows of all, teach it what is no profile.
+	Profiles bool `json:"profiles,omitempty"`
+	// Examples is how many updates of each user it learns from; 0: all.
+	Examples int `json:"examples,omitempty"`
+	// Sums is how many anonymous updates of a round are visible only as their sum; 0 and 1:
+	// each is visible.
+	Sums int `json:"sums,omitempty"`
+	// Epochs at most, and the examples of a batch.
+	Epochs int `json:"epochs"`
+	Batch  int `json:"batch"`
+	// Memory bounds what of the updates is in memory at once, in MiB.
+	Memory int `json:"memory"`
+}
+
+// Rounds are those from From to To, both included.
+type Rounds struct {
+	From int `json:"from"`
+	To   int `json:"to"`
+}
+
+// Has reports whether a round is one of them.
+func (r Rounds) Has(round int) bool { return r.From <= round && round <= r.To }
+
+// Reidentify trains an attack and scores the anonymous updates. Its inputs are those of package
+// observed, its blobs ScoresBlob and ScoredBlob.
+var Reidentify = tasks.Kind{Name: "audits/reidentify", Version: 3, Class: tasks.Compute, Run: runReidentify}
+
+// Blobs of audits/reidentify.
+const (
+	// ScoresBlob is a file of NumPy: float32, [items, classes].
+	ScoresBlob = "scores"
+	// ScoredBlob is a Scored, as JSON.
+	ScoredBlob = "scored"
+)
+
+// Scored says what the scores are about.
+type Scored struct {
+	// Classes are the users whom the attack can name, or the users that stand for profiles, in
+	// the order of the columns. Where it has learned what users are like whom it cannot name,
+	// one column more stands for these.
+	Classes []int `json:"classes"`
+	Unseen  bool  `json:"unseen,omitempty"`
+	// Untaught are users who should be classes, and of whom there was no update to learn from.
+	Untaught []int `json:"untaught,omitempty"`
+	// Items are what was scored, in the order of the rows.
+	Items []Item `json:"items"`
+	// Learned is the number of updates that the attack was trained on, beside those that
+	// Validated it.
+	Learned   int              `json:"learned"`
+	Validated int              `json:"validated,omitempty"`
+	Training  attacks.Training `json:"training,omitzero"`
+}
+
+// Columns is the number of scores of an item.
+func (s *Scored) Columns() int {
+	if s.Unseen {
+		return len(s.Classes) + 1
+	}
+	return len(s.Classes)
+}
+
+// Item is an anonymous update, or a sum of some.
+type Item struct {
+	Round int `json:"round"`
+	// Users whose devices have sent it.
+	Users []int `json:"users"`
+}
+
+func runReidentify(ctx context.Context, t *tasks.Task) error {
+	var p Params
+	if err := t.Decode(&p); err != nil {
+		return err
+	}
+	reader, err := p.open(ctx, t)
+	if err != nil {
+		return err
+	}
+	census, err := p.take(ctx, reader)
+	if err != nil {
+		return err
+	}
+	data := &source{params: &p, reader: reader, census: census}
+	shape := attacks.Shape{Inputs: reader.Values(), Classes: census.Columns()}
+	attack, err := attacks.New(p.Attack, shape, attacks.Options{Epochs: p.Epochs, Batch: p.Batch}, seeds.Stream(p.Seed, seeds.NamingWeights))
+	if err != nil {
+		return tasks.Permanent(err)
+	}
+	if err := data.validate(ctx); err != nil {
+		return err
+	}
+	if census.Training, err = attack.Train(ctx, data); err != nil {
+		return err
+	}
+	data.close(p.Attack)
+	trial := trial{source: data, attack: attack}
+	if err := trial.run(ctx); err != nil {
+		return err
+	}
+	if err := t.Put(ctx, ScoresBlob, npy(trial.scores, len(census.Items), shape.Classes)); err != nil {
+		return err
+	}
+	return t.PutJSON(ctx, ScoredBlob, &census.Scored)
+}
+
+// open opens the updates with the lengths with which they were sent: a sum is one of these.
+func (p *Params) open(ctx context.Context, t *tasks.Task) (*observed.Reader, error) {
+	return observed.View{Layers: p.View.Layers, Raw: true}.Open(ctx, t)
+}
+
+// npy is a file of NumPy (version 1.0 of its format) with a matrix of float32.
+func npy(values []float32, rows, columns int) []byte {
+	header := fmt.Sprintf("{'descr': '<f4', 'fortran_order': False, 'shape': (%d, %d), }", rows, columns)
+	// Magic, header and line feed together have a length that 64 divides.
+	header = fmt.Sprintf("%-*s\n", (len(header)+11+63)/64*64-11, header)
+	data := append([]byte("\x93NUMPY\x01\x00"), byte(len(header)), byte(len(header)>>8))
+	data = append(data, header...)
+	for _, v := range values {
+		data = binary.LittleEndian.AppendUint32(data, math.Float32bits(v))
+	}
+	return data
+}
+
+// readNPY reads what npy has written of a matrix with so many values.
+func readNPY(data []byte, values int) ([]float32, error) {
+	if len(data) < 10 || len(data) != 10+(int(data[8])|int(data[9])<<8)+4*values {
+		return nil, fmt.Errorf("a matrix of %d scores has %d bytes", values, len(data))
+	}
+	list := make([]float32, values)
+	for i := range list {
+		list[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[len(data)-4*values+4*i:]))
+	}
+	return list, nil
+}

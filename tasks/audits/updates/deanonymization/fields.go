@@ -1,0 +1,192 @@
+package deanonymization
+
+import (
+	"fmt"
+	"slices"
+
+	"coalmine/internal/fractions"
+	"coalmine/models/attacks"
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/updates/observed"
+)
+
+// Fields of the audit block.
+type Fields struct {
+	// Deanonymization trains attacks on the recorded updates of shadow devices, and has them
+	// name the users of the anonymous devices by theirs. It needs data.devices and
+	// training.record. Absent: not done.
+	Deanonymization *Block `json:"deanonymization,omitempty" also:"reidentification re-identification" source:"Orekondy et al. 2018, sections 4.3 and 6"`
+}
+
+// Block of the audit's fields.
+type Block struct {
+	// Attacks that are tried, each once.
+	Attacks []attacks.Kind `json:"attacks" also:"attack" source:"Orekondy et al. 2018, section 6.1.1; cosine: a baseline"`
+	observed.ViewFields
+	// Examples is how many updates of each user's shadow device the attacks learn from, drawn
+	// at random. By default all.
+	Examples int `json:"examples,omitempty" range:"[1,1000000]" unit:"updates of each user" source:"Orekondy et al. 2018, figure 8"`
+	// Rounds whose updates are looked at, of those that are recorded. By default all.
+	Rounds *Between `json:"rounds,omitempty"`
+	// Stages is into how many ranges the rounds are divided, besides: attacks are trained on
+	// each of them, and tried on each. By default there are none.
+	Stages int `json:"stages,omitempty" range:"[2,100]" unit:"ranges of rounds" source:"10: Orekondy et al. 2018, figure 10"`
+	// Sums is how many anonymous updates of a round are visible only as their sum, as with
+	// secure aggregation. A sum is right for the user of each of its updates.
+	Sums int `json:"sums" default:"1" range:"[1,1000000]" unit:"updates" also:"secure_aggregation"`
+	// Epochs at most of the attacks that are trained by steps: mlp, which ends where the loss on
+	// a tenth of the shadows' updates, which are kept from the training, falls no more; and svm,
+	// which ends at its minimum.
+	Epochs int `json:"epochs" default:"1000" range:"[1,1000000]" unit:"epochs"`
+	// Batch of their steps.
+	Batch int `json:"batch" default:"32" range:"[1,65536]" unit:"updates" also:"batch_size"`
+	// Memory is about what an attack may have in memory of the updates; beside them stand its
+	// model and, of svm, 4 bytes for each update and user. It is a part of what decides the result: what does not fit is read anew in each
+	// epoch, and shuffled a block at a time.
+	Memory int `json:"memory" default:"1024" range:"[16,1048576]" unit:"MiB"`
+	// Confidence of the intervals over users, by bootstrap.
+	Confidence fractions.Probability `json:"confidence" default:"95%" range:"(0,1)"`
+	// Users has the results list the average precision of every user.
+	Users bool `json:"users,omitzero" default:"false" also:"per_user"`
+}
+
+// Between are rounds from one to another.
+type Between struct {
+	// From is the first round.
+	From int `json:"from" default:"1" range:"[1,1000000000]" unit:"rounds"`
+	// To is the last one. By default it is the last of the training.
+	To int `json:"to,omitempty" range:"[1,1000000000]" unit:"rounds"`
+}
+
+// of are the rounds of a training of so many.
+func (b *Between) of(rounds int) Rounds {
+	switch {
+	case b == nil:
+		return Rounds{1, rounds}
+	case b.To == 0:
+		return Rounds{b.From, rounds}
+	}
+	return Rounds{b.From, min(b.To, rounds)}
+}
+
+const path = "audit.deanonymization"
+
+// Asked implements audits.Fields.
+func (f *Fields) Asked() bool { return f.Deanonymization != nil }
+
+// Complete implements audits.Completer.
+func (f *Fields) Complete(_ *audits.Setting, given func(path string) bool) {
+	if !given(path + ".attacks") {
+		f.Deanonymization.Attacks = attacks.Kinds()
+	}
+}
+
+// Check implements audits.Fields.
+func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
+	p := f.Deanonymization
+	observed.CheckDevices(s, path, fail)
+	observed.CheckRecorded(s, path, p.Layers, fail)
+	CheckAttacks(path+".attacks", p.Attacks, fail)
+	if r := p.Rounds; r != nil && r.To > 0 && r.To < r.From {
+		fail([]string{path + ".rounds.to", path + ".rounds.from"}, "is %d, and the rounds begin at %d; expected at least that", r.To, r.From)
+	}
+}
+
+// CheckAttacks reports a list of attacks, the field at a path, that is empty or names one twice.
+func CheckAttacks(path string, kinds []attacks.Kind, fail audits.Fail) {
+	for i, kind := range kinds {
+		if slices.Index(kinds, kind) < i {
+			fail([]string{path}, "names %s twice; expected each attack once", kind)
+		}
+	}
+	if len(kinds) == 0 {
+		fail([]string{path}, "is empty; expected some of %v, or leave it out for all", attacks.Kinds())
+	}
+}
+
+// CheckData implements audits.DataChecker: an attack needs two classes, of which one may be that
+// of all whom it is not to name.
+func (f *Fields) CheckData(_ *audits.Setting, d *audits.Data, fail audits.Fail) {
+	users := d.Seen + d.Unseen + d.HeldOut
+	if users == 0 || d.Seen > 1 || d.Seen == 1 && d.HeldOut > 0 {
+		return
+	}
+	fail([]string{path, "data.devices"}, "has nobody to tell apart: of %d users %d are seen, who have a shadow device and are to be named, %d unseen and %d held out; expected two seen, or one beside held-out ones: lower data.devices.unseen or data.devices.held_out, or have more users take part",
+		users, d.Seen, d.Unseen, d.HeldOut)
+}
+
+// Warnings implements audits.Warner.
+func (f *Fields) Warnings(s *audits.Setting, d *audits.Data) []string {
+	if s.Recorded == nil {
+		return nil
+	}
+	learn, rounds := f.Deanonymization.Rounds.of(s.Training.Rounds), 0
+	for _, round := range s.Recorded.Of(s.Training.Rounds) {
+		if learn.Has(round) {
+			rounds++
+		}
+	}
+	missed := float64(d.Seen) * observed.Missed(s, d, rounds)
+	if missed < 1 {
+		return nil
+	}
+	return []string{fmt.Sprintf("audit.deanonymization will be unable to name about %.0f of %d users: with %d of %d devices in a round, their shadow devices are in none of the %d recorded rounds, and the attacks never see an update of theirs (%s); record more rounds, or raise training.rounds or training.cohort",
+		missed, d.Seen, s.Training.Cohort, d.Users, rounds, d.Label)}
+}
+
+// Compile implements audits.Fields.
+func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
+	p := f.Deanonymization
+	within := p.Rounds.of(round)
+	params := SummaryParams{Seed: b.Setting().Seed, Attacks: p.Attacks, Stages: within.split(p.Stages), Confidence: p.Confidence.Float64(), Users: p.Users}
+	var inputs []tasks.Input
+	for i, kind := range p.Attacks {
+		inputs = append(inputs, tasks.Input{Name: AttackInput(i), Key: p.attack(b, kind, within, within)})
+		for stage, learn := range params.Stages {
+			inputs = append(inputs, tasks.Input{Name: StageInput(i, stage), Key: p.attack(b, kind, learn, within)})
+		}
+	}
+	return b.Node(Summary, "whose updates they are", params, inputs...)
+}
+
+// attack adds the node of an attack.
+func (p *Block) attack(b audits.Builder, kind attacks.Kind, learn, try Rounds) storage.Key {
+	params := Params{
+		Seed: b.Setting().Seed, Attack: kind, View: p.View(b.Setting()), Learn: learn, Try: try,
+		Examples: p.Examples, Sums: p.Sums, Epochs: p.Epochs, Batch: p.Batch, Memory: p.Memory,
+	}
+	return b.Node(Reidentify, fmt.Sprintf("%s on updates of rounds %d to %d", kind.Title(), learn.From, learn.To), params, observed.Inputs(b.Recorded(), b.Devices())...)
+}
+
+// split divides rounds into so many ranges, as equal as can be; none for 0.
+func (r Rounds) split(stages int) (ranges []Rounds) {
+	n := r.To - r.From + 1
+	for i := range stages {
+		ranges = append(ranges, Rounds{r.From + i*n/stages, r.From + (i+1)*n/stages - 1})
+	}
+	return ranges
+}
+
+// States implements audits.Fields.
+func (f *Fields) States(*audits.Setting) float64 { return 0 }
+
+// Work implements audits.Worker: half of the updates are those of shadows, and all stages together
+// learn once more from them.
+func (f *Fields) Work(s *audits.Setting) float64 {
+	p := f.Deanonymization
+	return AttacksWork(s, p.Attacks, p.Epochs) * float64(1+min(1, p.Stages))
+}
+
+// AttacksWork is the work of attacks that learn from half of the recorded updates. Those that are
+// trained by steps may end before their last epoch; others take little.
+func AttacksWork(s *audits.Setting, kinds []attacks.Kind, epochs int) float64 {
+	work := 0.0
+	for _, kind := range kinds {
+		if kind == attacks.MLP || kind == attacks.SVM {
+			work += s.UpdatesWork(attacks.Hidden, float64(epochs)*s.RecordedUpdates()/2)
+		}
+	}
+	return work
+}

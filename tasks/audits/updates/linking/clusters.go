@@ -1,0 +1,196 @@
+package linking
+
+import (
+	"math"
+	"slices"
+
+	"coalmine/tasks/audits/updates/sameuser"
+)
+
+// cluster divides updates into as many clusters as there are devices, which a server knows,
+// or more where the rest must not be merged: updates of one round are of different devices.
+// Clusters are merged by the mean similarity of their members, the most similar first
+// (average linkage; Murtagh 1983 for the chain of nearest neighbours). It returns the
+// cluster of each update, and overwrites the similarities.
+func cluster(list []sameuser.Update, s *square, count int) []int {
+	impossible := float32(math.Inf(-1))
+	for i := range list {
+		for j := range i {
+			if list[i].Round == list[j].Round {
+				s.set(i, j, impossible)
+			}
+		}
+	}
+	merges := newLinkage(s).merges()
+	slices.SortStableFunc(merges, func(a, b merge) int { return compareFloats(b.similarity, a.similarity) })
+	return cut(len(list), merges[:min(len(merges), max(0, len(list)-count))])
+}
+
+func compareFloats(a, b float32) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// merge joins the clusters that two updates are in.
+type merge struct {
+	a, b       int
+	similarity float32
+}
+
+// linkage merges clusters, each under the number of one of its members.
+type linkage struct {
+	s     *square
+	sizes []float64 // 0: merged into another, or done
+	chain []int
+}
+
+func newLinkage(s *square) *linkage {
+	l := &linkage{s: s, sizes: make([]float64, s.n)}
+	for i := range l.sizes {
+		l.sizes[i] = 1
+	}
+	return l
+}
+
+// merges are all that are possible, in no order of similarity: two clusters are merged as
+// soon as each is the other's nearest. Average linkage allows it, since a merged cluster is
+// nearer to no other than the nearer of its parts was.
+func (l *linkage) merges() (all []merge) {
+	for first := 0; ; {
+		if len(l.chain) == 0 {
+			for first < l.s.n && l.sizes[first] == 0 {
+				first++
+			}
+			if first == l.s.n {
+				return all
+			}
+			l.chain = append(l.chain, first)
+		}
+		if m, ok := l.step(); ok {
+			all = append(all, m)
+		}
+	}
+}
+
+// step makes the chain longer, or merges its last two.
+func (l *linkage) step() (m merge, merged bool) {
+	top := l.chain[len(l.chain)-1]
+	before := -1
+	if len(l.chain) > 1 {
+		before = l.chain[len(l.chain)-2]
+	}
+	nearest := l.nearest(top, before)
+	switch {
+	case nearest < 0: // it can be merged with none
+		l.sizes[top] = 0
+		l.chain = l.chain[:0]
+	case nearest == before:
+		m = merge{top, before, l.s.at(top, before)}
+		l.join(top, before)
+		l.chain = l.chain[:len(l.chain)-2]
+		return m, true
+	default:
+		l.chain = append(l.chain, nearest)
+	}
+	return m, false
+}
+
+// nearest is the most similar cluster to one; of equals the preferred one, or the first.
+// -1: there is none that it can be merged with.
+func (l *linkage) nearest(to, preferred int) int {
+	best, similarity := -1, float32(math.Inf(-1))
+	if preferred >= 0 {
+		best, similarity = preferred, l.s.at(to, preferred)
+	}
+	for i, v := range l.s.values[to*l.s.n : (to+1)*l.s.n] {
+		if v > similarity && i != to && l.sizes[i] > 0 {
+			best, similarity = i, v
+		}
+	}
+	return best
+}
+
+// join merges a into b.
+func (l *linkage) join(a, b int) {
+	n := l.sizes[a] + l.sizes[b]
+	for i, size := range l.sizes {
+		if size > 0 && i != a && i != b {
+			sum := float64(l.sizes[a]*float64(l.s.at(a, i))) + float64(l.sizes[b]*float64(l.s.at(b, i)))
+			l.s.set(b, i, float32(sum/n))
+		}
+	}
+	l.sizes[a], l.sizes[b] = 0, n
+}
+
+// cut numbers the clusters that merges make of n updates.
+func cut(n int, merges []merge) []int {
+	parents := make([]int, n)
+	for i := range parents {
+		parents[i] = i
+	}
+	root := func(i int) int {
+		for parents[i] != i {
+			parents[i] = parents[parents[i]]
+			i = parents[i]
+		}
+		return i
+	}
+	for _, m := range merges {
+		parents[root(m.a)] = root(m.b)
+	}
+	clusters := make([]int, n)
+	for i := range clusters {
+		clusters[i] = root(i)
+	}
+	return clusters
+}
+
+// compare says how well clusters are those of devices, over all pairs of updates.
+func compare(list []sameuser.Update, clusters []int) Clusters {
+	type cell struct {
+		cluster int
+		device  int32
+	}
+	byCluster, byDevice, both := map[int]int{}, map[int32]int{}, map[cell]int{}
+	for i, u := range list {
+		byCluster[clusters[i]]++
+		byDevice[u.User]++
+		both[cell{clusters[i], u.User}]++
+	}
+	together, same, hits := pairsWithin(byCluster), pairsWithin(byDevice), pairsWithin(both)
+	return scores(len(byCluster), together, same, hits, pairs(len(list)))
+}
+
+func pairsWithin[K comparable](sizes map[K]int) (sum float64) {
+	for _, n := range sizes {
+		sum += pairs(n) // whole numbers: exact in any order
+	}
+	return sum
+}
+
+func pairs(n int) float64 { return float64(n) * float64(n-1) / 2 }
+
+// scores are those of together pairs in one cluster, same pairs of one device, hits of both
+// and all pairs.
+func scores(count int, together, same, hits, all float64) Clusters {
+	c := Clusters{Clusters: count}
+	chance := together * same / all
+	if most := (together + same) / 2; most != chance {
+		c.RandIndex = (hits - chance) / (most - chance)
+	}
+	if together > 0 {
+		c.Precision = hits / together
+	}
+	if same > 0 {
+		c.Recall = hits / same
+	}
+	if together+same > 0 {
+		c.F1, c.ChanceF1 = 2*hits/(together+same), 2*chance/(together+same)
+	}
+	return c
+}

@@ -1,0 +1,101 @@
+package linking
+
+import (
+	"fmt"
+
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/updates/sameuser"
+)
+
+// Audit is that of devices that are followed.
+var Audit = audits.Description{
+	Name: "linking",
+	Legend: "Linked AP: how well pairs of anonymous updates are told that come from one device, half of all pairs; 50 by chance. " +
+		"Followed: of updates of a device that was seen before, the share whose most similar earlier update is its own.",
+	New:       func() audits.Fields { return new(Fields) },
+	Limits:    limits,
+	Kinds:     []tasks.Kind{Kind},
+	Models:    audits.Anything,
+	ByProgram: true,
+	AtEnd:     true,
+	Pairs:     audits.EverySecret,
+	Verdict:   func() audits.Verdict { return new(Verdict) },
+	Measures: []audits.Measure{
+		{Name: "linking_ap", Of: audits.Of(func(v *Verdict) audits.Bounded { return v.Pairs.AP.Bounded() }), Header: "linked AP", Scale: audits.Percent, Digits: 1},
+		{Name: "linking_auc", Of: audits.Of(func(v *Verdict) float64 { return v.Pairs.AUC.Value })},
+		{Name: "linking_followed", Of: audits.Of(func(v *Verdict) float64 { return v.Next.Share }), Header: "followed %", Scale: audits.Percent, Digits: 1},
+		{Name: "linking_followed_chance", Of: audits.Of(func(v *Verdict) float64 { return v.Next.Chance })},
+		{Name: "linking_adjusted_rand_index", Of: audits.Of(func(v *Verdict) float64 { return v.Clusters.RandIndex })},
+		{Name: "linking_f1", Of: audits.Of(func(v *Verdict) float64 { return v.Clusters.F1 })},
+		{Name: "linking_f1_chance", Of: audits.Of(func(v *Verdict) float64 { return v.Clusters.ChanceF1 })},
+	},
+}
+
+// Verdict is the outcome: the metrics of audits/linking.
+type Verdict struct {
+	// Devices were followed, by so many Updates, of All that anonymous devices have sent.
+	Devices int `json:"devices"`
+	Updates int `json:"updates"`
+	All     int `json:"all"`
+	// Pairs of updates, ranked by their similarity.
+	Pairs sameuser.Measurement `json:"pairs"`
+	// Next is how often an update leads to an earlier one of its device.
+	Next Next `json:"next"`
+	// Clusters are what average linkage makes of the updates.
+	Clusters Clusters `json:"clusters"`
+}
+
+// Next says how often the most similar of all earlier updates is of the same device.
+type Next struct {
+	// Followed counts the updates of which it is, of Of whose device has sent one before.
+	Followed int     `json:"followed"`
+	Of       int     `json:"of"`
+	Share    float64 `json:"share"`
+	// Chance is the share that a random earlier update would give.
+	Chance float64 `json:"chance"`
+}
+
+func (n *Next) add(followed bool) {
+	n.Of++
+	if followed {
+		n.Followed++
+	}
+}
+
+// done completes it with the sum of the updates' chances.
+func (n Next) done(chance float64) Next {
+	if n.Of > 0 {
+		n.Share, n.Chance = float64(n.Followed)/float64(n.Of), chance/float64(n.Of)
+	}
+	return n
+}
+
+// Clusters says how well clusters of updates are devices.
+type Clusters struct {
+	Clusters int `json:"clusters"`
+	// RandIndex is the adjusted one (Hubert and Arabie 1985): 1 where clusters are devices,
+	// 0 by chance.
+	RandIndex float64 `json:"adjusted_rand_index"`
+	// Precision is the share of pairs in a cluster that are of one device, Recall that of
+	// the pairs of one device that are in one cluster; F1 is their harmonic mean.
+	Precision float64 `json:"precision"`
+	Recall    float64 `json:"recall"`
+	F1        float64 `json:"f1"`
+	// ChanceF1 is the mean of F1 over all ways to deal the updates to clusters of the same
+	// sizes.
+	ChanceF1 float64 `json:"chance_f1"`
+}
+
+// Note implements audits.Noter.
+func (v *Verdict) Note(*audits.Cell) string {
+	p, c := &v.Pairs, &v.Clusters
+	return fmt.Sprintf("linking: %d updates of %d devices; AP %s and AUC %s of %d pairs, 50 by chance%s; followed %d of %d, by chance %.1f%%; adjusted Rand index %.3f, F1 %.3f of %d clusters, by chance %.3f",
+		v.Updates, v.Devices, p.AP.Percent(), p.AUC.Percent(), p.Pairs, audits.TooFewToTell(p.Users, audits.PairChance),
+		v.Next.Followed, v.Next.Of, 100*v.Next.Chance, c.RandIndex, c.F1, c.Clusters, c.ChanceF1)
+}
+
+// AttackRows implements audits.Attacked.
+func (v *Verdict) AttackRows() []audits.Attack {
+	return []audits.Attack{v.Pairs.Row("linking", "pairs of anonymous updates of a device")}
+}

@@ -1,0 +1,160 @@
+package matching
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"coalmine/tasks"
+	"coalmine/tasks/audits/updates/observed/observedtest"
+	"coalmine/tasks/audits/updates/sameuser"
+	"coalmine/tasks/devices"
+	"coalmine/tasks/taskstest"
+	"coalmine/tasks/updates"
+)
+
+func params() Params {
+	return Params{Seed: 1, Pairs: 2000, Units: 16, Epochs: 12, Batch: 32, LearningRate: 1e-3, Updates: 4000}
+}
+
+func match(t *testing.T, p Params, split []devices.Device, list []updates.Update) (*Verdict, error) {
+	t.Helper()
+	g := taskstest.NewGraph(t)
+	n, err := g.Try(Kind, p, observedtest.Inputs(g, observedtest.Layout, split, list)...)
+	if err != nil {
+		return nil, err
+	}
+	var v Verdict
+	n.DecodeMetrics(&v)
+	return &v, nil
+}
+
+func TestPairsOfUsersNeverSeenAreTold(t *testing.T) {
+	t.Parallel()
+	split, list := observedtest.Federation{Users: 40, Rounds: 120, Cohort: 15, Own: 4, Common: 1, Unseen: 12, HeldOut: 14}.Make()
+	v, err := match(t, params(), split, list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v.Learned.Users+v.Learned.ValidationUsers != 28 || v.Learned.ValidationUsers != 5 || len(v.Learned.Course) != 12 {
+		t.Errorf("learned %+v", v.Learned)
+	}
+	for what, told := range map[string]*Told{"anonymous": v.Anonymous, "shadow": v.Shadow, "seen": v.Seen, "unseen": v.Unseen} {
+		if told == nil || told.Network.AP.Value < 0.75 || told.Cosine.AP.Value < 0.8 || told.Network.Pairs != 2000 || told.Network.Same != 1000 {
+			t.Errorf("%s pairs: %+v", what, told)
+		}
+	}
+}
+
+// What all have in common in a round hides what is a user's own, unless it is subtracted.
+func TestCentredUpdatesAreToldBetter(t *testing.T) {
+	t.Parallel()
+	split, list := observedtest.Federation{Users: 30, Rounds: 100, Cohort: 15, Own: 3, Common: 8}.Make()
+	p := params()
+	told := map[bool]*Told{}
+	for _, p.Centre = range []bool{false, true} {
+		v, err := match(t, p, split, list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		told[p.Centre] = v.Anonymous
+	}
+	if plain, centred := told[false].Network.AP, told[true].Network.AP; centred.Low <= plain.High {
+		t.Errorf("average precision %+v, centred %+v", plain, centred)
+	}
+	// The cosine is always of centred updates.
+	if d := told[false].Cosine.AP.Value - told[true].Cosine.AP.Value; d > 1e-3 || d < -1e-3 {
+		t.Errorf("cosines %+v and %+v", told[false].Cosine, told[true].Cosine)
+	}
+}
+
+// In a closed world nobody is unseen, and without anything of their own users are told by
+// chance. Four standard deviations, by the intervals, are passed with probability 6e-5; the seed is fixed.
+func TestEqualUsersAreToldByChance(t *testing.T) {
+	t.Parallel()
+	split, list := observedtest.Federation{Users: 30, Rounds: 100, Cohort: 15, Common: 1}.Make()
+	v, err := match(t, params(), split, list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v.Seen != nil || v.Unseen != nil {
+		t.Errorf("verdict %+v of a closed world", v)
+	}
+	for what, told := range map[string]*Told{"anonymous": v.Anonymous, "shadow": v.Shadow} {
+		for by, auc := range map[string]sameuser.Estimate{"network": told.Network.AUC, "cosine": told.Cosine.AUC} {
+			if sd := (auc.High - auc.Low) / (2 * 1.96); math.Abs(auc.Value-0.5) > 4*sd {
+				t.Errorf("%s pairs: %+v by the %s", what, auc, by)
+			}
+		}
+	}
+}
+
+func TestTheVerdictSaysWhenTheCosineIsAsGood(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		cosine sameuser.Estimate
+		ends   string
+	}{
+		{sameuser.Estimate{Value: 0.8, Low: 0.75, High: 0.85}, "by cosine alone 80.0 (75.0 to 85.0), which needs no training and is as good"},
+		{sameuser.Estimate{Value: 0.81, Low: 0.77, High: 0.85}, "by cosine alone 81.0 (77.0 to 85.0), which needs no training and is higher, though it can't be told from it"},
+		{sameuser.Estimate{Value: 0.9, Low: 0.85, High: 0.95}, "by cosine alone 90.0 (85.0 to 95.0), which needs no training and is better"},
+		{sameuser.Estimate{Value: 0.75, Low: 0.7, High: 0.79}, "by cosine alone 75.0 (70.0 to 79.0), which needs no training and can't be told from it"},
+		{sameuser.Estimate{Value: 0.7, Low: 0.65, High: 0.75}, "AP 80.0 (78.0 to 82.0), by cosine alone 70.0"},
+	} {
+		v := Verdict{Shadow: new(Told)}
+		v.Shadow.Network.AP, v.Shadow.Cosine.AP = sameuser.Estimate{Value: 0.8, Low: 0.78, High: 0.82}, c.cosine
+		if note := v.Note(nil); !strings.Contains(note, c.ends+"; the intervals hold") {
+			t.Errorf("note %q, want %q", note, c.ends)
+		}
+	}
+}
+
+// More networks change nothing of the first; their spread is that of the AP alone.
+func TestMoreNetworksSayHowFarInitialValuesDecide(t *testing.T) {
+	t.Parallel()
+	split, list := observedtest.Federation{Users: 20, Rounds: 60, Cohort: 10, Own: 1, Common: 1}.Make()
+	p := params()
+	p.Pairs, p.Epochs = 400, 3
+	one, err := match(t, p, split, list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Again = 2
+	three, err := match(t, p, split, list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := three.Learned.Networks
+	if one.Learned.Networks != nil || e == nil || e.N != 3 || *e.SD == 0 || *three.Anonymous != *one.Anonymous {
+		t.Fatalf("%+v with one network, %+v with three, of which the AP is %+v", one.Anonymous, three.Anonymous, e)
+	}
+	if note := three.Note(nil); !strings.Contains(note, "AP of anonymous pairs by 3 networks") {
+		t.Errorf("note %q", note)
+	}
+}
+
+func TestTooFewUpdatesAreRefused(t *testing.T) {
+	t.Parallel()
+	split, list := observedtest.Federation{Users: 12, Rounds: 30, Cohort: 6, Own: 1, Common: 1}.Make()
+	shadows := 0
+	for i := range split {
+		if split[i].Shadow {
+			shadows++
+			split[i].Shadow = shadows == 1
+		}
+	}
+	for name, list := range map[string][]updates.Update{"one round": list[:6], "one shadow device": list} {
+		if _, err := match(t, params(), split, list); err == nil || !tasks.IsPermanent(err) || !strings.Contains(err.Error(), "shadow devices") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestGoldenBytes(t *testing.T) {
+	t.Parallel()
+	split, list := observedtest.Federation{Users: 10, Rounds: 30, Cohort: 8, Own: 1, Common: 1, Unseen: 2, HeldOut: 3}.Make()
+	g := taskstest.NewGraph(t)
+	p := params()
+	p.Pairs, p.Epochs = 100, 2
+	taskstest.Golden(t, g.Run(Kind, p, observedtest.Inputs(g, observedtest.Layout, split, list)...))
+}

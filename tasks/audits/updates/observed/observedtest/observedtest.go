@@ -1,0 +1,130 @@
+// Package observedtest gives tests of audits recorded updates that they made themselves.
+package observedtest
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"coalmine/storage"
+	"coalmine/tasks/audits/updates/observed"
+	"coalmine/tasks/datasets"
+	"coalmine/tasks/devices"
+	"coalmine/tasks/taskstest"
+	"coalmine/tasks/updates"
+)
+
+// Inputs are gather nodes with the given updates, a node for each list, and the devices
+// where there are any.
+func Inputs(g *taskstest.Graph, layout updates.Layout, split []devices.Device, nodes ...[]updates.Update) []taskstest.Edge {
+	var edges []taskstest.Edge
+	for i, list := range nodes {
+		round := g.Put(fmt.Sprint("round ", i), map[string][]byte{updates.ShardBlob(0): shard(layout, list)})
+		node := g.Run(updates.Gather, updates.GatherParams{Chunks: 1}, taskstest.In(updates.RoundInput(i+1), round))
+		edges = append(edges, taskstest.In(observed.RecordedInput(i), node))
+	}
+	if split != nil {
+		edges = append(edges, taskstest.In(observed.DevicesInput, g.Put("devices", map[string][]byte{devices.DevicesBlob: must(json.Marshal(split))})))
+	}
+	return edges
+}
+
+// Names are what observed.ReadNames reads of so many users, u00, u01 and so on.
+func Names(g *taskstest.Graph, users int) []taskstest.Edge {
+	var text strings.Builder
+	for i := range users * 4 {
+		fmt.Fprintf(&text, `{"user":"u%02d","text":"a b c d"}`+"\n", i%users)
+	}
+	corpus := g.Run(datasets.Import, datasets.ImportParams{Sources: []storage.Digest{g.Import([]byte(text.String()))}})
+	parts := g.Run(datasets.Encode, datasets.EncodeParams{VocabularySize: 4}, taskstest.In(datasets.CorpusInput, corpus))
+	balanced := g.Run(datasets.Balance, datasets.BalanceParams{}, taskstest.In(datasets.PartsInput, parts))
+	population := g.Run(datasets.Partition, datasets.PartitionParams{Partition: datasets.ByUser},
+		taskstest.In(datasets.PartsInput, parts), taskstest.In(datasets.BalancedInput, balanced))
+	return []taskstest.Edge{taskstest.In(datasets.CorpusInput, corpus), taskstest.In(datasets.PartsInput, parts), taskstest.In(observed.PopulationInput, population)}
+}
+
+func shard(layout updates.Layout, list []updates.Update) []byte {
+	e := must(updates.NewEncoder(layout))
+	for _, u := range list {
+		if err := e.Add(u); err != nil {
+			panic(err)
+		}
+	}
+	return e.Bytes()
+}
+
+// must panics where a test is wrong.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// Values is the length of a Federation's updates, the Layout of which has one layer.
+const Values = 40
+
+// Layout is that of a Federation's updates.
+var Layout = updates.Layout{Layers: []updates.Layer{{Name: "a", Values: Values}}}
+
+// Federation makes updates: of what all have in common in a round, of what is a user's own in
+// a quarter of the values, and of noise of standard deviation 1 in all.
+type Federation struct {
+	Users, Rounds int
+	// Cohort is the number of devices of a round.
+	Cohort int
+	// Own is the standard deviation of what is a user's own.
+	Own float64
+	// Common is that of what all have in common in a round.
+	Common float64
+	// Unseen and HeldOut are how many users are of these sets, the last ones; the others
+	// are seen.
+	Unseen, HeldOut int
+}
+
+// Make returns the devices, and the updates in the order of rounds and devices.
+func (f Federation) Make() (split []devices.Device, list []updates.Update) {
+	rng := rand.New(rand.NewPCG(9, 2))
+	normals := func(n int, scale float64) []float32 {
+		v := make([]float32, Values)
+		for i := range n {
+			v[i] = float32(scale * rng.NormFloat64())
+		}
+		return v
+	}
+	var own [][]float32
+	for user := range f.Users {
+		split = append(split, f.devicesOf(user)...)
+		own = append(own, normals(Values/4, f.Own))
+	}
+	for round := 1; round <= f.Rounds; round++ {
+		common := normals(Values, f.Common)
+		members := rng.Perm(len(split))[:f.Cohort]
+		slices.Sort(members)
+		for _, device := range members {
+			u := updates.Update{Round: round, Device: device, Values: normals(Values, 1)}
+			for i := range u.Values {
+				u.Values[i] += common[i] + own[split[device].User][i]
+			}
+			list = append(list, u)
+		}
+	}
+	return split, list
+}
+
+// devicesOf are the anonymous device of a user, and the shadow of one who is known.
+func (f Federation) devicesOf(user int) []devices.Device {
+	anonymous := devices.Device{User: user, Set: devices.Seen}
+	switch left := f.Users - user; {
+	case left <= f.HeldOut:
+		anonymous.Set = devices.HeldOut
+	case left <= f.HeldOut+f.Unseen:
+		anonymous.Set = devices.Unseen
+		return []devices.Device{anonymous}
+	}
+	shadow := anonymous
+	shadow.Shadow = true
+	return []devices.Device{anonymous, shadow}
+}

@@ -1,0 +1,121 @@
+package profiles
+
+import (
+	"fmt"
+	"slices"
+
+	"coalmine/models/attacks"
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/updates/deanonymization"
+	"coalmine/tasks/audits/updates/observed"
+)
+
+// Fields of the audit block.
+type Fields struct {
+	// Profiles ranks the anonymous devices by how well their recorded updates fit the profiles
+	// of data.devices.profiles, by attacks that learn from the updates of the profiles' own
+	// devices. It needs training.record, too. Absent: not done.
+	Profiles *Block `json:"profiles,omitempty" source:"Orekondy et al. 2018, sections 5.2.2 (iii) and 6.1.1, figure 5"`
+}
+
+// Block of the audit's fields.
+type Block struct {
+	// Attacks that are tried, each once.
+	Attacks []attacks.Kind `json:"attacks" also:"attack"`
+	observed.ViewFields
+	// Fit says of profiles which users fit them, for the average precision. Others have the
+	// devices listed alone.
+	Fit []Fit `json:"fit,omitempty" also:"truth"`
+	// Found is how many of the users are listed whose devices fit a profile best.
+	Found int `json:"found" default:"10" range:"[1,1000]" unit:"users"`
+	// Epochs at most of the attacks that are trained by steps, as in audit.deanonymization.
+	Epochs int `json:"epochs" default:"1000" range:"[1,1000000]" unit:"epochs"`
+	// Batch of their steps.
+	Batch int `json:"batch" default:"32" range:"[1,65536]" unit:"updates" also:"batch_size"`
+	// Memory is about what an attack may have in memory of the updates, as in
+	// audit.deanonymization.
+	Memory int `json:"memory" default:"1024" range:"[16,1048576]" unit:"MiB"`
+}
+
+// Fit says who fits a profile.
+type Fit struct {
+	// Profile is its name: that of a user of data.devices.profiles.
+	Profile string `json:"profile" required:"true"`
+	// Users that fit it: names as in the source, or patterns, in which * stands for any text,
+	// ? for any character and [0-9] for one of a range. One or a list.
+	Users []string `json:"users" required:"true"`
+}
+
+const block = "audit.profiles"
+
+// Asked implements audits.Fields.
+func (f *Fields) Asked() bool { return f.Profiles != nil }
+
+// Complete implements audits.Completer.
+func (f *Fields) Complete(_ *audits.Setting, given func(path string) bool) {
+	if !given(block + ".attacks") {
+		f.Profiles.Attacks = attacks.Kinds()
+	}
+}
+
+// Check implements audits.Fields.
+func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
+	p := f.Profiles
+	observed.CheckRecorded(s, block, p.Layers, fail)
+	if s.Devices == nil || !s.Devices.Profiles {
+		fail([]string{block, "data.devices", "data.devices.profiles"}, "looks for profiles, and data.devices.profiles is absent; expected data.devices: {profiles: {source: FILE}}")
+	}
+	observed.CheckOwned(s, block, fail)
+	deanonymization.CheckAttacks(block+".attacks", p.Attacks, fail)
+	p.checkFit(fail)
+}
+
+func (p *Block) checkFit(fail audits.Fail) {
+	for i, fit := range p.Fit {
+		if slices.ContainsFunc(p.Fit[:i], func(before Fit) bool { return before.Profile == fit.Profile }) {
+			fail([]string{block + ".fit"}, "names the profile %q twice; expected all who fit it in one list", fit.Profile)
+		}
+		for _, problem := range observed.Patterns(fit.Users).Check() {
+			fail([]string{block + ".fit"}, "%s", problem)
+		}
+	}
+}
+
+// Warnings implements audits.Warner.
+func (f *Fields) Warnings(s *audits.Setting, d *audits.Data) []string {
+	if s.Recorded == nil {
+		return nil
+	}
+	rounds := len(s.Recorded.Of(s.Training.Rounds))
+	missed := observed.Missed(s, d, rounds)
+	if missed < 0.05 {
+		return nil
+	}
+	return []string{fmt.Sprintf("audit.profiles finds nobody who fits a profile whose device is in none of the %d recorded rounds: with %d of %d devices in a round the probability is %.0f%% for each (%s); record more rounds, or raise training.rounds or training.cohort",
+		rounds, s.Training.Cohort, d.Users, 100*missed, d.Label)}
+}
+
+// Compile implements audits.Fields.
+func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
+	p := f.Profiles
+	rounds := deanonymization.Rounds{From: 1, To: round}
+	inputs := append(observed.NamesInputs(b), tasks.Input{Name: observed.DevicesInput, Key: b.Devices()})
+	for i, kind := range p.Attacks {
+		key := b.Node(deanonymization.Reidentify, kind.Title()+" on profiles", deanonymization.Params{
+			Seed: b.Setting().Seed, Attack: kind, View: p.View(b.Setting()), Learn: rounds, Try: rounds,
+			Profiles: true, Epochs: p.Epochs, Batch: p.Batch, Memory: p.Memory,
+		}, observed.Inputs(b.Recorded(), b.Devices())...)
+		inputs = append(inputs, tasks.Input{Name: deanonymization.AttackInput(i), Key: key})
+	}
+	return b.Node(Kind, "who fits the profiles", Params{Attacks: p.Attacks, Fit: p.Fit, Found: p.Found}, inputs...)
+}
+
+// States implements audits.Fields.
+func (f *Fields) States(*audits.Setting) float64 { return 0 }
+
+// Work implements audits.Worker.
+func (f *Fields) Work(s *audits.Setting) float64 {
+	return deanonymization.AttacksWork(s, f.Profiles.Attacks, f.Profiles.Epochs)
+}

@@ -1,0 +1,171 @@
+// Package profiles asks which anonymous devices fit a profile: a hand-made set of examples of
+// what an adversary looks for (Orekondy et al. 2018, sections 5.2.2 (iii) and 6.1.1, figure 5).
+// A shadow device of the profile trains in the federation, and attacks of package
+// deanonymization learn its updates.
+//
+//	audits/profiles  ranks the users of anonymous devices by the scores of these attacks
+package profiles
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"coalmine/models/attacks"
+	"coalmine/models/ranking"
+	"coalmine/tasks"
+	"coalmine/tasks/audits/updates/deanonymization"
+	"coalmine/tasks/audits/updates/observed"
+	"coalmine/tasks/devices"
+)
+
+// Params are the parameters of audits/profiles.
+type Params struct {
+	// Attacks are those of the inputs.
+	Attacks []attacks.Kind `json:"attacks"`
+	Fit     []Fit          `json:"fit,omitempty"`
+	// Found is how many users are listed for each profile and attack.
+	Found int `json:"found"`
+}
+
+// Kind ranks the users of the anonymous devices. Its inputs are those of observed.NamesInputs,
+// observed.DevicesInput, and deanonymization.AttackInput for each attack; its metrics a Verdict.
+var Kind = tasks.Kind{Name: "audits/profiles", Version: 2, Class: tasks.Compute, Run: run}
+
+func run(ctx context.Context, t *tasks.Task) error {
+	var w world
+	if err := t.Decode(&w.Params); err != nil {
+		return err
+	}
+	if err := w.open(ctx, t); err != nil {
+		return err
+	}
+	v := &Verdict{Profiles: w.profiles}
+	for i, kind := range w.Attacks {
+		scores, err := deanonymization.ReadScores(ctx, t, deanonymization.AttackInput(i))
+		if err != nil {
+			return err
+		}
+		o := Outcome{Attack: kind, Training: scores.Training}
+		for profile := range w.profiles {
+			found, err := w.rank(scores, profile)
+			if err != nil {
+				return tasks.Permanent(fmt.Errorf("scores of %s: %w", kind, err))
+			}
+			o.Profiles = append(o.Profiles, found)
+		}
+		o.mean()
+		v.Attacks = append(v.Attacks, o)
+	}
+	return t.SetMetrics(v)
+}
+
+// world is what the scores are about.
+type world struct {
+	Params
+	names    []string // of users
+	profiles []string
+	users    []int               // that stand for the profiles
+	fit      []observed.Patterns // of each profile; nil where it is not said who fits
+}
+
+func (w *world) open(ctx context.Context, t *tasks.Task) error {
+	names, err := observed.ReadNames(ctx, t)
+	if err != nil {
+		return err
+	}
+	w.names = names.Users
+	if w.profiles, err = devices.ReadProfiles(ctx, t, observed.DevicesInput); err != nil {
+		return err
+	}
+	list, err := devices.Read(ctx, t, observed.DevicesInput)
+	if err != nil {
+		return err
+	}
+	for _, d := range list {
+		if d.Set == devices.Profile {
+			w.users = append(w.users, d.User)
+		}
+	}
+	w.fit = make([]observed.Patterns, len(w.profiles))
+	for _, fit := range w.Fit {
+		i := slices.Index(w.profiles, fit.Profile)
+		if i < 0 {
+			return tasks.Permanent(fmt.Errorf("audit.profiles.fit names the profile %q; data.devices.profiles has %s", fit.Profile, observed.ListOf(w.profiles)))
+		}
+		w.fit[i] = fit.Users
+		if !slices.ContainsFunc(names.Source, w.fit[i].Fit) {
+			return tasks.Permanent(fmt.Errorf("no user of the source fits the profile %q (%s); the source's users are %s", fit.Profile, strings.Join(fit.Users, ", "), observed.ListOf(names.Source)))
+		}
+	}
+	return nil
+}
+
+// candidate is the user of an anonymous device, who scores the mean of its updates' scores.
+type candidate struct {
+	user  int
+	score float64
+	count int
+}
+
+// rank ranks the users by the scores of a profile. A profile of whose device there was no update
+// to learn from finds nobody.
+func (w *world) rank(s *deanonymization.Scores, profile int) (Found, error) {
+	f := Found{Profile: w.profiles[profile]}
+	class, taught := slices.BinarySearch(s.Classes, w.users[profile])
+	if !taught {
+		return f, nil
+	}
+	list := w.candidates(s, class)
+	f.Devices = len(list)
+	for _, c := range list[:min(w.Found, len(list))] {
+		u := User{User: w.names[c.user], Score: c.score}
+		if w.fit[profile] != nil {
+			u.Fits = new(w.fit[profile].Fit(u.User))
+		}
+		f.Users = append(f.Users, u)
+	}
+	return f, w.measure(&f, list, w.fit[profile])
+}
+
+// candidates are those who have sent an update, the best first; of equal ones that of the lower
+// number.
+func (w *world) candidates(s *deanonymization.Scores, class int) []candidate {
+	of := map[int]*candidate{}
+	for i, item := range s.Items {
+		for _, user := range item.Users {
+			if of[user] == nil {
+				of[user] = &candidate{user: user}
+			}
+			of[user].score += float64(s.Of(i, class))
+			of[user].count++
+		}
+	}
+	var list []candidate
+	for _, c := range of {
+		c.score /= float64(c.count)
+		list = append(list, *c)
+	}
+	slices.SortFunc(list, func(a, b candidate) int { return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.user, b.user)) })
+	return list
+}
+
+// measure compares the order with who fits, where that is said. It needs some who do and some
+// who do not.
+func (w *world) measure(f *Found, list []candidate, fit observed.Patterns) error {
+	marks, scores := make([]bool, len(list)), make([]float32, len(list))
+	for i, c := range list {
+		scores[i] = float32(c.score)
+		if marks[i] = fit.Fit(w.names[c.user]); marks[i] {
+			f.Fit++
+		}
+	}
+	if f.Fit == 0 || f.Fit == len(list) {
+		return nil
+	}
+	ap, err := ranking.AveragePrecision(scores, marks)
+	f.AP, f.Chance = new(ap), new(ranking.Shuffled(f.Fit, len(list)))
+	return err
+}

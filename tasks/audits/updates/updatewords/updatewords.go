@@ -1,0 +1,330 @@
+// Package updatewords reads words off updates: what a device has trained on stands in what it
+// sends, without any attack model.
+//
+//	audits/update-words  which words each recorded update names, beside those that the
+//	                     device has
+//
+// Two layers say it. The rows of an embedding that nothing else uses get a gradient only for
+// the words that were read: the others are zero (Melis et al. 2019, section 4.1; Gupta et al.
+// 2022, section 4). The bias of the output layer has in its gradient the predicted
+// probability of each word less the share of targets that are this word, so that only words
+// that were targets can grow (Zhao et al. 2020, section 3; Wainakh et al. 2022, section 3).
+package updatewords
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"gonum.org/v1/gonum/mathext"
+
+	"coalmine/internal/kernels"
+	"coalmine/models"
+	"coalmine/models/ranking"
+	"coalmine/tasks"
+	"coalmine/tasks/audits/updates/observed"
+	"coalmine/tasks/datasets"
+)
+
+// Layer is one that words are read off.
+type Layer string
+
+// Layers that say which words were used.
+const (
+	// Embedding names the words whose row has changed, the longest first.
+	Embedding Layer = models.EmbeddingTensor
+	// OutputBias names the words whose bias has grown, the most first.
+	OutputBias Layer = models.OutputBiasTensor
+)
+
+// Choices lists the words that the experiment file may have.
+func (Layer) Choices() []string { return []string{string(Embedding), string(OutputBias)} }
+
+// Inputs of audits/update-words, beside those of observed.Inputs and datasets.PartsInput.
+const (
+	PopulationInput = datasets.PopulationInput
+	ShardsInput     = datasets.ShardsInput
+)
+
+// Params are the parameters of audits/update-words.
+type Params struct {
+	Layer Layer `json:"layer"`
+	// Noise is the standard deviation of what a device adds to each element of its update.
+	// A word is named where noise alone would name one a device in the mean, or fewer.
+	Noise float64 `json:"noise,omitempty"`
+}
+
+// Kind measures every recorded update of an anonymous device. Its metrics are a Verdict.
+var Kind = tasks.Kind{Name: "audits/update-words", Version: 2, Class: tasks.Compute, Run: run}
+
+func run(ctx context.Context, t *tasks.Task) error {
+	var p Params
+	if err := t.Decode(&p); err != nil {
+		return err
+	}
+	w, err := open(ctx, t, &p)
+	if err != nil {
+		return err
+	}
+	if err := w.reader.Each(ctx, func(o *observed.Observation) error {
+		if o.Shadow {
+			return nil
+		}
+		return w.add(ctx, o)
+	}); err != nil {
+		return err
+	}
+	v, err := w.verdict(ctx)
+	if err != nil {
+		return err
+	}
+	return t.SetMetrics(v)
+}
+
+// measuring reads the words of updates and of devices.
+type measuring struct {
+	reader     *observed.Reader
+	population *datasets.Population
+	holdings   holdings
+	naming     naming
+
+	rounds   []Round
+	frequent frequencies
+	canaries Canaries
+	found    map[int]bool
+}
+
+func open(ctx context.Context, t *tasks.Task, p *Params) (w *measuring, err error) {
+	w = &measuring{found: map[int]bool{}}
+	if w.reader, err = (observed.View{Layers: []string{string(p.Layer)}, Raw: true}).Open(ctx, t); err != nil {
+		return nil, err
+	}
+	if w.population, err = datasets.OpenPopulation(ctx, t, PopulationInput, ShardsInput); err != nil {
+		return nil, err
+	}
+	vocabulary, err := datasets.ReadVocabulary(ctx, t, datasets.PartsInput)
+	if err != nil {
+		return nil, err
+	}
+	if w.naming, err = newNaming(p, w.reader.Values(), vocabulary.Size()); err != nil {
+		return nil, tasks.Permanent(err)
+	}
+	w.frequent = frequencies{devices: make([]int, vocabulary.Size()), updates: map[int]int{}}
+	w.holdings, err = readHoldings(ctx, t, w.population)
+	return w, err
+}
+
+// naming scores the words of an update.
+type naming struct {
+	width     int // values for each word
+	threshold float64
+	scores    []float32
+}
+
+// newNaming is for layers of so many values. Without noise the threshold is 0, which no word
+// reaches that was not used.
+func newNaming(p *Params, values, vocabulary int) (n naming, err error) {
+	n = naming{width: values / vocabulary, scores: make([]float32, vocabulary)}
+	rest := 1 / float64(vocabulary)
+	switch {
+	case n.width*vocabulary != values:
+		return n, fmt.Errorf("the recorded layer %q has %d values, expected a number for each of %d words: record it as it is, without training.record.project", p.Layer, values, vocabulary)
+	case p.Layer == OutputBias && n.width == 1:
+		n.threshold = p.Noise * mathext.NormalQuantile(1-rest)
+	case p.Layer == Embedding:
+		n.threshold = p.Noise * p.Noise * 2 * mathext.GammaIncRegInv(float64(n.width)/2, 1-rest)
+	default:
+		return n, fmt.Errorf("words cannot be read off the layer %q of %d values a word; expected %q or %q", p.Layer, n.width, Embedding, OutputBias)
+	}
+	return n, nil
+}
+
+// score fills in the scores of an update: the larger, the surer the word was used.
+func (n *naming) score(values []float32) {
+	for word := range n.scores {
+		if n.width == 1 {
+			n.scores[word] = values[word]
+		} else {
+			n.scores[word] = float32(kernels.SquaredNorm(values[word*n.width : (word+1)*n.width]))
+		}
+	}
+}
+
+// names reports whether a word is named.
+func (n *naming) names(word int32) bool { return float64(n.scores[word]) > n.threshold }
+
+// add measures an update.
+func (w *measuring) add(ctx context.Context, o *observed.Observation) error {
+	words, err := w.words(ctx, o.Number)
+	if err != nil || len(words) == 0 {
+		return err
+	}
+	w.naming.score(o.Values)
+	if len(w.rounds) == 0 || w.rounds[len(w.rounds)-1].Round != o.Round {
+		w.rounds = append(w.rounds, Round{Round: o.Round})
+	}
+	r := &w.rounds[len(w.rounds)-1]
+	r.Updates++
+	r.Words += float64(len(words))
+	hits, named := w.count(words)
+	r.Named += float64(named)
+	r.Hits += float64(hits)
+	r.Recall += float64(hits) / float64(len(words))
+	if named > 0 {
+		r.Precision += float64(hits) / float64(named)
+	}
+	ap, err := averagePrecision(w.naming.scores[datasets.FirstWord:], words)
+	if err != nil {
+		return err
+	}
+	r.AP += ap
+	w.frequent.add(o.Number, words)
+	w.addCanaries(o.Number)
+	return nil
+}
+
+// count is how many of the named words the device has, and how many are named.
+func (w *measuring) count(words []int32) (hits, named int) {
+	for _, word := range words {
+		if w.naming.names(word) {
+			hits++
+		}
+	}
+	for word := datasets.FirstWord; word < len(w.naming.scores); word++ {
+		if w.naming.names(int32(word)) {
+			named++
+		}
+	}
+	return hits, named
+}
+
+// words are the distinct ordinary words of a device, in their order.
+func (w *measuring) words(ctx context.Context, device int) ([]int32, error) {
+	sentences, err := w.population.ReadUser(ctx, device)
+	if err != nil {
+		return nil, err
+	}
+	var words []int32
+	for _, sentence := range sentences {
+		for _, token := range sentence {
+			if token >= datasets.FirstWord {
+				words = append(words, token)
+			}
+		}
+	}
+	slices.Sort(words)
+	words = slices.Compact(words)
+	if n := len(words); n > 0 && int(words[n-1]) >= len(w.naming.scores) {
+		return nil, tasks.Permanent(fmt.Errorf("device %d has word %d, of a vocabulary of %d", device, words[n-1], len(w.naming.scores)))
+	}
+	return words, nil
+}
+
+// averagePrecision is that of a device's words among all ordinary ones, which scores rank.
+func averagePrecision(scores []float32, words []int32) (float64, error) {
+	has := make([]bool, len(scores))
+	for _, word := range words {
+		has[word-datasets.FirstWord] = true
+	}
+	return ranking.AveragePrecision(scores, has)
+}
+
+// frequencies count in how many devices each word is, and how many updates each device sent.
+type frequencies struct {
+	devices []int
+	updates map[int]int
+}
+
+func (f *frequencies) add(device int, words []int32) {
+	f.updates[device]++
+	if f.updates[device] > 1 {
+		return
+	}
+	for _, word := range words {
+		f.devices[word]++
+	}
+}
+
+// baseline is the average precision of naming for every device the words that most devices
+// have: a mean over updates, as that of the updates is.
+func (w *measuring) baseline(ctx context.Context) (mean float64, err error) {
+	scores := make([]float32, 0, len(w.frequent.devices))
+	for _, n := range w.frequent.devices[datasets.FirstWord:] {
+		scores = append(scores, float32(n))
+	}
+	updates := 0
+	for device := range w.population.Users() {
+		sent := w.frequent.updates[device]
+		if sent == 0 {
+			continue
+		}
+		words, err := w.words(ctx, device)
+		if err != nil {
+			return 0, err
+		}
+		ap, err := averagePrecision(scores, words)
+		if err != nil {
+			return 0, err
+		}
+		mean += float64(float64(sent) * ap)
+		updates += sent
+	}
+	return mean / float64(updates), nil
+}
+
+func (w *measuring) verdict(ctx context.Context) (*Verdict, error) {
+	if len(w.rounds) == 0 {
+		return nil, tasks.Permanent(errors.New("no recorded update of an anonymous device with a word; record more rounds"))
+	}
+	baseline, err := w.baseline(ctx)
+	if err != nil {
+		return nil, err
+	}
+	v := summarize(w.rounds)
+	v.Devices, v.BaselineAP = len(w.frequent.updates), baseline
+	if len(w.holdings.canaries) > 0 {
+		w.canaries.done(len(w.found))
+		v.Canaries = &w.canaries
+	}
+	return v, nil
+}
+
+// summarize means over all updates, and over those of ranges of rounds where there are many.
+func summarize(rounds []Round) *Verdict {
+	v := &Verdict{}
+	size := (len(rounds) + mostRounds - 1) / mostRounds
+	for some := range slices.Chunk(rounds, size) {
+		sum := Round{Round: some[0].Round}
+		for i := range some {
+			sum.add(&some[i])
+		}
+		v.add(&sum)
+		v.Rounds = append(v.Rounds, sum.mean())
+	}
+	v.Round = v.mean()
+	v.Round.Round = rounds[len(rounds)-1].Round
+	return v
+}
+
+// mostRounds is how many points a curve has at most.
+const mostRounds = 100
+
+func (r *Round) add(other *Round) {
+	r.Updates += other.Updates
+	r.Words += other.Words
+	r.Named += other.Named
+	r.Hits += other.Hits
+	r.Precision += other.Precision
+	r.Recall += other.Recall
+	r.AP += other.AP
+}
+
+// mean divides sums by the updates.
+func (r Round) mean() Round {
+	n := float64(r.Updates)
+	for _, sum := range []*float64{&r.Words, &r.Named, &r.Hits, &r.Precision, &r.Recall, &r.AP} {
+		*sum /= n
+	}
+	return r
+}

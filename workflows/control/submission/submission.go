@@ -1,0 +1,350 @@
+// Package submission prepares an experiment file for a run: it reads and
+// checks the file and all its data before anything is stored or queued.
+package submission
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"coalmine/storage"
+	"coalmine/tasks/datasets"
+	"coalmine/tasks/devices"
+	"coalmine/workflows/data/sources"
+	"coalmine/workflows/experiment"
+	"coalmine/workflows/plan/compile"
+	"coalmine/workflows/runs"
+)
+
+// Submission is a checked experiment, ready to be submitted.
+type Submission struct {
+	// Spec is the resolved experiment: rounds counted, sources known by digest.
+	Spec *experiment.Spec
+	// Warnings name doubtful choices, one sentence each.
+	Warnings []string
+	// TokensPerExample is the mean of each cell's training examples, the end token included,
+	// TokensPerUser that of its training users; TrainTokens counts those of its training users,
+	// TestTokens those of its test part. An image is one token: a model predicts its label. For
+	// estimates.
+	TokensPerExample, TokensPerUser, TrainTokens, TestTokens []float64
+
+	sources []*sources.Source // of the data, surveyed
+}
+
+// maxFileBytes bounds an experiment file: one byte more than the parser takes,
+// so that it is the parser that says what is wrong.
+const maxFileBytes = 1<<20 + 1
+
+// Prepare reads an experiment file and surveys its data. Relative sources
+// start at the working directory or, if there is nothing, at the file's folder.
+// An error says everything that is wrong, and nothing has been stored.
+//
+// key returns the fingerprint of the secret key at hand, or nothing. It is asked only if a cell needs
+// one, with the fingerprint that the file names first; "" for none. nil stands for no key.
+func Prepare(ctx context.Context, path string, o experiment.Options, key func(named string) (string, error)) (*Submission, error) {
+	data, err := ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return PrepareFile(ctx, path, data, o, sources.Here{Folder: filepath.Dir(path)}, key)
+}
+
+// PrepareFile does the same with the text of an experiment file, which messages
+// call name, and the sources that a finder finds.
+func PrepareFile(ctx context.Context, name string, data []byte, o experiment.Options, finder sources.Finder, key func(named string) (string, error)) (*Submission, error) {
+	spec, err := experiment.Parse(name, data, o)
+	if err != nil {
+		return nil, err
+	}
+	// Before the data are read, and again with the rounds that follow from them.
+	if err := compile.CheckSize(spec); err != nil {
+		return nil, err
+	}
+	s := &Submission{Spec: spec}
+	facts, err := s.survey(ctx, finder)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.addKey(facts, key); err != nil {
+		return nil, err
+	}
+	if err := spec.Resolve(facts); err != nil {
+		return nil, err
+	}
+	if err := compile.CheckSize(spec); err != nil {
+		return nil, err
+	}
+	s.warn()
+	return s, nil
+}
+
+// ReadFile reads an experiment file, of one that is too large no more than shows it.
+func ReadFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("experiment file: %w", err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxFileBytes))
+	if err != nil {
+		return nil, fmt.Errorf("experiment file %s: %w", path, err)
+	}
+	return data, nil
+}
+
+// addKey completes the facts of the cells that draw from a secret key.
+func (s *Submission) addKey(facts []experiment.Facts, key func(named string) (string, error)) error {
+	secret := func(c experiment.Cell) bool { return c.Experiment.Training.Privacy.Secret() }
+	if key == nil || !slices.ContainsFunc(s.Spec.Cells, secret) {
+		return nil
+	}
+	named := ""
+	if keys := s.Spec.Keys(); len(keys) > 0 {
+		named = keys[0]
+	}
+	fingerprint, err := key(named)
+	if err != nil {
+		return err
+	}
+	for i := range facts {
+		facts[i].Key = fingerprint
+	}
+	return nil
+}
+
+// use is what a cell does with a source.
+type use struct {
+	cell int
+	// of is the cell's experiment, or one that it prepares, which names the source at path.
+	of   *experiment.Experiment
+	path string
+	// own says that the source is the cell's own; else it is its Prepared source at place.
+	own   bool
+	place int
+}
+
+// uses are what the cells do with sources.
+func (s *Submission) uses() []use {
+	var all []use
+	for i := range s.Spec.Cells {
+		e := &s.Spec.Cells[i].Experiment
+		all = append(all, use{cell: i, of: e, path: "data.source", own: true})
+		for j, source := range e.Sources() {
+			all = append(all, use{cell: i, of: source.Of.Of(e), path: source.Path + ".source", place: j})
+		}
+	}
+	return all
+}
+
+// named is how a source is named and read.
+type named struct {
+	source, sha256 string
+	limits         datasets.Limits
+	image          datasets.Image // none of texts
+	unlabelled     bool
+	label          datasets.Label // of texts
+	tags           string
+	pairs, timed   bool
+	grouped        bool
+	rules          datasets.Rules
+	origin         datasets.Origin
+}
+
+func (u *use) named() named {
+	d := &u.of.Data
+	reading := d.Reading()
+	return named{d.Source, d.SHA256, compile.Limits(u.of), reading.Image, reading.Unlabelled, reading.Label, reading.Tags, d.Pairs, reading.Timed, reading.Grouped, reading.Rules, reading.Origin}
+}
+
+// survey reads every source once, for all cells that use it.
+func (s *Submission) survey(ctx context.Context, finder sources.Finder) ([]experiment.Facts, error) {
+	usesOf := map[named][]use{}
+	var order []named
+	for _, u := range s.uses() {
+		name := u.named()
+		if usesOf[name] == nil {
+			order = append(order, name)
+		}
+		usesOf[name] = append(usesOf[name], u)
+	}
+	facts := make([]experiment.Facts, len(s.Spec.Cells))
+	for i := range facts {
+		facts[i].Prepared = make([]experiment.Facts, len(s.Spec.Cells[i].Experiment.Sources()))
+	}
+	for _, list := range []*[]float64{&s.TokensPerExample, &s.TokensPerUser, &s.TrainTokens, &s.TestTokens} {
+		*list = make([]float64, len(facts))
+	}
+	found := make([]*sources.Source, len(order))
+	var missing error
+	for i, name := range order {
+		source, err := finder.Find(ctx, name.source, name.sha256)
+		if err != nil {
+			first := usesOf[name][0]
+			missing = errors.Join(missing, fmt.Errorf("%s: %w", s.Spec.Cells[first.cell].Where(first.path), err))
+		}
+		found[i] = source
+	}
+	if missing != nil {
+		return nil, missing
+	}
+	for i, name := range order {
+		if err := s.surveySource(ctx, found[i], name.limits, usesOf[name], facts); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.surveySecond(ctx, finder, facts); err != nil {
+		return nil, err
+	}
+	if err := s.packCode(ctx, finder, facts); err != nil {
+		return nil, err
+	}
+	return facts, s.surveyAudits(ctx, finder, facts)
+}
+
+func (s *Submission) surveySource(ctx context.Context, source *sources.Source, limits datasets.Limits, uses []use, facts []experiment.Facts) error {
+	recipes, at := recipes(uses)
+	found, err := source.Survey(ctx, limits, recipes)
+	if err != nil {
+		return err
+	}
+	s.sources = append(s.sources, source)
+	for n, u := range uses {
+		f, i := &found[at[n]], u.cell
+		if !u.own {
+			facts[i].Prepared[u.place] = cellFacts(source.Digests(), f)
+			continue
+		}
+		prepared := facts[i].Prepared
+		facts[i] = cellFacts(source.Digests(), f)
+		facts[i].Prepared = prepared
+		if u.of.Data.Reading().SplitByFile() {
+			facts[i].FileSplits = source.Splits()
+		}
+		divide(u.of, f.Members, &facts[i])
+		level, balanced := u.of.Data.Level.Scheme(), f.Balance.Balanced
+		s.TokensPerExample[i] = targets(level, balanced) / float64(max(1, balanced.Examples))
+		s.TrainTokens[i] = targets(level, balanced)
+		s.TokensPerUser[i] = s.TokensPerExample[i] * float64(facts[i].Examples) / float64(max(1, facts[i].Users))
+		s.TestTokens[i] = targets(level, f.Parts.Test)
+	}
+	return nil
+}
+
+// recipes are those of some uses, each once, and at which of them each use is.
+func recipes(uses []use) (recipes []datasets.Recipe, at []int) {
+	known := map[string]int{}
+	for _, u := range uses {
+		r := compile.Recipe(u.of)
+		text := fmt.Sprintf("%#v", r)
+		if _, there := known[text]; !there {
+			known[text] = len(recipes)
+			recipes = append(recipes, r)
+		}
+		at = append(at, known[text])
+	}
+	return recipes, at
+}
+
+// targets is how many predictions models make on examples: a token after each word, and one
+// for a whole image.
+func targets(level datasets.LevelScheme, c datasets.Counts) float64 {
+	if level.Images {
+		return float64(c.Examples)
+	}
+	return float64(c.Words + c.Examples)
+}
+
+func cellFacts(files []storage.Digest, f *datasets.Facts) experiment.Facts {
+	return experiment.Facts{
+		Files:         files,
+		Users:         f.Balance.Balanced.Users,
+		Examples:      f.Balance.Balanced.Examples,
+		HeldOutUsers:  f.Balance.HeldOut.Users,
+		DistinctWords: cmp.Or(f.VocabularyWords, f.Parts.DistinctWords),
+		TestExamples:  f.Parts.Test.Examples,
+		MissingWords:  strings.Fields(f.Missing),
+		Phrases:       f.Phrases,
+		Sizes:         f.Sizes,
+		Unlabelled:    f.Source.Unlabelled,
+		Rules:         f.Rules,
+	}
+}
+
+// divide takes in how users are divided into devices, where the experiment asks for it.
+// Where some of the data are removed before, users with too few examples now are left out, as
+// if they were removed: the task knows.
+func divide(e *experiment.Experiment, members []datasets.Member, f *experiment.Facts) {
+	if e.Data.Devices == nil || len(members) == 0 {
+		return
+	}
+	users := make([]devices.Owned, len(members))
+	for i, m := range members {
+		users[i] = devices.Owned{Examples: m.Examples, Groups: m.Groups}
+	}
+	p := e.Data.Devices.Split(e.Seed)
+	w, err := p.Divide(users)
+	few, ok := errors.AsType[*devices.TooFewError](err)
+	if ok && e.Data.Narrowed() {
+		w, err = divideOthers(&p, users, few.Users)
+	}
+	if err != nil {
+		if ok {
+			few.Name = func(user int) string { return strconv.Quote(members[user].Name) }
+		}
+		f.DevicesError = err
+		return
+	}
+	f.Devices, f.Sizes = w.Summary(p), map[int]int{}
+	for _, size := range w.Sizes {
+		f.Sizes[size]++
+	}
+	f.Users, f.Examples = f.Devices.Devices, w.Examples()
+}
+
+// divideOthers divides all users but some.
+func divideOthers(p *devices.SplitParams, users []devices.Owned, but []int) (*devices.World, error) {
+	p.AtLeast = max(p.AtLeast, 1)
+	for _, user := range but {
+		users[user] = devices.Owned{}
+	}
+	return p.Divide(users)
+}
+
+// Sources are those of the data, each once.
+func (s *Submission) Sources() []*sources.Source { return s.sources }
+
+// Upload gives the sources to an uploader, as far as it lacks them.
+func (s *Submission) Upload(ctx context.Context, to sources.Uploader) error {
+	for _, source := range s.sources {
+		if err := source.Upload(ctx, to); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// warn collects each cell's warnings once.
+func (s *Submission) warn() {
+	seen := map[string]bool{}
+	for i := range s.Spec.Cells {
+		for _, w := range s.Spec.Cells[i].Warnings() {
+			if !seen[w] {
+				seen[w] = true
+				s.Warnings = append(s.Warnings, w)
+			}
+		}
+	}
+}
+
+// Record is the run record of the submission.
+func (s *Submission) Record() runs.Spec {
+	canonical := s.Spec.Canonical()
+	return runs.Spec{Name: s.Spec.Name, Digest: storage.DigestOf(canonical), Experiment: canonical}
+}

@@ -1,0 +1,220 @@
+package sources
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"coalmine/storage"
+	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/forms"
+	"coalmine/workflows/data/conversion"
+)
+
+// Text files as people have them: folders of users, or a file for each.
+var (
+	novels = map[string]string{
+		"austen/emma.txt": "One.\nTwo.\n\nThree.", "austen/letters/1796.txt": "Four.", "carroll/alice.txt": "\ufeffDown.\r\n",
+		"README.md": "no text", "austen/.draft.txt": "hidden", ".git/x.txt": "hidden",
+	}
+	letters = map[string]string{"ann.txt": "Hi.\nBye.", "bob.txt": "Yes.", "notes.pdf": "no text"}
+)
+
+func records(t *testing.T, s *Source, r datasets.Reading) (all []string) {
+	t.Helper()
+	for rec, err := range s.Records(t.Context(), datasets.Limits{}, r) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, rec.User+": "+rec.Text)
+	}
+	return all
+}
+
+// A directory of text files is what data convert makes of it, example by example.
+func TestADirectoryOfTextFilesIsASource(t *testing.T) {
+	t.Parallel()
+	for _, files := range []map[string]string{novels, letters} {
+		for _, unit := range []forms.Unit{forms.Lines, forms.Paragraphs, forms.WholeFiles} {
+			dir := directory(t, files)
+			var converted bytes.Buffer
+			if _, err := conversion.Texts(conversion.TextFiles{Folder: dir, Ending: forms.TextEnd, Unit: unit}, &converted); err != nil {
+				t.Fatal(err)
+			}
+			lines, err := Text(converted.Bytes()).Find(t.Context(), "texts.jsonl", "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := records(t, lines, datasets.Reading{})
+			got := records(t, find(t, dir), datasets.Reading{Origin: datasets.Origin{Form: forms.Texts, Unit: unit}})
+			if !slices.Equal(got, want) || len(got) < 2 {
+				t.Errorf("by %s: %q, want %q", unit, got, want)
+			}
+		}
+	}
+}
+
+// kept is an uploader that keeps what it is given.
+type kept map[storage.Digest][]byte
+
+func (k kept) HasSource(_ context.Context, d storage.Digest) (bool, error) { return k[d] != nil, nil }
+
+func (k kept) PutSource(_ context.Context, body io.ReadSeeker) (storage.Digest, error) {
+	data, err := io.ReadAll(body)
+	d := storage.DigestOf(data)
+	k[d] = data
+	return d, err
+}
+
+// Workers see neither the directory nor its names, and read what was uploaded.
+func TestTextFilesAreOneFileOfTheStore(t *testing.T) {
+	t.Parallel()
+	store := kept{}
+	var found []storage.Digest
+	for range 2 { // elsewhere, with other files beside them
+		s := find(t, directory(t, novels))
+		if m := survey(t, s); m.Users != 2 || m.Examples != 5 {
+			t.Errorf("counted %+v", m)
+		}
+		if err := s.Upload(t.Context(), store); err != nil {
+			t.Fatal(err)
+		}
+		found = append(found, s.Digests()...)
+	}
+	if len(found) != 2 || found[0] != found[1] || len(store) != 1 {
+		t.Fatalf("digests %v of the same texts, and %d files stored", found, len(store))
+	}
+	uploaded, err := Text(store[found[0]]).Find(t.Context(), "as uploaded", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := records(t, uploaded, datasets.Reading{}), records(t, find(t, directory(t, novels)), datasets.Reading{}); !slices.Equal(got, want) {
+		t.Errorf("%q were uploaded, and %q found", got, want)
+	}
+}
+
+func TestFaultsOfTextFilesAreNamedByFileAndLine(t *testing.T) {
+	t.Parallel()
+	files := maps.Clone(novels)
+	files["bronte/jane.txt"] = "Fine.\n\xffBad.\nFine.\n\xff\xfe\n"
+	dir := directory(t, files)
+	_, err := find(t, dir).Survey(t.Context(), datasets.Limits{}, []datasets.Recipe{{VocabularySize: 2, Words: 1}})
+	mustSay(t, err, dir+`, bronte/jane.txt, line 2: "text" is not valid UTF-8 from its byte 1`)
+	skipping := datasets.Reading{Origin: datasets.Origin{SkipFaults: true}}
+	facts, err := find(t, dir).Survey(t.Context(), datasets.Limits{}, []datasets.Recipe{{Reading: skipping, VocabularySize: 2, Words: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m := facts[0].Source; m.Users != 3 || m.Examples != 7 || m.Skipped == nil || m.Skipped.Records != 2 {
+		t.Errorf("%+v, %+v", m, m.Skipped)
+	}
+}
+
+func TestDirectoriesOfTextsThatAreUnclearSayWhy(t *testing.T) {
+	t.Parallel()
+	mixed := directory(t, map[string]string{"ann.txt": "Hi.", "bob/a.txt": "Yes."})
+	_, err := Here{}.Find(t.Context(), mixed, "")
+	mustSay(t, err, mixed, "has the text file ann.txt beside folders with others", "not both")
+
+	named := directory(t, map[string]string{"b\xff/a.txt": "Hi."})
+	_, err = Here{}.Find(t.Context(), named, "")
+	mustSay(t, err, `has "b\xff", a name that is not UTF-8; rename it`)
+
+	led := directory(t, map[string]string{"novels/ann/a.txt": "Hi.", "elsewhere/a.txt": "Yes.", "notes.pdf": "no text"})
+	for link, to := range map[string]string{"novels/bob": "../elsewhere", "novels/notes.pdf": "../notes.pdf", "novels/.trash": "../elsewhere"} {
+		if err := os.Symlink(to, filepath.Join(led, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err = Here{}.Find(t.Context(), filepath.Join(led, "novels"), "")
+	mustSay(t, err, "novels: has the link bob in place of a directory, which is not followed; put the directory there")
+	if err := os.Remove(filepath.Join(led, "novels/bob")); err != nil {
+		t.Fatal(err)
+	}
+	if got := records(t, find(t, filepath.Join(led, "novels")), datasets.Reading{}); !slices.Equal(got, []string{"ann: Hi."}) {
+		t.Errorf("beside links to what is no text: %q", got)
+	}
+
+	gone := directory(t, letters)
+	s := find(t, gone)
+	if err := os.Remove(filepath.Join(gone, "bob.txt")); err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.Survey(t.Context(), datasets.Limits{}, []datasets.Recipe{{VocabularySize: 2, Words: 1}})
+	mustSay(t, err, filepath.Join(gone, "bob.txt"), "no such file")
+}
+
+// Beside data files text files are notes.
+func TestTextFilesBesideDataAreLeftOut(t *testing.T) {
+	t.Parallel()
+	for split, files := range map[string]map[string]string{
+		"":      {"a.jsonl": line("ann", "one"), "README.txt": "Notes."},
+		"train": {"train/a.jsonl": line("ann", "one"), "test/a.jsonl": line("bob", "two"), "train/README.txt": "Notes."},
+	} {
+		got := records(t, find(t, directory(t, files)), datasets.Reading{Origin: datasets.Origin{Split: split}})
+		if !slices.Equal(got, []string{"ann: one"}) {
+			t.Errorf("split %q: %q", split, got)
+		}
+	}
+}
+
+// A server reads texts below an allowed directory, and follows no link out of it.
+func TestAServerReadsTextsOfAnAllowedDirectory(t *testing.T) {
+	t.Parallel()
+	base := directory(t, map[string]string{"secret.txt": "secret", "root/novels/austen/emma.txt": "One.", "root/led/ann.txt": "Hi."})
+	if err := os.Symlink("../../secret.txt", filepath.Join(base, "root/led/bob.txt")); err != nil {
+		t.Fatal(err)
+	}
+	allowed, err := Allow([]string{filepath.Join(base, "root")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := allowed.Find(t.Context(), "novels", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := records(t, s, datasets.Reading{}); !slices.Equal(got, []string{"austen: One."}) {
+		t.Errorf("%q", got)
+	}
+	led, err := allowed.Find(t.Context(), "led", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = led.Survey(t.Context(), datasets.Limits{}, []datasets.Recipe{{VocabularySize: 2, Words: 1}})
+	mustSay(t, err, "bob.txt", "escapes")
+}
+
+// What is called as a data file keeps a directory from being one of texts, which is said.
+func TestADataFileAmongTextsIsNamed(t *testing.T) {
+	t.Parallel()
+	const move = "or, for the text files to be the source, move what is called as a data file elsewhere: "
+	for data, says := range map[string]string{"austen/meta.json": "would be splits of the data", "austen/letters/meta.json": "has a subdirectory letters", "meta.csv": "has a subdirectory austen"} {
+		files := maps.Clone(novels)
+		files[data] = "{}"
+		if data == "austen/meta.json" {
+			delete(files, "austen/letters/1796.txt")
+		}
+		s, err := Here{}.Find(t.Context(), directory(t, files), "")
+		if err == nil {
+			_, err = s.Survey(t.Context(), datasets.Limits{}, []datasets.Recipe{{VocabularySize: 2, Words: 1}})
+		}
+		mustSay(t, err, says, move+data)
+	}
+}
+
+// Nobody may ever write to a pipe.
+func TestAPipeCalledAsATextIsRefused(t *testing.T) {
+	t.Parallel()
+	dir := directory(t, letters)
+	if err := exec.CommandContext(t.Context(), "mkfifo", filepath.Join(dir, "cid.txt")).Run(); err != nil {
+		t.Skip("there are no pipes with names here: ", err)
+	}
+	_, err := find(t, dir).Survey(t.Context(), datasets.Limits{}, []datasets.Recipe{{VocabularySize: 2, Words: 1}})
+	mustSay(t, err, dir, "cid.txt is no regular file; expected a text file")
+}

@@ -1,0 +1,299 @@
+// Package compile turns a resolved experiment into a plan: each cell of the
+// grid into the nodes that import its data, insert its canaries, train, measure
+// and report. It is pure: the same experiment gives the same keys, and what two
+// cells have in common is one node.
+//
+//	import - encode - balance ------------- partition - training - audits - report
+//	            \         \                /
+//	             draw ---- insert --------
+//
+// Audits that put something of their own into the data do so between partition and
+// training. What an audit measures with, it compiles itself (package audits).
+package compile
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+
+	"coalmine/internal/recovered"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/aggregation"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/all"
+	"coalmine/tasks/canaries"
+	"coalmine/tasks/datasets"
+	"coalmine/tasks/devices"
+	"coalmine/tasks/external"
+	"coalmine/tasks/reports"
+	"coalmine/tasks/selection"
+	"coalmine/tasks/training"
+	"coalmine/tasks/updates"
+	"coalmine/workflows/experiment"
+	"coalmine/workflows/plan"
+)
+
+// Registry is every kind that a plan may hold: what workers must know.
+func Registry() tasks.Registry {
+	return tasks.NewRegistry(slices.Concat(
+		datasets.Kinds(), canaries.Kinds(), training.Kinds(), aggregation.Kinds(),
+		updates.Kinds(), selection.Kinds(), devices.Kinds(), external.Kinds(), all.Kinds(), reports.Kinds(),
+	)...)
+}
+
+// Plan compiles a resolved experiment, whose sources are known by their digest
+// and whose rounds are counted. What CheckSize refuses is not compiled.
+func Plan(spec *experiment.Spec) (*plan.Plan, error) {
+	if err := CheckSize(spec); err != nil {
+		return nil, err
+	}
+	p, same := newPlan(), make(shared)
+	for i := range spec.Cells {
+		if err := compileCell(spec, i, p, same); err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	p.Sources, err = Sources(spec)
+	return p, err
+}
+
+// partNodes is from how many standing nodes on a part of a plan takes no further cell.
+const partNodes = 4096
+
+// Parts compiles an experiment as Plan does, some cells at a time.
+func Parts(spec *experiment.Spec) (plan.Parts, error) {
+	if err := CheckSize(spec); err != nil {
+		return nil, err
+	}
+	next, same := 0, make(shared)
+	return func() (p *plan.Plan, err error) {
+		if next == len(spec.Cells) {
+			return nil, io.EOF
+		}
+		p = newPlan()
+		if next == 0 {
+			if p.Sources, err = Sources(spec); err != nil {
+				return nil, err
+			}
+		}
+		for ; next < len(spec.Cells) && len(p.Nodes) < partNodes; next++ {
+			if err := compileCell(spec, next, p, same); err != nil {
+				return nil, err
+			}
+		}
+		return p, nil
+	}, nil
+}
+
+// Check returns the error of Plan, or one of several. It makes the plan of each cell by
+// itself and keeps none of them.
+func Check(spec *experiment.Spec) error {
+	if err := CheckSize(spec); err != nil {
+		return err
+	}
+	group := recovered.NewGroup()
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range spec.Cells {
+		group.Go(func() error { return compileCell(spec, i, newPlan(), make(shared)) })
+	}
+	return group.Wait()
+}
+
+func newPlan() *plan.Plan {
+	return &plan.Plan{Nodes: map[storage.Key]*plan.Node{}, Chains: map[storage.Key]*plan.Chain{}}
+}
+
+// compileCell adds a cell to a plan.
+func compileCell(spec *experiment.Spec, i int, p *plan.Plan, same shared) error {
+	c := newCell(spec, i, p, same)
+	files, err := spec.Files(&c.experiment.Data)
+	if err == nil {
+		c.second, err = spec.SecondFiles(&c.experiment.Data)
+	}
+	if err == nil {
+		c.ofAudits, err = spec.AuditFiles(c.experiment)
+	}
+	if err == nil {
+		err = c.compile(files)
+	}
+	if err != nil {
+		return fmt.Errorf("cell %s (%s): %w", c.spec.Name, c.spec.Label, err)
+	}
+	return nil
+}
+
+func newCell(spec *experiment.Spec, index int, p *plan.Plan, same shared) *cell {
+	return &cell{
+		plan: p, same: same, sources: spec, index: index, spec: &spec.Cells[index], experiment: &spec.Cells[index].Experiment,
+		setting: spec.Cells[index].Experiment.Setting(), refs: map[storage.Key]plan.Ref{}, planted: map[audits.Planter]storage.Key{},
+	}
+}
+
+// cell compiles one cell. Its fields after experiment are the nodes so far.
+type cell struct {
+	plan       *plan.Plan
+	same       shared
+	sources    *experiment.Spec // which knows the files of sources
+	index      int
+	spec       *experiment.Cell
+	experiment *experiment.Experiment
+	err        error // the first; later nodes are then meaningless
+
+	// corpus is the source as it was read.
+	corpus plan.Ref
+	// placements is the partition, which knows where the canaries went;
+	// population what is trained on: the same but for what audits plant.
+	parts, balanced, canaries, insertions, placements, population, shards plan.Ref
+	// files are those of the source, second those of further sources, ofAudits those of the
+	// sources that audits name, by their paths.
+	files    []storage.Digest
+	second   experiment.SecondFiles
+	ofAudits map[string][]storage.Digest
+	// vocabulary is the node of another source whose vocabulary is taken; none without.
+	vocabulary plan.Ref
+	// selected is what data.select chose of the population; none without.
+	selected plan.Ref
+	// sanitized is the population that patterns were removed from; none without.
+	sanitized plan.Ref
+	// undivided is the population before its users are divided into devices.
+	undivided plan.Ref
+	// divided is the population of devices; none without.
+	divided plan.Ref
+	// disagreed is the population without the sentences that two models disagree on;
+	// none without.
+	disagreed plan.Ref
+
+	origin plan.Ref
+	// recorded are what gathers the recorded updates of the training; none without.
+	recorded []plan.Ref
+	chain    *plan.Chain
+	model    plan.Ref
+	rest     plan.Tail     // of the training, after its chain
+	best     plan.Ref      // what early stopping chose; none without
+	secret   *tasks.Secret // of central training, where there is one
+
+	// setting is the experiment as audits see it.
+	setting *audits.Setting
+	// refs are the nodes that audits know by their keys, planted those of the planters.
+	refs    map[storage.Key]plan.Ref
+	planted map[audits.Planter]storage.Key
+}
+
+// gathered names the nodes with the recorded updates.
+func (c *cell) gathered() (keys []storage.Key) {
+	for _, r := range c.recorded {
+		keys = append(keys, r.Key)
+	}
+	return keys
+}
+
+func (c *cell) compile(files []storage.Digest) error {
+	c.data(files)
+	if c.err == nil {
+		c.training()
+	}
+	if c.err != nil {
+		return c.err
+	}
+	report := c.report()
+	var prepared plan.Ref
+	if apart, ok := c.classifier(); ok {
+		prepared = apart.model
+	}
+	axes, row := c.place()
+	c.plan.Cells = append(c.plan.Cells, plan.Cell{
+		Index: c.index, Name: c.spec.Name, Label: c.spec.Label, Axes: axes, Row: row, Report: report,
+		Chain: c.chain, Tail: c.rest, Unit: Unit(&c.experiment.Training), Model: c.model, Final: c.after(c.experiment.Training.Rounds), Initial: c.origin,
+		Prepared: prepared, Vocabulary: c.parts, Population: c.population, Shards: c.shards,
+		Devices: c.divided, Recorded: c.gathered(),
+	})
+	return c.err
+}
+
+// place returns the cell's axes and row as JSON.
+func (c *cell) place() (axes, row json.RawMessage) {
+	axes, err := json.Marshal(c.spec.Axes)
+	if err == nil && c.spec.Row != nil {
+		row, err = json.Marshal(c.spec.Row)
+	}
+	if err != nil && c.err == nil {
+		c.err = fmt.Errorf("axes cannot be recorded: %w", err)
+	}
+	return axes, row
+}
+
+// edge is a named input.
+type edge struct {
+	name string
+	ref  plan.Ref
+}
+
+// node adds a standing node, or finds the equal one.
+func (c *cell) node(kind tasks.Kind, label string, params any, edges ...edge) plan.Ref {
+	inputs, needs := connect(edges)
+	spec, err := tasks.NewSpec(kind, params, inputs...)
+	if err != nil && c.err == nil {
+		c.err = err
+	}
+	if runsCommands(kind, params) {
+		spec.Class, spec.Terms = c.commandClass(), c.terms()
+	}
+	if _, there := c.plan.Nodes[spec.Key]; !there {
+		label, spec.Params = c.same.with(label, spec.Params)
+		c.plan.Nodes[spec.Key] = &plan.Node{Spec: spec, Label: label, Needs: needs}
+	}
+	return plan.Ref{Key: spec.Key}
+}
+
+// shared has the parameters of the last node of each label, and the label. The nodes of
+// cells mostly have equal ones, which a plan of many cells then holds once.
+type shared map[string]sharedTexts
+
+type sharedTexts struct {
+	label  string
+	params json.RawMessage
+}
+
+// with returns the label and parameters, those of the last such node if they are equal.
+func (s shared) with(label string, params json.RawMessage) (string, json.RawMessage) {
+	last, there := s[label]
+	switch {
+	case !there:
+		last = sharedTexts{label, slices.Clip(params)}
+	case !bytes.Equal(last.params, params):
+		last.params = slices.Clip(params)
+	}
+	s[label] = last
+	return last.label, last.params
+}
+
+func connect(edges []edge) (inputs []tasks.Input, needs []plan.Ref) {
+	if len(edges) == 0 {
+		return nil, nil
+	}
+	inputs, needs = make([]tasks.Input, len(edges)), make([]plan.Ref, len(edges))
+	for i, e := range edges {
+		inputs[i], needs[i] = tasks.Input{Name: e.name, Key: e.ref.Key}, e.ref
+	}
+	return inputs, needs
+}
+
+// template is what the tasks of a chain have in common.
+func (c *cell) template(kind tasks.Kind, params any, edges ...edge) plan.Template {
+	raw, err := json.Marshal(params)
+	if err != nil && c.err == nil {
+		c.err = fmt.Errorf("parameters of %s cannot be hashed: %w", kind.Name, err)
+	}
+	inputs, needs := connect(edges)
+	t := plan.Template{Kind: kind, Params: raw, Inputs: inputs, Needs: needs}
+	if runsCommands(kind, params) {
+		t.Class, t.Terms = c.commandClass(), c.terms()
+	}
+	return t
+}

@@ -1,0 +1,112 @@
+// Package compiletest runs whole experiments in tests, from the file to the report, in
+// memory and in one goroutine:
+//
+//	report := compiletest.Report(t, file, "training.rounds=3")
+package compiletest
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+
+	"coalmine/internal/secrets"
+	"coalmine/storage"
+	"coalmine/tasks/reports"
+	"coalmine/tasks/taskstest"
+	"coalmine/workflows/experiment"
+	"coalmine/workflows/plan"
+	"coalmine/workflows/plan/compile"
+	"coalmine/workflows/plan/localexec"
+)
+
+// Source is a small text with enough words and users for a real experiment: more than
+// 60 words, and 74 users of 300 words each.
+func Source() []byte { return taskstest.Text(3000) }
+
+// Key is the key of the experiments that ask for one, the same in all tests.
+func Key(t testing.TB) secrets.Key {
+	t.Helper()
+	return secrets.NewKey([secrets.Size]byte(bytes.Repeat([]byte{0x5a}, secrets.Size)))
+}
+
+// Facts are those of the Source, whose files may be any.
+func Facts(t testing.TB, files ...storage.Digest) experiment.Facts {
+	t.Helper()
+	return experiment.Facts{Key: Key(t).Fingerprint(), Files: files, Users: 74, HeldOutUsers: 18, Examples: 2000, DistinctWords: 90, TestExamples: 300}
+}
+
+// Resolve parses an experiment file and resolves it, as if its data were files of these
+// digests.
+func Resolve(t testing.TB, text string, files []storage.Digest, sets ...string) *experiment.Spec {
+	t.Helper()
+	spec, err := experiment.Parse("test.yaml", []byte(text), experiment.Options{Sets: sets})
+	if err != nil {
+		t.Fatal(err)
+	}
+	facts := make([]experiment.Facts, len(spec.Cells))
+	for i := range facts {
+		facts[i] = Facts(t, files...)
+	}
+	if err := spec.Resolve(facts); err != nil {
+		t.Fatal(err)
+	}
+	return spec
+}
+
+// Plan compiles an experiment file, as if its data were the file of the digest.
+func Plan(t testing.TB, text string, digest storage.Digest, sets ...string) *plan.Plan {
+	t.Helper()
+	p, err := compile.Plan(Resolve(t, text, []storage.Digest{digest}, sets...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Check(); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// Executor runs the nodes of a plan on the Source.
+func Executor(t testing.TB, p *plan.Plan) *localexec.Executor {
+	t.Helper()
+	e := localexec.New(p, compile.Registry(), Source())
+	e.UseKeys(secrets.NewKeyring(Key(t)))
+	return e
+}
+
+// Report runs the first cell of an experiment on the Source to its report.
+func Report(t testing.TB, text string, sets ...string) reports.Report {
+	t.Helper()
+	p := Plan(t, text, storage.DigestOf(Source()), sets...)
+	var report reports.Report
+	Decode(t, Executor(t, p), p.Cells[0].Report, reports.CellBlob, &report)
+	return report
+}
+
+// Decode runs a node and decodes a blob of it.
+func Decode(t testing.TB, e *localexec.Executor, node plan.Ref, blob string, into any) {
+	t.Helper()
+	if err := e.Reach(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
+	data, err := e.Blob(t.Context(), node.Key, blob)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(data, into); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Verdict is what an audit has found, decoded into v; it fails the test if there is
+// none.
+func Verdict(t testing.TB, r *reports.Report, audit string, v any) {
+	t.Helper()
+	raw, measured := r.Verdict(audit)
+	if !measured {
+		t.Fatalf("the report has no verdict of %s", audit)
+	}
+	if err := json.Unmarshal(raw, v); err != nil {
+		t.Fatal(err)
+	}
+}

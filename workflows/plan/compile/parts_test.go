@@ -1,0 +1,56 @@
+package compile_test
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"coalmine/storage"
+	"coalmine/workflows/plan"
+	"coalmine/workflows/plan/compile"
+	"coalmine/workflows/plan/compile/compiletest"
+)
+
+func TestALargePlanComesInPartsWithTheSameNodes(t *testing.T) {
+	t.Parallel()
+	seeds := make([]string, 90)
+	for i := range seeds {
+		seeds[i] = fmt.Sprint(i)
+	}
+	files := []storage.Digest{storage.DigestOf(compiletest.Source())}
+	spec := compiletest.Resolve(t, small, files, "grid={axes: {seed: ["+strings.Join(seeds, ", ")+"]}}")
+	whole, err := compile.Plan(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, err := compile.Parts(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum, nodes, parts := new(plan.Plan), make(map[storage.Key]*plan.Node), 0
+	for ; ; parts++ {
+		part, err := next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := part.Check(); err != nil {
+			t.Errorf("part %d is no plan: %v", parts, err)
+		}
+		for key, n := range part.Nodes {
+			nodes[key] = n
+		}
+		sum.Add(part)
+	}
+	sum.Nodes = nodes
+	if err := sum.Check(); err != nil {
+		t.Errorf("the sum of the parts is no plan: %v", err)
+	}
+	if parts < 2 || !slices.Equal(plan.SortedKeys(nodes), plan.SortedKeys(whole.Nodes)) || !slices.Equal(plan.SortedKeys(sum.Chains), plan.SortedKeys(whole.Chains)) {
+		t.Errorf("%d parts with %d nodes and %d chains, want several with those of the plan, %d and %d", parts, len(nodes), len(sum.Chains), len(whole.Nodes), len(whole.Chains))
+	}
+}

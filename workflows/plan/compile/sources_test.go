@@ -1,0 +1,19 @@
+package compile_test
+
+import (
+	"slices"
+	"testing"
+
+	"coalmine/storage"
+	"coalmine/workflows/plan/compile"
+	"coalmine/workflows/plan/compile/compiletest"
+)
+
+// What Sources leaves out, gc may delete.
+func TestSourcesNamesEveryFileOnce(t *testing.T) {
+	files := []storage.Digest{storage.DigestOf([]byte("a")), storage.DigestOf([]byte("b"))}
+	got, err := compile.Sources(compiletest.Resolve(t, small, files))
+	if err != nil || !slices.Equal(got, files) {
+		t.Errorf("Sources: %v, %v, want %v", got, err, files)
+	}
+}

@@ -1,0 +1,26 @@
+package compile_test
+
+import (
+	"strings"
+	"testing"
+
+	"coalmine/storage"
+	"coalmine/workflows/experiment"
+	"coalmine/workflows/plan/compile"
+	"coalmine/workflows/plan/compile/compiletest"
+)
+
+// A record of a run is read without the checks of a file.
+func TestARecordWithAnUnknownKindDoesNotCompileAsAnother(t *testing.T) {
+	t.Parallel()
+	for want, change := range map[string]func(*experiment.Experiment){
+		`algorithm "gossip": expected one of fedavg, sgd`: func(e *experiment.Experiment) { e.Training.Algorithm = "gossip" },
+		`partition "by-day": expected one of by-user`:     func(e *experiment.Experiment) { e.Data.Partition = "by-day" },
+	} {
+		spec := compiletest.Resolve(t, small, []storage.Digest{storage.DigestOf(compiletest.Source())})
+		change(&spec.Cells[0].Experiment)
+		if _, err := compile.Plan(spec); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q in it", err, want)
+		}
+	}
+}

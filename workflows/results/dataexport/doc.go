@@ -1,0 +1,230 @@
+// Package dataexport writes the data that a cell of a run was computed on as
+// tables that other programs read: what became of every example of the source,
+// what each user trained on, where each copy of a canary stands, who trained in
+// which round, what its devices have sent, what the canaries are ranked against, and
+// the losses that tell members from others.
+//
+//	cell := dataexport.Cell{Archive: archive, Plan: p, Cell: &p.Cells[0], Experiment: e}
+//	for _, table := range dataexport.Tables(e) {
+//		err := cell.Write(ctx, table, dataexport.JSONLines, file)
+//	}
+//
+// Rows are written as they are read or drawn: memory grows with the users and
+// words of the source, and a byte an example for Parts, never with the rows.
+package dataexport
+
+import (
+	"slices"
+
+	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/canaries/randomsampling"
+	"coalmine/tasks/audits/membership/membership"
+	"coalmine/workflows/experiment"
+)
+
+// Table names one of the tables.
+type Table string
+
+// The tables of a cell. Rows are the types below.
+const (
+	// Vocabulary has a Word for each token.
+	Vocabulary Table = "vocabulary"
+	// Parts has an Example for each example of the source, user after user.
+	Parts Table = "parts"
+	// Population has a Trained for each example that trains, user after user.
+	Population Table = "population"
+	// Canaries has a Canary for each, those of an audit's own last.
+	Canaries Table = "canaries"
+	// References has a Reference for each random sequence, as they are drawn.
+	References Table = "references"
+	// Cohorts has a Cohort for each round.
+	Cohorts Table = "cohorts"
+	// Devices has a Device for each user of the population.
+	Devices Table = "devices"
+	// Updates has an Update for each layer of each update that was recorded.
+	Updates Table = "updates"
+	// Memberships has a Membership for each balanced user, held-out ones last.
+	Memberships Table = "memberships"
+)
+
+// Tables lists what a cell has. There are canaries where the experiment asks for
+// some, references with random sampling, and cohorts where users are sampled by
+// a seed: of a secret key nobody shall learn them. There are devices where users are divided
+// into some, updates where the training records them, and memberships where users are audited for it.
+func Tables(e *experiment.Experiment) []Table {
+	tables := []Table{Vocabulary, Parts, Population}
+	if e.Canaries != nil || planted(e) {
+		tables = append(tables, Canaries)
+	}
+	if _, ranked := experiment.AskedFor[*randomsampling.Fields](e.Audit); ranked {
+		tables = append(tables, References)
+	}
+	if e.Training.Algorithm == experiment.FedAvg && !e.Training.Privacy.Secret() {
+		tables = append(tables, Cohorts)
+	}
+	if e.Data.Devices != nil {
+		tables = append(tables, Devices)
+	}
+	if e.Training.Record != nil {
+		tables = append(tables, Updates)
+	}
+	if _, audited := experiment.AskedFor[*membership.Fields](e.Audit); audited {
+		tables = append(tables, Memberships)
+	}
+	return tables
+}
+
+// Unasked are those of a cell's tables that are written where none is named: all but Updates,
+// which may be larger than the others together, and Memberships, which the end of a run alone has.
+func Unasked(e *experiment.Experiment) []Table {
+	return slices.DeleteFunc(Tables(e), func(t Table) bool { return t == Updates || t == Memberships })
+}
+
+// planted reports whether an audit has canaries of its own in the data.
+func planted(e *experiment.Experiment) bool {
+	return slices.ContainsFunc(e.Audit.Asked(), func(m experiment.Method) bool {
+		_, plants := m.Fields.(audits.Planter)
+		_, joins := m.Fields.(audits.Joiner)
+		return plants && !joins
+	})
+}
+
+// AllTables are the names that there are.
+func AllTables() []Table {
+	return []Table{Vocabulary, Parts, Population, Canaries, References, Cohorts, Devices, Updates, Memberships}
+}
+
+// Word is a token and its text.
+type Word struct {
+	Token int32  `json:"token" parquet:"token"`
+	Text  string `json:"text" parquet:"text"`
+}
+
+// Example is an example of the source and the part that it went to.
+type Example struct {
+	// Example is its place in the source, from 0: line Example+1 of its file if
+	// there is one.
+	Example int64  `json:"example" parquet:"example"`
+	User    string `json:"user" parquet:"user,dict"`
+	// Part is train, test or validation. Of train, balancing leaves out some.
+	Part string `json:"part" parquet:"part,dict"`
+	// Tokens are what a model reads: <begin>, the words, and <end> unless they
+	// fill a whole sequence.
+	Tokens []int32 `json:"tokens" parquet:"tokens,list"`
+}
+
+// Trained is an example of the population.
+type Trained struct {
+	// User counts the population's users from 0, Example those of the user.
+	User    int64 `json:"user" parquet:"user"`
+	Example int64 `json:"example" parquet:"example"`
+	// Canary is the number of the one that stands there, null if there is none.
+	Canary *int64 `json:"canary" parquet:"canary,optional"`
+	// Tokens are what is trained on, with <begin> and <end> as in Example.
+	Tokens []int32 `json:"tokens" parquet:"tokens,list"`
+}
+
+// Canary is a canary and where its copies are.
+type Canary struct {
+	Number int64 `json:"number" parquet:"number"`
+	// Tokens are its words, without <begin> and <end>.
+	Tokens []int32  `json:"tokens" parquet:"tokens,list"`
+	Words  []string `json:"words" parquet:"words,list"`
+	// UserProbability and ExampleProbability are exact, such as 1/5000; empty for
+	// canaries that are held back, for those with InsertedTimes, and for those of an
+	// audit's own.
+	UserProbability    string `json:"user_probability" parquet:"user_probability"`
+	ExampleProbability string `json:"example_probability" parquet:"example_probability"`
+	HeldBack           bool   `json:"held_back" parquet:"held_back"`
+	// InsertedTimes is the chosen number of insertions, 0 where there is none.
+	InsertedTimes int64 `json:"inserted_times" parquet:"inserted_times"`
+	// Format names what it was drawn from; empty where all canaries have one format.
+	Format string `json:"format" parquet:"format"`
+	// Sharers are the balanced users selected to carry it, before an iid shuffle.
+	Sharers int64 `json:"sharers" parquet:"sharers"`
+	// Copies are its places in the population.
+	Copies []Place `json:"copies" parquet:"copies,list"`
+	// Coin is that of a canary of an audit's own; null for other canaries.
+	Coin *Coin `json:"coin" parquet:"coin,optional"`
+}
+
+// Place is an example of a user of the population.
+type Place struct {
+	User    int64 `json:"user" parquet:"user"`
+	Example int64 `json:"example" parquet:"example"`
+}
+
+// Coin decides whether a canary of an audit's own is in the data.
+type Coin struct {
+	User int64 `json:"user" parquet:"user"`
+	// Example is the record that the coin is about, -1 for the whole user.
+	Example  int64 `json:"example" parquet:"example"`
+	Included bool  `json:"included" parquet:"included"`
+}
+
+// Reference is a random sequence that canaries are ranked against.
+type Reference struct {
+	// Number counts those of a format as they are drawn, from 0.
+	Number int64 `json:"number" parquet:"number"`
+	// Tokens follow the prefix of a canary.
+	Tokens []int32 `json:"tokens" parquet:"tokens,list"`
+	// Format names what they were drawn from; empty where all canaries have one format.
+	Format string `json:"format" parquet:"format"`
+}
+
+// Cohort is who was sampled for a round.
+type Cohort struct {
+	Round int64 `json:"round" parquet:"round"`
+	// Users are those of the population, ascending.
+	Users []int32 `json:"users" parquet:"users,list"`
+}
+
+// Device is a user of the population, where users are divided into devices.
+type Device struct {
+	// Device is the number of the population's user.
+	Device int64 `json:"device" parquet:"device"`
+	// User is the one whose examples it has, from 0, of those that were divided; a profile has
+	// a number after these.
+	User int64 `json:"user" parquet:"user"`
+	// Shadow devices are the adversary's.
+	Shadow bool `json:"shadow" parquet:"shadow"`
+	// Set is seen, unseen, held-out or profile.
+	Set string `json:"set" parquet:"set,dict"`
+	// Examples is how many it trains on.
+	Examples int64 `json:"examples" parquet:"examples"`
+}
+
+// Update is what a device has sent in a round, of one layer.
+type Update struct {
+	// Round counts from 1.
+	Round  int64  `json:"round" parquet:"round"`
+	Device int64  `json:"device" parquet:"device"`
+	Layer  string `json:"layer" parquet:"layer,dict"`
+	// Values are those of the layer's parameters in their order, or what they were projected
+	// to. They are overwritten by the next row's.
+	Values []float32 `json:"values" parquet:"values,list"`
+}
+
+// Membership is what a membership audit reads of a user.
+type Membership struct {
+	// User counts the balanced users that train from 0, and then those held out.
+	User int64 `json:"user" parquet:"user"`
+	// Member says that the audited model trained on the user.
+	Member bool `json:"member" parquet:"member"`
+	// Replaced is the number of the user's examples that canaries replaced; no loss counts them.
+	Replaced int64 `json:"replaced" parquet:"replaced"`
+	// Targets are the predicted tokens or labels. The audit leaves out users without any.
+	Targets int64 `json:"targets" parquet:"targets"`
+	// Loss is the sum over them under the audited model, in nats.
+	Loss float64 `json:"loss" parquet:"loss"`
+	// References has the reference models, in their order.
+	References []ReferenceLoss `json:"references" parquet:"references,list"`
+}
+
+// ReferenceLoss is the loss of a user under a reference model.
+type ReferenceLoss struct {
+	// Loss is the sum over the same targets, in nats.
+	Loss float64 `json:"loss" parquet:"loss"`
+	// Member says that the reference model trained on the user.
+	Member bool `json:"member" parquet:"member"`
+}

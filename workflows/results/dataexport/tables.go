@@ -1,0 +1,262 @@
+package dataexport
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+
+	"coalmine/internal/seeds"
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/canaries/randomsampling"
+	"coalmine/tasks/datasets"
+	"coalmine/tasks/training"
+	"coalmine/workflows/experiment"
+	"coalmine/workflows/plan"
+)
+
+// Cell is a cell whose data may be written.
+type Cell struct {
+	Archive    *storage.Archive
+	Plan       *plan.Plan
+	Cell       *plan.Cell
+	Experiment *experiment.Experiment
+}
+
+// The names of inputs that the tables give to what they read.
+const (
+	populationInput = "population"
+	shardsInput     = "shards"
+	devicesInput    = "devices"
+	recordedInput   = "recorded"
+)
+
+func (c *Cell) eachWord(ctx context.Context, row func(Word) error) error {
+	words, err := c.source().open(ctx, c.Cell.Vocabulary.Key, datasets.VocabularyBlob)
+	if err != nil {
+		return err
+	}
+	return datasets.EachWord(words, func(token int32, text string) error { return row(Word{token, text}) })
+}
+
+// ordinary is the number of ordinary words of the vocabulary.
+func (c *Cell) ordinary(ctx context.Context) (int, error) {
+	words := 0
+	err := c.eachWord(ctx, func(Word) error { words++; return nil })
+	return words - datasets.FirstWord, err
+}
+
+func (c *Cell) eachExample(ctx context.Context, row func(Example) error) error {
+	encode := c.Plan.Nodes[c.Cell.Vocabulary.Key]
+	t := c.task(append([]tasks.Input{{Name: datasets.PartsInput, Key: encode.Key}}, encode.Inputs...)...)
+	var users []string
+	if err := t.InputJSON(ctx, datasets.CorpusInput, datasets.UsersBlob, &users); err != nil {
+		return err
+	}
+	return eachPlaced(ctx, t, encode, func(x datasets.PlacedExample) error {
+		if x.User >= len(users) {
+			return fmt.Errorf("user %d of %d names: %w", x.User, len(users), storage.ErrCorrupt)
+		}
+		return row(Example{int64(x.Example), users[x.User], string(x.Part), x.Sentence})
+	})
+}
+
+// eachPlaced goes through the examples of the parts that a node has written.
+func eachPlaced(ctx context.Context, t *tasks.Task, parts *plan.Node, do func(datasets.PlacedExample) error) error {
+	if parts.Kind == datasets.OutOfVocabulary.Name {
+		params, err := paramsOf[datasets.OutOfVocabularyParams](parts)
+		if err != nil {
+			return err
+		}
+		return datasets.EachPlacedWord(ctx, t, params, do)
+	}
+	params, err := paramsOf[datasets.EncodeParams](parts)
+	if err != nil {
+		return err
+	}
+	return datasets.EachPlaced(ctx, t, *params, do)
+}
+
+// paramsOf are the parameters of a node.
+func paramsOf[P any](n *plan.Node) (*P, error) {
+	params := new(P)
+	if err := json.Unmarshal(n.Params, params); err != nil {
+		return nil, fmt.Errorf("parameters of %s: %w", n.Kind, err)
+	}
+	return params, nil
+}
+
+// populationTask is a task that reads what the cell trains on.
+func (c *Cell) populationTask() *tasks.Task {
+	return c.task(tasks.Input{Name: populationInput, Key: c.Cell.Population.Key}, tasks.Input{Name: shardsInput, Key: c.Cell.Shards.Key})
+}
+
+func (c *Cell) eachTrained(ctx context.Context, row func(Trained) error) error {
+	population, err := datasets.OpenPopulation(ctx, c.populationTask(), populationInput, shardsInput)
+	if err != nil {
+		return err
+	}
+	replaced := population.Replacements()
+	for user := range population.Users() {
+		sentences, err := population.ReadUser(ctx, user)
+		if err != nil {
+			return err
+		}
+		for example, tokens := range sentences {
+			x := Trained{User: int64(user), Example: int64(example), Tokens: tokens}
+			if len(replaced) > 0 && replaced[0].User == user && replaced[0].Example == example {
+				canary := int64(replaced[0].Canary)
+				x.Canary, replaced = &canary, replaced[1:]
+			}
+			if err := row(x); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (c *Cell) eachCanary(ctx context.Context, row func(Canary) error) error {
+	t := c.populationTask()
+	population, err := datasets.OpenPopulation(ctx, t, populationInput, shardsInput)
+	if err != nil {
+		return err
+	}
+	placed, err := datasets.ReadPlacements(ctx, t, populationInput)
+	if err != nil {
+		return err
+	}
+	coins, err := c.coins(ctx, t)
+	if err != nil {
+		return err
+	}
+	copies := make([][]Place, len(placed))
+	for _, r := range population.Replacements() {
+		copies[r.Canary] = append(copies[r.Canary], Place{int64(r.User), int64(r.Example)})
+	}
+	for i, p := range placed {
+		err := row(Canary{
+			Number: int64(p.Number), Tokens: p.Tokens, Words: p.Words, UserProbability: p.UserProbability, ExampleProbability: p.ExampleProbability,
+			HeldBack: p.HeldBack, InsertedTimes: int64(p.InsertedTimes), Format: p.Format, Sharers: int64(p.Users), Copies: append([]Place{}, copies[i]...), Coin: coins[p.Number],
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// coins are those of an audit with canaries of its own, by canary; none without one.
+func (c *Cell) coins(ctx context.Context, t *tasks.Task) (map[int]*Coin, error) {
+	if !planted(c.Experiment) {
+		return nil, nil
+	}
+	units, _, err := audits.ReadUnits(ctx, t, populationInput)
+	if err != nil {
+		return nil, err
+	}
+	coins := map[int]*Coin{}
+	for _, u := range units {
+		coins[u.Canary] = &Coin{int64(u.User), int64(u.Example), u.Included}
+	}
+	return coins, nil
+}
+
+func (c *Cell) eachReference(ctx context.Context, row func(Reference) error) error {
+	ordinary, err := c.ordinary(ctx)
+	if err != nil {
+		return err
+	}
+	groups := c.Experiment.Setting().Canaries.Groups
+	for _, g := range groups {
+		format := ""
+		if len(groups) > 1 {
+			format = g.String()
+		}
+		if err := c.eachReferenceOf(ctx, g, ordinary, func(number int64, tokens []int32) error {
+			return row(Reference{number, tokens, format})
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eachReferenceOf draws those that canaries of one group are ranked against.
+func (c *Cell) eachReferenceOf(ctx context.Context, g audits.Group, ordinary int, row func(number int64, tokens []int32) error) error {
+	node, params, err := c.sampling(g)
+	if err != nil {
+		return err
+	}
+	t := c.task(tasks.Input{Name: audits.CanariesInput, Key: node.Input(audits.CanariesInput)})
+	drawn, err := datasets.ReadPlacements(ctx, t, audits.CanariesInput)
+	if err != nil {
+		return err
+	}
+	references, err := params.DrawReferences(ctx, t, ordinary, drawn)
+	if err != nil {
+		return err
+	}
+	number := int64(0)
+	for tokens := range references {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err := row(number, tokens); err != nil {
+			return err
+		}
+		number++
+	}
+	return nil
+}
+
+// sampling is a node of random sampling that ranks canaries of a group.
+func (c *Cell) sampling(g audits.Group) (*plan.Node, *randomsampling.Params, error) {
+	nodes, _ := c.Plan.Needed(c.Cell.Report)
+	for _, n := range nodes {
+		if n.Kind != randomsampling.Kind.Name && n.Kind != randomsampling.Scored.Name {
+			continue
+		}
+		var params randomsampling.Params
+		if err := json.Unmarshal(n.Params, &params); err != nil {
+			return nil, nil, fmt.Errorf("parameters of %s: %w", n.Kind, err)
+		}
+		if params.Space == g.Space {
+			return n, &params, nil
+		}
+	}
+	return nil, nil, fmt.Errorf("no task of the cell ranks canaries %q", g)
+}
+
+func (c *Cell) eachCohort(ctx context.Context, row func(Cohort) error) error {
+	chain := c.Cell.Chain
+	var params training.ClientsParams
+	if err := json.Unmarshal(chain.Part.Params, &params); err != nil {
+		return fmt.Errorf("parameters of %s: %w", chain.Part.Kind.Name, err)
+	}
+	population, err := datasets.OpenPopulation(ctx, c.populationTask(), populationInput, shardsInput)
+	if err != nil {
+		return err
+	}
+	for round := 1; round <= c.Experiment.Training.Rounds; round++ {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		users, err := training.Cohort(&params, round, population.Users(), func(round int) (*rand.Rand, error) {
+			return seeds.Stream(params.Seed, seeds.Cohort, uint64(round)), nil
+		})
+		if err != nil {
+			return err
+		}
+		sampled := Cohort{Round: int64(round), Users: make([]int32, len(users))}
+		for i, user := range users {
+			sampled.Users[i] = int32(user)
+		}
+		if err := row(sampled); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,222 @@
+// Package leadership decides which process leads, and who may delete.
+//
+// # The lease
+//
+// Processes that share a queue contend for one lease in it. Whoever holds it leads;
+// the others stand by and ask as often as the leader renews, so that one of them
+// leads soon after the leader has gone. A process without a queue to share leads
+// without a contest: it owns its store.
+//
+// # The epoch and the fencing token
+//
+// A lease does not keep a process that was stopped for a minute from going on as if
+// it led. Nearly all that a leader does is harmless when two do it, since a node
+// commits once (invariant 4); deletions are not. So each leader begins an epoch in
+// storage, with a number that nobody had before, and gets a [Token] of it. Every
+// batch of deletions checks the token first: it is refused as soon as a newer epoch
+// has begun.
+//
+// # One store
+//
+// Processes that meet in one queue must work on one store. The leader announces
+// which it has, each attempt says it too ([attempts.Leader]), and whoever has another
+// does not stand by for it.
+package leadership
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"coalmine/internal/recovered"
+	"coalmine/internal/sleep"
+	"coalmine/storage"
+)
+
+// The rules of leadership, each with the reason of its value.
+const (
+	// LeaseTTL is how long the lease lasts unless it is renewed. Leader and stand-bys
+	// ask every LeaseRenew, so that another leads within four seconds of a leader's
+	// death, and two lost renewals cost a leader nothing.
+	LeaseTTL   = 3 * time.Second
+	LeaseRenew = time.Second
+	// AnnounceEvery is how often the leader announces itself and its store; what it has
+	// announced lasts for AnnouncedTTL.
+	AnnounceEvery = 2 * time.Second
+	AnnouncedTTL  = 5 * time.Second
+	// EpochEvery is the pause between checks in storage for a newer leader: one with another
+	// queue, which does not see the lease. Deletions check as well.
+	EpochEvery = 30 * time.Second
+	// RivalRest is the time for which a coordinator lets such a newer leader lead: each gets
+	// some work done, and reports the conflict once a minute.
+	RivalRest = time.Minute
+)
+
+// Errors of this package, to be tested with errors.Is.
+var (
+	// ErrDeposed: this process led, and another has begun to lead since.
+	ErrDeposed = errors.New("another coordinator leads now")
+	// ErrRival, which accompanies ErrDeposed: the other coordinator has another queue, so that
+	// both hold a lease.
+	ErrRival = errors.New("through another queue")
+	// ErrLed: another process leads, and so must do the deleting.
+	ErrLed = errors.New("another process leads")
+	// ErrStandby: this process does not lead at the moment.
+	ErrStandby = errors.New("this coordinator does not lead at the moment")
+)
+
+// Queue is what the contest needs of a queue. It may forget everything at any moment.
+type Queue interface {
+	// Lease takes or renews the named lease; it reports whether holder has it.
+	Lease(ctx context.Context, name, holder string, ttl time.Duration) (bool, error)
+	// Release gives the lease up, if holder has it.
+	Release(ctx context.Context, name, holder string) error
+	// Publish keeps data under name for ttl.
+	Publish(ctx context.Context, name string, data []byte, ttl time.Duration) error
+	// Published returns what was published under name, or nil if that is nothing or
+	// has expired.
+	Published(ctx context.Context, name string) ([]byte, error)
+}
+
+// leaseName is the name of the lease in the queue.
+const leaseName = "leader"
+
+// Contest is one process's part in the contest for leadership.
+type Contest struct {
+	Archive *storage.Archive
+	// Queue holds the lease. It is not used if Holder is empty.
+	Queue Queue
+	// Holder names this process. Empty means that there is no contest: whoever owns
+	// an embedded store leads.
+	Holder string
+	// Place names the queue, for people and for coordinators of the same store with another
+	// queue. Empty if there is none.
+	Place string
+	Log   *slog.Logger
+}
+
+// Await waits until this process may lead, and logs for whom it stands by. It waits out errors of
+// the queue. Its error is that of ctx, or wraps attempts.ErrOtherStore if the leader has another
+// store.
+func (c *Contest) Await(ctx context.Context) error {
+	var leader *announcement // of the current leader
+	standing := standby{log: c.Log, began: time.Now()}
+	for c.Holder != "" {
+		held, err := c.Queue.Lease(ctx, leaseName, c.Holder, LeaseTTL)
+		switch {
+		case err == nil && held:
+			return nil
+		case err == nil:
+			if leader, err = c.meetLeader(ctx, leader); err != nil {
+				return err
+			}
+			standing.behind(leader)
+		case ctx.Err() == nil:
+			standing.cannotAsk(err)
+		}
+		if err := Pause(ctx); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// Pause waits for as long as a stand-by does between two questions. The only error
+// is that of ctx.
+func Pause(ctx context.Context) error { return sleep.For(ctx, LeaseRenew) }
+
+// Keep renews the lease until ctx is done, when it returns nil, or until another
+// process holds it, when the error wraps ErrDeposed. While the queue is away nobody
+// can take the lease, so the leader goes on.
+func (c *Contest) Keep(ctx context.Context) error {
+	if c.Holder == "" {
+		<-ctx.Done()
+		return nil
+	}
+	for sleep.For(ctx, LeaseRenew) == nil {
+		held, err := c.Queue.Lease(ctx, leaseName, c.Holder, LeaseTTL)
+		if err == nil && !held {
+			return fmt.Errorf("%w: it holds the lease", ErrDeposed)
+		}
+	}
+	return nil
+}
+
+// Rest keeps the lease for d without leading, so that it does not depose a rival again at once:
+// two coordinators that took turns every few seconds would get nothing done.
+func (c *Contest) Rest(ctx context.Context, d time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	_ = c.Keep(ctx) // on error another process has the lease and leads
+}
+
+// Release hands the lease on at once, so that nobody waits for it to expire.
+func (c *Contest) Release() {
+	if c.Holder == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), LeaseRenew)
+	defer cancel()
+	if err := c.Queue.Release(ctx, leaseName, c.Holder); err != nil {
+		c.Log.Debug("the lease expires by itself", "error", err)
+	}
+}
+
+// Begin begins an epoch: from now on the tokens of all former leaders are refused.
+func (c *Contest) Begin(ctx context.Context) (*Token, error) {
+	epoch, before, err := c.Archive.NextEpoch(ctx, storage.Epoch{Holder: c.Holder, Queue: c.Place})
+	if err != nil {
+		return nil, err
+	}
+	if rivals(before.Queue, c.Place) {
+		c.Log.Warn("another queue was used for this store until now; if a coordinator still works there, give both the same --redis, or each a store of its own",
+			"coordinator", before.Holder, "since", before.Began, "queue", before.Queue, "ours", c.Place)
+	}
+	return &Token{archive: c.Archive, epoch: epoch, place: c.Place}, nil
+}
+
+// rivals reports whether two coordinators of one store have different queues, and so
+// do not see each other's lease.
+func rivals(queue, other string) bool { return queue != "" && other != "" && queue != other }
+
+// Temporarily leads for as long as do takes, without running anything: for
+// housekeeping where no coordinator is at work. With a queue it leads only if
+// nobody holds the lease there, and the error wraps ErrLed if somebody does.
+// Without one (q is nil) nobody can be asked; a leader that there is after all
+// notices, and leads again, which ends do's token.
+func Temporarily(ctx context.Context, archive *storage.Archive, q Queue, holder string, do func(context.Context, *Token) error) error {
+	c := &Contest{Archive: archive, Queue: q, Holder: holder, Log: slog.Default()}
+	if q != nil {
+		held, err := q.Lease(ctx, leaseName, holder, LeaseTTL)
+		if err != nil {
+			return err
+		}
+		if !held {
+			return fmt.Errorf("%w: it holds the lease in the queue", ErrLed)
+		}
+		var stop func()
+		ctx, stop = c.hold(ctx)
+		defer stop()
+	}
+	token, err := c.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	return do(ctx, token)
+}
+
+// hold renews the lease until the function that it returns is called, which
+// gives the lease up. The context ends when another process gets the lease.
+func (c *Contest) hold(parent context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	var renewing sync.WaitGroup
+	renewing.Go(func() { cancel(recovered.Do(func() error { return c.Keep(ctx) })) })
+	return ctx, func() {
+		cancel(nil)
+		renewing.Wait()
+		c.Release()
+	}
+}

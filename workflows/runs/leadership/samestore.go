@@ -1,0 +1,63 @@
+package leadership
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"coalmine/tasks/attempts"
+)
+
+// leaderName is the name under which the leader announces itself in the queue.
+const leaderName = "leader"
+
+// Introduce returns how this process introduces itself as the leader. Without a
+// contest it has no name: its worker is the same process.
+func (c *Contest) Introduce(ctx context.Context) (attempts.Leader, error) {
+	if c.Holder == "" {
+		return attempts.Leader{}, nil
+	}
+	id, err := c.Archive.Identify(ctx)
+	return attempts.Leader{Holder: c.Holder, Store: c.Archive.String(), StoreID: id}, err
+}
+
+// announcement is the leader's description of itself in the queue.
+type announcement struct {
+	attempts.Leader
+	Since time.Time `json:"since"` // when it began to lead
+}
+
+// Announce tells stand-bys the leader, the start of its term, and its store.
+func Announce(ctx context.Context, q Queue, leader attempts.Leader, since time.Time) error {
+	data, err := json.Marshal(announcement{leader, since.UTC()})
+	if err != nil {
+		return err
+	}
+	return q.Publish(ctx, leaderName, data, AnnouncedTTL)
+}
+
+// meetLeader returns the announcement of the leader, nil if there is none or it cannot be read. An
+// error wraps attempts.ErrOtherStore: the leader has another store. A stand-by would then wait in
+// vain, and if it led one day, it would send the leader's workers away. A store that was already
+// compared is not compared again.
+func (c *Contest) meetLeader(ctx context.Context, before *announcement) (*announcement, error) {
+	data, err := c.Queue.Published(ctx, leaderName)
+	if err != nil || data == nil {
+		return nil, nil
+	}
+	var leader announcement
+	if json.Unmarshal(data, &leader) != nil {
+		return nil, nil
+	}
+	if before != nil && leader.Leader == before.Leader {
+		return &leader, nil
+	}
+	err = leader.CheckStore(ctx, c.Archive)
+	if errors.Is(err, attempts.ErrOtherStore) {
+		return &leader, err
+	} else if err != nil {
+		return nil, nil // nothing is proved
+	}
+	return &leader, nil
+}

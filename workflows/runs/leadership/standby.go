@@ -1,0 +1,38 @@
+package leadership
+
+import (
+	"log/slog"
+	"time"
+)
+
+// standby logs the state of a process that waits for the lease.
+type standby struct {
+	log   *slog.Logger
+	began time.Time
+	// told is the leader in its last log line; asked is the time of the last line about the queue.
+	told  string
+	asked time.Time
+}
+
+// unnamed stands for a holder of the lease that has not announced itself.
+const unnamed = "a process that has not announced itself, such as a garbage collection"
+
+// behind notes that another process holds the lease; leader is nil if it is not known which.
+func (s *standby) behind(leader *announcement) {
+	switch {
+	case leader != nil && leader.Holder != s.told:
+		s.told = leader.Holder
+		s.log.Warn("standing by: another coordinator leads", "coordinator", leader.Holder, "since", leader.Since.Format(time.RFC3339), "store", leader.Store)
+	case leader == nil && s.told == "" && time.Since(s.began) > AnnouncedTTL:
+		s.told = unnamed
+		s.log.Warn("standing by: another process holds the lease", "holder", unnamed)
+	}
+}
+
+// cannotAsk logs, once a minute, that the queue gives the lease to nobody.
+func (s *standby) cannotAsk(err error) {
+	if time.Since(s.asked) >= time.Minute {
+		s.asked = time.Now()
+		s.log.Warn("standing by: the queue does not give the lease", "error", err)
+	}
+}

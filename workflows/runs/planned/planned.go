@@ -1,0 +1,151 @@
+// Package planned finds the plan of a run: the recorded one or, for a run from before plans were
+// recorded, the one that this build compiles from its experiment. Code that shows the outputs of a
+// run uses it, so that a build which would plan the experiment differently, or cannot read it,
+// still finds them.
+package planned
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"coalmine/storage"
+	"coalmine/workflows/experiment"
+	"coalmine/workflows/plan"
+	"coalmine/workflows/plan/compile"
+	"coalmine/workflows/plan/planrecord"
+	"coalmine/workflows/runs"
+)
+
+// Run is a run with its plan.
+type Run struct {
+	*runs.Run
+	Plan *plan.Plan
+	// Spec is the experiment, with the cells of the plan in the same order.
+	Spec *experiment.Spec
+	// Recorded says that the plan is recorded.
+	Recorded bool
+	// Unreadable is the reason if this build cannot read the experiment, else nil. Spec then has
+	// only the fields in the record of the plan: names, labels, axes and rows.
+	Unreadable error
+}
+
+// Plan returns the plan of a run. An error marked tasks.Permanent says that no plan is recorded and
+// none can be made.
+func Plan(ctx context.Context, archive *storage.Archive, run *runs.Run) (*plan.Plan, error) {
+	p, err := planrecord.Newest(ctx, archive, run.ID)
+	if errors.Is(err, storage.ErrNotFound) {
+		return Compile(ctx, run)
+	}
+	return p, err
+}
+
+// Read returns a run with its plan and its experiment.
+func Read(ctx context.Context, archive *storage.Archive, run *runs.Run) (*Run, error) {
+	p, err := planrecord.Newest(ctx, archive, run.ID)
+	if errors.Is(err, storage.ErrNotFound) {
+		spec, p, err := experimentAndPlan(run)
+		if err != nil {
+			return nil, fmt.Errorf("run %s: %w", run.ID, err)
+		}
+		return &Run{Run: run, Plan: p, Spec: spec}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("run %s: %w", run.ID, err)
+	}
+	r := &Run{Run: run, Plan: p, Recorded: true}
+	if r.Spec, r.Unreadable = Experiment(run); r.Unreadable == nil {
+		r.Unreadable = fits(r.Spec, p)
+	}
+	if r.Unreadable != nil {
+		r.Spec = Outline(run, p)
+	}
+	return r, nil
+}
+
+// fits compares the cells of an experiment with those of the recorded plan.
+func fits(spec *experiment.Spec, p *plan.Plan) error {
+	if len(spec.Cells) != len(p.Cells) {
+		return fmt.Errorf("the experiment has %d cells, the recorded plan %d", len(spec.Cells), len(p.Cells))
+	}
+	for i := range p.Cells {
+		if spec.Cells[i].Name != p.Cells[i].Name {
+			return fmt.Errorf("cell %d of the experiment is %.40q, of the recorded plan %.40q", i, spec.Cells[i].Name, p.Cells[i].Name)
+		}
+	}
+	return nil
+}
+
+// Outline returns the part of an experiment that a recorded plan has.
+func Outline(run *runs.Run, p *plan.Plan) *experiment.Spec {
+	spec := &experiment.Spec{Name: run.Spec.Name, Cells: make([]experiment.Cell, len(p.Cells))}
+	for i := range p.Cells {
+		c := &p.Cells[i]
+		cell := experiment.Cell{Index: i, Name: c.Name, Label: c.Label}
+		if json.Unmarshal(c.Axes, &cell.Axes) != nil {
+			cell.Axes = nil // this build does not know their form either
+		}
+		if json.Unmarshal(c.Row, &cell.Row) != nil {
+			cell.Row = nil
+		}
+		spec.Cells[i] = cell
+	}
+	return spec
+}
+
+// Lost says why the report of a done cell may be missing from the store.
+func (r *Run) Lost() string {
+	if r.Recorded {
+		return "it is done, and its report is gone from the store: coalmine retry " + r.ID + " computes it again"
+	}
+	return planrecord.Lost
+}
+
+// Owns returns an error that wraps storage.ErrNotFound if a cell is done and the store has its report only
+// under another key, or not at all: what is stored under the keys of this build belongs to a later run
+// of the experiment.
+func (r *Run) Owns(ctx context.Context, archive *storage.Archive, cell *plan.Cell) error {
+	if r.Recorded || r.State.Outcomes[cell.Name] != runs.Done {
+		return nil
+	}
+	has, err := planrecord.HasReport(ctx, archive, cell.Report.Key, r.State.Finished)
+	if err != nil || has {
+		return err
+	}
+	return fmt.Errorf("run %s, cell %s: %w: %s", r.ID, cell.Name, storage.ErrNotFound, planrecord.Lost)
+}
+
+// Elsewhere returns the name of the first done cell of a finished run, if its report is not in the store
+// under the key of this build (see planrecord.Lost) and no plan is recorded; else "".
+func Elsewhere(ctx context.Context, archive *storage.Archive, run *runs.Run, spec *experiment.Spec) (cell string, err error) {
+	i := slices.IndexFunc(spec.Cells, func(c experiment.Cell) bool { return run.State.Outcomes[c.Name] == runs.Done })
+	if i < 0 {
+		return "", nil
+	}
+	numbers, err := archive.Plans(ctx, run.ID)
+	if err != nil || len(numbers) > 0 {
+		return "", err
+	}
+	one := *spec
+	one.Cells = spec.Cells[i : i+1]
+	p, err := compile.Plan(&one)
+	if err != nil {
+		return "", err
+	}
+	there, err := planrecord.HasReport(ctx, archive, p.Cells[0].Report.Key, run.State.Finished)
+	if err != nil || there {
+		return "", err
+	}
+	return spec.Cells[i].Name, nil
+}
+
+// Readable returns an error if the experiment cannot be read. The error has the reason, and what,
+// the result that needs the experiment.
+func (r *Run) Readable(what string) error {
+	if r.Unreadable == nil {
+		return nil
+	}
+	return fmt.Errorf("run %s: %s needs its experiment: %w", r.ID, what, r.Unreadable)
+}

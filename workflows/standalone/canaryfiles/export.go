@@ -1,0 +1,221 @@
+package canaryfiles
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"coalmine/storage"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/canaries/randomsampling"
+	"coalmine/tasks/audits/membership/onerun"
+	"coalmine/tasks/canaries"
+	"coalmine/tasks/datasets"
+	"coalmine/tasks/external"
+	"coalmine/workflows/plan"
+	"coalmine/workflows/plan/localexec"
+)
+
+// ExportOptions say what is written beside the canaries.
+type ExportOptions struct {
+	// References is how many each canary can be ranked among.
+	References int
+	// Prefix is how many words or bytes of a canary are given; 0 for what stands before the first
+	// # of its format, else 1.
+	Prefix int
+}
+
+// MaxReferences is how many references a canary may have in a file.
+const MaxReferences = 1_000_000
+
+// exporter draws what a cell's tasks would draw.
+type exporter struct {
+	ctx     context.Context
+	tasks   *localexec.Executor
+	nodes   []*plan.Node // that the cell needs
+	options ExportOptions
+	file    *File
+	words   *datasets.Vocabulary
+	drawn   canaries.DrawParams
+}
+
+// Export adds the canaries and coins of a cell to a file, whose header must name the
+// experiment, the cell and the seed. They are those that the cell's own training has.
+func Export(ctx context.Context, x *localexec.Executor, p *plan.Plan, cell *plan.Cell, o ExportOptions, f *File) error {
+	if o.References < 0 || o.References > MaxReferences || o.Prefix < 0 {
+		return fmt.Errorf("%d references after a prefix of %d: expected from 0 to %d, and at least 0", o.References, o.Prefix, MaxReferences)
+	}
+	f.Header.Contract, f.Header.Version = Contract, Version
+	e := exporter{ctx: ctx, tasks: x, options: o, file: f}
+	e.nodes, _ = p.Needed(cell.Report)
+	drawn, coins := e.find(canaries.Draw.Name), e.find(onerun.Coins.Name)
+	if drawn == nil && coins == nil {
+		return errors.New("the experiment has neither a canaries block nor audit.one_run; expected one of them")
+	}
+	if drawn != nil {
+		if err := e.addCanaries(drawn); err != nil {
+			return err
+		}
+	}
+	if coins != nil {
+		if err := e.addCoins(coins); err != nil {
+			return err
+		}
+	}
+	return e.check()
+}
+
+// find is the node of a kind, or nil.
+func (e *exporter) find(kind string) *plan.Node {
+	i := slices.IndexFunc(e.nodes, func(n *plan.Node) bool { return n.Kind == kind })
+	if i < 0 {
+		return nil
+	}
+	return e.nodes[i]
+}
+
+// read makes a node, and decodes a blob of it.
+func (e *exporter) read(key storage.Key, blob string, into any) error {
+	if err := e.tasks.Reach(e.ctx, plan.Ref{Key: key}); err != nil {
+		return err
+	}
+	data, err := e.tasks.Blob(e.ctx, key, blob)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(data, into)
+}
+
+// vocabulary is that of the parts that a node reads.
+func (e *exporter) vocabulary(n *plan.Node) error {
+	parts := n.Input(datasets.PartsInput)
+	if err := e.tasks.Reach(e.ctx, plan.Ref{Key: parts}); err != nil {
+		return err
+	}
+	data, err := e.tasks.Blob(e.ctx, parts, datasets.VocabularyBlob)
+	if err != nil {
+		return err
+	}
+	e.words, err = datasets.ParseVocabulary(data)
+	return err
+}
+
+func (e *exporter) addCanaries(n *plan.Node) error {
+	if err := json.Unmarshal(n.Params, &e.drawn); err != nil {
+		return fmt.Errorf("parameters of %s: %w", n.Kind, err)
+	}
+	var list []datasets.Canary
+	if err := e.read(n.Key, datasets.CanariesBlob, &list); err != nil {
+		return err
+	}
+	if err := e.vocabulary(n); err != nil {
+		return err
+	}
+	for i, space := range e.drawn.Spaces() {
+		if space.Target != "" {
+			return errors.New("the canaries are pairs of texts; expected canaries of one text")
+		}
+		if err := e.addSpace(i, space, list[i*e.drawn.Canaries():][:e.drawn.Canaries()]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addSpace adds the canaries of a space, and references after each of their prefixes.
+func (e *exporter) addSpace(number int, space canaries.Space, list []datasets.Canary) error {
+	prefix := e.options.Prefix
+	if prefix == 0 {
+		prefix = space.DefaultPrefix()
+	}
+	if prefix >= space.Words {
+		return fmt.Errorf("a prefix of %d of canaries of %d; expected something to be left", prefix, space.Words)
+	}
+	placed := make([]datasets.Placement, len(list))
+	for i, c := range list {
+		placed[i].Canary = c
+	}
+	groups := audits.ByPrefix(placed, prefix)
+	name := func(group int) string { return fmt.Sprintf("%d.%d", number, group) }
+	for i, c := range list {
+		in := slices.IndexFunc(groups, func(g audits.Prefixed) bool { return slices.Contains(g.Numbers, i) })
+		e.file.Lines = append(e.file.Lines, e.line(&c, name(in), prefix))
+	}
+	for group := range groups {
+		if err := e.addReferences(name(group), space, placed, groups[group].Prefix); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *exporter) line(c *datasets.Canary, group string, prefix int) Line {
+	pair := external.PairOf(e.words, c.Tokens[:prefix], c.Tokens[prefix:])
+	l := Line{
+		ID: fmt.Sprintf("canary-%d", c.Number), Kind: Canary, Group: group, Context: pair.Context, Continuation: pair.Continuation,
+		UserProbability: c.UserProbability, ExampleProbability: c.ExampleProbability, InsertedTimes: c.InsertedTimes,
+	}
+	if c.HeldBack {
+		l.ID, l.Kind = fmt.Sprintf("held-back-%d", c.Number), HeldBack
+	}
+	return l
+}
+
+// addReferences adds the first of those that a run would rank among.
+func (e *exporter) addReferences(group string, space canaries.Space, placed []datasets.Placement, prefix []int32) error {
+	if e.options.References == 0 {
+		return nil
+	}
+	params := randomsampling.Params{Seed: e.file.Header.Seed, References: e.options.References, Space: space, Prefix: len(prefix)}
+	drawn, err := params.DrawIn(e.words, placed)
+	if err != nil {
+		return err
+	}
+	number := 0
+	for suffix := range drawn {
+		pair := external.PairOf(e.words, prefix, suffix)
+		e.file.Lines = append(e.file.Lines, Line{
+			ID: fmt.Sprintf("reference-%s-%d", group, number), Kind: Reference, Group: group, Context: pair.Context, Continuation: pair.Continuation,
+		})
+		number++
+	}
+	return nil
+}
+
+// addCoins adds the coins, whose canaries are scored as a whole.
+func (e *exporter) addCoins(n *plan.Node) error {
+	bound := e.find(onerun.Bound.Name)
+	if bound == nil {
+		return errors.New("the experiment has coins and no audit that reads them; expected audit.one_run")
+	}
+	var p onerun.BoundParams
+	if err := json.Unmarshal(bound.Params, &p); err != nil {
+		return fmt.Errorf("parameters of %s: %w", bound.Kind, err)
+	}
+	e.file.Header.OneRun = &OneRun{p.KPlus, p.KMinus, p.Halvings, p.Delta, p.Confidence, p.Neighbouring, p.Unit}
+	var units []audits.Unit
+	var placed []datasets.Placement
+	if err := errors.Join(e.read(n.Key, audits.UnitsBlob, &units), e.read(n.Key, datasets.CanariesBlob, &placed), e.vocabulary(n)); err != nil {
+		return err
+	}
+	for i, u := range units {
+		pair := external.PairOf(e.words, nil, placed[u.Canary].Tokens)
+		e.file.Lines = append(e.file.Lines, Line{ID: fmt.Sprintf("coin-%d", i), Kind: Coin, Continuation: pair.Continuation, Included: &units[i].Included})
+	}
+	return nil
+}
+
+// check refuses texts that other programs would not read as they are.
+func (e *exporter) check() error {
+	for i := range e.file.Lines {
+		l := &e.file.Lines[i]
+		if !utf8.ValidString(l.Context) || !utf8.ValidString(l.Continuation) || strings.ContainsFunc(l.Text(), func(r rune) bool { return r < ' ' }) {
+			return fmt.Errorf("%s is %q with %q after it, which is no text of UTF-8 on one line; expected canaries of an alphabet or a format (canaries.alphabet, canaries.format)", l.ID, l.Context, l.Continuation)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,115 @@
+package modelaudit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"coalmine/workflows/standalone/modelaudit/completions"
+)
+
+// Endpoint is a model that is served over HTTP.
+type Endpoint struct {
+	// Client asks it; NewEndpoint sets its Texts.
+	Client *completions.Client
+	// Batch is how many sequences a request has.
+	Batch int
+	// Ranked is called after each canary, if it is not nil.
+	Ranked func(done, of int)
+
+	vocabulary *Vocabulary
+}
+
+// NewEndpoint is a served model with its vocabulary.
+func NewEndpoint(client *completions.Client, vocabulary *Vocabulary, batch int) (*Endpoint, error) {
+	if err := checkBatch(batch); err != nil {
+		return nil, err
+	}
+	client.Texts = vocabulary.texts
+	return &Endpoint{Client: client, Batch: batch, vocabulary: vocabulary}, client.CheckURL()
+}
+
+// Served says what was asked of an endpoint, and how exact the answers are.
+type Served struct {
+	URL   string `json:"url"`
+	Model string `json:"model"`
+	// NoBegin says that no token stands before a sequence.
+	NoBegin bool `json:"no_begin,omitempty"`
+	// Begins are tokens of the vocabulary that texts of a model often begin with.
+	Begins []Token `json:"begins,omitempty"`
+	Asked
+}
+
+// Token is a token of a served model.
+type Token struct {
+	ID   int    `json:"id"`
+	Text string `json:"text"`
+}
+
+// beginnings are what models call the token before every text.
+var beginnings = []string{"<s>", "<bos>", "[BOS]", "[CLS]", "<|begin_of_text|>", "<|startoftext|>", "<|endoftext|>"}
+
+// begins are the tokens of these names.
+func (v *Vocabulary) begins() (found []Token) {
+	for id, text := range v.texts {
+		if slices.Contains(beginnings, text) {
+			found = append(found, Token{id, text})
+		}
+	}
+	return found
+}
+
+// errBeam says why a served model has no beam search.
+var errBeam = errors.New("beam search needs the probability of every token that may come next, which an endpoint of completions does not tell: leave it out, with a beam width of 0")
+
+// Run audits a served model: every canary is ranked among references that are scored one
+// after another. The error has every canary that the vocabulary or the prefix has no room
+// for.
+func (e *Endpoint) Run(ctx context.Context, list []Line, o Options) (*Report, error) {
+	if o.BeamWidth != 0 {
+		return nil, errBeam
+	}
+	served := e.Served()
+	a := remote{
+		scorer: e, vocabulary: e.vocabulary, options: o, batch: e.Batch, ranked: e.Ranked,
+		asked: &served.Asked, report: &Report{Endpoint: served},
+	}
+	return a.run(ctx, list)
+}
+
+// Served says what is known of it before it is asked.
+func (e *Endpoint) Served() *Served {
+	served := &Served{URL: e.Client.Name(), Model: e.Client.Model}
+	if len(e.vocabulary.begin) == 0 {
+		served.NoBegin, served.Begins = true, e.vocabulary.begins()
+	}
+	return served
+}
+
+func (e *Endpoint) costs(ctx context.Context, list []sequence, batch int) ([]float64, error) {
+	prompts := make([][]int32, len(list))
+	for i, s := range list {
+		prompts[i] = e.vocabulary.prompt(s.prefix, s.suffix)
+	}
+	logProbs, err := e.Client.Score(ctx, prompts, batch)
+	if err != nil {
+		return nil, err
+	}
+	costs := make([]float64, len(prompts))
+	for i, tokens := range logProbs {
+		for _, p := range tokens[len(tokens)-len(list[i].suffix):] {
+			costs[i] += max(0, -p)
+		}
+	}
+	return costs, nil
+}
+
+func (e *Endpoint) requests() int64 { return e.Client.Requests() }
+
+func checkBatch(batch int) error {
+	if batch < 1 {
+		return fmt.Errorf("batches of %d sequences: expected at least 1", batch)
+	}
+	return nil
+}

@@ -1,0 +1,309 @@
+package modelaudit
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"coalmine/internal/exactjson"
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/membership/membership"
+	"coalmine/tasks/checkpoints"
+	"coalmine/tasks/datasets"
+	"coalmine/tasks/inmemory"
+)
+
+// Owner is a user with texts, or a text without a user.
+type Owner struct {
+	User  string
+	Texts []string
+}
+
+// maxTextLine is the longest line of a file of texts, in bytes.
+const maxTextLine = 16 << 20
+
+// ReadOwners reads a file of texts: {"user": "17", "text": "..."} a line, or a text a line, each then an
+// owner of its own. Empty lines do not count. name is for messages.
+func ReadOwners(name string, file io.Reader) ([]Owner, error) {
+	var owners []Owner
+	places := map[string]int{} // of users
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, maxTextLine)
+	for number := 1; lines.Scan(); number++ {
+		line := bytes.TrimSpace(lines.Bytes())
+		if len(line) == 0 {
+			continue
+		}
+		var of struct {
+			User *string `json:"user"`
+			Text *string `json:"text"`
+		}
+		if line[0] != '{' {
+			of.Text = new(string(line))
+		} else if err := exactjson.Unmarshal(line, &of); err != nil || of.Text == nil {
+			return nil, fmt.Errorf(`%s, line %d: no JSON object with a text: expected {"user": "17", "text": "..."}, user left out if texts have none, or a text a line`, name, number)
+		}
+		place, known := -1, false
+		if of.User != nil {
+			place, known = places[*of.User]
+		}
+		if !known {
+			place = len(owners)
+			owners = append(owners, Owner{})
+		}
+		if of.User != nil {
+			owners[place].User, places[*of.User] = *of.User, place
+		}
+		owners[place].Texts = append(owners[place].Texts, *of.Text)
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if len(owners) == 0 {
+		return nil, fmt.Errorf("%s: there is no text in it; expected one a line", name)
+	}
+	return owners, nil
+}
+
+// Membership asks whether a model tells owners of texts that it was trained on from others.
+type Membership struct {
+	Members, NonMembers []Owner
+	// Sequence is how many words or bytes a text is cut at, as data.sequence of an experiment; 0 for its default.
+	Sequence int
+	// Seed is that of intervals.
+	Seed uint64
+}
+
+// MembershipReport is what the losses of a model tell of its members, as the membership audit of a run.
+type MembershipReport struct {
+	// By says whose membership it is: "users" or "texts".
+	By string `json:"by"`
+	// SharedTexts is the number of texts of non-members that members have, too: the model was
+	// trained on these, so that membership shows less than it would without them.
+	SharedTexts int `json:"shared_texts,omitempty"`
+	membership.Verdict
+}
+
+func (m *Membership) check() error {
+	if m.Sequence < 0 || m.Sequence > datasets.MaxSequence {
+		return fmt.Errorf("texts cut at %d words or bytes: expected 1 to %d, or 0 for the default", m.Sequence, datasets.MaxSequence)
+	}
+	of := map[string]bool{}
+	for _, owner := range m.Members {
+		of[owner.name()] = true
+	}
+	for i, shared := range m.shared() {
+		owner := &m.NonMembers[i]
+		if of[owner.name()] {
+			return fmt.Errorf("%.80s is both among the members and among the non-members; expected each on one side", owner.name())
+		}
+		if len(shared) == len(owner.Texts) {
+			return fmt.Errorf("%.80s is a non-member, and members have all of its texts, such as %.80q; expected texts that the model was not trained on: remove it from one of the files", owner.name(), shared[0])
+		}
+	}
+	return nil
+}
+
+// shared are, of each non-member, the texts that a member has, too.
+func (m *Membership) shared() [][]string {
+	texts := map[string]bool{}
+	for _, owner := range m.Members {
+		for _, text := range owner.Texts {
+			texts[strings.TrimSpace(text)] = true
+		}
+	}
+	shared := make([][]string, len(m.NonMembers))
+	for i, owner := range m.NonMembers {
+		for _, text := range owner.Texts {
+			if texts[strings.TrimSpace(text)] {
+				shared[i] = append(shared[i], text)
+			}
+		}
+	}
+	return shared
+}
+
+// sequence is how many words or bytes a text is cut at.
+func (m *Membership) sequence(l datasets.Level) int { return cmp.Or(m.Sequence, l.Scheme().Sequence) }
+
+// name tells owners apart.
+func (o *Owner) name() string {
+	if o.User != "" {
+		return fmt.Sprintf("user %q", o.User)
+	}
+	return fmt.Sprintf("text %q", o.Texts[0])
+}
+
+func (m *Membership) by() string {
+	if slices.ContainsFunc(slices.Concat(m.Members, m.NonMembers), func(o Owner) bool { return o.User != "" }) {
+		return "users"
+	}
+	return "texts"
+}
+
+// textLoss is the loss of a text in nats, over so many targets.
+type textLoss struct {
+	targets int64
+	loss    float64
+}
+
+// judge attacks the model by the losses of the owners' texts, in tokens of a lexicon.
+func (m *Membership) judge(ctx context.Context, l lexicon, losses func(context.Context, [][]int32) ([]textLoss, error)) (*MembershipReport, error) {
+	if err := m.check(); err != nil {
+		return nil, err
+	}
+	var texts [][]int32
+	var users []membership.UserLoss
+	var owner []int // of each text
+	for i, o := range slices.Concat(m.Members, m.NonMembers) {
+		users = append(users, membership.UserLoss{Member: i < len(m.Members)})
+		for _, text := range o.Texts {
+			tokens, err := m.encode(&l, text)
+			if err != nil {
+				return nil, err
+			}
+			if len(tokens) > 0 {
+				texts, owner = append(texts, tokens), append(owner, i)
+			}
+		}
+	}
+	found, err := losses(ctx, texts)
+	if err != nil {
+		return nil, err
+	}
+	for i, of := range found {
+		users[owner[i]].Targets += of.targets
+		users[owner[i]].Loss += of.loss
+	}
+	return m.attack(ctx, users)
+}
+
+// encode cuts a text as a training does. Unknown words are one token; of bytes a character is left whole.
+func (m *Membership) encode(l *lexicon, text string) ([]int32, error) {
+	words := l.words(&Line{Text: text})
+	if l.listed && words == nil {
+		return nil, fmt.Errorf("%.80q is no list of token ids; expected one such as [17, 4, 99], because the vocabulary is a list of tokens", text)
+	}
+	level := l.vocabulary.Level()
+	most := m.sequence(level)
+	if level == datasets.ByteLevel {
+		for most < len(text) && most > 0 && !utf8.RuneStart(text[most]) {
+			most--
+		}
+	}
+	var tokens []int32
+	for _, word := range words[:min(most, len(words))] {
+		token, known := l.tokens[word]
+		if !known && l.listed {
+			return nil, fmt.Errorf("%.80q: the vocabulary has no token %s", text, word)
+		}
+		if !known {
+			token = datasets.Unknown
+		}
+		tokens = append(tokens, token)
+	}
+	return tokens, nil
+}
+
+// attack runs the task of the membership audit.
+func (m *Membership) attack(ctx context.Context, users []membership.UserLoss) (*MembershipReport, error) {
+	data, err := json.Marshal(users)
+	if err != nil {
+		return nil, err
+	}
+	runner := inmemory.New()
+	h := tasks.NewHasher("given losses")
+	h.String(storage.DigestOf(data).String())
+	given := h.Sum()
+	runner.Give(&inmemory.Node{Spec: tasks.Spec{Key: given}, Blobs: map[string][]byte{membership.LossesBlob: data}})
+	spec, err := tasks.NewSpec(membership.Kind, membership.Params{Shares: 1, Seed: m.Seed}, tasks.Input{Name: tasks.PartInput(0), Key: given})
+	if err != nil {
+		return nil, err
+	}
+	node, err := runner.Run(ctx, membership.Kind, spec)
+	if err != nil {
+		return nil, err
+	}
+	report := &MembershipReport{By: m.by(), SharedTexts: len(slices.Concat(m.shared()...))}
+	return report, json.Unmarshal(node.Blobs[audits.VerdictBlob], &report.Verdict)
+}
+
+// Membership measures what the model's losses tell, over all targets of the texts, their ends included.
+func (m *Model) Membership(ctx context.Context, of Membership) (*MembershipReport, error) {
+	decoded, err := checkpoints.Decode(m.file)
+	if err != nil {
+		return nil, err
+	}
+	scorer, err := decoded.NewScorer()
+	if err != nil {
+		return nil, err
+	}
+	sequence := of.sequence(m.vocabulary.Level())
+	return of.judge(ctx, newLexicon(m.vocabulary), func(ctx context.Context, texts [][]int32) ([]textLoss, error) {
+		var losses []textLoss
+		for _, tokens := range texts {
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+			sentence := append([]int32{datasets.Begin}, tokens...)
+			if len(tokens) < sequence {
+				sentence = append(sentence, datasets.End)
+			}
+			found, err := scorer.Evaluate([][]int32{sentence}, nil)
+			if err != nil {
+				return nil, err
+			}
+			losses = append(losses, textLoss{found.All.Tokens, found.All.Loss})
+		}
+		return losses, nil
+	})
+}
+
+// Membership measures what the losses of the model behind the endpoint tell.
+func (e *Endpoint) Membership(ctx context.Context, of Membership) (*MembershipReport, error) {
+	given := 1 - len(e.vocabulary.begin) // the first token of a prompt has no probability
+	return of.judge(ctx, e.vocabulary.lexicon(), lossesBy(e, e.vocabulary, given, e.Batch))
+}
+
+// Membership measures what the losses of the command's model tell.
+func (c *Command) Membership(ctx context.Context, of Membership) (*MembershipReport, error) {
+	return of.judge(ctx, c.vocabulary.lexicon(), lossesBy(c, c.vocabulary, 0, c.Batch))
+}
+
+// lossesBy has a model elsewhere score texts, of which the first tokens are given. Nobody asks for their ends.
+func lossesBy(s scorer, v *Vocabulary, given, batch int) func(context.Context, [][]int32) ([]textLoss, error) {
+	return func(ctx context.Context, texts [][]int32) ([]textLoss, error) {
+		var list []sequence
+		losses := make([]textLoss, len(texts))
+		var places []int
+		for i, tokens := range texts {
+			if len(tokens) > given {
+				list, places = append(list, sequence{tokens[:given], tokens[given:]}), append(places, i)
+			}
+		}
+		costs, err := s.costs(ctx, list, batch)
+		if err != nil {
+			return nil, err
+		}
+		if len(costs) == 0 {
+			return nil, errors.New("the texts are too short: nothing of them can be scored")
+		}
+		if _, err := checkTotal(ctx, s, v, list[0].prefix, batch); err != nil {
+			return nil, err
+		}
+		for k, cost := range costs {
+			losses[places[k]] = textLoss{int64(len(list[k].suffix)), cost}
+		}
+		return losses, nil
+	}
+}

@@ -1,0 +1,155 @@
+package modelaudit_test
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"coalmine/internal/score"
+	"coalmine/tasks/datasets"
+	"coalmine/workflows/control"
+	"coalmine/workflows/standalone/modelaudit"
+)
+
+// owned reads a file of owners.
+func owned(t *testing.T, text string) []modelaudit.Owner {
+	t.Helper()
+	owners, err := modelaudit.ReadOwners("texts.jsonl", strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return owners
+}
+
+// known has texts of w1 to w9 in words of a model's vocabulary.
+func known(t *testing.T, model []byte) func(text string) string {
+	t.Helper()
+	words, err := control.ExportedVocabulary(model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pairs []string
+	for i := 1; i <= 9; i++ {
+		pairs = append(pairs, fmt.Sprintf("w%d", i), words[datasets.FirstWord+i])
+	}
+	return strings.NewReplacer(pairs...).Replace
+}
+
+const (
+	membersFile = `{"user":"a","text":"w1 w2 w3 w4"}
+{"user":"b","text":"w2 w5"}
+
+{"user":"a","text":"w9 nobody w1"}
+{"user":"c","text":"w3"}
+`
+	nonMembersFile = `{"user":"d","text":"w7 w7 w8"}
+{"user":"e","text":"w1 w2 w9 w3 w4 w6"}
+`
+)
+
+// A command's membership is that of the mean losses of users, by what it answers of whole texts. The share of
+// pairs of a member and a non-member of which the member costs less is the AUC.
+func TestMembershipIsToldByMeanLosses(t *testing.T) {
+	t.Parallel()
+	_, _, model := trained(t)
+	c, in := commanded(t, model, false), known(t, model)
+	of := modelaudit.Membership{Members: owned(t, in(membersFile)), NonMembers: owned(t, in(nonMembersFile))}
+	got, err := c.Membership(t.Context(), of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	loss := func(targets float64, texts ...string) float64 {
+		sum := 0.0
+		for _, text := range texts {
+			answers, err := c.Client.LogLikelihoods(t.Context(), []score.Pair{{Continuation: in(text)}}, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum -= answers[0].LogProb
+		}
+		return sum / targets
+	}
+	members := []float64{loss(7, "w1 w2 w3 w4", "w9 <unk> w1"), loss(2, "w2 w5"), loss(1, "w3")}
+	others := []float64{loss(3, "w7 w7 w8"), loss(6, "w1 w2 w9 w3 w4 w6")}
+	won := 0.0
+	for _, m := range members {
+		for _, o := range others {
+			if m < o {
+				won++
+			}
+		}
+	}
+	if a := got.Attacks[0].Members; got.By != "users" || got.Members != 3 || got.HeldOut != 2 || a.AUC.Value != won/6 || a.AUC.Low > a.AUC.Value {
+		t.Errorf("%+v: %+v, want the AUC %v of three users against two", got, a, won/6)
+	}
+}
+
+// A file, an endpoint and a command of the same model tell the same of texts without users, of which each is
+// cut before its end.
+func TestMembershipOfTextsIsThatOfTheModelWhereverItIs(t *testing.T) {
+	t.Parallel()
+	_, _, model := trained(t)
+	opened, err := modelaudit.OpenModel(bytes.NewReader(model))
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := known(t, model)
+	of := modelaudit.Membership{Sequence: 2, Members: owned(t, in("w1 w2 w3\nw4 nobody w6\n")), NonMembers: owned(t, in("w9 w8 w7\nw2 w2 w2\nw1 w4 w1\n"))}
+	want, err := opened.Membership(t.Context(), of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := commanded(t, model, false).Membership(t.Context(), of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g, w := indented(t, got), indented(t, want); g != w || want.By != "texts" {
+		t.Errorf("the command's report is\n%s\nthe file's\n%s", g, w)
+	}
+}
+
+func TestTextsThatCannotBeToldApartAreRefused(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"":                           "there is no text in it",
+		`{"user":"a"}`:               `line 1: no JSON object with a text`,
+		"one text\n{\"text\": 3}":    `line 2: no JSON object with a text`,
+		`{"user":"a","Text":"w1"}`:   `line 1: no JSON object with a text`,
+		"{\"user\":\"a\",\"text\":1": `line 1: no JSON object with a text`,
+	} {
+		if _, err := modelaudit.ReadOwners("f", strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", text, err, want)
+		}
+	}
+	_, _, model := trained(t)
+	opened, err := modelaudit.OpenModel(bytes.NewReader(model))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, of := range map[string]modelaudit.Membership{
+		`user "a" is both among the members and among the non-members`:                                      {Members: owned(t, membersFile), NonMembers: owned(t, membersFile)},
+		`user "d" is a non-member, and members have all of its texts, such as "w2 w5"; expected texts that`: {Members: owned(t, membersFile), NonMembers: owned(t, `{"user":"d","text":"w2 w5"}`)},
+		`text "w3" is a non-member, and members have all of its texts`:                                      {Members: owned(t, membersFile), NonMembers: owned(t, "w7\nw3")},
+		"texts cut at -1 words or bytes: expected 1 to 1000, or 0 for the d":                                {Members: owned(t, "w1"), NonMembers: owned(t, "w2"), Sequence: -1},
+	} {
+		if _, err := opened.Membership(t.Context(), of); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}
+
+// A common text may be a member's and a non-member's, if the non-member has others.
+func TestTextsOnBothSidesAreCounted(t *testing.T) {
+	t.Parallel()
+	_, _, model := trained(t)
+	opened, err := modelaudit.OpenModel(bytes.NewReader(model))
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := known(t, model)
+	of := modelaudit.Membership{Members: owned(t, in(membersFile)), NonMembers: owned(t, in(nonMembersFile+`{"user":"e","text":"w2 w5"}`))}
+	if got, err := opened.Membership(t.Context(), of); err != nil || got.SharedTexts != 1 {
+		t.Errorf("%+v, %v; want one text on both sides", got, err)
+	}
+}

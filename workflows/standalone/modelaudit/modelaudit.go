@@ -1,0 +1,412 @@
+// Package modelaudit audits a finished model, as coalmine export writes it,
+// against a list of canaries: without a run, a store or a queue. Ranks and
+// extractions are those that the audits of a run would give.
+//
+//	model, err := modelaudit.OpenModel(file)
+//	...
+//	list, err := modelaudit.ReadCanaries("canaries.txt", lines)
+//	...
+//	report, err := modelaudit.Run(ctx, model, list, modelaudit.Options{References: 200_000, BeamWidth: 5})
+//
+// An Endpoint is a model that is served over HTTP: it is asked for the log-probabilities
+// of every canary and reference.
+//
+//	vocabulary, err := modelaudit.ReadVocabulary(file, -1)
+//	...
+//	endpoint, err := modelaudit.NewEndpoint(&completions.Client{URL: url, Model: name}, vocabulary, 32)
+//	...
+//	report, err := endpoint.Run(ctx, list, modelaudit.Options{References: 20_000})
+//
+// A Command is a model that a program of someone else scores texts by (package score).
+package modelaudit
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"coalmine/models"
+	"coalmine/storage"
+	"coalmine/storage/safetensors"
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/canaries/beamsearch"
+	"coalmine/tasks/audits/canaries/randomsampling"
+	"coalmine/tasks/audits/canaries/skewnormal"
+	"coalmine/tasks/canaries"
+	"coalmine/tasks/checkpoints"
+	"coalmine/tasks/datasets"
+	"coalmine/tasks/inmemory"
+	"coalmine/workflows/control"
+)
+
+// Options say how canaries are audited.
+type Options struct {
+	// Seed of the reference sets.
+	Seed uint64
+	// References is the size of the set that each canary is ranked among; 0
+	// leaves random sampling out.
+	References int
+	// Prefix is how many words of a canary are given; 0 stands for what a run gives
+	// by default: what stands before the first # of Format, else 1.
+	Prefix int
+	// BeamWidth is how many sequences beam search keeps; 0 leaves it out.
+	BeamWidth int
+	// SkewNormal is the size of the set whose log-perplexities a distribution is fitted to,
+	// the first of the same random sequences; 0 leaves it out.
+	SkewNormal int
+	// Exact counts large ranks that would be estimated.
+	Exact bool
+	// Alphabet, Format and Symbols are those of canaries.Space. Only models of bytes have an
+	// alphabet: canaries.Listed if there are symbols, by default canaries.Lower. A format of
+	// words is read as a text is.
+	Alphabet canaries.Alphabet
+	Format   string
+	Symbols  string
+}
+
+// space is what canaries of so many words are ranked within.
+func (o *Options) space(words int) canaries.Space {
+	return canaries.Space{Words: words, Alphabet: o.Alphabet, Format: o.Format, Symbols: o.Symbols}
+}
+
+// complete fills in defaults, and looks up the words that the space names.
+func (o *Options) complete(vocabulary *datasets.Vocabulary) error {
+	switch {
+	case vocabulary.Level() != datasets.ByteLevel:
+		o.Format, o.Symbols = strings.Join(datasets.Tokenize(o.Format), " "), strings.Join(strings.Fields(o.Symbols), " ")
+	case o.Symbols != "":
+		o.Alphabet = cmp.Or(o.Alphabet, canaries.Listed)
+	default:
+		o.Alphabet = cmp.Or(o.Alphabet, canaries.Lower)
+	}
+	o.Prefix = cmp.Or(o.Prefix, o.space(0).DefaultPrefix())
+	if !o.space(0).NamesWords() {
+		return nil
+	}
+	_, err := o.space(0).Resolve(vocabulary)
+	return err
+}
+
+func (o *Options) check(vocabulary *datasets.Vocabulary) error {
+	switch {
+	case o.References < 0 || o.References > 1_000_000_000:
+		return fmt.Errorf("%d references: expected from 0 (no random sampling) to 1000000000", o.References)
+	case o.BeamWidth < 0 || o.BeamWidth > vocabulary.Ordinary():
+		return fmt.Errorf("beam width %d: expected from 0 (no beam search) to %d, the words of the vocabulary", o.BeamWidth, vocabulary.Ordinary())
+	case o.SkewNormal != 0 && (o.SkewNormal < 100 || o.SkewNormal > 10_000_000):
+		return fmt.Errorf("a skew-normal fit to %d references: expected from 100 to 10000000, or 0 (none)", o.SkewNormal)
+	case o.References == 0 && o.BeamWidth == 0 && o.SkewNormal == 0:
+		return fmt.Errorf("neither references nor a beam width nor a skew-normal fit: there is nothing to do")
+	case vocabulary.Level() == datasets.WordLevel && o.Alphabet != "":
+		return fmt.Errorf("alphabet %q: the model reads words, and canaries are ranked among those of its vocabulary; leave it out, or list words as symbols", o.Alphabet)
+	case o.Prefix < 0:
+		return fmt.Errorf("prefix of %d words: expected at least 1, or 0 for the default", o.Prefix)
+	case vocabulary.Level() == datasets.WordLevel:
+		return o.checkWords()
+	}
+	return nil
+}
+
+// checkWords checks that the symbols are single words as texts are read.
+func (o *Options) checkWords() error {
+	for _, word := range strings.Fields(o.Symbols) {
+		if read := datasets.Tokenize(word); len(read) != 1 || read[0] != word {
+			return fmt.Errorf("symbol %q is read as the words %q; expected single words as texts are read, with spaces between", word, read)
+		}
+	}
+	return nil
+}
+
+// Report is what a model has memorized of a list of canaries.
+type Report struct {
+	// RandomSampling and BeamSearch are absent where not asked for.
+	RandomSampling *Verdict `json:"random_sampling,omitempty"`
+	BeamSearch     *Verdict `json:"beam_search,omitempty"`
+	// SkewNormal has the fits, as in the results of a run.
+	SkewNormal *skewnormal.Verdict `json:"skew_normal,omitempty"`
+	// Canaries are in the order of the list.
+	Canaries []Canary `json:"canaries"`
+	// Membership is what the losses of texts tell; absent where not asked for.
+	Membership *MembershipReport `json:"membership,omitempty"`
+	// Endpoint is there for a model that was asked over HTTP.
+	Endpoint *Served `json:"endpoint,omitempty"`
+	// Command is there for a model that a command scored texts by.
+	Command *Commanded `json:"command,omitempty"`
+}
+
+// Verdict counts the canaries that are memorized.
+type Verdict struct {
+	Memorized  int `json:"memorized"`
+	Of         int `json:"of"`
+	References int `json:"references,omitempty"`
+	Width      int `json:"width,omitempty"`
+	// MemorizedLow and MemorizedHigh are how many are memorized whatever rank of their
+	// interval the canaries have, and at least with one of them; for an endpoint or a command.
+	MemorizedLow  *int `json:"memorized_low,omitempty"`
+	MemorizedHigh *int `json:"memorized_high,omitempty"`
+}
+
+// Canary is what became of one canary; what the audits say of it means what it
+// means in the results of a run.
+type Canary struct {
+	Line  int      `json:"line"`
+	Text  string   `json:"text"`
+	Words []string `json:"words"`
+	Ranked
+	Extracted
+	Fitted
+	Written
+	// RankLow and RankHigh are the ranks that the canary may have by the largest difference
+	// seen between scores of one sequence; for an endpoint or a command.
+	RankLow  *int64 `json:"rank_low,omitempty"`
+	RankHigh *int64 `json:"rank_high,omitempty"`
+}
+
+// What the audits say of a canary.
+type (
+	Ranked    = randomsampling.Outcome
+	Extracted = beamsearch.Outcome
+	Fitted    = skewnormal.Outcome
+)
+
+// Model is an exported model.
+type Model struct {
+	file       []byte
+	vocabulary *datasets.Vocabulary
+}
+
+// OpenModel reads and checks a file of coalmine export.
+func OpenModel(file io.Reader) (*Model, error) {
+	data, err := safetensors.Read(file, checkpoints.MaxFile)
+	if err != nil {
+		return nil, err
+	}
+	decoded, err := checkpoints.Decode(data)
+	if err != nil {
+		return nil, err
+	}
+	words, err := control.ExportedVocabulary(data)
+	if err != nil {
+		return nil, err
+	}
+	language, err := models.LanguageOf(decoded.Network)
+	if err != nil {
+		return nil, err
+	}
+	if language.Config().Separator != 0 {
+		return nil, errors.New("the model is an encoder-decoder, which predicts targets of pairs; expected a language model; pairs are measured by the experiment that trains on them")
+	}
+	if want := language.Config().Vocabulary; len(words) != want {
+		return nil, fmt.Errorf("the model predicts %d tokens, and its vocabulary has %d: the file is damaged, or was put together from two", want, len(words))
+	}
+	return &Model{data, &datasets.Vocabulary{Words: words}}, nil
+}
+
+// Run audits a model. The error has every canary that the model's vocabulary or
+// the prefix has no room for.
+func Run(ctx context.Context, model *Model, list []Line, o Options) (*Report, error) {
+	if err := o.check(model.vocabulary); err != nil {
+		return nil, err
+	}
+	if err := o.complete(model.vocabulary); err != nil {
+		return nil, err
+	}
+	encoded, err := encode(list, newLexicon(model.vocabulary), &o)
+	if err != nil {
+		return nil, err
+	}
+	a := audit{options: o, vocabulary: model.vocabulary, runner: inmemory.New(), report: &Report{Canaries: make([]Canary, len(list))}}
+	a.model = a.given("model", storage.DigestOf(model.file).String(), map[string][]byte{tasks.ModelBlob: model.file})
+	for length, group := range byLength(encoded) {
+		if err := a.group(ctx, length, group); err != nil {
+			return nil, fmt.Errorf("canaries of length %d: %w", length, err)
+		}
+	}
+	a.report.name(list, encoded)
+	a.report.judge(o)
+	return a.report, nil
+}
+
+// name says which canaries they are.
+func (r *Report) name(list []Line, encoded []canary) {
+	for i, c := range encoded {
+		r.Canaries[i].Line, r.Canaries[i].Text, r.Canaries[i].Words = list[i].Number, list[i].Text, c.words
+	}
+}
+
+// audit is one execution of Run.
+type audit struct {
+	options    Options
+	vocabulary *datasets.Vocabulary
+	runner     *inmemory.Runner
+	model      storage.Key
+	report     *Report
+}
+
+// canary is a line of the list in tokens.
+type canary struct {
+	place  int // in the list
+	tokens []int32
+	words  []string
+}
+
+// byLength goes through the canaries of equal length together, the shortest
+// first: one task of an audit has canaries of one length.
+func byLength(list []canary) func(yield func(int, []canary) bool) {
+	return func(yield func(int, []canary) bool) {
+		for length := range datasets.MaxSequence + 1 {
+			group := slices.DeleteFunc(slices.Clone(list), func(c canary) bool { return len(c.tokens) != length })
+			if len(group) > 0 && !yield(length, group) {
+				return
+			}
+		}
+	}
+}
+
+// given is a node whose outputs are there.
+func (a *audit) given(what, name string, blobs map[string][]byte) storage.Key {
+	h := tasks.NewHasher("given " + what)
+	h.String(name)
+	key := h.Sum()
+	a.runner.Give(&inmemory.Node{Spec: tasks.Spec{Key: key}, Blobs: blobs})
+	return key
+}
+
+// group audits the canaries of one length.
+func (a *audit) group(ctx context.Context, length int, group []canary) error {
+	given, err := a.canaries(length, group)
+	if err != nil {
+		return err
+	}
+	if o := a.options; o.References > 0 {
+		var ranks []randomsampling.Rank
+		params := o.sampling(length, len(group))
+		if err := a.run(ctx, randomsampling.Kind, params, given, randomsampling.RanksBlob, &ranks); err != nil {
+			return err
+		}
+		for i, c := range group {
+			a.report.Canaries[c.place].Ranked = ranks[i].Outcome(o.References)
+		}
+	}
+	if o := a.options; o.SkewNormal > 0 {
+		var estimates []skewnormal.Estimate
+		if err := a.run(ctx, skewnormal.Kind, o.fit(length, len(group)), given, skewnormal.EstimatesBlob, &estimates); err != nil {
+			return err
+		}
+		a.report.fitted(group, estimates)
+	}
+	if o := a.options; o.BeamWidth > 0 {
+		var found []beamsearch.Extraction
+		params := beamsearch.Params{Width: o.BeamWidth, Space: o.space(length), Prefix: o.Prefix, Count: len(group)}
+		if err := a.run(ctx, beamsearch.Kind, params, given, beamsearch.ExtractionsBlob, &found); err != nil {
+			return err
+		}
+		for i, c := range group {
+			if a.report.Canaries[c.place].Extracted, err = found[i].Outcome(a.vocabulary); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// canaries gives those of one length, with the words that their space names.
+func (a *audit) canaries(length int, group []canary) (storage.Key, error) {
+	data, err := json.Marshal(placements(group))
+	if err != nil {
+		return storage.Key{}, err
+	}
+	blobs := map[string][]byte{datasets.CanariesBlob: data}
+	if space := a.options.space(length); space.NamesWords() {
+		resolved, err := space.Resolve(a.vocabulary)
+		if err != nil {
+			return storage.Key{}, err
+		}
+		if blobs[canaries.SpacesBlob], err = json.Marshal([]canaries.Resolved{resolved}); err != nil {
+			return storage.Key{}, err
+		}
+	}
+	return a.given("canaries", string(data), blobs), nil
+}
+
+func placements(group []canary) []datasets.Placement {
+	placed := make([]datasets.Placement, len(group))
+	for i, c := range group {
+		placed[i].Canary = datasets.Canary{Number: i, Tokens: c.tokens, Words: c.words}
+	}
+	return placed
+}
+
+// sampling are the parameters of random sampling for so many canaries of one length.
+func (o *Options) sampling(length, canaries int) randomsampling.Params {
+	return randomsampling.Params{
+		Seed: o.Seed, References: o.References, Space: o.space(length), Prefix: o.Prefix, Exact: o.Exact, Count: canaries,
+	}
+}
+
+// bootstraps is how many fits the standard error of a fitted exposure is from, as by default
+// in a run.
+const bootstraps = 100
+
+// fit are the parameters of a skew-normal fit for so many canaries of one length.
+func (o *Options) fit(length, canaries int) skewnormal.Params {
+	return skewnormal.Params{
+		Seed: o.Seed, References: o.SkewNormal, Bootstrap: bootstraps, Space: o.space(length), Prefix: o.Prefix, Count: canaries,
+	}
+}
+
+// fitted says what fits tell of the canaries of a group.
+func (r *Report) fitted(group []canary, estimates []skewnormal.Estimate) {
+	if r.SkewNormal == nil {
+		r.SkewNormal = new(skewnormal.Verdict)
+	}
+	v := skewnormal.NewVerdict(estimates, func(int) bool { return true })
+	r.SkewNormal.Highest = max(r.SkewNormal.Highest, v.Highest)
+	r.SkewNormal.Fits = append(r.SkewNormal.Fits, v.Fits...)
+	for i, c := range group {
+		r.Canaries[c.place].Fitted = estimates[i].Outcome()
+	}
+}
+
+// run executes an audit and decodes one of its blobs.
+func (a *audit) run(ctx context.Context, kind tasks.Kind, params any, given storage.Key, blob string, into any) error {
+	spec, err := tasks.NewSpec(kind, params,
+		tasks.Input{Name: audits.ModelInput, Key: a.model}, tasks.Input{Name: audits.CanariesInput, Key: given})
+	if err != nil {
+		return err
+	}
+	node, err := a.runner.Run(ctx, kind, spec)
+	if err != nil {
+		return fmt.Errorf("%s: %w", kind.Name, err)
+	}
+	return json.Unmarshal(node.Blobs[blob], into)
+}
+
+// judge counts the memorized canaries.
+func (r *Report) judge(o Options) {
+	count := func(yes func(*Canary) *bool) int {
+		n := 0
+		for i := range r.Canaries {
+			if *yes(&r.Canaries[i]) {
+				n++
+			}
+		}
+		return n
+	}
+	if o.References > 0 {
+		r.RandomSampling = &Verdict{Of: len(r.Canaries), References: o.References, Memorized: count(func(c *Canary) *bool { return c.Memorized })}
+	}
+	if v := r.RandomSampling; v != nil && (r.Endpoint != nil || r.Command != nil) {
+		v.MemorizedLow = new(count(func(c *Canary) *bool { return new(*c.RankHigh == 1) }))
+		v.MemorizedHigh = new(count(func(c *Canary) *bool { return new(*c.RankLow == 1) }))
+	}
+	if o.BeamWidth > 0 {
+		r.BeamSearch = &Verdict{Of: len(r.Canaries), Width: o.BeamWidth, Memorized: count(func(c *Canary) *bool { return c.Found })}
+	}
+}

@@ -1,0 +1,343 @@
+package modelaudit_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"coalmine/models"
+	"coalmine/storage"
+	"coalmine/storage/safetensors"
+	"coalmine/tasks"
+	"coalmine/tasks/canaries"
+	"coalmine/tasks/checkpoints"
+	"coalmine/tasks/datasets"
+	"coalmine/tasks/reports"
+	"coalmine/tasks/taskstest"
+	"coalmine/workflows/experiment"
+	"coalmine/workflows/plan"
+	"coalmine/workflows/plan/compile"
+	"coalmine/workflows/plan/localexec"
+	"coalmine/workflows/standalone/modelaudit"
+)
+
+const file = `
+name: small
+seed: 5
+data: {source: none.jsonl, vocabulary: {size: 60}, users: {words: 300}}
+canaries: {words: 4, per_configuration: 3, user_probability: 1/3, example_probability: 1, held_back: 2}
+model: {embedding: 6, units: 8}
+training: {rounds: 12, cohort: 10, chunks: 1, client: {learning_rate: 4}}
+audit: {utility: false, random_sampling: {references: 500}, beam_search: {width: 3}}
+`
+
+// byteFile is the same for a model of bytes.
+var byteFile = strings.NewReplacer("vocabulary: {size: 60}", "level: byte", "users: {words: 300}", "users: {words: 1000}",
+	"words: 4", `format: "Pin ##-#", alphabet: digits`).Replace(file)
+
+// formatFile has a format of words, over some of them.
+var formatFile = strings.NewReplacer("size: 60", "size: 98", "words: 4", `format: "w1 w2. # # w3 #", symbols: [w4, w5, w6, w7, w8, w9, w10, w11, w12, w13]`).Replace(file)
+
+// trained runs a small experiment and returns its audit, its canaries as a list,
+// and its model as export writes it.
+func trained(t *testing.T) (audit *reports.Audit, list string, model []byte) {
+	t.Helper()
+	return trainedAs(t, file, " ")
+}
+
+// trainedAs runs an experiment whose canaries' words are written with the
+// separator between them.
+func trainedAs(t *testing.T, file, separator string) (audit *reports.Audit, list string, model []byte) {
+	t.Helper()
+	spec, err := experiment.Parse("test.yaml", []byte(file), experiment.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := taskstest.Text(1500)
+	facts := []experiment.Facts{{Files: []storage.Digest{storage.DigestOf(data)}, Users: 30, Examples: 1000, DistinctWords: 98, TestExamples: 100}}
+	if err := spec.Resolve(facts); err != nil {
+		t.Fatal(err)
+	}
+	p, err := compile.Plan(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := localexec.New(p, compile.Registry(), data)
+	blob := func(r plan.Ref, name string) []byte {
+		if err := e.Reach(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+		data, err := e.Blob(t.Context(), r.Key, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}
+	var report reports.Report
+	if err := json.Unmarshal(blob(p.Cells[0].Report, reports.CellBlob), &report); err != nil {
+		t.Fatal(err)
+	}
+	var lines strings.Builder
+	lines.WriteString("# canaries of the run\n\n")
+	for _, c := range all(report.Audit) {
+		lines.WriteString(strings.Join(c.Words, separator) + "\n")
+	}
+	checkpoint, err := checkpoints.Decode(blob(p.Cells[0].Model, tasks.ModelBlob))
+	if err != nil {
+		t.Fatal(err)
+	}
+	vocabulary, err := datasets.ParseVocabulary(blob(p.Cells[0].Vocabulary, datasets.VocabularyBlob))
+	if err != nil {
+		t.Fatal(err)
+	}
+	words, err := json.Marshal(vocabulary.Words)
+	if err != nil {
+		t.Fatal(err)
+	}
+	model, err = checkpoints.Encode(checkpoint.Network, checkpoint.Params, map[string]string{"vocabulary": string(words)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report.Audit, lines.String(), model
+}
+
+func all(a *reports.Audit) []reports.Canary { return a.Canaries() }
+
+func read(t *testing.T, list string) []modelaudit.Line {
+	t.Helper()
+	lines, err := modelaudit.ReadCanaries("list.txt", strings.NewReader(list))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lines
+}
+
+func TestAFinishedModelIsAuditedAsItsRunWas(t *testing.T) {
+	t.Parallel()
+	t.Run("words", func(t *testing.T) {
+		t.Parallel()
+		want, list, file := trained(t)
+		checkAudit(t, want, list, file, modelaudit.Options{Seed: 5, References: 500, BeamWidth: 3})
+	})
+	t.Run("bytes", func(t *testing.T) {
+		t.Parallel()
+		want, list, file := trainedAs(t, byteFile, "")
+		checkAudit(t, want, list, file, modelaudit.Options{
+			Seed: 5, References: 500, BeamWidth: 3, Alphabet: canaries.Digits, Format: "Pin ##-#",
+		})
+	})
+	t.Run("listed bytes", func(t *testing.T) {
+		t.Parallel()
+		want, list, file := trainedAs(t, strings.Replace(byteFile, "alphabet: digits", `symbols: "98765430a"`, 1), "")
+		checkAudit(t, want, list, file, modelaudit.Options{Seed: 5, References: 500, BeamWidth: 3, Symbols: "98765430a", Format: "Pin ##-#"})
+	})
+	t.Run("a format of words", func(t *testing.T) {
+		t.Parallel()
+		want, list, file := trainedAs(t, formatFile, " ")
+		checkAudit(t, want, list, file, modelaudit.Options{
+			Seed: 5, References: 500, BeamWidth: 3, Symbols: "w4 w5 w6  w7 w8 w9 w10 w11 w12 w13", Format: "W1 w2. # # w3 #",
+		})
+	})
+}
+
+// checkAudit audits a model, and compares with the audit of its run.
+func checkAudit(t *testing.T, want *reports.Audit, list string, file []byte, options modelaudit.Options) {
+	t.Helper()
+	model, err := modelaudit.OpenModel(bytes.NewReader(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := modelaudit.Run(t.Context(), model, read(t, list), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	memorized, found := 0, 0
+	for i, canary := range all(want) {
+		g, c := got.Canaries[i], struct {
+			modelaudit.Ranked
+			modelaudit.Extracted
+		}{}
+		if err := canary.Decode(&c); err != nil {
+			t.Fatal(err)
+		}
+		if *g.Rank != *c.Rank || *g.Ranked.LogPerplexity != *c.Ranked.LogPerplexity || *g.CanaryLogPerplexity != *c.CanaryLogPerplexity || !slices.Equal(g.Best, c.Best) || *g.Memorized != *c.Memorized || *g.Found != *c.Found || g.Line != i+3 {
+			t.Errorf("canary %v: rank %d, found %v in line %d; the run says rank %d, found %v", canary.Words, *g.Rank, *g.Found, g.Line, *c.Rank, *c.Found)
+		}
+		if *c.Memorized {
+			memorized++
+		}
+		if *c.Found {
+			found++
+		}
+	}
+	if got.RandomSampling.Memorized != memorized || got.BeamSearch.Memorized != found || memorized == 0 && options.Format == "" {
+		t.Errorf("%+v and %+v, want %d and %d, and not none", got.RandomSampling, got.BeamSearch, memorized, found)
+	}
+}
+
+func TestCanariesOutsideTheirAlphabetAreRefused(t *testing.T) {
+	t.Parallel()
+	_, _, file := trainedAs(t, byteFile, "")
+	model, err := modelaudit.OpenModel(bytes.NewReader(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, c := range map[string]struct {
+		list string
+		modelaudit.Options
+	}{
+		`line 1: "1", its byte 5, has no place in the alphabet lower and the format ""`: {"Pin 12-3", modelaudit.Options{Prefix: 4}},
+		`line 2: "x", its byte 7`:         {"Pin 12-3\nPin 12x3", modelaudit.Options{Prefix: 4, Alphabet: canaries.Digits, Format: "Pin ##-#"}},
+		`for canaries of 3 bytes`:         {"Pin", modelaudit.Options{Prefix: 1, Alphabet: canaries.Digits, Format: "Pin ##-#"}},
+		`"<0x09>", its byte 5`:            {"Pin \t12", modelaudit.Options{Prefix: 4, Alphabet: canaries.Printable}},
+		`alphabet "hex": expected one of`: {"Pin 12", modelaudit.Options{Prefix: 4, Alphabet: "hex"}},
+	} {
+		c.References = 100
+		if _, err := modelaudit.Run(t.Context(), model, read(t, c.list), c.Options); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want %q", c.list, err, want)
+		}
+	}
+	_, list, words := trained(t)
+	if model, err = modelaudit.OpenModel(bytes.NewReader(words)); err != nil {
+		t.Fatal(err)
+	}
+	first := read(t, list)[0].Text
+	one, rest, _ := strings.Cut(first, " ")
+	for want, o := range map[string]modelaudit.Options{
+		"the model reads words":                                                             {Alphabet: canaries.Lower},
+		"have words that the vocabulary of 60 lacks: tofu, zebra":                           {Format: "zebra # tofu"},
+		`symbol "red-hot" is read as the words ["red" "-" "hot"]`:                           {Symbols: "w1 red-hot"},
+		"line 3: format \"# #\" for canaries of 4 words; expected as many":                  {Format: "# #"},
+		`line 3: one symbol, "` + one + `"; expected at least two`:                          {Symbols: one},
+		"line 3: a canary of 4 words; expected more than the prefix of 5":                   {Format: strings.Join([]string{one, one, one, one, one, "#"}, " ")},
+		`line 3: "` + strings.Fields(rest)[0] + `", its word 2, has no place in the format`: {Format: one + " " + one + " # #", Prefix: 1},
+	} {
+		o.References = 9
+		if _, err := modelaudit.Run(t.Context(), model, read(t, list), o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}
+
+func TestCanariesOfSeveralLengthsKeepTheirPlaces(t *testing.T) {
+	t.Parallel()
+	run, _, file := trained(t)
+	model, err := modelaudit.OpenModel(bytes.NewReader(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := all(run)[0].Words
+	text := strings.Join(words, " ") + "\n" + strings.Join(words[:2], " ") + "\n" + strings.ToUpper(strings.Join(words[1:], "  ")) + "\n"
+	r, err := modelaudit.Run(t.Context(), model, read(t, text), modelaudit.Options{References: 50, Prefix: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range [][]string{words, words[:2], words[1:]} {
+		if c := r.Canaries[i]; c.Line != i+1 || !slices.Equal(c.Words, want) || c.Rank == nil || c.Found != nil {
+			t.Errorf("canary %d is %+v, want %v with a rank", i, c, want)
+		}
+	}
+}
+
+func TestMistakesAreToldAllAtOnceAndInPlace(t *testing.T) {
+	t.Parallel()
+	run, _, file := trained(t)
+	model, err := modelaudit.OpenModel(bytes.NewReader(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := modelaudit.Options{References: 50, Prefix: 2, BeamWidth: 2}
+	words := all(run)[0].Words
+	two, three := strings.Join(words[:2], " "), strings.Join(words[:3], " ")
+	long := strings.Repeat(words[0]+" ", 1001)
+	list := two + "\n# note\n" + two + " zebra\n" + three + "\n" + three + "\n" + long + "\n"
+	_, err = modelaudit.Run(t.Context(), model, read(t, list), good)
+	const want = `list.txt, line 1: a canary of 2 words; expected more than the prefix of 2, and at most 1000
+list.txt, line 3: "zebra" is not in the model's vocabulary; canaries consist of words that the model knows
+list.txt, line 5: the same canary as in line 4
+list.txt, line 6: a canary of 1001 words; expected more than the prefix of 2, and at most 1000`
+	if err == nil || err.Error() != want {
+		t.Errorf("got\n%v\nwant\n%s", err, want)
+	}
+	for want, change := range map[string]func(*modelaudit.Options){
+		"prefix of -1 words":             func(o *modelaudit.Options) { o.Prefix = -1 },
+		"1000 references and 1 canaries": func(o *modelaudit.Options) { o.References = 1000 },
+		"-1 references":                  func(o *modelaudit.Options) { o.References = -1 },
+		"beam width 61":                  func(o *modelaudit.Options) { o.BeamWidth = 61 },
+		"there is nothing":               func(o *modelaudit.Options) { o.References, o.BeamWidth = 0, 0 },
+	} {
+		o := good
+		change(&o)
+		if _, err := modelaudit.Run(t.Context(), model, read(t, three), o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+	if _, err := modelaudit.ReadCanaries("list.txt", strings.NewReader("# nothing\n")); err == nil || !strings.Contains(err.Error(), "list.txt: there is no canary in it") {
+		t.Errorf("an empty list: %v", err)
+	}
+}
+
+// remade is a model's file after a change of its parts.
+func remade(t *testing.T, model []byte, change func(*safetensors.File)) []byte {
+	t.Helper()
+	file, err := safetensors.Unmarshal(model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	change(&file)
+	data, err := safetensors.Marshal(file.Tensors, file.Metadata)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func TestAModelWithoutItsVocabularyIsRefused(t *testing.T) {
+	t.Parallel()
+	_, _, file := trained(t)
+	checkpoint, err := checkpoints.Decode(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, metadata := range map[string]map[string]string{
+		"no vocabulary in its metadata":                 nil,
+		"predicts 64 tokens, and its vocabulary has 5:": {"vocabulary": `["a","b","c","d","e"]`},
+		"has 1 tokens; expected more than the 4":        {"vocabulary": `["a"]`},
+		`metadata field "vocabulary"`:                   {"vocabulary": `a b c`},
+	} {
+		data, err := checkpoints.Encode(checkpoint.Network, checkpoint.Params, metadata)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := modelaudit.OpenModel(bytes.NewReader(data)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+	half := remade(t, file, func(f *safetensors.File) {
+		embedding := &f.Tensors[slices.IndexFunc(f.Tensors, func(t safetensors.Tensor) bool { return t.Shape[0] == 64 })]
+		embedding.Shape[0], embedding.Float32 = 32, embedding.Float32[:len(embedding.Float32)/2]
+	})
+	if _, err := modelaudit.OpenModel(bytes.NewReader(half)); err == nil || !strings.Contains(err.Error(), "has shape [32 6], want float32 of [64 6]: part of it is missing") || strings.Contains(err.Error(), "\n") {
+		t.Errorf("half of the embedding: %v", err)
+	}
+	if _, err := modelaudit.OpenModel(strings.NewReader("no model")); err == nil {
+		t.Error("a file of text was taken for a model")
+	}
+}
+
+func TestAModelOfPairsIsRefused(t *testing.T) {
+	t.Parallel()
+	m, err := models.New(models.Config{Kind: models.LSTM, Vocabulary: 6, Embedding: 3, Units: 4, Separator: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := checkpoints.Encode(m, make([]float32, m.Parameters()), map[string]string{"vocabulary": `["<pad>","<unk>","<begin>","<end>","a","b"]`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := modelaudit.OpenModel(bytes.NewReader(file)); err == nil || !strings.Contains(err.Error(), "predicts targets of pairs; expected a language model") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,286 @@
+package modelaudit
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"unicode/utf8"
+
+	"coalmine/internal/score"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/canaries/randomsampling"
+	"coalmine/tasks/audits/canaries/skewnormal"
+	"coalmine/tasks/external"
+)
+
+// sequence is a text in tokens, of which the first part is given.
+type sequence struct{ prefix, suffix []int32 }
+
+// scorer is a model elsewhere, which can only be asked how probable a text is.
+type scorer interface {
+	// costs are the log-perplexities of the suffixes, in nats, in their order. Requests have
+	// batch sequences each.
+	costs(ctx context.Context, list []sequence, batch int) ([]float64, error)
+	// requests is how many were sent so far.
+	requests() int64
+}
+
+// Asked says what was asked of a model elsewhere, and how exact its answers are.
+type Asked struct {
+	// Sequences were scored by Requests, repeated ones included.
+	Sequences int64 `json:"sequences"`
+	Requests  int64 `json:"requests"`
+	// Compared sequences were scored alone and in a batch. LargestDifference is that of
+	// their log-perplexities, in nats: a server may add in another order in a batch.
+	Compared          int     `json:"compared"`
+	LargestDifference float64 `json:"largest_difference"`
+}
+
+// compared is how many references are scored alone and in a batch, for each length.
+const compared = 32
+
+// remote is an audit of a model elsewhere.
+type remote struct {
+	scorer     scorer
+	vocabulary *Vocabulary
+	options    Options
+	batch      int
+	ranked     func(done, of int)
+	// before is called with the canaries before anything is ranked, if it is not nil. It returns their
+	// log-perplexities, in nats.
+	before func(context.Context, []canary) ([]float64, error)
+	report *Report
+	asked  *Asked // of the report
+
+	costs     []float64 // of the canaries in batches, by their places in the list
+	all, done int       // canaries, and how many of them are ranked
+}
+
+// run ranks every canary among references that are scored one after another.
+func (a *remote) run(ctx context.Context, list []Line) (*Report, error) {
+	encoded, err := a.encode(list)
+	if err != nil {
+		return nil, err
+	}
+	a.all, a.report.Canaries = len(encoded), make([]Canary, len(list))
+	groups, err := a.groups(encoded)
+	if err != nil {
+		return nil, err
+	}
+	if a.before == nil {
+		a.before = a.canaryCosts
+	}
+	if a.costs, err = a.before(ctx, encoded); err != nil {
+		return nil, err
+	}
+	n, err := checkTotal(ctx, a.scorer, a.vocabulary, encoded[0].tokens[:a.options.Prefix], a.batch)
+	if a.asked.Sequences += int64(n); err != nil {
+		return nil, err
+	}
+	if err := auditGroups(ctx, groups); err != nil {
+		return nil, err
+	}
+	a.asked.Requests = a.scorer.requests()
+	a.report.name(list, encoded)
+	a.report.judge(a.options)
+	return a.report, nil
+}
+
+// checkTotal asks about n tokens after a prefix. The error says that their probabilities add up to more
+// than 1.
+func checkTotal(ctx context.Context, s scorer, v *Vocabulary, prefix []int32, batch int) (n int, err error) {
+	var list []sequence
+	for _, token := range external.FollowingTokens(v.tokens) {
+		next := sequence{prefix, []int32{token}}
+		if _, text := v.tokens.Texts(next.prefix, next.suffix); utf8.ValidString(text) { // not a part of a character
+			list = append(list, next)
+		}
+	}
+	costs, err := s.costs(ctx, list, batch)
+	if err != nil {
+		return 0, err
+	}
+	for i := range costs {
+		costs[i] = -costs[i]
+	}
+	if total := score.Total(costs); total > score.MostTotal {
+		return 0, fmt.Errorf("after one text the model gives %d tokens probabilities that add up to %.4g; expected at most 1, as natural logarithms of probabilities give: "+
+			"logits, logarithms to base 10 and means over tokens do not, and audits by them say nothing", len(costs), total)
+	}
+	return len(costs), nil
+}
+
+// encode checks the options and completes them, and looks up the canaries.
+func (a *remote) encode(list []Line) ([]canary, error) {
+	o := &a.options
+	if err := o.check(a.vocabulary.tokens); err != nil {
+		return nil, err
+	}
+	if a.vocabulary.listed && (o.Format != "" || o.Symbols != "") {
+		return nil, fmt.Errorf("format %q and symbols %q with a list of tokens, whose canaries are lists of ids: expected neither, or --vocabulary of a model that coalmine export has written", o.Format, o.Symbols)
+	}
+	if err := o.complete(a.vocabulary.tokens); err != nil {
+		return nil, err
+	}
+	return encode(list, a.vocabulary.lexicon(), o)
+}
+
+// canaryCosts returns the log-perplexities of the canaries.
+func (a *remote) canaryCosts(ctx context.Context, encoded []canary) ([]float64, error) {
+	return a.score(ctx, sequencesOf(encoded, a.options.Prefix), a.batch)
+}
+
+// sequencesOf are canaries of which so many tokens are given.
+func sequencesOf(group []canary, prefix int) []sequence {
+	list := make([]sequence, len(group))
+	for i, c := range group {
+		list[i] = sequence{c.tokens[:prefix], c.tokens[prefix:]}
+	}
+	return list
+}
+
+// score returns log-perplexities, in nats, and counts them.
+func (a *remote) score(ctx context.Context, list []sequence, batch int) ([]float64, error) {
+	costs, err := a.scorer.costs(ctx, list, batch)
+	if err == nil {
+		a.asked.Sequences += int64(len(list))
+	}
+	return costs, err
+}
+
+// auditGroups compares scores alone and in batches for all lengths, and then fits and ranks with the largest
+// difference.
+func auditGroups(ctx context.Context, groups []*remoteGroup) error {
+	for _, step := range []func(*remoteGroup, context.Context) error{(*remoteGroup).compare, (*remoteGroup).fit, (*remoteGroup).rank} {
+		for _, g := range groups {
+			if err := step(g, ctx); err != nil {
+				return fmt.Errorf("canaries of length %d: %w", len(g.canaries[0].tokens), err)
+			}
+		}
+	}
+	return nil
+}
+
+// remoteGroup is the part of an audit with the canaries of one length.
+type remoteGroup struct {
+	*remote
+	canaries []canary
+	// references are shared by all that is asked of the group.
+	references *randomsampling.Sequential
+}
+
+// groups are the canaries by length. The error says that the references cannot be drawn.
+func (a *remote) groups(encoded []canary) (groups []*remoteGroup, err error) {
+	for length, canaries := range byLength(encoded) {
+		params := a.options.sampling(length, len(canaries))
+		g := &remoteGroup{remote: a, canaries: canaries}
+		g.references = &randomsampling.Sequential{
+			Params: &params, Canaries: placements(canaries), Vocabulary: a.vocabulary.tokens,
+			Score: func(ctx context.Context, prefix []int32, suffixes [][]int32) ([]float64, error) {
+				return a.score(ctx, after(prefix, suffixes), a.batch)
+			},
+		}
+		if err := g.references.CheckRoom(g.drawn()); err != nil {
+			return nil, fmt.Errorf("canaries of length %d: %w", length, err)
+		}
+		groups = append(groups, g)
+	}
+	return groups, nil
+}
+
+// drawn is how many references are drawn.
+func (g *remoteGroup) drawn() int { return max(g.options.References, g.options.SkewNormal) }
+
+// after are sequences with the same prefix.
+func after(prefix []int32, suffixes [][]int32) []sequence {
+	list := make([]sequence, len(suffixes))
+	for i, suffix := range suffixes {
+		list[i] = sequence{prefix, suffix}
+	}
+	return list
+}
+
+// compare scores the canaries and the first references alone as well, and notes the largest difference.
+func (g *remoteGroup) compare(ctx context.Context) error {
+	o := &g.options
+	rows, err := g.references.FirstSequences(min(compared, g.drawn()))
+	if err != nil {
+		return err
+	}
+	prefix := g.canaries[0].tokens[:o.Prefix]
+	together, err := g.references.FirstCosts(ctx, prefix, len(rows))
+	if err != nil {
+		return err
+	}
+	together = slices.Concat(g.ownCosts(), together)
+	if len(together) > 1 && slices.Min(together) == slices.Max(together) {
+		return fmt.Errorf("the model scores all of %d sequences alike, with a log-perplexity of %g nats: ranks among equals say nothing. Expected scores that tell texts apart; a constant often stands for an error", len(together), together[0])
+	}
+	alone, err := g.score(ctx, slices.Concat(sequencesOf(g.canaries, o.Prefix), after(prefix, rows)), 1)
+	if err != nil {
+		return err
+	}
+	g.asked.Compared += len(alone)
+	for i, cost := range together {
+		g.asked.LargestDifference = max(g.asked.LargestDifference, math.Abs(cost-alone[i]))
+	}
+	return nil
+}
+
+// ownCosts returns the log-perplexities of the group's canaries.
+func (g *remoteGroup) ownCosts() []float64 {
+	costs := make([]float64, len(g.canaries))
+	for i, c := range g.canaries {
+		costs[i] = g.costs[c.place]
+	}
+	return costs
+}
+
+// fit fits the log-perplexities of references after each prefix.
+func (g *remoteGroup) fit(ctx context.Context) error {
+	if g.options.SkewNormal == 0 {
+		return nil
+	}
+	estimates, costs := make([]skewnormal.Estimate, len(g.canaries)), g.ownCosts()
+	params := g.options.fit(len(g.canaries[0].tokens), len(g.canaries))
+	for _, alike := range audits.ByPrefix(g.references.Canaries, g.options.Prefix) {
+		own := make([]float64, len(alike.Numbers))
+		for k, i := range alike.Numbers {
+			own[k] = costs[i]
+		}
+		references, err := g.references.FirstCosts(ctx, alike.Prefix, params.References)
+		if err != nil {
+			return err
+		}
+		found, err := params.Estimates(ctx, references, own)
+		if err != nil {
+			return err
+		}
+		for k, i := range alike.Numbers {
+			estimates[i] = found[k]
+		}
+	}
+	g.report.fitted(g.canaries, estimates)
+	return nil
+}
+
+// rank ranks the canaries among the references.
+func (g *remoteGroup) rank(ctx context.Context) error {
+	if g.options.References == 0 {
+		return nil
+	}
+	for i, cost := range g.ownCosts() {
+		rank, interval, err := g.references.Rank(ctx, g.canaries[i].tokens[:g.options.Prefix], cost, g.asked.LargestDifference)
+		if err != nil {
+			return err
+		}
+		c := &g.report.Canaries[g.canaries[i].place]
+		c.Ranked, c.RankLow, c.RankHigh = rank.Outcome(g.options.References), &interval.Low, &interval.High
+		g.done++
+		if g.ranked != nil {
+			g.ranked(g.done, g.all)
+		}
+	}
+	return nil
+}

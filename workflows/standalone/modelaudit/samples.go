@@ -1,0 +1,96 @@
+package modelaudit
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+
+	"coalmine/models"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/models/samples"
+	"coalmine/tasks/checkpoints"
+	"coalmine/tasks/datasets"
+)
+
+// SampleOptions say what to draw from a model.
+type SampleOptions struct {
+	Seed uint64
+	// Count is how many samples are drawn, Length the words or bytes at which one is cut
+	// after the prefix, its end among them; 0 for as many as sentences have by default.
+	Count, Length int
+	models.Sampling
+	// Prefix is the text that every sample begins with, read as texts of the data are.
+	Prefix string
+}
+
+// MaxSamples is how many samples may be drawn at once.
+const MaxSamples = 1_000_000
+
+func (o *SampleOptions) check() error {
+	if o.Count < 1 || o.Count > MaxSamples {
+		return fmt.Errorf("%d samples: expected from 1 to %d", o.Count, MaxSamples)
+	}
+	if most := datasets.MaxSequence + 1; o.Length < 0 || o.Length > most {
+		return fmt.Errorf("samples of at most %d words or bytes: expected from 1 to %d, or 0 for the default", o.Length, most)
+	}
+	return o.Check()
+}
+
+// Sample draws samples from a model, one after another: with the seed and the settings of an
+// experiment's audit.samples, and without a prefix, those of the audit. What follows the
+// prefix is of the probability that a Text has.
+func Sample(ctx context.Context, model *Model, o SampleOptions, give func(samples.Text) error) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	o.Length = cmp.Or(o.Length, model.vocabulary.Level().Scheme().Sequence+1)
+	prefix, err := model.encode(o.Prefix)
+	if err != nil {
+		return err
+	}
+	decoded, err := checkpoints.Decode(model.file)
+	if err != nil {
+		return err
+	}
+	scorer, err := decoded.NewScorer()
+	if err != nil {
+		return err
+	}
+	draw := models.Draw{Sampling: o.Sampling, Prefix: append([]int32{datasets.Begin}, prefix...), End: datasets.End, AtMost: o.Length}
+	reader := samples.NewReader(model.vocabulary)
+	for _, span := range audits.Split(o.Count, samples.Together) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		drawn, err := samples.Draw(scorer, draw, o.Seed, span.First, span.Count)
+		if err != nil {
+			return err
+		}
+		for _, d := range drawn {
+			text, err := reader.Text(&samples.Drawn{Tokens: append(prefix[:len(prefix):len(prefix)], d.Tokens...), LogProbability: d.LogProbability})
+			if err != nil {
+				return err
+			}
+			if err := give(text); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// encode reads a text as the model does. A word that is not in its vocabulary is an error:
+// to the model all such words are one.
+func (m *Model) encode(text string) ([]int32, error) {
+	l := newLexicon(m.vocabulary)
+	var tokens []int32
+	for _, word := range l.words(&Line{Text: text}) {
+		token, known := l.tokens[word]
+		if !known {
+			return nil, fmt.Errorf("prefix %q: the word %q is not in the model's vocabulary; expected words such as %s", text, word, strings.Join(m.vocabulary.Words[datasets.FirstWord:][:min(3, m.vocabulary.Ordinary())], ", "))
+		}
+		tokens = append(tokens, token)
+	}
+	return tokens, nil
+}
