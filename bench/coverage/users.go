@@ -157,7 +157,7 @@ type namings map[[2]int]naming
 type naming struct{ ap, factor float64 }
 
 // draw returns the outcome of an attack on the given number of users, and its true value.
-func (n namings) draw(rng *rand.Rand, users, effect int) (o deanonymization.Outcome, truth naming) {
+func (n namings) draw(rng *rand.Rand, users, effect int) (o deanonymization.AttackOutcome, truth naming) {
 	key := [2]int{users, effect}
 	if _, known := n[key]; !known {
 		n[key] = trueNaming(users, effect)

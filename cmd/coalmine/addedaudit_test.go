@@ -32,17 +32,17 @@ var largeWeights = audits.Description{
 	New:    func() audits.Fields { return new(weightFields) },
 	Limits: []audits.Limit{audits.LimitOf[float64]{
 		Name: "large_weights", Doc: "large_weights limits how many there are.", Range: "[0,1e9]", Unit: "weights",
-		Breaches: audits.Judged(func(v *weightVerdict, limit float64) []string { return audits.Above("large_weights", v.Large, limit) }),
+		Breaches: audits.Judged(func(v *weightOutcome, limit float64) []string { return audits.Above("large_weights", v.Large, limit) }),
 	}.Limit()},
 	Kinds:   []tasks.Kind{countWeights},
-	Verdict: func() audits.Verdict { return new(weightVerdict) },
+	Outcome: func() audits.Outcome { return new(weightOutcome) },
 	Measures: []audits.Measure{{
-		Name: "large_weights", Of: audits.Of(func(v *weightVerdict) float64 { return v.Large }), Header: "large weights",
-		Text: audits.Of(func(v *weightVerdict) string { return fmt.Sprintf("%g/%g", v.Large, v.Of) }),
+		Name: "large_weights", Of: audits.Of(func(v *weightOutcome) float64 { return v.Large }), Header: "large weights",
+		Text: audits.Of(func(v *weightOutcome) string { return fmt.Sprintf("%g/%g", v.Large, v.Of) }),
 	}},
 	Curves: []audits.Curve{{
 		Figure: "Large weights", Name: "weights", Metric: "large",
-		Most: func(v audits.Verdict) float64 { return v.(*weightVerdict).Of },
+		Most: func(v audits.Outcome) float64 { return v.(*weightOutcome).Of },
 	}},
 }
 
@@ -76,7 +76,7 @@ var countWeights = tasks.Kind{Name: "audits/large-weights", Version: 1, Class: t
 	if err := errors.Join(err, t.Decode(&block)); err != nil {
 		return err
 	}
-	v := weightVerdict{Of: float64(len(model.Params))}
+	v := weightOutcome{Of: float64(len(model.Params))}
 	for _, w := range model.Params {
 		if max(w, -w) > float32(block.Threshold) {
 			v.Large++
@@ -85,16 +85,16 @@ var countWeights = tasks.Kind{Name: "audits/large-weights", Version: 1, Class: t
 	return t.SetMetrics(v)
 }}
 
-type weightVerdict struct {
+type weightOutcome struct {
 	Large float64 `json:"large"`
 	Of    float64 `json:"of"`
 }
 
-func (v *weightVerdict) Note(*audits.Cell) string {
+func (v *weightOutcome) Note(*audits.Cell) string {
 	return fmt.Sprintf("%g weights are large", v.Large)
 }
 
-func (v *weightVerdict) Figure(*audits.Cell) *audits.Figure {
+func (v *weightOutcome) Figure(*audits.Cell) *audits.Figure {
 	return &audits.Figure{
 		Name: "Weights", About: "The dot is the model.", Title: "large weights", X: audits.Axis{Most: 1}, Y: audits.Axis{Most: v.Of},
 		Dots: []audits.Dot{{Y: v.Large, About: "a model with large weights"}},

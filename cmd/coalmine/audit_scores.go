@@ -89,7 +89,7 @@ func (g *global) writeScored(r *canaryfiles.Report) error {
 	fmt.Fprintln(table, "canary\trank\texposure\tgreedy\tsamples\ttext")
 	for _, list := range [][]canaryfiles.Measured{r.Canaries, r.Controls} {
 		for _, m := range list {
-			c := &modelaudit.Canary{Ranked: m.Outcome, Written: modelaudit.Written{Queries: m.Queries, Greedy: m.Greedy}}
+			c := &modelaudit.Canary{Ranked: m.CanaryOutcome, Written: modelaudit.Written{Queries: m.Queries, Greedy: m.Greedy}}
 			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", m.ID, rankText(c), exposureText(c), greedyText(c), samplesText(c), m.Text)
 		}
 	}

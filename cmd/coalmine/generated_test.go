@@ -57,12 +57,12 @@ func barsOf(examples int) string {
 }
 
 // verdictOf is what the results say of the images of the first cell.
-func verdictOf(t *testing.T, home string) (v generatedimages.Verdict) {
+func verdictOf(t *testing.T, home string) (v generatedimages.Outcome) {
 	t.Helper()
 	var results struct {
 		Cells []struct {
 			Audit struct {
-				GeneratedImages generatedimages.Verdict `json:"generated_images"`
+				GeneratedImages generatedimages.Outcome `json:"generated_images"`
 			}
 		}
 	}

@@ -47,7 +47,7 @@ func TestSamplesArePrinted(t *testing.T) {
 	t.Run("those of the audit", func(t *testing.T) {
 		var results struct {
 			Cells []struct {
-				Audit struct{ Samples samples.Verdict }
+				Audit struct{ Samples samples.Outcome }
 			}
 		}
 		if err := json.Unmarshal([]byte(prints(t, "results", "latest", "--home", home, "--format", "json")), &results); err != nil {

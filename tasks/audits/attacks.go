@@ -1,6 +1,6 @@
 package audits
 
-// Attacked is implemented by verdicts on attacks that rank something, each of which has a row
+// Attacked is implemented by outcomes on attacks that rank something, each of which has a row
 // of its own in tables.
 type Attacked interface {
 	// AttackRows are what the attacks have found, in order.
@@ -35,7 +35,7 @@ type Attack struct {
 	P   *float64 `parquet:"p"`
 }
 
-// AttackedByUser is implemented by verdicts that tell how well each user is found.
+// AttackedByUser is implemented by outcomes that tell how well each user is found.
 type AttackedByUser interface {
 	// UserRows are those of the first attack, user after user, then those of the next.
 	UserRows() []AttackedUser

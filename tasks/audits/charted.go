@@ -1,14 +1,14 @@
 package audits
 
-// Charted is a number of verdicts that figures compare over the cells of a run: along the
+// Charted is a number of outcomes that figures compare over the cells of a run: along the
 // axes of the grid, and against the utility of the models.
 type Charted struct {
 	// Name says what it is, with its unit: "named AP, times chance".
 	Name string
 	// Level is what it is where nothing was found, drawn as a dashed line; 0 for none.
 	Level float64
-	// Of is false where the verdict has no such number.
-	Of func(Verdict) (Bounded, bool)
+	// Of is false where the outcome has no such number.
+	Of func(Outcome) (Bounded, bool)
 }
 
 // Bounded is a number, 0 or more, and an interval around it; both ends are the number where
@@ -41,7 +41,7 @@ type HeatMap struct {
 	Values [][]float64
 }
 
-// Mapped is implemented by verdicts with tables of numbers to be looked at.
+// Mapped is implemented by outcomes with tables of numbers to be looked at.
 type Mapped interface {
 	HeatMaps(c *Cell) []*HeatMap
 }

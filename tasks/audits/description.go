@@ -27,7 +27,7 @@ func (c Content) String() string { return cmp.Or(string(c), "texts") }
 
 // Description is one audit.
 type Description struct {
-	// Name is the key of its verdict in results, as a rule also its field in the audit
+	// Name is the key of its outcome in results, as a rule also its field in the audit
 	// block.
 	Name string
 	// Legend explains its columns, in a sentence or two for whoever reads the table.
@@ -60,29 +60,29 @@ type Description struct {
 	AtEnd bool
 	// Pairs says which models of pairs it measures. The zero value: none.
 	Pairs Pairs
-	// VerdictBlob names the blob of its last node that is the verdict, as JSON. Where it
+	// OutcomeBlob names the blob of its last node that is the outcome, as JSON. Where it
 	// is empty, the node's metrics are.
-	VerdictBlob string
-	// EveryRound says that what VerdictBlob holds stands in the curve as well, after every
+	OutcomeBlob string
+	// EveryRound says that what OutcomeBlob holds stands in the curve as well, after every
 	// round that was measured, by the name of the audit.
 	EveryRound bool
-	// OutcomesBlob names the blob of its last node that is a JSON array with an object
+	// CanaryOutcomesBlob names the blob of its last node that is a JSON array with an object
 	// for each canary of the canaries block. Its members stand with the canary in
 	// results. Empty: it says nothing of them one by one.
-	OutcomesBlob string
+	CanaryOutcomesBlob string
 
-	// Verdict returns what a verdict is decoded into.
-	Verdict func() Verdict
-	// Derive finds the verdict in what else is known of a cell; nil if there is none. It
-	// is for descriptions without New.
-	Derive func(*Cell) Verdict
-	// InJSON puts a derived verdict into the JSON of results, by the name of the audit.
-	InJSON bool
-	// Outcome returns what is decoded from the members of a canary. nil: it says nothing
-	// of canaries one by one.
+	// Outcome returns what an outcome is decoded into.
 	Outcome func() Outcome
+	// Derive finds the outcome in what else is known of a cell; nil if there is none. It
+	// is for descriptions without New.
+	Derive func(*Cell) Outcome
+	// InJSON puts a derived outcome into the JSON of results, by the name of the audit.
+	InJSON bool
+	// CanaryOutcome returns what is decoded from the members of a canary. nil: it says nothing
+	// of canaries one by one.
+	CanaryOutcome func() CanaryOutcome
 
-	// Measures are those of a verdict, in the order of its columns of CSV and Parquet, where
+	// Measures are those of an outcome, in the order of its columns of CSV and Parquet, where
 	// new ones stand at the end.
 	Measures []Measure
 	// Canary are the measures of an outcome, in the order of the columns of canaries.
@@ -92,10 +92,10 @@ type Description struct {
 	Curves []Curve
 	// Charted is drawn over all cells; nil: nothing is.
 	Charted *Charted
-	// Utility is how good the model of a verdict is at its task, above 0 and the larger the
-	// better: what Charted is drawn against. false: the verdict does not say. It is nil for
+	// Utility is how good the model of an outcome is at its task, above 0 and the larger the
+	// better: what Charted is drawn against. false: the outcome does not say. It is nil for
 	// all audits but one.
-	Utility func(Verdict) (float64, bool)
+	Utility func(Outcome) (float64, bool)
 }
 
 // MemorizedFigure is the figure of audits that count memorized canaries.
@@ -110,6 +110,6 @@ type Curve struct {
 	Name string
 	// Metric is the name of the metric.
 	Metric string
-	// Most is the largest value that a verdict of this kind could have.
-	Most func(Verdict) float64
+	// Most is the largest value that an outcome of this kind could have.
+	Most func(Outcome) float64
 }

@@ -7,12 +7,12 @@
 //	                  page. Limits are its fields of audit.fail_if.
 //	plan              Fields.Compile adds the nodes that measure one model. Kinds are
 //	                  their tasks. Fields.States is what they cost.
-//	results           Verdict is what is decoded from the last of these nodes. Measures
+//	results           Outcome is what is decoded from the last of these nodes. Measures
 //	                  are its numbers, each declared once: columns of table, LaTeX, page,
-//	                  CSV and Parquet, means over replicates. JSON has the verdict as it
+//	                  CSV and Parquet, means over replicates. JSON has the outcome as it
 //	                  stands. Curves are drawn along the training.
 //
-// More is there for audits that need it; each is an interface that Fields or Verdict
+// More is there for audits that need it; each is an interface that Fields or Outcome
 // may implement: Completer, DataChecker, Warner, Planter, Joiner, Noter, Figured, Panelled,
 // Lister, Comparer.
 //
@@ -22,7 +22,7 @@
 // docs/extending.md.
 //
 // An audit of the canaries of the canaries block says something of each of them. Its
-// Outcome stands with the canary, beside those of other audits; ReadParts and Count
+// CanaryOutcome stands with the canary, beside those of other audits; ReadParts and Count
 // join what several tasks have found. An audit with canaries of its own puts them into
 // the population as a Planter, and lists them as a Lister.
 package audits

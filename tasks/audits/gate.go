@@ -40,7 +40,7 @@ func (g *Gate) judge(what string, users int, found Bounded, unit float64) {
 
 // TooFew says why a limit on a number in [0, 1], in units such as chance, decides nothing: however
 // well so few users are told, the number is not certainly above, and by its upper end it is not
-// certainly below. It is empty otherwise, and of 0 users, which verdicts of earlier versions have.
+// certainly below. It is empty otherwise, and of 0 users, which outcomes of earlier versions have.
 func TooFew(what string, users int, high, limit, unit float64) string {
 	fewest := FewestAbove(limit * unit)
 	if users == 0 || users >= fewest || high <= limit {

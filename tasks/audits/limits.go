@@ -105,18 +105,18 @@ func (d *Description) Given(limits any) (given []GivenLimit) {
 	return given
 }
 
-// Judged returns the Breaches, or the Unjudged, that a function finds in the verdict of a cell;
+// Judged returns the Breaches, or the Unjudged, that a function finds in the outcome of a cell;
 // none of a cell without one.
 func Judged[V, L any](find func(v V, limit L) []string) func(*Cell, L) []string {
 	return func(c *Cell, limit L) []string {
-		if v, ok := VerdictOf[V](c); ok {
+		if v, ok := OutcomeOf[V](c); ok {
 			return find(v, limit)
 		}
 		return nil
 	}
 }
 
-// CountLimit is a limit on the canaries that an audit counts, which a measure of its verdicts
+// CountLimit is a limit on the canaries that an audit counts, which a measure of its outcomes
 // names. counted finds the number; byChance bounds the probability that an audit counts more than
 // k of n canaries that no model has memorized.
 func CountLimit[V any](name, doc string, counted func(V) int, byChance func(s *Setting, k, n int) float64) Limit {

@@ -10,7 +10,7 @@ import (
 	"coalmine/internal/extended"
 )
 
-// Measure is a number, a text, or a yes or no of a verdict, or of a canary's outcome. It is
+// Measure is a number, a text, or a yes or no of an outcome, or of a canary's outcome. It is
 // declared once: columns of CSV and Parquet, cells of tables, means over replicates and the
 // comparison of canaries follow from it.
 type Measure struct {
@@ -27,7 +27,7 @@ type Measure struct {
 	Text Value
 	// Leading columns of tables stand before the others.
 	Leading bool
-	// Optional columns of tables are left out where no verdict has a text.
+	// Optional columns of tables are left out where no outcome has a text.
 	Optional bool
 	// Place sorts the columns of an audit's tables, and the paired measures of outcomes; those of
 	// one place stand as they are declared.
@@ -67,7 +67,7 @@ func (s Scale) Of(x float64) float64 {
 	return x
 }
 
-// Value finds a value in verdicts, or outcomes, of one type.
+// Value finds a value in outcomes of one type.
 type Value struct {
 	kind     reflect.Type
 	optional bool
@@ -121,7 +121,7 @@ func plain(v reflect.Value) any {
 	return v.Convert(kind).Interface()
 }
 
-// Within returns measures of a part of verdicts. They are absent where the part is nil.
+// Within returns measures of a part of outcomes. They are absent where the part is nil.
 func Within[V, P any](part func(*V) *P, measures ...Measure) []Measure {
 	within := func(v Value) Value {
 		of := v.of
@@ -182,7 +182,7 @@ type FieldColumn struct {
 	of       func(any) any
 }
 
-// Value is what the column has of a verdict or an outcome; nil for null.
+// Value is what the column has of a model or of a canary; nil for null.
 func (c *FieldColumn) Value(of any) any { return c.of(of) }
 
 // FieldColumns are those of measures, in order.
@@ -226,9 +226,9 @@ func (d *Description) TableMeasures() (list []*Measure) {
 	return list
 }
 
-// Cell is the text of a verdict in the column of a measure. Where there is none it is "-", and
+// Cell is the text of an outcome in the column of a measure. Where there is none it is "-", and
 // empty in leading and optional columns.
-func (d *Description) Cell(m *Measure, v Verdict) string {
+func (d *Description) Cell(m *Measure, v Outcome) string {
 	text, leaves := d.text(m, v), m.Leading || m.Optional
 	if text == "" && !leaves {
 		return "-"
@@ -236,7 +236,7 @@ func (d *Description) Cell(m *Measure, v Verdict) string {
 	return text
 }
 
-func (d *Description) text(m *Measure, v Verdict) string {
+func (d *Description) text(m *Measure, v Outcome) string {
 	if m.Text.of != nil {
 		text, _ := m.Text.of(v).(string)
 		return text

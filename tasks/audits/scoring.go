@@ -130,16 +130,16 @@ func Words(v *datasets.Vocabulary, tokens []int32) ([]string, error) {
 // Blobs of a summary: a node that joins what an audit has found of all canaries of one
 // checkpoint.
 const (
-	VerdictBlob  = "verdict"  // a Verdict, as JSON
-	OutcomesBlob = "outcomes" // a JSON array with an Outcome for each canary
+	OutcomeBlob        = "verdict"  // an Outcome, as JSON
+	CanaryOutcomesBlob = "outcomes" // a JSON array with a CanaryOutcome for each canary
 )
 
-// PutSummary writes VerdictBlob and OutcomesBlob, and sets the metrics that a curve keeps.
-func PutSummary(ctx context.Context, t *tasks.Task, verdict, outcomes, metrics any) error {
-	if err := t.PutJSON(ctx, VerdictBlob, verdict); err != nil {
+// PutSummary writes OutcomeBlob and CanaryOutcomesBlob, and sets the metrics that a curve keeps.
+func PutSummary(ctx context.Context, t *tasks.Task, outcome, outcomes, metrics any) error {
+	if err := t.PutJSON(ctx, OutcomeBlob, outcome); err != nil {
 		return err
 	}
-	if err := t.PutJSON(ctx, OutcomesBlob, outcomes); err != nil {
+	if err := t.PutJSON(ctx, CanaryOutcomesBlob, outcomes); err != nil {
 		return err
 	}
 	return t.SetMetrics(metrics)

@@ -101,7 +101,7 @@ func TestAccuracyOfAModelWhoseTokensAreNoBytesIsNotKnown(t *testing.T) {
 	corpus := g.Run(datasets.Import, datasets.ImportParams{Sources: []storage.Digest{g.Import([]byte(text))}, Reading: r.Reading})
 	encoded := g.Run(datasets.Encode, r.Encode(), taskstest.In(datasets.CorpusInput, corpus))
 	scores := g.Run(utility.Scored, utility.ScoredParams{Words: 1000, Model: params}, taskstest.In(audits.ModelInput, m), taskstest.In(utility.DataInput, encoded))
-	v := new(utility.Verdict)
+	v := new(utility.Outcome)
 	g.Run(utility.Sum, utility.SumParams{Shares: 1}, taskstest.In(tasks.PartInput(0), scores)).DecodeMetrics(v)
 	if v.Perplexity != extended.Float(math.Exp(2./8)) || v.Tokens%8 != 0 || v.Tokens == 0 {
 		t.Errorf("%+v, want 2 nats for each text of 8 bytes", v)
@@ -312,8 +312,8 @@ func TestCoinsOfAScoredModel(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var v onerun.Verdict
-		if err := json.Unmarshal(n.Blob(onerun.VerdictBlob), &v); err != nil {
+		var v onerun.Outcome
+		if err := json.Unmarshal(n.Blob(onerun.OutcomeBlob), &v); err != nil {
 			t.Fatal(err)
 		}
 		for _, u := range v.Units {

@@ -80,9 +80,9 @@ type AuditParams struct {
 	Name string `json:"name"`
 	// AtEnd audits measured the last model alone.
 	AtEnd bool `json:"at_end,omitempty"`
-	// VerdictBlob and OutcomesBlob are those of audits.Description.
-	VerdictBlob  string `json:"verdict_blob,omitempty"`
-	OutcomesBlob string `json:"outcomes_blob,omitempty"`
+	// OutcomeBlob and CanaryOutcomesBlob are those of audits.Description.
+	OutcomeBlob        string `json:"verdict_blob,omitempty"`
+	CanaryOutcomesBlob string `json:"outcomes_blob,omitempty"`
 }
 
 // TrainingParams say what was trained.
@@ -143,7 +143,7 @@ func (p *TrainingParams) population(counts *datasets.Counts) int {
 	return counts.Users
 }
 
-// Cell puts the outcome of a cell together. It knows no audit: verdicts stand in the
+// Cell puts the outcome of a cell together. It knows no audit: outcomes stand in the
 // report as they are.
 var Cell = tasks.Kind{Name: "reports/cell", Version: 3, Class: tasks.Compute, Run: runCell}
 
@@ -259,7 +259,7 @@ func describe(p *TrainingParams, population *datasets.PartitionMetrics) Training
 // readCanaries lists the canaries of the canaries block, if an audit says something of
 // them.
 func (r *Report) readCanaries(ctx context.Context, t *tasks.Task, p *CellParams) error {
-	if !slices.ContainsFunc(p.Audits, func(a AuditParams) bool { return a.OutcomesBlob != "" }) {
+	if !slices.ContainsFunc(p.Audits, func(a AuditParams) bool { return a.CanaryOutcomesBlob != "" }) {
 		return nil
 	}
 	placed, err := datasets.ReadPlacements(ctx, t, PlacementsInput)
@@ -287,7 +287,7 @@ func (r *Report) read(ctx context.Context, t *tasks.Task, a *AuditParams) error 
 			return err
 		}
 	}
-	return r.readVerdict(ctx, t, a, AuditInput(a.Name, r.Curve[len(r.Curve)-1].Round))
+	return r.readOutcome(ctx, t, a, AuditInput(a.Name, r.Curve[len(r.Curve)-1].Round))
 }
 
 // read takes in the metrics of a measurement.
@@ -303,25 +303,25 @@ func (p *Point) read(ctx context.Context, t *tasks.Task, a *AuditParams) error {
 	return p.Metrics.Join(metrics)
 }
 
-func (r *Report) readVerdict(ctx context.Context, t *tasks.Task, a *AuditParams, input string) error {
-	var verdict json.RawMessage
+func (r *Report) readOutcome(ctx context.Context, t *tasks.Task, a *AuditParams, input string) error {
+	var outcome json.RawMessage
 	var err error
-	if a.VerdictBlob == "" {
-		err = t.InputMetrics(ctx, input, &verdict)
+	if a.OutcomeBlob == "" {
+		err = t.InputMetrics(ctx, input, &outcome)
 	} else {
-		verdict, err = t.Blob(ctx, input, a.VerdictBlob)
+		outcome, err = t.Blob(ctx, input, a.OutcomeBlob)
 	}
 	if err != nil {
 		return err
 	}
 	if a.Name == Utility {
-		r.Utility = verdict
+		r.Utility = outcome
 		return nil
 	}
 	if r.Audit == nil {
 		r.Audit = newAudit()
 	}
-	if err := r.Audit.Verdicts.Set(a.Name, verdict); err != nil || a.OutcomesBlob == "" {
+	if err := r.Audit.Outcomes.Set(a.Name, outcome); err != nil || a.CanaryOutcomesBlob == "" {
 		return err
 	}
 	return r.Audit.readOutcomes(ctx, t, a, input)
@@ -329,7 +329,7 @@ func (r *Report) readVerdict(ctx context.Context, t *tasks.Task, a *AuditParams,
 
 func (a *Audit) readOutcomes(ctx context.Context, t *tasks.Task, from *AuditParams, input string) error {
 	var outcomes []orderedjson.Object
-	if err := t.InputJSON(ctx, input, from.OutcomesBlob, &outcomes); err != nil {
+	if err := t.InputJSON(ctx, input, from.CanaryOutcomesBlob, &outcomes); err != nil {
 		return err
 	}
 	if len(outcomes) != len(a.canaries) {

@@ -59,8 +59,8 @@ func papers() CellParams {
 		},
 		Measured: []int{3920, 7840},
 		Audits: []AuditParams{
-			{Name: "random_sampling", VerdictBlob: "verdict", OutcomesBlob: "outcomes"}, {Name: Utility},
-			{Name: "one_run", AtEnd: true, VerdictBlob: "verdict"},
+			{Name: "random_sampling", OutcomeBlob: "verdict", CanaryOutcomesBlob: "outcomes"}, {Name: Utility},
+			{Name: "one_run", AtEnd: true, OutcomeBlob: "verdict"},
 		},
 	}
 }
@@ -105,12 +105,12 @@ func TestTheLastMeasurementStandsForTheCell(t *testing.T) {
 	for audit, want := range map[string]string{
 		"random_sampling": `{"memorized":12,"of":90}`, Utility: `{"perplexity":58}`, "one_run": `{"epsilon_lower":1.5}`,
 	} {
-		if got, _ := r.Verdict(audit); string(got) != want {
+		if got, _ := r.Outcome(audit); string(got) != want {
 			t.Errorf("%s: %s, want %s", audit, got, want)
 		}
 	}
-	if _, there := r.Verdict("membership"); there {
-		t.Error("an audit that has measured nothing has a verdict")
+	if _, there := r.Outcome("membership"); there {
+		t.Error("an audit that has measured nothing has an outcome")
 	}
 	first, ok := r.Curve[0].Metric("random_sampling_memorized")
 	if len(r.Curve) != 2 || r.Curve[0].Round != 3920 || !ok || first != 7 || string(r.Curve[0].Utility) != `{"perplexity":63}` || r.Curve[0].Privacy == nil {

@@ -15,7 +15,7 @@ import (
 	"coalmine/tasks/updates"
 )
 
-// Utility is the audit whose verdict stands beside the others, not among them.
+// Utility is the audit whose outcome stands beside the others, not among them.
 const Utility = "utility"
 
 // Report is the outcome of a cell. What audits have found is JSON here, whose meaning
@@ -50,15 +50,15 @@ type Report struct {
 	Curve []Point `json:"curve"`
 }
 
-// Verdict is what an audit has found, as JSON; false if it has not measured.
-func (r *Report) Verdict(audit string) (json.RawMessage, bool) {
+// Outcome is what an audit has found, as JSON; false if it has not measured.
+func (r *Report) Outcome(audit string) (json.RawMessage, bool) {
 	if audit == Utility {
 		return r.Utility, r.Utility != nil
 	}
 	if r.Audit == nil {
 		return nil, false
 	}
-	return r.Audit.Verdicts.Get(audit)
+	return r.Audit.Outcomes.Get(audit)
 }
 
 // Recorded is what was kept of the devices' updates.
@@ -94,12 +94,12 @@ type Training struct {
 	ReplacedExamples int `json:"replaced_examples"`
 }
 
-// Audit is what the last model has shown. Its JSON is an object with the verdicts under
+// Audit is what the last model has shown. Its JSON is an object with the outcomes under
 // the names of their audits, and three lists: the canaries that were inserted; the
 // never_inserted, drawn into no user's data; and the controls, held back on purpose.
 type Audit struct {
-	// Verdicts by the names of the audits.
-	Verdicts orderedjson.Object
+	// Outcomes by the names of the audits.
+	Outcomes orderedjson.Object
 	canaries []Canary
 }
 
@@ -119,7 +119,7 @@ var roles = []struct {
 	role audits.Role
 }{{"canaries", audits.Inserted}, {"never_inserted", audits.NeverInserted}, {"controls", audits.Control}}
 
-func newAudit() *Audit { return &Audit{Verdicts: orderedjson.Object{}} }
+func newAudit() *Audit { return &Audit{Outcomes: orderedjson.Object{}} }
 
 func (a *Audit) with(role audits.Role) []Canary {
 	list := []Canary{}
@@ -134,7 +134,7 @@ func (a *Audit) with(role audits.Role) []Canary {
 // MarshalJSON implements json.Marshaler.
 func (a Audit) MarshalJSON() ([]byte, error) {
 	var out orderedjson.Object
-	err := out.Merge(a.Verdicts)
+	err := out.Merge(a.Outcomes)
 	for _, list := range roles {
 		err = errors.Join(err, out.Set(list.name, a.with(list.role)))
 	}
@@ -147,11 +147,11 @@ func (a Audit) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON reads what MarshalJSON writes.
 func (a *Audit) UnmarshalJSON(data []byte) error {
 	*a = Audit{}
-	if err := json.Unmarshal(data, &a.Verdicts); err != nil {
+	if err := json.Unmarshal(data, &a.Outcomes); err != nil {
 		return err
 	}
 	for _, list := range roles {
-		raw, there := a.Verdicts.Get(list.name)
+		raw, there := a.Outcomes.Get(list.name)
 		if !there {
 			continue
 		}
@@ -163,7 +163,7 @@ func (a *Audit) UnmarshalJSON(data []byte) error {
 			found[i].Role = list.role
 		}
 		a.canaries = append(a.canaries, found...)
-		a.Verdicts = a.Verdicts.Without(list.name)
+		a.Outcomes = a.Outcomes.Without(list.name)
 	}
 	return nil
 }

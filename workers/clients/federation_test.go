@@ -68,18 +68,18 @@ func TestAFederationOfAProgramIsTrainedAndAudited(t *testing.T) {
 	if len(rows) != 4 || !(rows[3].Loss < rows[0].Loss) || rows[0].Clients != 6 || rows[0].Tokens == 0 {
 		t.Errorf("its rounds are %+v; expected that the loss falls", rows)
 	}
-	var u utility.Verdict
-	compiletest.Verdict(t, &report, "utility", &u)
+	var u utility.Outcome
+	compiletest.Outcome(t, &report, "utility", &u)
 	if !(u.Perplexity > 1) || u.Tokens == 0 || u.AllTargets != nil {
 		t.Errorf("its utility is %+v", u)
 	}
-	var r randomsampling.Verdict
-	compiletest.Verdict(t, &report, "random_sampling", &r)
+	var r randomsampling.Outcome
+	compiletest.Outcome(t, &report, "random_sampling", &r)
 	if r.Of == 0 {
 		t.Errorf("its canaries are ranked as %+v", r)
 	}
-	var o onerun.Verdict
-	compiletest.Verdict(t, &report, "one_run", &o)
+	var o onerun.Outcome
+	compiletest.Outcome(t, &report, "one_run", &o)
 	if o.Canaries != 40 || o.Score != onerun.ScoreLossDifference || len(o.Units) != 40 {
 		t.Errorf("its coins are guessed as %+v", o)
 	}
@@ -107,8 +107,8 @@ func TestTheUpdatesOfAProgramsClientsAreNamed(t *testing.T) {
 	if r == nil || len(r.Layers) != 1 || r.Layers[0].Name != "weights" || r.Rounds != 6 || r.Updates != 36 {
 		t.Errorf("recorded are %+v; expected the weights of 36 updates", r)
 	}
-	var v deanonymization.Verdict
-	compiletest.Verdict(t, report, "deanonymization", &v)
+	var v deanonymization.Outcome
+	compiletest.Outcome(t, report, "deanonymization", &v)
 	if len(v.Attacks) == 0 {
 		t.Errorf("the audit says %+v", v)
 	}
@@ -135,18 +135,18 @@ func TestAFederationOfAProgramTrainsOnImages(t *testing.T) {
 		fmt.Fprintf(&lines, `{"user":"u%d",%s"pixels":"AQIDBAUG"}`+"\n", i%20, label)
 	}
 	report := ofImages(t, []byte(lines.String()))
-	var u utility.Verdict
-	compiletest.Verdict(t, report, "utility", &u)
+	var u utility.Outcome
+	compiletest.Outcome(t, report, "utility", &u)
 	if u.RecallAt1 < 0.4 || u.Tokens < 25 || u.Tokens > 50 || !(u.Perplexity < 100) {
 		t.Errorf("its utility is %+v; expected that of the most frequent label, which more than half of the images have", u)
 	}
-	var a accuracyperuser.Verdict
-	compiletest.Verdict(t, report, "accuracy_per_user", &a)
+	var a accuracyperuser.Outcome
+	compiletest.Outcome(t, report, "accuracy_per_user", &a)
 	if a.Model == nil || a.Model.Users < 10 || a.Model.Mean < 0.4 {
 		t.Errorf("its accuracy per user is %+v", a.Model)
 	}
-	var m membership.Verdict
-	compiletest.Verdict(t, report, "membership", &m)
+	var m membership.Outcome
+	compiletest.Outcome(t, report, "membership", &m)
 	if m.Members+m.HeldOut+m.LeftOut < 18 || m.HeldOut == 0 {
 		t.Errorf("its users are told apart as %+v", m)
 	}
@@ -154,8 +154,8 @@ func TestAFederationOfAProgramTrainsOnImages(t *testing.T) {
 		t.Errorf("recorded are %+v", r)
 	}
 	report = ofImages(t, []byte(lines.String()), "audit.membership=null", "training.record=null", "audit.one_shot={canaries: 20, norm: 1}")
-	var o oneshot.Verdict
-	if compiletest.Verdict(t, report, "one_shot", &o); o.Canaries != 20 {
+	var o oneshot.Outcome
+	if compiletest.Outcome(t, report, "one_shot", &o); o.Canaries != 20 {
 		t.Errorf("its canary clients are found as %+v", o)
 	}
 }

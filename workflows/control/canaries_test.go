@@ -28,7 +28,7 @@ audit: {random_sampling: {references: 300}}
 `
 
 // trained is a run whose model and canaries are stored, and what ranked them.
-func trained(t *testing.T) (api *control.Local, run string, outcomes []randomsampling.Outcome) {
+func trained(t *testing.T) (api *control.Local, run string, outcomes []randomsampling.CanaryOutcome) {
 	t.Helper()
 	archive := storage.NewArchive(storagetest.NewMemory())
 	spec := compiletest.Resolve(t, ranked, []storage.Digest{storage.DigestOf(compiletest.Source())})
@@ -38,7 +38,7 @@ func trained(t *testing.T) (api *control.Local, run string, outcomes []randomsam
 	}
 	e := localexec.New(p, compile.Registry(), compiletest.Source())
 	summary := plan.Ref{Key: p.Nodes[p.Cells[0].Report.Key].Input(reports.AuditInput(randomsampling.Audit.Name, 2))}
-	compiletest.Decode(t, e, summary, audits.OutcomesBlob, &outcomes)
+	compiletest.Decode(t, e, summary, audits.CanaryOutcomesBlob, &outcomes)
 	part := p.Nodes[p.Nodes[summary.Key].Inputs[1].Key]
 	for _, node := range []plan.Ref{p.Cells[0].Final, {Key: part.Input(audits.CanariesInput)}} {
 		keep(t, archive, e, node)

@@ -26,8 +26,8 @@ func attackRows(v *view) (*flatTable, error) {
 
 func (v *view) eachAttack(do func(*viewCell, audits.Attack)) {
 	for i := range v.cells {
-		for _, verdict := range v.cells[i].verdicts {
-			if a, ok := verdict.(audits.Attacked); ok {
+		for _, outcome := range v.cells[i].outcomes {
+			if a, ok := outcome.(audits.Attacked); ok {
 				for _, row := range a.AttackRows() {
 					do(&v.cells[i], row)
 				}
@@ -40,8 +40,8 @@ func (v *view) eachAttack(do func(*viewCell, audits.Attack)) {
 func userRows(v *view) (*flatTable, error) {
 	t := newFlatTable("attacked_users", []any{ofCell{}, audits.AttackedUser{}})
 	for i := range v.cells {
-		for _, verdict := range v.cells[i].verdicts {
-			if a, ok := verdict.(audits.AttackedByUser); ok {
+		for _, outcome := range v.cells[i].outcomes {
+			if a, ok := outcome.(audits.AttackedByUser); ok {
 				for _, row := range a.UserRows() {
 					t.add([]any{v.ofCell(&v.cells[i]), row})
 				}

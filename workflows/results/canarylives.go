@@ -121,7 +121,7 @@ func (l *CanaryLives) readRounds(ctx context.Context, archive *storage.Archive, 
 		group.Go(func() error {
 			for _, a := range asked {
 				key := report.Input(reports.AuditInput(a.Name, round))
-				if err := l.readOutcomes(ctx, archive, key, a.OutcomesBlob, &found[i]); err != nil {
+				if err := l.readOutcomes(ctx, archive, key, a.CanaryOutcomesBlob, &found[i]); err != nil {
 					return fmt.Errorf("%s after %s %d: %w", a.Name, l.Unit, round, err)
 				}
 			}
@@ -136,20 +136,20 @@ func (l *CanaryLives) readOutcomes(ctx context.Context, archive *storage.Archive
 	if blob == "" || key == (storage.Key{}) {
 		return nil
 	}
-	var outcomes []orderedjson.Object
-	if err := readJSON(ctx, archive, key, blob, &outcomes); errors.Is(err, storage.ErrNotFound) {
+	var canaryOutcomes []orderedjson.Object
+	if err := readJSON(ctx, archive, key, blob, &canaryOutcomes); errors.Is(err, storage.ErrNotFound) {
 		return nil
 	} else if err != nil {
 		return err
 	}
-	if len(outcomes) != len(l.Canaries) {
-		return fmt.Errorf("%d outcomes for %d canaries: %w", len(outcomes), len(l.Canaries), storage.ErrCorrupt)
+	if len(canaryOutcomes) != len(l.Canaries) {
+		return fmt.Errorf("%d outcomes for %d canaries: %w", len(canaryOutcomes), len(l.Canaries), storage.ErrCorrupt)
 	}
 	if into.Outcomes == nil {
-		into.Outcomes = make([]orderedjson.Object, len(outcomes))
+		into.Outcomes = make([]orderedjson.Object, len(canaryOutcomes))
 	}
-	for i, outcome := range outcomes {
-		if err := into.Outcomes[i].Join(outcome); err != nil {
+	for i, canaryOutcome := range canaryOutcomes {
+		if err := into.Outcomes[i].Join(canaryOutcome); err != nil {
 			return fmt.Errorf("canary %d: %w: %w", i, storage.ErrCorrupt, err)
 		}
 	}
@@ -159,8 +159,8 @@ func (l *CanaryLives) readOutcomes(ctx context.Context, archive *storage.Archive
 // showNewest gives each canary the newest of what is known of it.
 func (l *CanaryLives) showNewest() error {
 	for _, r := range l.Rounds {
-		for i, outcome := range r.Outcomes {
-			if err := l.Canaries[i].Canary.Outcomes.Merge(outcome); err != nil {
+		for i, canaryOutcome := range r.Outcomes {
+			if err := l.Canaries[i].Canary.Outcomes.Merge(canaryOutcome); err != nil {
 				return err
 			}
 		}

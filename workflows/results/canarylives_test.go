@@ -51,12 +51,12 @@ func TestCanariesLiveWhileTheCellGoesOn(t *testing.T) {
 	}
 	commit(t, archive, input(reports.PlacementsInput), datasets.CanariesBlob, placed)
 	ranks := func(round int) {
-		outcomes := []map[string]any{{"exposure": round, "memorized": round > 3}, {"exposure": 0, "memorized": false}}
-		commit(t, archive, input(reports.AuditInput("random_sampling", round)), audits.OutcomesBlob, outcomes)
+		canaryOutcomes := []map[string]any{{"exposure": round, "memorized": round > 3}, {"exposure": 0, "memorized": false}}
+		commit(t, archive, input(reports.AuditInput("random_sampling", round)), audits.CanaryOutcomesBlob, canaryOutcomes)
 	}
 	ranks(3)
 	ranks(6)
-	commit(t, archive, input(reports.AuditInput("beam_search", 3)), audits.OutcomesBlob, []map[string]any{{"beam_found": true}, {"beam_found": false}})
+	commit(t, archive, input(reports.AuditInput("beam_search", 3)), audits.CanaryOutcomesBlob, []map[string]any{{"beam_found": true}, {"beam_found": false}})
 	lives, err := results.LoadCanaryLives(t.Context(), archive, run, "c01", 10)
 	if err != nil {
 		t.Fatal(err)
@@ -79,7 +79,7 @@ func TestOutcomesOfOtherCanariesAreCorrupt(t *testing.T) {
 	t.Parallel()
 	archive, run, input := rankedRun(t)
 	commit(t, archive, input(reports.PlacementsInput), datasets.CanariesBlob, []datasets.Placement{{Canary: datasets.Canary{HeldBack: true}}})
-	commit(t, archive, input(reports.AuditInput("random_sampling", 9)), audits.OutcomesBlob, []map[string]any{{}, {}})
+	commit(t, archive, input(reports.AuditInput("random_sampling", 9)), audits.CanaryOutcomesBlob, []map[string]any{{}, {}})
 	if _, err := results.LoadCanaryLives(t.Context(), archive, run, "c01", 10); !errors.Is(err, storage.ErrCorrupt) {
 		t.Errorf("got %v", err)
 	}

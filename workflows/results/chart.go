@@ -106,10 +106,10 @@ func (v *view) chartedCells(place int, c *audits.Charted) *charted {
 	what := &charted{name: c.Name, level: c.Level, point: "A point is a cell; vertical lines are intervals."}
 	for i := range v.cells {
 		cell := &v.cells[i]
-		if cell.verdicts[place] == nil {
+		if cell.outcomes[place] == nil {
 			continue
 		}
-		if found, ok := c.Of(cell.verdicts[place]); ok {
+		if found, ok := c.Of(cell.outcomes[place]); ok {
 			what.cells = append(what.cells, measuredCell{cell.Cell.Cell, cell.Label, cell.Axes, found, known(cell.utility())})
 		}
 	}
@@ -191,8 +191,8 @@ func (what *charted) traded() (Chart, bool) {
 // utility is how good the cell's model is; false if no audit says.
 func (v *viewCell) utility() (float64, bool) {
 	for place, d := range all.Audits() {
-		if d.Utility != nil && v.verdicts[place] != nil {
-			return d.Utility(v.verdicts[place])
+		if d.Utility != nil && v.outcomes[place] != nil {
+			return d.Utility(v.outcomes[place])
 		}
 	}
 	return 0, false

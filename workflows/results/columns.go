@@ -31,7 +31,7 @@ func newMeasuredColumns(measures []audits.Measure) *measuredColumns {
 	return c
 }
 
-// rowOf is the struct of a verdict or an outcome; of nil all is null.
+// rowOf is the struct of a model or of a canary; of nil all is null.
 func (c *measuredColumns) rowOf(found any) any {
 	row := reflect.New(c.row).Elem()
 	for i := range c.list {
@@ -75,27 +75,29 @@ func (c *measuredColumns) number(found any, name string) (number float64, ok boo
 
 // auditColumns are those of all audits.
 type auditColumns struct {
-	// verdicts has the columns of the verdicts of each, by its place in the list.
-	verdicts []*measuredColumns
-	// outcomes has those of the outcomes of those that say something of each canary, by the
+	// canaryOutcomes has the columns of the outcomes of each, by its place in the list.
+	outcomes []*measuredColumns
+	// canaryOutcomes has those of the outcomes of those that say something of each canary, by the
 	// outcomes' type; ordered is the same in the order of the list.
-	outcomes map[reflect.Type]*measuredColumns
-	ordered  []*measuredColumns
+	canaryOutcomes map[reflect.Type]*measuredColumns
+	ordered        []*measuredColumns
 }
 
 // ofAudits returns the columns of all audits.
 var ofAudits = sync.OnceValue(func() *auditColumns {
-	c := &auditColumns{outcomes: map[reflect.Type]*measuredColumns{}}
+	c := &auditColumns{canaryOutcomes: map[reflect.Type]*measuredColumns{}}
 	for _, d := range all.Audits() {
-		c.verdicts = append(c.verdicts, newMeasuredColumns(d.Measures))
-		if d.Outcome != nil {
+		c.outcomes = append(c.outcomes, newMeasuredColumns(d.Measures))
+		if d.CanaryOutcome != nil {
 			columns := newMeasuredColumns(d.Canary)
-			c.outcomes[reflect.TypeOf(d.Outcome())] = columns
+			c.canaryOutcomes[reflect.TypeOf(d.CanaryOutcome())] = columns
 			c.ordered = append(c.ordered, columns)
 		}
 	}
 	return c
 })
 
-// ofOutcome returns the columns that an outcome has.
-func ofOutcome(o audits.Outcome) *measuredColumns { return ofAudits().outcomes[reflect.TypeOf(o)] }
+// ofCanaryOutcome returns the columns that an outcome has.
+func ofCanaryOutcome(o audits.CanaryOutcome) *measuredColumns {
+	return ofAudits().canaryOutcomes[reflect.TypeOf(o)]
+}

@@ -48,7 +48,7 @@ type Pair struct {
 	Before Cell                    `json:"before"`
 	After  Cell                    `json:"after"`
 	// Changes are what audits say of the two models by name of the audit, where both have
-	// such verdicts.
+	// such outcomes.
 	Changes map[string][]audits.Change `json:"changes,omitempty"`
 }
 
@@ -165,14 +165,14 @@ func changesOf(before, after *Cell) (map[string][]audits.Change, error) {
 	}
 	var changes map[string][]audits.Change
 	for place, d := range all.Audits() {
-		comparer, ok := a.verdicts[place].(audits.Comparer)
-		if !ok || b.verdicts[place] == nil {
+		comparer, ok := a.outcomes[place].(audits.Comparer)
+		if !ok || b.outcomes[place] == nil {
 			continue
 		}
 		if changes == nil {
 			changes = make(map[string][]audits.Change)
 		}
-		changes[d.Name] = comparer.Changes(b.verdicts[place])
+		changes[d.Name] = comparer.Changes(b.outcomes[place])
 	}
 	return changes, nil
 }

@@ -89,18 +89,18 @@ func checkSoFar(t *testing.T, archive *storage.Archive, p *plan.Plan, run *runs.
 		t.Errorf("the results have grown while nothing was measured: %v", err)
 	}
 	key := p.Nodes[p.Cells[0].Report.Key].Input(reports.AuditInput("probabilistic_extraction", 6))
-	verdict, err := archive.PutBlob(t.Context(), key, audits.VerdictBlob, []byte(`{"extractable":5,"curves":[{}]}`), storage.Durable)
+	outcome, err := archive.PutBlob(t.Context(), key, audits.OutcomeBlob, []byte(`{"extractable":5,"curves":[{}]}`), storage.Durable)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := archive.Commit(t.Context(), &storage.Commit{Key: key, Kind: "audits/x", Attempt: "1", Blobs: []storage.Blob{verdict}, Metrics: json.RawMessage(`{"extractable":5}`)}); err != nil {
+	if _, _, err := archive.Commit(t.Context(), &storage.Commit{Key: key, Kind: "audits/x", Attempt: "1", Blobs: []storage.Blob{outcome}, Metrics: json.RawMessage(`{"extractable":5}`)}); err != nil {
 		t.Fatal(err)
 	}
 	if grown, err := r.Grown(t.Context(), archive); !grown || err != nil {
 		t.Errorf("the results have not grown with a measurement: %v", err)
 	}
-	if verdict, _ := loaded(t, archive, run).Cells[0].SoFar.Audit.Get("probabilistic_extraction"); !strings.Contains(string(verdict), `"extractable":5`) {
-		t.Errorf("the verdict is %s", verdict)
+	if outcome, _ := loaded(t, archive, run).Cells[0].SoFar.Audit.Get("probabilistic_extraction"); !strings.Contains(string(outcome), `"extractable":5`) {
+		t.Errorf("the verdict is %s", outcome)
 	}
 }
 

@@ -208,8 +208,8 @@ func (v *viewCell) inserted(column string) map[string]float64 {
 		if canary.Role != audits.Inserted {
 			continue
 		}
-		for _, outcome := range canary.Outcomes {
-			if number, ok := ofOutcome(outcome).number(outcome, column); ok && !notFinite(number) {
+		for _, canaryOutcome := range canary.Outcomes {
+			if number, ok := ofCanaryOutcome(canaryOutcome).number(canaryOutcome, column); ok && !notFinite(number) {
 				numbers[canaryKey(canary)] = number
 			}
 		}

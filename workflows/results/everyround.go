@@ -12,9 +12,9 @@ import (
 	"coalmine/workflows/plan"
 )
 
-// addVerdicts puts into the curve what the audits have found after every round, of those
+// addOutcomes puts into the curve what the audits have found after every round, of those
 // whose description asks for it (EveryRound). What storage no longer has is left out.
-func addVerdicts(ctx context.Context, archive *storage.Archive, report *plan.Node, r *reports.Report) error {
+func addOutcomes(ctx context.Context, archive *storage.Archive, report *plan.Node, r *reports.Report) error {
 	if len(r.Curve) < 2 {
 		return nil
 	}
@@ -28,7 +28,7 @@ func addVerdicts(ctx context.Context, archive *storage.Archive, report *plan.Nod
 			if key == (storage.Key{}) {
 				break // not asked for
 			}
-			if err := addVerdict(ctx, archive, key, d.Name, d.VerdictBlob, p); err != nil {
+			if err := addOutcome(ctx, archive, key, d.Name, d.OutcomeBlob, p); err != nil {
 				return fmt.Errorf("%s after round %d: %w", d.Name, p.Round, err)
 			}
 		}
@@ -36,7 +36,7 @@ func addVerdicts(ctx context.Context, archive *storage.Archive, report *plan.Nod
 	return nil
 }
 
-func addVerdict(ctx context.Context, archive *storage.Archive, key storage.Key, name, blob string, p *reports.Point) error {
+func addOutcome(ctx context.Context, archive *storage.Archive, key storage.Key, name, blob string, p *reports.Point) error {
 	data, err := archive.ReadOutput(ctx, key, blob)
 	if errors.Is(err, storage.ErrNotFound) {
 		return nil

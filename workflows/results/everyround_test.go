@@ -33,8 +33,8 @@ func TestTheCurveHasTheVerdictsOfEveryRound(t *testing.T) {
 	}
 	report := p.Nodes[p.Cells[0].Report.Key]
 	for _, round := range []int{3, 9} {
-		verdict := probabilisticextraction.Verdict{Extractable: round, Curves: []probabilisticextraction.Curve{{Canaries: 2}}}
-		commit(t, archive, report.Input(reports.AuditInput("probabilistic_extraction", round)), audits.VerdictBlob, &verdict)
+		outcome := probabilisticextraction.Outcome{Extractable: round, Curves: []probabilisticextraction.Curve{{Canaries: 2}}}
+		commit(t, archive, report.Input(reports.AuditInput("probabilistic_extraction", round)), audits.OutcomeBlob, &outcome)
 	}
 	commit(t, archive, p.Cells[0].Report.Key, reports.CellBlob, map[string]any{"curve": []map[string]any{{"round": 3}, {"round": 6}, {"round": 9}}})
 

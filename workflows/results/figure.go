@@ -200,8 +200,8 @@ func (v *viewCell) lineFigures() []*drawing {
 	}
 	var names []string
 	most, curves := map[string]float64{}, map[string][]audits.Curve{}
-	for place, verdict := range v.verdicts {
-		if verdict == nil {
+	for place, outcome := range v.outcomes {
+		if outcome == nil {
 			continue
 		}
 		for _, curve := range all.Audits()[place].Curves {
@@ -209,7 +209,7 @@ func (v *viewCell) lineFigures() []*drawing {
 				names = append(names, curve.Figure)
 			}
 			curves[curve.Figure] = append(curves[curve.Figure], curve)
-			most[curve.Figure] = max(most[curve.Figure], curve.Most(verdict))
+			most[curve.Figure] = max(most[curve.Figure], curve.Most(outcome))
 		}
 	}
 	var figures []*drawing

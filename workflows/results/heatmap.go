@@ -83,10 +83,10 @@ func largest(m *audits.HeatMap) (most float64) {
 	return most
 }
 
-// heatMaps are those of the cell's verdicts.
+// heatMaps are those of the cell's outcomes.
 func (v *viewCell) heatMaps() (maps []*audits.HeatMap) {
-	for _, verdict := range v.verdicts {
-		if m, ok := verdict.(audits.Mapped); ok {
+	for _, outcome := range v.outcomes {
+		if m, ok := outcome.(audits.Mapped); ok {
 			maps = append(maps, m.HeatMaps(&v.decoded)...)
 		}
 	}

@@ -152,11 +152,11 @@ func (s *scales) draw(c *viewCell) (figures []*drawing) {
 	return append(figures, c.lineFigures()...)
 }
 
-// figures are those of the cell's verdicts.
+// figures are those of the cell's outcomes.
 func (v *viewCell) figures() []*audits.Figure {
 	var figures []*audits.Figure
-	for _, verdict := range v.verdicts {
-		switch f := verdict.(type) {
+	for _, outcome := range v.outcomes {
+		switch f := outcome.(type) {
 		case audits.Figured:
 			if figure := f.Figure(&v.decoded); figure != nil {
 				figures = append(figures, figure)
@@ -193,7 +193,7 @@ func (v *viewCell) earlierFigures() ([]roundFigures, error) {
 	return rounds, nil
 }
 
-// figuresOf are the figures of the verdicts that stand with a point.
+// figuresOf are the figures of the outcomes that stand with a point.
 func figuresOf(p *reports.Point) ([]*audits.Figure, error) {
 	var figures []*audits.Figure
 	for _, d := range all.Audits() {
@@ -201,11 +201,11 @@ func figuresOf(p *reports.Point) ([]*audits.Figure, error) {
 		if !d.EveryRound || !there {
 			continue
 		}
-		verdict := d.Verdict()
-		if err := json.Unmarshal(raw, verdict); err != nil {
+		outcome := d.Outcome()
+		if err := json.Unmarshal(raw, outcome); err != nil {
 			return nil, fmt.Errorf("%s: %w", d.Name, err)
 		}
-		if f, ok := verdict.(audits.Panelled); ok {
+		if f, ok := outcome.(audits.Panelled); ok {
 			figures = append(figures, f.Figures()...)
 		}
 	}

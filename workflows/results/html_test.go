@@ -119,7 +119,7 @@ func TestAxesHoldTheirValues(t *testing.T) {
 	})
 }
 
-// extractable is a verdict of probabilistic extraction whose second curve reaches a share by
+// extractable is an outcome of probabilistic extraction whose second curve reaches a share by
 // a million samples.
 func extractable(share float64) string {
 	return fmt.Sprintf(`{"extractable": 1, "of": 3, "queries": 1000, "chance": 0.5, "curves": [

@@ -109,17 +109,17 @@ func (r *pictureReader) read(ctx context.Context, round int) ([]Picture, error) 
 		if !hasPictures(&d) {
 			continue
 		}
-		verdict := d.Verdict()
-		there, err := r.verdict(ctx, &d, round, verdict)
+		outcome := d.Outcome()
+		there, err := r.outcome(ctx, &d, round, outcome)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", d.Name, err)
 		}
 		if !there {
 			continue
 		}
-		for _, p := range verdict.(audits.Pictured).Pictures(&audits.Cell{Name: r.cell}) {
+		for _, p := range outcome.(audits.Pictured).Pictures(&audits.Cell{Name: r.cell}) {
 			found = append(found, Picture{
-				Cell: r.cell, Label: r.label, Round: round, Number: len(found), Title: p.Title, Caption: captionOf(&d, verdict),
+				Cell: r.cell, Label: r.label, Round: round, Number: len(found), Title: p.Title, Caption: captionOf(&d, outcome),
 				Text: fmt.Sprintf("%s, %s, after round %d: %s: %s", r.cell, r.label, round, p.Title, p.Text), PNG: p.PNG,
 			})
 		}
@@ -129,21 +129,21 @@ func (r *pictureReader) read(ctx context.Context, round int) ([]Picture, error) 
 
 // hasPictures reports whether an audit has pictures of each model that it measures.
 func hasPictures(d *audits.Description) bool {
-	if d.Derive != nil || d.VerdictBlob == "" {
+	if d.Derive != nil || d.OutcomeBlob == "" {
 		return false
 	}
-	_, ok := d.Verdict().(audits.Pictured)
+	_, ok := d.Outcome().(audits.Pictured)
 	return ok
 }
 
-// verdict reads what an audit has found after a round; false if it has not measured yet, or
+// outcome reads what an audit has found after a round; false if it has not measured yet, or
 // is not asked for.
-func (r *pictureReader) verdict(ctx context.Context, d *audits.Description, round int, into audits.Verdict) (bool, error) {
+func (r *pictureReader) outcome(ctx context.Context, d *audits.Description, round int, into audits.Outcome) (bool, error) {
 	key := r.report.Input(reports.AuditInput(d.Name, round))
 	if key == (storage.Key{}) {
 		return false, nil
 	}
-	data, err := r.archive.ReadOutput(ctx, key, d.VerdictBlob)
+	data, err := r.archive.ReadOutput(ctx, key, d.OutcomeBlob)
 	if errors.Is(err, storage.ErrNotFound) {
 		return false, nil
 	} else if err != nil {
@@ -153,7 +153,7 @@ func (r *pictureReader) verdict(ctx context.Context, d *audits.Description, roun
 }
 
 // captionOf is what an audit has under its columns: "inverted % 3.0, Frechet 12.1".
-func captionOf(d *audits.Description, v audits.Verdict) string {
+func captionOf(d *audits.Description, v audits.Outcome) string {
 	var parts []string
 	for _, m := range d.TableMeasures() {
 		parts = append(parts, m.Header+" "+d.Cell(m, v))

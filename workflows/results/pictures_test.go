@@ -28,7 +28,7 @@ audit: {every: 3, generated_images: {count: 50}}
 grid: {axes: {data.select: [{users: {below: 25%}}, {users: {above: 75%}}]}}
 `
 
-// audited is a run with an archive that has verdicts of some cells and rounds: "c01 3".
+// audited is a run with an archive that has outcomes of some cells and rounds: "c01 3".
 func audited(t *testing.T, text string, measured ...string) (*storage.Archive, *runs.Run) {
 	t.Helper()
 	archive := storage.NewArchive(storagetest.NewMemory())
@@ -43,8 +43,8 @@ func audited(t *testing.T, text string, measured ...string) (*storage.Archive, *
 			if !slices.Contains(measured, name) {
 				continue
 			}
-			verdict := generatedimages.Verdict{Images: 50, Inverted: audits.NewShare(round, 50), Sheet: []byte("sheet of " + name)}
-			commit(t, archive, p.Nodes[p.Cells[i].Report.Key].Input(reports.AuditInput("generated_images", round)), audits.VerdictBlob, &verdict)
+			outcome := generatedimages.Outcome{Images: 50, Inverted: audits.NewShare(round, 50), Sheet: []byte("sheet of " + name)}
+			commit(t, archive, p.Nodes[p.Cells[i].Report.Key].Input(reports.AuditInput("generated_images", round)), audits.OutcomeBlob, &outcome)
 		}
 	}
 	return archive, &runs.Run{ID: "gans-1", Spec: runs.Spec{Experiment: spec.Canonical()}}
@@ -111,7 +111,7 @@ func TestDamagedPicturesAreNamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	commit(t, archive, p.Nodes[p.Cells[1].Report.Key].Input(reports.AuditInput("generated_images", 6)), audits.VerdictBlob, "no verdict")
+	commit(t, archive, p.Nodes[p.Cells[1].Report.Key].Input(reports.AuditInput("generated_images", 6)), audits.OutcomeBlob, "no verdict")
 	_, err = results.LoadPictures(t.Context(), archive, run, results.Shown{})
 	if err == nil || !strings.Contains(err.Error(), "run gans-1, cell c02, pictures after round 6: generated_images: ") {
 		t.Errorf("error %v", err)

@@ -29,7 +29,7 @@ type Ranking struct {
 
 // newRanking is nil for a model that is ours, and without random sampling.
 func newRanking(e *experiment.Experiment, c *audits.Cell) *Ranking {
-	v, measured := audits.VerdictOf[*randomsampling.Verdict](c)
+	v, measured := audits.OutcomeOf[*randomsampling.Outcome](c)
 	if e.Model.Kind != models.External || !measured {
 		return nil
 	}
@@ -45,8 +45,8 @@ func (r *Ranking) count(c *audits.Canary) {
 	if c.Role == audits.Control {
 		r.HeldBack++
 	}
-	for _, outcome := range c.Outcomes {
-		o, ok := outcome.(*randomsampling.Outcome)
+	for _, canaryOutcome := range c.Outcomes {
+		o, ok := canaryOutcome.(*randomsampling.CanaryOutcome)
 		if !ok || o.Rank == nil {
 			continue
 		}

@@ -112,9 +112,9 @@ func (r *viewRow) values(seeds []uint64, place int, column string) (values []flo
 	return values
 }
 
-// number is what a verdict says in a column of its row; false where it has no number there.
+// number is what an outcome says in a column of its row; false where it has no number there.
 func (v *viewCell) number(place int, column string) (float64, bool) {
-	return ofAudits().verdicts[place].number(v.verdicts[place], column)
+	return ofAudits().outcomes[place].number(v.outcomes[place], column)
 }
 
 // measures have means over replicates: those of tables that have a unit, in the order of the

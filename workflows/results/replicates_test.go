@@ -346,7 +346,7 @@ func TestOnlyCanariesOfBothArePaired(t *testing.T) {
 		}
 		canary := full.decoded.Canaries[0]
 		for i := range full.decoded.Canaries {
-			if held, _ := ofOutcome(full.decoded.Canaries[i].Outcomes[0]).number(full.decoded.Canaries[i].Outcomes[0], "memorized"); (held == 1) == memorized {
+			if held, _ := ofCanaryOutcome(full.decoded.Canaries[i].Outcomes[0]).number(full.decoded.Canaries[i].Outcomes[0], "memorized"); (held == 1) == memorized {
 				canary = full.decoded.Canaries[i]
 			}
 		}

@@ -209,7 +209,7 @@ func load(ctx context.Context, archive *storage.Archive, run *planned.Run, i int
 	if err := addLosses(ctx, archive, e, planned, report); err != nil {
 		return cell, err
 	}
-	if err := addVerdicts(ctx, archive, p.Nodes[planned.Report.Key], report); err != nil {
+	if err := addOutcomes(ctx, archive, p.Nodes[planned.Report.Key], report); err != nil {
 		return cell, err
 	}
 	if cell.Batches, err = readBatches(ctx, archive, e, planned); err != nil {

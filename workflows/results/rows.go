@@ -265,7 +265,7 @@ func cellRows(v *view) (*flatTable, error) { return newCellRows(v, v.parameterCo
 func newCellRows(v *view, parameters *parameterColumns) (*flatTable, error) {
 	prototypes, order := []any{cellRow{}}, inColumnOrder()
 	for _, place := range order {
-		prototypes = append(prototypes, ofAudits().verdicts[place].rowOf(nil))
+		prototypes = append(prototypes, ofAudits().outcomes[place].rowOf(nil))
 	}
 	prototypes = append(append(append(prototypes, v.replicateColumns()...), v.soFarColumns()...), append(v.gateColumns(), parameters.of(&Cell{}))...)
 	t := newFlatTable("cells", prototypes)
@@ -277,7 +277,7 @@ func newCellRows(v *view, parameters *parameterColumns) (*flatTable, error) {
 		}
 		structs := []any{row}
 		for _, place := range order {
-			structs = append(structs, ofAudits().verdicts[place].rowOf(c.told(place)))
+			structs = append(structs, ofAudits().outcomes[place].rowOf(c.told(place)))
 		}
 		structs = append(append(append(structs, c.replicate()...), v.soFarOf(c)...), v.gateOf(c)...)
 		t.add(append(structs, parameters.of(c.Cell)))
@@ -368,13 +368,13 @@ func canaryRows(v *view) (*flatTable, error) {
 			t.addCanary(c, v.rowOf(c, &canary), prototypes, canary.Outcomes...)
 		}
 		for place, d := range all.Audits() {
-			lister, ok := c.verdicts[place].(audits.Lister)
+			lister, ok := c.outcomes[place].(audits.Lister)
 			if !ok {
 				continue
 			}
 			for _, own := range lister.Own() {
 				row := v.newCanaryRow(c, d.Name, own.Words)
-				t.addCanary(c, row, prototypes, own.Outcome)
+				t.addCanary(c, row, prototypes, own.CanaryOutcome)
 			}
 		}
 	}
@@ -399,13 +399,13 @@ func (v *view) rowOf(c *viewCell, canary *audits.Canary) canaryRow {
 }
 
 // addCanary adds a row with the outcomes in their places.
-func (t *flatTable) addCanary(c *viewCell, row canaryRow, prototypes []any, outcomes ...audits.Outcome) {
+func (t *flatTable) addCanary(c *viewCell, row canaryRow, prototypes []any, canaryOutcomes ...audits.CanaryOutcome) {
 	structs := slices.Clone(prototypes)
 	structs[0] = row
 	copy(structs[len(structs)-len(c.replicate()):], c.replicate())
-	for _, outcome := range outcomes {
-		columns := ofOutcome(outcome)
-		structs[1+slices.Index(ofAudits().ordered, columns)] = columns.rowOf(outcome)
+	for _, canaryOutcome := range canaryOutcomes {
+		columns := ofCanaryOutcome(canaryOutcome)
+		structs[1+slices.Index(ofAudits().ordered, columns)] = columns.rowOf(canaryOutcome)
 	}
 	t.add(structs)
 }

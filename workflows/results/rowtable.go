@@ -59,20 +59,20 @@ func (r *viewRow) row(columns []tableColumn) TableRow {
 	return row
 }
 
-// marked reports whether the verdict of some seed may mislead.
+// marked reports whether the outcome of some seed may mislead.
 func (r *viewRow) marked(column tableColumn) bool {
 	return column.Leading && slices.ContainsFunc(r.Seeds, func(seed uint64) bool {
-		return isMarked(r.done[seed].verdicts[column.place])
+		return isMarked(r.done[seed].outcomes[column.place])
 	})
 }
 
 // atBaseline reports whether a model of some seed is no better than the frequencies of its data.
 func (r *viewRow) atBaseline() bool {
-	return slices.ContainsFunc(r.Seeds, func(seed uint64) bool { return slices.ContainsFunc(r.done[seed].verdicts, isMarked) })
+	return slices.ContainsFunc(r.Seeds, func(seed uint64) bool { return slices.ContainsFunc(r.done[seed].outcomes, isMarked) })
 }
 
-// isMarked reports whether a verdict may mislead without its note.
-func isMarked(v audits.Verdict) bool {
+// isMarked reports whether an outcome may mislead without its note.
+func isMarked(v audits.Outcome) bool {
 	m, ok := v.(audits.Marker)
 	return ok && m.Marked()
 }
@@ -158,11 +158,11 @@ func (r *viewRow) listed(column tableColumn) string {
 	var texts []string
 	times := map[string]int{}
 	for _, seed := range r.Seeds {
-		verdict := r.done[seed].verdicts[column.place]
-		if verdict == nil {
+		outcome := r.done[seed].outcomes[column.place]
+		if outcome == nil {
 			continue
 		}
-		text := column.cell(verdict)
+		text := column.cell(outcome)
 		if times[text]++; times[text] == 1 {
 			texts = append(texts, text)
 		}

@@ -28,7 +28,7 @@ type SoFar struct {
 	Steps int       `json:"steps"`
 	// Measured are the numbers, by the names that they have in the curve of a report.
 	Measured reports.Point `json:"measured"`
-	// Audit are the verdicts, by the names that they have in the audit of a report.
+	// Audit are the outcomes, by the names that they have in the audit of a report.
 	Audit orderedjson.Object `json:"audit"`
 }
 
@@ -101,19 +101,19 @@ func (s *SoFar) readVerdicts(ctx context.Context, archive *storage.Archive, repo
 			continue
 		}
 		key := report.Input(reports.AuditInput(a.Name, s.Measured.Round))
-		if a.VerdictBlob == "" {
+		if a.OutcomeBlob == "" {
 			if a.Name == reports.Utility && s.Measured.Utility == nil {
 				open = append(open, key)
 			}
 			continue
 		}
-		verdict, err := archive.ReadOutput(ctx, key, a.VerdictBlob)
+		outcome, err := archive.ReadOutput(ctx, key, a.OutcomeBlob)
 		if errors.Is(err, storage.ErrNotFound) {
 			open = append(open, key)
 			continue
 		}
 		if err == nil {
-			err = s.Audit.Set(a.Name, json.RawMessage(verdict))
+			err = s.Audit.Set(a.Name, json.RawMessage(outcome))
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s after round %d: %w", a.Name, s.Measured.Round, err)
@@ -122,23 +122,23 @@ func (s *SoFar) readVerdicts(ctx context.Context, archive *storage.Archive, repo
 	return open, nil
 }
 
-// verdict is what an audit says of the measured model.
-func (s *SoFar) verdict(audit string) (json.RawMessage, bool) {
+// outcome is what an audit says of the measured model.
+func (s *SoFar) outcome(audit string) (json.RawMessage, bool) {
 	if audit == reports.Utility {
 		return s.Measured.Utility, s.Measured.Utility != nil
 	}
 	return s.Audit.Get(audit)
 }
 
-// verdicts are one for each description of package all, nil where there is none.
-func (s *SoFar) verdicts() ([]audits.Verdict, error) {
-	out := make([]audits.Verdict, len(all.Audits()))
+// canaryOutcomes are one for each description of package all, nil where there is none.
+func (s *SoFar) outcomes() ([]audits.Outcome, error) {
+	out := make([]audits.Outcome, len(all.Audits()))
 	for i, d := range all.Audits() {
-		raw, there := s.verdict(d.Name)
+		raw, there := s.outcome(d.Name)
 		if d.Derive != nil || !there {
 			continue
 		}
-		out[i] = d.Verdict()
+		out[i] = d.Outcome()
 		if err := json.Unmarshal(raw, out[i]); err != nil {
 			return nil, fmt.Errorf("%s so far: %w", d.Name, err)
 		}
@@ -176,8 +176,8 @@ func (r *Results) SoFar() (map[string]Told, error) {
 		alone := &view{Results: r, cells: []viewCell{v}}
 		var texts []string
 		for _, column := range alone.columns() {
-			if verdict := v.told(column.place); verdict != nil && column.cell(verdict) != "" {
-				texts = append(texts, column.Header+" "+column.text(verdict))
+			if outcome := v.told(column.place); outcome != nil && column.cell(outcome) != "" {
+				texts = append(texts, column.Header+" "+column.text(outcome))
 			}
 		}
 		told[c.Cell] = Told{c.SoFar.at(), strings.Join(texts, ", ")}

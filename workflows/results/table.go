@@ -107,15 +107,15 @@ func (t *Table) addColumn(header string, text func(row int) string) {
 	}
 }
 
-// cell is the text of a verdict.
-func (c *tableColumn) cell(verdict audits.Verdict) string {
-	return all.Audits()[c.place].Cell(c.Measure, verdict)
+// cell is the text of an outcome.
+func (c *tableColumn) cell(outcome audits.Outcome) string {
+	return all.Audits()[c.place].Cell(c.Measure, outcome)
 }
 
-// text is that of a verdict, with the mark of one that may mislead.
-func (c *tableColumn) text(verdict audits.Verdict) string {
-	text := c.cell(verdict)
-	if m, ok := verdict.(audits.Marker); ok && c.Leading && text != "" && m.Marked() {
+// text is that of an outcome, with the mark of one that may mislead.
+func (c *tableColumn) text(outcome audits.Outcome) string {
+	text := c.cell(outcome)
+	if m, ok := outcome.(audits.Marker); ok && c.Leading && text != "" && m.Marked() {
 		text += " " + audits.Mark
 	}
 	return text
@@ -133,9 +133,9 @@ func (v *viewCell) row(columns []tableColumn) TableRow {
 	}
 	for _, column := range columns {
 		text := ""
-		switch verdict := v.told(column.place); {
-		case verdict != nil:
-			text = column.text(verdict)
+		switch outcome := v.told(column.place); {
+		case outcome != nil:
+			text = column.text(outcome)
 		case v.Report == nil && len(row.Texts) == 1:
 			text = v.Status
 		case !column.Leading:
@@ -188,7 +188,7 @@ func (v *view) allNotes() []note {
 	return v.notes()
 }
 
-// notes say what the verdicts of the table mean, and what went otherwise than asked.
+// notes say what the outcomes of the table mean, and what went otherwise than asked.
 func (v *view) notes() (notes []note) {
 	for i := range v.cells {
 		notes = append(notes, v.cells[i].noted()...)
@@ -209,8 +209,8 @@ func (v *viewCell) noted() (notes []note) {
 
 func (v *viewCell) notes() []string {
 	var notes []string
-	for _, verdict := range v.verdicts {
-		if n, ok := verdict.(audits.Noter); ok {
+	for _, outcome := range v.outcomes {
+		if n, ok := outcome.(audits.Noter); ok {
 			if note := n.Note(&v.decoded); note != "" {
 				notes = append(notes, ": "+note)
 			}

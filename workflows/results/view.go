@@ -18,23 +18,23 @@ type view struct {
 	differences []Difference
 }
 
-// viewCell is a cell with its verdicts: one for each description of package all, nil
+// viewCell is a cell with its outcomes: one for each description of package all, nil
 // where there is none.
 type viewCell struct {
 	*Cell
 	decoded  audits.Cell
-	verdicts []audits.Verdict
+	outcomes []audits.Outcome
 	// soFar are those of the newest measurement of a cell that still trains, which tables and rows of
 	// cells show; nothing is computed from them.
-	soFar []audits.Verdict
+	soFar []audits.Outcome
 }
 
 // told is what a description's audit says of the cell, so far if it still trains.
-func (v *viewCell) told(place int) audits.Verdict {
+func (v *viewCell) told(place int) audits.Outcome {
 	if v.soFar != nil {
 		return v.soFar[place]
 	}
-	return v.verdicts[place]
+	return v.outcomes[place]
 }
 
 func (r *Results) view() (*view, error) {
@@ -51,12 +51,12 @@ func (r *Results) view() (*view, error) {
 }
 
 func newViewCell(c *Cell) (viewCell, error) {
-	v := viewCell{Cell: c, verdicts: make([]audits.Verdict, len(all.Audits()))}
+	v := viewCell{Cell: c, outcomes: make([]audits.Outcome, len(all.Audits()))}
 	v.decoded.Name = c.Cell
 	if c.Report == nil {
 		var err error
 		if c.SoFar != nil {
-			v.soFar, err = c.SoFar.verdicts()
+			v.soFar, err = c.SoFar.outcomes()
 		}
 		return v, err
 	}
@@ -65,15 +65,15 @@ func newViewCell(c *Cell) (viewCell, error) {
 		if d.Derive != nil {
 			continue
 		}
-		raw, measured := c.Verdict(d.Name)
+		raw, measured := c.Outcome(d.Name)
 		if !measured {
 			continue
 		}
-		verdict := d.Verdict()
-		if err := json.Unmarshal(raw, verdict); err != nil {
+		outcome := d.Outcome()
+		if err := json.Unmarshal(raw, outcome); err != nil {
 			return v, fmt.Errorf("%s: %w", d.Name, err)
 		}
-		v.add(i, verdict)
+		v.add(i, outcome)
 	}
 	if err := v.addCanaries(); err != nil {
 		return v, err
@@ -86,23 +86,23 @@ func newViewCell(c *Cell) (viewCell, error) {
 	return v, nil
 }
 
-// addDerived puts verdicts that follow from others beside them in the report.
+// addDerived puts outcomes that follow from others beside them in the report.
 func (v *viewCell) addDerived() error {
 	for i, d := range all.Audits() {
-		if !d.InJSON || v.verdicts[i] == nil || v.Audit == nil {
+		if !d.InJSON || v.outcomes[i] == nil || v.Audit == nil {
 			continue
 		}
-		if err := v.Audit.Verdicts.Set(d.Name, v.verdicts[i]); err != nil {
+		if err := v.Audit.Outcomes.Set(d.Name, v.outcomes[i]); err != nil {
 			return fmt.Errorf("%s: %w", d.Name, err)
 		}
 	}
 	return nil
 }
 
-func (v *viewCell) add(place int, verdict audits.Verdict) {
-	if verdict != nil {
-		v.verdicts[place] = verdict
-		v.decoded.Verdicts = append(v.decoded.Verdicts, verdict)
+func (v *viewCell) add(place int, outcome audits.Outcome) {
+	if outcome != nil {
+		v.outcomes[place] = outcome
+		v.decoded.Outcomes = append(v.decoded.Outcomes, outcome)
 	}
 }
 
@@ -111,36 +111,36 @@ func (v *viewCell) addCanaries() error {
 		return nil
 	}
 	for _, c := range v.Audit.Canaries() {
-		outcomes, err := v.outcomes(&c)
+		canaryOutcomes, err := v.canaryOutcomes(&c)
 		if err != nil {
 			return err
 		}
 		v.decoded.Canaries = append(v.decoded.Canaries, audits.Canary{
 			Role: c.Role, Words: c.Words, UserProbability: c.UserProbability, ExampleProbability: c.ExampleProbability,
 			InsertedTimes: c.InsertedTimes, Format: c.Format,
-			Users: c.Users, Holders: c.Holders, Insertions: c.Insertions, Outcomes: outcomes,
+			Users: c.Users, Holders: c.Holders, Insertions: c.Insertions, Outcomes: canaryOutcomes,
 		})
 	}
 	return nil
 }
 
-// outcomes are what the audits that have measured say of a canary.
-func (v *viewCell) outcomes(c *reports.Canary) ([]audits.Outcome, error) {
-	var outcomes []audits.Outcome
+// canaryOutcomes are what the audits that have measured say of a canary.
+func (v *viewCell) canaryOutcomes(c *reports.Canary) ([]audits.CanaryOutcome, error) {
+	var canaryOutcomes []audits.CanaryOutcome
 	for i, d := range all.Audits() {
-		if v.verdicts[i] == nil || d.OutcomesBlob == "" {
+		if v.outcomes[i] == nil || d.CanaryOutcomesBlob == "" {
 			continue
 		}
-		outcome := d.Outcome()
-		if err := c.Decode(outcome); err != nil {
+		canaryOutcome := d.CanaryOutcome()
+		if err := c.Decode(canaryOutcome); err != nil {
 			return nil, fmt.Errorf("%s of canary %q: %w", d.Name, c.Words, err)
 		}
-		outcomes = append(outcomes, outcome)
+		canaryOutcomes = append(canaryOutcomes, canaryOutcome)
 	}
-	return outcomes, nil
+	return canaryOutcomes, nil
 }
 
-// has reports whether any cell has a verdict of a description.
+// has reports whether any cell has an outcome of a description.
 func (v *view) has(place int) bool {
 	for i := range v.cells {
 		if v.cells[i].told(place) != nil {
@@ -150,10 +150,10 @@ func (v *view) has(place int) bool {
 	return false
 }
 
-// says reports whether the verdict of some cell has a text for a column.
+// says reports whether the outcome of some cell has a text for a column.
 func (v *view) says(column tableColumn) bool {
 	for i := range v.cells {
-		if verdict := v.cells[i].told(column.place); verdict != nil && column.cell(verdict) != "" {
+		if outcome := v.cells[i].told(column.place); outcome != nil && column.cell(outcome) != "" {
 			return true
 		}
 	}

@@ -46,7 +46,7 @@ func TestDescriptionsAreComplete(t *testing.T) {
 	for _, d := range Audits() {
 		t.Run(d.Name, func(t *testing.T) {
 			t.Parallel()
-			verdict := d.Verdict()
+			outcome := d.Outcome()
 			if len(d.TableMeasures()) > 0 && d.Legend == "" {
 				t.Error("has columns, and no Legend that explains them")
 			}
@@ -56,9 +56,9 @@ func TestDescriptionsAreComplete(t *testing.T) {
 			if d.New != nil && len(d.Kinds) == 0 {
 				t.Error("is asked for, and no kind of task measures it")
 			}
-			_, lists := verdict.(audits.Lister)
-			if says := d.OutcomesBlob != "" || lists; says != (d.Outcome != nil) {
-				t.Errorf("has an Outcome: %v; an OutcomesBlob, or canaries of its own: %v", d.Outcome != nil, says)
+			_, lists := outcome.(audits.Lister)
+			if says := d.CanaryOutcomesBlob != "" || lists; says != (d.CanaryOutcome != nil) {
+				t.Errorf("has an Outcome: %v; a CanaryOutcomesBlob, or canaries of its own: %v", d.CanaryOutcome != nil, says)
 			}
 			for _, c := range d.Curves {
 				if c.Figure == "" || c.Name == "" || c.Metric == "" || c.Most == nil {
@@ -112,13 +112,13 @@ func TestTheMethodOfEveryAuditIsWrittenDown(t *testing.T) {
 func TestMeasuresNameOthers(t *testing.T) {
 	t.Parallel()
 	for _, d := range Audits() {
-		verdict, outcome := columnsOf(d.Measures), columnsOf(d.Canary)
+		measures, canary := columnsOf(d.Measures), columnsOf(d.Canary)
 		for _, m := range d.Measures {
-			if m.Among != "" && !slices.Contains(verdict, m.Among) {
-				t.Errorf("%s, %s: verdicts have no measure %q", d.Name, m.Header, m.Among)
+			if m.Among != "" && !slices.Contains(measures, m.Among) {
+				t.Errorf("%s, %s: outcomes have no measure %q", d.Name, m.Header, m.Among)
 			}
-			if m.Canary != "" && !slices.Contains(outcome, m.Canary) {
-				t.Errorf("%s, %s: outcomes have no measure %q", d.Name, m.Header, m.Canary)
+			if m.Canary != "" && !slices.Contains(canary, m.Canary) {
+				t.Errorf("%s, %s: outcomes of canaries have no measure %q", d.Name, m.Header, m.Canary)
 			}
 			if m.Name == "" && m.Header == "" {
 				t.Errorf("%s: a measure has neither a column of tables nor one of CSV", d.Name)

@@ -36,8 +36,8 @@ func TestAnExperimentOnBytesRunsToItsReport(t *testing.T) {
 	c := &p.Cells[0]
 	var report reports.Report
 	compiletest.Decode(t, e, c.Report, reports.CellBlob, &report)
-	var u utility.Verdict
-	compiletest.Verdict(t, &report, "utility", &u)
+	var u utility.Outcome
+	compiletest.Outcome(t, &report, "utility", &u)
 	if !(u.Perplexity > 1 && u.Perplexity < 300) || u.AllTargets.Tokens <= u.Tokens {
 		t.Errorf("utility %+v: want a perplexity per byte, and ends of sentences among all targets", u)
 	}
@@ -50,8 +50,8 @@ func TestAnExperimentOnBytesRunsToItsReport(t *testing.T) {
 		if len(text) != 10 || text[:4] != "pin " || text[7] != '-' || !canaries.Digits.Holds(text[4]) {
 			t.Errorf("canary %q", text)
 		}
-		var ranked randomsampling.Outcome
-		var extracted beamsearch.Outcome
+		var ranked randomsampling.CanaryOutcome
+		var extracted beamsearch.CanaryOutcome
 		if err := errors.Join(canary.Decode(&ranked), canary.Decode(&extracted)); err != nil {
 			t.Fatal(err)
 		}

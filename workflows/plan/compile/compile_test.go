@@ -75,8 +75,8 @@ func TestAGridRunsToItsReports(t *testing.T) {
 		if err := json.Unmarshal(data, &report); err != nil {
 			t.Fatal(err)
 		}
-		var useful utility.Verdict
-		compiletest.Verdict(t, &report, "utility", &useful)
+		var useful utility.Outcome
+		compiletest.Outcome(t, &report, "utility", &useful)
 		if !(useful.Perplexity > 1 && useful.Perplexity < 64) {
 			t.Errorf("%s: utility %+v, want a perplexity above 1 and not above the vocabulary's size", c.Label, useful)
 		}
@@ -510,8 +510,8 @@ func TestQuantizedCellsShareTheTrainingOfTheOthers(t *testing.T) {
 		if err := json.Unmarshal(data, &report); err != nil {
 			t.Fatal(err)
 		}
-		var useful utility.Verdict
-		compiletest.Verdict(t, &report, "utility", &useful)
+		var useful utility.Outcome
+		compiletest.Outcome(t, &report, "utility", &useful)
 		if want := [3]int{0, 8, 2}[i]; report.Training.QuantizeBits != want {
 			t.Errorf("%s: the report says %d bits, want %d", c.Label, report.Training.QuantizeBits, want)
 		}

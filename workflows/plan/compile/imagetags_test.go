@@ -62,10 +62,10 @@ func TestTagsOfImagesAreLearnedByUsersAndCentrally(t *testing.T) {
 	for _, c := range p.Cells {
 		var report reports.Report
 		compiletest.Decode(t, e, c.Report, reports.CellBlob, &report)
-		var v utility.Verdict
-		compiletest.Verdict(t, &report, "utility", &v)
-		var b baselines.Verdict
-		compiletest.Verdict(t, &report, "baselines", &b)
+		var v utility.Outcome
+		compiletest.Outcome(t, &report, "utility", &v)
+		var b baselines.Outcome
+		compiletest.Outcome(t, &report, "baselines", &b)
 		chance, neighbours := *b.Chance.MeanAveragePrecision, *b.Neighbours.MeanAveragePrecision
 		if got := v.MeanAveragePrecision; got == nil || *got < 0.9 || chance > 0.5 || neighbours < 0.9 {
 			t.Errorf("%s: mean average precision %v, chance %v, neighbours %v", c.Label, got, chance, neighbours)

@@ -42,9 +42,9 @@ func (c *cell) report() plan.Ref {
 	outcomes := false
 	for _, m := range c.experiment.Audit.Asked() {
 		params.Audits = append(params.Audits, reports.AuditParams{
-			Name: m.Name, AtEnd: m.AtEnd, VerdictBlob: m.VerdictBlob, OutcomesBlob: m.OutcomesBlob,
+			Name: m.Name, AtEnd: m.AtEnd, OutcomeBlob: m.OutcomeBlob, CanaryOutcomesBlob: m.CanaryOutcomesBlob,
 		})
-		outcomes = outcomes || m.OutcomesBlob != ""
+		outcomes = outcomes || m.CanaryOutcomesBlob != ""
 		for _, round := range c.roundsOf(m, params.Measured) {
 			node := m.Compile(builder{c}, round)
 			edges = append(edges, edge{reports.AuditInput(m.Name, round), c.refs[node]})

@@ -445,8 +445,8 @@ func TestMembershipsAreTheLossesThatTheAuditRead(t *testing.T) {
 		s.reach(t, plan.Ref{Key: in.Key})
 	}
 	s.reach(t, plan.Ref{Key: audit.Key})
-	var v membership.Verdict
-	data, err := s.executor.Blob(t.Context(), audit.Key, audits.VerdictBlob)
+	var v membership.Outcome
+	data, err := s.executor.Blob(t.Context(), audit.Key, audits.OutcomeBlob)
 	if err == nil {
 		err = json.Unmarshal(data, &v)
 	}
@@ -465,7 +465,7 @@ func TestMembershipsAreTheLossesThatTheAuditRead(t *testing.T) {
 		return likelihood(m) - sum/models
 	}
 	for attack, score := range map[membership.Attack]func(Membership) float64{membership.Loss: likelihood, membership.LiRAOffline: offline} {
-		i := slices.IndexFunc(v.Attacks, func(o membership.Outcome) bool { return o.Attack == attack })
+		i := slices.IndexFunc(v.Attacks, func(o membership.AttackOutcome) bool { return o.Attack == attack })
 		if got, want := auc(list, score), v.Attacks[i].Members.AUC.Value; math.Abs(got-want) > 1e-12 {
 			t.Errorf("%s: the rows give the area %v, the audit %v", attack, got, want)
 		}

@@ -49,7 +49,7 @@ type Report struct {
 	Canaries     []Measured `json:"canaries"`
 	Controls     []Measured `json:"controls"`
 	// OneRun is null where there are no coins; NoOneRun then says why if there are.
-	OneRun   *onerun.Verdict `json:"one_run"`
+	OneRun   *onerun.Outcome `json:"one_run"`
 	NoOneRun string          `json:"no_one_run,omitempty"`
 }
 
@@ -57,7 +57,7 @@ type Report struct {
 type Measured struct {
 	ID   string `json:"id"`
 	Text string `json:"text"`
-	randomsampling.Outcome
+	randomsampling.CanaryOutcome
 	// Among is how many the rank is among.
 	Among int `json:"among"`
 	// LogProbability is that of the continuation; Queries is how many samples at temperature 1
@@ -185,7 +185,7 @@ func (a *auditor) measure(l *Line) Measured {
 		below++
 	}
 	rank := randomsampling.Rank{LogPerplexity: cost, Rank: int64(1 + below), Exact: true}
-	m.Outcome, m.Among = rank.Outcome(len(costs)), len(costs)
+	m.CanaryOutcome, m.Among = rank.CanaryOutcome(len(costs)), len(costs)
 	return m
 }
 

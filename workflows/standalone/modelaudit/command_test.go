@@ -126,7 +126,7 @@ func TestACommandTellsWhatTheModelWrites(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := make([]probabilisticextraction.Outcome, len(got.Canaries))
+	want := make([]probabilisticextraction.CanaryOutcome, len(got.Canaries))
 	for i, c := range all(audit) {
 		if err := c.Decode(&want[i]); err != nil {
 			t.Fatal(err)

@@ -91,7 +91,7 @@ type MembershipReport struct {
 	// SharedTexts is the number of texts of non-members that members have, too: the model was
 	// trained on these, so that membership shows less than it would without them.
 	SharedTexts int `json:"shared_texts,omitempty"`
-	membership.Verdict
+	membership.Outcome
 }
 
 func (m *Membership) check() error {
@@ -235,7 +235,7 @@ func (m *Membership) attack(ctx context.Context, users []membership.UserLoss) (*
 		return nil, err
 	}
 	report := &MembershipReport{By: m.by(), SharedTexts: len(slices.Concat(m.shared()...))}
-	return report, json.Unmarshal(node.Blobs[audits.VerdictBlob], &report.Verdict)
+	return report, json.Unmarshal(node.Blobs[audits.OutcomeBlob], &report.Outcome)
 }
 
 // Membership measures what the model's losses tell, over all targets of the texts, their ends included.

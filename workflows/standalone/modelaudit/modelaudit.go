@@ -129,7 +129,7 @@ type Report struct {
 	RandomSampling *Verdict `json:"random_sampling,omitempty"`
 	BeamSearch     *Verdict `json:"beam_search,omitempty"`
 	// SkewNormal has the fits, as in the results of a run.
-	SkewNormal *skewnormal.Verdict `json:"skew_normal,omitempty"`
+	SkewNormal *skewnormal.Outcome `json:"skew_normal,omitempty"`
 	// Canaries are in the order of the list.
 	Canaries []Canary `json:"canaries"`
 	// Membership is what the losses of texts tell; absent where not asked for.
@@ -170,9 +170,9 @@ type Canary struct {
 
 // What the audits say of a canary.
 type (
-	Ranked    = randomsampling.Outcome
-	Extracted = beamsearch.Outcome
-	Fitted    = skewnormal.Outcome
+	Ranked    = randomsampling.CanaryOutcome
+	Extracted = beamsearch.CanaryOutcome
+	Fitted    = skewnormal.CanaryOutcome
 )
 
 // Model is an exported model.
@@ -291,7 +291,7 @@ func (a *audit) group(ctx context.Context, length int, group []canary) error {
 			return err
 		}
 		for i, c := range group {
-			a.report.Canaries[c.place].Ranked = ranks[i].Outcome(o.References)
+			a.report.Canaries[c.place].Ranked = ranks[i].CanaryOutcome(o.References)
 		}
 	}
 	if o := a.options; o.SkewNormal > 0 {
@@ -308,7 +308,7 @@ func (a *audit) group(ctx context.Context, length int, group []canary) error {
 			return err
 		}
 		for i, c := range group {
-			if a.report.Canaries[c.place].Extracted, err = found[i].Outcome(a.vocabulary); err != nil {
+			if a.report.Canaries[c.place].Extracted, err = found[i].CanaryOutcome(a.vocabulary); err != nil {
 				return err
 			}
 		}
@@ -364,13 +364,13 @@ func (o *Options) fit(length, canaries int) skewnormal.Params {
 // fitted says what fits tell of the canaries of a group.
 func (r *Report) fitted(group []canary, estimates []skewnormal.Estimate) {
 	if r.SkewNormal == nil {
-		r.SkewNormal = new(skewnormal.Verdict)
+		r.SkewNormal = new(skewnormal.Outcome)
 	}
-	v := skewnormal.NewVerdict(estimates, func(int) bool { return true })
+	v := skewnormal.NewOutcome(estimates, func(int) bool { return true })
 	r.SkewNormal.Highest = max(r.SkewNormal.Highest, v.Highest)
 	r.SkewNormal.Fits = append(r.SkewNormal.Fits, v.Fits...)
 	for i, c := range group {
-		r.Canaries[c.place].Fitted = estimates[i].Outcome()
+		r.Canaries[c.place].Fitted = estimates[i].CanaryOutcome()
 	}
 }
 

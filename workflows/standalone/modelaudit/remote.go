@@ -276,7 +276,7 @@ func (g *remoteGroup) rank(ctx context.Context) error {
 			return err
 		}
 		c := &g.report.Canaries[g.canaries[i].place]
-		c.Ranked, c.RankLow, c.RankHigh = rank.Outcome(g.options.References), &interval.Low, &interval.High
+		c.Ranked, c.RankLow, c.RankHigh = rank.CanaryOutcome(g.options.References), &interval.Low, &interval.High
 		g.done++
 		if g.ranked != nil {
 			g.ranked(g.done, g.all)

@@ -2,7 +2,7 @@
 // al. 2020, section 4.1):
 //
 //	audits/beam-search          what a search finds in place of some canaries, under one checkpoint
-//	audits/beam-search-summary  of all canaries, and the verdict
+//	audits/beam-search-summary  of all canaries, and the outcome
 package beamsearch
 
 import (

@@ -169,14 +169,14 @@ func TestGoldenBytes(t *testing.T) {
 	summary := g.Run(Summary, SummaryParams{Parts: 1, Width: 3}, taskstest.In(audits.PlacementsInput, given),
 		taskstest.In(datasets.PartsInput, g.Put("parts", map[string][]byte{datasets.VocabularyBlob: []byte(vocabularyOf(40))})), taskstest.In(tasks.PartInput(0), beam))
 	taskstest.Golden(t, summary)
-	var v Verdict
-	var outcomes []Outcome
+	var v Outcome
+	var outcomes []CanaryOutcome
 	var found []Extraction
-	if err := errors.Join(json.Unmarshal(summary.Blob(audits.VerdictBlob), &v), json.Unmarshal(summary.Blob(audits.OutcomesBlob), &outcomes), json.Unmarshal(beam.Blob(ExtractionsBlob), &found)); err != nil {
+	if err := errors.Join(json.Unmarshal(summary.Blob(audits.OutcomeBlob), &v), json.Unmarshal(summary.Blob(audits.CanaryOutcomesBlob), &outcomes), json.Unmarshal(beam.Blob(ExtractionsBlob), &found)); err != nil {
 		t.Fatal(err)
 	}
 	if len(outcomes) != 2 || v.Of != 1 || v.Width != 3 || (v.Memorized == 1) != *outcomes[0].Found {
-		t.Errorf("verdict %+v of outcomes %+v", v, outcomes)
+		t.Errorf("outcome %+v of outcomes %+v", v, outcomes)
 	}
 	for i, o := range outcomes {
 		for j, word := range o.Best {

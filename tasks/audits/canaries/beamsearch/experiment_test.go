@@ -27,7 +27,7 @@ func TestResultsHaveWhatWasFoundInPlaceOfACanary(t *testing.T) {
 	report := compiletest.Report(t, searchedFile)
 	found := map[audits.Role]bool{audits.Inserted: true, audits.Control: false}
 	for _, c := range report.Audit.Canaries() {
-		var o beamsearch.Outcome
+		var o beamsearch.CanaryOutcome
 		if err := c.Decode(&o); err != nil {
 			t.Fatal(err)
 		}

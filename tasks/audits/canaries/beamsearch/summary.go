@@ -22,7 +22,7 @@ type SummaryParams struct {
 // blobs those of audits.PutSummary, its metrics Metrics.
 var Summary = tasks.Kind{Name: "audits/beam-search-summary", Version: 1, Class: tasks.Compute, Run: runSummary}
 
-// Metrics are what the curve keeps of a verdict.
+// Metrics are what the curve keeps of an outcome.
 type Metrics struct {
 	Memorized int `json:"beam_search_memorized"`
 }
@@ -44,9 +44,9 @@ func runSummary(ctx context.Context, t *tasks.Task) error {
 	if err != nil {
 		return err
 	}
-	outcomes := make([]Outcome, len(extractions))
+	outcomes := make([]CanaryOutcome, len(extractions))
 	for i := range extractions {
-		if outcomes[i], err = extractions[i].Outcome(vocabulary); err != nil {
+		if outcomes[i], err = extractions[i].CanaryOutcome(vocabulary); err != nil {
 			return fmt.Errorf("canary %d: %w", i, err)
 		}
 	}
@@ -54,12 +54,12 @@ func runSummary(ctx context.Context, t *tasks.Task) error {
 	if err != nil {
 		return err
 	}
-	verdict := Verdict{Memorized: found.Memorized, Of: found.Of, Width: p.Width, Lowest: found.Lowest}
-	return audits.PutSummary(ctx, t, verdict, outcomes, Metrics{found.Memorized})
+	outcome := Outcome{Memorized: found.Memorized, Of: found.Of, Width: p.Width, Lowest: found.Lowest}
+	return audits.PutSummary(ctx, t, outcome, outcomes, Metrics{found.Memorized})
 }
 
-// Outcome is what the search says of its canary, in the words of a vocabulary.
-func (e *Extraction) Outcome(v *datasets.Vocabulary) (Outcome, error) {
+// CanaryOutcome is what the search says of its canary, in the words of a vocabulary.
+func (e *Extraction) CanaryOutcome(v *datasets.Vocabulary) (CanaryOutcome, error) {
 	best, err := audits.Words(v, e.Best)
-	return Outcome{Found: &e.Found, Best: best, LogPerplexity: &e.LogPerplexity, CanaryLogPerplexity: &e.CanaryLogPerplexity}, err
+	return CanaryOutcome{Found: &e.Found, Best: best, LogPerplexity: &e.LogPerplexity, CanaryLogPerplexity: &e.CanaryLogPerplexity}, err
 }

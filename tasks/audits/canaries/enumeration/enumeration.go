@@ -2,7 +2,7 @@
 // 4.2), by the log-perplexity of every sequence that could stand in a canary's place:
 //
 //	audits/enumeration          counts among some sequences of the space, under one checkpoint
-//	audits/enumeration-summary  the ranks of all canaries, and the verdict
+//	audits/enumeration-summary  the ranks of all canaries, and the outcome
 package enumeration
 
 import (

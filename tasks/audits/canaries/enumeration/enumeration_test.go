@@ -222,12 +222,12 @@ func TestGoldenBytes(t *testing.T) {
 	taskstest.Golden(t, parts...)
 	summary := g.Run(Summary, SummaryParams{Parts: 2, Sequences: 36 * 36}, inputs...)
 	taskstest.Golden(t, summary)
-	var v Verdict
-	var outcomes []Outcome
-	if err := errors.Join(json.Unmarshal(summary.Blob(audits.VerdictBlob), &v), json.Unmarshal(summary.Blob(audits.OutcomesBlob), &outcomes)); err != nil {
+	var v Outcome
+	var outcomes []CanaryOutcome
+	if err := errors.Join(json.Unmarshal(summary.Blob(audits.OutcomeBlob), &v), json.Unmarshal(summary.Blob(audits.CanaryOutcomesBlob), &outcomes)); err != nil {
 		t.Fatal(err)
 	}
 	if len(outcomes) != 2 || v.Of != 1 || v.Sequences != 36*36 || (v.Memorized == 1) != (*outcomes[0].Rank == 1) {
-		t.Errorf("verdict %+v of outcomes %+v", v, outcomes)
+		t.Errorf("outcome %+v of outcomes %+v", v, outcomes)
 	}
 }

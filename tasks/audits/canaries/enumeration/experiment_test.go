@@ -32,14 +32,14 @@ audit: {utility: false, enumeration: {}, random_sampling: {references: 20000}}
 func TestATrainedModelHasItsCanaryAtRank1(t *testing.T) {
 	t.Parallel()
 	report := compiletest.Report(t, enumeratedFile)
-	var v enumeration.Verdict
-	compiletest.Verdict(t, &report, "enumeration", &v)
+	var v enumeration.Outcome
+	compiletest.Outcome(t, &report, "enumeration", &v)
 	if v.Memorized != 1 || v.Of != 1 || v.Sequences != 56*56*56 && v.Sequences != 60*60*60 {
-		t.Errorf("verdict %+v", v)
+		t.Errorf("outcome %+v", v)
 	}
 	for _, c := range report.Audit.Canaries() {
-		var exact enumeration.Outcome
-		var sampled randomsampling.Outcome
+		var exact enumeration.CanaryOutcome
+		var sampled randomsampling.CanaryOutcome
 		if err := c.Decode(&exact); err != nil {
 			t.Fatal(err)
 		}

@@ -41,7 +41,7 @@ func (p *SummaryParams) groups(canaries int) []RankedGroup {
 // audits.PutSummary, its metrics Metrics.
 var Summary = tasks.Kind{Name: "audits/enumeration-summary", Version: 1, Class: tasks.Compute, Run: runSummary}
 
-// Metrics are what the curve keeps of a verdict.
+// Metrics are what the curve keeps of an outcome.
 type Metrics struct {
 	Memorized int `json:"enumeration_memorized"`
 	// Highest exposure of an inserted canary, in bits; 0 if none was.
@@ -61,9 +61,9 @@ func runSummary(ctx context.Context, t *tasks.Task) error {
 	if err != nil {
 		return err
 	}
-	outcomes, highest := make([]Outcome, len(tallies)), 0.0
+	outcomes, highest := make([]CanaryOutcome, len(tallies)), 0.0
 	for i := range tallies {
-		outcomes[i] = tallies[i].Outcome(sequences[i])
+		outcomes[i] = tallies[i].CanaryOutcome(sequences[i])
 		if placed[i].Insertions > 0 {
 			highest = max(highest, *outcomes[i].Exposure)
 		}
@@ -72,8 +72,8 @@ func runSummary(ctx context.Context, t *tasks.Task) error {
 	if err != nil {
 		return err
 	}
-	verdict := Verdict{Memorized: found.Memorized, Of: found.Of, Sequences: p.Sequences, Lowest: found.Lowest}
-	return audits.PutSummary(ctx, t, verdict, outcomes, Metrics{found.Memorized, highest})
+	outcome := Outcome{Memorized: found.Memorized, Of: found.Of, Sequences: p.Sequences, Lowest: found.Lowest}
+	return audits.PutSummary(ctx, t, outcome, outcomes, Metrics{found.Memorized, highest})
 }
 
 // sumTallies adds up the counts of all parts, by canary, and says among how many sequences

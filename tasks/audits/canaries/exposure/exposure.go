@@ -40,14 +40,14 @@ type Measurer interface {
 	Basis() Basis
 }
 
-// Bounded is implemented by the verdict of such an audit, if its exposures have a bound.
+// Bounded is implemented by the outcome of such an audit, if its exposures have a bound.
 type Bounded interface {
 	// MostExposure is the highest exposure that the audit could find, in bits.
 	MostExposure() float64
 }
 
-// Outcome is implemented by the outcomes of such an audit.
-type Outcome interface {
+// CanaryOutcome is implemented by the outcomes of such an audit.
+type CanaryOutcome interface {
 	// Basis is what the exposure rests on.
 	Basis() Basis
 	// Bits are the canary's exposure; false where it is not known.
@@ -72,18 +72,18 @@ const Enough = 100
 var Audit = audits.Description{
 	Name:    "exposure",
 	Limits:  limits,
-	Verdict: func() audits.Verdict { return new(Verdict) },
+	Outcome: func() audits.Outcome { return new(Outcome) },
 	Derive:  derive,
 	InJSON:  true,
-	Measures: audits.Within(func(v *Verdict) *Samples { return v.Samples },
+	Measures: audits.Within(func(v *Outcome) *Samples { return v.Samples },
 		audits.Measure{Name: "inserted_mean_exposure", Of: audits.Of(func(s *Samples) float64 { return s.Inserted.Mean })},
 		audits.Measure{Name: "inserted_exposure_p", Of: audits.Of(func(s *Samples) *float64 { return s.Inserted.P })},
 		audits.Measure{Name: "without_copies_mean_exposure", Of: audits.Of(func(s *Samples) float64 { return s.Without.Mean })},
 	),
 }
 
-// Verdict holds the canaries of which the exposure is known.
-type Verdict struct {
+// Outcome holds the canaries of which the exposure is known.
+type Outcome struct {
 	// Most is the highest exposure that could have been found, 0 where there is no bound.
 	// Highest is that of an inserted canary. In bits.
 	Most    float64 `json:"-"`
@@ -102,13 +102,13 @@ type measured struct {
 
 // known is an exposure in bits.
 type known struct {
-	Outcome
+	CanaryOutcome
 	bits float64
 }
 
-func derive(c *audits.Cell) audits.Verdict {
-	v := new(Verdict)
-	for _, other := range c.Verdicts {
+func derive(c *audits.Cell) audits.Outcome {
+	v := new(Outcome)
+	for _, other := range c.Outcomes {
 		if b, ok := other.(Bounded); ok {
 			v.Most = max(v.Most, b.MostExposure())
 		}
@@ -134,7 +134,7 @@ func derive(c *audits.Cell) audits.Verdict {
 func exposuresOf(c *audits.Canary) []known {
 	var all []known
 	for _, o := range c.Outcomes {
-		if outcome, ok := o.(Outcome); ok {
+		if outcome, ok := o.(CanaryOutcome); ok {
 			if bits, ok := outcome.Bits(); ok {
 				all = append(all, known{outcome, bits})
 			}
@@ -145,7 +145,7 @@ func exposuresOf(c *audits.Canary) []known {
 }
 
 // Figure implements audits.Figured.
-func (v *Verdict) Figure(c *audits.Cell) *audits.Figure {
+func (v *Outcome) Figure(c *audits.Cell) *audits.Figure {
 	f := &audits.Figure{
 		Name:  "Exposure against copies",
 		Title: "exposure in bits against copies",
@@ -171,7 +171,7 @@ func (v *Verdict) Figure(c *audits.Cell) *audits.Figure {
 
 // Note implements audits.Noter: whether the inserted canaries can be told from the others, and
 // how far apart the exposures of the canaries are, of which several are known.
-func (v *Verdict) Note(*audits.Cell) string {
+func (v *Outcome) Note(*audits.Cell) string {
 	var parts []string
 	if v.Samples != nil {
 		parts = append(parts, v.Samples.String())
@@ -202,7 +202,7 @@ type comparison struct {
 	gap    span
 }
 
-func (v *Verdict) compare(a, b Basis) comparison {
+func (v *Outcome) compare(a, b Basis) comparison {
 	c := comparison{fitted: a == Fitted}
 	for _, m := range v.canaries {
 		i := slices.IndexFunc(m.exposures, func(k known) bool { return k.Basis() == a })
@@ -264,7 +264,7 @@ var limits = []audits.Limit{audits.LimitOf[float64]{
 	Name:  "exposure",
 	Doc:   "Exposure limits the highest exposure of any canary: the exact one where audit.enumeration has it, else the sampled one, else the fitted one.",
 	Range: "[0,64]", Unit: "bits", Source: "Carlini et al. 2019, section 4",
-	Breaches: audits.Judged(func(v *Verdict, limit float64) []string { return audits.Above("exposure", v.Highest, limit) }),
+	Breaches: audits.Judged(func(v *Outcome, limit float64) []string { return audits.Above("exposure", v.Highest, limit) }),
 	Check:    checkLimit, FalseAlarms: falseAlarms,
 }.Limit()}
 

@@ -31,7 +31,7 @@ func cell(byCopies map[int][]float64) *audits.Cell {
 			role = audits.Control
 		}
 		for _, bits := range all {
-			c.Canaries = append(c.Canaries, audits.Canary{Role: role, Insertions: copies, Outcomes: []audits.Outcome{outcome{Sampled, bits}}})
+			c.Canaries = append(c.Canaries, audits.Canary{Role: role, Insertions: copies, Outcomes: []audits.CanaryOutcome{outcome{Sampled, bits}}})
 		}
 	}
 	return &c
@@ -41,7 +41,7 @@ func TestInsertedCanariesAreComparedWithTheOthers(t *testing.T) {
 	t.Parallel()
 	v := derive(cell(map[int][]float64{
 		0: {0.1, 1.4, 0.2, 2.2, 3.1, 0.9}, 1: {0.3, 1.5, 2.5, 0.4, 2.0}, 3: {9, 10.5, 11, 8, 12}, 7: {14, 15},
-	})).(*Verdict)
+	})).(*Outcome)
 	// SciPy: mannwhitneyu(..., method="exact").
 	const once, thrice, all = 0.7922077922077921, 0.004329004329004329, 0.03199741435035553
 	s := v.Samples
@@ -73,8 +73,8 @@ func TestInsertedCanariesAreComparedWithTheOthers(t *testing.T) {
 func TestTheHighestExposureIsThatOfAnInsertedCanary(t *testing.T) {
 	t.Parallel()
 	c := cell(map[int][]float64{0: {20}, 1: {3, 5}})
-	c.Canaries = append(c.Canaries, audits.Canary{Role: audits.NeverInserted, Outcomes: []audits.Outcome{outcome{Sampled, 30}}})
-	if v := derive(c).(*Verdict); v.Highest != 5 {
+	c.Canaries = append(c.Canaries, audits.Canary{Role: audits.NeverInserted, Outcomes: []audits.CanaryOutcome{outcome{Sampled, 30}}})
+	if v := derive(c).(*Outcome); v.Highest != 5 {
 		t.Errorf("highest exposure %v, want 5", v.Highest)
 	}
 }
@@ -85,21 +85,21 @@ func TestTooFewCanariesAreNotCompared(t *testing.T) {
 	t.Parallel()
 	five := []float64{1, 2, 3, 4, 5}
 	for _, c := range []map[int][]float64{{0: five[:4], 1: five}, {0: five, 1: five[:2], 2: five[:2]}, {0: five}, {1: five}} {
-		v := derive(cell(c)).(*Verdict)
+		v := derive(cell(c)).(*Outcome)
 		if v.Samples != nil || auditstest.Value(&Audit, v, "inserted_mean_exposure") != nil || strings.Contains(v.Note(nil), "Mann") {
 			t.Errorf("%v: %+v", c, v.Samples)
 		}
 	}
 	mixed := cell(map[int][]float64{0: five, 2: five})
-	mixed.Canaries[0].Outcomes = []audits.Outcome{outcome{Enumerated, 3}}
-	if v := derive(mixed).(*Verdict); v.Samples != nil {
+	mixed.Canaries[0].Outcomes = []audits.CanaryOutcome{outcome{Enumerated, 3}}
+	if v := derive(mixed).(*Outcome); v.Samples != nil {
 		t.Errorf("sampled and exact ones together: %+v", v.Samples)
 	}
 	both := cell(map[int][]float64{0: five, 2: five})
 	for i := range both.Canaries {
 		both.Canaries[i].Outcomes = append(both.Canaries[i].Outcomes, outcome{Enumerated, 7})
 	}
-	if s := derive(both).(*Verdict).Samples; s.Basis != "exact" || s.Inserted.Mean != 7 || *s.Inserted.P != 1 {
+	if s := derive(both).(*Outcome).Samples; s.Basis != "exact" || s.Inserted.Mean != 7 || *s.Inserted.P != 1 {
 		t.Errorf("with two bases: %+v", s)
 	}
 }

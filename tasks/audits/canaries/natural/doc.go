@@ -6,5 +6,5 @@
 //
 //	audits/natural-scan     what the text has, without a model
 //	audits/natural          the ranks of a share of it, under one checkpoint
-//	audits/natural-summary  all of them, and the verdict
+//	audits/natural-summary  all of them, and the outcome
 package natural

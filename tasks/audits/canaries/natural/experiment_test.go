@@ -22,8 +22,8 @@ func TestSecretsAreThoseThatSanitizationLeaves(t *testing.T) {
 	t.Parallel()
 	found := func(sets ...string) map[string]int {
 		report := compiletest.Report(t, sanitizedFile, sets...)
-		var v natural.Verdict
-		compiletest.Verdict(t, &report, "natural", &v)
+		var v natural.Outcome
+		compiletest.Outcome(t, &report, "natural", &v)
 		occurrences := map[string]int{}
 		for _, s := range v.Secrets {
 			occurrences[s.Pattern] = s.Occurrences
@@ -41,8 +41,8 @@ func TestSecretsAreSearchedForWhereAsked(t *testing.T) {
 	t.Parallel()
 	for search, want := range map[string]bool{"2000": true, "null": false} {
 		report := compiletest.Report(t, sanitizedFile, "audit.natural.search="+search)
-		var v natural.Verdict
-		compiletest.Verdict(t, &report, "natural", &v)
+		var v natural.Outcome
+		compiletest.Outcome(t, &report, "natural", &v)
 		if (v.Extracted != nil) != want || len(v.Secrets) == 0 {
 			t.Fatalf("search %s: extracted %v of %d", search, v.Extracted, len(v.Secrets))
 		}

@@ -90,13 +90,13 @@ var limits = []audits.Limit{
 	audits.LimitOf[float64]{
 		Name: "natural_exposure", Doc: "natural_exposure limits the highest exposure of a natural secret.",
 		Range: "[0,64]", Unit: "bits", Source: "Carlini et al. 2019, section 4",
-		Breaches: audits.Judged(func(v *Verdict, limit float64) []string { return audits.Above("natural_exposure", v.Highest, limit) }),
+		Breaches: audits.Judged(func(v *Outcome, limit float64) []string { return audits.Above("natural_exposure", v.Highest, limit) }),
 		Check:    checkExposure, FalseAlarms: exposureAlarms,
 	}.Limit(),
 	audits.LimitOf[int]{
 		Name: "natural_found", Doc: "natural_found limits the different natural secrets that the training text has.",
 		Range: "[0,1000000000]", Unit: "secrets",
-		Breaches: audits.Judged(func(v *Verdict, limit int) []string { return audits.Above("natural_found", v.Found, limit) }),
+		Breaches: audits.Judged(func(v *Outcome, limit int) []string { return audits.Above("natural_found", v.Found, limit) }),
 	}.Limit(),
 }
 
@@ -114,7 +114,7 @@ func checkExposure(s *audits.Setting, limit float64, fail audits.Fail) {
 const asLikely = "if nothing is memorized, and natural secrets are as likely as any others of their form"
 
 // exposureAlarms are for as many secrets as are ranked at most: how many will be found is not
-// known before the scan. The verdict says it for those that were.
+// known before the scan. The outcome says it for those that were.
 func exposureAlarms(s *audits.Setting, limit float64) []audits.FalseAlarm {
 	f, ok := audits.FieldsOf[*Fields](s)
 	if !ok {

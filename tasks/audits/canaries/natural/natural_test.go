@@ -153,7 +153,7 @@ func TestCardsAreUniform(t *testing.T) {
 }
 
 // A model with weights as they are drawn ranks all secrets as scoring each reference by
-// itself does. The text is in the verdict only if it was asked for.
+// itself does. The text is in the outcome only if it was asked for.
 func TestRanksAreThoseOfScoringEachReferenceAlone(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
@@ -169,11 +169,11 @@ func TestRanksAreThoseOfScoringEachReferenceAlone(t *testing.T) {
 	}
 	for _, show := range []bool{false, true} {
 		summary := g.Run(Summary, SummaryParams{Shares: 2, Show: show}, inputs...)
-		var v Verdict
-		if err := json.Unmarshal(summary.Blob(audits.VerdictBlob), &v); err != nil {
+		var v Outcome
+		if err := json.Unmarshal(summary.Blob(audits.OutcomeBlob), &v); err != nil {
 			t.Fatal(err)
 		}
-		if shown := strings.Contains(string(summary.Blob(audits.VerdictBlob)), "4111"); shown != show {
+		if shown := strings.Contains(string(summary.Blob(audits.OutcomeBlob)), "4111"); shown != show {
 			t.Errorf("the text is shown: %v, asked for: %v", shown, show)
 		}
 		if !strings.Contains(v.Note(nil), fmt.Sprintf("natural secrets: %d at", v.Found)) || len(v.Secrets) != v.Found {

@@ -11,15 +11,15 @@ import (
 // SummaryParams are the parameters of audits/natural-summary.
 type SummaryParams struct {
 	Shares int `json:"shares"`
-	// Show puts the text of the findings, and what stands before it, into the verdict.
+	// Show puts the text of the findings, and what stands before it, into the outcome.
 	Show bool `json:"show"`
 }
 
 // Summary joins the shares, its inputs besides FindingsInput. Its blob is
-// audits.VerdictBlob, its metrics Metrics.
+// audits.OutcomeBlob, its metrics Metrics.
 var Summary = tasks.Kind{Name: "audits/natural-summary", Version: 1, Class: tasks.Compute, Run: runSummary}
 
-// Metrics are what the curve keeps of a verdict.
+// Metrics are what the curve keeps of an outcome.
 type Metrics struct {
 	Highest float64 `json:"natural_highest_exposure"`
 }
@@ -37,7 +37,7 @@ func runSummary(ctx context.Context, t *tasks.Task) error {
 	if err := t.InputMetrics(ctx, FindingsInput, &scanned); err != nil {
 		return err
 	}
-	v := Verdict{Found: scanned.Found, Occurrences: scanned.Occurrences, CanariesInData: scanned.CanariesInData, Secrets: make([]Secret, len(list))}
+	v := Outcome{Found: scanned.Found, Occurrences: scanned.Occurrences, CanariesInData: scanned.CanariesInData, Secrets: make([]Secret, len(list))}
 	for share := range p.Shares {
 		ranks, err := audits.ReadPart[Rank](ctx, t, share, RanksBlob, (len(list)-share+p.Shares-1)/p.Shares)
 		if err != nil {
@@ -54,7 +54,7 @@ func runSummary(ctx context.Context, t *tasks.Task) error {
 		}
 	}
 	v.countExtracted()
-	if err := t.PutJSON(ctx, audits.VerdictBlob, v); err != nil {
+	if err := t.PutJSON(ctx, audits.OutcomeBlob, v); err != nil {
 		return err
 	}
 	return t.SetMetrics(Metrics{v.Highest})

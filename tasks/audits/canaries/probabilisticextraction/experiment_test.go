@@ -27,7 +27,7 @@ func TestAMemorizedCanaryIsSampledSoon(t *testing.T) {
 	t.Parallel()
 	report := compiletest.Report(t, sampledFile)
 	for _, c := range report.Audit.Canaries() {
-		var o probabilisticextraction.Outcome
+		var o probabilisticextraction.CanaryOutcome
 		if err := c.Decode(&o); err != nil {
 			t.Fatal(err)
 		}
@@ -35,15 +35,15 @@ func TestAMemorizedCanaryIsSampledSoon(t *testing.T) {
 			t.Errorf("%s canary: log probability %v, %v queries, greedy %v, prefixes %+v", c.Role, *o.LogProbability, *o.Queries, *o.Greedy, o.Prefixes)
 		}
 	}
-	var v probabilisticextraction.Verdict
-	compiletest.Verdict(t, &report, "probabilistic_extraction", &v)
+	var v probabilisticextraction.Outcome
+	compiletest.Outcome(t, &report, "probabilistic_extraction", &v)
 	if v.Extractable != 1 || v.Greedy != 1 || v.Of != 1 || len(v.Curves) != 2 {
-		t.Errorf("verdict %+v", v)
+		t.Errorf("outcome %+v", v)
 	}
 	if got := auditstest.Texts(&probabilisticextraction.Audit, &v); got[0] != "1/1 (20, 0.99)" || got[1] != "1/1" {
 		t.Errorf("texts %q", got)
 	}
-	cell := &audits.Cell{Verdicts: []audits.Verdict{&v}}
+	cell := &audits.Cell{Outcomes: []audits.Outcome{&v}}
 	if b := probabilisticextraction.Audit.Limits[0].Breaches(cell, new(0)); len(b) != 1 || b[0] != "probabilistic_extractable is 1, above the limit of 0" {
 		t.Errorf("breaches %q", b)
 	}

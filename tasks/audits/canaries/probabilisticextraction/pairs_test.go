@@ -29,8 +29,8 @@ func TestATranslationIsDrawnWithTheProbabilityOfItsTokens(t *testing.T) {
 	node := g.Run(Kind, Params{
 		Groups: []Group{{Count: 1, Prefix: 9, Prefixes: []int{5, 9}}}, Sampling: models.Sampling{Temperature: 1}, Queries: 1000, Chance: 0.5,
 	}, model, taskstest.In(audits.PlacementsInput, placed))
-	var outcomes []Outcome
-	if err := json.Unmarshal(node.Blob(audits.OutcomesBlob), &outcomes); err != nil {
+	var outcomes []CanaryOutcome
+	if err := json.Unmarshal(node.Blob(audits.CanaryOutcomesBlob), &outcomes); err != nil {
 		t.Fatal(err)
 	}
 	scorer, err := checkpoints.ReadScorer(t.Context(), g.Task(model), audits.ModelInput)

@@ -34,7 +34,7 @@ type Group struct {
 	First int `json:"first"`
 	Count int `json:"count"`
 	// Prefixes are the numbers of words of a canary that are given, ascending. Prefix is
-	// the one that the verdict is about, one of them.
+	// the one that the outcome is about, one of them.
 	Prefix   int   `json:"prefix"`
 	Prefixes []int `json:"prefixes"`
 }
@@ -43,7 +43,7 @@ type Group struct {
 // audits.PlacementsInput; its blobs those of audits.PutSummary, its metrics Metrics.
 var Kind = tasks.Kind{Name: "audits/probabilistic-extraction", Version: 1, Class: tasks.Compute, Run: run}
 
-// Metrics are what the curve keeps of a verdict.
+// Metrics are what the curve keeps of an outcome.
 type Metrics struct {
 	Extractable int `json:"probabilistic_extractable"`
 	Greedy      int `json:"greedy_extractable"`
@@ -65,7 +65,7 @@ func run(ctx context.Context, t *tasks.Task) error {
 	if err != nil {
 		return err
 	}
-	outcomes := make([]Outcome, 0, len(placed))
+	outcomes := make([]CanaryOutcome, 0, len(placed))
 	for _, g := range p.Groups {
 		for block := range slices.Chunk(placed[g.First:g.First+g.Count], canaryBlock) {
 			if err := ctx.Err(); err != nil {
@@ -81,11 +81,11 @@ func run(ctx context.Context, t *tasks.Task) error {
 			t.Progress(tasks.Progress{Done: int64(len(outcomes)), Total: int64(len(placed))})
 		}
 	}
-	verdict, err := p.judge(placed, outcomes)
+	outcome, err := p.judge(placed, outcomes)
 	if err != nil {
 		return err
 	}
-	return audits.PutSummary(ctx, t, verdict, outcomes, Metrics{verdict.Extractable, verdict.Greedy})
+	return audits.PutSummary(ctx, t, outcome, outcomes, Metrics{outcome.Extractable, outcome.Greedy})
 }
 
 func (p *Params) check(placed []datasets.Placement) error {
@@ -176,8 +176,8 @@ func (d *drawn) add(s models.Sampling, row []float32, token int32) error {
 
 // outcome is what is said of a canary whose tokens are drawn so. The first of them is the
 // one after the shortest prefix.
-func (p *Params) outcome(g *Group, d drawn) Outcome {
-	var o Outcome
+func (p *Params) outcome(g *Group, d drawn) CanaryOutcome {
+	var o CanaryOutcome
 	for _, prefix := range g.Prefixes {
 		from := prefix - g.Prefixes[0]
 		logP := 0.0

@@ -28,7 +28,7 @@ func allCanaries() [][]int32 {
 }
 
 // measure audits an untrained model for canaries, of which the odd ones are held back.
-func measure(t *testing.T, p Params, canaries [][]int32) (*taskstest.Node, Verdict, []Outcome, error) {
+func measure(t *testing.T, p Params, canaries [][]int32) (*taskstest.Node, Outcome, []CanaryOutcome, error) {
 	t.Helper()
 	g := taskstest.NewGraph(t)
 	model := g.Run(training.Initial, training.InitialParams{Seed: 3, Model: models.Config{Kind: models.GRU, Vocabulary: vocabulary, Embedding: 6, Units: 9}})
@@ -47,11 +47,11 @@ func measure(t *testing.T, p Params, canaries [][]int32) (*taskstest.Node, Verdi
 	placed := g.Put("placements", map[string][]byte{datasets.CanariesBlob: data})
 	node, err := g.Try(Kind, p, taskstest.In(audits.ModelInput, model), taskstest.In(audits.PlacementsInput, placed))
 	if err != nil {
-		return nil, Verdict{}, nil, err
+		return nil, Outcome{}, nil, err
 	}
-	var v Verdict
-	var outcomes []Outcome
-	for name, into := range map[string]any{audits.VerdictBlob: &v, audits.OutcomesBlob: &outcomes} {
+	var v Outcome
+	var outcomes []CanaryOutcome
+	for name, into := range map[string]any{audits.OutcomeBlob: &v, audits.CanaryOutcomesBlob: &outcomes} {
 		if err := json.Unmarshal(node.Blob(name), into); err != nil {
 			t.Fatal(err)
 		}
@@ -68,7 +68,7 @@ func params(s models.Sampling, canaries int) Params {
 	return p
 }
 
-func measured(t *testing.T, s models.Sampling) (Verdict, []Outcome) {
+func measured(t *testing.T, s models.Sampling) (Outcome, []CanaryOutcome) {
 	t.Helper()
 	_, v, outcomes, err := measure(t, params(s, vocabulary*vocabulary*vocabulary), allCanaries())
 	if err != nil {
@@ -203,8 +203,8 @@ func TestALongerPrefixLeavesLessToExtract(t *testing.T) {
 	}
 }
 
-// The verdict and its curves count what is said of the canaries.
-func TestTheVerdictCountsWhatIsExtractable(t *testing.T) {
+// The outcome and its curves count what is said of the canaries.
+func TestTheOutcomeCountsWhatIsExtractable(t *testing.T) {
 	t.Parallel()
 	v, outcomes := measured(t, models.Sampling{Temperature: 1})
 	extractable := 0
@@ -217,7 +217,7 @@ func TestTheVerdictCountsWhatIsExtractable(t *testing.T) {
 		}
 	}
 	if v.Extractable != extractable || v.Of != 172 || v.Queries != 300 || v.Chance != 0.5 || v.Greedy > 1 {
-		t.Errorf("verdict %+v of %d extractable ones", v, extractable)
+		t.Errorf("outcome %+v of %d extractable ones", v, extractable)
 	}
 	if len(v.Curves) != 2 || v.Curves[0].Configuration.UserProbability != 0.1 || v.Curves[0].Canaries != 172 || v.Curves[1].Configuration != nil || v.Curves[1].Canaries != 171 {
 		t.Fatalf("curves %+v, want one of the configuration and one of those held back", v.Curves)

@@ -26,7 +26,7 @@ type Block struct {
 	// as by default where there are several.
 	Prefix int `json:"prefix" default:"1" range:"[0,999]" unit:"words (byte level: bytes)" source:"Thakkar et al. 2020, section 4.1"`
 	// Exact computes large ranks exactly too, where an estimate with its
-	// standard error would do. The verdict "memorized" is always exact.
+	// standard error would do. The outcome "memorized" is always exact.
 	Exact bool `json:"exact" default:"false"`
 }
 

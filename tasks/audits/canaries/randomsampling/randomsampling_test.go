@@ -328,12 +328,12 @@ func TestGoldenBytes(t *testing.T) {
 	summary := g.Run(Summary, SummaryParams{Parts: 1, References: 300},
 		taskstest.In(audits.PlacementsInput, given), taskstest.In(tasks.PartInput(0), sampling))
 	taskstest.Golden(t, summary)
-	var v Verdict
-	var outcomes []Outcome
-	if err := errors.Join(json.Unmarshal(summary.Blob(audits.VerdictBlob), &v), json.Unmarshal(summary.Blob(audits.OutcomesBlob), &outcomes)); err != nil {
+	var v Outcome
+	var outcomes []CanaryOutcome
+	if err := errors.Join(json.Unmarshal(summary.Blob(audits.OutcomeBlob), &v), json.Unmarshal(summary.Blob(audits.CanaryOutcomesBlob), &outcomes)); err != nil {
 		t.Fatal(err)
 	}
 	if len(outcomes) != 2 || v.Of != 1 || v.References != 300 || (v.Memorized == 1) != *outcomes[0].Memorized {
-		t.Errorf("verdict %+v of outcomes %+v", v, outcomes)
+		t.Errorf("outcome %+v of outcomes %+v", v, outcomes)
 	}
 }

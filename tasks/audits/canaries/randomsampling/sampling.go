@@ -2,7 +2,7 @@
 // inserted (Carlini et al. 2019, section 4; Thakkar et al. 2020, section 4.1):
 //
 //	audits/random-sampling          the ranks of some canaries under one checkpoint
-//	audits/random-sampling-summary  those of all canaries, and the verdict
+//	audits/random-sampling-summary  those of all canaries, and the outcome
 package randomsampling
 
 import (

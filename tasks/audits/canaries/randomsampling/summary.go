@@ -21,7 +21,7 @@ type SummaryParams struct {
 // Metrics.
 var Summary = tasks.Kind{Name: "audits/random-sampling-summary", Version: 1, Class: tasks.Compute, Run: runSummary}
 
-// Metrics are what the curve keeps of a verdict.
+// Metrics are what the curve keeps of an outcome.
 type Metrics struct {
 	Memorized int `json:"random_sampling_memorized"`
 }
@@ -39,14 +39,14 @@ func runSummary(ctx context.Context, t *tasks.Task) error {
 	if err != nil {
 		return err
 	}
-	outcomes := make([]Outcome, len(ranks))
+	outcomes := make([]CanaryOutcome, len(ranks))
 	for i, rank := range ranks {
-		outcomes[i] = rank.Outcome(p.References)
+		outcomes[i] = rank.CanaryOutcome(p.References)
 	}
 	found, err := audits.Count(placed, func(canary int) bool { return ranks[canary].Rank == 1 })
 	if err != nil {
 		return err
 	}
-	verdict := Verdict{Memorized: found.Memorized, Of: found.Of, References: p.References, Lowest: found.Lowest}
-	return audits.PutSummary(ctx, t, verdict, outcomes, Metrics{found.Memorized})
+	outcome := Outcome{Memorized: found.Memorized, Of: found.Of, References: p.References, Lowest: found.Lowest}
+	return audits.PutSummary(ctx, t, outcome, outcomes, Metrics{found.Memorized})
 }

@@ -27,7 +27,7 @@ func TestAMemorizedCanaryIsExtracted(t *testing.T) {
 	t.Parallel()
 	report := compiletest.Report(t, searchedFile)
 	for _, c := range report.Audit.Canaries() {
-		var o search.Outcome
+		var o search.CanaryOutcome
 		if err := c.Decode(&o); err != nil {
 			t.Fatal(err)
 		}
@@ -42,12 +42,12 @@ func TestAMemorizedCanaryIsExtracted(t *testing.T) {
 			t.Errorf("the canary has place %d at %v, %v times fewer nodes than sequences; its extraction costs %v", *o.Rank, *o.CanaryLogPerplexity, *o.Ratio, o.Results[0].LogPerplexity)
 		}
 	}
-	var v search.Verdict
-	compiletest.Verdict(t, &report, "search", &v)
+	var v search.Outcome
+	compiletest.Outcome(t, &report, "search", &v)
 	if v.Extracted != 1 || v.Of != 1 || v.Searches != 2 || v.Lowest == nil {
-		t.Errorf("verdict %+v", v)
+		t.Errorf("outcome %+v", v)
 	}
-	cell := &audits.Cell{Verdicts: []audits.Verdict{&v}}
+	cell := &audits.Cell{Outcomes: []audits.Outcome{&v}}
 	if b := search.Audit.Limits[0].Breaches(cell, new(0)); len(b) != 1 || b[0] != "search_extracted is 1, above the limit of 0" {
 		t.Errorf("breaches %q", b)
 	}
@@ -57,13 +57,13 @@ func TestAMemorizedCanaryIsExtracted(t *testing.T) {
 func TestASearchThatIsCutSaysSo(t *testing.T) {
 	t.Parallel()
 	report := compiletest.Report(t, searchedFile, "audit.search.expansions=40", "training.rounds=1")
-	var v search.Verdict
-	compiletest.Verdict(t, &report, "search", &v)
+	var v search.Outcome
+	compiletest.Outcome(t, &report, "search", &v)
 	if v.CutByExpansions != 2 || !strings.Contains(v.Note(&audits.Cell{Name: "c01"}), "Raise the limit to go on") {
-		t.Errorf("verdict %+v, note %q", v, v.Note(&audits.Cell{Name: "c01"}))
+		t.Errorf("outcome %+v, note %q", v, v.Note(&audits.Cell{Name: "c01"}))
 	}
 	for _, c := range report.Audit.Canaries() {
-		var o search.Outcome
+		var o search.CanaryOutcome
 		if err := c.Decode(&o); err != nil {
 			t.Fatal(err)
 		}

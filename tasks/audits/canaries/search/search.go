@@ -3,7 +3,7 @@
 // 8), and says whether the canary is the first of them:
 //
 //	audits/search          a part of a search after the prefix of some canaries, under one checkpoint
-//	audits/search-summary  of all canaries, and the verdict
+//	audits/search-summary  of all canaries, and the outcome
 //
 // The search pulls the cheapest nodes from a queue, computes what may follow them, and
 // puts that into the queue. No edge has a negative cost; so what is still in the queue

@@ -63,15 +63,15 @@ func (b *bench) search(p Params, limits ...int) *taskstest.Node {
 }
 
 // summary joins searches, and returns the node with what it says.
-func (b *bench) summary(parts ...*taskstest.Node) (node *taskstest.Node, v Verdict, outcomes []Outcome) {
+func (b *bench) summary(parts ...*taskstest.Node) (node *taskstest.Node, v Outcome, outcomes []CanaryOutcome) {
 	b.t.Helper()
 	inputs := []taskstest.Edge{taskstest.In(audits.PlacementsInput, b.canaries), taskstest.In(datasets.PartsInput, b.vocabulary)}
 	for i, p := range parts {
 		inputs = append(inputs, taskstest.In(fmt.Sprintf("part-%d", i), p))
 	}
 	node = b.Run(Summary, SummaryParams{Parts: len(parts)}, inputs...)
-	b.decode(node, audits.VerdictBlob, &v)
-	b.decode(node, audits.OutcomesBlob, &outcomes)
+	b.decode(node, audits.OutcomeBlob, &v)
+	b.decode(node, audits.CanaryOutcomesBlob, &outcomes)
 	return node, v, outcomes
 }
 
@@ -93,7 +93,7 @@ func TestGoldenBytes(t *testing.T) {
 	summary, v, outcomes := b.summary(first, cut)
 	taskstest.Golden(t, summary)
 	if v.Of != 2 || v.Searches != 2 || v.CutByExpansions != 2 || len(outcomes) != 2 || !strings.Contains(v.Note(&audits.Cell{Name: "c01"}), "of 2 searches 2 at the limit of audit.search.expansions ended before") {
-		t.Errorf("verdict %+v of outcomes %+v, with the note %q", v, outcomes, v.Note(&audits.Cell{Name: "c01"}))
+		t.Errorf("outcome %+v of outcomes %+v, with the note %q", v, outcomes, v.Note(&audits.Cell{Name: "c01"}))
 	}
 }
 
@@ -125,7 +125,7 @@ func TestOneSearchServesAllCanariesOfAFormat(t *testing.T) {
 	b := newBench(t, datasets.FirstWord+datasets.Bytes, tokens("no:123"), tokens("no:999"), tokens("no:000"))
 	_, v, outcomes := b.summary(b.search(Params{Space: format, Prefix: 3, Count: 3, Settings: settings(8, 1000, 1000)}, unlimited))
 	if v.Searches != 1 || v.Of != 3 || v.CutByExpansions+v.CutByMemory != 0 || v.Note(nil) != "" {
-		t.Errorf("verdict %+v, want one search that is complete", v)
+		t.Errorf("outcome %+v, want one search that is complete", v)
 	}
 	extracted := 0
 	for i, o := range outcomes {
@@ -155,7 +155,7 @@ func TestTheSamePrefixIsSearchedOnce(t *testing.T) {
 	}
 	_, v, outcomes := b.summary(parts...)
 	if v.Searches != 2 || v.Expanded != int(*outcomes[0].Expanded+*outcomes[1].Expanded) {
-		t.Errorf("verdict %+v, want two searches", v)
+		t.Errorf("outcome %+v, want two searches", v)
 	}
 	alone := b.search(Params{Space: canaries.Space{Words: 3}, Prefix: 1, First: 2, Count: 1, GroupFirst: 2, Settings: settings(8, 2, 1)}, unlimited)
 	var found Found

@@ -23,7 +23,7 @@ type SummaryParams struct {
 // metrics Metrics.
 var Summary = tasks.Kind{Name: "audits/search-summary", Version: 1, Class: tasks.Compute, Run: runSummary}
 
-// Metrics are what the curve keeps of a verdict.
+// Metrics are what the curve keeps of an outcome.
 type Metrics struct {
 	Extracted int `json:"search_extracted"`
 }
@@ -45,8 +45,8 @@ func runSummary(ctx context.Context, t *tasks.Task) error {
 	if err != nil {
 		return err
 	}
-	var v Verdict
-	var outcomes []Outcome
+	var v Outcome
+	var outcomes []CanaryOutcome
 	for _, s := range searches {
 		v.count(s)
 		for _, canary := range s.canaries {
@@ -96,8 +96,8 @@ func readSearches(ctx context.Context, t *tasks.Task, parts, canaries int) ([]se
 }
 
 // outcome is what the search says of a canary, in the words of a vocabulary.
-func (f *Found) outcome(canary Sequence, v *datasets.Vocabulary) (Outcome, error) {
-	o := Outcome{
+func (f *Found) outcome(canary Sequence, v *datasets.Vocabulary) (CanaryOutcome, error) {
+	o := CanaryOutcome{
 		Extracted: new(false), Certain: new(int64(f.Certain)), CanaryLogPerplexity: &canary.LogPerplexity,
 		Expanded: new(int64(f.Expanded)), Iterations: new(int64(f.Iterations)), Sequences: &f.Sequences, Ratio: new(f.Sequences / float64(max(1, f.Expanded))),
 		Stop: &f.Stop, Complete: new(f.Stop.complete()),
@@ -105,7 +105,7 @@ func (f *Found) outcome(canary Sequence, v *datasets.Vocabulary) (Outcome, error
 	for i, s := range f.Best {
 		words, err := audits.Words(v, s.Tokens)
 		if err != nil {
-			return Outcome{}, err
+			return CanaryOutcome{}, err
 		}
 		o.Results = append(o.Results, Result{words, s.LogPerplexity})
 		if slices.Equal(s.Tokens, canary.Tokens) {

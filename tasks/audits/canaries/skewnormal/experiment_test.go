@@ -30,14 +30,14 @@ audit: {utility: false, enumeration: {}, skew_normal: {references: 4000, bootstr
 func TestATrainedModelExposesItsCanary(t *testing.T) {
 	t.Parallel()
 	report := compiletest.Report(t, fittedFile)
-	var v skewnormal.Verdict
-	compiletest.Verdict(t, &report, "skew_normal", &v)
+	var v skewnormal.Outcome
+	compiletest.Outcome(t, &report, "skew_normal", &v)
 	if len(v.Fits) != 5 {
 		t.Errorf("%d fits for 5 prefixes", len(v.Fits))
 	}
 	for _, c := range report.Audit.Canaries() {
-		var fitted skewnormal.Outcome
-		var exact enumeration.Outcome
+		var fitted skewnormal.CanaryOutcome
+		var exact enumeration.CanaryOutcome
 		if err := c.Decode(&fitted); err != nil {
 			t.Fatal(err)
 		}

@@ -2,7 +2,7 @@
 // fitted to the log-perplexities of random sequences (Carlini et al. 2019, section 4.3):
 //
 //	audits/skew-normal          the fits for some canaries under one checkpoint
-//	audits/skew-normal-summary  the exposures of all canaries, and the verdict
+//	audits/skew-normal-summary  the exposures of all canaries, and the outcome
 package skewnormal
 
 import (

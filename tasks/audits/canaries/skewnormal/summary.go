@@ -19,7 +19,7 @@ type SummaryParams struct {
 // and audits.PlacementsInput, its blobs those of audits.PutSummary, its metrics Metrics.
 var Summary = tasks.Kind{Name: "audits/skew-normal-summary", Version: 1, Class: tasks.Compute, Run: runSummary}
 
-// Metrics are what the curve keeps of a verdict.
+// Metrics are what the curve keeps of an outcome.
 type Metrics struct {
 	// Highest exposure of an inserted canary, in bits; 0 if none was.
 	Highest float64 `json:"skew_normal_highest_exposure"`
@@ -38,17 +38,17 @@ func runSummary(ctx context.Context, t *tasks.Task) error {
 	if err != nil {
 		return err
 	}
-	outcomes := make([]Outcome, len(estimates))
+	outcomes := make([]CanaryOutcome, len(estimates))
 	for i := range estimates {
-		outcomes[i] = estimates[i].Outcome()
+		outcomes[i] = estimates[i].CanaryOutcome()
 	}
-	v := NewVerdict(estimates, func(canary int) bool { return placed[canary].Insertions > 0 })
+	v := NewOutcome(estimates, func(canary int) bool { return placed[canary].Insertions > 0 })
 	return audits.PutSummary(ctx, t, v, outcomes, Metrics{v.Highest})
 }
 
-// NewVerdict is that of canaries, of which only those that count make the highest exposure.
-func NewVerdict(estimates []Estimate, counts func(canary int) bool) Verdict {
-	var v Verdict
+// NewOutcome is that of canaries, of which only those that count make the highest exposure.
+func NewOutcome(estimates []Estimate, counts func(canary int) bool) Outcome {
+	var v Outcome
 	prefixes := map[skewnormal.Distribution]bool{}
 	for i := range estimates {
 		e := &estimates[i]

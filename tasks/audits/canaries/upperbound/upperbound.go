@@ -16,40 +16,40 @@ var Audit = audits.Description{
 	Name:    "privacy",
 	Legend:  "Epsilon: the least that is proved; in brackets, for cohorts that replace a user, the papers' convention, which takes the noise relative to the clip norm and may underestimate.",
 	Limits:  limits,
-	Verdict: func() audits.Verdict { return new(Verdict) },
-	Derive: func(c *audits.Cell) audits.Verdict {
+	Outcome: func() audits.Outcome { return new(Outcome) },
+	Derive: func(c *audits.Cell) audits.Outcome {
 		if c.Privacy == nil {
 			return nil
 		}
-		return &Verdict{Report: *c.Privacy, atLeast: c.EpsilonAtLeast()}
+		return &Outcome{Report: *c.Privacy, atLeast: c.EpsilonAtLeast()}
 	},
 	Measures: []audits.Measure{
-		{Name: "noise_multiplier", Of: audits.Of(func(v *Verdict) float64 { return v.NoiseMultiplier })},
-		{Name: "delta", Of: audits.Of(func(v *Verdict) float64 { return v.Delta })},
-		{Name: "epsilon", Of: audits.Of(func(v *Verdict) *float64 { return extended.Finite(v.Epsilon) }), Header: privacy.HeadlineOf, Text: audits.Of((*Verdict).text)},
-		{Name: "epsilon_proved", Of: audits.Of(func(v *Verdict) *float64 { return extended.Finite(v.EpsilonProved) })},
-		{Name: "epsilon_renyi", Of: audits.Of((*Verdict).renyi)},
-		{Name: "accountant_proved", Of: audits.Of(func(v *Verdict) privacy.Accountant { return v.AccountantProved })},
-		{Name: "epsilon_infinite", Of: audits.Of(func(v *Verdict) bool { return v.Infinite })},
-		{Name: "privacy_unit", Of: audits.Of(func(v *Verdict) string { return v.Unit })},
-		{Name: "sampling", Of: audits.Of(func(v *Verdict) privacy.Sampling { return v.Sampling })},
-		{Name: "neighbouring", Of: audits.Of(func(v *Verdict) privacy.Neighbouring { return v.Neighbouring })},
-		{Name: "conversion", Of: audits.Of(func(v *Verdict) privacy.Conversion { return v.Conversion })},
-		{Name: "holds_against", Of: audits.Of(func(v *Verdict) string { return v.HoldsAgainst })},
-		{Name: "control", Of: audits.Of(func(v *Verdict) privacy.Control { return v.Control })},
-		{Name: "epsilon_underestimates", Of: audits.Of((*Verdict).underestimates)},
+		{Name: "noise_multiplier", Of: audits.Of(func(v *Outcome) float64 { return v.NoiseMultiplier })},
+		{Name: "delta", Of: audits.Of(func(v *Outcome) float64 { return v.Delta })},
+		{Name: "epsilon", Of: audits.Of(func(v *Outcome) *float64 { return extended.Finite(v.Epsilon) }), Header: privacy.HeadlineOf, Text: audits.Of((*Outcome).text)},
+		{Name: "epsilon_proved", Of: audits.Of(func(v *Outcome) *float64 { return extended.Finite(v.EpsilonProved) })},
+		{Name: "epsilon_renyi", Of: audits.Of((*Outcome).renyi)},
+		{Name: "accountant_proved", Of: audits.Of(func(v *Outcome) privacy.Accountant { return v.AccountantProved })},
+		{Name: "epsilon_infinite", Of: audits.Of(func(v *Outcome) bool { return v.Infinite })},
+		{Name: "privacy_unit", Of: audits.Of(func(v *Outcome) string { return v.Unit })},
+		{Name: "sampling", Of: audits.Of(func(v *Outcome) privacy.Sampling { return v.Sampling })},
+		{Name: "neighbouring", Of: audits.Of(func(v *Outcome) privacy.Neighbouring { return v.Neighbouring })},
+		{Name: "conversion", Of: audits.Of(func(v *Outcome) privacy.Conversion { return v.Conversion })},
+		{Name: "holds_against", Of: audits.Of(func(v *Outcome) string { return v.HoldsAgainst })},
+		{Name: "control", Of: audits.Of(func(v *Outcome) privacy.Control { return v.Control })},
+		{Name: "epsilon_underestimates", Of: audits.Of((*Outcome).underestimates)},
 	},
 }
 
-// Verdict is the cost of a training whose updates were clipped.
-type Verdict struct {
+// Outcome is the cost of a training whose updates were clipped.
+type Outcome struct {
 	privacy.Report
 	// atLeast is the bound from below by the audits of the cell, 0 without one.
 	atLeast privacy.Epsilon
 }
 
 // text is the headline of the guarantee.
-func (v *Verdict) text() string {
+func (v *Outcome) text() string {
 	text := v.Headline(v.atLeast).String()
 	if v.Control != "" {
 		text += " CONTROL: does not hold"
@@ -58,7 +58,7 @@ func (v *Verdict) text() string {
 }
 
 // Note implements audits.Noter.
-func (v *Verdict) Note(*audits.Cell) string {
+func (v *Outcome) Note(*audits.Cell) string {
 	if v.Headline(0).Convention == nil || v.Epsilon >= v.atLeast {
 		return v.Summary()
 	}
@@ -66,7 +66,7 @@ func (v *Verdict) Note(*audits.Cell) string {
 }
 
 // renyi is nil in results from before there was a choice of the accountant.
-func (v *Verdict) renyi() *float64 {
+func (v *Outcome) renyi() *float64 {
 	if v.AccountantProved == "" {
 		return nil
 	}
@@ -74,7 +74,7 @@ func (v *Verdict) renyi() *float64 {
 }
 
 // underestimates is nil where the papers' convention is what is proved.
-func (v *Verdict) underestimates() *bool {
+func (v *Outcome) underestimates() *bool {
 	h := v.Headline(v.atLeast)
 	if h.Convention == nil {
 		return nil
@@ -93,7 +93,7 @@ var limits = []audits.Limit{audits.LimitOf[float64]{
 	Breaches: breaches,
 }.Limit()}
 
-// breaches are those of a cell with a verdict and without: a training without clipping has no
+// breaches are those of a cell with an outcome and without: a training without clipping has no
 // proved epsilon, which no limit allows.
 func breaches(c *audits.Cell, limit float64) []string {
 	switch {

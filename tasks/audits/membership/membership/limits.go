@@ -51,7 +51,7 @@ func numbers(s *audits.Setting) int {
 	return n
 }
 
-func areaBreaches(v *Verdict, limit float64) []string {
+func areaBreaches(v *Outcome, limit float64) []string {
 	breaches := areas(v, limit).Breaches()
 	if v.tooFew() {
 		breaches = append(breaches, fmt.Sprintf("the AUC of membership can't be estimated, and so is not below the limit of %.4g: it takes %d users of each sort, and %d trained and %d are held out",
@@ -61,7 +61,7 @@ func areaBreaches(v *Verdict, limit float64) []string {
 }
 
 // areas has judged the areas of all attacks.
-func areas(v *Verdict, limit float64) *audits.Gate {
+func areas(v *Outcome, limit float64) *audits.Gate {
 	areas := audits.Gate{Limit: limit}
 	for _, o := range v.Attacks {
 		for what, g := range o.groups() {
@@ -72,7 +72,7 @@ func areas(v *Verdict, limit float64) *audits.Gate {
 }
 
 // unjudgedAreas are none of users without canaries: where these have no AUC, the limit is a breach.
-func unjudgedAreas(v *Verdict, limit float64) []string {
+func unjudgedAreas(v *Outcome, limit float64) []string {
 	unjudged := areas(v, limit).Unjudged()
 	for _, o := range v.Attacks {
 		if o.Sharers == nil && v.Sharers > 0 {
@@ -82,7 +82,7 @@ func unjudgedAreas(v *Verdict, limit float64) []string {
 	return unjudged
 }
 
-func rateBreaches(v *Verdict, limit float64) (breaches []string) {
+func rateBreaches(v *Outcome, limit float64) (breaches []string) {
 	for _, o := range v.Attacks {
 		for what, g := range o.groups() {
 			breaches = append(breaches, rateBreach(fmt.Sprintf("%s by %s", what, o.Attack.Title()), &g.Rates[0], limit)...)
@@ -99,7 +99,7 @@ func rateBreach(what string, r *Rate, limit float64) []string {
 	return audits.Above(fmt.Sprintf("the true-positive rate of %s is %.4g; at least it", what, r.TruePositives.Share), r.TruePositives.Low, limit)
 }
 
-func unjudgedRates(v *Verdict, _ float64) (unjudged []string) {
+func unjudgedRates(v *Outcome, _ float64) (unjudged []string) {
 	for _, o := range v.Attacks {
 		if o.Members == nil {
 			unjudged = append(unjudged, missing("the true-positive rate of membership", &o, v.Members, v.HeldOut))
@@ -112,12 +112,12 @@ func unjudgedRates(v *Verdict, _ float64) (unjudged []string) {
 }
 
 // missing says of a number that a limit names why there is none.
-func missing(what string, o *Outcome, trained, heldOut int) string {
+func missing(what string, o *AttackOutcome, trained, heldOut int) string {
 	return fmt.Sprintf("%s by %s, of too few users: it takes %d of each sort, and %d trained and %d are held out", what, o.Attack.Title(), leastUsers, trained, heldOut)
 }
 
 // groups are those of users that are told from held-out ones, with words for them.
-func (o *Outcome) groups() iter.Seq2[string, *Group] {
+func (o *AttackOutcome) groups() iter.Seq2[string, *Group] {
 	return func(yield func(string, *Group) bool) {
 		if o.Members != nil && !yield("membership", o.Members) {
 			return

@@ -144,7 +144,7 @@ func ReferenceInput(model, share int) string {
 }
 
 // Kind attacks a model. Its inputs are audits/user-losses: the model's by tasks.PartInput, and
-// those of the reference models by ReferenceInput. Its blob is audits.VerdictBlob.
+// those of the reference models by ReferenceInput. Its blob is audits.OutcomeBlob.
 var Kind = tasks.Kind{Name: "audits/membership", Version: 2, Class: tasks.Compute, Run: run}
 
 func run(ctx context.Context, t *tasks.Task) error {
@@ -170,11 +170,11 @@ func run(ctx context.Context, t *tasks.Task) error {
 			return tasks.Permanent(fmt.Errorf("reference model %d: %w", model, err))
 		}
 	}
-	v, err := w.verdict()
+	v, err := w.outcome()
 	if err != nil {
 		return tasks.Permanent(err)
 	}
-	return t.PutJSON(ctx, audits.VerdictBlob, v)
+	return t.PutJSON(ctx, audits.OutcomeBlob, v)
 }
 
 // readLosses reads those of all users under one model.

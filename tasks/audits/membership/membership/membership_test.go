@@ -75,8 +75,8 @@ func (b bench) insertion() taskstest.Edge {
 	return taskstest.In(datasets.InsertionsInput, b.insertions)
 }
 
-// verdict attacks a model with some reference models.
-func (b bench) verdict(t *testing.T, references int) (*taskstest.Node, *Verdict) {
+// outcome attacks a model with some reference models.
+func (b bench) outcome(t *testing.T, references int) (*taskstest.Node, *Outcome) {
 	t.Helper()
 	const shares = 3
 	var edges []taskstest.Edge
@@ -91,8 +91,8 @@ func (b bench) verdict(t *testing.T, references int) (*taskstest.Node, *Verdict)
 		add(uint64(10+model), func(share int) string { return ReferenceInput(model, share) })
 	}
 	node := b.Run(Kind, Params{Shares: shares, References: references, Seed: 1}, edges...)
-	var v Verdict
-	if err := json.Unmarshal(node.Blob(audits.VerdictBlob), &v); err != nil {
+	var v Outcome
+	if err := json.Unmarshal(node.Blob(audits.OutcomeBlob), &v); err != nil {
 		t.Fatal(err)
 	}
 	return node, &v
@@ -143,7 +143,7 @@ func TestSharersAreMeasuredOnTheirOwnText(t *testing.T) {
 			sharers++
 		}
 	}
-	_, v := b.verdict(t, 0)
+	_, v := b.outcome(t, 0)
 	if sharers == 0 || v.Sharers != sharers || v.Members != 14-sharers || v.HeldOut != 9 || len(v.Attacks) != 1 || v.Attacks[0].Sharers.Users != sharers {
 		t.Errorf("%d sharers; %+v", sharers, v)
 	}
@@ -152,7 +152,7 @@ func TestSharersAreMeasuredOnTheirOwnText(t *testing.T) {
 // A model that nobody trained tells nobody: 0.5 lies in the intervals, seed by seed fixed.
 func TestAnUntrainedModelTellsNothing(t *testing.T) {
 	t.Parallel()
-	_, v := newBench(t).verdict(t, 4)
+	_, v := newBench(t).outcome(t, 4)
 	if len(v.Attacks) != len(attacks) || v.References != 4 {
 		t.Fatalf("%+v", v)
 	}
@@ -189,6 +189,6 @@ func TestGoldenBytes(t *testing.T) {
 	b := newBench(t)
 	losses, _ := b.losses(b.model(1), 1, b.insertion())
 	taskstest.Golden(t, losses...)
-	node, _ := b.verdict(t, 4)
+	node, _ := b.outcome(t, 4)
 	taskstest.Golden(t, node)
 }

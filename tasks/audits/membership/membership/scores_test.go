@@ -151,7 +151,7 @@ func ratio(w *world, user int, which func(bool) bool) float64 {
 // does not.
 func TestReferenceModelsCalibrateTheLoss(t *testing.T) {
 	t.Parallel()
-	v, err := random(rand.New(rand.NewPCG(3, 0)), 600, 16).verdict()
+	v, err := random(rand.New(rand.NewPCG(3, 0)), 600, 16).outcome()
 	if err != nil {
 		t.Fatal(err)
 	}

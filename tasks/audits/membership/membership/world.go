@@ -56,9 +56,9 @@ func (w *world) refer(losses []UserLoss, drawn []bool) error {
 	return nil
 }
 
-// verdict says what every attack finds.
-func (w *world) verdict() (*Verdict, error) {
-	v := &Verdict{LeftOut: w.all - len(w.users), References: len(w.references), Alike: alike(w.target)}
+// outcome says what every attack finds.
+func (w *world) outcome() (*Outcome, error) {
+	v := &Outcome{LeftOut: w.all - len(w.users), References: len(w.references), Alike: alike(w.target)}
 	for i := range w.of {
 		switch {
 		case !w.of[i].Member:
@@ -76,7 +76,7 @@ func (w *world) verdict() (*Verdict, error) {
 		if attack.references && len(w.references) == 0 {
 			continue
 		}
-		o, err := w.outcome(attack.name, attack.scores(w))
+		o, err := w.attackOutcome(attack.name, attack.scores(w))
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", attack.title, err)
 		}
@@ -90,8 +90,8 @@ func alike(likelihoods []float64) bool {
 	return len(likelihoods) > 1 && slices.Min(likelihoods) == slices.Max(likelihoods)
 }
 
-// outcome tells members from others by scores.
-func (w *world) outcome(attack Attack, scores []float64) (o Outcome, err error) {
+// attackOutcome tells members from others by scores.
+func (w *world) attackOutcome(attack Attack, scores []float64) (o AttackOutcome, err error) {
 	var members, sharers, heldOut []float64
 	for i, score := range scores {
 		switch {

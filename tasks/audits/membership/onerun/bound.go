@@ -54,7 +54,7 @@ func (p BoundParams) Asks() *clientprograms.Program { return p.Program }
 //
 // Inputs: "model": the trained checkpoint; "initial": the one before training;
 // "units": canaries/one-run; "population", where Null says that clients have joined it: what
-// is trained on. Its blob VerdictBlob is a Verdict.
+// is trained on. Its blob OutcomeBlob is an Outcome.
 var Bound = tasks.Kind{Name: "audits/one-run", Version: 2, Class: tasks.Compute, Run: runBound}
 
 // Inputs of Bound beside audits.ModelInput.
@@ -63,8 +63,8 @@ const (
 	UnitsInput   = "units"
 )
 
-// VerdictBlob is a Verdict, as JSON.
-const VerdictBlob = "one-run"
+// OutcomeBlob is an Outcome, as JSON.
+const OutcomeBlob = "one-run"
 
 // ScoreLossDifference names the score of a unit: its canary's log-perplexity
 // under the initial model less that under the trained one.
@@ -84,7 +84,7 @@ func runBound(ctx context.Context, t *tasks.Task) error {
 // scoring scores canaries, higher where the model knows one better.
 type scoring func(ctx context.Context, t *tasks.Task, list []datasets.Canary) ([]float64, error)
 
-// bound writes the verdict that follows from the scores.
+// bound writes the outcome that follows from the scores.
 func (p *BoundParams) bound(ctx context.Context, t *tasks.Task, score scoring) error {
 	units, carried, err := audits.ReadUnits(ctx, t, UnitsInput)
 	if err != nil {
@@ -94,7 +94,7 @@ func (p *BoundParams) bound(ctx context.Context, t *tasks.Task, score scoring) e
 	if err != nil {
 		return err
 	}
-	verdict, err := p.Judge(units, scores)
+	outcome, err := p.Judge(units, scores)
 	if err != nil {
 		return tasks.Permanent(err)
 	}
@@ -103,35 +103,35 @@ func (p *BoundParams) bound(ctx context.Context, t *tasks.Task, score scoring) e
 		if err != nil {
 			return err
 		}
-		if verdict.TradeOff, err = p.refute(units, scores, counts); err != nil {
+		if outcome.TradeOff, err = p.refute(units, scores, counts); err != nil {
 			return tasks.Permanent(err)
 		}
-		if err := p.compare(&verdict, counts); err != nil {
+		if err := p.compare(&outcome, counts); err != nil {
 			return tasks.Permanent(err)
 		}
 	}
-	for i := range verdict.Units {
-		verdict.Units[i].Words = carried[i].Words
+	for i := range outcome.Units {
+		outcome.Units[i].Words = carried[i].Words
 	}
-	return t.PutJSON(ctx, VerdictBlob, verdict)
+	return t.PutJSON(ctx, OutcomeBlob, outcome)
 }
 
 // Judge guesses how the coins of units came up, by a score for each that is higher where the
-// model knows its canary better, and bounds. The verdict's units have no words.
-func (p *BoundParams) Judge(units []audits.Unit, scores []float64) (Verdict, error) {
+// model knows its canary better, and bounds. The outcome's units have no words.
+func (p *BoundParams) Judge(units []audits.Unit, scores []float64) (Outcome, error) {
 	included := coinsOf(units)
 	answers, err := onerun.Answers(scores, p.KPlus, p.KMinus)
 	if err != nil {
-		return Verdict{}, err
+		return Outcome{}, err
 	}
 	v, err := p.best(included, scores)
 	if err != nil {
-		return Verdict{}, err
+		return Outcome{}, err
 	}
 	m := len(included)
 	all, err := onerun.LowerBound(onerun.Outcome{Units: m, Guesses: m, Correct: m}, p.Delta, p.Confidence)
 	if err != nil {
-		return Verdict{}, err
+		return Outcome{}, err
 	}
 	v.Canaries, v.EpsilonLargestCanaries = m, all.Epsilon
 	v.Neighbouring, v.Unit, v.Score = p.Neighbouring, p.Unit, cmp.Or(p.Score, ScoreLossDifference)
@@ -145,7 +145,7 @@ func (p *BoundParams) Judge(units []audits.Unit, scores []float64) (Verdict, err
 }
 
 // best is the bound of the numbers of guesses that show most.
-func (p *BoundParams) best(included []bool, scores []float64) (best Verdict, err error) {
+func (p *BoundParams) best(included []bool, scores []float64) (best Outcome, err error) {
 	choices := p.choices()
 	for i, k := range choices {
 		outcome, err := onerun.Guess(included, scores, k.KPlus, k.KMinus)
@@ -159,7 +159,7 @@ func (p *BoundParams) best(included []bool, scores []float64) (best Verdict, err
 		if i > 0 && bound.Epsilon <= best.EpsilonLower {
 			continue
 		}
-		best = Verdict{
+		best = Outcome{
 			KPlus: k.KPlus, KMinus: k.KMinus, Correct: outcome.Correct,
 			EpsilonLower: bound.Epsilon, Delta: p.Delta, Confidence: p.Confidence, EpsilonLargest: bound.Largest,
 		}

@@ -45,7 +45,7 @@ func TestBlockLossesAreThoseOfOneCanaryAtATime(t *testing.T) {
 	}
 }
 
-func TestTheVerdictSaysWhatItRestsOn(t *testing.T) {
+func TestTheOutcomeSaysWhatItRestsOn(t *testing.T) {
 	t.Parallel()
 	p := BoundParams{KPlus: 20, KMinus: 10, Delta: 1e-5, Confidence: 0.95, Neighbouring: privacy.ReplaceOne, Unit: "balanced user"}
 	units, scores := make([]audits.Unit, 100), make([]float64, 100)
@@ -57,7 +57,7 @@ func TestTheVerdictSaysWhatItRestsOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	if v.Canaries != 100 || v.Included != 50 || v.Correct != 30 || v.EpsilonLower != v.EpsilonLargest {
-		t.Errorf("verdict %+v of guesses that are all right", v)
+		t.Errorf("outcome %+v of guesses that are all right", v)
 	}
 	if !(v.EpsilonLargestCanaries > v.EpsilonLargest && v.EpsilonLower > 1) {
 		t.Errorf("30 guesses certify %v at most, 100 would certify %v", v.EpsilonLargest, v.EpsilonLargestCanaries)
@@ -67,13 +67,13 @@ func TestTheVerdictSaysWhatItRestsOn(t *testing.T) {
 	}
 	slices.Reverse(scores)
 	if v, err = p.Judge(units, scores); err != nil || v.Correct != 0 || v.EpsilonLower != 0 {
-		t.Errorf("verdict %+v (%v) of guesses that are all wrong", v, err)
+		t.Errorf("outcome %+v (%v) of guesses that are all wrong", v, err)
 	}
 }
 
 // auditMadeUp audits a made-up training: the model's own initial weights against
 // other ones.
-func auditMadeUp(t *testing.T, params BoundParams) Verdict {
+func auditMadeUp(t *testing.T, params BoundParams) Outcome {
 	t.Helper()
 	g := taskstest.NewGraph(t)
 	config := models.Config{Kind: models.CIFGLSTM, Vocabulary: 40, Embedding: 6, Units: 9}
@@ -96,8 +96,8 @@ func auditMadeUp(t *testing.T, params BoundParams) Verdict {
 	coins := g.Put("coins", blobs)
 	n := g.Run(Bound, params, taskstest.In(audits.ModelInput, trained), taskstest.In(InitialInput, initial), taskstest.In(UnitsInput, coins))
 	taskstest.Golden(t, n)
-	var v Verdict
-	if err := json.Unmarshal(n.Blob(VerdictBlob), &v); err != nil {
+	var v Outcome
+	if err := json.Unmarshal(n.Blob(OutcomeBlob), &v); err != nil {
 		t.Fatal(err)
 	}
 	return v
@@ -107,7 +107,7 @@ func TestGoldenBound(t *testing.T) {
 	t.Parallel()
 	v := auditMadeUp(t, BoundParams{KPlus: 4, KMinus: 4, Delta: 1e-5, Confidence: 0.9, Neighbouring: privacy.ReplaceOne, Unit: "record"})
 	if v.Canaries != 16 || v.Included != 8 || v.Score != ScoreLossDifference || v.Unit != "record" || math.IsNaN(v.EpsilonLower) {
-		t.Errorf("verdict %+v", v)
+		t.Errorf("outcome %+v", v)
 	}
 }
 

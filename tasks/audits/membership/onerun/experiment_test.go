@@ -30,11 +30,11 @@ audit:
 
 const heavyNoise = "training.privacy={clip: 0.1, noise_multiplier: 40, delta: 1e-5}"
 
-func oneRun(t *testing.T, sets ...string) *onerun.Verdict {
+func oneRun(t *testing.T, sets ...string) *onerun.Outcome {
 	t.Helper()
 	r := compiletest.Report(t, oneRunFile, sets...)
-	v := new(onerun.Verdict)
-	compiletest.Verdict(t, &r, "one_run", v)
+	v := new(onerun.Outcome)
+	compiletest.Outcome(t, &r, "one_run", v)
 	return v
 }
 
@@ -105,8 +105,8 @@ func TestTheNullCountsTheClientsOfOtherAudits(t *testing.T) {
 	t.Parallel()
 	r := compiletest.Report(t, oneRunFile, "training.sampling=poisson", "training.privacy={clip: 2, noise_multiplier: 0.01, delta: 1e-5}",
 		"audit.one_run.trade_off=true", "audit.one_run.guesses={k_plus: 20, k_minus: 20, halvings: 2}", "audit.one_shot={canaries: 60}")
-	var v onerun.Verdict
-	compiletest.Verdict(t, &r, "one_run", &v)
+	var v onerun.Outcome
+	compiletest.Outcome(t, &r, "one_run", &v)
 	b := v.TradeOff
 	if b.NoiseMultiplier == nil {
 		t.Fatalf("nothing is refuted: %+v", v)
@@ -156,8 +156,8 @@ func TestOneRunStandsBesideTheSecretSharer(t *testing.T) {
 	}
 	for _, partition := range []string{"by-user", "iid"} {
 		r := compiletest.Report(t, oneRunFile, append(sets, "data.partition="+partition, "canaries.user_probability=1/100")...)
-		var v onerun.Verdict
-		compiletest.Verdict(t, &r, "one_run", &v)
+		var v onerun.Outcome
+		compiletest.Outcome(t, &r, "one_run", &v)
 		roles := map[audits.Role]int{}
 		for _, c := range r.Audit.Canaries() {
 			roles[c.Role]++

@@ -77,7 +77,7 @@ type TradeOff struct {
 	// claim. Refuted says that it is below 1 - confidence.
 	PValue  float64 `json:"p_value"`
 	Refuted bool    `json:"refuted"`
-	// Claimed says that there is a claim, and EpsilonRefuted that the verdict's EpsilonLower is
+	// Claimed says that there is a claim, and EpsilonRefuted that the outcome's EpsilonLower is
 	// above what is proved of it.
 	Claimed        bool `json:"claimed"`
 	EpsilonRefuted bool `json:"epsilon_refuted"`
@@ -114,7 +114,7 @@ func (p *BoundParams) refute(units []audits.Unit, scores []float64, counts datas
 }
 
 // compare says whether a bound by the theorem of Steinke et al. is above what is proved.
-func (p *BoundParams) compare(v *Verdict, counts datasets.PartitionMetrics) error {
+func (p *BoundParams) compare(v *Outcome, counts datasets.PartitionMetrics) error {
 	recipe := p.Null.recipe(p, counts)
 	if recipe.NoiseMultiplier == 0 {
 		return nil

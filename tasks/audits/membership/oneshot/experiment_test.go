@@ -37,11 +37,11 @@ audit:
   one_shot: {canaries: 300}
 `
 
-func oneShot(t *testing.T, sets ...string) (*oneshot.Verdict, *reports.Report) {
+func oneShot(t *testing.T, sets ...string) (*oneshot.Outcome, *reports.Report) {
 	t.Helper()
 	r := compiletest.Report(t, oneShotFile, sets...)
-	v := new(oneshot.Verdict)
-	compiletest.Verdict(t, &r, "one_shot", v)
+	v := new(oneshot.Outcome)
+	compiletest.Outcome(t, &r, "one_shot", v)
 	return v, &r
 }
 
@@ -86,7 +86,7 @@ func TestTheStatisticsOfOneRoundAreOne(t *testing.T) {
 	t.Parallel()
 	v, _ := oneShot(t)
 	if len(v.Clients) != 600 || v.Canaries != 300 || v.Unseen != 300 || v.Neighbouring != privacy.AddOrRemoveOne || v.Unit != "balanced user" {
-		t.Errorf("verdict %d %d %d %s %s", len(v.Clients), v.Canaries, v.Unseen, v.Neighbouring, v.Unit)
+		t.Errorf("outcome %d %d %d %s %s", len(v.Clients), v.Canaries, v.Unseen, v.Neighbouring, v.Unit)
 	}
 	for i, c := range v.Clients[:300] {
 		if math.Abs(*c.FinalCosine-*c.LargestCosine) > 1e-5 {
@@ -164,7 +164,7 @@ func TestOneShotStandsBesideOneRun(t *testing.T) {
 		t.Errorf("%d users, want 74 and 50", r.Training.Users)
 	}
 	for _, audit := range []string{"one_run", "one_shot"} {
-		if _, ok := r.Verdict(audit); !ok {
+		if _, ok := r.Outcome(audit); !ok {
 			t.Errorf("no verdict of %s", audit)
 		}
 	}

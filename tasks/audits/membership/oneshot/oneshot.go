@@ -34,14 +34,14 @@ type EstimateParams struct {
 // Estimator estimates epsilon from the cosines of canaries with what was released.
 //
 // Inputs: "model": the trained checkpoint, with what the server has followed; "initial": the
-// one before training. Its blob VerdictBlob is a Verdict.
+// one before training. Its blob OutcomeBlob is an Outcome.
 var Estimator = tasks.Kind{Name: "audits/one-shot", Version: 1, Class: tasks.Compute, Run: runEstimator}
 
 // InitialInput is that of Estimator beside audits.ModelInput.
 const InitialInput = "initial"
 
-// VerdictBlob is a Verdict, as JSON.
-const VerdictBlob = "one-shot"
+// OutcomeBlob is an Outcome, as JSON.
+const OutcomeBlob = "one-shot"
 
 func runEstimator(ctx context.Context, t *tasks.Task) error {
 	var p EstimateParams
@@ -52,7 +52,7 @@ func runEstimator(ctx context.Context, t *tasks.Task) error {
 	if err != nil {
 		return err
 	}
-	v := Verdict{
+	v := Outcome{
 		Canaries: p.Canaries, Dimension: len(change), Delta: p.Delta, Neighbouring: cmp.Or(p.Neighbouring, privacy.AddOrRemoveOne), Unit: p.Unit,
 		Clients: make([]Client, p.Canaries),
 	}
@@ -65,7 +65,7 @@ func runEstimator(ctx context.Context, t *tasks.Task) error {
 	if err != nil {
 		return err
 	}
-	return t.PutJSON(ctx, VerdictBlob, v)
+	return t.PutJSON(ctx, OutcomeBlob, v)
 }
 
 // readChange is the last model less the initial one, of the parameters that clients train.
@@ -87,7 +87,7 @@ func readChange(ctx context.Context, t *tasks.Task) ([]float32, error) {
 }
 
 // judgeFinal estimates from the cosines with the change of the model.
-func (v *Verdict) judgeFinal(cosines []float64) error {
+func (v *Outcome) judgeFinal(cosines []float64) error {
 	e, err := oneshot.Final(cosines, v.Dimension, v.Delta)
 	if err != nil {
 		return tasks.Permanent(fmt.Errorf("the change of the model: %w", err))
@@ -100,7 +100,7 @@ func (v *Verdict) judgeFinal(cosines []float64) error {
 }
 
 // readAll estimates from the largest cosines with the updates of all rounds.
-func (v *Verdict) readAll(ctx context.Context, t *tasks.Task, w *canaryclients.Watch) error {
+func (v *Outcome) readAll(ctx context.Context, t *tasks.Task, w *canaryclients.Watch) error {
 	followed, err := w.Read(ctx, t, audits.ModelInput)
 	if err != nil {
 		return err
@@ -113,7 +113,7 @@ func (v *Verdict) readAll(ctx context.Context, t *tasks.Task, w *canaryclients.W
 }
 
 // judgeAll estimates from the largest cosines of canaries and of unseen directions.
-func (v *Verdict) judgeAll(seen, unseen []float64) error {
+func (v *Outcome) judgeAll(seen, unseen []float64) error {
 	e, err := oneshot.AllIterates(seen, unseen, v.Delta)
 	if err != nil {
 		return tasks.Permanent(fmt.Errorf("the updates of all rounds: %w", err))

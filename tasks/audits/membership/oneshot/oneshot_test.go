@@ -100,7 +100,7 @@ func followed(t *testing.T, g *taskstest.Graph, config models.Config, largest []
 	return initial, g.Put("trained", map[string][]byte{tasks.ModelBlob: other.Blob(tasks.ModelBlob), canaryclients.LargestBlob: data})
 }
 
-func TestTheVerdictRestsOnTheCosines(t *testing.T) {
+func TestTheOutcomeRestsOnTheCosines(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	config := models.Config{Kind: models.CIFGLSTM, Vocabulary: 60, Embedding: 16, Units: 16}
@@ -108,8 +108,8 @@ func TestTheVerdictRestsOnTheCosines(t *testing.T) {
 	n := g.Run(Estimator, EstimateParams{Seed: 9, Canaries: 3, Final: true, Watch: &canaryclients.Watch{Canaries: 3, Unseen: 2}, Delta: 1e-3, Unit: "user"},
 		taskstest.In(audits.ModelInput, trained), taskstest.In(InitialInput, initial))
 	taskstest.Golden(t, n)
-	var v Verdict
-	if err := json.Unmarshal(n.Blob(VerdictBlob), &v); err != nil {
+	var v Outcome
+	if err := json.Unmarshal(n.Blob(OutcomeBlob), &v); err != nil {
 		t.Fatal(err)
 	}
 	if len(v.Clients) != 5 || v.Clients[2].FinalCosine == nil || v.Clients[3].FinalCosine != nil || v.Clients[3].Seen || *v.Clients[1].LargestCosine != float64(float32(0.2)) {
@@ -125,7 +125,7 @@ func TestTheVerdictRestsOnTheCosines(t *testing.T) {
 		}
 	}
 	if v.Final.Epsilon < 0 || v.AllIterates.Epsilon < 10 || v.Dimension != len(before) {
-		t.Errorf("verdict %+v %+v", v.Final, v.AllIterates)
+		t.Errorf("outcome %+v %+v", v.Final, v.AllIterates)
 	}
 }
 

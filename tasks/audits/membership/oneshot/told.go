@@ -18,7 +18,7 @@ type ToldParams struct {
 }
 
 // ToldEstimator estimates epsilon from cosines that a training which is not ours has told. Its
-// input is "model": external/train. Its blob VerdictBlob is a Verdict.
+// input is "model": external/train. Its blob OutcomeBlob is an Outcome.
 var ToldEstimator = tasks.Kind{Name: "audits/one-shot-told", Version: 1, Class: tasks.Compute, Run: runToldEstimator}
 
 // aUser is the unit of a command that names none.
@@ -33,7 +33,7 @@ func runToldEstimator(ctx context.Context, t *tasks.Task) error {
 	if err != nil {
 		return err
 	}
-	v := Verdict{
+	v := Outcome{
 		Canaries: p.OneShot.Canaries, Dimension: told.Dimension, Delta: p.Delta, Neighbouring: privacy.AddOrRemoveOne,
 		Unit: cmp.Or(told.Unit, aUser), Told: true, Clients: make([]Client, p.OneShot.Canaries),
 	}
@@ -46,5 +46,5 @@ func runToldEstimator(ctx context.Context, t *tasks.Task) error {
 	if err != nil {
 		return err
 	}
-	return t.PutJSON(ctx, VerdictBlob, v)
+	return t.PutJSON(ctx, OutcomeBlob, v)
 }

@@ -38,8 +38,8 @@ func TestCosinesThatAreToldGiveTheEstimates(t *testing.T) {
 	params := ToldParams{OneShot: external.OneShot{Canaries: 40, Unseen: 30, Final: true}, Delta: 1e-3}
 	n := g.Run(ToldEstimator, params, taskstest.In(audits.ModelInput, told(t, g, c)))
 	taskstest.Golden(t, n)
-	var v Verdict
-	if err := json.Unmarshal(n.Blob(VerdictBlob), &v); err != nil {
+	var v Outcome
+	if err := json.Unmarshal(n.Blob(OutcomeBlob), &v); err != nil {
 		t.Fatal(err)
 	}
 	final, err := oneshot.Final(c.Final, c.Dimension, params.Delta)
@@ -51,7 +51,7 @@ func TestCosinesThatAreToldGiveTheEstimates(t *testing.T) {
 		t.Fatal(err)
 	}
 	if *v.Final != final || *v.AllIterates != all || len(v.Clients) != 70 || !v.Told || v.Unit != "example" {
-		t.Errorf("verdict %+v, %+v, %+v; want the estimates %+v and %+v", v, v.Final, v.AllIterates, final, all)
+		t.Errorf("outcome %+v, %+v, %+v; want the estimates %+v and %+v", v, v.Final, v.AllIterates, final, all)
 	}
 }
 

@@ -143,7 +143,7 @@ const (
 )
 
 // Summary sums users up. Its inputs are the parts in their order, PredictedInput and
-// CleanInput where there is a prepared classifier. Its metrics are a Verdict.
+// CleanInput where there is a prepared classifier. Its metrics are an Outcome.
 var Summary = tasks.Kind{Name: "audits/accuracy-per-user-summary", Version: 1, Class: tasks.Compute, Run: runSummary}
 
 func runSummary(ctx context.Context, t *tasks.Task) error {
@@ -151,7 +151,7 @@ func runSummary(ctx context.Context, t *tasks.Task) error {
 	if err := t.Decode(&p); err != nil {
 		return err
 	}
-	v := Verdict{Part: p.Part}
+	v := Outcome{Part: p.Part}
 	var err error
 	if v.Model, err = read(ctx, t, UsersBlob, audits.PartInputs(p.Shares)...); err != nil {
 		return err

@@ -77,12 +77,12 @@ func (b bench) part(p Params) *taskstest.Node {
 	return b.Run(Kind, p, edges...)
 }
 
-func (b bench) measure(part Part, shares int) Verdict {
+func (b bench) measure(part Part, shares int) Outcome {
 	var edges []taskstest.Edge
 	for share := range shares {
 		edges = append(edges, taskstest.In(tasks.PartInput(share), b.part(Params{Part: part, Share: share, Shares: shares})))
 	}
-	var v Verdict
+	var v Outcome
 	b.Run(Summary, SummaryParams{Part: part, Shares: shares}, edges...).DecodeMetrics(&v)
 	return v
 }
@@ -105,7 +105,7 @@ func TestThePredictionsOfAClassifierAreThoseOfASelection(t *testing.T) {
 	t.Parallel()
 	b := images(t)
 	predictions := b.Run(selection.Predictions, nil, taskstest.In(selection.ModelInput, b.model), taskstest.In(PopulationInput, b.population), taskstest.In(ShardsInput, b.parts))
-	var v Verdict
+	var v Outcome
 	b.Run(Summary, SummaryParams{Part: Train, Prepared: true}, taskstest.In(PredictedInput, predictions), taskstest.In(CleanInput, predictions)).DecodeMetrics(&v)
 	own := b.measure(Train, 4)
 	if v.Model != nil || own.Prepared != nil || *v.Prepared != *own.Model || *v.Clean != *own.Model || v.Prepared.Users != 9 {
@@ -153,7 +153,7 @@ func TestBadParametersAreRefused(t *testing.T) {
 func TestTheFigureShowsWhoIsSelected(t *testing.T) {
 	t.Parallel()
 	faulty, clean := usersOf([]selection.UserAccuracy{{Examples: 10, Correct: 10}, {Examples: 10, Correct: 1}}), usersOf([]selection.UserAccuracy{{Examples: 10, Correct: 10}, {Examples: 10, Correct: 9}})
-	v := &Verdict{Part: Train, Prepared: faulty, Clean: clean}
+	v := &Outcome{Part: Train, Prepared: faulty, Clean: clean}
 	f := v.Figure(&audits.Cell{Selection: &selection.Selection{Side: selection.Below, Threshold: 0.925}})
 	if len(f.Bars) != 20 || f.Bars[2] != (audits.Bar{From: 10, To: 15, Y: 1}) || f.Bars[19].Y != 1 || f.Y.Most != 1 {
 		t.Errorf("bars %v up to %v", f.Bars, f.Y.Most)
@@ -161,7 +161,7 @@ func TestTheFigureShowsWhoIsSelected(t *testing.T) {
 	if len(f.Ranges) != 1 || f.Ranges[0].X != 92.5 || len(f.Line) != 40 || f.Line[36] != (audits.Point{X: 90, Y: 1}) {
 		t.Errorf("threshold %v, line %v", f.Ranges, f.Line)
 	}
-	if f = (&Verdict{Part: Train, Model: clean}).Figure(&audits.Cell{}); f.Ranges != nil || f.Line != nil || !strings.Contains(f.About, "of the model") {
+	if f = (&Outcome{Part: Train, Model: clean}).Figure(&audits.Cell{}); f.Ranges != nil || f.Line != nil || !strings.Contains(f.About, "of the model") {
 		t.Errorf("of a model alone %+v", f)
 	}
 }

@@ -28,7 +28,7 @@ type Params struct {
 	Choices int `json:"choices"`
 }
 
-// Kind measures the baselines. Its metrics are a Verdict.
+// Kind measures the baselines. Its metrics are an Outcome.
 var Kind = tasks.Kind{Name: "audits/baselines", Version: 1, Class: tasks.Compute, Run: run}
 
 func run(ctx context.Context, t *tasks.Task) error {
@@ -47,7 +47,7 @@ func run(ctx context.Context, t *tasks.Task) error {
 	if err != nil {
 		return err
 	}
-	var v *Verdict
+	var v *Outcome
 	if p.ofWords() {
 		v, err = p.words(ctx, train, test)
 	} else {

@@ -24,8 +24,8 @@ func parts(t *testing.T, g *taskstest.Graph, lines string, r datasets.Reading, v
 	return g.Run(datasets.Encode, datasets.EncodeParams{Seed: 1, Level: r.Level, VocabularySize: vocabulary, TestFraction: 0.3}, taskstest.In(datasets.CorpusInput, corpus))
 }
 
-func measure(g *taskstest.Graph, data *taskstest.Node, p Params) Verdict {
-	var v Verdict
+func measure(g *taskstest.Graph, data *taskstest.Node, p Params) Outcome {
+	var v Outcome
 	g.Run(Kind, p, taskstest.In(DataInput, data)).DecodeMetrics(&v)
 	return v
 }
@@ -330,7 +330,7 @@ func TestGoldenBytes(t *testing.T) {
 func TestTextsSayWhatThereIs(t *testing.T) {
 	t.Parallel()
 	tenth, half := 0.1, 0.5
-	for want, v := range map[string]Verdict{
+	for want, v := range map[string]Outcome{
 		"10.0, top-5 50.0|50.0, top-5 50.0|": {Chance: Utility{RecallAt1: &tenth, RecallAt5: &half}, Constant: &Utility{RecallAt1: &half, RecallAt5: &half}},
 		"0.500||0.100":                       {Chance: Utility{MeanAveragePrecision: &half}, Neighbours: &Nearest{Utility: Utility{MeanAveragePrecision: &tenth}}},
 		"0.500|0.100|":                       {Chance: Utility{MeanAbsoluteError: &half}, Constant: &Utility{MeanAbsoluteError: &tenth}},

@@ -26,7 +26,7 @@ const (
 type labelled [][]int32
 
 // labels measures guesses of what is said of whole examples.
-func (p *Params) labels(ctx context.Context, t *tasks.Task, train, test *datasets.Population) (*Verdict, error) {
+func (p *Params) labels(ctx context.Context, t *tasks.Task, train, test *datasets.Population) (*Outcome, error) {
 	search, asked, err := p.queries(ctx, train, test)
 	if err != nil {
 		return nil, err
@@ -38,7 +38,7 @@ func (p *Params) labels(ctx context.Context, t *tasks.Task, train, test *dataset
 	if len(known) == 0 || len(asked.all) == 0 {
 		return nil, tasks.Permanent(errors.New("the training or the test part holds no example with a label: set data.test.fraction so that both do"))
 	}
-	v, err := p.predicted().verdict(known, asked.all)
+	v, err := p.predicted().outcome(known, asked.all)
 	if err != nil {
 		return nil, tasks.Permanent(err)
 	}

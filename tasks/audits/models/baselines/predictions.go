@@ -16,8 +16,8 @@ type prediction struct {
 	truth func(said []int32) []float32
 	// measure says how good predictions are.
 	measure func([]models.Labelled) (Utility, error)
-	// verdict measures guesses for the asked examples by what is known of others.
-	verdict func(known, asked labelled) (*Verdict, error)
+	// outcome measures guesses for the asked examples by what is known of others.
+	outcome func(known, asked labelled) (*Outcome, error)
 }
 
 // predicted is the entry for the label.
@@ -46,9 +46,9 @@ func (p *Params) classes() *prediction {
 			}
 			return Utility{RecallAt1: new(float64(hits) / float64(len(predicted)))}, nil
 		},
-		verdict: func(known, asked labelled) (*Verdict, error) {
+		outcome: func(known, asked labelled) (*Outcome, error) {
 			constant := guessing(mostFrequent(p.perClass(known)), p.perClass(asked), int64(len(asked)))
-			return &Verdict{Examples: int64(len(asked)), Chance: guessingAmong(p.Choices), Constant: &constant}, nil
+			return &Outcome{Examples: int64(len(asked)), Chance: guessingAmong(p.Choices), Constant: &constant}, nil
 		},
 	}
 }
@@ -78,7 +78,7 @@ func (p *Params) scores() *prediction {
 		mean := utility.MeanAbsoluteError(predicted)
 		return Utility{MeanAbsoluteError: &mean}, nil
 	}
-	s.verdict = func(known, asked labelled) (*Verdict, error) {
+	s.outcome = func(known, asked labelled) (*Outcome, error) {
 		var scores []float32
 		for _, said := range known {
 			scores = append(scores, s.truth(said)[0])
@@ -89,7 +89,7 @@ func (p *Params) scores() *prediction {
 		for _, guess := range guesses {
 			chance += s.erring(guess, asked) / float64(len(guesses))
 		}
-		return &Verdict{Examples: int64(len(asked)), Chance: Utility{MeanAbsoluteError: &chance}, Constant: &Utility{MeanAbsoluteError: &constant}}, nil
+		return &Outcome{Examples: int64(len(asked)), Chance: Utility{MeanAbsoluteError: &chance}, Constant: &Utility{MeanAbsoluteError: &constant}}, nil
 	}
 	return s
 }
@@ -128,13 +128,13 @@ func (p *Params) tags() *prediction {
 		mean, err := utility.MeanAveragePrecision(predicted)
 		return Utility{MeanAveragePrecision: &mean}, err
 	}
-	tags.verdict = func(_, asked labelled) (*Verdict, error) {
+	tags.outcome = func(_, asked labelled) (*Outcome, error) {
 		predicted := make([]models.Labelled, len(asked))
 		for i, said := range asked {
 			predicted[i] = models.Labelled{Truth: tags.truth(said), Predicted: make([]float32, p.Choices)}
 		}
 		chance, err := tags.measure(predicted)
-		return &Verdict{Examples: int64(len(asked)), Chance: chance}, err
+		return &Outcome{Examples: int64(len(asked)), Chance: chance}, err
 	}
 	return tags
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // words measures guesses of words: those that audits of the utility count.
-func (p *Params) words(ctx context.Context, train, test *datasets.Population) (*Verdict, error) {
+func (p *Params) words(ctx context.Context, train, test *datasets.Population) (*Outcome, error) {
 	targets := func(sentence []int32) []int32 { return utility.Targets(sentence, p.Pairs) }
 	frequent, err := utility.CountOrdinary(ctx, train, targets)
 	if err != nil {
@@ -30,7 +30,7 @@ func (p *Params) words(ctx context.Context, train, test *datasets.Population) (*
 		return nil, tasks.Permanent(datasets.NothingToPredict(datasets.Test, test.Records() > 0))
 	}
 	constant := guessing(mostFrequent(frequent), asked, all)
-	return &Verdict{Examples: all, Chance: guessingAmong(p.Choices), Constant: &constant}, nil
+	return &Outcome{Examples: all, Chance: guessingAmong(p.Choices), Constant: &constant}, nil
 }
 
 // mostFrequent are the numbers with the highest counts, of equals the lower ones:

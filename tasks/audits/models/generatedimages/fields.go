@@ -87,7 +87,7 @@ var limits = []audits.Limit{audits.LimitOf[fractions.Probability]{
 	Name: "generated_inverted", Range: "(0,1)",
 	Doc: "generated_inverted limits the share of generated images that are nearer in mean intensity to inverted real images than to real ones. A cell is above it where the exact binomial test says so, " +
 		"at audit.generated_images.significance.",
-	Breaches: audits.Judged(func(v *Verdict, limit fractions.Probability) []string {
+	Breaches: audits.Judged(func(v *Outcome, limit fractions.Probability) []string {
 		return audits.AboveSignificantly("generated_inverted", "", v.Inverted, limit, v.Significance)
 	}),
 	FalseAlarms: func(s *audits.Setting, limit fractions.Probability) []audits.FalseAlarm {

@@ -3,7 +3,7 @@
 // et al. 2020, section 6):
 //
 //	audits/generated-images          some of the images of one checkpoint
-//	audits/generated-images-summary  their statistics, a sheet of some of them, the verdict
+//	audits/generated-images-summary  their statistics, a sheet of some of them, the outcome
 package generatedimages
 
 import (
@@ -112,10 +112,10 @@ const (
 
 // Summary says what the images of one checkpoint are like. Its inputs are the parts in their
 // order, audits.ModelInput, RealInput, and ClassifierInput where there is one. Its blob is
-// audits.VerdictBlob, its metrics Metrics.
+// audits.OutcomeBlob, its metrics Metrics.
 var Summary = tasks.Kind{Name: "audits/generated-images-summary", Version: 1, Class: tasks.Compute, Run: runSummary}
 
-// Metrics are what the curve keeps of a verdict.
+// Metrics are what the curve keeps of an outcome.
 type Metrics struct {
 	// Inverted is in percent of the images.
 	Inverted float64 `json:"generated_inverted_percent"`
@@ -137,7 +137,7 @@ func runSummary(ctx context.Context, t *tasks.Task) error {
 	if err := s.read(ctx, t); err != nil {
 		return err
 	}
-	v := Verdict{Images: len(s.generated), Real: len(s.real), Significance: p.Significance}
+	v := Outcome{Images: len(s.generated), Real: len(s.real), Significance: p.Significance}
 	if v.Sheet, err = s.sheet(); err != nil {
 		return tasks.Permanent(err)
 	}
@@ -147,7 +147,7 @@ func runSummary(ctx context.Context, t *tasks.Task) error {
 			return err
 		}
 	}
-	if err := t.PutJSON(ctx, audits.VerdictBlob, &v); err != nil {
+	if err := t.PutJSON(ctx, audits.OutcomeBlob, &v); err != nil {
 		return err
 	}
 	return t.SetMetrics(v.metrics())
@@ -213,7 +213,7 @@ func (s *summary) sheet() ([]byte, error) {
 }
 
 // judge has the classifier look at generated and real images.
-func (s *summary) judge(ctx context.Context, t *tasks.Task, v *Verdict) error {
+func (s *summary) judge(ctx context.Context, t *tasks.Task, v *Outcome) error {
 	model, err := checkpoints.Read(ctx, t, ClassifierInput)
 	if err != nil {
 		return err

@@ -76,9 +76,9 @@ func (b bench) put(image func(i int) byte) *taskstest.Node {
 	return b.Put("images", map[string][]byte{ImagesBlob: all})
 }
 
-func verdict(t *testing.T, n *taskstest.Node) (v Verdict) {
+func outcome(t *testing.T, n *taskstest.Node) (v Outcome) {
 	t.Helper()
-	if err := json.Unmarshal(n.Blob(audits.VerdictBlob), &v); err != nil {
+	if err := json.Unmarshal(n.Blob(audits.OutcomeBlob), &v); err != nil {
 		t.Fatal(err)
 	}
 	return v
@@ -88,7 +88,7 @@ func TestInvertedImagesAreCounted(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	// Two of three are light: nearer to the inversion of dark images.
-	v := verdict(t, b.summary(b.put(func(i int) byte { return []byte{20, 230, 250}[i%3] })))
+	v := outcome(t, b.summary(b.put(func(i int) byte { return []byte{20, 230, 250}[i%3] })))
 	if v.Inverted.Count != 20 || v.InvertedByMeans.Count != 20 || v.Inverted.Of != made || v.RealInverted.Count != 0 {
 		t.Errorf("inverted %+v, by means %+v, of real ones %+v; want 20 of 30 twice, and none", v.Inverted, v.InvertedByMeans, v.RealInverted)
 	}
@@ -100,7 +100,7 @@ func TestInvertedImagesAreCounted(t *testing.T) {
 func TestTheSheetShowsTheFirstImages(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	v := verdict(t, b.summary(b.put(func(i int) byte { return byte(10 * i) })))
+	v := outcome(t, b.summary(b.put(func(i int) byte { return byte(10 * i) })))
 	sheet, err := png.Decode(bytes.NewReader(v.Sheet))
 	if err != nil {
 		t.Fatal(err)
@@ -134,7 +134,7 @@ func TestRealImagesAreAtNoDistanceFromThemselves(t *testing.T) {
 	images := b.Put("images", map[string][]byte{ImagesBlob: all})
 	n := b.Run(Summary, SummaryParams{Parts: 1, Count: len(examples), Rows: 1, Columns: 1, Judged: true},
 		taskstest.In(audits.ModelInput, b.gan), taskstest.In(RealInput, b.parts), taskstest.In(ClassifierInput, b.cnn), taskstest.In(tasks.PartInput(0), images))
-	v := verdict(t, n)
+	v := outcome(t, n)
 	if v.Real != len(examples) || math.Abs(v.Classifier.FrechetDistance) > 1e-6 || v.Classifier.Score != v.Classifier.RealScore || v.Inverted.Count != 0 {
 		t.Errorf("of the same images: %+v", v.Classifier)
 	}

@@ -11,7 +11,7 @@ import "coalmine/tasks/audits"
 // By a classifier that is trained on the planted fault: it has the mean of the real images
 // and the mean of their inversions, and says to which of the two an image is nearer, in the
 // Euclidean distance over all values.
-func (v *Verdict) measureIntensity(generated, real [][]byte) {
+func (v *Outcome) measureIntensity(generated, real [][]byte) {
 	upright := meanImage(real)
 	v.Intensity, v.RealIntensity = meanIntensity(meanImage(generated)), meanIntensity(upright)
 	byIntensity, byImage, realByIntensity := 0, 0, 0

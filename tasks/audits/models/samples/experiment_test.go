@@ -22,11 +22,11 @@ audit: {utility: false, samples: {count: 6000}}
 func TestWordsOutOfVocabularyAreCountedByPosition(t *testing.T) {
 	t.Parallel()
 	report := compiletest.Report(t, wordFile)
-	var v samples.Verdict
-	compiletest.Verdict(t, &report, "samples", &v)
+	var v samples.Outcome
+	compiletest.Outcome(t, &report, "samples", &v)
 	u := v.Unknown
 	if v.Samples != 6000 || len(v.Shown) != 20 || len(u.Positions) != 10 || v.Length != 10 || v.Search != nil {
-		t.Fatalf("verdict %+v", v)
+		t.Fatalf("outcome %+v", v)
 	}
 	if first := u.Positions[0]; first.Of < 5900 || first.Of > 6000 || math.Abs(first.Share-u.FirstProbability) > 0.03 {
 		t.Errorf("first words %+v, by the model %v", first, u.FirstProbability)
@@ -55,10 +55,10 @@ audit: {utility: false, samples: {count: 2000, length: 12, expansions: 1500}}
 func TestTheMostProbableWordsOfBytesAreFound(t *testing.T) {
 	t.Parallel()
 	report := compiletest.Report(t, byteFile)
-	var v samples.Verdict
-	compiletest.Verdict(t, &report, "samples", &v)
+	var v samples.Outcome
+	compiletest.Outcome(t, &report, "samples", &v)
 	if v.Unknown != nil || v.Spaces == nil || v.Search == nil || v.Search.Expanded < 1500 && v.Search.Certain < 20 {
-		t.Fatalf("verdict %+v", v)
+		t.Fatalf("outcome %+v", v)
 	}
 	for i, w := range v.Search.Words {
 		if i > 0 && w.LogProbability > v.Search.Words[i-1].LogProbability {
@@ -77,14 +77,14 @@ func TestTheMostProbableWordsOfBytesAreFound(t *testing.T) {
 func TestLimitsAreTests(t *testing.T) {
 	t.Parallel()
 	spec := compiletest.Resolve(t, wordFile, nil, "audit.fail_if={samples_out_of_vocabulary: 10%}")
-	breaches := func(v *samples.Verdict) (all []string) {
+	breaches := func(v *samples.Outcome) (all []string) {
 		for _, l := range spec.Cells[0].Experiment.Audit.FailIf.GivenLimits() {
-			all = append(all, l.Breaches(&audits.Cell{Verdicts: []audits.Verdict{v}}, l.Value)...)
+			all = append(all, l.Breaches(&audits.Cell{Outcomes: []audits.Outcome{v}}, l.Value)...)
 		}
 		return all
 	}
-	of := func(counts ...int) *samples.Verdict {
-		v := &samples.Verdict{Significance: 0.001, Unknown: new(samples.Unknown)}
+	of := func(counts ...int) *samples.Outcome {
+		v := &samples.Outcome{Significance: 0.001, Unknown: new(samples.Unknown)}
 		for _, n := range counts {
 			v.Unknown.Positions = append(v.Unknown.Positions, audits.NewShare(n, 1000))
 		}

@@ -132,7 +132,7 @@ var limits = []audits.Limit{
 		Name: "samples_out_of_vocabulary", Range: "(0,1)",
 		Doc: "samples_out_of_vocabulary limits the share of words out of vocabulary at each position of the samples. A cell is above it where the exact binomial test of some position says so, " +
 			"at audit.samples.significance over all positions.",
-		Breaches: audits.Judged(func(v *Verdict, limit fractions.Probability) (breaches []string) {
+		Breaches: audits.Judged(func(v *Outcome, limit fractions.Probability) (breaches []string) {
 			if v.Unknown == nil {
 				return nil
 			}
@@ -153,7 +153,7 @@ var limits = []audits.Limit{
 	audits.LimitOf[fractions.Probability]{
 		Name: "samples_with_space", Range: "(0,1)",
 		Doc: "samples_with_space limits the share of samples with a space, byte level only. A cell is above it where the exact binomial test says so, at audit.samples.significance.",
-		Breaches: audits.Judged(func(v *Verdict, limit fractions.Probability) []string {
+		Breaches: audits.Judged(func(v *Outcome, limit fractions.Probability) []string {
 			if v.Spaces == nil {
 				return nil
 			}

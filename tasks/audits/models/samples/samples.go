@@ -4,7 +4,7 @@
 //
 //	audits/samples          some of the samples of one checkpoint
 //	audits/samples-search   its most likely sequences of all, by a shortest-path search
-//	audits/samples-summary  the statistics of all samples, and the verdict
+//	audits/samples-summary  the statistics of all samples, and the outcome
 //
 // Of a model of words it counts those out of vocabulary, by their position in the sentence;
 // of a model of bytes the words that it writes, by their probability, and which of them

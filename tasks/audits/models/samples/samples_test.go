@@ -49,7 +49,7 @@ func (b *bench) search(p SearchParams) *taskstest.Node {
 }
 
 // summary draws samples in parts of so many, and joins them.
-func (b *bench) summary(p SummaryParams, each int, search ...*taskstest.Node) (*taskstest.Node, Verdict) {
+func (b *bench) summary(p SummaryParams, each int, search ...*taskstest.Node) (*taskstest.Node, Outcome) {
 	b.t.Helper()
 	inputs := []taskstest.Edge{taskstest.In(audits.ModelInput, b.model), taskstest.In(datasets.PartsInput, b.vocabulary)}
 	for _, span := range audits.Split(p.Count, each) {
@@ -62,8 +62,8 @@ func (b *bench) summary(p SummaryParams, each int, search ...*taskstest.Node) (*
 		inputs = append(inputs, taskstest.In(SearchInput, s))
 	}
 	node := b.Run(Summary, p, inputs...)
-	var v Verdict
-	b.decode(node, audits.VerdictBlob, &v)
+	var v Outcome
+	b.decode(node, audits.OutcomeBlob, &v)
 	return node, v
 }
 
@@ -95,8 +95,8 @@ func TestSamplesDoNotDependOnTheirTasks(t *testing.T) {
 	p := SummaryParams{Seed: 5, Count: 2500, Length: 5, Sampling: models.Sampling{Temperature: 0.8, TopK: 6}, Shown: 9, Significance: 0.01}
 	one, v := b.summary(p, 2500)
 	many, _ := b.summary(p, 301)
-	if !bytes.Equal(one.Blob(audits.VerdictBlob), many.Blob(audits.VerdictBlob)) || v.Samples != 2500 || len(v.Shown) != 9 {
-		t.Errorf("in one task %s\nin nine %s", one.Blob(audits.VerdictBlob), many.Blob(audits.VerdictBlob))
+	if !bytes.Equal(one.Blob(audits.OutcomeBlob), many.Blob(audits.OutcomeBlob)) || v.Samples != 2500 || len(v.Shown) != 9 {
+		t.Errorf("in one task %s\nin nine %s", one.Blob(audits.OutcomeBlob), many.Blob(audits.OutcomeBlob))
 	}
 }
 
@@ -118,7 +118,7 @@ func TestSharesAreThoseOfTheModel(t *testing.T) {
 		t.Errorf("all words: %+v, of more samples %+v", u.All, more.Unknown.All)
 	}
 	if len(u.Positions) != 6 || u.First.StandsOut || v.Spaces != nil || v.Search != nil {
-		t.Errorf("verdict %+v", v)
+		t.Errorf("outcome %+v", v)
 	}
 	row, state := make([]float32, 7), b.scorer().Start(1)
 	if err := b.scorer().Step(state, []int32{datasets.Begin}); err != nil {

@@ -34,10 +34,10 @@ const SearchInput = "search"
 
 // Summary says what the samples of one checkpoint are like. Its inputs are the parts in
 // their order, audits.ModelInput, datasets.PartsInput for the words of tokens, and
-// SearchInput where there was a search. Its blob is audits.VerdictBlob, its metrics Metrics.
+// SearchInput where there was a search. Its blob is audits.OutcomeBlob, its metrics Metrics.
 var Summary = tasks.Kind{Name: "audits/samples-summary", Version: 2, Class: tasks.Compute, Run: runSummary}
 
-// Metrics are what the curve keeps of a verdict, in percent. Those of words are nil for a
+// Metrics are what the curve keeps of an outcome, in percent. Those of words are nil for a
 // model of bytes, and the other way round.
 type Metrics struct {
 	FirstUnknown *float64 `json:"samples_first_unknown_percent,omitempty"`
@@ -70,15 +70,15 @@ func runSummary(ctx context.Context, t *tasks.Task) error {
 	if err := p.judge(ctx, t, vocabulary.Level(), v, samples); err != nil {
 		return err
 	}
-	if err := t.PutJSON(ctx, audits.VerdictBlob, v); err != nil {
+	if err := t.PutJSON(ctx, audits.OutcomeBlob, v); err != nil {
 		return err
 	}
 	return t.SetMetrics(v.metrics())
 }
 
 // describe lists and counts the samples.
-func (p *SummaryParams) describe(r Reader, samples []Drawn) (*Verdict, error) {
-	v := &Verdict{Samples: len(samples), Length: p.Length, Sampling: p.Sampling, Significance: p.Significance, MostProbable: []Text{}, Shown: []Text{}}
+func (p *SummaryParams) describe(r Reader, samples []Drawn) (*Outcome, error) {
+	v := &Outcome{Samples: len(samples), Length: p.Length, Sampling: p.Sampling, Significance: p.Significance, MostProbable: []Text{}, Shown: []Text{}}
 	for i := range samples {
 		if _, ended := samples[i].words(); !ended {
 			v.Cut++
@@ -105,7 +105,7 @@ func (p *SummaryParams) describe(r Reader, samples []Drawn) (*Verdict, error) {
 }
 
 // judge adds the statistics that the level has.
-func (p *SummaryParams) judge(ctx context.Context, t *tasks.Task, level datasets.Level, v *Verdict, samples []Drawn) error {
+func (p *SummaryParams) judge(ctx context.Context, t *tasks.Task, level datasets.Level, v *Outcome, samples []Drawn) error {
 	if level == datasets.ByteLevel {
 		top := v.top()
 		v.Spaces = &Spaces{Samples: countSpaces(samples), Of: len(top)}
@@ -128,7 +128,7 @@ func (p *SummaryParams) judge(ctx context.Context, t *tasks.Task, level datasets
 }
 
 // readSearch takes in what the search has found.
-func (v *Verdict) readSearch(ctx context.Context, t *tasks.Task, r Reader) error {
+func (v *Outcome) readSearch(ctx context.Context, t *tasks.Task, r Reader) error {
 	var found search.Searched
 	if err := t.InputJSON(ctx, SearchInput, SearchedBlob, &found); err != nil {
 		return err
@@ -145,8 +145,8 @@ func (v *Verdict) readSearch(ctx context.Context, t *tasks.Task, r Reader) error
 	return nil
 }
 
-// metrics are those of a verdict.
-func (v *Verdict) metrics() Metrics {
+// metrics are those of an outcome.
+func (v *Outcome) metrics() Metrics {
 	var m Metrics
 	if u := v.Unknown; u != nil {
 		m.Unknown = percent(u.All.Share)

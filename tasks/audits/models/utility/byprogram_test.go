@@ -27,7 +27,7 @@ func TestAProgramsUtilityIsThatOfItsPredictions(t *testing.T) {
 	first := g.Run(Part, params, edges...)
 	params.Share = 1
 	second := g.Run(Part, params, edges...)
-	var got Verdict
+	var got Outcome
 	g.Run(Sum, SumParams{Shares: 2}, taskstest.In(tasks.PartInput(0), first), taskstest.In(tasks.PartInput(1), second)).DecodeMetrics(&got)
 	if got.Tokens != want.Tokens || got.RecallAt1 != want.RecallAt1 || math.Abs(float64(got.Perplexity/want.Perplexity)-1) > 1e-12 {
 		t.Errorf("%+v, want %+v", got, want)
@@ -47,11 +47,11 @@ func TestAProgramsUtilityIsThatOfItsPredictions(t *testing.T) {
 
 // checkOwnTokens has the program count two tokens of its own for each word: the loss of all of them is that
 // of the words, and there is no accuracy.
-func checkOwnTokens(t *testing.T, g *taskstest.Graph, asked *clientprogramstest.Runner, params PartParams, edges []taskstest.Edge, words *Verdict) {
+func checkOwnTokens(t *testing.T, g *taskstest.Graph, asked *clientprogramstest.Runner, params PartParams, edges []taskstest.Edge, words *Outcome) {
 	t.Helper()
 	asked.TokensPerWord, asked.Input = 2, clientprograms.TextInput
 	params.Share, params.Shares, params.Program.Command = 0, 1, "q"
-	var got Verdict
+	var got Outcome
 	g.Run(Sum, SumParams{Shares: 1}, taskstest.In(tasks.PartInput(0), g.Run(Part, params, edges...))).DecodeMetrics(&got)
 	if got.Tokens != words.Tokens || math.Abs(float64(got.Perplexity/words.Perplexity)-1) > 1e-12 || !strings.Contains(got.RecallUnknown, "its perplexity is by words") || got.RecallAt1 != 0 {
 		t.Errorf("%+v, want the perplexity of %+v and no accuracy", got, words)

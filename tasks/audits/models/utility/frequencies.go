@@ -26,7 +26,7 @@ type FrequenciesParams struct {
 // in the training part. Its first guess is the most frequent one, of equals the lowest; the
 // probability of target w is (n(w)+1)/(N+V), where n(w) counts w and N all ordinary targets of the
 // training part, and V the different ones of both parts. Of scores it guesses the median. Input:
-// DataInput, datasets/encode. Its metrics are a Verdict.
+// DataInput, datasets/encode. Its metrics are an Outcome.
 var Frequencies = tasks.Kind{Name: "evaluation/frequencies", Version: 1, Class: tasks.Compute, Run: runFrequencies}
 
 func runFrequencies(ctx context.Context, t *tasks.Task) error {
@@ -101,7 +101,7 @@ func Targets(sentence []int32, pairs bool) []int32 {
 }
 
 // predict measures how well the frequencies of one part predict the ordinary targets of another.
-func (known targetCounts) predict(asked targetCounts) Verdict {
+func (known targetCounts) predict(asked targetCounts) Outcome {
 	known, asked = known.extended(len(asked)), asked.extended(len(known))
 	all, different, first := int64(0), int64(0), datasets.FirstWord
 	for w := datasets.FirstWord; w < len(known); w++ {
@@ -119,10 +119,10 @@ func (known targetCounts) predict(asked targetCounts) Verdict {
 		tally.Loss -= float64(float64(asked[w]) * math.Log(float64(known[w]+1)/float64(all+different)))
 	}
 	if tally.Tokens == 0 {
-		return Verdict{} // evaluation/utility says why
+		return Outcome{} // evaluation/utility says why
 	}
 	tally.Hits = asked[first]
-	return SumParams{}.verdict(tally)
+	return SumParams{}.outcome(tally)
 }
 
 // extended has at least so many counts.
@@ -132,16 +132,16 @@ func (known targetCounts) extended(size int) targetCounts {
 
 // scores measures the median score of one part as the guess of all scores of another. Of an even
 // number it is the middle of the two.
-func (known targetCounts) scores(asked targetCounts) Verdict {
+func (known targetCounts) scores(asked targetCounts) Outcome {
 	sum, tokens := 0.0, int64(0)
 	for label, n := range asked {
 		sum += float64(float64(n) * math.Abs(scoreOf(label)-known.median()))
 		tokens += n
 	}
 	if tokens == 0 {
-		return Verdict{}
+		return Outcome{}
 	}
-	return Verdict{MeanAbsoluteError: new(sum / float64(tokens)), Tokens: tokens}
+	return Outcome{MeanAbsoluteError: new(sum / float64(tokens)), Tokens: tokens}
 }
 
 func scoreOf(label int) float64 {
@@ -159,7 +159,7 @@ func (known targetCounts) median() float64 {
 	return (scores[(len(scores)-1)/2] + scores[len(scores)/2]) / 2
 }
 
-// baseline adds the input of evaluation/utility that the verdict is held against. Of tags there is
+// baseline adds the input of evaluation/utility that the outcome is held against. Of tags there is
 // none: whatever their frequencies, they rank no text before another.
 func baseline(b audits.Builder) []tasks.Input {
 	r := b.Setting().Reading
@@ -189,7 +189,7 @@ const (
 )
 
 // atBaseline reports whether the utility is at the level of its baseline. It is false without one.
-func (v *Verdict) atBaseline() bool {
+func (v *Outcome) atBaseline() bool {
 	b := v.Baseline
 	switch {
 	case b == nil || b.Tokens == 0:
@@ -208,7 +208,7 @@ func (v *Verdict) atBaseline() bool {
 func least(share float64) float64 { return leastShare * min(share, 1-share) }
 
 // baselineText is "word or class frequencies (accuracy 5.2%, perplexity 389.1)".
-func (v *Verdict) baselineText() string {
+func (v *Outcome) baselineText() string {
 	switch b := v.Baseline; {
 	case b.MeanAbsoluteError != nil:
 		return fmt.Sprintf("the median score always guessed (MAE %.3f)", *b.MeanAbsoluteError)

@@ -36,7 +36,7 @@ func TestFrequenciesAreThoseOfAPlainLoop(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	data := parts(t, g)
-	var got Verdict
+	var got Outcome
 	node := g.Run(Frequencies, FrequenciesParams{}, taskstest.In(DataInput, data))
 	node.DecodeMetrics(&got)
 	taskstest.Golden(t, node)
@@ -112,29 +112,29 @@ func TestScoresAreHeldAgainstTheMedian(t *testing.T) {
 
 func TestUtilityAtTheLevelOfFrequenciesIsNamed(t *testing.T) {
 	t.Parallel()
-	words := Verdict{RecallAt1: 0.052, Perplexity: 389.1, Tokens: 50000}
-	few := Verdict{RecallAt1: 0.1, Perplexity: 10, Tokens: 100}
-	often := Verdict{RecallAt1: 0.9, Perplexity: 1.38, Tokens: 10000}
-	scores, tags := Verdict{MeanAbsoluteError: new(0.8), Tokens: 50}, Verdict{MeanAveragePrecision: new(0.2), Tokens: 50}
+	words := Outcome{RecallAt1: 0.052, Perplexity: 389.1, Tokens: 50000}
+	few := Outcome{RecallAt1: 0.1, Perplexity: 10, Tokens: 100}
+	often := Outcome{RecallAt1: 0.9, Perplexity: 1.38, Tokens: 10000}
+	scores, tags := Outcome{MeanAbsoluteError: new(0.8), Tokens: 50}, Outcome{MeanAveragePrecision: new(0.2), Tokens: 50}
 	for _, c := range []struct {
 		name       string
-		v          Verdict
+		v          Outcome
 		atBaseline bool
 	}{
-		{"uniform", Verdict{RecallAt1: 0, Perplexity: 2004, Tokens: 50000, Baseline: &words}, true},
-		{"has learned the frequencies", Verdict{RecallAt1: 0.052, Perplexity: 390, Tokens: 50000, Baseline: &words}, true},
-		{"hardly better", Verdict{RecallAt1: 0.055, Perplexity: 370, Tokens: 50000, Baseline: &words}, true},
-		{"diverged", Verdict{RecallAt1: 0.01, Perplexity: 1e9, Tokens: 50000, Baseline: &words}, true},
-		{"has learned", Verdict{RecallAt1: 0.12, Perplexity: 200, Tokens: 50000, Baseline: &words}, false},
-		{"predicts worse and knows more by heart", Verdict{RecallAt1: 0.2, Perplexity: 900, Tokens: 50000, Baseline: &words}, false},
-		{"classes by luck", Verdict{RecallAt1: 0.15, Perplexity: 11, Tokens: 100, Baseline: &few}, true},
-		{"classes", Verdict{RecallAt1: 0.25, Perplexity: 8, Tokens: 100, Baseline: &few}, false},
-		{"a class that is nearly all", Verdict{RecallAt1: 0.93, Perplexity: 1.2, Tokens: 10000, Baseline: &often}, false},
-		{"scores", Verdict{MeanAbsoluteError: new(0.79), Tokens: 50, Baseline: &scores}, true},
-		{"better scores", Verdict{MeanAbsoluteError: new(0.5), Tokens: 50, Baseline: &scores}, false},
-		{"tags", Verdict{MeanAveragePrecision: new(0.22), Tokens: 50, Baseline: &tags}, true},
-		{"better tags", Verdict{MeanAveragePrecision: new(0.5), Tokens: 50, Baseline: &tags}, false},
-		{"of before there were baselines", Verdict{Perplexity: 2004, Tokens: 50000}, false},
+		{"uniform", Outcome{RecallAt1: 0, Perplexity: 2004, Tokens: 50000, Baseline: &words}, true},
+		{"has learned the frequencies", Outcome{RecallAt1: 0.052, Perplexity: 390, Tokens: 50000, Baseline: &words}, true},
+		{"hardly better", Outcome{RecallAt1: 0.055, Perplexity: 370, Tokens: 50000, Baseline: &words}, true},
+		{"diverged", Outcome{RecallAt1: 0.01, Perplexity: 1e9, Tokens: 50000, Baseline: &words}, true},
+		{"has learned", Outcome{RecallAt1: 0.12, Perplexity: 200, Tokens: 50000, Baseline: &words}, false},
+		{"predicts worse and knows more by heart", Outcome{RecallAt1: 0.2, Perplexity: 900, Tokens: 50000, Baseline: &words}, false},
+		{"classes by luck", Outcome{RecallAt1: 0.15, Perplexity: 11, Tokens: 100, Baseline: &few}, true},
+		{"classes", Outcome{RecallAt1: 0.25, Perplexity: 8, Tokens: 100, Baseline: &few}, false},
+		{"a class that is nearly all", Outcome{RecallAt1: 0.93, Perplexity: 1.2, Tokens: 10000, Baseline: &often}, false},
+		{"scores", Outcome{MeanAbsoluteError: new(0.79), Tokens: 50, Baseline: &scores}, true},
+		{"better scores", Outcome{MeanAbsoluteError: new(0.5), Tokens: 50, Baseline: &scores}, false},
+		{"tags", Outcome{MeanAveragePrecision: new(0.22), Tokens: 50, Baseline: &tags}, true},
+		{"better tags", Outcome{MeanAveragePrecision: new(0.5), Tokens: 50, Baseline: &tags}, false},
+		{"of before there were baselines", Outcome{Perplexity: 2004, Tokens: 50000}, false},
 	} {
 		c.v.AtBaseline = c.v.atBaseline()
 		note := c.v.Note(nil)
@@ -150,7 +150,7 @@ func TestAnUntrainedModelIsAtTheBaseline(t *testing.T) {
 	data, model := parts(t, g), initial(g)
 	part := g.Run(Part, PartParams{Data: datasets.Test, Shares: 1}, taskstest.In(audits.ModelInput, model), taskstest.In(DataInput, data))
 	frequencies := g.Run(Frequencies, FrequenciesParams{}, taskstest.In(DataInput, data))
-	var u Verdict
+	var u Outcome
 	g.Run(Sum, SumParams{Shares: 1}, taskstest.In("part-0", part), taskstest.In(BaselineInput, frequencies)).DecodeMetrics(&u)
 	if !u.AtBaseline || u.Baseline == nil || u.Baseline.Perplexity > u.Perplexity {
 		t.Errorf("%+v with the baseline %+v", u, u.Baseline)
@@ -163,15 +163,15 @@ func TestAnUntrainedModelIsAtTheBaseline(t *testing.T) {
 // A regressor has no perplexity: neither 0 nor anything else.
 func TestTheJSONOfLabelsHasNoRecall(t *testing.T) {
 	t.Parallel()
-	for want, v := range map[string]Verdict{
-		`{"tokens":9,"mean_absolute_error":0.5,"baseline":{"tokens":9,"mean_absolute_error":1}}`: {MeanAbsoluteError: new(0.5), Tokens: 9, Baseline: &Verdict{MeanAbsoluteError: new(1.0), Tokens: 9}},
+	for want, v := range map[string]Outcome{
+		`{"tokens":9,"mean_absolute_error":0.5,"baseline":{"tokens":9,"mean_absolute_error":1}}`: {MeanAbsoluteError: new(0.5), Tokens: 9, Baseline: &Outcome{MeanAbsoluteError: new(1.0), Tokens: 9}},
 		`{"recall_at_1":0,"perplexity":null,"infinite":true,"tokens":9}`:                         {Perplexity: inf(), Infinite: true, Tokens: 9},
 	} {
 		got, err := json.Marshal(&v)
 		if err != nil || string(got) != want {
 			t.Errorf("%s (%v), want %s", got, err, want)
 		}
-		var back Verdict
+		var back Outcome
 		if err := json.Unmarshal(got, &back); err != nil || back.Perplexity != v.Perplexity {
 			t.Errorf("%s reads as %+v (%v)", got, back, err)
 		}
@@ -184,13 +184,13 @@ func TestLimitsOfUtilityFailBelowAndAbove(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for want, v := range map[string]*Verdict{
+	for want, v := range map[string]*Outcome{
 		"": {RecallAt1: 0.1, Perplexity: 300},
 		"accuracy is 9.9%, below the limit of 10%":       {RecallAt1: 0.099, Perplexity: 300},
 		"perplexity is 301.00, above the limit of 300":   {RecallAt1: 0.2, Perplexity: 301},
 		"perplexity is infinite, above the limit of 300": {RecallAt1: 0.2, Perplexity: inf()},
 	} {
-		cell := &audits.Cell{Verdicts: []audits.Verdict{v}}
+		cell := &audits.Cell{Outcomes: []audits.Outcome{v}}
 		if got := strings.Join(append(limits[0].Breaches(cell, &tenth), limits[1].Breaches(cell, new(300.0))...), "; "); got != want {
 			t.Errorf("%+v: %q, want %q", v, got, want)
 		}

@@ -92,8 +92,8 @@ func (l *labelledTexts) read(ctx context.Context, t *tasks.Task, input string, m
 	return nil
 }
 
-// verdict measures the predictions.
-func (l *labelledTexts) verdict() (*Verdict, error) {
+// outcome measures the predictions.
+func (l *labelledTexts) outcome() (*Outcome, error) {
 	if len(l.texts) == 0 {
 		return nil, errors.New("the test part holds no text: raise data.test.fraction")
 	}
@@ -105,13 +105,13 @@ func (l *labelledTexts) verdict() (*Verdict, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &Verdict{Tokens: int64(len(l.texts))}
+	v := &Outcome{Tokens: int64(len(l.texts))}
 	if l.kind == models.Regressor {
 		v.MeanAbsoluteError = &value
 		return v, nil
 	}
 	v.MeanAveragePrecision = &value
-	v.Baseline = &Verdict{Tokens: v.Tokens, MeanAveragePrecision: new(0.0)}
+	v.Baseline = &Outcome{Tokens: v.Tokens, MeanAveragePrecision: new(0.0)}
 	*v.Baseline.MeanAveragePrecision, err = MeanAveragePrecision(l.alike())
 	return v, err
 }

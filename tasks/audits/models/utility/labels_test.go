@@ -125,10 +125,10 @@ func TestTagsAreMeasuredByTheMeanAveragePrecisionOfThoseThatTextsHave(t *testing
 	}
 }
 
-func TestAVerdictOnLabelsOfTextsHasNoAccuracy(t *testing.T) {
+func TestAnOutcomeOnLabelsOfTextsHasNoAccuracy(t *testing.T) {
 	t.Parallel()
 	half := 0.5
-	for want, v := range map[string]Verdict{
+	for want, v := range map[string]Outcome{
 		"[   0.500 ]":       {MeanAbsoluteError: &half},
 		"[    0.500]":       {MeanAveragePrecision: &half},
 		"[50.0  9.0  ]":     {RecallAt1: 0.5, Perplexity: 9},

@@ -16,7 +16,7 @@ var limits = []audits.Limit{
 		Check: func(s *audits.Setting, _ fractions.Probability, fail audits.Fail) {
 			checkLabel(s, "accuracy", "accuracy_below", fail)
 		},
-		Breaches: audits.Judged(func(v *Verdict, limit fractions.Probability) []string {
+		Breaches: audits.Judged(func(v *Outcome, limit fractions.Probability) []string {
 			switch {
 			case v.ofTexts():
 			case v.RecallUnknown != "":
@@ -33,7 +33,7 @@ var limits = []audits.Limit{
 		Check: func(s *audits.Setting, _ float64, fail audits.Fail) {
 			checkLabel(s, "perplexity", "perplexity_above", fail)
 		},
-		Breaches: audits.Judged(func(v *Verdict, limit float64) []string {
+		Breaches: audits.Judged(func(v *Outcome, limit float64) []string {
 			if !v.ofTexts() && float64(v.Perplexity) > limit {
 				return []string{fmt.Sprintf("perplexity is %s, above the limit of %.4g", extended.Decimal(v.Perplexity, 2), limit)}
 			}

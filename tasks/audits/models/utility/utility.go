@@ -295,7 +295,7 @@ func runSum(ctx context.Context, t *tasks.Task) error {
 		total, unknown = total.Add(m.Evaluation), cmp.Or(unknown, m.RecallUnknown)
 	}
 	if labelled.kind != "" {
-		v, err := labelled.verdict()
+		v, err := labelled.outcome()
 		if err != nil {
 			return tasks.Permanent(err)
 		}
@@ -304,20 +304,20 @@ func runSum(ctx context.Context, t *tasks.Task) error {
 	if total.Counted.Tokens == 0 {
 		return tasks.Permanent(datasets.NothingToPredict(datasets.Test, total.All.Tokens > 0))
 	}
-	u := p.verdict(total.Counted)
+	u := p.outcome(total.Counted)
 	if u.RecallUnknown = unknown; unknown != "" {
 		u.RecallAt1 = 0
 	}
 	if total.All.Tokens > 0 { // a program counts ordinary words alone
-		u.AllTargets = new(p.verdict(total.All))
+		u.AllTargets = new(p.outcome(total.All))
 	}
 	return u.set(ctx, t)
 }
 
-// set holds the verdict against the baseline, and makes it the metrics of the task.
-func (v *Verdict) set(ctx context.Context, t *tasks.Task) error {
+// set holds the outcome against the baseline, and makes it the metrics of the task.
+func (v *Outcome) set(ctx context.Context, t *tasks.Task) error {
 	if t.Has(BaselineInput) {
-		v.Baseline = new(Verdict)
+		v.Baseline = new(Outcome)
 		if err := t.InputMetrics(ctx, BaselineInput, v.Baseline); err != nil {
 			return err
 		}
@@ -326,8 +326,8 @@ func (v *Verdict) set(ctx context.Context, t *tasks.Task) error {
 	return t.SetMetrics(v)
 }
 
-func (p SumParams) verdict(t models.Tally) Verdict {
-	v := Verdict{RecallAt1: t.Recall(), Perplexity: extended.Float(t.Perplexity()), Tokens: t.Tokens}
+func (p SumParams) outcome(t models.Tally) Outcome {
+	v := Outcome{RecallAt1: t.Recall(), Perplexity: extended.Float(t.Perplexity()), Tokens: t.Tokens}
 	if v.Perplexity.Infinite() {
 		v.Infinite, v.MeanLoss = true, t.Loss/float64(t.Tokens)
 	}

@@ -40,18 +40,18 @@ func initial(g *taskstest.Graph) *taskstest.Node {
 }
 
 // measure splits the test part into shares and sums them.
-func measure(g *taskstest.Graph, model, data *taskstest.Node, shares int) Verdict {
+func measure(g *taskstest.Graph, model, data *taskstest.Node, shares int) Outcome {
 	return measureTop(g, model, data, shares, false)
 }
 
-func measureTop(g *taskstest.Graph, model, data *taskstest.Node, shares int, top bool) Verdict {
+func measureTop(g *taskstest.Graph, model, data *taskstest.Node, shares int, top bool) Outcome {
 	var inputs []taskstest.Edge
 	for share := range shares {
 		n := g.Run(Part, PartParams{Data: datasets.Test, Share: share, Shares: shares, Top: top},
 			taskstest.In(audits.ModelInput, model), taskstest.In(DataInput, data))
 		inputs = append(inputs, taskstest.In(tasks.PartInput(share), n))
 	}
-	var u Verdict
+	var u Outcome
 	g.Run(Sum, SumParams{Shares: shares, Top: top}, inputs...).DecodeMetrics(&u)
 	return u
 }
@@ -143,18 +143,18 @@ func TestGoldenBytes(t *testing.T) {
 // never wrong, has none to be compared with.
 func TestUtilityGrowsWithTheModel(t *testing.T) {
 	t.Parallel()
-	for name, verdicts := range map[string][2]Verdict{
+	for name, outcomes := range map[string][2]Outcome{
 		"recall":                 {{RecallAt1: 0.1}, {RecallAt1: 0.2}},
 		"mean absolute error":    {{MeanAbsoluteError: new(1.5)}, {MeanAbsoluteError: new(0.75)}},
 		"mean average precision": {{MeanAveragePrecision: new(0.25)}, {MeanAveragePrecision: new(0.5)}},
 	} {
-		worse, known := Audit.Utility(&verdicts[0])
-		better, alsoKnown := Audit.Utility(&verdicts[1])
+		worse, known := Audit.Utility(&outcomes[0])
+		better, alsoKnown := Audit.Utility(&outcomes[1])
 		if !known || !alsoKnown || better != 2*worse {
 			t.Errorf("%s: %g and twice that is %g", name, worse, better)
 		}
 	}
-	for _, v := range []Verdict{{}, {MeanAbsoluteError: new(0.0)}} {
+	for _, v := range []Outcome{{}, {MeanAbsoluteError: new(0.0)}} {
 		if utility, known := Audit.Utility(&v); known {
 			t.Errorf("%+v has the utility %g", v, utility)
 		}
@@ -209,7 +209,7 @@ func TestAPerplexityBeyondTheFloatRangeIsAResult(t *testing.T) {
 		return t.SetMetrics(models.Evaluation{Counted: tally, All: tally})
 	}}
 	g := taskstest.NewGraph(t)
-	var u Verdict
+	var u Outcome
 	sum := g.Run(Sum, SumParams{Shares: 1}, taskstest.In(tasks.PartInput(0), g.Run(part, nil)))
 	sum.DecodeMetrics(&u)
 	if !u.Perplexity.Infinite() || !u.Infinite || u.MeanLoss != 3068.5 || u.RecallAt1 != 0.1 || !u.AllTargets.Infinite {
@@ -221,7 +221,7 @@ func TestAPerplexityBeyondTheFloatRangeIsAResult(t *testing.T) {
 	if note := u.Note(nil); !strings.Contains(note, "diverged") || !strings.Contains(note, "3068") {
 		t.Errorf("the note is %q", note)
 	}
-	if note := (&Verdict{Perplexity: 9}).Note(nil); note != "" {
+	if note := (&Outcome{Perplexity: 9}).Note(nil); note != "" {
 		t.Errorf("the note of a model that did not diverge is %q", note)
 	}
 }

@@ -37,7 +37,7 @@ type Params struct {
 }
 
 // Kind trains and measures. Its inputs are those of observed.Inputs and observed.NamesInputs,
-// its metrics a Verdict. Memory is twice the values of Updates
+// its metrics an Outcome. Memory is twice the values of Updates
 // updates, and four times the network.
 var Kind = tasks.Kind{Name: "audits/attributes", Version: 3, Class: tasks.Compute, Run: run}
 
@@ -50,11 +50,11 @@ func run(ctx context.Context, t *tasks.Task) error {
 	if err != nil {
 		return err
 	}
-	v := &Verdict{Users: w.usersByValue(), Majority: w.majority()}
+	v := &Outcome{Users: w.usersByValue(), Majority: w.majority()}
 	var identities []int
 	for i, x := range []struct {
 		tasks []int
-		into  **Outcome
+		into  **AttackOutcome
 	}{{[]int{attribute}, &v.Attribute}, {[]int{identity}, &v.Identity}, {[]int{attribute, identity}, &v.Joint}} {
 		guesses, o, err := w.network(ctx, i, x.tasks)
 		if err != nil {
@@ -178,7 +178,7 @@ func (w *world) check() error {
 }
 
 // network trains number i, on some tasks, and asks it of the anonymous updates.
-func (w *world) network(ctx context.Context, i int, on []int) (guesses [][]int, o *Outcome, err error) {
+func (w *world) network(ctx context.Context, i int, on []int) (guesses [][]int, o *AttackOutcome, err error) {
 	var classes []int
 	for _, task := range on {
 		classes = append(classes, w.classes[task])
@@ -195,7 +195,7 @@ func (w *world) network(ctx context.Context, i int, on []int) (guesses [][]int, 
 	if guesses, err = l.guess(w.anonymous); err != nil {
 		return nil, nil, err
 	}
-	o = &Outcome{Epochs: l.epochs, Best: l.bestEpoch}
+	o = &AttackOutcome{Epochs: l.epochs, Best: l.bestEpoch}
 	for j, task := range on {
 		w.score(o, task, guesses[j])
 	}

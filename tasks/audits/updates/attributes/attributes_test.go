@@ -34,7 +34,7 @@ func (f federation) make() (split []devices.Device, list []updates.Update) {
 
 // try measures on a source of the users' names; every user has as many examples, in the
 // order of their numbers.
-func try(t *testing.T, p Params, users int, split []devices.Device, list []updates.Update) (*Verdict, *taskstest.Node, error) {
+func try(t *testing.T, p Params, users int, split []devices.Device, list []updates.Update) (*Outcome, *taskstest.Node, error) {
 	t.Helper()
 	g := taskstest.NewGraph(t)
 	inputs := append(observedtest.Inputs(g, observedtest.Layout, split, list), observedtest.Names(g, users)...)
@@ -42,7 +42,7 @@ func try(t *testing.T, p Params, users int, split []devices.Device, list []updat
 	if err != nil {
 		return nil, nil, err
 	}
-	var v Verdict
+	var v Outcome
 	n.DecodeMetrics(&v)
 	return &v, n, nil
 }

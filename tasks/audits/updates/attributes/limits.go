@@ -7,13 +7,13 @@ var limits = []audits.Limit{audits.LimitOf[float64]{
 	Doc: "Attributes limits how many times as often the attribute is told right as by always saying the most frequent value: of known and of unseen users, " +
 		"alone and jointly with the identity. A cell is above it where the lower end of one of the 95% intervals of these factors over users is.",
 	Range: "[1,1e9]", Unit: "times the most frequent value",
-	Breaches:    audits.Judged(func(v *Verdict, limit float64) []string { return judge(v, limit).Breaches() }),
-	Unjudged:    audits.Judged(func(v *Verdict, limit float64) []string { return judge(v, limit).Unjudged() }),
+	Breaches:    audits.Judged(func(v *Outcome, limit float64) []string { return judge(v, limit).Breaches() }),
+	Unjudged:    audits.Judged(func(v *Outcome, limit float64) []string { return judge(v, limit).Unjudged() }),
 	FalseAlarms: falseAlarms,
 }.Limit()}
 
 // judge judges all numbers.
-func judge(v *Verdict, limit float64) *audits.Gate {
+func judge(v *Outcome, limit float64) *audits.Gate {
 	alone, joint := v.Attribute.orNone(), v.Joint.orNone()
 	g := audits.Gate{Limit: limit}
 	for _, x := range []struct {

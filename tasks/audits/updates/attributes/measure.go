@@ -9,7 +9,7 @@ import (
 )
 
 // score fills in how often a task's guesses are right.
-func (w *world) score(o *Outcome, task int, guesses []int) {
+func (w *world) score(o *AttackOutcome, task int, guesses []int) {
 	right := func(row int) bool { return guesses[row] == w.asked[task][row] }
 	if task == identity {
 		o.Identity = w.accuracy(devices.Seen, right)

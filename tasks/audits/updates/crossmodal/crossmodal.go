@@ -50,7 +50,7 @@ type Params struct {
 const VectorsInput = "vectors"
 
 // Kind trains and measures. Its inputs are those of observed.Inputs and VectorsInput, its
-// metrics a Verdict, its blob PairsBlob. Memory is twice the values of Updates updates, and four
+// metrics an Outcome, its blob PairsBlob. Memory is twice the values of Updates updates, and four
 // times the network.
 var Kind = tasks.Kind{Name: "audits/cross-modal", Version: 3, Class: tasks.Compute, Run: run}
 

@@ -67,7 +67,7 @@ func otherForm(split []devices.Device, list []updates.Update) *Vectors {
 	return v
 }
 
-func match(t *testing.T, p Params, v *Vectors, split []devices.Device, list []updates.Update) (*Verdict, *taskstest.Node, error) {
+func match(t *testing.T, p Params, v *Vectors, split []devices.Device, list []updates.Update) (*Outcome, *taskstest.Node, error) {
 	t.Helper()
 	g := taskstest.NewGraph(t)
 	var data []byte
@@ -83,7 +83,7 @@ func match(t *testing.T, p Params, v *Vectors, split []devices.Device, list []up
 	if err != nil {
 		return nil, nil, err
 	}
-	found := new(Verdict)
+	found := new(Outcome)
 	n.DecodeMetrics(found)
 	return found, n, nil
 }
@@ -293,18 +293,18 @@ func TestWordVectorsAreMeansOverTheWordsOfShadowDevices(t *testing.T) {
 	taskstest.Golden(t, n)
 }
 
-func TestVerdictsAreSaid(t *testing.T) {
+func TestOutcomesAreSaid(t *testing.T) {
 	t.Parallel()
-	empty := new(Verdict)
+	empty := new(Outcome)
 	if texts := auditstest.Texts(&Audit, empty); !slices.Equal(texts, []string{"-", ""}) || empty.Figure(nil) != nil || !strings.HasPrefix(empty.Note(nil), "cross-modal: ") {
 		t.Errorf("an empty verdict says %q, %q", texts, empty.Note(nil))
 	}
 	m := sameuser.Measurement{Pairs: 10, Users: 30, AP: sameuser.Estimate{Value: 0.76, Low: 0.7, High: 0.8}}
-	v := &Verdict{Anonymous: &m, Unseen: &m, Curve: []float64{1, 0.5}}
+	v := &Outcome{Anonymous: &m, Unseen: &m, Curve: []float64{1, 0.5}}
 	if texts := auditstest.Texts(&Audit, v); !slices.Equal(texts, []string{"76.0", "76.0"}) || len(v.Figure(nil).Line) != 2 || !strings.Contains(v.Note(nil), "of unseen users: AP 76.0 (70.0 to 80.0)") {
 		t.Errorf("a verdict says %q, %q", texts, v.Note(nil))
 	}
-	cell := &audits.Cell{Verdicts: []audits.Verdict{v}}
+	cell := &audits.Cell{Outcomes: []audits.Outcome{v}}
 	if b := limits[0].Breaches(cell, new(1.3)); len(b) != 1 || b[0] != "the AP of updates and vectors is 1.52 times chance; at least it is 1.4, above the limit of 1.3" {
 		t.Errorf("breaches %q", b)
 	}

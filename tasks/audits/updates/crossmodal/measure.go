@@ -10,7 +10,7 @@ import (
 )
 
 // PairsBlob is a JSON object of Scored: of what is measured, by the names that it has in a
-// Verdict.
+// Outcome.
 const PairsBlob = "pairs"
 
 // Scored are the pairs that were measured, element by element.
@@ -28,7 +28,7 @@ const firstBootstrap = 6
 
 // measure asks the network of pairs of anonymous updates.
 func (w *world) measure(ctx context.Context) error {
-	v := &Verdict{Learned: w.Learned, Users: len(w.vectors.Users), Values: w.vectors.Values}
+	v := &Outcome{Learned: w.Learned, Users: len(w.vectors.Users), Values: w.vectors.Values}
 	all := map[string]*Scored{}
 	of := func(set devices.Set) *part {
 		return w.partOf(w.anonymous, func(o *observed.Observation) bool { return o.Set == set })

@@ -94,7 +94,7 @@ func summary(kinds ...attacks.Kind) SummaryParams {
 }
 
 // attacked runs all attacks on a world.
-func attacked(t *testing.T, w world, change func(*Params)) *Verdict {
+func attacked(t *testing.T, w world, change func(*Params)) *Outcome {
 	t.Helper()
 	g := taskstest.NewGraph(t)
 	inputs := w.inputs(g)
@@ -104,13 +104,13 @@ func attacked(t *testing.T, w world, change func(*Params)) *Verdict {
 		change(&p)
 		edges = append(edges, taskstest.In(AttackInput(i), g.Run(Reidentify, p, inputs...)))
 	}
-	return verdict(t, g.Run(Summary, summary(attacks.Kinds()...), edges...))
+	return outcome(t, g.Run(Summary, summary(attacks.Kinds()...), edges...))
 }
 
-func verdict(t *testing.T, n *taskstest.Node) *Verdict {
+func outcome(t *testing.T, n *taskstest.Node) *Outcome {
 	t.Helper()
-	v := new(Verdict)
-	if err := json.Unmarshal(n.Blob(audits.VerdictBlob), v); err != nil {
+	v := new(Outcome)
+	if err := json.Unmarshal(n.Blob(audits.OutcomeBlob), v); err != nil {
 		t.Fatal(err)
 	}
 	return v
@@ -205,7 +205,7 @@ func TestStagesThatAreUnlikeOnesDoNotTeachEachOther(t *testing.T) {
 		p.Learn = stage
 		edges = append(edges, taskstest.In(StageInput(0, i), g.Run(Reidentify, p, inputs...)))
 	}
-	v := verdict(t, g.Run(Summary, s, edges...))
+	v := outcome(t, g.Run(Summary, s, edges...))
 	if maps := v.HeatMaps(nil); len(maps) != 1 || fmt.Sprint(maps[0].Rows, maps[0].Columns) != "[1 7] [1 7]" || maps[0].Values[0][1] != v.Attacks[0].Matrix[0][1].Factor {
 		t.Errorf("the heat maps are %+v", maps)
 	}
@@ -318,12 +318,12 @@ func TestWhoCannotBeNamedIsSaid(t *testing.T) {
 	}
 	inputs := observedtest.Inputs(g, layout, split, []updates.Update{update(1, 0), update(1, 1), update(2, 3), update(3, 4)})
 	p := Params{Seed: 1, Attack: attacks.Cosine, Learn: Rounds{1, 3}, Try: Rounds{1, 3}, Epochs: 1, Batch: 1, Memory: 16}
-	v := verdict(t, g.Run(Summary, summary(attacks.Cosine), taskstest.In(AttackInput(0), g.Run(Reidentify, p, inputs...))))
+	v := outcome(t, g.Run(Summary, summary(attacks.Cosine), taskstest.In(AttackInput(0), g.Run(Reidentify, p, inputs...))))
 	if v.Untaught != 1 || v.Attacks[0].Users != 1 || v.Devices != 2 || !strings.Contains(v.Note(nil), "1 user can't be named") {
-		t.Errorf("verdict %+v", v)
+		t.Errorf("outcome %+v", v)
 	}
 	p.Try = Rounds{3, 3} // an update of user 2, whom no attack can name
-	nobody := g.Run(Summary, summary(attacks.Cosine), taskstest.In(AttackInput(0), g.Run(Reidentify, p, inputs...))).Blob(audits.VerdictBlob)
+	nobody := g.Run(Summary, summary(attacks.Cosine), taskstest.In(AttackInput(0), g.Run(Reidentify, p, inputs...))).Blob(audits.OutcomeBlob)
 	const want = `"attacks":[{"attack":"cosine","users":0,"learned":2}]`
 	if !strings.Contains(string(nobody), want) {
 		t.Errorf("over no user the verdict is %s, want no number but %s", nobody, want)
@@ -419,7 +419,7 @@ func TestGoldenBytes(t *testing.T) {
 	taskstest.Golden(t, g.Run(Summary, summary(attacks.Kinds()...), edges...))
 }
 
-func TestVerdictsAreSaid(t *testing.T) {
+func TestOutcomesAreSaid(t *testing.T) {
 	t.Parallel()
 	v := attacked(t, world{users: 6, rounds: 6, own: 0.5, device: 0.1, noise: 0.2, seed: 1}, asItIs)
 	if texts := auditstest.Texts(&Audit, v); len(texts) != 3 || !strings.Contains(texts[1], "x)") {
@@ -438,7 +438,7 @@ func TestVerdictsAreSaid(t *testing.T) {
 		t.Errorf("in figures of all cells it is %+v", found)
 	}
 	limit := 1.5
-	c := &audits.Cell{Verdicts: []audits.Verdict{v}}
+	c := &audits.Cell{Outcomes: []audits.Outcome{v}}
 	if breaches := limits[0].Breaches(c, &limit); len(breaches) != 1 || !strings.Contains(breaches[0], "times chance") {
 		t.Errorf("breaches %q", breaches)
 	}
@@ -446,11 +446,11 @@ func TestVerdictsAreSaid(t *testing.T) {
 	if breaches := limits[0].Breaches(c, &limit); len(breaches) > 0 {
 		t.Errorf("breaches %q", breaches)
 	}
-	empty := new(Verdict)
+	empty := new(Outcome)
 	if _, ok := Audit.Charted.Of(empty); ok {
 		t.Error("nothing is in figures of all cells")
 	}
-	if texts := auditstest.Texts(&Audit, empty); fmt.Sprint(texts) != "[- - -]" || empty.Figure(nil) != nil || limits[0].Breaches(&audits.Cell{Verdicts: []audits.Verdict{empty}}, &limit) != nil {
+	if texts := auditstest.Texts(&Audit, empty); fmt.Sprint(texts) != "[- - -]" || empty.Figure(nil) != nil || limits[0].Breaches(&audits.Cell{Outcomes: []audits.Outcome{empty}}, &limit) != nil {
 		t.Errorf("of nothing: %q", texts)
 	}
 }
@@ -498,7 +498,7 @@ func TestUnseenUsersAreAmongTheCandidates(t *testing.T) {
 	w := world{users: 6, unseen: 4, heldOut: 3, rounds: 8, own: 0.3, device: 0.3, noise: 0.4, seed: 3}
 	g := taskstest.NewGraph(t)
 	node := g.Run(Reidentify, params(w, attacks.Cosine), w.inputs(g)...)
-	v := verdict(t, g.Run(Summary, summary(attacks.Cosine), taskstest.In(AttackInput(0), node)))
+	v := outcome(t, g.Run(Summary, summary(attacks.Cosine), taskstest.In(AttackInput(0), node)))
 	s, err := ReadScores(t.Context(), g.Task(taskstest.In("scores", node)), "scores")
 	if err != nil {
 		t.Fatal(err)

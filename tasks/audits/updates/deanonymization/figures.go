@@ -9,8 +9,8 @@ import (
 )
 
 // factor is how many times chance the average precision of the best attack is.
-func factor(verdict audits.Verdict) (audits.Bounded, bool) {
-	best := verdict.(*Verdict).Best()
+func factor(outcome audits.Outcome) (audits.Bounded, bool) {
+	best := outcome.(*Outcome).Best()
 	if best == nil {
 		return audits.Bounded{}, false
 	}
@@ -18,7 +18,7 @@ func factor(verdict audits.Verdict) (audits.Bounded, bool) {
 }
 
 // HeatMaps implements audits.Mapped: figure 10 of the paper, for each attack.
-func (v *Verdict) HeatMaps(*audits.Cell) (maps []*audits.HeatMap) {
+func (v *Outcome) HeatMaps(*audits.Cell) (maps []*audits.HeatMap) {
 	for i := range v.Attacks {
 		if o := &v.Attacks[i]; len(o.Matrix) > 0 {
 			maps = append(maps, v.heatMap(o))
@@ -29,7 +29,7 @@ func (v *Verdict) HeatMaps(*audits.Cell) (maps []*audits.HeatMap) {
 
 // heatMap has a row for each stage that the attack was trained on, with a column for each that
 // it was tried on.
-func (v *Verdict) heatMap(o *Outcome) *audits.HeatMap {
+func (v *Outcome) heatMap(o *AttackOutcome) *audits.HeatMap {
 	m := &audits.HeatMap{
 		Name:  "Stages of the training: named AP by " + o.Attack.Title() + ", times chance",
 		About: "An attack has learned from the updates of a row's rounds, and was tried on those of a column's; both are called by the first of their rounds. A number is its average precision, times chance; there is none where nobody could be named.",
@@ -54,7 +54,7 @@ func (v *Verdict) heatMap(o *Outcome) *audits.HeatMap {
 
 // stages are the factors of the matrix, row by row: "4.1 2.5; 2.2 3.9", with a dash where nobody
 // could be named; nil without a matrix.
-func (o *Outcome) stages() *string {
+func (o *AttackOutcome) stages() *string {
 	if len(o.Matrix) == 0 {
 		return nil
 	}

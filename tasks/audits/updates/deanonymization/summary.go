@@ -23,7 +23,7 @@ type SummaryParams struct {
 	Stages []Rounds `json:"stages,omitempty"`
 	// Confidence of the intervals.
 	Confidence float64 `json:"confidence"`
-	// Users has the verdict list every user.
+	// Users has the outcome list every user.
 	Users bool `json:"users,omitempty"`
 }
 
@@ -32,7 +32,7 @@ type SummaryParams struct {
 func AttackInput(i int) string       { return fmt.Sprintf("attack-%d", i) }
 func StageInput(i, stage int) string { return fmt.Sprintf("attack-%d-stage-%d", i, stage) }
 
-// Summary says what the scores of the attacks are worth. Its blob is audits.VerdictBlob.
+// Summary says what the scores of the attacks are worth. Its blob is audits.OutcomeBlob.
 var Summary = tasks.Kind{Name: "audits/deanonymization", Version: 3, Class: tasks.Compute, Run: runSummary}
 
 func runSummary(ctx context.Context, t *tasks.Task) error {
@@ -40,7 +40,7 @@ func runSummary(ctx context.Context, t *tasks.Task) error {
 	if err := t.Decode(&p); err != nil {
 		return err
 	}
-	v := Verdict{Confidence: p.Confidence, Stages: p.Stages}
+	v := Outcome{Confidence: p.Confidence, Stages: p.Stages}
 	list := make([]*measured, len(p.Attacks))
 	for i, kind := range p.Attacks {
 		scored, err := ReadScores(ctx, t, AttackInput(i))
@@ -58,7 +58,7 @@ func runSummary(ctx context.Context, t *tasks.Task) error {
 		v.Devices, v.Items, v.Untaught = len(list[i].owners), len(scored.Items), len(scored.Untaught)
 	}
 	p.compare(&v, list)
-	return t.PutJSON(ctx, audits.VerdictBlob, &v)
+	return t.PutJSON(ctx, audits.OutcomeBlob, &v)
 }
 
 // Scores are those of one attack.
@@ -242,8 +242,8 @@ const (
 )
 
 // outcome puts together what is said of an attack.
-func (p *SummaryParams) outcome(kind attacks.Kind, s *Scores, m *measured) Outcome {
-	o := Outcome{Attack: kind, Learned: s.Learned, Validated: s.Validated, Training: s.Training, Users: len(m.users), Unseen: m.unseen}
+func (p *SummaryParams) outcome(kind attacks.Kind, s *Scores, m *measured) AttackOutcome {
+	o := AttackOutcome{Attack: kind, Learned: s.Learned, Validated: s.Validated, Training: s.Training, Users: len(m.users), Unseen: m.unseen}
 	o.Top1, o.Top5 = m.top[1], m.top[5]
 	if len(m.users) == 0 {
 		return o
@@ -260,7 +260,7 @@ func (p *SummaryParams) outcome(kind attacks.Kind, s *Scores, m *measured) Outco
 }
 
 // Bound sets the intervals of an outcome by the average precision of each user, and its chance.
-func (p *SummaryParams) Bound(o *Outcome, own, chance []float64) {
+func (p *SummaryParams) Bound(o *AttackOutcome, own, chance []float64) {
 	o.APInterval = p.resampling(len(own)).Interval(p.Confidence, ranking.OfMean(own, 0, 1))
 	lows, highs := p.resampling(len(own)).Ends(ranking.OfRatio(own, chance, 0, 1, ranking.Mean(chance)))
 	o.FactorInterval = ranking.Between(p.Confidence)(lows, highs)
@@ -339,7 +339,7 @@ func (p *SummaryParams) matrix(ctx context.Context, t *tasks.Task, attack int) (
 }
 
 // compare finds the best attack, and how far it is above the baseline that needs no training.
-func (p *SummaryParams) compare(v *Verdict, list []*measured) {
+func (p *SummaryParams) compare(v *Outcome, list []*measured) {
 	best, baseline := -1, slices.Index(p.Attacks, attacks.Cosine)
 	for i := range v.Attacks {
 		if p.Attacks[i] != attacks.Cosine && (best < 0 || v.Attacks[i].AP > v.Attacks[best].AP) {

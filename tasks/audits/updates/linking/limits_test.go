@@ -10,10 +10,10 @@ import (
 // Limits are passed by the lower end of an interval, not by the number itself.
 func TestLimitsArePassedByLowerBounds(t *testing.T) {
 	t.Parallel()
-	v := &Verdict{}
+	v := &Outcome{}
 	v.Pairs.Users = 30
 	v.Pairs.AP.Value, v.Pairs.AP.Low = 0.9, 0.8
-	cell := &audits.Cell{Verdicts: []audits.Verdict{v}}
+	cell := &audits.Cell{Outcomes: []audits.Outcome{v}}
 	for limit, want := range map[float64][]string{
 		1.5: {"the AP of linked updates is 1.8 times chance; at least it is 1.6, above the limit of 1.5"},
 		1.7: nil,
@@ -26,7 +26,7 @@ func TestLimitsArePassedByLowerBounds(t *testing.T) {
 		t.Errorf("without a limit %v is judged", got)
 	}
 	limit := 1.0
-	if got := limits[0].Breaches(&audits.Cell{Verdicts: []audits.Verdict{new(Verdict)}}, &limit); got != nil {
+	if got := limits[0].Breaches(&audits.Cell{Outcomes: []audits.Outcome{new(Outcome)}}, &limit); got != nil {
 		t.Errorf("without anything measured %q", got)
 	}
 }

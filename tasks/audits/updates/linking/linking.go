@@ -30,7 +30,7 @@ type Params struct {
 }
 
 // Kind links recorded updates. Its inputs are those of observed.Inputs, its metrics a
-// Verdict. Memory is 4 bytes for each pair of updates, and matrixBytes.
+// Outcome. Memory is 4 bytes for each pair of updates, and matrixBytes.
 var Kind = tasks.Kind{Name: "audits/linking", Version: 2, Class: tasks.Compute, Run: run}
 
 func run(ctx context.Context, t *tasks.Task) error {
@@ -50,7 +50,7 @@ func run(ctx context.Context, t *tasks.Task) error {
 	if err != nil {
 		return err
 	}
-	v := Verdict{Devices: c.devices, Updates: len(c.updates), All: c.all}
+	v := Outcome{Devices: c.devices, Updates: len(c.updates), All: c.all}
 	if v.Pairs, err = p.measure(&c, similarities); err != nil {
 		return err
 	}

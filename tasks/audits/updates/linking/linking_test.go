@@ -20,7 +20,7 @@ func federation(users, rounds, cohort int, own float64) (split []devices.Device,
 	return observedtest.Federation{Users: users, Rounds: rounds, Cohort: cohort, Own: own, Common: 5}.Make()
 }
 
-func link(t *testing.T, p Params, split []devices.Device, list []updates.Update) (*Verdict, error) {
+func link(t *testing.T, p Params, split []devices.Device, list []updates.Update) (*Outcome, error) {
 	t.Helper()
 	g := taskstest.NewGraph(t)
 	half := len(list) / 2
@@ -28,7 +28,7 @@ func link(t *testing.T, p Params, split []devices.Device, list []updates.Update)
 	if err != nil {
 		return nil, err
 	}
-	var v Verdict
+	var v Outcome
 	n.DecodeMetrics(&v)
 	return &v, nil
 }
@@ -41,10 +41,10 @@ func TestDevicesAreFollowedByWhatIsTheirOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	if v.Devices != 12 || v.Updates != v.All || v.Updates >= len(list) {
-		t.Errorf("verdict %+v counts wrongly", v)
+		t.Errorf("outcome %+v counts wrongly", v)
 	}
 	if v.Pairs.AP.Value < 0.97 || v.Next.Share < 0.9 || v.Next.Chance > 0.2 || v.Clusters.RandIndex < 0.9 || v.Clusters.Clusters != 12 {
-		t.Errorf("verdict %+v of devices that differ much", v)
+		t.Errorf("outcome %+v of devices that differ much", v)
 	}
 }
 
@@ -62,7 +62,7 @@ func TestEqualDevicesAreFollowedByChance(t *testing.T) {
 	}
 	sd := math.Sqrt(v.Next.Chance * (1 - v.Next.Chance) / float64(v.Next.Of))
 	if math.Abs(v.Next.Share-v.Next.Chance) > 4*sd || math.Abs(v.Clusters.RandIndex) > 0.05 || math.Abs(v.Clusters.F1-v.Clusters.ChanceF1) > 0.05 {
-		t.Errorf("verdict %+v of devices that are alike", v)
+		t.Errorf("outcome %+v of devices that are alike", v)
 	}
 }
 

@@ -6,7 +6,7 @@ var limits = []audits.Limit{audits.PairLimit(
 	"matching", 2, "scores",
 	"Matching limits how many times chance, which is 50, the average precision of pairs of a shadow device's update and an anonymous one is: those alone tell a user. "+
 		"The better of the network and the cosine counts. A cell is above it where the lower end of the 95% interval over users is.",
-	func(v *Verdict) (what string, users int, found audits.Bounded) {
+	func(v *Outcome) (what string, users int, found audits.Bounded) {
 		if v.Shadow == nil {
 			return "", 0, audits.Bounded{}
 		}

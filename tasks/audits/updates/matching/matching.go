@@ -39,7 +39,7 @@ type Params struct {
 	Again int `json:"again,omitempty"`
 }
 
-// Kind trains and measures. Its inputs are those of observed.Inputs, its metrics a Verdict.
+// Kind trains and measures. Its inputs are those of observed.Inputs, its metrics an Outcome.
 // Memory is twice the values of Updates updates, and four times the network.
 var Kind = tasks.Kind{Name: "audits/matching", Version: 3, Class: tasks.Compute, Run: run}
 

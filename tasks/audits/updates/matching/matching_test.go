@@ -17,14 +17,14 @@ func params() Params {
 	return Params{Seed: 1, Pairs: 2000, Units: 16, Epochs: 12, Batch: 32, LearningRate: 1e-3, Updates: 4000}
 }
 
-func match(t *testing.T, p Params, split []devices.Device, list []updates.Update) (*Verdict, error) {
+func match(t *testing.T, p Params, split []devices.Device, list []updates.Update) (*Outcome, error) {
 	t.Helper()
 	g := taskstest.NewGraph(t)
 	n, err := g.Try(Kind, p, observedtest.Inputs(g, observedtest.Layout, split, list)...)
 	if err != nil {
 		return nil, err
 	}
-	var v Verdict
+	var v Outcome
 	n.DecodeMetrics(&v)
 	return &v, nil
 }
@@ -78,7 +78,7 @@ func TestEqualUsersAreToldByChance(t *testing.T) {
 		t.Fatal(err)
 	}
 	if v.Seen != nil || v.Unseen != nil {
-		t.Errorf("verdict %+v of a closed world", v)
+		t.Errorf("outcome %+v of a closed world", v)
 	}
 	for what, told := range map[string]*Told{"anonymous": v.Anonymous, "shadow": v.Shadow} {
 		for by, auc := range map[string]sameuser.Estimate{"network": told.Network.AUC, "cosine": told.Cosine.AUC} {
@@ -89,7 +89,7 @@ func TestEqualUsersAreToldByChance(t *testing.T) {
 	}
 }
 
-func TestTheVerdictSaysWhenTheCosineIsAsGood(t *testing.T) {
+func TestTheOutcomeSaysWhenTheCosineIsAsGood(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		cosine sameuser.Estimate
@@ -101,7 +101,7 @@ func TestTheVerdictSaysWhenTheCosineIsAsGood(t *testing.T) {
 		{sameuser.Estimate{Value: 0.75, Low: 0.7, High: 0.79}, "by cosine alone 75.0 (70.0 to 79.0), which needs no training and can't be told from it"},
 		{sameuser.Estimate{Value: 0.7, Low: 0.65, High: 0.75}, "AP 80.0 (78.0 to 82.0), by cosine alone 70.0"},
 	} {
-		v := Verdict{Shadow: new(Told)}
+		v := Outcome{Shadow: new(Told)}
 		v.Shadow.Network.AP, v.Shadow.Cosine.AP = sameuser.Estimate{Value: 0.8, Low: 0.78, High: 0.82}, c.cosine
 		if note := v.Note(nil); !strings.Contains(note, c.ends+"; the intervals hold") {
 			t.Errorf("note %q, want %q", note, c.ends)

@@ -41,8 +41,8 @@ type comparison struct {
 }
 
 // measure asks the network of pairs, and then compares what cosines say of the same ones.
-func (p *Params) measure(ctx context.Context, r *observed.Reader, l *learning, shadow, anonymous *observed.Sample) (*Verdict, error) {
-	v := &Verdict{Learned: l.Learned}
+func (p *Params) measure(ctx context.Context, r *observed.Reader, l *learning, shadow, anonymous *observed.Sample) (*Outcome, error) {
+	v := &Outcome{Learned: l.Learned}
 	comparisons, err := p.comparisons(l, shadow, anonymous, v)
 	if err != nil {
 		return nil, err
@@ -88,7 +88,7 @@ func (p *Params) tell(c *comparison, into *sameuser.Measurement, pairs []sameuse
 // comparisons draw the pairs of everything that is measured. Pairs of anonymous updates there
 // must be; of the others there are none in some worlds, such as those of unseen users in a
 // closed one.
-func (p *Params) comparisons(l *learning, shadow, anonymous *observed.Sample, v *Verdict) (all []*comparison, err error) {
+func (p *Params) comparisons(l *learning, shadow, anonymous *observed.Sample, v *Outcome) (all []*comparison, err error) {
 	of := func(set devices.Set) func(o *observed.Observation) bool {
 		return func(o *observed.Observation) bool { return o.Set == set }
 	}

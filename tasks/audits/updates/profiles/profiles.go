@@ -31,7 +31,7 @@ type Params struct {
 }
 
 // Kind ranks the users of the anonymous devices. Its inputs are those of observed.NamesInputs,
-// observed.DevicesInput, and deanonymization.AttackInput for each attack; its metrics a Verdict.
+// observed.DevicesInput, and deanonymization.AttackInput for each attack; its metrics an Outcome.
 var Kind = tasks.Kind{Name: "audits/profiles", Version: 2, Class: tasks.Compute, Run: run}
 
 func run(ctx context.Context, t *tasks.Task) error {
@@ -42,13 +42,13 @@ func run(ctx context.Context, t *tasks.Task) error {
 	if err := w.open(ctx, t); err != nil {
 		return err
 	}
-	v := &Verdict{Profiles: w.profiles}
+	v := &Outcome{Profiles: w.profiles}
 	for i, kind := range w.Attacks {
 		scores, err := deanonymization.ReadScores(ctx, t, deanonymization.AttackInput(i))
 		if err != nil {
 			return err
 		}
-		o := Outcome{Attack: kind, Training: scores.Training}
+		o := AttackOutcome{Attack: kind, Training: scores.Training}
 		for profile := range w.profiles {
 			found, err := w.rank(scores, profile)
 			if err != nil {

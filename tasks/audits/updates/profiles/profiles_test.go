@@ -62,7 +62,7 @@ func params() Params {
 }
 
 // find runs all attacks on a federation, and ranks.
-func find(t *testing.T, p Params, split []devices.Device, list []updates.Update, of []string) (*taskstest.Node, *Verdict, error) {
+func find(t *testing.T, p Params, split []devices.Device, list []updates.Update, of []string) (*taskstest.Node, *Outcome, error) {
 	t.Helper()
 	g := taskstest.NewGraph(t)
 	recorded := observedtest.Inputs(g, observedtest.Layout, split, list)
@@ -85,7 +85,7 @@ func find(t *testing.T, p Params, split []devices.Device, list []updates.Update,
 	if err != nil {
 		return nil, nil, err
 	}
-	v := new(Verdict)
+	v := new(Outcome)
 	n.DecodeMetrics(v)
 	return n, v, nil
 }

@@ -9,9 +9,9 @@ import (
 
 func TestTheLimitIsOnWhatUpdatesSayBeyondFrequency(t *testing.T) {
 	t.Parallel()
-	v := &Verdict{BaselineAP: 0.4}
+	v := &Outcome{BaselineAP: 0.4}
 	v.AP = 0.8
-	cell := &audits.Cell{Verdicts: []audits.Verdict{v}}
+	cell := &audits.Cell{Outcomes: []audits.Outcome{v}}
 	for limit, want := range map[float64][]string{
 		1.5: {"the AP of words read off updates, over that by their frequency alone, is 2, above the limit of 1.5"},
 		2.5: nil,
@@ -24,7 +24,7 @@ func TestTheLimitIsOnWhatUpdatesSayBeyondFrequency(t *testing.T) {
 		t.Errorf("without a limit %v is judged", got)
 	}
 	limit := 1.0
-	if got := limits[0].Breaches(&audits.Cell{Verdicts: []audits.Verdict{new(Verdict)}}, &limit); got != nil {
+	if got := limits[0].Breaches(&audits.Cell{Outcomes: []audits.Outcome{new(Outcome)}}, &limit); got != nil {
 		t.Errorf("without anything measured %q", got)
 	}
 }

@@ -55,7 +55,7 @@ type Params struct {
 	Noise float64 `json:"noise,omitempty"`
 }
 
-// Kind measures every recorded update of an anonymous device. Its metrics are a Verdict.
+// Kind measures every recorded update of an anonymous device. Its metrics are an Outcome.
 var Kind = tasks.Kind{Name: "audits/update-words", Version: 2, Class: tasks.Compute, Run: run}
 
 func run(ctx context.Context, t *tasks.Task) error {
@@ -75,7 +75,7 @@ func run(ctx context.Context, t *tasks.Task) error {
 	}); err != nil {
 		return err
 	}
-	v, err := w.verdict(ctx)
+	v, err := w.outcome(ctx)
 	if err != nil {
 		return err
 	}
@@ -273,7 +273,7 @@ func (w *measuring) baseline(ctx context.Context) (mean float64, err error) {
 	return mean / float64(updates), nil
 }
 
-func (w *measuring) verdict(ctx context.Context) (*Verdict, error) {
+func (w *measuring) outcome(ctx context.Context) (*Outcome, error) {
 	if len(w.rounds) == 0 {
 		return nil, tasks.Permanent(errors.New("no recorded update of an anonymous device with a word; record more rounds"))
 	}
@@ -291,8 +291,8 @@ func (w *measuring) verdict(ctx context.Context) (*Verdict, error) {
 }
 
 // summarize means over all updates, and over those of ranges of rounds where there are many.
-func summarize(rounds []Round) *Verdict {
-	v := &Verdict{}
+func summarize(rounds []Round) *Outcome {
+	v := &Outcome{}
 	size := (len(rounds) + mostRounds - 1) / mostRounds
 	for some := range slices.Chunk(rounds, size) {
 		sum := Round{Round: some[0].Round}

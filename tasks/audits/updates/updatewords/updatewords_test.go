@@ -95,7 +95,7 @@ func (b *bench) try(p Params, recorded *taskstest.Node) (*taskstest.Node, error)
 		taskstest.In(ShardsInput, b.parts), taskstest.In(datasets.PartsInput, b.parts))
 }
 
-func (b *bench) measure(p Params, recorded *taskstest.Node) (v Verdict) {
+func (b *bench) measure(p Params, recorded *taskstest.Node) (v Outcome) {
 	b.t.Helper()
 	n, err := b.try(p, recorded)
 	if err != nil {
@@ -112,7 +112,7 @@ func TestRowsOfAnUntiedEmbeddingAreTheWords(t *testing.T) {
 	b := newBench(t)
 	v := b.measure(Params{Layer: Embedding}, b.train(true, plain))
 	if v.Precision != 1 || v.Recall != 1 || v.AP != 1 || v.Updates != 16 || v.Devices != 8 || v.Words < 30 || v.Words > 90 || v.Named != v.Words {
-		t.Errorf("verdict %+v, want exactly the words", v)
+		t.Errorf("outcome %+v, want exactly the words", v)
 	}
 	if v.BaselineAP > 0.8 {
 		t.Errorf("the words' frequency alone gives %v", v.BaselineAP)
@@ -130,10 +130,10 @@ func TestTheOutputBiasNamesWordsOfTiedModels(t *testing.T) {
 	recorded := b.train(false, plain)
 	v := b.measure(Params{Layer: OutputBias}, recorded)
 	if v.Precision != 1 || v.Recall < 0.95 || v.AP < 0.99 {
-		t.Errorf("verdict %+v, want few words missed and none named wrongly", v)
+		t.Errorf("outcome %+v, want few words missed and none named wrongly", v)
 	}
 	if v := b.measure(Params{Layer: Embedding}, recorded); v.Recall != 1 || v.Precision > 0.4 {
-		t.Errorf("verdict %+v of a tied embedding, all of whose rows change", v)
+		t.Errorf("outcome %+v of a tied embedding, all of whose rows change", v)
 	}
 }
 

@@ -98,13 +98,13 @@ func Decode(t testing.TB, e *localexec.Executor, node plan.Ref, blob string, int
 	}
 }
 
-// Verdict is what an audit has found, decoded into v; it fails the test if there is
+// Outcome is what an audit has found, decoded into v; it fails the test if there is
 // none.
-func Verdict(t testing.TB, r *reports.Report, audit string, v any) {
+func Outcome(t testing.TB, r *reports.Report, audit string, v any) {
 	t.Helper()
-	raw, measured := r.Verdict(audit)
+	raw, measured := r.Outcome(audit)
 	if !measured {
-		t.Fatalf("the report has no verdict of %s", audit)
+		t.Fatalf("the report has no outcome of %s", audit)
 	}
 	if err := json.Unmarshal(raw, v); err != nil {
 		t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 )
 
 // audited are the results of one cell, whose lower bound is as given, with further members of
-// its verdict; 154 is proved.
+// its outcome; 154 is proved.
 func audited(t *testing.T, lower float64, more ...string) *results.Results {
 	t.Helper()
 	text := fmt.Sprintf(`{"run": "r-1", "experiment": "r", "cells": [{
@@ -89,7 +89,7 @@ func TestBoundsThatCrossAreSaidSo(t *testing.T) {
 func TestAnAuditThatCouldNotContradictSaysSo(t *testing.T) {
 	t.Parallel()
 	for proved, powerless := range map[privacy.Epsilon]bool{2.9: false, 3: true, privacy.Epsilon(math.Inf(1)): false} {
-		v := onerun.Verdict{EpsilonLower: 1.29, EpsilonLargestCanaries: 2.97}
+		v := onerun.Outcome{EpsilonLower: 1.29, EpsilonLargestCanaries: 2.97}
 		note := v.Note(&audits.Cell{Privacy: &privacy.Report{EpsilonProved: proved}})
 		if strings.Contains(note, "POWERLESS") != powerless {
 			t.Errorf("beside a proved %v: %s", proved, note)
@@ -121,7 +121,7 @@ func TestTheTradeOffCurveIsInEveryOutput(t *testing.T) {
 func TestGatesLimitTheLowerBound(t *testing.T) {
 	t.Parallel()
 	breaches := func(lower float64) []string {
-		return onerun.Audit.Limits[0].Breaches(&audits.Cell{Verdicts: []audits.Verdict{&onerun.Verdict{EpsilonLower: lower, Delta: 1e-7, Confidence: 0.95, Neighbouring: "replace-one"}}}, new(1.5))
+		return onerun.Audit.Limits[0].Breaches(&audits.Cell{Outcomes: []audits.Outcome{&onerun.Outcome{EpsilonLower: lower, Delta: 1e-7, Confidence: 0.95, Neighbouring: "replace-one"}}}, new(1.5))
 	}
 	if got := breaches(1.29); len(got) != 0 {
 		t.Errorf("1.29 is within 1.5, yet %q", got)

@@ -14,41 +14,41 @@ var Audit = audits.Description{
 	Legend: "BS, beam search: the model continues with the canary, given its beginning.",
 	New:    func() audits.Fields { return new(Fields) },
 	Limits: []audits.Limit{audits.CountLimit("beam_search_memorized", "limits the canaries that beam search finds.",
-		func(v *Verdict) int { return v.Memorized }, audits.LikeliestByChance(func(f *Fields) int { return f.BeamSearch.Prefix }))},
-	Kinds:        []tasks.Kind{Kind, Summary},
-	Pairs:        audits.TargetSecrets,
-	VerdictBlob:  audits.VerdictBlob,
-	OutcomesBlob: audits.OutcomesBlob,
-	Verdict:      func() audits.Verdict { return new(Verdict) },
-	Outcome:      func() audits.Outcome { return new(Outcome) },
+		func(v *Outcome) int { return v.Memorized }, audits.LikeliestByChance(func(f *Fields) int { return f.BeamSearch.Prefix }))},
+	Kinds:              []tasks.Kind{Kind, Summary},
+	Pairs:              audits.TargetSecrets,
+	OutcomeBlob:        audits.OutcomeBlob,
+	CanaryOutcomesBlob: audits.CanaryOutcomesBlob,
+	Outcome:            func() audits.Outcome { return new(Outcome) },
+	CanaryOutcome:      func() audits.CanaryOutcome { return new(CanaryOutcome) },
 	Measures: slices.Concat([]audits.Measure{
 		{
-			Name: "beam_search_memorized", Of: audits.Of(func(v *Verdict) int { return v.Memorized }),
+			Name: "beam_search_memorized", Of: audits.Of(func(v *Outcome) int { return v.Memorized }),
 			Header: "BS memorized", Leading: true, Scale: audits.Plain, Among: "beam_search_of", Canary: "beam_found",
 		},
-		{Name: "beam_search_of", Of: audits.Of(func(v *Verdict) int { return v.Of })},
-		{Name: "beam_width", Of: audits.Of(func(v *Verdict) int { return v.Width })},
-	}, audits.Lowest("beam_search", audits.Measure{Header: "BS lowest", Leading: true}, func(v *Verdict) *audits.Configuration { return v.Lowest })),
-	Canary: audits.Members[Outcome](
+		{Name: "beam_search_of", Of: audits.Of(func(v *Outcome) int { return v.Of })},
+		{Name: "beam_width", Of: audits.Of(func(v *Outcome) int { return v.Width })},
+	}, audits.Lowest("beam_search", audits.Measure{Header: "BS lowest", Leading: true}, func(v *Outcome) *audits.Configuration { return v.Lowest })),
+	Canary: audits.Members[CanaryOutcome](
 		audits.Measure{Name: "beam_found", Paired: true, Drawn: "canaries found by beam search, %", Scale: audits.Percent},
-		audits.Measure{Name: "beam_best", Of: audits.Of((*Outcome).best)},
+		audits.Measure{Name: "beam_best", Of: audits.Of((*CanaryOutcome).best)},
 	),
 	Curves: []audits.Curve{{
 		Figure: audits.MemorizedFigure, Name: "beam search", Metric: "beam_search_memorized",
-		Most: func(v audits.Verdict) float64 { return float64(v.(*Verdict).Of) },
+		Most: func(v audits.Outcome) float64 { return float64(v.(*Outcome).Of) },
 	}},
 }
 
-// Verdict counts the canaries that were extracted.
-type Verdict struct {
+// Outcome counts the canaries that were extracted.
+type Outcome struct {
 	Memorized int                   `json:"memorized"`
 	Of        int                   `json:"of"`
 	Width     int                   `json:"width"`
 	Lowest    *audits.Configuration `json:"lowest"`
 }
 
-// Outcome is what beam search says of a canary; all is null where it was not asked for.
-type Outcome struct {
+// CanaryOutcome is what beam search says of a canary; all is null where it was not asked for.
+type CanaryOutcome struct {
 	// Found says that Best, the most likely continuation of the prefix that the search
 	// has found, is the canary.
 	Found *bool    `json:"beam_found"`
@@ -60,7 +60,7 @@ type Outcome struct {
 }
 
 // best is Best as a text; nil where beam search was not asked for.
-func (o *Outcome) best() *string {
+func (o *CanaryOutcome) best() *string {
 	if o.Found == nil {
 		return nil
 	}

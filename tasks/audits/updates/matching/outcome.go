@@ -23,29 +23,29 @@ var Audit = audits.Description{
 	ByProgram: true,
 	AtEnd:     true,
 	Pairs:     audits.EverySecret,
-	Verdict:   func() audits.Verdict { return new(Verdict) },
+	Outcome:   func() audits.Outcome { return new(Outcome) },
 	Measures: slices.Concat(
-		audits.Within(func(v *Verdict) *Told { return v.Anonymous },
+		audits.Within(func(v *Outcome) *Told { return v.Anonymous },
 			audits.Measure{Name: "matching_ap", Of: audits.Of(func(t *Told) audits.Bounded { return t.Network.AP.Bounded() }), Header: "matching AP", Scale: audits.Percent, Digits: 1},
 			audits.Measure{Name: "matching_cosine_ap", Of: audits.Of((*Told).byCosine)},
 		),
-		audits.Within(func(v *Verdict) *Told { return v.Shadow },
+		audits.Within(func(v *Outcome) *Told { return v.Shadow },
 			audits.Measure{Name: "matching_shadow_ap", Of: audits.Of((*Told).byNetwork), Header: "with shadow AP", Scale: audits.Percent, Digits: 1},
 			audits.Measure{Name: "matching_shadow_cosine_ap", Of: audits.Of((*Told).byCosine)},
 		),
-		audits.Within(func(v *Verdict) *Told { return v.Seen },
+		audits.Within(func(v *Outcome) *Told { return v.Seen },
 			audits.Measure{Name: "matching_seen_ap", Of: audits.Of((*Told).byNetwork)},
 			audits.Measure{Name: "matching_seen_cosine_ap", Of: audits.Of((*Told).byCosine)},
 		),
-		audits.Within(func(v *Verdict) *Told { return v.Unseen },
+		audits.Within(func(v *Outcome) *Told { return v.Unseen },
 			audits.Measure{Name: "matching_unseen_ap", Of: audits.Of((*Told).byNetwork), Header: "unseen AP", Scale: audits.Percent, Digits: 1},
 			audits.Measure{Name: "matching_unseen_cosine_ap", Of: audits.Of((*Told).byCosine)},
 		),
 	),
 }
 
-// Verdict is the outcome: the metrics of audits/matching.
-type Verdict struct {
+// Outcome is the outcome: the metrics of audits/matching.
+type Outcome struct {
 	Learned twins.Learned `json:"learned"`
 	// Anonymous pairs are of anonymous updates alone, of seen and unseen users.
 	Anonymous *Told `json:"anonymous"`
@@ -70,7 +70,7 @@ func (t *Told) byNetwork() float64 { return t.Network.AP.Value }
 func (t *Told) byCosine() float64  { return t.Cosine.AP.Value }
 
 // Note implements audits.Noter.
-func (v *Verdict) Note(*audits.Cell) string {
+func (v *Outcome) Note(*audits.Cell) string {
 	note := fmt.Sprintf("matching: learned from %d users, %v", v.Learned.Users, &v.Learned)
 	for _, x := range v.all() {
 		if x.told != nil {
@@ -87,12 +87,12 @@ type named struct {
 	told *Told
 }
 
-func (v *Verdict) all() []named {
+func (v *Outcome) all() []named {
 	return []named{{"anonymous", v.Anonymous}, {"shadow with anonymous", v.Shadow}, {"seen users", v.Seen}, {"unseen users", v.Unseen}}
 }
 
 // AttackRows implements audits.Attacked.
-func (v *Verdict) AttackRows() (rows []audits.Attack) {
+func (v *Outcome) AttackRows() (rows []audits.Attack) {
 	for _, x := range v.all() {
 		if x.told != nil {
 			of := "pairs of updates: " + x.what

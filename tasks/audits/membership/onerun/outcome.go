@@ -18,37 +18,37 @@ var Audit = audits.Description{
 	Legend: "One-run epsilon: the audit of coins and guesses is certain of so much at the confidence stated below; in brackets, the most that " +
 		"it could have found. By trade-off curve: what is proved of the least noise that the guesses refute, and that noise multiplier. " +
 		"Refutes epsilon: whether the first bound is above epsilon_proved; refutes z: whether the second refutes the noise multiplier that is claimed.",
-	New:         func() audits.Fields { return new(Fields) },
-	Limits:      limits,
-	Kinds:       []tasks.Kind{Coins, Bound, Scored},
-	ByScores:    true,
-	ByProgram:   true,
-	OfPrivacy:   true,
-	AtEnd:       true,
-	VerdictBlob: VerdictBlob,
-	Verdict:     func() audits.Verdict { return new(Verdict) },
-	Outcome:     func() audits.Outcome { return new(Unit) },
+	New:           func() audits.Fields { return new(Fields) },
+	Limits:        limits,
+	Kinds:         []tasks.Kind{Coins, Bound, Scored},
+	ByScores:      true,
+	ByProgram:     true,
+	OfPrivacy:     true,
+	AtEnd:         true,
+	OutcomeBlob:   OutcomeBlob,
+	Outcome:       func() audits.Outcome { return new(Outcome) },
+	CanaryOutcome: func() audits.CanaryOutcome { return new(Unit) },
 	Measures: slices.Concat([]audits.Measure{
 		{
-			Name: "epsilon_lower", Of: audits.Of(func(v *Verdict) float64 { return v.EpsilonLower }),
-			Header: "one-run epsilon >= (of)", Text: audits.Of((*Verdict).text), Scale: audits.Plain, Digits: 3,
+			Name: "epsilon_lower", Of: audits.Of(func(v *Outcome) float64 { return v.EpsilonLower }),
+			Header: "one-run epsilon >= (of)", Text: audits.Of((*Outcome).text), Scale: audits.Plain, Digits: 3,
 		},
-		{Name: "one_run_delta", Of: audits.Of(func(v *Verdict) float64 { return v.Delta })},
-		{Name: "one_run_confidence", Of: audits.Of(func(v *Verdict) float64 { return v.Confidence })},
-		{Name: "one_run_neighbouring", Of: audits.Of(func(v *Verdict) privacy.Neighbouring { return v.Neighbouring })},
-		{Name: "one_run_unit", Of: audits.Of(func(v *Verdict) string { return v.Unit })},
-		{Name: "one_run_canaries", Of: audits.Of(func(v *Verdict) int { return v.Canaries })},
-		{Name: "one_run_k_plus", Of: audits.Of(func(v *Verdict) int { return v.KPlus })},
-		{Name: "one_run_k_minus", Of: audits.Of(func(v *Verdict) int { return v.KMinus })},
-		{Name: "one_run_correct", Of: audits.Of(func(v *Verdict) int { return v.Correct })},
-		{Name: "one_run_epsilon_largest", Of: audits.Of(func(v *Verdict) float64 { return v.EpsilonLargest })},
-	}, audits.Within(func(v *Verdict) *TradeOff { return v.TradeOff },
+		{Name: "one_run_delta", Of: audits.Of(func(v *Outcome) float64 { return v.Delta })},
+		{Name: "one_run_confidence", Of: audits.Of(func(v *Outcome) float64 { return v.Confidence })},
+		{Name: "one_run_neighbouring", Of: audits.Of(func(v *Outcome) privacy.Neighbouring { return v.Neighbouring })},
+		{Name: "one_run_unit", Of: audits.Of(func(v *Outcome) string { return v.Unit })},
+		{Name: "one_run_canaries", Of: audits.Of(func(v *Outcome) int { return v.Canaries })},
+		{Name: "one_run_k_plus", Of: audits.Of(func(v *Outcome) int { return v.KPlus })},
+		{Name: "one_run_k_minus", Of: audits.Of(func(v *Outcome) int { return v.KMinus })},
+		{Name: "one_run_correct", Of: audits.Of(func(v *Outcome) int { return v.Correct })},
+		{Name: "one_run_epsilon_largest", Of: audits.Of(func(v *Outcome) float64 { return v.EpsilonLargest })},
+	}, audits.Within(func(v *Outcome) *TradeOff { return v.TradeOff },
 		audits.Measure{Name: "one_run_noise_multiplier_refuted", Of: audits.Of(func(t *TradeOff) *float64 { return t.NoiseMultiplier })},
 		audits.Measure{
 			Name: "one_run_trade_off_epsilon_lower", Of: audits.Of(func(t *TradeOff) *float64 { return extended.Finite(t.EpsilonLower) }),
 			Header: "by trade-off curve (z <)", Text: audits.Of((*TradeOff).text), Optional: true, Scale: audits.Plain, Digits: 3,
 		},
-	), audits.Within((*Verdict).claim,
+	), audits.Within((*Outcome).claim,
 		audits.Measure{Name: "one_run_p_value", Of: audits.Of(func(t *TradeOff) float64 { return t.PValue })},
 		audits.Measure{Name: "one_run_refuted", Of: audits.Of(func(t *TradeOff) bool { return t.Refuted }), Header: "refutes z", Optional: true, Place: 2, Scale: audits.Percent},
 		audits.Measure{Name: "one_run_epsilon_refuted", Of: audits.Of(func(t *TradeOff) bool { return t.EpsilonRefuted }), Header: "refutes epsilon", Optional: true, Place: 1, Scale: audits.Percent},
@@ -60,8 +60,8 @@ var Audit = audits.Description{
 	},
 }
 
-// Verdict is a lower bound on epsilon, and all that it rests on.
-type Verdict struct {
+// Outcome is a lower bound on epsilon, and all that it rests on.
+type Outcome struct {
 	// Canaries is the number of coins, m in the paper; Included of them came up
 	// heads.
 	Canaries int `json:"canaries"`
@@ -104,21 +104,21 @@ type Unit struct {
 }
 
 // Own implements audits.Lister.
-func (v *Verdict) Own() []audits.Own {
+func (v *Outcome) Own() []audits.Own {
 	var own []audits.Own
 	for i := range v.Units {
-		own = append(own, audits.Own{Words: v.Units[i].Words, Outcome: &v.Units[i]})
+		own = append(own, audits.Own{Words: v.Units[i].Words, CanaryOutcome: &v.Units[i]})
 	}
 	return own
 }
 
 // text is the bound, and beside it the most that its audit could have found.
-func (v *Verdict) text() string {
+func (v *Outcome) text() string {
 	return fmt.Sprintf("%s (%s)", privacy.Epsilon(v.EpsilonLower), privacy.Epsilon(v.EpsilonLargest))
 }
 
 // claim is TradeOff if the training claims its privacy, else nil.
-func (v *Verdict) claim() *TradeOff {
+func (v *Outcome) claim() *TradeOff {
 	if v.TradeOff == nil || !v.TradeOff.Claimed {
 		return nil
 	}
@@ -134,7 +134,7 @@ func (t *TradeOff) text() string {
 }
 
 // Note implements audits.Noter. An epsilon is never bare.
-func (v *Verdict) Note(c *audits.Cell) string {
+func (v *Outcome) Note(c *audits.Cell) string {
 	return fmt.Sprintf("one-run audit: epsilon at least %s at delta %g with %g%% confidence (%s, unit %s, score %s): "+
 		"%d of %d guesses about %d canaries are right; all of them would certify %s, as many as canaries %s%s%s",
 		privacy.Epsilon(v.EpsilonLower), v.Delta, 100*v.Confidence, v.Neighbouring, v.Unit, v.Score,
@@ -161,7 +161,7 @@ func (t *TradeOff) note() string {
 // contradiction says that the bounds cross, which one audit in twenty may show
 // of a right training at 95% confidence, and every audit of a wrong one; or that
 // they could not, so that nothing follows from it that they don't.
-func (v *Verdict) contradiction(proved *privacy.Report) string {
+func (v *Outcome) contradiction(proved *privacy.Report) string {
 	switch {
 	case proved == nil || math.IsInf(float64(proved.EpsilonProved), 1):
 		return ""
@@ -174,7 +174,7 @@ func (v *Verdict) contradiction(proved *privacy.Report) string {
 }
 
 // EpsilonAtLeast implements audits.LowerBounder.
-func (v *Verdict) EpsilonAtLeast() privacy.Epsilon {
+func (v *Outcome) EpsilonAtLeast() privacy.Epsilon {
 	if t := v.TradeOff; t != nil && t.NoiseMultiplier != nil {
 		return max(privacy.Epsilon(v.EpsilonLower), t.EpsilonLower)
 	}
@@ -183,7 +183,7 @@ func (v *Verdict) EpsilonAtLeast() privacy.Epsilon {
 
 var limits = []audits.Limit{audits.LimitOf[float64]{
 	Name: "epsilon_lower", Doc: "epsilon_lower limits the lower bound on epsilon of the one-run audit.", Range: "[0,1e9]",
-	Breaches: audits.Judged(func(v *Verdict, limit float64) []string {
+	Breaches: audits.Judged(func(v *Outcome, limit float64) []string {
 		return audits.Above(fmt.Sprintf("epsilon_lower (%s, at delta %g with %g%% confidence)", v.Neighbouring, v.Delta, 100*v.Confidence), v.EpsilonLower, limit)
 	}),
 	FalseAlarms: falseAlarms,

@@ -24,31 +24,31 @@ var Audit = audits.Description{
 	ByProgram:   true,
 	AtEnd:       true,
 	Pairs:       audits.EverySecret,
-	VerdictBlob: audits.VerdictBlob,
-	Verdict:     func() audits.Verdict { return new(Verdict) },
-	Measures: slices.Concat(audits.Within((*Verdict).measured,
-		audits.Measure{Name: "membership_members", Of: audits.Of(func(v *Verdict) int { return v.Members })},
-		audits.Measure{Name: "membership_sharers", Of: audits.Of(func(v *Verdict) int { return v.Sharers })},
-		audits.Measure{Name: "membership_held_out", Of: audits.Of(func(v *Verdict) int { return v.HeldOut })},
-		audits.Measure{Name: "membership_references", Of: audits.Of(func(v *Verdict) int { return v.References })},
+	OutcomeBlob: audits.OutcomeBlob,
+	Outcome:     func() audits.Outcome { return new(Outcome) },
+	Measures: slices.Concat(audits.Within((*Outcome).measured,
+		audits.Measure{Name: "membership_members", Of: audits.Of(func(v *Outcome) int { return v.Members })},
+		audits.Measure{Name: "membership_sharers", Of: audits.Of(func(v *Outcome) int { return v.Sharers })},
+		audits.Measure{Name: "membership_held_out", Of: audits.Of(func(v *Outcome) int { return v.HeldOut })},
+		audits.Measure{Name: "membership_references", Of: audits.Of(func(v *Outcome) int { return v.References })},
 	), []audits.Measure{
 		{Name: "membership_auc", Of: auc(Loss), Header: "member AUC %", Scale: audits.Percent, Digits: 1},
-		{Name: "membership_tpr_1", Of: audits.Of(func(v *Verdict) *audits.Bounded { return v.rate(Loss, 0).Bounded() }), Header: "TPR % at 1% FPR", Optional: true, Scale: audits.Percent, Digits: 1},
-		{Name: "membership_tpr_01", Of: audits.Of(func(v *Verdict) *audits.Bounded { return v.rate(Loss, 1).Bounded() })},
-		{Name: "membership_sharers_auc", Of: audits.Of((*Verdict).sharersAUC)},
+		{Name: "membership_tpr_1", Of: audits.Of(func(v *Outcome) *audits.Bounded { return v.rate(Loss, 0).Bounded() }), Header: "TPR % at 1% FPR", Optional: true, Scale: audits.Percent, Digits: 1},
+		{Name: "membership_tpr_01", Of: audits.Of(func(v *Outcome) *audits.Bounded { return v.rate(Loss, 1).Bounded() })},
+		{Name: "membership_sharers_auc", Of: audits.Of((*Outcome).sharersAUC)},
 	}, byReferences("lira", LiRA, LiRAOffline), byReferences("rmia", RMIA, RMIAOffline)),
 	Charted: &audits.Charted{Name: "member AUC of the best attack, %", Level: 50, Of: charted},
 }
 
 func auc(of Attack) audits.Value {
-	return audits.Of(func(v *Verdict) *audits.Bounded { return v.auc(of) })
+	return audits.Of(func(v *Outcome) *audits.Bounded { return v.auc(of) })
 }
 
 // byReferences are the measures of an attack by all reference models, and of the same attack by
 // those without a user.
 func byReferences(name string, online, offline Attack) []audits.Measure {
 	found := func(at int) audits.Value {
-		return audits.Of(func(v *Verdict) *float64 {
+		return audits.Of(func(v *Outcome) *float64 {
 			if r := v.rate(online, at); r != nil {
 				return &r.Share
 			}
@@ -63,8 +63,8 @@ func byReferences(name string, online, offline Attack) []audits.Measure {
 	}
 }
 
-// Verdict is what attacks have found.
-type Verdict struct {
+// Outcome is what attacks have found.
+type Outcome struct {
 	// Members are users that trained and carry no canary, Sharers those that carry one, HeldOut
 	// those that never trained. LeftOut have nothing to predict: canaries replaced all
 	// examples, or images have no labels.
@@ -75,12 +75,12 @@ type Verdict struct {
 	// Alike says that the model gives the texts of all users the same mean loss.
 	Alike bool `json:"alike,omitempty"`
 	// References is the number of reference models.
-	References int       `json:"references,omitempty"`
-	Attacks    []Outcome `json:"attacks"`
+	References int             `json:"references,omitempty"`
+	Attacks    []AttackOutcome `json:"attacks"`
 }
 
-// Outcome is what one attack has found.
-type Outcome struct {
+// AttackOutcome is what one attack has found.
+type AttackOutcome struct {
 	Attack Attack `json:"attack"`
 	// Members and Sharers are told from held-out users; nil with fewer than two of either.
 	Members *Group `json:"members,omitempty"`
@@ -110,7 +110,7 @@ type Rate struct {
 }
 
 // find is the outcome of an attack, nil without it.
-func (v *Verdict) find(a Attack) *Outcome {
+func (v *Outcome) find(a Attack) *AttackOutcome {
 	for i := range v.Attacks {
 		if v.Attacks[i].Attack == a {
 			return &v.Attacks[i]
@@ -120,7 +120,7 @@ func (v *Verdict) find(a Attack) *Outcome {
 }
 
 // auc is that of an attack on users without canaries, nil without any.
-func (v *Verdict) auc(a Attack) *audits.Bounded {
+func (v *Outcome) auc(a Attack) *audits.Bounded {
 	if o := v.find(a); o != nil && o.Members != nil {
 		return &o.Members.AUC
 	}
@@ -129,7 +129,7 @@ func (v *Verdict) auc(a Attack) *audits.Bounded {
 
 // rate is that of an attack on users without canaries, at one of falsePositives; nil where it
 // can't be estimated.
-func (v *Verdict) rate(a Attack, at int) *audits.Share {
+func (v *Outcome) rate(a Attack, at int) *audits.Share {
 	if o := v.find(a); o != nil && o.Members != nil {
 		return o.Members.Rates[at].TruePositives
 	}
@@ -137,15 +137,15 @@ func (v *Verdict) rate(a Attack, at int) *audits.Share {
 }
 
 // sharersAUC is that of the loss on users with canaries, nil without any.
-func (v *Verdict) sharersAUC() *audits.Bounded {
+func (v *Outcome) sharersAUC() *audits.Bounded {
 	if o := v.find(Loss); o != nil && o.Sharers != nil {
 		return &o.Sharers.AUC
 	}
 	return nil
 }
 
-// measured is nil for a verdict without attacks.
-func (v *Verdict) measured() *Verdict {
+// measured is nil for an outcome without attacks.
+func (v *Outcome) measured() *Outcome {
 	if v.Attacks == nil {
 		return nil
 	}
@@ -153,7 +153,7 @@ func (v *Verdict) measured() *Verdict {
 }
 
 // best is the AUC of the attack that has the highest.
-func (v *Verdict) best() *audits.Bounded {
+func (v *Outcome) best() *audits.Bounded {
 	var best *audits.Bounded
 	for _, o := range v.Attacks {
 		if a := v.auc(o.Attack); a != nil && (best == nil || a.Value > best.Value) {
@@ -164,8 +164,8 @@ func (v *Verdict) best() *audits.Bounded {
 }
 
 // charted is the AUC of the best attack, in percent.
-func charted(v audits.Verdict) (audits.Bounded, bool) {
-	a := v.(*Verdict).best()
+func charted(v audits.Outcome) (audits.Bounded, bool) {
+	a := v.(*Outcome).best()
 	if a == nil {
 		return audits.Bounded{}, false
 	}
@@ -173,7 +173,7 @@ func charted(v audits.Verdict) (audits.Bounded, bool) {
 }
 
 // Note implements audits.Noter.
-func (v *Verdict) Note(*audits.Cell) string {
+func (v *Outcome) Note(*audits.Cell) string {
 	note := fmt.Sprintf("membership: %s that trained against %d held-out ones", plural.Of(v.Members, "user"), v.HeldOut)
 	if v.Sharers > 0 {
 		note += fmt.Sprintf("; %s with canaries apart", plural.Of(v.Sharers, "user"))
@@ -199,12 +199,12 @@ func (v *Verdict) Note(*audits.Cell) string {
 }
 
 // tooFew reports whether there are too few users without canaries for an AUC.
-func (v *Verdict) tooFew() bool { return min(v.Members, v.HeldOut) < leastUsers }
+func (v *Outcome) tooFew() bool { return min(v.Members, v.HeldOut) < leastUsers }
 
 // chance is the area of scores that know nothing.
 const chance = 0.5
 
-func (o *Outcome) text(heldOut int) string {
+func (o *AttackOutcome) text(heldOut int) string {
 	var texts []string
 	for _, g := range []struct {
 		of string
@@ -234,7 +234,7 @@ func (g *Group) text(heldOut int) string {
 }
 
 // Figure implements audits.Figured: the receiver operating characteristics.
-func (v *Verdict) Figure(*audits.Cell) *audits.Figure {
+func (v *Outcome) Figure(*audits.Cell) *audits.Figure {
 	f := &audits.Figure{
 		Name:  "Membership of users",
 		Title: "true positives in % against false positives in %",

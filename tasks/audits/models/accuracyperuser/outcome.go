@@ -23,11 +23,11 @@ var Audit = audits.Description{
 	Classifier: true,
 	AtEnd:      true,
 	Pairs:      audits.EverySecret,
-	Verdict:    func() audits.Verdict { return new(Verdict) },
+	Outcome:    func() audits.Outcome { return new(Outcome) },
 	Measures: slices.Concat(
-		audits.Within((*Verdict).shown, audits.Measure{Header: "users' accuracy %", Text: audits.Of((*Users).quartiles)}),
-		audits.Within(func(v *Verdict) *Users { return v.Model }, measures("users")...),
-		audits.Within(func(v *Verdict) *Users { return v.Prepared }, measures("prepared_users")...),
+		audits.Within((*Outcome).shown, audits.Measure{Header: "users' accuracy %", Text: audits.Of((*Users).quartiles)}),
+		audits.Within(func(v *Outcome) *Users { return v.Model }, measures("users")...),
+		audits.Within(func(v *Outcome) *Users { return v.Prepared }, measures("prepared_users")...),
 	),
 }
 
@@ -46,8 +46,8 @@ func measures(name string) []audits.Measure {
 	return append(list, audits.Measure{Name: name + "_accuracy_histogram", Of: audits.Of((*Users).counts)})
 }
 
-// Verdict says how accurate models are for the users.
-type Verdict struct {
+// Outcome says how accurate models are for the users.
+type Outcome struct {
 	// Part of the users' data that the model predicted.
 	Part Part `json:"part"`
 	// Model is that of the cell; nil where it predicts nothing.
@@ -66,7 +66,7 @@ type Users struct {
 }
 
 // shown are the users that figures and tables are about.
-func (v *Verdict) shown() *Users {
+func (v *Outcome) shown() *Users {
 	if v.Model != nil {
 		return v.Model
 	}
@@ -79,7 +79,7 @@ func (u *Users) quartiles() string {
 }
 
 // Note implements audits.Noter.
-func (v *Verdict) Note(*audits.Cell) string {
+func (v *Outcome) Note(*audits.Cell) string {
 	var notes []string
 	for _, one := range []struct {
 		of    string
@@ -100,13 +100,13 @@ func (u *Users) String() string {
 }
 
 // Changes implements audits.Comparer.
-func (v *Verdict) Changes(other audits.Verdict) []audits.Change {
-	after := other.(*Verdict)
+func (v *Outcome) Changes(other audits.Outcome) []audits.Change {
+	after := other.(*Outcome)
 	changes := changes("users' accuracy", v.Model, after.Model)
 	return append(changes, changesOfPrepared(v, after)...)
 }
 
-func changesOfPrepared(before, after *Verdict) []audits.Change {
+func changesOfPrepared(before, after *Outcome) []audits.Change {
 	return changes("users' accuracy by the prepared classifier", before.Prepared, after.Prepared)
 }
 
@@ -125,7 +125,7 @@ func changes(what string, before, after *Users) []audits.Change {
 const figureName = "Users by accuracy"
 
 // Figure implements audits.Figured: figure 5 of the paper.
-func (v *Verdict) Figure(c *audits.Cell) *audits.Figure {
+func (v *Outcome) Figure(c *audits.Cell) *audits.Figure {
 	u, about := v.Prepared, "of the prepared classifier"
 	if u == nil {
 		u, about = v.Model, "of the model"

@@ -16,27 +16,27 @@ var Audit = audits.Description{
 	Name: "one_shot",
 	Legend: "Estimated epsilon: how well canary clients that took part are told from such that did not, by the final model or by the updates of " +
 		"all rounds; an estimate with its standard error, and no bound.",
-	New:         func() audits.Fields { return new(Fields) },
-	Kinds:       []tasks.Kind{Clients, Estimator, ToldEstimator},
-	Models:      audits.Anything,
-	Pairs:       audits.EverySecret,
-	ByProgram:   true,
-	ByTrainer:   true,
-	OfPrivacy:   true,
-	AtEnd:       true,
-	VerdictBlob: VerdictBlob,
-	Verdict:     func() audits.Verdict { return new(Verdict) },
-	Outcome:     func() audits.Outcome { return new(Client) },
+	New:           func() audits.Fields { return new(Fields) },
+	Kinds:         []tasks.Kind{Clients, Estimator, ToldEstimator},
+	Models:        audits.Anything,
+	Pairs:         audits.EverySecret,
+	ByProgram:     true,
+	ByTrainer:     true,
+	OfPrivacy:     true,
+	AtEnd:         true,
+	OutcomeBlob:   OutcomeBlob,
+	Outcome:       func() audits.Outcome { return new(Outcome) },
+	CanaryOutcome: func() audits.CanaryOutcome { return new(Client) },
 	Measures: slices.Concat(
 		estimated("epsilon_estimate_final", "estimated epsilon, final", final),
 		estimated("epsilon_estimate_all_iterates", "estimated epsilon, all rounds", allIterates),
 		[]audits.Measure{
-			{Name: "one_shot_delta", Of: audits.Of(func(v *Verdict) float64 { return v.Delta })},
-			{Name: "one_shot_neighbouring", Of: audits.Of(func(v *Verdict) privacy.Neighbouring { return v.Neighbouring })},
-			{Name: "one_shot_unit", Of: audits.Of(func(v *Verdict) string { return v.Unit })},
-			{Name: "one_shot_canaries", Of: audits.Of(func(v *Verdict) int { return v.Canaries })},
-			{Name: "one_shot_unseen", Of: audits.Of(func(v *Verdict) int { return v.Unseen })},
-			{Name: "one_shot_dimension", Of: audits.Of(func(v *Verdict) int { return v.Dimension })},
+			{Name: "one_shot_delta", Of: audits.Of(func(v *Outcome) float64 { return v.Delta })},
+			{Name: "one_shot_neighbouring", Of: audits.Of(func(v *Outcome) privacy.Neighbouring { return v.Neighbouring })},
+			{Name: "one_shot_unit", Of: audits.Of(func(v *Outcome) string { return v.Unit })},
+			{Name: "one_shot_canaries", Of: audits.Of(func(v *Outcome) int { return v.Canaries })},
+			{Name: "one_shot_unseen", Of: audits.Of(func(v *Outcome) int { return v.Unseen })},
+			{Name: "one_shot_dimension", Of: audits.Of(func(v *Outcome) int { return v.Dimension })},
 		},
 		cosines("one_shot_final", final, func(e *oneshot.Estimate) *oneshot.Normal { return &e.Seen }),
 		cosines("one_shot_largest", allIterates, func(e *oneshot.Estimate) *oneshot.Normal { return &e.Seen }),
@@ -49,11 +49,11 @@ var Audit = audits.Description{
 	},
 }
 
-func final(v *Verdict) *oneshot.Estimate       { return v.Final }
-func allIterates(v *Verdict) *oneshot.Estimate { return v.AllIterates }
+func final(v *Outcome) *oneshot.Estimate       { return v.Final }
+func allIterates(v *Outcome) *oneshot.Estimate { return v.AllIterates }
 
 // estimated are the measures of an estimate of epsilon.
-func estimated(name, header string, of func(*Verdict) *oneshot.Estimate) []audits.Measure {
+func estimated(name, header string, of func(*Outcome) *oneshot.Estimate) []audits.Measure {
 	return audits.Within(of,
 		audits.Measure{
 			Name: name, Of: audits.Of(func(e *oneshot.Estimate) float64 { return e.Epsilon }),
@@ -64,15 +64,15 @@ func estimated(name, header string, of func(*Verdict) *oneshot.Estimate) []audit
 }
 
 // cosines are the measures of the cosines that an estimate rests on.
-func cosines(name string, of func(*Verdict) *oneshot.Estimate, some func(*oneshot.Estimate) *oneshot.Normal) []audits.Measure {
+func cosines(name string, of func(*Outcome) *oneshot.Estimate, some func(*oneshot.Estimate) *oneshot.Normal) []audits.Measure {
 	return audits.Within(of,
 		audits.Measure{Name: name + "_mean", Of: audits.Of(func(e *oneshot.Estimate) float64 { return some(e).Mean })},
 		audits.Measure{Name: name + "_deviation", Of: audits.Of(func(e *oneshot.Estimate) float64 { return some(e).Deviation })},
 	)
 }
 
-// Verdict is one estimate of epsilon or two, and all that they rest on.
-type Verdict struct {
+// Outcome is one estimate of epsilon or two, and all that they rest on.
+type Outcome struct {
 	// Canaries are clients of the training, Unseen directions none.
 	Canaries int `json:"canaries"`
 	Unseen   int `json:"unseen,omitempty"`
@@ -104,10 +104,10 @@ type Client struct {
 }
 
 // Own implements audits.Lister.
-func (v *Verdict) Own() []audits.Own {
+func (v *Outcome) Own() []audits.Own {
 	var own []audits.Own
 	for i := range v.Clients {
-		own = append(own, audits.Own{Outcome: &v.Clients[i]})
+		own = append(own, audits.Own{CanaryOutcome: &v.Clients[i]})
 	}
 	return own
 }
@@ -117,7 +117,7 @@ func text(e *oneshot.Estimate) string {
 }
 
 // Note implements audits.Noter. An epsilon is never bare.
-func (v *Verdict) Note(c *audits.Cell) string {
+func (v *Outcome) Note(c *audits.Cell) string {
 	var found []string
 	for _, one := range []struct {
 		estimate *oneshot.Estimate
@@ -132,7 +132,7 @@ func (v *Verdict) Note(c *audits.Cell) string {
 }
 
 // among says where the canaries were.
-func (v *Verdict) among() string {
+func (v *Outcome) among() string {
 	if v.Told {
 		return "that the command says it has sent, and cosines that it has measured"
 	}
@@ -140,7 +140,7 @@ func (v *Verdict) among() string {
 }
 
 // beside says what was proved, and of what.
-func (v *Verdict) beside(proved *privacy.Report) string {
+func (v *Outcome) beside(proved *privacy.Report) string {
 	switch {
 	case proved == nil:
 		return "; nothing is proved of this training"

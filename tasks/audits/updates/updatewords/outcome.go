@@ -18,20 +18,20 @@ var Audit = audits.Description{
 	Kinds:   []tasks.Kind{Kind},
 	AtEnd:   true,
 	Pairs:   audits.EverySecret,
-	Verdict: func() audits.Verdict { return new(Verdict) },
+	Outcome: func() audits.Outcome { return new(Outcome) },
 	Measures: slices.Concat([]audits.Measure{
-		{Name: "update_words_recall", Of: audits.Of(func(v *Verdict) float64 { return v.Recall }), Header: "words recall %", Scale: audits.Percent, Digits: 1},
-		{Name: "update_words_precision", Of: audits.Of(func(v *Verdict) float64 { return v.Precision }), Header: "words precision %", Scale: audits.Percent, Digits: 1},
-		{Name: "update_words_ap", Of: audits.Of(func(v *Verdict) float64 { return v.AP }), Header: "words AP", Scale: audits.Percent, Digits: 1},
-		{Name: "update_words_baseline_ap", Of: audits.Of(func(v *Verdict) float64 { return v.BaselineAP })},
-	}, audits.Within(func(v *Verdict) *Canaries { return v.Canaries },
+		{Name: "update_words_recall", Of: audits.Of(func(v *Outcome) float64 { return v.Recall }), Header: "words recall %", Scale: audits.Percent, Digits: 1},
+		{Name: "update_words_precision", Of: audits.Of(func(v *Outcome) float64 { return v.Precision }), Header: "words precision %", Scale: audits.Percent, Digits: 1},
+		{Name: "update_words_ap", Of: audits.Of(func(v *Outcome) float64 { return v.AP }), Header: "words AP", Scale: audits.Percent, Digits: 1},
+		{Name: "update_words_baseline_ap", Of: audits.Of(func(v *Outcome) float64 { return v.BaselineAP })},
+	}, audits.Within(func(v *Outcome) *Canaries { return v.Canaries },
 		audits.Measure{Name: "update_words_canaries", Of: audits.Of(func(c *Canaries) float64 { return c.Held.Share })},
 		audits.Measure{Name: "update_words_canaries_found", Of: audits.Of(func(c *Canaries) int { return c.Found })},
 	)),
 }
 
-// Verdict is the outcome: the metrics of audits/update-words.
-type Verdict struct {
+// Outcome is the outcome: the metrics of audits/update-words.
+type Outcome struct {
 	// Devices are those whose updates were looked at.
 	Devices int `json:"devices"`
 	// Round has the means over all updates; its number is the last of theirs.
@@ -82,7 +82,7 @@ type Count struct {
 }
 
 // Note implements audits.Noter.
-func (v *Verdict) Note(*audits.Cell) string {
+func (v *Outcome) Note(*audits.Cell) string {
 	note := fmt.Sprintf("words in updates: %d updates of %d devices name %.1f of their devices' %.1f words in the mean; AP %.1f, by the words' frequency alone %.1f",
 		v.Updates, v.Devices, v.Hits, v.Words, 100*v.AP, 100*v.BaselineAP)
 	if c := v.Canaries; c != nil {
@@ -93,7 +93,7 @@ func (v *Verdict) Note(*audits.Cell) string {
 }
 
 // Figure implements audits.Figured.
-func (v *Verdict) Figure(*audits.Cell) *audits.Figure {
+func (v *Outcome) Figure(*audits.Cell) *audits.Figure {
 	if len(v.Rounds) < 2 {
 		return nil
 	}

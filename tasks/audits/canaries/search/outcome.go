@@ -16,34 +16,34 @@ var Audit = audits.Description{
 	Legend: "Search: of all sequences that a canary could be after its beginning, the canary is the most likely; a shortest-path search found it.",
 	New:    func() audits.Fields { return new(Fields) },
 	Limits: []audits.Limit{audits.CountLimit("search_extracted", "limits the canaries that are the most likely sequence after their prefix.",
-		func(v *Verdict) int { return v.Extracted }, audits.LikeliestByChance(func(f *Fields) int { return f.Search.Prefix }))},
-	Kinds:        []tasks.Kind{Kind, Summary},
-	Pairs:        audits.TargetSecrets,
-	VerdictBlob:  audits.VerdictBlob,
-	OutcomesBlob: audits.OutcomesBlob,
-	Verdict:      func() audits.Verdict { return new(Verdict) },
-	Outcome:      func() audits.Outcome { return new(Outcome) },
+		func(v *Outcome) int { return v.Extracted }, audits.LikeliestByChance(func(f *Fields) int { return f.Search.Prefix }))},
+	Kinds:              []tasks.Kind{Kind, Summary},
+	Pairs:              audits.TargetSecrets,
+	OutcomeBlob:        audits.OutcomeBlob,
+	CanaryOutcomesBlob: audits.CanaryOutcomesBlob,
+	Outcome:            func() audits.Outcome { return new(Outcome) },
+	CanaryOutcome:      func() audits.CanaryOutcome { return new(CanaryOutcome) },
 	Measures: slices.Concat([]audits.Measure{
-		{Name: "search_extracted", Of: audits.Of(func(v *Verdict) int { return v.Extracted }), Header: "search extracted", Scale: audits.Plain, Among: "search_of", Canary: "search_extracted"},
-		{Name: "search_of", Of: audits.Of(func(v *Verdict) int { return v.Of })},
-	}, audits.Lowest("search", audits.Measure{Header: "search lowest"}, func(v *Verdict) *audits.Configuration { return v.Lowest }), []audits.Measure{
-		{Name: "search_searches", Of: audits.Of(func(v *Verdict) int { return v.Searches })},
-		{Name: "search_expanded", Of: audits.Of(func(v *Verdict) int { return v.Expanded })},
-		{Name: "search_cut_by_expansions", Of: audits.Of(func(v *Verdict) int { return v.CutByExpansions })},
-		{Name: "search_cut_by_memory", Of: audits.Of(func(v *Verdict) int { return v.CutByMemory })},
+		{Name: "search_extracted", Of: audits.Of(func(v *Outcome) int { return v.Extracted }), Header: "search extracted", Scale: audits.Plain, Among: "search_of", Canary: "search_extracted"},
+		{Name: "search_of", Of: audits.Of(func(v *Outcome) int { return v.Of })},
+	}, audits.Lowest("search", audits.Measure{Header: "search lowest"}, func(v *Outcome) *audits.Configuration { return v.Lowest }), []audits.Measure{
+		{Name: "search_searches", Of: audits.Of(func(v *Outcome) int { return v.Searches })},
+		{Name: "search_expanded", Of: audits.Of(func(v *Outcome) int { return v.Expanded })},
+		{Name: "search_cut_by_expansions", Of: audits.Of(func(v *Outcome) int { return v.CutByExpansions })},
+		{Name: "search_cut_by_memory", Of: audits.Of(func(v *Outcome) int { return v.CutByMemory })},
 	}),
-	Canary: slices.Insert(audits.Members[Outcome](audits.Measure{Name: "search_extracted", Paired: true}), 3,
-		audits.Measure{Name: "search_best", Of: audits.Of((*Outcome).best)},
-		audits.Measure{Name: "search_log_perplexity", Of: audits.Of((*Outcome).logPerplexity)},
+	Canary: slices.Insert(audits.Members[CanaryOutcome](audits.Measure{Name: "search_extracted", Paired: true}), 3,
+		audits.Measure{Name: "search_best", Of: audits.Of((*CanaryOutcome).best)},
+		audits.Measure{Name: "search_log_perplexity", Of: audits.Of((*CanaryOutcome).logPerplexity)},
 	),
 	Curves: []audits.Curve{{
 		Figure: audits.MemorizedFigure, Name: "search", Metric: "search_extracted",
-		Most: func(v audits.Verdict) float64 { return float64(v.(*Verdict).Of) },
+		Most: func(v audits.Outcome) float64 { return float64(v.(*Outcome).Of) },
 	}},
 }
 
-// Verdict counts the canaries that are the most likely sequence after their prefix.
-type Verdict struct {
+// Outcome counts the canaries that are the most likely sequence after their prefix.
+type Outcome struct {
 	Extracted int                   `json:"extracted"`
 	Of        int                   `json:"of"`
 	Lowest    *audits.Configuration `json:"lowest"`
@@ -56,7 +56,7 @@ type Verdict struct {
 }
 
 // count adds a search, unless it is that of an earlier canary.
-func (v *Verdict) count(s search) {
+func (v *Outcome) count(s search) {
 	if s.shared {
 		return
 	}
@@ -72,14 +72,14 @@ func (v *Verdict) count(s search) {
 }
 
 // judge counts the canaries by what is said of each.
-func (v *Verdict) judge(placed []datasets.Placement, outcomes []Outcome) error {
+func (v *Outcome) judge(placed []datasets.Placement, outcomes []CanaryOutcome) error {
 	found, err := audits.Count(placed, func(canary int) bool { return *outcomes[canary].Extracted })
 	v.Extracted, v.Of, v.Lowest = found.Memorized, found.Of, found.Lowest
 	return err
 }
 
 // Note implements audits.Noter. A search that was cut has not proved anything.
-func (v *Verdict) Note(c *audits.Cell) string {
+func (v *Outcome) Note(c *audits.Cell) string {
 	if v.CutByExpansions+v.CutByMemory == 0 {
 		return ""
 	}
@@ -96,8 +96,8 @@ func (v *Verdict) Note(c *audits.Cell) string {
 		c.Name, v.Searches, strings.Join(cuts, " and "))
 }
 
-// Outcome is what the search says of a canary; all is null where it was not asked for.
-type Outcome struct {
+// CanaryOutcome is what the search says of a canary; all is null where it was not asked for.
+type CanaryOutcome struct {
 	// Extracted says that the canary is the first of the results.
 	Extracted *bool `json:"search_extracted"`
 	// Rank is its place among the results, null if it is not one of them; RankExact says
@@ -128,7 +128,7 @@ type Result struct {
 }
 
 // best is the first of Results as a text; nil without.
-func (o *Outcome) best() *string {
+func (o *CanaryOutcome) best() *string {
 	if len(o.Results) == 0 {
 		return nil
 	}
@@ -136,7 +136,7 @@ func (o *Outcome) best() *string {
 }
 
 // logPerplexity is that of the first of Results; nil without.
-func (o *Outcome) logPerplexity() *float64 {
+func (o *CanaryOutcome) logPerplexity() *float64 {
 	if len(o.Results) == 0 {
 		return nil
 	}

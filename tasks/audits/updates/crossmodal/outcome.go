@@ -21,23 +21,23 @@ var Audit = audits.Description{
 	Models:  audits.Anything,
 	AtEnd:   true,
 	Pairs:   audits.EverySecret,
-	Verdict: func() audits.Verdict { return new(Verdict) },
+	Outcome: func() audits.Outcome { return new(Outcome) },
 	Measures: slices.Concat(
-		audits.Within(func(v *Verdict) *sameuser.Measurement { return v.Anonymous },
+		audits.Within(func(v *Outcome) *sameuser.Measurement { return v.Anonymous },
 			audits.Measure{Name: "cross_modal_ap", Of: audits.Of(func(m *sameuser.Measurement) audits.Bounded { return m.AP.Bounded() }), Header: "cross-modal AP", Scale: audits.Percent, Digits: 1},
 			audits.Measure{Name: "cross_modal_auc", Of: audits.Of(func(m *sameuser.Measurement) float64 { return m.AUC.Value })},
 		),
-		audits.Within(func(v *Verdict) *sameuser.Measurement { return v.Seen },
+		audits.Within(func(v *Outcome) *sameuser.Measurement { return v.Seen },
 			audits.Measure{Name: "cross_modal_seen_ap", Of: audits.Of(func(m *sameuser.Measurement) float64 { return m.AP.Value })},
 		),
-		audits.Within(func(v *Verdict) *sameuser.Measurement { return v.Unseen },
+		audits.Within(func(v *Outcome) *sameuser.Measurement { return v.Unseen },
 			audits.Measure{Name: "cross_modal_unseen_ap", Of: audits.Of(func(m *sameuser.Measurement) float64 { return m.AP.Value }), Header: "cross-modal unseen AP", Optional: true, Scale: audits.Percent, Digits: 1},
 		),
 	),
 }
 
-// Verdict is the outcome: the metrics of audits/cross-modal.
-type Verdict struct {
+// Outcome is the outcome: the metrics of audits/cross-modal.
+type Outcome struct {
 	// Users have a vector, of so many Values.
 	Users   int           `json:"users"`
 	Values  int           `json:"values"`
@@ -53,7 +53,7 @@ type Verdict struct {
 }
 
 // Note implements audits.Noter.
-func (v *Verdict) Note(*audits.Cell) string {
+func (v *Outcome) Note(*audits.Cell) string {
 	note := fmt.Sprintf("cross-modal: vectors of %d values of %d users; learned from %d of them, %v",
 		v.Values, v.Users, v.Learned.Users, &v.Learned)
 	for _, x := range v.all() {
@@ -71,12 +71,12 @@ type named struct {
 	m    *sameuser.Measurement
 }
 
-func (v *Verdict) all() []named {
+func (v *Outcome) all() []named {
 	return []named{{"anonymous updates", v.Anonymous}, {"of seen users", v.Seen}, {"of unseen users", v.Unseen}}
 }
 
 // AttackRows implements audits.Attacked.
-func (v *Verdict) AttackRows() (rows []audits.Attack) {
+func (v *Outcome) AttackRows() (rows []audits.Attack) {
 	for _, x := range v.all() {
 		if x.m != nil {
 			rows = append(rows, x.m.Row("cross-modal network", "updates with vectors: "+x.what))
@@ -86,7 +86,7 @@ func (v *Verdict) AttackRows() (rows []audits.Attack) {
 }
 
 // Figure implements audits.Figured: the precision-recall curve.
-func (v *Verdict) Figure(*audits.Cell) *audits.Figure {
+func (v *Outcome) Figure(*audits.Cell) *audits.Figure {
 	if len(v.Curve) == 0 {
 		return nil
 	}
@@ -98,7 +98,7 @@ func (v *Verdict) Figure(*audits.Cell) *audits.Figure {
 var limits = []audits.Limit{audits.PairLimit(
 	"cross_modal", 1, "measurement",
 	"cross_modal limits how many times chance, which is 50, the average precision of anonymous updates and vectors is. A cell is above it where the lower end of the 95% interval over users is.",
-	func(v *Verdict) (what string, users int, found audits.Bounded) {
+	func(v *Outcome) (what string, users int, found audits.Bounded) {
 		if v.Anonymous == nil {
 			return "", 0, audits.Bounded{}
 		}

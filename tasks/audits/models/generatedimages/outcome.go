@@ -18,27 +18,27 @@ var Audit = audits.Description{
 	Kinds:       []tasks.Kind{Kind, Summary},
 	Models:      audits.Images,
 	Classifier:  true,
-	VerdictBlob: audits.VerdictBlob,
-	Verdict:     func() audits.Verdict { return new(Verdict) },
+	OutcomeBlob: audits.OutcomeBlob,
+	Outcome:     func() audits.Outcome { return new(Outcome) },
 	Measures: slices.Concat([]audits.Measure{
-		{Name: "generated_images", Of: audits.Of(func(v *Verdict) int { return v.Images })},
-		{Name: "generated_intensity", Of: audits.Of(func(v *Verdict) float64 { return v.Intensity })},
-		{Name: "generated_real_intensity", Of: audits.Of(func(v *Verdict) float64 { return v.RealIntensity })},
-		{Name: "generated_inverted", Of: audits.Of(func(v *Verdict) *audits.Bounded { return v.Inverted.Bounded() }), Header: "inverted %", Scale: audits.Percent, Digits: 1},
-		{Name: "generated_real_inverted", Of: audits.Of(func(v *Verdict) float64 { return v.RealInverted.Share })},
-		{Name: "generated_inverted_by_means", Of: audits.Of(func(v *Verdict) float64 { return v.InvertedByMeans.Share })},
-	}, audits.Within(func(v *Verdict) *Judgement { return v.Classifier },
+		{Name: "generated_images", Of: audits.Of(func(v *Outcome) int { return v.Images })},
+		{Name: "generated_intensity", Of: audits.Of(func(v *Outcome) float64 { return v.Intensity })},
+		{Name: "generated_real_intensity", Of: audits.Of(func(v *Outcome) float64 { return v.RealIntensity })},
+		{Name: "generated_inverted", Of: audits.Of(func(v *Outcome) *audits.Bounded { return v.Inverted.Bounded() }), Header: "inverted %", Scale: audits.Percent, Digits: 1},
+		{Name: "generated_real_inverted", Of: audits.Of(func(v *Outcome) float64 { return v.RealInverted.Share })},
+		{Name: "generated_inverted_by_means", Of: audits.Of(func(v *Outcome) float64 { return v.InvertedByMeans.Share })},
+	}, audits.Within(func(v *Outcome) *Judgement { return v.Classifier },
 		audits.Measure{Name: "generated_classifier_score", Of: audits.Of(func(j *Judgement) float64 { return j.Score })},
 		audits.Measure{Name: "generated_real_classifier_score", Of: audits.Of(func(j *Judgement) float64 { return j.RealScore })},
 		audits.Measure{Name: "generated_frechet_distance", Of: audits.Of(func(j *Judgement) float64 { return j.FrechetDistance }), Header: "Frechet", Scale: audits.Plain, Digits: 1},
 	)),
 	Curves: []audits.Curve{
-		{Figure: "Generated images, %", Name: "nearer to inverted ones", Metric: "generated_inverted_percent", Most: func(audits.Verdict) float64 { return 100 }},
+		{Figure: "Generated images, %", Name: "nearer to inverted ones", Metric: "generated_inverted_percent", Most: func(audits.Outcome) float64 { return 100 }},
 	},
 }
 
-// Verdict is what the generated images of a model are like.
-type Verdict struct {
+// Outcome is what the generated images of a model are like.
+type Outcome struct {
 	// Images were generated, and compared with so many Real ones of the test part.
 	Images int `json:"images"`
 	Real   int `json:"real"`
@@ -70,7 +70,7 @@ type Judgement struct {
 	FrechetDistance float64 `json:"frechet_distance"`
 }
 
-func (v *Verdict) metrics() Metrics {
+func (v *Outcome) metrics() Metrics {
 	m := Metrics{Inverted: 100 * v.Inverted.Share}
 	if j := v.Classifier; j != nil {
 		m.Score, m.Distance = &j.Score, &j.FrechetDistance
@@ -79,10 +79,10 @@ func (v *Verdict) metrics() Metrics {
 }
 
 // Note implements audits.Noter.
-func (v *Verdict) Note(*audits.Cell) string { return "generated images: " + v.said() }
+func (v *Outcome) Note(*audits.Cell) string { return "generated images: " + v.said() }
 
 // said is what was measured of the images.
-func (v *Verdict) said() string {
+func (v *Outcome) said() string {
 	note := fmt.Sprintf("%d; nearer to inverted than to upright ones are %s by mean intensity, %s by the mean image, and of %d real ones %.2f%% by mean intensity; mean intensity %.1f, of real ones %.1f",
 		v.Images, v.Inverted.Percent(), v.InvertedByMeans.Percent(), v.Real, 100*v.RealInverted.Share, v.Intensity, v.RealIntensity)
 	if j := v.Classifier; j != nil {
@@ -92,6 +92,6 @@ func (v *Verdict) said() string {
 }
 
 // Pictures implements audits.Pictured: figures 3, 6, 7 and 8 of the paper.
-func (v *Verdict) Pictures(*audits.Cell) []audits.Picture {
+func (v *Outcome) Pictures(*audits.Cell) []audits.Picture {
 	return []audits.Picture{{Title: "generated images", Text: v.said(), PNG: v.Sheet}}
 }

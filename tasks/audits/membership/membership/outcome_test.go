@@ -9,19 +9,19 @@ import (
 	"coalmine/tasks/audits/auditstest"
 )
 
-// found is a verdict with an attack that finds most users.
-func found() *Verdict {
+// found is an outcome with an attack that finds most users.
+func found() *Outcome {
 	share := audits.NewShare(60, 100)
 	group := func(low float64) *Group {
 		return &Group{Users: 100, AUC: audits.Bounded{Value: 0.9, Low: low, High: 0.95}, P: 1e-9, Rates: []Rate{{0.01, &share, 1000}, {0.001, nil, 10_000}}}
 	}
-	return &Verdict{Members: 100, Sharers: 100, HeldOut: 1000, Attacks: []Outcome{{Attack: Loss, Members: group(0.85), Sharers: group(0.7)}}}
+	return &Outcome{Members: 100, Sharers: 100, HeldOut: 1000, Attacks: []AttackOutcome{{Attack: Loss, Members: group(0.85), Sharers: group(0.7)}}}
 }
 
 // Limits are passed by the lower end of an interval, not by the number itself.
 func TestLimitsArePassedByLowerBounds(t *testing.T) {
 	t.Parallel()
-	cell := &audits.Cell{Verdicts: []audits.Verdict{found()}}
+	cell := &audits.Cell{Outcomes: []audits.Outcome{found()}}
 	for limit, want := range map[float64][]string{
 		0.8: {"the AUC of membership by loss is 0.9; at least it is 0.85, above the limit of 0.8"},
 		0.6: {
@@ -49,7 +49,7 @@ func TestARateThatCannotBeEstimatedPassesNoLimit(t *testing.T) {
 	t.Parallel()
 	v, limit := found(), 0.5
 	v.Attacks[0].Sharers, v.Attacks[0].Members.Rates[0].TruePositives = nil, nil
-	got := limits[1].Breaches(&audits.Cell{Verdicts: []audits.Verdict{v}}, &limit)
+	got := limits[1].Breaches(&audits.Cell{Outcomes: []audits.Outcome{v}}, &limit)
 	want := []string{"the true-positive rate of membership by loss can't be estimated, and so is not below the limit of 0.5: it takes 1000 held-out users"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
@@ -67,7 +67,7 @@ func TestTheNoteSaysWhatCannotBeEstimated(t *testing.T) {
 	if got := auditstest.Texts(&Audit, found()); !slices.Equal(got, []string{"90.0", "60.0", "", ""}) {
 		t.Errorf("texts %q", got)
 	}
-	if got := auditstest.Texts(&Audit, new(Verdict)); !slices.Equal(got, []string{"-", "", "", ""}) {
+	if got := auditstest.Texts(&Audit, new(Outcome)); !slices.Equal(got, []string{"-", "", "", ""}) {
 		t.Errorf("texts of nothing %q", got)
 	}
 }
@@ -91,7 +91,7 @@ func TestTooFewUsersGiveNoAUC(t *testing.T) {
 	limit, f := 0.8, Fields{Membership: new(Block)}
 	for _, c := range []struct{ members, heldOut, groups, warnings int }{{1, 12, 0, 1}, {12, 1, 0, 1}, {2, 2, 1, 2}, {40, 1000, 1, 0}, {29, 1000, 1, 1}} {
 		w := newWorld(users(c.members, c.heldOut), 1)
-		v, err := w.verdict()
+		v, err := w.outcome()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -99,7 +99,7 @@ func TestTooFewUsersGiveNoAUC(t *testing.T) {
 		if (auc != nil) != (c.groups > 0) || (text == "-") != (auc == nil) || v.tooFew() != (auc == nil) || strings.Contains(v.Note(nil), "no AUC") != v.tooFew() {
 			t.Errorf("%d against %d: AUC %v, printed %q, note %q", c.members, c.heldOut, auc, text, v.Note(nil))
 		}
-		breaches := limits[0].Breaches(&audits.Cell{Verdicts: []audits.Verdict{v}}, &limit)
+		breaches := limits[0].Breaches(&audits.Cell{Outcomes: []audits.Outcome{v}}, &limit)
 		if v.tooFew() != (len(breaches) == 1 && strings.Contains(breaches[0], "can't be estimated")) {
 			t.Errorf("%d against %d: %q", c.members, c.heldOut, breaches)
 		}
@@ -123,11 +123,11 @@ func TestAModelThatScoresEverythingAlikeIsNamed(t *testing.T) {
 	for i := range losses {
 		losses[i].Targets, losses[i].Loss = int64(1+i), 5*float64(1+i)
 	}
-	v, err := newWorld(losses, 1).verdict()
+	v, err := newWorld(losses, 1).outcome()
 	if err != nil || !v.Alike || !strings.Contains(v.Note(nil), "scores everything alike") {
 		t.Errorf("%+v (%v)", v, err)
 	}
-	if v, err := newWorld(users(10, 10), 1).verdict(); err != nil || v.Alike {
+	if v, err := newWorld(users(10, 10), 1).outcome(); err != nil || v.Alike {
 		t.Errorf("%+v (%v)", v, err)
 	}
 }
@@ -139,11 +139,11 @@ func TestAGateNamesTheNumbersThatItHasNotJudged(t *testing.T) {
 	one, few := found(), found()
 	one.Sharers, one.Attacks[0].Sharers = 1, nil
 	few.Sharers, few.Attacks[0].Sharers.Users, few.Attacks[0].Sharers.AUC.High = 7, 7, 1
-	for want, v := range map[string]*Verdict{
+	for want, v := range map[string]*Outcome{
 		"the AUC of membership of users with canaries by loss, of too few users: it takes 2 of each sort, and 1 trained and 1000 are held out": one,
 		"the AUC of membership of users with canaries by loss is 0.9, of too few users: 7":                                                     few,
 	} {
-		c, l := &audits.Cell{Verdicts: []audits.Verdict{v}}, &limits[0]
+		c, l := &audits.Cell{Outcomes: []audits.Outcome{v}}, &limits[0]
 		if got := l.Unjudged(c, &limit); len(got) != 1 || !strings.HasPrefix(got[0], want) {
 			t.Errorf("%q, want %q", got, want)
 		}
@@ -151,7 +151,7 @@ func TestAGateNamesTheNumbersThatItHasNotJudged(t *testing.T) {
 			t.Errorf("the gate fails: %q", got)
 		}
 	}
-	c := &audits.Cell{Verdicts: []audits.Verdict{one}}
+	c := &audits.Cell{Outcomes: []audits.Outcome{one}}
 	if got := limits[1].Unjudged(c, &limit); len(got) != 1 || !strings.Contains(got[0], "true-positive rate") {
 		t.Errorf("of the rate %q", got)
 	}

@@ -18,39 +18,39 @@ var Audit = audits.Description{
 		"Greedy: so does the one sequence that takes the most probable token each time.",
 	New: func() audits.Fields { return new(Fields) },
 	Limits: []audits.Limit{audits.CountLimit("probabilistic_extractable", "limits the canaries that audit.probabilistic_extraction finds extractable by its queries with its chance.",
-		func(v *Verdict) int { return v.Extractable }, byChance)},
-	Kinds:        []tasks.Kind{Kind},
-	VerdictBlob:  audits.VerdictBlob,
-	OutcomesBlob: audits.OutcomesBlob,
-	EveryRound:   true,
-	Pairs:        audits.TargetSecrets,
-	Verdict:      func() audits.Verdict { return new(Verdict) },
-	Outcome:      func() audits.Outcome { return new(Outcome) },
+		func(v *Outcome) int { return v.Extractable }, byChance)},
+	Kinds:              []tasks.Kind{Kind},
+	OutcomeBlob:        audits.OutcomeBlob,
+	CanaryOutcomesBlob: audits.CanaryOutcomesBlob,
+	EveryRound:         true,
+	Pairs:              audits.TargetSecrets,
+	Outcome:            func() audits.Outcome { return new(Outcome) },
+	CanaryOutcome:      func() audits.CanaryOutcome { return new(CanaryOutcome) },
 	Measures: slices.Concat([]audits.Measure{
 		{
-			Name: "probabilistic_extractable", Of: audits.Of(func(v *Verdict) int { return v.Extractable }),
-			Header: "sampled (n, p)", Text: audits.Of((*Verdict).sampled), Scale: audits.Plain, Among: "probabilistic_of", Canary: "probabilistic_extractable",
+			Name: "probabilistic_extractable", Of: audits.Of(func(v *Outcome) int { return v.Extractable }),
+			Header: "sampled (n, p)", Text: audits.Of((*Outcome).sampled), Scale: audits.Plain, Among: "probabilistic_of", Canary: "probabilistic_extractable",
 		},
-		{Name: "greedy_extractable", Of: audits.Of(func(v *Verdict) int { return v.Greedy }), Header: "greedy", Scale: audits.Plain, Among: "probabilistic_of", Canary: "greedy_extractable"},
-		{Name: "probabilistic_of", Of: audits.Of(func(v *Verdict) int { return v.Of })},
-		{Name: "probabilistic_queries", Of: audits.Of(func(v *Verdict) int { return v.Queries })},
-		{Name: "probabilistic_chance", Of: audits.Of(func(v *Verdict) float64 { return v.Chance })},
-		{Name: "probabilistic_temperature", Of: audits.Of(func(v *Verdict) float64 { return v.Temperature })},
-		{Name: "probabilistic_top_k", Of: audits.Of((*Verdict).topK)},
-	}, audits.Lowest("probabilistic", audits.Measure{}, func(v *Verdict) *audits.Configuration { return v.Lowest })),
-	Canary: audits.Members[Outcome](audits.Measure{Name: "probabilistic_extractable", Paired: true}, audits.Measure{Name: "greedy_extractable", Paired: true}),
+		{Name: "greedy_extractable", Of: audits.Of(func(v *Outcome) int { return v.Greedy }), Header: "greedy", Scale: audits.Plain, Among: "probabilistic_of", Canary: "greedy_extractable"},
+		{Name: "probabilistic_of", Of: audits.Of(func(v *Outcome) int { return v.Of })},
+		{Name: "probabilistic_queries", Of: audits.Of(func(v *Outcome) int { return v.Queries })},
+		{Name: "probabilistic_chance", Of: audits.Of(func(v *Outcome) float64 { return v.Chance })},
+		{Name: "probabilistic_temperature", Of: audits.Of(func(v *Outcome) float64 { return v.Temperature })},
+		{Name: "probabilistic_top_k", Of: audits.Of((*Outcome).topK)},
+	}, audits.Lowest("probabilistic", audits.Measure{}, func(v *Outcome) *audits.Configuration { return v.Lowest })),
+	Canary: audits.Members[CanaryOutcome](audits.Measure{Name: "probabilistic_extractable", Paired: true}, audits.Measure{Name: "greedy_extractable", Paired: true}),
 	Curves: []audits.Curve{{
 		Figure: audits.MemorizedFigure, Name: "sampled", Metric: "probabilistic_extractable",
-		Most: func(v audits.Verdict) float64 { return float64(v.(*Verdict).Of) },
+		Most: func(v audits.Outcome) float64 { return float64(v.(*Outcome).Of) },
 	}, {
 		Figure: audits.MemorizedFigure, Name: "greedy", Metric: "greedy_extractable",
-		Most: func(v audits.Verdict) float64 { return float64(v.(*Verdict).Of) },
+		Most: func(v audits.Outcome) float64 { return float64(v.(*Outcome).Of) },
 	}},
 }
 
-// Verdict counts the inserted canaries that are extractable by so many samples with the
+// Outcome counts the inserted canaries that are extractable by so many samples with the
 // chance, and by greedy decoding.
-type Verdict struct {
+type Outcome struct {
 	Extractable int     `json:"extractable"`
 	Greedy      int     `json:"greedy"`
 	Of          int     `json:"of"`
@@ -84,16 +84,16 @@ var Chances = []float64{0.1, 0.5, 0.9, 0.99, 0.999}
 const curvePowers = 12
 
 // judge counts.
-func (p *Params) judge(placed []datasets.Placement, outcomes []Outcome) (Verdict, error) {
+func (p *Params) judge(placed []datasets.Placement, outcomes []CanaryOutcome) (Outcome, error) {
 	sampled, err := audits.Count(placed, func(canary int) bool { return *outcomes[canary].Extractable })
 	if err != nil {
-		return Verdict{}, err
+		return Outcome{}, err
 	}
 	greedy, err := audits.Count(placed, func(canary int) bool { return *outcomes[canary].Greedy })
 	if err != nil {
-		return Verdict{}, err
+		return Outcome{}, err
 	}
-	v := Verdict{
+	v := Outcome{
 		Extractable: sampled.Memorized, Greedy: greedy.Memorized, Of: sampled.Of, Queries: p.Queries, Chance: p.Chance,
 		Sampling: p.Sampling, Lowest: sampled.Lowest,
 	}
@@ -102,9 +102,9 @@ func (p *Params) judge(placed []datasets.Placement, outcomes []Outcome) (Verdict
 }
 
 // curves groups the canaries by configuration, in the order in which these come.
-func curves(placed []datasets.Placement, outcomes []Outcome) ([]Curve, error) {
+func curves(placed []datasets.Placement, outcomes []CanaryOutcome) ([]Curve, error) {
 	var out []Curve
-	var of [][]Outcome
+	var of [][]CanaryOutcome
 	for i, p := range placed {
 		c, err := configuration(&p.Canary)
 		if err != nil {
@@ -134,7 +134,7 @@ func configuration(c *datasets.Canary) (*audits.Configuration, error) {
 }
 
 // points are the shares of the canaries that n samples extract, for n of 1, 10, ...
-func points(outcomes []Outcome) []Point {
+func points(outcomes []CanaryOutcome) []Point {
 	out := make([]Point, 0, curvePowers+1)
 	for n, power := 1.0, 0; power <= curvePowers; n, power = 10*n, power+1 {
 		point := Point{Queries: n}
@@ -153,7 +153,7 @@ func points(outcomes []Outcome) []Point {
 }
 
 // Figures implements audits.Panelled: the (n, p)-curves, one for each configuration.
-func (v *Verdict) Figures() []*audits.Figure {
+func (v *Outcome) Figures() []*audits.Figure {
 	var figures []*audits.Figure
 	for _, c := range v.Curves {
 		f := &audits.Figure{
@@ -183,20 +183,20 @@ func (c *Curve) of() string {
 }
 
 // sampled is the cell of a table, with n and p.
-func (v *Verdict) sampled() string {
+func (v *Outcome) sampled() string {
 	return fmt.Sprintf("%d/%d (%d, %v)", v.Extractable, v.Of, v.Queries, v.Chance)
 }
 
 // topK is nil for all tokens.
-func (v *Verdict) topK() *int64 {
+func (v *Outcome) topK() *int64 {
 	if v.TopK == 0 {
 		return nil
 	}
 	return new(int64(v.TopK))
 }
 
-// Outcome is what the audit says of a canary; all is null where it was not asked for.
-type Outcome struct {
+// CanaryOutcome is what the audit says of a canary; all is null where it was not asked for.
+type CanaryOutcome struct {
 	// LogProbability is the natural logarithm of the probability that a sample after the
 	// prefix is the rest of the canary; null if none can be.
 	LogProbability *float64 `json:"probabilistic_log_probability"`

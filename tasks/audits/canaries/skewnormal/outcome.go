@@ -15,34 +15,34 @@ var Audit = audits.Description{
 	Name: "skew_normal",
 	Legend: "Fitted exposure, of the inserted canary with the highest: bits by a skew-normal distribution fitted to the log-perplexities of random " +
 		"sequences. KS p: by the test of Kolmogorov and Smirnov on others; a small one says that the distribution is not theirs.",
-	New:          func() audits.Fields { return new(Fields) },
-	Kinds:        []tasks.Kind{Kind, Summary},
-	Pairs:        audits.EverySecret,
-	VerdictBlob:  audits.VerdictBlob,
-	OutcomesBlob: audits.OutcomesBlob,
-	Verdict:      func() audits.Verdict { return new(Verdict) },
-	Outcome:      func() audits.Outcome { return new(Outcome) },
+	New:                func() audits.Fields { return new(Fields) },
+	Kinds:              []tasks.Kind{Kind, Summary},
+	Pairs:              audits.EverySecret,
+	OutcomeBlob:        audits.OutcomeBlob,
+	CanaryOutcomesBlob: audits.CanaryOutcomesBlob,
+	Outcome:            func() audits.Outcome { return new(Outcome) },
+	CanaryOutcome:      func() audits.CanaryOutcome { return new(CanaryOutcome) },
 	Measures: []audits.Measure{
-		{Name: "skew_normal_highest_exposure", Of: audits.Of(func(v *Verdict) float64 { return v.Highest }), Header: "fitted exposure", Scale: audits.Plain, Digits: 1},
-		{Name: "skew_normal_fits", Of: audits.Of(func(v *Verdict) int { return len(v.Fits) })},
-		{Name: "skew_normal_least_ks_p", Of: audits.Of((*Verdict).LeastP), Header: "KS p", Text: audits.Of(func(v *Verdict) string { return fmt.Sprintf("%.2g", v.LeastP()) })},
+		{Name: "skew_normal_highest_exposure", Of: audits.Of(func(v *Outcome) float64 { return v.Highest }), Header: "fitted exposure", Scale: audits.Plain, Digits: 1},
+		{Name: "skew_normal_fits", Of: audits.Of(func(v *Outcome) int { return len(v.Fits) })},
+		{Name: "skew_normal_least_ks_p", Of: audits.Of((*Outcome).LeastP), Header: "KS p", Text: audits.Of(func(v *Outcome) string { return fmt.Sprintf("%.2g", v.LeastP()) })},
 	},
-	Canary: audits.Members[Outcome](audits.Measure{Name: "fitted_exposure", Paired: true}),
+	Canary: audits.Members[CanaryOutcome](audits.Measure{Name: "fitted_exposure", Paired: true}),
 	Curves: []audits.Curve{{
 		Figure: exposure.HighestFigure, Name: "skew-normal fit", Metric: "skew_normal_highest_exposure",
-		Most: func(v audits.Verdict) float64 { return v.(*Verdict).Highest },
+		Most: func(v audits.Outcome) float64 { return v.(*Outcome).Highest },
 	}},
 }
 
-// Verdict has the fits, one for each prefix that the canaries have.
-type Verdict struct {
+// Outcome has the fits, one for each prefix that the canaries have.
+type Outcome struct {
 	// Highest fitted exposure of an inserted canary, in bits; 0 if none was inserted.
 	Highest float64 `json:"highest"`
 	Fits    []Fit   `json:"fits"`
 }
 
 // LeastP is the smallest p-value of the fits.
-func (v *Verdict) LeastP() float64 {
+func (v *Outcome) LeastP() float64 {
 	least := 1.0
 	for _, f := range v.Fits {
 		least = min(least, f.Significance())
@@ -51,7 +51,7 @@ func (v *Verdict) LeastP() float64 {
 }
 
 // supported is the exposure up to which the references support all fits, with one confidence.
-func (v *Verdict) supported() float64 {
+func (v *Outcome) supported() float64 {
 	least := math.Inf(1)
 	for i := range v.Fits {
 		least = min(least, v.Fits[i].Supported((1-audits.Confidence)/float64(len(v.Fits))))
@@ -60,11 +60,11 @@ func (v *Verdict) supported() float64 {
 }
 
 // Note implements audits.Noter.
-func (v *Verdict) Note(*audits.Cell) string {
+func (v *Outcome) Note(*audits.Cell) string {
 	return v.fitted() + v.support()
 }
 
-func (v *Verdict) fitted() string {
+func (v *Outcome) fitted() string {
 	if len(v.Fits) != 1 {
 		return fmt.Sprintf("skew-normal fits after %d prefixes; the least KS p is %.2g", len(v.Fits), v.LeastP())
 	}
@@ -74,7 +74,7 @@ func (v *Verdict) fitted() string {
 }
 
 // support says which exposures the references support, and warns of higher ones.
-func (v *Verdict) support() string {
+func (v *Outcome) support() string {
 	if len(v.Fits) == 0 {
 		return ""
 	}
@@ -91,7 +91,7 @@ func (v *Verdict) support() string {
 
 // Figure implements audits.Figured: the paper's Figure 3. There is one where all canaries
 // share a prefix.
-func (v *Verdict) Figure(c *audits.Cell) *audits.Figure {
+func (v *Outcome) Figure(c *audits.Cell) *audits.Figure {
 	if len(v.Fits) != 1 {
 		return nil
 	}
@@ -118,7 +118,7 @@ func (v *Verdict) Figure(c *audits.Cell) *audits.Figure {
 	for i := range c.Canaries {
 		canary := &c.Canaries[i]
 		for _, o := range canary.Outcomes {
-			if o, ok := o.(*Outcome); ok && o.LogPerplexity != nil {
+			if o, ok := o.(*CanaryOutcome); ok && o.LogPerplexity != nil {
 				f.X.Most = max(f.X.Most, *o.LogPerplexity)
 				f.Dots = append(f.Dots, audits.Dot{X: *o.LogPerplexity, Filled: canary.Insertions > 0, Grey: canary.Insertions == 0, About: fmt.Sprintf("%s: %d copies; %s", strings.Join(canary.Words, " "), canary.Insertions, o.Explain())})
 			}
@@ -127,8 +127,8 @@ func (v *Verdict) Figure(c *audits.Cell) *audits.Figure {
 	return f
 }
 
-// Outcome is what a fit says of a canary; all is null where it was not asked for.
-type Outcome struct {
+// CanaryOutcome is what a fit says of a canary; all is null where it was not asked for.
+type CanaryOutcome struct {
 	// Exposure in bits, and its standard error.
 	Exposure   *float64 `json:"fitted_exposure"`
 	ExposureSE *float64 `json:"fitted_exposure_se"`
@@ -141,32 +141,32 @@ type Outcome struct {
 	P *float64 `json:"fitted_ks_p"`
 }
 
-// Outcome is the estimate as results have it.
-func (e *Estimate) Outcome() Outcome {
-	return Outcome{&e.Exposure, &e.Error, &e.LogPerplexity, &e.Support, new(e.Fit.Significance())}
+// CanaryOutcome is the estimate as results have it.
+func (e *Estimate) CanaryOutcome() CanaryOutcome {
+	return CanaryOutcome{&e.Exposure, &e.Error, &e.LogPerplexity, &e.Support, new(e.Fit.Significance())}
 }
 
-// Bits implements exposure.Outcome.
-func (o *Outcome) Bits() (bits float64, known bool) {
+// Bits implements exposure.CanaryOutcome.
+func (o *CanaryOutcome) Bits() (bits float64, known bool) {
 	if o.Exposure == nil {
 		return 0, false
 	}
 	return *o.Exposure, true
 }
 
-// Basis implements exposure.Outcome.
-func (o *Outcome) Basis() exposure.Basis { return exposure.Fitted }
+// Basis implements exposure.CanaryOutcome.
+func (o *CanaryOutcome) Basis() exposure.Basis { return exposure.Fitted }
 
-// Error implements exposure.Outcome.
-func (o *Outcome) Error() float64 { return *o.ExposureSE }
+// Error implements exposure.CanaryOutcome.
+func (o *CanaryOutcome) Error() float64 { return *o.ExposureSE }
 
-// Support implements exposure.Outcome.
-func (o *Outcome) Support() int64 { return *o.References }
+// Support implements exposure.CanaryOutcome.
+func (o *CanaryOutcome) Support() int64 { return *o.References }
 
-// IsMemorized implements exposure.Outcome.
-func (o *Outcome) IsMemorized() bool { return *o.References == 0 }
+// IsMemorized implements exposure.CanaryOutcome.
+func (o *CanaryOutcome) IsMemorized() bool { return *o.References == 0 }
 
-// Explain implements exposure.Outcome.
-func (o *Outcome) Explain() string {
+// Explain implements exposure.CanaryOutcome.
+func (o *CanaryOutcome) Explain() string {
 	return fmt.Sprintf("fitted exposure %.1f bits (standard error %.2f)", *o.Exposure, *o.ExposureSE)
 }

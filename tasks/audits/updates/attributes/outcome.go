@@ -19,43 +19,43 @@ var Audit = audits.Description{
 	ByProgram: true,
 	AtEnd:     true,
 	Pairs:     audits.EverySecret,
-	Verdict:   func() audits.Verdict { return new(Verdict) },
+	Outcome:   func() audits.Outcome { return new(Outcome) },
 	Measures: []audits.Measure{
 		{
-			Name: "attributes_accuracy", Of: audits.Of(func(v *Verdict) *float64 { return v.Attribute.orNone().Attribute.share() }),
-			Header: "attribute %", Text: audits.Of((*Verdict).besideMajority), Scale: audits.Percent, Digits: 1,
+			Name: "attributes_accuracy", Of: audits.Of(func(v *Outcome) *float64 { return v.Attribute.orNone().Attribute.share() }),
+			Header: "attribute %", Text: audits.Of((*Outcome).besideMajority), Scale: audits.Percent, Digits: 1,
 		},
 		{
-			Name: "attributes_joint_accuracy", Of: audits.Of(func(v *Verdict) *float64 { return v.Joint.orNone().Attribute.share() }),
+			Name: "attributes_joint_accuracy", Of: audits.Of(func(v *Outcome) *float64 { return v.Joint.orNone().Attribute.share() }),
 			Header: "attribute, joint %", Scale: audits.Percent, Digits: 1,
 		},
-		{Name: "attributes_by_identity", Of: audits.Of(func(v *Verdict) *float64 { return v.ByIdentity.share() })},
-		{Name: "attributes_majority", Of: audits.Of(func(v *Verdict) *float64 { return v.Majority.Seen.share() })},
-		{Name: "attributes_unseen_accuracy", Of: audits.Of(func(v *Verdict) *float64 { return v.Attribute.orNone().Unseen.share() })},
-		{Name: "attributes_unseen_joint_accuracy", Of: audits.Of(func(v *Verdict) *float64 { return v.Joint.orNone().Unseen.share() })},
-		{Name: "attributes_unseen_majority", Of: audits.Of(func(v *Verdict) *float64 { return v.Majority.Unseen.share() })},
+		{Name: "attributes_by_identity", Of: audits.Of(func(v *Outcome) *float64 { return v.ByIdentity.share() })},
+		{Name: "attributes_majority", Of: audits.Of(func(v *Outcome) *float64 { return v.Majority.Seen.share() })},
+		{Name: "attributes_unseen_accuracy", Of: audits.Of(func(v *Outcome) *float64 { return v.Attribute.orNone().Unseen.share() })},
+		{Name: "attributes_unseen_joint_accuracy", Of: audits.Of(func(v *Outcome) *float64 { return v.Joint.orNone().Unseen.share() })},
+		{Name: "attributes_unseen_majority", Of: audits.Of(func(v *Outcome) *float64 { return v.Majority.Unseen.share() })},
 		{
-			Name: "attributes_identity_accuracy", Of: audits.Of(func(v *Verdict) *float64 { return v.Identity.orNone().Identity.share() }),
+			Name: "attributes_identity_accuracy", Of: audits.Of(func(v *Outcome) *float64 { return v.Identity.orNone().Identity.share() }),
 			Header: "identity %", Scale: audits.Percent, Digits: 1,
 		},
 		{
-			Name: "attributes_joint_identity_accuracy", Of: audits.Of(func(v *Verdict) *float64 { return v.Joint.orNone().Identity.share() }),
+			Name: "attributes_joint_identity_accuracy", Of: audits.Of(func(v *Outcome) *float64 { return v.Joint.orNone().Identity.share() }),
 			Header: "identity, joint %", Scale: audits.Percent, Digits: 1,
 		},
 	},
 }
 
-// Verdict is the outcome: the metrics of audits/attributes.
-type Verdict struct {
+// Outcome is the outcome: the metrics of audits/attributes.
+type Outcome struct {
 	// Users are those looked at, by value.
 	Users []Users `json:"users"`
 	// Majority is what always saying the most frequent value gives.
 	Majority Majority `json:"majority"`
 	// Attribute is a network for the attribute alone, Identity one for the users, Joint one
 	// with a hidden layer for both.
-	Attribute *Outcome `json:"attribute"`
-	Identity  *Outcome `json:"identity"`
-	Joint     *Outcome `json:"joint"`
+	Attribute *AttackOutcome `json:"attribute"`
+	Identity  *AttackOutcome `json:"identity"`
+	Joint     *AttackOutcome `json:"joint"`
 	// ByIdentity is the attribute of the user that the network for the users names: what
 	// needs no attribute of an update at all.
 	ByIdentity *Accuracy `json:"by_identity"`
@@ -76,8 +76,8 @@ type Majority struct {
 	Unseen *Accuracy `json:"unseen,omitempty"`
 }
 
-// Outcome is what a network gave. What it has no task for is nil.
-type Outcome struct {
+// AttackOutcome is what a network gave. What it has no task for is nil.
+type AttackOutcome struct {
 	// Epochs were made; the network is that after epoch Best.
 	Epochs int `json:"epochs"`
 	Best   int `json:"best"`
@@ -117,20 +117,20 @@ func (a *Accuracy) share() *float64 {
 }
 
 // besideMajority is the accuracy of the attribute, and that of the most frequent value.
-func (v *Verdict) besideMajority() string {
+func (v *Outcome) besideMajority() string {
 	return fmt.Sprintf("%s (%s)", v.Attribute.orNone().Attribute.percent(), v.Majority.Seen.percent())
 }
 
 // orNone is an empty outcome for nil.
-func (o *Outcome) orNone() *Outcome {
+func (o *AttackOutcome) orNone() *AttackOutcome {
 	if o == nil {
-		return new(Outcome)
+		return new(AttackOutcome)
 	}
 	return o
 }
 
 // Note implements audits.Noter.
-func (v *Verdict) Note(*audits.Cell) string {
+func (v *Outcome) Note(*audits.Cell) string {
 	attribute, identity, joint := v.Attribute.orNone(), v.Identity.orNone(), v.Joint.orNone()
 	note := fmt.Sprintf("attributes: attribute %s%% alone, %s%% jointly, %s%% by the user who was named, %s%% by always saying %q; identity %s%% alone, %s%% jointly",
 		attribute.Attribute.percent(), joint.Attribute.percent(), v.ByIdentity.percent(), v.Majority.Seen.percent(), v.Majority.Value,
@@ -139,7 +139,7 @@ func (v *Verdict) Note(*audits.Cell) string {
 		note += fmt.Sprintf("; of users never seen: %s%% alone (%.1f to %.1f), %s%% jointly, %s%% by always saying the same",
 			attribute.Unseen.percent(), 100*attribute.Unseen.Low, 100*attribute.Unseen.High, joint.Unseen.percent(), v.Majority.Unseen.percent())
 	}
-	for _, o := range []*Outcome{attribute, identity, joint} {
+	for _, o := range []*AttackOutcome{attribute, identity, joint} {
 		if o.Epochs > 0 && o.Epochs-o.Best < patience {
 			return note + audits.LastEpoch(o.Epochs)
 		}

@@ -20,13 +20,13 @@ var Audit = audits.Description{
 	New:         func() audits.Fields { return new(Fields) },
 	Limits:      limits,
 	Kinds:       []tasks.Kind{Kind, Search, Summary},
-	VerdictBlob: audits.VerdictBlob,
-	Verdict:     func() audits.Verdict { return new(Verdict) },
+	OutcomeBlob: audits.OutcomeBlob,
+	Outcome:     func() audits.Outcome { return new(Outcome) },
 	Measures: slices.Concat([]audits.Measure{
-		{Name: "samples", Of: audits.Of(func(v *Verdict) int { return v.Samples })},
-		{Name: "samples_temperature", Of: audits.Of(func(v *Verdict) float64 { return v.Temperature })},
-		{Name: "samples_top_k", Of: audits.Of((*Verdict).topK)},
-	}, audits.Within(func(v *Verdict) *Unknown { return v.Unknown },
+		{Name: "samples", Of: audits.Of(func(v *Outcome) int { return v.Samples })},
+		{Name: "samples_temperature", Of: audits.Of(func(v *Outcome) float64 { return v.Temperature })},
+		{Name: "samples_top_k", Of: audits.Of((*Outcome).topK)},
+	}, audits.Within(func(v *Outcome) *Unknown { return v.Unknown },
 		audits.Measure{
 			Name: "samples_first_unknown", Of: audits.Of(func(u *Unknown) *audits.Bounded { return new(u.first()).Bounded() }),
 			Header: "first OOV %", Text: audits.Of((*Unknown).firstText), Scale: audits.Percent, Digits: 2,
@@ -34,14 +34,14 @@ var Audit = audits.Description{
 		audits.Measure{Name: "samples_first_unknown_probability", Of: audits.Of(func(u *Unknown) float64 { return u.FirstProbability })},
 		audits.Measure{Name: "samples_first_unknown_p", Of: audits.Of(func(u *Unknown) float64 { return u.First.P })},
 		audits.Measure{Name: "samples_unknown", Of: audits.Of(func(u *Unknown) *audits.Bounded { return u.All.Bounded() }), Header: "all OOV %", Scale: audits.Percent, Digits: 2},
-	), audits.Within(func(v *Verdict) *Spaces { return v.Spaces },
+	), audits.Within(func(v *Outcome) *Spaces { return v.Spaces },
 		audits.Measure{Name: "samples_with_space", Of: audits.Of(func(s *Spaces) *audits.Bounded { return s.Samples.Bounded() })},
 		audits.Measure{
 			Name: "samples_top_with_space", Of: audits.Of(func(s *Spaces) int { return s.Top }),
 			Header: "with space", Text: audits.Of(func(s *Spaces) string { return fmt.Sprintf("%d/%d", s.Top, s.Of) }), Scale: audits.Plain,
 		},
 		audits.Measure{Name: "samples_top", Of: audits.Of(func(s *Spaces) int { return s.Of })},
-	), audits.Within(func(v *Verdict) *Searched { return v.Search },
+	), audits.Within(func(v *Outcome) *Searched { return v.Search },
 		audits.Measure{Name: "samples_top_certain", Of: audits.Of(func(s *Searched) int { return s.Certain })},
 	)),
 	Curves: []audits.Curve{
@@ -53,10 +53,10 @@ var Audit = audits.Description{
 
 const sampleFigure = "Share of samples, %"
 
-func hundredPercent(audits.Verdict) float64 { return 100 }
+func hundredPercent(audits.Outcome) float64 { return 100 }
 
-// Verdict is what the samples of a model are like.
-type Verdict struct {
+// Outcome is what the samples of a model are like.
+type Outcome struct {
 	// Samples were drawn, Cut of which did not end within Length. Those that ended, with a
 	// word at least and nothing but words, are Distinct different ones.
 	Samples  int `json:"samples"`
@@ -89,7 +89,7 @@ type Searched struct {
 }
 
 // top are the most probable sequences that are known.
-func (v *Verdict) top() []Text {
+func (v *Outcome) top() []Text {
 	if v.Search != nil {
 		return v.Search.Words
 	}
@@ -114,7 +114,7 @@ func (u *Unknown) firstText() string {
 }
 
 // topK is nil where samples are drawn from all tokens.
-func (v *Verdict) topK() *int {
+func (v *Outcome) topK() *int {
 	if v.TopK == 0 {
 		return nil
 	}
@@ -122,7 +122,7 @@ func (v *Verdict) topK() *int {
 }
 
 // Note implements audits.Noter.
-func (v *Verdict) Note(*audits.Cell) string {
+func (v *Outcome) Note(*audits.Cell) string {
 	note := fmt.Sprintf("samples: %d of at most %d", v.Samples, v.Length)
 	if u := v.Unknown; u != nil {
 		note += fmt.Sprintf("; out of vocabulary are %s of the first words (exactly %.2f%% by the model) and %s of all; first words against the others of their sentence: %s",
@@ -138,7 +138,7 @@ func (v *Verdict) Note(*audits.Cell) string {
 const notedWords = 5
 
 // listed names the most probable sequences.
-func (v *Verdict) listed() string {
+func (v *Outcome) listed() string {
 	top := v.top()
 	if len(top) == 0 {
 		return ""
@@ -154,9 +154,9 @@ func (v *Verdict) listed() string {
 	return fmt.Sprintf("; most probable %s: %s", sort, strings.Join(words, ", "))
 }
 
-// Changes implements audits.Comparer. Positions are tested as far as both verdicts have them.
-func (v *Verdict) Changes(other audits.Verdict) []audits.Change {
-	after := other.(*Verdict)
+// Changes implements audits.Comparer. Positions are tested as far as both outcomes have them.
+func (v *Outcome) Changes(other audits.Outcome) []audits.Change {
+	after := other.(*Outcome)
 	var changes []audits.Change
 	if a, b := v.Unknown, after.Unknown; a != nil && b != nil {
 		changes = append(changes, audits.Change{What: "probability that the first word is out of vocabulary", Before: a.FirstProbability, After: b.FirstProbability})
@@ -178,7 +178,7 @@ func change(what string, a, b audits.Share) audits.Change {
 }
 
 // Figure implements audits.Figured: Figure 4 of the paper.
-func (v *Verdict) Figure(*audits.Cell) *audits.Figure {
+func (v *Outcome) Figure(*audits.Cell) *audits.Figure {
 	if v.Unknown == nil {
 		return nil
 	}

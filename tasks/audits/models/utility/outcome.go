@@ -23,27 +23,27 @@ var Audit = audits.Description{
 	ByScores:  true,
 	ByProgram: true,
 	Pairs:     audits.EverySecret,
-	Verdict:   func() audits.Verdict { return new(Verdict) },
-	Utility:   func(v audits.Verdict) (float64, bool) { return v.(*Verdict).utility() },
+	Outcome:   func() audits.Outcome { return new(Outcome) },
+	Utility:   func(v audits.Outcome) (float64, bool) { return v.(*Outcome).utility() },
 	Measures: slices.Concat([]audits.Measure{
-		{Name: "recall_at_1", Of: audits.Of((*Verdict).recall), Header: "accuracy %", Leading: true, Scale: audits.Percent, Digits: 1},
-		{Name: "perplexity", Of: audits.Of((*Verdict).perplexity), Header: "perplexity", Leading: true, Place: 2, Scale: audits.Plain, Digits: 1},
-		{Name: "test_tokens", Of: audits.Of(func(v *Verdict) int64 { return v.Tokens })},
-		{Name: "mean_absolute_error", Of: audits.Of(func(v *Verdict) *float64 { return v.MeanAbsoluteError }), Header: "MAE", Leading: true, Optional: true, Place: 3, Scale: audits.Plain, Digits: 3},
-		{Name: "mean_average_precision", Of: audits.Of(func(v *Verdict) *float64 { return v.MeanAveragePrecision }), Header: "mean AP", Leading: true, Optional: true, Place: 4, Scale: audits.Plain, Digits: 3},
-		{Name: "recall_at_5", Of: audits.Of(func(v *Verdict) *float64 { return v.RecallAt5 }), Header: "top-5 %", Leading: true, Optional: true, Place: 1, Scale: audits.Percent, Digits: 1},
-	}, audits.Within(func(v *Verdict) *Verdict { return v.Baseline },
-		audits.Measure{Name: "baseline_recall_at_1", Of: audits.Of((*Verdict).recall)},
-		audits.Measure{Name: "baseline_perplexity", Of: audits.Of((*Verdict).perplexity)},
-		audits.Measure{Name: "baseline_mean_absolute_error", Of: audits.Of(func(b *Verdict) *float64 { return b.MeanAbsoluteError })},
-		audits.Measure{Name: "baseline_mean_average_precision", Of: audits.Of(func(b *Verdict) *float64 { return b.MeanAveragePrecision })},
+		{Name: "recall_at_1", Of: audits.Of((*Outcome).recall), Header: "accuracy %", Leading: true, Scale: audits.Percent, Digits: 1},
+		{Name: "perplexity", Of: audits.Of((*Outcome).perplexity), Header: "perplexity", Leading: true, Place: 2, Scale: audits.Plain, Digits: 1},
+		{Name: "test_tokens", Of: audits.Of(func(v *Outcome) int64 { return v.Tokens })},
+		{Name: "mean_absolute_error", Of: audits.Of(func(v *Outcome) *float64 { return v.MeanAbsoluteError }), Header: "MAE", Leading: true, Optional: true, Place: 3, Scale: audits.Plain, Digits: 3},
+		{Name: "mean_average_precision", Of: audits.Of(func(v *Outcome) *float64 { return v.MeanAveragePrecision }), Header: "mean AP", Leading: true, Optional: true, Place: 4, Scale: audits.Plain, Digits: 3},
+		{Name: "recall_at_5", Of: audits.Of(func(v *Outcome) *float64 { return v.RecallAt5 }), Header: "top-5 %", Leading: true, Optional: true, Place: 1, Scale: audits.Percent, Digits: 1},
+	}, audits.Within(func(v *Outcome) *Outcome { return v.Baseline },
+		audits.Measure{Name: "baseline_recall_at_1", Of: audits.Of((*Outcome).recall)},
+		audits.Measure{Name: "baseline_perplexity", Of: audits.Of((*Outcome).perplexity)},
+		audits.Measure{Name: "baseline_mean_absolute_error", Of: audits.Of(func(b *Outcome) *float64 { return b.MeanAbsoluteError })},
+		audits.Measure{Name: "baseline_mean_average_precision", Of: audits.Of(func(b *Outcome) *float64 { return b.MeanAveragePrecision })},
 	), []audits.Measure{
-		{Name: "at_baseline", Of: audits.Of((*Verdict).comparison)},
+		{Name: "at_baseline", Of: audits.Of((*Outcome).comparison)},
 	}),
 }
 
-// Verdict is the outcome: the metrics of evaluation/utility.
-type Verdict struct {
+// Outcome is the outcome: the metrics of evaluation/utility.
+type Outcome struct {
 	// RecallAt1 is the share of ordinary target words that were the model's
 	// first guess over its full output; Perplexity is exp of their mean loss.
 	RecallAt1  float64        `json:"recall_at_1"`
@@ -65,17 +65,17 @@ type Verdict struct {
 	MeanAbsoluteError    *float64 `json:"mean_absolute_error,omitempty"`
 	MeanAveragePrecision *float64 `json:"mean_average_precision,omitempty"`
 	// AllTargets is the same over every target, <unk> and <end> included.
-	AllTargets *Verdict `json:"all_targets,omitempty"`
+	AllTargets *Outcome `json:"all_targets,omitempty"`
 	// Baseline is the utility of the frequencies of the training part, without a model; nil in
 	// results from before it was measured. AtBaseline says that the model's is no better.
-	Baseline   *Verdict `json:"baseline,omitempty"`
+	Baseline   *Outcome `json:"baseline,omitempty"`
 	AtBaseline bool     `json:"at_baseline,omitempty"`
 }
 
 // MarshalJSON leaves out a recall that is not known, and the recall and the perplexity of labels of
 // texts, which have none.
-func (v Verdict) MarshalJSON() ([]byte, error) {
-	type plain Verdict
+func (v Outcome) MarshalJSON() ([]byte, error) {
+	type plain Outcome
 	switch {
 	case v.ofTexts():
 		return json.Marshal(struct {
@@ -94,7 +94,7 @@ func (v Verdict) MarshalJSON() ([]byte, error) {
 
 // utility is the recall, the mean average precision of a tagger, or the inverse of a regressor's
 // error; false of a model that is never right, or never wrong.
-func (v *Verdict) utility() (value float64, ok bool) {
+func (v *Outcome) utility() (value float64, ok bool) {
 	switch {
 	case v.MeanAbsoluteError != nil:
 		value = 1 / *v.MeanAbsoluteError
@@ -107,7 +107,7 @@ func (v *Verdict) utility() (value float64, ok bool) {
 }
 
 // recall is recall@1; nil if there is none, or if it is not known.
-func (v *Verdict) recall() *float64 {
+func (v *Outcome) recall() *float64 {
 	if v.ofTexts() || v.RecallUnknown != "" {
 		return nil
 	}
@@ -115,7 +115,7 @@ func (v *Verdict) recall() *float64 {
 }
 
 // perplexity is nil if there is none.
-func (v *Verdict) perplexity() *extended.Float {
+func (v *Outcome) perplexity() *extended.Float {
 	if v.ofTexts() {
 		return nil
 	}
@@ -123,7 +123,7 @@ func (v *Verdict) perplexity() *extended.Float {
 }
 
 // comparison is AtBaseline, nil without a baseline.
-func (v *Verdict) comparison() *bool {
+func (v *Outcome) comparison() *bool {
 	if v.Baseline == nil {
 		return nil
 	}
@@ -132,7 +132,7 @@ func (v *Verdict) comparison() *bool {
 
 // Note implements audits.Noter: it names a model that diverged, one whose recall is not known,
 // and one that has hardly learned.
-func (v *Verdict) Note(*audits.Cell) string {
+func (v *Outcome) Note(*audits.Cell) string {
 	var notes []string
 	if v.RecallUnknown != "" {
 		notes = append(notes, "no accuracy: "+v.RecallUnknown)
@@ -148,7 +148,7 @@ func (v *Verdict) Note(*audits.Cell) string {
 }
 
 // Marked implements audits.Marker.
-func (v *Verdict) Marked() bool { return v.AtBaseline }
+func (v *Outcome) Marked() bool { return v.AtBaseline }
 
 // ofTexts reports whether labels of texts are predicted, not words or classes.
-func (v *Verdict) ofTexts() bool { return v.MeanAbsoluteError != nil || v.MeanAveragePrecision != nil }
+func (v *Outcome) ofTexts() bool { return v.MeanAbsoluteError != nil || v.MeanAveragePrecision != nil }

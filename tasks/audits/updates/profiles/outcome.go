@@ -20,23 +20,23 @@ var Audit = audits.Description{
 	ByProgram: true,
 	AtEnd:     true,
 	Pairs:     audits.EverySecret,
-	Verdict:   func() audits.Verdict { return new(Verdict) },
-	Measures: audits.Within((*Verdict).Best,
-		audits.Measure{Name: "profiles_attack", Of: audits.Of(func(o *Outcome) attacks.Kind { return o.Attack }), Header: "profiles by", Text: audits.Of(func(o *Outcome) string { return o.Attack.Title() })},
-		audits.Measure{Name: "profiles_ap", Of: audits.Of(func(o *Outcome) *float64 { return o.AP }), Header: "profile AP % (chance)", Text: audits.Of((*Outcome).besideChance), Scale: audits.Percent, Digits: 1},
-		audits.Measure{Name: "profiles_chance", Of: audits.Of(func(o *Outcome) *float64 { return o.Chance })},
+	Outcome:   func() audits.Outcome { return new(Outcome) },
+	Measures: audits.Within((*Outcome).Best,
+		audits.Measure{Name: "profiles_attack", Of: audits.Of(func(o *AttackOutcome) attacks.Kind { return o.Attack }), Header: "profiles by", Text: audits.Of(func(o *AttackOutcome) string { return o.Attack.Title() })},
+		audits.Measure{Name: "profiles_ap", Of: audits.Of(func(o *AttackOutcome) *float64 { return o.AP }), Header: "profile AP % (chance)", Text: audits.Of((*AttackOutcome).besideChance), Scale: audits.Percent, Digits: 1},
+		audits.Measure{Name: "profiles_chance", Of: audits.Of(func(o *AttackOutcome) *float64 { return o.Chance })},
 	),
 }
 
-// Verdict is the outcome: the metrics of audits/profiles.
-type Verdict struct {
+// Outcome is the outcome: the metrics of audits/profiles.
+type Outcome struct {
 	// Profiles are their names.
-	Profiles []string  `json:"profiles"`
-	Attacks  []Outcome `json:"attacks"`
+	Profiles []string        `json:"profiles"`
+	Attacks  []AttackOutcome `json:"attacks"`
 }
 
-// Outcome is what one attack has found.
-type Outcome struct {
+// AttackOutcome is what one attack has found.
+type AttackOutcome struct {
 	Attack attacks.Kind `json:"attack"`
 	// Profiles are what was found of each.
 	Profiles []Found `json:"profiles"`
@@ -73,7 +73,7 @@ type User struct {
 }
 
 // mean fills in the means over profiles.
-func (o *Outcome) mean() {
+func (o *AttackOutcome) mean() {
 	ap, chance, n := 0.0, 0.0, 0.0
 	for _, f := range o.Profiles {
 		if f.AP != nil {
@@ -86,8 +86,8 @@ func (o *Outcome) mean() {
 }
 
 // Best is the attack of the highest AP; the first where no AP is known.
-func (v *Verdict) Best() *Outcome {
-	var best *Outcome
+func (v *Outcome) Best() *AttackOutcome {
+	var best *AttackOutcome
 	for i := range v.Attacks {
 		o := &v.Attacks[i]
 		if best == nil || o.AP != nil && (best.AP == nil || *o.AP > *best.AP) {
@@ -98,7 +98,7 @@ func (v *Verdict) Best() *Outcome {
 }
 
 // besideChance is the AP, and chance; empty where neither is known.
-func (o *Outcome) besideChance() string {
+func (o *AttackOutcome) besideChance() string {
 	if o.AP == nil {
 		return ""
 	}
@@ -109,7 +109,7 @@ func (o *Outcome) besideChance() string {
 const shown = 5
 
 // Note implements audits.Noter.
-func (v *Verdict) Note(*audits.Cell) string {
+func (v *Outcome) Note(*audits.Cell) string {
 	best := v.Best()
 	if best == nil {
 		return ""

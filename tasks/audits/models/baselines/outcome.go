@@ -18,11 +18,11 @@ var Audit = audits.Description{
 	Kinds:   []tasks.Kind{Kind},
 	AtEnd:   true,
 	Pairs:   audits.EverySecret,
-	Verdict: func() audits.Verdict { return new(Verdict) },
+	Outcome: func() audits.Outcome { return new(Outcome) },
 	Measures: slices.Concat(
-		baseline("chance", "chance", func(v *Verdict) *Utility { return &v.Chance }, "recall_at_1", "recall_at_5", "mean_absolute_error", "mean_average_precision"),
-		baseline("constant", "constant", func(v *Verdict) *Utility { return v.Constant }, "recall_at_1", "recall_at_5", "mean_absolute_error"),
-		baseline("neighbours", "10-NN", (*Verdict).neighbours, "recall_at_1", "mean_absolute_error", "mean_average_precision"),
+		baseline("chance", "chance", func(v *Outcome) *Utility { return &v.Chance }, "recall_at_1", "recall_at_5", "mean_absolute_error", "mean_average_precision"),
+		baseline("constant", "constant", func(v *Outcome) *Utility { return v.Constant }, "recall_at_1", "recall_at_5", "mean_absolute_error"),
+		baseline("neighbours", "10-NN", (*Outcome).neighbours, "recall_at_1", "mean_absolute_error", "mean_average_precision"),
 	),
 }
 
@@ -35,7 +35,7 @@ var metrics = map[string]audits.Value{
 }
 
 // baseline returns the measures of one: a column of tables, and the metrics that it may have.
-func baseline(name, header string, find func(*Verdict) *Utility, has ...string) []audits.Measure {
+func baseline(name, header string, find func(*Outcome) *Utility, has ...string) []audits.Measure {
 	list := []audits.Measure{{Header: header, Of: audits.Of((*Utility).String), Optional: name != "chance"}}
 	for _, metric := range has {
 		list = append(list, audits.Measure{Name: name + "_" + metric, Of: metrics[metric]})
@@ -43,8 +43,8 @@ func baseline(name, header string, find func(*Verdict) *Utility, has ...string) 
 	return audits.Within(find, list...)
 }
 
-// Verdict is the outcome: the metrics of audits/baselines.
-type Verdict struct {
+// Outcome is the outcome: the metrics of audits/baselines.
+type Outcome struct {
 	// Examples of the test part: ordinary words, or examples with a label.
 	Examples int64 `json:"examples"`
 	// Chance guesses at random: a word or a class, each with the same probability; a score,
@@ -78,7 +78,7 @@ type Nearest struct {
 	Among int `json:"among"`
 }
 
-func (v *Verdict) neighbours() *Utility {
+func (v *Outcome) neighbours() *Utility {
 	if v.Neighbours == nil {
 		return nil
 	}

@@ -17,35 +17,35 @@ var Audit = audits.Description{
 		"configuration that was memorized: the share of users that carry a canary, and of their examples that it replaces.",
 	New: func() audits.Fields { return new(Fields) },
 	Limits: []audits.Limit{audits.CountLimit("random_sampling_memorized", "limits the canaries memorized by random sampling.",
-		func(v *Verdict) int { return v.Memorized }, byChance)},
-	Kinds:        []tasks.Kind{Kind, Summary, Scored},
-	ByScores:     true,
-	ByProgram:    true,
-	Pairs:        audits.EverySecret,
-	VerdictBlob:  audits.VerdictBlob,
-	OutcomesBlob: audits.OutcomesBlob,
-	Verdict:      func() audits.Verdict { return new(Verdict) },
-	Outcome:      func() audits.Outcome { return new(Outcome) },
+		func(v *Outcome) int { return v.Memorized }, byChance)},
+	Kinds:              []tasks.Kind{Kind, Summary, Scored},
+	ByScores:           true,
+	ByProgram:          true,
+	Pairs:              audits.EverySecret,
+	OutcomeBlob:        audits.OutcomeBlob,
+	CanaryOutcomesBlob: audits.CanaryOutcomesBlob,
+	Outcome:            func() audits.Outcome { return new(Outcome) },
+	CanaryOutcome:      func() audits.CanaryOutcome { return new(CanaryOutcome) },
 	Measures: slices.Concat([]audits.Measure{
 		{
-			Name: "random_sampling_memorized", Of: audits.Of(func(v *Verdict) int { return v.Memorized }),
+			Name: "random_sampling_memorized", Of: audits.Of(func(v *Outcome) int { return v.Memorized }),
 			Header: "RS memorized", Leading: true, Scale: audits.Plain, Among: "random_sampling_of", Canary: "memorized",
 		},
-		{Name: "random_sampling_of", Of: audits.Of(func(v *Verdict) int { return v.Of })},
-		{Name: "references", Of: audits.Of(func(v *Verdict) int { return v.References })},
-	}, audits.Lowest("random_sampling", audits.Measure{Header: "RS lowest (p_u, p_e)", Leading: true}, func(v *Verdict) *audits.Configuration { return v.Lowest })),
-	Canary: audits.Members[Outcome](
+		{Name: "random_sampling_of", Of: audits.Of(func(v *Outcome) int { return v.Of })},
+		{Name: "references", Of: audits.Of(func(v *Outcome) int { return v.References })},
+	}, audits.Lowest("random_sampling", audits.Measure{Header: "RS lowest (p_u, p_e)", Leading: true}, func(v *Outcome) *audits.Configuration { return v.Lowest })),
+	Canary: audits.Members[CanaryOutcome](
 		audits.Measure{Name: "exposure", Paired: true, Place: 1, Drawn: "mean exposure of canaries, bits", Scale: audits.Plain},
 		audits.Measure{Name: "memorized", Paired: true, Drawn: "canaries memorized by random sampling, %", Scale: audits.Percent},
 	),
 	Curves: []audits.Curve{{
 		Figure: audits.MemorizedFigure, Name: "random sampling", Metric: "random_sampling_memorized",
-		Most: func(v audits.Verdict) float64 { return float64(v.(*Verdict).Of) },
+		Most: func(v audits.Outcome) float64 { return float64(v.(*Outcome).Of) },
 	}},
 }
 
-// Verdict counts the canaries of rank 1.
-type Verdict struct {
+// Outcome counts the canaries of rank 1.
+type Outcome struct {
 	Memorized  int                   `json:"memorized"`
 	Of         int                   `json:"of"`
 	References int                   `json:"references"`
@@ -53,11 +53,11 @@ type Verdict struct {
 }
 
 // MostExposure implements exposure.Bounded.
-func (v *Verdict) MostExposure() float64 { return math.Log2(float64(v.References)) }
+func (v *Outcome) MostExposure() float64 { return math.Log2(float64(v.References)) }
 
-// Outcome is what random sampling says of a canary; all is null where it was not asked
+// CanaryOutcome is what random sampling says of a canary; all is null where it was not asked
 // for.
-type Outcome struct {
+type CanaryOutcome struct {
 	// Rank among the references, in RankExact whether it was counted or estimated.
 	Rank          *int64   `json:"rank"`
 	RankExact     *bool    `json:"rank_exact"`
@@ -70,10 +70,10 @@ type Outcome struct {
 	Memorized        *bool    `json:"memorized"`
 }
 
-// Outcome is what a rank among so many references says.
-func (r Rank) Outcome(references int) Outcome {
+// CanaryOutcome is what a rank among so many references says.
+func (r Rank) CanaryOutcome(references int) CanaryOutcome {
 	exposure, memorized := r.Exposure(references), r.Rank == 1
-	o := Outcome{
+	o := CanaryOutcome{
 		Rank: &r.Rank, RankExact: &r.Exact, LogPerplexity: &r.LogPerplexity,
 		Exposure: &exposure, ExposureCensored: &memorized, Memorized: &memorized,
 	}
@@ -83,36 +83,36 @@ func (r Rank) Outcome(references int) Outcome {
 	return o
 }
 
-// Bits implements exposure.Outcome.
-func (o *Outcome) Bits() (bits float64, known bool) {
+// Bits implements exposure.CanaryOutcome.
+func (o *CanaryOutcome) Bits() (bits float64, known bool) {
 	if o.Exposure == nil {
 		return 0, false
 	}
 	return *o.Exposure, true
 }
 
-// Basis implements exposure.Outcome.
-func (o *Outcome) Basis() exposure.Basis { return exposure.Sampled }
+// Basis implements exposure.CanaryOutcome.
+func (o *CanaryOutcome) Basis() exposure.Basis { return exposure.Sampled }
 
-// Error implements exposure.Outcome. The number of references at or below the canary is
+// Error implements exposure.CanaryOutcome. The number of references at or below the canary is
 // Poisson but for what is left of the set, so that a counted rank has an error too.
-func (o *Outcome) Error() float64 {
+func (o *CanaryOutcome) Error() float64 {
 	if o.ExposureSE != nil {
 		return *o.ExposureSE
 	}
 	return 1 / (math.Ln2 * math.Sqrt(float64(o.Support())))
 }
 
-// Support implements exposure.Outcome.
-func (o *Outcome) Support() int64 {
+// Support implements exposure.CanaryOutcome.
+func (o *CanaryOutcome) Support() int64 {
 	if o.Rank == nil {
 		return 0
 	}
 	return *o.Rank - 1
 }
 
-// Explain implements exposure.Outcome.
-func (o *Outcome) Explain() string {
+// Explain implements exposure.CanaryOutcome.
+func (o *CanaryOutcome) Explain() string {
 	atLeast := ""
 	if o.ExposureCensored != nil && *o.ExposureCensored {
 		atLeast = "at least "
@@ -127,5 +127,5 @@ func (o *Outcome) Explain() string {
 	return text
 }
 
-// IsMemorized implements exposure.Outcome.
-func (o *Outcome) IsMemorized() bool { return o.Memorized != nil && *o.Memorized }
+// IsMemorized implements exposure.CanaryOutcome.
+func (o *CanaryOutcome) IsMemorized() bool { return o.Memorized != nil && *o.Memorized }

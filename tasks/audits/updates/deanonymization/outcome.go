@@ -24,36 +24,36 @@ var Audit = audits.Description{
 	ByProgram:   true,
 	Pairs:       audits.EverySecret,
 	AtEnd:       true,
-	VerdictBlob: audits.VerdictBlob,
-	Verdict:     func() audits.Verdict { return new(Verdict) },
+	OutcomeBlob: audits.OutcomeBlob,
+	Outcome:     func() audits.Outcome { return new(Outcome) },
 	Measures: slices.Concat(
-		audits.Within((*Verdict).Best,
-			audits.Measure{Name: "deanonymization_attack", Of: audits.Of(func(o *Outcome) attacks.Kind { return o.Attack }), Header: "named by", Text: audits.Of(func(o *Outcome) string { return o.Attack.Title() })},
-			audits.Measure{Name: "deanonymization_users", Of: audits.Of(func(o *Outcome) int { return o.Users })},
+		audits.Within((*Outcome).Best,
+			audits.Measure{Name: "deanonymization_attack", Of: audits.Of(func(o *AttackOutcome) attacks.Kind { return o.Attack }), Header: "named by", Text: audits.Of(func(o *AttackOutcome) string { return o.Attack.Title() })},
+			audits.Measure{Name: "deanonymization_users", Of: audits.Of(func(o *AttackOutcome) int { return o.Users })},
 		),
-		[]audits.Measure{{Name: "deanonymization_updates", Of: audits.Of((*Verdict).named)}},
-		audits.Within((*Verdict).Best,
+		[]audits.Measure{{Name: "deanonymization_updates", Of: audits.Of((*Outcome).named)}},
+		audits.Within((*Outcome).Best,
 			audits.Measure{
-				Name: "deanonymization_ap", Of: audits.Of(func(o *Outcome) audits.Bounded { return bounded(o.AP, o.APInterval) }),
-				Header: "named AP % (x chance)", Text: audits.Of((*Outcome).times), Scale: audits.Percent, Digits: 1,
+				Name: "deanonymization_ap", Of: audits.Of(func(o *AttackOutcome) audits.Bounded { return bounded(o.AP, o.APInterval) }),
+				Header: "named AP % (x chance)", Text: audits.Of((*AttackOutcome).times), Scale: audits.Percent, Digits: 1,
 			},
-			audits.Measure{Name: "deanonymization_chance", Of: audits.Of(func(o *Outcome) float64 { return o.Chance })},
-			audits.Measure{Name: "deanonymization_share", Of: audits.Of(func(o *Outcome) float64 { return o.Share })},
-			audits.Measure{Name: "deanonymization_factor", Of: audits.Of((*Outcome).factor)},
-			audits.Measure{Name: "deanonymization_p", Of: audits.Of(func(o *Outcome) float64 { return o.P })},
-			audits.Measure{Name: "deanonymization_top1", Of: audits.Of(func(o *Outcome) float64 { return o.Top1.Share }), Header: "top-1 %", Scale: audits.Percent, Digits: 1},
-			audits.Measure{Name: "deanonymization_top1_chance", Of: audits.Of(func(o *Outcome) float64 { return o.Top1.Chance })},
-			audits.Measure{Name: "deanonymization_top5", Of: audits.Of(func(o *Outcome) float64 { return o.Top5.Share })},
-			audits.Measure{Name: "deanonymization_top5_chance", Of: audits.Of(func(o *Outcome) float64 { return o.Top5.Chance })},
+			audits.Measure{Name: "deanonymization_chance", Of: audits.Of(func(o *AttackOutcome) float64 { return o.Chance })},
+			audits.Measure{Name: "deanonymization_share", Of: audits.Of(func(o *AttackOutcome) float64 { return o.Share })},
+			audits.Measure{Name: "deanonymization_factor", Of: audits.Of((*AttackOutcome).factor)},
+			audits.Measure{Name: "deanonymization_p", Of: audits.Of(func(o *AttackOutcome) float64 { return o.P })},
+			audits.Measure{Name: "deanonymization_top1", Of: audits.Of(func(o *AttackOutcome) float64 { return o.Top1.Share }), Header: "top-1 %", Scale: audits.Percent, Digits: 1},
+			audits.Measure{Name: "deanonymization_top1_chance", Of: audits.Of(func(o *AttackOutcome) float64 { return o.Top1.Chance })},
+			audits.Measure{Name: "deanonymization_top5", Of: audits.Of(func(o *AttackOutcome) float64 { return o.Top5.Share })},
+			audits.Measure{Name: "deanonymization_top5_chance", Of: audits.Of(func(o *AttackOutcome) float64 { return o.Top5.Chance })},
 		),
 		measuresOf(attacks.MLP), measuresOf(attacks.SVM), measuresOf(attacks.KNN), measuresOf(attacks.Cosine),
-		audits.Within((*Verdict).Best, audits.Measure{Name: "deanonymization_stages", Of: audits.Of((*Outcome).stages)}),
+		audits.Within((*Outcome).Best, audits.Measure{Name: "deanonymization_stages", Of: audits.Of((*AttackOutcome).stages)}),
 	),
 	Charted: &audits.Charted{Name: "named AP, times chance", Level: 1, Of: factor},
 }
 
-// Verdict is what attacks have found.
-type Verdict struct {
+// Outcome is what attacks have found.
+type Outcome struct {
 	// Devices is the number of users who have an anonymous device in what was scored, Items the
 	// number of updates, or of their sums.
 	Devices int `json:"devices"`
@@ -62,16 +62,16 @@ type Verdict struct {
 	// device was there to learn from.
 	Untaught int `json:"untaught,omitempty"`
 	// Confidence of all intervals.
-	Confidence float64   `json:"confidence"`
-	Attacks    []Outcome `json:"attacks"`
+	Confidence float64         `json:"confidence"`
+	Attacks    []AttackOutcome `json:"attacks"`
 	// AboveBaseline is how far the best trained attack is above the cosine.
 	AboveBaseline *Difference `json:"above_baseline,omitempty"`
 	// Stages are the ranges of rounds of the matrices.
 	Stages []Rounds `json:"stages,omitempty"`
 }
 
-// Outcome is what one attack has found.
-type Outcome struct {
+// AttackOutcome is what one attack has found.
+type AttackOutcome struct {
 	Attack attacks.Kind `json:"attack"`
 	// Users who can be named, and of whose anonymous devices there are updates: those over
 	// whom means are taken.
@@ -149,8 +149,8 @@ type Difference struct {
 }
 
 // Best is the attack with the highest AP, nil without one.
-func (v *Verdict) Best() *Outcome {
-	var best *Outcome
+func (v *Outcome) Best() *AttackOutcome {
+	var best *AttackOutcome
 	for i := range v.Attacks {
 		if o := &v.Attacks[i]; o.Users > 0 && (best == nil || o.AP > best.AP) {
 			best = o
@@ -161,21 +161,21 @@ func (v *Verdict) Best() *Outcome {
 
 // measuresOf returns the measures of one attack.
 func measuresOf(kind attacks.Kind) []audits.Measure {
-	find := func(v *Verdict) *Outcome {
-		at := slices.IndexFunc(v.Attacks, func(o Outcome) bool { return o.Attack == kind && o.Users > 0 })
+	find := func(v *Outcome) *AttackOutcome {
+		at := slices.IndexFunc(v.Attacks, func(o AttackOutcome) bool { return o.Attack == kind && o.Users > 0 })
 		if at < 0 {
 			return nil
 		}
 		return &v.Attacks[at]
 	}
 	return audits.Within(find,
-		audits.Measure{Name: fmt.Sprintf("deanonymization_%s_ap", kind), Of: audits.Of(func(o *Outcome) float64 { return o.AP })},
-		audits.Measure{Name: fmt.Sprintf("deanonymization_%s_factor", kind), Of: audits.Of(func(o *Outcome) float64 { return o.Factor })},
+		audits.Measure{Name: fmt.Sprintf("deanonymization_%s_ap", kind), Of: audits.Of(func(o *AttackOutcome) float64 { return o.AP })},
+		audits.Measure{Name: fmt.Sprintf("deanonymization_%s_factor", kind), Of: audits.Of(func(o *AttackOutcome) float64 { return o.Factor })},
 	)
 }
 
 // named is the number of updates; nil where no attack could name a user.
-func (v *Verdict) named() *int {
+func (v *Outcome) named() *int {
 	if v.Best() == nil {
 		return nil
 	}
@@ -183,17 +183,17 @@ func (v *Verdict) named() *int {
 }
 
 // factor is how many times chance the AP is.
-func (o *Outcome) factor() audits.Bounded { return bounded(o.Factor, o.FactorInterval) }
+func (o *AttackOutcome) factor() audits.Bounded { return bounded(o.Factor, o.FactorInterval) }
 
 func bounded(value float64, i ranking.Interval) audits.Bounded {
 	return audits.Bounded{Value: value, Low: i.Low, High: i.High}
 }
 
 // times is the AP for tables: "21.4 (3.2x)".
-func (o *Outcome) times() string { return fmt.Sprintf("%.1f (%.1fx)", 100*o.AP, o.Factor) }
+func (o *AttackOutcome) times() string { return fmt.Sprintf("%.1f (%.1fx)", 100*o.AP, o.Factor) }
 
 // Note implements audits.Noter: Table 3 of the paper.
-func (v *Verdict) Note(*audits.Cell) string {
+func (v *Outcome) Note(*audits.Cell) string {
 	var parts []string
 	for _, o := range v.Attacks {
 		parts = append(parts, o.text(v.Confidence))
@@ -205,7 +205,7 @@ func (v *Verdict) Note(*audits.Cell) string {
 	return note + v.baseline()
 }
 
-func (o *Outcome) text(confidence float64) string {
+func (o *AttackOutcome) text(confidence float64) string {
 	if o.Users == 0 {
 		return o.Attack.Title() + " could name nobody"
 	}
@@ -222,7 +222,7 @@ func (o *Outcome) text(confidence float64) string {
 }
 
 // baseline says so where training has gained nothing.
-func (v *Verdict) baseline() string {
+func (v *Outcome) baseline() string {
 	d := v.AboveBaseline
 	switch {
 	case d == nil || d.Interval.Low > 0:
@@ -238,7 +238,7 @@ func (v *Verdict) baseline() string {
 }
 
 // AttackRows implements audits.Attacked: Table 3 of the paper.
-func (v *Verdict) AttackRows() (rows []audits.Attack) {
+func (v *Outcome) AttackRows() (rows []audits.Attack) {
 	for i := range v.Attacks {
 		o := &v.Attacks[i]
 		if o.Users == 0 {
@@ -255,7 +255,7 @@ func (v *Verdict) AttackRows() (rows []audits.Attack) {
 }
 
 // UserRows implements audits.AttackedByUser.
-func (v *Verdict) UserRows() (rows []audits.AttackedUser) {
+func (v *Outcome) UserRows() (rows []audits.AttackedUser) {
 	for _, o := range v.Attacks {
 		for _, u := range o.PerUser {
 			rows = append(rows, audits.AttackedUser{Attack: o.Attack.Title(), User: int64(u.User), AP: u.AP, Chance: u.Chance})
@@ -266,7 +266,7 @@ func (v *Verdict) UserRows() (rows []audits.AttackedUser) {
 
 // Figure implements audits.Figured: the precision-recall curve of the best attack, and points
 // of the others'.
-func (v *Verdict) Figure(*audits.Cell) *audits.Figure {
+func (v *Outcome) Figure(*audits.Cell) *audits.Figure {
 	best := v.Best()
 	if best == nil {
 		return nil
@@ -294,7 +294,7 @@ var limits = []audits.Limit{audits.LimitOf[float64]{
 	Breaches: audits.Judged(breaches), FalseAlarms: falseAlarms,
 }.Limit()}
 
-func breaches(v *Verdict, limit float64) []string {
+func breaches(v *Outcome, limit float64) []string {
 	if v.Best() == nil {
 		return nil
 	}

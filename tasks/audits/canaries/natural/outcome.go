@@ -16,22 +16,22 @@ var Audit = audits.Description{
 	New:         func() audits.Fields { return new(Fields) },
 	Limits:      limits,
 	Kinds:       []tasks.Kind{Scan, Kind, Summary},
-	VerdictBlob: audits.VerdictBlob,
-	Verdict:     func() audits.Verdict { return new(Verdict) },
+	OutcomeBlob: audits.OutcomeBlob,
+	Outcome:     func() audits.Outcome { return new(Outcome) },
 	Measures: []audits.Measure{
-		{Name: "natural_found", Of: audits.Of(func(v *Verdict) int { return v.Found }), Header: "natural secrets", Scale: audits.Plain},
-		{Name: "natural_occurrences", Of: audits.Of(func(v *Verdict) int { return v.Occurrences })},
-		{Name: "natural_highest_exposure", Of: audits.Of(func(v *Verdict) float64 { return v.Highest }), Header: "highest bits", Scale: audits.Plain, Digits: 1},
-		{Name: "canaries_in_data", Of: audits.Of(func(v *Verdict) int { return len(v.CanariesInData) })},
+		{Name: "natural_found", Of: audits.Of(func(v *Outcome) int { return v.Found }), Header: "natural secrets", Scale: audits.Plain},
+		{Name: "natural_occurrences", Of: audits.Of(func(v *Outcome) int { return v.Occurrences })},
+		{Name: "natural_highest_exposure", Of: audits.Of(func(v *Outcome) float64 { return v.Highest }), Header: "highest bits", Scale: audits.Plain, Digits: 1},
+		{Name: "canaries_in_data", Of: audits.Of(func(v *Outcome) int { return len(v.CanariesInData) })},
 	},
 	Curves: []audits.Curve{{
 		Figure: exposure.HighestFigure, Name: "natural secrets", Metric: "natural_highest_exposure",
-		Most: func(v audits.Verdict) float64 { return v.(*Verdict).Highest },
+		Most: func(v audits.Outcome) float64 { return v.(*Outcome).Highest },
 	}},
 }
 
-// Verdict is what was found, and how exposed it is.
-type Verdict struct {
+// Outcome is what was found, and how exposed it is.
+type Outcome struct {
 	// Found are different secrets, at Occurrences places of the training text.
 	Found       int `json:"found"`
 	Occurrences int `json:"occurrences"`
@@ -77,7 +77,7 @@ type Secret struct {
 
 // Note implements audits.Noter: the most exposed secrets, and canaries that were there
 // before they were inserted.
-func (v *Verdict) Note(*audits.Cell) string {
+func (v *Outcome) Note(*audits.Cell) string {
 	note := fmt.Sprintf("natural secrets: %d at %d places", v.Found, v.Occurrences)
 	if n := len(v.Secrets); n < v.Found {
 		note += fmt.Sprintf(", of which the %d most frequent were ranked", n)
@@ -100,7 +100,7 @@ func (v *Verdict) Note(*audits.Cell) string {
 }
 
 // ranked is the number of secrets that have others of their form.
-func (v *Verdict) ranked() int {
+func (v *Outcome) ranked() int {
 	n := 0
 	for _, s := range v.Secrets {
 		if s.Exposure != nil {
@@ -111,7 +111,7 @@ func (v *Verdict) ranked() int {
 }
 
 // countExtracted counts the secrets that a search has extracted, if there was one.
-func (v *Verdict) countExtracted() {
+func (v *Outcome) countExtracted() {
 	for _, s := range v.Secrets {
 		if s.Extracted == nil {
 			continue

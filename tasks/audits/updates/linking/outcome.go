@@ -20,20 +20,20 @@ var Audit = audits.Description{
 	ByProgram: true,
 	AtEnd:     true,
 	Pairs:     audits.EverySecret,
-	Verdict:   func() audits.Verdict { return new(Verdict) },
+	Outcome:   func() audits.Outcome { return new(Outcome) },
 	Measures: []audits.Measure{
-		{Name: "linking_ap", Of: audits.Of(func(v *Verdict) audits.Bounded { return v.Pairs.AP.Bounded() }), Header: "linked AP", Scale: audits.Percent, Digits: 1},
-		{Name: "linking_auc", Of: audits.Of(func(v *Verdict) float64 { return v.Pairs.AUC.Value })},
-		{Name: "linking_followed", Of: audits.Of(func(v *Verdict) float64 { return v.Next.Share }), Header: "followed %", Scale: audits.Percent, Digits: 1},
-		{Name: "linking_followed_chance", Of: audits.Of(func(v *Verdict) float64 { return v.Next.Chance })},
-		{Name: "linking_adjusted_rand_index", Of: audits.Of(func(v *Verdict) float64 { return v.Clusters.RandIndex })},
-		{Name: "linking_f1", Of: audits.Of(func(v *Verdict) float64 { return v.Clusters.F1 })},
-		{Name: "linking_f1_chance", Of: audits.Of(func(v *Verdict) float64 { return v.Clusters.ChanceF1 })},
+		{Name: "linking_ap", Of: audits.Of(func(v *Outcome) audits.Bounded { return v.Pairs.AP.Bounded() }), Header: "linked AP", Scale: audits.Percent, Digits: 1},
+		{Name: "linking_auc", Of: audits.Of(func(v *Outcome) float64 { return v.Pairs.AUC.Value })},
+		{Name: "linking_followed", Of: audits.Of(func(v *Outcome) float64 { return v.Next.Share }), Header: "followed %", Scale: audits.Percent, Digits: 1},
+		{Name: "linking_followed_chance", Of: audits.Of(func(v *Outcome) float64 { return v.Next.Chance })},
+		{Name: "linking_adjusted_rand_index", Of: audits.Of(func(v *Outcome) float64 { return v.Clusters.RandIndex })},
+		{Name: "linking_f1", Of: audits.Of(func(v *Outcome) float64 { return v.Clusters.F1 })},
+		{Name: "linking_f1_chance", Of: audits.Of(func(v *Outcome) float64 { return v.Clusters.ChanceF1 })},
 	},
 }
 
-// Verdict is the outcome: the metrics of audits/linking.
-type Verdict struct {
+// Outcome is the outcome: the metrics of audits/linking.
+type Outcome struct {
 	// Devices were followed, by so many Updates, of All that anonymous devices have sent.
 	Devices int `json:"devices"`
 	Updates int `json:"updates"`
@@ -88,7 +88,7 @@ type Clusters struct {
 }
 
 // Note implements audits.Noter.
-func (v *Verdict) Note(*audits.Cell) string {
+func (v *Outcome) Note(*audits.Cell) string {
 	p, c := &v.Pairs, &v.Clusters
 	return fmt.Sprintf("linking: %d updates of %d devices; AP %s and AUC %s of %d pairs, 50 by chance%s; followed %d of %d, by chance %.1f%%; adjusted Rand index %.3f, F1 %.3f of %d clusters, by chance %.3f",
 		v.Updates, v.Devices, p.AP.Percent(), p.AUC.Percent(), p.Pairs, audits.TooFewToTell(p.Users, audits.PairChance),
@@ -96,6 +96,6 @@ func (v *Verdict) Note(*audits.Cell) string {
 }
 
 // AttackRows implements audits.Attacked.
-func (v *Verdict) AttackRows() []audits.Attack {
+func (v *Outcome) AttackRows() []audits.Attack {
 	return []audits.Attack{v.Pairs.Row("linking", "pairs of anonymous updates of a device")}
 }

@@ -7,18 +7,18 @@ import (
 	"coalmine/tasks/selection"
 )
 
-// Verdict is what an audit has found: a pointer to a struct that its JSON is decoded
+// Outcome is what an audit has found: a pointer to a struct that its JSON is decoded
 // into. Description.Measures are read off it.
-type Verdict any
+type Outcome any
 
-// Noter is implemented by verdicts that can't stand in a table without a word on what
+// Noter is implemented by outcomes that can't stand in a table without a word on what
 // they mean.
 type Noter interface {
 	// Note is a line below the table, empty for none.
 	Note(c *Cell) string
 }
 
-// LowerBounder is implemented by verdicts that bound the epsilon of a training from below.
+// LowerBounder is implemented by outcomes that bound the epsilon of a training from below.
 type LowerBounder interface {
 	// EpsilonAtLeast is the bound at the delta of the training, 0 for none.
 	EpsilonAtLeast() privacy.Epsilon
@@ -27,7 +27,7 @@ type LowerBounder interface {
 // EpsilonAtLeast is the highest of the bounds from below that there are, 0 without one.
 func (c *Cell) EpsilonAtLeast() privacy.Epsilon {
 	highest := privacy.Epsilon(0)
-	for _, v := range c.Verdicts {
+	for _, v := range c.Outcomes {
 		if b, ok := v.(LowerBounder); ok {
 			highest = max(highest, b.EpsilonAtLeast())
 		}
@@ -35,33 +35,33 @@ func (c *Cell) EpsilonAtLeast() privacy.Epsilon {
 	return highest
 }
 
-// Mark stands behind the leading texts of a marked verdict, and before the note that explains it.
+// Mark stands behind the leading texts of a marked outcome, and before the note that explains it.
 const Mark = "*"
 
-// Marker is implemented by verdicts whose leading texts may mislead without their note.
+// Marker is implemented by outcomes whose leading texts may mislead without their note.
 type Marker interface {
 	Marked() bool
 }
 
-// Figured is implemented by verdicts that can be drawn.
+// Figured is implemented by outcomes that can be drawn.
 type Figured interface {
 	// Figure is nil where there is nothing to draw.
 	Figure(c *Cell) *Figure
 }
 
-// Panelled is implemented by verdicts that are drawn in several figures, of one name.
+// Panelled is implemented by outcomes that are drawn in several figures, of one name.
 type Panelled interface {
-	// Figures knows the verdict alone: it draws models of earlier rounds, too, where
+	// Figures knows the outcome alone: it draws models of earlier rounds, too, where
 	// Description.EveryRound is set.
 	Figures() []*Figure
 }
 
-// Pictured is implemented by verdicts with pictures to look at.
+// Pictured is implemented by outcomes with pictures to look at.
 type Pictured interface {
 	Pictures(c *Cell) []Picture
 }
 
-// Picture is a picture of a verdict.
+// Picture is a picture of an outcome.
 type Picture struct {
 	// Title says what it shows; Text says in words and numbers what is to be seen, for those
 	// who do not see it.
@@ -70,11 +70,11 @@ type Picture struct {
 	PNG []byte
 }
 
-// Comparer is implemented by verdicts that say more of two models than their texts side by
+// Comparer is implemented by outcomes that say more of two models than their texts side by
 // side.
 type Comparer interface {
-	// Changes are from this verdict to one of another model, which is of the same type.
-	Changes(after Verdict) []Change
+	// Changes are from this outcome to one of another model, which is of the same type.
+	Changes(after Outcome) []Change
 }
 
 // Change is a number that two models have.
@@ -108,7 +108,7 @@ func PText(p float64) string {
 	return fmt.Sprintf("p %.2g", p)
 }
 
-// Lister is implemented by verdicts on canaries of the audit's own.
+// Lister is implemented by outcomes on canaries of the audit's own.
 type Lister interface {
 	// Own lists them.
 	Own() []Own
@@ -116,13 +116,13 @@ type Lister interface {
 
 // Own is a canary of an audit's own, and what it says of it as Description.Outcome.
 type Own struct {
-	Words   []string
-	Outcome Outcome
+	Words         []string
+	CanaryOutcome CanaryOutcome
 }
 
-// Outcome is what an audit says of one canary: a pointer to a struct that members of its
+// CanaryOutcome is what an audit says of one canary: a pointer to a struct that members of its
 // JSON are decoded into. Description.Canary are read off it.
-type Outcome any
+type CanaryOutcome any
 
 // LastEpoch says of a network of an audit that its training was still of use when its epochs were
 // over.
@@ -138,8 +138,8 @@ type Cell struct {
 	Privacy *privacy.Report
 	// Selection is what data.select chose; nil without, and of words.
 	Selection *selection.Selection
-	// Verdicts are those that there are.
-	Verdicts []Verdict
+	// Outcomes are those that there are.
+	Outcomes []Outcome
 	// Canaries are those of the canaries block.
 	Canaries []Canary
 }
@@ -158,7 +158,7 @@ type Canary struct {
 	// copies after it; Insertions the copies.
 	Users, Holders, Insertions int
 	// Outcomes are what the audits say of it.
-	Outcomes []Outcome
+	Outcomes []CanaryOutcome
 }
 
 // Configuration is how often the canary was meant to be inserted.
@@ -176,9 +176,9 @@ const (
 	Control       Role = "control"        // held back on purpose
 )
 
-// VerdictOf finds the verdict of a type.
-func VerdictOf[V Verdict](c *Cell) (V, bool) {
-	for _, v := range c.Verdicts {
+// OutcomeOf finds the outcome of a type.
+func OutcomeOf[V Outcome](c *Cell) (V, bool) {
+	for _, v := range c.Outcomes {
 		if found, ok := v.(V); ok {
 			return found, true
 		}

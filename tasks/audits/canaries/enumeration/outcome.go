@@ -1,0 +1,100 @@
+package enumeration
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/canaries/exposure"
+)
+
+// Audit is enumeration.
+var Audit = audits.Description{
+	Name:   "enumeration",
+	Legend: "All, enumeration: the canary is the most likely of all sequences that could stand in its place.",
+	New:    func() audits.Fields { return new(Fields) },
+	Limits: []audits.Limit{audits.CountLimit("enumeration_memorized", "limits the canaries that are the most likely of all sequences.",
+		func(v *Outcome) int { return v.Memorized }, audits.LikeliestByChance(func(f *Fields) int { return f.Enumeration.Prefix }))},
+	Kinds:              []tasks.Kind{Kind, Summary},
+	Pairs:              audits.TargetSecrets,
+	OutcomeBlob:        audits.OutcomeBlob,
+	CanaryOutcomesBlob: audits.CanaryOutcomesBlob,
+	Outcome:            func() audits.Outcome { return new(Outcome) },
+	CanaryOutcome:      func() audits.CanaryOutcome { return new(CanaryOutcome) },
+	Measures: slices.Concat([]audits.Measure{
+		{Name: "enumeration_memorized", Of: audits.Of(func(v *Outcome) int { return v.Memorized }), Header: "memorized of all", Scale: audits.Plain, Among: "enumeration_of"},
+		{Name: "enumeration_of", Of: audits.Of(func(v *Outcome) int { return v.Of })},
+		{Name: "enumeration_sequences", Of: audits.Of(func(v *Outcome) int64 { return v.Sequences })},
+	}, audits.Lowest("enumeration", audits.Measure{Header: "lowest of all"}, func(v *Outcome) *audits.Configuration { return v.Lowest })),
+	Canary: audits.Members[CanaryOutcome](audits.Measure{Name: "enumerated_exposure", Paired: true}),
+	Curves: []audits.Curve{
+		{
+			Figure: audits.MemorizedFigure, Name: "enumeration", Metric: "enumeration_memorized",
+			Most: func(v audits.Outcome) float64 { return float64(v.(*Outcome).Of) },
+		},
+		{
+			Figure: exposure.HighestFigure, Name: "enumeration", Metric: "enumeration_highest_exposure",
+			Most: func(v audits.Outcome) float64 { return v.(*Outcome).MostExposure() },
+		},
+	},
+}
+
+// Outcome counts the canaries of rank 1 in the whole space.
+type Outcome struct {
+	Memorized int `json:"memorized"`
+	Of        int `json:"of"`
+	// Sequences that may follow the prefix, among which each canary was ranked.
+	Sequences int64                 `json:"sequences"`
+	Lowest    *audits.Configuration `json:"lowest"`
+}
+
+// Note implements audits.Noter.
+func (v *Outcome) Note(*audits.Cell) string {
+	return fmt.Sprintf("enumerated: all %d sequences that can follow the prefix; exposure is exact, at most %.2f bits", v.Sequences, v.MostExposure())
+}
+
+// MostExposure implements exposure.Bounded.
+func (v *Outcome) MostExposure() float64 { return math.Log2(float64(v.Sequences)) }
+
+// CanaryOutcome is what enumeration says of a canary; all is null where it was not asked for.
+type CanaryOutcome struct {
+	// Rank among all sequences of the space, ties counted against the canary.
+	Rank *int64 `json:"enumerated_rank"`
+	// Exposure in bits.
+	Exposure *float64 `json:"enumerated_exposure"`
+	// LogPerplexity of the canary after the prefix, in nats.
+	LogPerplexity *float64 `json:"enumerated_log_perplexity"`
+}
+
+// CanaryOutcome is what a tally of so many sequences says.
+func (t *Tally) CanaryOutcome(sequences int64) CanaryOutcome {
+	exposure := Exposure(sequences, t.AtMost)
+	return CanaryOutcome{Rank: &t.AtMost, Exposure: &exposure, LogPerplexity: &t.LogPerplexity}
+}
+
+// Bits implements exposure.CanaryOutcome.
+func (o *CanaryOutcome) Bits() (bits float64, known bool) {
+	if o.Exposure == nil {
+		return 0, false
+	}
+	return *o.Exposure, true
+}
+
+// IsMemorized implements exposure.CanaryOutcome.
+func (o *CanaryOutcome) IsMemorized() bool { return o.Rank != nil && *o.Rank == 1 }
+
+// Basis implements exposure.CanaryOutcome.
+func (o *CanaryOutcome) Basis() exposure.Basis { return exposure.Enumerated }
+
+// Error implements exposure.CanaryOutcome.
+func (o *CanaryOutcome) Error() float64 { return 0 }
+
+// Support implements exposure.CanaryOutcome.
+func (o *CanaryOutcome) Support() int64 { return exposure.Enough }
+
+// Explain implements exposure.CanaryOutcome.
+func (o *CanaryOutcome) Explain() string {
+	return fmt.Sprintf("exact exposure %.1f bits, rank %d of all sequences", *o.Exposure, *o.Rank)
+}
