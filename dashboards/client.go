@@ -115,7 +115,7 @@ func (c *Client) String() string { return c.base.String() }
 
 // HasSource implements control.API.
 func (c *Client) HasSource(ctx context.Context, digest storage.Digest) (bool, error) {
-	response, err := c.do(ctx, http.MethodHead, c.path("sources", digest.String()), nil)
+	response, err := c.do(ctx, http.MethodHead, c.path("sources", digest.String()))
 	if errors.Is(err, storage.ErrNotFound) {
 		return false, nil
 	}
@@ -340,7 +340,7 @@ func (c *Client) Prepared(ctx context.Context, run, cell, name string) ([]byte, 
 
 // getFile returns an answer as it is.
 func (c *Client) getFile(ctx context.Context, target *url.URL) ([]byte, error) {
-	response, err := c.do(ctx, http.MethodGet, target, nil)
+	response, err := c.do(ctx, http.MethodGet, target)
 	if err != nil {
 		return nil, err
 	}
@@ -358,7 +358,7 @@ func (c *Client) Data(ctx context.Context, run, cell string, table dataexport.Ta
 		target = c.runPath(run, "cells", cell, "data", string(table))
 	}
 	target.RawQuery = url.Values{"format": {string(format)}}.Encode()
-	response, err := c.do(ctx, http.MethodGet, target, nil)
+	response, err := c.do(ctx, http.MethodGet, target)
 	if err != nil {
 		return err
 	}
@@ -451,8 +451,8 @@ func (c *Client) postRequest(ctx context.Context, target *url.URL, body any) (*h
 	return request, nil
 }
 
-func (c *Client) do(ctx context.Context, method string, target *url.URL, body io.Reader) (*http.Response, error) {
-	request, err := c.request(ctx, method, target, body)
+func (c *Client) do(ctx context.Context, method string, target *url.URL) (*http.Response, error) {
+	request, err := c.request(ctx, method, target, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -250,7 +250,7 @@ func TestWorkersAreLive(t *testing.T) {
 func changesOnce(t *testing.T, api *fakeAPI, path []string, words string, change func()) {
 	t.Helper()
 	c, _ := start(t, api, Options{})
-	response, err := c.do(t.Context(), "GET", c.path(path...), nil)
+	response, err := c.do(t.Context(), "GET", c.path(path...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -275,7 +275,7 @@ func changesOnce(t *testing.T, api *fakeAPI, path []string, words string, change
 func TestServingEndsInTime(t *testing.T) {
 	t.Parallel()
 	c, stop := startOn(t, newTestServer(t, newFake(), Options{}), alone("127.0.0.4"))
-	response, err := c.do(t.Context(), "GET", c.path("runs", control.Latest, "events"), nil)
+	response, err := c.do(t.Context(), "GET", c.path("runs", control.Latest, "events"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -339,7 +339,7 @@ func TestAStreamGoesOnWhereItsLastEventWas(t *testing.T) {
 	t.Parallel()
 	api := newFake()
 	c, _ := start(t, api, Options{})
-	keep, err := c.do(t.Context(), "GET", c.path("events"), nil) // keeps the feed open
+	keep, err := c.do(t.Context(), "GET", c.path("events")) // keeps the feed open
 	if err != nil {
 		t.Fatal(err)
 	}

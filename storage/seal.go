@@ -32,7 +32,7 @@ func seal(f Format, record any) ([]byte, error) {
 func unseal(f Format, data []byte, into any) error {
 	var s sealed
 	if err := json.Unmarshal(data, &s); err != nil {
-		return fmt.Errorf("%w: torn record of %d bytes: %v", ErrCorrupt, len(data), err)
+		return fmt.Errorf("%w: torn record of %d bytes: %w", ErrCorrupt, len(data), err)
 	}
 	if got := DigestOf(s.Record); got != s.SHA256 {
 		return fmt.Errorf("%w: record has checksum %s, its bytes have %s", ErrCorrupt, s.SHA256.Short(), got.Short())

@@ -88,8 +88,8 @@ func (t *RankTiming) rates(s *Subject, p *randomsampling.Params) error {
 	return nil
 }
 
-// AuditTiming is the random sampling of a whole audit.
-type AuditTiming struct {
+// Timing is the random sampling of a whole audit.
+type Timing struct {
 	Canaries   int
 	References int
 	Seconds    float64
@@ -99,12 +99,12 @@ type AuditTiming struct {
 
 // Audit times the random sampling of all canaries of the subject, divided into
 // tasks as in a run, from nothing, on so many goroutines.
-func Audit(ctx context.Context, s *Subject, workers, references int) (*AuditTiming, error) {
+func Audit(ctx context.Context, s *Subject, workers, references int) (*Timing, error) {
 	list, err := s.placements()
 	if err != nil {
 		return nil, err
 	}
-	t := &AuditTiming{Canaries: len(list), References: references}
+	t := &Timing{Canaries: len(list), References: references}
 	start := time.Now()
 	if t.Ranks, err = s.rankAll(ctx, workers, s.params(list, references)); err != nil {
 		return nil, err

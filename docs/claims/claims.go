@@ -271,7 +271,7 @@ func firstWord(text string) string {
 
 // canFall reports whether so much is memorized that a measure can fall by the margin.
 func (s *study) canFall(c *claim, measure string, margin float64) bool {
-	if to, _ := s.bySeed(c.Results, c.To, measure); len(to) > 0 {
+	if to := s.bySeed(c.Results, c.To, measure); len(to) > 0 {
 		return mean(to)-chanceExposure >= margin
 	}
 	counted := "random_sampling_memorized"

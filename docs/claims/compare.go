@@ -80,8 +80,8 @@ func (s *study) compareSeeds(c *claim) (comparison, error) {
 	found := comparison{label: s.label(c.Results, c.Row), toLabel: s.label(c.Results, c.To), measures: map[string]estimate{}}
 	for _, name := range c.Measures {
 		own, other := pair(name)
-		row, _ := s.bySeed(c.Results, c.Row, own)
-		to, _ := s.bySeed(c.Results, c.To, other)
+		row := s.bySeed(c.Results, c.Row, own)
+		to := s.bySeed(c.Results, c.To, other)
 		constant, isConstant := number(c.To)
 		var differences []float64
 		for _, seed := range slices.Sorted(maps.Keys(row)) {
@@ -150,7 +150,7 @@ func rowLabel(cell map[string]string) (parts []string) {
 }
 
 // bySeed has a measure of the cells, or of the canaries, of a row, by seed.
-func (s *study) bySeed(results, spec, measure string) (found map[string]float64, ok bool) {
+func (s *study) bySeed(results, spec, measure string) map[string]float64 {
 	rows := s.tables[results+"-cells"]
 	if canaries := s.tables[results+"-canaries"]; len(canaries) > 0 && (hasColumn(canaries, measure) || measures[measure].of != nil) {
 		rows = canaries
@@ -161,13 +161,13 @@ func (s *study) bySeed(results, spec, measure string) (found map[string]float64,
 	}
 	fitting := rows.where("row=" + spec)
 	lost := s.diverged(results, firstWord(spec))
-	found = map[string]float64{}
+	found := map[string]float64{}
 	for _, seed := range fitting.values("seed") {
 		if x, known := of(fitting.where("seed=" + seed)); known && !lost[seed] {
 			found[seed] = x
 		}
 	}
-	return found, len(found) > 0
+	return found
 }
 
 // diverged are the seeds with which a row has learned nothing.
@@ -189,8 +189,8 @@ func hasColumn(rows table, column string) bool {
 // levels are the means of a measure over the seeds that both rows of a claim have.
 func (s *study) levels(c *claim, measure string) (levels [2]float64) {
 	specs := [2]string{firstWord(c.Row), firstWord(c.To)}
-	row, _ := s.bySeed(c.Results, specs[0], measure)
-	to, _ := s.bySeed(c.Results, specs[1], measure)
+	row := s.bySeed(c.Results, specs[0], measure)
+	to := s.bySeed(c.Results, specs[1], measure)
 	for i, seeds := range []map[string]float64{row, to} {
 		maps.DeleteFunc(seeds, func(seed string, _ float64) bool {
 			_, first := row[seed]

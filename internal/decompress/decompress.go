@@ -267,7 +267,7 @@ type lzmaReader struct {
 
 func (r *lzmaReader) Read(b []byte) (int, error) {
 	n, err := r.Reader.Read(b)
-	if err == io.ErrUnexpectedEOF && r.cut == nil { //nolint:errorlint // the library gives it as it is
+	if err == io.ErrUnexpectedEOF && r.cut == nil {
 		if r.cut, err = err, nil; n == 0 {
 			n, err = r.Reader.Read(b)
 		}

@@ -93,7 +93,7 @@ func (a *arena) round() (int, error) {
 	}
 	var status status.Run
 	if err := json.Unmarshal(body, &status); err != nil || len(status.Cells) != 1 {
-		return 0, fmt.Errorf("the status of a run with one cell: %v\n%s", err, body)
+		return 0, fmt.Errorf("the status of a run with one cell: %v\n%s", err, body) //nolint:errorlint // may be nil
 	}
 	return status.Cells[0].Step, nil
 }

@@ -12,7 +12,7 @@ import (
 	"coalmine/internal/recovered"
 )
 
-func faulty(list []int) int { return list[len(list)] }
+func faulty(list []int) int { return list[len(list)] } //nolint:gocritic // the panic is the purpose
 
 func TestAPanicIsAnErrorWithTheStackOfItsPlace(t *testing.T) {
 	t.Parallel()

@@ -103,7 +103,7 @@ func OfRatio(first, second []float64, least, most, unseen float64) func(weights 
 // Numbers reports the first value that is NaN, which has no rank. of names one value.
 func Numbers[F float32 | float64](of string, values []F) error {
 	for i, v := range values {
-		if v != v {
+		if math.IsNaN(float64(v)) {
 			return fmt.Errorf("%s %d is NaN; expected a number, since only numbers have ranks", of, i)
 		}
 	}

@@ -19,8 +19,8 @@ func testKey(n int) storage.Key {
 	return storage.Key{Digest: storage.DigestOf([]byte(fmt.Sprintf("node %d", n)))}
 }
 
-func testCommit(n int, attempt string, blobs ...storage.Blob) *storage.Commit {
-	return &storage.Commit{Key: testKey(n), Kind: "test/kind", KindVersion: 1, Attempt: attempt, Blobs: blobs,
+func testCommit(attempt string, blobs ...storage.Blob) *storage.Commit {
+	return &storage.Commit{Key: testKey(1), Kind: "test/kind", KindVersion: 1, Attempt: attempt, Blobs: blobs,
 		Metrics: json.RawMessage(`{"loss":4.2}`)}
 }
 
@@ -69,7 +69,7 @@ func archiveKeptBlobs(t *testing.T, d Driver) {
 		if err != nil || kept.Name != "kept" || kept.Digest != b.Digest {
 			t.Fatalf("kept %+v (%v), want %+v under another name", kept, err, b)
 		}
-		if err := a.DeleteNode(t.Context(), testCommit(1, "maker", b)); err != nil {
+		if err := a.DeleteNode(t.Context(), testCommit("maker", b)); err != nil {
 			t.Fatal(err)
 		}
 		if got, err := a.ReadBlob(t.Context(), testKey(2), kept); err != nil || !bytes.Equal(got, data) {
@@ -103,7 +103,7 @@ func archiveCommitRace(t *testing.T, d Driver) {
 	race(stores, func(i int, s storage.Store) {
 		a := storage.NewArchive(s)
 		var err error
-		c := testCommit(1, fmt.Sprintf("attempt-%d", i), putBlob(t, a, 1, "out", []byte("same bytes")))
+		c := testCommit(fmt.Sprintf("attempt-%d", i), putBlob(t, a, 1, "out", []byte("same bytes")))
 		if stands[i], won[i], err = a.Commit(t.Context(), c); err != nil {
 			t.Errorf("racer %d: %v", i, err)
 		}
@@ -128,7 +128,7 @@ func archiveCommitRace(t *testing.T, d Driver) {
 func archiveTornCommit(t *testing.T, d Driver) {
 	s := d.new(t)
 	a := storage.NewArchive(s)
-	if _, _, err := a.Commit(t.Context(), testCommit(1, "first")); err != nil {
+	if _, _, err := a.Commit(t.Context(), testCommit("first")); err != nil {
 		t.Fatal(err)
 	}
 	if removed, err := a.RemoveTorn(t.Context(), testKey(1)); removed || err != nil {
@@ -142,12 +142,12 @@ func archiveTornCommit(t *testing.T, d Driver) {
 	put(t, s, name, whole[:len(whole)/2])
 	_, err = a.Committed(t.Context(), testKey(1))
 	wantError(t, "reading a torn commit", err, storage.ErrCorrupt)
-	_, _, err = a.Commit(t.Context(), testCommit(1, "second"))
+	_, _, err = a.Commit(t.Context(), testCommit("second"))
 	wantError(t, "committing over a torn commit", err, storage.ErrCorrupt)
 	if removed, err := a.RemoveTorn(t.Context(), testKey(1)); !removed || err != nil {
 		t.Fatalf("a torn commit was not removed: %v, %v", removed, err)
 	}
-	if c, won, err := a.Commit(t.Context(), testCommit(1, "second")); err != nil || !won || c.Attempt != "second" {
+	if c, won, err := a.Commit(t.Context(), testCommit("second")); err != nil || !won || c.Attempt != "second" {
 		t.Errorf("after removal: %v, %v, %v", c, won, err)
 	}
 }
@@ -424,7 +424,7 @@ func archiveNodeDeletion(t *testing.T, d Driver) {
 	model := putBlob(t, a, 1, "model", pattern(50_000))
 	rows := putBlob(t, a, 1, "rows", []byte("[]"))
 	putBlob(t, a, 1, "other", pattern(60_000)) // of an attempt that never committed
-	c, _, err := a.Commit(t.Context(), testCommit(1, "first", rows, model))
+	c, _, err := a.Commit(t.Context(), testCommit("first", rows, model))
 	if err != nil {
 		t.Fatal(err)
 	}

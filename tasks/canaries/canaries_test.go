@@ -169,7 +169,7 @@ func TestConfigurationsCompareByFrequencyThenUsers(t *testing.T) {
 	if !slices.IsSortedFunc(ordered, Configuration.Compare) {
 		t.Errorf("%v is not in order", ordered)
 	}
-	if c := ordered[0]; c.Compare(c) != 0 {
+	if first, same := ordered[0], ordered[0]; first.Compare(same) != 0 {
 		t.Error("a configuration equals itself")
 	}
 }

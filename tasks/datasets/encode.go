@@ -310,7 +310,7 @@ type sourceExample struct {
 // is not nil.
 func (e *encoder) eachExample(ctx context.Context, example func(sourceExample) error, endUser func()) error {
 	corpus := stream{task: e.task, input: CorpusInput, part: corpusPart, size: e.corpus.ShardBytes}
-	scan := corpus.scan(ctx, 0, e.corpus.end())
+	scan := corpus.scan(ctx, e.corpus.end())
 	words := make([]uint32, 0, e.corpus.Sequence)
 	for u, extent := range e.corpus.Extents {
 		ordinal := -1

@@ -157,7 +157,7 @@ func TestReadersJoinWhatShardEdgesDivide(t *testing.T) {
 				t.Fatalf("shards of %d bytes: example %d is %v, want %v", size, i, sentences[i], want)
 			}
 		}
-		scan := p.stream.scan(t.Context(), 0, p.index.end())
+		scan := p.stream.scan(t.Context(), p.index.end())
 		for i := 0; i < len(examples); i += 6 {
 			scan.skipTo(p.index.Extents[i/6].Offset)
 			if got, err := readExample[int32](scan, nil, SentenceWords, maxToken); err != nil || !slices.Equal(got, examples[i]) {

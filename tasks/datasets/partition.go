@@ -162,7 +162,7 @@ func (p *partitioner) words(r record) int {
 // those that carry canaries.
 func (p *partitioner) eachExample(ctx context.Context, f func(record) error, sharersOnly bool) error {
 	source := trainStream(p.task, PartsInput, p.balanced)
-	scan := source.scan(ctx, 0, p.balanced.end())
+	scan := source.scan(ctx, p.balanced.end())
 	sentence := make([]int32, 0, p.balanced.Sequence)
 	for u, e := range p.balanced.Extents {
 		replaced := p.inserted.replacements.of(u)

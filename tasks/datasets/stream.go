@@ -121,8 +121,8 @@ type scanner struct {
 	at     int
 }
 
-func (s stream) scan(ctx context.Context, from, to int64) *scanner {
-	return &scanner{ctx: ctx, stream: s, end: to, next: from}
+func (s stream) scan(ctx context.Context, to int64) *scanner {
+	return &scanner{ctx: ctx, stream: s, end: to}
 }
 
 // ReadByte implements io.ByteReader.

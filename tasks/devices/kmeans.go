@@ -21,7 +21,7 @@ func cluster(ctx context.Context, vectors [][]float32, k int, rng *rand.Rand) ([
 		}
 		moved := false
 		for i, x := range vectors {
-			mode, _ := nearest(x, means)
+			mode := nearest(x, means)
 			moved = moved || mode != of[i]
 			of[i] = mode
 		}
@@ -59,15 +59,15 @@ func spread(vectors [][]float32, k int, rng *rand.Rand) [][]float32 {
 	return means
 }
 
-// nearest is the mean with the least distance, the first of several.
-func nearest(x []float32, means [][]float32) (mean int, least float64) {
-	least = math.Inf(1)
+// nearest returns the index of the mean closest to x, the first of equals.
+func nearest(x []float32, means [][]float32) (mean int) {
+	least := math.Inf(1)
 	for i, m := range means {
 		if d := distance(x, m, least); d < least {
 			mean, least = i, d
 		}
 	}
-	return mean, least
+	return mean
 }
 
 // distance is the square of the Euclidean one, or something that is at least enough.

@@ -112,7 +112,7 @@ func (p *ModesParams) writeModes(ctx context.Context, t *tasks.Task, f features.
 		}
 		for _, s := range sentences {
 			f.Fill(x, p.contentOf(s))
-			mode, _ := nearest(x, means)
+			mode := nearest(x, means)
 			blob = binary.LittleEndian.AppendUint16(blob, uint16(mode))
 		}
 		t.Progress(tasks.Progress{Done: int64(user + 1), Total: int64(background.Users())})

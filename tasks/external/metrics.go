@@ -88,7 +88,7 @@ func ownMetrics(line []byte) (map[string]float64, error) {
 	}
 	var own map[string]float64
 	for name, value := range fields {
-		if isNumber := strings.Contains("-0123456789", string(value[:1])); !isNumber || isLineField(name) {
+		if isNumber := value[0] == '-' || value[0] >= '0' && value[0] <= '9'; !isNumber || isLineField(name) {
 			continue
 		}
 		if own == nil {

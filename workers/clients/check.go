@@ -154,9 +154,9 @@ func (c *checker) work(params []float32, number int) (clientprograms.Work, error
 	return clientprograms.Work{Model: model, Examples: user(number, c.setting.Image), Round: 1, Seed: uint64(11 + number)}, err
 }
 
-// begin is work on the first parameters.
-func (c *checker) begin(number int) (clientprograms.Work, []float32, error) {
-	return c.beginBy(7, number)
+// begin returns the first work on the initial parameters.
+func (c *checker) begin() (clientprograms.Work, []float32, error) {
+	return c.beginBy(7, 0)
 }
 
 // beginBy is work on those of a seed.
@@ -193,7 +193,7 @@ func (c *checker) seeded() error {
 }
 
 func (c *checker) trains() error {
-	w, before, err := c.begin(0)
+	w, before, err := c.begin()
 	if err != nil {
 		return err
 	}
@@ -206,7 +206,7 @@ func (c *checker) trains() error {
 
 // rounds trains on what it has trained.
 func (c *checker) rounds() error {
-	w, _, err := c.begin(0)
+	w, _, err := c.begin()
 	for round := 1; round <= 3 && err == nil; round++ {
 		var params []float32
 		if params, err = c.fit(w); err == nil {
@@ -248,7 +248,7 @@ func (c *checker) forgets() error {
 	if !c.program.description.Deterministic {
 		return conformance.SkipBecause(errNotDeterministic)
 	}
-	a, _, err := c.begin(0)
+	a, _, err := c.begin()
 	if err != nil {
 		return err
 	}
@@ -277,7 +277,7 @@ func differs(a, b []float32) int {
 }
 
 func (c *checker) evaluates() error {
-	w, _, err := c.begin(0)
+	w, _, err := c.begin()
 	if err != nil {
 		return err
 	}
@@ -310,7 +310,7 @@ func (c *checker) scores() error {
 	if c.setting.OfImages() {
 		return conformance.SkipBecause(errNoTexts)
 	}
-	w, _, err := c.begin(0)
+	w, _, err := c.begin()
 	if err != nil {
 		return err
 	}
@@ -341,7 +341,7 @@ func (c *checker) total() error {
 	if c.setting.OfImages() {
 		return conformance.SkipBecause(errNoTexts)
 	}
-	w, _, err := c.begin(0)
+	w, _, err := c.begin()
 	if err != nil {
 		return err
 	}
@@ -385,7 +385,7 @@ func (c *checker) again() error {
 	if !c.program.description.Deterministic {
 		return conformance.SkipBecause(errNotDeterministic)
 	}
-	w, first, err := c.begin(0)
+	w, first, err := c.begin()
 	if err != nil {
 		return err
 	}
@@ -397,7 +397,7 @@ func (c *checker) again() error {
 	if err := c.start(); err != nil {
 		return err
 	}
-	w, second, err := c.begin(0)
+	w, second, err := c.begin()
 	if err != nil {
 		return err
 	}

@@ -39,7 +39,7 @@ func (s isa) tile(rows int) {
 	Label("tile")
 	s.prefetch(r, rows)
 	sums := s.accumulateTile(r, rows)
-	s.writeTile(r, rows, sums)
+	s.writeTile(r, sums)
 	next := GP64()
 	IMUL3Q(U32(rows), r.aRow, next)
 	ADDQ(next, r.aStart)
@@ -181,7 +181,7 @@ func (r tileRegisters) addend() addend {
 
 // writeTile stores alpha*sums, plus the addend if there is one, and moves r.c
 // below the tile.
-func (s isa) writeTile(r tileRegisters, rows int, sums []group) {
+func (s isa) writeTile(r tileRegisters, sums []group) {
 	alpha := s.splat("alpha")
 	from := r.addend()
 	columns := Load(Param("columns"), GP64()).(reg.GPVirtual)

@@ -138,7 +138,7 @@ var errNoTar = mistaken("the content is no tar archive; expected one of text fil
 // damagedArchive tells a fault of the archive, or of a file that is none, from one of whoever
 // reads it.
 func damagedArchive(err error, other bool) error {
-	if err != io.ErrUnexpectedEOF && !errors.Is(err, tar.ErrHeader) { //nolint:errorlint // a wrapped one is of a compressed file, which says so itself
+	if err != io.ErrUnexpectedEOF && !errors.Is(err, tar.ErrHeader) { // a wrapped one is of a compressed file, which says so itself
 		return err
 	}
 	if other {
