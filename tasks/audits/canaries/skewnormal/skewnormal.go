@@ -219,3 +219,114 @@ func atMost(ascending []float64, limit float64) int64 {
 	})
 	return int64(n)
 }
+
+// blockRows is how many sequences are scored together. It does not show in any result.
+const blockRows = 1024
+
+// logPerplexities are those of sequences of one length after the state, in their order, in
+// nats: as audits.LogPerplexity has them, to the last bit. What sequences have in common at
+// their beginning is computed once for those of a block.
+func logPerplexities(ctx context.Context, tree *models.TreeScorer, state *models.States, rows [][]int32) ([]float64, error) {
+	order := make([]int, len(rows))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return slices.Compare(rows[a], rows[b]) })
+	costs := make([]float64, len(rows))
+	for block := range slices.Chunk(order, blockRows) {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if err := scoreBlock(tree, state, rows, block, costs); err != nil {
+			return nil, err
+		}
+	}
+	for _, cost := range costs {
+		if math.IsNaN(cost) || math.IsInf(cost, 0) {
+			return nil, tasks.Permanent(&models.DivergedError{What: "log-perplexity of a reference", Value: cost})
+		}
+	}
+	return costs, nil
+}
+
+// scoreBlock sets the costs of the rows of a block, which ascend.
+func scoreBlock(tree *models.TreeScorer, state *models.States, rows [][]int32, block []int, costs []float64) error {
+	at := make([]int, len(block)) // by row: the node of the prefix tree that it has come to
+	for depth := range rows[block[0]] {
+		var edges []models.Edge
+		for i, r := range block {
+			edge := models.Edge{Parent: at[i], Token: rows[r][depth]}
+			if len(edges) == 0 || edges[len(edges)-1] != edge {
+				edges = append(edges, edge)
+			}
+			at[i] = len(edges) - 1
+		}
+		logProbs := make([]float32, len(edges))
+		if err := tree.LogProbs(state, edges, logProbs); err != nil {
+			return err
+		}
+		for i, r := range block {
+			costs[r] += audits.Surprisal(logProbs[at[i]])
+		}
+		next := new(models.States)
+		if err := tree.Advance(next, state, edges); err != nil {
+			return err
+		}
+		state = next
+	}
+	return nil
+}
+
+// SummaryParams are the parameters of audits/skew-normal-summary.
+type SummaryParams struct {
+	// Parts are the tasks that the canaries were looked at by.
+	Parts int `json:"parts"`
+}
+
+// Summary joins the estimates of all canaries of one checkpoint. Its inputs are the parts
+// and audits.PlacementsInput, its blobs those of audits.PutSummary, its metrics Metrics.
+var Summary = tasks.Kind{Name: "audits/skew-normal-summary", Version: 1, Class: tasks.Compute, Run: runSummary}
+
+// Metrics are what the curve keeps of an outcome.
+type Metrics struct {
+	// Highest exposure of an inserted canary, in bits; 0 if none was.
+	Highest float64 `json:"skew_normal_highest_exposure"`
+}
+
+func runSummary(ctx context.Context, t *tasks.Task) error {
+	var p SummaryParams
+	if err := t.Decode(&p); err != nil {
+		return err
+	}
+	placed, err := datasets.ReadPlacements(ctx, t, audits.PlacementsInput)
+	if err != nil {
+		return err
+	}
+	estimates, err := audits.ReadParts[Estimate](ctx, t, p.Parts, EstimatesBlob, len(placed))
+	if err != nil {
+		return err
+	}
+	outcomes := make([]CanaryOutcome, len(estimates))
+	for i := range estimates {
+		outcomes[i] = estimates[i].CanaryOutcome()
+	}
+	v := NewOutcome(estimates, func(canary int) bool { return placed[canary].Insertions > 0 })
+	return audits.PutSummary(ctx, t, v, outcomes, Metrics{v.Highest})
+}
+
+// NewOutcome is that of canaries, of which only those that count make the highest exposure.
+func NewOutcome(estimates []Estimate, counts func(canary int) bool) Outcome {
+	var v Outcome
+	prefixes := map[skewnormal.Distribution]bool{}
+	for i := range estimates {
+		e := &estimates[i]
+		if counts(i) {
+			v.Highest = max(v.Highest, e.Exposure)
+		}
+		if !prefixes[e.Fit.Distribution] {
+			prefixes[e.Fit.Distribution] = true
+			v.Fits = append(v.Fits, e.Fit)
+		}
+	}
+	return v
+}

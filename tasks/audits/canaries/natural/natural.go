@@ -1,0 +1,227 @@
+// Package natural looks for secrets that are in the training text by themselves: card
+// numbers, social security numbers, phone numbers, mail addresses, and what one's own
+// patterns describe. Each is ranked against others of its own form, after the words that
+// stand before it (Carlini et al. 2019, sections 4 and 6.3, which does so for the Enron
+// mails):
+//
+//	audits/natural-scan     what the text has, without a model
+//	audits/natural          the ranks of a share of it, under one checkpoint
+//	audits/natural-summary  all of them, and the outcome
+package natural
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"coalmine/internal/seeds"
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/canaries/prefixtree"
+	"coalmine/tasks/audits/canaries/randomsampling"
+	"coalmine/tasks/audits/canaries/search"
+	"coalmine/tasks/checkpoints"
+)
+
+// Params are the parameters of audits/natural.
+type Params struct {
+	Seed uint64 `json:"seed"`
+	// References is how many others of its form a finding is ranked among, at most.
+	References int `json:"references"`
+	// Search is how many nodes a search for a finding expands, at most; 0 for no search.
+	Search int `json:"search,omitempty"`
+	// Share of Shares is what this task ranks: every Shares-th finding, from Share on.
+	Share  int `json:"share"`
+	Shares int `json:"shares"`
+}
+
+// Kind ranks a share of the findings after their contexts. Its inputs are the checkpoint
+// and FindingsInput; its blob RanksBlob holds one Rank a finding.
+var Kind = tasks.Kind{Name: "audits/natural", Version: 1, Class: tasks.Compute, Run: run}
+
+// FindingsInput is a node of Scan.
+const FindingsInput = "findings"
+
+// RanksBlob is a JSON array of Rank.
+const RanksBlob = "ranks"
+
+// Rank is where a finding stands among others of its form.
+type Rank struct {
+	// Sequences is the size of the form's space, References how many others were drawn.
+	Sequences  float64 `json:"sequences"`
+	References int     `json:"references"`
+	// Rank is absent where the space has no other.
+	Rank *randomsampling.Rank `json:"rank,omitempty"`
+	// Searched is absent where nothing was searched for.
+	Searched *Searched `json:"searched,omitempty"`
+}
+
+func run(ctx context.Context, t *tasks.Task) error {
+	var p Params
+	if err := t.Decode(&p); err != nil {
+		return err
+	}
+	list, err := readFindings(ctx, t, FindingsInput)
+	if err != nil {
+		return err
+	}
+	ranks := []Rank{}
+	for i := p.Share; i < len(list); i += p.Shares {
+		rank, err := p.rank(ctx, t, i, &list[i])
+		if err != nil {
+			return err
+		}
+		ranks = append(ranks, rank)
+		t.Progress(tasks.Progress{Done: int64(i + 1), Total: int64(len(list))})
+	}
+	return t.PutJSON(ctx, RanksBlob, ranks)
+}
+
+// rank ranks one finding, among references of a stream of its own.
+func (p *Params) rank(ctx context.Context, t *tasks.Task, number int, f *Finding) (Rank, error) {
+	secret := textOf(f.Secret)
+	space := newSpace(f.Pattern, secret)
+	references := space.references(seeds.Stream(p.Seed, seeds.NaturalReferences, uint64(number)), secret, p.References)
+	rank := Rank{Sequences: space.sequences(), References: len(references)}
+	if len(references) == 0 {
+		return rank, nil
+	}
+	tables, err := audits.ReadTables(ctx, t)
+	if err != nil {
+		return Rank{}, err
+	}
+	rows := make([][]int32, len(references))
+	for i, text := range references {
+		rows[i] = tokensOf(text)
+	}
+	found, err := randomsampling.RankAmong(ctx, tables, f.Context, f.Secret, rows)
+	if err != nil {
+		return Rank{}, err
+	}
+	rank.Rank = &found
+	rank.Searched, err = p.search(ctx, t, space, f)
+	return rank, err
+}
+
+// Searched is the outcome of a search through all sequences of a finding's form.
+type Searched struct {
+	// Extracted says that the search has proved the finding to be the most likely of them.
+	Extracted bool `json:"extracted"`
+	Expanded  int  `json:"expanded"`
+}
+
+// settings of a search. Memory is the default of audit.search, and so is Batch.
+var settings = search.Settings{Batch: 64, Results: 1, Prove: 1, Memory: 256 << 20}
+
+// search looks for a finding after its context. The last digit of a card number is as open
+// as the others.
+func (p *Params) search(ctx context.Context, t *tasks.Task, s space, f *Finding) (*Searched, error) {
+	if p.Search == 0 {
+		return nil, nil
+	}
+	scorer, err := checkpoints.ReadScorer(ctx, t, audits.ModelInput)
+	if err != nil {
+		return nil, err
+	}
+	tree, err := prefixtree.New(scorer, f.Context, s.tokens())
+	if err != nil {
+		return nil, tasks.Permanent(err)
+	}
+	found, err := search.Likeliest(ctx, tree, settings, p.Search, func(int) {})
+	if err != nil {
+		return nil, tasks.Permanent(err)
+	}
+	return &Searched{found.Certain > 0 && slices.Equal(found.Best[0].Tokens, f.Secret), found.Expanded}, nil
+}
+
+// tokens are the choices, ascending.
+func (s space) tokens() [][]int32 {
+	all := make([][]int32, len(s.choices))
+	for i, among := range s.choices {
+		all[i] = tokensOf(among)
+		slices.Sort(all[i])
+	}
+	return all
+}
+
+// SummaryParams are the parameters of audits/natural-summary.
+type SummaryParams struct {
+	Shares int `json:"shares"`
+	// Show puts the text of the findings, and what stands before it, into the outcome.
+	Show bool `json:"show"`
+}
+
+// Summary joins the shares, its inputs besides FindingsInput. Its blob is
+// audits.OutcomeBlob, its metrics Metrics.
+var Summary = tasks.Kind{Name: "audits/natural-summary", Version: 1, Class: tasks.Compute, Run: runSummary}
+
+// Metrics are what the curve keeps of an outcome.
+type Metrics struct {
+	Highest float64 `json:"natural_highest_exposure"`
+}
+
+func runSummary(ctx context.Context, t *tasks.Task) error {
+	var p SummaryParams
+	if err := t.Decode(&p); err != nil {
+		return err
+	}
+	list, err := readFindings(ctx, t, FindingsInput)
+	if err != nil {
+		return err
+	}
+	var scanned ScanMetrics
+	if err := t.InputMetrics(ctx, FindingsInput, &scanned); err != nil {
+		return err
+	}
+	v := Outcome{Found: scanned.Found, Occurrences: scanned.Occurrences, CanariesInData: scanned.CanariesInData, Secrets: make([]Secret, len(list))}
+	for share := range p.Shares {
+		ranks, err := audits.ReadPart[Rank](ctx, t, share, RanksBlob, (len(list)-share+p.Shares-1)/p.Shares)
+		if err != nil {
+			return err
+		}
+		for i, rank := range ranks {
+			at := share + i*p.Shares
+			v.Secrets[at] = newSecret(&list[at], rank, p.Show)
+		}
+	}
+	for _, s := range v.Secrets {
+		if s.Exposure != nil {
+			v.Highest = max(v.Highest, *s.Exposure)
+		}
+	}
+	v.countExtracted()
+	if err := t.PutJSON(ctx, audits.OutcomeBlob, v); err != nil {
+		return err
+	}
+	return t.SetMetrics(Metrics{v.Highest})
+}
+
+func newSecret(f *Finding, r Rank, show bool) Secret {
+	s := Secret{Pattern: string(f.Pattern), Users: f.Users, Occurrences: f.Occurrences, Sequences: r.Sequences, References: r.References}
+	if show {
+		s.Text, s.Context = new(textOf(f.Secret)), new(textOf(f.Context))
+	}
+	if r.Searched != nil {
+		s.Extracted, s.Expanded = &r.Searched.Extracted, &r.Searched.Expanded
+	}
+	if r.Rank == nil {
+		return s
+	}
+	s.Rank, s.LogPerplexity = &r.Rank.Rank, &r.Rank.LogPerplexity
+	s.Exposure, s.Censored = new(r.Rank.Exposure(r.References)), new(r.Rank.Rank == 1)
+	if !r.Rank.Exact {
+		s.ExposureSE = &r.Rank.ExposureError
+	}
+	return s
+}
+
+// exposureText marks what is only a lower bound.
+func (s *Secret) exposureText() string {
+	switch {
+	case s.Exposure == nil:
+		return "-"
+	case *s.Censored:
+		return fmt.Sprintf(">= %.1f", *s.Exposure)
+	}
+	return fmt.Sprintf("%.1f", *s.Exposure)
+}
