@@ -197,6 +197,11 @@ func (g *Group) checkPrefix(ordinary int, audit string, prefix int, fail Fail) {
 			"is %d; expected less than %s, %d, so that a word is left to find", prefix, what, g.Words)
 		return
 	}
+	if g.Cuts(prefix) {
+		fail([]string{audit + ".prefix", "canaries.symbols", "canaries.formats"},
+			"is %d, which ends within a random word of canaries.symbols; expected a prefix that ends before or after one, such as %d", prefix, g.DefaultPrefix())
+		return
+	}
 	if g.Blanks() > 0 && !g.Echoes() && g.Sequences(ordinary, prefix) == 1 {
 		fail([]string{audit + ".prefix", "canaries.format", "canaries.formats"},
 			"is %d, which leaves no random symbol of canaries.format to find; expected at most %d", prefix, g.LastBlank())
@@ -204,6 +209,21 @@ func (g *Group) checkPrefix(ordinary int, audit string, prefix int, fail Fail) {
 	}
 	if g.Target != "" {
 		g.checkPair(audit, prefix, fail)
+	}
+}
+
+// CheckSteps reports canaries of whole words over bytes, for an audit that goes through the choices
+// of each position in turn. audit is the path of the audit's block.
+func CheckSteps(s *Setting, audit string, fail Fail) {
+	if s.Canaries == nil {
+		return // see CheckPrefix
+	}
+	for _, g := range s.Canaries.Groups {
+		if g.WholeWords() {
+			fail([]string{audit, "canaries.symbols", "canaries.formats"},
+				"goes through the choices of each byte in turn, but canaries.symbols has words of %d characters; remove it, and use audit.random_sampling or audit.skew_normal", g.SymbolBytes)
+			return
+		}
 	}
 }
 

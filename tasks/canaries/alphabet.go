@@ -53,7 +53,7 @@ func (a Alphabet) Holds(b byte) bool {
 	return err == nil && s.holds(b)
 }
 
-// alphabet is the tokens of random bytes, ascending; nil for a space without an
+// alphabet is the tokens of random bytes, ascending, each once; nil for a space without an
 // alphabet.
 func (s Space) alphabet() []int32 {
 	var tokens []int32
@@ -68,7 +68,7 @@ func (s Space) alphabet() []int32 {
 		}
 		slices.Sort(tokens)
 	}
-	return tokens
+	return slices.Compact(tokens)
 }
 
 func byteToken(b byte) int32 { return int32(datasets.FirstWord) + int32(b) }

@@ -167,7 +167,7 @@ func drawAll(p *DrawParams, v *datasets.Vocabulary) ([]datasets.Canary, error) {
 		if err != nil {
 			return nil, err
 		}
-		draw := func(rng *rand.Rand) []int32 { return s.drawDistinct(rng, choices, seen) }
+		draw := func(rng *rand.Rand) []int32 { return s.DrawDistinct(rng, choices, seen) }
 		if s.Free() {
 			taken := map[int32]bool{}
 			draw = func(rng *rand.Rand) []int32 { return drawTokens(rng, choices, taken) }
@@ -221,21 +221,46 @@ func drawTokens(rng *rand.Rand, choices [][]int32, taken map[int32]bool) []int32
 }
 
 // DrawDistinct draws a sequence, again where it was seen.
-func DrawDistinct(rng *rand.Rand, choices [][]int32, seen map[string]bool) []int32 {
-	return Space{}.drawDistinct(rng, choices, seen)
-}
-
-func (s Space) drawDistinct(rng *rand.Rand, choices [][]int32, seen map[string]bool) []int32 {
-	tokens := make([]int32, len(choices))
+func (s Space) DrawDistinct(rng *rand.Rand, choices [][]int32, seen map[string]bool) []int32 {
+	tokens, draw := make([]int32, len(choices)), s.Sampler(choices, 0)
 	for {
-		for i, among := range choices {
-			tokens[i] = drawOne(rng, among)
-		}
-		s.Echo(tokens, 0)
+		draw(rng, tokens)
 		if name := fmt.Sprint(tokens); !seen[name] {
 			seen[name] = true
 			return tokens
 		}
+	}
+}
+
+// Sampler returns a function that draws what follows a prefix, all sequences of the space
+// equally likely: a token for each position among its choices or, where symbols are whole words,
+// one of these. row is as long as choices.
+func (s Space) Sampler(choices [][]int32, prefix int) func(rng *rand.Rand, row []int32) {
+	if s.WholeWords() {
+		return s.wordSampler(choices, prefix)
+	}
+	return func(rng *rand.Rand, row []int32) {
+		for i, among := range choices {
+			row[i] = drawOne(rng, among)
+		}
+		s.Echo(row, prefix)
+	}
+}
+
+func (s Space) wordSampler(choices [][]int32, prefix int) func(rng *rand.Rand, row []int32) {
+	places, symbols := s.places()[prefix:], s.symbols()
+	return func(rng *rand.Rand, row []int32) {
+		for i, place := range places {
+			switch {
+			case isBlank(place):
+				for j, b := range []byte(symbols[rng.IntN(len(symbols))]) {
+					row[i+j] = byteToken(b)
+				}
+			case place != rest:
+				row[i] = choices[i][0]
+			}
+		}
+		s.Echo(row, prefix)
 	}
 }
 

@@ -32,6 +32,9 @@ type Space struct {
 	// are the words that a random one is drawn from, with a space between; empty for
 	// every ordinary word.
 	Symbols string `json:"symbols,omitempty"`
+	// SymbolBytes is the length of each of the Symbols of the alphabet Listed, where they are
+	// longer than a byte: whole words for a model of bytes. Words counts all their bytes.
+	SymbolBytes int `json:"symbol_bytes,omitempty"`
 }
 
 // Blank is what stands for a random symbol in a format.
@@ -43,6 +46,8 @@ const blank = string(Blank)
 const (
 	// echo repeats a random symbol of the source, in the target of a pair.
 	echo = "\x00echo"
+	// rest is a byte of a random symbol of several bytes, after the first.
+	rest = "\x00rest"
 	// separator is that of a pair.
 	separator = "\x00separator"
 )
@@ -54,7 +59,10 @@ func (s Space) String() string {
 		what += " => " + s.Target
 	}
 	over := string(s.Alphabet)
-	if s.Symbols != "" {
+	switch {
+	case s.WholeWords():
+		over = fmt.Sprintf("%d words of %d characters", len(s.symbols()), s.SymbolBytes)
+	case s.Symbols != "":
 		over = s.Symbols
 	}
 	if over == "" {
@@ -62,6 +70,9 @@ func (s Space) String() string {
 	}
 	return what + " over " + over
 }
+
+// WholeWords reports whether a random symbol has several bytes, which depend on one another.
+func (s Space) WholeWords() bool { return s.SymbolBytes > 1 }
 
 // Free reports whether every position may hold every ordinary token.
 func (s Space) Free() bool { return s.Alphabet == "" && !s.NamesWords() }
@@ -83,10 +94,12 @@ func (s Space) Named() []string {
 
 func isBlank(place string) bool { return place == blank }
 
+func isRandom(place string) bool { return isBlank(place) || place == rest }
+
 // places are what the format has at each position; without a format blanks alone.
 func (s Space) places() []string {
 	if s.Format == "" {
-		return slices.Repeat([]string{blank}, max(0, s.Words))
+		return s.spread(slices.Repeat([]string{blank}, max(0, s.Words)/max(1, s.SymbolBytes)))
 	}
 	places := s.placesOf(s.Format)
 	if s.Target == "" {
@@ -95,7 +108,7 @@ func (s Space) places() []string {
 	target := s.placesOf(s.Target)
 	if slices.Contains(places, blank) {
 		for i, place := range target {
-			if isBlank(place) {
+			if isRandom(place) {
 				target[i] = echo
 			}
 		}
@@ -108,7 +121,17 @@ func (s Space) placesOf(format string) []string {
 	if s.Alphabet == "" {
 		return strings.Fields(format)
 	}
-	return eachByte(format)
+	return s.spread(eachByte(format, 1))
+}
+
+// spread makes room for the further bytes of random symbols.
+func (s Space) spread(places []string) []string {
+	for i := len(places) - 1; i >= 0 && s.WholeWords(); i-- {
+		if isBlank(places[i]) {
+			places = slices.Insert(places, i+1, slices.Repeat([]string{rest}, s.SymbolBytes-1)...)
+		}
+	}
+	return places
 }
 
 // Echoes reports whether the target of a pair repeats the random symbols of its source.
@@ -124,7 +147,7 @@ func (s Space) Echo(tokens []int32, prefix int) {
 	places, from := s.places()[prefix:], 0
 	for i, place := range places {
 		if place == echo {
-			from += slices.Index(places[from:], blank)
+			from += slices.IndexFunc(places[from:], isRandom)
 			tokens[i] = tokens[from]
 			from++
 		}
@@ -153,15 +176,15 @@ func (s Space) symbols() []string {
 	if s.Alphabet == "" {
 		return strings.Fields(s.Symbols)
 	}
-	return eachByte(s.Symbols)
+	return eachByte(s.Symbols, max(1, s.SymbolBytes))
 }
 
-func eachByte(text string) []string {
-	out := make([]string, len(text))
-	for i := range out {
-		out[i] = text[i : i+1]
+// eachByte cuts a text into pieces of n bytes.
+func eachByte(text string, n int) (pieces []string) {
+	for piece := range slices.Chunk([]byte(text), n) {
+		pieces = append(pieces, string(piece))
 	}
-	return out
+	return pieces
 }
 
 // Check looks for what makes a space meaningless for a model with so many
@@ -228,14 +251,16 @@ func (s Space) CheckSymbols() error {
 		return fmt.Errorf("symbols %q beside the alphabet %s; give one of them", s.Symbols, s.Alphabet)
 	case len(listed) == 1:
 		return fmt.Errorf("one symbol, %q; expected at least two, so that there is something to find", s.Symbols)
+	case s.SymbolBytes != 0 && (s.Alphabet != Listed || !s.WholeWords() || len(s.Symbols)%s.SymbolBytes != 0):
+		return fmt.Errorf("symbols %q of %d bytes each, of the alphabet %q; expected whole ones of 2 bytes or more, and the alphabet %s", s.Symbols, s.SymbolBytes, s.Alphabet, Listed)
 	}
 	seen := map[string]bool{}
 	for _, symbol := range listed {
 		switch {
 		case seen[symbol]:
 			return fmt.Errorf("symbol %q is listed twice; expected each once, so that all are equally likely", symbol)
-		case s.Alphabet == Listed && symbol > "~":
-			return fmt.Errorf("symbols %q have the byte 0x%X; expected characters of ASCII, which are one byte each", s.Symbols, symbol)
+		case s.Alphabet == Listed && strings.ContainsFunc(symbol, notASCII):
+			return fmt.Errorf("symbols %q have the byte 0x%X; expected characters of ASCII, which are one byte each", s.Symbols, symbol[strings.IndexFunc(symbol, notASCII)])
 		case s.Alphabet == "" && symbol == blank:
 			return fmt.Errorf("symbol %q stands for a random word of the format; expected words", symbol)
 		}
@@ -243,6 +268,8 @@ func (s Space) CheckSymbols() error {
 	}
 	return nil
 }
+
+func notASCII(r rune) bool { return r > '~' }
 
 // Blanks is the number of random symbols of the format; 0 without one.
 func (s Space) Blanks() int {
@@ -270,14 +297,18 @@ func (s Space) DefaultPrefix() int { return max(1, slices.Index(s.places(), blan
 // FixesPrefix reports whether all sequences have the same first symbols, so many.
 func (s Space) FixesPrefix(n int) bool { return !slices.Contains(s.places()[:n], blank) }
 
+// Cuts reports whether a prefix of n bytes ends within a random symbol.
+func (s Space) Cuts(n int) bool { return s.places()[n] == rest }
+
 // Choices lists, for each position of a sequence, the tokens that may stand
 // there, ascending, out of so many ordinary ones. It is for spaces that name no words.
-// What a target repeats, Echo sets.
+// What a target repeats, Echo sets. Where symbols are whole words, not every sequence of
+// these tokens is one of the space: see Sampler.
 func (s Space) Choices(ordinary int) [][]int32 {
 	r := Resolved{Space: s, Fixed: make([]int32, s.Words), Random: s.alphabet()}
 	for i, place := range s.places() {
 		switch place {
-		case blank, echo:
+		case blank, rest, echo:
 			r.Fixed[i] = AnySymbol
 		case separator:
 			r.Fixed[i] = datasets.Separator
@@ -289,9 +320,9 @@ func (s Space) Choices(ordinary int) [][]int32 {
 }
 
 // Phrase is what canaries may say, to be looked for in data that have none; empty where they may
-// say anything, or are pairs.
+// say anything, are pairs, or have whole words in place of single bytes.
 func (s Space) Phrase() (p datasets.Phrase) {
-	if s.Free() || s.Target != "" {
+	if s.Free() || s.Target != "" || s.WholeWords() {
 		return p
 	}
 	p.Fixed = s.places()
@@ -314,10 +345,10 @@ func (s Space) Phrase() (p datasets.Phrase) {
 func (s Space) Sequences(ordinary, prefix int) float64 {
 	random := float64(ordinary)
 	switch {
-	case s.Alphabet != "":
-		random = float64(len(s.alphabet()))
 	case s.Symbols != "":
 		random = float64(len(s.symbols()))
+	case s.Alphabet != "":
+		random = float64(len(s.alphabet()))
 	}
 	n := 1.0
 	for _, place := range s.places()[min(prefix, s.Words):] {

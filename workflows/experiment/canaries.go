@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -32,11 +33,10 @@ func (c *Canaries) Spaces(d *Data) []canaries.Space {
 // of the format.
 func (f *Form) space(d *Data) canaries.Space {
 	if d.Level == datasets.ByteLevel {
-		s := canaries.Space{Words: f.Words, Alphabet: f.Alphabet, Format: f.Format, Symbols: strings.Join(f.Symbols, "")}
-		if f.Format != "" {
-			s.Words = len(f.Format)
-		}
-		return paired(s, f.Target, len(f.Target))
+		s := canaries.Space{Alphabet: f.Alphabet, Format: f.Format, Symbols: strings.Join(f.Symbols, ""), SymbolBytes: f.symbolBytes()}
+		bytes := func(text string) int { return len(text) + strings.Count(text, "#")*(max(1, s.SymbolBytes)-1) }
+		s.Words = bytes(cmp.Or(f.Format, strings.Repeat("#", max(0, f.Words))))
+		return paired(s, f.Target, bytes(f.Target))
 	}
 	words := d.ReadingRules.Tokenize(f.Format)
 	s := canaries.Space{Words: f.Words, Format: strings.Join(words, " "), Symbols: strings.Join(f.Symbols, " ")}
@@ -45,6 +45,15 @@ func (f *Form) space(d *Data) canaries.Space {
 	}
 	target := d.ReadingRules.Tokenize(f.Target)
 	return paired(s, strings.Join(target, " "), len(target))
+}
+
+// symbolBytes is the length of the listed symbols at the byte level, where they are whole words: a
+// list of several. A text alone lists its characters.
+func (f *Form) symbolBytes() int {
+	if len(f.Symbols) < 2 || len(f.Symbols[0]) < 2 {
+		return 0
+	}
+	return len(f.Symbols[0])
 }
 
 // Configurations are how often canaries are inserted, in order.
@@ -260,6 +269,12 @@ func (c *checker) symbols(f *Form, path string) bool {
 				c.fail([]string{join(path, "symbols")}, "has %s, which is read as the words %q; expected single words as texts are read, such as %q", quote(word), read, "blue")
 				return false
 			}
+		}
+	}
+	for _, word := range f.Symbols {
+		if first := f.Symbols[0]; c.Data.Level == datasets.ByteLevel && len(word) != len(first) {
+			c.fail([]string{join(path, "symbols")}, "has %s and %s; expected words of one length, so that all canaries are equally long, or one text of single characters", quote(first), quote(word))
+			return false
 		}
 	}
 	if err := f.space(&c.Data).CheckSymbols(); err != nil {

@@ -135,7 +135,9 @@ type Form struct {
 	// secret to the target alone.
 	Target string `json:"target,omitzero" source:"Carlini et al. 2019, section 6.4"`
 	// Symbols that random ones are drawn from, in place of a named alphabet: characters of
-	// ASCII, such as "0123456789abcdef". At the word level a list of words of the
+	// ASCII, such as "0123456789abcdef". A list of several texts, such as [about, after, again],
+	// has whole words, all of one length: every # of a format is one of them; random sampling
+	// and the skew-normal fit rank such canaries. At the word level a list of words of the
 	// vocabulary, such as [red, green, blue]; absent: every ordinary word.
 	Symbols []string `json:"symbols,omitempty"`
 }

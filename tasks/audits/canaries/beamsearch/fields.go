@@ -38,6 +38,7 @@ func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
 // Check implements audits.Fields.
 func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	audits.CheckPrefix(s, path, f.BeamSearch.Prefix, fail)
+	audits.CheckSteps(s, path, fail)
 	if f.BeamSearch.Width > s.Ordinary {
 		most := "data.vocabulary.size"
 		if s.Reading.Level == datasets.ByteLevel {

@@ -43,6 +43,7 @@ func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
 func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	b := f.Enumeration
 	audits.CheckPrefix(s, path, b.Prefix, fail)
+	audits.CheckSteps(s, path, fail)
 	if s.Canaries == nil {
 		return
 	}

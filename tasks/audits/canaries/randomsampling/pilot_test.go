@@ -15,7 +15,7 @@ func TestAnEstimateRestsOnTheHitsOfAFixedPilot(t *testing.T) {
 	t.Parallel()
 	const all, pilot, enough = 50_000, 20_000, 200
 	scorer := testScorer(t, 40, 6)
-	drawn := drawReferences(4, all, canaries.Space{Words: 3}.Choices(40-datasets.FirstWord), nil)
+	drawn := drawnFrom(canaries.Space{Words: 3}, 4, all, 40-datasets.FirstWord, nil)
 	prefix := []int32{datasets.FirstWord}
 	costs := bruteForceCosts(t, scorer, prefix, drawn)
 	ascending := slices.Sorted(slices.Values(costs[:pilot]))
@@ -78,7 +78,7 @@ func TestPilotsThatAreUnlikelyToDecideAreNotWalked(t *testing.T) {
 
 func TestASortedSetKnowsTheDrawsOfItsSequences(t *testing.T) {
 	t.Parallel()
-	drawn := drawReferences(4, 500, canaries.Space{Words: 2}.Choices(12), nil)
+	drawn := drawnFrom(canaries.Space{Words: 2}, 4, 500, 12, nil)
 	for _, n := range []int{1, 77, 500} {
 		sorted := drawn.first(n)
 		seen := map[int32]bool{}

@@ -105,7 +105,7 @@ func TestPrunedCountEqualsBruteForce(t *testing.T) {
 					length := rapid.IntRange(1, 5).Draw(rt, "length")
 					ordinary := rapid.SampledFrom([]int{3, 12, vocabulary - datasets.FirstWord}).Draw(rt, "ordinary")
 					s := randomScorer(t, config, seed, rapid.Float32Range(0.2, 6).Draw(rt, "scale"))
-					drawn := drawReferences(seed, 60, canaries.Space{Words: length}.Choices(ordinary), nil)
+					drawn := drawnFrom(canaries.Space{Words: length}, seed, 60, ordinary, nil)
 					prefix := []int32{datasets.FirstWord + int32(i)}
 					costs := bruteForceCosts(t, s, prefix, drawn)
 					tables := s.Tabulate()
@@ -138,15 +138,15 @@ func TestPrunedCountEqualsBruteForce(t *testing.T) {
 
 func TestReferencesExcludeTheCanariesAndNest(t *testing.T) {
 	t.Parallel()
-	all := drawReferences(3, 5000, canaries.Space{Words: 2}.Choices(20), nil)
+	all := drawnFrom(canaries.Space{Words: 2}, 3, 5000, 20, nil)
 	excluded := [][]int32{all.row(0), all.row(77)}
-	left := drawReferences(3, 5000, canaries.Space{Words: 2}.Choices(20), excluded)
+	left := drawnFrom(canaries.Space{Words: 2}, 3, 5000, 20, excluded)
 	for i := range left.Count() {
 		if contains(excluded, left.row(i)) {
 			t.Fatalf("reference %d is a canary", i)
 		}
 	}
-	small := drawReferences(3, 100, canaries.Space{Words: 2}.Choices(20), nil)
+	small := drawnFrom(canaries.Space{Words: 2}, 3, 100, 20, nil)
 	if !slices.Equal(small.tokens, all.tokens[:200]) {
 		t.Error("a smaller set is not the beginning of a larger one")
 	}
@@ -156,7 +156,7 @@ func TestReferenceWordsAreUniform(t *testing.T) {
 	t.Parallel()
 	// Chi-squared with 9 degrees of freedom over 20,000 draws: above 35.6 with
 	// probability 0.00005 if the words are uniform. The seed is fixed.
-	r := drawReferences(11, 10_000, canaries.Space{Words: 2}.Choices(10), nil)
+	r := drawnFrom(canaries.Space{Words: 2}, 11, 10_000, 10, nil)
 	var counts [10]float64
 	for _, w := range r.tokens {
 		counts[w-datasets.FirstWord]++
@@ -175,7 +175,7 @@ func TestLargeRanksAreEstimatedWithinTheirError(t *testing.T) {
 	const count = 12
 	tables := testScorer(t, 30, 5).Tabulate()
 	p := Params{References: 60_000, Space: canaries.Space{Words: 4}, Prefix: 1}
-	drawn := drawReferences(9, p.References, canaries.Space{Words: 3}.Choices(26), nil)
+	drawn := drawnFrom(canaries.Space{Words: 3}, 9, p.References, 26, nil)
 	var list []datasets.Placement
 	for i := range count {
 		list = append(list, datasets.Placement{Canary: datasets.Canary{Tokens: append([]int32{datasets.FirstWord}, drawn.row(i)...)}})
@@ -216,7 +216,7 @@ func TestLargeRanksAreEstimatedWithinTheirError(t *testing.T) {
 func TestTheSmallestPilotWithEnoughHitsDecides(t *testing.T) {
 	t.Parallel()
 	tables := testScorer(t, 30, 5).Tabulate()
-	drawn := drawReferences(9, 3000, canaries.Space{Words: 3}.Choices(26), nil)
+	drawn := drawnFrom(canaries.Space{Words: 3}, 9, 3000, 26, nil)
 	list := []datasets.Placement{{Canary: datasets.Canary{Tokens: append([]int32{datasets.FirstWord}, drawn.row(0)...)}}}
 	costs := bruteForceCosts(t, tables.Scorer(), list[0].Tokens[:1], drawn)
 	pick := func(most int, hit bool) (picked References) {
@@ -244,10 +244,10 @@ func TestTheSmallestPilotWithEnoughHitsDecides(t *testing.T) {
 
 // manyCanaries are placements whose costs are spread over those of the references.
 func manyCanaries(n, ordinary int) []datasets.Placement {
-	list := make([]datasets.Placement, n)
+	list, space := make([]datasets.Placement, n), canaries.Space{Words: 4}
 	for i, rng := 0, rand.New(rand.NewPCG(8, 8)); i < n; i++ {
 		tokens := make([]int32, 4)
-		draw(rng, tokens, canaries.Space{Words: len(tokens)}.Choices(ordinary))
+		space.Sampler(space.Choices(ordinary), 0)(rng, tokens)
 		list[i] = datasets.Placement{Canary: datasets.Canary{Number: i, Tokens: tokens}, Insertions: 1}
 	}
 	return list
@@ -336,4 +336,9 @@ func TestGoldenBytes(t *testing.T) {
 	if len(outcomes) != 2 || v.Of != 1 || v.References != 300 || (v.Memorized == 1) != *outcomes[0].Memorized {
 		t.Errorf("outcome %+v of outcomes %+v", v, outcomes)
 	}
+}
+
+// drawnFrom draws sequences of a space, out of so many ordinary tokens.
+func drawnFrom(space canaries.Space, seed uint64, count, ordinary int, excluded [][]int32) *References {
+	return drawReferences(seed, count, space.Words, excluded, space.Sampler(space.Choices(ordinary), 0))
 }

@@ -38,10 +38,10 @@ func (r *References) Count() int { return len(r.tokens) / r.length }
 // row is sequence i.
 func (r *References) row(i int) []int32 { return r.tokens[i*r.length : (i+1)*r.length] }
 
-// drawReferences draws a set, see eachReference.
-func drawReferences(seed uint64, count int, choices, excluded [][]int32) *References {
-	r := &References{length: len(choices), tokens: make([]int32, 0, count*len(choices))}
-	for row := range eachReference(seed, count, choices, excluded, asDrawn) {
+// drawReferences draws a set of sequences of a length, see eachReference.
+func drawReferences(seed uint64, count, length int, excluded [][]int32, draw sampler) *References {
+	r := &References{length: length, tokens: make([]int32, 0, count*length)}
+	for row := range eachReference(seed, count, length, excluded, draw) {
 		r.tokens = append(r.tokens, row...)
 	}
 	return r
@@ -79,7 +79,7 @@ func (p *Params) draw(choices [][]int32, ordinary int, list []datasets.Placement
 	if err := p.checkRoom(ordinary, len(excluded)); err != nil {
 		return nil, err
 	}
-	return eachReference(p.Seed, p.References, choices, excluded, func(row []int32) { p.Echo(row, p.Prefix) }), nil
+	return eachReference(p.Seed, p.References, len(choices), excluded, p.Sampler(choices, p.Prefix)), nil
 }
 
 // suffixes are those of the canaries that could be drawn as references: what follows the
@@ -103,22 +103,23 @@ func among(tokens []int32, choices [][]int32) bool {
 	return true
 }
 
-// eachReference draws count sequences, each word uniform over the choices for its
-// position. Sequences in excluded, the suffixes of the canaries, are drawn again.
-// The first draws of a larger set are those of a smaller one. A sequence is valid
-// until the next. complete sets what follows from what was drawn.
-func eachReference(seed uint64, count int, choices, excluded [][]int32, complete func(row []int32)) iter.Seq[[]int32] {
+// sampler draws a sequence into row, as canaries.Space.Sampler does.
+type sampler = func(rng *rand.Rand, row []int32)
+
+// eachReference draws count sequences of a length. Sequences in excluded, the suffixes of the
+// canaries, are drawn again. The first draws of a larger set are those of a smaller one. A
+// sequence is valid until the next.
+func eachReference(seed uint64, count, length int, excluded [][]int32, draw sampler) iter.Seq[[]int32] {
 	byFirst := map[int32][][]int32{}
 	for _, suffix := range excluded {
 		byFirst[suffix[0]] = append(byFirst[suffix[0]], suffix)
 	}
 	return func(yield func([]int32) bool) {
-		rng := seeds.Stream(seed, seeds.References, uint64(len(choices)))
-		row := make([]int32, len(choices))
+		rng := seeds.Stream(seed, seeds.References, uint64(length))
+		row := make([]int32, length)
 		for range count {
-			draw(rng, row, choices)
-			for complete(row); contains(byFirst[row[0]], row); complete(row) {
-				draw(rng, row, choices)
+			for draw(rng, row); contains(byFirst[row[0]], row); {
+				draw(rng, row)
 			}
 			if !yield(row) {
 				return
@@ -127,17 +128,8 @@ func eachReference(seed uint64, count int, choices, excluded [][]int32, complete
 	}
 }
 
-// asDrawn completes nothing.
-func asDrawn([]int32) {}
-
 func contains(rows [][]int32, row []int32) bool {
 	return slices.ContainsFunc(rows, func(other []int32) bool { return slices.Equal(other, row) })
-}
-
-func draw(rng *rand.Rand, row []int32, choices [][]int32) {
-	for j := range row {
-		row[j] = choices[j][rng.Int32N(int32(len(choices[j])))]
-	}
 }
 
 // first returns a sorted copy of the first n sequences of a set as it was drawn.
@@ -199,7 +191,7 @@ func readReferences(ctx context.Context, t *tasks.Task, p *Params, ordinary int,
 		return nil, tasks.Permanent(err)
 	}
 	return tasks.Memoize(t, referencesKey(p, ordinary, choices, excluded), "references", func() ([]*References, int64, error) {
-		sets := drawReferences(p.Seed, p.References, choices, excluded).nested()
+		sets := drawReferences(p.Seed, p.References, len(choices), excluded, p.Sampler(choices, p.Prefix)).nested()
 		size := int64(0)
 		for _, set := range sets {
 			size += int64(4 * (len(set.tokens) + len(set.drawn)))
@@ -214,6 +206,9 @@ func referencesKey(p *Params, ordinary int, choices, excluded [][]int32) storage
 	h.Uint(p.Seed)
 	h.Uint(uint64(p.References))
 	h.Uint(uint64(ordinary))
+	if p.WholeWords() {
+		h.String(p.Space.Symbols)
+	}
 	for _, among := range choices {
 		if len(among) == ordinary {
 			h.String("every ordinary token")

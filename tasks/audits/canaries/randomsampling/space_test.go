@@ -31,7 +31,7 @@ func TestReferencesComeFromTheSpaceOfTheCanaries(t *testing.T) {
 	choices := pin.Choices(datasets.Bytes)[3:]
 	excluded := [][]int32{tokensOf("12-3.!"), tokensOf("00-0.!")}
 	seen := map[string]bool{}
-	drawn := drawReferences(1, 20_000, choices, excluded)
+	drawn := drawReferences(1, 20_000, len(choices), excluded, pin.Sampler(choices, 3))
 	for i := range drawn.Count() {
 		row := drawn.row(i)
 		if contains(excluded, row) {

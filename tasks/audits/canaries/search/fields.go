@@ -52,6 +52,7 @@ func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
 // Check implements audits.Fields.
 func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	audits.CheckPrefix(s, path, f.Search.Prefix, fail)
+	audits.CheckSteps(s, path, fail)
 	if f.Search.Prove > f.Search.Results {
 		fail([]string{path + ".prove", path + ".results"}, "is %d; expected at most %s.results, %d: no more sequences are returned", f.Search.Prove, path, f.Search.Results)
 	}

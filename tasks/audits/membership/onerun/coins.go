@@ -143,7 +143,7 @@ func (d *design) draw(v *datasets.Vocabulary) error {
 	places := seeds.Stream(p.Seed, seeds.OneRunUnits, 1)
 	seen := map[string]bool{}
 	for i := range p.Canaries {
-		c := datasets.Canary{Number: d.first + i, Tokens: canaries.DrawDistinct(words, choices, seen)}
+		c := datasets.Canary{Number: d.first + i, Tokens: p.DrawDistinct(words, choices, seen)}
 		for _, w := range c.Tokens {
 			c.Words = append(c.Words, v.Words[w])
 		}

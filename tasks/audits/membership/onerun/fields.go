@@ -191,7 +191,8 @@ func (o *Block) space(s *audits.Setting) canaries.Space {
 		return space
 	}
 	if first := s.Canaries.Groups[0]; first.Alphabet != "" {
-		space.Alphabet, space.Symbols = first.Alphabet, first.Symbols
+		space.Alphabet, space.Symbols, space.SymbolBytes = first.Alphabet, first.Symbols, first.SymbolBytes
+		space.Words *= max(1, first.SymbolBytes)
 	}
 	return space
 }

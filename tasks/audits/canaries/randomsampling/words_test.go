@@ -1,0 +1,135 @@
+package randomsampling
+
+import (
+	"encoding/json"
+	"math"
+	"testing"
+
+	"coalmine/models"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/canaries"
+	"coalmine/tasks/datasets"
+	"coalmine/tasks/taskstest"
+	"coalmine/tasks/training"
+)
+
+// A canary of whole words is ranked among sequences of whole words. With 4,000 references the share
+// that is as likely as the canary lies within five standard errors of that of all 125 sequences; a
+// right program fails with probability below 3 x 6e-7, and the seed is fixed.
+func TestWholeWordsAreRankedAmongAllSequencesOfWords(t *testing.T) {
+	t.Parallel()
+	words := []string{"red", "tan", "sea", "ten", "rot"}
+	space := canaries.Space{Words: 14, Alphabet: canaries.Listed, Symbols: "redtanseatenrot", SymbolBytes: 3, Format: "is # # #"}
+	config := models.Config{Kind: models.LSTM, Vocabulary: datasets.FirstWord + datasets.Bytes, Embedding: 6, Units: 8, Untied: true, Projection: models.Unprojected}
+	scorer := randomScorer(t, config, 5, 8)
+	var all [][]int32
+	for _, a := range words {
+		for _, b := range words {
+			for _, c := range words {
+				all = append(all, tokensOf(a+" "+b+" "+c))
+			}
+		}
+	}
+	tree, prefix := scorer.Tabulate().NewTreeScorer(), tokensOf("is ")
+	state, err := audits.PrefixState(tree.Scorer(), prefix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	costs := make([]float64, len(all))
+	for i, sequence := range all {
+		if costs[i], err = audits.LogPerplexity(tree, state, sequence); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var list []datasets.Placement
+	for _, i := range []int{7, 31, 90} {
+		list = append(list, datasets.Placement{Canary: datasets.Canary{Tokens: append(tokensOf("is "), all[i]...)}})
+	}
+	p := Params{Space: space, Prefix: 3, References: 4000}
+	choices := space.Choices(datasets.Bytes)[3:]
+	sample := newSampling(&p, list, scorer.Tabulate(), drawReferences(2, p.References, len(choices), nil, p.Sampler(choices, 3)).nested())
+	for n, i := range []int{7, 31, 90} {
+		likelier := 0
+		for _, cost := range costs {
+			if cost <= costs[i] {
+				likelier++
+			}
+		}
+		rank, err := sample.Rank(t.Context(), n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if math.Abs(rank.LogPerplexity-costs[i]) > 1e-9 {
+			t.Errorf("canary %d costs %v, by its own %v", n, rank.LogPerplexity, costs[i])
+		}
+		share := float64(likelier) / float64(len(all))
+		found := float64(rank.Rank-1) / float64(p.References)
+		if deviation := math.Sqrt(share * (1 - share) / float64(p.References)); math.Abs(found-share) > 5*deviation {
+			t.Errorf("canary %d: a share of %.4f of the references is as likely, of all sequences %.4f", n, found, share)
+		}
+	}
+}
+
+// 28 references and 8 canaries are all 36 sequences of a space, so that the references are those that
+// are left: none is a canary, and none consists of other words.
+func TestReferencesOfWholeWordsAreTheSequencesThatAreNoCanary(t *testing.T) {
+	t.Parallel()
+	space := canaries.Space{Words: 9, Alphabet: canaries.Listed, Symbols: "oneoaktoeantnotern", SymbolBytes: 3, Format: "a # #"}
+	var list []datasets.Placement
+	for _, text := range []string{"one oak", "oak one", "toe ant", "ern ern", "not not", "ant toe", "one ern", "oak oak"} {
+		list = append(list, datasets.Placement{Canary: datasets.Canary{Tokens: tokensOf("a " + text)}})
+	}
+	v := &datasets.Vocabulary{Words: append(datasets.Specials(), datasets.ByteLevel.Scheme().Symbols...)}
+	p := Params{Space: space, Prefix: 2, References: 28, Seed: 4}
+	if _, err := p.DrawIn(v, list); err != nil {
+		t.Fatal(err)
+	}
+	p.References++
+	if _, err := p.DrawIn(v, list); err == nil {
+		t.Error("29 references of the 28 sequences that are no canary are drawn")
+	}
+	p.References--
+	seen := map[string]bool{}
+	for seed := range uint64(30) {
+		p.Seed = seed
+		drawn, err := p.DrawIn(v, list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for row := range drawn {
+			var text []byte
+			for _, token := range row {
+				text = append(text, byte(token-datasets.FirstWord))
+			}
+			seen[string(text)] = true
+		}
+	}
+	// 840 draws miss one of the 28 with probability 28 x (27/28)^840 < 2e-12.
+	if len(seen) != 28 || seen["oak one"] || !seen["one one"] {
+		t.Errorf("%d different references: %v", len(seen), seen)
+	}
+}
+
+// Two spaces whose words have the same bytes at each place have references of their own.
+func TestReferencesOfOtherWordsOfTheSameBytesAreOthers(t *testing.T) {
+	t.Parallel()
+	g := taskstest.NewGraph(t)
+	model := g.Run(training.Initial, training.InitialParams{Seed: 3, Model: models.Config{Kind: models.CIFGLSTM, Vocabulary: datasets.FirstWord + datasets.Bytes, Embedding: 4, Units: 5}})
+	data, err := json.Marshal([]datasets.Placement{{Canary: datasets.Canary{Tokens: tokensOf("ad ad")}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	given := g.Put("canaries", map[string][]byte{datasets.CanariesBlob: data})
+	draw := func(symbols string) string {
+		task := g.Task(taskstest.In(audits.ModelInput, model), taskstest.In(audits.CanariesInput, given))
+		space := canaries.Space{Words: 5, Alphabet: canaries.Listed, Symbols: symbols, SymbolBytes: 2, Format: "# #"}
+		sets, err := readReferences(t.Context(), task, &Params{Space: space, Prefix: 3, References: 1}, datasets.Bytes, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string([]byte{byte(sets[0].row(0)[0] - datasets.FirstWord), byte(sets[0].row(0)[1] - datasets.FirstWord)})
+	}
+	if a, b := draw("adbc"), draw("acbd"); (a != "ad" && a != "bc") || (b != "ac" && b != "bd") {
+		t.Errorf("references %q of ad and bc, %q of ac and bd", a, b)
+	}
+}

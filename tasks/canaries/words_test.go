@@ -1,0 +1,100 @@
+package canaries
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"coalmine/tasks/datasets"
+)
+
+// Whatever the words and the format, a canary of whole words is the format with one of the words in
+// each place, all canaries are as long as the space says, and no two agree.
+func TestCanariesOfWholeWordsAreMadeOfThem(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		length := rapid.IntRange(2, 4).Draw(t, "length")
+		words := rapid.SliceOfNDistinct(rapid.StringOfN(rapid.RuneFrom([]rune("abc")), length, length, -1), 3, 6, rapid.ID[string]).Draw(t, "words")
+		format := rapid.SampledFrom([]string{"say # or #", "##", "# #.", "x#y#z"}).Draw(t, "format")
+		space := Space{Words: len(format) + 2*(length-1), Alphabet: Listed, Symbols: strings.Join(words, ""), SymbolBytes: length, Format: format}
+		p := &DrawParams{Seed: rapid.Uint64().Draw(t, "seed"), Configurations: grid[:1], PerConfiguration: 4, Space: space}
+		list, err := drawAll(p, &datasets.Vocabulary{Words: byteVocabulary()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var possible []string
+		for _, a := range words {
+			for _, b := range words {
+				possible = append(possible, strings.Replace(strings.Replace(format, "#", a, 1), "#", b, 1))
+			}
+		}
+		if n := space.Sequences(datasets.Bytes, 0); n != float64(len(possible)) {
+			t.Errorf("%v sequences, expected %d", n, len(possible))
+		}
+		seen := map[string]bool{}
+		for _, c := range list {
+			text := strings.Join(c.Words, "")
+			if !slices.Contains(possible, text) || len(c.Tokens) != space.Words || seen[text] {
+				t.Errorf("canary %q of %q in %q, of %d bytes", text, words, format, space.Words)
+			}
+			seen[text] = true
+		}
+	})
+}
+
+// 3,000 draws among 6 words: Pearson's statistic has 5 degrees of freedom and exceeds 35 with
+// probability 1.5e-6. Words that begin alike are as likely as others.
+func TestWholeWordsAreUniform(t *testing.T) {
+	t.Parallel()
+	space := Space{Words: 3, Alphabet: Listed, Symbols: "abcabdabeabfbcdxyz", SymbolBytes: 3, Format: "#"}
+	draw, row := space.Sampler(space.Choices(datasets.Bytes), 0), make([]int32, 3)
+	counts := map[string]float64{}
+	rng := stream(7, 0)
+	for range 3000 {
+		draw(rng, row)
+		counts[string([]byte{byte(row[0] - datasets.FirstWord), byte(row[1] - datasets.FirstWord), byte(row[2] - datasets.FirstWord)})]++
+	}
+	statistic := 0.0
+	for _, n := range counts {
+		statistic += (n - 500) * (n - 500) / 500
+	}
+	if len(counts) != 6 || statistic > 35 {
+		t.Errorf("chi-squared %.1f of %v", statistic, counts)
+	}
+}
+
+// The secret of a pair is the same words in both texts.
+func TestTheTargetOfAPairRepeatsWholeWords(t *testing.T) {
+	t.Parallel()
+	space := Space{Words: len("say # #") + 4 + 1 + len("# is #") + 4, Alphabet: Listed, Symbols: "catdogcow", SymbolBytes: 3, Format: "say # #", Target: "# is #"}
+	if err := space.Check(datasets.Bytes); err != nil {
+		t.Fatal(err)
+	}
+	list, err := drawAll(&DrawParams{Configurations: grid[:1], PerConfiguration: 4, Space: space}, &datasets.Vocabulary{Words: byteVocabulary()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range list {
+		text := strings.Join(c.Words, "")
+		source, target := text[len("say "):len("say ")+7], text[len(text)-len("cat is cat"):]
+		if target != source[:3]+" is "+source[4:] {
+			t.Errorf("canary %q", text)
+		}
+	}
+}
+
+func TestAPrefixWithinAWholeWordIsNoticed(t *testing.T) {
+	t.Parallel()
+	space := Space{Words: 9, Alphabet: Listed, Symbols: "catdog", SymbolBytes: 3, Format: "a # #"}
+	var cut []int
+	for n := range space.Words {
+		if space.Cuts(n) {
+			cut = append(cut, n)
+		}
+	}
+	if want := []int{3, 4, 7, 8}; !slices.Equal(cut, want) || space.DefaultPrefix() != 2 {
+		t.Errorf("prefixes %v cut a word, expected %v; the default is %d", cut, want, space.DefaultPrefix())
+	}
+}
