@@ -291,8 +291,13 @@ func (s Space) LastBlank() int {
 }
 
 // DefaultPrefix is how many symbols of a canary an audit gives where nobody says
-// otherwise: what stands before the first random one of the format, at least 1.
-func (s Space) DefaultPrefix() int { return max(1, slices.Index(s.places(), blank)) }
+// otherwise: what stands before the first random one of the format, at least one symbol.
+func (s Space) DefaultPrefix() int {
+	if n := slices.Index(s.places(), blank); n > 0 {
+		return n
+	}
+	return max(1, s.SymbolBytes)
+}
 
 // FixesPrefix reports whether all sequences have the same first symbols, so many.
 func (s Space) FixesPrefix(n int) bool { return !slices.Contains(s.places()[:n], blank) }

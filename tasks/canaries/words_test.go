@@ -97,4 +97,7 @@ func TestAPrefixWithinAWholeWordIsNoticed(t *testing.T) {
 	if want := []int{3, 4, 7, 8}; !slices.Equal(cut, want) || space.DefaultPrefix() != 2 {
 		t.Errorf("prefixes %v cut a word, expected %v; the default is %d", cut, want, space.DefaultPrefix())
 	}
+	if space.Format, space.Words = "", 6; space.DefaultPrefix() != 3 {
+		t.Errorf("the default prefix of words alone is %d, expected the first word", space.DefaultPrefix())
+	}
 }
