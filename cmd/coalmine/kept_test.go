@@ -2,11 +2,14 @@ package main
 
 import (
 	"bytes"
+	"encoding/csv"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,8 +20,83 @@ import (
 
 var keptSeconds = flag.Float64("kept-seconds", 0, "run the examples again whose kept outputs state at most this many seconds of a processor")
 
-// keptCommand is a line of a kept output: a command, and how many seconds of a processor it takes if that is more than a second.
-var keptCommand = regexp.MustCompile(`(?m)^\$ coalmine (.*?)(?: +# ([0-9.]+) s)?$`)
+// keptCommand is a line of a kept output: a command, the part of its output that csvcut (of csvkit) or jq selects, and
+// how many seconds of a processor the command takes if that is more than a second.
+var keptCommand = regexp.MustCompile(`(?m)^\$ coalmine (.*?)(?: \| (csvcut -c|jq) '?([^'\s]+)'?)?(?: +# ([0-9.]+) s)?$`)
+
+// piped is the part of an output that csvcut or jq selects.
+func piped(t *testing.T, output []byte, program, argument string) []byte {
+	t.Helper()
+	switch program {
+	case "csvcut -c":
+		return cut(t, output, argument)
+	case "jq":
+		var answer any
+		decoder := json.NewDecoder(bytes.NewReader(output))
+		decoder.UseNumber()
+		if err := decoder.Decode(&answer); err != nil {
+			t.Fatal(err)
+		}
+		var made bytes.Buffer
+		for _, value := range at(t, answer, argument) {
+			if value == nil {
+				value = "null"
+			}
+			fmt.Fprintln(&made, value)
+		}
+		return made.Bytes()
+	}
+	return output
+}
+
+// jqStep is a step of a path of jq: ".name", "[]" or "[0]".
+var jqStep = regexp.MustCompile(`\.(\w+)|\[(\d*)\]`)
+
+// at has the values at a path of jq. A value that is not there is null.
+func at(t *testing.T, answer any, path string) []any {
+	t.Helper()
+	values := []any{answer}
+	for _, step := range jqStep.FindAllStringSubmatch(path, -1) {
+		var next []any
+		for _, value := range values {
+			object, _ := value.(map[string]any)
+			list, _ := value.([]any)
+			if i, err := strconv.Atoi(step[2]); err == nil && i < len(list) {
+				list = list[i : i+1]
+			}
+			if step[1] != "" {
+				list = []any{object[step[1]]}
+			}
+			next = append(next, list...)
+		}
+		values = next
+	}
+	return values
+}
+
+// cut keeps the named columns of a CSV, as csvcut does.
+func cut(t *testing.T, data []byte, names string) []byte {
+	t.Helper()
+	rows, err := csv.NewReader(bytes.NewReader(data)).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var made bytes.Buffer
+	w := csv.NewWriter(&made)
+	for _, row := range rows {
+		var kept []string
+		for name := range strings.SplitSeq(names, ",") {
+			i := slices.Index(rows[0], name)
+			if i < 0 {
+				t.Fatalf("csvcut -c %s: the columns are %v", names, rows[0])
+			}
+			kept = append(kept, row[i])
+		}
+		_ = w.Write(kept) // to memory
+	}
+	w.Flush()
+	return made.Bytes()
+}
 
 // again runs the commands of a kept output in a directory of their own. What run prints is left out.
 func again(t *testing.T, kept string) []byte {
@@ -32,7 +110,7 @@ func again(t *testing.T, kept string) []byte {
 		}
 		fmt.Fprintln(&made, match[0])
 		if args[0] != "run" {
-			made.Write(out.Bytes())
+			made.Write(piped(t, out.Bytes(), match[2], match[3]))
 		}
 	}
 	return made.Bytes()
@@ -57,7 +135,7 @@ func TestKeptOutputsAreThoseOfTheirCommands(t *testing.T) {
 		}
 		seconds := 0.0
 		for _, match := range keptCommand.FindAllStringSubmatch(string(data), -1) {
-			x, _ := strconv.ParseFloat(match[2], 64)
+			x, _ := strconv.ParseFloat(match[4], 64)
 			seconds += x
 		}
 		if seconds > *keptSeconds {
