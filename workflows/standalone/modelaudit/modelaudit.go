@@ -36,6 +36,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/canaries/beamsearch"
+	"coalmine/tasks/audits/canaries/exposure"
 	"coalmine/tasks/audits/canaries/randomsampling"
 	"coalmine/tasks/audits/canaries/skewnormal"
 	"coalmine/tasks/canaries"
@@ -367,7 +368,7 @@ func (r *Report) fitted(group []canary, estimates []skewnormal.Estimate) {
 		r.SkewNormal = new(skewnormal.Outcome)
 	}
 	v := skewnormal.NewOutcome(estimates, func(int) bool { return true })
-	r.SkewNormal.Highest = max(r.SkewNormal.Highest, v.Highest)
+	r.SkewNormal.Highest = exposure.Higher(r.SkewNormal.Highest, exposure.ValueOf(v.Highest))
 	r.SkewNormal.Fits = append(r.SkewNormal.Fits, v.Fits...)
 	for i, c := range group {
 		r.Canaries[c.place].Fitted = estimates[i].CanaryOutcome()

@@ -14,6 +14,7 @@ import (
 	"coalmine/models"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/canaries/exposure"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
 )
@@ -164,13 +165,13 @@ func (p *SummaryParams) groups(canaries int) []RankedGroup {
 // Summary adds up what the parts have counted, and ranks all canaries of one checkpoint.
 // Its inputs are the parts and audits.PlacementsInput, its blobs those of
 // audits.PutSummary, its metrics Metrics.
-var Summary = tasks.Kind{Name: "audits/enumeration-summary", Version: 1, Class: tasks.Compute, Run: runSummary}
+var Summary = tasks.Kind{Name: "audits/enumeration-summary", Version: 2, Class: tasks.Compute, Run: runSummary}
 
 // Metrics are what the curve keeps of an outcome.
 type Metrics struct {
 	Memorized int `json:"enumeration_memorized"`
-	// Highest exposure of an inserted canary, in bits; 0 if none was.
-	Highest float64 `json:"enumeration_highest_exposure"`
+	// Highest exposure of an inserted canary, in bits; nil if none was.
+	Highest *float64 `json:"enumeration_highest_exposure,omitempty"`
 }
 
 func runSummary(ctx context.Context, t *tasks.Task) error {
@@ -186,11 +187,12 @@ func runSummary(ctx context.Context, t *tasks.Task) error {
 	if err != nil {
 		return err
 	}
-	outcomes, highest := make([]CanaryOutcome, len(tallies)), 0.0
+	outcomes := make([]CanaryOutcome, len(tallies))
+	var highest *float64
 	for i := range tallies {
 		outcomes[i] = tallies[i].CanaryOutcome(sequences[i])
 		if placed[i].Insertions > 0 {
-			highest = max(highest, *outcomes[i].Exposure)
+			highest = exposure.Higher(highest, *outcomes[i].Exposure)
 		}
 	}
 	found, err := audits.Count(placed, func(canary int) bool { return tallies[canary].AtMost == 1 })

@@ -85,9 +85,9 @@ var Audit = audits.Description{
 // Outcome holds the canaries of which the exposure is known.
 type Outcome struct {
 	// Most is the highest exposure that could have been found, 0 where there is no bound.
-	// Highest is that of an inserted canary. In bits.
-	Most    float64 `json:"-"`
-	Highest float64 `json:"highest"`
+	// Highest is that of an inserted canary; nil if none was ranked. In bits.
+	Most    float64  `json:"-"`
+	Highest *float64 `json:"highest,omitempty"`
 	// Samples compares canaries that were inserted with those that were not; nil where
 	// either are too few.
 	Samples  *Samples `json:"two_sample,omitempty"`
@@ -120,7 +120,7 @@ func derive(c *audits.Cell) audits.Outcome {
 		}
 		v.canaries = append(v.canaries, m)
 		if m.Role == audits.Inserted {
-			v.Highest = max(v.Highest, m.exposures[0].bits)
+			v.Highest = Higher(v.Highest, m.exposures[0].bits)
 		}
 	}
 	if v.Most == 0 && len(v.canaries) == 0 {
@@ -128,6 +128,22 @@ func derive(c *audits.Cell) audits.Outcome {
 	}
 	v.Samples = newSamples(v.canaries)
 	return v
+}
+
+// Higher is the higher of two exposures, of which the first is nil as long as none is known.
+func Higher(highest *float64, bits float64) *float64 {
+	if highest != nil && *highest >= bits {
+		return highest
+	}
+	return &bits
+}
+
+// ValueOf is the highest exposure of inserted canaries, 0 if none was ranked: no exposure is lower.
+func ValueOf(highest *float64) float64 {
+	if highest == nil {
+		return 0
+	}
+	return *highest
 }
 
 // exposuresOf are the exposures that are known of a canary, the highest basis first.
@@ -152,7 +168,7 @@ func (v *Outcome) Figure(c *audits.Cell) *audits.Figure {
 		About: "A dot is a canary: the number of its copies in the training data, and its exposure in bits; filled if it is memorized, when a sampled " +
 			"exposure is only a lower bound. At 0 copies, in grey, stand canaries that were held back or never inserted: what is above them is " +
 			"memory. The dashed line is the most that so many references, or the whole space, can show.",
-		X: audits.Axis{Logarithmic: true}, Y: audits.Axis{Most: max(v.Most, v.Highest) * 1.05}, Limit: v.Most,
+		X: audits.Axis{Logarithmic: true}, Y: audits.Axis{Most: max(v.Most, ValueOf(v.Highest)) * 1.05}, Limit: v.Most,
 	}
 	for _, role := range []audits.Role{audits.Control, audits.NeverInserted, audits.Inserted} {
 		for _, m := range v.canaries {
@@ -264,7 +280,7 @@ var limits = []audits.Limit{audits.LimitOf[float64]{
 	Name:  "exposure",
 	Doc:   "Exposure limits the highest exposure of any canary: the exact one where audit.enumeration has it, else the sampled one, else the fitted one.",
 	Range: "[0,64]", Unit: "bits", Source: "Carlini et al. 2019, section 4",
-	Breaches: audits.Judged(func(v *Outcome, limit float64) []string { return audits.Above("exposure", v.Highest, limit) }),
+	Breaches: audits.Judged(func(v *Outcome, limit float64) []string { return audits.Above("exposure", ValueOf(v.Highest), limit) }),
 	Check:    checkLimit, FalseAlarms: falseAlarms,
 }.Limit()}
 

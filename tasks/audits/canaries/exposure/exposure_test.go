@@ -1,6 +1,7 @@
 package exposure
 
 import (
+	"encoding/json"
 	"math"
 	"strings"
 	"testing"
@@ -74,8 +75,17 @@ func TestTheHighestExposureIsThatOfAnInsertedCanary(t *testing.T) {
 	t.Parallel()
 	c := cell(map[int][]float64{0: {20}, 1: {3, 5}})
 	c.Canaries = append(c.Canaries, audits.Canary{Role: audits.NeverInserted, Outcomes: []audits.CanaryOutcome{outcome{Sampled, 30}}})
-	if v := derive(c).(*Outcome); v.Highest != 5 {
-		t.Errorf("highest exposure %v, want 5", v.Highest)
+	if v := derive(c).(*Outcome); ValueOf(v.Highest) != 5 {
+		t.Errorf("highest exposure %v, want 5", ValueOf(v.Highest))
+	}
+}
+
+// Where all canaries were held back there is no highest exposure, and 0 would be one.
+func TestNoHighestExposureIsThatOfNoInsertedCanary(t *testing.T) {
+	t.Parallel()
+	data, err := json.Marshal(derive(cell(map[int][]float64{0: {20, 3}})))
+	if err != nil || strings.Contains(string(data), "highest") {
+		t.Errorf("%s, %v", data, err)
 	}
 }
 

@@ -53,7 +53,7 @@ func TestTheNoteSaysHowOftenChanceAloneExposesAsMuch(t *testing.T) {
 	t.Parallel()
 	bits, none := 10.0, false
 	secret := natural.Secret{Pattern: "card", Exposure: &bits, Censored: &none}
-	v := &natural.Outcome{Found: 3, Highest: 10, Secrets: []natural.Secret{secret, {Pattern: "own"}, secret}}
+	v := &natural.Outcome{Found: 3, Highest: &bits, Secrets: []natural.Secret{secret, {Pattern: "own"}, secret}}
 	if note := v.Note(nil); !strings.Contains(note, "as likely as any others of their form, one of 2 has 10.0 bits or more with a probability of at most 0.002") {
 		t.Errorf("note %q", note)
 	}

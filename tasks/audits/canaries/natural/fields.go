@@ -7,6 +7,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/canaries/exposure"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/datasets/patterns"
 )
@@ -90,8 +91,10 @@ var limits = []audits.Limit{
 	audits.LimitOf[float64]{
 		Name: "natural_exposure", Doc: "natural_exposure limits the highest exposure of a natural secret.",
 		Range: "[0,64]", Unit: "bits", Source: "Carlini et al. 2019, section 4",
-		Breaches: audits.Judged(func(v *Outcome, limit float64) []string { return audits.Above("natural_exposure", v.Highest, limit) }),
-		Check:    checkExposure, FalseAlarms: exposureAlarms,
+		Breaches: audits.Judged(func(v *Outcome, limit float64) []string {
+			return audits.Above("natural_exposure", exposure.ValueOf(v.Highest), limit)
+		}),
+		Check: checkExposure, FalseAlarms: exposureAlarms,
 	}.Limit(),
 	audits.LimitOf[int]{
 		Name: "natural_found", Doc: "natural_found limits the different natural secrets that the training text has.",

@@ -17,6 +17,7 @@ import (
 	"coalmine/internal/seeds"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/canaries/exposure"
 	"coalmine/tasks/audits/canaries/prefixtree"
 	"coalmine/tasks/audits/canaries/randomsampling"
 	"coalmine/tasks/audits/canaries/search"
@@ -153,11 +154,11 @@ type SummaryParams struct {
 
 // Summary joins the shares, its inputs besides FindingsInput. Its blob is
 // audits.OutcomeBlob, its metrics Metrics.
-var Summary = tasks.Kind{Name: "audits/natural-summary", Version: 1, Class: tasks.Compute, Run: runSummary}
+var Summary = tasks.Kind{Name: "audits/natural-summary", Version: 2, Class: tasks.Compute, Run: runSummary}
 
 // Metrics are what the curve keeps of an outcome.
 type Metrics struct {
-	Highest float64 `json:"natural_highest_exposure"`
+	Highest *float64 `json:"natural_highest_exposure,omitempty"`
 }
 
 func runSummary(ctx context.Context, t *tasks.Task) error {
@@ -186,7 +187,7 @@ func runSummary(ctx context.Context, t *tasks.Task) error {
 	}
 	for _, s := range v.Secrets {
 		if s.Exposure != nil {
-			v.Highest = max(v.Highest, *s.Exposure)
+			v.Highest = exposure.Higher(v.Highest, *s.Exposure)
 		}
 	}
 	v.countExtracted()

@@ -21,12 +21,12 @@ var Audit = audits.Description{
 	Measures: []audits.Measure{
 		{Name: "natural_found", Of: audits.Of(func(v *Outcome) int { return v.Found }), Header: "natural secrets", Scale: audits.Plain},
 		{Name: "natural_occurrences", Of: audits.Of(func(v *Outcome) int { return v.Occurrences })},
-		{Name: "natural_highest_exposure", Of: audits.Of(func(v *Outcome) float64 { return v.Highest }), Header: "highest bits", Scale: audits.Plain, Digits: 1},
+		{Name: "natural_highest_exposure", Of: audits.Of(func(v *Outcome) *float64 { return v.Highest }), Header: "highest bits", Scale: audits.Plain, Digits: 1},
 		{Name: "canaries_in_data", Of: audits.Of(func(v *Outcome) int { return len(v.CanariesInData) })},
 	},
 	Curves: []audits.Curve{{
 		Figure: exposure.HighestFigure, Name: "natural secrets", Metric: "natural_highest_exposure",
-		Most: func(v audits.Outcome) float64 { return v.(*Outcome).Highest },
+		Most: func(v audits.Outcome) float64 { return exposure.ValueOf(v.(*Outcome).Highest) },
 	}},
 }
 
@@ -35,8 +35,8 @@ type Outcome struct {
 	// Found are different secrets, at Occurrences places of the training text.
 	Found       int `json:"found"`
 	Occurrences int `json:"occurrences"`
-	// Highest exposure of one that was ranked, in bits; 0 if none was.
-	Highest float64 `json:"highest_exposure"`
+	// Highest exposure of one that was ranked, in bits; nil if none was.
+	Highest *float64 `json:"highest_exposure,omitempty"`
 	// Extracted are those of the ranked ones that a search has found to be the most likely of
 	// their form; absent without a search.
 	Extracted *int `json:"extracted,omitempty"`
@@ -90,7 +90,7 @@ func (v *Outcome) Note(*audits.Cell) string {
 		note += fmt.Sprintf("; a search extracts %d of %d", *v.Extracted, v.ranked())
 	}
 	if n := v.ranked(); n > 0 {
-		note += fmt.Sprintf("; %s, one of %d has %.1f bits or more with a probability of at most %.2g", asLikely, n, v.Highest, byChance(n, v.Highest))
+		note += fmt.Sprintf("; %s, one of %d has %.1f bits or more with a probability of at most %.2g", asLikely, n, *v.Highest, byChance(n, *v.Highest))
 	}
 	if len(v.CanariesInData) > 0 {
 		numbers := strings.Trim(fmt.Sprint(v.CanariesInData), "[]")

@@ -23,22 +23,22 @@ var Audit = audits.Description{
 	Outcome:            func() audits.Outcome { return new(Outcome) },
 	CanaryOutcome:      func() audits.CanaryOutcome { return new(CanaryOutcome) },
 	Measures: []audits.Measure{
-		{Name: "skew_normal_highest_exposure", Of: audits.Of(func(v *Outcome) float64 { return v.Highest }), Header: "fitted exposure", Scale: audits.Plain, Digits: 1},
+		{Name: "skew_normal_highest_exposure", Of: audits.Of(func(v *Outcome) *float64 { return v.Highest }), Header: "fitted exposure", Scale: audits.Plain, Digits: 1},
 		{Name: "skew_normal_fits", Of: audits.Of(func(v *Outcome) int { return len(v.Fits) })},
 		{Name: "skew_normal_least_ks_p", Of: audits.Of((*Outcome).LeastP), Header: "KS p", Text: audits.Of(func(v *Outcome) string { return fmt.Sprintf("%.2g", v.LeastP()) })},
 	},
 	Canary: audits.Members[CanaryOutcome](audits.Measure{Name: "fitted_exposure", Paired: true}),
 	Curves: []audits.Curve{{
 		Figure: exposure.HighestFigure, Name: "skew-normal fit", Metric: "skew_normal_highest_exposure",
-		Most: func(v audits.Outcome) float64 { return v.(*Outcome).Highest },
+		Most: func(v audits.Outcome) float64 { return exposure.ValueOf(v.(*Outcome).Highest) },
 	}},
 }
 
 // Outcome has the fits, one for each prefix that the canaries have.
 type Outcome struct {
-	// Highest fitted exposure of an inserted canary, in bits; 0 if none was inserted.
-	Highest float64 `json:"highest"`
-	Fits    []Fit   `json:"fits"`
+	// Highest fitted exposure of an inserted canary, in bits; nil if none was inserted.
+	Highest *float64 `json:"highest,omitempty"`
+	Fits    []Fit    `json:"fits"`
 }
 
 // LeastP is the smallest p-value of the fits.
@@ -83,8 +83,8 @@ func (v *Outcome) support() string {
 	if most > 0 {
 		text = fmt.Sprintf("; the references support exposures up to %.1f bits, within half a bit (95%% confidence)", most)
 	}
-	if v.Highest > most {
-		text += fmt.Sprintf("; higher ones, as the highest of %.1f bits, hold only if the distribution is skew-normal there, which their standard errors take for granted", v.Highest)
+	if highest := exposure.ValueOf(v.Highest); highest > most {
+		text += fmt.Sprintf("; higher ones, as the highest of %.1f bits, hold only if the distribution is skew-normal there, which their standard errors take for granted", highest)
 	}
 	return text
 }

@@ -18,6 +18,7 @@ import (
 	"coalmine/models"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/canaries/exposure"
 	"coalmine/tasks/audits/canaries/randomsampling"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
@@ -285,12 +286,12 @@ type SummaryParams struct {
 
 // Summary joins the estimates of all canaries of one checkpoint. Its inputs are the parts
 // and audits.PlacementsInput, its blobs those of audits.PutSummary, its metrics Metrics.
-var Summary = tasks.Kind{Name: "audits/skew-normal-summary", Version: 1, Class: tasks.Compute, Run: runSummary}
+var Summary = tasks.Kind{Name: "audits/skew-normal-summary", Version: 2, Class: tasks.Compute, Run: runSummary}
 
 // Metrics are what the curve keeps of an outcome.
 type Metrics struct {
-	// Highest exposure of an inserted canary, in bits; 0 if none was.
-	Highest float64 `json:"skew_normal_highest_exposure"`
+	// Highest exposure of an inserted canary, in bits; nil if none was.
+	Highest *float64 `json:"skew_normal_highest_exposure,omitempty"`
 }
 
 func runSummary(ctx context.Context, t *tasks.Task) error {
@@ -321,7 +322,7 @@ func NewOutcome(estimates []Estimate, counts func(canary int) bool) Outcome {
 	for i := range estimates {
 		e := &estimates[i]
 		if counts(i) {
-			v.Highest = max(v.Highest, e.Exposure)
+			v.Highest = exposure.Higher(v.Highest, e.Exposure)
 		}
 		if !prefixes[e.Fit.Distribution] {
 			prefixes[e.Fit.Distribution] = true

@@ -145,7 +145,7 @@ func TestSupportedExposuresAreRightWhateverTheDistributionIs(t *testing.T) {
 			t.Errorf("seed %d: far out the fit is off by %.2f bits alone", seed, beyond)
 		}
 		for highest, want := range map[float64]bool{supported - 0.1: false, supported + 0.1: true} {
-			v := Outcome{Highest: highest, Fits: []Fit{fit}}
+			v := Outcome{Highest: &highest, Fits: []Fit{fit}}
 			if note := v.Note(nil); strings.Contains(note, "hold only if the distribution is skew-normal there") != want {
 				t.Errorf("highest %v: note %q", highest, note)
 			}
@@ -224,7 +224,7 @@ func TestGoldenBytes(t *testing.T) {
 	if err := errors.Join(json.Unmarshal(summary.Blob(audits.OutcomeBlob), &v), json.Unmarshal(summary.Blob(audits.CanaryOutcomesBlob), &outcomes)); err != nil {
 		t.Fatal(err)
 	}
-	if len(outcomes) != 3 || len(v.Fits) != 2 || v.Highest != *outcomes[0].Exposure {
+	if len(outcomes) != 3 || len(v.Fits) != 2 || *v.Highest != *outcomes[0].Exposure {
 		t.Errorf("outcome %+v of outcomes %+v, want 2 fits for 2 prefixes", v, outcomes)
 	}
 }
