@@ -65,7 +65,7 @@ type Report struct {
 	EpsilonRenyi Epsilon `json:"epsilon_renyi,omitzero"`
 	// Infinite says that there is no bound, and the epsilons are null.
 	Infinite bool    `json:"infinite,omitempty"`
-	Delta    float64 `json:"delta"`
+	Delta    float64 `json:"delta,omitzero"`
 
 	// Order and OrderProved are the Rényi orders that gave Epsilon and EpsilonRenyi, 0
 	// where none gave a bound.
@@ -310,8 +310,10 @@ func (r Report) Summary() string {
 		line += fmt.Sprintf("; %s by the papers' convention", h.Convention)
 	}
 	rounds := inTermsOf(r.Unit, []string{"{round}s"})[0]
-	line += fmt.Sprintf(", at delta %g after %d %s; unit %s, %s sampling, %s conversion",
-		r.Delta, r.Rounds, rounds, r.Unit, r.Sampling, r.Conversion)
+	if r.Delta > 0 { // without noise there need not be one
+		line += fmt.Sprintf(", at delta %g", r.Delta)
+	}
+	line += fmt.Sprintf(" after %d %s; unit %s, %s sampling, %s conversion", r.Rounds, rounds, r.Unit, r.Sampling, r.Conversion)
 	if r.HoldsAgainst != "" {
 		line += "; holds against " + r.HoldsAgainst
 	}

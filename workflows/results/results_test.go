@@ -69,7 +69,7 @@ by-user, DP-FedAvg & 100%_                                                      
 by-user, FedAvg+Clip                                                                                             infinite
 iid, FedAvg                 failed                                                                               -
 c02 (by-user, DP-FedAvg & 100%_): epsilon 154, proved (replace-one); 18.8 by the papers' convention, at delta 1e-07 after 7840 rounds; unit balanced user, fixed-size sampling, classic conversion
-c03 (by-user, FedAvg+Clip): epsilon infinite, nothing is proved (add-or-remove-one), at delta 0 after 9 rounds; unit balanced user, poisson sampling, classic conversion
+c03 (by-user, FedAvg+Clip): epsilon infinite, nothing is proved (add-or-remove-one) after 9 rounds; unit balanced user, poisson sampling, classic conversion
 c04 (iid, FedAvg) failed: step 3: training diverged
 `
 	if b.String() != want {

@@ -176,17 +176,13 @@ type roundRow struct {
 // table has one row a round, cell by cell.
 func (r *Rounds) table() *flatTable {
 	t := newFlatTable("roundRow", []any{roundRow{}})
-	if isWithheld(r.Cells) {
-		t.mayLack(withheld)
-	}
+	t.mayLackThoseOf(r.Cells)
 	var metrics []map[string]float64
 	for _, c := range r.Cells {
 		for _, round := range c.Rounds {
 			metrics = append(metrics, round.Metrics)
 			t.add([]any{roundRow{r.Run, r.Experiment, c.Cell, c.Label, round}})
-			if round.withheld {
-				t.lack(withheld)
-			}
+			t.lackThoseOf(&round)
 		}
 	}
 	t.withMetrics(metrics)

@@ -53,14 +53,16 @@ func newFlatTable(name string, prototypes []any) *flatTable {
 
 // mayLack allows nulls in some columns. It is called before rows are added.
 func (t *flatTable) mayLack(columns []string) {
-	root := joined{fields: slices.Clone(t.schema.Fields())}
+	root, before := joined{fields: slices.Clone(t.schema.Fields())}, len(t.lacking)
 	for i, f := range root.fields {
 		if slices.Contains(columns, f.Name()) && f.Required() {
 			root.fields[i] = optional{f}
 			t.lacking = append(t.lacking, i)
 		}
 	}
-	t.schema = parquet.NewSchema(t.schema.Name(), root)
+	if len(t.lacking) > before {
+		t.schema = parquet.NewSchema(t.schema.Name(), root)
+	}
 }
 
 // lack sets those columns to null in the last row.

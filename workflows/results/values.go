@@ -35,10 +35,12 @@ func (r *Results) CellValues() ([][]Value, error) {
 // trainings have equal values.
 func (c *CellRounds) Values() [][]Value {
 	t := newFlatTable("round", []any{Round{}})
+	t.mayLackThoseOf([]CellRounds{*c})
 	var metrics []map[string]float64
 	for _, round := range c.Rounds {
 		round.TokensPerSecond = 0
 		t.add([]any{round})
+		t.lackThoseOf(&round)
 		metrics = append(metrics, round.Metrics)
 	}
 	t.withMetrics(metrics)

@@ -37,34 +37,62 @@ func published(e *experiment.Experiment, row checkpoints.Row) checkpoints.Row {
 // plainRound is a Round without its methods for JSON.
 type plainRound Round
 
-// MarshalJSON implements json.Marshaler. It leaves out the withheld columns.
+// untold are the columns of a round that a program need not tell. A round that was not trained has none either.
+var untold = []string{"loss"}
+
+// isUntold reports whether a round has no loss.
+func (r *Round) isUntold() bool { return r.Loss == 0 }
+
+// MarshalJSON implements json.Marshaler. It leaves out the withheld columns, and a loss that is not known.
 func (r Round) MarshalJSON() ([]byte, error) {
-	if !r.withheld {
-		return json.Marshal(plainRound(r))
+	switch {
+	case r.withheld:
+		return json.Marshal(struct {
+			plainRound
+			Examples *int64   `json:"examples,omitempty"`
+			Tokens   *int64   `json:"tokens,omitempty"`
+			Loss     *float64 `json:"loss,omitempty"`
+		}{plainRound: plainRound(r)})
+	case r.isUntold():
+		return json.Marshal(struct {
+			plainRound
+			Loss *float64 `json:"loss,omitempty"`
+		}{plainRound: plainRound(r)})
 	}
-	return json.Marshal(struct {
-		plainRound
-		Examples *int64   `json:"examples,omitempty"`
-		Tokens   *int64   `json:"tokens,omitempty"`
-		Loss     *float64 `json:"loss,omitempty"`
-	}{plainRound: plainRound(r)})
+	return json.Marshal(plainRound(r))
 }
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (r *Round) UnmarshalJSON(data []byte) error {
 	var found struct {
-		Loss json.RawMessage `json:"loss"`
+		Examples json.RawMessage `json:"examples"`
 	}
 	if err := json.Unmarshal(data, &found); err != nil {
 		return err
 	}
-	r.withheld = found.Loss == nil
+	r.withheld = found.Examples == nil
 	return json.Unmarshal(data, (*plainRound)(r))
 }
 
-// isWithheld reports whether a table of the rounds of some cells lacks withheld values.
-func isWithheld(cells []CellRounds) bool {
-	return slices.ContainsFunc(cells, func(c CellRounds) bool {
-		return slices.ContainsFunc(c.Rounds, func(r Round) bool { return r.withheld })
-	})
+// lacks are the columns that a round lacks.
+func (r *Round) lacks() (columns []string) {
+	if r.withheld {
+		columns = withheld
+	}
+	if r.isUntold() {
+		columns = append(slices.Clip(columns), untold...)
+	}
+	return columns
 }
+
+// mayLackThoseOf allows nulls in the columns that some round of some cells lacks.
+func (t *flatTable) mayLackThoseOf(cells []CellRounds) {
+	for _, c := range cells {
+		for i := range c.Rounds {
+			t.mayLack(c.Rounds[i].lacks())
+		}
+	}
+}
+
+// lackThoseOf sets the columns that a round lacks to null in the last row.
+func (t *flatTable) lackThoseOf(r *Round) { t.lack(r.lacks()) }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"coalmine/tasks/checkpoints"
 	"coalmine/workflows/results"
 )
 
@@ -58,5 +59,23 @@ func TestWithheldNumbersAreAbsent(t *testing.T) {
 	}
 	if secret.Examples != nil || secret.Tokens != nil || secret.Loss != nil || secret.Norm != 4 || secret.Cell != "c02" {
 		t.Errorf("the row with a secret key is %+v", secret)
+	}
+}
+
+// A program need not tell its loss; 0 would be a perfect one.
+func TestALossThatIsNotToldIsAbsent(t *testing.T) {
+	t.Parallel()
+	rounds := results.Rounds{Cells: []results.CellRounds{{Cell: "c01", Rounds: []results.Round{
+		{Row: checkpoints.Row{Round: 1, Tokens: 7}}, {Row: checkpoints.Row{Round: 2, Tokens: 7, Loss: 2.5}},
+	}}}}
+	for format, want := range map[string]string{"csv": ",1,0,0,7,,0,", "json": `"tokens": 7,
+     "update_norm": 0`} {
+		var b bytes.Buffer
+		if err := rounds.Write(&b, format); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(b.String(), want) || !strings.Contains(b.String(), "2.5") {
+			t.Errorf("%s has no %q:\n%s", format, want, &b)
+		}
 	}
 }

@@ -25,7 +25,7 @@ var Audit = audits.Description{
 	},
 	Measures: []audits.Measure{
 		{Name: "noise_multiplier", Of: audits.Of(func(v *Outcome) float64 { return v.NoiseMultiplier })},
-		{Name: "delta", Of: audits.Of(func(v *Outcome) float64 { return v.Delta })},
+		{Name: "delta", Of: audits.Of(deltaOf)},
 		{Name: "epsilon", Of: audits.Of(func(v *Outcome) *float64 { return extended.Finite(v.Epsilon) }), Header: privacy.HeadlineOf, Text: audits.Of((*Outcome).text)},
 		{Name: "epsilon_proved", Of: audits.Of(func(v *Outcome) *float64 { return extended.Finite(v.EpsilonProved) })},
 		{Name: "epsilon_renyi", Of: audits.Of((*Outcome).renyi)},
@@ -92,6 +92,14 @@ var limits = []audits.Limit{audits.LimitOf[float64]{
 	},
 	Breaches: breaches,
 }.Limit()}
+
+// deltaOf is nil where there is none, as a training without noise need not have one.
+func deltaOf(v *Outcome) *float64 {
+	if v.Delta == 0 {
+		return nil
+	}
+	return &v.Delta
+}
 
 // breaches are those of a cell with an outcome and without: a training without clipping has no
 // proved epsilon, which no limit allows.
