@@ -13,13 +13,13 @@ import (
 	"sync"
 	"time"
 
+	"coalmine/internal/childprocess"
 	"coalmine/internal/recovered"
 	"coalmine/internal/tracing"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/attempts"
 	"coalmine/tasks/clientprograms"
-	"coalmine/tasks/commands"
 )
 
 // attempt is an attempt at work.
@@ -155,8 +155,8 @@ func (a *attempt) logLines(lines []string) {
 }
 
 // allows returns the terms of a task, and an error if a command may not run on them.
-func (w *Worker) allows(terms json.RawMessage) (commands.Terms, error) {
-	t, err := commands.Decode(terms)
+func (w *Worker) allows(terms json.RawMessage) (childprocess.Terms, error) {
+	t, err := childprocess.DecodeTerms(terms)
 	if err != nil {
 		return t, tasks.Permanent(err)
 	}

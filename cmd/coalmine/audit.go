@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -77,7 +76,6 @@ type auditFlags struct {
 	// Of an endpoint, most of them of a command too.
 	model, vocabulary         string
 	begin, batch, concurrency int
-	timeout                   time.Duration
 
 	scorer commandFlags
 	scored scoresFlags
@@ -153,8 +151,8 @@ func (a *auditFlags) add(f *pflag.FlagSet) {
 	f.IntVar(&a.begin, "begin", -1, "endpoint: id of the token before every sequence; by default that of an export, and none with a list")
 	f.IntVar(&a.batch, "batch", 32, "endpoint, command: sequences in a request")
 	f.IntVar(&a.concurrency, "concurrency", 4, "endpoint, command: requests at a time")
-	f.DurationVar(&a.timeout, "timeout", completions.DefaultTimeout, "endpoint, command: how long a request may take, or a command to describe itself")
-	a.scorer.add(f)
+	f.DurationVar(&a.scorer.timeout, "timeout", completions.DefaultTimeout, "endpoint, command: how long a request may take, or a command to describe itself")
+	a.scorer.add(f, `a command line that scores texts by the contract "score", in place of MODEL: "python3 scorer.py"`, "command: ")
 	a.scored.add(f)
 	a.belong.add(f)
 }
@@ -218,7 +216,7 @@ func (a *auditFlags) auditEndpoint(c *cobra.Command, g *global, address string, 
 	if err != nil {
 		return nil, fmt.Errorf("--vocabulary: %w", err)
 	}
-	client := &completions.Client{URL: address, Model: a.model, Key: strings.TrimSpace(os.Getenv(endpointKey)), Concurrency: a.concurrency, Timeout: a.timeout}
+	client := &completions.Client{URL: address, Model: a.model, Key: strings.TrimSpace(os.Getenv(endpointKey)), Concurrency: a.concurrency, Timeout: a.scorer.timeout}
 	e, err := modelaudit.NewEndpoint(client, vocabulary, a.batch)
 	if err != nil {
 		return nil, err
@@ -228,8 +226,8 @@ func (a *auditFlags) auditEndpoint(c *cobra.Command, g *global, address string, 
 }
 
 func (a *auditFlags) checkPace() error {
-	if a.concurrency < 1 || a.timeout <= 0 {
-		return fmt.Errorf("--concurrency %d and --timeout %v: expected more than 0", a.concurrency, a.timeout)
+	if a.concurrency < 1 || a.scorer.timeout <= 0 {
+		return fmt.Errorf("--concurrency %d and --timeout %v: expected more than 0", a.concurrency, a.scorer.timeout)
 	}
 	return nil
 }

@@ -4,45 +4,51 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime"
+	"time"
 
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"coalmine/internal/childprocess"
 	"coalmine/internal/score"
 	"coalmine/workflows/standalone/modelaudit"
 )
 
-// commandFlags are those of a program of the user's that scores texts.
+// commandFlags are those of a program of the user's.
 type commandFlags struct {
-	line   string
-	memory string
-	keep   []string
+	childprocess.Terms
+	line, memory string
+	timeout      time.Duration
 }
 
-func (s *commandFlags) add(f *pflag.FlagSet) {
-	f.StringVar(&s.line, "command", "", `a command line that scores texts by the contract "score", in place of MODEL: "python3 scorer.py"`)
-	f.StringVar(&s.memory, "command-memory", "", "command: how much memory its processes may have together, such as 8GiB; none is no limit (Linux)")
-	f.StringSliceVar(&s.keep, "command-env", nil, "command: environment variables to pass on besides the usual ones, such as HF_TOKEN")
+// add adds the flags, with the help of --command. The help of the others begins with only.
+func (s *commandFlags) add(f *pflag.FlagSet, command, only string) {
+	f.StringVar(&s.line, "command", "", command)
+	f.StringVar(&s.memory, "command-memory", "", only+"how much memory its processes may have together, such as 8GiB; none is no limit (Linux)")
+	f.StringSliceVar(&s.Environment, "command-env", nil, only+"environment variables to pass on besides the usual ones, such as HF_TOKEN")
 }
 
-// shellOf runs a command line as the system's shell does.
-func shellOf(line string) []string {
-	if runtime.GOOS == "windows" {
-		return []string{"cmd", "/c", line}
+// complete checks the flags, and sets the terms.
+func (s *commandFlags) complete() (err error) {
+	if s.line == "" {
+		return errors.New("--command is empty: expected a command line, such as \"python3 program.py\"")
 	}
-	return []string{"sh", "-c", line}
+	if s.timeout <= 0 {
+		return fmt.Errorf("--timeout %v: expected a time above 0", s.timeout)
+	}
+	if s.Memory, err = memoryLimit(s.memory); err != nil {
+		return fmt.Errorf("--command-memory %q: %w", s.memory, err)
+	}
+	return nil
 }
 
-// options of a client that asks the command.
-func (s *commandFlags) options() (score.Options, error) {
-	o := score.Options{Command: shellOf(s.line), Name: s.line, Keep: s.keep}
-	var err error
-	if o.Memory, err = memoryLimit(s.memory); err != nil {
-		return o, fmt.Errorf("--command-memory %q: %w", s.memory, err)
-	}
-	return o, nil
+// options of a client that asks the command, which is trusted.
+func (s *commandFlags) options() (o score.Options, err error) {
+	err = s.complete()
+	o.Name, o.Args, o.Terms = s.line, childprocess.Shell(s.line), s.Terms
+	o.Network, o.AnswerSeconds = true, s.timeout.Seconds()
+	return o, err
 }
 
 // memoryLimit is that of a command's processes, in bytes; 0 for none.
@@ -70,7 +76,7 @@ func (a *auditFlags) auditCommand(c *cobra.Command, g *global, asked *askedOf) (
 	if err != nil {
 		return nil, err
 	}
-	options.Concurrency, options.Timeout = a.concurrency, a.timeout
+	options.Concurrency = a.concurrency
 	client, err := score.Start(c.Context(), options)
 	if err != nil {
 		return nil, err

@@ -19,7 +19,7 @@ func commandLine(t *testing.T, path string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return "'" + strings.Join(scoretest.Command(t, model), "' '") + "'"
+	return "'" + strings.Join(scoretest.Command(t, model).Args, "' '") + "'"
 }
 
 func TestAuditAsksACommandForWhatItsFileWouldSay(t *testing.T) {

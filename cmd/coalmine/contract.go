@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,17 +12,17 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"coalmine/internal/conformance"
+	"coalmine/internal/contracts"
 	"coalmine/internal/score"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/external"
 	"coalmine/workflows/standalone/modelaudit"
 )
 
-const contractScoreHelp = `Ask a program that is to score texts for all that the contract "score" wants
-(docs/contracts/score.md), and print a line for each check: pass; fail, with the
-sentence that was broken; doubt, where something looks wrong that some models cannot
-do better; skip, where there is nothing to check.
+// findingsHelp describes the output of the checks of a program.
+const findingsHelp = `(docs/contracts/%s.md), and print a line for each check: pass; fail, with the
+sentence that was broken; doubt, where something looks wrong that may be right, or that
+some models cannot do better; skip, where there is nothing to check.%s
 
 Exit status: 0 no rule is broken; 1 one is.`
 
@@ -42,39 +43,72 @@ func newContractCommand(g *global) *cobra.Command {
 	return c
 }
 
-func newContractScoreCommand(g *global) *cobra.Command {
-	var flags commandFlags
-	var timeout time.Duration
-	var texts string
-	var images imageShape
+// checked is what a check of a program has found, with its report as JSON, and the program's own words.
+type checked struct {
+	report   any
+	findings []contracts.Finding
+	itself   string
+}
+
+// contractCheck makes the command that checks programs by a contract. does says what they do.
+func (g *global) contractCheck(contract, does, more, example string, f *commandFlags, timeout time.Duration, allows string, run func(context.Context) (checked, error)) *cobra.Command {
 	c := &cobra.Command{
-		Use:     "score",
-		Short:   `Check a program that scores texts, or classifies images, by the contract "score"`,
-		Long:    contractScoreHelp,
-		Example: `  coalmine contract check score --command "python3 scorer.py" --texts sentences.txt`,
+		Use:     contract,
+		Short:   fmt.Sprintf("Check a program that %s by the contract %q", does, contract),
+		Long:    fmt.Sprintf("Check a program that %s by the contract %q\n", does, contract) + fmt.Sprintf(findingsHelp, contract, more),
+		Example: "  coalmine contract check " + contract + " " + example,
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			options, err := flags.options()
+			if err := f.complete(); err != nil {
+				return err
+			}
+			found, err := run(c.Context())
 			if err != nil {
 				return err
 			}
-			options.Timeout = timeout
-			report, err := checkScorer(c.Context(), options, images.Image, texts)
-			if err != nil {
-				return err
-			}
-			return g.writeConformance(report, report.Findings, scorerSays(report.Command))
+			return g.writeConformance(&found)
 		},
 	}
-	flags.add(c.Flags())
-	c.Flags().DurationVar(&timeout, "timeout", time.Minute, "how long a request may take, or the program to describe itself")
-	c.Flags().StringVar(&texts, "texts", "", "a text file with sentences to ask about, one a line; by default some of English")
-	images.add(c.Flags(), "classify images")
-	c.MarkFlagsMutuallyExclusive("texts", "images")
+	f.add(c.Flags(), "command line of the program, such as \"python3 program.py\"", "")
+	c.Flags().DurationVar(&f.timeout, "timeout", timeout, "how long "+allows)
 	if err := c.MarkFlagRequired("command"); err != nil {
 		panic(err)
 	}
 	return c
+}
+
+// answerAllows is how long --timeout is, of programs that are asked.
+const answerAllows = "a request may take, or the program to describe itself"
+
+func newContractScoreCommand(g *global) *cobra.Command {
+	var flags commandFlags
+	var texts string
+	var images imageShape
+	c := g.contractCheck("score", "scores texts, or classifies images,", "", `--command "python3 scorer.py" --texts sentences.txt`, &flags, time.Minute, answerAllows,
+		func(ctx context.Context) (checked, error) {
+			options, err := flags.options()
+			if err != nil {
+				return checked{}, err
+			}
+			report, err := checkScorer(ctx, options, images.Image, texts)
+			if err != nil {
+				return checked{}, err
+			}
+			return checked{report, report.Findings, scorerSays(report.Command)}, nil
+		})
+	c.Flags().StringVar(&texts, "texts", "", "a text file with sentences to ask about, one a line; by default some of English")
+	images.add(c.Flags(), "classify images")
+	c.MarkFlagsMutuallyExclusive("texts", "images")
+	return c
+}
+
+// jsonObject is the value of a flag that is an object of JSON.
+func jsonObject(flag, text, example string) (json.RawMessage, error) {
+	var object map[string]any
+	if json.Unmarshal([]byte(text), &object) != nil || object == nil {
+		return nil, fmt.Errorf("--%s %s: expected a JSON object, such as %s", flag, text, example)
+	}
+	return json.RawMessage(text), nil
 }
 
 // checkScorer checks a program that classifies images of a shape, or scores the texts of a file.
@@ -140,17 +174,16 @@ func checkedTexts(path string) ([]string, error) {
 	return texts, nil
 }
 
-// writeConformance prints what was found: a report as JSON, or a line for each finding and what
-// the program says of itself, if it does.
-func (g *global) writeConformance(report any, findings []conformance.Finding, itself string) error {
-	broken := conformance.Broken(findings)
+// writeConformance prints a report as JSON, or a line for each finding and the program's own words.
+func (g *global) writeConformance(c *checked) error {
+	broken := contracts.Broken(c.findings)
 	if g.json {
-		if err := g.printJSON(report); err != nil {
+		if err := g.printJSON(c.report); err != nil {
 			return err
 		}
 	} else {
-		g.printFindings(findings)
-		g.printf("%s%d of %d checks failed\n", itself, broken, len(findings))
+		g.printFindings(c.findings)
+		g.printf("%s%d of %d checks failed\n", c.itself, broken, len(c.findings))
 	}
 	if broken > 0 {
 		return &exitError{code: exitCellFailed}
@@ -158,13 +191,13 @@ func (g *global) writeConformance(report any, findings []conformance.Finding, it
 	return nil
 }
 
-func (g *global) printFindings(findings []conformance.Finding) {
+func (g *global) printFindings(findings []contracts.Finding) {
 	for _, f := range findings {
 		g.printf("%-5s  %s\n", f.Status, f.Check)
 		if f.Message != "" {
 			g.printf("       %s\n", f.Message)
 		}
-		if f.Status == conformance.Failed {
+		if f.Status == contracts.Failed {
 			g.printf("       rule %d: %s\n", f.Rule, f.Sentence)
 		}
 	}

@@ -32,6 +32,6 @@ func TestContractCheckSaysWhatAClientBreaks(t *testing.T) {
 	}
 	refuses(t, `required flag(s) "command" not set`, "contract", "check", "client")
 	refuses(t, "--config 7: expected a JSON object", "contract", "check", "client", "--command", "true", "--config", "7")
-	refuses(t, "--command-memory much: expected a size", "contract", "check", "client", "--command", "true", "--command-memory", "much")
+	refuses(t, "--command-memory \"much\": expected a size", "contract", "check", "client", "--command", "true", "--command-memory", "much")
 	refuses(t, "--timeout -1s: expected a time above 0", "contract", "check", "client", "--command", "true", "--timeout", "-1s")
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"coalmine/dashboards"
+	"coalmine/internal/childprocess"
 	"coalmine/internal/queue"
-	"coalmine/internal/workspace"
 )
 
 // manifest is what the tests need of an object for Kubernetes. Its schema is
@@ -178,7 +178,7 @@ const stopping = queue.StopGrace + 3*time.Second
 // A command has its time to end, and ten seconds are left to store what it has saved.
 func TestAWorkerThatStopsWaitsForItsCommands(t *testing.T) {
 	t.Parallel()
-	if least := workspace.DefaultGrace + 10*time.Second; queue.StopGrace < least {
+	if least := childprocess.DefaultGrace + 10*time.Second; queue.StopGrace < least {
 		t.Errorf("a stopped task is left behind after %v; expected at least %v", queue.StopGrace, least)
 	}
 }

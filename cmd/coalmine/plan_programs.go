@@ -10,10 +10,10 @@ import (
 	"strings"
 	"time"
 
-	"coalmine/internal/conformance"
+	"coalmine/internal/childprocess"
+	"coalmine/internal/contracts"
 	"coalmine/internal/recovered"
 	"coalmine/tasks/clientprograms"
-	"coalmine/tasks/commands"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/external"
 	"coalmine/workers/clients"
@@ -93,8 +93,8 @@ func (m *measured) examples() int {
 	return max(1, int(math.Round(m.sub.TokensPerUser[m.cell]/m.sub.TokensPerExample[m.cell])))
 }
 
-func (m *measured) terms() commands.Terms {
-	t := commands.Terms{Environment: m.experiment.Training.Environment, Seconds: mostMeasuring.Seconds()}
+func (m *measured) terms() childprocess.Terms {
+	t := childprocess.Terms{Environment: m.experiment.Training.Environment, Seconds: mostMeasuring.Seconds()}
 	if l := m.experiment.Training.Limits; l != nil {
 		t.Network = l.Network
 	}
@@ -169,7 +169,7 @@ func (m *measured) client(ctx context.Context, code []byte) (*estimate.Speed, er
 	for i := range examples {
 		examples[i] = m.example(i)
 	}
-	pace, err := clients.Measure(ctx, setting, clients.Options{Write: m.writable, Timeout: mostMeasuring}, examples, func(i int) clientprograms.Pair {
+	pace, err := clients.Measure(ctx, setting, clients.Options{Terms: childprocess.Terms{AnswerSeconds: mostMeasuring.Seconds()}, Write: m.writable}, examples, func(i int) clientprograms.Pair {
 		return clientprograms.Pair{Context: m.tokens(i, 1), Continuation: m.tokens(i+1, external.ScoredWords)}
 	})
 	if err != nil {
@@ -184,7 +184,7 @@ func (m *measured) client(ctx context.Context, code []byte) (*estimate.Speed, er
 // example is one that is made up: a text, or an image.
 func (m *measured) example(i int) []int32 {
 	if shape := m.experiment.Data.Shape(); shape != (datasets.Image{}) {
-		return datasets.ImageSentence(i%shape.Classes, conformance.Image(shape.Pixels(), shape.Classes, i))
+		return datasets.ImageSentence(i%shape.Classes, contracts.Image(shape.Pixels(), shape.Classes, i))
 	}
 	text := append([]int32{datasets.Begin}, m.tokens(i, external.Spread(i, m.length()))...)
 	return append(text, datasets.End)
@@ -192,9 +192,9 @@ func (m *measured) example(i int) []int32 {
 
 // tokens are ordinary ones.
 func (m *measured) tokens(i, n int) []int32 {
-	list, ordinary := make([]int32, n), m.experiment.Data.Ordinary()
-	for k := range list {
-		list[k] = datasets.FirstWord + int32((i*31+k*k*17+k*7)%ordinary)
+	list := make([]int32, n)
+	for k, number := range contracts.Numbers(i, n, m.experiment.Data.Ordinary()) {
+		list[k] = datasets.FirstWord + int32(number)
 	}
 	return list
 }

@@ -19,18 +19,12 @@ type Command struct {
 	Args []string
 	// Dir is where it runs; "" for this program's directory.
 	Dir string
-	// Keep names environment variables that are passed on besides the usual ones.
-	Keep []string
+	Terms
 	// Set are further variables of the environment, such as "TMPDIR=/scratch".
 	Set []string
-	// Memory is how many bytes its processes may have resident together; 0 for no bound.
-	Memory int64
-	// Offline takes the network from it, where the platform lets us: in Linux by a network
-	// namespace of its own. Process.Offline says whether it has none.
-	Offline bool
 	// Write are directories that it may write to: where the platform lets us, all others are
-	// read-only, but for shared memory, of which it has its own. nil is for a command that is
-	// trusted, and may write where this program may; so may one of "/".
+	// read-only, but for shared memory, of which it has its own. A nil Write with the network is for a
+	// trusted command, which may write where this program may; so may a command of "/".
 	Write []string
 	// Read are directories that it is handed, beside those that it finds by itself: such as some in
 	// shared memory.
@@ -66,11 +60,8 @@ const (
 // must be read: a command whose output nobody takes does not end. It ends with io.EOF soon
 // after the command has.
 type Process struct {
-	Input  io.WriteCloser
-	Output io.Reader
-	// Offline says that it has no network.
-	Offline bool
-
+	Input   io.WriteCloser
+	Output  io.Reader
 	command Command
 	run     *exec.Cmd
 	output  *io.PipeWriter
@@ -102,7 +93,6 @@ func (c Command) Start() (*Process, error) {
 		p.pipes.close()
 		return nil, p.unstarted(err)
 	}
-	p.Offline = p.hold.offline()
 	started := make(chan error)
 	go p.wait(started)
 	if err := <-started; err != nil {

@@ -152,7 +152,7 @@ func TestMemoryOfAllProcessesIsBounded(t *testing.T) {
 	}
 	const grows = `a=$(head -c 64000000 /dev/zero | tr "\0" x); sleep 1000`
 	for _, line := range []string{grows, "setsid sh -c '" + grows + "' & wait"} {
-		p := shell(t, Command{Memory: 24 << 20}, line)
+		p := shell(t, Command{Terms: Terms{Memory: 24 << 20}}, line)
 		<-p.Done()
 		if err := p.Ended(); err == nil || !strings.Contains(err.Error(), "MiB of memory; expected at most 24") && !strings.Contains(err.Error(), "wanted more than the 24 MiB") {
 			t.Errorf("%s: %v", line, err)
@@ -175,7 +175,7 @@ func TestOnlyListedVariablesArePassedOn(t *testing.T) {
 		name, value, _ := strings.Cut(variable, "=")
 		t.Setenv(name, value)
 	}
-	p := shell(t, Command{Keep: []string{"HF_TOKEN", "MY_DATA", "IS_NOT_SET"}}, "env")
+	p := shell(t, Command{Terms: Terms{Environment: []string{"HF_TOKEN", "MY_DATA", "IS_NOT_SET"}}}, "env")
 	got, err := io.ReadAll(p.Output)
 	if err != nil {
 		t.Fatal(err)

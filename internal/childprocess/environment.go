@@ -36,14 +36,14 @@ var families = strings.Fields("LC_ PYTHON OMP_ GOMP_ KMP_ MKL_ OPENBLAS_ CUDA_ N
 // environment is what the command gets. Temporary files of one that may not write everywhere are where
 // it may.
 func (c *Command) environment() []string {
-	variables := slices.DeleteFunc(os.Environ(), func(variable string) bool { return !isPassed(variable, c.Keep) })
+	variables := slices.DeleteFunc(os.Environ(), func(variable string) bool { return !isPassed(variable, c.Environment) })
 	if len(c.Write) > 0 {
 		variables = append(variables, "TMPDIR="+c.Write[0])
 	}
 	return append(variables, c.Set...)
 }
 
-// isPassed reports whether a command gets a variable: one that Keep names, or one of the lists above
+// isPassed reports whether a command gets a variable: one that keep names, or one of the lists above
 // whose value holds no password.
 func isPassed(variable string, keep []string) bool {
 	name, value, _ := strings.Cut(variable, "=")

@@ -5,9 +5,12 @@ package childprocess
 import "os/exec"
 
 // hold is what this program has of a command: its process.
-type hold struct{ run *exec.Cmd }
+type hold struct {
+	unconfined
+	run *exec.Cmd
+}
 
-func newHold(_ *Command, run *exec.Cmd) (*hold, error) { return &hold{run}, nil }
+func newHold(_ *Command, run *exec.Cmd) (*hold, error) { return &hold{run: run}, nil }
 
 func (*hold) begun() error { return nil }
 
@@ -17,15 +20,4 @@ func (h *hold) terminate() { h.kill() } // nothing gentler is there
 
 func (h *hold) kill() { _ = h.run.Process.Kill() } // it may have ended
 
-func (*hold) memory() (bytes int64, look bool) { return 0, false }
-
-func (*hold) outgrown() bool { return false }
-
-func (*hold) killedForMemory() bool { return false }
-
-func (*hold) offline() bool { return false }
-
 func (*hold) close() {}
-
-// readOnly reports whether files elsewhere are kept from the command.
-func (*hold) readOnly() bool { return false }

@@ -3,7 +3,9 @@
 package childprocess
 
 import (
+	"os"
 	"os/exec"
+	"strconv"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -11,6 +13,7 @@ import (
 
 // hold is what this program has of a command: the process group that it leads.
 type hold struct {
+	unconfined
 	run    *exec.Cmd
 	guard  *guard
 	asked  atomic.Bool // to end
@@ -49,14 +52,6 @@ func (h *hold) kill() {
 
 func (h *hold) signal(s syscall.Signal) { _ = syscall.Kill(-h.run.Process.Pid, s) } // all may have ended
 
-func (*hold) memory() (bytes int64, look bool) { return 0, false }
-
-func (*hold) outgrown() bool { return false }
-
-func (*hold) killedForMemory() bool { return false }
-
-func (*hold) offline() bool { return false }
-
 func (h *hold) close() {
 	if h.guard != nil { // else it was never started
 		h.kill()
@@ -64,5 +59,42 @@ func (h *hold) close() {
 	}
 }
 
-// readOnly reports whether files elsewhere are kept from the command.
-func (*hold) readOnly() bool { return false }
+// guarding waits for the end of its input, which comes with that of this program, and kills then
+// the group of a command ($1).
+const guarding = `trap '' TERM INT HUP
+read -r nothing
+kill -9 "-$1"`
+
+// guard is a process beside a command that outlives this program, should that be killed.
+type guard struct {
+	run  *exec.Cmd
+	held *os.File // open as long as this program lives
+}
+
+// startGuard guards a command that has started. Without a shell, or where nothing more can be
+// started, there is none.
+func startGuard(group int) *guard {
+	input, held, err := os.Pipe()
+	if err != nil {
+		return nil
+	}
+	defer input.Close()
+	g := &guard{run: exec.Command("/bin/sh", "-c", guarding, "guard", strconv.Itoa(group)), held: held}
+	g.run.Stdin, g.run.Env = input, []string{"PATH=/usr/bin:/bin"}
+	g.run.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // what ends this program's group leaves it
+	if err := g.run.Start(); err != nil {
+		held.Close()
+		return nil
+	}
+	return g
+}
+
+// end ends the guard of a command of which nothing is left.
+func (g *guard) end() {
+	if g == nil {
+		return
+	}
+	_ = g.run.Process.Kill()
+	_ = g.run.Wait() // it was killed
+	g.held.Close()
+}

@@ -48,7 +48,7 @@ func levels() map[string]isolation {
 
 // confined is a command in a directory.
 func confined(dir string, i isolation) Command {
-	return Command{Dir: dir, Write: []string{dir}, Offline: true, possible: &i}
+	return Command{Dir: dir, Write: []string{dir}, possible: &i}
 }
 
 // atEveryLevel runs a test for each way to confine a command.
@@ -190,8 +190,8 @@ func TestNothingOutlivesAProgramThatIsKilled(t *testing.T) {
 
 func TestACommandThatIsOfflineHasNothingButALoopback(t *testing.T) {
 	t.Parallel()
-	p := shell(t, Command{Offline: true}, "cat /proc/self/net/dev; cat /sys/class/net/lo/operstate 2>/dev/null")
-	if !p.Offline {
+	p := shell(t, Command{}, "cat /proc/self/net/dev; cat /sys/class/net/lo/operstate 2>/dev/null")
+	if !p.hold.plan.Network {
 		t.Skip("this system lets nobody make a network namespace")
 	}
 	listed, err := io.ReadAll(p.Output)
@@ -347,7 +347,7 @@ func TestATrustedCommandFindsNoSecretsOfThisProcess(t *testing.T) {
 	if !all.works() {
 		t.Skip("files are not kept from commands on this system")
 	}
-	c := Command{Args: []string{"sh", "-c", `cat "$1/token" "$0/link"; [ "$(cat "$0/.netrc")" = secret ] && echo x > "$0/file" && echo done`, home, own}, possible: &all}
+	c := Command{Args: []string{"sh", "-c", `cat "$1/token" "$0/link"; [ "$(cat "$0/.netrc")" = secret ] && echo x > "$0/file" && echo done`, home, own}, Terms: Terms{Network: true}, possible: &all}
 	saysDone(t, c)
 }
 

@@ -52,13 +52,13 @@ func (c *Command) plan(possible isolation) plan {
 		possible = *c.possible
 	}
 	p := plan{isolation: possible, Hide: slices.DeleteFunc(secretfiles.Noted(), isMissing), Most: cmp.Or(c.processes, maxProcesses)}
-	if !c.Offline && c.Write == nil {
+	if c.Network && c.Write == nil {
 		p.isolation = isolation{Files: p.Files && len(p.Hide) > 0}
 		return p
 	}
 	p.Write, p.Read, p.Shared = c.Write, c.Read, c.Memory
 	p.Hide = append(p.Hide, credentials()...)
-	p.Network = p.Network && c.Offline
+	p.Network = p.Network && !c.Network
 	p.ReadOnly = p.Files && c.Write != nil && !slices.Contains(c.Write, "/")
 	return p
 }

@@ -179,9 +179,6 @@ func (h *hold) outgrown() bool { return h.group.outgrown() }
 // killedForMemory reports whether the system has killed processes for want of memory.
 func (h *hold) killedForMemory() bool { return h.group.killedForMemory() }
 
-// offline reports whether the command has no network.
-func (h *hold) offline() bool { return h.plan.Network }
-
 // readOnly reports whether files elsewhere are kept from the command.
 func (h *hold) readOnly() bool { return h.plan.ReadOnly }
 

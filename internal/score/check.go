@@ -9,17 +9,15 @@ import (
 	"slices"
 	"strings"
 
-	"coalmine/internal/conformance"
-	"coalmine/internal/conversation"
+	"coalmine/internal/contracts"
 )
 
-// Report is what Check found.
+// Report is the result of a check.
 type Report struct {
-	Contract string `json:"contract"`
-	Version  int    `json:"version"`
-	// Command is what the implementation says of itself; null if it does not.
-	Command  *Description          `json:"command"`
-	Findings []conformance.Finding `json:"checks"`
+	contracts.Identity
+	// Command is the command's answer to describe; null if there is none.
+	Command  *Description        `json:"command"`
+	Findings []contracts.Finding `json:"checks"`
 }
 
 // DefaultTexts are what a model is asked about, unless it knows other words.
@@ -46,93 +44,87 @@ func CheckTexts(texts []string) error {
 	return nil
 }
 
-// check is one thing that an implementation must do.
-type check struct {
-	name string
-	rule conformance.Rule
-	run  func(*checker) error
-}
-
-// checks are made in this order, by one process as long as it keeps the contract.
-var checks = []check{
-	{"describes itself", DescribeFirst, func(*checker) error { return nil }}, // by starting
-	{"scores several pairs in their order", InTheirOrder, (*checker).order},
-	{"answers several requests under way, each by its id", OneAnswerEach, (*checker).together},
-	{"takes an empty context", EmptyContext, (*checker).empty},
-	{"scores a continuation with the space before it", SpacesBelong, (*checker).spaces},
-	{"cuts no input that is too long", NothingIsCut, (*checker).long},
-	{"answers an unknown method by an error, and goes on", UnknownMethods, (*checker).unknown},
-	{"gives equal requests equal answers", Deterministic, (*checker).again},
-	{"gives probabilities that add up to at most 1", AtMostOne, (*checker).total},
-	{"gives tokens that add up", TokensAddUp, (*checker).tokens},
-	{"generates up to a text, greedily", GreedyText, (*checker).generated},
-	{"ends with its input", EndsWithItsInput, (*checker).end},
-}
-
-// checker asks an implementation, and starts it again when it has broken a rule.
+// checker asks a command, and starts it again when it has broken a rule.
 type checker struct {
 	ctx     context.Context
 	options Options
 	texts   []string
-	images  [][]byte // of the shape and so many classes; none for a model of texts
-	shape   Shape
-	classes int
+	shape   Shape // of images
+	classes int   // of images; 0 for a model of texts
+	things  []thing
 	client  *Client
 	report  *Report
 }
 
-func newChecker(ctx context.Context, o Options) *checker {
-	o.Concurrency = underWay
-	return &checker{ctx: ctx, options: o, report: &Report{Contract: Contract, Version: Version}}
+// thing is a pair, or an image.
+type thing struct {
+	pair  Pair
+	image []byte
 }
 
-// Check says what a command does wrong. The error is that of texts, or of ctx.
+// Check checks a command by texts. The error is that of texts, or of ctx.
 func Check(ctx context.Context, o Options, texts []string) (*Report, error) {
 	if err := CheckTexts(texts); err != nil {
 		return nil, err
 	}
-	c := newChecker(ctx, o)
-	c.texts = texts
-	return c.run(checks)
+	c := &checker{ctx: ctx, options: o, texts: texts}
+	for _, pair := range c.halves() {
+		c.things = append(c.things, thing{pair: pair})
+	}
+	order := contracts.Check{Name: "scores several pairs in their order", Rule: InTheirOrder}
+	return c.run(order, []contracts.Check{
+		{Name: "takes an empty context", Rule: EmptyContext, Run: c.empty},
+		{Name: "scores a continuation with the space before it", Rule: SpacesBelong, Run: c.spaces},
+		{Name: "cuts no input that is too long", Rule: NothingIsCut, Run: c.long},
+	}, []contracts.Check{
+		{Name: "gives probabilities that add up to at most 1", Rule: AtMostOne, Run: c.total},
+		{Name: "gives tokens that add up", Rule: TokensAddUp, Run: c.tokens},
+		{Name: "generates up to a text, greedily", Rule: GreedyText, Run: c.generated},
+	})
 }
 
-// run makes checks.
-func (c *checker) run(list []check) (*Report, error) {
-	defer c.stop()
-	for _, one := range list {
-		finding := c.make(one)
-		if c.ctx.Err() != nil {
-			return nil, context.Cause(c.ctx)
-		}
-		c.report.Findings = append(c.report.Findings, finding)
-		if c.report.Command == nil {
-			break // what does not start cannot be asked
-		}
+// checkedImages is how many images are asked about.
+const checkedImages = 5
+
+// CheckImages is Check for a command that classifies images of a shape, which are made up.
+func CheckImages(ctx context.Context, o Options, s Shape, classes int) (*Report, error) {
+	c := &checker{ctx: ctx, options: o, shape: s, classes: classes}
+	for i := range checkedImages {
+		c.things = append(c.things, thing{image: contracts.Image(s.Height*s.Width*s.Channels, classes, i)})
 	}
-	return c.report, nil
+	return c.run(contracts.Check{Name: "classifies several images in their order", Rule: ClassesAddUp}, nil, nil)
 }
 
 // underWay is how many requests are asked at a time.
 const underWay = 4
 
-func (c *checker) make(one check) conformance.Finding {
-	err := c.start()
-	if err == nil {
-		err = one.run(c)
-	}
-	return conformance.Found(one.name, one.rule, err)
+// run makes the checks of all models, that of the order of answers as it is named, and before and after the last
+// of them those of texts alone.
+func (c *checker) run(order contracts.Check, before, after []contracts.Check) (*Report, error) {
+	order.Run = func() error { return c.order(order.Rule) }
+	c.options.Concurrency = underWay
+	c.report = &Report{Identity: contract.Identity()}
+	defer c.stop()
+	var err error
+	c.report.Findings, err = contracts.Run(c.ctx, slices.Concat([]contracts.Check{
+		{Name: "describes itself", Rule: DescribeFirst, Run: func() error { return nil }}, // by starting
+		order,
+		{Name: "answers several requests under way, each by its id", Rule: OneAnswerEach, Run: c.together},
+	}, before, []contracts.Check{
+		{Name: "answers an unknown method by an error, and goes on", Rule: UnknownMethods, Run: c.unknown},
+		{Name: "gives equal requests equal answers", Rule: Deterministic, Run: c.again},
+	}, after, []contracts.Check{
+		{Name: "ends with its input", Rule: EndsWithItsInput, Run: c.end},
+	}), c.start)
+	return c.report, err
 }
 
 // start starts the command, unless it runs.
 func (c *checker) start() error {
-	if c.client != nil {
-		select {
-		case <-c.client.talk.Over():
-			c.stop()
-		default:
-			return nil
-		}
+	if c.client != nil && c.client.talk.Usable() {
+		return nil
 	}
+	c.stop()
 	client, err := Start(c.ctx, c.options)
 	if err != nil {
 		return err
@@ -162,51 +154,115 @@ func (c *checker) ask(pairs []Pair, batch int) ([]Answer, error) {
 	return c.client.LogLikelihoods(c.ctx, pairs, batch)
 }
 
-// alike says whether two scores may be of one text: models that compute in 16 bits and in
-// batches differ by less.
-func alike(a, b float64) bool { return math.Abs(a-b) <= 0.1+0.02*math.Abs(a) }
+// reply is an answer to a pair, of one log-probability, or to an image, of those of all classes.
+type reply struct {
+	logProbs []float64
+	greedy   bool
+}
 
-// order asks for pairs, and for the same from the last to the first.
-func (c *checker) order() error {
-	pairs := c.halves()
-	answers, err := c.ask(pairs, len(pairs))
-	if err != nil {
-		return err
-	}
-	slices.Reverse(pairs)
-	reversed, err := c.ask(pairs, len(pairs))
-	if err != nil {
-		return err
-	}
-	slices.Reverse(reversed)
-	for i := range answers {
-		if !alike(answers[i].LogProb, reversed[i].LogProb) {
-			return InTheirOrder.Broken("it gives pair %d of %d the log-probability %g, and the same pair %g when they are asked from the last to the first", i+1, len(answers), answers[i].LogProb, reversed[i].LogProb)
+// replies asks about pairs or images, batch of them in a request.
+func (c *checker) replies(list []thing, batch int) ([]reply, error) {
+	replies := make([]reply, len(list))
+	if c.classes > 0 {
+		images := make([][]byte, len(list))
+		for i := range list {
+			images[i] = list[i].image
 		}
+		rows, err := c.client.Classify(c.ctx, c.shape, images, c.classes, batch)
+		for i := range rows {
+			replies[i].logProbs = rows[i]
+		}
+		return replies, err
+	}
+	pairs := make([]Pair, len(list))
+	for i := range list {
+		pairs[i] = list[i].pair
+	}
+	answers, err := c.ask(pairs, batch)
+	for i, a := range answers {
+		replies[i] = reply{[]float64{a.LogProb}, a.Greedy}
+	}
+	return replies, err
+}
+
+// Alike reports whether two scores may be of one text: models that compute in 16 bits and in
+// batches differ by less.
+func Alike(a, b float64) bool { return math.Abs(a-b) <= 0.1+0.02*math.Abs(a) }
+
+// unlike finds the first scores that cannot be of one thing: the number of the thing, and of the class of an image;
+// negative if there are none.
+func unlike(a, b []reply) (i, k int) {
+	for i := range a {
+		for k := range a[i].logProbs {
+			if !Alike(a[i].logProbs[k], b[i].logProbs[k]) {
+				return i, k
+			}
+		}
+	}
+	return -1, -1
+}
+
+// scored names a score in messages.
+func (c *checker) scored(i, k int) string {
+	if c.classes > 0 {
+		return fmt.Sprintf("class %d of image %d", k, i+1)
+	}
+	return fmt.Sprintf("pair %d", i+1)
+}
+
+// order asks about all, and about the same from the last to the first.
+func (c *checker) order(rule contracts.Rule) error {
+	first, second, err := contracts.BothWays(c.things, func(list []thing) ([]reply, error) { return c.replies(list, len(list)) })
+	if err != nil {
+		return err
+	}
+	if i, k := unlike(first, second); i >= 0 {
+		return rule.Broken("it gives %s of %d in a request the log-probability %g, and %g when they are asked from the last to the first", c.scored(i, k), len(first), first[i].logProbs[k], second[i].logProbs[k])
 	}
 	return nil
 }
 
-// together asks for pairs in requests of their own.
+// together asks about all in requests of their own.
 func (c *checker) together() error {
-	pairs := c.halves()
-	batch, err := c.ask(pairs, len(pairs))
+	batch, err := c.replies(c.things, len(c.things))
 	if err != nil {
 		return err
 	}
-	alone, err := c.ask(pairs, 1)
+	alone, err := c.replies(c.things, 1)
 	if err != nil {
 		return err
+	}
+	if i, k := unlike(batch, alone); i >= 0 {
+		return OneAnswerEach.Broken("it gives %s the log-probability %g among others, and %g in a request of its own beside others; does an answer have the id of another request?", c.scored(i, k), batch[i].logProbs[k], alone[i].logProbs[k])
 	}
 	largest := 0.0
 	for i := range batch {
-		if !alike(batch[i].LogProb, alone[i].LogProb) {
-			return OneAnswerEach.Broken("it gives pair %d the log-probability %g among others, and %g in a request of its own beside others; does an answer have the id of another request?", i+1, batch[i].LogProb, alone[i].LogProb)
+		for k, p := range batch[i].logProbs {
+			largest = max(largest, math.Abs(p-alone[i].logProbs[k]))
 		}
-		largest = max(largest, math.Abs(batch[i].LogProb-alone[i].LogProb))
 	}
-	if largest > 0 {
-		return conformance.DoubtBecause(fmt.Errorf("scores of one pair alone and in a batch differ by up to %.3g; audits give ranks as intervals by such differences", largest))
+	if largest > 0 && c.classes == 0 {
+		return contracts.DoubtBecause(fmt.Errorf("scores of one pair alone and in a batch differ by up to %.3g; audits give ranks as intervals by such differences", largest))
+	}
+	return nil
+}
+
+func (c *checker) again() error {
+	if !c.client.Description.Deterministic {
+		return contracts.SkipBecause(errors.New("it does not call itself deterministic"))
+	}
+	first, err := c.replies(c.things, len(c.things))
+	if err != nil {
+		return err
+	}
+	second, err := c.replies(c.things, len(c.things))
+	if err != nil {
+		return err
+	}
+	for i := range first {
+		if first[i].greedy != second[i].greedy || !slices.Equal(first[i].logProbs, second[i].logProbs) {
+			return Deterministic.Broken("it answers number %d of a request by %v, and of the same request the second time by %v; expected the same, since it calls itself deterministic", i+1, first[i], second[i])
+		}
 	}
 	return nil
 }
@@ -228,8 +284,8 @@ func (c *checker) spaces() error {
 	}
 	for i := 0; i < len(pairs); i += 3 {
 		whole, parts := answers[i].LogProb, answers[i+1].LogProb+answers[i+2].LogProb
-		if !alike(whole, parts) {
-			return conformance.DoubtBecause(fmt.Errorf("%q has the log-probability %g, and its parts %q and %q together %g; either the space between is lost, or the tokenizer cuts them otherwise than the whole", pairs[i].Continuation, whole, pairs[i+2].Context, pairs[i+2].Continuation, parts))
+		if !Alike(whole, parts) {
+			return contracts.DoubtBecause(fmt.Errorf("%q has the log-probability %g, and its parts %q and %q together %g; either the space between is lost, or the tokenizer cuts them otherwise than the whole", pairs[i].Continuation, whole, pairs[i+2].Context, pairs[i+2].Continuation, parts))
 		}
 	}
 	return nil
@@ -258,83 +314,28 @@ const longestAsked = 1 << 20
 func (c *checker) long() error {
 	most := c.client.Description.LongestInput
 	if most == 0 || most > longestAsked {
-		return conformance.SkipBecause(fmt.Errorf("its longest_input is %d", most))
+		return contracts.SkipBecause(fmt.Errorf("its longest_input is %d", most))
 	}
 	words := strings.Fields(c.texts[0])
 	long := strings.Repeat(strings.Join(words, " ")+" ", most/len(words)+1)
-	a, err := c.client.try(c.ctx, logLikelihood, payload{Pairs: []Pair{{strings.TrimSpace(long), " " + words[0]}}})
-	switch {
-	case err != nil:
-		return err
-	case a.Error == nil:
-		return NothingIsCut.Broken("it answers a pair of %d words by %s; expected an error, since its longest_input is %d tokens", len(words)*(most/len(words)+1)+1, conversation.Quote(a.Result), most)
-	}
-	return c.goesOn(a)
+	about := payload{Pairs: []Pair{{strings.TrimSpace(long), " " + words[0]}}}
+	return c.client.talk.Refuses(c.ctx, ErrorsAreAnswers, logLikelihood, about, func(result json.RawMessage) error {
+		return NothingIsCut.Broken("it answers a pair of %d words by %s; expected an error, since its longest_input is %d tokens", len(words)*(most/len(words)+1)+1, contracts.Quote(result), most)
+	}, c.askOne)
 }
 
 func (c *checker) unknown() error {
-	a, err := c.client.try(c.ctx, "no_such_method", payload{})
-	switch {
-	case err != nil:
-		return err
-	case a.Error == nil:
-		return UnknownMethods.Broken("it answers the method %q by %s; expected an error", "no_such_method", conversation.Quote(a.Result))
-	}
-	return c.goesOn(a)
+	return c.client.talk.RefusesUnknown(c.ctx, UnknownMethods, ErrorsAreAnswers, c.askOne)
 }
 
-// goesOn looks at an error, and whether the command still answers.
-func (c *checker) goesOn(a *conversation.Answer) error {
-	if a.Error.Message == "" {
-		return ErrorsAreAnswers.Broken("its error has no message; expected what went wrong")
-	}
-	if err := c.askOne(); err != nil {
-		return &after{err}
-	}
-	return nil
-}
-
-// askOne asks about one text or image.
-func (c *checker) askOne() (err error) {
-	if len(c.images) > 0 {
-		_, err = c.classify(c.images[:1], 1)
-		return err
-	}
-	_, err = c.ask(c.halves()[:1], 1)
+func (c *checker) askOne() error {
+	_, err := c.replies(c.things[:1], 1)
 	return err
-}
-
-// after is an error that came after one that was expected.
-type after struct{ error }
-
-func (e *after) Error() string { return "after an error: " + e.error.Error() }
-
-func (e *after) Unwrap() error { return e.error }
-
-func (c *checker) again() error {
-	if !c.client.Description.Deterministic {
-		return conformance.SkipBecause(errors.New("it does not call itself deterministic"))
-	}
-	pairs := c.halves()
-	first, err := c.ask(pairs, len(pairs))
-	if err != nil {
-		return err
-	}
-	second, err := c.ask(pairs, len(pairs))
-	if err != nil {
-		return err
-	}
-	for i := range first {
-		if first[i] != second[i] {
-			return Deterministic.Broken("it answers pair %d of a request by %v, and of the same request the second time by %v; expected the same, since it calls itself deterministic", i+1, first[i], second[i])
-		}
-	}
-	return nil
 }
 
 func (c *checker) tokens() error {
 	if !c.client.Description.Has(TokenLogProbs) {
-		return conformance.SkipBecause(errors.New("it does not have this method"))
+		return contracts.SkipBecause(errors.New("it does not have this method"))
 	}
 	pairs := c.halves()
 	var tokens [][]float64
@@ -354,7 +355,7 @@ func (c *checker) tokens() error {
 		for _, p := range of {
 			sum += p
 		}
-		if len(of) == 0 || !alike(answers[i].LogProb, sum) {
+		if len(of) == 0 || !Alike(answers[i].LogProb, sum) {
 			return TokensAddUp.Broken("the %d tokens of pair %d add up to %g; expected %g, as loglikelihood says", len(of), i+1, sum, answers[i].LogProb)
 		}
 	}
@@ -364,7 +365,7 @@ func (c *checker) tokens() error {
 // generated asks for texts, and for one of them up to its first word.
 func (c *checker) generated() error {
 	if !c.client.Description.Has(GenerateUntil) {
-		return conformance.SkipBecause(errors.New("it does not have this method"))
+		return contracts.SkipBecause(errors.New("it does not have this method"))
 	}
 	var prompts []string
 	for _, pair := range c.halves() {
@@ -376,7 +377,7 @@ func (c *checker) generated() error {
 	}
 	first := slices.IndexFunc(texts, func(text string) bool { return len(strings.Fields(text)) > 0 })
 	if first < 0 {
-		return conformance.DoubtBecause(fmt.Errorf("it generates nothing after %q", prompts))
+		return contracts.DoubtBecause(fmt.Errorf("it generates nothing after %q", prompts))
 	}
 	end := strings.Fields(texts[first])[0]
 	cut, err := c.generate(prompts[first:first+1], end)
@@ -388,7 +389,7 @@ func (c *checker) generated() error {
 	}
 	answers, err := c.ask([]Pair{{prompts[first], texts[first]}}, 1)
 	if err == nil && !answers[0].Greedy {
-		err = conformance.DoubtBecause(fmt.Errorf("it generates %q after %q, and does not call it greedy; either it samples, or the tokenizer cuts the text otherwise", texts[first], prompts[first]))
+		err = contracts.DoubtBecause(fmt.Errorf("it generates %q after %q, and does not call it greedy; either it samples, or the tokenizer cuts the text otherwise", texts[first], prompts[first]))
 	}
 	return err
 }
@@ -399,7 +400,7 @@ const generatedTokens = 6
 func (c *checker) generate(prompts []string, until string) (texts []string, err error) {
 	about := payload{Prompts: prompts, Until: []string{until}, MaxTokens: generatedTokens}
 	err = c.client.request(c.ctx, GenerateUntil, about, func(result json.RawMessage) (err error) {
-		texts, err = decodeTexts(result, len(prompts))
+		texts, err = listOf[string](GreedyText, result, len(prompts), "prompts")
 		return err
 	})
 	for _, text := range texts {

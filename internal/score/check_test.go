@@ -9,7 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"coalmine/internal/conformance"
+	"coalmine/internal/childprocess"
+	"coalmine/internal/contracts"
 	"coalmine/internal/score"
 	"coalmine/internal/seeds"
 	"coalmine/models"
@@ -57,11 +58,11 @@ func check(t *testing.T, o score.Options) *score.Report {
 func TestARightCommandPassesEveryCheck(t *testing.T) {
 	t.Parallel()
 	report := check(t, score.Options{Command: scoretest.Command(t, untrained(t))})
-	if conformance.Broken(report.Findings) != 0 || len(report.Findings) != 12 || report.Command.LongestInput != 2000 {
+	if contracts.Broken(report.Findings) != 0 || len(report.Findings) != 12 || report.Command.LongestInput != 2000 {
 		t.Errorf("%+v", report)
 	}
 	for _, f := range report.Findings {
-		if f.Status != conformance.Passed || f.Sentence == "" {
+		if f.Status != contracts.Passed || f.Sentence == "" {
 			t.Errorf("%+v, want that it passes", f)
 		}
 	}
@@ -72,10 +73,10 @@ func TestARightCommandPassesEveryCheck(t *testing.T) {
 func TestEachBrokenRuleIsFound(t *testing.T) {
 	t.Parallel()
 	sed, cat := "exec sed -u -e ", ""
-	var none conformance.Rule
+	var none contracts.Rule
 	for name, c := range map[string]struct {
 		requests, answers string
-		want              conformance.Rule
+		want              contracts.Rule
 		message           string
 	}{
 		"prints between messages":   {cat, sed + `'/^{"id":3,/i Batch 1 of 7'`, score.OneObjectALine, `it printed "Batch 1 of 7" to standard output`},
@@ -103,16 +104,16 @@ func TestEachBrokenRuleIsFound(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o := score.Options{Command: spoiled(t, c.requests, c.answers)}
+			o := score.Options{Command: childprocess.Command{Args: spoiled(t, c.requests, c.answers)}}
 			switch c.message { // those two wait for what never comes
 			case "it did not answer request":
-				o.Timeout = time.Second
+				o.AnswerSeconds = 1
 			case "did not end within":
 				o.Grace = 100 * time.Millisecond
 			}
 			report := check(t, o)
 			for _, f := range report.Findings {
-				if strings.Contains(f.Message, c.message) && f.Status != conformance.Passed && (c.want.Number == 0 || f.Rule == c.want.Number && f.Status == conformance.Failed && f.Sentence == c.want.Sentence) {
+				if strings.Contains(f.Message, c.message) && f.Status != contracts.Passed && (c.want.Number == 0 || f.Rule == c.want.Number && f.Status == contracts.Failed && f.Sentence == c.want.Sentence) {
 					return
 				}
 			}
@@ -124,7 +125,7 @@ func TestEachBrokenRuleIsFound(t *testing.T) {
 // spoiled is a right command whose requests and answers pass through shell commands.
 func spoiled(t *testing.T, requests, answers string) []string {
 	t.Helper()
-	right := "'" + strings.Join(scoretest.Command(t, untrained(t)), "' '") + "'"
+	right := "'" + strings.Join(scoretest.Command(t, untrained(t)).Args, "' '") + "'"
 	line := right
 	if requests != "" {
 		line = requests + " | " + line
@@ -141,8 +142,8 @@ func spoiled(t *testing.T, requests, answers string) []string {
 
 func TestACommandThatDoesNotStartIsOneFinding(t *testing.T) {
 	t.Parallel()
-	report := check(t, score.Options{Command: []string{"sh", "-c", "echo no module named torch >&2; exit 1"}})
-	if len(report.Findings) != 1 || conformance.Broken(report.Findings) != 1 || report.Command != nil || !strings.Contains(report.Findings[0].Message, "no module named torch") {
+	report := check(t, score.Options{Command: childprocess.Command{Args: []string{"sh", "-c", "echo no module named torch >&2; exit 1"}}})
+	if len(report.Findings) != 1 || contracts.Broken(report.Findings) != 1 || report.Command != nil || !strings.Contains(report.Findings[0].Message, "no module named torch") {
 		t.Errorf("%+v", report)
 	}
 }

@@ -4,10 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"math"
-
-	"coalmine/internal/recovered"
-
-	"coalmine/internal/conversation"
 )
 
 // Shape is that of images.
@@ -30,70 +26,33 @@ func imagesOf(s Shape, list [][]byte) *images {
 	return all
 }
 
-// Classify returns the log-probabilities of so many classes for each image, in their order.
+// Classify returns the log-probabilities of the given number of classes for each image, in their order.
 // Images are bytes, row by row, channels innermost; requests have batch of them each.
 func (c *Client) Classify(ctx context.Context, s Shape, list [][]byte, classes, batch int) ([][]float64, error) {
-	if err := c.needs(Classify); err != nil {
-		return nil, err
-	}
-	found := make([][]float64, len(list))
-	err := c.inBatches(ctx, len(list), batch, func(ctx context.Context, first, end int) error {
-		return c.request(ctx, Classify, payload{Images: imagesOf(s, list[first:end])}, func(result json.RawMessage) error {
-			some, err := decodeClasses(result, end-first, classes)
-			copy(found[first:], some)
-			return err
-		})
-	})
-	return found, err
-}
-
-// needs reports a method that the command does not have.
-func (c *Client) needs(method string) error {
-	if c.Description.Has(method) {
-		return nil
-	}
-	return c.explain(DescribeFirst.Broken("its methods are %q; expected %q among them, which is asked here", c.Description.Methods, method))
-}
-
-// inBatches asks about so many things, batch of them at a time.
-func (c *Client) inBatches(ctx context.Context, n, batch int, ask func(ctx context.Context, first, end int) error) error {
-	group, within := recovered.WithContext(ctx)
-	group.SetLimit(max(1, c.options.Concurrency))
-	for first := 0; first < n && within.Err() == nil; first += batch {
-		group.Go(func() error { return ask(within, first, min(first+batch, n)) })
-	}
-	err := group.Wait()
-	if err == nil {
-		err = context.Cause(ctx)
-	}
-	return err
+	return inBatches(ctx, c, Classify, list, batch, func(some [][]byte) payload { return payload{Images: imagesOf(s, some)} },
+		func(result json.RawMessage, n int) ([][]float64, error) { return decodeClasses(result, n, classes) })
 }
 
 // sumTolerance is by how much the probabilities of classes may miss 1 together: models that compute
 // in 16 bits round.
 const sumTolerance = 0.01
 
-// decodeClasses checks the answers to so many images.
+// decodeClasses decodes the log-probabilities of the classes of images.
 func decodeClasses(result json.RawMessage, images, classes int) ([][]float64, error) {
-	var list [][]json.RawMessage
-	if err := json.Unmarshal(result, &list); err != nil {
-		return nil, ClassesAddUp.Broken("it answered %s: %v", conversation.Quote(result), err)
-	}
-	if len(list) != images {
-		return nil, ClassesAddUp.Broken("it gave %d answers to %d images; expected one for each", len(list), images)
+	list, err := listOf[[]json.RawMessage](ClassesAddUp, result, images, "images")
+	if err != nil {
+		return nil, err
 	}
 	found := make([][]float64, images)
 	for i, texts := range list {
 		if len(texts) != classes {
 			return nil, ClassesAddUp.Broken("its answer to image %d has %d log-probabilities; expected one for each of %d classes", i+1, len(texts), classes)
 		}
+		if found[i], err = decodeRow(texts, "image", i); err != nil {
+			return nil, err
+		}
 		sum := 0.0
-		for _, text := range texts {
-			p, err := decodeLogProb(text)
-			if err != nil {
-				return nil, err
-			}
-			found[i] = append(found[i], p)
+		for _, p := range found[i] {
 			sum += math.Exp(p)
 		}
 		if math.Abs(sum-1) > sumTolerance {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"coalmine/internal/conversation"
+	"coalmine/internal/contracts"
 )
 
 // Methods of the contract.
@@ -37,8 +37,7 @@ type Answer struct {
 
 // Description is what a command says of itself.
 type Description struct {
-	Contract string `json:"contract"`
-	Version  int    `json:"version"`
+	contracts.Identity
 	// Model names the model so that another has another name: a digest of its file, say.
 	Model string `json:"model"`
 	// LongestInput is how many tokens a context and its continuation may have together; 0 if
@@ -85,20 +84,18 @@ const (
 // decodeDescription checks what a command says of itself.
 func decodeDescription(result json.RawMessage) (*Description, error) {
 	var d Description
-	if err := json.Unmarshal(result, &d); err != nil {
-		return nil, DescribeFirst.Broken("it describes itself by %s: %v", conversation.Quote(result), err)
+	if err := contract.Describes(DescribeFirst, result, &d, &d.Identity); err != nil {
+		return nil, err
 	}
 	switch {
-	case d.Contract != Contract || d.Version != Version:
-		return nil, DescribeFirst.Broken("it speaks version %d of the contract %.100q; expected version %d of %q", d.Version, d.Contract, Version, Contract)
 	case d.Model == "":
 		return nil, DescribeFirst.Broken("it does not name its model; expected a text that another model does not have, such as a digest of its file")
 	case len(d.Model) > maxName:
-		return nil, DescribeFirst.Broken("it names its model by %d bytes, %s ...; expected at most %d", len(d.Model), conversation.Quote([]byte(d.Model[:100])), maxName)
+		return nil, DescribeFirst.Broken("it names its model by %d bytes, %s ...; expected at most %d", len(d.Model), contracts.Quote([]byte(d.Model[:100])), maxName)
 	case len(d.Methods) > maxMethods:
 		return nil, DescribeFirst.Broken("it has %d methods; expected at most %d", len(d.Methods), maxMethods)
 	case slices.ContainsFunc(d.Methods, func(name string) bool { return len(name) > maxMethodName }):
-		return nil, DescribeFirst.Broken("a method has a name of more than %d bytes, as in %s", maxMethodName, conversation.Quote(result))
+		return nil, DescribeFirst.Broken("a method has a name of more than %d bytes, as in %s", maxMethodName, contracts.Quote(result))
 	case d.LongestInput < 0:
 		return nil, DescribeFirst.Broken("its longest_input is %d; expected the number of tokens, or 0 where there is no bound", d.LongestInput)
 	case !d.Has(logLikelihood) && !d.Has(Classify):
@@ -107,24 +104,34 @@ func decodeDescription(result json.RawMessage) (*Description, error) {
 	return &d, nil
 }
 
-// decodeAnswers checks the answers to so many pairs.
-func decodeAnswers(result json.RawMessage, pairs int) ([]Answer, error) {
-	var list [][]json.RawMessage
+// listOf decodes a list with an answer to each of n things, which a message names.
+func listOf[T any](rule contracts.Rule, result json.RawMessage, n int, things string) (list []T, err error) {
 	if err := json.Unmarshal(result, &list); err != nil {
-		return nil, InTheirOrder.Broken("it answered %s: %v", conversation.Quote(result), err)
+		return nil, rule.Broken("it answered %s: %v", contracts.Quote(result), err)
 	}
-	if len(list) != pairs {
-		return nil, InTheirOrder.Broken("it gave %d answers to %d pairs; expected one for each", len(list), pairs)
+	if len(list) != n {
+		return nil, rule.Broken("it gave %d answers to %d %s; expected one for each", len(list), n, things)
+	}
+	return list, nil
+}
+
+// DecodeAnswers decodes the answers to pairs. The rules are those of their order and of their numbers.
+func DecodeAnswers(result json.RawMessage, pairs int, order, finite contracts.Rule) ([]Answer, error) {
+	list, err := listOf[[]json.RawMessage](order, result, pairs, "pairs")
+	if err != nil {
+		return nil, err
 	}
 	answers := make([]Answer, pairs)
 	for i, two := range list {
-		if len(two) != 2 || json.Unmarshal(two[1], &answers[i].Greedy) != nil || string(two[1]) == "null" {
-			return nil, InTheirOrder.Broken("its answer to pair %d is %s; expected a list such as [-12.5, false]", i+1, conversation.Quote(result))
+		var greedy *bool
+		if len(two) != 2 || json.Unmarshal(two[1], &greedy) != nil || greedy == nil {
+			return nil, order.Broken("its answer to pair %d is %s; expected a list such as [-12.5, false]", i+1, contracts.Quote(result))
 		}
-		var err error
-		if answers[i].LogProb, err = decodeLogProb(two[0]); err != nil {
-			return nil, err
+		var p LogProbability
+		if err := p.UnmarshalJSON(two[0]); err != nil {
+			return nil, finite.Broken("the log-probability of pair %d: %v", i+1, err)
 		}
+		answers[i] = Answer{float64(p), *greedy}
 	}
 	return answers, nil
 }
@@ -154,7 +161,7 @@ func (l *LogProbability) UnmarshalJSON(text []byte) error {
 	}
 	var p *float64
 	if err := json.Unmarshal(text, &p); err != nil || p == nil {
-		return fmt.Errorf("%s stands for a log-probability; expected a finite number, or %q for the logarithm of 0", conversation.Quote(text), "-inf")
+		return fmt.Errorf("%s stands for a log-probability; expected a finite number, or %q for the logarithm of 0", contracts.Quote(text), "-inf")
 	}
 	if !IsLogProbability(*p) {
 		return fmt.Errorf("%g stands for a log-probability; expected a natural logarithm, which is not above 0 nor below -%g", *p, MaxLoss)
@@ -163,22 +170,24 @@ func (l *LogProbability) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-func decodeLogProb(text json.RawMessage) (float64, error) {
-	var p LogProbability
-	if err := p.UnmarshalJSON(text); err != nil {
-		return 0, FiniteLogarithms.Broken("%v", err)
+// decodeRow decodes log-probabilities, those of the i-th of some things, which a message names.
+func decodeRow(texts []json.RawMessage, thing string, i int) ([]float64, error) {
+	row := make([]float64, len(texts))
+	for k, text := range texts {
+		var p LogProbability
+		if err := p.UnmarshalJSON(text); err != nil {
+			return nil, FiniteLogarithms.Broken("log-probability %d of %s %d: %v", k+1, thing, i+1, err)
+		}
+		row[k] = float64(p)
 	}
-	return float64(p), nil
+	return row, nil
 }
 
-// decodeTokens checks the log-probabilities of the tokens of so many continuations.
+// decodeTokens decodes the log-probabilities of the tokens of continuations.
 func decodeTokens(result json.RawMessage, pairs int) ([][]float64, error) {
-	var list [][]json.RawMessage
-	if err := json.Unmarshal(result, &list); err != nil {
-		return nil, TokensAddUp.Broken("it answered %s: %v", conversation.Quote(result), err)
-	}
-	if len(list) != pairs {
-		return nil, TokensAddUp.Broken("it gave %d answers to %d pairs; expected one for each", len(list), pairs)
+	list, err := listOf[[]json.RawMessage](TokensAddUp, result, pairs, "pairs")
+	if err != nil {
+		return nil, err
 	}
 	// maxTokens bounds the tokens of a continuation.
 	const maxTokens = 1 << 20
@@ -187,25 +196,9 @@ func decodeTokens(result json.RawMessage, pairs int) ([][]float64, error) {
 		if len(of) > maxTokens {
 			return nil, TokensAddUp.Broken("its answer to pair %d has %d tokens; expected at most %d", i+1, len(of), maxTokens)
 		}
-		for _, text := range of {
-			p, err := decodeLogProb(text)
-			if err != nil {
-				return nil, err
-			}
-			tokens[i] = append(tokens[i], p)
+		if tokens[i], err = decodeRow(of, "pair", i); err != nil {
+			return nil, err
 		}
 	}
 	return tokens, nil
-}
-
-// decodeTexts checks what so many prompts go on with.
-func decodeTexts(result json.RawMessage, prompts int) ([]string, error) {
-	var texts []string
-	if err := json.Unmarshal(result, &texts); err != nil {
-		return nil, GreedyText.Broken("it answered %s: %v", conversation.Quote(result), err)
-	}
-	if len(texts) != prompts {
-		return nil, GreedyText.Broken("it gave %d texts for %d prompts; expected one for each", len(texts), prompts)
-	}
-	return texts, nil
 }

@@ -1,18 +1,13 @@
 package score
 
 import (
-	"coalmine/internal/conformance"
-	"coalmine/internal/conversation"
-)
+	"time"
 
-// Contract and Version name what is spoken here.
-const (
-	Contract = "coalmine/score"
-	Version  = 1
+	"coalmine/internal/contracts"
 )
 
 // contract has the rules of docs/contracts/score.md.
-var contract = conformance.Contract{Name: "score"}
+var contract = contracts.Contract{Name: "score", Version: 1}
 
 // The rules, in the words and the order of the page.
 var (
@@ -34,7 +29,13 @@ var (
 	AtMostOne        = contract.Rule("After one context the probabilities of continuations of which none begins another add up to at most 1.")
 )
 
-// spoken are the rules of every conversation.
-var spoken = conversation.Rules{
-	OneObjectALine: OneObjectALine, OneAnswerEach: OneAnswerEach, FiniteNumbers: FiniteLogarithms,
+// speech is how a command is spoken with.
+func speech(name string) contracts.Speech {
+	return contracts.Speech{
+		Who: "command", Name: name, Patience: DefaultTimeout,
+		OneObjectALine: OneObjectALine, OneAnswerEach: OneAnswerEach, FiniteNumbers: FiniteLogarithms, EndsWithItsInput: EndsWithItsInput,
+	}
 }
+
+// DefaultTimeout is how long a request and the loading of the model may take.
+const DefaultTimeout = 5 * time.Minute

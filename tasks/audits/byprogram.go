@@ -2,7 +2,7 @@ package audits
 
 import (
 	"coalmine/tasks"
-	"coalmine/tasks/clientwork"
+	"coalmine/tasks/external"
 )
 
 // ByProgram are the inputs of a task that looks at a model, and what it needs to ask the program
@@ -11,5 +11,5 @@ func ByProgram(b Builder, inputs ...tasks.Input) []tasks.Input {
 	if b.Setting().Program == nil {
 		return inputs
 	}
-	return append(inputs, tasks.Input{Name: clientwork.VocabularyInput, Key: b.Parts()})
+	return append(inputs, tasks.Input{Name: external.VocabularyInput, Key: b.Parts()})
 }

@@ -15,8 +15,9 @@ import (
 	"encoding/json"
 	"io"
 
+	"coalmine/internal/childprocess"
+	"coalmine/internal/contracts"
 	"coalmine/models"
-	"coalmine/tasks/commands"
 )
 
 // Program is one that trains, as parameters of tasks hold it. What its results depend on is all
@@ -47,7 +48,7 @@ type Setting struct {
 	// Words are the texts of all tokens, the special ones included. They must not be written to.
 	Words []string
 	// Terms are what it may do.
-	Terms commands.Terms
+	Terms childprocess.Terms
 	// Archive opens the code, as internal/workspace packs it; nil where Program.Code is empty.
 	Archive func(ctx context.Context) (io.ReadCloser, error) `json:"-"`
 }
@@ -61,7 +62,7 @@ type Runner interface {
 
 // Client is a program that runs. It is for one goroutine.
 type Client interface {
-	// Description is what the program says of itself.
+	// Description is the program's answer to describe.
 	Description() *Description
 	// Initial draws the first parameters: the tensors of the Description in their order, flat,
 	// all finite. The seed is below 2^53.
@@ -77,10 +78,9 @@ type Client interface {
 	GiveBack()
 }
 
-// Description is what a program says of itself.
+// Description is a program's answer to describe.
 type Description struct {
-	Contract string `json:"contract"`
-	Version  int    `json:"version"`
+	contracts.Identity
 	// Program names it, for people.
 	Program string `json:"program"`
 	// Parameters are the tensors of its model.

@@ -12,12 +12,10 @@ import (
 	"strings"
 
 	"coalmine/internal/childprocess"
-	"coalmine/internal/conformance"
+	"coalmine/internal/contracts"
 	"coalmine/internal/score"
-	"coalmine/internal/workspace"
 	"coalmine/storage"
 	"coalmine/tasks"
-	"coalmine/tasks/commands"
 	"coalmine/tasks/datasets"
 )
 
@@ -39,20 +37,19 @@ type Check struct {
 	Deterministic bool
 	// OneShot asks for canary clients; nil does not.
 	OneShot *OneShot
-	Terms   commands.Terms
+	Terms   childprocess.Terms
 	// Write are directories that it may write to beside its own.
 	Write []string
 
 	sample Sample // checkSample if it has no users
 }
 
-// CheckReport is what a Check found.
+// CheckReport is the result of a Check.
 type CheckReport struct {
-	Contract string `json:"contract"`
-	Version  int    `json:"version"`
-	// Result is what the command says of its model; null if it says nothing.
-	Result   *Result               `json:"result"`
-	Findings []conformance.Finding `json:"checks"`
+	contracts.Identity
+	// Result is the command's own account of its model; null if there is none.
+	Result   *Result             `json:"result"`
+	Findings []contracts.Finding `json:"checks"`
 }
 
 // trial is one execution of the command.
@@ -62,55 +59,39 @@ type trial struct {
 	err    error
 	before map[string]string // the files that it found
 	kept   *keeper           // what it has got so far
-	held   *workspace.Holder
-}
-
-// checks, after the first one, look at a training that has ended well.
-var checks = []struct {
-	name string
-	rule conformance.Rule
-	run  func(*Check, context.Context, *trial) error
-}{
-	{"changes nothing of what it finds", InputsStay, (*Check).inputs},
-	{"writes nowhere else", InItsDirectory, (*Check).elsewhere},
-	{"tells of its rounds", MetricLines, (*Check).metrics},
-	{"scores texts by its model", NamesItsModel, (*Check).scores},
-	{"renames new files of its checkpoint", WholeCheckpoint, (*Check).renames},
-	{"goes on from its checkpoint after kill -9", GoesOn, (*Check).goesOn},
-	{"ends when it is asked to", EndsWhenAsked, (*Check).stops},
-	{"leaves the same again", FollowsTheSeed, (*Check).repeats},
+	held   *childprocess.Holder
 }
 
 // Run makes all checks. The error is one of this machine.
 func (c *Check) Run(ctx context.Context) (*CheckReport, error) {
-	report := &CheckReport{Contract: Contract, Version: Version}
+	report := &CheckReport{Identity: contract.Identity()}
 	first, err := c.train(ctx, nil, nil)
 	if err != nil {
 		return nil, err
 	}
 	defer first.workspace.Remove()
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
-	result, err := first.ended()
-	report.add("trains, and says what the model is", SaysHowItEnded, err)
-	report.Result = result
-	for _, x := range checks {
-		if result == nil {
-			report.add(x.name, x.rule, conformance.SkipBecause(errors.New("no training has ended well")))
-			continue
+	looked := false // at how it has ended
+	report.Findings, err = contracts.Run(ctx, []contracts.Check{
+		{Name: "trains, and says what the model is", Rule: SaysHowItEnded, Run: func() (err error) {
+			report.Result, err = first.ended()
+			return err
+		}},
+		{Name: "changes nothing of what it finds", Rule: InputsStay, Run: first.inputs},
+		{Name: "writes nowhere else", Rule: InItsDirectory, Run: first.elsewhere},
+		{Name: "tells of its rounds", Rule: MetricLines, Run: first.metrics},
+		{Name: "scores texts by its model", Rule: NamesItsModel, Run: func() error { return c.scores(ctx, first, report.Result) }},
+		{Name: "renames new files of its checkpoint", Rule: WholeCheckpoint, Run: first.renames},
+		{Name: "goes on from its checkpoint after kill -9", Rule: GoesOn, Run: func() error { return c.goesOn(ctx, first) }},
+		{Name: "ends when it is asked to", Rule: EndsWhenAsked, Run: func() error { return c.stops(ctx) }},
+		{Name: "leaves the same again", Rule: FollowsTheSeed, Run: func() error { return c.repeats(ctx, first) }},
+	}, func() error {
+		if looked && report.Result == nil {
+			return contracts.SkipBecause(errors.New("no training has ended well"))
 		}
-		report.add(x.name, x.rule, x.run(c, ctx, first))
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-	}
-	return report, nil
-}
-
-// add adds what a check has found.
-func (r *CheckReport) add(name string, rule conformance.Rule, err error) {
-	r.Findings = append(r.Findings, conformance.Found(name, rule, err))
+		looked = true
+		return nil
+	})
+	return report, err
 }
 
 // ended is the result of a training that has ended well.
@@ -125,7 +106,7 @@ func (x *trial) ended() (*Result, error) {
 // train runs the command from what an earlier trial has kept, nil for nothing. at is called with
 // each change of the checkpoint, and ends the command by an error; nil for nothing.
 func (c *Check) train(ctx context.Context, from *keeper, at func(*trial) error) (*trial, error) {
-	w, err := workspace.New()
+	w, err := childprocess.NewWorkspace()
 	if err != nil {
 		return nil, err
 	}
@@ -166,7 +147,7 @@ func (x *trial) prepare(ctx context.Context, code []byte) error {
 		return err
 	}
 	var err error
-	x.before, err = x.contents(".", func(name string) bool { return !made(name) })
+	x.before, err = x.given()
 	return err
 }
 
@@ -194,8 +175,13 @@ func (x *trial) contents(folder string, want func(name string) bool) (map[string
 	return contents, err
 }
 
-func (c *Check) inputs(_ context.Context, x *trial) error {
-	after, err := x.contents(".", func(name string) bool { return !made(name) })
+// given are the files that the command may not make or change.
+func (x *trial) given() (map[string]string, error) {
+	return x.contents(".", func(name string) bool { return !made(name) })
+}
+
+func (x *trial) inputs() error {
+	after, err := x.given()
 	if err != nil {
 		return err
 	}
@@ -207,8 +193,8 @@ func (c *Check) inputs(_ context.Context, x *trial) error {
 	return nil
 }
 
-func (c *Check) elsewhere(_ context.Context, x *trial) error {
-	after, err := x.contents(".", func(name string) bool { return !made(name) })
+func (x *trial) elsewhere() error {
+	after, err := x.given()
 	if err != nil {
 		return err
 	}
@@ -223,47 +209,33 @@ func (c *Check) elsewhere(_ context.Context, x *trial) error {
 	return nil
 }
 
-func (c *Check) metrics(_ context.Context, x *trial) error {
+func (x *trial) metrics() error {
 	if len(x.rows.rows) == 0 {
-		return conformance.DoubtBecause(fmt.Errorf("it has told of no round in %s: the page has nothing to show while it trains", metricsFile))
+		return contracts.DoubtBecause(fmt.Errorf("it has told of no round in %s: the page has nothing to show while it trains", metricsFile))
 	}
 	return nil
 }
 
-// scores asks the scoring commands about a text.
-func (c *Check) scores(ctx context.Context, x *trial) error {
-	r, _, err := x.result()
-	if err != nil {
-		return err
-	}
+// scores asks each scoring command that a result names about a text.
+func (c *Check) scores(ctx context.Context, x *trial, r *Result) error {
 	if r.Score == "" {
-		return conformance.SkipBecause(errors.New("it names a model and no command that scores texts by it: such a model can be exported, and not audited"))
+		return contracts.SkipBecause(errors.New("it names a model and no command that scores texts by it: such a model can be exported, and not audited"))
 	}
-	return c.askAll(ctx, x, r)
-}
-
-// askAll asks each scoring command that a result names about a text.
-func (c *Check) askAll(ctx context.Context, x *trial, r *Result) error {
 	for _, which := range []Which{Trained, Initial} {
 		field, line := which.command(r)
 		if line == "" {
 			continue
 		}
-		if err := c.ask(ctx, x, line); err != nil {
+		if err := c.asking(ctx, x, line, c.Code, func(client *score.Client) error { return c.askSample(ctx, client) }); err != nil {
 			return fmt.Errorf("%s: %w", field, err)
 		}
 	}
 	return nil
 }
 
-// ask has a command score a text.
-func (c *Check) ask(ctx context.Context, x *trial, line string) error {
-	return c.asking(ctx, x, line, c.Code, func(client *score.Client) error { return c.askSample(ctx, client) })
-}
-
 // asking starts a command that scores, in a directory with code and what is below out.
 func (c *Check) asking(ctx context.Context, x *trial, line string, code []byte, do func(*score.Client) error) error {
-	w, err := workspace.New()
+	w, err := childprocess.NewWorkspace()
 	if err != nil {
 		return err
 	}
@@ -282,7 +254,7 @@ func (c *Check) asking(ctx context.Context, x *trial, line string, code []byte, 
 			return err
 		}
 	}
-	client, err := score.Start(ctx, score.Options{Command: childprocess.Shell(line), Name: line, Dir: w.Path(), Write: append([]string{w.Path()}, c.Write...), Keep: c.Terms.Environment, Memory: c.Terms.Memory})
+	client, err := startScorer(ctx, line, w, &c.Terms, c.Write, nil)
 	if err != nil {
 		return err
 	}
@@ -292,7 +264,7 @@ func (c *Check) asking(ctx context.Context, x *trial, line string, code []byte, 
 // askSample asks about a text, or an image, of the made-up data.
 func (c *Check) askSample(ctx context.Context, client *score.Client) error {
 	if c.Image != (datasets.Image{}) {
-		image := conformance.Image(c.Image.Pixels(), c.Image.Classes, 0)
+		image := contracts.Image(c.Image.Pixels(), c.Image.Classes, 0)
 		_, err := client.Classify(ctx, ShapeOf(c.Image), [][]byte{image}, c.Image.Classes, 1)
 		return err
 	}
@@ -303,7 +275,7 @@ func (c *Check) askSample(ctx context.Context, client *score.Client) error {
 var errKilled = errors.New("it was killed to see whether it goes on")
 
 // renames looks whether files of a checkpoint were written where others had read them.
-func (c *Check) renames(_ context.Context, x *trial) error {
+func (x *trial) renames() error {
 	if name := x.held.Written(); name != "" {
 		return fmt.Errorf("%s/%s was written in its place: a kill at that moment leaves half a checkpoint", checkpointFolder, name)
 	}
@@ -321,7 +293,7 @@ func (c *Check) goesOn(ctx context.Context, first *trial) error {
 		return err
 	}
 	if !errors.Is(killed.err, errKilled) {
-		return conformance.DoubtBecause(fmt.Errorf("it ended before anything was seen below %s: whatever ends a training of it early costs all of it", checkpointFolder))
+		return contracts.DoubtBecause(fmt.Errorf("it ended before anything was seen below %s: whatever ends a training of it early costs all of it", checkpointFolder))
 	}
 	kept, told := names(killed.kept.last.Files), killed.rows.list()
 	again, err := c.train(ctx, killed.kept, nil)
@@ -330,8 +302,8 @@ func (c *Check) goesOn(ctx context.Context, first *trial) error {
 	}
 	defer again.workspace.Remove()
 	result, err := again.ended()
-	if err == nil {
-		err = c.askAll(ctx, again, result)
+	if err == nil && result.Score != "" {
+		err = c.scores(ctx, again, result)
 	}
 	if err != nil {
 		return fmt.Errorf("killed when it had written %s, and started again with that: %w", kept, err)
@@ -340,7 +312,7 @@ func (c *Check) goesOn(ctx context.Context, first *trial) error {
 		return orDiffering(err, "killed when it had written %s, and started again with that, it has left another %s than without", kept, name)
 	}
 	if len(told) > 0 && again.rows.first == told[0].Round {
-		return conformance.DoubtBecause(fmt.Errorf("killed when it had told of round %d, and started again with %s, it told of round %d again: it seems to have begun anew", told[len(told)-1].Round, kept, told[0].Round))
+		return contracts.DoubtBecause(fmt.Errorf("killed when it had told of round %d, and started again with %s, it told of round %d again: it seems to have begun anew", told[len(told)-1].Round, kept, told[0].Round))
 	}
 	return nil
 }
@@ -402,7 +374,7 @@ func differing(a, b *trial) (string, error) {
 }
 
 // stops asks a training to end at its first checkpoint.
-func (c *Check) stops(ctx context.Context, _ *trial) error {
+func (c *Check) stops(ctx context.Context) error {
 	within, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	stopped, err := c.train(within, nil, func(*trial) error {
@@ -413,12 +385,12 @@ func (c *Check) stops(ctx context.Context, _ *trial) error {
 		return err
 	}
 	stopped.workspace.Remove()
-	e, ok := errors.AsType[*workspace.StoppedError](stopped.err)
+	e, ok := errors.AsType[*childprocess.StoppedError](stopped.err)
 	switch {
 	case !ok:
-		return conformance.DoubtBecause(errors.New("it ended before it could be asked to"))
+		return contracts.DoubtBecause(errors.New("it ended before it could be asked to"))
 	case e.Killed:
-		return fmt.Errorf("it went on for %v after SIGTERM, and was killed", workspace.DefaultGrace)
+		return fmt.Errorf("it went on for %v after SIGTERM, and was killed", childprocess.DefaultGrace)
 	}
 	return nil
 }
@@ -426,7 +398,7 @@ func (c *Check) stops(ctx context.Context, _ *trial) error {
 // repeats compares a second training with the first.
 func (c *Check) repeats(ctx context.Context, first *trial) error {
 	if !c.Deterministic {
-		return conformance.SkipBecause(errors.New("it is not called deterministic (--deterministic)"))
+		return contracts.SkipBecause(errors.New("it is not called deterministic (--deterministic)"))
 	}
 	second, err := c.train(ctx, nil, nil)
 	if err != nil {

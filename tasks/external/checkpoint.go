@@ -6,8 +6,9 @@ import (
 	"errors"
 	"io/fs"
 	"path"
+	"slices"
 
-	"coalmine/internal/workspace"
+	"coalmine/internal/childprocess"
 	"coalmine/storage"
 	"coalmine/tasks"
 )
@@ -18,7 +19,7 @@ import (
 
 // storedFile is a file as a listing showed it, and where it is kept.
 type storedFile struct {
-	workspace.File
+	childprocess.File
 	blob storage.Blob
 }
 
@@ -35,7 +36,7 @@ func keptName(folder, name string) string {
 func keptPath(name string) string { return path.Join(checkpointFolder, name) }
 
 // changed keeps the checkpoint, which has changed and come to rest, and what stands below out.
-func (x *training) changed(ctx context.Context, files []workspace.File) (taken bool, err error) {
+func (x *training) changed(ctx context.Context, files []childprocess.File) (taken bool, err error) {
 	out, err := x.outBeside(files)
 	if err != nil {
 		return false, err
@@ -50,7 +51,7 @@ func (x *training) changed(ctx context.Context, files []workspace.File) (taken b
 		return false, x.later(err)
 	}
 	again, err := x.workspace.List(checkpointFolder)
-	if err != nil || !workspace.Same(files, again) {
+	if err != nil || !slices.Equal(files, again) {
 		return false, err
 	}
 	if x.directories, err = x.listDirectories(len(files) > 0); err != nil {
@@ -67,12 +68,12 @@ func (x *training) changed(ctx context.Context, files []workspace.File) (taken b
 }
 
 // outBeside lists the files below out that are kept with a checkpoint. The metrics are kept as rows.
-func (x *training) outBeside(checkpoint []workspace.File) ([]workspace.File, error) {
+func (x *training) outBeside(checkpoint []childprocess.File) ([]childprocess.File, error) {
 	if len(checkpoint) == 0 {
 		return nil, nil
 	}
 	files, err := x.workspace.List(outFolder)
-	var kept []workspace.File
+	var kept []childprocess.File
 	for _, f := range files {
 		if outFolder+"/"+f.Name != metricsFile {
 			kept = append(kept, f)
@@ -83,7 +84,7 @@ func (x *training) outBeside(checkpoint []workspace.File) ([]workspace.File, err
 
 // keepFiles stores the files of a folder, and notes them in stored. A missing file of out was
 // temporary; a missing file of the checkpoint means that the checkpoint is changing.
-func (x *training) keepFiles(ctx context.Context, folder string, files []workspace.File, stored map[string]storedFile) (blobs []storage.Blob, err error) {
+func (x *training) keepFiles(ctx context.Context, folder string, files []childprocess.File, stored map[string]storedFile) (blobs []storage.Blob, err error) {
 	for _, f := range files {
 		b, err := x.keepFile(ctx, folder, f)
 		if folder == outFolder && errors.Is(err, fs.ErrNotExist) {
@@ -116,13 +117,13 @@ type changingError struct{ error }
 func (e changingError) Unwrap() error { return e.error }
 
 // keepFile stores a file, unless it is kept unchanged.
-func (x *training) keepFile(ctx context.Context, folder string, f workspace.File) (storage.Blob, error) {
+func (x *training) keepFile(ctx context.Context, folder string, f childprocess.File) (storage.Blob, error) {
 	file := folder + "/" + f.Name
 	if known, ok := x.stored[file]; ok && known.File == f {
 		return known.blob, nil
 	}
 	data, err := x.workspace.Read(file, maxFile)
-	if _, large := errors.AsType[*workspace.TooLargeError](err); large {
+	if _, large := errors.AsType[*childprocess.TooLargeError](err); large {
 		return storage.Blob{}, err
 	}
 	if err != nil {

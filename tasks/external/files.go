@@ -9,8 +9,8 @@ import (
 	"io"
 	"strings"
 
+	"coalmine/internal/childprocess"
 	"coalmine/internal/npy"
-	"coalmine/internal/workspace"
 	"coalmine/tasks/datasets"
 )
 
@@ -140,7 +140,7 @@ func (x *training) create(file string, examples int) (*exampleFile, error) {
 }
 
 // createImages makes a file for so many images: bytes [examples, height, width, channels].
-func createImages(w *workspace.Workspace, file string, m datasets.Image, examples int) (io.WriteCloser, error) {
+func createImages(w *childprocess.Workspace, file string, m datasets.Image, examples int) (io.WriteCloser, error) {
 	f, err := w.Create(file)
 	if err != nil {
 		return nil, err

@@ -3,13 +3,8 @@ package external
 import (
 	"encoding/json"
 
+	"coalmine/internal/contracts"
 	"coalmine/tasks/datasets"
-)
-
-// Contract and Version name what is agreed on here.
-const (
-	Contract = "coalmine/train"
-	Version  = 1
 )
 
 // The files and folders that a command finds and leaves.
@@ -36,8 +31,7 @@ const (
 
 // Job is what a command is told: in/job.json.
 type Job struct {
-	Contract string `json:"contract"`
-	Version  int    `json:"version"`
+	contracts.Identity
 	// Seed is what everything random follows from.
 	Seed uint64 `json:"seed"`
 	// Rounds are what the metrics count up to.
@@ -75,7 +69,7 @@ type Files struct {
 func (x *training) newJob() *Job {
 	p := x.params
 	job := &Job{
-		Contract: Contract, Version: Version, Seed: p.Seed, Rounds: p.Rounds, OneShot: p.OneShot, Job: p.Job,
+		Identity: contract.Identity(), Seed: p.Seed, Rounds: p.Rounds, OneShot: p.OneShot, Job: p.Job,
 		Files: Files{Vocabulary: vocabularyFile, Checkpoint: checkpointFolder, Metrics: metricsFile, Result: resultFile},
 	}
 	if p.OneShot != nil {

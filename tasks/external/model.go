@@ -2,18 +2,14 @@ package external
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
 	"coalmine/internal/childprocess"
-	"coalmine/internal/conversation"
+	"coalmine/internal/contracts"
 	"coalmine/internal/score"
-	"coalmine/internal/sleep"
-	"coalmine/internal/workspace"
 	"coalmine/storage"
 	"coalmine/tasks"
-	"coalmine/tasks/commands"
 	"coalmine/tasks/datasets"
 )
 
@@ -48,7 +44,7 @@ func (w Which) command(r *Result) (field, line string) {
 // Model is a model that a command scores texts by. It is closed at the end.
 type Model struct {
 	client    *score.Client
-	workspace *workspace.Workspace
+	workspace *childprocess.Workspace
 	which     Which
 	alike     constancy
 }
@@ -60,11 +56,11 @@ func (p *ModelParams) Open(ctx context.Context, t *tasks.Task, input string, whi
 	if err != nil {
 		return nil, err
 	}
-	terms, err := commands.Decode(t.Terms)
+	terms, err := childprocess.DecodeTerms(t.Terms)
 	if err != nil {
 		return nil, tasks.Permanent(err)
 	}
-	w, err := workspace.New()
+	w, err := childprocess.NewWorkspace()
 	if err != nil {
 		return nil, err
 	}
@@ -73,10 +69,7 @@ func (p *ModelParams) Open(ctx context.Context, t *tasks.Task, input string, whi
 		m.workspace.Remove()
 		return nil, err
 	}
-	m.client, err = score.Start(ctx, score.Options{
-		Command: childprocess.Shell(line), Name: line, Dir: w.Path(), Write: append([]string{w.Path()}, t.Writable()...), Offline: !terms.Network, Memory: terms.Memory, Keep: terms.Environment, Set: t.Variables(),
-		Concurrency: concurrency, Timeout: sleep.Seconds(terms.AnswerSeconds),
-	})
+	m.client, err = startScorer(ctx, line, w, &terms, t.Writable(), t.Variables())
 	if err != nil {
 		m.workspace.Remove()
 		return nil, asked(ctx, err)
@@ -85,6 +78,13 @@ func (p *ModelParams) Open(ctx context.Context, t *tasks.Task, input string, whi
 		t.MayDiffer()
 	}
 	return m, nil
+}
+
+// startScorer starts a command that scores, in a directory that it may write to beside others.
+func startScorer(ctx context.Context, line string, w *childprocess.Workspace, terms *childprocess.Terms, write, set []string) (*score.Client, error) {
+	return score.Start(ctx, score.Options{Name: line, Concurrency: concurrency, Command: childprocess.Command{
+		Args: childprocess.Shell(line), Dir: w.Path(), Terms: *terms, Write: append([]string{w.Path()}, write...), Set: set,
+	}})
 }
 
 // concurrency is how many requests are under way at a time, and batch how many pairs each has.
@@ -238,16 +238,9 @@ func (m *Model) Costs(ctx context.Context, v *datasets.Vocabulary, prefix []int3
 	return costs, nil
 }
 
-// asked says what another try may mend: a command that was killed, or was late. What breaks the
-// contract, or a limit, stays as it is.
+// asked makes an error permanent unless another try may mend it.
 func asked(ctx context.Context, err error) error {
-	if err == nil || ctx.Err() != nil {
-		return err
-	}
-	if _, ok := errors.AsType[*score.RefusedError](err); ok {
-		return tasks.Permanent(err)
-	}
-	if conversation.Mendable(err) {
+	if err == nil || ctx.Err() != nil || contracts.Mendable(err) {
 		return err
 	}
 	return tasks.Permanent(err)

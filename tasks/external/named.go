@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"coalmine/internal/workspace"
+	"coalmine/internal/childprocess"
 	"coalmine/storage/safetensors"
 )
 
@@ -30,11 +30,11 @@ func namedFiles(line string) []string {
 }
 
 // checkNamed returns an error if a scoring command names a file or folder below out that is not there.
-func (r *Result) checkNamed(files []workspace.File) error {
+func (r *Result) checkNamed(files []childprocess.File) error {
 	for _, which := range []Which{Trained, Initial} {
 		field, line := which.command(r)
 		for _, named := range namedFiles(line) {
-			there := slices.ContainsFunc(files, func(f workspace.File) bool {
+			there := slices.ContainsFunc(files, func(f childprocess.File) bool {
 				return strings.HasPrefix(outFolder+"/"+f.Name+"/", named+"/")
 			})
 			if !there {
@@ -47,7 +47,7 @@ func (r *Result) checkNamed(files []workspace.File) error {
 
 // checkTensors returns an error if a file whose name ends in .safetensors is none: whoever loads the
 // exported model would find out.
-func (x *training) checkTensors(files []workspace.File) error {
+func (x *training) checkTensors(files []childprocess.File) error {
 	for _, f := range files {
 		if !strings.HasSuffix(f.Name, ".safetensors") {
 			continue

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/childprocess"
 	"coalmine/internal/score"
-	"coalmine/internal/workspace"
 	"coalmine/storage/safetensors"
 )
 
@@ -43,7 +43,7 @@ func TestAFileThatIsNamedSafetensorsIsOne(t *testing.T) {
 		"text.pt":             {[]byte("whatever it is"), false},
 		"longest.safetensors": {[]byte("\xff\xff\xff\xff\xff\xff\xff\x7f{}"), true},
 	} {
-		w, err := workspace.New()
+		w, err := childprocess.NewWorkspace()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"coalmine/internal/conformance"
+	"coalmine/internal/contracts"
 )
 
 // What a training tells of its canaries is as it was asked to be, or one message says what it is not.
@@ -25,7 +25,7 @@ func TestCosinesAreThoseThatWereAskedFor(t *testing.T) {
 		switch {
 		case want == "" && err != nil:
 			t.Errorf("%s: %v", told, err)
-		case want != "" && (err == nil || !strings.Contains(err.Error(), want) || conformance.RuleOf(err) != TellsOfCanaries):
+		case want != "" && (err == nil || !strings.Contains(err.Error(), want) || contracts.RuleOf(err) != TellsOfCanaries):
 			t.Errorf("%s: got %v, want %q", told, err, want)
 		}
 	}

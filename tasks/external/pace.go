@@ -4,9 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"coalmine/internal/conformance"
+	"coalmine/internal/contracts"
 	"coalmine/internal/score"
-	"coalmine/internal/timing"
 )
 
 // Pace measures how fast a command trains, and how fast the command scores that it leaves.
@@ -39,7 +38,7 @@ const (
 // tells. The first training's model then scores.
 func (p *Pace) Measure(ctx context.Context) (*Seconds, error) {
 	var first *trial
-	training, err := timing.Measure(fewExamples, moreExamples, p.Sample.Users*p.Sample.Examples, func(n int) error {
+	training, err := contracts.Measure(fewExamples, moreExamples, p.Sample.Users*p.Sample.Examples, func(n int) error {
 		x, err := p.trained(ctx, n)
 		if err == nil && first == nil {
 			first = x
@@ -75,12 +74,12 @@ func (p *Pace) trained(ctx context.Context, examples int) (*trial, error) {
 }
 
 // scoring measures the command that a training leaves.
-func (p *Pace) scoring(ctx context.Context, x *trial) (timing.Pace, error) {
+func (p *Pace) scoring(ctx context.Context, x *trial) (contracts.Pace, error) {
 	result, err := x.ended()
 	if err != nil || result.Score == "" {
-		return timing.Pace{}, err
+		return contracts.Pace{}, err
 	}
-	return timing.Measure(1, 1+scoredTexts, mostTexts, func(texts int) error {
+	return contracts.Measure(1, 1+scoredTexts, mostTexts, func(texts int) error {
 		return p.asking(ctx, x, result.Score, p.Scorer, func(client *score.Client) error { return p.score(ctx, client, texts) })
 	})
 }
@@ -90,7 +89,7 @@ func (p *Pace) score(ctx context.Context, client *score.Client, n int) error {
 	if m := p.Image; m.Classes > 0 {
 		images := make([][]byte, n)
 		for i := range images {
-			images[i] = conformance.Image(m.Pixels(), m.Classes, i)
+			images[i] = contracts.Image(m.Pixels(), m.Classes, i)
 		}
 		_, err := client.Classify(ctx, ShapeOf(m), images, m.Classes, batch)
 		return err

@@ -4,12 +4,11 @@ import (
 	"errors"
 
 	"coalmine/internal/childprocess"
-	"coalmine/internal/conformance"
-	"coalmine/internal/workspace"
+	"coalmine/internal/contracts"
 )
 
 // contract has the rules of docs/contracts/train.md.
-var contract = conformance.Contract{Name: "train"}
+var contract = contracts.Contract{Name: "train", Version: 1}
 
 // The rules, in the words and the order of the page.
 var (
@@ -30,20 +29,20 @@ var (
 
 // ruleOf is the rule that an error of a command's directory or processes is about; the
 // zero Rule if it is none.
-func ruleOf(err error) conformance.Rule {
-	if rule := conformance.RuleOf(err); rule.Number > 0 {
+func ruleOf(err error) contracts.Rule {
+	if rule := contracts.RuleOf(err); rule.Number > 0 {
 		return rule
 	}
 	if _, ok := errors.AsType[*childprocess.LeftBehindError](err); ok {
 		return LeavesNoProcess
 	}
-	if _, ok := errors.AsType[*workspace.LongLineError](err); ok {
+	if _, ok := errors.AsType[*childprocess.LongLineError](err); ok {
 		return MetricLines
 	}
-	_, other := errors.AsType[*workspace.NotRegularError](err)
-	_, many := errors.AsType[*workspace.TooManyFilesError](err)
-	if _, large := errors.AsType[*workspace.TooLargeError](err); other || many || large {
+	_, other := errors.AsType[*childprocess.NotRegularError](err)
+	_, many := errors.AsType[*childprocess.TooManyFilesError](err)
+	if _, large := errors.AsType[*childprocess.TooLargeError](err); other || many || large {
 		return RegularFiles
 	}
-	return conformance.Rule{}
+	return contracts.Rule{}
 }

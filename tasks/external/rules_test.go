@@ -13,7 +13,7 @@ func TestThePageOfTheContractHasItsRulesWordForWord(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"\n## Rules\n\n" + contract.List() + "\n", fmt.Sprintf("# Train: a contract, version %d\n", Version)} {
+	for _, want := range []string{"\n## Rules\n\n" + contract.List() + "\n", fmt.Sprintf("# Train: a contract, version %d\n", contract.Version)} {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("the page has not: %s", want)
 		}

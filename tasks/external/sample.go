@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"coalmine/internal/conformance"
+	"coalmine/internal/contracts"
 	"coalmine/tasks/datasets"
 )
 
@@ -41,8 +41,8 @@ var spread = [...]float64{0.25, 0.75, 2.5, 0.5, 1}
 // ofLength is text i of so many words.
 func (s *Sample) ofLength(i, n int) string {
 	words := make([]string, n)
-	for k := range words {
-		words[k] = s.Words[(i*31+k*k*17+k*7)%len(s.Words)]
+	for k, number := range contracts.Numbers(i, n, len(s.Words)) {
+		words[k] = s.Words[number]
 	}
 	return strings.Join(words, " ")
 }
@@ -55,7 +55,7 @@ func (p *TrainParams) sample(s *Sample, i int) example {
 	user := fmt.Sprint(i / s.Examples)
 	if p.ofImages() {
 		label := i % p.Image.Classes
-		return example{LabelledImage{user, &label}, conformance.Image(p.Image.Pixels(), p.Image.Classes, i)}
+		return example{LabelledImage{user, &label}, contracts.Image(p.Image.Pixels(), p.Image.Classes, i)}
 	}
 	return example{Example{user, s.text(i)}, nil}
 }

@@ -10,11 +10,10 @@ import (
 	"slices"
 	"strings"
 
-	"coalmine/internal/conformance"
-	"coalmine/internal/workspace"
+	"coalmine/internal/childprocess"
+	"coalmine/internal/contracts"
 	"coalmine/storage"
 	"coalmine/tasks"
-	"coalmine/tasks/commands"
 	"coalmine/tasks/datasets"
 )
 
@@ -57,11 +56,6 @@ func (p *TrainParams) check() error {
 	return nil
 }
 
-// limits are those of terms.
-func limits(s *commands.Terms) workspace.Limits {
-	return workspace.Limits{Seconds: s.Seconds, Memory: s.Memory, Files: s.Files}
-}
-
 // Train runs the command of a training in a directory of its own. Inputs: "population" and
 // "shards", who trains on what; "parts": datasets/encode, with the vocabulary and the validation
 // part. Its blobs are ResultBlob, the files of the folder out by FileBlob, and tasks.RowsBlob; its
@@ -96,14 +90,14 @@ func runTrain(ctx context.Context, t *tasks.Task) error {
 	if err := t.Decode(&p); err != nil {
 		return err
 	}
-	terms, err := commands.Decode(t.Terms)
+	terms, err := childprocess.DecodeTerms(t.Terms)
 	if err := errors.Join(err, p.check()); err != nil {
 		return tasks.Permanent(err)
 	}
 	if !p.Deterministic {
 		t.MayDiffer()
 	}
-	w, err := workspace.New()
+	w, err := childprocess.NewWorkspace()
 	if err != nil {
 		return err
 	}
@@ -125,8 +119,8 @@ func runTrain(ctx context.Context, t *tasks.Task) error {
 type training struct {
 	task      *tasks.Task
 	params    *TrainParams
-	terms     commands.Terms
-	workspace *workspace.Workspace
+	terms     childprocess.Terms
+	workspace *childprocess.Workspace
 
 	rows metricRows
 	// kept is the state for the next execution; stored has its files by path, as a listing showed
@@ -145,12 +139,12 @@ type training struct {
 
 // run runs the command, which goes on from what resume has found.
 func (x *training) run(ctx context.Context) error {
-	watch := workspace.Watch{Folder: checkpointFolder, Changed: x.changed, Lines: metricsFile, More: x.more, Looked: x.keepRows, Said: x.task.Said}
+	watch := childprocess.Watch{Folder: checkpointFolder, Changed: x.changed, Lines: metricsFile, More: x.more, Looked: x.keepRows, Said: x.task.Said}
 	if x.eager {
-		watch.Every = workspace.Always
+		watch.Every = childprocess.Always
 	}
-	err := x.workspace.Run(ctx, workspace.Command{
-		Line: x.params.Command, Keep: x.terms.Environment, Limits: limits(&x.terms), Set: x.task.Variables(), Network: x.terms.Network, Write: x.task.Writable(),
+	err := x.workspace.Run(ctx, childprocess.Command{
+		Args: childprocess.Shell(x.params.Command), Terms: x.terms, Set: x.task.Variables(), Write: x.task.Writable(),
 	}, watch)
 	if err != nil && x.unkept != nil {
 		err = fmt.Errorf("%w\nits last checkpoint could not be kept: %v", err, x.unkept)
@@ -161,12 +155,12 @@ func (x *training) run(ctx context.Context) error {
 // classify says what another try may mend: a store that fails, a signal, and what the command
 // itself says. Nothing else.
 func classify(command string, err error) error {
-	e, ok := errors.AsType[*workspace.ExitError](err)
+	e, ok := errors.AsType[*childprocess.FailedError](err)
 	if !ok {
 		return err
 	}
-	if rule := ruleOf(e.Reason); rule.Number > 0 && conformance.RuleOf(e.Reason).Number == 0 {
-		v := &conformance.Violation{Rule: rule, What: e.How}
+	if rule := ruleOf(e.Reason); rule.Number > 0 && contracts.RuleOf(e.Reason).Number == 0 {
+		v := &contracts.Violation{Rule: rule, What: e.How}
 		e.How, e.Reason = v.Error(), v
 	}
 	err = fmt.Errorf("command %q: %w", command, err)
@@ -267,7 +261,7 @@ func (x *training) folders() error {
 }
 
 // unpack makes the files of the code, where there is any.
-func unpack(ctx context.Context, t *tasks.Task, w *workspace.Workspace, code storage.Digest) error {
+func unpack(ctx context.Context, t *tasks.Task, w *childprocess.Workspace, code storage.Digest) error {
 	if code == (storage.Digest{}) {
 		return nil
 	}
@@ -313,7 +307,7 @@ func (x *training) finish(ctx context.Context) error {
 }
 
 // result reads what the command says of its model, and lists what it has left.
-func (x *training) result() (*Result, []workspace.File, error) {
+func (x *training) result() (*Result, []childprocess.File, error) {
 	files, err := x.workspace.List(outFolder)
 	if err != nil {
 		return nil, nil, RegularFiles.Broken("%v", err)
@@ -338,7 +332,7 @@ func (x *training) result() (*Result, []workspace.File, error) {
 		return nil, nil, NamesItsModel.Broken("its %s names neither a model nor a command that scores texts by it", resultFile)
 	}
 	if r.Model != "" {
-		if name, ok := strings.CutPrefix(r.Model, outFolder+"/"); !ok || !slices.ContainsFunc(files, func(f workspace.File) bool { return f.Name == name }) {
+		if name, ok := strings.CutPrefix(r.Model, outFolder+"/"); !ok || !slices.ContainsFunc(files, func(f childprocess.File) bool { return f.Name == name }) {
 			return nil, nil, NamesItsModel.Broken("its %s names the model %.200q, and there is no such file; expected one below %s", resultFile, r.Model, outFolder)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"coalmine/internal/workspace"
+	"coalmine/internal/childprocess"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/checkpoints"
@@ -55,7 +55,7 @@ func newBenchOf(t *testing.T, source string, r datasets.Reading) *bench {
 // train runs a script as a file of the code.
 func (b *bench) train(t *testing.T, script string, change ...func(*TrainParams)) (*taskstest.Node, error) {
 	t.Helper()
-	code, err := workspace.Pack(fstest.MapFS{"train.sh": {Data: []byte(script)}}, nil)
+	code, err := childprocess.PackCode(fstest.MapFS{"train.sh": {Data: []byte(script)}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -409,7 +409,7 @@ func (s *awayStore) KeepFile(ctx context.Context, name string, data []byte, prog
 func TestAStoreThatIsAwayEndsNoCommand(t *testing.T) {
 	t.Parallel()
 	for fails, want := range map[int]string{2: "", 1000: "its last checkpoint could not be kept: keeping a: "} {
-		w, err := workspace.New()
+		w, err := childprocess.NewWorkspace()
 		if err != nil {
 			t.Fatal(err)
 		}

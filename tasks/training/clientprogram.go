@@ -10,7 +10,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/clientprograms"
-	"coalmine/tasks/clientwork"
+	"coalmine/tasks/external"
 )
 
 // ClientInitialParams are the parameters of training/client-initial.
@@ -23,7 +23,7 @@ type ClientInitialParams struct {
 func (p ClientInitialParams) Asks() *clientprograms.Program { return &p.Program }
 
 // ClientInitial has a client's program draw the initial model, whose tensors are those that it
-// describes. Input: clientwork.VocabularyInput.
+// describes. Input: external.VocabularyInput.
 var ClientInitial = tasks.Kind{Name: "training/client-initial", Version: 1, Class: tasks.Compute, Run: runClientInitial}
 
 // ClientInitialMetrics say what trains.
@@ -39,7 +39,7 @@ func runClientInitial(ctx context.Context, t *tasks.Task) error {
 	if err := t.Decode(&p); err != nil {
 		return err
 	}
-	client, _, err := clientwork.Borrow(ctx, t, &p.Program)
+	client, _, err := external.BorrowClient(ctx, t, &p.Program)
 	if err != nil {
 		return err
 	}
@@ -83,11 +83,11 @@ type fitter struct {
 
 // newFitter is for the round's model. Its client must be given back.
 func newFitter(ctx context.Context, t *tasks.Task, p *ClientsParams, network models.Network) (*fitter, error) {
-	model, err := clientwork.File(t, tasks.PreviousInput)
+	model, err := external.ClientModel(t, tasks.PreviousInput)
 	if err != nil {
 		return nil, err
 	}
-	client, _, err := clientwork.Borrow(ctx, t, p.Program)
+	client, _, err := external.BorrowClient(ctx, t, p.Program)
 	if err != nil {
 		return nil, err
 	}

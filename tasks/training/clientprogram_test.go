@@ -14,8 +14,8 @@ import (
 	"coalmine/tasks/canaryclients"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/clientprograms"
-	"coalmine/tasks/clientwork"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/external"
 	"coalmine/tasks/taskstest"
 )
 
@@ -102,7 +102,7 @@ func programmed(t *testing.T) (*bench, *native, *taskstest.Node) {
 	b := newBench(t)
 	n := &native{t: t, model: b.model(b.origin), params: clientsParams()}
 	b.Clients = n
-	return b, n, b.Run(ClientInitial, ClientInitialParams{Seed: 4, Program: program}, taskstest.In(clientwork.VocabularyInput, b.parts))
+	return b, n, b.Run(ClientInitial, ClientInitialParams{Seed: 4, Program: program}, taskstest.In(external.VocabularyInput, b.parts))
 }
 
 // byProgram are the parameters of clients that the program trains.
@@ -118,7 +118,7 @@ func (b *bench) withVocabulary(params ClientsParams, previous *taskstest.Node, s
 		tasks.Input{Name: tasks.PreviousInput, Key: previous.Key},
 		tasks.Input{Name: PopulationInput, Key: b.population.Key},
 		tasks.Input{Name: ShardsInput, Key: b.parts.Key},
-		tasks.Input{Name: clientwork.VocabularyInput, Key: b.parts.Key})
+		tasks.Input{Name: external.VocabularyInput, Key: b.parts.Key})
 	if err != nil {
 		b.t.Fatal(err)
 	}

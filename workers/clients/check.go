@@ -4,14 +4,12 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"slices"
 
-	"coalmine/internal/conformance"
-	"coalmine/internal/conversation"
+	"coalmine/internal/contracts"
 	"coalmine/internal/score"
 	"coalmine/models"
 	"coalmine/storage"
@@ -20,13 +18,12 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// Report is what Check found.
+// Report is the result of a check.
 type Report struct {
-	Contract string `json:"contract"`
-	Version  int    `json:"version"`
-	// Program is what it says of itself; null if it does not.
+	contracts.Identity
+	// Program is the program's answer to describe; null if there is none.
 	Program  *clientprograms.Description `json:"program"`
-	Findings []conformance.Finding       `json:"checks"`
+	Findings []contracts.Finding         `json:"checks"`
 }
 
 // checkWords are the words of the vocabulary that a program is checked with.
@@ -38,29 +35,6 @@ var checkUsers = [2][][]int{
 	{{2, 4, 6, 8}, {0, 2, 4, 9}},
 }
 
-// check is one thing that a program must do.
-type check struct {
-	name string
-	rule conformance.Rule
-	run  func(*checker) error
-}
-
-// checks are made in this order, by one process as long as it keeps the contract.
-var checks = []check{
-	{"describes itself", DescribeFirst, func(*checker) error { return nil }}, // by starting
-	{"draws parameters by the seed", SeededStart, (*checker).seeded},
-	{"leaves what it reads as it is", FilesAsAsked, (*checker).reads},
-	{"trains on a user's examples", WhatFitSays, (*checker).trains},
-	{"keeps names and shapes over rounds", SameTensors, (*checker).rounds},
-	{"remembers nothing of other users", NoMemory, (*checker).forgets},
-	{"evaluates parameters", WhatEvaluateSays, (*checker).evaluates},
-	{"scores pairs in their order", InTheirOrder, (*checker).scores},
-	{"gives probabilities that add up to at most 1", AtMostOne, (*checker).total},
-	{"answers an unknown method by an error, and goes on", UnknownMethods, (*checker).unknown},
-	{"gives another process the same answers", Deterministic, (*checker).again},
-	{"ends with its input", EndsWithItsInput, (*checker).ends},
-}
-
 // checker asks a program, and starts it again when it has broken a rule.
 type checker struct {
 	ctx     context.Context
@@ -70,43 +44,40 @@ type checker struct {
 	report  *Report
 }
 
-// Check says what a program does wrong. The error is that of ctx, or of files here.
+// Check checks a program. The error is that of ctx, or of files here.
 func Check(ctx context.Context, p clientprograms.Program, o Options) (*Report, error) {
 	o.Directory = cmp.Or(o.Directory, sharedMemory())
 	o.Write = append(slices.Clip(o.Write), o.Directory) // or it could not do what is looked for
 	c := checker{
 		ctx: ctx, pool: NewPool(o), setting: clientprograms.Setting{Program: p, Words: append(datasets.Specials(), checkWords...)},
-		report: &Report{Contract: Contract, Version: Version},
+		report: &Report{Identity: contract.Identity()},
 	}
 	defer c.pool.Close()
 	defer c.stop()
-	if _, err := c.pool.open(); err != nil {
+	_, err := c.pool.open()
+	if err != nil {
 		return nil, err
 	}
-	for _, one := range checks {
-		finding := c.make(one)
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-		c.report.Findings = append(c.report.Findings, finding)
-		if c.report.Program == nil {
-			break // what does not start cannot be asked
-		}
-	}
-	return c.report, nil
-}
-
-func (c *checker) make(one check) conformance.Finding {
-	err := c.start()
-	if err == nil {
-		err = one.run(c)
-	}
-	return conformance.Found(one.name, one.rule, err)
+	c.report.Findings, err = contracts.Run(ctx, []contracts.Check{
+		{Name: "describes itself", Rule: DescribeFirst, Run: func() error { return nil }}, // by starting
+		{Name: "draws parameters by the seed", Rule: SeededStart, Run: c.seeded},
+		{Name: "leaves what it reads as it is", Rule: FilesAsAsked, Run: c.reads},
+		{Name: "trains on a user's examples", Rule: WhatFitSays, Run: c.trains},
+		{Name: "keeps names and shapes over rounds", Rule: SameTensors, Run: c.rounds},
+		{Name: "remembers nothing of other users", Rule: NoMemory, Run: c.forgets},
+		{Name: "evaluates parameters", Rule: WhatEvaluateSays, Run: c.evaluates},
+		{Name: "scores pairs in their order", Rule: InTheirOrder, Run: c.scores},
+		{Name: "gives probabilities that add up to at most 1", Rule: AtMostOne, Run: c.total},
+		{Name: "answers an unknown method by an error, and goes on", Rule: UnknownMethods, Run: c.unknown},
+		{Name: "gives another process the same answers", Rule: Deterministic, Run: c.again},
+		{Name: "ends with its input", Rule: EndsWithItsInput, Run: c.ends},
+	}, c.start)
+	return c.report, err
 }
 
 // start starts the program, unless it runs.
 func (c *checker) start() error {
-	if c.program != nil && c.program.usable() {
+	if c.program != nil && c.program.talk.Usable() {
 		return nil
 	}
 	c.stop()
@@ -132,7 +103,7 @@ func user(number int, shape models.ImageShape) [][]int32 {
 	if shape != (models.ImageShape{}) {
 		for i := range checkUsers[number] {
 			e := 5*number + i
-			examples = append(examples, datasets.ImageSentence(e%shape.Classes, conformance.Image(shape.Values(), shape.Classes, e)))
+			examples = append(examples, datasets.ImageSentence(e%shape.Classes, contracts.Image(shape.Values(), shape.Classes, e)))
 		}
 		return examples
 	}
@@ -187,7 +158,7 @@ func (c *checker) seeded() error {
 	case !slices.Equal(drawn[0], drawn[2]):
 		return SeededStart.Broken("asked for initial parameters by the seed 7 twice, it gives other ones the second time")
 	case slices.Equal(drawn[0], drawn[1]):
-		return conformance.DoubtBecause(errors.New("the seeds 7 and 8 give the same initial parameters; replicates of an experiment will begin alike"))
+		return contracts.DoubtBecause(errors.New("the seeds 7 and 8 give the same initial parameters; replicates of an experiment will begin alike"))
 	}
 	return nil
 }
@@ -199,7 +170,7 @@ func (c *checker) trains() error {
 	}
 	after, err := c.fit(w)
 	if err == nil && slices.Equal(before, after) {
-		err = conformance.DoubtBecause(errors.New("training on 4 examples changes no parameter; is its learning rate 0?"))
+		err = contracts.DoubtBecause(errors.New("training on 4 examples changes no parameter; is its learning rate 0?"))
 	}
 	return err
 }
@@ -246,7 +217,7 @@ var errNotDeterministic = errors.New("it does not call itself deterministic")
 // forgets trains a user before and after another one.
 func (c *checker) forgets() error {
 	if !c.program.description.Deterministic {
-		return conformance.SkipBecause(errNotDeterministic)
+		return contracts.SkipBecause(errNotDeterministic)
 	}
 	a, _, err := c.begin()
 	if err != nil {
@@ -300,7 +271,7 @@ func (c *checker) evaluates() error {
 		return WhatEvaluateSays.Broken("4 examples have %d targets, and after training %d; expected the same number, above 0", before.Targets, after.Targets)
 	}
 	if after.Loss >= before.Loss {
-		return conformance.DoubtBecause(fmt.Errorf("the loss on a user's examples is %g before and %g after training on them; expected that it falls", before.Loss, after.Loss))
+		return contracts.DoubtBecause(fmt.Errorf("the loss on a user's examples is %g before and %g after training on them; expected that it falls", before.Loss, after.Loss))
 	}
 	return nil
 }
@@ -308,25 +279,21 @@ func (c *checker) evaluates() error {
 // scores asks for pairs, and for the same from the last to the first.
 func (c *checker) scores() error {
 	if c.setting.OfImages() {
-		return conformance.SkipBecause(errNoTexts)
+		return contracts.SkipBecause(errNoTexts)
 	}
 	w, _, err := c.begin()
 	if err != nil {
 		return err
 	}
 	pairs := []clientprograms.Pair{{Continuation: []int32{4, 5}}, {Context: []int32{4}, Continuation: []int32{5}}, {Context: []int32{4, 6}, Continuation: []int32{7, 9, 4}}}
-	first, err := c.program.LogLikelihoods(c.ctx, w.Model, pairs)
+	first, second, err := contracts.BothWays(pairs, func(list []clientprograms.Pair) ([]clientprograms.Likelihood, error) {
+		return c.program.LogLikelihoods(c.ctx, w.Model, list)
+	})
 	if err != nil {
 		return err
 	}
-	slices.Reverse(pairs)
-	second, err := c.program.LogLikelihoods(c.ctx, w.Model, pairs)
-	if err != nil {
-		return err
-	}
-	slices.Reverse(second)
 	for i := range first {
-		if !alike(first[i].LogProb, second[i].LogProb) {
+		if !score.Alike(first[i].LogProb, second[i].LogProb) {
 			return InTheirOrder.Broken("it gives pair %d of %d the log-probability %g, and the same pair %g when they are asked from the last to the first", i+1, len(first), first[i].LogProb, second[i].LogProb)
 		}
 	}
@@ -339,7 +306,7 @@ var errNoTexts = errors.New("nobody asks for texts where the examples are images
 // total asks for every word after one context.
 func (c *checker) total() error {
 	if c.setting.OfImages() {
-		return conformance.SkipBecause(errNoTexts)
+		return contracts.SkipBecause(errNoTexts)
 	}
 	w, _, err := c.begin()
 	if err != nil {
@@ -363,27 +330,17 @@ func (c *checker) total() error {
 	return nil
 }
 
-// alike says whether two scores may be of one text: models that compute in 16 bits and in
-// batches differ by less.
-func alike(a, b float64) bool { return max(a-b, b-a) <= 0.1-0.02*min(a, 0) }
-
 func (c *checker) unknown() error {
-	err := c.program.ask(c.ctx, "no_such_method", "no_such_method", nil, func(result json.RawMessage) error {
-		return UnknownMethods.Broken("it answers the method %q by %s; expected an error", "no_such_method", conversation.Quote(result))
-	})
-	if conformance.RuleOf(err).Number != 0 || !c.program.usable() {
+	return c.program.talk.RefusesUnknown(c.ctx, UnknownMethods, ErrorsAreAnswers, func() error {
+		_, err := c.program.Initial(c.ctx, 7)
 		return err
-	}
-	if _, err := c.program.Initial(c.ctx, 7); err != nil {
-		return fmt.Errorf("after an error: %w", err)
-	}
-	return nil
+	})
 }
 
 // again asks two processes the same.
 func (c *checker) again() error {
 	if !c.program.description.Deterministic {
-		return conformance.SkipBecause(errNotDeterministic)
+		return contracts.SkipBecause(errNotDeterministic)
 	}
 	w, first, err := c.begin()
 	if err != nil {

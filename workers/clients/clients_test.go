@@ -11,12 +11,12 @@ import (
 	"testing"
 	"time"
 
-	"coalmine/internal/conformance"
+	"coalmine/internal/childprocess"
+	"coalmine/internal/contracts"
 	"coalmine/models"
 	"coalmine/storage/safetensors"
 	"coalmine/tasks"
 	"coalmine/tasks/clientprograms"
-	"coalmine/tasks/commands"
 	"coalmine/tasks/datasets"
 	"coalmine/workers/clients/clientstest"
 )
@@ -142,10 +142,10 @@ func TestAProgramMayReadTexts(t *testing.T) {
 // another try cannot mend are permanent.
 func TestAProgramThatBreaksTheContractIsToldFrom(t *testing.T) {
 	t.Parallel()
-	var none conformance.Rule
+	var none contracts.Rule
 	for fault, c := range map[string]struct {
 		want      string
-		rule      conformance.Rule
+		rule      contracts.Rule
 		permanent bool
 	}{
 		clientstest.NaN:        {`tensor "weights" has values that are not finite`, FiniteNumbers, true},
@@ -168,13 +168,13 @@ func TestAProgramThatBreaksTheContractIsToldFrom(t *testing.T) {
 			t.Parallel()
 			o := Options{}
 			if fault == clientstest.Never {
-				o.Timeout = time.Second
+				o.AnswerSeconds = 1
 			}
 			client := borrowed(t, pooled(t, o), fault)
 			defer client.GiveBack()
 			_, err := client.Fit(t.Context(), begun(t, client), make([]float32, len(words)+1))
-			if err == nil || !strings.HasPrefix(err.Error(), `program "'`) || !strings.Contains(err.Error(), c.want) || conformance.RuleOf(err) != c.rule {
-				t.Errorf("got %v of rule %d, want %q of rule %d", err, conformance.RuleOf(err).Number, c.want, c.rule.Number)
+			if err == nil || !strings.HasPrefix(err.Error(), `program "'`) || !strings.Contains(err.Error(), c.want) || contracts.RuleOf(err) != c.rule {
+				t.Errorf("got %v of rule %d, want %q of rule %d", err, contracts.RuleOf(err).Number, c.want, c.rule.Number)
 			}
 			if tasks.IsPermanent(err) != c.permanent {
 				t.Errorf("%v: permanent %v, want %v", err, !c.permanent, c.permanent)
@@ -199,7 +199,7 @@ func TestAProgramThatCannotBeginIsToldFrom(t *testing.T) {
 func TestAProgramThatIsTooLargeIsGivenUp(t *testing.T) {
 	t.Parallel()
 	p := pooled(t, Options{})
-	c, err := p.Borrow(t.Context(), clientprograms.Setting{Program: clientstest.Program(clientstest.Never), Words: words, Terms: commands.Terms{Memory: 1}})
+	c, err := p.Borrow(t.Context(), clientprograms.Setting{Program: clientstest.Program(clientstest.Never), Words: words, Terms: childprocess.Terms{Memory: 1}})
 	if err == nil { // memory is looked at four times a second: it may have described itself before
 		defer c.GiveBack()
 		_, err = c.Fit(t.Context(), clientprograms.Work{Model: modelOf(t, "first", make([]float32, len(words)+1)), Examples: sentences, Round: 1}, make([]float32, len(words)+1))
@@ -214,18 +214,17 @@ func TestWhatAProgramSaysOfModelsIsChecked(t *testing.T) {
 	p := pooled(t, Options{})
 	guesses := borrowed(t, p, clientstest.Guesses)
 	defer guesses.GiveBack()
-	if _, err := guesses.Evaluate(t.Context(), begun(t, guesses)); conformance.RuleOf(err) != WhatEvaluateSays {
+	if _, err := guesses.Evaluate(t.Context(), begun(t, guesses)); contracts.RuleOf(err) != WhatEvaluateSays {
 		t.Errorf("more right guesses than targets: %v", err)
 	}
 	many := borrowed(t, p, clientstest.ManyPairs)
 	defer many.GiveBack()
-	if _, err := many.LogLikelihoods(t.Context(), begun(t, many).Model, []clientprograms.Pair{{Continuation: []int32{4}}}); conformance.RuleOf(err) != InTheirOrder {
+	if _, err := many.LogLikelihoods(t.Context(), begun(t, many).Model, []clientprograms.Pair{{Continuation: []int32{4}}}); contracts.RuleOf(err) != InTheirOrder {
 		t.Errorf("two answers to one pair: %v", err)
 	}
 }
 
-// pidOf is the process of a program.
-func pidOf(c clientprograms.Client) *program { return c.(*program) }
+func talkOf(c clientprograms.Client) *contracts.Talk { return c.(*program).talk }
 
 func TestAProgramIsUsedAgain(t *testing.T) {
 	t.Parallel()
@@ -246,11 +245,11 @@ func TestAProgramIsUsedAgain(t *testing.T) {
 
 func TestAProgramThatDiedOrIsBusyIsNotUsedAgain(t *testing.T) {
 	t.Parallel()
-	p := pooled(t, Options{Timeout: time.Hour})
+	p := pooled(t, Options{Terms: childprocess.Terms{AnswerSeconds: 3600}})
 	dead := borrowed(t, p, "")
 	dead.GiveBack()
-	pidOf(dead).child.Kill(errors.New("by the test"))
-	<-pidOf(dead).talk.Over()
+	talkOf(dead).Kill(errors.New("by the test"))
+	<-talkOf(dead).Over()
 	if again := borrowed(t, p, ""); again == dead {
 		t.Error("a program that has died is used again")
 	}
@@ -263,7 +262,7 @@ func TestAProgramThatDiedOrIsBusyIsNotUsedAgain(t *testing.T) {
 		t.Errorf("got %v, want %v", err, enough)
 	}
 	slow.GiveBack()
-	<-pidOf(slow).child.Done()
+	<-talkOf(slow).Over()
 	if again := borrowed(t, p, clientstest.Never); again == slow {
 		t.Error("a program that still computes is used again")
 	}
@@ -274,9 +273,9 @@ func TestIdleProgramsEnd(t *testing.T) {
 	p := pooled(t, Options{Idle: time.Millisecond})
 	c := borrowed(t, p, "")
 	c.GiveBack()
-	<-pidOf(c).child.Done()
-	if err := pidOf(c).child.Ended(); err != nil {
-		t.Errorf("it ended with %v", err)
+	<-talkOf(c).Over()
+	if _, err := c.Initial(t.Context(), 7); err == nil || !strings.Contains(err.Error(), "it ended with exit status 0") {
+		t.Errorf("asked after its end: %v, want that it has ended well", err)
 	}
 }
 
@@ -288,9 +287,9 @@ func TestAPoolEndsItsProgramsAndRemovesItsFiles(t *testing.T) {
 	begun(t, idle)
 	idle.GiveBack()
 	p.Close()
-	<-pidOf(idle).child.Done()
+	<-talkOf(idle).Over()
 	busy.GiveBack()
-	<-pidOf(busy).child.Done()
+	<-talkOf(busy).Over()
 	if left, err := os.ReadDir(base); err != nil || len(left) > 0 {
 		t.Errorf("%v is left, %v", left, err)
 	}
@@ -348,11 +347,11 @@ func TestDescriptionsAreChecked(t *testing.T) {
 	for old, wrong := range map[string]string{
 		`"coalmine/client"`: `"coalmine/score"`, `"version":1`: `"version":2`, `"p"`: `""`, `"tokens"`: `"words"`, `[{"name":"a","shape":[2]}]`: `[]`, `[2]`: `[0]`, `"parameters"`: `"tensors"`, "{": "[",
 	} {
-		if _, _, err := decodeDescription([]byte(strings.Replace(right, old, wrong, 1)), false); conformance.RuleOf(err) != DescribeFirst {
+		if _, _, err := decodeDescription([]byte(strings.Replace(right, old, wrong, 1)), false); contracts.RuleOf(err) != DescribeFirst {
 			t.Errorf("%s in place of %s: %v", wrong, old, err)
 		}
 	}
-	if _, _, err := decodeDescription([]byte(right), true); conformance.RuleOf(err) != DescribeFirst || !strings.Contains(err.Error(), `it reads "tokens", and the examples are images; expected "images"`) {
+	if _, _, err := decodeDescription([]byte(right), true); contracts.RuleOf(err) != DescribeFirst || !strings.Contains(err.Error(), `it reads "tokens", and the examples are images; expected "images"`) {
 		t.Errorf("a program of texts is given images: %v", err)
 	}
 }
@@ -368,7 +367,7 @@ func TestTermsHoldForAProgram(t *testing.T) {
 			t.Errorf("with the environment %q: %v, want that it says %s", allowed, err, say)
 		}
 	}
-	never := clientprograms.Setting{Program: clientstest.Program(clientstest.Never), Words: words, Terms: commands.Terms{AnswerSeconds: 2}}
+	never := clientprograms.Setting{Program: clientstest.Program(clientstest.Never), Words: words, Terms: childprocess.Terms{AnswerSeconds: 2}}
 	c, err := p.Borrow(t.Context(), never)
 	if err != nil {
 		t.Fatal(err)

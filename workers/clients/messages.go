@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"math"
 
-	"coalmine/internal/conversation"
+	"coalmine/internal/contracts"
 	"coalmine/internal/score"
 	"coalmine/models"
 	"coalmine/tasks/clientprograms"
@@ -93,14 +93,12 @@ const maxName = 1000
 // decodeDescription checks what a program says of itself that is to read images, or texts.
 func decodeDescription(result json.RawMessage, ofImages bool) (*clientprograms.Description, models.Network, error) {
 	var d clientprograms.Description
-	if err := json.Unmarshal(result, &d); err != nil {
-		return nil, nil, DescribeFirst.Broken("it describes itself by %s: %v", conversation.Quote(result), err)
+	if err := contract.Describes(DescribeFirst, result, &d, &d.Identity); err != nil {
+		return nil, nil, err
 	}
 	switch {
-	case d.Contract != Contract || d.Version != Version:
-		return nil, nil, DescribeFirst.Broken("it speaks version %d of the contract %.100q; expected version %d of %q", d.Version, d.Contract, Version, Contract)
 	case len(d.Program) > maxName:
-		return nil, nil, DescribeFirst.Broken("its name has %d bytes, %s ...; expected at most %d", len(d.Program), conversation.Quote([]byte(d.Program[:100])), maxName)
+		return nil, nil, DescribeFirst.Broken("its name has %d bytes, %s ...; expected at most %d", len(d.Program), contracts.Quote([]byte(d.Program[:100])), maxName)
 	case d.Program == "":
 		return nil, nil, DescribeFirst.Broken("it does not name itself; expected a text for people, such as its name and version")
 	case ofImages && d.Input != clientprograms.ImagesInput:
@@ -123,7 +121,7 @@ func decodeDescription(result json.RawMessage, ofImages bool) (*clientprograms.D
 func decodeFitted(result json.RawMessage, given int) (*clientprograms.Fitted, error) {
 	var f fitted
 	if err := json.Unmarshal(result, &f); err != nil {
-		return nil, WhatFitSays.Broken("it answered fit by %s: %v", conversation.Quote(result), err)
+		return nil, WhatFitSays.Broken("it answered fit by %s: %v", contracts.Quote(result), err)
 	}
 	loss, told := f.Metrics["loss"]
 	targets, counted := f.Metrics["targets"]
@@ -135,7 +133,7 @@ func decodeFitted(result json.RawMessage, given int) (*clientprograms.Fitted, er
 	case longest(f.Metrics) > maxMetricName:
 		return nil, WhatFitSays.Broken("it has a metric whose name has %d bytes; expected at most %d", longest(f.Metrics), maxMetricName)
 	case told != counted:
-		return nil, WhatFitSays.Broken("its metrics have one of loss and targets, %s; expected both or neither", conversation.Quote(result))
+		return nil, WhatFitSays.Broken("its metrics have one of loss and targets, %s; expected both or neither", contracts.Quote(result))
 	case targets < 0 || targets > maxTargets || targets != math.Trunc(targets):
 		return nil, WhatFitSays.Broken("it has learned from %g targets; expected a whole number of at least 0", targets)
 	}
@@ -173,10 +171,10 @@ func decodeEvaluation(result json.RawMessage, given int) (*clientprograms.Evalua
 		Targets, Correct *int64
 	}
 	if err := json.Unmarshal(result, &e); err != nil {
-		return nil, WhatEvaluateSays.Broken("it answered evaluate by %s: %v", conversation.Quote(result), err)
+		return nil, WhatEvaluateSays.Broken("it answered evaluate by %s: %v", contracts.Quote(result), err)
 	}
 	if e.Loss == nil || e.Targets == nil || e.Correct == nil {
-		return nil, WhatEvaluateSays.Broken("it answered evaluate by %s; expected loss, targets and correct", conversation.Quote(result))
+		return nil, WhatEvaluateSays.Broken("it answered evaluate by %s; expected loss, targets and correct", contracts.Quote(result))
 	}
 	if *e.Targets > int64(given) {
 		return nil, WhatEvaluateSays.Broken("it has predicted %d targets; expected at most %d, the number in its examples", *e.Targets, given)
@@ -185,28 +183,4 @@ func decodeEvaluation(result json.RawMessage, given int) (*clientprograms.Evalua
 		return nil, WhatEvaluateSays.Broken("%d first guesses of %d targets were right; expected at least 0, and at most all", *e.Correct, *e.Targets)
 	}
 	return &clientprograms.Evaluation{Targets: *e.Targets, Correct: *e.Correct, Loss: *e.Loss}, checkLoss(*e.Loss)
-}
-
-// decodeLikelihoods checks the answers to so many pairs.
-func decodeLikelihoods(result json.RawMessage, pairs int) ([]clientprograms.Likelihood, error) {
-	var list [][]json.RawMessage
-	if err := json.Unmarshal(result, &list); err != nil {
-		return nil, InTheirOrder.Broken("it answered %s: %v", conversation.Quote(result), err)
-	}
-	if len(list) != pairs {
-		return nil, InTheirOrder.Broken("it gave %d answers to %d pairs; expected one for each", len(list), pairs)
-	}
-	found := make([]clientprograms.Likelihood, pairs)
-	for i, two := range list {
-		var greedy *bool
-		if len(two) != 2 || json.Unmarshal(two[1], &greedy) != nil || greedy == nil {
-			return nil, InTheirOrder.Broken("its answer to pair %d is %s; expected a list such as [-12.5, false]", i+1, conversation.Quote(result))
-		}
-		var p score.LogProbability
-		if err := p.UnmarshalJSON(two[0]); err != nil {
-			return nil, FiniteNumbers.Broken("the log-probability of pair %d: %v", i+1, err)
-		}
-		found[i] = clientprograms.Likelihood{LogProb: float64(p), Greedy: *greedy}
-	}
-	return found, nil
 }

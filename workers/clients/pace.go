@@ -3,7 +3,7 @@ package clients
 import (
 	"context"
 
-	"coalmine/internal/timing"
+	"coalmine/internal/contracts"
 	"coalmine/models"
 	"coalmine/storage"
 	"coalmine/tasks/checkpoints"
@@ -25,11 +25,11 @@ const (
 // Measure has a program train on the examples of a user, and score texts.
 func Measure(ctx context.Context, s clientprograms.Setting, o Options, examples [][]int32, text func(i int) clientprograms.Pair) (*Pace, error) {
 	p := &Pace{}
-	fits, err := timing.Measure(1, 1+paceFits, mostFits, func(n int) error { return p.ask(ctx, s, o, examples, n, 1, text) })
+	fits, err := contracts.Measure(1, 1+paceFits, mostFits, func(n int) error { return p.ask(ctx, s, o, examples, n, 1, text) })
 	if err != nil {
 		return nil, err
 	}
-	texts, err := timing.Measure(1, 1+paceTexts, mostTexts, func(n int) error { return p.ask(ctx, s, o, examples, 1, n, text) })
+	texts, err := contracts.Measure(1, 1+paceTexts, mostTexts, func(n int) error { return p.ask(ctx, s, o, examples, 1, n, text) })
 	p.Begin, p.Fit, p.Text = fits.Start, fits.Each, texts.Each
 	return p, err
 }

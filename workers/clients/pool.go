@@ -12,34 +12,27 @@ import (
 	"sync"
 	"time"
 
+	"coalmine/internal/childprocess"
 	"coalmine/tasks/clientprograms"
 )
 
 // Options say how programs are run.
 type Options struct {
-	// Timeout of one answer, and of the start of a program; 0 stands for DefaultTimeout.
-	Timeout time.Duration
-	// Idle is how long a program stays that nobody needs; 0 stands for DefaultIdle.
-	Idle time.Duration
-	// Grace is how long a program may take to end after its input has; 0 for childprocess.DefaultGrace.
-	Grace time.Duration
-	// Threads is how many a program is told to compute with; 0 stands for 1.
-	Threads int
-	// Memory is how many bytes the processes of a program may have resident together; 0 for no
-	// bound.
-	Memory int64
-	// Network leaves programs the network. Else they have none where the platform can do that,
-	// unless their terms allow it.
-	Network bool
-	// Keep names environment variables that programs get besides the usual ones.
-	Keep []string
+	// Terms hold for all programs, each where the program's own say nothing.
+	childprocess.Terms
 	// Write are directories that programs may write to beside their own.
 	Write []string
+	// Grace is how long a program may take to end after its input has; 0 for childprocess.DefaultGrace.
+	Grace time.Duration
+	// Idle is how long a program stays that nobody needs; 0 stands for DefaultIdle.
+	Idle time.Duration
+	// Threads is how many a program is told to compute with; 0 stands for 1.
+	Threads int
 	// Directory is where files of parameters are; "" stands for shared memory.
 	Directory string
 }
 
-// Defaults of Options.
+// Defaults of Options. DefaultTimeout is that of one answer, and of the start of a program.
 const (
 	DefaultTimeout = 10 * time.Minute
 	DefaultIdle    = time.Minute
@@ -60,7 +53,7 @@ var _ clientprograms.Runner = (*Pool)(nil)
 
 // NewPool is one without programs yet. It must be closed.
 func NewPool(o Options) *Pool {
-	o.Timeout, o.Idle, o.Threads = cmp.Or(o.Timeout, DefaultTimeout), cmp.Or(o.Idle, DefaultIdle), cmp.Or(o.Threads, 1)
+	o.Idle, o.Threads = cmp.Or(o.Idle, DefaultIdle), cmp.Or(o.Threads, 1)
 	o.Directory = cmp.Or(o.Directory, sharedMemory())
 	return &Pool{options: o, idle: map[string][]*program{}}
 }
@@ -82,7 +75,7 @@ func (p *Pool) Borrow(ctx context.Context, s clientprograms.Setting) (clientprog
 		if c == nil {
 			break
 		}
-		if c.usable() {
+		if c.talk.Usable() {
 			return c, nil
 		}
 		_ = c.end() // it has died while nobody looked, and another takes its place
@@ -130,7 +123,7 @@ func (p *Pool) take(name string) *program {
 
 // put makes a program idle, or ends it.
 func (p *Pool) put(c *program) {
-	if !c.usable() {
+	if !c.talk.Usable() {
 		_ = c.end() // whoever asked it knows what went wrong
 		return
 	}

@@ -14,9 +14,8 @@ import (
 	"unicode/utf8"
 
 	"coalmine/internal/childprocess"
-	"coalmine/internal/conversation"
-	"coalmine/internal/sleep"
-	"coalmine/internal/workspace"
+	"coalmine/internal/contracts"
+	"coalmine/internal/score"
 	"coalmine/models"
 	"coalmine/tasks"
 	"coalmine/tasks/checkpoints"
@@ -31,14 +30,12 @@ type program struct {
 	name       string // tells settings apart
 	setting    clientprograms.Setting
 	vocabulary datasets.Vocabulary
-	directory  string               // of what it writes
-	code       *workspace.Workspace // below the directory; nil without
-	child      *childprocess.Process
-	talk       *conversation.Talk
+	directory  string                  // of what it writes
+	code       *childprocess.Workspace // below the directory; nil without
+	talk       *contracts.Talk
 
 	description *clientprograms.Description
 	network     models.Network
-	asking      bool        // a request was not answered yet
 	leaving     *time.Timer // while it is idle
 }
 
@@ -54,11 +51,10 @@ func start(ctx context.Context, p *Pool, f *files, name string, s clientprograms
 		c.clear()
 		return nil, fmt.Errorf("the code of the program %q: %w", s.Command, err)
 	}
-	if c.child, err = c.command(code).Start(); err != nil {
+	if c.talk, err = contracts.Start(c.command(code), speech(s.Command)); err != nil {
 		c.clear()
-		return nil, fmt.Errorf("program %w", err)
+		return nil, err
 	}
-	c.talk = conversation.Begin(c.child, spoken)
 	if err := c.introduce(ctx); err != nil {
 		_ = c.end() // what went wrong is in the error
 		return nil, err
@@ -66,19 +62,15 @@ func start(ctx context.Context, p *Pool, f *files, name string, s clientprograms
 	return c, nil
 }
 
-// command is what runs in a directory, as the pool and the terms of the setting say.
+// command is the one of the setting, in a directory, on the terms of the setting or else of the pool.
 func (c *program) command(directory string) *childprocess.Command {
-	o, terms := &c.pool.options, &c.setting.Terms
+	o, terms := &c.pool.options, c.setting.Terms
+	terms.AnswerSeconds, terms.Memory = cmp.Or(terms.AnswerSeconds, o.AnswerSeconds), cmp.Or(terms.Memory, o.Memory)
+	terms.Network, terms.Environment = terms.Network || o.Network, slices.Concat(o.Environment, terms.Environment)
 	return &childprocess.Command{
-		Args: childprocess.Shell(c.setting.Command), Dir: directory, Offline: !terms.Network && !o.Network,
-		Memory: cmp.Or(terms.Memory, o.Memory), Keep: slices.Concat(o.Keep, terms.Environment), Set: childprocess.Threads(max(1, o.Threads)), Grace: o.Grace,
+		Args: childprocess.Shell(c.setting.Command), Dir: directory, Terms: terms, Set: childprocess.Threads(max(1, o.Threads)), Grace: o.Grace,
 		Write: append([]string{c.directory}, o.Write...), Read: []string{c.files.path},
 	}
-}
-
-// patience is how long the program may take to answer.
-func (c *program) patience() time.Duration {
-	return cmp.Or(sleep.Seconds(c.setting.Terms.AnswerSeconds), c.pool.options.Timeout)
 }
 
 // unpack makes a directory with the program's code, and returns it; "" where there is none.
@@ -87,7 +79,7 @@ func (c *program) unpack(ctx context.Context) (string, error) {
 		return "", nil
 	}
 	var err error
-	if c.code, err = workspace.In(c.directory); err != nil {
+	if c.code, err = childprocess.NewWorkspaceIn(c.directory); err != nil {
 		return "", err
 	}
 	archive, err := c.setting.Archive(ctx)
@@ -105,7 +97,7 @@ func (c *program) introduce(ctx context.Context) error {
 		return err
 	}
 	about := introduction{
-		Versions: []int{Version}, Config: c.setting.Config, Threads: c.pool.options.Threads,
+		Versions: []int{contract.Version}, Config: c.setting.Config, Threads: c.pool.options.Threads,
 		Vocabulary: vocabulary{Size: len(c.setting.Words), Begin: datasets.Begin, End: datasets.End, FirstWord: datasets.FirstWord, Words: words},
 	}
 	if about.Config == nil {
@@ -118,7 +110,7 @@ func (c *program) introduce(ctx context.Context) error {
 		c.description, c.network, err = decodeDescription(result, c.setting.OfImages())
 		return err
 	})
-	if ended, ok := errors.AsType[*conversation.EndedError](err); ok && !bySignal(ended.How) {
+	if ended, ok := errors.AsType[*contracts.EndedError](err); ok && !bySignal(ended.How) {
 		return tasks.Permanent(err) // such as for a module that there is not
 	}
 	return err
@@ -133,32 +125,13 @@ func bySignal(how error) bool {
 // Description implements clientprograms.Client.
 func (c *program) Description() *clientprograms.Description { return c.description }
 
-// usable says whether more can be asked of the program.
-func (c *program) usable() bool {
-	select {
-	case <-c.talk.Over():
-		return false
-	default:
-		return !c.asking
-	}
-}
-
 // GiveBack implements clientprograms.Client.
 func (c *program) GiveBack() { c.pool.put(c) }
 
-var errLeft = errors.New("nobody waits for its answer any more")
-
 // end ends the program, and says how if that was not as the contract asks.
 func (c *program) end() error {
-	if c.asking {
-		c.child.Kill(errLeft)
-	}
-	err := c.child.Close()
-	c.clear()
-	if err == nil || c.asking {
-		return nil
-	}
-	return c.explain(conversation.WithLastLines(EndsWithItsInput.Broken("%v", err), c.child.LastLines()))
+	defer c.clear()
+	return c.talk.Close()
 }
 
 // clear removes the program's directory.
@@ -172,44 +145,11 @@ func (c *program) clear() {
 // ask sends a request and decodes the answer. What decode does not take ends the program. The
 // error is permanent where another try cannot mend it.
 func (c *program) ask(ctx context.Context, method, what string, about any, decode func(json.RawMessage) error) error {
-	c.asking = true
-	a, err := c.talk.Ask(ctx, c.patience(), method, what, about)
-	switch {
-	case err != nil && ctx.Err() != nil:
-		return err
-	case err != nil:
-		return c.failed(err)
-	}
-	c.asking = false
-	if a.Error != nil {
-		err := c.explain(fmt.Errorf("it answers %s by the error %q", method, childprocess.Printable(a.Error.Message, maxMessage)))
-		if !a.Error.Retry {
-			err = tasks.Permanent(err)
-		}
+	err := c.talk.Ask(ctx, method, what, about, decode)
+	if err == nil || ctx.Err() != nil || contracts.Mendable(err) {
 		return err
 	}
-	if err := decode(a.Result); err != nil {
-		c.talk.Fail(err) // unless it has ended by then
-		return c.failed(conversation.WithLastLines(err, c.child.LastLines()))
-	}
-	return nil
-}
-
-// maxMessage is how much is quoted of an error's message, in characters.
-const maxMessage = 300
-
-// failed is the error of a program that has broken the contract or a limit, which another try cannot mend,
-// or that has died or was too slow, which it can.
-func (c *program) failed(err error) error {
-	if conversation.Mendable(err) {
-		return c.explain(err)
-	}
-	return tasks.Permanent(c.explain(err))
-}
-
-// explain adds to an error whose it is.
-func (c *program) explain(err error) error {
-	return fmt.Errorf("program %q: %w", c.setting.Command, err)
+	return tasks.Permanent(err)
 }
 
 // Initial implements clientprograms.Client.
@@ -294,8 +234,10 @@ func (c *program) LogLikelihoods(ctx context.Context, m clientprograms.Model, pa
 		part := pairs[:min(len(pairs), pairsAsked)]
 		about := request{Parameters: path, Pairs: c.pairs(part)}
 		err := c.ask(ctx, logLikelihood, fmt.Sprintf("loglikelihood, %d pairs", len(part)), about, func(result json.RawMessage) error {
-			found, err := decodeLikelihoods(result, len(part))
-			all = append(all, found...)
+			answers, err := score.DecodeAnswers(result, len(part), InTheirOrder, FiniteNumbers)
+			for _, a := range answers {
+				all = append(all, clientprograms.Likelihood(a))
+			}
 			return err
 		})
 		if err != nil {
@@ -311,8 +253,8 @@ const headerRoom = 16 << 20
 
 // read reads the parameters that the program has written.
 func (c *program) read(path string, params []float32) error {
-	data, err := workspace.ReadFile(path, int64(4*len(params))+headerRoom)
-	if large, ok := errors.AsType[*workspace.TooLargeError](err); ok {
+	data, err := childprocess.ReadFile(path, int64(4*len(params))+headerRoom)
+	if large, ok := errors.AsType[*childprocess.TooLargeError](err); ok {
 		return SameTensors.Broken("its file of parameters has %d bytes; expected at most %d for the %d parameters that it describes", large.Size, large.Most, len(params))
 	}
 	if err != nil {

@@ -1,18 +1,11 @@
 package clients
 
 import (
-	"coalmine/internal/conformance"
-	"coalmine/internal/conversation"
-)
-
-// Contract and Version name what is spoken here.
-const (
-	Contract = "coalmine/client"
-	Version  = 1
+	"coalmine/internal/contracts"
 )
 
 // contract has the rules of docs/contracts/client.md.
-var contract = conformance.Contract{Name: "client"}
+var contract = contracts.Contract{Name: "client", Version: 1}
 
 // The rules, in the words and the order of the page.
 var (
@@ -34,7 +27,10 @@ var (
 	AtMostOne        = contract.Rule("After one context the probabilities of different tokens add up to at most 1.")
 )
 
-// spoken are the rules of every conversation.
-var spoken = conversation.Rules{
-	OneObjectALine: OneObjectALine, OneAnswerEach: OneAnswerEach, FiniteNumbers: FiniteNumbers,
+// speech is how a program is spoken with.
+func speech(name string) contracts.Speech {
+	return contracts.Speech{
+		Who: "program", Name: name, Patience: DefaultTimeout,
+		OneObjectALine: OneObjectALine, OneAnswerEach: OneAnswerEach, FiniteNumbers: FiniteNumbers, EndsWithItsInput: EndsWithItsInput,
+	}
 }

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"coalmine/internal/workspace"
+	"coalmine/internal/childprocess"
 	"coalmine/storage"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/runs"
@@ -103,7 +103,7 @@ func (l *Local) changedFiles(ctx context.Context, d experiment.Difference) ([]st
 		return nil, err
 	}
 	defer after.Close()
-	return workspace.Changed(before, after)
+	return childprocess.ChangedCode(before, after)
 }
 
 // openCode opens the code whose digest is the value of a field.

@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"slices"
 
+	"coalmine/internal/childprocess"
 	"coalmine/internal/queue"
 	"coalmine/tasks/attempts"
-	"coalmine/tasks/commands"
 	"coalmine/workflows/coordinator/graph"
 )
 
@@ -29,7 +29,7 @@ func (t *term) launch(x *graph.Task, r *graph.Run) {
 // timeout is how many seconds an attempt may take: those of all tasks, and what the terms of a
 // command give it, whose directory is made before and read after.
 func (t *term) timeout(terms json.RawMessage) float64 {
-	own, err := commands.Decode(terms)
+	own, err := childprocess.DecodeTerms(terms)
 	if err != nil {
 		return t.TaskTimeout.Seconds() // the task itself fails for that
 	}

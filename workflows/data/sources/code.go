@@ -10,7 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"coalmine/internal/workspace"
+	"coalmine/internal/childprocess"
 	"coalmine/storage"
 )
 
@@ -45,7 +45,7 @@ func (h Here) Pack(_ context.Context, name, _ string, omit func(string) bool) (*
 }
 
 func pack(directory string, omit func(string) bool) (*Source, error) {
-	archive, err := workspace.Pack(os.DirFS(directory), omit)
+	archive, err := childprocess.PackCode(os.DirFS(directory), omit)
 	if err != nil {
 		return nil, fault(directory, "cannot be packed: %w", err)
 	}

@@ -3,10 +3,10 @@ package compile
 import (
 	"encoding/json"
 
+	"coalmine/internal/childprocess"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/clientprograms"
-	"coalmine/tasks/commands"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/external"
 	"coalmine/workflows/experiment"
@@ -64,7 +64,7 @@ func (c *cell) commandClass() tasks.Class {
 
 // terms are what commands of the cell may do, as JSON; nil where nothing is said.
 func (c *cell) terms() json.RawMessage {
-	l, t := c.experiment.Training.Limits, commands.Terms{Environment: c.experiment.Training.Environment}
+	l, t := c.experiment.Training.Limits, childprocess.Terms{Environment: c.experiment.Training.Environment}
 	if l != nil {
 		const mebibyte = 1 << 20
 		t.Seconds, t.AnswerSeconds, t.Network = float64(l.Time), float64(l.Answer), l.Network

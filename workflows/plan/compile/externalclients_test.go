@@ -6,7 +6,7 @@ import (
 
 	"coalmine/storage"
 	"coalmine/tasks"
-	"coalmine/tasks/clientwork"
+	"coalmine/tasks/external"
 )
 
 const programmed = `
@@ -36,7 +36,7 @@ func TestTasksThatAskAProgramGoToItsWorkers(t *testing.T) {
 	for _, s := range specs {
 		asks := false
 		for _, in := range s.Inputs {
-			asks = asks || in.Name == clientwork.VocabularyInput
+			asks = asks || in.Name == external.VocabularyInput
 		}
 		switch {
 		case asks && (s.Class != tasks.GPU || !strings.Contains(string(s.Terms), `"answer_seconds":60,"memory":2097152000`) || !strings.Contains(string(s.Terms), "HF_TOKEN")):

@@ -9,8 +9,8 @@ import (
 	"coalmine/privacy"
 	"coalmine/tasks"
 	"coalmine/tasks/aggregation"
-	"coalmine/tasks/clientwork"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/external"
 	"coalmine/tasks/training"
 	"coalmine/tasks/updates"
 	"coalmine/workflows/experiment"
@@ -164,7 +164,7 @@ func (c *cell) clientEdges() []edge {
 	return append(c.dataEdges(), c.vocabularyEdge())
 }
 
-func (c *cell) vocabularyEdge() edge { return edge{clientwork.VocabularyInput, c.parts} }
+func (c *cell) vocabularyEdge() edge { return edge{external.VocabularyInput, c.parts} }
 
 // centralEdges are the data, and the validation part that decides when the training ends.
 func (c *cell) centralEdges() []edge { return append(c.dataEdges(), c.validationEdges()...) }

@@ -15,8 +15,8 @@ import (
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/clientprograms"
 	"coalmine/tasks/clientprograms/clientprogramstest"
-	"coalmine/tasks/clientwork"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/external"
 	"coalmine/tasks/taskstest"
 )
 
@@ -48,7 +48,7 @@ func TestAProgramsRanksAreThoseOfItsScores(t *testing.T) {
 	}
 	edges := []taskstest.Edge{
 		taskstest.In(audits.ModelInput, model), taskstest.In(audits.CanariesInput, g.Put("canaries", map[string][]byte{datasets.CanariesBlob: data})),
-		taskstest.In(clientwork.VocabularyInput, vocabularyNode(t, g, words)),
+		taskstest.In(external.VocabularyInput, vocabularyNode(t, g, words)),
 	}
 	params := Params{Seed: 3, References: 300, Space: canaries.Space{Words: 4}, Prefix: 1, Count: 3}
 	want := decodedRanks(t, g.Run(Kind, params, edges...))

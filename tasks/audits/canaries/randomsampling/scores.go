@@ -12,7 +12,7 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/clientprograms"
-	"coalmine/tasks/clientwork"
+	"coalmine/tasks/external"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/external"
 )
@@ -256,11 +256,11 @@ func rankByProgram(ctx context.Context, t *tasks.Task, p *Params) ([]Rank, error
 	if err != nil {
 		return nil, err
 	}
-	model, err := clientwork.File(t, audits.ModelInput)
+	model, err := external.ClientModel(t, audits.ModelInput)
 	if err != nil {
 		return nil, err
 	}
-	client, vocabulary, err := clientwork.Borrow(ctx, t, p.Program)
+	client, vocabulary, err := external.BorrowClient(ctx, t, p.Program)
 	if err != nil {
 		return nil, err
 	}

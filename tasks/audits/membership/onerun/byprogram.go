@@ -6,13 +6,13 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/clientprograms"
-	"coalmine/tasks/clientwork"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/external"
 )
 
 // byProgram scores canaries as lossDifferences does, by a program that is asked about both models.
 func (p *BoundParams) byProgram(ctx context.Context, t *tasks.Task, list []datasets.Canary) ([]float64, error) {
-	client, _, err := clientwork.Borrow(ctx, t, p.Program)
+	client, _, err := external.BorrowClient(ctx, t, p.Program)
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +38,7 @@ func (p *BoundParams) byProgram(ctx context.Context, t *tasks.Task, list []datas
 
 // likelihoods are those of pairs under the checkpoint of an input.
 func likelihoods(ctx context.Context, t *tasks.Task, client clientprograms.Client, input string, pairs []clientprograms.Pair) ([]clientprograms.Likelihood, error) {
-	model, err := clientwork.File(t, input)
+	model, err := external.ClientModel(t, input)
 	if err != nil {
 		return nil, err
 	}

@@ -10,8 +10,8 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/clientprograms"
 	"coalmine/tasks/clientprograms/clientprogramstest"
-	"coalmine/tasks/clientwork"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/external"
 	"coalmine/tasks/taskstest"
 )
 
@@ -23,7 +23,7 @@ func TestAProgramsUtilityIsThatOfItsPredictions(t *testing.T) {
 	data, model := parts(t, g), initial(g)
 	want := measure(g, model, data, 2)
 	params := PartParams{Data: datasets.Test, Shares: 2, Program: &clientprograms.Program{Command: "p"}, Words: true}
-	edges := []taskstest.Edge{taskstest.In(audits.ModelInput, model), taskstest.In(DataInput, data), taskstest.In(clientwork.VocabularyInput, data)}
+	edges := []taskstest.Edge{taskstest.In(audits.ModelInput, model), taskstest.In(DataInput, data), taskstest.In(external.VocabularyInput, data)}
 	first := g.Run(Part, params, edges...)
 	params.Share = 1
 	second := g.Run(Part, params, edges...)

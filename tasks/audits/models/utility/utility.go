@@ -19,7 +19,6 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/clientprograms"
-	"coalmine/tasks/clientwork"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/external"
 )
@@ -40,7 +39,7 @@ type PartParams struct {
 	// Top counts those among the first guesses, too; not of labels of texts.
 	Top bool `json:"top,omitempty"`
 	// Program, where there is one, predicts in place of this program. The task then needs
-	// clientwork.VocabularyInput.
+	// external.VocabularyInput.
 	Program *clientprograms.Program `json:"program,omitempty"`
 	// Words has the targets of the program compared with the ordinary words of its examples. It is set with
 	// every Program; results from before have it not.
@@ -114,14 +113,14 @@ func runProgram(ctx context.Context, t *tasks.Task, p *PartParams) error {
 }
 
 // programEvaluator has a program measure the model of audits.ModelInput, in the words of
-// clientwork.VocabularyInput. It counts ordinary words, or labels of images. At the end the client
+// external.VocabularyInput. It counts ordinary words, or labels of images. At the end the client
 // is given back.
 func programEvaluator(ctx context.Context, t *tasks.Task, program *clientprograms.Program) (Evaluator, clientprograms.Client, error) {
-	model, err := clientwork.File(t, audits.ModelInput)
+	model, err := external.ClientModel(t, audits.ModelInput)
 	if err != nil {
 		return nil, nil, err
 	}
-	client, _, err := clientwork.Borrow(ctx, t, program)
+	client, _, err := external.BorrowClient(ctx, t, program)
 	if err != nil {
 		return nil, nil, err
 	}

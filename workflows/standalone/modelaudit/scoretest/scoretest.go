@@ -19,6 +19,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/childprocess"
 	"coalmine/models"
 	"coalmine/storage"
 	"coalmine/tasks/checkpoints"
@@ -42,13 +43,13 @@ func Main(m *testing.M) {
 }
 
 // Command serves a file of coalmine export, of words, bytes or classes of images, until its input ends.
-func Command(tb testing.TB, model []byte) []string {
+func Command(tb testing.TB, model []byte) childprocess.Command {
 	tb.Helper()
 	path := filepath.Join(tb.TempDir(), "model.safetensors")
 	if err := os.WriteFile(path, model, 0o600); err != nil {
 		tb.Fatal(err)
 	}
-	return []string{os.Args[0], serve, path}
+	return childprocess.Command{Args: []string{os.Args[0], serve, path}}
 }
 
 // longestInput is how many words or bytes the command takes.

@@ -1,4 +1,4 @@
-package workspace
+package childprocess
 
 import (
 	"archive/tar"
@@ -27,10 +27,10 @@ func isCode(name string) bool {
 	return name == "." || !slices.Contains(made, top) && !strings.HasPrefix(last, ".") && last != "__pycache__"
 }
 
-// Pack puts the files of a directory into an archive, which is the same for the same files:
+// PackCode puts the files of a directory into an archive, which is the same for the same files:
 // names, contents and whether they can be run. Hidden files and folders, what Python compiles, and
 // what a command makes are left out, and files that omit reports; a nil omit reports none.
-func Pack(directory fs.FS, omit func(name string) bool) ([]byte, error) {
+func PackCode(directory fs.FS, omit func(name string) bool) ([]byte, error) {
 	var packed bytes.Buffer
 	archive := tar.NewWriter(&packed)
 	files, size := 0, int64(0)
@@ -91,8 +91,8 @@ func pack(archive *tar.Writer, directory fs.FS, name string) (int64, error) {
 	return io.Copy(archive, f)
 }
 
-// Changed names the files that are in one of two archives of Pack alone, or differ, in order.
-func Changed(before, after io.Reader) ([]string, error) {
+// ChangedCode names the files that are in one of two archives of PackCode alone, or differ, in order.
+func ChangedCode(before, after io.Reader) ([]string, error) {
 	old, err := digests(before)
 	if err != nil {
 		return nil, err

@@ -1,6 +1,6 @@
 //go:build !unix
 
-package workspace
+package childprocess
 
 // atOnce is for systems whose folders have pipes.
 const atOnce = 0

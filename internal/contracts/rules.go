@@ -1,15 +1,38 @@
-package conformance
+package contracts
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 )
 
-// Contract is a page of docs/contracts: its name and its rules in their order.
+// Contract is a page of docs/contracts: its name, the version of it that is spoken here, and its rules in
+// their order.
 type Contract struct {
-	Name  string
-	Rules []Rule
+	Name    string
+	Version int
+	Rules   []Rule
+}
+
+// Identity names a contract and its version, in descriptions and reports.
+type Identity struct {
+	Contract string `json:"contract"`
+	Version  int    `json:"version"`
+}
+
+// Identity names the contract.
+func (c *Contract) Identity() Identity { return Identity{"coalmine/" + c.Name, c.Version} }
+
+// Describes decodes the answer to describe, which has the identity that said points to.
+func (c *Contract) Describes(rule Rule, result json.RawMessage, into any, said *Identity) error {
+	if err := json.Unmarshal(result, into); err != nil {
+		return rule.Broken("it describes itself by %s: %v", Quote(result), err)
+	}
+	if want := c.Identity(); *said != want {
+		return rule.Broken("it speaks version %d of the contract %.100q; expected version %d of %q", said.Version, said.Contract, want.Version, want.Contract)
+	}
+	return nil
 }
 
 // Rule is a sentence of a contract by its number on the page, from 1. The zero Rule is none.

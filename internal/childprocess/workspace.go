@@ -1,4 +1,4 @@
-package workspace
+package childprocess
 
 import (
 	"archive/tar"
@@ -9,7 +9,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"coalmine/internal/scratch"
@@ -22,12 +21,12 @@ type Workspace struct {
 	root   *os.Root // nothing is read or written outside of it, whatever links there are
 }
 
-// New makes an empty directory among the system's temporary ones. What a process that was killed
+// NewWorkspace makes an empty directory among the system's temporary ones. What a process that was killed
 // has left there goes.
-func New() (*Workspace, error) { return In(os.TempDir()) }
+func NewWorkspace() (*Workspace, error) { return NewWorkspaceIn(os.TempDir()) }
 
-// In makes an empty directory below another one.
-func In(parent string) (*Workspace, error) {
+// NewWorkspaceIn makes an empty directory below another one.
+func NewWorkspaceIn(parent string) (*Workspace, error) {
 	around, err := scratch.Make(parent, "work-")
 	if err != nil {
 		return nil, fmt.Errorf("a directory for a command: %w", err)
@@ -97,7 +96,7 @@ func (w *Workspace) Folder(name string) error { return w.root.MkdirAll(name, 0o7
 // RemoveFolder removes a folder with all that is in it.
 func (w *Workspace) RemoveFolder(name string) error { return w.root.RemoveAll(name) }
 
-// Unpack makes the files of an archive that Pack has written.
+// Unpack makes the files of an archive that PackCode has written.
 func (w *Workspace) Unpack(archive io.Reader) error {
 	files := tar.NewReader(archive)
 	for {
@@ -185,9 +184,6 @@ type TooManyFilesError struct{ Folder string }
 func (e *TooManyFilesError) Error() string {
 	return fmt.Sprintf("%s holds more than %d files or folders: put them together", e.Folder, MaxFiles)
 }
-
-// Same reports whether two listings show the same files, none of them written in between.
-func Same(a, b []File) bool { return slices.Equal(a, b) }
 
 // MaxFiles is the most files of a folder that is kept.
 const MaxFiles = 1000

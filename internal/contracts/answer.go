@@ -1,4 +1,4 @@
-package conversation
+package contracts
 
 import (
 	"encoding/json"
@@ -9,8 +9,8 @@ import (
 	"coalmine/internal/childprocess"
 )
 
-// Answer is a line that is received: either a result or an error.
-type Answer struct {
+// answer is a line that is received: either a result or an error.
+type answer struct {
 	ID     *int64          `json:"id"`
 	Result json.RawMessage `json:"result"`
 	Error  *struct {
@@ -19,7 +19,7 @@ type Answer struct {
 	} `json:"error"`
 }
 
-// quoted is how much is quoted of what a child says, in characters.
+// quoted is how much is quoted of a program, in characters.
 const quoted = 120
 
 // Quote is the beginning of a text for messages.
@@ -27,12 +27,12 @@ func Quote(text []byte) string {
 	return fmt.Sprintf("%q", childprocess.Printable(string(text[:min(len(text), 4*quoted)]), quoted))
 }
 
-// Parse reads a line of a child.
-func (r *Rules) Parse(line []byte) (*Answer, error) {
+// parse reads a line of a program.
+func (r *Speech) parse(line []byte) (*answer, error) {
 	if !strings.HasPrefix(strings.TrimSpace(string(line)), "{") {
 		return nil, r.OneObjectALine.Broken("it printed %s to standard output; expected answers alone, and all else on standard error", Quote(line))
 	}
-	var a Answer
+	var a answer
 	if err := json.Unmarshal(line, &a); err != nil {
 		if notFinite(line, err) {
 			return nil, r.FiniteNumbers.Broken("it answered with a number that JSON has not, NaN or Infinity: %s; the model has diverged, or computes in too few bits", Quote(line))

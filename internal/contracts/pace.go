@@ -1,5 +1,4 @@
-// Package timing measures how long processes take.
-package timing
+package contracts
 
 import "time"
 

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package timing
+package contracts
 
 import "time"
 

@@ -1,6 +1,6 @@
 //go:build unix
 
-package workspace
+package childprocess
 
 import (
 	"archive/tar"
@@ -19,7 +19,7 @@ import (
 
 func newWorkspace(t *testing.T) *Workspace {
 	t.Helper()
-	w, err := New()
+	w, err := NewWorkspace()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,12 +61,12 @@ func TestCodeIsPackedAlikeAndUnpacked(t *testing.T) {
 		".git/config": {Data: []byte("x")}, "sub/__pycache__/a.pyc": {Data: []byte("x")}, "sub/out/code.py": {Data: []byte("x")},
 		"in/job.json": {Data: []byte("x")}, "out/model": {Data: []byte("x")}, "checkpoint/n": {Data: []byte("x")}, "tmp": {Data: []byte("x")},
 	}
-	first, err := Pack(code, nil)
+	first, err := PackCode(code, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	code["train.py"].ModTime, code["sub/run.sh"].Mode = time.Unix(99, 0), 0o755
-	if second, err := Pack(code, nil); err != nil || !bytes.Equal(first, second) {
+	if second, err := PackCode(code, nil); err != nil || !bytes.Equal(first, second) {
 		t.Errorf("times and rights of others change the archive: %v", err)
 	}
 	w := newWorkspace(t)
@@ -80,11 +80,11 @@ func TestCodeIsPackedAlikeAndUnpacked(t *testing.T) {
 	if info, err := os.Stat(w.Path() + "/sub/run.sh"); err != nil || info.Mode()&0o100 == 0 {
 		t.Errorf("the script cannot be run: %v, %v", info, err)
 	}
-	if _, err := Pack(fstest.MapFS{".hidden": {}}, nil); err == nil || !strings.Contains(err.Error(), "holds no files") {
+	if _, err := PackCode(fstest.MapFS{".hidden": {}}, nil); err == nil || !strings.Contains(err.Error(), "holds no files") {
 		t.Errorf("no code: %v", err)
 	}
 	large := fstest.MapFS{"a": {Data: make([]byte, MaxCode/2)}, "b": {Data: make([]byte, MaxCode/2+1)}}
-	if _, err := Pack(large, nil); err == nil || err.Error() != "it holds 67108865 bytes; expected at most 67108864" {
+	if _, err := PackCode(large, nil); err == nil || err.Error() != "it holds 67108865 bytes; expected at most 67108864" {
 		t.Errorf("too much code: %v", err)
 	}
 	if err := w.Unpack(bytes.NewReader(first[:300])); err == nil {
@@ -145,7 +145,7 @@ echo 2 > tmp/a; mv tmp/a checkpoint/a; echo o >> out/lines`
 		taken, err := changed(ctx, files)
 		return taken, errors.Join(err, w.Put("seen", nil))
 	}
-	if err := w.Run(t.Context(), Command{Line: script}, watch); err != nil {
+	if err := w.Run(t.Context(), Command{Args: Shell(script)}, watch); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.Equal(x.files, []string{"a=1", "a=2"}) || x.lines != "one\ntwo\n" {
@@ -178,7 +178,7 @@ func TestNoLineIsLost(t *testing.T) {
 			}
 			return more(lines)
 		}
-		if err := w.Run(t.Context(), Command{Line: line}, watch); (err == nil) == strings.Contains(line, "exit 1") || x.lines != want {
+		if err := w.Run(t.Context(), Command{Args: Shell(line)}, watch); (err == nil) == strings.Contains(line, "exit 1") || x.lines != want {
 			t.Errorf("%s: %v, and it was told of %q, want %q", line, err, x.lines, want)
 		}
 	}
@@ -198,7 +198,7 @@ func TestACommandIsStoppedWhileItsFilesAreStored(t *testing.T) {
 			}
 		}
 	}
-	err := w.Run(ctx, Command{Line: `trap 'echo > asked; exit 75' TERM; mkdir checkpoint; echo > checkpoint/a; while :; do sleep 0.01; done`}, watch)
+	err := w.Run(ctx, Command{Args: Shell(`trap 'echo > asked; exit 75' TERM; mkdir checkpoint; echo > checkpoint/a; while :; do sleep 0.01; done`)}, watch)
 	if e, ok := errors.AsType[*StoppedError](err); !ok || e.Killed {
 		t.Errorf("got %v, want that it has ended in time", err)
 	}
@@ -216,7 +216,7 @@ func TestFilesThatAreNotTakenAreOfferedAgain(t *testing.T) {
 		}
 		return true, w.Put("stored", nil)
 	}
-	if err := w.Run(t.Context(), Command{Line: `mkdir checkpoint; echo > checkpoint/a; while [ ! -e stored ]; do sleep 0.01; done`}, watch); err != nil || offered != 3 {
+	if err := w.Run(t.Context(), Command{Args: Shell(`mkdir checkpoint; echo > checkpoint/a; while [ ! -e stored ]; do sleep 0.01; done`)}, watch); err != nil || offered != 3 {
 		t.Errorf("%v, offered %d times, want 3", err, offered)
 	}
 }
@@ -225,23 +225,23 @@ func TestHowACommandEndsIsTold(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		line, want string
-		limits     Limits
+		terms      Terms
 		status     int
 	}{
-		{"echo no module named numpy >&2; exit 3", "it ended with exit status 3; its last lines:\n  no module named numpy", Limits{}, 3},
-		{"kill -9 $$", "it ended with signal: killed; it said nothing", Limits{}, -1},
-		{"sleep 1000", "it ran for more than 300ms, its limit, and was killed", Limits{Seconds: 0.3}, -1},
-		{"head -c 3000000 /dev/zero > big; sleep 1000", "its directory holds 2 MiB, more than its limit of 1 MiB", Limits{Files: 1 << 20}, -1},
-		{"mkdir checkpoint; ln -s / checkpoint/root", "checkpoint/root is no regular file", Limits{}, -1},
-		{"mkdir out; mkfifo out/lines; sleep 1000", "out/lines is no regular file", Limits{}, -1},
-		{"mkdir out; head -c 1100000 /dev/zero > out/lines; sleep 1000", "out/lines has a line of more than 1048576 bytes", Limits{}, -1},
-		{"a=$(head -c 64000000 /dev/zero | tr '\\0' x); sleep 1000", "MiB of memory; expected at most 24", Limits{Memory: 24 << 20}, -1},
-		{"mkdir out; ln -s /dev/zero out/lines; sleep 1000", "out/lines is no regular file", Limits{}, -1},
+		{"echo no module named numpy >&2; exit 3", "it ended with exit status 3; its last lines:\n  no module named numpy", Terms{}, 3},
+		{"kill -9 $$", "it ended with signal: killed; it said nothing", Terms{}, -1},
+		{"sleep 1000", "it ran for more than 300ms, its limit, and was killed", Terms{Seconds: 0.3}, -1},
+		{"head -c 3000000 /dev/zero > big; sleep 1000", "its directory holds 2 MiB, more than its limit of 1 MiB", Terms{Files: 1 << 20}, -1},
+		{"mkdir checkpoint; ln -s / checkpoint/root", "checkpoint/root is no regular file", Terms{}, -1},
+		{"mkdir out; mkfifo out/lines; sleep 1000", "out/lines is no regular file", Terms{}, -1},
+		{"mkdir out; head -c 1100000 /dev/zero > out/lines; sleep 1000", "out/lines has a line of more than 1048576 bytes", Terms{}, -1},
+		{"a=$(head -c 64000000 /dev/zero | tr '\\0' x); sleep 1000", "MiB of memory; expected at most 24", Terms{Memory: 24 << 20}, -1},
+		{"mkdir out; ln -s /dev/zero out/lines; sleep 1000", "out/lines is no regular file", Terms{}, -1},
 	} {
 		w := newWorkspace(t)
 		x := &told{workspace: w}
-		err := w.Run(t.Context(), Command{Line: c.line, Limits: c.limits}, x.watch())
-		e, ok := errors.AsType[*ExitError](err)
+		err := w.Run(t.Context(), Command{Args: Shell(c.line), Terms: c.terms}, x.watch())
+		e, ok := errors.AsType[*FailedError](err)
 		if !ok || e.Status != c.status || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.line, err, c.want)
 		}
@@ -260,11 +260,11 @@ func TestAStoppedCommandLeavesItsCheckpoint(t *testing.T) {
 		stop(reason)
 		return nil
 	}
-	err := w.Run(ctx, Command{Line: `mkdir checkpoint out; trap 'echo last > checkpoint/a; exit 75' TERM; echo go > out/lines; while :; do sleep 0.01; done`}, watch)
+	err := w.Run(ctx, Command{Args: Shell(`mkdir checkpoint out; trap 'echo last > checkpoint/a; exit 75' TERM; echo go > out/lines; while :; do sleep 0.01; done`)}, watch)
 	if !errors.Is(err, reason) || !slices.Equal(x.files, []string{"a=last"}) {
 		t.Errorf("%v, %q", err, x.files)
 	}
-	if err := w.Run(ctx, Command{Line: `trap '' TERM; echo go >> out/lines; while :; do sleep 0.01; done`, Grace: 100 * time.Millisecond}, watch); !errors.Is(err, reason) {
+	if err := w.Run(ctx, Command{Args: Shell(`trap '' TERM; echo go >> out/lines; while :; do sleep 0.01; done`), Grace: 100 * time.Millisecond}, watch); !errors.Is(err, reason) {
 		t.Errorf("one that does not listen: %v", err)
 	}
 }

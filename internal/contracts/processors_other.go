@@ -1,6 +1,6 @@
 //go:build !unix
 
-package timing
+package contracts
 
 import "time"
 

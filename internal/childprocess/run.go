@@ -1,4 +1,4 @@
-package workspace
+package childprocess
 
 import (
 	"cmp"
@@ -9,39 +9,8 @@ import (
 	"slices"
 	"time"
 
-	"coalmine/internal/childprocess"
 	"coalmine/internal/sleep"
 )
-
-// Command says what runs in a workspace, and how far it may go.
-type Command struct {
-	// Line is a command line for the system's shell.
-	Line string
-	// Keep names variables of the environment that are passed on beside the usual ones.
-	Keep []string
-	// Set are further variables, as NAME=VALUE.
-	Set []string
-	Limits
-	// Network leaves it the network.
-	Network bool
-	// Write are directories that it may write to beside its own; "/" is anywhere.
-	Write []string
-	// Grace is how long it may take to end once it is asked to; 0 for DefaultGrace.
-	Grace time.Duration
-}
-
-// Limits bound a command. Zero fields bound nothing.
-type Limits struct {
-	// Seconds is how long it may run.
-	Seconds float64
-	// Memory is how many bytes its processes may have resident together.
-	Memory int64
-	// Files is how many bytes its directory may hold.
-	Files int64
-}
-
-// DefaultGrace is how long a command may take to end once it is asked to.
-const DefaultGrace = childprocess.DefaultGrace
 
 // Always is a Watch.Every that lets no look out.
 const Always = time.Nanosecond
@@ -67,16 +36,17 @@ type Watch struct {
 }
 
 const (
-	// look is the pause between two looks at the files of a command.
-	look = 250 * time.Millisecond
+	// filesLook is the pause between two looks at the files of a command.
+	filesLook = 250 * time.Millisecond
 	// saveEvery is Watch.Every by default, tellEvery the least time between two calls of Looked.
 	saveEvery = 5 * time.Second
 	tellEvery = time.Second
 )
 
-// Run runs a command until it ends, and returns nil if its exit status is 0. It is asked to end
-// when ctx does, and killed if it does not. What it leaves behind is killed in any case. An error
-// of the command itself is an *ExitError.
+// Run runs a command in the directory until it ends, and returns nil if its exit status is 0. The
+// command is asked to end when ctx does, and killed if it does not. Processes that it leaves behind are
+// killed in any case. It may write to the directory and to those of its Write. An error of the command
+// itself is a *FailedError.
 func (w *Workspace) Run(ctx context.Context, c Command, watch Watch) error {
 	if err := w.Folder("tmp"); err != nil {
 		return err
@@ -85,10 +55,10 @@ func (w *Workspace) Run(ctx context.Context, c Command, watch Watch) error {
 	if err != nil {
 		return err
 	}
-	child, err := childprocess.Command{
-		Args: childprocess.Shell(c.Line), Dir: w.path, Keep: c.Keep, Memory: c.Memory, Quiet: true, Offline: !c.Network, Grace: cmp.Or(c.Grace, DefaultGrace),
-		Set: append([]string{"TMPDIR=" + filepath.Join(w.path, "tmp")}, c.Set...), Write: append([]string{w.path}, c.Write...),
-	}.Start()
+	c.Dir, c.Quiet = w.path, true
+	c.Set = append([]string{"TMPDIR=" + filepath.Join(w.path, "tmp")}, c.Set...)
+	c.Write = append([]string{w.path}, c.Write...)
+	child, err := c.Start()
 	if err != nil {
 		return err
 	}
@@ -97,7 +67,7 @@ func (w *Workspace) Run(ctx context.Context, c Command, watch Watch) error {
 	if most := sleep.Seconds(c.Seconds); most > 0 {
 		defer time.AfterFunc(most, func() { child.Kill(fmt.Errorf("it ran for more than %v, its limit, and was killed", most)) }).Stop()
 	}
-	r := &running{workspace: w, command: c, watch: watch, child: child, lines: lines}
+	r := &running{workspace: w, most: c.Files, watch: watch, child: child, lines: lines}
 	// What is under way may still be saved when ctx has ended.
 	watched := r.look(context.WithoutCancel(ctx))
 	closed := child.Close()
@@ -107,8 +77,8 @@ func (w *Workspace) Run(ctx context.Context, c Command, watch Watch) error {
 	return r.outcome(ctx, closed)
 }
 
-// ExitError says how a command has ended.
-type ExitError struct {
+// FailedError is the end of a command of a Workspace that has not ended well.
+type FailedError struct {
 	// Status is that it has ended with; -1 if a signal has ended it.
 	Status int
 	// Reason is why it was ended, nil if it ended by itself.
@@ -119,7 +89,7 @@ type ExitError struct {
 	How string
 }
 
-func (e *ExitError) Error() string {
+func (e *FailedError) Error() string {
 	if len(e.Lines) == 0 {
 		return e.How + "; it said nothing"
 	}
@@ -130,7 +100,7 @@ func (e *ExitError) Error() string {
 	return text
 }
 
-func (e *ExitError) Unwrap() error { return e.Reason }
+func (e *FailedError) Unwrap() error { return e.Reason }
 
 // StoppedError is that of a command that was asked to end, because its context has.
 type StoppedError struct {
@@ -146,9 +116,9 @@ func (e *StoppedError) Unwrap() error { return e.Cause }
 // running is a command that runs.
 type running struct {
 	workspace *Workspace
-	command   Command
+	most      int64 // bytes that the directory may hold; 0 for no bound
 	watch     Watch
-	child     *childprocess.Process
+	child     *Process
 	lines     *follower
 
 	seen, saved []File // of the folder, at the last look and when Changed took them in
@@ -158,7 +128,7 @@ type running struct {
 
 // look watches until the command has ended, or an error has ended it.
 func (r *running) look(ctx context.Context) error {
-	again := time.NewTicker(look)
+	again := time.NewTicker(filesLook)
 	defer again.Stop()
 	for {
 		select {
@@ -180,12 +150,11 @@ func (r *running) look(ctx context.Context) error {
 
 // limits reports what is more than it may be.
 func (r *running) limits() error {
-	most := r.command.Files
-	if most == 0 {
+	if r.most == 0 {
 		return nil
 	}
-	if size := r.workspace.size(); size > most {
-		return fmt.Errorf("its directory holds %d MiB, more than its limit of %d MiB, and it was killed", size>>20, most>>20)
+	if size := r.workspace.size(); size > r.most {
+		return fmt.Errorf("its directory holds %d MiB, more than its limit of %d MiB, and it was killed", size>>20, r.most>>20)
 	}
 	return nil
 }
@@ -260,7 +229,7 @@ func (r *running) outcome(ctx context.Context, closed error) error {
 		}
 		return nil
 	}
-	e := &ExitError{Status: r.child.ExitStatus(), Reason: r.child.Reason(), Lines: r.child.LastLines(), How: closed.Error()}
+	e := &FailedError{Status: r.child.ExitStatus(), Reason: r.child.Reason(), Lines: r.child.LastLines(), How: closed.Error()}
 	if e.Status == 0 {
 		e.Reason = closed // it has left processes behind
 	}
@@ -269,5 +238,5 @@ func (r *running) outcome(ctx context.Context, closed error) error {
 
 // explain adds what the command has said last.
 func (r *running) explain(err error) error {
-	return &ExitError{Status: -1, Reason: err, Lines: r.child.LastLines(), How: err.Error()}
+	return &FailedError{Status: -1, Reason: err, Lines: r.child.LastLines(), How: err.Error()}
 }

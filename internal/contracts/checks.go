@@ -1,0 +1,132 @@
+package contracts
+
+import (
+	"cmp"
+	"context"
+	"slices"
+)
+
+// Status of a Finding.
+type Status string
+
+// Results of a check. A doubt is no fault: some programs cannot do better.
+const (
+	Passed  Status = "pass"
+	Failed  Status = "fail"
+	Doubted Status = "doubt"
+	Skipped Status = "skip"
+)
+
+// Finding is the result of a check of a program.
+type Finding struct {
+	Check  string `json:"check"`
+	Status Status `json:"status"`
+	// Rule is the number of the rule that was broken or looked at, and Sentence its words.
+	Rule     int    `json:"rule"`
+	Sentence string `json:"sentence"`
+	// Message says what was found, unless all is well.
+	Message string `json:"message,omitempty"`
+}
+
+// Doubt and Skip are errors of a check that are no faults.
+type (
+	Doubt struct{ error }
+	Skip  struct{ error }
+)
+
+// DoubtBecause is the error of a check that found something which may be right.
+func DoubtBecause(err error) error { return Doubt{err} }
+
+// SkipBecause is the error of a check with nothing to look at.
+func SkipBecause(err error) error { return Skip{err} }
+
+func statusOf(err error) Status {
+	switch err.(type) {
+	case nil:
+		return Passed
+	case Doubt:
+		return Doubted
+	case Skip:
+		return Skipped
+	}
+	return Failed
+}
+
+// Check is one thing that a program must do.
+type Check struct {
+	Name string
+	Rule Rule
+	Run  func() error
+}
+
+// Run makes checks in their order, each after ready, which starts the program unless it runs. A program that
+// does not start has one finding. The error is that of ctx.
+func Run(ctx context.Context, checks []Check, ready func() error) (findings []Finding, err error) {
+	started := false
+	for _, c := range checks {
+		err := ready()
+		if err == nil {
+			started, err = true, c.Run()
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if findings = append(findings, found(&c, err)); !started {
+			break
+		}
+	}
+	return findings, nil
+}
+
+// found is the finding of a check. An error that says which rule was broken knows better.
+func found(c *Check, err error) Finding {
+	rule := cmp.Or(RuleOf(err), c.Rule)
+	f := Finding{Check: c.Name, Status: statusOf(err), Rule: rule.Number, Sentence: rule.Sentence}
+	if err != nil {
+		f.Message = err.Error()
+	}
+	return f
+}
+
+// Broken counts the checks that failed.
+func Broken(findings []Finding) int {
+	n := 0
+	for _, f := range findings {
+		if f.Status == Failed {
+			n++
+		}
+	}
+	return n
+}
+
+// BothWays asks about a list, and about the same from its last to its first, and returns both answers in the
+// order of the list.
+func BothWays[A, R any](list []A, ask func([]A) ([]R, error)) (first, second []R, err error) {
+	if first, err = ask(list); err != nil {
+		return nil, nil, err
+	}
+	reversed := slices.Clone(list)
+	slices.Reverse(reversed)
+	second, err = ask(reversed)
+	slices.Reverse(second)
+	return first, second, err
+}
+
+// Image is the made-up image i with the given number of values, of 0 to 255, for programs of the given number
+// of classes; its class is i modulo these. The larger the class, the brighter it is.
+func Image(values, classes, i int) []byte {
+	pixels := make([]byte, values)
+	for at := range pixels {
+		pixels[at] = byte(i%classes*199/classes + (i*31+at*17)%56)
+	}
+	return pixels
+}
+
+// Numbers are those of the n words of the made-up text i, out of the given number of words.
+func Numbers(i, n, words int) []int {
+	list := make([]int, n)
+	for k := range list {
+		list[k] = (i*31 + k*k*17 + k*7) % words
+	}
+	return list
+}

@@ -1,0 +1,385 @@
+package contracts
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"coalmine/internal/childprocess"
+	"coalmine/internal/recovered"
+	"coalmine/internal/sleep"
+)
+
+// maxLine is the longest line that is read, in bytes.
+const maxLine = 64 << 20
+
+// Speech is the way of a contract to speak, and who speaks.
+type Speech struct {
+	// Who is "command" or "program" in messages, and Name is its name there.
+	Who, Name string
+	// Patience is how long an answer may take, unless the terms of the command say so.
+	Patience time.Duration
+	// OneObjectALine is broken by a line that is no answer.
+	OneObjectALine Rule
+	// OneAnswerEach is broken by an answer that nobody waits for, and by one that does not come.
+	OneAnswerEach Rule
+	// FiniteNumbers is broken by NaN and Infinity.
+	FiniteNumbers Rule
+	// EndsWithItsInput is broken by a program that ends in another way.
+	EndsWithItsInput Rule
+}
+
+// LateError is that of an answer that does not come in time.
+type LateError struct{ error }
+
+func (e *LateError) Unwrap() error { return e.error }
+
+// RefusedError is that of a request which a program answers by an error. Retry says that the same request
+// may succeed later.
+type RefusedError struct {
+	Method, Message string
+	Retry           bool
+}
+
+func (e *RefusedError) Error() string {
+	return fmt.Sprintf("it answers %s by the error %q", e.Method, e.Message)
+}
+
+// Mendable reports whether another process that is asked the same may do better than one that failed
+// with an error: one that died, was late, or said so. Neither a broken rule nor too much memory is.
+func Mendable(err error) bool {
+	if _, late := errors.AsType[*LateError](err); late {
+		return true
+	}
+	if refused, ok := errors.AsType[*RefusedError](err); ok {
+		return refused.Retry
+	}
+	_, large := errors.AsType[*childprocess.MemoryError](err)
+	return !large && RuleOf(err).Number == 0
+}
+
+// Talk is the conversation with a program that runs. It may be used from several goroutines.
+type Talk struct {
+	child  *childprocess.Process
+	speech Speech
+	lines  chan []byte // to be written
+
+	mu      sync.Mutex
+	asked   int64                 // the last id
+	pending map[int64]chan answer // each has room for its answer
+	failure error                 // set before over is closed
+	over    chan struct{}
+	ended   sync.Once
+}
+
+// Start starts a program.
+func Start(c *childprocess.Command, s Speech) (*Talk, error) {
+	child, err := c.Start()
+	if err != nil {
+		return nil, fmt.Errorf("%s %w", s.Who, err)
+	}
+	s.Patience = cmp.Or(sleep.Seconds(c.AnswerSeconds), s.Patience)
+	t := &Talk{child: child, speech: s, lines: make(chan []byte), pending: map[int64]chan answer{}, over: make(chan struct{})}
+	go t.write()
+	go t.read()
+	return t, nil
+}
+
+// Over is closed when the conversation has ended.
+func (t *Talk) Over() <-chan struct{} { return t.over }
+
+// Usable reports whether the program runs and has answered all requests.
+func (t *Talk) Usable() bool {
+	select {
+	case <-t.over:
+		return false
+	default:
+		return t.unanswered() == 0
+	}
+}
+
+func (t *Talk) unanswered() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.pending)
+}
+
+// Asked counts the requests so far.
+func (t *Talk) Asked() int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.asked
+}
+
+// Kill ends the program at once.
+func (t *Talk) Kill(reason error) { t.child.Kill(reason) }
+
+var errUnwanted = errors.New("nobody waits for its answer any more")
+
+// Close ends the program's input, and the program if it does not end soon after or nobody waits for its
+// answer any more. The error says how it ended, if that was not as the contract asks.
+func (t *Talk) Close() error {
+	unwanted := t.unanswered() > 0
+	if unwanted {
+		t.Kill(errUnwanted)
+	}
+	if err := t.child.Close(); err != nil && !unwanted {
+		return t.Explain(t.withLastLines(t.speech.EndsWithItsInput.Broken("%v", err)))
+	}
+	return nil
+}
+
+// Ask sends a request and decodes the result. about is nil, or becomes a JSON object whose fields stand
+// beside id and method. what describes the request in messages. An error of decode ends the program. When ctx
+// ends, an answer that comes later is dropped. An error answer is a *RefusedError.
+func (t *Talk) Ask(ctx context.Context, method, what string, about any, decode func(json.RawMessage) error) error {
+	a, err := t.exchange(ctx, method, what, about)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return err
+	case err != nil:
+		return t.Explain(err)
+	case a.Error != nil:
+		return t.Explain(&RefusedError{method, childprocess.Printable(a.Error.Message, maxMessage), a.Error.Retry})
+	}
+	if err := decode(a.Result); err != nil {
+		t.fail(err) // unless it has ended by then
+		return t.Explain(t.withLastLines(err))
+	}
+	return nil
+}
+
+// maxMessage is how much is quoted of an error's message, in characters.
+const maxMessage = 300
+
+// Explain adds whose error it is.
+func (t *Talk) Explain(err error) error {
+	return fmt.Errorf("%s %q: %w", t.speech.Who, t.speech.Name, err)
+}
+
+// Refuses checks that a program answers a request by an error with a message, as a rule says, and goes on.
+// accepted is the error of a result.
+func (t *Talk) Refuses(ctx context.Context, rule Rule, method string, about any, accepted func(json.RawMessage) error, goesOn func() error) error {
+	err := t.Ask(ctx, method, method, about, accepted)
+	refused, ok := errors.AsType[*RefusedError](err)
+	if !ok {
+		return err
+	}
+	if refused.Message == "" {
+		return rule.Broken("its error has no message; expected what went wrong")
+	}
+	if err := goesOn(); err != nil {
+		return fmt.Errorf("after an error: %w", err)
+	}
+	return nil
+}
+
+// RefusesUnknown checks that a program refuses a method that it does not have.
+func (t *Talk) RefusesUnknown(ctx context.Context, unknown, errors Rule, goesOn func() error) error {
+	const method = "no_such_method"
+	return t.Refuses(ctx, errors, method, nil, func(result json.RawMessage) error {
+		return unknown.Broken("it answers the method %q by %s; expected an error", method, Quote(result))
+	}, goesOn)
+}
+
+// exchange sends a request and waits for its answer.
+func (t *Talk) exchange(ctx context.Context, method, what string, about any) (*answer, error) {
+	id, answered := t.expect()
+	line, err := encode(id, method, about)
+	if err != nil {
+		return nil, err
+	}
+	late := time.NewTimer(t.speech.Patience)
+	defer late.Stop()
+	lines := t.lines
+	for {
+		select {
+		case lines <- line:
+			lines = nil // once
+		case a := <-answered:
+			return &a, nil
+		case <-t.over:
+			return t.left(ctx, answered)
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-late.C:
+			t.fail(&LateError{t.speech.OneAnswerEach.Broken("it did not answer request %d (%s) within %v; allow more time, or send less in a request", id, what, t.speech.Patience)})
+		}
+	}
+}
+
+// left is what there is for a request when the conversation is over: an answer that came before, or
+// why there is none.
+func (t *Talk) left(ctx context.Context, answered <-chan answer) (*answer, error) {
+	select {
+	case a := <-answered:
+		return &a, nil
+	default:
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return nil, t.failure
+}
+
+// encode makes the line of a request.
+func encode(id int64, method string, about any) ([]byte, error) {
+	line, err := json.Marshal(struct {
+		ID     int64  `json:"id"`
+		Method string `json:"method"`
+	}{id, method})
+	if err != nil || about == nil {
+		return append(line, '\n'), err
+	}
+	fields, err := json.Marshal(about)
+	if err != nil {
+		return nil, err
+	}
+	if string(fields) != "{}" {
+		line = append(append(line[:len(line)-1], ','), fields[1:]...)
+	}
+	return append(line, '\n'), nil
+}
+
+// expect makes the next id and a place for its answer.
+func (t *Talk) expect() (int64, <-chan answer) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.asked++
+	answered := make(chan answer, 1)
+	t.pending[t.asked] = answered
+	return t.asked, answered
+}
+
+// write sends lines one after another, so that none waits for a child that does not read.
+func (t *Talk) write() {
+	for {
+		select {
+		case line := <-t.lines:
+			if _, err := t.child.Input.Write(line); err != nil {
+				return // it has ended, which read finds
+			}
+		case <-t.over:
+			return
+		}
+	}
+}
+
+// read takes answers until the child ends or breaks the contract.
+func (t *Talk) read() {
+	lines := bufio.NewReaderSize(t.child.Output, 64<<10)
+	for {
+		line, err := t.readLine(lines)
+		if err == nil && len(bytes.TrimSpace(line)) > 0 {
+			err = recovered.Do(func() error { return t.deliver(line) })
+		}
+		if err != nil {
+			go func() { _, _ = io.Copy(io.Discard, lines) }() // a full pipe would keep it; what it still says is of no use
+			t.fail(err)
+			return
+		}
+	}
+}
+
+// readLine reads a line of bounded length. What stands before the end of the output without
+// an end of its line is one too.
+func (t *Talk) readLine(lines *bufio.Reader) ([]byte, error) {
+	var line []byte
+	for {
+		part, err := lines.ReadSlice('\n')
+		line = append(line, part...)
+		switch {
+		case len(line) > maxLine:
+			return nil, t.speech.OneObjectALine.Broken("it printed a line of more than %d MiB, which begins with %s; expected an answer", maxLine>>20, Quote(line))
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case err != nil && len(line) > 0:
+			return line, nil
+		case err != nil:
+			return nil, errEnded
+		}
+		return line, nil
+	}
+}
+
+// errEnded is that of a child whose output has ended.
+var errEnded = errors.New("its output ended")
+
+// deliver hands an answer to whoever waits for it.
+func (t *Talk) deliver(line []byte) error {
+	a, err := t.speech.parse(line)
+	if err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	answered, ok := t.pending[*a.ID]
+	switch {
+	case ok:
+		delete(t.pending, *a.ID)
+		answered <- *a
+		return nil
+	case *a.ID >= 1 && *a.ID <= t.asked:
+		return t.speech.OneAnswerEach.Broken("it answered request %d twice, the second time by %s", *a.ID, Quote(line))
+	}
+	return t.speech.OneAnswerEach.Broken("it answered request %d, which it was not asked; the last one was %d", *a.ID, t.asked)
+}
+
+// fail ends the conversation and the program with it. The first failure counts.
+func (t *Talk) fail(err error) {
+	t.ended.Do(func() {
+		if errors.Is(err, errEnded) {
+			<-t.child.Done()
+			err = t.explainEnd()
+		} else {
+			t.child.Kill(err)
+			<-t.child.Done()
+		}
+		t.failure = t.withLastLines(err)
+		close(t.over)
+	})
+}
+
+// EndedError is that of a program that ended although more was to be asked of it.
+type EndedError struct {
+	How error
+	// Unanswered requests, of Asked.
+	Unanswered, Asked int64
+}
+
+func (e *EndedError) Error() string {
+	if e.Unanswered == 0 {
+		return e.How.Error()
+	}
+	return fmt.Sprintf("%v, and left %d of %d requests unanswered", e.How, e.Unanswered, e.Asked)
+}
+
+func (e *EndedError) Unwrap() error { return e.How }
+
+// explainEnd says how a program ended on its own.
+func (t *Talk) explainEnd() error {
+	how := t.child.Ended()
+	if how == nil {
+		how = errors.New("it ended with exit status 0")
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return &EndedError{how, int64(len(t.pending)), t.asked}
+}
+
+// withLastLines adds the last lines of the program to an error.
+func (t *Talk) withLastLines(err error) error {
+	lines := t.child.LastLines()
+	if len(lines) == 0 {
+		return fmt.Errorf("%w; it said nothing on standard error", err)
+	}
+	return fmt.Errorf("%w; its last lines on standard error:\n  %s", err, strings.Join(lines, "\n  "))
+}

@@ -1,0 +1,49 @@
+package external
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"coalmine/internal/childprocess"
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/clientprograms"
+	"coalmine/tasks/datasets"
+)
+
+// VocabularyInput is the datasets/encode node whose tokens a program reads.
+const VocabularyInput = "vocabulary"
+
+// BorrowClient returns a client of a program that reads the tokens of VocabularyInput. It must be given
+// back.
+func BorrowClient(ctx context.Context, t *tasks.Task, p *clientprograms.Program) (clientprograms.Client, *datasets.Vocabulary, error) {
+	vocabulary, err := datasets.ReadVocabulary(ctx, t, VocabularyInput)
+	if err != nil {
+		return nil, nil, err
+	}
+	setting := clientprograms.Setting{Program: *p, Words: vocabulary.Words}
+	if setting.Terms, err = childprocess.DecodeTerms(t.Terms); err != nil {
+		return nil, nil, tasks.Permanent(err)
+	}
+	if p.Code != "" {
+		digest, err := storage.ParseDigest(p.Code)
+		if err != nil {
+			return nil, nil, tasks.Permanent(fmt.Errorf("code of a program: %w", err))
+		}
+		setting.Archive = func(ctx context.Context) (io.ReadCloser, error) { return t.Imported(ctx, digest) }
+	}
+	client, err := t.Client(ctx, setting)
+	if err == nil && !client.Description().Deterministic {
+		t.MayDiffer()
+	}
+	return client, vocabulary, err
+}
+
+// ClientModel is the checkpoint of the named input as a client gets it.
+func ClientModel(t *tasks.Task, input string) (clientprograms.Model, error) {
+	key, err := t.Input(input)
+	return clientprograms.Model{Name: key.String(), Read: func(ctx context.Context) ([]byte, error) {
+		return t.Blob(ctx, input, tasks.ModelBlob)
+	}}, err
+}
