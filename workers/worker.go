@@ -16,7 +16,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"coalmine/internal/controlgroup"
+	"coalmine/internal/childprocess"
 	"coalmine/internal/queue"
 	"coalmine/internal/secrets"
 	"coalmine/internal/tracing"
@@ -219,7 +219,7 @@ func (w *Worker) newExecutor(quit context.CancelCauseFunc) (*executor, error) {
 
 // memory returns the memory figures for heartbeats.
 func (w *Worker) memory() queue.Memory {
-	group := controlgroup.Own()
+	group := childprocess.OwnGroup()
 	return queue.Memory{Used: residentMemory(), Limit: w.MemoryLimit, GroupUsed: group.Used, GroupLimit: group.Limit}
 }
 

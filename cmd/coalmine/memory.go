@@ -10,7 +10,7 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/pflag"
 
-	"coalmine/internal/controlgroup"
+	"coalmine/internal/childprocess"
 )
 
 // memoryFlag is how much memory a process that works may use. Its zero value
@@ -64,7 +64,7 @@ func (m *memoryFlag) limit(slots int) int64 {
 	if m.set {
 		return m.bytes
 	}
-	return memoryFor(slots, runtime.NumCPU(), controlgroup.Own().Limit, machineMemory("/proc/meminfo"))
+	return memoryFor(slots, runtime.NumCPU(), childprocess.OwnGroup().Limit, machineMemory("/proc/meminfo"))
 }
 
 // memoryFor is how many bytes a worker may take unless it is told: nine tenths of its

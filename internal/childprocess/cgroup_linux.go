@@ -1,11 +1,11 @@
 package childprocess
 
 import (
-	"bytes"
 	"crypto/rand"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,7 +24,6 @@ type cgroup struct {
 const (
 	groupPrefix = "coalmine-command-"
 	ownGroup    = "coalmine-worker"
-	groupRoot   = "/sys/fs/cgroup"
 )
 
 // newGroup makes a group that may have so many processes, with so much memory together, 0 for no bound;
@@ -84,19 +83,7 @@ func (g *cgroup) outgrown() bool {
 func (g *cgroup) killedForMemory() bool { return g != nil && g.event("oom_kill") > 0 }
 
 // event is how often something happened to the group's memory.
-func (g *cgroup) event(name string) int64 {
-	events, err := os.ReadFile(filepath.Join(g.path, "memory.events"))
-	if err != nil {
-		return 0
-	}
-	for line := range strings.Lines(string(events)) {
-		if count, ok := strings.CutPrefix(line, name+" "); ok {
-			n, _ := strconv.ParseInt(strings.TrimSpace(count), 10, 64) // the kernel writes numbers
-			return n
-		}
-	}
-	return 0
-}
+func (g *cgroup) event(name string) int64 { return groupFigures(g.path, "memory.events")[name] }
 
 // kill ends all processes of the group at once.
 func (g *cgroup) kill() {
@@ -143,18 +130,14 @@ var groupParent = sync.OnceValue(func() string {
 	return ""
 })
 
-// ownGroupPath is the folder of this program's group, or of that above it if it has moved before.
+// ownGroupPath is the folder of this program's group, or of that above it if it has moved before; "" with
+// version 1.
 func ownGroupPath() string {
-	data, err := os.ReadFile("/proc/self/cgroup")
-	if _, err := os.Stat(filepath.Join(groupRoot, "cgroup.controllers")); err != nil {
-		return "" // version 1
+	data, err := os.ReadFile(ownGroups)
+	if _, none := os.Stat(filepath.Join(groupRoot, "cgroup.controllers")); err != nil || none != nil {
+		return ""
 	}
-	for line := range bytes.Lines(data) {
-		if path, ok := strings.CutPrefix(strings.TrimSpace(string(line)), "0::"); ok && err == nil {
-			return filepath.Join(groupRoot, strings.TrimSuffix(path, "/"+ownGroup))
-		}
-	}
-	return ""
+	return strings.TrimSuffix(filepath.Join(groupRoot, unifiedGroup(string(data))), "/"+ownGroup)
 }
 
 // sharesOut has a group bound the memory and the number of processes of those below it, and reports
@@ -163,11 +146,7 @@ func sharesOut(group string) bool {
 	_ = setGroup(group, "cgroup.subtree_control", "+memory +pids") // what it says is what counts
 	data, err := os.ReadFile(filepath.Join(group, "cgroup.subtree_control"))
 	controllers := strings.Fields(string(data))
-	has := map[string]bool{}
-	for _, c := range controllers {
-		has[c] = true
-	}
-	return err == nil && has["memory"] && has["pids"] && writable(group)
+	return err == nil && slices.Contains(controllers, "memory") && slices.Contains(controllers, "pids") && writable(group)
 }
 
 // writable reports whether groups can be made in one.
@@ -187,14 +166,8 @@ func setGroup(group, file, value string) error {
 func sweepGroups(parent string) {
 	paths, _ := filepath.Glob(filepath.Join(parent, groupPrefix+"*-*-*")) // the pattern is right, or nothing is found
 	for _, path := range paths {
-		var pid int
-		var start, name string
-		parts := strings.SplitN(strings.TrimPrefix(filepath.Base(path), groupPrefix), "-", 3)
-		if len(parts) == 3 {
-			pid, _ = strconv.Atoi(parts[0])
-			start, name = parts[1], parts[2]
-		}
-		if name != "" && startOf(pid) != start {
+		parts := strings.SplitN(strings.TrimPrefix(filepath.Base(path), groupPrefix), "-", 3) // as the pattern says
+		if pid, _ := strconv.Atoi(parts[0]); startOf(pid) != parts[1] {
 			(&cgroup{path: path}).remove()
 		}
 	}
@@ -202,14 +175,10 @@ func sweepGroups(parent string) {
 
 // startOf is when a process was started, which tells it from a later one of the same id; "" of none.
 func startOf(pid int) string {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return ""
-	}
-	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	const started = 22 - 3
+	fields := statOf(pid)
 	if len(fields) <= started {
 		return ""
 	}
-	return string(fields[started])
+	return fields[started]
 }

@@ -2,8 +2,10 @@ package childprocess
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"runtime"
 	"slices"
@@ -57,21 +59,24 @@ const (
 )
 
 // Process is a command that runs. Input and Output are its standard input and output. Output
-// must be read: a command whose output nobody takes does not end. It ends with io.EOF soon
-// after the command has.
+// must be read: a command whose output nobody takes does not end. It ends with io.EOF, a second after the
+// command at the latest.
 type Process struct {
 	Input   io.WriteCloser
 	Output  io.Reader
 	command Command
 	run     *exec.Cmd
-	output  *io.PipeWriter
 	errors  tail
-	pipes   pipes
-	hold    *hold
-	done    chan struct{}
-	ended   error // how; set before done is closed, as are exit and left
-	exit    *ExitError
-	left    int // processes that it has left behind
+	// ours and theirs are the ends of the pipes that carry standard error and output. They outlive the
+	// first process, unlike those of os/exec: what that has started may still have something to say, and
+	// would be killed by saying it to nobody.
+	ours, theirs []*os.File
+	copied       sync.WaitGroup // standard error
+	hold         *hold
+	done         chan struct{}
+	ended        error // how; set before done is closed, as are exit and left
+	exit         *ExitError
+	left         int // processes that it has left behind
 
 	deaf    atomic.Bool
 	mu      sync.Mutex
@@ -89,8 +94,8 @@ func (c Command) Start() (*Process, error) {
 		p.hold, err = newHold(&p.command, p.run)
 	}
 	if err != nil {
-		p.pipes.started()
-		p.pipes.close()
+		closeAll(p.theirs)
+		closeAll(p.ours)
 		return nil, p.unstarted(err)
 	}
 	started := make(chan error)
@@ -110,23 +115,46 @@ func (p *Process) unstarted(err error) error {
 
 // connect makes the command's input and output.
 func (p *Process) connect() error {
-	errors, err := p.pipes.to(&p.errors)
+	said, errors, err := p.pipe()
 	if err != nil {
 		return err
 	}
-	p.run.Stderr = errors
+	p.copied.Go(func() { _, _ = io.Copy(&p.errors, said) }) // the tail takes all
+	p.run.Stdout, p.run.Stderr = errors, errors
 	if p.command.Quiet {
-		p.run.Stdout = errors
 		return nil
 	}
-	p.Output, p.output = io.Pipe()
-	output, err := p.pipes.to(p.output)
+	output, stdout, err := p.pipe()
 	if err != nil {
 		return err
 	}
-	p.run.Stdout = output
+	p.Output, p.run.Stdout = untilClosed{output}, stdout
 	p.Input, err = p.run.StdinPipe()
 	return err
+}
+
+func (p *Process) pipe() (ours, theirs *os.File, err error) {
+	if ours, theirs, err = os.Pipe(); err == nil {
+		p.ours, p.theirs = append(p.ours, ours), append(p.theirs, theirs)
+	}
+	return ours, theirs, err
+}
+
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		f.Close()
+	}
+}
+
+// untilClosed is a file that ends when it is closed.
+type untilClosed struct{ *os.File }
+
+func (f untilClosed) Read(b []byte) (int, error) {
+	n, err := f.File.Read(b)
+	if errors.Is(err, os.ErrClosed) {
+		err = io.EOF
+	}
+	return n, err
 }
 
 // wait starts the command and waits for its end, on one thread: Linux ends a child with the
@@ -135,24 +163,22 @@ func (p *Process) wait(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	err := p.run.Start()
-	p.pipes.started()
+	closeAll(p.theirs)
 	if err == nil {
 		err = p.hold.begun()
 	}
 	if err != nil {
 		p.hold.close()
-		p.pipes.close()
+		closeAll(p.ours)
 		started <- err
 		return
 	}
 	started <- nil
 	p.exit, p.left = p.hold.await()
-	p.pipes.drain()
+	time.AfterFunc(drain, func() { closeAll(p.ours) })
+	p.copied.Wait()
 	p.ended = p.outcome()
 	p.hold.close()
-	if p.output != nil {
-		_ = p.output.Close()
-	}
 	close(p.done)
 }
 
@@ -282,7 +308,6 @@ func (p *Process) endInput() {
 	_ = p.Input.Close() // it may have ended, which Ended tells
 	late := time.AfterFunc(p.grace(), func() {
 		p.Kill(fmt.Errorf("it did not end within %v of the end of its input, and was killed", p.grace()))
-		_ = p.output.Close() // what it has written need not be read
 	})
 	defer late.Stop()
 	<-p.done

@@ -33,44 +33,11 @@ const remembered = 4 << 10
 // follow follows a file from where it ends now.
 func (w *Workspace) follow(name string) (*follower, error) {
 	x := &follower{root: w.root, name: name}
-	return x, x.read(func([]byte) error { return nil })
+	return x, x.read(false, func([]byte) error { return nil })
 }
 
-// read hands over whole lines that are new.
-func (x *follower) read(more func(lines []byte) error) error {
-	return x.open(func(f *os.File) error {
-		for {
-			part, err := x.next(f)
-			if err != nil {
-				return err
-			}
-			whole := bytes.LastIndexByte(part, '\n') + 1
-			switch {
-			case whole == 0 && len(part) == maxLine:
-				return &LongLineError{x.name}
-			case whole == 0:
-				return nil
-			}
-			if err := x.take(part[:whole], more); err != nil {
-				return err
-			}
-		}
-	})
-}
-
-// rest hands over what stands after the last whole line.
-func (x *follower) rest(more func(lines []byte) error) error {
-	return x.open(func(f *os.File) error {
-		part, err := x.next(f)
-		if err != nil || len(part) == 0 {
-			return err
-		}
-		return x.take(part, more)
-	})
-}
-
-// open opens the file, if it is there, and finds out whether it is still the one that was read.
-func (x *follower) open(then func(*os.File) error) error {
+// read hands over whole lines that are new; with rest set also the bytes after the last of them.
+func (x *follower) read(rest bool, more func(lines []byte) error) error {
 	f, _, err := openRegular(x.root, x.name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -86,15 +53,25 @@ func (x *follower) open(then func(*os.File) error) error {
 	if !bytes.Equal(found, x.end) {
 		x.at, x.end = 0, nil // it was written anew
 	}
-	return then(f)
-}
-
-func (x *follower) next(f *os.File) ([]byte, error) {
-	return io.ReadAll(io.NewSectionReader(f, x.at, maxLine))
-}
-
-func (x *follower) take(part []byte, more func(lines []byte) error) error {
-	x.at += int64(len(part))
-	x.end = bytes.Clone(part[max(0, len(part)-remembered):])
-	return more(part)
+	for {
+		part, err := io.ReadAll(io.NewSectionReader(f, x.at, maxLine))
+		if err != nil {
+			return err
+		}
+		whole := bytes.LastIndexByte(part, '\n') + 1
+		if whole == 0 && len(part) == maxLine {
+			return &LongLineError{x.name}
+		}
+		if whole == 0 && rest {
+			whole = len(part)
+		}
+		if whole == 0 {
+			return nil
+		}
+		x.at += int64(whole)
+		x.end = bytes.Clone(part[max(0, whole-remembered):whole])
+		if err := more(part[:whole]); err != nil {
+			return err
+		}
+	}
 }

@@ -2,9 +2,11 @@ package childprocess
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 )
 
 // process is what a look at one finds.
@@ -50,30 +52,23 @@ func residentBelow(root int) int64 {
 
 // processes are all that this one can see.
 func processes() map[int]process {
-	paths, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is right
+	paths, _ := filepath.Glob("/proc/[0-9]*") // the pattern is right
 	all := make(map[int]process, len(paths))
 	for _, path := range paths {
-		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path))) // names of processes are numbers
-		if p, ok := readProcess(path); ok {
-			all[pid] = p
+		pid, _ := strconv.Atoi(filepath.Base(path)) // names of processes are numbers
+		const parent, resident = 4 - 3, 24 - 3
+		if fields := statOf(pid); len(fields) > resident {
+			above, _ := strconv.Atoi(fields[parent]) // the kernel writes numbers
+			pages, _ := strconv.ParseInt(fields[resident], 10, 64)
+			all[pid] = process{above, pages}
 		}
 	}
 	return all
 }
 
-// readProcess reads the stat of a process (proc_pid_stat(5)). What stands before the last bracket is
-// the command's name, which may hold anything.
-func readProcess(path string) (p process, ok bool) {
-	stat, err := os.ReadFile(path)
-	if err != nil {
-		return p, false // it has ended
-	}
-	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	const parent, resident = 4 - 3, 24 - 3
-	if len(fields) <= resident {
-		return p, false
-	}
-	p.parent, _ = strconv.Atoi(string(fields[parent])) // the kernel writes numbers
-	p.pages, _ = strconv.ParseInt(string(fields[resident]), 10, 64)
-	return p, true
+// statOf are the fields of proc_pid_stat(5) of a process, from the third on: the second is the command's name,
+// which may hold anything. One that has ended has none.
+func statOf(pid int) []string {
+	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 }

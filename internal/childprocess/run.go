@@ -175,7 +175,7 @@ func (w *Workspace) size() (bytes int64) {
 
 // once looks at what has changed.
 func (r *running) once(ctx context.Context) error {
-	if err := r.lines.read(r.watch.More); err != nil {
+	if err := r.lines.read(false, r.watch.More); err != nil {
 		return err
 	}
 	files, err := r.workspace.List(r.watch.Folder)
@@ -205,10 +205,10 @@ func (r *running) save(ctx context.Context, files []File) error {
 
 // last looks once more, after the end.
 func (r *running) last(ctx context.Context) error {
-	if err := r.lines.read(r.watch.More); err != nil {
+	if err := r.lines.read(false, r.watch.More); err != nil {
 		return err
 	}
-	if err := r.lines.rest(r.watch.More); err != nil && r.child.Ended() == nil {
+	if err := r.lines.read(true, r.watch.More); err != nil && r.child.Ended() == nil {
 		return err // of one that has not ended well it is half a line
 	}
 	files, err := r.workspace.List(r.watch.Folder)

@@ -2,12 +2,12 @@ package external
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -17,6 +17,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/inmemory"
 )
 
 // Check asks a command for all that the contract wants. It trains several times, on users and
@@ -58,7 +59,7 @@ type trial struct {
 	sample Sample
 	err    error
 	before map[string]string // the files that it found
-	kept   *keeper           // what it has got so far
+	kept   *inmemory.Keeper  // what it has got so far
 	held   *childprocess.Holder
 }
 
@@ -105,12 +106,12 @@ func (x *trial) ended() (*Result, error) {
 
 // train runs the command from what an earlier trial has kept, nil for nothing. at is called with
 // each change of the checkpoint, and ends the command by an error; nil for nothing.
-func (c *Check) train(ctx context.Context, from *keeper, at func(*trial) error) (*trial, error) {
+func (c *Check) train(ctx context.Context, from *inmemory.Keeper, at func(*trial) error) (*trial, error) {
 	w, err := childprocess.NewWorkspace()
 	if err != nil {
 		return nil, err
 	}
-	x := &trial{sample: c.sample, kept: newKeeper(), held: w.Hold(checkpointFolder)}
+	x := &trial{sample: c.sample, kept: new(inmemory.Keeper), held: w.Hold(checkpointFolder)}
 	if x.sample.Users == 0 {
 		x.sample = checkSample
 	}
@@ -286,7 +287,7 @@ func (x *trial) renames() error {
 // checkpoint, and uses all files that its result names.
 func (c *Check) goesOn(ctx context.Context, first *trial) error {
 	killed, err := c.killed(ctx, first.rows.last/2)
-	if err == nil && killed.err == nil && killed.kept.last != nil { // it has saved once, at the start
+	if err == nil && killed.err == nil && killed.training.kept.State != nil { // it has saved once, at the start
 		killed, err = c.killed(ctx, 0)
 	}
 	if err != nil {
@@ -295,7 +296,7 @@ func (c *Check) goesOn(ctx context.Context, first *trial) error {
 	if !errors.Is(killed.err, errKilled) {
 		return contracts.DoubtBecause(fmt.Errorf("it ended before anything was seen below %s: whatever ends a training of it early costs all of it", checkpointFolder))
 	}
-	kept, told := names(killed.kept.last.Files), killed.rows.list()
+	kept, told := names(killed.training.kept.Files), killed.rows.list()
 	again, err := c.train(ctx, killed.kept, nil)
 	if err != nil {
 		return err
@@ -308,8 +309,8 @@ func (c *Check) goesOn(ctx context.Context, first *trial) error {
 	if err != nil {
 		return fmt.Errorf("killed when it had written %s, and started again with that: %w", kept, err)
 	}
-	if name, err := differing(first, again); c.Deterministic && (err != nil || name != "") {
-		return orDiffering(err, "killed when it had written %s, and started again with that, it has left another %s than without", kept, name)
+	if name, err := c.differing(first, again); err != nil || name != "" {
+		return cmp.Or(err, fmt.Errorf("killed when it had written %s, and started again with that, it has left another %s than without", kept, name))
 	}
 	if len(told) > 0 && again.rows.first == told[0].Round {
 		return contracts.DoubtBecause(fmt.Errorf("killed when it had told of round %d, and started again with %s, it told of round %d again: it seems to have begun anew", told[len(told)-1].Round, kept, told[0].Round))
@@ -331,13 +332,6 @@ func (c *Check) killed(ctx context.Context, round int64) (*trial, error) {
 	return killed, err
 }
 
-func orDiffering(err error, format string, args ...any) error {
-	if err != nil {
-		return err
-	}
-	return fmt.Errorf(format, args...)
-}
-
 func names(files []storage.Blob) string {
 	var list []string
 	for _, f := range files {
@@ -346,31 +340,33 @@ func names(files []storage.Blob) string {
 	return strings.Join(list, ", ")
 }
 
-// differing is a file that two trainings have not left alike, or their metrics; "" for none.
-func differing(a, b *trial) (string, error) {
-	want := func(name string) bool { return name != metricsFile }
-	left, err := a.contents(outFolder, want)
+// differing is a file that two deterministic trainings have not left alike, or their metrics; "" for none.
+func (c *Check) differing(a, b *trial) (string, error) {
+	if !c.Deterministic {
+		return "", nil
+	}
+	left, err := a.left()
 	if err != nil {
 		return "", err
 	}
-	right, err := b.contents(outFolder, want)
-	if err != nil {
-		return "", err
-	}
-	for _, name := range slices.Sorted(maps.Keys(left)) {
-		if content, there := right[name]; !there || content != left[name] {
-			return name, nil
+	right, err := b.left()
+	all := maps.Clone(left)
+	maps.Copy(all, right)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		one, inLeft := left[name]
+		other, inRight := right[name]
+		if inLeft != inRight || one != other {
+			return name, err
 		}
 	}
-	for name := range right {
-		if _, there := left[name]; !there {
-			return name, nil
-		}
-	}
-	if !reflect.DeepEqual(a.rows.list(), b.rows.list()) {
-		return metricsFile, nil
-	}
-	return "", nil
+	return "", err
+}
+
+// left are the files below out, and in place of the metrics their rows.
+func (x *trial) left() (map[string]string, error) {
+	files, err := x.contents(outFolder, func(name string) bool { return name != metricsFile })
+	files[metricsFile] = fmt.Sprint(x.rows.list())
+	return files, err
 }
 
 // stops asks a training to end at its first checkpoint.
@@ -408,8 +404,8 @@ func (c *Check) repeats(ctx context.Context, first *trial) error {
 	if _, err := second.ended(); err != nil {
 		return err
 	}
-	if name, err := differing(first, second); err != nil || name != "" {
-		return orDiffering(err, "%s differs from one training to the next", name)
+	if name, err := c.differing(first, second); err != nil || name != "" {
+		return cmp.Or(err, fmt.Errorf("%s differs from one training to the next", name))
 	}
 	return nil
 }

@@ -18,6 +18,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/inmemory"
 	"coalmine/tasks/taskstest"
 )
 
@@ -394,7 +395,7 @@ func TestMetricsOfWhatTheJobDoesNotHaveAreRefused(t *testing.T) {
 
 // awayStore is a store that fails a few times.
 type awayStore struct {
-	*keeper
+	*inmemory.Keeper
 	fails int
 }
 
@@ -402,7 +403,7 @@ func (s *awayStore) KeepFile(ctx context.Context, name string, data []byte, prog
 	if s.fails--; s.fails >= 0 {
 		return storage.Blob{}, fmt.Errorf("keeping %s: %w", name, storage.ErrAway)
 	}
-	return s.keeper.KeepFile(ctx, name, data, progress)
+	return s.Keeper.KeepFile(ctx, name, data, progress)
 }
 
 // A store that is away for a while costs no training: what it did not take is offered again.
@@ -414,7 +415,7 @@ func TestAStoreThatIsAwayEndsNoCommand(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(w.Remove)
-		store := &awayStore{newKeeper(), fails}
+		store := &awayStore{new(inmemory.Keeper), fails}
 		command := "mkdir checkpoint; echo 1 > checkpoint/a; while [ ! -e stored ]; do sleep 0.01; done; exit 75"
 		if want != "" {
 			command = "mkdir checkpoint; echo 1 > checkpoint/a; exit 75"
@@ -427,8 +428,9 @@ func TestAStoreThatIsAwayEndsNoCommand(t *testing.T) {
 		if err == nil || tasks.IsPermanent(err) || !strings.Contains(err.Error(), "exit status 75") || !strings.Contains(err.Error(), want) {
 			t.Errorf("after %d failures: %v, want %q", fails, err, want)
 		}
-		if kept := store.last != nil && len(store.last.Files) == 1; kept != (want == "") {
-			t.Errorf("after %d failures: the checkpoint is kept: %v", fails, kept)
+		kept, err := store.Kept(t.Context())
+		if there := kept != nil && len(kept.Files) == 1; err != nil || there != (want == "") {
+			t.Errorf("after %d failures: the checkpoint is kept: %v, %v", fails, there, err)
 		}
 	}
 }

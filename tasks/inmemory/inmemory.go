@@ -44,8 +44,7 @@ type Runner struct {
 	mu      sync.Mutex
 	nodes   map[storage.Key]*Node
 	sources map[storage.Digest][]byte
-	kept    map[storage.Key]*tasks.Kept               // of tasks that have failed
-	files   map[storage.Key]map[storage.Digest][]byte // of those
+	kept    map[storage.Key]*Keeper // of tasks that have failed
 	memo    memo
 }
 
@@ -60,7 +59,7 @@ type Node struct {
 
 // New returns a runner that has run nothing.
 func New() *Runner {
-	r := &Runner{nodes: map[storage.Key]*Node{}, sources: map[storage.Digest][]byte{}, kept: map[storage.Key]*tasks.Kept{}, files: map[storage.Key]map[storage.Digest][]byte{}, memo: newMemo()}
+	r := &Runner{nodes: map[storage.Key]*Node{}, sources: map[storage.Digest][]byte{}, kept: map[storage.Key]*Keeper{}, memo: newMemo()}
 	r.Source = r
 	return r
 }
@@ -79,17 +78,17 @@ func (r *Runner) Give(n *Node) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.nodes[n.Key] = n
+	delete(r.kept, n.Key)
 }
 
 // Run executes a spec of a kind, and keeps the outcome in place of an earlier one.
 func (r *Runner) Run(ctx context.Context, kind tasks.Kind, spec tasks.Spec) (*Node, error) {
 	n := &Node{Spec: spec, Blobs: map[string][]byte{}}
-	task := r.Task(spec, sink{r, n})
+	task := r.Task(spec, sink{r.keeper(spec.Key), n})
 	if err := kind.Run(ctx, task); err != nil {
 		return nil, err
 	}
 	n.Metrics = task.Metrics()
-	r.keep(spec.Key, nil)
 	r.Give(n)
 	return n, nil
 }
@@ -177,59 +176,20 @@ func (n *Node) Commit() *storage.Commit {
 // Names lists the blobs, sorted.
 func (n *Node) Names() []string { return slices.Sorted(maps.Keys(n.Blobs)) }
 
-// keep replaces what a task has got so far.
-func (r *Runner) keep(key storage.Key, k *tasks.Kept) {
+// keeper has what a task has got so far.
+func (r *Runner) keeper(key storage.Key) *Keeper {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.kept[key] = k
-	maps.DeleteFunc(r.files[key], func(d storage.Digest, _ []byte) bool {
-		return k == nil || !slices.ContainsFunc(k.Files, func(b storage.Blob) bool { return b.Digest == d })
-	})
+	if r.kept[key] == nil {
+		r.kept[key] = new(Keeper)
+	}
+	return r.kept[key]
 }
 
 // sink collects the blobs of one task.
 type sink struct {
-	runner *Runner
-	node   *Node
-}
-
-// Kept implements tasks.Resumer.
-func (s sink) Kept(context.Context) (*tasks.Kept, error) {
-	s.runner.mu.Lock()
-	defer s.runner.mu.Unlock()
-	return s.runner.kept[s.node.Key], nil
-}
-
-// KeptFile implements tasks.Resumer.
-func (s sink) KeptFile(_ context.Context, file storage.Blob) ([]byte, error) {
-	s.runner.mu.Lock()
-	defer s.runner.mu.Unlock()
-	data, ok := s.runner.files[s.node.Key][file.Digest]
-	if !ok {
-		return nil, fmt.Errorf("file %q of an earlier execution: %w", file.Name, storage.ErrNotFound)
-	}
-	return data, nil
-}
-
-// KeepFile implements tasks.Resumer.
-func (s sink) KeepFile(_ context.Context, name string, data []byte, _ bool) (storage.Blob, error) {
-	s.runner.mu.Lock()
-	defer s.runner.mu.Unlock()
-	b := storage.Blob{Name: name, Digest: storage.DigestOf(data), Size: int64(len(data))}
-	files := s.runner.files[s.node.Key]
-	if files == nil {
-		files = map[storage.Digest][]byte{}
-		s.runner.files[s.node.Key] = files
-	}
-	files[b.Digest] = data
-	return b, nil
-}
-
-// KeepSoFar implements tasks.Resumer.
-func (s sink) KeepSoFar(_ context.Context, k *tasks.Kept) error {
-	copied := *k
-	s.runner.keep(s.node.Key, &copied)
-	return nil
+	*Keeper
+	node *Node
 }
 
 // Put implements tasks.Sink.

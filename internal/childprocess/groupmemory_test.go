@@ -1,4 +1,4 @@
-package controlgroup
+package childprocess
 
 import (
 	"os"
@@ -21,7 +21,7 @@ func TestTheLeastLimitOfAllControlGroupsCounts(t *testing.T) {
 	}
 	expect := func(want int64) {
 		t.Helper()
-		if got := read(mount, membership); got.Limit != want {
+		if got := groupMemory(mount, membership); got.Limit != want {
 			t.Errorf("limit %d, want %d", got.Limit, want)
 		}
 	}
@@ -37,7 +37,7 @@ func TestTheLeastLimitOfAllControlGroupsCounts(t *testing.T) {
 	write(filepath.Join(mount, "memory.max"), "1000\n") // the root as a container sees it
 	expect(1000)
 	write(filepath.Join(mount, "memory.stat"), "anon 300\nfile 5000\nshmem 20\nslab_unreclaimable 1\n")
-	if got, want := read(mount, membership), (Memory{Used: 321, Limit: 1000}); got != want {
+	if got, want := groupMemory(mount, membership), (GroupMemory{Used: 321, Limit: 1000}); got != want {
 		t.Errorf("memory %+v, want %+v", got, want)
 	}
 }

@@ -1,6 +1,4 @@
-// Package controlgroup reads the memory use and limits of this process's control groups, of version 2
-// on Linux. Other systems have none.
-package controlgroup
+package childprocess
 
 import (
 	"os"
@@ -9,22 +7,28 @@ import (
 	"strings"
 )
 
-// Memory is the memory of a control group, in bytes. The kernel kills processes of a group that exceeds
-// its limit.
-type Memory struct {
+// GroupMemory is the memory of a control group of version 2 on Linux, in bytes. The kernel kills processes
+// of a group that exceeds its limit.
+type GroupMemory struct {
 	// Used is the memory that the kernel cannot reclaim: it excludes the cache of files.
 	Used int64
 	// Limit is 0 if there is none.
 	Limit int64
 }
 
-// Own returns the memory of the group with the lowest limit, from that of this process up to the root.
-func Own() Memory { return read("/sys/fs/cgroup", "/proc/self/cgroup") }
+// OwnGroup returns the memory of the group with the lowest limit, from that of this process up to the root.
+func OwnGroup() GroupMemory { return groupMemory(groupRoot, ownGroups) }
 
-func read(mount, membership string) (least Memory) {
+// groupRoot is where control groups are, and ownGroups names those of this process.
+const (
+	groupRoot = "/sys/fs/cgroup"
+	ownGroups = "/proc/self/cgroup"
+)
+
+func groupMemory(mount, membership string) (least GroupMemory) {
 	data, err := os.ReadFile(membership)
 	if err != nil {
-		return Memory{} // no Linux, or no control groups
+		return GroupMemory{} // no Linux, or no control groups
 	}
 	tightest := ""
 	for group := unifiedGroup(string(data)); ; group = filepath.Dir(group) {
@@ -54,10 +58,7 @@ func unifiedGroup(membership string) string {
 
 // memoryMax reads a limit; 0 stands for a file that is not there or says "max".
 func memoryMax(group string) int64 {
-	data, err := os.ReadFile(filepath.Join(group, "memory.max"))
-	if err != nil {
-		return 0
-	}
+	data, _ := os.ReadFile(filepath.Join(group, "memory.max"))
 	n, err := strconv.ParseInt(strings.TrimSpace(string(data)), 10, 64)
 	if err != nil {
 		return 0
@@ -66,17 +67,18 @@ func memoryMax(group string) int64 {
 }
 
 // unreclaimable adds up the memory of processes and of files in memory.
-func unreclaimable(group string) (bytes int64) {
-	data, err := os.ReadFile(filepath.Join(group, "memory.stat"))
-	if err != nil {
-		return 0
-	}
+func unreclaimable(group string) int64 {
+	stat := groupFigures(group, "memory.stat")
+	return stat["anon"] + stat["shmem"] + stat["slab_unreclaimable"]
+}
+
+// groupFigures reads a file of lines with a name and a number.
+func groupFigures(group, file string) map[string]int64 {
+	data, _ := os.ReadFile(filepath.Join(group, file)) // without it all are 0
+	figures := map[string]int64{}
 	for line := range strings.Lines(string(data)) {
-		switch name, value, _ := strings.Cut(strings.TrimSpace(line), " "); name {
-		case "anon", "shmem", "slab_unreclaimable":
-			n, _ := strconv.ParseInt(value, 10, 64) // the kernel writes numbers
-			bytes += n
-		}
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		figures[name], _ = strconv.ParseInt(value, 10, 64) // the kernel writes numbers
 	}
-	return bytes
+	return figures
 }

@@ -1,0 +1,66 @@
+package inmemory
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+)
+
+// Keeper is a tasks.Resumer without outputs: it keeps the state of one task for its next execution.
+type Keeper struct {
+	mu    sync.Mutex
+	last  *tasks.Kept
+	files map[storage.Digest][]byte
+}
+
+var _ tasks.Resumer = (*Keeper)(nil)
+
+// Put implements tasks.Sink, and drops the blob.
+func (*Keeper) Put(context.Context, string, []byte, storage.Durability) error { return nil }
+
+// Kept implements tasks.Resumer.
+func (k *Keeper) Kept(context.Context) (*tasks.Kept, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.last, nil
+}
+
+// KeptFile implements tasks.Resumer.
+func (k *Keeper) KeptFile(_ context.Context, file storage.Blob) ([]byte, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	data, ok := k.files[file.Digest]
+	if !ok {
+		return nil, fmt.Errorf("file %q of an earlier execution: %w", file.Name, storage.ErrNotFound)
+	}
+	return data, nil
+}
+
+// KeepFile implements tasks.Resumer.
+func (k *Keeper) KeepFile(_ context.Context, name string, data []byte, _ bool) (storage.Blob, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	b := storage.Blob{Name: name, Digest: storage.DigestOf(data), Size: int64(len(data))}
+	if k.files == nil {
+		k.files = map[storage.Digest][]byte{}
+	}
+	k.files[b.Digest] = data
+	return b, nil
+}
+
+// KeepSoFar implements tasks.Resumer.
+func (k *Keeper) KeepSoFar(_ context.Context, kept *tasks.Kept) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	copied := *kept
+	k.last = &copied
+	maps.DeleteFunc(k.files, func(d storage.Digest, _ []byte) bool {
+		return !slices.ContainsFunc(kept.Files, func(b storage.Blob) bool { return b.Digest == d })
+	})
+	return nil
+}
