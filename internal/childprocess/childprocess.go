@@ -187,9 +187,11 @@ func (p *Process) outcome() error {
 	if p.hold.outgrown() {
 		p.setReason(&MemoryError{Most: p.command.Memory})
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	switch {
-	case p.Reason() != nil:
-		return p.Reason()
+	case p.reason != nil:
+		return p.reason
 	case p.exit != nil && p.hold.killedForMemory():
 		return fmt.Errorf("it ended with %w: the system ran out of memory and killed it or processes that it had started", p.exit)
 	case p.exit != nil:
@@ -210,17 +212,9 @@ func (e *ExitError) Error() string { return e.how }
 // Done is closed when the command has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Ended says how a command ended, after Done: nil for exit status 0.
+// Ended says how a command ended, after Done: nil for exit status 0, and a wrapped *ExitError for another by
+// itself.
 func (p *Process) Ended() error { return p.ended }
-
-// ExitStatus is that of a command that has ended by itself, after Done; -1 of one that a signal
-// has ended.
-func (p *Process) ExitStatus() int {
-	if p.exit == nil {
-		return 0
-	}
-	return p.exit.Status
-}
 
 // Terminate asks all processes of the command to end, and kills them if they have not within the
 // command's grace: Done is closed when none is left. Ended then gives the reason, whether or not
@@ -228,11 +222,15 @@ func (p *Process) ExitStatus() int {
 func (p *Process) Terminate(reason error) {
 	p.setReason(reason)
 	p.hold.terminate()
-	late := time.AfterFunc(p.grace(), func() {
+	p.awaitEnd(func() {
 		p.deaf.Store(true)
 		p.hold.kill()
 	})
-	defer late.Stop()
+}
+
+// awaitEnd waits for the end of the command, and calls late if that takes longer than its grace.
+func (p *Process) awaitEnd(late func()) {
+	defer time.AfterFunc(p.grace(), late).Stop()
 	<-p.done
 }
 
@@ -240,14 +238,6 @@ func (p *Process) setReason(reason error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.reason = cmp.Or(p.reason, reason)
-}
-
-// Reason is why it was ended by Terminate or Kill, or for a limit; nil of one that has ended by
-// itself.
-func (p *Process) Reason() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.reason
 }
 
 // Deaf reports whether the command did not end in time when it was asked to by Terminate.
@@ -286,10 +276,14 @@ func (p *Process) Close() error {
 }
 
 func (p *Process) close() error {
-	if !p.command.Quiet {
-		p.endInput()
+	if p.command.Quiet {
+		<-p.done
+	} else {
+		_ = p.Input.Close() // it may have ended, which Ended tells
+		p.awaitEnd(func() {
+			p.Kill(fmt.Errorf("it did not end within %v of the end of its input, and was killed", p.grace()))
+		})
 	}
-	<-p.done
 	if p.ended != nil || p.left == 0 {
 		return p.ended
 	}
@@ -301,16 +295,6 @@ type LeftBehindError struct{ Processes int }
 
 func (e *LeftBehindError) Error() string {
 	return fmt.Sprintf("it ended and left %d processes behind, which were killed", e.Processes)
-}
-
-// endInput ends the command's input, and the command if it does not end soon after.
-func (p *Process) endInput() {
-	_ = p.Input.Close() // it may have ended, which Ended tells
-	late := time.AfterFunc(p.grace(), func() {
-		p.Kill(fmt.Errorf("it did not end within %v of the end of its input, and was killed", p.grace()))
-	})
-	defer late.Stop()
-	<-p.done
 }
 
 // MemoryError is why a command was killed whose processes had more memory than they may. Used is 0

@@ -3,11 +3,9 @@ package childprocess
 import (
 	"archive/tar"
 	"bytes"
-	"crypto/sha256"
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -89,43 +87,4 @@ func pack(archive *tar.Writer, directory fs.FS, name string) (int64, error) {
 		return 0, err
 	}
 	return io.Copy(archive, f)
-}
-
-// ChangedCode names the files that are in one of two archives of PackCode alone, or differ, in order.
-func ChangedCode(before, after io.Reader) ([]string, error) {
-	old, err := digests(before)
-	if err != nil {
-		return nil, err
-	}
-	files, err := digests(after)
-	if err != nil {
-		return nil, err
-	}
-	for name, digest := range old {
-		if files[name] == digest {
-			delete(files, name)
-		} else {
-			files[name] = digest
-		}
-	}
-	return slices.Sorted(maps.Keys(files)), nil
-}
-
-// digests are those of the files of an archive, by name, each with the file's mode.
-func digests(r io.Reader) (map[string]string, error) {
-	archive, files := tar.NewReader(r), map[string]string{}
-	for {
-		h, err := archive.Next()
-		if err == io.EOF {
-			return files, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		hash := sha256.New()
-		if _, err := io.Copy(hash, archive); err != nil {
-			return nil, err
-		}
-		files[h.Name] = fmt.Sprintf("%o %x", h.Mode, hash.Sum(nil))
-	}
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"coalmine/internal/sleep"
@@ -71,36 +72,35 @@ func (w *Workspace) Run(ctx context.Context, c Command, watch Watch) error {
 	// What is under way may still be saved when ctx has ended.
 	watched := r.look(context.WithoutCancel(ctx))
 	closed := child.Close()
-	if watched != nil {
-		return r.explain(watched)
+	switch {
+	case watched != nil:
+		return &FailedError{watched, child.LastLines()}
+	case ctx.Err() != nil:
+		return &StoppedError{Cause: context.Cause(ctx), Killed: child.Deaf()}
+	case closed != nil:
+		return &FailedError{closed, child.LastLines()}
+	case watch.Said != nil:
+		watch.Said(child.LastLines())
 	}
-	return r.outcome(ctx, closed)
+	return nil
 }
 
 // FailedError is the end of a command of a Workspace that has not ended well.
 type FailedError struct {
-	// Status is that it has ended with; -1 if a signal has ended it.
-	Status int
-	// Reason is why it was ended, nil if it ended by itself.
-	Reason error
-	// Lines are the last that it has said.
+	// Err wraps an *ExitError if the command has ended by itself, and else is why it was ended.
+	Err error
+	// Lines are the last that it has printed.
 	Lines []string
-	// How is it in words.
-	How string
 }
 
 func (e *FailedError) Error() string {
 	if len(e.Lines) == 0 {
-		return e.How + "; it said nothing"
+		return e.Err.Error() + "; it said nothing"
 	}
-	text := e.How + "; its last lines:"
-	for _, line := range e.Lines {
-		text += "\n  " + line
-	}
-	return text
+	return e.Err.Error() + "; its last lines:\n  " + strings.Join(e.Lines, "\n  ")
 }
 
-func (e *FailedError) Unwrap() error { return e.Reason }
+func (e *FailedError) Unwrap() error { return e.Err }
 
 // StoppedError is that of a command that was asked to end, because its context has.
 type StoppedError struct {
@@ -216,27 +216,4 @@ func (r *running) last(ctx context.Context) error {
 		return err
 	}
 	return r.save(ctx, files)
-}
-
-// outcome says how the command has ended.
-func (r *running) outcome(ctx context.Context, closed error) error {
-	if ctx.Err() != nil {
-		return &StoppedError{Cause: context.Cause(ctx), Killed: r.child.Deaf()}
-	}
-	if closed == nil {
-		if r.watch.Said != nil {
-			r.watch.Said(r.child.LastLines())
-		}
-		return nil
-	}
-	e := &FailedError{Status: r.child.ExitStatus(), Reason: r.child.Reason(), Lines: r.child.LastLines(), How: closed.Error()}
-	if e.Status == 0 {
-		e.Reason = closed // it has left processes behind
-	}
-	return e
-}
-
-// explain adds what the command has said last.
-func (r *running) explain(err error) error {
-	return &FailedError{Status: -1, Reason: err, Lines: r.child.LastLines(), How: err.Error()}
 }

@@ -136,46 +136,55 @@ func (w *Workspace) List(folder string) ([]File, error) {
 	if info, err := w.root.Lstat(folder); err == nil && !info.IsDir() {
 		return nil, &NotRegularError{folder}
 	}
-	err := fs.WalkDir(w.root.FS(), folder, func(name string, entry fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil // it was there a moment ago
-		}
-		if err != nil || entry.IsDir() {
-			return err
+	err := w.walk(folder, func(name string, entry fs.DirEntry) (bool, error) {
+		if entry.IsDir() {
+			return false, nil
 		}
 		info, err := entry.Info()
 		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			return nil
 		case err != nil:
-			return err
+			return false, err
 		case !info.Mode().IsRegular():
-			return &NotRegularError{name}
-		case len(files) == MaxFiles:
-			return &TooManyFilesError{folder}
+			return false, &NotRegularError{name}
 		}
 		files = append(files, File{strings.TrimPrefix(name, folder+"/"), info.Size(), info.ModTime().UnixNano()})
-		return nil
+		return true, nil
 	})
 	return files, err
 }
 
 // Folders returns the folders below a folder, as paths in the directory. More than MaxFiles are an error.
-func (w *Workspace) Folders(folder string) ([]string, error) {
-	var folders []string
-	err := fs.WalkDir(w.root.FS(), folder, func(name string, entry fs.DirEntry, err error) error {
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			return nil // it was there a moment ago
-		case err != nil || !entry.IsDir() || name == folder:
-			return err
-		case len(folders) == MaxFiles:
-			return &TooManyFilesError{folder}
+func (w *Workspace) Folders(folder string) (folders []string, err error) {
+	err = w.walk(folder, func(name string, entry fs.DirEntry) (bool, error) {
+		if !entry.IsDir() || name == folder {
+			return false, nil
 		}
 		folders = append(folders, name)
-		return nil
+		return true, nil
 	})
 	return folders, err
+}
+
+// walk visits what is below a folder, and what has not gone since it was listed. visit reports whether an entry
+// counts.
+func (w *Workspace) walk(folder string, visit func(name string, entry fs.DirEntry) (counts bool, err error)) error {
+	n := 0
+	return fs.WalkDir(w.root.FS(), folder, func(name string, entry fs.DirEntry, err error) error {
+		counts := false
+		if err == nil {
+			counts, err = visit(name, entry)
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if counts {
+			n++
+		}
+		if n > MaxFiles {
+			return &TooManyFilesError{folder}
+		}
+		return err
+	})
 }
 
 // TooManyFilesError is a folder with more than MaxFiles files.

@@ -241,8 +241,12 @@ func TestHowACommandEndsIsTold(t *testing.T) {
 		w := newWorkspace(t)
 		x := &told{workspace: w}
 		err := w.Run(t.Context(), Command{Args: Shell(c.line), Terms: c.terms}, x.watch())
-		e, ok := errors.AsType[*FailedError](err)
-		if !ok || e.Status != c.status || !strings.Contains(err.Error(), c.want) {
+		_, ok := errors.AsType[*FailedError](err)
+		status := -1
+		if exit, itself := errors.AsType[*ExitError](err); itself {
+			status = exit.Status
+		}
+		if !ok || status != c.status || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.line, err, c.want)
 		}
 	}

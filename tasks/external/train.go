@@ -159,23 +159,18 @@ func classify(command string, err error) error {
 	if !ok {
 		return err
 	}
-	if rule := ruleOf(e.Reason); rule.Number > 0 && contracts.RuleOf(e.Reason).Number == 0 {
-		v := &contracts.Violation{Rule: rule, What: e.How}
-		e.How, e.Reason = v.Error(), v
+	if rule := ruleOf(e.Err); rule.Number > 0 && contracts.RuleOf(e.Err).Number == 0 {
+		e.Err = &contracts.Violation{Rule: rule, What: e.Err.Error()}
 	}
+	exit, itself := errors.AsType[*childprocess.ExitError](e.Err)
 	err = fmt.Errorf("command %q: %w", command, err)
 	switch {
-	case e.Reason != nil && !broken(e.Reason):
+	case storage.IsTrouble(e.Err) || errors.Is(e.Err, context.Canceled):
 		return err
-	case e.Reason == nil && (e.Status == Again || e.Status < 0 || e.Status > signalled):
+	case itself && (exit.Status == Again || exit.Status < 0 || exit.Status > signalled):
 		return err
 	}
 	return tasks.Permanent(err)
-}
-
-// broken reports whether an error is the command's own, not one of the store.
-func broken(err error) bool {
-	return !storage.IsTrouble(err) && !errors.Is(err, context.Canceled)
 }
 
 // more takes in lines of metrics.

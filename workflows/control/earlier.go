@@ -1,14 +1,17 @@
 package control
 
 import (
+	"archive/tar"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
-	"coalmine/internal/childprocess"
 	"coalmine/storage"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/runs"
@@ -103,7 +106,7 @@ func (l *Local) changedFiles(ctx context.Context, d experiment.Difference) ([]st
 		return nil, err
 	}
 	defer after.Close()
-	return childprocess.ChangedCode(before, after)
+	return differingFiles(before, after)
 }
 
 // openCode opens the code whose digest is the value of a field.
@@ -117,4 +120,43 @@ func (l *Local) openCode(ctx context.Context, value json.RawMessage) (io.ReadClo
 		return nil, err
 	}
 	return l.archive.OpenSource(ctx, digest)
+}
+
+// differingFiles names the files that are in one of two archives of code alone, or differ, in order.
+func differingFiles(before, after io.Reader) ([]string, error) {
+	old, err := digests(before)
+	if err != nil {
+		return nil, err
+	}
+	files, err := digests(after)
+	if err != nil {
+		return nil, err
+	}
+	for name, digest := range old {
+		if files[name] == digest {
+			delete(files, name)
+		} else {
+			files[name] = digest
+		}
+	}
+	return slices.Sorted(maps.Keys(files)), nil
+}
+
+// digests are those of the files of an archive, by name, each with the file's mode.
+func digests(r io.Reader) (map[string]string, error) {
+	archive, files := tar.NewReader(r), map[string]string{}
+	for {
+		h, err := archive.Next()
+		if err == io.EOF {
+			return files, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		hash := sha256.New()
+		if _, err := io.Copy(hash, archive); err != nil {
+			return nil, err
+		}
+		files[h.Name] = fmt.Sprintf("%o %x", h.Mode, hash.Sum(nil))
+	}
 }
