@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"coalmine/internal/childprocess"
+	"coalmine/tasks/clientprograms"
 	"coalmine/tasks/external"
 )
 
@@ -77,7 +77,7 @@ func (f *trainCheck) complete() (err error) {
 	if f.code == "" {
 		return nil
 	}
-	if f.Code, err = childprocess.PackCode(os.DirFS(f.code), nil); err != nil {
+	if f.Code, err = clientprograms.PackCode(os.DirFS(f.code), nil); err != nil {
 		return fmt.Errorf("--code %s: %w", f.code, err)
 	}
 	return nil

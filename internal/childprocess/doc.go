@@ -30,7 +30,6 @@
 //	w, err := childprocess.NewWorkspace()
 //	...
 //	defer w.Remove()
-//	err = w.Unpack(code) // as PackCode has packed it
 //	err = w.Put("in/job.json", job)
 //	err = w.Run(ctx, childprocess.Command{Args: childprocess.Shell("python3 train.py")}, childprocess.Watch{...})
 //	files, err := w.List("out")

@@ -1,10 +1,8 @@
 package childprocess
 
 import (
-	"archive/tar"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -64,9 +62,7 @@ func (w *Workspace) Remove() {
 }
 
 // Create makes a file, and the folders above it.
-func (w *Workspace) Create(name string) (io.WriteCloser, error) { return w.create(name, 0o666) }
-
-func (w *Workspace) create(name string, mode fs.FileMode) (*os.File, error) {
+func (w *Workspace) Create(name string, mode fs.FileMode) (*os.File, error) {
 	if err := w.root.MkdirAll(path.Dir(name), 0o777); err != nil {
 		return nil, err
 	}
@@ -75,18 +71,11 @@ func (w *Workspace) create(name string, mode fs.FileMode) (*os.File, error) {
 
 // Put makes a file with some content.
 func (w *Workspace) Put(name string, data []byte) error {
-	return w.fill(name, 0o666, func(f io.Writer) error {
-		_, err := f.Write(data)
-		return err
-	})
-}
-
-func (w *Workspace) fill(name string, mode fs.FileMode, write func(io.Writer) error) error {
-	f, err := w.create(name, mode)
+	f, err := w.Create(name, 0o666)
 	if err != nil {
 		return err
 	}
-	err = write(f)
+	_, err = f.Write(data)
 	return errors.Join(err, f.Close())
 }
 
@@ -95,30 +84,6 @@ func (w *Workspace) Folder(name string) error { return w.root.MkdirAll(name, 0o7
 
 // RemoveFolder removes a folder with all that is in it.
 func (w *Workspace) RemoveFolder(name string) error { return w.root.RemoveAll(name) }
-
-// Unpack makes the files of an archive that PackCode has written.
-func (w *Workspace) Unpack(archive io.Reader) error {
-	files := tar.NewReader(archive)
-	for {
-		header, err := files.Next()
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("the archive of the code is damaged: %w", err)
-		}
-		if !isCode(header.Name) {
-			continue // it was packed by another program
-		}
-		err = w.fill(header.Name, fs.FileMode(header.Mode).Perm(), func(f io.Writer) error {
-			_, err := io.Copy(f, files)
-			return err
-		})
-		if err != nil {
-			return fmt.Errorf("unpacking the code: %w", err)
-		}
-	}
-}
 
 // File is a file as a listing shows it.
 type File struct {

@@ -3,8 +3,6 @@
 package childprocess
 
 import (
-	"archive/tar"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/fstest"
 	"time"
 )
 
@@ -51,66 +48,6 @@ func (x *told) watch() Watch {
 			x.lines += string(lines)
 			return nil
 		},
-	}
-}
-
-func TestCodeIsPackedAlikeAndUnpacked(t *testing.T) {
-	t.Parallel()
-	code := fstest.MapFS{
-		"train.py": {Data: []byte("print()"), Mode: 0o644, ModTime: time.Unix(1, 0)}, "sub/run.sh": {Data: []byte("#!"), Mode: 0o700},
-		".git/config": {Data: []byte("x")}, "sub/__pycache__/a.pyc": {Data: []byte("x")}, "sub/out/code.py": {Data: []byte("x")},
-		"in/job.json": {Data: []byte("x")}, "out/model": {Data: []byte("x")}, "checkpoint/n": {Data: []byte("x")}, "tmp": {Data: []byte("x")},
-	}
-	first, err := PackCode(code, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	code["train.py"].ModTime, code["sub/run.sh"].Mode = time.Unix(99, 0), 0o755
-	if second, err := PackCode(code, nil); err != nil || !bytes.Equal(first, second) {
-		t.Errorf("times and rights of others change the archive: %v", err)
-	}
-	w := newWorkspace(t)
-	if err := w.Unpack(bytes.NewReader(first)); err != nil {
-		t.Fatal(err)
-	}
-	files, err := w.List(".")
-	if err != nil || len(files) != 3 {
-		t.Fatalf("%v, %v: want the three of the code", files, err)
-	}
-	if info, err := os.Stat(w.Path() + "/sub/run.sh"); err != nil || info.Mode()&0o100 == 0 {
-		t.Errorf("the script cannot be run: %v, %v", info, err)
-	}
-	if _, err := PackCode(fstest.MapFS{".hidden": {}}, nil); err == nil || !strings.Contains(err.Error(), "holds no files") {
-		t.Errorf("no code: %v", err)
-	}
-	large := fstest.MapFS{"a": {Data: make([]byte, MaxCode/2)}, "b": {Data: make([]byte, MaxCode/2+1)}}
-	if _, err := PackCode(large, nil); err == nil || err.Error() != "it holds 67108865 bytes; expected at most 67108864" {
-		t.Errorf("too much code: %v", err)
-	}
-	if err := w.Unpack(bytes.NewReader(first[:300])); err == nil {
-		t.Error("half an archive is unpacked")
-	}
-}
-
-// An archive of another program may hold what a command would take for its own.
-func TestWhatIsNoCodeIsNotUnpacked(t *testing.T) {
-	t.Parallel()
-	var archive bytes.Buffer
-	files := tar.NewWriter(&archive)
-	for _, name := range []string{"out/model", "run.sh"} {
-		if err := files.WriteHeader(&tar.Header{Name: name, Mode: 0o644}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := files.Close(); err != nil {
-		t.Fatal(err)
-	}
-	w := newWorkspace(t)
-	if err := w.Unpack(&archive); err != nil {
-		t.Fatal(err)
-	}
-	if found, err := w.List("."); err != nil || len(found) != 1 || found[0].Name != "run.sh" {
-		t.Errorf("%v, %v: want the script alone", found, err)
 	}
 }
 

@@ -1,5 +1,6 @@
-// Package clientprograms is what tasks know of programs that train a client in place of this
-// one, by the contract "client" (docs/contracts/client.md). Workers run them, tasks ask them:
+// Package clientprograms is what tasks know of programs of others: the code that they run, and programs
+// that train a client in place of this one, by the contract "client" (docs/contracts/client.md). Workers
+// run these, tasks ask them:
 //
 //	client, err := t.Client(ctx, clientprograms.Setting{Program: program})
 //	...
@@ -49,7 +50,7 @@ type Setting struct {
 	Words []string
 	// Terms are what it may do.
 	Terms childprocess.Terms
-	// Archive opens the code, as internal/workspace packs it; nil where Program.Code is empty.
+	// Archive opens the code, as PackCode packs it; nil where Program.Code is empty.
 	Archive func(ctx context.Context) (io.ReadCloser, error) `json:"-"`
 }
 

@@ -8,14 +8,17 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"coalmine/internal/childprocess"
 	"coalmine/internal/contracts"
 	"coalmine/internal/score"
 	"coalmine/storage"
 	"coalmine/tasks"
+	"coalmine/tasks/clientprograms"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/inmemory"
 )
@@ -60,7 +63,7 @@ type trial struct {
 	err    error
 	before map[string]string // the files that it found
 	kept   *inmemory.Keeper  // what it has got so far
-	held   *childprocess.Holder
+	held   held              // files of the last look at the checkpoint
 }
 
 // Run makes all checks. The error is one of this machine.
@@ -111,14 +114,14 @@ func (c *Check) train(ctx context.Context, from *inmemory.Keeper, at func(*trial
 	if err != nil {
 		return nil, err
 	}
-	x := &trial{sample: c.sample, kept: new(inmemory.Keeper), held: w.Hold(checkpointFolder)}
+	x := &trial{sample: c.sample, kept: new(inmemory.Keeper)}
 	if x.sample.Users == 0 {
 		x.sample = checkSample
 	}
 	if from != nil {
 		x.kept = from
 	}
-	defer x.held.Close()
+	defer x.compare()
 	x.training = &training{
 		params: &TrainParams{Seed: 1, Command: c.Command, Job: c.Job, Rounds: c.Rounds, Shards: c.Shards, Image: c.Image, OneShot: c.OneShot}, terms: c.Terms, workspace: w,
 		task: tasks.NewTask(tasks.Spec{}, nil, x.kept, nil, nil).WithWritable(c.Write), rows: metricRows{rounds: int64(c.Rounds)}, eager: true,
@@ -128,7 +131,7 @@ func (c *Check) train(ctx context.Context, from *inmemory.Keeper, at func(*trial
 		return nil, err
 	}
 	x.watched = func() error {
-		if err := x.held.Look(); err != nil || at == nil {
+		if err := x.look(); err != nil || at == nil {
 			return err
 		}
 		return at(x)
@@ -140,7 +143,7 @@ func (c *Check) train(ctx context.Context, from *inmemory.Keeper, at func(*trial
 // prepare makes the directory that the command finds.
 func (x *trial) prepare(ctx context.Context, code []byte) error {
 	if code != nil {
-		if err := x.workspace.Unpack(bytes.NewReader(code)); err != nil {
+		if err := clientprograms.UnpackCode(x.workspace, bytes.NewReader(code)); err != nil {
 			return err
 		}
 	}
@@ -242,7 +245,7 @@ func (c *Check) asking(ctx context.Context, x *trial, line string, code []byte, 
 	}
 	defer w.Remove()
 	if code != nil {
-		if err := w.Unpack(bytes.NewReader(code)); err != nil {
+		if err := clientprograms.UnpackCode(w, bytes.NewReader(code)); err != nil {
 			return err
 		}
 	}
@@ -275,9 +278,46 @@ func (c *Check) askSample(ctx context.Context, client *score.Client) error {
 
 var errKilled = errors.New("it was killed to see whether it goes on")
 
+// held are files of a checkpoint that are open, by name. One that was renamed over stays as it was.
+type held struct {
+	files   map[string]heldFile
+	written string // a file that was written where it stands
+}
+
+type heldFile struct {
+	*os.File
+	size int64
+	time time.Time
+}
+
+// look compares the files of the last look at the checkpoint with what they were, and holds those that are there.
+func (x *trial) look() error {
+	x.compare()
+	files, err := x.workspace.List(checkpointFolder)
+	x.held.files = map[string]heldFile{}
+	for _, f := range files {
+		file, info, err := x.workspace.Open(checkpointFolder + "/" + f.Name)
+		if err == nil { // or it is changing
+			x.held.files[f.Name] = heldFile{file, info.Size(), info.ModTime()}
+		}
+	}
+	return err
+}
+
+// compare compares the files that are held, and closes them.
+func (x *trial) compare() {
+	for name, f := range x.held.files {
+		if info, err := f.Stat(); err == nil && (info.Size() != f.size || !info.ModTime().Equal(f.time)) {
+			x.held.written = name
+		}
+		f.Close()
+	}
+	x.held.files = nil
+}
+
 // renames looks whether files of a checkpoint were written where others had read them.
 func (x *trial) renames() error {
-	if name := x.held.Written(); name != "" {
+	if name := x.held.written; name != "" {
 		return fmt.Errorf("%s/%s was written in its place: a kill at that moment leaves half a checkpoint", checkpointFolder, name)
 	}
 	return nil

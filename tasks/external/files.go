@@ -129,7 +129,7 @@ type exampleFile struct {
 func (x *training) create(file string, examples int) (*exampleFile, error) {
 	f := new(exampleFile)
 	var err error
-	if f.lines, err = x.workspace.Create(file); err != nil || !x.params.ofImages() {
+	if f.lines, err = x.workspace.Create(file, 0o666); err != nil || !x.params.ofImages() {
 		return f, err
 	}
 	f.pixels, err = createImages(x.workspace, imagesFile(file), x.params.Image, examples)
@@ -141,7 +141,7 @@ func (x *training) create(file string, examples int) (*exampleFile, error) {
 
 // createImages makes a file for so many images: bytes [examples, height, width, channels].
 func createImages(w *childprocess.Workspace, file string, m datasets.Image, examples int) (io.WriteCloser, error) {
-	f, err := w.Create(file)
+	f, err := w.Create(file, 0o666)
 	if err != nil {
 		return nil, err
 	}

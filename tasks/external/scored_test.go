@@ -10,7 +10,6 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"coalmine/internal/childprocess"
 	"coalmine/internal/extended"
 	"coalmine/models"
 	"coalmine/privacy"
@@ -24,6 +23,7 @@ import (
 	"coalmine/tasks/audits/models/accuracyperuser"
 	"coalmine/tasks/audits/models/utility"
 	"coalmine/tasks/canaries"
+	"coalmine/tasks/clientprograms"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/external"
 	"coalmine/tasks/selection"
@@ -44,7 +44,7 @@ done
 // model is a training that has ended, and the code that its commands run.
 func model(t *testing.T, g *taskstest.Graph, result string) (*taskstest.Node, external.ModelParams) {
 	t.Helper()
-	code, err := childprocess.PackCode(fstest.MapFS{"score.sh": {Data: []byte(scorer)}}, nil)
+	code, err := clientprograms.PackCode(fstest.MapFS{"score.sh": {Data: []byte(scorer)}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ const evenRow = "[-3,-2,-0.8985,-0.8985]"
 // classifier is a training of images that has ended, whose model gives every image a row.
 func classifier(t *testing.T, g *taskstest.Graph, row string) (*taskstest.Node, external.ModelParams) {
 	t.Helper()
-	code, err := childprocess.PackCode(fstest.MapFS{"score.sh": {Data: []byte(strings.Replace(imageScorer, "ROW", row, 1))}}, nil)
+	code, err := clientprograms.PackCode(fstest.MapFS{"score.sh": {Data: []byte(strings.Replace(imageScorer, "ROW", row, 1))}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -333,7 +333,7 @@ func TestCoinsOfAScoredModel(t *testing.T) {
 func TestAScorerHasTheTimeOfItsExperiment(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
-	code, err := childprocess.PackCode(fstest.MapFS{"never.sh": {Data: []byte("exec sleep 1000")}}, nil)
+	code, err := clientprograms.PackCode(fstest.MapFS{"never.sh": {Data: []byte("exec sleep 1000")}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

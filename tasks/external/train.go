@@ -14,6 +14,7 @@ import (
 	"coalmine/internal/contracts"
 	"coalmine/storage"
 	"coalmine/tasks"
+	"coalmine/tasks/clientprograms"
 	"coalmine/tasks/datasets"
 )
 
@@ -265,7 +266,7 @@ func unpack(ctx context.Context, t *tasks.Task, w *childprocess.Workspace, code 
 		return fmt.Errorf("the code of the training: %w", err)
 	}
 	defer archive.Close()
-	return w.Unpack(archive)
+	return clientprograms.UnpackCode(w, archive)
 }
 
 // finish reads what the command has left and stores it.

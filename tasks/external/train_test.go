@@ -17,6 +17,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/checkpoints"
+	"coalmine/tasks/clientprograms"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/inmemory"
 	"coalmine/tasks/taskstest"
@@ -56,7 +57,7 @@ func newBenchOf(t *testing.T, source string, r datasets.Reading) *bench {
 // train runs a script as a file of the code.
 func (b *bench) train(t *testing.T, script string, change ...func(*TrainParams)) (*taskstest.Node, error) {
 	t.Helper()
-	code, err := childprocess.PackCode(fstest.MapFS{"train.sh": {Data: []byte(script)}}, nil)
+	code, err := clientprograms.PackCode(fstest.MapFS{"train.sh": {Data: []byte(script)}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -87,7 +87,7 @@ func (c *program) unpack(ctx context.Context) (string, error) {
 		return "", err
 	}
 	defer archive.Close()
-	return c.code.Path(), c.code.Unpack(archive)
+	return c.code.Path(), clientprograms.UnpackCode(c.code, archive)
 }
 
 // introduce has the program describe itself.

@@ -10,8 +10,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"coalmine/internal/childprocess"
 	"coalmine/storage"
+	"coalmine/tasks/clientprograms"
 )
 
 // Packer packs what training.code names, for one who may read so much.
@@ -45,7 +45,7 @@ func (h Here) Pack(_ context.Context, name, _ string, omit func(string) bool) (*
 }
 
 func pack(directory string, omit func(string) bool) (*Source, error) {
-	archive, err := childprocess.PackCode(os.DirFS(directory), omit)
+	archive, err := clientprograms.PackCode(os.DirFS(directory), omit)
 	if err != nil {
 		return nil, fault(directory, "cannot be packed: %w", err)
 	}

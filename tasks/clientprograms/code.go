@@ -1,14 +1,17 @@
-package childprocess
+package clientprograms
 
 import (
 	"archive/tar"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"path"
 	"slices"
 	"strings"
+
+	"coalmine/internal/childprocess"
 )
 
 // MaxCode is the most bytes that the files of a directory of code may have together.
@@ -44,12 +47,12 @@ func PackCode(directory fs.FS, omit func(name string) bool) ([]byte, error) {
 		case entry.IsDir(), omit != nil && omit(name):
 			return nil
 		}
-		if files++; files > MaxFiles {
-			return fmt.Errorf("it holds more than %d files: expected code alone", MaxFiles)
+		if files++; files > childprocess.MaxFiles {
+			return fmt.Errorf("it holds more than %d files: expected code alone", childprocess.MaxFiles)
 		}
 		n, err := pack(archive, directory, name)
 		if size += n; size > MaxCode {
-			return &TooLargeError{"it", size, MaxCode}
+			return &childprocess.TooLargeError{Name: "it", Size: size, Most: MaxCode}
 		}
 		return err
 	})
@@ -64,20 +67,24 @@ func PackCode(directory fs.FS, omit func(name string) bool) ([]byte, error) {
 
 // pack adds a file, and returns its size.
 func pack(archive *tar.Writer, directory fs.FS, name string) (int64, error) {
-	if info, err := fs.Stat(directory, name); err != nil || !info.Mode().IsRegular() {
-		return 0, orNotRegular(err, name)
+	info, err := fs.Stat(directory, name)
+	switch {
+	case err != nil:
+		return 0, err
+	case !info.Mode().IsRegular():
+		return 0, &childprocess.NotRegularError{Name: name}
 	}
 	f, err := directory.Open(name)
 	if err != nil {
 		return 0, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
+	info, err = f.Stat()
 	switch {
 	case err != nil:
 		return 0, err
 	case info.Size() > MaxCode:
-		return 0, &TooLargeError{name, info.Size(), MaxCode}
+		return 0, &childprocess.TooLargeError{Name: name, Size: info.Size(), Most: MaxCode}
 	}
 	mode := int64(0o644)
 	if info.Mode()&0o100 != 0 {
@@ -87,4 +94,33 @@ func pack(archive *tar.Writer, directory fs.FS, name string) (int64, error) {
 		return 0, err
 	}
 	return io.Copy(archive, f)
+}
+
+// UnpackCode makes the files of an archive that PackCode has written.
+func UnpackCode(w *childprocess.Workspace, archive io.Reader) error {
+	files := tar.NewReader(archive)
+	for {
+		header, err := files.Next()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("the archive of the code is damaged: %w", err)
+		}
+		if !isCode(header.Name) {
+			continue // it was packed by another program
+		}
+		if err := unpack(w, header, files); err != nil {
+			return fmt.Errorf("unpacking the code: %w", err)
+		}
+	}
+}
+
+func unpack(w *childprocess.Workspace, header *tar.Header, content io.Reader) error {
+	f, err := w.Create(header.Name, fs.FileMode(header.Mode).Perm())
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, content)
+	return errors.Join(err, f.Close())
 }
