@@ -77,8 +77,10 @@ func (f *trainCheck) complete() (err error) {
 	if f.code == "" {
 		return nil
 	}
-	if f.Code, err = clientprograms.PackCode(os.DirFS(f.code), nil); err != nil {
+	archive, err := clientprograms.PackCode(os.DirFS(f.code), nil)
+	if err != nil {
 		return fmt.Errorf("--code %s: %w", f.code, err)
 	}
+	f.Code = clientprograms.Packed(archive)
 	return nil
 }

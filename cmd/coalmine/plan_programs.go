@@ -1,11 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"math"
 	"strings"
 	"time"
@@ -101,45 +99,34 @@ func (m *measured) terms() childprocess.Terms {
 	return t
 }
 
-// code is the archive of a digest, nil for none.
-func (m *measured) code(ctx context.Context, digest string) ([]byte, error) {
+// code is that of a digest, nil for none.
+func (m *measured) code(digest string) clientprograms.Code {
 	for _, source := range m.sub.Sources() {
 		if source.Digests()[0].String() == digest && len(source.Files) == 1 {
-			body, err := source.Files[0].Open(ctx)
-			if err != nil {
-				return nil, err
-			}
-			defer body.Close()
-			return io.ReadAll(body)
+			return source.Files[0].Open
 		}
 	}
-	return nil, nil
+	return nil
 }
 
 func (m *measured) speed(ctx context.Context) (*estimate.Speed, error) {
-	code, err := m.code(ctx, m.experiment.Training.CodeSHA256)
-	if err != nil {
-		return nil, err
-	}
 	if m.experiment.Training.ClientCommand != "" {
-		return m.client(ctx, code)
+		return m.client(ctx)
 	}
-	return m.training(ctx, code)
+	return m.training(ctx)
 }
 
 // training measures a training.command.
-func (m *measured) training(ctx context.Context, code []byte) (*estimate.Speed, error) {
+func (m *measured) training(ctx context.Context) (*estimate.Speed, error) {
 	t := &m.experiment.Training
+	code := m.code(t.CodeSHA256)
 	p := external.Pace{
 		Check:  external.Check{Command: t.Command, Code: code, Job: json.RawMessage(t.Job), Rounds: t.Rounds, Shards: t.Shards, Image: m.experiment.Data.Shape(), Terms: m.terms(), Write: m.writable},
 		Scorer: code,
 		Sample: external.Sample{Users: int(m.sub.TrainTokens[m.cell]/m.sub.TokensPerUser[m.cell]) + 1, Examples: m.examples(), Words: m.words(), Length: m.length()},
 	}
 	if t.ScorerSHA256 != "" {
-		var err error
-		if p.Scorer, err = m.code(ctx, t.ScorerSHA256); err != nil {
-			return nil, err
-		}
+		p.Scorer = m.code(t.ScorerSHA256)
 	}
 	s, err := p.Measure(ctx)
 	if err != nil {
@@ -160,10 +147,9 @@ func (m *measured) scored() float64 {
 }
 
 // client measures a training.client_command.
-func (m *measured) client(ctx context.Context, code []byte) (*estimate.Speed, error) {
-	setting := clientprograms.Setting{Program: *m.experiment.ClientProgram(), Words: append(datasets.Specials(), m.words()...), Terms: m.terms()}
-	if setting.Code != "" {
-		setting.Archive = func(context.Context) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(code)), nil }
+func (m *measured) client(ctx context.Context) (*estimate.Speed, error) {
+	setting := clientprograms.Setting{
+		Program: *m.experiment.ClientProgram(), Words: append(datasets.Specials(), m.words()...), Terms: m.terms(), Archive: m.code(m.experiment.Training.CodeSHA256),
 	}
 	examples := make([][]int32, m.examples())
 	for i := range examples {

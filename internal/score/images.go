@@ -9,17 +9,17 @@ import (
 // Shape is that of images.
 type Shape struct{ Height, Width, Channels int }
 
-// images are some as a request has them.
-type images struct {
+// Images are some as a request has them.
+type Images struct {
 	// Shape is [images, height, width, channels].
 	Shape [4]int `json:"shape"`
 	// Pixels are bytes in that order, the last index innermost; in base64.
 	Pixels []byte `json:"pixels"`
 }
 
-// imagesOf puts images together.
-func imagesOf(s Shape, list [][]byte) *images {
-	all := &images{Shape: [4]int{len(list), s.Height, s.Width, s.Channels}}
+// ImagesOf puts images together.
+func ImagesOf(s Shape, list [][]byte) *Images {
+	all := &Images{Shape: [4]int{len(list), s.Height, s.Width, s.Channels}}
 	for _, pixels := range list {
 		all.Pixels = append(all.Pixels, pixels...)
 	}
@@ -29,7 +29,7 @@ func imagesOf(s Shape, list [][]byte) *images {
 // Classify returns the log-probabilities of the given number of classes for each image, in their order.
 // Images are bytes, row by row, channels innermost; requests have batch of them each.
 func (c *Client) Classify(ctx context.Context, s Shape, list [][]byte, classes, batch int) ([][]float64, error) {
-	return inBatches(ctx, c, Classify, list, batch, func(some [][]byte) payload { return payload{Images: imagesOf(s, some)} },
+	return inBatches(ctx, c, Classify, list, batch, func(some [][]byte) payload { return payload{Images: ImagesOf(s, some)} },
 		func(result json.RawMessage, n int) ([][]float64, error) { return decodeClasses(result, n, classes) })
 }
 

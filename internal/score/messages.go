@@ -56,7 +56,7 @@ func (d *Description) Has(method string) bool { return slices.Contains(d.Methods
 type payload struct {
 	Versions  []int    `json:"versions,omitempty"`
 	Pairs     []Pair   `json:"pairs,omitempty"`
-	Images    *images  `json:"images,omitempty"`
+	Images    *Images  `json:"images,omitempty"`
 	Prompts   []string `json:"prompts,omitempty"`
 	Until     []string `json:"until,omitempty"`
 	MaxTokens int      `json:"max_tokens,omitempty"`

@@ -14,7 +14,6 @@ package clientprograms
 import (
 	"context"
 	"encoding/json"
-	"io"
 
 	"coalmine/internal/childprocess"
 	"coalmine/internal/contracts"
@@ -50,8 +49,8 @@ type Setting struct {
 	Words []string
 	// Terms are what it may do.
 	Terms childprocess.Terms
-	// Archive opens the code, as PackCode packs it; nil where Program.Code is empty.
-	Archive func(ctx context.Context) (io.ReadCloser, error) `json:"-"`
+	// Archive has the code; nil where Program.Code is empty.
+	Archive Code `json:"-"`
 }
 
 // Runner runs programs. It may be used from several goroutines.

@@ -3,6 +3,7 @@ package clientprograms
 import (
 	"archive/tar"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -96,10 +97,25 @@ func pack(archive *tar.Writer, directory fs.FS, name string) (int64, error) {
 	return io.Copy(archive, f)
 }
 
-// UnpackCode makes the files of an archive that PackCode has written.
-func UnpackCode(w *childprocess.Workspace, archive io.Reader) error {
-	files := tar.NewReader(archive)
-	for {
+// Code opens an archive of PackCode; nil is no code.
+type Code func(ctx context.Context) (io.ReadCloser, error)
+
+// Packed is the code of an archive.
+func Packed(archive []byte) Code {
+	return func(context.Context) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(archive)), nil }
+}
+
+// Unpack makes the files of the code, if there is any.
+func (c Code) Unpack(ctx context.Context, w *childprocess.Workspace) error {
+	if c == nil {
+		return nil
+	}
+	archive, err := c(ctx)
+	if err != nil {
+		return err
+	}
+	defer archive.Close()
+	for files := tar.NewReader(archive); ; {
 		header, err := files.Next()
 		if err == io.EOF {
 			return nil

@@ -40,7 +40,7 @@ func TestCodeIsPackedAlikeAndUnpacked(t *testing.T) {
 		t.Errorf("times and rights of others change the archive: %v", err)
 	}
 	w := newWorkspace(t)
-	if err := UnpackCode(w, bytes.NewReader(first)); err != nil {
+	if err := Packed(first).Unpack(t.Context(), w); err != nil {
 		t.Fatal(err)
 	}
 	files, err := w.List(".")
@@ -57,7 +57,7 @@ func TestCodeIsPackedAlikeAndUnpacked(t *testing.T) {
 	if _, err := PackCode(large, nil); err == nil || err.Error() != "it holds 67108865 bytes; expected at most 67108864" {
 		t.Errorf("too much code: %v", err)
 	}
-	if err := UnpackCode(w, bytes.NewReader(first[:300])); err == nil {
+	if err := Packed(first[:300]).Unpack(t.Context(), w); err == nil {
 		t.Error("half an archive is unpacked")
 	}
 }
@@ -76,7 +76,7 @@ func TestWhatIsNoCodeIsNotUnpacked(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := newWorkspace(t)
-	if err := UnpackCode(w, &archive); err != nil {
+	if err := Packed(archive.Bytes()).Unpack(t.Context(), w); err != nil {
 		t.Fatal(err)
 	}
 	if found, err := w.List("."); err != nil || len(found) != 1 || found[0].Name != "run.sh" {

@@ -1,7 +1,6 @@
 package external
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -26,9 +25,9 @@ import (
 // Check asks a command for all that the contract wants. It trains several times, on users and
 // words that are made up.
 type Check struct {
-	// Command is a line for the system's shell, Code the archive with what it runs, nil for none.
+	// Command is a line for the system's shell, Code has what it runs.
 	Command string
-	Code    []byte
+	Code    clientprograms.Code
 	// Job is what training.job would be, an object of JSON.
 	Job json.RawMessage
 	// Rounds are those of the job.
@@ -141,13 +140,8 @@ func (c *Check) train(ctx context.Context, from *inmemory.Keeper, at func(*trial
 }
 
 // prepare makes the directory that the command finds.
-func (x *trial) prepare(ctx context.Context, code []byte) error {
-	if code != nil {
-		if err := clientprograms.UnpackCode(x.workspace, bytes.NewReader(code)); err != nil {
-			return err
-		}
-	}
-	if err := errors.Join(x.folders(), x.writeSample(), x.resume(ctx)); err != nil {
+func (x *trial) prepare(ctx context.Context, code clientprograms.Code) error {
+	if err := errors.Join(code.Unpack(ctx, x.workspace), x.folders(), x.writeSample(), x.resume(ctx)); err != nil {
 		return err
 	}
 	var err error
@@ -238,16 +232,14 @@ func (c *Check) scores(ctx context.Context, x *trial, r *Result) error {
 }
 
 // asking starts a command that scores, in a directory with code and what is below out.
-func (c *Check) asking(ctx context.Context, x *trial, line string, code []byte, do func(*score.Client) error) error {
+func (c *Check) asking(ctx context.Context, x *trial, line string, code clientprograms.Code, do func(*score.Client) error) error {
 	w, err := childprocess.NewWorkspace()
 	if err != nil {
 		return err
 	}
 	defer w.Remove()
-	if code != nil {
-		if err := clientprograms.UnpackCode(w, bytes.NewReader(code)); err != nil {
-			return err
-		}
+	if err := code.Unpack(ctx, w); err != nil {
+		return err
 	}
 	left, err := x.contents(outFolder, func(string) bool { return true })
 	if err != nil {

@@ -31,13 +31,21 @@ func BorrowClient(ctx context.Context, t *tasks.Task, p *clientprograms.Program)
 		if err != nil {
 			return nil, nil, tasks.Permanent(fmt.Errorf("code of a program: %w", err))
 		}
-		setting.Archive = func(ctx context.Context) (io.ReadCloser, error) { return t.Imported(ctx, digest) }
+		setting.Archive = codeOf(t, digest)
 	}
 	client, err := t.Client(ctx, setting)
 	if err == nil && !client.Description().Deterministic {
 		t.MayDiffer()
 	}
 	return client, vocabulary, err
+}
+
+// codeOf is the imported code of a digest, none for zero.
+func codeOf(t *tasks.Task, digest storage.Digest) clientprograms.Code {
+	if digest == (storage.Digest{}) {
+		return nil
+	}
+	return func(ctx context.Context) (io.ReadCloser, error) { return t.Imported(ctx, digest) }
 }
 
 // ClientModel is the checkpoint of the named input as a client gets it.

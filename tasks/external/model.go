@@ -109,7 +109,7 @@ func scoringLine(ctx context.Context, t *tasks.Task, input string, which Which) 
 
 // furnish makes the directory that the command finds.
 func (m *Model) furnish(ctx context.Context, t *tasks.Task, input string, code storage.Digest) error {
-	if err := unpack(ctx, t, m.workspace, code); err != nil {
+	if err := codeOf(t, code).Unpack(ctx, m.workspace); err != nil {
 		return err
 	}
 	if err := m.workspace.Folder(outFolder); err != nil {

@@ -6,14 +6,15 @@ import (
 
 	"coalmine/internal/contracts"
 	"coalmine/internal/score"
+	"coalmine/tasks/clientprograms"
 )
 
 // Pace measures how fast a command trains, and how fast the command scores that it leaves.
 type Pace struct {
 	// Check has the command, its code, its job, its rounds and what it may do.
 	Check
-	// Scorer is the archive with the code of the command that scores, nil for none.
-	Scorer []byte
+	// Scorer has the code of the command that scores.
+	Scorer clientprograms.Code
 	// Sample has the words and the length of the texts. It is trained on some users of it, and on
 	// all of them at most.
 	Sample Sample

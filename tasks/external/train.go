@@ -14,7 +14,6 @@ import (
 	"coalmine/internal/contracts"
 	"coalmine/storage"
 	"coalmine/tasks"
-	"coalmine/tasks/clientprograms"
 	"coalmine/tasks/datasets"
 )
 
@@ -185,7 +184,7 @@ func (x *training) more(lines []byte) error {
 
 // furnish makes the directory that the command finds.
 func (x *training) furnish(ctx context.Context) error {
-	if err := unpack(ctx, x.task, x.workspace, x.params.Code); err != nil {
+	if err := codeOf(x.task, x.params.Code).Unpack(ctx, x.workspace); err != nil {
 		return err
 	}
 	if err := x.folders(); err != nil {
@@ -254,19 +253,6 @@ func (x *training) folders() error {
 		}
 	}
 	return nil
-}
-
-// unpack makes the files of the code, where there is any.
-func unpack(ctx context.Context, t *tasks.Task, w *childprocess.Workspace, code storage.Digest) error {
-	if code == (storage.Digest{}) {
-		return nil
-	}
-	archive, err := t.Imported(ctx, code)
-	if err != nil {
-		return fmt.Errorf("the code of the training: %w", err)
-	}
-	defer archive.Close()
-	return clientprograms.UnpackCode(w, archive)
 }
 
 // finish reads what the command has left and stores it.

@@ -57,28 +57,21 @@ type request struct {
 
 // images are examples of images.
 type images struct {
-	// Shape is [images, height, width, channels].
-	Shape [4]int `json:"shape"`
-	// Pixels are bytes in that order, the last index innermost; in base64.
-	Pixels []byte `json:"pixels"`
+	*score.Images
 	// Labels are the classes, null where nobody knows it.
 	Labels []*int `json:"labels"`
 }
 
 // imagesOf are sentences of images of a shape.
 func imagesOf(s models.ImageShape, sentences [][]int32) *images {
-	all := &images{
-		Shape: [4]int{len(sentences), s.Height, s.Width, s.Channels}, Labels: make([]*int, len(sentences)),
-		Pixels: make([]byte, 0, len(sentences)*s.Values()),
-	}
+	pixels, labels := make([][]byte, len(sentences)), make([]*int, len(sentences))
 	for i, sentence := range sentences {
-		label, pixels := datasets.ImageOf(sentence)
-		all.Pixels = append(all.Pixels, pixels...)
-		if label != datasets.NoLabel {
-			all.Labels[i] = &label
+		var label int
+		if label, pixels[i] = datasets.ImageOf(sentence); label != datasets.NoLabel {
+			labels[i] = &label
 		}
 	}
-	return all
+	return &images{score.ImagesOf(score.Shape{Height: s.Height, Width: s.Width, Channels: s.Channels}, pixels), labels}
 }
 
 // fitted is the result of fit.

@@ -82,12 +82,7 @@ func (c *program) unpack(ctx context.Context) (string, error) {
 	if c.code, err = childprocess.NewWorkspaceIn(c.directory); err != nil {
 		return "", err
 	}
-	archive, err := c.setting.Archive(ctx)
-	if err != nil {
-		return "", err
-	}
-	defer archive.Close()
-	return c.code.Path(), clientprograms.UnpackCode(c.code, archive)
+	return c.code.Path(), c.setting.Archive.Unpack(ctx, c.code)
 }
 
 // introduce has the program describe itself.
