@@ -75,7 +75,7 @@ func TestAuditTableHasFittedExposuresWhereTheyWereAskedFor(t *testing.T) {
 	bits, se := 38.94, 1.2
 	var out bytes.Buffer
 	err := (&global{stdout: &out}).writeAudit(&modelaudit.Report{
-		SkewNormal: &skewnormal.Outcome{Highest: bits, Fits: make([]skewnormal.Fit, 2)},
+		SkewNormal: &skewnormal.Outcome{Highest: &bits, Fits: make([]skewnormal.Fit, 2)},
 		Canaries:   []modelaudit.Canary{{Text: "a b", Fitted: modelaudit.Fitted{Exposure: &bits, ExposureSE: &se}}, {Text: "c"}},
 	})
 	const want = `canary  rank  exposure  fitted       beam search

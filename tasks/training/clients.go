@@ -79,7 +79,7 @@ type ClientsParams struct {
 	// Control is a fault that the training has on purpose; empty for none.
 	Control privacy.Control `json:"control,omitempty"`
 	// Program, where there is one, trains the clients in place of Local, Epochs and Steps. The
-	// task then needs clientwork.VocabularyInput.
+	// task then needs external.VocabularyInput.
 	Program *clientprograms.Program `json:"program,omitempty"`
 }
 

@@ -32,7 +32,7 @@ type Params struct {
 	First int `json:"first"`
 	Count int `json:"count"`
 	// Program, where there is one, scores in place of this program. The task then needs
-	// clientwork.VocabularyInput.
+	// external.VocabularyInput.
 	Program *clientprograms.Program `json:"program,omitempty"`
 }
 

@@ -12,7 +12,6 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/clientprograms"
-	"coalmine/tasks/external"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/external"
 )

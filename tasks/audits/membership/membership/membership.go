@@ -28,7 +28,7 @@ type LossesParams struct {
 	Share  int `json:"share"`
 	Shares int `json:"shares"`
 	// Program, where there is one, measures in place of this program. The task then needs
-	// clientwork.VocabularyInput.
+	// external.VocabularyInput.
 	Program *clientprograms.Program `json:"program,omitempty"`
 }
 

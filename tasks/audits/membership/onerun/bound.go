@@ -41,7 +41,7 @@ type BoundParams struct {
 	// Null is the training whose trade-off curve is tested; nil tests none.
 	Null *Null `json:"null,omitempty"`
 	// Program, where there is one, scores in place of this program. The task then needs
-	// clientwork.VocabularyInput.
+	// external.VocabularyInput.
 	Program *clientprograms.Program `json:"program,omitempty"`
 }
 

@@ -39,7 +39,7 @@ type Params struct {
 	Share  int `json:"share"`
 	Shares int `json:"shares"`
 	// Program, where there is one, predicts in place of this program. The task then needs
-	// clientwork.VocabularyInput.
+	// external.VocabularyInput.
 	Program *clientprograms.Program `json:"program,omitempty"`
 }
 
