@@ -305,6 +305,17 @@ func (t *Task) Decode(into any) error {
 	return nil
 }
 
+// WithParams returns the Run of a kind that decodes the parameters of a task and calls run.
+func WithParams[P any](run func(ctx context.Context, t *Task, p *P) error) func(context.Context, *Task) error {
+	return func(ctx context.Context, t *Task) error {
+		p := new(P)
+		if err := t.Decode(p); err != nil {
+			return err
+		}
+		return run(ctx, t, p)
+	}
+}
+
 // Input returns the key of the named input.
 func (t *Task) Input(name string) (storage.Key, error) {
 	for _, in := range t.Inputs {

@@ -173,8 +173,8 @@ func TestAccuracyOfUsersUnderAModelThatClassifies(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	m, params := classifier(t, g, "[-3,-2,-0.8984,-0.8986]")
-	n := g.Run(accuracyperuser.Scored, accuracyperuser.ScoredParams{Params: accuracyperuser.Params{Part: accuracyperuser.Test, Shares: 1}, Model: params},
-		taskstest.In(audits.ModelInput, m), taskstest.In(accuracyperuser.PartsInput, images(t, g, params.Image)))
+	n := g.Run(accuracyperuser.Scored, accuracyperuser.Params{Part: accuracyperuser.Test, UserShare: utility.UserShare{Shares: 1, Model: &params}},
+		taskstest.In(audits.ModelInput, m), taskstest.In(datasets.PartsInput, images(t, g, params.Image)))
 	var users []selection.UserAccuracy
 	if err := json.Unmarshal(n.Blob(accuracyperuser.UsersBlob), &users); err != nil {
 		t.Fatal(err)
@@ -222,7 +222,7 @@ func TestLossesOfUsersUnderAModelThatIsNotOurs(t *testing.T) {
 	g := taskstest.NewGraph(t)
 	losses := func(m *taskstest.Node, params external.ModelParams, data *taskstest.Node) (list []membership.UserLoss, n *taskstest.Node) {
 		balanced := g.Run(datasets.Balance, datasets.BalanceParams{Seed: 1, HeldOutUsers: 0.4}, taskstest.In(datasets.PartsInput, data))
-		n = g.Run(membership.ScoredLosses, membership.ScoredLossesParams{LossesParams: membership.LossesParams{Shares: 1}, Model: params},
+		n = g.Run(membership.ScoredLosses, utility.UserShare{Shares: 1, Model: &params},
 			taskstest.In(audits.ModelInput, m), taskstest.In(datasets.BalancedInput, balanced), taskstest.In(datasets.PartsInput, data))
 		if err := json.Unmarshal(n.Blob(membership.LossesBlob), &list); err != nil {
 			t.Fatal(err)
@@ -304,7 +304,8 @@ func TestCoinsOfAScoredModel(t *testing.T) {
 	bound := onerun.BoundParams{KPlus: 2, KMinus: 2, Delta: 1e-5, Confidence: 0.9, Neighbouring: privacy.ReplaceOne}
 	run := func(result string, plain bool) (*taskstest.Node, error) {
 		m, params := model(t, g, result)
-		return g.Try(onerun.Scored, onerun.ScoredParams{BoundParams: bound, Model: params, Plain: plain},
+		bound.Model, bound.Plain = &params, plain
+		return g.Try(onerun.Scored, bound,
 			taskstest.In(audits.ModelInput, m), taskstest.In(onerun.UnitsInput, coins), taskstest.In(datasets.PartsInput, text))
 	}
 	for plain, want := range map[bool]float64{false: 1, true: -2} {

@@ -6,6 +6,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/models/utility"
 	"coalmine/tasks/datasets"
 )
 
@@ -88,13 +89,11 @@ func (f *Fields) Warnings(_ *audits.Setting, d *audits.Data) (warnings []string)
 // fewUsers is the number of users that train below which plan warns of wide intervals.
 const fewUsers = 30
 
-// shares is how many tasks the users are split into. It shows in keys, not in results.
-const shares = 4
-
 // Compile implements audits.Fields.
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
-	p := Params{Shares: shares, References: f.Membership.ReferenceModels, Seed: b.Setting().Seed}
+	p := Params{References: f.Membership.ReferenceModels, Seed: b.Setting().Seed}
 	inputs := losses(b, b.Model(round), fmt.Sprintf("the model after %d", round), tasks.PartInput)
+	p.Shares = len(inputs)
 	for model := range p.References {
 		name := func(share int) string { return ReferenceInput(model, share) }
 		inputs = append(inputs, losses(b, b.Reference(model), fmt.Sprintf("reference model %d", model+1), name)...)
@@ -102,28 +101,13 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	return b.Node(Kind, "membership of users", p, inputs...)
 }
 
-// losses adds those of all users under a model.
+// losses adds the tasks that measure all users under a model.
 func losses(b audits.Builder, model storage.Key, of string, name func(share int) string) []tasks.Input {
 	inputs := []tasks.Input{{Name: audits.ModelInput, Key: model}, {Name: datasets.BalancedInput, Key: b.Balanced()}, {Name: datasets.PartsInput, Key: b.Parts()}}
 	if insertions := b.Insertions(); insertions != (storage.Key{}) {
 		inputs = append(inputs, tasks.Input{Name: datasets.InsertionsInput, Key: insertions})
 	}
-	var parts []tasks.Input
-	for share := range shares {
-		label := fmt.Sprintf("losses of users %d of %d under %s", share+1, shares, of)
-		parts = append(parts, tasks.Input{Name: name(share), Key: lossesNode(b, label, share, inputs)})
-	}
-	return parts
-}
-
-// lossesNode is one share of them.
-func lossesNode(b audits.Builder, label string, share int, inputs []tasks.Input) storage.Key {
-	s, p := b.Setting(), LossesParams{Share: share, Shares: shares}
-	if s.External != nil {
-		return b.Node(ScoredLosses, label, ScoredLossesParams{LossesParams: p, Model: *s.External}, inputs...)
-	}
-	p.Program = s.Program
-	return b.Node(Losses, label, p, audits.ByProgram(b, inputs...)...)
+	return utility.UserShares(b, Losses, ScoredLosses, "losses of users %d of %d under "+of, name, func(share utility.UserShare) any { return share }, inputs)
 }
 
 // States implements audits.Fields: the training part under every model.

@@ -17,23 +17,8 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/models/utility"
-	"coalmine/tasks/clientprograms"
 	"coalmine/tasks/datasets"
-	"coalmine/tasks/external"
 )
-
-// LossesParams are the parameters of audits/user-losses.
-type LossesParams struct {
-	// Share of Shares of the users is what this task looks at; shares count from 0.
-	Share  int `json:"share"`
-	Shares int `json:"shares"`
-	// Program, where there is one, measures in place of this program. The task then needs
-	// external.VocabularyInput.
-	Program *clientprograms.Program `json:"program,omitempty"`
-}
-
-// Asks implements clientprograms.Asker.
-func (p LossesParams) Asks() *clientprograms.Program { return p.Program }
 
 // LossesBlob is a []UserLoss, as JSON: of the balanced users that train, in the order of their
 // index, and then of those held out.
@@ -52,39 +37,15 @@ type UserLoss struct {
 	Replaced int  `json:"replaced,omitempty"`
 }
 
-// Losses measures a model on the users. Inputs: audits.ModelInput, datasets.BalancedInput,
-// datasets.PartsInput, and datasets.InsertionsInput where there are canaries.
-var Losses = tasks.Kind{Name: "audits/user-losses", Version: 1, Class: tasks.Compute, Run: runLosses}
+// Losses measures a model on the users of a share; ScoredLosses does by an external model. Inputs:
+// audits.ModelInput, datasets.BalancedInput, datasets.PartsInput, and datasets.InsertionsInput if there
+// are canaries.
+var (
+	Losses       = tasks.Kind{Name: "audits/user-losses", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runLosses)}
+	ScoredLosses = tasks.Kind{Name: "audits/user-losses-by-scores", Version: 1, Class: tasks.Compute, Command: true, Run: tasks.WithParams(runLosses)}
+)
 
-func runLosses(ctx context.Context, t *tasks.Task) error {
-	var p LossesParams
-	if err := t.Decode(&p); err != nil {
-		return err
-	}
-	return utility.ByModel(ctx, t, p.Program, func(evaluate utility.Evaluator) error { return measure(ctx, t, &p, evaluate) })
-}
-
-// ScoredLossesParams are the parameters of audits/user-losses-by-scores.
-type ScoredLossesParams struct {
-	LossesParams
-	Model external.ModelParams `json:"model"`
-}
-
-// ScoredLosses does as Losses by a model that is not ours, which scores texts or classifies images.
-var ScoredLosses = tasks.Kind{Name: "audits/user-losses-by-scores", Version: 1, Class: tasks.Compute, Command: true, Run: runScoredLosses}
-
-func runScoredLosses(ctx context.Context, t *tasks.Task) error {
-	var p ScoredLossesParams
-	if err := t.Decode(&p); err != nil {
-		return err
-	}
-	return utility.ByScores(ctx, t, &p.Model, datasets.PartsInput, func(evaluate utility.Evaluator) error {
-		return measure(ctx, t, &p.LossesParams, evaluate)
-	})
-}
-
-// measure measures the share's users.
-func measure(ctx context.Context, t *tasks.Task, p *LossesParams, evaluate utility.Evaluator) error {
+func runLosses(ctx context.Context, t *tasks.Task, p *utility.UserShare) error {
 	members, err := datasets.OpenBalanced(ctx, t, datasets.BalancedInput, datasets.PartsInput, false)
 	if err != nil {
 		return err
@@ -93,23 +54,15 @@ func measure(ctx context.Context, t *tasks.Task, p *LossesParams, evaluate utili
 	if err != nil {
 		return err
 	}
-	n := members.Users() + heldOut.Users()
-	first, end := p.Share*n/p.Shares, (p.Share+1)*n/p.Shares
-	losses := make([]UserLoss, 0, end-first)
-	for user := first; user < end; user++ {
-		of, number := members, user
-		if user >= members.Users() {
-			of, number = heldOut, user-members.Users()
+	n := members.Users()
+	return utility.MeasureUsers(ctx, t, p, LossesBlob, n+heldOut.Users(), func(evaluate utility.Evaluator, user int) (UserLoss, error) {
+		if user >= n {
+			return lossOf(ctx, evaluate, heldOut, user-n)
 		}
-		loss, err := lossOf(ctx, evaluate, of, number)
-		if err != nil {
-			return err
-		}
-		loss.Member = of == members
-		losses = append(losses, loss)
-		t.Progress(tasks.Progress{Done: int64(user - first + 1), Total: int64(end - first)})
-	}
-	return t.PutJSON(ctx, LossesBlob, losses)
+		loss, err := lossOf(ctx, evaluate, members, user)
+		loss.Member = true
+		return loss, err
+	})
 }
 
 func lossOf(ctx context.Context, evaluate utility.Evaluator, users *datasets.Population, user int) (UserLoss, error) {
@@ -145,13 +98,9 @@ func ReferenceInput(model, share int) string {
 
 // Kind attacks a model. Its inputs are audits/user-losses: the model's by tasks.PartInput, and
 // those of the reference models by ReferenceInput. Its blob is audits.OutcomeBlob.
-var Kind = tasks.Kind{Name: "audits/membership", Version: 2, Class: tasks.Compute, Run: run}
+var Kind = tasks.Kind{Name: "audits/membership", Version: 2, Class: tasks.Compute, Run: tasks.WithParams(run)}
 
-func run(ctx context.Context, t *tasks.Task) error {
-	var p Params
-	if err := t.Decode(&p); err != nil {
-		return err
-	}
+func run(ctx context.Context, t *tasks.Task, p *Params) error {
 	if n := p.References; n < 0 || n%2 == 1 || n > 0 && n < leastReferences {
 		return tasks.Permanent(fmt.Errorf("%d reference models; expected 0, or an even number from %d", n, leastReferences))
 	}

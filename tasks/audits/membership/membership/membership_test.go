@@ -61,7 +61,7 @@ func (b bench) inputs(model *taskstest.Node) []taskstest.Edge {
 // losses are those of all users under a model, with canaries or without.
 func (b bench) losses(model *taskstest.Node, shares int, more ...taskstest.Edge) (nodes []*taskstest.Node, all []UserLoss) {
 	for share := range shares {
-		node := b.Run(Losses, LossesParams{Share: share, Shares: shares}, append(b.inputs(model), more...)...)
+		node := b.Run(Losses, utility.UserShare{Share: share, Shares: shares}, append(b.inputs(model), more...)...)
 		var some []UserLoss
 		if err := json.Unmarshal(node.Blob(LossesBlob), &some); err != nil {
 			panic(err)

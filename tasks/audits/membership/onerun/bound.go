@@ -7,19 +7,14 @@
 package onerun
 
 import (
-	"cmp"
 	"context"
-	"fmt"
-	"math"
 
-	"coalmine/models"
 	"coalmine/privacy"
 	"coalmine/privacy/onerun"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
-	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/clientprograms"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/external"
 )
 
 // BoundParams are the parameters of audits/one-run.
@@ -36,13 +31,14 @@ type BoundParams struct {
 	Unit         string               `json:"unit"`
 	// Halvings of KPlus and KMinus that are tried, too.
 	Halvings int `json:"halvings,omitempty"`
-	// Score names the scores, "" for ScoreLossDifference.
-	Score string `json:"-"`
 	// Null is the training whose trade-off curve is tested; nil tests none.
 	Null *Null `json:"null,omitempty"`
-	// Program, where there is one, scores in place of this program. The task then needs
-	// external.VocabularyInput.
+	// Program, if set, scores by models of its own. The task then needs external.VocabularyInput.
 	Program *clientprograms.Program `json:"program,omitempty"`
+	// Model, if set, is an external model. The task then needs datasets.PartsInput, and no InitialInput.
+	Model *external.ModelParams `json:"model,omitempty"`
+	// Plain scores canaries by the trained model alone.
+	Plain bool `json:"plain_loss,omitempty"`
 }
 
 // Asks implements clientprograms.Asker.
@@ -55,7 +51,10 @@ func (p BoundParams) Asks() *clientprograms.Program { return p.Program }
 // Inputs: "model": the trained checkpoint; "initial": the one before training;
 // "units": canaries/one-run; "population", where Null says that clients have joined it: what
 // is trained on. Its blob OutcomeBlob is an Outcome.
-var Bound = tasks.Kind{Name: "audits/one-run", Version: 2, Class: tasks.Compute, Run: runBound}
+var Bound = tasks.Kind{Name: "audits/one-run", Version: 2, Class: tasks.Compute, Run: tasks.WithParams(runBound)}
+
+// Scored is Bound by external models.
+var Scored = tasks.Kind{Name: "audits/one-run-scores", Version: 1, Class: tasks.Compute, Command: true, Run: tasks.WithParams(runBound)}
 
 // Inputs of Bound beside audits.ModelInput.
 const (
@@ -66,31 +65,21 @@ const (
 // OutcomeBlob is an Outcome, as JSON.
 const OutcomeBlob = "one-run"
 
-// ScoreLossDifference names the score of a unit: its canary's log-perplexity
-// under the initial model less that under the trained one.
-const ScoreLossDifference = "loss-difference"
+// Scores of a unit.
+const (
+	// ScoreLossDifference is its canary's log-perplexity under the initial model less that under the
+	// trained one.
+	ScoreLossDifference = "loss-difference"
+	// ScorePlainLoss is the negative of its canary's log-perplexity under the trained model.
+	ScorePlainLoss = "plain-loss"
+)
 
-func runBound(ctx context.Context, t *tasks.Task) error {
-	var p BoundParams
-	if err := t.Decode(&p); err != nil {
-		return err
-	}
-	if p.Program != nil {
-		return p.bound(ctx, t, p.byProgram)
-	}
-	return p.bound(ctx, t, lossDifferences)
-}
-
-// scoring scores canaries, higher where the model knows one better.
-type scoring func(ctx context.Context, t *tasks.Task, list []datasets.Canary) ([]float64, error)
-
-// bound writes the outcome that follows from the scores.
-func (p *BoundParams) bound(ctx context.Context, t *tasks.Task, score scoring) error {
+func runBound(ctx context.Context, t *tasks.Task, p *BoundParams) error {
 	units, carried, err := audits.ReadUnits(ctx, t, UnitsInput)
 	if err != nil {
 		return err
 	}
-	scores, err := score(ctx, t, carried)
+	scores, err := p.scores(ctx, t, carried)
 	if err != nil {
 		return err
 	}
@@ -134,7 +123,10 @@ func (p *BoundParams) Judge(units []audits.Unit, scores []float64) (Outcome, err
 		return Outcome{}, err
 	}
 	v.Canaries, v.EpsilonLargestCanaries = m, all.Epsilon
-	v.Neighbouring, v.Unit, v.Score = p.Neighbouring, p.Unit, cmp.Or(p.Score, ScoreLossDifference)
+	v.Neighbouring, v.Unit, v.Score = p.Neighbouring, p.Unit, ScoreLossDifference
+	if p.Plain {
+		v.Score = ScorePlainLoss
+	}
 	for i, in := range included {
 		if in {
 			v.Included++
@@ -170,8 +162,8 @@ func (p *BoundParams) best(included []bool, scores []float64) (best Outcome, err
 	return best, nil
 }
 
-// each is the confidence at which each of so many bounds has to hold, for all of them to hold
-// with a confidence together.
+// each is the confidence at which each of some bounds has to hold, so that all of them hold together with
+// a confidence.
 func each(confidence float64, bounds int) float64 {
 	if bounds == 1 {
 		return confidence
@@ -189,75 +181,4 @@ func coinsOf(units []audits.Unit) []bool {
 		included[i] = u.Included
 	}
 	return included
-}
-
-// lossDifferences scores the canaries under both models.
-func lossDifferences(ctx context.Context, t *tasks.Task, list []datasets.Canary) ([]float64, error) {
-	before, err := readLosses(ctx, t, InitialInput, list)
-	if err != nil {
-		return nil, err
-	}
-	after, err := readLosses(ctx, t, audits.ModelInput, list)
-	if err != nil {
-		return nil, err
-	}
-	for i := range before {
-		before[i] -= after[i]
-	}
-	return before, nil
-}
-
-// canaryBlock is how many canaries are scored together. It shows in no result: a
-// state's numbers do not depend on its neighbours.
-const canaryBlock = 192
-
-func readLosses(ctx context.Context, t *tasks.Task, input string, list []datasets.Canary) ([]float64, error) {
-	scorer, err := checkpoints.ReadScorer(ctx, t, input)
-	if err != nil {
-		return nil, err
-	}
-	var out []float64
-	for len(list) > 0 {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		block := list[:min(canaryBlock, len(list))]
-		list = list[len(block):]
-		losses, err := blockLosses(scorer, block)
-		if err != nil {
-			return nil, tasks.Permanent(fmt.Errorf("%s: %w", input, err))
-		}
-		out = append(out, losses...)
-	}
-	return out, nil
-}
-
-// blockLosses returns the log-perplexity of each whole canary in nats, after
-// Begin alone. The canaries are of one length.
-func blockLosses(scorer *models.Scorer, block []datasets.Canary) ([]float64, error) {
-	losses, logProbs := make([]float64, len(block)), make([]float32, len(block))
-	states, words := scorer.Start(len(block)), make([]int32, len(block))
-	for i := range words {
-		words[i] = datasets.Begin
-	}
-	for position := range block[0].Tokens {
-		if err := scorer.Step(states, words); err != nil {
-			return nil, err
-		}
-		for i, c := range block {
-			words[i] = c.Tokens[position]
-		}
-		if err := scorer.LogProbs(states, words, logProbs); err != nil {
-			return nil, err
-		}
-		for i, l := range logProbs {
-			losses[i] += audits.Surprisal(l)
-		}
-	}
-	for _, loss := range losses {
-		if math.IsNaN(loss) || math.IsInf(loss, 0) {
-			return nil, &models.DivergedError{What: "log-perplexity of a canary", Value: loss}
-		}
-	}
-	return losses, nil
 }

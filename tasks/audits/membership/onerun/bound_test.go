@@ -33,12 +33,12 @@ func TestBlockLossesAreThoseOfOneCanaryAtATime(t *testing.T) {
 	for i := range int32(9) {
 		list = append(list, datasets.Canary{Tokens: []int32{4 + i, 29 - i, 12, 7 + 2*i, 25}})
 	}
-	together, err := blockLosses(s, list)
+	together, err := blockLogProbs(s, list)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range list {
-		alone, err := blockLosses(s, list[i:i+1])
+		alone, err := blockLogProbs(s, list[i:i+1])
 		if err != nil || together[i] != alone[0] {
 			t.Errorf("canary %d: %v together, %v alone (%v)", i, together[i], alone, err)
 		}

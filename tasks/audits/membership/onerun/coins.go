@@ -34,7 +34,7 @@ import (
 // datasets/partition, the canaries of the audit after those that were there, and
 //
 //	units  JSON array of audits.Unit: the coins, which the audit reads and no training
-var Coins = tasks.Kind{Name: "canaries/one-run", Version: 1, Class: tasks.Compute, Run: runCoins}
+var Coins = tasks.Kind{Name: "canaries/one-run", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runCoins)}
 
 // Inputs of Coins beside datasets.PartsInput.
 const (
@@ -81,11 +81,7 @@ func (p *CoinsParams) check() error {
 	return nil
 }
 
-func runCoins(ctx context.Context, t *tasks.Task) error {
-	var p CoinsParams
-	if err := t.Decode(&p); err != nil {
-		return err
-	}
+func runCoins(ctx context.Context, t *tasks.Task, p *CoinsParams) error {
 	if err := p.check(); err != nil {
 		return tasks.Permanent(err)
 	}
@@ -101,7 +97,7 @@ func runCoins(ctx context.Context, t *tasks.Task) error {
 	if err != nil {
 		return err
 	}
-	d := design{params: &p, population: population, first: len(list)}
+	d := design{params: p, population: population, first: len(list)}
 	if err := d.draw(vocabulary); err != nil {
 		return tasks.Permanent(err)
 	}

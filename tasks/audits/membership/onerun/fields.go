@@ -82,17 +82,11 @@ const path = "audit.one_run"
 // Asked implements audits.Fields.
 func (f *Fields) Asked() bool { return f.OneRun != nil }
 
-// defaultDelta is that of a training without noise.
-const defaultDelta = 1e-5
-
 // Complete implements audits.Completer.
 func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
 	o := f.OneRun
 	if !given(path + ".delta") {
-		o.Delta = defaultDelta
-		if s.Training.NoiseMultiplier > 0 {
-			o.Delta = s.Training.Delta
-		}
+		o.Delta = s.DefaultDelta()
 	}
 	eighth := (o.Canaries + 7) / 8
 	if !given(path + ".guesses.k_plus") {
@@ -132,8 +126,7 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 		return
 	}
 	o.checkRoom(s, fail)
-	if p := s.Training; p.NoiseMultiplier > 0 && p.Delta > 0 && o.Delta != p.Delta {
-		fail([]string{path + ".delta", "training.privacy.delta"}, "is %g, and training.privacy.delta is %g; the two bounds can be compared only at the same delta: remove it here", o.Delta, p.Delta)
+	if s.CheckDelta(fail, path+".delta", o.Delta, "the two bounds") {
 		return
 	}
 	o.checkPower(guesses, fail)
@@ -216,21 +209,22 @@ func (f *Fields) Plant(b audits.Builder) storage.Key {
 
 // Compile implements audits.Fields.
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
-	o, coins := f.OneRun, f.OneRun.coins(b.Setting())
+	o, s, coins := f.OneRun, b.Setting(), f.OneRun.coins(b.Setting())
 	params := BoundParams{
 		KPlus: o.Guesses.KPlus, KMinus: o.Guesses.KMinus, Delta: o.Delta, Confidence: o.Confidence.Float64(), Halvings: o.Guesses.Halvings,
-		Neighbouring: coins.Neighbouring, Unit: b.Setting().Training.Unit,
+		Neighbouring: coins.Neighbouring, Unit: s.Training.Unit, Program: s.Program,
 	}
-	if b.Setting().External != nil {
-		return f.compileScored(b, round, params)
+	model, units := tasks.Input{Name: audits.ModelInput, Key: b.Model(round)}, tasks.Input{Name: UnitsInput, Key: b.Planted(f)}
+	if s.External != nil {
+		params.Model, params.Plain = s.External, o.PlainLoss
+		return b.Node(Scored, "one-run audit by scores", params, model, units, tasks.Input{Name: datasets.PartsInput, Key: b.Parts()})
 	}
-	inputs := []tasks.Input{{Name: audits.ModelInput, Key: b.Model(round)}, {Name: InitialInput, Key: b.Initial()}, {Name: UnitsInput, Key: b.Planted(f)}}
 	joined := f.joined(b)
 	if o.TradeOff {
-		params.Null = newNull(&b.Setting().Training)
+		params.Null = newNull(&s.Training)
 		params.Null.Joined = joined != nil
 	}
-	params.Program = b.Setting().Program
+	inputs := []tasks.Input{model, {Name: InitialInput, Key: b.Initial()}, units}
 	return b.Node(Bound, "one-run audit", params, audits.ByProgram(b, append(inputs, joined...)...)...)
 }
 

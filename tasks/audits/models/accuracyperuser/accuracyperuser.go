@@ -13,9 +13,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/models/utility"
-	"coalmine/tasks/clientprograms"
 	"coalmine/tasks/datasets"
-	"coalmine/tasks/external"
 	"coalmine/tasks/selection"
 )
 
@@ -35,90 +33,46 @@ func (Part) Choices() []string { return []string{string(Train), string(Test)} }
 type Params struct {
 	// Part of the users' examples.
 	Part Part `json:"part"`
-	// Share of Shares of the users is what this task looks at; shares count from 0.
-	Share  int `json:"share"`
-	Shares int `json:"shares"`
-	// Program, where there is one, predicts in place of this program. The task then needs
-	// external.VocabularyInput.
-	Program *clientprograms.Program `json:"program,omitempty"`
+	utility.UserShare
 }
-
-// Asks implements clientprograms.Asker.
-func (p Params) Asks() *clientprograms.Program { return p.Program }
-
-// Inputs of audits/accuracy-per-user beside audits.ModelInput.
-const (
-	// PopulationInput and ShardsInput are those of the training part.
-	PopulationInput = datasets.PopulationInput
-	ShardsInput     = datasets.ShardsInput
-	// PartsInput is the datasets/encode node with the test part.
-	PartsInput = datasets.PartsInput
-)
 
 // UsersBlob is a []selection.UserAccuracy, as JSON, in the order of the users. For a language
 // model the examples are the ordinary words that were to be predicted.
 const UsersBlob = "users"
 
-// Kind counts what a model predicts correctly for each of some users.
-var Kind = tasks.Kind{Name: "audits/accuracy-per-user", Version: 1, Class: tasks.Compute, Run: run}
+// Kind counts the correct predictions of a model for each user of a share; Scored does by an external
+// model of images.
+var (
+	Kind   = tasks.Kind{Name: "audits/accuracy-per-user", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(run)}
+	Scored = tasks.Kind{Name: "audits/accuracy-per-user-by-scores", Version: 1, Class: tasks.Compute, Command: true, Run: tasks.WithParams(run)}
+)
 
-func run(ctx context.Context, t *tasks.Task) error {
-	var p Params
-	if err := t.Decode(&p); err != nil {
-		return err
-	}
-	return utility.ByModel(ctx, t, p.Program, func(evaluate utility.Evaluator) error { return measure(ctx, t, &p, evaluate) })
-}
-
-// ScoredParams are the parameters of audits/accuracy-per-user-by-scores.
-type ScoredParams struct {
-	Params
-	Model external.ModelParams `json:"model"`
-}
-
-// Scored does as Kind by a model that is not ours, which classifies images.
-var Scored = tasks.Kind{Name: "audits/accuracy-per-user-by-scores", Version: 1, Class: tasks.Compute, Command: true, Run: runScored}
-
-func runScored(ctx context.Context, t *tasks.Task) error {
-	var p ScoredParams
-	if err := t.Decode(&p); err != nil {
-		return err
-	}
-	return utility.ByScores(ctx, t, &p.Model, PartsInput, func(evaluate utility.Evaluator) error {
-		return measure(ctx, t, &p.Params, evaluate)
-	})
-}
-
-// measure measures the share's users.
-func measure(ctx context.Context, t *tasks.Task, p *Params, evaluate utility.Evaluator) error {
+func run(ctx context.Context, t *tasks.Task, p *Params) error {
 	examples, err := open(ctx, t, p.Part)
 	if err != nil {
 		return err
 	}
-	n := examples.Users()
-	first, end := p.Share*n/p.Shares, (p.Share+1)*n/p.Shares
-	users := make([]selection.UserAccuracy, 0, end-first)
-	for user := first; user < end; user++ {
+	return utility.MeasureUsers(ctx, t, &p.UserShare, UsersBlob, examples.Users(), func(evaluate utility.Evaluator, user int) (u selection.UserAccuracy, err error) {
 		sentences, err := examples.ReadUser(ctx, user)
 		if err != nil {
-			return err
+			return u, err
 		}
 		found, err := evaluate(sentences)
 		if err != nil {
-			return fmt.Errorf("user %d: %w", user, err)
+			return u, fmt.Errorf("user %d: %w", user, err)
 		}
-		users = append(users, selection.UserAccuracy{Examples: int(found.Counted.Tokens), Correct: int(found.Counted.Hits)})
-		t.Progress(tasks.Progress{Done: int64(user - first + 1), Total: int64(end - first)})
-	}
-	return t.PutJSON(ctx, UsersBlob, users)
+		return selection.UserAccuracy{Examples: int(found.Counted.Tokens), Correct: int(found.Counted.Hits)}, nil
+	})
 }
 
+// open opens the part: the training part is datasets.PopulationInput and datasets.ShardsInput, the test part
+// datasets.PartsInput.
 func open(ctx context.Context, t *tasks.Task, part Part) (*datasets.Population, error) {
 	switch part {
 	case Train:
-		return datasets.OpenPopulation(ctx, t, PopulationInput, ShardsInput)
+		return datasets.OpenPopulation(ctx, t, datasets.PopulationInput, datasets.ShardsInput)
 	case Test:
-		return datasets.OpenPart(ctx, t, PartsInput, datasets.Test)
+		return datasets.OpenPart(ctx, t, datasets.PartsInput, datasets.Test)
 	}
 	return nil, tasks.Permanent(fmt.Errorf("part %q of the users' examples; expected one of %v", part, part.Choices()))
 }
@@ -144,15 +98,10 @@ const (
 
 // Summary sums users up. Its inputs are the parts in their order, PredictedInput and
 // CleanInput where there is a prepared classifier. Its metrics are an Outcome.
-var Summary = tasks.Kind{Name: "audits/accuracy-per-user-summary", Version: 1, Class: tasks.Compute, Run: runSummary}
+var Summary = tasks.Kind{Name: "audits/accuracy-per-user-summary", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runSummary)}
 
-func runSummary(ctx context.Context, t *tasks.Task) error {
-	var p SummaryParams
-	if err := t.Decode(&p); err != nil {
-		return err
-	}
+func runSummary(ctx context.Context, t *tasks.Task, p *SummaryParams) (err error) {
 	v := Outcome{Part: p.Part}
-	var err error
 	if v.Model, err = read(ctx, t, UsersBlob, audits.PartInputs(p.Shares)...); err != nil {
 		return err
 	}

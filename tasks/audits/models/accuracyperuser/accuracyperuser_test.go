@@ -70,9 +70,9 @@ func texts(t *testing.T) bench {
 func (b bench) part(p Params) *taskstest.Node {
 	edges := []taskstest.Edge{taskstest.In(audits.ModelInput, b.model)}
 	if p.Part == Test {
-		edges = append(edges, taskstest.In(PartsInput, b.parts))
+		edges = append(edges, taskstest.In(datasets.PartsInput, b.parts))
 	} else {
-		edges = append(edges, taskstest.In(PopulationInput, b.population), taskstest.In(ShardsInput, b.parts))
+		edges = append(edges, taskstest.In(datasets.PopulationInput, b.population), taskstest.In(datasets.ShardsInput, b.parts))
 	}
 	return b.Run(Kind, p, edges...)
 }
@@ -80,7 +80,7 @@ func (b bench) part(p Params) *taskstest.Node {
 func (b bench) measure(part Part, shares int) Outcome {
 	var edges []taskstest.Edge
 	for share := range shares {
-		edges = append(edges, taskstest.In(tasks.PartInput(share), b.part(Params{Part: part, Share: share, Shares: shares})))
+		edges = append(edges, taskstest.In(tasks.PartInput(share), b.part(Params{part, utility.UserShare{Share: share, Shares: shares}})))
 	}
 	var v Outcome
 	b.Run(Summary, SummaryParams{Part: part, Shares: shares}, edges...).DecodeMetrics(&v)
@@ -104,7 +104,7 @@ func TestTheUsersAddUpToTheUtility(t *testing.T) {
 func TestThePredictionsOfAClassifierAreThoseOfASelection(t *testing.T) {
 	t.Parallel()
 	b := images(t)
-	predictions := b.Run(selection.Predictions, nil, taskstest.In(selection.ModelInput, b.model), taskstest.In(PopulationInput, b.population), taskstest.In(ShardsInput, b.parts))
+	predictions := b.Run(selection.Predictions, nil, taskstest.In(selection.ModelInput, b.model), taskstest.In(datasets.PopulationInput, b.population), taskstest.In(datasets.ShardsInput, b.parts))
 	var v Outcome
 	b.Run(Summary, SummaryParams{Part: Train, Prepared: true}, taskstest.In(PredictedInput, predictions), taskstest.In(CleanInput, predictions)).DecodeMetrics(&v)
 	own := b.measure(Train, 4)
@@ -138,7 +138,7 @@ func TestSharesCoverAllUsersOnce(t *testing.T) {
 func TestBadParametersAreRefused(t *testing.T) {
 	t.Parallel()
 	b := texts(t)
-	_, err := b.Try(Kind, Params{Part: "odd", Shares: 1}, taskstest.In(audits.ModelInput, b.model))
+	_, err := b.Try(Kind, Params{"odd", utility.UserShare{Shares: 1}}, taskstest.In(audits.ModelInput, b.model))
 	if err == nil || !strings.Contains(err.Error(), "expected one of [train test]") {
 		t.Errorf("error %v", err)
 	}
@@ -169,7 +169,7 @@ func TestTheFigureShowsWhoIsSelected(t *testing.T) {
 func TestGoldenBytes(t *testing.T) {
 	t.Parallel()
 	b := texts(t)
-	part := b.part(Params{Part: Train, Shares: 1})
+	part := b.part(Params{Train, utility.UserShare{Shares: 1}})
 	taskstest.Golden(t, part)
 	taskstest.Golden(t, b.Run(Summary, SummaryParams{Part: Train, Shares: 1}, taskstest.In(tasks.PartInput(0), part)))
 }

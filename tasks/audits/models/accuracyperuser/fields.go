@@ -6,6 +6,8 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/models/utility"
+	"coalmine/tasks/datasets"
 )
 
 // Fields of the audit block.
@@ -47,21 +49,18 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 
 // CheckData implements audits.DataChecker.
 func (f *Fields) CheckData(s *audits.Setting, d *audits.Data, fail audits.Fail) {
-	if f.AccuracyPerUser.Part == Test && d.TestExamples == 0 {
-		fail([]string{"data.test.fraction"}, "is %s, which leaves the test part of %s empty; raise it, or take the part train of %s", s.TestFraction, d.Source, path)
+	if f.AccuracyPerUser.Part == Test {
+		audits.CheckTestData(s, d, fail, "take the part train of "+path)
 	}
 }
-
-// shares is how many tasks the users are split into. It shows in keys, not in results.
-const shares = 4
 
 // Compile implements audits.Fields.
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	p := SummaryParams{Part: f.AccuracyPerUser.Part}
 	var inputs []tasks.Input
 	if !b.Setting().Generator {
-		p.Shares = shares
 		inputs = f.parts(b, round)
+		p.Shares = len(inputs)
 	}
 	if here, clean, ok := b.Predicted(); ok {
 		p.Prepared = true
@@ -73,27 +72,14 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 // parts are the shares of the users.
 func (f *Fields) parts(b audits.Builder, round int) []tasks.Input {
 	part := f.AccuracyPerUser.Part
-	of := []tasks.Input{{Name: PopulationInput, Key: b.Population()}, {Name: ShardsInput, Key: b.Shards()}}
+	inputs := []tasks.Input{{Name: audits.ModelInput, Key: b.Model(round)}}
 	if part == Test {
-		of = []tasks.Input{{Name: PartsInput, Key: b.Parts()}}
+		inputs = append(inputs, tasks.Input{Name: datasets.PartsInput, Key: b.Parts()})
+	} else {
+		inputs = append(inputs, tasks.Input{Name: datasets.PopulationInput, Key: b.Population()}, tasks.Input{Name: datasets.ShardsInput, Key: b.Shards()})
 	}
-	inputs := append([]tasks.Input{{Name: audits.ModelInput, Key: b.Model(round)}}, of...)
-	var all []tasks.Input
-	for share := range shares {
-		label := fmt.Sprintf("accuracy of users %d of %d after %d", share+1, shares, round)
-		all = append(all, tasks.Input{Name: tasks.PartInput(share), Key: node(b, label, Params{Part: part, Share: share, Shares: shares}, inputs)})
-	}
-	return all
-}
-
-// node is one share of the users, whoever predicts.
-func node(b audits.Builder, label string, p Params, inputs []tasks.Input) storage.Key {
-	s := b.Setting()
-	if s.External != nil {
-		return b.Node(Scored, label, ScoredParams{Params: p, Model: *s.External}, inputs...)
-	}
-	p.Program = s.Program
-	return b.Node(Kind, label, p, audits.ByProgram(b, inputs...)...)
+	return utility.UserShares(b, Kind, Scored, fmt.Sprintf("accuracy of users %%d of %%d after %d", round), tasks.PartInput,
+		func(share utility.UserShare) any { return Params{part, share} }, inputs)
 }
 
 // States implements audits.Fields.

@@ -102,12 +102,7 @@ func (u *Users) String() string {
 // Changes implements audits.Comparer.
 func (v *Outcome) Changes(other audits.Outcome) []audits.Change {
 	after := other.(*Outcome)
-	changes := changes("users' accuracy", v.Model, after.Model)
-	return append(changes, changesOfPrepared(v, after)...)
-}
-
-func changesOfPrepared(before, after *Outcome) []audits.Change {
-	return changes("users' accuracy by the prepared classifier", before.Prepared, after.Prepared)
+	return append(changes("users' accuracy", v.Model, after.Model), changes("users' accuracy by the prepared classifier", v.Prepared, after.Prepared)...)
 }
 
 func changes(what string, before, after *Users) []audits.Change {
@@ -121,9 +116,6 @@ func changes(what string, before, after *Users) []audits.Change {
 	return list
 }
 
-// figureName is the caption of all figures of this audit.
-const figureName = "Users by accuracy"
-
 // Figure implements audits.Figured: figure 5 of the paper.
 func (v *Outcome) Figure(c *audits.Cell) *audits.Figure {
 	u, about := v.Prepared, "of the prepared classifier"
@@ -134,7 +126,7 @@ func (v *Outcome) Figure(c *audits.Cell) *audits.Figure {
 		return nil
 	}
 	f := &audits.Figure{
-		Name:  figureName,
+		Name:  "Users by accuracy",
 		About: "How many users (upwards) have which accuracy (to the right, percent) " + about + ", in bins of 5%.",
 		Title: fmt.Sprintf("a histogram of %d users by their accuracy %s", u.Users, about),
 		X:     audits.Axis{Most: 100}, Bars: bars(&u.Accuracy),
@@ -142,7 +134,10 @@ func (v *Outcome) Figure(c *audits.Cell) *audits.Figure {
 	f.Y.Most = tallest(f.Bars)
 	if v.Prepared != nil && v.Clean != nil && v.Clean.Histogram != v.Prepared.Histogram {
 		clean := bars(&v.Clean.Accuracy)
-		f.Line, f.Y.Most = outline(clean), max(f.Y.Most, tallest(clean))
+		f.Y.Most = max(f.Y.Most, tallest(clean))
+		for _, b := range clean {
+			f.Line = append(f.Line, audits.Point{X: b.From, Y: b.Y}, audits.Point{X: b.To, Y: b.Y})
+		}
 		f.About += " The line is the histogram without planted faults."
 	}
 	if s := c.Selection; v.Prepared != nil && s != nil && s.Side != "" {
@@ -169,19 +164,7 @@ func tallest(bars []audits.Bar) (most float64) {
 	return most
 }
 
-// outline goes along the tops of bars.
-func outline(bars []audits.Bar) (line []audits.Point) {
-	for _, b := range bars {
-		line = append(line, audits.Point{X: b.From, Y: b.Y}, audits.Point{X: b.To, Y: b.Y})
-	}
-	return line
-}
-
 // counts are those of the histogram, with a space between.
 func (u *Users) counts() *string {
-	texts := make([]string, len(u.Histogram))
-	for i, n := range u.Histogram {
-		texts[i] = fmt.Sprint(n)
-	}
-	return new(strings.Join(texts, " "))
+	return new(strings.Trim(fmt.Sprint(u.Histogram), "[]"))
 }

@@ -7,48 +7,38 @@
 package baselines
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
+	"coalmine/models"
 	"coalmine/tasks"
+	"coalmine/tasks/audits/models/utility"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/features"
 )
 
-// DataInput of audits/baselines is datasets/encode.
-const DataInput = "data"
-
 // Params are the parameters of audits/baselines.
 type Params struct {
-	// Level and Label are those of the data's reading, and Pairs.
-	Level datasets.Level `json:"level,omitzero"`
-	Label datasets.Label `json:"label,omitempty"`
-	Pairs bool           `json:"pairs,omitempty"`
-	// Choices is how many ordinary words there are to guess, or classes, scores or tags.
+	utility.Reading
+	// Choices is the number of ordinary words, classes, scores or tags.
 	Choices int `json:"choices"`
 }
 
-// Kind measures the baselines. Its metrics are an Outcome.
-var Kind = tasks.Kind{Name: "audits/baselines", Version: 1, Class: tasks.Compute, Run: run}
+// Kind measures the baselines. Its input is utility.DataInput, its metrics are an Outcome.
+var Kind = tasks.Kind{Name: "audits/baselines", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(run)}
 
-func run(ctx context.Context, t *tasks.Task) error {
-	var p Params
-	if err := t.Decode(&p); err != nil {
-		return err
-	}
+func run(ctx context.Context, t *tasks.Task, p *Params) error {
 	if p.Choices < 1 {
 		return tasks.Permanent(fmt.Errorf("%d choices; expected at least one", p.Choices))
 	}
-	train, err := datasets.OpenPart(ctx, t, DataInput, datasets.Train)
-	if err != nil {
-		return err
-	}
-	test, err := datasets.OpenPart(ctx, t, DataInput, datasets.Test)
+	train, test, err := utility.OpenParts(ctx, t)
 	if err != nil {
 		return err
 	}
 	var v *Outcome
-	if p.ofWords() {
+	if p.OfWords() {
 		v, err = p.words(ctx, train, test)
 	} else {
 		v, err = p.labels(ctx, t, train, test)
@@ -59,37 +49,55 @@ func run(ctx context.Context, t *tasks.Task) error {
 	return t.SetMetrics(v)
 }
 
-// ofWords reports whether words are predicted, not what is said of whole examples.
-func (p *Params) ofWords() bool { return p.Label == "" && !p.Level.Scheme().Images }
-
-// each calls do with the sentences of a part, in their order.
-func each(ctx context.Context, part *datasets.Population, do func(sentence []int32) error) error {
-	for user := range part.Users() {
-		sentences, err := part.ReadUser(ctx, user)
-		if err != nil {
-			return err
-		}
-		for _, s := range sentences {
-			if err := do(s); err != nil {
-				return err
-			}
-		}
+// words measures guesses of the words that the utility counts.
+func (p *Params) words(ctx context.Context, train, test *datasets.Population) (*Outcome, error) {
+	frequent, err := p.Count(ctx, train)
+	if err != nil {
+		return nil, err
 	}
-	return nil
+	asked, err := p.Count(ctx, test)
+	if err != nil {
+		return nil, err
+	}
+	v := p.guessing(frequent, asked)
+	if v.Examples == 0 {
+		return nil, tasks.Permanent(datasets.NothingToPredict(datasets.Test, test.Records() > 0))
+	}
+	return v, nil
 }
 
-// layout is that of the examples of which something is said.
+// guessing measures guesses of tokens: each of the choices with the same probability, and always those
+// that are the most frequent among the known ones, of equals the lower ones.
+func (p *Params) guessing(known, asked utility.Counts) *Outcome {
+	order := known.Different()
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(known[b], known[a]) })
+	v, first, top := &Outcome{Chance: guessingAmong(p.Choices)}, int64(0), int64(0)
+	for token, n := range asked {
+		v.Examples += n
+		switch slices.Index(order[:min(models.TopGuesses, len(order))], token) {
+		case -1:
+			continue
+		case 0:
+			first = n
+		}
+		top += n
+	}
+	all := float64(v.Examples)
+	v.Constant = &Utility{RecallAt1: new(float64(first) / all), RecallAt5: new(float64(top) / all)}
+	return v
+}
+
+// guessingAmong guesses at random, each choice with the same probability.
+func guessingAmong(choices int) Utility {
+	n := float64(choices)
+	return Utility{RecallAt1: new(1 / n), RecallAt5: new(min(1, models.TopGuesses/n))}
+}
+
+// layout is that of the examples that have labels; of an image, the number of values before the pixels.
 func (p *Params) layout() features.Layout {
-	if p.Level.Scheme().Images {
-		return features.Layout{Images: true, Labels: p.imageLabels()}
+	l := features.Layout{Images: p.Level.Scheme().Images, Labels: p.Choices}
+	if l.Images && p.Label != datasets.TagsLabel {
+		l.Labels = 1
 	}
-	return features.Layout{Labels: p.Choices}
-}
-
-// imageLabels is how many numbers stand before the pixels of an image.
-func (p *Params) imageLabels() int {
-	if p.Label == datasets.TagsLabel {
-		return p.Choices
-	}
-	return 1
+	return l
 }

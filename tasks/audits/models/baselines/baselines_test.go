@@ -12,6 +12,7 @@ import (
 	"coalmine/models"
 	"coalmine/storage"
 	"coalmine/tasks/audits/auditstest"
+	"coalmine/tasks/audits/models/utility"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/features"
 	"coalmine/tasks/taskstest"
@@ -26,7 +27,7 @@ func parts(t *testing.T, g *taskstest.Graph, lines string, r datasets.Reading, v
 
 func measure(g *taskstest.Graph, data *taskstest.Node, p Params) Outcome {
 	var v Outcome
-	g.Run(Kind, p, taskstest.In(DataInput, data)).DecodeMetrics(&v)
+	g.Run(Kind, p, taskstest.In(utility.DataInput, data)).DecodeMetrics(&v)
 	return v
 }
 
@@ -88,7 +89,7 @@ func TestOfPairsTheTargetIsGuessed(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	lines := strings.Repeat(`{"user":"a","text":"source words","target":"goal"}`+"\n", 60)
-	v := measure(g, parts(t, g, lines, datasets.Reading{Pairs: true}, 3), Params{Pairs: true, Choices: 3})
+	v := measure(g, parts(t, g, lines, datasets.Reading{Pairs: true}, 3), Params{Reading: utility.Reading{Pairs: true}, Choices: 3})
 	if *v.Constant.RecallAt1 != 1 || v.Examples > 30 || v.Examples < 5 {
 		t.Errorf("%+v of %d", v.Constant, v.Examples)
 	}
@@ -131,7 +132,7 @@ func TestClassesAreToldByMostOfTenNeighbours(t *testing.T) {
 	shape := datasets.Image{Width: 4, Height: 3, Channels: 1, Classes: 7}
 	r := datasets.Reading{Level: datasets.ImageLevel, Image: shape, Unlabelled: true}
 	data := parts(t, g, imageLines(shape, 500), r, 0)
-	v := measure(g, data, Params{Level: datasets.ImageLevel, Choices: shape.Classes})
+	v := measure(g, data, Params{Reading: utility.Reading{Level: datasets.ImageLevel}, Choices: shape.Classes})
 
 	labelled := func(part datasets.Part) [][]int32 {
 		return slices.DeleteFunc(sentences(t, g, data, part), func(s []int32) bool { return s[1] == datasets.Unknown })
@@ -214,7 +215,7 @@ func TestScoresAreGuessedByTheMedianAndByTheMeanOfNeighbours(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	data := parts(t, g, texts, datasets.Reading{Label: datasets.ScoreLabel}, 16)
-	v := measure(g, data, Params{Label: datasets.ScoreLabel, Choices: models.Scores})
+	v := measure(g, data, Params{Reading: utility.Reading{Label: datasets.ScoreLabel}, Choices: models.Scores})
 	train, test, near := neighboursOf(t, g, data, models.Scores)
 	var scores []float64
 	for _, s := range train {
@@ -253,7 +254,7 @@ func TestChanceRanksTagsByNothing(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	r := datasets.Reading{Label: datasets.TagsLabel, Tags: datasets.Tags([]string{"even", "seven", "none"})}
-	v := measure(g, parts(t, g, texts, r, 16), Params{Label: datasets.TagsLabel, Choices: 3})
+	v := measure(g, parts(t, g, texts, r, 16), Params{Reading: utility.Reading{Label: datasets.TagsLabel}, Choices: 3})
 	corpus := sentences(t, g, parts(t, g, texts, r, 16), datasets.Test)
 	shares := [2]float64{}
 	for _, s := range corpus {
@@ -292,7 +293,7 @@ func TestTagsOfImagesAreToldByNeighbours(t *testing.T) {
 	}
 	r := datasets.Reading{Level: datasets.ImageLevel, Image: shape, Label: datasets.TagsLabel, Tags: datasets.Tags([]string{"a", "b", "c"})}
 	data := parts(t, g, lines.String(), r, 0)
-	v := measure(g, data, Params{Level: datasets.ImageLevel, Label: datasets.TagsLabel, Choices: 3})
+	v := measure(g, data, Params{Reading: utility.Reading{Level: datasets.ImageLevel, Label: datasets.TagsLabel}, Choices: 3})
 	shares, test := 0., sentences(t, g, data, datasets.Test)
 	for _, s := range test {
 		for _, tag := range s[1:4] {
@@ -310,11 +311,11 @@ func TestNothingToPredictIsRefused(t *testing.T) {
 	shape := datasets.Image{Width: 2, Height: 1, Channels: 1, Classes: 2}
 	line := `{"user":"a","pixels":"AAA="}` + "\n"
 	data := parts(t, g, strings.Repeat(line, 50), datasets.Reading{Level: datasets.ImageLevel, Image: shape, Unlabelled: true}, 0)
-	_, err := g.Try(Kind, Params{Level: datasets.ImageLevel, Choices: 2}, taskstest.In(DataInput, data))
+	_, err := g.Try(Kind, Params{Reading: utility.Reading{Level: datasets.ImageLevel}, Choices: 2}, taskstest.In(utility.DataInput, data))
 	if err == nil || !strings.Contains(err.Error(), "no example with a label") {
 		t.Errorf("error %v", err)
 	}
-	if _, err = g.Try(Kind, Params{}, taskstest.In(DataInput, data)); err == nil || !strings.Contains(err.Error(), "0 choices") {
+	if _, err = g.Try(Kind, Params{}, taskstest.In(utility.DataInput, data)); err == nil || !strings.Contains(err.Error(), "0 choices") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -324,7 +325,7 @@ func TestGoldenBytes(t *testing.T) {
 	g := taskstest.NewGraph(t)
 	shape := datasets.Image{Width: 4, Height: 3, Channels: 1, Classes: 7}
 	data := parts(t, g, imageLines(shape, 200), datasets.Reading{Level: datasets.ImageLevel, Image: shape, Unlabelled: true}, 0)
-	taskstest.Golden(t, g.Run(Kind, Params{Level: datasets.ImageLevel, Choices: 7}, taskstest.In(DataInput, data)))
+	taskstest.Golden(t, g.Run(Kind, Params{Reading: utility.Reading{Level: datasets.ImageLevel}, Choices: 7}, taskstest.In(utility.DataInput, data)))
 }
 
 func TestTextsSayWhatThereIs(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/models/utility"
 	"coalmine/tasks/datasets"
 )
 
@@ -24,29 +25,21 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	if s.Generator {
 		fail([]string{"audit.baselines", "model.kind"}, "measures what a model could be held against, and a gan predicts nothing; set it to false for this cell")
 	}
-	if !s.HasTest() {
-		fail([]string{"audit.baselines", "data.test.fraction"},
-			"needs a test part, but data.test.fraction is 0; raise it, or set audit.baselines to false")
-	}
+	audits.CheckTest(s, fail, "audit.baselines", "set audit.baselines to false")
 }
 
 // CheckData implements audits.DataChecker.
 func (f *Fields) CheckData(s *audits.Setting, d *audits.Data, fail audits.Fail) {
-	if d.TestExamples == 0 {
-		fail([]string{"data.test.fraction"}, "is %s, which leaves the test part of %s empty; raise it, or set audit.baselines to false", s.TestFraction, d.Source)
-	}
+	audits.CheckTestData(s, d, fail, "set audit.baselines to false")
 }
 
 // Compile implements audits.Fields.
 func (f *Fields) Compile(b audits.Builder, _ int) storage.Key {
-	return b.Node(Kind, "baselines", paramsOf(b.Setting()), tasks.Input{Name: DataInput, Key: b.Parts()})
+	return b.Node(Kind, "baselines", paramsOf(b.Setting()), tasks.Input{Name: utility.DataInput, Key: b.Parts()})
 }
 
 func paramsOf(s *audits.Setting) Params {
-	p := Params{Level: s.Reading.Level, Label: s.Reading.Label, Pairs: s.Reading.Pairs, Choices: s.Ordinary}
-	if p.Level == datasets.WordLevel {
-		p.Level = "" // as parameters of other kinds have it
-	}
+	p := Params{utility.ReadingOf(s), s.Ordinary}
 	switch {
 	case p.Label == datasets.TagsLabel:
 		p.Choices = len(s.Reading.TagList())

@@ -8,6 +8,7 @@ import (
 	"coalmine/models"
 	"coalmine/models/neighbours"
 	"coalmine/tasks"
+	"coalmine/tasks/audits/models/utility"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/features"
 )
@@ -73,7 +74,7 @@ func (p *Params) queries(ctx context.Context, train, test *datasets.Population) 
 	s, q := &searching{layout: p.layout(), set: set}, &questions{}
 	n, records := min(test.Records(), mostQueries, max(1, mostFeatures/set.Dimension())), 0
 	var rows []float32
-	err = each(ctx, test, func(sentence []int32) error {
+	err = utility.EachSentence(ctx, test, func(sentence []int32) error {
 		said, content := s.divide(sentence)
 		if said != nil {
 			if len(q.queries)*test.Records() <= records*n && len(q.queries) < n {
@@ -117,7 +118,7 @@ func (s *searching) show(ctx context.Context, t *tasks.Task, train *datasets.Pop
 		rows, ids = rows[:0], ids[:0]
 		return err
 	}
-	err = each(ctx, train, func(sentence []int32) error {
+	err = utility.EachSentence(ctx, train, func(sentence []int32) error {
 		said, content := s.divide(sentence)
 		if said == nil {
 			return nil

@@ -1,8 +1,6 @@
 package baselines
 
 import (
-	"slices"
-
 	"coalmine/models"
 	"coalmine/tasks/audits/models/utility"
 	"coalmine/tasks/datasets"
@@ -46,17 +44,14 @@ func (p *Params) classes() *prediction {
 			}
 			return Utility{RecallAt1: new(float64(hits) / float64(len(predicted)))}, nil
 		},
-		outcome: func(known, asked labelled) (*Outcome, error) {
-			constant := guessing(mostFrequent(p.perClass(known)), p.perClass(asked), int64(len(asked)))
-			return &Outcome{Examples: int64(len(asked)), Chance: guessingAmong(p.Choices), Constant: &constant}, nil
-		},
+		outcome: func(known, asked labelled) (*Outcome, error) { return p.guessing(known.counts(), asked.counts()), nil },
 	}
 }
 
-func (p *Params) perClass(examples labelled) []int64 {
-	counts := make([]int64, p.Choices)
-	for _, said := range examples {
-		counts[said[0]-datasets.FirstWord]++
+// counts are those of the first token that is said of each example.
+func (l labelled) counts() (counts utility.Counts) {
+	for _, said := range l {
+		counts.Add(said[0])
 	}
 	return counts
 }
@@ -70,43 +65,24 @@ func oneHot(n int, at int32) []float32 {
 // scores are numbers. Chance guesses one of those that occur among the known ones, each with
 // the same probability; the constant is their median.
 func (p *Params) scores() *prediction {
-	s := &prediction{outputs: 1}
-	s.truth = func(said []int32) []float32 {
-		return []float32{models.LowestScore + models.ScoreStep*float32(said[0]-datasets.FirstWord)}
+	return &prediction{
+		outputs: 1,
+		truth:   func(said []int32) []float32 { return []float32{float32(utility.ScoreOf(int(said[0])))} },
+		measure: func(predicted []models.Labelled) (Utility, error) {
+			mean := utility.MeanAbsoluteError(predicted)
+			return Utility{MeanAbsoluteError: &mean}, nil
+		},
+		outcome: func(known, asked labelled) (*Outcome, error) {
+			counts, scores, chance := known.counts(), asked.counts(), 0.0
+			constant, n := scores.MeanAbsoluteError(counts.MedianScore())
+			guesses := counts.Different()
+			for _, guess := range guesses {
+				mistake, _ := scores.MeanAbsoluteError(utility.ScoreOf(guess))
+				chance += mistake / float64(len(guesses))
+			}
+			return &Outcome{Examples: n, Chance: Utility{MeanAbsoluteError: &chance}, Constant: &Utility{MeanAbsoluteError: &constant}}, nil
+		},
 	}
-	s.measure = func(predicted []models.Labelled) (Utility, error) {
-		mean := utility.MeanAbsoluteError(predicted)
-		return Utility{MeanAbsoluteError: &mean}, nil
-	}
-	s.outcome = func(known, asked labelled) (*Outcome, error) {
-		var scores []float32
-		for _, said := range known {
-			scores = append(scores, s.truth(said)[0])
-		}
-		slices.Sort(scores)
-		constant := s.erring(median(scores), asked)
-		guesses, chance := slices.Compact(slices.Clone(scores)), 0.0
-		for _, guess := range guesses {
-			chance += s.erring(guess, asked) / float64(len(guesses))
-		}
-		return &Outcome{Examples: int64(len(asked)), Chance: Utility{MeanAbsoluteError: &chance}, Constant: &Utility{MeanAbsoluteError: &constant}}, nil
-	}
-	return s
-}
-
-// erring is the mean absolute error of always guessing one score.
-func (p *prediction) erring(guess float32, asked labelled) float64 {
-	predicted := make([]models.Labelled, len(asked))
-	for i, said := range asked {
-		predicted[i] = models.Labelled{Truth: p.truth(said), Predicted: []float32{guess}}
-	}
-	return utility.MeanAbsoluteError(predicted)
-}
-
-// median of sorted numbers, of an even number of them the middle of the two.
-func median(sorted []float32) float32 {
-	n := len(sorted)
-	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
 // tags do not exclude each other. Chance says the same of every example, so that the average

@@ -31,22 +31,18 @@ type Params struct {
 
 // Kind makes images. Those of a task are drawn from stream First of seeds.GeneratedImages.
 // Its input is audits.ModelInput, its blob ImagesBlob.
-var Kind = tasks.Kind{Name: "audits/generated-images", Version: 1, Class: tasks.Compute, Run: run}
+var Kind = tasks.Kind{Name: "audits/generated-images", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(run)}
 
 // ImagesBlob has the images one after another, each row by row, channels innermost, a byte
 // for each value.
 const ImagesBlob = "images"
 
-func run(ctx context.Context, t *tasks.Task) error {
-	var p Params
-	if err := t.Decode(&p); err != nil {
-		return err
-	}
+func run(ctx context.Context, t *tasks.Task, p *Params) error {
 	model, err := checkpoints.Read(ctx, t, audits.ModelInput)
 	if err != nil {
 		return err
 	}
-	images, err := generate(model, &p)
+	images, err := generate(model, p)
 	if err != nil {
 		return tasks.Permanent(err)
 	}
@@ -113,7 +109,7 @@ const (
 // Summary says what the images of one checkpoint are like. Its inputs are the parts in their
 // order, audits.ModelInput, RealInput, and ClassifierInput where there is one. Its blob is
 // audits.OutcomeBlob, its metrics Metrics.
-var Summary = tasks.Kind{Name: "audits/generated-images-summary", Version: 1, Class: tasks.Compute, Run: runSummary}
+var Summary = tasks.Kind{Name: "audits/generated-images-summary", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runSummary)}
 
 // Metrics are what the curve keeps of an outcome.
 type Metrics struct {
@@ -124,16 +120,12 @@ type Metrics struct {
 	Distance *float64 `json:"generated_frechet_distance,omitempty"`
 }
 
-func runSummary(ctx context.Context, t *tasks.Task) error {
-	var p SummaryParams
-	if err := t.Decode(&p); err != nil {
-		return err
-	}
+func runSummary(ctx context.Context, t *tasks.Task, p *SummaryParams) error {
 	model, err := checkpoints.Read(ctx, t, audits.ModelInput)
 	if err != nil {
 		return err
 	}
-	s := summary{params: &p, shape: model.Network.Config().Image.ImageShape}
+	s := summary{params: p, shape: model.Network.Config().Image.ImageShape}
 	if err := s.read(ctx, t); err != nil {
 		return err
 	}

@@ -36,7 +36,7 @@ type Params struct {
 
 // Kind draws samples after Begin. Sample i draws from stream i of seeds.Samples, so that it
 // is the same in whatever task. Its input is audits.ModelInput, its blob DrawnBlob.
-var Kind = tasks.Kind{Name: "audits/samples", Version: 1, Class: tasks.Compute, Run: run}
+var Kind = tasks.Kind{Name: "audits/samples", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(run)}
 
 // DrawnBlob is a JSON array of Drawn.
 const DrawnBlob = "drawn"
@@ -59,11 +59,7 @@ func (d *Drawn) words() (words []int32, ended bool) {
 	return d.Tokens, false
 }
 
-func run(ctx context.Context, t *tasks.Task) error {
-	var p Params
-	if err := t.Decode(&p); err != nil {
-		return err
-	}
+func run(ctx context.Context, t *tasks.Task, p *Params) error {
 	scorer, err := checkpoints.ReadScorer(ctx, t, audits.ModelInput)
 	if err != nil {
 		return err

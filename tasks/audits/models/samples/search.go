@@ -24,16 +24,12 @@ type SearchParams struct {
 // Search finds the most likely of all sequences that end within the length, of ordinary
 // tokens and Unknown, without the empty one. It needs no sample, and proves what it finds.
 // Its input is audits.ModelInput, its blob SearchedBlob.
-var Search = tasks.Kind{Name: "audits/samples-search", Version: 1, Class: tasks.Compute, Run: runSearch}
+var Search = tasks.Kind{Name: "audits/samples-search", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runSearch)}
 
 // SearchedBlob is a search.Searched, as JSON.
 const SearchedBlob = "searched"
 
-func runSearch(ctx context.Context, t *tasks.Task) error {
-	var p SearchParams
-	if err := t.Decode(&p); err != nil {
-		return err
-	}
+func runSearch(ctx context.Context, t *tasks.Task, p *SearchParams) error {
 	scorer, err := checkpoints.ReadScorer(ctx, t, audits.ModelInput)
 	if err != nil {
 		return err

@@ -35,7 +35,7 @@ const SearchInput = "search"
 // Summary says what the samples of one checkpoint are like. Its inputs are the parts in
 // their order, audits.ModelInput, datasets.PartsInput for the words of tokens, and
 // SearchInput where there was a search. Its blob is audits.OutcomeBlob, its metrics Metrics.
-var Summary = tasks.Kind{Name: "audits/samples-summary", Version: 2, Class: tasks.Compute, Run: runSummary}
+var Summary = tasks.Kind{Name: "audits/samples-summary", Version: 2, Class: tasks.Compute, Run: tasks.WithParams(runSummary)}
 
 // Metrics are what the curve keeps of an outcome, in percent. Those of words are nil for a
 // model of bytes, and the other way round.
@@ -45,11 +45,7 @@ type Metrics struct {
 	WithSpace    *float64 `json:"samples_with_space_percent,omitempty"`
 }
 
-func runSummary(ctx context.Context, t *tasks.Task) error {
-	var p SummaryParams
-	if err := t.Decode(&p); err != nil {
-		return err
-	}
+func runSummary(ctx context.Context, t *tasks.Task, p *SummaryParams) error {
 	samples, err := audits.ReadParts[Drawn](ctx, t, p.Parts, DrawnBlob, p.Count)
 	if err != nil {
 		return err

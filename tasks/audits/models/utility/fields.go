@@ -3,6 +3,8 @@ package utility
 import (
 	"fmt"
 
+	"coalmine/internal/extended"
+	"coalmine/internal/fractions"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
@@ -42,36 +44,29 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	if s.Generator {
 		fail([]string{"audit.utility", "model.kind"}, "measures what a model predicts, and a gan predicts nothing; set it to false, or ask for audit.generated_images")
 	}
-	if !s.HasTest() {
-		fail([]string{"audit.utility", "data.test.fraction"},
-			"needs a test part, but data.test.fraction is 0; raise it, or set audit.utility to false")
-	}
+	audits.CheckTest(s, fail, "audit.utility", "set audit.utility to false")
 }
 
 // CheckData implements audits.DataChecker.
 func (f *Fields) CheckData(s *audits.Setting, d *audits.Data, fail audits.Fail) {
-	if d.TestExamples == 0 {
-		fail([]string{"data.test.fraction"}, "is %s, which leaves the test part of %s empty; raise it, or set audit.utility to false", s.TestFraction, d.Source)
-	}
+	audits.CheckTestData(s, d, fail, "set audit.utility to false")
 }
-
-// shares is how many tasks the test part is split into. It shows in keys, not in
-// results.
-const shares = 4
 
 // Compile implements audits.Fields.
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
+	s, inputs := b.Setting(), []tasks.Input{{Name: audits.ModelInput, Key: b.Model(round)}, {Name: DataInput, Key: b.Parts()}}
 	var parts []tasks.Input
-	if s := b.Setting(); s.External != nil {
-		return f.compileScored(b, round)
+	if s.External != nil {
+		scores := b.Node(Scored, fmt.Sprintf("utility by scores after %d", round), ScoredParams{Words: scoredWords, Model: *s.External}, inputs...)
+		parts = []tasks.Input{{Name: tasks.PartInput(0), Key: scores}}
+	} else {
+		for share := range shares {
+			p := PartParams{Data: datasets.Test, Share: share, Shares: shares, Top: f.RecallAt5, Program: s.Program, Words: s.Program != nil}
+			part := b.Node(Part, fmt.Sprintf("utility %d of %d after %d", share+1, shares, round), p, audits.ByProgram(b, inputs...)...)
+			parts = append(parts, tasks.Input{Name: tasks.PartInput(share), Key: part})
+		}
 	}
-	for share := range shares {
-		part := b.Node(Part, fmt.Sprintf("utility %d of %d after %d", share+1, shares, round),
-			PartParams{Data: datasets.Test, Share: share, Shares: shares, Top: f.RecallAt5, Program: b.Setting().Program, Words: b.Setting().Program != nil}, audits.ByProgram(b,
-				tasks.Input{Name: audits.ModelInput, Key: b.Model(round)}, tasks.Input{Name: DataInput, Key: b.Parts()})...)
-		parts = append(parts, tasks.Input{Name: tasks.PartInput(share), Key: part})
-	}
-	return f.sum(b, round, parts...)
+	return b.Node(Sum, fmt.Sprintf("utility after %d", round), SumParams{Shares: len(parts), Top: f.RecallAt5}, append(parts, baseline(b)...)...)
 }
 
 // States implements audits.Fields. A program is asked about some words alone.
@@ -80,4 +75,45 @@ func (f *Fields) States(s *audits.Setting) float64 {
 		return min(scoredWords, s.TestTokens)
 	}
 	return s.TestTokens
+}
+
+// limits fail a model that has not learned, which shows nothing, and proves nothing.
+var limits = []audits.Limit{
+	audits.LimitOf[fractions.Probability]{
+		Name: "accuracy_below", Range: "(0,1]",
+		Doc: "accuracy_below is the least recall@1 on the test part, of a classifier the share of correct labels, such as 10%. A cell below it fails.",
+		Check: func(s *audits.Setting, _ fractions.Probability, fail audits.Fail) {
+			checkLabel(s, "accuracy", "accuracy_below", fail)
+		},
+		Breaches: audits.Judged(func(v *Outcome, limit fractions.Probability) []string {
+			switch {
+			case v.ofTexts():
+			case v.RecallUnknown != "":
+				return []string{"accuracy, which accuracy_below limits, is not known: " + v.RecallUnknown}
+			case v.RecallAt1 < limit.Float64():
+				return []string{fmt.Sprintf("accuracy is %.4g%%, below the limit of %.4g%%", 100*v.RecallAt1, 100*limit.Float64())}
+			}
+			return nil
+		}),
+	}.Limit(),
+	audits.LimitOf[float64]{
+		Name: "perplexity_above", Range: "[1,1e300]",
+		Doc: "perplexity_above is the largest perplexity on the test part. A cell above it fails.",
+		Check: func(s *audits.Setting, _ float64, fail audits.Fail) {
+			checkLabel(s, "perplexity", "perplexity_above", fail)
+		},
+		Breaches: audits.Judged(func(v *Outcome, limit float64) []string {
+			if !v.ofTexts() && float64(v.Perplexity) > limit {
+				return []string{fmt.Sprintf("perplexity is %s, above the limit of %.4g", extended.Decimal(v.Perplexity, 2), limit)}
+			}
+			return nil
+		}),
+	}.Limit(),
+}
+
+// checkLabel reports a limit on what models that predict labels of texts do not have.
+func checkLabel(s *audits.Setting, what, limit string, fail audits.Fail) {
+	if s.Reading.Label != "" {
+		fail([]string{"audit.fail_if." + limit, "data.label"}, "is for words and classes, and a model of data.label: %s has no %s; remove it", s.Reading.Label, what)
+	}
 }

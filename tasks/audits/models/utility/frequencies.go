@@ -8,100 +8,128 @@ import (
 
 	"coalmine/internal/extended"
 	"coalmine/models"
-	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/datasets"
 )
 
-// FrequenciesParams are the parameters of evaluation/frequencies.
-type FrequenciesParams struct {
-	// Level, Label and Pairs are those of the data's reading.
+// Reading says which tokens of the data a model predicts: the parameters of evaluation/frequencies.
+type Reading struct {
 	Level datasets.Level `json:"level,omitzero"`
 	Label datasets.Label `json:"label,omitempty"`
 	Pairs bool           `json:"pairs,omitempty"`
 }
+
+// ReadingOf returns the reading of the data of an experiment.
+func ReadingOf(s *audits.Setting) Reading {
+	r := Reading{Level: s.Reading.Level, Label: s.Reading.Label, Pairs: s.Reading.Pairs}
+	if r.Level == datasets.WordLevel {
+		r.Level = "" // as parameters of other kinds have it
+	}
+	return r
+}
+
+// OfWords reports whether words are predicted, not labels of whole examples.
+func (r Reading) OfWords() bool { return r.Label == "" && !r.Level.Scheme().Images }
 
 // Frequencies measures the utility of a model that knows only how often each ordinary target occurs
 // in the training part. Its first guess is the most frequent one, of equals the lowest; the
 // probability of target w is (n(w)+1)/(N+V), where n(w) counts w and N all ordinary targets of the
 // training part, and V the different ones of both parts. Of scores it guesses the median. Input:
 // DataInput, datasets/encode. Its metrics are an Outcome.
-var Frequencies = tasks.Kind{Name: "evaluation/frequencies", Version: 1, Class: tasks.Compute, Run: runFrequencies}
+var Frequencies = tasks.Kind{Name: "evaluation/frequencies", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runFrequencies)}
 
-func runFrequencies(ctx context.Context, t *tasks.Task) error {
-	var p FrequenciesParams
-	if err := t.Decode(&p); err != nil {
-		return err
-	}
-	known, err := p.count(ctx, t, datasets.Train)
+func runFrequencies(ctx context.Context, t *tasks.Task, r *Reading) error {
+	train, test, err := OpenParts(ctx, t)
 	if err != nil {
 		return err
 	}
-	asked, err := p.count(ctx, t, datasets.Test)
+	known, err := r.Count(ctx, train)
 	if err != nil {
 		return err
 	}
-	if p.Label == datasets.ScoreLabel {
+	asked, err := r.Count(ctx, test)
+	if err != nil {
+		return err
+	}
+	if r.Label == datasets.ScoreLabel {
 		return t.SetMetrics(known.scores(asked))
 	}
 	return t.SetMetrics(known.predict(asked))
 }
 
-// targetCounts are how often each token is a target.
-type targetCounts []int64
-
-// count counts the ordinary targets of a part.
-func (p *FrequenciesParams) count(ctx context.Context, t *tasks.Task, of datasets.Part) (targetCounts, error) {
-	part, err := datasets.OpenPart(ctx, t, DataInput, of)
-	if err != nil {
-		return nil, err
+// OpenParts opens the training and the test part of DataInput.
+func OpenParts(ctx context.Context, t *tasks.Task) (train, test *datasets.Population, err error) {
+	if train, err = datasets.OpenPart(ctx, t, DataInput, datasets.Train); err == nil {
+		test, err = datasets.OpenPart(ctx, t, DataInput, datasets.Test)
 	}
-	return CountOrdinary(ctx, part, p.targets)
+	return train, test, err
 }
 
-// CountOrdinary counts, by token, the ordinary ones among the targets of all sentences of a part.
-func CountOrdinary(ctx context.Context, part *datasets.Population, targets func(sentence []int32) []int32) (counts []int64, err error) {
+// EachSentence calls do with the sentences of a part, in their order.
+func EachSentence(ctx context.Context, part *datasets.Population, do func(sentence []int32) error) error {
 	for user := range part.Users() {
 		sentences, err := part.ReadUser(ctx, user)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for _, s := range sentences {
-			for _, target := range targets(s) {
-				if target < datasets.FirstWord {
-					continue
-				}
-				counts = append(counts, make([]int64, max(0, int(target)+1-len(counts)))...)
-				counts[target]++
+			if err := do(s); err != nil {
+				return err
 			}
 		}
 	}
-	return counts, nil
+	return nil
 }
 
-// targets are the tokens of a sentence that a model predicts.
-func (p *FrequenciesParams) targets(sentence []int32) []int32 {
+// Counts are the numbers of times that tokens are a target, by token.
+type Counts []int64
+
+// Add counts a token.
+func (c *Counts) Add(token int32) {
+	*c = append(*c, make(Counts, max(0, int(token)+1-len(*c)))...)
+	(*c)[token]++
+}
+
+// Different are the tokens that occur, ascending.
+func (c Counts) Different() (tokens []int) {
+	for token, n := range c {
+		if n > 0 {
+			tokens = append(tokens, token)
+		}
+	}
+	return tokens
+}
+
+// Count counts the ordinary targets of a part.
+func (r Reading) Count(ctx context.Context, part *datasets.Population) (counts Counts, err error) {
+	err = EachSentence(ctx, part, func(sentence []int32) error {
+		for _, target := range r.targets(sentence) {
+			if isOrdinary(target) {
+				counts.Add(target)
+			}
+		}
+		return nil
+	})
+	return counts, err
+}
+
+// targets are the tokens of a sentence that a model predicts: of words all but the first, of a pair
+// those after the separator, and else the label, which an image may lack.
+func (r Reading) targets(sentence []int32) []int32 {
 	switch {
-	case p.Label == "" && !p.Level.Scheme().Images:
-		return Targets(sentence, p.Pairs)
-	case sentence[1] == datasets.Unknown: // an image without a label
+	case r.OfWords() && r.Pairs:
+		return sentence[1+slices.Index(sentence, datasets.Separator):]
+	case r.OfWords():
+		return sentence[1:]
+	case sentence[1] == datasets.Unknown:
 		return nil
 	}
 	return sentence[1:2]
 }
 
-// Targets are the tokens of a sentence that a language model predicts: all but the first, of a pair
-// those after the separator.
-func Targets(sentence []int32, pairs bool) []int32 {
-	if pairs {
-		return sentence[1+slices.Index(sentence, datasets.Separator):]
-	}
-	return sentence[1:]
-}
-
 // predict measures how well the frequencies of one part predict the ordinary targets of another.
-func (known targetCounts) predict(asked targetCounts) Outcome {
+func (known Counts) predict(asked Counts) Outcome {
 	known, asked = known.extended(len(asked)), asked.extended(len(known))
 	all, different, first := int64(0), int64(0), datasets.FirstWord
 	for w := datasets.FirstWord; w < len(known); w++ {
@@ -122,39 +150,46 @@ func (known targetCounts) predict(asked targetCounts) Outcome {
 		return Outcome{} // evaluation/utility says why
 	}
 	tally.Hits = asked[first]
-	return SumParams{}.outcome(tally)
+	return new(SumParams).outcome(tally)
 }
 
-// extended has at least so many counts.
-func (known targetCounts) extended(size int) targetCounts {
-	return append(slices.Clone(known), make(targetCounts, max(0, size-len(known)))...)
+// extended returns the counts of at least size tokens.
+func (c Counts) extended(size int) Counts {
+	return append(slices.Clone(c), make(Counts, max(0, size-len(c)))...)
 }
 
-// scores measures the median score of one part as the guess of all scores of another. Of an even
-// number it is the middle of the two.
-func (known targetCounts) scores(asked targetCounts) Outcome {
-	sum, tokens := 0.0, int64(0)
-	for label, n := range asked {
-		sum += float64(float64(n) * math.Abs(scoreOf(label)-known.median()))
-		tokens += n
-	}
+// scores measures the median score of one part as the guess of all scores of another.
+func (known Counts) scores(asked Counts) Outcome {
+	mistake, tokens := asked.MeanAbsoluteError(known.MedianScore())
 	if tokens == 0 {
 		return Outcome{}
 	}
-	return Outcome{MeanAbsoluteError: new(sum / float64(tokens)), Tokens: tokens}
+	return Outcome{MeanAbsoluteError: &mistake, Tokens: tokens}
 }
 
-func scoreOf(label int) float64 {
-	return models.LowestScore + models.ScoreStep*float64(label-datasets.FirstWord)
+// MeanAbsoluteError is that of one guess for all scores, and the number of scores.
+func (c Counts) MeanAbsoluteError(guess float64) (mean float64, scores int64) {
+	for token, n := range c {
+		mean += float64(float64(n) * math.Abs(ScoreOf(token)-guess))
+		scores += n
+	}
+	return mean / float64(scores), scores
 }
 
-func (known targetCounts) median() float64 {
+// ScoreOf is the score that a token stands for.
+func ScoreOf(token int) float64 {
+	return models.LowestScore + models.ScoreStep*float64(token-datasets.FirstWord)
+}
+
+// MedianScore is the median of the scores, of an even number of them the middle of the two, and of none
+// the lowest score.
+func (c Counts) MedianScore() float64 {
 	var scores []float64
-	for label, n := range known {
-		scores = append(scores, slices.Repeat([]float64{scoreOf(label)}, int(n))...)
+	for token, n := range c {
+		scores = append(scores, slices.Repeat([]float64{ScoreOf(token)}, int(n))...)
 	}
 	if len(scores) == 0 {
-		return scoreOf(datasets.FirstWord)
+		return ScoreOf(datasets.FirstWord)
 	}
 	return (scores[(len(scores)-1)/2] + scores[len(scores)/2]) / 2
 }
@@ -162,21 +197,12 @@ func (known targetCounts) median() float64 {
 // baseline adds the input of evaluation/utility that the outcome is held against. Of tags there is
 // none: whatever their frequencies, they rank no text before another.
 func baseline(b audits.Builder) []tasks.Input {
-	r := b.Setting().Reading
+	r := ReadingOf(b.Setting())
 	if r.Label == datasets.TagsLabel {
 		return nil
 	}
-	p := FrequenciesParams{Level: r.Level, Label: r.Label, Pairs: r.Pairs}
-	if p.Level == datasets.WordLevel {
-		p.Level = "" // as parameters of other kinds have it
-	}
-	node := b.Node(Frequencies, "frequencies in the test part", p, tasks.Input{Name: DataInput, Key: b.Parts()})
+	node := b.Node(Frequencies, "frequencies in the test part", r, tasks.Input{Name: DataInput, Key: b.Parts()})
 	return []tasks.Input{{Name: BaselineInput, Key: node}}
-}
-
-// sum adds the node of a measurement.
-func (f *Fields) sum(b audits.Builder, round int, parts ...tasks.Input) storage.Key {
-	return b.Node(Sum, fmt.Sprintf("utility after %d", round), SumParams{Shares: len(parts), Top: f.RecallAt5}, append(parts, baseline(b)...)...)
 }
 
 // A model has learned more than frequencies if its mean loss is lower than theirs by leastLoss of

@@ -37,7 +37,7 @@ func TestFrequenciesAreThoseOfAPlainLoop(t *testing.T) {
 	g := taskstest.NewGraph(t)
 	data := parts(t, g)
 	var got Outcome
-	node := g.Run(Frequencies, FrequenciesParams{}, taskstest.In(DataInput, data))
+	node := g.Run(Frequencies, Reading{}, taskstest.In(DataInput, data))
 	node.DecodeMetrics(&got)
 	taskstest.Golden(t, node)
 
@@ -80,7 +80,7 @@ func TestFrequenciesAreThoseOfAPlainLoop(t *testing.T) {
 func TestFrequenciesAreOfTheTargetsThatAModelPredicts(t *testing.T) {
 	t.Parallel()
 	sentence := []int32{datasets.Begin, datasets.Unknown, 7, datasets.Separator, 9, datasets.End}
-	for want, p := range map[string]FrequenciesParams{
+	for want, p := range map[string]Reading{
 		fmt.Sprint(sentence[1:]): {},
 		fmt.Sprint(sentence[4:]): {Pairs: true},
 		"[]":                     {Level: datasets.ImageLevel},
@@ -90,15 +90,15 @@ func TestFrequenciesAreOfTheTargetsThatAModelPredicts(t *testing.T) {
 		}
 	}
 	image := []int32{datasets.Begin, datasets.FirstWord + 3, datasets.FirstWord + 255}
-	if got := (&FrequenciesParams{Level: datasets.ImageLevel}).targets(image); fmt.Sprint(got) != fmt.Sprint(image[1:2]) {
+	if got := (Reading{Level: datasets.ImageLevel}).targets(image); fmt.Sprint(got) != fmt.Sprint(image[1:2]) {
 		t.Errorf("a classifier predicts %v, want the label", got)
 	}
 }
 
 func TestScoresAreHeldAgainstTheMedian(t *testing.T) {
 	t.Parallel()
-	counts := func(scores ...float64) (c targetCounts) {
-		c = make(targetCounts, datasets.FirstWord+9)
+	counts := func(scores ...float64) (c Counts) {
+		c = make(Counts, datasets.FirstWord+9)
 		for _, s := range scores {
 			c[datasets.FirstWord+int(2*(s-1))]++
 		}
@@ -149,7 +149,7 @@ func TestAnUntrainedModelIsAtTheBaseline(t *testing.T) {
 	g := taskstest.NewGraph(t)
 	data, model := parts(t, g), initial(g)
 	part := g.Run(Part, PartParams{Data: datasets.Test, Shares: 1}, taskstest.In(audits.ModelInput, model), taskstest.In(DataInput, data))
-	frequencies := g.Run(Frequencies, FrequenciesParams{}, taskstest.In(DataInput, data))
+	frequencies := g.Run(Frequencies, Reading{}, taskstest.In(DataInput, data))
 	var u Outcome
 	g.Run(Sum, SumParams{Shares: 1}, taskstest.In("part-0", part), taskstest.In(BaselineInput, frequencies)).DecodeMetrics(&u)
 	if !u.AtBaseline || u.Baseline == nil || u.Baseline.Perplexity > u.Perplexity {

@@ -8,7 +8,6 @@ import (
 	"unicode/utf8"
 
 	"coalmine/internal/score"
-	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/datasets"
@@ -30,15 +29,16 @@ const scoredWords = 5000
 // before it, at the byte level byte by byte, and of images the labels of all. Inputs: "model":
 // external/train; "data": datasets/encode. Its metrics are partMetrics, which count ordinary words and no
 // ends of examples.
-var Scored = tasks.Kind{Name: "evaluation/scores", Version: 2, Class: tasks.Compute, Command: true, Run: runScored}
+var Scored = tasks.Kind{Name: "evaluation/scores", Version: 2, Class: tasks.Compute, Command: true, Run: tasks.WithParams(runScored)}
 
-func runScored(ctx context.Context, t *tasks.Task) error {
-	var p ScoredParams
-	if err := t.Decode(&p); err != nil {
-		return err
-	}
+func runScored(ctx context.Context, t *tasks.Task, p *ScoredParams) error {
 	if p.Model.OfImages() {
-		return runClassified(ctx, t, &p)
+		evaluate, release, err := openExternal(ctx, t, &p.Model)
+		if err != nil {
+			return err
+		}
+		defer release()
+		return (&PartParams{Data: datasets.Test, Shares: 1}).tally(ctx, t, evaluate)
 	}
 	vocabulary, err := datasets.ReadVocabulary(ctx, t, DataInput)
 	if err != nil {
@@ -58,8 +58,7 @@ func runScored(ctx context.Context, t *tasks.Task) error {
 		predict = predictBytes
 	}
 	if len(examples) > 0 {
-		err := model.CheckTotal(ctx, vocabulary, examples[0][:len(examples[0])/2])
-		if err != nil {
+		if err := model.CheckTotal(ctx, vocabulary, examples[0][:len(examples[0])/2]); err != nil {
 			return err
 		}
 	}
@@ -177,11 +176,4 @@ func (m *partMetrics) countBytes(characters []score.Pair, answers []score.Answer
 	case float64(unknown) > mostUnknown*tokens:
 		m.RecallUnknown = fmt.Sprintf("%.2g%% of the bytes may be first guesses or not: a program is asked about whole characters, and these have several bytes", 100*float64(unknown)/tokens)
 	}
-}
-
-// compileScored is Compile for a model that is not ours.
-func (f *Fields) compileScored(b audits.Builder, round int) storage.Key {
-	scores := b.Node(Scored, fmt.Sprintf("utility by scores after %d", round), ScoredParams{Words: scoredWords, Model: *b.Setting().External},
-		tasks.Input{Name: audits.ModelInput, Key: b.Model(round)}, tasks.Input{Name: DataInput, Key: b.Parts()})
-	return f.sum(b, round, tasks.Input{Name: tasks.PartInput(0), Key: scores})
 }

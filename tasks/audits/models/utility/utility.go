@@ -51,19 +51,15 @@ func (p PartParams) Asks() *clientprograms.Program { return p.Program }
 
 // Part predicts one share of the test part. Its metrics are a models.Evaluation; of labels
 // of texts, partMetrics, and their blob is "labels".
-var Part = tasks.Kind{Name: "evaluation/part", Version: 1, Class: tasks.Compute, Run: runPart}
+var Part = tasks.Kind{Name: "evaluation/part", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runPart)}
 
 // blockSentences is how many sentences are decoded at a time. It does not show
 // in any result.
 const blockSentences = 4096
 
-func runPart(ctx context.Context, t *tasks.Task) error {
-	var p PartParams
-	if err := t.Decode(&p); err != nil {
-		return err
-	}
+func runPart(ctx context.Context, t *tasks.Task, p *PartParams) error {
 	if p.Program != nil {
-		return runProgram(ctx, t, &p)
+		return runProgram(ctx, t, p)
 	}
 	model, err := checkpoints.Read(ctx, t, audits.ModelInput)
 	if err != nil {
@@ -76,6 +72,11 @@ func runPart(ctx context.Context, t *tasks.Task) error {
 	if err != nil {
 		return err
 	}
+	return p.tally(ctx, t, evaluate)
+}
+
+// tally makes the tallies of the share the metrics of the task.
+func (p *PartParams) tally(ctx context.Context, t *tasks.Task, evaluate Evaluator) error {
 	total, err := p.evaluate(ctx, t, evaluate)
 	if err != nil {
 		return err
@@ -83,8 +84,8 @@ func runPart(ctx context.Context, t *tasks.Task) error {
 	return t.SetMetrics(total)
 }
 
-// runProgram has a program predict the share. A program with tokens of its own is told by the number of its
-// targets: its loss is then by words, and nobody knows how many words it guesses.
+// runProgram has a program predict the share. The number of its targets tells a program that has tokens
+// of its own: its loss is then by words, and its recall is not known.
 func runProgram(ctx context.Context, t *tasks.Task, p *PartParams) error {
 	evaluate, client, err := programEvaluator(ctx, t, p.Program)
 	if err != nil {
@@ -134,30 +135,8 @@ func programEvaluator(ctx context.Context, t *tasks.Task, program *clientprogram
 	}, client, nil
 }
 
-// ByModel calls measure with the evaluator of the model of audits.ModelInput, which is ours or, with
-// a program, its own: then words that are no ordinary ones are not counted.
-func ByModel(ctx context.Context, t *tasks.Task, program *clientprograms.Program, measure func(Evaluator) error) error {
-	if program != nil {
-		evaluate, client, err := programEvaluator(ctx, t, program)
-		if err != nil {
-			return err
-		}
-		defer client.GiveBack()
-		return measure(evaluate)
-	}
-	model, err := checkpoints.Read(ctx, t, audits.ModelInput)
-	if err != nil {
-		return err
-	}
-	evaluate, err := evaluatorOf(ctx, t, model, false)
-	if err != nil {
-		return err
-	}
-	return measure(evaluate)
-}
-
 // runLabels predicts the labels of the share's texts.
-func runLabels(ctx context.Context, t *tasks.Task, p PartParams, c models.Config, labeller models.Labeller) error {
+func runLabels(ctx context.Context, t *tasks.Task, p *PartParams, c models.Config, labeller models.Labeller) error {
 	labelled, m := labelledTexts{kind: c.Kind}, partMetrics{Kind: c.Kind, Outputs: 1}
 	if c.Kind != models.Regressor {
 		m.Outputs = max(c.Labels, c.Image.Classes)
@@ -177,7 +156,7 @@ func runLabels(ctx context.Context, t *tasks.Task, p PartParams, c models.Config
 }
 
 // evaluate tallies the predictions of the share.
-func (p PartParams) evaluate(ctx context.Context, t *tasks.Task, evaluate Evaluator) (total models.Evaluation, err error) {
+func (p *PartParams) evaluate(ctx context.Context, t *tasks.Task, evaluate Evaluator) (total models.Evaluation, err error) {
 	part, err := datasets.OpenPart(ctx, t, DataInput, p.Data)
 	if err != nil {
 		return total, err
@@ -271,13 +250,9 @@ type SumParams struct {
 
 // Sum adds the shares of evaluation/part, its inputs "part-0", "part-1", ..., and holds the outcome
 // against the baseline.
-var Sum = tasks.Kind{Name: "evaluation/utility", Version: 2, Class: tasks.Compute, Run: runSum}
+var Sum = tasks.Kind{Name: "evaluation/utility", Version: 2, Class: tasks.Compute, Run: tasks.WithParams(runSum)}
 
-func runSum(ctx context.Context, t *tasks.Task) error {
-	var p SumParams
-	if err := t.Decode(&p); err != nil {
-		return err
-	}
+func runSum(ctx context.Context, t *tasks.Task, p *SumParams) error {
 	var total models.Evaluation
 	var labelled labelledTexts
 	unknown := ""
@@ -325,7 +300,7 @@ func (v *Outcome) set(ctx context.Context, t *tasks.Task) error {
 	return t.SetMetrics(v)
 }
 
-func (p SumParams) outcome(t models.Tally) Outcome {
+func (p *SumParams) outcome(t models.Tally) Outcome {
 	v := Outcome{RecallAt1: t.Recall(), Perplexity: extended.Float(t.Perplexity()), Tokens: t.Tokens}
 	if v.Perplexity.Infinite() {
 		v.Infinite, v.MeanLoss = true, t.Loss/float64(t.Tokens)
