@@ -66,17 +66,11 @@ const path = "audit.one_shot"
 // Asked implements audits.Fields.
 func (f *Fields) Asked() bool { return f.OneShot != nil }
 
-// defaultDelta is that of a training without noise.
-const defaultDelta = 1e-5
-
 // Complete implements audits.Completer.
 func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
 	o := f.OneShot
 	if !given(path + ".delta") {
-		o.Delta = defaultDelta
-		if s.Training.NoiseMultiplier > 0 {
-			o.Delta = s.Training.Delta
-		}
+		o.Delta = s.DefaultDelta()
 	}
 	if !given(path+".unseen") && o.Statistic != FinalModel {
 		o.Unseen = o.Canaries
@@ -88,13 +82,12 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	o := f.OneShot
 	switch p := s.Training; {
 	case s.External != nil && o.Canaries > 0:
-		o.checkTold(fail)
+		o.checkReport(fail)
 	case p.Central && s.External == nil:
 		fail([]string{path, "training.algorithm"}, "sends clients into the rounds of a federated training, and training.algorithm is sgd; set it to fedavg")
 	case o.Canaries == 0:
 		fail([]string{path + ".canaries"}, "missing; expected how many clients send a canary, such as 500: each is a user of its own, beside those of the data")
-	case p.NoiseMultiplier > 0 && p.Delta > 0 && o.Delta != p.Delta:
-		fail([]string{path + ".delta", "training.privacy.delta"}, "is %g, and training.privacy.delta is %g; an estimate and a bound can be compared only at the same delta: remove it here", o.Delta, p.Delta)
+	case s.CheckDelta(fail, path+".delta", o.Delta, "an estimate and a bound"):
 	default:
 		o.checkUpdates(s, fail)
 		o.checkDimension(s, fail)
@@ -119,8 +112,8 @@ func (o *Block) checkUnseen(fail audits.Fail) {
 	}
 }
 
-// checkTold checks what a training that is not ours is asked for: it sends the canaries itself.
-func (o *Block) checkTold(fail audits.Fail) {
+// checkReport checks what a training that is not ours is asked for: it sends the canaries itself.
+func (o *Block) checkReport(fail audits.Fail) {
 	if o.Norm > 0 {
 		fail([]string{path + ".norm", "training.command"}, "is %g, and the command sends the canaries itself, by its own clip norm; remove it", o.Norm)
 	}
@@ -208,7 +201,7 @@ func (f *Fields) Told() *external.OneShot {
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	o, s := f.OneShot, b.Setting()
 	if s.External != nil {
-		return b.Node(ToldEstimator, "one-shot audit", ToldParams{OneShot: *f.Told(), Delta: o.Delta}, tasks.Input{Name: audits.ModelInput, Key: b.Model(round)})
+		return b.Node(ReportEstimator, "one-shot audit", ReportParams{OneShot: *f.Told(), Delta: o.Delta}, tasks.Input{Name: audits.ModelInput, Key: b.Model(round)})
 	}
 	params := EstimateParams{
 		Seed: s.Seed, Canaries: o.Canaries, Final: o.Statistic != AllIterates, Watch: f.Watch(), Delta: o.Delta, Unit: s.Training.Unit,

@@ -1,9 +1,19 @@
+// Package oneshot estimates epsilon by one federated training in which canary clients take
+// part (Andrew et al. 2024, One-shot Empirical Privacy Estimation for Federated Learning).
+//
+//	canaries/clients  a population -> the same with users behind it who have no data
+//	audits/one-shot   the estimates, from the models before and after training, and from the
+//	                  cosines that the server has followed
+//
+// What the clients send, and what is followed, is in package canaryclients; the estimate in
+// privacy/oneshot.
 package oneshot
 
 import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"coalmine/internal/kernels"
 	"coalmine/privacy"
@@ -12,7 +22,71 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/canaryclients"
 	"coalmine/tasks/checkpoints"
+	"coalmine/tasks/datasets"
+	"coalmine/tasks/external"
 )
+
+// ClientsParams are the parameters of canaries/clients.
+type ClientsParams struct {
+	// Clients is how many users are added.
+	Clients int `json:"clients"`
+	// Coins says that the population has those of another audit, which are handed on.
+	Coins bool `json:"coins,omitempty"`
+}
+
+// Clients adds users without data to a population, behind its own. Cohorts and the accountant count them
+// as users.
+//
+// Input: "population": datasets/partition, or what another audit has made of it. Metrics and
+// blobs are those of datasets/partition, and audits.UnitsBlob, without coins an empty list.
+var Clients = tasks.Kind{Name: "canaries/clients", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runClients)}
+
+// PopulationInput is that of Clients.
+const PopulationInput = "population"
+
+func runClients(ctx context.Context, t *tasks.Task, p *ClientsParams) error {
+	if p.Clients < 1 {
+		return tasks.Permanent(fmt.Errorf("%d canary clients; expected at least 1", p.Clients))
+	}
+	if err := p.handOn(ctx, t); err != nil {
+		return err
+	}
+	population, err := datasets.OpenPopulation(ctx, t, PopulationInput, PopulationInput)
+	if err != nil {
+		return err
+	}
+	list, err := datasets.ReadPlacements(ctx, t, PopulationInput)
+	if err != nil {
+		return err
+	}
+	var before datasets.PartitionMetrics
+	if err := t.InputMetrics(ctx, PopulationInput, &before); err != nil {
+		return err
+	}
+	return datasets.WritePopulation(ctx, t, extended(population.Index(), p.Clients), list, population.Replacements(), before.DiscardedExamples)
+}
+
+// handOn keeps the coins of another audit.
+func (p *ClientsParams) handOn(ctx context.Context, t *tasks.Task) error {
+	if p.Coins {
+		return t.Keep(ctx, PopulationInput, audits.UnitsBlob, audits.UnitsBlob)
+	}
+	return t.PutJSON(ctx, audits.UnitsBlob, []audits.Unit{})
+}
+
+// extended is the index with further users.
+func extended(index *datasets.Index, users int) *datasets.Index {
+	extents := slices.Clone(index.Extents)
+	end := datasets.Extent{}
+	if len(extents) > 0 {
+		last := extents[len(extents)-1]
+		end.Offset = last.Offset + last.Length
+	}
+	for range users {
+		extents = append(extents, end)
+	}
+	return index.WithExtents(extents)
+}
 
 // EstimateParams are the parameters of audits/one-shot.
 type EstimateParams struct {
@@ -33,9 +107,9 @@ type EstimateParams struct {
 
 // Estimator estimates epsilon from the cosines of canaries with what was released.
 //
-// Inputs: "model": the trained checkpoint, with what the server has followed; "initial": the
-// one before training. Its blob OutcomeBlob is an Outcome.
-var Estimator = tasks.Kind{Name: "audits/one-shot", Version: 1, Class: tasks.Compute, Run: runEstimator}
+// Inputs: "model": the trained checkpoint, with the cosines that the server has followed; "initial":
+// the checkpoint before training. Its blob OutcomeBlob is an Outcome.
+var Estimator = tasks.Kind{Name: "audits/one-shot", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runEstimator)}
 
 // InitialInput is that of Estimator beside audits.ModelInput.
 const InitialInput = "initial"
@@ -43,29 +117,56 @@ const InitialInput = "initial"
 // OutcomeBlob is an Outcome, as JSON.
 const OutcomeBlob = "one-shot"
 
-func runEstimator(ctx context.Context, t *tasks.Task) error {
-	var p EstimateParams
-	if err := t.Decode(&p); err != nil {
-		return err
-	}
+func runEstimator(ctx context.Context, t *tasks.Task, p *EstimateParams) error {
 	change, err := readChange(ctx, t)
 	if err != nil {
 		return err
 	}
-	v := Outcome{
-		Canaries: p.Canaries, Dimension: len(change), Delta: p.Delta, Neighbouring: cmp.Or(p.Neighbouring, privacy.AddOrRemoveOne), Unit: p.Unit,
-		Clients: make([]Client, p.Canaries),
-	}
+	c := external.Cosines{Dimension: len(change), Unit: p.Unit}
 	if p.Final {
-		err = v.judgeFinal(canaryclients.Directions{Seed: p.Seed}.Cosines(change, 0, p.Canaries))
+		c.Final = canaryclients.Directions{Seed: p.Seed}.Cosines(change, 0, p.Canaries)
 	}
-	if err == nil && p.Watch != nil {
-		err = v.readAll(ctx, t, p.Watch)
+	if p.Watch != nil {
+		followed, err := p.Watch.Read(ctx, t, audits.ModelInput)
+		if err != nil {
+			return err
+		}
+		largest := make([]float64, len(followed))
+		for i, cosine := range followed {
+			largest[i] = float64(cosine)
+		}
+		c.Largest, c.Unseen = largest[:p.Watch.Canaries], largest[p.Watch.Canaries:]
 	}
+	return (&Outcome{Canaries: p.Canaries, Delta: p.Delta, Neighbouring: cmp.Or(p.Neighbouring, privacy.AddOrRemoveOne)}).put(ctx, t, &c)
+}
+
+// ReportParams are the parameters of audits/one-shot-told.
+type ReportParams struct {
+	// OneShot is what the training was asked for.
+	OneShot external.OneShot `json:"one_shot"`
+	Delta   float64          `json:"delta"`
+}
+
+// ReportEstimator estimates epsilon from the cosines that an external training reports. Its input is
+// "model": external/train. Its blob OutcomeBlob is an Outcome.
+var ReportEstimator = tasks.Kind{Name: "audits/one-shot-told", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runReportEstimator)}
+
+// aUser is the unit of a command that names none.
+const aUser = "user"
+
+func runReportEstimator(ctx context.Context, t *tasks.Task, p *ReportParams) error {
+	c, err := p.OneShot.Cosines(ctx, t, audits.ModelInput)
 	if err != nil {
 		return err
 	}
-	return t.PutJSON(ctx, OutcomeBlob, v)
+	asked := external.Cosines{Dimension: c.Dimension, Unit: cmp.Or(c.Unit, aUser)}
+	if p.OneShot.Final {
+		asked.Final = c.Final
+	}
+	if p.OneShot.Unseen > 0 {
+		asked.Largest, asked.Unseen = c.Largest, c.Unseen
+	}
+	return (&Outcome{Canaries: p.OneShot.Canaries, Delta: p.Delta, Neighbouring: privacy.AddOrRemoveOne, Told: true}).put(ctx, t, &asked)
 }
 
 // readChange is the last model less the initial one, of the parameters that clients train.
@@ -86,45 +187,33 @@ func readChange(ctx context.Context, t *tasks.Task) ([]float32, error) {
 	return change, nil
 }
 
-// judgeFinal estimates from the cosines with the change of the model.
-func (v *Outcome) judgeFinal(cosines []float64) error {
-	e, err := oneshot.Final(cosines, v.Dimension, v.Delta)
-	if err != nil {
-		return tasks.Permanent(fmt.Errorf("the change of the model: %w", err))
+// put estimates from the cosines with the change of the model and from the largest ones with the updates
+// of all rounds, if there are any, and puts the outcome.
+func (v *Outcome) put(ctx context.Context, t *tasks.Task, c *external.Cosines) error {
+	v.Dimension, v.Unit, v.Clients = c.Dimension, c.Unit, make([]Client, v.Canaries, v.Canaries+len(c.Unseen))
+	for i := range v.Clients {
+		v.Clients[i].Seen = true
 	}
-	v.Final = &e
-	for i := range cosines {
-		v.Clients[i].Seen, v.Clients[i].FinalCosine = true, &cosines[i]
+	if c.Final != nil {
+		e, err := oneshot.Final(c.Final, v.Dimension, v.Delta)
+		if err != nil {
+			return tasks.Permanent(fmt.Errorf("the change of the model: %w", err))
+		}
+		v.Final = &e
+		for i := range c.Final {
+			v.Clients[i].FinalCosine = &c.Final[i]
+		}
 	}
-	return nil
-}
-
-// readAll estimates from the largest cosines with the updates of all rounds.
-func (v *Outcome) readAll(ctx context.Context, t *tasks.Task, w *canaryclients.Watch) error {
-	followed, err := w.Read(ctx, t, audits.ModelInput)
-	if err != nil {
-		return err
+	if c.Largest != nil {
+		e, err := oneshot.AllIterates(c.Largest, c.Unseen, v.Delta)
+		if err != nil {
+			return tasks.Permanent(fmt.Errorf("the updates of all rounds: %w", err))
+		}
+		v.AllIterates, v.Unseen = &e, len(c.Unseen)
+		v.Clients = v.Clients[:cap(v.Clients)]
+		for i, cosines := 0, append(c.Largest[:len(c.Largest):len(c.Largest)], c.Unseen...); i < len(cosines); i++ {
+			v.Clients[i].LargestCosine = &cosines[i]
+		}
 	}
-	largest := make([]float64, len(followed))
-	for i, c := range followed {
-		largest[i] = float64(c)
-	}
-	return v.judgeAll(largest[:w.Canaries], largest[w.Canaries:])
-}
-
-// judgeAll estimates from the largest cosines of canaries and of unseen directions.
-func (v *Outcome) judgeAll(seen, unseen []float64) error {
-	e, err := oneshot.AllIterates(seen, unseen, v.Delta)
-	if err != nil {
-		return tasks.Permanent(fmt.Errorf("the updates of all rounds: %w", err))
-	}
-	v.AllIterates, v.Unseen = &e, len(unseen)
-	v.Clients = append(v.Clients, make([]Client, len(unseen))...)
-	for i := range seen {
-		v.Clients[i].Seen, v.Clients[i].LargestCosine = true, &seen[i]
-	}
-	for i := range unseen {
-		v.Clients[len(seen)+i].LargestCosine = &unseen[i]
-	}
-	return nil
+	return t.PutJSON(ctx, OutcomeBlob, v)
 }

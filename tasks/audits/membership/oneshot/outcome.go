@@ -17,7 +17,7 @@ var Audit = audits.Description{
 	Legend: "Estimated epsilon: how well canary clients that took part are told from such that did not, by the final model or by the updates of " +
 		"all rounds; an estimate with its standard error, and no bound.",
 	New:           func() audits.Fields { return new(Fields) },
-	Kinds:         []tasks.Kind{Clients, Estimator, ToldEstimator},
+	Kinds:         []tasks.Kind{Clients, Estimator, ReportEstimator},
 	Models:        audits.Anything,
 	Pairs:         audits.EverySecret,
 	ByProgram:     true,

@@ -35,8 +35,8 @@ func TestCosinesThatAreToldGiveTheEstimates(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	c := external.Cosines{Dimension: 5000, Unit: "example", Final: waves(40, 0.03), Largest: waves(40, 0.06), Unseen: waves(30, 0.02)}
-	params := ToldParams{OneShot: external.OneShot{Canaries: 40, Unseen: 30, Final: true}, Delta: 1e-3}
-	n := g.Run(ToldEstimator, params, taskstest.In(audits.ModelInput, told(t, g, c)))
+	params := ReportParams{OneShot: external.OneShot{Canaries: 40, Unseen: 30, Final: true}, Delta: 1e-3}
+	n := g.Run(ReportEstimator, params, taskstest.In(audits.ModelInput, told(t, g, c)))
 	taskstest.Golden(t, n)
 	var v Outcome
 	if err := json.Unmarshal(n.Blob(OutcomeBlob), &v); err != nil {
@@ -59,7 +59,7 @@ func TestCosinesOfOtherCanariesAreRefused(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	node := told(t, g, external.Cosines{Dimension: 5000, Final: waves(40, 0.03)})
-	if _, err := g.Try(ToldEstimator, ToldParams{OneShot: external.OneShot{Canaries: 41, Final: true}, Delta: 1e-3}, taskstest.In(audits.ModelInput, node)); !tasks.IsPermanent(err) {
+	if _, err := g.Try(ReportEstimator, ReportParams{OneShot: external.OneShot{Canaries: 41, Final: true}, Delta: 1e-3}, taskstest.In(audits.ModelInput, node)); !tasks.IsPermanent(err) {
 		t.Errorf("got %v, want a permanent error", err)
 	}
 }
