@@ -145,16 +145,12 @@ func (p *TrainingParams) population(counts *datasets.Counts) int {
 
 // Cell puts the outcome of a cell together. It knows no audit: outcomes stand in the
 // report as they are.
-var Cell = tasks.Kind{Name: "reports/cell", Version: 3, Class: tasks.Compute, Run: runCell}
+var Cell = tasks.Kind{Name: "reports/cell", Version: 3, Class: tasks.Compute, Run: tasks.WithParams(runCell)}
 
 // Kinds lists the kinds of this package.
 func Kinds() []tasks.Kind { return []tasks.Kind{Cell} }
 
-func runCell(ctx context.Context, t *tasks.Task) error {
-	var p CellParams
-	if err := t.Decode(&p); err != nil {
-		return err
-	}
+func runCell(ctx context.Context, t *tasks.Task, p *CellParams) error {
 	var population datasets.PartitionMetrics
 	if err := t.InputMetrics(ctx, PopulationInput, &population); err != nil {
 		return err
@@ -172,7 +168,7 @@ func runCell(ctx context.Context, t *tasks.Task) error {
 	for _, round := range p.Measured {
 		cell.Curve = append(cell.Curve, Point{Round: round})
 	}
-	if err := cell.readCanaries(ctx, t, &p); err != nil {
+	if err := cell.readCanaries(ctx, t, p); err != nil {
 		return err
 	}
 	for i := range p.Audits {

@@ -29,13 +29,9 @@ const PredictionsInput = "predictions"
 // metrics are those of datasets.Partition, with shards of its own. And
 //
 //	selection   Selection, as JSON
-var Examples = tasks.Kind{Name: "selection/examples", Version: 1, Class: tasks.Compute, Run: runExamples}
+var Examples = tasks.Kind{Name: "selection/examples", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runExamples)}
 
-func runExamples(ctx context.Context, t *tasks.Task) error {
-	var p ExamplesParams
-	if err := t.Decode(&p); err != nil {
-		return err
-	}
+func runExamples(ctx context.Context, t *tasks.Task, p *ExamplesParams) error {
 	if !p.Outcome.Predicted() || p.AtLeast < 1 {
 		return tasks.Permanent(fmt.Errorf("examples that are %q, at least %d of a user; expected one of %v, and at least 1", p.Outcome, p.AtLeast, predicted))
 	}
@@ -122,13 +118,9 @@ type RandomParams struct {
 //
 // Inputs: datasets.PopulationInput, datasets.ShardsInput. Blobs and metrics are those of
 // Examples.
-var Random = tasks.Kind{Name: "selection/random", Version: 1, Class: tasks.Compute, Run: runRandom}
+var Random = tasks.Kind{Name: "selection/random", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runRandom)}
 
-func runRandom(ctx context.Context, t *tasks.Task) error {
-	var p RandomParams
-	if err := t.Decode(&p); err != nil {
-		return err
-	}
+func runRandom(ctx context.Context, t *tasks.Task, p *RandomParams) error {
 	if !(p.Share > 0 && p.Share < 1) == (p.PerUser < 1) || p.Share != 0 && p.PerUser != 0 || p.AtLeast < 1 {
 		return tasks.Permanent(fmt.Errorf("a random share of %g or %d examples of each user, at least %d of a user; expected a share above 0 and below 1 or at least 1 of each user, and at least 1", p.Share, p.PerUser, p.AtLeast))
 	}
@@ -136,7 +128,7 @@ func runRandom(ctx context.Context, t *tasks.Task) error {
 	if err != nil {
 		return err
 	}
-	drawn := lottery{params: &p, population: population, user: -1}
+	drawn := lottery{params: p, population: population, user: -1}
 	return selectExamples(ctx, t, &Selection{Outcome: AtRandom, AtLeast: p.AtLeast}, func(x datasets.PopulationExample) (bool, error) {
 		return drawn.draw(x), nil
 	})
@@ -182,13 +174,9 @@ type LabelsParams struct {
 //
 // Inputs: datasets.PopulationInput, datasets.ShardsInput. Blobs and metrics are those of
 // Examples.
-var Labels = tasks.Kind{Name: "selection/labels", Version: 1, Class: tasks.Compute, Run: runLabels}
+var Labels = tasks.Kind{Name: "selection/labels", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runLabels)}
 
-func runLabels(ctx context.Context, t *tasks.Task) error {
-	var p LabelsParams
-	if err := t.Decode(&p); err != nil {
-		return err
-	}
+func runLabels(ctx context.Context, t *tasks.Task, p *LabelsParams) error {
 	if p.Criterion != Unlabelled && p.Criterion != Labelled || p.AtLeast < 1 {
 		return tasks.Permanent(fmt.Errorf("examples that are %q, at least %d of a user; expected one of %v, and at least 1", p.Criterion, p.AtLeast, labels))
 	}

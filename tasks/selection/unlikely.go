@@ -40,7 +40,7 @@ const (
 //
 // Inputs: LossesInput, SecondInput where Ratio says so, datasets.PopulationInput,
 // datasets.ShardsInput. Blobs and metrics are those of Examples.
-var Unlikely = tasks.Kind{Name: "selection/unlikely", Version: 1, Class: tasks.Compute, Run: runUnlikely}
+var Unlikely = tasks.Kind{Name: "selection/unlikely", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runUnlikely)}
 
 func (p *UnlikelyParams) check() error {
 	byPercentile := p.Percentile > 0 && p.Percentile < 100
@@ -50,11 +50,7 @@ func (p *UnlikelyParams) check() error {
 	return nil
 }
 
-func runUnlikely(ctx context.Context, t *tasks.Task) error {
-	var p UnlikelyParams
-	if err := t.Decode(&p); err != nil {
-		return err
-	}
+func runUnlikely(ctx context.Context, t *tasks.Task, p *UnlikelyParams) error {
 	if err := p.check(); err != nil {
 		return tasks.Permanent(err)
 	}

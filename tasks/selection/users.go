@@ -45,13 +45,9 @@ const CleanInput = "clean-predictions"
 // they are. And
 //
 //	selection   Selection, as JSON
-var Users = tasks.Kind{Name: "selection/users", Version: 1, Class: tasks.Compute, Run: runUsers}
+var Users = tasks.Kind{Name: "selection/users", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runUsers)}
 
-func runUsers(ctx context.Context, t *tasks.Task) error {
-	var p UsersParams
-	if err := t.Decode(&p); err != nil {
-		return err
-	}
+func runUsers(ctx context.Context, t *tasks.Task, p *UsersParams) error {
 	if p.Side != Below && p.Side != Above || !(p.Percentile > 0 && p.Percentile < 100) {
 		return tasks.Permanent(fmt.Errorf("users %q the percentile %v; expected one of %v, and above 0, below 100", p.Side, p.Percentile, p.Side.Choices()))
 	}
@@ -81,7 +77,7 @@ func runUsers(ctx context.Context, t *tasks.Task) error {
 	case past:
 		return fmt.Errorf("accuracies of %d users, fewer than the population has: %w", len(users), storage.ErrCorrupt)
 	case err != nil:
-		return found.explain(err, LeftBeside(users, clean, p))
+		return found.explain(err, LeftBeside(users, clean, *p))
 	}
 	return t.PutJSON(ctx, SelectionBlob, found)
 }

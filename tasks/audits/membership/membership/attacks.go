@@ -42,7 +42,7 @@ func (a Attack) Title() string {
 	return string(a)
 }
 
-// Which reference models count for a user.
+// Choices of reference models for a user.
 func everyone(bool) bool   { return true }
 func with(in bool) bool    { return in }
 func without(in bool) bool { return !in }
@@ -58,8 +58,8 @@ func (w *world) lira() []float64 {
 	})
 }
 
-// liraOffline is how many standard deviations a user's likelihood is above that of models
-// without the user: what the one-sided test of the paper is a rising function of.
+// liraOffline is the number of standard deviations by which a user's likelihood exceeds that of models
+// without the user. The one-sided test of the paper is a rising function of it.
 func (w *world) liraOffline() []float64 {
 	deviation := math.Sqrt(w.variance(without))
 	return w.scores(func(user int) float64 {

@@ -73,47 +73,40 @@ func areas(v *Outcome, limit float64) *audits.Gate {
 
 // unjudgedAreas are none of users without canaries: where these have no AUC, the limit is a breach.
 func unjudgedAreas(v *Outcome, limit float64) []string {
-	unjudged := areas(v, limit).Unjudged()
-	for _, o := range v.Attacks {
-		if o.Sharers == nil && v.Sharers > 0 {
-			unjudged = append(unjudged, missing("the AUC of membership of users with canaries", &o, v.Sharers, v.HeldOut))
-		}
-	}
-	return unjudged
+	return append(areas(v, limit).Unjudged(), v.missing("the AUC", false)...)
 }
 
 func rateBreaches(v *Outcome, limit float64) (breaches []string) {
 	for _, o := range v.Attacks {
-		for what, g := range o.groups() {
-			breaches = append(breaches, rateBreach(fmt.Sprintf("%s by %s", what, o.Attack.Title()), &g.Rates[0], limit)...)
+		for group, g := range o.groups() {
+			rate := fmt.Sprintf("the true-positive rate of %s by %s", group, o.Attack.Title())
+			if found := g.Rates[0].TruePositives; found != nil {
+				breaches = append(breaches, audits.Above(fmt.Sprintf("%s is %.4g; at least it", rate, found.Share), found.Low, limit)...)
+			} else {
+				breaches = append(breaches, fmt.Sprintf("%s can't be estimated, and so is not below the limit of %.4g: it takes %d held-out users", rate, limit, g.Rates[0].Needed))
+			}
 		}
 	}
 	return breaches
 }
 
-// rateBreach is a breach by the share of users that are found.
-func rateBreach(what string, r *Rate, limit float64) []string {
-	if r.TruePositives == nil {
-		return []string{fmt.Sprintf("the true-positive rate of %s can't be estimated, and so is not below the limit of %.4g: it takes %d held-out users", what, limit, r.Needed)}
-	}
-	return audits.Above(fmt.Sprintf("the true-positive rate of %s is %.4g; at least it", what, r.TruePositives.Share), r.TruePositives.Low, limit)
-}
+func unjudgedRates(v *Outcome, _ float64) []string { return v.missing("the true-positive rate", true) }
 
-func unjudgedRates(v *Outcome, _ float64) (unjudged []string) {
+// missing says of a number that a limit names why attacks have none: of users with canaries and, if
+// asked for, of members.
+func (v *Outcome) missing(number string, members bool) (reasons []string) {
 	for _, o := range v.Attacks {
-		if o.Members == nil {
-			unjudged = append(unjudged, missing("the true-positive rate of membership", &o, v.Members, v.HeldOut))
+		add := func(group string, trained int) {
+			reasons = append(reasons, fmt.Sprintf("%s of %s by %s, of too few users: it takes %d of each sort, and %d trained and %d are held out", number, group, o.Attack.Title(), leastUsers, trained, v.HeldOut))
+		}
+		if members && o.Members == nil {
+			add("membership", v.Members)
 		}
 		if o.Sharers == nil && v.Sharers > 0 {
-			unjudged = append(unjudged, missing("the true-positive rate of membership of users with canaries", &o, v.Sharers, v.HeldOut))
+			add("membership of users with canaries", v.Sharers)
 		}
 	}
-	return unjudged
-}
-
-// missing says of a number that a limit names why there is none.
-func missing(what string, o *AttackOutcome, trained, heldOut int) string {
-	return fmt.Sprintf("%s by %s, of too few users: it takes %d of each sort, and %d trained and %d are held out", what, o.Attack.Title(), leastUsers, trained, heldOut)
+	return reasons
 }
 
 // groups are those of users that are told from held-out ones, with words for them.

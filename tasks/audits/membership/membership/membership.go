@@ -3,7 +3,7 @@
 // model predicts their text.
 //
 //	audits/user-losses   the loss of a model on each user of one share of them
-//	audits/membership    what attacks make of it, with and without reference models
+//	audits/membership    the outcomes of attacks, with and without reference models
 //
 // A reference model is a training of the cell's recipe on half of all users, drawn by
 // datasets/reference-users. Cells that differ in the audit or in canaries alone share them.
@@ -24,11 +24,11 @@ import (
 // index, and then of those held out.
 const LossesBlob = "losses"
 
-// UserLoss is what a model makes of the examples that a user trains on, those that canaries
-// replaced left out; of a held-out user, of all.
+// UserLoss is the loss of a model on the examples of a user: on those that a user trains on and no
+// canary replaced, and on all of a held-out user.
 type UserLoss struct {
-	// Targets were predicted: tokens of texts, the end of each among them, or labels of images. A
-	// model that is not ours predicts words alone.
+	// Targets were predicted: tokens of texts, the end of each among them, or labels of images. An
+	// external model predicts words alone.
 	Targets int64 `json:"targets"`
 	// Loss is the sum over them, in nats.
 	Loss float64 `json:"loss"`

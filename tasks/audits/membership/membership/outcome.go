@@ -31,39 +31,47 @@ var Audit = audits.Description{
 		audits.Measure{Name: "membership_sharers", Of: audits.Of(func(v *Outcome) int { return v.Sharers })},
 		audits.Measure{Name: "membership_held_out", Of: audits.Of(func(v *Outcome) int { return v.HeldOut })},
 		audits.Measure{Name: "membership_references", Of: audits.Of(func(v *Outcome) int { return v.References })},
-	), []audits.Measure{
-		{Name: "membership_auc", Of: auc(Loss), Header: "member AUC %", Scale: audits.Percent, Digits: 1},
-		{Name: "membership_tpr_1", Of: audits.Of(func(v *Outcome) *audits.Bounded { return v.rate(Loss, 0).Bounded() }), Header: "TPR % at 1% FPR", Optional: true, Scale: audits.Percent, Digits: 1},
-		{Name: "membership_tpr_01", Of: audits.Of(func(v *Outcome) *audits.Bounded { return v.rate(Loss, 1).Bounded() })},
-		{Name: "membership_sharers_auc", Of: audits.Of((*Outcome).sharersAUC)},
-	}, byReferences("lira", LiRA, LiRAOffline), byReferences("rmia", RMIA, RMIAOffline)),
+	), audits.Within(members(Loss),
+		audits.Measure{Name: "membership_auc", Of: auc, Header: "member AUC %", Scale: audits.Percent, Digits: 1},
+		audits.Measure{Name: "membership_tpr_1", Of: truePositives(0), Header: "TPR % at 1% FPR", Optional: true, Scale: audits.Percent, Digits: 1},
+		audits.Measure{Name: "membership_tpr_01", Of: truePositives(1)},
+	), audits.Within(func(v *Outcome) *Group { return v.of(Loss).Sharers },
+		audits.Measure{Name: "membership_sharers_auc", Of: auc},
+	), byReferences("lira", LiRA, LiRAOffline), byReferences("rmia", RMIA, RMIAOffline)),
 	Charted: &audits.Charted{Name: "member AUC of the best attack, %", Level: 50, Of: charted},
 }
 
-func auc(of Attack) audits.Value {
-	return audits.Of(func(v *Outcome) *audits.Bounded { return v.auc(of) })
+var auc = audits.Of(func(g *Group) *audits.Bounded { return &g.AUC })
+
+// truePositives is the share of true positives at one of falsePositives.
+func truePositives(at int) audits.Value {
+	return audits.Of(func(g *Group) *audits.Bounded { return g.Rates[at].TruePositives.Bounded() })
+}
+
+// members are the users without canaries under an attack.
+func members(a Attack) func(*Outcome) *Group {
+	return func(v *Outcome) *Group { return v.of(a).Members }
 }
 
 // byReferences are the measures of an attack by all reference models, and of the same attack by
 // those without a user.
 func byReferences(name string, online, offline Attack) []audits.Measure {
 	found := func(at int) audits.Value {
-		return audits.Of(func(v *Outcome) *float64 {
-			if r := v.rate(online, at); r != nil {
+		return audits.Of(func(g *Group) *float64 {
+			if r := g.Rates[at].TruePositives; r != nil {
 				return &r.Share
 			}
 			return nil
 		})
 	}
-	return []audits.Measure{
-		{Name: "membership_" + name + "_auc", Of: auc(online), Header: online.Title() + " AUC %", Optional: true, Scale: audits.Percent, Digits: 1},
-		{Name: "membership_" + name + "_tpr_1", Of: found(0)},
-		{Name: "membership_" + name + "_tpr_01", Of: found(1)},
-		{Name: "membership_" + name + "_offline_auc", Of: auc(offline)},
-	}
+	return append(audits.Within(members(online),
+		audits.Measure{Name: "membership_" + name + "_auc", Of: auc, Header: online.Title() + " AUC %", Optional: true, Scale: audits.Percent, Digits: 1},
+		audits.Measure{Name: "membership_" + name + "_tpr_1", Of: found(0)},
+		audits.Measure{Name: "membership_" + name + "_tpr_01", Of: found(1)},
+	), audits.Within(members(offline), audits.Measure{Name: "membership_" + name + "_offline_auc", Of: auc})...)
 }
 
-// Outcome is what attacks have found.
+// Outcome holds the outcomes of attacks.
 type Outcome struct {
 	// Members are users that trained and carry no canary, Sharers those that carry one, HeldOut
 	// those that never trained. LeftOut have nothing to predict: canaries replaced all
@@ -79,7 +87,7 @@ type Outcome struct {
 	Attacks    []AttackOutcome `json:"attacks"`
 }
 
-// AttackOutcome is what one attack has found.
+// AttackOutcome is the outcome of one attack.
 type AttackOutcome struct {
 	Attack Attack `json:"attack"`
 	// Members and Sharers are told from held-out users; nil with fewer than two of either.
@@ -109,39 +117,12 @@ type Rate struct {
 	Needed        int           `json:"needed"`
 }
 
-// find is the outcome of an attack, nil without it.
-func (v *Outcome) find(a Attack) *AttackOutcome {
-	for i := range v.Attacks {
-		if v.Attacks[i].Attack == a {
-			return &v.Attacks[i]
-		}
+// of is the outcome of an attack, empty without it.
+func (v *Outcome) of(a Attack) AttackOutcome {
+	if i := slices.IndexFunc(v.Attacks, func(o AttackOutcome) bool { return o.Attack == a }); i >= 0 {
+		return v.Attacks[i]
 	}
-	return nil
-}
-
-// auc is that of an attack on users without canaries, nil without any.
-func (v *Outcome) auc(a Attack) *audits.Bounded {
-	if o := v.find(a); o != nil && o.Members != nil {
-		return &o.Members.AUC
-	}
-	return nil
-}
-
-// rate is that of an attack on users without canaries, at one of falsePositives; nil where it
-// can't be estimated.
-func (v *Outcome) rate(a Attack, at int) *audits.Share {
-	if o := v.find(a); o != nil && o.Members != nil {
-		return o.Members.Rates[at].TruePositives
-	}
-	return nil
-}
-
-// sharersAUC is that of the loss on users with canaries, nil without any.
-func (v *Outcome) sharersAUC() *audits.Bounded {
-	if o := v.find(Loss); o != nil && o.Sharers != nil {
-		return &o.Sharers.AUC
-	}
-	return nil
+	return AttackOutcome{}
 }
 
 // measured is nil for an outcome without attacks.
@@ -152,24 +133,14 @@ func (v *Outcome) measured() *Outcome {
 	return v
 }
 
-// best is the AUC of the attack that has the highest.
-func (v *Outcome) best() *audits.Bounded {
-	var best *audits.Bounded
-	for _, o := range v.Attacks {
-		if a := v.auc(o.Attack); a != nil && (best == nil || a.Value > best.Value) {
-			best = a
+// charted is the AUC of the best attack, in percent.
+func charted(v audits.Outcome) (best audits.Bounded, ok bool) {
+	for _, o := range v.(*Outcome).Attacks {
+		if g := o.Members; g != nil && (!ok || 100*g.AUC.Value > best.Value) {
+			best, ok = audits.Bounded{Value: 100 * g.AUC.Value, Low: 100 * g.AUC.Low, High: 100 * g.AUC.High}, true
 		}
 	}
-	return best
-}
-
-// charted is the AUC of the best attack, in percent.
-func charted(v audits.Outcome) (audits.Bounded, bool) {
-	a := v.(*Outcome).best()
-	if a == nil {
-		return audits.Bounded{}, false
-	}
-	return audits.Bounded{Value: 100 * a.Value, Low: 100 * a.Low, High: 100 * a.High}, true
+	return best, ok
 }
 
 // Note implements audits.Noter.
@@ -206,13 +177,11 @@ const chance = 0.5
 
 func (o *AttackOutcome) text(heldOut int) string {
 	var texts []string
-	for _, g := range []struct {
-		of string
-		*Group
-	}{{"", o.Members}, {"of users with canaries ", o.Sharers}} {
-		if g.Group != nil {
-			texts = append(texts, g.of+g.text(heldOut))
-		}
+	if o.Members != nil {
+		texts = append(texts, o.Members.text(heldOut))
+	}
+	if o.Sharers != nil {
+		texts = append(texts, "of users with canaries "+o.Sharers.text(heldOut))
 	}
 	if texts == nil {
 		return ""

@@ -95,7 +95,7 @@ func TestTooFewUsersGiveNoAUC(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		auc, text := v.auc(Loss), auditstest.Texts(&Audit, v)[0]
+		auc, text := v.of(Loss).Members, auditstest.Texts(&Audit, v)[0]
 		if (auc != nil) != (c.groups > 0) || (text == "-") != (auc == nil) || v.tooFew() != (auc == nil) || strings.Contains(v.Note(nil), "no AUC") != v.tooFew() {
 			t.Errorf("%d against %d: AUC %v, printed %q, note %q", c.members, c.heldOut, auc, text, v.Note(nil))
 		}

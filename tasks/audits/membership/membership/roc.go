@@ -73,7 +73,7 @@ const perFalsePositive = 10
 // needed is the number of held-out users from which on a rate of false positives is estimated.
 func needed(rate float64) int { return int(math.Ceil(perFalsePositive/rate - 1e-9)) }
 
-// rate is that of true positives where so many held-out users, or fewer, are taken for members.
+// rate is that of true positives if at most a share of the held-out users is taken for members.
 func (r ranks) rate(falsePositives float64) Rate {
 	n := len(r.heldOut)
 	found := Rate{FalsePositives: falsePositives, Needed: needed(falsePositives)}
@@ -104,8 +104,8 @@ func (r ranks) rateInterval(falsePositives float64) (low, high float64) {
 // allowed is how many held-out users may pass where at most a share of them may.
 func (r ranks) allowed(share float64) int { return int(share*float64(len(r.heldOut)) + 1e-9) }
 
-// found is how many members have a score above those of all held-out users but so many of the
-// highest.
+// found is the number of members with a score above those of all held-out users but the allowed
+// number of the highest.
 func (r ranks) found(allowed int) int {
 	n := len(r.heldOut)
 	if allowed >= n {

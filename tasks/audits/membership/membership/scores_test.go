@@ -155,11 +155,11 @@ func TestReferenceModelsCalibrateTheLoss(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plain := v.auc(Loss).Value
+	plain := v.of(Loss).Members.AUC.Value
 	for _, attack := range attacks[1:] {
 		// Two normal distributions 2 deviations apart have an AUC of 0.92; the standard error
 		// over 400 and 200 users is 0.02.
-		if auc := v.auc(attack.name).Value; !(auc > 0.85 && auc > plain+0.1) {
+		if auc := v.of(attack.name).Members.AUC.Value; !(auc > 0.85 && auc > plain+0.1) {
 			t.Errorf("%s has AUC %.3f, the loss %.3f", attack.name, auc, plain)
 		}
 	}

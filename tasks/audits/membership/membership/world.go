@@ -9,12 +9,11 @@ import (
 	"coalmine/tasks/audits"
 )
 
-// world is what is known of the users whose membership is asked for: those who have examples of
-// their own in what is measured.
+// world holds the users that attacks score: those with targets.
 type world struct {
-	// users are their places among all users, of which there are so many.
+	// users are their places among all users.
 	users []int
-	all   int
+	all   int // users
 	seed  uint64
 	// of says what each is.
 	of []UserLoss

@@ -26,7 +26,7 @@ type BoundParams struct {
 	// Delta is that of the upper bound, Confidence that of the lower one.
 	Delta      float64 `json:"delta"`
 	Confidence float64 `json:"confidence"`
-	// Neighbouring and Unit are what the coins stand for, to be printed.
+	// Neighbouring and Unit name the change that a coin stands for, to be printed.
 	Neighbouring privacy.Neighbouring `json:"neighbouring"`
 	Unit         string               `json:"unit"`
 	// Halvings of KPlus and KMinus that are tried, too.

@@ -177,7 +177,7 @@ func (d *design) carriers() ([]int, error) {
 	return free[:m], nil
 }
 
-// layOut does to each unit's data what its coin says.
+// layOut changes each unit's data as its coin says.
 func (d *design) layOut(ctx context.Context) error {
 	d.extents = slices.Clone(d.population.Index().Extents)
 	d.overlay = slices.Clone(d.population.Replacements())

@@ -132,7 +132,7 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	o.checkPower(guesses, fail)
 }
 
-// checkRoom checks that there are so many canaries, and none too long.
+// checkRoom checks that there are enough sequences for the canaries, and that none is too long.
 func (o *Block) checkRoom(s *audits.Setting, fail audits.Fail) {
 	space := o.space(s)
 	over := fmt.Sprintf("words over a vocabulary of %d", s.Ordinary)
@@ -176,7 +176,7 @@ func (f *Fields) Warnings(s *audits.Setting, d *audits.Data) []string {
 	return []string{fmt.Sprintf("audit.one_run replaces the data of about %.2g%% of the users (%s); above %g%% its canaries change what the model learns: the bound holds, utility and memorization are those of such data", 100*share, d.Label, 100*audits.MaxReplaced)}
 }
 
-// space is what the canaries are drawn from: at the byte level the alphabet of the other
+// space is the space that the canaries are drawn from: at the byte level the alphabet of the other
 // canaries, of the first format, where there are any.
 func (o *Block) space(s *audits.Setting) canaries.Space {
 	space := canaries.Space{Words: o.Words}
@@ -190,7 +190,7 @@ func (o *Block) space(s *audits.Setting) canaries.Space {
 	return space
 }
 
-// coins make the coins stand for what the privacy bound is about.
+// coins make the coins stand for the change that the privacy bound is about.
 func (o *Block) coins(s *audits.Setting) CoinsParams {
 	p := CoinsParams{Seed: s.Seed, Canaries: o.Canaries, Space: o.space(s), Unit: RecordUnit, Neighbouring: privacy.ReplaceOne}
 	if s.External != nil { // which claims nothing: a coin is all of a user

@@ -86,7 +86,7 @@ type Outcome struct {
 	// Choices are how many numbers of guesses were tried, of which KPlus and KMinus show most;
 	// 0 for one. Each had its share of 1 - Confidence.
 	Choices int `json:"choices,omitempty"`
-	// TradeOff is what the guesses say by the trade-off curve of the training, where asked for.
+	// TradeOff is the result by the trade-off curve of the training, if asked for.
 	TradeOff *TradeOff `json:"trade_off,omitempty"`
 	// Units are the canaries, each with its score, its coin and the guess about it.
 	Units []Unit `json:"units,omitempty"`
@@ -142,7 +142,7 @@ func (v *Outcome) Note(c *audits.Cell) string {
 		v.contradiction(c.Privacy), v.TradeOff.note())
 }
 
-// note says what is refuted by the trade-off curve, if it was asked for.
+// note names the noise that the trade-off curve refutes, if it was asked for.
 func (t *TradeOff) note() string {
 	if t == nil {
 		return ""

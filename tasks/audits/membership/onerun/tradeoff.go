@@ -65,13 +65,13 @@ func (n *Null) recipe(p *BoundParams, counts datasets.PartitionMetrics) privacy.
 	}
 }
 
-// TradeOff is what the guesses say by the trade-off curve of the training (Mahloujifar, Melis
+// TradeOff is the result of the guesses by the trade-off curve of the training (Mahloujifar, Melis
 // and Chaudhuri 2024).
 type TradeOff struct {
 	// NoiseMultiplier is the least that is refuted: the training had less noise. It is nil
 	// where none is.
 	NoiseMultiplier *float64 `json:"noise_multiplier_refuted"`
-	// EpsilonLower is what is proved of that much noise, 0 where none is refuted.
+	// EpsilonLower is the epsilon that is proved of that noise, 0 if none is refuted.
 	EpsilonLower privacy.Epsilon `json:"epsilon_lower"`
 	// PValue bounds the chance of guesses so good if the noise was as claimed; 1 without a
 	// claim. Refuted says that it is below 1 - confidence.
@@ -113,7 +113,7 @@ func (p *BoundParams) refute(units []audits.Unit, scores []float64, counts datas
 	return v, nil
 }
 
-// compare says whether a bound by the theorem of Steinke et al. is above what is proved.
+// compare says whether a bound by the theorem of Steinke et al. is above the proved epsilon.
 func (p *BoundParams) compare(v *Outcome, counts datasets.PartitionMetrics) error {
 	recipe := p.Null.recipe(p, counts)
 	if recipe.NoiseMultiplier == 0 {

@@ -112,7 +112,7 @@ func (o *Block) checkUnseen(fail audits.Fail) {
 	}
 }
 
-// checkReport checks what a training that is not ours is asked for: it sends the canaries itself.
+// checkReport checks an external training, which sends the canaries itself.
 func (o *Block) checkReport(fail audits.Fail) {
 	if o.Norm > 0 {
 		fail([]string{path + ".norm", "training.command"}, "is %g, and the command sends the canaries itself, by its own clip norm; remove it", o.Norm)
@@ -191,7 +191,7 @@ func (f *Fields) Watch() *canaryclients.Watch {
 	return &canaryclients.Watch{Canaries: f.OneShot.Canaries, Unseen: f.OneShot.Unseen}
 }
 
-// Told is what a training that is not ours is asked for.
+// Told implements audits.Joiner.
 func (f *Fields) Told() *external.OneShot {
 	o := f.OneShot
 	return &external.OneShot{Canaries: o.Canaries, Unseen: o.Unseen, Final: o.Statistic != AllIterates}
@@ -211,8 +211,8 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 		tasks.Input{Name: audits.ModelInput, Key: b.Model(round)}, tasks.Input{Name: InitialInput, Key: b.Initial()})
 }
 
-// neighbouring is what it changes that a canary client takes part: its update becomes zero where
-// that is what epsilon is proved for, and else there is one client less. Empty for the latter.
+// neighbouring is privacy.ZeroOutOne if epsilon is proved for it, and else empty: there is one client
+// less.
 func neighbouring(t *audits.Training) privacy.Neighbouring {
 	if n := t.Sampling.Neighbouring(); n == privacy.ZeroOutOne {
 		return n

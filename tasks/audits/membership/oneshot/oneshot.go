@@ -5,8 +5,7 @@
 //	audits/one-shot   the estimates, from the models before and after training, and from the
 //	                  cosines that the server has followed
 //
-// What the clients send, and what is followed, is in package canaryclients; the estimate in
-// privacy/oneshot.
+// Package canaryclients has the updates of the clients and the server's part, privacy/oneshot the estimate.
 package oneshot
 
 import (
@@ -98,7 +97,7 @@ type EstimateParams struct {
 	// Watch asks for the estimate from all rounds, which the server has followed; nil does not.
 	Watch *canaryclients.Watch `json:"watch,omitempty"`
 	Delta float64              `json:"delta"`
-	// Unit is what a canary client is one of, to be printed.
+	// Unit names the unit that a canary client is, to be printed.
 	Unit string `json:"unit"`
 	// Neighbouring is the change that an estimate is about, to be printed; empty for
 	// privacy.AddOrRemoveOne.

@@ -139,7 +139,7 @@ func (v *Outcome) among() string {
 	return "among the users"
 }
 
-// beside says what was proved, and of what.
+// beside compares the estimate with the proved epsilon.
 func (v *Outcome) beside(proved *privacy.Report) string {
 	switch {
 	case proved == nil:

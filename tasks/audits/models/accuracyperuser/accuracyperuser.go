@@ -22,8 +22,8 @@ type Part string
 
 // Parts of the data.
 const (
-	Train Part = "train" // what the users train on, as in the paper
-	Test  Part = "test"  // what nobody trains on
+	Train Part = "train" // the training data of the users, as in the paper
+	Test  Part = "test"  // held out
 )
 
 // Choices lists the parts as words of an experiment file.

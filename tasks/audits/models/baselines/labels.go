@@ -26,7 +26,7 @@ const (
 // example.
 type labelled [][]int32
 
-// labels measures guesses of what is said of whole examples.
+// labels measures guesses of the labels of whole examples.
 func (p *Params) labels(ctx context.Context, t *tasks.Task, train, test *datasets.Population) (*Outcome, error) {
 	search, asked, err := p.queries(ctx, train, test)
 	if err != nil {

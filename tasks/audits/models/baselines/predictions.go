@@ -6,7 +6,7 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// prediction is what is predicted of whole examples, as vectors of numbers.
+// prediction is a kind of labels of whole examples, as vectors of numbers.
 type prediction struct {
 	// outputs is the length of the vectors.
 	outputs int

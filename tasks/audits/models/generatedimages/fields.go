@@ -91,10 +91,9 @@ var limits = []audits.Limit{audits.LimitOf[fractions.Probability]{
 		return audits.AboveSignificantly("generated_inverted", "", v.Inverted, limit, v.Significance)
 	}),
 	FalseAlarms: func(s *audits.Setting, limit fractions.Probability) []audits.FalseAlarm {
-		f, ok := audits.FieldsOf[*Fields](s)
-		if !ok {
-			return nil
+		if f, ok := audits.FieldsOf[*Fields](s); ok {
+			return audits.SignificanceAlarms("generated_inverted", limit, f.GeneratedImages.Count, "images", f.GeneratedImages.Significance)
 		}
-		return audits.SignificanceAlarms("generated_inverted", limit, f.GeneratedImages.Count, "images", f.GeneratedImages.Significance)
+		return nil
 	},
 }.Limit()}

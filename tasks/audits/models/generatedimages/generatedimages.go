@@ -62,9 +62,9 @@ func generate(model *checkpoints.Model, p *Params) ([][]byte, error) {
 	return network.NewGenerator(model.Params).Generate(seeds.Stream(p.Seed, seeds.GeneratedImages, uint64(p.First)), p.Count)
 }
 
-// Generate makes so many images of a checkpoint, those that the tasks of an audit make with
-// the seed of its experiment, and gives them away one after another. An image has its values
-// row by row, channels innermost, and is valid until give returns.
+// Generate makes the images of a checkpoint that the tasks of an audit make with the seed of its
+// experiment, and calls give with one after another. An image has its values row by row, channels
+// innermost, and is valid until give returns.
 func Generate(ctx context.Context, model *checkpoints.Model, seed uint64, count int, give func(image []byte) error) error {
 	for _, span := range audits.Split(count, imagesATask) {
 		if err := ctx.Err(); err != nil {
@@ -111,7 +111,7 @@ const (
 // audits.OutcomeBlob, its metrics Metrics.
 var Summary = tasks.Kind{Name: "audits/generated-images-summary", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runSummary)}
 
-// Metrics are what the curve keeps of an outcome.
+// Metrics are the numbers of an outcome that the curve keeps.
 type Metrics struct {
 	// Inverted is in percent of the images.
 	Inverted float64 `json:"generated_inverted_percent"`
@@ -216,14 +216,12 @@ func (s *summary) judge(ctx context.Context, t *tasks.Task, v *Outcome) error {
 	}
 	classifier := network.NewClassifier(model.Params)
 	made, err := classifier.Classify(asExamples(s.generated))
-	if err != nil {
-		return tasks.Permanent(err)
+	if err == nil {
+		var real []models.Prediction
+		if real, err = classifier.Classify(asExamples(s.real)); err == nil {
+			v.Classifier, err = compare(made, real)
+		}
 	}
-	real, err := classifier.Classify(asExamples(s.real))
-	if err != nil {
-		return tasks.Permanent(err)
-	}
-	v.Classifier, err = compare(made, real)
 	return tasks.Permanent(err)
 }
 
@@ -241,32 +239,25 @@ func asExamples(images [][]byte) [][]int32 {
 	return examples
 }
 
-// compare is what the classifier makes of both.
+// compare judges both by the predictions of the classifier.
 func compare(made, real []models.Prediction) (*Judgement, error) {
 	var j Judgement
+	probabilities := func(p *models.Prediction) []float32 { return p.Probabilities }
+	logits := func(p *models.Prediction) []float32 { return p.Logits }
 	var err error
-	if j.Score, err = vision.ClassifierScore(probabilities(made)); err != nil {
+	if j.Score, err = vision.ClassifierScore(rows(made, probabilities)); err != nil {
 		return nil, err
 	}
-	if j.RealScore, err = vision.ClassifierScore(probabilities(real)); err != nil {
+	if j.RealScore, err = vision.ClassifierScore(rows(real, probabilities)); err != nil {
 		return nil, err
 	}
-	if j.FrechetDistance, err = vision.FrechetDistance(logits(made), logits(real)); err != nil {
-		return nil, err
-	}
-	return &j, nil
+	j.FrechetDistance, err = vision.FrechetDistance(rows(made, logits), rows(real, logits))
+	return &j, err
 }
 
-func probabilities(list []models.Prediction) (rows [][]float32) {
-	for _, p := range list {
-		rows = append(rows, p.Probabilities)
-	}
-	return rows
-}
-
-func logits(list []models.Prediction) (rows [][]float32) {
-	for _, p := range list {
-		rows = append(rows, p.Logits)
+func rows(list []models.Prediction, of func(*models.Prediction) []float32) (rows [][]float32) {
+	for i := range list {
+		rows = append(rows, of(&list[i]))
 	}
 	return rows
 }

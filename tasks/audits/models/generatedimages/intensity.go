@@ -14,24 +14,20 @@ import "coalmine/tasks/audits"
 func (v *Outcome) measureIntensity(generated, real [][]byte) {
 	upright := meanImage(real)
 	v.Intensity, v.RealIntensity = meanIntensity(meanImage(generated)), meanIntensity(upright)
-	byIntensity, byImage, realByIntensity := 0, 0, 0
-	for _, image := range generated {
-		byIntensity += count(nearerInIntensity(image, v.RealIntensity))
-		byImage += count(nearerToInverse(image, upright))
-	}
-	for _, image := range real {
-		realByIntensity += count(nearerInIntensity(image, v.RealIntensity))
-	}
-	v.Inverted = audits.NewShare(byIntensity, len(generated))
-	v.InvertedByMeans = audits.NewShare(byImage, len(generated))
-	v.RealInverted = audits.NewShare(realByIntensity, len(real))
+	inverted := func(image []byte) bool { return nearerInIntensity(image, v.RealIntensity) }
+	v.Inverted, v.RealInverted = shareOf(generated, inverted), shareOf(real, inverted)
+	v.InvertedByMeans = shareOf(generated, func(image []byte) bool { return nearerToInverse(image, upright) })
 }
 
-func count(yes bool) int {
-	if yes {
-		return 1
+// shareOf is the share of the images that have a property.
+func shareOf(images [][]byte, has func(image []byte) bool) audits.Share {
+	count := 0
+	for _, image := range images {
+		if has(image) {
+			count++
+		}
 	}
-	return 0
+	return audits.NewShare(count, len(images))
 }
 
 // meanImage has the mean of each value over the images.

@@ -37,9 +37,9 @@ var Audit = audits.Description{
 	},
 }
 
-// Outcome is what the generated images of a model are like.
+// Outcome describes the generated images of a model.
 type Outcome struct {
-	// Images were generated, and compared with so many Real ones of the test part.
+	// Images were generated, and compared with Real ones of the test part.
 	Images int `json:"images"`
 	Real   int `json:"real"`
 	// Intensity is the mean value of the generated images, RealIntensity that of the real
@@ -55,13 +55,13 @@ type Outcome struct {
 	InvertedByMeans audits.Share `json:"inverted_by_means"`
 	// Significance of a limit.
 	Significance float64 `json:"significance"`
-	// Classifier is what the prepared classifier says; nil without one.
+	// Classifier is the judgement of the prepared classifier; nil without one.
 	Classifier *Judgement `json:"classifier,omitempty"`
 	// Sheet is a PNG file with the first of the images.
 	Sheet []byte `json:"sheet"`
 }
 
-// Judgement is what a classifier says of generated and of real images.
+// Judgement compares generated with real images by a classifier.
 type Judgement struct {
 	// Score is the classifier score of the generated images, RealScore that of real ones.
 	Score     float64 `json:"score"`
@@ -81,7 +81,7 @@ func (v *Outcome) metrics() Metrics {
 // Note implements audits.Noter.
 func (v *Outcome) Note(*audits.Cell) string { return "generated images: " + v.said() }
 
-// said is what was measured of the images.
+// said lists the measures of the images.
 func (v *Outcome) said() string {
 	note := fmt.Sprintf("%d; nearer to inverted than to upright ones are %s by mean intensity, %s by the mean image, and of %d real ones %.2f%% by mean intensity; mean intensity %.1f, of real ones %.1f",
 		v.Images, v.Inverted.Percent(), v.InvertedByMeans.Percent(), v.Real, 100*v.RealInverted.Share, v.Intensity, v.RealIntensity)

@@ -146,9 +146,7 @@ var limits = []audits.Limit{
 				fail([]string{"audit.fail_if.samples_out_of_vocabulary", "data.level"}, "limits words out of vocabulary, and at the byte level nothing is; remove it, or set data.level: word")
 			}
 		},
-		FalseAlarms: func(s *audits.Setting, limit fractions.Probability) []audits.FalseAlarm {
-			return falseAlarms(s, "samples_out_of_vocabulary", limit)
-		},
+		FalseAlarms: falseAlarms("samples_out_of_vocabulary"),
 	}.Limit(),
 	audits.LimitOf[fractions.Probability]{
 		Name: "samples_with_space", Range: "(0,1)",
@@ -164,16 +162,15 @@ var limits = []audits.Limit{
 				fail([]string{"audit.fail_if.samples_with_space", "data.level"}, "limits spaces in samples, which the %s level has none of; remove it, or set data.level: byte", s.Reading.Level)
 			}
 		},
-		FalseAlarms: func(s *audits.Setting, limit fractions.Probability) []audits.FalseAlarm {
-			return falseAlarms(s, "samples_with_space", limit)
-		},
+		FalseAlarms: falseAlarms("samples_with_space"),
 	}.Limit(),
 }
 
-func falseAlarms(s *audits.Setting, name string, limit fractions.Probability) []audits.FalseAlarm {
-	f, ok := audits.FieldsOf[*Fields](s)
-	if !ok {
+func falseAlarms(name string) func(*audits.Setting, fractions.Probability) []audits.FalseAlarm {
+	return func(s *audits.Setting, limit fractions.Probability) []audits.FalseAlarm {
+		if f, ok := audits.FieldsOf[*Fields](s); ok {
+			return audits.SignificanceAlarms(name, limit, f.Samples.Count, "samples", f.Samples.Significance)
+		}
 		return nil
 	}
-	return audits.SignificanceAlarms(name, limit, f.Samples.Count, "samples", f.Samples.Significance)
 }

@@ -55,7 +55,7 @@ const sampleFigure = "Share of samples, %"
 
 func hundredPercent(audits.Outcome) float64 { return 100 }
 
-// Outcome is what the samples of a model are like.
+// Outcome describes the samples of a model.
 type Outcome struct {
 	// Samples were drawn, Cut of which did not end within Length. Those that ended, with a
 	// word at least and nothing but words, are Distinct different ones.

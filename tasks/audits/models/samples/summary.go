@@ -37,7 +37,7 @@ const SearchInput = "search"
 // SearchInput where there was a search. Its blob is audits.OutcomeBlob, its metrics Metrics.
 var Summary = tasks.Kind{Name: "audits/samples-summary", Version: 2, Class: tasks.Compute, Run: tasks.WithParams(runSummary)}
 
-// Metrics are what the curve keeps of an outcome, in percent. Those of words are nil for a
+// Metrics are the numbers of an outcome that the curve keeps, in percent. Those of words are nil for a
 // model of bytes, and the other way round.
 type Metrics struct {
 	FirstUnknown *float64 `json:"samples_first_unknown_percent,omitempty"`

@@ -81,10 +81,8 @@ func (f *Fields) States(s *audits.Setting) float64 {
 var limits = []audits.Limit{
 	audits.LimitOf[fractions.Probability]{
 		Name: "accuracy_below", Range: "(0,1]",
-		Doc: "accuracy_below is the least recall@1 on the test part, of a classifier the share of correct labels, such as 10%. A cell below it fails.",
-		Check: func(s *audits.Setting, _ fractions.Probability, fail audits.Fail) {
-			checkLabel(s, "accuracy", "accuracy_below", fail)
-		},
+		Doc:   "accuracy_below is the least recall@1 on the test part, of a classifier the share of correct labels, such as 10%. A cell below it fails.",
+		Check: checkLabel[fractions.Probability]("accuracy", "accuracy_below"),
 		Breaches: audits.Judged(func(v *Outcome, limit fractions.Probability) []string {
 			switch {
 			case v.ofTexts():
@@ -98,10 +96,8 @@ var limits = []audits.Limit{
 	}.Limit(),
 	audits.LimitOf[float64]{
 		Name: "perplexity_above", Range: "[1,1e300]",
-		Doc: "perplexity_above is the largest perplexity on the test part. A cell above it fails.",
-		Check: func(s *audits.Setting, _ float64, fail audits.Fail) {
-			checkLabel(s, "perplexity", "perplexity_above", fail)
-		},
+		Doc:   "perplexity_above is the largest perplexity on the test part. A cell above it fails.",
+		Check: checkLabel[float64]("perplexity", "perplexity_above"),
 		Breaches: audits.Judged(func(v *Outcome, limit float64) []string {
 			if !v.ofTexts() && float64(v.Perplexity) > limit {
 				return []string{fmt.Sprintf("perplexity is %s, above the limit of %.4g", extended.Decimal(v.Perplexity, 2), limit)}
@@ -111,9 +107,11 @@ var limits = []audits.Limit{
 	}.Limit(),
 }
 
-// checkLabel reports a limit on what models that predict labels of texts do not have.
-func checkLabel(s *audits.Setting, what, limit string, fail audits.Fail) {
-	if s.Reading.Label != "" {
-		fail([]string{"audit.fail_if." + limit, "data.label"}, "is for words and classes, and a model of data.label: %s has no %s; remove it", s.Reading.Label, what)
+// checkLabel reports a limit on a number that models of labels of texts do not have.
+func checkLabel[L any](number, limit string) func(*audits.Setting, L, audits.Fail) {
+	return func(s *audits.Setting, _ L, fail audits.Fail) {
+		if s.Reading.Label != "" {
+			fail([]string{"audit.fail_if." + limit, "data.label"}, "is for words and classes, and a model of data.label: %s has no %s; remove it", s.Reading.Label, number)
+		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // labelsBlob of evaluation/part, of a model that predicts labels of texts, has them: by text
-// what is said of it and then what is predicted, partMetrics.Outputs float32 each.
+// the truth and then the prediction, partMetrics.Outputs float32 each.
 const labelsBlob = "labels"
 
 // partMetrics are those of evaluation/part.
@@ -25,17 +25,17 @@ type partMetrics struct {
 	// evaluation then counts texts.
 	Kind    models.Kind `json:"kind,omitempty"`
 	Outputs int         `json:"outputs,omitempty"`
-	// RecallUnknown says why nobody knows the hits of a model that is not ours; "" where they are known.
+	// RecallUnknown says why the hits of an external model are not known; "" if they are.
 	RecallUnknown string `json:"recall_unknown,omitempty"`
 }
 
-// labelledTexts are texts with what is predicted of them.
+// labelledTexts are texts with their predictions.
 type labelledTexts struct {
 	kind  models.Kind
 	texts []models.Labelled
 }
 
-// evaluate adds what the labeller predicts of some examples.
+// evaluate adds the predictions of the labeller for some examples.
 func (l *labelledTexts) evaluate(labeller models.Labeller, examples [][]int32) (models.Evaluation, error) {
 	labelled, err := labeller.Label(examples)
 	if err != nil {

@@ -25,7 +25,7 @@ type ScoredParams struct {
 // somebody else's model scores.
 const scoredWords = 5000
 
-// Scored predicts examples of the test part by a model that is not ours: texts word by word after those
+// Scored predicts examples of the test part by an external model: texts word by word after those
 // before it, at the byte level byte by byte, and of images the labels of all. Inputs: "model":
 // external/train; "data": datasets/encode. Its metrics are partMetrics, which count ordinary words and no
 // ends of examples.
@@ -69,7 +69,7 @@ func runScored(ctx context.Context, t *tasks.Task, p *ScoredParams) error {
 	return t.SetMetrics(m)
 }
 
-// examples are the words of every so many examples of the test part.
+// examples are the words of evenly spread examples of the test part.
 func (p *ScoredParams) examples(ctx context.Context, t *tasks.Task) (list [][]int32, err error) {
 	part, err := datasets.OpenPart(ctx, t, DataInput, datasets.Test)
 	if err != nil {
@@ -149,7 +149,7 @@ func validPart(text string) string {
 	return text
 }
 
-// Limits of what is taken for the recall of bytes.
+// Limits of a recall of bytes that is known.
 const (
 	// mostApart is by how much the losses of whole texts and of their characters may differ, as a share: models
 	// that compute in 16 bits round.

@@ -30,8 +30,8 @@ type UserShare struct {
 // Asks implements clientprograms.Asker.
 func (p UserShare) Asks() *clientprograms.Program { return p.Program }
 
-// MeasureUsers measures the users of a share, out of so many users, and puts a JSON array of the
-// results, in the order of the users, into a blob.
+// MeasureUsers measures the users of a share of all users, and puts a JSON array of the results, in the
+// order of the users, into a blob.
 func MeasureUsers[T any](ctx context.Context, t *tasks.Task, p *UserShare, blob string, users int, measure func(evaluate Evaluator, user int) (T, error)) error {
 	evaluate, release, err := p.open(ctx, t)
 	if err != nil {
