@@ -43,11 +43,6 @@ func ReadFile(path string, most int64) ([]byte, error) {
 	return read(root, filepath.Base(path), most)
 }
 
-// Open opens a regular file for reading.
-func (w *Workspace) Open(name string) (*os.File, fs.FileInfo, error) {
-	return openRegular(w.root, name)
-}
-
 func read(root *os.Root, name string, most int64) ([]byte, error) {
 	f, info, err := openRegular(root, name)
 	if err != nil {

@@ -3,6 +3,7 @@ package contracts
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 )
 
@@ -28,29 +29,17 @@ type Finding struct {
 	Message string `json:"message,omitempty"`
 }
 
-// Doubt and Skip are errors of a check that are no faults.
-type (
-	Doubt struct{ error }
-	Skip  struct{ error }
-)
-
-// DoubtBecause is the error of a check that found something which may be right.
-func DoubtBecause(err error) error { return Doubt{err} }
-
-// SkipBecause is the error of a check with nothing to look at.
-func SkipBecause(err error) error { return Skip{err} }
-
-func statusOf(err error) Status {
-	switch err.(type) {
-	case nil:
-		return Passed
-	case Doubt:
-		return Doubted
-	case Skip:
-		return Skipped
-	}
-	return Failed
+// lenient is an error of a check that is no fault.
+type lenient struct {
+	error
+	status Status
 }
+
+// Doubt is the error of a check that found something which may be right.
+func Doubt(format string, args ...any) error { return lenient{fmt.Errorf(format, args...), Doubted} }
+
+// Skip is the error of a check with nothing to look at.
+func Skip(format string, args ...any) error { return lenient{fmt.Errorf(format, args...), Skipped} }
 
 // Check is one thing that a program must do.
 type Check struct {
@@ -81,9 +70,12 @@ func Run(ctx context.Context, checks []Check, ready func() error) (findings []Fi
 // found is the finding of a check. An error that says which rule was broken knows better.
 func found(c *Check, err error) Finding {
 	rule := cmp.Or(RuleOf(err), c.Rule)
-	f := Finding{Check: c.Name, Status: statusOf(err), Rule: rule.Number, Sentence: rule.Sentence}
+	f := Finding{Check: c.Name, Status: Passed, Rule: rule.Number, Sentence: rule.Sentence}
 	if err != nil {
-		f.Message = err.Error()
+		f.Status, f.Message = Failed, err.Error()
+	}
+	if l, ok := err.(lenient); ok {
+		f.Status = l.status
 	}
 	return f
 }

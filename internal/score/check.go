@@ -3,7 +3,6 @@ package score
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -242,14 +241,14 @@ func (c *checker) together() error {
 		}
 	}
 	if largest > 0 && c.classes == 0 {
-		return contracts.DoubtBecause(fmt.Errorf("scores of one pair alone and in a batch differ by up to %.3g; audits give ranks as intervals by such differences", largest))
+		return contracts.Doubt("scores of one pair alone and in a batch differ by up to %.3g; audits give ranks as intervals by such differences", largest)
 	}
 	return nil
 }
 
 func (c *checker) again() error {
 	if !c.client.Description.Deterministic {
-		return contracts.SkipBecause(errors.New("it does not call itself deterministic"))
+		return contracts.Skip("it does not call itself deterministic")
 	}
 	first, err := c.replies(c.things, len(c.things))
 	if err != nil {
@@ -285,7 +284,7 @@ func (c *checker) spaces() error {
 	for i := 0; i < len(pairs); i += 3 {
 		whole, parts := answers[i].LogProb, answers[i+1].LogProb+answers[i+2].LogProb
 		if !Alike(whole, parts) {
-			return contracts.DoubtBecause(fmt.Errorf("%q has the log-probability %g, and its parts %q and %q together %g; either the space between is lost, or the tokenizer cuts them otherwise than the whole", pairs[i].Continuation, whole, pairs[i+2].Context, pairs[i+2].Continuation, parts))
+			return contracts.Doubt("%q has the log-probability %g, and its parts %q and %q together %g; either the space between is lost, or the tokenizer cuts them otherwise than the whole", pairs[i].Continuation, whole, pairs[i+2].Context, pairs[i+2].Continuation, parts)
 		}
 	}
 	return nil
@@ -314,7 +313,7 @@ const longestAsked = 1 << 20
 func (c *checker) long() error {
 	most := c.client.Description.LongestInput
 	if most == 0 || most > longestAsked {
-		return contracts.SkipBecause(fmt.Errorf("its longest_input is %d", most))
+		return contracts.Skip("its longest_input is %d", most)
 	}
 	words := strings.Fields(c.texts[0])
 	long := strings.Repeat(strings.Join(words, " ")+" ", most/len(words)+1)
@@ -335,7 +334,7 @@ func (c *checker) askOne() error {
 
 func (c *checker) tokens() error {
 	if !c.client.Description.Has(TokenLogProbs) {
-		return contracts.SkipBecause(errors.New("it does not have this method"))
+		return contracts.Skip("it does not have this method")
 	}
 	pairs := c.halves()
 	var tokens [][]float64
@@ -365,7 +364,7 @@ func (c *checker) tokens() error {
 // generated asks for texts, and for one of them up to its first word.
 func (c *checker) generated() error {
 	if !c.client.Description.Has(GenerateUntil) {
-		return contracts.SkipBecause(errors.New("it does not have this method"))
+		return contracts.Skip("it does not have this method")
 	}
 	var prompts []string
 	for _, pair := range c.halves() {
@@ -377,7 +376,7 @@ func (c *checker) generated() error {
 	}
 	first := slices.IndexFunc(texts, func(text string) bool { return len(strings.Fields(text)) > 0 })
 	if first < 0 {
-		return contracts.DoubtBecause(fmt.Errorf("it generates nothing after %q", prompts))
+		return contracts.Doubt("it generates nothing after %q", prompts)
 	}
 	end := strings.Fields(texts[first])[0]
 	cut, err := c.generate(prompts[first:first+1], end)
@@ -389,7 +388,7 @@ func (c *checker) generated() error {
 	}
 	answers, err := c.ask([]Pair{{prompts[first], texts[first]}}, 1)
 	if err == nil && !answers[0].Greedy {
-		err = contracts.DoubtBecause(fmt.Errorf("it generates %q after %q, and does not call it greedy; either it samples, or the tokenizer cuts the text otherwise", texts[first], prompts[first]))
+		err = contracts.Doubt("it generates %q after %q, and does not call it greedy; either it samples, or the tokenizer cuts the text otherwise", texts[first], prompts[first])
 	}
 	return err
 }

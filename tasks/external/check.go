@@ -7,10 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"coalmine/internal/childprocess"
 	"coalmine/internal/contracts"
@@ -62,7 +60,7 @@ type trial struct {
 	err    error
 	before map[string]string // the files that it found
 	kept   *inmemory.Keeper  // what it has got so far
-	held   held              // files of the last look at the checkpoint
+	held   *childprocess.Holder
 }
 
 // Run makes all checks. The error is one of this machine.
@@ -89,7 +87,7 @@ func (c *Check) Run(ctx context.Context) (*CheckReport, error) {
 		{Name: "leaves the same again", Rule: FollowsTheSeed, Run: func() error { return c.repeats(ctx, first) }},
 	}, func() error {
 		if looked && report.Result == nil {
-			return contracts.SkipBecause(errors.New("no training has ended well"))
+			return contracts.Skip("no training has ended well")
 		}
 		looked = true
 		return nil
@@ -113,14 +111,14 @@ func (c *Check) train(ctx context.Context, from *inmemory.Keeper, at func(*trial
 	if err != nil {
 		return nil, err
 	}
-	x := &trial{sample: c.sample, kept: new(inmemory.Keeper)}
+	x := &trial{sample: c.sample, kept: new(inmemory.Keeper), held: w.Hold(checkpointFolder)}
 	if x.sample.Users == 0 {
 		x.sample = checkSample
 	}
 	if from != nil {
 		x.kept = from
 	}
-	defer x.compare()
+	defer x.held.Close()
 	x.training = &training{
 		params: &TrainParams{Seed: 1, Command: c.Command, Job: c.Job, Rounds: c.Rounds, Shards: c.Shards, Image: c.Image, OneShot: c.OneShot}, terms: c.Terms, workspace: w,
 		task: tasks.NewTask(tasks.Spec{}, nil, x.kept, nil, nil).WithWritable(c.Write), rows: metricRows{rounds: int64(c.Rounds)}, eager: true,
@@ -130,7 +128,7 @@ func (c *Check) train(ctx context.Context, from *inmemory.Keeper, at func(*trial
 		return nil, err
 	}
 	x.watched = func() error {
-		if err := x.look(); err != nil || at == nil {
+		if err := x.held.Look(); err != nil || at == nil {
 			return err
 		}
 		return at(x)
@@ -209,7 +207,7 @@ func (x *trial) elsewhere() error {
 
 func (x *trial) metrics() error {
 	if len(x.rows.rows) == 0 {
-		return contracts.DoubtBecause(fmt.Errorf("it has told of no round in %s: the page has nothing to show while it trains", metricsFile))
+		return contracts.Doubt("it has told of no round in %s: the page has nothing to show while it trains", metricsFile)
 	}
 	return nil
 }
@@ -217,7 +215,7 @@ func (x *trial) metrics() error {
 // scores asks each scoring command that a result names about a text.
 func (c *Check) scores(ctx context.Context, x *trial, r *Result) error {
 	if r.Score == "" {
-		return contracts.SkipBecause(errors.New("it names a model and no command that scores texts by it: such a model can be exported, and not audited"))
+		return contracts.Skip("it names a model and no command that scores texts by it: such a model can be exported, and not audited")
 	}
 	for _, which := range []Which{Trained, Initial} {
 		field, line := which.command(r)
@@ -270,46 +268,9 @@ func (c *Check) askSample(ctx context.Context, client *score.Client) error {
 
 var errKilled = errors.New("it was killed to see whether it goes on")
 
-// held are files of a checkpoint that are open, by name. One that was renamed over stays as it was.
-type held struct {
-	files   map[string]heldFile
-	written string // a file that was written where it stands
-}
-
-type heldFile struct {
-	*os.File
-	size int64
-	time time.Time
-}
-
-// look compares the files of the last look at the checkpoint with what they were, and holds those that are there.
-func (x *trial) look() error {
-	x.compare()
-	files, err := x.workspace.List(checkpointFolder)
-	x.held.files = map[string]heldFile{}
-	for _, f := range files {
-		file, info, err := x.workspace.Open(checkpointFolder + "/" + f.Name)
-		if err == nil { // or it is changing
-			x.held.files[f.Name] = heldFile{file, info.Size(), info.ModTime()}
-		}
-	}
-	return err
-}
-
-// compare compares the files that are held, and closes them.
-func (x *trial) compare() {
-	for name, f := range x.held.files {
-		if info, err := f.Stat(); err == nil && (info.Size() != f.size || !info.ModTime().Equal(f.time)) {
-			x.held.written = name
-		}
-		f.Close()
-	}
-	x.held.files = nil
-}
-
 // renames looks whether files of a checkpoint were written where others had read them.
 func (x *trial) renames() error {
-	if name := x.held.written; name != "" {
+	if name := x.held.Written(); name != "" {
 		return fmt.Errorf("%s/%s was written in its place: a kill at that moment leaves half a checkpoint", checkpointFolder, name)
 	}
 	return nil
@@ -326,7 +287,7 @@ func (c *Check) goesOn(ctx context.Context, first *trial) error {
 		return err
 	}
 	if !errors.Is(killed.err, errKilled) {
-		return contracts.DoubtBecause(fmt.Errorf("it ended before anything was seen below %s: whatever ends a training of it early costs all of it", checkpointFolder))
+		return contracts.Doubt("it ended before anything was seen below %s: whatever ends a training of it early costs all of it", checkpointFolder)
 	}
 	kept, told := names(killed.training.kept.Files), killed.rows.list()
 	again, err := c.train(ctx, killed.kept, nil)
@@ -345,7 +306,7 @@ func (c *Check) goesOn(ctx context.Context, first *trial) error {
 		return cmp.Or(err, fmt.Errorf("killed when it had written %s, and started again with that, it has left another %s than without", kept, name))
 	}
 	if len(told) > 0 && again.rows.first == told[0].Round {
-		return contracts.DoubtBecause(fmt.Errorf("killed when it had told of round %d, and started again with %s, it told of round %d again: it seems to have begun anew", told[len(told)-1].Round, kept, told[0].Round))
+		return contracts.Doubt("killed when it had told of round %d, and started again with %s, it told of round %d again: it seems to have begun anew", told[len(told)-1].Round, kept, told[0].Round)
 	}
 	return nil
 }
@@ -416,7 +377,7 @@ func (c *Check) stops(ctx context.Context) error {
 	e, ok := errors.AsType[*childprocess.StoppedError](stopped.err)
 	switch {
 	case !ok:
-		return contracts.DoubtBecause(errors.New("it ended before it could be asked to"))
+		return contracts.Doubt("it ended before it could be asked to")
 	case e.Killed:
 		return fmt.Errorf("it went on for %v after SIGTERM, and was killed", childprocess.DefaultGrace)
 	}
@@ -426,7 +387,7 @@ func (c *Check) stops(ctx context.Context) error {
 // repeats compares a second training with the first.
 func (c *Check) repeats(ctx context.Context, first *trial) error {
 	if !c.Deterministic {
-		return contracts.SkipBecause(errors.New("it is not called deterministic (--deterministic)"))
+		return contracts.Skip("it is not called deterministic (--deterministic)")
 	}
 	second, err := c.train(ctx, nil, nil)
 	if err != nil {

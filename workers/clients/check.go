@@ -4,16 +4,12 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"os"
 	"slices"
 
 	"coalmine/internal/contracts"
 	"coalmine/internal/score"
 	"coalmine/models"
-	"coalmine/storage"
-	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/clientprograms"
 	"coalmine/tasks/datasets"
 )
@@ -119,9 +115,7 @@ func user(number int, shape models.ImageShape) [][]int32 {
 
 // work is on parameters.
 func (c *checker) work(params []float32, number int) (clientprograms.Work, error) {
-	data, err := checkpoints.Encode(c.program.network, params, nil)
-	name := storage.DigestOf(data).String()
-	model := clientprograms.Model{Name: name, Read: func(context.Context) ([]byte, error) { return data, nil }}
+	model, err := modelOf(c.program.network, params)
 	return clientprograms.Work{Model: model, Examples: user(number, c.setting.Image), Round: 1, Seed: uint64(11 + number)}, err
 }
 
@@ -158,7 +152,7 @@ func (c *checker) seeded() error {
 	case !slices.Equal(drawn[0], drawn[2]):
 		return SeededStart.Broken("asked for initial parameters by the seed 7 twice, it gives other ones the second time")
 	case slices.Equal(drawn[0], drawn[1]):
-		return contracts.DoubtBecause(errors.New("the seeds 7 and 8 give the same initial parameters; replicates of an experiment will begin alike"))
+		return contracts.Doubt("the seeds 7 and 8 give the same initial parameters; replicates of an experiment will begin alike")
 	}
 	return nil
 }
@@ -170,7 +164,7 @@ func (c *checker) trains() error {
 	}
 	after, err := c.fit(w)
 	if err == nil && slices.Equal(before, after) {
-		err = contracts.DoubtBecause(errors.New("training on 4 examples changes no parameter; is its learning rate 0?"))
+		err = contracts.Doubt("training on 4 examples changes no parameter; is its learning rate 0?")
 	}
 	return err
 }
@@ -212,12 +206,12 @@ func (c *checker) reads() error {
 	return nil
 }
 
-var errNotDeterministic = errors.New("it does not call itself deterministic")
+const notDeterministic = "it does not call itself deterministic"
 
 // forgets trains a user before and after another one.
 func (c *checker) forgets() error {
 	if !c.program.description.Deterministic {
-		return contracts.SkipBecause(errNotDeterministic)
+		return contracts.Skip(notDeterministic)
 	}
 	a, _, err := c.begin()
 	if err != nil {
@@ -271,7 +265,7 @@ func (c *checker) evaluates() error {
 		return WhatEvaluateSays.Broken("4 examples have %d targets, and after training %d; expected the same number, above 0", before.Targets, after.Targets)
 	}
 	if after.Loss >= before.Loss {
-		return contracts.DoubtBecause(fmt.Errorf("the loss on a user's examples is %g before and %g after training on them; expected that it falls", before.Loss, after.Loss))
+		return contracts.Doubt("the loss on a user's examples is %g before and %g after training on them; expected that it falls", before.Loss, after.Loss)
 	}
 	return nil
 }
@@ -279,7 +273,7 @@ func (c *checker) evaluates() error {
 // scores asks for pairs, and for the same from the last to the first.
 func (c *checker) scores() error {
 	if c.setting.OfImages() {
-		return contracts.SkipBecause(errNoTexts)
+		return contracts.Skip(noTexts)
 	}
 	w, _, err := c.begin()
 	if err != nil {
@@ -300,13 +294,13 @@ func (c *checker) scores() error {
 	return nil
 }
 
-// errNoTexts is why a check of scores has nothing to look at.
-var errNoTexts = errors.New("nobody asks for texts where the examples are images")
+// noTexts is why a check of scores has nothing to look at.
+const noTexts = "nobody asks for texts where the examples are images"
 
 // total asks for every word after one context.
 func (c *checker) total() error {
 	if c.setting.OfImages() {
-		return contracts.SkipBecause(errNoTexts)
+		return contracts.Skip(noTexts)
 	}
 	w, _, err := c.begin()
 	if err != nil {
@@ -340,7 +334,7 @@ func (c *checker) unknown() error {
 // again asks two processes the same.
 func (c *checker) again() error {
 	if !c.program.description.Deterministic {
-		return contracts.SkipBecause(errNotDeterministic)
+		return contracts.Skip(notDeterministic)
 	}
 	w, first, err := c.begin()
 	if err != nil {

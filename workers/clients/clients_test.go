@@ -47,8 +47,8 @@ func borrowed(t *testing.T, p *Pool, fault string) clientprograms.Client {
 	return c
 }
 
-// modelOf is a file of parameters.
-func modelOf(t *testing.T, name string, params []float32) clientprograms.Model {
+// fileOf is a file of parameters.
+func fileOf(t *testing.T, name string, params []float32) clientprograms.Model {
 	t.Helper()
 	n := len(params) - 1
 	data, err := safetensors.Marshal([]safetensors.Tensor{
@@ -69,7 +69,7 @@ func begun(t *testing.T, c clientprograms.Client) clientprograms.Work {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return clientprograms.Work{Model: modelOf(t, "first", params), Examples: sentences, Round: 1, Seed: 3}
+	return clientprograms.Work{Model: fileOf(t, "first", params), Examples: sentences, Round: 1, Seed: 3}
 }
 
 func TestAProgramTrainsAndIsMeasured(t *testing.T) {
@@ -89,7 +89,7 @@ func TestAProgramTrainsAndIsMeasured(t *testing.T) {
 	if err != nil || fitted.Examples != 2 || fitted.Targets != 8 || !(fitted.Loss > 0) {
 		t.Fatalf("fitted as %+v, %v", fitted, err)
 	}
-	work.Model = modelOf(t, "second", params)
+	work.Model = fileOf(t, "second", params)
 	after, err := c.Evaluate(t.Context(), work)
 	if err != nil || !(after.Loss < before.Loss) {
 		t.Errorf("the loss was %g and is %+v, %v, want less", before.Loss, after, err)
@@ -202,7 +202,7 @@ func TestAProgramThatIsTooLargeIsGivenUp(t *testing.T) {
 	c, err := p.Borrow(t.Context(), clientprograms.Setting{Program: clientstest.Program(clientstest.Never), Words: words, Terms: childprocess.Terms{Memory: 1}})
 	if err == nil { // memory is looked at four times a second: it may have described itself before
 		defer c.GiveBack()
-		_, err = c.Fit(t.Context(), clientprograms.Work{Model: modelOf(t, "first", make([]float32, len(words)+1)), Examples: sentences, Round: 1}, make([]float32, len(words)+1))
+		_, err = c.Fit(t.Context(), clientprograms.Work{Model: fileOf(t, "first", make([]float32, len(words)+1)), Examples: sentences, Round: 1}, make([]float32, len(words)+1))
 	}
 	if !tasks.IsPermanent(err) || !strings.Contains(err.Error(), "MiB of memory; expected at most 0") {
 		t.Errorf("got %v, want that it is too large, for good", err)

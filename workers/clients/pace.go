@@ -34,6 +34,12 @@ func Measure(ctx context.Context, s clientprograms.Setting, o Options, examples 
 	return p, err
 }
 
+// modelOf is the file of parameters.
+func modelOf(n models.Network, params []float32) (clientprograms.Model, error) {
+	data, err := checkpoints.Encode(n, params, nil)
+	return clientprograms.Model{Name: storage.DigestOf(data).String(), Read: func(context.Context) ([]byte, error) { return data, nil }}, err
+}
+
 // ask starts a program, has it train and score so often, and ends it.
 func (p *Pace) ask(ctx context.Context, s clientprograms.Setting, o Options, examples [][]int32, fits, texts int, text func(i int) clientprograms.Pair) (err error) {
 	pool := NewPool(o)
@@ -49,14 +55,11 @@ func (p *Pace) ask(ctx context.Context, s clientprograms.Setting, o Options, exa
 	if err != nil {
 		return err
 	}
-	data, err := checkpoints.Encode(c.network, params, nil)
+	model, err := modelOf(c.network, params)
 	if err != nil {
 		return err
 	}
-	w := clientprograms.Work{
-		Model:    clientprograms.Model{Name: storage.DigestOf(data).String(), Read: func(context.Context) ([]byte, error) { return data, nil }},
-		Examples: examples, Round: 1, Seed: 11,
-	}
+	w := clientprograms.Work{Model: model, Examples: examples, Round: 1, Seed: 11}
 	for range fits {
 		if _, err := c.Fit(ctx, w, params); err != nil {
 			return err

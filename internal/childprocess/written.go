@@ -1,0 +1,56 @@
+package childprocess
+
+import (
+	"os"
+	"time"
+)
+
+// Holder finds files of a folder that are written again where they stand. It holds those of
+// the last look open: one that was renamed over stays as it was.
+type Holder struct {
+	workspace *Workspace
+	folder    string
+	held      map[string]heldFile
+	found     string // a file
+}
+
+// Hold holds the files of a folder from the first look on, until Close.
+func (w *Workspace) Hold(folder string) *Holder { return &Holder{workspace: w, folder: folder} }
+
+// Written is a file that was written where it stands, as a path below the folder; "" if none was.
+func (h *Holder) Written() string { return h.found }
+
+type heldFile struct {
+	*os.File
+	size    int64
+	written time.Time
+}
+
+// Look compares the files of the last look with what they were, and holds those that are there.
+func (h *Holder) Look() error {
+	h.Close()
+	files, err := h.workspace.List(h.folder)
+	if err != nil {
+		return err
+	}
+	h.held = map[string]heldFile{}
+	for _, f := range files {
+		file, info, err := openRegular(h.workspace.root, h.folder+"/"+f.Name)
+		if err != nil {
+			continue // it is changing
+		}
+		h.held[f.Name] = heldFile{file, info.Size(), info.ModTime()}
+	}
+	return nil
+}
+
+// Close compares for the last time.
+func (h *Holder) Close() {
+	for name, f := range h.held {
+		if info, err := f.Stat(); err == nil && (info.Size() != f.size || !info.ModTime().Equal(f.written)) {
+			h.found = name
+		}
+		f.Close()
+	}
+	h.held = nil
+}
