@@ -24,7 +24,7 @@ func Account(recipe Recipe) (Report, error) {
 }
 
 // Sweep returns the cost of a recipe after each of several numbers of rounds,
-// in the order given, as account, which is Account or Tree, counts it.
+// in the order given. account is Account or Tree.
 func Sweep(account func(Recipe) (Report, error), recipe Recipe, rounds []int) ([]Report, error) {
 	reports := make([]Report, len(rounds))
 	for i, n := range rounds {
@@ -37,8 +37,8 @@ func Sweep(account func(Recipe) (Report, error), recipe Recipe, rounds []int) ([
 	return reports, nil
 }
 
-// Meter tells what a recipe has cost after any number of its rounds. It does
-// the work of one round once. It is safe for concurrent use.
+// Meter computes the cost of a recipe after any number of its rounds. It does
+// the work for one round once. It is safe for concurrent use.
 type Meter struct {
 	recipe             Recipe
 	scheme             Scheme
@@ -49,7 +49,7 @@ type Meter struct {
 	within             sync.Map // from Budget to a function that returns its rounds
 }
 
-// NewMeter prepares a meter. The recipe's Rounds play no part.
+// NewMeter prepares a meter. It ignores the recipe's Rounds.
 func NewMeter(recipe Recipe) (*Meter, error) {
 	if err := recipe.Validate(); err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func NewMeter(recipe Recipe) (*Meter, error) {
 	return m, err
 }
 
-// rate is the chance of a user to take part in a round.
+// rate is the probability that a user takes part in a round.
 func (m *Meter) rate() float64 { return m.scheme.rate(m.recipe.Cohort, m.recipe.Population) }
 
 // After returns the cost of rounds rounds, 0 or more.
@@ -121,9 +121,10 @@ func (m *Meter) After(rounds int) (Report, error) {
 	return report, nil
 }
 
-// Spent returns what Rényi divergences say that rounds rounds cost, in the conversion of the
-// recipe: by the convention of Report.Epsilon, and proved. It takes microseconds, where After
-// takes tens of milliseconds, and so is what every round of a training states.
+// Spent returns the epsilon that Rényi divergences give for a number of rounds, in the
+// conversion of the recipe: by the convention of Report.Epsilon, and proved. It takes
+// microseconds and After takes tens of milliseconds, so the metrics of every training round
+// use Spent.
 func (m *Meter) Spent(rounds int) (epsilon, proved Epsilon) {
 	ofPapers, ofProof := m.curves(rounds)
 	e, _ := ofPapers.Epsilon(m.recipe.Delta, m.recipe.Conversion)
@@ -131,7 +132,7 @@ func (m *Meter) Spent(rounds int) (epsilon, proved Epsilon) {
 	return Epsilon(e), Epsilon(p)
 }
 
-// curves are the divergences of so many rounds, in both conventions.
+// curves returns the divergences of a number of rounds in both conventions.
 func (m *Meter) curves(rounds int) (papers, proved rdp.Curve) {
 	if m.scheme.correlated {
 		curve := m.correlatedCurves(rounds)
@@ -147,8 +148,8 @@ func (m *Meter) EpsilonProved(rounds int, delta float64) float64 {
 	return m.proof(rounds, delta).epsilon
 }
 
-// limited is the epsilon that budgets limit: the proved one, unless the recipe asks for the
-// convention of the papers.
+// limited returns the epsilon that budgets limit: the proved one, unless the recipe asks
+// for the convention of the papers.
 func (m *Meter) limited(rounds int, delta float64) float64 {
 	if m.recipe.Accountant != Papers {
 		return m.EpsilonProved(rounds, delta)
@@ -158,7 +159,8 @@ func (m *Meter) limited(rounds int, delta float64) float64 {
 	return epsilon
 }
 
-// counted is how many of the rounds cost anybody something, at most.
+// counted returns the largest number of the rounds that cost any one user
+// something.
 func (m *Meter) counted(rounds int) int {
 	if m.scheme.participations == nil {
 		return rounds

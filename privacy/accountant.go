@@ -9,18 +9,19 @@ import (
 	"coalmine/privacy/rdp"
 )
 
-// Accountant names how an epsilon is proved. A figure of epsilon means little without it.
+// Accountant names the method that proves an epsilon. An epsilon means little without it.
 type Accountant string
 
-// Accountants. A recipe chooses any but the last; a report names the last two.
+// The accountants. A recipe chooses any but the last; a report names one of the
+// last two.
 const (
 	// Tightest takes the least epsilon that any accountant proves: the default.
 	Tightest Accountant = "tightest"
-	// Papers holds calibration to the papers' convention, which for cohorts of fixed size is
-	// no proof. What is proved is as with Tightest.
+	// Papers calibrates to the papers' convention, which is no proof for cohorts of fixed
+	// size. The proved epsilon is that of Tightest.
 	Papers Accountant = "papers"
 	// RDPPair adds the Rényi divergences of the pair of outputs that dominates cohorts of fixed
-	// size, where RDP takes those of a theorem that came before; otherwise they are the same.
+	// size, instead of the earlier theorem that RDP uses; otherwise the two are the same.
 	RDPPair Accountant = "rdp-pair"
 	// RDP adds Rényi divergences, and converts them as the recipe says.
 	RDP Accountant = "rdp"
@@ -28,8 +29,8 @@ const (
 	PLD Accountant = "pld"
 )
 
-// Choices lists the accountants that an experiment file chooses from: those that prove
-// something.
+// Choices lists the accountants that an experiment file can name: those that give a
+// proof.
 func (Accountant) Choices() []string { return []string{string(Tightest), string(RDP)} }
 
 // Validate returns an error unless a recipe may ask for the accountant.
@@ -40,35 +41,36 @@ func (a Accountant) Validate() error {
 	return nil
 }
 
-// Divergent reports whether the accountant proves by Rényi divergences alone.
+// Divergent reports whether the accountant uses Rényi divergences alone.
 func (a Accountant) Divergent() bool { return a == RDP || a == RDPPair }
 
-// losses bound by privacy loss distributions what steps cost together, for one relation.
+// losses bounds the joint cost of steps by privacy loss distributions, for one relation.
 type losses struct {
 	epsilon func(steps []pld.Step, delta float64) (pld.Bounds, error)
 	delta   func(steps []pld.Step, epsilon float64) (pld.Bounds, error)
 }
 
-// attained bound what some data cost, with the noise relative to what the relation moves a sum
-// by. Where the member that is replaced sends updates of the clip norm in one direction, the
-// one in its place and all others in the opposite one, the sum of a round is that of an
-// opposite cohort, or twice the clip norm from it if the member takes part. So are the outputs
-// of a Poisson sample of the same rate when one is added or removed.
+// attained bounds the cost that some data sets reach, with the noise relative to the distance
+// by which the relation moves a sum. Suppose that the replaced member sends updates of the
+// clip norm in one direction, and the new member and all others send them in the opposite one.
+// Then the sum of a round is that of a cohort of opposite updates, or twice the clip norm from
+// it if the member takes part. A Poisson sample of the same rate has these outputs when one
+// member is added or removed.
 var attained = losses{pld.Epsilon, pld.Delta}
 
-// proof is an epsilon, and how it is proved.
+// proof is an epsilon and the method that proves it.
 type proof struct {
 	epsilon    float64
-	accountant Accountant  // empty where there is no bound
-	losses     *pld.Bounds // by loss distributions, if it was computed
+	accountant Accountant  // empty if there is no bound
+	losses     *pld.Bounds // by loss distributions, if computed
 }
 
-// tightest is the least epsilon that is proved for steps under a relation at delta: by their
-// losses, or by the divergences of all of them, in the better conversion.
+// tightest returns the least epsilon that is proved for steps under a relation at delta: by
+// their losses, or by their summed divergences in the better conversion.
 func (l losses) tightest(steps []pld.Step, divergences rdp.Curve, delta float64) proof {
 	best := byDivergence(divergences, delta, Improved)
 	b, err := l.epsilon(steps, delta)
-	if err != nil { // what the loss distribution refuses, such as a delta of 0, it does not prove
+	if err != nil { // the loss distribution rejects some inputs, such as a delta of 0
 		return best
 	}
 	best.losses = &b
@@ -78,7 +80,8 @@ func (l losses) tightest(steps []pld.Step, divergences rdp.Curve, delta float64)
 	return best
 }
 
-// steps are the recipe's rounds as the loss distribution composes them.
+// steps returns the recipe's rounds in the form that the loss distribution
+// composes.
 func (m *Meter) steps(rounds int) []pld.Step {
 	if m.scheme.correlated {
 		return m.correlatedSteps(rounds)
@@ -90,7 +93,8 @@ func (m *Meter) steps(rounds int) []pld.Step {
 	return []pld.Step{{Rate: rate, Sigma: m.sigmaProved, Rounds: m.counted(rounds)}}
 }
 
-// proof is the proved epsilon after so many rounds, by the accountant of the recipe.
+// proof returns the proved epsilon after a number of rounds, by the accountant of
+// the recipe.
 func (m *Meter) proof(rounds int, delta float64) proof {
 	_, ofProof := m.curves(rounds)
 	if !m.recipe.Accountant.Divergent() {
@@ -99,7 +103,7 @@ func (m *Meter) proof(rounds int, delta float64) proof {
 	return byDivergence(ofProof, delta, m.recipe.Conversion)
 }
 
-// byDivergence is the epsilon of divergences.
+// byDivergence converts divergences to an epsilon.
 func byDivergence(divergences rdp.Curve, delta float64, conversion Conversion) proof {
 	epsilon, order := divergences.Epsilon(delta, conversion)
 	if order == 0 {
@@ -108,7 +112,7 @@ func byDivergence(divergences rdp.Curve, delta float64, conversion Conversion) p
 	return proof{epsilon: epsilon, accountant: RDP}
 }
 
-// theorem names what an accountant of the recipe rests on.
+// theorem names the theorem behind an accountant of the recipe.
 func (m *Meter) theorem(a Accountant) string {
 	switch a {
 	case PLD:
@@ -116,12 +120,12 @@ func (m *Meter) theorem(a Accountant) string {
 	case RDP:
 		return m.divergenceTheorem()
 	case Tightest, Papers, RDPPair:
-		// They are ways to choose, and no epsilon rests on them.
+		// They choose among accountants, and no epsilon rests on them.
 	}
 	return ""
 }
 
-// divergenceTheorem names what Rényi divergences of the recipe rest on where they prove epsilon.
+// divergenceTheorem names the theorem by which Rényi divergences of the recipe prove epsilon.
 func (m *Meter) divergenceTheorem() string {
 	theorem, conversion := m.scheme.accountant, Improved
 	if m.recipe.Accountant.Divergent() {
@@ -133,8 +137,9 @@ func (m *Meter) divergenceTheorem() string {
 	return fmt.Sprintf("%s, %s conversion", theorem, conversion)
 }
 
-// interval holds what the recipe costs after so many rounds between two bounds: that of the
-// losses from above, which the proof may have, and of data that there may be from below.
+// interval bounds the cost of the recipe after a number of rounds from both sides: from
+// above by the losses, which the proof may already hold, and from below by the cost on
+// possible data.
 func (m *Meter) interval(rounds int, proved proof) (*Interval, error) {
 	i := &Interval{Accountant: m.scheme.lossAccountant}
 	if by := m.scheme.attainedBy; by != "" {
@@ -156,7 +161,8 @@ func (m *Meter) interval(rounds int, proved proof) (*Interval, error) {
 	return i, err
 }
 
-// lossesAbove bounds what the recipe costs after so many rounds, at its delta.
+// lossesAbove bounds the cost of the recipe after a number of rounds, at its
+// delta.
 func (m *Meter) lossesAbove(rounds int, proved proof) (pld.Bounds, error) {
 	if proved.losses != nil {
 		return *proved.losses, nil

@@ -8,7 +8,8 @@ import (
 	"coalmine/privacy"
 )
 
-// What is proved is the least of what the accountants prove, and each of them says so.
+// The proved epsilon is the least of all accountants, and each accountant names
+// itself.
 func TestTheTightestAccountantProvesEpsilon(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

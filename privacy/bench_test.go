@@ -28,8 +28,8 @@ func BenchmarkAccount(b *testing.B) {
 	}
 }
 
-// How many rounds a budget allows, as a training with it asks once: with correlated noise each guess
-// is a sensitivity of so many rounds.
+// The number of rounds that a budget allows, as a training with a budget asks once: with correlated
+// noise each guess computes a sensitivity.
 func BenchmarkRoundsWithin(b *testing.B) {
 	recipe := ftrl(&correlated.Mechanism{Kind: correlated.KindBLT, Scales: []float64{0.1, 0.3}, Decays: []float64{0.99, 0.7}})
 	for name, rounds := range map[string]int{"2,000 rounds": 2000, "500,000 rounds": 500_000} {

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// Budget is the most privacy that a training may cost, counted as proved.
+// Budget limits the proved privacy cost of a training.
 type Budget struct {
 	Epsilon float64 `json:"epsilon"` // above 0
 	Delta   float64 `json:"delta"`   // within (0, 1)
@@ -25,14 +25,14 @@ func (b Budget) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Allows reports whether rounds rounds stay within the budget. A training
-// stops before the first round for which it is false.
+// Allows reports whether a number of rounds stays within the budget. A training
+// stops before the first round for which Allows is false.
 func (b Budget) Allows(m *Meter, rounds int) bool {
 	return b.allowsByRenyi(m, rounds) || m.limited(rounds, b.Delta) <= b.Epsilon
 }
 
 // allowsByRenyi reports whether divergences, which are far faster than the tightest
-// accountant, say so already.
+// accountant, already show that the rounds fit.
 func (b Budget) allowsByRenyi(m *Meter, rounds int) bool {
 	if m.recipe.Accountant != Tightest {
 		return false
@@ -41,12 +41,12 @@ func (b Budget) allowsByRenyi(m *Meter, rounds int) bool {
 	return byDivergence(ofProof, b.Delta, Improved).epsilon <= b.Epsilon
 }
 
-// MaxRounds is the most rounds that RoundsWithin answers with: more than any
-// training has.
+// MaxRounds is the largest result of RoundsWithin. No training has as many
+// rounds.
 const MaxRounds = 1 << 40
 
-// RoundsWithin returns the largest number of rounds that the budget allows,
-// from 0 to MaxRounds; MaxRounds stands for as many and more. A meter remembers it.
+// RoundsWithin returns the largest number of rounds that the budget allows, from 0
+// to MaxRounds; MaxRounds means that many or more. The meter caches it.
 func (b Budget) RoundsWithin(m *Meter) int {
 	once, _ := m.within.LoadOrStore(b, sync.OnceValue(func() int { return b.roundsWithin(m) }))
 	return once.(func() int)()

@@ -6,23 +6,24 @@ import (
 	"math"
 )
 
-// Noise that a calibration considers: powers of ten. Beyond the upper end no model learns.
+// Range of noise multipliers that a calibration considers, as powers of ten. No model
+// learns beyond the upper end.
 const (
 	leastDecade = -3
 	mostDecade  = 6
 )
 
-// CalibrateNoise returns the smallest noise multiplier of six significant digits, 0.001 at
-// least, that keeps the recipe's rounds within the budget. The recipe's own noise multiplier
-// and delta play no part. With adaptive clipping it is the total, which the count noise must
-// leave room for.
+// CalibrateNoise returns the smallest noise multiplier of six significant digits, at least
+// 0.001, that keeps the recipe's rounds within the budget. It ignores the recipe's own noise
+// multiplier and delta. With adaptive clipping the result is the total, which must leave
+// room for the count noise.
 func CalibrateNoise(recipe Recipe, budget Budget) (float64, error) {
 	recipe.NoiseMultiplier, recipe.Delta = 0, budget.Delta
 	if err := validateBoth(recipe, budget); err != nil {
 		return 0, err
 	}
 	adaptive := recipe.ClipQuantile
-	recipe.ClipQuantile = nil // epsilon is that of the total, however it is shared
+	recipe.ClipQuantile = nil // epsilon depends on the total, not on its division
 	excess := func(place int) float64 { return budget.excess(recipe.withNoise(noiseAt(place))) }
 	decade := 0
 	for ; excess((decade-leastDecade)*placesOfDecade) > 0; decade++ {
@@ -44,7 +45,7 @@ func CalibrateNoise(recipe Recipe, budget Budget) (float64, error) {
 	return z, nil
 }
 
-// conversionAsked names the conversion where it decides what is proved.
+// conversionAsked names the conversion if the proof depends on it.
 func (r Recipe) conversionAsked() string {
 	if r = r.withDefaults(); r.Accountant == Tightest {
 		return ""
@@ -52,9 +53,9 @@ func (r Recipe) conversionAsked() string {
 	return fmt.Sprintf(" and the %s conversion", r.Conversion)
 }
 
-// CalibrateRounds returns the most rounds that the recipe can run within the
-// budget. The recipe's own rounds and delta play no part. It is an error when
-// not even one round fits.
+// CalibrateRounds returns the largest number of rounds that the recipe can run
+// within the budget. It ignores the recipe's own rounds and delta. It is an
+// error if not even one round fits.
 func CalibrateRounds(recipe Recipe, budget Budget) (int, error) {
 	recipe.Delta = budget.Delta
 	if err := validateBoth(recipe, budget); err != nil {
@@ -72,7 +73,7 @@ func CalibrateRounds(recipe Recipe, budget Budget) (int, error) {
 	return rounds, nil
 }
 
-// cheaper says what lowers the cost of a round.
+// cheaper advises how to lower the cost of a round.
 func (m *Meter) cheaper() string {
 	if m.scheme.Sampling == NoSampling || m.scheme.participations != nil {
 		return "raise the noise multiplier; a smaller cohort changes nothing, as no credit is taken for the choice of it"
@@ -99,9 +100,9 @@ func ScaleUp(simulation Recipe, population, cohort int) Recipe {
 }
 
 // CalibrateCohort returns the smallest cohort that keeps the recipe within the
-// budget when the noise multiplier grows with the cohort as in ScaleUp, at the
+// budget if the noise multiplier grows with the cohort as in ScaleUp, at the
 // recipe's population. The recipe's cohort and noise multiplier are those of
-// the simulation, its delta plays no part. It is an error when even the whole
+// the simulation; its delta is ignored. It is an error if even the whole
 // population is not enough.
 func CalibrateCohort(simulation Recipe, population int, budget Budget) (int, error) {
 	simulation.Delta = budget.Delta
@@ -129,9 +130,9 @@ func CalibrateCohort(simulation Recipe, population int, budget Budget) (int, err
 }
 
 // CalibrateDelta returns the least delta of four significant digits at which all recipes
-// together stay within epsilon, above 0 and finite, as [Compose] counts them; 1e-200 where a
-// lesser one would do. Their own deltas play no part. It is an error when no delta is enough, as
-// without noise.
+// together stay within epsilon, above 0 and finite, as [Compose] counts them. The result is
+// 1e-200 if a smaller delta would do. It ignores the recipes' own deltas. It is an error if no
+// delta is enough, as without noise.
 func CalibrateDelta(recipes []Recipe, epsilon float64) (float64, error) {
 	if len(recipes) == 0 {
 		return 0, errors.New("no recipes: expected at least one")
@@ -158,7 +159,7 @@ func CalibrateDelta(recipes []Recipe, epsilon float64) (float64, error) {
 	return deltaAt(firstWithin(max(over, -1), within, excess)), nil
 }
 
-// about is a delta near that at which the trainings cost epsilon.
+// about returns a delta near the one at which the trainings cost epsilon.
 func (c composed) about(epsilon float64) float64 {
 	b, err := c.relation.losses().delta(c.steps, epsilon)
 	if err != nil {
@@ -167,7 +168,7 @@ func (c composed) about(epsilon float64) float64 {
 	return b.Upper
 }
 
-// limited is the epsilon of the composition that targets are about, at delta.
+// limited returns the epsilon of the composition at delta that a target limits.
 func (c composed) limited(delta float64) float64 {
 	if c.recipe.Accountant != Papers {
 		return c.proof(delta).epsilon
@@ -188,7 +189,8 @@ func (r Recipe) withNoise(z float64) Recipe {
 	return r
 }
 
-// excess is the log of what a valid recipe costs over what the budget allows.
+// excess returns the log of the cost of a valid recipe over the budget's
+// epsilon.
 func (b Budget) excess(recipe Recipe) float64 {
 	meter, err := NewMeter(recipe)
 	if err != nil {

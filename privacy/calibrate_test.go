@@ -26,7 +26,7 @@ func logUniform(t *rapid.T, name string, low, high float64) float64 {
 	return math.Exp(rapid.Float64Range(math.Log(low), math.Log(high)).Draw(t, name))
 }
 
-// What is solved for stays within the budget, and a little more does not.
+// The solution stays within the budget, and a little more does not.
 func TestWhatIsSolvedForIsTheMostThatFits(t *testing.T) {
 	t.Parallel()
 	solvers := map[string]func(*rapid.T, privacy.Recipe, privacy.Budget){

@@ -39,8 +39,8 @@ type ClipQuantile struct {
 	CountNoise float64 `json:"count_noise"`
 }
 
-// CountedClipping is adaptive clipping as far as it is accounted for: the quantile and the
-// learning rate play no part, and are the paper's.
+// CountedClipping returns adaptive clipping with the fields that accounting uses. The
+// quantile and the learning rate have no effect on it; they are the paper's.
 func CountedClipping(countNoise float64) *ClipQuantile {
 	return &ClipQuantile{Target: 0.5, LearningRate: 0.2, CountNoise: countNoise}
 }
@@ -60,12 +60,12 @@ func (q ClipQuantile) Validate() error {
 
 // Next returns the clip norm of the next round. below is the number of clients,
 // of all that took part, whose norm was at most clip; noise is a draw from the
-// standard normal distribution, and cohort the (expected) number of clients,
-// which divides the noisy count whatever the round's real number was.
+// standard normal distribution; cohort is the (expected) number of clients,
+// which divides the noisy count even if the round had another number.
 //
-// What is counted is each client's bit less one half (Andrew et al. 2021,
-// section 3.1), so that one client more or less moves the count by one half
-// also where the size of a round is itself random.
+// Each client counts as its bit less one half (Andrew et al. 2021, section
+// 3.1), so that one client more or less moves the count by one half even if the
+// size of a round is random.
 func (q ClipQuantile) Next(clip float64, below, clients int, noise float64, cohort int) float64 {
 	count := float64(below) - float64(clients)/2
 	share := 0.5 + (count+q.CountNoise*noise)/float64(cohort)
@@ -73,15 +73,15 @@ func (q ClipQuantile) Next(clip float64, below, clients int, noise float64, coho
 }
 
 // UpdateNoise returns the noise multiplier to apply to the sum of the updates
-// so that the sum and the noisy count together cost what one Gaussian
-// mechanism with noise multiplier total costs:
+// so that the sum and the noisy count together cost as much as one Gaussian
+// mechanism with noise multiplier total:
 //
 //	(total^-2 - (2 CountNoise)^-2)^(-1/2)
 //
-// (Andrew et al. 2021, Theorem 1). The 2 is there because a bit shifted by
-// one half has sensitivity 1/2. It holds for adding or removing a user and,
-// both sensitivities being doubled, for replacing one. The result is above
-// total. It is an error when the count alone costs as much as total allows.
+// (Andrew et al. 2021, Theorem 1). The 2 is there because a bit shifted by one
+// half has sensitivity 1/2. The formula holds for adding or removing a user
+// and, because both sensitivities double, for replacing one. The result is
+// above total. It is an error if the count alone costs as much as total allows.
 func (q ClipQuantile) UpdateNoise(total float64) (float64, error) {
 	if err := q.Validate(); err != nil {
 		return 0, err

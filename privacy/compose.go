@@ -11,46 +11,47 @@ import (
 	"coalmine/privacy/rdp"
 )
 
-// Composition is what several trainings on the same users cost together.
+// Composition is the joint privacy cost of several trainings on the same users.
 type Composition struct {
-	// Epsilon and EpsilonProved are as in Report, of all rounds of all trainings.
+	// Epsilon and EpsilonProved are as in Report, over all rounds of all
+	// trainings.
 	Epsilon       Epsilon `json:"epsilon"`
 	EpsilonProved Epsilon `json:"epsilon_proved"`
 	// AccountantProved, TheoremProved and EpsilonRenyi are as in Report.
 	AccountantProved Accountant `json:"accountant_proved,omitempty"`
 	TheoremProved    string     `json:"theorem_proved,omitempty"`
 	EpsilonRenyi     Epsilon    `json:"epsilon_renyi"`
-	// Rho and Mu are as in Report, under Neighbouring; 0, and left out, of no rounds.
+	// Rho and Mu are as in Report, under Neighbouring; 0 and left out without rounds.
 	Rho Epsilon `json:"rho,omitempty"`
 	Mu  Epsilon `json:"mu,omitempty"`
-	// Infinite says that there is no bound, and the epsilons are null.
+	// Infinite reports that there is no bound; the epsilons are then null.
 	Infinite bool    `json:"infinite,omitempty"`
 	Delta    float64 `json:"delta"`
-	// Order and OrderProved are the Rényi orders that gave Epsilon and EpsilonRenyi, 0 where
-	// none gave a bound.
+	// Order and OrderProved are the Rényi orders that gave Epsilon and EpsilonRenyi, 0 if no
+	// order gave a bound.
 	Order       float64 `json:"order"`
 	OrderProved float64 `json:"order_proved"`
-	// Conversion and Unit are those of all the trainings, Neighbouring is a relation under which
-	// all of them are proved.
+	// Conversion and Unit are common to all the trainings. Neighbouring is a relation under
+	// which all of them are proved.
 	Conversion   Conversion   `json:"conversion"`
 	Neighbouring Neighbouring `json:"neighbouring"`
 	Unit         string       `json:"unit"`
-	// Trainings are how many were composed.
+	// Trainings is the number of composed trainings.
 	Trainings int `json:"trainings"`
 }
 
-// Compose returns what all of the recipes cost together at a delta within (0, 1): their
-// losses, and their Rényi divergences, add up (Mironov 2017, Proposition 1), which needs every
-// training to draw noise of its own. The recipes may differ in everything but conversion,
-// accountant and unit; their own deltas play no part.
+// Compose returns the joint cost of all recipes at a delta within (0, 1): their losses and
+// their Rényi divergences add up (Mironov 2017, Proposition 1), provided that every training
+// draws its own noise. The recipes may differ in everything but conversion, accountant and
+// unit; their own deltas are ignored.
 //
-// The relation is their own where all have the same. Where members are added, removed or made
-// zero, it is [ZeroOutOne]: without a member the sum over a Poisson sample is what it is with a
+// The relation is the recipes' own if all have the same. If members are added, removed or made
+// zero, it is [ZeroOutOne]: the sum over a Poisson sample without a member equals the sum with a
 // member whose update is zero. Otherwise it is [ReplaceOne], whatever the sampling. A Poisson
-// sample that has the member is then up to twice the clip norm from that which has the other
-// one, and the pair that dominates samples of fixed size does so here: advanced joint convexity
-// (Balle, Barthe and Gaboardi 2018, Theorem 2) asks of a sample only how probable it is that it
-// has the member. The nodes of a tree move by at most twice what they do if updates become zero.
+// sample with the member is then up to twice the clip norm from the one with the replacement,
+// and the pair that dominates samples of fixed size dominates here too: advanced joint convexity
+// (Balle, Barthe and Gaboardi 2018, Theorem 2) uses only the probability that a sample contains
+// the member. The nodes of a tree move by at most twice as far as if updates become zero.
 func Compose(recipes []Recipe, delta float64) (Composition, error) {
 	switch {
 	case len(recipes) == 0:
@@ -75,15 +76,15 @@ func Compose(recipes []Recipe, delta float64) (Composition, error) {
 	return c, nil
 }
 
-// composed are whole trainings under one relation.
+// composed holds whole trainings under one relation.
 type composed struct {
-	recipe   Recipe // what they share
+	recipe   Recipe // the fields common to all
 	relation Neighbouring
 	part
 }
 
-// part is what whole trainings add to a composition: their divergences, by the papers'
-// convention and proved, their steps, and the theorems behind both.
+// part is the contribution of whole trainings to a composition: their divergences, by
+// the papers' convention and proved, their steps, and the theorems behind both.
 type part struct {
 	papers, proved          rdp.Curve
 	steps                   []pld.Step
@@ -114,7 +115,7 @@ func together(recipes []Recipe, delta float64) (all composed, err error) {
 	return all, errors.Join(err, provedErr)
 }
 
-// inCommon is a relation under which all recipes are proved.
+// inCommon returns a relation under which all recipes are proved.
 func inCommon(recipes []Recipe) Neighbouring {
 	relations := map[Neighbouring]bool{}
 	for _, r := range recipes {
@@ -129,7 +130,7 @@ func inCommon(recipes []Recipe) Neighbouring {
 	return ZeroOutOne
 }
 
-// relation is that which the recipe is proved under by itself.
+// relation returns the relation under which the recipe alone is proved.
 func (r Recipe) relation() Neighbouring {
 	if r.Tree != nil {
 		return ZeroOutOne
@@ -137,7 +138,7 @@ func (r Recipe) relation() Neighbouring {
 	return r.Sampling.Neighbouring()
 }
 
-// part is what the recipe adds under a relation.
+// part returns the contribution of the recipe under a relation.
 func (r Recipe) part(under Neighbouring) (part, error) {
 	if r.Tree != nil {
 		return r.treePart(under)
@@ -154,8 +155,8 @@ func (r Recipe) part(under Neighbouring) (part, error) {
 	return p, nil
 }
 
-// replacing is the part when one member is replaced, which moves everything by up to twice what
-// it moves when the member's updates become zero, or are added or removed.
+// replacing returns the part under replacement of one member, which moves every output by up to
+// twice as far as if the member is added or removed or its updates become zero.
 func (p part) replacing(of Scheme) (part, error) {
 	step := &p.steps[0]
 	step.Sigma /= ReplaceOne.sensitivity()
@@ -170,7 +171,7 @@ func (p part) replacing(of Scheme) (part, error) {
 
 const replacedPoisson = "the pair that dominates Poisson samples under replacement (Balle, Barthe and Gaboardi 2018, Theorem 2; Zhu, Dong and Wang 2022, Theorem 11)"
 
-// proof is the proved epsilon by the accountant of the recipes.
+// proof returns the proved epsilon by the accountant of the recipes.
 func (c composed) proof(delta float64) proof {
 	if !c.recipe.Accountant.Divergent() {
 		return c.relation.losses().tightest(c.steps, c.proved, delta)
@@ -178,7 +179,7 @@ func (c composed) proof(delta float64) proof {
 	return byDivergence(c.proved, delta, c.recipe.Conversion)
 }
 
-// theorem names what an accountant of the composition rests on, each theorem once.
+// theorem names the theorems behind an accountant of the composition, each once.
 func (c composed) theorem(a Accountant) string {
 	var names []string
 	switch a {
@@ -187,7 +188,7 @@ func (c composed) theorem(a Accountant) string {
 	case RDP:
 		names = c.ofDivergences
 	case Tightest, Papers, RDPPair:
-		// They are ways to choose.
+		// They choose among accountants.
 	}
 	var once []string
 	for _, name := range names {
@@ -198,7 +199,7 @@ func (c composed) theorem(a Accountant) string {
 	return strings.Join(once, "; ")
 }
 
-// composes says why the cost of two recipes cannot be added.
+// composes returns an error if the cost of two recipes cannot be added.
 func (r Recipe) composes(other Recipe) error {
 	r, other = r.withDefaults(), other.withDefaults()
 	switch {

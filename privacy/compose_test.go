@@ -19,8 +19,8 @@ func compose(t *testing.T, delta float64, recipes ...privacy.Recipe) privacy.Com
 	return c
 }
 
-// Several trainings of one recipe cost what one of all their rounds does, however the
-// recipe samples.
+// Several trainings of one recipe cost as much as one training of all their rounds,
+// for every sampling.
 func TestTrainingsOfOneRecipeCostAsMuchAsTheirRounds(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 2))

@@ -6,9 +6,9 @@ import (
 	"coalmine/privacy/pld"
 )
 
-// Concentrated returns the report with Rho and Mu, what is proved of the mechanism without a
-// delta. Both are exact, and sampling lowers neither: over all orders the divergence per order,
-// and far out the losses, are those of noise without sampling.
+// Concentrated returns the report with Rho and Mu, which bound the mechanism without a delta.
+// Both are exact, and sampling lowers neither: the supremum over orders of the divergence per
+// order, and the far tail of the losses, equal those of noise without sampling.
 func (r Report) Concentrated() Report {
 	if r.Rho == 0 {
 		rounds := r.Rounds
@@ -21,7 +21,8 @@ func (r Report) Concentrated() Report {
 	return r
 }
 
-// rho is the zero-concentrated privacy of steps together: Gaussian mechanisms add up.
+// rho returns the joint zero-concentrated privacy of steps: that of Gaussian
+// mechanisms adds up.
 func rho(steps []pld.Step) float64 {
 	total := 0.0
 	for _, s := range steps {
@@ -32,5 +33,6 @@ func rho(steps []pld.Step) float64 {
 	return total
 }
 
-// gaussian is mu of the Gaussian mechanism whose zero-concentrated privacy e is.
+// gaussian returns mu of the Gaussian mechanism with zero-concentrated privacy
+// e.
 func (e Epsilon) gaussian() Epsilon { return Epsilon(math.Sqrt(2 * float64(e))) }

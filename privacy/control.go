@@ -5,28 +5,29 @@ import (
 	"math"
 )
 
-// Control names a fault that a training has on purpose, while its privacy is accounted for as if
-// it had none: a positive control for audits of privacy. Empty: none. The faults are those of
-// federated training with independent noise.
+// Control names a deliberate fault of a training whose privacy is accounted for as if it had
+// none: a positive control for audits of privacy. The empty Control is no fault. The faults are
+// those of federated training with independent noise.
 type Control string
 
 // Controls.
 const (
 	// NoNoise adds no noise to the mean update.
 	NoNoise Control = "no-noise"
-	// ClipPerBatch clips what each local step changes instead of the update of the user, which may
-	// then be as many times the clip norm long as there are steps.
+	// ClipPerBatch clips the change of each local step instead of the update of the user, whose
+	// norm may then reach the clip norm times the number of steps.
 	ClipPerBatch Control = "clip-per-batch"
-	// DoubleSensitivity clips updates to twice the clip norm that the noise is for.
+	// DoubleSensitivity clips updates to twice the clip norm that the noise is
+	// scaled to.
 	DoubleSensitivity Control = "double-sensitivity"
-	// PoissonAccounted deals the users into cohorts in a random order, as [Shuffled] does, where
-	// Poisson samples are accounted for.
+	// PoissonAccounted deals the users into cohorts in a random order, as [Shuffled] does, but
+	// is accounted for as Poisson samples.
 	PoissonAccounted Control = "poisson-accounted"
 	// SameCohort trains the users of the first round in every round.
 	SameCohort Control = "same-cohort"
 )
 
-// controls say what each does.
+// controls holds the warning of each control.
 var controls = map[Control]string{
 	NoNoise:           "no noise is added",
 	ClipPerBatch:      "local steps are clipped, and updates are not",
@@ -40,7 +41,7 @@ func (Control) Choices() []string {
 	return []string{string(NoNoise), string(ClipPerBatch), string(DoubleSensitivity), string(PoissonAccounted), string(SameCohort)}
 }
 
-// Warning says that no epsilon holds; empty without a control.
+// Warning explains why no epsilon holds; it is empty without a control.
 func (c Control) Warning() string {
 	if c == "" {
 		return ""

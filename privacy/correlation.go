@@ -9,16 +9,16 @@ import (
 	"coalmine/privacy/rdp"
 )
 
-// MostCorrelatedRounds is the largest number of rounds that correlated noise is accounted for:
-// beyond, its sensitivity takes too long, and counts as infinite.
+// MostCorrelatedRounds is the largest number of rounds that correlated noise is accounted for.
+// Beyond it the sensitivity takes too long to compute and counts as infinite.
 const MostCorrelatedRounds = 1 << 20
 
-// schedule is that of a separated training.
+// schedule returns the schedule of a separated training.
 func (r Recipe) schedule() schedule {
 	return schedule{r.Population, r.Cohort, r.Separation, r.Participations}
 }
 
-// strategy is what the noise of the recipe is made by: independent noise, if it states nothing.
+// strategy returns the strategy behind the noise of the recipe: independent noise by default.
 func (r Recipe) strategy() (correlated.Strategy, error) {
 	if r.Mechanism == nil {
 		return correlated.Independently(), nil
@@ -26,11 +26,11 @@ func (r Recipe) strategy() (correlated.Strategy, error) {
 	return r.Mechanism.Strategy()
 }
 
-// validateCorrelation reports what does not go with the sampling.
+// validateCorrelation reports settings that do not fit the sampling.
 func (r Recipe) validateCorrelation() error {
 	scheme, err := FindScheme(r.Sampling)
 	if err != nil || r.Cohort < 1 || r.Cohort > r.Population {
-		return nil // which others report
+		return nil // reported elsewhere
 	}
 	if !scheme.correlated {
 		if r.Mechanism != nil || r.Separation != 0 || r.Participations != 0 {
@@ -50,8 +50,8 @@ func (r Recipe) validateCorrelation() error {
 	return r.schedule().validate()
 }
 
-// Participation is how often and how closely anybody takes part in so many rounds of a separated
-// training, 1 or more.
+// Participation returns the largest number and the least separation of a user's participations
+// in a number of rounds, 1 or more, of a separated training.
 func (r Recipe) Participation(rounds int) correlated.Participation {
 	s := r.schedule()
 	times := s.times(rounds)
@@ -61,7 +61,8 @@ func (r Recipe) Participation(rounds int) correlated.Participation {
 	return correlated.Participation{Rounds: rounds, Separation: s.groups(), Times: times}
 }
 
-// squaredSensitivity of all outputs of so many rounds together, in clip norms.
+// squaredSensitivity returns that of all outputs of a number of rounds
+// together, in clip norms.
 func (m *Meter) squaredSensitivity(rounds int) float64 {
 	switch {
 	case rounds == 0:
@@ -72,18 +73,18 @@ func (m *Meter) squaredSensitivity(rounds int) float64 {
 		return math.Inf(1)
 	}
 	squared, err := m.strategy.SquaredSensitivity(m.recipe.Participation(rounds))
-	if err != nil { // what NewMeter has validated has one
+	if err != nil { // NewMeter has validated the strategy
 		return math.Inf(1)
 	}
 	return squared
 }
 
-// correlatedCurves are the divergences of so many rounds in both conventions, which are one.
+// correlatedCurves returns the divergences of a number of rounds, equal in both conventions.
 func (m *Meter) correlatedCurves(rounds int) rdp.Curve {
 	return m.proved.Scaled(m.squaredSensitivity(rounds))
 }
 
-// correlatedSteps are the rounds as one Gaussian mechanism.
+// correlatedSteps returns the rounds as one Gaussian mechanism.
 func (m *Meter) correlatedSteps(rounds int) []pld.Step {
 	if rounds == 0 {
 		return []pld.Step{{Rate: 1, Sigma: m.sigmaProved}}
@@ -91,7 +92,7 @@ func (m *Meter) correlatedSteps(rounds int) []pld.Step {
 	return []pld.Step{{Rate: 1, Sigma: m.sigmaProved / math.Sqrt(m.squaredSensitivity(rounds)), Rounds: 1}}
 }
 
-// addCorrelation says in a report what the cost hangs on.
+// addCorrelation adds the quantities that determine the cost to a report.
 func (m *Meter) addCorrelation(report *Report) {
 	if !m.scheme.correlated || report.Rounds == 0 {
 		return
@@ -105,7 +106,7 @@ func (m *Meter) addCorrelation(report *Report) {
 	}
 }
 
-// correlationAssumptions are what the sensitivity takes for granted.
+// correlationAssumptions lists the assumptions of the sensitivity.
 func (m *Meter) correlationAssumptions(rounds int) []string {
 	if !m.scheme.correlated || rounds == 0 {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"coalmine/privacy"
 )
 
-// Every number of the table in docs/privacy.md is what is computed, rounded to
-// the digits that stand there.
+// Every number of the table in docs/privacy.md equals the computed one, rounded
+// to the printed digits.
 func TestTheDocumentedTableIsWhatIsComputed(t *testing.T) {
 	t.Parallel()
 	rows := documentedRows(t)

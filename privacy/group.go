@@ -11,14 +11,15 @@ import (
 	"coalmine/privacy/rdp"
 )
 
-// Group is what a recipe proves for several members together: the balanced users that one
-// person's data were cut into, say.
+// Group is the guarantee of a recipe for several members together, such as the balanced
+// users that one person's data were cut into.
 type Group struct {
-	// Members are how many, 1 or more.
+	// Members is the size of the group, 1 or more.
 	Members int `json:"members"`
 	// EpsilonProved is at the delta of the report.
 	EpsilonProved Epsilon `json:"epsilon_proved"`
-	// Theorem names what it rests on; empty, and left out, where there is no bound.
+	// Theorem names the theorem behind the bound; empty and left out without a
+	// bound.
 	Theorem string `json:"theorem,omitempty"`
 }
 
@@ -28,12 +29,12 @@ const (
 	groupByChain = "PLD of one member after another (Vadhan 2017, Lemma 2.2)"
 )
 
-// GroupOf returns the least epsilon that is proved when so many members, 1 up to the population,
-// change together, at the recipe's delta. It is the lesser of two. In the one, a sample has
-// some of the group with the probability that it has any, and then its sum moves by at most
-// what those of the group who find room in the sample can move it by. In the other, members
-// change one after another: if one has delta d at e, k of them have
-// d x (exp(ke) - 1) / (exp(e) - 1) at ke.
+// GroupOf returns the least epsilon that is proved if a number of members, 1 up to the
+// population, change together, at the recipe's delta. It is the smaller of two bounds. For the
+// first, a sample contains some members of the group with the probability that it contains any,
+// and its sum then moves by at most the joint updates of the members that fit into the sample.
+// For the second, members change one after another: if one has delta d at e, k of them have d x
+// (exp(ke) - 1) / (exp(e) - 1) at ke.
 func GroupOf(recipe Recipe, members int) (Group, error) {
 	if members < 1 || members > recipe.Population {
 		return Group{}, fmt.Errorf("a group of %d of %d users: expected 1 up to all of them", members, recipe.Population)
@@ -66,9 +67,10 @@ func GroupOf(recipe Recipe, members int) (Group, error) {
 	return g, nil
 }
 
-// groupStep is what a group costs all at once, of a recipe in which one member costs step.
+// groupStep returns the cost of a group that changes at once, for a recipe in which one
+// member costs step.
 func (r Recipe) groupStep(step pld.Step, members int) (pld.Step, error) {
-	room := min(members, r.Cohort) // of a round
+	room := min(members, r.Cohort) // the largest number of members in a round
 	times := float64(room)
 	switch {
 	case r.Tree != nil:
@@ -94,8 +96,8 @@ func (r Recipe) groupStep(step pld.Step, members int) (pld.Step, error) {
 	return step, nil
 }
 
-// spread is the largest sum of squares of how many of a group take part in each of so many rounds,
-// at most room in one and so many in all.
+// spread returns the largest sum of squares of the number of members that take part in each round,
+// at most room in one round and all over the rounds.
 func spread(all float64, room, rounds int) float64 {
 	full := min(math.Floor(all/float64(room)), float64(rounds))
 	rest := 0.0
@@ -105,10 +107,9 @@ func spread(all float64, room, rounds int) float64 {
 	return full*float64(room)*float64(room) + rest*rest
 }
 
-// timesOfTree is how many times as far as one member a group moves all nodes of a tree: as many
-// times as it has members, or less where these find no room in a cohort. Then a group moves the nodes
-// by a cohort's worth at most of one member who takes part as often as the members can fill a
-// cohort, in any rounds.
+// timesOfTree returns how many times as far as one member a group moves all nodes of a tree: the
+// number of members, or less if they exceed a cohort. Then a group moves the nodes by at most a
+// cohort times one member who takes part as often as the members can fill a cohort, in any rounds.
 func (r Recipe) timesOfTree(members int) (float64, error) {
 	if members <= r.Cohort {
 		return float64(members), nil
@@ -123,27 +124,30 @@ func (r Recipe) timesOfTree(members int) (float64, error) {
 	return min(float64(members), float64(r.Cohort)*math.Sqrt(filled/alone)), err
 }
 
-// mostFactors is how many factors of a probability are multiplied; more are bounded.
+// mostFactors is the largest number of factors of a probability that are multiplied;
+// longer products are bounded.
 const mostFactors = 1 << 20
 
-// rateOfAny is the probability that a sample has any of the members, or a little more.
+// rateOfAny returns an upper bound, nearly tight, on the probability that a sample
+// contains any of the members.
 func (r Recipe) rateOfAny(members int) float64 {
 	if r.Sampling == Poisson {
 		return -math.Expm1(float64(members) * math.Log1p(-float64(r.Cohort)/float64(r.Population)))
 	}
-	few, many := min(members, r.Cohort), max(members, r.Cohort) // which change places in the product
+	few, many := min(members, r.Cohort), max(members, r.Cohort) // exchangeable in the product
 	least := func(i int) float64 { return math.Log1p(-math.Min(1, float64(many)/float64(r.Population-i))) }
 	if few > mostFactors {
 		return -math.Expm1(float64(few) * least(few-1))
 	}
-	none := 0.0 // its log
+	none := 0.0 // log of the probability of none
 	for i := range few {
 		none += least(i)
 	}
 	return -math.Expm1(none)
 }
 
-// chained is the least epsilon at delta of so many members, one after another.
+// chained returns the least epsilon at delta of a number of members that change
+// one after another.
 func (c composed) chained(members int, delta float64) float64 {
 	k, best := float64(members), math.Inf(1)
 	low, high := math.Log(leastChained), extended.Log(delta)
@@ -163,8 +167,8 @@ func (c composed) chained(members int, delta float64) float64 {
 	return best
 }
 
-// What a chain is searched in: the least delta of one member, and how often what is left is
-// halved.
+// Limits of the search for a chain: the least delta of one member, and the number of
+// bisections.
 const (
 	leastChained = 1e-150
 	chainSteps   = 14

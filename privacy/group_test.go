@@ -49,8 +49,8 @@ func TestAGroupWithoutSamplingIsAGaussianOfItsOwn(t *testing.T) {
 	}
 }
 
-// What four users of one Poisson round do together, integrated by a fine grid: the number of them
-// who come is binomial.
+// The joint effect of four users of one Poisson round, integrated on a fine grid: the number of
+// them in the sample is binomial.
 func TestAGroupOfOneRoundIsBounded(t *testing.T) {
 	t.Parallel()
 	r := sampledBy(privacy.Poisson)
@@ -92,7 +92,8 @@ func TestGroupsThatThereAreNotAreErrors(t *testing.T) {
 	}
 }
 
-// What is not accounted for says so with its reason, in place of a list of names.
+// The error for an unsupported sampling gives its reason instead of a list of
+// names.
 func TestSamplingsOfFleetsAreRefusedWithTheirReasons(t *testing.T) {
 	t.Parallel()
 	for sampling, want := range map[privacy.Sampling]string{
@@ -105,7 +106,7 @@ func TestSamplingsOfFleetsAreRefusedWithTheirReasons(t *testing.T) {
 	}
 }
 
-// Where no credit is taken for sampling, a smaller cohort is no way to more rounds.
+// If sampling gets no credit, a smaller cohort does not allow more rounds.
 func TestTheAdviceOfCalibrationHelps(t *testing.T) {
 	t.Parallel()
 	for sampling, want := range map[privacy.Sampling]string{

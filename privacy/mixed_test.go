@@ -16,7 +16,7 @@ func sampledBy(s privacy.Sampling) privacy.Recipe {
 	return r
 }
 
-// treeOf is tree aggregation of so many rounds, each user in one.
+// treeOf returns tree aggregation of a number of rounds, each user in one.
 func treeOf(rounds int, z float64) privacy.Recipe {
 	r := tenEpochs()
 	r.Cohort, r.Rounds, r.NoiseMultiplier, r.Tree = 100, rounds, z, &privacy.Participations{Times: 1}
@@ -50,7 +50,7 @@ func TestMixedTrainingsCostWhatTheirEquivalentsDo(t *testing.T) {
 	}
 }
 
-// The Rényi divergences of what is replaced are those of the pair, however it is sampled.
+// The Rényi divergences of a replacement are those of the pair, for every sampling.
 func TestMixedTrainingsAreProvedByDivergencesToo(t *testing.T) {
 	t.Parallel()
 	var recipes [2][]privacy.Recipe
@@ -70,8 +70,8 @@ func TestMixedTrainingsAreProvedByDivergencesToo(t *testing.T) {
 	}
 }
 
-// hockeyStick integrates by a fine grid what the mixture of normals around 0 and 1, with rate of
-// the second, exceeds exp(epsilon) times that around 0 and -1 by.
+// hockeyStick integrates on a fine grid the excess of the mixture of normals around 0 and 1,
+// with rate of the second, over exp(epsilon) times the mixture around 0 and -1.
 func hockeyStick(rate, z, epsilon float64) float64 {
 	density := func(x float64) float64 { return math.Exp(-x*x/2/z/z) / z / math.Sqrt(2*math.Pi) }
 	total := 0.
@@ -83,8 +83,8 @@ func hockeyStick(rate, z, epsilon float64) float64 {
 	return total
 }
 
-// A Poisson sample with a user at one end of the clip norm, or another at the other end, is no
-// easier to tell than the pair says.
+// The exchange of a user at one end of the clip norm for another at the other end, in a
+// Poisson sample, is no easier to detect than the pair.
 func TestReplacingAUserOfAPoissonSampleIsWithinThePair(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ rate, z float64 }{{0.01, 1}, {0.3, 0.8}, {0.9, 2}, {1, 1.5}} {
@@ -158,12 +158,13 @@ func TestTheSeparationOfATreeIsThatOfATraining(t *testing.T) {
 	}
 }
 
-// Where the worst rounds of a user take too long to find, each level of the tree has its own.
+// If the worst rounds of a user take too long to find, each level of the tree has its own.
 func TestATreeWithTooManyPlacementsIsBoundedByItsLevels(t *testing.T) {
 	t.Parallel()
 	r := privacy.Recipe{Population: 100_000_000, Cohort: 1, Rounds: 1_000_000, NoiseMultiplier: 1, Delta: 1e-9, Tree: &privacy.Participations{Times: 100, Separation: 1000}}
 	report := account(t, r)
-	// 100 users of each of the ten lowest levels, and what fits below the nodes of higher ones, at least.
+	// At least 100 users of each of the ten lowest levels, and those that fit below the nodes of
+	// higher ones.
 	if rho := float64(report.Rho); !(2*rho > 1000) || !(2*rho < 100*100*20) || !strings.Contains(report.TheoremProved, "for each level of the tree") {
 		t.Errorf("rho %v by %s", rho, report.TheoremProved)
 	}

@@ -9,15 +9,15 @@ import (
 // distribution with mean 0 and standard deviation std, from first to last, one
 // draw an element. A std of 0 draws nothing and leaves x as it was.
 //
-// Each sum is rounded from float64 to float32. That the noise lives on a
-// floating-point grid is a known leak: Mironov 2012 (On Significance of the
-// Least Significant Bits for Differential Privacy) shows that the low bits of
-// a sum can betray the value below the noise. Epsilon takes the noise as a
-// real number, as every system of this kind does; who must hold out against an
-// adversary that reads the low bits should release a rounded model.
+// Each sum is rounded from float64 to float32. The floating-point grid of the
+// noise is a known leak: Mironov 2012 (On Significance of the Least Significant
+// Bits for Differential Privacy) shows that the low bits of a sum can reveal
+// the value below the noise. Epsilon treats the noise as a real number, as
+// every system of this kind does. Release a rounded model to protect against an
+// adversary that reads the low bits.
 //
-// rng decides whom the noise protects against: whoever knows its seed can
-// subtract the noise.
+// rng determines who the noise protects against: a reader who knows its seed
+// can subtract the noise.
 func AddGaussian(rng *rand.Rand, x []float32, std float64) {
 	if std == 0 {
 		return
@@ -27,10 +27,10 @@ func AddGaussian(rng *rand.Rand, x []float32, std float64) {
 	}
 }
 
-// NoiseShare returns the standard deviation of what each device of a cohort adds to its clipped
-// update where devices, not the server, make the noise of a round: noiseMultiplier x clip /
-// sqrt(cohort). The sum of cohort such updates carries noiseMultiplier x clip, since the
-// variances of independent noise add up.
+// NoiseShare returns the standard deviation of the noise that each device of a cohort adds to
+// its clipped update if devices, not the server, add the noise of a round: noiseMultiplier x
+// clip / sqrt(cohort). The sum of cohort such updates carries noiseMultiplier x clip, because
+// the variances of independent noise add up.
 func NoiseShare(noiseMultiplier, clip float64, cohort int) float64 {
 	return noiseMultiplier * clip / math.Sqrt(float64(cohort))
 }

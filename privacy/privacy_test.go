@@ -376,8 +376,8 @@ func TestAdaptiveClippingSplitsTheNoise(t *testing.T) {
 	}
 }
 
-// One epsilon leads: the least that is proved. The papers' convention stands beside it where it is another
-// number, and says so where it is too low.
+// The headline begins with one epsilon, the least proved one. The papers' convention follows if it
+// is another number, with a warning if it is too low.
 func TestTheHeadlineIsProved(t *testing.T) {
 	t.Parallel()
 	r := account(t, tenEpochs())

@@ -8,7 +8,8 @@ import (
 	"coalmine/privacy/rdp"
 )
 
-// Conversion names how Rényi divergence becomes (epsilon, delta).
+// Conversion names the theorem that turns Rényi divergence into (epsilon,
+// delta).
 type Conversion = rdp.Conversion
 
 // The conversions; see package rdp.
@@ -17,8 +18,8 @@ const (
 	Improved = rdp.Improved
 )
 
-// Randomness says where noise and cohorts come from, and so whom the guarantee
-// holds against.
+// Randomness names the source of noise and cohorts, which determines against
+// whom the guarantee holds.
 type Randomness string
 
 const (
@@ -31,7 +32,7 @@ const (
 // Choices lists the values as words of an experiment file.
 func (Randomness) Choices() []string { return []string{string(Seeded), string(Secret)} }
 
-// NoiseBy says who adds the noise of a round.
+// NoiseBy names the party that adds the noise of a round.
 type NoiseBy string
 
 const (
@@ -44,11 +45,11 @@ const (
 // Choices lists the values as words of an experiment file.
 func (NoiseBy) Choices() []string { return []string{string(ByServer), string(ByDevices)} }
 
-// IsZero reports whether the server adds the noise, so that JSON which omits zero values is the
-// same whether or not that is said.
+// IsZero reports whether the server adds the noise, so that JSON that omits zero values is the
+// same with ByServer and with the empty value.
 func (n NoiseBy) IsZero() bool { return n == "" || n == ByServer }
 
-// Recipe is what the privacy of a training depends on.
+// Recipe holds the settings that determine the privacy of a training.
 type Recipe struct {
 	Population      int        // users that cohorts are drawn from, 1 or more
 	Cohort          int        // users of a round, 1 to Population
@@ -58,29 +59,30 @@ type Recipe struct {
 	Sampling        Sampling   // empty is FixedSize
 	Conversion      Conversion // empty is Classic
 	Accountant      Accountant // empty is Tightest
-	Unit            string     // what is protected, such as "balanced user"; empty is "user"
-	Randomness      Randomness // empty where no run is meant
-	// Separation and Participations are those of Round, for Separated sampling alone.
+	Unit            string     // the protected unit, such as "balanced user"; empty is "user"
+	Randomness      Randomness // empty if no run is meant
+	// Separation and Participations are those of Round; only for Separated sampling.
 	Separation     int `json:",omitempty"`
 	Participations int `json:",omitempty"`
-	// Mechanism correlates the noise of rounds, of Separated sampling; nil leaves it independent.
-	// NoiseMultiplier is about the independent noise that it is made of.
+	// Mechanism correlates the noise of rounds of Separated sampling; nil leaves it independent.
+	// NoiseMultiplier is that of the underlying independent noise.
 	Mechanism *correlated.Mechanism `json:",omitempty"`
-	// NoiseBy devices changes no number, as long as every member of a cohort adds its share.
+	// NoiseBy devices changes no number if every member of a cohort adds its share.
 	NoiseBy NoiseBy `json:",omitzero"`
-	// ClipQuantile is there with adaptive clipping. NoiseMultiplier is then the
-	// total, of which the updates get ClipQuantile.UpdateNoise.
+	// ClipQuantile is set with adaptive clipping. NoiseMultiplier is then the
+	// total; the updates get ClipQuantile.UpdateNoise.
 	ClipQuantile *ClipQuantile
-	// Tree is there with tree aggregation in place of sampled cohorts, which Tree and Compose
-	// account for.
+	// Tree is set with tree aggregation in place of sampled cohorts, for the functions Tree
+	// and Compose.
 	Tree *Participations
-	// Control is a fault that the training has on purpose; it plays no part in the cost.
+	// Control is a deliberate fault of the training; it does not change the computed
+	// cost.
 	Control Control `json:",omitempty"`
-	// LossDistribution asks for the bounds of the privacy loss distribution from both sides, too.
+	// LossDistribution also asks for bounds from both sides by the privacy loss distribution.
 	LossDistribution bool
 }
 
-// withDefaults fills the fields that may be empty.
+// withDefaults fills in the defaults of empty fields.
 func (r Recipe) withDefaults() Recipe {
 	if r.Sampling == "" {
 		r.Sampling = FixedSize
@@ -97,8 +99,7 @@ func (r Recipe) withDefaults() Recipe {
 	return r
 }
 
-// Validate reports every field that is out of range, each in a sentence of its
-// own.
+// Validate reports every field that is out of range, each in its own sentence.
 func (r Recipe) Validate() error {
 	r = r.withDefaults()
 	var errs []error

@@ -11,14 +11,14 @@ import (
 	"coalmine/privacy/correlated"
 )
 
-// Epsilon is a privacy bound, 0 or above. +Inf, no bound at all, is null in
-// JSON.
+// Epsilon is a privacy bound, 0 or above. +Inf, the absence of a bound, is null
+// in JSON.
 type Epsilon float64
 
 // MarshalJSON writes a number, or null for +Inf.
 func (e Epsilon) MarshalJSON() ([]byte, error) { return extended.Float(e).MarshalJSON() }
 
-// UnmarshalJSON reads what MarshalJSON writes.
+// UnmarshalJSON reads the output of MarshalJSON.
 func (e *Epsilon) UnmarshalJSON(data []byte) error { return (*extended.Float)(e).UnmarshalJSON(data) }
 
 // String writes three significant digits, as papers do, or "infinite".
@@ -44,31 +44,31 @@ func formatNumber(x float64) string {
 	return strconv.FormatFloat(x, 'f', digits, 64)
 }
 
-// Report is the privacy cost of a recipe, with all that it assumes. It is what
-// `coalmine account --json` prints.
+// Report is the privacy cost of a recipe with all its assumptions. `coalmine
+// account --json` prints it.
 type Report struct {
 	// Epsilon counts the noise relative to the clip norm, whatever the
 	// neighbouring relation. For cohorts of fixed size that is the convention of
-	// the papers on DP-FedAvg; where a user is added or removed, as with Poisson
+	// the papers on DP-FedAvg; if a user is added or removed, as with Poisson
 	// cohorts, it is the same as EpsilonProved.
 	Epsilon Epsilon `json:"epsilon"`
-	// EpsilonProved is what is proved under Neighbouring, with the noise relative to the
-	// sensitivity under it, by the accountant that AccountantProved names: of several, by
-	// that which proves the least.
+	// EpsilonProved is proved under Neighbouring, with the noise relative to the
+	// sensitivity under it, by the accountant in AccountantProved: the one with the
+	// smallest epsilon if several apply.
 	EpsilonProved Epsilon `json:"epsilon_proved"`
-	// AccountantProved is PLD or RDP; empty, and left out, where there is no bound.
+	// AccountantProved is PLD or RDP; empty and left out without a bound.
 	AccountantProved Accountant `json:"accountant_proved,omitempty"`
-	// TheoremProved names what AccountantProved rests on.
+	// TheoremProved names the theorem behind AccountantProved.
 	TheoremProved string `json:"theorem_proved,omitempty"`
-	// EpsilonRenyi is what Rényi divergences prove with Conversion: the epsilon_proved of
-	// every round's metric row. It is left out where it is 0.
+	// EpsilonRenyi is the epsilon that Rényi divergences prove with Conversion: the
+	// epsilon_proved of every round's metric row. It is left out if it is 0.
 	EpsilonRenyi Epsilon `json:"epsilon_renyi,omitzero"`
-	// Infinite says that there is no bound, and the epsilons are null.
+	// Infinite reports that there is no bound; the epsilons are then null.
 	Infinite bool    `json:"infinite,omitempty"`
 	Delta    float64 `json:"delta,omitzero"`
 
 	// Order and OrderProved are the Rényi orders that gave Epsilon and EpsilonRenyi, 0
-	// where none gave a bound.
+	// if no order gave a bound.
 	Order        float64      `json:"order"`
 	OrderProved  float64      `json:"order_proved"`
 	Conversion   Conversion   `json:"conversion"`
@@ -78,66 +78,68 @@ type Report struct {
 	Cohort       int          `json:"cohort"`
 	SamplingRate float64      `json:"sampling_rate"`
 	Rounds       int          `json:"rounds"`
-	// RoundsAtLeast says that Rounds is MaxRounds, where the search for the most
-	// rounds within a budget has ended.
+	// RoundsAtLeast reports that Rounds is MaxRounds, the end of the search for
+	// the most rounds within a budget.
 	RoundsAtLeast bool `json:"rounds_at_least,omitempty"`
-	// NoiseAtMost says that NoiseMultiplier is LeastNoise, and DeltaAtMost that Delta is LeastDelta,
-	// where the searches for the least ones have ended.
+	// NoiseAtMost reports that NoiseMultiplier is LeastNoise, and DeltaAtMost that Delta is
+	// LeastDelta, the ends of the searches for the least ones.
 	NoiseAtMost     bool    `json:"noise_multiplier_at_most,omitempty"`
 	DeltaAtMost     bool    `json:"delta_at_most,omitempty"`
 	NoiseMultiplier float64 `json:"noise_multiplier"`
-	// Sigma and SigmaProved are the noise relative to the sensitivity that
-	// stands behind each epsilon.
+	// Sigma and SigmaProved are the noise relative to the sensitivity behind
+	// each epsilon.
 	Sigma       float64 `json:"sigma"`
 	SigmaProved float64 `json:"sigma_proved"`
 	// UpdateNoise is the noise multiplier that the updates get under adaptive
 	// clipping, a little above NoiseMultiplier; 0 with a fixed clip norm.
 	UpdateNoise float64 `json:"update_noise_multiplier,omitempty"`
-	// Rho is the zero-concentrated privacy (Bun and Steinke 2016), of trees, of separated
-	// sampling, and where Concentrated was asked for it; otherwise 0, and left out.
+	// Rho is the zero-concentrated privacy (Bun and Steinke 2016), for trees, for
+	// separated sampling, and if Concentrated was called; otherwise 0 and left out.
 	Rho Epsilon `json:"rho,omitempty"`
-	// Mu is the Gaussian privacy (Dong, Roth and Su 2019) where Concentrated was asked for it;
-	// otherwise 0, and left out.
+	// Mu is the Gaussian privacy (Dong, Roth and Su 2019) if Concentrated was called;
+	// otherwise 0 and left out.
 	Mu Epsilon `json:"mu,omitempty"`
 
 	// Separation is the least number of rounds from one participation of a user to the next,
-	// Participations the most of them, and Sensitivity, in clip norms, how far they move all
-	// outputs together; 0, and left out, but for separated sampling.
+	// Participations the largest number of participations, and Sensitivity, in clip norms,
+	// the distance by which they move all outputs together; 0 and left out except for
+	// separated sampling.
 	Separation     int     `json:"separation,omitempty"`
 	Participations int     `json:"participations,omitempty"`
 	Sensitivity    float64 `json:"sensitivity,omitempty"`
-	// Mechanism correlates the noise of rounds; empty where it is independent.
+	// Mechanism correlates the noise of rounds; empty for independent noise.
 	Mechanism correlated.Kind `json:"mechanism,omitempty"`
 
-	// Accountant names the theorem behind Epsilon and EpsilonRenyi; with RDPPair, that behind
-	// the second is TheoremProved.
+	// Accountant names the theorem behind Epsilon and EpsilonRenyi; with RDPPair,
+	// TheoremProved is the one behind EpsilonRenyi.
 	Accountant   string `json:"accountant"`
 	Unit         string `json:"unit"`
 	HoldsAgainst string `json:"holds_against,omitempty"`
-	// Control is the fault that the training has on purpose, with which no epsilon holds.
+	// Control is the deliberate fault of the training; with one, no epsilon holds.
 	Control     Control  `json:"control,omitempty"`
 	Assumptions []string `json:"assumptions"`
 	NotCovered  []string `json:"not_covered"`
 
-	// Group is what several members together cost, where asked for.
+	// Group is the joint cost of several members, if requested.
 	Group *Group `json:"group,omitempty"`
 
-	// LossDistribution holds the tighter bounds, where asked for.
+	// LossDistribution holds the tighter bounds, if requested.
 	LossDistribution *Interval `json:"loss_distribution,omitempty"`
 }
 
-// Interval holds a true epsilon between two bounds.
+// Interval encloses a true epsilon by two bounds.
 type Interval struct {
 	Lower Epsilon `json:"lower"`
 	Upper Epsilon `json:"upper"`
 	// Accountant names the theorems behind them.
 	Accountant string `json:"accountant"`
-	// PapersRefuted says that the report's Epsilon lies below Lower: under the relation
-	// Neighbouring the papers' convention is then no bound.
+	// PapersRefuted reports that the report's Epsilon lies below Lower: under the
+	// relation Neighbouring the papers' convention is then no bound.
 	PapersRefuted bool `json:"papers_refuted,omitempty"`
 }
 
-// notCovered is what a run learns from the data outside the noisy rounds.
+// notCovered lists the facts about the data that a run learns outside the noisy
+// rounds.
 var notCovered = []string{
 	"the vocabulary",
 	"tuning of hyperparameters",
@@ -145,15 +147,15 @@ var notCovered = []string{
 	"outputs of audits",
 }
 
-// Grounds are what the epsilons of a recipe rest on, in sentences.
+// Grounds holds, in sentences, the assumptions behind the epsilons of a recipe.
 type Grounds struct {
 	Assumptions  []string `json:"assumptions"`
 	NotCovered   []string `json:"not_covered"`
 	HoldsAgainst string   `json:"holds_against,omitempty"`
 }
 
-// GroundsOf are those of a Report of the recipe, which is not a tree, without its numbers:
-// they take no time, and hold before the first round.
+// GroundsOf returns the grounds of a Report of the recipe, which is not a tree, without
+// its numbers. It takes no time, and the grounds hold before the first round.
 func GroundsOf(recipe Recipe) (Grounds, error) {
 	if err := recipe.Validate(); err != nil {
 		return Grounds{}, err
@@ -170,7 +172,7 @@ func GroundsOf(recipe Recipe) (Grounds, error) {
 	return Grounds{m.assumptions(recipe.Rounds, false), slices.Clone(notCovered), recipe.holdsAgainst()}, nil
 }
 
-// assumptions says in sentences what the two epsilons take for granted.
+// assumptions states the assumptions of the two epsilons in sentences.
 func (m *Meter) assumptions(rounds int, infinite bool) []string {
 	out := []string{
 		"every {update} is clipped to the clip norm C, and the noise on a {round}'s sum has standard deviation noise multiplier x C",
@@ -199,17 +201,17 @@ func (m *Meter) assumptions(rounds int, infinite bool) []string {
 	return inTermsOf(r.Unit, append(out, r.noiseAssumptions(infinite)...))
 }
 
-// RecordUnit is the unit of central training, which takes batches of records step by
-// step where federated training takes cohorts of users round by round.
+// RecordUnit is the unit of central training, which processes batches of records
+// step by step as federated training processes cohorts of users round by round.
 const RecordUnit = "record"
 
-// terms are the words of assumptions for their placeholders.
+// terms maps the placeholders of assumptions to their words.
 var (
 	federatedTerms = strings.NewReplacer("{member}", "user", "{update}", "update", "{round}", "round", "{cohort}", "cohort")
 	centralTerms   = strings.NewReplacer("{member}", "record", "{update}", "gradient", "{round}", "step", "{cohort}", "batch")
 )
 
-// inTermsOf fills in the words that go with a unit.
+// inTermsOf fills in the words for a unit.
 func inTermsOf(unit string, sentences []string) []string {
 	terms := federatedTerms
 	if unit == RecordUnit {
@@ -232,7 +234,7 @@ func (r Recipe) noiseAssumptions(infinite bool) []string {
 	return out
 }
 
-// holdsAgainst says whom the guarantee protects from.
+// holdsAgainst names the party against whom the guarantee protects.
 func (r Recipe) holdsAgainst() string {
 	switch r.Randomness {
 	case Seeded:
@@ -243,18 +245,19 @@ func (r Recipe) holdsAgainst() string {
 	return ""
 }
 
-// Headline is the cost of a training as people read it, everywhere: first the least epsilon that is
-// proved, and beside it what the papers' convention says, if it is another number for the same
-// training. Convention is nil where every figure is proved, and without a bound.
+// Headline is the cost of a training for display: the least proved epsilon first, then the epsilon
+// of the papers' convention if it is another number for the same training. Convention is nil if
+// every figure is proved, and without a bound.
 type Headline struct {
 	Proved     Epsilon
 	Convention *Epsilon
-	// Underestimates says that the truth is above Convention: for some data, or as an audit found.
+	// Underestimates reports that the true epsilon exceeds Convention, for some data or by an
+	// audit.
 	Underestimates bool
 }
 
-// Headline returns the figures of the report, beside the most that audits have bounded epsilon by from
-// below, 0 without one.
+// Headline returns the figures of the report together with the largest lower bound on epsilon from
+// audits, 0 without one.
 func (r Report) Headline(atLeast Epsilon) Headline {
 	h := Headline{Proved: r.EpsilonProved}
 	if !r.proved() && !r.Infinite {
@@ -264,10 +267,10 @@ func (r Report) Headline(atLeast Epsilon) Headline {
 	return h
 }
 
-// HeadlineOf is a Headline's column in tables.
+// HeadlineOf is the column title of a Headline in tables.
 const HeadlineOf = "epsilon proved (papers' convention)"
 
-// String is the text below HeadlineOf.
+// String returns the text for a column titled HeadlineOf.
 func (h Headline) String() string {
 	switch {
 	case h.Convention == nil:
@@ -278,7 +281,8 @@ func (h Headline) String() string {
 	return fmt.Sprintf("%s (%s)", h.Proved, h.Convention)
 }
 
-// DeltaWarning says that delta is too large to mean much, and is empty if it is not.
+// DeltaWarning warns of a delta that is too large to mean much; otherwise it is
+// empty.
 func (r Report) DeltaWarning() string {
 	if r.NoiseMultiplier == 0 || r.Delta < 1/float64(r.Population) {
 		return ""
@@ -288,14 +292,14 @@ func (r Report) DeltaWarning() string {
 		r.Delta, unit, unit, r.Population, 1/float64(r.Population))
 }
 
-// wholeUser is the unit of a recipe that states none.
+// wholeUser is the default unit of a recipe.
 const wholeUser = "user"
 
-// proved reports whether Epsilon is EpsilonRenyi, and so is proved, too: whether the relation
-// moves a sum by no more than the clip norm.
+// proved reports whether Epsilon equals EpsilonRenyi and so is proved, too: whether the
+// relation moves a sum by no more than the clip norm.
 func (r Report) proved() bool { return r.Neighbouring.sensitivity() == 1 }
 
-// Summary is the report in one line, never a bare epsilon.
+// Summary returns the report in one line, never a bare epsilon.
 func (r Report) Summary() string {
 	how, proved := string(r.Neighbouring), "proved"
 	if r.AccountantProved != "" {

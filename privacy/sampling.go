@@ -10,10 +10,11 @@ import (
 	"coalmine/privacy/rdp"
 )
 
-// Sampling says how the cohort of a round is drawn from the population.
+// Sampling names the method that draws the cohort of a round from the
+// population.
 type Sampling string
 
-// Ways to sample. The entry of each is in schemes.go.
+// The samplings. Their entries are in schemes.go.
 const (
 	FixedSize  Sampling = "fixed-size"
 	Poisson    Sampling = "poisson"
@@ -22,68 +23,70 @@ const (
 	NoSampling Sampling = "none"
 )
 
-// schemes are all ways to sample.
+// schemes holds all samplings.
 var schemes = registry.New("sampling", func(s Scheme) Sampling { return s.Sampling }, fixedSize, poisson, shuffled, separated, noSampling)
 
-// Scheme describes a way to sample: how cohorts are drawn, and what accounting for
-// them takes. The two stand together, since a bound holds for one draw alone.
+// Scheme describes a sampling: how cohorts are drawn, and how they are accounted
+// for. One type holds both because a bound holds for one kind of draw only.
 type Scheme struct {
 	Sampling Sampling
-	// Summary says in one line how a cohort is drawn, Source who proved its bound.
+	// Summary describes the draw of a cohort in one line; Source names the proof
+	// of its bound.
 	Summary, Source string
 	// Neighbouring is the relation under which the bound is proved.
 	Neighbouring Neighbouring
 
-	// draw returns the cohort of a round in ascending order, Round.Cohort users in
-	// the mean. nil: the scheme is for accounting, and no training can run it.
+	// draw returns the cohort of a round in ascending order, Round.Cohort users on
+	// average. If nil, the scheme is for accounting, and no training can run it.
 	draw func(Round) ([]int, error)
 
-	// rate is the chance of a user to take part in a round.
+	// rate is the probability that a user takes part in a round.
 	rate func(cohort, population int) float64
-	// divergence is that of one round at a sampling rate and noise sigma, relative
-	// to the sensitivity, for the given orders (package rdp).
+	// divergence is the curve of one round at a sampling rate and noise sigma,
+	// relative to the sensitivity, for the given orders (package rdp).
 	divergence func(rate, sigma float64, orders []float64) (rdp.Curve, error)
-	// pair is the divergence of the pair of outputs that lossAccountant is about, and
-	// pairAccountant its theorem. nil: divergence is it.
+	// pair is the divergence of the pair of outputs behind lossAccountant, and
+	// pairAccountant names its theorem. nil stands for divergence.
 	pair           func(rate, sigma float64, orders []float64) (rdp.Curve, error)
 	pairAccountant string
 	// papersOrders are the orders of the papers' convention.
 	papersOrders func() []float64
 	// accountant names the theorem behind divergence.
 	accountant string
-	// assumption says in a sentence what is taken for granted of the draw, in the
+	// assumption states the assumption about the draw in a sentence with the
 	// placeholders of terms.
 	assumption string
-	// participations is how many of the rounds anybody takes part in, at most, for a
-	// scheme whose bound counts these without credit for sampling. nil: every round
-	// counts, at its rate.
+	// participations returns the largest number of rounds that any user takes part
+	// in, for a scheme whose bound counts these without credit for sampling. If nil,
+	// every round counts, at its rate.
 	participations func(rounds, cohort, population int) int
-	// correlated says that rounds cost together what their sensitivity says, whatever the
-	// noise of one takes back of that of others.
+	// correlated reports that the cost of rounds follows from their joint sensitivity,
+	// even with noise that is correlated between rounds.
 	correlated bool
 	// lossAccountant names the theorem by which the loss distribution bounds epsilon.
 	lossAccountant string
-	// attainedBy are the data that cost as much as the lower bound says, in the placeholders
-	// of terms; empty where both bounds are those of one pair of outputs.
+	// attainedBy describes the data that reach the lower bound, with the placeholders of
+	// terms; empty if both bounds are those of one pair of outputs.
 	attainedBy string
 }
 
-// Round is what a cohort is drawn for.
+// Round is the input of the draw of a cohort.
 type Round struct {
 	// Number counts from 1.
 	Number int
-	// Population is the number of users, Cohort how many of them the round is to
-	// have, in the mean where its size is random. 1 <= Cohort <= Population.
+	// Population is the number of users, Cohort the number of users of the
+	// round, on average if its size is random. 1 <= Cohort <= Population.
 	Population, Cohort int
-	// Separation and Participations are the least rounds from one participation of a user to
-	// the next, and the most participations, of Separated; 0 for what the population allows.
+	// Separation is the least number of rounds from one participation of a user to the next,
+	// and Participations the largest number of participations, for Separated; 0 is the value
+	// that the population allows.
 	Separation, Participations int
-	// Stream returns the random numbers of a round, from their start. A scheme
-	// whose rounds depend on each other may ask for those of earlier ones, and for round 0.
+	// Stream returns the random numbers of a round, from their start. A scheme whose rounds
+	// depend on each other may ask for those of earlier rounds, and for round 0.
 	Stream func(number int) (*rand.Rand, error)
 }
 
-// FindScheme returns the entry of a way to sample. The error says why there is none.
+// FindScheme returns the entry of a sampling. The error explains why there is none.
 func FindScheme(s Sampling) (Scheme, error) {
 	if why, ok := unaccounted[s]; ok {
 		return Scheme{}, fmt.Errorf("sampling %q is not accounted for: %s", s, why)
@@ -91,7 +94,8 @@ func FindScheme(s Sampling) (Scheme, error) {
 	return schemes.Find(s)
 }
 
-// unaccounted are ways to sample that fleets have, and why nothing is proved of them here.
+// unaccounted maps samplings of production fleets to the reason why there is no bound for
+// them here.
 var unaccounted = map[Sampling]string{
 	"with-replacement": "a user may be drawn several times, and counts as often in the sum; the theorem on that " +
 		"(Balle, Barthe and Gaboardi 2018, Theorem 10) needs a bound for every number of times, and the one on fixed-size is not about it. " +
@@ -118,8 +122,8 @@ func (Sampling) Choices() []string {
 	return words
 }
 
-// Neighbouring is the relation under which the guarantee is proved. That of an
-// unknown sampling is empty, and no relation.
+// Neighbouring returns the relation under which the guarantee is proved, empty
+// for an unknown sampling.
 func (s Sampling) Neighbouring() Neighbouring {
 	scheme, err := schemes.Find(s)
 	if err != nil {
@@ -128,7 +132,7 @@ func (s Sampling) Neighbouring() Neighbouring {
 	return scheme.Neighbouring
 }
 
-// proving is the divergence that an accountant counts by.
+// proving returns the divergence that an accountant uses.
 func (s Scheme) proving(a Accountant) func(rate, sigma float64, orders []float64) (rdp.Curve, error) {
 	if a == RDPPair && s.pair != nil {
 		return s.pair
@@ -140,8 +144,8 @@ func (s Scheme) proving(a Accountant) func(rate, sigma float64, orders []float64
 func (s Scheme) Drawn() bool { return s.draw != nil }
 
 // Draw returns the users of a round in ascending order. It depends on the round
-// alone, never on the data. The error is that of Round.Stream. A scheme that is not
-// Drawn has no cohorts, and panics.
+// alone, never on the data. The error is that of Round.Stream. Draw panics for a
+// scheme that is not Drawn.
 func (s Scheme) Draw(r Round) ([]int, error) { return s.draw(r) }
 
 // Neighbouring is the relation between two populations that the guarantee
@@ -152,16 +156,16 @@ const (
 	// ReplaceOne puts another user in the place of one. A sum of clipped
 	// updates moves by at most twice the clip norm.
 	ReplaceOne Neighbouring = "replace-one"
-	// AddOrRemoveOne adds a user or takes one away. A sum of clipped updates
-	// moves by at most the clip norm.
+	// AddOrRemoveOne adds or removes a user. A sum of clipped updates moves by
+	// at most the clip norm.
 	AddOrRemoveOne Neighbouring = "add-or-remove-one"
 	// ZeroOutOne makes all updates of one user zero. A sum of clipped updates
 	// moves by at most the clip norm. It is the relation of DP-FTRL.
 	ZeroOutOne Neighbouring = "zero-out-one"
 )
 
-// sensitivity is how far the clipped sum moves under the relation, in clip
-// norms. Nothing bounds it under an unknown one.
+// sensitivity returns the distance by which the clipped sum moves under the
+// relation, in clip norms; +Inf for an unknown relation.
 func (n Neighbouring) sensitivity() float64 {
 	switch n {
 	case ReplaceOne:
@@ -172,8 +176,8 @@ func (n Neighbouring) sensitivity() float64 {
 	return math.Inf(1)
 }
 
-// losses are those of the pair of outputs that dominates all pairs of neighbours. Where a
-// member is added, removed or made zero, that pair is one of some data; so it is where a
+// losses returns those of the pair of outputs that dominates all pairs of neighbours. If
+// a member is added, removed or made zero, some data reach that pair; so they do if a
 // member is replaced and nothing is sampled.
 func (n Neighbouring) losses() losses {
 	if n == ReplaceOne {
@@ -182,15 +186,15 @@ func (n Neighbouring) losses() losses {
 	return attained
 }
 
-// bothEpsilons begins what is assumed where Rényi divergences prove Epsilon. By them alone
-// both epsilons are one.
+// bothEpsilons begins the assumptions if Rényi divergences prove Epsilon. With divergences
+// alone both epsilons are equal.
 const (
 	bothEpsilons = "both epsilons: "
 	sameEpsilons = "both epsilons are the same: "
 )
 
-// assumptions are what the relation makes of the noise, and before it, where the
-// papers' epsilon is another one, their convention.
+// assumptions returns the effect of the relation on the noise, and, if the
+// papers' epsilon differs, their convention.
 func (n Neighbouring) assumptions() (convention, relation string) {
 	const papers = "epsilon is the papers' convention: sigma = noise multiplier"
 	switch n {

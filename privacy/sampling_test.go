@@ -195,7 +195,8 @@ func TestAnUnknownSamplingIsNeverAccountedForAsAnother(t *testing.T) {
 	}
 }
 
-// Grounds are there before the first round, and are those of the report at the end.
+// The grounds exist before the first round, and equal those of the report at the
+// end.
 func TestGroundsAreThoseOfTheReport(t *testing.T) {
 	t.Parallel()
 	for _, s := range privacy.Schemes() {

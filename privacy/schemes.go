@@ -25,8 +25,7 @@ var fixedSize = Scheme{
 	divergence:     rdp.FixedSize,
 	pair:           rdp.ReplacedPair,
 	pairAccountant: "RDP, the pair that dominates samples of fixed size under replacement (Zhu, Dong and Wang 2022, Theorem 11)",
-	// The theorem is about whole orders, and the values that the papers print are
-	// the best of these.
+	// The theorem covers whole orders, and the papers print the best of these.
 	papersOrders:   rdp.WholeOrders,
 	accountant:     "RDP, fixed-size subsampled Gaussian (Wang, Balle and Kasiviswanathan 2019, Theorem 27)",
 	assumption:     "a {round}'s {cohort} is a uniform sample of fixed size, without replacement",
@@ -56,9 +55,9 @@ var poisson = Scheme{
 	lossAccountant: "Poisson subsampled Gaussian (Zhu, Dong and Wang 2022)",
 }
 
-// shuffled is how most programs go through their data. Its bound takes no credit for
-// the randomness of the order: theorems of amplification by sampling are not about it
-// (Chua et al. 2024, "How Private are DP-SGD Implementations?").
+// shuffled is the order in which most programs process their data. Its bound takes no
+// credit for the randomness of the order: theorems of amplification by sampling do
+// not cover it (Chua et al. 2024, "How Private are DP-SGD Implementations?").
 var shuffled = Scheme{
 	Sampling:     Shuffled,
 	Summary:      "epoch after epoch, each in a new order, cut into cohorts; whom the last whole cohort leaves over sits the epoch out",
@@ -106,7 +105,7 @@ var noSampling = Scheme{
 
 const unsampledLoss = "Gaussian, exact (Balle and Wang 2018, Theorem 8)"
 
-// unsampled is the divergence of one round without credit for sampling.
+// unsampled returns the divergence of one round without credit for sampling.
 func unsampled(_, sigma float64, orders []float64) (rdp.Curve, error) {
 	return rdp.Gaussian(sigma, orders)
 }

@@ -7,10 +7,10 @@ import (
 	"strconv"
 )
 
-// firstWithin returns the least n above over for which excess(n) is 0 or below. It is at most
-// within, for which that holds, and it fails at over. excess, such as the log of a cost over
-// what is allowed, falls with n; it may be infinite. The search guesses by straight lines, and
-// halves what is left where these do not help: excess is costly.
+// firstWithin returns the least n above over for which excess(n) is 0 or below. excess is 0 or
+// below at within and above 0 at over. excess, such as the log of a cost over its limit, falls
+// with n; it may be infinite. The search interpolates linearly and bisects if that does not
+// help, because excess is costly.
 func firstWithin(over, within int, excess func(n int) float64) int {
 	atOver, atWithin := math.Inf(1), math.Inf(-1)
 	for turn := 0; within-over > 1; turn++ {
@@ -28,23 +28,23 @@ func firstWithin(over, within int, excess func(n int) float64) int {
 	return within
 }
 
-// logExcess is the log of epsilon over what a budget allows.
+// logExcess returns the log of epsilon over the budget's epsilon.
 func (b Budget) logExcess(epsilon float64) float64 { return math.Log(epsilon / b.Epsilon) }
 
-// Noise multipliers of six significant digits, from leastNoise on, have places: whole numbers,
-// so that the least one that fits can be searched for.
+// Noise multipliers of six significant digits, from leastNoise on, are numbered, so that the
+// least one that fits can be searched for.
 const (
 	placesOfDecade = 900_000
 	mantissas      = 100_000 // the first of them, in units of the last digit
 )
 
-// LeastNoise and LeastDelta are where the searches for noise and delta end.
+// LeastNoise and LeastDelta are the ends of the searches for noise and delta.
 var (
 	LeastNoise = noiseAt(0)
 	LeastDelta = deltaAt(0)
 )
 
-// noiseAt returns the noise multiplier at a place, 0 or above.
+// noiseAt returns the noise multiplier with a number, 0 or above.
 func noiseAt(place int) float64 {
 	mantissa := float64(mantissas + place%placesOfDecade)
 	decade := place/placesOfDecade + leastDecade
@@ -54,21 +54,22 @@ func noiseAt(place int) float64 {
 	return mantissa / math.Pow10(5-decade)
 }
 
-// Deltas of four significant digits have places, too, from 1e-200 to 0.9999.
+// Deltas of four significant digits are numbered, too, from 1e-200 to 0.9999.
 const (
 	deltasOfDecade   = 9000
 	leastDeltaDecade = -200
 	mostDeltaPlace   = -leastDeltaDecade*deltasOfDecade - 1
 )
 
-// deltaAt returns the delta at a place, 0 to mostDeltaPlace.
+// deltaAt returns the delta with a number, 0 to mostDeltaPlace.
 func deltaAt(place int) float64 {
 	mantissa, decade := place%deltasOfDecade+1000, place/deltasOfDecade+leastDeltaDecade
 	delta, _ := strconv.ParseFloat(fmt.Sprintf("%de%d", mantissa, decade-3), 64) // to the last bit
 	return delta
 }
 
-// deltaPlace returns the place of the least delta that is not below x, or the nearest.
+// deltaPlace returns the number of the least delta that is not below x, or the
+// nearest.
 func deltaPlace(x float64) int {
 	return sort.Search(mostDeltaPlace, func(place int) bool { return deltaAt(place) >= x })
 }

@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Whatever the curve, the search ends where a look at every number would, and soon where the
-// curve is smooth.
+// For every curve the search ends at the result of a linear scan, and fast if the curve is
+// smooth.
 func TestTheSearchFindsTheFirstThatIsWithin(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -9,8 +9,8 @@ import (
 	"coalmine/privacy/rdp"
 )
 
-// separated is the schedule of a training with correlated noise, whose sensitivity hangs on
-// how often and how closely together anybody takes part.
+// separated is the schedule of a training with correlated noise, whose sensitivity depends
+// on the number and the separation of a user's participations.
 var separated = Scheme{
 	Sampling:     Separated,
 	Summary:      "users are dealt into as many groups as rounds shall lie between their participations; rounds take the groups in turn, each in an order that is new whenever all of it has come",
@@ -30,17 +30,17 @@ var separated = Scheme{
 	correlated:     true,
 }
 
-// schedule says who may take part in which round of a separated training.
+// schedule determines who may take part in each round of a separated training.
 type schedule struct {
 	population, cohort int
-	// separation is the number of groups: the rounds from one participation to the next, at
-	// least. 0 is the most that the population has cohorts for.
+	// separation is the number of groups: the least number of rounds from one participation
+	// to the next. 0 is the most that the population has cohorts for.
 	separation int
-	// most is how often a user takes part at most; 0 sets no limit.
+	// most limits a user's participations; 0 is no limit.
 	most int
 }
 
-// groups is the separation, given or not.
+// groups returns the separation or its default.
 func (s schedule) groups() int {
 	if s.separation > 0 {
 		return s.separation
@@ -48,7 +48,7 @@ func (s schedule) groups() int {
 	return s.population / s.cohort
 }
 
-// validate reports that there are too few users.
+// validate returns an error if there are too few users.
 func (s schedule) validate() error {
 	switch {
 	case s.separation < 0 || s.most < 0:
@@ -60,11 +60,12 @@ func (s schedule) validate() error {
 	return nil
 }
 
-// epoch is how many rounds of a group of so many users pass until all whole cohorts of it have
-// come once.
+// epoch returns the number of rounds of a group of a number of users until each of its whole
+// cohorts has taken part once.
 func (s schedule) epoch(users int) int { return users / s.cohort }
 
-// times is how often anybody takes part in so many rounds, at most.
+// times returns the largest number of participations of a user in a number of
+// rounds.
 func (s schedule) times(rounds int) int {
 	if rounds == 0 {
 		return 0
@@ -73,8 +74,8 @@ func (s schedule) times(rounds int) int {
 	return correlated.Most(visits, s.epoch(s.population/s.groups()))
 }
 
-// draw returns the users of a round in ascending order. Groups are dealt from the stream of
-// round 0; the order of a group is from that of the round at which its epoch begins.
+// draw returns the users of a round in ascending order. The stream of round 0 deals the
+// groups; the stream of the round at which a group's epoch begins orders the group.
 func (s schedule) draw(r Round) ([]int, error) {
 	if err := s.validate(); err != nil {
 		return nil, err
@@ -95,7 +96,8 @@ func (s schedule) draw(r Round) ([]int, error) {
 	return s.shuffled(r.Stream, group, place, (visit-place)*groups+number+1)
 }
 
-// shuffled is a cohort of a group, by its place in an epoch that begins at a round.
+// shuffled returns a cohort of a group by its place in the epoch that begins at a
+// round.
 func (s schedule) shuffled(stream func(int) (*rand.Rand, error), group []int, place, begins int) ([]int, error) {
 	rng, err := stream(begins)
 	if err != nil {

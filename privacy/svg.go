@@ -22,10 +22,9 @@ const (
 	svgNamespace = "http://www.w3.org/2000/svg"
 )
 
-// WriteSVG draws both epsilons against rounds, on logarithmic axes; one line
-// where they are the same. It needs
-// two or more reports with different numbers of rounds, 1 or above, and finite
-// epsilons above 0; others are left out.
+// WriteSVG draws both epsilons against rounds, on logarithmic axes, as one line
+// if they are equal. It needs two or more reports with different numbers of
+// rounds, 1 or above, and finite epsilons above 0; it leaves out others.
 func WriteSVG(w io.Writer, reports []Report) error {
 	reports = drawable(reports)
 	plot, err := newPlot(reports)
@@ -45,7 +44,7 @@ func WriteSVG(w io.Writer, reports []Report) error {
 	return err
 }
 
-// beginSVG opens a picture, in white.
+// beginSVG opens a picture with a white background.
 func beginSVG(b *strings.Builder) {
 	fmt.Fprintf(b, `<svg xmlns="%s" width="%d" height="%d" viewBox="0 0 %d %d">`+"\n", svgNamespace, svgWidth, svgHeight, svgWidth, svgHeight)
 	fmt.Fprintf(b, `<rect width="%d" height="%d" fill="#fff"/>`+"\n", svgWidth, svgHeight)
@@ -114,7 +113,7 @@ func (plot) frame(b *strings.Builder, below, beside string) {
 	fmt.Fprintf(b, `<text transform="translate(%d %d) rotate(-90)" text-anchor="middle" %s>%s</text>`+"\n", svgLabel+4, (svgTop+bottom)/2, svgTextStyle, beside)
 }
 
-// roundTicks returns the powers of ten in range, or both ends where there are
+// roundTicks returns the powers of ten in range, or both ends if there are
 // fewer than two.
 func (p plot) roundTicks() []float64 {
 	var ticks []float64

@@ -11,9 +11,9 @@ import (
 	"coalmine/internal/plural"
 )
 
-// WriteTable prints the reports of a sweep, one a line, then what they have in
-// common: what is assumed, what the unit is and what is not covered. reports
-// is not empty, and all are of one recipe but for its rounds.
+// WriteTable prints the reports of a sweep, one per line, then their common
+// assumptions, unit and exclusions. reports is not empty, and all are of one
+// recipe except for its rounds.
 func WriteTable(w io.Writer, reports []Report) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	convention, withLoss := !reports[0].proved(), reports[0].LossDistribution != nil
@@ -48,7 +48,7 @@ func WriteTable(w io.Writer, reports []Report) error {
 	return writeRefuted(w, reports)
 }
 
-// writeGroups says what several members together cost.
+// writeGroups prints the joint cost of several members.
 func writeGroups(w io.Writer, reports []Report) error {
 	for _, r := range reports {
 		if r.Group == nil {
@@ -70,7 +70,8 @@ func (r *Report) groupText() string {
 	return fmt.Sprintf("epsilon %s proved %s: %s", g.EpsilonProved, of, g.Theorem)
 }
 
-// writeRefuted says after which numbers of rounds the papers' convention is no bound.
+// writeRefuted prints the numbers of rounds for which the papers' convention is no
+// bound.
 func writeRefuted(w io.Writer, reports []Report) error {
 	for _, r := range reports {
 		if !r.Headline(0).Underestimates {
@@ -84,7 +85,7 @@ func writeRefuted(w io.Writer, reports []Report) error {
 	return nil
 }
 
-// orLess follows a number at which the search for the least one has ended.
+// orLess is the suffix of a number at which the search for the least one ended.
 func orLess(ended bool) string {
 	if !ended {
 		return ""

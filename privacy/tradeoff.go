@@ -9,29 +9,30 @@ import (
 	"strings"
 )
 
-// TradeOff bounds from below how often whoever tells two neighbours apart by the outputs of a
-// training is wrong. It is the greatest function that the guarantees (epsilon, delta) imply at a
-// list of deltas (Dong, Roth and Su 2019, Gaussian Differential Privacy, Proposition 2.5).
+// TradeOff bounds from below the error rates of any test that distinguishes two neighbours by
+// the outputs of a training. It is the greatest function that the guarantees (epsilon, delta)
+// imply at a list of deltas (Dong, Roth and Su 2019, Gaussian Differential Privacy, Proposition
+// 2.5).
 type TradeOff struct {
 	guarantees []Budget
 }
 
-// ErrorRates are those of a test: the shares of outputs without the member that it takes for
-// outputs with, and of outputs with that it takes for outputs without.
+// ErrorRates are those of a test: the share of outputs without the member that it classifies
+// as with, and the share of outputs with the member that it classifies as without.
 type ErrorRates struct {
 	FalsePositive float64 `json:"false_positive"`
 	FalseNegative float64 `json:"false_negative_at_least"`
 }
 
 // NewTradeOff bounds the tests of all recipes together, at least one, by privacy loss
-// distributions. Which recipes compose is as in [Compose]; the accountant plays no part.
+// distributions. Recipes compose as in [Compose]; the accountant is ignored.
 func NewTradeOff(recipes []Recipe) (*TradeOff, error) {
 	all, err := together(recipes, anyDelta)
 	if err != nil {
 		return nil, err
 	}
 	if math.IsInf(rho(all.steps), 1) {
-		return &TradeOff{}, nil // nothing is bounded without noise
+		return &TradeOff{}, nil // there is no bound without noise
 	}
 	losses := all.relation.losses()
 	apart, err := losses.delta(all.steps, 0)
@@ -53,10 +54,11 @@ func NewTradeOff(recipes []Recipe) (*TradeOff, error) {
 	return t, nil
 }
 
-// anyDelta is a delta that plays no part.
+// anyDelta is an ignored delta.
 const anyDelta = 0.5
 
-// tradeOffShares are the deltas of a curve, as shares of that at epsilon 0.
+// tradeOffShares are the deltas of a curve, as shares of the delta at epsilon
+// 0.
 var tradeOffShares = []float64{
 	0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.15, 0.1, 0.05, 0.02, 0.01, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9,
 }
@@ -67,7 +69,7 @@ func (t *TradeOff) At(falsePositive float64) float64 {
 	least := 0.0
 	for _, g := range t.guarantees {
 		rest, loss := 1-g.Delta, 0.0
-		if falsePositive > 0 { // lest an infinite factor makes it no number
+		if falsePositive > 0 { // avoids 0 x Inf
 			loss = math.Exp(g.Epsilon) * falsePositive
 		}
 		least = max(least, rest-loss, math.Exp(-g.Epsilon)*(rest-falsePositive))
@@ -75,7 +77,7 @@ func (t *TradeOff) At(falsePositive float64) float64 {
 	return least
 }
 
-// Points are those of the curve that are printed.
+// Points returns the points of the curve for output.
 func (t *TradeOff) Points() []ErrorRates {
 	var points []ErrorRates
 	for _, x := range []float64{0, 1e-6, 1e-5, 1e-4, 1e-3, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1} {
@@ -84,7 +86,7 @@ func (t *TradeOff) Points() []ErrorRates {
 	return points
 }
 
-// WriteCSV writes the points, a line each, below their names.
+// WriteCSV writes a header and the points, one per line.
 func (t *TradeOff) WriteCSV(w io.Writer) error {
 	rows := [][]string{{"false_positive", "false_negative_at_least"}}
 	for _, p := range t.Points() {
@@ -93,7 +95,7 @@ func (t *TradeOff) WriteCSV(w io.Writer) error {
 	return csv.NewWriter(w).WriteAll(rows)
 }
 
-// WriteSVG draws the curve, and dashed that of guessing.
+// WriteSVG draws the curve, and as a dashed line the curve of random guessing.
 func (t *TradeOff) WriteSVG(w io.Writer) error {
 	var b strings.Builder
 	beginSVG(&b)
@@ -111,7 +113,7 @@ func (t *TradeOff) WriteSVG(w io.Writer) error {
 	points := make([]string, steps+1)
 	for i := range points {
 		x := float64(i) / steps
-		points[i] = fmt.Sprintf("%.1f,%.1f", p.x(x*x), p.y(t.At(x*x))) // closer where it is steep
+		points[i] = fmt.Sprintf("%.1f,%.1f", p.x(x*x), p.y(t.At(x*x))) // denser where the curve is steep
 	}
 	fmt.Fprintf(&b, `<polyline points="%s" fill="none" stroke="%s" stroke-width="2"/>`+"\n</svg>\n", strings.Join(points, " "), colourProved)
 	_, err := io.WriteString(w, b.String())

@@ -24,7 +24,7 @@ func tradeOff(t *testing.T, recipes ...privacy.Recipe) *privacy.TradeOff {
 	return curve
 }
 
-// Without sampling the curve is that of two normal distributions, 2 sqrt(rounds)/z apart where
+// Without sampling the curve is that of two normal distributions, 2 sqrt(rounds)/z apart if
 // one user replaces another: never above it, and nowhere more than 0.01 below.
 func TestTheTradeOffOfTheGaussianMechanismIsKnown(t *testing.T) {
 	t.Parallel()
@@ -50,8 +50,8 @@ func TestTheTradeOffOfTheGaussianMechanismIsKnown(t *testing.T) {
 	}
 }
 
-// A test that asks of one round whether the sum is beyond a place is no better than the curve.
-// The table's first point is one without false positives, also where a guarantee is of more than exp holds.
+// A test of one round that compares the sum with a threshold is no better than the curve. The
+// table's first point is one without false positives, even if a guarantee exceeds the range of exp.
 func TestATestWithoutFalsePositivesHasABound(t *testing.T) {
 	t.Parallel()
 	r := sampledBy(privacy.FixedSize)
@@ -142,8 +142,8 @@ func TestConcentratedPrivacyIsThatWithoutSampling(t *testing.T) {
 	}
 }
 
-// At the delta that is found a training costs no more than what was asked for, and at one that is
-// a little less it does.
+// At the delta found, a training costs no more than the target, and at a slightly smaller delta
+// it costs more.
 func TestTheDeltaThatIsFoundIsTheLeast(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -12,27 +12,28 @@ import (
 	"coalmine/privacy/rdp"
 )
 
-// Participations say how often a user may take part in a training by tree aggregation.
+// Participations limits how often a user may take part in a training by tree
+// aggregation.
 type Participations struct {
-	// Times are the rounds that a user takes part in at most, 1 or more.
+	// Times is the largest number of rounds of a user, 1 or more.
 	Times int
 	// Separation is the least number of rounds from one participation of a user to the next, as
 	// of Separated sampling; 1 allows every round, and so does 0.
 	Separation int
 }
 
-// separation is what Separation says.
+// separation returns Separation or its default, 1.
 func (p Participations) separation() int { return cmp.Or(p.Separation, 1) }
 
 // oneEpoch lets no user take part twice.
 var oneEpoch = Participations{Times: 1}
 
 // Tree returns the cost of DP-FTRL by tree aggregation without restarts (Kairouz et al. 2021,
-// Theorem 4.1 and appendix D), for a recipe to be compared with. Users take part as often as
-// recipe.Tree says, once if it says nothing, in its Rounds, 1 or more, which Cohort and
-// Population must leave room for, and no sampling is assumed. NoiseMultiplier
-// is the noise on one node of the tree over the clip norm. Both epsilons are about the same
-// relation. Sampling, ClipQuantile and LossDistribution play no part.
+// Theorem 4.1 and appendix D), for comparison with a recipe. recipe.Tree limits the
+// participations of users, to one by default, in its Rounds, 1 or more. Cohort and Population
+// must have enough users for them. No sampling is assumed. NoiseMultiplier is the noise on
+// one node of the tree over the clip norm. Both epsilons use the same relation. Sampling,
+// ClipQuantile and LossDistribution are ignored.
 func Tree(recipe Recipe) (Report, error) {
 	t, err := newTree(recipe)
 	if err != nil {
@@ -59,7 +60,7 @@ func Tree(recipe Recipe) (Report, error) {
 }
 
 // tree is a training by tree aggregation, in which one user moves all nodes together by the
-// root of squares, in clip norms.
+// square root of squares, in clip norms.
 type tree struct {
 	recipe  Recipe
 	squares float64
@@ -84,8 +85,8 @@ func newTree(recipe Recipe) (*tree, error) {
 	return t, err
 }
 
-// squared is the squared sensitivity for a user who takes part in that way: of the worst placement,
-// or where that takes too long to find, by level: of the worst placement for each level of the tree.
+// squared returns the squared sensitivity for a user with these participations: for the worst
+// placement, or, if that takes too long to find, for the worst placement on each level of the tree.
 func (t *tree) squared(p Participations) (squares float64, byLevel bool, err error) {
 	worst, err := rdp.Participation{Steps: t.recipe.Rounds, Times: p.Times, Separation: p.separation()}.SquaredSensitivity()
 	if !errors.Is(err, rdp.ErrTooManyPlacements) {
@@ -95,8 +96,8 @@ func (t *tree) squared(p Participations) (squares float64, byLevel bool, err err
 	return squares, true, err
 }
 
-// divergence is that of the whole training where a user moves the nodes so many times as far as
-// when its updates become zero.
+// divergence returns that of the whole training if a user moves the nodes times as far as if
+// its updates become zero.
 func (t *tree) divergence(times float64) (rdp.Curve, error) {
 	sigma := t.recipe.NoiseMultiplier / times
 	return rdp.ZeroConcentrated(math.Max(t.squares*(1/sigma/sigma/2), math.SmallestNonzeroFloat64), rdp.DefaultOrders())
@@ -108,7 +109,7 @@ const (
 	maxTreeRounds = 1 << 20
 )
 
-// validate finds what leaves the cohorts short of users.
+// validate returns an error if there are too few users for the cohorts.
 func (t *tree) validate() error {
 	r, p := t.recipe, *t.recipe.Tree
 	if err := r.Validate(); err != nil {
@@ -122,7 +123,7 @@ func (t *tree) validate() error {
 	case p.Times > 1 && r.Rounds > maxTreeRounds:
 		return fmt.Errorf("%d rounds with %d participations of a user: expected at most %d rounds where a user takes part more than once", r.Rounds, p.Times, maxTreeRounds)
 	}
-	most := r.Population / r.Cohort // rounds without anybody twice
+	most := r.Population / r.Cohort // rounds before a user must repeat
 	switch {
 	case p.Times == 1 && r.Rounds > most:
 		return fmt.Errorf("%d rounds of %d users are more than one epoch of %d users: expected at most %d rounds, since with the tree no user may take part twice",
@@ -137,12 +138,13 @@ func (t *tree) validate() error {
 	return nil
 }
 
-// steps are the tree as one Gaussian mechanism, under ZeroOutOne or ReplaceOne.
+// steps returns the tree as one Gaussian mechanism, under ZeroOutOne or
+// ReplaceOne.
 func (t *tree) steps(under Neighbouring) []pld.Step {
 	return []pld.Step{{Rate: 1, Sigma: t.recipe.NoiseMultiplier / under.sensitivity() / math.Sqrt(t.squares), Rounds: 1}}
 }
 
-// treePart is what a tree adds to a composition.
+// treePart returns the contribution of a tree to a composition.
 func (r Recipe) treePart(under Neighbouring) (part, error) {
 	t, err := newTree(r)
 	if err != nil {
@@ -167,7 +169,7 @@ func (t *tree) mechanism() string {
 	return name
 }
 
-// theorem names what an accountant of the tree rests on.
+// theorem names the theorem behind an accountant of the tree.
 func (t *tree) theorem(a Accountant) string {
 	switch {
 	case a == PLD:

@@ -2,9 +2,9 @@ package correlated
 
 import "fmt"
 
-// Banded is a banded Toeplitz strategy: the first elements of its column, whose others are
-// 0. The first is 1, none is negative and none above the one before. Noise takes buffers of
-// the model's size, one less than there are bands.
+// Banded is a banded Toeplitz strategy, given by the first elements of its column; the
+// others are 0. The first is 1, none is negative, and none exceeds the one before. Noise
+// keeps one buffer of the model's size fewer than there are bands.
 type Banded struct {
 	Coefficients []float64 `json:"coefficients"`
 }
@@ -19,7 +19,7 @@ func (b Banded) Validate() error {
 	return nil
 }
 
-// column is the first column of C for so many rounds.
+// column returns the first column of C for a number of rounds.
 func (b Banded) column(rounds int) []float64 {
 	c := make([]float64, rounds)
 	copy(c, b.Coefficients)
@@ -43,8 +43,8 @@ func (b Banded) Errors(rounds int) []float64 { return variances(b.solver(), roun
 // Buffers implements Strategy.
 func (b Banded) Buffers(rounds int) int { return min(len(b.Coefficients)-1, rounds) }
 
-// Noise implements Strategy: Choquette-Choo et al. 2023, algorithm 9. The buffers are the noise
-// of the rounds before, the last one first.
+// Noise implements Strategy: Choquette-Choo et al. 2023, algorithm 9. The buffers hold the
+// noise of the previous rounds, the latest first.
 func (b Banded) Noise(round int, buffers [][]float32, independent Independent) ([]float64, [][]float32, error) {
 	noise, err := independent(0)
 	if err != nil {
@@ -74,7 +74,7 @@ func (b Banded) solver() solver {
 // bandedSolver is Noise for a single element, in float64.
 type bandedSolver struct {
 	c    []float64
-	past []float64 // the last one first
+	past []float64 // the latest first
 }
 
 func (s *bandedSolver) next(z float64) float64 {
@@ -88,8 +88,8 @@ func (s *bandedSolver) next(z float64) float64 {
 	return z
 }
 
-// variance is the largest of a prefix sum, and its derivative by each coefficient: where
-// x = C^-1 1, dx = -dC applied to C^-1 x.
+// variance returns the largest variance of a prefix sum and its derivative by each
+// coefficient: x = C^-1 1 gives dx = -dC applied to C^-1 x.
 func (b Banded) variance(rounds int) (value float64, byCoefficient []float64) {
 	x, inverse := ones(b.solver(), rounds), b.solver()
 	y := make([]float64, rounds)
@@ -105,9 +105,9 @@ func (b Banded) variance(rounds int) (value float64, byCoefficient []float64) {
 	return squaredNorm(x), byCoefficient
 }
 
-// startBanded is where the search begins: the square root of the matrix of prefix sums, which
-// without bands is the best Toeplitz strategy for one participation (Fichtenberger,
-// Henzinger and Upadhyay 2023).
+// startBanded is the start of the search: the square root of the matrix of prefix sums, which
+// without bands is the best Toeplitz strategy for one participation (Fichtenberger, Henzinger
+// and Upadhyay 2023).
 func startBanded(bands int) Banded {
 	b := Banded{Coefficients: make([]float64, bands)}
 	b.Coefficients[0] = 1

@@ -6,8 +6,8 @@ import (
 )
 
 // BLT is a buffered linear Toeplitz strategy. Its column is 1 and then the sum over the
-// buffers j of Scales[j] x Decays[j]^(i-1), i from 1. Noise takes a buffer of the model's
-// size for each.
+// buffers j of Scales[j] x Decays[j]^(i-1), i from 1. Noise keeps one buffer of the
+// model's size for each.
 type BLT struct {
 	// Scales are 0 or above, and 1 at most together, so that the column never increases.
 	Scales []float64 `json:"scales"`
@@ -34,7 +34,7 @@ func (b BLT) Validate() error {
 	return nil
 }
 
-// Column is the first column of C for so many rounds.
+// Column returns the first column of C for a number of rounds.
 func (b BLT) Column(rounds int) []float64 {
 	c := make([]float64, rounds)
 	c[0] = 1
@@ -84,10 +84,12 @@ func (b BLT) Noise(round int, buffers [][]float32, independent Independent) ([]f
 	return noise, next, nil
 }
 
-// nearby is how many elements are worked on at a time, so that they stay in the core's cache.
+// nearby is the number of elements processed at a time, so that they stay in the core's
+// cache.
 const nearby = 1024
 
-// filter makes the round's noise of independent noise, in place, and the next buffers.
+// filter turns independent noise into the round's noise, in place, and computes the
+// next buffers.
 func (b BLT) filter(noise []float64, buffers, next [][]float32, from, to int) {
 	noise = noise[from:to]
 	for j, scale := range b.Scales {
@@ -121,14 +123,14 @@ func (s *bltSolver) next(z float64) float64 {
 	return z
 }
 
-// slopes are a value, and its derivatives by scales and by decays.
+// slopes holds a value and its derivatives by scales and by decays.
 type slopes struct {
 	value            float64
 	byScale, byDecay []float64
 }
 
-// gradients are those of the largest variance of a prefix sum, and of the squared
-// sensitivity.
+// gradients returns those of the largest variance of a prefix sum and of the
+// squared sensitivity.
 func (b BLT) gradients(p Participation) (variance, sensitivity slopes) {
 	return b.varianceSlopes(p.Rounds), b.sensitivitySlopes(p)
 }
@@ -137,12 +139,12 @@ func (b BLT) slopes(value float64) slopes {
 	return slopes{value, make([]float64, len(b.Scales)), make([]float64, len(b.Scales))}
 }
 
-// varianceSlopes differentiates through C^-1: where x = C^-1 1, dx = -C^-1 dC x, which is
+// varianceSlopes differentiates through C^-1: x = C^-1 1 gives dx = -C^-1 dC x, which is
 // -dC applied to C^-1 x.
 func (b BLT) varianceSlopes(rounds int) slopes {
 	x, inverse := ones(b.solver(), rounds), b.solver()
 	s := b.slopes(squaredNorm(x))
-	moved := b.slopes(0) // C^-1 x up to here, through the derivatives of the column
+	moved := b.slopes(0) // C^-1 x so far, through the derivatives of the column
 	for _, v := range x {
 		for j, scale := range b.Scales {
 			s.byScale[j] -= float64(2 * v * moved.byScale[j])
@@ -172,8 +174,8 @@ func (b BLT) sensitivitySlopes(p Participation) slopes {
 	return s
 }
 
-// startBLT is where the search for so many buffers begins: decays spread from one that forgets
-// over all rounds to one that forgets in a few.
+// startBLT is the start of the search with a number of buffers: decays spread from one that
+// forgets over all rounds to one that forgets in a few.
 func startBLT(rounds, buffers int) BLT {
 	b := BLT{Scales: make([]float64, buffers), Decays: make([]float64, buffers)}
 	sum := 0.0

@@ -15,7 +15,7 @@ import (
 )
 
 // jax_privacy, buffered_toeplitz_test.py, test_optimize_single_participation_golden: within
-// 1e-5 there. Found with a penalty of 1e-8, which there is none of here.
+// 1e-5 there. It used a penalty of 1e-8, which this search does not have.
 func TestTheBestBLTIsThePublishedOne(t *testing.T) {
 	t.Parallel()
 	b, err := OptimizeBLT(Participation{Rounds: 100_000, Separation: 1, Times: 1}, 2)
@@ -81,7 +81,7 @@ func near(t *testing.T, what string, got, want []float64, tolerance float64) {
 	}
 }
 
-// loss is what the search minimizes, by the public methods.
+// loss is the objective of the search, computed by the public methods.
 func loss(t rapid.TB, s Strategy, p Participation) float64 {
 	t.Helper()
 	squared, err := s.SquaredSensitivity(p)
@@ -136,8 +136,8 @@ func drawStrategy(t *rapid.T) Strategy {
 	return Tree{}
 }
 
-// rows are what is released of updates x of one element each: of a Toeplitz strategy C x, of
-// the tree the sums of all complete nodes, by round and level.
+// rows returns the release for updates x of one element each: C x for a Toeplitz strategy,
+// for the tree the sums of all complete nodes, by round and level.
 func rows(s Strategy, x []float64) (released [][]float64) {
 	column := func() []float64 {
 		switch s := s.(type) {
@@ -242,8 +242,8 @@ func stream(t rapid.TB, s Strategy, independent [][]float64) []float64 {
 	return out
 }
 
-// What is released determines the updates: fed with it in place of noise, Noise gives the
-// updates back. So it is C^-1, and the noise on the updates is a function of C X + Z.
+// The release determines the updates: with the release in place of noise, Noise returns
+// the updates. So it is C^-1, and the noise on the updates is a function of C X + Z.
 func TestNoiseInvertsWhatIsReleased(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -281,8 +281,8 @@ func TestErrorsAreTheVariancesOfSums(t *testing.T) {
 	}
 }
 
-// The variance of prefix sums is that of the rows of A C^-1, A with ones on and below its
-// diagonal.
+// The variances of prefix sums are the squared norms of the rows of A C^-1, A with ones
+// on and below its diagonal.
 func TestErrorsEqualThoseOfTheInvertedMatrix(t *testing.T) {
 	t.Parallel()
 	b := BLT{Scales: []float64{0.05, 0.2, 0.3}, Decays: []float64{0.999, 0.9, 0.2}}
@@ -408,7 +408,7 @@ func TestBuffersOfAnotherRoundAreRefused(t *testing.T) {
 	}
 }
 
-// What the noise of a round costs beside drawing it, at a model of a million parameters.
+// The cost of a round's noise besides drawing it, at a model of a million parameters.
 func BenchmarkNoise(b *testing.B) {
 	const parameters = 1 << 20
 	draws := make([]float64, parameters)

@@ -1,17 +1,17 @@
-// Package correlated is the noise of DP-FTRL: of one round it takes back a part of what
-// earlier rounds got, so that sums over rounds, which is what a model is, carry less
-// noise than if that of each round were independent.
+// Package correlated implements the noise of DP-FTRL. It subtracts in one round part of
+// the noise of earlier rounds, so that sums over rounds, such as a model, carry less
+// noise than with independent noise in each round.
 //
-// The updates of n rounds are the rows of X. A [Strategy] is a matrix C, lower
-// triangular. With independent normal noise Z a training releases C X + Z, of which
-// the updates X + C^-1 Z that the server applies are a function: their noise is C^-1 Z,
-// made round after round from few buffers of the size of the model ([Strategy.Noise]).
-// That round t depends on no later one makes the guarantee hold for updates that are chosen
-// by what was released before (Denisov et al. 2022).
+// The updates of n rounds are the rows of X. A [Strategy] is a lower triangular matrix C.
+// With independent normal noise Z a training releases C X + Z. The server applies the
+// updates X + C^-1 Z, a function of this release. Their noise is C^-1 Z, computed round by
+// round from a few buffers of the size of the model ([Strategy.Noise]). Round t depends on
+// no later round, so the guarantee also holds for updates that depend on earlier releases
+// (Denisov et al. 2022).
 //
-// A user who takes part at most k times, with b rounds from one time to the next or more
-// ([Participation]), moves C X by the sensitivity of C times the clip norm at most when
-// their updates become zero. So the whole training costs what one Gaussian mechanism costs.
+// A user who takes part at most k times, with at least b rounds from one time to the next
+// ([Participation]), moves C X by at most the sensitivity of C times the clip norm if their
+// updates become zero. So the whole training costs as much as one Gaussian mechanism.
 //
 //   - [BLT]: buffered linear Toeplitz matrices, Dvijotham et al. 2024 (Efficient and
 //     Near-Optimal Noise Generation for Streaming Differential Privacy); for several
@@ -22,7 +22,7 @@
 //   - [Tree]: tree aggregation, Kairouz et al. 2021, with the estimate of Honaker 2015 from
 //     nodes that are complete.
 //
-// [OptimizeBLT] and [OptimizeBanded] choose the coefficients of the first two, once the
-// rounds and the participation are known. Nothing in it is random, and no step of it depends
-// on the processor among those of x86-64.
+// [OptimizeBLT] and [OptimizeBanded] choose the coefficients of the first two, given the
+// rounds and the participation. The search is deterministic and gives the same bits on all
+// x86-64 processors.
 package correlated

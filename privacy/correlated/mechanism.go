@@ -2,18 +2,18 @@ package correlated
 
 import "coalmine/internal/registry"
 
-// Kind names a sort of strategy.
+// Kind names a kind of strategy.
 type Kind string
 
-// Sorts of strategies.
+// The kinds of strategies.
 const (
 	KindBLT    Kind = "blt"
 	KindBanded Kind = "banded"
 	KindTree   Kind = "tree"
 )
 
-// Mechanism is a strategy as tasks, recipes and records state it. The fields that do not belong
-// to its kind are empty.
+// Mechanism is the description of a strategy in tasks, recipes and records. The fields that do
+// not belong to its kind are empty.
 type Mechanism struct {
 	Kind Kind `json:"kind"`
 	// Scales and Decays are those of a BLT.
@@ -23,10 +23,10 @@ type Mechanism struct {
 	Coefficients []float64 `json:"coefficients,omitempty"`
 }
 
-// Sort describes a sort of strategy.
+// Sort describes a kind of strategy.
 type Sort struct {
 	Kind Kind
-	// Summary says in one line what it is, Source who has proposed it.
+	// Summary describes it in one line; Source names its authors.
 	Summary, Source string
 	strategy        func(Mechanism) Strategy
 }
@@ -43,11 +43,11 @@ var sorts = registry.New("mechanism", func(s Sort) Kind { return s.Kind },
 // Choices lists the kinds as words of an experiment file.
 func (Kind) Choices() []string { return sorts.Words() }
 
-// Sorts lists all sorts of strategies.
+// Sorts lists all kinds of strategies.
 func Sorts() []Sort { return sorts.Entries() }
 
-// Strategy is what the mechanism states. It is an error if its kind is unknown, or its numbers
-// are out of range.
+// Strategy returns the strategy that the mechanism describes. It is an error if the kind is
+// unknown or a number is out of range.
 func (m Mechanism) Strategy() (Strategy, error) {
 	s, err := sorts.Find(m.Kind)
 	if err != nil {
@@ -57,5 +57,5 @@ func (m Mechanism) Strategy() (Strategy, error) {
 	return strategy, strategy.Validate()
 }
 
-// Independently is the strategy of noise that is not correlated at all.
+// Independently returns the strategy of uncorrelated noise.
 func Independently() Strategy { return Banded{Coefficients: []float64{1}} }

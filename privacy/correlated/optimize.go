@@ -10,11 +10,12 @@ import (
 	"gonum.org/v1/gonum/optimize"
 )
 
-// The search is for the least product of the squared sensitivity and the largest variance of a
-// prefix sum: at equal privacy, the least noise on the last model.
+// The search minimizes the product of the squared sensitivity and the largest variance of a
+// prefix sum: at equal privacy, the noise on the final model.
+//
 
-// OptimizeBLT finds a BLT strategy of so many buffers, 1 or more, for a participation; of
-// fewer, where the least loss has no use for them.
+// OptimizeBLT finds a BLT strategy with at most the given number of buffers, 1 or more,
+// for a participation. It has fewer if more buffers do not lower the loss.
 func OptimizeBLT(p Participation, buffers int) (BLT, error) {
 	if err := p.Validate(); err != nil {
 		return BLT{}, err
@@ -34,7 +35,7 @@ func OptimizeBLT(p Participation, buffers int) (BLT, error) {
 	return b, b.Validate()
 }
 
-// used are the buffers that the least loss has a use for, those that forget last first.
+// used returns the buffers that lower the loss, the slowest to forget first.
 func (b BLT) used() BLT {
 	const idle = 1e-8
 	var order []int
@@ -54,7 +55,8 @@ func (b BLT) used() BLT {
 	return out
 }
 
-// OptimizeBanded finds a banded strategy of so many bands, from 1 to the rounds.
+// OptimizeBanded finds a banded strategy with a number of bands, from 1 to the
+// rounds.
 func OptimizeBanded(p Participation, bands int) (Banded, error) {
 	if err := p.Validate(); err != nil {
 		return Banded{}, err
@@ -84,8 +86,8 @@ func lossOfBLT(x, gradient []float64, p Participation) float64 {
 	return math.Log(variance.value) + math.Log(sensitivity.value)
 }
 
-// lossOfBanded is likewise. A coefficient and all after it follow from its ratio to the one
-// before.
+// lossOfBanded is lossOfBLT for banded strategies. The ratio of a coefficient to the one
+// before determines it and all later ones.
 func lossOfBanded(x, gradient []float64, p Participation) float64 {
 	b := toBanded(x)
 	variance, byVariance := b.variance(p.Rounds)
@@ -99,8 +101,8 @@ func lossOfBanded(x, gradient []float64, p Participation) float64 {
 	return math.Log(variance) + math.Log(sensitivity)
 }
 
-// The numbers that are searched for are free of bounds: binary logarithms of scales, and of
-// p/(1-p) for what lies between 0 and 1.
+// The searched variables have no bounds: binary logarithms of scales, and of p/(1-p) for a
+// p between 0 and 1.
 
 func fromBLT(b BLT) []float64 {
 	x := make([]float64, 2*len(b.Scales))
@@ -120,7 +122,8 @@ func toBLT(x []float64) BLT {
 	return b
 }
 
-// fromBanded is about the ratio of each coefficient to the one before, so that none is above it.
+// fromBanded encodes the ratio of each coefficient to the one before, so that no coefficient
+// exceeds its predecessor.
 func fromBanded(b Banded) []float64 {
 	x := make([]float64, len(b.Coefficients)-1)
 	for i := range x {
@@ -141,14 +144,14 @@ func toBanded(x []float64) Banded {
 func logOdds(p float64) float64     { return log2(p / (1 - p)) }
 func fromLogOdds(x float64) float64 { return 1 / (1 + powerOf2(-x)) }
 
-// log2 and powerOf2 are those of package math, whose natural exponential has bits that
-// depend on the processor.
+// log2 and powerOf2 use package math's base-2 functions, because the bits of its
+// natural exponential depend on the processor.
 func log2(x float64) float64     { return math.Log2(x) }
 func powerOf2(x float64) float64 { return math.Exp2(x) }
 
-// descend finds a minimum near a point. It ends where the gradient is next to 0, or where
-// rounding hides any further descent. On a slope that bends at once what has been learned of its
-// curvature misleads, and the search begins anew.
+// descend finds a minimum near a point. It ends if the gradient is close to 0, or if rounding
+// hides any further descent. On a slope with a sudden bend the estimate of its curvature
+// misleads, and the search starts again.
 func descend(from []float64, value func(x, gradient []float64) float64) ([]float64, error) {
 	if len(from) == 0 {
 		return from, nil
@@ -186,10 +189,10 @@ func search(from []float64, value func(x, gradient []float64) float64) ([]float6
 	if result == nil || math.IsNaN(result.F) {
 		return nil, fmt.Errorf("no minimum is found: %w", err)
 	}
-	return result.X, nil // where rounding ends the search, there is an error beside the minimum
+	return result.X, nil // if rounding ends the search, it returns an error beside the minimum
 }
 
-// round keeps ten significant digits of each number: as many as are worth recording.
+// round keeps ten significant digits of each number, enough for a record.
 func round(x []float64) {
 	for i, v := range x {
 		x[i], _ = strconv.ParseFloat(strconv.FormatFloat(v, 'g', 10, 64), 64)

@@ -4,18 +4,20 @@ import (
 	"fmt"
 )
 
-// Participation is when a user may take part in a training.
+// Participation limits when a user may take part in a training.
 type Participation struct {
 	// Rounds of the training, 1 or more.
 	Rounds int `json:"rounds"`
 	// Separation is the least difference between the numbers of two rounds with the same
 	// user, 1 or more; 1 allows every round. Choquette-Choo et al. 2023 call it b.
 	Separation int `json:"separation"`
-	// Times is how often a user takes part at most, 1 or more: k of the same paper.
+	// Times is the largest number of times that a user takes part, 1 or more: k of
+	// the same paper.
 	Times int `json:"participations"`
 }
 
-// Most is how often the separation lets a user take part in so many rounds.
+// Most returns the largest number of participations that the separation allows
+// in a number of rounds.
 func Most(rounds, separation int) int { return (rounds-1)/separation + 1 }
 
 // Validate reports the first field that is out of range.
@@ -31,40 +33,42 @@ func (p Participation) Validate() error {
 	return nil
 }
 
-// times is how often a user takes part at most, in fact.
+// times returns the effective largest number of participations.
 func (p Participation) times() int { return min(p.Times, Most(p.Rounds, p.Separation)) }
 
 // Strategy is the matrix C. Its values are relative: with independent noise of standard
 // deviation 1.
 type Strategy interface {
-	// Validate reports why the strategy is none.
+	// Validate returns an error if the strategy is invalid.
 	Validate() error
-	// SquaredSensitivity is the largest squared L2 norm of what one user adds to C X, in
-	// clip norms, with updates of the clip norm: that of the first p.Rounds rounds.
+	// SquaredSensitivity returns the largest squared L2 norm of one user's contribution
+	// to C X over the first p.Rounds rounds, in clip norms, with updates of the clip
+	// norm.
 	SquaredSensitivity(p Participation) (float64, error)
-	// Errors are the variances of the noise on the sum of the first 1, 2, ... rounds
-	// updates.
+	// Errors returns the variances of the noise on the sum of the updates of the
+	// first 1, 2, ... rounds.
 	Errors(rounds int) []float64
-	// Noise is the noise of a round, counted from 1, on its update, in standard deviations,
-	// and the buffers that the next round asks for. Buffers are those of the round before,
-	// whose values it leaves as they are; there are none before the first round. Independent gives
-	// it independent normal draws, as many as the model has parameters, in streams that are
-	// numbered from 0.
+	// Noise returns the noise of a round, counted from 1, on its update, in standard deviations,
+	// and the buffers for the next round. It takes the buffers of the previous round, none before
+	// the first round, and does not change them. independent supplies independent normal draws, as
+	// many as the model has parameters, in streams numbered from 0.
 	Noise(round int, buffers [][]float32, independent Independent) (noise []float64, next [][]float32, err error)
-	// Buffers is the largest number of buffers between rounds of so many.
+	// Buffers returns the largest number of buffers kept between rounds of a
+	// training with rounds rounds.
 	Buffers(rounds int) int
 }
 
 // Independent draws independent normal noise for a round, from one of its streams.
 type Independent func(stream uint64) ([]float64, error)
 
-// errBuffers says that the buffers are not those of the round before.
+// errBuffers reports buffers that do not belong to the previous round.
 func errBuffers(round, got, want int) error {
 	return fmt.Errorf("the noise of round %d follows from %d buffers, and %d are there: expected the checkpoint of round %d of the same training",
 		round, want, got, round-1)
 }
 
-// checkBuffers reports buffers that are not of the model's size, or not as many as expected.
+// checkBuffers returns an error if the buffers differ from the model's size or the expected
+// number.
 func checkBuffers(round int, buffers [][]float32, want, size int) error {
 	if len(buffers) != want {
 		return errBuffers(round, len(buffers), want)
@@ -77,7 +81,7 @@ func checkBuffers(round int, buffers [][]float32, want, size int) error {
 	return nil
 }
 
-// zeros are so many buffers of a size.
+// zeros returns a number of zero buffers of a size.
 func zeros(buffers, size int) [][]float32 {
 	out := make([][]float32, buffers)
 	for i := range out {

@@ -5,9 +5,9 @@ import "fmt"
 // A Toeplitz strategy is given by the first column c of C, of which c[0] is 1: element
 // (t, i) of C is c[t-i].
 
-// checkColumn reports a column for which the largest sensitivity is not known to be that of
-// participations as early and as close as can be: it holds for columns that nowhere
-// increase and nowhere are negative.
+// checkColumn returns an error for a column whose largest sensitivity is not known to come
+// from participations as early and as close as possible. This holds for columns that are
+// nonnegative and nonincreasing.
 func checkColumn(c []float64) error {
 	if len(c) == 0 || c[0] != 1 {
 		return fmt.Errorf("coefficients %v: expected the first to be 1", c)
@@ -20,9 +20,9 @@ func checkColumn(c []float64) error {
 	return nil
 }
 
-// response is what a user who takes part as early and as often as can be adds to the rows
-// of C X, in clip norms: the sum of the columns 0, b, 2b, ... of C. Element t is the sum of
-// c[t - jb] over the times j.
+// response returns the contribution of a user who takes part as early and as often as
+// possible to the rows of C X, in clip norms: the sum of the columns 0, b, 2b, ... of C.
+// Element t is the sum of c[t - jb] over the times j.
 func response(c []float64, p Participation) []float64 {
 	out := append([]float64(nil), c...)
 	for t := p.Separation; t < len(out); t++ {
@@ -44,15 +44,15 @@ func squaredNorm(x []float64) float64 {
 	return sum
 }
 
-// squaredSensitivity is that of a column that checkColumn accepts (Kalinin and Lampert 2024,
-// Banded Square Root Matrix Factorization for Differentially Private Model Training,
+// squaredSensitivity returns that of a column accepted by checkColumn (Kalinin and Lampert
+// 2024, Banded Square Root Matrix Factorization for Differentially Private Model Training,
 // Theorem 2).
 func squaredSensitivity(c []float64, p Participation) float64 { return squaredNorm(response(c, p)) }
 
 // sensitivityGradient is the derivative of squaredSensitivity by every element of c.
 func sensitivityGradient(c []float64, p Participation) []float64 {
 	s := response(c, p)
-	// The adjoint of response: from behind, the sum of s[i + jb] over the times j.
+	// The adjoint of response: backwards, the sum of s[i + jb] over the times j.
 	out := append([]float64(nil), s...)
 	for i := len(out) - 1 - p.Separation; i >= 0; i-- {
 		out[i] += out[i+p.Separation]
@@ -72,8 +72,9 @@ type solver interface {
 	next(z float64) float64
 }
 
-// ones is C^-1 applied to so many ones: its element t is the sum of the first t+1 elements of
-// the first column of C^-1, so that its squares add up to the variances of prefix sums.
+// ones applies C^-1 to the vector of rounds ones: element t is the sum of the first t+1
+// elements of the first column of C^-1, so its squares add up to the variances of prefix
+// sums.
 func ones(s solver, rounds int) []float64 {
 	out := make([]float64, rounds)
 	for t := range out {
@@ -82,7 +83,7 @@ func ones(s solver, rounds int) []float64 {
 	return out
 }
 
-// variances are the variances of prefix sums, of which the last is the largest.
+// variances returns the variances of prefix sums; the last is the largest.
 func variances(s solver, rounds int) []float64 {
 	out, sum := ones(s, rounds), 0.0
 	for t, v := range out {

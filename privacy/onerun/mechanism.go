@@ -9,21 +9,24 @@ import (
 	"coalmine/privacy"
 )
 
-// NoiseBound is what an outcome refutes of trainings that differ in their noise alone.
+// NoiseBound is the range of noise multipliers that an outcome refutes, for trainings
+// that differ only in their noise.
 type NoiseBound struct {
-	// NoiseMultiplier is the least that is refuted, and with it all above: the training had
-	// less noise. It is +Inf where none is refuted.
+	// NoiseMultiplier is the least refuted noise multiplier, and all above it are refuted
+	// too: the training had less noise. It is +Inf if none is refuted.
 	NoiseMultiplier float64
-	// Epsilon is what is proved of a training with that much noise, 0 where none is refuted.
+	// Epsilon is the proved epsilon of a training with that much noise, 0 if none is
+	// refuted.
 	Epsilon privacy.Epsilon
-	// PValue bounds the chance of so many right guesses if the training had the noise that the
-	// recipe says, 1 without noise. Of several outcomes it is that of any, times their number.
+	// PValue bounds the probability of the observed number of right guesses if the training
+	// had the noise of the recipe, 1 without noise. For several outcomes it is the least,
+	// times their number.
 	PValue float64
-	// By is the outcome that refutes NoiseMultiplier, by its place; 0 where none does.
+	// By is the index of the outcome that refutes NoiseMultiplier; 0 if none does.
 	By int
 }
 
-// Noise multipliers that are told apart, and where the search for them ends.
+// Resolution and limits of the search for a noise multiplier.
 const (
 	noiseTolerance = 5e-3
 	leastNoise     = 1.0 / (1 << 12)
@@ -31,20 +34,21 @@ const (
 )
 
 // LeastNoise returns the least noise multiplier at which an outcome refutes the recipe with a
-// confidence within (0, 1), up to 0.5% above it. The null is the trade-off curve of the
-// recipe ([privacy.NewTradeOff]), which no training in which the recipe was followed is below.
-// Without noise the recipe says nothing, and what is refuted is that it had some.
+// confidence within (0, 1), up to 0.5% above it. The null hypothesis is the trade-off curve of
+// the recipe ([privacy.NewTradeOff]); no training that follows the recipe lies below it. For a
+// recipe without noise, which bounds nothing, the refuted hypothesis is that the training had
+// some.
 //
-// The outcomes, at least one, are those of different numbers of guesses about the same coins.
-// Each is held to its share of 1 - confidence, so that all of them together hold with the
-// confidence (union bound), however the one that is taken was found.
+// The outcomes, at least one, come from different numbers of guesses about the same coins.
+// Each gets its share of 1 - confidence, so that all of them together hold with the
+// confidence (union bound), whichever one is reported.
 func LeastNoise(outcomes []Outcome, recipe privacy.Recipe, confidence float64) (NoiseBound, error) {
 	bound := NoiseBound{NoiseMultiplier: math.Inf(1), PValue: 1}
 	if err := validate(outcomes, confidence); err != nil {
 		return bound, err
 	}
 	s := noiseSearch{outcomes: outcomes, recipe: recipe, level: Share(1-confidence, len(outcomes))}
-	s.recipe.ClipQuantile = nil // the noise multiplier is the total, whatever the count of clipped updates takes of it
+	s.recipe.ClipQuantile = nil // the noise multiplier is the total, including the share of the noisy count
 	var err error
 	if bound.PValue, err = s.claim(); err != nil || s.by(Gaussian(0)) < 0 {
 		return bound, err
@@ -62,7 +66,7 @@ func LeastNoise(outcomes []Outcome, recipe privacy.Recipe, confidence float64) (
 	return bound, err
 }
 
-// Share is what each of so many outcomes may take of a level.
+// Share returns the share of a level for each of a number of outcomes.
 func Share(level float64, outcomes int) float64 { return level / float64(outcomes) }
 
 func validate(outcomes []Outcome, confidence float64) error {
@@ -76,14 +80,14 @@ func validate(outcomes []Outcome, confidence float64) error {
 	return errors.Join(errs...)
 }
 
-// noiseSearch looks for the least noise that is refuted.
+// noiseSearch finds the least refuted noise.
 type noiseSearch struct {
 	outcomes []Outcome
 	recipe   privacy.Recipe
 	level    float64 // of each outcome
 }
 
-// claim is the p-value of the recipe with the noise that it says.
+// claim returns the p-value of the recipe with its own noise.
 func (s *noiseSearch) claim() (float64, error) {
 	if s.recipe.NoiseMultiplier == 0 {
 		return 1, nil
@@ -99,12 +103,13 @@ func (s *noiseSearch) claim() (float64, error) {
 	return least, nil
 }
 
-// by is the first outcome that refutes a curve, below 0 if none does.
+// by returns the index of the first outcome that refutes a curve, negative if
+// none does.
 func (s *noiseSearch) by(curve Curve) int {
 	return slices.IndexFunc(s.outcomes, func(o Outcome) bool { return Refutes(o, curve, s.level) })
 }
 
-// curve is that of the recipe with so much noise.
+// curve returns the trade-off curve of the recipe with a noise multiplier.
 func (s *noiseSearch) curve(noise float64) (Curve, error) {
 	s.recipe.NoiseMultiplier = noise
 	t, err := privacy.NewTradeOff([]privacy.Recipe{s.recipe})
@@ -119,7 +124,7 @@ func (s *noiseSearch) refutes(noise float64) (bool, error) {
 	return err == nil && s.by(curve) >= 0, err
 }
 
-// least is +Inf where nothing is refuted up to mostNoise.
+// least returns +Inf if no noise up to mostNoise is refuted.
 func (s *noiseSearch) least() (float64, error) {
 	kept, refuted, err := s.bracket()
 	for err == nil && refuted > kept*(1+noiseTolerance) && !math.IsInf(refuted, 1) {
@@ -134,7 +139,8 @@ func (s *noiseSearch) least() (float64, error) {
 	return refuted, err
 }
 
-// bracket finds a noise that is refuted and one, half of it, that is not, from 1 on.
+// bracket finds a refuted noise multiplier and one, half of it, that is not refuted,
+// starting at 1.
 func (s *noiseSearch) bracket() (kept, refuted float64, err error) {
 	noise := 1.0
 	first, err := s.refutes(noise)
@@ -158,7 +164,7 @@ func (s *noiseSearch) bracket() (kept, refuted float64, err error) {
 	return 0, 0, err
 }
 
-// epsilon is what the recipe proves with so much noise.
+// epsilon returns the epsilon that the recipe proves with a noise multiplier.
 func (s *noiseSearch) epsilon(noise float64) (privacy.Epsilon, error) {
 	s.recipe.NoiseMultiplier = noise
 	report, err := privacy.Account(s.recipe)

@@ -8,8 +8,8 @@ import (
 	"coalmine/privacy/onerun"
 )
 
-// Without credit for sampling, rounds are one Gaussian mechanism with mu = 2 sqrt(rounds) / z
-// where a member is replaced, and the least noise is known from its bound.
+// Without credit for sampling, rounds are one Gaussian mechanism, with mu = 2 sqrt(rounds) /
+// z under replacement of a member, and the least noise follows from its bound.
 func TestLeastNoiseIsThatOfTheGaussianMechanism(t *testing.T) {
 	t.Parallel()
 	r := privacy.Recipe{Population: 1000, Cohort: 100, Rounds: 16, NoiseMultiplier: 4, Delta: 1e-5, Sampling: privacy.NoSampling}

@@ -1,6 +1,6 @@
-// Package onerun bounds epsilon from below by what an auditor can guess about
-// one trained model (Steinke, Nasr and Jagielski 2023, Privacy Auditing with
-// One (1) Training Run).
+// Package onerun bounds epsilon from below by the number of right guesses that
+// an auditor makes about one trained model (Steinke, Nasr and Jagielski 2023,
+// Privacy Auditing with One (1) Training Run).
 //
 // The experiment: m canary units, such as users, are each put into the
 // training data or left out by an independent fair coin. After the training,
@@ -14,11 +14,12 @@
 //	...
 //	bound, err := onerun.LowerBound(outcome, 1e-5, 0.95)
 //
-// Where more is known of the mechanism than an epsilon, its trade-off curve refutes more
+// If more is known about the mechanism than an epsilon, its trade-off curve refutes more
 // (Mahloujifar, Melis and Chaudhuri 2024): see [Refutes] and [LeastNoise].
 //
-// The theorems are about independent fair coins. Canaries that carry different
-// chances of insertion, or that share a user, are no such experiment.
+// The theorems assume independent fair coins. Canaries with different
+// probabilities of insertion, or canaries that share a user, violate this
+// assumption.
 package onerun
 
 import (
@@ -29,10 +30,10 @@ import (
 	"slices"
 )
 
-// Outcome is how the guesses about m units went.
+// Outcome counts the guesses about m units.
 type Outcome struct {
 	Units   int `json:"units"`   // m, units with a coin
-	Guesses int `json:"guesses"` // units that were not abstained on, at most Units
+	Guesses int `json:"guesses"` // units without an abstention, at most Units
 	Correct int `json:"correct"` // right guesses, at most Guesses
 }
 
@@ -51,17 +52,17 @@ func (o Outcome) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Answer is what the auditor says of a unit.
+// Answer is the auditor's guess about a unit.
 type Answer string
 
-// Answers of an auditor.
+// The answers of an auditor.
 const (
 	In        Answer = "in"
 	Out       Answer = "out"
 	Abstained Answer = "abstained"
 )
 
-// Answers says "in" of the guessIn units with the highest scores and "out" of the
+// Answers guesses "in" for the guessIn units with the highest scores and "out" for the
 // guessOut units with the lowest. Units of equal score are ranked by their index, which
 // must not depend on the coins. A NaN score ranks lowest.
 func Answers(scores []float64, guessIn, guessOut int) ([]Answer, error) {
@@ -87,7 +88,7 @@ func Answers(scores []float64, guessIn, guessOut int) ([]Answer, error) {
 	return answers, nil
 }
 
-// Guess counts the right ones among the Answers by the scores.
+// Guess counts the right guesses among the Answers by the scores.
 func Guess(included []bool, scores []float64, guessIn, guessOut int) (Outcome, error) {
 	if len(included) != len(scores) {
 		return Outcome{}, fmt.Errorf("one-run audit with %d coins and %d scores: expected as many of one as of the other", len(included), len(scores))
@@ -110,15 +111,15 @@ type Bound struct {
 	Epsilon    float64 `json:"epsilon"` // 0 or above
 	Delta      float64 `json:"delta"`
 	Confidence float64 `json:"confidence"`
-	// Largest is the bound that the same number of guesses would have given,
-	// had all been right: what this audit could certify at most.
+	// Largest is the bound for the same number of guesses if all had been
+	// right: the most that this audit could certify.
 	Largest float64 `json:"largest"`
 }
 
 // LowerBound returns the largest epsilon that the outcome refutes at the given
-// confidence, within (0, 1): a mechanism with that epsilon and delta would do
-// so well with probability 1-confidence at most (Steinke et al. 2023, Theorem
-// 5.2). delta is within [0, 1).
+// confidence, within (0, 1): a mechanism with that epsilon and delta has at
+// least as many right guesses with probability at most 1-confidence (Steinke et
+// al. 2023, Theorem 5.2). delta is within [0, 1).
 func LowerBound(outcome Outcome, delta, confidence float64) (Bound, error) {
 	if err := outcome.Validate(); err != nil {
 		return Bound{}, err
@@ -143,11 +144,11 @@ func refuted(outcome Outcome, delta, level float64) float64 {
 	return greatest(func(epsilon float64) bool { return PValue(outcome, epsilon, delta) <= level })
 }
 
-// PValue bounds the chance of a mechanism with (epsilon, delta)-differential
-// privacy to allow as many correct guesses as the outcome has, or more. The
-// outcome is valid, epsilon 0 or above and delta within [0, 1]. With r guesses,
-// v of them right, m units and X binomial over r with success probability
-// 1/(1+exp(-epsilon)), the bound is
+// PValue bounds the probability that a mechanism with (epsilon,
+// delta)-differential privacy allows at least as many right guesses as the
+// outcome has. The outcome is valid, epsilon 0 or above and delta within [0,
+// 1]. With r guesses, v of them right, m units and X binomial over r with
+// success probability 1/(1+exp(-epsilon)), the bound is
 //
 //	P(X >= v) + 2 m delta max over i of P(v-i <= X < v) / i.
 func PValue(outcome Outcome, epsilon, delta float64) float64 {

@@ -5,40 +5,42 @@ import (
 	"math"
 )
 
-// Curve is the trade-off curve of a mechanism, read from the side of the guesser. Whoever
-// recognizes the share power of the outputs with a member takes at least the share
-// Curve(power) of those without for outputs with; both are within [0, 1]. It is
-// power -> f(1-power) for the symmetric trade-off function f of Dong, Roth and Su 2019
-// (Gaussian Differential Privacy), and like that convex and nowhere falling.
+// Curve is the trade-off curve of a mechanism from the side of the guesser. A guesser
+// that recognizes the share power of the outputs with a member mistakes at least the
+// share Curve(power) of the outputs without for outputs with; both are within [0, 1].
+// Curve is power -> f(1-power) for the symmetric trade-off function f of Dong, Roth and
+// Su 2019 (Gaussian Differential Privacy), and like f convex, and nondecreasing.
 type Curve func(power float64) float64
 
-// Gaussian is the curve of telling normal distributions mu apart, mu 0 or above.
+// Gaussian returns the curve for two normal distributions whose means are mu
+// deviations apart, mu 0 or above.
 func Gaussian(mu float64) Curve {
 	return func(power float64) float64 { return normalShare(normalQuantile(power) - mu) }
 }
 
-// Refutes reports whether the outcome refutes at a level, within (0, 1), that a mechanism has
-// the curve: one that has it allows so many right guesses, or more, with a probability below
+// Refutes reports whether the outcome refutes, at a level within (0, 1), that a mechanism has
+// the curve: a mechanism with the curve allows as many right guesses with a probability below
 // the level (Mahloujifar, Melis and Chaudhuri 2024, Auditing f-Differential Privacy in One Run,
 // algorithm 3). The outcome is valid.
 //
-// Why: let p(n) be the probability of n right guesses of c among m coins. Take the
-// event that the guess about a coin is right and that n or more are. With the coin turned over
-// and the same output, that guess is wrong and n-1 or more are right. The curve bounds
-// the second event by the first, for every coin, so on average over coins, since it is convex:
+// Proof: let p(n) be the probability of n right guesses of c among m coins. Take the event
+// that the guess about a coin is right and that n or more are. With the coin turned over and
+// the same output, that guess is wrong and n-1 or more are right. The curve bounds the second
+// event by the first for every coin, and so on average over coins, because it is convex:
 //
 //	wrong(n-1) >= Curve(right(n)),  right(n) = sum of k p(k) / m,  wrong(n) = sum of (c-k) p(k) / m, over k >= n.
 //
 // Suppose that the outcome's number v or more has the probability level. Moving mass to the
-// next lower number of guesses keeps all these inequalities, so that there is none above v,
-// and below it just as much as they demand. If that adds up to more than 1, there is no such p.
+// next lower number of guesses preserves all these inequalities, so we may assume that no mass
+// lies above v, and that the mass below v is the least that they allow. If this mass exceeds 1
+// in total, no such p exists.
 func Refutes(o Outcome, curve Curve, level float64) bool {
 	c, m, v := float64(o.Guesses), float64(o.Units), float64(o.Correct)
 	all := c / m
 	right, wrong := level*v/m, level*(c-v)/m
 	for n := o.Correct - 1; n >= 0 && right+wrong <= all; n-- {
 		more := curve(right) - wrong
-		if more <= 0 { // nothing is demanded from here on
+		if more <= 0 { // no further mass is required
 			break
 		}
 		wrong += more
@@ -47,8 +49,9 @@ func Refutes(o Outcome, curve Curve, level float64) bool {
 	return right+wrong > all
 }
 
-// CurvePValue bounds the chance of a mechanism with the curve to allow as many right guesses
-// as the outcome has, or more: the least level at which it [Refutes] the curve, or 1.
+// CurvePValue bounds the probability that a mechanism with the curve allows at least as many
+// right guesses as the outcome has: the least level at which the outcome [Refutes] the
+// curve, or 1.
 func CurvePValue(o Outcome, curve Curve) float64 {
 	if !Refutes(o, curve, largestLevel) {
 		return 1
@@ -64,7 +67,7 @@ func CurvePValue(o Outcome, curve Curve) float64 {
 	return math.Exp(refuted)
 }
 
-// Levels that are told apart from 1 and from 0.
+// Levels closer to 0 or 1 than these are not distinguished.
 const (
 	largestLevel = 1 - 1e-12
 	leastLog     = -700.0
@@ -82,8 +85,8 @@ func GaussianBound(o Outcome, confidence float64) (mu float64, err error) {
 	return greatest(func(mu float64) bool { return Refutes(o, Gaussian(mu), 1-confidence) }), nil
 }
 
-// greatest returns the largest number, 0 or above, at which something holds that holds nowhere
-// above it, and at all numbers below. It is 0 where it holds nowhere.
+// greatest returns the supremum of the numbers, 0 or above, at which a monotone predicate
+// holds, 0 if it holds nowhere.
 func greatest(holds func(float64) bool) float64 {
 	if !holds(0) {
 		return 0
@@ -109,7 +112,8 @@ func checkConfidence(confidence float64) error {
 	return nil
 }
 
-// normalShare is the probability of a standard normal variable to be below x.
+// normalShare returns the probability that a standard normal variable is below
+// x.
 func normalShare(x float64) float64 { return math.Erfc(-x/math.Sqrt2) / 2 }
 
 // normalQuantile is the inverse of normalShare.

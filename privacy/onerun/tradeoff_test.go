@@ -50,15 +50,16 @@ func TestLowerBoundMatchesThatOfTheSameScores(t *testing.T) {
 	}
 }
 
-// randomizedResponse is the curve of what tells the truth with odds exp(epsilon) to 1.
+// randomizedResponse is the curve of a mechanism that tells the truth with odds
+// exp(epsilon) to 1.
 func randomizedResponse(epsilon float64) onerun.Curve {
 	return func(power float64) float64 {
 		return max(0, math.Exp(-epsilon)*power, math.Exp(epsilon)*power-math.Expm1(epsilon))
 	}
 }
 
-// Of randomized response the number of right guesses is binomial: no bound may be below that,
-// and what the curve loses by averaging over coins is not much.
+// The number of right guesses about randomized response is binomial: no bound may be below
+// that, and the curve loses little by averaging over coins.
 func TestPValuesHoldForRandomizedResponse(t *testing.T) {
 	t.Parallel()
 	for _, epsilon := range []float64{0, 0.5, 1, 3} {

@@ -5,9 +5,9 @@ import (
 	"math"
 )
 
-// Epsilon is the least epsilon, 0 or above, at which two normal distributions are
-// (epsilon, delta)-indistinguishable, whichever stands for the data with the canary: the
-// larger of the two hockey-stick divergences is delta there. delta is within (0, 1).
+// Epsilon returns the least epsilon, 0 or above, at which two normal distributions are
+// (epsilon, delta)-indistinguishable in both directions: the larger of the two
+// hockey-stick divergences is delta there. delta is within (0, 1).
 func Epsilon(one, other Normal, delta float64) (float64, error) {
 	if !(delta > 0 && delta < 1) {
 		return 0, fmt.Errorf("delta %v: expected a number above 0 and below 1", delta)
@@ -20,7 +20,7 @@ func Epsilon(one, other Normal, delta float64) (float64, error) {
 	return epsilonOf(delta)(one, other), nil
 }
 
-// epsilonOf is Epsilon of what has been checked.
+// epsilonOf computes Epsilon for validated arguments.
 func epsilonOf(delta float64) func(one, other Normal) float64 {
 	return func(one, other Normal) float64 {
 		tooLow := func(epsilon float64) bool {
@@ -37,8 +37,7 @@ func epsilonOf(delta float64) func(one, other Normal) float64 {
 	}
 }
 
-// bisect ends within a relative 1e-13 above the least number of which it is false that it is
-// too low.
+// bisect ends within a relative 1e-13 above the least number for which tooLow is false.
 func bisect(tooLow func(float64) bool, low, high float64) float64 {
 	for high-low > 1e-13*high {
 		if middle := low + (high-low)/2; tooLow(middle) {
@@ -62,19 +61,21 @@ func logDelta(p, q Normal, epsilon float64) float64 {
 	return math.Inf(-1)
 }
 
-// in is the distribution in units of another's deviation, from its mean on.
+// in returns the distribution relative to the mean and the deviation of
+// another.
 func (n Normal) in(units Normal) Normal {
 	return Normal{(n.Mean - units.Mean) / units.Deviation, n.Deviation / units.Deviation}
 }
 
-// region is all between two numbers, or all outside of them.
+// region is the interval between two numbers, or its complement.
 type region struct {
 	low, high float64
 	outside   bool
 }
 
-// lossAbove is where the logarithm of p's density over q's is above epsilon, in units of p:
-// a quadratic function of the place, ax^2 + bx + c, is above 0.
+// lossAbove returns the region in which the logarithm of p's density over q's is above
+// epsilon, in units of p. The logarithm is a quadratic function of the position; the region
+// is ax^2 + bx + c > 0.
 func lossAbove(p, q Normal, epsilon float64) region {
 	n := q.in(p)
 	precision := 1 / (n.Deviation * n.Deviation)
@@ -89,13 +90,13 @@ func lossAbove(p, q Normal, epsilon float64) region {
 	case discriminant <= 0:
 		return region{}
 	default:
-		// The root of the smaller absolute value loses no digits this way.
+		// This form loses no digits of the root of the smaller absolute value.
 		h := -(b + math.Copysign(math.Sqrt(discriminant), b)) / 2
 		return region{min(h/a, c/h), max(h/a, c/h), a > 0}
 	}
 }
 
-// beyond is where bx + c is above 0, for c of 0 or below where b is 0.
+// beyond returns the region bx + c > 0; c is 0 or below if b is 0.
 func beyond(b, c float64) region {
 	switch {
 	case b > 0:
@@ -124,7 +125,7 @@ func (r region) logMass(n Normal) float64 {
 
 // logTail is the logarithm of P(X > x) for a standard normal X.
 func logTail(x float64) float64 {
-	const far = 10 // where erfc comes near to subnormal numbers
+	const far = 10 // erfc approaches subnormal numbers beyond
 	switch {
 	case math.IsInf(x, 1):
 		return math.Inf(-1)
@@ -136,8 +137,8 @@ func logTail(x float64) float64 {
 	return -x*x/2 - math.Log(2*math.Pi)/2 - math.Log(inverseMills(x))
 }
 
-// inverseMills is the density over the tail, x + 1/(x + 2/(x + 3/...)): Laplace's continued
-// fraction. The rest is below a relative 1e-16 from 10 on.
+// inverseMills returns the density over the tail, x + 1/(x + 2/(x + 3/...)): Laplace's
+// continued fraction. The truncation error is below a relative 1e-16 from x = 10 on.
 func inverseMills(x float64) float64 {
 	value := x
 	for k := 40.0; k >= 1; k-- {

@@ -2,16 +2,16 @@
 // part (Andrew et al. 2024, One-shot Empirical Privacy Estimation for Federated Learning).
 //
 // The update of a canary client is a random direction. In many dimensions random directions
-// are nearly orthogonal to each other and to all else, so that the cosine of a direction
-// with what was released is N(0, 1/d) where its client took no part, and about normal with
-// another mean where it did. Many canaries in one training show that second distribution;
-// and the epsilon of telling the two apart is the estimate:
+// are nearly orthogonal to each other and to everything else, so the cosine of a direction
+// with the released update is N(0, 1/d) if its client took no part, and about normal with
+// another mean if it did. Many canaries in one training show that second distribution. The
+// estimate is the epsilon that separates the two distributions:
 //
 //	estimate, err := oneshot.Final(cosines, dimension, 1e-5)
 //
-// It is an estimate, and no bound: neither the canaries nor the statistic need be the worst,
-// the second distribution is fitted, and confidence is nowhere claimed. Of the Gaussian
-// mechanism the estimate converges to the exact epsilon (there, theorem 3.3).
+// It is an estimate, not a bound: neither the canaries nor the statistic need be the worst,
+// the second distribution is fitted, and no confidence is claimed. For the Gaussian
+// mechanism the estimate converges to the exact epsilon (same paper, theorem 3.3).
 package oneshot
 
 import (
@@ -19,13 +19,13 @@ import (
 	"math"
 )
 
-// Least and most of what the normal law of cosines needs.
+// Least numbers for the normal law of cosines.
 const (
-	// LeastDimension is where the cosine of a random direction is normal to the eye (there, theorem
-	// 3.2).
+	// LeastDimension is the dimension from which the cosine of a random direction is visually
+	// indistinguishable from normal (same paper, theorem 3.2).
 	LeastDimension = 1000
-	// LeastPerCanary is how many dimensions there are for a canary: they hide each other else
-	// (theorem 3.3 is about far more dimensions than canaries).
+	// LeastPerCanary is the least number of dimensions per canary; with fewer, canaries
+	// interfere with each other (theorem 3.3 assumes far more dimensions than canaries).
 	LeastPerCanary = 10
 )
 
@@ -35,15 +35,15 @@ type Normal struct {
 	Deviation float64 `json:"deviation"` // above 0
 }
 
-// Null is the distribution of the cosine of a random direction with anything that does not
-// depend on it, in so many dimensions: N(0, 1/d) (there, theorem 3.2). Of 1000 dimensions the
-// exact density is as good as that.
+// Null returns the distribution of the cosine of a random direction with any vector that does
+// not depend on it, in a number of dimensions: N(0, 1/d) (same paper, theorem 3.2). From 1000
+// dimensions on the exact density differs too little to matter.
 func Null(dimension int) Normal {
 	return Normal{Deviation: 1 / math.Sqrt(float64(dimension))}
 }
 
-// Fit returns the normal distribution of the greatest likelihood. Values that are all equal
-// are an error: they have no deviation; and so are those that are not finite.
+// Fit returns the normal distribution of maximum likelihood. It is an error if all values
+// are equal, because their deviation is 0, or if a value is not finite.
 func Fit(values []float64) (Normal, error) {
 	var mean, squares float64
 	for _, v := range values {
@@ -66,21 +66,22 @@ func (n Normal) check() error {
 	return nil
 }
 
-// Estimate is an estimate of epsilon, and what it rests on.
+// Estimate is an estimate of epsilon and the distributions behind it.
 type Estimate struct {
 	// Epsilon is 0 or above.
 	Epsilon float64 `json:"epsilon"`
-	// StandardError is what the number of canaries leaves open of Epsilon, if their statistics
-	// are independent and normal; somewhat too large where the two deviations are about equal.
-	// How the training happened to go is not in it.
+	// StandardError is the error of Epsilon from the finite number of canaries, if their
+	// statistics are independent and normal; somewhat too large if the two deviations are
+	// about equal. It does not cover the randomness of the training itself.
 	StandardError float64 `json:"standard_error"`
-	// Seen are canaries that were clients of the training, Unseen those that were not.
+	// Seen is fitted to canaries that were clients of the training, Unseen to those
+	// that were not.
 	Seen   Normal `json:"seen"`
 	Unseen Normal `json:"unseen"`
 }
 
-// Final estimates epsilon at delta from the cosine of each canary with the change of a model
-// of so many dimensions (algorithm 2). What unseen canaries would have is known.
+// Final estimates epsilon at delta from the cosine of each canary with the total change of a
+// model of the given dimension (algorithm 2). The distribution of unseen canaries is known.
 func Final(cosines []float64, dimension int, delta float64) (Estimate, error) {
 	seen, err := Fit(cosines)
 	if err != nil {
@@ -89,8 +90,8 @@ func Final(cosines []float64, dimension int, delta float64) (Estimate, error) {
 	return estimate(seen, Null(dimension), len(cosines), 0, delta)
 }
 
-// AllIterates estimates epsilon at delta from the largest cosine that each canary has had
-// with the update of any round. Those of unseen canaries are fitted likewise (section 4).
+// AllIterates estimates epsilon at delta from the largest cosine of each canary with the
+// update of any round. The values of unseen canaries are fitted likewise (section 4).
 func AllIterates(seen, unseen []float64, delta float64) (Estimate, error) {
 	with, err := Fit(seen)
 	if err != nil {
@@ -103,7 +104,8 @@ func AllIterates(seen, unseen []float64, delta float64) (Estimate, error) {
 	return estimate(with, without, len(seen), len(unseen), delta)
 }
 
-// estimate takes distributions that were fitted to so many values; 0 for one that is known.
+// estimate takes distributions and the numbers of values they were fitted to; 0 for a known
+// distribution.
 func estimate(seen, unseen Normal, ofSeen, ofUnseen int, delta float64) (Estimate, error) {
 	epsilon, err := Epsilon(seen, unseen, delta)
 	if err != nil {
@@ -121,7 +123,8 @@ func estimate(seen, unseen Normal, ofSeen, ofUnseen int, delta float64) (Estimat
 	return e, nil
 }
 
-// errorOfMean is that of a mean of n values, 0 where it is known.
+// errorOfMean returns the standard error of a mean of n values, 0 for a known
+// distribution.
 func errorOfMean(fitted Normal, n int) float64 {
 	if n == 0 {
 		return 0
@@ -129,7 +132,7 @@ func errorOfMean(fitted Normal, n int) float64 {
 	return fitted.Deviation / math.Sqrt(float64(n))
 }
 
-// stretched is a deviation that is off by so many of its standard errors, which are
+// stretched returns a deviation changed by a number of its standard errors, each
 // 1/sqrt(2n) of it.
 func stretched(fitted Normal, n int, errors float64) float64 {
 	if errors == 0 {
@@ -138,7 +141,7 @@ func stretched(fitted Normal, n int, errors float64) float64 {
 	return fitted.Deviation * math.Exp(errors/math.Sqrt(2*float64(n)))
 }
 
-// point is one of a rule of integration.
+// point is a node of a quadrature rule.
 type point struct{ at, weight float64 }
 
 // hermite is the Gauss-Hermite rule of five points for a standard normal variable. A
@@ -151,8 +154,8 @@ var hermite = []point{
 // certain is the rule for a variable without a spread.
 var certain = []point{{0, 1}}
 
-// spread is the standard deviation of a function of two standard normal variables, and of a
-// third with its own rule.
+// spread returns the standard deviation of a function of two standard normal variables and
+// a third with its own rule.
 func spread(third []point, f func(x, y, z float64) float64) float64 {
 	var mean, squares float64
 	for _, x := range hermite {

@@ -125,8 +125,8 @@ func TestEpsilonFallsWithDeltaAndGrowsWithTheMean(t *testing.T) {
 }
 
 // Table 1 of the paper: at delta 1e-6 noise of 4.22, 1.54 and 0.541 gives epsilon 1, 3 and 10.
-// Of the Gaussian mechanism a cosine has the mean 1/(sigma sqrt(d)) and the variance 1/d
-// where d is far above the number of canaries, and the estimate is exact.
+// For the Gaussian mechanism a cosine has the mean 1/(sigma sqrt(d)) and the variance 1/d if d
+// is far above the number of canaries, and the estimate is exact.
 func TestTheGaussianMechanismHasItsOwnEpsilon(t *testing.T) {
 	t.Parallel()
 	for printed, epsilon := range map[float64]float64{4.22: 1, 1.54: 3, 0.541: 10} {
@@ -176,8 +176,9 @@ func norm(v []float64) float64 {
 	return math.Sqrt(squares)
 }
 
-// 200 canaries in 20,000 dimensions. The seed is fixed; another would leave four standard
-// errors, and what the canaries hide of each other, with a probability of 1e-4.
+// 200 canaries in 20,000 dimensions. The seed is fixed; with another seed the estimate
+// would miss by more than four standard errors plus the interference between canaries
+// with a probability of 1e-4.
 func TestAMechanismThatRunsIsEstimated(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(5, 6))

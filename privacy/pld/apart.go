@@ -2,20 +2,21 @@ package pld
 
 import "math"
 
-// apart is what the sums add to delta that are not inverted; the zero value is nothing.
+// apart bounds the contribution to delta of the sums that are not inverted; the zero
+// value is no contribution.
 type apart struct {
 	small chernoff // of sums of small losses
 	high  high     // of sums with a high loss
 }
 
-// bounds are those on what is added to delta at epsilon.
+// bounds returns the bounds on the contribution to delta at epsilon.
 func (a apart) bounds(epsilon float64) (lower, upper float64) {
 	lower, upper = a.high.bounds(epsilon)
 	return lower, upper + a.small.delta(epsilon)
 }
 
-// chernoff is a bound on delta, exp(logMoment - tilt x epsilon), at every epsilon; the zero value is
-// one of 0.
+// chernoff is a bound on delta, exp(logMoment - tilt x epsilon), at every epsilon; the zero value
+// is a bound of 0.
 type chernoff struct{ tilt, logMoment float64 }
 
 func (c chernoff) delta(epsilon float64) float64 {
@@ -25,7 +26,8 @@ func (c chernoff) delta(epsilon float64) float64 {
 	return math.Exp(c.logMoment - c.tilt*epsilon)
 }
 
-// chernoffAt is about the least such bound at epsilon, or one whose log is below enough.
+// chernoffAt returns about the least such bound at epsilon, or one whose log is below
+// enough.
 func (d direction) chernoffAt(epsilon, enough float64) chernoff {
 	c := chernoff{tilt: lowest(func(tilt float64) float64 { return d.cumulants(tilt).value - tilt*epsilon }, 1/epsilon, enough)}
 	for _, p := range d.parts {
@@ -35,8 +37,8 @@ func (d direction) chernoffAt(epsilon, enough float64) chernoff {
 	return c
 }
 
-// high is what sums with a high loss add to delta. They nearly all are above epsilon, and add the mean
-// of
+// high is the contribution of sums with a high loss to delta. Nearly all of them are above epsilon,
+// and they contribute the mean of
 //
 //	1 - exp(epsilon - sum) + (exp(epsilon - sum) - 1)+ .
 //
@@ -45,11 +47,11 @@ func (d direction) chernoffAt(epsilon, enough float64) chernoff {
 // other loss is far below 0. If one is, it is at most exp(epsilon) x pull.
 type high struct {
 	mass, inverse uncertain
-	mild          chernoff // of the last term, without losses that are far below 0
+	mild          chernoff // of the last term, without losses far below 0
 	pull          float64
 }
 
-// uncertain is a number that is off by err times itself at most.
+// uncertain is a number with a relative error of at most err.
 type uncertain struct{ value, err float64 }
 
 func (h high) bounds(epsilon float64) (lower, upper float64) {
@@ -66,8 +68,8 @@ func (h high) more(epsilon float64) float64 {
 	return h.mild.delta(epsilon) + math.Exp(epsilon)*h.pull
 }
 
-// high tells what sums with a loss above the limit add at about epsilon, where losses
-// below -far are far below 0.
+// high computes the contribution of sums with a loss above the limit near epsilon;
+// losses below -far are far below 0.
 func (h halves) high(epsilon, far, enough float64) high {
 	mild := halves{h.below.mild(far), h.above}
 	tilt := -lowest(func(tilt float64) float64 { return mild.about(-tilt) + tilt*epsilon }, math.Max(1, 1/epsilon), enough)
@@ -75,7 +77,8 @@ func (h halves) high(epsilon, far, enough float64) high {
 	return high{h.uncertain(0), h.uncertain(-1), chernoff{tilt, log + err}, h.pull(mild.below)}
 }
 
-// uncertain is the mean of exp(tilt x sum), over the sums with a loss above the limit.
+// uncertain returns the mean of exp(tilt x sum) over the sums with a loss above the
+// limit.
 func (h halves) uncertain(tilt float64) uncertain {
 	log, err := h.moment(tilt)
 	if math.IsInf(log, -1) {
@@ -84,8 +87,8 @@ func (h halves) uncertain(tilt float64) uncertain {
 	return uncertain{math.Exp(log), math.Expm1(err + rounding*math.Abs(log))}
 }
 
-// pull bounds the mean of exp(-sum) over sums with a loss above the limit, and with one below it that
-// is not mild: whichever rounds they are of, the others have 1 at most.
+// pull bounds the mean of exp(-sum) over sums with one loss above the limit and one below it that
+// is not mild; the other rounds contribute a factor of at most 1.
 func (h halves) pull(mild direction) float64 {
 	above, far := 0.0, 0.0
 	for i, p := range h.above.parts {

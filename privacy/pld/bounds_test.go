@@ -10,7 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The smoothed payoff lies between the payoff and what is taken off it again.
+// The smoothed payoff lies between the payoff and the payoff plus the
+// subtracted rise.
 func TestSmoothingRaisesThePayoffByNoMoreThanIsTakenOff(t *testing.T) {
 	t.Parallel()
 	for _, h := range []float64{1e-3, 0.03, 0.3, widest} {
@@ -175,8 +176,8 @@ func TestEpsilonIsMonotone(t *testing.T) {
 	})
 }
 
-// With next to no noise every round tells whether the member was in it, and
-// epsilon is what the largest number of rounds costs that is not too unlikely.
+// With next to no noise every round reveals whether it contains the member, and
+// epsilon is the cost of the largest number of rounds that is not too unlikely.
 func TestNextToNoNoiseCostsWhatTheBinomialSays(t *testing.T) {
 	t.Parallel()
 	for _, sigma := range []float64{1e-5, 1e-9, 1e-30} {
@@ -207,7 +208,7 @@ func TestEpsilonBeyondTheLargestNumberIsNotSaidToBeInfinite(t *testing.T) {
 	}
 }
 
-// Corners of what may be asked for: bounds that are finite and close.
+// Corner cases of valid input: the bounds are finite and close.
 func TestBoundsAreCloseInCorners(t *testing.T) {
 	t.Parallel()
 	for _, s := range []Step{
@@ -219,8 +220,8 @@ func TestBoundsAreCloseInCorners(t *testing.T) {
 	}
 }
 
-// Where delta is asked for next to its median, the tilt must not vanish; where it is
-// next to the least number, and where all losses are the same, the search must end.
+// For a delta near the largest, the tilt must not vanish; for a delta near the
+// smallest number, and if all losses are equal, the search must end.
 func TestBoundsAtExtremeDeltas(t *testing.T) {
 	t.Parallel()
 	for _, s := range []Step{{0.5, 1, 1000000}, {0.5, 0.3, 1000000}} {

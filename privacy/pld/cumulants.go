@@ -2,17 +2,18 @@ package pld
 
 import "math"
 
-// part is one kind of round, seen when a member is removed, added or replaced.
+// part is one kind of round, under removal, addition or replacement of a
+// member.
 type part struct {
 	pair
 	rounds float64
-	rough  []point // enough to choose by, not to prove by
+	rough  []point // accurate enough for choices, not for proofs
 }
 
-// direction is all rounds, seen alike.
+// direction is all rounds, under the same change.
 type direction struct {
 	parts   []part
-	outside float64 // mass of a round's outputs that no account is taken of
+	outside float64 // mass of a round's outputs that is left out
 }
 
 func newDirection(steps []Step, seen change, outside, unit float64) direction {
@@ -30,8 +31,8 @@ func newDirection(steps []Step, seen change, outside, unit float64) direction {
 	return d
 }
 
-// cumulants are those of the sum of all losses under a tilt: log of the mean of
-// exp(tilt x loss), and its first two derivatives by the tilt.
+// cumulants holds those of the sum of all losses under a tilt: the log of the
+// mean of exp(tilt x loss), and its first two derivatives by the tilt.
 type cumulants struct {
 	value, mean, variance float64
 }

@@ -2,8 +2,9 @@ package pld
 
 import "math"
 
-// deltaSearch bounds delta at an epsilon in units of losses. Delta is guessed until it is the one that
-// was guessed: what may be left out, and how finely to invert, are shares of it.
+// deltaSearch bounds delta at an epsilon in units of losses. It repeats with a better guess of
+// delta until the guess is confirmed, because the truncation and the resolution of the inversion
+// are relative to delta.
 type deltaSearch struct {
 	steps         []Step
 	seen          change
@@ -21,11 +22,11 @@ func deltaFor(steps []Step, seen change, epsilon float64) Bounds {
 	if unit == 1 {
 		return at(epsilon)
 	}
-	upper := at(epsilon/unit-unitShift).Upper / -math.Expm1(-unitShift) // also where that is below 0
+	upper := at(epsilon/unit-unitShift).Upper / -math.Expm1(-unitShift) // also if epsilon is below unitShift
 	return Bounds{at(epsilon / unit).Lower, math.Min(1, upper)}
 }
 
-// bounds inverts all sums, and some of them where that leaves bounds too far apart, as
+// bounds inverts all sums, and a subset of them if the bounds are too far apart, as
 // direction.epsilon does. Both pairs of bounds are proofs.
 func (s deltaSearch) bounds() Bounds {
 	b := s.refined(unknownDelta, direction.inverted)
@@ -39,13 +40,13 @@ func (s deltaSearch) bounds() Bounds {
 // unknownDelta is the first guess.
 const unknownDelta = 1e-14
 
-// inverted is the inversion of all sums about epsilon.
+// inverted returns the inversion of all sums near epsilon.
 func (d direction) inverted(epsilon, logDelta, width float64) *inversion {
 	return newInversion(d, d.settingFor(epsilon, logDelta, width))
 }
 
-// invertedBySplit is that of the sums with a medium loss and no high one, with bounds on the others;
-// nil where losses cannot be split so.
+// invertedBySplit returns the inversion of the sums with a medium loss and no high one, with bounds
+// on the others; nil if losses cannot be split.
 func (d direction) invertedBySplit(epsilon, logDelta, width float64) *inversion {
 	s, found := d.splitAt(epsilon, logDelta)
 	if !found {
@@ -54,7 +55,7 @@ func (d direction) invertedBySplit(epsilon, logDelta, width float64) *inversion 
 	return newSplitInversion(s, s.settingFor(d, epsilon, logDelta, width))
 }
 
-// refined bounds delta by inversions, from a guess on.
+// refined bounds delta by repeated inversions, starting from a guess.
 func (s deltaSearch) refined(delta float64, invert func(d direction, epsilon, logDelta, width float64) *inversion) Bounds {
 	b, width := Bounds{0, 1}, 0.0
 	for range maxGuesses {

@@ -12,7 +12,7 @@ var accountants = map[string]struct {
 	delta   func([]Step, float64) (Bounds, error)
 }{"poisson": {Epsilon, Delta}, "fixed size": {FixedSizeEpsilon, FixedSizeDelta}}
 
-// Whoever asks for delta at the epsilon that was found for it gets it back, to a ten-thousandth.
+// Delta at the epsilon found for a delta is that delta, to a ten-thousandth.
 func TestDeltaIsNoLooserThanEpsilon(t *testing.T) {
 	t.Parallel()
 	check := func(s Step, delta float64) {
@@ -68,7 +68,7 @@ func TestDeltaOfTwoRoundsEnclosesThemIntegratedDirectly(t *testing.T) {
 	})
 }
 
-// Rounding errors leave more at epsilon 0 than what rare samples can cost at all.
+// Rounding errors at epsilon 0 exceed the whole cost of rare samples.
 func TestDeltaIsAtMostWhatItIsAtZero(t *testing.T) {
 	t.Parallel()
 	for _, rounds := range []int{1, 2, 50} {

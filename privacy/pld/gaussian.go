@@ -16,7 +16,7 @@ func GaussianDelta(sigma, epsilon float64) float64 {
 		return math.Max(0, -math.Expm1(epsilon)) // equal distributions
 	}
 	switch {
-	case epsilon < 0: // the two distributions change places
+	case epsilon < 0: // exchanges the two distributions
 		return -math.Expm1(epsilon) + math.Exp(epsilon)*GaussianDelta(sigma, -epsilon)
 	case epsilon == 0:
 		return math.Erf(1 / (2 * math.Sqrt2 * sigma))
@@ -32,17 +32,17 @@ func GaussianDelta(sigma, epsilon float64) float64 {
 	return math.Max(0, delta)
 }
 
-// logGaussianDelta returns the log of GaussianDelta at an epsilon above 0, also where that is
-// less than the smallest number.
+// logGaussianDelta returns the log of GaussianDelta at an epsilon above 0, even if
+// GaussianDelta underflows.
 func logGaussianDelta(sigma, epsilon float64) float64 {
 	near := epsilon*sigma - 1/(2*sigma)
-	if near < -1 { // nothing is small
+	if near < -1 { // neither term is small
 		return math.Log(upperTail(near) - math.Exp(-near*near/2)*scaledTail(near+1/sigma))
 	}
 	return -near*near/2 + math.Log(scaledTailFall(near, 1/sigma))
 }
 
-// closeTails is the distance of two tails below which their difference would lose digits.
+// closeTails is the distance of two tails below which their difference loses digits.
 const closeTails = 1e-6
 
 // scaledTailFall returns scaledTail(x) - scaledTail(x + by) for x of -1 or above, by above 0.
@@ -62,8 +62,8 @@ func scaledTailFall(x, by float64) float64 {
 // Gaussian mechanism has delta or less. delta is within (0, 1).
 func GaussianEpsilon(sigma, delta float64) float64 { return gaussianEpsilon(sigma, delta, 1) }
 
-// leastPlainDelta is the delta below which the digits of deltas, and of their quotients, may be
-// lost to underflow; they are compared by their logs there.
+// leastPlainDelta is the delta below which underflow may lose digits of deltas and of their
+// quotients; below it they are compared by their logs.
 const leastPlainDelta = 1e-280
 
 // gaussianEpsilon is GaussianEpsilon at delta/share, for a share within (0, 1] and above delta.

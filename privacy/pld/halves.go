@@ -6,12 +6,13 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// halves are all rounds with the losses of each cut in two at a limit. With S(s) and B(s) the parts
-// of the mean of exp(s x loss) of a round, that of the sums in which a loss is above the limit is
+// halves holds all rounds with the losses of each cut in two at a limit. Let S(s) and B(s) be the
+// small and the big part of the mean of exp(s x loss) of a round. The sums with a loss above the
+// limit have the mean
 //
 //	(S + B)^rounds - S^rounds = S^rounds x ((1 + B/S)^rounds - 1),
 //
-// which is computed with errors relative to itself.
+// computed with a relative error.
 type halves struct{ below, above direction }
 
 // cut cuts the losses in two at a limit, 0 or above.
@@ -22,12 +23,12 @@ func (d direction) cut(limit float64) halves {
 	}
 }
 
-// mild is the rounds without losses below -limit.
+// mild returns the rounds without losses below -limit.
 func (d direction) mild(limit float64) direction {
 	return d.keep(func(p part, s span) span { return span{s.over, s.upTo, p.ratioAt(limit)} })
 }
 
-// keep returns the rounds with what narrow leaves of the losses that they have.
+// keep returns the rounds restricted to the losses that narrow keeps.
 func (d direction) keep(narrow func(p part, s span) span) direction {
 	kept := direction{outside: d.outside}
 	for _, p := range d.parts {
@@ -43,13 +44,14 @@ func (d direction) keep(narrow func(p part, s span) span) direction {
 	return kept
 }
 
-// pointsAt are those of a quadrature at a tilt, up to a frequency.
+// pointsAt returns those of a quadrature at a tilt, up to a frequency.
 func (p part) pointsAt(tilt, frequency, outside float64) []point {
 	rough, _ := tilted(p.rough, tilt)
 	return p.points(outside, resolution{tilt, frequency, rough})
 }
 
-// momentAt is the log of the mean of exp(tilt x loss), off by no more than err.
+// momentAt returns the log of the mean of exp(tilt x loss), with an error of at
+// most err.
 func (p part) momentAt(tilt, outside float64) (log, err float64) {
 	points := p.pointsAt(tilt, 0, outside)
 	log, masses := tilted(points, tilt)
@@ -57,8 +59,8 @@ func (p part) momentAt(tilt, outside float64) (log, err float64) {
 	return log, err
 }
 
-// about is the log of the mean of exp(tilt x sum), over the sums with a loss above the limit. It is
-// good enough to choose by.
+// about returns roughly the log of the mean of exp(tilt x sum) over the sums with a loss above the
+// limit, accurate enough for choices.
 func (h halves) about(tilt float64) float64 {
 	without, with := 0.0, make([]float64, len(h.below.parts)) // with has logs
 	for i, p := range h.below.parts {
@@ -70,10 +72,10 @@ func (h halves) about(tilt float64) float64 {
 	return logRise(without, floats.LogSumExp(with))
 }
 
-// moment is the log of that mean, off by no more than err.
+// moment returns the log of that mean, with an error of at most err.
 func (h halves) moment(tilt float64) (log, err float64) {
 	without, relative := 0.0, 0.0               // relative is the error of exp(logWith)
-	with := make([]float64, len(h.below.parts)) // logs of what logWith is the sum of
+	with := make([]float64, len(h.below.parts)) // logs of the terms of logWith
 	for i, p := range h.below.parts {
 		low, lowErr := p.momentAt(tilt, h.below.outside)
 		high, highErr := h.above.parts[i].momentAt(tilt, h.below.outside)
@@ -86,8 +88,8 @@ func (h halves) moment(tilt float64) (log, err float64) {
 	return logRise(without, logWith), err + relative*(1+math.Exp(logWith))
 }
 
-// logRise returns log(exp(without) x (exp(with) - 1)). It takes the log of with, which may be too small for
-// a number of its own where without is large.
+// logRise returns log(exp(without) x (exp(with) - 1)). It takes the log of with, which may
+// underflow if without is large.
 func logRise(without, logWith float64) float64 {
 	if logWith < logTiny {
 		return without + logWith
@@ -107,11 +109,11 @@ func logLog1pExp(x float64) float64 {
 	return math.Log(math.Log1p(math.Exp(x)))
 }
 
-// logTiny is the log of what makes no difference to 1.
+// logTiny is the log of a number that is negligible beside 1.
 const logTiny = -40
 
-// lowest returns about where a convex function of the tilt is least, at start or above, or
-// where it is below enough.
+// lowest returns roughly the minimizer of a convex function of the tilt, at start or
+// above, or a tilt at which the function is below enough.
 func lowest(f func(tilt float64) float64, start, enough float64) float64 {
 	tilt, least := start, f(start)
 	for least >= enough && tilt < mostTilt*start {
@@ -124,5 +126,5 @@ func lowest(f func(tilt float64) float64, start, enough float64) float64 {
 	return tilt
 }
 
-// mostTilt ends a search: bounds that fall so slowly that it comes so far help nobody.
+// mostTilt ends a search: a bound that falls so slowly is useless.
 const mostTilt = 1e4

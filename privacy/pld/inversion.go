@@ -6,25 +6,26 @@ import "math"
 //
 //	delta(epsilon) = 1/(2 pi) x integral over y of exp(K(s) - s epsilon) / (s(s+1)),
 //
-// where K is the log of the mean of exp(s x loss), summed over the rounds. A
+// Here K is the log of the mean of exp(s x loss), summed over the rounds. A
 // factor of exp(width^2 (s^2+s)/2) makes the integral converge fast: it is one
 // more Gaussian mechanism, of noise 1/width, which raises delta by no more than
-// the terms of raised add up to. Terms are relative to exp(logUnit) at the
+// the sum of the terms of raised. Terms are relative to exp(logUnit) at the
 // setting's epsilon. The package comment has the proofs.
 type inversion struct {
 	setting
 	step          float64      // between frequencies
 	terms, raised []complex128 // at frequencies 0, step, 2 x step...
 	logUnit       float64
-	slack         float64 // of the sums, for rounding and for what is left out
-	slackByLoss   float64 // besides, times the size of epsilon
+	slack         float64 // of the sums, for rounding and truncation
+	slackByLoss   float64 // additionally, times the size of epsilon
 	aliasLog      float64 // K at aliasTilt, smoothed
-	beyond        float64 // mass out of reach
+	beyond        float64 // mass that is left out
 	most          float64 // of the transform, relative to exp(logMoment)
-	apart         apart   // what sums add that are not inverted
+	apart         apart   // contribution of sums that are not inverted
 }
 
-// newInversion composes the rounds. With the zero setting, bounds are those of any mechanism.
+// newInversion composes the rounds. With the zero setting it returns the bounds of any
+// mechanism.
 func newInversion(d direction, s setting) *inversion {
 	if !s.found() {
 		return &inversion{setting: s, logUnit: math.Inf(1)}
@@ -43,12 +44,12 @@ func newInversion(d direction, s setting) *inversion {
 	return v
 }
 
-// emptyInversion is one that nothing is composed in, at a setting that was found.
+// emptyInversion returns an inversion at a valid setting before any composition.
 func emptyInversion(s setting) *inversion {
 	return &inversion{setting: s, step: 2 * math.Pi / s.window, most: 1}
 }
 
-// size is how many frequencies are summed.
+// size returns the number of summed frequencies.
 func (v *inversion) size() int {
 	return int(math.Ceil(math.Min(v.setting.frequencies(), maxFrequencies))) + 1
 }
@@ -63,8 +64,8 @@ type frequencies struct {
 	logMoment float64
 	// momentError is the error of logMoment.
 	momentError float64
-	shift       float64 // the mean of the tilted sum, which phases are relative to
-	shifts      float64 // sum of the absolute values that shift consists of
+	shift       float64 // the mean of the tilted sum; phases are relative to it
+	shifts      float64 // sum of the absolute values of the terms of shift
 }
 
 func newFrequencies(n int, step float64, s setting) *frequencies {
@@ -85,8 +86,8 @@ func (f *frequencies) top() float64 { return f.step * float64(len(f.phase)-1) }
 type transform struct {
 	logMoment float64 // its log at y = 0
 	mean      float64 // of the tilted loss
-	// values are relative to frequency 0, and to the phase of the mean. They are off by fixed +
-	// y x perFrequency.
+	// values are relative to frequency 0 and to the phase of the mean. Their error is at most
+	// fixed + y x perFrequency.
 	values              []complex128
 	fixed, perFrequency float64
 }
@@ -106,7 +107,7 @@ func newTransform(points []point, f *frequencies) transform {
 	return t
 }
 
-// multiply composes with so many rounds.
+// multiply composes with a number of rounds.
 func (f *frequencies) multiply(t transform, rounds float64) {
 	f.logMoment += rounds * t.logMoment
 	f.shift += rounds * t.mean
@@ -121,14 +122,14 @@ func (f *frequencies) multiply(t transform, rounds float64) {
 	}
 }
 
-// finish turns frequencies into terms, and adds up what they may be off by.
+// finish turns frequencies into terms, and adds up their errors.
 func (v *inversion) finish(f *frequencies) {
 	v.aliasLog += v.smoothing(v.aliasTilt)
 	v.logUnit = f.logMoment + v.smoothing(v.tilt) - v.tilt*v.epsilon
 	raise := v.width * v.width * math.Exp(v.width*v.width/8)
 	n := len(f.phase)
 	v.terms, v.raised = make([]complex128, 0, n), make([]complex128, 0, n)
-	total, moment := 0.0, 0.0 // of the sizes of all terms, and of those times frequency
+	total, moment := 0.0, 0.0 // of the sizes of all terms, and of the sizes times frequency
 	for k := range n {
 		y := float64(k) * v.step
 		share := v.step / math.Pi
@@ -157,7 +158,7 @@ func (v *inversion) finish(f *frequencies) {
 // sum of their sizes.
 const summing = maxFrequencies * 2.3e-16
 
-// trim drops the last terms where they add up to no more than little.
+// trim drops the last terms while they add up to at most little.
 func (v *inversion) trim(little float64) {
 	dropped, n := 0.0, len(v.terms)
 	for n > 1 && dropped+cabs(v.terms[n-1])+cabs(v.raised[n-1]) <= little {
@@ -182,7 +183,7 @@ func (v *inversion) bounds(epsilon float64) (lower, upper float64) {
 	sum, raised := 0.0, 0.0
 	turn, rotation := rotate(v.step*shift), complex(1, 0)
 	for k, term := range v.terms {
-		if k%64 == 0 { // lest rounding errors grow
+		if k%64 == 0 { // limits the growth of rounding errors
 			rotation = rotate(float64(k) * v.step * shift)
 		}
 		sum += real(term)*real(rotation) - imag(term)*imag(rotation)
@@ -198,7 +199,7 @@ func (v *inversion) bounds(epsilon float64) (lower, upper float64) {
 	lower = unit*(sum-raised-slack) - v.alias(epsilon)
 	least, most := v.apart.bounds(epsilon)
 	lower, upper = lower+least, upper+most
-	if !(lower > 0) { // nor not a number
+	if !(lower > 0) { // includes NaN
 		lower = 0
 	}
 	if !(upper < 1) {
@@ -207,14 +208,15 @@ func (v *inversion) bounds(epsilon float64) (lower, upper float64) {
 	return lower, upper
 }
 
-// hidden is about how much of epsilon rounding errors hide, which no narrower smoothing lays open.
+// hidden returns roughly the part of epsilon that rounding errors hide; narrower smoothing does
+// not reduce it.
 func (v *inversion) hidden(epsilon float64) float64 {
 	slack := v.slack + v.slackByLoss*math.Abs(epsilon)
 	return 2 * slack * math.Exp(v.logUnit-v.tilt*(epsilon-v.setting.epsilon)-v.logDelta) / v.tilt
 }
 
-// alias bounds what the sum over frequencies adds to the integral: delta at all
-// epsilons that are multiples of the window away, tilted.
+// alias bounds the difference of the sum over frequencies and the integral:
+// delta at all epsilons that are multiples of the window away, tilted.
 func (v *inversion) alias(epsilon float64) float64 {
 	below, above := v.tilt*v.window, (v.aliasTilt-v.tilt)*v.window
 	return math.Exp(-below)/-math.Expm1(-below) + math.Exp(v.aliasLog-v.aliasTilt*epsilon-above)/-math.Expm1(-above)

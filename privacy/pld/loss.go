@@ -2,57 +2,57 @@ package pld
 
 import "math"
 
-// change is what sets two neighbouring data sets apart.
+// change is the difference between two neighbouring data sets.
 type change int
 
 const (
-	// adding and removing a member, of whom a Poisson sample is drawn.
+	// adding and removing a member of the population of a Poisson sample.
 	adding change = iota
 	removing
-	// replacing a member by another, where a sample of fixed size is drawn.
+	// replacing a member by another, for a sample of fixed size.
 	replacing
 )
 
-// pair is the two output distributions of one round that are hardest to tell apart.
+// pair is the two output distributions of one round that dominate all others.
 //
-// Of a Poisson sample they are normal noise, and the mixture in which a member was
+// For a Poisson sample they are normal noise and the mixture in which a member was
 // sampled with probability rate (Mironov, Talwar and Zhang 2019, section 3). removing
-// takes the mixture for p and the noise for q, adding the other way round.
+// takes the mixture for p and the noise for q; adding exchanges them.
 //
-// Of a sample of fixed size, which has the rate's share of the members, they are what the
-// package comment says: p has the losses above 0 of removing, those below 0 of adding, and
-// what is left at 0.
+// For a sample of fixed size, which has the rate's share of the members, the package
+// comment derives them: p has the losses above 0 of removing, those below 0 of adding, and
+// the remaining mass at 0.
 //
-// Losses are functions of the log ratio, which is the loss where the member takes part for
-// certain: an output that is g standard deviations from a component's mean has the log
+// Losses are functions of the log ratio, the loss of a member who takes part with
+// certainty: an output that is g standard deviations from a component's mean has the log
 // ratio component.ratio + g/sigma.
 type pair struct {
 	rate   float64 // within (0, 1]
 	sigma  float64 // noise relative to the sensitivity, at least leastSigma
 	change change
-	unit   float64 // that losses are measured in
+	unit   float64 // of the losses
 	kept   *span   // nil for all outputs
 }
 
-// span is which outputs of a pair count, the others left out: those with losses of removing whose log
-// ratio is above one number and up to another, and those with losses of adding whose log ratio is
-// up to a third. The atom is there if those of removing begin at -Inf.
+// span selects the outputs of a pair that count: those with losses of removing whose log ratio is
+// within (over, upTo], and those with losses of adding whose log ratio is at most adding. The atom
+// belongs to it if over is -Inf.
 type span struct{ over, upTo, adding float64 }
 
 // everything is the span of all outputs.
 var everything = span{math.Inf(-1), math.Inf(1), math.Inf(1)}
 
-// component is one of the normal distributions that p consists of, or the part of one above
-// a log ratio.
+// component is one of the normal distributions of the mixture p, or the part of one above a
+// log ratio.
 type component struct {
-	weight float64 // its share of p, were it whole
+	weight float64 // its share of p, as if it were whole
 	ratio  float64 // the log ratio at its mean
-	sign   float64 // 1 where its losses are those of removing, -1 where they are those of adding
-	above  float64 // the log ratio at which it begins; -Inf for a whole one
-	below  float64 // that at which it ends; Inf for a whole one
+	sign   float64 // 1 for losses of removing, -1 for losses of adding
+	above  float64 // the log ratio at its start; -Inf for a whole one
+	below  float64 // the log ratio at its end; Inf for a whole one
 }
 
-// components returns those that p has beside its atom.
+// components returns the components of p, without its atom.
 func (d pair) components() []component {
 	all := d.wholeComponents()
 	if d.kept == nil {
@@ -82,7 +82,8 @@ func (d pair) wholeComponents() []component {
 	return nil
 }
 
-// atom is the probability of the loss 0: what the components leave of p.
+// atom returns the probability of the loss 0: the mass of p outside the
+// components.
 func (d pair) atom() float64 {
 	if d.change != replacing || d.kept != nil && !math.IsInf(d.kept.over, -1) {
 		return 0
@@ -100,7 +101,7 @@ func (d pair) lossOfRemoving(ratio float64) float64 {
 	if d.rate == 1 {
 		return ratio
 	}
-	if ratio > 700 { // where exp overflows
+	if ratio > 700 { // exp overflows
 		return ratio + math.Log(d.rate)
 	}
 	if rise := d.rate * math.Expm1(ratio); math.Abs(rise) < 0.5 {
@@ -111,7 +112,7 @@ func (d pair) lossOfRemoving(ratio float64) float64 {
 
 // ratioAt returns the log ratio at which removing has a loss, 0 or above.
 func (d pair) ratioAt(loss float64) float64 {
-	if loss *= d.unit; loss > 700 { // where exp overflows
+	if loss *= d.unit; loss > 700 { // exp overflows
 		return loss - math.Log(d.rate)
 	}
 	return math.Log1p(math.Expm1(loss) / d.rate)
@@ -126,6 +127,6 @@ func (d pair) slope(ratio float64) float64 {
 	return 1 / (1 + (1-d.rate)/d.rate*math.Exp(-ratio)) / d.unit
 }
 
-// turn is the log ratio where either part of the mixture weighs the same. The
-// loss is analytic but for this point plus odd multiples of pi i.
+// turn is the log ratio at which both parts of the mixture have equal weight.
+// The loss is analytic except at this point plus odd multiples of pi i.
 func (d pair) turn() float64 { return math.Log1p(-d.rate) - math.Log(d.rate) }

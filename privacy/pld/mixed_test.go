@@ -25,7 +25,7 @@ func TestDeltaOfQuietAndLoudRoundsHoldsThemIntegratedDirectly(t *testing.T) {
 	}
 }
 
-// Of a round that everybody is in, the component of those who are not has no mass: no panels are laid over it.
+// In a round of all members, the component of absent members has no mass and gets no panels.
 func TestRoundsOfEverybodyComposeWithSampledOnes(t *testing.T) {
 	t.Parallel()
 	steps := []Step{{7.938651677e-6, 1.410016795, 1}, {1, 0.00292963818, 1}}

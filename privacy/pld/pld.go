@@ -9,27 +9,26 @@ import (
 
 // Step is a Gaussian mechanism on a sample of the members, run for some rounds.
 type Step struct {
-	Rate   float64 // chance of a member to take part, within [0, 1]
+	Rate   float64 // probability that a member takes part, within [0, 1]
 	Sigma  float64 // noise relative to the sensitivity, 0 or above
 	Rounds int     // 0 or more
 }
 
-// Bounds hold the truth between them.
+// Bounds enclose the true value.
 type Bounds struct {
 	Lower, Upper float64
 }
 
-// Epsilon bounds the smallest epsilon of all steps together at delta, within
-// (0, 1), of Poisson samples, for adding or removing one member. Both bounds are 0 or
-// above. Where a step has no noise they are +Inf at deltas below its rate, and the upper one at all
-// that are not above what rounds can cost together; it is also +Inf where epsilon may be beyond the
-// largest number.
+// Epsilon bounds the smallest epsilon of all steps together at delta, within (0, 1), for Poisson
+// samples and adding or removing one member. Both bounds are 0 or above. If a step has no noise,
+// both are +Inf at deltas below its rate, and the upper one at all deltas that do not exceed the
+// joint cost of the rounds; the upper one is also +Inf if epsilon may exceed the largest float64.
 func Epsilon(steps []Step, delta float64) (Bounds, error) {
 	return epsilonOf(steps, delta, removing, adding)
 }
 
-// FixedSizeEpsilon does so of samples of fixed size, without replacement, for replacing one
-// member: the epsilon is that of the pair of outputs that the package comment says.
+// FixedSizeEpsilon is Epsilon for samples of fixed size, without replacement, and replacing
+// one member: the epsilon of the pair of outputs in the package comment.
 func FixedSizeEpsilon(steps []Step, delta float64) (Bounds, error) {
 	return epsilonOf(steps, delta, replacing)
 }
@@ -45,8 +44,8 @@ func epsilonOf(steps []Step, delta float64, changes ...change) (Bounds, error) {
 	if totalVariation(active) <= delta {
 		return Bounds{}, nil
 	}
-	if rate, silent := leastSilent(active); silent {
-		return boundsOfSilence(rate, delta), nil
+	if rate, noiseless := leastDeltaWithoutNoise(active); noiseless {
+		return boundsWithoutNoise(rate, delta), nil
 	}
 	if sigma, plain := plainSigma(active); plain {
 		return exactly(GaussianEpsilon(sigma, delta)), nil
@@ -57,7 +56,8 @@ func epsilonOf(steps []Step, delta float64, changes ...change) (Bounds, error) {
 	return composed(active, delta, changes), nil
 }
 
-// exactly returns the bounds on a number that is known, or too large to be.
+// exactly returns the bounds on a known number, which may be too large for a
+// float64.
 func exactly(x float64) Bounds { return Bounds{math.Min(x, math.MaxFloat64), x} }
 
 // composed bounds epsilon of several sampled rounds.
@@ -65,7 +65,7 @@ func composed(steps []Step, delta float64, changes []change) (b Bounds) {
 	for _, s := range steps {
 		b.Lower = math.Max(b.Lower, exactly(s.epsilonOnce(delta)).Lower)
 	}
-	everybody, _ := plainSigma(steps) // as if nobody was left out, which costs no less
+	everybody, _ := plainSigma(steps) // as if every member took part, which costs no less
 	unsampled := GaussianEpsilon(everybody, delta)
 	if delta < leastDelta {
 		return Bounds{b.Lower, math.Max(b.Lower, unsampled)}
@@ -79,12 +79,12 @@ func composed(steps []Step, delta float64, changes []change) (b Bounds) {
 	if changed || unsampled < b.Upper {
 		b.Upper = unsampled
 	}
-	b.Upper = math.Max(b.Lower, b.Upper) // the two may be equal but for rounding
+	b.Upper = math.Max(b.Lower, b.Upper) // the two may be equal except for rounding
 	return b
 }
 
-// withLeastNoise raises the noise to what can be computed with. More noise
-// never costs more, so lower bounds stay what they are.
+// withLeastNoise raises the noise to the least that the computation supports.
+// More noise never costs more, so lower bounds remain valid.
 func withLeastNoise(steps []Step) (loud []Step, changed bool) {
 	loud = slices.Clone(steps)
 	for i, s := range steps {
@@ -101,7 +101,7 @@ func Delta(steps []Step, epsilon float64) (Bounds, error) {
 	return deltaOf(steps, epsilon, removing, adding)
 }
 
-// FixedSizeDelta does so in the sense of FixedSizeEpsilon.
+// FixedSizeDelta is Delta for the samples and the relation of FixedSizeEpsilon.
 func FixedSizeDelta(steps []Step, epsilon float64) (Bounds, error) {
 	return deltaOf(steps, epsilon, replacing)
 }
@@ -114,7 +114,7 @@ func deltaOf(steps []Step, epsilon float64, changes ...change) (Bounds, error) {
 	if err != nil {
 		return Bounds{}, err
 	}
-	if rate, silent := leastSilent(active); silent {
+	if rate, noiseless := leastDeltaWithoutNoise(active); noiseless {
 		return Bounds{rate, math.Max(rate, math.Min(1, totalVariation(active)))}, nil
 	}
 	if sigma, plain := plainSigma(active); plain {
@@ -142,11 +142,11 @@ func deltaOf(steps []Step, epsilon float64, changes ...change) (Bounds, error) {
 	return b, nil
 }
 
-// epsilonOnce returns the exact epsilon of one round of a step. Removing a member, or of a
-// fixed size replacing one, costs delta(epsilon) = rate x the Gaussian mechanism's delta at
-// log(1 + (exp(epsilon)-1)/rate) (Balle, Barthe and Gaboardi 2018, Theorems 2 and 9);
-// adding one costs (1 - exp(epsilon) (1-rate)) x that at
-// -log(1 - (1-exp(-epsilon))/rate), where both factors are no larger.
+// epsilonOnce returns the exact epsilon of one round of a step. Removing a member, or
+// replacing one in a sample of fixed size, costs delta(epsilon) = rate x the Gaussian
+// mechanism's delta at log(1 + (exp(epsilon)-1)/rate) (Balle, Barthe and Gaboardi 2018,
+// Theorems 2 and 9); adding one costs (1 - exp(epsilon) (1-rate)) x the delta at -log(1 -
+// (1-exp(-epsilon))/rate), where both factors are no larger.
 func (s Step) epsilonOnce(delta float64) float64 {
 	if delta >= s.Rate {
 		return 0
@@ -155,35 +155,36 @@ func (s Step) epsilonOnce(delta float64) float64 {
 	return pair{rate: s.Rate, unit: 1}.lossOfRemoving(whole)
 }
 
-// deltaOnce returns the delta of which epsilonOnce is the epsilon.
+// deltaOnce returns the delta for which epsilonOnce returns epsilon.
 func (s Step) deltaOnce(epsilon float64) float64 {
 	return s.Rate * GaussianDelta(s.Sigma, pair{rate: s.Rate, unit: 1}.ratioAt(epsilon))
 }
 
-// silent says that there is no noise.
-func (s Step) silent() bool { return s.Sigma == 0 }
+// noiseless reports whether there is no noise.
+func (s Step) noiseless() bool { return s.Sigma == 0 }
 
-// leastSilent is the least delta that steps without noise have, whatever epsilon is: the share of a round's
-// outputs that give a member away. It is false if all steps have noise.
-func leastSilent(steps []Step) (rate float64, silent bool) {
+// leastDeltaWithoutNoise returns the least delta of steps without noise at any epsilon: the share of a round's
+// outputs that reveal a member. It is false if all steps have noise.
+func leastDeltaWithoutNoise(steps []Step) (rate float64, noiseless bool) {
 	for _, s := range steps {
-		if s.silent() {
-			rate, silent = math.Max(rate, s.Rate), true
+		if s.noiseless() {
+			rate, noiseless = math.Max(rate, s.Rate), true
 		}
 	}
-	return rate, silent
+	return rate, noiseless
 }
 
-// boundsOfSilence bound epsilon where some step has no noise, and delta is less than totalVariation.
-func boundsOfSilence(rate, delta float64) Bounds {
+// boundsWithoutNoise returns bounds on epsilon if some step has no noise and delta is less than
+// totalVariation.
+func boundsWithoutNoise(rate, delta float64) Bounds {
 	if delta < rate {
 		return Bounds{math.Inf(1), math.Inf(1)}
 	}
 	return Bounds{0, math.Inf(1)}
 }
 
-// totalVariation bounds delta at epsilon 0: that of a round is the share of it
-// that has the member, and rounds add up at most.
+// totalVariation bounds delta at epsilon 0. For a round it is the probability
+// that the sample contains the member; rounds at most add up.
 func totalVariation(steps []Step) float64 {
 	total := 0.0
 	for _, s := range steps {
@@ -211,8 +212,8 @@ func activeSteps(steps []Step) ([]Step, error) {
 	return active, errors.Join(errs...)
 }
 
-// plainSigma returns the noise of the one Gaussian mechanism that equals all
-// steps, which have noise, where there is one: when nothing is sampled, or nothing runs.
+// plainSigma returns the noise of the one Gaussian mechanism that equals all steps,
+// which have noise, if there is one: if nothing is sampled, or nothing runs.
 func plainSigma(steps []Step) (float64, bool) {
 	precision, root, sampled := 0.0, 0.0, false
 	for _, s := range steps {
@@ -220,14 +221,14 @@ func plainSigma(steps []Step) (float64, bool) {
 		root = math.Hypot(root, math.Sqrt(float64(s.Rounds))/s.Sigma)
 		sampled = sampled || s.Rate < 1
 	}
-	if precision < 1e-290 || precision > 1e290 { // whose digits may be lost to underflow, or it has overflowed
+	if precision < 1e-290 || precision > 1e290 { // digits may be lost to underflow, or the number has overflowed
 		return 1 / root, !sampled
 	}
 	return 1 / math.Sqrt(precision), !sampled
 }
 
-// leastDelta is the delta below which the shares of it that may be left out are
-// not numbers any more, and simple bounds have to do.
+// leastDelta is the delta below which its shares for truncation underflow, so
+// that simple bounds are used.
 const leastDelta = 1e-200
 
 // leastSigma is the noise below which the squares of losses may overflow.

@@ -108,7 +108,7 @@ func TestBoundsMatchPublishedValues(t *testing.T) {
 	}
 }
 
-// What a second program has found, on a grid of losses.
+// Results of a second program, on a grid of losses.
 func TestFixedSizeBoundsAreThoseOfAGrid(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -247,8 +247,8 @@ func TestBadArgumentsAreErrors(t *testing.T) {
 	}
 }
 
-// With hardly any noise, every round in which the member could be seen has the loss of its
-// absence, and so many of them have delta 1 - exp(epsilon) (1 - rate)^rounds.
+// With hardly any noise, every round that could show the member has the loss of its
+// absence, and such rounds together have delta 1 - exp(epsilon) (1 - rate)^rounds.
 func TestLossesThatNearlyAllAreTheSame(t *testing.T) {
 	t.Parallel()
 	const rate, delta = 1.3353e-4, 0.2269

@@ -12,17 +12,19 @@ import (
 type point struct {
 	loss    float64
 	logMass float64
-	size    float64 // of the numbers that loss is a sum of, which its rounding is relative to
+	size    float64 // of the terms of loss, which its rounding is relative to
 }
 
-// resolution says what moments of exp(s x loss) a quadrature must get right: all
-// s from 0 to tilt plus or minus i x frequency, to 1e-14 of exp(logMoment).
+// resolution is the range of moments of exp(s x loss) that a quadrature must
+// reproduce: all s from 0 to tilt plus or minus i x frequency, to 1e-14 of
+// exp(logMoment).
 type resolution struct {
 	tilt, frequency float64
 	logMoment       float64
 }
 
-// points lays Gauss-Legendre panels over all outputs but for a mass of outside.
+// points places Gauss-Legendre panels over all outputs except for a mass of
+// outside.
 func (d pair) points(outside float64, r resolution) []point {
 	var out []point
 	components := d.components()
@@ -70,7 +72,8 @@ const panelOrder = 64
 // exp(s x loss) by less than exp(70) under the limit below. The ellipse has to
 // stay clear of the points where the loss is singular.
 //
-// Where a panel has little of the tilted mass, it may err by more of that.
+// A panel with little of the tilted mass may have a proportionally larger
+// error.
 const (
 	panelHalf   = 3.0
 	panelGrowth = 60.0
@@ -78,10 +81,10 @@ const (
 	negligible  = -40 // log of a mass that does not matter
 )
 
-// panels are to be laid from start to last, within reach standard deviations of the mean.
+// panels covers start to last, within reach standard deviations of the mean.
 type panels struct{ start, last, reach float64 }
 
-// panelEnd returns where the first of them should end.
+// panelEnd returns the end of the first panel.
 func (d pair) panelEnd(c component, over panels, r resolution) float64 {
 	start := over.start
 	turn := (d.turn() - c.ratio) * d.sigma // in standard deviations from the mean
@@ -103,8 +106,8 @@ func (d pair) panelEnd(c component, over panels, r resolution) float64 {
 	return start + 2*half
 }
 
-// logMassBound bounds the log of the share that the outputs between two have of
-// the tilted mass.
+// logMassBound bounds the log of the share of the tilted mass between two
+// outputs.
 func (d pair) logMassBound(c component, start, end float64, r resolution) float64 {
 	nearest := math.Max(0, math.Max(start, -end))
 	highest := math.Max(r.tilt*d.loss(c, c.ratio+start/d.sigma), r.tilt*d.loss(c, c.ratio+end/d.sigma))
@@ -150,7 +153,7 @@ func tilted(points []point, tilt float64) (logMoment float64, masses []float64) 
 	if math.IsInf(peak, -1) {
 		return peak, masses
 	}
-	total, lost := 0.0, 0.0 // lost is what rounding has taken from total (Kahan 1965)
+	total, lost := 0.0, 0.0 // lost is the part of total lost to rounding (Kahan 1965)
 	for i, p := range points {
 		masses[i] = math.Exp(tilt*p.loss + p.logMass - peak)
 		term := masses[i] - lost
@@ -164,9 +167,9 @@ func tilted(points []point, tilt float64) (logMoment float64, masses []float64) 
 	return peak + math.Log(total), masses
 }
 
-// transformErrors bounds how far the mean of exp((tilt + iy) x loss), relative to that of
-// exp(tilt x loss), may be off: by fixed + y x perFrequency. Part of it is the
-// rounding of losses, which that of exponents depends on.
+// transformErrors bounds the error of the mean of exp((tilt + iy) x loss), relative to
+// that of exp(tilt x loss), by fixed + y x perFrequency. Part of it is the rounding of
+// losses, which determines the rounding of exponents.
 func transformErrors(points []point, masses []float64, tilt, logMoment float64) (fixed, perFrequency float64) {
 	size := 0.0
 	for i, m := range masses {

@@ -35,7 +35,7 @@ func TestFixedSizeBoundsHoldAGridBetweenThem(t *testing.T) {
 	}
 }
 
-// references are so many rows of a file.
+// references reads count rows of a file.
 func references(t *testing.T, name string, count int) (numbers [][5]float64) {
 	file, err := os.Open(name)
 	if err != nil {

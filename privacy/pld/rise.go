@@ -5,16 +5,17 @@ import (
 	"math/cmplx"
 )
 
-// rise accumulates what composition with losses above a limit multiplies the transform of the
-// others by, less 1.
+// rise accumulates, less 1, the factor by which losses above a limit multiply the transform
+// of the other losses.
 type rise struct {
-	logs []complex128 // of 1 more than it
+	logs []complex128 // of 1 plus the rise
 	errs []float64    // of logs
 }
 
 func newRise(n int) *rise { return &rise{make([]complex128, n), make([]float64, n)} }
 
-// multiply composes with the rounds of a part, of which these are the transforms.
+// multiply composes with the rounds of a part, given their transforms below and
+// above the limit.
 func (r *rise) multiply(below, above transform, rounds, step float64) {
 	ratio := math.Exp(above.logMoment - below.logMoment)
 	vanished := ratio < leastRatio && !math.IsInf(above.logMoment, -1)
@@ -35,11 +36,11 @@ func (r *rise) multiply(below, above transform, rounds, step float64) {
 	}
 }
 
-// leastRatio is above where numbers lose their digits.
+// leastRatio is the ratio below which numbers lose their digits.
 const leastRatio = 1e-290
 
-// finish multiplies the transform of the losses below, and returns the largest size of the rise: that
-// at frequency 0, where all that it adds up has one phase.
+// finish multiplies the transform of the losses below, and returns the largest size of the rise:
+// its value at frequency 0, where all its terms have the same phase.
 func (r *rise) finish(f *frequencies) (most float64) {
 	for k, log := range r.logs {
 		by := expm1(log)
@@ -55,13 +56,13 @@ func (r *rise) finish(f *frequencies) (most float64) {
 	return most
 }
 
-// log1p returns log(1 + z), as exact as z where that is small.
+// log1p returns log(1 + z), accurate for small z.
 func log1p(z complex128) complex128 {
 	x, y := real(z), imag(z)
 	return complex(math.Log1p(x*(2+x)+y*y)/2, math.Atan2(y, 1+x))
 }
 
-// expm1 returns exp(z) - 1, as exact as z where that is small.
+// expm1 returns exp(z) - 1, accurate for small z.
 func expm1(z complex128) complex128 {
 	sin, cos := math.Sincos(imag(z))
 	half := math.Sin(imag(z) / 2)

@@ -2,23 +2,23 @@ package pld
 
 import "math"
 
-// Shares of epsilon that smoothing may cost, while epsilon is looked for and
-// at the end.
+// Shares of epsilon that smoothing may cost, during the search for epsilon and
+// at its end.
 const (
 	roughGap = 1e-2
 	finalGap = 1e-5
-	// poorGap is beyond what bounds are apart by where nothing else costs more.
+	// poorGap exceeds the gap between bounds if smoothing is its only cause.
 	poorGap = 1e-4
 )
 
-// maxGuesses limits how often epsilon is looked for.
+// maxGuesses limits the iterations of the search for epsilon.
 const maxGuesses = 10
 
 // maxFrequencies limits the work of the last inversion.
 const maxFrequencies = 3 << 12
 
-// epsilonFor bounds epsilon at delta; an upper bound of no more than enough need
-// not be improved.
+// epsilonFor bounds epsilon at delta; an upper bound of at most enough is not
+// improved.
 func epsilonFor(steps []Step, seen change, delta, enough float64) Bounds {
 	d := newDirection(steps, seen, 0.3*delta, 1)
 	if d.highest() <= enough {
@@ -34,8 +34,8 @@ func epsilonFor(steps []Step, seen change, delta, enough float64) Bounds {
 	return Bounds{b.Lower * unit, (b.Upper + unitShift) * unit}
 }
 
-// epsilon bounds from below the epsilon at the delta forLower, and from above that
-// at forUpper, in units of losses.
+// epsilon bounds, in units of losses, the epsilon at the delta forLower from below
+// and that at forUpper from above.
 func (d direction) epsilon(guess, forLower, forUpper, enough float64) (b Bounds) {
 	logDelta := math.Log(forUpper)
 	var v *inversion
@@ -63,11 +63,11 @@ func (d direction) epsilon(guess, forLower, forUpper, enough float64) (b Bounds)
 	return Bounds{math.Max(b.Lower, split.Lower), math.Min(b.Upper, split.Upper)}
 }
 
-// epsilonBySums bounds epsilon, of which there is a good guess, by the inversion of all sums.
+// epsilonBySums bounds epsilon by the inversion of all sums, given a good guess.
 func (d direction) epsilonBySums(guess, forLower, forUpper, width float64) Bounds {
 	logDelta := math.Log(forUpper)
 	b := d.inverted(guess, logDelta, width).epsilonAt(forLower, forUpper)
-	// Where delta falls by a jump, what is seen from above hides what is below.
+	// At a jump of delta, the smoothing hides the values to its right.
 	for step := 1e-4; b.Lower == 0 && step < 1; step *= 10 {
 		v := d.inverted(guess*(1-step), logDelta, 0)
 		b.Lower = v.epsilonAt(forLower, forUpper).Lower
@@ -75,16 +75,17 @@ func (d direction) epsilonBySums(guess, forLower, forUpper, width float64) Bound
 	return b
 }
 
-// poor reports whether bounds would be too far apart if their distance were a share of what it is.
+// poor reports whether bounds would be too far apart with a distance of share times their present
+// one.
 func poor(b Bounds, share float64) bool {
 	return math.IsInf(b.Upper, 1) || (b.Upper-b.Lower)*share > poorGap*b.Upper
 }
 
-// Losses that spread over more than widestSpread, or are to be compared with an
-// epsilon above largestEpsilon, are counted in larger units, so that they do not.
-// With losses and epsilon in units of u, above 1, what newInversion computes is
-// E[(1 - exp((epsilon-loss)/u))+]. That is at most delta(epsilon) and, since
-// delta is at most P(loss > epsilon), at least delta(epsilon + shift x u) x (1 -
+// Losses that spread over more than widestSpread, or that are compared with an
+// epsilon above largestEpsilon, are measured in larger units to avoid both. With
+// losses and epsilon in units of u, above 1, newInversion computes E[(1 -
+// exp((epsilon-loss)/u))+]. That is at most delta(epsilon) and, since delta is at
+// most P(loss > epsilon), at least delta(epsilon + shift x u) x (1 -
 // exp(-shift)).
 const (
 	widestSpread   = 1000
@@ -98,8 +99,8 @@ func (d direction) unitFor(epsilon, logDelta float64) float64 {
 	return max(1, spread/widestSpread, epsilon/largestEpsilon)
 }
 
-// finer returns the width of the smoothing that makes its cost a share of what
-// it is, or the least that takes no more than maxFrequencies.
+// finer returns the width of the smoothing that multiplies its cost by share,
+// or the least width that needs at most maxFrequencies.
 func (v *inversion) finer(share float64) float64 {
 	return v.width * math.Max(math.Sqrt(share), v.setting.frequencies()/maxFrequencies)
 }
@@ -114,9 +115,9 @@ func (v *inversion) epsilonAt(forLower, forUpper float64) Bounds {
 	return Bounds{low, high}
 }
 
-// crossing returns two numbers, 0 or above and close to each other, between
-// which f falls from above 0 to 0 or below. Where f(0) is not above 0 both are 0;
-// where f is still above 0 far beyond guess, high is +Inf.
+// crossing returns two close numbers, 0 or above, between which f falls from
+// above 0 to 0 or below. If f(0) is not above 0, both are 0; if f is still above
+// 0 far beyond guess, high is +Inf.
 func crossing(f func(float64) float64, guess, step float64) (low, high float64) {
 	low, high = guess, guess
 	atLow := f(guess)

@@ -2,24 +2,24 @@ package pld
 
 import "math"
 
-// tailError is the share of delta that outputs that no account is taken of, and
-// epsilons aliased, may have.
+// tailError is the share of delta allowed for truncated outputs and for aliased
+// epsilons.
 const tailError = 1e-6
 
-// setting is where and how finely delta is inverted. Every setting gives
-// bounds; a good one gives tight bounds fast.
+// setting is the position and the resolution of the inversion. Every setting
+// gives bounds; a good one gives tight bounds fast.
 type setting struct {
-	epsilon  float64 // about where delta is asked for
-	logDelta float64 // about the log of delta there
+	epsilon  float64 // near the epsilon that is asked for
+	logDelta float64 // roughly the log of delta there
 
 	tilt      float64
-	excess    float64 // log of the unit that terms are relative to, over delta
+	excess    float64 // log of the unit of the terms over delta
 	width     float64 // of the smoothing
 	window    float64 // period of the sum over frequencies, in losses
-	aliasTilt float64 // by which Chernoff's inequality bounds what the period folds in
+	aliasTilt float64 // tilt of Chernoff's inequality, which bounds the aliases
 }
 
-// found tells that there is a setting.
+// found reports whether there is a setting.
 func (s setting) found() bool { return s.window > 0 }
 
 // smoothing returns the log of the mean of exp(tilt x loss) of the Gaussian
@@ -28,13 +28,13 @@ func (s setting) smoothing(tilt float64) float64 {
 	return s.width * s.width * (tilt*tilt + tilt) / 2
 }
 
-// frequencies returns how many it takes until the smoothing has made the
+// frequencies returns the number of frequencies until the smoothing makes the
 // integrand negligible.
 func (s setting) frequencies() float64 {
 	return math.Sqrt(2*(14+s.excess)) / s.width * s.window / (2 * math.Pi)
 }
 
-// widest is the most that a smoothing may be wide: beyond 1 its cost grows
+// widest is the largest width of a smoothing: beyond 1 its cost grows
 // exponentially.
 const widest = 0.7
 
@@ -45,11 +45,11 @@ const (
 	ladderUp    = 8
 )
 
-// leastTilt returns the tilt below which nothing is won: terms are but a few times
-// as large as without any tilt, and a lower one takes a longer window.
+// leastTilt returns the tilt below which nothing is gained: terms are only a few
+// times as large as without any tilt, and a lower one needs a longer window.
 func (d direction) leastTilt() float64 {
 	without := d.cumulants(0)
-	rounded := 1e-12 * without.mean // losses that all are the same have no variance but this
+	rounded := 1e-12 * without.mean // equal losses have only this variance
 	tilt := 0.3 / math.Sqrt(math.Max(without.variance, rounded*rounded))
 	for d.cumulants(tilt).value-tilt*without.mean > 1 {
 		tilt /= 2
@@ -86,7 +86,7 @@ func (d direction) chernoff(delta float64) float64 {
 }
 
 // centre returns the tilt that moves the mean to epsilon, or nearly; a lower one
-// where that already proves delta to be far below exp(logDelta), and none below
+// if that already proves delta to be far below exp(logDelta), and none below
 // leastTilt.
 func (d direction) centre(epsilon, logDelta float64) float64 {
 	enough := func(tilt float64) bool {
@@ -115,11 +115,12 @@ func (d direction) centre(epsilon, logDelta float64) float64 {
 	return math.Max(high, least)
 }
 
-// mostExcess is beyond the logs of bounds on delta at a mean loss or below it, at a tilt that
-// fits how losses spread. Where nearly all of them are the same, no tilt does.
+// mostExcess exceeds the logs of bounds on delta at a mean loss or below it, at a tilt that
+// fits the spread of losses. If nearly all losses are equal, no tilt fits.
 const mostExcess = 30
 
-// moderate returns a tilt, or a lower one at which the bound on delta at epsilon is moderate.
+// moderate returns the tilt, or a lower one at which the bound on delta at epsilon is
+// moderate.
 func (d direction) moderate(tilt, epsilon float64) float64 {
 	for d.cumulants(tilt).value-tilt*epsilon > mostExcess {
 		tilt /= 2
@@ -127,16 +128,16 @@ func (d direction) moderate(tilt, epsilon float64) float64 {
 	return tilt
 }
 
-// settingFor returns how to compute delta at about epsilon, where it is about
-// exp(logDelta), in the fewest frequencies, or the zero setting if none will do. width is that
-// of the smoothing; 0 is one that costs about roughGap of epsilon.
+// settingFor returns the setting with the fewest frequencies to compute delta near epsilon,
+// given roughly log delta, or the zero setting if none fits. width is the width of the
+// smoothing; 0 selects one that costs about roughGap of epsilon.
 func (d direction) settingFor(epsilon, logDelta, width float64) setting {
 	logMoment := func(tilt float64) float64 { return d.cumulants(tilt).value }
 	return d.settingAround(d.centre(epsilon, logDelta), logMoment, setting{epsilon: epsilon, logDelta: logDelta, width: width})
 }
 
-// settingAround is such a setting, of the epsilon, logDelta and width that are asked for, with a tilt about
-// centre. logMoment is that of what is inverted: the log of the mean of exp(tilt x sum).
+// settingAround returns such a setting for the requested epsilon, logDelta and width, with a tilt
+// near centre. logMoment is the log of the mean of exp(tilt x sum) over the inverted sums.
 func (d direction) settingAround(centre float64, logMoment func(tilt float64) float64, asked setting) setting {
 	var tilts, logs [ladderDown + 1 + ladderUp]float64
 	for i := range tilts {
@@ -161,8 +162,8 @@ func (d direction) settingAround(centre float64, logMoment func(tilt float64) fl
 	return best
 }
 
-// setWindow sets the window to the shortest that makes aliases a small share of
-// delta, given the logs of Chernoff's bounds on delta at some larger tilts.
+// setWindow sets the window to the shortest at which aliases are a small share
+// of delta, given the logs of Chernoff's bounds on delta at some larger tilts.
 func (s *setting) setWindow(tilts, logs []float64) {
 	small := s.logDelta + math.Log(tailError)
 	s.window = math.Inf(1)

@@ -7,11 +7,11 @@ import (
 	"gonum.org/v1/gonum/dsp/fourier"
 )
 
-// spread* describe the Gaussian that a mass is spread over the grid of the
-// transform with (Dutt and Rokhlin 1993; Greengard and Lee 2004, Accelerating
-// the Nonuniform Fast Fourier Transform). Between the frequencies that are
-// kept, a quarter of those of the grid, and their aliases the Gaussian falls by
-// exp(-pi^2/2/spreadRate) = 5e-15, and it is cut off at the same height.
+// spread* describe the Gaussian that spreads a mass over the grid of the
+// transform (Dutt and Rokhlin 1993; Greengard and Lee 2004, Accelerating the
+// Nonuniform Fast Fourier Transform). Between the kept frequencies, a quarter
+// of the grid, and their aliases the Gaussian falls by exp(-pi^2/2/spreadRate)
+// = 5e-15, and it is truncated at the same height.
 const (
 	spreadRate = 0.1495 // the Gaussian is exp(-spreadRate x cells^2)
 	spreadHalf = 16     // cells on either side
@@ -44,8 +44,8 @@ func spectrum(offsets, masses []float64, spacing float64, n int) []complex128 {
 	return out
 }
 
-// transformError bounds the error of a value of spectrum: what the Gaussian's
-// aliases and ends leave, of the quadrature, and of rounding.
+// transformError bounds the error of a value of spectrum: from the aliases and
+// the truncation of the Gaussian, from the quadrature, and from rounding.
 const transformError = 5e-14
 
 // spread adds a mass at a position, in cells, to the ring.
@@ -80,7 +80,7 @@ func spreadAround(cells *[2*spreadHalf + 1]float64, mass, ratio float64) {
 	}
 }
 
-// modulo is the rest of a division by n, 0 or above.
+// modulo returns the remainder of a division by n, 0 or above.
 func modulo(k, n int) int {
 	if k %= n; k < 0 {
 		k += n
@@ -88,8 +88,8 @@ func modulo(k, n int) int {
 	return k
 }
 
-// smoothSize returns the least 2^a, 3 x 2^a or 5 x 2^a from n on, 64 at least:
-// transforms of such lengths are fast.
+// smoothSize returns the least 2^a, 3 x 2^a or 5 x 2^a not below n, at least
+// 64: transforms of these lengths are fast.
 func smoothSize(n int) int {
 	size := 64
 	for {

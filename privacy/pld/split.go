@@ -2,29 +2,29 @@ package pld
 
 import "math"
 
-// split is all rounds, the losses of each cut in three: small, medium and high. Where sampling is rare,
-// delta hangs on few large losses. What sums of rounds nearly always are has nothing to do with these,
-// but at any tilt that suits them its rounding errors may be larger than delta; and where losses
-// far above epsilon are not much rarer, only low tilts suit, which take many frequencies. So
-// what is inverted are the sums with a medium loss and no high one. That is a positive mass, of
-// which holds what is proved of the inversion of all sums. What the other sums add is bounded apart.
+// split holds all rounds, the losses of each classified as small, medium or high. If sampling is
+// rare, delta depends on few large losses. The typical sum of rounds is unrelated to these, but at
+// any tilt that suits the typical sum its rounding errors may exceed delta; and if losses far above
+// epsilon are not much rarer, only low tilts suit, which need many frequencies. So only the sums
+// with a medium loss and no high one are inverted. They have a positive mass, so the proof for the
+// inversion of all sums applies. The contribution of the other sums is bounded separately.
 type split struct {
-	medium halves // the losses up to medium ones, cut below these
+	medium halves // the losses up to medium, cut below the medium ones
 	apart  apart
 }
 
-// Limits that losses are cut at are looked for among some, in epsilons.
+// Candidates for the limits that classify losses, in epsilons.
 const (
 	mostSmall, smallRatio, leastSmall = 0.8, 0.7, 1e-3
 	leastHigh, highRatio, mostHigh    = 2, 1.5, 100
 )
 
-// leastShare is the share of the largest loss below which an epsilon takes tilts, and so quadratures, that
-// are too fine to pay.
+// leastShare is the ratio of epsilon to the largest loss below which tilts, and so quadratures, are
+// too fine to be affordable.
 const leastShare = 1e-4
 
-// splitAt cuts losses so that at about epsilon what is uncertain of the sums apart is negligible
-// beside delta. It is false if they cannot be cut so.
+// splitAt classifies losses so that near epsilon the error of the sums that are not inverted is
+// negligible beside delta. It is false if there is no such classification.
 func (d direction) splitAt(epsilon, logDelta float64) (split, bool) {
 	if epsilon < leastShare*d.largestLoss() {
 		return split{}, false
@@ -41,7 +41,7 @@ func (d direction) splitAt(epsilon, logDelta float64) (split, bool) {
 	return split{}, false
 }
 
-// largestLoss is about the largest of a round that is within reach.
+// largestLoss returns roughly the largest loss of a round within reach.
 func (d direction) largestLoss() float64 {
 	largest := 0.0
 	for _, p := range d.parts {
@@ -52,8 +52,8 @@ func (d direction) largestLoss() float64 {
 	return largest
 }
 
-// cutHigh tells what sums with a high loss add, at the lowest limit of some that will do, and
-// returns the rounds with the other losses.
+// cutHigh returns the contribution of sums with a high loss, at the lowest suitable limit,
+// and the rounds with the other losses.
 func (d direction) cutHigh(epsilon, negligible float64) (high, direction) {
 	for limit := leastHigh * epsilon; limit < mostHigh*epsilon; limit *= highRatio {
 		h := d.cut(limit)
@@ -65,7 +65,7 @@ func (d direction) cutHigh(epsilon, negligible float64) (high, direction) {
 	return high{}, d
 }
 
-// settingFor is direction.settingFor for the sums that are inverted.
+// settingFor is direction.settingFor for the inverted sums.
 func (s split) settingFor(d direction, epsilon, logDelta, width float64) setting {
 	bound := func(tilt float64) float64 { return s.medium.about(tilt) - tilt*epsilon }
 	return d.settingAround(lowest(bound, 1/epsilon, logDelta), s.medium.about, setting{epsilon: epsilon, logDelta: logDelta, width: width})
@@ -74,8 +74,8 @@ func (s split) settingFor(d direction, epsilon, logDelta, width float64) setting
 // splitGap is the share of epsilon that smoothing may cost.
 const splitGap = 2 * finalGap
 
-// epsilonBySplit bounds epsilon as direction.epsilon does, from a guess that is no more than a few
-// times too large. Where losses cannot be split, the bounds are those of any mechanism.
+// epsilonBySplit bounds epsilon as direction.epsilon does, from a guess that is at most a few
+// times too large. If losses cannot be split, it returns the bounds of any mechanism.
 func (d direction) epsilonBySplit(guess, forLower, forUpper float64) Bounds {
 	logDelta, width := math.Log(forUpper), 0.0
 	b := Bounds{0, math.Inf(1)}
@@ -116,7 +116,7 @@ func newSplitInversion(of split, s setting) *inversion {
 		low, _ := tilted(small, s.aliasTilt)
 		high, _ := tilted(medium, s.aliasTilt)
 		v.aliasLog += p.rounds * (low + math.Log1p(math.Exp(high-low)))
-		v.beyond += 3 * p.rounds * outside // each third leaves as much out
+		v.beyond += 3 * p.rounds * outside // each class leaves out as much
 	}
 	v.most = r.finish(f)
 	v.finish(f)

@@ -9,7 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// rare are steps whose epsilon hangs on rare large losses, with deltas that they reach.
+// rare lists steps whose epsilon depends on rare large losses, with deltas that they
+// reach.
 func rare(rounds int, check func(s Step, seen change, delta, guess float64)) {
 	random := rand.New(rand.NewPCG(1, uint64(rounds)))
 	log := func(low, high float64) float64 { return low * math.Pow(high/low, random.Float64()) }
@@ -58,7 +59,8 @@ func TestASplitOfTwoRoundsEnclosesThemIntegratedDirectly(t *testing.T) {
 	})
 }
 
-// Where the inversion of all sums does well, that of some of them finds the same.
+// If the inversion of all sums is accurate, that of a subset gives the same
+// result.
 func TestASplitAgreesWithTheInversionOfAllSums(t *testing.T) {
 	t.Parallel()
 	for _, s := range []Step{{0.01, 0.5, 800}, {0.2, 3, 30}, {1e-4, 0.4, 5000}, {0.003, 0.7, 40}, {0.05, 1.5, 7000}} {
@@ -116,8 +118,8 @@ func TestLogarithmsAreAsExactAsTheirArguments(t *testing.T) {
 	})
 }
 
-// Where hardly anybody is left out, losses far below 0 are common, and epsilon next to 0 is where they
-// meet those above it: what is said of sums with a high loss must count both.
+// If hardly any member is left out, losses far below 0 are common, and near epsilon 0 they cancel
+// those above it: the bound on sums with a high loss must count both.
 func TestASplitOfFrequentSamplesEnclosesTwoRoundsIntegratedDirectly(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(5, 6))

@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Two rounds cost the mean, over the loss of the first, of what the second costs at
-// the epsilon that is left, for which there is a formula.
+// Two rounds cost the mean, over the loss of the first, of the second round's cost
+// at the remaining epsilon, which has a closed form.
 func TestBoundsEncloseTwoRoundsIntegratedDirectly(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -42,7 +42,8 @@ func (s Step) deltaOfTwo(epsilon float64, changes []change) (delta float64) {
 	return deltaOfBoth(s, s, epsilon, changes, 4000)
 }
 
-// deltaOfBoth integrates two rounds over the outputs of the first, in so many cells.
+// deltaOfBoth integrates two rounds over the outputs of the first, in a number of
+// cells.
 func deltaOfBoth(first, second Step, epsilon float64, changes []change, cells int) (delta float64) {
 	for _, seen := range changes {
 		p, q := pair{first.Rate, first.Sigma, seen, 1, nil}, pair{second.Rate, second.Sigma, seen, 1, nil}

@@ -5,8 +5,8 @@ import (
 	"math/big"
 )
 
-// precision of the references, in bits. The smallest sum that is told from 1 is
-// about 1 + 1e-18, of which 96 bits are left.
+// precision of the references, in bits. The smallest sum that is distinguished
+// from 1 is about 1 + 1e-18, of which 96 bits are left.
 const precision = 156
 
 func float(x float64) *big.Float { return zero().SetFloat64(x) }
@@ -18,8 +18,8 @@ func quotient(x, y *big.Float) *big.Float   { return zero().Quo(x, y) }
 func negated(x *big.Float) *big.Float       { return zero().Neg(x) }
 func difference(x, y *big.Float) *big.Float { return sum(x, negated(y)) }
 
-// sum leaves out what is too small to show: big.Float would shift it by the
-// difference of the exponents, however many bits that takes.
+// sum leaves out a negligible term: big.Float would shift it by the difference
+// of the exponents, however many bits that takes.
 func sum(x, y *big.Float) *big.Float {
 	apart := x.MantExp(nil) - y.MantExp(nil)
 	switch {
@@ -48,7 +48,7 @@ var ln2 = func() *big.Float { // the series of atanh(1/3)
 	return total
 }()
 
-// exponential returns exp(x), 0 where that is below what a big.Float holds.
+// exponential returns exp(x), or 0 if it underflows a big.Float.
 func exponential(x *big.Float) *big.Float {
 	twos, _ := quotient(x, ln2).Float64()
 	twos = math.Round(twos)

@@ -8,21 +8,21 @@ import (
 )
 
 // Conversion names the theorem that turns Rényi divergence into (epsilon,
-// delta). A figure of epsilon means little without its conversion.
+// delta). An epsilon means little without it.
 type Conversion string
 
-// Conversions. Both hold; they differ in tightness.
+// The conversions. Both hold; they differ in tightness.
 const (
-	// Classic is epsilon = r + log(1/delta)/(a-1) (Mironov 2017,
-	// Proposition 3), what papers before 2020 used.
+	// Classic is epsilon = r + log(1/delta)/(a-1) (Mironov 2017, Proposition
+	// 3), used in papers before 2020.
 	Classic Conversion = "classic"
 	// Improved is epsilon = r + log(1-1/a) - log(delta a)/(a-1) (Canonne,
 	// Kamath and Steinke 2020, The Discrete Gaussian for Differential Privacy,
-	// Proposition 12), what today's libraries use. It is never larger.
+	// Proposition 12), used in today's libraries. It is never larger.
 	Improved Conversion = "improved"
 )
 
-// theorems are all conversions there are.
+// theorems holds all conversions.
 var theorems = registry.New("conversion", func(t Theorem) Conversion { return t.Conversion },
 	Theorem{Classic, "r + log(1/delta)/(a-1), best over the orders a of a divergence r", "Mironov 2017, Proposition 3", classic},
 	Theorem{Improved, "r + log(1-1/a) - log(delta a)/(a-1), never larger", "Canonne, Kamath and Steinke 2020, Proposition 12", improved},
@@ -31,7 +31,7 @@ var theorems = registry.New("conversion", func(t Theorem) Conversion { return t.
 // Theorem describes a conversion.
 type Theorem struct {
 	Conversion Conversion
-	// Summary says in one line what epsilon is, Source where it is proved.
+	// Summary gives the formula of epsilon in one line, Source its proof.
 	Summary, Source string
 
 	// epsilon of a divergence above 0 and finite, at an order above 1.
@@ -44,7 +44,7 @@ func Theorems() []Theorem { return theorems.Entries() }
 // Choices lists the conversions as words of an experiment file.
 func (Conversion) Choices() []string { return theorems.Words() }
 
-// Validate returns an error unless there is such a conversion.
+// Validate returns an error if the conversion is unknown.
 func (c Conversion) Validate() error {
 	_, err := theorems.Find(c)
 	return err
@@ -52,8 +52,7 @@ func (c Conversion) Validate() error {
 
 // Epsilon returns the smallest epsilon that the curve gives at delta, within
 // (0, 1), and the order that gives it. Epsilon is 0 or above; it is +Inf, with
-// order 0, when no order bounds it. A conversion that Validate refuses proves
-// nothing, and gives +Inf too.
+// order 0, if no order bounds it or Validate rejects the conversion.
 func (c Curve) Epsilon(delta float64, conversion Conversion) (epsilon, order float64) {
 	theorem, err := theorems.Find(conversion)
 	if err != nil {
@@ -61,7 +60,7 @@ func (c Curve) Epsilon(delta float64, conversion Conversion) (epsilon, order flo
 	}
 	epsilon = math.Inf(1)
 	for i, a := range c.orders {
-		e := c.values[i] // 0 of equal distributions, +Inf without a bound
+		e := c.values[i] // 0 for equal distributions, +Inf without a bound
 		if e != 0 && !math.IsInf(e, 1) {
 			e = theorem.epsilon(e, a, delta)
 		}
@@ -78,13 +77,13 @@ func classic(divergence, order, delta float64) float64 {
 
 func improved(divergence, order, delta float64) float64 {
 	// The total variation distance is at most sqrt(1-exp(-KL)), and no Rényi
-	// divergence is below KL (Bretagnolle and Huber 1978). Where delta covers
+	// divergence is below KL (Bretagnolle and Huber 1978). If delta covers
 	// that, epsilon is 0.
 	if delta*delta+math.Expm1(-divergence) > 0 {
 		return 0
 	}
 	log := math.Log(delta * order)
-	if delta < 1e-290 { // whose product may round to another subnormal number
+	if delta < 1e-290 { // the product may round to another subnormal number
 		log = extended.Log(delta) + math.Log(order)
 	}
 	e := divergence + math.Log1p(-1/order) - log/(order-1)

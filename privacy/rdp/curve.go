@@ -14,10 +14,9 @@ type Curve struct {
 	values []float64
 }
 
-// DefaultOrders returns the orders that curves are computed at unless the
-// caller has reasons for others: fine steps up to 11, where the optimum of
-// most trainings lies, whole numbers up to 64, and a few up to 1024 for very
-// small values of epsilon.
+// DefaultOrders returns the default orders of curves: fine steps up to 11,
+// where the optimum of most trainings lies, whole numbers up to 64, and a few
+// up to 1024 for very small values of epsilon.
 func DefaultOrders() []float64 {
 	orders := []float64{1.01, 1.02, 1.05}
 	for tenths := 11; tenths < 110; tenths++ {
@@ -58,15 +57,15 @@ func newCurve(orders []float64, divergence func(order float64) float64) (Curve, 
 	return Curve{orders: slices.Clone(orders), values: values}, nil
 }
 
-// newSampledCurve is newCurve for noise of sigma on samples of rate q. It keeps a divergence that
-// underflows from being 0.
+// newSampledCurve is newCurve for noise of sigma on samples of rate q. It replaces a divergence
+// that underflows to 0.
 func newSampledCurve(q, sigma float64, orders []float64, divergence func(order float64) float64) (Curve, error) {
 	least := leastDivergence(q, sigma)
 	return newCurve(orders, func(order float64) float64 { return math.Max(divergence(order), least) })
 }
 
-// leastDivergence is that of a mechanism that tells something, however little: a divergence of 0 is
-// that of equal distributions, whose epsilon is 0 at every delta.
+// leastDivergence returns a lower bound on the divergence of a mechanism that reveals anything: a
+// divergence of 0 means equal distributions, whose epsilon is 0 at every delta.
 func leastDivergence(q, sigma float64) float64 {
 	if q == 0 || math.IsInf(sigma, 1) {
 		return 0
@@ -85,8 +84,8 @@ func (c Curve) Values() []float64 { return slices.Clone(c.values) }
 // Proposition 1). rounds is 0 or above.
 func (c Curve) Times(rounds int) Curve { return c.Scaled(float64(rounds)) }
 
-// Scaled returns the curve with every divergence times a factor, 0 or above: that of a Gaussian
-// mechanism, where the square of its sensitivity over its noise is that factor of the curve's.
+// Scaled returns the curve with every divergence times a factor, 0 or above. For a Gaussian
+// mechanism this multiplies the squared ratio of sensitivity and noise by the factor.
 func (c Curve) Scaled(factor float64) Curve {
 	out := Curve{orders: c.orders, values: make([]float64, len(c.values))}
 	if factor == 0 {
@@ -100,7 +99,7 @@ func (c Curve) Scaled(factor float64) Curve {
 
 // Sum returns the curve of running all of several mechanisms on the same data, each free
 // to depend on the outputs of those before (Mironov 2017, Proposition 1), at the orders
-// that all of them have. It is an error when there is no such order.
+// common to all of them. It is an error if there is no such order.
 func Sum(curves ...Curve) (Curve, error) {
 	if len(curves) == 0 {
 		return Curve{}, fmt.Errorf("no curves to compose: expected at least one")
@@ -124,7 +123,7 @@ func Sum(curves ...Curve) (Curve, error) {
 	return sum, nil
 }
 
-// at is the divergence at an order, if the curve has it.
+// at returns the divergence at an order, if the curve has it.
 func (c Curve) at(order float64) (float64, bool) {
 	i := slices.Index(c.orders, order)
 	if i < 0 {
@@ -134,7 +133,7 @@ func (c Curve) at(order float64) (float64, bool) {
 }
 
 // checkMechanism reports the first argument out of range. A sigma of 0 is
-// allowed: it is no noise, and an infinite divergence.
+// allowed: it means no noise and an infinite divergence.
 func checkMechanism(q, sigma float64) error {
 	if !(q >= 0 && q <= 1) {
 		return fmt.Errorf("sampling rate %v: expected a number from 0 to 1", q)

@@ -12,8 +12,8 @@
 //
 // Throughout, sigma is the standard deviation of the noise divided by the L2
 // sensitivity of the sum that it is added to, and q is the share of the
-// population that takes part in a round. What the sensitivity is depends on
-// the neighbouring relation, and is the caller's to know.
+// population that takes part in a round. The sensitivity depends on the
+// neighbouring relation; the caller must know it.
 //
 // All values are computed in logarithms and from sums of positive terms, so
 // they neither overflow nor cancel: a curve is accurate to about 1e-12,

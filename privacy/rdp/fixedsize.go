@@ -6,17 +6,17 @@ import "math"
 // size, drawn without replacement, that holds the share q of the population
 // (Wang, Balle and Kasiviswanathan 2019, Subsampled Rényi Differential Privacy
 // and Analytical Moments Accountant, Theorem 27). The neighbouring relation is
-// to replace one member by another, so the sensitivity of a sum of updates
-// that are clipped to norm C is 2C, and sigma is half of what it is when a
-// member is added or removed.
+// to replace one member by another, so the sensitivity of a sum of updates that
+// are clipped to norm C is 2C, and sigma is half of its value for adding or
+// removing a member.
 //
-// The theorem is about whole orders. Between them (a-1) x divergence is
-// interpolated linearly, which it stays below because it is convex; at order 1
-// it is 0 (section 3.3 there). Sampling never harms, since the divergence of a
-// mixture is at most that of its worst part, so the curve is also kept at or
-// below the unsampled a/(2 sigma^2). That matters for little noise, where
-// implementations that leave it out are above by up to a factor of two at
-// orders below 2.
+// The theorem covers whole orders. Between them (a-1) x divergence is
+// interpolated linearly, an upper bound because the function is convex; at
+// order 1 it is 0 (section 3.3 there). Sampling never harms, since the
+// divergence of a mixture is at most that of its worst part, so the curve is
+// also kept at or below the unsampled a/(2 sigma^2). That matters for little
+// noise, for which implementations without this limit are above by up to a
+// factor of two at orders below 2.
 func FixedSize(q, sigma float64, orders []float64) (Curve, error) {
 	if err := checkMechanism(q, sigma); err != nil {
 		return Curve{}, err
@@ -29,7 +29,7 @@ func FixedSize(q, sigma float64, orders []float64) (Curve, error) {
 	return newSampledCurve(q, sigma, orders, bound.divergence)
 }
 
-// fixedSizeBound holds what the orders of one curve share.
+// fixedSizeBound holds the values common to all orders of a curve.
 type fixedSizeBound struct {
 	u2       float64   // (sensitivity/noise)^2
 	logTerms []float64 // log of the i-th term of the theorem's sum, without C(a,i)
@@ -37,8 +37,8 @@ type fixedSizeBound struct {
 }
 
 // maxMomentOrder is the highest order for which the theorem's first bound on a
-// term is worked out. Above it only the second, simpler one is used. Both
-// hold, and from there on the second is the smaller unless sigma is above 8.
+// term is computed. Above it only the second, simpler one is used. Both hold,
+// and from there on the second is the smaller unless sigma is above 8.
 const maxMomentOrder = 1024
 
 func newFixedSizeBound(q, u2 float64, orders []float64) *fixedSizeBound {
@@ -61,7 +61,7 @@ func newFixedSizeBound(q, u2 float64, orders []float64) *fixedSizeBound {
 //
 //	min{4 sqrt(B(2 floor(i/2)) B(2 ceil(i/2))), 2 exp(i(i-1)u2/2)},
 //
-// where B(l) is central[l/2]. For i = 2 the first is 4 B(2).
+// Here B(l) is central[l/2]. For i = 2 the first is 4 B(2).
 func logTermBound(central []float64, u2 float64, i int) float64 {
 	n := float64(i)
 	whole := math.Ln2 + n*(n-1)*u2/2

@@ -17,7 +17,7 @@ type fractional struct {
 	panels map[float64][]node
 }
 
-// node is one point of a panel: what does not depend on the order.
+// node is one point of a panel, without the values that depend on the order.
 type node struct {
 	v, log1pV *big.Float
 	weight    *big.Float // with the density

@@ -34,7 +34,7 @@ func powers(x *big.Float) []*big.Float {
 	return out
 }
 
-// noise holds what the references need to know of one sigma.
+// noise holds the constants of one sigma for the references.
 type noise struct {
 	sigma float64
 	u2    *big.Float   // 1/sigma^2
@@ -121,8 +121,8 @@ func (n *noise) centralMoments() []*big.Float {
 	const wide = 4096
 	row := make([]*big.Float, topOrder+1)
 	growth := new(big.Float).SetPrec(wide).SetFloat64(1)
-	// The sequence has to be that of one u2 to all its bits, whatever u2 is: it is
-	// that of the 156 bits of exp(u2).
+	// The sequence has to use one u2 to all its bits: the one in the 156 bits of
+	// exp(u2).
 	base := new(big.Float).SetPrec(wide).Set(exponential(n.u2))
 	power := new(big.Float).SetPrec(wide).SetFloat64(1)
 	for k := range row {

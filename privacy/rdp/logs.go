@@ -25,7 +25,7 @@ func (s *logSum) log() float64 {
 	}
 	sum := 0.0
 	for _, t := range s.terms {
-		if t -= s.peak; t > -50 { // what is below cannot change a double
+		if t -= s.peak; t > -50 { // smaller terms cannot change a double
 			sum += math.Exp(t)
 		}
 	}

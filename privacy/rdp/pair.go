@@ -3,15 +3,15 @@ package rdp
 import "math"
 
 // ReplacedPair returns the curve of the pair of outputs that dominates every pair of neighbours
-// when one member is replaced and a sample has the member with probability q, be it of fixed
-// size or Poisson (Zhu, Dong and Wang 2022, Theorem 11; the comment of package pld says why).
-// At whole orders it is not above [FixedSize]. With x standard normal, r = x/sigma -
-// 1/(2 sigma^2) the log ratio of an output and L = log(1 - q + q exp(r)),
+// under replacement of one member, if a sample contains the member with probability q, whether
+// of fixed size or Poisson (Zhu, Dong and Wang 2022, Theorem 11; the comment of package pld has
+// the proof). At whole orders it is not above [FixedSize]. With x standard normal, r = x/sigma
+// - 1/(2 sigma^2) the log ratio of an output and L = log(1 - q + q exp(r)),
 //
 //	exp((a-1) x divergence) - 1 = E[(exp((a-1)L) - 1)(exp(L) - exp(-(a-1)L)); r > 0].
 //
-// sigma is relative to what replacing the member moves the sum by, 0 or above; q is within
-// [0, 1].
+// sigma is relative to the distance by which replacing the member moves the sum, 0 or
+// above; q is within [0, 1].
 func ReplacedPair(q, sigma float64, orders []float64) (Curve, error) {
 	if err := checkMechanism(q, sigma); err != nil {
 		return Curve{}, err
@@ -40,7 +40,7 @@ func replacedExcess(q, u, order float64) float64 {
 
 // logMixture returns log(1 - q + q exp(ratio)).
 func logMixture(q, ratio float64) float64 {
-	if ratio > 700 { // where exp would overflow
+	if ratio > 700 { // exp would overflow
 		return math.Log(q) + ratio
 	}
 	return math.Log1p(q * math.Expm1(ratio))

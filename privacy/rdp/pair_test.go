@@ -31,8 +31,8 @@ func TestTheDivergenceOfAReplacementIsThatOfItsPair(t *testing.T) {
 	}
 }
 
-// The pair of some data is below that of all, and that is below what the theorem of 2019
-// proves at whole orders, which it is about.
+// The pair of some data is below the dominating pair, which is below the bound of the
+// 2019 theorem at whole orders, the ones that it covers.
 func TestTheDivergenceOfAReplacementIsBetweenThatOfDataAndTheTheorem(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ q, sigma float64 }{{0.01, 1}, {0.3, 0.7}, {0.001, 2}, {0.5, 5}, {1e-6, 0.2}, {0.9, 0.1}} {

@@ -28,12 +28,13 @@ func Poisson(q, sigma float64, orders []float64) (Curve, error) {
 }
 
 // mostRatio is the largest (sensitivity/noise)^2 at which sampling is credited.
-// Beyond it, sampling takes a share of less than 1e-8 off the divergence, and
-// the rounding of the integrand's exponents is above what quadrature could use.
+// Beyond it, sampling lowers the divergence by a share of less than 1e-8, and
+// the rounding of the integrand's exponents exceeds the tolerance of
+// quadrature.
 const mostRatio = 1e12
 
-// unsampled returns the divergence where sampling plays no part: nobody or
-// everybody takes part, or there is next to no noise.
+// unsampled returns the divergence if sampling has no effect: no member or
+// every member takes part, or there is next to no noise.
 func unsampled(q, u2 float64) (bool, func(float64) float64) {
 	switch {
 	case q == 0:
@@ -67,7 +68,7 @@ func poissonInteger(q, u2 float64, order int) float64 {
 //
 //	A - 1 = E[(1+qy)^a] - 1 = E[(1+qy)^a - 1 - aqy],
 //
-// an integral of what convexity keeps from being negative.
+// whose integrand is nonnegative by convexity.
 func poissonFractional(q, u, order float64) float64 {
 	density := func(x float64) float64 {
 		return -x*x/2 + logConvexExcess(q, u*x-u*u/2, order)
@@ -82,8 +83,8 @@ func poissonFractional(q, u, order float64) float64 {
 	return logIntegral(density, -tail, far, turn) - logSqrt2Pi
 }
 
-// tail is where a standard normal density has fallen by exp(-72), far below
-// what double precision can see beside its peak.
+// tail is the distance at which a standard normal density has fallen by
+// exp(-72), which is invisible in double precision beside its peak.
 const tail = 12.0
 
 var logSqrt2Pi = math.Log(2*math.Pi) / 2
@@ -96,7 +97,7 @@ func logConvexExcess(q, e, a float64) float64 {
 	}
 	logV := math.Log(math.Abs(v))
 	log1pV := math.Log1p(v)
-	if e > 700 { // where exp would overflow, 1+v is v
+	if e > 700 { // exp would overflow; 1+v equals v here
 		logV = math.Log(q) + e
 		log1pV = logV
 	}

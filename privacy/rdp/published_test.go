@@ -31,10 +31,10 @@ func TestFixedSizeRoundsMatchHighPrecision(t *testing.T) {
 	}
 }
 
-// What it makes to take the noise relative to the clip norm (sigma = z) where
-// one user is replaced, so that sigma is z/2; and what Poisson cohorts of that
-// size would cost. From the same program, over the orders of dp_accounting; the
-// last row's Poisson value is over whole orders alone.
+// The effect of taking the noise relative to the clip norm (sigma = z) if one
+// user is replaced, so that sigma is z/2; and the cost of Poisson cohorts of
+// that size. From the same program, over the orders of dp_accounting; the last
+// row's Poisson value is over whole orders alone.
 func TestTheSensitivityTrap(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

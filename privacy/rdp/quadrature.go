@@ -20,14 +20,13 @@ func logTrapezoidal(logF func(float64) float64, low, high, step float64) float64
 	return terms.log() + math.Log(step)
 }
 
-// logIntegral returns the logarithm of the integral of exp(logF) over
-// [low, high], to about 1e-12 relative. logF is smooth, with peaks at least as
-// wide as a share of the interval that a scan of it can see; turn is a point
-// where it may change within a shorter distance.
+// logIntegral returns the logarithm of the integral of exp(logF) over [low,
+// high], to about 1e-12 relative. logF is smooth, with peaks at least as wide
+// as a share of the interval that its scan resolves; turn is a point around
+// which logF may change over a shorter distance.
 //
-// It looks for the peaks, lays panels around them that double in width with
-// the distance, and halves a panel until Gauss-Kronrod quadrature has
-// converged on it.
+// It finds the peaks, places panels around them that double in width with the
+// distance, and halves a panel until Gauss-Kronrod quadrature converges on it.
 func logIntegral(logF func(float64) float64, low, high, turn float64) float64 {
 	points := append(findPeaks(logF, low, high), math.Min(math.Max(turn, low), high))
 	peak := math.Inf(-1)
@@ -35,8 +34,8 @@ func logIntegral(logF func(float64) float64, low, high, turn float64) float64 {
 		peak = math.Max(peak, logF(x))
 	}
 	f := func(x float64) float64 { return math.Exp(logF(x) - peak) }
-	// Rounding of an exponent of the order of high^2 shows as noise, which no
-	// halving of panels gets below.
+	// Rounding of an exponent of the order of high^2 acts as noise, which
+	// halving panels does not reduce.
 	noise := 4e-16 * high * high
 	return peak + math.Log(integrate(f, panels(points, low, high), 1e-10+noise))
 }
@@ -59,7 +58,7 @@ func findPeaks(f func(float64) float64, low, high float64) []float64 {
 	return peaks
 }
 
-// climb returns where f is highest on [a, b], to within a small part of a
+// climb returns the maximizer of f on [a, b], to within a small part of a
 // standard deviation, by golden section.
 func climb(f func(float64) float64, a, b float64) float64 {
 	const ratio = 0.6180339887498949

@@ -103,7 +103,7 @@ func TestPoissonMatchesTensorFlowPrivacy(t *testing.T) {
 	}
 }
 
-// TensorFlow Privacy checks its series at these points, where others failed;
+// TensorFlow Privacy checks its series at these points, at which others failed;
 // the two ways to compute a whole order must agree as the order nears it.
 func TestPoissonFractionalOrdersMeetWholeOnes(t *testing.T) {
 	t.Parallel()

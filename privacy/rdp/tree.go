@@ -11,7 +11,7 @@ import (
 // (Kairouz et al. 2021, Practical and Private (Deep) Learning without Sampling
 // or Shuffling, Theorem 4.1 and appendix D). The updates of the steps are the
 // leaves of a binary tree, and every node whose leaves are complete is released
-// with noise of its own. No sampling is assumed.
+// with its own noise. No sampling is assumed.
 //
 // The neighbouring relation is replace-special: a user's updates become zero.
 // sigma is the noise on one node of the tree over the clip norm, 0 or above.
@@ -30,11 +30,11 @@ func Tree(participation Participation, sigma float64, orders []float64) (Curve, 
 // updates.
 func OneEpoch(steps int) Participation { return Participation{Steps: steps, Times: 1, Separation: 1} }
 
-// Participation says how often and how closely together a user may take part in
-// a training by tree aggregation.
+// Participation limits the number and the separation of a user's updates in a
+// training by tree aggregation.
 type Participation struct {
 	Steps int // updates of the training, 1 or more
-	Times int // updates that a user takes part in at most, 1 or more
+	Times int // largest number of updates of a user, 1 or more
 	// Separation is the least difference between the numbers of two updates with
 	// the user, 1 or more; 1 allows every update.
 	Separation int
@@ -52,11 +52,11 @@ func (p Participation) validate() error {
 	return nil
 }
 
-// SquaredSensitivity is the largest squared L2 norm, in clip norms, of what one
-// user adds to all nodes of the tree together: a node above n updates of the user
-// gets n clip norms, and the square of each counts. With one participation it is
-// the number of nodes above a leaf, the leaf included. Where it takes too long to
-// find, the error is ErrTooManyPlacements.
+// SquaredSensitivity returns the largest squared L2 norm, in clip norms, of one
+// user's contribution to all nodes of the tree together: a node above n updates
+// of the user gets n clip norms, and the square of each counts. With one
+// participation it is the number of nodes above a leaf, the leaf included. If the
+// search would take too long, the error is ErrTooManyPlacements.
 func (p Participation) SquaredSensitivity() (int, error) {
 	if err := p.validate(); err != nil {
 		return 0, err
@@ -73,11 +73,11 @@ func (p Participation) SquaredSensitivity() (int, error) {
 	return largest, nil
 }
 
-// ErrTooManyPlacements says that a user's updates may lie in too many places of a tree to find
-// the worst ones.
+// ErrTooManyPlacements reports that a user's updates have too many possible placements in a
+// tree to find the worst ones.
 var ErrTooManyPlacements = errors.New("too many placements of a user's updates in the tree")
 
-// What limits the search: to about a second and 100 MB.
+// Limits of the search: about a second and 100 MB.
 const (
 	mostPlacements = 1 << 24
 	mostSubtrees   = 1 << 20
@@ -95,7 +95,7 @@ type subtree struct {
 // worstTree finds the worst places of a user's updates by dynamic programming
 // over the subtrees and the free leaves around them.
 type worstTree struct {
-	separation int // leaves between two of the user's
+	separation int // leaves between two updates of the user
 	known      map[subtree]int
 	left       int // divisions of participations that may still be tried
 }
@@ -111,7 +111,7 @@ func (w *worstTree) squares(t subtree) int {
 	case t.start+(w.separation+1)*t.times > t.size+t.reach:
 		return impossible
 	case t.times == 1 && complete:
-		return bits.Len(uint(t.size)) // wherever it is
+		return bits.Len(uint(t.size)) // at any position
 	}
 	if value, ok := w.known[t]; ok {
 		return value
