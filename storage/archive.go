@@ -24,14 +24,14 @@ type Archive struct {
 // NewArchive gives a typed view of store.
 func NewArchive(store Store) *Archive { return &Archive{store} }
 
-// Store is the store underneath.
+// Store returns the underlying store.
 func (a *Archive) Store() Store { return a.store }
 
-// String is the store's URL without any credentials.
+// String returns the store's URL without any credentials.
 func (a *Archive) String() string { return a.store.String() }
 
-// fail says which object of which store an error is about. What the driver has
-// said of it is replaced where it says the same, and completed where it does not.
+// fail names the store and the object of an error. It replaces or completes the
+// driver's own naming.
 func (a *Archive) fail(doing, name string, err error) error {
 	inner, ok := err.(*ObjectError)
 	switch {
@@ -56,10 +56,10 @@ func (a *Archive) read(ctx context.Context, name string) ([]byte, error) {
 	return data, err
 }
 
-// readSealed reads a record and decodes it. Bytes can be damaged on their way as
-// well as in the store, and who finds a record torn removes it or passes over
-// it. So one that makes no sense is read again: it is torn if the same comes
-// twice, and if something else comes each time, the way to the store is in trouble.
+// readSealed reads a record and decodes it. Bytes can be damaged in transit as well
+// as in the store, and callers remove or skip a torn record. So an invalid record
+// is read again: it is torn if two reads return the same bytes; if every read
+// returns other bytes, the connection to the store is faulty.
 func (a *Archive) readSealed(ctx context.Context, f Format, name string, into any) error {
 	var before []byte
 	for range sealedTries {
@@ -75,10 +75,10 @@ func (a *Archive) readSealed(ctx context.Context, f Format, name string, into an
 	return fmt.Errorf("%w: what it gives differs from one read to the next", ErrAway)
 }
 
-// sealedTries is how often a record is read that makes no sense.
+// sealedTries is the number of times that an invalid record is read.
 const sealedTries = 4
 
-// exists reports whether there is an object of that name.
+// exists reports whether there is an object with that name.
 func (a *Archive) exists(ctx context.Context, name string) (bool, error) {
 	_, err := a.store.Head(ctx, name)
 	if errors.Is(err, ErrNotFound) {
@@ -92,16 +92,17 @@ func (a *Archive) put(ctx context.Context, name string, data []byte, durability 
 	return a.store.Put(ctx, name, bytes.NewReader(data), durability)
 }
 
-// create makes an object that tells its maker from others: isOurs recognises
-// the bytes that are found when the name is taken or the outcome is unknown. It
-// returns nil if ours stands, an error that wraps ErrExists with the bytes of
-// the other one if that stands, and ErrUnknown if the store will not say.
+// create makes an object that only its maker could have made: isOurs recognizes
+// its bytes if the name is taken or the outcome is unknown. It returns nil if
+// the object in the store is ours, an error that wraps ErrExists and the bytes
+// if another object has the name, and ErrUnknown if the outcome remains
+// unknown.
 func (a *Archive) create(ctx context.Context, name string, data []byte, isOurs func(found []byte) bool) ([]byte, error) {
 	var err error
 	for try := range createTries {
 		if try > 0 {
-			// Nothing was there: the request was lost, or the object has just been
-			// deleted. Either way it is ours to make again.
+			// There is no object: the request was lost, or the object has just
+			// been deleted. Either way, create it again.
 			if err := sleep.For(ctx, firstPause<<try); err != nil {
 				return nil, err
 			}
@@ -125,8 +126,8 @@ func (a *Archive) create(ctx context.Context, name string, data []byte, isOurs f
 	return nil, err
 }
 
-// createTries and firstPause say how often create asks when a name is said to
-// be taken and yet nothing can be read there: for about two seconds.
+// createTries and firstPause limit how often create retries if a name is taken
+// but no object can be read there: for about two seconds.
 const (
 	createTries = 8
 	firstPause  = 8 * time.Millisecond

@@ -76,7 +76,7 @@ func TestCommitIsSafeToRepeat(t *testing.T) {
 	}
 }
 
-// Whoever makes room in a full store leads, and that takes a record.
+// A process that makes room in a full store must lead, and that takes a record.
 func TestAnEpochBeginsInAFullStore(t *testing.T) {
 	t.Parallel()
 	ctx, memory := t.Context(), storagetest.NewMemory()

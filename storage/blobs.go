@@ -13,8 +13,8 @@ import (
 const maxInlineTotal = 64 << 10
 
 // PutBlob stores one output of the node key and returns its description for the
-// node's commit. Data of at most MaxInline bytes is stored nowhere yet: it
-// travels in the commit. Storing a blob again is harmless.
+// node's commit. Data of at most MaxInline bytes is not stored yet: the commit
+// carries it. Storing a blob again is harmless.
 func (a *Archive) PutBlob(ctx context.Context, key Key, name string, data []byte, durability Durability) (Blob, error) {
 	b := Blob{Name: name, Digest: DigestOf(data), Size: int64(len(data))}
 	if len(data) <= MaxInline {
@@ -30,10 +30,10 @@ func (a *Archive) PutBlob(ctx context.Context, key Key, name string, data []byte
 }
 
 // KeepBlob stores b, a blob of the node of, as an output of the node key, too, and returns
-// its description for that node's commit. The bytes stay where they are. What is to be
-// durable is read there once and compared with its checksums, because nothing may be left
-// from which it could be made again. The error is about the object of one of the two and
-// wraps ErrNotFound if b is gone, ErrCorrupt if it was found damaged.
+// its description for that node's commit. The bytes are not copied. A durable blob is read
+// once and compared with its checksums, because it may become the only copy. The error
+// names the object of one of the two nodes and wraps ErrNotFound if b is gone, ErrCorrupt
+// if it is damaged.
 func (a *Archive) KeepBlob(ctx context.Context, key Key, name string, of Key, b Blob, durability Durability) (Blob, error) {
 	kept := b
 	kept.Name = name
@@ -52,8 +52,8 @@ func (a *Archive) KeepBlob(ctx context.Context, key Key, name string, of Key, b 
 	return kept, nil
 }
 
-// compare reads an object through, a block at a time, and compares it with the checksums of
-// the blob that it should hold.
+// compare reads an object block by block and compares it with the checksums of the expected
+// blob.
 func (a *Archive) compare(ctx context.Context, object string, b Blob) error {
 	r, err := a.store.Get(ctx, object, 0, -1)
 	if err != nil {
@@ -63,9 +63,9 @@ func (a *Archive) compare(ctx context.Context, object string, b Blob) error {
 	return b.checkStream(r)
 }
 
-// ReadBlob returns a whole blob of the node key. Size and digest are checked: a
-// mismatch gives an error that wraps ErrCorrupt, a blob that is gone ErrNotFound.
-// The caller MUST NOT write to the bytes, which b may share.
+// ReadBlob returns a whole blob of the node key. It checks size and digest: a
+// mismatch gives an error that wraps ErrCorrupt, a missing blob ErrNotFound. The
+// caller MUST NOT write to the bytes, which b may share.
 func (a *Archive) ReadBlob(ctx context.Context, key Key, b Blob) ([]byte, error) {
 	if b.IsInline() {
 		return b.Inline, b.checkInline(key)
@@ -73,7 +73,8 @@ func (a *Archive) ReadBlob(ctx context.Context, key Key, b Blob) ([]byte, error)
 	return a.readChecked(ctx, "blob", blobName(key, b.Digest), b)
 }
 
-// readChecked returns the content of an object that is a whole blob. what names the blob in errors.
+// readChecked returns the content of an object that holds a whole blob. what names the blob in
+// errors.
 func (a *Archive) readChecked(ctx context.Context, what, object string, b Blob) (data []byte, err error) {
 	defer func() {
 		if err != nil {
@@ -91,10 +92,9 @@ func (a *Archive) readChecked(ctx context.Context, what, object string, b Blob) 
 	return data, b.check(data)
 }
 
-// ReadOutput returns the blob of that name of a committed node. The error wraps ErrNotFound
-// if there is no commit or the blob is gone, ErrCorrupt if either is damaged or the commit
-// names no such blob.
-// The caller MUST NOT write to the bytes.
+// ReadOutput returns the named blob of a committed node. The error wraps ErrNotFound if
+// there is no commit or the blob is gone, ErrCorrupt if either is damaged or the commit
+// does not list the blob. The caller MUST NOT write to the bytes.
 func (a *Archive) ReadOutput(ctx context.Context, key Key, name string) ([]byte, error) {
 	c, err := a.Committed(ctx, key)
 	if err != nil {
@@ -108,8 +108,8 @@ func (a *Archive) ReadOutput(ctx context.Context, key Key, name string) ([]byte,
 }
 
 // ReadBlobRange returns length bytes of a blob from offset. It reads whole blocks
-// and checks them; a mismatch gives an error that wraps ErrCorrupt, a blob that is
-// gone ErrNotFound.
+// and checks them; a mismatch gives an error that wraps ErrCorrupt, a missing blob
+// ErrNotFound.
 func (a *Archive) ReadBlobRange(ctx context.Context, key Key, b Blob, offset, length int64) ([]byte, error) {
 	if offset < 0 || length < 0 || length > b.Size || offset > b.Size-length {
 		return nil, fmt.Errorf("blob %q of node %s: no bytes %d to %d, it has %d", b.Name, key.Short(), offset, offset+length, b.Size)
@@ -135,7 +135,7 @@ func (a *Archive) ReadBlobRange(ctx context.Context, key Key, b Blob, offset, le
 	return data, nil
 }
 
-// readExactly reads size bytes and makes sure that there are no more.
+// readExactly reads size bytes and returns an error if there are more.
 func readExactly(r io.Reader, size int64) ([]byte, error) {
 	data := make([]byte, size)
 	if n, err := io.ReadFull(r, data); err != nil {
@@ -147,7 +147,7 @@ func readExactly(r io.Reader, size int64) ([]byte, error) {
 	return data, noMore(r, size)
 }
 
-// noMore makes sure that nothing comes after size bytes.
+// noMore returns an error if there are bytes after the first size.
 func noMore(r io.Reader, size int64) error {
 	var more [1]byte
 	if n, _ := io.ReadFull(r, more[:]); n > 0 {
@@ -156,7 +156,7 @@ func noMore(r io.Reader, size int64) error {
 	return nil
 }
 
-// check compares bytes with what the commit says of them.
+// check compares bytes with the blob's description in the commit.
 func (b Blob) check(data []byte) error {
 	if int64(len(data)) != b.Size {
 		return fmt.Errorf("%w: %d bytes, want %d", ErrCorrupt, len(data), b.Size)
@@ -167,7 +167,8 @@ func (b Blob) check(data []byte) error {
 	return nil
 }
 
-// checkInline checks what the commit of the node key holds of the blob.
+// checkInline checks the inline bytes of the blob in the commit of the node
+// key.
 func (b Blob) checkInline(key Key) error {
 	if err := b.check(b.Inline); err != nil {
 		return fmt.Errorf("blob %q in the commit of node %s: %w", b.Name, key.Short(), err)
@@ -175,10 +176,10 @@ func (b Blob) checkInline(key Key) error {
 	return nil
 }
 
-// Missing names the blobs of a commit whose objects are gone or have another
-// size than they should, in the order asked for; with no names it looks at all
-// blobs. Inline blobs are never missing. A name that the commit does not have
-// is an error: the kind that wrote it is another than the caller thinks.
+// Missing lists the blobs of a commit whose objects are gone or have the wrong
+// size, in the order of names; without names it checks all blobs. Inline blobs
+// are never missing. A name that is not in the commit is an error: the node is
+// of another kind than the caller expects.
 func (a *Archive) Missing(ctx context.Context, c *Commit, names ...string) ([]string, error) {
 	if len(names) == 0 {
 		for _, b := range c.Blobs {
@@ -202,8 +203,8 @@ func (a *Archive) Missing(ctx context.Context, c *Commit, names ...string) ([]st
 	return missing, nil
 }
 
-// Available reports whether the named blobs of a commit, or all of them, can
-// be read: no evicted ones, see Missing.
+// Available reports whether the named blobs of a commit, or all of them, can be
+// read. See Missing for evicted ones.
 func (a *Archive) Available(ctx context.Context, c *Commit, names ...string) (bool, error) {
 	missing, err := a.Missing(ctx, c, names...)
 	return len(missing) == 0 && err == nil, err
@@ -225,8 +226,8 @@ func (a *Archive) holds(ctx context.Context, key Key, b Blob) (bool, error) {
 }
 
 // DeleteBlobs evicts the named blobs of a commit, or all of them. The commit
-// stays and still says what they were; inline blobs stay with it, and so does an
-// object that a blob not named shares. Only the leader deletes.
+// keeps their descriptions; inline blobs stay in it. An object that an unnamed
+// blob shares stays, too. Only the leader deletes.
 func (a *Archive) DeleteBlobs(ctx context.Context, c *Commit, names ...string) error {
 	evicted := func(b Blob) bool { return len(names) == 0 || slices.Contains(names, b.Name) }
 	kept := make(map[Digest]bool)
@@ -244,10 +245,9 @@ func (a *Archive) DeleteBlobs(ctx context.Context, c *Commit, names ...string) e
 	return a.delete(ctx, objects)
 }
 
-// DeleteNode removes a node of which this is the record, the blobs first: a
-// deletion that is cut short leaves the record, from which it can be repeated.
-// Blobs that other attempts have left under the key stay for garbage collection.
-// Only the leader deletes.
+// DeleteNode removes a node, given its record, the blobs first: an interrupted
+// deletion leaves the record, so that it can be repeated. Garbage collection
+// removes the blobs of other attempts under the key. Only the leader deletes.
 func (a *Archive) DeleteNode(ctx context.Context, c *Commit) error {
 	if err := a.DeleteBlobs(ctx, c); err != nil {
 		return err
@@ -255,9 +255,9 @@ func (a *Archive) DeleteNode(ctx context.Context, c *Commit) error {
 	return a.delete(ctx, []string{commitName(c.Key)})
 }
 
-// DeleteTrace removes whatever there is of a node whose record cannot be read, the
-// record first: a node is never seen done with blobs that were never evicted
-// missing. It lists the node's blobs. Only the leader deletes.
+// DeleteTrace removes the remains of a node whose record cannot be read, the
+// record first: otherwise the node would appear done while its blobs are missing
+// without eviction. It lists the node's blobs. Only the leader deletes.
 func (a *Archive) DeleteTrace(ctx context.Context, key Key) error {
 	if err := a.delete(ctx, []string{commitName(key)}); err != nil {
 		return err

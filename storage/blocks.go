@@ -7,10 +7,10 @@ import (
 	"io"
 )
 
-// Who reads a part of a blob cannot compare its digest, which covers the whole,
-// and a byte that is wrong in the middle of a data set would go unnoticed into
-// every result. So a commit holds a CRC-32C of each block of a blob, and a part is
-// read by whole blocks.
+// A reader of a part of a blob cannot compare its digest, which covers the whole;
+// a wrong byte in the middle of a data set would affect every result unnoticed. So
+// a commit holds a CRC-32C of each block of a blob, and parts are read by whole
+// blocks.
 
 const (
 	smallestBlock = 64 << 10
@@ -20,9 +20,9 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// blockSize is the size of the blocks of a blob of size bytes: the least power of
-// two that gives no more than mostBlocks, so that their checksums stay small
-// beside a commit.
+// blockSize returns the block size for a blob of size bytes: the least power of
+// two that gives no more than mostBlocks, so that the checksums are small beside
+// a commit.
 func blockSize(size int64) int64 {
 	block := int64(smallestBlock)
 	for size > block*mostBlocks {
@@ -31,7 +31,8 @@ func blockSize(size int64) int64 {
 	return block
 }
 
-// blockSums are the checksums of the blocks of data, big-endian, one after the other.
+// blockSums returns the checksums of the blocks of data, big-endian, one after the
+// other.
 func blockSums(data []byte) []byte {
 	var sums []byte
 	block := int(blockSize(int64(len(data))))
@@ -43,10 +44,9 @@ func blockSums(data []byte) []byte {
 	return sums
 }
 
-// ReadPart returns length bytes, all inside the blob, from offset of a copy of it
-// that read reads. It reads whole blocks and checks them, of a blob without
-// checksums all of it. What is not as it was written gives an error that wraps
-// ErrCorrupt.
+// ReadPart returns length bytes, all inside the blob, from offset of a copy that
+// read reads. It reads whole blocks and checks them, or the whole blob if it has
+// no checksums. A mismatch gives an error that wraps ErrCorrupt.
 func (b Blob) ReadPart(offset, length int64, read func(from, length int64) ([]byte, error)) ([]byte, error) {
 	from, to := b.blocksAround(offset, length)
 	data, err := read(from, to-from)
@@ -62,7 +62,7 @@ func (b Blob) ReadPart(offset, length int64, read func(from, length int64) ([]by
 // blocksAround widens a part of a blob to whole blocks.
 func (b Blob) blocksAround(offset, length int64) (from, to int64) {
 	if len(b.Blocks) == 0 {
-		return 0, b.Size // of a commit from before there were checksums
+		return 0, b.Size // the commit predates checksums
 	}
 	block := blockSize(b.Size)
 	from = offset / block * block
@@ -74,7 +74,7 @@ func (b Blob) blocksAround(offset, length int64) (from, to int64) {
 func (b Blob) checkStream(r io.Reader) error {
 	block := blockSize(b.Size)
 	if len(b.Blocks) == 0 {
-		block = b.Size // of a commit from before there were checksums
+		block = b.Size // the commit predates checksums
 	}
 	buffer := make([]byte, min(block, b.Size))
 	for from := int64(0); from < b.Size; from += block {

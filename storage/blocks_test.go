@@ -12,7 +12,7 @@ import (
 	"coalmine/storage/storagetest/fault"
 )
 
-// sized is so many bytes that differ from place to place.
+// sized returns n bytes that vary with the position.
 func sized(n int) []byte {
 	data := make([]byte, n)
 	for i := range data {

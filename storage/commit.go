@@ -14,12 +14,12 @@ type Commit struct {
 	Key         Key    `json:"key"`
 	Kind        string `json:"kind"`
 	KindVersion int    `json:"kind_version"`
-	// Attempt tells the execution that won from the ones that lost.
+	// Attempt identifies the execution that won.
 	Attempt string `json:"attempt"`
 	// Blobs are the outputs, ordered by name; names are unique.
 	Blobs []Blob `json:"blobs"`
-	// Metrics are small facts for people and tables. Like the blobs they are a
-	// pure function of the node: no times, no hosts.
+	// Metrics are small facts for display. Like the blobs they are a pure
+	// function of the node: no times, no hosts.
 	Metrics    json.RawMessage `json:"metrics,omitempty"`
 	Provenance Provenance      `json:"provenance"`
 }
@@ -29,11 +29,11 @@ type Blob struct {
 	Name   string `json:"name"`
 	Digest Digest `json:"digest"`
 	Size   int64  `json:"size"`
-	// Inline holds the bytes themselves when they are few (at most
-	// MaxInline); such a blob is no object of its own and is never evicted.
+	// Inline holds the bytes of a blob of at most MaxInline bytes; such a blob
+	// has no object of its own and is never evicted.
 	Inline []byte `json:"inline,omitempty"`
-	// Blocks are checksums for those who read a part, see blocks.go. Inline blobs
-	// have none.
+	// Blocks are checksums for reading parts, see blocks.go. Inline blobs have
+	// none.
 	Blocks []byte `json:"blocks,omitempty"`
 }
 
@@ -41,11 +41,11 @@ type Blob struct {
 // blob always is inline.
 func (b Blob) IsInline() bool { return b.Inline != nil || b.Size == 0 }
 
-// MaxInline is the largest blob that travels inside its commit, in bytes.
+// MaxInline is the largest blob that a commit holds itself, in bytes.
 const MaxInline = 32 << 10
 
-// Provenance says where and when a node was computed. It is not part of what
-// two attempts must agree on.
+// Provenance records where and when a node was computed. Two attempts need not
+// agree on it.
 type Provenance struct {
 	Worker  string    `json:"worker"`
 	Host    string    `json:"host"`
@@ -54,20 +54,20 @@ type Provenance struct {
 	Kernels string    `json:"kernels"` // the kernel set: avx512, avx2 or go
 	Started time.Time `json:"started"`
 	Seconds float64   `json:"seconds"`
-	// MayDiffer says that another execution may give other bytes: the node is a command that is
-	// not ours, and was not declared to be deterministic.
+	// MayDiffer reports that another execution may give other bytes: the node runs an external
+	// command that was not declared deterministic.
 	MayDiffer bool `json:"may_differ,omitempty"`
-	// Took are how long the steps of a training's segment took up to this one, in seconds: each
-	// from the beginning of its first task to the end of its last. 0 is one of which nothing is
-	// known, and nil what ends no step.
+	// Took lists the durations of the steps of a training's segment up to this one, in seconds:
+	// each from the beginning of its first task to the end of its last. 0 is an unknown
+	// duration; nil means that the node ends no step.
 	Took []float64 `json:"took,omitempty"`
 }
 
 // Comparable reports whether a task is known to give the same bytes in both
-// places. The kernel sets of one architecture are: tests compare them with each
-// other. Between architectures nothing is promised, since compilers fuse
-// multiplications and additions differently; each repeats itself. Records from
-// before the architecture was noted are of amd64.
+// places. The kernel sets of one architecture are comparable: tests compare
+// them with each other. Different architectures are not, because compilers fuse
+// multiplications and additions differently; each is deterministic by itself.
+// Records without an architecture predate the field and are of amd64.
 func (p Provenance) Comparable(other Provenance) bool {
 	return cmp.Or(p.Arch, "amd64") == cmp.Or(other.Arch, "amd64")
 }
@@ -82,8 +82,8 @@ func (c *Commit) Blob(name string) (Blob, bool) {
 	return Blob{}, false
 }
 
-// Objects are the blobs that are objects of their own, without their block sums:
-// what it takes to delete the node. It is not nil even if there are none.
+// Objects returns the blobs with objects of their own, without their block sums:
+// the input of a deletion of the node. It is not nil even if there are none.
 func (c *Commit) Objects() []Blob {
 	objects := []Blob{}
 	for _, b := range c.Blobs {
@@ -95,9 +95,10 @@ func (c *Commit) Objects() []Blob {
 	return objects
 }
 
-// Differs says in what the outputs of two commits of one node differ, for
-// people, or "" if they agree. Two executions of a task MUST agree in blobs and
-// metrics; attempt, provenance and what travels inline do not count.
+// Differs describes the difference between the outputs of two commits of one
+// node, or returns "" if they agree. Two executions of a task MUST agree in
+// blobs and metrics; attempt, provenance and the choice of inline blobs do not
+// count.
 func (c *Commit) Differs(other *Commit) string {
 	if c.Kind != other.Kind || c.KindVersion != other.KindVersion {
 		return fmt.Sprintf("kind %s@%d, not %s@%d", other.Kind, other.KindVersion, c.Kind, c.KindVersion)
@@ -121,7 +122,8 @@ func (c *Commit) Differs(other *Commit) string {
 	return ""
 }
 
-// compactJSON is raw as it comes back from a record; invalid JSON stays as it is.
+// compactJSON returns raw in the form in which a record returns it; invalid JSON
+// is unchanged.
 func compactJSON(raw json.RawMessage) []byte {
 	if compact, err := json.Marshal(raw); err == nil && len(raw) > 0 {
 		return compact

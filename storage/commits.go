@@ -10,13 +10,14 @@ import (
 
 // Commit makes a node done, once for all attempts: it stores the record under
 // the node's key if there is none. All blobs that are not inline MUST be stored
-// before (PutBlob). It returns the record that stands and whether it is this
-// attempt's. Another attempt's record is no error; the caller compares the two
-// with Commit.Differs, since a difference is a task that is not deterministic.
+// before (PutBlob). It returns the record in the store and whether it is this
+// attempt's. Another attempt's record is not an error; the caller compares the
+// two with Commit.Differs, because a difference shows that the task is not
+// deterministic.
 //
-// Calling it again with the same attempt, after an error or an interruption, is
-// safe. An error that wraps ErrCorrupt says that a torn record stands in the
-// way; the leader removes it with RemoveTorn.
+// Commit may be called again with the same attempt after an error or an
+// interruption. An error that wraps ErrCorrupt reports a torn record under the
+// key; the leader removes it with RemoveTorn.
 func (a *Archive) Commit(ctx context.Context, c *Commit) (stands *Commit, won bool, err error) {
 	name := commitName(c.Key)
 	ours, err := a.prepare(ctx, c)
@@ -39,7 +40,7 @@ func (a *Archive) Commit(ctx context.Context, c *Commit) (stands *Commit, won bo
 	}
 	var other Commit
 	if err := unseal(commitFormat, found, &other); err != nil {
-		// It may have been damaged on its way, and may even be ours.
+		// The record may have been damaged in transit, and may even be ours.
 		if err := a.readSealed(ctx, commitFormat, name, &other); err != nil {
 			return nil, false, a.fail("committing", name, err)
 		}
@@ -47,8 +48,8 @@ func (a *Archive) Commit(ctx context.Context, c *Commit) (stands *Commit, won bo
 	return &other, other.Attempt == c.Attempt, nil
 }
 
-// prepare checks a commit and returns it as it will be stored: blobs in the
-// order of their names, and not too many bytes inline.
+// prepare checks a commit and returns it in its stored form: blobs ordered by
+// name, and a limited number of inline bytes.
 func (a *Archive) prepare(ctx context.Context, c *Commit) (*Commit, error) {
 	if c.Key.IsZero() || c.Attempt == "" || c.Kind == "" {
 		return nil, fmt.Errorf("commit of kind %q, key %s, attempt %q: all three must be set", c.Kind, c.Key.Short(), c.Attempt)
@@ -106,7 +107,7 @@ func (a *Archive) HasCommit(ctx context.Context, key Key) (bool, error) {
 }
 
 // RemoveTorn removes the record of a node if it is torn, so that the node can
-// be run again, and reports whether it did. A whole record stays. Only the
+// be run again, and reports whether it did. It keeps an intact record. Only the
 // leader calls it.
 func (a *Archive) RemoveTorn(ctx context.Context, key Key) (removed bool, err error) {
 	_, err = a.Committed(ctx, key)

@@ -7,22 +7,22 @@ import (
 	"fmt"
 )
 
-// Digest is the SHA-256 of some bytes. Its text form is 64 lower-case hex digits.
+// Digest is a SHA-256. Its text form is 64 lower-case hex digits.
 type Digest [sha256.Size]byte
 
-// DigestOf hashes data.
+// DigestOf returns the digest of data.
 func DigestOf(data []byte) Digest { return sha256.Sum256(data) }
 
-// ParseDigest reads the text form.
+// ParseDigest parses the text form.
 func ParseDigest(s string) (Digest, error) {
 	var d Digest
 	return d, d.UnmarshalText([]byte(s))
 }
 
-// String is the text form.
+// String returns the text form.
 func (d Digest) String() string { return hex.EncodeToString(d[:]) }
 
-// Short is the first 12 digits, enough for people.
+// Short returns the first 12 digits, for display.
 func (d Digest) Short() string { return d.String()[:12] }
 
 // IsZero reports whether the digest was never set.
@@ -49,11 +49,11 @@ func (d *Digest) UnmarshalText(text []byte) error {
 // worker count, so equal nodes of different cells and runs are one node.
 type Key struct{ Digest }
 
-// ParseKey reads the text form of a key.
+// ParseKey parses the text form of a key.
 func ParseKey(s string) (Key, error) {
 	d, err := ParseDigest(s)
 	return Key{d}, err
 }
 
-// Compare orders keys by their bytes, as their text forms order.
+// Compare orders keys by their bytes, which is the order of their text forms.
 func (k Key) Compare(other Key) int { return bytes.Compare(k.Digest[:], other.Digest[:]) }

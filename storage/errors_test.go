@@ -80,7 +80,7 @@ func TestErrorsNameStoreAndObjectOnce(t *testing.T) {
 						t.Errorf("%s: error %v, want one of a store in trouble", operation, err)
 						return
 					}
-					// The network's own error tells which address was dialled.
+					// The network's own error names the address.
 					text, _, _ := strings.Cut(err.Error(), ": dial tcp ")
 					if !strings.Contains(text, archive.String()) || strings.Count(text, filepath.Base(place)) != 1 || strings.Count(text, c.object) != 1 {
 						t.Errorf("%s: the error does not name the store %s and the object %s once each:\n%v", operation, archive, c.object, err)

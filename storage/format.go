@@ -16,10 +16,10 @@ import (
 // is intact.
 var ErrNewer = errors.New("its format is newer than this build")
 
-// Format is the form of one sort of record. Its number rises whenever an older build could misread
-// new records: when a new field changes the meaning of others, or must not be lost.
+// Format is the format of one kind of record. Its number rises whenever an older build could
+// misread new records: when a new field changes the meaning of others, or must not be lost.
 type Format struct {
-	// Name names the records for people: "commit".
+	// Name is the displayed name of the records: "commit".
 	Name string
 	// Number is the format that this build writes. It reads all formats up to Number.
 	Number int
@@ -67,7 +67,8 @@ func (f Format) Explain(s Stamp, err error) error {
 		f.Name, max(s.Format, 1), orUnknown(s.Build), thisBuild(), err)
 }
 
-// orUnknown names a build for people. It escapes the name, which may come from anybody.
+// orUnknown returns the displayed name of a build. It escapes the name, which is
+// untrusted.
 func orUnknown(build string) string {
 	if build == "" {
 		return "of an unknown version"
@@ -75,7 +76,7 @@ func orUnknown(build string) string {
 	return strings.Trim(fmt.Sprintf("%+.80q", build), `"`)
 }
 
-// stamped puts the stamp of a format in front of the members of a JSON object.
+// stamped inserts the stamp of a format before the members of a JSON object.
 func (f Format) stamped(object []byte) ([]byte, error) {
 	if len(object) < 2 || object[0] != '{' {
 		return nil, fmt.Errorf("%s cannot be encoded: it is no JSON object", f.Name)
@@ -90,13 +91,13 @@ func (f Format) stamped(object []byte) ([]byte, error) {
 	return append(append(stamp[:len(stamp)-1], ','), object[1:]...), nil
 }
 
-// StampOf returns the stamp that stands in front of the members of a JSON object.
+// StampOf returns the stamp before the members of a JSON object.
 func StampOf(object []byte) Stamp {
 	s, _ := unstamped(object)
 	return s
 }
 
-// unstamped removes the stamp, which stands in front of the other members, from a JSON object.
+// unstamped removes the stamp, which precedes the other members, from a JSON object.
 func unstamped(object []byte) (Stamp, []byte) {
 	var s Stamp
 	d := json.NewDecoder(bytes.NewReader(object))

@@ -35,7 +35,7 @@ func rewrite(t *testing.T, store storage.Store, name string, change func(record 
 	}
 }
 
-// unstamped takes away what builds of before formats had numbers did not write.
+// unstamped removes the fields that builds before format numbers did not write.
 func unstamped(record string) string {
 	_, rest, _ := strings.Cut(record, `","`)
 	return `{"` + rest

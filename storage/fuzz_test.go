@@ -10,9 +10,9 @@ import (
 	"coalmine/storage/storagetest"
 )
 
-// FuzzCommit stores arbitrary bytes where a node's commit stands: it reads back
-// as a whole record of that node, or it is torn, can be removed as such, and the
-// node can be committed again.
+// FuzzCommit stores arbitrary bytes as a node's commit: they read back as a
+// whole record of that node, or the record is torn, can be removed as such, and
+// the node can be committed again.
 func FuzzCommit(f *testing.F) {
 	key := storage.Key{Digest: storage.DigestOf([]byte("node"))}
 	name := "commits/" + key.String()

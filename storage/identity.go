@@ -6,15 +6,15 @@ import (
 	"errors"
 )
 
-// identity tells a store from all others, by whatever address it is reached.
+// identity distinguishes a store from all others, whatever its address.
 type identity struct {
 	ID string `json:"id"`
 }
 
-// Identity is the random text that a store was given by Identify: processes that
-// read the same one work on the same store, whatever their URLs say. The error
-// wraps ErrNotFound if it was given none yet. An identity that is damaged is
-// empty, and nothing can be told by it.
+// Identity returns the random text that Identify gave to the store: processes
+// that read the same text use the same store, whatever their URLs. The error
+// wraps ErrNotFound if the store has no identity yet. A damaged identity is
+// empty, and does not compare.
 func (a *Archive) Identity(ctx context.Context) (string, error) {
 	var its identity
 	err := a.readSealed(ctx, identityFormat, identityName, &its)
@@ -28,7 +28,7 @@ func (a *Archive) Identity(ctx context.Context) (string, error) {
 }
 
 // Identify gives the store its identity unless it has one, and returns the one
-// that stands. It is empty if the store is too full for one.
+// in effect. It is empty if the store is too full to hold one.
 func (a *Archive) Identify(ctx context.Context) (string, error) {
 	id, err := a.Identity(ctx)
 	if !errors.Is(err, ErrNotFound) {

@@ -8,22 +8,22 @@ import (
 	"time"
 )
 
-// ObjectKind says what an object of a store is.
+// ObjectKind is the kind of an object of a store.
 type ObjectKind string
 
-// The kinds of objects that housekeeping deals with, each a directory of the layout.
+// The kinds of objects for housekeeping, each a directory of the layout.
 const (
 	CommitObject ObjectKind = commitsDir
 	BlobObject   ObjectKind = blobsDir
-	LogObject    ObjectKind = logsDir    // what an attempt has printed
+	LogObject    ObjectKind = logsDir    // output of an attempt
 	RecordObject ObjectKind = runsDir    // a run's spec or an entry of its log
-	SourceObject ObjectKind = sourcesDir // cannot be made again
-	// UnfinishedObject is of an execution that has not ended.
+	SourceObject ObjectKind = sourcesDir // cannot be recreated
+	// UnfinishedObject belongs to a running execution.
 	UnfinishedObject ObjectKind = unfinishedDir
 )
 
-// Object is something that a store holds, as a listing shows it. Which of Key,
-// Digest and Run are set depends on its kind.
+// Object is a listed object of a store. Its kind determines which of Key,
+// Digest and Run are set.
 type Object struct {
 	Kind     ObjectKind
 	Key      Key    // of the node: commits, blobs, logs
@@ -34,13 +34,13 @@ type Object struct {
 	name     string
 }
 
-// IsSpec reports whether the object is a run's spec, without which there is no
-// such run.
+// IsSpec reports whether the object is a run's spec; without a spec the run
+// does not exist.
 func (o Object) IsSpec() bool { return o.Kind == RecordObject && o.name == specName(o.Run) }
 
-// Objects lists all objects of a kind. Objects whose names the layout does not
-// know are left out: nobody here has made them. It is slow where there are
-// many, and what it yields may be gone or changed by then.
+// Objects lists all objects of a kind. It leaves out objects whose names are
+// not in the layout: they are not Coalmine's. It is slow for many objects, and
+// the yielded objects may be gone or changed by then.
 func (a *Archive) Objects(ctx context.Context, kind ObjectKind) iter.Seq2[Object, error] {
 	return func(yield func(Object, error) bool) {
 		for info, err := range a.store.List(ctx, string(kind)+"/") {
@@ -55,7 +55,7 @@ func (a *Archive) Objects(ctx context.Context, kind ObjectKind) iter.Seq2[Object
 	}
 }
 
-// parseObject reads what the name of an object says.
+// parseObject parses the name of an object.
 func parseObject(kind ObjectKind, info Info) (Object, bool) {
 	o := Object{Kind: kind, Size: info.Size, Modified: info.Modified, name: info.Name}
 	parts := strings.Split(info.Name, "/")[1:]
@@ -83,8 +83,8 @@ func parseObject(kind ObjectKind, info Info) (Object, bool) {
 	return o, err == nil
 }
 
-// DeleteObjects deletes objects that Objects has yielded, in their order as far
-// as the store keeps one. Only the leader deletes.
+// DeleteObjects deletes objects yielded by Objects, in their order as far as
+// the store keeps one. Only the leader deletes.
 func (a *Archive) DeleteObjects(ctx context.Context, objects ...Object) error {
 	names := make([]string, len(objects))
 	for i, o := range objects {

@@ -6,9 +6,23 @@ import (
 	"strings"
 )
 
-// The layout of a store. No name is a prefix directory of another one, since a
-// directory on disk cannot be a file as well. Numbers have a fixed width, so
+// The layout of a store. No name is a prefix directory of another one, because
+// a directory on disk cannot be a file as well. Numbers have a fixed width, so
 // that the byte order of names is their numeric order.
+//
+//	sources/<digest>            an imported input; cannot be recreated
+//	library/<name>              an imported input by name, with its description
+//	runs/<id>/spec              the submission
+//	runs/<id>/log/<n>           later events of the run
+//	runs/<id>/plan/<n>          the record of a plan of the run, the newest last
+//	runs/<id>/planned/<digest>  a part of such a plan
+//	commits/<key>               the record that makes a node done
+//	blobs/<key>/<digest>        a node's outputs
+//	logs/<run>/<key>/<attempt>  the output of an execution
+//	unfinished/<key>/state      the state of a running execution
+//	unfinished/<key>/<digest>   a file of that state
+//	leader/<epoch>              the leader of an epoch, which may delete
+//	leader/store                the identity of the store
 //
 //	sources/<digest>            an imported input; cannot be made again
 //	library/<name>              an imported input by a name, and what is known of it
@@ -34,7 +48,7 @@ const (
 
 	unfinishedDir = "unfinished"
 
-	identityName = leaderDir + "/store" // not a number, and so no epoch
+	identityName = leaderDir + "/store" // not a number, so not an epoch
 )
 
 func sourceName(d Digest) string          { return sourcesDir + "/" + d.String() }
@@ -56,8 +70,8 @@ func unfinishedFileName(key Key, d Digest) string {
 }
 func numberedName(dir string, n int) string { return fmt.Sprintf("%s/%010d", dir, n) }
 
-// nameNumber is the number at the end of a numbered name, or false for a name
-// that numberedName did not make.
+// nameNumber returns the number at the end of a numbered name, or false for any
+// other name.
 func nameNumber(name string) (int, bool) {
 	last := name[strings.LastIndexByte(name, '/')+1:]
 	n, err := strconv.Atoi(last)

@@ -9,19 +9,19 @@ import (
 	"time"
 )
 
-// keptEpochs is how many epochs stay. A number that is still among them was
-// never given out before; see NextEpoch.
+// keptEpochs is the number of records of epochs that stay. A number still among
+// them has never been given out before; see NextEpoch.
 const keptEpochs = 10
 
-// Epoch describes the leader of an epoch, for people.
+// Epoch describes the leader of an epoch, for display.
 type Epoch struct {
-	// Holder names the process, and Queue the queue in which it holds the lease, if it needs one.
+	// Holder names the process, and Queue the queue in which it holds the lease, if any.
 	Holder, Queue string
-	// Began is when the epoch began, by the clock of the store.
+	// Began is the beginning of the epoch, by the clock of the store.
 	Began time.Time
 }
 
-// epochRecord is an Epoch as it is stored.
+// epochRecord is the stored form of an Epoch.
 type epochRecord struct {
 	Holder string `json:"holder"`
 	Queue  string `json:"queue,omitempty"`
@@ -29,10 +29,9 @@ type epochRecord struct {
 }
 
 // NextEpoch begins a new epoch of leadership and returns its number, and the epoch before
-// as far as it can be read; numbers rise, and none is returned twice. Another
-// process may begin the next epoch at any moment, even before this returns: a
-// leader compares its own with CurrentEpoch before every batch of deletions and
-// steps down if it is not equal.
+// if it can be read; numbers rise, and none is returned twice. Another process may begin
+// the next epoch at any moment, even before this call returns: a leader compares its own
+// with CurrentEpoch before every batch of deletions and steps down if they differ.
 func (a *Archive) NextEpoch(ctx context.Context, by Epoch) (number int, before Epoch, err error) {
 	record, err := json.Marshal(epochRecord{by.Holder, by.Queue, rand.Text()})
 	if err != nil {
@@ -44,7 +43,7 @@ func (a *Archive) NextEpoch(ctx context.Context, by Epoch) (number int, before E
 			return 0, Epoch{}, err
 		}
 		if last > 0 {
-			before, _ = a.EpochOf(ctx, last) // only people read it
+			before, _ = a.EpochOf(ctx, last) // only for display
 		}
 		epoch := last + 1
 		err = a.createEpoch(ctx, epochName(epoch), record)
@@ -58,8 +57,8 @@ func (a *Archive) NextEpoch(ctx context.Context, by Epoch) (number int, before E
 		if err != nil {
 			return 0, Epoch{}, a.fail("listing", leaderDir, err)
 		}
-		// A candidate that was held up may have been given a number that had been
-		// deleted meanwhile. Whoever deleted it is far above.
+		// A delayed candidate may have been given a number that was deleted
+		// meanwhile. The process that deleted it has a much higher one.
 		if newest(numbers) < epoch+keptEpochs {
 			return epoch, before, a.deleteEpochs(ctx, numbers, epoch-keptEpochs)
 		}
@@ -84,9 +83,9 @@ func (a *Archive) EpochOf(ctx context.Context, number int) (Epoch, error) {
 	return Epoch{record.Holder, record.Queue, info.Modified}, nil
 }
 
-// createEpoch creates the record of an epoch; in a store that is full an empty one,
-// since deleting, which makes room, takes an epoch. What an empty one is of cannot be
-// read back: where its outcome is unknown the number counts as taken.
+// createEpoch creates the record of an epoch. In a full store it creates an empty
+// one, because deleting, which makes room, requires an epoch. An empty record does
+// not identify its maker: if the outcome is unknown, the number counts as taken.
 func (a *Archive) createEpoch(ctx context.Context, name string, record []byte) error {
 	err := a.createOwn(ctx, name, record)
 	if !errors.Is(err, ErrFull) {
@@ -109,7 +108,8 @@ func (a *Archive) deleteEpochs(ctx context.Context, numbers []int, last int) err
 	return a.delete(ctx, old)
 }
 
-// CurrentEpoch is the newest epoch of leadership, 0 if there never was one.
+// CurrentEpoch returns the newest epoch of leadership, 0 if there never was
+// one.
 func (a *Archive) CurrentEpoch(ctx context.Context) (int, error) {
 	numbers, err := a.numbersBelow(ctx, leaderDir)
 	if err != nil {

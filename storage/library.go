@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// CreateEntry gives a source that has been imported a name in the store's library. record is
-// what is known of it, in JSON. A name that is taken by another record gives an error that wraps
-// ErrExists.
+// CreateEntry names an imported source in the store's library. record describes it and is
+// encoded as JSON. If another record has the name, the error wraps ErrExists.
 func (a *Archive) CreateEntry(ctx context.Context, name string, record any) error {
 	if err := checkEntry(name); err != nil {
 		return err
@@ -23,8 +22,8 @@ func (a *Archive) CreateEntry(ctx context.Context, name string, record any) erro
 	return nil
 }
 
-// Entry reads what CreateEntry has recorded. The error wraps ErrNotFound where there is no such
-// name, ErrCorrupt where the record is damaged.
+// Entry reads the record of CreateEntry. The error wraps ErrNotFound if there is no such name,
+// ErrCorrupt if the record is damaged.
 func (a *Archive) Entry(ctx context.Context, name string, into any) error {
 	if err := checkEntry(name); err != nil {
 		return err
@@ -49,7 +48,7 @@ func (a *Archive) Entries(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// DeleteEntry takes a name from the library. What it was of goes with the next collection, if
+// DeleteEntry removes a name from the library. The next collection removes the source, if
 // nothing else needs it.
 func (a *Archive) DeleteEntry(ctx context.Context, name string) error {
 	if err := checkEntry(name); err != nil {

@@ -10,20 +10,20 @@ import (
 	"slices"
 )
 
-// A run's log is a row of numbered objects, each created if absent, so that any
-// number of processes can append and all read one order. To keep the row short
-// the leader folds it: a snapshot is an entry like any other, at the next
-// number, and stands for everything before it.
+// A run's log is a series of numbered objects, each created if absent, so that
+// any number of processes can append and all read one order. To keep the series
+// short the leader folds it: a snapshot is an ordinary entry at the next number
+// that replaces all entries before it.
 //
-// Two things make that safe:
+// Two rules make that safe:
 //
-//   - A compaction deletes only what lies before the snapshot before its own.
-//     Readers walk back from the end to the newest whole snapshot, so a snapshot
-//     torn by a power cut costs a longer walk and nothing else.
-//   - An appender that was overtaken may create an entry at a number that has
-//     been folded and deleted meanwhile, where no reader looks. So it looks for a
-//     snapshot above its entry afterwards: one that lists the entry's id has
-//     folded it; otherwise the entry is taken back and appended again.
+//  - A compaction deletes only the entries before the previous snapshot.
+//    Readers walk back from the end to the newest intact snapshot, so a snapshot
+//    torn by a power cut costs only a longer walk.
+//  - A delayed appender may create an entry at a number that has been folded and
+//    deleted meanwhile, which no reader visits. So it then looks for a snapshot
+//    above its entry: one that lists the entry's id has folded it; otherwise the
+//    entry is deleted and appended again.
 
 // LogEntry is one entry of a run's log.
 type LogEntry struct {
@@ -31,8 +31,8 @@ type LogEntry struct {
 	Number int
 	// Snapshot entries replace all entries before them.
 	Snapshot bool
-	// Torn entries were damaged by a power cut; their Data is nil and what they
-	// said is lost.
+	// Torn entries were damaged by a power cut; their Data is nil and their
+	// content is lost.
 	Torn bool
 	// Data is the JSON that was appended, compacted.
 	Data json.RawMessage
@@ -40,7 +40,7 @@ type LogEntry struct {
 
 // logRecord is the sealed content of an entry.
 type logRecord struct {
-	// ID tells the entry from all others, so that its maker recognises it.
+	// ID identifies the entry, so that its maker recognizes it.
 	ID string `json:"id"`
 	// Snapshot and Folds are set in snapshots; Folds are the ids of the entries
 	// between this snapshot and the one before.
@@ -49,16 +49,17 @@ type logRecord struct {
 	Data     json.RawMessage `json:"data"`
 }
 
-// numberedRecord is a record as found; torn ones have no ID.
+// numberedRecord is a record that was read; torn ones have no ID.
 type numberedRecord struct {
 	logRecord
 	number int
 	torn   bool
 }
 
-// AppendLog adds an entry, which must be JSON, to a run's log and returns its
-// number. With the entry's number known it is durable and every later reader
-// sees it. An error that wraps ErrUnknown leaves open whether it was appended.
+// AppendLog appends an entry, which must be JSON, to a run's log and returns
+// its number. Once it returns, the entry is durable and every later reader sees
+// it. After an error that wraps ErrUnknown, the entry may or may not have been
+// appended.
 func (a *Archive) AppendLog(ctx context.Context, run string, entry json.RawMessage) (int, error) {
 	if err := CheckRunID(run); err != nil {
 		return 0, err
@@ -99,8 +100,8 @@ func (a *Archive) tryAppend(ctx context.Context, run, id string, data []byte) (i
 	return 0, a.store.Delete(ctx, runLogName(run, n))
 }
 
-// entryStands reports whether readers see the entry that was created at n, or
-// a snapshot that has folded it.
+// entryStands reports whether readers see the entry created at n, or a snapshot
+// that has folded it.
 func (a *Archive) entryStands(ctx context.Context, run string, n int, id string) (bool, error) {
 	numbers, err := a.numbersBelow(ctx, runLogDir(run))
 	if err != nil {
@@ -121,9 +122,9 @@ func (a *Archive) entryStands(ctx context.Context, run string, n int, id string)
 	return true, nil
 }
 
-// wasFolded decides by the lowest snapshot above n. If it doesn't list the id,
-// either the number had been freed by an earlier snapshot, or the snapshot that
-// did fold the entry is gone by now; entries are deleted in ascending order, so
+// wasFolded decides by the lowest snapshot above n. If that does not list the
+// id, either an earlier snapshot had freed the number, or the snapshot that
+// folded the entry has been deleted; entries are deleted in ascending order, so
 // in the second case the entry is gone too.
 func (a *Archive) wasFolded(ctx context.Context, run string, n int, id string, snapshot numberedRecord) (bool, error) {
 	if slices.Contains(snapshot.Folds, id) {
@@ -138,8 +139,9 @@ func (a *Archive) wasFolded(ctx context.Context, run string, n int, id string, s
 
 // ReadLog returns the entries of a run's log from number from on, in order. If
 // a compaction has folded some of those, the first entry is the newest snapshot
-// and replaces all that the caller knows; otherwise the first is number from.
-// A caller that has read up to n goes on with from = n+1; 1 reads everything.
+// and replaces everything that the caller has read; otherwise the first is
+// number from. A caller that has read up to n continues with from = n+1; 1
+// reads everything.
 func (a *Archive) ReadLog(ctx context.Context, run string, from int) ([]LogEntry, error) {
 	if err := CheckRunID(run); err != nil {
 		return nil, err
@@ -155,11 +157,11 @@ func (a *Archive) ReadLog(ctx context.Context, run string, from int) ([]LogEntry
 	return entries, nil
 }
 
-// CompactLog appends a snapshot that stands for all entries up to number last,
-// which must be the last one: if another has been appended the error wraps
+// CompactLog appends a snapshot that replaces all entries up to number last,
+// which must be the last one: if another has been appended, the error wraps
 // ErrExists, nothing has changed, and the caller reads on and folds again. It
 // returns the snapshot's number. A number with an error means that the snapshot
-// stands but old entries could not be deleted; the next compaction tries again.
+// exists but old entries could not be deleted; the next compaction tries again.
 // Only the leader compacts.
 func (a *Archive) CompactLog(ctx context.Context, run string, last int, snapshot json.RawMessage) (int, error) {
 	if err := CheckRunID(run); err != nil {
@@ -213,12 +215,12 @@ func (a *Archive) deleteEntriesBefore(ctx context.Context, run string, first int
 	return nil
 }
 
-// errGap says that entries vanished while the log was read.
+// errGap reports that entries vanished while the log was read.
 var errGap = errors.New("an entry is missing")
 
-// readTries bounds how often a read starts again because a compaction removed
-// what it was about to read. After a compaction the next listing shows its
-// snapshot, so a second try nearly always does.
+// readTries limits how often a read restarts because a compaction deleted
+// entries that it was about to read. After a compaction the next listing shows
+// its snapshot, so a second try nearly always succeeds.
 const readTries = 10
 
 // readRecords returns the records from number from on, or from the newest whole

@@ -31,7 +31,7 @@ func (s scribe) say(what string) int {
 	return n
 }
 
-// read returns what the log says and the number of its last entry.
+// read returns the content of the log and the number of its last entry.
 func (s scribe) read() (said []string, last int) {
 	entries, err := s.a.ReadLog(context.Background(), "run", 1)
 	if err != nil {
@@ -126,7 +126,7 @@ func TestCompactionKeepsTheGenerationBefore(t *testing.T) {
 	s.wantSaid("a", "b", "c", "d", "e")
 }
 
-// tear cuts an object in half, as a power cut does where nobody syncs.
+// tear cuts an object in half, as a power cut does without a sync.
 func tear(t *testing.T, s storage.Store, name string) {
 	t.Helper()
 	r, err := s.Get(t.Context(), name, 0, -1)
@@ -188,8 +188,8 @@ func TestEntryAtANumberFreedByCompactionIsAppendedAgain(t *testing.T) {
 	others.wantSaid("first", "second", "third", "late")
 }
 
-// An appender is held up between creating its entry and looking whether it
-// stands; meanwhile a compaction folds it.
+// An appender is delayed between creating its entry and checking it; meanwhile
+// a compaction folds the entry.
 func TestEntryFoldedBeforeItsWriterLooksIsNotAppendedTwice(t *testing.T) {
 	t.Parallel()
 	memory := storagetest.NewMemory()
@@ -203,7 +203,7 @@ func TestEntryFoldedBeforeItsWriterLooksIsNotAppendedTwice(t *testing.T) {
 	others.wantSaid("first", "slow")
 }
 
-// After two compactions nothing is left that could tell.
+// After two compactions no record of the entry is left.
 func TestEntryFoldedTwiceBeforeItsWriterLooksIsUnknown(t *testing.T) {
 	t.Parallel()
 	memory := storagetest.NewMemory()
@@ -224,8 +224,8 @@ func TestEntryFoldedTwiceBeforeItsWriterLooksIsUnknown(t *testing.T) {
 	others.wantSaid("first", "slow", "more", "yet more")
 }
 
-// A reader is held up between listing the log and reading it; meanwhile what it
-// saw is deleted.
+// A reader is delayed between listing the log and reading it; meanwhile the
+// listed entries are deleted.
 func TestReaderOvertakenByCompactionsStartsAgain(t *testing.T) {
 	t.Parallel()
 	memory := storagetest.NewMemory()

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// CreateRun records a submission under a new id. An id that is taken gives an
-// error that wraps ErrExists, unless it is taken by the very same spec: then a
-// submission that was interrupted is only being repeated.
+// CreateRun records a submission under a new id. If the id is taken, the error
+// wraps ErrExists, unless its spec is the same: then the call repeats an
+// interrupted submission.
 func (a *Archive) CreateRun(ctx context.Context, id string, spec []byte) error {
 	if err := CheckRunID(id); err != nil {
 		return err
@@ -22,7 +22,7 @@ func (a *Archive) CreateRun(ctx context.Context, id string, spec []byte) error {
 	return nil
 }
 
-// Spec returns what CreateRun recorded.
+// Spec returns the spec recorded by CreateRun.
 func (a *Archive) Spec(ctx context.Context, id string) ([]byte, error) {
 	if err := CheckRunID(id); err != nil {
 		return nil, err
@@ -53,9 +53,9 @@ func (a *Archive) Runs(ctx context.Context) ([]string, error) {
 	return ids, nil
 }
 
-// UsedRunIDs returns the ids, in byte order, under which anything is stored:
-// those of all runs, and of runs whose removal was interrupted. A new run must
-// take none of these, or it would inherit a log.
+// UsedRunIDs returns the ids that have any stored object, in byte order: those
+// of all runs, and of runs whose removal was interrupted. A new run must not
+// take one of these, because it would inherit a log.
 func (a *Archive) UsedRunIDs(ctx context.Context) ([]string, error) {
 	var ids []string
 	for child, err := range a.store.Children(ctx, runsDir) {
@@ -68,8 +68,8 @@ func (a *Archive) UsedRunIDs(ctx context.Context) ([]string, error) {
 }
 
 // DeleteRun removes a run's record, its log, its plans and its task logs; the nodes that
-// it wanted stay. The spec goes first, so that a removal cut short leaves no
-// run that looks freshly submitted; repeat it to finish. Only the leader deletes.
+// it requested stay. The spec goes first, so that an interrupted removal does not leave
+// a run that looks newly submitted; repeat it to finish. Only the leader deletes.
 func (a *Archive) DeleteRun(ctx context.Context, id string) error {
 	if err := CheckRunID(id); err != nil {
 		return err
@@ -84,7 +84,7 @@ func (a *Archive) DeleteRun(ctx context.Context, id string) error {
 	return errors.Join(errs...)
 }
 
-// deleteBatch bounds how many names deleteBelow holds in memory.
+// deleteBatch limits the number of names that deleteBelow holds in memory.
 const deleteBatch = 1000
 
 // deleteBelow removes every object whose name starts with prefix.
@@ -104,8 +104,8 @@ func (a *Archive) deleteBelow(ctx context.Context, prefix string) error {
 	return a.delete(ctx, batch)
 }
 
-// PutTaskLog keeps what one execution of a node printed, for people. attempt is
-// one segment of a name. A power cut may lose it.
+// PutTaskLog stores the output of one execution of a node for display. attempt
+// is one segment of a name. A power cut may lose the log.
 func (a *Archive) PutTaskLog(ctx context.Context, run string, key Key, attempt string, data []byte) error {
 	name, err := taskLogName(run, key, attempt)
 	if err != nil {
@@ -117,7 +117,7 @@ func (a *Archive) PutTaskLog(ctx context.Context, run string, key Key, attempt s
 	return nil
 }
 
-// ReadTaskLog returns what PutTaskLog kept.
+// ReadTaskLog returns the log stored by PutTaskLog.
 func (a *Archive) ReadTaskLog(ctx context.Context, run string, key Key, attempt string) ([]byte, error) {
 	name, err := taskLogName(run, key, attempt)
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// sealed is the stored form of a record that must be known to be whole before
-// it is believed: a commit, an entry of a run log.
+// sealed is the stored form of a record whose integrity must be verified before
+// use: a commit, an entry of a run log.
 type sealed struct {
 	SHA256 Digest          `json:"sha256"`
 	Record json.RawMessage `json:"record"`
@@ -23,12 +23,13 @@ func seal(f Format, record any) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("record cannot be encoded: %w", err)
 	}
-	// What json.Marshal makes of a sealed, without checking the record again.
+	// The result of json.Marshal for a sealed, without validating the record
+	// again.
 	return []byte(`{"sha256":"` + DigestOf(raw).String() + `","record":` + string(raw) + `}`), nil
 }
 
-// unseal checks a record and decodes it. A record that is torn or damaged gives
-// an error that wraps ErrCorrupt, one of a newer format an error that wraps ErrNewer.
+// unseal checks a record and decodes it. A torn or damaged record gives an error that
+// wraps ErrCorrupt, one of a newer format an error that wraps ErrNewer.
 func unseal(f Format, data []byte, into any) error {
 	var s sealed
 	if err := json.Unmarshal(data, &s); err != nil {

@@ -9,10 +9,10 @@ import (
 	"io"
 )
 
-// PutSource imports a file and returns the digest that names it and its size in
-// bytes. The data streams: it is read once to learn the digest and, unless the
-// source is there already, twice more, to be stored and to make sure that it did
-// not change meanwhile. If it did, that is an error and nothing is left of it.
+// PutSource imports a file and returns its digest and its size in bytes. The
+// data streams: it is read once to compute the digest and, unless the source
+// exists already, twice more, to store it and to check that it did not change
+// meanwhile. If it did, PutSource returns an error and stores nothing.
 func (a *Archive) PutSource(ctx context.Context, body io.ReadSeeker) (Digest, int64, error) {
 	digest, size, err := digestAll(body)
 	if err != nil {
@@ -46,9 +46,9 @@ func digestAll(body io.ReadSeeker) (Digest, int64, error) {
 	return Digest(h.Sum(nil)), size, err
 }
 
-// OpenSource opens an imported source as a stream. The digest can only be
-// known at the end: there, bytes that are not what was imported give an error
-// that wraps ErrCorrupt in place of io.EOF. A reader that stops early has
+// OpenSource opens an imported source as a stream. The digest is only known at
+// the end: if the bytes differ from the imported ones, the last read returns an
+// error that wraps ErrCorrupt instead of io.EOF. A reader that stops early has
 // checked nothing.
 func (a *Archive) OpenSource(ctx context.Context, digest Digest) (io.ReadCloser, error) {
 	name := sourceName(digest)
@@ -87,8 +87,8 @@ func (a *Archive) HasSource(ctx context.Context, digest Digest) (bool, error) {
 	return there, nil
 }
 
-// DeleteSource removes an imported source. Nothing can make it again: the
-// caller makes sure that no run names it. Only the leader deletes.
+// DeleteSource removes an imported source. It cannot be recreated: the caller
+// makes sure that no run names it. Only the leader deletes.
 func (a *Archive) DeleteSource(ctx context.Context, digest Digest) error {
 	return a.delete(ctx, []string{sourceName(digest)})
 }

@@ -1,12 +1,13 @@
-// Package storage holds the truth of every run: imported sources, blobs,
-// commits, run records and attempt logs (docs/storage.md shows the layout).
-// Everything else, the queue included, can be lost and rebuilt from it.
+// Package storage holds the authoritative data of every run: imported sources,
+// blobs, commits, run records and attempt logs (docs/storage.md shows the
+// layout). Everything else, the queue included, can be lost and rebuilt from
+// it.
 //
-// Store is the contract with a place that keeps objects. Its drivers live in
-// the folders below: dir (a local directory, truly durable) and s3 (any
-// S3-compatible server). The suite in storagetest runs on each of them.
-// Archive is the typed view that the rest of the program uses: it knows the
-// layout, checks every digest it reads, and makes commits exactly once.
+// Store is the contract of an object store. Its drivers are the packages below:
+// dir (a local directory, durable) and s3 (any S3-compatible server). The suite
+// in storagetest runs on each of them. Archive is the typed view that the rest
+// of the program uses: it knows the layout, checks every digest it reads, and
+// makes commits exactly once.
 package storage
 
 import (
@@ -32,18 +33,17 @@ type Store interface {
 	// body before each try, so that a driver may try again.
 	Put(ctx context.Context, name string, body io.ReadSeeker, durability Durability) error
 
-	// Copy stores what is under from under to as well, in place of what was there, as if
-	// it were put there just now: both MUST outlive a deletion of the other. The bytes
-	// need not pass through this process. A missing object gives an error that wraps
-	// ErrNotFound.
+	// Copy stores the object from under to as well, replacing any object there, as if it
+	// were put just now: each MUST outlive a deletion of the other. The bytes need not
+	// pass through this process. A missing object gives an error that wraps ErrNotFound.
 	Copy(ctx context.Context, from, to string, durability Durability) error
 
-	// Create stores data under name if nothing is there, durably. Of any number
-	// of concurrent calls for one name exactly one MUST return nil; the others
-	// return an error that wraps ErrExists. When the outcome cannot be known (a
-	// connection reset, an odd file system) the error wraps ErrUnknown: the
-	// caller reads the object back to learn who won. data is at most MaxCreate
-	// bytes; more is refused before anything is sent.
+	// Create stores data under name if there is no such object, durably. Of any
+	// number of concurrent calls for one name exactly one MUST return nil; the
+	// others return an error that wraps ErrExists. If the outcome cannot be
+	// known (a connection reset, an odd file system), the error wraps
+	// ErrUnknown: the caller reads the object back to learn who won. data is at
+	// most MaxCreate bytes; more is refused before anything is sent.
 	Create(ctx context.Context, name string, data []byte) error
 
 	// Get opens length bytes of the object from offset; a negative length means
@@ -59,19 +59,19 @@ type Store interface {
 	List(ctx context.Context, prefix string) iter.Seq2[Info, error]
 
 	// Children yields the distinct next segments below the directory dir (no
-	// trailing slash; "" is the root), with a trailing slash where there is more
-	// below, in byte order.
+	// trailing slash; "" is the root) in byte order, with a trailing slash if
+	// there are objects below.
 	Children(ctx context.Context, dir string) iter.Seq2[string, error]
 
-	// Delete removes the objects; names that are not there are no error.
+	// Delete removes the objects; missing names are not an error.
 	Delete(ctx context.Context, names ...string) error
 
-	// String is the store's URL without any credentials, for messages.
+	// String returns the store's URL without any credentials, for messages.
 	String() string
 }
 
 // MaxCreate is the largest object that Store.Create takes, in bytes: it must
-// travel in one request that is never cut into parts.
+// travel in one request that is never split.
 const MaxCreate = 1 << 20
 
 // Info describes one object.
@@ -81,14 +81,14 @@ type Info struct {
 	Modified time.Time
 }
 
-// Durability says what a Put must outlive.
+// Durability is the kind of failure that a Put must survive.
 type Durability int
 
 const (
 	// Durable objects survive a power cut.
 	Durable Durability = iota
 	// Recomputable objects may be lost or torn by a power cut, though not by the
-	// death of a process: a digest guards every read, and a plan can make them again.
+	// death of a process: a digest guards every read, and a plan can recompute them.
 	Recomputable
 )
 
@@ -100,21 +100,21 @@ var (
 	ErrName     = errors.New("not a valid object name")
 	// ErrCorrupt: the bytes read are not the bytes that were written.
 	ErrCorrupt = errors.New("corrupt")
-	// ErrUnsuitable: the store cannot keep the contract (no create-if-absent,
+	// ErrUnsuitable: the store cannot fulfil the contract (no create-if-absent,
 	// wrong credentials, read-only); it is refused when opened.
 	ErrUnsuitable = errors.New("store not suitable")
-	// ErrFull: no space left. Trying again does not help until somebody makes room.
+	// ErrFull: no space left. A retry does not help until space has been freed.
 	ErrFull = errors.New("store is full")
-	// ErrAway: the store does not answer, or refuses whatever it is asked: it is
-	// down, overloaded, read-only, or its keys have expired.
+	// ErrAway: the store does not answer, or refuses every request: it is down,
+	// overloaded, read-only, or its keys have expired.
 	ErrAway = errors.New("store not available")
 )
 
 // Trouble is an error of the store whose cause is known. Drivers return it.
 type Trouble struct {
-	// Mark is one of the errors above, on which programs decide.
+	// Mark is one of the errors above, for errors.Is.
 	Mark error
-	// Cause describes the trouble without secrets: /readyz shows it to everybody.
+	// Cause describes the trouble without secrets: /readyz shows it publicly.
 	Cause string
 	// Remedy is the action to take; empty if there is none.
 	Remedy string
@@ -136,13 +136,13 @@ func (t *Trouble) Unwrap() []error { return []error{t.Mark, t.Err} }
 // Brief returns the cause.
 func (t *Trouble) Brief() string { return t.Cause }
 
-// ObjectError says which object of which store an error is about. Drivers return
-// it, and an Archive in its place, so that object and store are named once
-// however many layers an error passes.
+// ObjectError names the store and the object of an error. Drivers return it, and
+// an Archive replaces it, so that object and store are named once however many
+// layers an error passes.
 type ObjectError struct {
-	// Op is what was being done, such as "get" or "reading".
+	// Op is the operation, such as "get" or "reading".
 	Op string
-	// Name is the object's, or what stands for several: a run's, a directory.
+	// Name is the object's, or that of a group: a run, a directory.
 	Name string
 	// Store is Store.String of its store.
 	Store string
@@ -154,11 +154,11 @@ func (e *ObjectError) Error() string {
 	return fmt.Sprintf("%s %s in %s: %v", e.Op, e.Name, e.Store, e.Err)
 }
 
-// Unwrap returns what went wrong.
+// Unwrap returns the cause.
 func (e *ObjectError) Unwrap() error { return e.Err }
 
-// IsTrouble reports whether an error is the store's and not that of a request:
-// the same request may succeed when somebody has looked after the store.
+// IsTrouble reports whether an error is a fault of the store and not of a
+// request: the same request may succeed after the store has been repaired.
 func IsTrouble(err error) bool {
 	return errors.Is(err, ErrAway) || errors.Is(err, ErrFull) || errors.Is(err, ErrUnknown) || errors.Is(err, ErrUnsuitable)
 }

@@ -8,17 +8,17 @@ import (
 	"slices"
 )
 
-// Unfinished is what an execution of a node has got so far, for the next one to go on from. It is
-// kept under the node's key, and so never taken for another's. It belongs to whoever executes the
-// node: of two who do so at once, the one that keeps last counts, and what of the other is gone
-// then is only work.
+// Unfinished is the checkpoint of an execution of a node, from which the next execution resumes.
+// It is stored under the node's key, so another node never takes it. Its owner is the process
+// that executes the node: if two do so at once, the last to write wins, and the work of the other
+// is lost.
 type Unfinished struct {
 	Key Key `json:"key"`
-	// Attempt tells the execution from others.
+	// Attempt identifies the execution.
 	Attempt string `json:"attempt"`
-	// Files are those that are kept, by name.
+	// Files are the files of the checkpoint, by name.
 	Files []Blob `json:"files"`
-	// State is what else the kind keeps, as JSON.
+	// State is the other state of the kind, as JSON.
 	State json.RawMessage `json:"state,omitempty"`
 }
 
@@ -26,7 +26,7 @@ func (u *Unfinished) has(digest Digest) bool {
 	return slices.ContainsFunc(u.Files, func(b Blob) bool { return b.Digest == digest })
 }
 
-// PutUnfinished stores a file of an unfinished execution, and describes it for KeepUnfinished.
+// PutUnfinished stores a file of a checkpoint and returns its description for KeepUnfinished.
 func (a *Archive) PutUnfinished(ctx context.Context, key Key, name string, data []byte) (Blob, error) {
 	b := Blob{Name: name, Digest: DigestOf(data), Size: int64(len(data))}
 	object := unfinishedFileName(key, b.Digest)
@@ -36,8 +36,8 @@ func (a *Archive) PutUnfinished(ctx context.Context, key Key, name string, data 
 	return b, nil
 }
 
-// KeepUnfinished makes what is kept of a node what u says, in place of what before says, nil for
-// nothing. Files of before that u does not have are deleted.
+// KeepUnfinished replaces the checkpoint before, nil for none, of a node by u. It deletes the
+// files of before that are not in u.
 func (a *Archive) KeepUnfinished(ctx context.Context, u, before *Unfinished) error {
 	name := unfinishedName(u.Key)
 	data, err := seal(unfinishedFormat, u)
@@ -59,8 +59,7 @@ func (a *Archive) KeepUnfinished(ctx context.Context, u, before *Unfinished) err
 	return a.delete(ctx, gone)
 }
 
-// ReadUnfinished returns what is kept of a node; nil if there is nothing, or nothing that can be
-// read.
+// ReadUnfinished returns the checkpoint of a node; nil if there is none or it is unreadable.
 func (a *Archive) ReadUnfinished(ctx context.Context, key Key) (*Unfinished, error) {
 	u := new(Unfinished)
 	err := a.readSealed(ctx, unfinishedFormat, unfinishedName(key), u)
@@ -75,13 +74,13 @@ func (a *Archive) ReadUnfinished(ctx context.Context, key Key) (*Unfinished, err
 	return u, nil
 }
 
-// ReadUnfinishedFile returns a file of an unfinished execution. The error wraps ErrNotFound if it
-// is gone, ErrCorrupt if it is damaged.
+// ReadUnfinishedFile returns a file of a checkpoint. The error wraps ErrNotFound if it is gone,
+// ErrCorrupt if it is damaged.
 func (a *Archive) ReadUnfinishedFile(ctx context.Context, key Key, b Blob) ([]byte, error) {
 	return a.readChecked(ctx, "file", unfinishedFileName(key, b.Digest), b)
 }
 
-// DropUnfinished deletes what is kept of a node, which is done.
+// DropUnfinished deletes the checkpoint of a finished node.
 func (a *Archive) DropUnfinished(ctx context.Context, u *Unfinished) error {
 	names := []string{unfinishedName(u.Key)}
 	for _, b := range u.Files {

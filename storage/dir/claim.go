@@ -10,13 +10,13 @@ import (
 	"coalmine/storage"
 )
 
-// claimFunc gives the file temp the name path if that is free. If it is taken
-// by another the error wraps storage.ErrExists.
+// claimFunc renames the file temp to path if that name is free. If it is taken
+// by another file, the error wraps storage.ErrExists.
 type claimFunc func(temp, path string) error
 
-// byLink claims a name by a hard link. Over NFS a link can fail although it was
-// made, when the reply to the first request was lost: so after any failure the
-// two names are compared, and the same file means success.
+// byLink claims a name by a hard link. Over NFS a link can be made although it
+// reports an error, if the reply to the first request is lost. So after any
+// failure byLink compares the two names; the same file means success.
 func byLink(temp, path string) error {
 	err := os.Link(temp, path)
 	if err == nil || sameFile(temp, path) {
@@ -46,16 +46,16 @@ func byRename(temp, path string) error {
 	return err
 }
 
-// probe finds a way to claim names that works in this directory, by claiming a
-// free name and then a taken one. The files are empty, for a disk that is full:
-// reading and deleting go on there.
+// probe returns a way to claim names that works in this directory. It claims a
+// free name and then a taken one. The files are empty, so that a store on a
+// full disk can be opened: reading and deleting still work there.
 func (s *Store) probe() (claimFunc, error) {
 	linkErr := s.try(byLink)
 	if linkErr == nil {
 		return byLink, nil
 	}
 	if isFull(linkErr) {
-		return nil, linkErr // says nothing about links
+		return nil, linkErr // not about links
 	}
 	renameErr := s.try(byRename)
 	if renameErr == nil {

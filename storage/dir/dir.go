@@ -6,9 +6,9 @@
 //
 // Several processes, on one machine or over NFS, can share a directory.
 //
-// New files and directories are private to their owner (modes 0600 and 0700), unless the group or
-// everybody may write to the directory of the store: then these may read and write them, as far
-// as the umask allows. Existing ones keep their modes.
+// New files and directories are private to their owner (modes 0600 and 0700), unless the mode of
+// the store's directory lets the group or everyone write: then they may read and write them, as
+// far as the umask allows. Existing files keep their modes.
 package dir
 
 import (
@@ -32,14 +32,15 @@ type Store struct {
 	claim claimFunc
 	// dirMode and fileMode are the modes of new directories and files, before the umask.
 	dirMode, fileMode fs.FileMode
-	// rooted has the directories in the root whose names there are known to
+	// rooted holds the directories in the root whose names there are known to
 	// survive a power cut.
 	rooted sync.Map
 }
 
-// Open opens the store in a directory, making the directory if it is missing.
-// It tries out what the contract needs: a place that cannot keep it gives an
-// error that wraps storage.ErrUnsuitable and names the file system.
+// Open opens the store in a directory and makes the directory if it is missing.
+// It tests the operations that the contract needs: if the file system does not
+// support them, the error wraps storage.ErrUnsuitable and names the file
+// system.
 func Open(path string) (*Store, error) {
 	root, err := filepath.Abs(path)
 	if err != nil {
@@ -58,8 +59,8 @@ func Open(path string) (*Store, error) {
 	return s, nil
 }
 
-// unsuitable says why the directory is refused. A full disk is no reason to
-// look for another kind of place.
+// unsuitable explains why the directory is refused. A full disk does not make
+// it unsuitable.
 func (s *Store) unsuitable(err error) error {
 	if isFull(err) {
 		return fmt.Errorf("%w: make room in %s: %w", storage.ErrFull, s.root, err)
@@ -85,15 +86,15 @@ func (s *Store) fail(op, name string, err error) error {
 	case isFull(err):
 		err = fmt.Errorf("%w: %w", storage.ErrFull, err)
 	case refused && !errors.Is(err, storage.ErrExists):
-		// Names are checked and absence has an error of its own: what is left is
-		// the file system's, such as read-only, a mount that is gone, a bad disk.
+		// Invalid names and absence have errors of their own: the others come
+		// from the file system, such as read-only, a lost mount, a bad disk.
 		err = fmt.Errorf("%w: %w", storage.ErrAway, err)
 	}
 	return &storage.ObjectError{Op: op, Name: name, Store: s.String(), Err: err}
 }
 
-// withoutPath is an error of the file system without the path, which says again
-// where the object is.
+// withoutPath removes the path from an error of the file system, because the
+// caller names the object.
 func withoutPath(err error) error {
 	switch e := err.(type) {
 	case *fs.PathError:
@@ -123,13 +124,13 @@ func (s *Store) Get(ctx context.Context, name string, offset, length int64) (io.
 	return section{io.NewSectionReader(f, offset, length), f}, nil
 }
 
-// section is a part of a file that closes the file.
+// section is a part of a file. Closing it closes the file.
 type section struct {
 	io.Reader
 	io.Closer
 }
 
-// open opens a file; a directory is no object.
+// open opens a file; a directory is not an object.
 func (s *Store) open(name string) (*os.File, fs.FileInfo, error) {
 	f, err := openFile(s.path(name), os.O_RDONLY, 0)
 	if err != nil {
@@ -161,8 +162,8 @@ func (s *Store) Head(ctx context.Context, name string) (storage.Info, error) {
 	return storage.Info{Name: name, Size: info.Size(), Modified: info.ModTime()}, nil
 }
 
-// Delete implements storage.Store. Directories that it leaves empty go too, but
-// for the topmost ones.
+// Delete implements storage.Store. It also removes directories that become
+// empty, except the topmost ones.
 func (s *Store) Delete(ctx context.Context, names ...string) error {
 	for _, name := range names {
 		if err := check(ctx, storage.CheckName, name); err != nil {
@@ -190,8 +191,8 @@ func (s *Store) remove(name string) error {
 	return nil
 }
 
-// absence turns the errors for "nothing there" into storage.ErrNotFound; a file
-// in the place of a directory is one of them.
+// absence turns the errors for a missing file into storage.ErrNotFound,
+// including the one for a file in the place of a directory.
 func absence(err error) error {
 	if errors.Is(err, fs.ErrNotExist) || isNotDir(err) {
 		return storage.ErrNotFound

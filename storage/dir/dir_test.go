@@ -62,8 +62,8 @@ func TestLinkThatFailedButWasMadeIsSuccess(t *testing.T) {
 	if err := os.WriteFile(temp, []byte("x"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	// The second call is what a repeated NFS request sees: the name is taken, by
-	// the very file that was to be linked.
+	// The second call simulates a repeated NFS request: the name is taken by the
+	// same file.
 	for range 2 {
 		if err := dir.ByLink(temp, name); err != nil {
 			t.Error(err)
@@ -149,7 +149,7 @@ func TestTheNamesAboveANewDirectoryAreSynced(t *testing.T) {
 	}{
 		{in("a", "b", "store"), []string{base, in("a"), in("a", "b")}},
 		{in("a", "b", "other"), []string{in("a", "b")}},
-		{in("a"), []string{base}}, // whoever made it may not have synced
+		{in("a"), []string{base}}, // its maker may not have synced it
 	} {
 		if got, err := dir.MakeAndSync(c.path); err != nil || !slices.Equal(got, c.want) {
 			t.Errorf("making %s has synced %q, %v; want %q", c.path, got, err, c.want)

@@ -19,7 +19,7 @@ func (s *Store) Unsuitable(err error) error { return s.unsuitable(err) }
 // Fail is the error of an operation that the file system has failed.
 func (s *Store) Fail(err error) error { return s.fail("put", "x", err) }
 
-// TempDir is where files are written before they get their names.
+// TempDir is the directory of files before they get their names.
 func (s *Store) TempDir() string { return s.tempDir() }
 
 // MakeAndSync makes a directory and returns the directories that it has synced.

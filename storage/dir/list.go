@@ -21,14 +21,14 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[storage.Info,
 		}
 		dir := prefix[:strings.LastIndexByte(prefix, '/')+1]
 		if dir != "" && storage.CheckName(strings.TrimSuffix(dir, "/")) != nil {
-			return // no object's name starts like that
+			return // no object name starts with this
 		}
 		s.walk(ctx, dir, prefix, yield)
 	}
 }
 
 // walk yields the objects below dir, which is empty or ends with a slash, whose
-// names start with prefix. It returns false when the walk is to end.
+// names start with prefix. It returns false to end the walk.
 func (s *Store) walk(ctx context.Context, dir, prefix string, yield func(storage.Info, error) bool) bool {
 	children, err := s.readDir(dir)
 	if err != nil {
@@ -78,7 +78,7 @@ func (s *Store) Children(ctx context.Context, dir string) iter.Seq2[string, erro
 		for _, child := range children {
 			holds, err := s.holdsObject(ctx, dir+child)
 			if err == nil && !holds {
-				continue // a directory that is being made or removed
+				continue // a directory is being made or removed
 			}
 			if !yield(child, err) || err != nil {
 				return
@@ -87,7 +87,7 @@ func (s *Store) Children(ctx context.Context, dir string) iter.Seq2[string, erro
 	}
 }
 
-// holdsObject reports whether a child is an object or has one below it.
+// holdsObject reports whether a child is an object or contains one.
 func (s *Store) holdsObject(ctx context.Context, name string) (bool, error) {
 	if !strings.HasSuffix(name, "/") {
 		return true, ctx.Err()
@@ -118,8 +118,8 @@ func (s *Store) readDir(dir string) ([]string, error) {
 	return names, nil
 }
 
-// objectName leaves out what is no part of the store: the temporary directory,
-// and whatever a person or a file manager has put there.
+// objectName returns the name of an entry, and false for entries outside the
+// store: the temporary directory, and files of users or file managers.
 func objectName(e fs.DirEntry) (string, bool) {
 	if storage.CheckName(e.Name()) != nil {
 		return "", false

@@ -50,7 +50,7 @@ func modesOf(t *testing.T, root string) (dirs, files fs.FileMode) {
 	return dirs, files
 }
 
-// TestTheStoreIsForThoseWhoMayWriteToItsDirectory does not run in parallel: the umask is that of
+// TestTheStoreIsForThoseWhoMayWriteToItsDirectory does not run in parallel: the umask belongs to
 // the process.
 func TestTheStoreIsForThoseWhoMayWriteToItsDirectory(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0))

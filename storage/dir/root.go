@@ -8,12 +8,12 @@ import (
 	"path/filepath"
 )
 
-// Make makes a directory, and those above it that are missing, such that their
-// names survive a power cut. One that exists stays as it is.
+// Make makes a directory and its missing parents such that their names survive
+// a power cut. It does not change an existing one.
 func Make(path string, perm fs.FileMode) error { return makeAndSync(path, perm, syncDir) }
 
-// makeRoot makes the directory of a store. That for temporary files comes last:
-// where it is, the names above it have been synced.
+// makeRoot makes the directory of a store. It makes the directory for temporary
+// files last: if that exists, the names above it have been synced.
 func (s *Store) makeRoot() error {
 	s.setModes(private)
 	if info, err := os.Stat(s.root); err == nil {
@@ -31,7 +31,7 @@ func (s *Store) makeRoot() error {
 // private is the mode of a directory for its owner alone.
 const private fs.FileMode = 0o700
 
-// setModes opens new files to everybody who may write to the root.
+// setModes gives new files to all who may write to the root.
 func (s *Store) setModes(root fs.FileMode) {
 	s.dirMode = private
 	if root&0o020 != 0 {
@@ -43,8 +43,8 @@ func (s *Store) setModes(root fs.FileMode) {
 	s.fileMode = s.dirMode & 0o666
 }
 
-// makeAndSync is Make, with what syncs the names in a directory. Each is synced
-// before anything is made below it.
+// makeAndSync is Make with a function that syncs the names in a directory. It
+// syncs each directory before making anything below it.
 func makeAndSync(path string, perm fs.FileMode, sync func(dir string) error) error {
 	for _, dir := range missing(path) {
 		if err := os.Mkdir(dir, perm); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -58,8 +58,8 @@ func makeAndSync(path string, perm fs.FileMode, sync func(dir string) error) err
 	return nil
 }
 
-// missing are those of the directories above one that do not exist, the topmost
-// first, and the directory itself.
+// missing returns the missing parents of a directory, the topmost first, and
+// the directory itself.
 func missing(dir string) []string {
 	if above := filepath.Dir(dir); above != dir {
 		if _, err := os.Stat(above); errors.Is(err, fs.ErrNotExist) {

@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// openFile is os.OpenFile without the five system calls by which that finds out
-// that one cannot wait for a file or a directory.
+// openFile is os.OpenFile without the five system calls that only determine
+// that a file or a directory cannot be polled.
 func openFile(path string, flags int, perm fs.FileMode) (*os.File, error) {
 	for {
 		fd, err := syscall.Open(path, flags|syscall.O_CLOEXEC, uint32(perm))
@@ -33,7 +33,7 @@ func syncDir(path string) error {
 	return d.Sync()
 }
 
-// removeFile removes a file. A directory stays, with one error or another.
+// removeFile removes a file. For a directory it returns an error.
 func removeFile(path string) error {
 	for {
 		err := syscall.Unlink(path)

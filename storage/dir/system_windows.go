@@ -16,7 +16,7 @@ func openFile(path string, flags int, perm fs.FileMode) (*os.File, error) {
 // syncDir does nothing: Windows cannot sync directories; NTFS journals names.
 func syncDir(string) error { return nil }
 
-// removeFile removes a file. A directory stays, with an error.
+// removeFile removes a file. For a directory it returns an error.
 func removeFile(path string) error {
 	name, err := windows.UTF16PtrFromString(path)
 	if err == nil {
@@ -35,10 +35,11 @@ func isFull(err error) bool {
 	return errors.Is(err, windows.ERROR_DISK_FULL) || errors.Is(err, windows.ERROR_DISK_QUOTA_EXCEEDED)
 }
 
-// isNotDir is false: Windows says "path not found", which is absence already.
+// isNotDir is false: Windows reports "path not found", which already means
+// absence.
 func isNotDir(error) bool { return false }
 
-// renameNoReplace is what MoveFileEx does unless told otherwise.
+// renameNoReplace uses the default of MoveFileEx.
 func renameNoReplace(from, to string) error {
 	f, err := windows.UTF16PtrFromString(from)
 	if err != nil {

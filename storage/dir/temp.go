@@ -14,8 +14,8 @@ import (
 // tempDir holds files that are being written. '~' is in no object name.
 func (s *Store) tempDir() string { return filepath.Join(s.root, "~temporary") }
 
-// leftoverAge is when a temporary file that nobody writes to any more is taken
-// for that of a dead process.
+// leftoverAge is the age at which an unchanged temporary file counts as the
+// leftover of a dead process.
 const leftoverAge = 24 * time.Hour
 
 func (s *Store) removeLeftovers() error {
@@ -35,8 +35,8 @@ func (s *Store) removeLeftovers() error {
 	return nil
 }
 
-// copyTemp makes a temporary file of an object, as writeTemp does: another name of the same
-// file, since files are never written to again. What cannot be linked is read and written.
+// copyTemp makes a temporary file of an object, as writeTemp does: a hard link to the same
+// file, because files never change. If linking fails, it copies the bytes.
 func (s *Store) copyTemp(ctx context.Context, name string, durability storage.Durability) (string, error) {
 	if temp, err := s.linkTemp(name, durability); err == nil {
 		return temp, nil
@@ -50,7 +50,7 @@ func (s *Store) copyTemp(ctx context.Context, name string, durability storage.Du
 }
 
 // linkTemp gives an object a second name. It counts as new under both: young objects are
-// not collected, and young temporary files are nobody's leftovers.
+// not collected, and young temporary files are not leftovers.
 func (s *Store) linkTemp(name string, durability storage.Durability) (string, error) {
 	now, temp := time.Now(), filepath.Join(s.tempDir(), rand.Text())
 	if err := os.Chtimes(s.path(name), now, now); err != nil {
@@ -82,8 +82,8 @@ func syncFile(path string) error {
 	return err
 }
 
-// writeTemp writes a temporary file and returns its path. If it fails, no file
-// is left.
+// writeTemp writes a temporary file and returns its path. If it fails, it
+// leaves no file.
 func (s *Store) writeTemp(body io.Reader, durability storage.Durability) (string, error) {
 	path := filepath.Join(s.tempDir(), rand.Text())
 	f, err := openFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, s.fileMode)

@@ -43,7 +43,7 @@ func (s *Store) Copy(ctx context.Context, from, to string, durability storage.Du
 	if err != nil {
 		return s.fail("copy", from, err)
 	}
-	defer os.Remove(temp) // to rename one of two names of a file to the other leaves both
+	defer os.Remove(temp) // renaming one link of a file to the other keeps both
 	if err := s.place(to, durability, func(path string) error { return os.Rename(temp, path) }); err != nil {
 		return s.fail("copy", to, err)
 	}
@@ -69,13 +69,13 @@ func (s *Store) Create(ctx context.Context, name string, data []byte) error {
 	return nil
 }
 
-// placeTries bounds how often place makes directories that a concurrent Delete
-// removes again because they are still empty.
+// placeTries limits how often place makes directories that a concurrent Delete
+// removes again while they are empty.
 const placeTries = 1000
 
-// place gives a finished file its name by move, making the directories above
-// it, and syncs those if the object is to be durable. A name that was given but
-// not synced has an unknown outcome.
+// place gives a finished file its name by move, makes the directories above it,
+// and syncs them if the object is to be durable. If the name was given but not
+// synced, the outcome is unknown.
 func (s *Store) place(name string, durability storage.Durability, move func(path string) error) error {
 	path := s.path(name)
 	var err error
@@ -83,7 +83,7 @@ func (s *Store) place(name string, durability storage.Durability, move func(path
 		if err = move(path); !errors.Is(err, fs.ErrNotExist) {
 			break
 		}
-		// Making them can fail in the same way; the next move tells.
+		// This can fail in the same way; the next move reports it.
 		if err := os.MkdirAll(filepath.Dir(path), s.dirMode); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
@@ -97,9 +97,10 @@ func (s *Store) place(name string, durability storage.Durability, move func(path
 	return nil
 }
 
-// syncDirs syncs a directory and those above it up to the root: any of them may
+// syncDirs syncs a directory and its parents up to the root: any of them may
 // have been made for this object, or by a writer that did not need to sync. The
-// root is synced once for each directory in it, which Delete never removes.
+// root is synced once for each directory in it, because Delete never removes
+// those.
 func (s *Store) syncDirs(path string) error {
 	top := ""
 	for len(path) > len(s.root) {

@@ -1,5 +1,5 @@
-// Package metered counts what a process asks of its store, for Prometheus:
-// operations by outcome, how long they take, and the bytes of objects that are
+// Package metered counts the operations of a process on its store, for
+// Prometheus: operations by outcome, their durations, and the bytes of objects
 // read and written.
 package metered
 
@@ -17,7 +17,7 @@ import (
 	"coalmine/storage"
 )
 
-// Store is another store with its operations counted.
+// Store counts the operations of another store.
 type Store struct {
 	storage.Store
 	total         atomic.Int64
@@ -28,11 +28,11 @@ type Store struct {
 
 var _ storage.Store = (*Store)(nil)
 
-// buckets reach from a file in the page cache to a timeout, in seconds.
+// buckets range from a file in the page cache to a timeout, in seconds.
 var buckets = []float64{.001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 30}
 
-// New counts the operations of store and registers the counts with r, which
-// takes them for one store. A nil r keeps them to itself.
+// New counts the operations of store and registers the counts with r. r may be
+// registered with once. A nil r exports nothing.
 func New(store storage.Store, r prometheus.Registerer) *Store {
 	auto := promauto.With(r)
 	return &Store{
@@ -57,17 +57,17 @@ func New(store storage.Store, r prometheus.Registerer) *Store {
 	}
 }
 
-// Operations is how many operations have ended so far, whatever their outcome.
+// Operations returns the number of finished operations, whatever their outcome.
 func (s *Store) Operations() int64 { return s.total.Load() }
 
-// observe counts an operation that has ended.
+// observe counts a finished operation.
 func (s *Store) observe(operation string, began time.Time, err error) {
 	s.total.Add(1)
 	s.operations.WithLabelValues(operation, outcome(err)).Inc()
 	s.seconds.WithLabelValues(operation).Observe(time.Since(began).Seconds())
 }
 
-// outcome tells what a caller may expect from what is a fault.
+// outcome distinguishes expected errors from faults.
 func outcome(err error) string {
 	switch {
 	case err == nil:
@@ -125,7 +125,7 @@ func (s *Store) Get(ctx context.Context, name string, offset, length int64) (io.
 	return &countedBody{body, s.read}, nil
 }
 
-// countedBody counts what is read of an object.
+// countedBody counts the bytes read of an object.
 type countedBody struct {
 	io.ReadCloser
 	read prometheus.Counter
@@ -156,7 +156,7 @@ func (s *Store) Children(ctx context.Context, dir string) iter.Seq2[string, erro
 	return observed(s, "children", s.Store.Children(ctx, dir))
 }
 
-// observed counts a listing when it ends, or when its reader has had enough.
+// observed counts a listing when it ends or its reader stops.
 func observed[T any](s *Store, operation string, listing iter.Seq2[T, error]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var failed error

@@ -41,7 +41,7 @@ func TestOperationsAndBytesAreCountedByOutcome(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range store.List(ctx, "a/") {
-		break // whoever stops early has listed too
+		break // stopping early counts as a listing, too
 	}
 	for range store.Children(ctx, "a") {
 	}

@@ -1,4 +1,4 @@
-// Package open finds the driver for a store's URL. It stands apart from package
+// Package open finds the driver for a store's URL. It is separate from package
 // storage because the drivers import that.
 package open
 

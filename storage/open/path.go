@@ -9,17 +9,17 @@ import (
 	"strings"
 )
 
-// schemeLike matches the beginning of a URL, also of a mistyped one. A single letter is a drive
-// of Windows.
+// schemeLike matches the beginning of a URL, even a mistyped one. A single letter is a Windows
+// drive.
 var schemeLike = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9+.-]+):`)
 
 // variable matches a shell variable that was not expanded.
 var variable = regexp.MustCompile(`\$[A-Za-z_{(]`)
 
-// Path resolves the path of a directory as people type it: ~/ is the home directory. It refuses
-// mistyped URLs and text for a shell, from which it would make a directory that nobody looks
-// for. Directories with such names can be given as ./NAME or as file:// URLs. A # may begin the fragment
-// of a URL: it is part of a name only in a directory that exists.
+// Path resolves the path of a directory as users type it: ~/ is the home directory. It refuses
+// mistyped URLs and shell syntax, because a directory of that name would be a mistake. Directories
+// with such names can be given as ./NAME or as file:// URLs. A # may begin the fragment of a URL,
+// so it is part of a name only if the directory exists.
 func Path(path string) (string, error) {
 	switch {
 	case path == "~" || strings.HasPrefix(path, "~/"):

@@ -264,7 +264,7 @@ func TestBrokenTransferGoesOnWhereItWas(t *testing.T) {
 	}
 }
 
-// A damaged answer to a request for several objects says of none of them what became of it.
+// A malformed answer to a deletion of several objects leaves the outcome of each unknown.
 func TestADamagedAnswerToADeletionIsTroubleOfTheStore(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)

@@ -14,7 +14,7 @@ import (
 	"coalmine/storage"
 )
 
-// Config says where a store is and who asks.
+// Config holds the address of a store and the credentials for it.
 type Config struct {
 	// Bucket must exist. Prefix, which may be empty, comes before every object
 	// name; it has no slash at either end.
@@ -25,8 +25,8 @@ type Config struct {
 	// Region is the signing region; empty means AWS_REGION, AWS_DEFAULT_REGION
 	// or us-east-1.
 	Region string
-	// PathStyle puts the bucket into the path of requests, not into the host
-	// name. Servers other than Amazon's mostly need it.
+	// PathStyle puts the bucket into the path of requests instead of the host
+	// name. Most servers other than Amazon's need it.
 	PathStyle bool
 	// TLS names the files of an https endpoint.
 	TLS certificates.Files
@@ -38,13 +38,14 @@ type Config struct {
 	AccessKey, SecretKey, SessionToken string
 }
 
-// parameters are what the query of a store's URL may hold.
+// parameters are the allowed query parameters of a store's URL.
 var parameters = []string{"endpoint", "path-style", "region", "ca", "cert", "key"}
 
-// ParseURL reads s3://bucket/prefix?endpoint=http://host:port&region=…&path-style=true.
-// Without path-style, a store with an endpoint is addressed by path and one
-// without by host name. ca, cert and key name files for TLS, see package
-// certificates. Credentials have no place in a URL.
+// ParseURL parses
+// s3://bucket/prefix?endpoint=http://host:port&region=…&path-style=true. Without
+// path-style, a store with an endpoint is addressed by path and one without by host
+// name. ca, cert and key name files for TLS, see package certificates. A URL must not
+// contain credentials.
 func ParseURL(raw string) (Config, error) {
 	c, path, err := parseURL("store", raw)
 	if err != nil {
@@ -56,13 +57,13 @@ func ParseURL(raw string) (Config, error) {
 
 const urlForm = "s3://bucket/path?endpoint=https://host:port"
 
-// parseURL reads the URL of a store or of a source, and returns the path in the
-// bucket apart, as it stands. Errors quote no more than bucket and names of
-// parameters: people put secrets into all the rest.
+// parseURL parses the URL of a store or of a source, and returns the path in
+// the bucket separately, unchanged. Errors quote only the bucket and parameter
+// names, because the rest may contain secrets.
 func parseURL(what, raw string) (Config, string, error) {
 	u, err := url.Parse(raw)
 	if err != nil {
-		// The parser's error quotes what may be credentials in the wrong place.
+		// The parser's error may quote misplaced credentials.
 		return Config{}, "", fmt.Errorf("%s URL: it is none; want %s, with special characters escaped, such as %%20 for a space", what, urlForm)
 	}
 	if u.User != nil {
@@ -134,7 +135,7 @@ func (c Config) region() string {
 	return "us-east-1"
 }
 
-// URL is the store's URL, without credentials. ParseURL reads it back.
+// URL returns the store's URL, without credentials. ParseURL parses it.
 func (c Config) URL() string {
 	query := url.Values{}
 	if c.Endpoint != "" {
@@ -147,7 +148,7 @@ func (c Config) URL() string {
 		query.Set("path-style", fmt.Sprint(c.PathStyle))
 	}
 	c.TLS.Put(query)
-	readable := strings.NewReplacer("%3A", ":", "%2F", "/").Replace(query.Encode()) // a query may hold both
+	readable := strings.NewReplacer("%3A", ":", "%2F", "/").Replace(query.Encode()) // both are valid in a query
 	u := url.URL{Scheme: "s3", Host: c.Bucket, Path: c.Prefix, RawQuery: readable}
 	return u.String()
 }

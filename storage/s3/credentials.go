@@ -26,7 +26,7 @@ func (c Config) credentials() (*credentials.Credentials, error) {
 	return found, nil
 }
 
-// metadataTimeout bounds one question to an identity service.
+// metadataTimeout limits one request to an identity service.
 const metadataTimeout = 5 * time.Second
 
 func (c Config) providers() []credentials.Provider {
@@ -37,9 +37,9 @@ func (c Config) providers() []credentials.Provider {
 	return all
 }
 
-// hasIdentityService reports whether the surroundings of the process may give it credentials: the
-// role of a Kubernetes service account, of a container, or of a machine of Amazon's. The last is
-// asked for Amazon's own endpoint only: elsewhere nobody answers.
+// hasIdentityService reports whether the environment of the process may supply credentials: the
+// role of a Kubernetes service account, of a container, or of an Amazon machine. The last is
+// queried for Amazon's own endpoint only: elsewhere there is no answer.
 func (c Config) hasIdentityService() bool {
 	for _, name := range []string{"AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI"} {
 		if os.Getenv(name) != "" {
@@ -52,7 +52,7 @@ func (c Config) hasIdentityService() bool {
 }
 
 // finder takes the credentials of the first provider that has any. If none has, it fails, so that
-// no request goes out unsigned while a file is being replaced.
+// no request is sent unsigned while a file is being replaced.
 type finder struct {
 	providers []credentials.Provider
 	current   credentials.Provider
@@ -83,7 +83,7 @@ func (f *finder) Retrieve() (credentials.Value, error) { return f.RetrieveWithCr
 func (f *finder) IsExpired() bool { return f.current == nil || f.current.IsExpired() }
 
 // rereading reads the credentials again when the server refuses a request, at most once a
-// second, so that the next try carries new ones.
+// second, so that the next try uses new ones.
 type rereading struct {
 	http.RoundTripper
 	credentials *credentials.Credentials

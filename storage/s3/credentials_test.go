@@ -55,7 +55,7 @@ func TestCredentialsInAFileAreReadAgainWhenTheyAreRefused(t *testing.T) {
 	f.refuseKeysBut("third")
 	writeKeys(t, file, "third")
 	if _, err := s.Head(t.Context(), "y"); storage.IsTrouble(err) {
-		_, err = s.Head(t.Context(), "y") // the answer to HEAD says nothing by which the client would try again
+		_, err = s.Head(t.Context(), "y") // the answer to HEAD has no code that would make the client retry
 		if err != nil {
 			t.Errorf("at the second try with new credentials: %v", err)
 		}

@@ -17,17 +17,17 @@ import (
 	"coalmine/storage"
 )
 
-// response is the server's answer inside an error; zero if there was none.
+// response returns the server's answer inside an error; zero if there was none.
 func response(err error) minio.ErrorResponse {
 	r, _ := errors.AsType[minio.ErrorResponse](err)
 	return r
 }
 
-// status is the HTTP status inside an error, 0 if no answer came.
+// status returns the HTTP status inside an error, 0 without an answer.
 func status(err error) int { return response(err).StatusCode }
 
-// meaningOf returns the meaning of an error: of its code, if the table has it, else of its
-// status. Without an answer the server is away.
+// meaningOf returns the meaning of an error by its code if the table has it, otherwise by
+// its status. Without an answer the server is unavailable.
 func meaningOf(err error) meaning {
 	r := response(err)
 	if known, ok := meanings[r.Code]; ok {
@@ -38,12 +38,12 @@ func meaningOf(err error) meaning {
 	}
 	m := byStatus(r.StatusCode)
 	if m == unexplained && strings.HasPrefix(r.Code, strconv.Itoa(r.StatusCode)) {
-		return bare // the client puts the status in the place of a code
+		return bare // the client uses the status as the code
 	}
 	return m
 }
 
-// explain wraps the error of storage that says what a server's error means.
+// explain wraps the storage error that a server's error means.
 func explain(err error) error {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, errRepeats) {
 		return withoutURL(err)
@@ -62,7 +62,7 @@ func explain(err error) error {
 	return &storage.Trouble{Mark: m.mark, Cause: m.cause + inBrackets(response(err).Code), Remedy: m.remedy, Err: err}
 }
 
-// inBrackets names the code of an error.
+// inBrackets formats the code of an error.
 func inBrackets(code string) string {
 	if code == "" {
 		return ""
@@ -70,8 +70,8 @@ func inBrackets(code string) string {
 	return " (" + code + ")"
 }
 
-// withoutURL is the error of a request without its URL, which names the store and
-// the object again.
+// withoutURL removes the URL from the error of a request, because the caller
+// names the store and the object.
 func withoutURL(err error) error {
 	if u, ok := err.(*url.Error); ok {
 		return u.Err
@@ -82,13 +82,13 @@ func withoutURL(err error) error {
 // isRefusal reports whether the server refuses the credentials.
 func isRefusal(err error) bool { return meaningOf(err).keys }
 
-// isPassing reports whether sending the same request again may help: no answer
-// came, or one that says that the server is in trouble, or busy with another
-// request in the same place, as versitygw's "Existing Object is a directory" does
-// when a delete takes away the directory that a put has just made.
+// isPassing reports whether sending the same request again may help: there was no
+// answer, or the server reports a fault of its own or a conflict with another
+// request, such as versitygw's "Existing Object is a directory" when a delete
+// removes the directory that a put has just made.
 func isPassing(err error) bool { return meaningOf(err).again }
 
-// repeat calls do until it succeeds, fails for good, or has failed often enough.
+// repeat calls do until it succeeds, fails permanently, or has failed too often.
 func repeat(ctx context.Context, do func() error) error {
 	var err error
 	for try := range retries {
@@ -102,8 +102,8 @@ func repeat(ctx context.Context, do func() error) error {
 	return err
 }
 
-// backoff waits between tries: 50 ms doubling to 1 s, of which half is random,
-// so that many workers do not come back at once.
+// backoff waits between tries: 50 ms doubling to 1 s, half of it random, so
+// that many workers do not retry at once.
 func backoff(ctx context.Context, try int) error {
 	longest := min(50*time.Millisecond<<try, time.Second)
 	return sleep.For(ctx, longest/2+rand.N(longest/2))

@@ -50,7 +50,7 @@ func (f *fakeServer) open(t *testing.T) *s3.Store {
 	return s
 }
 
-// answer sets what is done with the next requests.
+// answer sets the handler of the next requests.
 func (f *fakeServer) answer(with func(n int, w http.ResponseWriter, r *http.Request) bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

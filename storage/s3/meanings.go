@@ -9,16 +9,16 @@ import (
 
 // meaning is the meaning of a server's error for the store.
 type meaning struct {
-	// mark is the error of package storage on which callers decide: ErrAway and ErrFull
+	// mark is the error of package storage that callers test for: ErrAway and ErrFull
 	// are waited out and shown; ErrUnsuitable is refused when the store is opened, and
 	// waited out later; nil fails the request, and the task with it.
 	mark error
-	// cause and remedy are for people; both may be empty.
+	// cause and remedy are messages; both may be empty.
 	cause, remedy string
-	// again says that the same request may succeed within a second or two.
+	// again reports that the same request may succeed within a second or two.
 	again bool
-	// keys says that the credentials are the cause: they are read again, and opening the
-	// store with them fails.
+	// keys reports that the credentials are the cause: they are read again, and opening
+	// the store with them fails.
 	keys bool
 }
 
@@ -48,8 +48,8 @@ var (
 	unexplained   = meaning{mark: storage.ErrAway, cause: "the server refuses the request for a reason that this version does not know"}
 )
 
-// meanings is the table of error codes: those of Amazon S3, and the own ones of MinIO, Ceph,
-// versitygw and Google Cloud Storage. For other codes the status counts, see byStatus.
+// meanings is the table of error codes: those of Amazon S3, and those of MinIO, Ceph,
+// versitygw and Google Cloud Storage. Other codes are classified by status, see byStatus.
 var meanings = spread([]row{
 	{busy, `InternalError ServiceUnavailable SlowDown SlowDownRead SlowDownWrite Busy ServerBusy
 		Throttling ThrottlingException RequestThrottled RequestLimitExceeded RateLimitExceeded TooManyRequests BandwidthLimitExceeded
@@ -97,7 +97,7 @@ func spread(rows []row) map[string]meaning {
 }
 
 // byStatus returns the meaning of an answer without a known code; answers to HEAD have none.
-// Requests differ in little but the object's name and content, so an unknown error counts as
+// Requests differ only in the object's name and content, so an unknown error counts as
 // trouble of the store, not as a fault of the request.
 func byStatus(status int) meaning {
 	switch {

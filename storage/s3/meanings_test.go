@@ -11,8 +11,8 @@ import (
 	"coalmine/storage"
 )
 
-// TestEachCodeMeansWaitRefuseOrFail has a row for each row of the table: the status with which
-// the codes come, and the error of storage by which the rest of the program decides.
+// TestEachCodeMeansWaitRefuseOrFail has a row for each row of the table: the status of the
+// codes, and the storage error that the rest of the program tests for.
 func TestEachCodeMeansWaitRefuseOrFail(t *testing.T) {
 	t.Parallel()
 	const wait, room, gone, refuse, fail = "wait", "make room", "not found", "refuse", "fail the task"
@@ -83,7 +83,7 @@ func TestEachCodeMeansWaitRefuseOrFail(t *testing.T) {
 	}
 }
 
-// does is what the program does after an error.
+// does returns the reaction of the program to an error.
 func does(err error) string {
 	for mark, does := range map[error]string{
 		storage.ErrAway: "wait", storage.ErrFull: "make room", storage.ErrNotFound: "not found", storage.ErrUnsuitable: "refuse",

@@ -16,23 +16,23 @@ import (
 	"coalmine/storage"
 )
 
-// Bucket reads objects that others have put there. It needs no more than the
-// permission to read them, and to list them where List is used.
+// Bucket reads objects of other programs. It needs only the permission to read
+// them, and to list them for List.
 type Bucket struct {
 	config Config
 	client *minio.Client
 }
 
-// Object is one object as it was when it was found.
+// Object is one object at the time it was found.
 type Object struct {
 	Key  string
 	Size int64 // in bytes
-	// ETag tells the object's content from what may replace it.
+	// ETag distinguishes the object's content from a replacement.
 	ETag string
 }
 
-// ParseObjectURL reads s3://bucket/key, with the parameters of ParseURL. The
-// key, which may be empty, is any that S3 allows; escapes such as %20 are undone.
+// ParseObjectURL parses s3://bucket/key, with the parameters of ParseURL. The key
+// may be empty or any key that S3 allows; escapes such as %20 are decoded.
 func ParseObjectURL(raw string) (config Config, key string, err error) {
 	config, path, err := parseURL("source", raw)
 	if err != nil {
@@ -44,8 +44,8 @@ func ParseObjectURL(raw string) (config Config, key string, err error) {
 	return config, strings.TrimPrefix(path, "/"), nil
 }
 
-// NewBucket reads from the bucket of a configuration, whose Prefix plays no
-// part. It asks nothing yet.
+// NewBucket returns the bucket of a configuration, whose Prefix is ignored. It
+// sends no request yet.
 func NewBucket(config Config) (*Bucket, error) {
 	transport, err := newTransport(config, silence)
 	if err != nil {
@@ -58,12 +58,14 @@ func NewBucket(config Config) (*Bucket, error) {
 	return &Bucket{config, client}, nil
 }
 
-// URL names an object in messages.
+// URL returns the name of an object for messages.
 func (b *Bucket) URL(key string) string { return "s3://" + b.config.Bucket + "/" + key }
 
-// Stat finds one object. One that is absent gives storage.ErrNotFound.
+// Stat describes one object. The error wraps storage.ErrNotFound if it is
+// absent.
 func (b *Bucket) Stat(ctx context.Context, key string) (Object, error) {
-	// Not HEAD: its answer cannot say what is absent, the key or the bucket.
+	// Not HEAD: its answer does not distinguish a missing key from a missing
+	// bucket.
 	core := minio.Core{Client: b.client}
 	body, info, _, err := core.GetObject(patient(ctx), b.config.Bucket, key, minio.GetObjectOptions{})
 	if err != nil {
@@ -73,8 +75,8 @@ func (b *Bucket) Stat(ctx context.Context, key string) (Object, error) {
 	return Object{Key: key, Size: info.Size, ETag: info.ETag}, nil
 }
 
-// List finds the objects whose key begins with prefix. Those with a slash after
-// it come once for all as an Object of which only Key is set, ending in the slash.
+// List lists the objects whose key begins with prefix. Keys with a further slash
+// are grouped: each group is an Object with only Key set, ending in the slash.
 func (b *Bucket) List(ctx context.Context, prefix string) iter.Seq2[Object, error] {
 	return func(yield func(Object, error) bool) {
 		for o, err := range list(patient(ctx), b.client, b.config.Bucket, minio.ListObjectsOptions{Prefix: prefix}) {
@@ -89,8 +91,8 @@ func (b *Bucket) List(ctx context.Context, prefix string) iter.Seq2[Object, erro
 	}
 }
 
-// Open reads an object that was found before. A transfer that breaks off goes on
-// where it was; an object that is another by then, or ends too early, is an error.
+// Open reads an object that was found before. An interrupted transfer resumes; it
+// is an error if the object has changed or ends too early.
 func (b *Bucket) Open(ctx context.Context, o Object) (io.ReadCloser, error) {
 	if o.Size == 0 {
 		return io.NopCloser(strings.NewReader("")), nil
@@ -103,7 +105,7 @@ func (b *Bucket) Open(ctx context.Context, o Object) (io.ReadCloser, error) {
 	return &wholeReader{r, o.Size}, nil
 }
 
-// wholeReader makes sure that an object has as many bytes as it was found with.
+// wholeReader returns an error if an object has another size than expected.
 type wholeReader struct {
 	*reader
 	size int64
@@ -117,7 +119,7 @@ func (r *wholeReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// fail says of a request what the reader can change.
+// fail explains the error of a request and its remedy.
 func (b *Bucket) fail(ctx context.Context, key string, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

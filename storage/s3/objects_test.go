@@ -103,7 +103,7 @@ func TestABucketIsReadWithoutWriting(t *testing.T) {
 	refusals(t, config)
 }
 
-// refusals are what a real server says no to.
+// refusals tests the requests that a real server refuses.
 func refusals(t *testing.T, config s3.Config) {
 	t.Helper()
 	_, err := bucketOf(t, config).Stat(t.Context(), "data/absent")

@@ -15,13 +15,13 @@ import (
 	"coalmine/storage"
 )
 
-// probes is the directory of the objects with which a store is tried out.
+// probes is the directory of the objects that test a store.
 const probes = "probe/"
 
-// probe creates an object, sees that it cannot be created again, reads it back
-// and deletes it. The object is empty where the store has no room for more: whoever
-// makes room has to open it. A server without room may hang up before it has read the
-// content, so that its answer is lost.
+// probe creates an object, checks that it cannot be created again, reads it back and
+// deletes it. The object is empty if the store has no room for more, because the
+// process that makes room has to open the store. A server without room may hang up
+// before it has read the content, so that its answer is lost.
 func (s *Store) probe(ctx context.Context) error {
 	ctx = patient(ctx)
 	name := probes + rand.Text()
@@ -39,7 +39,7 @@ func (s *Store) probe(ctx context.Context) error {
 		err = deleteErr
 	}
 	if err == nil {
-		_ = s.removeLeftovers(ctx) // what it cannot remove, the next process finds
+		_ = s.removeLeftovers(ctx) // the next process removes the rest
 	}
 	return s.unsuitable(err)
 }
@@ -47,8 +47,8 @@ func (s *Store) probe(ctx context.Context) error {
 // leftoverAge is far longer than a probe takes.
 const leftoverAge = 24 * time.Hour
 
-// removeLeftovers deletes the objects of processes that were killed while they
-// tried the store out.
+// removeLeftovers deletes the objects of processes that were killed during a
+// probe.
 func (s *Store) removeLeftovers(ctx context.Context) error {
 	var old []string
 	for info, err := range s.List(ctx, probes) {
@@ -65,13 +65,13 @@ func (s *Store) removeLeftovers(ctx context.Context) error {
 	return s.Delete(ctx, old...)
 }
 
-// probeCreate tries a passing failure again, so that a server that is just
-// starting is no reason to give up.
+// probeCreate retries a transient failure, so that a server that is still
+// starting does not fail the probe.
 func (s *Store) probeCreate(ctx context.Context, name string, content []byte) error {
 	return repeat(ctx, func() error {
 		err := s.Create(ctx, name, content)
 		if errors.Is(err, storage.ErrExists) {
-			return nil // nobody else knows the name: a try before this one made it
+			return nil // the name is unique: an earlier try made the object
 		}
 		return err
 	})
@@ -98,8 +98,8 @@ func (s *Store) probeRest(ctx context.Context, name string, content []byte) erro
 	return err
 }
 
-// isHangUp reports whether an error is that of a connection that the server has
-// taken and ended. Which one it is depends on who notices first.
+// isHangUp reports whether an error is that of a connection that the server
+// accepted and closed. Its form depends on which side notices first.
 func isHangUp(err error) bool {
 	for _, ended := range []error{io.EOF, syscall.ECONNRESET, syscall.EPIPE, net.ErrClosed} {
 		if errors.Is(err, ended) {
@@ -109,8 +109,8 @@ func isHangUp(err error) bool {
 	return false
 }
 
-// unsuitable says what to change. No answer at all is not the store's fault: it
-// may be there the next time.
+// unsuitable returns the remedy. A missing answer does not make the store
+// unsuitable: it may be available the next time.
 func (s *Store) unsuitable(err error) error {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, storage.ErrFull) {
 		return err

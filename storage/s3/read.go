@@ -13,7 +13,7 @@ import (
 	"coalmine/storage"
 )
 
-// Get implements storage.Store. A transfer that breaks off goes on where it was.
+// Get implements storage.Store. An interrupted transfer resumes.
 func (s *Store) Get(ctx context.Context, name string, offset, length int64) (io.ReadCloser, error) {
 	ctx, err := begin(ctx, storage.CheckName, name)
 	if err != nil {
@@ -39,11 +39,11 @@ func (s *Store) Get(ctx context.Context, name string, offset, length int64) (io.
 	return r, nil
 }
 
-// list lists a part of a bucket. An error comes last, that of the context included,
-// at whose end the client's own iterator just stops.
+// list lists a part of a bucket. An error comes last, including that of the
+// context; the client's own iterator just stops when the context ends.
 func list(ctx context.Context, client *minio.Client, bucket string, options minio.ListObjectsOptions) iter.Seq2[minio.ObjectInfo, error] {
 	return func(yield func(minio.ObjectInfo, error) bool) {
-		listing, cancel := context.WithCancelCause(ctx) // the client stops when it ends
+		listing, cancel := context.WithCancelCause(ctx) // the client stops when this context ends
 		defer cancel(nil)
 		pages := &pass{listed: make(map[string]bool), cancel: cancel}
 		for o := range client.ListObjectsIter(context.WithValue(listing, passKey{}, pages), bucket, options) {
@@ -75,7 +75,7 @@ type passKey struct{}
 
 var errRepeats = errors.New("the server's list has no end: a continuation token repeats and leads back to an earlier page; report it to the makers of the server")
 
-// begin ends the pass if the server leads back to an earlier page.
+// begin ends the pass if the server returns to an earlier page.
 func (p *pass) begin(r *http.Request) error {
 	if !p.listed[r.URL.Query().Get(pageToken)] {
 		return nil
@@ -85,7 +85,7 @@ func (p *pass) begin(r *http.Request) error {
 	return errRepeats
 }
 
-// end notes that a page has arrived.
+// end records the arrival of a page.
 func (p *pass) end(r *http.Request, answer *http.Response) {
 	if answer != nil && answer.StatusCode == http.StatusOK {
 		p.listed[r.URL.Query().Get(pageToken)] = true
@@ -94,20 +94,20 @@ func (p *pass) end(r *http.Request, answer *http.Response) {
 
 const pageToken = "continuation-token"
 
-// reader reads a range of an object and opens it again, at the place reached, if
-// the connection breaks.
+// reader reads a range of an object and resumes at its position if the
+// connection breaks.
 type reader struct {
 	client *minio.Client
 	bucket string
 	key    string
-	fail   func(error) error // says what was read
+	fail   func(error) error // describes the read
 	ctx    context.Context
-	etag   string // of the first answer, unless known before: what follows must be of the same object
+	etag   string // of the first answer, unless already known: the rest must be of the same object
 	offset int64
 	end    int64 // -1: the end of the object
 	body   io.ReadCloser
-	// breaks counts the transfers that broke off, silences those in a row that
-	// stopped without a byte.
+	// breaks counts interrupted transfers, silences the consecutive ones that
+	// stalled without a byte.
 	breaks, silences int
 }
 

@@ -1,9 +1,9 @@
-// Package s3 keeps objects on any server that speaks the S3 protocol and honours
-// "If-None-Match: *" on PUT; one that ignores the condition is refused when the
-// store is opened.
+// Package s3 keeps objects on any server that speaks the S3 protocol and
+// supports "If-None-Match: *" on PUT; a server that ignores the condition is
+// refused when the store is opened.
 //
 // Every object travels in one request, never by multipart upload, so it appears
-// whole or not at all. Whether a store survives a power cut is up to the server.
+// whole or not at all. The server decides whether a store survives a power cut.
 package s3
 
 import (
@@ -27,8 +27,9 @@ import (
 // Store is a storage.Store below a prefix of a bucket.
 type Store struct {
 	config Config
-	// client repeats requests that fail in passing. once does not: what carries
-	// a body is repeated here, if at all, each time with a reader of its own.
+	// client repeats requests after a transient failure. once does not:
+	// requests with a body are repeated by this package, if at all, each time
+	// with a new reader.
 	client, once *minio.Client
 }
 
@@ -42,9 +43,9 @@ func Open(ctx context.Context, url string) (*Store, error) {
 	return OpenConfig(ctx, config)
 }
 
-// OpenConfig opens a store and tries out what the contract needs. A missing
-// bucket, wrong credentials or a server without create-if-absent give an error
-// that wraps storage.ErrUnsuitable and says what to change.
+// OpenConfig opens a store and tests the operations that the contract needs. A
+// missing bucket, wrong credentials or a server without create-if-absent give
+// an error that wraps storage.ErrUnsuitable and states the remedy.
 func OpenConfig(ctx context.Context, config Config) (*Store, error) {
 	return openConfig(ctx, config, silence)
 }
@@ -70,8 +71,8 @@ func openConfig(ctx context.Context, config Config, silence time.Duration) (*Sto
 	return s, nil
 }
 
-// retries is how often a request is sent before its error counts: with the
-// client's backoff (0.2 s doubling to 1 s, with jitter) for some four seconds.
+// retries is the number of tries of a request: with the client's backoff (0.2 s
+// doubling to 1 s, with jitter) about four seconds.
 const retries = 10
 
 func newClient(config Config, transport http.RoundTripper, tries int) (*minio.Client, error) {
@@ -104,7 +105,7 @@ func newClient(config Config, transport http.RoundTripper, tries int) (*minio.Cl
 // String implements storage.Store.
 func (s *Store) String() string { return s.config.URL() }
 
-// key is an object's name in the bucket.
+// key returns an object's name in the bucket.
 func (s *Store) key(name string) string {
 	if s.config.Prefix == "" {
 		return name
@@ -116,20 +117,20 @@ func (s *Store) name(key string) string {
 	return strings.TrimPrefix(key, s.key(""))
 }
 
-// fail describes an error of the server, or of the way to it.
+// fail describes an error of the server or of the connection to it.
 func (s *Store) fail(op, name string, err error) error {
 	return &storage.ObjectError{Op: op, Name: name, Store: s.String(), Err: explain(err)}
 }
 
-// refuse describes a request that is not even sent.
+// refuse describes a request that is not sent.
 func (s *Store) refuse(op, name, format string, args ...any) error {
 	return &storage.ObjectError{Op: op, Name: name, Store: s.String(), Err: fmt.Errorf(format, args...)}
 }
 
-// maxPut is the most that S3 takes in one request, in bytes.
+// maxPut is the largest body of one S3 request, in bytes.
 const maxPut = 5 << 30
 
-// Put implements storage.Store. S3 makes no difference between durabilities.
+// Put implements storage.Store. S3 does not distinguish durabilities.
 func (s *Store) Put(ctx context.Context, name string, body io.ReadSeeker, _ storage.Durability) error {
 	ctx, err := begin(ctx, storage.CheckName, name)
 	if err != nil {
@@ -170,8 +171,8 @@ func (s *Store) Copy(ctx context.Context, from, to string, _ storage.Durability)
 	return nil
 }
 
-// fresh returns a reader of the whole body. After a request that failed, its
-// connection may still be reading: where body allows it, every try gets an
+// fresh returns a reader of the whole body. After a failed request, its
+// connection may still be reading: if body supports it, every try gets an
 // offset of its own.
 func fresh(body io.ReadSeeker, size int64) (io.Reader, error) {
 	if at, ok := body.(io.ReaderAt); ok {
@@ -188,13 +189,13 @@ func (s *Store) send(ctx context.Context, name string, body io.Reader, size int6
 	return err
 }
 
-// conflictTries bounds how often Create asks again when the server was busy with
+// conflictTries limits how often Create retries while the server is busy with
 // another request for the same name.
 const conflictTries = 10
 
 // Create implements storage.Store. The request is sent once. A server's "412" is
-// reported as storage.ErrExists; where a proxy repeats requests it can hide that
-// the caller's own first one succeeded.
+// reported as storage.ErrExists; a proxy that repeats requests can hide that the
+// caller's own first one succeeded.
 func (s *Store) Create(ctx context.Context, name string, data []byte) error {
 	ctx, err := begin(ctx, storage.CheckName, name)
 	if err != nil {
@@ -220,7 +221,7 @@ func (s *Store) Create(ctx context.Context, name string, data []byte) error {
 	return nil
 }
 
-// createError classifies a failed create: refused for certain, or unknown.
+// createError distinguishes a refused create from one with an unknown outcome.
 func createError(err error) error {
 	code := status(err)
 	err = withoutURL(err)
@@ -283,8 +284,8 @@ func (s *Store) Children(ctx context.Context, dir string) iter.Seq2[string, erro
 	}
 }
 
-// children collects before it sorts: a page of a listing has the objects first
-// and the directories after them.
+// children sorts after collecting, because a page of a listing has the objects
+// first and the directories after them.
 func (s *Store) children(ctx context.Context, dir string) ([]string, error) {
 	ctx, err := begin(ctx, storage.CheckDir, dir)
 	if err != nil {
@@ -337,15 +338,15 @@ func (s *Store) deleteMany(ctx context.Context, names []string) error {
 	var failed error
 	for r := range results {
 		if r.Err != nil && !errors.Is(explain(r.Err), storage.ErrNotFound) && failed == nil {
-			// A damaged answer is about no object.
+			// A malformed answer names no object.
 			failed = s.fail("delete", cmp.Or(s.name(r.ObjectName), some), r.Err)
 		}
 	}
 	return failed
 }
 
-// begin returns the context of one operation, unless the caller's has ended or a
-// name is not valid.
+// begin returns the context of one operation, or an error if the caller's has
+// ended or a name is invalid.
 func begin(ctx context.Context, valid func(string) error, names ...string) (context.Context, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

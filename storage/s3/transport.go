@@ -10,18 +10,19 @@ import (
 	"time"
 )
 
-// silence is how long a connection may carry no byte in either direction while a
-// request is on its way; then the request has failed, and is sent again on another
-// connection. It bounds what a server costs that has stopped, or has gone without a
-// farewell, however large the object is: a transfer that moves has no limit.
+// silence is the longest time that a connection may carry no byte in either
+// direction during a request; then the request fails and is sent again on another
+// connection. It limits the cost of a server that has stopped or vanished without
+// closing, however large the object is: a transfer that makes progress has no
+// limit.
 const silence = 15 * time.Second
 
-// maxSilences is how many tries of an operation in a row may end in silence. Those
-// that are left then fail at once: the caller hears of a server that hangs after
-// about a minute.
+// maxSilences is the number of consecutive tries of an operation that may end in
+// silence. The remaining tries then fail at once, so the caller learns of a
+// hanging server after about a minute.
 const maxSilences = 3
 
-// newTransport has limits for everything that a dead peer could stall.
+// newTransport limits every wait for a dead peer.
 func newTransport(config Config, silence time.Duration) (http.RoundTripper, error) {
 	files, err := config.TLS.Config()
 	if err != nil {
@@ -40,21 +41,21 @@ func newTransport(config Config, silence time.Duration) (http.RoundTripper, erro
 		TLSClientConfig:       files,
 		MaxIdleConns:          256,
 		MaxIdleConnsPerHost:   64,
-		IdleConnTimeout:       silence / 2, // what has waited for longer may be dead: who sends again gets a new one
+		IdleConnTimeout:       silence / 2, // an older connection may be dead; a retry gets a new one
 		TLSHandshakeTimeout:   10 * time.Second,
 		ExpectContinueTimeout: 10 * time.Second,
-		DisableCompression:    true, // objects come as they are stored
+		DisableCompression:    true, // objects arrive as they are stored
 	}}, nil
 }
 
-// patience gives an operation up whose tries end in silence. The client's own
-// repetition cannot: it counts errors, and takes a silence for one like any other.
+// patience ends an operation whose tries end in silence. The client's own retries
+// cannot: they count all errors alike.
 type patience struct{ http.RoundTripper }
 
 type silencesKey struct{}
 
-// patient is the context of one operation, with a count of its silences. What an
-// operation does by others of its own store counts with it.
+// patient returns the context of one operation, with a count of its silences.
+// Nested operations on the same store share the count.
 func patient(ctx context.Context) context.Context {
 	if ctx.Value(silencesKey{}) != nil {
 		return ctx
@@ -104,7 +105,7 @@ func isTimeout(err error) bool {
 	return ok && e.Timeout()
 }
 
-// watchedConn ends a connection by a timeout that has carried nothing for a while.
+// watchedConn times out a connection that has carried nothing for a while.
 type watchedConn struct {
 	net.Conn
 	silence time.Duration
@@ -112,12 +113,12 @@ type watchedConn struct {
 
 // Read implements net.Conn.
 func (c *watchedConn) Read(p []byte) (int, error) {
-	_ = c.SetReadDeadline(time.Now().Add(c.silence)) // it fails on a closed connection, as Read then does
+	_ = c.SetReadDeadline(time.Now().Add(c.silence)) // fails on a closed connection, as Read then does
 	return c.Conn.Read(p)
 }
 
-// Write implements net.Conn. The transport reads, in wait for the answer, while it
-// writes: what is written puts the end of that wait off.
+// Write implements net.Conn. The transport waits for the answer while it writes:
+// each write extends that deadline.
 func (c *watchedConn) Write(p []byte) (int, error) {
 	_ = c.SetDeadline(time.Now().Add(c.silence))
 	return c.Conn.Write(p)

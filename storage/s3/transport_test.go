@@ -66,8 +66,8 @@ func TestTheWaitForAnAnswerBeginsWhenTheRequestIsWritten(t *testing.T) {
 	})
 }
 
-// impatience is far longer than a large transfer stands still on a busy machine,
-// and far shorter than a test may take. Small requests need less.
+// impatience is far longer than the longest pause of a large transfer on a busy
+// machine, and far shorter than the limit of a test. Small requests need less.
 const (
 	impatience      = 5 * time.Second
 	smallImpatience = 100 * time.Millisecond
@@ -164,7 +164,7 @@ func TestAHalfOpenConnectionHasAnEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	link.Set(proxy.HalfOpen) // what is sent is acknowledged, and lost
+	link.Set(proxy.HalfOpen) // sent bytes are acknowledged and lost
 	var all sync.WaitGroup
 	all.Go(func() {
 		if _, err := s.Head(t.Context(), "x"); !errors.Is(err, storage.ErrAway) {
@@ -183,7 +183,7 @@ func TestAHalfOpenConnectionHasAnEnd(t *testing.T) {
 	}
 }
 
-// A server that hangs is no reason to try as often as one that answers with errors.
+// A hanging server is not retried as often as one that answers with errors.
 func TestAServerThatHangsIsGivenUpAfterThreeSilences(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
@@ -203,7 +203,7 @@ func TestAServerThatHangsIsGivenUpAfterThreeSilences(t *testing.T) {
 	}
 }
 
-// Neither is one that answers and then sends nothing of what it has promised.
+// Neither is a server that answers and then sends nothing of the promised body.
 func TestADownloadThatStandsStillIsGivenUp(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)

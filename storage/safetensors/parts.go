@@ -2,8 +2,8 @@ package safetensors
 
 import "fmt"
 
-// Parts reads a file one part after the other: whoever copies the values of a large
-// file need not hold its bytes beside them.
+// Parts reads a file one part after the other, so that a caller that copies the
+// values of a large file need not hold its bytes as well.
 type Parts struct {
 	read    func(offset, length int64) ([]byte, error)
 	start   int64 // of the data, in bytes
@@ -13,12 +13,13 @@ type Parts struct {
 	Metadata map[string]string
 }
 
-// partBytes is how many bytes of data are read at a time: a whole number of elements.
+// partBytes is the number of bytes of data read at a time: a whole number of
+// elements.
 const partBytes = 8 << 20
 
-// OpenParts reads and checks the header of a file of size bytes. read returns length
-// bytes from offset, all of them inside the file; they are only read. Bytes that are not a
-// valid file give an error that wraps ErrFormat.
+// OpenParts reads and checks the header of a file of size bytes. read returns length bytes
+// from offset, all of them inside the file; OpenParts does not modify them. Bytes that are
+// not a valid file give an error that wraps ErrFormat.
 func OpenParts(size int64, read func(offset, length int64) ([]byte, error)) (*Parts, error) {
 	start, err := read(0, min(lengthBytes, size))
 	if err != nil {
@@ -39,7 +40,7 @@ func OpenParts(size int64, read func(offset, length int64) ([]byte, error)) (*Pa
 	return p, checkEntries(p.entries, p.size)
 }
 
-// Tensors is their number.
+// Tensors returns the number of tensors.
 func (p *Parts) Tensors() int { return len(p.entries) }
 
 // Shape returns the shape of the named tensor, and whether it is of float32. It must not be
@@ -53,9 +54,9 @@ func (p *Parts) Shape(name string) (shape []int, floats, ok bool) {
 	return nil, false, false
 }
 
-// Floats copies values of tensors to where into says, which returns a vector of the tensor's
-// length, or nil to leave a tensor out. Parts of the file where nothing is wanted are not
-// read. Elements of another type than float32 are an error.
+// Floats copies values of tensors into the vectors that into returns: a vector of the
+// tensor's length, or nil to leave a tensor out. It does not read parts of the file without
+// requested tensors. Elements of another type than float32 are an error.
 func (p *Parts) Floats(into func(name string) []float32) error {
 	for from := int64(0); from < p.size; from += partBytes {
 		if err := p.floats(from, min(from+partBytes, p.size), into); err != nil {
@@ -65,7 +66,7 @@ func (p *Parts) Floats(into func(name string) []float32) error {
 	return nil
 }
 
-// floats copies what lies from byte from up to byte to of the data.
+// floats copies the bytes from..to of the data.
 func (p *Parts) floats(from, to int64, into func(name string) []float32) error {
 	var data []byte
 	for _, e := range p.entries {
@@ -87,7 +88,7 @@ func (p *Parts) floats(from, to int64, into func(name string) []float32) error {
 	return nil
 }
 
-// checkFloats says whether the tensor is as many float32.
+// checkFloats returns an error unless the tensor consists of n float32.
 func (e namedEntry) checkFloats(n int) error {
 	if have := (e.Offsets[1] - e.Offsets[0]) / e.DType.size(); e.DType != f32 || have != int64(n) {
 		return fmt.Errorf("safetensors: tensor %q has %d elements of %s: they cannot be copied to %d of %s", e.name, have, e.DType, n, f32)
@@ -95,7 +96,8 @@ func (e namedEntry) checkFloats(n int) error {
 	return nil
 }
 
-// CopyFloats copies what of the tensor lies in data, which starts at byte from of the file's.
+// CopyFloats copies the values of the tensor in data, which starts at byte from of the file's
+// data.
 func (e namedEntry) CopyFloats(dst []float32, from int64, data []byte) {
 	first, end := max(e.Offsets[0], from), min(e.Offsets[1], from+int64(len(data)))
 	at := (first - e.Offsets[0]) / f32.size()

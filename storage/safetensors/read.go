@@ -6,11 +6,10 @@ import (
 	"math"
 )
 
-// Read reads a file of at most limit bytes, for Unmarshal. It believes nothing
-// of a stranger's file: the header must be valid before any data is read, and
-// memory grows with what is there, not with what is claimed. Bytes that are no
-// such file, among them data that is missing or left over, give an error that
-// wraps ErrFormat.
+// Read reads a file of at most limit bytes, for Unmarshal. It does not trust
+// the file: the header must be valid before any data is read, and memory grows
+// with the bytes read, not with the claimed size. Bytes that are not such a
+// file, including missing or extra data, give an error that wraps ErrFormat.
 func Read(r io.Reader, limit int64) ([]byte, error) {
 	var file bytes.Buffer
 	if err := appendUpTo(&file, r, lengthBytes); err != nil {
@@ -46,14 +45,14 @@ func Read(r io.Reader, limit int64) ([]byte, error) {
 	return file.Bytes(), nil
 }
 
-// appendUpTo appends the next n bytes, or as many as there are.
+// appendUpTo appends the next n bytes, or fewer at the end of r.
 func appendUpTo(file *bytes.Buffer, r io.Reader, n int64) error {
 	_, err := io.Copy(file, io.LimitReader(r, n))
 	return err
 }
 
-// claimedData is how many bytes of data belong to a header, if it is valid and
-// they are at most limit.
+// claimedData returns the number of bytes of data that a valid header
+// describes, at most limit.
 func claimedData(header []byte, limit int64) (int64, error) {
 	entries, _, err := parseHeader(header)
 	if err != nil {

@@ -10,8 +10,8 @@
 // size, larger first, then by name, as the reference implementation does, and
 // pads the header with spaces so that the data is aligned to 8 bytes.
 //
-// Of the format's element types this package knows float32 and int64. Files
-// come from strangers too, so Unmarshal checks everything before it allocates.
+// Of the format's element types this package supports float32 and int64. Files
+// may be untrusted, so Unmarshal checks everything before it allocates.
 package safetensors
 
 import (
@@ -34,7 +34,7 @@ const MaxHeader = 100_000_000
 // alignment of the data within the file, in bytes.
 const alignment = 8
 
-// metadataKey is the header's key for what is no tensor.
+// metadataKey is the header's key for the metadata.
 const metadataKey = "__metadata__"
 
 // ErrFormat is wrapped by the error for bytes that are not a valid file.
@@ -44,19 +44,19 @@ var ErrFormat = errors.New("not a valid safetensors file")
 var ErrLongHeader = errors.New("safetensors: the header is too long")
 
 // Tensor is a named array in row-major order. Exactly one of Float32, Int64 and Rounded
-// is not nil, and has as many elements as the product of the shape; the empty
-// shape is a single number.
+// is not nil, and has as many elements as the product of the shape; the empty shape is
+// a single number.
 type Tensor struct {
 	Name    string
 	Shape   []int
 	Float32 []float32
 	Int64   []int64
-	// Rounded is written as float32, each value rounded to the nearest. Nothing is read
-	// as it.
+	// Rounded is written as float32, each value rounded to the nearest. Reading never
+	// sets it.
 	Rounded []float64
 }
 
-// File is what a file holds.
+// File is the content of a file.
 type File struct {
 	// Tensors in the order of their data.
 	Tensors []Tensor
@@ -130,7 +130,7 @@ func (t Tensor) dtype() dtype {
 	return f32
 }
 
-// append appends the values, whichever they are.
+// append appends the values of any type.
 func (t Tensor) append(out []byte) []byte {
 	switch {
 	case t.Int64 != nil:
@@ -141,7 +141,7 @@ func (t Tensor) append(out []byte) []byte {
 	return appendValues(out, t.Float32)
 }
 
-// sorts is how many sorts of values are given.
+// sorts returns the number of types of values that are set.
 func (t Tensor) sorts() int {
 	n := 0
 	for _, given := range []bool{t.Float32 != nil, t.Int64 != nil, t.Rounded != nil} {
@@ -174,7 +174,7 @@ func checkTexts(tensors []Tensor, metadata map[string]string) error {
 // encodeHeader returns the padded header and the size of the data in bytes.
 func encodeHeader(tensors []Tensor, metadata map[string]string) ([]byte, int64, error) {
 	if err := checkHeader(leastHeader(metadata)); err != nil {
-		return nil, 0, err // before copies of it are made
+		return nil, 0, err // before copying
 	}
 	var fields [][]byte
 	if len(metadata) > 0 {
@@ -186,7 +186,7 @@ func encodeHeader(tensors []Tensor, metadata map[string]string) ([]byte, int64, 
 		if err != nil {
 			return nil, 0, err
 		}
-		shape := append([]int{}, t.Shape...) // nil is [] too
+		shape := append([]int{}, t.Shape...) // encodes nil as []
 		fields = append(fields, encodeField(t.Name, entry{t.dtype(), shape, [2]int64{offset, offset + size}}))
 		offset += size
 	}
@@ -198,7 +198,7 @@ func encodeHeader(tensors []Tensor, metadata map[string]string) ([]byte, int64, 
 		header = append(header, field...)
 	}
 	header = append(header, '}')
-	for len(header)%alignment != 0 { // the length before it has 8 bytes itself
+	for len(header)%alignment != 0 { // the length before it has 8 bytes
 		header = append(header, ' ')
 	}
 	return header, offset, checkHeader(len(header))
@@ -211,7 +211,8 @@ func checkHeader(length int) error {
 	return nil
 }
 
-// leastHeader is a lower bound of the length of the header with the metadata.
+// leastHeader returns a lower bound of the length of the header with the
+// metadata.
 func leastHeader(metadata map[string]string) (length int) {
 	for key, value := range metadata {
 		length += len(key) + len(value)
@@ -219,14 +220,14 @@ func leastHeader(metadata map[string]string) (length int) {
 	return length
 }
 
-// encodeField is "key":value. Neither can fail to encode.
+// encodeField returns "key":value. Neither can fail to encode.
 func encodeField(key string, value any) []byte {
 	k, _ := json.Marshal(key)
 	v, _ := json.Marshal(value)
 	return slices.Concat(k, []byte{':'}, v)
 }
 
-// bytes is the size of a tensor's data, after comparing it with the shape.
+// bytes returns the size of a tensor's data, after comparing it with the shape.
 func (t Tensor) bytes() (int64, error) {
 	if n := t.sorts(); n != 1 {
 		return 0, fmt.Errorf("safetensors: tensor %q: %d sorts of values, want one", t.Name, n)
@@ -242,7 +243,7 @@ func (t Tensor) bytes() (int64, error) {
 	return size, nil
 }
 
-// dataSize is the product of a shape in bytes.
+// dataSize returns the product of a shape in bytes.
 func dataSize(shape []int, d dtype) (int64, error) {
 	size := uint64(d.size())
 	for _, n := range shape {

@@ -225,7 +225,7 @@ func TestUnmarshalRefuses(t *testing.T) {
 	}
 }
 
-// What is accepted is written again and read as the same.
+// An accepted file is written again and reads back the same.
 func FuzzUnmarshal(f *testing.F) {
 	seed, err := safetensors.Marshal([]safetensors.Tensor{
 		{Name: "w", Shape: []int{2, 2}, Float32: []float32{1, 2, 3, 4}}, {Name: "n", Int64: []int64{1}},

@@ -10,11 +10,11 @@ import (
 	"slices"
 )
 
-// Unmarshal decodes a file. The tensors share data's memory where the machine
-// is little-endian and the values are aligned (always, if Marshal wrote the file
-// and data is the start of an allocation): neither may be written to as long as
-// the other is in use. Bytes that are not a valid file, among them data that is
-// left over, missing or claimed twice, give an error that wraps ErrFormat.
+// Unmarshal decodes a file. The tensors share data's memory if the machine is
+// little-endian and the values are aligned (always, if Marshal wrote the file
+// and data is the start of an allocation): do not write to one while the other
+// is in use. Bytes that are not a valid file, including extra, missing or
+// overlapping data, give an error that wraps ErrFormat.
 func Unmarshal(data []byte) (File, error) {
 	header, body, err := split(data)
 	if err != nil {
@@ -50,7 +50,8 @@ func split(data []byte) (header, body []byte, err error) {
 // lengthBytes is the number of bytes before the header.
 const lengthBytes = 8
 
-// headerSize is the length of the header of a file of so many bytes that begins with start.
+// headerSize returns the length of the header of a file of file bytes that begins with
+// start.
 func headerSize(start []byte, file int64) (int64, error) {
 	if file < lengthBytes {
 		return 0, formatError("%d bytes are too few", file)
@@ -70,8 +71,8 @@ type namedEntry struct {
 	entry
 }
 
-// parseHeader reads the JSON object token by token, since the usual decoder
-// would take the last of several equal names and say nothing.
+// parseHeader parses the JSON object token by token, because the usual decoder
+// silently takes the last of several equal names.
 func parseHeader(header []byte) ([]namedEntry, map[string]string, error) {
 	if len(header) == 0 || header[0] != '{' {
 		return nil, nil, formatError("its header does not start with '{'")
@@ -116,8 +117,8 @@ func parseMetadata(d *json.Decoder, into map[string]string) error {
 	})
 }
 
-// eachField calls do for every field of the object that comes next; do reads the
-// value. A name given twice is an error.
+// eachField calls do for every field of the next object; do reads the value. A
+// duplicate name is an error.
 func eachField(d *json.Decoder, do func(name string) error) error {
 	if token, err := d.Token(); err != nil || token != json.Delim('{') {
 		return formatError("its header has %v (%v), want an object", token, err)
@@ -145,8 +146,8 @@ func eachField(d *json.Decoder, do func(name string) error) error {
 	return nil
 }
 
-// checkEntries puts the entries into the order of their data, which must fill
-// size bytes without gaps.
+// checkEntries orders the entries by their data, which must fill size bytes
+// without gaps.
 func checkEntries(entries []namedEntry, size int64) error {
 	slices.SortStableFunc(entries, func(x, y namedEntry) int {
 		return cmp.Or(cmp.Compare(x.Offsets[0], y.Offsets[0]), cmp.Compare(x.Offsets[1], y.Offsets[1]))
@@ -164,8 +165,8 @@ func checkEntries(entries []namedEntry, size int64) error {
 	return nil
 }
 
-// check compares an entry with the place where the tensor before it ended and
-// with the size of the data.
+// check compares an entry with the end of the previous tensor and with the size
+// of the data.
 func (e namedEntry) check(start, size int64) error {
 	if e.DType.size() == 0 {
 		return formatError("tensor %.200q has elements of type %.20q: only F32 and I64 are known here", e.name, e.DType)

@@ -6,10 +6,11 @@ import (
 	"unsafe"
 )
 
-// littleEndian says whether numbers in memory look like numbers in the file.
+// littleEndian reports whether numbers in memory have the byte order of the
+// file.
 var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
-// appendValues appends numbers as they are in the file.
+// appendValues appends numbers in the byte order of the file.
 func appendValues[T float32 | int64](out []byte, v []T) []byte {
 	if len(v) == 0 {
 		return out
@@ -29,11 +30,11 @@ func appendRounded(out []byte, v []float64) []byte {
 	return out
 }
 
-// AppendFloats appends numbers as they are in the file: little-endian.
+// AppendFloats appends numbers as in the file: little-endian.
 func AppendFloats(out []byte, v []float32) []byte { return appendValues(out, v) }
 
-// values returns the numbers in data, which is a whole number of them, without
-// copying where that is possible. It never returns nil.
+// values returns the numbers in data, a whole number of them, without copying
+// if possible. It never returns nil.
 func values[T float32 | int64](data []byte) []T {
 	var zero T
 	n := len(data) / int(unsafe.Sizeof(zero))
@@ -49,7 +50,8 @@ func values[T float32 | int64](data []byte) []T {
 	return v
 }
 
-// CopyFloats sets dst to the little-endian numbers in data, which MUST be as many of them.
+// CopyFloats sets dst to the little-endian numbers in data, which MUST have the same
+// count.
 func CopyFloats(dst []float32, data []byte) {
 	if len(dst) == 0 {
 		return

@@ -262,9 +262,9 @@ func archiveLogAppendRace(t *testing.T, d Driver) {
 	}
 }
 
-// archiveLogCompactionRace lets writers append while two leaders at once fold
-// the log into the set of what was said. A follower and a late reader must end
-// with everything, each once. An entry that two compactions have overtaken may count.
+// archiveLogCompactionRace lets writers append while two leaders at once fold the log
+// into the set of its values. A follower and a late reader must end with every value
+// once. An entry that two compactions have overtaken may be missing.
 func archiveLogCompactionRace(t *testing.T, d Driver) {
 	const writers, each = 6, 12
 	location := d.Location(t)
@@ -322,8 +322,8 @@ func archiveLogCompactionRace(t *testing.T, d Driver) {
 	}
 }
 
-// foldUntil follows the log and compacts it whenever it has grown, until
-// writing is over.
+// foldUntil follows the log and compacts it whenever it has grown, until the
+// writers finish.
 func foldUntil(t *testing.T, a *storage.Archive, written <-chan struct{}) {
 	var f fold
 	for !t.Failed() {
@@ -338,7 +338,7 @@ func foldUntil(t *testing.T, a *storage.Archive, written <-chan struct{}) {
 	}
 }
 
-// fold is what a reader of the log has understood so far.
+// fold is the state of a reader of the log.
 type fold struct {
 	said []int
 	last int
@@ -366,7 +366,7 @@ func (f *fold) follow(t *testing.T, a *storage.Archive) int {
 	return len(entries)
 }
 
-// compact folds what was understood; a fold that comes too late is no error.
+// compact folds the state; a fold that comes too late is not an error.
 func (f *fold) compact(t *testing.T, a *storage.Archive) {
 	snapshot, _ := json.Marshal(f.said)
 	if _, err := a.CompactLog(t.Context(), "run", f.last, snapshot); err != nil && !errors.Is(err, storage.ErrExists) {
@@ -423,7 +423,7 @@ func archiveNodeDeletion(t *testing.T, d Driver) {
 	a := storage.NewArchive(d.new(t))
 	model := putBlob(t, a, 1, "model", pattern(50_000))
 	rows := putBlob(t, a, 1, "rows", []byte("[]"))
-	putBlob(t, a, 1, "other", pattern(60_000)) // of an attempt that never committed
+	putBlob(t, a, 1, "other", pattern(60_000)) // of an attempt that did not commit
 	c, _, err := a.Commit(t.Context(), testCommit("first", rows, model))
 	if err != nil {
 		t.Fatal(err)

@@ -11,7 +11,8 @@ import (
 	"coalmine/storage"
 )
 
-// racers is how many processes a cluster may well have trying one thing at once.
+// racers is a plausible number of processes of a cluster that try one thing at
+// once.
 const racers = 24
 
 func createKeeps(t *testing.T, d Driver) {
@@ -133,7 +134,7 @@ func wantOneOf(t *testing.T, s storage.Store, name string, versions [][]byte) {
 	t.Errorf("read a mixture: %s", digest(got))
 }
 
-// putWhileDeleting looks for directories that vanish under a put's feet.
+// putWhileDeleting checks for directories that vanish during a put.
 func putWhileDeleting(t *testing.T, d Driver) {
 	stores := openAll(t, d, d.Location(t))
 	race(stores, func(i int, s storage.Store) {

@@ -14,12 +14,12 @@ import (
 	"coalmine/storage/open"
 )
 
-// childVariable names the store in which a copy of the test program is to get
-// stuck in the middle of a put.
+// childVariable names the store in which a copy of the test program is to block
+// in the middle of a put.
 const childVariable = "COALMINE_STORAGETEST_CHILD"
 
-// Main is the TestMain of a driver's tests: it runs them, or is the process
-// that one of them kills.
+// Main is the TestMain of a driver's tests: it runs them, or acts as the
+// process that one of them kills.
 func Main(m *testing.M) {
 	if location := os.Getenv(childVariable); location != "" {
 		if err := getStuck(location); err != nil {
@@ -31,10 +31,11 @@ func Main(m *testing.M) {
 }
 
 // stuckSize is the size of the object that is never completed. It is several
-// times what a connection buffers.
+// times the buffer of a connection.
 const stuckSize = 24 << 20
 
-// getStuck replaces an object, stops half-way, says so, and waits to be killed.
+// getStuck replaces an object, stops half-way, reports it, and waits to be
+// killed.
 func getStuck(location string) error {
 	s, err := open.Open(context.Background(), location)
 	if err != nil {
@@ -43,13 +44,13 @@ func getStuck(location string) error {
 	return s.Put(context.Background(), "victim", &stuckBody{}, storage.Durable)
 }
 
-// stuckBody blocks when half of it has been read.
+// stuckBody blocks after half of it has been read.
 type stuckBody struct{ read int64 }
 
 func (b *stuckBody) Read(p []byte) (int, error) {
 	if b.read >= stuckSize/2 {
 		fmt.Println("stuck")
-		_, err := io.Copy(io.Discard, os.Stdin) // until the parent has gone
+		_, err := io.Copy(io.Discard, os.Stdin) // until the parent exits
 		return 0, err
 	}
 	n := min(int64(len(p)), stuckSize/2-b.read)
@@ -95,7 +96,7 @@ func killedWhilePutting(t *testing.T, d Driver) {
 	if err := child.Process.Kill(); err != nil {
 		t.Error(err)
 	}
-	_ = child.Wait() // the error says that it was killed
+	_ = child.Wait() // the error reports the kill
 
 	wantObject(t, s, "victim", pattern(5000))
 	if infos := collect(t, s.List(t.Context(), "")); len(infos) != 1 {

@@ -15,7 +15,7 @@ import (
 	"coalmine/storage"
 )
 
-// Memory is a Store that lives and dies with the process.
+// Memory is a Store in the memory of the process.
 type Memory struct {
 	mu      sync.RWMutex
 	objects map[string]object
@@ -118,7 +118,8 @@ func (m *Memory) find(ctx context.Context, name string) (object, error) {
 	return o, nil
 }
 
-// List implements storage.Store. It yields what was there when it was called.
+// List implements storage.Store. It yields the objects that existed at the
+// call.
 func (m *Memory) List(ctx context.Context, prefix string) iter.Seq2[storage.Info, error] {
 	return func(yield func(storage.Info, error) bool) {
 		if err := check(ctx, storage.CheckPrefix, prefix); err != nil {

@@ -1,11 +1,11 @@
-// Package fault wraps a Store so that a test says which call fails, and how:
+// Package fault wraps a Store so that a test chooses which calls fail, and how:
 //
 //	store := fault.Wrap(storagetest.NewMemory(),
 //		&fault.Rule{Op: fault.Create, Name: "commits/*", Nth: 2, After: true, Err: storage.ErrUnknown},
 //		&fault.Rule{Op: fault.Get, Name: "blobs/*/*", Flip: true})
 //
-// The second commit then succeeds in the store and yet reports an unknown
-// outcome, and all blobs come back damaged.
+// The second commit then succeeds in the store but reports an unknown outcome,
+// and all blobs come back damaged.
 package fault
 
 import (
@@ -34,7 +34,7 @@ const (
 	Delete   Op = "delete"
 )
 
-// Rule says which calls fail and how. A rule belongs to one store.
+// Rule selects calls and their failure. A rule belongs to one store.
 type Rule struct {
 	// Op is the method; empty matches all.
 	Op Op
@@ -43,14 +43,14 @@ type Rule struct {
 	Name string
 	// Nth fails only the n-th matching call, counting from 1; 0 fails all.
 	Nth int
-	// Call, if set, runs when the rule fires, before anything else: a place to
-	// let another goroutine win a race.
+	// Call, if set, runs first when the rule fires, for example to let another
+	// goroutine win a race.
 	Call func()
-	// Err is what the call returns. With After the call is carried out first.
+	// Err is the error of the call. With After the call is carried out first.
 	Err   error
 	After bool
 	// Flip damages the middle byte, and Truncate drops that many bytes at the
-	// end, of what Get returns or of what Put and Create store.
+	// end, of the data that Get returns or that Put and Create store.
 	Flip     bool
 	Truncate int
 
@@ -58,7 +58,8 @@ type Rule struct {
 	seen int
 }
 
-// Fired is how many calls the rule has matched, whether they failed or not.
+// Fired returns the number of calls that matched the rule, whether they failed
+// or not.
 func (r *Rule) Fired() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -99,7 +100,7 @@ type Store struct {
 	rules []*Rule
 }
 
-// Wrap puts faults in front of store. The first rule that matches a call counts.
+// Wrap adds faults to store. The first rule that matches a call counts.
 func Wrap(store storage.Store, rules ...*Rule) *Store {
 	return &Store{Store: store, rules: rules}
 }
@@ -118,7 +119,7 @@ func (s *Store) Clear() {
 	s.rules = nil
 }
 
-// none is the rule of calls that go right.
+// none is the rule of calls without a fault.
 var none = &Rule{}
 
 func (s *Store) rule(op Op, names ...string) *Rule {
@@ -140,7 +141,7 @@ func (s *Store) find(op Op, names []string) *Rule {
 	return none
 }
 
-// apply carries out do unless the rule fails the call before that.
+// apply carries out do unless the rule fails the call first.
 func (r *Rule) apply(do func() error) error {
 	if r.Err != nil && !r.After {
 		return r.Err
