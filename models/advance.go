@@ -6,7 +6,7 @@ import (
 	"coalmine/internal/kernels"
 )
 
-// Advance computes the states that the edges lead to, in their order, into to. They are
+// Advance computes the child states of the edges, in their order, into to. They equal
 // those of Gather and Step, bit for bit. Edges must be sorted by parent and token, and
 // to must be another batch than from.
 func (ts *TreeScorer) Advance(to, from *States, edges []Edge) error {
@@ -30,15 +30,15 @@ func (ts *TreeScorer) checkAdvance(to, from *States, edges []Edge) error {
 	return ts.check(from, edges, len(edges))
 }
 
-// lowest advances the lowest layer along a block of edges. Their states are those of to
-// from at on. The order of arithmetic is that of scorerLayer.step.
+// lowest advances the lowest layer along a block of edges, into the states of to from
+// at on. The order of arithmetic is that of scorerLayer.step.
 func (ts *TreeScorer) lowest(to, from *States, edges []Edge, at int) {
 	ts.emit(to, from, edges, nil, at)
 	ts.project(to, len(edges), at)
 }
 
-// emit is lowest up to the projection. Where there are candidates, a look-ahead follows:
-// emit fetches the memory that it will read into the cache.
+// emit is lowest up to the projection. If there are candidates, a look-ahead follows,
+// and emit prefetches the memory for it into the cache.
 func (ts *TreeScorer) emit(to, from *States, edges []Edge, candidates []Candidate, at int) {
 	l := &ts.tables.scorer.layers[0]
 	ts.gather(from.recalled(0), l.recalled(), edges, ts.shares(), scoringBlock)
@@ -59,20 +59,21 @@ func (ts *TreeScorer) emit(to, from *States, edges []Edge, candidates []Candidat
 	}
 }
 
-// vector is the token's, the input of the lowest layer.
+// vector returns the token's vector, the input of the lowest layer.
 func (s *Scorer) vector(token int32) []float32 {
 	return row(s.weights.embedding, int(token), s.model.config.Embedding)
 }
 
-// upcoming is the input's share of the gates of the edge after i, or of the last edge
-// itself, to be fetched during the cell of i. Most rows of a table as large as that of
-// the paper's model are in no cache, and a row takes about as long as a cell.
+// upcoming returns the input's share of the gates of the edge after i, or of the last
+// edge itself, for prefetching during the cell of i. A table as large as that of the
+// paper's model exceeds the caches, and loading a row takes about as long as a cell.
 func (ts *TreeScorer) upcoming(edges []Edge, i int) []float32 {
 	next := min(i+1, len(edges)-1)
 	return ts.input(next, edges[next].Token)
 }
 
-// target is the vector of candidate i's next token, or the emission if it has none.
+// target returns the vector of candidate i's next token, or the emission if it has
+// none.
 func (ts *TreeScorer) target(candidates []Candidate, i int, emission []float32) []float32 {
 	if candidates == nil || candidates[i].Next == NoToken {
 		return emission
@@ -80,8 +81,8 @@ func (ts *TreeScorer) target(candidates []Candidate, i int, emission []float32) 
 	return row(ts.tables.targets, int(candidates[i].Next), len(emission))
 }
 
-// emissions is where the lowest layer's emissions of n states of to, from at on, are kept.
-// Without a projection they are the states' outputs.
+// emissions returns the memory of the lowest layer's emissions of n states of to, from at
+// on. Without a projection it is that of the states' outputs.
 func (ts *TreeScorer) emissions(to *States, n, at int) []float32 {
 	l := &ts.tables.scorer.layers[0]
 	if !l.projected {
@@ -125,9 +126,9 @@ func (ts *TreeScorer) input(i int, token int32) []float32 {
 	return row(ts.tables.inputs, int(token), gates)
 }
 
-// shares says whether the edges of a state may share its recurrent product. They may if
-// the product is one sum, because adding the input's share to it then rounds as
-// scorerLayer.step does.
+// shares reports whether the edges of a state may share its recurrent product. They may
+// if the product is one sum, because adding the input's share to it then rounds as in
+// scorerLayer.step.
 func (ts *TreeScorer) shares() bool {
 	return ts.tables.scorer.layers[0].recalled() <= kernels.BlockDepth
 }
@@ -151,7 +152,7 @@ func (ts *TreeScorer) recur(edges []Edge) {
 	ts.work.FLOPs += 2 * float64(rows*l.recalled()*gates)
 }
 
-// gatesOf returns the pre-activations of edge i. The next call overwrites them.
+// gatesOf returns the pre-activations of edge i, valid until the next call.
 func (ts *TreeScorer) gatesOf(i int, token int32) []float32 {
 	l := &ts.tables.scorer.layers[0]
 	recurrent := row(ts.recurrent, ts.place[i], l.gates())

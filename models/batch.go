@@ -7,14 +7,14 @@ import (
 
 // packed is a batch laid out for work token by token: all sentences' first
 // tokens, then all second tokens, and so on, the longest sentence first. A
-// sentence that has ended is simply no longer there, so the rows of a step are
-// the first rows of the step before.
+// finished sentence has no further rows, so the rows of a step are the first
+// rows of the step before.
 //
 //	sentences   a b c    steps   0      1      2
 //	            d e              a d f  b e    c
 //	            f g      rows    0 1 2  3 4 ...
 //
-// (The last token of a sentence is a target only.) Sentences of equal length
+// (The last token of a sentence is only a target.) Sentences of equal length
 // keep their order in the batch; this fixes the order of every sum over rows.
 type packed struct {
 	// order holds the sentences' indices, the longest first.
@@ -25,17 +25,17 @@ type packed struct {
 	inputs, targets []int32
 }
 
-// steps is the number of tokens fed of the longest sentence.
+// steps returns the number of tokens fed of the longest sentence.
 func (p *packed) steps() int { return len(p.start) - 1 }
 
-// rows is the number of inputs, and of targets.
+// rows returns the number of inputs, and of targets.
 func (p *packed) rows() int { return len(p.inputs) }
 
-// active is the number of sentences that feed a token at step t.
+// active returns the number of sentences that feed a token at step t.
 func (p *packed) active(t int) int { return p.start[t+1] - p.start[t] }
 
-// last is the row of the last token fed of the sentence with the given turn, its place
-// in order.
+// last returns the row of the last token fed of the sentence with the given turn, its
+// index in order.
 func (p *packed) last(turn int) int {
 	t := p.steps() - 1
 	for turn >= p.active(t) {
@@ -53,7 +53,7 @@ func (p *packed) turns(dst []int) []int {
 	return dst
 }
 
-// pack lays out the sentences, which checkSentences has seen.
+// pack lays out the sentences, validated by checkSentences.
 func (p *packed) pack(sentences [][]int32) {
 	p.sort(sentences)
 	p.start = append(p.start[:0], 0)
@@ -106,8 +106,8 @@ func checkTokens(tokens []int32, vocabulary int) error {
 	return nil
 }
 
-// grow returns a slice of n elements, reusing x's memory where it suffices.
-// The elements' values are arbitrary.
+// grow returns a slice of n elements, reusing x's memory if it suffices. The
+// elements' values are arbitrary.
 func grow[T any](x []T, n int) []T {
 	if cap(x) < n {
 		return make([]T, n)

@@ -7,12 +7,12 @@ import (
 	"testing"
 )
 
-// fixedBytes is more than what a model's tables hold beside their vectors: structs,
-// headers, the model's layout.
+// fixedBytes is more than the size of a model's tables besides their vectors:
+// structs, headers, the model's layout.
 const fixedBytes = 16 << 10
 
-// Caches are bounded by what values say of themselves: what is left out of the sum is
-// memory that no bound knows of.
+// Caches are bounded by the sizes that values report: memory missing from the sum is
+// unbounded.
 func TestTablesAndScorersCountAllThatTheyHold(t *testing.T) {
 	t.Parallel()
 	test := func(t *testing.T, m *Language) {
@@ -33,8 +33,8 @@ func TestTablesAndScorersCountAllThatTheyHold(t *testing.T) {
 	eachPairVariant(t, 3000, test)
 }
 
-// memory is what values refer to, as ranges that may overlap: vectors are parts of
-// one another.
+// memory is the memory that values refer to, as ranges that may overlap: vectors
+// are parts of one another.
 type memory []addresses
 
 type addresses struct{ from, to uintptr }

@@ -2,8 +2,8 @@ package models
 
 import "coalmine/internal/kernels"
 
-// cell is the shape of a layer. With x its input, h its output and c the memory of
-// a sentence, and ' marking the step before, zero at the start of a sentence:
+// cell is the shape of a layer. x is its input, h its output, c the memory of a
+// sentence, and ' marks the step before, zero at the start of a sentence:
 //
 //	cifg-lstm   i, z, o    = sigmoid, tanh, sigmoid (x W + h' U + b)
 //	            c = c' + i (z - c');  e = o tanh c
@@ -24,7 +24,7 @@ type cell struct {
 // cellsOf are the layers of a model of a known kind, the lowest first.
 func cellsOf(c Config) []cell {
 	cells := make([]cell, c.layers())
-	kind, _ := kinds.Find(c.Kind) // Validate has found it
+	kind, _ := kinds.Find(c.Kind) // Validate has checked the kind
 	for i := range cells {
 		cells[i] = cell{kind: kind, in: c.outputWidth(), units: c.Units, out: c.outputWidth(), projected: c.Projection != Unprojected}
 		if kind.convolves {
@@ -37,8 +37,8 @@ func cellsOf(c Config) []cell {
 
 func (c cell) gates() int { return c.kind.gatesPerUnit * c.units }
 
-// direct is the number of gate columns that the previous output adds to without
-// more ado: all but the candidate's, where a reset gate scales that part.
+// direct returns the number of gate columns to which the previous output adds
+// directly: all except the candidate's, if a reset gate scales that part.
 func (c cell) direct() int {
 	if c.kind.resets {
 		return c.gates() - c.units
@@ -46,8 +46,9 @@ func (c cell) direct() int {
 	return c.gates()
 }
 
-// recalled is the width of what the weights U are applied to, what a layer recalls of
-// the steps before: its previous output or, of a convolution, its last inputs.
+// recalled returns the width of the operand of the weights U, the values that a layer
+// recalls from the steps before: its previous output or, for a convolution, its last
+// inputs.
 func (c cell) recalled() int {
 	if c.kind.convolves {
 		return (c.kernel - 1) * c.in
@@ -55,10 +56,11 @@ func (c cell) recalled() int {
 	return c.out
 }
 
-// joined is the width of an input beside what is recalled with it.
+// joined returns the width of an input together with the recalled values.
 func (c cell) joined() int { return c.in + c.recalled() }
 
-// memory is the width of the memory. That of a convolution is what it recalls.
+// memory returns the width of the memory. For a convolution it holds the
+// recalled values.
 func (c cell) memory() int {
 	if c.kind.convolves {
 		return c.recalled()
@@ -77,14 +79,14 @@ func (c cell) products() int {
 
 // activate computes one row's memory and emission from its gates, which hold
 // pre-activations and receive activations. candidate is, with a reset gate, the
-// recurrent part of the candidate. squash receives tanh c, of a kind that keeps it.
-// memory may be previous; emitted may be memory, of a kind that emits it.
+// recurrent part of the candidate. squash receives tanh c, for a kind that keeps
+// it. memory may be previous; emitted may be memory, for a kind that emits it.
 func (c cell) activate(gates, candidate, previous, memory, squash, emitted []float32) {
 	c.kind.forward(gates, candidate, previous, memory, squash, emitted)
 }
 
-// remember sets a convolution's memory to x, followed by all of the previous memory but
-// its oldest input. It leaves that of other cells, which activate has set, alone. memory
+// remember sets a convolution's memory to x, followed by the previous memory without its
+// oldest input. It does not change that of other cells, which activate has set. memory
 // may be previous.
 func (c cell) remember(x, previous, memory []float32) {
 	if !c.kind.convolves {

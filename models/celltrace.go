@@ -11,7 +11,7 @@ type cellTrace struct {
 	candidate []float32 // with a reset gate: [rows, units], the candidate's recurrent part
 	memory    []float32 // [active(0)+rows, units]: zeros for step 0 to start from, then c
 	squash    []float32 // [rows, units]: tanh c, unless memory is emitted
-	emitted   []float32 // [rows, units]: e; where memory is emitted, a part of it
+	emitted   []float32 // [rows, units]: e; part of memory if memory is emitted
 	output    []float32 // [rows, out]: h; without projection it is emitted
 
 	gateGradient      []float32 // [rows, gates], before the activation
@@ -24,8 +24,8 @@ type cellTrace struct {
 	recurrent  recurrentWeights // U, and on the way back its transpose
 	projection kernels.Packed   // P, and on the way back its transpose
 
-	// What the states begin with, and the gradient of what they end with; nil for zeros.
-	// A convolution has neither.
+	// The first states, and the gradient of the last states; nil for zeros. A
+	// convolution has neither.
 	start, endGradient *stateTrace
 }
 
@@ -35,7 +35,7 @@ type stateTrace struct {
 	output []float32 // [active(0), out]
 }
 
-// recurrentWeights are U, in two parts where a reset gate scales one.
+// recurrentWeights are U, in two parts if a reset gate scales one.
 type recurrentWeights struct {
 	direct    kernels.Packed
 	candidate kernels.Packed
@@ -55,8 +55,8 @@ func (r *recurrentWeights) packTransposed(c cell, w *layerWeights) {
 	}
 }
 
-// add adds the part of what is recalled to beta times n rows of gates and, where a reset
-// gate scales it, to candidate.
+// add adds the product of the recalled values to beta times n rows of gates and, if a
+// reset gate scales it, to candidate.
 func (r *recurrentWeights) add(c cell, n int, recalled []float32, beta float32, gates, candidate []float32) {
 	kernels.GemmPacked(false, n, 1, recalled, c.recalled(), &r.direct, beta, gates, c.gates())
 	if c.kind.resets {
@@ -131,7 +131,7 @@ func (c *cellTrace) forwardStep(batch *packed, t int) {
 	}
 }
 
-// The rows of the parts that only some kinds have are nil for the others.
+// Rows of parts that only some kinds have are nil for the others.
 
 func (c *cellTrace) candidateFrom(r int) []float32 {
 	if !c.kind.resets {
@@ -161,7 +161,8 @@ func (c *cellTrace) squashRow(r int) []float32 {
 	return row(c.squash, r, c.units)
 }
 
-// memoryBefore is c' of the rows of step t: the first rows of the step before.
+// memoryBefore returns c' of the rows of step t: the first rows of the step
+// before.
 func (c *cellTrace) memoryBefore(batch *packed, t int) []float32 {
 	at := 0
 	if t > 0 {
@@ -170,7 +171,8 @@ func (c *cellTrace) memoryBefore(batch *packed, t int) []float32 {
 	return c.memory[at*c.units : (at+batch.active(t))*c.units]
 }
 
-// outputBefore is h' of the rows of step t, and what follows them; nil for zeros.
+// outputBefore returns h' of the rows of step t, and the rows after them; nil for
+// zeros.
 func (c *cellTrace) outputBefore(batch *packed, t int) []float32 {
 	switch {
 	case t > 0:
@@ -186,10 +188,10 @@ func (c *cellTrace) memoryAfter(batch *packed, t int) []float32 {
 	return c.memory[at*c.units : (at+batch.active(t))*c.units]
 }
 
-// backward takes the gradient of the outputs [rows, out], to which it adds
-// what flows back through the recurrence, and sets that of the gates and of the
-// inputs, dx [rows, in]. weightGradients follows from it. Where states begin with
-// something, startGradient has its gradient.
+// backward takes the gradient of the outputs [rows, out], to which it adds the
+// gradient through the recurrence, and sets that of the gates and of the inputs,
+// dx [rows, in]. weightGradients uses the results. startGradient returns the
+// gradient of the first states, if any.
 func (c *cellTrace) backward(batch *packed, w *layerWeights, x, outputGradient, dx []float32) {
 	if c.kind.convolves {
 		c.convolveBack(batch, w, outputGradient, dx)
@@ -229,14 +231,14 @@ func (c *cellTrace) backwardStep(batch *packed, t int, outputGradient []float32)
 	}
 }
 
-// addEndGradient adds that of the last output of each sentence.
+// addEndGradient adds the gradient of the last output of each sentence.
 func (c *cellTrace) addEndGradient(batch *packed, outputGradient []float32) {
 	for turn := range batch.active(0) {
 		kernels.Add(row(outputGradient, batch.last(turn), c.out), row(c.endGradient.output, turn, c.out))
 	}
 }
 
-// startGradient sets g to the gradient of what states began with, after backward.
+// startGradient sets g to the gradient of the first states, after backward.
 func (c *cellTrace) startGradient(batch *packed, g *stateTrace) {
 	n := batch.active(0)
 	g.memory = append(g.memory[:0], c.memoryGradient[:n*c.units]...)
@@ -256,7 +258,7 @@ func (c *cellTrace) end(batch *packed, s *stateTrace) {
 	}
 }
 
-// addRecurrentGradient adds to dh what flows back from the n rows of the next
+// addRecurrentGradient adds to dh the gradient from the n rows of the next
 // step, which begin at row next.
 func (c *cellTrace) addRecurrentGradient(n, next int, dh []float32) {
 	gates := c.cell.gates()
@@ -288,7 +290,7 @@ func (c *cellTrace) weightGradients(rows int, g *layerWeights, outputGradient []
 	addRows(g.bias, c.gateGradient)
 }
 
-// resetGradients keeps apart what the reset gate scales.
+// resetGradients handles the part that the reset gate scales.
 func (c *cellTrace) resetGradients(rows int, g *layerWeights) {
 	previous := c.joined[c.in:]
 	c.gatesGradient(rows, c.in, c.cell.gates(), c.joined, g.input)
@@ -298,16 +300,15 @@ func (c *cellTrace) resetGradients(rows int, g *layerWeights) {
 	addRows(g.candidateBias, c.candidateGradient)
 }
 
-// gatesGradient sets the leading columns of a gradient of weights that columns
-// of joined are multiplied by.
+// gatesGradient sets the leading columns of the gradient of the weights that
+// multiply columns of joined.
 func (c *cellTrace) gatesGradient(rows, width, columns int, joined, g []float32) {
 	gates := c.cell.gates()
 	kernels.Gemm(true, false, width, columns, rows, 1, joined, c.cell.joined(), c.gateGradient, gates, 0, g, gates)
 }
 
-// join puts h' of every row beside its x: between steps the rows of the
-// sentences that have ended fall out. So the gradients of W and U, which lie one
-// after the other, are one product.
+// join puts h' of every row beside its x: finished sentences drop out between
+// steps. So the gradients of W and U, which are adjacent, are one product.
 func (c *cellTrace) join(batch *packed, x []float32) {
 	for r := range batch.rows() {
 		copy(row(c.joined, r, c.cell.joined()), row(x, r, c.in))
@@ -324,5 +325,5 @@ func (c *cellTrace) join(batch *packed, x []float32) {
 	}
 }
 
-// joinedOutput is h' of row r.
+// joinedOutput returns h' of row r.
 func (c *cellTrace) joinedOutput(r int) []float32 { return row(c.joined, r, c.cell.joined())[c.in:] }

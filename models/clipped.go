@@ -6,21 +6,21 @@ import (
 	"coalmine/internal/kernels"
 )
 
-// perExample is what a Trainer needs besides for ClippedSum, and owns the memory
-// for it. Rows that belong to one sentence are called by its *turn*: its place in
-// packed.order. Where rows lie sentence after sentence, first[turn] is the first
-// of a sentence's, and the rows of the output layer do.
+// perExample is the additional state of a Trainer for ClippedSum, and owns its
+// memory. The *turn* of a sentence is its index in packed.order. Rows of the
+// output layer lie sentence after sentence: first[turn] is the first row of a
+// sentence.
 type perExample struct {
 	sentenceRows              // of the decoder's batch
 	source       sentenceRows // of the encoder's
 
-	outputs        []float32 // [rows, out]: what the output layer reads
+	outputs        []float32 // [rows, out]: the inputs of the output layer
 	outputGradient []float32 // [rows, out]
 	targets        []int32   // [rows]
 	scales         []float32 // [rows]: 1 / the targets of the row's sentence
 
-	// Of one sentence at a time:
-	left, right, more []float32 // rows that lie apart in the batch, side by side
+	// For one sentence at a time:
+	left, right, more []float32 // contiguous copies of rows of the batch
 	product           []float32 // the gradient of a matrix of weights
 	column            []float32 // the gradient of a bias
 	gram, other       []float32 // [targets, targets]
@@ -47,7 +47,7 @@ func (r *sentenceRows) lay(batch *packed) {
 	r.factors = grow(r.factors, len(r.rows))
 }
 
-// of are the rows of a sentence.
+// of returns the rows of a sentence.
 func (r *sentenceRows) of(turn int) []int { return r.rows[r.first[turn]:r.first[turn+1]] }
 
 // setFactor sets the clip factor of a sentence.
@@ -55,21 +55,21 @@ func (r *sentenceRows) setFactor(turn int, factor float64) {
 	fill(r.factors[r.first[turn]:r.first[turn+1]], float32(factor))
 }
 
-// ClippedSum sets sum to the sum over sentences of their gradients, each times
-// factor of its L2 norm over all tensors together, and norms to these norms. With
+// ClippedSum sets sum to the sum over sentences of their gradients, each multiplied
+// by factor of its L2 norm over all tensors together, and norms to these norms. With
 // privacy.ClipScale as the factor no sentence adds more than the clip norm (Abadi et
 // al., "Deep Learning with Differential Privacy", 2016, algorithm 1).
 //
-// A sentence's gradient is that of its own mean loss per target, as of a batch that
-// holds nothing else, so that every sentence weighs the same. A tied embedding is
-// one tensor, whose gradients as input and as output add up before the norm is
-// taken. No sentences give a sum of zeros.
+// A sentence's gradient is that of its own mean loss per target, as in a batch of
+// this sentence alone, so that every sentence has the same weight. A tied embedding
+// is one tensor: its gradients as input and as output add up before the norm is
+// taken. Without sentences the sum is zero.
 //
 // sum has the model's length, norms an element for each sentence, in their order.
-// Sentences and errors are as of Gradient; a gradient that is not finite is a
-// *DivergedError, since nothing bounds it. Sums run through the sentences group by
-// group, in the order given (groupSize), and within a group from the longest to the
-// shortest.
+// Sentences and errors are as in Gradient; a gradient that is not finite gives a
+// *DivergedError, because it cannot be bounded. Sums run through the sentences
+// group by group, in the order given (groupSize), and within a group from the
+// longest to the shortest.
 //
 // Norms are exact up to rounding. The gradients of a layer's weights are formed for
 // each sentence. Those of the vocabulary's, which would be large, are not: the
@@ -116,7 +116,7 @@ func (t *Trainer) checkClipped(params []float32, sentences [][]int32, sum []floa
 	return checkSentences(sentences, t.model.config)
 }
 
-// groupSize is how many of the sentences are done at a time: one, and more as far as
+// groupSize returns the number of sentences processed at a time: one, and more while
 // their logits stay within logitMemory.
 func (t *Trainer) groupSize(sentences [][]int32) int {
 	most, rows := logitMemory/t.model.config.Vocabulary, 0
@@ -128,7 +128,7 @@ func (t *Trainer) groupSize(sentences [][]int32) int {
 	return len(sentences)
 }
 
-// clippedGroup does a group of sentences whole.
+// clippedGroup processes a whole group of sentences.
 func (t *Trainer) clippedGroup(w, g *weights, sentences [][]int32, factor func(norm float64) float64, norms []float64) (Loss, error) {
 	top := t.forward(w, sentences)
 	e := &t.each
@@ -158,8 +158,8 @@ func (t *Trainer) clippedGroup(w, g *weights, sentences [][]int32, factor func(n
 	return loss, nil
 }
 
-// prepare fixes where the rows of each sentence lie, and gathers what the output layer
-// reads.
+// prepare determines the rows of each sentence, and gathers the inputs of the output
+// layer.
 func (e *perExample) prepare(batch *packed, outputs []float32, width int) {
 	e.lay(batch)
 	e.targets, e.scales = e.targets[:0], e.scales[:0]
@@ -175,7 +175,7 @@ func (e *perExample) prepare(batch *packed, outputs []float32, width int) {
 	gatherRows(e.outputs, outputs, width, e.rows)
 }
 
-// squaredNorm is that of a sentence's gradient over all tensors.
+// squaredNorm returns that of a sentence's gradient over all tensors.
 func (t *Trainer) squaredNorm(turn int) float64 {
 	e := &t.each
 	rows := e.of(turn)
@@ -196,8 +196,8 @@ func (s *stackTrace) addLayersNorm(sum float64, e *perExample, rows []int) float
 	return sum
 }
 
-// addEmbeddingNorm adds the squared norm over the embedding as input, which
-// vocabularyNorm explains. It leaves the gradients of the rows' vectors in e.left.
+// addEmbeddingNorm adds the squared norm over the embedding as input; see
+// vocabularyNorm. It leaves the gradients of the rows' vectors in e.left.
 func (s *stackTrace) addEmbeddingNorm(sum float64, e *perExample, rows []int) float64 {
 	n := len(rows)
 	e.gram = grow(e.gram, n*n)
@@ -301,7 +301,8 @@ func (t *Trainer) clippedGradients(g *weights) {
 	t.weightGradients(g)
 }
 
-// scaleRows multiplies what the gradients are made of by the factors of the sentences.
+// scaleRows multiplies the factors of the gradients by the clip factors of the
+// sentences.
 func (s *stackTrace) scaleRows(by *sentenceRows) {
 	for i := range s.layers {
 		l := &s.layers[i]
@@ -325,9 +326,9 @@ func (r *sentenceRows) scale(matrix []float32, width int) {
 	}
 }
 
-// logitGradients turns the exps of all rows, which forward left, into the gradients
-// of their logits, and sets dh [rows, width], that of the outputs: of each row's
-// loss times its scale.
+// logitGradients turns the exps of all rows from forward into the gradients of
+// their logits, and sets dh [rows, width], the gradient of the outputs: of each
+// row's loss times its scale.
 func (o *outputTrace) logitGradients(w *weights, targets []int32, scales, dh []float32) {
 	o.factors = grow(o.factors, o.columns)
 	clear(o.factors[len(targets):])
@@ -346,8 +347,8 @@ func (o *outputTrace) logitGradients(w *weights, targets []int32, scales, dh []f
 	}
 }
 
-// weightGradients sets g.output and g.outputBias from what logitGradients left, every
-// row times its factor.
+// weightGradients sets g.output and g.outputBias from the results of logitGradients,
+// every row times its factor.
 func (o *outputTrace) weightGradients(g *weights, factors []float32) {
 	copy(o.factors, factors)
 	for i, f := range factors {
@@ -363,7 +364,7 @@ func (o *outputTrace) weightGradients(g *weights, factors []float32) {
 	}
 }
 
-// scatterRows copies the rows of matrix to the chosen ones of table.
+// scatterRows copies the rows of matrix to the chosen rows of table.
 func scatterRows(table, matrix []float32, width int, chosen []int) {
 	for i, r := range chosen {
 		copy(row(table, r, width), row(matrix, i, width))

@@ -134,7 +134,7 @@ func TestAClippedSumOfLongSentencesEqualsThatOfGradientsTakenOneByOne(t *testing
 	compareClipped(t, m, wideParams(m, rng), sentencesOf(rng, 40, kernels.BlockDepth+30, 70, 3))
 }
 
-// Sentences are done group by group where their logits take much memory.
+// Sentences are processed group by group if their logits take much memory.
 func TestGroupsOfSentencesAddUp(t *testing.T) {
 	t.Parallel()
 	rng := testRand(8)
@@ -164,7 +164,7 @@ func TestImprobableTargetsKeepTheClippedSumRight(t *testing.T) {
 }
 
 // Equal sentences are laid out alike alone and together, and draw the same dropout
-// where the streams begin alike.
+// if the streams begin alike.
 func TestDropoutIsThatOfTheGradient(t *testing.T) {
 	t.Parallel()
 	eachVariant(t, 19, func(t *testing.T, m *Language) {

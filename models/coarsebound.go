@@ -8,9 +8,9 @@ import (
 )
 
 // coarseBounds are tables for the coarse bound of a candidate's surprisal. The coarse
-// bound takes a quantised recurrent product (of 16-bit integers) and a cell of rational
-// functions in place of the emission, and one merged token in place of the vocabulary.
-// It subtracts the most that all of these can be off.
+// bound uses a quantised recurrent product (of 16-bit integers) and a cell of rational
+// functions instead of the emission, and one merged token instead of the vocabulary. It
+// subtracts the largest possible error of all of these.
 type coarseBounds struct {
 	recurrent *kernels.Rounded // weights of the lowest layer, quantised
 	sizes     []float64        // by token: the sum of the absolute values of its target
@@ -19,7 +19,7 @@ type coarseBounds struct {
 	margin float64
 }
 
-// newCoarseBounds returns nil where the model's cell has no rational approximation, or
+// newCoarseBounds returns nil if the model's cell has no rational approximation, or
 // its emissions allow no look-ahead.
 func (t *Tables) newCoarseBounds() *coarseBounds {
 	l := &t.scorer.layers[0]
@@ -51,7 +51,7 @@ func (s *Scorer) newWhole(mean []float32, bias float64) whole {
 	return whole{vector: vector, bias: bias, size: absoluteSum(vector)}
 }
 
-// absoluteSum is at least the sum of the absolute values.
+// absoluteSum returns an upper bound of the sum of the absolute values.
 func absoluteSum(x []float32) float64 {
 	sum := 0.0
 	for _, v := range x {
@@ -62,20 +62,21 @@ func absoluteSum(x []float32) float64 {
 
 // Neither of these changes a result.
 const (
-	// sampleSize is the number of edges by which AdvancePruned decides whether coarse
-	// bounds of the others pay.
+	// sampleSize is the number of edges from which AdvancePruned decides whether
+	// coarse bounds of the others pay.
 	sampleSize = 64
-	// coarseParents are few enough that their recurrent products stay in the cache.
+	// coarseParents is a number of parents whose recurrent products stay in the
+	// cache.
 	coarseParents = 24
 )
 
-// pays says whether a bound that leaves so many edges of so many was worth its time.
+// pays reports whether a bound that leaves left edges of of was worth its time.
 func pays(left, of int) bool { return left <= of-of/8 }
 
 // pruneCoarsely sets ts.remaining to the edges whose coarse bound is within the limit,
-// in ascending order. A coarse bound costs less than an emission, and makes none. The
-// result says whether a look-ahead from the emissions of these edges may pay, too: it
-// does not where coarse bounds prune nothing.
+// in ascending order. A coarse bound costs less than an emission, and computes none.
+// The result reports whether a look-ahead from the emissions of these edges may pay,
+// too: not if coarse bounds prune nothing.
 func (ts *TreeScorer) pruneCoarsely(from *States, edges []Edge, candidates []Candidate, limit float64, normaliser *NormaliserBounds) bool {
 	ts.remaining = ts.remaining[:0]
 	if ts.tables.coarse == nil {
@@ -104,8 +105,8 @@ func upTo(numbers []int, start, end int) []int {
 	return numbers
 }
 
-// pruneBlockCoarsely handles the edges of the first few parents, and returns how many
-// they are. The first has the number start.
+// pruneBlockCoarsely handles the edges of the first few parents, starting with edge
+// start, and returns their number.
 func (ts *TreeScorer) pruneBlockCoarsely(from *States, edges []Edge, candidates []Candidate, start int, limit float64, normaliser *NormaliserBounds) int {
 	recurrent := ts.tables.coarse.recurrent
 	n, parents := ts.gather(from.output[0], ts.width(), edges, true, coarseParents), len(ts.parents)
@@ -120,7 +121,8 @@ func (ts *TreeScorer) pruneBlockCoarsely(from *States, edges []Edge, candidates 
 	return n
 }
 
-// coarseBound is a lower bound of the surprisal of edge i's candidate, in nats.
+// coarseBound returns a lower bound of the surprisal of edge i's candidate, in
+// nats.
 func (ts *TreeScorer) coarseBound(from *States, edges []Edge, candidates []Candidate, i int, normaliser *NormaliserBounds) float64 {
 	t, e, token := ts.tables, edges[i], candidates[i].Next
 	l, target := &t.scorer.layers[0], row(t.targets, int(token), t.units)

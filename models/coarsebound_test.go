@@ -8,9 +8,9 @@ import (
 	"coalmine/internal/kernels"
 )
 
-// With weights of any size a coarse bound stays below the surprisal. Where all tokens are
-// alike, so that they merge into one without a loss, it is the surprisal but for the
-// errors that it allows for.
+// For weights of any size a coarse bound is below the surprisal. If all tokens are alike,
+// so that they merge into one without a loss, it equals the surprisal except for its
+// error allowance.
 func TestACoarseBoundIsBelowTheSurprisal(t *testing.T) {
 	t.Parallel()
 	for _, alike := range []bool{false, true} {
@@ -66,8 +66,8 @@ func TestACoarseBoundNeverPrunesWhatIsNotFinite(t *testing.T) {
 	}
 }
 
-// Coarse bounds stop where they prune next to nothing, and no sooner. Look-ahead stops
-// where they prune nothing.
+// Coarse bounds stop if they prune next to nothing, and no sooner. Look-ahead stops if
+// they prune nothing.
 func TestCoarseBoundsStopWhereTheyDoNotPay(t *testing.T) {
 	t.Parallel()
 	rng := testRand(50)

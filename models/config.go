@@ -7,12 +7,11 @@ import (
 	"math"
 )
 
-// Config describes a network. One of images has a Kind and an Image alone. Any other is a
-// language model: an embedding of the tokens, one to four
-// layers of cells, and a softmax over the vocabulary. Kind, Vocabulary,
-// Embedding and Units are required; the zero values of the rest describe the
-// model of Thakkar et al. (2020), section 4.1: one layer, projected to the width
-// of the embedding, and tied to it.
+// Config describes a network. A network for images has only a Kind and an Image. Any
+// other is a language model: an embedding of the tokens, one to four layers of cells, and
+// a softmax over the vocabulary. Kind, Vocabulary, Embedding and Units are required; the
+// zero values of the rest describe the model of Thakkar et al. (2020), section 4.1: one
+// layer, projected to the width of the embedding, and tied to it.
 type Config struct {
 	// Kind of the cells, one of Kinds, or of the network for images.
 	Kind Kind `json:"kind"`
@@ -21,7 +20,8 @@ type Config struct {
 	Vocabulary int `json:"vocabulary,omitempty"`
 	// Embedding is the width of the token vectors.
 	Embedding int `json:"embedding,omitempty"`
-	// Units is the number of memory cells of each layer; of a convolution, of filters.
+	// Units is the number of memory cells of each layer; for a convolution, of
+	// filters.
 	Units int `json:"units,omitempty"`
 	// Layers is the number of layers, each fed with the outputs of the one below:
 	// 1 to 4. 0 means 1.
@@ -38,20 +38,21 @@ type Config struct {
 	// embedding's (Press and Wolf, "Using the Output Embedding to Improve
 	// Language Models", 2017), and the last layer must be as wide as it.
 	Untied bool `json:"untied,omitempty"`
-	// Separator, if it is not 0, makes the model an encoder-decoder (Sutskever et al.,
+	// Separator, if not 0, makes the model an encoder-decoder (Sutskever et al.,
 	// "Sequence to Sequence Learning with Neural Networks", 2014). A sentence is then a
-	// pair: the tokens before its first Separator are the source, which layers of their
-	// own read, and those from it on the target, which is predicted. 1 to Vocabulary-1.
+	// pair: the tokens before its first Separator are the source, read by the encoder's
+	// own layers, and those from it on the target, which is predicted. 1 to
+	// Vocabulary-1.
 	Separator int32 `json:"separator,omitempty"`
 
-	// Labels is of kinds that predict what is said of a whole text: the number of labels
-	// that there are, the tokens from FirstLabel on. 1 to MaxLabels.
+	// Labels is for kinds that predict labels of a whole text: the number of labels, the
+	// tokens from FirstLabel on. 1 to MaxLabels.
 	Labels int `json:"labels,omitempty"`
 
-	// Image is of networks for images.
+	// Image is for networks for images.
 	Image Image `json:"image,omitzero"`
 
-	// Outline is of kind External, and all that is known of the network.
+	// Outline is for kind External; nothing else is known of the network.
 	Outline Outline `json:"outline,omitempty"`
 }
 
@@ -68,14 +69,14 @@ const (
 	maxWidth      = 1 << 16
 	maxLayers     = 4
 	maxKernel     = 64
-	// MaxParameters is how many parameters a model may have.
+	// MaxParameters is the largest number of parameters of a model.
 	MaxParameters = math.MaxInt32
 )
 
 // layers is the number of layers.
 func (c Config) layers() int { return max(1, c.Layers) }
 
-// kernel is that of a convolution, if it is one.
+// kernel returns Kernel or its default.
 func (c Config) kernel() int { return cmp.Or(c.Kernel, DefaultKernel) }
 
 // outputWidth is the width of every layer's output.
@@ -89,7 +90,7 @@ func (c Config) outputWidth() int {
 	return c.Projection
 }
 
-// Validate reports everything that is wrong with the configuration, in one error.
+// Validate reports all errors of the configuration at once.
 func (c Config) Validate() error {
 	if c.Kind == External {
 		_, err := NewExternal(c)

@@ -2,9 +2,9 @@ package models
 
 import "coalmine/internal/kernels"
 
-// A convolution has nothing to wait for: every step's inputs are there before the first
-// step. So a batch takes one matrix product forward and two back, over rows that hold
-// each input beside those before it.
+// A convolution has no recurrence: every step's inputs are known before the first step.
+// So a batch takes one matrix product forward and two back, over rows that hold each
+// input together with its predecessors.
 
 // convolve is forward of a convolution.
 func (c *cellTrace) convolve(batch *packed, w *layerWeights, x []float32) {
@@ -34,8 +34,8 @@ func (c *cellTrace) reserveConvolution(rows int) {
 	c.emittedGradient = grow(c.emittedGradient, rows*c.units)
 }
 
-// joinInputs puts the inputs before it beside every row's x: those that the row of the
-// step before has in front, or zeros.
+// joinInputs puts the previous inputs beside every row's x: those in front of the row
+// of the step before, or zeros.
 func (c *cellTrace) joinInputs(batch *packed, x []float32) {
 	for t := range batch.steps() {
 		for i := range batch.active(t) {
@@ -66,8 +66,8 @@ func (c *cellTrace) convolveBack(batch *packed, w *layerWeights, outputGradient,
 	c.addInputGradients(batch, dx)
 }
 
-// addInputGradients sets dx to the sum of what an input did in the rows that hold it: its
-// own and, one place further back in each, those of the steps after.
+// addInputGradients sets dx to the sum of an input's gradients in the rows that hold it:
+// its own and, one position further back in each, those of the steps after.
 func (c *cellTrace) addInputGradients(batch *packed, dx []float32) {
 	for t := range batch.steps() {
 		for i := range batch.active(t) {
@@ -81,7 +81,7 @@ func (c *cellTrace) addInputGradients(batch *packed, dx []float32) {
 	}
 }
 
-// rectify sets what is negative to 0. What is no number stays.
+// rectify sets negative values to 0 and keeps NaN.
 func rectify(x []float32) {
 	for i, v := range x {
 		if v < 0 {
@@ -90,7 +90,8 @@ func rectify(x []float32) {
 	}
 }
 
-// rectifyBack sets dx to the gradient dy of rectified outputs y, where these are not 0.
+// rectifyBack sets dx to the gradient dy of rectified outputs y that are not 0, and to
+// 0 elsewhere.
 func rectifyBack(y, dy, dx []float32) {
 	for i, v := range y {
 		dx[i] = 0

@@ -8,10 +8,10 @@ import (
 	"coalmine/internal/kernels"
 )
 
-// distribution is that of a token which is to be drawn. Its zero value is for set.
+// distribution is the distribution of the next token. Its zero value is for set.
 type distribution struct {
 	// weights are the probabilities of the tokens that may be drawn, up to a factor for
-	// each tile. kept names the tokens, where they are not all in their order.
+	// each tile. kept names the tokens, unless they are all tokens in order.
 	weights []float32
 	kept    []int32
 	// scales are the factors of the tiles, masses the sums of their weights.
@@ -51,7 +51,7 @@ func (d *distribution) keep(topK int, logProbs []float32) {
 		if len(d.kept) == topK && l <= d.weights[topK-1] {
 			continue
 		}
-		// After all that are as probable: the lower token stands first.
+		// After all equal values: the lower token comes first.
 		at, _ := slices.BinarySearchFunc(d.weights, l, func(have, l float32) int {
 			return cmp.Or(cmp.Compare(l, have), -1)
 		})
@@ -60,8 +60,9 @@ func (d *distribution) keep(topK int, logProbs []float32) {
 	}
 }
 
-// draw is the first token at which the probabilities, added up, exceed u, which is at
-// least 0 and less than 1; where rounding leaves none, the last that has any.
+// draw returns the first token at which the cumulative probability exceeds u, which
+// is at least 0 and less than 1; if rounding leaves none, the last with a positive
+// probability.
 func (d *distribution) draw(u float64) int32 {
 	at := d.place(u)
 	if len(d.kept) > 0 {
@@ -91,7 +92,7 @@ func (d *distribution) place(u float64) int {
 	return d.placeIn(from, to, math.Inf(1))
 }
 
-// placeIn is the first place from one on, before another, at which the weights exceed the
+// placeIn returns the first index in [from, to) at which the cumulative weight exceeds
 // rest, or the last with a weight.
 func (d *distribution) placeIn(from, to int, rest float64) int {
 	last := from

@@ -11,9 +11,9 @@
 //	model, err := models.New(models.Config{Kind: models.CIFGLSTM, Vocabulary: 10004, Embedding: 96, Units: 670})
 //	params := model.Init(seeds.Stream(seed, seeds.Weights))
 //
-// One to four layers of cells stand between the embedding and the softmax:
-// CIFG-LSTM, LSTM, GRU, or a convolution over the last inputs. What a token is, a
-// word or a byte, is the caller's affair: a model of bytes has a vocabulary of 256
+// One to four layers of cells lie between the embedding and the softmax:
+// CIFG-LSTM, LSTM, GRU, or a convolution over the last inputs. The caller decides
+// whether a token is a word or a byte: a model of bytes has a vocabulary of 256
 // and the special tokens.
 //
 // # Sentences
@@ -49,8 +49,8 @@
 //	err = scorer.Step(states, []int32{begin})
 //	err = scorer.LogProbRows(states, row) // log p of every next token
 //
-// States of an encoder-decoder read a source until Step feeds them the separator. What
-// follows it is scored like any sentence.
+// States of an encoder-decoder read a source until Step feeds them the separator. The
+// rest is scored like any sentence.
 //
 // Scorer.Sample draws sequences, each by a stream of its own:
 //
@@ -72,7 +72,7 @@
 //
 // Values are float32 and losses are summed in float64. Every operation has one
 // order of arithmetic, so the same inputs give the same bytes. In scoring, a
-// state's numbers do not depend on the other states beside it, nor on how many
-// there are: a canary and the references that it is ranked against are
-// comparable bit for bit.
+// state's numbers do not depend on the other states in the batch, nor on their
+// number: a canary and the references that it is ranked against are comparable
+// bit for bit.
 package models

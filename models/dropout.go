@@ -8,21 +8,20 @@ import (
 )
 
 // dropout zeroes elements of a layer's outputs on their way up, never on their
-// way to the next token, and scales the others so that the expected value stays
+// way to the next token, and scales the others to preserve the expected value
 // (Zaremba et al., "Recurrent Neural Network Regularization", 2014, section 3).
-// The zero value lets everything through.
+// The zero value drops nothing.
 type dropout struct {
 	rate float64
 	rng  *rand.Rand
 }
 
-// UseDropout makes the gradients that follow drop every element of every
-// layer's output with probability rate, 0 <= rate < 1, independently of one
-// another, before the next layer or the output layer sees it. rng decides which,
-// row by row as the batch is laid out and layer by layer from the lowest, an encoder's
-// before the decoder's: equal
-// streams and batches drop the same elements. Rate 0 drops nothing and takes
-// nothing from rng. Scoring never drops anything.
+// UseDropout makes later gradients drop every element of every layer's output with
+// probability rate, 0 <= rate < 1, independently, before the next layer or the output
+// layer reads it. rng selects the elements, row by row as the batch is laid out and
+// layer by layer from the lowest, an encoder's before the decoder's: equal streams and
+// batches drop the same elements. Rate 0 drops nothing and takes nothing from rng.
+// Scoring never drops anything.
 func (t *Trainer) UseDropout(rate float64, rng *rand.Rand) error {
 	if !(rate >= 0 && rate < 1) {
 		return fmt.Errorf("dropout rate %v: want at least 0 and below 1", rate)
@@ -31,7 +30,7 @@ func (t *Trainer) UseDropout(rate float64, rng *rand.Rand) error {
 	return nil
 }
 
-// draw sets each element to 0, or to the factor that makes up for the zeros.
+// draw sets each element to 0, or to the factor that compensates for the zeros.
 func (d *dropout) draw(mask []float32) {
 	keep := float32(1 / (1 - d.rate))
 	for i := range mask {
@@ -47,11 +46,11 @@ type layerTrace struct {
 	cellTrace
 	mask     []float32 // [rows, out], with dropout
 	dropped  []float32 // [rows, out], with dropout: output times mask
-	passed   []float32 // output or dropped: what the layer above sees
+	passed   []float32 // output or dropped: the input of the layer above
 	gradient []float32 // [rows, out]: of passed, and then of the layer's output
 }
 
-// pass hands the outputs of a layer on.
+// pass applies dropout to the outputs of a layer.
 func (l *layerTrace) pass(d *dropout) {
 	n := len(l.output)
 	l.gradient = grow(l.gradient, n)
@@ -65,7 +64,7 @@ func (l *layerTrace) pass(d *dropout) {
 	l.passed = l.dropped
 }
 
-// passBack turns the gradient of what was handed on into that of the outputs.
+// passBack turns the gradient of the passed outputs into that of the outputs.
 func (l *layerTrace) passBack(d *dropout) {
 	if d.rate > 0 {
 		kernels.Mul(l.gradient, l.gradient, l.mask)

@@ -2,11 +2,11 @@ package models
 
 import "slices"
 
-// encoderTrace reads the sources of a batch of pairs. The states that it ends with are
-// those that the decoder begins with, layer by layer; no dropout stands between.
+// encoderTrace reads the sources of a batch of pairs. Its last states are the
+// decoder's first states, layer by layer, without dropout between them.
 //
-// Sources and targets are batches of their own, each with its longest first, so that a
-// pair has a row of states in each, by its turn there.
+// Sources and targets are separate batches, each ordered by length, so a pair has a
+// row of states in each, by its turn there.
 type encoderTrace struct {
 	stackTrace
 	sources, targets [][]int32 // of the pairs, which they share their memory with
@@ -25,7 +25,7 @@ func newEncoderTrace(m *Language) *encoderTrace {
 	return e
 }
 
-// divide takes the pairs apart, which checkSentences has seen, lays the sources out and
+// divide splits the pairs, validated by checkSentences, lays the sources out and
 // returns the targets.
 func (e *encoderTrace) divide(pairs [][]int32, separator int32) (targets [][]int32) {
 	e.sources, e.targets = dividePairs(pairs, separator, e.sources[:0], e.targets[:0])
@@ -34,8 +34,8 @@ func (e *encoderTrace) divide(pairs [][]int32, separator int32) (targets [][]int
 }
 
 // dividePairs appends the sources and the targets of pairs. The separator belongs to
-// both: it is the first token that the decoder is fed, and in a source, whose last token
-// a batch takes for a target only, it is not fed.
+// both: it is the first token fed to the decoder, and in a source, whose last token a
+// batch uses only as a target, it is not fed.
 func dividePairs(pairs [][]int32, separator int32, sources, targets [][]int32) (s, t [][]int32) {
 	for _, pair := range pairs {
 		at := slices.Index(pair, separator)
@@ -44,7 +44,8 @@ func dividePairs(pairs [][]int32, separator int32, sources, targets [][]int32) (
 	return sources, targets
 }
 
-// forward reads the sources and gives the decoder, whose targets are laid out, its states.
+// forward reads the sources and gives its states to the decoder, whose targets are laid
+// out.
 func (e *encoderTrace) forward(w *weights, d *dropout, decoder *stackTrace) {
 	e.stackTrace.forward(&w.encoder, d)
 	e.match(&decoder.batch)
@@ -68,7 +69,8 @@ func (e *encoderTrace) match(decoder *packed) {
 	}
 }
 
-// backward takes the gradients of the decoder's first states through the encoder.
+// backward propagates the gradients of the decoder's first states through the
+// encoder.
 func (e *encoderTrace) backward(w *weights, d *dropout, decoder *stackTrace) {
 	for i := range e.layers {
 		c, gradient := &e.layers[i], &e.startGradients[i]

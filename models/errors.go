@@ -7,14 +7,15 @@ import (
 	"coalmine/internal/kernels"
 )
 
-// DivergedError says that training has left the finite numbers. Nothing mends
-// it but another configuration.
+// DivergedError reports that training has produced a number that is not finite.
+// Only another configuration helps.
 type DivergedError struct {
-	// What is not finite: "loss", "gradient", "update", "model".
+	// What is the name of the vector or number: "loss", "gradient", "update",
+	// "model".
 	What string
 	// Value is the offending number: the loss, or the L2 norm of a vector.
 	Value float64
-	// Where is for the caller to fill in: "client 17, round 400, step 3".
+	// Where is filled in by the caller: "client 17, round 400, step 3".
 	Where string
 }
 
@@ -38,7 +39,8 @@ func FiniteNorm(what string, vector []float32) (float64, error) {
 
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
-// checkLength says which vector has the wrong length, and what it should be.
+// checkLength returns an error that names the vector with a wrong length, and
+// the expected length.
 func checkLength(what string, got, want int) error {
 	if got != want {
 		return fmt.Errorf("%s has %d elements, want %d", what, got, want)

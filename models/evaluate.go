@@ -6,13 +6,13 @@ import "math"
 type Tally struct {
 	// Tokens is the number of targets.
 	Tokens int64 `json:"tokens"`
-	// Hits is how many were the most probable token of the whole vocabulary
-	// (the lowest id among equals).
+	// Hits is the number of targets that were the most probable token of the
+	// whole vocabulary (the lowest id among equals).
 	Hits int64 `json:"hits"`
 	// Loss is the sum of -log p(target), in nats.
 	Loss float64 `json:"loss"`
-	// TopHits is how many were among the TopGuesses most probable tokens, of equals the
-	// lower ones. 0 where nobody asked.
+	// TopHits is the number of targets among the TopGuesses most probable tokens, of
+	// equals the lower ones. 0 if not requested.
 	TopHits int64 `json:"top_hits,omitempty"`
 }
 
@@ -32,7 +32,7 @@ func (t Tally) TopRecall() float64 { return float64(t.TopHits) / float64(t.Token
 // exp takes beyond the range of float64. It is NaN for no targets.
 func (t Tally) Perplexity() float64 { return math.Exp(t.Loss / float64(t.Tokens)) }
 
-// Evaluation is how well a model predicts sentences.
+// Evaluation measures a model's predictions of sentences.
 type Evaluation struct {
 	// Counted tallies the targets that the caller counts: ordinary words.
 	Counted Tally `json:"counted"`
@@ -45,12 +45,13 @@ func (e Evaluation) Add(o Evaluation) Evaluation {
 	return Evaluation{Counted: e.Counted.Add(o.Counted), All: e.All.Add(o.All)}
 }
 
-// evaluationBlock is how many sentences run together. It does not show in any result.
+// evaluationBlock is the number of sentences processed together. It does not affect
+// any result.
 const evaluationBlock = scoringBlock
 
 // Evaluate predicts every token but the first of each sentence; of a pair, every token
-// after the separator. counted says
-// which targets belong to Evaluation.Counted; nil counts them all.
+// after the separator. counted selects the targets that belong to Evaluation.Counted;
+// nil counts them all.
 //
 // Losses are summed in float64 target by target through a sentence, and
 // sentence by sentence in the order given. A loss that is not finite gives a
@@ -80,9 +81,9 @@ func (s *Scorer) evaluate(sentences [][]int32, counted func(target int32) bool, 
 	return total, nil
 }
 
-// Losses are the sums of -log p over every token but the first of each sentence, of a pair
-// over every token after the separator, in nats, sentence by sentence: its log-perplexity,
-// and over how many tokens. Each has at least two tokens. A loss that is not finite gives a
+// Losses returns, for each sentence, the sum of -log p over every token but the first, of a
+// pair over every token after the separator, in nats, its log-perplexity, and the number of
+// these tokens. Each sentence has at least two tokens. A loss that is not finite gives a
 // *DivergedError.
 func (s *Scorer) Losses(sentences [][]int32) ([]Loss, error) {
 	if err := checkSentences(sentences, s.model.config); err != nil {
@@ -106,7 +107,7 @@ func (s *Scorer) Losses(sentences [][]int32) ([]Loss, error) {
 	return losses, nil
 }
 
-// MeanLosses are Losses for each token.
+// MeanLosses returns Losses per token.
 func (s *Scorer) MeanLosses(sentences [][]int32) ([]float64, error) {
 	losses, err := s.Losses(sentences)
 	if err != nil {
@@ -122,7 +123,7 @@ func (s *Scorer) MeanLosses(sentences [][]int32) ([]float64, error) {
 // evaluation is the memory of Evaluate: logProbs and guesses are per row of batch,
 // ranks per sentence.
 type evaluation struct {
-	top      bool // whether guesses.tops are asked for
+	top      bool // whether guesses.tops are requested
 	batch    packed
 	sources  sourceReader
 	states   States    // of the sentences, the longest first
@@ -132,8 +133,8 @@ type evaluation struct {
 	ranks []int
 }
 
-// score fills in logProbs, hits and ranks of a block of sentences, and returns those: of
-// pairs the targets, which begin with the separator.
+// score fills in logProbs, hits and ranks of a block of sentences, and returns the
+// sentences: for pairs the targets, which begin with the separator.
 func (e *evaluation) score(s *Scorer, sentences [][]int32) [][]int32 {
 	w := s.workspaces.Get().(*workspace)
 	defer s.workspaces.Put(w)
@@ -180,7 +181,7 @@ func (r *sourceReader) read(s *Scorer, w *workspace, pairs [][]int32) (targets [
 	return r.targets
 }
 
-// start sets states to those in which the targets of pairs begin, in the given order.
+// start sets states to the first states of the targets of pairs, in the given order.
 func (r *sourceReader) start(states *States, pairs []int) {
 	r.turns = r.batch.turns(r.turns)
 	states.reserve(r.states.cells, len(pairs))
@@ -190,7 +191,7 @@ func (r *sourceReader) start(states *States, pairs []int) {
 	clear(states.reading)
 }
 
-// row is where the prediction of target t of sentence i stands.
+// row returns the row of the prediction of target t of sentence i.
 func (e *evaluation) row(i, t int) int { return e.batch.start[t] + e.ranks[i] }
 
 // tally adds the block's predictions in the order of its sentences.

@@ -1,5 +1,5 @@
 package models
 
-// External is the kind of a model that is not ours: code of somebody else trains it, and says
-// how probable texts are. No Config has it.
+// External is the kind of a model of an external program, which trains it and computes the
+// probabilities of texts. No Config has it.
 const External Kind = "external"

@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// Outline lists the tensors of a network that is not ours, as OutlineOf writes it. It is a
-// text, so that configurations can be compared.
+// Outline lists the tensors of an external network, in the form of OutlineOf. It is a
+// string, so that configurations can be compared.
 type Outline string
 
 // Shape is the name of a tensor and its dimensions.
@@ -25,8 +25,8 @@ const (
 	maxDimensions = 8
 )
 
-// OutlineOf is the outline of tensors in their order. Each must have a name of its own and
-// dimensions of at least 1, all together at most MaxParameters values.
+// OutlineOf returns the outline of tensors in their order. Each must have a unique name
+// and dimensions of at least 1, all together at most MaxParameters values.
 func OutlineOf(shapes []Shape) (Outline, error) {
 	if err := checkShapes(shapes); err != nil {
 		return "", err
@@ -35,7 +35,7 @@ func OutlineOf(shapes []Shape) (Outline, error) {
 	return Outline(text), err
 }
 
-// shapes are the tensors of an outline.
+// shapes returns the tensors of an outline.
 func (o Outline) shapes() ([]Shape, error) {
 	var shapes []Shape
 	if err := json.Unmarshal([]byte(o), &shapes); err != nil {
@@ -65,7 +65,7 @@ func checkShapes(shapes []Shape) error {
 	return nil
 }
 
-// values is how many a tensor has.
+// values returns the number of values of a tensor.
 func (s *Shape) values() (int, error) {
 	switch {
 	case s.Name == "" || s.Name == "__metadata__" || len(s.Name) > maxTensorName:
@@ -83,14 +83,14 @@ func (s *Shape) values() (int, error) {
 	return n, nil
 }
 
-// ExternalNetwork is the layout of a network that is not ours. Nobody here can compute with it.
+// ExternalNetwork is the layout of an external network. Coalmine cannot compute with it.
 type ExternalNetwork struct {
 	config  Config
 	tensors []Tensor
 	size    int
 }
 
-// NewExternal is the network of a configuration of kind External.
+// NewExternal returns the network of a configuration of kind External.
 func NewExternal(config Config) (*ExternalNetwork, error) {
 	if config != (Config{Kind: External, Outline: config.Outline}) {
 		return nil, errors.New("model configuration: one of kind external has an outline and nothing else")
@@ -120,19 +120,20 @@ func (m *ExternalNetwork) Trained() int { return m.size }
 // Tensors implements Network.
 func (m *ExternalNetwork) Tensors() []Tensor { return slices.Clone(m.tensors) }
 
-// Init implements Network by zeros: whoever knows the network draws them.
+// Init implements Network with zeros: the external program draws the initial
+// values.
 func (m *ExternalNetwork) Init(*rand.Rand) []float32 { return make([]float32, m.size) }
 
-// NewLearner implements Network by a learner that learns nothing.
+// NewLearner implements Network with a learner that returns an error.
 func (m *ExternalNetwork) NewLearner([]float32) Learner { return unknowing{} }
 
-// ScoringFLOPs implements Network: they are not known.
+// ScoringFLOPs implements Network: unknown.
 func (m *ExternalNetwork) ScoringFLOPs() float64 { return 0 }
 
-// TrainingFLOPs implements Network: they are not known.
+// TrainingFLOPs implements Network: unknown.
 func (m *ExternalNetwork) TrainingFLOPs() float64 { return 0 }
 
-// unknowing is the learner of a network that is not ours.
+// unknowing is the learner of an external network.
 type unknowing struct{}
 
 var errExternal = errors.New("the network is not ours, and nobody here knows its gradients; expected a training by code of its own")

@@ -17,7 +17,7 @@ import (
 // gorgoniaModel is a language model as a Gorgonia graph in float64, for sentences
 // of one length: an implementation that shares nothing with this package, its
 // gradient included. Each gate has matrices of its own and tokens are one-hot
-// rows, because slices and lookups are what Gorgonia gets wrong.
+// rows, because Gorgonia's slices and lookups are faulty.
 type gorgoniaModel struct {
 	*networks.Graph[float64]
 	config   models.Config
@@ -56,7 +56,7 @@ func newGorgoniaModel(t *testing.T, m *models.Language, sentences, tokens int) *
 	return g
 }
 
-// parts is how many gates share a tensor.
+// parts returns the number of gates that share a tensor.
 func (g *gorgoniaModel) parts(tensor string) int {
 	switch {
 	case !strings.HasPrefix(tensor, "cell"), strings.HasSuffix(tensor, ".candidate_bias"), g.config.Kind == models.Conv:
@@ -168,7 +168,7 @@ func (l *gorgoniaLayer) reset(r *gorgonia.Node) *gorgonia.Node {
 	return times(r, gorgonia.Must(gorgonia.BroadcastAdd(l.fedBack(2), bias, nil, []byte{0})))
 }
 
-// The sums, differences and products of nodes take nil for zero: what there is
+// The sums, differences and products of nodes take nil for zero, the value
 // before the first step.
 
 func plus(a, b *gorgonia.Node) *gorgonia.Node {

@@ -10,8 +10,8 @@ import (
 const groupingRounds = 3
 
 // groupTokens divides the vocabulary into at most count groups of similar output
-// vectors, and returns the group of each token: Lloyd's algorithm from centres
-// spread over the vocabulary.
+// vectors, and returns the group of each token. It uses Lloyd's algorithm from
+// centres spread over the vocabulary.
 func groupTokens(s *Scorer, count int) []int {
 	width, vectors := s.model.config.outputWidth(), s.weights.output
 	tokens := len(vectors) / width
@@ -47,7 +47,8 @@ func nearestCentres(vectors, centres []float32, width int) []int {
 	return nearest
 }
 
-// moveCentres puts each centre to the mean of its vectors; one that has none stays.
+// moveCentres moves each centre to the mean of its vectors; a centre without
+// vectors stays.
 func moveCentres(centres, vectors []float32, width int, nearest []int) {
 	sizes := make([]int, len(centres)/width)
 	for _, g := range nearest {

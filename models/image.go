@@ -21,11 +21,11 @@ const (
 // ImageKind describes a kind of network for images.
 type ImageKind struct {
 	Kind Kind
-	// Summary says in one line what the network is, Source where it stands.
+	// Summary describes the network in one line, Source cites it.
 	Summary, Source string
 }
 
-// imageKinds are all kinds of networks for images.
+// imageKinds holds all kinds of networks for images.
 var imageKinds = registry.New("kind", func(k ImageKind) Kind { return k.Kind },
 	ImageKind{CNN, "a classifier of images: three convolutions, two of them pooled, and two dense layers", "Augenstein et al. 2020, section 6"},
 	ImageKind{CNNTagger, "the layers of the cnn with a probability of its own for each of some labels, which do not exclude each other; learns by the mean binary cross-entropy", "Augenstein et al. 2020, section 6 (layers); Orekondy et al. 2018, section 5.1 (multi-label classification)"},
@@ -41,34 +41,36 @@ func (k Kind) ForImages() bool {
 	return err == nil
 }
 
-// ImageShape is the shape of the images that a network sees or makes. A network has them
-// row by row from the top, channels innermost.
+// ImageShape is the shape of the images of a network. Values are stored row by row from
+// the top, channels innermost.
 type ImageShape struct {
 	// Width and Height in pixels, 1 to 1024.
 	Width  int `json:"width"`
 	Height int `json:"height"`
 	// Channels is 1 for grey images, 3 for colours.
 	Channels int `json:"channels"`
-	// Classes is the number of labels, 0..Classes-1: 1 to 256; of a CNNTagger, MaxLabels.
+	// Classes is the number of labels, 0..Classes-1: 1 to 256; for a CNNTagger up to
+	// MaxLabels.
 	Classes int `json:"classes"`
 }
 
 // Values is the number of values of an image.
 func (s ImageShape) Values() int { return s.Width * s.Height * s.Channels }
 
-// Image is what a Config says of a network for images.
+// Image is the part of a Config for images.
 type Image struct {
 	ImageShape
-	// GAN is of the kind of that name alone.
+	// GAN is only for the kind of that name.
 	GAN Adversarial `json:"gan,omitzero"`
 }
 
-// Adversarial describes a generative adversarial network. All zero: that of Augenstein et
-// al. (2020), appendix C.2.
+// Adversarial describes a generative adversarial network. The zero value is that of
+// Augenstein et al. (2020), appendix C.2.
 type Adversarial struct {
 	// Latent is the number of normal inputs of the generator. 0 means DefaultLatent.
 	Latent int `json:"latent,omitempty"`
-	// Normalization of the discriminator; the generator's is by batch. Empty: BatchNorm.
+	// Normalization is the discriminator's; the generator's is by batch. Empty:
+	// BatchNorm.
 	Normalization Normalization `json:"normalization,omitempty"`
 	// Loss of both networks. Empty: Wasserstein.
 	Loss AdversarialLoss `json:"loss,omitempty"`
@@ -85,7 +87,7 @@ const (
 	NoPenalty = -1
 )
 
-// Normalization names how a layer's outputs are normalized.
+// Normalization names the normalization of a layer's outputs.
 type Normalization string
 
 // Normalizations.
@@ -115,7 +117,7 @@ const (
 // Choices lists the losses as words of an experiment file.
 func (AdversarialLoss) Choices() []string { return []string{string(Wasserstein), string(Minimax)} }
 
-// Complete is the network with its defaults filled in; a Penalty that is left out is 0.
+// Complete returns the network with its defaults filled in; NoPenalty becomes 0.
 func (a Adversarial) Complete() Adversarial {
 	a.Latent = cmp.Or(a.Latent, DefaultLatent)
 	a.Normalization = cmp.Or(a.Normalization, BatchNorm)
@@ -131,7 +133,7 @@ const (
 	maxLatent  = 1 << 16
 )
 
-// validateImage reports everything that is wrong with a configuration of a kind for images.
+// validateImage reports all errors of a configuration of a kind for images.
 func (c Config) validateImage() error {
 	var problems []error
 	check := func(name string, value, low, high int) {
@@ -164,12 +166,11 @@ func (c Config) validateImage() error {
 	return nil
 }
 
-// LeastSide is the shortest side, in pixels, that leaves the convolutions and poolings of a
-// CNN something to see.
+// LeastSide is the shortest side, in pixels, for the convolutions and poolings of a CNN.
 const LeastSide = 18
 
-// Strides is by how much the discriminator divides width and height, and the generator
-// multiplies them.
+// Strides is the factor by which the discriminator divides width and height, and the
+// generator multiplies them.
 const Strides = 4
 
 func (i Image) validateGAN() []error {

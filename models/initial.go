@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 )
 
-// The gates that keep the memory begin more open than closed, so that gradients
+// The gates that keep the memory start more open than closed, so that gradients
 // reach back over several tokens from the start (Jozefowicz et al., "An
 // Empirical Exploration of Recurrent Network Architectures", 2015): a forget
 // gate at sigmoid(1) = 0.73, and so the same for one minus an input gate.

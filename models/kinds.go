@@ -11,8 +11,8 @@ import (
 // images.
 type Kind string
 
-// Kinds of cells. Networks for images stand in image.go, those for labels of texts in
-// reader.go.
+// The kinds of cells. image.go has the networks for images, reader.go those for
+// labels of texts.
 const (
 	CIFGLSTM Kind = "cifg-lstm"
 	LSTM     Kind = "lstm"
@@ -23,36 +23,36 @@ const (
 // kinds are all kinds of cells.
 var kinds = registry.New("kind", func(k *CellKind) Kind { return k.Kind }, &cifgLSTM, &lstm, &gru, &conv)
 
-// CellKind describes a kind of cell: all that layers, training and scoring know
-// of it. The equations stand at cell.
+// CellKind describes a kind of cell: everything that layers, training and
+// scoring use. The equations are at cell.
 type CellKind struct {
 	Kind Kind
-	// Summary says in one line what the cell is, Source where it stands.
+	// Summary describes the cell in one line, Source cites it.
 	Summary, Source string
 
-	// gatesPerUnit is the number of gate values of a memory cell, the candidate
-	// activation among them.
+	// gatesPerUnit is the number of gate values of a memory cell, including the
+	// candidate activation.
 	gatesPerUnit int
-	// resets says that a reset gate scales the previous output's part of the
-	// candidate activation, which stands last among the gates: that part has a bias
-	// of its own (CandidateBiasTensor) and is computed apart.
+	// resets reports that a reset gate scales the previous output's part of the
+	// candidate activation, the last of the gates: that part has its own bias
+	// (CandidateBiasTensor) and is computed separately.
 	resets bool
-	// emitsMemory says that what the cell emits is its memory, so that no tanh c is kept.
+	// emitsMemory reports that the cell emits its memory, so that no tanh c is kept.
 	emitsMemory bool
-	// convolves says that the cell recalls its last inputs in place of its previous
-	// output: they are its memory, and it is not recurrent.
+	// convolves reports that the cell recalls its last inputs instead of its
+	// previous output: they are its memory, and it is not recurrent.
 	convolves bool
 	// initialize sets the bias of a layer, which is zero, to its initial values.
 	initialize func(bias []float32, units int)
-	// forward and backward are the cell's kernels, by row. candidate is the
-	// previous output's part of the candidate activation, nil unless resets; squash is
-	// tanh c, nil with emitsMemory. A kind that convolves gets no memory to change:
-	// cell.remember does that.
+	// forward and backward are the cell's kernels, by row. candidate is the previous
+	// output's part of the candidate activation, nil unless resets; squash is tanh c,
+	// nil with emitsMemory. A kind that convolves gets no memory to change:
+	// cell.remember sets it.
 	forward  func(gates, candidate, previous, memory, squash, emitted []float32)
 	backward func(gates, candidate, previous, squash, dEmitted, dMemory, dGates, dCandidate []float32)
 
-	// edge is forward from two shares of the gates, for a TreeScorer; nil where only
-	// forward does it. coarse says that coarse bounds hold for the cell.
+	// edge is forward from two shares of the gates, for a TreeScorer; nil if only
+	// forward is available. coarse reports that coarse bounds hold for the cell.
 	edge   func(input, recurrent, previous, memory, emission, ahead, later []float32)
 	coarse bool
 }

@@ -2,7 +2,7 @@ package models
 
 import "coalmine/internal/kernels"
 
-// TopGuesses is how many first guesses Tally.TopHits looks at.
+// TopGuesses is the number of first guesses that Tally.TopHits counts.
 const TopGuesses = 5
 
 // leaders are the most probable tokens of a row so far, the most probable first and of equals
@@ -13,7 +13,8 @@ type leaders struct {
 	tokens [TopGuesses]int32
 }
 
-// add takes in the logits of the tokens from first on, which are above all before.
+// add adds the logits of the tokens from first on, which are higher ids than all
+// before.
 func (l *leaders) add(first int, logits []float32) {
 	if l.count == TopGuesses && kernels.Max(logits) <= l.logits[TopGuesses-1] {
 		return
@@ -28,7 +29,7 @@ func (l *leaders) add(first int, logits []float32) {
 	}
 }
 
-// insert puts a token in the place of the last one, and moves it up.
+// insert replaces the last token and moves the new one up.
 func (l *leaders) insert(token int32, logit float32) {
 	at := l.count - 1
 	for ; at > 0 && l.logits[at-1] < logit; at-- {

@@ -8,13 +8,13 @@ import (
 	"coalmine/internal/kernels"
 )
 
-// NormaliserBounds bound the softmax normaliser (the log-partition, log sum exp of
-// all logits) from both sides, at a small part of the cost of computing it. The bounds
-// hold after any state. They are tight near the typical states that they were made
-// from, and widen with the distance. NormaliserBounds are immutable and safe for
-// concurrent use.
+// NormaliserBounds bound the softmax normaliser (the log-partition, log sum exp of all
+// logits) from both sides, at a small part of the cost of computing it. The bounds
+// hold after any state. They are tight near the typical states given to the
+// constructor, and widen with the distance. NormaliserBounds are immutable and safe
+// for concurrent use.
 type NormaliserBounds struct {
-	// Lower bounds, from an output and from an emission (what the cell emits before
+	// Lower bounds, from an output and from an emission (the cell's value before
 	// its projection).
 	ofOutputs, ofEmissions mergedVocabulary
 	// emissionVectors are those of ofEmissions, carried back through the projection:
@@ -68,15 +68,15 @@ func descending(logits []float32) []int32 {
 	return order
 }
 
-// logits are those of the whole vocabulary after one output.
+// logits returns those of the whole vocabulary after one output.
 func (s *Scorer) logits(h []float32) []float32 {
 	logits := slices.Clone(s.weights.outputBias)
 	kernels.Gemm(false, true, 1, len(logits), len(h), 1, h, len(h), s.weights.output, len(h), 1, logits, len(logits))
 	return logits
 }
 
-// divide makes groups of the tokens, given from the most probable down. The first
-// singletons are groups of their own, the others go by groupOf.
+// divide groups the tokens, given in order of falling probability. The first
+// singletons are groups of their own, the others are grouped by groupOf.
 func divide(order []int32, singletons, groups int, groupOf []int) [][]int32 {
 	divided := make([][]int32, groups, groups+singletons)
 	for i, w := range order {
@@ -185,22 +185,24 @@ func (s *Scorer) spread(mean, logits []float32) (eigenvalue, distance float64) {
 	}
 	covariance := make([]float32, width*width)
 	kernels.Gemm(true, false, width, width, len(logits), 1, deviations, width, deviations, width, 0, covariance, width)
-	// Every element is off by a few hundred roundings of the sum of its absolute
-	// values; the norm of the matrix of these sums is at most the trace.
+	// The error of every element is a few hundred roundings of the sum of its
+	// absolute values; the norm of the matrix of these sums is at most the
+	// trace.
 	trace := kernels.SquaredNorm(deviations)
 	return math.Sqrt(kernels.SquaredNorm(covariance)) + 1e-4*trace, math.Sqrt(distance) * (1 + 1e-5)
 }
 
-// logSum is at least the log-sum-exp after the output h, whose square is given.
+// logSum returns an upper bound of the log-sum-exp after the output h, given
+// the square of h.
 func (c *upperBound) logSum(h []float32, squared float64) float64 {
 	away := max(0, squared-2*kernels.Dot(h, c.typical)+c.squared)
 	away += 1e-12 * (squared + c.squared) // cancelled in the difference
 	return kernels.Dot(h, c.mean) + c.bias + c.spread*away*bennett(c.radius*math.Sqrt(away))
 }
 
-// bennett is (e^m - 1 - m)/m^2, or a little more.
+// bennett returns (e^m - 1 - m)/m^2, or a little more.
 func bennett(m float64) float64 {
-	const tiny = 1e-4 // the series is shorter by m/24 there
+	const tiny = 1e-4 // the error of the series is below m/24 there
 	if m < tiny {
 		return 0.5 + m/4
 	}

@@ -9,13 +9,12 @@ import "coalmine/internal/kernels"
 // It works through the vocabulary in tiles that stay in the cache. In scoring, a
 // tile's logits are reduced at once to their peak (maximum) and to the sum of
 // exp(logit - peak); these two numbers per row and tile are then combined into
-// the row's normaliser. Training (outputTrace) knows the targets beforehand,
-// and does with one number in place of all peaks: the two agree but for
-// rounding.
+// the row's normaliser. Training (outputTrace) knows the targets in advance, and
+// uses one number instead of all peaks: the two agree except for rounding.
 
 // tileWidth is the number of tokens of a tile: a multiple of the widths of the
-// matrix kernels. It takes part in the order of arithmetic, so changing it
-// changes the last bits of every result.
+// matrix kernels. It affects the order of arithmetic, so changing it changes
+// the last bits of every result.
 const tileWidth = 240
 
 func tileCount(vocabulary int) int { return (vocabulary + tileWidth - 1) / tileWidth }
@@ -43,7 +42,7 @@ func (z *normaliser) reset(rows, tiles int) {
 	z.logs = grow(z.logs, rows)
 }
 
-// add takes in a row's logits of tile k and turns them into exp(logit - peak).
+// add reduces a row's logits of tile k and turns them into exp(logit - peak).
 func (z *normaliser) add(i, k int, logits []float32) {
 	at := i*z.tiles + k
 	z.peaks[at], z.sums[at] = kernels.SoftmaxTile(logits)
@@ -62,7 +61,8 @@ func (z *normaliser) logProb(i int, logit float32) float32 {
 	return min(float32(float64(logit)-z.logs[i]), 0)
 }
 
-// unless is the beta of a matrix product that overwrites at first and adds after.
+// unless returns the beta of a matrix product that overwrites at first and adds
+// later.
 func unless(first bool) float32 {
 	if first {
 		return 0

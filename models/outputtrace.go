@@ -17,8 +17,8 @@ import (
 //
 //	dlogits = scale/sum * exps - scale at the target
 //
-// The factor goes into h, and into dh at the end, not into the many exps, and
-// so do the targets' shares.
+// The factor multiplies h, and dh at the end, instead of the many exps, and so
+// do the targets' shares.
 type outputTrace struct {
 	vocabulary, width int
 	block             int // rows handled at a time, at most
@@ -31,23 +31,23 @@ type outputTrace struct {
 	exps            []float32      // [vocabulary, stride]: e^(logit - reference)
 	sums            []float64      // [columns]: of exps
 	factors         []float32      // [columns]: scale/sum
-	packed          kernels.Packed // h, as one of the products reads it
+	packed          kernels.Packed // h, packed for one of the products
 	turned          []float32      // the transpose of dh before the factors: [width, columns]
 }
 
-// logitMemory bounds the logits that training keeps at a time, in elements.
+// logitMemory limits the logits that training keeps at a time, in elements.
 const logitMemory = 1 << 22
 
-// rowBlock is how many rows the output layer handles at a time in training, at
-// most: as many as a product sums up at once, in their memory. It takes part in
-// the order of arithmetic.
+// rowBlock returns the largest number of rows that the output layer handles at
+// a time in training: as many as a product sums up at once, within their
+// memory. It affects the order of arithmetic.
 func rowBlock(vocabulary int) int {
 	return min(max(logitMemory/vocabulary/48, 1)*48, kernels.BlockDepth)
 }
 
 // loss returns the sum over rows of -log p(target), and sets the gradients of
-// scale times that sum: g.outputBias, g.output, and dh
-// [rows, width], that of the outputs h.
+// scale times that sum: g.outputBias, g.output, and dh [rows, width], the
+// gradient of the outputs h.
 func (o *outputTrace) loss(w, g *weights, h []float32, targets []int32, scale float32, dh []float32) float64 {
 	clear(g.outputBias)
 	var sum float64
@@ -77,7 +77,7 @@ func (o *outputTrace) forward(w *weights, h []float32, targets []int32) float64 
 	return loss
 }
 
-// prepare lays a row block out. Rows that only fill it up are zero.
+// prepare lays a row block out. Padding rows are zero.
 func (o *outputTrace) prepare(w *weights, h []float32, targets []int32) {
 	rows := len(targets)
 	o.columns = roundUp(rows, kernels.ColumnUnit)
@@ -125,8 +125,8 @@ func (o *outputTrace) reserve(n int) {
 // the range of float32.
 const largestSum = 1e26
 
-// bounded tells whether every reference is high enough: none of the rows has a
-// token that is more probable than the target by largestSum or more.
+// bounded reports whether every reference is high enough: no row has a token
+// that is more probable than the target by largestSum or more.
 func (o *outputTrace) bounded(rows int) bool {
 	for _, sum := range o.sums[:rows] {
 		if !(sum <= largestSum) {
@@ -136,7 +136,7 @@ func (o *outputTrace) bounded(rows int) bool {
 	return true
 }
 
-// raiseReferences sets each row's to its largest logit.
+// raiseReferences sets each row's reference to its largest logit.
 func (o *outputTrace) raiseReferences(w *weights, rows int) {
 	for k := range tileCount(o.vocabulary) {
 		from, to := tileBounds(o.vocabulary, k)
@@ -149,7 +149,7 @@ func (o *outputTrace) raiseReferences(w *weights, rows int) {
 	}
 }
 
-// backward computes the gradients of the layer from what forward left.
+// backward computes the gradients of the layer from the results of forward.
 func (o *outputTrace) backward(w, g *weights, h []float32, targets []int32, scale float32, dh []float32, first bool) {
 	o.scaleInputs(len(targets), scale)
 	for k := range tileCount(o.vocabulary) {
@@ -181,8 +181,8 @@ func (o *outputTrace) scaleInputs(rows int, scale float32) {
 
 func roundUp(n, unit int) int { return (n + unit - 1) / unit * unit }
 
-// oddLines is the stride of n elements or more that is an odd number of cache
-// lines, so that consecutive rows lie in different sets of the cache.
+// oddLines returns a stride of at least n elements that is an odd number of
+// cache lines, so that consecutive rows lie in different sets of the cache.
 func oddLines(n int) int {
 	const line = 64 / 4
 	return ((n+line-1)/line | 1) * line

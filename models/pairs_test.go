@@ -37,8 +37,8 @@ func eachPairVariant(t *testing.T, vocabulary int, test func(t *testing.T, m *La
 	}
 }
 
-// pairOf draws a pair with so many tokens before the separator and after it. The target may
-// hold the separator again.
+// pairOf draws a pair with given numbers of tokens before the separator and after it. The
+// target may contain the separator again.
 func pairOf(rng *rand.Rand, vocabulary, source, target int) []int32 {
 	pair := make([]int32, source+1+target)
 	for i := range pair {
@@ -168,7 +168,7 @@ func feedPair(t *testing.T, s *Scorer, pair []int32) (logProbs []float32) {
 	return logProbs
 }
 
-// Sources of several lengths stand side by side: some states have met the separator when
+// Sources of several lengths are in one batch: some states have met the separator when
 // others have not.
 func TestStatesOfPairsDoNotDependOnTheirBatch(t *testing.T) {
 	t.Parallel()
@@ -279,7 +279,7 @@ func TestWhatIsNoPairIsRefused(t *testing.T) {
 	}
 }
 
-// The tensors of the decoder lie where a plain model has them.
+// The tensors of the decoder have the positions of a plain model.
 func TestAnEncoderStandsBehindAPlainModel(t *testing.T) {
 	t.Parallel()
 	for _, c := range pairVariants(9) {

@@ -75,10 +75,10 @@ func (m *Language) Parameters() int { return m.layout.size }
 // fill without gaps.
 func (m *Language) Tensors() []Tensor { return m.layout.clone() }
 
-// ScoringFLOPs is the number of floating-point operations in the matrix
-// products that score one token, a multiply-add counting as two. Everything
-// else is a few percent of it. Of an encoder-decoder it is a token of the target, and with
-// it one of the source, which nothing predicts.
+// ScoringFLOPs returns the number of floating-point operations in the matrix products that
+// score one token, a multiply-add counting as two. Everything else is a few percent of it.
+// For an encoder-decoder it covers a token of the target and one of the source, which is
+// not predicted.
 func (m *Language) ScoringFLOPs() float64 {
 	products, stacks := m.config.Vocabulary*m.config.outputWidth(), 1
 	if m.config.Separator != 0 {

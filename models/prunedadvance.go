@@ -7,21 +7,21 @@ import (
 	"coalmine/internal/kernels"
 )
 
-// Candidate is what branch and bound knows of an edge. Cost is what the tokens up to and
-// with the edge's have cost, in nats. Next is the token that follows, NoToken where more
-// than one may.
+// Candidate is the state of branch and bound at an edge. Cost is the cost of the tokens
+// up to and including the edge's, in nats. Next is the token that follows, NoToken if
+// more than one may.
 type Candidate struct {
 	Cost float64
 	Next int32
 }
 
-// NoToken is no token.
+// NoToken is the absence of a token.
 const NoToken = -1
 
 // AdvancePruned is Advance along the edges that may stay within a limit, in nats. It
-// prunes an edge if a lower bound of its candidate's Cost and of what Next costs after
+// prunes an edge if a lower bound of its candidate's Cost plus the cost of Next after
 // it exceeds the limit; the bound needs no state of the pruned edge. It returns the
-// edges that are left, in ascending order; their states are those of to. The next call
+// remaining edges, in ascending order; their states are those of to. The next call
 // overwrites the slice. normaliser is as in Bounds, for the outputs of the new states.
 func (ts *TreeScorer) AdvancePruned(to, from *States, edges []Edge, candidates []Candidate, limit float64, normaliser *NormaliserBounds) ([]int, error) {
 	if err := ts.checkAdvance(to, from, edges); err != nil {
@@ -70,8 +70,8 @@ func (ts *TreeScorer) checkCandidates(candidates []Candidate, edges int) error {
 	return nil
 }
 
-// affordable adds those of a block's edges to ts.kept that may stay within the limit.
-// The emissions are those of the block, whose first edge is number start.
+// affordable adds the edges of a block that may stay within the limit to ts.kept. The
+// emissions are those of the block, whose first edge is number start.
 func (ts *TreeScorer) affordable(candidates []Candidate, start int, limit float64, normaliser *NormaliserBounds) {
 	ts.lookAhead(len(candidates), normaliser)
 	for i, c := range candidates {
@@ -81,17 +81,19 @@ func (ts *TreeScorer) affordable(candidates []Candidate, start int, limit float6
 	}
 }
 
-// exceeds says whether emission i's candidate is certain to exceed the limit.
+// exceeds reports whether emission i's candidate is certain to exceed the
+// limit.
 func (ts *TreeScorer) exceeds(i int, c Candidate, limit float64, normaliser *NormaliserBounds) bool {
 	emission, low := row(ts.emitted, i, ts.tables.units), ts.lookAheadBound(i, c.Next, normaliser)
 	if !(c.Cost+low > limit) {
-		return false // whatever the margin, which costs more to compute
+		return false // for any margin, which costs more to compute
 	}
 	margin := ts.tables.emissionMargin(math.Sqrt(kernels.SquaredNorm(emission)))
 	return c.Cost+(low-margin) > limit
 }
 
-// lookAhead computes the logits of the merged tokens after so many emissions.
+// lookAhead computes the logits of the merged tokens after a number of
+// emissions.
 func (ts *TreeScorer) lookAhead(rows int, normaliser *NormaliserBounds) {
 	units, columns := ts.tables.units, len(normaliser.ofEmissions.bias)
 	ts.logits = grow(ts.logits, rows*columns)
@@ -99,8 +101,8 @@ func (ts *TreeScorer) lookAhead(rows int, normaliser *NormaliserBounds) {
 	ts.work.FLOPs += 2 * float64(rows) * float64(columns) * float64(units)
 }
 
-// lookAheadBound is a lower bound of the token's surprisal after emission i, in nats,
-// but for rounding.
+// lookAheadBound returns a lower bound of the token's surprisal after emission i, in
+// nats, except for rounding.
 func (ts *TreeScorer) lookAheadBound(i int, token int32, normaliser *NormaliserBounds) float64 {
 	t, columns := ts.tables, len(normaliser.ofEmissions.bias)
 	logit := kernels.Dot(row(ts.emitted, i, t.units), row(t.targets, int(token), t.units)) + float64(t.scorer.weights.outputBias[token])

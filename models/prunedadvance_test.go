@@ -22,8 +22,8 @@ func someCandidates(s *Scorer, rng *rand.Rand, n int) []Candidate {
 	return candidates
 }
 
-// The states of a pruned advance are those of an advance along the edges that are left.
-// About half of the edges exceed the limit; where a look-ahead is possible, many of them
+// The states of a pruned advance equal those of an advance along the remaining edges.
+// About half of the edges exceed the limit; if a look-ahead is possible, many of them
 // are pruned.
 func TestOnlyEdgesThatExceedTheLimitArePruned(t *testing.T) {
 	t.Parallel()
@@ -72,8 +72,8 @@ func costsAfter(t *testing.T, tree *TreeScorer, states *States, edges []Edge, ca
 	return costs
 }
 
-// With weights of any size the look-ahead bound stays below the surprisal. Where every
-// merged token is one token, it is the surprisal but for the margin.
+// For weights of any size the look-ahead bound is below the surprisal. If every merged
+// token is one token, it equals the surprisal except for the margin.
 func TestALookAheadBoundIsBelowTheSurprisalByTheMargin(t *testing.T) {
 	t.Parallel()
 	for _, scale := range []float32{0.01, 1, 5, 30} {

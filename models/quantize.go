@@ -5,13 +5,13 @@ import (
 	"math"
 )
 
-// Quantize rounds every parameter, in place, to one of the 2^bits - 1 values that its
-// tensor may then have: the multiples, up to ±(2^(bits-1) - 1), of the tensor's largest
-// magnitude over that number, the nearest of them and of equals the even multiple. So a
-// number of the given bits for each parameter, 2 to 8, and one scale for each tensor hold
-// the model: linear, symmetric quantization by tensor (Jacob et al., "Quantization and
-// Training of Neural Networks for Efficient Integer-Arithmetic-Only Inference", 2018,
-// section 2.1, with zero point 0). The parameters must be finite.
+// Quantize rounds every parameter, in place, to one of 2^bits - 1 values for its tensor:
+// the multiples, up to ±(2^(bits-1) - 1), of the tensor's largest magnitude over that
+// number; the nearest of them, and of equals the even multiple. So a number of the given
+// bits for each parameter, 2 to 8, and one scale for each tensor hold the model: linear,
+// symmetric quantization by tensor (Jacob et al., "Quantization and Training of Neural
+// Networks for Efficient Integer-Arithmetic-Only Inference", 2018, section 2.1, with zero
+// point 0). The parameters must be finite.
 func Quantize(n Network, params []float32, bits int) error {
 	if err := CheckParameters(n, params); err != nil {
 		return err
@@ -25,7 +25,7 @@ func Quantize(n Network, params []float32, bits int) error {
 	return nil
 }
 
-// quantize rounds to multiples of the largest magnitude over so many levels.
+// quantize rounds to multiples of the largest magnitude over levels.
 func quantize(values []float32, levels float64) {
 	largest := 0.0
 	for _, v := range values {

@@ -10,29 +10,31 @@ import (
 	"coalmine/internal/registry"
 )
 
-// Kinds of networks that read a whole text, with an lstm, and predict what is said of it.
+// Kinds of networks that read a whole text, with an lstm, and predict properties of it.
 const (
 	// Regressor predicts a score.
 	Regressor Kind = "regressor"
-	// Tagger predicts which of some labels a text has.
+	// Tagger predicts the labels of a text.
 	Tagger Kind = "tagger"
 )
 
-// ReaderKind describes a kind of network that reads whole texts: all that Reader and
-// its learner know of it.
+// ReaderKind describes a kind of network that reads whole texts: everything that
+// Reader and its learner use.
 type ReaderKind struct {
 	Kind Kind
-	// Summary says in one line what the network predicts, Source where it stands.
+	// Summary names the prediction of the network in one line, Source cites it.
 	Summary, Source string
 
-	// outputs is how many there are with so many labels, and bias what they begin with.
+	// outputs returns the number of outputs for a number of labels; bias is their
+	// initial value.
 	outputs func(labels int) int
 	bias    float32
-	// truth sets dst, one an output, to what the labels of a text say.
+	// truth sets dst, one value per output, from the labels of a text.
 	truth func(dst []float32, labels []int32)
-	// loss returns that of one text, and sets gradient to its derivatives by the outputs.
+	// loss returns the loss of one text, and sets gradient to its derivatives by the
+	// outputs.
 	loss func(outputs, truth, gradient []float32) float64
-	// predict turns outputs into what they predict.
+	// predict turns outputs into predictions.
 	predict func(outputs []float32)
 }
 
@@ -42,13 +44,13 @@ var readerKinds = registry.New("kind", func(k *ReaderKind) Kind { return k.Kind 
 // ReaderKinds lists the kinds of networks that read whole texts.
 func ReaderKinds() []*ReaderKind { return readerKinds.Entries() }
 
-// ForLabels reports whether a network of this kind predicts what is said of whole texts.
+// ForLabels reports whether a network of this kind predicts properties of whole texts.
 func (k Kind) ForLabels() bool {
 	_, err := readerKinds.Find(k)
 	return err == nil
 }
 
-// FirstLabel is the token of the first label. Labels stand before the words of a text, in
+// FirstLabel is the token of the first label. Labels precede the words of a text, in
 // ascending order, after its begin.
 const FirstLabel = 4
 
@@ -56,13 +58,13 @@ const FirstLabel = 4
 const (
 	LowestScore = 1
 	ScoreStep   = 0.5
-	// Scores is how many there are.
+	// Scores is the number of scores.
 	Scores = 9
-	// middleScore is what a regressor says before it has learned.
+	// middleScore is the prediction of an untrained regressor.
 	middleScore = 3
 )
 
-// MaxLabels is the most labels that a Config may have.
+// MaxLabels is the largest number of labels of a Config.
 const MaxLabels = 128
 
 // regressor is the model of Orekondy et al. for the ratings of reviews.
@@ -95,8 +97,8 @@ var tagger = ReaderKind{
 	predict: func(outputs []float32) { kernels.Sigmoid(outputs, outputs) },
 }
 
-// absoluteError has the derivative 0 where output and truth are equal, of those that a
-// subgradient may have there.
+// absoluteError has the derivative 0 if output and truth are equal, one of the
+// possible subgradients.
 func absoluteError(outputs, truth, gradient []float32) float64 {
 	difference := outputs[0] - truth[0]
 	switch {
@@ -110,7 +112,7 @@ func absoluteError(outputs, truth, gradient []float32) float64 {
 	return math.Abs(float64(difference))
 }
 
-// CrossEntropies is the mean over labels of the binary cross-entropy, in nats, of the
+// CrossEntropies returns the mean over labels of the binary cross-entropy, in nats, of the
 // probabilities sigmoid(output): log(1 + exp(x)) - truth x. truth is 0 or 1. It sets gradient to
 // the derivatives by the outputs. All have one length, at least 1.
 func CrossEntropies(outputs, truth, gradient []float32) (mean float64) {
@@ -123,13 +125,13 @@ func CrossEntropies(outputs, truth, gradient []float32) (mean float64) {
 	return mean
 }
 
-// Reader is the layout of a network that reads a whole text and predicts what is said of it:
-// an embedding, layers of lstm without projection, and a dense layer over the last output
-// of the highest. It holds no parameters, is immutable and may be shared.
+// Reader is the layout of a network that reads a whole text and predicts properties of it:
+// an embedding, layers of lstm without projection, and a dense layer over the last output of
+// the highest. It holds no parameters, is immutable and may be shared.
 //
-// Its tensors are those of a language model of kind lstm with an untied output, but that
-// OutputTensor is [outputs, units] and OutputBiasTensor [outputs]. The embedding has a row
-// for each token, of which the words alone are read.
+// Its tensors are those of a language model of kind lstm with an untied output, except
+// that OutputTensor is [outputs, units] and OutputBiasTensor [outputs]. The embedding has
+// a row for each token, of which only the words are read.
 type Reader struct {
 	config Config
 	kind   *ReaderKind
@@ -162,7 +164,7 @@ func readerLayout(c Config, kind *ReaderKind) (l layout) {
 	return l
 }
 
-// validateReader reports everything that is wrong with a configuration of such a kind.
+// validateReader reports all errors of a configuration of such a kind.
 func (c Config) validateReader() error {
 	var problems []error
 	if (c != Config{Kind: c.Kind, Vocabulary: c.Vocabulary, Embedding: c.Embedding, Units: c.Units, Layers: c.Layers, Labels: c.Labels}) {
@@ -192,8 +194,8 @@ func (r *Reader) Trained() int { return r.layout.size }
 // Tensors implements Network.
 func (r *Reader) Tensors() []Tensor { return r.layout.clone() }
 
-// Init draws initial parameters as those of a language model are; output weights are uniform
-// in ±sqrt(6/(units+outputs)). A regressor's output bias is the middle of the scale.
+// Init draws initial parameters as for a language model; output weights are uniform in
+// ±sqrt(6/(units+outputs)). A regressor's output bias is the middle of the scale.
 func (r *Reader) Init(rng *rand.Rand) []float32 {
 	params := make([]float32, r.layout.size)
 	w := r.layout.views(params)
@@ -205,8 +207,8 @@ func (r *Reader) Init(rng *rand.Rand) []float32 {
 
 func (r *Reader) outputs() int { return r.kind.outputs(r.config.Labels) }
 
-// ScoringFLOPs implements Network, of a word of a text: what the outputs take besides is
-// left out.
+// ScoringFLOPs implements Network, for a word of a text, without the cost of the
+// outputs.
 func (r *Reader) ScoringFLOPs() float64 {
 	products := 0
 	for _, c := range r.cells {
@@ -218,7 +220,7 @@ func (r *Reader) ScoringFLOPs() float64 {
 // TrainingFLOPs implements Network, of a word of a text.
 func (r *Reader) TrainingFLOPs() float64 { return 3 * r.ScoringFLOPs() }
 
-// divide takes an example apart: its begin, its labels, and the words, with what ends them.
+// divide splits an example into its labels, and the words from its begin to its end.
 func (r *Reader) divide(example []int32) (labels, words []int32, err error) {
 	if err := checkTokens(example, r.config.Vocabulary); err != nil {
 		return nil, nil, err

@@ -36,7 +36,7 @@ func readerParams(r *Reader, rng *rand.Rand) []float32 {
 	return params
 }
 
-// labelledTexts draws examples of so many words each.
+// labelledTexts draws examples with the given numbers of words.
 func labelledTexts(r *Reader, rng *rand.Rand, lengths ...int) [][]int32 {
 	labels, examples := r.config.Labels, make([][]int32, len(lengths))
 	for i, n := range lengths {
@@ -61,8 +61,8 @@ func labelledTexts(r *Reader, rng *rand.Rand, lengths ...int) [][]int32 {
 	return examples
 }
 
-// outputsOf are what the equations say of an example, in float64: the score, or the
-// probability of each label.
+// outputsOf computes the outputs for an example from the equations, in float64: the
+// score, or the probability of each label.
 func outputsOf(r *Reader, params []float64, words []int32) []float64 {
 	ref := newReferenceOf(r.Tensors(), r.config.stack(), params, "")
 	state := ref.start()

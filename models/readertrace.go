@@ -23,7 +23,7 @@ func newReaderTrace(r *Reader) readerTrace {
 	return readerTrace{network: r, stackTrace: newStackTrace(r.config.Embedding, r.cells)}
 }
 
-// read takes the examples apart and lays the texts out.
+// read splits the examples and lays the texts out.
 func (t *readerTrace) read(examples [][]int32) error {
 	if len(examples) == 0 {
 		return fmt.Errorf("the batch is empty: want at least one text")
@@ -74,8 +74,8 @@ func (l *ReaderLearner) UseDropout(rate float64, rng *rand.Rand) error {
 }
 
 // Gradient implements Learner: a target is a text, and its loss that of the kind. Sums over
-// the batch run through the texts in their order; in tensors of the layers, as those of a
-// Trainer do.
+// the batch run through the texts in their order; in tensors of the layers, in the order of
+// a Trainer.
 func (l *ReaderLearner) Gradient(params []float32, examples [][]int32, gradient []float32) (Loss, error) {
 	t := &l.trace
 	if err := CheckParameters(t.network, params); err != nil {
@@ -97,7 +97,8 @@ func (l *ReaderLearner) Gradient(params []float32, examples [][]int32, gradient 
 	return loss, nil
 }
 
-// losses returns their sum, and sets the gradients of the outputs to those of the mean.
+// losses returns the sum of the losses, and sets the gradients of the outputs to those
+// of the mean.
 func (l *ReaderLearner) losses() (sum float64) {
 	t, width := &l.trace, l.trace.network.outputs()
 	l.outputs = grow(l.outputs, len(t.outputs))
@@ -125,7 +126,7 @@ func (l *ReaderLearner) backward(w, g *weights) {
 	t.weightGradients(&g.stackWeights, true)
 }
 
-// labelledAtOnce is the number of texts that go through the network together.
+// labelledAtOnce is the number of texts processed together.
 const labelledAtOnce = 64
 
 // labelling applies one set of parameters of a Reader. It implements Labeller.
@@ -158,7 +159,8 @@ func (l *labelling) Label(examples [][]int32) ([]Labelled, error) {
 	return labelled, nil
 }
 
-// appendLabelled appends what the texts of the batch have and are predicted to have.
+// appendLabelled appends the true and the predicted labels of the texts of the
+// batch.
 func (t *readerTrace) appendLabelled(labelled []Labelled) []Labelled {
 	width := t.network.outputs()
 	for i := range t.words {

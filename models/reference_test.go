@@ -16,7 +16,7 @@ type reference struct {
 	output    [][]float64
 	outBias   []float64
 	encoder   *reference // its embedding and layers alone; nil of a plain model
-	// mask multiplies what layer l hands on at step t of sentence i; nil for 1.
+	// mask multiplies the output of layer l at step t of sentence i; nil for 1.
 	mask func(l, i, t int) []float64
 }
 
@@ -148,7 +148,7 @@ func (l *referenceLayer) convolve(inputs [][]float64) []float64 {
 	return out
 }
 
-// cell changes the memory and returns what is emitted.
+// cell changes the memory and returns the emission.
 func (l *referenceLayer) cell(fromInput, fromOutput, memory []float64) []float64 {
 	n := l.units
 	pre := func(j int) float64 { return fromInput[j] + fromOutput[j] + l.bias[j] }

@@ -8,16 +8,16 @@ import (
 	"slices"
 )
 
-// Sampling says how a next token is drawn: from the softmax of the logits divided by
-// Temperature, over the TopK most probable tokens, the lower of equals first.
+// Sampling is the distribution of the next token: the softmax of the logits divided
+// by Temperature, over the TopK most probable tokens, the lower of equals first.
 type Sampling struct {
-	// Temperature is above 0; 1 draws from the model as it is.
+	// Temperature is above 0; 1 draws from the model unchanged.
 	Temperature float64 `json:"temperature"`
-	// TopK is 0 where all tokens may be drawn.
+	// TopK is 0 if all tokens may be drawn.
 	TopK int `json:"top_k,omitempty"`
 }
 
-// Check reports a temperature or a number of tokens that nothing can be drawn by.
+// Check returns an error for an invalid temperature or number of tokens.
 func (s Sampling) Check() error {
 	if !(s.Temperature > 0) || math.IsInf(s.Temperature, 1) || s.TopK < 0 {
 		return fmt.Errorf("sampling with temperature %v and top_k %d: want a temperature above 0, and a top_k of at least 0, 0 being all tokens", s.Temperature, s.TopK)
@@ -25,21 +25,21 @@ func (s Sampling) Check() error {
 	return nil
 }
 
-// Sample is a sequence that was drawn from a model.
+// Sample is a sequence drawn from a model.
 type Sample struct {
 	// Tokens are those after the prefix. The last is the token that ends sequences,
 	// unless the sample was cut.
 	Tokens []int32
 	// LogProbability is the natural logarithm of the joint probability of the tokens after
-	// the prefix, as the model has it whatever the sampling: the float64 sum of what
-	// LogProbs gives for each, in their order.
+	// the prefix under the model, whatever the sampling: the float64 sum of the LogProbs
+	// of each, in their order.
 	LogProbability float64
 }
 
-// Draw is what samples are drawn for: what they begin with, and where they end.
+// Draw is the beginning and the end of samples.
 type Draw struct {
 	Sampling
-	// Prefix is fed before the first token that is drawn: begin, and what may stand after it.
+	// Prefix is fed before the first drawn token: begin, and any tokens after it.
 	Prefix []int32
 	// End is the token that ends a sample, AtMost the number of tokens at which one is cut.
 	End    int32
@@ -59,14 +59,15 @@ func (d *Draw) check(vocabulary int) error {
 	return nil
 }
 
-// Sample draws one sequence with each stream, token after token, each from what the model
-// says after those before it (ancestral sampling; Augenstein et al. 2020, equation 1). A
-// token takes one float64 u of the stream: it is the first at which the probabilities,
-// added up in the order of tokens (with TopK from the most probable on), exceed u.
+// Sample draws one sequence with each stream, token after token, each from the model's
+// distribution after the tokens before it (ancestral sampling; Augenstein et al. 2020,
+// equation 1). A token takes one float64 u of the stream: it is the first at which the
+// cumulative probability, in the order of tokens (with TopK from the most probable on),
+// exceeds u.
 //
 // A sample depends on the parameters, the draw and its own stream alone, bit for bit, not
-// on those beside it. Samples that begin alike share a state, which is computed once.
-// Parameters that are not finite give a *DivergedError.
+// on the other samples. Samples with a common beginning share a state, which is computed
+// once. Parameters that are not finite give a *DivergedError.
 func (s *Scorer) Sample(d Draw, streams []*rand.Rand) ([]Sample, error) {
 	if err := d.check(s.model.config.Vocabulary); err != nil || len(streams) == 0 {
 		return nil, err
@@ -94,20 +95,19 @@ func (s *Scorer) Sample(d Draw, streams []*rand.Rand) ([]Sample, error) {
 	}
 }
 
-// sampler is a number of samples in the making.
+// sampler holds the samples in progress.
 type sampler struct {
 	scorer       *Scorer
 	draw         Draw
 	streams      []*rand.Rand
 	samples      []Sample
-	going        []going // those that have not ended, in the order of their states
-	states, next *States // after each of the beginnings that samples have
+	going        []going // the unfinished samples, in the order of their states
+	states, next *States // after each distinct beginning of samples
 	rows         []float32
 	tokens       distribution
 }
 
-// going is a sample that goes on: the state that it stands at, and the newest token, drawn
-// there.
+// going is an unfinished sample: its state, and the newest token, drawn there.
 type going struct {
 	sample, state int
 	token         int32
@@ -117,7 +117,7 @@ func (r *sampler) ended(g going) bool {
 	return g.token == r.draw.End || len(r.samples[g.sample].Tokens) == r.draw.AtMost
 }
 
-// drawTokens draws the next token of every sample that goes on.
+// drawTokens draws the next token of every unfinished sample.
 func (r *sampler) drawTokens() error {
 	w := r.scorer.workspaces.Get().(*workspace)
 	defer r.scorer.workspaces.Put(w)
@@ -146,7 +146,7 @@ func (r *sampler) logProbs(w *workspace, from, to int) {
 	r.scorer.logProbRows(w, r.states.top()[from*width:to*width], r.rows)
 }
 
-// drawAfter draws the next token of samples that stand at one state, given the log
+// drawAfter draws the next token of samples at one state, given the log
 // probabilities of all tokens there.
 func (r *sampler) drawAfter(logProbs []float32, samples []going) error {
 	if err := r.tokens.set(r.draw.Sampling, logProbs); err != nil {
@@ -162,8 +162,8 @@ func (r *sampler) drawAfter(logProbs []float32, samples []going) error {
 	return nil
 }
 
-// advance makes the states that the newest tokens lead to, one for all samples that are
-// the same so far.
+// advance computes the states after the newest tokens, one for all samples with equal
+// tokens so far.
 func (r *sampler) advance() error {
 	slices.SortFunc(r.going, compareGoing)
 	var parents []int

@@ -63,9 +63,9 @@ func plainDraw(s Sampling, row []float32, u float64) int32 {
 	return order[len(order)-1]
 }
 
-// Of every kind of model, with and without temperature and top-k, over one tile of the
-// output and several. The two could differ where u falls into a gap of rounding, a few
-// 1e-7 wide: the seeds are fixed, and none does.
+// For every kind of model, with and without temperature and top-k, over one tile of
+// the output and several. The two could differ if u falls into a gap of rounding, a
+// few 1e-7 wide: the seeds are fixed, and none does.
 func TestSamplesAreThoseOfTheDefinition(t *testing.T) {
 	t.Parallel()
 	for _, vocabulary := range []int{9, 530} {
@@ -103,7 +103,7 @@ func TestASampleDoesNotDependOnThoseBesideIt(t *testing.T) {
 	}
 }
 
-// Every sequence of a small model comes as often as equation 1 says. The statistic is
+// Every sequence of a small model has the frequency of equation 1. The statistic is
 // chi-squared with one degree of freedom less than there are sequences; a right program
 // is above the bound with probability 1e-4. The seed is fixed.
 func TestSequencesComeAsOftenAsTheyAreProbable(t *testing.T) {
@@ -136,8 +136,8 @@ func TestSequencesComeAsOftenAsTheyAreProbable(t *testing.T) {
 	}
 }
 
-// What underflows, at the latest with its weight in the tile and that of the tile, e^-104
-// each, has no share.
+// Tokens whose probability underflows, at the latest with the weight in the tile times
+// that of the tile, e^-104 each, have no share.
 func TestEveryUHasAToken(t *testing.T) {
 	t.Parallel()
 	rng := testRand(4)

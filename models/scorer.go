@@ -10,7 +10,7 @@ import (
 
 // Scorer computes log probabilities under one set of parameters, which it has
 // prepared for the matrix kernels. It is immutable and safe for concurrent use;
-// it must not outlive a change of the parameters it was made from.
+// it becomes invalid when the parameters change.
 //
 // All its results are bit for bit independent of which states are scored
 // together, of their order and of their number.
@@ -30,9 +30,9 @@ type scorerLayer struct {
 	recurrent         recurrentWeights
 }
 
-// scoringBlock is how many states a workspace handles at a time: enough rows
-// for the matrix kernels, few enough that a tile's logits stay in the cache.
-// It does not show in any result.
+// scoringBlock is the number of states that a workspace handles at a time:
+// enough rows for the matrix kernels, few enough that a tile's logits stay in
+// the cache. It does not affect any result.
 const scoringBlock = 192
 
 // workspace is the memory of one call.
@@ -71,7 +71,7 @@ func (m *Language) NewScorer(params []float32) (*Scorer, error) {
 	return s, nil
 }
 
-// Bytes is the memory that the scorer takes, its parameters included, for caches.
+// Bytes returns the memory of the scorer, its parameters included, for caches.
 func (s *Scorer) Bytes() int64 {
 	bytes := 4 * int64(s.model.Parameters())
 	for _, l := range slices.Concat(s.layers, s.encoder) {
@@ -119,7 +119,7 @@ func newWorkspace(m *Language) *workspace {
 func (s *Scorer) Model() *Language { return s.model }
 
 // Step feeds one token to each state, in place. To a state of an encoder-decoder it
-// feeds the source until the separator comes, and from it on the target.
+// feeds the source up to the separator, and then the target.
 func (s *Scorer) Step(states *States, tokens []int32) error {
 	if err := s.checkStates(states, len(tokens), "tokens"); err != nil {
 		return err
@@ -137,8 +137,8 @@ func (s *Scorer) Step(states *States, tokens []int32) error {
 	return nil
 }
 
-// alike returns the end of the states from that one on which are fed to the same layers,
-// at most a block. Those that are fed the separator are no longer of a source then.
+// alike returns the end of the states from index from on that are fed to the same
+// layers, at most a block. A state that is fed the separator moves to the target then.
 func (s *Scorer) alike(states *States, tokens []int32, from int) (to int) {
 	if s.encoder == nil {
 		return min(from+scoringBlock, len(tokens))
@@ -200,7 +200,7 @@ func (s *Scorer) checkStates(states *States, n int, what string) error {
 	return nil
 }
 
-// checkPredicts is checkStates for states after which something is predicted.
+// checkPredicts is checkStates for states after which a token is predicted.
 func (s *Scorer) checkPredicts(states *States, n int, what string) error {
 	if err := s.checkStates(states, n, what); err != nil {
 		return err
@@ -211,8 +211,8 @@ func (s *Scorer) checkPredicts(states *States, n int, what string) error {
 	return nil
 }
 
-// step feeds one token to each of the first len(tokens) states, which are alike in what
-// they read.
+// step feeds one token to each of the first len(tokens) states, all of the source or
+// all of the target.
 func (s *Scorer) step(w *workspace, tokens []int32, states *States) {
 	for from := 0; from < len(tokens); from += scoringBlock {
 		s.stepRange(w, tokens, states, from, min(from+scoringBlock, len(tokens)))
@@ -262,11 +262,13 @@ func (l *scorerLayer) step(w *workspace, b *layerWeights, x, memory, output []fl
 	}
 }
 
-// guesses say of each row whether its target is the most probable token, the lowest of
-// equals, and whether it is one of the TopGuesses first. Either may be nil: not asked for.
+// guesses reports for each row whether its target is the most probable token, the lowest
+// of equals, and whether it is one of the TopGuesses first. Either may be nil: not
+// requested.
 type guesses struct{ hits, tops []bool }
 
-// logProbs scores one target per row of output, and fills in what is asked for of g.
+// logProbs scores one target per row of output, and fills in the requested fields of
+// g.
 func (s *Scorer) logProbs(w *workspace, output []float32, targets []int32, dst []float32, g guesses) {
 	width := s.model.config.outputWidth()
 	for from := 0; from < len(targets); from += scoringBlock {
@@ -285,8 +287,8 @@ func (s *Scorer) logProbs(w *workspace, output []float32, targets []int32, dst [
 	}
 }
 
-// reduce runs the rows through all tiles, keeping only the targets' logits, and what tells
-// guesses.
+// reduce runs the rows through all tiles, keeping only the targets' logits and the data
+// for guesses.
 func (s *Scorer) reduce(w *workspace, output []float32, targets []int32, g guesses) {
 	w.reset(len(targets), len(s.tiles))
 	if g.tops != nil {

@@ -76,7 +76,7 @@ func TestScorerEqualsReference(t *testing.T) {
 	}
 }
 
-// What a state gives must not depend on its company: the canary and its
+// The results for a state must not depend on its batch: the canary and its
 // references may be scored in any blocks.
 func TestStatesDoNotDependOnTheirBatch(t *testing.T) {
 	t.Parallel()
@@ -352,7 +352,8 @@ func TestEvaluationOfDivergedParametersIsAnError(t *testing.T) {
 	}
 }
 
-// Rows of few different logits have many equal ones, also at the edge of what leads.
+// Rows of few distinct logits have many equal ones, even at the boundary of the
+// leaders.
 func TestLeadersAreTheFirstOfASort(t *testing.T) {
 	t.Parallel()
 	rng := testRand(17)

@@ -50,8 +50,8 @@ func (s *stackTrace) backward(w *stackWeights, d *dropout) {
 	}
 }
 
-// weightGradients sets the tensors of g from what backward left. It adds to the
-// embedding, unless that is fresh: what a tied one did as output stands there before.
+// weightGradients sets the tensors of g from the results of backward. It adds to the
+// embedding, unless that is fresh: a tied one already holds its gradient as output.
 func (s *stackTrace) weightGradients(g *stackWeights, fresh bool) {
 	for i := range s.layers {
 		l := &s.layers[i]

@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// States are what a model remembers of a number of token sequences, one state
-// each. Any scorer of the same sizes may continue them, though only the one
-// that made them does so sensibly. The zero value holds none, and is for Gather.
+// States are a model's states after a number of token sequences, one state each.
+// Any scorer of the same sizes may continue them, though only the one that made
+// them gives meaningful results. The zero value holds none, and is for Gather.
 type States struct {
 	n     int
 	cells []cell
-	// reading has, of each state, whether the separator is still to come: the state is
-	// then the encoder's.
+	// reading reports for each state whether it is the encoder's, before the
+	// separator.
 	reading []bool
 	// Of each layer: [n, memory()] and [n, out].
 	memory, output [maxLayers][]float32
@@ -52,7 +52,7 @@ func (s *States) reserve(cells []cell, n int) {
 // Len is the number of states.
 func (s *States) Len() int { return s.n }
 
-// recalled is what layer i's weights U are applied to: [n, recalled()].
+// recalled returns the operand of layer i's weights U: [n, recalled()].
 func (s *States) recalled(i int) []float32 {
 	if s.cells[i].kind.convolves {
 		return s.memory[i]
@@ -113,7 +113,7 @@ func (s *States) copyState(at int, from *States, i int) {
 	}
 }
 
-// StateBytes is the memory that one state of the model takes.
+// StateBytes returns the memory of one state of the model.
 func (m *Language) StateBytes() int {
 	n := 0
 	for _, c := range m.cells {
@@ -122,7 +122,7 @@ func (m *Language) StateBytes() int {
 	return n
 }
 
-// describe says what states are of, for messages.
+// describe describes states in messages.
 func describe(cells []cell) string {
 	if len(cells) == 0 {
 		return "0 units"

@@ -7,25 +7,25 @@ import (
 	"coalmine/internal/largepages"
 )
 
-// Tables are what the TreeScorers over one Scorer share. They are immutable and safe
-// for concurrent use.
+// Tables hold the data common to the TreeScorers of one Scorer. They are immutable
+// and safe for concurrent use.
 type Tables struct {
 	scorer *Scorer
 	// inputs is [vocabulary, gates]: each token's share of the gates of the lowest layer,
 	// the bias included. It is nil if it had more than maxInputs elements.
 	inputs []float32
 	// targets is [vocabulary, units]: the projection times each token's output vector, so
-	// that its product with an emission is the token's logit, but for the bias. It is nil
+	// that its product with an emission is the token's logit, without the bias. It is nil
 	// unless a look-ahead needs it.
 	targets []float32
-	coarse  *coarseBounds // nil without targets, and where cells have no rational approximation
+	coarse  *coarseBounds // nil without targets, and if cells have no rational approximation
 	// By token: its group of tokens with similar output vectors, for NormaliserBounds.
 	outputGroupOf, emissionGroupOf []int
 	rounding
 }
 
-// maxInputs is the most elements of Tables.inputs: 256 MiB, three times what the
-// paper's model takes. It changes no result.
+// maxInputs is the largest number of elements of Tables.inputs: 256 MiB, three
+// times the size for the paper's model. It changes no result.
 const maxInputs = 1 << 26
 
 // Tabulate prepares TreeScorers. The tables take Tables.Bytes of memory.
@@ -43,7 +43,7 @@ func (s *Scorer) Tabulate() *Tables {
 	return t
 }
 
-// Bytes is the memory that the tables take, the scorer and its parameters included,
+// Bytes returns the memory of the tables, the scorer and its parameters included,
 // for caches.
 func (t *Tables) Bytes() int64 {
 	bytes := t.scorer.Bytes() + 4*int64(len(t.inputs)+len(t.targets)) + 8*int64(len(t.outputGroupOf)+len(t.emissionGroupOf))
@@ -56,15 +56,15 @@ func (t *Tables) Bytes() int64 {
 // Scorer returns the scorer that the tables were made from.
 func (t *Tables) Scorer() *Scorer { return t.scorer }
 
-// inputGates sets gates to what token vectors bring to the gates of the lowest
-// layer, in the order of arithmetic of scorerLayer.step.
+// inputGates sets gates to the contributions of token vectors to the gates of
+// the lowest layer, in the order of arithmetic of scorerLayer.step.
 func (s *Scorer) inputGates(vectors, gates []float32) {
 	l := &s.layers[0]
 	kernels.GemmPackedBias(false, len(vectors)/l.in, vectors, l.in, &l.input, s.weights.layers[0].bias, gates, l.gates())
 }
 
-// looksAhead says whether the surprisal of a token can be bounded from an emission:
-// whether the emitting layer is projected, and no layer stands above it.
+// looksAhead reports whether the surprisal of a token can be bounded from an
+// emission: whether the emitting layer is projected, and no layer lies above it.
 func (s *Scorer) looksAhead() bool { return len(s.layers) == 1 && s.layers[0].projected }
 
 // emissionVectors carries output vectors [n, out] back through the projection. The product
@@ -84,7 +84,7 @@ type rounding struct {
 	// longest is the largest length of an output vector; offset bounds every bias
 	// and the entropies.
 	longest, offset float64
-	// units is how many emissions a projection adds up, and projection its
+	// units is the number of terms of a projection, and projection its
 	// Frobenius norm; 0 without look-ahead.
 	units      int
 	projection float64
@@ -108,11 +108,11 @@ func roundingOf(s *Scorer) rounding {
 // error of one rounding.
 const roundoff = 1.0 / (1 << 24)
 
-// margin is how far rounding may put a bound beyond the log probability that
-// LogProbs computes, after an output of the given length. With A the largest
-// magnitude that the sum of absolute values of a logit can reach, the vector and
-// bias of a merged token included, and g the number of roundings in a logit, in
-// units of roundoff:
+// margin returns the largest distance by which rounding may put a bound beyond
+// the log probability that LogProbs computes, after an output of the given
+// length. With A the largest magnitude that the sum of absolute values of a
+// logit can reach, including the vector and bias of a merged token, and g the
+// number of roundings in a logit, in units of roundoff:
 //
 //	3 g A   the logits of the vocabulary, of the merged tokens, of the target
 //	8 A + 8 two log-sum-exps: the difference to the peak, of a logit from its
@@ -140,5 +140,5 @@ func (r *rounding) emissionMargin(length float64) float64 {
 	return r.margin(output) + roundoff*(3*r.sums(r.units)+2*r.sums(r.width)+16)*output*r.longest
 }
 
-// sums bounds the roundings in a sum of so many products, in blocks of k.
+// sums bounds the roundings in a sum of a number of products, in blocks of k.
 func (r *rounding) sums(products int) float64 { return float64(products + products/128 + 8) }

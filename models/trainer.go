@@ -4,8 +4,8 @@ import "fmt"
 
 // Loss is the loss of a batch.
 type Loss struct {
-	// Sum of -log p(target), in nats, over all targets of the batch; of a Reader, whose
-	// targets are texts, of the losses that its kind has.
+	// Sum of -log p(target), in nats, over all targets of the batch; for a Reader,
+	// whose targets are texts, of the losses of its kind.
 	Sum float64
 	// Tokens is the number of targets.
 	Tokens int
@@ -22,10 +22,10 @@ func (l Loss) Mean() float64 {
 // Add sums two losses.
 func (l Loss) Add(other Loss) Loss { return Loss{l.Sum + other.Sum, l.Tokens + other.Tokens} }
 
-// Trainer computes gradients of one model. It keeps its memory from batch to
-// batch and allocates only when a batch is larger than any before; what it
-// computes does not depend on the batches before. It is not safe for
-// concurrent use: one Trainer per goroutine.
+// Trainer computes gradients of one model. It reuses its memory from batch to
+// batch and allocates only for a batch larger than any before; its results do
+// not depend on the batches before. It is not safe for concurrent use: one
+// Trainer per goroutine.
 type Trainer struct {
 	model      *Language
 	stackTrace // of the decoder
@@ -55,14 +55,14 @@ func (m *Language) NewTrainer() *Trainer {
 // length and must not overlap; params and sentences are only read.
 //
 // Each sentence has at least two tokens and lengths may differ. Those of an
-// encoder-decoder are pairs: a token at least before the first separator, and one at
-// least after it; the targets are what follows it. The sums over the batch run through
-// the sentences, or targets, from the longest to the shortest, equal ones in the order
-// given; those over an encoder's tensors through the sources likewise.
+// encoder-decoder are pairs: at least one token before the first separator, and at
+// least one after it; the targets are the tokens after it. The sums over the batch run
+// through the sentences, or targets, from the longest to the shortest, equal ones in
+// the order given; those over an encoder's tensors through the sources likewise.
 //
 // A loss that is not finite gives a *DivergedError. After any error the content
-// of gradient is undefined. A gradient may overflow though its loss is finite;
-// FiniteNorm tells.
+// of gradient is undefined. A gradient may overflow although its loss is
+// finite; FiniteNorm reports it.
 func (t *Trainer) Gradient(params []float32, sentences [][]int32, gradient []float32) (Loss, error) {
 	if err := t.check(params, sentences, gradient); err != nil {
 		return Loss{}, err
@@ -99,8 +99,8 @@ func (t *Trainer) backward(w *weights) {
 	}
 }
 
-// weightGradients sets all tensors of g but those of the output layer, from what backward
-// left. To a tied embedding, which that layer has set, it adds.
+// weightGradients sets all tensors of g except those of the output layer, from the
+// results of backward. It adds to a tied embedding, which the output layer has set.
 func (t *Trainer) weightGradients(g *weights) {
 	t.stackTrace.weightGradients(&g.stackWeights, t.model.config.Untied)
 	if t.encoder != nil {

@@ -10,10 +10,10 @@ import (
 )
 
 // TreeScorer scores the sequences of a prefix tree (a trie): sequences with a common
-// prefix share the node where it ends, and its state is computed once for all of them.
-// Results depend on the states and tokens alone, bit for bit, not on which are
-// handled together. It is not safe for concurrent use: one TreeScorer per goroutine,
-// over shared Tables.
+// prefix share the node at its end, whose state is computed once for all of them.
+// Results depend on the states and tokens alone, bit for bit, not on the other edges
+// of a batch. It is not safe for concurrent use: one TreeScorer per goroutine, over
+// shared Tables.
 type TreeScorer struct {
 	tables *Tables
 	work   Work
@@ -29,7 +29,7 @@ type TreeScorer struct {
 	gruCandidate []float32 // [parents, units]: the outputs' share of a GRU's candidate activation
 	gates        []float32 // [gates] of one edge
 	squash       []float32 // [units] of one edge
-	emitted      []float32 // [block, units]: what the cells emit, before the projection
+	emitted      []float32 // [block, units]: the cells' emissions, before the projection
 	// Softmax.
 	logits  []float32  // [block, tileWidth or merged tokens]
 	targets []float32  // by edge: its token's logit
@@ -37,14 +37,14 @@ type TreeScorer struct {
 	normaliser
 	// A pruned advance.
 	errors     []float64 // by parent: bounds the error of the quantised recurrent product
-	remaining  []int     // numbers of the edges that coarse bounds leave
+	remaining  []int     // numbers of the edges that remain after coarse bounds
 	edges      []Edge    // the remaining ones
 	candidates []Candidate
-	kept       []int // those of the remaining that are not pruned later
+	kept       []int // the remaining edges that are not pruned later
 }
 
-// Edge is an edge of the prefix tree: from the node with a state to the one that a
-// token leads to.
+// Edge is an edge of the prefix tree: from the node of a state to its child by a
+// token.
 type Edge struct {
 	Parent int // index of the state
 	Token  int32
@@ -55,21 +55,22 @@ func compareEdges(a, b Edge) int {
 	return cmp.Or(cmp.Compare(a.Parent, b.Parent), cmp.Compare(a.Token, b.Token))
 }
 
-// Work counts what a TreeScorer has done.
+// Work counts the operations of a TreeScorer.
 type Work struct {
 	// Advanced is the number of new states.
 	Advanced int64
 	// Exact and Bounded are the numbers of states whose normaliser was computed, and
 	// bounded. LookedAhead is the number of edges given to AdvancePruned.
 	Exact, Bounded, LookedAhead int64
-	// FLOPs are the operations of all matrix products together, quantised ones included.
+	// FLOPs counts the operations of all matrix products together, quantised ones
+	// included.
 	FLOPs float64
 }
 
 // NewTreeScorer returns a tree scorer with no memory yet.
 func (t *Tables) NewTreeScorer() *TreeScorer { return &TreeScorer{tables: t} }
 
-// Work returns what the tree scorer has done so far.
+// Work returns the work of the tree scorer so far.
 func (ts *TreeScorer) Work() Work { return ts.work }
 
 // Scorer returns the scorer under whose parameters the tree is scored.
@@ -129,9 +130,9 @@ func (ts *TreeScorer) check(states *States, edges []Edge, room int) error {
 	return nil
 }
 
-// gather collects the outputs, or what is recalled, of the parents of the first edges, as many as have at most
-// so many parents, and returns the number of these edges. Edges of one parent share its
-// output if share is set; otherwise each gets a copy.
+// gather collects the outputs, or the recalled values, of the parents of the first edges, as many
+// edges as have at most most parents, and returns the number of these edges. Edges of one parent
+// share its output if share is set; otherwise each gets a copy.
 func (ts *TreeScorer) gather(outputs []float32, width int, edges []Edge, share bool, most int) int {
 	ts.parents, ts.place = ts.parents[:0], ts.place[:0]
 	for _, e := range edges {

@@ -116,7 +116,7 @@ func scaledScorer(t *testing.T, m *Language, scale float32, rng *rand.Rand) *Sco
 	return mustScorer(t, m, params)
 }
 
-// Where every merged token is one token, the lower bound is the surprisal but for the
+// If every merged token is one token, the lower bound equals the surprisal minus the
 // margin for rounding: neither too little, whatever the weights, nor too much.
 func TestTheMarginOfABoundIsThatOfRounding(t *testing.T) {
 	t.Parallel()

@@ -1,4 +1,4 @@
-// Package architectures knows every network that a configuration may describe.
+// Package architectures constructs the network of any configuration.
 package architectures
 
 import (

@@ -22,14 +22,14 @@ const (
 // Choices lists the kinds for the experiment file.
 func (Kind) Choices() []string { return kinds.Words() }
 
-// Kinds lists all kinds, in the order in which tables have them.
+// Kinds lists all kinds, in the order of tables.
 func Kinds() []Kind { return kinds.Names() }
 
 type entry struct {
 	kind    Kind
 	title   string
 	summary string
-	// validates says that the training ends by the validation part.
+	// validates reports that a validation part ends the training.
 	validates bool
 	start     func(Shape, Options, *rand.Rand) Attack
 }
@@ -40,7 +40,7 @@ var kinds = registry.New("attack", func(e entry) Kind { return e.kind },
 	entry{KNN, "kNN", "the share of a class among the 10 nearest updates", false, newNearest},
 	entry{Cosine, "cosine", "the cosine to the mean update of a class; nothing is trained", false, newCosine})
 
-// Title is how tables have it, such as "MLP".
+// Title is the name for tables, such as "MLP".
 func (k Kind) Title() string {
 	e, err := kinds.Find(k)
 	if err != nil {
@@ -49,19 +49,19 @@ func (k Kind) Title() string {
 	return e.title
 }
 
-// Validates reports whether the attack needs a validation part. Others learn from all there is.
+// Validates reports whether the attack needs a validation part. Others learn from all the data.
 func (k Kind) Validates() bool {
 	e, err := kinds.Find(k)
 	return err == nil && e.validates
 }
 
-// Shape is that of the data: vectors of Inputs values, of Classes classes.
+// Shape is the shape of the data: vectors of Inputs values, of Classes classes.
 type Shape struct{ Inputs, Classes int }
 
 // Options of attacks that are trained in epochs.
 type Options struct {
-	// Epochs at most: less where the validation part, or the minimum that is reached, says
-	// that there is no more to learn.
+	// Epochs is the largest number of epochs: fewer if the loss of the validation part, or
+	// the minimum reached, ends the training.
 	Epochs int
 	// Batch is the number of examples of a step.
 	Batch int
@@ -72,47 +72,47 @@ type Options struct {
 type Block struct {
 	Rows   []float32
 	Labels []int
-	// At are the places of the examples in the order of the source, the same in every epoch.
-	// A validation part has none.
+	// At holds the positions of the examples in the source, the same in every epoch. A
+	// validation part has none.
 	At []int
 }
 
-// Data are the examples that an attack learns from. It must be given none but those: not the
-// updates that it is tried on.
+// Data are the training examples of an attack. They must not include the updates that the
+// attack is tested on.
 type Data interface {
-	// Examples is their number.
+	// Examples returns the number of examples.
 	Examples() int
-	// Blocks calls do with all examples, a block at a time. Epoch 0 has them in the order
-	// of the source, later ones are shuffled, each in its own way. A block is valid during
-	// the call.
+	// Blocks calls do with all examples, a block at a time. Epoch 0 has the order of the
+	// source; each later epoch has its own random order. A block is valid during the call.
 	Blocks(ctx context.Context, epoch int, do func(Block) error) error
-	// Validation are examples that are not among the others; none but for kinds that ask for
-	// them.
+	// Validation returns examples that are not among the others; empty except for kinds that
+	// validate.
 	Validation() Block
 }
 
-// Attack tells whose an update is.
+// Attack attributes updates to users.
 type Attack interface {
 	// Train learns from the data, which Score may read again.
 	Train(ctx context.Context, data Data) (Training, error)
 	// Score writes the scores of vectors, row by row: scores is [len(rows)/Inputs, Classes].
-	// A higher score is a better reason to believe in the class. They are compared within a
-	// class and within a row.
+	// A higher score is stronger evidence for the class. Scores are compared within a class
+	// and within a row.
 	Score(ctx context.Context, rows, scores []float32) error
 }
 
-// Training is how the training of an attack went.
+// Training is the record of the training of an attack.
 type Training struct {
-	// Epochs that were made, of which the one after Best was kept; 0 where there are none.
+	// Epochs is the number of completed epochs, of which the attack keeps the one after
+	// Best; 0 without epochs.
 	Epochs int `json:"epochs,omitempty"`
 	Best   int `json:"best,omitempty"`
-	// Loss is the mean loss of the validation part then.
+	// Loss is the mean loss of the validation part after epoch Best.
 	Loss float64 `json:"validation_loss,omitempty"`
-	// Converged says that the loss fell no more before the epochs were over.
+	// Converged reports that the loss stopped falling before the last epoch.
 	Converged bool `json:"converged,omitempty"`
 }
 
-// Unfinished reports whether the training ended for its number of epochs alone.
+// Unfinished reports whether only the limit on epochs ended the training.
 func (t *Training) Unfinished() bool { return t.Epochs > 0 && !t.Converged }
 
 // New returns an untrained attack. Initial weights are drawn from rng.
@@ -130,7 +130,7 @@ func New(kind Kind, shape Shape, o Options, rng *rand.Rand) (Attack, error) {
 	return e.start(shape, o, rng), nil
 }
 
-// check finds what can't be trained on.
+// check returns an error for a block that cannot be trained on.
 func (s Shape) check(b Block, examples int) error {
 	if len(b.Rows) != len(b.Labels)*s.Inputs || len(b.At) != len(b.Labels) {
 		return fmt.Errorf("a block has %d values and %d places for %d examples; expected %d values and a place for each", len(b.Rows), len(b.At), len(b.Labels), s.Inputs)

@@ -227,9 +227,8 @@ func TestStepsAreThoseOfKeras(t *testing.T) {
 	}
 }
 
-// The machines of a small problem are those that scikit-learn 1.2.1 finds, as
-// LinearSVC(tol=1e-10) does,
-// whatever the batch.
+// The machines of a small problem equal those of scikit-learn 1.2.1,
+// LinearSVC(tol=1e-10), for every batch size.
 func TestTheLinearMachineIsThatOfScikitLearn(t *testing.T) {
 	t.Parallel()
 	s := Shape{Inputs: 3, Classes: 3}
@@ -256,7 +255,7 @@ func TestTheLinearMachineIsThatOfScikitLearn(t *testing.T) {
 	}
 }
 
-// objective is what the machine of a class minimizes, in float64.
+// objective is the function that the machine of a class minimizes, in float64.
 func objective(s Shape, weights, bias []float32, b Block, class int) float64 {
 	value := float64(bias[class]) * float64(bias[class]) / 2
 	for j := range s.Inputs {

@@ -2,8 +2,7 @@ package attacks
 
 import "context"
 
-// batching cuts what there is of data of a shape into batches of so many examples, the last of
-// which may be smaller.
+// batching cuts data of a shape into batches of a number of examples; the last may be smaller.
 type batching struct {
 	shape Shape
 	batch int
@@ -32,12 +31,12 @@ func (c batching) batches(ctx context.Context, b Block, do func(Block) error) er
 	return nil
 }
 
-// row gives the vector of an example.
+// row returns the vector of an example.
 func (b Block) row(s Shape) func(i int) []float32 {
 	return func(i int) []float32 { return b.Rows[i*s.Inputs : (i+1)*s.Inputs] }
 }
 
-// cut has the examples from one to before another.
+// cut returns the examples [from, to).
 func (b Block) cut(from, to, inputs int) Block {
 	part := Block{Rows: b.Rows[from*inputs : to*inputs], Labels: b.Labels[from:to]}
 	if b.At != nil {

@@ -12,7 +12,7 @@ import (
 // baseline without training.
 type cosine struct {
 	shape Shape
-	means []float32 // [classes, inputs], each of length 1, or 0 where the class has nothing
+	means []float32 // [classes, inputs], each of length 1, or 0 for a class without examples
 }
 
 func newCosine(s Shape, _ Options, _ *rand.Rand) Attack { return &cosine{shape: s} }
@@ -45,7 +45,7 @@ func addRows(sums []float64, b Block, inputs int) {
 	}
 }
 
-// unit is a vector at the length 1.
+// unit normalizes a vector to length 1.
 func unit(dst []float32, x []float64) {
 	square := 0.0
 	for _, v := range x {
@@ -60,7 +60,7 @@ func unit(dst []float32, x []float64) {
 	}
 }
 
-// Score implements Attack. An update of nothing but zeros scores 0.
+// Score implements Attack. An update of zeros scores 0.
 func (a *cosine) Score(_ context.Context, rows, scores []float32) error {
 	d, classes := a.shape.Inputs, a.shape.Classes
 	n := len(rows) / d

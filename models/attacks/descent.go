@@ -11,20 +11,21 @@ type learner interface {
 	step(b Block) error
 	// loss is the mean loss of examples, for validation.
 	loss(b Block) (float64, error)
-	// params are those that it reads.
+	// params returns the parameters that it reads.
 	params() []float32
 }
 
-// What decides that a training is over: the loss of the validation part is looked at after an
-// epoch and at least so many steps, and so many looks without a fall by leastFall in all end
-// it: a loss that has nothing left to tell apart falls for ever, but ever slower.
+// Stopping rule: after an epoch and at least the given number of steps, the loss of the
+// validation part is evaluated, and a number of evaluations without a total fall by leastFall
+// ends the training. A loss without anything left to distinguish keeps falling, but ever more
+// slowly.
 const (
 	stepsALook = 200
 	patience   = 5
 	leastFall  = 0.001
 )
 
-// descent trains a learner in epochs until its loss on the validation part falls no more.
+// descent trains a learner in epochs until its loss on the validation part stops falling.
 type descent struct {
 	learner
 	batching

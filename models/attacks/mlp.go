@@ -12,8 +12,8 @@ import (
 // Hidden is the number of units of the network (Orekondy et al. 2018, section 4.3).
 const Hidden = 128
 
-// The paper's SGD: rate, momentum, and a decay that makes the rate of step t, from 0, to
-// rate/(1 + decay t), as Keras has it.
+// The paper's SGD: rate, momentum, and a decay that lowers the rate of step t, from 0,
+// to rate/(1 + decay t), as in Keras.
 const (
 	mlpRate     = 0.01
 	mlpMomentum = 0.9
@@ -41,7 +41,8 @@ func (m *mlp) Train(ctx context.Context, data Data) (Training, error) {
 	return descent{m, m.batching, m.epochs}.train(ctx, data)
 }
 
-// begin makes the network, with the initial weights, for batches of at most so many examples.
+// begin makes the network, with the initial weights, for batches of at most a number of
+// examples.
 func (m *mlp) begin(examples int) (err error) {
 	m.network, err = networks.NewClassifier(networks.Config{
 		Inputs: m.shape.Inputs, Hidden: []int{Hidden}, Classes: []int{m.shape.Classes},
@@ -72,8 +73,8 @@ func (m *mlp) loss(b Block) (float64, error) {
 	return m.network.Loss(len(b.Labels), b.row(m.shape), [][]int{b.Labels})
 }
 
-// Score implements Attack. Scores are logarithms of probabilities: these themselves are often
-// too near to 0 to be told apart.
+// Score implements Attack. Scores are logarithms of probabilities, because the probabilities
+// are often too near to 0 to be distinguished.
 func (m *mlp) Score(ctx context.Context, rows, scores []float32) error {
 	return m.score(ctx, rows, func(batch Block) error {
 		logits, err := m.network.Logits(len(batch.Labels), batch.row(m.shape))
@@ -91,7 +92,8 @@ func (m *mlp) Score(ctx context.Context, rows, scores []float32) error {
 	})
 }
 
-// keras is SGD with momentum as Keras has it: the rate stands in the moves.
+// keras is SGD with momentum in the form of Keras: the rate is part of the
+// moves.
 type keras struct {
 	moves []float32
 	steps int

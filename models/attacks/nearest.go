@@ -7,12 +7,12 @@ import (
 	"coalmine/models/neighbours"
 )
 
-// Neighbours is the number of nearest examples that are asked (Orekondy et al. 2018, section
+// Neighbours is the number of nearest examples that vote (Orekondy et al. 2018, section
 // 6.1.1).
 const Neighbours = 10
 
 // nearest is the k-nearest-neighbour attack, over Euclidean distances. A class scores its share
-// of the neighbours. Of examples at one distance the earlier ones are nearer.
+// of the neighbours. Of examples at the same distance the earlier ones are nearer.
 type nearest struct {
 	shape Shape
 	data  Data
@@ -26,8 +26,7 @@ func (a *nearest) Train(_ context.Context, data Data) (Training, error) {
 	return Training{}, nil
 }
 
-// Score implements Attack. It goes through the data once for each call, so that rows should be
-// many.
+// Score implements Attack. Each call reads the data once, so pass many rows.
 func (a *nearest) Score(ctx context.Context, rows, scores []float32) error {
 	search := neighbours.NewSearch(rows, a.shape.Inputs, Neighbours)
 	err := a.data.Blocks(ctx, 0, func(b Block) error {

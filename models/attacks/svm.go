@@ -7,13 +7,15 @@ import (
 	"coalmine/internal/kernels"
 )
 
-// What the machines minimize, and how near to it they come.
+// The objective of the machines and the accuracy of its minimum.
 const (
 	// svmCost weighs the losses of the examples against the weights: C, 1 as in LinearSVC.
 	svmCost = 1
-	// svmTolerance bounds the derivatives of the dual problem that are left in an epoch.
+	// svmTolerance bounds the derivatives of the dual problem that remain after an
+	// epoch.
 	svmTolerance = 0.001
-	// svmRidge is what a squared loss adds to the diagonal of the dual problem.
+	// svmRidge is the contribution of a squared loss to the diagonal of the
+	// dual problem.
 	svmRidge = 1.0 / (2 * svmCost)
 )
 
@@ -22,15 +24,16 @@ const (
 //	1/2 |w|^2 + C * sum over the examples of max(0, 1 - y (w x + b))^2
 //
 // with y = 1 for the class and -1 for all others; the bias counts as a weight, of an input that
-// is 1. That is scikit-learn's LinearSVC as it comes. Each epoch goes through the examples in an
-// order of its own, and solves the dual problem of each class in the variable of one example
-// after another (Hsieh et al. 2008, algorithm 1). The classes do so together, a batch at a time:
-// how an example changes the margins of those after it follows from their inner products.
+// is 1. That is scikit-learn's LinearSVC with its defaults. Each epoch processes the examples in
+// its own order, and solves the dual problem of each class in the variable of one example after
+// another (Hsieh et al. 2008, algorithm 1). All classes are solved together, a batch at a time:
+// the inner products of the examples determine how a change for one changes the margins of the
+// later ones.
 type svm struct {
 	shape   Shape
 	weights []float32 // [inputs, classes]
 	bias    []float32 // [classes]
-	duals   []float32 // [examples, classes]: how much an example holds a plane, from 0
+	duals   []float32 // [examples, classes]: dual variables, 0 or above
 	margins []float32 // [batch, classes]
 	changes []float32 // [batch, classes]
 	inner   []float32 // [batch, batch]: products of examples
@@ -43,14 +46,14 @@ func newSVM(s Shape, batch int) *svm {
 	}
 }
 
-// outputs of n rows, which stand in m.margins.
+// outputs returns the outputs for n rows, in m.margins.
 func (m *svm) outputs(n int, rows []float32) []float32 {
 	out := m.margins[:n*m.shape.Classes]
 	kernels.GemmBias(false, false, n, m.shape.Classes, m.shape.Inputs, rows, m.shape.Inputs, m.weights, m.shape.Classes, m.bias, out, m.shape.Classes)
 	return out
 }
 
-// step solves for the examples of a batch, and returns the greatest derivative that it found.
+// step solves for the examples of a batch, and returns the largest derivative found.
 func (m *svm) step(b Block) (steepest float32) {
 	n, d, classes := len(b.Labels), m.shape.Inputs, m.shape.Classes
 	margins := m.outputs(n, b.Rows)
@@ -68,8 +71,8 @@ func (m *svm) step(b Block) (steepest float32) {
 	return steepest
 }
 
-// solve minimizes over the variables of an example, one for each class. changes are by how
-// much its multiple in the weights of a class grows.
+// solve minimizes over the variables of an example, one for each class. changes are the
+// increments of its multiples in the weights of each class.
 func (m *svm) solve(at, label int, self float32, margins, changes []float32) (steepest float32) {
 	duals := m.duals[at*m.shape.Classes:][:m.shape.Classes]
 	for class, dual := range duals {
@@ -103,7 +106,7 @@ func newSVMAttack(s Shape, o Options, _ *rand.Rand) Attack {
 	return &svmAttack{newSVM(s, o.Batch), batching{s, o.Batch}, o.Epochs}
 }
 
-// Train implements Attack. Beside the model it remembers a number for each example and class.
+// Train implements Attack. Beside the model it stores a number for each example and class.
 func (a *svmAttack) Train(ctx context.Context, data Data) (Training, error) {
 	a.duals = make([]float32, data.Examples()*a.svm.shape.Classes)
 	t := Training{}

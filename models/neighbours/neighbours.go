@@ -1,5 +1,5 @@
-// Package neighbours finds the nearest of many vectors by Euclidean distance, without having
-// them all in memory.
+// Package neighbours finds the nearest of many vectors by Euclidean distance, without
+// holding them all in memory.
 package neighbours
 
 import (
@@ -9,12 +9,13 @@ import (
 	"coalmine/internal/kernels"
 )
 
-// tile is how many vectors are compared with the queries at once.
+// tile is the number of vectors compared with the queries at once.
 const tile = 256
 
-// Search finds, for each of some queries, the K nearest of the vectors that it is shown.
-// Distances are computed in float32, as |v|² - 2 q·v: of vectors whose distances agree to
-// about 1e-6 of |v|² either may be the nearer one. Of equal ones the earlier shown is.
+// Search finds, for each query, the K nearest of the vectors passed to Show. Distances
+// are computed in float32, as |v|² - 2 q·v: if the distances of two vectors agree to
+// about 1e-6 of |v|², either may count as nearer. Of equal ones the one shown earlier
+// does.
 type Search struct {
 	k, dimension int
 	queries      []float32
@@ -22,7 +23,7 @@ type Search struct {
 	products     []float32
 }
 
-// neighbour is a vector at a distance, squared and less the squared norm of the query.
+// neighbour is a vector and its squared distance less the squared norm of the query.
 type neighbour struct {
 	distance float64
 	id       int
@@ -35,8 +36,8 @@ func NewSearch(queries []float32, dimension, k int) *Search {
 	return &Search{k: k, dimension: dimension, queries: queries, found: make([][]neighbour, n), products: make([]float32, n*tile)}
 }
 
-// Show compares vectors, which have the dimension of the queries and stand one after another,
-// with all queries. ids has one for each. It ends early with the error of a context that is over.
+// Show compares vectors, which have the dimension of the queries and lie one after another, with
+// all queries. ids has one for each. It returns early with the error of a context that has ended.
 func (s *Search) Show(ctx context.Context, vectors []float32, ids []int) error {
 	for from := 0; from < len(ids); from += tile {
 		to := min(from+tile, len(ids))
@@ -48,7 +49,7 @@ func (s *Search) Show(ctx context.Context, vectors []float32, ids []int) error {
 	return nil
 }
 
-// compare takes the vectors of a tile in among the neighbours of the queries.
+// compare adds the vectors of a tile to the neighbours of the queries.
 func (s *Search) compare(vectors []float32, ids []int) {
 	d, m := s.dimension, len(ids)
 	kernels.Gemm(false, true, len(s.found), m, d, 1, s.queries, d, vectors, d, 0, s.products, m)
@@ -76,8 +77,8 @@ func (s *Search) insert(query int, n neighbour) {
 	s.found[query] = slices.Insert(list, at, n)
 }
 
-// Nearest are the ids of a query's neighbours, the nearest first: k of them, or as many as
-// were shown.
+// Nearest returns the ids of a query's neighbours, the nearest first: k of them, or fewer
+// if fewer were shown.
 func (s *Search) Nearest(query int) []int {
 	ids := make([]int, len(s.found[query]))
 	for i, n := range s.found[query] {

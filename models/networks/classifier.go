@@ -65,7 +65,8 @@ func (n *classifier[T]) learn(examples int, row func(i int) []T, labels [][]int)
 	})
 }
 
-// Classifier tells classes of vectors, one for each task. It is not safe for concurrent use.
+// Classifier classifies vectors, with one set of classes for each task. It is not safe for
+// concurrent use.
 type Classifier struct {
 	training *classifier[float32]
 	scoring  *layers[float32]
@@ -73,8 +74,8 @@ type Classifier struct {
 	outputs  [][]float32
 }
 
-// NewClassifier returns a classifier whose parameters are 0. It learns from batches of about as
-// many examples as are given; others cost more time.
+// NewClassifier returns a classifier whose parameters are 0. batch is the typical number of
+// examples; other batches cost more time.
 func NewClassifier(c Config, batch int) (*Classifier, error) {
 	if err := checkSizes(slices.Concat([]int{batch, c.Inputs}, c.Hidden, c.Classes)...); err != nil {
 		return nil, err
@@ -93,12 +94,12 @@ func NewClassifier(c Config, batch int) (*Classifier, error) {
 	return n, err
 }
 
-// Graph is the one that learns.
+// Graph returns the training graph.
 func (n *Classifier) Graph() *Graph[float32] { return n.training.Graph }
 
 // Learn returns the sum over tasks of the mean cross-entropy of some examples, in nats, and its
-// gradient, which is valid until the next call. row is the vector of an example, labels those of
-// each task; a negative one says that the task knows nothing of the example.
+// gradient, which is valid until the next call. row returns the vector of an example; labels has
+// the labels of each task, negative for an example without a label.
 func (n *Classifier) Learn(examples int, row func(i int) []float32, labels [][]int) (loss float64, gradient []float32, err error) {
 	return n.training.learn(examples, row, labels)
 }
@@ -119,7 +120,7 @@ func (n *Classifier) Logits(examples int, row func(i int) []float32) ([][]float3
 	return all, nil
 }
 
-// Loss is that of Learn, without a gradient; NaN of no examples.
+// Loss returns the loss of Learn, without a gradient; NaN without examples.
 func (n *Classifier) Loss(examples int, row func(i int) []float32, labels [][]int) (loss float64, err error) {
 	logits, err := n.Logits(examples, row)
 	if err != nil {

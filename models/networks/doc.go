@@ -4,8 +4,8 @@
 //	Pairs       towers of such layers on two vectors, and the distance between what comes out:
 //	            a Siamese network if both have one tower
 //
-// Each is stated as its layers and its loss; Gorgonia derives the gradient. Models that devices
-// train do not use the package (see packages models and vision).
+// Each is defined by its layers and its loss; Gorgonia derives the gradient. Models that
+// devices train do not use the package (see packages models and vision).
 //
 //	n, err := networks.NewClassifier(networks.Config{Inputs: 784, Hidden: []int{64}, Classes: []int{10}}, 32)
 //	graph := n.Graph()
@@ -14,16 +14,17 @@
 //	optimizer.Step(graph.Params, gradient, 0.01)
 //
 // A Graph is one computation of fixed shapes over a flat vector of parameters. Batches of other
-// sizes are cut into parts and filled up with rows of weight 0. One goroutine computes a graph, and
+// sizes are cut into parts and padded with rows of weight 0. One goroutine computes a graph, and
 // every sum has a fixed order: equal arguments give equal bytes, whichever kernels are used.
 //
 // # Speed
 //
 // Matrix products are those of package kernels. A graph reads parameters in place, products write
-// gradients where the optimizer reads them, and what no output needs is left out, such as the
-// gradient of the inputs. With layers of 1,000 inputs or more, products take most of the time.
+// gradients into the optimizer's memory, and values that no output needs are not computed, such
+// as the gradient of the inputs. With layers of 1,000 inputs or more, products take most of the
+// time.
 //
-// # What Gorgonia gets wrong
+// # Faults of Gorgonia
 //
 // Gorgonia v0.9.18 has faults that give wrong numbers without an error:
 //

@@ -9,7 +9,7 @@ import (
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
-	// Without it Gorgonia refuses to start on today's Go.
+	// Gorgonia refuses to start on today's Go without this import.
 	_ "go4.org/unsafe/assume-no-moving-gc"
 
 	"coalmine/models"
@@ -25,7 +25,8 @@ type Graph[T Real] struct {
 	// Params are the parameters, one after another in the order in which they were added. A
 	// run reads them in place.
 	Params []T
-	// Gradient is that of the loss at Params, after a run of a graph with a loss.
+	// Gradient is the gradient of the loss at Params, after a run of a graph with
+	// a loss.
 	Gradient []T
 
 	expr       *gorgonia.ExprGraph
@@ -61,7 +62,7 @@ func (g *Graph[T]) matrix(name string, rows, columns int, options ...gorgonia.No
 	return gorgonia.NewMatrix(g.expr, view([]T{0}, 1, 1).Dtype(), options...)
 }
 
-// view is a matrix of values, which stay where they are.
+// view returns a matrix that shares the memory of values.
 func view[T any](values []T, shape ...int) *tensor.Dense {
 	return tensor.New(tensor.WithShape(shape...), tensor.WithBacking(values))
 }
@@ -69,7 +70,7 @@ func view[T any](values []T, shape ...int) *tensor.Dense {
 // Tensors lists the parameters in the order of Params.
 func (g *Graph[T]) Tensors() []models.Tensor { return g.tensors }
 
-// CompileLoss ends the making of a graph whose output is a loss, a scalar. Parameters are 0.
+// CompileLoss completes a graph whose output is a loss, a scalar. Parameters are 0.
 func (g *Graph[T]) CompileLoss(loss *gorgonia.Node) error {
 	if !loss.IsScalar() {
 		return fmt.Errorf("the loss of a graph has shape %v: want a scalar", loss.Shape())
@@ -94,9 +95,9 @@ func (g *Graph[T]) CompileLoss(loss *gorgonia.Node) error {
 	return g.compile(make([]T, g.size), append(gradients, loss))
 }
 
-// Compile ends the making of a graph that only computes outputs, by the parameters of another
-// graph, whose Params begin with those of this one in the same order. It returns the memory of
-// each output, row-major.
+// Compile completes a graph that only computes outputs, by the parameters of another graph,
+// whose Params begin with those of this one in the same order. It returns the memory of each
+// output, row-major.
 func (g *Graph[T]) Compile(params []T, outputs ...*gorgonia.Node) ([][]T, error) {
 	values := make([][]T, len(outputs))
 	for i, node := range outputs {
@@ -106,13 +107,14 @@ func (g *Graph[T]) Compile(params []T, outputs ...*gorgonia.Node) ([][]T, error)
 	return values, g.compile(params, outputs)
 }
 
-// read has every run copy the value of a node.
+// read makes every run copy the value of a node.
 func (g *Graph[T]) read(node *gorgonia.Node, into []T) {
 	var value gorgonia.Value = view(into, node.Shape()...)
 	gorgonia.Read(node, &value)
 }
 
-// compile leaves out what the outputs do not need, such as the gradient of the inputs.
+// compile omits values that the outputs do not need, such as the gradient of the
+// inputs.
 func (g *Graph[T]) compile(params []T, outputs gorgonia.Nodes) error {
 	g.Params = params[:g.size]
 	for i, node := range g.parameters {
@@ -124,7 +126,7 @@ func (g *Graph[T]) compile(params []T, outputs gorgonia.Nodes) error {
 	return nil
 }
 
-// part is where a tensor stands in a flat vector.
+// part returns a tensor's part of a flat vector.
 func part[T Real](flat []T, t models.Tensor) []T { return flat[t.Offset:][:t.Size()] }
 
 // Run computes the outputs, or the loss, which it returns, and its gradient.
@@ -139,7 +141,7 @@ func (g *Graph[T]) Run() (loss float64, err error) {
 	return loss, nil
 }
 
-// numbers are the elements of a value, also of a scalar.
+// numbers returns the elements of a value, including a scalar.
 func numbers[T Real](v gorgonia.Value) []T {
 	if scalar, ok := v.Data().(T); ok {
 		return []T{scalar}

@@ -7,8 +7,8 @@ import (
 	"gorgonia.org/gorgonia"
 )
 
-// layers composes a network for batches of rows examples. Its methods panic only where a
-// network of this package is composed wrongly: callers check the sizes.
+// layers composes a network for batches of rows examples. Its methods panic only if this
+// package composes a network wrongly: callers check the sizes.
 type layers[T Real] struct {
 	*Graph[T]
 	rows  int
@@ -32,9 +32,10 @@ func (l *layers[T]) constant(name string, rows, columns int, at func(i, j int) T
 	return node
 }
 
-// dense is a layer of units. Its bias stands once for each row; where x has the second vectors
-// of pairs below the first ones, once for each pair, so that the gradients of a pair are added
-// before those of pairs are: where the two cancel, no rounding is left for RMSProp to magnify.
+// dense adds a layer of units. Its bias is added to each row; if x has the second vectors of
+// pairs below the first ones, to each pair, so that the two gradients of a pair are added
+// before those of different pairs: if they cancel, no rounding error is left for RMSProp to
+// magnify.
 func (l *layers[T]) dense(x *gorgonia.Node, units int) *gorgonia.Node {
 	l.count++
 	name := fmt.Sprintf("layer%d", l.count)
@@ -46,7 +47,7 @@ func (l *layers[T]) dense(x *gorgonia.Node, units int) *gorgonia.Node {
 	return gorgonia.Must(gorgonia.Add(product[T](x, weights), biases))
 }
 
-// relu is layers of these units, each with ReLU.
+// relu adds layers with these numbers of units, each with ReLU.
 func (l *layers[T]) relu(x *gorgonia.Node, units ...int) *gorgonia.Node {
 	for _, n := range units {
 		x = gorgonia.Must(gorgonia.Rectify(l.dense(x, n)))
@@ -54,13 +55,14 @@ func (l *layers[T]) relu(x *gorgonia.Node, units ...int) *gorgonia.Node {
 	return x
 }
 
-// pairs is an input with the first vectors of all pairs and then the second ones.
+// pairs adds an input with the first vectors of all pairs and then the second
+// ones.
 func (l *layers[T]) pairs(width int) (*gorgonia.Node, []T) {
 	l.twice = l.constant("twice", 2*l.rows, l.rows, func(i, j int) T { return given[T](i%l.rows == j) })
 	return l.Input("pairs", 2*l.rows, width)
 }
 
-// difference is that of the two vectors of each pair.
+// difference returns the difference of the two vectors of each pair.
 func (l *layers[T]) difference(x *gorgonia.Node) *gorgonia.Node {
 	return product[T](l.constant("difference", l.rows, 2*l.rows, func(i, j int) T {
 		return given[T](i == j) - given[T](i+l.rows == j)
@@ -74,21 +76,21 @@ func given[T Real](is bool) T {
 	return 0
 }
 
-// softmax is the cross-entropy of logits and of targets, which the caller fills: the share of
-// each class in each row, times the weight of the row.
+// softmax returns the cross-entropy of logits and of targets, which the caller fills: the
+// share of each class in each row, times the weight of the row.
 func (l *layers[T]) softmax(logits *gorgonia.Node) (loss *gorgonia.Node, targets []T) {
 	node, targets := l.Input(fmt.Sprintf("targets%d", l.count), l.rows, logits.Shape()[1])
 	return crossEntropy[T](logits, node), targets
 }
 
-// logistic is the cross-entropy of a logistic unit on x: a softmax of the logits 0 and z has the
-// probability of z's logistic function. Targets are pairs, of no and of yes.
+// logistic returns the cross-entropy of a logistic unit on x: the softmax of the logits 0 and z
+// is the logistic function of z. Targets are pairs, of no and of yes.
 func (l *layers[T]) logistic(x *gorgonia.Node) (loss *gorgonia.Node, targets []T) {
 	beside := l.constant("beside", 1, 2, func(_, j int) T { return T(j) })
 	return l.softmax(product[T](l.dense(x, 1), beside))
 }
 
-// chunk is the most examples that a graph takes at once.
+// chunk is the largest number of examples that a graph processes at once.
 const chunk = 64
 
 // rowsFor cuts batches into equal parts of at most chunk examples.
@@ -98,7 +100,7 @@ func rowsFor(batch int) int {
 }
 
 // fold computes loss and gradient of a batch of n examples: sums over parts of it, in order. fill
-// fills the inputs of one.
+// fills the inputs of one part.
 func (l *layers[T]) fold(n int, fill func(from, to int)) (loss float64, gradient []T, err error) {
 	for from := 0; from < n; from += l.rows {
 		fill(from, min(from+l.rows, n))
@@ -121,7 +123,7 @@ func (l *layers[T]) fold(n int, fill func(from, to int)) (loss float64, gradient
 	return loss, gradient, nil
 }
 
-// fillRows copies rows from..to to the front of a matrix, and clears what is behind them.
+// fillRows copies rows from..to to the front of a matrix, and clears the rest.
 func fillRows[T Real](matrix []T, from, to int, row func(i int) []T) {
 	for i := from; i < to; i++ {
 		matrix = matrix[copy(matrix, row(i)):]
@@ -129,7 +131,8 @@ func fillRows[T Real](matrix []T, from, to int, row func(i int) []T) {
 	clear(matrix)
 }
 
-// checkSizes refuses a network without a layer, an input or a unit.
+// checkSizes returns an error for a network without a layer, an input or a
+// unit.
 func checkSizes(sizes ...int) error {
 	for _, n := range sizes {
 		if n < 1 {

@@ -164,8 +164,8 @@ func TestGradientsEqualFiniteDifferences(t *testing.T) {
 	}
 }
 
-// Gorgonia adds gradients up from run to run where they are bound to parameters; here a run is
-// as the first one, whatever ran before.
+// Gorgonia adds up gradients from run to run if they are bound to parameters; here every run
+// equals the first.
 func TestRunsDoNotDependOnEarlierOnes(t *testing.T) {
 	t.Parallel()
 	for _, n := range used()[4:] {
@@ -272,8 +272,8 @@ func TestProductsAreThoseOfGonum(t *testing.T) {
 	}
 }
 
-// Where ReLU cuts neither vector of a pair, both pull a shared bias the opposite way by as much:
-// its gradient is 0, not the rest of a rounded sum.
+// If ReLU cuts neither vector of a pair, both change a shared bias by opposite amounts: its
+// gradient is 0, not a rounding error.
 func TestTheBiasesOfASiameseNetworkCancelExactly(t *testing.T) {
 	t.Parallel()
 	const width = 7
@@ -329,7 +329,8 @@ func TestTheLossOfPairsIsTheCrossEntropyOfTheirLogits(t *testing.T) {
 	}
 }
 
-// A task that knows nothing changes nothing of what others learn, and both losses are the same.
+// A task without labels does not change the gradients of the others, and both losses are the
+// same.
 func TestAnEmptyTaskTeachesNothing(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(3, 9))

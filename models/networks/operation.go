@@ -16,15 +16,16 @@ import (
 )
 
 // operation is a Gorgonia operation on two matrices or two scalars, whose result is a matrix or a
-// scalar. Matrices are computed in memory of the operation's own: Gorgonia allocates every result anew in every
-// run, which takes longer than to compute the gradient of a layer of 50,000 inputs.
+// scalar. It reuses its own memory for the result: Gorgonia allocates every result anew in every
+// run, which takes longer than the gradient of a layer of 50,000 inputs.
 type operation[T Real] struct {
-	// name tells operations with other results from this one.
+	// name distinguishes operations with different results.
 	name          string
-	rows, columns int // of the result; 0 of a scalar
+	rows, columns int // of the result; 0 for a scalar
 	ofScalars     bool
 	do            func(result, a, b []T) (scalar float64)
-	// gradients are those by the inputs, given the result and the gradient by it.
+	// gradients returns those by the inputs, given the result and the gradient by
+	// it.
 	gradients func(result, grad *gorgonia.Node, inputs gorgonia.Nodes) (da, db *gorgonia.Node)
 
 	result []T
@@ -110,7 +111,7 @@ func (op *operation[T]) CallsExtern() bool { return false }
 // OverwritesInput implements gorgonia.Op.
 func (op *operation[T]) OverwritesInput() int { return -1 }
 
-// product is that of two matrices, by package kernels.
+// product multiplies two matrices, by package kernels.
 func product[T Real](a, b *gorgonia.Node) *gorgonia.Node {
 	op := multiplication[T](false, false, a, b)
 	op.gradients = func(_, grad *gorgonia.Node, _ gorgonia.Nodes) (da, db *gorgonia.Node) {
@@ -119,7 +120,8 @@ func product[T Real](a, b *gorgonia.Node) *gorgonia.Node {
 	return op.of(a, b)
 }
 
-// multiplication is of two matrices, each of which may be transposed before; it has no gradient.
+// multiplication multiplies two matrices, each of which may be transposed first; it has no
+// gradient.
 func multiplication[T Real](transA, transB bool, a, b *gorgonia.Node) *operation[T] {
 	lda, ldb := a.Shape()[1], b.Shape()[1]
 	m, k, n := a.Shape()[0], lda, ldb

@@ -23,7 +23,7 @@ type pairs[T Real] struct {
 	same          []T // [rows, 2]
 }
 
-// newSiamese is a graph in which one tower stands for both vectors.
+// newSiamese returns a graph with one tower for both vectors.
 func newSiamese[T Real](t *Tower, rows int) (*pairs[T], error) {
 	n := &pairs[T]{layers: newLayers[T](rows)}
 	x, vectors := n.pairs(t.Inputs)
@@ -34,7 +34,7 @@ func newSiamese[T Real](t *Tower, rows int) (*pairs[T], error) {
 	return n, n.CompileLoss(loss)
 }
 
-// newEncoders is a graph with a tower for each vector.
+// newEncoders returns a graph with a tower for each vector.
 func newEncoders[T Real](first, second *Tower, rows int) (*pairs[T], error) {
 	n := &pairs[T]{layers: newLayers[T](rows)}
 	x, vectors := n.Input("first", rows, first.Inputs)
@@ -58,17 +58,17 @@ func (n *pairs[T]) learn(same []bool, first, second func(i int) []T) (loss float
 	})
 }
 
-// Pairs tells whether two vectors belong together: with what a tower makes of each, u and v, the
-// logit is the inner product of |u - v| with weights, plus a bias. Where both are of one sort the
-// towers share their parameters: a Siamese network (Orekondy et al. 2018, figures 3b and 3c). It
-// is not safe for concurrent use.
+// Pairs predicts whether two vectors belong together: with the towers' outputs u and v, the logit
+// is the inner product of |u - v| with weights, plus a bias. If both are of one kind, the towers
+// share their parameters: a Siamese network (Orekondy et al. 2018, figures 3b and 3c). It is not
+// safe for concurrent use.
 type Pairs struct {
 	training      *pairs[float32]
 	first, second *embedder // the same in a Siamese network
 }
 
-// NewPairs returns a network whose parameters are 0; the same tower twice makes a Siamese one. It
-// learns from batches of about as many pairs as are given; others cost more time.
+// NewPairs returns a network whose parameters are 0; the same tower twice makes a Siamese one.
+// batch is the typical number of pairs; other batches cost more time.
 func NewPairs(first, second *Tower, batch int) (n *Pairs, err error) {
 	for _, t := range []*Tower{first, second} {
 		if err := checkSizes(slices.Concat([]int{batch, t.Inputs}, t.Units)...); err != nil {
@@ -96,7 +96,7 @@ func NewPairs(first, second *Tower, batch int) (n *Pairs, err error) {
 	return n, err
 }
 
-// Graph is the one that learns.
+// Graph returns the training graph.
 func (n *Pairs) Graph() *Graph[float32] { return n.training.Graph }
 
 // Learn returns the mean binary cross-entropy of some pairs, in nats, and its gradient, which is
@@ -105,23 +105,23 @@ func (n *Pairs) Learn(same []bool, first, second func(i int) []float32) (loss fl
 	return n.training.learn(same, first, second)
 }
 
-// First is what the first tower makes of some vectors.
+// First returns the first tower's outputs for some vectors.
 func (n *Pairs) First(examples int, row func(i int) []float32) (*Embedding, error) {
 	return n.first.embed(examples, row)
 }
 
-// Second is what the second tower makes of some vectors.
+// Second returns the second tower's outputs for some vectors.
 func (n *Pairs) Second(examples int, row func(i int) []float32) (*Embedding, error) {
 	return n.second.embed(examples, row)
 }
 
-// Embedding is what a tower makes of some vectors.
+// Embedding holds a tower's outputs for some vectors.
 type Embedding struct {
 	width  int
 	values []float32
 }
 
-// Row is that of vector i.
+// Row returns the output for vector i.
 func (e *Embedding) Row(i int) []float32 { return e.values[i*e.width : (i+1)*e.width] }
 
 // Logit of two embeddings, in float64: the higher, the likelier they belong together.
@@ -134,7 +134,7 @@ func (n *Pairs) Logit(u, v []float32) float64 {
 	return sum
 }
 
-// embedder is the graph of a tower alone.
+// embedder is the graph of a single tower.
 type embedder struct {
 	*layers[float32]
 	inputs, outputs []float32

@@ -21,7 +21,8 @@ var adadeltaRule = Rule{
 //	steps   = beta2 * steps + (1-beta2) * step^2
 //	params -= rate * step
 //
-// The paper has no rate; what steps remembers is before the rate, as in PyTorch.
+// The paper has no rate; steps accumulates before the rate is applied, as in
+// PyTorch.
 type adadelta struct {
 	keep, add, epsilon float32
 	squares, steps     []float32
@@ -38,7 +39,7 @@ func (o *adadelta) Step(params, grad []float32, learningRate float64) {
 	}
 }
 
-// decayed is the decaying mean of squares with x's among them.
+// decayed returns the decaying mean of squares including x's.
 func (o *adadelta) decayed(mean, x float32) float32 {
 	return float32(o.keep*mean) + float32(o.add*float32(x*x))
 }

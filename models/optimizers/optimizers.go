@@ -3,8 +3,8 @@
 // schedules of their learning rates.
 //
 // A rule works on flat parameter vectors and does its arithmetic in float32,
-// element by element in one fixed order. What it remembers between steps is
-// named vectors (State, Restore), which a checkpoint stores beside the model.
+// element by element in one fixed order. Its state between steps is named
+// vectors (State, Restore), which a checkpoint stores beside the model.
 //
 // On the server the gradient is minus the mean of the clients' updates (Reddi
 // et al., "Adaptive Federated Optimization", 2021, algorithm 2), so that SGD at
@@ -22,12 +22,13 @@ import (
 // concurrent use.
 type Optimizer interface {
 	// Step changes params in place by one step along the gradient of a loss to
-	// be minimized. Both have the length the optimizer was made for; any other
-	// is a mistake in the program and panics. It does not keep or change grad.
+	// be minimized. Both have the length that the optimizer was made for; any
+	// other is a mistake in the program and panics. It does not keep or change
+	// grad.
 	Step(params, grad []float32, learningRate float64)
 
-	// State returns what the optimizer remembers, in a fixed order; the vectors
-	// share its memory. A rule without memory returns nil.
+	// State returns the optimizer's state, in a fixed order; the vectors share
+	// its memory. A rule without state returns nil.
 	State() []NamedVector
 
 	// Restore copies the state of an optimizer of the same configuration and
@@ -53,13 +54,13 @@ type Config struct {
 	Beta2 float64 `json:"beta2,omitempty"`
 	// Epsilon > 0 is added to the root of the squared gradients, with adadelta under both roots.
 	Epsilon float64 `json:"epsilon,omitempty"`
-	// Initial >= 0 is what the sum or mean of squared gradients starts from.
+	// Initial >= 0 is the initial sum or mean of squared gradients.
 	Initial float64 `json:"initial,omitempty"`
 }
 
 // Defaults returns the parameters that the literature recommends for a kind; the
-// kind's Rule says where. As server rules Reddi et al. (2021) use beta2 0.99 and
-// epsilon 1e-3 or larger.
+// kind's Rule cites the source. As server rules Reddi et al. (2021) use beta2
+// 0.99 and epsilon 1e-3 or larger.
 func Defaults(kind Kind) (Config, error) {
 	rule, err := rules.Find(kind)
 	if err != nil {
@@ -72,7 +73,7 @@ func Defaults(kind Kind) (Config, error) {
 	return c, nil
 }
 
-// Validate reports everything that is wrong with the configuration, in one error.
+// Validate reports all errors of the configuration at once.
 func (c Config) Validate() error {
 	rule, err := rules.Find(c.Kind)
 	if err != nil {
@@ -115,7 +116,7 @@ func checkSizes(params, grad []float32, want int) {
 	}
 }
 
-// restore copies vectors by name, once all of them are seen to fit.
+// restore copies vectors by name, after checking that all of them fit.
 func restore(into, from []NamedVector) error {
 	if len(from) != len(into) {
 		return fmt.Errorf("optimizer state has %d vectors, want %d (%s)", len(from), len(into), names(into))

@@ -6,9 +6,9 @@ type Parameter struct {
 	Name string
 
 	in     func(*Config) *float64
-	given  func(*Given) **float64 // nil where experiment files cannot state it
+	given  func(*Given) **float64 // nil if experiment files cannot state it
 	allows func(float64) bool
-	wanted string // what allows allows
+	wanted string // describes the allowed values
 }
 
 var (
@@ -44,7 +44,7 @@ var parameters = []Parameter{momentumShare, beta1, beta2, epsilon, initial}
 
 const decays = "at least 0 and below 1"
 
-// isDecay: the steps are taken in float32.
+// isDecay checks in float32, the precision of the steps.
 func isDecay(x float64) bool { return x >= 0 && float32(x) < 1 }
 
 // Given are the parameters of an update rule as an experiment file states them;
@@ -64,8 +64,8 @@ type Given struct {
 	Epsilon *float64 `json:"epsilon,omitempty" range:"[1e-30,1e6]" when:"optimizer=adam fedadam yogi rmsprop adagrad adadelta"`
 }
 
-// Config returns the rule of a kind with the parameters that are given, and its
-// defaults for the others. An unknown kind is an error.
+// Config returns the rule of a kind with the given parameters, and its defaults
+// for the others. An unknown kind is an error.
 func (g *Given) Config(kind Kind) (Config, error) {
 	config, err := Defaults(kind)
 	if err != nil {
@@ -82,8 +82,8 @@ func (g *Given) Config(kind Kind) (Config, error) {
 	return config, nil
 }
 
-// Complete states every parameter that the rule uses. A kind that is unknown
-// changes nothing.
+// Complete fills in every parameter that the rule uses. An unknown kind changes
+// nothing.
 func (g *Given) Complete(kind Kind) {
 	config, err := g.Config(kind)
 	if err != nil {

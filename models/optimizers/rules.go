@@ -9,7 +9,7 @@ import (
 // Kind names an update rule.
 type Kind string
 
-// Kinds of optimizers. The file of each rule holds its entry.
+// The kinds of optimizers. The file of each rule holds its entry.
 const (
 	SGD      Kind = "sgd"
 	Momentum Kind = "momentum"
@@ -22,28 +22,28 @@ const (
 	FedAdam  Kind = "fedadam"
 )
 
-// rules are all update rules there are.
+// rules holds all update rules.
 var rules = registry.New("optimizer", func(r Rule) Kind { return r.Kind },
 	sgdRule, momentumRule, nesterovRule, adamRule, rmspropRule, adagradRule, yogiRule, adadeltaRule, fedAdamRule)
 
-// Rule describes an update rule: all that the rest of the project knows of it.
+// Rule describes an update rule: everything that the rest of the project uses.
 type Rule struct {
 	Kind Kind
-	// Title is how tables of papers spell it.
+	// Title is its name in the tables of papers.
 	Title string
-	// Summary says in one line what the rule does, Source where it stands.
+	// Summary describes the rule in one line, Source cites it.
 	Summary, Source string
-	// PlainStep says that a step is as long as the gradient times the learning
-	// rate, so that one default learning rate suits the rule.
+	// PlainStep reports that a step is as long as the gradient times the
+	// learning rate, so that one default learning rate suits the rule.
 	PlainStep bool
-	// Parameters are those that the rule uses, with their defaults.
+	// Parameters are the rule's parameters, with their defaults.
 	Parameters []Default
 
 	// start returns the rule at its first step; the configuration is valid.
 	start func(c Config, n int) Optimizer
 }
 
-// Default is a parameter with the value that it has unless another is given.
+// Default is a parameter and its default value.
 type Default struct {
 	Parameter
 	Value float64

@@ -19,23 +19,24 @@ const (
 	Cosine   ScheduleKind = "cosine"
 )
 
-// courses are all that a schedule's kind may name.
+// courses holds all kinds of schedules.
 var courses = registry.New("schedule", func(c Course) ScheduleKind { return c.Kind }, constant, stepWise, cosine)
 
-// Course describes a kind of schedule: all that the rest of the project knows of it.
+// Course describes a kind of schedule: everything that the rest of the project uses.
 type Course struct {
 	Kind ScheduleKind
-	// Summary says in one line how the rate runs, Source where it stands.
+	// Summary describes the course of the rate in one line, Source cites it.
 	Summary, Source string
-	// Fields are those of a Schedule, by their names in JSON, that only some
-	// kinds have and this one has.
+	// Fields are the JSON names of the fields of Schedule that only some kinds,
+	// including this one, have.
 	Fields []string
-	// NeedsLength says that the rates depend on the length of the training, so
-	// that a longer training is another one, not its continuation.
+	// NeedsLength reports that the rates depend on the length of the training,
+	// so that a longer training is another one, not its continuation.
 	NeedsLength bool
 
 	check func(Schedule) []error
-	// share of the full rate so many steps past the warm-up, of a valid schedule.
+	// share returns the share of the full rate a number of steps past the
+	// warm-up, for a valid schedule.
 	share func(s Schedule, after int) float64
 }
 
@@ -45,7 +46,7 @@ func Courses() []Course { return courses.Entries() }
 // Choices lists the kinds as words of an experiment file.
 func (ScheduleKind) Choices() []string { return courses.Words() }
 
-// Schedule is how a learning rate changes over training: a warm-up, then the
+// Schedule is the course of a learning rate over training: a warm-up, then the
 // course that Kind names. The zero value is a constant rate.
 type Schedule struct {
 	// Kind may be empty for Constant.
@@ -114,7 +115,7 @@ var cosine = Course{
 
 func (s Schedule) course() (Course, error) { return courses.Find(cmp.Or(s.Kind, Constant)) }
 
-// Validate reports everything that is wrong with the schedule, in one error.
+// Validate reports all errors of the schedule at once.
 func (s Schedule) Validate() error {
 	course, err := s.course()
 	if err != nil {
@@ -130,9 +131,9 @@ func (s Schedule) Validate() error {
 	return nil
 }
 
-// Rate is the learning rate of a step, counted from 0, where base is the full
-// rate. It depends on nothing else, so a resumed training takes the same steps.
-// A schedule that Validate refuses is a mistake in the program, and may panic.
+// Rate returns the learning rate of a step, counted from 0, given the full rate
+// base. It depends on nothing else, so a resumed training takes the same steps.
+// It may panic for a schedule that Validate rejects.
 func (s Schedule) Rate(base float64, step int) float64 {
 	if step < s.WarmUp {
 		return base * float64(step+1) / float64(s.WarmUp)
@@ -144,7 +145,7 @@ func (s Schedule) Rate(base float64, step int) float64 {
 	return base * course.share(s, step-s.WarmUp)
 }
 
-// For completes the schedule for a training of so many steps.
+// For completes the schedule for a training of a number of steps.
 func (s Schedule) For(steps int) Schedule {
 	if course, err := s.course(); err == nil && course.NeedsLength {
 		s.Last = steps - 1

@@ -1,6 +1,7 @@
-// Package ranking measures how well scores put what is looked for above all else: precision
-// and recall along the ranking, average precision, how often it is among the first, what
-// chance alone would give, and intervals over users that hold for few of them.
+// Package ranking measures how well scores rank the relevant items above all others:
+// precision and recall along the ranking, average precision, the rate of hits among the
+// first k, the values expected by chance, and intervals over users that are valid for few
+// of them.
 //
 //	ap, err := ranking.AveragePrecision(scores, relevant)
 //
@@ -11,16 +12,16 @@
 //
 //	AP = sum over n of (R_n - R_(n-1)) P_n
 //
-// which is what scikit-learn's average_precision_score computes: the area under the steps of
-// the precision-recall curve, without interpolation.
+// This equals scikit-learn's average_precision_score: the area under the steps of the
+// precision-recall curve, without interpolation.
 //
 // # Chance
 //
-// Three things are called chance. The share of relevant items is the AP of scores that are
-// all equal; Orekondy et al. 2018 divide by it. Scores without ties that know nothing have
-// more, by about ln(n)/n of n items: Shuffled is their exact mean. And where the items
-// of one owner resemble each other, a score that knows nothing of owners still ranks them side
-// by side, which makes it better or worse than both. Owned therefore gives the AP of
-// every owner's items under one score: their mean is what the score has where its owner is
-// drawn anew, all else being equal.
+// There are three chance levels. The share of relevant items is the AP of scores that are all
+// equal; Orekondy et al. 2018 divide by it. Uninformative scores without ties have a higher
+// AP, by about ln(n)/n for n items: Shuffled returns their exact mean. And if the items of one
+// owner resemble each other, a score without information about owners still ranks them side by
+// side, which makes it better or worse than both. Owned therefore returns the AP of every
+// owner's items under one score: their mean is the expected AP with a randomly drawn owner,
+// all else being equal.
 package ranking

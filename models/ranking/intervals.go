@@ -7,31 +7,30 @@ import (
 	"slices"
 )
 
-// Interval is where a number lies with some confidence.
+// Interval contains a number with some confidence.
 type Interval struct {
 	Low  float64 `json:"low"`
 	High float64 `json:"high"`
 }
 
-// Resampling weighs users at random, together with one more user, whom nobody has seen: the
-// Bayesian bootstrap (Rubin 1981) with an extreme value added to the data. The statistic in
-// which the unseen user is the worst that a user can be gives the lower end of an interval, the
-// statistic in which that user is the best the upper end. Of a mean of values in [0, 1] this is
-// the bound of Gaffke 2005 and of Learned-Miller and Thomas 2020 (A new confidence interval for
-// the mean of a bounded random variable), which holds for few users, from one on, and whatever
-// the values are like; where every value is 0 or 1 it is the interval of Clopper and Pearson.
+// Resampling assigns random weights to the users and to one more, unseen user: the Bayesian
+// bootstrap (Rubin 1981) with an extreme value added to the data. The statistic with the worst
+// possible unseen user gives the lower end of an interval, the statistic with the best possible
+// one the upper end. For a mean of values in [0, 1] this is the bound of Gaffke 2005 and of
+// Learned-Miller and Thomas 2020 (A new confidence interval for the mean of a bounded random
+// variable), which holds for any number of users, from one on, and for any distribution of the
+// values; if every value is 0 or 1, it is the interval of Clopper and Pearson.
 type Resampling struct {
-	// Stream gives the numbers: for each resample and group, for each user and the unseen one,
-	// -ln(1 - float64); their shares of the group's sum are the weights.
+	// Stream gives the random numbers: for each resample and group, for each user and the
+	// unseen one, -ln(1 - float64); their shares of the group's sum are the weights.
 	Stream *rand.Rand
 	// Groups are the numbers of users whose weights add up to 1 together.
 	Groups    []int
 	Resamples int
 }
 
-// Ends are the lower and the upper ends that the resamples give, each ascending. statistic gets
-// the weights of each group, that of the unseen user last; a value of NaN says nothing and is
-// left out.
+// Ends returns the lower and the upper ends of the resamples, each ascending. statistic gets
+// the weights of each group, that of the unseen user last; a NaN is left out.
 func (r *Resampling) Ends(statistic func(weights [][]float64) (low, high float64)) (lows, highs []float64) {
 	weights := make([][]float64, len(r.Groups))
 	for i, n := range r.Groups {
@@ -51,7 +50,8 @@ func (r *Resampling) Ends(statistic func(weights [][]float64) (low, high float64
 	return lows, highs
 }
 
-// draw fills in weights that add up to 1, all such being equally likely.
+// draw fills in weights that add up to 1, uniformly distributed over the
+// simplex.
 func (r *Resampling) draw(weights []float64) {
 	sum := 0.0
 	for i := range weights {
@@ -63,19 +63,20 @@ func (r *Resampling) draw(weights []float64) {
 	}
 }
 
-// Interval is that of a statistic.
+// Interval returns the interval of a statistic.
 func (r *Resampling) Interval(confidence float64, statistic func(weights [][]float64) (low, high float64)) Interval {
 	return Between(confidence)(r.Ends(statistic))
 }
 
-// Between makes an interval of Ends: without (1-confidence)/2 of the resamples on either side.
+// Between makes an interval of Ends, leaving out (1-confidence)/2 of the resamples on either
+// side.
 func Between(confidence float64) func(lows, highs []float64) Interval {
 	tail := (1 - confidence) / 2
 	return func(lows, highs []float64) Interval { return Interval{Quantile(lows, tail), Quantile(highs, 1-tail)} }
 }
 
-// OfMean is the statistic of a mean over the users of one group whose values lie between least
-// and most.
+// OfMean returns the statistic of a mean over the users of one group whose values lie between
+// least and most.
 func OfMean(values []float64, least, most float64) func(weights [][]float64) (low, high float64) {
 	return func(weights [][]float64) (low, high float64) {
 		for i, v := range values {
@@ -86,8 +87,8 @@ func OfMean(values []float64, least, most float64) func(weights [][]float64) (lo
 	}
 }
 
-// OfRatio is the statistic of the ratio of two sums over the users of one group, the first of
-// numbers between least and most. unseen is the second number of the unseen user.
+// OfRatio returns the statistic of the ratio of two sums over the users of one group, the
+// first of numbers between least and most. unseen is the second number of the unseen user.
 func OfRatio(first, second []float64, least, most, unseen float64) func(weights [][]float64) (low, high float64) {
 	above := OfMean(first, least, most)
 	return func(weights [][]float64) (low, high float64) {
@@ -100,7 +101,8 @@ func OfRatio(first, second []float64, least, most, unseen float64) func(weights 
 	}
 }
 
-// Numbers reports the first value that is NaN, which has no rank. of names one value.
+// Numbers returns an error for the first value that is NaN, which has no rank. of
+// names one value.
 func Numbers[F float32 | float64](of string, values []F) error {
 	for i, v := range values {
 		if math.IsNaN(float64(v)) {
@@ -110,7 +112,7 @@ func Numbers[F float32 | float64](of string, values []F) error {
 	return nil
 }
 
-// Quantile interpolates between the two nearest of ascending values, as NumPy's does by default.
+// Quantile interpolates between the two nearest of ascending values, as NumPy does by default.
 // It is 0 without values.
 func Quantile(sorted []float64, q float64) float64 {
 	if len(sorted) == 0 {
@@ -125,7 +127,7 @@ func Quantile(sorted []float64, q float64) float64 {
 	return sorted[below] + float64(share*(sorted[below+1]-sorted[below]))
 }
 
-// Mean of values, NaN without any.
+// Mean returns the mean of values, NaN without any.
 func Mean(values []float64) float64 {
 	sum := 0.0
 	for _, v := range values {

@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// Owned is the average precision of every owner's items under one score: element o is that of
-// the items that have o, of 0 to owners-1, among their owners; NaN where there are none. An
+// Owned returns the average precision of every owner's items under one score: element o is
+// that of the items with o, of 0 to owners-1, among their owners; NaN if there are none. An
 // item may have several owners, or none. It takes the time of one ranking.
 func Owned(scores []float32, of [][]int, owners int) ([]float64, error) {
 	ranks, err := rank(scores)
@@ -68,8 +68,8 @@ func Among(scores []float32, k int, relevant []int) bool {
 	return false
 }
 
-// AmongByChance is the probability that of so many classes in random order, of which some are
-// relevant, one of these is among the first k: k/classes for a single one.
+// AmongByChance returns the probability that, in a random order of classes classes, one of
+// the relevant ones is among the first k: k/classes for a single one.
 func AmongByChance(k, relevant, classes int) float64 {
 	if k >= classes {
 		return 1

@@ -6,16 +6,16 @@ import (
 	"slices"
 )
 
-// Point is a place of a precision-recall curve: of the items that score Threshold or more, the
-// share Precision is relevant, and they are the share Recall of those that are.
+// Point is a point of a precision-recall curve: of the items that score Threshold or more, the
+// share Precision is relevant, and they are the share Recall of all relevant items.
 type Point struct {
 	Threshold float32 `json:"threshold"`
 	Precision float64 `json:"precision"`
 	Recall    float64 `json:"recall"`
 }
 
-// Curve is the precision-recall curve, a point for each score that occurs, from the highest
-// down. There must be a relevant item, as many scores as items, and no score may be NaN.
+// Curve returns the precision-recall curve, a point for each distinct score, from the
+// highest down. There must be a relevant item, as many scores as items, and no NaN score.
 func Curve(scores []float32, relevant []bool) ([]Point, error) {
 	ranks, err := rank(scores)
 	if err != nil {
@@ -39,7 +39,8 @@ func Curve(scores []float32, relevant []bool) ([]Point, error) {
 	return points, nil
 }
 
-// AveragePrecision is that of the relevant items, in (0, 1]. Errors are those of Curve.
+// AveragePrecision returns that of the relevant items, in (0, 1]. Errors are those of
+// Curve.
 func AveragePrecision(scores []float32, relevant []bool) (float64, error) {
 	points, err := Curve(scores, relevant)
 	if err != nil {
@@ -48,7 +49,7 @@ func AveragePrecision(scores []float32, relevant []bool) (float64, error) {
 	return Area(points), nil
 }
 
-// Area is the average precision of a whole curve.
+// Area returns the average precision of a whole curve.
 func Area(points []Point) float64 {
 	area, before := 0.0, 0.0
 	for _, p := range points {
@@ -58,8 +59,8 @@ func Area(points []Point) float64 {
 	return area
 }
 
-// Shuffled is the mean AP of relevant items out of so many over all orders of the items, none
-// of them tied: 1/n (H_n + (r-1)/(n-1) (n - H_n)), where H_n is the harmonic number.
+// Shuffled returns the mean AP of a number of relevant items over all orders of the items,
+// without ties: 1/n (H_n + (r-1)/(n-1) (n - H_n)), where H_n is the harmonic number.
 func Shuffled(relevant, items int) float64 {
 	if items <= 1 {
 		return float64(relevant)
@@ -72,7 +73,7 @@ func Shuffled(relevant, items int) float64 {
 	return (harmonic + float64(float64(relevant-1)/(n-1)*(n-harmonic))) / n
 }
 
-// rank sorts the items by their scores, highest first, those of one score together.
+// rank sorts the items by their scores, highest first, and groups equal scores.
 func rank(scores []float32) (tied [][]int, err error) {
 	if err := Numbers("score", scores); err != nil {
 		return nil, err

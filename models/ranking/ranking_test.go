@@ -197,9 +197,10 @@ func TestTheFirstAreFoundAndChanceIsCounted(t *testing.T) {
 	}
 }
 
-// Where every value is 0 or 1 the interval is that of Clopper and Pearson, here by SciPy:
-// beta.ppf(.025, k, n-k+1) and beta.ppf(.975, k+1, n-k). Of 40,000 resamples an end has a
-// standard error below 0.0025; five are passed with a probability of 6e-7 each.
+// If every value is 0 or 1, the interval is that of Clopper and Pearson, here by SciPy:
+// beta.ppf(.025, k, n-k+1) and beta.ppf(.975, k+1, n-k). With 40,000 resamples an end has
+// a standard error below 0.0025; an error above five of them has a probability of 6e-7
+// each.
 func TestIntervalsOfSharesAreThoseOfClopperAndPearson(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

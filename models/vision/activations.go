@@ -4,7 +4,7 @@ import "math"
 
 // rectifier holds the slopes of a piecewise linear activation, for positive inputs and
 // for all others. 0 counts among the others, as in TensorFlow. It keeps signs, so that
-// an output tells the slope.
+// an output determines the slope.
 type rectifier [2]float32
 
 var (
@@ -12,7 +12,8 @@ var (
 	leakyReLU = rectifier{1, 0.01}
 )
 
-// slope is that at x. No branch: which sign comes next cannot be foretold.
+// slope returns the slope at x. It has no branch, because the sign is
+// unpredictable.
 func (r *rectifier) slope(x float32) float32 {
 	bits := math.Float32bits(x)
 	return r[(bits|(bits-1))>>31]
@@ -25,7 +26,7 @@ func (r *rectifier) apply(x []float32) {
 	}
 }
 
-// pass multiplies d by the slopes where the activation gave y: it turns the gradient of the
+// pass multiplies d by the slopes at the activations y: it turns the gradient of the
 // outputs into that of the inputs, and a change of the inputs into that of the outputs.
 func (r *rectifier) pass(d, y []float32) {
 	y = y[:len(d)]

@@ -40,11 +40,11 @@ func softplusLoss(sign, share float32, y, gradient []float32) (loss float64) {
 	return loss / float64(len(y))
 }
 
-// decayChunk is so many weights that they stay in the first cache.
+// decayChunk is a number of weights that stay in the first cache.
 const decayChunk = 4 << 10
 
-// decay adds to a gradient that of weightDecay/2 times the squares of the spans' weights,
-// and returns that product.
+// decay adds the gradient of weightDecay/2 times the squares of the spans' weights to a
+// gradient, and returns that product.
 func decay(params, gradient []float32, spans []span) (loss float64) {
 	for _, s := range spans {
 		w, g := s.of(params), s.of(gradient)

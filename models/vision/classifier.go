@@ -33,7 +33,7 @@ var paperClassifier = classifierSizes{filters: [3]int{32, 64, 64}, units: 64}
 // order: [side, side, in, out] of a convolution, [in, out] of a dense layer.
 type Classifier struct{ convolutional }
 
-// convolutional is the layout of the layers, which a Classifier and a Tagger share.
+// convolutional is the layout of the layers, common to Classifier and Tagger.
 type convolutional struct {
 	config models.Config
 	layout layout
@@ -116,13 +116,13 @@ func (c *convolutional) views(flat []float32) (w classifierWeights) {
 	return w
 }
 
-// classifierTrace is what a forward pass leaves, of n images.
+// classifierTrace is the state of a forward pass of n images.
 type classifierTrace struct {
 	network *convolutional
 	scratch scratch
 	n       int
 	images  []float32
-	conv    [3][]float32 // outputs of the convolutions, those that are pooled before it
+	conv    [3][]float32 // outputs of the convolutions, before pooling
 	chosen  [2][]uint8
 	pooled  [2][]float32 // after pooling and ReLU
 	// features are after the ReLU of dense1, [n, units]; logits are [n, classes].
@@ -161,8 +161,8 @@ func (t *classifierTrace) forward(w *classifierWeights) {
 	c.dense[1].forward(t.features, w.kernel[4], w.bias[4], t.logits, t.n)
 }
 
-// activate makes of a convolution's outputs what the next layer sees. Pooling goes before
-// the ReLU, which does not change the outcome and has a quarter to do.
+// activate turns a convolution's outputs into the next layer's inputs. Pooling precedes
+// the ReLU, which gives the same result with a quarter of the work.
 func (t *classifierTrace) activate(i int) []float32 {
 	y := t.conv[i]
 	if i < len(t.pooled) {

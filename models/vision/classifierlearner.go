@@ -26,7 +26,7 @@ func (c *Classifier) NewLearner([]float32) models.Learner {
 }
 
 // Gradient implements models.Learner: the loss is the cross-entropy of the labels, in nats,
-// and a target an image. Its sums run through the images in their order.
+// and a target is an image. Its sums run through the images in their order.
 func (l *ClassifierLearner) Gradient(params []float32, examples [][]int32, gradient []float32) (models.Loss, error) {
 	shape := l.trace.network.config.Image.ImageShape
 	if err := checkCall(l.trace.network, params, gradient); err != nil {
@@ -44,7 +44,7 @@ func (l *ClassifierLearner) Gradient(params []float32, examples [][]int32, gradi
 }
 
 // gradient sets the gradient for the images that were read. losses returns the sum of their
-// losses by the logits, and sets the gradient of these to that of the mean.
+// losses by the logits, and sets the gradient of the logits to that of the mean.
 func (l *layersLearner) gradient(params, gradient []float32, losses func() float64) (models.Loss, error) {
 	t := &l.trace
 	w, g := t.network.views(params), t.network.views(gradient)
@@ -121,8 +121,8 @@ func (l *layersLearner) backward(w, g *classifierWeights) {
 	}
 }
 
-// denseBackward sets the gradients of dense layer i, and dx to that of its inputs x, from
-// dy, that of its outputs.
+// denseBackward sets the gradients of dense layer i, and dx to the gradient of its inputs
+// x, from dy, the gradient of its outputs.
 func (l *layersLearner) denseBackward(i int, x, dy []float32, w, g *classifierWeights, dx []float32) {
 	t := &l.trace
 	d, at := t.network.dense[i], len(t.network.conv)+i

@@ -7,7 +7,7 @@ import (
 	"coalmine/models"
 )
 
-// classifiedAtOnce is the number of images that go through the network together.
+// classifiedAtOnce is the number of images processed together.
 const classifiedAtOnce = 32
 
 // classifying applies one set of parameters of a Classifier. It implements
@@ -55,7 +55,7 @@ func (c *classifying) classify(predictions []models.Prediction, batch [][]int32)
 	return predictions
 }
 
-// predict says what follows from the logits of an image.
+// predict returns the prediction for the logits of an image.
 func predict(label int, logits, features []float32) models.Prediction {
 	most := kernels.Max(logits)
 	probabilities := make([]float32, len(logits))
@@ -63,7 +63,7 @@ func predict(label int, logits, features []float32) models.Prediction {
 	kernels.Scale(float32(1/total), probabilities)
 	p := models.Prediction{
 		Label:         max(models.NoLabel, label),
-		Class:         max(0, slices.Index(logits, most)), // of what is not a number, the first
+		Class:         max(0, slices.Index(logits, most)), // the first for NaN
 		Logits:        slices.Clone(logits),
 		Features:      slices.Clone(features),
 		Probabilities: probabilities,

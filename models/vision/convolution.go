@@ -2,8 +2,8 @@ package vision
 
 import "coalmine/internal/kernels"
 
-// area is the shape of what a layer passes on for each image: rows from the top, pixels
-// from the left, channels innermost.
+// area is the shape of a layer's output for each image: rows from the top, pixels from
+// the left, channels innermost.
 type area struct{ height, width, channels int }
 
 func (a area) pixels() int { return a.height * a.width }
@@ -11,35 +11,37 @@ func (a area) pixels() int { return a.height * a.width }
 func (a area) values() int { return a.height * a.width * a.channels }
 
 // convolution describes a convolution of square filters. Its kernel is a tensor [side,
-// side, in, out], and so a matrix of which a column is a filter; one row of the images'
-// patches, laid out alike, times that matrix are the outputs at one place.
+// side, in, out], and so a matrix whose columns are the filters; one row of the images'
+// patches, laid out alike, times that matrix gives the outputs at one position.
 type convolution struct {
 	in, out      area
 	side, stride int
 	top, left    int // rows and columns of zeros before the image
 }
 
-// valid convolves where the whole filter lies on the image.
+// valid returns a convolution at the positions with the whole filter on the
+// image.
 func valid(in area, side, filters int) convolution {
 	return convolution{in: in, out: area{in.height - side + 1, in.width - side + 1, filters}, side: side, stride: 1}
 }
 
-// same convolves at every stride-th pixel, as TensorFlow's padding "same" does: the image
-// is padded with as few zeros as the filters need, half of them before it, and where
-// their number is odd one more behind it than before it.
+// same returns a convolution at every stride-th pixel, with TensorFlow's padding "same":
+// the image is padded with as few zeros as the filters need, half of them before it, and
+// one more after it than before it if their number is odd.
 func same(in area, side, stride, filters int) convolution {
 	height, top := padded(in.height, side, stride)
 	width, left := padded(in.width, side, stride)
 	return convolution{in, area{height, width, filters}, side, stride, top, left}
 }
 
-// padded is the number of outputs along one side of an image, and of zeros before it.
+// padded returns the number of outputs along one side of an image, and of zeros
+// before it.
 func padded(pixels, side, stride int) (outputs, before int) {
 	outputs = (pixels + stride - 1) / stride
 	return outputs, max(0, (outputs-1)*stride+side-pixels) / 2
 }
 
-// patch is the number of values that an output depends on.
+// patch returns the number of values that an output depends on.
 func (c *convolution) patch() int { return c.side * c.side * c.in.channels }
 
 // shape is that of the kernel.
@@ -48,22 +50,22 @@ func (c *convolution) shape() []int { return []int{c.side, c.side, c.in.channels
 // products is the number of multiplications for an image.
 func (c *convolution) products() int { return c.out.pixels() * c.patch() * c.out.channels }
 
-// scratch is memory that layers use one after the other.
+// scratch is memory that layers reuse one after the other.
 type scratch struct {
 	patches []float32
 	packed  kernels.Packed
 }
 
-// blockValues is about how many values of patches are made at a time, so that they stay
-// in the second cache between being written and being read, and mostRows bounds their
-// rows, so that a sum over them is one chain (kernels.BlockDepth).
+// blockValues is roughly the number of values of patches made at a time, so that they
+// stay in the second cache between writing and reading, and mostRows limits their rows,
+// so that a sum over them is one chain (kernels.BlockDepth).
 const (
 	blockValues = 96 << 10
 	mostRows    = kernels.BlockDepth
 )
 
-// block is the number of images whose patches are made at a time. It depends on nothing
-// but the sizes, since it decides the order of the sums in kernelGradient.
+// block returns the number of images whose patches are made at a time. It depends only
+// on the sizes, because it determines the order of the sums in kernelGradient.
 func (c *convolution) block() int {
 	rows := min(mostRows, blockValues/c.patch())
 	return max(1, rows/c.out.pixels())
@@ -92,8 +94,8 @@ func (c *convolution) forward(s *scratch, x, kernel, bias, y []float32, n int) {
 	})
 }
 
-// backward computes the gradient dx of n images from that of the outputs. It is also the
-// transposed convolution from out to in.
+// backward computes the gradient dx of n images from the gradient of the outputs. It is
+// also the transposed convolution from out to in.
 func (c *convolution) backward(s *scratch, dy, kernel, dx []float32, n int) {
 	patch, filters := c.patch(), c.out.channels
 	kernels.PackB(true, filters, patch, kernel, filters, &s.packed)
@@ -106,7 +108,7 @@ func (c *convolution) backward(s *scratch, dy, kernel, dx []float32, n int) {
 }
 
 // kernelGradient sets dk to the gradient of the kernel: the sum over n images and their
-// places of patch times gradient of the outputs.
+// positions of patch times gradient of the outputs.
 func (c *convolution) kernelGradient(s *scratch, x, dy, dk []float32, n int) {
 	patch, filters := c.patch(), c.out.channels
 	var beta float32
@@ -118,7 +120,8 @@ func (c *convolution) kernelGradient(s *scratch, x, dy, dk []float32, n int) {
 	})
 }
 
-// gather writes the patches of images [from, to), one a row, place after place.
+// gather writes the patches of images [from, to), one per row, position after
+// position.
 func (c *convolution) gather(patches, x []float32, from, to int) {
 	size := c.out.pixels() * c.patch()
 	for i := range to - from {
@@ -135,8 +138,8 @@ func (c *convolution) scatter(x, patches []float32, from, to int) {
 }
 
 // eachLine calls do for each line of outputs and each line of the filter, with the
-// patches from the first place and that line of the filter on, and the line of the image
-// that lies there; nil where that is padding.
+// patches from the first position and that line of the filter on, and the line of the
+// image there; nil for padding.
 func (c *convolution) eachLine(patches, image []float32, do func(patches, line []float32)) {
 	patch, run, width := c.patch(), c.side*c.in.channels, c.in.width*c.in.channels
 	for y := range c.out.height {
@@ -150,8 +153,8 @@ func (c *convolution) eachLine(patches, image []float32, do func(patches, line [
 	}
 }
 
-// covered is which pixels of a line of the filter lie on the image at place x of a line
-// of outputs: [from, to), of which the first lies at pixel at.
+// covered returns the pixels of a line of the filter that lie on the image at position
+// x of a line of outputs: [from, to), of which the first is pixel at.
 func (c *convolution) covered(x int) (from, to, at int) {
 	at = x*c.stride - c.left
 	return max(0, -at), min(c.side, c.in.width-at), max(0, at)
@@ -210,9 +213,9 @@ func addShort(dst, x []float32) {
 	}
 }
 
-// reversed is the convolution whose transpose is c, which has stride 1: its filters lie the
-// other way round. With few filters the transpose is the faster of the two, since its
-// matrix has all places of the filter side by side.
+// reversed returns the convolution whose transpose is c, which has stride 1: its filters
+// are reversed. With few filters the transpose is the faster of the two, because its matrix
+// has all positions of the filter side by side.
 func (c *convolution) reversed() convolution {
 	return convolution{c.out, c.in, c.side, c.stride, c.side - 1 - c.top, c.side - 1 - c.left}
 }

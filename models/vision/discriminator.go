@@ -17,8 +17,8 @@ type ganSizes struct {
 // paperGAN are those of the authors' code.
 var paperGAN = ganSizes{discriminator: [2]int{64, 128}, generator: [3]int{256, 64, 32}, units: 1024}
 
-// discriminator is the network that tells images of the data from others. The equations
-// stand at GAN.
+// discriminator is the network that distinguishes images of the data from others. The
+// equations are at GAN.
 type discriminator struct {
 	kind               models.Normalization
 	conv               [2]convolution
@@ -83,10 +83,10 @@ func (d *discriminator) views(flat []float32) discriminatorWeights {
 }
 
 // Groups of rows that go through the discriminator: batches of equal size, each normalized
-// by itself. A learner has four, whose order lets the rows of every matrix product lie
-// side by side. Of tangent, the activations are changes of those of interpolated, and the
-// gradients are interpolated's; the gradients of interpolated are changes of these.
-// A generator's step has the first alone.
+// by itself. A learner has four, in an order that makes the rows of every matrix product
+// contiguous. The activations of tangent are changes of those of interpolated, and its
+// gradients are those of interpolated; the gradients of interpolated are changes of these.
+// A generator's step has only the first.
 const (
 	interpolated = iota
 	generated
@@ -97,7 +97,8 @@ const (
 	onlyGroup = 0
 )
 
-// activationsOf is the group whose activations belong to the gradients of a group.
+// activationsOf returns the group whose activations belong to the gradients of a
+// group.
 func activationsOf(group int) int {
 	if group == tangent {
 		return interpolated
@@ -118,8 +119,8 @@ type discriminatorTrace struct {
 	normalized []float32
 	hidden     []float32
 	outputs    []float32
-	// Their gradients, where they are of use: of conv before its activation; of normalized,
-	// and of what was normalized.
+	// The gradients that are used: of conv before its activation; of normalized, and of the
+	// values before normalization.
 	dImages     []float32
 	dConv       [2][]float32
 	dNormalized []float32
@@ -129,7 +130,7 @@ type discriminatorTrace struct {
 	norms [groups]norm
 }
 
-// resize makes room for so many groups of a batch.
+// resize makes room for a number of groups of a batch.
 func (t *discriminatorTrace) resize(batch, count int) {
 	d, n := t.d, batch*count
 	t.batch = batch
@@ -148,12 +149,12 @@ func (t *discriminatorTrace) resize(batch, count int) {
 	}
 }
 
-// rows is groups [from, to) of a matrix with so many columns.
+// rows returns groups [from, to) of a matrix with a number of columns.
 func (t *discriminatorTrace) rows(x []float32, from, to, columns int) []float32 {
 	return part(x, from*t.batch, to*t.batch, columns)
 }
 
-// group is one of them.
+// group returns one of them.
 func (t *discriminatorTrace) group(x []float32, group, columns int) []float32 {
 	return t.rows(x, group, group+1, columns)
 }
@@ -177,8 +178,8 @@ func (t *discriminatorTrace) forward(w *discriminatorWeights, from, to int) {
 	}
 }
 
-// convolve runs groups of images through the convolutions, and returns what the last one
-// gives.
+// convolve runs groups of images through the convolutions, and returns the outputs of
+// the last one.
 func (t *discriminatorTrace) convolve(w *discriminatorWeights, from, to int) []float32 {
 	x := t.rows(t.images, from, to, t.d.conv[0].in.values())
 	for i := range t.d.conv {
@@ -191,7 +192,7 @@ func (t *discriminatorTrace) convolve(w *discriminatorWeights, from, to int) []f
 	return x
 }
 
-// backward computes the gradients of groups [from, to) from those of the outputs, but for
+// backward computes the gradients of groups [from, to) from those of the outputs, except
 // that of the images.
 func (t *discriminatorTrace) backward(w *discriminatorWeights, from, to int) {
 	units := t.d.hidden.out
@@ -226,7 +227,7 @@ func (t *discriminatorTrace) convBackward(w *discriminatorWeights, from, to int)
 	t.passBack(0, from, to)
 }
 
-// passBack takes the gradient of groups back through the activation of a convolution.
+// passBack propagates the gradient of groups through the activation of a convolution.
 func (t *discriminatorTrace) passBack(i, from, to int) {
 	values := t.d.conv[i].out.values()
 	for g := from; g < to; g++ {
@@ -235,7 +236,7 @@ func (t *discriminatorTrace) passBack(i, from, to int) {
 	}
 }
 
-// imageGradient computes that of one group.
+// imageGradient computes the gradient of the images of one group.
 func (t *discriminatorTrace) imageGradient(w *discriminatorWeights, group int) []float32 {
 	c := &t.d.conv[0]
 	c.backward(&t.scratch, t.group(t.dConv[0], group, c.out.values()), w.kernel[0], t.dImages, t.batch)
@@ -257,13 +258,14 @@ func (t *discriminatorTrace) weightGradients(g *discriminatorWeights, from, to i
 	t.outputGradients(g, to)
 }
 
-// outputGradients sets the gradients of beta and of the output layer. To those of the
-// biases the interpolated images add nothing: their outputs' gradients are constants.
+// outputGradients sets the gradients of beta and of the output layer. The
+// interpolated images add nothing to those of the biases: their outputs' gradients
+// are constants.
 func (t *discriminatorTrace) outputGradients(g *discriminatorWeights, to int) {
 	units, n := t.d.hidden.out, given+1-generated
 	sumRows(g.beta, t.rows(t.dNormalized, generated, given+1, units), n*t.batch)
 	g.outBias[0] = 0
-	for i := range t.batch { // in pairs, so that what cancels leaves nothing
+	for i := range t.batch { // in pairs, so that equal terms cancel exactly
 		g.outBias[0] += t.dOutputs[generated*t.batch+i] + t.dOutputs[given*t.batch+i]
 	}
 	clear(g.outKernel)

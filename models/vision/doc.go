@@ -2,9 +2,10 @@
 // et al. (2020), "Generative Models for Effective ML on Private, Decentralized Datasets",
 // and their generative adversarial network. Both follow the authors' code.
 //
-// Networks see values in [-1, 1]: a value v of 0 to 255 becomes v/127.5 - 1. What a layer
-// passes on lies image after image, row by row from the top, channels innermost. An example
-// is as the tasks have it: the begin symbol, the label, then the values, both counted from 4.
+// Networks take values in [-1, 1]: a value v of 0 to 255 becomes v/127.5 - 1. A layer's
+// output is stored image after image, row by row from the top, channels innermost. An example
+// has the form used by tasks: the begin symbol, the label, then the values, both counted from
+// 4.
 //
 //	network, err := vision.New(models.Config{Kind: models.CNN, Image: models.Image{ImageShape: shape}})
 //	params := network.Init(seeds.Stream(seed, seeds.Weights))
@@ -12,7 +13,7 @@
 //	loss, err := learner.Gradient(params, examples, gradient)
 //
 // A GAN's learner trains the discriminator, the first part of the vector, and draws; its
-// generator is trained apart, by whoever has no data. Both keep statistics of their batches:
+// generator is trained separately, without data. Both keep statistics of their batches:
 //
 //	learner := network.NewLearner(params[network.Trained():]).(*vision.DiscriminatorLearner)
 //	learner.UseStream(seeds.Stream(seed, seeds.Fakes, round, user))
@@ -29,7 +30,7 @@
 // # Numbers
 //
 // Values are float32, losses are summed in float64. Matrix products are those of package
-// kernels, and every other sum runs in an order that the sizes of the network and of the
-// batch fix, so equal inputs give equal bytes, whichever kernels are used. Memory grows with
-// the first batches; nothing is allocated after that.
+// kernels, and every other sum has an order fixed by the sizes of the network and of the
+// batch, so equal inputs give equal bytes, whichever kernels are used. Memory grows with the
+// first batches; nothing is allocated after that.
 package vision

@@ -16,7 +16,7 @@ import (
 	"coalmine/storage/safetensors"
 )
 
-// computed is what a network computed of a batch, for docs/check_vision.py.
+// computed holds a network's results for a batch, for docs/check_vision.py.
 type computed struct {
 	name            string
 	network         models.Network

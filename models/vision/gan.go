@@ -12,8 +12,8 @@ const (
 	ganStride = 2
 )
 
-// weightDecay is the authors': each loss has half of it times the squared weights that are
-// decayed, of the network that learns. Betas, and the generator's last layer, are not.
+// weightDecay is the authors': each loss has half of it times the squared decayed weights
+// of the network that learns. Betas, and the generator's last layer, are not decayed.
 const weightDecay = 2.5e-5
 
 // GAN is the layout of a generative adversarial network; it holds no parameters. It is
@@ -40,11 +40,11 @@ const weightDecay = 2.5e-5
 // [side, side, in, out] of a convolution, [side, side, out, in] of a transposed one, and
 // [in, out] of a dense layer, as TensorFlow has them.
 //
-// Wherever something learns, batches are normalized by their own statistics. Moving ones
-// are kept beside: of the discriminator in .mean and .variance of batch normalization, by
-// learners and by generators; they are part of a client's update. Of the generator by
-// generators; images are generated with them, less what is left of their initial values
-// (generator.norm.initial_share), which the authors' code leaves in.
+// In training, batches are normalized by their own statistics. Moving statistics are kept
+// in addition: the discriminator's in .mean and .variance of batch normalization, by
+// learners and by generators; they are part of a client's update. The generator's are
+// kept by generators; images are generated with them, without the share of their initial
+// values (generator.norm.initial_share), which the authors' code leaves in.
 type GAN struct {
 	config        models.Config
 	layout        layout
@@ -88,7 +88,7 @@ func (g *GAN) Init(rng *rand.Rand) []float32 { return g.layout.initialize(rng) }
 func (g *GAN) ScoringFLOPs() float64 { return 2 * float64(g.discriminator.products()) }
 
 // TrainingFLOPs implements models.Network: of the discriminator, for one image of the data.
-// There are one image of the generator, made first, and one between the two for the
+// It includes one image of the generator, made first, and one between the two for the
 // penalty. A gradient costs a product forward and two backward; the penalty's has three
 // forward and backward before the products with weights, and with a normalization four.
 func (g *GAN) TrainingFLOPs() float64 {

@@ -153,7 +153,8 @@ func TestGeneratedImagesAreMadeByTheMovingStatistics(t *testing.T) {
 	}
 }
 
-// What was trained once is generated as in that step: nothing is left of how it began.
+// After one training step, images are generated as in that step, without a trace of
+// the initial statistics.
 func TestTheFirstStepsStatisticsAreThoseOfItsBatch(t *testing.T) {
 	t.Parallel()
 	g := ganOf(t, ganImages, models.Adversarial{Latent: 5}, smallGAN)
@@ -168,8 +169,8 @@ func TestTheFirstStepsStatisticsAreThoseOfItsBatch(t *testing.T) {
 	near(t, "value", generator.made.images, widened(trained), 0.05) // the variance is the unbiased one
 }
 
-// Statistics follow the authors' code: a thousandth of the way to those of each batch that
-// the discriminator sees, of generated images, of the data, and between them.
+// Statistics follow the authors' code: a thousandth of the way to those of each batch of
+// the discriminator: of generated images, of the data, and between them.
 func TestALearnersStatisticsFollowItsBatches(t *testing.T) {
 	t.Parallel()
 	g := ganOf(t, ganImages, models.Adversarial{Latent: 5}, smallGAN)
@@ -256,7 +257,7 @@ func TestWhatADiscriminatorsLearnerHasSeenDoesNotMatter(t *testing.T) {
 	})
 }
 
-// Three batches of several sizes; the learner that is given what was foreseen has no generator.
+// Three batches of several sizes; the learner with the precomputed vectors has no generator.
 func TestGradientsByWhatWasForeseenAreThoseByTheStream(t *testing.T) {
 	t.Parallel()
 	eachGAN(t, func(t *testing.T, g *GAN) {

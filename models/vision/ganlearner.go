@@ -13,16 +13,16 @@ type DiscriminatorLearner struct {
 	network *GAN
 	fixed   []float32 // the generator's parameters
 	rng     *rand.Rand
-	// foreseen are the vectors of the batches that follow, if there is no rng. drawn is
-	// memory for one, of rng.
+	// foreseen holds the precomputed vectors of the next batches, if there is no rng.
+	// drawn is memory for one vector from rng.
 	foreseen [][]float32
 	drawn    []float32
 	made     generatorTrace
 	trace    discriminatorTrace
 }
 
-// NewLearner implements models.Network. fixed is the generator; a learner that is only given
-// what others have foreseen does without.
+// NewLearner implements models.Network. fixed is the generator; a learner with only
+// precomputed vectors does not need it.
 func (g *GAN) NewLearner(fixed []float32) models.Learner {
 	return &DiscriminatorLearner{
 		network: g,
@@ -33,8 +33,8 @@ func (g *GAN) NewLearner(fixed []float32) models.Learner {
 }
 
 // UseStream implements models.Drawing. A gradient takes the generator's inputs of every
-// image, normal numbers, and then, for a penalty, a uniform number an image: how far an
-// interpolated image lies from the one of the data, towards the generated one.
+// image, normal numbers, and then, for a penalty, a uniform number per image: the
+// position of the interpolated image between the one of the data and the generated one.
 func (l *DiscriminatorLearner) UseStream(rng *rand.Rand) { l.rng, l.foreseen = rng, nil }
 
 // UseForeseen implements models.Foreseeing.
@@ -57,7 +57,8 @@ func (l *DiscriminatorLearner) Foresee(rng *rand.Rand, batches []int) ([][]float
 	return vectors, nil
 }
 
-// perExample is how many numbers a gradient takes beside an example.
+// perExample returns how many numbers a gradient takes per example, besides the
+// example.
 func (l *DiscriminatorLearner) perExample() int {
 	n := l.imageSize()
 	if l.network.options.Penalty > 0 {
@@ -80,7 +81,7 @@ func (l *DiscriminatorLearner) drawInto(vector []float32, rng *rand.Rand, n int)
 	}
 }
 
-// next is the vector of the batch that is at hand.
+// next returns the vector of the current batch.
 func (l *DiscriminatorLearner) next(n int) []float32 {
 	if l.rng == nil {
 		vector := l.foreseen[0]
@@ -93,9 +94,9 @@ func (l *DiscriminatorLearner) next(n int) []float32 {
 }
 
 // Gradient implements models.Learner: the loss is the discriminator's with penalty and
-// weight decay, and a target an image. The generator makes as many images as there are
+// weight decay, and a target is an image. The generator makes as many images as there are
 // examples. Generated, given and interpolated images go through the discriminator each as
-// a batch of its own.
+// a separate batch.
 func (l *DiscriminatorLearner) Gradient(params []float32, examples [][]int32, gradient []float32) (models.Loss, error) {
 	if err := l.check(params, examples, gradient); err != nil {
 		return models.Loss{}, err
@@ -160,7 +161,7 @@ func (l *DiscriminatorLearner) prepare(examples [][]int32, first int) {
 }
 
 // interpolate makes the images between the given and the generated ones, at these shares of
-// the way.
+// the distance.
 func (l *DiscriminatorLearner) interpolate(size int, shares []float32) {
 	t := &l.trace
 	between := t.group(t.images, interpolated, size)
@@ -186,14 +187,14 @@ func (l *DiscriminatorLearner) adversarial(w *discriminatorWeights, first, last 
 	return loss
 }
 
-// clearStatistics sets what no gradient moves.
+// clearStatistics clears the gradient of the statistics.
 func (l *DiscriminatorLearner) clearStatistics(gradient []float32) {
 	clear(l.network.discriminator.mean.of(gradient))
 	clear(l.network.discriminator.variance.of(gradient))
 }
 
-// Track implements models.Tracking: the authors' code sees generated, given and
-// interpolated images in this order.
+// Track implements models.Tracking, in the order of the authors' code:
+// generated, given and interpolated images.
 func (l *DiscriminatorLearner) Track(params []float32) {
 	order := []int{generated, given, interpolated}
 	if l.network.options.Penalty == 0 {
@@ -237,7 +238,7 @@ func (g *Generator) GradientFLOPs() float64 {
 }
 
 // Gradient implements models.Generator: the loss is the generator's with weight decay. The
-// discriminator judges the images as a batch of its own, as in training.
+// discriminator processes the images as a separate batch, as in training.
 func (g *Generator) Gradient(rng *rand.Rand, batch int, gradient []float32) (loss float64, err error) {
 	if err := g.check(batch, gradient); err != nil {
 		return 0, err
@@ -268,7 +269,8 @@ func (g *Generator) check(batch int, gradient []float32) error {
 	return nil
 }
 
-// judge returns the loss of the images, and hands their gradient to the generator.
+// judge returns the loss of the images, and passes their gradient to the
+// generator.
 func (g *Generator) judge() (loss float64) {
 	t, w := &g.judged, g.network.discriminator.views(g.params)
 	t.resize(g.made.n, onlyGroup+1)
@@ -280,18 +282,18 @@ func (g *Generator) judge() (loss float64) {
 	return loss
 }
 
-// Track implements models.Tracking: the generator's statistics and, since the authors'
-// code has the discriminator in training too, the discriminator's.
+// Track implements models.Tracking: it moves the generator's statistics and, because
+// the authors' code runs the discriminator in training mode too, the discriminator's.
 func (g *Generator) Track(params []float32) {
 	g.made.track(params[g.network.trained:])
 	g.judged.track(params, onlyGroup)
 }
 
-// madeAtOnce is the number of images that are generated together.
+// madeAtOnce is the number of images generated together.
 const madeAtOnce = 32
 
 // Generate implements models.Generator. Images are rounded to the nearest values. An image
-// follows from its own inputs alone, so the first of many are those of few.
+// depends on its own inputs alone, so the first images do not depend on n.
 func (g *Generator) Generate(rng *rand.Rand, n int) ([][]byte, error) {
 	if err := models.CheckParameters(g.network, g.params); err != nil {
 		return nil, err
@@ -307,7 +309,7 @@ func (g *Generator) Generate(rng *rand.Rand, n int) ([][]byte, error) {
 	return images, nil
 }
 
-// take appends the images that were made.
+// take appends the generated images.
 func (g *Generator) take(images [][]byte) [][]byte {
 	size := g.network.config.Image.Values()
 	for i := range g.made.n {

@@ -94,7 +94,7 @@ func slopes(d, x reference, slope float64) reference {
 	return y
 }
 
-// hidden is what the discriminator normalizes.
+// hidden returns the values that the discriminator normalizes.
 func (t tensors) hidden(x reference) reference {
 	for _, name := range []string{"discriminator.conv1", "discriminator.conv2"} {
 		x = shift(convolve(x, t[name+".kernel"], 2, 1, x.shape[1]/2, x.shape[2]/2), t[name+".bias"]).each(squash(0.01))
@@ -152,7 +152,8 @@ func (t tensors) generate(u reference, shape models.ImageShape, normalize func(n
 // byBatch normalizes as in training.
 func byBatch(_ string, x reference) reference { return normalize(models.BatchNorm, x) }
 
-// byStatistics normalizes by moving statistics, without what is left of 0 and 1 in them.
+// byStatistics normalizes by moving statistics, without the remaining share of 0 and 1
+// in them.
 func (t tensors) byStatistics(name string, x reference) reference {
 	mean, variance, left := t[name+".mean"].values, t[name+".variance"].values, t["generator.norm.initial_share"].values[0]
 	y := newReference(x.shape...)
@@ -188,7 +189,8 @@ func judge(loss models.AdversarialLoss, sign float64, y reference) float64 {
 	return sum / float64(len(y.values))
 }
 
-// discriminatorLoss is that of images and of what lies between them, with its penalty.
+// discriminatorLoss returns the loss of made, given and interpolated images, with its
+// penalty.
 func (t tensors) discriminatorLoss(a models.Adversarial, made, data, between reference) float64 {
 	onMade, _ := t.discriminate(a.Normalization, made)
 	onData, _ := t.discriminate(a.Normalization, data)

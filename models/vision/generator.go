@@ -11,8 +11,8 @@ import (
 // hiddenLayers is the number of a generator's layers that are normalized.
 const hiddenLayers = 4
 
-// linear is a layer that is a matrix product of some form, without bias. n is the number of
-// images, and dk is set.
+// linear is a layer that is a matrix product, without bias. n is the number of images, and
+// dk is set.
 type linear interface {
 	shape() []int
 	products() int
@@ -34,7 +34,7 @@ func (p plain) kernelGradient(_ *scratch, x, dy, dk []float32, n int) {
 	p.dense.kernelGradient(x, dy, dk, n)
 }
 
-// transposed is the transpose of a convolution, which takes its outputs to its inputs.
+// transposed is the transpose of a convolution, which maps its outputs to its inputs.
 type transposed struct{ *convolution }
 
 func (t transposed) forward(s *scratch, x, kernel, y []float32, n int) {
@@ -49,16 +49,16 @@ func (t transposed) kernelGradient(s *scratch, x, dy, dk []float32, n int) {
 	t.convolution.kernelGradient(s, dy, x, dk, n)
 }
 
-// generator is the network that makes images. The equations stand at GAN.
+// generator is the network that makes images. The equations are at GAN.
 type generator struct {
 	latent         int
 	layers         [hiddenLayers]linear
-	features       [hiddenLayers]int // of which each is normalized
+	features       [hiddenLayers]int // each is normalized
 	outputs        [hiddenLayers]int // values an image
 	last           convolution
 	kernel, beta   [hiddenLayers]span
 	mean, variance [hiddenLayers]span
-	initialShare   span // of the statistics' initial values in them
+	initialShare   span // share of the initial values in the statistics
 	lastKernel     span
 	lastBias       span
 	decayed        []span
@@ -109,8 +109,8 @@ type generatorTrace struct {
 	n       int // images
 	inputs  []float32
 	// normalized are the normalized outputs of the hidden layers, outputs those after beta
-	// and activation: each in memory of its own, or, for a pass without a way back, all in
-	// two spare buffers. images are the network's outputs, in [-1, 1].
+	// and activation: each in memory of its own, or, for a pass without a backward pass,
+	// all in two spare buffers. images are the network's outputs, in [-1, 1].
 	normalized, outputs [hiddenLayers][]float32
 	own                 [2][hiddenLayers][]float32
 	spare               [2][]float32
@@ -130,7 +130,7 @@ func (t *generatorTrace) resize(n int) {
 	t.turned = grow(t.turned, t.g.last.patch()*t.g.last.out.channels)
 }
 
-// keepNothing makes room for a pass without a way back.
+// keepNothing makes room for a pass without a backward pass.
 func (t *generatorTrace) keepNothing() {
 	for i, values := range t.g.outputs {
 		spare := &t.spare[i%len(t.spare)]
@@ -139,7 +139,7 @@ func (t *generatorTrace) keepNothing() {
 	}
 }
 
-// keep makes room for a pass and its way back.
+// keep makes room for a pass and its backward pass.
 func (t *generatorTrace) keep() {
 	t.dImages = grow(t.dImages, len(t.images))
 	for i, values := range t.g.outputs {
@@ -166,7 +166,8 @@ func (t *generatorTrace) train(params []float32) {
 	})
 }
 
-// generate makes images by the moving statistics, so that none depends on the others.
+// generate makes images with the moving statistics, so that images do not depend on
+// each other.
 func (t *generatorTrace) generate(params []float32) {
 	share := t.g.initialShare.of(params)[0]
 	t.run(params, func(i int, z []float32) {
@@ -201,7 +202,7 @@ func (t *generatorTrace) run(params []float32, normalize func(i int, z []float32
 	kernels.Tanh(t.images, t.images)
 }
 
-// addRows adds x to each row of a matrix of as many columns.
+// addRows adds x to each row of a matrix with the same number of columns.
 func addRows(rows, x []float32) {
 	for at := 0; at < len(rows); at += len(x) {
 		addShort(rows[at:at+len(x)], x)
@@ -245,8 +246,8 @@ func (t *generatorTrace) lastBackward(params, gradient []float32) {
 	c.forward(&t.scratch, t.dImages, t.turned, nil, t.dOutputs[top], t.n)
 }
 
-// turn makes of a kernel of the last convolution that of the reversed one, and turnBack the
-// other way: rows and columns run backwards, in and out change places.
+// turn converts a kernel of the last convolution to that of the reversed one, and turnBack
+// the other way: it reverses rows and columns, and exchanges in and out.
 func (t *generatorTrace) turn(dst, kernel []float32) {
 	c := &t.g.last
 	turnKernel(dst, kernel, c.side*c.side, c.in.channels, c.out.channels)

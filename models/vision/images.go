@@ -7,18 +7,18 @@ import (
 	"coalmine/models"
 )
 
-// unknown is the number in place of the label of an image without one.
+// unknown is the number for a missing label of an image.
 const unknown = 1
 
-// firstWord is the first number of an example that is no special one: values of images and
+// firstWord is the first number of an example that is not special: values of images and
 // labels count from it.
 const firstWord = 4
 
 // levels is the number of values that a pixel may have.
 const levels = 256
 
-// scaled are the numbers that networks see for the values 0 to 255: -1 to 1, as the
-// authors' preprocessing has them.
+// scaled are the network inputs for the values 0 to 255: -1 to 1, as in the
+// authors' preprocessing.
 var scaled = func() (table [levels]float32) {
 	for i := range table {
 		table[i] = toUnit(float32(i))
@@ -26,14 +26,13 @@ var scaled = func() (table [levels]float32) {
 	return table
 }()
 
-// toUnit turns a value in [0, 255] into the one in [-1, 1] that networks see.
+// toUnit turns a value in [0, 255] into a network input in [-1, 1].
 func toUnit(value float32) float32 { return value/(0.5*(levels-1)) - 1 }
 
 var errNoImages = errors.New("the batch is empty: want at least one image")
 
 // checkExamples checks that a batch is of images of a shape: the begin symbol, the label, then
-// the values, label and values counted from firstWord; unknown stands for a label that is not
-// there.
+// the values, label and values counted from firstWord; unknown stands for a missing label.
 func checkExamples(shape models.ImageShape, examples [][]int32) error {
 	if len(examples) == 0 {
 		return errNoImages
@@ -65,8 +64,8 @@ func checkValues(values []int32) error {
 	return nil
 }
 
-// readImages writes what the network sees of the examples, which have so many labels, to dst,
-// one a row.
+// readImages writes the network inputs of the examples, which have a number of labels, to
+// dst, one per row.
 func readImages(dst []float32, examples [][]int32, labels int) {
 	for _, e := range examples {
 		values := e[1+labels:]
@@ -77,7 +76,7 @@ func readImages(dst []float32, examples [][]int32, labels int) {
 	}
 }
 
-// labelOf is the label of an example, negative where there is none.
+// labelOf returns the label of an example, negative if it has none.
 func labelOf(example []int32) int { return int(example[1]) - firstWord }
 
 // checkLabels checks that all examples have a label.
@@ -91,7 +90,7 @@ func checkLabels(examples [][]int32) error {
 }
 
 // toLevel turns a number in [-1, 1] back into the nearest value, of halves the upper one.
-// What is not a number becomes 0.
+// NaN becomes 0.
 func toLevel(x float32) byte {
 	if x != x {
 		return 0

@@ -45,7 +45,7 @@ func (l *layout) clone() []models.Tensor {
 	return tensors
 }
 
-// Ends of the names of tensors, which say how they begin.
+// Suffixes of tensor names, which determine their initial values.
 const (
 	kernelName   = ".kernel"
 	biasName     = ".bias"
@@ -56,7 +56,7 @@ const (
 )
 
 // initialize draws the kernels, tensor after tensor, one number an element: uniform in
-// ±sqrt(6/(in+out)), where in and out are the last two sizes times the places of a
+// ±sqrt(6/(in+out)), where in and out are the last two sizes times the positions of a
 // filter (Glorot and Bengio 2010, equation 16, as TensorFlow counts convolutions).
 // Variances, and their share in themselves, begin at 1; biases, betas and means at 0. These
 // are the defaults of TensorFlow's layers, which the authors use.
@@ -93,7 +93,7 @@ func fill(x []float32, value float32) {
 	}
 }
 
-// grow returns n floats, in buffer if it has room. What they hold is open.
+// grow returns n floats with undefined content, in buffer if it has room.
 func grow(buffer []float32, n int) []float32 {
 	if cap(buffer) < n {
 		return make([]float32, n)
@@ -101,7 +101,7 @@ func grow(buffer []float32, n int) []float32 {
 	return buffer[:n]
 }
 
-// part is rows from..to of a matrix with so many columns.
+// part returns rows from..to of a matrix with a number of columns.
 func part(x []float32, from, to, columns int) []float32 {
 	return x[from*columns : to*columns : to*columns]
 }

@@ -30,7 +30,7 @@ type norm struct {
 	// inverse is r, of lanes; mean and variance are those of z.
 	inverse        []float32
 	mean, variance []float64
-	// backward and forward are means over lanes that the two uses of J have left.
+	// backward and forward are the means over lanes of the two uses of J.
 	backward, forward laneMeans
 	cross             []float64
 }
@@ -42,7 +42,7 @@ func (m *laneMeans) resize(lanes int) {
 	m.plain, m.product = growWide(m.plain, lanes), growWide(m.product, lanes)
 }
 
-// reset prepares for so many rows.
+// reset prepares for a number of rows.
 func (b *norm) reset(kind models.Normalization, rows, features int) {
 	b.kind, b.rows, b.features = kind, rows, features
 	lanes := b.lanes()
@@ -52,7 +52,8 @@ func (b *norm) reset(kind models.Normalization, rows, features int) {
 	b.forward.resize(lanes)
 }
 
-// lanes is their number, count the number of elements of each.
+// lanes returns the number of lanes; count returns the number of elements of
+// each.
 func (b *norm) lanes() int {
 	if b.kind == models.LayerNorm {
 		return b.rows
@@ -62,7 +63,8 @@ func (b *norm) lanes() int {
 
 func (b *norm) count() float64 { return float64(b.rows * b.features / b.lanes()) }
 
-// strides is by how much the lane goes up from row to row, and from feature to feature.
+// strides returns the difference of the lane from row to row, and from feature to
+// feature.
 func (b *norm) strides() (row, feature int) {
 	if b.kind == models.LayerNorm {
 		return 1, 0
@@ -89,8 +91,8 @@ func (b *norm) normalize(z []float32) {
 	}
 }
 
-// moments sets mean and variance, from sums of z and of its squares in float64, in which
-// nothing of note is lost.
+// moments sets mean and variance, from sums of z and of its squares in float64, which is
+// accurate enough.
 func (b *norm) moments(z []float32) {
 	clear(b.mean)
 	clear(b.variance)
@@ -152,7 +154,7 @@ func (b *norm) jacobian(m *laneMeans, dst, v, n []float32) {
 //
 //	change of dz = -r (m(n z') dz + moved m(dn n) + n m(dn moved))
 //
-// Of no normalization there is none.
+// Without normalization it is zero.
 func (b *norm) curve(dst, dz, dn, n, moved []float32) {
 	b.crossMeans(dn, moved)
 	row, feature := b.strides()
@@ -196,9 +198,10 @@ func approach(moving float32, batch float64) float32 {
 	return moving - (moving-float32(batch))*float32(1-normMomentum)
 }
 
-// normalizeBy replaces z, rows of features, by what moving statistics make of it, of which a
-// share is still their initial values: 0 of the mean, 1 of the variance. They are taken out
-// where anything else is in (as Kingma and Ba 2015, section 3, correct a moving mean).
+// normalizeBy replaces z, rows of features, by its normalization with moving statistics, of
+// which a share is still their initial values: 0 of the mean, 1 of the variance. The initial
+// values are removed if anything else has been added (as Kingma and Ba 2015, section 3,
+// correct a moving mean).
 func normalizeBy(mean, variance []float32, initialShare float32, z []float32) {
 	seen := 1 - initialShare
 	if seen == 0 {
@@ -212,7 +215,7 @@ func normalizeBy(mean, variance []float32, initialShare float32, z []float32) {
 	}
 }
 
-// growWide returns n numbers, in buffer if it has room. What they hold is open.
+// growWide returns n numbers with undefined content, in buffer if it has room.
 func growWide(buffer []float64, n int) []float64 {
 	if cap(buffer) < n {
 		return make([]float64, n)

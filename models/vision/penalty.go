@@ -27,9 +27,9 @@ import (
 // normAddition keeps the norm of a gradient away from zero, as in the authors' code.
 const normAddition = 1e-10
 
-// penalize computes the penalty and, in the groups interpolated and tangent, what its
-// gradient in the weights is made of. It needs the activations of interpolated, and the
-// gradients of tangent for outputs whose gradients are 1.
+// penalize computes the penalty and, in the groups interpolated and tangent, the
+// factors of its gradient in the weights. It needs the activations of interpolated, and
+// the gradients of tangent for outputs whose gradients are 1.
 func (t *discriminatorTrace) penalize(w *discriminatorWeights, coefficient float64) (penalty float64) {
 	penalty = t.direct(t.imageGradient(w, tangent), coefficient)
 	t.moveForward(w)
@@ -39,8 +39,9 @@ func (t *discriminatorTrace) penalize(w *discriminatorWeights, coefficient float
 	return penalty
 }
 
-// firstGradient is the first group that has gradients with a penalty. Without a
-// normalization those of interpolated do not change, and are left out.
+// firstGradient returns the first group that has gradients with a penalty.
+// Without a normalization those of interpolated do not change, and are left
+// out.
 func (t *discriminatorTrace) firstGradient() int {
 	if t.d.kind == models.NoNorm {
 		return generated
@@ -63,8 +64,8 @@ func (t *discriminatorTrace) direct(gradient []float32, coefficient float64) (pe
 	return penalty
 }
 
-// moveForward computes how the activations of interpolated change with its images, in
-// tangent.
+// moveForward computes the change of the activations of interpolated with its images,
+// in tangent.
 func (t *discriminatorTrace) moveForward(w *discriminatorWeights) {
 	units := t.d.hidden.out
 	moved, hidden := t.group(t.normalized, tangent, units), t.group(t.hidden, tangent, units)
@@ -88,8 +89,8 @@ func (t *discriminatorTrace) moveConvolutions(w *discriminatorWeights) []float32
 	return x
 }
 
-// moveBackward computes how the gradients of interpolated, in tangent, change with its
-// images, in interpolated.
+// moveBackward computes the change of the gradients of interpolated, in tangent, with
+// its images, in interpolated.
 func (t *discriminatorTrace) moveBackward(w *discriminatorWeights) {
 	units := t.d.hidden.out
 	t.norms[interpolated].curve(

@@ -2,15 +2,15 @@ package vision
 
 import "math"
 
-// pool is the side of the squares of which the largest value remains.
+// pool is the side of the squares that are reduced to their largest value.
 const pool = 2
 
-// pooled is what remains of an area: the largest value of each square of 2 x 2 pixels in
-// each channel. A last row or column that fills no square is left out.
+// pooled returns the area after pooling: the largest value of each square of 2 x 2
+// pixels in each channel. An incomplete last row or column is left out.
 func pooled(a area) area { return area{a.height / pool, a.width / pool, a.channels} }
 
-// maxPool writes the largest values of n images of shape a to y, and which pixel of its
-// square each came from, 0 to 3, to chosen: of equal ones the first.
+// maxPool writes the largest values of n images of shape a to y, and the index of the
+// pixel in its square, 0 to 3, to chosen: of equal ones the first.
 func maxPool(a area, x, y []float32, chosen []uint8, n int) {
 	out := pooled(a)
 	for i := range n {
@@ -22,13 +22,13 @@ func maxPool(a area, x, y []float32, chosen []uint8, n int) {
 	}
 }
 
-// corner is where the first pixel of square p lies in an image.
+// corner returns the position of the first pixel of square p in an image.
 func corner(a, out area, p int) int {
 	return (p/out.width*a.width + p%out.width) * pool * a.channels
 }
 
 // poolSquare finds the largest of four rows, element by element, as the largest of four
-// integers: which is larger cannot be foretold, so there is no branch.
+// integers, without a branch, because the result is unpredictable.
 func poolSquare(a area, x, y []float32, chosen []uint8) {
 	next, below := a.channels, a.width*a.channels
 	x0, x1 := x[:len(y)], x[next:][:len(y)]
@@ -40,8 +40,8 @@ func poolSquare(a area, x, y []float32, chosen []uint8) {
 	}
 }
 
-// rank orders values by size, and equal ones by which pixel they are, the first highest. Of
-// the two zeros the positive one is the larger.
+// rank orders values by size, and equal ones by pixel index, the first highest. Of the two
+// zeros the positive one is the larger.
 func rank(x float32, which int64) int64 {
 	bits := int32(math.Float32bits(x))
 	return int64(bits^(bits>>31&math.MaxInt32))<<2 | (pool*pool - 1 - which)
@@ -52,7 +52,8 @@ func unrank(rank int64) (x float32, which uint8) {
 	return math.Float32frombits(uint32(bits ^ (bits >> 31 & math.MaxInt32))), uint8(pool*pool - 1 - rank&3)
 }
 
-// maxPoolBackward turns the gradient of what remained into that of n images.
+// maxPoolBackward turns the gradient of the pooled values into that of n
+// images.
 func maxPoolBackward(a area, dy []float32, chosen []uint8, dx []float32, n int) {
 	out := pooled(a)
 	clear(dx[:n*a.values()])

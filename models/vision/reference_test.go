@@ -8,7 +8,7 @@ import (
 )
 
 // The networks once more, in float64 and as plain loops over indices, written from their
-// equations: what the fast ones are compared with.
+// equations: the reference for the fast ones.
 
 // tensors are parameters by name.
 type tensors map[string]reference
@@ -63,7 +63,8 @@ func tensorsOf(list []models.Tensor, flat []float64) tensors {
 	return t
 }
 
-// convolve is a convolution with so many zeros before the image and outputs a side.
+// convolve is a convolution with before zeros before the image and given numbers of
+// outputs a side.
 func convolve(x, kernel reference, stride, before, height, width int) reference {
 	n, filters := x.shape[0], kernel.shape[3]
 	y := newReference(n, height, width, filters)
@@ -193,7 +194,7 @@ func crossEntropyOf(logits reference, labels []int) float64 {
 	return sum / float64(len(labels))
 }
 
-// imagesOf are what a network sees of examples.
+// imagesOf returns the network inputs of examples.
 func imagesOf(shape models.ImageShape, examples [][]int32) (images reference, labels []int) {
 	images = newReference(len(examples), shape.Height, shape.Width, shape.Channels)
 	for i, e := range examples {

@@ -10,12 +10,13 @@ import (
 	"coalmine/internal/kernels"
 )
 
-// ClassifierScore is how sure and how varied a classifier finds images, of which each row
-// of probabilities is what it says of one: the exponential of the mean, over images x, of
-// the Kullback-Leibler divergence of p(class | x) from the mean p(class) (Salimans et al.
-// 2016, section 4, the Inception score; with a classifier of the data's classes in the
-// authors' code). It is 1 where all images are alike to the classifier, and at most the
-// number of classes. It is an error unless there are images, all with equally many classes.
+// ClassifierScore measures the certainty and the variety of a classifier's predictions for
+// images, one row of probabilities per image: the exponential of the mean, over images x,
+// of the Kullback-Leibler divergence of p(class | x) from the mean p(class) (Salimans et
+// al. 2016, section 4, the Inception score; with a classifier of the data's classes in the
+// authors' code). It is 1 if the classifier predicts the same for all images, and at most
+// the number of classes. It is an error unless there are images, all with equally many
+// classes.
 func ClassifierScore(probabilities [][]float32) (float64, error) {
 	classes, err := width("the classifier score", probabilities, 1)
 	if err != nil {
@@ -44,15 +45,15 @@ func divergenceFrom(mean []float64, row []float32) (sum float64) {
 	return sum
 }
 
-// FrechetDistance is how far two sets of images lie from one another, of which each row is
-// what a classifier makes of one: the squared Wasserstein distance between normal
-// distributions of the sets' means m and covariances C (Heusel et al. 2017, equation 6),
+// FrechetDistance returns the distance of two sets of images, one row of a classifier's
+// outputs per image: the squared Wasserstein distance between normal distributions of the
+// sets' means m and covariances C (Heusel et al. 2017, equation 6),
 //
 //	|m1 - m2|² + trace(C1 + C2 - 2 (C1 C2)^(1/2))
 //
-// The authors' code takes the logits for the rows, and covariances that divide by one less
-// than the images, as here. With fewer images than columns, covariances are singular; the
-// distance is still defined, but says more about the number of images. It is an error
+// The authors' code uses the logits as rows, and covariances that divide by one less than
+// the images, as here. With fewer images than columns, covariances are singular; the
+// distance is still defined, but mostly reflects the number of images. It is an error
 // unless both sets have two images or more, all with equally many columns.
 func FrechetDistance(a, b [][]float32) (float64, error) {
 	columns, err := width("the Frechet distance", a, 2)
@@ -80,7 +81,7 @@ func FrechetDistance(a, b [][]float32) (float64, error) {
 	return distance, nil
 }
 
-// width is the number of columns of rows, of which there must be some.
+// width returns the number of columns of rows, at least least of them.
 func width(what string, rows [][]float32, least int) (int, error) {
 	if len(rows) < least {
 		return 0, fmt.Errorf("%s needs at least %d images, not %d", what, least, len(rows))
@@ -108,8 +109,8 @@ func moments(rows [][]float32) (means []float64, covariance *mat.SymDense) {
 	return means, covariance
 }
 
-// traceOfRoot is the trace of (a b)^(1/2): the product has the eigenvalues of the symmetric
-// matrix a^(1/2) b a^(1/2).
+// traceOfRoot returns the trace of (a b)^(1/2): the product has the eigenvalues of the
+// symmetric matrix a^(1/2) b a^(1/2).
 func traceOfRoot(a, b *mat.SymDense) (trace float64, ok bool) {
 	values, vectors, ok := eigen(a)
 	if !ok {
@@ -134,8 +135,8 @@ func traceOfRoot(a, b *mat.SymDense) (trace float64, ok bool) {
 	return trace, ok
 }
 
-// eigen are the eigenvalues of a symmetric matrix and its eigenvectors, in columns. They are
-// not found where numbers are not finite.
+// eigen returns the eigenvalues of a symmetric matrix and its eigenvectors, in columns. It
+// fails if a number is not finite.
 func eigen(a *mat.SymDense) (values []float64, vectors *mat.Dense, ok bool) {
 	var e mat.EigenSym
 	if !e.Factorize(a, true) {

@@ -9,11 +9,11 @@ import (
 )
 
 // Tagger is a network for labels that do not exclude each other: the layers of a Classifier,
-// whose logits are those of a probability for each label, sigmoid(logit), in place of a
-// softmax. An example has a number for each label, 0 or 1, in place of the one label.
+// with sigmoid(logit) as the probability of each label instead of a softmax. An example has
+// a number for each label, 0 or 1, instead of one label.
 type Tagger struct{ convolutional }
 
-// labels is how many there are.
+// labels returns the number of labels.
 func (c *convolutional) labels() int { return c.config.Image.Classes }
 
 // checkTagged checks images that have a number for each label.
@@ -57,7 +57,8 @@ func (n *Tagger) NewLearner([]float32) models.Learner {
 }
 
 // Gradient implements models.Learner: the loss is the mean over labels of the binary
-// cross-entropy, in nats, and a target an image. Its sums run through the images in their order.
+// cross-entropy, in nats, and a target is an image. Its sums run through the images in their
+// order.
 func (l *TaggerLearner) Gradient(params []float32, examples [][]int32, gradient []float32) (models.Loss, error) {
 	network := l.trace.network
 	if err := checkCall(network, params, gradient); err != nil {
@@ -126,7 +127,8 @@ func (l *tagging) label(batch [][]int32) error {
 	return err
 }
 
-// appendLabelled appends what the images of a batch have and are predicted to have.
+// appendLabelled appends the true and the predicted labels of the images of a
+// batch.
 func (l *tagging) appendLabelled(labelled []models.Labelled, batch [][]int32) []models.Labelled {
 	labels := l.trace.network.labels()
 	for i, e := range batch {
