@@ -126,7 +126,7 @@ func (a Adversarial) Complete() Adversarial {
 	return a
 }
 
-// Limits of images and of what makes them.
+// Limits of images and of their networks.
 const (
 	maxSide    = 1024
 	maxClasses = 256

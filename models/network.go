@@ -53,17 +53,17 @@ type Drawing interface {
 	UseStream(rng *rand.Rand)
 }
 
-// Foreseeing learners can precompute the inputs of their gradients other than examples
+// Precomputing learners can precompute the inputs of their gradients other than examples
 // and trained parameters. The untrained parameters can be released then.
-type Foreseeing interface {
+type Precomputing interface {
 	Drawing
-	// Foresee precomputes from rng, for batches of the given sizes in order, the draws of
+	// Precompute precomputes from rng, for batches of the given sizes in order, the draws of
 	// Gradient and their results: one vector a batch, which only a learner of the same
 	// network understands.
-	Foresee(rng *rand.Rand, batches []int) ([][]float32, error)
-	// UseForeseen makes later gradients use the precomputed vectors, one each. They are
+	Precompute(rng *rand.Rand, batches []int) ([][]float32, error)
+	// UsePrecomputed makes later gradients use the precomputed vectors, one each. They are
 	// only read. A batch of another size than precomputed is an error.
-	UseForeseen(vectors [][]float32)
+	UsePrecomputed(vectors [][]float32)
 }
 
 // Tracking learners and generators keep moving statistics of their batches among the

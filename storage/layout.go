@@ -23,20 +23,6 @@ import (
 //	unfinished/<key>/<digest>   a file of that state
 //	leader/<epoch>              the leader of an epoch, which may delete
 //	leader/store                the identity of the store
-//
-//	sources/<digest>            an imported input; cannot be made again
-//	library/<name>              an imported input by a name, and what is known of it
-//	runs/<id>/spec              what was submitted
-//	runs/<id>/log/<n>           what was done to the run since
-//	runs/<id>/plan/<n>          the record of a plan of the run, the newest last
-//	runs/<id>/planned/<digest>  a part of such a plan
-//	commits/<key>               the record that makes a node done
-//	blobs/<key>/<digest>        a node's outputs
-//	logs/<run>/<key>/<attempt>  what an execution printed
-//	unfinished/<key>/state      what an execution that has not ended has got so far
-//	unfinished/<key>/<digest>   a file of it
-//	leader/<epoch>              who leads, and so may delete
-//	leader/store                what tells the store from others
 const (
 	sourcesDir = "sources"
 	libraryDir = "library"

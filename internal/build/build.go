@@ -1,4 +1,4 @@
-// Package build says which build of Coalmine this is.
+// Package build identifies this build of Coalmine.
 package build
 
 import "runtime/debug"

@@ -1,7 +1,8 @@
-// Package certificates says whom a client trusts over TLS, how it shows who it
-// is, and, when a server and it do not agree, why and what to do.
+// Package certificates configures TLS for clients: the authorities that they
+// trust, the certificate that they present, and explanations of failed
+// handshakes with remedies.
 //
-// The files stand as parameters in the URL of the server that they are for:
+// The files are parameters in the URL of their server:
 //
 //	rediss://queue.example:6379/0?ca=/etc/ca.pem&cert=/etc/worker.pem&key=/etc/worker.key
 //
@@ -9,7 +10,7 @@
 //	config, err := files.Config()
 //
 // Without them a client trusts the authorities of its machine, or those of
-// SSL_CERT_FILE, as all programs in Go do.
+// SSL_CERT_FILE, as all Go programs do.
 package certificates
 
 import (
@@ -66,8 +67,8 @@ func (f Files) Put(query url.Values) {
 	}
 }
 
-// Config reads the files. It returns nil, which stands for what the machine
-// trusts, if there are none.
+// Config reads the files. Without files it returns nil, which stands for the
+// authorities of the machine.
 func (f Files) Config() (*tls.Config, error) {
 	if f == (Files{}) {
 		return nil, nil

@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// Explain says in words what keeps a client and a server from agreeing on TLS,
-// and what to do, for a message that has named the server. It wraps the cause, and
-// is nil for errors that have nothing to do with TLS.
+// Explain explains why a client and a server fail to agree on TLS, and gives a
+// remedy, for a message that has named the server. It wraps the cause, and is nil
+// for errors unrelated to TLS.
 func Explain(err error) error {
 	if e, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
 		return fmt.Errorf("nobody whom this machine trusts has signed its certificate%s: name the file with the certificate of its authority by ca=FILE in the URL, or by the variable SSL_CERT_FILE (%w)", signer(e.Cert), e)
@@ -70,8 +70,8 @@ func explainInvalid(e x509.CertificateInvalidError) string {
 	}
 }
 
-// explainAlert is for what the other side says of this one. An alert has no type
-// of its own to be told by.
+// explainAlert explains an alert of the peer. An alert has no Go type to
+// identify it.
 func explainAlert(alert string) string {
 	switch alert = strings.TrimPrefix(alert, "tls: "); {
 	case alert == "certificate required", alert == "handshake failure":

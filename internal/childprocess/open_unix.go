@@ -4,5 +4,5 @@ package childprocess
 
 import "syscall"
 
-// atOnce opens a pipe without a wait for its other end, and no link.
+// atOnce opens a pipe without waiting for its other end, and refuses links.
 const atOnce = syscall.O_NONBLOCK | syscall.O_NOFOLLOW

@@ -9,8 +9,7 @@ import (
 	"path/filepath"
 )
 
-// NotRegularError is a name of a command's that is no file where one is read: a link, a pipe, a
-// device.
+// NotRegularError reports a link, a pipe or a device in place of a command's regular file.
 type NotRegularError struct{ Name string }
 
 func (e *NotRegularError) Error() string {
@@ -27,13 +26,13 @@ func (e *TooLargeError) Error() string {
 	return fmt.Sprintf("%s holds %d bytes; expected at most %d", e.Name, e.Size, e.Most)
 }
 
-// Read is the content of a file of at most so many bytes. The error wraps fs.ErrNotExist where
+// Read returns the content of a file of at most most bytes. The error wraps fs.ErrNotExist if
 // there is none.
 func (w *Workspace) Read(name string, most int64) ([]byte, error) {
 	return read(w.root, name, most)
 }
 
-// ReadFile is the content of a file that a command has made, of at most so many bytes.
+// ReadFile returns the content of a command's file, of at most most bytes.
 func ReadFile(path string, most int64) ([]byte, error) {
 	root, err := os.OpenRoot(filepath.Dir(path))
 	if err != nil {
@@ -60,8 +59,8 @@ func read(root *os.Root, name string, most int64) ([]byte, error) {
 	return data.Bytes(), err
 }
 
-// openRegular opens a file, which may have become anything else since anybody looked: it waits for
-// nobody who should write to a pipe, and follows no link.
+// openRegular opens a file, which the command may have replaced since: it does not wait for the
+// writer of a pipe, and follows no link.
 func openRegular(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
 	local := filepath.FromSlash(name)
 	if info, err := root.Lstat(local); err != nil || !info.Mode().IsRegular() {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Holder finds files of a folder that are written again where they stand. It holds those of
-// the last look open: one that was renamed over stays as it was.
+// Holder detects files of a folder that are rewritten in place. It holds the files of the
+// last look open: a file that was renamed over is unchanged.
 type Holder struct {
 	workspace *Workspace
 	folder    string
@@ -17,7 +17,7 @@ type Holder struct {
 // Hold holds the files of a folder from the first look on, until Close.
 func (w *Workspace) Hold(folder string) *Holder { return &Holder{workspace: w, folder: folder} }
 
-// Written is a file that was written where it stands, as a path below the folder; "" if none was.
+// Written returns a file that was rewritten in place, as a path below the folder; "" if none was.
 func (h *Holder) Written() string { return h.found }
 
 type heldFile struct {
@@ -26,7 +26,7 @@ type heldFile struct {
 	written time.Time
 }
 
-// Look compares the files of the last look with what they were, and holds those that are there.
+// Look compares the files with the last look, and holds the present ones.
 func (h *Holder) Look() error {
 	h.Close()
 	files, err := h.workspace.List(h.folder)

@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 )
 
-// Root is the directory at or above the test's that holds go.mod; false if there is
-// none, as where a test binary was taken elsewhere.
+// Root returns the directory at or above the test's that holds go.mod; false if
+// there is none, as for a test binary run elsewhere.
 func Root() (string, bool) {
 	dir, err := os.Getwd()
 	if err != nil {

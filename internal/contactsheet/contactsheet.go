@@ -29,8 +29,8 @@ const (
 	maxSide = 1 << 14
 )
 
-// Draw returns a PNG file with the images in rows of so many columns, from left to right.
-// An image is its pixels, row by row, channels innermost, 0 to 255.
+// Draw returns a PNG file with the images in rows of a number of columns, from left to
+// right. An image is its pixels, row by row, channels innermost, 0 to 255.
 func Draw(images [][]byte, s Shape, columns int) ([]byte, error) {
 	if err := s.check(images, columns); err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func (s Shape) check(images [][]byte, columns int) error {
 	return nil
 }
 
-// scale is by how much images are enlarged.
+// scale returns the factor that enlarges images.
 func (s Shape) scale() int { return max(1, tile/max(s.Width, s.Height)) }
 
 // canvas is a picture that can be drawn on.

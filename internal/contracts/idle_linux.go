@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// idle is for how long the processors of the machine had nothing to do since it started, all
-// together; ok is false where the system does not say.
+// idle returns the total idle time of the machine's processors since it started; ok is false
+// if the system does not report it.
 func idle() (d time.Duration, ok bool) {
 	data, err := os.ReadFile("/proc/stat")
 	line, _, _ := strings.Cut(string(data), "\n")

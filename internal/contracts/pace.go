@@ -22,8 +22,8 @@ func timed(do func() error) (took, error) {
 // crowded is a machine of which fewer processors are idle on average.
 const crowded = 0.1
 
-// beyond is how much longer it takes than something else, by whichever of both says more: a process that waits takes
-// its time, too.
+// beyond returns how much longer it takes than something else, by the larger of wall and processor
+// time: waiting takes time, too.
 func (t took) beyond(other took) float64 {
 	return max(0, t.clock-other.clock, t.processors-other.processors)
 }

@@ -63,7 +63,7 @@ func (r Rule) Broken(format string, args ...any) error {
 	return &Violation{r, fmt.Sprintf(format, args...)}
 }
 
-// Violation is what a program did against a rule.
+// Violation is a program's breach of a rule.
 type Violation struct {
 	Rule Rule
 	What string
@@ -73,7 +73,8 @@ func (v *Violation) Error() string {
 	return fmt.Sprintf("%s (rule %d of the contract %s)", v.What, v.Rule.Number, v.Rule.Contract)
 }
 
-// RuleOf is the rule that an error says was broken; the zero Rule if it names none.
+// RuleOf returns the broken rule that an error names; the zero Rule if it names
+// none.
 func RuleOf(err error) Rule {
 	if v, ok := errors.AsType[*Violation](err); ok {
 		return v.Rule

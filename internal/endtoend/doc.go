@@ -1,5 +1,5 @@
-// Package endtoend holds tests of coalmine as its users meet it: the real
-// binary, started as processes of their own, on real servers.
+// Package endtoend tests coalmine as users run it: the real binary, in its own
+// processes, on real servers.
 //
 // The cluster of compose.yaml runs here as far as it can without containers: the
 // same processes with the same arguments and environment, with only host names,
@@ -10,16 +10,17 @@
 // TestChaos plays seeded schedules of faults on clusters of real processes and
 // servers: kills, freezes, lost networks, a Redis that forgets, a store that
 // fails, lies or tears, and an operator who pauses, cancels, resumes and retries
-// meanwhile, drains workers, and submits and cancels other runs. What the run
-// leaves must be what an undisturbed run leaves, byte for byte, and every object
-// in the store must be accounted for. make chaos SEEDS=200 FIRST=1 plays many.
+// meanwhile, drains workers, and submits and cancels other runs. The results of
+// the run must equal those of an undisturbed run, byte for byte, and every
+// object in the store must be accounted for. make chaos SEEDS=200 FIRST=1 plays
+// many.
 //
-// TestChaosOfPrograms does so to clusters that run programs of an experiment's own: these
-// are killed and frozen too, alone, with their worker or with its whole machine, and none
-// may be left.
+// TestChaosOfPrograms does the same to clusters that run an experiment's own programs:
+// these are killed and frozen too, alone, with their worker or with its whole machine,
+// and none may be left.
 //
 // TestSoak, which only make soak runs, trains thousands of rounds and fits a line
-// through what each process uses.
+// through the resource use of each process.
 //
 // Tests whose servers are not installed are skipped (see package testserver).
 package endtoend

@@ -227,7 +227,7 @@ func textEnd(data []byte, start int) int {
 			break
 		}
 		if slash := bytes.IndexByte(data[i:i+next], '\\'); slash >= 0 {
-			i += slash + 1 // and what is escaped
+			i += slash + 1 // and the escaped character
 			continue
 		}
 		return i + next

@@ -1,6 +1,6 @@
-// Package externalsort orders more records than fit into memory: what does not fit
-// goes to a temporary file as sorted runs, which are merged at the end (Knuth, The
-// Art of Computer Programming 3, section 5.4).
+// Package externalsort sorts more records than fit into memory: it writes sorted
+// runs to a temporary file and merges them at the end (Knuth, The Art of Computer
+// Programming 3, section 5.4).
 package externalsort
 
 import (

@@ -25,7 +25,7 @@ var (
 	fraction = regexp.MustCompile(`^[0-9]{1,19}/[0-9]{1,19}$`)
 )
 
-// errProbability says how a probability is written.
+// errProbability describes the syntax of a probability.
 var errProbability = errors.New("expected a probability such as 1/5000, 10% or 0.1")
 
 // ParseProbability reads a fraction, a percentage or a decimal number.
@@ -54,10 +54,9 @@ func probabilityOf(r *big.Rat) (Probability, error) {
 	return Probability{r.Num().Uint64(), r.Denom().Uint64() - 1}, nil
 }
 
-// ProbabilityOf is the simplest probability whose nearest float64 is x: 1/300 for
-// 0.0033333333333333335. It gives back what Float64 has rounded, if the denominator was
-// below 2^26: fractions with such denominators are farther apart than the float64s
-// between them.
+// ProbabilityOf returns the simplest probability whose nearest float64 is x: 1/300 for
+// 0.0033333333333333335. It inverts Float64 if the denominator was below 2^26:
+// fractions with such denominators are farther apart than the float64s between them.
 func ProbabilityOf(x float64) (Probability, error) {
 	if !(x >= 0 && x <= 1) {
 		return Probability{}, fmt.Errorf("%v is no probability", x)

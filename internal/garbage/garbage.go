@@ -1,11 +1,11 @@
-// Package garbage decides how much garbage a process lets come together before it
-// collects it.
+// Package garbage sets how much garbage a process accumulates before a
+// collection.
 //
-// Go collects whenever the heap has grown by what lived after the last collection.
-// That is too soon for a process that lives in a few MiB, such as a coordinator: it
+// Go collects whenever the heap has grown by the live heap of the last collection.
+// That is too soon for a process with a heap of a few MiB, such as a coordinator: it
 // would collect many times a second to save as little. And it is too late for a worker
-// that caches models: hundreds of MiB live, the same again would be garbage, and a
-// collection costs next to nothing, since arrays of numbers are not searched for
+// that caches models: hundreds of MiB are live, the same again would be garbage, and a
+// collection costs next to nothing, because arrays of numbers are not searched for
 // pointers.
 //
 //	garbage.Allow(32 << 20) // in main
@@ -19,19 +19,19 @@ import (
 	"sync/atomic"
 )
 
-// Allow lets garbage come to the largest of: so many bytes; the part of the heap that
-// a collection searches for pointers, which is what it costs; an eighth of what lives.
-// A memory limit (debug.SetMemoryLimit) still has it collected earlier. Allow does
-// nothing where GOGC says how to collect.
+// Allow allows garbage up to the largest of: a number of bytes; the part of the heap
+// that a collection searches for pointers, which determines its cost; an eighth of the
+// live heap. A memory limit (debug.SetMemoryLimit) still causes earlier collections.
+// Allow does nothing if GOGC is set.
 func Allow(bytes int64) {
 	if os.Getenv("GOGC") == "" {
 		pace{bytes: bytes, percent: defaultPercent}.next()
 	}
 }
 
-// Bound has garbage collected once there are about so many bytes of it, even if the heap
-// to search for pointers is larger: a process of large heaps takes less memory and more
-// time. What Allow lets come, and an eighth of what lives, may come as before.
+// Bound limits garbage to about a number of bytes, even if the heap to search for
+// pointers is larger: a process with a large heap takes less memory and more time. The
+// bytes of Allow, and an eighth of the live heap, remain allowed.
 func Bound(bytes int64) { bound.Store(bytes) }
 
 // bound is 0 if there is none.
@@ -40,17 +40,17 @@ var bound atomic.Int64
 const (
 	// defaultPercent is Go's own.
 	defaultPercent = 100
-	// leastHeap is what Go takes for the heap if less lives.
+	// leastHeap is the size that Go assumes for a smaller heap.
 	leastHeap = 4 << 20
-	// leastShare is the part of what lives that may always come in garbage: with less
-	// one collection would follow the other.
+	// leastShare is the fraction of the live heap that is always allowed as garbage:
+	// with less, collections would run back to back.
 	leastShare = 8
 )
 
 // pace is how collections follow one another.
 type pace struct {
 	bytes   int64 // of garbage
-	percent int   // of what lives, in force
+	percent int   // of the live heap, in effect
 }
 
 // next keeps the pace from the next collection on, which finds the object gone.
@@ -66,21 +66,21 @@ func (p pace) keep() pace {
 		return p
 	}
 	if debug.SetGCPercent(percent) < 0 {
-		debug.SetGCPercent(-1) // somebody has stopped collecting for a while
+		debug.SetGCPercent(-1) // collection is disabled for a while
 		return p
 	}
 	return pace{p.bytes, percent}
 }
 
-// heap is what a collection has left, in bytes.
+// heap is the heap after a collection, in bytes.
 type heap struct {
-	live     int64 // what Go takes the percentage of: objects, stacks and global variables
+	live     int64 // base of Go's percentage: objects, stacks and global variables
 	searched int64 // the part of the objects in which there may be pointers
 }
 
-// percentFor is the percentage of what lives that garbage may come to: at least so
-// many bytes, and for the sake of what must be searched at most bound, if there is one. It
-// has few values, for a new one stops the process for a moment.
+// percentFor returns the limit of garbage as a percentage of the live heap: at least a
+// number of bytes; the part for searched pointers is at most bound, if set. It has few
+// values, because a change stops the process for a moment.
 func percentFor(bytes, bound int64, h heap) int {
 	live, searched := max(h.live, leastHeap), h.searched
 	if bound > 0 {

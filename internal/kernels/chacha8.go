@@ -10,10 +10,10 @@ const (
 	ChaCha8Lanes = 16
 )
 
-// ChaCha8 computes blocks of the stream cipher ChaCha with eight rounds (Bernstein 2008), one in each
-// lane: rows has 16 rows of so many lanes, one after another, and state rows 4 to 12 of what each block
-// begins with, eight words of the key and the counter. Rows 13 to 15 begin with 0. As in
-// math/rand/v2, what a block began with is added to its key's rows alone.
+// ChaCha8 computes blocks of the stream cipher ChaCha with eight rounds (Bernstein 2008), one in
+// each lane: rows has 16 rows of one number per lane, one after another, and state has rows 4 to 12
+// of the initial block, eight words of the key and the counter. Rows 13 to 15 begin with 0. As in
+// math/rand/v2, the initial block is added to its key's rows alone.
 func ChaCha8(rows, state []uint32) {
 	lanes := len(rows) / ChaCha8Rows
 	if lanes == 0 || lanes%ChaCha8Lanes != 0 || len(rows) != ChaCha8Rows*lanes || len(state) != ChaCha8State*lanes {

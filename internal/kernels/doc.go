@@ -1,9 +1,8 @@
-// Package kernels holds the arithmetic that training and scoring spend their
-// time in: float32 matrix products, the functions of recurrent cells and of
-// the softmax, and updates of vectors. Matrices are row-major slices with a
-// stride; no function starts a goroutine, keeps a slice, or allocates in the
-// steady state, and all may run in several goroutines at once on data of
-// their own.
+// Package kernels holds the arithmetic that dominates training and scoring:
+// float32 matrix products, the functions of recurrent cells and of the softmax,
+// and updates of vectors. Matrices are row-major slices with a stride; no
+// function starts a goroutine, keeps a slice, or allocates in the steady state,
+// and all may run concurrently on separate data.
 //
 //	kernels.Gemm(false, true, m, n, k, 1, a, lda, b, ldb, 0, c, ldc) // C = A*Bᵀ
 //
@@ -12,7 +11,7 @@
 //	kernels.GemmPacked(false, m, 1, a, lda, &packed, 1, c, ldc) // C += A*B
 //
 // Slices too short for their shape, or of different lengths where they must
-// agree, are mistakes of the caller and panic with a message that says which.
+// agree, are mistakes of the caller and panic with a message that names them.
 //
 // # Sets
 //
@@ -43,11 +42,12 @@
 // lane i takes in lane i+8, i+4, i+2 and i+1. AddRowDots does the same in float32;
 // the sums of ExpColumns run down the columns, as it says.
 //
-// ChaCha8, the blocks that many random streams are drawn from in step, is integers alone.
+// ChaCha8, the blocks that many random streams are drawn from in step, uses integers
+// alone.
 //
 // GemmRounded adds up integers, which is exact in any order; CIFGRoughDot is one
 // sequence of operations for each unit, and a sum in float32 like that of AddRowDots.
-// Both say how far they may be off what they stand for.
+// The documentation of both bounds their errors.
 //
 // The plain Go set emulates the fused multiply-add of float32 (package ieee),
 // at about a hundredth of the speed of AVX2.

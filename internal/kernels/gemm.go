@@ -3,12 +3,12 @@ package kernels
 import "fmt"
 
 // The blocks of a product. blockDepth is part of the arithmetic (see the
-// package comment); the others only decide what stays in which cache.
+// package comment); the others only determine the use of the caches.
 const (
 	blockDepth   = BlockDepth
 	blockRows    = 192 // m; a multiple of every set's tile
 	blockColumns = 480 // n; a multiple of panelWidth
-	onceColumns  = 144 // the same where A is a single block, so that B is read just once: soon after it is packed
+	onceColumns  = 144 // the same if A is a single block, so that B is read just once: soon after it is packed
 	panelWidth   = 48  // columns that a product packs side by side; a multiple of every set's tile
 	maxTileRows  = 8
 )
@@ -18,7 +18,7 @@ const (
 const BlockDepth = 384
 
 // tileFunc computes count tiles of C, one below the other, each of a fixed
-// number of rows R and of columns up to so many registers' (set.tiles):
+// number of rows R and of columns up to the width of set.tiles registers:
 //
 //	C[t*R+i][j] = alpha * sum_p A[t][i][p]*B[p][j]  (+ bias[j], or else + C[t*R+i][j] if accumulate)
 //
@@ -61,7 +61,7 @@ func (s *set) gemmPacked(transA bool, m int, alpha float32, a []float32, lda int
 	s.multiply(product{transA: transA, m: m, n: b.n, k: b.k, alpha: alpha, a: a, lda: lda, beta: beta, c: c, ldc: ldc}, operandB{packed: b})
 }
 
-// product is a call of Gemm but for its B.
+// product holds the arguments of Gemm except B.
 type product struct {
 	transA  bool
 	m, n, k int
@@ -126,8 +126,8 @@ func (s *set) multiplyDepth(w *workspace, g product, b operandB, depth span) {
 	}
 }
 
-// prescale applies beta where the tiles, which store or accumulate, do not;
-// to an empty product, always.
+// prescale applies beta if the tiles, which store or accumulate, do not; to an
+// empty product, always.
 func (s *set) prescale(g product, empty bool) {
 	if g.beta == 1 || g.beta == 0 && !empty {
 		return

@@ -68,9 +68,9 @@ const packingPays = 64
 // nearStride is the distance up to which rows share pages of memory.
 const nearStride = 416
 
-// scattered tells whether rows of a plain B are better packed: those far apart
-// each lie in a page of their own, and those an even number of cache lines
-// apart crowd into every second set of the cache.
+// scattered reports whether rows of a plain B are better packed: rows far apart
+// lie in separate pages, and rows an even number of cache lines apart use only
+// every second set of the cache.
 func scattered(stride int) bool { return stride > nearStride || stride%(2*cacheLine) == 0 }
 
 // panelsOf brings a block of op(B) into the form that tiles read.

@@ -1,6 +1,6 @@
 package kernels
 
-// blockA is a block of op(A): where it lies, and its strides over rows and over k.
+// blockA is a block of op(A): its position, and its strides over rows and over k.
 type blockA struct {
 	data      []float32
 	row, step int

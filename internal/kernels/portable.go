@@ -90,8 +90,8 @@ func exp(x float32) float32 {
 	return float32(float32((q+1)*powerOfTwo(half)) * powerOfTwo(n-half))
 }
 
-// boundedExp is e^x for x bounded to where 2^n is a normal number. Its polynomial
-// is cut into pairs of terms, for shorter chains of instructions.
+// boundedExp returns e^x for x with a normal 2^n. Its polynomial is split into
+// pairs of terms, for shorter chains of instructions.
 func boundedExp(x float32) float32 {
 	if x > constant.ExpNormalHighest {
 		x = constant.ExpNormalHighest
@@ -110,7 +110,7 @@ func boundedExp(x float32) float32 {
 	return ieee.FMA32(q, power, power)
 }
 
-// sigmoid is 1/(1+e^-x), as e^x/(1+e^x) where x is negative.
+// sigmoid returns 1/(1+e^-x), as e^x/(1+e^x) for negative x.
 func sigmoid(x float32) float32 {
 	e := exp(-abs(x))
 	if math.Signbit(float64(x)) {

@@ -7,11 +7,11 @@ import (
 	"coalmine/internal/kernels/ieee"
 )
 
-// CIFGRoughDot returns roughly the inner product of what CIFGCell would leave in
-// output with x - y, at a fraction of its cost: every element of that output is off
-// by at most CIFGRoughError, if those of previous are at most 1 in magnitude. It is
-// summed in float32, by the lanes of the package comment. ahead and later are as for
-// CIFGCell. What is not a number gives NaN.
+// CIFGRoughDot returns roughly the inner product of CIFGCell's output with x - y, at
+// a fraction of its cost: the error of every element of the output is at most
+// CIFGRoughError if those of previous are at most 1 in magnitude. It is summed in
+// float32, by the lanes of the package comment. ahead and later are as for CIFGCell.
+// NaN gives NaN.
 func CIFGRoughDot(input, recurrent, previous, x, y, ahead, later []float32) float32 {
 	n := len(x)
 	if len(input) != 3*n || len(recurrent) != 3*n || len(ahead) != 3*n || len(previous) != n || len(y) != n || len(later) != n {

@@ -62,7 +62,7 @@ func RoundB(k, n int, b []float32, ldb int) *Rounded {
 // Bytes is the memory that the matrix takes.
 func (r *Rounded) Bytes() int64 { return 4 * int64(cap(r.pairs)) }
 
-// integer is v in steps, rounded, and 0 if that is no number.
+// integer returns v in steps, rounded, and 0 for NaN.
 func (r *Rounded) integer(v float32, step float64) int32 {
 	x := float64(v) / step
 	if !(math.Abs(x) <= float64(r.most)+0.5) {
@@ -79,21 +79,21 @@ func pair(first, second int32) float32 {
 // depth is the number of pairs in a column.
 func (r *Rounded) depth() int { return (r.k + 1) / 2 }
 
-// Stride is that of the rows of a product.
+// Stride returns the stride of the rows of a product.
 func (r *Rounded) Stride() int { return roundUp(r.n, roundedColumns) }
 
-// Room is how many elements a product with m rows of A needs.
+// Room returns the number of elements of a product with m rows of A.
 func (r *Rounded) Room(m int) int { return roundUp(m, roundedRows) * r.Stride() }
 
 // GemmRounded sets the first n elements of m rows of c, b.Stride() apart, to roughly
-// A*B, for an A of m x k with rows k apart, and what else is in b.Room(m) of c to
-// anything. It sets errors[i] to a bound of the error of every element of row i
-// against the exact product, or one that Gemm computes; it is NaN or infinite where A
+// A*B, for an A of m x k with rows k apart, and the rest of b.Room(m) of c to
+// undefined values. It sets errors[i] to a bound of the error of every element of row
+// i against the exact product, or one that Gemm computes; it is NaN or infinite if A
 // or B is not finite.
 //
 // Rows of A are rounded, too. A pair of integers is multiplied, added to its
-// neighbour and to the sum, without overflow since they are small enough for k; so
-// the sum is exact, and so is its order's result.
+// neighbour and to the sum, without overflow because they are small enough for k;
+// so the sum is exact in any order.
 func GemmRounded(m int, a []float32, b *Rounded, c []float32, errors []float64) {
 	checkMatrix("a", a, m, b.k, b.k, false)
 	if len(errors) != m || len(c) < b.Room(m) {
@@ -124,11 +124,11 @@ func GemmRounded(m int, a []float32, b *Rounded, c []float32, errors []float64) 
 	}
 }
 
-// roundRow rounds a row of A, and returns by what an integer of the product is to be
-// multiplied, and a bound of its error. With a', b' the rounded row and a rounded
-// column, |a b - a' b'| is at most |a-a'| |b| + |a'| |b-b'| (Cauchy and Schwarz); no
-// element of the differences is more than half a step. What is left is the rounding
-// of the exact product in float32, in any order, and of the result.
+// roundRow rounds a row of A, and returns the scale of the integers of the product,
+// and a bound of its error. With a', b' the rounded row and a rounded column, |a b -
+// a' b'| is at most |a-a'| |b| + |a'| |b-b'| (Cauchy and Schwarz); no element of the
+// differences is more than half a step. The remaining error is the rounding of the
+// exact product in float32, in any order, and of the result.
 func (r *Rounded) roundRow(dst, a []float32) (scale float32, bound float64) {
 	largest := float32(0)
 	for _, v := range a {
@@ -136,7 +136,7 @@ func (r *Rounded) roundRow(dst, a []float32) (scale float32, bound float64) {
 	}
 	step, length := float64(largest)/float64(r.most), math.Sqrt(SquaredNorm(a))
 	if step < 1e-30 {
-		clear(dst) // what has no inverse in float32
+		clear(dst) // the scale has no inverse in float32
 		return 0, length * r.length
 	}
 	inverse := float32(1 / step)

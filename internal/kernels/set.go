@@ -56,8 +56,8 @@ type set struct {
 	// chaCha8 computes blocks of lanes that divide ChaCha8Lanes.
 	chaCha8 func(rows, state []uint32)
 
-	// peak runs rounds of register-only multiply-adds and returns how many
-	// floating-point operations they were.
+	// peak runs rounds of register-only multiply-adds and returns their number
+	// of floating-point operations.
 	peak func(rounds int) int
 }
 

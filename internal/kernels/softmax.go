@@ -39,11 +39,11 @@ func hasNaN(x []float32) bool {
 	return false
 }
 
-// SoftmaxMerge joins the tiles of one row, given the max and the sum that
-// SoftmaxTile returned for each. It replaces each max by the weight that
-// turns its tile into probabilities, e^(max-M)/S, and returns ln S + M, the
-// log-sum-exp of the row in nats, where M is the largest max and S the sum of
-// e^(max-M)*sum over the tiles, in their order. A weight may underflow to 0.
+// SoftmaxMerge joins the tiles of one row, given the max and the sum of
+// SoftmaxTile for each. It replaces each max by the weight that turns its tile
+// into probabilities, e^(max-M)/S, and returns ln S + M, the log-sum-exp of the
+// row in nats. M is the largest max and S the sum of e^(max-M)*sum over the
+// tiles, in their order. A weight may underflow to 0.
 func SoftmaxMerge(maxes []float32, sums []float64) (logSum float64) {
 	return active.Load().softmaxMerge(maxes, sums)
 }

@@ -9,8 +9,8 @@ func Exp(dst, x []float32) {
 	active.Load().exp(dst, x)
 }
 
-// Sigmoid writes 1/(1+e^-x) to dst, which may be x. The error is below 2.5
-// ulp, also where the result is tiny.
+// Sigmoid writes 1/(1+e^-x) to dst, which may be x. The error is below 2.5 ulp,
+// even for tiny results.
 func Sigmoid(dst, x []float32) {
 	sameLength("dst", dst, x)
 	active.Load().sigmoid(dst, x)
@@ -23,7 +23,7 @@ func Tanh(dst, x []float32) {
 	active.Load().tanh(dst, x)
 }
 
-// Max returns the largest element of x, -Inf if there is none. NaNs are passed over.
+// Max returns the largest element of x, -Inf for an empty x. It ignores NaNs.
 func Max(x []float32) float32 { return active.Load().max(x) }
 
 // ExpSum writes e^(x-max) to dst, which may be x, and returns the sum of the

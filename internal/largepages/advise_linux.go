@@ -8,8 +8,8 @@ import (
 // pageBytes is a size that every page divides; less than that cannot profit.
 const pageBytes = 2 << 20
 
-// advise asks for large pages for those of the table's that it fills alone. A
-// refusal costs time and nothing else.
+// advise requests large pages for the pages that the table fills alone. A
+// refusal only costs time.
 func advise(table []float32) {
 	data := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(table))), 4*len(table))
 	past := int(uintptr(unsafe.Pointer(unsafe.SliceData(data))) % pageBytes)

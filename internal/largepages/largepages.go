@@ -4,8 +4,8 @@
 // processor's own fetching ahead ends with every page; in pages of 2 MiB few do.
 package largepages
 
-// Floats returns n zeros, in large pages where the system grants them: on Linux,
-// unless transparent huge pages are switched off. It shows in no result.
+// Floats returns n zeros, in large pages if the system grants them: on Linux,
+// unless transparent huge pages are switched off. It does not affect results.
 func Floats(n int) []float32 {
 	table := make([]float32, n)
 	advise(table)

@@ -15,13 +15,14 @@ import (
 	"coalmine/internal/exactjson"
 )
 
-// Example is an example of a user, in JSON: what X and Y hold depends on the data set.
+// Example is an example of a user, in JSON. The data set defines the content of X and
+// Y.
 type Example struct {
 	User   string
 	Number int // among those of the user, from 1
 	X, Y   json.RawMessage
-	// Misnamed says why the user's name is not valid text. Other users may then have the same
-	// name.
+	// Misnamed explains why the user's name is not valid text. Other users may then have the
+	// same name.
 	Misnamed error
 }
 
@@ -98,8 +99,8 @@ type reader struct {
 	file *tape
 }
 
-// members calls do for each member of an object that has begun; do reads the value. The name has
-// just been read; misnamed says why it is not valid text.
+// members calls do for each remaining member of an object; do reads the value. The name has just
+// been read; misnamed explains why it is not valid text.
 func (r reader) members(do func(name string, misnamed error) error) error {
 	for r.json.More() {
 		r.file.forget(r.json.InputOffset())
@@ -114,7 +115,7 @@ func (r reader) members(do func(name string, misnamed error) error) error {
 	return r.delimiter('}')
 }
 
-// nameFault says why the JSON of a name is not valid text.
+// nameFault explains why the JSON of a name is not valid text.
 func nameFault(name []byte) error {
 	switch {
 	case !utf8.Valid(name):
@@ -184,7 +185,8 @@ func (r reader) user(name string, misnamed error, do func(Example) error) error 
 	return nil
 }
 
-// fault says where the file is wrong. Errors of reading it are not the file's.
+// fault adds the position in the file to an error. Errors of reading the file
+// are unchanged.
 func (r reader) fault(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return r.wrong("the file ends too early; get it again")
@@ -214,7 +216,7 @@ func (e *SyntaxError) Unwrap() error { return e.Err }
 // tape keeps the original bytes of a file: the decoder replaces invalid text.
 type tape struct {
 	io.Reader
-	start int64 // offset of what is kept
+	start int64 // offset of kept
 	kept  []byte
 }
 
@@ -224,10 +226,10 @@ func (t *tape) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// forget what stands before an offset.
+// forget drops the bytes before an offset.
 func (t *tape) forget(offset int64) {
 	t.kept, t.start = t.kept[offset-t.start:], offset
 }
 
-// until is what is kept before an offset.
+// until returns the kept bytes before an offset.
 func (t *tape) until(offset int64) []byte { return t.kept[:offset-t.start] }

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// align is what the length of the beginning of a file is a multiple of, in bytes.
+// align is the alignment of the data in a file, in bytes.
 const align = 64
 
 // Bytes is the beginning of a file that holds an array of bytes (uint8) of the shape, in C order.

@@ -1,5 +1,5 @@
-// Package orderedjson holds JSON objects whose members keep their order: those that
-// are put together at run time, and those of which only some members are known.
+// Package orderedjson holds JSON objects whose members keep their order: objects
+// assembled at run time, and objects with unknown members.
 package orderedjson
 
 import (
@@ -18,7 +18,7 @@ type Member struct {
 	Value json.RawMessage
 }
 
-// Of returns the members of what marshals as an object, nil for null.
+// Of returns the members of a value that marshals as an object, nil for null.
 func Of(v any) (Object, error) {
 	data, err := json.Marshal(v)
 	if err != nil {

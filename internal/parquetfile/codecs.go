@@ -19,7 +19,7 @@ type codec int32
 
 var codecs = map[codec]struct {
 	name   string
-	decode func(page, compressed []byte) error // nil where it is not supported
+	decode func(page, compressed []byte) error // nil if unsupported
 }{
 	0: {"UNCOMPRESSED", uncompressed},
 	1: {"SNAPPY", unsnappy},

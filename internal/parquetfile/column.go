@@ -306,7 +306,7 @@ func (c *Column) readData(h pageHeader) error {
 	return c.begin(h)
 }
 
-// levels begins to read levels, which have their length before them; none where all are 0.
+// levels begins to read levels, which follow their length; none if all are 0.
 func levels(h *hybrid, data []byte, highest, encoding int) (rest []byte, err error) {
 	if highest == 0 {
 		return data, nil
@@ -338,7 +338,7 @@ func (c *Column) readDataV2(h pageHeader) (err error) {
 	if !h.plain {
 		c.page = room(c.page, h.size-both)
 		page = c.page
-		// A page of nulls alone may have nothing in it, not even what a compressor writes.
+		// A page of nulls alone may be empty, without even a compressor's header.
 		if len(data) > 0 || len(page) > 0 {
 			if err := c.codec.decode(page, data); err != nil {
 				return err

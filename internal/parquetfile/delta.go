@@ -24,7 +24,7 @@ type delta struct {
 	begun        bool
 }
 
-// newDelta reads the header of at most so many values.
+// newDelta reads the header of at most most values.
 func newDelta(data []byte, most int) (*delta, error) {
 	var head [4]uint64
 	for i := range head {
@@ -64,7 +64,7 @@ func (d *delta) next() (int64, error) {
 	return d.value, nil
 }
 
-// miniblock begins the next one, and a block where there is none.
+// miniblock begins the next miniblock, and the next block if needed.
 func (d *delta) miniblock() error {
 	if len(d.widths) == 0 {
 		least, n := binary.Uvarint(d.data)
@@ -78,7 +78,7 @@ func (d *delta) miniblock() error {
 	if d.width > 64 {
 		return fmt.Errorf("differences of %d bits", d.width)
 	}
-	// Writers may cut what follows the last value.
+	// Writers may truncate the padding after the last value.
 	needed := (min(d.perMiniblock, d.left+1)*uint64(d.width) + 7) / 8
 	if uint64(len(d.data)) < needed {
 		return errShort
@@ -88,7 +88,7 @@ func (d *delta) miniblock() error {
 	return nil
 }
 
-// rest is what follows the values.
+// rest returns the bytes after the values.
 func (d *delta) rest() ([]byte, error) {
 	ahead := *d
 	for ahead.left > 0 {
@@ -114,8 +114,8 @@ func (d *integers) next(v *Value) error {
 	return err
 }
 
-// texts is the encoding DELTA_LENGTH_BYTE_ARRAY and, with prefixes, DELTA_BYTE_ARRAY, where a
-// value begins as the one before.
+// texts is the encoding DELTA_LENGTH_BYTE_ARRAY and, with prefixes, DELTA_BYTE_ARRAY, in
+// which a value shares a prefix with the one before.
 type texts struct {
 	leaf              *Leaf
 	prefixes, lengths *delta
@@ -135,7 +135,7 @@ func newTexts(leaf *Leaf, data []byte, most int, prefixed bool) (decoder, error)
 	return t, err
 }
 
-// deltas are differences with what follows them.
+// deltas returns decoded differences and the bytes after them.
 func deltas(data []byte, most int) (*delta, []byte, error) {
 	d, err := newDelta(data, most)
 	if err != nil {

@@ -37,7 +37,8 @@ func (k Kind) bitsOf(data []byte) uint64 {
 	return 0
 }
 
-// bytes is the length of the values of a leaf; 0 where each has its own, or takes a bit.
+// bytes returns the length of the values of a leaf; 0 if each has its own length, or
+// takes a bit.
 func (l *Leaf) bytes() int {
 	switch l.Kind {
 	case Int32, Float:
@@ -96,7 +97,7 @@ func (p *plain) next(v *Value) error {
 type dictionary struct {
 	leaf   *Leaf
 	data   []byte
-	starts []uint32 // of values that have their own lengths, which stand before them
+	starts []uint32 // of values with their own lengths, which precede them
 	values int
 }
 
@@ -183,7 +184,7 @@ func (d *flags) next(v *Value) error {
 	return err
 }
 
-// prefixed cuts off what has its length before it, in 4 bytes.
+// prefixed splits off a part preceded by its length in 4 bytes.
 func prefixed(data []byte) (first, rest []byte, err error) {
 	if len(data) < 4 {
 		return nil, nil, errShort

@@ -11,7 +11,7 @@ import (
 // File is an open Parquet file.
 type File struct {
 	reader  io.ReaderAt
-	end     int64 // of the pages: where the footer begins
+	end     int64 // end of the pages, start of the footer
 	ratio   int
 	columns []string
 	leaves  []Leaf
@@ -32,7 +32,7 @@ type chunk struct {
 	codec         codec
 }
 
-// Bounds of what a footer may be.
+// Limits of a footer.
 const (
 	magicBytes   = 4
 	tailBytes    = 8 // of the file: the footer's length and the magic
@@ -40,8 +40,8 @@ const (
 	mostElements = 1 << 16 // of a schema
 )
 
-// Open reads the footer of a file of so many bytes. A page may grow ratio times when it is
-// decompressed, after its first 16 MiB. Errors of the reader are returned as they are.
+// Open reads the footer of a file of size bytes. A page may grow ratio times when it is
+// decompressed, after its first 16 MiB. Errors of the reader are returned unwrapped.
 func Open(r io.ReaderAt, size int64, ratio int) (*File, error) {
 	footer, err := readFooter(r, size)
 	if err != nil {
@@ -210,7 +210,7 @@ func (f *File) Leaves() []Leaf { return f.leaves }
 // Groups is the number of groups of rows.
 func (f *File) Groups() int { return len(f.groups) }
 
-// Rows is how many rows a group claims to have.
+// Rows returns the number of rows that a group claims to have.
 func (f *File) Rows(group int) int64 { return f.groups[group].rows }
 
 // Name is the path of a leaf, with dots.

@@ -47,7 +47,7 @@ type Leaf struct {
 	Kind      Kind
 	Meaning   Meaning
 	PerSecond float64 // units of a second
-	// List says that a row has many values.
+	// List reports that a row has many values.
 	List  bool
 	width int // of FixedBytes
 	// Levels of definition and repetition of a value that is there.
@@ -165,7 +165,7 @@ func (t *thrift) integerType(kind byte, l *Leaf) {
 	})
 }
 
-// addSchema finds the leaves of a schema, whose elements stand before their children.
+// addSchema finds the leaves of a schema, whose elements precede their children.
 func (f *File) addSchema(elements []element) error {
 	if len(elements) == 0 {
 		return errors.New("the footer has no schema")
@@ -187,7 +187,8 @@ func (f *File) addSchema(elements []element) error {
 	return nil
 }
 
-// addElement adds the leaves of the first element below a parent, and returns what follows them.
+// addElement adds the leaves of the first element below a parent, and returns the elements after
+// them.
 func (f *File) addElement(elements []element, parent Leaf) (rest []element, err error) {
 	if len(parent.Path) > deepest {
 		return nil, errors.New("a schema that is nested too deep")

@@ -30,7 +30,7 @@ const (
 	typeStruct = 12
 )
 
-// deepest bounds nesting, that of the format is below 10.
+// deepest limits nesting; the format needs fewer than 10 levels.
 const deepest = 32
 
 func (t *thrift) fail(err error) {
@@ -66,7 +66,7 @@ func (t *thrift) uvarint() uint64 {
 	return x
 }
 
-// zigzag is the integer that an unsigned one stands for: 0, -1, 1, -2, …
+// zigzag decodes an unsigned integer to 0, -1, 1, -2, …
 func zigzag(x uint64) int64 { return int64(x>>1) ^ -int64(x&1) }
 
 // binary reads bytes with their length before them. They are part of the data.
@@ -173,7 +173,7 @@ func (t *thrift) skip(kind byte, depth int) {
 	}
 }
 
-// skipElement passes over an element of a list or map, where truth takes a byte.
+// skipElement skips an element of a list or map, in which a bool takes a byte.
 func (t *thrift) skipElement(kind byte, depth int) {
 	if kind == typeTrue || kind == typeFalse {
 		t.byte()

@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// asynqLog writes asynq's messages to the worker's log, with node and attempt as
-// fields where they name a task. None of them is an error here: what asynq cannot
-// do, it does later or the coordinator makes good. While Redis is away, which the
-// heartbeat tells once it has lasted, all of it fails every second, and says nothing
-// new; nor does a connection that breaks before the heartbeat has noticed, or a task
-// that ends after Redis has forgotten it.
-// Of equal messages it writes one a minute: asynq tries a failing operation every second.
+// asynqLog writes asynq's messages to the worker's log, with node and attempt as fields
+// if they name a task. None of them is an error here: asynq retries, or the coordinator
+// recovers. While Redis is away, which the heartbeat reports after a while, every
+// operation fails every second without new information; so does a connection that breaks
+// before the heartbeat has noticed, or a task that ends after Redis has forgotten it. It
+// writes one of several equal messages a minute, because asynq retries a failing
+// operation every second.
 type asynqLog struct {
 	log  *slog.Logger
 	away *atomic.Bool

@@ -64,7 +64,7 @@ func (b *Broker) withdraw(queue, id string) (bool, error) {
 // gone is the state of a message that asynq does not have.
 const gone asynq.TaskState = 0
 
-// state returns what asynq does with a message.
+// state returns asynq's state of a message.
 func (b *Broker) state(queue, id string) (asynq.TaskState, error) {
 	info, err := b.inspector.GetTaskInfo(queue, id)
 	if isGone(err) {
@@ -76,7 +76,7 @@ func (b *Broker) state(queue, id string) (asynq.TaskState, error) {
 	return info.State, nil
 }
 
-// isGone reports whether an error says that asynq does not have a task.
+// isGone reports whether an error means that asynq does not have a task.
 func isGone(err error) bool {
 	return errors.Is(err, asynq.ErrTaskNotFound) || errors.Is(err, asynq.ErrQueueNotFound)
 }
@@ -92,7 +92,7 @@ func (b *Broker) queues() ([]string, error) {
 	return queues, nil
 }
 
-// stopTTL is how long a stop request waits for its worker to see it.
+// stopTTL is the lifetime of a stop request that its worker has not read.
 const stopTTL = time.Minute
 
 // Stop asks the workers that run the messages to stop them; they look every
@@ -111,11 +111,11 @@ func (b *Broker) Stop(ctx context.Context, ids ...string) error {
 	return nil
 }
 
-// drainTTL is how long a request to drain waits for its worker to see it.
+// drainTTL is the lifetime of a drain request that its worker has not read.
 const drainTTL = 10 * time.Minute
 
-// Drain asks a worker to take no more messages, to finish what it has, and to
-// end. It looks every second.
+// Drain asks a worker to take no more messages, to finish the running ones, and
+// to exit. The worker checks every second.
 func (b *Broker) Drain(ctx context.Context, workerID string) error {
 	if err := b.conn.client.Set(ctx, drainKey(workerID), 1, drainTTL).Err(); err != nil {
 		return fmt.Errorf("asking worker %s to drain: %w", workerID, err)
@@ -123,16 +123,16 @@ func (b *Broker) Drain(ctx context.Context, workerID string) error {
 	return nil
 }
 
-// Known returns those of the messages that are pending, or that a live worker lists
-// as running. Between the two, for as long as a worker takes to write its next
-// heartbeat, a message is unknown: ask twice before it counts as lost.
+// Known returns the messages that are pending, or that a live worker lists as
+// running. Between the two, until a worker writes its next heartbeat, a message is
+// unknown: ask twice before counting it as lost.
 func (b *Broker) Known(ctx context.Context, ids []string) (map[string]bool, error) {
 	known := map[string]bool{}
 	if len(ids) == 0 {
 		return known, nil
 	}
-	// Pending ones come first: what is taken before the second question may be listed
-	// by then, while what is taken after the first is known already.
+	// Pending ones come first: a message taken before the second query may be listed
+	// by then, and one taken after the first is known already.
 	alive, err := b.pending()
 	if err != nil {
 		return nil, err
@@ -177,9 +177,8 @@ func (b *Broker) pending() (map[string]bool, error) {
 	return ids, nil
 }
 
-// Workers returns the live workers, ordered by ID: those whose heartbeat is at
-// most three seconds old. Of one whose heartbeat cannot be read, as that of another build, only the ID
-// is sure.
+// Workers returns the live workers, ordered by ID: those whose heartbeat is at most three seconds
+// old. If a heartbeat cannot be read, as from another build, only the ID is set.
 func (b *Broker) Workers(ctx context.Context) ([]Worker, error) {
 	ids, err := b.conn.client.SMembers(ctx, workersKey).Result()
 	if err != nil {

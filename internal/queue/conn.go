@@ -86,11 +86,10 @@ func newConn(name string, dial func() *redis.Client) *Conn {
 	return c
 }
 
-// clockStep is how often keys of the embedded server age.
+// clockStep is the interval at which keys of the embedded server age.
 const clockStep = 250 * time.Millisecond
 
-// driveClock lets keys expire: miniredis keeps their remaining life still until
-// it is told that time has passed.
+// driveClock lets keys expire: miniredis does not advance its clock by itself.
 func driveClock(server *miniredis.Miniredis) (stop func()) {
 	done := make(chan struct{})
 	var stopped sync.WaitGroup
@@ -135,7 +134,7 @@ func (c *Conn) write(ctx context.Context) error {
 // String names the server without any password, for messages.
 func (c *Conn) String() string { return c.name }
 
-// explain turns a failed first contact into a sentence that says what to do.
+// explain turns a failed first contact into a sentence with a remedy.
 func (s server) explain(err error) error {
 	if problem := certificates.Explain(err); problem != nil {
 		return fmt.Errorf("%w: %w", ErrUnsuitable, problem)
@@ -153,10 +152,11 @@ func (s server) explain(err error) error {
 	case s.sentinel && errors.Is(err, redis.Nil):
 		return fmt.Errorf("%w: the Sentinels know no master of that name: correct ?master=NAME in --redis (COALMINE_REDIS_URL)", ErrUnsuitable)
 	case s.secure && isSilence(err):
-		// A Redis without TLS waits for the end of the line in what asks for TLS.
+		// A Redis without TLS takes the TLS greeting for an unfinished line and
+		// waits.
 		return fmt.Errorf("%w: it takes the connection and does not answer: if it does not speak TLS, begin the address with redis:// in place of rediss:// (%w)", ErrUnreachable, err)
 	case s.secure && isReset(err):
-		// The alert that says so is lost when the reset overtakes it.
+		// The alert is lost if the reset overtakes it.
 		return fmt.Errorf("%w: it ends the connection once TLS is agreed on, as one does that asks for a client certificate or refuses the client certificate it is given: name another by cert=FILE and key=FILE in the URL (%w)", ErrUnreachable, err)
 	case isReset(err):
 		return fmt.Errorf("%w: it ends the connection at once: if it speaks TLS, begin the address with rediss:// in place of redis:// (%w)", ErrUnreachable, err)
@@ -169,19 +169,19 @@ func (s server) explain(err error) error {
 }
 
 // isSilence reports whether an error is that of a connection that was made and
-// then led to nothing.
+// then timed out.
 func isSilence(err error) bool {
 	_, network := errors.AsType[*net.OpError](err)
 	return errors.Is(err, context.DeadlineExceeded) && !network
 }
 
-// isReset reports whether an error is that of a connection that the other side
-// has ended.
+// isReset reports whether an error is that of a connection that the peer has
+// closed.
 func isReset(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// login says how to give the password that is missing or wrong.
+// login explains how to supply a missing or wrong password.
 func (s server) login(text string) string {
 	if s.sentinel && strings.Contains(text, "all sentinels specified") {
 		return "put sentinel_password=… or sentinel_password_file=FILE into the URL for the Sentinels' own"
@@ -224,8 +224,8 @@ func checkServer(info map[string]string) error {
 	return nil
 }
 
-// routeDriverLog sends what the Redis driver has to say to the debug log: every
-// failed command returns an error besides.
+// routeDriverLog sends the messages of the Redis driver to the debug log: every
+// failed command also returns an error.
 var routeDriverLog = sync.OnceFunc(func() { redis.SetLogger(driverLog{}) })
 
 type driverLog struct{}

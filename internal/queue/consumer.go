@@ -15,17 +15,17 @@ import (
 
 // Causes with which a handler's context ends; see context.Cause.
 var (
-	// ErrStopped: the coordinator asked for it (Broker.Stop).
+	// ErrStopped: the coordinator stopped the message (Broker.Stop).
 	ErrStopped = errors.New("stopped by the coordinator")
 	// ErrShutdown: the consumer is shutting down.
 	ErrShutdown = errors.New("worker is shutting down")
 )
 
-// ConsumerConfig says what a worker serves and how.
+// ConsumerConfig configures a worker.
 type ConsumerConfig struct {
 	// WorkerID is unique among all workers that ever were.
 	WorkerID string
-	// Host is where the worker runs, for people.
+	// Host is the name of the worker's machine, for display.
 	Host string
 	// Classes are the queues to take messages from.
 	Classes []string
@@ -37,25 +37,27 @@ type ConsumerConfig struct {
 	Kinds []string
 	// Keys are fingerprints of secret keys, advertised in the heartbeats.
 	Keys []string
-	// Slots is how many messages of each class are handled at once, at least 1.
+	// Slots is the number of messages of each class handled at once, at least
+	// 1.
 	Slots int
 	// Handler does the work. Its context ends when the coordinator stops the
 	// attempt (ErrStopped) or the grace of a shutdown is over (ErrShutdown), never
 	// because Redis is away. The report is sent when it returns; nil sends none.
 	Handler func(ctx context.Context, m Message) (report []byte)
-	// Progress tells how far a running message is; nil if that is not known. It
-	// must not block.
+	// Progress returns the progress of a running message; nil if it is unknown.
+	// It must not block.
 	Progress func(id string) Progress
-	// Memory tells what the process has, for the heartbeats; nil if that is not known.
+	// Memory returns the memory of the process, for the heartbeats; nil if it is
+	// unknown.
 	Memory func() Memory
 	// Early asks for a heartbeat before it is due; nil never does.
 	Early <-chan struct{}
-	// Work tells what the worker has done, for the heartbeats; nil if that is not known.
+	// Work returns the worker's totals, for the heartbeats; nil if they are unknown.
 	Work func() Work
 	// Grace is how long a shutdown lets running handlers finish. Default 0: they
 	// are stopped at once.
 	Grace time.Duration
-	// Log is where the consumer writes. Default slog.Default().
+	// Log is the consumer's logger. Default slog.Default().
 	Log *slog.Logger
 }
 
@@ -81,8 +83,8 @@ func (cfg *ConsumerConfig) check() error {
 
 // Bounds of a shutdown, after its grace.
 const (
-	// StopGrace is how long stopped handlers have to return and report: commands that are not
-	// ours have 20 seconds to end, and what they have saved is then stored.
+	// StopGrace is the time for stopped handlers to return and report: external commands have
+	// 20 seconds to exit, and their saved state is then stored.
 	StopGrace = 40 * time.Second
 	// closeGrace is how long the goodbye to Redis may take.
 	closeGrace = 3 * time.Second
@@ -102,16 +104,17 @@ type consumer struct {
 	log     *slog.Logger
 	started time.Time
 
-	// shutdown is done when the process is asked to end; draining says that no more
-	// messages are taken, for that reason or another.
+	// shutdown is done when the process is asked to exit; draining reports that no
+	// more messages are taken, for that reason or another.
 	shutdown context.Context
 	draining atomic.Bool
-	// away says that the last heartbeat did not reach Redis.
+	// away reports that the last heartbeat did not reach Redis.
 	away atomic.Bool
-	// drainOnce closes drainAsked, when the broker has asked for it.
+	// drainOnce closes drainAsked when the broker has requested it.
 	drainOnce  func()
 	drainAsked chan struct{}
-	// changed asks for an early heartbeat: what runs has changed.
+	// changed requests an early heartbeat after a change of the running
+	// messages.
 	changed chan struct{}
 	// reporting ends when reports have no more time.
 	reporting context.Context
@@ -168,8 +171,8 @@ func (c *Conn) Serve(ctx context.Context, cfg ConsumerConfig) error {
 		s.awaitIdle(ctx)
 	}
 	s.finish()
-	// A message that was taken in the last moment may have a handler that is yet to
-	// begin: asynq waits for it, and it reports.
+	// The handler of a message taken at the last moment may not have begun: asynq
+	// waits for it, and it reports.
 	defer time.AfterFunc(shutdownPatience, endReports).Stop()
 	closeAll(servers)
 	endBeats()

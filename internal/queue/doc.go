@@ -1,8 +1,8 @@
 // Package queue carries tasks from the coordinator to the workers, and their
 // reports back, over asynq on Redis.
 //
-// Nothing here is the truth: Redis may be flushed, restarted or replaced at any
-// moment, and both sides go on as soon as it answers again. Messages and
+// No authoritative data is here: Redis may be flushed, restarted or replaced at
+// any moment, and both sides continue as soon as it answers again. Messages and
 // reports are opaque bytes.
 //
 //	conn, err := queue.Open(ctx, "redis://localhost:6379") // or queue.Embedded(ctx)
@@ -13,10 +13,9 @@
 //	conn.Serve(ctx, queue.ConsumerConfig{...})             // the worker's side
 //
 // asynq does most of it, by its public interface: it keeps the tasks of a queue in their
-// order, gives each to one server and to no more of them at once than that has slots,
-// leases it, ends it when its handler returns, and archives it when the lease has run
-// out. Its Inspector tells which tasks wait, and deletes them. What stands beside that,
-// and why:
+// order, gives each to one server up to its number of slots, leases it, ends it when its
+// handler returns, and archives it when the lease has expired. Its Inspector lists the
+// waiting tasks, and deletes them. The additions, and their reasons:
 //
 //   - Waking. An idle asynq server polls. Here the answer that a queue is empty waits in
 //     BLPOP for a wake token, which Enqueue pushes (see wakingClient). A wait ends by
@@ -53,8 +52,8 @@
 // them in the round trip that carries the report. Both together carry 5,100 tasks a
 // second beside these 2,400, but answer asynq in the place of Redis and edit its keys.
 //
-// What of asynq's is relied on here without being promised is listed in
-// reliances_test.go, with a test for each.
+// reliances_test.go lists the undocumented behaviour of asynq that this package
+// relies on, with a test for each.
 //
 // Each class of tasks has a queue and an asynq server of its own: with two
 // queues in one server, a wait on the first would starve the second.

@@ -11,16 +11,16 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// taskType is asynq's name for what all messages are.
+// taskType is asynq's type name of all messages.
 const taskType = "attempt"
 
-// noTimeout stands for "none": asynq knows only timeouts, and takes half an
-// hour where none is given.
+// noTimeout stands for "none": asynq always has a timeout, half an hour by
+// default.
 const noTimeout = 10 * 365 * 24 * time.Hour
 
 // Enqueue puts the messages into the queues of their classes, in their order, and
-// wakes workers for them. A message whose ID is already pending or running stays
-// as it is. After an error some may have been sent.
+// wakes workers for them. It does not change a message whose ID is already
+// pending or running. After an error some may have been sent.
 func (b *Broker) Enqueue(ctx context.Context, messages ...Message) error {
 	if len(messages) == 0 {
 		return nil
@@ -46,9 +46,9 @@ func (b *Broker) Enqueue(ctx context.Context, messages ...Message) error {
 	return b.wake(ctx, rest)
 }
 
-// enqueueTogether has asynq enqueue the messages and wakes as many workers, in one
-// round trip. It returns the messages that were not taken: their IDs conflict, or
-// Redis has to be told the script first.
+// enqueueTogether makes asynq enqueue the messages and wakes as many workers, in
+// one round trip. It returns the messages that were not taken: their IDs conflict,
+// or Redis does not know the script yet.
 func (b *Broker) enqueueTogether(ctx context.Context, messages []Message) (rest []Message, err error) {
 	c := &pipelineClient{UniversalClient: b.conn.client, pipe: b.conn.client.Pipeline()}
 	// An asynq client names each queue once. A new one does it again: to the inspector
@@ -78,8 +78,8 @@ func enqueueOnce(ctx context.Context, client *asynq.Client, m Message) error {
 }
 
 // pipelineClient is the Redis client of an asynq client that enqueues several tasks.
-// asynq takes a round trip for each; this puts them into a pipeline and tells asynq
-// that each was taken.
+// asynq takes a round trip for each; this client collects them in a pipeline and
+// reports each as taken.
 type pipelineClient struct {
 	redis.UniversalClient
 	pipe redis.Pipeliner
@@ -99,8 +99,8 @@ func (c *pipelineClient) SAdd(ctx context.Context, key string, members ...any) *
 	return c.pipe.SAdd(ctx, key, members...)
 }
 
-// enqueueAlone hands a message to asynq. What is left there of an earlier one of the
-// same ID makes way.
+// enqueueAlone gives a message to asynq, and replaces a finished one with the same
+// ID.
 func (b *Broker) enqueueAlone(ctx context.Context, client *asynq.Client, m Message) error {
 	err := enqueueOnce(ctx, client, m)
 	if !errors.Is(err, asynq.ErrTaskIDConflict) {
@@ -112,11 +112,11 @@ func (b *Broker) enqueueAlone(ctx context.Context, client *asynq.Client, m Messa
 	if err := enqueueOnce(ctx, client, m); !errors.Is(err, asynq.ErrTaskIDConflict) {
 		return err
 	}
-	return nil // somebody else has just sent it
+	return nil // another process has just sent it
 }
 
-// discard deletes what asynq keeps of a message that is over, and reports whether
-// nothing is left of it. One that is pending or active stays.
+// discard deletes asynq's record of a finished message, and reports whether none
+// is left. A pending or active message stays.
 func (b *Broker) discard(m Message) (bool, error) {
 	queue := queueName(m.Class)
 	switch state, err := b.state(queue, m.ID); {

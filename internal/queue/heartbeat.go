@@ -15,12 +15,12 @@ import (
 )
 
 const (
-	// heartbeatEvery is how often a worker says that it lives.
+	// heartbeatEvery is the interval of a worker's heartbeats.
 	heartbeatEvery = time.Second
 	// heartbeatTTL is after how long without a word it counts as dead.
 	heartbeatTTL = 3 * time.Second
-	// heartbeatGap is the least time between two heartbeats: what runs may change
-	// hundreds of times a second.
+	// heartbeatGap is the least time between two heartbeats: the running messages
+	// may change hundreds of times a second.
 	heartbeatGap = 100 * time.Millisecond
 )
 
@@ -40,9 +40,9 @@ func (s *consumer) beat(ctx context.Context) {
 	}
 }
 
-// silence is a time in which no heartbeat gets through. It is told once it has
-// lasted as long as a heartbeat lives: a shorter one changes nothing for anybody,
-// and on a busy machine an answer may take its second, of an embedded queue too.
+// silence is a time without a successful heartbeat. It is logged once it has
+// lasted as long as the lifetime of a heartbeat: a shorter one has no effect, and
+// on a busy machine an answer may take a second, even from an embedded queue.
 type silence struct {
 	since time.Time // zero while heartbeats get through
 	told  bool
@@ -177,7 +177,7 @@ func (s *consumer) list() []Running {
 	return running
 }
 
-// goodbye removes the heartbeat, so that nobody waits for it to expire.
+// goodbye removes the heartbeat, so that no reader waits for it to expire.
 func (s *consumer) goodbye() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

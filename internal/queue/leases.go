@@ -29,8 +29,8 @@ end
 return 0`)
 
 // Lease takes the named lease for holder, or renews it, for ttl, and reports
-// whether holder has it now. It decides who leads as long as Redis keeps its
-// memory; what must never happen twice is fenced in storage besides.
+// whether holder has it now. It elects the leader while Redis keeps its data;
+// storage also fences the operations that must never happen twice.
 func (b *Broker) Lease(ctx context.Context, name, holder string, ttl time.Duration) (bool, error) {
 	held, err := leaseScript.Run(ctx, b.conn.client, []string{leaseKey(name)}, holder, ttl.Milliseconds()).Bool()
 	if err != nil && !errors.Is(err, redis.Nil) {
@@ -55,8 +55,8 @@ func (b *Broker) Publish(ctx context.Context, name string, data []byte, ttl time
 	return nil
 }
 
-// Published returns what was published under name, or nil if that is nothing or
-// has expired.
+// Published returns the value published under name, or nil if there is none or
+// it has expired.
 func (b *Broker) Published(ctx context.Context, name string) ([]byte, error) {
 	data, err := b.conn.client.Get(ctx, publishedKey(name)).Bytes()
 	if errors.Is(err, redis.Nil) {

@@ -17,7 +17,7 @@ import (
 // password that has been replaced there is found as soon as the old one is refused.
 type passwordFile struct{ parameter, path string }
 
-// maxPassword bounds what is read of a file with a password, in bytes.
+// maxPassword limits the size of a file with a password, in bytes.
 const maxPassword = 64 << 10
 
 // takeFile removes a parameter that names a file with a password, and reads the file

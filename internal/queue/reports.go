@@ -11,12 +11,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// maxReports bounds the reports that wait for a coordinator. Each stands for a
-// task that was in the queue, so it is reached only by nudges.
+// maxReports limits the reports that wait for a coordinator. Each stands for a
+// task that was in the queue, so only nudges can reach it.
 const maxReports = 100_000
 
-// Nudge asks whoever reads the reports to look at storage again, such as after a
-// run was submitted.
+// Nudge asks the reader of the reports to look at storage again, for example
+// after a run was submitted.
 func (b *Broker) Nudge(ctx context.Context) error {
 	_, err := b.conn.client.Pipelined(ctx, func(p redis.Pipeliner) error {
 		p.RPush(ctx, reportsKey, Report{}.encode())
@@ -42,9 +42,9 @@ func decodeReport(data []byte) (Report, bool) {
 	return Report{ID: string(parts[0]), Worker: string(parts[1]), Body: parts[2]}, true
 }
 
-// pop is a blocking pop under way. The driver cannot interrupt it when a context
-// ends, and to close its connection may lose what Redis has just sent; so it waits
-// on a second list besides, by which it is ended.
+// pop is a blocking pop in progress. The driver cannot interrupt it when a context
+// ends, and closing its connection may lose the report that Redis has just sent;
+// so it also waits on a second list, which ends it.
 type pop struct {
 	ender  string // the key of that list
 	result chan popped
@@ -63,13 +63,13 @@ const (
 	endPopWait = time.Second
 )
 
-// reportBatch is how many reports one call returns at most.
+// reportBatch is the largest number of reports that one call returns.
 const reportBatch = 512
 
 // Reports waits until a report arrives, but no longer than wait, and returns the
-// reports that are there, oldest first. None is no error. Each report is returned
-// once, to whichever broker asks first. When ctx is done it leaves no wait behind in
-// Redis, which could take a report away from another broker, and returns.
+// available reports, oldest first. An empty result is not an error. Each report is
+// returned once, to the first broker that asks. When ctx is done it leaves no wait
+// behind in Redis, which could take a report away from another broker, and returns.
 func (b *Broker) Reports(ctx context.Context, wait time.Duration) ([]Report, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -82,7 +82,7 @@ func (b *Broker) Reports(ctx context.Context, wait time.Duration) ([]Report, err
 		select {
 		case p := <-b.popping.result:
 			if ctx.Err() != nil {
-				b.popping.result <- p // nobody may read what is returned: endPop takes it
+				b.popping.result <- p // without a reader, endPop takes it
 				break
 			}
 			b.popping = nil
@@ -98,8 +98,8 @@ func (b *Broker) Reports(ctx context.Context, wait time.Duration) ([]Report, err
 	return nil, ctx.Err()
 }
 
-// endPop ends the pop under way. A report that it has taken meanwhile goes back to
-// where it was.
+// endPop ends the pop in progress. A report that it has taken meanwhile is put
+// back in its place.
 func (b *Broker) endPop() {
 	if b.popping == nil {
 		return
@@ -116,7 +116,7 @@ func (b *Broker) endPop() {
 			// Should that fail, the coordinator finds the outcome in storage.
 			_ = b.conn.client.LPush(ctx, reportsKey, p.data).Err()
 		}
-	case <-ctx.Done(): // the next call has what it brings
+	case <-ctx.Done(): // the next call returns its result
 	}
 }
 
@@ -134,8 +134,8 @@ func (c *Conn) popReport() *pop {
 	return p
 }
 
-// endPop has a pop return now, if it has not. What is pushed for one that has is
-// forgotten after a while.
+// endPop makes a pop in progress return now. The token for a pop that has
+// returned expires after a while.
 func (c *Conn) endPop(ctx context.Context, p *pop) error {
 	_, err := c.client.TxPipelined(ctx, func(pipe redis.Pipeliner) error {
 		pipe.RPush(ctx, p.ender, 1)

@@ -12,8 +12,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// sentinelParameters are what the query of a Sentinel URL may hold besides those
-// that all URLs may.
+// sentinelParameters are the query parameters of a Sentinel URL besides those of
+// all URLs.
 var sentinelParameters = []string{"master", "sentinel_username", "sentinel_password"}
 
 func parseSentinel(scheme, address string, query url.Values, x extras) (server, error) {
@@ -77,7 +77,7 @@ func sentinelOptions(u *url.URL, hosts string, query url.Values, x extras) (*red
 	return o, nil
 }
 
-// setPasswords reads those of the Redis servers and of the Sentinels.
+// setPasswords reads the passwords of the Redis servers and of the Sentinels.
 func setPasswords(o *redis.FailoverOptions, u *url.URL, query url.Values, x extras) error {
 	o.SentinelUsername, o.SentinelPassword = query.Get("sentinel_username"), query.Get("sentinel_password")
 	fromFile, err := takeFile(query, "sentinel_password_file")

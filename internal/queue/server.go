@@ -17,7 +17,7 @@ type classServer struct {
 }
 
 // Intervals of asynq's own housekeeping. There are no delayed, retried or
-// completed tasks here, so what looks for them may sleep.
+// completed tasks here, so their scanners may sleep.
 const (
 	housekeeping = 10 * time.Minute
 	// checkInterval is asynq's pause after the answer that there is no task, for which
@@ -70,7 +70,7 @@ func (s *consumer) givenUp(ctx context.Context, _ *asynq.Task, _ error) {
 	}
 }
 
-// stopTaking ends the wait for messages; what runs goes on.
+// stopTaking ends the wait for messages; running ones continue.
 func (cs *classServer) stopTaking() {
 	cs.waking.stop()
 	cs.asynq.Stop()

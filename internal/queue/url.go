@@ -19,12 +19,12 @@ const (
 	dialTimeout  = 3 * time.Second
 	readTimeout  = 3 * time.Second
 	writeTimeout = 3 * time.Second
-	// tries is how often a command is sent before its error is returned; the
-	// loops above it try again at their own pace.
+	// tries is the number of times that a command is sent before its error is
+	// returned; the callers retry at their own pace.
 	tries = 2
 )
 
-// server is what a URL names.
+// server is the server that a URL names.
 type server struct {
 	name     string // without any password
 	sentinel bool   // it is asked of Sentinels
@@ -84,7 +84,7 @@ func ShowsPassword(text string) bool {
 	return strings.Contains(rest, "sentinel_password=")
 }
 
-// splitQuery separates the query of what follows the scheme.
+// splitQuery separates the query from the address.
 func splitQuery(rest string) (address string, query url.Values, err error) {
 	address, text, _ := strings.Cut(rest, "?")
 	if strings.Contains(text, "@") || strings.Contains(rest, "#") {
@@ -148,17 +148,17 @@ func parseSingle(scheme, address string, query url.Values, x extras) (server, er
 	return server{name: name, secure: x.tls != nil, dial: func() *redis.Client { return newClient(options) }}, nil
 }
 
-// errUnverified refuses what the driver's own URLs allow: with it everybody on the
-// way could read the password, and answer in the place of Redis.
+// errUnverified refuses an option of the driver's own URLs: with it anyone on the
+// network path could read the password, and impersonate Redis.
 var errUnverified = errors.New("skip_verify would trust whoever answers: leave it out, and name the authority of the server's certificate by ca=FILE")
 
 var errTwoPasswords = errors.New("it holds a password and a password_file: leave one of them out")
 
-// errNotURL stands for errors that would quote a part of the URL: where a password
-// holds a slash, what is taken for port, path or query is the password.
+// errNotURL replaces errors that would quote a part of the URL: if a password
+// contains a slash, a part of it is parsed as port, path or query.
 var errNotURL = errors.New("not a URL: want redis://user:password@host:port/db, with / ? # % @ in a password as %2F %3F %23 %25 %40")
 
-// withoutURL is the error of a parser, or errNotURL where that quotes the URL.
+// withoutURL returns the error of a parser, or errNotURL if it quotes the URL.
 func withoutURL(err error) error {
 	if _, ok := errors.AsType[*url.Error](err); ok {
 		return errNotURL

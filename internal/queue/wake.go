@@ -16,8 +16,8 @@ import (
 // having waited leaves their tokens, which cost another a look into an empty queue.
 const maxTokens = 256
 
-// pushTokens pushes a wake token for each message, and takes back what was asked about
-// earlier ones of the same IDs.
+// pushTokens pushes a wake token for each message, and removes requests about earlier
+// ones of the same IDs.
 func pushTokens(ctx context.Context, pipe redis.Pipeliner, messages []Message) {
 	tokens := make(map[string][]any)
 	var stops []string
@@ -45,14 +45,14 @@ func (b *Broker) wake(ctx context.Context, messages []Message) error {
 }
 
 // wakingClient is the Redis client of one asynq server. It turns the server's poll of
-// an empty queue into a wait: it answers that there is no task only after it has
-// blocked in BLPOP for a wake token and looked once more.
+// an empty queue into a wait: it reports that there is no task only after it has
+// blocked in BLPOP for a wake token and checked once more.
 //
-// Redis hands each token to one waiter, so a new task wakes one server and not all
-// of them. A token is taken before the look, so none is lost beside a task that waits.
+// Redis hands each token to one waiter, so a new task wakes one server and not all of
+// them. A token is taken before the check, so no token is lost while a task waits.
 //
-// asynq computes the lease of a task before it asks, so one wait must be short against
-// the 30 seconds of a lease.
+// asynq computes the lease of a task before it asks, so one wait must be short
+// compared with the 30 seconds of a lease.
 type wakingClient struct {
 	redis.UniversalClient
 	pending string        // asynq's key of the tasks that wait
@@ -83,8 +83,8 @@ func newWakingClient(class string, client, waiter *redis.Client) *wakingClient {
 	return c
 }
 
-// pendingKey is asynq's key of the tasks of a class that wait. It is the first key of
-// the script by which a server asks for a task, and of no other that answers nil.
+// pendingKey returns asynq's key of the pending tasks of a class. It is the first key
+// of the script that fetches a task, and of no other script that answers nil.
 func pendingKey(class string) string { return "asynq:{" + queueName(class) + "}:pending" }
 
 // EvalSha implements redis.Scripter, by which asynq runs its scripts.

@@ -2,5 +2,5 @@
 
 package race
 
-// Enabled says that the race detector watches the program.
+// Enabled reports that the race detector is enabled.
 const Enabled = true

@@ -34,7 +34,7 @@ func Do(f func() error) (err error) {
 	defer func() {
 		value := recover()
 		if p, ok := value.(*Panic); ok {
-			err = p // that of another goroutine, with its own stack
+			err = p // from another goroutine, with its own stack
 		} else if value != nil {
 			err = &Panic{value, debug.Stack()}
 		}

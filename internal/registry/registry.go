@@ -1,7 +1,7 @@
 // Package registry keeps the kinds of one sort of thing, such as optimizers or
-// samplings, in one list. What a file may name, what a message offers, and what
-// is found under a name all come from that list, so none of them can be
-// forgotten when a kind is added:
+// samplings, in one list. The names in files, the choices in messages and the
+// lookup by name all come from that list, so adding a kind cannot miss any of
+// them:
 //
 //	var rules = registry.New("optimizer", func(r Rule) Kind { return r.Kind }, sgdRule, adamRule)
 //
@@ -22,9 +22,8 @@ type Registry[K ~string, E any] struct {
 	names   []K
 }
 
-// New makes the list of entries, in their order. sort says in the singular what
-// they are, for messages. A name that is empty or there twice is a mistake in the
-// program and panics.
+// New makes the list of entries, in their order. sort is the singular noun for
+// messages. An empty or duplicate name is a mistake in the program and panics.
 func New[K ~string, E any](sort string, name func(E) K, entries ...E) Registry[K, E] {
 	r := Registry[K, E]{sort: sort, entries: entries}
 	for _, e := range entries {

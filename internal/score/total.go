@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// MostTotal is how much probabilities that exclude each other may add up to: models that compute in
-// 16 bits round.
+// MostTotal is the largest sum of probabilities that exclude each other: models that compute in 16
+// bits round.
 const MostTotal = 1.05
 
 // Total is the sum of the probabilities of outcomes that exclude each other. Those whose

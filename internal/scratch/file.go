@@ -13,7 +13,8 @@ type File struct {
 	named bool
 }
 
-// Open creates an empty file in a directory, "" for that of temporary files. Its Name cannot be opened.
+// Open creates an empty file in a directory, "" for that of temporary files. The file cannot be
+// opened by its Name.
 func Open(parent, prefix string) (*File, error) {
 	f, err := os.CreateTemp(parent, prefix+"*")
 	if err != nil {

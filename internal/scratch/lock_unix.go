@@ -11,7 +11,7 @@ import (
 // lockFile locks an open file for this process alone, or fails. The lock ends with the process.
 func lockFile(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) }
 
-// abandoned says whether the process that has locked a file is gone.
+// abandoned reports whether the process that locked a file is gone.
 func abandoned(path string) bool {
 	lock, err := os.Open(path)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package scratch makes temporary files and directories that vanish with their process, also if it
+// Package scratch makes temporary files and directories that vanish with their process, even if it
 // is killed. A file has no name from the start. A directory of a killed process is removed by the
 // next process that makes one, or that calls Clean:
 //
@@ -6,8 +6,8 @@
 //	...
 //	defer d.Remove()
 //
-// A directory belongs to the process that holds the lock in it. Systems without such locks keep what
-// is left.
+// A directory belongs to the process that holds the lock in it. On systems without such locks it is
+// left behind.
 package scratch
 
 import (
@@ -28,13 +28,13 @@ const (
 
 // Directory is a temporary directory.
 type Directory struct {
-	// Path is where it is.
+	// Path is the path of the directory.
 	Path string
 	lock *os.File
 }
 
-// Make makes a directory below parent, "" for that of temporary files, whose name begins with Prefix
-// and kind. Like Clean, it removes directories that ended processes have left.
+// Make makes a directory below parent, "" for that of temporary files, whose name begins with
+// Prefix and kind. Like Clean, it removes directories left by ended processes.
 func Make(parent, kind string) (*Directory, error) {
 	parent = cmp.Or(parent, os.TempDir())
 	Clean(parent)

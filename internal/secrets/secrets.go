@@ -1,9 +1,9 @@
-// Package secrets holds the keys from which noise and cohorts are drawn when no
-// one who reads the results may know them.
+// Package secrets holds the keys from which noise and cohorts are drawn if the
+// readers of the results must not know them.
 //
 // A key is 32 random bytes in a file of its own, apart from the results: 64 hex
-// digits and a newline. What a node's identity holds is only the key's
-// fingerprint, from which the key cannot be found:
+// digits and a newline. A node's identity contains only the key's fingerprint,
+// from which the key cannot be found:
 //
 //	key, err := secrets.Create("/etc/coalmine/release.key")
 //	...
@@ -89,7 +89,7 @@ func Create(path string) (Key, error) {
 	return k, k.Write(path)
 }
 
-// maxFile bounds what is read of a key file.
+// maxFile limits the size of a key file.
 const maxFile = 1 << 16
 
 // Read reads the key of a file. A file that does not exist gives an error that
@@ -141,7 +141,7 @@ func OpenToOthers(path string) (mode fs.FileMode, open bool) {
 	return info.Mode().Perm(), info.Mode().Perm()&0o077 != 0
 }
 
-// cut keeps what fits into a key.
+// cut truncates to the length of a key.
 func cut(digits string) string { return digits[:min(len(digits), 2*Size)] }
 
 // Keyring holds the keys of a process by fingerprint. A nil Keyring holds none.
@@ -156,7 +156,7 @@ func NewKeyring(keys ...Key) *Keyring {
 	return r
 }
 
-// Fingerprints are those of the keys in the ring, in order.
+// Fingerprints returns the fingerprints of the keys in the ring, in order.
 func (r *Keyring) Fingerprints() []string {
 	if r == nil {
 		return nil
@@ -164,10 +164,10 @@ func (r *Keyring) Fingerprints() []string {
 	return slices.Sorted(maps.Keys(r.keys))
 }
 
-// MissingKeyError says that a process does not hold the key that it needs.
+// MissingKeyError reports that a process does not hold the key that it needs.
 type MissingKeyError struct{ Fingerprint string }
 
-// Error says how to give the process the key.
+// Error explains how to give the process the key.
 func (e *MissingKeyError) Error() string {
 	return fmt.Sprintf("the secret key %s is not here: start this process with --secret-key, or %s, naming the key file that the run was submitted with",
 		e.Fingerprint, Variable)

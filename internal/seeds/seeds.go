@@ -1,8 +1,8 @@
 // Package seeds derives independent random streams from one experiment seed.
 //
-// A stream is named by a role and the indices that tell its uses apart, never
-// by a node's key: cells that differ in one field draw the same numbers for
-// everything else, so their outcomes are paired.
+// A stream is named by a role and the indices of its use, never by a node's
+// key: cells that differ in one field draw the same numbers for everything
+// else, so their outcomes are paired.
 package seeds
 
 import (
@@ -14,7 +14,7 @@ import (
 	"math/rand/v2"
 )
 
-// Role names what a stream is for. Changing a role's text changes every
+// Role names the purpose of a stream. Changing a role's text changes every
 // result that depends on it.
 type Role string
 
@@ -63,21 +63,21 @@ const (
 	SamplePositions   Role = "sample positions"   // of the test of the first word: one a sample
 	LinkedDevices     Role = "linked devices"     // which devices are followed
 	SampledUpdates    Role = "sampled updates"    // sample: which updates an audit looks at
-	NetworkValidation Role = "network validation" // network of an audit: what it does not learn from
+	NetworkValidation Role = "network validation" // network of an audit: validation examples
 	NetworkWeights    Role = "network weights"    // network of an audit: initial weights
-	NetworkOrder      Role = "network order"      // network of an audit, epoch: order of what it learns from
-	AttributeInterval Role = "attribute interval" // how much each user counts
+	NetworkOrder      Role = "network order"      // network of an audit, epoch: order of training examples
+	AttributeInterval Role = "attribute interval" // weight of each user
 	UpdatePairs       Role = "update pairs"       // measurement: pairs of updates that are scored
 	VectorPairs       Role = "vector pairs"       // measurement: pairs of an update and a vector that are scored
-	PairBootstrap     Role = "pair bootstrap"     // measurement: how much each user counts
-	MemberInterval    Role = "member interval"    // how much each user counts
+	PairBootstrap     Role = "pair bootstrap"     // measurement: weight of each user
+	MemberInterval    Role = "member interval"    // weight of each user
 	RandomExamples    Role = "random examples"    // user: which of the examples are selected
 	NamingWeights     Role = "naming weights"     // initial weights of an attack that names users
 	NamingExamples    Role = "naming examples"    // user: which of the shadow's updates it learns from
 	NamingValidation  Role = "naming validation"  // which of these say when it has learned enough
 	NamingOrder       Role = "naming order"       // epoch: the order of shards, and of examples in a block
 	SecureSums        Role = "secure sums"        // round: which updates are visible only as a sum
-	UserBootstrap     Role = "user bootstrap"     // how much each user counts
+	UserBootstrap     Role = "user bootstrap"     // weight of each user
 	DevicePermutation Role = "device permutation" // whose device is whose, by chance
 	Verification      Role = "verification"       // which nodes of a run are executed again
 	ContactSheet      Role = "contact sheet"      // which images of a source are shown
@@ -92,15 +92,15 @@ func Stream(seed uint64, role Role, indices ...uint64) *rand.Rand {
 	return rand.New(Source(seed, role, indices...))
 }
 
-// Source is what Stream draws from, for the many numbers of a loop that nothing else
-// takes time in.
+// Source returns the source of Stream, for loops dominated by drawing numbers.
 func Source(seed uint64, role Role, indices ...uint64) *rand.ChaCha8 {
 	return rand.NewChaCha8(streamKey(seed, role, indices))
 }
 
 // SecretStream returns the generator of a role keyed by a secret: ChaCha8, keyed
 // by the HMAC-SHA-256 of context, role and indices. Streams of different contexts
-// are independent. Whoever lacks the secret cannot tell the stream from chance.
+// are independent. Without the secret the stream is indistinguishable from
+// chance.
 func SecretStream(secret [32]byte, context string, role Role, indices ...uint64) *rand.Rand {
 	h := hmac.New(sha256.New, secret[:])
 	io.WriteString(h, "coalmine secret stream\x00"+context+"\x00"+string(role)+"\x00")

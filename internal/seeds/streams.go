@@ -6,15 +6,15 @@ import (
 	"coalmine/internal/kernels"
 )
 
-// Streams are the sources of a role for indices one after another, which are drawn from in step:
-// that takes a fraction of the time that drawing from one Source after another does.
+// Streams are the sources of a role for consecutive indices, drawn from in step, which takes a
+// fraction of the time of drawing from one Source after another.
 //
 // Their numbers are those of ChaCha8 in math/rand/v2 (Cox 2023, chacha8rand, of C2SP). A source makes
 // four blocks at a time, interleaved: of 16 rows of 2 numbers. After 16 blocks the last 2 rows
 // are its next key, and are not drawn.
 type Streams struct {
 	lanes int      // of all streams, 4 for each, and of some more that nobody draws from
-	state []uint32 // what blocks are made from
+	state []uint32 // the initial state of blocks
 	rows  []uint32 // of the blocks
 	next  int      // row
 	made  uint32   // blocks of each stream's key
@@ -42,8 +42,8 @@ func NewStreams(seed uint64, role Role, first, count int) *Streams {
 }
 
 // Next draws four numbers of each stream: the first two are the elements 4i to 4i+3 of first, for
-// stream i, the lower half of a number before its upper one, and the others those of second. Both
-// slices are overwritten by the next call.
+// stream i, the lower half of a number before its upper one, and the others those of second. The
+// next call overwrites both slices.
 func (s *Streams) Next() (first, second []uint32) {
 	rows := kernels.ChaCha8Rows
 	if s.made == blocksOfKey {

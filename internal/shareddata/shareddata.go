@@ -1,9 +1,9 @@
-// Package shareddata finds data for tests that is no part of the repository: too large
-// for it, or under a licence of its own.
+// Package shareddata finds test data outside the repository: too large for it, or
+// under its own licence.
 //
-// It lies in the folder that COALMINE_DATA names, by default in shared/data beside the
-// clone. A test that uses it runs on a small substitute of the same form too, which it
-// makes or ships, so that it shows something in any clone:
+// The data are in the folder that COALMINE_DATA names, by default in shared/data
+// beside the clone. A test that uses them also runs on a small substitute of the same
+// form, which it makes or ships, so that it is useful in any clone:
 //
 //	t.Run("drawn", func(t *testing.T) { test(t, drawDigits(t)) })
 //	t.Run("handwritten", func(t *testing.T) { test(t, shareddata.Dir(t, "mnist-writers")) })
@@ -20,7 +20,8 @@ import (
 // Variable names the folder with the data.
 const Variable = "COALMINE_DATA"
 
-// Dir returns the directory of a data set. The test is skipped where it is absent.
+// Dir returns the directory of a data set. It skips the test if the directory is
+// absent.
 func Dir(t testing.TB, name string) string {
 	t.Helper()
 	dir := filepath.Join(folder(), name)

@@ -10,7 +10,8 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// ErrConstant says that all data are equal, so that no distribution with a density fits.
+// ErrConstant reports that all data are equal, so that no distribution with a density
+// fits.
 var ErrConstant = errors.New("all values are equal")
 
 // MaxShape bounds the shape of a fit. Data that lie on one side of a point fit the better
@@ -61,7 +62,8 @@ func (p point) plus(step []float64) point {
 	return point{p.location + step[0], p.logScale + step[1], p.shape + step[2]}
 }
 
-// likelihood is that of data with mean 0 and standard deviation 1, as a mean of logarithms.
+// likelihood is the likelihood of data with mean 0 and standard deviation 1, as a mean of
+// logarithms.
 type likelihood struct{ data []float64 }
 
 // maximum is a place and the likelihood there.
@@ -99,8 +101,8 @@ func (l likelihood) climb(p point) maximum {
 	return best
 }
 
-// newtonStep solves (curvature + damping) step = gradient, curvature being minus the matrix
-// of second derivatives; false where that is not positive definite.
+// newtonStep solves (curvature + damping) step = gradient, with curvature minus the matrix
+// of second derivatives; false if that is not positive definite.
 func newtonStep(gradient [3]float64, curvature *mat.SymDense, damping float64) ([]float64, bool) {
 	damped := mat.NewSymDense(3, nil)
 	damped.CopySym(curvature)

@@ -7,7 +7,7 @@ const logSqrtTwoPi = 0.918938533204672741780329736406 // log(2 pi) / 2
 // logNormalDensity is the logarithm of the standard normal density.
 func logNormalDensity(x float64) float64 { return -x*x/2 - logSqrtTwoPi }
 
-// farTail is where Mills' ratio takes over from erfc, which ends in subnormal numbers.
+// farTail is the point from which Mills' ratio replaces erfc, which underflows.
 const farTail = 10
 
 // logNormalCDF is the logarithm of the standard normal distribution function, to about a

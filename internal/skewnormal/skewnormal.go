@@ -31,13 +31,13 @@ func (d Distribution) LogDensity(x float64) float64 {
 	return logDensity(d.standard(x), d.Shape) - math.Log(d.Scale)
 }
 
-// LogCDF is the natural logarithm of the probability of at most x, to a relative 1e-11 for
-// shapes within 1000, in both tails: where the distribution function itself would be 0, and
-// where it would be 1.
+// LogCDF returns the natural logarithm of the probability of at most x, to a relative 1e-11
+// for shapes within 1000, in both tails, even if the distribution function itself rounds to
+// 0 or 1.
 //
-// Owen's T function, by which the distribution function is usually given, leaves the
-// difference of two nearly equal numbers in the tails. This integrates the density instead,
-// relative to its value at x.
+// Owen's T function, the usual form of the distribution function, subtracts two nearly
+// equal numbers in the tails. This function integrates the density instead, relative to its
+// value at x.
 func (d Distribution) LogCDF(x float64) float64 {
 	z := d.standard(x)
 	switch {
@@ -94,18 +94,19 @@ func slope(z, shape float64) float64 {
 	return -z + shape*hazard
 }
 
-// negligible is how far, in nats, the density falls before what is left of a tail shows in
+// negligible is the fall of the density, in nats, after which the rest of a tail changes
 // no digit of the integral.
 const negligible = 40
 
-// logLeftTail is the logarithm of the integral of the density up to z, where it still rises.
-// The density only falls to the left of z, and fast, since its logarithm is concave.
+// logLeftTail returns the logarithm of the integral of the density up to z, for z left of
+// its peak. The density only falls to the left of z, and fast, because its logarithm is
+// concave.
 func logLeftTail(z, shape float64) float64 {
 	peak := logDensity(z, shape)
 	relative := func(s float64) float64 { return math.Exp(logDensity(z-s, shape) - peak) }
 	end := tailLength(z, shape, peak)
-	// Where the shape is below 0 its factor rises from 0 to 1 in a few 1/|shape| around 0,
-	// and is 1 below: two smooth pieces.
+	// If the shape is below 0, its factor rises from 0 to 1 within a few 1/|shape| around
+	// 0, and is 1 below: two smooth pieces.
 	const flat = 9 // Φ(9) is 1 to 1e-19
 	if knee := z + flat/math.Abs(shape); shape < 0 && 0 < knee && knee < end {
 		return peak + math.Log(integrate(relative, 0, knee)+integrate(relative, knee, end))
@@ -113,7 +114,8 @@ func logLeftTail(z, shape float64) float64 {
 	return peak + math.Log(integrate(relative, 0, end))
 }
 
-// tailLength is how far left of z the density has fallen by what is negligible.
+// tailLength returns the distance left of z at which the density has fallen by
+// negligible.
 func tailLength(z, shape, peak float64) float64 {
 	falls := func(s float64) float64 { return peak - logDensity(z-s, shape) }
 	short, long := 0.0, 1/(1+slope(z, shape))

@@ -1,6 +1,6 @@
 // Package sleep waits as [time.Sleep] does, but no longer than a context lasts.
 //
-// Whatever pauses in a program that can be stopped at any moment pauses like this:
+// Use it for every pause in a program that can be stopped at any moment:
 //
 //	for try := 1; ; try++ {
 //		err := attempt(ctx)
@@ -12,7 +12,7 @@
 //		}
 //	}
 //
-// It keeps the clock of package testing/synctest, like all timers.
+// It uses the clock of package testing/synctest, like all timers.
 package sleep
 
 import (
@@ -20,7 +20,7 @@ import (
 	"time"
 )
 
-// Seconds is so many of them.
+// Seconds returns a number of seconds.
 func Seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
 // For waits for d, or until ctx is done, whose error it then returns at once.

@@ -15,7 +15,8 @@ import (
 	"time"
 )
 
-// Authority signs certificates for one test. Nobody trusts it who is not told to.
+// Authority signs certificates for one test. Only clients configured for it trust
+// it.
 type Authority struct {
 	// File holds its own certificate, as PEM.
 	File string

@@ -2,8 +2,8 @@ package testserver
 
 import "testing"
 
-// RedisServer is the path of redis-server, for tests that start it their own
-// way. A test is skipped where there is none.
+// RedisServer returns the path of redis-server, for tests that start it
+// themselves. It skips the test if there is none.
 func RedisServer(t testing.TB) string {
 	t.Helper()
 	return find(t, "redis-server", "COALMINE_REDIS_SERVER", "install Debian's package redis-server")

@@ -11,8 +11,8 @@ import (
 // Nginx is a private nginx.
 type Nginx struct{ *server }
 
-// StartNginx starts one. servers returns its server blocks for the address at which it is to
-// listen. A test is skipped where there is no nginx.
+// StartNginx starts nginx. servers returns its server blocks for its listening address. It
+// skips the test if there is no nginx.
 func StartNginx(t testing.TB, servers func(addr string) string) *Nginx {
 	t.Helper()
 	binary := find(t, "nginx", "COALMINE_NGINX", "install Debian's package nginx-light")

@@ -38,8 +38,8 @@ func (p *process) kill() {
 	<-p.done
 }
 
-// running is false once the process is known to have ended: then whoever
-// answered at its address was another.
+// running is false once the process is known to have ended: any later answer at
+// its address came from another process.
 func (p *process) running() bool {
 	select {
 	case <-p.done:

@@ -13,11 +13,12 @@ import (
 // answered for half a second.
 type Sentinel struct{ *server }
 
-// SentinelConfig says what a Sentinel watches.
+// SentinelConfig configures a Sentinel.
 type SentinelConfig struct {
 	// Master is the host:port of the master, which clients know as Name.
 	Master, Name string
-	// Quorum is how many Sentinels must agree that the master is dead.
+	// Quorum is the number of Sentinels that must agree that the master is
+	// dead.
 	Quorum int
 	// Password is the Sentinel's own, MasterPassword that of the Redis servers;
 	// empty for none.

@@ -7,9 +7,9 @@
 //	redis.Kill()    // kill -9
 //	redis.Restart() // same address, same files
 //
-// A test whose server is not installed is skipped with a message that says how
-// to get it. Servers end with their test, and with the test process even if that
-// is killed. When a test fails, what its servers printed is in its log.
+// A test whose server is not installed is skipped with a message that tells how
+// to install it. Servers end with their test, and with the test process even if
+// that is killed. When a test fails, its log contains the output of its servers.
 package testserver
 
 import (
@@ -30,8 +30,8 @@ import (
 // is busy with other tests can be slow.
 const readyTimeout = 30 * time.Second
 
-// startTries bounds how often a free port is chosen: another process can take
-// it before the server does.
+// startTries limits the choices of a free port: another process can take it
+// before the server does.
 const startTries = 5
 
 // server is one server process that can be killed and started again.
@@ -190,7 +190,7 @@ func find(t testing.TB, binary, variable, install string) string {
 	return ""
 }
 
-// output keeps the last part of what a server prints.
+// output keeps the last part of a server's output.
 type output struct {
 	mu  sync.Mutex
 	buf bytes.Buffer

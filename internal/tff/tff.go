@@ -29,8 +29,8 @@ import (
 type Row struct {
 	Number  int64 // of the row, from 1
 	Split   string
-	Client  *string // nil where it is null
-	Example []byte  // valid until the next row; nil where it is null
+	Client  *string // nil for null
+	Example []byte  // valid until the next row; nil for null
 }
 
 // Rows yields the rows of some splits, in their order. An error ends them.
@@ -65,7 +65,7 @@ func each(ctx context.Context, path string, splits []string, yield func(Row, err
 	if err != nil {
 		return notTFF(err)
 	}
-	defer func() { _ = rows.Close() }() // Err says what went wrong
+	defer func() { _ = rows.Close() }() // Err reports the failure
 	for rows.Next() {
 		var r Row
 		var example sql.RawBytes
@@ -99,7 +99,8 @@ func open(path string) (*sql.DB, error) {
 	return sql.Open("sqlite", source.String())
 }
 
-// notTFF tells a database without the tables, or their columns, from a damaged one.
+// notTFF distinguishes a database without the tables, or their columns, from a
+// damaged one.
 func notTFF(err error) error {
 	if wrong, ok := errors.AsType[*sqlite.Error](err); ok && wrong.Code()&0xff == sqlite3.SQLITE_ERROR {
 		return &OtherError{err}
@@ -107,7 +108,7 @@ func notTFF(err error) error {
 	return err
 }
 
-// OtherError says that a database is not one of TensorFlow Federated.
+// OtherError reports that a database is not one of TensorFlow Federated.
 type OtherError struct{ Err error }
 
 func (e *OtherError) Error() string {
@@ -122,7 +123,7 @@ func checkSplits(ctx context.Context, database *sql.DB, wanted []string) error {
 	if err != nil {
 		return notTFF(err)
 	}
-	defer func() { _ = rows.Close() }() // Err says what went wrong
+	defer func() { _ = rows.Close() }() // Err reports the failure
 	var splits []string
 	for rows.Next() {
 		var name string
@@ -142,7 +143,7 @@ func checkSplits(ctx context.Context, database *sql.DB, wanted []string) error {
 	return nil
 }
 
-// NotFoundError says that there is no such split.
+// NotFoundError reports that there is no such split.
 type NotFoundError struct {
 	Split  string
 	Splits []string // those that there are
@@ -160,7 +161,8 @@ func quoted(names []string) string {
 	return strings.Join(list, ", ")
 }
 
-// checkSQLite tells a database from what a driver would say of another file.
+// checkSQLite refuses files that are not databases before the driver opens
+// them.
 func checkSQLite(path string) error {
 	file, err := os.Open(path)
 	if err != nil {
@@ -177,7 +179,7 @@ func checkSQLite(path string) error {
 // Suffixes of files in which SQLite keeps a part of a database.
 const (
 	WALEnd     = "-wal"     // changes that are not in the database yet
-	JournalEnd = "-journal" // what a transaction that was cut off has to undo
+	JournalEnd = "-journal" // the rollback journal of an interrupted transaction
 )
 
 // Unfinished returns the error of a database with a part in another file.
@@ -303,8 +305,8 @@ func eachMessage(data []byte, number protowire.Number, do func([]byte) error) er
 	})
 }
 
-// eachField calls do for each field of a number: with the content of what has a length, else
-// with the encoded value.
+// eachField calls do for each field of a number: with its content if it has a length,
+// otherwise with the encoded value.
 func eachField(data []byte, number protowire.Number, do func(protowire.Type, []byte) error) error {
 	for len(data) > 0 {
 		found, kind, tag := protowire.ConsumeTag(data)

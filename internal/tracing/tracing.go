@@ -1,5 +1,5 @@
-// Package tracing tells a collector of OpenTelemetry what becomes of the work, in
-// traces that cross processes. It is off unless the environment names a collector
+// Package tracing sends traces of the work, across processes, to an OpenTelemetry
+// collector. It is off unless the environment names a collector
 // (OTEL_EXPORTER_OTLP_ENDPOINT), and then it costs nothing: a nil *Tracer makes
 // zero Spans, whose methods do nothing.
 //
@@ -11,10 +11,11 @@
 //	└─ attempt ...
 //
 // A trace is no longer than a round, so that a training of thousands of rounds
-// stays in pieces that a viewer can show; each links to the one before it.
+// is divided into pieces that a viewer can show; each links to the one before
+// it.
 //
 // Only the envelope of an attempt carries a trace. Keys, parameters and bytes
-// know nothing of it.
+// do not contain it.
 package tracing
 
 import (
@@ -72,8 +73,8 @@ func Open(ctx context.Context, service, version string, log *slog.Logger) (*Trac
 	return &Tracer{provider, provider.Tracer("coalmine")}, nil
 }
 
-// asked reports whether the environment asks for traces, and refuses what it
-// asks in vain.
+// asked reports whether the environment requests traces, and returns an error
+// for requests that cannot be met.
 func asked() (bool, error) {
 	if strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") || os.Getenv("OTEL_TRACES_EXPORTER") == "none" {
 		return false, nil
@@ -101,7 +102,7 @@ func asked() (bool, error) {
 // closeTimeout bounds the sending of the last spans.
 const closeTimeout = 5 * time.Second
 
-// Close sends what has not been sent yet.
+// Close sends the remaining spans.
 func (t *Tracer) Close() error {
 	if t == nil {
 		return nil
@@ -111,7 +112,7 @@ func (t *Tracer) Close() error {
 	if err := t.provider.Shutdown(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("traces: %w", err)
 	}
-	return nil // a collector that does not answer is no failure of the work
+	return nil // a collector that does not answer does not fail the work
 }
 
 // Root begins a trace at the given time, with a link to another if that is on.
@@ -152,8 +153,8 @@ type Span struct {
 	span   trace.Span
 }
 
-// On reports whether anybody is told. What is costly to compute is computed
-// only then.
+// On reports whether the span is recorded. Costly attributes are computed only
+// then.
 func (s Span) On() bool { return s.span != nil }
 
 // Child begins a span below this one.
@@ -164,7 +165,8 @@ func (s Span) Child(name string) Span {
 	return s.tracer.start(trace.ContextWithSpan(context.Background(), s.span), name)
 }
 
-// Envelope is what Continue needs in another process; empty if the span is off.
+// Envelope returns the input of Continue in another process; empty if the span
+// is off.
 func (s Span) Envelope() string {
 	if !s.On() {
 		return ""
@@ -202,8 +204,8 @@ func (s Span) Fail(why string) {
 	}
 }
 
-// End ends the span, failed if err is not nil. A span ends once; what is done to
-// it later changes nothing.
+// End ends the span, as failed if err is not nil. A span ends once; later calls
+// change nothing.
 func (s Span) End(err error) {
 	if !s.On() {
 		return

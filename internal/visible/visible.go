@@ -181,8 +181,8 @@ func (w writer) Write(p []byte) (int, error) {
 // formulas begin a formula in a spreadsheet; some take the full-width forms too.
 const formulas = "=+-@\uff1d\uff0b\uff0d\uff20"
 
-// Cell returns the text of a cell of CSV: that of Text, behind an apostrophe if a spreadsheet would
-// take it for a formula, or if it begins with an apostrophe.
+// Cell returns the text of a cell of CSV: the result of Text, preceded by an apostrophe if a
+// spreadsheet would take it for a formula, or if it begins with an apostrophe.
 func Cell(s string) string {
 	s = Text(s)
 	if first, _ := utf8.DecodeRuneInString(s); first == '\'' || s != "" && strings.ContainsRune(formulas, first) {

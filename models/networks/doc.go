@@ -1,7 +1,7 @@
 // Package networks has the small networks of adversaries, as Gorgonia graphs:
 //
 //	Classifier  layers with ReLU, and a softmax for each of several tasks
-//	Pairs       towers of such layers on two vectors, and the distance between what comes out:
+//	Pairs       towers of such layers on two vectors, and the distance between their outputs:
 //	            a Siamese network if both have one tower
 //
 // Each is defined by its layers and its loss; Gorgonia derives the gradient. Models that

@@ -258,16 +258,16 @@ func TestWhatADiscriminatorsLearnerHasSeenDoesNotMatter(t *testing.T) {
 }
 
 // Three batches of several sizes; the learner with the precomputed vectors has no generator.
-func TestGradientsByWhatWasForeseenAreThoseByTheStream(t *testing.T) {
+func TestGradientsByPrecomputedVectorsAreThoseByTheStream(t *testing.T) {
 	t.Parallel()
 	eachGAN(t, func(t *testing.T, g *GAN) {
 		params, _, _ := vectors(g, 13)
 		trained, sizes := params[:g.Trained()], []int{4, 1, 3}
-		foreseen, err := learnerOf(g, params, 0).Foresee(testRand(14), sizes)
+		precomputed, err := learnerOf(g, params, 0).Precompute(testRand(14), sizes)
 		check(t, err)
 		want, got := make([]float32, g.Trained()), make([]float32, g.Trained())
 		drawing, given := learnerOf(g, params, 14), g.NewLearner(nil).(*DiscriminatorLearner)
-		given.UseForeseen(foreseen)
+		given.UsePrecomputed(precomputed)
 		for i, n := range sizes {
 			examples := drawExamples(testRand(uint64(15+i)), g.config.Image.ImageShape, n)
 			wanted, err := drawing.Gradient(trained, examples, want)
@@ -275,11 +275,11 @@ func TestGradientsByWhatWasForeseenAreThoseByTheStream(t *testing.T) {
 			loss, err := given.Gradient(trained, examples, got)
 			check(t, err)
 			if loss != wanted || !slices.Equal(got, want) {
-				t.Errorf("batch %d: other gradients by what was foreseen, loss %v, want %v", i, loss, wanted)
+				t.Errorf("batch %d: other gradients by what was precomputed, loss %v, want %v", i, loss, wanted)
 			}
 		}
 		if _, err := given.Gradient(trained, drawExamples(testRand(15), g.config.Image.ImageShape, 1), got); err == nil {
-			t.Error("a gradient beyond what was foreseen: no error")
+			t.Error("a gradient beyond what was precomputed: no error")
 		}
 	})
 }
@@ -317,22 +317,22 @@ func TestBadCallsOfAGANAreErrors(t *testing.T) {
 		return err
 	}
 	_, tooFew := g.NewGenerator(trained).Generate(testRand(1), 1)
-	_, blind := g.NewLearner(nil).(*DiscriminatorLearner).Foresee(testRand(1), []int{2})
-	_, empty := learnerOf(g, params, 1).Foresee(testRand(1), []int{2, 0})
-	foreseen, err := learnerOf(g, params, 1).Foresee(testRand(1), []int{3})
+	_, blind := g.NewLearner(nil).(*DiscriminatorLearner).Precompute(testRand(1), []int{2})
+	_, empty := learnerOf(g, params, 1).Precompute(testRand(1), []int{2, 0})
+	precomputed, err := learnerOf(g, params, 1).Precompute(testRand(1), []int{3})
 	check(t, err)
 	other := g.NewLearner(nil).(*DiscriminatorLearner)
-	other.UseForeseen(foreseen)
+	other.UsePrecomputed(precomputed)
 	for want, err := range map[string]error{
-		"the generator has 0":          blind,
-		"batch 2 of 2 is of 0 images":  empty,
-		"foreseen for a batch has 291": learn(other, trained, gradient[:g.Trained()]),
-		"call UseStream first":         learn(g.NewLearner(params[g.Trained():]), trained, gradient[:g.Trained()]),
-		"the generator has":            learn(learnerOf(g, params[1:], 1), trained, gradient[:g.Trained()]),
-		"the gradient has":             learn(learnerOf(g, params, 1), trained, gradient),
-		"batch of 0 images":            make(params, 0, gradient[g.Trained():]),
-		"the generator's gradient has": make(params, 2, gradient),
-		"the parameter vector has":     make(params[1:], 2, gradient[g.Trained():]),
+		"the generator has 0":             blind,
+		"batch 2 of 2 is of 0 images":     empty,
+		"precomputed for a batch has 291": learn(other, trained, gradient[:g.Trained()]),
+		"call UseStream first":            learn(g.NewLearner(params[g.Trained():]), trained, gradient[:g.Trained()]),
+		"the generator has":               learn(learnerOf(g, params[1:], 1), trained, gradient[:g.Trained()]),
+		"the gradient has":                learn(learnerOf(g, params, 1), trained, gradient),
+		"batch of 0 images":               make(params, 0, gradient[g.Trained():]),
+		"the generator's gradient has":    make(params, 2, gradient),
+		"the parameter vector has":        make(params[1:], 2, gradient[g.Trained():]),
 		fmt.Sprintf("the parameter vector has %d elements", g.Trained()): tooFew,
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {

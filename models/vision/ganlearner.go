@@ -8,17 +8,17 @@ import (
 )
 
 // DiscriminatorLearner computes gradients of the discriminator of a GAN. It implements
-// models.Learner, models.Foreseeing and models.Tracking.
+// models.Learner, models.Precomputing and models.Tracking.
 type DiscriminatorLearner struct {
 	network *GAN
 	fixed   []float32 // the generator's parameters
 	rng     *rand.Rand
-	// foreseen holds the precomputed vectors of the next batches, if there is no rng.
+	// precomputed holds the precomputed vectors of the next batches, if there is no rng.
 	// drawn is memory for one vector from rng.
-	foreseen [][]float32
-	drawn    []float32
-	made     generatorTrace
-	trace    discriminatorTrace
+	precomputed [][]float32
+	drawn       []float32
+	made        generatorTrace
+	trace       discriminatorTrace
 }
 
 // NewLearner implements models.Network. fixed is the generator; a learner with only
@@ -35,14 +35,16 @@ func (g *GAN) NewLearner(fixed []float32) models.Learner {
 // UseStream implements models.Drawing. A gradient takes the generator's inputs of every
 // image, normal numbers, and then, for a penalty, a uniform number per image: the
 // position of the interpolated image between the one of the data and the generated one.
-func (l *DiscriminatorLearner) UseStream(rng *rand.Rand) { l.rng, l.foreseen = rng, nil }
+func (l *DiscriminatorLearner) UseStream(rng *rand.Rand) { l.rng, l.precomputed = rng, nil }
 
-// UseForeseen implements models.Foreseeing.
-func (l *DiscriminatorLearner) UseForeseen(vectors [][]float32) { l.rng, l.foreseen = nil, vectors }
+// UsePrecomputed implements models.Precomputing.
+func (l *DiscriminatorLearner) UsePrecomputed(vectors [][]float32) {
+	l.rng, l.precomputed = nil, vectors
+}
 
-// Foresee implements models.Foreseeing. A vector has the generated images, one after the
+// Precompute implements models.Precomputing. A vector has the generated images, one after the
 // other, and then the uniform numbers.
-func (l *DiscriminatorLearner) Foresee(rng *rand.Rand, batches []int) ([][]float32, error) {
+func (l *DiscriminatorLearner) Precompute(rng *rand.Rand, batches []int) ([][]float32, error) {
 	if err := l.checkGenerator(); err != nil {
 		return nil, err
 	}
@@ -84,8 +86,8 @@ func (l *DiscriminatorLearner) drawInto(vector []float32, rng *rand.Rand, n int)
 // next returns the vector of the current batch.
 func (l *DiscriminatorLearner) next(n int) []float32 {
 	if l.rng == nil {
-		vector := l.foreseen[0]
-		l.foreseen = l.foreseen[1:]
+		vector := l.precomputed[0]
+		l.precomputed = l.precomputed[1:]
 		return vector
 	}
 	l.drawn = grow(l.drawn, n*l.perExample())
@@ -131,11 +133,11 @@ func (l *DiscriminatorLearner) check(params []float32, examples [][]int32, gradi
 	if l.rng != nil {
 		return l.checkGenerator()
 	}
-	if len(l.foreseen) == 0 {
-		return fmt.Errorf("a discriminator's gradient has no random stream: call UseStream first, or UseForeseen")
+	if len(l.precomputed) == 0 {
+		return fmt.Errorf("a discriminator's gradient has no random stream: call UseStream first, or UsePrecomputed")
 	}
-	if have, want := len(l.foreseen[0]), len(examples)*l.perExample(); have != want {
-		return fmt.Errorf("what was foreseen for a batch has %d numbers; expected %d for its %d images", have, want, len(examples))
+	if have, want := len(l.precomputed[0]), len(examples)*l.perExample(); have != want {
+		return fmt.Errorf("what was precomputed for a batch has %d numbers; expected %d for its %d images", have, want, len(examples))
 	}
 	return nil
 }

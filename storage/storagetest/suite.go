@@ -13,7 +13,7 @@ import (
 	"coalmine/storage"
 )
 
-// Driver is what the suite needs to know of a driver.
+// Driver gives the suite access to a driver.
 type Driver struct {
 	// Location names a new, empty store; each test of the suite asks for one.
 	Location func(t testing.TB) string
@@ -46,8 +46,8 @@ func InProcess(create func() storage.Store) Driver {
 	}
 }
 
-// Run runs the suite: every MUST of storage.Store and, on top of the driver,
-// what storage.Archive promises.
+// Run runs the suite: every MUST of storage.Store, and the contract of
+// storage.Archive on top of the driver.
 func Run(t *testing.T, d Driver) {
 	for name, test := range map[string]func(*testing.T, Driver){
 		"put and get":                   putAndGet,

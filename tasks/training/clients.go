@@ -398,13 +398,14 @@ func (c *chunkSum) step(batch [][]int32, rate float64) (models.Loss, error) {
 	return loss, err
 }
 
-// draw has the learner take what was foreseen for the user, or draw it.
+// draw makes the learner use the vectors precomputed for the user, or draw
+// them.
 func (c *chunkSum) draw(round, user int) {
-	if c.start.foreseen == nil {
+	if c.start.precomputed == nil {
 		c.learner.draw(c.params.Seed, uint64(round), uint64(user))
 		return
 	}
-	c.learner.trainer.(models.Foreseeing).UseForeseen(c.start.foreseen[user])
+	c.learner.trainer.(models.Precomputing).UsePrecomputed(c.start.precomputed[user])
 }
 
 // batches yields the examples in a new order, Local.Batch at a time.

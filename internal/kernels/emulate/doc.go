@@ -3,12 +3,12 @@
 // for tests.
 //
 // Parse reads Go assembly text; Call lays out the arguments of a function as
-// the assembler's calling convention does, and interprets it. Only the
-// instructions that the kernels use are known, each written down from its
-// page in the Intel 64 and IA-32 Architectures Software Developer's Manual,
-// volume 2. Memory is the slices that were passed, the constants of the
-// program and nothing else: an access outside of them is an error, also where
-// the processor would not notice.
+// the assembler's calling convention does, and interprets it. It supports only
+// the instructions that the kernels use, each implemented from its page in the
+// Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2.
+// Memory is the passed slices, the constants of the program and nothing else:
+// an access outside of them is an error, even if the processor would not notice
+// it.
 //
 // The emulator is itself checked by running the AVX2 kernels both ways.
 package emulate

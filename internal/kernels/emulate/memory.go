@@ -7,8 +7,8 @@ import (
 	"unsafe"
 )
 
-// constantsBase is where constants appear to lie, each in some room of its
-// own: no slice has such an address.
+// constantsBase is the address of the first constant: no slice has such an
+// address.
 const (
 	constantsBase = 1 << 62
 	constantsRoom = 1 << 20
@@ -20,8 +20,9 @@ type constants struct {
 	words   []uint32
 }
 
-// memoryMap is what a call may touch: the slices of its arguments and the
-// constants. Slices keep their own addresses, so that overlapping ones overlap.
+// memoryMap is the memory that a call may access: the slices of its arguments
+// and the constants. Slices keep their own addresses, so that overlapping ones
+// overlap.
 type memoryMap struct {
 	slices    [][]float32
 	constants []*constants // in the order of their addresses

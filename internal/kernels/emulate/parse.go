@@ -25,7 +25,7 @@ type instruction struct {
 	args []operand
 }
 
-// operandKind tells what an operand is.
+// operandKind is the kind of an operand.
 type operandKind int
 
 const (

@@ -162,7 +162,8 @@ func (m *machine) singlesToDoubles(a []operand) error {
 	return firstError(err, m.set(a[1], a[1].lanes, r))
 }
 
-// blendBySign takes the second source where the mask's sign bit is set.
+// blendBySign takes the second source in lanes in which the mask's sign bit is
+// set.
 func (m *machine) blendBySign(a []operand) error {
 	return m.blend(a[1], a[2], a[3], m.signed(a[0]))
 }
@@ -185,7 +186,7 @@ func (m *machine) blend(yes, no, to operand, chosen func(int) bool) error {
 	return m.set(to, to.lanes, r)
 }
 
-// signed and masked tell which lanes a mask selects.
+// signed and masked report which lanes a mask selects.
 func (m *machine) signed(mask operand) func(int) bool {
 	r := m.vector[mask.index]
 	return func(i int) bool { return r[i]>>31 == 1 }

@@ -10,9 +10,9 @@ import (
 	"coalmine/internal/kernels/constant"
 )
 
-// chaChaBlock is a block of ChaCha8 in every lane: the register of each of its rows. Rows 0 and 3
-// take turns in being out, in memory where they are stored in the end: AVX2 has registers for 15 rows
-// and what rotating takes.
+// chaChaBlock is a block of ChaCha8 in every lane: the register of each of its rows. One of rows 0
+// and 3 at a time is stored in its final place in memory: AVX2 has registers for 15 rows and the
+// temporaries of a rotation.
 type chaChaBlock struct {
 	isa
 	rows       [16]reg.VecVirtual

@@ -19,9 +19,9 @@ func (s isa) columns() {
 	}
 }
 
-// expColumns emits the exponentials of x + bias[row], and adds what the rows
-// make together to float64 sums: two and two in float32, so that there is a
-// quarter as much to widen.
+// expColumns emits the exponentials of x + bias[row], and adds the sums over
+// the rows to float64 sums: pairs of pairs in float32, so that only a quarter
+// is widened.
 func (s isa) expColumns(rows int) {
 	s.function(fmt.Sprintf("expColumns%d", rows), "(x []float32, row, columns int, bias []float32, sums []float64)")
 	at, bias := s.rowPointers(rows), base("bias")

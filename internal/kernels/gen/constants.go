@@ -71,7 +71,7 @@ type numbers struct {
 	two, magnitude, tanhLowest Op // of tanh alone
 }
 
-// numbers loads what the exponential and its relatives need.
+// numbers loads the constants of the exponential and its relatives.
 func (s isa) numbers() numbers {
 	n := numbers{
 		one:        s.constant("one", 1),
@@ -88,7 +88,7 @@ func (s isa) numbers() numbers {
 	return n
 }
 
-// tanhNumbers loads those of tanh besides.
+// tanhNumbers also loads those of tanh.
 func (s isa) tanhNumbers() numbers {
 	n := s.numbers()
 	n.two = s.constant("two", 2)
@@ -121,8 +121,8 @@ func (s isa) splat(name string) reg.VecVirtual {
 	return v
 }
 
-// address is where an argument or a result lies. Names are ours, so a failure
-// is a mistake in the generator.
+// address returns the location of an argument or a result. The generator
+// chooses the names, so a failure is a mistake in it.
 func address(c gotypes.Component) Mem {
 	b, err := c.Resolve()
 	if err != nil {

@@ -42,7 +42,7 @@ func (s isa) expm1Reduced(k numbers, x group) (q, n group) {
 	return q, n
 }
 
-// reduceExp leaves of x what is beyond n*ln 2.
+// reduceExp reduces x to its part beyond n*ln 2.
 func (s isa) reduceExp(k numbers, x group) (n group) {
 	n, whole := s.like(x), s.like(x)
 	round := s.inRegister(k.round)
@@ -66,7 +66,7 @@ func (s isa) expClamped(k numbers, x group) group {
 	return s.expScaled(k, q, n)
 }
 
-// expScaled joins what expm1Reduced has split; it overwrites both.
+// expScaled joins the parts from expm1Reduced; it overwrites both.
 func (s isa) expScaled(k numbers, q, n group) group {
 	half := s.like(q)
 	each(VPSUBD, k.round, n, n)

@@ -44,15 +44,15 @@ func gateIndices(count int, n reg.GPVirtual) indices {
 	return at
 }
 
-// cellState is what the gradient of a cell is computed from.
+// cellState is the input of the gradient of a cell.
 type cellState struct {
 	one                            Op
 	gates                          []group
 	previous, tanh, dOutput, dCell group
 }
 
-// backward emits a cell's gradient. gradient returns those of the gates, and
-// turns dCell into that of the previous cell.
+// backward emits a cell's gradient. gradient returns the gradients of the
+// gates, and turns dCell into that of the previous cell.
 func (s isa) backward(name string, count int, gradient func(s isa, c cellState) []group) {
 	s.function(name, "(gates, previous, tanhCell, dOutput, dCell, dGates []float32)")
 	gates, previous, tanhCell := base("gates"), base("previous"), base("tanhCell")

@@ -13,7 +13,7 @@ type isa struct {
 	lanes    int // float32 in a register
 	vector   func() reg.VecVirtual
 	tileRows int
-	// tileVectors is how many registers span a row of a tile, at most.
+	// tileVectors is the largest number of registers that span a row of a tile.
 	tileVectors int
 
 	and, or, xor func(ops ...Op)
@@ -42,8 +42,8 @@ func (s isa) function(name, signature string) {
 	TEXT(name+s.name, NOSPLIT, "func"+signature)
 }
 
-// masks selects the first n lanes out of count registers, where n is fewer
-// than all of them: opmasks in AVX-512, vectors of all-ones lanes in AVX2.
+// masks selects the first n lanes of count registers, if n is fewer than all of
+// them: opmasks in AVX-512, vectors of all-ones lanes in AVX2.
 func (s isa) masks(n reg.GPVirtual, count int) []reg.Register {
 	masks := make([]reg.Register, count)
 	if !s.wide() {

@@ -21,8 +21,8 @@ func (s isa) reductions() {
 	s.dot()
 }
 
-// perReduction is how many registers the lanes of a reduction fill with
-// elements of the given bytes.
+// perReduction returns the number of registers that the lanes of a reduction
+// fill with elements of the given size in bytes.
 func (s isa) perReduction(bytes int) int { return reductionLanes * bytes / s.bytes() }
 
 func (s isa) max() {

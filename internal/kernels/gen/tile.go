@@ -80,7 +80,7 @@ func (s isa) prefetch(r tileRegisters, rows int) {
 // line is the size of a cache line in bytes.
 const line = 64
 
-// deep is how many values of k a turn of the loop over them takes in.
+// deep is the number of values of k per iteration of the inner loop.
 const deep = 4
 
 // accumulateTile emits the loop over k and returns the sums, row by row. On the
@@ -142,8 +142,8 @@ func (s isa) multiplyAdd(r tileRegisters, sums []group) {
 	ADDQ(r.bRow, r.b)
 }
 
-// lookAhead points r.ahead to the next tile of A if its rows lie so close that
-// they are prefetched as one stream, and else to this one, where it does no harm.
+// lookAhead points r.ahead to the next tile of A if its rows are close enough to
+// be prefetched as one stream, and otherwise to this one, which is harmless.
 func (r tileRegisters) lookAhead(rows int) {
 	IMUL3Q(U32(rows), r.aRow, r.ahead)
 	dense := GP64()
@@ -156,10 +156,10 @@ func (r tileRegisters) lookAhead(rows int) {
 	ADDQ(r.a, r.ahead)
 }
 
-// rowSlack is how many elements may lie between two rows that are close.
+// rowSlack is the largest number of elements between two close rows.
 const rowSlack = 32
 
-// addend is what a tile adds its products to: rows of memory, and the stride
+// addend is the addend of a tile's products: rows of memory, and the stride
 // between them.
 type addend struct{ row, stride reg.GPVirtual }
 
@@ -237,7 +237,7 @@ func alignLoop() {
 }
 
 // peak emits a loop of independent multiply-adds in registers, which returns
-// how many operations it did.
+// its number of operations.
 func (s isa) peak() {
 	const chains = 12
 	s.function("peak", "(rounds int) int")

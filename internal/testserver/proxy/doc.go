@@ -1,5 +1,5 @@
-// Package proxy stands between processes and the servers that they use, for
-// tests of what happens when the network or the server fails.
+// Package proxy is a proxy between processes and the servers that they use, for
+// tests of failures of the network or the server.
 //
 // A Link carries TCP connections to one server, and can cut, stall, slow or
 // lose them:

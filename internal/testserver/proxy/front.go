@@ -15,7 +15,7 @@ import (
 	"coalmine/internal/sleep"
 )
 
-// Spoiling is what becomes of one request.
+// Spoiling is the treatment of one request.
 type Spoiling int
 
 const (
@@ -94,8 +94,8 @@ func (f *Front) Spoil(choose func(*http.Request) Spoiling) {
 	f.choose = choose
 }
 
-// Watch has seen told of every request that the server has answered, with the
-// status of its answer, before the client is. It is called from several goroutines.
+// Watch calls seen for every request that the server has answered, with the status
+// of its answer, before the client gets it. It is called from several goroutines.
 func (f *Front) Watch(seen func(r *http.Request, status int)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -120,7 +120,8 @@ func (f *Front) handler(target string) http.Handler {
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = "http", target, r.In.Host
 		},
-		// A connection that was idle while the server died is no reason to fail.
+		// A connection that was idle while the server died must not cause a
+		// failure.
 		Transport:      &http.Transport{DisableKeepAlives: true, DisableCompression: true},
 		FlushInterval:  -1,
 		ErrorHandler:   func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// State is what a Link does with bytes.
+// State is the treatment of bytes by a Link.
 type State int
 
 const (
@@ -215,8 +215,8 @@ func closeWrite(p *pair, to net.Conn, err error) {
 	}
 }
 
-// mayPass waits while the link is stalled, and reports whether what was read is
-// to be passed on.
+// mayPass waits while the link is stalled, and reports whether to pass on the
+// bytes read.
 func (l *Link) mayPass(p *pair) bool {
 	for {
 		l.mu.Lock()

@@ -88,19 +88,19 @@ func TestWhatClientsTakeOfAGeneratorIsMadeBeforehand(t *testing.T) {
 }
 
 // With little room a learner is made for one user after the other.
-func TestUsersAreForeseenInGroups(t *testing.T) {
+func TestUsersArePrecomputedInGroups(t *testing.T) {
 	t.Parallel()
 	b, p := newGANBench(t), ganParams()
 	users := []int{0, 2, 5}
 	want := b.drawnSum(p, 4, users)
-	for room, first := range map[int]int{1: 1, mostForeseen: 3} {
+	for room, first := range map[int]int{1: 1, mostPrecomputed: 3} {
 		task := b.Task(taskstest.In(tasks.PreviousInput, b.origin))
 		task.Step = 4
 		s, err := readStart(t.Context(), task)
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.mostForeseen = room
+		s.mostPrecomputed = room
 		c := chunkSum{params: &p, population: b.users(), start: s, sender: newSender(task, &p, s.network)}
 		if n, err := c.prepare(t.Context(), task, users); n != first || err != nil {
 			t.Errorf("with room for %d numbers the first group has %d users (%v), want %d", room, n, err, first)

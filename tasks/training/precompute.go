@@ -1,0 +1,73 @@
+package training
+
+import (
+	"context"
+
+	"coalmine/internal/seeds"
+	"coalmine/models"
+	"coalmine/tasks"
+	"coalmine/tasks/checkpoints"
+	"coalmine/tasks/datasets"
+)
+
+// start is the state from which clients begin.
+type start struct {
+	network models.Network
+	// trained are the round's parameters that clients train. fixed are the parameters after
+	// them, nil if the learners' use of them is precomputed.
+	trained, fixed []float32
+	// precomputed holds random draws for the gradients of users, by user; nil if they draw for
+	// themselves. Users are added while it holds fewer than mostPrecomputed float32.
+	precomputed     map[int][][]float32
+	mostPrecomputed int
+}
+
+// mostPrecomputed is 16 MiB.
+const mostPrecomputed = 4 << 20
+
+// readStart reads the round's trained parameters.
+func readStart(ctx context.Context, t *tasks.Task) (*start, error) {
+	model, err := checkpoints.ReadTrained(ctx, t, tasks.PreviousInput)
+	if err != nil {
+		return nil, err
+	}
+	return &start{network: model.Network, trained: model.Params, mostPrecomputed: mostPrecomputed}, nil
+}
+
+// prepare precomputes for the first of the users, and returns their number: all, or at least
+// one. Untrained parameters, such as those of a generator, may be most of a model. So their
+// results are computed first, for some users at a time, and then the parameters are released.
+func (s *start) prepare(ctx context.Context, t *tasks.Task, p *ClientsParams, population *datasets.Population, users []int) (n int, err error) {
+	s.precomputed = nil
+	model, err := checkpoints.ReadFixed(ctx, t, tasks.PreviousInput)
+	if err != nil {
+		return 0, err
+	}
+	l, ok := s.network.NewLearner(model.Params).(models.Precomputing)
+	if !ok {
+		s.fixed = model.Params
+		return len(users), nil
+	}
+	return s.precompute(ctx, l, p, t.Step, population, users)
+}
+
+// precompute returns the number of users that it has precomputed for.
+func (s *start) precompute(ctx context.Context, l models.Precomputing, p *ClientsParams, round int, population *datasets.Population, users []int) (n int, err error) {
+	s.precomputed = map[int][][]float32{}
+	for room := s.mostPrecomputed; n < len(users) && room > 0; n++ {
+		if err := ctx.Err(); err != nil {
+			return n, err
+		}
+		user := users[n]
+		rng := seeds.Stream(p.Seed, seeds.Fakes, uint64(round), uint64(user))
+		vectors, err := l.Precompute(rng, batchSizes(population.Examples(user), p.Local.Batch, p.Epochs, p.Steps))
+		if err != nil {
+			return n, tasks.Permanent(err)
+		}
+		s.precomputed[user] = vectors
+		for _, v := range vectors {
+			room -= len(v)
+		}
+	}
+	return n, nil
+}
