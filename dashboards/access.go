@@ -10,7 +10,7 @@ import (
 	"sync"
 )
 
-// role is what somebody may do; a higher one includes the lower.
+// role is a level of permission; a higher one includes the lower.
 type role int
 
 const (
@@ -21,19 +21,19 @@ const (
 
 func (r role) String() string { return [...]string{"nobody", "reader", "operator"}[r] }
 
-// credential is a token in the two forms in which it comes: as it is in an
-// Authorization header, and derived from it in a browser's cookie, so that the
-// cookie gives away no token. Servers with the same token know each other's
-// cookies; another token ends all sessions.
+// credential is a token in its two forms: unchanged in an Authorization header,
+// and derived from it in a browser's cookie, so that the cookie does not reveal
+// the token. Servers with the same token accept each other's cookies; another
+// token ends all sessions.
 type credential struct {
 	role    role
 	token   [sha256.Size]byte // hashed, so that comparing takes the same time for all lengths
 	session string
 }
 
-// access knows who may do what.
+// access holds the permissions of credentials.
 type access struct {
-	open        bool // no tokens: whoever gets here is an operator
+	open        bool // no tokens: every client is an operator
 	credentials []credential
 
 	code string // logs in once; "" for none
@@ -42,8 +42,8 @@ type access struct {
 	redeemed bool
 }
 
-// redeem returns the operator's credential for the login code, the first time,
-// and nobody's for anything else. It says whether the code is the right one, but was used.
+// redeem returns the operator's credential for the login code, the first time, and the
+// zero credential otherwise. It reports whether the code was right but already used.
 func (a *access) redeem(code string) (c credential, used bool) {
 	if a.code == "" || subtle.ConstantTimeCompare([]byte(a.code), []byte(code)) != 1 {
 		return credential{}, false
@@ -76,8 +76,8 @@ func sessionOf(token string) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// role is the role of whoever sends the request. A token in the header is what
-// counts if there is one.
+// role returns the role of the sender of the request. A token in the header
+// takes precedence.
 func (a *access) role(r *http.Request) role {
 	if a.open {
 		return operator
@@ -94,8 +94,8 @@ func (a *access) role(r *http.Request) role {
 	return nobody
 }
 
-// byToken is the credential of a token, in time that does not tell how near a
-// wrong one came; the zero credential, nobody's, if there is none.
+// byToken returns the credential of a token in constant time, or the zero
+// credential.
 func (a *access) byToken(token string) credential {
 	var found credential
 	sum := sha256.Sum256([]byte(token))

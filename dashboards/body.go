@@ -53,7 +53,7 @@ func contentType(r *http.Request) string {
 	return kind
 }
 
-// bodyError says what is wrong with a body: its size, or its content.
+// bodyError explains an invalid body: its size, or its content.
 func bodyError(err error) error {
 	if err == nil {
 		return nil
@@ -76,7 +76,7 @@ type flow struct {
 // context of a long request would end with them.
 func newFlow(w http.ResponseWriter, body io.Reader) *flow {
 	f := &flow{w, body, http.NewResponseController(w)}
-	_ = f.control.SetReadDeadline(time.Time{}) // not supported means that there is none
+	_ = f.control.SetReadDeadline(time.Time{}) // if unsupported, there is no deadline
 	_ = f.control.SetWriteDeadline(time.Time{})
 	return f
 }
@@ -91,7 +91,7 @@ func (f *flow) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// flowChunk is how much must get through within one flowTimeout.
+// flowChunk is the least number of bytes within one flowTimeout.
 const flowChunk = 256 << 10
 
 // Write sends p piece by piece.

@@ -27,7 +27,7 @@ import (
 	"coalmine/workflows/runs/status"
 )
 
-// Client does what control.API says by asking a Server. It may be used from
+// Client implements control.API by requests to a Server. It may be used from
 // several goroutines.
 type Client struct {
 	base  *url.URL
@@ -39,9 +39,8 @@ type Client struct {
 
 var _ control.API = (*Client)(nil)
 
-// Error is what a server answered in place of what was asked for. It wraps the
-// error that the server met, as far as that has a name: errors.Is works as if
-// the call had been local.
+// Error is an error answer of a server. It wraps the server's error if that has
+// a kind: errors.Is works as in a local call.
 type Error struct {
 	Status  int    // of HTTP
 	Kind    string // see docs/api.md
@@ -125,8 +124,8 @@ func (c *Client) HasSource(ctx context.Context, digest storage.Digest) (bool, er
 	return true, response.Body.Close()
 }
 
-// PutSource implements control.API. The body is read once for its digest and,
-// unless the server has it, once more to be sent.
+// PutSource implements control.API. It reads the body once for its digest and,
+// unless the server has it, once more to send it.
 func (c *Client) PutSource(ctx context.Context, body io.ReadSeeker) (storage.Digest, error) {
 	h := sha256.New()
 	if _, err := body.Seek(0, io.SeekStart); err != nil {
@@ -338,7 +337,7 @@ func (c *Client) Prepared(ctx context.Context, run, cell, name string) ([]byte, 
 	return c.getFile(ctx, target)
 }
 
-// getFile returns an answer as it is.
+// getFile returns an answer unchanged.
 func (c *Client) getFile(ctx context.Context, target *url.URL) ([]byte, error) {
 	response, err := c.do(ctx, http.MethodGet, target)
 	if err != nil {
@@ -545,13 +544,13 @@ func (c *Client) send(request *http.Request) (*http.Response, error) {
 	return nil, c.readError(response)
 }
 
-// maxErrorBytes is how much of an error is read.
+// maxErrorBytes limits how much of an error is read.
 const maxErrorBytes = 1 << 20
 
 // readError turns an answer back into the error that it carries.
 func (c *Client) readError(response *http.Response) error {
 	e := named(&Error{Status: response.StatusCode, Kind: response.Header.Get(kindHeader)})
-	data, _ := io.ReadAll(io.LimitReader(response.Body, maxErrorBytes)) // the status says enough
+	data, _ := io.ReadAll(io.LimitReader(response.Body, maxErrorBytes)) // the status is sufficient
 	var body errorBody
 	if json.Unmarshal(data, &body) == nil {
 		e.Message = body.Error
@@ -562,7 +561,7 @@ func (c *Client) readError(response *http.Response) error {
 	return e
 }
 
-// named has an error wrap the one that its kind stands for.
+// named makes an error wrap the error of its kind.
 func named(e *Error) *Error {
 	for _, k := range errorKinds {
 		if e.Kind == k.kind {

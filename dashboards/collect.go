@@ -13,7 +13,7 @@ import (
 	"coalmine/workflows/runs/collection"
 )
 
-// Events of a collection whose asker wants to see how far it is.
+// Events of a collection for clients that want to see its progress.
 const (
 	progressEvent = "progress" // a deletion
 	doneEvent     = "done"     // the collection.Result; the last event
@@ -22,14 +22,14 @@ const (
 
 const eventStream = "text/event-stream"
 
-// deletion is how far a collection is.
+// deletion is the progress of a collection.
 type deletion struct {
 	Deleted int `json:"deleted"`
 	Of      int `json:"of"`
 }
 
-// collect answers when the collection is over; it ends early if the sender goes.
-// Who accepts events is told of each batch.
+// collect answers when the collection is over; it ends early if the client
+// disconnects. Clients that accept events get one for each batch.
 func (s *Server) collect(w http.ResponseWriter, r *http.Request) error {
 	var o control.CollectOptions
 	if err := readJSON(w, r, maxSteerBytes, &o); err != nil {
@@ -74,7 +74,8 @@ func (c *collectionStream) progress(deleted, of int) {
 	c.send(progressEvent, deletion{deleted, of})
 }
 
-// send tells the asker, who may have gone: then the collection ends with its request.
+// send sends an event. If the client has disconnected, the collection ends with its
+// request.
 func (c *collectionStream) send(kind string, v any) {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -114,7 +115,8 @@ func (c *Client) Collect(ctx context.Context, o control.CollectOptions) (*collec
 	return &answer, nil
 }
 
-// takeCollection takes one event in. errOver says that the answer is complete.
+// takeCollection processes one event. errOver reports that the answer is
+// complete.
 func (c *Client) takeCollection(kind, data string, progress func(deleted, of int), answer *collection.Result) error {
 	switch kind {
 	case progressEvent:

@@ -20,7 +20,7 @@ var (
 	ErrUnauthorized = errors.New("a valid token is needed: give --token-file, set COALMINE_TOKEN, or log in")
 	// ErrForbidden: the token is for looking only.
 	ErrForbidden = errors.New("the token is for looking only; this needs the operator token")
-	// ErrTooLarge: what was sent is larger than the server takes.
+	// ErrTooLarge: the body is larger than the server accepts.
 	ErrTooLarge = errors.New("too large")
 )
 
@@ -74,8 +74,7 @@ func kindOf(err error) errorKind {
 	return internalError
 }
 
-// ErrorKind is the kind that an error has in answers of the API, "" for one that is none of
-// theirs.
+// ErrorKind returns the kind of an error in answers of the API, "" if it has none.
 func ErrorKind(err error) string {
 	if k := kindOf(err); k.kind != internalError.kind {
 		return k.kind

@@ -10,27 +10,27 @@ import (
 	"coalmine/internal/sleep"
 )
 
-// heartbeat is how often a stream says that it is alive when there is nothing
-// else to say, so that both sides notice a dead connection.
+// heartbeat is the interval of heartbeats on an otherwise idle stream, so that
+// both sides notice a dead connection.
 const heartbeat = 15 * time.Second
 
 // Events of a stream (Server-Sent Events, WHATWG HTML section 9.2).
 const (
 	statusEvent  = "status"  // the status of the run, or the list of runs
-	troubleEvent = "trouble" // an errorBody: why there is no newer status; the stream goes on
+	troubleEvent = "trouble" // an errorBody: the reason why there is no newer status; the stream continues
 	endEvent     = "end"     // nothing more will come: do not reconnect
-	resetEvent   = "reset"   // the Last-Event-ID is not one of this stream: what it had may be stale
+	resetEvent   = "reset"   // the Last-Event-ID is not one of this stream: the client's state may be stale
 )
 
-// lastEventID is what a browser sends when it connects again.
+// lastEventID is the header that a browser sends when it reconnects.
 const lastEventID = "Last-Event-ID"
 
-// pace is how often streams tell of changes: they come faster than people read.
+// pace is the rate of updates on streams: changes come faster than people read.
 type pace struct {
 	run  time.Duration // between two statuses of a run
 	list time.Duration // between two looks at all runs, which cost more
-	// idle is how long a list may be left alone when Options.Updated tells of
-	// changes: not of those that another process makes.
+	// idle is the longest time between two reads of a list if Options.Updated
+	// reports changes: it does not report those of other processes.
 	idle time.Duration
 }
 
@@ -112,7 +112,7 @@ func (s *Server) followWorkers(ctx context.Context, show show) {
 	}
 }
 
-// updated is closed when there is news, at once where nobody tells of any.
+// updated is closed when there is news, at once if Options.Updated is missing.
 func (s *Server) updated() <-chan struct{} {
 	if s.options.Updated != nil {
 		return s.options.Updated()
@@ -122,8 +122,8 @@ func (s *Server) updated() <-chan struct{} {
 	return now
 }
 
-// stream sends what the feed of that name shows until it is final, the reader
-// goes away or the server ends.
+// stream sends the views of the named feed until one is final, the reader
+// disconnects or the server ends.
 func (s *Server) stream(w http.ResponseWriter, r *http.Request, name string, from source) error {
 	f, release := s.feeds.follow(name, from)
 	defer release()
@@ -173,7 +173,7 @@ func greet(f *feed, id string) (seen int, text []byte) {
 	return seen, text
 }
 
-// event is a view as it is sent. JSON holds no line breaks.
+// event encodes a view for sending. JSON holds no line breaks.
 func event(id string, v view) []byte {
 	kind, data := statusEvent, v.data
 	if v.err != nil {

@@ -13,13 +13,13 @@ import (
 	"coalmine/internal/recovered"
 )
 
-// source shows what a feed is about, again whenever it changes, until it has
-// shown that as final or ctx is done. data is JSON; with an error there is none.
+// source shows the subject of a feed, again whenever it changes, until it has
+// shown it as final or ctx is done. data is JSON; with an error there is none.
 type source func(ctx context.Context, show show)
 
 type show func(data []byte, final bool, err error)
 
-// view is what a feed showed last.
+// view is the latest view of a feed.
 type view struct {
 	number int // counts views from 1; 0 is none yet
 	data   []byte
@@ -38,13 +38,13 @@ type feeds struct {
 	mu     sync.Mutex
 	open   map[string]*feed
 	opened int    // feeds so far
-	start  string // of these feeds: what tells them from those of another process
+	start  string // prefix of feed ids that is unique to this process
 }
 
 // feed follows one thing until that is final, or nobody follows the feed.
 type feed struct {
 	name string
-	// id is no other feed's, of this process or another.
+	// id is unique among the feeds of this process and others.
 	id        string
 	ctx       context.Context // ends when the feed shows nothing new any more
 	stop      context.CancelFunc
@@ -68,7 +68,7 @@ func (fs *feeds) close() {
 	fs.looking.Wait()
 }
 
-// follow returns the feed of that name, and what to call when done with it.
+// follow returns the named feed, and a function that releases it.
 func (fs *feeds) follow(name string, from source) (f *feed, release func()) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -94,7 +94,7 @@ func (fs *feeds) release(f *feed) {
 	}
 }
 
-// drop ends a feed; whoever comes now gets a new one.
+// drop ends a feed; later followers get a new one.
 func (fs *feeds) drop(f *feed) {
 	f.stop()
 	if fs.open[f.name] == f {
@@ -138,8 +138,8 @@ func (f *feed) current() (v view, changed <-chan struct{}, last bool) {
 // eventID names a view of the feed in Last-Event-ID.
 func (f *feed) eventID(number int) string { return f.id + "." + strconv.Itoa(number) }
 
-// resumed is the number of the view that an id names, 0 if the id is of another feed: what
-// came after that is not known here.
+// resumed returns the number of the view that an id names, 0 if the id is of another feed,
+// whose later views are unknown here.
 func (f *feed) resumed(id string) int {
 	rest, own := strings.CutPrefix(id, f.id+".")
 	number, err := strconv.Atoi(rest)

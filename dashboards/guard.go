@@ -15,28 +15,28 @@ const (
 	readyPath  = "/readyz"
 )
 
-// metricsPath is where Prometheus asks. It takes a token as the API does.
+// metricsPath is the path for Prometheus. It takes a token as the API does.
 const metricsPath = "/metrics"
 
-// policy is what pages may do: load this server's own files, talk to it, and
+// policy lets pages load this server's own files and send requests to it, and
 // nothing else.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// documentPolicy is what a document may do that stands alone, such as a report: have a style and
-// pictures of its own, and load nothing. It is of no origin, so that it could do nothing to the
-// server even if it ran a script.
+// documentPolicy lets a standalone document, such as a report, have a style and embedded
+// pictures, and load nothing. The document has no origin, so that even a script in it could do
+// nothing to the server.
 const documentPolicy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; " +
 	"form-action 'none'; base-uri 'none'; frame-ancestors 'none'; sandbox allow-downloads"
 
-// asDocument puts an answer under documentPolicy. Browsers refuse to open a document of no
-// origin that wants its window apart from those of other origins.
+// asDocument puts an answer under documentPolicy. Browsers refuse a document without an
+// origin that requests isolation of its window.
 func asDocument(w http.ResponseWriter) {
 	w.Header().Set("Content-Security-Policy", documentPolicy)
 	w.Header().Del("Cross-Origin-Opener-Policy")
 }
 
-// guard is what every request passes before it is routed.
+// guard checks every request before it is routed.
 func (s *Server) guard(next http.Handler) http.Handler {
 	origin := http.NewCrossOriginProtection()
 	origin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -43,7 +43,7 @@ func (s *Server) showLogin(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// loginForm is what the page says to those who are not in yet.
+// loginForm is the text of the login page.
 type loginForm struct{ Title, Notice, Hint string }
 
 const loginHint = "The token that the server was started with: the one for operators, or the one for looking only."
@@ -127,8 +127,8 @@ func (s *Server) setSession(w http.ResponseWriter, value string, maxAge int) {
 
 var viewPath = regexp.MustCompile(`^/(compare|workers|runs/[a-z0-9._-]+(/privacy|/cells/[a-z0-9._-]+)?)?$`)
 
-// localPage is a view of this server, with its parameters, to go to after the login: never
-// one that somebody has slipped into a link.
+// localPage returns a view of this server, with its parameters, to open after the login,
+// and never a foreign address from a link.
 func localPage(target string) string {
 	u, err := url.Parse(target)
 	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || !viewPath.MatchString(u.Path) {
@@ -138,7 +138,7 @@ func localPage(target string) string {
 	return view.String()
 }
 
-// showSession tells a page what it may offer.
+// showSession describes the session's permissions to a page.
 func (s *Server) showSession(r *http.Request) (session, error) {
 	return session{s.access.role(r).String(), !s.access.open}, nil
 }

@@ -17,15 +17,15 @@ import (
 
 // Check asks whether something answers that the process cannot work without.
 type Check struct {
-	// Name is what it is, for people: "the store", "Redis".
+	// Name is the displayed name: "the store", "Redis".
 	Name string
 	// Ask returns why it does not answer, and nil if it does.
 	Ask func(context.Context) error
 }
 
-// NewMonitor is a server for a process that does nothing over HTTP but tell how
-// it does: metrics for Prometheus, and the probes. Its rules of access are those
-// of NewServer.
+// NewMonitor returns a server for a process that serves only its health over
+// HTTP: metrics for Prometheus, and the probes. Its access rules are those of
+// NewServer.
 func NewMonitor(o Options) (*Server, error) {
 	s, err := newServer(o)
 	if err != nil {
@@ -35,7 +35,7 @@ func NewMonitor(o Options) (*Server, error) {
 	return s, nil
 }
 
-// monitorRoutes are those that every server has.
+// monitorRoutes returns the routes of every server.
 func (s *Server) monitorRoutes() []route {
 	routes := []route{
 		{"GET " + healthPath, nobody, s.healthy},
@@ -61,7 +61,7 @@ func (s *Server) metrics() handler {
 // readiness is the answer to the probes.
 type readiness struct {
 	Status string `json:"status"`
-	// Leading is told by coordinators: whether this one leads or stands by. Both
+	// Leading is set by coordinators: whether this one leads or stands by. Both
 	// are ready.
 	Leading *bool `json:"leading,omitempty"`
 }

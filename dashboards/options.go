@@ -13,15 +13,15 @@ import (
 type Options struct {
 	// Version of coalmine, for GET /api/v1/version.
 	Version string
-	// Log receives failures and who steered what; nil discards them.
+	// Log receives failures and the actions of operators; nil discards them.
 	Log *slog.Logger
 	// Updated returns a channel that is closed when the status of some run has
-	// changed, as that of coordinator.Coordinator does. The list of runs is then
-	// looked at again; without it every two seconds, while somebody watches.
+	// changed, as coordinator.Coordinator does. The list of runs is then read
+	// again; without Updated it is read every two seconds while it is watched.
 	Updated func() <-chan struct{}
-	// Metrics are what GET /metrics tells Prometheus; nil leaves that out.
+	// Metrics are served to Prometheus by GET /metrics; nil disables that.
 	Metrics prometheus.Gatherer
-	// Checks are what GET /readyz asks, beside the store of the API.
+	// Checks are the checks of GET /readyz, besides the store of the API.
 	Checks []Check
 	// Leads reports whether this process leads; nil if it coordinates nothing.
 	Leads func() bool
@@ -101,7 +101,7 @@ func (o *Options) CheckAddress(a net.Addr) error {
 	return nil
 }
 
-// URL is where a server with the options is found that listens on the address.
+// URL returns the address of a server with the options that listens on a.
 func (o *Options) URL(a net.Addr) string {
 	if o.ExternalURL != "" {
 		return o.ExternalURL

@@ -29,8 +29,8 @@ func (s *Server) showPage(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// builtFile serves a part of the page. Its name has a digest of what it holds, so that
-// browsers may keep it.
+// builtFile serves a part of the page. Its name has a digest of its content, so that
+// browsers may cache it.
 func builtFile(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
 	http.ServeFileFS(w, r, web, "web/app/"+r.PathValue("file"))

@@ -12,7 +12,7 @@ import (
 	"coalmine/workflows/results"
 )
 
-// pictureList is the answer to GET /runs/{run}/pictures: what they show, without the files.
+// pictureList is the answer to GET /runs/{run}/pictures: the captions, without the files.
 type pictureList struct {
 	Pictures []results.Picture `json:"pictures"`
 }

@@ -24,7 +24,7 @@ func answering[T any](ask func(r *http.Request) (T, error)) handler {
 	}
 }
 
-// route is a pattern of http.ServeMux and the least role that may ask for it.
+// route is a pattern of http.ServeMux and the least role for it.
 type route struct {
 	pattern string
 	role    role
@@ -116,7 +116,8 @@ func (s *Server) serve(route route) http.HandlerFunc {
 	}
 }
 
-// refuse sends people to the login page, and tells programs what they lack.
+// refuse sends people to the login page, and programs an error that names the
+// missing permission.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, who role) {
 	if who == nobody && !isAPI(r) {
 		http.Redirect(w, r, s.external.path(loginPath)+"?next="+url.QueryEscape(localPage(r.URL.RequestURI())), http.StatusSeeOther)
@@ -138,7 +139,7 @@ func (s *Server) answerError(w http.ResponseWriter, r *http.Request, err error) 
 	writeError(w, k, err.Error())
 }
 
-// isAPI tells programs' requests from those of people.
+// isAPI distinguishes requests of programs from those of people.
 func isAPI(r *http.Request) bool {
 	return strings.HasPrefix(r.URL.Path, "/api/") || r.URL.Path == metricsPath
 }
@@ -153,7 +154,7 @@ func answerUnrouted(mux *http.ServeMux) http.Handler {
 			return
 		}
 		missed := &statusOnly{header: w.Header()}
-		h.ServeHTTP(missed, r) // sets Allow where the method is what is wrong
+		h.ServeHTTP(missed, r) // sets Allow if only the method is wrong
 		message := "there is no " + r.URL.Path + " in this API; see docs/api.md"
 		if missed.status == http.StatusMethodNotAllowed {
 			message = r.Method + " is not what " + r.URL.Path + " takes; allowed are: " + w.Header().Get("Allow")

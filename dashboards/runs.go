@@ -159,7 +159,7 @@ func (s *Server) steerRun(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) removeRun(w http.ResponseWriter, r *http.Request) error {
-	newFlow(w, nil) // counting what the store holds may take a while
+	newFlow(w, nil) // counting the objects of the store may take a while
 	removed, err := s.api.Remove(r.Context(), runName(r))
 	if err != nil {
 		return err
@@ -329,7 +329,7 @@ func modelRound(text string) (int, error) {
 	return n, nil
 }
 
-// modelName is the file name of a model: what was asked for, as far as it was said.
+// modelName returns the file name of a model, from the parameters of the request.
 func modelName(r *http.Request) string {
 	name := r.PathValue("run")
 	for _, part := range []string{r.PathValue("cell"), r.PathValue("name"), r.URL.Query().Get("round")} {
@@ -363,7 +363,7 @@ func (s *Server) exportData(w http.ResponseWriter, r *http.Request) error {
 	panic(http.ErrAbortHandler)
 }
 
-// countedWriter counts what it passes on, and keeps the first error.
+// countedWriter counts the bytes that it passes on, and keeps the first error.
 type countedWriter struct {
 	w   io.Writer
 	n   int64
@@ -387,7 +387,7 @@ func (s *Server) listNodes(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	newFlow(w, nil) // looking up what each has made may take a while
+	newFlow(w, nil) // computing the disk use of all runs may take a while
 	nodes, err := s.api.Nodes(r.Context(), runName(r), which)
 	if err != nil {
 		return err
@@ -438,7 +438,7 @@ func (s *Server) cellPrivacy(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// curvePoints is how many rounds a curve has that nobody asked otherwise for.
+// curvePoints is the default number of rounds of a curve.
 const curvePoints = 1000
 
 func (s *Server) cellCurve(r *http.Request) (*results.Curve, error) {
@@ -449,7 +449,7 @@ func (s *Server) cellCurve(r *http.Request) (*results.Curve, error) {
 	return s.api.Curve(r.Context(), runName(r), r.PathValue("cell"), points)
 }
 
-// canaryPoints is after how many rounds canaries are told of that nobody asked otherwise for.
+// canaryPoints is the default number of rounds for which canaries are reported.
 const canaryPoints = 100
 
 func (s *Server) cellCanaries(w http.ResponseWriter, r *http.Request) error {
@@ -490,7 +490,7 @@ func (s *Server) runHistory(r *http.Request) (*control.History, error) {
 	return s.api.History(r.Context(), runName(r))
 }
 
-// figureList is the answer to GET /runs/{run}/figures: what they show, without the files.
+// figureList is the answer to GET /runs/{run}/figures: the captions, without the files.
 type figureList struct {
 	Figures []results.Figure `json:"figures"`
 }
@@ -519,7 +519,7 @@ func (s *Server) showFigure(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// figures are those of the HTML report.
+// figures returns those of the HTML report.
 func (s *Server) figures(r *http.Request) ([]results.Figure, error) {
 	found, err := s.api.Results(r.Context(), runName(r))
 	if err != nil {

@@ -72,10 +72,9 @@ func newServer(o Options) (*Server, error) {
 	return s, s.loadPage()
 }
 
-// Serve answers requests until ctx is done, and then ends what is under way,
-// for ten seconds at most. It closes the listener, and serves once. It refuses
-// an address outside localhost without a token, or without TLS unless that is
-// wanted.
+// Serve answers requests until ctx is done, and then gives running ones up to
+// ten seconds. It closes the listener, and serves once. It refuses an address
+// outside localhost without a token, or without TLS unless that is allowed.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	defer s.feeds.close()
 	listener, err := s.secure(l)
@@ -103,7 +102,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownGrace)
 	defer cancel()
 	if server.Shutdown(grace) != nil {
-		_ = server.Close() // whoever is not done by now is cut off
+		_ = server.Close() // cuts off the remaining requests
 	}
 	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("HTTP server on %s: %w", l.Addr(), err)

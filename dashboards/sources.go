@@ -42,8 +42,8 @@ func (s *Server) hasSource(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// putSource keeps the upload in a file until its digest is known to be right:
-// the store never sees what was cut short.
+// putSource keeps the upload in a file until its digest is verified: a
+// truncated upload never reaches the store.
 func (s *Server) putSource(w http.ResponseWriter, r *http.Request) error {
 	want, err := sourceDigest(r)
 	if err != nil {
@@ -71,8 +71,8 @@ func (s *Server) putSource(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// receive copies a body to a file and digests it. It tells a body that is wrong
-// from a disk that is full.
+// receive copies a body to a file and digests it. It distinguishes an invalid
+// body from a full disk.
 func receive(file io.Writer, body io.Reader) (storage.Digest, error) {
 	h := sha256.New()
 	read := &readError{Reader: body}

@@ -90,7 +90,7 @@ func (c *Client) alive(ctx context.Context) error {
 	return nil
 }
 
-// vigilantBody tells a vigil of the bytes that move through a body.
+// vigilantBody reports the bytes of a body to a vigil.
 type vigilantBody struct {
 	io.ReadCloser
 	vigil  *vigil

@@ -20,7 +20,7 @@ import (
 
 // watching is how patient Client.Watch is.
 type watching struct {
-	silence  time.Duration // a stream that says nothing for so long is dead
+	silence  time.Duration // a stream without an event for this long is dead
 	first    time.Duration // pause before the first try to reconnect; they double
 	longest  time.Duration // and are never longer
 	patience time.Duration // how long the server may be away
@@ -33,9 +33,10 @@ var liveWatching = watching{
 	patience: 2 * time.Minute,
 }
 
-// Watch implements control.API. A lost connection is made again. The channel
-// closes without the status of a finished run if ctx is done, the server
-// refuses, or it is away for two minutes; Status then says why.
+// Watch implements control.API. It reconnects after a lost connection. The
+// channel closes without the status of a finished run if ctx is done, the
+// server refuses, or it is away for two minutes; Status then returns the
+// reason.
 func (c *Client) Watch(ctx context.Context, run string) (<-chan *status.Run, error) {
 	ctx, stop := context.WithCancel(ctx)
 	w := &watcher{client: c, run: run, statuses: make(chan *status.Run)}
@@ -100,7 +101,8 @@ func (w *watcher) follow(ctx context.Context, s *stream) {
 	}
 }
 
-// reconnect tries until the server answers; nil if there is no point any more.
+// reconnect tries until the server answers; nil if there is no point in trying
+// further.
 func (w *watcher) reconnect(ctx context.Context) *stream {
 	settings := w.client.watch
 	lost := time.Now()

@@ -26,8 +26,9 @@ func (t *term) launch(x *graph.Task, r *graph.Run) {
 	t.launching = append(t.launching, outgoing{a, m, span.End})
 }
 
-// timeout is how many seconds an attempt may take: those of all tasks, and what the terms of a
-// command give it, whose directory is made before and read after.
+// timeout returns the largest duration of an attempt in seconds: the timeout of all tasks, and
+// the time that a command's terms add. Its directory is prepared before that and read
+// afterwards.
 func (t *term) timeout(terms json.RawMessage) float64 {
 	own, err := childprocess.DecodeTerms(terms)
 	if err != nil {
@@ -36,7 +37,7 @@ func (t *term) timeout(terms json.RawMessage) float64 {
 	return t.TaskTimeout.Seconds() + own.Seconds
 }
 
-// sendBatch is how many attempts are sent at once.
+// sendBatch is the number of attempts sent at once.
 const sendBatch = 128
 
 // sendOff sends the attempts that have been launched since it was last called.
@@ -92,7 +93,7 @@ func (t *term) relaunch(x *graph.Task) {
 	}
 }
 
-// stop tells whoever has an attempt that it is no longer needed.
+// stop tells the worker of an attempt that it is no longer needed.
 func (t *term) stop(a *graph.Attempt) {
 	t.send(func(ctx context.Context) (func(), error) {
 		withdrawn, err := t.Queue.Withdraw(ctx, a.ID)

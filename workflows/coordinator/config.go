@@ -14,9 +14,9 @@ import (
 	"coalmine/workflows/runs"
 )
 
-// Config says what a coordinator works with.
+// Config configures a coordinator.
 type Config struct {
-	// Archive is where the truth is.
+	// Archive is the authoritative store.
 	Archive *storage.Archive
 	// Queue carries attempts to workers.
 	Queue Queue
@@ -25,27 +25,27 @@ type Config struct {
 	// an error marked tasks.Permanent rejects the run, another is tried again.
 	// It is called from several goroutines.
 	Compile func(ctx context.Context, run *runs.Run) (plan.Parts, error)
-	// Registry tells the class of each kind; one that it doesn't hold belongs
-	// to tasks.Compute.
+	// Registry gives the class of each kind; unknown kinds belong to
+	// tasks.Compute.
 	Registry tasks.Registry
-	// Holder names this process in the contest for leadership. Empty means that
-	// there is no contest: whoever owns an embedded store leads.
+	// Holder names this process in the election of the leader. Empty means that
+	// there is no election: the owner of an embedded store leads.
 	Holder string
 	// Place names the queue, for people and for coordinators of the same store with another
 	// queue.
 	Place string
-	// MaxTries is how often a node is tried whose attempts end in errors that
-	// another try may mend. Default policy.MaxTries.
+	// MaxTries is the number of tries of a node whose attempts end in retryable
+	// errors. Default policy.MaxTries.
 	MaxTries int
 	// TaskTimeout is how long an attempt may take. Default policy.TaskTimeout.
 	TaskTimeout time.Duration
 	// Limits bounds the attempts of a class that are in the queue or at work at
 	// one time. A class that it doesn't hold is bounded by the live slots only.
 	Limits map[tasks.Class]int
-	// Log is where the coordinator writes. Default slog.Default().
+	// Log is the coordinator's logger. Default slog.Default().
 	Log *slog.Logger
-	// Metrics is where the coordinator registers its metrics, one for each; nil
-	// keeps them to itself.
+	// Metrics registers the coordinator's metrics, once each; nil exports
+	// nothing.
 	Metrics prometheus.Registerer
 	// Tracer makes spans of rounds, tasks and attempts; nil makes none.
 	Tracer *tracing.Tracer

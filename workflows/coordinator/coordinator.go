@@ -33,7 +33,8 @@ type Coordinator struct {
 	updated   chan struct{}  // closed and replaced when snapshots change
 }
 
-// New returns a coordinator, or an error that says what its configuration lacks.
+// New returns a coordinator, or an error that names missing fields of its
+// configuration.
 func New(cfg Config) (*Coordinator, error) {
 	var missing []error
 	if cfg.Archive == nil {
@@ -136,8 +137,8 @@ func (c *Coordinator) Snapshot(run string) (*status.Run, bool) {
 	return s, ok
 }
 
-// Takeovers are how many tasks a worker has done with which another had died in this term, by
-// its id. They must not be changed.
+// Takeovers returns, by worker id, the number of tasks that the worker has finished after
+// another worker died with them in this term. The map must not be changed.
 func (c *Coordinator) Takeovers() map[string]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

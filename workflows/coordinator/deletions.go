@@ -11,7 +11,8 @@ import (
 	"coalmine/workflows/runs/retention"
 )
 
-// deletions carries out, behind each chain and in order, what retention lists.
+// deletions deletes outputs that retention has retired, in order, for each
+// chain.
 type deletions struct {
 	*jobs
 	store  leaderStore
@@ -26,17 +27,17 @@ type deletions struct {
 	advanced []*graph.Chain
 }
 
-// retired is a chain's list of what is to be deleted.
+// retired is a chain's list of outputs to delete.
 type retired struct {
 	pending []retention.Retirement
 	running bool
-	// seeking is how many looks at storage for what readers have left are under way.
+	// seeking is the number of running searches of storage for leftovers of readers.
 	seeking int
 	residue residueState
 	recent  retention.Recent
 }
 
-// residueState says whether what former terms have left has been looked for.
+// residueState is the state of the search for leftovers of former terms.
 type residueState int
 
 const (
@@ -69,7 +70,7 @@ func (d *deletions) retained(ch *graph.Chain) *retention.Chain {
 	return c
 }
 
-// afterStep deletes what a step that has just been joined makes superfluous.
+// afterStep deletes the outputs that a newly joined step makes superfluous.
 func (d *deletions) afterStep(j graph.Joined) {
 	ch, step := j.Step.Chain, j.Step.Number
 	d.retire(ch, d.retained(ch).AfterStep(step, j.Step.Objects, j.Ended, d.ledger.On(ch.Recipe))...)
@@ -107,8 +108,8 @@ func (d *deletions) seekRead(ch *graph.Chain, read retention.Read) {
 	})
 }
 
-// afterSurvey looks for what former terms have left of a chain. Their attempts may still
-// be at work.
+// afterSurvey searches for the leftovers of former terms of a chain. Their attempts may
+// still be running.
 func (d *deletions) afterSurvey(ch *graph.Chain) {
 	if ch.Frontier > 0 && ch.At < 0 {
 		d.listOf(ch).recent.Remember(ch.Shape, ch.Frontier)
@@ -116,12 +117,13 @@ func (d *deletions) afterSurvey(ch *graph.Chain) {
 	d.seekResidue(ch)
 }
 
-// late deletes again what an attempt that was overtaken may have stored once more.
+// late deletes again the outputs that an overtaken attempt may have stored once
+// more.
 func (d *deletions) late(ch *graph.Chain, key storage.Key) {
 	d.retire(ch, d.listOf(ch).recent.Late(key)...)
 }
 
-// retire lists what is to go, and begins to delete.
+// retire lists outputs to delete, and begins to delete.
 func (d *deletions) retire(ch *graph.Chain, all ...retention.Retirement) {
 	p := &d.listOf(ch).pending
 	for _, r := range all {
@@ -166,7 +168,7 @@ func (d *deletions) goOnAll() {
 	}
 }
 
-// seekResidue retires what earlier terms have left of the newest steps, once.
+// seekResidue retires the leftovers of earlier terms of the newest steps, once.
 func (d *deletions) seekResidue(ch *graph.Chain) {
 	l := d.listOf(ch)
 	if l.residue != residueUnknown || !ch.Surveyed || !d.allowed() {

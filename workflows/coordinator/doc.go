@@ -1,6 +1,6 @@
-// Package coordinator decides what is wanted, what is ready, and who tries it
-// next. One coordinator leads at a time; it may be killed at any moment, and
-// the next one rebuilds everything from storage.
+// Package coordinator decides which outputs are wanted, which tasks are ready,
+// and which attempts are sent next. One coordinator leads at a time; it may be
+// killed at any moment, and the next one rebuilds everything from storage.
 //
 // # From wants to tasks
 //
@@ -12,16 +12,16 @@
 //	                       \-> references (cached)
 //
 // A node is available if it is committed and its blobs can be read. A node that
-// isn't is expanded: what it needs is wanted too, for the same runs. A node is
-// scheduled once for all runs and cells that want it, and only for as long as
-// one does; pausing a run takes its wants away and nothing else.
+// is not is expanded: its inputs are wanted too, for the same runs. A node is
+// scheduled once for all runs and cells that want it, and only while at least
+// one does; pausing a run only removes its wants.
 //
 // # Chains
 //
-// A training is a chain of steps, of which only the current one exists in
-// memory: its parts, and the join that follows them. Where a chain stands is
-// found without listing: the boundaries of its segments are bisected, then the
-// open segment. See package availability for that, package retention for what stays stored.
+// A training is a chain of steps, of which only the current one exists in memory: its
+// parts, and the join that follows them. The position of a chain is found without listing:
+// the boundaries of its segments are bisected, then the open segment. See package
+// availability for that, package retention for the outputs that stay stored.
 //
 // # Parts
 //
@@ -43,15 +43,15 @@
 // # One goroutine
 //
 // A term is one period of leadership. All its state belongs to one goroutine;
-// whatever takes time (storage, queue) runs aside as a job and hands back a
+// slow work (storage, queue) runs in the background as a job and returns a
 // function that the loop applies. Nothing in a term reads a clock, waits, or
-// blocks, so a test can run one step by step, in any order of events, by a seed.
+// blocks, so a test can run it step by step, in any order of events, by a seed.
 //
-// # Trust
+// # Source of truth
 //
-// Reports of workers are hints, storage is the truth: attempts in flight are
-// looked up there every few seconds, an input that turns out to be missing is
-// planned again, and a report that nobody expected changes nothing. Leading
-// twice for a moment does no harm either, since a node commits once, and who
-// deletes asks first whether its epoch is still the newest.
+// Reports of workers are hints, storage is authoritative: attempts in flight
+// are looked up there every few seconds, an input that turns out to be missing
+// is planned again, and an unexpected report changes nothing. Two leaders at
+// once for a moment do no harm either, because a node commits once, and a
+// process that deletes first checks that its epoch is still the newest.
 package coordinator

@@ -13,8 +13,9 @@ import (
 	"coalmine/workflows/runs/availability"
 )
 
-// finishIfEnded ends a run all of whose cells have, once what its chains no
-// longer need to store has been deleted, and its outcome been seen to be there.
+// finishIfEnded ends a run all of whose cells have ended, once the retired
+// outputs of its chains have been deleted, and its results have been verified
+// in storage.
 func (t *term) finishIfEnded(r *run) {
 	assured := r.assured
 	r.assured = false
@@ -31,8 +32,8 @@ func (t *term) finishIfEnded(r *run) {
 	}
 }
 
-// tidying reports whether a run whose cells have ended should wait for what is
-// still to be deleted, so that a process that ends with its run leaves nothing.
+// tidying reports whether a run whose cells have ended should wait for pending
+// deletions, so that a process that ends with its run leaves nothing behind.
 func (t *term) tidying(r *run) bool {
 	busy := false
 	for recipe := range r.Plan.Chains {
@@ -62,10 +63,10 @@ func (t *term) tidied() {
 	t.deletions.advanced = nil
 }
 
-// assure looks at the outcome of a run in storage before the run ends: what was
-// found cached may have been collected since. While a batch of a collection is
-// under way the answer would count for nothing. One that begins afterwards reads
-// the runs first, this one among them.
+// assure verifies the results of a run in storage before the run ends: cached
+// outputs may have been collected meanwhile. During a batch of a collection the
+// answer would be unreliable. A collection that begins afterwards reads the runs
+// first, this one among them.
 func (t *term) assure(r *run) {
 	if r.assuring {
 		return

@@ -17,7 +17,7 @@ import (
 	"coalmine/workflows/runs/retention"
 )
 
-// followRuns does what the states of runs say that have changed.
+// followRuns applies the changed states of runs.
 func (t *term) followRuns() {
 	for len(t.records.toFollow) > 0 {
 		r := t.records.toFollow[0]
@@ -34,7 +34,7 @@ func (t *term) followRuns() {
 	t.records.toFollow = nil
 }
 
-// follow does what the state of a run says. It may be called at any time.
+// follow applies the state of a run. It may be called at any time.
 func (t *term) follow(r *run) {
 	before, phase := r.followed, r.State.Phase
 	r.followed = r.State
@@ -60,7 +60,7 @@ func (t *term) follow(r *run) {
 // letGo has the graph let go of a run's plan.
 func (t *term) letGo(r *run) {
 	if !r.Live() {
-		return // its plan is in the making, or there is none
+		return // its plan is being made, or there is none
 	}
 	view := t.view()
 	view.LetGo(&r.Run)
@@ -68,8 +68,8 @@ func (t *term) letGo(r *run) {
 	t.spans.LetGo()
 }
 
-// followPins renews the claims of a run on checkpoints when what is pinned of
-// it has changed. Nothing is deleted until they are known.
+// followPins renews the claims of a run on checkpoints when its pins have
+// changed. Nothing is deleted until they are known.
 func (t *term) followPins(r *run) {
 	if r.Live() {
 		t.claim(r, r.Plan)
@@ -108,8 +108,8 @@ type compilation struct {
 	*term
 	run   *run
 	parts plan.Parts
-	// toWorkOn says that the graph takes up the plan. Of one that it does not, claimed
-	// is what claims are made from.
+	// toWorkOn reports that the graph takes up the plan. Otherwise claims are made
+	// from claimed.
 	toWorkOn bool
 	claimed  plan.Plan
 	// record is made of all parts.
@@ -141,7 +141,7 @@ func (c *compilation) recall() {
 	})
 }
 
-// make has the plan made of what was submitted.
+// make makes the plan of the submission.
 func (c *compilation) make() {
 	if c.run.spec == nil {
 		c.read()
@@ -150,7 +150,7 @@ func (c *compilation) make() {
 	}
 }
 
-// read reads again what was submitted, for a plan was made of it before.
+// read reads the submission again, because an earlier plan released it.
 func (c *compilation) read() {
 	exists := func() bool { return c.records.exists(c.run) }
 	c.persist(reading, "reading run "+c.run.ID, exists, func(ctx context.Context) (func(), error) {
@@ -165,7 +165,7 @@ func (c *compilation) read() {
 	})
 }
 
-// begin has what was submitted compiled.
+// begin starts the compilation of the submission.
 func (c *compilation) begin() {
 	record := *c.run.record
 	record.Spec, c.run.spec = *c.run.spec, nil
@@ -236,8 +236,8 @@ func (c *compilation) add(part *plan.Plan, err error) {
 	c.goOn(err)
 }
 
-// end deals with a plan that is whole, which io.EOF says, or with one that cannot be
-// made. A run that has finished or been taken up again meanwhile is followed once more.
+// end handles a complete plan, reported by io.EOF, or an invalid one. A run that has
+// finished or resumed meanwhile is followed once more.
 func (c *compilation) end(err error) {
 	r := c.run
 	finished := r.State.Phase.Finished()

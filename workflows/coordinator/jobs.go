@@ -13,7 +13,7 @@ import (
 	"coalmine/workflows/runs/leadership"
 )
 
-// job is work that takes time; the loop applies what it returns.
+// job is slow work; the loop applies its result.
 type job func(context.Context) (apply func())
 
 // lane keeps jobs of different sorts from waiting for each other.
@@ -27,29 +27,30 @@ const (
 	lanes
 )
 
-// laneWidth is how many jobs of a lane run at once.
+// laneWidth is the number of concurrent jobs of each lane.
 var laneWidth = [lanes]int{reading: 32, sending: 16, deleting: 4, compiling: 2}
 
 // jobTimeout bounds a job, so that a store that hangs cannot fill a lane.
 const jobTimeout = time.Minute
 
-// jobs starts what takes time, tries again what storage refuses, and keeps the clock.
-// Nothing of a term reads another clock, waits, or blocks.
+// jobs starts slow work, retries failed storage operations, and keeps the clock.
+// Nothing else in a term reads a clock, waits, or blocks.
 type jobs struct {
-	// now tells the time.
+	// now returns the time.
 	now func() time.Time
-	// start runs a job aside and applies, in the loop, what it returns.
+	// start runs a job in the background and applies its result in the loop.
 	start func(lane, job)
 	log   *slog.Logger
 	timers
 
 	// queueAway and storeAway are whether the servers answer.
 	queueAway, storeAway observe.Outage
-	// queueTold is the time of the last log line that says that the queue is away.
+	// queueTold is the time of the last log line about the absence of the queue.
 	queueTold time.Time
 	// deafUntil is the time from which heartbeats count again after the queue took no writes.
 	deafUntil time.Time
-	// queueReturned says that the queue answers again, and may have forgotten everything.
+	// queueReturned reports that the queue answers again, and may have forgotten
+	// everything.
 	queueReturned bool
 	// deposed is the error of a term that has been deposed, or that lost a job by a panic.
 	deposed error
@@ -65,10 +66,10 @@ func (j *jobs) every(d time.Duration, do func()) {
 	j.after(d, func() { j.every(d, do) })
 }
 
-// tick calls what is due.
+// tick calls the due timers.
 func (j *jobs) tick() { j.timers.run(j.now()) }
 
-// persist runs a storage job until it succeeds. do returns what to apply;
+// persist runs a storage job until it succeeds. do returns a function to apply;
 // stillNeeded is asked in the loop before another try.
 func (j *jobs) persist(l lane, what string, stillNeeded func() bool, do func(context.Context) (func(), error)) {
 	j.persistFrom(0, l, what, stillNeeded, do)
@@ -125,7 +126,7 @@ func (j *jobs) storeAnswers() {
 	}
 }
 
-// send runs a job that reads from the queue once, and applies what it returns unless the
+// send runs a job that reads from the queue once, and applies its result unless the
 // queue failed.
 func (j *jobs) send(do func(context.Context) (apply func(), err error)) {
 	j.sendThen(j.queueAnswers, do)
@@ -152,14 +153,14 @@ func (j *jobs) sendThen(succeeded func(), do func(context.Context) (apply func()
 	})
 }
 
-// tellEvery is the pause between log lines that say that the queue is still away.
+// tellEvery is the pause between log lines about an absent queue.
 const tellEvery = time.Minute
 
 func (j *jobs) queueFails(err error) {
 	err = queue.Explain(err)
 	j.changed = true
 	if errors.Is(j.queueAway.Err, queue.ErrNoWrites) && !errors.Is(err, queue.ErrNoWrites) && errors.Is(err, context.DeadlineExceeded) {
-		return // what is known says more
+		return // the known error says more
 	}
 	j.queueAway.Begin(j.now(), err)
 	if j.now().Sub(j.queueTold) < tellEvery {

@@ -73,7 +73,7 @@ func parseAttemptID(id string) (storage.Key, int, bool) {
 	return key, number, err == nil && err2 == nil
 }
 
-// workerGone looks after what a worker had that no longer shows a heartbeat.
+// workerGone handles the attempts of a worker without a heartbeat.
 func (t *term) workerGone(w queue.Worker) {
 	t.vanished = newVanished(t.now(), w)
 	t.changed = true
@@ -86,7 +86,7 @@ func (t *term) workerGone(w queue.Worker) {
 	}
 }
 
-// workerCame takes back what a worker was held for dead for: it was cut off or
+// workerCame withdraws the presumed death of a worker: it was cut off or
 // frozen, or Redis had forgotten it, and no task has killed it.
 func (t *term) workerCame(w queue.Worker) {
 	if t.vanished.worker.ID == w.ID {
@@ -139,7 +139,7 @@ func (t *term) checkThen(a *graph.Attempt, next func()) {
 	})
 }
 
-// askForAttempts asks the queue whether it still has what was sent.
+// askForAttempts asks the queue whether it still has the sent attempts.
 func (t *term) askForAttempts() {
 	if t.asking || t.deaf() {
 		return

@@ -104,8 +104,8 @@ func (l *loop) run(c *Coordinator) error {
 	}
 }
 
-// applyPending applies what has arrived meanwhile, so that one settling serves
-// many events.
+// applyPending applies the results that have arrived meanwhile, so that one
+// settling serves many events.
 func (l *loop) applyPending() {
 	for range eventBuffer {
 		select {

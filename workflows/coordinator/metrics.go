@@ -7,7 +7,7 @@ import (
 	"coalmine/workflows/runs"
 )
 
-// Metrics that are taken when somebody asks.
+// Metrics that are computed on collection.
 var (
 	leaderDesc  = prometheus.NewDesc("coalmine_leader", "1 if this process leads, 0 if it stands by. What follows is told by the leader alone.", nil, nil)
 	runsDesc    = prometheus.NewDesc("coalmine_runs", "Runs, by state.", []string{"state"}, nil)

@@ -79,9 +79,10 @@ func (t *term) storeFailed(a *graph.Attempt, o attempts.Outcome) {
 	t.handedBack(a, o.Error)
 }
 
-// handedBack deals with an attempt that was returned untried: because we asked
-// for it, because its worker shuts down or is of another build, or because the
-// store was away. However often that happens, it is no reason to give up.
+// handedBack handles an attempt that was returned untried: because the
+// coordinator asked for it, because its worker shuts down or is of another
+// build, or because the store was away. No number of such returns is a reason
+// to give up.
 func (t *term) handedBack(a *graph.Attempt, why string) {
 	x := a.Task
 	if x.State() != graph.Idle {
@@ -124,7 +125,7 @@ func (t *term) tryAgain(x *graph.Task, o attempts.Outcome) {
 	trouble.Until = t.now().Add(pause)
 	t.logOf(x).Warn("attempt failed; trying again", "attempt", o.Number, "worker", o.Worker, "tries", trouble.Tries, "pause", pause, "error", o.Error)
 	t.pause(x, pause)
-	// A torn record may be what made it fail; it must not stand in the way again.
+	// A torn record may have caused the failure; it must not block the next try.
 	pausing := func() bool { return x.State() == graph.Pausing }
 	t.persist(reading, "removing a torn commit", pausing, func(ctx context.Context) (func(), error) {
 		_, err := t.store.lookUp(ctx, x.Key)
@@ -216,7 +217,7 @@ func attemptFailed(o attempts.Outcome) runs.Entry {
 	return runs.Entry{Kind: runs.AttemptFailed, Error: o.Error, Attempts: o.Number, Worker: o.Worker, Seconds: o.Seconds, Kept: o.Kept}
 }
 
-// logTrouble notes for all runs that want a task what has befallen it in an attempt.
+// logTrouble logs a task's failure in an attempt for all runs that want the task.
 func (t *term) logTrouble(x *graph.Task, e runs.Entry) {
 	key := x.Key
 	e.Key, e.Label = &key, x.Label()
@@ -264,7 +265,7 @@ func (t *term) tookOver(x *graph.Task, worker string) {
 	t.takeovers[worker]++
 }
 
-// firstLine is the beginning of what went wrong: the rest stands in the failure of the cell.
+// firstLine returns the beginning of an error: the cell's failure has the rest.
 func firstLine(text string) string {
 	if first, _, more := strings.Cut(text, "\n"); more {
 		return first + " ..."

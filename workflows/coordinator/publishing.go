@@ -11,7 +11,7 @@ import (
 	"coalmine/workflows/runs/status"
 )
 
-// view is what there is to see now.
+// view returns the present observable state.
 func (t *term) view() observe.View {
 	return observe.View{
 		Graph: t.graph, Dispatcher: t.dispatcher, Queue: t.queueAway, Store: t.storeAway,
@@ -39,7 +39,7 @@ func (t *term) statuses(old map[string]*status.Run) map[string]*status.Run {
 	return all
 }
 
-// stock counts what there is.
+// stock counts the present tasks and attempts.
 func (t *term) stock() observe.Stock {
 	var classes []tasks.Class
 	for _, kind := range t.Registry {
@@ -72,11 +72,11 @@ func (t *term) publish(all map[string]*status.Run) {
 	}
 }
 
-// announce tells stand-bys which store is led, and finds out whether a queue that refused writes
-// takes them again.
+// announce publishes the identity of the store for stand-bys, and so detects whether a queue
+// that refused writes accepts them again.
 func (t *term) announce() {
 	if t.leader.Holder == "" && !t.deaf() {
-		return // nobody stands by
+		return // there are no stand-bys
 	}
 	t.sendWrite(func(ctx context.Context) (func(), error) {
 		return nil, leadership.Announce(ctx, t.Queue, t.leader, t.began)

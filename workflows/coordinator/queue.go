@@ -12,7 +12,7 @@ import (
 // at any moment, deliver twice, late and in any order. queue.Broker is one.
 type Queue interface {
 	leadership.Queue
-	// Enqueue sends attempts; one that is pending or running stays as it is. After
+	// Enqueue sends attempts; it does not change a pending or running one. After
 	// an error some may have been sent.
 	Enqueue(ctx context.Context, messages ...queue.Message) error
 	// Reports waits for reports and nudges, no longer than wait.

@@ -18,8 +18,8 @@ import (
 // run is a run as a term knows it.
 type run struct {
 	observe.Run
-	// spec is what was submitted, nil from when a plan is made of it: that of a large
-	// grid takes as much memory as a tenth of its tasks.
+	// spec is the submission, nil once a plan is made of it: for a large grid it
+	// takes as much memory as a tenth of its tasks.
 	spec *runs.Spec
 	// record is the run as last read from storage, without its spec; outbox are
 	// entries on their way there. The run's state is the fold of both.
@@ -38,8 +38,8 @@ type run struct {
 	shown     runs.Phase // as last published
 }
 
-// records are the runs that there are, with their logs: what others append to a log
-// is read, and what this leader does is appended.
+// records holds the existing runs with their logs: it reads the entries that others
+// append, and appends those of this leader.
 type records struct {
 	*jobs
 	store   leaderStore
@@ -52,7 +52,7 @@ type records struct {
 	// toFollow are runs whose state may have changed since they were followed.
 	toFollow []*run
 
-	// discovered says that all runs have been read once.
+	// discovered reports that all runs have been read once.
 	discovered                              bool
 	discovering, discoverAgain, discoverAll bool
 }
@@ -66,7 +66,7 @@ func (c *records) inOrder() []*run {
 	return all
 }
 
-// nudged looks at storage again: somebody has submitted or steered a run.
+// nudged reads storage again after a submission or a control command.
 func (c *records) nudged() {
 	c.discoverAll = true
 	c.discover()
@@ -197,7 +197,7 @@ func (c *records) update(r *run, record *runs.Run) {
 	c.follow(r)
 }
 
-// follow has the term follow what the state of a run says.
+// follow makes the term apply the state of a run.
 func (c *records) follow(r *run) {
 	if !r.toFollow {
 		r.toFollow = true
@@ -221,7 +221,7 @@ func (c *records) append(of *graph.Run, e runs.Entry) {
 	c.post(r)
 }
 
-// post stores what is in a run's outbox, in order.
+// post stores the entries in a run's outbox, in order.
 func (c *records) post(r *run) {
 	if r.posting || len(r.outbox) == 0 {
 		return
@@ -229,7 +229,7 @@ func (c *records) post(r *run) {
 	r.posting = true
 	entries := slices.Clone(r.outbox)
 	record := *r.record
-	sent := 0 // survives tries: what has been appended is not appended again
+	sent := 0 // survives tries, so that no entry is appended twice
 	exists := func() bool { return c.exists(r) }
 	c.persist(reading, fmt.Sprintf("writing the log of run %s", r.ID), exists, func(ctx context.Context) (func(), error) {
 		for ; sent < len(entries); sent++ {
@@ -254,8 +254,8 @@ func (c *records) post(r *run) {
 	})
 }
 
-// erase deletes the record of a run that was removed, once nothing more is to
-// be written to it. What it has computed is left to collection.
+// erase deletes the record of a removed run, once no write to it is pending.
+// Collection deletes its outputs.
 func (c *records) erase(r *run) {
 	if r.erasing || r.posting || len(r.outbox) > 0 {
 		return

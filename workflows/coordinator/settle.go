@@ -24,7 +24,7 @@ func (t *term) begin() {
 	t.every(leadership.AnnounceEvery, t.announce)
 }
 
-// settle does all that follows from what has just been applied.
+// settle works out the consequences of the applied events.
 func (t *term) settle() {
 	if t.queueReturned {
 		t.queueReturned = false
@@ -42,15 +42,15 @@ func (t *term) settle() {
 	t.sendOff()
 }
 
-// queueBack looks at everything in flight after an absence: a queue that was
-// away may have forgotten all of it, and that somebody has steered a run.
+// queueBack checks all attempts in flight after an absence of the queue, which
+// may have forgotten all of them and any nudge.
 func (t *term) queueBack() {
 	t.recheckAttempts()
 	t.askForAttempts()
 	t.records.nudged()
 }
 
-// carryOut does what the graph asks for.
+// carryOut carries out the asks of the graph.
 func (t *term) carryOut(asks graph.Asks) {
 	t.changed = t.changed || asks.Changed
 	if asks.Recounted {
@@ -130,7 +130,7 @@ func (t *term) lookUp(nodes []*graph.Node) {
 	})
 }
 
-// survey finds out what storage has of a chain.
+// survey finds the state of a chain in storage.
 func (t *term) survey(ch *graph.Chain) {
 	claims, goals := t.ledger.On(ch.Recipe), ch.Goals()
 	surveyor := availability.Surveyor{LookUp: t.store.lookUp, Has: t.store.archive.HasCommit, Chain: ch.Shape, Kept: claims.StepsKept}

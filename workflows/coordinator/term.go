@@ -17,9 +17,9 @@ import (
 	"coalmine/workflows/runs/retention"
 )
 
-// term is one period of leadership: everything that is rebuilt from storage
-// when a coordinator begins to lead. All of it belongs to the goroutine of the
-// loop, except for what jobs are given.
+// term is one period of leadership: all state that a coordinator rebuilds from
+// storage when it begins to lead. All of it belongs to the goroutine of the
+// loop, except for the arguments of jobs.
 type term struct {
 	Config
 	jobs
@@ -31,13 +31,13 @@ type term struct {
 	deletions  deletions
 	spans      observe.Spans
 	counters   *observe.Counters
-	leader     attempts.Leader // what attempts say of this process
+	leader     attempts.Leader // how attempts identify this process
 	began      time.Time
 
 	// launching are attempts on their way out.
 	launching []outgoing
-	// foreign are attempts, by key, that workers run though this term has not
-	// sent them: those of the term before.
+	// foreign are attempts, by key, that workers run but this term has not
+	// sent: those of the term before.
 	foreign map[storage.Key]int
 	// losses counts how often an output was found missing since it could last
 	// be read; purging are those whose blobs are being deleted for it.

@@ -42,7 +42,7 @@ func (t *timers) set(at time.Time, do func()) {
 	heap.Push(&t.heap, timer{at, t.seq, do})
 }
 
-// run calls what is due.
+// run calls the due timers.
 func (t *timers) run(now time.Time) {
 	for len(t.heap) > 0 && !t.heap[0].at.After(now) {
 		heap.Pop(&t.heap).(timer).do()

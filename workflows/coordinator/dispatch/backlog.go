@@ -7,8 +7,8 @@ import (
 	"coalmine/workflows/coordinator/graph"
 )
 
-// backlog is what a run has ready for one class, the most urgent first. Entries
-// are not removed when a task is no longer ready; whoever takes one looks.
+// backlog holds the ready tasks of a run for one class, the most urgent first.
+// It may contain tasks that are no longer ready; the reader checks.
 type backlog []entry
 
 type entry struct {

@@ -1,13 +1,14 @@
-// Package dispatch decides which of the tasks that are ready goes next, and how many are
-// sent at all: about two for each live slot (policy.PerSlot). It holds the backlogs;
-// what is sent it learns from the graph.
+// Package dispatch decides which of the ready tasks goes next, and how many are sent at
+// all: about two for each live slot (policy.PerSlot). It holds the backlogs; the graph
+// holds the sent attempts.
 //
 // Of each class, the run with the highest priority goes first; among equals the one
 // with the fewest attempts in flight; among those the one that was served the longest
 // ago. Within a run urgent tasks go first, then cells in the order of the grid. A long
 // task of a training may yield to trainings of shorter ones; see shares.go.
 //
-// Which task runs when changes no result, only when it is there.
+// The order of tasks does not affect results, only the time at which they are
+// available.
 package dispatch
 
 import (
@@ -21,9 +22,9 @@ import (
 	"coalmine/workflows/coordinator/policy"
 )
 
-// Dispatcher holds what is ready. Like the graph it belongs to one goroutine.
+// Dispatcher holds the ready tasks. Like the graph it belongs to one goroutine.
 type Dispatcher struct {
-	// Fleet is what live workers offer.
+	// Fleet describes the live workers.
 	Fleet Fleet
 	// Limits bound the attempts of a class that are in flight at one time.
 	Limits map[tasks.Class]int
@@ -37,7 +38,7 @@ type Dispatcher struct {
 	served   int               // number of attempts
 }
 
-// line is what a run has ready.
+// line holds the ready tasks of a run.
 type line struct {
 	backlogs map[tasks.Class]*backlog
 	served   int // when the run was served last
@@ -63,7 +64,7 @@ func (d *Dispatcher) ClassOf(x *graph.Task) tasks.Class {
 	return tasks.Compute
 }
 
-// SetWorkers says who is alive. If they offer something else than before, tasks that
+// SetWorkers sets the live workers. If their capabilities have changed, tasks that
 // none of them could run get another chance, and SetWorkers returns true.
 func (d *Dispatcher) SetWorkers(workers []queue.Worker) (changed bool) {
 	before := d.Fleet
@@ -159,7 +160,7 @@ func (d *Dispatcher) classes() []tasks.Class {
 	return classes
 }
 
-// room is how many more attempts of a class may be sent.
+// room returns the number of further attempts of a class that may be sent.
 func (d *Dispatcher) room(class tasks.Class) int {
 	limit := policy.PerSlot * d.Fleet.Slots[class]
 	if most, ok := d.Limits[class]; ok {

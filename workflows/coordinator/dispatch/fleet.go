@@ -13,11 +13,11 @@ import (
 	"coalmine/workflows/coordinator/graph"
 )
 
-// Fleet is what the live workers offer. The zero value is a fleet of none.
+// Fleet describes the live workers. The zero value is an empty fleet.
 type Fleet struct {
 	// Workers are the live workers, those that are draining among them.
 	Workers []queue.Worker
-	// Slots are those of the workers that take tasks, by class.
+	// Slots counts those of the workers that take tasks, by class.
 	Slots map[tasks.Class]int
 	// Useless has the reasons, by id, of workers whose build can run no task at all.
 	Useless map[string]string
@@ -53,7 +53,8 @@ func NewFleet(workers []queue.Worker, excluded map[string]string) Fleet {
 	return f
 }
 
-// strange says why a worker's build cannot read attempts of a format; "" if it can or does not say.
+// strange explains why a worker's build cannot read attempts of a format; "" if it can or its
+// format is unknown.
 func strange(w queue.Worker, format int) string {
 	switch {
 	case w.Unreadable:
@@ -91,7 +92,7 @@ func (f *Fleet) Helpless(why func(*queue.Worker) string) string {
 	return strings.Join(all, "; ")
 }
 
-// Unknown says why a worker cannot run a kind of task, "" if it can.
+// Unknown explains why a worker cannot run a kind of task, "" if it can.
 func (f *Fleet) Unknown(w *queue.Worker, kind string, version int) string {
 	wanted := fmt.Sprintf("%s@%d", kind, version)
 	if why := f.Useless[w.ID]; why != "" || slices.Contains(w.Kinds, wanted) {
@@ -116,7 +117,7 @@ func (f *Fleet) Knows(x *graph.Task) bool { return f.kinds[advertised(x)] }
 // Serves reports whether some worker takes tasks of the class that the task asks for.
 func (f *Fleet) Serves(x *graph.Task) bool { return x.Class() == "" || f.Slots[x.Class()] > 0 }
 
-// Lacks says what the workers lack to run a task, "" if nothing.
+// Lacks names the capability for a task that the workers lack, "" if none.
 func (f *Fleet) Lacks(x *graph.Task) string {
 	if !f.Serves(x) {
 		return "no live worker " + unserved(x.Class())
@@ -134,7 +135,7 @@ func (f *Fleet) Lacks(x *graph.Task) string {
 	return ""
 }
 
-// unserved says what no worker does, and what would help.
+// unserved explains that no worker serves the class, and the remedy.
 func unserved(class tasks.Class) string {
 	switch class {
 	case tasks.Commands:

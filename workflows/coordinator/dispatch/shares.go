@@ -15,12 +15,12 @@ import (
 // one segment of SGD. So a long task yields while trainings of short ones are
 // behind, and leaves them as many slots as are theirs by their number.
 
-// share is what a training has had of the slots.
+// share is a training's past use of the slots.
 type share struct {
-	// used is the time that its tasks have taken, in seconds, from where it began to
-	// share slots with others.
+	// used is the time of its tasks in seconds, since it began to share slots with
+	// others.
 	used float64
-	// sharing says that it has begun and still wants to go on.
+	// sharing reports that it has begun and still has work.
 	sharing bool
 }
 
@@ -51,9 +51,8 @@ func (d *Dispatcher) UseTime(x *graph.Task, seconds float64) {
 	}
 }
 
-// beginSharing has a training that begins, or goes on after a pause, stand at least
-// where the one stands that has had the least: time in which it did not want to run
-// is no claim.
+// beginSharing raises the used time of a training that begins, or continues after a
+// pause, to at least the smallest of the others: time without work gives no claim.
 func (d *Dispatcher) beginSharing(ch *graph.Chain) {
 	if ch == nil || d.shareOf(ch).sharing {
 		return
@@ -110,7 +109,8 @@ func (d *Dispatcher) rivals(ch *graph.Chain, length float64, class tasks.Class, 
 	return quick, room, others
 }
 
-// taken is how many attempts of a class are in flight that are none of the trainings'.
+// taken returns the number of attempts of a class in flight that do not belong to the
+// trainings.
 func (d *Dispatcher) taken(class tasks.Class, trainings map[*graph.Chain]bool) int {
 	taken := 0
 	for a := range d.graph.Attempts() {
@@ -122,7 +122,7 @@ func (d *Dispatcher) taken(class tasks.Class, trainings map[*graph.Chain]bool) i
 }
 
 // contends reports whether a training has begun, has work for slots of a class now,
-// and is wanted at least as much as a priority says.
+// and has at least the given priority.
 func (d *Dispatcher) contends(ch *graph.Chain, class tasks.Class, priority int) bool {
 	if !d.shareOf(ch).sharing || ch.Current == nil {
 		return false

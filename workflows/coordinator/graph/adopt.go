@@ -92,7 +92,7 @@ func (g *Graph) addNodes(r *Run, part *plan.Plan) (added []*Node) {
 	return added
 }
 
-// isNewest reports whether no run of those that hold something was submitted after r.
+// isNewest reports whether no run for which holds is true was submitted after r.
 func (g *Graph) isNewest(r *Run, holds func(*Run) bool) bool {
 	return !slices.ContainsFunc(g.runs, func(other *Run) bool {
 		return other.State.Submitted.After(r.State.Submitted) && holds(other)
@@ -166,7 +166,7 @@ func (g *Graph) restateStep(ch *Chain) {
 	g.restate(ch.Current.Join, formOf(ch.Current.Join.Label(), &ch.Shape.Join))
 }
 
-// linkNode connects a new node with what it needs.
+// linkNode connects a new node with its needs.
 func (g *Graph) linkNode(n *Node, needs []plan.Ref) {
 	n.Needs = make([]Dependency, len(needs))
 	for i, ref := range needs {
@@ -175,7 +175,7 @@ func (g *Graph) linkNode(n *Node, needs []plan.Ref) {
 	}
 }
 
-// linkChain connects a new chain with what its tasks read, once.
+// linkChain connects a new chain with the inputs of its tasks, once.
 func (g *Graph) linkChain(ch *Chain) {
 	if ch.linked {
 		return
@@ -201,7 +201,7 @@ func (g *Graph) resolve(ref plan.Ref) Dependency {
 	return Dependency{Checkpoint: g.chains[ref.Chain.Recipe].checkpointAt(ref.Step)}
 }
 
-// checkpointAt adds the checkpoint of a step that somebody needs, unless it is there.
+// checkpointAt adds the needed checkpoint of a step, unless it exists.
 func (ch *Chain) checkpointAt(step int) *Checkpoint {
 	i, ok := ch.search(step)
 	if !ok {
@@ -229,7 +229,7 @@ func (g *Graph) newCell(r *Run, p *plan.Cell) *Cell {
 	return c
 }
 
-// madeFrom returns outputs with those of their inputs that stay with a run: standing nodes, and the
+// madeFrom returns outputs and those of their inputs that stay with a run: standing nodes, and the
 // checkpoints that these read.
 func madeFrom(outputs []Dependency) []Dependency {
 	seen := make(map[any]bool)
@@ -256,8 +256,8 @@ func madeFrom(outputs []Dependency) []Dependency {
 	return all
 }
 
-// Release lets go of a run's plan, or of as much as has been added of it. Nodes that no
-// other live run holds are gone from memory; what they have committed stays in storage.
+// Release releases a run's plan, or the parts added so far. Nodes that no other live
+// run holds are removed from memory; their commits stay in storage.
 func (g *Graph) Release(r *Run) {
 	if r.Plan == nil {
 		return
@@ -316,7 +316,7 @@ func (r *Run) Outcomes() map[string]runs.Phase {
 	return outcomes
 }
 
-// Targets are what the open cells of a live run are for, by key.
+// Targets returns the targets of the open cells of a live run, by key.
 func (r *Run) Targets() map[storage.Key]Dependency {
 	targets := make(map[storage.Key]Dependency)
 	for _, c := range r.Cells {

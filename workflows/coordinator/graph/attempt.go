@@ -15,8 +15,8 @@ func AttemptID(key storage.Key, number int) string {
 	return a.ID()
 }
 
-// Launch begins an attempt at a task, charged to a run. Its number is at least that
-// given, and higher than that of the task's last attempt.
+// Launch begins an attempt at a task, charged to a run. Its number is at least the
+// given one, and higher than that of the task's last attempt.
 func (g *Graph) Launch(x *Task, r *Run, class tasks.Class, number int, now time.Time) *Attempt {
 	x.Number = max(x.Number+1, number)
 	a := &Attempt{Task: x, Number: x.Number, ID: AttemptID(x.Key, x.Number), Class: class, Run: r, Sent: now, Checked: now}

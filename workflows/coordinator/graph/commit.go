@@ -55,7 +55,7 @@ func (n *Node) Reads() []Read {
 	return all
 }
 
-// GiveUp ends a task's trouble with a failure. Whoever wants it later tries it afresh.
+// GiveUp ends a task's retries with a failure. A later want starts it afresh.
 func (g *Graph) GiveUp(x *Task) {
 	x.trouble = nil
 	if x.state == Ready || x.state == Pausing {
@@ -89,9 +89,9 @@ func (g *Graph) Unpark(x *Task) {
 	}
 }
 
-// Input is what a task reads.
+// Input is an input of a task.
 type Input struct {
-	// There says that it is thought to be available.
+	// There reports that it is believed to be available.
 	There bool
 	// Lose has it looked for again, or made again.
 	Lose func()

@@ -10,7 +10,7 @@ import (
 type Samples struct {
 	last [32]float64
 	n    int
-	// middle is the median, unless stale says that it must be found again.
+	// middle is the median, unless stale is set.
 	middle float64
 	stale  bool
 }
@@ -22,7 +22,7 @@ func (s *Samples) Add(seconds float64) {
 	s.stale = true
 }
 
-// Median also returns of how many durations it is.
+// Median also returns the number of durations.
 func (s *Samples) Median() (seconds float64, of int) {
 	of = min(s.n, len(s.last))
 	if s.stale {
@@ -33,7 +33,7 @@ func (s *Samples) Median() (seconds float64, of int) {
 	return s.middle, of
 }
 
-// Mean is that of the durations, false if there are none.
+// Mean returns the mean of the durations, false if there are none.
 func (s *Samples) Mean() (seconds float64, ok bool) {
 	of := min(s.n, len(s.last))
 	for _, d := range s.last[:of] {
@@ -42,8 +42,8 @@ func (s *Samples) Mean() (seconds float64, ok bool) {
 	return seconds, of > 0
 }
 
-// Durations are those of a task's siblings: of the tasks of the same kind in its
-// chain, or of all standing nodes of its kind.
+// Durations returns those of a task's siblings: of the tasks of the same kind in
+// its chain, or of all standing nodes of its kind.
 func (g *Graph) Durations(x *Task) *Samples {
 	durations := g.durations
 	if ch := x.Chain(); ch != nil {
@@ -55,9 +55,9 @@ func (g *Graph) Durations(x *Task) *Samples {
 	return durations[x.Kind()]
 }
 
-// Straggles reports whether an attempt takes far longer than its siblings did, and how
-// long these took, in seconds. Nodes with commands of experiments have no siblings: how long one
-// takes says nothing of another, and a second attempt would run the command twice at once.
+// Straggles reports whether an attempt takes far longer than its siblings did, and their median
+// in seconds. Nodes with commands of experiments have no siblings: the duration of one does not
+// predict another, and a second attempt would run the command twice at once.
 func (g *Graph) Straggles(a *Attempt) (median float64, is bool) {
 	if a.Task.Chain() == nil && a.Task.form.Value().terms != "" {
 		return 0, false

@@ -7,9 +7,9 @@ import (
 )
 
 // nodeTable holds nodes by their keys: a hash table with open addressing (Knuth, The Art of
-// Computer Programming 3, section 6.4, algorithm L). A slot is a pointer, since the key
-// is in the node; a map would hold each key once more, and with what it keeps free take
-// half as much memory as the nodes themselves.
+// Computer Programming 3, section 6.4, algorithm L). A slot is a pointer, because the key
+// is in the node; a map would hold each key once more, and with its free slots take half as
+// much memory as the nodes themselves.
 type nodeTable struct {
 	// slots are a power of two, between an eighth and three quarters of them taken. A node
 	// is in the slot that its key points to, or in the first after it that was free.
@@ -21,8 +21,8 @@ const leastSlots = 16
 
 func newNodeTable() nodeTable { return nodeTable{slots: make([]*Node, leastSlots)} }
 
-// slot is where the node of a key is, or else where it would go. Keys are digests: their
-// first bytes are as good as any hash of them.
+// slot returns the index of a key's node, or the free index for it. Keys are digests:
+// their first bytes serve as the hash.
 func (t *nodeTable) slot(key storage.Key) int {
 	i := t.wrap(int(binary.LittleEndian.Uint32(key.Digest[:])))
 	for t.slots[i] != nil && t.slots[i].Key != key {
@@ -45,8 +45,8 @@ func (t *nodeTable) add(n *Node) {
 	t.taken++
 }
 
-// remove removes a node that is there. Those behind it move up to where a search that
-// begins before them finds them.
+// remove removes a node of the table. It moves up later nodes so that searches that
+// start before them still find them.
 func (t *nodeTable) remove(n *Node) {
 	i := t.slot(n.Key)
 	t.slots[i] = nil

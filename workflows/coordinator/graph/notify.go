@@ -64,15 +64,15 @@ func (g *Graph) arrived(n *Node) {
 	g.end(&n.Task)
 	n.Wants = nil
 	if !allAvailable(n.Needs) {
-		g.dirty = true // what it would have needed is no longer wanted for it
+		g.dirty = true // its needs are no longer wanted for it
 	}
 	g.finishReading(n)
 	g.notify(&n.dependents)
 	g.asks.Changed = true
 }
 
-// finishReading notes that a node has read its checkpoints, and so have those of its needs
-// that nobody looks for any more.
+// finishReading notes that a node has read its checkpoints, and likewise for its needs
+// that are no longer wanted.
 func (g *Graph) finishReading(n *Node) {
 	if n.readsCheckpoints() {
 		g.asks.Read = append(g.asks.Read, n)
@@ -141,7 +141,7 @@ func (ch *Chain) Forget(step int) {
 	ch.Have = slices.DeleteFunc(ch.Have, func(s int) bool { return s == step })
 }
 
-// dropStep gives up the current step; what its parts have committed stays.
+// dropStep gives up the current step; the commits of its parts stay.
 func (g *Graph) dropStep(ch *Chain) {
 	if ch.Current == nil {
 		return

@@ -10,7 +10,7 @@ import (
 // A pass makes the missing checkpoints of a chain from the nearest available one below
 // them. The step that it begins at is its base; 0 is the origin.
 
-// Wanted reports whether somebody wants a checkpoint of the chain that is missing.
+// Wanted reports whether a missing checkpoint of the chain is wanted.
 func (ch *Chain) Wanted() bool {
 	return slices.ContainsFunc(ch.Checkpoints, func(cp *Checkpoint) bool { return !cp.Available && len(cp.wants) > 0 })
 }
@@ -44,7 +44,7 @@ func (ch *Chain) passWants(step int) []*Run {
 	return wants
 }
 
-// passRank is where the pass stands in the order of its runs' work.
+// passRank returns the rank of the pass in the order of its runs' work.
 func (ch *Chain) passRank(step int) int32 {
 	rank := int32(math.MaxInt32)
 	for _, cp := range ch.Checkpoints {
@@ -55,7 +55,7 @@ func (ch *Chain) passRank(step int) int32 {
 	return rank
 }
 
-// survey asks where a chain stands.
+// survey asks for the position of a chain.
 func (g *Graph) survey(ch *Chain) {
 	if !ch.surveying {
 		ch.surveying = true
@@ -72,8 +72,8 @@ func (ch *Chain) Goals() []int {
 	return goals
 }
 
-// Surveyed says what storage holds of a chain, as far as it was asked for goals. It
-// reports whether the chain is still held.
+// Surveyed sets the state of a chain in storage, as far as it was asked for goals.
+// It reports whether the chain is still held.
 func (g *Graph) Surveyed(ch *Chain, goals []int, found availability.Chain) bool {
 	ch.surveying = false
 	if g.chains[ch.Recipe] != ch {
@@ -94,8 +94,8 @@ func (g *Graph) Surveyed(ch *Chain, goals []int, found availability.Chain) bool 
 	return true
 }
 
-// choose picks the pass to work on and sets At to where it begins. A replay is
-// carried to its end while it is wanted, since leaving it loses its way.
+// choose picks the pass to work on and sets At to its beginning. A replay is
+// carried to its end while it is wanted, because leaving it loses its progress.
 func (g *Graph) choose(ch *Chain) bool {
 	if ch.At > 0 && ch.At != ch.Frontier && len(ch.passWants(ch.At)) > 0 {
 		return true
@@ -130,8 +130,8 @@ func (g *Graph) leave(ch *Chain) {
 	}
 }
 
-// Keeps reports whether the checkpoint of a step is needed: the chain stands there, or
-// goes on from there, or something that reads it has yet to run.
+// Keeps reports whether the checkpoint of a step is needed: the chain is at it, or
+// continues from it, or one of its readers has yet to run.
 func (ch *Chain) Keeps(step int) bool {
 	if step == ch.Frontier || step == ch.At {
 		return true
@@ -161,8 +161,8 @@ func (cp *Checkpoint) needed() bool {
 	return false
 }
 
-// pending reports whether the node may yet have to run, perhaps when a pause ends: it is not
-// known to be there, and a cell is for it, or something that reads it may have to run.
+// pending reports whether the node may still have to run, perhaps when a pause ends: it is
+// not known to be available, and a cell or a reader that may have to run needs it.
 func (n *Node) pending() bool {
 	if n.Presence == Available {
 		return false
@@ -197,7 +197,7 @@ func (ch *Chain) missingAbove(step int, visit func(Dependency)) {
 	})
 }
 
-// Has reports whether the checkpoint of a step that somebody needs is available.
+// Has reports whether the needed checkpoint of a step is available.
 func (ch *Chain) Has(step int) bool {
 	cp := ch.checkpoint(step)
 	return cp != nil && cp.Available

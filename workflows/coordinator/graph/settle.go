@@ -7,8 +7,8 @@ import (
 	"coalmine/internal/invariants"
 )
 
-// Settle works out what follows from all that the graph has been told: who wants what,
-// and what chains do next. It may be called at any time.
+// Settle works out the consequences of all events: the wants, and the next steps of
+// chains. It may be called at any time.
 func (g *Graph) Settle(now time.Time) {
 	for !g.Settled() {
 		if g.dirty {

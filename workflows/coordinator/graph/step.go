@@ -27,8 +27,8 @@ func formOf(label string, t *plan.Template) unique.Handle[form] {
 	return newForm(label, &tasks.Spec{Kind: t.Kind.Name, Version: t.Kind.Version, SecretKey: t.SecretKey, Class: t.Class, Terms: t.Terms})
 }
 
-// stepLabel says in the words of the experiment file what a step of a chain
-// advances: a federated round, or so many steps of SGD.
+// stepLabel describes a step of a chain in the words of the experiment file: a
+// federated round, or a number of SGD steps.
 func stepLabel(shape *plan.Chain, number int) string {
 	switch each := max(1, shape.StepRounds); {
 	case shape.Width > 0:
@@ -73,7 +73,7 @@ func (g *Graph) setWants(x *Task, wants []*Run, rank int32) {
 	}
 }
 
-// inheritTroubles makes a task remember what the runs' logs say of it.
+// inheritTroubles copies a task's troubles from the runs' logs.
 func (x *Task) inheritTroubles(wants []*Run) {
 	for _, r := range wants {
 		logged, ok := r.State.Troubles[x.Key]
@@ -88,8 +88,8 @@ func (x *Task) inheritTroubles(wants []*Run) {
 	}
 }
 
-// inputsReady reports whether what every task of the step reads is there, and
-// has it made if it isn't.
+// inputsReady reports whether the inputs of every task of the step are
+// available, and requests the missing ones.
 func (g *Graph) inputsReady(ch *Chain, wants []*Run, rank int32) bool {
 	inputs := ch.inputs
 	if ch.At == 0 {

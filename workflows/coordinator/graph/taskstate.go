@@ -7,8 +7,8 @@ import (
 	"coalmine/internal/invariants"
 )
 
-// The states of a task, and what moves it from one to the next. Each line is a row of
-// the table below; a test compares the two.
+// The states of a task, and the events that change them. Each line is a row of the
+// table below; a test compares the two.
 //
 //	idle                                    --ready-->     ready
 //	ready                                   --park-->      parked
@@ -21,12 +21,12 @@ import (
 //	idle, parked, ready, pausing, in flight --finish-->    finished
 //	finished                                --lose-->      idle
 //
-// The way of a task that meets no trouble is idle, ready, in flight, finished. It lands
-// when its last attempt is over and its output is not there; then it is made ready
-// again at once, or pauses first. A straggler is sent a second time. A task that was
-// dropped is finished; what its attempts still commit is deleted again.
+// A task without trouble goes from idle to ready, in flight, finished. It lands when
+// its last attempt is over without an output; then it is made ready again at once, or
+// pauses first. A straggler is sent a second time. A dropped task is finished; later
+// commits of its attempts are deleted again.
 
-// State is where a task stands.
+// State is the state of a task.
 type State uint8
 
 // The states of a task.
@@ -43,7 +43,7 @@ func (s State) String() string {
 	return [...]string{"idle", "parked", "ready", "pausing", "in flight", "finished"}[s]
 }
 
-// event is what moves a task.
+// event is an event that changes a task's state.
 type event string
 
 const (

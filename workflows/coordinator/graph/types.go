@@ -19,9 +19,8 @@ import (
 	"coalmine/workflows/runs"
 )
 
-// Graph is everything that live runs want. It belongs to one goroutine. Fields that
-// are exported, here and below, are for reading; where others write one, its comment
-// says so.
+// Graph holds all wants of live runs. It belongs to one goroutine. Exported fields,
+// here and below, are for reading; the comment of a field names any other writer.
 type Graph struct {
 	log *slog.Logger
 
@@ -41,13 +40,14 @@ type Graph struct {
 	asks      Asks
 }
 
-// Asks are what a graph needs done, and what others follow, since they were last taken.
+// Asks are the requests of a graph, and events for its followers, since they were last
+// taken.
 type Asks struct {
 	// LookUp are standing nodes that are wanted and of which nothing is known.
 	LookUp []*Node
-	// Survey are chains that are wanted and of which it is not known where they stand.
+	// Survey lists wanted chains whose position is unknown.
 	Survey []*Chain
-	// Recounted says that wants were counted anew: earlier offers count no longer.
+	// Recounted reports that wants were recounted: earlier offers are void.
 	Recounted bool
 	// Offer are tasks that are ready and wanted, in the order in which they became so,
 	// or by other runs than before.
@@ -64,23 +64,23 @@ type Asks struct {
 	Read []*Node
 	// Ending are runs whose cells may all have ended.
 	Ending []*Run
-	// Changed says that something has changed that people see.
+	// Changed reports a visible change.
 	Changed bool
 }
 
 // Joined is a step that has just been committed.
 type Joined struct {
 	Step *Step
-	// Ended says that the pass has reached its last checkpoint.
+	// Ended reports that the pass has reached its last checkpoint.
 	Ended bool
 }
 
 // Left is a position that a pass over a chain has given up before its end.
 type Left struct {
 	Chain *Chain
-	// Step is where the pass stood, -1 if nowhere.
+	// Step is the position of the pass, -1 if there was none.
 	Step int
-	// Begun says that the tasks of the next step existed.
+	// Begun reports that the tasks of the next step existed.
 	Begun bool
 }
 
@@ -88,9 +88,10 @@ type Left struct {
 // made until it has finished.
 type Run struct {
 	ID string
-	// State is the fold of its log, with what is on its way to storage; see SetState.
+	// State is the fold of its log, including entries not stored yet; see SetState.
 	State runs.State
-	// Plan is nil if none of it has been added. Its nodes are those of the graph.
+	// Plan is nil before its first part has been added. Its nodes are those of
+	// the graph.
 	Plan  *plan.Plan
 	Nodes []*Node // the standing ones of the plan
 	Cells []*Cell
@@ -103,7 +104,7 @@ type Run struct {
 	// held are the nodes of the run, while parts are added.
 	held   map[*Node]struct{}
 	ending bool   // asked to be looked at, since its cells may all have ended
-	alone  []*Run // the run itself: the wants of most of what it wants
+	alone  []*Run // the run itself: the only wanter of most of its nodes
 }
 
 // Live reports whether the run has a plan whose nodes the graph holds.
@@ -126,8 +127,8 @@ type Cell struct {
 // Done reports whether everything that the cell is for is there.
 func (c *Cell) Done() bool { return allAvailable(c.Targets) }
 
-// Dependency is something whose output somebody needs: a standing node, or a
-// checkpoint of a chain.
+// Dependency is a needed output: of a standing node, or a checkpoint of a
+// chain.
 type Dependency struct {
 	Node       *Node
 	Checkpoint *Checkpoint
@@ -141,7 +142,7 @@ func (d Dependency) Available() bool {
 	return d.Checkpoint.Available
 }
 
-// Key is that of the node that has the output.
+// Key returns the key of the node that has the output.
 func (d Dependency) Key() storage.Key {
 	if d.Node != nil {
 		return d.Node.Key
@@ -160,10 +161,10 @@ func allAvailable(all []Dependency) bool {
 	return !slices.ContainsFunc(all, func(d Dependency) bool { return !d.Available() })
 }
 
-// Presence is what is known of a standing node's outputs.
+// Presence is the known state of a standing node's outputs.
 type Presence uint8
 
-// What is known of outputs.
+// The known states of outputs.
 const (
 	Unknown  Presence = iota // nobody has asked yet
 	Checking                 // storage is being asked
@@ -186,17 +187,17 @@ type Node struct {
 // Held reports whether some live run holds the node.
 func (n *Node) Held() bool { return n.plans > 0 }
 
-// Chain is a training that live runs want checkpoints of. It is always at one
-// step, whose checkpoint is available, and works on the next; where older
-// checkpoints are wanted as well it makes several passes, one after the other.
+// Chain is a training with wanted checkpoints. It is always at one step, whose
+// checkpoint is available, and works on the next; if older checkpoints are
+// wanted as well, it makes several passes, one after the other.
 type Chain struct {
 	Recipe storage.Key
 	Shape  *plan.Chain // any live run's: they differ in length and retention, and in class and terms, which are the newest's
 	Runs   []*Run      // whose plans hold it
 	// Checkpoints are the steps that nodes and cells need, ascending.
 	Checkpoints []*Checkpoint
-	// Surveyed says that it is known where the chain stands: Frontier is the highest
-	// committed step, and Have are steps with available checkpoints, ascending.
+	// Surveyed reports that the chain's position is known: Frontier is the highest
+	// committed step, and Have lists steps with available checkpoints, ascending.
 	Surveyed bool
 	Frontier int
 	Have     []int
@@ -205,17 +206,17 @@ type Chain struct {
 	Current *Step // nil between steps
 	// Durations are those of its tasks, by kind.
 	Durations map[string]*Samples
-	// Span is that of the round begun last. The owner of the graph sets it.
+	// Span is the span of the newest round. The owner of the graph sets it.
 	Span tracing.Span
 
-	inputs    []Dependency // what the tasks of every step read
+	inputs    []Dependency // the inputs of the tasks of every step
 	origin    Dependency
 	linked    bool
 	surveying bool
 	scheduled bool
 }
 
-// checkpoint is that of a step that somebody needs, nil if nobody does.
+// checkpoint returns the needed checkpoint of a step, nil if it is not needed.
 func (ch *Chain) checkpoint(step int) *Checkpoint {
 	if i, ok := ch.search(step); ok {
 		return ch.Checkpoints[i]
@@ -227,7 +228,7 @@ func (ch *Chain) search(step int) (i int, found bool) {
 	return slices.BinarySearchFunc(ch.Checkpoints, step, func(cp *Checkpoint, s int) int { return cp.Step - s })
 }
 
-// Checkpoint is a step of a chain that somebody needs.
+// Checkpoint is a needed step of a chain.
 type Checkpoint struct {
 	Chain     *Chain
 	Step      int
@@ -245,7 +246,7 @@ type Step struct {
 	Began  time.Time
 	Parts  []*Task
 	Join   *Task
-	// Objects are those of the parts as far as they are known: for deleting them.
+	// Objects are those of the parts as far as they are known, for deletion.
 	Objects map[storage.Key][]storage.Blob
 	// Span is on from the first attempt. The owner of the graph sets it.
 	Span tracing.Span
@@ -260,7 +261,7 @@ func (s *Step) Tasks() []*Task { return append(s.Parts[:len(s.Parts):len(s.Parts
 // may be a million, so that it holds no more than most of them need.
 type Task struct {
 	Key storage.Key
-	// Node or Step is what the task belongs to; the other is nil.
+	// Node or Step is the owner of the task; the other is nil.
 	Node *Node
 	Step *Step
 	// Wants are the runs that need it; Rank and Seq order it among the work of a run.
@@ -279,7 +280,8 @@ type Task struct {
 	trouble *Trouble // nil if nothing has gone wrong
 }
 
-// form is what many tasks have in common, so that a large grid holds it once.
+// form holds the fields common to many tasks, so that a large grid holds them
+// once.
 type form struct {
 	label     string
 	kind      string
@@ -316,8 +318,8 @@ func (x *Task) SecretKey() string { return x.form.Value().secretKey }
 // Class is the queue that the task asks for, "" for that of its kind.
 func (x *Task) Class() tasks.Class { return x.form.Value().class }
 
-// Spec is what a worker is told to do. It is put together anew each time: a graph may
-// hold a million tasks, of which few are at work.
+// Spec returns the task for a worker. It is assembled anew each time: a graph may
+// hold a million tasks, of which few are running.
 func (x *Task) Spec() tasks.Spec {
 	if x.Node != nil {
 		return x.Node.spec()
@@ -346,10 +348,10 @@ func (s *Step) spec(x *Task) tasks.Spec {
 	return s.Chain.Shape.PartSpec(s.Number, slices.Index(s.Parts, x))
 }
 
-// State is where the task stands.
+// State returns the state of the task.
 func (x *Task) State() State { return x.state }
 
-// Trouble is what has gone wrong with the task.
+// Trouble returns the troubles of the task.
 func (x *Task) Trouble() Trouble {
 	if x.trouble == nil {
 		return Trouble{}
@@ -385,7 +387,7 @@ func (x *Task) RunIDs() []string {
 	return ids
 }
 
-// Trouble is what has befallen a task since its output was last there.
+// Trouble records the failures of a task since its output was last available.
 type Trouble struct {
 	Tries    int // attempts that ended in retryable errors since the last progress
 	Returned int // attempts that were handed back untried
@@ -415,7 +417,7 @@ const (
 )
 
 // Attempt is an attempt that was sent and has not been reported. The owner of the
-// graph keeps what it hears of it.
+// graph updates it.
 type Attempt struct {
 	Task   *Task
 	Number int
@@ -423,20 +425,20 @@ type Attempt struct {
 	Class  tasks.Class
 	Run    *Run // the one it is charged to
 	Sent   time.Time
-	// Stopping says that nobody needs it any more.
+	// Stopping reports that it is no longer needed.
 	Stopping bool
 
 	Acked bool // the queue has it
-	// Worker is who runs it, as far as heartbeats have told, Memory what the worker had
-	// by the last of them, Running for how many seconds it had run, and Progress how
-	// far it had come.
+	// Worker, from heartbeats, runs the attempt. Memory is the worker's memory in the
+	// last heartbeat, Running the duration so far in seconds, and Progress its
+	// progress.
 	Worker   string
 	Memory   queue.Memory
 	Running  float64
 	Progress queue.Progress
 	Checked  time.Time // when storage was last asked for its outcome
 	Checking bool      // storage is being asked
-	Misses   int       // how often in a row the queue did not know it
+	Misses   int       // consecutive times that the queue did not know it
 	Span     tracing.Span
 }
 
@@ -469,12 +471,12 @@ func (g *Graph) Attempt(id string) *Attempt { return g.attempts[id] }
 // Attempts yields those in flight, in no order.
 func (g *Graph) Attempts() iter.Seq[*Attempt] { return maps.Values(g.attempts) }
 
-// AttemptsInOrder are those in flight, in the order of their ids.
+// AttemptsInOrder returns the attempts in flight, ordered by id.
 func (g *Graph) AttemptsInOrder() []*Attempt {
 	return slices.SortedFunc(maps.Values(g.attempts), func(a, b *Attempt) int { return cmp.Compare(a.ID, b.ID) })
 }
 
-// AttemptsAt are those in flight at a task, the oldest first.
+// AttemptsAt returns the attempts in flight at a task, the oldest first.
 func (g *Graph) AttemptsAt(x *Task) []*Attempt { return g.at[x] }
 
 // AnyInFlight reports whether there are attempts.
@@ -483,7 +485,7 @@ func (g *Graph) AnyInFlight() bool { return len(g.attempts) > 0 }
 // InFlight is the number of attempts of a class.
 func (g *Graph) InFlight(class tasks.Class) int { return g.inFlight[class] }
 
-// Tasks yields all tasks that exist, in no order: the standing ones, and those of each
+// Tasks yields all existing tasks, in no order: the standing ones, and those of each
 // chain's current step.
 func (g *Graph) Tasks() iter.Seq[*Task] {
 	return func(yield func(*Task) bool) {
@@ -529,7 +531,7 @@ func yieldAll(all []*Task, yield func(*Task) bool) bool {
 // Settled reports whether Settle has nothing to do.
 func (g *Graph) Settled() bool { return !g.dirty && len(g.scheduled) == 0 }
 
-// TakeAsks returns what has been asked since it was last called.
+// TakeAsks returns the asks since its last call.
 func (g *Graph) TakeAsks() Asks {
 	asks := g.asks
 	g.asks = Asks{}

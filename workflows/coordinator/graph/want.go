@@ -4,7 +4,7 @@ import (
 	"slices"
 )
 
-// recount counts anew who wants what.
+// recount recounts the wants.
 func (g *Graph) recount() {
 	g.dirty, g.withdrawn, g.asks.Changed, g.asks.Recounted = false, true, true, true
 	g.clearWants()
@@ -35,7 +35,7 @@ func (g *Graph) clearWants() {
 	}
 }
 
-// wantTargets has a run want what its open cells are for. Cells go in the order of the
+// wantTargets makes a run want the targets of its open cells, in the order of the
 // grid.
 func (g *Graph) wantTargets(r *Run) {
 	for i, c := range r.Cells {
@@ -104,7 +104,7 @@ func addWant(wants *[]*Run, r *Run) bool {
 	return true
 }
 
-// Found says whether storage holds what a node that was to be looked up puts out.
+// Found sets whether storage holds the outputs of a node that was looked up.
 func (g *Graph) Found(n *Node, available bool) {
 	if n.Presence != Checking {
 		return // it has been run, or let go, meanwhile

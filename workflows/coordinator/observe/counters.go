@@ -9,8 +9,8 @@ import (
 	"coalmine/workflows/coordinator/graph"
 )
 
-// Counters count what happens while this process leads. No label names a run or
-// a node: a long run would make a series of each.
+// Counters count events while this process leads. No label names a run or a
+// node: a long run would make a series of each.
 type Counters struct {
 	Terms     prometheus.Counter
 	Attempts  *prometheus.CounterVec

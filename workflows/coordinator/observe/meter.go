@@ -14,7 +14,7 @@ const (
 	meterBucket  = time.Second
 )
 
-// Add adds to what is counted.
+// Add adds n to the count.
 func (m *Meter) Add(now time.Time, n int64) {
 	if n == 0 {
 		return

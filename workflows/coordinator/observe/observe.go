@@ -1,6 +1,6 @@
-// Package observe tells how things stand: the status of each run, what it waits for, how
-// long it takes yet, what metrics count, and the spans of traces. It reads the graph and
-// what workers say, and changes neither but for the spans that steps and chains hold.
+// Package observe reports the state of runs: their status, the reasons for waiting, the
+// remaining time, metrics, and the spans of traces. It reads the graph and the workers'
+// heartbeats, and only changes the spans of steps and chains.
 package observe
 
 import (
@@ -12,15 +12,16 @@ import (
 	"coalmine/workflows/runs/status"
 )
 
-// View is what there is to see at one moment.
+// View is the observable state at one moment.
 type View struct {
 	Graph      *graph.Graph
 	Dispatcher *dispatch.Dispatcher
 	// Queue and Store are whether the servers answer.
 	Queue, Store Outage
-	// Takeovers are how many tasks a worker has done with which another had died, by its id.
+	// Takeovers counts, by worker id, the tasks that the worker has finished after another
+	// died with them.
 	Takeovers map[string]int
-	// MaxTries is how often a task is tried.
+	// MaxTries is the number of tries of a task.
 	MaxTries int
 	// Now is the time, and Began when this leader began to lead.
 	Now, Began time.Time
@@ -52,16 +53,16 @@ func (o *Outage) End() bool {
 	return was
 }
 
-// Run is a run with what is seen of it beside the graph. Its exported fields are
-// written by whoever follows the run.
+// Run is a run with its observed state besides the graph. The follower of the
+// run writes its exported fields.
 type Run struct {
 	*graph.Run
 	Name string // of its experiment
-	// Stored is its phase by the record in storage, and Pending says that entries are
-	// on their way there.
+	// Stored is its phase by the record in storage, and Pending reports unwritten
+	// entries.
 	Stored  runs.Phase
 	Pending bool
-	// PlanTries is how often its plan could not be made.
+	// PlanTries counts the failed attempts to make its plan.
 	PlanTries int
 	// Tidying is since when its end waits for deletions.
 	Tidying time.Time
@@ -69,5 +70,5 @@ type Run struct {
 	Tokens Meter
 
 	ended []status.Cell         // its cells, as they were when it was let go
-	since map[waitFor]time.Time // since when it waits for what
+	since map[waitFor]time.Time // start of each wait
 }

@@ -33,8 +33,8 @@ func (l *remainder) add(work, longest float64) {
 	l.longest = max(l.longest, longest)
 }
 
-// trainingsLeft is what the trainings take by the steps so far; false while no step of
-// some training has been seen.
+// trainingsLeft estimates the remaining time of the trainings from the steps so far;
+// false if some training has no finished step.
 func (v *View) trainingsLeft(r *graph.Run) (left remainder, ok bool) {
 	for recipe, p := range r.Plan.Chains {
 		ch := v.Graph.Chain(recipe)
@@ -52,7 +52,8 @@ func (v *View) trainingsLeft(r *graph.Run) (left remainder, ok bool) {
 	return left, true
 }
 
-// median is how long a task of the chain takes, in seconds, and of how many.
+// median returns the median duration of a task of the chain, in seconds, and
+// the number of durations.
 func median(ch *graph.Chain, kind string) (seconds float64, of int) {
 	if s := ch.Durations[kind]; s != nil {
 		return s.Median()
@@ -60,9 +61,9 @@ func median(ch *graph.Chain, kind string) (seconds float64, of int) {
 	return 0, 0
 }
 
-// nodesLeft is what the run's standing nodes take that are not done, as far as there
-// were others of their kind, or those at work have told how far they are; false if
-// there are some and none can be judged.
+// nodesLeft estimates the remaining time of the run's unfinished standing nodes,
+// from others of their kind or their reported progress; false if there are some and
+// none can be estimated.
 func (v *View) nodesLeft(r *graph.Run) (left remainder, ok bool) {
 	open, known := 0, 0
 	for _, n := range r.Nodes {

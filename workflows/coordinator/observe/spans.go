@@ -25,8 +25,8 @@ func NewSpans(tracer *tracing.Tracer, g *graph.Graph, now func() time.Time) Span
 	return Spans{tracer: tracer, graph: g, now: now, nodes: make(map[*graph.Task]tracing.Span)}
 }
 
-// unit is the span of what a task belongs to: its round, or the task itself. It
-// begins with the first attempt.
+// unit returns the span of a task's round, or of the task itself. It begins
+// with the first attempt.
 func (s *Spans) unit(x *graph.Task) tracing.Span {
 	if s.tracer == nil {
 		return tracing.Span{}
@@ -54,7 +54,7 @@ func (s *Spans) round(step *graph.Step) tracing.Span {
 	return step.Span
 }
 
-// describe says of a span whose work it is.
+// describe sets the attributes of a span from its task.
 func (s *Spans) describe(span tracing.Span, x *graph.Task) {
 	var cells []string
 	for _, r := range x.Wants {
@@ -85,7 +85,7 @@ func (s *Spans) Attempt(a *graph.Attempt) tracing.Span {
 	return span
 }
 
-// Outcome says of an attempt's span how it ended.
+// Outcome sets the result of an attempt's span.
 func (s *Spans) Outcome(a *graph.Attempt, o attempts.Outcome) {
 	a.Span.String("result", string(o.Result))
 	a.Span.String("worker", o.Worker)
@@ -94,7 +94,7 @@ func (s *Spans) Outcome(a *graph.Attempt, o attempts.Outcome) {
 	}
 }
 
-// EndTask ends a task's own span; that of a round ends with the round.
+// EndTask ends a task's own span; the span of a round ends with the round.
 func (s *Spans) EndTask(x *graph.Task, err error) {
 	s.nodes[x].End(err)
 	delete(s.nodes, x)
@@ -105,7 +105,7 @@ func (s *Spans) LetGo() {
 	maps.DeleteFunc(s.nodes, func(x *graph.Task, _ tracing.Span) bool { return !x.Node.Held() })
 }
 
-// errGivenUp is what a trace says of a round that is not finished.
+// errGivenUp is the error of a round's span that is not finished.
 var errGivenUp = errors.New("given up: nobody wants it any more, or it is done elsewhere")
 
 // EndRound ends the span of a step that was joined or dropped.

@@ -63,7 +63,7 @@ func (v *View) wantedKinds(r *graph.Run) []*graph.Task {
 	})
 }
 
-// cannotHelp says why a worker's build cannot run tasks of a run. It does not consider whether the worker
+// cannotHelp explains why a worker's build cannot run tasks of a run. It ignores whether the worker
 // allows commands of experiments.
 func (v *View) cannotHelp(w *queue.Worker, wanted []*graph.Task) string {
 	fleet := &v.Dispatcher.Fleet
@@ -105,8 +105,8 @@ func (v *View) LetGo(r *Run) {
 // SeenLive reports whether the run's cells were seen when it was let go.
 func (r *Run) SeenLive() bool { return r.ended != nil }
 
-// endedCells are the cells of a run that is not live: as they were when it was
-// let go, if that was in this term, with what became of them.
+// endedCells returns the cells of a run that is not live: their state at its
+// release, if that was in this term, with their results.
 func (r *Run) endedCells() []status.Cell {
 	cells := slices.Clone(r.ended)
 	if len(cells) == 0 {
@@ -211,7 +211,7 @@ func (v *View) cells(r *graph.Run) []status.Cell {
 	return cells
 }
 
-// labels are those of the attempts at work that a run wants, by what they belong to.
+// labels returns those of the running attempts that a run wants, by node and chain.
 func (v *View) labels(r *graph.Run) (nodes map[*graph.Node]string, chains map[*graph.Chain]string) {
 	nodes, chains = make(map[*graph.Node]string), make(map[*graph.Chain]string)
 	for _, a := range v.wantedAttempts(r) {
@@ -249,8 +249,8 @@ func (v *View) cell(c *graph.Cell, nodes map[*graph.Node]string, chains map[*gra
 	return s
 }
 
-// roundsDone is how much of a cell's training is behind it, in the training's unit. A program that trains
-// tells of its rounds as it works.
+// roundsDone returns the finished part of a cell's training, in the training's unit. A training
+// program reports its rounds as it works.
 func (v *View) roundsDone(c *graph.Cell) int {
 	model := v.Graph.Node(c.Plan.Model.Key)
 	trained := model != nil && model.Presence == graph.Available
@@ -265,7 +265,8 @@ func (v *View) roundsDone(c *graph.Cell) int {
 	return c.Plan.RoundsDone(ch.At, trained)
 }
 
-// roundsTold is the round that a program has told of last which trains the model of a cell.
+// roundsTold returns the last round reported by the program that trains the model of a
+// cell.
 func (v *View) roundsTold(c *graph.Cell, model *graph.Node) (rounds int) {
 	for a := range v.Graph.Attempts() {
 		if model != nil && a.Task.Node == model && a.Progress.Total == int64(c.Plan.Rounds()) {

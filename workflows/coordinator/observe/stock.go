@@ -9,7 +9,7 @@ import (
 	"coalmine/workflows/runs"
 )
 
-// Of a task that is wanted, metrics tell one of these.
+// Metrics give each wanted task one of these states.
 const (
 	Blocked  = "blocked"  // its inputs are not there yet
 	Parked   = "parked"   // no live worker knows its kind
@@ -19,10 +19,10 @@ const (
 	Retrying = "retrying" // waits after an attempt that failed
 )
 
-// TaskStates are what metrics tell of tasks.
+// TaskStates lists the states of tasks in metrics.
 var TaskStates = []string{Blocked, Parked, Ready, Queued, Running, Retrying}
 
-// taskState is what metrics tell of a task, "" of one that is finished.
+// taskState returns the state of a task for metrics, "" for a finished one.
 func (v *View) taskState(x *graph.Task) string {
 	switch x.State() {
 	case graph.Idle:
@@ -43,7 +43,7 @@ func (v *View) taskState(x *graph.Task) string {
 	return ""
 }
 
-// Stock is how things stand at one moment of a term, as numbers.
+// Stock holds the numbers of a term at one moment.
 type Stock struct {
 	Runs  map[runs.Phase]int
 	Tasks map[tasks.Class]map[string]int // by class and state
@@ -53,8 +53,8 @@ type Stock struct {
 	QueueUp, StoreUp bool
 }
 
-// Stock counts what is there. It costs a walk over the nodes of live runs,
-// which is why it is done when somebody asks and not before.
+// Stock counts the tasks and attempts. It walks the nodes of live runs, so it
+// runs only on request.
 func (v *View) Stock(classes ...tasks.Class) Stock {
 	s := Stock{
 		Runs: map[runs.Phase]int{}, Tasks: map[tasks.Class]map[string]int{}, Slots: maps.Clone(v.Dispatcher.Fleet.Slots),

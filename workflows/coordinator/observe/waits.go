@@ -17,13 +17,13 @@ import (
 	"coalmine/workflows/runs/status"
 )
 
-// waitFor tells what a run waits for from all else that it waits for.
+// waitFor identifies one reason for waiting.
 type waitFor struct {
 	reason status.WaitReason
 	what   string // the kind, the class, the task
 }
 
-// waits collects what holds a run up.
+// waits collects the reasons why a run waits.
 type waits struct {
 	*View
 	run    *Run
@@ -59,7 +59,7 @@ func (w *waits) add(of waitFor, patience time.Duration, wait status.Wait) {
 	w.list = append(w.list, wait)
 }
 
-// addWaits says what the run waits for, and how it gets on.
+// addWaits adds the reasons for waiting and the progress of the run.
 func (v *View) addWaits(s *status.Run, r *Run) {
 	if s.Phase.Finished() {
 		return
@@ -91,7 +91,7 @@ func (v *View) atWork(r *graph.Run) bool {
 
 const storeFull = "the store is full: make room, and the run goes on by itself"
 
-// addServices adds what all runs wait for.
+// addServices adds the reasons common to all runs.
 func (w *waits) addServices() {
 	if x := &w.Queue; x.On() {
 		state := "unreachable"
@@ -119,7 +119,7 @@ func (w *waits) addServices() {
 	}
 }
 
-// addTasks adds what single tasks of the run wait for.
+// addTasks adds the reasons of single tasks of the run.
 func (w *waits) addTasks() {
 	r := w.run
 	if !r.Live() {
@@ -129,7 +129,7 @@ func (w *waits) addTasks() {
 		return
 	}
 	if errors.Is(w.Store.Err, storage.ErrFull) {
-		return // what the tasks say of it says no more
+		return // the tasks add nothing to that
 	}
 	for _, x := range w.gravest() {
 		w.addTask(x)
@@ -243,8 +243,8 @@ func (w *waits) addStraggler(x *graph.Task) {
 	w.add(waitFor{status.WaitStraggler, x.Key.String()}, 0, wait)
 }
 
-// addReady adds a task that could run while nothing of its run does, and others have
-// what it would take. What the run itself keeps busy does not hold it up.
+// addReady adds a task that could run while no task of its run does, because others
+// occupy the slots. Slots used by the run itself do not hold it up.
 func (w *waits) addReady(x *graph.Task) {
 	class := w.Dispatcher.ClassOf(x)
 	others := w.othersBusyWith(class)

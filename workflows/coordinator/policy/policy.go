@@ -1,6 +1,6 @@
-// Package policy holds the rules by which a coordinator decides, each with its number
-// and why it has that value. They are constants unless a flag is named: whoever changes
-// one changes it here, and nowhere else.
+// Package policy holds the rules of a coordinator's decisions, each with its number and
+// the reason for its value. They are constants unless a flag is named. Change a rule
+// here, and nowhere else.
 package policy
 
 import (
@@ -12,9 +12,9 @@ import (
 
 // Attempts at a task.
 const (
-	// MaxTries is how often a task is tried whose attempts end in errors that another
-	// try may mend. A fault of a network or a disk is over by the fifth try, half a
-	// minute after the first; one that isn't is no accident.
+	// MaxTries is the number of tries of a task whose attempts end in retryable
+	// errors. A fault of a network or a disk is over by the fifth try, half a minute
+	// after the first; a longer one is permanent.
 	MaxTries = 5
 	// MaxFurther is up to which attempt one that has kept something new counts as none of
 	// those tries: a training that leaves every hour and goes on later may last for six
@@ -29,14 +29,15 @@ const (
 	// fewer than one task in 3,000 loses twenty workers in a row. The limit also ends a task whose fault
 	// kills every worker; DeathPause keeps it from taking a whole cluster down first.
 	MaxDeaths = 20
-	// MaxMissing is how often the same input may be missing for the same task before
-	// that counts as a failure: something deletes what we make.
+	// MaxMissing is the number of times that the same input may be missing for the
+	// same task before that counts as a failure: another program deletes the
+	// outputs.
 	MaxMissing = 6
-	// PurgeAfter is how often it may be missing before storage is not believed when it
-	// says that the input is there: its bytes must be damaged.
+	// PurgeAfter is the number of times that it may be missing while storage reports
+	// the input as present, before its bytes are presumed damaged.
 	PurgeAfter = 2
-	// TaskTimeout ends attempts that hang: none should take hours, but for the commands of
-	// experiments, which get what their limits give them on top. Flag: --task-timeout.
+	// TaskTimeout ends hanging attempts: none should take hours, except for the commands
+	// of experiments, whose limits are added. Flag: --task-timeout.
 	TaskTimeout = 12 * time.Hour
 )
 
@@ -69,8 +70,9 @@ func Deadly(deaths []runs.Death) bool {
 	return memory >= MaxMemoryDeaths || other >= MaxDeaths
 }
 
-// DeathPause is the pause before a task is sent again after n workers died with it: none for the first two
-// deaths, since other workers can take the task at once, then that of Backoff, up to a minute.
+// DeathPause returns the pause before a task is sent again after n workers died with it: none for
+// the first two deaths, because other workers can take the task at once, then that of Backoff, up
+// to a minute.
 func DeathPause(n int) time.Duration {
 	if n < 3 {
 		return 0
@@ -90,7 +92,7 @@ func ReturnedPause(key storage.Key, n int) time.Duration {
 
 // Stragglers.
 const (
-	// StragglersEvery is how often stragglers are looked for.
+	// StragglersEvery is the interval of the search for stragglers.
 	StragglersEvery = time.Second
 
 	stragglerFactor  = 3
@@ -98,96 +100,97 @@ const (
 	stragglerSamples = 3
 )
 
-// Straggles reports whether an attempt that has run for so many seconds takes far
-// longer than its siblings, of which so many are known with this median: three times
-// as long, which the spread of healthy machines does not explain, and ten seconds at
-// least, below which a second attempt would gain little. Such an attempt gets a second
-// one beside it while there are slots that nobody needs; the first commit wins.
+// Straggles reports whether an attempt that has run for a number of seconds takes far
+// longer than its siblings, given their number and median: three times as long, which
+// the spread of healthy machines does not explain, and at least ten seconds, below
+// which a second attempt would gain little. Such an attempt gets a second one beside
+// it while there are idle slots; the first commit wins.
 func Straggles(seconds, median float64, siblings int) bool {
 	return siblings >= stragglerSamples && seconds > max(stragglerFactor*median, stragglerFloor)
 }
 
 // Look-ahead and shares.
 const (
-	// PerSlot is how many attempts are sent for each live slot: one that runs, and one
-	// at hand when it ends. More would be decided earlier than needed: priorities,
-	// pauses and fairness count when an attempt is sent. Flag: --class-limit bounds the
-	// attempts of a class besides.
+	// PerSlot is the number of attempts sent for each live slot: a running one, and one
+	// ready when it ends. More would fix decisions too early: priorities, pauses and
+	// fairness count when an attempt is sent. Flag: --class-limit also bounds the
+	// attempts of a class.
 	PerSlot = 2
 
 	leastLong = 1 // seconds
 	shorter   = 2
 )
 
-// Yields reports whether a task of a training that takes so many seconds leaves slots
-// to trainings whose tasks take less: at most half as long, since alike tasks take
-// turns anyway; and only if it takes a second at least, since shorter ones hold nobody
-// up.
+// Yields reports whether a training with tasks of long seconds leaves slots to
+// trainings with tasks of short seconds: short is at most half of long, because
+// similar tasks take turns anyway; and long is at least a second, because shorter
+// tasks delay no other.
 func Yields(long, short float64) bool { return IsLong(long) && short*shorter <= long }
 
-// IsLong reports whether tasks of so many seconds may have to yield.
+// IsLong reports whether tasks of a duration may have to yield.
 func IsLong(seconds float64) bool { return seconds >= leastLong }
 
-// Share is how many of the slots of a class are left to quick trainings, by their
-// number among all: rounded up, so that one slot is left to a single quick training.
+// Share returns the number of slots of a class that are left to quick trainings, by
+// their share of all trainings: rounded up, so that one slot is left to a single
+// quick training.
 func Share(slots, quick, others int) int {
 	all := quick + others
 	return (slots*quick + all - 1) / all
 }
 
-// Liveness of workers and of what was sent.
+// Liveness of workers and of sent attempts.
 const (
-	// WorkersEvery is how often heartbeats are read. They live for three seconds, so a
-	// lost worker is noticed within four.
+	// WorkersEvery is the interval of reading heartbeats. They live for three seconds,
+	// so a lost worker is noticed within four.
 	WorkersEvery = 500 * time.Millisecond
-	// HeartbeatPatience is how long a new leader waits for heartbeats before it says
-	// that there are no workers: as long as they live.
+	// HeartbeatPatience is the time that a new leader waits for heartbeats before it
+	// reports that there are no workers: their lifetime.
 	HeartbeatPatience = 3 * time.Second
-	// RecheckEvery is how often an attempt in flight is looked for in storage: its
-	// report may have been lost. One HEAD for each attempt.
+	// RecheckEvery is the interval of looking up an attempt in flight in storage:
+	// its report may have been lost. One HEAD for each attempt.
 	RecheckEvery = 5 * time.Second
-	// KnownEvery is how often the queue is asked whether it still has what was sent.
-	// What it has not known KnownMisses times in a row is sent again; once may be the
-	// moment between leaving the queue and showing in a heartbeat.
+	// KnownEvery is the interval of asking the queue whether it still has the sent
+	// attempts. An attempt unknown KnownMisses times in a row is sent again; once may
+	// be the moment between leaving the queue and showing in a heartbeat.
 	KnownEvery  = 2 * time.Second
 	KnownMisses = 2
 )
 
 // Runs and their records.
 const (
-	// DiscoverEvery is how often the runs at work are read again, and new ones looked
-	// for, without a nudge: a nudge may be lost with the queue. Finished runs are read
-	// again every DiscoverAllEvery, since few of them are ever resumed.
+	// DiscoverEvery is the interval of reading the active runs again, and looking for
+	// new ones, without a nudge: a nudge may be lost with the queue. Finished runs are
+	// read again every DiscoverAllEvery, because few of them are ever resumed.
 	DiscoverEvery    = 5 * time.Second
 	DiscoverAllEvery = time.Minute
-	// MaxPlans is how often a plan is tried before its run is rejected.
+	// MaxPlans is the number of tries to make a plan before its run is
+	// rejected.
 	MaxPlans = 5
 	// AssureAgain is the pause before a run's outcome is looked at again, after a batch
 	// of a collection was under way.
 	AssureAgain = 100 * time.Millisecond
 )
 
-// StorageRetries are the pauses before a question to storage, or a write, that met an
-// error is tried again; the last one repeats for as long as it is needed. A run is never
-// failed for that.
+// StorageRetries are the pauses before a failed read or write of storage is tried again;
+// the last one repeats as long as needed. A run never fails for that.
 var StorageRetries = []time.Duration{200 * time.Millisecond, time.Second, 5 * time.Second}
 
 // Deletions behind trainings.
 const (
-	// DeleteAtOnce is how many retirements one job carries out.
+	// DeleteAtOnce is the number of retirements per job.
 	DeleteAtOnce = 8
-	// MaxRetired bounds the list of a chain when deleting fails for long: what is
-	// dropped from it is left to garbage collection.
+	// MaxRetired limits the list of a chain if deleting fails for long: garbage
+	// collection deletes the dropped entries.
 	MaxRetired = 512
-	// TidyPatience is how long the end of a run waits for its chains' deletions, so
-	// that a process that ends with its run leaves nothing.
+	// TidyPatience is the longest time that the end of a run waits for its chains'
+	// deletions, so that a process that ends with its run leaves nothing behind.
 	TidyPatience = 10 * time.Second
 )
 
-// What people see.
+// Intervals of displays.
 const (
-	// SnapshotEvery is how often statuses are renewed in the leader's process, and
-	// PublishEvery how often they are published for others, at most. A published status
+	// SnapshotEvery is the interval of renewing statuses in the leader's process, and
+	// PublishEvery the least interval of publishing them for others. A published status
 	// outlives its coordinator by PublishedTTL.
 	SnapshotEvery = 250 * time.Millisecond
 	PublishEvery  = time.Second
