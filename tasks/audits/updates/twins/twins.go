@@ -169,6 +169,7 @@ func (t *Training) epoch(ctx context.Context, number int, optimizer optimizers.O
 			return 0, err
 		}
 		optimizer.Step(t.Network.Graph().Params, gradient, t.LearningRate)
+		optimizers.FlushSubnormals(optimizer)
 		loss += float64(batchLoss * float64(len(batch)) / float64(len(drawn)))
 	}
 	return loss, nil
