@@ -83,8 +83,7 @@ func (c *Cell) falseAlarms() []audits.FalseAlarm {
 	if e.Audit == nil || e.Audit.FailIf == nil {
 		return nil
 	}
-	s := e.Setting()
-	s.Data = c.data
+	s := c.Setting()
 	var alarms []audits.FalseAlarm
 	for _, l := range e.Audit.FailIf.GivenLimits() {
 		alarms = append(alarms, l.FalseAlarms(s, l.Value)...)

@@ -226,3 +226,10 @@ func (c *checker) measured(path string, d *audits.Description, fields audits.Fie
 		c.fail([]string{path, other}, "limits what %s measures, which is not there; add it, or remove the limit", other)
 	}
 }
+
+// Setting is the cell's experiment as its audits see it, with the data as far as they were read.
+func (c *Cell) Setting() *audits.Setting {
+	s := c.Experiment.Setting()
+	s.Data = c.data
+	return s
+}

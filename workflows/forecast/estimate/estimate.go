@@ -94,6 +94,7 @@ func (foreign) TrainingFLOPs() float64 { return 0 }
 // costing adds up one cell.
 type costing struct {
 	Cost
+	cell       *experiment.Cell
 	experiment *experiment.Experiment
 	model      models.Network
 	// tokens that are predicted: of an example and perUser of a user that trains, on
@@ -105,7 +106,7 @@ type costing struct {
 func newCosting(s *submission.Submission, cell int, model models.Network) costing {
 	e := &s.Spec.Cells[cell].Experiment
 	return costing{
-		experiment: e, model: model, tokens: e.Data.Predicted(s.TokensPerExample[cell]),
+		cell: &s.Spec.Cells[cell], experiment: e, model: model, tokens: e.Data.Predicted(s.TokensPerExample[cell]),
 		perUser: e.Data.Predicted(s.TokensPerUser[cell]), trainTokens: e.Data.Predicted(s.TrainTokens[cell]),
 		testTokens: e.Data.Predicted(s.TestTokens[cell]),
 	}
@@ -203,7 +204,7 @@ func (c *costing) share(m experiment.Method, of int) Load {
 
 // audit returns the states and the further work of all measurements of an audit.
 func (c *costing) audit(m experiment.Method) (states, work float64) {
-	setting := c.experiment.Setting()
+	setting := c.cell.Setting()
 	setting.TestTokens = c.testTokens
 	if n := c.network(); n != nil && setting.Recorded != nil {
 		setting.Recorded.Layout, _ = setting.Recorded.Recording.Layout(n) // a training refuses layers that the network lacks

@@ -32,7 +32,7 @@ audit: {deanonymization: {attacks: [mlp], epochs: 200}}
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := costing{experiment: &spec.Cells[0].Experiment, model: foreign{}}
+	c := costing{cell: &spec.Cells[0], experiment: &spec.Cells[0].Experiment, model: foreign{}}
 	for _, m := range c.experiment.Audit.Asked() {
 		if m.Name != "deanonymization" {
 			continue

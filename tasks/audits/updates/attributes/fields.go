@@ -63,5 +63,5 @@ func (f *Fields) States(*audits.Setting) float64 { return 0 }
 
 // Work implements audits.Worker.
 func (f *Fields) Work(s *audits.Setting) float64 {
-	return s.UpdatesWork(f.Attributes.Units, float64(f.Attributes.Epochs)*float64(f.Attributes.Updates))
+	return s.UpdatesWork(f.Attributes.Units, float64(f.Attributes.Epochs)*float64(f.Attributes.Updates), audits.MomentumWork/float64(f.Attributes.Batch))
 }

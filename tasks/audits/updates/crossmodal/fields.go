@@ -119,5 +119,5 @@ func (f *Fields) States(*audits.Setting) float64 { return 0 }
 // Work implements audits.Worker: of each pair, the towers of both sides.
 func (f *Fields) Work(s *audits.Setting) float64 {
 	b := f.CrossModal
-	return s.UpdatesWork(b.Units, 2*float64(max(1, b.Networks))*float64(b.Epochs)*float64(b.Pairs))
+	return s.UpdatesWork(b.Units, 2*float64(max(1, b.Networks))*float64(b.Epochs)*float64(b.Pairs), audits.RMSPropWork/float64(2*b.Batch))
 }

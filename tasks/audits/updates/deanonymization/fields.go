@@ -176,16 +176,20 @@ func (f *Fields) States(*audits.Setting) float64 { return 0 }
 // learn once more from them.
 func (f *Fields) Work(s *audits.Setting) float64 {
 	p := f.Deanonymization
-	return AttacksWork(s, p.Attacks, p.Epochs) * float64(1+min(1, p.Stages))
+	return AttacksWork(s, p.Attacks, p.Epochs, p.Batch, p.Examples) * float64(1+min(1, p.Stages))
 }
 
-// AttacksWork is the work of attacks that learn from half of the recorded updates. Those that are
-// trained by steps may end before their last epoch; others take little.
-func AttacksWork(s *audits.Setting, kinds []attacks.Kind, epochs int) float64 {
-	work := 0.0
+// AttacksWork is the work of attacks that learn from half of the recorded updates or, where examples is
+// not 0, from at most so many of each user that is seen. Those that are trained by steps may end before
+// their last epoch; others take little.
+func AttacksWork(s *audits.Setting, kinds []attacks.Kind, epochs, batch, examples int) float64 {
+	work, learned := 0.0, s.RecordedUpdates()/2
+	if examples > 0 && s.Data != nil {
+		learned = min(learned, float64(examples)*float64(s.Data.Seen))
+	}
 	for _, kind := range kinds {
 		if kind == attacks.MLP || kind == attacks.SVM {
-			work += s.UpdatesWork(attacks.Hidden, float64(epochs)*s.RecordedUpdates()/2)
+			work += s.UpdatesWork(attacks.Hidden, float64(epochs)*learned, audits.MomentumWork/float64(batch))
 		}
 	}
 	return work

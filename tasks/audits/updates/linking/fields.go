@@ -50,5 +50,5 @@ func (f *Fields) States(*audits.Setting) float64 { return 0 }
 // Work implements audits.Worker: the product of each update with each other one.
 func (f *Fields) Work(s *audits.Setting) float64 {
 	n := float64(f.Linking.Updates)
-	return s.UpdatesWork(1, n*n) / 3
+	return s.UpdatesWork(1, n*n, 0) / 3
 }

@@ -117,5 +117,5 @@ func (f *Fields) States(*audits.Setting) float64 { return 0 }
 
 // Work implements audits.Worker.
 func (f *Fields) Work(s *audits.Setting) float64 {
-	return deanonymization.AttacksWork(s, f.Profiles.Attacks, f.Profiles.Epochs)
+	return deanonymization.AttacksWork(s, f.Profiles.Attacks, f.Profiles.Epochs, f.Profiles.Batch, 0)
 }
