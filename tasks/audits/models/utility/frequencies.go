@@ -129,8 +129,8 @@ func (r Reading) targets(sentence []int32) []int32 {
 }
 
 // predict measures how well the frequencies of one part predict the ordinary targets of another.
-func (known Counts) predict(asked Counts) Outcome {
-	known, asked = known.extended(len(asked)), asked.extended(len(known))
+func (c Counts) predict(asked Counts) Outcome {
+	known, asked := c.extended(len(asked)), asked.extended(len(c))
 	all, different, first := int64(0), int64(0), datasets.FirstWord
 	for w := datasets.FirstWord; w < len(known); w++ {
 		all += known[w]
@@ -159,8 +159,8 @@ func (c Counts) extended(size int) Counts {
 }
 
 // scores measures the median score of one part as the guess of all scores of another.
-func (known Counts) scores(asked Counts) Outcome {
-	mistake, tokens := asked.MeanAbsoluteError(known.MedianScore())
+func (c Counts) scores(asked Counts) Outcome {
+	mistake, tokens := asked.MeanAbsoluteError(c.MedianScore())
 	if tokens == 0 {
 		return Outcome{}
 	}
