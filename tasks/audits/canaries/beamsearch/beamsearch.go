@@ -45,48 +45,41 @@ type Extraction struct {
 	Found bool `json:"found"`
 }
 
-// Kind tries to extract some canaries from their prefix and length alone
-// (Thakkar et al. 2020, section 4.1): the sequences have the canary's length
-// and consist of the symbols that canaries have at each position, ordinary words
-// or those of an alphabet and a format; probabilities are those of the full output,
-// without length normalisation; ties go to the lower token. Its inputs are the
-// checkpoint and the canaries; its blob ExtractionsBlob holds one Extraction a
-// canary.
-var Kind = tasks.Kind{Name: "audits/beam-search", Version: 2, Class: tasks.Compute, Run: run}
+// Kind tries to extract some canaries from their prefix and length alone: the sequences have the
+// canary's length and consist of the symbols that canaries have at each position; probabilities are
+// those of the full output, without length normalisation; ties go to the lower token. Its inputs are
+// the checkpoint and the canaries.
+var Kind = tasks.Kind{Name: "audits/beam-search", Version: 2, Class: tasks.Compute, Run: audits.Finds(ExtractionsBlob, extractAll)}
 
-// ExtractionsBlob is a JSON array of Extraction.
+// ExtractionsBlob is a JSON array with an Extraction for each canary.
 const ExtractionsBlob = "extractions"
 
-func run(ctx context.Context, t *tasks.Task) error {
-	var p Params
-	if err := t.Decode(&p); err != nil {
-		return err
-	}
+func extractAll(ctx context.Context, t *tasks.Task, p *Params) ([]Extraction, error) {
 	all, err := datasets.ReadPlacements(ctx, t, audits.CanariesInput)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	scorer, err := checkpoints.ReadScorer(ctx, t, audits.ModelInput)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	choices, err := audits.SuffixChoices(ctx, t, p.Space, p.Prefix, scorer.Model().Config().Vocabulary-datasets.FirstWord)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	found := make([]Extraction, 0, p.Count)
 	for i, c := range all[p.First : p.First+p.Count] {
 		if err := ctx.Err(); err != nil {
-			return err
+			return nil, err
 		}
 		e, err := extract(scorer, c.Tokens, p.Prefix, choices, p.Width)
 		if err != nil {
-			return tasks.Permanent(fmt.Errorf("canary %d: %w", p.First+i, err))
+			return nil, tasks.Permanent(fmt.Errorf("canary %d: %w", p.First+i, err))
 		}
 		found = append(found, e)
 		t.Progress(tasks.Progress{Done: int64(i + 1), Total: int64(p.Count)})
 	}
-	return t.PutJSON(ctx, ExtractionsBlob, found)
+	return found, nil
 }
 
 // extract searches for a canary.
@@ -193,45 +186,33 @@ type SummaryParams struct {
 	Width int `json:"width"`
 }
 
-// Summary joins what was found of all canaries of one checkpoint. Its inputs are the
-// parts, audits.PlacementsInput, and datasets.PartsInput for the words of tokens; its
-// blobs those of audits.PutSummary, its metrics Metrics.
-var Summary = tasks.Kind{Name: "audits/beam-search-summary", Version: 1, Class: tasks.Compute, Run: runSummary}
+// Summary joins the extractions of all canaries of one checkpoint: an audits.Summary. The input
+// datasets.PartsInput has the words of tokens.
+var Summary = tasks.Kind{Name: "audits/beam-search-summary", Version: 1, Class: tasks.Compute, Run: audits.SumsUp(summarize)}
 
 // Metrics are what the curve keeps of an outcome.
 type Metrics struct {
 	Memorized int `json:"beam_search_memorized"`
 }
 
-func runSummary(ctx context.Context, t *tasks.Task) error {
-	var p SummaryParams
-	if err := t.Decode(&p); err != nil {
-		return err
-	}
-	placed, err := datasets.ReadPlacements(ctx, t, audits.PlacementsInput)
-	if err != nil {
-		return err
-	}
+func summarize(ctx context.Context, t *tasks.Task, p *SummaryParams, placed []datasets.Placement) (audits.Summary, error) {
 	extractions, err := audits.ReadParts[Extraction](ctx, t, p.Parts, ExtractionsBlob, len(placed))
 	if err != nil {
-		return err
+		return audits.Summary{}, err
 	}
 	vocabulary, err := datasets.ReadVocabulary(ctx, t, datasets.PartsInput)
 	if err != nil {
-		return err
+		return audits.Summary{}, err
 	}
 	outcomes := make([]CanaryOutcome, len(extractions))
 	for i := range extractions {
 		if outcomes[i], err = extractions[i].CanaryOutcome(vocabulary); err != nil {
-			return fmt.Errorf("canary %d: %w", i, err)
+			return audits.Summary{}, fmt.Errorf("canary %d: %w", i, err)
 		}
 	}
 	found, err := audits.Count(placed, func(canary int) bool { return extractions[canary].Found })
-	if err != nil {
-		return err
-	}
 	outcome := Outcome{Memorized: found.Memorized, Of: found.Of, Width: p.Width, Lowest: found.Lowest}
-	return audits.PutSummary(ctx, t, outcome, outcomes, Metrics{found.Memorized})
+	return audits.Summary{Outcome: outcome, Canaries: outcomes, Metrics: Metrics{found.Memorized}}, err
 }
 
 // CanaryOutcome is what the search says of its canary, in the words of a vocabulary.

@@ -6,6 +6,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/canaries"
 	"coalmine/tasks/datasets"
 )
 
@@ -54,16 +55,13 @@ const canariesATask = 32
 
 // Compile implements audits.Fields.
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
-	s, model := b.Setting(), b.Model(round)
-	inputs := []tasks.Input{{Name: audits.PlacementsInput, Key: b.Placements()}, {Name: datasets.PartsInput, Key: b.Parts()}}
-	groups := s.Canaries.Split(canariesATask)
-	for i, g := range groups {
-		part := b.Node(Kind, fmt.Sprintf("beam search from canary %d after %d", g.First, round), Params{
+	parts := canaries.Tasks(b, round, Kind, b.Setting().Canaries.Split(canariesATask), func(g audits.Group) (string, any) {
+		return fmt.Sprintf("beam search from canary %d after %d", g.First, round), Params{
 			Width: f.BeamSearch.Width, Space: g.Space, Prefix: g.Prefix(f.BeamSearch.Prefix), First: g.First, Count: g.Count,
-		}, tasks.Input{Name: audits.ModelInput, Key: model}, tasks.Input{Name: audits.CanariesInput, Key: b.Canaries()})
-		inputs = append(inputs, tasks.Input{Name: tasks.PartInput(i), Key: part})
-	}
-	return b.Node(Summary, fmt.Sprintf("beam search after %d", round), SummaryParams{Parts: len(groups), Width: f.BeamSearch.Width}, inputs...)
+		}
+	})
+	return canaries.Summarize(b, round, Summary, "beam search", SummaryParams{len(parts), f.BeamSearch.Width}, parts,
+		tasks.Input{Name: datasets.PartsInput, Key: b.Parts()})
 }
 
 // States implements audits.Fields.

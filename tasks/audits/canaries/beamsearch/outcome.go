@@ -6,21 +6,18 @@ import (
 
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/canaries"
 )
 
 // Audit is beam search.
-var Audit = audits.Description{
+var Audit = canaries.Describe[Outcome, CanaryOutcome](audits.Description{
 	Name:   "beam_search",
 	Legend: "BS, beam search: the model continues with the canary, given its beginning.",
 	New:    func() audits.Fields { return new(Fields) },
 	Limits: []audits.Limit{audits.CountLimit("beam_search_memorized", "limits the canaries that beam search finds.",
 		func(v *Outcome) int { return v.Memorized }, audits.LikeliestByChance(func(f *Fields) int { return f.BeamSearch.Prefix }))},
-	Kinds:              []tasks.Kind{Kind, Summary},
-	Pairs:              audits.TargetSecrets,
-	OutcomeBlob:        audits.OutcomeBlob,
-	CanaryOutcomesBlob: audits.CanaryOutcomesBlob,
-	Outcome:            func() audits.Outcome { return new(Outcome) },
-	CanaryOutcome:      func() audits.CanaryOutcome { return new(CanaryOutcome) },
+	Kinds: []tasks.Kind{Kind, Summary},
+	Pairs: audits.TargetSecrets,
 	Measures: slices.Concat([]audits.Measure{
 		{
 			Name: "beam_search_memorized", Of: audits.Of(func(v *Outcome) int { return v.Memorized }),
@@ -33,11 +30,8 @@ var Audit = audits.Description{
 		audits.Measure{Name: "beam_found", Paired: true, Drawn: "canaries found by beam search, %", Scale: audits.Percent},
 		audits.Measure{Name: "beam_best", Of: audits.Of((*CanaryOutcome).best)},
 	),
-	Curves: []audits.Curve{{
-		Figure: audits.MemorizedFigure, Name: "beam search", Metric: "beam_search_memorized",
-		Most: func(v audits.Outcome) float64 { return float64(v.(*Outcome).Of) },
-	}},
-}
+	Curves: []audits.Curve{canaries.Memorized("beam search", "beam_search_memorized", func(v *Outcome) int { return v.Of })},
+})
 
 // Outcome counts the canaries that were extracted.
 type Outcome struct {

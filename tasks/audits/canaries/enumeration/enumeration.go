@@ -44,29 +44,24 @@ type Tally struct {
 // Kind counts the sequences that are as likely as each canary, or more. What costs more
 // before its end than the most expensive canary that shares its prefix is left out with
 // all that begins with it: no sequence costs less than its beginning, so the count is
-// exact. Its inputs are the checkpoint and the canaries; its blob TalliesBlob holds one
-// Tally for each canary that it counts for.
-var Kind = tasks.Kind{Name: "audits/enumeration", Version: 1, Class: tasks.Compute, Run: run}
+// exact. Its inputs are the checkpoint and the canaries.
+var Kind = tasks.Kind{Name: "audits/enumeration", Version: 1, Class: tasks.Compute, Run: audits.Finds(TalliesBlob, tally)}
 
-// TalliesBlob is a JSON array of Tally.
+// TalliesBlob is a JSON array with a Tally for each canary that the task counts for.
 const TalliesBlob = "tallies"
 
-func run(ctx context.Context, t *tasks.Task) error {
-	var p Params
-	if err := t.Decode(&p); err != nil {
-		return err
-	}
+func tally(ctx context.Context, t *tasks.Task, p *Params) ([]Tally, error) {
 	list, err := datasets.ReadPlacements(ctx, t, audits.CanariesInput)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	tables, err := audits.ReadTables(ctx, t)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	choices, err := audits.SuffixChoices(ctx, t, p.Space, p.Prefix, tables.Scorer().Model().Config().Vocabulary-datasets.FirstWord)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if p.Canaries.Count > 0 {
 		list = list[p.Canaries.First : p.Canaries.First+p.Canaries.Count]
@@ -75,11 +70,11 @@ func run(ctx context.Context, t *tasks.Task) error {
 	groups := audits.ByPrefix(list, p.Prefix)
 	for i, group := range groups {
 		if err := c.count(ctx, list, group); err != nil {
-			return err
+			return nil, err
 		}
 		t.Progress(tasks.Progress{Done: int64(i + 1), Total: int64(len(groups)), Tokens: c.tree.Work().Advanced})
 	}
-	return t.PutJSON(ctx, TalliesBlob, c.tallies)
+	return c.tallies, nil
 }
 
 // counter counts for every canary the sequences of a span.
@@ -162,10 +157,9 @@ func (p *SummaryParams) groups(canaries int) []RankedGroup {
 	return []RankedGroup{{canaries, p.Parts, p.Sequences}}
 }
 
-// Summary adds up what the parts have counted, and ranks all canaries of one checkpoint.
-// Its inputs are the parts and audits.PlacementsInput, its blobs those of
-// audits.PutSummary, its metrics Metrics.
-var Summary = tasks.Kind{Name: "audits/enumeration-summary", Version: 2, Class: tasks.Compute, Run: runSummary}
+// Summary adds up the counts of the parts, and ranks all canaries of one checkpoint: an
+// audits.Summary.
+var Summary = tasks.Kind{Name: "audits/enumeration-summary", Version: 2, Class: tasks.Compute, Run: audits.SumsUp(summarize)}
 
 // Metrics are what the curve keeps of an outcome.
 type Metrics struct {
@@ -174,18 +168,10 @@ type Metrics struct {
 	Highest *float64 `json:"enumeration_highest_exposure,omitempty"`
 }
 
-func runSummary(ctx context.Context, t *tasks.Task) error {
-	var p SummaryParams
-	if err := t.Decode(&p); err != nil {
-		return err
-	}
-	placed, err := datasets.ReadPlacements(ctx, t, audits.PlacementsInput)
+func summarize(ctx context.Context, t *tasks.Task, p *SummaryParams, placed []datasets.Placement) (audits.Summary, error) {
+	tallies, sequences, err := sumTallies(ctx, t, p, len(placed))
 	if err != nil {
-		return err
-	}
-	tallies, sequences, err := sumTallies(ctx, t, &p, len(placed))
-	if err != nil {
-		return err
+		return audits.Summary{}, err
 	}
 	outcomes := make([]CanaryOutcome, len(tallies))
 	var highest *float64
@@ -196,11 +182,8 @@ func runSummary(ctx context.Context, t *tasks.Task) error {
 		}
 	}
 	found, err := audits.Count(placed, func(canary int) bool { return tallies[canary].AtMost == 1 })
-	if err != nil {
-		return err
-	}
 	outcome := Outcome{Memorized: found.Memorized, Of: found.Of, Sequences: p.Sequences, Lowest: found.Lowest}
-	return audits.PutSummary(ctx, t, outcome, outcomes, Metrics{found.Memorized, highest})
+	return audits.Summary{Outcome: outcome, Canaries: outcomes, Metrics: Metrics{found.Memorized, highest}}, err
 }
 
 // sumTallies adds up the counts of all parts, by canary, and says among how many sequences

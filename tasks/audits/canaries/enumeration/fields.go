@@ -7,6 +7,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/canaries"
 	"coalmine/tasks/audits/canaries/exposure"
 )
 
@@ -61,22 +62,19 @@ func (b *Block) sequences(s *audits.Setting, g audits.Group) int {
 	return int(g.Sequences(s.Ordinary, g.Prefix(b.Prefix)))
 }
 
-// MostExposure implements exposure.Measurer: that of the group with the most sequences.
-func (f *Fields) MostExposure(s *audits.Setting) (bits float64, because, how string) {
+// Exposures implements exposure.Measurer: those of the group with the most sequences.
+func (f *Fields) Exposures(s *audits.Setting) exposure.Range {
 	n := 0
 	if s.Canaries != nil {
 		for _, g := range s.Canaries.Groups {
 			n = max(n, f.Enumeration.sequences(s, g))
 		}
 	}
-	if n <= 1 {
-		return math.Inf(1), path, "a space that is not known" // Check says what is wrong
+	if n <= 1 { // Check says what is wrong
+		return exposure.Range{Basis: exposure.Enumerated, Most: math.Inf(1), Path: path, How: "a space that is not known"}
 	}
-	return math.Log2(float64(n)), path + ".prefix", fmt.Sprintf("log2(%d sequences)", n)
+	return exposure.Range{Basis: exposure.Enumerated, Most: math.Log2(float64(n)), Path: path + ".prefix", How: fmt.Sprintf("log2(%d sequences)", n)}
 }
-
-// Basis implements exposure.Measurer.
-func (f *Fields) Basis() exposure.Basis { return exposure.Enumerated }
 
 // SequencesATask is how many sequences a task enumerates: some seconds of work. It shows
 // in keys, not in results.
@@ -84,26 +82,26 @@ const SequencesATask = 2_500_000
 
 // Compile implements audits.Fields.
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
-	s, model := b.Setting(), b.Model(round)
-	inputs := []tasks.Input{{Name: audits.PlacementsInput, Key: b.Placements()}}
-	params := SummaryParams{}
+	s := b.Setting()
+	var params SummaryParams
+	var parts []tasks.Input
 	for _, g := range s.Canaries.Groups {
 		sequences := f.Enumeration.sequences(s, g)
-		params.Sequences = max(params.Sequences, int64(sequences))
 		spans := audits.Split(sequences, SequencesATask)
-		params.Groups = append(params.Groups, RankedGroup{g.Count, len(spans), int64(sequences)})
 		for _, span := range spans {
 			part := b.Node(Kind, fmt.Sprintf("enumeration from sequence %d for canary %d after %d", span.First, g.First, round), Params{
 				Space: g.Space, Prefix: g.Prefix(f.Enumeration.Prefix), First: span.First, Count: span.Count, Canaries: only(s.Canaries, g),
-			}, tasks.Input{Name: audits.ModelInput, Key: model}, tasks.Input{Name: audits.CanariesInput, Key: b.Canaries()})
-			inputs = append(inputs, tasks.Input{Name: tasks.PartInput(params.Parts), Key: part})
-			params.Parts++
+			}, tasks.Input{Name: audits.ModelInput, Key: b.Model(round)}, tasks.Input{Name: audits.CanariesInput, Key: b.Canaries()})
+			parts = append(parts, tasks.Input{Name: tasks.PartInput(len(parts)), Key: part})
 		}
+		params.Sequences = max(params.Sequences, int64(sequences))
+		params.Groups = append(params.Groups, RankedGroup{g.Count, len(spans), int64(sequences)})
 	}
+	params.Parts = len(parts)
 	if len(params.Groups) == 1 {
 		params.Groups = nil
 	}
-	return b.Node(Summary, fmt.Sprintf("enumeration after %d", round), params, inputs...)
+	return canaries.Summarize(b, round, Summary, "enumeration", params, parts)
 }
 
 // only is the span of a group, zero where it is all canaries.

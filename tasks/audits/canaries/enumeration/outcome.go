@@ -7,22 +7,19 @@ import (
 
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/canaries"
 	"coalmine/tasks/audits/canaries/exposure"
 )
 
 // Audit is enumeration.
-var Audit = audits.Description{
+var Audit = canaries.Describe[Outcome, CanaryOutcome](audits.Description{
 	Name:   "enumeration",
 	Legend: "All, enumeration: the canary is the most likely of all sequences that could stand in its place.",
 	New:    func() audits.Fields { return new(Fields) },
 	Limits: []audits.Limit{audits.CountLimit("enumeration_memorized", "limits the canaries that are the most likely of all sequences.",
 		func(v *Outcome) int { return v.Memorized }, audits.LikeliestByChance(func(f *Fields) int { return f.Enumeration.Prefix }))},
-	Kinds:              []tasks.Kind{Kind, Summary},
-	Pairs:              audits.TargetSecrets,
-	OutcomeBlob:        audits.OutcomeBlob,
-	CanaryOutcomesBlob: audits.CanaryOutcomesBlob,
-	Outcome:            func() audits.Outcome { return new(Outcome) },
-	CanaryOutcome:      func() audits.CanaryOutcome { return new(CanaryOutcome) },
+	Kinds: []tasks.Kind{Kind, Summary},
+	Pairs: audits.TargetSecrets,
 	Measures: slices.Concat([]audits.Measure{
 		{Name: "enumeration_memorized", Of: audits.Of(func(v *Outcome) int { return v.Memorized }), Header: "memorized of all", Scale: audits.Plain, Among: "enumeration_of"},
 		{Name: "enumeration_of", Of: audits.Of(func(v *Outcome) int { return v.Of })},
@@ -30,16 +27,13 @@ var Audit = audits.Description{
 	}, audits.Lowest("enumeration", audits.Measure{Header: "lowest of all"}, func(v *Outcome) *audits.Configuration { return v.Lowest })),
 	Canary: audits.Members[CanaryOutcome](audits.Measure{Name: "enumerated_exposure", Paired: true}),
 	Curves: []audits.Curve{
-		{
-			Figure: audits.MemorizedFigure, Name: "enumeration", Metric: "enumeration_memorized",
-			Most: func(v audits.Outcome) float64 { return float64(v.(*Outcome).Of) },
-		},
+		canaries.Memorized("enumeration", "enumeration_memorized", func(v *Outcome) int { return v.Of }),
 		{
 			Figure: exposure.HighestFigure, Name: "enumeration", Metric: "enumeration_highest_exposure",
 			Most: func(v audits.Outcome) float64 { return v.(*Outcome).MostExposure() },
 		},
 	},
-}
+})
 
 // Outcome counts the canaries of rank 1 in the whole space.
 type Outcome struct {
@@ -74,27 +68,13 @@ func (t *Tally) CanaryOutcome(sequences int64) CanaryOutcome {
 	return CanaryOutcome{Rank: &t.AtMost, Exposure: &exposure, LogPerplexity: &t.LogPerplexity}
 }
 
-// Bits implements exposure.CanaryOutcome.
-func (o *CanaryOutcome) Bits() (bits float64, known bool) {
+// Exposed implements exposure.Exposed.
+func (o *CanaryOutcome) Exposed() *exposure.Exposure {
 	if o.Exposure == nil {
-		return 0, false
+		return nil
 	}
-	return *o.Exposure, true
-}
-
-// IsMemorized implements exposure.CanaryOutcome.
-func (o *CanaryOutcome) IsMemorized() bool { return o.Rank != nil && *o.Rank == 1 }
-
-// Basis implements exposure.CanaryOutcome.
-func (o *CanaryOutcome) Basis() exposure.Basis { return exposure.Enumerated }
-
-// Error implements exposure.CanaryOutcome.
-func (o *CanaryOutcome) Error() float64 { return 0 }
-
-// Support implements exposure.CanaryOutcome.
-func (o *CanaryOutcome) Support() int64 { return exposure.Enough }
-
-// Explain implements exposure.CanaryOutcome.
-func (o *CanaryOutcome) Explain() string {
-	return fmt.Sprintf("exact exposure %.1f bits, rank %d of all sequences", *o.Exposure, *o.Rank)
+	return &exposure.Exposure{
+		Basis: exposure.Enumerated, Bits: *o.Exposure, Support: exposure.Enough, Memorized: *o.Rank == 1,
+		Text: fmt.Sprintf("exact exposure %.1f bits, rank %d of all sequences", *o.Exposure, *o.Rank),
+	}
 }

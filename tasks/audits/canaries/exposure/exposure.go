@@ -31,13 +31,16 @@ const (
 // String is the basis in words of a sentence.
 func (b Basis) String() string { return [...]string{"fitted", "sampled", "exact"}[b] }
 
-// Measurer is implemented by the fields of an audit whose outcomes are Outcomes.
-type Measurer interface {
-	// MostExposure is the highest exposure that the audit could find, in bits, the path of
-	// the field that it follows from, and how: "log2(1024 references)".
-	MostExposure(s *audits.Setting) (bits float64, path, how string)
-	// Basis is that of the audit's outcomes.
-	Basis() Basis
+// Measurer is implemented by the fields of an audit whose canaries' outcomes are Exposed.
+type Measurer interface{ Exposures(s *audits.Setting) Range }
+
+// Range is how high exposures an audit can find.
+type Range struct {
+	Basis Basis
+	// Most is the highest, in bits; Path names the field that it follows from, and How says
+	// so: "log2(1024 references)".
+	Most      float64
+	Path, How string
 }
 
 // Bounded is implemented by the outcome of such an audit, if its exposures have a bound.
@@ -46,22 +49,26 @@ type Bounded interface {
 	MostExposure() float64
 }
 
-// CanaryOutcome is implemented by the outcomes of such an audit.
-type CanaryOutcome interface {
-	// Basis is what the exposure rests on.
-	Basis() Basis
-	// Bits are the canary's exposure; false where it is not known.
-	Bits() (bits float64, known bool)
-	// Error is the standard error of the exposure in bits, as an estimate of the exact one;
-	// 0 for that, and infinite where the exposure is only a lower bound.
-	Error() float64
+// Exposed is implemented by what such an audit says of a canary.
+type Exposed interface {
+	// Exposed is nil where the exposure is not known.
+	Exposed() *Exposure
+}
+
+// Exposure of a canary.
+type Exposure struct {
+	Basis Basis
+	Bits  float64
+	// Error is the standard error in bits, as an estimate of the exact exposure; 0 for that,
+	// and infinite where the exposure is only a lower bound.
+	Error float64
 	// Support is how many references at or below the canary the exposure rests on. An exact
-	// one needs none, and says Enough.
-	Support() int64
-	// IsMemorized says that the canary is more likely than all that it was compared with.
-	IsMemorized() bool
-	// Explain says the exposure, and what it rests on.
-	Explain() string
+	// one needs none, and has Enough.
+	Support int64
+	// Memorized says that the canary is more likely than all that it was compared with.
+	Memorized bool
+	// Text is the exposure for people, with its basis.
+	Text string
 }
 
 // Enough is the support from which the three ways to measure an exposure agree within
@@ -97,13 +104,15 @@ type Outcome struct {
 // measured is a canary and its exposures, the highest basis first.
 type measured struct {
 	*audits.Canary
-	exposures []known
+	exposures []*Exposure
 }
 
-// known is an exposure in bits.
-type known struct {
-	CanaryOutcome
-	bits float64
+// of is the exposure of one basis; nil if it is not known.
+func (m *measured) of(b Basis) *Exposure {
+	if i := slices.IndexFunc(m.exposures, func(e *Exposure) bool { return e.Basis == b }); i >= 0 {
+		return m.exposures[i]
+	}
+	return nil
 }
 
 func derive(c *audits.Cell) audits.Outcome {
@@ -120,7 +129,7 @@ func derive(c *audits.Cell) audits.Outcome {
 		}
 		v.canaries = append(v.canaries, m)
 		if m.Role == audits.Inserted {
-			v.Highest = Higher(v.Highest, m.exposures[0].bits)
+			v.Highest = Higher(v.Highest, m.exposures[0].Bits)
 		}
 	}
 	if v.Most == 0 && len(v.canaries) == 0 {
@@ -147,16 +156,15 @@ func ValueOf(highest *float64) float64 {
 }
 
 // exposuresOf are the exposures that are known of a canary, the highest basis first.
-func exposuresOf(c *audits.Canary) []known {
-	var all []known
+func exposuresOf(c *audits.Canary) (all []*Exposure) {
 	for _, o := range c.Outcomes {
-		if outcome, ok := o.(CanaryOutcome); ok {
-			if bits, ok := outcome.Bits(); ok {
-				all = append(all, known{outcome, bits})
+		if outcome, ok := o.(Exposed); ok {
+			if e := outcome.Exposed(); e != nil {
+				all = append(all, e)
 			}
 		}
 	}
-	slices.SortStableFunc(all, func(a, b known) int { return cmp.Compare(b.Basis(), a.Basis()) })
+	slices.SortStableFunc(all, func(a, b *Exposure) int { return cmp.Compare(b.Basis, a.Basis) })
 	return all
 }
 
@@ -177,7 +185,7 @@ func (v *Outcome) Figure(c *audits.Cell) *audits.Figure {
 			}
 			f.X.Most = max(f.X.Most, float64(m.Insertions))
 			f.Dots = append(f.Dots, audits.Dot{
-				X: float64(m.Insertions), Y: max(m.exposures[0].bits, 0), Filled: m.exposures[0].IsMemorized(), Grey: m.Insertions == 0,
+				X: float64(m.Insertions), Y: max(m.exposures[0].Bits, 0), Filled: m.exposures[0].Memorized, Grey: m.Insertions == 0,
 				About: fmt.Sprintf("%s: %d copies at %d users; %s", strings.Join(m.Words, " "), m.Insertions, m.Holders, m.explain()),
 			})
 		}
@@ -193,8 +201,8 @@ func (v *Outcome) Note(*audits.Cell) string {
 		parts = append(parts, v.Samples.String())
 	}
 	for _, pair := range [][2]Basis{{Sampled, Enumerated}, {Fitted, Enumerated}, {Fitted, Sampled}} {
-		if c := v.compare(pair[0], pair[1]); c.supported+c.others > 0 {
-			parts = append(parts, fmt.Sprintf("%s less %s %s", pair[0], pair[1], c))
+		if text := v.compare(pair[0], pair[1]); text != "" {
+			parts = append(parts, fmt.Sprintf("%s less %s %s", pair[0], pair[1], text))
 		}
 	}
 	if len(parts) == 0 {
@@ -203,54 +211,34 @@ func (v *Outcome) Note(*audits.Cell) string {
 	return "exposures in bits: " + strings.Join(parts, "; ")
 }
 
-// comparison is of two exposures of each canary.
-type comparison struct {
-	// fitted says that one of the two exposures is.
-	fitted bool
-	// supported canaries have Enough references at or below for both. Apart are the least
-	// and the largest difference in bits over those, errors the largest difference in
-	// standard errors.
-	supported int
-	apart     span
-	errors    float64
-	// others have fewer; gap is the differences there.
-	others int
-	gap    span
-}
-
-func (v *Outcome) compare(a, b Basis) comparison {
-	c := comparison{fitted: a == Fitted}
+// compare says how far apart two exposures of each canary are: of those with Enough references at
+// or below for both, also in standard errors, and of the others.
+func (v *Outcome) compare(a, b Basis) string {
+	var supported, others []float64
+	errors := 0.0
 	for _, m := range v.canaries {
-		i := slices.IndexFunc(m.exposures, func(k known) bool { return k.Basis() == a })
-		j := slices.IndexFunc(m.exposures, func(k known) bool { return k.Basis() == b })
-		if i < 0 || j < 0 {
+		one, other := m.of(a), m.of(b)
+		if one == nil || other == nil {
 			continue
 		}
-		one, other := m.exposures[i], m.exposures[j]
-		apart := one.bits - other.bits
-		if min(one.Support(), other.Support()) < Enough {
-			c.gap.take(apart, c.others == 0)
-			c.others++
+		apart := one.Bits - other.Bits
+		if min(one.Support, other.Support) < Enough {
+			others = append(others, apart)
 			continue
 		}
-		c.apart.take(apart, c.supported == 0)
-		c.supported++
-		c.errors = max(c.errors, math.Abs(apart)/math.Hypot(one.Error(), other.Error()))
+		supported = append(supported, apart)
+		errors = max(errors, math.Abs(apart)/math.Hypot(one.Error, other.Error))
 	}
-	return c
-}
-
-func (c comparison) String() string {
 	ofFit, beyond := "", ""
-	if c.fitted {
+	if a == Fitted {
 		ofFit, beyond = ", which take the distribution for skew-normal", ", where the fit extrapolates"
 	}
 	var parts []string
-	if c.supported > 0 {
-		parts = append(parts, fmt.Sprintf("%s (at most %.1f standard errors%s) for %s with %d references or more at or below", c.apart, c.errors, ofFit, canaries(c.supported), Enough))
+	if len(supported) > 0 {
+		parts = append(parts, fmt.Sprintf("%s (at most %.1f standard errors%s) for %s with %d references or more at or below", span(supported), errors, ofFit, canaries(len(supported)), Enough))
 	}
-	if c.others > 0 {
-		parts = append(parts, fmt.Sprintf("%s for %s with fewer%s", c.gap, canaries(c.others), beyond))
+	if len(others) > 0 {
+		parts = append(parts, fmt.Sprintf("%s for %s with fewer%s", span(others), canaries(len(others)), beyond))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -262,19 +250,9 @@ func canaries(n int) string {
 	return fmt.Sprintf("%d canaries", n)
 }
 
-// span is from the least to the largest of some values.
-type span struct{ least, most float64 }
-
-// take makes the span reach a value, which is the first of it or not.
-func (s *span) take(value float64, first bool) {
-	if first {
-		s.least, s.most = value, value
-		return
-	}
-	s.least, s.most = min(s.least, value), max(s.most, value)
+func span(bits []float64) string {
+	return fmt.Sprintf("%+.2f to %+.2f", slices.Min(bits), slices.Max(bits))
 }
-
-func (s span) String() string { return fmt.Sprintf("%+.2f to %+.2f", s.least, s.most) }
 
 var limits = []audits.Limit{audits.LimitOf[float64]{
 	Name:  "exposure",
@@ -293,18 +271,20 @@ func falseAlarms(s *audits.Setting, limit float64) []audits.FalseAlarm {
 
 func checkLimit(s *audits.Setting, limit float64, fail audits.Fail) {
 	const path = "audit.fail_if.exposure"
-	var best Measurer
+	var best *Range
 	for _, f := range s.Audits {
-		if m, ok := f.(Measurer); ok && (best == nil || m.Basis() > best.Basis()) {
-			best = m
+		if m, ok := f.(Measurer); ok {
+			if r := m.Exposures(s); best == nil || r.Basis > best.Basis {
+				best = &r
+			}
 		}
 	}
 	if best == nil {
 		fail([]string{path, "audit.random_sampling"}, "limits what audit.random_sampling measures, which is not there; add it, or remove the limit")
 		return
 	}
-	if most, because, how := best.MostExposure(s); limit >= most {
-		fail([]string{path, because}, "is %g, which no canary can exceed: exposure is at most %s = %.2f bits", limit, how, most)
+	if limit >= best.Most {
+		fail([]string{path, best.Path}, "is %g, which no canary can exceed: exposure is at most %s = %.2f bits", limit, best.How, best.Most)
 	}
 }
 
@@ -312,7 +292,7 @@ func checkLimit(s *audits.Setting, limit float64, fail audits.Fail) {
 func (m *measured) explain() string {
 	var all []string
 	for _, e := range m.exposures {
-		all = append(all, e.Explain())
+		all = append(all, e.Text)
 	}
 	return strings.Join(all, "; ")
 }

@@ -16,12 +16,9 @@ type outcome struct {
 	bits  float64
 }
 
-func (o outcome) Basis() Basis          { return o.basis }
-func (o outcome) Bits() (float64, bool) { return o.bits, true }
-func (o outcome) Error() float64        { return 1 }
-func (o outcome) Support() int64        { return Enough }
-func (o outcome) IsMemorized() bool     { return false }
-func (o outcome) Explain() string       { return "" }
+func (o outcome) Exposed() *Exposure {
+	return &Exposure{Basis: o.basis, Bits: o.bits, Error: 1, Support: Enough}
+}
 
 // cell has canaries by their copies, each with a sampled exposure.
 func cell(byCopies map[int][]float64) *audits.Cell {

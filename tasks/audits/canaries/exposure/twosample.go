@@ -56,11 +56,11 @@ func newSamples(all []measured) *Samples {
 func bitsByCopies(all []measured, basis Basis) (map[int][]float64, bool) {
 	out := map[int][]float64{}
 	for _, m := range all {
-		i := slices.IndexFunc(m.exposures, func(k known) bool { return k.Basis() == basis })
-		if i < 0 || math.IsNaN(m.exposures[i].bits) {
+		e := m.of(basis)
+		if e == nil || math.IsNaN(e.Bits) {
 			return nil, false
 		}
-		out[m.Insertions] = append(out[m.Insertions], m.exposures[i].bits)
+		out[m.Insertions] = append(out[m.Insertions], e.Bits)
 	}
 	return out, true
 }

@@ -37,13 +37,13 @@ type Params struct {
 }
 
 // Kind ranks a share of the findings after their contexts. Its inputs are the checkpoint
-// and FindingsInput; its blob RanksBlob holds one Rank a finding.
-var Kind = tasks.Kind{Name: "audits/natural", Version: 1, Class: tasks.Compute, Run: run}
+// and FindingsInput.
+var Kind = tasks.Kind{Name: "audits/natural", Version: 1, Class: tasks.Compute, Run: audits.Finds(RanksBlob, rankShare)}
 
 // FindingsInput is a node of Scan.
 const FindingsInput = "findings"
 
-// RanksBlob is a JSON array of Rank.
+// RanksBlob is a JSON array with a Rank for each finding.
 const RanksBlob = "ranks"
 
 // Rank is where a finding stands among others of its form.
@@ -57,25 +57,21 @@ type Rank struct {
 	Searched *Searched `json:"searched,omitempty"`
 }
 
-func run(ctx context.Context, t *tasks.Task) error {
-	var p Params
-	if err := t.Decode(&p); err != nil {
-		return err
-	}
+func rankShare(ctx context.Context, t *tasks.Task, p *Params) ([]Rank, error) {
 	list, err := readFindings(ctx, t, FindingsInput)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	ranks := []Rank{}
 	for i := p.Share; i < len(list); i += p.Shares {
 		rank, err := p.rank(ctx, t, i, &list[i])
 		if err != nil {
-			return err
+			return nil, err
 		}
 		ranks = append(ranks, rank)
 		t.Progress(tasks.Progress{Done: int64(i + 1), Total: int64(len(list))})
 	}
-	return t.PutJSON(ctx, RanksBlob, ranks)
+	return ranks, nil
 }
 
 // rank ranks one finding, among references of a stream of its own.

@@ -8,24 +8,21 @@ import (
 	"coalmine/models"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/canaries"
 	"coalmine/tasks/datasets"
 )
 
 // Audit is probabilistic extraction.
-var Audit = audits.Description{
+var Audit = canaries.Describe[Outcome, CanaryOutcome](audits.Description{
 	Name: "probabilistic_extraction",
 	Legend: "Sampled (n, p): n samples of the model after a canary's beginning have the canary with at least the chance p. " +
 		"Greedy: so does the one sequence that takes the most probable token each time.",
 	New: func() audits.Fields { return new(Fields) },
 	Limits: []audits.Limit{audits.CountLimit("probabilistic_extractable", "limits the canaries that audit.probabilistic_extraction finds extractable by its queries with its chance.",
 		func(v *Outcome) int { return v.Extractable }, byChance)},
-	Kinds:              []tasks.Kind{Kind},
-	OutcomeBlob:        audits.OutcomeBlob,
-	CanaryOutcomesBlob: audits.CanaryOutcomesBlob,
-	EveryRound:         true,
-	Pairs:              audits.TargetSecrets,
-	Outcome:            func() audits.Outcome { return new(Outcome) },
-	CanaryOutcome:      func() audits.CanaryOutcome { return new(CanaryOutcome) },
+	Kinds:      []tasks.Kind{Kind},
+	EveryRound: true,
+	Pairs:      audits.TargetSecrets,
 	Measures: slices.Concat([]audits.Measure{
 		{
 			Name: "probabilistic_extractable", Of: audits.Of(func(v *Outcome) int { return v.Extractable }),
@@ -39,14 +36,11 @@ var Audit = audits.Description{
 		{Name: "probabilistic_top_k", Of: audits.Of((*Outcome).topK)},
 	}, audits.Lowest("probabilistic", audits.Measure{}, func(v *Outcome) *audits.Configuration { return v.Lowest })),
 	Canary: audits.Members[CanaryOutcome](audits.Measure{Name: "probabilistic_extractable", Paired: true}, audits.Measure{Name: "greedy_extractable", Paired: true}),
-	Curves: []audits.Curve{{
-		Figure: audits.MemorizedFigure, Name: "sampled", Metric: "probabilistic_extractable",
-		Most: func(v audits.Outcome) float64 { return float64(v.(*Outcome).Of) },
-	}, {
-		Figure: audits.MemorizedFigure, Name: "greedy", Metric: "greedy_extractable",
-		Most: func(v audits.Outcome) float64 { return float64(v.(*Outcome).Of) },
-	}},
-}
+	Curves: []audits.Curve{
+		canaries.Memorized("sampled", "probabilistic_extractable", func(v *Outcome) int { return v.Of }),
+		canaries.Memorized("greedy", "greedy_extractable", func(v *Outcome) int { return v.Of }),
+	},
+})
 
 // Outcome counts the inserted canaries that are extractable by so many samples with the
 // chance, and by greedy decoding.

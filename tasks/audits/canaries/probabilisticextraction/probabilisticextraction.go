@@ -40,8 +40,8 @@ type Group struct {
 }
 
 // Kind measures all canaries of one checkpoint. Its inputs are the checkpoint and
-// audits.PlacementsInput; its blobs those of audits.PutSummary, its metrics Metrics.
-var Kind = tasks.Kind{Name: "audits/probabilistic-extraction", Version: 1, Class: tasks.Compute, Run: run}
+// audits.PlacementsInput; it puts an audits.Summary.
+var Kind = tasks.Kind{Name: "audits/probabilistic-extraction", Version: 1, Class: tasks.Compute, Run: audits.SumsUp(summarize)}
 
 // Metrics are what the curve keeps of an outcome.
 type Metrics struct {
@@ -49,31 +49,23 @@ type Metrics struct {
 	Greedy      int `json:"greedy_extractable"`
 }
 
-func run(ctx context.Context, t *tasks.Task) error {
-	var p Params
-	if err := t.Decode(&p); err != nil {
-		return err
-	}
-	placed, err := datasets.ReadPlacements(ctx, t, audits.PlacementsInput)
-	if err != nil {
-		return err
-	}
+func summarize(ctx context.Context, t *tasks.Task, p *Params, placed []datasets.Placement) (audits.Summary, error) {
 	if err := p.check(placed); err != nil {
-		return tasks.Permanent(err)
+		return audits.Summary{}, tasks.Permanent(err)
 	}
 	scorer, err := checkpoints.ReadScorer(ctx, t, audits.ModelInput)
 	if err != nil {
-		return err
+		return audits.Summary{}, err
 	}
 	outcomes := make([]CanaryOutcome, 0, len(placed))
 	for _, g := range p.Groups {
 		for block := range slices.Chunk(placed[g.First:g.First+g.Count], canaryBlock) {
 			if err := ctx.Err(); err != nil {
-				return err
+				return audits.Summary{}, err
 			}
 			drawn, err := g.score(scorer, p.Sampling, block)
 			if err != nil {
-				return tasks.Permanent(fmt.Errorf("canaries from %d on: %w", block[0].Number, err))
+				return audits.Summary{}, tasks.Permanent(fmt.Errorf("canaries from %d on: %w", block[0].Number, err))
 			}
 			for _, d := range drawn {
 				outcomes = append(outcomes, p.outcome(&g, d))
@@ -82,10 +74,7 @@ func run(ctx context.Context, t *tasks.Task) error {
 		}
 	}
 	outcome, err := p.judge(placed, outcomes)
-	if err != nil {
-		return err
-	}
-	return audits.PutSummary(ctx, t, outcome, outcomes, Metrics{outcome.Extractable, outcome.Greedy})
+	return audits.Summary{Outcome: outcome, Canaries: outcomes, Metrics: Metrics{outcome.Extractable, outcome.Greedy}}, err
 }
 
 func (p *Params) check(placed []datasets.Placement) error {

@@ -7,7 +7,9 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/canaries"
 	"coalmine/tasks/audits/canaries/exposure"
+	"coalmine/tasks/datasets"
 )
 
 // Fields of the audit block.
@@ -49,14 +51,11 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	audits.CheckReferences(s, path, f.RandomSampling.Prefix, f.RandomSampling.References, fail)
 }
 
-// MostExposure implements exposure.Measurer.
-func (f *Fields) MostExposure(*audits.Setting) (bits float64, because, how string) {
+// Exposures implements exposure.Measurer.
+func (f *Fields) Exposures(*audits.Setting) exposure.Range {
 	n := f.RandomSampling.References
-	return math.Log2(float64(n)), path + ".references", fmt.Sprintf("log2(%d references)", n)
+	return exposure.Range{Basis: exposure.Sampled, Most: math.Log2(float64(n)), Path: path + ".references", How: fmt.Sprintf("log2(%d references)", n)}
 }
-
-// Basis implements exposure.Measurer.
-func (f *Fields) Basis() exposure.Basis { return exposure.Sampled }
 
 // CanariesATask is how many canaries a task ranks: one may take seconds, most take less.
 // It shows in keys, not in results.
@@ -64,20 +63,24 @@ const CanariesATask = 2
 
 // Compile implements audits.Fields.
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
-	s, model := b.Setting(), b.Model(round)
+	s := b.Setting()
+	kind, groups, label, inputs := Kind, shares(s.Canaries), fmt.Sprintf("after %d", round), audits.ByProgram(b)
 	if s.External != nil {
-		return f.compileScored(b, round)
+		kind, groups, label, inputs = Scored, s.Canaries.Groups, "by scores", []tasks.Input{{Name: datasets.PartsInput, Key: b.Parts()}}
 	}
-	inputs := []tasks.Input{{Name: audits.PlacementsInput, Key: b.Placements()}}
-	for i, g := range shares(s.Canaries) {
-		part := b.Node(Kind, fmt.Sprintf("random sampling from canary %d after %d", g.First, round), Params{
+	parts := canaries.Tasks(b, round, kind, groups, func(g audits.Group) (string, any) {
+		p := Params{
 			Seed: s.Seed, References: f.RandomSampling.References, Space: g.Space, Prefix: g.Prefix(f.RandomSampling.Prefix),
-			Exact: f.RandomSampling.Exact, First: g.First, Count: g.Count, Program: s.Program,
-		}, audits.ByProgram(b, tasks.Input{Name: audits.ModelInput, Key: model}, tasks.Input{Name: audits.CanariesInput, Key: b.Canaries()})...)
-		inputs = append(inputs, tasks.Input{Name: tasks.PartInput(i), Key: part})
-	}
-	return b.Node(Summary, fmt.Sprintf("random sampling after %d", round),
-		SummaryParams{Parts: len(inputs) - 1, References: f.RandomSampling.References}, inputs...)
+			Exact: f.RandomSampling.Exact, First: g.First, Count: g.Count,
+		}
+		label := fmt.Sprintf("random sampling from canary %d %s", g.First, label)
+		if s.External != nil {
+			return label, ScoredParams{Params: p, Model: *s.External}
+		}
+		p.Program = s.Program
+		return label, p
+	}, inputs...)
+	return canaries.Summarize(b, round, Summary, "random sampling", SummaryParams{len(parts), f.RandomSampling.References}, parts)
 }
 
 // shares are the canaries of each task: all of a group whose references are scored in one

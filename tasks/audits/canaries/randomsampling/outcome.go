@@ -7,25 +7,22 @@ import (
 
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/canaries"
 	"coalmine/tasks/audits/canaries/exposure"
 )
 
 // Audit is random sampling.
-var Audit = audits.Description{
+var Audit = canaries.Describe[Outcome, CanaryOutcome](audits.Description{
 	Name: "random_sampling",
 	Legend: "RS, random sampling: the canary is more likely than every random sequence that it was compared with. \"Lowest\" is the rarest " +
 		"configuration that was memorized: the share of users that carry a canary, and of their examples that it replaces.",
 	New: func() audits.Fields { return new(Fields) },
 	Limits: []audits.Limit{audits.CountLimit("random_sampling_memorized", "limits the canaries memorized by random sampling.",
 		func(v *Outcome) int { return v.Memorized }, byChance)},
-	Kinds:              []tasks.Kind{Kind, Summary, Scored},
-	ByScores:           true,
-	ByProgram:          true,
-	Pairs:              audits.EverySecret,
-	OutcomeBlob:        audits.OutcomeBlob,
-	CanaryOutcomesBlob: audits.CanaryOutcomesBlob,
-	Outcome:            func() audits.Outcome { return new(Outcome) },
-	CanaryOutcome:      func() audits.CanaryOutcome { return new(CanaryOutcome) },
+	Kinds:     []tasks.Kind{Kind, Summary, Scored},
+	ByScores:  true,
+	ByProgram: true,
+	Pairs:     audits.EverySecret,
 	Measures: slices.Concat([]audits.Measure{
 		{
 			Name: "random_sampling_memorized", Of: audits.Of(func(v *Outcome) int { return v.Memorized }),
@@ -38,11 +35,8 @@ var Audit = audits.Description{
 		audits.Measure{Name: "exposure", Paired: true, Place: 1, Drawn: "mean exposure of canaries, bits", Scale: audits.Plain},
 		audits.Measure{Name: "memorized", Paired: true, Drawn: "canaries memorized by random sampling, %", Scale: audits.Percent},
 	),
-	Curves: []audits.Curve{{
-		Figure: audits.MemorizedFigure, Name: "random sampling", Metric: "random_sampling_memorized",
-		Most: func(v audits.Outcome) float64 { return float64(v.(*Outcome).Of) },
-	}},
-}
+	Curves: []audits.Curve{canaries.Memorized("random sampling", "random_sampling_memorized", func(v *Outcome) int { return v.Of })},
+})
 
 // Outcome counts the canaries of rank 1.
 type Outcome struct {
@@ -83,49 +77,26 @@ func (r Rank) CanaryOutcome(references int) CanaryOutcome {
 	return o
 }
 
-// Bits implements exposure.CanaryOutcome.
-func (o *CanaryOutcome) Bits() (bits float64, known bool) {
+// Exposed implements exposure.Exposed. The number of references at or below the canary is Poisson
+// but for what is left of the set, so that a counted rank has an error too.
+func (o *CanaryOutcome) Exposed() *exposure.Exposure {
 	if o.Exposure == nil {
-		return 0, false
+		return nil
 	}
-	return *o.Exposure, true
-}
-
-// Basis implements exposure.CanaryOutcome.
-func (o *CanaryOutcome) Basis() exposure.Basis { return exposure.Sampled }
-
-// Error implements exposure.CanaryOutcome. The number of references at or below the canary is
-// Poisson but for what is left of the set, so that a counted rank has an error too.
-func (o *CanaryOutcome) Error() float64 {
-	if o.ExposureSE != nil {
-		return *o.ExposureSE
-	}
-	return 1 / (math.Ln2 * math.Sqrt(float64(o.Support())))
-}
-
-// Support implements exposure.CanaryOutcome.
-func (o *CanaryOutcome) Support() int64 {
-	if o.Rank == nil {
-		return 0
-	}
-	return *o.Rank - 1
-}
-
-// Explain implements exposure.CanaryOutcome.
-func (o *CanaryOutcome) Explain() string {
+	e := &exposure.Exposure{Basis: exposure.Sampled, Bits: *o.Exposure, Memorized: o.Memorized != nil && *o.Memorized}
 	atLeast := ""
 	if o.ExposureCensored != nil && *o.ExposureCensored {
 		atLeast = "at least "
 	}
-	text := fmt.Sprintf("exposure %s%.1f bits", atLeast, *o.Exposure)
+	e.Text = fmt.Sprintf("exposure %s%.1f bits", atLeast, e.Bits)
 	if o.Rank != nil {
-		text += fmt.Sprintf(", rank %d", *o.Rank)
+		e.Support = *o.Rank - 1
+		e.Text += fmt.Sprintf(", rank %d", *o.Rank)
 	}
+	e.Error = 1 / (math.Ln2 * math.Sqrt(float64(e.Support)))
 	if o.ExposureSE != nil {
-		text += fmt.Sprintf(" (estimated, standard error %.2f bits)", *o.ExposureSE)
+		e.Error = *o.ExposureSE
+		e.Text += fmt.Sprintf(" (estimated, standard error %.2f bits)", e.Error)
 	}
-	return text
+	return e
 }
-
-// IsMemorized implements exposure.CanaryOutcome.
-func (o *CanaryOutcome) IsMemorized() bool { return o.Memorized != nil && *o.Memorized }

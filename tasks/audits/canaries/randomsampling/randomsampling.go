@@ -53,47 +53,31 @@ type Rank struct {
 	ExposureError float64 `json:"exposure_error,omitempty"`
 }
 
-// Kind ranks some canaries among random sequences (Carlini et al.
-// 2019, section 4; Thakkar et al. 2020, section 4.1). Its inputs are the
-// checkpoint and the canaries; its blob RanksBlob holds one Rank a canary.
-var Kind = tasks.Kind{Name: "audits/random-sampling", Version: 2, Class: tasks.Compute, Run: run}
+// Kind ranks some canaries. Its inputs are the checkpoint and the canaries.
+var Kind = tasks.Kind{Name: "audits/random-sampling", Version: 2, Class: tasks.Compute, Run: audits.Finds(RanksBlob, rank)}
 
-// RanksBlob is a JSON array of Rank.
+// RanksBlob is a JSON array with a Rank for each canary.
 const RanksBlob = "ranks"
 
-func run(ctx context.Context, t *tasks.Task) error {
-	var p Params
-	if err := t.Decode(&p); err != nil {
-		return err
+func rank(ctx context.Context, t *tasks.Task, p *Params) ([]Rank, error) {
+	switch {
+	case p.Program != nil:
+		return rankByProgram(ctx, t, p)
+	case p.Echoes():
+		return rankPairs(ctx, t, p)
 	}
-	if p.Program != nil {
-		ranks, err := rankByProgram(ctx, t, &p)
-		if err != nil {
-			return err
-		}
-		return t.PutJSON(ctx, RanksBlob, ranks)
-	}
-	if p.Echoes() {
-		ranks, err := rankPairs(ctx, t, &p)
-		if err != nil {
-			return err
-		}
-		return t.PutJSON(ctx, RanksBlob, ranks)
-	}
-	s, err := Open(ctx, t, &p)
+	s, err := Open(ctx, t, p)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	ranks := make([]Rank, 0, p.Count)
-	for i := range p.Count {
-		rank, err := s.Rank(ctx, p.First+i)
-		if err != nil {
-			return err
+	ranks := make([]Rank, p.Count)
+	for i := range ranks {
+		if ranks[i], err = s.Rank(ctx, p.First+i); err != nil {
+			return nil, err
 		}
-		ranks = append(ranks, rank)
 		t.Progress(tasks.Progress{Done: int64(i + 1), Total: int64(p.Count), Tokens: s.Work().Advanced})
 	}
-	return t.PutJSON(ctx, RanksBlob, ranks)
+	return ranks, nil
 }
 
 // Measured on the paper's model, on 90 canaries of which a third are memorized and
@@ -181,6 +165,7 @@ func (s *Sampling) Rank(ctx context.Context, canary int) (Rank, error) {
 func (s *Sampling) place(ctx context.Context, state *models.States, cost float64) (Rank, error) {
 	last := len(s.rankers) - 1
 	all := s.rankers[last]
+	total := all.references.Count()
 	bounds, err := newDepthBounds(s.tables, state, all.references)
 	if err != nil {
 		return Rank{}, err
@@ -191,8 +176,9 @@ func (s *Sampling) place(ctx context.Context, state *models.States, cost float64
 			return Rank{}, err
 		}
 		for _, pilot := range s.rankers[:min(walked+1, last)] {
-			if hits := s.rankers[walked].foundWithin(pilot.references.Count()); hits >= minPilotHits {
-				return estimated(cost, hits, pilot, all), nil
+			size := pilot.references.Count()
+			if hits := s.rankers[walked].foundWithin(size); hits >= minPilotHits {
+				return estimated(cost, hits, size, total), nil
 			}
 		}
 		if walked == last {
@@ -214,14 +200,13 @@ func (s *Sampling) after(walked int, hits int64) int {
 	return len(s.rankers) - 1
 }
 
-// estimated is the rank of a cost by the hits in a pilot.
-func estimated(cost float64, hits int64, pilot, all *ranker) Rank {
-	rank, deviation := estimate(hits, pilot.references.Count(), all.references.Count())
+// estimated is the rank of a cost among all references that the hits in a pilot suggest.
+func estimated(cost float64, hits int64, pilot, all int) Rank {
+	rank, deviation := estimate(hits, pilot, all)
 	return Rank{LogPerplexity: cost, Rank: rank, ExposureError: deviation}
 }
 
-// estimate is the rank among all references that the hits in a pilot suggest,
-// and the standard error of its exposure in bits.
+// estimate also returns the standard error of the exposure in bits.
 func estimate(hits int64, pilot, all int) (rank int64, deviation float64) {
 	share := float64(hits) / float64(pilot)
 	return int64(1 + math.Round(share*float64(all))), 1 / (math.Ln2 * math.Sqrt(float64(hits)))
@@ -250,37 +235,24 @@ type SummaryParams struct {
 	References int `json:"references"`
 }
 
-// Summary joins the ranks of all canaries of one checkpoint. Its inputs are the parts
-// and audits.PlacementsInput, its blobs those of audits.PutSummary, its metrics
-// Metrics.
-var Summary = tasks.Kind{Name: "audits/random-sampling-summary", Version: 1, Class: tasks.Compute, Run: runSummary}
+// Summary joins the ranks of all canaries of one checkpoint: an audits.Summary.
+var Summary = tasks.Kind{Name: "audits/random-sampling-summary", Version: 1, Class: tasks.Compute, Run: audits.SumsUp(summarize)}
 
 // Metrics are what the curve keeps of an outcome.
 type Metrics struct {
 	Memorized int `json:"random_sampling_memorized"`
 }
 
-func runSummary(ctx context.Context, t *tasks.Task) error {
-	var p SummaryParams
-	if err := t.Decode(&p); err != nil {
-		return err
-	}
-	placed, err := datasets.ReadPlacements(ctx, t, audits.PlacementsInput)
-	if err != nil {
-		return err
-	}
+func summarize(ctx context.Context, t *tasks.Task, p *SummaryParams, placed []datasets.Placement) (audits.Summary, error) {
 	ranks, err := audits.ReadParts[Rank](ctx, t, p.Parts, RanksBlob, len(placed))
 	if err != nil {
-		return err
+		return audits.Summary{}, err
 	}
 	outcomes := make([]CanaryOutcome, len(ranks))
 	for i, rank := range ranks {
 		outcomes[i] = rank.CanaryOutcome(p.References)
 	}
 	found, err := audits.Count(placed, func(canary int) bool { return ranks[canary].Rank == 1 })
-	if err != nil {
-		return err
-	}
 	outcome := Outcome{Memorized: found.Memorized, Of: found.Of, References: p.References, Lowest: found.Lowest}
-	return audits.PutSummary(ctx, t, outcome, outcomes, Metrics{found.Memorized})
+	return audits.Summary{Outcome: outcome, Canaries: outcomes, Metrics: Metrics{found.Memorized}}, err
 }

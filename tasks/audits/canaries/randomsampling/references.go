@@ -47,16 +47,12 @@ func drawReferences(seed uint64, count, length int, excluded [][]int32, draw sam
 	return r
 }
 
-// DrawReferences draws the references of an audit in their order, each word
-// uniform over what may stand there after the prefix, those of canaries left
-// out. The task has the input audits.CanariesInput; ordinary is the number of ordinary
-// words. A sequence is valid until the next; nothing but the canaries is kept in memory.
+// DrawReferences draws the references of an audit in their order, each word uniform over the
+// ordinary words that may stand there after the prefix, without the canaries. The task has the input
+// audits.CanariesInput. A sequence is valid until the next; nothing but the canaries is kept in memory.
 func (p *Params) DrawReferences(ctx context.Context, t *tasks.Task, ordinary int, list []datasets.Placement) (iter.Seq[[]int32], error) {
-	choices, err := audits.SuffixChoices(ctx, t, p.Space, p.Prefix, ordinary)
-	if err != nil {
-		return nil, err
-	}
-	return p.draw(choices, ordinary, list)
+	choices, excluded, err := p.readChoices(ctx, t, ordinary, list)
+	return p.each(choices, excluded), err
 }
 
 // DrawIn draws as DrawReferences does, without a task, by the vocabulary itself.
@@ -71,15 +67,35 @@ func (p *Params) DrawIn(v *datasets.Vocabulary, list []datasets.Placement) (iter
 	if err != nil {
 		return nil, err
 	}
-	return p.draw(choices[p.Prefix:], v.Ordinary(), list)
+	choices = choices[p.Prefix:]
+	excluded := suffixes(list, p.Prefix, choices)
+	return p.each(choices, excluded), p.checkRoom(v.Ordinary(), len(excluded))
 }
 
-func (p *Params) draw(choices [][]int32, ordinary int, list []datasets.Placement) (iter.Seq[[]int32], error) {
-	excluded := suffixes(list, p.Prefix, choices)
-	if err := p.checkRoom(ordinary, len(excluded)); err != nil {
-		return nil, err
+// readChoices returns the tokens at each place of a reference, and the canaries that are none.
+func (p *Params) readChoices(ctx context.Context, t *tasks.Task, ordinary int, list []datasets.Placement) (choices, excluded [][]int32, err error) {
+	if choices, err = audits.SuffixChoices(ctx, t, p.Space, p.Prefix, ordinary); err != nil {
+		return nil, nil, err
 	}
-	return eachReference(p.Seed, p.References, len(choices), excluded, p.Sampler(choices, p.Prefix)), nil
+	excluded = suffixes(list, p.Prefix, choices)
+	if err := p.checkRoom(ordinary, len(excluded)); err != nil {
+		return nil, nil, tasks.Permanent(err)
+	}
+	return choices, excluded, nil
+}
+
+// each draws the references of an audit.
+func (p *Params) each(choices, excluded [][]int32) iter.Seq[[]int32] {
+	return eachReference(p.Seed, p.References, len(choices), excluded, p.Sampler(choices, p.Prefix))
+}
+
+// checkRoom checks that as many sequences may follow the prefix as are asked for.
+func (p *Params) checkRoom(ordinary, canaries int) error {
+	room := p.Sequences(ordinary, p.Prefix)
+	if float64(p.References+canaries) <= room {
+		return nil
+	}
+	return fmt.Errorf("%d references and %d canaries, which differ in what follows the prefix; expected at most the %.0f sequences that may follow it: use fewer references, a shorter prefix or longer canaries", p.References, canaries, room)
 }
 
 // suffixes are those of the canaries that could be drawn as references: what follows the
@@ -182,13 +198,9 @@ func (r *References) nested() []*References {
 
 // readReferences draws the set and its pilots once for all audits of a worker.
 func readReferences(ctx context.Context, t *tasks.Task, p *Params, ordinary int, list []datasets.Placement) ([]*References, error) {
-	choices, err := audits.SuffixChoices(ctx, t, p.Space, p.Prefix, ordinary)
+	choices, excluded, err := p.readChoices(ctx, t, ordinary, list)
 	if err != nil {
 		return nil, err
-	}
-	excluded := suffixes(list, p.Prefix, choices)
-	if err := p.checkRoom(ordinary, len(excluded)); err != nil {
-		return nil, tasks.Permanent(err)
 	}
 	return tasks.Memoize(t, referencesKey(p, ordinary, choices, excluded), "references", func() ([]*References, int64, error) {
 		sets := drawReferences(p.Seed, p.References, len(choices), excluded, p.Sampler(choices, p.Prefix)).nested()

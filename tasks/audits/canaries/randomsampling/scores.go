@@ -6,8 +6,6 @@ import (
 	"iter"
 	"slices"
 
-	"coalmine/models"
-	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/checkpoints"
@@ -119,15 +117,6 @@ func (s *Sequential) shared(ctx context.Context, prefix []int32, from int, rows 
 	return s.known[name][from:end], nil
 }
 
-// checkRoom checks that as many sequences may follow the prefix as are asked for.
-func (p *Params) checkRoom(ordinary, canaries int) error {
-	room := p.Sequences(ordinary, p.Prefix)
-	if float64(p.References+canaries) <= room {
-		return nil
-	}
-	return fmt.Errorf("%d references and %d canaries, which differ in what follows the prefix; expected at most the %.0f sequences that may follow it: use fewer references, a shorter prefix or longer canaries", p.References, canaries, room)
-}
-
 // tally counts the references that a canary is behind.
 type tally struct {
 	cost, margin float64
@@ -159,10 +148,27 @@ func (t *tally) rank(references int) (Rank, Interval) {
 	if t.scored == references {
 		return Rank{LogPerplexity: t.cost, Rank: 1 + t.hits, Exact: true}, Interval{1 + t.low, 1 + t.high}
 	}
-	rank, deviation := estimate(t.hits, t.scored, references)
 	low, _ := estimate(t.low, t.scored, references)
 	high, _ := estimate(t.high, t.scored, references)
-	return Rank{LogPerplexity: t.cost, Rank: rank, ExposureError: deviation}, Interval{low, high}
+	return estimated(t.cost, t.hits, t.scored, references), Interval{low, high}
+}
+
+// rankAll ranks the canaries of a task.
+func (s *Sequential) rankAll(ctx context.Context, t *tasks.Task) ([]Rank, error) {
+	ranks := make([]Rank, s.Count)
+	for i := range ranks {
+		tokens := s.Canaries[s.First+i].Tokens
+		prefix := tokens[:s.Prefix]
+		cost, err := s.Score(ctx, prefix, [][]int32{tokens[s.Prefix:]})
+		if err == nil {
+			ranks[i], _, err = s.Rank(ctx, prefix, cost[0], 0)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("canary %d: %w", s.First+i, err)
+		}
+		t.Progress(tasks.Progress{Done: int64(i + 1), Total: int64(s.Count)})
+	}
+	return ranks, nil
 }
 
 // scoredReferences is how many a canary is ranked against by default where each is a text that
@@ -177,76 +183,27 @@ type ScoredParams struct {
 
 // Scored ranks some canaries as Kind does, under a model that is not ours: every reference is
 // scored as a text, up to the pilot from which a large rank is estimated. Inputs: "model":
-// external/train; "canaries"; "parts": datasets/encode. Its blob is RanksBlob.
-var Scored = tasks.Kind{Name: "audits/random-sampling-scores", Version: 1, Class: tasks.Compute, Command: true, Run: runScored}
+// external/train; "canaries"; "parts": datasets/encode.
+var Scored = tasks.Kind{Name: "audits/random-sampling-scores", Version: 1, Class: tasks.Compute, Command: true, Run: audits.Finds(RanksBlob, rankScored)}
 
-func runScored(ctx context.Context, t *tasks.Task) error {
-	var p ScoredParams
-	if err := t.Decode(&p); err != nil {
-		return err
-	}
+func rankScored(ctx context.Context, t *tasks.Task, p *ScoredParams) ([]Rank, error) {
 	placed, err := datasets.ReadPlacements(ctx, t, audits.CanariesInput)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	vocabulary, err := datasets.ReadVocabulary(ctx, t, datasets.PartsInput)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	model, err := p.Model.Open(ctx, t, audits.ModelInput, external.Trained)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer model.Close()
-	ranks, err := p.rankScored(ctx, t, model, vocabulary, placed)
-	if err != nil {
-		return err
-	}
-	return t.PutJSON(ctx, RanksBlob, ranks)
-}
-
-// rankScored ranks the canaries of the task.
-func (p *ScoredParams) rankScored(ctx context.Context, t *tasks.Task, model *external.Model, v *datasets.Vocabulary, placed []datasets.Placement) ([]Rank, error) {
-	s := &Sequential{Params: &p.Params, Canaries: placed, Vocabulary: v, Score: func(ctx context.Context, prefix []int32, suffixes [][]int32) ([]float64, error) {
-		return model.Costs(ctx, v, prefix, suffixes)
+	s := &Sequential{Params: &p.Params, Canaries: placed, Vocabulary: vocabulary, Score: func(ctx context.Context, prefix []int32, suffixes [][]int32) ([]float64, error) {
+		return model.Costs(ctx, vocabulary, prefix, suffixes)
 	}}
 	return s.rankAll(ctx, t)
-}
-
-// rankAll ranks the canaries of a task.
-func (s *Sequential) rankAll(ctx context.Context, t *tasks.Task) ([]Rank, error) {
-	ranks := make([]Rank, s.Count)
-	for i := range ranks {
-		tokens := s.Canaries[s.First+i].Tokens
-		prefix := tokens[:s.Prefix]
-		cost, err := s.Score(ctx, prefix, [][]int32{tokens[s.Prefix:]})
-		if err != nil {
-			return nil, fmt.Errorf("canary %d: %w", s.First+i, err)
-		}
-		if ranks[i], _, err = s.Rank(ctx, prefix, cost[0], 0); err != nil {
-			return nil, fmt.Errorf("canary %d: %w", s.First+i, err)
-		}
-		t.Progress(tasks.Progress{Done: int64(i + 1), Total: int64(s.Count)})
-	}
-	return ranks, nil
-}
-
-// compileScored is Compile for a model that is not ours: a task for each group of canaries.
-func (f *Fields) compileScored(b audits.Builder, round int) storage.Key {
-	s, model := b.Setting(), b.Model(round)
-	inputs := []tasks.Input{{Name: audits.PlacementsInput, Key: b.Placements()}}
-	for i, g := range s.Canaries.Groups {
-		part := b.Node(Scored, fmt.Sprintf("random sampling from canary %d by scores", g.First), ScoredParams{
-			Params: Params{
-				Seed: s.Seed, References: f.RandomSampling.References, Space: g.Space, Prefix: g.Prefix(f.RandomSampling.Prefix),
-				Exact: f.RandomSampling.Exact, First: g.First, Count: g.Count,
-			},
-			Model: *s.External,
-		}, tasks.Input{Name: audits.ModelInput, Key: model}, tasks.Input{Name: audits.CanariesInput, Key: b.Canaries()}, tasks.Input{Name: datasets.PartsInput, Key: b.Parts()})
-		inputs = append(inputs, tasks.Input{Name: tasks.PartInput(i), Key: part})
-	}
-	return b.Node(Summary, fmt.Sprintf("random sampling after %d", round),
-		SummaryParams{Parts: len(inputs) - 1, References: f.RandomSampling.References}, inputs...)
 }
 
 // rankByProgram ranks canaries as Kind does, by scores of a program.
@@ -265,26 +222,21 @@ func rankByProgram(ctx context.Context, t *tasks.Task, p *Params) ([]Rank, error
 	}
 	defer client.GiveBack()
 	s := &Sequential{Params: p, Canaries: placed, Vocabulary: vocabulary, Score: func(ctx context.Context, prefix []int32, suffixes [][]int32) ([]float64, error) {
-		return programCosts(ctx, client, model, prefix, suffixes)
+		pairs := make([]clientprograms.Pair, len(suffixes))
+		for i, suffix := range suffixes {
+			pairs[i] = clientprograms.Pair{Context: prefix, Continuation: suffix}
+		}
+		answers, err := client.LogLikelihoods(ctx, model, pairs)
+		if err != nil {
+			return nil, err
+		}
+		costs := make([]float64, len(answers))
+		for i, a := range answers {
+			costs[i] = -a.LogProb
+		}
+		return costs, nil
 	}}
 	return s.rankAll(ctx, t)
-}
-
-// programCosts returns the log-perplexities of sequences after a prefix, in nats.
-func programCosts(ctx context.Context, client clientprograms.Client, model clientprograms.Model, prefix []int32, suffixes [][]int32) ([]float64, error) {
-	pairs := make([]clientprograms.Pair, len(suffixes))
-	for i, suffix := range suffixes {
-		pairs[i] = clientprograms.Pair{Context: prefix, Continuation: suffix}
-	}
-	answers, err := client.LogLikelihoods(ctx, model, pairs)
-	if err != nil {
-		return nil, err
-	}
-	costs := make([]float64, len(answers))
-	for i, a := range answers {
-		costs[i] = -a.LogProb
-	}
-	return costs, nil
 }
 
 // rankPairs ranks canaries that have their secret in both texts of a pair. With another
@@ -299,53 +251,40 @@ func rankPairs(ctx context.Context, t *tasks.Task, p *Params) ([]Rank, error) {
 	if err != nil {
 		return nil, err
 	}
-	ranks, err := canaryCosts(ctx, scorer, p, list[p.First:p.First+p.Count])
-	if err != nil {
-		return nil, err
-	}
-	draws, err := p.DrawReferences(ctx, t, scorer.Model().Config().Vocabulary-datasets.FirstWord, list)
-	if err != nil {
-		return nil, err
-	}
-	prefix, block, scored := list[p.First].Tokens[:p.Prefix], [][]int32(nil), 0
-	for row := range draws {
-		if block = append(block, slices.Clone(row)); len(block) < sequentialBlock && scored+len(block) < p.References {
-			continue
-		}
-		if err := countBelow(ctx, scorer, prefix, block, ranks); err != nil {
-			return nil, err
-		}
-		scored, block = scored+len(block), block[:0]
-		t.Progress(tasks.Progress{Done: int64(scored), Total: int64(p.References)})
-	}
-	return ranks, nil
-}
-
-// canaryCosts are ranks before any reference was looked at.
-func canaryCosts(ctx context.Context, scorer *models.Scorer, p *Params, own []datasets.Placement) ([]Rank, error) {
-	ranks := make([]Rank, len(own))
-	for i, c := range own {
-		if !slices.Equal(c.Tokens[:p.Prefix], own[0].Tokens[:p.Prefix]) {
-			return nil, tasks.Permanent(fmt.Errorf("canary %d begins unlike canary %d; expected one prefix of %d, before their secret", c.Number, own[0].Number, p.Prefix))
+	prefix := list[p.First].Tokens[:p.Prefix]
+	tallies := make([]*tally, p.Count)
+	for i, c := range list[p.First : p.First+p.Count] {
+		if !slices.Equal(c.Tokens[:p.Prefix], prefix) {
+			return nil, tasks.Permanent(fmt.Errorf("canary %d begins unlike canary %d; expected one prefix of %d, before their secret", c.Number, list[p.First].Number, p.Prefix))
 		}
 		cost, err := audits.PairCosts(ctx, scorer, nil, [][]int32{c.Tokens})
 		if err != nil {
 			return nil, fmt.Errorf("canary %d: %w", c.Number, err)
 		}
-		ranks[i] = Rank{LogPerplexity: cost[0], Rank: 1, Exact: true}
+		tallies[i] = newTally(cost[0], 0)
+	}
+	draws, err := p.DrawReferences(ctx, t, scorer.Model().Config().Vocabulary-datasets.FirstWord, list)
+	if err != nil {
+		return nil, err
+	}
+	block, scored := [][]int32(nil), 0
+	for row := range draws {
+		if block = append(block, slices.Clone(row)); len(block) < sequentialBlock && scored+len(block) < p.References {
+			continue
+		}
+		costs, err := audits.PairCosts(ctx, scorer, prefix, block)
+		if err != nil {
+			return nil, err
+		}
+		for _, counted := range tallies {
+			counted.add(costs)
+		}
+		scored, block = scored+len(block), block[:0]
+		t.Progress(tasks.Progress{Done: int64(scored), Total: int64(p.References)})
+	}
+	ranks := make([]Rank, p.Count)
+	for i, counted := range tallies {
+		ranks[i], _ = counted.rank(p.References)
 	}
 	return ranks, nil
-}
-
-// countBelow adds to each rank the references of a block that cost at most as much.
-func countBelow(ctx context.Context, scorer *models.Scorer, prefix []int32, block [][]int32, ranks []Rank) error {
-	costs, err := audits.PairCosts(ctx, scorer, prefix, block)
-	for _, cost := range costs {
-		for i := range ranks {
-			if cost <= ranks[i].LogPerplexity {
-				ranks[i].Rank++
-			}
-		}
-	}
-	return err
 }

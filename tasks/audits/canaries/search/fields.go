@@ -7,6 +7,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/canaries"
 	"coalmine/tasks/datasets"
 )
 
@@ -64,13 +65,13 @@ const expansionsATask = 100_000
 
 // Compile implements audits.Fields.
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
-	inputs := []tasks.Input{{Name: audits.PlacementsInput, Key: b.Placements()}, {Name: datasets.PartsInput, Key: b.Parts()}}
+	var parts []tasks.Input
 	for _, g := range b.Setting().Canaries.Groups {
 		for _, one := range f.searches(g) {
-			inputs = append(inputs, tasks.Input{Name: tasks.PartInput(len(inputs) - 2), Key: f.compileSearch(b, round, g, one.Span)})
+			parts = append(parts, tasks.Input{Name: tasks.PartInput(len(parts)), Key: f.compileSearch(b, round, g, one.Span)})
 		}
 	}
-	return b.Node(Summary, fmt.Sprintf("search after %d", round), SummaryParams{Parts: len(inputs) - 2}, inputs...)
+	return canaries.Summarize(b, round, Summary, "search", SummaryParams{len(parts)}, parts, tasks.Input{Name: datasets.PartsInput, Key: b.Parts()})
 }
 
 // searches are the canaries of each search of a group.

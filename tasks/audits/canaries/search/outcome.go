@@ -7,22 +7,18 @@ import (
 
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/audits/canaries"
 )
 
 // Audit is extraction by shortest-path search.
-var Audit = audits.Description{
+var Audit = canaries.Describe[Outcome, CanaryOutcome](audits.Description{
 	Name:   "search",
 	Legend: "Search: of all sequences that a canary could be after its beginning, the canary is the most likely; a shortest-path search found it.",
 	New:    func() audits.Fields { return new(Fields) },
 	Limits: []audits.Limit{audits.CountLimit("search_extracted", "limits the canaries that are the most likely sequence after their prefix.",
 		func(v *Outcome) int { return v.Extracted }, audits.LikeliestByChance(func(f *Fields) int { return f.Search.Prefix }))},
-	Kinds:              []tasks.Kind{Kind, Summary},
-	Pairs:              audits.TargetSecrets,
-	OutcomeBlob:        audits.OutcomeBlob,
-	CanaryOutcomesBlob: audits.CanaryOutcomesBlob,
-	Outcome:            func() audits.Outcome { return new(Outcome) },
-	CanaryOutcome:      func() audits.CanaryOutcome { return new(CanaryOutcome) },
+	Kinds: []tasks.Kind{Kind, Summary},
+	Pairs: audits.TargetSecrets,
 	Measures: slices.Concat([]audits.Measure{
 		{Name: "search_extracted", Of: audits.Of(func(v *Outcome) int { return v.Extracted }), Header: "search extracted", Scale: audits.Plain, Among: "search_of", Canary: "search_extracted"},
 		{Name: "search_of", Of: audits.Of(func(v *Outcome) int { return v.Of })},
@@ -36,11 +32,8 @@ var Audit = audits.Description{
 		audits.Measure{Name: "search_best", Of: audits.Of((*CanaryOutcome).best)},
 		audits.Measure{Name: "search_log_perplexity", Of: audits.Of((*CanaryOutcome).logPerplexity)},
 	),
-	Curves: []audits.Curve{{
-		Figure: audits.MemorizedFigure, Name: "search", Metric: "search_extracted",
-		Most: func(v audits.Outcome) float64 { return float64(v.(*Outcome).Of) },
-	}},
-}
+	Curves: []audits.Curve{canaries.Memorized("search", "search_extracted", func(v *Outcome) int { return v.Of })},
+})
 
 // Outcome counts the canaries that are the most likely sequence after their prefix.
 type Outcome struct {
@@ -69,13 +62,6 @@ func (v *Outcome) count(s search) {
 		v.CutByMemory++
 	case Proved, Iterations:
 	}
-}
-
-// judge counts the canaries by what is said of each.
-func (v *Outcome) judge(placed []datasets.Placement, outcomes []CanaryOutcome) error {
-	found, err := audits.Count(placed, func(canary int) bool { return *outcomes[canary].Extracted })
-	v.Extracted, v.Of, v.Lowest = found.Memorized, found.Of, found.Lowest
-	return err
 }
 
 // Note implements audits.Noter. A search that was cut has not proved anything.

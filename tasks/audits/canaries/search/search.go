@@ -52,7 +52,7 @@ type Params struct {
 // Kind is a part of a search. Its inputs are the checkpoint, the canaries, and from the
 // second part on tasks.PreviousInput, the part before. Its blobs are FoundBlob and, where
 // the search goes on, FrontierBlob.
-var Kind = tasks.Kind{Name: "audits/search", Version: 1, Class: tasks.Compute, Run: run}
+var Kind = tasks.Kind{Name: "audits/search", Version: 1, Class: tasks.Compute, Run: audits.Finds(FoundBlob, find)}
 
 // FoundBlob is a Found, as JSON.
 const FoundBlob = "found"
@@ -74,21 +74,12 @@ type Found struct {
 	Canaries []Sequence `json:"canaries"`
 }
 
-func run(ctx context.Context, t *tasks.Task) error {
-	var p Params
-	if err := t.Decode(&p); err != nil {
-		return err
-	}
+func find(ctx context.Context, t *tasks.Task, p *Params) (*Found, error) {
 	found, err := p.begin(ctx, t)
-	if err != nil {
-		return err
+	if err == nil && found.SameAs == nil && (found.Stop == "" || found.Stop == Expansions) {
+		err = p.search(ctx, t, found)
 	}
-	if found.SameAs == nil && (found.Stop == "" || found.Stop == Expansions) {
-		if err := p.search(ctx, t, found); err != nil {
-			return err
-		}
-	}
-	return t.PutJSON(ctx, FoundBlob, found)
+	return found, err
 }
 
 // begin is what the part before has found, or what is known before the first.
@@ -193,33 +184,23 @@ type SummaryParams struct {
 	Parts int `json:"parts"`
 }
 
-// Summary joins what was found of all canaries of one checkpoint. Its inputs are the
-// searches in the order of their canaries, audits.PlacementsInput, and
-// datasets.PartsInput for the words of tokens; its blobs those of audits.PutSummary, its
-// metrics Metrics.
-var Summary = tasks.Kind{Name: "audits/search-summary", Version: 1, Class: tasks.Compute, Run: runSummary}
+// Summary joins the searches of all canaries of one checkpoint, in their order: an audits.Summary.
+// The input datasets.PartsInput has the words of tokens.
+var Summary = tasks.Kind{Name: "audits/search-summary", Version: 1, Class: tasks.Compute, Run: audits.SumsUp(summarize)}
 
 // Metrics are what the curve keeps of an outcome.
 type Metrics struct {
 	Extracted int `json:"search_extracted"`
 }
 
-func runSummary(ctx context.Context, t *tasks.Task) error {
-	var p SummaryParams
-	if err := t.Decode(&p); err != nil {
-		return err
-	}
-	placed, err := datasets.ReadPlacements(ctx, t, audits.PlacementsInput)
-	if err != nil {
-		return err
-	}
+func summarize(ctx context.Context, t *tasks.Task, p *SummaryParams, placed []datasets.Placement) (audits.Summary, error) {
 	vocabulary, err := datasets.ReadVocabulary(ctx, t, datasets.PartsInput)
 	if err != nil {
-		return err
+		return audits.Summary{}, err
 	}
 	searches, err := readSearches(ctx, t, p.Parts, len(placed))
 	if err != nil {
-		return err
+		return audits.Summary{}, err
 	}
 	var v Outcome
 	var outcomes []CanaryOutcome
@@ -228,15 +209,14 @@ func runSummary(ctx context.Context, t *tasks.Task) error {
 		for _, canary := range s.canaries {
 			o, err := s.of.outcome(canary, vocabulary)
 			if err != nil {
-				return fmt.Errorf("canary %d: %w", len(outcomes), err)
+				return audits.Summary{}, fmt.Errorf("canary %d: %w", len(outcomes), err)
 			}
 			outcomes = append(outcomes, o)
 		}
 	}
-	if err := v.judge(placed, outcomes); err != nil {
-		return err
-	}
-	return audits.PutSummary(ctx, t, v, outcomes, Metrics{v.Extracted})
+	found, err := audits.Count(placed, func(canary int) bool { return *outcomes[canary].Extracted })
+	v.Extracted, v.Of, v.Lowest = found.Memorized, found.Of, found.Lowest
+	return audits.Summary{Outcome: v, Canaries: outcomes, Metrics: Metrics{v.Extracted}}, err
 }
 
 // search is the canaries of a part, and the search that is theirs: their own, or that of

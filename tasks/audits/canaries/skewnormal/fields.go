@@ -5,8 +5,8 @@ import (
 	"math"
 
 	"coalmine/storage"
-	"coalmine/tasks"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/canaries"
 	"coalmine/tasks/audits/canaries/exposure"
 )
 
@@ -50,13 +50,10 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	audits.CheckReferences(s, path, f.SkewNormal.Prefix, f.SkewNormal.References, fail)
 }
 
-// MostExposure implements exposure.Measurer: a fitted exposure has no bound.
-func (f *Fields) MostExposure(*audits.Setting) (bits float64, because, how string) {
-	return math.Inf(1), path, "a fitted distribution"
+// Exposures implements exposure.Measurer: a fitted exposure has no bound.
+func (f *Fields) Exposures(*audits.Setting) exposure.Range {
+	return exposure.Range{Basis: exposure.Fitted, Most: math.Inf(1), Path: path, How: "a fitted distribution"}
 }
-
-// Basis implements exposure.Measurer.
-func (f *Fields) Basis() exposure.Basis { return exposure.Fitted }
 
 // canariesATask is how many canaries a task looks at where each has a prefix of its own. It
 // shows in keys, not in results.
@@ -64,29 +61,21 @@ const canariesATask = 4
 
 // Compile implements audits.Fields.
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
-	s, model := b.Setting(), b.Model(round)
 	calibration := 0
 	if f.SkewNormal.Calibration != nil {
 		calibration = *f.SkewNormal.Calibration
 	}
-	inputs := []tasks.Input{{Name: audits.PlacementsInput, Key: b.Placements()}}
-	for i, g := range f.shares(s.Canaries) {
-		part := b.Node(Kind, fmt.Sprintf("skew-normal fit from canary %d after %d", g.First, round), Params{
-			Seed: s.Seed, References: f.SkewNormal.References, Bootstrap: f.SkewNormal.Bootstrap, Calibration: calibration,
+	var groups []audits.Group // all of a group where the format fixes the prefix
+	for _, g := range b.Setting().Canaries.Groups {
+		groups = append(groups, g.SplitByPrefix(g.Prefix(f.SkewNormal.Prefix), canariesATask)...)
+	}
+	parts := canaries.Tasks(b, round, Kind, groups, func(g audits.Group) (string, any) {
+		return fmt.Sprintf("skew-normal fit from canary %d after %d", g.First, round), Params{
+			Seed: b.Setting().Seed, References: f.SkewNormal.References, Bootstrap: f.SkewNormal.Bootstrap, Calibration: calibration,
 			Space: g.Space, Prefix: g.Prefix(f.SkewNormal.Prefix), First: g.First, Count: g.Count,
-		}, tasks.Input{Name: audits.ModelInput, Key: model}, tasks.Input{Name: audits.CanariesInput, Key: b.Canaries()})
-		inputs = append(inputs, tasks.Input{Name: tasks.PartInput(i), Key: part})
-	}
-	return b.Node(Summary, fmt.Sprintf("skew-normal fit after %d", round), SummaryParams{Parts: len(inputs) - 1}, inputs...)
-}
-
-// shares are the canaries of each task: all of a group where the format fixes the prefix.
-func (f *Fields) shares(c *audits.Canaries) []audits.Group {
-	var shares []audits.Group
-	for _, g := range c.Groups {
-		shares = append(shares, g.SplitByPrefix(g.Prefix(f.SkewNormal.Prefix), canariesATask)...)
-	}
-	return shares
+		}
+	})
+	return canaries.Summarize(b, round, Summary, "skew-normal fit", SummaryParams{len(parts)}, parts)
 }
 
 // States implements audits.Fields.

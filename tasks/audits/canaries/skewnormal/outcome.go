@@ -7,21 +7,18 @@ import (
 
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/canaries"
 	"coalmine/tasks/audits/canaries/exposure"
 )
 
 // Audit is the fit of a skew-normal distribution.
-var Audit = audits.Description{
+var Audit = canaries.Describe[Outcome, CanaryOutcome](audits.Description{
 	Name: "skew_normal",
 	Legend: "Fitted exposure, of the inserted canary with the highest: bits by a skew-normal distribution fitted to the log-perplexities of random " +
 		"sequences. KS p: by the test of Kolmogorov and Smirnov on others; a small one says that the distribution is not theirs.",
-	New:                func() audits.Fields { return new(Fields) },
-	Kinds:              []tasks.Kind{Kind, Summary},
-	Pairs:              audits.EverySecret,
-	OutcomeBlob:        audits.OutcomeBlob,
-	CanaryOutcomesBlob: audits.CanaryOutcomesBlob,
-	Outcome:            func() audits.Outcome { return new(Outcome) },
-	CanaryOutcome:      func() audits.CanaryOutcome { return new(CanaryOutcome) },
+	New:   func() audits.Fields { return new(Fields) },
+	Kinds: []tasks.Kind{Kind, Summary},
+	Pairs: audits.EverySecret,
 	Measures: []audits.Measure{
 		{Name: "skew_normal_highest_exposure", Of: audits.Of(func(v *Outcome) *float64 { return v.Highest }), Header: "fitted exposure", Scale: audits.Plain, Digits: 1},
 		{Name: "skew_normal_fits", Of: audits.Of(func(v *Outcome) int { return len(v.Fits) })},
@@ -32,7 +29,7 @@ var Audit = audits.Description{
 		Figure: exposure.HighestFigure, Name: "skew-normal fit", Metric: "skew_normal_highest_exposure",
 		Most: func(v audits.Outcome) float64 { return exposure.ValueOf(v.(*Outcome).Highest) },
 	}},
-}
+})
 
 // Outcome has the fits, one for each prefix that the canaries have.
 type Outcome struct {
@@ -120,7 +117,7 @@ func (v *Outcome) Figure(c *audits.Cell) *audits.Figure {
 		for _, o := range canary.Outcomes {
 			if o, ok := o.(*CanaryOutcome); ok && o.LogPerplexity != nil {
 				f.X.Most = max(f.X.Most, *o.LogPerplexity)
-				f.Dots = append(f.Dots, audits.Dot{X: *o.LogPerplexity, Filled: canary.Insertions > 0, Grey: canary.Insertions == 0, About: fmt.Sprintf("%s: %d copies; %s", strings.Join(canary.Words, " "), canary.Insertions, o.Explain())})
+				f.Dots = append(f.Dots, audits.Dot{X: *o.LogPerplexity, Filled: canary.Insertions > 0, Grey: canary.Insertions == 0, About: fmt.Sprintf("%s: %d copies; %s", strings.Join(canary.Words, " "), canary.Insertions, o.Exposed().Text)})
 			}
 		}
 	}
@@ -146,27 +143,13 @@ func (e *Estimate) CanaryOutcome() CanaryOutcome {
 	return CanaryOutcome{&e.Exposure, &e.Error, &e.LogPerplexity, &e.Support, new(e.Fit.Significance())}
 }
 
-// Bits implements exposure.CanaryOutcome.
-func (o *CanaryOutcome) Bits() (bits float64, known bool) {
+// Exposed implements exposure.Exposed.
+func (o *CanaryOutcome) Exposed() *exposure.Exposure {
 	if o.Exposure == nil {
-		return 0, false
+		return nil
 	}
-	return *o.Exposure, true
-}
-
-// Basis implements exposure.CanaryOutcome.
-func (o *CanaryOutcome) Basis() exposure.Basis { return exposure.Fitted }
-
-// Error implements exposure.CanaryOutcome.
-func (o *CanaryOutcome) Error() float64 { return *o.ExposureSE }
-
-// Support implements exposure.CanaryOutcome.
-func (o *CanaryOutcome) Support() int64 { return *o.References }
-
-// IsMemorized implements exposure.CanaryOutcome.
-func (o *CanaryOutcome) IsMemorized() bool { return *o.References == 0 }
-
-// Explain implements exposure.CanaryOutcome.
-func (o *CanaryOutcome) Explain() string {
-	return fmt.Sprintf("fitted exposure %.1f bits (standard error %.2f)", *o.Exposure, *o.ExposureSE)
+	return &exposure.Exposure{
+		Basis: exposure.Fitted, Bits: *o.Exposure, Error: *o.ExposureSE, Support: *o.References, Memorized: *o.References == 0,
+		Text: fmt.Sprintf("fitted exposure %.1f bits (standard error %.2f)", *o.Exposure, *o.ExposureSE),
+	}
 }

@@ -58,40 +58,35 @@ type Estimate struct {
 }
 
 // Kind fits the log-perplexities of references after each prefix that the canaries have,
-// once for all canaries of a prefix. Its inputs are the checkpoint and the canaries; its
-// blob EstimatesBlob holds one Estimate a canary.
-var Kind = tasks.Kind{Name: "audits/skew-normal", Version: 1, Class: tasks.Compute, Run: run}
+// once for all canaries of a prefix. Its inputs are the checkpoint and the canaries.
+var Kind = tasks.Kind{Name: "audits/skew-normal", Version: 1, Class: tasks.Compute, Run: audits.Finds(EstimatesBlob, estimate)}
 
-// EstimatesBlob is a JSON array of Estimate.
+// EstimatesBlob is a JSON array with an Estimate for each canary.
 const EstimatesBlob = "estimates"
 
-func run(ctx context.Context, t *tasks.Task) error {
-	var p Params
-	if err := t.Decode(&p); err != nil {
-		return err
-	}
+func estimate(ctx context.Context, t *tasks.Task, p *Params) ([]Estimate, error) {
 	list, err := datasets.ReadPlacements(ctx, t, audits.CanariesInput)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	tables, err := audits.ReadTables(ctx, t)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	references, err := p.draw(ctx, t, tables.Scorer().Model().Config().Vocabulary-datasets.FirstWord, list)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	own := list[p.First : p.First+p.Count]
-	e := &estimator{&p, tables.NewTreeScorer(), references, own, make([]Estimate, p.Count)}
+	e := &estimator{p, tables.NewTreeScorer(), references, own, make([]Estimate, p.Count)}
 	groups := audits.ByPrefix(own, p.Prefix)
 	for i, group := range groups {
 		if err := e.estimate(ctx, group); err != nil {
-			return fmt.Errorf("canaries with the prefix of canary %d: %w", p.First+group.Numbers[0], err)
+			return nil, fmt.Errorf("canaries with the prefix of canary %d: %w", p.First+group.Numbers[0], err)
 		}
 		t.Progress(tasks.Progress{Done: int64(i + 1), Total: int64(len(groups)), Tokens: e.tree.Work().Advanced})
 	}
-	return t.PutJSON(ctx, EstimatesBlob, e.estimates)
+	return e.estimates, nil
 }
 
 // draw draws the references of random sampling, in their order.
@@ -284,9 +279,8 @@ type SummaryParams struct {
 	Parts int `json:"parts"`
 }
 
-// Summary joins the estimates of all canaries of one checkpoint. Its inputs are the parts
-// and audits.PlacementsInput, its blobs those of audits.PutSummary, its metrics Metrics.
-var Summary = tasks.Kind{Name: "audits/skew-normal-summary", Version: 2, Class: tasks.Compute, Run: runSummary}
+// Summary joins the estimates of all canaries of one checkpoint: an audits.Summary.
+var Summary = tasks.Kind{Name: "audits/skew-normal-summary", Version: 2, Class: tasks.Compute, Run: audits.SumsUp(summarize)}
 
 // Metrics are what the curve keeps of an outcome.
 type Metrics struct {
@@ -294,25 +288,17 @@ type Metrics struct {
 	Highest *float64 `json:"skew_normal_highest_exposure,omitempty"`
 }
 
-func runSummary(ctx context.Context, t *tasks.Task) error {
-	var p SummaryParams
-	if err := t.Decode(&p); err != nil {
-		return err
-	}
-	placed, err := datasets.ReadPlacements(ctx, t, audits.PlacementsInput)
-	if err != nil {
-		return err
-	}
+func summarize(ctx context.Context, t *tasks.Task, p *SummaryParams, placed []datasets.Placement) (audits.Summary, error) {
 	estimates, err := audits.ReadParts[Estimate](ctx, t, p.Parts, EstimatesBlob, len(placed))
 	if err != nil {
-		return err
+		return audits.Summary{}, err
 	}
 	outcomes := make([]CanaryOutcome, len(estimates))
 	for i := range estimates {
 		outcomes[i] = estimates[i].CanaryOutcome()
 	}
 	v := NewOutcome(estimates, func(canary int) bool { return placed[canary].Insertions > 0 })
-	return audits.PutSummary(ctx, t, v, outcomes, Metrics{v.Highest})
+	return audits.Summary{Outcome: v, Canaries: outcomes, Metrics: Metrics{v.Highest}}, nil
 }
 
 // NewOutcome is that of canaries, of which only those that count make the highest exposure.

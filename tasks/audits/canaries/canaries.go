@@ -1,0 +1,58 @@
+// Package canaries holds the audits that look at canaries one by one, and helpers that they share:
+//
+//	randomsampling           the rank of a canary among random sequences
+//	enumeration              its rank among all sequences
+//	skewnormal               its exposure by a distribution fitted to random sequences
+//	beamsearch               whether beam search finds it
+//	search                   whether it is the most likely sequence of all
+//	probabilisticextraction  how probable it is that the model writes it
+//	natural                  the same as randomsampling of secrets that the text has by itself
+//
+// Every audit has its fields of the audit block (fields.go), what it says of a model and of a canary
+// (outcome.go), and its kinds of task: one for some canaries, and a summary of all of them. From
+// their outcomes follows exposure, from the training upperbound. The tree that searches walk is
+// package prefixtree.
+package canaries
+
+import (
+	"fmt"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+)
+
+// Describe completes the description of an audit whose last node is an audits.Summary: of an O, and
+// a C for each canary.
+func Describe[O, C any](d audits.Description) audits.Description {
+	d.OutcomeBlob, d.CanaryOutcomesBlob = audits.OutcomeBlob, audits.CanaryOutcomesBlob
+	d.Outcome = func() audits.Outcome { return new(O) }
+	d.CanaryOutcome = func() audits.CanaryOutcome { return new(C) }
+	return d
+}
+
+// Memorized is the curve of a number of canaries, out of those that an outcome is of.
+func Memorized[O any](name, metric string, of func(*O) int) audits.Curve {
+	return audits.Curve{
+		Figure: audits.MemorizedFigure, Name: name, Metric: metric,
+		Most: func(v audits.Outcome) float64 { return float64(of(v.(*O))) },
+	}
+}
+
+// Tasks adds a task for each of some groups of canaries, after a round, and returns them as inputs
+// of a summary. Each has the inputs audits.ModelInput, audits.CanariesInput and further ones.
+func Tasks(b audits.Builder, round int, kind tasks.Kind, groups []audits.Group, node func(audits.Group) (label string, params any), more ...tasks.Input) []tasks.Input {
+	inputs := append([]tasks.Input{{Name: audits.ModelInput, Key: b.Model(round)}, {Name: audits.CanariesInput, Key: b.Canaries()}}, more...)
+	var parts []tasks.Input
+	for i, g := range groups {
+		label, params := node(g)
+		parts = append(parts, tasks.Input{Name: tasks.PartInput(i), Key: b.Node(kind, label, params, inputs...)})
+	}
+	return parts
+}
+
+// Summarize adds the summary of parts; its inputs are audits.PlacementsInput, further ones, and the parts.
+func Summarize(b audits.Builder, round int, kind tasks.Kind, audit string, params any, parts []tasks.Input, more ...tasks.Input) storage.Key {
+	inputs := append([]tasks.Input{{Name: audits.PlacementsInput, Key: b.Placements()}}, more...)
+	return b.Node(kind, fmt.Sprintf("%s after %d", audit, round), params, append(inputs, parts...)...)
+}

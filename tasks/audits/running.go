@@ -1,0 +1,47 @@
+package audits
+
+import (
+	"context"
+
+	"coalmine/tasks"
+	"coalmine/tasks/datasets"
+)
+
+// Finds returns the Run of a kind with the parameters P and one blob: an R, as JSON.
+func Finds[P, R any](blob string, find func(context.Context, *tasks.Task, *P) (R, error)) func(context.Context, *tasks.Task) error {
+	return func(ctx context.Context, t *tasks.Task) error {
+		p := new(P)
+		if err := t.Decode(p); err != nil {
+			return err
+		}
+		found, err := find(ctx, t, p)
+		if err != nil {
+			return err
+		}
+		return t.PutJSON(ctx, blob, found)
+	}
+}
+
+// Summary is what a node says of the canaries of one checkpoint: an Outcome, a CanaryOutcome for each
+// canary, and the metrics that a curve keeps.
+type Summary struct{ Outcome, Canaries, Metrics any }
+
+// SumsUp returns the Run of a kind with the parameters P and the input PlacementsInput, which puts a
+// Summary into OutcomeBlob, CanaryOutcomesBlob and its metrics.
+func SumsUp[P any](sum func(context.Context, *tasks.Task, *P, []datasets.Placement) (Summary, error)) func(context.Context, *tasks.Task) error {
+	return func(ctx context.Context, t *tasks.Task) error {
+		p := new(P)
+		if err := t.Decode(p); err != nil {
+			return err
+		}
+		placed, err := datasets.ReadPlacements(ctx, t, PlacementsInput)
+		if err != nil {
+			return err
+		}
+		s, err := sum(ctx, t, p, placed)
+		if err != nil {
+			return err
+		}
+		return PutSummary(ctx, t, s.Outcome, s.Canaries, s.Metrics)
+	}
+}
