@@ -387,7 +387,7 @@ func (s *Server) listNodes(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	newFlow(w, nil) // computing the disk use of all runs may take a while
+	newFlow(w, nil) // looking up the outputs of every run may take a while
 	nodes, err := s.api.Nodes(r.Context(), runName(r), which)
 	if err != nil {
 		return err

@@ -9,10 +9,10 @@ import (
 	"coalmine/tasks"
 )
 
-// Check reports every way in which the plan is not one: a reference to a node
-// or a chain that it does not hold, needs that differ from a spec's inputs, a
-// step beyond its chain, a cycle. It is nil for every plan that is built
-// properly; whoever executes plans calls it once before.
+// Check reports every inconsistency of the plan: a reference to a node or a
+// chain that it does not hold, needs that differ from a spec's inputs, a step
+// beyond its chain, a cycle. It is nil for every plan that is built properly;
+// executors of plans call it once before.
 func (p *Plan) Check() error {
 	c := checker{plan: p}
 	for _, key := range SortedKeys(p.Nodes) {
@@ -51,8 +51,8 @@ const (
 	closed
 )
 
-// naming says what a problem is about. It is asked if there is one: a plan may have a
-// million things that have none.
+// naming returns the name of a problem's subject. It is called only for a problem: a
+// plan may have a million nodes without one.
 type naming func() string
 
 func (c *checker) say(format string, args ...any) {
@@ -136,7 +136,8 @@ func (c *checker) cycles() {
 	}
 }
 
-// visit walks a chain as if it were one node, which is what it is to the rest.
+// visit walks a chain as if it were one node, as which the rest of the plan
+// uses it.
 func (c *checker) visit(r Ref) {
 	var self any
 	var needs []Ref

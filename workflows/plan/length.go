@@ -1,6 +1,6 @@
 package plan
 
-// Unit is what the length of a training is counted in, as in the experiment file's
+// Unit is the unit of the length of a training, as in the experiment file's
 // training.rounds.
 type Unit string
 
@@ -10,15 +10,15 @@ const (
 	Step  Unit = "step"  // of central SGD, not of a chain
 )
 
-// Tail is what a central training takes after its last whole chain step.
+// Tail is the rest of a central training after its last whole chain step.
 type Tail struct {
-	After  int // chain steps of a cell whose Model is no step of its chain
+	After  int // chain steps of a cell whose Model is not a step of its chain
 	Rounds int // its length in SGD steps; 0 if there is no tail
 	Node   Ref // the standing node that takes them, if there are any
 }
 
-// ChainSteps is how many steps of its chain the cell wants; the chain may go on for
-// other cells.
+// ChainSteps returns the number of steps of its chain that the cell wants; the
+// chain may be longer for other cells.
 func (c *Cell) ChainSteps() int {
 	if c.Tail != (Tail{}) {
 		return c.Tail.After
@@ -29,8 +29,8 @@ func (c *Cell) ChainSteps() int {
 // Rounds is the length of the cell's training in its Unit, the tail included.
 func (c *Cell) Rounds() int { return c.roundsAt(c.ChainSteps()) + c.Tail.Rounds }
 
-// RoundsDone is how much of Rounds is behind a training whose chain stands at a step,
-// or whose model is there.
+// RoundsDone returns the finished part of Rounds for a training whose chain is at a
+// step, or whose model is available.
 func (c *Cell) RoundsDone(step int, trained bool) int {
 	if trained {
 		return c.Rounds()
@@ -38,7 +38,7 @@ func (c *Cell) RoundsDone(step int, trained bool) int {
 	return c.roundsAt(min(max(step, 0), c.ChainSteps()))
 }
 
-// roundsAt are those of so many steps of the chain.
+// roundsAt returns the rounds of a number of steps of the chain.
 func (c *Cell) roundsAt(step int) int {
 	if c.Chain == nil {
 		return 0

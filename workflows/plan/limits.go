@@ -1,7 +1,7 @@
 package plan
 
-// Limits of a plan. A plan within them takes seconds to make, and with what the
-// coordinator keeps of it about 1 GB of memory.
+// Limits of a plan. A plan within them takes seconds to make, and about 1 GB of
+// memory together with the coordinator's state for it.
 const (
 	// MaxNodes is the most standing nodes of all cells together, those that cells share
 	// counted for each.

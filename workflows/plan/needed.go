@@ -17,7 +17,7 @@ func (p *Plan) Needed(refs ...Ref) ([]*Node, []*Chain) {
 	return w.nodes, w.chains
 }
 
-// walk collects what Needed returns. Chains are seen by their recipe.
+// walk collects the results of Needed. Chains are identified by their recipe.
 type walk struct {
 	plan   *Plan
 	seen   map[storage.Key]bool
@@ -62,9 +62,9 @@ func (p *Plan) Kept() []storage.Key {
 	return keys
 }
 
-// LastingSteps are the steps whose records may outlive the training, ascending:
-// the kept ones, the ends of segments, the checkpoints of the rolling retention,
-// and those of the segment that is open at the end.
+// LastingSteps returns the steps whose records may outlive the training,
+// ascending: the kept ones, the ends of segments, the checkpoints of the rolling
+// retention, and those of the segment that is open at the end.
 func (c *Chain) LastingSteps() []int {
 	steps := slices.Clone(c.Keep)
 	for step := tasks.SegmentSteps; step <= c.Steps; step += tasks.SegmentSteps {

@@ -7,9 +7,9 @@ import (
 	"coalmine/storage"
 )
 
-// Parts yields a plan in parts, and io.EOF after the last. Each part is the plan of
-// some cells, whole in itself: what it has in common with another is in both. So
-// whoever takes the parts up never holds all of a large plan beside what is made of it.
+// Parts yields a plan in parts, and io.EOF after the last. Each part is the complete
+// plan of some cells: nodes common to several parts are in each. So a reader of the
+// parts never holds all of a large plan beside its own results.
 type Parts func() (*Plan, error)
 
 // Whole yields a plan as its only part.
@@ -55,7 +55,7 @@ func (c *Cell) moveTo(chains map[storage.Key]*Chain) {
 	}
 }
 
-// Extend has the chain be what two cells want of one recipe: the longer of the two,
+// Extend merges another cell's chain of the same recipe: the longer of the two,
 // with the checkpoints that either keeps.
 func (c *Chain) Extend(other *Chain) {
 	if other.Steps > c.Steps {

@@ -1,10 +1,11 @@
-// Package plan says what a run wants: a DAG of nodes, pure and without I/O.
+// Package plan describes the wants of a run: a DAG of nodes, pure and without
+// I/O.
 //
 // Most nodes stand alone (import the source, insert the canaries, audit a
 // checkpoint). Training is a Chain: step after step, each made of parallel
 // parts and a join, unrolled lazily, so that a plan of a million rounds is as
-// small as one of ten. What of the plan must really run is decided by the
-// coordinator, which walks back from the cells' targets to what storage has.
+// small as one of ten. The coordinator decides which nodes must run: it walks
+// back from the cells' targets to the stored outputs.
 package plan
 
 import (
@@ -24,8 +25,8 @@ type Plan struct {
 	// Chains are the training chains of all cells by recipe, each once: cells
 	// that differ only in their audit share one, and its Keep is their union.
 	Chains map[storage.Key]*Chain
-	// Sources are the files that the data of the cells are imported from, each once. Of a plan
-	// in parts, the first part has those of all.
+	// Sources are the files that the data of the cells are imported from, each once. The first
+	// of several parts of a plan has those of all.
 	Sources []storage.Digest
 }
 
@@ -40,10 +41,11 @@ type Cell struct {
 	Axes, Row json.RawMessage
 	// Report is the node whose blob "cell" is the cell's part of the results.
 	Report Ref
-	// Model is the final checkpoint. Report and Model are what the cell wants.
+	// Model is the final checkpoint. Report and Model are the targets of the
+	// cell.
 	Model Ref
-	// Final is what is measured and exported in its place: Model itself or what was
-	// made of it, which the report needs.
+	// Final is the model that is measured and exported: Model itself or a model
+	// derived from it, which the report needs.
 	Final Ref
 	// Initial is the model before training.
 	Initial Ref
@@ -51,11 +53,11 @@ type Cell struct {
 	Prepared Ref
 	// Vocabulary is the node whose blob "vocabulary" has the words of the model's tokens.
 	Vocabulary Ref
-	// Population is the node that says who trains on what, Shards the one with the
-	// text of it.
+	// Population is the node that assigns training data to users, Shards the one
+	// with the text of it.
 	Population, Shards Ref
-	// Devices is the node that says whose device each user of the population is; zero where users
-	// are not divided.
+	// Devices is the node that names the owner of each user's device; zero if users are not
+	// divided.
 	Devices Ref
 	// Recorded are the standing nodes with the recorded updates, in the order of rounds.
 	Recorded []storage.Key
@@ -63,7 +65,7 @@ type Cell struct {
 	Chain *Chain
 	// Tail is the rest of the training.
 	Tail Tail
-	// Unit is what the training counts.
+	// Unit is the unit of the training's length.
 	Unit Unit
 }
 
@@ -77,7 +79,7 @@ type Ref struct {
 // Node is a standing node.
 type Node struct {
 	tasks.Spec
-	// Label is for people and is no part of the key: "random sampling 3 of 9 at round 400".
+	// Label is for display and not part of the key: "random sampling 3 of 9 at round 400".
 	Label string
 	// Needs are the inputs of the spec, in the same order.
 	Needs []Ref
@@ -93,7 +95,7 @@ func (n *Node) Input(name string) storage.Key {
 	return storage.Key{}
 }
 
-// Template is what the tasks of a chain have in common.
+// Template holds the fields common to the tasks of a chain.
 type Template struct {
 	Kind   tasks.Kind
 	Params json.RawMessage
@@ -117,7 +119,7 @@ type Chain struct {
 	Origin Ref
 	// Steps is the last step that the run wants.
 	Steps int
-	// StepRounds is how many rounds (fedavg: 1) or SGD steps one chain step advances.
+	// StepRounds is the number of rounds (fedavg: 1) or SGD steps of one chain step.
 	StepRounds int
 	// Width is the number of parallel parts; 0 when a step is the join alone.
 	Width int
@@ -133,9 +135,9 @@ type Chain struct {
 	memo keyMemo
 }
 
-// keyMemo remembers what the hash chain needs to be walked no further than a
-// segment: the key of every boundary so far, and those of the two steps asked for last,
-// since each part of a step asks for the step and the one before.
+// keyMemo caches keys so that the hash chain is walked no further than a segment: the
+// key of every boundary so far, and those of the two latest requested steps, because
+// each part of a step asks for the step and the one before.
 type keyMemo struct {
 	mu         sync.Mutex
 	boundaries []storage.Key // boundaries[i] is the key of step i*tasks.SegmentSteps

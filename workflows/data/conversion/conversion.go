@@ -32,15 +32,15 @@ import (
 type Example struct {
 	User  string
 	Label int
-	// Unlabelled says that it has no label; Label is then 0.
+	// Unlabelled reports that it has no label; Label is then 0.
 	Unlabelled bool
-	// Tags are what it has in place of a label; nil where it has one.
+	// Tags are its labels if images have several; nil if it has one label.
 	Tags []string
-	// File is a PNG or JPEG file. Where it is nil, Pixels are the values of a grey image of
+	// File is a PNG or JPEG file. If it is nil, Pixels are the values of a grey image of
 	// Width x Height, row by row, 0 to 255.
 	File, Pixels  []byte
 	Width, Height int
-	// Where says where it stands, for messages: "digits.csv, row 7".
+	// Where is its position for messages: "digits.csv, row 7".
 	Where string
 }
 
@@ -48,7 +48,8 @@ type Example struct {
 // a *CorruptError others may follow, after any other none.
 type Examples = iter.Seq2[Example, error]
 
-// examples are those that read yields, and then its error. read returns nil when yield returns false.
+// examples yields the examples of read, and then its error. read returns nil when yield returns
+// false.
 func examples(read func(yield func(Example, error) bool) error) Examples {
 	return func(yield func(Example, error) bool) {
 		if err := read(yield); err != nil {
@@ -57,8 +58,8 @@ func examples(read func(yield func(Example, error) bool) error) Examples {
 	}
 }
 
-// inFiles are the examples of several files, one after another. more reports whether the caller
-// wants those of the next file.
+// inFiles yields the examples of several files, one after another. more reports whether the
+// caller wants those of the next file.
 func inFiles(paths []string, read func(path string, yield func(Example, error) bool) (more bool, err error)) Examples {
 	return examples(func(yield func(Example, error) bool) error {
 		for _, path := range paths {
@@ -80,10 +81,11 @@ func (e *CorruptError) Error() string { return fmt.Sprintf("%s: %v", e.Where, e.
 
 func (e *CorruptError) Unwrap() error { return e.Err }
 
-// Options say what becomes of images. The zero value keeps them as they are, in grey.
+// Options configures the conversion of images. The zero value keeps them unchanged,
+// in grey.
 type Options struct {
 	// Shape of the images. A Width of 0 takes that of the first for all; 0 Channels are 1.
-	// Labels of Classes or more are refused; 0 Classes are those that there are.
+	// Labels of Classes or more are refused; 0 Classes allows all labels.
 	Shape datasets.Image
 	// Invert makes black white and white black.
 	Invert bool
@@ -96,16 +98,16 @@ type Options struct {
 	SkipCorrupt bool
 }
 
-// Summary is what was converted.
+// Summary describes the converted data.
 type Summary struct {
-	// Image is the shape of the images, and how many classes labels make.
+	// Image is the shape of the images, and the number of classes.
 	datasets.Image
 	Images int `json:"images"`
 	Users  int `json:"users"`
 	// Unlabelled images have no label.
 	Unlabelled int `json:"unlabelled,omitempty"`
-	// Tags are those that images have, the most frequent first, of equals by name; none where
-	// they have labels.
+	// Tags are the tags of images, the most frequent first, of equals by name; none if they
+	// have labels.
 	Tags []Tag `json:"tags,omitempty"`
 	// Skipped images could not be read; FirstSkipped are the faults of the first of them.
 	Skipped      int      `json:"skipped"`
@@ -118,10 +120,10 @@ type Tag struct {
 	Images int    `json:"images"`
 }
 
-// Bounds of what a conversion takes.
+// Limits of a conversion.
 const (
 	mostSkippedNamed = 5
-	// IgnoreCase maps from allCharacters, the classes of EMNIST, to so many withoutCase.
+	// IgnoreCase maps the allCharacters classes of EMNIST to withoutCase classes.
 	allCharacters, withoutCase = 62, 36
 )
 
@@ -156,16 +158,16 @@ type converter struct {
 	Options
 	lines    *json.Encoder
 	users    map[string]bool
-	tags     map[string]int // how many images have each
+	tags     map[string]int // number of images with each
 	greatest int            // label
 	found    Summary
 }
 
-// line is what a source has.
+// line is a line of a source.
 type line struct {
 	User   string   `json:"user"`
 	Label  *int     `json:"label,omitempty"` // nil without one
-	Tags   []string `json:"tags,omitzero"`   // nil where there is a label
+	Tags   []string `json:"tags,omitzero"`   // nil if there is a label
 	Pixels []byte   `json:"pixels"`
 }
 
@@ -196,7 +198,7 @@ func (c *converter) add(x *Example) error {
 	return c.lines.Encode(line{x.User, label, x.Tags, pixels})
 }
 
-// labelOf is the label of an image, nil where it has none.
+// labelOf returns the label of an image, nil if it has none.
 func (c *converter) labelOf(x *Example) (*int, error) {
 	if x.Tags != nil || x.Unlabelled && c.Options.Unlabelled {
 		return nil, nil
@@ -218,7 +220,8 @@ func (c *converter) count(x *Example, label *int) {
 	}
 }
 
-// skip counts an image that cannot be read, where that is asked for; other errors stay.
+// skip counts an image that cannot be read, if Options ask for it; it returns other
+// errors.
 func (c *converter) skip(err error) error {
 	corrupt, ok := errors.AsType[*CorruptError](err)
 	if !ok {
@@ -255,7 +258,7 @@ func (c *converter) label(x *Example) (int, error) {
 	return label, nil
 }
 
-// pixels are those of an example, of the shape of all.
+// pixels returns the pixels of an example, in the common shape.
 func (c *converter) pixels(x *Example) ([]byte, error) {
 	pixels := x.Pixels
 	if x.File != nil {
@@ -302,7 +305,7 @@ func (c *converter) setShape(width, height int) error {
 	return nil
 }
 
-// fits compares the size of an image of grey values with that of all.
+// fits compares the size of a grey image with the common size.
 func (c *converter) fits(width, height int) error {
 	if c.Shape.Channels != 1 {
 		return fmt.Errorf("the images are grey; expected --channels 1, not %d", c.Shape.Channels)

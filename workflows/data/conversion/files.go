@@ -41,7 +41,7 @@ func (c *content) close() {
 	_ = c.file.Close()
 }
 
-// explain says of which file an error is, and what to do where it ends too early.
+// explain names the file of an error, and the remedy if it is truncated.
 func (c *content) explain(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("%s: the file ends too early; get it again", c.name)
@@ -64,7 +64,7 @@ func Create(path string) (*Output, error) {
 		if err != nil {
 			return nil, errors.Join(err, o.Close())
 		}
-		z.ModTime = time.Unix(0, 0) // which stands for no time
+		z.ModTime = time.Unix(0, 0) // means no time
 		o.Writer, o.finish = z, z.Close
 	case strings.HasSuffix(path, ".zst"):
 		z, err := zstd.NewWriter(file, zstd.WithEncoderLevel(zstd.SpeedBetterCompression), zstd.WithEncoderConcurrency(1))

@@ -16,17 +16,17 @@ import (
 // Columns name the columns of a table of images.
 type Columns struct {
 	Image, User, Label string
-	// Tags is in place of Label where images have several: their texts, with Separator
-	// between them. Only Folder knows it.
+	// Tags replaces Label if images have several: their texts, with Separator between
+	// them. Only Folder supports it.
 	Tags, Separator string
 }
 
-// said is the column that says what an image shows.
+// said returns the column with the label or the tags of an image.
 func (c Columns) said() string { return cmp.Or(c.Tags, c.Label) }
 
-// Folder yields the images that a CSV file lists, in its order. Its header names columns,
-// and of them those of the path of a PNG or JPEG file, of the user and of the label, a whole
-// number, or empty where it has none; or of the tags. Paths start at the folder of the table.
+// Folder yields the images that a CSV file lists, in its order. Its header names the columns,
+// including those of the path of a PNG or JPEG file, of the user and of the label, a whole
+// number or empty; or of the tags. Paths are relative to the folder of the table.
 func Folder(table string, c Columns) Examples {
 	return examples(func(yield func(Example, error) bool) error { return eachRow(table, c, yield) })
 }
@@ -72,7 +72,7 @@ func eachRow(table string, columns Columns, yield func(Example, error) bool) err
 	}
 }
 
-// say sets the label or the tags of an image to what the table has.
+// say sets the label or the tags of an image from the table.
 func (c Columns) say(x *Example, text string) (err error) {
 	text = strings.TrimSpace(text)
 	if c.Tags == "" {
@@ -90,7 +90,7 @@ func (c Columns) say(x *Example, text string) (err error) {
 	return nil
 }
 
-// places are those of path, user and label in a header.
+// places returns the columns of path, user and label in a header.
 func (c Columns) places(name string, header []string) ([3]int, error) {
 	var at [3]int
 	header = slices.Clone(header)

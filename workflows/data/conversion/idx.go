@@ -57,7 +57,7 @@ func FindIDX(directory string, f IDXFiles) (IDXFiles, error) {
 	return f, nil
 }
 
-// escapeGlob has a directory stand for itself in a pattern.
+// escapeGlob escapes a directory for a pattern.
 func escapeGlob(directory string) string {
 	return strings.NewReplacer("[", "[[]", "*", "[*]", "?", "[?]").Replace(directory)
 }
@@ -97,7 +97,7 @@ func (f IDXFiles) each(yield func(Example, error) bool) error {
 	return images.end()
 }
 
-// end reports what follows the end.
+// end returns an error for bytes after the end.
 func (c *content) end() error {
 	n, err := io.ReadFull(c, make([]byte, 1))
 	if n > 0 {
@@ -109,7 +109,7 @@ func (c *content) end() error {
 	return nil
 }
 
-// writerTable is what stands beside the images.
+// writerTable is the table beside the images.
 type writerTable struct {
 	labels  []int   // of the images
 	writers []int32 // at least as many
@@ -159,7 +159,7 @@ func readLabels(path string) ([]int, error) {
 	return labels, c.end()
 }
 
-// readWriters reads column 0 and that of the writers.
+// readWriters reads column 0 and the column of the writers.
 func readWriters(path string, column int) (classes, writers []int32, err error) {
 	c, err := open(path)
 	if err != nil {
@@ -189,9 +189,9 @@ const (
 	idxInts  = 0x0c
 )
 
-// readIDXHeader reads the magic number and the sizes of a file of elements of a type, in so
-// many dimensions. The sizes after the first are bounded; of the first so many elements are
-// announced, which may not be there.
+// readIDXHeader reads the magic number and the sizes of a file of elements of a type, with
+// a number of dimensions. The sizes after the first are bounded; the file may have fewer
+// elements in the first dimension than it announces.
 func readIDXHeader(c *content, elements byte, dimensions int) ([]int, error) {
 	magic := make([]byte, 4)
 	if _, err := io.ReadFull(c, magic); err != nil {

@@ -29,7 +29,7 @@ type TextFiles struct {
 	SkipCorrupt bool
 }
 
-// TextSummary is what was found in text files.
+// TextSummary describes the text files found.
 type TextSummary struct {
 	Files    int `json:"files"`
 	Users    int `json:"users"`
@@ -78,8 +78,8 @@ func Texts(f TextFiles, to io.Writer) (*TextSummary, error) {
 	return &c.found, buffered.Flush()
 }
 
-// find lists the files, by paths from the folder, with slashes; nested says that they stand in
-// folders.
+// find lists the files, by paths from the folder, with slashes; nested reports that they are
+// in subfolders.
 func (f *TextFiles) find() (paths []string, nested bool, err error) {
 	var loose []string
 	err = fs.WalkDir(os.DirFS(f.Folder), ".", func(p string, d fs.DirEntry, err error) error {
@@ -121,7 +121,7 @@ type textConverter struct {
 	found TextSummary
 }
 
-// textLine is what a source of texts has.
+// textLine is a line of a source of texts.
 type textLine struct {
 	User string `json:"user"`
 	Text string `json:"text"`
@@ -154,7 +154,7 @@ func (c *textConverter) tooLong(name string, line int) error {
 
 // add writes an example, which begins at a line of a file.
 func (c *textConverter) add(name string, line int, user string, text []byte) error {
-	if !utf8.Valid(text) || bytes.IndexByte(text, 0) >= 0 { // bytes of 0 are those of UTF-16
+	if !utf8.Valid(text) || bytes.IndexByte(text, 0) >= 0 { // bytes of 0 mean UTF-16
 		return c.skip(fmt.Sprintf("%s, line %d: the %s is not UTF-8", name, line, c.Unit))
 	}
 	c.found.Examples++

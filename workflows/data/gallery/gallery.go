@@ -1,5 +1,5 @@
-// Package gallery looks at the images of a source: how many each class and each user has,
-// and what some of them look like.
+// Package gallery summarizes the images of a source: the number of images per class and
+// per user, and a sample of them.
 package gallery
 
 import (
@@ -13,16 +13,16 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// Gallery is what a source of images holds.
+// Gallery describes a source of images.
 type Gallery struct {
 	datasets.Image
-	// PerClass counts the images of each class, by its label; PerTag those of each tag, where
+	// PerClass counts the images of each class, by its label; PerTag those of each tag, if
 	// images have tags.
 	PerClass []int `json:"per_class"`
 	PerTag   []Tag `json:"per_tag,omitempty"`
 	// Unlabelled images have no class.
 	Unlabelled int `json:"unlabelled,omitempty"`
-	// PerUser is how many images users have.
+	// PerUser is the distribution of the number of images per user.
 	PerUser Spread `json:"per_user"`
 
 	sample sample
@@ -41,9 +41,9 @@ type Spread struct {
 	Greatest int `json:"max"`
 }
 
-// Look goes through the records of a source, which was read so, at the image level. It keeps a
-// sample of so many images, or all where there are fewer: each set is equally likely, and a
-// seed always draws the same. The error is that of the records.
+// Look reads the records of a source, at the image level. It keeps a sample of the given
+// number of images, or all if there are fewer: each set is equally likely, and a seed always
+// draws the same. The error is that of the records.
 func Look(records iter.Seq2[datasets.Record, error], reading datasets.Reading, images int, seed uint64) (*Gallery, error) {
 	g := newGallery(reading)
 	g.sample = sample{size: images, rng: seeds.Stream(seed, seeds.ContactSheet)}
@@ -88,7 +88,8 @@ func (g *Gallery) count(record *datasets.Record) []byte {
 	return pixels
 }
 
-// Sheet draws the sample as a PNG file, in order of the source and in rows of so many columns.
+// Sheet draws the sample as a PNG file, in order of the source and in rows of a number of
+// columns.
 func (g *Gallery) Sheet(columns int) ([]byte, error) {
 	return contactsheet.Draw(g.sample.inOrder(), contactsheet.Shape{Width: g.Width, Height: g.Height, Channels: g.Channels}, columns)
 }

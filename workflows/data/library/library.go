@@ -1,11 +1,11 @@
-// Package library imports sources into a store under a name: their files, and what
-// datasets/import reads from them, as the node that experiments have. An experiment names such
-// a source store:NAME; if it reads it as the import did, its corpus is there, and no worker
-// reads the files.
+// Package library imports sources into a store under a name: their files, and the corpus that
+// datasets/import reads from them, as the node of experiments. An experiment names such a
+// source store:NAME; if it reads it with the settings of the import, its corpus is available,
+// and no worker reads the files.
 //
-// The files are stored first, then the blobs of the corpus and its commit, at last the name. An
-// import that is killed leaves no name; what it has stored is found by the next one, or goes
-// with the next collection.
+// The files are stored first, then the blobs of the corpus and its commit, finally the name. A
+// killed import leaves no name; the next import reuses its objects, or the next collection
+// removes them.
 package library
 
 import (
@@ -33,13 +33,13 @@ type Importer struct {
 	Archive *storage.Archive
 	// Version and Kernels say which program imports, as workers say it.
 	Version, Kernels string
-	// Progress, if set, is told how many examples have been read.
+	// Progress, if set, gets the number of examples read so far.
 	Progress func(tasks.Progress)
 }
 
-// Add imports a surveyed source under the name of an entry, and completes the entry with what
-// the source holds. A name that has another source gives an error that wraps storage.ErrExists;
-// the same source again changes nothing.
+// Add imports a surveyed source under the name of an entry, and completes the entry with the
+// facts of the source. If another source has the name, the error wraps storage.ErrExists;
+// adding the same source again changes nothing.
 func (m *Importer) Add(ctx context.Context, source *sources.Source, e *sources.Entry) error {
 	spec, err := tasks.NewSpec(datasets.Import, datasets.Recipe{Reading: e.Reading}.Import(e.Files, e.Limits))
 	if err != nil {

@@ -14,11 +14,12 @@ import (
 	"coalmine/tasks/clientprograms"
 )
 
-// Packer packs what training.code names, for one who may read so much.
+// Packer packs the code that training.code names, within the permissions of a
+// reader.
 type Packer interface {
 	// Pack returns a directory of code as one file, whose digest it knows, without the files that
 	// omit reports. digest is that of the experiment file, or "". The error is a
-	// *datasets.SourceError where the name is to blame.
+	// *datasets.SourceError if the name is at fault.
 	Pack(ctx context.Context, name, digest string, omit func(file string) bool) (*Source, error)
 }
 
@@ -58,7 +59,7 @@ type memory struct{ *bytes.Reader }
 
 func (memory) Close() error { return nil }
 
-// Pack implements Packer: a server packs no code, and knows what has been uploaded.
+// Pack implements Packer: a server packs no code, and knows only uploaded code.
 func (s Served) Pack(ctx context.Context, name, digest string, _ func(string) bool) (*Source, error) {
 	d, err := storage.ParseDigest(digest)
 	if err != nil {

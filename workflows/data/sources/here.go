@@ -18,10 +18,10 @@ import (
 // Here finds whatever this process may read, as its user asks: files,
 // directories, and S3 with the credentials of the environment.
 type Here struct {
-	// Folder is where relative paths are looked for besides the working
-	// directory: that of the experiment file. "" means nowhere.
+	// Folder is the folder of the experiment file, in which relative paths are
+	// also looked up, after the working directory. "" disables that.
 	Folder string
-	// Library finds sources by their names in a store; nil where there is none.
+	// Library finds sources by their names in a store; nil without a store.
 	Library func(context.Context) (*Library, error)
 }
 
@@ -158,8 +158,8 @@ func listIn(system fs.FS, name, shown string) (files []*File, inner []string, er
 	return files, inner, nil
 }
 
-// directoryFile is a file of a directory, or nil if it is no part of the source. inner says that
-// it is a directory itself.
+// directoryFile returns a file of a directory, or nil if it does not belong to the source. inner
+// reports that it is a directory itself.
 func directoryFile(system fs.FS, name, directory string) (f *File, inner bool, err error) {
 	base := path.Base(name)
 	if isHidden(base) {

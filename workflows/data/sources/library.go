@@ -11,19 +11,20 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// StorePrefix begins the name of a source that stands in the store: store:NAME.
+// StorePrefix begins the name of a source in the store: store:NAME.
 const StorePrefix = "store:"
 
 // Library are the sources that have a name in a store.
 type Library struct{ Archive *storage.Archive }
 
-// Entry is what the library knows of a source.
+// Entry is the library's record of a source.
 type Entry struct {
 	Name string `json:"name"`
 	// SHA256 is data.sha256 of the source, and Files are its files, in their order.
 	SHA256 storage.Digest   `json:"sha256"`
 	Files  []storage.Digest `json:"files"`
-	// Splits are those of the files, where their names tell them; else nil.
+	// Splits are those of the files, if their names contain them; otherwise
+	// nil.
 	Splits []string `json:"splits,omitempty"`
 	// Reading is how it was read, and Limits within which limits.
 	Reading datasets.Reading `json:"reading,omitzero"`
@@ -85,7 +86,7 @@ func (l Library) Find(ctx context.Context, name string) (*Source, error) {
 	return source, nil
 }
 
-// absent says which names there are.
+// absent lists the existing names.
 func (l Library) absent(ctx context.Context, shown string) error {
 	names, err := l.Archive.Entries(ctx)
 	if err != nil {

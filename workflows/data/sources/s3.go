@@ -28,8 +28,8 @@ func findS3(ctx context.Context, url string) (*Source, error) {
 		return nil, err
 	}
 	for _, end := range databaseParts(key) {
-		// Without the right to list a bucket, a missing object cannot be told from a forbidden one: only a
-		// part that is found counts.
+		// Without permission to list a bucket, a missing object is indistinguishable from a
+		// forbidden one: only a part that is found counts.
 		if part, err := bucket.Stat(ctx, key+end); err == nil && part.Size > 0 {
 			return nil, fault(url, "%w", tff.Unfinished(path.Base(key), end))
 		}

@@ -15,16 +15,16 @@ import (
 	"coalmine/storage/s3"
 )
 
-// Served finds what a server reads for those who submit to it: what has been
-// uploaded, and what its operator allows.
+// Served finds the sources that a server reads for its clients: uploaded ones,
+// and those that its operator allows.
 type Served struct {
 	Archive *storage.Archive
 	// Allowed may be nil, for nothing.
 	Allowed *Allowed
 }
 
-// Find implements Finder. A source that has been uploaded is known by its
-// digest; what it is called plays no part then.
+// Find implements Finder. An uploaded source is identified by its digest; its
+// name is then ignored.
 func (s Served) Find(ctx context.Context, name, digest string) (*Source, error) {
 	if entry, ok := strings.CutPrefix(name, StorePrefix); ok {
 		return Library{Archive: s.Archive}.Find(ctx, entry)
@@ -42,7 +42,8 @@ func (s Served) Find(ctx context.Context, name, digest string) (*Source, error) 
 	return s.Allowed.Find(ctx, name, digest)
 }
 
-// Allowed is where a server may read sources from, with all that is below.
+// Allowed lists the locations from which a server may read sources, with
+// everything below.
 type Allowed struct {
 	places  []place
 	buckets []bucket
@@ -61,9 +62,9 @@ type bucket struct {
 	key    string // of an object, or a prefix that ends in a slash or is empty
 }
 
-// Allow reads the names of files, directories and s3:// URLs. A symbolic link is
-// followed as far as it stays inside an allowed directory. In S3, what ends in a
-// slash is a prefix, and the endpoint is part of what is allowed.
+// Allow parses the names of files, directories and s3:// URLs. A symbolic link
+// is followed if it stays inside an allowed directory. In S3, a name that ends
+// in a slash is a prefix, and the endpoint is part of the permission.
 func Allow(names []string) (*Allowed, error) {
 	a := &Allowed{}
 	for _, name := range names {
@@ -96,14 +97,14 @@ func (a *Allowed) add(name string) error {
 	if p.real, err = filepath.EvalSymlinks(p.path); err != nil {
 		return err
 	}
-	// It stays open: what is put in its place later was not allowed.
+	// It stays open: a later replacement was not allowed.
 	p.root, err = os.OpenRoot(p.path)
 	a.places = append(a.places, p)
 	return err
 }
 
-// Find implements Finder. What is not allowed is refused before anything is
-// looked at, in words that do not tell whether it exists.
+// Find implements Finder. It refuses a source that is not allowed before any
+// access, with an error that does not reveal whether it exists.
 func (a *Allowed) Find(ctx context.Context, name, _ string) (*Source, error) {
 	if a == nil {
 		return nil, refused(name)
@@ -129,7 +130,7 @@ func (a *Allowed) Find(ctx context.Context, name, _ string) (*Source, error) {
 	return nil, outcome
 }
 
-// within is the way from the place to what name says, which may be relative to it.
+// within returns the path from the place to name, which may be relative to it.
 func (p *place) within(name string) (inner string, ok bool) {
 	inner = filepath.Clean(name)
 	for _, root := range []string{p.path, p.real} {

@@ -13,7 +13,7 @@
 //   - s3://bucket/key, which is a file, or s3://bucket/prefix/, which is a
 //     directory.
 //
-// What a source is called ends here: a run knows its files by their digests.
+// The name of a source ends here: a run identifies its files by their digests.
 //
 //	source, err := sources.Here{Folder: "experiments"}.Find(ctx, "texts/", "")
 //	facts, err := source.Survey(ctx, limits, recipes) // and learns the digests
@@ -41,10 +41,11 @@ import (
 	"coalmine/tasks/datasets/forms"
 )
 
-// Finder finds what data.source names, for one who may read so much.
+// Finder finds the source that data.source names, within the permissions of a
+// reader.
 type Finder interface {
 	// Find returns the files of a source. digest is data.sha256, or "". The error
-	// is a *datasets.SourceError where the name is to blame.
+	// is a *datasets.SourceError if the name is at fault.
 	Find(ctx context.Context, name, digest string) (*Source, error)
 }
 
@@ -63,10 +64,10 @@ type Source struct {
 	Name string
 	// Files in the order in which they are read, at least one.
 	Files []*File
-	// divided says that the files stand in a subdirectory for each split.
+	// divided reports that the files are in a subdirectory for each split.
 	divided bool
-	// beside ends what is said against a source with text files, which data files keep from
-	// being one of texts; else empty.
+	// beside ends the errors about a source with text files whose data files prevent it
+	// from being one of texts; otherwise empty.
 	beside string
 }
 
@@ -76,9 +77,9 @@ type File struct {
 	Name string
 	// Digest is known once Survey has read the file.
 	Digest storage.Digest
-	// Split of the data that the file's name says it is of, or its subdirectory's; else empty.
+	// Split is the split in the file's name, or that of its subdirectory; otherwise empty.
 	Split string
-	// Open reads the file as it is stored, compressed or not.
+	// Open opens the stored file, compressed or not.
 	Open func(context.Context) (io.ReadCloser, error)
 }
 
@@ -93,7 +94,8 @@ var (
 	compressedEnds = []string{".gz", ".zst", ".xz", ".lzma"}
 )
 
-// formEnd is the end of a name that says which form a file has; empty where it is no data.
+// formEnd returns the end of a name that determines the form of a file; empty if it is not
+// data.
 func formEnd(name string) string {
 	if isHidden(name) {
 		return ""
@@ -111,7 +113,8 @@ func formEnd(name string) string {
 // isData reports whether a file of a directory may belong to the source.
 func isData(name string) bool { return formEnd(name) != "" }
 
-// ofOneForm are the files of JSON lines or, without one, those of the only other form.
+// ofOneForm returns the files of JSON lines or, without one, those of the only other
+// form.
 func ofOneForm(directory string, files []*File) ([]*File, error) {
 	byForm := map[string][]*File{}
 	for _, f := range files {
@@ -149,7 +152,8 @@ func newDirectory(name string, files []*File) (*Source, error) {
 	return &Source{Name: name, Files: files}, nil
 }
 
-// splitName is what Hugging Face's datasets call the files of a split: train-00000-of-00004.parquet.
+// splitName matches the file names of a split in Hugging Face's datasets:
+// train-00000-of-00004.parquet.
 var splitName = regexp.MustCompile(`^([a-z][a-z0-9_]*)-[0-9]{5}-of-[0-9]{5}\.`)
 
 // newDivided makes a source of the files of some subdirectories, sorted by name.
@@ -161,7 +165,7 @@ func newDivided(name string, files []*File) (*Source, error) {
 	return s, err
 }
 
-// Splits are those of the files, in their order; nil where no file has one.
+// Splits returns those of the files, in their order; nil if no file has one.
 func (s *Source) Splits() []string {
 	splits, some := make([]string, len(s.Files)), false
 	for i, f := range s.Files {
@@ -174,7 +178,8 @@ func (s *Source) Splits() []string {
 	return splits
 }
 
-// check reports a divided source of which nobody says which split trains.
+// check returns an error for a divided source without a choice of the split
+// that trains.
 func (s *Source) check(reading datasets.Reading) error {
 	if !s.divided || reading.Named() {
 		return nil
@@ -187,14 +192,13 @@ func subdirectory(directory, inner string) error {
 	return fault(directory, "has a subdirectory %s, which would not be read: move its files up, move it elsewhere, or name it as the source", inner)
 }
 
-// fault is a mistake in what data.source names, as opposed to a disk or a server
-// that fails.
+// fault is a mistake in data.source, as opposed to a failing disk or server.
 func fault(name, format string, args ...any) error {
 	return &datasets.SourceError{File: name, Err: fmt.Errorf(format, args...)}
 }
 
-// Survey reads the source once. It checks every line, counts what the recipes
-// make of it, and learns the digests of the files; see datasets.Survey.
+// Survey reads the source once. It checks every line, counts the results of the
+// recipes, and computes the digests of the files; see datasets.Survey.
 func (s *Source) Survey(ctx context.Context, limits datasets.Limits, recipes []datasets.Recipe) ([]datasets.Facts, error) {
 	for _, r := range recipes {
 		if err := s.check(r.Reading); err != nil {
@@ -215,7 +219,7 @@ func (s *Source) Read(ctx context.Context, limits datasets.Limits, read func(con
 	return read(ctx, s.files(ctx), limits)
 }
 
-// files are those of the source, whose digests are learned where they are read.
+// files returns those of the source; reading them computes their digests.
 func (s *Source) files(ctx context.Context) []datasets.File {
 	files := make([]datasets.File, len(s.Files))
 	for i, f := range s.Files {
@@ -230,7 +234,7 @@ func (s *Source) files(ctx context.Context) []datasets.File {
 	return files
 }
 
-// digester learns the digest of a file while somebody reads it to its end.
+// digester computes the digest of a file while it is read to its end.
 type digester struct {
 	io.ReadCloser
 	hash hash.Hash
@@ -246,7 +250,7 @@ func (d *digester) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Digests are those of the files, in their order.
+// Digests returns the digests of the files, in their order.
 func (s *Source) Digests() []storage.Digest {
 	digests := make([]storage.Digest, len(s.Files))
 	for i, f := range s.Files {

@@ -29,8 +29,8 @@ type textFiles struct {
 	misnamed string
 }
 
-// findTexts makes a source of the text files of a directory, at any depth; nil where it has none,
-// or has data files, too. Then beside says, for the end of an error, which file is to blame.
+// findTexts makes a source of the text files of a directory, at any depth; nil if it has none, or
+// also has data files. Then beside names the file at fault, for the end of an error.
 func findTexts(system fs.FS, name, shown string) (source *Source, beside string, err error) {
 	inner, err := fs.Sub(system, name)
 	if err != nil {

@@ -1,14 +1,14 @@
 // Package compile turns a resolved experiment into a plan: each cell of the
 // grid into the nodes that import its data, insert its canaries, train, measure
-// and report. It is pure: the same experiment gives the same keys, and what two
-// cells have in common is one node.
+// and report. It is pure: the same experiment gives the same keys, and a node
+// common to two cells exists once.
 //
 //	import - encode - balance ------------- partition - training - audits - report
 //	            \         \                /
 //	             draw ---- insert --------
 //
-// Audits that put something of their own into the data do so between partition and
-// training. What an audit measures with, it compiles itself (package audits).
+// Audits that insert their own data do so between partition and training. Package
+// audits compiles the measurements of an audit.
 package compile
 
 import (
@@ -38,7 +38,8 @@ import (
 	"coalmine/workflows/plan"
 )
 
-// Registry is every kind that a plan may hold: what workers must know.
+// Registry returns every kind that a plan may hold: the kinds that workers must
+// support.
 func Registry() tasks.Registry {
 	return tasks.NewRegistry(slices.Concat(
 		datasets.Kinds(), canaries.Kinds(), training.Kinds(), aggregation.Kinds(),
@@ -47,7 +48,8 @@ func Registry() tasks.Registry {
 }
 
 // Plan compiles a resolved experiment, whose sources are known by their digest
-// and whose rounds are counted. What CheckSize refuses is not compiled.
+// and whose rounds are counted. It does not compile an experiment that
+// CheckSize refuses.
 func Plan(spec *experiment.Spec) (*plan.Plan, error) {
 	if err := CheckSize(spec); err != nil {
 		return nil, err
@@ -63,7 +65,8 @@ func Plan(spec *experiment.Spec) (*plan.Plan, error) {
 	return p, err
 }
 
-// partNodes is from how many standing nodes on a part of a plan takes no further cell.
+// partNodes is the number of standing nodes after which a part of a plan takes no
+// further cell.
 const partNodes = 4096
 
 // Parts compiles an experiment as Plan does, some cells at a time.
@@ -147,8 +150,8 @@ type cell struct {
 
 	// corpus is the source as it was read.
 	corpus plan.Ref
-	// placements is the partition, which knows where the canaries went;
-	// population what is trained on: the same but for what audits plant.
+	// placements is the partition, which records the positions of the canaries;
+	// population is the training data, including data that audits plant.
 	parts, balanced, canaries, insertions, placements, population, shards plan.Ref
 	// files are those of the source, second those of further sources, ofAudits those of the
 	// sources that audits name, by their paths.
@@ -157,7 +160,7 @@ type cell struct {
 	ofAudits map[string][]storage.Digest
 	// vocabulary is the node of another source whose vocabulary is taken; none without.
 	vocabulary plan.Ref
-	// selected is what data.select chose of the population; none without.
+	// selected is the choice of data.select from the population; zero without.
 	selected plan.Ref
 	// sanitized is the population that patterns were removed from; none without.
 	sanitized plan.Ref
@@ -170,17 +173,19 @@ type cell struct {
 	disagreed plan.Ref
 
 	origin plan.Ref
-	// recorded are what gathers the recorded updates of the training; none without.
+	// recorded are the nodes that gather the recorded updates of the training; none
+	// without.
 	recorded []plan.Ref
 	chain    *plan.Chain
 	model    plan.Ref
 	rest     plan.Tail     // of the training, after its chain
-	best     plan.Ref      // what early stopping chose; none without
-	secret   *tasks.Secret // of central training, where there is one
+	best     plan.Ref      // the model of early stopping; zero without
+	secret   *tasks.Secret // of central training, if set
 
 	// setting is the experiment as audits see it.
 	setting *audits.Setting
-	// refs are the nodes that audits know by their keys, planted those of the planters.
+	// refs are the nodes that audits refer to by their keys, planted those of the
+	// planters.
 	refs    map[storage.Key]plan.Ref
 	planted map[audits.Planter]storage.Key
 }
@@ -284,7 +289,7 @@ func connect(edges []edge) (inputs []tasks.Input, needs []plan.Ref) {
 	return inputs, needs
 }
 
-// template is what the tasks of a chain have in common.
+// template returns the fields common to the tasks of a chain.
 func (c *cell) template(kind tasks.Kind, params any, edges ...edge) plan.Template {
 	raw, err := json.Marshal(params)
 	if err != nil && c.err == nil {

@@ -14,8 +14,8 @@ import (
 	"coalmine/workflows/plan"
 )
 
-// Recipe is what the preparation of a cell's data depends on, for
-// datasets.Survey.
+// Recipe returns the settings that determine the preparation of a cell's data,
+// for datasets.Survey.
 func Recipe(e *experiment.Experiment) datasets.Recipe {
 	return datasets.Recipe{
 		Seed:               e.Seed,
@@ -35,7 +35,7 @@ func Recipe(e *experiment.Experiment) datasets.Recipe {
 	}
 }
 
-// Limits are those of a cell's source.
+// Limits returns those of a cell's source.
 func Limits(e *experiment.Experiment) datasets.Limits {
 	l := e.Data.Limits
 	if l == nil {
@@ -67,8 +67,8 @@ func (c *cell) imported(files []storage.Digest, r datasets.Recipe) plan.Ref {
 	return c.node(datasets.Import, label, r.Import(files, Limits(c.experiment)))
 }
 
-// encode compiles the way from the source to the parts. What faults make of words is outside
-// of the vocabulary, which is that of the source without them; and so are the words that are
+// encode compiles the nodes from the source to the parts. The vocabulary is that of the
+// source without faults; words made by faults are outside of it, and so are the words
 // selected for being outside.
 func (c *cell) encode(files []storage.Digest, r datasets.Recipe) plan.Ref {
 	edges, label := []edge{{datasets.CorpusInput, c.imported(files, r)}}, "parts and vocabulary"
@@ -109,8 +109,8 @@ func (c *cell) partition() {
 	}
 }
 
-// arrange partitions users, with canaries where there are insertions; shards is where the text of
-// the population stands.
+// arrange partitions users, with canaries if there are insertions; shards is the node with the
+// text of the population.
 func (c *cell) arrange(balanced, insertions plan.Ref) (population, shards plan.Ref) {
 	scheme, err := datasets.FindPartition(c.experiment.Data.Partition)
 	if err != nil {
@@ -128,7 +128,7 @@ func (c *cell) arrange(balanced, insertions plan.Ref) (population, shards plan.R
 	return population, c.parts // a view of the encoded stream
 }
 
-// sanitize removes what patterns find, after the canaries are in.
+// sanitize removes the matches of patterns, after the canaries are inserted.
 func (c *cell) sanitize() {
 	s := c.experiment.Data.Sanitize
 	if s == nil {

@@ -25,7 +25,7 @@ func (c *cell) divide() {
 	c.population, c.shards = c.divided, c.divided
 }
 
-// mix mixes the background into what is on the devices.
+// mix mixes the background into the data on the devices.
 func (c *cell) mix(d *experiment.Defence) plan.Ref {
 	r := SecondRecipe(c.experiment, c.experiment.Data.Background)
 	_, encoded := c.encodeSecond(experiment.BackgroundSource, "background")
@@ -48,7 +48,8 @@ func (c *cell) profile() plan.Ref {
 		edge{datasets.PopulationInput, c.divided}, edge{devices.ProfilesInput, encoded}, edge{datasets.CorpusInput, corpus})
 }
 
-// encodeSecond compiles the way from a second source to its tokens, which are those of the data.
+// encodeSecond compiles the nodes from a second source to its tokens, in the vocabulary of the
+// data.
 func (c *cell) encodeSecond(place int, label string) (corpus, encoded plan.Ref) {
 	source := c.experiment.Data.SecondSources()[place].Of
 	r := SecondRecipe(c.experiment, source)

@@ -54,7 +54,7 @@ func runsCommands(kind tasks.Kind, params any) bool {
 	return kind.Command || ok && asker.Asks() != nil
 }
 
-// commandClass is where the commands of the cell run.
+// commandClass returns the class of the cell's commands.
 func (c *cell) commandClass() tasks.Class {
 	if class := c.experiment.Training.Class; class != tasks.Compute && class != "" {
 		return class
@@ -62,7 +62,7 @@ func (c *cell) commandClass() tasks.Class {
 	return tasks.Commands
 }
 
-// terms are what commands of the cell may do, as JSON; nil where nothing is said.
+// terms returns the limits of the cell's commands, as JSON; nil without any.
 func (c *cell) terms() json.RawMessage {
 	l, t := c.experiment.Training.Limits, childprocess.Terms{Environment: c.experiment.Training.Environment}
 	if l != nil {

@@ -104,7 +104,7 @@ func (b builder) Node(kind tasks.Kind, label string, params any, inputs ...tasks
 	return b.given(b.node(kind, label, params, edges...))
 }
 
-// given remembers what a key that an audit has stands for.
+// given records the node of a key that an audit refers to.
 func (c *cell) given(r plan.Ref) storage.Key {
 	c.refs[r.Key] = r
 	return r.Key

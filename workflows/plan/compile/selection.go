@@ -9,7 +9,7 @@ import (
 	"coalmine/workflows/plan"
 )
 
-// selectPart narrows the population to what data.select chooses.
+// selectPart narrows the population to the choice of data.select.
 func (c *cell) selectPart() {
 	s := c.experiment.Data.Select
 	switch {
@@ -30,7 +30,7 @@ func (c *cell) selectPart() {
 	c.population, c.shards = c.selected, c.selected
 }
 
-// selectPredicted goes by what the prepared classifier predicts.
+// selectPredicted selects by the predictions of the prepared classifier.
 func (c *cell) selectPredicted(s *experiment.Select) {
 	here, clean, ok := c.predicted()
 	if !ok {
@@ -93,7 +93,8 @@ func (c *cell) selectUnlikely(s *experiment.Select) {
 	c.selected = c.node(selection.Unlikely, "unlikely examples", params, edges...)
 }
 
-// lossesUnder are those of the population so far under a prepared language model.
+// lossesUnder returns the losses of the population so far under a prepared
+// language model.
 func (c *cell) lossesUnder(p *experiment.LanguagePreparation, name string) plan.Ref {
 	of, files, vocabulary := p.Of(c.experiment), c.files, plan.Ref{}
 	if p.Source != "" {
@@ -107,8 +108,8 @@ func (c *cell) lossesUnder(p *experiment.LanguagePreparation, name string) plan.
 	return c.node(training.Losses, "losses under the "+name, struct{}{}, append([]edge{{training.ModelInput, model}}, c.dataEdges()...)...)
 }
 
-// prepare compiles a training that the cell rests on, and returns the cell of which it is. Its
-// vocabulary is that of a node, if one is given, else that of its own data.
+// prepare compiles a training that the cell depends on, and returns the cell of that training.
+// Its vocabulary is that of a node, if given, otherwise that of its own data.
 func (c *cell) prepare(of *experiment.Experiment, files []storage.Digest, vocabulary plan.Ref) *cell {
 	apart := *c
 	apart.experiment, apart.vocabulary = of, vocabulary
@@ -120,7 +121,7 @@ func (c *cell) prepare(of *experiment.Experiment, files []storage.Digest, vocabu
 	return &apart
 }
 
-// predictions are those of a classifier for the population.
+// predictions returns those of a classifier for the population.
 func (c *cell) predictions(model plan.Ref) plan.Ref {
 	return c.node(selection.Predictions, "predictions", struct{}{}, append([]edge{{selection.ModelInput, model}}, c.populationEdges()...)...)
 }

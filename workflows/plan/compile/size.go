@@ -33,7 +33,7 @@ func CheckSize(spec *experiment.Spec) error {
 // SizeError is an experiment that asks for too much.
 type SizeError struct{ experiment.Problem }
 
-// Error says which fields multiply to what, and what to change.
+// Error names the fields whose product is too large, and the remedy.
 func (e *SizeError) Error() string { return e.Problem.String() }
 
 func tooLarge(c *experiment.Cell, path, format string, args ...any) error {
@@ -51,7 +51,7 @@ type sizer struct {
 // count each.
 const recentSorts = 16
 
-// sort is how many tasks the cells with equal audits have.
+// sort holds the numbers of tasks of cells with equal audits.
 type sort struct {
 	audit       *experiment.Audit
 	canaries    *experiment.Canaries
@@ -103,7 +103,7 @@ func drawn(e *experiment.Experiment) float64 {
 	return float64(len(c.Forms())) * (float64(c.PerConfiguration)*configurations + float64(c.HeldBack))
 }
 
-// references is how many trainings an audit adds to a cell.
+// references returns the number of trainings that an audit adds to a cell.
 func references(e *experiment.Experiment) (n float64) {
 	if e.Audit == nil {
 		return 0
@@ -116,8 +116,8 @@ func references(e *experiment.Experiment) (n float64) {
 	return n
 }
 
-// chainSteps is the length of a cell's chain, and of those of its disagreement filter, its
-// preparation and its reference models.
+// chainSteps returns the length of a cell's chain, and of those of its disagreement
+// filter, its preparation and its reference models.
 func chainSteps(e *experiment.Experiment) float64 {
 	perTask := float64(max(1, e.Training.StepsPerTask))
 	steps := math.Floor(float64(e.Training.Rounds) / perTask)
@@ -131,16 +131,17 @@ func chainSteps(e *experiment.Experiment) float64 {
 	return steps
 }
 
-// gathers is how many nodes put the recorded updates of a cell together.
+// gathers returns the number of nodes that gather the recorded updates of a
+// cell.
 func gathers(e *experiment.Experiment) float64 {
 	recording, layout, err := e.Recording()
 	if err != nil || recording == nil {
-		return 0 // of an error the plan tells
+		return 0 // the plan reports an error
 	}
 	return math.Ceil(float64(len(recording.Of(e.Training.Rounds))) / float64(roundsGathered(&e.Training, &layout)))
 }
 
-// measurements is how often a cell is measured, or a little more.
+// measurements returns the number of measurements of a cell, or slightly more.
 func measurements(e *experiment.Experiment) float64 {
 	if e.Audit == nil {
 		return 0
@@ -154,8 +155,8 @@ func measurements(e *experiment.Experiment) float64 {
 	return once + math.Floor(float64(max(0, e.Training.Rounds-1))/float64(apart))
 }
 
-// tasks counts those of a cell without measurements and those of one measurement. What measurements
-// share, such as the frequencies that utility is held against, counts once.
+// tasks counts those of a cell without measurements and those of one measurement. Tasks common to
+// all measurements, such as the reference frequencies of utility, count once.
 func (s *sizer) tasks(c *experiment.Cell) (fixed, each float64) {
 	short := *c
 	e := &short.Experiment
@@ -179,7 +180,7 @@ func (s *sizer) tasks(c *experiment.Cell) (fixed, each float64) {
 	return fixed, each
 }
 
-// roundsOf is so many rounds.
+// roundsOf returns a share of n rounds.
 func roundsOf(n int) fractions.Share {
 	rounds, _ := fractions.ParseShare(strconv.Itoa(n)) // every number is a share
 	return rounds
@@ -195,8 +196,8 @@ func measuredAt(a *experiment.Audit, rounds ...fractions.Share) *experiment.Audi
 	return &last
 }
 
-// nodes counts those of the plan of a cell alone. One that does not compile has those
-// that it has got so far: the plan tells what is wrong with it.
+// nodes counts those of the plan of a single cell. For a cell that does not compile
+// it counts those so far: the plan reports the error.
 func nodes(c experiment.Cell) float64 {
 	alone := &experiment.Spec{Cells: []experiment.Cell{c}}
 	p := newPlan()

@@ -17,8 +17,8 @@ import (
 	"coalmine/workflows/plan"
 )
 
-// training compiles the chain of a cell, and the tail after it where the SGD
-// steps are no whole number of tasks.
+// training compiles the chain of a cell, and the tail after it if the SGD steps
+// are not a whole number of tasks.
 func (c *cell) training() {
 	e := c.experiment
 	if e.Training.Algorithm == experiment.External {
@@ -58,8 +58,8 @@ func (c *cell) initial() plan.Ref {
 	return c.node(training.Initial, "initial model", training.InitialParams{Seed: e.Seed, Model: e.Model.Config(&e.Data)})
 }
 
-// gather compiles what puts the recorded updates together. Its nodes have equally many
-// recorded rounds each, but for the last, so that a longer training shares those before.
+// gather compiles the nodes that gather the recorded updates. All but the last cover
+// equally many recorded rounds, so that a longer training reuses the earlier ones.
 func (c *cell) gather() {
 	recording, layout, err := c.experiment.Recording()
 	if err != nil {
@@ -79,11 +79,11 @@ func (c *cell) gather() {
 	}
 }
 
-// unknownUpdate stands for the bytes of an update where a program of somebody else knows them.
+// unknownUpdate stands for the bytes of an update if only an external program knows them.
 const unknownUpdate = 8 << 20
 
-// roundsGathered is how many recorded rounds a node puts together: a hundred, or as many as
-// it should hold.
+// roundsGathered returns the number of recorded rounds per gathering node: a hundred, or
+// fewer to limit its size.
 func roundsGathered(t *experiment.Training, layout *updates.Layout) int {
 	update := layout.UpdateBytes()
 	if layout.Values() == 0 {
@@ -93,8 +93,8 @@ func roundsGathered(t *experiment.Training, layout *updates.Layout) int {
 	return max(1, min(tasks.SegmentSteps, updates.NodeBytes/round))
 }
 
-// trainApart compiles the cell's training on another population, of so many steps and
-// measured nowhere, and returns its last model.
+// trainApart compiles the cell's training on another population, of a number of steps
+// and without measurements, and returns its last model.
 func (c *cell) trainApart(population plan.Ref, steps int) plan.Ref {
 	apart, e := *c, *c.experiment
 	e.Audit = e.Audit.Apart()
@@ -145,7 +145,7 @@ func (c *cell) stretch(p training.SGDParams) (kind tasks.Kind, params any) {
 	if t.Privacy == nil {
 		return training.SGD, p
 	}
-	p.Order = "" // the sampling says what a step sees
+	p.Order = "" // the sampling determines the data of a step
 	return training.DPSGD, training.DPSGDParams{
 		SGDParams: p, Sampling: t.Sampling, Clip: t.Privacy.Clip, NoiseMultiplier: t.Privacy.NoiseMultiplier,
 		Secret: c.secret, Guarantee: guarantee(t),
@@ -156,7 +156,7 @@ func (c *cell) dataEdges() []edge {
 	return []edge{{training.PopulationInput, c.population}, {training.ShardsInput, c.shards}}
 }
 
-// clientEdges are the data, and the vocabulary where a program reads them.
+// clientEdges returns the data, and the vocabulary if a program reads them.
 func (c *cell) clientEdges() []edge {
 	if c.experiment.ClientProgram() == nil {
 		return c.dataEdges()
@@ -169,7 +169,7 @@ func (c *cell) vocabularyEdge() edge { return edge{external.VocabularyInput, c.p
 // centralEdges are the data, and the validation part that decides when the training ends.
 func (c *cell) centralEdges() []edge { return append(c.dataEdges(), c.validationEdges()...) }
 
-// validationEdges are the validation part, where the training looks at it.
+// validationEdges returns the validation part, if the training uses it.
 func (c *cell) validationEdges() []edge {
 	if t := &c.experiment.Training; t.EarlyStopping == nil && t.StopAt == nil {
 		return nil
@@ -186,7 +186,7 @@ func (c *cell) serverEdges() []edge {
 	return append([]edge{{aggregation.PopulationInput, c.population}}, c.validationEdges()...)
 }
 
-// length says how far the cell wants the chain, and what of it is kept.
+// length sets the length of the chain for the cell, and the kept checkpoints.
 func (c *cell) length(chain *plan.Chain) {
 	t := &c.experiment.Training
 	chain.Steps = t.Rounds / chain.StepRounds
@@ -241,7 +241,7 @@ func (c *cell) tail(first, steps int) {
 	}
 }
 
-// Unit is what a training counts.
+// Unit returns the unit of a training's length.
 func Unit(t *experiment.Training) plan.Unit {
 	if t.Central() {
 		return plan.Step
@@ -282,8 +282,8 @@ func target(t *experiment.Training) *training.Target {
 	return &training.Target{RecallAt1: t.StopAt.RecallAt1.Float64(), Perplexity: t.StopAt.Perplexity, Every: t.StopAt.Every}
 }
 
-// order is how central training goes through a population. That of an unknown
-// partition, which has no population either, is none.
+// order returns the order in which central training processes a population,
+// empty for an unknown partition, which has no population either.
 func order(p datasets.Partitioning) training.Order {
 	scheme, err := datasets.FindPartition(p)
 	switch {
@@ -305,8 +305,8 @@ func clientsParams(e *experiment.Experiment) training.ClientsParams {
 	}
 }
 
-// ofClients is the control where it is a fault of clients or of whom the server asks, and
-// ofServer where it is one of the server's sum.
+// ofClients returns the control if it is a fault of clients or of their selection, and
+// ofServer if it is one of the server's sum.
 func ofClients(c privacy.Control) privacy.Control {
 	if c == privacy.NoNoise {
 		return ""
@@ -342,7 +342,7 @@ func serverParams(e *experiment.Experiment) aggregation.ServerParams {
 	return p
 }
 
-// guarantee is what the noise amounts to; nil without noise.
+// guarantee returns the guarantee of the noise; nil without noise.
 func guarantee(t *experiment.Training) *training.Guarantee {
 	if t.Privacy == nil || t.Privacy.NoiseMultiplier == 0 {
 		return nil

@@ -1,7 +1,7 @@
 // Package localexec is the local executor: it runs the nodes of a plan one after
-// another in this process, without queue, workers or coordinator. The machinery is
-// measured against it, and tests compare results with its own. For verification it
-// reads what a store has of the plan and executes the rest.
+// another in this process, without queue, workers or coordinator. It is the
+// baseline of performance measurements, and the reference for results in tests.
+// For verification it reads the stored outputs of the plan and executes the rest.
 package localexec
 
 import (
@@ -54,7 +54,7 @@ func (e *Executor) OnBegin(do func(tasks.Spec)) { e.begin = do }
 // UseKeys gives the executor the secret keys that its tasks need.
 func (e *Executor) UseKeys(keys *secrets.Keyring) { e.runner.Keys = keys }
 
-// UseClients gives the executor what runs the programs that train clients.
+// UseClients sets the runner of the programs that train clients.
 func (e *Executor) UseClients(r clientprograms.Runner) { e.runner.Clients = r }
 
 // UseWritable names directories that commands may write to beside their own.
@@ -151,7 +151,7 @@ func (e *Executor) run(ctx context.Context, spec tasks.Spec) error {
 	return nil
 }
 
-// source is where the outputs of a node are: among what has run, or in the store.
+// source returns the source of a node's outputs: executed nodes, or the store.
 func (e *Executor) source(key storage.Key) tasks.Source {
 	if e.stored == nil || e.runner.Node(key) != nil {
 		return e.runner

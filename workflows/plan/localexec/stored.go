@@ -12,27 +12,27 @@ import (
 	"coalmine/workflows/plan"
 )
 
-// stored reads what an archive has of the nodes.
+// stored reads the stored outputs of the nodes from an archive.
 type stored struct {
 	archive *storage.Archive
 	// lost are the nodes that count as not stored: to be executed in spite of
 	// their commit, or found damaged.
 	lost map[storage.Key]bool
-	// commits are those of the nodes that are there with all their blobs; nil for
-	// the ones that aren't.
+	// commits are those of the nodes with all their blobs available; nil for the
+	// others.
 	commits map[storage.Key]*storage.Commit
 	// whole are blobs whose digest has been checked: of parts only the length is.
 	whole map[storage.Digest]bool
 }
 
-// UseStored has the executor read from an archive what is committed there and
-// not evicted, sources included.
+// UseStored makes the executor read committed outputs that are not evicted from
+// an archive, sources included.
 func (e *Executor) UseStored(archive *storage.Archive) {
 	e.stored = &stored{archive, map[storage.Key]bool{}, map[storage.Key]*storage.Commit{}, map[storage.Digest]bool{}}
 }
 
-// Execute runs a node, even if it is stored, and returns the commit that it
-// would make, without provenance. What it needs and is not stored is run too.
+// Execute runs a node, even if it is stored, and returns its commit, without
+// provenance. It also runs the needs that are not stored.
 func (e *Executor) Execute(ctx context.Context, r plan.Ref) (*storage.Commit, error) {
 	if e.stored != nil {
 		e.stored.lost[r.Key] = true
@@ -123,7 +123,8 @@ func (s *stored) find(ctx context.Context, key storage.Key, name string) (storag
 	return b, nil
 }
 
-// missing says of a blob that is gone or damaged that its node is to be run.
+// missing returns an error for a missing or damaged blob that asks for its node
+// to run.
 func missing(key storage.Key, name string, err error) error {
 	if errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrCorrupt) {
 		return &tasks.MissingError{Node: key, Blob: name, Err: err}

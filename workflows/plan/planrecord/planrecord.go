@@ -1,6 +1,6 @@
 // Package planrecord stores the plans of a run with the run: the keys of its nodes, their inputs,
 // and the targets of its cells. So a build that would give its nodes other keys, or cannot plan it,
-// can still show, export and verify a finished run, and tell its nodes from garbage.
+// can still show, export and verify a finished run, and distinguish its nodes from garbage.
 //
 // A leader records a plan once, before it works on it ([Record.Keep]). The plan stays the same while
 // the run continues under builds that make the same keys; a build that makes other keys records
@@ -28,7 +28,7 @@ import (
 // key of this build.
 const Lost = "it is done, and its report is not in the store under the key that this build gives it: a build with other keys computed it and recorded no plan, or it is gone; use that build, or run the experiment again, which leaves this run as it is"
 
-// clocks is how far the clocks of a cluster may be apart.
+// clocks is the largest difference between the clocks of a cluster.
 const clocks = 5 * time.Minute
 
 // IsOf reports whether a run without a recorded plan can have finished with a report. A report that

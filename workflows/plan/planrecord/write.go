@@ -17,8 +17,8 @@ import (
 	"coalmine/workflows/plan"
 )
 
-// Writer makes the record of a plan from its parts. It copies what it keeps, so that a part may be
-// changed afterwards. The zero value is an empty record.
+// Writer makes the record of a plan from its parts. It copies the data that it keeps, so that a
+// part may be changed afterwards. The zero value is an empty record.
 type Writer struct {
 	outline outline
 	numbers map[storage.Key]int // of the standing nodes

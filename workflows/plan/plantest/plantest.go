@@ -1,6 +1,6 @@
-// Package plantest makes plans for tests: by hand, as experiments have them, or at
-// random. Their kinds only hash, so that a plan of hundreds of steps runs in
-// milliseconds; an Evaluator says what it must come to.
+// Package plantest makes plans for tests: by hand, in the form of experiments, or
+// at random. Their kinds only hash, so that a plan of hundreds of steps runs in
+// milliseconds; an Evaluator computes the expected results.
 package plantest
 
 import (
@@ -21,10 +21,10 @@ import (
 	"coalmine/workflows/plan"
 )
 
-// Params are those of the kinds, which write a hash of their parameters, their place,
-// and what they read.
+// Params are the parameters of the kinds, which write a hash of their parameters,
+// their place, and their inputs.
 type Params struct {
-	// Salt tells nodes apart.
+	// Salt distinguishes nodes.
 	Salt string
 	// Big outputs are objects of their own, others travel in the commit.
 	Big bool
@@ -122,7 +122,7 @@ func OutputsOf(c *storage.Commit) Outputs {
 }
 
 // Evaluator computes a plan one node after the other, in memory, with neither
-// queue nor store: what a coordinator must arrive at.
+// queue nor store: the expected results of a coordinator.
 type Evaluator struct {
 	blobs map[storage.Key]map[string][]byte
 }
@@ -180,7 +180,7 @@ func (e *Evaluator) Reach(p *plan.Plan, r plan.Ref) error {
 	return w.reach(r)
 }
 
-// walk executes what a node needs, and then the node.
+// walk executes the needs of a node, and then the node.
 type walk struct {
 	plan    *plan.Plan
 	done    func(storage.Key) bool
@@ -207,7 +207,7 @@ func (w *walk) reach(r plan.Ref) error {
 	return nil
 }
 
-// all executes what is not done yet, after its needs.
+// all executes the specs that are not done yet, after their needs.
 func (w *walk) all(needs []plan.Ref, specs ...tasks.Spec) error {
 	for _, need := range needs {
 		if !w.done(need.Key) {
@@ -226,7 +226,7 @@ func (w *walk) all(needs []plan.Ref, specs ...tasks.Spec) error {
 	return nil
 }
 
-// Outputs are those of a node that has been computed; nil of another.
+// Outputs returns those of a computed node, nil for another.
 func (e *Evaluator) Outputs(key storage.Key) Outputs {
 	if e.blobs[key] == nil {
 		return nil
@@ -277,8 +277,8 @@ func (s Source) Imported(context.Context, storage.Digest) (io.ReadCloser, error)
 	return nil, errors.New("test kinds import nothing")
 }
 
-// Execute runs a task on what an archive holds and commits its outputs there, as a
-// worker does. It returns the commit that stands.
+// Execute runs a task on the outputs in an archive and commits its own there, as a
+// worker does. It returns the commit in the archive.
 func Execute(ctx context.Context, archive *storage.Archive, spec tasks.Spec, attempt string) (*storage.Commit, error) {
 	sink := make(Sink)
 	if err := Kinds[spec.Kind].Run(ctx, tasks.NewTask(spec, Source{archive}, sink, nil, nil)); err != nil {
@@ -296,8 +296,8 @@ func Execute(ctx context.Context, archive *storage.Archive, spec tasks.Spec, att
 	return stands, err
 }
 
-// Store executes in an archive what the cells of a plan want, and all that they need.
-// Nothing of it is deleted again.
+// Store executes the targets of a plan's cells, and everything that they need, in an
+// archive. It deletes none of it.
 func Store(t testing.TB, archive *storage.Archive, p *plan.Plan) {
 	t.Helper()
 	w := walk{
@@ -345,8 +345,8 @@ func (b *Builder) Node(kind tasks.Kind, p Params, needs ...plan.Ref) plan.Ref {
 }
 
 // ChainOptions are a training's. Keep, Every and KeepLast are those of plan.Chain; the
-// last step is always kept. With Gather, each so many steps have a node that reads all
-// their checkpoints.
+// last step is always kept. With Gather, a node reads the checkpoints of each group of
+// that many steps.
 type ChainOptions struct {
 	Salt            string
 	Width, Steps    int
@@ -402,8 +402,8 @@ func (b *Builder) Done(t testing.TB) *plan.Plan {
 	return &b.Plan
 }
 
-// InParts yields a plan so many cells at a time, as the plan of a large grid is made. One
-// that is none comes whole.
+// InParts yields a plan by groups of cells, as the plan of a large grid is made. An
+// invalid plan comes whole.
 func InParts(p *plan.Plan, cells int) plan.Parts {
 	if p.Check() != nil {
 		return plan.Whole(p)
@@ -456,7 +456,7 @@ func Federated(t testing.TB, o ChainOptions) *plan.Plan {
 	return b.Done(t)
 }
 
-// gathers adds a node for each so many steps of a chain; none for 0.
+// gathers adds a node for each group of each steps of a chain; none for 0.
 func (b *Builder) gathers(c *plan.Chain, each int) (nodes []plan.Ref) {
 	for first := 1; each > 0 && first <= c.Steps; first += each {
 		var steps []plan.Ref

@@ -98,7 +98,7 @@ func Decode(t testing.TB, e *localexec.Executor, node plan.Ref, blob string, int
 	}
 }
 
-// Outcome is what an audit has found, decoded into v; it fails the test if there is
+// Outcome decodes the result of an audit into v; it fails the test if there is
 // none.
 func Outcome(t testing.TB, r *reports.Report, audit string, v any) {
 	t.Helper()
