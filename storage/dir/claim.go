@@ -88,7 +88,7 @@ func (s *Store) try(claim claimFunc) error {
 		return fmt.Errorf("a name that is taken was given again (%v)", err) //nolint:errorlint // mostly nil
 	}
 	if got, err := os.Lstat(name); err != nil || !os.SameFile(got, want) {
-		return fmt.Errorf("a claimed name is of another file (%v)", err)
+		return fmt.Errorf("a claimed name is of another file (%v)", err) //nolint:errorlint // may be nil
 	}
 	return syncDir(s.tempDir())
 }

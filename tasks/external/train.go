@@ -147,7 +147,7 @@ func (x *training) run(ctx context.Context) error {
 		Args: childprocess.Shell(x.params.Command), Terms: x.terms, Set: x.task.Variables(), Write: x.task.Writable(),
 	}, watch)
 	if err != nil && x.unkept != nil {
-		err = fmt.Errorf("%w\nits last checkpoint could not be kept: %v", err, x.unkept)
+		err = fmt.Errorf("%w\nits last checkpoint could not be kept: %v", err, x.unkept) //nolint:errorlint // the end of the command decides
 	}
 	return classify(x.params.Command, err)
 }
