@@ -35,12 +35,6 @@ type Attack struct {
 	P   *float64 `parquet:"p"`
 }
 
-// AttackedByUser is implemented by outcomes that tell how well each user is found.
-type AttackedByUser interface {
-	// UserRows are those of the first attack, user after user, then those of the next.
-	UserRows() []AttackedUser
-}
-
 // PairChance is the average precision of pairs of which half belong together, by scores that
 // know nothing.
 const PairChance = 0.5

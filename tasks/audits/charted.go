@@ -40,8 +40,3 @@ type HeatMap struct {
 	// Values are [rows][columns]; NaN where there is none.
 	Values [][]float64
 }
-
-// Mapped is implemented by outcomes with tables of numbers to be looked at.
-type Mapped interface {
-	HeatMaps(c *Cell) []*HeatMap
-}

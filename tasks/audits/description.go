@@ -82,6 +82,12 @@ type Description struct {
 	// of canaries one by one.
 	CanaryOutcome func() CanaryOutcome
 
+	// References returns the number of further models that the audit trains by Builder.Reference;
+	// nil: none.
+	References func(Fields) int
+	// Sources returns the sources of its own that the fields name, if any; nil: it has none.
+	Sources func(Fields) []Source
+
 	// Measures are those of an outcome, in the order of its columns of CSV and Parquet, where
 	// new ones stand at the end.
 	Measures []Measure
@@ -92,6 +98,22 @@ type Description struct {
 	Curves []Curve
 	// Charted is drawn over all cells; nil: nothing is.
 	Charted *Charted
+	// The fields below, to Utility, are nil if outcomes have nothing of the kind. Marked reports
+	// whether the leading texts of an outcome mislead without its note.
+	Marked func(Outcome) bool
+	// Own lists the outcomes of canaries of the audit's own.
+	Own func(Outcome) []Own
+	// UserRows says how well each user is found: the users of the first attack, then of the next.
+	UserRows func(Outcome) []AttackedUser
+	// Panels are several figures of one name. They know the outcome alone, since they are drawn
+	// of models of earlier rounds too, if EveryRound is set.
+	Panels func(Outcome) []*Figure
+	// HeatMaps are tables of numbers to be looked at.
+	HeatMaps func(Outcome) []*HeatMap
+	// Pictures are pictures to look at.
+	Pictures func(Outcome) []Picture
+	// Changes compares the outcomes of two models by more than their texts side by side.
+	Changes func(before, after Outcome) []Change
 	// Utility is how good the model of an outcome is at its task, above 0 and the larger the
 	// better: what Charted is drawn against. false: the outcome does not say. It is nil for
 	// all audits but one.
@@ -112,4 +134,9 @@ type Curve struct {
 	Metric string
 	// Most is the largest value that an outcome of this kind could have.
 	Most func(Outcome) float64
+}
+
+// From adapts a function of an audit's own type of outcome to a field of its Description.
+func From[O, R any](f func(*O) R) func(Outcome) R {
+	return func(o Outcome) R { return f(o.(*O)) }
 }

@@ -1,6 +1,6 @@
 // Package audits says what an audit is; each audit is a package below it. An audit
-// measures something of a trained model. All that the project knows of it is its
-// Description, and the types that this names:
+// measures something of a trained model. The project knows an audit by its
+// Description and the types that the Description names:
 //
 //	experiment file   New returns the Fields that it adds to the audit block; their tags
 //	                  and comments make the decoder, the JSON Schema and the reference
@@ -12,9 +12,10 @@
 //	                  CSV and Parquet, means over replicates. JSON has the outcome as it
 //	                  stands. Curves are drawn along the training.
 //
-// More is there for audits that need it; each is an interface that Fields or Outcome
-// may implement: Completer, DataChecker, Warner, Planter, Joiner, Noter, Figured, Panelled,
-// Lister, Comparer.
+// Compile adds nodes by a Builder. An audit that needs more implements one of the other
+// interfaces: its Fields Worker, Completer, DataChecker, Warner, Planter or Joiner, its
+// Outcome Noter, LowerBounder, Figured or Attacked. Optional fields of the Description do
+// the rest.
 //
 // Package all lists the descriptions. The experiment file, the plan, its estimate, the
 // results, the gates and the page go through that list and know no audit by name, so
@@ -24,5 +25,5 @@
 // An audit of the canaries of the canaries block says something of each of them. Its
 // CanaryOutcome stands with the canary, beside those of other audits; ReadParts and Count
 // join what several tasks have found. An audit with canaries of its own puts them into
-// the population as a Planter, and lists them as a Lister.
+// the population as a Planter, and lists them by Own.
 package audits

@@ -83,19 +83,6 @@ type Joiner interface {
 	Told() *external.OneShot
 }
 
-// Referrer is implemented by Fields of an audit that trains further models, by
-// Builder.Reference.
-type Referrer interface {
-	// References is the number of them.
-	References() int
-}
-
-// Sourced is implemented by Fields that name data of their own.
-type Sourced interface {
-	// Sources are those that there are.
-	Sources() []Source
-}
-
 // Source is what an audit reads beside the data. Its files are uploaded as the data's are, and
 // tasks open them by their digests.
 type Source struct {
@@ -352,7 +339,7 @@ type Builder interface {
 	// Devices is the node of package devices that says whose each user of the population is;
 	// zero where users are not divided into devices.
 	Devices() storage.Key
-	// Files are those of the source of a path, of Sourced fields, and the limits of reading
+	// Files are those of the source of a path, of Description.Sources, and the limits of reading
 	// them.
 	Files(path string) ([]storage.Digest, datasets.Limits)
 	// Classifier is the model of prepare.classifier, and clean the datasets/encode node of

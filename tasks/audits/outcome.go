@@ -38,27 +38,10 @@ func (c *Cell) EpsilonAtLeast() privacy.Epsilon {
 // Mark stands behind the leading texts of a marked outcome, and before the note that explains it.
 const Mark = "*"
 
-// Marker is implemented by outcomes whose leading texts may mislead without their note.
-type Marker interface {
-	Marked() bool
-}
-
 // Figured is implemented by outcomes that can be drawn.
 type Figured interface {
 	// Figure is nil where there is nothing to draw.
 	Figure(c *Cell) *Figure
-}
-
-// Panelled is implemented by outcomes that are drawn in several figures, of one name.
-type Panelled interface {
-	// Figures knows the outcome alone: it draws models of earlier rounds, too, where
-	// Description.EveryRound is set.
-	Figures() []*Figure
-}
-
-// Pictured is implemented by outcomes with pictures to look at.
-type Pictured interface {
-	Pictures(c *Cell) []Picture
 }
 
 // Picture is a picture of an outcome.
@@ -68,13 +51,6 @@ type Picture struct {
 	Title, Text string
 	// PNG is a file.
 	PNG []byte
-}
-
-// Comparer is implemented by outcomes that say more of two models than their texts side by
-// side.
-type Comparer interface {
-	// Changes are from this outcome to one of another model, which is of the same type.
-	Changes(after Outcome) []Change
 }
 
 // Change is a number that two models have.
@@ -106,12 +82,6 @@ func PText(p float64) string {
 		return fmt.Sprintf("p below %g", leastP)
 	}
 	return fmt.Sprintf("p %.2g", p)
-}
-
-// Lister is implemented by outcomes on canaries of the audit's own.
-type Lister interface {
-	// Own lists them.
-	Own() []Own
 }
 
 // Own is a canary of an audit's own, and what it says of it as Description.Outcome.

@@ -74,8 +74,8 @@ func (s *Spec) AuditFiles(e *Experiment) (map[string][]storage.Digest, error) {
 // AuditSources are the sources that audits name, in the order of the audits.
 func (e *Experiment) AuditSources() (list []audits.Source) {
 	for _, m := range e.Audit.Asked() {
-		if s, ok := m.Fields.(audits.Sourced); ok {
-			list = append(list, s.Sources()...)
+		if m.Sources != nil {
+			list = append(list, m.Sources(m.Fields)...)
 		}
 	}
 	return list

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/all"
 )
 
 // ofCell is what a row of a thing of a cell begins with.
@@ -40,11 +41,13 @@ func (v *view) eachAttack(do func(*viewCell, audits.Attack)) {
 func userRows(v *view) (*flatTable, error) {
 	t := newFlatTable("attacked_users", []any{ofCell{}, audits.AttackedUser{}})
 	for i := range v.cells {
-		for _, outcome := range v.cells[i].outcomes {
-			if a, ok := outcome.(audits.AttackedByUser); ok {
-				for _, row := range a.UserRows() {
-					t.add([]any{v.ofCell(&v.cells[i]), row})
-				}
+		for place, d := range all.Audits() {
+			outcome := v.cells[i].outcomes[place]
+			if d.UserRows == nil || outcome == nil {
+				continue
+			}
+			for _, row := range d.UserRows(outcome) {
+				t.add([]any{v.ofCell(&v.cells[i]), row})
 			}
 		}
 	}

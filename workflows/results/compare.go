@@ -165,14 +165,14 @@ func changesOf(before, after *Cell) (map[string][]audits.Change, error) {
 	}
 	var changes map[string][]audits.Change
 	for place, d := range all.Audits() {
-		comparer, ok := a.outcomes[place].(audits.Comparer)
-		if !ok || b.outcomes[place] == nil {
+		before, after := a.outcomes[place], b.outcomes[place]
+		if d.Changes == nil || before == nil || after == nil {
 			continue
 		}
 		if changes == nil {
 			changes = make(map[string][]audits.Change)
 		}
-		changes[d.Name] = comparer.Changes(b.outcomes[place])
+		changes[d.Name] = d.Changes(before, after)
 	}
 	return changes, nil
 }

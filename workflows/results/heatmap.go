@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/all"
 )
 
 // square is an element of a heat map; the darker, the larger its number is.
@@ -85,9 +86,9 @@ func largest(m *audits.HeatMap) (most float64) {
 
 // heatMaps are those of the cell's outcomes.
 func (v *viewCell) heatMaps() (maps []*audits.HeatMap) {
-	for _, outcome := range v.outcomes {
-		if m, ok := outcome.(audits.Mapped); ok {
-			maps = append(maps, m.HeatMaps(&v.decoded)...)
+	for place, d := range all.Audits() {
+		if outcome := v.outcomes[place]; d.HeatMaps != nil && outcome != nil {
+			maps = append(maps, d.HeatMaps(outcome)...)
 		}
 	}
 	return maps

@@ -155,14 +155,15 @@ func (s *scales) draw(c *viewCell) (figures []*drawing) {
 // figures are those of the cell's outcomes.
 func (v *viewCell) figures() []*audits.Figure {
 	var figures []*audits.Figure
-	for _, outcome := range v.outcomes {
-		switch f := outcome.(type) {
-		case audits.Figured:
+	for place, d := range all.Audits() {
+		outcome := v.outcomes[place]
+		if f, ok := outcome.(audits.Figured); ok {
 			if figure := f.Figure(&v.decoded); figure != nil {
 				figures = append(figures, figure)
 			}
-		case audits.Panelled:
-			figures = append(figures, f.Figures()...)
+		}
+		if d.Panels != nil && outcome != nil {
+			figures = append(figures, d.Panels(outcome)...)
 		}
 	}
 	return figures
@@ -205,8 +206,8 @@ func figuresOf(p *reports.Point) ([]*audits.Figure, error) {
 		if err := json.Unmarshal(raw, outcome); err != nil {
 			return nil, fmt.Errorf("%s: %w", d.Name, err)
 		}
-		if f, ok := outcome.(audits.Panelled); ok {
-			figures = append(figures, f.Figures()...)
+		if d.Panels != nil {
+			figures = append(figures, d.Panels(outcome)...)
 		}
 	}
 	return figures, nil

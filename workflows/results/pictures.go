@@ -117,7 +117,7 @@ func (r *pictureReader) read(ctx context.Context, round int) ([]Picture, error) 
 		if !there {
 			continue
 		}
-		for _, p := range outcome.(audits.Pictured).Pictures(&audits.Cell{Name: r.cell}) {
+		for _, p := range d.Pictures(outcome) {
 			found = append(found, Picture{
 				Cell: r.cell, Label: r.label, Round: round, Number: len(found), Title: p.Title, Caption: captionOf(&d, outcome),
 				Text: fmt.Sprintf("%s, %s, after round %d: %s: %s", r.cell, r.label, round, p.Title, p.Text), PNG: p.PNG,
@@ -129,11 +129,7 @@ func (r *pictureReader) read(ctx context.Context, round int) ([]Picture, error) 
 
 // hasPictures reports whether an audit has pictures of each model that it measures.
 func hasPictures(d *audits.Description) bool {
-	if d.Derive != nil || d.OutcomeBlob == "" {
-		return false
-	}
-	_, ok := d.Outcome().(audits.Pictured)
-	return ok
+	return d.Pictures != nil && d.OutcomeBlob != ""
 }
 
 // outcome reads what an audit has found after a round; false if it has not measured yet, or

@@ -370,11 +370,10 @@ func canaryRows(v *view) (*flatTable, error) {
 			t.addCanary(c, v.rowOf(c, &canary), prototypes, canary.Outcomes...)
 		}
 		for place, d := range all.Audits() {
-			lister, ok := c.outcomes[place].(audits.Lister)
-			if !ok {
+			if d.Own == nil || c.outcomes[place] == nil {
 				continue
 			}
-			for _, own := range lister.Own() {
+			for _, own := range d.Own(c.outcomes[place]) {
 				row := v.newCanaryRow(c, d.Name, own.Words)
 				t.addCanary(c, row, prototypes, own.CanaryOutcome)
 			}

@@ -8,6 +8,7 @@ import (
 
 	"coalmine/internal/extended"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/all"
 )
 
 // aboutRows explains the texts of rows.
@@ -62,19 +63,27 @@ func (r *viewRow) row(columns []tableColumn) TableRow {
 // marked reports whether the outcome of some seed may mislead.
 func (r *viewRow) marked(column tableColumn) bool {
 	return column.Leading && slices.ContainsFunc(r.Seeds, func(seed uint64) bool {
-		return isMarked(r.done[seed].outcomes[column.place])
+		return isMarked(column.place, r.done[seed].outcomes[column.place])
 	})
 }
 
 // atBaseline reports whether a model of some seed is no better than the frequencies of its data.
 func (r *viewRow) atBaseline() bool {
-	return slices.ContainsFunc(r.Seeds, func(seed uint64) bool { return slices.ContainsFunc(r.done[seed].outcomes, isMarked) })
+	for _, seed := range r.Seeds {
+		for place, outcome := range r.done[seed].outcomes {
+			if isMarked(place, outcome) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
-// isMarked reports whether an outcome may mislead without its note.
-func isMarked(v audits.Outcome) bool {
-	m, ok := v.(audits.Marker)
-	return ok && m.Marked()
+// isMarked reports whether the outcome of an audit, by its place in the list, may mislead without
+// its note.
+func isMarked(place int, outcome audits.Outcome) bool {
+	marked := all.Audits()[place].Marked
+	return marked != nil && outcome != nil && marked(outcome)
 }
 
 // soFar has a row for each cell that still trains and was measured. Means count whole cells alone.

@@ -115,7 +115,7 @@ func (c *tableColumn) cell(outcome audits.Outcome) string {
 // text is that of an outcome, with the mark of one that may mislead.
 func (c *tableColumn) text(outcome audits.Outcome) string {
 	text := c.cell(outcome)
-	if m, ok := outcome.(audits.Marker); ok && c.Leading && text != "" && m.Marked() {
+	if c.Leading && text != "" && isMarked(c.place, outcome) {
 		text += " " + audits.Mark
 	}
 	return text

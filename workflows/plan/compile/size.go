@@ -7,7 +7,6 @@ import (
 
 	"coalmine/internal/fractions"
 	"coalmine/storage"
-	"coalmine/tasks/audits"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
 )
@@ -109,8 +108,8 @@ func references(e *experiment.Experiment) (n float64) {
 		return 0
 	}
 	for _, m := range e.Audit.Asked() {
-		if r, ok := m.Fields.(audits.Referrer); ok {
-			n += float64(r.References())
+		if m.References != nil {
+			n += float64(m.References(m.Fields))
 		}
 	}
 	return n

@@ -22,6 +22,7 @@ var Audit = canaries.Describe[Outcome, CanaryOutcome](audits.Description{
 		func(v *Outcome) int { return v.Extractable }, byChance)},
 	Kinds:      []tasks.Kind{Kind},
 	EveryRound: true,
+	Panels:     audits.From((*Outcome).panels),
 	Pairs:      audits.TargetSecrets,
 	Measures: slices.Concat([]audits.Measure{
 		{
@@ -146,8 +147,8 @@ func points(outcomes []CanaryOutcome) []Point {
 	return out
 }
 
-// Figures implements audits.Panelled: the (n, p)-curves, one for each configuration.
-func (v *Outcome) Figures() []*audits.Figure {
+// panels returns the (n, p)-curves, one for each configuration.
+func (v *Outcome) panels() []*audits.Figure {
 	var figures []*audits.Figure
 	for _, c := range v.Curves {
 		f := &audits.Figure{

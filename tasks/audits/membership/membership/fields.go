@@ -59,12 +59,9 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	}
 }
 
-// References implements audits.Referrer.
-func (f *Fields) References() int { return f.Membership.ReferenceModels }
-
 // CheckData implements audits.DataChecker.
 func (f *Fields) CheckData(s *audits.Setting, d *audits.Data, fail audits.Fail) {
-	if half := (d.Users + d.HeldOutUsers) / 2; f.References() > 0 && !s.Training.Central && s.Training.Cohort > half {
+	if half := (d.Users + d.HeldOutUsers) / 2; f.Membership.ReferenceModels > 0 && !s.Training.Central && s.Training.Cohort > half {
 		fail([]string{"training.cohort"}, "is %d; expected at most %d with %s.reference_models: each trains on half of the users of %s", s.Training.Cohort, half, path, d.Source)
 	}
 	if d.HeldOutUsers == 0 && !s.HeldOutUsers.IsZero() {

@@ -26,6 +26,7 @@ var Audit = audits.Description{
 	Pairs:       audits.EverySecret,
 	OutcomeBlob: audits.OutcomeBlob,
 	Outcome:     func() audits.Outcome { return new(Outcome) },
+	References:  func(f audits.Fields) int { return f.(*Fields).Membership.ReferenceModels },
 	Measures: slices.Concat(audits.Within((*Outcome).measured,
 		audits.Measure{Name: "membership_members", Of: audits.Of(func(v *Outcome) int { return v.Members })},
 		audits.Measure{Name: "membership_sharers", Of: audits.Of(func(v *Outcome) int { return v.Sharers })},

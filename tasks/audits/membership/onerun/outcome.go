@@ -27,6 +27,7 @@ var Audit = audits.Description{
 	AtEnd:         true,
 	OutcomeBlob:   OutcomeBlob,
 	Outcome:       func() audits.Outcome { return new(Outcome) },
+	Own:           audits.From((*Outcome).own),
 	CanaryOutcome: func() audits.CanaryOutcome { return new(Unit) },
 	Measures: slices.Concat([]audits.Measure{
 		{
@@ -103,8 +104,8 @@ type Unit struct {
 	Guess onerun.Answer `json:"guess"`
 }
 
-// Own implements audits.Lister.
-func (v *Outcome) Own() []audits.Own {
+// own lists the canaries of the audit.
+func (v *Outcome) own() []audits.Own {
 	var own []audits.Own
 	for i := range v.Units {
 		own = append(own, audits.Own{Words: v.Units[i].Words, CanaryOutcome: &v.Units[i]})

@@ -26,6 +26,7 @@ var Audit = audits.Description{
 	AtEnd:         true,
 	OutcomeBlob:   OutcomeBlob,
 	Outcome:       func() audits.Outcome { return new(Outcome) },
+	Own:           audits.From((*Outcome).own),
 	CanaryOutcome: func() audits.CanaryOutcome { return new(Client) },
 	Measures: slices.Concat(
 		estimated("epsilon_estimate_final", "estimated epsilon, final", final),
@@ -103,8 +104,8 @@ type Client struct {
 	LargestCosine *float64 `json:"largest_cosine,omitempty"`
 }
 
-// Own implements audits.Lister.
-func (v *Outcome) Own() []audits.Own {
+// own lists the canaries of the audit.
+func (v *Outcome) own() []audits.Own {
 	var own []audits.Own
 	for i := range v.Clients {
 		own = append(own, audits.Own{CanaryOutcome: &v.Clients[i]})

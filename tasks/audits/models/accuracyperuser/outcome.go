@@ -24,6 +24,7 @@ var Audit = audits.Description{
 	AtEnd:      true,
 	Pairs:      audits.EverySecret,
 	Outcome:    func() audits.Outcome { return new(Outcome) },
+	Changes:    func(before, after audits.Outcome) []audits.Change { return before.(*Outcome).changes(after.(*Outcome)) },
 	Measures: slices.Concat(
 		audits.Within((*Outcome).shown, audits.Measure{Header: "users' accuracy %", Text: audits.Of((*Users).quartiles)}),
 		audits.Within(func(v *Outcome) *Users { return v.Model }, measures("users")...),
@@ -99,9 +100,9 @@ func (u *Users) String() string {
 		u.Users, 100*u.Mean, 100*p[0], 100*p[1], 100*p[2], 100*p[3], 100*p[4])
 }
 
-// Changes implements audits.Comparer.
-func (v *Outcome) Changes(other audits.Outcome) []audits.Change {
-	after := other.(*Outcome)
+// changes compares two models.
+func (v *Outcome) changes(other *Outcome) []audits.Change {
+	after := other
 	return append(changes("users' accuracy", v.Model, after.Model), changes("users' accuracy by the prepared classifier", v.Prepared, after.Prepared)...)
 }
 

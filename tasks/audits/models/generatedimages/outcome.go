@@ -20,6 +20,7 @@ var Audit = audits.Description{
 	Classifier:  true,
 	OutcomeBlob: audits.OutcomeBlob,
 	Outcome:     func() audits.Outcome { return new(Outcome) },
+	Pictures:    audits.From((*Outcome).pictures),
 	Measures: slices.Concat([]audits.Measure{
 		{Name: "generated_images", Of: audits.Of(func(v *Outcome) int { return v.Images })},
 		{Name: "generated_intensity", Of: audits.Of(func(v *Outcome) float64 { return v.Intensity })},
@@ -91,7 +92,7 @@ func (v *Outcome) said() string {
 	return note
 }
 
-// Pictures implements audits.Pictured: figures 3, 6, 7 and 8 of the paper.
-func (v *Outcome) Pictures(*audits.Cell) []audits.Picture {
+// pictures returns figures 3, 6, 7 and 8 of the paper.
+func (v *Outcome) pictures() []audits.Picture {
 	return []audits.Picture{{Title: "generated images", Text: v.said(), PNG: v.Sheet}}
 }

@@ -22,6 +22,7 @@ var Audit = audits.Description{
 	Kinds:       []tasks.Kind{Kind, Search, Summary},
 	OutcomeBlob: audits.OutcomeBlob,
 	Outcome:     func() audits.Outcome { return new(Outcome) },
+	Changes:     func(before, after audits.Outcome) []audits.Change { return before.(*Outcome).changes(after.(*Outcome)) },
 	Measures: slices.Concat([]audits.Measure{
 		{Name: "samples", Of: audits.Of(func(v *Outcome) int { return v.Samples })},
 		{Name: "samples_temperature", Of: audits.Of(func(v *Outcome) float64 { return v.Temperature })},
@@ -154,9 +155,9 @@ func (v *Outcome) listed() string {
 	return fmt.Sprintf("; most probable %s: %s", sort, strings.Join(words, ", "))
 }
 
-// Changes implements audits.Comparer. Positions are tested as far as both outcomes have them.
-func (v *Outcome) Changes(other audits.Outcome) []audits.Change {
-	after := other.(*Outcome)
+// changes compares two models. Positions are tested as far as both outcomes have them.
+func (v *Outcome) changes(other *Outcome) []audits.Change {
+	after := other
 	var changes []audits.Change
 	if a, b := v.Unknown, after.Unknown; a != nil && b != nil {
 		changes = append(changes, audits.Change{What: "probability that the first word is out of vocabulary", Before: a.FirstProbability, After: b.FirstProbability})

@@ -138,7 +138,7 @@ func TestUtilityAtTheLevelOfFrequenciesIsNamed(t *testing.T) {
 	} {
 		c.v.AtBaseline = c.v.atBaseline()
 		note := c.v.Note(nil)
-		if c.v.AtBaseline != c.atBaseline || c.v.Marked() != c.atBaseline || strings.Contains(note, "at the level of") != c.atBaseline {
+		if c.v.AtBaseline != c.atBaseline || Audit.Marked(&c.v) != c.atBaseline || strings.Contains(note, "at the level of") != c.atBaseline {
 			t.Errorf("%s: at the baseline %t, want %t; the note is %q", c.name, c.v.AtBaseline, c.atBaseline, note)
 		}
 	}

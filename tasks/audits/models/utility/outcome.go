@@ -24,6 +24,7 @@ var Audit = audits.Description{
 	ByProgram: true,
 	Pairs:     audits.EverySecret,
 	Outcome:   func() audits.Outcome { return new(Outcome) },
+	Marked:    audits.From(func(v *Outcome) bool { return v.AtBaseline }),
 	Utility:   func(v audits.Outcome) (float64, bool) { return v.(*Outcome).utility() },
 	Measures: slices.Concat([]audits.Measure{
 		{Name: "recall_at_1", Of: audits.Of((*Outcome).recall), Header: "accuracy %", Leading: true, Scale: audits.Percent, Digits: 1},
@@ -146,9 +147,6 @@ func (v *Outcome) Note(*audits.Cell) string {
 	}
 	return strings.Join(notes, "; ")
 }
-
-// Marked implements audits.Marker.
-func (v *Outcome) Marked() bool { return v.AtBaseline }
 
 // ofTexts reports whether labels of texts are predicted, not words or classes.
 func (v *Outcome) ofTexts() bool { return v.MeanAbsoluteError != nil || v.MeanAveragePrecision != nil }

@@ -68,8 +68,8 @@ const (
 // Asked implements audits.Fields.
 func (f *Fields) Asked() bool { return f.CrossModal != nil }
 
-// Sources implements audits.Sourced.
-func (f *Fields) Sources() []audits.Source {
+// sources names the embeddings that the file gives.
+func (f *Fields) sources() []audits.Source {
 	e := f.CrossModal.Embeddings
 	if e == nil {
 		return nil

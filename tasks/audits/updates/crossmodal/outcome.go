@@ -22,6 +22,7 @@ var Audit = audits.Description{
 	AtEnd:   true,
 	Pairs:   audits.EverySecret,
 	Outcome: func() audits.Outcome { return new(Outcome) },
+	Sources: func(f audits.Fields) []audits.Source { return f.(*Fields).sources() },
 	Measures: slices.Concat(
 		audits.Within(func(v *Outcome) *sameuser.Measurement { return v.Anonymous },
 			audits.Measure{Name: "cross_modal_ap", Of: audits.Of(func(m *sameuser.Measurement) audits.Bounded { return m.AP.Bounded() }), Header: "cross-modal AP", Scale: audits.Percent, Digits: 1},

@@ -206,7 +206,7 @@ func TestStagesThatAreUnlikeOnesDoNotTeachEachOther(t *testing.T) {
 		edges = append(edges, taskstest.In(StageInput(0, i), g.Run(Reidentify, p, inputs...)))
 	}
 	v := outcome(t, g.Run(Summary, s, edges...))
-	if maps := v.HeatMaps(nil); len(maps) != 1 || fmt.Sprint(maps[0].Rows, maps[0].Columns) != "[1 7] [1 7]" || maps[0].Values[0][1] != v.Attacks[0].Matrix[0][1].Factor {
+	if maps := v.heatMaps(); len(maps) != 1 || fmt.Sprint(maps[0].Rows, maps[0].Columns) != "[1 7] [1 7]" || maps[0].Values[0][1] != v.Attacks[0].Matrix[0][1].Factor {
 		t.Errorf("the heat maps are %+v", maps)
 	}
 	for i, row := range v.Attacks[0].Matrix {

@@ -17,8 +17,8 @@ func factor(outcome audits.Outcome) (audits.Bounded, bool) {
 	return best.factor(), true
 }
 
-// HeatMaps implements audits.Mapped: figure 10 of the paper, for each attack.
-func (v *Outcome) HeatMaps(*audits.Cell) (maps []*audits.HeatMap) {
+// heatMaps returns figure 10 of the paper, for each attack.
+func (v *Outcome) heatMaps() (maps []*audits.HeatMap) {
 	for i := range v.Attacks {
 		if o := &v.Attacks[i]; len(o.Matrix) > 0 {
 			maps = append(maps, v.heatMap(o))

@@ -26,6 +26,8 @@ var Audit = audits.Description{
 	AtEnd:       true,
 	OutcomeBlob: audits.OutcomeBlob,
 	Outcome:     func() audits.Outcome { return new(Outcome) },
+	HeatMaps:    audits.From((*Outcome).heatMaps),
+	UserRows:    audits.From((*Outcome).userRows),
 	Measures: slices.Concat(
 		audits.Within((*Outcome).Best,
 			audits.Measure{Name: "deanonymization_attack", Of: audits.Of(func(o *AttackOutcome) attacks.Kind { return o.Attack }), Header: "named by", Text: audits.Of(func(o *AttackOutcome) string { return o.Attack.Title() })},
@@ -254,8 +256,8 @@ func (v *Outcome) AttackRows() (rows []audits.Attack) {
 	return rows
 }
 
-// UserRows implements audits.AttackedByUser.
-func (v *Outcome) UserRows() (rows []audits.AttackedUser) {
+// userRows says how well each attack finds each user.
+func (v *Outcome) userRows() (rows []audits.AttackedUser) {
 	for _, o := range v.Attacks {
 		for _, u := range o.PerUser {
 			rows = append(rows, audits.AttackedUser{Attack: o.Attack.Title(), User: int64(u.User), AP: u.AP, Chance: u.Chance})
