@@ -18,7 +18,7 @@ import (
 	"coalmine/tasks/audits/membership/membership"
 	"coalmine/tasks/audits/updates/attributes"
 	"coalmine/tasks/audits/updates/deanonymization"
-	"coalmine/tasks/audits/updates/sameuser"
+	"coalmine/tasks/audits/updates/pairs"
 )
 
 // Effects are how much there is to find: nothing, some, nearly all.
@@ -56,11 +56,11 @@ func quantities() []quantity {
 		{"membership AUC, few of both", 2, func(rng *rand.Rand, users, effect int) ends { return area(rng, users, users, effect) }},
 		{"membership TPR at 1% FPR", 1, rate},
 		{"AP of pairs of updates", 2, func(rng *rand.Rand, users, effect int) ends {
-			m, truth := pairs(rng, users, effect)
+			m, truth := updatePairs(rng, users, effect)
 			return ends{m.AP.Low, m.AP.High, truth.averagePrecision()}
 		}},
 		{"AUC of pairs of updates", 2, func(rng *rand.Rand, users, effect int) ends {
-			m, truth := pairs(rng, users, effect)
+			m, truth := updatePairs(rng, users, effect)
 			return ends{m.AUC.Low, m.AUC.High, truth.area()}
 		}},
 		{"re-identification AP", 1, func(rng *rand.Rand, users, effect int) ends {
@@ -127,13 +127,13 @@ func (s similarity) averagePrecision() (ap float64) {
 	return ap
 }
 
-// pairs makes up pairs of updates of a few users. All pairs of a user share one random term, and so
+// updatePairs makes up pairs of updates of a few users. All pairs of a user share one random term, and so
 // do all pairs of the same two users.
-func pairs(rng *rand.Rand, users, effect int) (sameuser.Measurement, similarity) {
+func updatePairs(rng *rand.Rand, users, effect int) (pairs.Measurement, similarity) {
 	const each, own, own2, noise = 100, 1.0, 0.3, 1.0
 	of := similarity{2 * shifts[effect], math.Sqrt(own*own + 4*own2*own2 + noise*noise), math.Sqrt(own*own + 2*own2*own2 + noise*noise)}
 	hub, common := normals(rng, users, 0), normals(rng, users*users, 0)
-	var list []sameuser.Pair
+	var list []pairs.Pair
 	for range each {
 		u := rng.IntN(users)
 		v, w := rng.IntN(users), rng.IntN(users-1)
@@ -141,10 +141,10 @@ func pairs(rng *rand.Rand, users, effect int) (sameuser.Measurement, similarity)
 			w++
 		}
 		list = append(list,
-			sameuser.Pair{A: int32(u), B: int32(u), Score: of.same + own*common[u*users+u] + 2*own2*hub[u] + noise*rng.NormFloat64()},
-			sameuser.Pair{A: int32(v), B: int32(w), Score: own*common[min(v, w)*users+max(v, w)] + own2*(hub[v]+hub[w]) + noise*rng.NormFloat64()})
+			pairs.Pair{A: int32(u), B: int32(u), Score: of.same + own*common[u*users+u] + 2*own2*hub[u] + noise*rng.NormFloat64()},
+			pairs.Pair{A: int32(v), B: int32(w), Score: own*common[min(v, w)*users+max(v, w)] + own2*(hub[v]+hub[w]) + noise*rng.NormFloat64()})
 	}
-	m, err := sameuser.Measure(list, rng.Uint64(), 0)
+	m, err := pairs.Measure(list, rng.Uint64(), 0)
 	if err != nil {
 		panic(err) // normal numbers are never NaN
 	}

@@ -36,6 +36,12 @@ func (s *Share) Bounded() *Bounded {
 	return &Bounded{s.Share, s.Low, s.High}
 }
 
+// Percent is the number and its interval for people: "76.0 (70.0 to 80.0)".
+func (b Bounded) Percent() string { return fmt.Sprintf("%.1f (%s)", 100*b.Value, b.Ends()) }
+
+// Ends are those of the interval: "70.0 to 80.0".
+func (b Bounded) Ends() string { return fmt.Sprintf("%.1f to %.1f", 100*b.Low, 100*b.High) }
+
 // NewShare is the share of count among of; of none, nothing is known.
 func NewShare(count, of int) Share {
 	s := Share{Count: count, Of: of, High: 1}

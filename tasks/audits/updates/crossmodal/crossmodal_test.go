@@ -17,7 +17,7 @@ import (
 	"coalmine/tasks/audits/auditstest"
 	"coalmine/tasks/audits/updates/observed"
 	"coalmine/tasks/audits/updates/observed/observedtest"
-	"coalmine/tasks/audits/updates/sameuser"
+	"coalmine/tasks/audits/updates/pairs"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/devices"
@@ -26,8 +26,8 @@ import (
 	"coalmine/tasks/updates"
 )
 
-func params() Params {
-	return Params{Seed: 1, Pairs: 2000, Units: 32, Epochs: 40, Batch: 32, LearningRate: 1e-3, Updates: 4000, Centre: true}
+func params() pairs.Params {
+	return pairs.Params{Seed: 1, Pairs: 2000, Units: 32, Epochs: 40, Batch: 32, LearningRate: 1e-3, Updates: 4000, Centre: true}
 }
 
 // otherForm are vectors of 12 values, a random linear map of the mean of each user's updates:
@@ -67,7 +67,7 @@ func otherForm(split []devices.Device, list []updates.Update) *Vectors {
 	return v
 }
 
-func match(t *testing.T, p Params, v *Vectors, split []devices.Device, list []updates.Update) (*Outcome, *taskstest.Node, error) {
+func match(t *testing.T, p pairs.Params, v *Vectors, split []devices.Device, list []updates.Update) (*Outcome, *taskstest.Node, error) {
 	t.Helper()
 	g := taskstest.NewGraph(t)
 	var data []byte
@@ -99,7 +99,7 @@ func TestUpdatesAndVectorsOfAnotherFormAreTold(t *testing.T) {
 	if v.Users != 150 || v.Values != 12 || v.Learned.Users != 96 || v.Learned.ValidationUsers != 24 || len(v.Learned.Course) != 40 {
 		t.Errorf("learned %+v of %d users", v.Learned, v.Users)
 	}
-	for what, m := range map[string]*sameuser.Measurement{"anonymous": v.Anonymous, "seen": v.Seen, "unseen": v.Unseen} {
+	for what, m := range map[string]*pairs.Measurement{"anonymous": v.Anonymous, "seen": v.Seen, "unseen": v.Unseen} {
 		if m == nil || m.AP.Low < 0.7 || m.AUC.Value < 0.75 || m.Pairs != 2000 || m.Same != 1000 {
 			t.Errorf("%s: %+v", what, m)
 		}
@@ -144,17 +144,17 @@ func TestWhatWasScoredIsWhatIsMeasured(t *testing.T) {
 	if err := json.Unmarshal(n.Blob(PairsBlob), &all); err != nil {
 		t.Fatal(err)
 	}
-	for what, m := range map[string]*sameuser.Measurement{"anonymous": v.Anonymous, "seen": v.Seen, "unseen": v.Unseen} {
+	for what, m := range map[string]*pairs.Measurement{"anonymous": v.Anonymous, "seen": v.Seen, "unseen": v.Unseen} {
 		s := all[what]
-		var pairs []sameuser.Pair
+		var list []pairs.Pair
 		for i := range s.Scores {
-			pairs = append(pairs, sameuser.Pair{A: s.Users[i], B: s.Vectors[i], Score: s.Scores[i]})
+			list = append(list, pairs.Pair{A: s.Users[i], B: s.Vectors[i], Score: s.Scores[i]})
 			if i%2 == 0 && s.Users[i] != s.Vectors[i] || i%2 == 1 && (s.Users[i] == s.Vectors[i] || s.Users[i] != s.Users[i-1]) {
 				t.Errorf("%s: pair %d is of users %d and %d", what, i, s.Users[i], s.Vectors[i])
 			}
 		}
-		if ap, err := sameuser.AveragePrecision(pairs); err != nil || len(pairs) != 300 || ap != m.AP.Value {
-			t.Errorf("%s: AP %g of %d stored pairs, %+v in the verdict", what, ap, len(pairs), m)
+		if ap, err := pairs.AveragePrecision(list); err != nil || len(list) != 300 || ap != m.AP.Value {
+			t.Errorf("%s: AP %g of %d stored pairs, %+v in the verdict", what, ap, len(list), m)
 		}
 	}
 }
@@ -162,17 +162,17 @@ func TestWhatWasScoredIsWhatIsMeasured(t *testing.T) {
 func TestCentredVectorsHaveNoMeanAndLengthOne(t *testing.T) {
 	t.Parallel()
 	v := &Vectors{Users: []int{0, 1}, Values: 2, rows: []float32{1, 5, 3, 5}}
-	(&Params{Centre: true}).prepare(v)
+	v.prepare(true, false)
 	if !slices.Equal(v.rows, []float32{-1, 0, 1, 0}) {
 		t.Errorf("centred vectors %v", v.rows)
 	}
 	v.rows = []float32{3, 4, 0, 0}
-	(&Params{}).prepare(v)
+	v.prepare(false, false)
 	if !slices.Equal(v.rows, []float32{0.6, 0.8, 0, 0}) {
 		t.Errorf("normalized vectors %v", v.rows)
 	}
 	v.rows = []float32{3, 4, 0, 0}
-	(&Params{View: observed.View{Raw: true}}).prepare(v)
+	v.prepare(false, true)
 	if !slices.Equal(v.rows, []float32{3, 4, 0, 0}) {
 		t.Errorf("raw vectors %v", v.rows)
 	}
@@ -299,7 +299,7 @@ func TestOutcomesAreSaid(t *testing.T) {
 	if texts := auditstest.Texts(&Audit, empty); !slices.Equal(texts, []string{"-", ""}) || empty.Figure(nil) != nil || !strings.HasPrefix(empty.Note(nil), "cross-modal: ") {
 		t.Errorf("an empty verdict says %q, %q", texts, empty.Note(nil))
 	}
-	m := sameuser.Measurement{Pairs: 10, Users: 30, AP: sameuser.Estimate{Value: 0.76, Low: 0.7, High: 0.8}}
+	m := pairs.Measurement{Pairs: 10, Users: 30, AP: audits.Bounded{Value: 0.76, Low: 0.7, High: 0.8}}
 	v := &Outcome{Anonymous: &m, Unseen: &m, Curve: []float64{1, 0.5}}
 	if texts := auditstest.Texts(&Audit, v); !slices.Equal(texts, []string{"76.0", "76.0"}) || len(v.Figure(nil).Line) != 2 || !strings.Contains(v.Note(nil), "of unseen users: AP 76.0 (70.0 to 80.0)") {
 		t.Errorf("a verdict says %q, %q", texts, v.Note(nil))

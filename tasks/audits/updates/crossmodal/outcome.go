@@ -6,8 +6,7 @@ import (
 
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
-	"coalmine/tasks/audits/updates/sameuser"
-	"coalmine/tasks/audits/updates/twins"
+	"coalmine/tasks/audits/updates/pairs"
 )
 
 // Audit is that of updates and vectors of another form.
@@ -24,15 +23,15 @@ var Audit = audits.Description{
 	Outcome: func() audits.Outcome { return new(Outcome) },
 	Sources: func(f audits.Fields) []audits.Source { return f.(*Fields).sources() },
 	Measures: slices.Concat(
-		audits.Within(func(v *Outcome) *sameuser.Measurement { return v.Anonymous },
-			audits.Measure{Name: "cross_modal_ap", Of: audits.Of(func(m *sameuser.Measurement) audits.Bounded { return m.AP.Bounded() }), Header: "cross-modal AP", Scale: audits.Percent, Digits: 1},
-			audits.Measure{Name: "cross_modal_auc", Of: audits.Of(func(m *sameuser.Measurement) float64 { return m.AUC.Value })},
+		audits.Within(func(v *Outcome) *pairs.Measurement { return v.Anonymous },
+			audits.Measure{Name: "cross_modal_ap", Of: audits.Of(func(m *pairs.Measurement) audits.Bounded { return m.AP }), Header: "cross-modal AP", Scale: audits.Percent, Digits: 1},
+			audits.Measure{Name: "cross_modal_auc", Of: audits.Of(func(m *pairs.Measurement) float64 { return m.AUC.Value })},
 		),
-		audits.Within(func(v *Outcome) *sameuser.Measurement { return v.Seen },
-			audits.Measure{Name: "cross_modal_seen_ap", Of: audits.Of(func(m *sameuser.Measurement) float64 { return m.AP.Value })},
+		audits.Within(func(v *Outcome) *pairs.Measurement { return v.Seen },
+			audits.Measure{Name: "cross_modal_seen_ap", Of: audits.Of(func(m *pairs.Measurement) float64 { return m.AP.Value })},
 		),
-		audits.Within(func(v *Outcome) *sameuser.Measurement { return v.Unseen },
-			audits.Measure{Name: "cross_modal_unseen_ap", Of: audits.Of(func(m *sameuser.Measurement) float64 { return m.AP.Value }), Header: "cross-modal unseen AP", Optional: true, Scale: audits.Percent, Digits: 1},
+		audits.Within(func(v *Outcome) *pairs.Measurement { return v.Unseen },
+			audits.Measure{Name: "cross_modal_unseen_ap", Of: audits.Of(func(m *pairs.Measurement) float64 { return m.AP.Value }), Header: "cross-modal unseen AP", Optional: true, Scale: audits.Percent, Digits: 1},
 		),
 	),
 }
@@ -42,13 +41,13 @@ type Outcome struct {
 	// Users have a vector, of so many Values.
 	Users   int           `json:"users"`
 	Values  int           `json:"values"`
-	Learned twins.Learned `json:"learned"`
+	Learned pairs.Learned `json:"learned"`
 	// Anonymous pairs are of anonymous updates of all users, seen and unseen, with a vector;
 	// Seen and Unseen of those alone, nil where there are none, and where all users are of one
 	// sort.
-	Anonymous *sameuser.Measurement `json:"anonymous"`
-	Seen      *sameuser.Measurement `json:"seen,omitempty"`
-	Unseen    *sameuser.Measurement `json:"unseen,omitempty"`
+	Anonymous *pairs.Measurement `json:"anonymous"`
+	Seen      *pairs.Measurement `json:"seen,omitempty"`
+	Unseen    *pairs.Measurement `json:"unseen,omitempty"`
 	// Curve is the precision where 1%, 2%, ... of the anonymous pairs of one user are found.
 	Curve []float64 `json:"curve"`
 }
@@ -69,7 +68,7 @@ func (v *Outcome) Note(*audits.Cell) string {
 // named is a measurement with its name.
 type named struct {
 	what string
-	m    *sameuser.Measurement
+	m    *pairs.Measurement
 }
 
 func (v *Outcome) all() []named {
@@ -103,5 +102,5 @@ var limits = []audits.Limit{audits.PairLimit(
 		if v.Anonymous == nil {
 			return "", 0, audits.Bounded{}
 		}
-		return "the AP of updates and vectors", v.Anonymous.Users, v.Anonymous.AP.Bounded()
+		return "the AP of updates and vectors", v.Anonymous.Users, v.Anonymous.AP
 	})}

@@ -1,10 +1,11 @@
 package linking
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
-	"coalmine/tasks/audits/updates/sameuser"
+	"coalmine/tasks/audits/updates/pairs"
 )
 
 // cluster divides updates into as many clusters as there are devices, which a server knows,
@@ -12,7 +13,7 @@ import (
 // Clusters are merged by the mean similarity of their members, the most similar first
 // (average linkage; Murtagh 1983 for the chain of nearest neighbours). It returns the
 // cluster of each update, and overwrites the similarities.
-func cluster(list []sameuser.Update, s *square, count int) []int {
+func cluster(list []pairs.Update, s *square, count int) []int {
 	impossible := float32(math.Inf(-1))
 	for i := range list {
 		for j := range i {
@@ -21,19 +22,9 @@ func cluster(list []sameuser.Update, s *square, count int) []int {
 			}
 		}
 	}
-	merges := newLinkage(s).merges()
-	slices.SortStableFunc(merges, func(a, b merge) int { return compareFloats(b.similarity, a.similarity) })
+	merges := (&linkage{s: s, sizes: slices.Repeat([]float64{1}, s.n)}).merges()
+	slices.SortStableFunc(merges, func(a, b merge) int { return cmp.Compare(b.similarity, a.similarity) })
 	return cut(len(list), merges[:min(len(merges), max(0, len(list)-count))])
-}
-
-func compareFloats(a, b float32) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 // merge joins the clusters that two updates are in.
@@ -47,14 +38,6 @@ type linkage struct {
 	s     *square
 	sizes []float64 // 0: merged into another, or done
 	chain []int
-}
-
-func newLinkage(s *square) *linkage {
-	l := &linkage{s: s, sizes: make([]float64, s.n)}
-	for i := range l.sizes {
-		l.sizes[i] = 1
-	}
-	return l
 }
 
 // merges are all that are possible, in no order of similarity: two clusters are merged as
@@ -151,7 +134,7 @@ func cut(n int, merges []merge) []int {
 }
 
 // compare says how well clusters are those of devices, over all pairs of updates.
-func compare(list []sameuser.Update, clusters []int) Clusters {
+func compare(list []pairs.Update, clusters []int) Clusters {
 	type cell struct {
 		cluster int
 		device  int32
@@ -163,23 +146,8 @@ func compare(list []sameuser.Update, clusters []int) Clusters {
 		both[cell{clusters[i], u.User}]++
 	}
 	together, same, hits := pairsWithin(byCluster), pairsWithin(byDevice), pairsWithin(both)
-	return scores(len(byCluster), together, same, hits, pairs(len(list)))
-}
-
-func pairsWithin[K comparable](sizes map[K]int) (sum float64) {
-	for _, n := range sizes {
-		sum += pairs(n) // whole numbers: exact in any order
-	}
-	return sum
-}
-
-func pairs(n int) float64 { return float64(n) * float64(n-1) / 2 }
-
-// scores are those of together pairs in one cluster, same pairs of one device, hits of both
-// and all pairs.
-func scores(count int, together, same, hits, all float64) Clusters {
-	c := Clusters{Clusters: count}
-	chance := together * same / all
+	c := Clusters{Clusters: len(byCluster)}
+	chance := together * same / pairsOf(len(list))
 	if most := (together + same) / 2; most != chance {
 		c.RandIndex = (hits - chance) / (most - chance)
 	}
@@ -194,3 +162,12 @@ func scores(count int, together, same, hits, all float64) Clusters {
 	}
 	return c
 }
+
+func pairsWithin[K comparable](sizes map[K]int) (sum float64) {
+	for _, n := range sizes {
+		sum += pairsOf(n) // whole numbers: exact in any order
+	}
+	return sum
+}
+
+func pairsOf(n int) float64 { return float64(n) * float64(n-1) / 2 }

@@ -16,7 +16,7 @@ import (
 	"coalmine/internal/seeds"
 	"coalmine/tasks"
 	"coalmine/tasks/audits/updates/observed"
-	"coalmine/tasks/audits/updates/sameuser"
+	"coalmine/tasks/audits/updates/pairs"
 )
 
 // Params are the parameters of audits/linking.
@@ -50,37 +50,32 @@ func run(ctx context.Context, t *tasks.Task) error {
 	if err != nil {
 		return err
 	}
-	v := Outcome{Devices: c.devices, Updates: len(c.updates), All: c.all}
+	v := Outcome{Devices: len(c.chosen), Updates: len(c.updates), All: c.all}
 	if v.Pairs, err = p.measure(&c, similarities); err != nil {
 		return err
 	}
 	v.Next = next(c.updates, similarities)
-	v.Clusters = compare(c.updates, cluster(c.updates, similarities, c.devices))
+	v.Clusters = compare(c.updates, cluster(c.updates, similarities, len(c.chosen)))
 	return t.SetMetrics(v)
 }
 
 // measure ranks pairs of updates by their similarity.
-func (p *Params) measure(c *collection, similarities *square) (sameuser.Measurement, error) {
-	drawn, err := sameuser.Draw(c.updates, c.updates, p.Pairs, seeds.Stream(p.Seed, seeds.UpdatePairs, linkedPairs))
+func (p *Params) measure(c *collection, similarities *square) (pairs.Measurement, error) {
+	updates := &pairs.Side{Of: c.updates}
+	drawn, err := pairs.Draw(updates, updates, p.Pairs, seeds.Stream(p.Seed, seeds.UpdatePairs, linkedPairs))
 	if err != nil {
-		return sameuser.Measurement{}, tasks.Permanent(fmt.Errorf("anonymous updates: %w", err))
+		return pairs.Measurement{}, tasks.Permanent(fmt.Errorf("anonymous updates: %w", err))
 	}
-	pairs := make([]sameuser.Pair, len(drawn))
-	for i, d := range drawn {
-		pairs[i] = sameuser.Pair{A: c.updates[d.A].User, B: c.updates[d.B].User, Score: float64(similarities.at(d.A, d.B))}
-	}
-	return sameuser.Measure(pairs, p.Seed, linkedPairs)
+	return pairs.Measure(drawn.Pairs(func(a, b int) float64 { return float64(similarities.at(a, b)) }), p.Seed, linkedPairs)
 }
 
 // linkedPairs is the number of this audit's pairs among those of one experiment.
 const linkedPairs = 0
 
-// next follows devices from one of their updates to the one before it: for each update
-// of a device that was seen before, whether the most similar of all earlier updates is its
-// own. Of equal ones the first counts.
-func next(list []sameuser.Update, similarities *square) Next {
+// next finds, for each update of a device that was seen before, the most similar of all earlier
+// updates, of equal ones the first, and counts those of the same device.
+func next(list []pairs.Update, similarities *square) Next {
 	n := Next{}
-	chance := 0.0
 	for i, u := range list {
 		best, own, earlier := -1, 0, 0
 		for j := range list[:i] {
@@ -96,9 +91,15 @@ func next(list []sameuser.Update, similarities *square) Next {
 			}
 		}
 		if own > 0 {
-			n.add(list[best].User == u.User)
-			chance += float64(own) / float64(earlier)
+			n.Of++
+			n.Chance += float64(own) / float64(earlier)
+			if list[best].User == u.User {
+				n.Followed++
+			}
 		}
 	}
-	return n.done(chance)
+	if n.Of > 0 {
+		n.Share, n.Chance = float64(n.Followed)/float64(n.Of), n.Chance/float64(n.Of)
+	}
+	return n
 }

@@ -9,7 +9,7 @@ import (
 
 	"coalmine/tasks"
 	"coalmine/tasks/audits/updates/observed/observedtest"
-	"coalmine/tasks/audits/updates/sameuser"
+	"coalmine/tasks/audits/updates/pairs"
 	"coalmine/tasks/devices"
 	"coalmine/tasks/taskstest"
 	"coalmine/tasks/updates"
@@ -167,7 +167,7 @@ func plainSimilarities(split []devices.Device, list []updates.Update) [][]float6
 
 // greedy merges the two most similar clusters again and again, by the mean similarity of
 // their members.
-func greedy(list []sameuser.Update, s *square, count int) [][]int {
+func greedy(list []pairs.Update, s *square, count int) [][]int {
 	var clusters [][]int
 	for i := range list {
 		clusters = append(clusters, []int{i})
@@ -207,9 +207,9 @@ func TestChainsOfNeighboursGiveTheGreedyClusters(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	for range 100 {
 		n := 2 + rng.IntN(25)
-		s, list := newSquare(n), make([]sameuser.Update, n)
+		s, list := newSquare(n), make([]pairs.Update, n)
 		for i := range n {
-			list[i] = sameuser.Update{User: int32(i), Round: int32(rng.IntN(2 * n))}
+			list[i] = pairs.Update{User: int32(i), Round: int32(rng.IntN(2 * n))}
 			for j := range i {
 				s.set(i, j, rng.Float32()*2-1)
 			}
@@ -234,14 +234,14 @@ func TestChainsOfNeighboursGiveTheGreedyClusters(t *testing.T) {
 // The first two are examples of adjusted_rand_score in scikit-learn's documentation.
 func TestClustersAreComparedByPairs(t *testing.T) {
 	t.Parallel()
-	of := func(users ...int32) (list []sameuser.Update) {
+	of := func(users ...int32) (list []pairs.Update) {
 		for i, u := range users {
-			list = append(list, sameuser.Update{User: u, Round: int32(i)})
+			list = append(list, pairs.Update{User: u, Round: int32(i)})
 		}
 		return list
 	}
 	for _, c := range []struct {
-		list                             []sameuser.Update
+		list                             []pairs.Update
 		clusters                         []int
 		index, precision, recall, chance float64
 	}{

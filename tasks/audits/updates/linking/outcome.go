@@ -5,7 +5,7 @@ import (
 
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
-	"coalmine/tasks/audits/updates/sameuser"
+	"coalmine/tasks/audits/updates/pairs"
 )
 
 // Audit is that of devices that are followed.
@@ -22,7 +22,7 @@ var Audit = audits.Description{
 	Pairs:     audits.EverySecret,
 	Outcome:   func() audits.Outcome { return new(Outcome) },
 	Measures: []audits.Measure{
-		{Name: "linking_ap", Of: audits.Of(func(v *Outcome) audits.Bounded { return v.Pairs.AP.Bounded() }), Header: "linked AP", Scale: audits.Percent, Digits: 1},
+		{Name: "linking_ap", Of: audits.Of(func(v *Outcome) audits.Bounded { return v.Pairs.AP }), Header: "linked AP", Scale: audits.Percent, Digits: 1},
 		{Name: "linking_auc", Of: audits.Of(func(v *Outcome) float64 { return v.Pairs.AUC.Value })},
 		{Name: "linking_followed", Of: audits.Of(func(v *Outcome) float64 { return v.Next.Share }), Header: "followed %", Scale: audits.Percent, Digits: 1},
 		{Name: "linking_followed_chance", Of: audits.Of(func(v *Outcome) float64 { return v.Next.Chance })},
@@ -39,7 +39,7 @@ type Outcome struct {
 	Updates int `json:"updates"`
 	All     int `json:"all"`
 	// Pairs of updates, ranked by their similarity.
-	Pairs sameuser.Measurement `json:"pairs"`
+	Pairs pairs.Measurement `json:"pairs"`
 	// Next is how often an update leads to an earlier one of its device.
 	Next Next `json:"next"`
 	// Clusters are what average linkage makes of the updates.
@@ -54,21 +54,6 @@ type Next struct {
 	Share    float64 `json:"share"`
 	// Chance is the share that a random earlier update would give.
 	Chance float64 `json:"chance"`
-}
-
-func (n *Next) add(followed bool) {
-	n.Of++
-	if followed {
-		n.Followed++
-	}
-}
-
-// done completes it with the sum of the updates' chances.
-func (n Next) done(chance float64) Next {
-	if n.Of > 0 {
-		n.Share, n.Chance = float64(n.Followed)/float64(n.Of), chance/float64(n.Of)
-	}
-	return n
 }
 
 // Clusters says how well clusters of updates are devices.
@@ -99,3 +84,10 @@ func (v *Outcome) Note(*audits.Cell) string {
 func (v *Outcome) AttackRows() []audits.Attack {
 	return []audits.Attack{v.Pairs.Row("linking", "pairs of anonymous updates of a device")}
 }
+
+var limits = []audits.Limit{audits.PairLimit(
+	"linking", 1, "measurement",
+	"Linking limits how many times chance, which is 50, the average precision of pairs of anonymous updates is. A cell is above it where the lower end of the 95% interval over devices is.",
+	func(v *Outcome) (what string, users int, found audits.Bounded) {
+		return "the AP of linked updates", v.Pairs.Users, v.Pairs.AP
+	})}

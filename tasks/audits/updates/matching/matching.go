@@ -9,145 +9,94 @@ package matching
 import (
 	"context"
 	"fmt"
+	"math"
 
+	"coalmine/internal/kernels"
 	"coalmine/internal/seeds"
 	"coalmine/models/networks"
+	"coalmine/storage"
 	"coalmine/tasks"
+	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/updates/observed"
-	"coalmine/tasks/audits/updates/sameuser"
-	"coalmine/tasks/audits/updates/twins"
+	"coalmine/tasks/audits/updates/pairs"
 	"coalmine/tasks/devices"
 )
 
-// Params are the parameters of audits/matching.
-type Params struct {
-	Seed uint64 `json:"seed"`
-	observed.View
-	// Pairs is how many the network is trained on in an epoch, and measured on.
-	Pairs int `json:"pairs"`
-	// Units of each of the two layers of the tower.
-	Units        int     `json:"units"`
-	Epochs       int     `json:"epochs"`
-	Batch        int     `json:"batch"`
-	LearningRate float64 `json:"learning_rate"`
-	// Updates is how many of the shadow, and how many of the anonymous updates are looked
-	// at, at most.
-	Updates int `json:"updates"`
-	// Centre has the network see what updates differ by from the mean of their round.
-	Centre bool `json:"centre,omitempty"`
-	// Again is how many more networks are trained, from other initial values.
-	Again int `json:"again,omitempty"`
+// Fields of the audit block.
+type Fields struct {
+	// Matching trains a Siamese network on pairs of recorded updates of shadow devices, and
+	// has it tell whether pairs of anonymous updates are of one user. It needs data.devices
+	// and training.record. Absent: not done.
+	Matching *pairs.Fields `json:"matching,omitempty" also:"siamese" source:"Orekondy et al. 2018, sections 4.3 and 6.1.2"`
 }
 
-// Kind trains and measures. Its inputs are those of observed.Inputs, its metrics an Outcome.
-// Memory is twice the values of Updates updates, and four times the network.
+const path = "audit.matching"
+
+// Asked implements audits.Fields.
+func (f *Fields) Asked() bool { return f.Matching != nil }
+
+// Check implements audits.Fields.
+func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
+	observed.CheckRecorded(s, path, f.Matching.Layers, fail)
+	observed.CheckDevices(s, path, fail)
+}
+
+// Compile implements audits.Fields.
+func (f *Fields) Compile(b audits.Builder, _ int) storage.Key {
+	return b.Node(Kind, "matching updates", f.Matching.Params(b.Setting()), observed.Inputs(b.Recorded(), b.Devices())...)
+}
+
+// States implements audits.Fields.
+func (f *Fields) States(*audits.Setting) float64 { return 0 }
+
+// Work implements audits.Worker.
+func (f *Fields) Work(s *audits.Setting) float64 { return f.Matching.Work(s) }
+
+// Kind trains and measures, by pairs.Params. Its inputs are those of observed.Inputs, its metrics an
+// Outcome. Memory is twice the values of Updates updates, and four times the network.
 var Kind = tasks.Kind{Name: "audits/matching", Version: 3, Class: tasks.Compute, Run: run}
 
 func run(ctx context.Context, t *tasks.Task) error {
-	var p Params
-	if err := t.Decode(&p); err != nil {
+	m := matching{Training: pairs.Training{Task: t, Number: pairs.Matching}}
+	if err := t.Decode(&m.Params); err != nil {
 		return err
 	}
-	r, err := p.Open(ctx, t)
+	r, shadow, anonymous, err := m.Read(ctx, t, 0, func(o *observed.Observation) bool { return o.Set != devices.Profile })
 	if err != nil {
 		return err
 	}
-	shadow, anonymous, err := p.load(ctx, r)
-	if err != nil {
+	if err := m.learn(ctx, shadow); err != nil {
 		return err
 	}
-	if p.Centre {
+	if err := m.measureNetwork(ctx, shadow, anonymous); err != nil {
+		return err
+	}
+	if !m.Centre {
 		if err := r.Centre(ctx, shadow, anonymous); err != nil {
 			return err
 		}
 	}
-	l, err := p.newLearning(t, shadow)
-	if err != nil {
+	if err := m.measureCosine(); err != nil {
 		return err
 	}
-	if err := l.learn(ctx); err != nil {
-		return err
-	}
-	v, err := p.measure(ctx, r, l, shadow, anonymous)
-	if err != nil {
-		return err
-	}
-	return t.SetMetrics(v)
+	return t.SetMetrics(&m.outcome)
 }
 
-// load reads the updates of shadow devices, and those of anonymous ones whose users are not
-// held out.
-func (p *Params) load(ctx context.Context, r *observed.Reader) (shadow, anonymous *observed.Sample, err error) {
-	shadow, err = r.Sample(ctx, p.Seed, 0, p.Updates, func(o *observed.Observation) bool { return o.Shadow && o.Set != devices.Profile })
-	if err != nil {
-		return nil, nil, err
-	}
-	anonymous, err = r.Sample(ctx, p.Seed, 1, p.Updates, func(o *observed.Observation) bool { return !o.Shadow && o.Set != devices.HeldOut })
-	return shadow, anonymous, err
+// matching is an execution of Kind.
+type matching struct {
+	pairs.Training
+	outcome     Outcome
+	comparisons []comparison
 }
 
-// learning trains the network on pairs of updates of shadow devices.
-type learning struct {
-	*Params
-	task     *tasks.Task
-	network  *networks.Pairs
-	training twins.Training
-	twins.Learned
-
-	shadow *observed.Sample
-	// Of shadow, by the users: what is learned from, and what says when to stop.
-	learned, validated part
+// comparison is pairs that are measured.
+type comparison struct {
+	*pairs.Comparison
+	number int
+	into   *Told
 }
 
-// part is some rows of a sample.
-type part struct {
-	rows    []int
-	updates []sameuser.Update
-}
-
-func partOf(s *observed.Sample, fits func(user int) bool) (p part) {
-	for i, o := range s.Of {
-		if fits(o.User) {
-			p.rows, p.updates = append(p.rows, i), append(p.updates, updateOf(o))
-		}
-	}
-	return p
-}
-
-func updateOf(o observed.Observation) sameuser.Update {
-	return sameuser.Update{User: int32(o.User), Round: int32(o.Round)}
-}
-
-func (p *Params) newLearning(t *tasks.Task, shadow *observed.Sample) (*learning, error) {
-	l := &learning{Params: p, task: t, shadow: shadow}
-	users := shadow.Users()
-	apart := twins.Apart(users, p.Seed, twins.Matching)
-	l.learned = partOf(shadow, func(user int) bool { return !apart[user] })
-	l.validated = partOf(shadow, func(user int) bool { return apart[user] })
-	l.Users, l.ValidationUsers = len(users)-len(apart), len(apart)
-	tower := &networks.Tower{Inputs: shadow.Values, Units: []int{p.Units, p.Units}}
-	var err error
-	if l.network, err = networks.NewPairs(tower, tower, min(p.Batch, p.Pairs)); err != nil {
-		return nil, tasks.Permanent(err)
-	}
-	return l, nil
-}
-
-// learn trains the network.
-func (l *learning) learn(ctx context.Context) error {
-	row := func(i int) []float32 { return l.shadow.Row(l.learned.rows[i]) }
-	l.training = twins.Training{
-		Task: l.task, Network: l.network, Seed: l.Seed, Number: twins.Matching,
-		Epochs: l.Epochs, Batch: l.Batch, LearningRate: l.LearningRate,
-		Draw: func(epoch int) ([]sameuser.Drawn, error) {
-			return draw(&l.learned, l.Seed, trainingPairs+epoch, l.Pairs)
-		},
-		First: row, Second: row, Validate: l.validate,
-	}
-	return l.training.Run(ctx, &l.Learned)
-}
-
-// Numbers of the draws of pairs.
+// Numbers of the draws of pairs, and of their bootstraps.
 const (
 	validationPairs = 1 + iota
 	anonymousPairs
@@ -157,31 +106,81 @@ const (
 	trainingPairs // and so on, one for each epoch
 )
 
-func draw(p *part, seed uint64, number, n int) ([]sameuser.Drawn, error) {
-	drawn, err := sameuser.Draw(p.updates, p.updates, n, seeds.Stream(seed, seeds.UpdatePairs, uint64(number)))
+// draw draws pairs of updates, which an error names.
+func (m *matching) draw(a, b *pairs.Side, number int, updates string) (*pairs.Comparison, error) {
+	c, err := pairs.Draw(a, b, m.Pairs, seeds.Stream(m.Seed, seeds.UpdatePairs, uint64(number)))
 	if err != nil {
-		return nil, tasks.Permanent(fmt.Errorf("updates of shadow devices for audit.matching: %w", err))
+		return nil, tasks.Permanent(fmt.Errorf("%s for audit.matching: %w", updates, err))
 	}
-	return drawn, nil
+	return c, nil
 }
 
-// validate is the average precision of pairs of the validation's users.
-func (l *learning) validate() (float64, error) {
-	drawn, err := draw(&l.validated, l.Seed, validationPairs, l.Pairs)
-	if err != nil {
-		return 0, err
+// learn trains the network on the updates of shadow devices.
+func (m *matching) learn(ctx context.Context, shadow *observed.Sample) (err error) {
+	const of = "updates of shadow devices"
+	learned, validated := m.Divide(shadow)
+	m.Draw = func(epoch int) (*pairs.Comparison, error) { return m.draw(learned, learned, trainingPairs+epoch, of) }
+	m.Validate = func() (*pairs.Comparison, error) { return m.draw(validated, validated, validationPairs, of) }
+	tower := &networks.Tower{Inputs: shadow.Values, Units: []int{m.Units, m.Units}}
+	if m.Network, err = networks.NewPairs(tower, tower, min(m.Batch, m.Pairs)); err != nil {
+		return tasks.Permanent(err)
 	}
-	embedded, err := l.embed(l.shadow, l.validated.rows)
-	if err != nil {
-		return 0, err
-	}
-	scored := make([]sameuser.Pair, len(drawn))
-	for i, d := range drawn {
-		scored[i] = sameuser.Pair{A: l.validated.updates[d.A].User, B: l.validated.updates[d.B].User, Score: l.network.Logit(embedded.Row(d.A), embedded.Row(d.B))}
-	}
-	return sameuser.AveragePrecision(scored)
+	return m.Run(ctx)
 }
 
-func (l *learning) embed(s *observed.Sample, rows []int) (*networks.Embedding, error) {
-	return l.network.First(len(rows), func(i int) []float32 { return s.Row(rows[i]) })
+// measureNetwork draws all pairs that are measured, and measures the network. Pairs of anonymous
+// updates are required; others, such as those of unseen users in a closed world, may be absent.
+func (m *matching) measureNetwork(ctx context.Context, shadow, anonymous *observed.Sample) error {
+	everyone, seen, unseen := pairs.Sides(anonymous)
+	known := pairs.SideOf(shadow, func(o *observed.Observation) bool { return o.Set == devices.Seen })
+	for _, x := range []struct {
+		number int
+		a, b   *pairs.Side
+		into   **Told
+	}{
+		{anonymousPairs, everyone, everyone, &m.outcome.Anonymous},
+		{shadowPairs, known, everyone, &m.outcome.Shadow},
+		{seenPairs, seen, seen, &m.outcome.Seen},
+		{unseenPairs, unseen, unseen, &m.outcome.Unseen},
+	} {
+		c, err := m.draw(x.a, x.b, x.number, "anonymous updates")
+		if err != nil && x.number == anonymousPairs {
+			return err
+		}
+		if err != nil {
+			continue
+		}
+		scored, err := m.Score(c)
+		if err != nil {
+			return err
+		}
+		*x.into = new(Told)
+		if (*x.into).Network, err = pairs.Measure(scored, m.Seed, x.number); err != nil {
+			return tasks.Permanent(err)
+		}
+		m.comparisons = append(m.comparisons, comparison{c, x.number, *x.into})
+	}
+	err := m.Repeat(ctx, m.comparisons[0].Comparison, m.outcome.Anonymous.Network.AP.Value)
+	m.outcome.Learned = m.Learned
+	return err
+}
+
+// measureCosine measures the cosine of the same pairs of updates, which are centred.
+func (m *matching) measureCosine() (err error) {
+	for _, c := range m.comparisons {
+		scored := c.Pairs(func(a, b int) float64 { return cosine(c.First.Row(a), c.Second.Row(b)) })
+		if c.into.Cosine, err = pairs.Measure(scored, m.Seed, c.number); err != nil {
+			return tasks.Permanent(err)
+		}
+	}
+	return nil
+}
+
+// cosine of two vectors, 0 where one is zero.
+func cosine(x, y []float32) float64 {
+	product := kernels.SquaredNorm(x) * kernels.SquaredNorm(y)
+	if product == 0 {
+		return 0
+	}
+	return kernels.Dot(x, y) / math.Sqrt(product)
 }

@@ -6,18 +6,19 @@ import (
 	"testing"
 
 	"coalmine/tasks"
+	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/updates/observed/observedtest"
-	"coalmine/tasks/audits/updates/sameuser"
+	"coalmine/tasks/audits/updates/pairs"
 	"coalmine/tasks/devices"
 	"coalmine/tasks/taskstest"
 	"coalmine/tasks/updates"
 )
 
-func params() Params {
-	return Params{Seed: 1, Pairs: 2000, Units: 16, Epochs: 12, Batch: 32, LearningRate: 1e-3, Updates: 4000}
+func params() pairs.Params {
+	return pairs.Params{Seed: 1, Pairs: 2000, Units: 16, Epochs: 12, Batch: 32, LearningRate: 1e-3, Updates: 4000}
 }
 
-func match(t *testing.T, p Params, split []devices.Device, list []updates.Update) (*Outcome, error) {
+func match(t *testing.T, p pairs.Params, split []devices.Device, list []updates.Update) (*Outcome, error) {
 	t.Helper()
 	g := taskstest.NewGraph(t)
 	n, err := g.Try(Kind, p, observedtest.Inputs(g, observedtest.Layout, split, list)...)
@@ -81,7 +82,7 @@ func TestEqualUsersAreToldByChance(t *testing.T) {
 		t.Errorf("outcome %+v of a closed world", v)
 	}
 	for what, told := range map[string]*Told{"anonymous": v.Anonymous, "shadow": v.Shadow} {
-		for by, auc := range map[string]sameuser.Estimate{"network": told.Network.AUC, "cosine": told.Cosine.AUC} {
+		for by, auc := range map[string]audits.Bounded{"network": told.Network.AUC, "cosine": told.Cosine.AUC} {
 			if sd := (auc.High - auc.Low) / (2 * 1.96); math.Abs(auc.Value-0.5) > 4*sd {
 				t.Errorf("%s pairs: %+v by the %s", what, auc, by)
 			}
@@ -92,17 +93,17 @@ func TestEqualUsersAreToldByChance(t *testing.T) {
 func TestTheOutcomeSaysWhenTheCosineIsAsGood(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		cosine sameuser.Estimate
+		cosine audits.Bounded
 		ends   string
 	}{
-		{sameuser.Estimate{Value: 0.8, Low: 0.75, High: 0.85}, "by cosine alone 80.0 (75.0 to 85.0), which needs no training and is as good"},
-		{sameuser.Estimate{Value: 0.81, Low: 0.77, High: 0.85}, "by cosine alone 81.0 (77.0 to 85.0), which needs no training and is higher, though it can't be told from it"},
-		{sameuser.Estimate{Value: 0.9, Low: 0.85, High: 0.95}, "by cosine alone 90.0 (85.0 to 95.0), which needs no training and is better"},
-		{sameuser.Estimate{Value: 0.75, Low: 0.7, High: 0.79}, "by cosine alone 75.0 (70.0 to 79.0), which needs no training and can't be told from it"},
-		{sameuser.Estimate{Value: 0.7, Low: 0.65, High: 0.75}, "AP 80.0 (78.0 to 82.0), by cosine alone 70.0"},
+		{audits.Bounded{Value: 0.8, Low: 0.75, High: 0.85}, "by cosine alone 80.0 (75.0 to 85.0), which needs no training and is as good"},
+		{audits.Bounded{Value: 0.81, Low: 0.77, High: 0.85}, "by cosine alone 81.0 (77.0 to 85.0), which needs no training and is higher, though it can't be told from it"},
+		{audits.Bounded{Value: 0.9, Low: 0.85, High: 0.95}, "by cosine alone 90.0 (85.0 to 95.0), which needs no training and is better"},
+		{audits.Bounded{Value: 0.75, Low: 0.7, High: 0.79}, "by cosine alone 75.0 (70.0 to 79.0), which needs no training and can't be told from it"},
+		{audits.Bounded{Value: 0.7, Low: 0.65, High: 0.75}, "AP 80.0 (78.0 to 82.0), by cosine alone 70.0"},
 	} {
 		v := Outcome{Shadow: new(Told)}
-		v.Shadow.Network.AP, v.Shadow.Cosine.AP = sameuser.Estimate{Value: 0.8, Low: 0.78, High: 0.82}, c.cosine
+		v.Shadow.Network.AP, v.Shadow.Cosine.AP = audits.Bounded{Value: 0.8, Low: 0.78, High: 0.82}, c.cosine
 		if note := v.Note(nil); !strings.Contains(note, c.ends+"; the intervals hold") {
 			t.Errorf("note %q, want %q", note, c.ends)
 		}

@@ -6,8 +6,7 @@ import (
 
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
-	"coalmine/tasks/audits/updates/sameuser"
-	"coalmine/tasks/audits/updates/twins"
+	"coalmine/tasks/audits/updates/pairs"
 )
 
 // Audit is that of pairs of updates.
@@ -26,7 +25,7 @@ var Audit = audits.Description{
 	Outcome:   func() audits.Outcome { return new(Outcome) },
 	Measures: slices.Concat(
 		audits.Within(func(v *Outcome) *Told { return v.Anonymous },
-			audits.Measure{Name: "matching_ap", Of: audits.Of(func(t *Told) audits.Bounded { return t.Network.AP.Bounded() }), Header: "matching AP", Scale: audits.Percent, Digits: 1},
+			audits.Measure{Name: "matching_ap", Of: audits.Of(func(t *Told) audits.Bounded { return t.Network.AP }), Header: "matching AP", Scale: audits.Percent, Digits: 1},
 			audits.Measure{Name: "matching_cosine_ap", Of: audits.Of((*Told).byCosine)},
 		),
 		audits.Within(func(v *Outcome) *Told { return v.Shadow },
@@ -46,7 +45,7 @@ var Audit = audits.Description{
 
 // Outcome is the outcome: the metrics of audits/matching.
 type Outcome struct {
-	Learned twins.Learned `json:"learned"`
+	Learned pairs.Learned `json:"learned"`
 	// Anonymous pairs are of anonymous updates alone, of seen and unseen users.
 	Anonymous *Told `json:"anonymous"`
 	// Shadow pairs are of an update of a shadow device and an anonymous one: whether a user
@@ -62,8 +61,8 @@ type Outcome struct {
 type Told struct {
 	// Network is the trained one; Cosine needs no training: that of what the updates differ
 	// by from the mean update of their rounds.
-	Network sameuser.Measurement `json:"network"`
-	Cosine  sameuser.Measurement `json:"cosine"`
+	Network pairs.Measurement `json:"network"`
+	Cosine  pairs.Measurement `json:"cosine"`
 }
 
 func (t *Told) byNetwork() float64 { return t.Network.AP.Value }
@@ -119,3 +118,18 @@ func (t *Told) baseline() string {
 	}
 	return fmt.Sprintf(" (%s), which needs no training and %s", t.Cosine.AP.Ends(), is)
 }
+
+var limits = []audits.Limit{audits.PairLimit(
+	"matching", 2, "scores",
+	"Matching limits how many times chance, which is 50, the average precision of pairs of a shadow device's update and an anonymous one is: those alone tell a user. "+
+		"The better of the network and the cosine counts. A cell is above it where the lower end of the 95% interval over users is.",
+	func(v *Outcome) (what string, users int, found audits.Bounded) {
+		if v.Shadow == nil {
+			return "", 0, audits.Bounded{}
+		}
+		by, best := "the network", v.Shadow.Network.AP
+		if other := v.Shadow.Cosine.AP; other.Low > best.Low {
+			by, best = "the cosine", other
+		}
+		return "the AP of pairs with a shadow device, told by " + by + ",", v.Shadow.Network.Users, best
+	})}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"coalmine/internal/seeds"
+	"coalmine/tasks/devices"
 )
 
 // Sample is some updates, in memory.
@@ -27,6 +28,17 @@ func (s *Sample) Users() []int {
 	}
 	slices.Sort(users)
 	return slices.Compact(users)
+}
+
+// Samples draws a sample, of a number, of the updates of shadow devices that fit, and the next of those
+// of anonymous devices whose users are not held out.
+func (r *Reader) Samples(ctx context.Context, seed uint64, number, atMost int, fits func(*Observation) bool) (shadow, anonymous *Sample, err error) {
+	shadow, err = r.Sample(ctx, seed, number, atMost, func(o *Observation) bool { return o.Shadow && fits(o) })
+	if err != nil {
+		return nil, nil, err
+	}
+	anonymous, err = r.Sample(ctx, seed, number+1, atMost, func(o *Observation) bool { return !o.Shadow && o.Set != devices.HeldOut && fits(o) })
+	return shadow, anonymous, err
 }
 
 // Sample draws as many of the updates that fit as there may be, each as likely as any other.
@@ -67,44 +79,56 @@ func (r *Reader) Sample(ctx context.Context, seed uint64, number, atMost int, fi
 // Centre subtracts from every row of samples the mean of all updates of its round, whoever has
 // sent them: what all devices have in common at that stage of the training.
 func (r *Reader) Centre(ctx context.Context, samples ...*Sample) error {
-	m := mean{sum: make([]float64, r.Values())}
+	m, round := NewMean(r.Values()), 0
 	next := make([]int, len(samples)) // the first row of each whose round is not over
 	end := func() {
 		for i, s := range samples {
-			for ; next[i] < len(s.Of) && s.Of[next[i]].Round <= m.round; next[i]++ {
-				m.subtract(s.Row(next[i]))
+			for ; next[i] < len(s.Of) && s.Of[next[i]].Round <= round; next[i]++ {
+				m.Subtract(s.Row(next[i]))
 			}
 		}
-		clear(m.sum)
-		m.count = 0
+		m.Reset()
 	}
 	err := r.Each(ctx, func(o *Observation) error {
-		if o.Round != m.round {
+		if o.Round != round {
 			end()
-			m.round = o.Round
+			round = o.Round
 		}
-		m.add(o.Values)
+		m.Add(o.Values)
 		return nil
 	})
 	end()
 	return err
 }
 
-// mean is that of the updates of a round.
-type mean struct {
-	round, count int
-	sum          []float64
+// Mean is the mean of the values of a round's updates.
+type Mean struct {
+	sum   []float64
+	count int
 }
 
-func (m *mean) add(values []float32) {
+// NewMean returns the mean of none, of a length.
+func NewMean(values int) *Mean { return &Mean{sum: make([]float64, values)} }
+
+// Add takes in the values of an update.
+func (m *Mean) Add(values []float32) {
 	for i, v := range values {
 		m.sum[i] += float64(v)
 	}
 	m.count++
 }
 
-func (m *mean) subtract(row []float32) {
-	for i, v := range row {
-		row[i] = float32(float64(v) - m.sum[i]/float64(m.count))
+// Subtract subtracts the mean from rows, one after another.
+func (m *Mean) Subtract(rows []float32) {
+	for row := range slices.Chunk(rows, len(m.sum)) {
+		for i, v := range row {
+			row[i] = float32(float64(v) - m.sum[i]/float64(m.count))
+		}
 	}
+}
+
+// Reset makes it the mean of none.
+func (m *Mean) Reset() {
+	clear(m.sum)
+	m.count = 0
 }

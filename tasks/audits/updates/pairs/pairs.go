@@ -1,7 +1,7 @@
-// Package sameuser measures how well a score tells whether two updates come from one user
-// (Orekondy et al. 2018, sections 4.3 and 6): as many pairs of one user as of two, ranked by
-// the score.
-package sameuser
+// Package pairs tells whether two vectors come from one user: two updates, or an update and a vector
+// of other data (Orekondy et al. 2018, sections 4.3 and 6). Half of the pairs that it draws are of one
+// user. It ranks them by a score, and trains networks that give one.
+package pairs
 
 import (
 	"cmp"
@@ -26,39 +26,22 @@ type Pair struct {
 // same reports whether both are one user.
 func (p *Pair) same() bool { return p.A == p.B }
 
-// Estimate is a number with its interval.
-type Estimate struct {
-	Value float64 `json:"value"`
-	// Low and High are its interval over users (ranking.Resampling).
-	Low  float64 `json:"low"`
-	High float64 `json:"high"`
-}
-
-// Bounded is the same for limits and measures.
-func (e *Estimate) Bounded() audits.Bounded { return audits.Bounded(*e) }
-
-// Percent is the estimate for people: "76.0 (70.0 to 80.0)".
-func (e *Estimate) Percent() string { return fmt.Sprintf("%.1f (%s)", 100*e.Value, e.Ends()) }
-
-// Ends are those of the interval: "70.0 to 80.0".
-func (e *Estimate) Ends() string { return fmt.Sprintf("%.1f to %.1f", 100*e.Low, 100*e.High) }
-
-// Measurement is how well pairs are told.
+// Measurement is how well pairs of one user are told from others.
 type Measurement struct {
-	// Pairs were scored, half of them, or fewer where there are no more, of one user.
+	// Pairs counts the scored pairs, Same those of one user: half of them, or fewer.
 	Pairs int `json:"pairs"`
 	Same  int `json:"same"`
-	// Users stand in the pairs: those over whom the intervals are.
+	// Users counts those in the pairs. The intervals are over them (ranking.Resampling).
 	Users int `json:"users"`
 	// AP is the average precision: the sum over thresholds of (R_n - R_(n-1)) P_n. By
 	// chance it is about Same / Pairs.
-	AP Estimate `json:"ap"`
+	AP audits.Bounded `json:"ap"`
 	// AUC is the area under the receiver operating characteristic: the probability that a
 	// pair of one user has the higher score, ties counting half. By chance it is 0.5.
-	AUC Estimate `json:"auc"`
+	AUC audits.Bounded `json:"auc"`
 }
 
-// Row is a row of tables: what an attack has told of some pairs.
+// Row is the row of an attack in tables.
 func (m *Measurement) Row(attack, of string) audits.Attack {
 	return audits.Attack{
 		Attack: attack, Of: of, Items: new(int64(m.Pairs)), AP: m.AP.Value, APLow: &m.AP.Low, APHigh: &m.AP.High,
@@ -82,17 +65,10 @@ func AveragePrecision(pairs []Pair) (float64, error) {
 }
 
 // Curve is the precision where the shares 1/steps, 2/steps, ... of the pairs of one user are
-// found, from the highest scores down; pairs are sorted by it. It is nil without a pair of one
-// user.
+// found, from the highest scores down; it sorts the pairs. It is nil without a pair of one user.
 func Curve(pairs []Pair, steps int) (precisions []float64) {
 	sortByScore(pairs)
-	total := 0
-	for i := range pairs {
-		if pairs[i].same() {
-			total++
-		}
-	}
-	found := 0
+	all, found := int(total(pairs, unweighted, ends{}).same), 0
 	for i := range pairs {
 		if pairs[i].same() {
 			found++
@@ -100,7 +76,7 @@ func Curve(pairs []Pair, steps int) (precisions []float64) {
 		if i+1 < len(pairs) && pairs[i+1].Score == pairs[i].Score {
 			continue
 		}
-		for len(precisions) < steps && found*steps >= (len(precisions)+1)*total && total > 0 {
+		for len(precisions) < steps && found*steps >= (len(precisions)+1)*all && all > 0 {
 			precisions = append(precisions, float64(found)/float64(i+1))
 		}
 	}
@@ -155,8 +131,7 @@ func (m *Measurement) bound(pairs []Pair, stream *rand.Rand) {
 	})
 	slices.Sort(lowAUCs)
 	slices.Sort(highAUCs)
-	m.AP.bound(lows, highs)
-	m.AUC.bound(lowAUCs, highAUCs)
+	m.AP, m.AUC = bounded(m.AP.Value, lows, highs), bounded(m.AUC.Value, lowAUCs, highAUCs)
 }
 
 // weights are those of pairs by the weights of their users, and what is unseen: of the pairs of
@@ -174,35 +149,43 @@ func (m *Measurement) weights(users []float64) (weigh func(*Pair) float64, unsee
 	return weigh, mass{same: share * float64(m.Same), others: share * float64(m.Pairs-m.Same) * 2 / float64(n)}
 }
 
-// bound sets the interval by the ascending ends of resamples. Without any, nothing is known.
-func (e *Estimate) bound(lows, highs []float64) {
-	e.Low, e.High = 0, 1
-	if len(lows) > 0 {
-		i := ranking.Between(audits.Confidence)(lows, highs)
-		e.Low, e.High = i.Low, i.High
+// bounded is a number with its interval, by the ascending ends of resamples; [0, 1] without any.
+func bounded(value float64, lows, highs []float64) audits.Bounded {
+	if len(lows) == 0 {
+		return audits.Bounded{Value: value, High: 1}
 	}
+	i := ranking.Between(audits.Confidence)(lows, highs)
+	return audits.Bounded{Value: value, Low: i.Low, High: i.High}
 }
 
-// numbered are the pairs with their users numbered from 0, and how many there are.
+// numbered are the pairs with their users numbered from 0, and the number of users.
 func numbered(pairs []Pair) (renamed []Pair, users int) {
 	var all []int32
-	for i := range pairs {
-		all = append(all, pairs[i].A, pairs[i].B)
+	for _, p := range pairs {
+		all = append(all, p.A, p.B)
 	}
 	slices.Sort(all)
 	all = slices.Compact(all)
-	number := map[int32]int32{}
-	for i, user := range all {
-		number[user] = int32(i)
+	number := func(user int32) int32 {
+		i, _ := slices.BinarySearch(all, user)
+		return int32(i)
 	}
 	for _, p := range pairs {
-		renamed = append(renamed, Pair{number[p.A], number[p.B], p.Score})
+		renamed = append(renamed, Pair{number(p.A), number(p.B), p.Score})
 	}
 	return renamed, len(all)
 }
 
-// mass is how much of pairs of one user, and of two, there is.
+// mass is the weight of pairs of one user, and of two.
 type mass struct{ same, others float64 }
+
+func (m *mass) add(p *Pair, weight float64) {
+	if p.same() {
+		m.same += weight
+	} else {
+		m.others += weight
+	}
+}
 
 // ends stand before and after all pairs.
 type ends struct{ first, last mass }
@@ -217,38 +200,30 @@ func rank(pairs []Pair, weigh func(*Pair) float64, e ends, count mass) (ap, auc 
 	var found mass
 	all := total(pairs, weigh, e)
 	ratio := count.others / all.others * (all.same / count.same)
-	step := func(s, o float64) {
-		auc += float64(o * (found.same + s/2))
-		found.same, found.others = found.same+s, found.others+o
-		if s > 0 {
-			ap += float64(s * (found.same / (found.same + float64(ratio*found.others))))
+	step := func(m mass) {
+		auc += float64(m.others * (found.same + m.same/2))
+		found.same, found.others = found.same+m.same, found.others+m.others
+		if m.same > 0 {
+			ap += float64(m.same * (found.same / (found.same + float64(ratio*found.others))))
 		}
 	}
-	step(e.first.same, e.first.others)
+	step(e.first)
 	for i := 0; i < len(pairs); {
-		var s, o float64 // of this score
+		var tied mass
 		for score := pairs[i].Score; i < len(pairs) && pairs[i].Score == score; i++ {
-			if w := weigh(&pairs[i]); pairs[i].same() {
-				s += w
-			} else {
-				o += w
-			}
+			tied.add(&pairs[i], weigh(&pairs[i]))
 		}
-		step(s, o)
+		step(tied)
 	}
-	step(e.last.same, e.last.others)
+	step(e.last)
 	return ap / all.same, auc / (all.same * all.others)
 }
 
-// total is that of pairs and ends.
+// total is the mass of pairs and ends.
 func total(pairs []Pair, weigh func(*Pair) float64, e ends) mass {
 	all := mass{e.first.same + e.last.same, e.first.others + e.last.others}
 	for i := range pairs {
-		if w := weigh(&pairs[i]); pairs[i].same() {
-			all.same += w
-		} else {
-			all.others += w
-		}
+		all.add(&pairs[i], weigh(&pairs[i]))
 	}
 	return all
 }

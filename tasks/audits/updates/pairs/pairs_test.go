@@ -1,4 +1,4 @@
-package sameuser
+package pairs
 
 import (
 	"math"
@@ -177,7 +177,7 @@ func TestPairsAreOfBothKindsAndOfTwoRounds(t *testing.T) {
 			return all
 		}
 		a, b := list(1+rng.IntN(8)), list(1+rng.IntN(8))
-		drawn, err := Draw(a, b, 20, rng)
+		c, err := Draw(&Side{Of: a}, &Side{Of: b}, 20, rng)
 		if err != nil {
 			possible := slices.ContainsFunc(a, func(u Update) bool {
 				return slices.ContainsFunc(b, func(v Update) bool { return v.User == u.User && v.Round != u.Round }) &&
@@ -188,10 +188,10 @@ func TestPairsAreOfBothKindsAndOfTwoRounds(t *testing.T) {
 			}
 			continue
 		}
-		if len(drawn) != 20 {
-			t.Fatalf("%d pairs", len(drawn))
+		if len(c.Drawn) != 20 {
+			t.Fatalf("%d pairs", len(c.Drawn))
 		}
-		for i, d := range drawn {
+		for i, d := range c.Drawn {
 			if a[d.A].Round == b[d.B].Round || (a[d.A].User == b[d.B].User) != d.Same || d.Same != (i%2 == 0) {
 				t.Errorf("pair %+v of %v and %v", d, a[d.A], b[d.B])
 			}
@@ -203,14 +203,14 @@ func TestPairsAreOfBothKindsAndOfTwoRounds(t *testing.T) {
 // five standard deviations are passed with probability 6e-7 each.
 func TestPairsAreDrawnUniformly(t *testing.T) {
 	t.Parallel()
-	list := []Update{{0, 1}, {0, 2}, {1, 1}, {1, 3}, {2, 2}}
+	list := &Side{Of: []Update{{0, 1}, {0, 2}, {1, 1}, {1, 3}, {2, 2}}}
 	const n = 40_000
-	drawn, err := Draw(list, list, n, seeds.Stream(1, seeds.UpdatePairs, 1))
+	c, err := Draw(list, list, n, seeds.Stream(1, seeds.UpdatePairs, 1))
 	if err != nil {
 		t.Fatal(err)
 	}
 	counts := map[Drawn]int{}
-	for _, d := range drawn {
+	for _, d := range c.Drawn {
 		counts[d]++
 	}
 	for _, d := range []Drawn{{0, 1, true}, {1, 0, true}, {2, 3, true}, {3, 2, true}} {

@@ -1,0 +1,274 @@
+package pairs
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"coalmine/internal/plural"
+	"coalmine/internal/seeds"
+	"coalmine/models/networks"
+	"coalmine/models/optimizers"
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/updates/observed"
+)
+
+// Fields are those of the block of an audit that trains a network on pairs.
+type Fields struct {
+	observed.ViewFields
+	// Centre has the network see the difference of each update from the mean of all updates of its
+	// round and, in cross_modal, of each vector from the mean vector. The paper does not.
+	Centre bool `json:"centre" default:"false" also:"center"`
+	// Pairs that the network is measured on, and on as many of which it is trained in an
+	// epoch; half of them of one user.
+	Pairs int `json:"pairs" default:"10000" range:"[2,1000000]" unit:"pairs" source:"Orekondy et al. 2018, section 6.1.1"`
+	// Units of each layer: matching has two, cross_modal one in each of its two encoders.
+	Units int `json:"units" default:"128" range:"[1,4096]" source:"Orekondy et al. 2018, section 4.3"`
+	// Epochs, of which the one is kept after which pairs of users that are kept from the
+	// training are told best.
+	Epochs int `json:"epochs" default:"20" range:"[1,10000]" unit:"epochs"`
+	// Networks is the number of networks to train, each from different initial weights. Results are
+	// those of the first; the others show how much the average precision varies. Absent: one.
+	Networks int `json:"networks,omitzero" range:"[1,100]" unit:"networks"`
+	// Batch of a step.
+	Batch int `json:"batch" default:"32" range:"[1,65536]" unit:"pairs"`
+	// LearningRate of RMSProp.
+	LearningRate float64 `json:"learning_rate" default:"0.001" range:"(0,1000]" source:"Orekondy et al. 2018, section 4.3"`
+	// Updates of shadow, and of anonymous devices, that are looked at, at most; drawn at
+	// random. A task has the values of all in memory.
+	Updates int `json:"updates" default:"2000" range:"[10,100000]" unit:"updates"`
+}
+
+// Params are the parameters of the task.
+func (f *Fields) Params(s *audits.Setting) Params {
+	return Params{
+		Seed: s.Seed, View: f.View(s), Pairs: f.Pairs, Units: f.Units, Epochs: f.Epochs, Batch: f.Batch,
+		LearningRate: f.LearningRate, Updates: f.Updates, Centre: f.Centre, Again: max(1, f.Networks) - 1,
+	}
+}
+
+// Work is that of the towers of both sides, for each pair.
+func (f *Fields) Work(s *audits.Setting) float64 {
+	return s.UpdatesWork(f.Units, 2*float64(max(1, f.Networks))*float64(f.Epochs)*float64(f.Pairs), audits.RMSPropWork/float64(2*f.Batch))
+}
+
+// Params are the parameters of a task that trains a network on pairs.
+type Params struct {
+	Seed uint64 `json:"seed"`
+	observed.View
+	// Pairs that the network is trained on in an epoch, and measured on.
+	Pairs        int     `json:"pairs"`
+	Units        int     `json:"units"` // of a layer
+	Epochs       int     `json:"epochs"`
+	Batch        int     `json:"batch"`
+	LearningRate float64 `json:"learning_rate"`
+	// Updates bounds the number of the shadow, and of the anonymous updates.
+	Updates int `json:"updates"`
+	// Centre subtracts the mean of their round from updates, and from vectors their mean.
+	Centre bool `json:"centre,omitempty"`
+	// Again is the number of further networks, which differ in their initial weights.
+	Again int `json:"again,omitempty"`
+}
+
+// Read draws samples of the updates that fit, by two of the numbers of samples; centred ones with Centre.
+func (p *Params) Read(ctx context.Context, t *tasks.Task, number int, fits func(*observed.Observation) bool) (r *observed.Reader, shadow, anonymous *observed.Sample, err error) {
+	if r, err = p.Open(ctx, t); err != nil {
+		return nil, nil, nil, err
+	}
+	if shadow, anonymous, err = r.Samples(ctx, p.Seed, number, p.Updates, fits); err == nil && p.Centre {
+		err = r.Centre(ctx, shadow, anonymous)
+	}
+	return r, shadow, anonymous, err
+}
+
+// Networks of an experiment that are trained on pairs, by which random streams tell them
+// apart. Those between are of audit.attributes.
+const (
+	Matching   = 0
+	CrossModal = 4
+)
+
+// Training of a network by RMSProp.
+type Training struct {
+	Params
+	Task    *tasks.Task
+	Network *networks.Pairs
+	Number  uint64 // Matching or CrossModal
+	// Draw draws the pairs of an epoch, from 0; Validate those of users that it does not learn from.
+	Draw     func(epoch int) (*Comparison, error)
+	Validate func() (*Comparison, error)
+	Learned  Learned
+}
+
+// Divide divides updates by their users. A fifth of these, two at least, as pairs of two users
+// need, are for the validation.
+func (t *Training) Divide(s *observed.Sample) (learned, validated *Side) {
+	const share = 0.2
+	users, apart := s.Users(), map[int]bool{}
+	for _, i := range seeds.Stream(t.Seed, seeds.NetworkValidation, t.Number).Perm(len(users))[:min(len(users), max(2, int(share*float64(len(users)))))] {
+		apart[users[i]] = true
+	}
+	t.Learned.Users, t.Learned.ValidationUsers = len(users)-len(apart), len(apart)
+	return SideOf(s, func(o *observed.Observation) bool { return !apart[o.User] }), SideOf(s, func(o *observed.Observation) bool { return apart[o.User] })
+}
+
+// Score lists pairs with the network's logits.
+func (t *Training) Score(c *Comparison) ([]Pair, error) {
+	first, err := t.Network.First(len(c.First.Of), c.First.Row)
+	if err != nil {
+		return nil, err
+	}
+	second := first
+	if c.Second != c.First {
+		if second, err = t.Network.Second(len(c.Second.Of), c.Second.Row); err != nil {
+			return nil, err
+		}
+	}
+	return c.Pairs(func(a, b int) float64 { return t.Network.Logit(first.Row(a), second.Row(b)) }), nil
+}
+
+func (t *Training) averagePrecision(c *Comparison) (float64, error) {
+	scored, err := t.Score(c)
+	if err != nil {
+		return 0, err
+	}
+	return AveragePrecision(scored)
+}
+
+// Learned says what a network was trained on.
+type Learned struct {
+	// Users are those it has learned from, ValidationUsers those that said when to stop.
+	Users           int `json:"users"`
+	ValidationUsers int `json:"validation_users"`
+	// Course has what each epoch gave. The network is that after epoch Best, from 1.
+	Course []Epoch `json:"course"`
+	Best   int     `json:"best"`
+	// Networks is the average precision of anonymous pairs by several networks, this one among
+	// them, that differ in their initial values alone; nil where one was trained.
+	Networks *audits.Estimate `json:"networks,omitempty"`
+}
+
+// String says how long the training went on: "stopped by 5 users after epoch 12 of 20".
+func (l *Learned) String() string {
+	text := fmt.Sprintf("stopped by %s after epoch %d of %d", plural.Of(l.ValidationUsers, "user"), l.Best, len(l.Course))
+	if l.Best == len(l.Course) {
+		text += audits.LastEpoch(l.Best)
+	}
+	return text
+}
+
+// Chance says in how far the network's initial values decide the average precision. field is the
+// block's path in the experiment file.
+func (l *Learned) Chance(field string) string {
+	if e := l.Networks; e != nil && e.SD != nil {
+		return fmt.Sprintf("; AP of anonymous pairs by %d networks from other initial values %.1f, standard deviation %.1f", e.N, 100*float64(e.Mean), 100**e.SD)
+	}
+	return "; the intervals hold the chance of users, not that of the network's initial values: " + field + ".networks above 1 measures it"
+}
+
+// Epoch is what an epoch of training gave.
+type Epoch struct {
+	// Loss is the mean cross-entropy of its pairs, in nats.
+	Loss float64 `json:"loss"`
+	// AP is the average precision of the validation's pairs.
+	AP float64 `json:"ap"`
+}
+
+// Repeat trains further networks, which differ from the first in their initial weights alone, and fills
+// in Learned.Networks, by the average precision of pairs: first is that of the first network, which the
+// network is again afterwards.
+func (t *Training) Repeat(ctx context.Context, c *Comparison, first float64) error {
+	if t.Again == 0 {
+		return nil
+	}
+	params := t.Network.Graph().Params
+	kept := slices.Clone(params)
+	defer copy(params, kept)
+	all := []float64{first}
+	for k := range t.Again {
+		if err := t.run(ctx, new(Learned), seeds.Stream(t.Seed, seeds.NetworkWeights, t.Number, uint64(k+1))); err != nil {
+			return err
+		}
+		ap, err := t.averagePrecision(c)
+		if err != nil {
+			return err
+		}
+		all = append(all, ap)
+	}
+	t.Learned.Networks = audits.NewEstimate(all)
+	return nil
+}
+
+// Run trains for all epochs, and fills in Learned. The network is that after the epoch with the
+// best validation, of equal ones the first.
+func (t *Training) Run(ctx context.Context) error {
+	return t.run(ctx, &t.Learned, seeds.Stream(t.Seed, seeds.NetworkWeights, t.Number))
+}
+
+func (t *Training) run(ctx context.Context, learned *Learned, weights *rand.Rand) error {
+	config, err := optimizers.Defaults(optimizers.RMSProp)
+	if err != nil {
+		return err
+	}
+	graph, best := t.Network.Graph(), []float32(nil)
+	graph.Init(weights)
+	optimizer, err := optimizers.New(config, len(graph.Params))
+	if err != nil {
+		return err
+	}
+	for number := range t.Epochs {
+		loss, err := t.epoch(ctx, number, optimizer)
+		if err != nil {
+			return err
+		}
+		validation, err := t.Validate()
+		if err != nil {
+			return err
+		}
+		ap, err := t.averagePrecision(validation)
+		if err != nil {
+			return err
+		}
+		learned.Course = append(learned.Course, Epoch{loss, ap})
+		if len(learned.Course) == 1 || ap > learned.Course[learned.Best-1].AP {
+			learned.Best = number + 1
+			best = append(best[:0], graph.Params...)
+		}
+		t.Task.Progress(tasks.Progress{Done: int64(number + 1), Total: int64(t.Epochs)})
+	}
+	copy(graph.Params, best)
+	return nil
+}
+
+// epoch trains on newly drawn pairs, and returns the mean loss.
+func (t *Training) epoch(ctx context.Context, number int, optimizer optimizers.Optimizer) (loss float64, err error) {
+	drawn, err := t.Draw(number)
+	if err != nil {
+		return 0, err
+	}
+	for batch := range slices.Chunk(drawn.Drawn, t.Batch) {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		batchLoss, gradient, err := t.learn(drawn, batch)
+		if err != nil {
+			return 0, err
+		}
+		optimizer.Step(t.Network.Graph().Params, gradient, t.LearningRate)
+		optimizers.FlushSubnormals(optimizer)
+		loss += float64(batchLoss * float64(len(batch)) / float64(len(drawn.Drawn)))
+	}
+	return loss, nil
+}
+
+func (t *Training) learn(c *Comparison, batch []Drawn) (loss float64, gradient []float32, err error) {
+	same := make([]bool, len(batch))
+	for i, d := range batch {
+		same[i] = d.Same
+	}
+	return t.Network.Learn(same,
+		func(i int) []float32 { return c.First.Row(batch[i].A) },
+		func(i int) []float32 { return c.Second.Row(batch[i].B) })
+}
