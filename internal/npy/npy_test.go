@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -29,12 +30,34 @@ func TestNumPyReadsIt(t *testing.T) {
 	if err != nil || exec.CommandContext(t.Context(), python, "-c", "import numpy").Run() != nil {
 		t.Skip("no python3 with NumPy: scripts/setup.sh installs it where it may")
 	}
-	path := filepath.Join(t.TempDir(), "a.npy")
-	if err := os.WriteFile(path, append(Bytes(2, 3, 1), 1, 2, 3, 4, 5, 255), 0o600); err != nil {
-		t.Fatal(err)
+	for want, file := range map[string][]byte{
+		"uint8 (2, 3, 1) [[[1], [2], [3]], [[4], [5], [255]]]\n": append(Bytes(2, 3, 1), 1, 2, 3, 4, 5, 255),
+		"float32 (2, 2) [[1.0, -0.5], [0.0, 3.0]]\n":             Floats([]float32{1, -0.5, 0, 3}, 2, 2),
+	} {
+		path := filepath.Join(t.TempDir(), "a.npy")
+		if err := os.WriteFile(path, file, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out, err := exec.CommandContext(t.Context(), python, "-c", `import numpy, sys; a = numpy.load(sys.argv[1], mmap_mode="r"); print(a.dtype, a.shape, a.tolist())`, path).CombinedOutput()
+		if err != nil || string(out) != want {
+			t.Errorf("%v: %s, want %s", err, out, want)
+		}
 	}
-	out, err := exec.CommandContext(t.Context(), python, "-c", `import numpy, sys; a = numpy.load(sys.argv[1], mmap_mode="r"); print(a.dtype, a.shape, a.tolist())`, path).CombinedOutput()
-	if want := "uint8 (2, 3, 1) [[[1], [2], [3]], [[4], [5], [255]]]\n"; err != nil || string(out) != want {
-		t.Errorf("%v: %s, want %s", err, out, want)
+}
+
+func TestFloatsAreReadAgain(t *testing.T) {
+	t.Parallel()
+	values := []float32{1, 2, 3, 4, 5, 6}
+	file := Floats(values, 2, 3)
+	if header := string(file[:len(file)-24]); len(header)%64 != 0 || !strings.HasSuffix(header, "\n") || !strings.Contains(header, "'<f4'") || !strings.Contains(header, "'shape': (2, 3)") {
+		t.Errorf("header %q", header)
+	}
+	if got, err := ReadFloats(file, 6); err != nil || !slices.Equal(got, values) {
+		t.Errorf("read %v, %v", got, err)
+	}
+	for _, cut := range [][]byte{nil, file[:9], file[:20], file[1:]} {
+		if _, err := ReadFloats(cut, 6); err == nil {
+			t.Errorf("%d bytes of %d were read", len(cut), len(file))
+		}
 	}
 }
