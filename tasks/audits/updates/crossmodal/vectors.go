@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"math"
 	"slices"
 
 	"coalmine/models"
@@ -37,11 +36,11 @@ const (
 )
 
 func (v *Vectors) write(ctx context.Context, t *tasks.Task) error {
-	var data []byte
-	for _, x := range v.rows {
-		data = binary.LittleEndian.AppendUint32(data, math.Float32bits(x))
-	}
 	if err := t.PutJSON(ctx, UsersBlob, v); err != nil {
+		return err
+	}
+	data, err := binary.Append(nil, binary.LittleEndian, v.rows)
+	if err != nil {
 		return err
 	}
 	return t.Put(ctx, VectorsBlob, data)
@@ -60,10 +59,8 @@ func readVectors(ctx context.Context, t *tasks.Task) (*Vectors, error) {
 		return nil, fmt.Errorf("%d vectors of %d values in %d bytes: %w", len(v.Users), v.Values, len(data), storage.ErrCorrupt)
 	}
 	v.rows = make([]float32, len(data)/4)
-	for i := range v.rows {
-		v.rows[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
-	}
-	return v, nil
+	_, err = binary.Decode(data, binary.LittleEndian, v.rows)
+	return v, err
 }
 
 // GivenParams are the parameters of audits/given-vectors.

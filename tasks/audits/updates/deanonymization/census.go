@@ -28,43 +28,46 @@ type census struct {
 // example is an update of a known class: the one at a place among those of its map.
 type example struct{ class, at int }
 
-// taken are the updates as they are found.
-type taken struct {
-	shadows   map[int][]place // of a user who is to be named
-	heldOut   []place
-	anonymous map[int][]place // of a round
-	rounds    []int
-	users     map[int]bool // who are to be named
-	others    func(devices.Device) bool
+// found are the updates of a training that an attack may use.
+type found struct {
+	shadows   map[int][]place // of each user
+	others    []place         // examples of users that are no class
+	anonymous []place         // in the order of rounds
 }
 
 // take goes through all updates and divides them.
 func (p *Params) take(ctx context.Context, reader *observed.Reader) (*census, error) {
-	found := taken{shadows: map[int][]place{}, anonymous: map[int][]place{}, users: map[int]bool{}, others: p.others(reader.Devices())}
+	set := devices.Seen
+	if p.Profiles {
+		set = devices.Profile
+	}
+	var named []int
 	for _, d := range reader.Devices() {
-		if d.Shadow && d.Set == p.named() {
-			found.users[d.User] = true
+		if d.Shadow && d.Set == set {
+			named = append(named, d.User)
 		}
 	}
-	if len(found.users) == 0 {
-		return nil, tasks.Permanent(fmt.Errorf("no user of the set %q has a shadow device; expected data.devices, which divides users, with some that are neither unseen nor held out, and profiles where they are asked for", p.named()))
+	if len(named) == 0 {
+		return nil, tasks.Permanent(fmt.Errorf("no user of the set %q has a shadow device; expected data.devices, which divides users, with some that are neither unseen nor held out, and profiles where they are asked for", set))
 	}
+	slices.Sort(named)
+	isOther, f := p.others(reader.Devices()), found{shadows: map[int][]place{}}
 	err := reader.Each(ctx, func(o *observed.Observation) error {
-		p.note(&found, o)
+		at, learned := place{o.Round, o.Number}, p.Learn.Has(o.Round)
+		switch other := isOther(o.Device); {
+		case other && learned:
+			f.others = append(f.others, at)
+		case o.Shadow && learned:
+			f.shadows[o.User] = append(f.shadows[o.User], at)
+		case !other && !o.Shadow && p.Try.Has(o.Round):
+			f.anonymous = append(f.anonymous, at)
+		}
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	return p.divide(&found)
-}
-
-// named is the set of those whom the attack is to name.
-func (p *Params) named() devices.Set {
-	if p.Profiles {
-		return devices.Profile
-	}
-	return devices.Seen
+	return p.divide(&f, slices.Compact(named))
 }
 
 // others finds the devices that show what is not to be named: those of held-out users; of
@@ -77,60 +80,39 @@ func (p *Params) others(all []devices.Device) func(devices.Device) bool {
 	return heldOut
 }
 
-// note takes an update in.
-func (p *Params) note(found *taken, o *observed.Observation) {
-	at := place{o.Round, o.Number}
-	switch {
-	case found.others(o.Device):
-		if p.Learn.Has(o.Round) {
-			found.heldOut = append(found.heldOut, at)
-		}
-	case o.Shadow:
-		if p.Learn.Has(o.Round) {
-			found.shadows[o.User] = append(found.shadows[o.User], at)
-		}
-	case p.Try.Has(o.Round):
-		if found.anonymous[o.Round] == nil {
-			found.rounds = append(found.rounds, o.Round)
-		}
-		found.anonymous[o.Round] = append(found.anonymous[o.Round], at)
-	}
-}
-
-func (p *Params) divide(found *taken) (*census, error) {
+// divide makes classes of the named users, and groups of the anonymous updates.
+func (p *Params) divide(f *found, named []int) (*census, error) {
 	c := &census{learn: map[place]example{}, validate: map[place]example{}, group: map[place]int{}, sizes: map[place]int{}}
 	validation := seeds.Stream(p.Seed, seeds.NamingValidation)
-	for user := range slices.Max(keys(found.users)) + 1 {
-		switch own := found.shadows[user]; {
-		case !found.users[user]:
-		case len(own) == 0:
+	for _, user := range named {
+		own := f.shadows[user]
+		if len(own) == 0 {
 			c.Untaught = append(c.Untaught, user)
-		default:
-			c.Classes = append(c.Classes, user)
-			c.teach(p, p.some(user, own), len(c.Classes)-1, validation.Float64)
+			continue
 		}
+		c.Classes = append(c.Classes, user)
+		c.teach(p, p.some(user, own), len(c.Classes)-1, validation.Float64)
 	}
-	if c.Unseen = len(found.heldOut) > 0; c.Unseen {
-		c.teach(p, found.heldOut, len(c.Classes), validation.Float64)
+	if c.Unseen = len(f.others) > 0; c.Unseen {
+		c.teach(p, f.others, len(c.Classes), validation.Float64)
 	}
 	if c.Columns() < 2 {
 		return nil, tasks.Permanent(fmt.Errorf("of %d users with shadow devices only %d have sent an update by these in the recorded rounds %d to %d; expected two to tell apart: raise training.rounds or training.cohort, or record more rounds",
-			len(found.users), len(c.Classes), p.Learn.From, p.Learn.To))
+			len(named), len(c.Classes), p.Learn.From, p.Learn.To))
 	}
-	for _, round := range found.rounds {
-		p.sum(c, round, found.anonymous[round])
-	}
-	if c.Learned, c.Validated = len(c.learn), len(c.validate); len(c.group) == 0 {
+	if len(f.anonymous) == 0 {
 		return nil, tasks.Permanent(fmt.Errorf("no anonymous device has sent an update in the recorded rounds %d to %d; raise training.rounds or training.cohort, or record more rounds", p.Try.From, p.Try.To))
 	}
-	return c, nil
-}
-
-func keys(m map[int]bool) (list []int) {
-	for k := range m {
-		list = append(list, k)
+	for rest := f.anonymous; len(rest) > 0; {
+		n := slices.IndexFunc(rest, func(at place) bool { return at.round != rest[0].round })
+		if n < 0 {
+			n = len(rest)
+		}
+		p.sum(c, rest[:n])
+		rest = rest[n:]
 	}
-	return list
+	c.Learned, c.Validated = len(c.learn), len(c.validate)
+	return c, nil
 }
 
 // some are the examples of a user that the attack may learn from.
@@ -163,17 +145,17 @@ func (c *census) teach(p *Params, own []place, class int, coin func() float64) {
 
 // sum divides the anonymous updates of a round into groups as equal as can be, each of Sums
 // updates at least; one group where there are fewer.
-func (p *Params) sum(c *census, round int, own []place) {
-	groups := max(1, len(own)/max(1, p.Sums))
-	order := make([]int, len(own))
-	for i := range order {
-		order[i] = i
-	}
+func (p *Params) sum(c *census, own []place) {
+	groups, round := max(1, len(own)/max(1, p.Sums)), own[0].round
+	var order []int
 	if p.Sums > 1 {
 		order = seeds.Stream(p.Seed, seeds.SecureSums, uint64(round)).Perm(len(own))
 	}
-	for i, at := range order {
-		c.group[own[at]] = i % groups
+	for i, at := range own {
+		if order != nil {
+			at = own[order[i]]
+		}
+		c.group[at] = i % groups
 		c.sizes[place{round, i % groups}]++
 	}
 }

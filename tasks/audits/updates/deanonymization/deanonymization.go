@@ -8,10 +8,8 @@ package deanonymization
 
 import (
 	"context"
-	"encoding/binary"
-	"fmt"
-	"math"
 
+	"coalmine/internal/npy"
 	"coalmine/internal/seeds"
 	"coalmine/models/attacks"
 	"coalmine/tasks"
@@ -127,7 +125,7 @@ func runReidentify(ctx context.Context, t *tasks.Task) error {
 	if err := trial.run(ctx); err != nil {
 		return err
 	}
-	if err := t.Put(ctx, ScoresBlob, npy(trial.scores, len(census.Items), shape.Classes)); err != nil {
+	if err := t.Put(ctx, ScoresBlob, npy.Floats(trial.scores, len(census.Items), shape.Classes)); err != nil {
 		return err
 	}
 	return t.PutJSON(ctx, ScoredBlob, &census.Scored)
@@ -136,29 +134,4 @@ func runReidentify(ctx context.Context, t *tasks.Task) error {
 // open opens the updates with the lengths with which they were sent: a sum is one of these.
 func (p *Params) open(ctx context.Context, t *tasks.Task) (*observed.Reader, error) {
 	return observed.View{Layers: p.View.Layers, Raw: true}.Open(ctx, t)
-}
-
-// npy is a file of NumPy (version 1.0 of its format) with a matrix of float32.
-func npy(values []float32, rows, columns int) []byte {
-	header := fmt.Sprintf("{'descr': '<f4', 'fortran_order': False, 'shape': (%d, %d), }", rows, columns)
-	// Magic, header and line feed together have a length that 64 divides.
-	header = fmt.Sprintf("%-*s\n", (len(header)+11+63)/64*64-11, header)
-	data := append([]byte("\x93NUMPY\x01\x00"), byte(len(header)), byte(len(header)>>8))
-	data = append(data, header...)
-	for _, v := range values {
-		data = binary.LittleEndian.AppendUint32(data, math.Float32bits(v))
-	}
-	return data
-}
-
-// readNPY reads what npy has written of a matrix with so many values.
-func readNPY(data []byte, values int) ([]float32, error) {
-	if len(data) < 10 || len(data) != 10+(int(data[8])|int(data[9])<<8)+4*values {
-		return nil, fmt.Errorf("a matrix of %d scores has %d bytes", values, len(data))
-	}
-	list := make([]float32, values)
-	for i := range list {
-		list[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[len(data)-4*values+4*i:]))
-	}
-	return list, nil
 }

@@ -20,11 +20,30 @@ type Fields struct {
 	Deanonymization *Block `json:"deanonymization,omitempty" also:"reidentification re-identification" source:"Orekondy et al. 2018, sections 4.3 and 6"`
 }
 
-// Block of the audit's fields.
-type Block struct {
+// AttackFields are the first fields of an audit by attacks, here and in package profiles.
+type AttackFields struct {
 	// Attacks that are tried, each once.
 	Attacks []attacks.Kind `json:"attacks" also:"attack" source:"Orekondy et al. 2018, section 6.1.1; cosine: a baseline"`
 	observed.ViewFields
+}
+
+// TrainingFields are those of the training of such attacks.
+type TrainingFields struct {
+	// Epochs at most of the attacks that are trained by steps: mlp, which ends where the loss on
+	// a tenth of the shadows' updates, which are kept from the training, falls no more; and svm,
+	// which ends at its minimum.
+	Epochs int `json:"epochs" default:"1000" range:"[1,1000000]" unit:"epochs"`
+	// Batch of their steps.
+	Batch int `json:"batch" default:"32" range:"[1,65536]" unit:"updates" also:"batch_size"`
+	// Memory is about what an attack may have in memory of the updates; beside them stand its
+	// model and, of svm, 4 bytes for each update and user. It is a part of what decides the result: what does not fit is read anew in each
+	// epoch, and shuffled a block at a time.
+	Memory int `json:"memory" default:"1024" range:"[16,1048576]" unit:"MiB"`
+}
+
+// Block of the audit's fields.
+type Block struct {
+	AttackFields
 	// Examples is how many updates of each user's shadow device the attacks learn from, drawn
 	// at random. By default all.
 	Examples int `json:"examples,omitempty" range:"[1,1000000]" unit:"updates of each user" source:"Orekondy et al. 2018, figure 8"`
@@ -36,16 +55,7 @@ type Block struct {
 	// Sums is how many anonymous updates of a round are visible only as their sum, as with
 	// secure aggregation. A sum is right for the user of each of its updates.
 	Sums int `json:"sums" default:"1" range:"[1,1000000]" unit:"updates" also:"secure_aggregation"`
-	// Epochs at most of the attacks that are trained by steps: mlp, which ends where the loss on
-	// a tenth of the shadows' updates, which are kept from the training, falls no more; and svm,
-	// which ends at its minimum.
-	Epochs int `json:"epochs" default:"1000" range:"[1,1000000]" unit:"epochs"`
-	// Batch of their steps.
-	Batch int `json:"batch" default:"32" range:"[1,65536]" unit:"updates" also:"batch_size"`
-	// Memory is about what an attack may have in memory of the updates; beside them stand its
-	// model and, of svm, 4 bytes for each update and user. It is a part of what decides the result: what does not fit is read anew in each
-	// epoch, and shuffled a block at a time.
-	Memory int `json:"memory" default:"1024" range:"[16,1048576]" unit:"MiB"`
+	TrainingFields
 	// Confidence of the intervals over users, by bootstrap.
 	Confidence fractions.Probability `json:"confidence" default:"95%" range:"(0,1)"`
 	// Users has the results list the average precision of every user.
@@ -78,8 +88,13 @@ func (f *Fields) Asked() bool { return f.Deanonymization != nil }
 
 // Complete implements audits.Completer.
 func (f *Fields) Complete(_ *audits.Setting, given func(path string) bool) {
+	f.Deanonymization.CompleteAttacks(path, given)
+}
+
+// CompleteAttacks makes all kinds the default of the block at a path.
+func (f *AttackFields) CompleteAttacks(path string, given func(path string) bool) {
 	if !given(path + ".attacks") {
-		f.Deanonymization.Attacks = attacks.Kinds()
+		f.Attacks = attacks.Kinds()
 	}
 }
 
@@ -88,21 +103,22 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	p := f.Deanonymization
 	observed.CheckDevices(s, path, fail)
 	observed.CheckRecorded(s, path, p.Layers, fail)
-	CheckAttacks(path+".attacks", p.Attacks, fail)
+	p.CheckAttacks(path, fail)
 	if r := p.Rounds; r != nil && r.To > 0 && r.To < r.From {
 		fail([]string{path + ".rounds.to", path + ".rounds.from"}, "is %d, and the rounds begin at %d; expected at least that", r.To, r.From)
 	}
 }
 
-// CheckAttacks reports a list of attacks, the field at a path, that is empty or names one twice.
-func CheckAttacks(path string, kinds []attacks.Kind, fail audits.Fail) {
-	for i, kind := range kinds {
-		if slices.Index(kinds, kind) < i {
-			fail([]string{path}, "names %s twice; expected each attack once", kind)
+// CheckAttacks reports a list of attacks in the block at a path that is empty or names one twice.
+func (f *AttackFields) CheckAttacks(path string, fail audits.Fail) {
+	at := []string{path + ".attacks"}
+	for i, kind := range f.Attacks {
+		if slices.Index(f.Attacks, kind) < i {
+			fail(at, "names %s twice; expected each attack once", kind)
 		}
 	}
-	if len(kinds) == 0 {
-		fail([]string{path}, "is empty; expected some of %v, or leave it out for all", attacks.Kinds())
+	if len(f.Attacks) == 0 {
+		fail(at, "is empty; expected some of %v, or leave it out for all", attacks.Kinds())
 	}
 }
 
@@ -153,11 +169,14 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 
 // attack adds the node of an attack.
 func (p *Block) attack(b audits.Builder, kind attacks.Kind, learn, try Rounds) storage.Key {
-	params := Params{
-		Seed: b.Setting().Seed, Attack: kind, View: p.View(b.Setting()), Learn: learn, Try: try,
-		Examples: p.Examples, Sums: p.Sums, Epochs: p.Epochs, Batch: p.Batch, Memory: p.Memory,
-	}
+	params := p.Params(b, kind, p.TrainingFields, learn, try)
+	params.Examples, params.Sums = p.Examples, p.Sums
 	return b.Node(Reidentify, fmt.Sprintf("%s on updates of rounds %d to %d", kind.Title(), learn.From, learn.To), params, observed.Inputs(b.Recorded(), b.Devices())...)
+}
+
+// Params are the parameters of one of the attacks.
+func (f *AttackFields) Params(b audits.Builder, kind attacks.Kind, t TrainingFields, learn, try Rounds) Params {
+	return Params{Seed: b.Setting().Seed, Attack: kind, View: f.View(b.Setting()), Learn: learn, Try: try, Epochs: t.Epochs, Batch: t.Batch, Memory: t.Memory}
 }
 
 // split divides rounds into so many ranges, as equal as can be; none for 0.

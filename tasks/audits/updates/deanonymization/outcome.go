@@ -48,7 +48,7 @@ var Audit = audits.Description{
 			audits.Measure{Name: "deanonymization_top5", Of: audits.Of(func(o *AttackOutcome) float64 { return o.Top5.Share })},
 			audits.Measure{Name: "deanonymization_top5_chance", Of: audits.Of(func(o *AttackOutcome) float64 { return o.Top5.Chance })},
 		),
-		measuresOf(attacks.MLP), measuresOf(attacks.SVM), measuresOf(attacks.KNN), measuresOf(attacks.Cosine),
+		measuresByAttack(),
 		audits.Within((*Outcome).Best, audits.Measure{Name: "deanonymization_stages", Of: audits.Of((*AttackOutcome).stages)}),
 	),
 	Charted: &audits.Charted{Name: "named AP, times chance", Level: 1, Of: factor},
@@ -161,19 +161,22 @@ func (v *Outcome) Best() *AttackOutcome {
 	return best
 }
 
-// measuresOf returns the measures of one attack.
-func measuresOf(kind attacks.Kind) []audits.Measure {
-	find := func(v *Outcome) *AttackOutcome {
-		at := slices.IndexFunc(v.Attacks, func(o AttackOutcome) bool { return o.Attack == kind && o.Users > 0 })
-		if at < 0 {
-			return nil
+// measuresByAttack returns the measures of each attack.
+func measuresByAttack() (list []audits.Measure) {
+	for _, kind := range attacks.Kinds() {
+		find := func(v *Outcome) *AttackOutcome {
+			at := slices.IndexFunc(v.Attacks, func(o AttackOutcome) bool { return o.Attack == kind && o.Users > 0 })
+			if at < 0 {
+				return nil
+			}
+			return &v.Attacks[at]
 		}
-		return &v.Attacks[at]
+		list = append(list, audits.Within(find,
+			audits.Measure{Name: fmt.Sprintf("deanonymization_%s_ap", kind), Of: audits.Of(func(o *AttackOutcome) float64 { return o.AP })},
+			audits.Measure{Name: fmt.Sprintf("deanonymization_%s_factor", kind), Of: audits.Of(func(o *AttackOutcome) float64 { return o.Factor })},
+		)...)
 	}
-	return audits.Within(find,
-		audits.Measure{Name: fmt.Sprintf("deanonymization_%s_ap", kind), Of: audits.Of(func(o *AttackOutcome) float64 { return o.AP })},
-		audits.Measure{Name: fmt.Sprintf("deanonymization_%s_factor", kind), Of: audits.Of(func(o *AttackOutcome) float64 { return o.Factor })},
-	)
+	return list
 }
 
 // named is the number of updates; nil where no attack could name a user.

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"coalmine/internal/npy"
 	"coalmine/internal/seeds"
 	"coalmine/models/attacks"
 	"coalmine/models/ranking"
@@ -80,7 +81,7 @@ func ReadScores(ctx context.Context, t *tasks.Task, input string) (*Scores, erro
 	if err != nil {
 		return nil, err
 	}
-	if s.values, err = readNPY(data, len(s.Items)*s.Columns()); err != nil {
+	if s.values, err = npy.ReadFloats(data, len(s.Items)*s.Columns()); err != nil {
 		return nil, fmt.Errorf("scores of %s: %w: %w", input, err, storage.ErrCorrupt)
 	}
 	return s, nil
@@ -89,16 +90,16 @@ func ReadScores(ctx context.Context, t *tasks.Task, input string) (*Scores, erro
 // all rounds.
 var all = Rounds{0, math.MaxInt}
 
-// measured has the average precision of each class for each owner of items: of users of
-// anonymous devices, who are all that an update could be of.
+// measured is how well each user's class finds the user's items.
 type measured struct {
-	owners []int       // users, ascending
-	users  []int       // the classes of whose devices there are items
-	at     []int       // the place of each of these among the owners
-	ap     [][]float64 // [users, owners]
+	owners []int       // all users of items, ascending
+	users  []int       // those with a class
+	ap     [][]float64 // [users, owners]: the average precision of the user's class for the owner's items
 	curves [][]ranking.Point
-	unseen *ClassOutcome
-	top    map[int]Top
+	// Of each user the average precision, and its mean with any owner's items in place of the user's.
+	own, chance []float64
+	unseen      *ClassOutcome
+	top         map[int]Top
 }
 
 // measure ranks the items of some rounds.
@@ -130,11 +131,12 @@ func (s *Scores) measure(rounds Rounds) (*measured, error) {
 		if err != nil {
 			return nil, err
 		}
-		curve, err := ranking.Curve(column, having(of, at))
+		curve, err := ranking.Curve(column, marks(of, func(owners []int) bool { return slices.Contains(owners, at) }))
 		if err != nil {
 			return nil, err
 		}
-		m.users, m.at, m.ap, m.curves = append(m.users, user), append(m.at, at), append(m.ap, ap), append(m.curves, curve)
+		m.users, m.ap, m.curves = append(m.users, user), append(m.ap, ap), append(m.curves, curve)
+		m.own, m.chance = append(m.own, ap[at]), append(m.chance, ranking.Mean(ap))
 	}
 	m.firsts(s, items)
 	return m, m.others(s, items)
@@ -149,11 +151,11 @@ func (s *Scores) column(items []int, class int) []float32 {
 	return column
 }
 
-// having marks the items of an owner.
-func having(of [][]int, owner int) []bool {
-	marks := make([]bool, len(of))
-	for i, owners := range of {
-		marks[i] = slices.Contains(owners, owner)
+// marks marks the elements that are relevant.
+func marks[T any](list []T, relevant func(T) bool) []bool {
+	marks := make([]bool, len(list))
+	for i, x := range list {
+		marks[i] = relevant(x)
 	}
 	return marks
 }
@@ -195,18 +197,16 @@ func (s *Scores) relevant(users []int) (classes []int) {
 	return classes
 }
 
-// others measures how well updates of unseen users are told to be of nobody who is known.
+// others measures how well updates of unseen users are told from those of users with a class.
 func (m *measured) others(s *Scores, items []int) error {
-	if !s.Unseen {
-		return nil
-	}
-	marks := make([]bool, len(items))
 	positives := 0
-	for i, item := range items {
-		if marks[i] = slices.Contains(s.relevant(s.Items[item].Users), len(s.Classes)); marks[i] {
+	marks := marks(items, func(item int) bool {
+		is := slices.Contains(s.relevant(s.Items[item].Users), len(s.Classes))
+		if is {
 			positives++
 		}
-	}
+		return is
+	})
 	if positives == 0 {
 		return nil
 	}
@@ -215,25 +215,8 @@ func (m *measured) others(s *Scores, items []int) error {
 	return err
 }
 
-// own is the average precision of each user's own class, chance that of the same scores with
-// any owner in the user's place.
-func (m *measured) own(i int) float64    { return m.ap[i][m.at[i]] }
-func (m *measured) chance(i int) float64 { return ranking.Mean(m.ap[i]) }
-
-// mean of a number over the users.
-func (m *measured) mean(of func(int) float64) float64 { return ranking.Mean(m.each(of)) }
-
-// each is a number of each user.
-func (m *measured) each(of func(int) float64) []float64 {
-	list := make([]float64, len(m.users))
-	for i := range list {
-		list[i] = of(i)
-	}
-	return list
-}
-
-// factor is how many times better than chance the users are found.
-func (m *measured) factor() float64 { return m.mean(m.own) / m.mean(m.chance) }
+// factor is how many times chance the average precision is.
+func (m *measured) factor() float64 { return ranking.Mean(m.own) / ranking.Mean(m.chance) }
 
 // What the intervals and the test rest on.
 const (
@@ -248,13 +231,19 @@ func (p *SummaryParams) outcome(kind attacks.Kind, s *Scores, m *measured) Attac
 	if len(m.users) == 0 {
 		return o
 	}
-	o.AP, o.Chance, o.Factor = m.mean(m.own), m.mean(m.chance), m.factor()
-	o.Share = m.mean(func(i int) float64 { return m.curves[i][len(m.curves[i])-1].Precision })
-	p.Bound(&o, m.each(m.own), m.each(m.chance))
+	o.AP, o.Chance, o.Factor = ranking.Mean(m.own), ranking.Mean(m.chance), m.factor()
+	shares := make([]float64, len(m.curves))
+	for i, points := range m.curves {
+		shares[i] = points[len(points)-1].Precision
+	}
+	o.Share = ranking.Mean(shares)
+	p.Bound(&o, m.own, m.chance)
 	o.P = p.test(m, o.AP)
 	o.Curve = m.curve()
 	if p.Users {
-		o.PerUser = m.list()
+		for i, user := range m.users {
+			o.PerUser = append(o.PerUser, UserOutcome{user, m.own[i], m.chance[i]})
+		}
 	}
 	return o
 }
@@ -308,14 +297,6 @@ func (m *measured) curve() []float64 {
 	return mean
 }
 
-func (m *measured) list() []UserOutcome {
-	list := make([]UserOutcome, len(m.users))
-	for i, user := range m.users {
-		list[i] = UserOutcome{user, m.own(i), m.chance(i)}
-	}
-	return list
-}
-
 // matrix measures the attacks that were trained on one stage on the items of each.
 func (p *SummaryParams) matrix(ctx context.Context, t *tasks.Task, attack int) (matrix [][]Stage, err error) {
 	for stage := range p.Stages {
@@ -330,7 +311,7 @@ func (p *SummaryParams) matrix(ctx context.Context, t *tasks.Task, attack int) (
 				return nil, tasks.Permanent(err)
 			}
 			if n := len(m.users); n > 0 {
-				row[i] = Stage{Users: n, AP: m.mean(m.own), Factor: m.factor()}
+				row[i] = Stage{Users: n, AP: ranking.Mean(m.own), Factor: m.factor()}
 			}
 		}
 		matrix = append(matrix, row)
@@ -349,6 +330,9 @@ func (p *SummaryParams) compare(v *Outcome, list []*measured) {
 	if best < 0 || baseline < 0 || len(list[best].users) == 0 {
 		return
 	}
-	above := list[best].each(func(i int) float64 { return list[best].own(i) - list[baseline].own(i) })
+	above := slices.Clone(list[best].own)
+	for i := range above {
+		above[i] -= list[baseline].own[i]
+	}
 	v.AboveBaseline = &Difference{Attack: p.Attacks[best], AP: ranking.Mean(above), Interval: p.resampling(len(above)).Interval(p.Confidence, ranking.OfMean(above, -1, 1))}
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"coalmine/models/attacks"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
@@ -22,21 +21,13 @@ type Fields struct {
 
 // Block of the audit's fields.
 type Block struct {
-	// Attacks that are tried, each once.
-	Attacks []attacks.Kind `json:"attacks" also:"attack"`
-	observed.ViewFields
+	deanonymization.AttackFields
 	// Fit says of profiles which users fit them, for the average precision. Others have the
 	// devices listed alone.
 	Fit []Fit `json:"fit,omitempty" also:"truth"`
 	// Found is how many of the users are listed whose devices fit a profile best.
 	Found int `json:"found" default:"10" range:"[1,1000]" unit:"users"`
-	// Epochs at most of the attacks that are trained by steps, as in audit.deanonymization.
-	Epochs int `json:"epochs" default:"1000" range:"[1,1000000]" unit:"epochs"`
-	// Batch of their steps.
-	Batch int `json:"batch" default:"32" range:"[1,65536]" unit:"updates" also:"batch_size"`
-	// Memory is about what an attack may have in memory of the updates, as in
-	// audit.deanonymization.
-	Memory int `json:"memory" default:"1024" range:"[16,1048576]" unit:"MiB"`
+	deanonymization.TrainingFields
 }
 
 // Fit says who fits a profile.
@@ -55,9 +46,7 @@ func (f *Fields) Asked() bool { return f.Profiles != nil }
 
 // Complete implements audits.Completer.
 func (f *Fields) Complete(_ *audits.Setting, given func(path string) bool) {
-	if !given(block + ".attacks") {
-		f.Profiles.Attacks = attacks.Kinds()
-	}
+	f.Profiles.CompleteAttacks(block, given)
 }
 
 // Check implements audits.Fields.
@@ -68,7 +57,7 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 		fail([]string{block, "data.devices", "data.devices.profiles"}, "looks for profiles, and data.devices.profiles is absent; expected data.devices: {profiles: {source: FILE}}")
 	}
 	observed.CheckOwned(s, block, fail)
-	deanonymization.CheckAttacks(block+".attacks", p.Attacks, fail)
+	p.CheckAttacks(block, fail)
 	p.checkFit(fail)
 }
 
@@ -103,10 +92,9 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	rounds := deanonymization.Rounds{From: 1, To: round}
 	inputs := append(observed.NamesInputs(b), tasks.Input{Name: observed.DevicesInput, Key: b.Devices()})
 	for i, kind := range p.Attacks {
-		key := b.Node(deanonymization.Reidentify, kind.Title()+" on profiles", deanonymization.Params{
-			Seed: b.Setting().Seed, Attack: kind, View: p.View(b.Setting()), Learn: rounds, Try: rounds,
-			Profiles: true, Epochs: p.Epochs, Batch: p.Batch, Memory: p.Memory,
-		}, observed.Inputs(b.Recorded(), b.Devices())...)
+		params := p.Params(b, kind, p.TrainingFields, rounds, rounds)
+		params.Profiles = true
+		key := b.Node(deanonymization.Reidentify, kind.Title()+" on profiles", params, observed.Inputs(b.Recorded(), b.Devices())...)
 		inputs = append(inputs, tasks.Input{Name: deanonymization.AttackInput(i), Key: key})
 	}
 	return b.Node(Kind, "who fits the profiles", Params{Attacks: p.Attacks, Fit: p.Fit, Found: p.Found}, inputs...)
