@@ -4,120 +4,109 @@ import (
 	"coalmine/internal/seeds"
 	"coalmine/models/ranking"
 	"coalmine/tasks/audits"
-	"coalmine/tasks/audits/updates/observed"
 	"coalmine/tasks/devices"
 )
 
-// score fills in how often a task's guesses are right.
+// score fills in the shares of a task's guesses that are right.
 func (w *world) score(o *AttackOutcome, task int, guesses []int) {
-	right := func(row int) bool { return guesses[row] == w.asked[task][row] }
+	right := func(row int) bool { return guesses[row] == w.anonymous.labels[task][row] }
 	if task == identity {
-		o.Identity = w.accuracy(devices.Seen, right)
+		o.Identity = w.tally(devices.Seen, right).accuracy()
 		return
 	}
-	o.Attribute, o.Unseen = w.against(devices.Seen, right), w.against(devices.Unseen, right)
+	o.Attribute, o.Unseen = w.tally(devices.Seen, right).against(), w.tally(devices.Unseen, right).against()
 }
 
-// byIdentity looks up the value of the user that an update was taken for.
+// byIdentity guesses the value of the user that an update was taken for.
 func (w *world) byIdentity(identities []int) *Accuracy {
-	return w.accuracy(devices.Seen, func(row int) bool {
-		return w.values[w.named[identities[row]]] == w.asked[attribute][row]
-	})
+	return w.tally(devices.Seen, func(row int) bool {
+		return w.values[w.named[identities[row]]] == w.anonymous.labels[attribute][row]
+	}).accuracy()
 }
 
-// mostFrequent is the number of the value that most shadow updates have.
-func (w *world) mostFrequent() (most int) {
-	counts := make([]int, len(w.Values))
-	for _, row := range w.learned {
-		counts[w.known[attribute][row]]++
-	}
-	for i, n := range counts {
-		if n > counts[most] {
-			most = i
-		}
-	}
-	return most
-}
-
-// isMostFrequent says of every update that it has the value of most shadow updates.
-func (w *world) isMostFrequent() func(row int) bool {
-	most := w.mostFrequent()
-	return func(row int) bool { return w.asked[attribute][row] == most }
+func (w *world) isMostFrequent(row int) bool {
+	return w.anonymous.labels[attribute][row] == w.mostFrequent
 }
 
 func (w *world) majority() Majority {
-	right := w.isMostFrequent()
-	return Majority{Value: w.Values[w.mostFrequent()].Value, Seen: w.accuracy(devices.Seen, right), Unseen: w.accuracy(devices.Unseen, right)}
+	return Majority{
+		Value: w.Values[w.mostFrequent].Value,
+		Seen:  w.tally(devices.Seen, w.isMostFrequent).accuracy(), Unseen: w.tally(devices.Unseen, w.isMostFrequent).accuracy(),
+	}
 }
 
-// usersByValue is how many users with each value have sent an update that is looked at.
+// usersByValue counts the users of each value.
 func (w *world) usersByValue() []Users {
 	all := make([]Users, len(w.Values))
 	for i, v := range w.Values {
 		all[i].Value = v.Value
 	}
-	for _, s := range []*observed.Sample{w.shadow, w.anonymous} {
-		for _, user := range s.Users() {
-			if n := &all[w.values[user]]; s == w.shadow {
-				n.Shadow++
-			} else {
-				n.Anonymous++
-			}
-		}
+	for _, user := range w.shadow.Users() {
+		all[w.values[user]].Shadow++
+	}
+	for _, user := range w.anonymous.Users() {
+		all[w.values[user]].Anonymous++
 	}
 	return all
 }
 
-// resamples of the intervals over users.
-const resamples = 1000
-
-// accuracy is the share of the anonymous updates of a set of users that are right; nil where
-// there are none.
-func (w *world) accuracy(set devices.Set, right func(row int) bool) *Accuracy {
-	hits, of := w.count(set, right), w.count(set, func(int) bool { return true })
-	if len(of) == 0 {
-		return nil
-	}
-	bounds := Interval(w.Seed, hits, of, of)
-	return &Accuracy{Users: len(of), Updates: int(sum(of)), Accuracy: sum(hits) / sum(of), Low: bounds.Low, High: bounds.High}
+// tally counts updates by user.
+type tally struct {
+	seed              uint64
+	right, most, sent []float64 // most: of the most frequent value
 }
 
-// against is accuracy, compared with always saying the most frequent value.
-func (w *world) against(set devices.Set, right func(row int) bool) *Accuracy {
-	a := w.accuracy(set, right)
-	if most := w.count(set, w.isMostFrequent()); a != nil && sum(most) > 0 {
-		a.FactorLow = new(Interval(w.Seed, w.count(set, right), most, w.count(set, func(int) bool { return true })).Low)
-	}
-	return a
-}
-
-// Interval is that of the ratio of two counts of updates, user by user, of so many that each has
-// sent. The unseen user has sent as many as others, and all of them count below.
-func Interval(seed uint64, hits, below, sent []float64) ranking.Interval {
-	r := ranking.Resampling{Stream: seeds.Stream(seed, seeds.AttributeInterval), Groups: []int{len(hits)}, Resamples: resamples}
-	mean := ranking.Mean(sent)
-	return r.Interval(audits.Confidence, ranking.OfRatio(hits, below, 0, mean, mean))
-}
-
-// count is how many of the anonymous updates of each user of a set fit, user after user as they
-// first occur.
-func (w *world) count(set devices.Set, fits func(row int) bool) (counts []float64) {
-	number := map[int]int{}
-	for row := range w.anonymous.Of {
-		o := &w.anonymous.Of[row]
+// tally counts the anonymous updates of each user of a set, user after user as they first occur.
+func (w *world) tally(set devices.Set, right func(row int) bool) *tally {
+	t, number := &tally{seed: w.Seed}, map[int]int{}
+	for row, o := range w.anonymous.Of {
 		if o.Set != set {
 			continue
 		}
 		i, known := number[o.User]
 		if !known {
-			i = len(counts)
-			number[o.User], counts = i, append(counts, 0)
+			i = len(t.sent)
+			number[o.User] = i
+			t.right, t.most, t.sent = append(t.right, 0), append(t.most, 0), append(t.sent, 0)
 		}
-		if fits(row) {
-			counts[i]++
+		t.sent[i]++
+		if right(row) {
+			t.right[i]++
+		}
+		if w.isMostFrequent(row) {
+			t.most[i]++
 		}
 	}
-	return counts
+	return t
+}
+
+// accuracy is the share of the updates that are right; nil of none.
+func (t *tally) accuracy() *Accuracy {
+	if len(t.sent) == 0 {
+		return nil
+	}
+	bounds := Interval(t.seed, t.right, t.sent, t.sent)
+	return &Accuracy{Users: len(t.sent), Updates: int(sum(t.sent)), Accuracy: sum(t.right) / sum(t.sent), Low: bounds.Low, High: bounds.High}
+}
+
+// against is accuracy, compared with always saying the most frequent value.
+func (t *tally) against() *Accuracy {
+	a := t.accuracy()
+	if a != nil && sum(t.most) > 0 {
+		a.FactorLow = new(Interval(t.seed, t.right, t.most, t.sent).Low)
+	}
+	return a
+}
+
+// resamples of the intervals over users.
+const resamples = 1000
+
+// Interval is that of the ratio of two counts of updates by user. The unseen user has sent as many
+// updates as the mean of others, and all of them count below.
+func Interval(seed uint64, hits, below, sent []float64) ranking.Interval {
+	r := ranking.Resampling{Stream: seeds.Stream(seed, seeds.AttributeInterval), Groups: []int{len(hits)}, Resamples: resamples}
+	mean := ranking.Mean(sent)
+	return r.Interval(audits.Confidence, ranking.OfRatio(hits, below, 0, mean, mean))
 }
 
 func sum(counts []float64) (total float64) {

@@ -21,28 +21,35 @@ var Audit = audits.Description{
 	Pairs:     audits.EverySecret,
 	Outcome:   func() audits.Outcome { return new(Outcome) },
 	Measures: []audits.Measure{
-		{
-			Name: "attributes_accuracy", Of: audits.Of(func(v *Outcome) *float64 { return v.Attribute.orNone().Attribute.share() }),
-			Header: "attribute %", Text: audits.Of((*Outcome).besideMajority), Scale: audits.Percent, Digits: 1,
-		},
-		{
-			Name: "attributes_joint_accuracy", Of: audits.Of(func(v *Outcome) *float64 { return v.Joint.orNone().Attribute.share() }),
-			Header: "attribute, joint %", Scale: audits.Percent, Digits: 1,
-		},
-		{Name: "attributes_by_identity", Of: audits.Of(func(v *Outcome) *float64 { return v.ByIdentity.share() })},
-		{Name: "attributes_majority", Of: audits.Of(func(v *Outcome) *float64 { return v.Majority.Seen.share() })},
-		{Name: "attributes_unseen_accuracy", Of: audits.Of(func(v *Outcome) *float64 { return v.Attribute.orNone().Unseen.share() })},
-		{Name: "attributes_unseen_joint_accuracy", Of: audits.Of(func(v *Outcome) *float64 { return v.Joint.orNone().Unseen.share() })},
-		{Name: "attributes_unseen_majority", Of: audits.Of(func(v *Outcome) *float64 { return v.Majority.Unseen.share() })},
-		{
-			Name: "attributes_identity_accuracy", Of: audits.Of(func(v *Outcome) *float64 { return v.Identity.orNone().Identity.share() }),
-			Header: "identity %", Scale: audits.Percent, Digits: 1,
-		},
-		{
-			Name: "attributes_joint_identity_accuracy", Of: audits.Of(func(v *Outcome) *float64 { return v.Joint.orNone().Identity.share() }),
-			Header: "identity, joint %", Scale: audits.Percent, Digits: 1,
-		},
+		shown("attribute %", audits.Measure{Name: "attributes_accuracy", Of: share(alone), Text: audits.Of((*Outcome).besideMajority)}),
+		shown("attribute, joint %", audits.Measure{Name: "attributes_joint_accuracy", Of: share(joint)}),
+		{Name: "attributes_by_identity", Of: share(func(v *Outcome) *Accuracy { return v.ByIdentity })},
+		{Name: "attributes_majority", Of: share(func(v *Outcome) *Accuracy { return v.Majority.Seen })},
+		{Name: "attributes_unseen_accuracy", Of: share(func(v *Outcome) *Accuracy { return v.Attribute.orNone().Unseen })},
+		{Name: "attributes_unseen_joint_accuracy", Of: share(func(v *Outcome) *Accuracy { return v.Joint.orNone().Unseen })},
+		{Name: "attributes_unseen_majority", Of: share(func(v *Outcome) *Accuracy { return v.Majority.Unseen })},
+		shown("identity %", audits.Measure{Name: "attributes_identity_accuracy", Of: share(func(v *Outcome) *Accuracy { return v.Identity.orNone().Identity })}),
+		shown("identity, joint %", audits.Measure{Name: "attributes_joint_identity_accuracy", Of: share(func(v *Outcome) *Accuracy { return v.Joint.orNone().Identity })}),
 	},
+}
+
+func alone(v *Outcome) *Accuracy { return v.Attribute.orNone().Attribute }
+func joint(v *Outcome) *Accuracy { return v.Joint.orNone().Attribute }
+
+// share is the value of an accuracy.
+func share(of func(*Outcome) *Accuracy) audits.Value {
+	return audits.Of(func(v *Outcome) *float64 {
+		if a := of(v); a != nil {
+			return &a.Accuracy
+		}
+		return nil
+	})
+}
+
+// shown is a measure with a column of tables.
+func shown(header string, m audits.Measure) audits.Measure {
+	m.Header, m.Scale, m.Digits = header, audits.Percent, 1
+	return m
 }
 
 // Outcome is the outcome: the metrics of audits/attributes.
@@ -109,16 +116,9 @@ func (a *Accuracy) percent() string {
 	return fmt.Sprintf("%.1f", 100*a.Accuracy)
 }
 
-func (a *Accuracy) share() *float64 {
-	if a == nil {
-		return nil
-	}
-	return &a.Accuracy
-}
-
 // besideMajority is the accuracy of the attribute, and that of the most frequent value.
 func (v *Outcome) besideMajority() string {
-	return fmt.Sprintf("%s (%s)", v.Attribute.orNone().Attribute.percent(), v.Majority.Seen.percent())
+	return fmt.Sprintf("%s (%s)", alone(v).percent(), v.Majority.Seen.percent())
 }
 
 // orNone is an empty outcome for nil.
@@ -145,4 +145,47 @@ func (v *Outcome) Note(*audits.Cell) string {
 		}
 	}
 	return note
+}
+
+var limits = []audits.Limit{audits.LimitOf[float64]{
+	Name: "attributes",
+	Doc: "Attributes limits how many times as often the attribute is told right as by always saying the most frequent value: of known and of unseen users, " +
+		"alone and jointly with the identity. A cell is above it where the lower end of one of the 95% intervals of these factors over users is.",
+	Range: "[1,1e9]", Unit: "times the most frequent value",
+	Breaches:    audits.Judged(func(v *Outcome, limit float64) []string { return judge(v, limit).Breaches() }),
+	Unjudged:    audits.Judged(func(v *Outcome, limit float64) []string { return judge(v, limit).Unjudged() }),
+	FalseAlarms: falseAlarms,
+}.Limit()}
+
+// judge judges all numbers.
+func judge(v *Outcome, limit float64) *audits.Gate {
+	alone, joint := v.Attribute.orNone(), v.Joint.orNone()
+	g := audits.Gate{Limit: limit}
+	for _, x := range []struct {
+		what             string
+		found, mostOften *Accuracy
+	}{
+		{"the accuracy of the attribute", alone.Attribute, v.Majority.Seen},
+		{"the accuracy of the attribute, jointly,", joint.Attribute, v.Majority.Seen},
+		{"the accuracy of the attribute of unseen users", alone.Unseen, v.Majority.Unseen},
+		{"the accuracy of the attribute of unseen users, jointly,", joint.Unseen, v.Majority.Unseen},
+	} {
+		if x.found != nil && x.found.FactorLow != nil {
+			chance := x.mostOften.Accuracy
+			g.Factor(x.what, x.found.Users, audits.Bounded{Value: x.found.Accuracy, Low: *x.found.FactorLow * chance, High: x.found.High}, chance)
+		}
+	}
+	return &g
+}
+
+func falseAlarms(s *audits.Setting, limit float64) []audits.FalseAlarm {
+	f, ok := audits.FieldsOf[*Fields](s)
+	if !ok {
+		return nil
+	}
+	numbers := 2
+	if s.Devices != nil && s.Devices.Unseen.Float64() > 0 {
+		numbers = 4
+	}
+	return audits.FactorAlarms("attributes", limit, numbers, "accuracies", s.Owners(), 1/float64(len(f.Attributes.Values)))
 }

@@ -255,7 +255,7 @@ func TestWordVectorsAreMeansOverTheWordsOfShadowDevices(t *testing.T) {
 		t.Fatal(err)
 	}
 	model := g.Run(training.Initial, training.InitialParams{Seed: 4, Model: models.Config{Kind: models.LSTM, Vocabulary: 8, Embedding: 3, Units: 3}})
-	n := g.Run(OfWords, struct{}{}, taskstest.In(ModelInput, model), taskstest.In(observed.DevicesInput, g.Put("split", map[string][]byte{devices.DevicesBlob: list})),
+	n := g.Run(OfWords, struct{}{}, taskstest.In(audits.ModelInput, model), taskstest.In(observed.DevicesInput, g.Put("split", map[string][]byte{devices.DevicesBlob: list})),
 		taskstest.In(datasets.PopulationInput, users), taskstest.In(datasets.ShardsInput, parts))
 	v := readAll(t, g, n)
 	if !slices.Equal(v.Users, []int{0, 1}) || v.Values != 3 {

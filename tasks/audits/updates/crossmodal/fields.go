@@ -86,7 +86,7 @@ func vectors(b audits.Builder, round int) storage.Key {
 		return b.Node(Given, "vectors of users", GivenParams{Sources: sources, Limits: limits}, observed.NamesInputs(b)...)
 	}
 	return b.Node(OfWords, "mean word vectors of users", struct{}{},
-		tasks.Input{Name: ModelInput, Key: b.Model(round)}, tasks.Input{Name: observed.DevicesInput, Key: b.Devices()},
+		tasks.Input{Name: audits.ModelInput, Key: b.Model(round)}, tasks.Input{Name: observed.DevicesInput, Key: b.Devices()},
 		tasks.Input{Name: datasets.PopulationInput, Key: b.Population()}, tasks.Input{Name: datasets.ShardsInput, Key: b.Shards()})
 }
 

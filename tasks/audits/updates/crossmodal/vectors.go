@@ -9,6 +9,7 @@ import (
 	"coalmine/models"
 	"coalmine/storage"
 	"coalmine/tasks"
+	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/updates/observed"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
@@ -104,12 +105,9 @@ func runGiven(ctx context.Context, t *tasks.Task) error {
 }
 
 // OfWords gives users with a shadow device the mean of the vectors that a model's embedding
-// has for the words of the device's examples. Its inputs are ModelInput,
+// has for the words of the device's examples. Its inputs are audits.ModelInput,
 // observed.DevicesInput, datasets.PopulationInput and datasets.ShardsInput.
 var OfWords = tasks.Kind{Name: "audits/word-vectors", Version: 1, Class: tasks.Compute, Run: runOfWords}
-
-// ModelInput is the model that has the words' vectors.
-const ModelInput = tasks.ModelBlob
 
 func runOfWords(ctx context.Context, t *tasks.Task) error {
 	words, width, err := wordVectors(ctx, t)
@@ -145,7 +143,7 @@ func runOfWords(ctx context.Context, t *tasks.Task) error {
 
 // wordVectors are the embedding of a model, [tokens, width].
 func wordVectors(ctx context.Context, t *tasks.Task) (words []float32, width int, err error) {
-	m, err := checkpoints.Read(ctx, t, ModelInput)
+	m, err := checkpoints.Read(ctx, t, audits.ModelInput)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -13,13 +13,11 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// PopulationInput is the population whose users were divided into devices.
-const PopulationInput = datasets.PopulationInput
-
-// NamesInputs are what ReadNames reads.
+// NamesInputs are the inputs of ReadNames: datasets.PopulationInput is the population whose users were
+// divided into devices.
 func NamesInputs(b audits.Builder) []tasks.Input {
 	names, population := b.Users()
-	return []tasks.Input{{Name: datasets.CorpusInput, Key: names}, {Name: datasets.PartsInput, Key: b.Parts()}, {Name: PopulationInput, Key: population}}
+	return []tasks.Input{{Name: datasets.CorpusInput, Key: names}, {Name: datasets.PartsInput, Key: b.Parts()}, {Name: datasets.PopulationInput, Key: population}}
 }
 
 // Names are those of users.
@@ -40,7 +38,7 @@ func ReadNames(ctx context.Context, t *tasks.Task) (n Names, err error) {
 	if err != nil {
 		return n, err
 	}
-	users, err := datasets.ReadIndex(ctx, t, PopulationInput, datasets.PopulationIndexBlob)
+	users, err := datasets.ReadIndex(ctx, t, datasets.PopulationInput, datasets.PopulationIndexBlob)
 	if err != nil {
 		return n, err
 	}
@@ -77,6 +75,14 @@ func (p Patterns) Fit(name string) bool {
 		ok, err := path.Match(pattern, name)
 		return ok && err == nil || pattern == name
 	})
+}
+
+// Among returns an error if none of the names of the source's users fits; who ends "no user of the source".
+func (p Patterns) Among(names []string, who string) error {
+	if slices.ContainsFunc(names, p.Fit) {
+		return nil
+	}
+	return fmt.Errorf("no user of the source %s (%s); the source's users are %s", who, strings.Join(p, ", "), ListOf(names))
 }
 
 // Check reports patterns that do not end.

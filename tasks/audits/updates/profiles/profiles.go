@@ -11,7 +11,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"coalmine/models/attacks"
 	"coalmine/models/ranking"
@@ -96,8 +95,8 @@ func (w *world) open(ctx context.Context, t *tasks.Task) error {
 			return tasks.Permanent(fmt.Errorf("audit.profiles.fit names the profile %q; data.devices.profiles has %s", fit.Profile, observed.ListOf(w.profiles)))
 		}
 		w.fit[i] = fit.Users
-		if !slices.ContainsFunc(names.Source, w.fit[i].Fit) {
-			return tasks.Permanent(fmt.Errorf("no user of the source fits the profile %q (%s); the source's users are %s", fit.Profile, strings.Join(fit.Users, ", "), observed.ListOf(names.Source)))
+		if err := w.fit[i].Among(names.Source, fmt.Sprintf("fits the profile %q", fit.Profile)); err != nil {
+			return tasks.Permanent(err)
 		}
 	}
 	return nil

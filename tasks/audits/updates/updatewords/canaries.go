@@ -19,7 +19,7 @@ func readHoldings(ctx context.Context, t *tasks.Task, p *datasets.Population) (h
 	if len(replacements) == 0 {
 		return h, nil
 	}
-	placements, err := datasets.ReadPlacements(ctx, t, PopulationInput)
+	placements, err := datasets.ReadPlacements(ctx, t, datasets.PopulationInput)
 	if err != nil {
 		return h, err
 	}
@@ -59,16 +59,5 @@ func (c *Count) add(named bool) {
 	if named {
 		c.Named++
 	}
-}
-
-func (c *Count) done() {
-	if c.Of > 0 {
-		c.Share = float64(c.Named) / float64(c.Of)
-	}
-}
-
-func (c *Canaries) done(found int) {
-	c.Found = found
-	c.Held.done()
-	c.Others.done()
+	c.Share = float64(c.Named) / float64(c.Of)
 }

@@ -70,7 +70,7 @@ func (f *Fields) Warnings(s *audits.Setting, _ *audits.Data) []string {
 // Compile implements audits.Fields.
 func (f *Fields) Compile(b audits.Builder, _ int) storage.Key {
 	inputs := append(observed.Inputs(b.Recorded(), b.Devices()),
-		tasks.Input{Name: PopulationInput, Key: b.Population()}, tasks.Input{Name: ShardsInput, Key: b.Shards()}, tasks.Input{Name: datasets.PartsInput, Key: b.Parts()})
+		tasks.Input{Name: datasets.PopulationInput, Key: b.Population()}, tasks.Input{Name: datasets.ShardsInput, Key: b.Shards()}, tasks.Input{Name: datasets.PartsInput, Key: b.Parts()})
 	return b.Node(Kind, "words in updates", Params{Layer: f.UpdateWords.Layer, Noise: b.Setting().Training.ClientNoise}, inputs...)
 }
 

@@ -41,12 +41,6 @@ const (
 // Choices lists the words that the experiment file may have.
 func (Layer) Choices() []string { return []string{string(Embedding), string(OutputBias)} }
 
-// Inputs of audits/update-words, beside those of observed.Inputs and datasets.PartsInput.
-const (
-	PopulationInput = datasets.PopulationInput
-	ShardsInput     = datasets.ShardsInput
-)
-
 // Params are the parameters of audits/update-words.
 type Params struct {
 	Layer Layer `json:"layer"`
@@ -55,7 +49,8 @@ type Params struct {
 	Noise float64 `json:"noise,omitempty"`
 }
 
-// Kind measures every recorded update of an anonymous device. Its metrics are an Outcome.
+// Kind measures every recorded update of an anonymous device. Its inputs are those of observed.Inputs,
+// datasets.PopulationInput, ShardsInput and PartsInput, its metrics an Outcome.
 var Kind = tasks.Kind{Name: "audits/update-words", Version: 2, Class: tasks.Compute, Run: run}
 
 func run(ctx context.Context, t *tasks.Task) error {
@@ -100,7 +95,7 @@ func open(ctx context.Context, t *tasks.Task, p *Params) (w *measuring, err erro
 	if w.reader, err = (observed.View{Layers: []string{string(p.Layer)}, Raw: true}).Open(ctx, t); err != nil {
 		return nil, err
 	}
-	if w.population, err = datasets.OpenPopulation(ctx, t, PopulationInput, ShardsInput); err != nil {
+	if w.population, err = datasets.OpenPopulation(ctx, t, datasets.PopulationInput, datasets.ShardsInput); err != nil {
 		return nil, err
 	}
 	vocabulary, err := datasets.ReadVocabulary(ctx, t, datasets.PartsInput)
@@ -284,8 +279,7 @@ func (w *measuring) outcome(ctx context.Context) (*Outcome, error) {
 	v := summarize(w.rounds)
 	v.Devices, v.BaselineAP = len(w.frequent.updates), baseline
 	if len(w.holdings.canaries) > 0 {
-		w.canaries.done(len(w.found))
-		v.Canaries = &w.canaries
+		w.canaries.Found, v.Canaries = len(w.found), &w.canaries
 	}
 	return v, nil
 }
@@ -310,21 +304,22 @@ func summarize(rounds []Round) *Outcome {
 // mostRounds is how many points a curve has at most.
 const mostRounds = 100
 
+// numbers are those that are summed up over updates.
+func (r *Round) numbers() []*float64 {
+	return []*float64{&r.Words, &r.Named, &r.Hits, &r.Precision, &r.Recall, &r.AP}
+}
+
 func (r *Round) add(other *Round) {
 	r.Updates += other.Updates
-	r.Words += other.Words
-	r.Named += other.Named
-	r.Hits += other.Hits
-	r.Precision += other.Precision
-	r.Recall += other.Recall
-	r.AP += other.AP
+	for i, x := range other.numbers() {
+		*r.numbers()[i] += *x
+	}
 }
 
 // mean divides sums by the updates.
 func (r Round) mean() Round {
-	n := float64(r.Updates)
-	for _, sum := range []*float64{&r.Words, &r.Named, &r.Hits, &r.Precision, &r.Recall, &r.AP} {
-		*sum /= n
+	for _, sum := range r.numbers() {
+		*sum /= float64(r.Updates)
 	}
 	return r
 }

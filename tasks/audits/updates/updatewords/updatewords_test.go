@@ -91,8 +91,8 @@ func (b *bench) train(untied bool, change func(*training.ClientsParams)) *taskst
 
 func (b *bench) try(p Params, recorded *taskstest.Node) (*taskstest.Node, error) {
 	b.t.Helper()
-	return b.Try(Kind, p, taskstest.In(observed.RecordedInput(0), recorded), taskstest.In(PopulationInput, b.population),
-		taskstest.In(ShardsInput, b.parts), taskstest.In(datasets.PartsInput, b.parts))
+	return b.Try(Kind, p, taskstest.In(observed.RecordedInput(0), recorded), taskstest.In(datasets.PopulationInput, b.population),
+		taskstest.In(datasets.ShardsInput, b.parts), taskstest.In(datasets.PartsInput, b.parts))
 }
 
 func (b *bench) measure(p Params, recorded *taskstest.Node) (v Outcome) {

@@ -42,7 +42,7 @@ func Names(g *taskstest.Graph, users int) []taskstest.Edge {
 	balanced := g.Run(datasets.Balance, datasets.BalanceParams{}, taskstest.In(datasets.PartsInput, parts))
 	population := g.Run(datasets.Partition, datasets.PartitionParams{Partition: datasets.ByUser},
 		taskstest.In(datasets.PartsInput, parts), taskstest.In(datasets.BalancedInput, balanced))
-	return []taskstest.Edge{taskstest.In(datasets.CorpusInput, corpus), taskstest.In(datasets.PartsInput, parts), taskstest.In(observed.PopulationInput, population)}
+	return []taskstest.Edge{taskstest.In(datasets.CorpusInput, corpus), taskstest.In(datasets.PartsInput, parts), taskstest.In(datasets.PopulationInput, population)}
 }
 
 func shard(layout updates.Layout, list []updates.Update) []byte {
