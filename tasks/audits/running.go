@@ -9,17 +9,24 @@ import (
 
 // Finds returns the Run of a kind with the parameters P and one blob: an R, as JSON.
 func Finds[P, R any](blob string, find func(context.Context, *tasks.Task, *P) (R, error)) func(context.Context, *tasks.Task) error {
-	return func(ctx context.Context, t *tasks.Task) error {
-		p := new(P)
-		if err := t.Decode(p); err != nil {
-			return err
-		}
+	return tasks.WithParams(func(ctx context.Context, t *tasks.Task, p *P) error {
 		found, err := find(ctx, t, p)
 		if err != nil {
 			return err
 		}
 		return t.PutJSON(ctx, blob, found)
-	}
+	})
+}
+
+// Measuring returns the Run of a kind with the parameters P, whose metrics are an R.
+func Measuring[P, R any](measure func(context.Context, *tasks.Task, *P) (R, error)) func(context.Context, *tasks.Task) error {
+	return tasks.WithParams(func(ctx context.Context, t *tasks.Task, p *P) error {
+		metrics, err := measure(ctx, t, p)
+		if err != nil {
+			return err
+		}
+		return t.SetMetrics(metrics)
+	})
 }
 
 // Summary is what a node says of the canaries of one checkpoint: an Outcome, a CanaryOutcome for each
@@ -29,11 +36,7 @@ type Summary struct{ Outcome, Canaries, Metrics any }
 // SumsUp returns the Run of a kind with the parameters P and the input PlacementsInput, which puts a
 // Summary into OutcomeBlob, CanaryOutcomesBlob and its metrics.
 func SumsUp[P any](sum func(context.Context, *tasks.Task, *P, []datasets.Placement) (Summary, error)) func(context.Context, *tasks.Task) error {
-	return func(ctx context.Context, t *tasks.Task) error {
-		p := new(P)
-		if err := t.Decode(p); err != nil {
-			return err
-		}
+	return tasks.WithParams(func(ctx context.Context, t *tasks.Task, p *P) error {
 		placed, err := datasets.ReadPlacements(ctx, t, PlacementsInput)
 		if err != nil {
 			return err
@@ -43,5 +46,5 @@ func SumsUp[P any](sum func(context.Context, *tasks.Task, *P, []datasets.Placeme
 			return err
 		}
 		return PutSummary(ctx, t, s.Outcome, s.Canaries, s.Metrics)
-	}
+	})
 }

@@ -17,6 +17,7 @@ import (
 	"coalmine/models/networks"
 	"coalmine/models/optimizers"
 	"coalmine/tasks"
+	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/updates/observed"
 	"coalmine/tasks/devices"
 )
@@ -36,30 +37,26 @@ type Params struct {
 
 // Kind trains and measures. Its inputs are those of observed.Inputs and observed.NamesInputs,
 // its metrics an Outcome. Memory is twice the values of Updates updates, and four times the network.
-var Kind = tasks.Kind{Name: "audits/attributes", Version: 3, Class: tasks.Compute, Run: run}
+var Kind = tasks.Kind{Name: "audits/attributes", Version: 3, Class: tasks.Compute, Run: audits.Measuring(measure)}
 
-func run(ctx context.Context, t *tasks.Task) error {
-	var p Params
-	if err := t.Decode(&p); err != nil {
-		return err
-	}
+func measure(ctx context.Context, t *tasks.Task, p *Params) (*Outcome, error) {
 	w, err := p.read(ctx, t)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	v := &Outcome{Users: w.usersByValue(), Majority: w.majority()}
 	if v.Attribute, _, err = w.network(ctx, 0, attribute); err != nil {
-		return err
+		return nil, err
 	}
 	var identities [][]int
 	if v.Identity, identities, err = w.network(ctx, 1, identity); err != nil {
-		return err
+		return nil, err
 	}
 	if v.Joint, _, err = w.network(ctx, 2, attribute, identity); err != nil {
-		return err
+		return nil, err
 	}
 	v.ByIdentity = w.byIdentity(identities[0])
-	return t.SetMetrics(v)
+	return v, nil
 }
 
 // Tasks of the networks.

@@ -19,6 +19,7 @@ import (
 	"coalmine/internal/seeds"
 	"coalmine/models/networks"
 	"coalmine/tasks"
+	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/updates/observed"
 	"coalmine/tasks/audits/updates/pairs"
 )
@@ -43,15 +44,12 @@ type Scored struct {
 // Kind trains and measures, by pairs.Params. Its inputs are those of observed.Inputs and VectorsInput,
 // its metrics an Outcome, its blob PairsBlob. Memory is twice the values of Updates updates, and four
 // times the network.
-var Kind = tasks.Kind{Name: "audits/cross-modal", Version: 3, Class: tasks.Compute, Run: run}
+var Kind = tasks.Kind{Name: "audits/cross-modal", Version: 3, Class: tasks.Compute, Run: audits.Measuring(run)}
 
-func run(ctx context.Context, t *tasks.Task) (err error) {
-	m := matching{Training: pairs.Training{Task: t, Number: pairs.CrossModal}}
-	if err := t.Decode(&m.Params); err != nil {
-		return err
-	}
+func run(ctx context.Context, t *tasks.Task, p *pairs.Params) (o *Outcome, err error) {
+	m := matching{Training: pairs.Training{Params: *p, Task: t, Number: pairs.CrossModal}}
 	if m.vectors, err = readVectors(ctx, t); err != nil {
-		return err
+		return nil, err
 	}
 	m.vectors.prepare(m.Centre, m.Raw)
 	_, shadow, anonymous, err := m.Read(ctx, t, firstSample, func(o *observed.Observation) bool {
@@ -59,10 +57,10 @@ func run(ctx context.Context, t *tasks.Task) (err error) {
 		return has
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := m.learn(ctx, shadow); err != nil {
-		return err
+		return nil, err
 	}
 	return m.measure(ctx, anonymous)
 }
@@ -163,7 +161,7 @@ func other(rng *rand.Rand, vectors []int, than int) int {
 const curveSteps = 100
 
 // measure asks the network of pairs of anonymous updates.
-func (m *matching) measure(ctx context.Context, anonymous *observed.Sample) error {
+func (m *matching) measure(ctx context.Context, anonymous *observed.Sample) (*Outcome, error) {
 	v, all := &Outcome{Users: len(m.vectors.Users), Values: m.vectors.Values}, map[string]*Scored{}
 	everyone, seen, unseen := pairs.Sides(anonymous)
 	for _, x := range []struct {
@@ -178,32 +176,29 @@ func (m *matching) measure(ctx context.Context, anonymous *observed.Sample) erro
 	} {
 		c, err := m.draw(x.updates, x.number)
 		if err != nil && x.number == anonymousPairs {
-			return err
+			return nil, err
 		}
 		if err != nil {
 			continue
 		}
 		list, err := m.Score(c)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		all[x.name] = scored(c, list)
 		found, err := pairs.Measure(list, m.Seed, firstBootstrap+x.number)
 		if err != nil {
-			return tasks.Permanent(err)
+			return nil, tasks.Permanent(err)
 		}
 		if *x.into = &found; x.number == anonymousPairs {
 			v.Curve = pairs.Curve(list, curveSteps)
 			if err := m.Repeat(ctx, c, found.AP.Value); err != nil {
-				return err
+				return nil, err
 			}
 		}
 	}
 	v.Learned = m.Learned
-	if err := m.Task.PutJSON(ctx, PairsBlob, all); err != nil {
-		return err
-	}
-	return m.Task.SetMetrics(v)
+	return v, m.Task.PutJSON(ctx, PairsBlob, all)
 }
 
 // scored lists pairs in the order of their draw.

@@ -73,13 +73,9 @@ type GivenParams struct {
 
 // Given finds the vectors of the users that were divided into devices in audit.cross_modal.embeddings. Users
 // without one are left out. Its inputs are those of observed.NamesInputs.
-var Given = tasks.Kind{Name: "audits/given-vectors", Version: 1, Class: tasks.Compute, Run: runGiven}
+var Given = tasks.Kind{Name: "audits/given-vectors", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(find)}
 
-func runGiven(ctx context.Context, t *tasks.Task) error {
-	var p GivenParams
-	if err := t.Decode(&p); err != nil {
-		return err
-	}
+func find(ctx context.Context, t *tasks.Task, p *GivenParams) error {
 	names, err := observed.ReadNames(ctx, t)
 	if err != nil {
 		return err

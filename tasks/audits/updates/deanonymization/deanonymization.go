@@ -52,7 +52,7 @@ func (r Rounds) Has(round int) bool { return r.From <= round && round <= r.To }
 
 // Reidentify trains an attack and scores the anonymous updates. Its inputs are those of package
 // observed, its blobs ScoresBlob and ScoredBlob.
-var Reidentify = tasks.Kind{Name: "audits/reidentify", Version: 3, Class: tasks.Compute, Run: runReidentify}
+var Reidentify = tasks.Kind{Name: "audits/reidentify", Version: 3, Class: tasks.Compute, Run: tasks.WithParams(reidentify)}
 
 // Blobs of audits/reidentify.
 const (
@@ -95,11 +95,7 @@ type Item struct {
 	Users []int `json:"users"`
 }
 
-func runReidentify(ctx context.Context, t *tasks.Task) error {
-	var p Params
-	if err := t.Decode(&p); err != nil {
-		return err
-	}
+func reidentify(ctx context.Context, t *tasks.Task, p *Params) error {
 	reader, err := p.open(ctx, t)
 	if err != nil {
 		return err
@@ -108,7 +104,7 @@ func runReidentify(ctx context.Context, t *tasks.Task) error {
 	if err != nil {
 		return err
 	}
-	data := &source{params: &p, reader: reader, census: census}
+	data := &source{params: p, reader: reader, census: census}
 	shape := attacks.Shape{Inputs: reader.Values(), Classes: census.Columns()}
 	attack, err := attacks.New(p.Attack, shape, attacks.Options{Epochs: p.Epochs, Batch: p.Batch}, seeds.Stream(p.Seed, seeds.NamingWeights))
 	if err != nil {

@@ -34,32 +34,28 @@ func AttackInput(i int) string       { return fmt.Sprintf("attack-%d", i) }
 func StageInput(i, stage int) string { return fmt.Sprintf("attack-%d-stage-%d", i, stage) }
 
 // Summary says what the scores of the attacks are worth. Its blob is audits.OutcomeBlob.
-var Summary = tasks.Kind{Name: "audits/deanonymization", Version: 3, Class: tasks.Compute, Run: runSummary}
+var Summary = tasks.Kind{Name: "audits/deanonymization", Version: 3, Class: tasks.Compute, Run: audits.Finds(audits.OutcomeBlob, summarize)}
 
-func runSummary(ctx context.Context, t *tasks.Task) error {
-	var p SummaryParams
-	if err := t.Decode(&p); err != nil {
-		return err
-	}
-	v := Outcome{Confidence: p.Confidence, Stages: p.Stages}
+func summarize(ctx context.Context, t *tasks.Task, p *SummaryParams) (*Outcome, error) {
+	v := &Outcome{Confidence: p.Confidence, Stages: p.Stages}
 	list := make([]*measured, len(p.Attacks))
 	for i, kind := range p.Attacks {
 		scored, err := ReadScores(ctx, t, AttackInput(i))
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if list[i], err = scored.measure(all); err != nil {
-			return tasks.Permanent(fmt.Errorf("scores of %s: %w", kind, err))
+			return nil, tasks.Permanent(fmt.Errorf("scores of %s: %w", kind, err))
 		}
 		o := p.outcome(kind, scored, list[i])
 		if o.Matrix, err = p.matrix(ctx, t, i); err != nil {
-			return err
+			return nil, err
 		}
 		v.Attacks = append(v.Attacks, o)
 		v.Devices, v.Items, v.Untaught = len(list[i].owners), len(scored.Items), len(scored.Untaught)
 	}
-	p.compare(&v, list)
-	return t.PutJSON(ctx, audits.OutcomeBlob, &v)
+	p.compare(v, list)
+	return v, nil
 }
 
 // Scores are those of one attack.

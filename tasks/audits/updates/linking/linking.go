@@ -15,6 +15,7 @@ import (
 
 	"coalmine/internal/seeds"
 	"coalmine/tasks"
+	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/updates/observed"
 	"coalmine/tasks/audits/updates/pairs"
 )
@@ -31,32 +32,28 @@ type Params struct {
 
 // Kind links recorded updates. Its inputs are those of observed.Inputs, its metrics a
 // Outcome. Memory is 4 bytes for each pair of updates, and matrixBytes.
-var Kind = tasks.Kind{Name: "audits/linking", Version: 2, Class: tasks.Compute, Run: run}
+var Kind = tasks.Kind{Name: "audits/linking", Version: 2, Class: tasks.Compute, Run: audits.Measuring(link)}
 
-func run(ctx context.Context, t *tasks.Task) error {
-	var p Params
-	if err := t.Decode(&p); err != nil {
-		return err
-	}
+func link(ctx context.Context, t *tasks.Task, p *Params) (*Outcome, error) {
 	r, err := p.Open(ctx, t)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	c := collection{reader: r}
 	if err := c.choose(ctx, p.Seed, p.Updates); err != nil {
-		return err
+		return nil, err
 	}
 	similarities, err := c.similarities(ctx, t)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	v := Outcome{Devices: len(c.chosen), Updates: len(c.updates), All: c.all}
+	v := &Outcome{Devices: len(c.chosen), Updates: len(c.updates), All: c.all}
 	if v.Pairs, err = p.measure(&c, similarities); err != nil {
-		return err
+		return nil, err
 	}
 	v.Next = next(c.updates, similarities)
 	v.Clusters = compare(c.updates, cluster(c.updates, similarities, len(c.chosen)))
-	return t.SetMetrics(v)
+	return v, nil
 }
 
 // measure ranks pairs of updates by their similarity.

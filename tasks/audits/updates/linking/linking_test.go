@@ -20,7 +20,7 @@ func federation(users, rounds, cohort int, own float64) (split []devices.Device,
 	return observedtest.Federation{Users: users, Rounds: rounds, Cohort: cohort, Own: own, Common: 5}.Make()
 }
 
-func link(t *testing.T, p Params, split []devices.Device, list []updates.Update) (*Outcome, error) {
+func linked(t *testing.T, p Params, split []devices.Device, list []updates.Update) (*Outcome, error) {
 	t.Helper()
 	g := taskstest.NewGraph(t)
 	half := len(list) / 2
@@ -36,7 +36,7 @@ func link(t *testing.T, p Params, split []devices.Device, list []updates.Update)
 func TestDevicesAreFollowedByWhatIsTheirOwn(t *testing.T) {
 	t.Parallel()
 	split, list := federation(12, 40, 8, 6)
-	v, err := link(t, Params{Seed: 1, Updates: 1000, Pairs: 2000}, split, list)
+	v, err := linked(t, Params{Seed: 1, Updates: 1000, Pairs: 2000}, split, list)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func TestDevicesAreFollowedByWhatIsTheirOwn(t *testing.T) {
 func TestEqualDevicesAreFollowedByChance(t *testing.T) {
 	t.Parallel()
 	split, list := federation(12, 60, 10, 0)
-	v, err := link(t, Params{Seed: 1, Updates: 1000, Pairs: 4000}, split, list)
+	v, err := linked(t, Params{Seed: 1, Updates: 1000, Pairs: 4000}, split, list)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func TestUpdatesAreBoundedByDevices(t *testing.T) {
 	t.Parallel()
 	split, list := federation(12, 40, 8, 6)
 	p := Params{Seed: 1, Updates: 60, Pairs: 200}
-	v, err := link(t, p, split, list)
+	v, err := linked(t, p, split, list)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,10 +78,10 @@ func TestUpdatesAreBoundedByDevices(t *testing.T) {
 		t.Errorf("%d updates of %d devices were looked at", v.Updates, v.Devices)
 	}
 	p.Updates = 1
-	if _, err := link(t, p, split, list); err == nil || !tasks.IsPermanent(err) || !strings.Contains(err.Error(), "raise audit.linking.updates") {
+	if _, err := linked(t, p, split, list); err == nil || !tasks.IsPermanent(err) || !strings.Contains(err.Error(), "raise audit.linking.updates") {
 		t.Errorf("too few updates give %v", err)
 	}
-	if _, err := link(t, Params{Seed: 1, Updates: 60, Pairs: 10}, split, list[:8]); err == nil || !strings.Contains(err.Error(), "more rounds") {
+	if _, err := linked(t, Params{Seed: 1, Updates: 60, Pairs: 10}, split, list[:8]); err == nil || !strings.Contains(err.Error(), "more rounds") {
 		t.Errorf("one round gives %v", err)
 	}
 }

@@ -10,7 +10,7 @@ import (
 // Limits are passed by the lower end of an interval, not by the number itself.
 func TestLimitsArePassedByLowerBounds(t *testing.T) {
 	t.Parallel()
-	v := &Outcome{Shadow: new(Told)}
+	v := &Outcome{Shadow: new(Measurements)}
 	v.Shadow.Network.Users = 30
 	v.Shadow.Network.AP.Value, v.Shadow.Network.AP.Low = 0.9, 0.55
 	v.Shadow.Cosine.AP.Value, v.Shadow.Cosine.AP.Low = 0.7, 0.6

@@ -54,32 +54,26 @@ func (f *Fields) Work(s *audits.Setting) float64 { return f.Matching.Work(s) }
 
 // Kind trains and measures, by pairs.Params. Its inputs are those of observed.Inputs, its metrics an
 // Outcome. Memory is twice the values of Updates updates, and four times the network.
-var Kind = tasks.Kind{Name: "audits/matching", Version: 3, Class: tasks.Compute, Run: run}
+var Kind = tasks.Kind{Name: "audits/matching", Version: 3, Class: tasks.Compute, Run: audits.Measuring(measure)}
 
-func run(ctx context.Context, t *tasks.Task) error {
-	m := matching{Training: pairs.Training{Task: t, Number: pairs.Matching}}
-	if err := t.Decode(&m.Params); err != nil {
-		return err
-	}
+func measure(ctx context.Context, t *tasks.Task, p *pairs.Params) (*Outcome, error) {
+	m := matching{Training: pairs.Training{Params: *p, Task: t, Number: pairs.Matching}}
 	r, shadow, anonymous, err := m.Read(ctx, t, 0, func(o *observed.Observation) bool { return o.Set != devices.Profile })
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := m.learn(ctx, shadow); err != nil {
-		return err
+		return nil, err
 	}
 	if err := m.measureNetwork(ctx, shadow, anonymous); err != nil {
-		return err
+		return nil, err
 	}
 	if !m.Centre {
 		if err := r.Centre(ctx, shadow, anonymous); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	if err := m.measureCosine(); err != nil {
-		return err
-	}
-	return t.SetMetrics(&m.outcome)
+	return &m.outcome, m.measureCosine()
 }
 
 // matching is an execution of Kind.
@@ -93,7 +87,7 @@ type matching struct {
 type comparison struct {
 	*pairs.Comparison
 	number int
-	into   *Told
+	into   *Measurements
 }
 
 // Numbers of the draws of pairs, and of their bootstraps.
@@ -136,7 +130,7 @@ func (m *matching) measureNetwork(ctx context.Context, shadow, anonymous *observ
 	for _, x := range []struct {
 		number int
 		a, b   *pairs.Side
-		into   **Told
+		into   **Measurements
 	}{
 		{anonymousPairs, everyone, everyone, &m.outcome.Anonymous},
 		{shadowPairs, known, everyone, &m.outcome.Shadow},
@@ -154,7 +148,7 @@ func (m *matching) measureNetwork(ctx context.Context, shadow, anonymous *observ
 		if err != nil {
 			return err
 		}
-		*x.into = new(Told)
+		*x.into = new(Measurements)
 		if (*x.into).Network, err = pairs.Measure(scored, m.Seed, x.number); err != nil {
 			return tasks.Permanent(err)
 		}

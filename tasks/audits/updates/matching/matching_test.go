@@ -40,7 +40,7 @@ func TestPairsOfUsersNeverSeenAreTold(t *testing.T) {
 	if v.Learned.Users+v.Learned.ValidationUsers != 28 || v.Learned.ValidationUsers != 5 || len(v.Learned.Course) != 12 {
 		t.Errorf("learned %+v", v.Learned)
 	}
-	for what, told := range map[string]*Told{"anonymous": v.Anonymous, "shadow": v.Shadow, "seen": v.Seen, "unseen": v.Unseen} {
+	for what, told := range map[string]*Measurements{"anonymous": v.Anonymous, "shadow": v.Shadow, "seen": v.Seen, "unseen": v.Unseen} {
 		if told == nil || told.Network.AP.Value < 0.75 || told.Cosine.AP.Value < 0.8 || told.Network.Pairs != 2000 || told.Network.Same != 1000 {
 			t.Errorf("%s pairs: %+v", what, told)
 		}
@@ -52,7 +52,7 @@ func TestCentredUpdatesAreToldBetter(t *testing.T) {
 	t.Parallel()
 	split, list := observedtest.Federation{Users: 30, Rounds: 100, Cohort: 15, Own: 3, Common: 8}.Make()
 	p := params()
-	told := map[bool]*Told{}
+	told := map[bool]*Measurements{}
 	for _, p.Centre = range []bool{false, true} {
 		v, err := match(t, p, split, list)
 		if err != nil {
@@ -81,7 +81,7 @@ func TestEqualUsersAreToldByChance(t *testing.T) {
 	if v.Seen != nil || v.Unseen != nil {
 		t.Errorf("outcome %+v of a closed world", v)
 	}
-	for what, told := range map[string]*Told{"anonymous": v.Anonymous, "shadow": v.Shadow} {
+	for what, told := range map[string]*Measurements{"anonymous": v.Anonymous, "shadow": v.Shadow} {
 		for by, auc := range map[string]audits.Bounded{"network": told.Network.AUC, "cosine": told.Cosine.AUC} {
 			if sd := (auc.High - auc.Low) / (2 * 1.96); math.Abs(auc.Value-0.5) > 4*sd {
 				t.Errorf("%s pairs: %+v by the %s", what, auc, by)
@@ -102,7 +102,7 @@ func TestTheOutcomeSaysWhenTheCosineIsAsGood(t *testing.T) {
 		{audits.Bounded{Value: 0.75, Low: 0.7, High: 0.79}, "by cosine alone 75.0 (70.0 to 79.0), which needs no training and can't be told from it"},
 		{audits.Bounded{Value: 0.7, Low: 0.65, High: 0.75}, "AP 80.0 (78.0 to 82.0), by cosine alone 70.0"},
 	} {
-		v := Outcome{Shadow: new(Told)}
+		v := Outcome{Shadow: new(Measurements)}
 		v.Shadow.Network.AP, v.Shadow.Cosine.AP = audits.Bounded{Value: 0.8, Low: 0.78, High: 0.82}, c.cosine
 		if note := v.Note(nil); !strings.Contains(note, c.ends+"; the intervals hold") {
 			t.Errorf("note %q, want %q", note, c.ends)

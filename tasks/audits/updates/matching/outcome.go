@@ -24,21 +24,21 @@ var Audit = audits.Description{
 	Pairs:     audits.EverySecret,
 	Outcome:   func() audits.Outcome { return new(Outcome) },
 	Measures: slices.Concat(
-		audits.Within(func(v *Outcome) *Told { return v.Anonymous },
-			audits.Measure{Name: "matching_ap", Of: audits.Of(func(t *Told) audits.Bounded { return t.Network.AP }), Header: "matching AP", Scale: audits.Percent, Digits: 1},
-			audits.Measure{Name: "matching_cosine_ap", Of: audits.Of((*Told).byCosine)},
+		audits.Within(func(v *Outcome) *Measurements { return v.Anonymous },
+			audits.Measure{Name: "matching_ap", Of: audits.Of(func(m *Measurements) audits.Bounded { return m.Network.AP }), Header: "matching AP", Scale: audits.Percent, Digits: 1},
+			audits.Measure{Name: "matching_cosine_ap", Of: audits.Of((*Measurements).byCosine)},
 		),
-		audits.Within(func(v *Outcome) *Told { return v.Shadow },
-			audits.Measure{Name: "matching_shadow_ap", Of: audits.Of((*Told).byNetwork), Header: "with shadow AP", Scale: audits.Percent, Digits: 1},
-			audits.Measure{Name: "matching_shadow_cosine_ap", Of: audits.Of((*Told).byCosine)},
+		audits.Within(func(v *Outcome) *Measurements { return v.Shadow },
+			audits.Measure{Name: "matching_shadow_ap", Of: audits.Of((*Measurements).byNetwork), Header: "with shadow AP", Scale: audits.Percent, Digits: 1},
+			audits.Measure{Name: "matching_shadow_cosine_ap", Of: audits.Of((*Measurements).byCosine)},
 		),
-		audits.Within(func(v *Outcome) *Told { return v.Seen },
-			audits.Measure{Name: "matching_seen_ap", Of: audits.Of((*Told).byNetwork)},
-			audits.Measure{Name: "matching_seen_cosine_ap", Of: audits.Of((*Told).byCosine)},
+		audits.Within(func(v *Outcome) *Measurements { return v.Seen },
+			audits.Measure{Name: "matching_seen_ap", Of: audits.Of((*Measurements).byNetwork)},
+			audits.Measure{Name: "matching_seen_cosine_ap", Of: audits.Of((*Measurements).byCosine)},
 		),
-		audits.Within(func(v *Outcome) *Told { return v.Unseen },
-			audits.Measure{Name: "matching_unseen_ap", Of: audits.Of((*Told).byNetwork), Header: "unseen AP", Scale: audits.Percent, Digits: 1},
-			audits.Measure{Name: "matching_unseen_cosine_ap", Of: audits.Of((*Told).byCosine)},
+		audits.Within(func(v *Outcome) *Measurements { return v.Unseen },
+			audits.Measure{Name: "matching_unseen_ap", Of: audits.Of((*Measurements).byNetwork), Header: "unseen AP", Scale: audits.Percent, Digits: 1},
+			audits.Measure{Name: "matching_unseen_cosine_ap", Of: audits.Of((*Measurements).byCosine)},
 		),
 	),
 }
@@ -47,34 +47,34 @@ var Audit = audits.Description{
 type Outcome struct {
 	Learned pairs.Learned `json:"learned"`
 	// Anonymous pairs are of anonymous updates alone, of seen and unseen users.
-	Anonymous *Told `json:"anonymous"`
+	Anonymous *Measurements `json:"anonymous"`
 	// Shadow pairs are of an update of a shadow device and an anonymous one: whether a user
 	// whom the adversary knows has sent it. nil where there are none.
-	Shadow *Told `json:"shadow,omitempty"`
+	Shadow *Measurements `json:"shadow,omitempty"`
 	// Seen and Unseen are the anonymous pairs of users of that sort alone; nil where there
 	// are none, and where all users are of one sort.
-	Seen   *Told `json:"seen,omitempty"`
-	Unseen *Told `json:"unseen,omitempty"`
+	Seen   *Measurements `json:"seen,omitempty"`
+	Unseen *Measurements `json:"unseen,omitempty"`
 }
 
-// Told is how well pairs are told.
-type Told struct {
-	// Network is the trained one; Cosine needs no training: that of what the updates differ
-	// by from the mean update of their rounds.
+// Measurements are those of the same pairs, ranked by two scores.
+type Measurements struct {
+	// Network is trained; Cosine, of the differences of updates from the mean of their rounds, is
+	// not.
 	Network pairs.Measurement `json:"network"`
 	Cosine  pairs.Measurement `json:"cosine"`
 }
 
-func (t *Told) byNetwork() float64 { return t.Network.AP.Value }
-func (t *Told) byCosine() float64  { return t.Cosine.AP.Value }
+func (m *Measurements) byNetwork() float64 { return m.Network.AP.Value }
+func (m *Measurements) byCosine() float64  { return m.Cosine.AP.Value }
 
 // Note implements audits.Noter.
 func (v *Outcome) Note(*audits.Cell) string {
 	note := fmt.Sprintf("matching: learned from %d users, %v", v.Learned.Users, &v.Learned)
 	for _, x := range v.all() {
-		if x.told != nil {
-			note += fmt.Sprintf("; %s: AP %s, by cosine alone %.1f%s%s", x.what, x.told.Network.AP.Percent(), 100*x.told.byCosine(), x.told.baseline(),
-				audits.TooFewToTell(x.told.Network.Users, audits.PairChance))
+		if x.Measurements != nil {
+			note += fmt.Sprintf("; %s: AP %s, by cosine alone %.1f%s%s", x.what, x.Network.AP.Percent(), 100*x.byCosine(), x.baseline(),
+				audits.TooFewToTell(x.Network.Users, audits.PairChance))
 		}
 	}
 	return note + v.Learned.Chance(path)
@@ -83,7 +83,7 @@ func (v *Outcome) Note(*audits.Cell) string {
 // named is a measurement with its name.
 type named struct {
 	what string
-	told *Told
+	*Measurements
 }
 
 func (v *Outcome) all() []named {
@@ -93,18 +93,18 @@ func (v *Outcome) all() []named {
 // AttackRows implements audits.Attacked.
 func (v *Outcome) AttackRows() (rows []audits.Attack) {
 	for _, x := range v.all() {
-		if x.told != nil {
+		if x.Measurements != nil {
 			of := "pairs of updates: " + x.what
-			rows = append(rows, x.told.Network.Row("Siamese network", of), x.told.Cosine.Row("cosine", of))
+			rows = append(rows, x.Network.Row("Siamese network", of), x.Cosine.Row("cosine", of))
 		}
 	}
 	return rows
 }
 
 // baseline says so where training has gained nothing that the intervals can tell.
-func (t *Told) baseline() string {
+func (m *Measurements) baseline() string {
 	is := ""
-	switch n, c := &t.Network.AP, &t.Cosine.AP; {
+	switch n, c := &m.Network.AP, &m.Cosine.AP; {
 	case c.Low > n.High:
 		is = "is better"
 	case c.Value > n.Value:
@@ -116,7 +116,7 @@ func (t *Told) baseline() string {
 	default:
 		return ""
 	}
-	return fmt.Sprintf(" (%s), which needs no training and %s", t.Cosine.AP.Ends(), is)
+	return fmt.Sprintf(" (%s), which needs no training and %s", m.Cosine.AP.Ends(), is)
 }
 
 var limits = []audits.Limit{audits.PairLimit(

@@ -15,6 +15,7 @@ import (
 	"coalmine/models/attacks"
 	"coalmine/models/ranking"
 	"coalmine/tasks"
+	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/updates/deanonymization"
 	"coalmine/tasks/audits/updates/observed"
 	"coalmine/tasks/devices"
@@ -31,39 +32,36 @@ type Params struct {
 
 // Kind ranks the users of the anonymous devices. Its inputs are those of observed.NamesInputs,
 // observed.DevicesInput, and deanonymization.AttackInput for each attack; its metrics an Outcome.
-var Kind = tasks.Kind{Name: "audits/profiles", Version: 2, Class: tasks.Compute, Run: run}
+var Kind = tasks.Kind{Name: "audits/profiles", Version: 2, Class: tasks.Compute, Run: audits.Measuring(rank)}
 
-func run(ctx context.Context, t *tasks.Task) error {
-	var w world
-	if err := t.Decode(&w.Params); err != nil {
-		return err
-	}
+func rank(ctx context.Context, t *tasks.Task, p *Params) (*Outcome, error) {
+	w := world{Params: p}
 	if err := w.open(ctx, t); err != nil {
-		return err
+		return nil, err
 	}
 	v := &Outcome{Profiles: w.profiles}
 	for i, kind := range w.Attacks {
 		scores, err := deanonymization.ReadScores(ctx, t, deanonymization.AttackInput(i))
 		if err != nil {
-			return err
+			return nil, err
 		}
 		o := AttackOutcome{Attack: kind, Training: scores.Training}
 		for profile := range w.profiles {
 			found, err := w.rank(scores, profile)
 			if err != nil {
-				return tasks.Permanent(fmt.Errorf("scores of %s: %w", kind, err))
+				return nil, tasks.Permanent(fmt.Errorf("scores of %s: %w", kind, err))
 			}
 			o.Profiles = append(o.Profiles, found)
 		}
 		o.mean()
 		v.Attacks = append(v.Attacks, o)
 	}
-	return t.SetMetrics(v)
+	return v, nil
 }
 
 // world is what the scores are about.
 type world struct {
-	Params
+	*Params
 	names    []string // of users
 	profiles []string
 	users    []int               // that stand for the profiles

@@ -23,6 +23,7 @@ import (
 	"coalmine/models"
 	"coalmine/models/ranking"
 	"coalmine/tasks"
+	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/updates/observed"
 	"coalmine/tasks/datasets"
 )
@@ -51,16 +52,12 @@ type Params struct {
 
 // Kind measures every recorded update of an anonymous device. Its inputs are those of observed.Inputs,
 // datasets.PopulationInput, ShardsInput and PartsInput, its metrics an Outcome.
-var Kind = tasks.Kind{Name: "audits/update-words", Version: 2, Class: tasks.Compute, Run: run}
+var Kind = tasks.Kind{Name: "audits/update-words", Version: 2, Class: tasks.Compute, Run: audits.Measuring(measure)}
 
-func run(ctx context.Context, t *tasks.Task) error {
-	var p Params
-	if err := t.Decode(&p); err != nil {
-		return err
-	}
-	w, err := open(ctx, t, &p)
+func measure(ctx context.Context, t *tasks.Task, p *Params) (*Outcome, error) {
+	w, err := open(ctx, t, p)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := w.reader.Each(ctx, func(o *observed.Observation) error {
 		if o.Shadow {
@@ -68,13 +65,9 @@ func run(ctx context.Context, t *tasks.Task) error {
 		}
 		return w.add(ctx, o)
 	}); err != nil {
-		return err
+		return nil, err
 	}
-	v, err := w.outcome(ctx)
-	if err != nil {
-		return err
-	}
-	return t.SetMetrics(v)
+	return w.outcome(ctx)
 }
 
 // measuring reads the words of updates and of devices.
