@@ -18,27 +18,24 @@ import (
 
 // Params are the parameters of audits/reidentify.
 type Params struct {
-	Seed   uint64       `json:"seed"`
-	Attack attacks.Kind `json:"attack"`
-	// View is what of an update is looked at.
-	View observed.View `json:"view"`
-	// Learn are the rounds whose updates of shadows the attack is trained on, Try those of
-	// anonymous updates that it is tried on.
+	Seed   uint64        `json:"seed"`
+	Attack attacks.Kind  `json:"attack"`
+	View   observed.View `json:"view"`
+	// Learn are the rounds of the shadows' updates that the attack is trained on, Try those of
+	// the anonymous updates that it scores.
 	Learn Rounds `json:"learn"`
 	Try   Rounds `json:"try"`
 	// Profiles has the attack name profiles in place of users. The devices of held-out users,
 	// and where there are none the shadows of all, teach it what is no profile.
 	Profiles bool `json:"profiles,omitempty"`
-	// Examples is how many updates of each user it learns from; 0: all.
+	// Examples bounds the number of updates of each user that it learns from; 0: all.
 	Examples int `json:"examples,omitempty"`
-	// Sums is how many anonymous updates of a round are visible only as their sum; 0 and 1:
-	// each is visible.
-	Sums int `json:"sums,omitempty"`
-	// Epochs at most, and the examples of a batch.
-	Epochs int `json:"epochs"`
+	// Sums is the number of anonymous updates of a round that are visible only as their sum; 0
+	// and 1: each is visible.
+	Sums   int `json:"sums,omitempty"`
+	Epochs int `json:"epochs"` // at most
 	Batch  int `json:"batch"`
-	// Memory bounds what of the updates is in memory at once, in MiB.
-	Memory int `json:"memory"`
+	Memory int `json:"memory"` // MiB of updates at once
 }
 
 // Rounds are those from From to To, both included.
@@ -62,7 +59,7 @@ const (
 	ScoredBlob = "scored"
 )
 
-// Scored says what the scores are about.
+// Scored describes the scores.
 type Scored struct {
 	// Classes are the users whom the attack can name, or the users that stand for profiles, in
 	// the order of the columns. Where it has learned what users are like whom it cannot name,

@@ -12,8 +12,8 @@ import (
 )
 
 // source gives an attack its examples, as attacks.Data: from memory where they fit, else from
-// the shards anew in each epoch, a block at a time. An epoch goes through the shards in an order
-// of its own, and through each block in another.
+// the shards anew in each epoch, a block at a time. An epoch has a random order of the shards, and
+// one of each block.
 type source struct {
 	params *Params
 	reader *observed.Reader
@@ -22,8 +22,8 @@ type source struct {
 	all    *attacks.Block // in the order of the source; nil where it does not fit, or is not read
 }
 
-// capacity is how many updates fit into the memory that is allowed: half of it, since a shard,
-// and what is being scored, stand beside them.
+// capacity is the number of updates that fit into half of the allowed memory: a shard, and what is
+// being scored, stand beside them.
 func (s *source) capacity() int {
 	return max(2*s.params.Batch, s.params.Memory<<20/2/(4*s.reader.Values()))
 }
@@ -35,8 +35,8 @@ func (s *source) Examples() int { return len(s.census.learn) }
 func (s *source) Validation() attacks.Block { return s.held }
 
 // validate reads the examples of the validation part, of which there are at most an eighth of
-// what fits. Where so few updates are there that none is left for it, those that are learned
-// from take its place: the training then ends when it learns nothing more of them.
+// those that fit. If there are none, those that are learned from take their place: the training then
+// ends when it learns nothing more of them.
 func (s *source) validate(ctx context.Context) error {
 	if !s.params.Attack.Validates() {
 		return nil
@@ -58,14 +58,12 @@ func (s *source) validate(ctx context.Context) error {
 func (s *source) append(b *attacks.Block, values []float32, x example) {
 	b.Rows = append(b.Rows, values...)
 	b.Labels, b.At = append(b.Labels, x.class), append(b.At, x.at)
-	if !s.params.View.Raw {
-		normalize(b.Rows[len(b.Rows)-len(values):])
-	}
+	s.normalize(b.Rows[len(b.Rows)-len(values):])
 }
 
-// normalize gives a vector the length 1, unless all of it is 0.
-func normalize(x []float32) {
-	if norm := math.Sqrt(kernels.SquaredNorm(x)); norm > 0 {
+// normalize gives a vector the length 1, unless it is raw or all of it is 0.
+func (s *source) normalize(x []float32) {
+	if norm := math.Sqrt(kernels.SquaredNorm(x)); norm > 0 && !s.params.View.Raw {
 		kernels.Scale(float32(1/norm), x)
 	}
 }
@@ -80,19 +78,20 @@ func (s *source) Blocks(ctx context.Context, epoch int, do func(attacks.Block) e
 		return s.stream(ctx, rng, do)
 	}
 	if s.all == nil {
-		s.all = new(attacks.Block)
+		var all attacks.Block
 		if err := s.stream(ctx, nil, func(b attacks.Block) error {
-			*s.all = b
+			all = b
 			return nil
 		}); err != nil {
-			s.all = nil
 			return err
 		}
+		s.all = &all
 	}
 	return s.deal(*s.all, rng, do)
 }
 
-// stream reads the examples from the shards, in an order from rng where there is one.
+// stream reads the examples from the shards, in an order from rng if it is not nil. Nothing is written
+// to the last block any more: its taker may keep it.
 func (s *source) stream(ctx context.Context, rng *rand.Rand, do func(attacks.Block) error) error {
 	shards, err := s.reader.Shards(ctx)
 	if err != nil {
@@ -103,32 +102,30 @@ func (s *source) stream(ctx context.Context, rng *rand.Rand, do func(attacks.Blo
 	}
 	most := min(s.capacity(), s.Examples())
 	b := attacks.Block{Rows: make([]float32, 0, most*s.reader.Values()), Labels: make([]int, 0, most), At: make([]int, 0, most)}
-	flush := func() error {
-		err := s.deal(b, rng, do)
-		b.Rows, b.Labels, b.At = b.Rows[:0], b.Labels[:0], b.At[:0]
-		return err
-	}
 	err = s.reader.EachOf(ctx, shards, func(o *observed.Observation) error {
 		x, ok := s.census.learn[place{o.Round, o.Number}]
 		if !ok {
 			return nil
 		}
-		if len(b.Labels) == most {
-			if err := flush(); err != nil {
-				return err
-			}
+		if s.append(&b, o.Values, x); len(b.Labels) < most {
+			return nil
 		}
-		s.append(&b, o.Values, x)
-		return nil
+		err := s.deal(b, rng, do)
+		b = empty(b)
+		return err
 	})
 	if err != nil || len(b.Labels) == 0 {
 		return err
 	}
-	// The last block may be kept by its taker: nothing is written to it any more.
 	return s.deal(b, rng, do)
 }
 
-// deal hands a block on: whole, or shuffled, a few batches at a time.
+// empty is a block without examples, in the memory of another.
+func empty(b attacks.Block) attacks.Block {
+	return attacks.Block{Rows: b.Rows[:0], Labels: b.Labels[:0], At: b.At[:0]}
+}
+
+// deal passes on a block: whole, or shuffled, a few batches at a time.
 func (s *source) deal(b attacks.Block, rng *rand.Rand, do func(attacks.Block) error) error {
 	if rng == nil {
 		return do(b)
@@ -143,13 +140,13 @@ func (s *source) deal(b attacks.Block, rng *rand.Rand, do func(attacks.Block) er
 			if err := do(hand); err != nil {
 				return err
 			}
-			hand.Rows, hand.Labels, hand.At = hand.Rows[:0], hand.Labels[:0], hand.At[:0]
+			hand = empty(hand)
 		}
 	}
 	return nil
 }
 
-// close forgets what the scoring does not need.
+// close frees the examples that the scoring does not need.
 func (s *source) close(kind attacks.Kind) {
 	s.held = attacks.Block{}
 	if kind != attacks.KNN {
@@ -166,7 +163,7 @@ type trial struct {
 	scores []float32
 }
 
-// sum is a group of which not all updates have come yet.
+// sum is an incomplete group.
 type sum struct {
 	Item
 	values []float32
@@ -174,7 +171,6 @@ type sum struct {
 
 func (t *trial) run(ctx context.Context) error {
 	t.open = map[place]*sum{}
-	t.census.Items = nil
 	err := t.reader.Each(ctx, func(o *observed.Observation) error {
 		group, ok := t.census.group[place{o.Round, o.Number}]
 		if !ok {
@@ -188,7 +184,7 @@ func (t *trial) run(ctx context.Context) error {
 	return t.score(ctx)
 }
 
-// add takes an update into its group, and the group among the rows when it is whole.
+// add takes an update into its group, and a complete group into the rows.
 func (t *trial) add(ctx context.Context, group place, o *observed.Observation) error {
 	s := t.open[group]
 	if s == nil {
@@ -201,9 +197,7 @@ func (t *trial) add(ctx context.Context, group place, o *observed.Observation) e
 		return nil
 	}
 	delete(t.open, group)
-	if !t.params.View.Raw {
-		normalize(s.values)
-	}
+	t.normalize(s.values)
 	t.rows = append(t.rows, s.values...)
 	t.census.Items = append(t.census.Items, s.Item)
 	if len(t.rows) < t.capacity()/2*t.reader.Values() {
@@ -212,7 +206,7 @@ func (t *trial) add(ctx context.Context, group place, o *observed.Observation) e
 	return t.score(ctx)
 }
 
-// score scores the rows that are there.
+// score scores the rows.
 func (t *trial) score(ctx context.Context) error {
 	if len(t.rows) == 0 {
 		return nil
