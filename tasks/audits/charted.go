@@ -1,5 +1,42 @@
 package audits
 
+// MemorizedFigure is the figure of audits that count memorized canaries.
+const MemorizedFigure = "Canaries memorized"
+
+// Curve is a line through a metric of every round that was measured.
+type Curve struct {
+	// Figure is its figure's name. Curves of one figure stand in it together, and Name tells them
+	// apart.
+	Figure, Name string
+	// Metric is the metric of the audit's last node; empty: that of the measure's name.
+	Metric string
+	// Most returns the largest value of the axis for the outcome of the last round; nil: the number
+	// Among which the measure counts, or its own value.
+	Most func(Outcome) float64
+}
+
+// Hundred is the Most of a metric in percent.
+func Hundred(Outcome) float64 { return 100 }
+
+// Curves returns the curves of the measures, with their Metric and Most.
+func (d *Description) Curves() (curves []Curve) {
+	for i := range d.Measures {
+		m := &d.Measures[i]
+		if m.Curve == nil {
+			continue
+		}
+		c := *m.Curve
+		if c.Metric == "" {
+			c.Metric = m.Name
+		}
+		if c.Most == nil {
+			c.Most = d.among(m).number
+		}
+		curves = append(curves, c)
+	}
+	return curves
+}
+
 // Charted is a number of outcomes that figures compare over the cells of a run: along the
 // axes of the grid, and against the utility of the models.
 type Charted struct {

@@ -94,8 +94,6 @@ type Description struct {
 	// Canary are the measures of an outcome, in the order of the columns of canaries.
 	Canary []Measure
 
-	// Curves are drawn for cells that were measured several times.
-	Curves []Curve
 	// Charted is drawn over all cells; nil: nothing is.
 	Charted *Charted
 	// The fields below, to Utility, are nil if outcomes have nothing of the kind. Marked reports
@@ -119,23 +117,6 @@ type Description struct {
 	// all audits but one.
 	Utility func(Outcome) (float64, bool)
 }
-
-// MemorizedFigure is the figure of audits that count memorized canaries.
-const MemorizedFigure = "Canaries memorized"
-
-// Curve is one of the metrics along a training.
-type Curve struct {
-	// Figure is what is drawn, such as "Canaries memorized"; curves of one figure stand in
-	// it together.
-	Figure string
-	// Name tells it from the others of its figure.
-	Name string
-	// Metric is the name of the metric.
-	Metric string
-	// Most is the largest value that an outcome of this kind could have.
-	Most func(Outcome) float64
-}
-
 // From adapts a function of an audit's own type of outcome to a field of its Description.
 func From[O, R any](f func(*O) R) func(Outcome) R {
 	return func(o Outcome) R { return f(o.(*O)) }

@@ -10,7 +10,7 @@
 //	results           Outcome is what is decoded from the last of these nodes. Measures
 //	                  are its numbers, each declared once: columns of table, LaTeX, page,
 //	                  CSV and Parquet, means over replicates. JSON has the outcome as it
-//	                  stands. Curves are drawn along the training.
+//	                  stands. A Curve of a measure is drawn along the training.
 //
 // Compile adds nodes by a Builder. An audit that needs more implements one of the other
 // interfaces: its Fields Worker, Completer, DataChecker, Warner, Planter or Joiner, its

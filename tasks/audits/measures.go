@@ -11,11 +11,10 @@ import (
 )
 
 // Measure is a number, a text, or a yes or no of an outcome, or of a canary's outcome. It is
-// declared once: columns of CSV and Parquet, cells of tables, means over replicates and the
-// comparison of canaries follow from it.
+// declared once: columns of CSV and Parquet, cells of tables, means over replicates, curves and
+// the comparison of canaries follow from it.
 type Measure struct {
-	// Name is its column of CSV and Parquet, and never changes. A measure without one stands
-	// in tables alone.
+	// Name is its column of CSV and Parquet, and never changes. A measure without one has none.
 	Name string
 	// Of finds its value. A value that is an interval has the columns Name, Name_low and
 	// Name_high.
@@ -45,6 +44,8 @@ type Measure struct {
 	// Paired measures of outcomes, numbers or yes and no, compare rows of replicates canary by
 	// canary.
 	Paired bool
+	// Curve draws it along the training; nil: it is not drawn.
+	Curve *Curve
 	// Drawn names the mean over canaries, with its unit, for the figures that compare rows of
 	// replicates: "mean exposure of canaries, bits". Without one it is not drawn.
 	Drawn string
@@ -242,11 +243,29 @@ func (d *Description) text(m *Measure, v Outcome) string {
 		return text
 	}
 	text := m.printed(m.Of.of(v))
-	if m.Among != "" && text != "" {
-		among := &d.Measures[slices.IndexFunc(d.Measures, func(other Measure) bool { return other.Name == m.Among })]
+	if among := d.among(m); among != m && text != "" {
 		text += "/" + among.printed(among.Of.of(v))
 	}
 	return text
+}
+
+// among returns the measure that the field Among names, or without one the measure itself.
+func (d *Description) among(m *Measure) *Measure {
+	if m.Among == "" {
+		return m
+	}
+	return &d.Measures[slices.IndexFunc(d.Measures, func(other Measure) bool { return other.Name == m.Among })]
+}
+
+// number returns the value of an outcome as a number, 0 if it has none.
+func (m *Measure) number(v Outcome) float64 {
+	switch x := m.Of.of(v).(type) {
+	case int64:
+		return float64(x)
+	case float64:
+		return x
+	}
+	return 0
 }
 
 // printed is a value for people, empty for none.

@@ -204,7 +204,7 @@ func (v *viewCell) lineFigures() []*drawing {
 		if outcome == nil {
 			continue
 		}
-		for _, curve := range all.Audits()[place].Curves {
+		for _, curve := range all.Audits()[place].Curves() {
 			if curves[curve.Figure] == nil {
 				names = append(names, curve.Figure)
 			}

@@ -31,12 +31,9 @@ func Describe[O, C any](d audits.Description) audits.Description {
 	return d
 }
 
-// Memorized is the curve of a number of canaries, out of those that an outcome is of.
-func Memorized[O any](name, metric string, of func(*O) int) audits.Curve {
-	return audits.Curve{
-		Figure: audits.MemorizedFigure, Name: name, Metric: metric,
-		Most: func(v audits.Outcome) float64 { return float64(of(v.(*O))) },
-	}
+// Memorized returns the curve of a measure that counts canaries.
+func Memorized(name string) *audits.Curve {
+	return &audits.Curve{Figure: audits.MemorizedFigure, Name: name}
 }
 
 // Tasks adds a task for each of some groups of canaries, after a round, and returns them as inputs

@@ -22,6 +22,7 @@ var Audit = canaries.Describe[Outcome, CanaryOutcome](audits.Description{
 		{
 			Name: "beam_search_memorized", Of: audits.Of(func(v *Outcome) int { return v.Memorized }),
 			Header: "BS memorized", Leading: true, Scale: audits.Plain, Among: "beam_search_of", Canary: "beam_found",
+			Curve: canaries.Memorized("beam search"),
 		},
 		{Name: "beam_search_of", Of: audits.Of(func(v *Outcome) int { return v.Of })},
 		{Name: "beam_width", Of: audits.Of(func(v *Outcome) int { return v.Width })},
@@ -30,7 +31,6 @@ var Audit = canaries.Describe[Outcome, CanaryOutcome](audits.Description{
 		audits.Measure{Name: "beam_found", Paired: true, Drawn: "canaries found by beam search, %", Scale: audits.Percent},
 		audits.Measure{Name: "beam_best", Of: audits.Of((*CanaryOutcome).best)},
 	),
-	Curves: []audits.Curve{canaries.Memorized("beam search", "beam_search_memorized", func(v *Outcome) int { return v.Of })},
 })
 
 // Outcome counts the canaries that were extracted.

@@ -21,18 +21,15 @@ var Audit = canaries.Describe[Outcome, CanaryOutcome](audits.Description{
 	Kinds: []tasks.Kind{Kind, Summary},
 	Pairs: audits.TargetSecrets,
 	Measures: slices.Concat([]audits.Measure{
-		{Name: "enumeration_memorized", Of: audits.Of(func(v *Outcome) int { return v.Memorized }), Header: "memorized of all", Scale: audits.Plain, Among: "enumeration_of"},
+		{
+			Name: "enumeration_memorized", Of: audits.Of(func(v *Outcome) int { return v.Memorized }),
+			Header: "memorized of all", Scale: audits.Plain, Among: "enumeration_of", Curve: canaries.Memorized("enumeration"),
+		},
 		{Name: "enumeration_of", Of: audits.Of(func(v *Outcome) int { return v.Of })},
 		{Name: "enumeration_sequences", Of: audits.Of(func(v *Outcome) int64 { return v.Sequences })},
+		{Of: audits.Of((*Outcome).MostExposure), Curve: &audits.Curve{Figure: exposure.HighestFigure, Name: "enumeration", Metric: "enumeration_highest_exposure"}},
 	}, audits.Lowest("enumeration", audits.Measure{Header: "lowest of all"}, func(v *Outcome) *audits.Configuration { return v.Lowest })),
 	Canary: audits.Members[CanaryOutcome](audits.Measure{Name: "enumerated_exposure", Paired: true}),
-	Curves: []audits.Curve{
-		canaries.Memorized("enumeration", "enumeration_memorized", func(v *Outcome) int { return v.Of }),
-		{
-			Figure: exposure.HighestFigure, Name: "enumeration", Metric: "enumeration_highest_exposure",
-			Most: func(v audits.Outcome) float64 { return v.(*Outcome).MostExposure() },
-		},
-	},
 })
 
 // Outcome counts the canaries of rank 1 in the whole space.

@@ -21,13 +21,12 @@ var Audit = audits.Description{
 	Measures: []audits.Measure{
 		{Name: "natural_found", Of: audits.Of(func(v *Outcome) int { return v.Found }), Header: "natural secrets", Scale: audits.Plain},
 		{Name: "natural_occurrences", Of: audits.Of(func(v *Outcome) int { return v.Occurrences })},
-		{Name: "natural_highest_exposure", Of: audits.Of(func(v *Outcome) *float64 { return v.Highest }), Header: "highest bits", Scale: audits.Plain, Digits: 1},
+		{
+			Name: "natural_highest_exposure", Of: audits.Of(func(v *Outcome) *float64 { return v.Highest }), Header: "highest bits", Scale: audits.Plain, Digits: 1,
+			Curve: &audits.Curve{Figure: exposure.HighestFigure, Name: "natural secrets"},
+		},
 		{Name: "canaries_in_data", Of: audits.Of(func(v *Outcome) int { return len(v.CanariesInData) })},
 	},
-	Curves: []audits.Curve{{
-		Figure: exposure.HighestFigure, Name: "natural secrets", Metric: "natural_highest_exposure",
-		Most: func(v audits.Outcome) float64 { return exposure.ValueOf(v.(*Outcome).Highest) },
-	}},
 }
 
 // Outcome is what was found, and how exposed it is.

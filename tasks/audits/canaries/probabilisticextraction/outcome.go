@@ -28,8 +28,12 @@ var Audit = canaries.Describe[Outcome, CanaryOutcome](audits.Description{
 		{
 			Name: "probabilistic_extractable", Of: audits.Of(func(v *Outcome) int { return v.Extractable }),
 			Header: "sampled (n, p)", Text: audits.Of((*Outcome).sampled), Scale: audits.Plain, Among: "probabilistic_of", Canary: "probabilistic_extractable",
+			Curve: canaries.Memorized("sampled"),
 		},
-		{Name: "greedy_extractable", Of: audits.Of(func(v *Outcome) int { return v.Greedy }), Header: "greedy", Scale: audits.Plain, Among: "probabilistic_of", Canary: "greedy_extractable"},
+		{
+			Name: "greedy_extractable", Of: audits.Of(func(v *Outcome) int { return v.Greedy }),
+			Header: "greedy", Scale: audits.Plain, Among: "probabilistic_of", Canary: "greedy_extractable", Curve: canaries.Memorized("greedy"),
+		},
 		{Name: "probabilistic_of", Of: audits.Of(func(v *Outcome) int { return v.Of })},
 		{Name: "probabilistic_queries", Of: audits.Of(func(v *Outcome) int { return v.Queries })},
 		{Name: "probabilistic_chance", Of: audits.Of(func(v *Outcome) float64 { return v.Chance })},
@@ -37,10 +41,6 @@ var Audit = canaries.Describe[Outcome, CanaryOutcome](audits.Description{
 		{Name: "probabilistic_top_k", Of: audits.Of((*Outcome).topK)},
 	}, audits.Lowest("probabilistic", audits.Measure{}, func(v *Outcome) *audits.Configuration { return v.Lowest })),
 	Canary: audits.Members[CanaryOutcome](audits.Measure{Name: "probabilistic_extractable", Paired: true}, audits.Measure{Name: "greedy_extractable", Paired: true}),
-	Curves: []audits.Curve{
-		canaries.Memorized("sampled", "probabilistic_extractable", func(v *Outcome) int { return v.Of }),
-		canaries.Memorized("greedy", "greedy_extractable", func(v *Outcome) int { return v.Of }),
-	},
 })
 
 // Outcome counts the inserted canaries that are extractable by so many samples with the

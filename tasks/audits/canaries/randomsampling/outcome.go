@@ -27,6 +27,7 @@ var Audit = canaries.Describe[Outcome, CanaryOutcome](audits.Description{
 		{
 			Name: "random_sampling_memorized", Of: audits.Of(func(v *Outcome) int { return v.Memorized }),
 			Header: "RS memorized", Leading: true, Scale: audits.Plain, Among: "random_sampling_of", Canary: "memorized",
+			Curve: canaries.Memorized("random sampling"),
 		},
 		{Name: "random_sampling_of", Of: audits.Of(func(v *Outcome) int { return v.Of })},
 		{Name: "references", Of: audits.Of(func(v *Outcome) int { return v.References })},
@@ -35,7 +36,6 @@ var Audit = canaries.Describe[Outcome, CanaryOutcome](audits.Description{
 		audits.Measure{Name: "exposure", Paired: true, Place: 1, Drawn: "mean exposure of canaries, bits", Scale: audits.Plain},
 		audits.Measure{Name: "memorized", Paired: true, Drawn: "canaries memorized by random sampling, %", Scale: audits.Percent},
 	),
-	Curves: []audits.Curve{canaries.Memorized("random sampling", "random_sampling_memorized", func(v *Outcome) int { return v.Of })},
 })
 
 // Outcome counts the canaries of rank 1.

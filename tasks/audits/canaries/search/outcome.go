@@ -20,7 +20,10 @@ var Audit = canaries.Describe[Outcome, CanaryOutcome](audits.Description{
 	Kinds: []tasks.Kind{Kind, Summary},
 	Pairs: audits.TargetSecrets,
 	Measures: slices.Concat([]audits.Measure{
-		{Name: "search_extracted", Of: audits.Of(func(v *Outcome) int { return v.Extracted }), Header: "search extracted", Scale: audits.Plain, Among: "search_of", Canary: "search_extracted"},
+		{
+			Name: "search_extracted", Of: audits.Of(func(v *Outcome) int { return v.Extracted }),
+			Header: "search extracted", Scale: audits.Plain, Among: "search_of", Canary: "search_extracted", Curve: canaries.Memorized("search"),
+		},
 		{Name: "search_of", Of: audits.Of(func(v *Outcome) int { return v.Of })},
 	}, audits.Lowest("search", audits.Measure{Header: "search lowest"}, func(v *Outcome) *audits.Configuration { return v.Lowest }), []audits.Measure{
 		{Name: "search_searches", Of: audits.Of(func(v *Outcome) int { return v.Searches })},
@@ -32,7 +35,6 @@ var Audit = canaries.Describe[Outcome, CanaryOutcome](audits.Description{
 		audits.Measure{Name: "search_best", Of: audits.Of((*CanaryOutcome).best)},
 		audits.Measure{Name: "search_log_perplexity", Of: audits.Of((*CanaryOutcome).logPerplexity)},
 	),
-	Curves: []audits.Curve{canaries.Memorized("search", "search_extracted", func(v *Outcome) int { return v.Of })},
 })
 
 // Outcome counts the canaries that are the most likely sequence after their prefix.

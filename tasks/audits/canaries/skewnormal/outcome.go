@@ -20,15 +20,14 @@ var Audit = canaries.Describe[Outcome, CanaryOutcome](audits.Description{
 	Kinds: []tasks.Kind{Kind, Summary},
 	Pairs: audits.EverySecret,
 	Measures: []audits.Measure{
-		{Name: "skew_normal_highest_exposure", Of: audits.Of(func(v *Outcome) *float64 { return v.Highest }), Header: "fitted exposure", Scale: audits.Plain, Digits: 1},
+		{
+			Name: "skew_normal_highest_exposure", Of: audits.Of(func(v *Outcome) *float64 { return v.Highest }), Header: "fitted exposure", Scale: audits.Plain, Digits: 1,
+			Curve: &audits.Curve{Figure: exposure.HighestFigure, Name: "skew-normal fit"},
+		},
 		{Name: "skew_normal_fits", Of: audits.Of(func(v *Outcome) int { return len(v.Fits) })},
 		{Name: "skew_normal_least_ks_p", Of: audits.Of((*Outcome).LeastP), Header: "KS p", Text: audits.Of(func(v *Outcome) string { return fmt.Sprintf("%.2g", v.LeastP()) })},
 	},
 	Canary: audits.Members[CanaryOutcome](audits.Measure{Name: "fitted_exposure", Paired: true}),
-	Curves: []audits.Curve{{
-		Figure: exposure.HighestFigure, Name: "skew-normal fit", Metric: "skew_normal_highest_exposure",
-		Most: func(v audits.Outcome) float64 { return exposure.ValueOf(v.(*Outcome).Highest) },
-	}},
 })
 
 // Outcome has the fits, one for each prefix that the canaries have.

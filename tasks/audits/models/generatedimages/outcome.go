@@ -25,7 +25,10 @@ var Audit = audits.Description{
 		{Name: "generated_images", Of: audits.Of(func(v *Outcome) int { return v.Images })},
 		{Name: "generated_intensity", Of: audits.Of(func(v *Outcome) float64 { return v.Intensity })},
 		{Name: "generated_real_intensity", Of: audits.Of(func(v *Outcome) float64 { return v.RealIntensity })},
-		{Name: "generated_inverted", Of: audits.Of(func(v *Outcome) *audits.Bounded { return v.Inverted.Bounded() }), Header: "inverted %", Scale: audits.Percent, Digits: 1},
+		{
+			Name: "generated_inverted", Of: audits.Of(func(v *Outcome) *audits.Bounded { return v.Inverted.Bounded() }), Header: "inverted %", Scale: audits.Percent, Digits: 1,
+			Curve: &audits.Curve{Figure: "Generated images, %", Name: "nearer to inverted ones", Metric: "generated_inverted_percent", Most: audits.Hundred},
+		},
 		{Name: "generated_real_inverted", Of: audits.Of(func(v *Outcome) float64 { return v.RealInverted.Share })},
 		{Name: "generated_inverted_by_means", Of: audits.Of(func(v *Outcome) float64 { return v.InvertedByMeans.Share })},
 	}, audits.Within(func(v *Outcome) *Judgement { return v.Classifier },
@@ -33,9 +36,6 @@ var Audit = audits.Description{
 		audits.Measure{Name: "generated_real_classifier_score", Of: audits.Of(func(j *Judgement) float64 { return j.RealScore })},
 		audits.Measure{Name: "generated_frechet_distance", Of: audits.Of(func(j *Judgement) float64 { return j.FrechetDistance }), Header: "Frechet", Scale: audits.Plain, Digits: 1},
 	)),
-	Curves: []audits.Curve{
-		{Figure: "Generated images, %", Name: "nearer to inverted ones", Metric: "generated_inverted_percent", Most: func(audits.Outcome) float64 { return 100 }},
-	},
 }
 
 // Outcome describes the generated images of a model.

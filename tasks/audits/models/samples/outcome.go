@@ -31,12 +31,19 @@ var Audit = audits.Description{
 		audits.Measure{
 			Name: "samples_first_unknown", Of: audits.Of(func(u *Unknown) *audits.Bounded { return new(u.first()).Bounded() }),
 			Header: "first OOV %", Text: audits.Of((*Unknown).firstText), Scale: audits.Percent, Digits: 2,
+			Curve: share("first words out of vocabulary", "samples_first_unknown_percent"),
 		},
 		audits.Measure{Name: "samples_first_unknown_probability", Of: audits.Of(func(u *Unknown) float64 { return u.FirstProbability })},
 		audits.Measure{Name: "samples_first_unknown_p", Of: audits.Of(func(u *Unknown) float64 { return u.First.P })},
-		audits.Measure{Name: "samples_unknown", Of: audits.Of(func(u *Unknown) *audits.Bounded { return u.All.Bounded() }), Header: "all OOV %", Scale: audits.Percent, Digits: 2},
+		audits.Measure{
+			Name: "samples_unknown", Of: audits.Of(func(u *Unknown) *audits.Bounded { return u.All.Bounded() }), Header: "all OOV %", Scale: audits.Percent, Digits: 2,
+			Curve: share("all out of vocabulary", "samples_unknown_percent"),
+		},
 	), audits.Within(func(v *Outcome) *Spaces { return v.Spaces },
-		audits.Measure{Name: "samples_with_space", Of: audits.Of(func(s *Spaces) *audits.Bounded { return s.Samples.Bounded() })},
+		audits.Measure{
+			Name: "samples_with_space", Of: audits.Of(func(s *Spaces) *audits.Bounded { return s.Samples.Bounded() }),
+			Curve: share("samples with a space", "samples_with_space_percent"),
+		},
 		audits.Measure{
 			Name: "samples_top_with_space", Of: audits.Of(func(s *Spaces) int { return s.Top }),
 			Header: "with space", Text: audits.Of(func(s *Spaces) string { return fmt.Sprintf("%d/%d", s.Top, s.Of) }), Scale: audits.Plain,
@@ -45,16 +52,12 @@ var Audit = audits.Description{
 	), audits.Within(func(v *Outcome) *Searched { return v.Search },
 		audits.Measure{Name: "samples_top_certain", Of: audits.Of(func(s *Searched) int { return s.Certain })},
 	)),
-	Curves: []audits.Curve{
-		{Figure: sampleFigure, Name: "first words out of vocabulary", Metric: "samples_first_unknown_percent", Most: hundredPercent},
-		{Figure: sampleFigure, Name: "all out of vocabulary", Metric: "samples_unknown_percent", Most: hundredPercent},
-		{Figure: sampleFigure, Name: "samples with a space", Metric: "samples_with_space_percent", Most: hundredPercent},
-	},
 }
 
-const sampleFigure = "Share of samples, %"
-
-func hundredPercent(audits.Outcome) float64 { return 100 }
+// share is a curve of a metric in percent.
+func share(name, metric string) *audits.Curve {
+	return &audits.Curve{Figure: "Share of samples, %", Name: name, Metric: metric, Most: audits.Hundred}
+}
 
 // Outcome describes the samples of a model.
 type Outcome struct {
