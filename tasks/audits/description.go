@@ -117,6 +117,7 @@ type Description struct {
 	// all audits but one.
 	Utility func(Outcome) (float64, bool)
 }
+
 // From adapts a function of an audit's own type of outcome to a field of its Description.
 func From[O, R any](f func(*O) R) func(Outcome) R {
 	return func(o Outcome) R { return f(o.(*O)) }
