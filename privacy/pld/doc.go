@@ -66,9 +66,9 @@
 // replacement apart. So for alpha of 1 and more the hockey-stick divergence is at most that
 // of (1-r)Q + rP from Q (Balle, Barthe and Gaboardi 2018, Theorems 2 and 9). For alpha below
 // 1 it is 1 - alpha + alpha times the one at 1/alpha of the two data sets exchanged, which
-// are neighbours, too. The two branches together are convex, and so are the divergence of
-// some pair. This pair dominates every pair of neighbours, and its rounds compose (Zhu, Dong
-// and Wang 2022, Theorems 10 and 11). Above 0 its loss has the distribution of log(((1-r)Q +
+// are neighbours, too. The two branches together form a convex function, which is therefore the
+// divergence of some pair of distributions. This pair dominates every pair of neighbours, and
+// its rounds compose (Zhu, Dong and Wang 2022, Theorems 10 and 11). Above 0 its loss has the distribution of log(((1-r)Q +
 // rP)/Q) under (1-r)Q + rP, below 0 that of the negative under Q, and the rest, (1-r)(2
 // Phi(1/(2 sigma)) - 1), at 0. No two data sets need attain both branches at once: the bounds
 // enclose the epsilon of that pair, and real data may stay below it.

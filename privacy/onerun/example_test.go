@@ -1,0 +1,38 @@
+package onerun_test
+
+import (
+	"fmt"
+
+	"coalmine/privacy/onerun"
+)
+
+// One training with 100 canaries, of which coins included every second. The 40 highest scores are
+// guessed to be in, the 40 lowest to be out.
+func ExampleLowerBound() {
+	included, scores := make([]bool, 100), make([]float64, 100)
+	for i := range included {
+		included[i] = i%2 == 0
+		scores[i] = float64(i % 10)
+		if included[i] {
+			scores[i] += 5
+		}
+	}
+	outcome, err := onerun.Guess(included, scores, 40, 40)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	bound, err := onerun.LowerBound(outcome, 1e-5, 0.95)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Printf("%d of %d right: epsilon at least %.2f, of %.2f at most\n", outcome.Correct, outcome.Guesses, bound.Epsilon, bound.Largest)
+	// Output: 60 of 80 right: epsilon at least 0.65, of 3.26 at most
+}
+
+func ExampleAnswers() {
+	answers, err := onerun.Answers([]float64{0.9, 0.1, 0.5, 0.7}, 1, 1)
+	fmt.Printf("%q %v\n", answers, err)
+	// Output: ["in" "out" "abstained" "abstained"] <nil>
+}
