@@ -98,7 +98,7 @@ func checkValues(values []Value) (problems []string) {
 	return problems
 }
 
-// unknown is the value of users of whom none is given.
+// unknown is the value of users without one.
 const unknown = -1
 
 // valueOf numbers the value of a user's name; unknown without one. Two are an error.

@@ -56,15 +56,14 @@ func shown(header string, m audits.Measure) audits.Measure {
 type Outcome struct {
 	// Users are those looked at, by value.
 	Users []Users `json:"users"`
-	// Majority is what always saying the most frequent value gives.
+	// Majority is the outcome of always saying the most frequent value.
 	Majority Majority `json:"majority"`
 	// Attribute is a network for the attribute alone, Identity one for the users, Joint one
 	// with a hidden layer for both.
 	Attribute *AttackOutcome `json:"attribute"`
 	Identity  *AttackOutcome `json:"identity"`
 	Joint     *AttackOutcome `json:"joint"`
-	// ByIdentity is the attribute of the user that the network for the users names: what
-	// needs no attribute of an update at all.
+	// ByIdentity is the accuracy of the attribute of the user that the network for users names.
 	ByIdentity *Accuracy `json:"by_identity"`
 }
 
@@ -83,19 +82,19 @@ type Majority struct {
 	Unseen *Accuracy `json:"unseen,omitempty"`
 }
 
-// AttackOutcome is what a network gave. What it has no task for is nil.
+// AttackOutcome is the outcome of a network, nil for tasks that it has not.
 type AttackOutcome struct {
 	// Epochs were made; the network is that after epoch Best.
 	Epochs int `json:"epochs"`
 	Best   int `json:"best"`
-	// Attribute is that of users with a shadow device, Unseen that of users whom the
-	// adversary does not know; nil where there are none.
+	// Attribute is that of users with a shadow device, Unseen that of users without; nil if there
+	// are none.
 	Attribute *Accuracy `json:"attribute,omitempty"`
 	Unseen    *Accuracy `json:"unseen,omitempty"`
 	Identity  *Accuracy `json:"identity,omitempty"`
 }
 
-// Accuracy is the share of anonymous updates that are told right, top-1.
+// Accuracy is the share of anonymous updates with a right guess, top-1.
 type Accuracy struct {
 	Users   int `json:"users"`
 	Updates int `json:"updates"`
@@ -103,9 +102,8 @@ type Accuracy struct {
 	Accuracy float64 `json:"accuracy"`
 	Low      float64 `json:"low"`
 	High     float64 `json:"high"`
-	// FactorLow is the lower end of the interval of how many times as often the attribute is told
-	// as by always saying the most frequent value; nil where that is never right, and of other
-	// accuracies.
+	// FactorLow is the lower end of the interval of Accuracy over that of always saying the most
+	// frequent value; nil if the latter is 0, and of other accuracies.
 	FactorLow *float64 `json:"factor_low,omitempty"`
 }
 

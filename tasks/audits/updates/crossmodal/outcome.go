@@ -38,13 +38,12 @@ var Audit = audits.Description{
 
 // Outcome is the outcome: the metrics of audits/cross-modal.
 type Outcome struct {
-	// Users have a vector, of so many Values.
+	// Users counts those with a vector, Values the length of one.
 	Users   int           `json:"users"`
 	Values  int           `json:"values"`
 	Learned pairs.Learned `json:"learned"`
-	// Anonymous pairs are of anonymous updates of all users, seen and unseen, with a vector;
-	// Seen and Unseen of those alone, nil where there are none, and where all users are of one
-	// sort.
+	// Anonymous pairs are of anonymous updates of all users with a vector, seen and unseen; Seen
+	// and Unseen of those alone, nil if there are none, or if all users are in one set.
 	Anonymous *pairs.Measurement `json:"anonymous"`
 	Seen      *pairs.Measurement `json:"seen,omitempty"`
 	Unseen    *pairs.Measurement `json:"unseen,omitempty"`

@@ -14,10 +14,10 @@ import (
 // place is an update: a round, and the number of a device.
 type place struct{ round, device int }
 
-// census says what each recorded update is for.
+// census has the use of each recorded update.
 type census struct {
 	Scored
-	// learn and validate have what an attack is to know of an update.
+	// learn and validate are the examples of the training and of its validation.
 	learn, validate map[place]example
 	// group is the number of the sum of its round that an anonymous update is a part of,
 	// sizes how many updates each of these has.
@@ -70,8 +70,8 @@ func (p *Params) take(ctx context.Context, reader *observed.Reader) (*census, er
 	return p.divide(&f, slices.Compact(named))
 }
 
-// others finds the devices that show what is not to be named: those of held-out users; of
-// profiles, where there are none, the shadows of all.
+// others finds the devices of users that are no class: those of held-out users; for profiles, if there
+// are none, the shadows of all.
 func (p *Params) others(all []devices.Device) func(devices.Device) bool {
 	heldOut := func(d devices.Device) bool { return d.Set == devices.HeldOut }
 	if p.Profiles && !slices.ContainsFunc(all, heldOut) {

@@ -3,7 +3,7 @@
 // 4.3 and 6):
 //
 //	audits/reidentify        an attack is trained on shadows and scores anonymous updates
-//	audits/deanonymization   what the scores of all attacks are worth, beside chance
+//	audits/deanonymization   the scores of all attacks are compared with chance
 package deanonymization
 
 import (
@@ -61,14 +61,13 @@ const (
 
 // Scored describes the scores.
 type Scored struct {
-	// Classes are the users whom the attack can name, or the users that stand for profiles, in
-	// the order of the columns. Where it has learned what users are like whom it cannot name,
-	// one column more stands for these.
+	// Classes are the users that the attack can name, or those that stand for profiles, in the
+	// order of the columns. If it has learned from other users, too, these have one column more.
 	Classes []int `json:"classes"`
 	Unseen  bool  `json:"unseen,omitempty"`
-	// Untaught are users who should be classes, and of whom there was no update to learn from.
+	// Untaught are the users that are no classes because none of their updates was recorded.
 	Untaught []int `json:"untaught,omitempty"`
-	// Items are what was scored, in the order of the rows.
+	// Items are in the order of the rows.
 	Items []Item `json:"items"`
 	// Learned is the number of updates that the attack was trained on, beside those that
 	// Validated it.

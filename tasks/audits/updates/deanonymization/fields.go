@@ -35,9 +35,9 @@ type TrainingFields struct {
 	Epochs int `json:"epochs" default:"1000" range:"[1,1000000]" unit:"epochs"`
 	// Batch of their steps.
 	Batch int `json:"batch" default:"32" range:"[1,65536]" unit:"updates" also:"batch_size"`
-	// Memory is about what an attack may have in memory of the updates; beside them stand its
-	// model and, of svm, 4 bytes for each update and user. It is a part of what decides the result: what does not fit is read anew in each
-	// epoch, and shuffled a block at a time.
+	// Memory bounds roughly the updates that an attack has in memory; its model and, of svm, 4 bytes
+	// for each update and user come on top. It affects results: updates that do not fit are read anew
+	// in each epoch, and shuffled a block at a time.
 	Memory int `json:"memory" default:"1024" range:"[16,1048576]" unit:"MiB"`
 }
 
@@ -70,7 +70,7 @@ type Between struct {
 	To int `json:"to,omitempty" range:"[1,1000000000]" unit:"rounds"`
 }
 
-// of are the rounds of a training of so many.
+// of returns the rounds of a training with a number of rounds.
 func (b *Between) of(rounds int) Rounds {
 	switch {
 	case b == nil:
@@ -123,7 +123,7 @@ func (f *AttackFields) CheckAttacks(path string, fail audits.Fail) {
 }
 
 // CheckData implements audits.DataChecker: an attack needs two classes, of which one may be that
-// of all whom it is not to name.
+// of all other users.
 func (f *Fields) CheckData(_ *audits.Setting, d *audits.Data, fail audits.Fail) {
 	users := d.Seen + d.Unseen + d.HeldOut
 	if users == 0 || d.Seen > 1 || d.Seen == 1 && d.HeldOut > 0 {
@@ -179,7 +179,7 @@ func (f *AttackFields) Params(b audits.Builder, kind attacks.Kind, t TrainingFie
 	return Params{Seed: b.Setting().Seed, Attack: kind, View: f.View(b.Setting()), Learn: learn, Try: try, Epochs: t.Epochs, Batch: t.Batch, Memory: t.Memory}
 }
 
-// split divides rounds into so many ranges, as equal as can be; none for 0.
+// split divides rounds into ranges as equal as can be; none for 0.
 func (r Rounds) split(stages int) (ranges []Rounds) {
 	n := r.To - r.From + 1
 	for i := range stages {
@@ -199,7 +199,7 @@ func (f *Fields) Work(s *audits.Setting) float64 {
 }
 
 // AttacksWork is the work of attacks that learn from half of the recorded updates or, where examples is
-// not 0, from at most so many of each user that is seen. Those that are trained by steps may end before
+// not 0, from at most that number of each user that is seen. Those that are trained by steps may end before
 // their last epoch; others take little.
 func AttacksWork(s *audits.Setting, kinds []attacks.Kind, epochs, batch, examples int) float64 {
 	work, learned := 0.0, s.RecordedUpdates()/2

@@ -54,14 +54,13 @@ var Audit = audits.Description{
 	Charted: &audits.Charted{Name: "named AP, times chance", Level: 1, Of: factor},
 }
 
-// Outcome is what attacks have found.
+// Outcome is the outcome of all attacks.
 type Outcome struct {
-	// Devices is the number of users who have an anonymous device in what was scored, Items the
-	// number of updates, or of their sums.
+	// Devices is the number of users of scored updates, Items the number of these, or of their sums.
 	Devices int `json:"devices"`
 	Items   int `json:"items"`
-	// Untaught is the number of users who cannot be named since no update of their shadow
-	// device was there to learn from.
+	// Untaught is the number of users without a class, because no update of their shadow device
+	// was recorded.
 	Untaught int `json:"untaught,omitempty"`
 	// Confidence of all intervals.
 	Confidence float64         `json:"confidence"`
@@ -72,11 +71,10 @@ type Outcome struct {
 	Stages []Rounds `json:"stages,omitempty"`
 }
 
-// AttackOutcome is what one attack has found.
+// AttackOutcome is the outcome of one attack.
 type AttackOutcome struct {
 	Attack attacks.Kind `json:"attack"`
-	// Users who can be named, and of whose anonymous devices there are updates: those over
-	// whom means are taken.
+	// Users counts those with a class and with scored updates. Means are over them.
 	Users int `json:"users"`
 	// AP is the mean over users of the average precision, in (0, 1]; Chance its mean with the
 	// updates of any anonymous device in the place of the user's, and Factor AP over Chance.
@@ -90,15 +88,15 @@ type AttackOutcome struct {
 	// FactorAtLeast is a bound from below that holds for all attacks at once with the
 	// confidence.
 	FactorAtLeast float64 `json:"factor_at_least,omitzero"`
-	// Share of the updates that are the user's, in the mean over users: what Orekondy et al.
-	// 2018 call chance.
+	// Share of the updates that are the user's, in the mean over users: the chance of Orekondy et
+	// al. 2018.
 	Share float64 `json:"share,omitzero"`
 	// P is the probability of such an AP or a higher one if devices were any user's.
 	P float64 `json:"p,omitzero"`
 	// Top1 and Top5 are absent if no scored update has a class.
 	Top1 Top `json:"top1,omitzero"`
 	Top5 Top `json:"top5,omitzero"`
-	// Unseen is how well updates of unseen users are told to be those of nobody known.
+	// Unseen is the outcome of the class of unseen users.
 	Unseen *ClassOutcome `json:"unseen,omitempty"`
 	// Learned is the number of updates that the attack was trained on.
 	Learned   int              `json:"learned"`
@@ -226,7 +224,7 @@ func (o *AttackOutcome) text(confidence float64) string {
 	return text
 }
 
-// baseline says so where training has gained nothing.
+// baseline is a remark on the cosine if no trained attack is certainly above it.
 func (v *Outcome) baseline() string {
 	d := v.AboveBaseline
 	switch {

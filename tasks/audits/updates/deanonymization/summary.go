@@ -33,7 +33,7 @@ type SummaryParams struct {
 func AttackInput(i int) string       { return fmt.Sprintf("attack-%d", i) }
 func StageInput(i, stage int) string { return fmt.Sprintf("attack-%d-stage-%d", i, stage) }
 
-// Summary says what the scores of the attacks are worth. Its blob is audits.OutcomeBlob.
+// Summary measures the scores of the attacks. Its blob is audits.OutcomeBlob.
 var Summary = tasks.Kind{Name: "audits/deanonymization", Version: 3, Class: tasks.Compute, Run: audits.Finds(audits.OutcomeBlob, summarize)}
 
 func summarize(ctx context.Context, t *tasks.Task, p *SummaryParams) (*Outcome, error) {
@@ -157,7 +157,7 @@ func marks[T any](list []T, relevant func(T) bool) []bool {
 }
 
 // firsts counts the items whose class is among those with the highest scores. Items of users
-// whom the attack cannot name count where there is a class for these.
+// without a class of their own count if there is one for these.
 func (m *measured) firsts(s *Scores, items []int) {
 	for _, k := range []int{1, 5} {
 		var top Top
@@ -214,13 +214,12 @@ func (m *measured) others(s *Scores, items []int) error {
 // factor is how many times chance the average precision is.
 func (m *measured) factor() float64 { return ranking.Mean(m.own) / ranking.Mean(m.chance) }
 
-// What the intervals and the test rest on.
 const (
 	resamples    = 2000
 	permutations = 1999
 )
 
-// outcome puts together what is said of an attack.
+// outcome is that of an attack.
 func (p *SummaryParams) outcome(kind attacks.Kind, s *Scores, m *measured) AttackOutcome {
 	o := AttackOutcome{Attack: kind, Learned: s.Learned, Validated: s.Validated, Training: s.Training, Users: len(m.users), Unseen: m.unseen}
 	o.Top1, o.Top5 = m.top[1], m.top[5]
@@ -249,11 +248,11 @@ func (p *SummaryParams) Bound(o *AttackOutcome, own, chance []float64) {
 	o.APInterval = p.resampling(len(own)).Interval(p.Confidence, ranking.OfMean(own, 0, 1))
 	lows, highs := p.resampling(len(own)).Ends(ranking.OfRatio(own, chance, 0, 1, ranking.Mean(chance)))
 	o.FactorInterval = ranking.Between(p.Confidence)(lows, highs)
-	// One-sided, and for each of so many attacks: the best of them is as certain as one.
+	// One-sided, and for each of the attacks: the best of them is as certain as one.
 	o.FactorAtLeast = ranking.Quantile(lows, (1-p.Confidence)/float64(len(p.Attacks)))
 }
 
-// resampling draws weights of users, the same for all that is said of them.
+// resampling draws weights of users, the same for all intervals.
 func (p *SummaryParams) resampling(users int) *ranking.Resampling {
 	return &ranking.Resampling{Stream: seeds.Stream(p.Seed, seeds.UserBootstrap), Groups: []int{users}, Resamples: resamples}
 }
@@ -275,7 +274,7 @@ func (p *SummaryParams) test(m *measured, ap float64) float64 {
 	return float64(reached) / (permutations + 1)
 }
 
-// curveSteps is the number of places at which the mean curve is told.
+// curveSteps is the number of points of the mean curve.
 const curveSteps = 100
 
 // curve is the mean over the users of the precision where recall is reached.
@@ -315,7 +314,7 @@ func (p *SummaryParams) matrix(ctx context.Context, t *tasks.Task, attack int) (
 	return matrix, nil
 }
 
-// compare finds the best attack, and how far it is above the baseline that needs no training.
+// compare sets the difference of the best trained attack and the baseline, which needs no training.
 func (p *SummaryParams) compare(v *Outcome, list []*measured) {
 	best, baseline := -1, slices.Index(p.Attacks, attacks.Cosine)
 	for i := range v.Attacks {

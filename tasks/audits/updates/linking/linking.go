@@ -4,9 +4,9 @@
 //	audits/linking  pairs of anonymous updates, ranked by their similarity; the next
 //	                update of a device; clusters of all updates
 //
-// The similarity of two updates is the cosine of what they differ by from the mean of the
-// anonymous updates of their round, over the recorded layers, each update having length 1
-// first. The mean is what all have in common at that stage of the training.
+// The similarity of two updates is the cosine of their differences from the mean of the anonymous
+// updates of their round, over the recorded layers, each update having length 1 first. The mean is
+// common to all at that stage of the training.
 package linking
 
 import (

@@ -34,7 +34,7 @@ var Audit = audits.Description{
 
 // Outcome is the outcome: the metrics of audits/linking.
 type Outcome struct {
-	// Devices were followed, by so many Updates, of All that anonymous devices have sent.
+	// Devices and their Updates are followed; All counts the updates of all anonymous devices.
 	Devices int `json:"devices"`
 	Updates int `json:"updates"`
 	All     int `json:"all"`
@@ -42,7 +42,7 @@ type Outcome struct {
 	Pairs pairs.Measurement `json:"pairs"`
 	// Next is how often an update leads to an earlier one of its device.
 	Next Next `json:"next"`
-	// Clusters are what average linkage makes of the updates.
+	// Clusters are those of average linkage.
 	Clusters Clusters `json:"clusters"`
 }
 

@@ -46,13 +46,13 @@ var Audit = audits.Description{
 // Outcome is the outcome: the metrics of audits/matching.
 type Outcome struct {
 	Learned pairs.Learned `json:"learned"`
-	// Anonymous pairs are of anonymous updates alone, of seen and unseen users.
+	// Anonymous pairs are of anonymous updates of seen and unseen users.
 	Anonymous *Measurements `json:"anonymous"`
-	// Shadow pairs are of an update of a shadow device and an anonymous one: whether a user
-	// whom the adversary knows has sent it. nil where there are none.
+	// Shadow pairs are of an update of a shadow device and an anonymous one, which the adversary
+	// so attributes to a known user; nil if there are none.
 	Shadow *Measurements `json:"shadow,omitempty"`
-	// Seen and Unseen are the anonymous pairs of users of that sort alone; nil where there
-	// are none, and where all users are of one sort.
+	// Seen and Unseen are the anonymous pairs of users of that set alone; nil if there are none, or
+	// if all users are in one set.
 	Seen   *Measurements `json:"seen,omitempty"`
 	Unseen *Measurements `json:"unseen,omitempty"`
 }
@@ -101,7 +101,7 @@ func (v *Outcome) AttackRows() (rows []audits.Attack) {
 	return rows
 }
 
-// baseline says so where training has gained nothing that the intervals can tell.
+// baseline is a remark on the cosine if its interval is not below that of the network.
 func (m *Measurements) baseline() string {
 	is := ""
 	switch n, c := &m.Network.AP, &m.Cosine.AP; {

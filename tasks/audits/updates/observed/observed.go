@@ -1,6 +1,16 @@
-// Package observed reads what a server sees of a federation: the recorded updates of its
-// devices, and which of these are the adversary's own. Audits that ask what such updates
-// betray read them by it.
+// Package observed reads the recorded updates of a federation's devices, of which some are the
+// adversary's own: shadow devices. The audits of updates share it:
+//
+//	deanonymization  attacks learn from shadow devices, and name the users of anonymous ones
+//	profiles         the same attacks find the users who fit a hand-made profile
+//	attributes       networks infer an attribute of users
+//	linking          similarities of updates tell which are of one device
+//	matching         a network tells pairs of updates of one user
+//	crossmodal       a network tells pairs of an update and a vector of one user
+//	updatewords      parameters that change name the words of a device
+//
+// Package pairs has the pairs of linking, matching and crossmodal, and the training of networks on
+// them. Package deanonymization has the attacks of profiles, too.
 package observed
 
 import (
@@ -36,7 +46,7 @@ func Inputs(recorded []storage.Key, split storage.Key) []tasks.Input {
 	return inputs
 }
 
-// View says what of the recorded updates is looked at. It is a part of parameters.
+// View selects a part of the recorded updates. It is a part of parameters.
 type View struct {
 	// Layers are names as of updates.Select; none: all that were recorded.
 	Layers []string `json:"layers,omitempty"`

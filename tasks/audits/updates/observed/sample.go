@@ -76,8 +76,8 @@ func (r *Reader) Sample(ctx context.Context, seed uint64, number, atMost int, fi
 	return s, err
 }
 
-// Centre subtracts from every row of samples the mean of all updates of its round, whoever has
-// sent them: what all devices have in common at that stage of the training.
+// Centre subtracts from every row of samples the mean of all updates of its round: the common part of
+// all devices' updates at that stage of the training.
 func (r *Reader) Centre(ctx context.Context, samples ...*Sample) error {
 	m, round := NewMean(r.Values()), 0
 	next := make([]int, len(samples)) // the first row of each whose round is not over

@@ -134,9 +134,9 @@ func (m *Measurement) bound(pairs []Pair, stream *rand.Rand) {
 	m.AP, m.AUC = bounded(m.AP.Value, lows, highs), bounded(m.AUC.Value, lowAUCs, highAUCs)
 }
 
-// weights are those of pairs by the weights of their users, and what is unseen: of the pairs of
-// one user the unseen user's share, of those of two users that of one more of the n(n-1)/2 pairs
-// that n users form.
+// weights are those of pairs by the weights of their users, and the mass of unseen pairs: of the
+// pairs of one user the unseen user's share, of those of two users that of one more of the n(n-1)/2
+// pairs that n users form.
 func (m *Measurement) weights(users []float64) (weigh func(*Pair) float64, unseen mass) {
 	n := len(users) - 1
 	weigh = func(p *Pair) float64 {

@@ -137,12 +137,12 @@ func (t *Training) averagePrecision(c *Comparison) (float64, error) {
 	return AveragePrecision(scored)
 }
 
-// Learned says what a network was trained on.
+// Learned describes the training of a network.
 type Learned struct {
-	// Users are those it has learned from, ValidationUsers those that said when to stop.
+	// Users counts those it has learned from, ValidationUsers those of the validation.
 	Users           int `json:"users"`
 	ValidationUsers int `json:"validation_users"`
-	// Course has what each epoch gave. The network is that after epoch Best, from 1.
+	// Course has all epochs. The network is that after epoch Best, from 1.
 	Course []Epoch `json:"course"`
 	Best   int     `json:"best"`
 	// Networks is the average precision of anonymous pairs by several networks, this one among
@@ -150,7 +150,7 @@ type Learned struct {
 	Networks *audits.Estimate `json:"networks,omitempty"`
 }
 
-// String says how long the training went on: "stopped by 5 users after epoch 12 of 20".
+// String describes the length of the training: "stopped by 5 users after epoch 12 of 20".
 func (l *Learned) String() string {
 	text := fmt.Sprintf("stopped by %s after epoch %d of %d", plural.Of(l.ValidationUsers, "user"), l.Best, len(l.Course))
 	if l.Best == len(l.Course) {
@@ -159,7 +159,7 @@ func (l *Learned) String() string {
 	return text
 }
 
-// Chance says in how far the network's initial values decide the average precision. field is the
+// Chance describes the share of the network's initial values in the average precision. field is the
 // block's path in the experiment file.
 func (l *Learned) Chance(field string) string {
 	if e := l.Networks; e != nil && e.SD != nil {
@@ -168,7 +168,7 @@ func (l *Learned) Chance(field string) string {
 	return "; the intervals hold the chance of users, not that of the network's initial values: " + field + ".networks above 1 measures it"
 }
 
-// Epoch is what an epoch of training gave.
+// Epoch is an epoch of training.
 type Epoch struct {
 	// Loss is the mean cross-entropy of its pairs, in nats.
 	Loss float64 `json:"loss"`

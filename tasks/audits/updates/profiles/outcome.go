@@ -35,11 +35,10 @@ type Outcome struct {
 	Attacks  []AttackOutcome `json:"attacks"`
 }
 
-// AttackOutcome is what one attack has found.
+// AttackOutcome is the outcome of one attack.
 type AttackOutcome struct {
-	Attack attacks.Kind `json:"attack"`
-	// Profiles are what was found of each.
-	Profiles []Found `json:"profiles"`
+	Attack   attacks.Kind `json:"attack"`
+	Profiles []Found      `json:"profiles"`
 	// AP and Chance are means over the profiles of which it is said who fits; nil without any.
 	AP     *float64 `json:"ap,omitempty"`
 	Chance *float64 `json:"chance,omitempty"`
@@ -55,9 +54,8 @@ type Found struct {
 	Devices int `json:"devices"`
 	// Users are the best, the best first.
 	Users []User `json:"users,omitempty"`
-	// Fit is how many of the Devices are said to fit, AP the average precision with which they
-	// are found, in [0, 1], and Chance what it is in the mean of all orders; nil where nobody
-	// fits, or everybody.
+	// Fit is the number of Devices whose users fit, AP the average precision of these, in [0, 1],
+	// and Chance its mean over all orders; nil if no user fits, or every user.
 	Fit    int      `json:"fit,omitempty"`
 	AP     *float64 `json:"ap,omitempty"`
 	Chance *float64 `json:"chance,omitempty"`

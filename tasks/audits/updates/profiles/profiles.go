@@ -59,7 +59,7 @@ func rank(ctx context.Context, t *tasks.Task, p *Params) (*Outcome, error) {
 	return v, nil
 }
 
-// world is what the scores are about.
+// world has the users and the profiles of the scores.
 type world struct {
 	*Params
 	names    []string // of users

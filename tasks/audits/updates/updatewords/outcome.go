@@ -36,8 +36,8 @@ type Outcome struct {
 	Devices int `json:"devices"`
 	// Round has the means over all updates; its number is the last of theirs.
 	Round
-	// BaselineAP is the AP of words ranked by how many of these devices have them: what
-	// anybody could say without an update. It is a mean over updates, as AP is.
+	// BaselineAP is the AP, without an update, of words ranked by the number of these devices that
+	// have them. It is a mean over updates, as AP is.
 	BaselineAP float64 `json:"baseline_ap"`
 	// Rounds are the means by round, of ranges of rounds where there are more than a
 	// hundred.
@@ -46,7 +46,7 @@ type Outcome struct {
 	Canaries *Canaries `json:"canaries,omitempty"`
 }
 
-// Round is what the updates of a round say. Its numbers are means over them.
+// Round has means over the updates of a round.
 type Round struct {
 	// Round is the number of the round, or of the first of a range.
 	Round   int `json:"round"`
@@ -74,7 +74,7 @@ type Canaries struct {
 	Found int `json:"found"`
 }
 
-// Count is how many of so many name all words.
+// Count counts updates, and those that name all words.
 type Count struct {
 	Named int     `json:"named"`
 	Of    int     `json:"of"`

@@ -1,5 +1,4 @@
-// Package updatewords reads words off updates: what a device has trained on stands in what it
-// sends, without any attack model.
+// Package updatewords reads the words of a device off its updates, without any attack model.
 //
 //	audits/update-words  which words each recorded update names, beside those that the
 //	                     device has
@@ -45,7 +44,7 @@ func (Layer) Choices() []string { return []string{string(Embedding), string(Outp
 // Params are the parameters of audits/update-words.
 type Params struct {
 	Layer Layer `json:"layer"`
-	// Noise is the standard deviation of what a device adds to each element of its update.
+	// Noise is the standard deviation of the noise in each element of an update.
 	// A word is named where noise alone would name one a device in the mean, or fewer.
 	Noise float64 `json:"noise,omitempty"`
 }
@@ -110,7 +109,7 @@ type naming struct {
 	scores    []float32
 }
 
-// newNaming is for layers of so many values. Without noise the threshold is 0, which no word
+// newNaming is for layers of a number of values. Without noise the threshold is 0, which no word
 // reaches that was not used.
 func newNaming(p *Params, values, vocabulary int) (n naming, err error) {
 	n = naming{width: values / vocabulary, scores: make([]float32, vocabulary)}

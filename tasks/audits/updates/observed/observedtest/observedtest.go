@@ -31,7 +31,7 @@ func Inputs(g *taskstest.Graph, layout updates.Layout, split []devices.Device, n
 	return edges
 }
 
-// Names are what observed.ReadNames reads of so many users, u00, u01 and so on.
+// Names are the inputs of observed.ReadNames for a number of users, u00, u01 and so on.
 func Names(g *taskstest.Graph, users int) []taskstest.Edge {
 	var text strings.Builder
 	for i := range users * 4 {
@@ -69,15 +69,15 @@ const Values = 40
 // Layout is that of a Federation's updates.
 var Layout = updates.Layout{Layers: []updates.Layer{{Name: "a", Values: Values}}}
 
-// Federation makes updates: of what all have in common in a round, of what is a user's own in
-// a quarter of the values, and of noise of standard deviation 1 in all.
+// Federation makes updates as sums of a vector of their round, of a vector of their user in a quarter
+// of the values, and of noise of standard deviation 1.
 type Federation struct {
 	Users, Rounds int
 	// Cohort is the number of devices of a round.
 	Cohort int
-	// Own is the standard deviation of what is a user's own.
+	// Own is the standard deviation of the vectors of users.
 	Own float64
-	// Common is that of what all have in common in a round.
+	// Common is that of the vectors of rounds.
 	Common float64
 	// Unseen and HeldOut are how many users are of these sets, the last ones; the others
 	// are seen.
