@@ -1,0 +1,45 @@
+// Package auditstest has what tests of audits share.
+package auditstest
+
+import (
+	"slices"
+	"testing"
+
+	"coalmine/tasks/audits"
+)
+
+// Texts returns the cells of an outcome in the columns of tables, in their order.
+func Texts(d *audits.Description, v audits.Outcome) (texts []string) {
+	for _, m := range d.TableMeasures() {
+		texts = append(texts, d.Cell(m, v))
+	}
+	return texts
+}
+
+// Value returns the value of an outcome in a column of CSV and Parquet, nil for null. It panics
+// if there is no such column.
+func Value(d *audits.Description, v audits.Outcome, column string) any {
+	columns := audits.FieldColumns(d.Measures)
+	return columns[slices.IndexFunc(columns, func(c audits.FieldColumn) bool { return c.Name == column })].Value(v)
+}
+
+// CheckLimit checks the breaches of an audit's first limit, a number, by an outcome: want has them by
+// the value of the limit. Without a limit nothing is judged, and nothing, an outcome of no
+// measurement, breaches none.
+func CheckLimit(t *testing.T, d *audits.Description, v, nothing audits.Outcome, want map[float64][]string) {
+	t.Helper()
+	breaches := func(v audits.Outcome, limit float64) []string {
+		return d.Limits[0].Breaches(&audits.Cell{Outcomes: []audits.Outcome{v}}, &limit)
+	}
+	for limit, want := range want {
+		if got := breaches(v, limit); !slices.Equal(got, want) {
+			t.Errorf("limit %g: %q, want %q", limit, got, want)
+		}
+	}
+	if got := d.Given(d.NewLimits()); got != nil {
+		t.Errorf("without a limit %v is judged", got)
+	}
+	if got := breaches(nothing, 1); got != nil {
+		t.Errorf("without anything measured %q", got)
+	}
+}
