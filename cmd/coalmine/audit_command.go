@@ -43,12 +43,11 @@ func (s *commandFlags) complete() (err error) {
 	return nil
 }
 
-// options of a client that asks the command, which is trusted.
-func (s *commandFlags) options() (o score.Options, err error) {
-	err = s.complete()
+// options returns those of a client that asks the command, which is trusted. The flags are complete.
+func (s *commandFlags) options() (o score.Options) {
 	o.Name, o.Args, o.Terms = s.line, childprocess.Shell(s.line), s.Terms
 	o.Network, o.AnswerSeconds = true, s.timeout.Seconds()
-	return o, err
+	return o
 }
 
 // memoryLimit is that of a command's processes, in bytes; 0 for none.
@@ -72,10 +71,10 @@ func (a *auditFlags) auditCommand(c *cobra.Command, g *global, asked *askedOf) (
 	if err != nil {
 		return nil, err
 	}
-	options, err := a.scorer.options()
-	if err != nil {
+	if err := a.scorer.complete(); err != nil {
 		return nil, err
 	}
+	options := a.scorer.options()
 	options.Concurrency = a.concurrency
 	client, err := score.Start(c.Context(), options)
 	if err != nil {

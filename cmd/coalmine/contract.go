@@ -86,11 +86,7 @@ func newContractScoreCommand(g *global) *cobra.Command {
 	var images imageShape
 	c := g.contractCheck("score", "scores texts, or classifies images,", "", `--command "python3 scorer.py" --texts sentences.txt`, &flags, time.Minute, answerAllows,
 		func(ctx context.Context) (checked, error) {
-			options, err := flags.options()
-			if err != nil {
-				return checked{}, err
-			}
-			report, err := checkScorer(ctx, options, images.Image, texts)
+			report, err := checkScorer(ctx, flags.options(), images.Image, texts)
 			if err != nil {
 				return checked{}, err
 			}

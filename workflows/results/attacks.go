@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"coalmine/tasks/audits"
-	"coalmine/tasks/audits/all"
 )
 
 // ofCell is what a row of a thing of a cell begins with.
@@ -27,7 +26,7 @@ func attackRows(v *view) (*flatTable, error) {
 
 func (v *view) eachAttack(do func(*viewCell, audits.Attack)) {
 	for i := range v.cells {
-		for _, outcome := range v.cells[i].outcomes {
+		for _, outcome := range v.cells[i].measured() {
 			if a, ok := outcome.(audits.Attacked); ok {
 				for _, row := range a.AttackRows() {
 					do(&v.cells[i], row)
@@ -41,9 +40,8 @@ func (v *view) eachAttack(do func(*viewCell, audits.Attack)) {
 func userRows(v *view) (*flatTable, error) {
 	t := newFlatTable("attacked_users", []any{ofCell{}, audits.AttackedUser{}})
 	for i := range v.cells {
-		for place, d := range all.Audits() {
-			outcome := v.cells[i].outcomes[place]
-			if d.UserRows == nil || outcome == nil {
+		for d, outcome := range v.cells[i].measured() {
+			if d.UserRows == nil {
 				continue
 			}
 			for _, row := range d.UserRows(outcome) {

@@ -190,9 +190,9 @@ func (what *charted) traded() (Chart, bool) {
 
 // utility is how good the cell's model is; false if no audit says.
 func (v *viewCell) utility() (float64, bool) {
-	for place, d := range all.Audits() {
-		if d.Utility != nil && v.outcomes[place] != nil {
-			return d.Utility(v.outcomes[place])
+	for d, outcome := range v.measured() {
+		if d.Utility != nil {
+			return d.Utility(outcome)
 		}
 	}
 	return 0, false

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"coalmine/tasks/audits"
-	"coalmine/tasks/audits/all"
 )
 
 // The view box of a figure and the margins of its axes.
@@ -200,11 +199,8 @@ func (v *viewCell) lineFigures() []*drawing {
 	}
 	var names []string
 	most, curves := map[string]float64{}, map[string][]audits.Curve{}
-	for place, outcome := range v.outcomes {
-		if outcome == nil {
-			continue
-		}
-		for _, curve := range all.Audits()[place].Curves() {
+	for d, outcome := range v.measured() {
+		for _, curve := range d.Curves() {
 			if curves[curve.Figure] == nil {
 				names = append(names, curve.Figure)
 			}

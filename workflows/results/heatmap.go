@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"coalmine/tasks/audits"
-	"coalmine/tasks/audits/all"
 )
 
 // square is an element of a heat map; the darker, the larger its number is.
@@ -86,8 +85,8 @@ func largest(m *audits.HeatMap) (most float64) {
 
 // heatMaps are those of the cell's outcomes.
 func (v *viewCell) heatMaps() (maps []*audits.HeatMap) {
-	for place, d := range all.Audits() {
-		if outcome := v.outcomes[place]; d.HeatMaps != nil && outcome != nil {
+	for d, outcome := range v.measured() {
+		if d.HeatMaps != nil {
 			maps = append(maps, d.HeatMaps(outcome)...)
 		}
 	}

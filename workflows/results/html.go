@@ -155,14 +155,13 @@ func (s *scales) draw(c *viewCell) (figures []*drawing) {
 // figures are those of the cell's outcomes.
 func (v *viewCell) figures() []*audits.Figure {
 	var figures []*audits.Figure
-	for place, d := range all.Audits() {
-		outcome := v.outcomes[place]
+	for d, outcome := range v.measured() {
 		if f, ok := outcome.(audits.Figured); ok {
 			if figure := f.Figure(&v.decoded); figure != nil {
 				figures = append(figures, figure)
 			}
 		}
-		if d.Panels != nil && outcome != nil {
+		if d.Panels != nil {
 			figures = append(figures, d.Panels(outcome)...)
 		}
 	}

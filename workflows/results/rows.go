@@ -369,11 +369,11 @@ func canaryRows(v *view) (*flatTable, error) {
 		for _, canary := range c.decoded.Canaries {
 			t.addCanary(c, v.rowOf(c, &canary), prototypes, canary.Outcomes...)
 		}
-		for place, d := range all.Audits() {
-			if d.Own == nil || c.outcomes[place] == nil {
+		for d, outcome := range c.measured() {
+			if d.Own == nil {
 				continue
 			}
-			for _, own := range d.Own(c.outcomes[place]) {
+			for _, own := range d.Own(outcome) {
 				row := v.newCanaryRow(c, d.Name, own.Words)
 				t.addCanary(c, row, prototypes, own.CanaryOutcome)
 			}

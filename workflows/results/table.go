@@ -209,7 +209,7 @@ func (v *viewCell) noted() (notes []note) {
 
 func (v *viewCell) notes() []string {
 	var notes []string
-	for _, outcome := range v.outcomes {
+	for _, outcome := range v.measured() {
 		if n, ok := outcome.(audits.Noter); ok {
 			if note := n.Note(&v.decoded); note != "" {
 				notes = append(notes, ": "+note)

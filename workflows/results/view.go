@@ -3,6 +3,7 @@ package results
 import (
 	"encoding/json"
 	"fmt"
+	"iter"
 
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/all"
@@ -27,6 +28,18 @@ type viewCell struct {
 	// soFar are those of the newest measurement of a cell that still trains, which tables and rows of
 	// cells show; nothing is computed from them.
 	soFar []audits.Outcome
+}
+
+// measured yields the outcomes of the cell with the descriptions of their audits, in the order of the list.
+func (v *viewCell) measured() iter.Seq2[*audits.Description, audits.Outcome] {
+	return func(yield func(*audits.Description, audits.Outcome) bool) {
+		descriptions := all.Audits()
+		for place, outcome := range v.outcomes {
+			if outcome != nil && !yield(&descriptions[place], outcome) {
+				return
+			}
+		}
+	}
 }
 
 // told is what a description's audit says of the cell, so far if it still trains.
@@ -88,11 +101,11 @@ func newViewCell(c *Cell) (viewCell, error) {
 
 // addDerived puts outcomes that follow from others beside them in the report.
 func (v *viewCell) addDerived() error {
-	for i, d := range all.Audits() {
-		if !d.InJSON || v.outcomes[i] == nil || v.Audit == nil {
+	for d, outcome := range v.measured() {
+		if !d.InJSON || v.Audit == nil {
 			continue
 		}
-		if err := v.Audit.Outcomes.Set(d.Name, v.outcomes[i]); err != nil {
+		if err := v.Audit.Outcomes.Set(d.Name, outcome); err != nil {
 			return fmt.Errorf("%s: %w", d.Name, err)
 		}
 	}
@@ -127,8 +140,8 @@ func (v *viewCell) addCanaries() error {
 // canaryOutcomes are what the audits that have measured say of a canary.
 func (v *viewCell) canaryOutcomes(c *reports.Canary) ([]audits.CanaryOutcome, error) {
 	var canaryOutcomes []audits.CanaryOutcome
-	for i, d := range all.Audits() {
-		if v.outcomes[i] == nil || d.CanaryOutcomesBlob == "" {
+	for d := range v.measured() {
+		if d.CanaryOutcomesBlob == "" {
 			continue
 		}
 		canaryOutcome := d.CanaryOutcome()
