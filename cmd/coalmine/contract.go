@@ -43,55 +43,71 @@ func newContractCommand(g *global) *cobra.Command {
 	return c
 }
 
-// checked is what a check of a program has found, with its report as JSON, and the program's own words.
+// checked is the result of a check: the report for JSON, its findings, and the program's answer to
+// describe, for people.
 type checked struct {
 	report   any
 	findings []contracts.Finding
 	itself   string
 }
 
-// contractCheck makes the command that checks programs by a contract. does says what they do.
-func (g *global) contractCheck(contract, does, more, example string, f *commandFlags, timeout time.Duration, allows string, run func(context.Context) (checked, error)) *cobra.Command {
+// contractCheck is a command that checks programs by a contract.
+type contractCheck struct {
+	contract string
+	does     string // the work of the programs, as a verb phrase
+	more     string // the end of the help
+	example  string // flags
+	program  *commandFlags
+	timeout  time.Duration // the default of --timeout
+	allows   string        // the help of --timeout after "how long"
+	run      func(context.Context) (checked, error)
+}
+
+func (g *global) newContractCheck(k contractCheck) *cobra.Command {
+	short := fmt.Sprintf("Check a program that %s by the contract %q", k.does, k.contract)
 	c := &cobra.Command{
-		Use:     contract,
-		Short:   fmt.Sprintf("Check a program that %s by the contract %q", does, contract),
-		Long:    fmt.Sprintf("Check a program that %s by the contract %q\n", does, contract) + fmt.Sprintf(findingsHelp, contract, more),
-		Example: "  coalmine contract check " + contract + " " + example,
+		Use:     k.contract,
+		Short:   short,
+		Long:    short + "\n" + fmt.Sprintf(findingsHelp, k.contract, k.more),
+		Example: "  coalmine contract check " + k.contract + " " + k.example,
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := f.complete(); err != nil {
+			if err := k.program.complete(); err != nil {
 				return err
 			}
-			found, err := run(c.Context())
+			found, err := k.run(c.Context())
 			if err != nil {
 				return err
 			}
 			return g.writeConformance(&found)
 		},
 	}
-	f.add(c.Flags(), "command line of the program, such as \"python3 program.py\"", "")
-	c.Flags().DurationVar(&f.timeout, "timeout", timeout, "how long "+allows)
+	k.program.add(c.Flags(), "command line of the program, such as \"python3 program.py\"", "")
+	c.Flags().DurationVar(&k.program.timeout, "timeout", k.timeout, "how long "+k.allows)
 	if err := c.MarkFlagRequired("command"); err != nil {
 		panic(err)
 	}
 	return c
 }
 
-// answerAllows is how long --timeout is, of programs that are asked.
+// answerAllows is contractCheck.allows of programs that answer requests.
 const answerAllows = "a request may take, or the program to describe itself"
 
 func newContractScoreCommand(g *global) *cobra.Command {
 	var flags commandFlags
 	var texts string
 	var images imageShape
-	c := g.contractCheck("score", "scores texts, or classifies images,", "", `--command "python3 scorer.py" --texts sentences.txt`, &flags, time.Minute, answerAllows,
-		func(ctx context.Context) (checked, error) {
+	c := g.newContractCheck(contractCheck{
+		contract: "score", does: "scores texts, or classifies images,", example: `--command "python3 scorer.py" --texts sentences.txt`,
+		program: &flags, timeout: time.Minute, allows: answerAllows,
+		run: func(ctx context.Context) (checked, error) {
 			report, err := checkScorer(ctx, flags.options(), images.Image, texts)
 			if err != nil {
 				return checked{}, err
 			}
 			return checked{report, report.Findings, scorerSays(report.Command)}, nil
-		})
+		},
+	})
 	c.Flags().StringVar(&texts, "texts", "", "a text file with sentences to ask about, one a line; by default some of English")
 	images.add(c.Flags(), "classify images")
 	c.MarkFlagsMutuallyExclusive("texts", "images")

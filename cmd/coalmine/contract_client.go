@@ -16,8 +16,10 @@ func newContractClientCommand(g *global) *cobra.Command {
 	var flags commandFlags
 	var config string
 	var images imageShape
-	c := g.contractCheck("client", "trains clients", " The\nprogram is asked about users and words that are made up.", `--command "python3 client.py" --config '{"batch": 16}'`, &flags, time.Minute, answerAllows,
-		func(ctx context.Context) (checked, error) {
+	c := g.newContractCheck(contractCheck{
+		contract: "client", does: "trains clients", more: " The\nprogram is asked about users and words that are made up.", example: `--command "python3 client.py" --config '{"batch": 16}'`,
+		program: &flags, timeout: time.Minute, allows: answerAllows,
+		run: func(ctx context.Context) (checked, error) {
 			block, err := jsonObject("config", config, `{"batch": 16}`)
 			if err != nil {
 				return checked{}, err
@@ -29,8 +31,9 @@ func newContractClientCommand(g *global) *cobra.Command {
 				return checked{}, err
 			}
 			return checked{report, report.Findings, clientSays(report.Program)}, nil
-		})
-	c.Flags().StringVar(&config, "config", "{}", "what training.job of an experiment file would be, as a JSON object")
+		},
+	})
+	c.Flags().StringVar(&config, "config", "{}", "the value of training.job in an experiment file, as a JSON object")
 	images.add(c.Flags(), "train on images")
 	mayWrite(c.Flags(), &g.writable)
 	return c

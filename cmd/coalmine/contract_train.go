@@ -28,8 +28,10 @@ type trainCheck struct {
 
 func newContractTrainCommand(g *global) *cobra.Command {
 	var f trainCheck
-	c := g.contractCheck("train", "trains a whole model", contractTrainHelp, `--command "python3 train.py" --code trainer --job '{"epochs": 2}'`, &f.program, 10*time.Minute, "a training may take",
-		func(ctx context.Context) (checked, error) {
+	c := g.newContractCheck(contractCheck{
+		contract: "train", does: "trains a whole model", more: contractTrainHelp, example: `--command "python3 train.py" --code trainer --job '{"epochs": 2}'`,
+		program: &f.program, timeout: 10 * time.Minute, allows: "a training may take",
+		run: func(ctx context.Context) (checked, error) {
 			if err := f.complete(); err != nil {
 				return checked{}, err
 			}
@@ -39,11 +41,12 @@ func newContractTrainCommand(g *global) *cobra.Command {
 				return checked{}, err
 			}
 			return checked{report, report.Findings, ""}, nil
-		})
+		},
+	})
 	flags := c.Flags()
 	flags.StringVar(&f.code, "code", "", "the directory with its code, training.code of an experiment file")
-	flags.StringVar(&f.job, "job", "{}", "what training.job of an experiment file would be, as a JSON object")
-	flags.IntVar(&f.Rounds, "rounds", 1, "what training.rounds would be")
+	flags.StringVar(&f.job, "job", "{}", "the value of training.job in an experiment file, as a JSON object")
+	flags.IntVar(&f.Rounds, "rounds", 1, "the value of training.rounds")
 	flags.IntVar(&f.Shards, "shards", 0, "the files of the training data, training.shards of an experiment file; none is one file")
 	f.images.add(flags, "train on images")
 	flags.BoolVar(&f.Deterministic, "deterministic", false, "look whether a second training leaves the same files")
