@@ -74,7 +74,7 @@ func kindOf(err error) errorKind {
 	return internalError
 }
 
-// ErrorKind returns the kind of an error in answers of the API, "" if it has none.
+// ErrorKind returns the kind that the API's answers give an error, "" for an internal error.
 func ErrorKind(err error) string {
 	if k := kindOf(err); k.kind != internalError.kind {
 		return k.kind

@@ -13,10 +13,11 @@ import (
 	"coalmine/internal/recovered"
 )
 
-// source shows the subject of a feed, again whenever it changes, until it has
-// shown it as final or ctx is done. data is JSON; with an error there is none.
+// source shows the subject of a feed after each change, until it shows the final
+// state or ctx is done.
 type source func(ctx context.Context, show show)
 
+// show takes the subject as JSON, or an error and no data.
 type show func(data []byte, final bool, err error)
 
 // view is the latest view of a feed.

@@ -21,7 +21,7 @@ import (
 // maxLine is the longest line that is read, in bytes.
 const maxLine = 64 << 20
 
-// Speech is the way of a contract to speak, and who speaks.
+// Speech names a program and the rules of the contract that it speaks by.
 type Speech struct {
 	// Who is "command" or "program" in messages, and Name is its name there.
 	Who, Name string
@@ -37,13 +37,13 @@ type Speech struct {
 	EndsWithItsInput Rule
 }
 
-// LateError is that of an answer that does not come in time.
+// LateError is the error of an answer that does not arrive in time.
 type LateError struct{ error }
 
 func (e *LateError) Unwrap() error { return e.error }
 
-// RefusedError is that of a request which a program answers by an error. Retry says that the same request
-// may succeed later.
+// RefusedError is the error of a request that a program answers by an error. Retry reports that the same
+// request may succeed later.
 type RefusedError struct {
 	Method, Message string
 	Retry           bool
@@ -53,9 +53,9 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("it answers %s by the error %q", e.Method, e.Message)
 }
 
-// Mendable reports whether another process that is asked the same may do better than one that failed
-// with an error: one that died, was late, or said so. Neither a broken rule nor too much memory is.
-func Mendable(err error) bool {
+// Retryable reports whether the same request may succeed in another process after err: if the process
+// died, was late, or said so, but not if it broke a rule or used too much memory.
+func Retryable(err error) bool {
 	if _, late := errors.AsType[*LateError](err); late {
 		return true
 	}
@@ -157,10 +157,10 @@ func (t *Talk) Ask(ctx context.Context, method, what string, about any, decode f
 	return nil
 }
 
-// maxMessage is how much is quoted of an error's message, in characters.
+// maxMessage is the length to which the message of an error is quoted, in characters.
 const maxMessage = 300
 
-// Explain adds whose error it is.
+// Explain adds the name of the program to an error.
 func (t *Talk) Explain(err error) error {
 	return fmt.Errorf("%s %q: %w", t.speech.Who, t.speech.Name, err)
 }
@@ -216,8 +216,8 @@ func (t *Talk) exchange(ctx context.Context, method, what string, about any) (*a
 	}
 }
 
-// left is what there is for a request when the conversation is over: an answer that came before, or
-// why there is none.
+// left returns the answer to a request that arrived before the conversation ended, or the failure that
+// ended it.
 func (t *Talk) left(ctx context.Context, answered <-chan answer) (*answer, error) {
 	select {
 	case a := <-answered:
@@ -289,8 +289,7 @@ func (t *Talk) read() {
 	}
 }
 
-// readLine reads a line of bounded length. What stands before the end of the output without
-// an end of its line is one too.
+// readLine reads a line of bounded length. The last line need not end in a newline.
 func (t *Talk) readLine(lines *bufio.Reader) ([]byte, error) {
 	var line []byte
 	for {
@@ -310,10 +309,10 @@ func (t *Talk) readLine(lines *bufio.Reader) ([]byte, error) {
 	}
 }
 
-// errEnded is that of a child whose output has ended.
+// errEnded says that the output of the child has ended.
 var errEnded = errors.New("its output ended")
 
-// deliver hands an answer to whoever waits for it.
+// deliver hands an answer to the request that waits for it.
 func (t *Talk) deliver(line []byte) error {
 	a, err := t.speech.parse(line)
 	if err != nil {
@@ -348,7 +347,7 @@ func (t *Talk) fail(err error) {
 	})
 }
 
-// EndedError is that of a program that ended although more was to be asked of it.
+// EndedError is the error of a program that ended before the conversation did.
 type EndedError struct {
 	How error
 	// Unanswered requests, of Asked.

@@ -119,8 +119,8 @@ func TestACommandThatBreaksTheContractIsToldFrom(t *testing.T) {
 			if got := contracts.RuleOf(err); got != c.rule || c.rule != none && !strings.Contains(err.Error(), fmt.Sprintf("(rule %d of the contract score)", c.rule.Number)) {
 				t.Errorf("%v: rule %d, want %d", err, got.Number, c.rule.Number)
 			}
-			if mendable := c.rule == none && !strings.Contains(want, "no memory"); contracts.Mendable(err) != mendable {
-				t.Errorf("%v: mendable %v, want that of those that break no rule and refuse nothing for good", err, !mendable)
+			if retryable := c.rule == none && !strings.Contains(want, "no memory"); contracts.Retryable(err) != retryable {
+				t.Errorf("%v: retryable %v, want that of those that break no rule and refuse nothing for good", err, !retryable)
 			}
 		})
 	}
@@ -139,7 +139,7 @@ func TestACommandThatNeverAnswersIsGivenUp(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "it did not answer request 2 (loglikelihood, 2 of them) within 2s; allow more time") || contracts.RuleOf(err) != OneAnswerEach {
 		t.Errorf("got %v", err)
 	}
-	if !contracts.Mendable(err) {
+	if !contracts.Retryable(err) {
 		t.Errorf("%v: expected that another process may do better", err)
 	}
 	<-c.talk.Over()

@@ -7,10 +7,10 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// Content is what the models read that an audit measures.
+// Content is the kind of data that the models of an audit read.
 type Content string
 
-// What models read.
+// Contents.
 const (
 	Texts    Content = "" // the zero value: most audits are of language models
 	Images   Content = "images"
@@ -22,64 +22,62 @@ func (c Content) Fits(level datasets.Level) bool {
 	return c == Anything || (c == Images) == level.Scheme().Images
 }
 
-// String is a word for messages.
+// String returns the word for messages.
 func (c Content) String() string { return cmp.Or(string(c), "texts") }
 
 // Description is one audit.
 type Description struct {
-	// Name is the key of its outcome in results, as a rule also its field in the audit
-	// block.
+	// Name is the key of its outcome in results, and mostly its field in the audit block.
 	Name string
-	// Legend explains its columns, in a sentence or two for whoever reads the table.
+	// Legend explains its columns of tables, in a sentence or two.
 	Legend string
 
-	// New returns the fields that it adds to the audit block, asking for nothing. It is
-	// nil for what is not asked for, but follows from other things: see Derive.
+	// New returns its empty fields of the audit block; nil if the outcome follows from others, by
+	// Derive.
 	New func() Fields
-	// Limits are those that it adds to audit.fail_if, in the order of its fields there.
+	// Limits are its limits of audit.fail_if, in the order of the fields there.
 	Limits []Limit
-	// Kinds are the sorts of task that it brings.
+	// Kinds are the kinds of its tasks.
 	Kinds []tasks.Kind
-	// Models is what the models read that it measures.
+	// Models is the data that the measured models read.
 	Models Content
 
-	// Classifier says that it has the prepared classifier look at something, where there is
-	// one.
+	// Classifier says that it uses the prepared classifier, if the experiment has one.
 	Classifier bool
 	// OfPrivacy says that it bounds or estimates the epsilon of a training from below.
 	OfPrivacy bool
-	// ByScores says that it needs no more of a model than how probable texts are, so that it
-	// measures models that are not ours.
+	// ByScores says that it needs only the probabilities of texts, and so measures external
+	// models, too.
 	ByScores bool
-	// ByProgram says that it measures models whose clients a program of somebody else trains.
+	// ByProgram says that it measures models whose clients a program trains.
 	ByProgram bool
-	// ByTrainer says that a command which trains a whole model can be asked for what it measures.
+	// ByTrainer says that a program that trains a whole model can report its measurement.
 	ByTrainer bool
 	// AtEnd audits measure the last model alone. Others measure every audited one, and
 	// the metrics of their last node, a JSON object of numbers, stand in the curve.
 	AtEnd bool
 	// Pairs says which models of pairs it measures. The zero value: none.
 	Pairs Pairs
-	// OutcomeBlob names the blob of its last node that is the outcome, as JSON. Where it
-	// is empty, the node's metrics are.
+	// OutcomeBlob names the blob of its last node that is the outcome, as JSON. If it is
+	// empty, the metrics of the node are the outcome.
 	OutcomeBlob string
-	// EveryRound says that what OutcomeBlob holds stands in the curve as well, after every
-	// round that was measured, by the name of the audit.
+	// EveryRound says that the outcome after every measured round stands in the curve, too, by
+	// the name of the audit.
 	EveryRound bool
 	// CanaryOutcomesBlob names the blob of its last node that is a JSON array with an object
 	// for each canary of the canaries block. Its members stand with the canary in
-	// results. Empty: it says nothing of them one by one.
+	// results. Empty: the audit has no outcomes of canaries.
 	CanaryOutcomesBlob string
 
-	// Outcome returns what an outcome is decoded into.
+	// Outcome returns an empty outcome, to be decoded into.
 	Outcome func() Outcome
-	// Derive finds the outcome in what else is known of a cell; nil if there is none. It
-	// is for descriptions without New.
+	// Derive finds the outcome in the rest of a cell; nil if there is none. It is for
+	// descriptions without New.
 	Derive func(*Cell) Outcome
 	// InJSON puts a derived outcome into the JSON of results, by the name of the audit.
 	InJSON bool
-	// CanaryOutcome returns what is decoded from the members of a canary. nil: it says nothing
-	// of canaries one by one.
+	// CanaryOutcome returns an empty outcome of a canary, to be decoded into; nil if the audit
+	// has none.
 	CanaryOutcome func() CanaryOutcome
 
 	// References returns the number of further models that the audit trains by Builder.Reference;
@@ -112,9 +110,9 @@ type Description struct {
 	Pictures func(Outcome) []Picture
 	// Changes compares the outcomes of two models by more than their texts side by side.
 	Changes func(before, after Outcome) []Change
-	// Utility is how good the model of an outcome is at its task, above 0 and the larger the
-	// better: what Charted is drawn against. false: the outcome does not say. It is nil for
-	// all audits but one.
+	// Utility is the utility of the outcome's model, above 0, and larger for better models: the
+	// axis that Charted is drawn against. false: the outcome has none. It is nil for all audits
+	// but one.
 	Utility func(Outcome) (float64, bool)
 }
 

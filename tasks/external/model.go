@@ -240,7 +240,7 @@ func (m *Model) Costs(ctx context.Context, v *datasets.Vocabulary, prefix []int3
 
 // asked makes an error permanent unless another try may mend it.
 func asked(ctx context.Context, err error) error {
-	if err == nil || ctx.Err() != nil || contracts.Mendable(err) {
+	if err == nil || ctx.Err() != nil || contracts.Retryable(err) {
 		return err
 	}
 	return tasks.Permanent(err)

@@ -141,7 +141,7 @@ func (c *program) clear() {
 // error is permanent where another try cannot mend it.
 func (c *program) ask(ctx context.Context, method, what string, about any, decode func(json.RawMessage) error) error {
 	err := c.talk.Ask(ctx, method, what, about, decode)
-	if err == nil || ctx.Err() != nil || contracts.Mendable(err) {
+	if err == nil || ctx.Err() != nil || contracts.Retryable(err) {
 		return err
 	}
 	return tasks.Permanent(err)
