@@ -44,7 +44,7 @@ nightly:
 	$(MAKE) soak ROUNDS=10000
 
 # The packages with goroutines, tests included, under the race detector. Left out are
-# internal/kernels and models, whose arithmetic would take minutes and is checked for
+# internal/kernels and most of models, whose arithmetic would take minutes and is checked for
 # equal bytes from many goroutines by make test, and internal/endtoend, which starts
 # programs that were built without the detector.
 RACE := ./workers ./dashboards ./storage/... ./cmd/coalmine \
@@ -52,7 +52,7 @@ RACE := ./workers ./dashboards ./storage/... ./cmd/coalmine \
 	./workflows/runs/availability ./workflows/runs/collection ./workflows/runs/retention ./workflows/runs \
 	./workflows/control/submission ./workflows/runs/verification ./tasks/inmemory ./tasks/taskstest \
 	./internal/queue ./internal/certificates ./internal/garbage ./internal/sleep \
-	./internal/testserver/... ./internal/tracing
+	./internal/testserver/... ./internal/tracing ./models/networks
 race:
 	scripts/setup.sh
 	go test $(TAGS) -race -timeout 30m $(RACE)

@@ -36,6 +36,9 @@
 //   - The gradient of a gradient is wrong: a graph has one gradient.
 //   - Gradients that are bound to parameters add up from run to run: none are bound.
 //
+// Rectify numbers its calls by a variable of all goroutines, unguarded: this package makes one call
+// at a time.
+//
 // Tests show each fault, and that no graph meets it. They compare every network with finite
 // differences, in float64, at the sizes of the shipped experiments.
 package networks
