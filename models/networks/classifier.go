@@ -39,6 +39,8 @@ type classifier[T Real] struct {
 }
 
 func newClassifier[T Real](c Config, rows int) (*classifier[T], error) {
+	building.Lock()
+	defer building.Unlock()
 	n := &classifier[T]{layers: newLayers[T](rows), Config: c}
 	outputs, inputs := logits(n.layers, c)
 	n.inputs = inputs
@@ -87,11 +89,19 @@ func NewClassifier(c Config, batch int) (*Classifier, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Classifier{training: training, scoring: newLayers[float32](training.rows)}
-	outputs, inputs := logits(n.scoring, c)
+	n := &Classifier{training: training}
+	return n, n.addScoring()
+}
+
+// addScoring makes the graph of the logits alone.
+func (n *Classifier) addScoring() (err error) {
+	building.Lock()
+	defer building.Unlock()
+	n.scoring = newLayers[float32](n.training.rows)
+	outputs, inputs := logits(n.scoring, n.training.Config)
 	n.inputs = inputs
-	n.outputs, err = n.scoring.Compile(training.Params, outputs...)
-	return n, err
+	n.outputs, err = n.scoring.Compile(n.training.Params, outputs...)
+	return err
 }
 
 // Graph returns the training graph.

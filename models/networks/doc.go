@@ -36,8 +36,8 @@
 //   - The gradient of a gradient is wrong: a graph has one gradient.
 //   - Gradients that are bound to parameters add up from run to run: none are bound.
 //
-// Rectify numbers its calls by a variable of all goroutines, unguarded: this package makes one call
-// at a time.
+// Graphs share Gorgonia's nodes of constants, and it counts some of its calls, without a guard: this
+// package makes one graph at a time. Several may run at once.
 //
 // Tests show each fault, and that no graph meets it. They compare every network with finite
 // differences, in float64, at the sizes of the shipped experiments.

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"strings"
+	"sync"
 
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
@@ -14,6 +15,11 @@ import (
 
 	"coalmine/models"
 )
+
+// building is held while a graph is made, from NewGraph to the end of Compile or CompileLoss:
+// all graphs of a process share the nodes of Gorgonia's constants, whose hashes it stores
+// unguarded, and a counter.
+var building sync.Mutex
 
 // Real is the type of a graph's numbers: float32 for use, float64 for checks.
 type Real interface{ float32 | float64 }

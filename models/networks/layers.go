@@ -3,7 +3,6 @@ package networks
 import (
 	"fmt"
 	"slices"
-	"sync"
 
 	"gorgonia.org/gorgonia"
 )
@@ -51,18 +50,9 @@ func (l *layers[T]) dense(x *gorgonia.Node, units int) *gorgonia.Node {
 // relu adds layers with these numbers of units, each with ReLU.
 func (l *layers[T]) relu(x *gorgonia.Node, units ...int) *gorgonia.Node {
 	for _, n := range units {
-		x = rectify(l.dense(x, n))
+		x = gorgonia.Must(gorgonia.Rectify(l.dense(x, n)))
 	}
 	return x
-}
-
-// rectifying guards the variable of all goroutines by which Gorgonia numbers calls of Rectify.
-var rectifying sync.Mutex
-
-func rectify(x *gorgonia.Node) *gorgonia.Node {
-	rectifying.Lock()
-	defer rectifying.Unlock()
-	return gorgonia.Must(gorgonia.Rectify(x))
 }
 
 // pairs adds an input with the first vectors of all pairs and then the second

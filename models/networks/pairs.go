@@ -25,6 +25,8 @@ type pairs[T Real] struct {
 
 // newSiamese returns a graph with one tower for both vectors.
 func newSiamese[T Real](t *Tower, rows int) (*pairs[T], error) {
+	building.Lock()
+	defer building.Unlock()
 	n := &pairs[T]{layers: newLayers[T](rows)}
 	x, vectors := n.pairs(t.Inputs)
 	n.first, n.second = vectors[:rows*t.Inputs], vectors[rows*t.Inputs:]
@@ -36,6 +38,8 @@ func newSiamese[T Real](t *Tower, rows int) (*pairs[T], error) {
 
 // newEncoders returns a graph with a tower for each vector.
 func newEncoders[T Real](first, second *Tower, rows int) (*pairs[T], error) {
+	building.Lock()
+	defer building.Unlock()
 	n := &pairs[T]{layers: newLayers[T](rows)}
 	x, vectors := n.Input("first", rows, first.Inputs)
 	y, others := n.Input("second", rows, second.Inputs)
@@ -141,6 +145,8 @@ type embedder struct {
 }
 
 func newEmbedder(t *Tower, params []float32) (*embedder, error) {
+	building.Lock()
+	defer building.Unlock()
 	e := &embedder{layers: newLayers[float32](chunk)}
 	x, inputs := e.Input("inputs", chunk, t.Inputs)
 	outputs, err := e.Compile(params, e.relu(x, t.Units...))
