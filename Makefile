@@ -17,17 +17,23 @@ build:
 # Tests check more than programs at work do: see internal/invariants.
 TAGS := -tags invariants
 
+# .ci/run vets by itself.
 test:
 	scripts/setup.sh
-	scripts/check-compose.sh
-	scripts/check-deploy.sh
-	go test $(TAGS) -timeout 20m ./...
+	@bash -c 'TIMEFORMAT="make test: the tests took %lR, and %lU + %lS of processor"; time go test $(TAGS) -vet=off -timeout 20m ./...'
 
-# What make test tries a sample of: every wrong value in every example, 10,000 mutated records, and
-# every value of records that are sent to a cluster. Before them, the epsilons and the tables of the docs
-# beside their commands; KEPT_SECONDS=1000 runs longer examples again, too.
+# Checks that guard rarely: what is in compose.yaml and deploy, programs in Python that recompute
+# numbers (tests named ...Elsewhere), the epsilons and the tables of the docs beside their commands
+# (KEPT_SECONDS=1000 runs longer examples again, too), and in whole what make test tries a sample
+# of: every wrong value in every example, 10,000 mutated records, and every value of records that
+# are sent to a cluster.
 KEPT_SECONDS ?= 20
 check:
+	scripts/setup.sh python
+	scripts/check-compose.sh
+	scripts/check-deploy.sh
+	COALMINE_CHECK=1 go test $(TAGS) -timeout 20m -run Elsewhere \
+		./cmd/coalmine ./models/vision ./internal/npy ./workflows/plan/compile
 	go test $(TAGS) ./docs/...
 	go test $(TAGS) -timeout 0 -run 'EpsilonsInTheDocs|KeptOutputs' ./cmd/coalmine -kept-seconds $(KEPT_SECONDS)
 	go test $(TAGS) -timeout 20m -run 'OneWrongValue' ./workflows/experiment -whole

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Gets what the tests need besides Go: a redis-server, versitygw, an S3 server, and
-# NumPy, pandas and SciPy for the programs in docs/ that read a run's numbers or recompute them, and
-# PyTorch (40 MB) for what clients/python adapts it to and for examples/external.
+# Gets what the tests need besides Go: redis-server, and versitygw, an S3 server. With the argument
+# python, also NumPy, pandas, SciPy, scikit-learn and PyTorch (40 MB), by which programs in Python
+# recompute the numbers of runs.
 # Nothing here is fatal: what cannot be had is named, and its tests are skipped.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -20,18 +20,25 @@ as_root() {
 	fi
 }
 
+# debian_packages USE PACKAGE...: installs packages, or says what is skipped without them.
+debian_packages() {
+	local use=$1
+	shift
+	if ! command -v apt-get >/dev/null; then
+		say "$* absent, and this is no Debian: SKIPPING $use; install them to run it"
+		return
+	fi
+	say "installing $*"
+	if ! { as_root apt-get update -qq && as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "$@"; }; then
+		say "$* cannot be installed (not root, no sudo without password, or no network): SKIPPING $use"
+	fi
+}
+
 queue_server() {
 	if [ -n "${COALMINE_REDIS_SERVER:-}" ] || [ -x "$tools/redis-server" ] || command -v redis-server >/dev/null; then
 		return
 	fi
-	if ! command -v apt-get >/dev/null; then
-		say "redis-server is absent and this is no Debian: SKIPPING the tests on a real Redis; install Redis 7 or newer to run them"
-		return
-	fi
-	say "installing redis-server"
-	if ! { as_root apt-get update -qq && as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends redis-server; }; then
-		say "redis-server cannot be installed (not root, no sudo without password, or no network): SKIPPING the tests on a real Redis"
-	fi
+	debian_packages "the tests on a real Redis (7 or newer)" redis-server
 }
 
 s3_server() {
@@ -44,24 +51,19 @@ s3_server() {
 	fi
 }
 
-# python_package MODULE NAME: Debian's package of a module of Python.
-python_package() {
-	if python3 -c "import $1" 2>/dev/null || /usr/bin/python3 -c "import $1" 2>/dev/null; then
-		return
-	fi
-	if ! command -v apt-get >/dev/null; then
-		say "$2 is absent and this is no Debian: SKIPPING what needs it in Python; install python3 with $2 to run it"
-		return
-	fi
-	say "installing python3-$1"
-	if ! { as_root apt-get update -qq && as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "python3-$1"; }; then
-		say "python3-$1 cannot be installed (not root, no sudo without password, or no network): SKIPPING what needs it in Python"
-	fi
+# python_packages installs what Debian has of the modules that are absent.
+python_packages() {
+	local absent=()
+	for module in "$@"; do
+		if ! python3 -c "import $module" 2>/dev/null && ! /usr/bin/python3 -c "import $module" 2>/dev/null; then
+			absent+=("python3-$module")
+		fi
+	done
+	[ ${#absent[@]} = 0 ] || debian_packages "the comparisons with programs in Python" "${absent[@]}"
 }
 
 queue_server
 s3_server
-python_package numpy NumPy
-python_package pandas pandas
-python_package scipy SciPy
-python_package torch PyTorch
+if [ "${1:-}" = python ]; then
+	python_packages numpy pandas scipy sklearn torch
+fi

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/testserver"
 	"coalmine/privacy"
 	"coalmine/workflows/forecast/accounting"
 	"coalmine/workflows/results"
@@ -22,7 +23,7 @@ training: {rounds: 3, cohort: 4, chunks: 1, privacy: {clip: 0.1, noise_multiplie
 grid: {axes: {training.privacy.noise_multiplier: [1, 0.8, 0]}}
 `
 
-func TestAccountTakesTheRecipesOfARun(t *testing.T) {
+func TestAccountTakesTheRecipesOfARunElsewhereToo(t *testing.T) {
 	t.Parallel()
 	home := smallRunOf(t, accountedFile, spendingText())
 	// One after another: a data directory has one user at a time.
@@ -89,10 +90,7 @@ func refusesAccounts(t *testing.T, home string) {
 
 // docs/check_account.py states the theorems a second time.
 func recomputesCosts(t *testing.T, home string) {
-	mpmath := python(t, "mpmath")
-	if mpmath == "" {
-		t.Skip("no python3 with mpmath, which comes with PyTorch: scripts/setup.sh installs it where it may")
-	}
+	mpmath := testserver.Python(t, "mpmath")
 	dir := t.TempDir()
 	text := prints(t, "account", "latest", "--home", home, "--scale", "2", "--json")
 	if err := os.WriteFile(filepath.Join(dir, "account.json"), []byte(text), 0o600); err != nil {

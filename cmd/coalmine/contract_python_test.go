@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"coalmine/internal/race"
+	"coalmine/internal/testserver"
 	"coalmine/workflows/standalone/modelaudit"
 )
 
@@ -22,15 +23,9 @@ training: {rounds: 40, cohort: 10, client: {learning_rate: 4, gradient_clip: 1}}
 audit: {random_sampling: {references: 400, exact: true}}
 `
 
-func TestThePythonClientPassesItsOwnTests(t *testing.T) {
+func TestThePythonClientPassesItsTestsElsewhere(t *testing.T) {
 	t.Parallel()
-	name := python(t, "torch")
-	if name == "" {
-		if name = python(t, "unittest"); name == "" {
-			t.Skip("no python3: scripts/setup.sh installs it where it may")
-		}
-		t.Log("no python3 with PyTorch: its adapter is not tested")
-	}
+	name := testserver.Python(t, "torch")
 	output, err := exec.CommandContext(t.Context(), name, "-B", "-m", "unittest", "discover", "-s", "../../clients/python/tests").CombinedOutput()
 	if err != nil || !strings.Contains(string(output), "\nOK") {
 		t.Errorf("%v\n%s", err, output)
@@ -39,8 +34,9 @@ func TestThePythonClientPassesItsOwnTests(t *testing.T) {
 
 // A model that this program has trained, computed by another and asked by contract, has the
 // native audit's verdicts.
-func TestAModelScoredByContractHasTheVerdictsOfItsRun(t *testing.T) {
+func TestAModelScoredByContractHasTheOutcomesOfItsRunElsewhere(t *testing.T) {
 	t.Parallel()
+	name := testserver.Python(t, "numpy, torch")
 	if race.Enabled {
 		t.Skip("a training is arithmetic that takes long under the race detector; other tests race the same goroutines")
 	}
@@ -53,13 +49,9 @@ func TestAModelScoredByContractHasTheVerdictsOfItsRun(t *testing.T) {
 	if v := native.RandomSampling; v.Memorized == 0 || v.Memorized == v.Of {
 		t.Fatalf("%d of %d are memorized; expected some, and not all", v.Memorized, v.Of)
 	}
-	for program, module := range map[string]string{"torch_gru.py": "torch", "exported.py": "numpy"} {
+	for _, program := range []string{"torch_gru.py", "exported.py"} {
 		t.Run(program, func(t *testing.T) {
 			t.Parallel()
-			name := python(t, module)
-			if name == "" {
-				t.Skipf("no python3 with %s", module)
-			}
 			command := name + " -B ../../clients/python/examples/" + program + " " + model
 			texts := filepath.Join(t.TempDir(), "texts.txt")
 			writeFile(t, texts, strings.Join(canariesOf(t, home), "\n"))

@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"coalmine/internal/testserver"
 )
 
 // stoppedFile overtrains on little text, so that early stopping takes a model from the
@@ -85,37 +87,26 @@ func TestWhatSanitizationLeavesIsFoundElsewhere(t *testing.T) {
 // checkDataOf has another program draw the data of an experiment again.
 func checkDataOf(t *testing.T, file string) {
 	t.Helper()
-	home := smallRun(t, file)
-	dirs := exportCells(t, home)
-	program := python(t, "hashlib")
-	if program == "" {
-		t.Skip("no python3")
-	}
+	program := testserver.Python(t, "hashlib")
+	dirs := exportCells(t, smallRun(t, file))
 	runPython(t, ".", append([]string{program, "-m", "check_data"}, dirs...)...)
 }
 
 func TestWhatEarlyStoppingTookGivesItsLossElsewhere(t *testing.T) {
 	t.Parallel()
-	home := smallRun(t, stoppedFile)
-	dirs := exportCells(t, home)
-	numpy := python(t, "numpy")
-	if numpy == "" {
-		t.Skip("no python3 with NumPy: scripts/setup.sh installs it where it may")
-	}
+	numpy := testserver.Python(t, "numpy")
+	dirs := exportCells(t, smallRun(t, stoppedFile))
 	runPython(t, ".", append([]string{numpy, "-c", withoutTorch, "check_export"}, dirs...)...)
 	runPython(t, ".", append([]string{numpy, "-m", "check_data"}, dirs...)...)
 }
 
 func TestATrainingEndsWhereItsRecallIsReachedElsewhereToo(t *testing.T) {
 	t.Parallel()
+	numpy := testserver.Python(t, "numpy")
 	home := smallRun(t, targetFile)
 	dirs := exportCells(t, home)
 	if n := strings.Count(prints(t, "results", "--home", home), "; the training ended there"); n != len(dirs) {
 		t.Errorf("%d of %d trainings have ended at their target", n, len(dirs))
-	}
-	numpy := python(t, "numpy")
-	if numpy == "" {
-		t.Skip("no python3 with NumPy: scripts/setup.sh installs it where it may")
 	}
 	runPython(t, ".", append([]string{numpy, "-c", withoutTorch, "check_export"}, dirs...)...)
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"coalmine/internal/race"
+	"coalmine/internal/testserver"
 )
 
 // externalFile is an example of examples/external in small.
@@ -48,10 +49,7 @@ func TestTheExamplesInPyTorchAreAuditedElsewhere(t *testing.T) {
 	if race.Enabled {
 		t.Skip("a training is arithmetic that takes long under the race detector; other tests race the same goroutines")
 	}
-	name := python(t, "torch, scipy")
-	if name == "" {
-		t.Skip("no python3 with PyTorch and SciPy: scripts/setup.sh installs them where it may")
-	}
+	name := testserver.Python(t, "torch, scipy")
 	setPython(t, name)
 	for example, job := range map[string]string{
 		"gru-central": "{embedding: 8, units: 12, dropout: 0.1, epochs: 4, batch: 16, learning_rate: 0.02}",
@@ -82,10 +80,7 @@ func TestTheExampleOfDigitsIsRecomputedElsewhere(t *testing.T) {
 	if race.Enabled {
 		t.Skip("a training is arithmetic that takes long under the race detector; other tests race the same goroutines")
 	}
-	name := python(t, "numpy")
-	if name == "" {
-		t.Skip("no python3 with NumPy: scripts/setup.sh installs it where it may")
-	}
+	name := testserver.Python(t, "numpy")
 	setPython(t, name)
 	t.Chdir("../..")
 	for example, sets := range map[string][]string{

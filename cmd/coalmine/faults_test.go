@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"coalmine/internal/testserver"
 )
 
 // faultyFile plants every fault of texts, in sentences of words and of bytes, and selects
@@ -59,10 +61,7 @@ func TestPlantedFaultsAndSelectedWordsAreFoundElsewhere(t *testing.T) {
 	t.Parallel()
 	home := smallRunOf(t, faultyFile, faultyText(1200))
 	dirs := exportCells(t, home)
-	program := python(t, "hashlib")
-	if program == "" {
-		t.Skip("no python3")
-	}
+	program := testserver.Python(t, "hashlib")
 	runPython(t, ".", append([]string{program, "-m", "check_faults", filepath.Join(home, "..", "text.jsonl")}, dirs...)...)
 	runPython(t, ".", append([]string{program, "-m", "check_data"}, dirs...)...)
 }
@@ -102,10 +101,7 @@ func TestFaultsOfImagesAreFoundElsewhere(t *testing.T) {
 	t.Parallel()
 	home := smallRunOf(t, faultyImages, imagesOf(300))
 	dirs := exportCells(t, home)
-	program := python(t, "hashlib")
-	if program == "" {
-		t.Skip("no python3")
-	}
+	program := testserver.Python(t, "hashlib")
 	runPython(t, ".", append([]string{program, "-m", "check_faults", filepath.Join(home, "..", "text.jsonl")}, dirs...)...)
 	runPython(t, ".", append([]string{program, "-m", "check_data"}, dirs...)...)
 }

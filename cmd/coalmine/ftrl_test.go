@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"testing"
+
+	"coalmine/internal/testserver"
 )
 
 // The noise is so large that five of its digits show when it is taken from the model again.
@@ -30,10 +32,7 @@ const ftrlRounds = 21
 // where the accountant has a theorem, and searches without derivatives.
 func TestCorrelatedNoiseIsRecomputedElsewhere(t *testing.T) {
 	t.Parallel()
-	scipy := python(t, "scipy")
-	if scipy == "" {
-		t.Skip("no python3 with SciPy")
-	}
+	scipy := testserver.Python(t, "scipy")
 	home := smallRunOf(t, ftrlFile, spendingText())
 	for _, cell := range cellsOf(t, home) {
 		dir := exportCell(t, home, cell)

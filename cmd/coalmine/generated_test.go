@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"coalmine/internal/race"
+	"coalmine/internal/testserver"
 	"coalmine/models"
 	"coalmine/tasks/audits/models/generatedimages"
 	"coalmine/tasks/checkpoints"
@@ -85,7 +86,7 @@ func picture(t *testing.T, path string) image.Image {
 	return p
 }
 
-func TestAGanIsSampledExportedAndShown(t *testing.T) {
+func TestAGanIsSampledExportedAndShownElsewhereToo(t *testing.T) {
 	t.Parallel()
 	if race.Enabled {
 		t.Skip("trainings of networks for images are arithmetic that takes minutes under the race detector")
@@ -154,10 +155,7 @@ func TestAGanIsSampledExportedAndShown(t *testing.T) {
 		}
 	})
 	t.Run("another program makes and measures the images again", func(t *testing.T) {
-		torch := python(t, "torch")
-		if torch == "" {
-			t.Skip("no python3 with PyTorch, which runs the networks again")
-		}
+		torch := testserver.Python(t, "torch")
 		dirs := exportCells(t, home)
 		for i, dir := range dirs {
 			cell := fmt.Sprintf("c%02d", i+1)

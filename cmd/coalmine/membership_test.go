@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"coalmine/internal/testserver"
 	"coalmine/tasks/taskstest"
 )
 
@@ -24,10 +25,7 @@ grid: {axes: {data.partition: [by-user, iid]}}
 // trained which reference model from the streams.
 func TestMembershipIsRecomputedElsewhere(t *testing.T) {
 	t.Parallel()
-	interpreter := python(t, "sklearn, scipy")
-	if interpreter == "" {
-		t.Skip("no Python with SciPy and scikit-learn")
-	}
+	interpreter := testserver.Python(t, "sklearn, scipy")
 	dir := t.TempDir()
 	home, file := filepath.Join(dir, "home"), filepath.Join(dir, "membership.yaml")
 	source := filepath.Join(dir, "text.jsonl")

@@ -6,15 +6,14 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"coalmine/internal/testserver"
 )
 
 // The lines for pandas that the docs show, on the tables of a run.
-func TestNotebooksReadTheTables(t *testing.T) {
+func TestNotebooksReadTheTablesElsewhere(t *testing.T) {
 	t.Parallel()
-	pandas := python(t, "pandas")
-	if pandas == "" {
-		t.Skip("no python3 with pandas: scripts/setup.sh installs it where it may")
-	}
+	pandas := testserver.Python(t, "pandas")
 	docs, err := os.ReadFile("../../docs/api.md")
 	if err != nil {
 		t.Fatal(err)

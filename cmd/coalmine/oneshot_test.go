@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/testserver"
 	"coalmine/tasks/taskstest"
 )
 
@@ -22,10 +23,7 @@ audit: {one_shot: {canaries: 60}}
 // Both estimates of a real run, by SciPy from its models, and the directions from the streams.
 func TestOneShotEstimatesAreRecomputedElsewhere(t *testing.T) {
 	t.Parallel()
-	interpreter := python(t, "scipy")
-	if interpreter == "" {
-		t.Skip("no Python with SciPy")
-	}
+	interpreter := testserver.Python(t, "scipy")
 	dir := t.TempDir()
 	home, file := filepath.Join(dir, "home"), filepath.Join(dir, "one-shot.yaml")
 	source := filepath.Join(dir, "text.jsonl")
@@ -54,12 +52,9 @@ func TestOneShotEstimatesAreRecomputedElsewhere(t *testing.T) {
 
 // Of two seeds without noise both estimates contradict the claim, of one the trade-off curve does,
 // and no lower bound; a right cell that isn't done doesn't count.
-func TestThePowerOfAuditsIsCounted(t *testing.T) {
+func TestThePowerOfAuditsIsCountedElsewhere(t *testing.T) {
 	t.Parallel()
-	interpreter := python(t, "json")
-	if interpreter == "" {
-		t.Skip("no Python")
-	}
+	interpreter := testserver.Python(t, "json")
 	cell := func(p, final float64) string {
 		return fmt.Sprintf(`{"state": "done", "privacy": {"epsilon_proved": 8, "control": "no-noise"}, "training": {"noise_multiplier": 0.86}, "audit": {
 			"one_run": {"epsilon_lower": 1.5, "confidence": 0.95, "trade_off": {"epsilon_lower": 2.5, "p_value": %v}},

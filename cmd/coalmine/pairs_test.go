@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"coalmine/internal/race"
+	"coalmine/internal/testserver"
 )
 
 // parallelText has so many pairs: names of digits, and the digits.
@@ -57,10 +58,7 @@ func TestAnExportedTranslationModelGivesTheNumbersOfTheResultsElsewhere(t *testi
 	if race.Enabled {
 		t.Skip("trainings are arithmetic that takes minutes under the race detector; other tests race the same goroutines")
 	}
-	numpy := python(t, "numpy")
-	if numpy == "" {
-		t.Skip("no python3 with NumPy: scripts/setup.sh installs it where it may")
-	}
+	numpy := testserver.Python(t, "numpy")
 	for level, file := range map[string]string{
 		"words": pairsFileOf("say # # #", "sage # # #", `symbols: ["1", "2", "3", "4", "5", "6", "7", "8", "9"]`, "{vocabulary: {size: 22}}"),
 		"bytes": pairsFileOf("say ###", "sage # # #", "alphabet: digits", "{level: byte, sequence: 30, users: {words: 300}}"),

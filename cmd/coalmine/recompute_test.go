@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"coalmine/internal/race"
+	"coalmine/internal/testserver"
 	"coalmine/tasks/taskstest"
 )
 
@@ -59,17 +60,6 @@ func exportCells(t *testing.T, home string) []string {
 		dirs = append(dirs, exportCell(t, home, cell))
 	}
 	return dirs
-}
-
-// python is a Python that has one of the modules, or "".
-func python(t *testing.T, module string) string {
-	t.Helper()
-	for _, name := range []string{"python3", "/usr/bin/python3"} { // the second has Debian's packages
-		if exec.CommandContext(t.Context(), name, "-c", "import "+module).Run() == nil {
-			return name
-		}
-	}
-	return ""
 }
 
 // runPython runs a program, of docs/ or another, in a directory and returns what it says.
@@ -121,6 +111,7 @@ func allModels() string {
 
 func TestAnExportedModelGivesTheNumbersOfTheResultsElsewhere(t *testing.T) {
 	t.Parallel()
+	python := testserver.Python(t, "numpy, torch")
 	if race.Enabled {
 		t.Skip("33 trainings are arithmetic that takes minutes under the race detector; other tests race the same goroutines")
 	}
@@ -131,22 +122,14 @@ func TestAnExportedModelGivesTheNumbersOfTheResultsElsewhere(t *testing.T) {
 	}
 	t.Run("with NumPy", func(t *testing.T) {
 		t.Parallel()
-		numpy := python(t, "numpy")
-		if numpy == "" {
-			t.Skip("no python3 with NumPy: scripts/setup.sh installs it where it may")
-		}
 		for _, program := range []string{"check_export", "check_audit"} {
-			runPython(t, ".", append([]string{numpy, "-c", withoutTorch, program}, dirs...)...)
+			runPython(t, ".", append([]string{python, "-c", withoutTorch, program}, dirs...)...)
 		}
 	})
 	t.Run("with PyTorch", func(t *testing.T) {
 		t.Parallel()
-		torch := python(t, "torch")
-		if torch == "" {
-			t.Skip("no python3 with PyTorch: with NumPy the same is checked, but for the example of docs/model.md")
-		}
-		runPython(t, ".", append([]string{torch, "-m", "check_export"}, dirs...)...)
-		runPython(t, ".", append([]string{torch, "-c", inEach, pagesTorch(t)}, modulesOf(t, dirs)...)...)
+		runPython(t, ".", append([]string{python, "-m", "check_export"}, dirs...)...)
+		runPython(t, ".", append([]string{python, "-c", inEach, pagesTorch(t)}, modulesOf(t, dirs)...)...)
 	})
 }
 
@@ -308,10 +291,7 @@ func albums(of func(line int) int) string {
 
 func TestDevicesOfGroupsAreDividedAgainElsewhere(t *testing.T) {
 	t.Parallel()
-	program := python(t, "hashlib")
-	if program == "" {
-		t.Skip("no python3")
-	}
+	program := testserver.Python(t, "hashlib")
 	dirs := exportCells(t, smallRunOf(t, groupsFile, albums(func(line int) int { return line * line % 31 % 7 })))
 	runPython(t, ".", append([]string{program, "-m", "check_data"}, dirs...)...)
 }
@@ -329,11 +309,7 @@ func TestUsersOfOneGroupAreNamed(t *testing.T) {
 
 func TestTheDataOfARunIsDrawnAgainElsewhere(t *testing.T) {
 	t.Parallel()
-	program := python(t, "hashlib")
-	if program == "" {
-		t.Skip("no python3")
-	}
-	numpy := python(t, "numpy")
+	program := testserver.Python(t, "numpy")
 	for name, file := range map[string]string{
 		"words": dataFile, "coins": coinsFile, "bytes": bytesFile, "devices": devicesFile, "formats of words": wordFormsFile, "formats of bytes": byteFormsFile,
 	} {
@@ -341,8 +317,8 @@ func TestTheDataOfARunIsDrawnAgainElsewhere(t *testing.T) {
 			t.Parallel()
 			dirs := exportCells(t, smallRun(t, file))
 			runPython(t, ".", append([]string{program, "-m", "check_data"}, dirs...)...)
-			if numpy != "" && strings.HasPrefix(name, "formats") {
-				runPython(t, ".", append([]string{numpy, "-c", withoutTorch, "check_audit"}, dirs...)...)
+			if strings.HasPrefix(name, "formats") {
+				runPython(t, ".", append([]string{program, "-c", withoutTorch, "check_audit"}, dirs...)...)
 			}
 		})
 	}
@@ -378,10 +354,7 @@ grid:
 
 func TestNoiseOfDevicesIsDrawnAgainElsewhere(t *testing.T) {
 	t.Parallel()
-	program := python(t, "math")
-	if program == "" {
-		t.Skip("no python3")
-	}
+	program := testserver.Python(t, "math")
 	home := smallRun(t, sharesFile)
 	clean, noisy := exportCell(t, home, "c01"), exportCell(t, home, "c02")
 	for cell, dir := range map[string]string{"c01": clean, "c02": noisy} {
@@ -399,10 +372,7 @@ func TestNoiseOfDevicesIsDrawnAgainElsewhere(t *testing.T) {
 
 func TestExportedUpdatesMakeTheNextModelElsewhere(t *testing.T) {
 	t.Parallel()
-	program := python(t, "math")
-	if program == "" {
-		t.Skip("no python3")
-	}
+	program := testserver.Python(t, "math")
 	home := smallRun(t, updatesFile)
 	dir := exportCell(t, home, "c01")
 	if _, err := os.Stat(filepath.Join(dir, "updates.jsonl")); err == nil {
@@ -442,10 +412,7 @@ func textWithSecrets() string {
 
 func TestNaturalSecretsAreRankedAgainElsewhere(t *testing.T) {
 	t.Parallel()
-	numpy := python(t, "numpy")
-	if numpy == "" {
-		t.Skip("no python3 with NumPy: scripts/setup.sh installs it where it may")
-	}
+	numpy := testserver.Python(t, "numpy")
 	dirs := exportCells(t, smallRunOf(t, naturalFile, textWithSecrets()))
 	runPython(t, ".", append([]string{numpy, "-c", withoutTorch, "check_natural"}, dirs...)...)
 }
@@ -466,10 +433,7 @@ grid:
 
 func TestSamplesAreDrawnAgainElsewhere(t *testing.T) {
 	t.Parallel()
-	numpy := python(t, "numpy")
-	if numpy == "" {
-		t.Skip("no python3 with NumPy: scripts/setup.sh installs it where it may")
-	}
+	numpy := testserver.Python(t, "numpy")
 	dirs := exportCells(t, smallRun(t, samplesFile))
 	runPython(t, ".", append([]string{numpy, "-c", withoutTorch, "check_samples"}, dirs...)...)
 }

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"coalmine/internal/testserver"
 )
 
 const replicatesFile = `
@@ -62,10 +64,7 @@ func TestAFurtherSeedRunsNoCellAgain(t *testing.T) {
 // Every mean, interval and difference of a real run, by SciPy from its rows of canaries.
 func TestReplicatesAreRecomputedElsewhere(t *testing.T) {
 	t.Parallel()
-	interpreter := python(t, "scipy")
-	if interpreter == "" {
-		t.Skip("no Python with SciPy")
-	}
+	interpreter := testserver.Python(t, "scipy")
 	home, file := replicatesHome(t)
 	outputOf(t, home, "run", file, "--set", "grid.replicates=3")
 	dir := filepath.Dir(file)

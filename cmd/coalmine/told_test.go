@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"coalmine/internal/race"
+	"coalmine/internal/testserver"
 	"coalmine/privacy/oneshot"
 )
 
@@ -56,15 +57,12 @@ run(Gaussian)
 // of its mechanism, which is known: four sums of everybody with noise of twice the sensitivity are a
 // single one with noise of once the sensitivity. The seed is fixed; over seeds the estimate is beyond four
 // of its standard errors less than once in 1,000 times.
-func TestATrainingOfOthersTellsOfItsCanaryClients(t *testing.T) {
+func TestATrainingOfOthersTellsOfItsCanaryClientsElsewhere(t *testing.T) {
 	t.Parallel()
 	if race.Enabled {
 		t.Skip("a training is arithmetic that takes long under the race detector; other tests race the same goroutines")
 	}
-	name := python(t, "numpy")
-	if name == "" {
-		t.Skip("no python3 with NumPy: scripts/setup.sh installs it where it may")
-	}
+	name := testserver.Python(t, "numpy")
 	trainer := t.TempDir()
 	writeFile(t, filepath.Join(trainer, "train.py"), gaussianTrainer)
 	command := "PYTHONPATH=" + pythonClients(t) + " " + name + " -B train.py"

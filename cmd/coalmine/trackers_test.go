@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/testserver"
 	"coalmine/workflows/results/trackers"
 )
 
@@ -27,7 +28,7 @@ grid:
       - {algorithm: sgd, rounds: 50, cohort: 4, steps_per_task: 20}
 `
 
-func TestTrackersHaveEveryNumberOfTheResults(t *testing.T) {
+func TestTrackersHaveEveryNumberOfTheResultsElsewhere(t *testing.T) {
 	t.Parallel()
 	home, dir := smallRun(t, trackedFile), t.TempDir()
 	for name, args := range map[string][]string{
@@ -47,10 +48,7 @@ func TestTrackersHaveEveryNumberOfTheResults(t *testing.T) {
 	if err := json.Unmarshal(outputOf(t, home, "results", "--format", "mlflow", "-o", filepath.Join(dir, "mlruns"), "--json"), &written); err != nil || written.Cells != 3 {
 		t.Errorf("--json says %+v, %v", written, err)
 	}
-	program := python(t, "struct")
-	if program == "" {
-		t.Skip("no python3")
-	}
+	program := testserver.Python(t, "struct")
 	runPython(t, ".", program, "-m", "check_trackers", dir)
 }
 

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"coalmine/internal/testserver"
 )
 
 func TestTheBeginningOfAFileIsAligned(t *testing.T) {
@@ -24,12 +26,9 @@ func TestTheBeginningOfAFileIsAligned(t *testing.T) {
 	}
 }
 
-func TestNumPyReadsIt(t *testing.T) {
+func TestNumPyReadsItElsewhere(t *testing.T) {
 	t.Parallel()
-	python, err := exec.LookPath("python3")
-	if err != nil || exec.CommandContext(t.Context(), python, "-c", "import numpy").Run() != nil {
-		t.Skip("no python3 with NumPy: scripts/setup.sh installs it where it may")
-	}
+	python := testserver.Python(t, "numpy")
 	for want, file := range map[string][]byte{
 		"uint8 (2, 3, 1) [[[1], [2], [3]], [[4], [5], [255]]]\n": append(Bytes(2, 3, 1), 1, 2, 3, 4, 5, 255),
 		"float32 (2, 2) [[1.0, -0.5], [0.0, 3.0]]\n":             Floats([]float32{1, -0.5, 0, 3}, 2, 2),

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"coalmine/internal/race"
+	"coalmine/internal/testserver"
 	"coalmine/models"
 	"coalmine/storage/safetensors"
 )
@@ -132,15 +133,12 @@ func computeClassifier(t *testing.T, c *Classifier, name string, n int) (path st
 }
 
 // All kinds in small, and the paper's networks.
-func TestPyTorchGivesTheSameGradients(t *testing.T) {
+func TestPyTorchGivesTheSameGradientsElsewhere(t *testing.T) {
 	t.Parallel()
 	if race.Enabled || testing.Short() {
 		t.Skip("arithmetic of one thread")
 	}
-	torch := pythonWithTorch(t)
-	if torch == "" {
-		t.Skip("no python3 with PyTorch: central differences of the reference check the same")
-	}
+	torch := testserver.Python(t, "torch")
 	paths := []string{
 		computeClassifier(t, smallClassifier(t), "small classifier", 5),
 		computeClassifier(t, classifierOf(t, digits, paperClassifier), "classifier", 5),
@@ -166,15 +164,4 @@ func smallImages4() models.ImageShape {
 	shape := ganImages
 	shape.Channels = 3
 	return shape
-}
-
-// pythonWithTorch is a Python that has PyTorch, or "".
-func pythonWithTorch(t *testing.T) string {
-	t.Helper()
-	for _, name := range []string{"python3", "/usr/bin/python3"} { // the second has Debian's packages
-		if exec.CommandContext(t.Context(), name, "-c", "import torch").Run() == nil {
-			return name
-		}
-	}
-	return ""
 }

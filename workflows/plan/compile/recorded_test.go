@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/testserver"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/updates"
@@ -116,10 +117,7 @@ func TestNoNodeGathersMoreThanItShouldHold(t *testing.T) {
 // projections, noise and rounding of one training's updates, and what the server makes of them.
 func TestRecordedUpdatesAreDrawnAgainElsewhere(t *testing.T) {
 	t.Parallel()
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("there is no python3")
-	}
+	python := testserver.Python(t, "hashlib")
 	dir := t.TempDir()
 	shard := func(name string, sets ...string) {
 		p := compiled(t, recorded, storage.DigestOf(compiletest.Source()), append([]string{
