@@ -103,7 +103,7 @@ await page.goto(origin);
 // The run, by its link, with the keyboard alone.
 await page.getByRole('link', { name: run }).focus();
 await page.keyboard.press('Enter');
-await shows('What happened');
+await page.getByRole('heading', { name: 'Events' }).waitFor();
 await shows('submitted by');
 await page.locator('h1 + [role=status]').getByText('done').waitFor({ timeout: 150_000 }); // nobody reloads
 await shows('finished');
@@ -122,6 +122,7 @@ const columns = await heads.allInnerTexts();
 await page.reload();
 await page.getByRole('heading', { name: 'Results' }).waitFor();
 expect(`columns are ${await heads.allInnerTexts()} after a reload, and were ${columns} of ${all}`, (await heads.allInnerTexts()).join() === columns.join());
+await page.locator('summary', { hasText: /^Notes \(/ }).click();
 expect('what holds of all cells is said of each', (await page.getByRole('list', { name: 'About the numbers' }).getByRole('listitem').count()) === (await (await page.request.get(`${origin}/api/v1/runs/${run}/table`)).json()).notes_once.length);
 await page.getByRole('button', { name: 'Add a note or tags' }).click();
 const script = '<img src=x onerror="document.title=\'broken in\'">';
@@ -141,7 +142,7 @@ page.once('dialog', (d) => {
 });
 await page.getByRole('button', { name: 'Unpin' }).click();
 expect('unpinning asks nothing', question.includes('Unpin'));
-await page.getByRole('button', { name: 'Show what was run' }).click();
+await page.getByRole('button', { name: 'Show resolved config' }).click();
 await shows('# c01: ');
 await stands('file', '1');
 await page.getByRole('button', { name: 'Copy' }).click();
@@ -233,6 +234,25 @@ await inspect('compare');
 await page.unroute('**/results');
 await page.goBack();
 await page.getByRole('heading', { name: 'Grid' }).waitFor();
+// Seeds of one setting are one curve, a mean with a band, until they are shown one by one.
+await page.route('**/results', async (r) => {
+  const outcome = await (await r.fetch()).json();
+  outcome.cells.forEach((c) => (c.row = { name: 'r0', label: 'one setting' }));
+  await r.fulfill({ json: outcome });
+});
+await page.goto(`${origin}/compare?cells=${run}/${cells[0].cell},${run}/${cells[1].cell}`);
+const folded = page.locator('figure.plot').first();
+await folded.getByText('one setting (2 seeds)').waitFor();
+expect('two seeds are not one curve', (await folded.locator('.u-legend .u-series').count()) === 2);
+await folded.locator('summary', { hasText: 'Numbers' }).click();
+const download = page.waitForEvent('download');
+await folded.getByRole('button', { name: 'CSV' }).click();
+const csv = readFileSync(await (await download).path(), 'utf8').split('\n');
+expect(`the numbers of a band are ${csv[0]} and ${csv[1]}`, csv[0].includes('standard deviation of') && /^one setting \(2 seeds\),.*,[0-9.e-]+$/.test(csv[1]));
+await page.getByRole('checkbox', { name: 'Each seed' }).check();
+await stands('seeds', '1');
+await page.waitForFunction(() => document.querySelector('figure.plot').querySelectorAll('.u-legend .u-series').length === 3);
+await page.unroute('**/results');
 // A cell that there is not leaves the others.
 await page.goto(`${origin}/compare?cells=${run}/${first},${run}/c99`);
 await page.locator('.uplot').first().waitFor();
@@ -268,7 +288,7 @@ expect('texts of canaries are shown unasked', !/:/.test(await canaries.locator('
 await page.getByRole('button', { name: "Show the canaries' texts" }).click();
 expect('the text of a canary is not shown', /1: \S/.test(await canaries.locator('tbody th').first().innerText()));
 // A range of rounds is chosen by dragging, for all curves.
-const curve = page.locator('figure', { hasText: 'loss' }).first().locator('.u-over');
+const curve = page.locator('figure.plot', { hasText: 'loss' }).first().locator('.u-over');
 const drag = async (over, y) => {
   await over.scrollIntoViewIfNeeded();
   const { width } = await over.boundingBox();

@@ -26,7 +26,7 @@ const views = {
   run: [`${at}?colour=utility.perplexity`, () => page.getByRole('heading', { name: 'Results' }).waitFor()],
   results: [`${at}?differing=1`, () => page.getByRole('heading', { name: 'Figures' }).waitFor(), 'Results'],
   figures: [at, () => page.getByRole('heading', { name: 'Figures' }).waitFor(), 'Figures'],
-  history: [at, () => page.getByRole('heading', { name: 'What happened' }).waitFor(), 'Cells'],
+  history: [at, () => page.getByRole('heading', { name: 'Events' }).waitFor(), 'Cells'],
   cell: [`${at}/cells/${done[0] ?? noisy}`, drawn],
   canaries: [`${at}/cells/${done[0] ?? noisy}?canary=0`, async () => {
     await page.getByText('among random sequences').waitFor({ timeout: 60_000 });

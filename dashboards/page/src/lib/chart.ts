@@ -41,7 +41,8 @@ export function options(plot: typeof uPlot, chart: Chart, box: HTMLElement, dark
   const axis = { stroke, grid: { stroke: grid, width: 1 }, ticks: { stroke: grid, width: 1 }, font: '12px system-ui', labelFont: '12px system-ui' };
   const paths = { line: undefined, dots: () => null, boxes: () => null, bars: plot.paths.bars!({ size: [0.95] }), after: plot.paths.stepped!({ align: 1 }), before: plot.paths.stepped!({ align: -1 }) };
   const { names, lanes, marks = [], series } = chart;
-  const byHand = series.map((s, i) => (u: uPlot) => (s.kind === 'dots' ? dots(u, s.points, colour(s, i)) : s.kind === 'boxes' ? boxes(u, s.points, colour(s, i)) : undefined));
+  const byHand = series.map((s, i) => (u: uPlot) => (s.kind === 'dots' ? dots(u, s, colour(s, i)) : s.kind === 'boxes' ? boxes(u, s.points, colour(s, i)) : undefined));
+  const bands = series.map((s, i) => (u: uPlot) => s.band && band(u, s.band, colour(s, i)));
   return {
     width: box.clientWidth, height: heightOf(chart), legend: { show: series.length > 0 && series.length <= most },
     select: { show: true, left: 0, top: 0, width: 0, height: 0 },
@@ -59,6 +60,7 @@ export function options(plot: typeof uPlot, chart: Chart, box: HTMLElement, dark
     hooks: {
       setSelect: chart.onrange ? [(u) => u.select.width > 2 && chart.onrange?.(u.posToVal(u.select.left, 'x'), u.posToVal(u.select.left + u.select.width, 'x'))] : [],
       init: chart.onspan ? [(u) => u.over.addEventListener('click', (e) => pick(u, chart, e))] : [],
+      drawAxes: bands,
       draw: [...byHand, ...(chart.spans ? [(u: uPlot) => spans(u, chart.spans ?? [], dark ? bright : light)] : []), ...marks.map((m) => (u: uPlot) => line(u, m, stroke))],
     },
   };
@@ -119,6 +121,7 @@ function rangeX({ names, marks = [], series, wide, spans, range }: Chart): Pick<
     const half = (bars[1]![0] - bars[0]![0]) / 2;
     return { range: [least(own, bars[0]![0] - half), greatest(own, bars.at(-1)![0] + half)] };
   }
+  own.push(...series.flatMap((s) => (s.spreads ?? []).flatMap(([dx], i) => [s.points[i]![0] - dx, s.points[i]![0] + dx])));
   if (own.length === 0 && !series.some((s) => s.kind === 'dots')) return {};
   return { range: (_, low, high) => widened(least(own, low), greatest(own, high), true) };
 }
@@ -126,7 +129,10 @@ function rangeX({ names, marks = [], series, wide, spans, range }: Chart): Pick<
 /** rangeY has room for marks and for all that is drawn by hand. */
 function rangeY({ series, marks = [], logY, lanes }: Chart): Pick<uPlot.Scale, 'range' | 'dir'> {
   if (lanes) return { range: [-0.7, lanes.length - 0.3], dir: -1 };
-  const hand = series.filter((s) => s.kind === 'dots' || s.kind === 'boxes').flatMap((s) => s.points.map((p) => p[1]));
+  const hand = [
+    ...series.filter((s) => s.kind === 'dots' || s.kind === 'boxes').flatMap((s) => s.points.flatMap(([, y], i) => [y - (s.spreads?.[i]?.[1] ?? 0), y + (s.spreads?.[i]?.[1] ?? 0)])),
+    ...series.flatMap((s) => (s.band ?? []).flatMap(([, low, high]) => [low, high])),
+  ];
   const own = [...hand, ...marks.filter((m) => m.up).map((m) => m.at)];
   return own.length === 0 || logY ? {} : { range: (_, low, high) => widened(least(own, low), greatest(own, high), false) };
 }
@@ -148,6 +154,13 @@ export function aligned(plot: typeof uPlot, { series, logY }: Chart): uPlot.Alig
   return plot.join(tables);
 }
 
+/** csv has a row for each point, with its spreads or its band where there are some. */
+export function csv({ series, x, y, names }: Chart): string {
+  const cell = (v: string | number | undefined) => (typeof v === 'string' && /[",\n]/.test(v) ? `"${v.replace(/"/g, '""')}"` : String(v ?? ''));
+  const rows = series.flatMap((s) => s.points.map(([px, py], i) => [s.label, names?.[px] ?? px, py, s.spreads?.[i]?.[0], s.spreads?.[i]?.[1] ?? (s.band?.[i] ? s.band[i][2] - py : undefined)]));
+  return [['series', x, y, `standard deviation of ${x}`, `standard deviation of ${y}`], ...rows].map((r) => r.map(cell).join(',') + '\n').join('');
+}
+
 function drawing(u: uPlot, stroke: string, draw: (pixel: number) => void) {
   const pixel = devicePixelRatio || 1;
   u.ctx.save();
@@ -161,15 +174,40 @@ function drawing(u: uPlot, stroke: string, draw: (pixel: number) => void) {
   u.ctx.restore();
 }
 
-/** dots are drawn one by one: several may share a place on the x axis. */
-function dots(u: uPlot, points: Points, stroke: string) {
+/** dots are drawn one by one: several may share a place on the x axis. Their spreads are lines to both sides. */
+function dots(u: uPlot, { points, spreads, faint }: Pick<Series, 'points' | 'spreads' | 'faint'>, stroke: string) {
   drawing(u, stroke, (pixel) => {
-    for (const [x, y] of points) {
-      if (u.scales.y!.distr === 3 && !(y > 0)) continue;
+    points.forEach(([x, y], i) => {
+      if (u.scales.y!.distr === 3 && !(y > 0)) return;
+      const [dx, dy] = spreads?.[i] ?? [0, 0];
+      const [across, up] = [u.valToPos(x, 'x', true), u.valToPos(y, 'y', true)];
       u.ctx.beginPath();
-      u.ctx.arc(u.valToPos(x, 'x', true), u.valToPos(y, 'y', true), 3.5 * pixel, 0, 2 * Math.PI);
+      u.ctx.arc(across, up, (faint ? 2 : 3.5) * pixel, 0, 2 * Math.PI);
       u.ctx.stroke();
-    }
+      u.ctx.beginPath();
+      if (dx > 0) stroked(u, u.valToPos(x - dx, 'x', true), up, u.valToPos(x + dx, 'x', true), up);
+      if (dy > 0) stroked(u, across, u.valToPos(lowest(u, y - dy), 'y', true), across, u.valToPos(y + dy, 'y', true));
+      u.ctx.stroke();
+    });
+  });
+}
+
+function stroked(u: uPlot, x: number, y: number, toX: number, toY: number) {
+  u.ctx.moveTo(x, y);
+  u.ctx.lineTo(toX, toY);
+}
+
+/** lowest keeps a value within a logarithmic axis, which ends above 0. */
+const lowest = (u: uPlot, y: number) => (u.scales.y!.distr === 3 ? Math.max(y, u.scales.y!.min ?? y) : y);
+
+/** band is filled, pale. */
+function band(u: uPlot, places: NonNullable<Series['band']>, stroke: string) {
+  drawing(u, stroke, () => {
+    u.ctx.globalAlpha = 0.2;
+    u.ctx.beginPath();
+    for (const [x, low] of places) u.ctx.lineTo(u.valToPos(x, 'x', true), u.valToPos(lowest(u, low), 'y', true));
+    for (const [x, , high] of [...places].reverse()) u.ctx.lineTo(u.valToPos(x, 'x', true), u.valToPos(lowest(u, high), 'y', true));
+    u.ctx.fill();
   });
 }
 
@@ -183,10 +221,7 @@ function boxes(u: uPlot, points: Points, stroke: string) {
       const [x, w] = [u.valToPos(at, 'x', true), half * pixel];
       u.ctx.beginPath();
       u.ctx.rect(x - w, third, 2 * w, first - third);
-      for (const [from, to] of [[low, first], [third, high]] as const) {
-        u.ctx.moveTo(x, from);
-        u.ctx.lineTo(x, to);
-      }
+      for (const [from, to] of [[low, first], [third, high]] as const) stroked(u, x, from, x, to);
       u.ctx.stroke();
       u.ctx.lineWidth = 3 * pixel;
       u.ctx.beginPath();
@@ -194,7 +229,7 @@ function boxes(u: uPlot, points: Points, stroke: string) {
       u.ctx.lineTo(x + w, middle);
       u.ctx.stroke();
     });
-    dots(u, own, stroke);
+    dots(u, { points: own }, stroke);
   }
 }
 

@@ -6,8 +6,10 @@ export type Points = [x: number, y: number][];
 /** Series is drawn as a line unless its kind says otherwise. */
 export interface Series {
   label: string; points: Points; kind?: 'dots' | 'bars' | 'boxes' | 'after' | 'before';
-  /** faint lines stand behind the others. */
+  /** faint lines and dots stand behind the others. */
   faint?: boolean;
+  /** spreads are those of dots, to both sides; a band stands behind a line. */
+  spreads?: [x: number, y: number][]; band?: [x: number, low: number, high: number][];
   /** about names what is at a place. */
   about?: (x: number, y: number) => string;
 }

@@ -1,8 +1,8 @@
-// What came out of a run in a few numbers, of all its cells.
+// What came out of a run in a few numbers, of its settings.
 import type { ResultCell } from './api';
-import { metricsOf } from './metrics';
+import { moments, settings, values } from './settings';
 
-/** Headline is the least or the greatest of a metric over the cells of a run. */
+/** Headline is the least or the greatest of a metric over the settings of a run, of their means over seeds. */
 interface Headline { name: string; label: string; metric: string; least?: boolean }
 
 export const headlines: Headline[] = [
@@ -15,9 +15,9 @@ export const headlines: Headline[] = [
 
 /** headlinesOf are those that some cells have, by name. */
 export function headlinesOf(cells: ResultCell[]): Map<string, number> {
-  const metrics = cells.map(metricsOf);
+  const all = settings(cells);
   return new Map(headlines.flatMap(({ name, metric, least }): [string, number][] => {
-    const values = metrics.flatMap((m) => m.get(metric) ?? []);
-    return values.length === 0 ? [] : [[name, values.reduce((a, b) => (least ? Math.min(a, b) : Math.max(a, b)))]];
+    const means = all.flatMap((s) => moments(values(s, metric))?.mean ?? []);
+    return means.length === 0 ? [] : [[name, means.reduce((a, b) => (least ? Math.min(a, b) : Math.max(a, b)))]];
   }));
 }

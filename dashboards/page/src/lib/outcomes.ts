@@ -1,53 +1,48 @@
 // Cells by what came out of them: against each other, by their replicates, and by their axes.
-import type { Json, ResultCell } from './api';
+import type { Json } from './api';
 import { front, type Points, type Series } from './curves';
 import { digits } from './format';
-import { axisText, label, metricsOf } from './metrics';
+import { axisText, label } from './metrics';
+import { moments, named, values, type Setting } from './settings';
 
 /** better says whether more of a utility is better; of what audits find, less is. */
 export const moreIsBetter = (name: string) => /recall|accuracy|auc/.test(name) && name.startsWith('utility');
 
-/** scatter are cells by two of their metrics, and the front of those that no other is better than in both. */
-export function scatter(cells: ResultCell[], x: string, y: string): Series[] {
-  const of = new Map<string, string[]>();
-  const points = cells.flatMap((c): Points => {
-    const found = metricsOf(c);
-    const [px, py] = [found.get(x), found.get(y)];
-    if (px === undefined || py === undefined) return [];
-    of.set(`${px} ${py}`, [...(of.get(`${px} ${py}`) ?? []), c.cell]);
-    return [[px, py]];
+/** scatter has settings by the means of two of their metrics, their seeds, and the Pareto front of the means. */
+export function scatter(all: Setting[], x: string, y: string): Series[] {
+  const found = all.flatMap((s) => {
+    const [mx, my] = [moments(values(s, x)), moments(values(s, y))];
+    return mx && my ? [{ setting: s, at: [mx.mean, my.mean] as [number, number], spread: [mx.spread ?? 0, my.spread ?? 0] as [number, number] }] : [];
   });
-  const about = (px: number, py: number) => (of.get(`${px} ${py}`) ?? []).slice(0, 3).join(', ');
+  const seeds = found.flatMap(({ setting }) => (setting.cells.length > 1 ? setting.seeds : [])).flatMap((m): Points => (m.has(x) && m.has(y) ? [[m.get(x)!, m.get(y)!]] : []));
+  const about = (px: number, py: number) => found.filter(({ at }) => at[0] === px && at[1] === py).slice(0, 3).map(({ setting }) => named(setting.label, setting.cells.length)).join(', ');
   return [
-    { label: 'cells', kind: 'dots', points, about },
-    { label: 'none is better in both', kind: moreIsBetter(x) ? 'before' : 'after', points: front(points, moreIsBetter(x), moreIsBetter(y)), about },
+    ...(seeds.length > 0 ? [{ label: 'seeds', kind: 'dots', faint: true, points: seeds } as Series] : []),
+    { label: 'settings', kind: 'dots', points: found.map((f) => f.at), spreads: found.map((f) => f.spread), about },
+    { label: 'Pareto front', kind: moreIsBetter(x) ? 'before' : 'after', points: front(found.map((f) => f.at), moreIsBetter(x), moreIsBetter(y)), about },
   ];
 }
 
-/** replicates are the values of a metric by row of replicates, at 0, 1, 2 and so on, and the rows' labels. */
-export function replicates(cells: ResultCell[], metric: string): { names: string[]; points: Points } {
-  const names: string[] = [];
-  const points: Points = [];
-  for (const c of cells) {
-    const value = metricsOf(c).get(metric);
-    if (!c.row || value === undefined) continue;
-    if (!names.includes(c.row.label)) names.push(c.row.label);
-    points.push([names.indexOf(c.row.label), value]);
-  }
-  return { names, points };
+/** replicates are the values of a metric by setting of several seeds, at 0, 1, 2 and so on, and the settings' labels. */
+export function replicates(all: Setting[], metric: string): { names: string[]; points: Points } {
+  const repeated = all.filter((s) => s.cells[0]?.row && values(s, metric).length > 0);
+  return { names: repeated.map((s) => s.label), points: repeated.flatMap((s, i) => values(s, metric).map((v): [number, number] => [i, v])) };
 }
 
-/** Parallel is every cell as a line over upright axes, each from 0 to 1. */
+/** Parallel is every setting as a line over upright axes, each from 0 to 1. */
 export interface Parallel { names: string[]; ends: string[]; series: Series[] }
 
-/** parallel has the axes in which cells differ, and metrics; the cells of the front stand out. */
-export function parallel(cells: ResultCell[], x: string, y: string): Parallel {
-  const values = cells.map((c) => ({ cell: c, metrics: metricsOf(c) })).filter(({ metrics }) => metrics.has(x) && metrics.has(y));
-  const axes = [...new Set(values.flatMap(({ cell }) => Object.keys(cell.axes)))].map((name) => scale(name, values.map(({ cell }) => cell.axes[name])));
-  const columns = [...axes.filter((a) => a.distinct > 1), ...[x, y].map((m) => scale(label(m), values.map(({ metrics }) => metrics.get(m))))];
-  const best = new Set(front(values.map(({ metrics }) => [metrics.get(x)!, metrics.get(y)!]), moreIsBetter(x), moreIsBetter(y)).map(String));
-  const series = values.map(({ cell, metrics }, i): Series => ({
-    label: cell.cell, faint: !best.has(String([metrics.get(x), metrics.get(y)])), points: columns.map((c, at) => [at, c.places[i]!]), about: (at) => columns[at]?.texts[i] ?? '',
+/** parallel has the axes in which settings differ, and the means of metrics; the settings of the front stand out. */
+export function parallel(all: Setting[], x: string, y: string): Parallel {
+  const found = all.flatMap((setting) => {
+    const [mx, my] = [moments(values(setting, x))?.mean, moments(values(setting, y))?.mean];
+    return mx === undefined || my === undefined ? [] : [{ setting, at: [mx, my] as [number, number] }];
+  });
+  const axes = [...new Set(found.flatMap(({ setting }) => Object.keys(setting.axes)))].map((name) => scale(name, found.map(({ setting }) => setting.axes[name])));
+  const columns = [...axes.filter((a) => a.distinct > 1), scale(label(x), found.map(({ at }) => at[0])), scale(label(y), found.map(({ at }) => at[1]))];
+  const best = new Set(front(found.map(({ at }) => at), moreIsBetter(x), moreIsBetter(y)).map(String));
+  const series = found.map(({ setting, at }, i): Series => ({
+    label: named(setting.label, setting.cells.length), faint: !best.has(String(at)), points: columns.map((c, place) => [place, c.places[i]!]), about: (place) => columns[place]?.texts[i] ?? '',
   }));
   return { names: columns.map((c) => c.name), ends: columns.map((c) => `${c.name}: ${c.ends}`), series: [...series.filter((s) => s.faint), ...series.filter((s) => !s.faint)] };
 }
