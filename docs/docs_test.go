@@ -26,28 +26,23 @@ func pages(t *testing.T) map[string]string {
 	t.Helper()
 	dir := root(t)
 	all := make(map[string]string)
-	for _, pattern := range []string{"*.md", "*/*.md", "*/*/*.md"} {
-		paths, err := filepath.Glob(filepath.Join(dir, pattern))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, path := range paths {
-			name, err := filepath.Rel(dir, path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if strings.HasPrefix(name, ".") {
-				continue // tools and their pages
-			}
+	err := filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
+		name, _ := filepath.Rel(dir, path)
+		name = filepath.ToSlash(name)
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && (len(entry.Name()) > 1 && entry.Name()[0] == '.' || entry.Name() == "node_modules" || name == "shared"):
+			return filepath.SkipDir // tools and their pages
+		case filepath.Ext(name) == ".md":
 			text, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			all[filepath.ToSlash(name)] = string(text)
+			all[name] = string(text)
+			return err
 		}
-	}
-	if all["docs/architecture.md"] == "" {
-		t.Fatalf("only %d pages below %s, and docs/architecture.md is none of them", len(all), dir)
+		return nil
+	})
+	if err != nil || all["docs/architecture.md"] == "" {
+		t.Fatalf("%d pages below %s, and docs/architecture.md is none of them: %v", len(all), dir, err)
 	}
 	return all
 }

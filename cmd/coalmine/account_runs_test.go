@@ -88,7 +88,7 @@ func refusesAccounts(t *testing.T, home string) {
 	}
 }
 
-// docs/check_account.py states the theorems a second time.
+// docs/checks/check_account.py states the theorems a second time.
 func recomputesCosts(t *testing.T, home string) {
 	mpmath := testserver.Python(t, "mpmath")
 	dir := t.TempDir()

@@ -98,7 +98,7 @@ func TestTheExampleOfDigitsIsRecomputedElsewhere(t *testing.T) {
 			prints(t, "data", "export", "latest", "c01", "--home", home, "--only", "parts,population", "-o", dir)
 			writeFile(t, filepath.Join(dir, "results.json"), prints(t, "results", "latest", "--home", home, "--json"))
 			writeFile(t, filepath.Join(dir, "experiment.json"), prints(t, "show", "latest", "c01", "--home", home, "--json"))
-			output, err := exec.CommandContext(t.Context(), name, "-B", "docs/check_digits.py", dir).CombinedOutput()
+			output, err := exec.CommandContext(t.Context(), name, "-B", "docs/checks/check_digits.py", dir).CombinedOutput()
 			if err != nil || !strings.Contains(string(output), "images: accuracy") {
 				t.Errorf("%v\n%s", err, output)
 			}

@@ -28,7 +28,7 @@ grid: {axes: {training.privacy.mechanism: [{kind: blt, buffers: 2}, {kind: bande
 
 const ftrlRounds = 21
 
-// docs/check_ftrl.py takes matrices where the server has buffers, tries every participation
+// docs/checks/check_ftrl.py takes matrices where the server has buffers, tries every participation
 // where the accountant has a theorem, and searches without derivatives.
 func TestCorrelatedNoiseIsRecomputedElsewhere(t *testing.T) {
 	t.Parallel()

@@ -17,7 +17,7 @@ import (
 	"coalmine/tasks/taskstest"
 )
 
-// The programs in docs/ recompute in Python what a run has printed, from what a
+// The programs in docs/checks recompute in Python what a run has printed, from what a
 // user can export of it. They were written from the pages, not from the Go code.
 
 // cellsOf are the names of the cells of the newest run.
@@ -62,15 +62,15 @@ func exportCells(t *testing.T, home string) []string {
 	return dirs
 }
 
-// runPython runs a program, of docs/ or another, in a directory and returns what it says.
+// runPython runs a program, of docs/checks or another, in a directory and returns what it says.
 func runPython(t *testing.T, dir string, command ...string) string {
 	t.Helper()
-	docs, err := filepath.Abs("../../docs")
+	checks, err := filepath.Abs("../../docs/checks")
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := exec.CommandContext(t.Context(), command[0], command[1:]...)
-	c.Dir, c.Env = dir, append(os.Environ(), "PYTHONPATH="+docs, "PYTHONDONTWRITEBYTECODE=1")
+	c.Dir, c.Env = dir, append(os.Environ(), "PYTHONPATH="+checks, "PYTHONDONTWRITEBYTECODE=1")
 	output, err := c.CombinedOutput()
 	if err != nil {
 		t.Errorf("%s: %v\n%s", strings.Join(command, " "), err, output)
@@ -79,7 +79,7 @@ func runPython(t *testing.T, dir string, command ...string) string {
 	return string(output)
 }
 
-// withoutTorch runs the program of docs/ that is named first as if there were no PyTorch.
+// withoutTorch runs the program of docs/checks that is named first as if there were no PyTorch.
 const withoutTorch = `import runpy, sys; sys.modules["torch"] = None; sys.argv = sys.argv[1:]; runpy.run_module(sys.argv[0], run_name="__main__")`
 
 // modelsFile has every kind with one and two layers, tied and projected, or untied

@@ -49,7 +49,7 @@ func TestTheVectorsOfThePageAreWhatIsDrawn(t *testing.T) {
 	}
 }
 
-// drawnVectors are the vectors by the expression of docs/check_streams.py.
+// drawnVectors are the vectors by the expression of docs/checks/check_streams.py.
 func drawnVectors(t *testing.T) map[string]string {
 	stream := seeds.Stream
 	ordinary, alphabet, wide, noise := stream(1, seeds.Canaries), stream(1, seeds.Canaries), stream(1, seeds.Canaries), stream(7, seeds.Noise, 2)

@@ -25,7 +25,7 @@
 //	generator.Track(params)
 //	images, err := generator.Generate(rng, 36)
 //
-// docs/model.md has the equations, docs/check_vision.py computes the gradients again.
+// docs/model.md has the equations, docs/checks/check_vision.py computes the gradients again.
 //
 // # Numbers
 //

@@ -17,7 +17,7 @@ import (
 	"coalmine/storage/safetensors"
 )
 
-// computed holds a network's results for a batch, for docs/check_vision.py.
+// computed holds a network's results for a batch, for docs/checks/check_vision.py.
 type computed struct {
 	name            string
 	network         models.Network
@@ -152,9 +152,9 @@ func TestPyTorchGivesTheSameGradientsElsewhere(t *testing.T) {
 			}
 		}
 	}
-	output, err := exec.CommandContext(t.Context(), torch, append([]string{"../../docs/check_vision.py"}, paths...)...).CombinedOutput()
+	output, err := exec.CommandContext(t.Context(), torch, append([]string{"../../docs/checks/check_vision.py"}, paths...)...).CombinedOutput()
 	if err != nil {
-		t.Errorf("docs/check_vision.py: %v", err)
+		t.Errorf("docs/checks/check_vision.py: %v", err)
 	}
 	t.Logf("%s", strings.ReplaceAll(string(output), os.TempDir(), ""))
 }

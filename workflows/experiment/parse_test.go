@@ -102,7 +102,8 @@ func TestEveryExampleOfAPaperStandsOnAPage(t *testing.T) {
 	t.Parallel()
 	var text []byte
 	pages, _ := filepath.Glob("../../docs/*.md")
-	for _, page := range pages {
+	ofPapers, _ := filepath.Glob("../../docs/papers/*.md")
+	for _, page := range append(pages, ofPapers...) {
 		data, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)

@@ -1,4 +1,4 @@
-"""Any model of coalmine export, computed by docs/check_export.py in PyTorch or NumPy, scored by contract.
+"""Any model of coalmine export, computed by docs/checks/check_export.py in PyTorch or NumPy, scored by contract.
 
     coalmine audit --command "python3 clients/python/examples/exported.py model.safetensors" \\
         --vocabulary model.safetensors --canaries canaries.txt
@@ -9,7 +9,7 @@ import os
 import sys
 
 here = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [os.path.join(here, ".."), os.path.join(here, "..", "..", "..", "docs")]
+sys.path[:0] = [os.path.join(here, ".."), os.path.join(here, "..", "..", "..", "docs", "checks")]
 import json
 
 from check_export import BEGIN, Model

@@ -150,7 +150,7 @@ func TestRecordedUpdatesAreDrawnAgainElsewhere(t *testing.T) {
 		"mean clean before after-clean", "mean noisy before after-noisy", "projected 1 clean projected", "projected 1 clean halves",
 		"noise 1 0.01 clean noisy", "rounded 1 5 unclipped rounded",
 	} {
-		c := exec.CommandContext(t.Context(), python, append([]string{docs(t, "check_updates.py")}, strings.Fields(command)...)...)
+		c := exec.CommandContext(t.Context(), python, append([]string{checks(t, "check_updates.py")}, strings.Fields(command)...)...)
 		c.Dir, c.Env = dir, append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")
 		out, err := c.CombinedOutput()
 		if err != nil {
@@ -160,9 +160,9 @@ func TestRecordedUpdatesAreDrawnAgainElsewhere(t *testing.T) {
 	}
 }
 
-func docs(t *testing.T, name string) string {
+func checks(t *testing.T, name string) string {
 	t.Helper()
-	path, err := filepath.Abs(filepath.Join("../../../docs", name))
+	path, err := filepath.Abs(filepath.Join("../../../docs/checks", name))
 	if err != nil {
 		t.Fatal(err)
 	}

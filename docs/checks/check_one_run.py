@@ -1,0 +1,188 @@
+"""Computes the bounds of one-run audits again, outside of Coalmine.
+
+    coalmine results RUN --format json > DIR/results.json
+    coalmine show RUN --nodes --json > DIR/nodes.json
+    python3 docs/checks/check_one_run.py DIR ...
+
+It needs NumPy and SciPy, and is written from docs/privacy.md and docs/method.md: the right guesses from scores and
+coins, theorem 5.2 of Steinke, Nasr and Jagielski 2023 by the binomial distribution, and algorithm
+3 of Mahloujifar, Melis and Chaudhuri 2024 by trade-off curves of loss distributions, which it puts on
+a grid and composes by a Fourier transform. Population, cohort and rounds are those of the
+training's own account, so that cells without noise have the first bound alone.
+"""
+import json
+import math
+import os
+import sys
+
+import numpy
+from scipy import optimize, stats
+
+SHARES = [0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.15, 0.1, 0.05, 0.02, 0.01, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9]
+GRID = 1 << 17
+FINEST = 100  # the largest epsilon whose losses the grid is fine enough for
+
+
+def right(units, plus, minus):
+    """How many guesses are right: in for the highest scores, out for the lowest."""
+    ranked = sorted(range(len(units)), key=lambda i: -units[i]["score"])  # ties by their place
+    return sum(units[i]["included"] for i in ranked[:plus]) + sum(not units[i]["included"] for i in ranked[len(ranked) - minus:])
+
+
+def choices(plus, minus, count):
+    out = [(plus, minus)]
+    while len(out) < count:
+        plus, minus = (plus + 1) // 2, (minus + 1) // 2
+        out.append((plus, minus))
+    return out
+
+
+def theorem52(units, guesses, correct, delta, level):
+    """The largest epsilon with a p-value of at most the level."""
+    def p(epsilon):
+        q = 1 / (1 + math.exp(-epsilon))
+        tail = stats.binom.sf(correct - 1, guesses, q)
+        i = numpy.arange(1, correct + 1)
+        below = numpy.cumsum(numpy.nan_to_num(stats.binom.pmf(correct - i, guesses, q)))
+        return tail + 2 * units * delta * max(below / i, default=0)
+    return 0 if p(0) > level else optimize.brentq(lambda e: p(e) - level, 0, 50, xtol=1e-13)
+
+
+def refutes(units, guesses, correct, level, wrong_at):
+    """Whether the probability of so many right guesses is below the level."""
+    right_sum, wrong_sum = level * correct / units, level * (guesses - correct) / units
+    for n in range(correct - 1, -1, -1):
+        if right_sum + wrong_sum > guesses / units:
+            return True
+        demanded = wrong_at(right_sum)
+        if demanded <= wrong_sum:
+            break
+        right_sum += (demanded - wrong_sum) * n / (guesses - n)
+        wrong_sum = demanded
+    return right_sum + wrong_sum > guesses / units
+
+
+class Losses:
+    """The losses of all rounds together, of each direction."""
+
+    def __init__(self, sampling, relation, rate, sigma, rounds):
+        self.mu = None
+        if sampling not in ("fixed-size", "poisson"):
+            self.mu = math.sqrt(rounds) / sigma
+            return
+        top = 12 * math.sqrt(rounds) * rate / sigma + 3 + 40 / sigma**2 * rate
+        edges = numpy.linspace(-top, top, GRID + 1)
+        self.values = (edges[:-1] + edges[1:]) / 2
+        above = [self.masses(edges, rate, sigma, mixed) for mixed in (True, False)]
+        if relation == "replace-one":
+            middle = GRID // 2
+            one = numpy.where(numpy.arange(GRID) >= middle, above[0], above[1][::-1])
+            one[middle] += 1 - one.sum()
+            self.all = [one]
+        else:
+            self.all = [above[0], above[1][::-1]]
+        self.width = edges[1] - edges[0]
+        self.all = [self.composed(m, rounds) for m in self.all]
+
+    @staticmethod
+    def masses(edges, rate, sigma, mixed):
+        """Of the loss log(1 - rate + rate exp((2x-1)/(2 sigma^2))), x around 0 or a mixture with 1."""
+        inside = numpy.expm1(numpy.minimum(edges, 700)) > -rate
+        x = numpy.full(len(edges), -numpy.inf)
+        x[inside] = sigma**2 * numpy.log1p(numpy.expm1(numpy.minimum(edges[inside], 700)) / rate) + 0.5
+        x[-1] = numpy.inf
+        cdf = stats.norm.cdf(x / sigma)
+        if mixed:
+            cdf = (1 - rate) * cdf + rate * stats.norm.cdf((x - 1) / sigma)
+        return numpy.diff(cdf)
+
+    def composed(self, masses, rounds):
+        """Masses of the sum on the same grid, whose values are odd multiples of half a width."""
+        masses = self.centred(masses)
+        spectrum = numpy.fft.rfft(numpy.fft.ifftshift(masses)) ** rounds
+        return numpy.maximum(numpy.fft.fftshift(numpy.fft.irfft(spectrum, GRID)), 0)
+
+    def centred(self, masses):
+        """Moves values to multiples of the width, half of each mass to either side."""
+        out = masses / 2
+        out[1:] += masses[:-1] / 2
+        return out
+
+    def delta(self, epsilon):
+        if self.mu is not None:
+            m = self.mu
+            return stats.norm.cdf(m / 2 - epsilon / m) - math.exp(epsilon) * stats.norm.cdf(-m / 2 - epsilon / m)
+        values = self.values - self.width / 2
+        over = values > epsilon
+        return max((m[over] * -numpy.expm1(epsilon - values[over])).sum() for m in self.all)
+
+    def epsilon(self, delta):
+        if self.delta(0) <= delta:
+            return 0
+        high = 1.0
+        while self.delta(high) > delta:
+            high *= 2
+        return optimize.brentq(lambda e: self.delta(e) - delta, 0, high, xtol=1e-9)
+
+    def wrong_at(self):
+        """The share of the others that are taken for a member's where the share y is recognized."""
+        apart = self.delta(0)
+        guarantees = [(0, apart)] + [(self.epsilon(s * apart), s * apart) for s in SHARES]
+        return lambda y: max(0, max(max(math.exp(-e) * (y - d), 1 - d - math.exp(min(e, 700)) * (1 - y)) for e, d in guarantees))
+
+
+def wrong_at(privacy, noise):
+    """The curve of the training with another noise multiplier."""
+    sensitivity = 2 if privacy["neighbouring"] == "replace-one" else 1
+    rate = privacy["cohort"] / privacy["population"]
+    rounds = privacy["rounds"]
+    if privacy["sampling"] == "shuffled":  # a member takes part once an epoch
+        rounds = math.ceil(rounds / (privacy["population"] // privacy["cohort"]))
+    return Losses(privacy["sampling"], privacy["neighbouring"], rate, noise / sensitivity, rounds).wrong_at()
+
+
+def p_value(outcomes, curve):
+    def any_refutes(log_level):
+        return any(refutes(*o, math.exp(log_level), curve) for o in outcomes)
+    low, high = -700.0, -1e-12
+    if not any_refutes(high):
+        return 1
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (low, middle) if any_refutes(middle) else (middle, high)
+    return min(1, len(outcomes) * math.exp(high))
+
+
+def check(directory):
+    with open(os.path.join(directory, "results.json")) as f:
+        cells = [c for c in json.load(f)["cells"] if c.get("audit", {}).get("one_run")]
+    with open(os.path.join(directory, "nodes.json")) as f:
+        params = [n["params"] for n in json.load(f)["nodes"] if n["kind"] == "audits/one-run"]
+    for cell in cells:
+        v = cell["audit"]["one_run"]
+        m, count = v["canaries"], v.get("choices", 1)
+        plus, minus = sum(u["guess"] == "in" for u in v["units"]), sum(u["guess"] == "out" for u in v["units"])
+        assert (plus, minus) in [(p["k_plus"], p["k_minus"]) for p in params]
+        level = (1 - v["confidence"]) / count
+        tried = [(m, a + b, right(v["units"], a, b)) for a, b in choices(plus, minus, count)]
+        bound = max(theorem52(*o, v["delta"], level) for o in tried)
+        print(f"{cell['cell']}: epsilon_lower {v['epsilon_lower']:.9g}, here {bound:.9g}")
+        assert (m, v["k_plus"] + v["k_minus"], v["correct"]) in tried
+        assert abs(bound - v["epsilon_lower"]) <= 1e-9 * max(1, bound)
+        t, privacy = v.get("trade_off"), cell.get("privacy")
+        if not t or not privacy or privacy["noise_multiplier"] == 0 or privacy["sampling"] == "separated" or privacy["epsilon_proved"] > FINEST:
+            continue
+        p = p_value(tried, wrong_at(privacy, privacy["noise_multiplier"]))
+        print(f"  p-value {t['p_value']:.6g}, here {p:.6g}")
+        assert abs(p - t["p_value"]) <= 5e-3 * t["p_value"] and t["refuted"] == (p <= 1 - v["confidence"])
+        z = t["noise_multiplier_refuted"]
+        if z is None:
+            continue
+        held = [any(refutes(*o, level, wrong_at(privacy, z * f)) for o in tried) for f in (1.001, 0.994)]
+        print(f"  noise multiplier {z:.6g}: refuted a thousandth above it {held[0]}, 0.6% below it {held[1]}")
+        assert held == [True, False]
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        check(name)

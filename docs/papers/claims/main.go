@@ -1,0 +1,79 @@
+// Command claims prints the tables of the pages about the papers from the results beside them:
+// what a paper claims, what our runs give, and the verdict. With -rewrite it writes them into
+// the pages. A test holds the pages to it.
+//
+//	go run ./docs/papers/claims
+//	go run ./docs/papers/claims -rewrite
+package main
+
+import (
+	"flag"
+	"fmt"
+	"log"
+	"os"
+	"path/filepath"
+	"regexp"
+
+	"coalmine/internal/clone"
+)
+
+// studies are the papers, by the names of their pages and of the folders with their results.
+var studies = []string{"thakkar-2020", "carlini-2019", "augenstein-2020", "orekondy-2018"}
+
+func main() {
+	log.SetFlags(0)
+	rewrite := flag.Bool("rewrite", false, "write the tables into the pages")
+	flag.Parse()
+	root, ok := clone.Root()
+	if !ok {
+		log.Fatal("claims: run this command inside a clone of the repository")
+	}
+	for _, name := range studies {
+		if err := run(filepath.Join(root, "docs", "papers", name), *rewrite); err != nil {
+			log.Fatalf("claims: %s: %v", name, err)
+		}
+	}
+}
+
+func run(folder string, rewrite bool) error {
+	page, err := os.ReadFile(folder + ".md")
+	if err != nil {
+		return err
+	}
+	made, err := pageOf(folder, page)
+	if err != nil {
+		return err
+	}
+	if rewrite {
+		return os.WriteFile(folder+".md", made, 0o644)
+	}
+	for _, section := range sections.FindAll(made, -1) {
+		fmt.Printf("%s\n\n", section)
+	}
+	return nil
+}
+
+// sections are the parts of a page that are made of results: a table of claims, or the rows of an
+// experiment, on the text that the name ends in.
+var sections = regexp.MustCompile(`(?s)<!-- (claims|table) ?([a-z0-9-]*): made of results -->\n.*?<!-- end -->`)
+
+// pageOf returns the page with its sections made of the results in the folder.
+func pageOf(folder string, page []byte) (made []byte, err error) {
+	s := &study{folder: folder, tables: map[string]table{}}
+	made = sections.ReplaceAllFunc(page, func(section []byte) []byte {
+		match := sections.FindSubmatch(section)
+		kind, name, text := string(match[1]), string(match[2]), ""
+		make := s.claims
+		if kind == "table" {
+			make = s.means
+		}
+		if err == nil {
+			text, err = make(name)
+		}
+		if name != "" {
+			kind += " " + name
+		}
+		return fmt.Appendf(nil, "<!-- %s: made of results -->\n%s<!-- end -->", kind, text)
+	})
+	return made, err
+}
