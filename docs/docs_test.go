@@ -86,6 +86,21 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
+func TestTheIndexLinksToEveryPage(t *testing.T) {
+	t.Parallel()
+	all := pages(t)
+	linked := map[string]bool{"docs/README.md": true}
+	for _, match := range link.FindAllStringSubmatch(all["docs/README.md"], -1) {
+		path, _, _ := strings.Cut(match[1], "#")
+		linked[filepath.ToSlash(filepath.Join("docs", path))] = true
+	}
+	for name := range all {
+		if strings.HasPrefix(name, "docs/") && !linked[name] {
+			t.Errorf("docs/README.md does not link to %s", name)
+		}
+	}
+}
+
 var (
 	named = regexp.MustCompile("`((?:bench|cmd|dashboards|docs|examples|internal|models|privacy|scripts|storage|tasks|workers|workflows)/[\\w./-]+)`")
 	walk  = regexp.MustCompile("`(\\w+)`\\s(?:\\([^`()]*\\)\\s)?(?:in\\s+|\\()`((?:cmd|dashboards|internal|models|privacy|storage|tasks|workers|workflows)/[\\w./-]+\\.go)`")

@@ -85,7 +85,7 @@ func TestJSONHasWhatIsSaidOfEveryCanary(t *testing.T) {
 
 func TestTheDocsNameEveryFormat(t *testing.T) {
 	t.Parallel()
-	for _, page := range []string{"../../README.md", "../../docs/api.md"} {
+	for _, page := range []string{"../../docs/commands.md", "../../docs/api.md"} {
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)

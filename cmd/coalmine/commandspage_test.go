@@ -1,0 +1,61 @@
+package main
+
+import (
+	"io"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// typedCommands are the commands that people type, by their paths without "coalmine".
+func typedCommands(parent *cobra.Command) (found []string) {
+	for _, c := range parent.Commands() {
+		switch {
+		case c.Hidden || c.Name() == "help" || c.Name() == "completion":
+		case c.HasSubCommands():
+			found = append(found, typedCommands(c)...)
+		default:
+			found = append(found, strings.TrimPrefix(c.CommandPath(), "coalmine "))
+		}
+	}
+	return found
+}
+
+// commandsOfPage are the commands in the first column of the tables of docs/commands.md: the lower-case words at the
+// beginning of each span of code.
+func commandsOfPage(t *testing.T) (found []string) {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/commands.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range regexp.MustCompile("(?m)^\\| (`.*?) \\|").FindAllStringSubmatch(string(page), -1) {
+		for _, span := range regexp.MustCompile("`([a-z]+(?: [a-z]+)*)").FindAllStringSubmatch(row[1], -1) {
+			found = append(found, span[1])
+		}
+	}
+	return found
+}
+
+func TestThePageOfCommandsListsEachCommandOnce(t *testing.T) {
+	t.Parallel()
+	page, program := commandsOfPage(t), typedCommands(newRoot(io.Discard, io.Discard))
+	slices.Sort(page)
+	slices.Sort(program)
+	if !slices.Equal(page, program) {
+		t.Errorf("docs/commands.md lists\n%q\nand the program has\n%q", page, program)
+	}
+}
+
+func TestEveryCommandHasASentenceAndAGroup(t *testing.T) {
+	t.Parallel()
+	for _, c := range newRoot(io.Discard, io.Discard).Commands() {
+		if !c.Hidden && c.Name() != "help" && c.Name() != "completion" && (c.Short == "" || c.GroupID == "") {
+			t.Errorf("%q has no Short, or no GroupID: --help cannot list it", c.CommandPath())
+		}
+	}
+}
