@@ -19,7 +19,7 @@
 //
 // Package all lists the descriptions. The experiment file, the plan, its estimate, the
 // results, the gates and the page go through that list and know no audit by name, so
-// that a new audit is a folder here, a line there, and a section of docs/method.md. See
+// that a new audit is a folder here, a line there, and a section of a page in docs/method. See
 // docs/extending.md.
 //
 // An audit of the canaries of the canaries block says something of each of them. Its

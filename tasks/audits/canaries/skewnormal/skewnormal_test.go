@@ -157,7 +157,7 @@ func TestSupportedExposuresAreRightWhateverTheDistributionIs(t *testing.T) {
 // the fit reaches and beyond, and the test finds nothing. The seed is fixed: a standard error
 // from 100 resamplings is within a quarter of the right one but for 4e-4, so that one of four
 // estimates is off by more than 5 of them with probability 5e-4 at most; p is below 1e-4 with
-// probability 5e-3 (it is too small on average, see docs/method.md).
+// probability 5e-3 (it is too small on average, see docs/method/exposure.md).
 func TestFittedExposuresOfSkewNormalReferencesAreRight(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(11, 5))
