@@ -4,9 +4,11 @@
 TOOLS := $(CURDIR)/.tools/bin
 GOLANGCI_VERSION := v2.15.0
 GOLANGCI := $(TOOLS)/golangci-lint-$(GOLANGCI_VERSION)
+MISSPELL_VERSION := v0.8.0
+MISSPELL := $(TOOLS)/misspell-$(MISSPELL_VERSION)
 COMPOSE_VERSION := v2.40.3
 
-.PHONY: build test check nightly race chaos soak lint compose-tool generate bench clean
+.PHONY: build test check nightly race chaos soak lint spell compose-tool generate bench clean
 
 # A release has no debug information, and no page of gRPC's traces: see scripts/check-linked.sh.
 RELEASE := -trimpath -tags grpcnotrace
@@ -85,6 +87,14 @@ lint: $(GOLANGCI)
 $(GOLANGCI):
 	GOBIN=$(TOOLS) CGO_ENABLED=0 go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
 	mv $(TOOLS)/golangci-lint $@
+
+# Spelling of pages, programs and the page; golangci-lint reads Go alone. The word left out is Spanish.
+spell: $(MISSPELL)
+	git ls-files -z '*.md' '*.py' '*.sh' '*.yaml' '*.svelte' '*.js' ':!*/dist/*' | xargs -0 $(MISSPELL) -error -i dependencias
+
+$(MISSPELL):
+	GOBIN=$(TOOLS) CGO_ENABLED=0 go install github.com/golangci/misspell/cmd/misspell@$(MISSPELL_VERSION)
+	mv $(TOOLS)/misspell $@
 
 # Compose without an engine, for scripts/check-compose.sh. It takes minutes to build,
 # within its own module: go install refuses the exclusions in its go.mod.
