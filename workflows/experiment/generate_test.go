@@ -366,39 +366,50 @@ func gridSchema(fields []documented) object {
 	}
 }
 
-// tables writes the reference tables, one for each block.
+// tables writes the reference tables, one for each block. Blocks of equal fields share the first one's table.
 func tables(fields []documented) string {
 	var b strings.Builder
-	b.WriteString(table("The experiment", "", fields, ""))
+	described := map[string]string{}
+	write := func(path, intro string, fields []documented, prefix string) {
+		rows := rows(fields, prefix)
+		if rows == "" {
+			return
+		}
+		fmt.Fprintf(&b, "### %s\n\n%s\n\n", path, intro)
+		if other, ok := described[rows]; ok {
+			fmt.Fprintf(&b, "The fields are those of [%s](#%s).\n\n", other, strings.NewReplacer("`", "", ".", "").Replace(other))
+			return
+		}
+		described[rows] = path
+		fmt.Fprintf(&b, "| field | value | default | meaning |\n|---|---|---|---|\n%s\n", rows)
+	}
+	write("The experiment", "The fields of the whole file.", fields, "")
 	for _, f := range fields {
 		if _, ok := f.block(); ok {
-			b.WriteString(table("`"+f.path+"`", f.markdown(), fields, f.path+"."))
+			write("`"+f.path+"`", f.markdown(), fields, f.path+".")
 		}
 		if len(f.items) > 0 {
-			b.WriteString(table("`"+f.path+"`", "A list of blocks.", f.items, f.path+"."))
+			write("`"+f.path+"`", "A list of blocks.", f.items, f.path+".")
 		}
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// table lists the fields that stand directly in a block; it is empty if all of
-// them are blocks themselves.
-func table(title, intro string, fields []documented, prefix string) string {
+// rows are those of the fields that stand directly in a block; there are none if all of them are blocks themselves.
+func rows(fields []documented, prefix string) string {
 	var rows strings.Builder
 	for _, f := range fields {
 		if _, ok := f.block(); !ok && f.path == prefix+f.name {
 			value, _, _ := strings.Cut(f.expected(), ", such as")
-			fmt.Fprintf(&rows, "| `%s` | %s | %s | %s |\n", f.name, value, f.defaultText(), f.markdown())
+			fmt.Fprintf(&rows, "| `%s` | %s | %s | %s |\n", f.name, shortValue.Replace(value), f.defaultText(), f.markdown())
 		}
 	}
-	if rows.Len() == 0 {
-		return ""
-	}
-	if intro != "" {
-		intro += "\n\n"
-	}
-	return "### " + title + "\n\n" + intro + "| field | value | default | meaning |\n|---|---|---|---|\n" + rows.String() + "\n"
+	return rows.String()
 }
+
+// shortValue abbreviates what messages say of a value.
+var shortValue = strings.NewReplacer("a whole number from ", "integer, ", "a whole number", "integer", "a number from ", "number, ", "a number above ", "number above ",
+	"a probability from ", "probability, ", "a probability above ", "probability above ", "true or false", "boolean")
 
 func (d *documented) markdown() string { return strings.ReplaceAll(d.description(), "<", "&lt;") }
 
