@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Measures the page in a browser, and a server with 100 pages open on a run that goes on, and
-# prints a table; docs/api.md has one. It needs Node, Debian's chromium, redis-server and what
+# prints a table; bench/README.md has one. It needs Node, Debian's chromium, redis-server and what
 # scripts/browser-tools.sh gets, and a quiet machine. COALMINE names a binary that is built, and
 # EXPERIMENT another experiment than the quickstart.
 #
