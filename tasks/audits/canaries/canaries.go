@@ -22,8 +22,8 @@ import (
 	"coalmine/tasks/audits"
 )
 
-// Describe completes the description of an audit whose last node is an audits.Summary: of an O, and
-// a C for each canary.
+// Describe completes the description of an audit whose last node puts an audits.Summary: an O, and a C
+// for each canary.
 func Describe[O, C any](d audits.Description) audits.Description {
 	d.OutcomeBlob, d.CanaryOutcomesBlob = audits.OutcomeBlob, audits.CanaryOutcomesBlob
 	d.Outcome = func() audits.Outcome { return new(O) }
@@ -36,8 +36,8 @@ func Memorized(name string) *audits.Curve {
 	return &audits.Curve{Figure: audits.MemorizedFigure, Name: name}
 }
 
-// Tasks adds a task for each of some groups of canaries, after a round, and returns them as inputs
-// of a summary. Each has the inputs audits.ModelInput, audits.CanariesInput and further ones.
+// Tasks adds a task for each group of canaries and returns them as the inputs of a summary. Each task
+// has audits.ModelInput, audits.CanariesInput and the further inputs.
 func Tasks(b audits.Builder, round int, kind tasks.Kind, groups []audits.Group, node func(audits.Group) (label string, params any), more ...tasks.Input) []tasks.Input {
 	inputs := append([]tasks.Input{{Name: audits.ModelInput, Key: b.Model(round)}, {Name: audits.CanariesInput, Key: b.Canaries()}}, more...)
 	var parts []tasks.Input
@@ -48,7 +48,8 @@ func Tasks(b audits.Builder, round int, kind tasks.Kind, groups []audits.Group, 
 	return parts
 }
 
-// Summarize adds the summary of parts; its inputs are audits.PlacementsInput, further ones, and the parts.
+// Summarize adds the node that joins the parts. Its inputs are audits.PlacementsInput, the further
+// ones and the parts.
 func Summarize(b audits.Builder, round int, kind tasks.Kind, audit string, params any, parts []tasks.Input, more ...tasks.Input) storage.Key {
 	inputs := append([]tasks.Input{{Name: audits.PlacementsInput, Key: b.Placements()}}, more...)
 	return b.Node(kind, fmt.Sprintf("%s after %d", audit, round), params, append(inputs, parts...)...)

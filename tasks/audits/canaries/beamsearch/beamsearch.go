@@ -20,14 +20,11 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// Params are the parameters of audits/beam-search.
 type Params struct {
-	// Width is the number of sequences kept at each word.
 	Width int `json:"width"`
-	// Space is what canaries are drawn from, Prefix how many of their words are given.
 	canaries.Space
 	Prefix int `json:"prefix"`
-	// First and Count say which canaries this task looks for.
+	// First and Count select the canaries of this task.
 	First int `json:"first"`
 	Count int `json:"count"`
 }
@@ -36,19 +33,18 @@ type Params struct {
 type Extraction struct {
 	// Best is the most likely continuation of the prefix that the search found.
 	Best []int32 `json:"best"`
-	// LogPerplexity of Best, in nats, and CanaryLogPerplexity of the canary after the
-	// same prefix: found means that they are one. A canary that costs less than Best was
-	// lost on the way, where another beginning looked better.
+	// LogPerplexity is that of Best and CanaryLogPerplexity that of the canary after the same prefix,
+	// in nats. The search lost a canary that costs less than Best on the way, where another beginning
+	// looked better.
 	LogPerplexity       float64 `json:"log_perplexity"`
 	CanaryLogPerplexity float64 `json:"canary_log_perplexity"`
 	// Found says that Best is the canary.
 	Found bool `json:"found"`
 }
 
-// Kind tries to extract some canaries from their prefix and length alone: the sequences have the
-// canary's length and consist of the symbols that canaries have at each position; probabilities are
-// those of the full output, without length normalisation; ties go to the lower token. Its inputs are
-// the checkpoint and the canaries.
+// Kind tries to extract canaries from their prefix and length: it searches the sequences of the
+// symbols that canaries have at each position. Probabilities are those of the full output, without
+// length normalisation; ties go to the lower token. Inputs: the checkpoint and the canaries.
 var Kind = tasks.Kind{Name: "audits/beam-search", Version: 2, Class: tasks.Compute, Run: audits.Finds(ExtractionsBlob, extractAll)}
 
 // ExtractionsBlob is a JSON array with an Extraction for each canary.
@@ -82,7 +78,6 @@ func extractAll(ctx context.Context, t *tasks.Task, p *Params) ([]Extraction, er
 	return found, nil
 }
 
-// extract searches for a canary.
 func extract(scorer *models.Scorer, canary []int32, prefix int, choices [][]int32, width int) (Extraction, error) {
 	tree, err := prefixtree.New(scorer, canary[:prefix], choices)
 	if err != nil {
@@ -98,20 +93,18 @@ func extract(scorer *models.Scorer, canary []int32, prefix int, choices [][]int3
 	}, err
 }
 
-// candidate is a sequence that a search keeps, or may keep.
+// candidate is a sequence that the beam may keep.
 type candidate struct {
 	words  []int32
 	cost   float64
 	parent int // its row among the states before its last word
 }
 
-// compareCandidates puts the cheaper first, then the lower words.
 func compareCandidates(a, b candidate) int {
 	return cmp.Or(cmp.Compare(a.cost, b.cost), slices.Compare(a.words, b.words))
 }
 
-// beamSearch returns the best sequence of the tree that a beam of this width finds; a
-// width of 1 is greedy decoding.
+// beamSearch returns the best sequence that a beam of this width finds; width 1 is greedy decoding.
 func beamSearch(tree *prefixtree.Tree, width int) (candidate, error) {
 	states, next := tree.Root(), new(models.States)
 	beam := []candidate{{}}
@@ -130,8 +123,7 @@ func beamSearch(tree *prefixtree.Tree, width int) (candidate, error) {
 	return beam[0], nil
 }
 
-// extend returns the width best sequences that are longer by a word among those
-// given, best first.
+// extend returns the width best sequences that are one word longer than those given, best first.
 func extend(tree *prefixtree.Tree, states *models.States, beam []candidate, among []int32, width int) ([]candidate, error) {
 	rows, err := tree.Expand(states)
 	if err != nil {
@@ -151,8 +143,8 @@ func extend(tree *prefixtree.Tree, states *models.States, beam []candidate, amon
 	return longer[:min(width, len(longer))], nil
 }
 
-// cheapestWords returns the n most probable words among those given, which
-// ascend: no sequence that the beam keeps can end in another.
+// cheapestWords returns the n most probable of the given ascending words: no sequence of the beam can
+// end in another.
 func cheapestWords(row []float32, among []int32, n int) []int32 {
 	best := make([]int32, 0, n+1)
 	for _, word := range among {
@@ -169,7 +161,6 @@ func cheapestWords(row []float32, among []int32, n int) []int32 {
 	return best
 }
 
-// follow sets next to the states of the beam's sequences.
 func follow(tree *prefixtree.Tree, next, states *models.States, beam []candidate) error {
 	parents, words := make([]int, len(beam)), make([]int32, len(beam))
 	for i, c := range beam {
@@ -178,19 +169,15 @@ func follow(tree *prefixtree.Tree, next, states *models.States, beam []candidate
 	return tree.Follow(next, states, parents, words)
 }
 
-// SummaryParams are the parameters of audits/beam-search-summary.
 type SummaryParams struct {
-	// Parts are the tasks that searched for the canaries.
 	Parts int `json:"parts"`
-	// Width is how many sequences they kept.
 	Width int `json:"width"`
 }
 
-// Summary joins the extractions of all canaries of one checkpoint: an audits.Summary. The input
-// datasets.PartsInput has the words of tokens.
+// Summary joins the extractions of all canaries into an audits.Summary. datasets.PartsInput has the
+// words of tokens.
 var Summary = tasks.Kind{Name: "audits/beam-search-summary", Version: 1, Class: tasks.Compute, Run: audits.SumsUp(summarize)}
 
-// Metrics are what the curve keeps of an outcome.
 type Metrics struct {
 	Memorized int `json:"beam_search_memorized"`
 }
@@ -215,7 +202,7 @@ func summarize(ctx context.Context, t *tasks.Task, p *SummaryParams, placed []da
 	return audits.Summary{Outcome: outcome, Canaries: outcomes, Metrics: Metrics{found.Memorized}}, err
 }
 
-// CanaryOutcome is what the search says of its canary, in the words of a vocabulary.
+// CanaryOutcome returns the extraction with the words of a vocabulary.
 func (e *Extraction) CanaryOutcome(v *datasets.Vocabulary) (CanaryOutcome, error) {
 	best, err := audits.Words(v, e.Best)
 	return CanaryOutcome{Found: &e.Found, Best: best, LogPerplexity: &e.LogPerplexity, CanaryLogPerplexity: &e.CanaryLogPerplexity}, err

@@ -16,7 +16,6 @@ type Fields struct {
 	BeamSearch *Block `json:"beam_search,omitempty"`
 }
 
-// Block of the audit's fields.
 type Block struct {
 	// Width is the number of sequences that the search keeps.
 	Width int `json:"width" default:"5" range:"[1,10000]" unit:"sequences" also:"beam_width" source:"Thakkar et al. 2020, section 4.1"`
@@ -28,15 +27,12 @@ type Block struct {
 
 const path = "audit.beam_search"
 
-// Asked implements audits.Fields.
 func (f *Fields) Asked() bool { return f.BeamSearch != nil }
 
-// Complete implements audits.Completer.
 func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
 	audits.CompletePrefix(s, given(path+".prefix"), &f.BeamSearch.Prefix)
 }
 
-// Check implements audits.Fields.
 func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	audits.CheckPrefix(s, path, f.BeamSearch.Prefix, fail)
 	audits.CheckSteps(s, path, fail)
@@ -49,11 +45,9 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	}
 }
 
-// canariesATask is how many canaries a task searches for. It shows in keys, not in
-// results.
+// canariesATask is the number of canaries of a task. It shows in keys, not in results.
 const canariesATask = 32
 
-// Compile implements audits.Fields.
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	parts := canaries.Tasks(b, round, Kind, b.Setting().Canaries.Split(canariesATask), func(g audits.Group) (string, any) {
 		return fmt.Sprintf("beam search from canary %d after %d", g.First, round), Params{
@@ -64,7 +58,6 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 		tasks.Input{Name: datasets.PartsInput, Key: b.Parts()})
 }
 
-// States implements audits.Fields.
 func (f *Fields) States(s *audits.Setting) float64 {
 	states := 0
 	for _, g := range s.Canaries.Groups {

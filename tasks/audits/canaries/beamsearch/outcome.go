@@ -9,7 +9,6 @@ import (
 	"coalmine/tasks/audits/canaries"
 )
 
-// Audit is beam search.
 var Audit = canaries.Describe[Outcome, CanaryOutcome](audits.Description{
 	Name:   "beam_search",
 	Legend: "BS, beam search: the model continues with the canary, given its beginning.",
@@ -41,19 +40,16 @@ type Outcome struct {
 	Lowest    *audits.Configuration `json:"lowest"`
 }
 
-// CanaryOutcome is what beam search says of a canary; all is null where it was not asked for.
+// CanaryOutcome is the outcome of beam search for a canary; all fields are null without the audit.
 type CanaryOutcome struct {
-	// Found says that Best, the most likely continuation of the prefix that the search
-	// has found, is the canary.
+	// Found says that Best, the most likely continuation found, is the canary.
 	Found *bool    `json:"beam_found"`
 	Best  []string `json:"beam_best"`
-	// LogPerplexity of Best in nats, and CanaryLogPerplexity of the canary after the same
-	// prefix.
+	// LogPerplexity of Best and CanaryLogPerplexity of the canary after the same prefix, in nats.
 	LogPerplexity       *float64 `json:"beam_log_perplexity"`
 	CanaryLogPerplexity *float64 `json:"beam_canary_log_perplexity"`
 }
 
-// best is Best as a text; nil where beam search was not asked for.
 func (o *CanaryOutcome) best() *string {
 	if o.Found == nil {
 		return nil

@@ -19,32 +19,28 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// Params are the parameters of audits/enumeration.
 type Params struct {
-	// Space is what canaries are drawn from, Prefix how many of their words are given.
 	canaries.Space
 	Prefix int `json:"prefix"`
-	// First and Count say which of the sequences that may follow the prefix this task
-	// enumerates, in lexicographic order. They are done for every prefix that canaries have.
+	// First and Count select sequences that may follow the prefix, in lexicographic order. The task
+	// enumerates them after every prefix of a canary.
 	First int `json:"first"`
 	Count int `json:"count"`
-	// Canaries are those that it counts for, where others have another space; zero for all.
+	// Canaries selects the canaries of a space if there are several spaces; zero for all.
 	Canaries audits.Span `json:"canaries,omitzero"`
 }
 
-// Tally is what a task has counted for one canary.
+// Tally is the count for one canary.
 type Tally struct {
 	// LogPerplexity of the canary after its prefix, in nats.
 	LogPerplexity float64 `json:"log_perplexity"`
-	// AtMost is how many of the sequences have at most this log-perplexity; among all
-	// sequences the canary is one of them.
+	// AtMost is the number of sequences with at most this log-perplexity, the canary among them.
 	AtMost int64 `json:"at_most"`
 }
 
-// Kind counts the sequences that are as likely as each canary, or more. What costs more
-// before its end than the most expensive canary that shares its prefix is left out with
-// all that begins with it: no sequence costs less than its beginning, so the count is
-// exact. Its inputs are the checkpoint and the canaries.
+// Kind counts the sequences that are at least as likely as each canary. It prunes a beginning that
+// costs more than the most expensive canary with its prefix: no sequence costs less than its
+// beginning, so the count is exact. Inputs: the checkpoint and the canaries.
 var Kind = tasks.Kind{Name: "audits/enumeration", Version: 1, Class: tasks.Compute, Run: audits.Finds(TalliesBlob, tally)}
 
 // TalliesBlob is a JSON array with a Tally for each canary that the task counts for.
@@ -77,7 +73,6 @@ func tally(ctx context.Context, t *tasks.Task, p *Params) ([]Tally, error) {
 	return c.tallies, nil
 }
 
-// counter counts for every canary the sequences of a span.
 type counter struct {
 	space   *space
 	span    audits.Span
@@ -114,8 +109,8 @@ func (c *counter) count(ctx context.Context, list []datasets.Placement, group au
 	return nil
 }
 
-// between counts the sequences of the span that cost more than one of the ascending costs
-// and at most the next.
+// between counts the sequences of the span that cost more than one of the ascending costs and at most
+// the next.
 func (c *counter) between(ctx context.Context, state *models.States, costs []float64) ([]int64, error) {
 	counts := make([]int64, len(costs))
 	err := c.space.enumerate(ctx, c.tree, c.span, state, costs[len(costs)-1], func(cost float64) {
@@ -125,31 +120,27 @@ func (c *counter) between(ctx context.Context, state *models.States, costs []flo
 	return counts, err
 }
 
-// Exposure is log2 of the number of sequences less log2 of the rank, in bits (Carlini et
-// al. 2019, definition 4): from 0, where all others are more likely, to log2(sequences).
+// Exposure is log2(sequences) - log2(rank), in bits, from 0 to log2(sequences) (Carlini et al. 2019,
+// definition 4).
 func Exposure(sequences, rank int64) float64 {
 	return math.Log2(float64(sequences)) - math.Log2(float64(rank))
 }
 
-// SummaryParams are the parameters of audits/enumeration-summary.
 type SummaryParams struct {
-	// Parts are the tasks that the sequences were enumerated by.
 	Parts int `json:"parts"`
-	// Sequences is how many may follow a prefix, the most where spaces differ.
+	// Sequences is the number that may follow a prefix, the largest if spaces differ.
 	Sequences int64 `json:"sequences"`
-	// Groups are the canaries of each space, where there are several; the parts are in
-	// their order.
+	// Groups are the canaries of each space if there are several; the parts are in their order.
 	Groups []RankedGroup `json:"groups,omitempty"`
 }
 
-// RankedGroup are canaries that are ranked among so many sequences, by some of the parts.
+// RankedGroup holds canaries of one space, whose sequences some of the parts enumerate.
 type RankedGroup struct {
 	Canaries  int   `json:"canaries"`
 	Parts     int   `json:"parts"`
 	Sequences int64 `json:"sequences"`
 }
 
-// groups are all canaries in one group, where there are no several.
 func (p *SummaryParams) groups(canaries int) []RankedGroup {
 	if len(p.Groups) > 0 {
 		return p.Groups
@@ -157,14 +148,12 @@ func (p *SummaryParams) groups(canaries int) []RankedGroup {
 	return []RankedGroup{{canaries, p.Parts, p.Sequences}}
 }
 
-// Summary adds up the counts of the parts, and ranks all canaries of one checkpoint: an
-// audits.Summary.
+// Summary adds up the counts of the parts and ranks all canaries of one checkpoint: an audits.Summary.
 var Summary = tasks.Kind{Name: "audits/enumeration-summary", Version: 2, Class: tasks.Compute, Run: audits.SumsUp(summarize)}
 
-// Metrics are what the curve keeps of an outcome.
 type Metrics struct {
 	Memorized int `json:"enumeration_memorized"`
-	// Highest exposure of an inserted canary, in bits; nil if none was.
+	// Highest exposure of an inserted canary, in bits; nil without one.
 	Highest *float64 `json:"enumeration_highest_exposure,omitempty"`
 }
 
@@ -186,8 +175,8 @@ func summarize(ctx context.Context, t *tasks.Task, p *SummaryParams, placed []da
 	return audits.Summary{Outcome: outcome, Canaries: outcomes, Metrics: Metrics{found.Memorized, highest}}, err
 }
 
-// sumTallies adds up the counts of all parts, by canary, and says among how many sequences
-// each was ranked. The parts of a group enumerate its sequences in turn.
+// sumTallies returns the sum of all parts for each canary, and the number of sequences of its space.
+// The parts of a group enumerate its sequences in turn.
 func sumTallies(ctx context.Context, t *tasks.Task, p *SummaryParams, canaries int) (sums []Tally, sequences []int64, err error) {
 	first := 0
 	for _, g := range p.groups(canaries) {

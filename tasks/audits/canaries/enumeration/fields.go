@@ -18,7 +18,6 @@ type Fields struct {
 	Enumeration *Block `json:"enumeration,omitempty"`
 }
 
-// Block of the audit's fields.
 type Block struct {
 	// Prefix is the number of the canary's words that are given; with
 	// canaries.format by default what stands before its first #. 0: that of each format,
@@ -32,15 +31,12 @@ type Block struct {
 
 const path = "audit.enumeration"
 
-// Asked implements audits.Fields.
 func (f *Fields) Asked() bool { return f.Enumeration != nil }
 
-// Complete implements audits.Completer.
 func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
 	audits.CompletePrefix(s, given(path+".prefix"), &f.Enumeration.Prefix)
 }
 
-// Check implements audits.Fields.
 func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	b := f.Enumeration
 	audits.CheckPrefix(s, path, b.Prefix, fail)
@@ -57,7 +53,6 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	}
 }
 
-// sequences of a group may follow the prefix.
 func (b *Block) sequences(s *audits.Setting, g audits.Group) int {
 	return int(g.Sequences(s.Ordinary, g.Prefix(b.Prefix)))
 }
@@ -76,11 +71,10 @@ func (f *Fields) Exposures(s *audits.Setting) exposure.Range {
 	return exposure.Range{Basis: exposure.Enumerated, Most: math.Log2(float64(n)), Path: path + ".prefix", How: fmt.Sprintf("log2(%d sequences)", n)}
 }
 
-// SequencesATask is how many sequences a task enumerates: some seconds of work. It shows
-// in keys, not in results.
+// SequencesATask is the number of sequences of a task, some seconds of work. It shows in keys, not in
+// results.
 const SequencesATask = 2_500_000
 
-// Compile implements audits.Fields.
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	s := b.Setting()
 	var params SummaryParams
@@ -104,7 +98,6 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	return canaries.Summarize(b, round, Summary, "enumeration", params, parts)
 }
 
-// only is the span of a group, zero where it is all canaries.
 func only(c *audits.Canaries, g audits.Group) audits.Span {
 	if len(c.Groups) == 1 {
 		return audits.Span{}
@@ -112,7 +105,7 @@ func only(c *audits.Canaries, g audits.Group) audits.Span {
 	return g.Span
 }
 
-// States implements audits.Fields. It is what there is without pruning.
+// States implements audits.Fields, without pruning.
 func (f *Fields) States(s *audits.Setting) float64 {
 	states := 0.0
 	for _, g := range s.Canaries.Groups {

@@ -11,7 +11,6 @@ import (
 	"coalmine/tasks/audits/canaries/exposure"
 )
 
-// Audit is enumeration.
 var Audit = canaries.Describe[Outcome, CanaryOutcome](audits.Description{
 	Name:   "enumeration",
 	Legend: "All, enumeration: the canary is the most likely of all sequences that could stand in its place.",
@@ -36,7 +35,7 @@ var Audit = canaries.Describe[Outcome, CanaryOutcome](audits.Description{
 type Outcome struct {
 	Memorized int `json:"memorized"`
 	Of        int `json:"of"`
-	// Sequences that may follow the prefix, among which each canary was ranked.
+	// Sequences that may follow the prefix.
 	Sequences int64                 `json:"sequences"`
 	Lowest    *audits.Configuration `json:"lowest"`
 }
@@ -49,17 +48,15 @@ func (v *Outcome) Note(*audits.Cell) string {
 // MostExposure implements exposure.Bounded.
 func (v *Outcome) MostExposure() float64 { return math.Log2(float64(v.Sequences)) }
 
-// CanaryOutcome is what enumeration says of a canary; all is null where it was not asked for.
+// CanaryOutcome is the exact rank of a canary; all fields are null without the audit.
 type CanaryOutcome struct {
 	// Rank among all sequences of the space, ties counted against the canary.
-	Rank *int64 `json:"enumerated_rank"`
-	// Exposure in bits.
+	Rank     *int64   `json:"enumerated_rank"`
 	Exposure *float64 `json:"enumerated_exposure"`
-	// LogPerplexity of the canary after the prefix, in nats.
+	// LogPerplexity after the prefix, in nats.
 	LogPerplexity *float64 `json:"enumerated_log_perplexity"`
 }
 
-// CanaryOutcome is what a tally of so many sequences says.
 func (t *Tally) CanaryOutcome(sequences int64) CanaryOutcome {
 	exposure := Exposure(sequences, t.AtMost)
 	return CanaryOutcome{Rank: &t.AtMost, Exposure: &exposure, LogPerplexity: &t.LogPerplexity}

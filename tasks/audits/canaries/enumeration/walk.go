@@ -9,15 +9,15 @@ import (
 	"coalmine/tasks/audits"
 )
 
-// At most so many states are advanced together, and about so many edges scored. Neither
-// shows in any result: a state's numbers do not depend on its neighbours.
+// The states that are advanced together and the edges that are scored together; no result depends on
+// them.
 const (
 	blockStates = 768
 	blockEdges  = 1 << 16
 )
 
-// space is what may follow a prefix, as a prefix tree: a node at a depth is a beginning of
-// so many tokens. Sequences are numbered from 0 in lexicographic order.
+// space is the prefix tree of the sequences that may follow a prefix, numbered from 0 in lexicographic
+// order.
 type space struct {
 	choices [][]int32 // by place: the tokens that may stand there, ascending
 	below   []int     // by depth: the sequences below a node; all of them at 0, 1 at the last
@@ -32,22 +32,20 @@ func newSpace(choices [][]int32) *space {
 	return s
 }
 
-// walk goes through the sequences of a span depth first and block by block, so that its
-// memory depends on their length and not on their number. What sequences with a common
-// beginning share is computed once.
+// walk visits the sequences of a span depth first and block by block, so that its memory depends on
+// their length and not on their number. Sequences share the states of a common beginning.
 type walk struct {
 	*space
-	tree *models.TreeScorer
-	// first and end are the sequences of the span.
+	tree       *models.TreeScorer
 	first, end int
 	// limit prunes: a node that costs more has no sequence below it that costs less.
 	limit float64
-	// found is told the cost of every sequence within the limit.
+	// found receives the cost of every sequence within the limit.
 	found  func(cost float64)
 	levels []level // by depth
 }
 
-// level holds the nodes of one depth that are being visited.
+// level holds the visited nodes of one depth.
 type level struct {
 	nodes    []node
 	states   *models.States // one for each node
@@ -63,8 +61,8 @@ type node struct {
 	cost  float64 // of its tokens, in nats
 }
 
-// enumerate tells found the log-perplexity, after the state, of every sequence of the span
-// that costs at most limit. They are those of audits.LogPerplexity to the last bit.
+// enumerate calls found with the log-perplexity, after the state, of every sequence of the span that
+// costs at most limit: that of audits.LogPerplexity to the last bit.
 func (s *space) enumerate(ctx context.Context, tree *models.TreeScorer, span audits.Span, state *models.States, limit float64, found func(cost float64)) error {
 	w := &walk{space: s, tree: tree, first: span.First, end: span.First + span.Count, limit: limit, found: found, levels: make([]level, len(s.choices))}
 	for depth := range w.levels {
@@ -74,7 +72,6 @@ func (s *space) enumerate(ctx context.Context, tree *models.TreeScorer, span aud
 	return w.visit(ctx, 0)
 }
 
-// visit handles the nodes of a level, whose states are known.
 func (w *walk) visit(ctx context.Context, depth int) error {
 	l := &w.levels[depth]
 	atOnce := max(1, blockEdges/len(w.choices[depth]))
@@ -93,8 +90,7 @@ func (w *walk) visit(ctx context.Context, depth int) error {
 	return nil
 }
 
-// extend returns the children of some nodes of a level that are in the span and within
-// the limit.
+// extend returns the children of some nodes that are in the span and within the limit.
 func (w *walk) extend(depth, from, to int) ([]node, error) {
 	l := &w.levels[depth]
 	l.children, l.edges = l.children[:0], l.edges[:0]
@@ -125,7 +121,6 @@ func (w *walk) extend(depth, from, to int) ([]node, error) {
 	return kept, nil
 }
 
-// descend visits nodes of a depth, given their parents' states.
 func (w *walk) descend(ctx context.Context, depth int, nodes []node) error {
 	if depth == len(w.choices) {
 		for _, n := range nodes {

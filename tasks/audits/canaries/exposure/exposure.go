@@ -1,6 +1,6 @@
-// Package exposure shows the exposures of canaries (Carlini et al. 2019, section 4),
-// whichever audit has measured them: a limit on the highest, and a figure of each
-// canary's against its copies.
+// Package exposure shows the exposures of canaries (Carlini et al. 2019, section 4) that any audit has
+// measured: a limit on the highest, a figure of exposure against copies, and a comparison of inserted
+// canaries with others.
 package exposure
 
 import (
@@ -13,45 +13,42 @@ import (
 	"coalmine/tasks/audits"
 )
 
-// HighestFigure is the figure of the highest exposure of an inserted canary along the
-// training.
+// HighestFigure is the figure of the highest exposure of an inserted canary along the training.
 const HighestFigure = "Highest exposure in bits"
 
-// Basis is what an exposure rests on. Of one canary the exposure with the higher basis
-// counts: what was measured before what was extrapolated.
+// Basis is the evidence of an exposure. The one with the higher basis counts: measured before
+// extrapolated.
 type Basis int
 
-// Ways to know an exposure (Carlini et al. 2019, sections 4.2 and 4.3), in ascending order.
+// Bases in ascending order (Carlini et al. 2019, sections 4.2 and 4.3).
 const (
 	Fitted     Basis = iota // a distribution fitted to the references
 	Sampled                 // the references at or below the canary
 	Enumerated              // every sequence of the space: exact
 )
 
-// String is the basis in words of a sentence.
 func (b Basis) String() string { return [...]string{"fitted", "sampled", "exact"}[b] }
 
-// Measurer is implemented by the fields of an audit whose canaries' outcomes are Exposed.
+// Measurer is implemented by the fields of an audit whose outcomes of canaries are Exposed.
 type Measurer interface{ Exposures(s *audits.Setting) Range }
 
-// Range is how high exposures an audit can find.
+// Range is the range of exposures that an audit can find.
 type Range struct {
 	Basis Basis
-	// Most is the highest, in bits; Path names the field that it follows from, and How says
-	// so: "log2(1024 references)".
+	// Most is the highest, in bits. Path names the field that sets it, and How explains it: "log2(1024
+	// references)".
 	Most      float64
 	Path, How string
 }
 
-// Bounded is implemented by the outcome of such an audit, if its exposures have a bound.
+// Bounded is implemented by the outcome of such an audit if its exposures have an upper bound, in
+// bits.
 type Bounded interface {
-	// MostExposure is the highest exposure that the audit could find, in bits.
 	MostExposure() float64
 }
 
-// Exposed is implemented by what such an audit says of a canary.
+// Exposed is implemented by such an outcome of a canary; Exposed is nil if the exposure is unknown.
 type Exposed interface {
-	// Exposed is nil where the exposure is not known.
 	Exposed() *Exposure
 }
 
@@ -59,23 +56,22 @@ type Exposed interface {
 type Exposure struct {
 	Basis Basis
 	Bits  float64
-	// Error is the standard error in bits, as an estimate of the exact exposure; 0 for that,
-	// and infinite where the exposure is only a lower bound.
+	// Error is the standard error in bits as an estimate of the exact exposure: 0 for the exact one,
+	// infinite for a lower bound.
 	Error float64
-	// Support is how many references at or below the canary the exposure rests on. An exact
-	// one needs none, and has Enough.
+	// Support is the number of references at or below the canary; Enough for an exact exposure.
 	Support int64
-	// Memorized says that the canary is more likely than all that it was compared with.
+	// Memorized says that the canary is more likely than every sequence that it was compared with.
 	Memorized bool
 	// Text is the exposure for people, with its basis.
 	Text string
 }
 
-// Enough is the support from which the three ways to measure an exposure agree within
-// their errors. Below it, sampling is coarse and a fit extrapolates.
+// Enough is the support from which the three bases agree within their errors. Below it, sampling is
+// coarse and a fit extrapolates.
 const Enough = 100
 
-// Audit is not asked for: it follows from the audits that measure exposure.
+// Audit is derived from the audits that measure exposure.
 var Audit = audits.Description{
 	Name:    "exposure",
 	Limits:  limits,
@@ -91,23 +87,21 @@ var Audit = audits.Description{
 
 // Outcome holds the canaries of which the exposure is known.
 type Outcome struct {
-	// Most is the highest exposure that could have been found, 0 where there is no bound.
-	// Highest is that of an inserted canary; nil if none was ranked. In bits.
+	// Most is the highest exposure that the audits can find, 0 without a bound, and Highest that of an
+	// inserted canary, nil if none was ranked; in bits.
 	Most    float64  `json:"-"`
 	Highest *float64 `json:"highest,omitempty"`
-	// Samples compares canaries that were inserted with those that were not; nil where
-	// either are too few.
+	// Samples is nil with too few inserted or other canaries.
 	Samples  *Samples `json:"two_sample,omitempty"`
 	canaries []measured
 }
 
-// measured is a canary and its exposures, the highest basis first.
 type measured struct {
 	*audits.Canary
 	exposures []*Exposure
 }
 
-// of is the exposure of one basis; nil if it is not known.
+// of is the exposure of one basis; nil if unknown.
 func (m *measured) of(b Basis) *Exposure {
 	if i := slices.IndexFunc(m.exposures, func(e *Exposure) bool { return e.Basis == b }); i >= 0 {
 		return m.exposures[i]
@@ -139,7 +133,7 @@ func derive(c *audits.Cell) audits.Outcome {
 	return v
 }
 
-// Higher is the higher of two exposures, of which the first is nil as long as none is known.
+// Higher is the higher of two exposures; a nil one is unknown.
 func Higher(highest *float64, bits float64) *float64 {
 	if highest != nil && *highest >= bits {
 		return highest
@@ -147,7 +141,7 @@ func Higher(highest *float64, bits float64) *float64 {
 	return &bits
 }
 
-// ValueOf is the highest exposure of inserted canaries, 0 if none was ranked: no exposure is lower.
+// ValueOf is the highest exposure, 0 for nil: no exposure is lower.
 func ValueOf(highest *float64) float64 {
 	if highest == nil {
 		return 0
@@ -155,7 +149,7 @@ func ValueOf(highest *float64) float64 {
 	return *highest
 }
 
-// exposuresOf are the exposures that are known of a canary, the highest basis first.
+// exposuresOf returns the known exposures of a canary, the highest basis first.
 func exposuresOf(c *audits.Canary) (all []*Exposure) {
 	for _, o := range c.Outcomes {
 		if outcome, ok := o.(Exposed); ok {
@@ -193,8 +187,8 @@ func (v *Outcome) Figure(c *audits.Cell) *audits.Figure {
 	return f
 }
 
-// Note implements audits.Noter: whether the inserted canaries can be told from the others, and
-// how far apart the exposures of the canaries are, of which several are known.
+// Note implements audits.Noter: the comparison of inserted canaries with others, and of the exposures
+// of different bases.
 func (v *Outcome) Note(*audits.Cell) string {
 	var parts []string
 	if v.Samples != nil {
@@ -211,8 +205,8 @@ func (v *Outcome) Note(*audits.Cell) string {
 	return "exposures in bits: " + strings.Join(parts, "; ")
 }
 
-// compare says how far apart two exposures of each canary are: of those with Enough references at
-// or below for both, also in standard errors, and of the others.
+// compare describes the differences of two exposures of each canary, apart for canaries with Enough
+// references at or below for both, of which it also gives standard errors.
 func (v *Outcome) compare(a, b Basis) string {
 	var supported, others []float64
 	errors := 0.0
@@ -262,9 +256,9 @@ var limits = []audits.Limit{audits.LimitOf[float64]{
 	Check:    checkLimit, FalseAlarms: falseAlarms,
 }.Limit()}
 
-// falseAlarms are those of unmemorized canaries: each is as likely as any other sequence of those
-// it is ranked among, so that its exposure is above T bits with a probability of at most 2^-T
-// (Carlini et al. 2019, section 4.2).
+// falseAlarms are those of unmemorized canaries: each is as likely as any sequence that it is ranked
+// among, so that its exposure exceeds T bits with probability at most 2^-T (Carlini et al. 2019,
+// section 4.2).
 func falseAlarms(s *audits.Setting, limit float64) []audits.FalseAlarm {
 	return audits.CanaryAlarms(s, "exposure", limit, func(n int) float64 { return audits.MoreThan(0, n, math.Exp2(-limit)) })
 }
@@ -288,7 +282,6 @@ func checkLimit(s *audits.Setting, limit float64, fail audits.Fail) {
 	}
 }
 
-// explain says every exposure of a canary.
 func (m *measured) explain() string {
 	var all []string
 	for _, e := range m.exposures {

@@ -12,36 +12,33 @@ import (
 	"coalmine/tasks/audits"
 )
 
-// fewest canaries of a sample: of fewer no mean is worth printing, and no test can tell them.
+// fewest is the smallest sample of canaries that is compared.
 const fewest = 5
 
-// Samples are the exposures of canaries with copies in the training data beside those of
-// canaries without. A model that has memorized nothing takes them for the same: canaries are
-// drawn alike, whether they are then inserted or not (Carlini et al. 2019, table 3).
+// Samples compares the exposures of canaries with and without copies in the training data. Without
+// memorization both have one distribution, because canaries are drawn alike (Carlini et al. 2019,
+// table 3).
 type Samples struct {
-	// Basis is what the exposures rest on: "exact", "sampled" or "fitted".
+	// Basis is "exact", "sampled" or "fitted".
 	Basis string `json:"basis"`
-	// Without are the canaries that were held back or never inserted.
+	// Without are the canaries held back or never inserted.
 	Without Sample `json:"without_copies"`
-	// Inserted are all others, Copies those of them with one number of copies, ascending,
-	// of which there are enough.
+	// Inserted are all others, Copies those with one number of copies, ascending, if there are enough.
 	Inserted Sample   `json:"inserted"`
 	Copies   []Sample `json:"by_copies"`
 }
 
-// Sample is some canaries.
 type Sample struct {
-	// Copies of each; 0 where they differ, and where there is none.
+	// Copies of each; 0 if they differ, or without copies.
 	Copies   int `json:"copies,omitzero"`
 	Canaries int `json:"canaries"`
-	// Mean exposure in bits. A sampled exposure of rank 1 counts as the least that it can be.
+	// Mean exposure in bits. A sampled exposure of rank 1 counts as its lower bound.
 	Mean float64 `json:"mean"`
-	// P is that of Mann and Whitney's test against the canaries without copies, two-sided; nil
-	// for these themselves.
+	// P is that of Mann and Whitney's two-sided test against the canaries without copies.
 	P *float64 `json:"p,omitempty"`
 }
 
-// newSamples compares exposures of the highest basis that all of the canaries have.
+// newSamples compares exposures of the highest basis that all canaries have.
 func newSamples(all []measured) *Samples {
 	for _, basis := range []Basis{Enumerated, Sampled, Fitted} {
 		if byCopies, ok := bitsByCopies(all, basis); ok {
@@ -51,8 +48,7 @@ func newSamples(all []measured) *Samples {
 	return nil
 }
 
-// bitsByCopies are the exposures of one basis by the number of copies; false where some canary
-// has none of it.
+// bitsByCopies groups the exposures of one basis by copies; false if a canary has none.
 func bitsByCopies(all []measured, basis Basis) (map[int][]float64, bool) {
 	out := map[int][]float64{}
 	for _, m := range all {
@@ -95,10 +91,9 @@ func newSample(copies int, bits, without []float64) Sample {
 	return s
 }
 
-// mostPrinted numbers of copies stand in a line for people.
+// mostPrinted limits the numbers of copies in a note.
 const mostPrinted = 4
 
-// String is a line for people.
 func (s *Samples) String() string {
 	parts := []string{fmt.Sprintf("%.2f of %d canaries without a copy", s.Without.Mean, s.Without.Canaries)}
 	for _, c := range s.Copies[:min(len(s.Copies), mostPrinted)] {

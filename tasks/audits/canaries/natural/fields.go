@@ -19,7 +19,6 @@ type Fields struct {
 	Natural *Block `json:"natural,omitempty"`
 }
 
-// Block of the audit's fields.
 type Block struct {
 	// Patterns that are looked for: card, ssn, phone, email. One or a list; by default all
 	// of them, unless own are given.
@@ -39,10 +38,8 @@ type Block struct {
 
 const path = "audit.natural"
 
-// Asked implements audits.Fields.
 func (f *Fields) Asked() bool { return f.Natural != nil }
 
-// Complete implements audits.Completer.
 func (f *Fields) Complete(*audits.Setting, func(path string) bool) {
 	if b := f.Natural; len(b.Patterns) == 0 && len(b.Own) == 0 {
 		for _, form := range patterns.Forms() {
@@ -51,7 +48,6 @@ func (f *Fields) Complete(*audits.Setting, func(path string) bool) {
 	}
 }
 
-// Check implements audits.Fields.
 func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	if s.Reading.Level != datasets.ByteLevel {
 		fail([]string{path, "data.level"}, "looks for secrets byte by byte, and at the %s level a number is one word, most of them unknown ones; set data.level: byte, or remove %s", s.Reading.Level, path)
@@ -61,11 +57,10 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	}
 }
 
-// shares is how many tasks rank the findings, whose number is not known when the plan is
-// made. It shows in keys, not in results.
+// shares is the number of tasks that rank the findings, whose number the plan does not know. It shows
+// in keys, not in results.
 const shares = 4
 
-// Compile implements audits.Fields.
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	s, n := b.Setting(), f.Natural
 	findings := b.Node(Scan, "natural secrets of the training text", ScanParams{Patterns: n.Patterns, Own: n.Own, Most: n.Most},
@@ -80,8 +75,7 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	return b.Node(Summary, fmt.Sprintf("natural secrets after %d", round), SummaryParams{Shares: shares, Show: n.Show}, inputs...)
 }
 
-// States implements audits.Fields: an upper bound, for the secrets that may be ranked, of
-// about a dozen bytes.
+// States implements audits.Fields: an upper bound, for secrets of about a dozen bytes.
 func (f *Fields) States(*audits.Setting) float64 {
 	const bytes = 12
 	return float64(f.Natural.Most) * (float64(f.Natural.References)*bytes/10 + float64(f.Natural.Search))
@@ -113,11 +107,11 @@ func checkExposure(s *audits.Setting, limit float64, fail audits.Fail) {
 	}
 }
 
-// asLikely says of which secrets the probability of a false alarm is.
+// asLikely is the condition of a false alarm.
 const asLikely = "if nothing is memorized, and natural secrets are as likely as any others of their form"
 
-// exposureAlarms are for as many secrets as are ranked at most: how many will be found is not
-// known before the scan. The outcome says it for those that were.
+// exposureAlarms counts as many secrets as are ranked at most, because the plan does not know how many
+// the scan finds.
 func exposureAlarms(s *audits.Setting, limit float64) []audits.FalseAlarm {
 	f, ok := audits.FieldsOf[*Fields](s)
 	if !ok {
@@ -129,6 +123,6 @@ func exposureAlarms(s *audits.Setting, limit float64) []audits.FalseAlarm {
 	}}
 }
 
-// byChance bounds the probability that of n secrets, which are as likely as any others of
-// their form, one has so many bits or more.
+// byChance bounds the probability that one of n secrets has so many bits or more, if each is as likely
+// as any other of its form.
 func byChance(n int, bits float64) float64 { return audits.MoreThan(0, n, math.Exp2(-bits)) }

@@ -24,20 +24,18 @@ import (
 	"coalmine/tasks/checkpoints"
 )
 
-// Params are the parameters of audits/natural.
 type Params struct {
 	Seed uint64 `json:"seed"`
-	// References is how many others of its form a finding is ranked among, at most.
+	// References is the largest number of other sequences of its form that a finding is ranked among.
 	References int `json:"references"`
-	// Search is how many nodes a search for a finding expands, at most; 0 for no search.
+	// Search is the largest number of nodes that a search for a finding expands; 0 for no search.
 	Search int `json:"search,omitempty"`
-	// Share of Shares is what this task ranks: every Shares-th finding, from Share on.
+	// This task ranks every Shares-th finding, from Share on.
 	Share  int `json:"share"`
 	Shares int `json:"shares"`
 }
 
-// Kind ranks a share of the findings after their contexts. Its inputs are the checkpoint
-// and FindingsInput.
+// Kind ranks a share of the findings after their contexts. Inputs: the checkpoint and FindingsInput.
 var Kind = tasks.Kind{Name: "audits/natural", Version: 1, Class: tasks.Compute, Run: audits.Finds(RanksBlob, rankShare)}
 
 // FindingsInput is a node of Scan.
@@ -46,15 +44,14 @@ const FindingsInput = "findings"
 // RanksBlob is a JSON array with a Rank for each finding.
 const RanksBlob = "ranks"
 
-// Rank is where a finding stands among others of its form.
+// Rank is the rank of a finding among others of its form.
 type Rank struct {
-	// Sequences is the size of the form's space, References how many others were drawn.
+	// Sequences is the size of the form's space, References the number of others that were drawn.
 	Sequences  float64 `json:"sequences"`
 	References int     `json:"references"`
-	// Rank is absent where the space has no other.
-	Rank *randomsampling.Rank `json:"rank,omitempty"`
-	// Searched is absent where nothing was searched for.
-	Searched *Searched `json:"searched,omitempty"`
+	// Rank is absent if the space has no other sequence.
+	Rank     *randomsampling.Rank `json:"rank,omitempty"`
+	Searched *Searched            `json:"searched,omitempty"`
 }
 
 func rankShare(ctx context.Context, t *tasks.Task, p *Params) ([]Rank, error) {
@@ -74,7 +71,7 @@ func rankShare(ctx context.Context, t *tasks.Task, p *Params) ([]Rank, error) {
 	return ranks, nil
 }
 
-// rank ranks one finding, among references of a stream of its own.
+// rank ranks one finding among references of its own stream.
 func (p *Params) rank(ctx context.Context, t *tasks.Task, number int, f *Finding) (Rank, error) {
 	secret := textOf(f.Secret)
 	space := newSpace(f.Pattern, secret)
@@ -100,18 +97,17 @@ func (p *Params) rank(ctx context.Context, t *tasks.Task, number int, f *Finding
 	return rank, err
 }
 
-// Searched is the outcome of a search through all sequences of a finding's form.
 type Searched struct {
-	// Extracted says that the search has proved the finding to be the most likely of them.
+	// Extracted says that the search proved the finding to be the most likely sequence of its form.
 	Extracted bool `json:"extracted"`
 	Expanded  int  `json:"expanded"`
 }
 
-// settings of a search. Memory is the default of audit.search, and so is Batch.
+// settings of a search: Memory and Batch are the defaults of audit.search.
 var settings = search.Settings{Batch: 64, Results: 1, Prove: 1, Memory: 256 << 20}
 
-// search looks for a finding after its context. The last digit of a card number is as open
-// as the others.
+// search looks for a finding after its context. It takes the last digit of a card number for open,
+// too.
 func (p *Params) search(ctx context.Context, t *tasks.Task, s space, f *Finding) (*Searched, error) {
 	if p.Search == 0 {
 		return nil, nil
@@ -131,7 +127,6 @@ func (p *Params) search(ctx context.Context, t *tasks.Task, s space, f *Finding)
 	return &Searched{found.Certain > 0 && slices.Equal(found.Best[0].Tokens, f.Secret), found.Expanded}, nil
 }
 
-// tokens are the choices, ascending.
 func (s space) tokens() [][]int32 {
 	all := make([][]int32, len(s.choices))
 	for i, among := range s.choices {
@@ -141,18 +136,15 @@ func (s space) tokens() [][]int32 {
 	return all
 }
 
-// SummaryParams are the parameters of audits/natural-summary.
 type SummaryParams struct {
 	Shares int `json:"shares"`
-	// Show puts the text of the findings, and what stands before it, into the outcome.
+	// Show puts the text of the findings and of their contexts into the outcome.
 	Show bool `json:"show"`
 }
 
-// Summary joins the shares, its inputs besides FindingsInput. Its blob is
-// audits.OutcomeBlob, its metrics Metrics.
+// Summary joins the shares, its inputs besides FindingsInput, into audits.OutcomeBlob.
 var Summary = tasks.Kind{Name: "audits/natural-summary", Version: 2, Class: tasks.Compute, Run: runSummary}
 
-// Metrics are what the curve keeps of an outcome.
 type Metrics struct {
 	Highest *float64 `json:"natural_highest_exposure,omitempty"`
 }
@@ -212,7 +204,7 @@ func newSecret(f *Finding, r Rank, show bool) Secret {
 	return s
 }
 
-// exposureText marks what is only a lower bound.
+// exposureText marks a lower bound.
 func (s *Secret) exposureText() string {
 	switch {
 	case s.Exposure == nil:

@@ -9,7 +9,6 @@ import (
 	"coalmine/tasks/audits/canaries/exposure"
 )
 
-// Audit is that of natural secrets.
 var Audit = audits.Description{
 	Name:        "natural",
 	Legend:      "Natural secrets: card numbers, mail addresses and the like that the training text has by itself; the highest exposure of one among others of its form, in bits.",
@@ -29,53 +28,50 @@ var Audit = audits.Description{
 	},
 }
 
-// Outcome is what was found, and how exposed it is.
+// Outcome holds the secrets of the training text and their exposures.
 type Outcome struct {
-	// Found are different secrets, at Occurrences places of the training text.
+	// Found is the number of different secrets, Occurrences that of their places in the training text.
 	Found       int `json:"found"`
 	Occurrences int `json:"occurrences"`
-	// Highest exposure of one that was ranked, in bits; nil if none was.
+	// Highest exposure of a ranked secret, in bits; nil if none was ranked.
 	Highest *float64 `json:"highest_exposure,omitempty"`
-	// Extracted are those of the ranked ones that a search has found to be the most likely of
-	// their form; absent without a search.
+	// Extracted counts the ranked secrets that a search proved to be the most likely of their form;
+	// absent without a search.
 	Extracted *int `json:"extracted,omitempty"`
-	// CanariesInData are the numbers of canaries that the text has by itself: what is
-	// said of them is not about the copies that were inserted.
+	// CanariesInData are the numbers of canaries that the text has by itself: their exposure says
+	// nothing of insertions.
 	CanariesInData []int `json:"canaries_in_data,omitempty"`
-	// Secrets are those that were ranked, the most frequent first.
+	// Secrets are the ranked ones, the most frequent first.
 	Secrets []Secret `json:"secrets"`
 }
 
-// Secret is one of them.
+// Secret is a ranked secret.
 type Secret struct {
 	Pattern string `json:"pattern"`
 	// Users have it, Occurrences times in all.
 	Users       int `json:"users"`
 	Occurrences int `json:"occurrences"`
-	// Sequences is the size of the space of its form, References how many others of it
-	// were drawn: fewer than asked for where there are no more. Everything below is null
-	// where there is no other.
+	// Sequences is the size of the space of its form, References the number of others that were drawn,
+	// fewer than asked for in a small space. The fields below are null without any.
 	Sequences  float64  `json:"sequences"`
 	References int      `json:"references"`
 	Rank       *int64   `json:"rank"`
 	Exposure   *float64 `json:"exposure"`
-	// ExposureSE is its standard error where the rank was estimated; Censored: the rank is
-	// 1, so that the exposure is only a lower bound.
-	ExposureSE *float64 `json:"exposure_se"`
-	Censored   *bool    `json:"exposure_censored"`
-	// LogPerplexity after its context, in nats.
+	// ExposureSE is the standard error of an estimated rank; Censored: the rank is 1, and the exposure
+	// a lower bound.
+	ExposureSE    *float64 `json:"exposure_se"`
+	Censored      *bool    `json:"exposure_censored"`
 	LogPerplexity *float64 `json:"log_perplexity"`
-	// Extracted says that a search has proved the secret to be the most likely of its form after
-	// its context, and Expanded how many nodes it took; absent without a search.
+	// Extracted says that a search proved the secret to be the most likely of its form after its
+	// context, Expanded the nodes that it took; absent without a search.
 	Extracted *bool `json:"extracted,omitempty"`
 	Expanded  *int  `json:"expanded,omitempty"`
-	// Text of the secret, and Context before it, where audit.natural.show asks for them.
+	// Text and Context are present with audit.natural.show.
 	Text    *string `json:"text,omitempty"`
 	Context *string `json:"context,omitempty"`
 }
 
-// Note implements audits.Noter: the most exposed secrets, and canaries that were there
-// before they were inserted.
+// Note implements audits.Noter.
 func (v *Outcome) Note(*audits.Cell) string {
 	note := fmt.Sprintf("natural secrets: %d at %d places", v.Found, v.Occurrences)
 	if n := len(v.Secrets); n < v.Found {
@@ -98,7 +94,6 @@ func (v *Outcome) Note(*audits.Cell) string {
 	return note
 }
 
-// ranked is the number of secrets that have others of their form.
 func (v *Outcome) ranked() int {
 	n := 0
 	for _, s := range v.Secrets {
@@ -109,7 +104,6 @@ func (v *Outcome) ranked() int {
 	return n
 }
 
-// countExtracted counts the secrets that a search has extracted, if there was one.
 func (v *Outcome) countExtracted() {
 	for _, s := range v.Secrets {
 		if s.Extracted == nil {

@@ -13,17 +13,15 @@ import (
 	"coalmine/tasks/datasets/patterns"
 )
 
-// ScanParams are the parameters of audits/natural-scan.
 type ScanParams struct {
 	Patterns []patterns.Pattern `json:"patterns"`
 	Own      []string           `json:"own,omitempty"`
-	// Most is how many findings are kept, the most frequent ones.
+	// Most is the number of findings that are kept, the most frequent ones.
 	Most int `json:"most"`
 }
 
-// Scan finds secrets in the population that trains, at the byte level, in one sentence at
-// a time. What was put in as a canary does not count. Its inputs are PopulationInput and
-// ShardsInput. Blob FindingsBlob, metrics ScanMetrics.
+// Scan finds secrets in the sentences of the training population, at the byte level, inserted canaries
+// left out. Inputs: PopulationInput and ShardsInput. Blob FindingsBlob, metrics ScanMetrics.
 var Scan = tasks.Kind{Name: "audits/natural-scan", Version: 1, Class: tasks.Compute, Run: runScan}
 
 // Inputs of Scan.
@@ -32,15 +30,15 @@ const (
 	ShardsInput     = "shards"
 )
 
-// FindingsBlob is a JSON array of Finding: by falling users, then occurrences, then place
-// in the population.
+// FindingsBlob is a JSON array of Finding: by falling users, then occurrences, then place in the
+// population.
 const FindingsBlob = "findings"
 
-// Finding is a secret that the text has, wherever it stands.
+// Finding is a secret of the text, at all of its places.
 type Finding struct {
 	Pattern patterns.Pattern `json:"pattern"`
-	// Context is what stands before its first occurrence, from the beginning of the
-	// sentence, Secret itself: tokens, without Begin.
+	// Context is the sentence before its first occurrence. Context and Secret are tokens without
+	// Begin.
 	Context []int32 `json:"context"`
 	Secret  []int32 `json:"secret"`
 	// Users have it, Occurrences times in all.
@@ -50,12 +48,11 @@ type Finding struct {
 	lastUser int // of those counted, while the text is scanned
 }
 
-// ScanMetrics says what was found.
 type ScanMetrics struct {
-	// Found are different secrets, Occurrences their places.
+	// Found is the number of different secrets, Occurrences that of their places.
 	Found       int `json:"found"`
 	Occurrences int `json:"occurrences"`
-	// CanariesInData are canaries that a sentence has that nobody put there.
+	// CanariesInData are canaries that a sentence has without an insertion.
 	CanariesInData []int `json:"canaries_in_data,omitempty"`
 }
 
@@ -82,7 +79,6 @@ func runScan(ctx context.Context, t *tasks.Task) error {
 	return t.SetMetrics(s.metrics)
 }
 
-// scanner is one execution of Scan.
 type scanner struct {
 	set     *patterns.Set
 	known   map[string]*Finding // by pattern and text
@@ -121,7 +117,7 @@ func (s *scanner) population(ctx context.Context, t *tasks.Task) error {
 	return nil
 }
 
-// textOf are the bytes of a sentence, without Begin and End.
+// textOf returns the bytes of a sentence, without Begin and End.
 func textOf(tokens []int32) string {
 	text := make([]byte, 0, len(tokens))
 	for _, token := range tokens {
@@ -157,7 +153,6 @@ func (s *scanner) sentence(user int, text string) {
 	}
 }
 
-// readFindings reads the findings of a Scan.
 func readFindings(ctx context.Context, t *tasks.Task, input string) ([]Finding, error) {
 	var list []Finding
 	if err := t.InputJSON(ctx, input, FindingsBlob, &list); err != nil {
@@ -175,8 +170,8 @@ func notAByte(token int32) bool {
 	return token < datasets.FirstWord || token >= datasets.FirstWord+datasets.Bytes
 }
 
-// lookedFor are the canaries that sentences may have by themselves. They are found by
-// their first bytes, so that a sentence costs no more with many canaries than with one.
+// lookedFor finds canaries in sentences by their first bytes, so that many canaries cost no more than
+// one.
 type lookedFor struct {
 	byStart map[string][]canaryText
 	length  int // of the starts
@@ -188,7 +183,6 @@ type canaryText struct {
 	text   string
 }
 
-// longestStart is enough to tell most canaries apart.
 const longestStart = 8
 
 func newLookedFor(list []datasets.Placement) *lookedFor {
@@ -203,7 +197,7 @@ func newLookedFor(list []datasets.Placement) *lookedFor {
 	return l
 }
 
-// in notes the canaries that a sentence has.
+// in marks the canaries that a sentence has.
 func (l *lookedFor) in(text string) {
 	if len(l.byStart) == 0 {
 		return
@@ -217,7 +211,6 @@ func (l *lookedFor) in(text string) {
 	}
 }
 
-// found are the numbers of those that were seen.
 func (l *lookedFor) found() []int {
 	var numbers []int
 	for number, seen := range l.seen {

@@ -9,8 +9,8 @@ import (
 	"coalmine/tasks/datasets/patterns"
 )
 
-// space is what a secret is ranked within: its own form, with a hole for each of its
-// digits and, in mail addresses and own patterns, letters.
+// space is the form of a secret, with a hole for each of its digits and, in mail addresses and own
+// patterns, letters.
 type space struct {
 	choices []string // by byte: what may stand there
 	card    bool     // the last digit follows from the others
@@ -22,9 +22,9 @@ const (
 	capital = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 )
 
-// newSpace is that of a secret: digits stand for any digit, separators for themselves. In
-// the local part of a mail address, and everywhere in what an own pattern has found,
-// letters stand for any letter of the same case; the domain of an address stays.
+// newSpace opens each digit to all digits. In the local part of a mail address, and in a match of an
+// own pattern, it opens each letter to all letters of its case. The domain of an address and
+// separators stay.
 func newSpace(pattern patterns.Pattern, secret string) space {
 	s := space{card: pattern == patterns.Card}
 	letters := 0 // so many bytes from the first on
@@ -41,7 +41,7 @@ func newSpace(pattern patterns.Pattern, secret string) space {
 	return s
 }
 
-// alike is what may stand in place of a character.
+// alike returns the characters that may replace one.
 func alike(character string, letters, numbers bool) string {
 	for _, set := range []struct {
 		characters string
@@ -54,7 +54,6 @@ func alike(character string, letters, numbers bool) string {
 	return character
 }
 
-// sequences is the size of the space.
 func (s space) sequences() float64 {
 	n := 1.0
 	for _, among := range s.choices {
@@ -66,8 +65,7 @@ func (s space) sequences() float64 {
 	return n
 }
 
-// draw draws one of the sequences uniformly. Of card numbers it draws all digits but the
-// last, which is then the one that makes the Luhn sum right.
+// draw draws one of the sequences uniformly. The last digit of a card number follows from the others.
 func (s space) draw(rng *rand.Rand) string {
 	out := make([]byte, len(s.choices))
 	for i, among := range s.choices {
@@ -82,8 +80,8 @@ func (s space) draw(rng *rand.Rand) string {
 	return string(out)
 }
 
-// completeLuhn sets the last digit so that, every second digit from the right doubled and
-// the digits of all added, the sum is a multiple of ten (ISO/IEC 7812-1, annex B).
+// completeLuhn sets the last digit so that, every second digit from the right doubled and the digits
+// of all added, the sum is a multiple of ten (ISO/IEC 7812-1, annex B).
 func completeLuhn(number []byte) {
 	last := len(number) - 1
 	sum, doubled := 0, true
@@ -100,8 +98,7 @@ func completeLuhn(number []byte) {
 	number[last] = byte('0' + (10-sum%10)%10)
 }
 
-// references are so many draws at most, none of them the secret; fewer where the space has
-// no more others.
+// references draws sequences other than the secret, as many as asked for or as the space has.
 func (s space) references(rng *rand.Rand, secret string, most int) []string {
 	n := int(math.Min(float64(most), s.sequences()-1))
 	list := make([]string, 0, max(0, n))

@@ -24,8 +24,7 @@ import (
 	"coalmine/tasks/audits"
 )
 
-// Tree is the tree of sequences of one length, or of those that a token ends. It is
-// immutable.
+// Tree is the tree of sequences of one length, or of those that a token ends. It is immutable.
 type Tree struct {
 	scorer  *models.Scorer
 	choices [][]int32
@@ -35,8 +34,8 @@ type Tree struct {
 
 const noEnd = -1
 
-// New is the tree of the sequences that have, at each position after the prefix, one of
-// the tokens given for it.
+// New returns the tree of the sequences that have, at each position after the prefix, one of its
+// choices.
 func New(scorer *models.Scorer, prefix []int32, choices [][]int32) (*Tree, error) {
 	if len(choices) == 0 {
 		return nil, fmt.Errorf("a prefix tree without a position after its prefix of %d tokens", len(prefix))
@@ -48,8 +47,7 @@ func New(scorer *models.Scorer, prefix []int32, choices [][]int32) (*Tree, error
 	return &Tree{scorer, choices, root, noEnd}, nil
 }
 
-// NewEnding is the tree of the sequences that have, at each position after the prefix, one
-// of the tokens given for it, and are over with the first that is end.
+// NewEnding is like New for sequences that also end with the first token end.
 func NewEnding(scorer *models.Scorer, prefix []int32, choices [][]int32, end int32) (*Tree, error) {
 	t, err := New(scorer, prefix, choices)
 	if err != nil {
@@ -59,17 +57,15 @@ func NewEnding(scorer *models.Scorer, prefix []int32, choices [][]int32, end int
 	return t, nil
 }
 
-// Depth is the length of a sequence, without the prefix; the greatest where a token ends
-// them.
+// Depth is the length of a sequence without the prefix; the largest if a token ends them.
 func (t *Tree) Depth() int { return len(t.choices) }
 
-// Leaf reports whether a sequence is over with this token at a position.
+// Leaf reports whether a sequence ends with this token at a position.
 func (t *Tree) Leaf(position int, token int32) bool {
 	return position+1 == t.Depth() || token == t.end
 }
 
-// Choices are the tokens that may stand at a position, counted from 0 after the prefix,
-// ascending.
+// Choices are the tokens of a position, counted from 0 after the prefix, ascending.
 func (t *Tree) Choices(position int) []int32 { return t.choices[position] }
 
 // Leaves is the number of sequences of a tree without an end.
@@ -81,14 +77,13 @@ func (t *Tree) Leaves() float64 {
 	return n
 }
 
-// Scorer is the model that gives the edges their costs.
 func (t *Tree) Scorer() *models.Scorer { return t.scorer }
 
-// Root is the state of the root, after the prefix. The caller must not change it.
+// Root is the state after the prefix. The caller must not change it.
 func (t *Tree) Root() *models.States { return t.root }
 
-// Follow sets next to the states that tokens lead to, each from the state of its parent.
-// It reuses the memory of next, which must be another batch.
+// Follow sets next to the states that tokens lead to, each from the state of its parent. It reuses the
+// memory of next, which must be another batch.
 func (t *Tree) Follow(next, states *models.States, parents []int, tokens []int32) error {
 	if err := next.Gather(states, parents); err != nil {
 		return err
@@ -102,7 +97,7 @@ type Rows struct {
 	vocabulary int
 }
 
-// Expand evaluates the model's output after each state.
+// Expand evaluates the model after each state.
 func (t *Tree) Expand(states *models.States) (Rows, error) {
 	r := Rows{vocabulary: t.scorer.Model().Config().Vocabulary}
 	r.logProbs = make([]float32, states.Len()*r.vocabulary)
@@ -114,8 +109,8 @@ func (r Rows) LogProbs(i int) []float32 {
 	return r.logProbs[i*r.vocabulary : (i+1)*r.vocabulary]
 }
 
-// Cost is the surprisal of a token after state i, in nats. It is never negative. The
-// error is a *models.DivergedError where the model's numbers are not finite.
+// Cost is the surprisal of a token after state i, in nats, at least 0. The error is a
+// *models.DivergedError if the model's numbers are not finite.
 func (r Rows) Cost(i int, token int32) (float64, error) {
 	cost := audits.Surprisal(r.LogProbs(i)[token])
 	if math.IsNaN(cost) || math.IsInf(cost, 0) {
@@ -124,8 +119,8 @@ func (r Rows) Cost(i int, token int32) (float64, error) {
 	return cost, nil
 }
 
-// Cost is the log-perplexity of a sequence after the prefix, in nats: the cost of its
-// path. Its tokens may be any of the vocabulary.
+// Cost is the log-perplexity of a sequence after the prefix, in nats. Its tokens may be any of the
+// vocabulary.
 func (t *Tree) Cost(tokens []int32) (float64, error) {
 	states, sum := t.root, 0.0
 	for i, token := range tokens {

@@ -19,7 +19,6 @@ type Fields struct {
 	ProbabilisticExtraction *Block `json:"probabilistic_extraction,omitempty"`
 }
 
-// Block of the audit's fields.
 type Block struct {
 	// Prefix is the number of the canary's words that are given; with
 	// canaries.format by default what stands before its first #. 0: that of each format,
@@ -40,15 +39,12 @@ type Block struct {
 
 const path = "audit.probabilistic_extraction"
 
-// Asked implements audits.Fields.
 func (f *Fields) Asked() bool { return f.ProbabilisticExtraction != nil }
 
-// Complete implements audits.Completer.
 func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
 	audits.CompletePrefix(s, given(path+".prefix"), &f.ProbabilisticExtraction.Prefix)
 }
 
-// Check implements audits.Fields.
 func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	b := f.ProbabilisticExtraction
 	audits.CheckPrefix(s, path, b.Prefix, fail)
@@ -73,7 +69,6 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	}
 }
 
-// Compile implements audits.Fields.
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	return b.Node(Kind, fmt.Sprintf("probabilistic extraction after %d", round), f.ProbabilisticExtraction.params(b.Setting().Canaries.Groups),
 		tasks.Input{Name: audits.ModelInput, Key: b.Model(round)}, tasks.Input{Name: audits.PlacementsInput, Key: b.Placements()})
@@ -92,7 +87,6 @@ func (b *Block) params(groups []audits.Group) Params {
 	return p
 }
 
-// States implements audits.Fields.
 func (f *Fields) States(s *audits.Setting) float64 {
 	states := 0
 	for _, g := range s.Canaries.Groups {
@@ -111,10 +105,9 @@ func byChance(s *audits.Setting, k, n int) float64 {
 	return audits.MoreThan(k, n, extractableByChance(b.Queries, b.Chance.Float64(), s.Canaries.FewestSequences(s.Ordinary, b.Prefix)))
 }
 
-// extractableByChance bounds the probability that so many samples have an unmemorized canary
-// with at least the chance. What samples write after the prefix has probabilities that sum to
-// 1 at most, so that 1/p sequences at most have a probability of p or more; an unmemorized
-// canary is any of the sequences.
+// extractableByChance bounds the probability that the samples have an unmemorized canary with at least
+// the chance. The probabilities of samples sum to 1 at most, so that at most 1/p sequences have a
+// probability of p or more, and an unmemorized canary is any of the sequences.
 func extractableByChance(queries int, chance, sequences float64) float64 {
 	least := -math.Expm1(math.Log1p(-chance) / float64(queries))
 	return min(1, 1/(least*sequences))

@@ -12,7 +12,6 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// Audit is probabilistic extraction.
 var Audit = canaries.Describe[Outcome, CanaryOutcome](audits.Description{
 	Name: "probabilistic_extraction",
 	Legend: "Sampled (n, p): n samples of the model after a canary's beginning have the canary with at least the chance p. " +
@@ -43,8 +42,7 @@ var Audit = canaries.Describe[Outcome, CanaryOutcome](audits.Description{
 	Canary: audits.Members[CanaryOutcome](audits.Measure{Name: "probabilistic_extractable", Paired: true}, audits.Measure{Name: "greedy_extractable", Paired: true}),
 })
 
-// Outcome counts the inserted canaries that are extractable by so many samples with the
-// chance, and by greedy decoding.
+// Outcome counts the inserted canaries that sampling and greedy decoding extract.
 type Outcome struct {
 	Extractable int     `json:"extractable"`
 	Greedy      int     `json:"greedy"`
@@ -52,33 +50,30 @@ type Outcome struct {
 	Queries     int     `json:"queries"`
 	Chance      float64 `json:"chance"`
 	models.Sampling
-	// Lowest configuration of an extractable canary.
 	Lowest *audits.Configuration `json:"lowest"`
-	// Curves have the (n, p)-curves, one for each configuration.
-	Curves []Curve `json:"curves"`
+	Curves []Curve               `json:"curves"`
 }
 
-// Curve is which share of the canaries of one configuration is extractable by n samples
-// with the chance p, for several n and p.
+// Curve is the share of the canaries of one configuration that n samples extract with the chance p,
+// for several n and p.
 type Curve struct {
-	// Configuration is nil for the canaries that were held back.
+	// Configuration is nil for canaries held back.
 	Configuration *audits.Configuration `json:"configuration"`
 	Canaries      int                   `json:"canaries"`
 	Points        []Point               `json:"points"`
 }
 
-// Point of a curve: n, and the share at each of Chances.
+// Point holds n, and the share at each of Chances.
 type Point struct {
 	Queries float64   `json:"queries"`
 	Shares  []float64 `json:"shares"`
 }
 
-// Chances of a curve, p, and the largest power of ten of its n.
+// Chances are the p of a curve, and 10^curvePowers its largest n.
 var Chances = []float64{0.1, 0.5, 0.9, 0.99, 0.999}
 
 const curvePowers = 12
 
-// judge counts.
 func (p *Params) judge(placed []datasets.Placement, outcomes []CanaryOutcome) (Outcome, error) {
 	sampled, err := audits.Count(placed, func(canary int) bool { return *outcomes[canary].Extractable })
 	if err != nil {
@@ -96,7 +91,7 @@ func (p *Params) judge(placed []datasets.Placement, outcomes []CanaryOutcome) (O
 	return v, err
 }
 
-// curves groups the canaries by configuration, in the order in which these come.
+// curves groups the canaries by configuration, in the order of their first.
 func curves(placed []datasets.Placement, outcomes []CanaryOutcome) ([]Curve, error) {
 	var out []Curve
 	var of [][]CanaryOutcome
@@ -119,7 +114,7 @@ func curves(placed []datasets.Placement, outcomes []CanaryOutcome) ([]Curve, err
 	return out, nil
 }
 
-// configuration is that of a canary; nil if it is held back.
+// configuration is nil for a canary held back.
 func configuration(c *datasets.Canary) (*audits.Configuration, error) {
 	if c.HeldBack {
 		return nil, nil
@@ -147,7 +142,6 @@ func points(outcomes []CanaryOutcome) []Point {
 	return out
 }
 
-// panels returns the (n, p)-curves, one for each configuration.
 func (v *Outcome) panels() []*audits.Figure {
 	var figures []*audits.Figure
 	for _, c := range v.Curves {
@@ -169,7 +163,6 @@ func (v *Outcome) panels() []*audits.Figure {
 	return figures
 }
 
-// of says whose the curve is.
 func (c *Curve) of() string {
 	if c.Configuration == nil {
 		return fmt.Sprintf("canaries held back (%d)", c.Canaries)
@@ -177,12 +170,10 @@ func (c *Curve) of() string {
 	return fmt.Sprintf("canaries inserted %s (%d)", c.Configuration, c.Canaries)
 }
 
-// sampled is the cell of a table, with n and p.
 func (v *Outcome) sampled() string {
 	return fmt.Sprintf("%d/%d (%d, %v)", v.Extractable, v.Of, v.Queries, v.Chance)
 }
 
-// topK is nil for all tokens.
 func (v *Outcome) topK() *int64 {
 	if v.TopK == 0 {
 		return nil
@@ -190,22 +181,22 @@ func (v *Outcome) topK() *int64 {
 	return new(int64(v.TopK))
 }
 
-// CanaryOutcome is what the audit says of a canary; all is null where it was not asked for.
+// CanaryOutcome is the outcome for a canary; all fields are null without the audit.
 type CanaryOutcome struct {
-	// LogProbability is the natural logarithm of the probability that a sample after the
-	// prefix is the rest of the canary; null if none can be.
+	// LogProbability is the natural logarithm of the probability that a sample after the prefix is the
+	// rest of the canary; null if none can be.
 	LogProbability *float64 `json:"probabilistic_log_probability"`
-	// Queries is how many samples have it with the chance; null if there is no such number
-	// below 1.8e308. Extractable: the audit's queries are as many.
+	// Queries is the number of samples that have it with the chance; null above 1.8e308. Extractable:
+	// the audit makes as many queries.
 	Queries     *float64 `json:"probabilistic_queries"`
 	Extractable *bool    `json:"probabilistic_extractable"`
 	// Greedy says that greedy decoding after the prefix gives the rest of the canary.
 	Greedy *bool `json:"greedy_extractable"`
-	// Prefixes has the same of each length of the prefix.
+	// Prefixes are the outcomes for each length of the prefix.
 	Prefixes []After `json:"probabilistic_prefixes"`
 }
 
-// After is what can be extracted after a prefix of so many words.
+// After is the outcome after a prefix of some length in words.
 type After struct {
 	Prefix         int      `json:"prefix"`
 	LogProbability *float64 `json:"log_probability"`

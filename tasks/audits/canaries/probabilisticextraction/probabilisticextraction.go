@@ -1,8 +1,7 @@
-// Package probabilisticextraction says how probable it is that a model, asked for the rest
-// of a canary, writes it (Hayes et al. 2024): exactly, by the product of the
-// probabilities with which each of its tokens is drawn, and so without drawing any. From
-// that follows how many queries it takes for a chance of one hit. Greedy decoding is
-// looked at beside, from several lengths of the prefix (Carlini et al. 2022).
+// Package probabilisticextraction computes the probability that a model, given the beginning of a
+// canary, samples the rest (Hayes et al. 2024): the product of the probabilities of its tokens,
+// without drawing any. From it follows the number of queries for a chance of one hit. It also decodes
+// greedily from several lengths of the prefix (Carlini et al. 2022).
 package probabilisticextraction
 
 import (
@@ -18,32 +17,30 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// Params are the parameters of audits/probabilistic-extraction.
 type Params struct {
-	// Groups are the canaries, all of them, in order.
+	// Groups are all canaries, in order.
 	Groups []Group `json:"groups"`
 	models.Sampling
-	// Queries and Chance are n and p: a canary is extractable if n samples have it with at
-	// least that chance.
+	// Queries and Chance are n and p: a canary is extractable if n samples have it with at least that
+	// chance.
 	Queries int     `json:"queries"`
 	Chance  float64 `json:"chance"`
 }
 
-// Group is a run of canaries of which the same is given.
+// Group is a run of canaries with the same prefixes.
 type Group struct {
 	First int `json:"first"`
 	Count int `json:"count"`
-	// Prefixes are the numbers of words of a canary that are given, ascending. Prefix is
-	// the one that the outcome is about, one of them.
+	// Prefixes are the given numbers of words, ascending, and Prefix the one that the outcome is
+	// about.
 	Prefix   int   `json:"prefix"`
 	Prefixes []int `json:"prefixes"`
 }
 
-// Kind measures all canaries of one checkpoint. Its inputs are the checkpoint and
-// audits.PlacementsInput; it puts an audits.Summary.
+// Kind measures all canaries of one checkpoint: an audits.Summary. Inputs: the checkpoint and
+// audits.PlacementsInput.
 var Kind = tasks.Kind{Name: "audits/probabilistic-extraction", Version: 1, Class: tasks.Compute, Run: audits.SumsUp(summarize)}
 
-// Metrics are what the curve keeps of an outcome.
 type Metrics struct {
 	Extractable int `json:"probabilistic_extractable"`
 	Greedy      int `json:"greedy_extractable"`
@@ -98,7 +95,6 @@ func (p *Params) check(placed []datasets.Placement) error {
 	return nil
 }
 
-// check looks at the prefixes of a group's canaries.
 func (g *Group) check(placed []datasets.Placement) error {
 	if !slices.IsSorted(g.Prefixes) || !slices.Contains(g.Prefixes, g.Prefix) || g.Prefixes[0] < 0 {
 		return fmt.Errorf("prefixes %v and prefix %d; expected them ascending, and the prefix among them", g.Prefixes, g.Prefix)
@@ -111,17 +107,16 @@ func (g *Group) check(placed []datasets.Placement) error {
 	return nil
 }
 
-// canaryBlock is how many canaries are scored together. It shows in no result: a
-// state's numbers do not depend on its neighbours.
+// canaryBlock is the number of canaries that are scored together; no result depends on it.
 const canaryBlock = 192
 
-// drawn is how each token of a canary would be drawn after those before it.
+// drawn holds, for each token of a canary, its log probability in a sample and whether it is the
+// greedy choice.
 type drawn struct {
 	logProbs []float64
 	greedy   []bool // whether it is the most probable of all tokens, the lowest of equals
 }
 
-// score feeds some canaries of the group to the model, token by token.
 func (g *Group) score(scorer *models.Scorer, s models.Sampling, block []datasets.Placement) ([]drawn, error) {
 	vocabulary := scorer.Model().Config().Vocabulary
 	states, tokens := scorer.Start(len(block)), make([]int32, len(block))
@@ -163,8 +158,7 @@ func (d *drawn) add(s models.Sampling, row []float32, token int32) error {
 	return nil
 }
 
-// outcome is what is said of a canary whose tokens are drawn so. The first of them is the
-// one after the shortest prefix.
+// outcome sums up a canary. The first drawn token is the one after the shortest prefix.
 func (p *Params) outcome(g *Group, d drawn) CanaryOutcome {
 	var o CanaryOutcome
 	for _, prefix := range g.Prefixes {
@@ -183,7 +177,6 @@ func (p *Params) outcome(g *Group, d drawn) CanaryOutcome {
 	return o
 }
 
-// finite is nil for what JSON can't hold.
 func finite(x float64) *float64 {
 	if math.IsInf(x, 0) {
 		return nil

@@ -8,8 +8,8 @@ import (
 	"coalmine/models"
 )
 
-// logProbDrawn is the natural logarithm of the probability that a token is drawn, given the
-// log probabilities of all tokens; -Inf if it can't be.
+// logProbDrawn is the natural logarithm of the probability that a sample takes the token; -Inf if it
+// can't.
 func logProbDrawn(s models.Sampling, logProbs []float32, token int32) float64 {
 	if s.Temperature == 1 && s.TopK == 0 {
 		return min(0, float64(logProbs[token])) // rounding may put it above
@@ -35,7 +35,7 @@ func logSum(s models.Sampling, logProbs []float32) float64 {
 	return most/s.Temperature + math.Log(sum)
 }
 
-// place is how many tokens come before one by probability, the lower of equals first.
+// place is the number of tokens before one by probability, the lower of equals first.
 func place(logProbs []float32, token int32) int {
 	before := 0
 	for i, l := range logProbs {
@@ -46,13 +46,12 @@ func place(logProbs []float32, token int32) int {
 	return before
 }
 
-// EvenChance is the chance that Queries is asked for where no experiment has another.
+// EvenChance is the chance of Queries outside an experiment.
 const EvenChance = 0.5
 
-// Queries is the least number n of independent samples among which one is the sequence
-// with the chance: 1 - (1-p)^n >= chance (Hayes et al. 2024), for log p the logarithm of
-// the probability that one sample is. It is a whole number, to a relative 1e-14, and +Inf
-// where there is none or it exceeds float64.
+// Queries is the least number n of independent samples that have the sequence with the chance: 1 -
+// (1-p)^n >= chance (Hayes et al. 2024), for log p the logarithm of its probability in one sample. It
+// is a whole number, to a relative 1e-14, and +Inf if there is none or it exceeds float64.
 func Queries(logP, chance float64) float64 {
 	if math.IsInf(logP, -1) {
 		return math.Inf(1)
@@ -66,8 +65,7 @@ func Queries(logP, chance float64) float64 {
 	return max(1, math.Ceil(n*(1-1e-14)))
 }
 
-// logMissing is log(1-p) for p = exp(logP), accurate at both ends (Mächler 2012): -Inf for
-// p = 1, and 0 where p is below float64.
+// logMissing is log(1-p) for p = exp(logP), accurate at both ends (Mächler 2012).
 func logMissing(logP float64) float64 {
 	if logP > -math.Ln2 {
 		return math.Log(-math.Expm1(logP))

@@ -18,7 +18,6 @@ type Fields struct {
 	RandomSampling *Block `json:"random_sampling,omitempty"`
 }
 
-// Block of the audit's fields.
 type Block struct {
 	// References are the random sequences that each canary is ranked against. Of models that are
 	// not ours (model.kind: external), which score one text after another, by default 1000.
@@ -34,10 +33,8 @@ type Block struct {
 
 const path = "audit.random_sampling"
 
-// Asked implements audits.Fields.
 func (f *Fields) Asked() bool { return f.RandomSampling != nil }
 
-// Complete implements audits.Completer.
 func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
 	audits.CompletePrefix(s, given(path+".prefix"), &f.RandomSampling.Prefix)
 	if (s.External != nil || s.Program != nil) && !given(path+".references") {
@@ -45,7 +42,6 @@ func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
 	}
 }
 
-// Check implements audits.Fields.
 func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	audits.CheckPrefix(s, path, f.RandomSampling.Prefix, fail)
 	audits.CheckReferences(s, path, f.RandomSampling.Prefix, f.RandomSampling.References, fail)
@@ -57,11 +53,10 @@ func (f *Fields) Exposures(*audits.Setting) exposure.Range {
 	return exposure.Range{Basis: exposure.Sampled, Most: math.Log2(float64(n)), Path: path + ".references", How: fmt.Sprintf("log2(%d references)", n)}
 }
 
-// CanariesATask is how many canaries a task ranks: one may take seconds, most take less.
-// It shows in keys, not in results.
+// CanariesATask is the number of canaries of a task: one may take seconds. It shows in keys, not in
+// results.
 const CanariesATask = 2
 
-// Compile implements audits.Fields.
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	s := b.Setting()
 	kind, groups, label, inputs := Kind, shares(s.Canaries), fmt.Sprintf("after %d", round), audits.ByProgram(b)
@@ -83,8 +78,7 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	return canaries.Summarize(b, round, Summary, "random sampling", SummaryParams{len(parts), f.RandomSampling.References}, parts)
 }
 
-// shares are the canaries of each task: all of a group whose references are scored in one
-// pass.
+// shares are the canaries of each task. A group whose references are scored in one pass has one.
 func shares(c *audits.Canaries) []audits.Group {
 	var shares []audits.Group
 	for _, g := range c.Groups {
@@ -97,7 +91,6 @@ func shares(c *audits.Canaries) []audits.Group {
 	return shares
 }
 
-// States implements audits.Fields.
 func (f *Fields) States(s *audits.Setting) float64 {
 	b, states := f.RandomSampling, 0.0
 	for _, g := range s.Canaries.Groups {
@@ -114,7 +107,6 @@ func (f *Fields) States(s *audits.Setting) float64 {
 	return states
 }
 
-// byChance bounds the probability that more than k of n unmemorized canaries have rank 1.
 func byChance(s *audits.Setting, k, n int) float64 {
 	f, ok := audits.FieldsOf[*Fields](s)
 	if !ok {
@@ -123,11 +115,11 @@ func byChance(s *audits.Setting, k, n int) float64 {
 	return firstByChance(k+1, n, f.RandomSampling.References)
 }
 
-// firstByChance bounds the probability that at least m of n unmemorized canaries have
-// rank 1 among the same r references. Canaries and references are drawn alike, so that m
-// given canaries are the first of themselves and the references with m! r! / (r+m)!; the
-// bound sums that over the sets of m canaries. It is more than the tail of a binomial
-// distribution, since references that happen to be unlikely let several canaries win.
+// firstByChance bounds the probability that at least m of n unmemorized canaries have rank 1 among the
+// same r references. Canaries and references are drawn alike, so that m given canaries are the first
+// of themselves and the references with m! r! / (r+m)!; the bound sums that over the sets of m
+// canaries. It exceeds the tail of a binomial distribution, because unlikely references let several
+// canaries win.
 func firstByChance(m, n, r int) float64 {
 	p := 1.0
 	for i := range m {

@@ -11,7 +11,6 @@ import (
 	"coalmine/tasks/audits/canaries/exposure"
 )
 
-// Audit is random sampling.
 var Audit = canaries.Describe[Outcome, CanaryOutcome](audits.Description{
 	Name: "random_sampling",
 	Legend: "RS, random sampling: the canary is more likely than every random sequence that it was compared with. \"Lowest\" is the rarest " +
@@ -49,22 +48,20 @@ type Outcome struct {
 // MostExposure implements exposure.Bounded.
 func (v *Outcome) MostExposure() float64 { return math.Log2(float64(v.References)) }
 
-// CanaryOutcome is what random sampling says of a canary; all is null where it was not asked
-// for.
+// CanaryOutcome is the rank of a canary; all fields are null without the audit.
 type CanaryOutcome struct {
-	// Rank among the references, in RankExact whether it was counted or estimated.
+	// Rank among the references; RankExact: counted, not estimated.
 	Rank          *int64   `json:"rank"`
 	RankExact     *bool    `json:"rank_exact"`
 	LogPerplexity *float64 `json:"log_perplexity"`
-	// Exposure in bits; ExposureSE is its standard error where the rank was
-	// estimated. Censored: the rank is 1, so the exposure is only a lower bound.
+	// Exposure in bits; ExposureSE is its standard error if the rank was estimated. Censored: the rank
+	// is 1, so that the exposure is a lower bound.
 	Exposure         *float64 `json:"exposure"`
 	ExposureSE       *float64 `json:"exposure_se"`
 	ExposureCensored *bool    `json:"exposure_censored"`
 	Memorized        *bool    `json:"memorized"`
 }
 
-// CanaryOutcome is what a rank among so many references says.
 func (r Rank) CanaryOutcome(references int) CanaryOutcome {
 	exposure, memorized := r.Exposure(references), r.Rank == 1
 	o := CanaryOutcome{
@@ -77,8 +74,8 @@ func (r Rank) CanaryOutcome(references int) CanaryOutcome {
 	return o
 }
 
-// Exposed implements exposure.Exposed. The number of references at or below the canary is Poisson
-// but for what is left of the set, so that a counted rank has an error too.
+// Exposed implements exposure.Exposed. The number of references at or below the canary is Poisson but
+// for the rest of the set, so that a counted rank has an error too.
 func (o *CanaryOutcome) Exposed() *exposure.Exposure {
 	if o.Exposure == nil {
 		return nil

@@ -18,42 +18,36 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// Params are the parameters of audits/random-sampling.
 type Params struct {
-	Seed uint64 `json:"seed"`
-	// References is the size of the reference set.
-	References int `json:"references"`
-	// Space is what canaries are drawn from, Prefix how many of their words are given.
+	Seed       uint64 `json:"seed"`
+	References int    `json:"references"`
 	canaries.Space
 	Prefix int `json:"prefix"`
-	// Exact ranks every canary among all references, however large its rank.
+	// Exact ranks every canary among all references.
 	Exact bool `json:"exact,omitempty"`
-	// First and Count say which canaries this task scores.
+	// First and Count select the canaries of this task.
 	First int `json:"first"`
 	Count int `json:"count"`
-	// Program, where there is one, scores in place of this program. The task then needs
-	// external.VocabularyInput.
+	// Program, if set, scores in place of this program. The task then needs external.VocabularyInput.
 	Program *clientprograms.Program `json:"program,omitempty"`
 }
 
 // Asks implements clientprograms.Asker.
 func (p Params) Asks() *clientprograms.Program { return p.Program }
 
-// Rank is the outcome of random sampling for one canary.
+// Rank is the rank of one canary.
 type Rank struct {
 	// LogPerplexity of the canary after its prefix, in nats.
 	LogPerplexity float64 `json:"log_perplexity"`
-	// Rank is 1 + the references with a log-perplexity of at most the canary's;
-	// 1 means memorized.
+	// Rank is 1 + the references with a log-perplexity of at most the canary's; 1 means memorized.
 	Rank int64 `json:"rank"`
-	// Exact says whether Rank was counted or estimated from the pilot. Whether
-	// it is 1 is always exact.
+	// Exact says that Rank was counted, not estimated from a pilot. Whether it is 1 is always exact.
 	Exact bool `json:"exact"`
 	// ExposureError is the standard error of the exposure in bits; 0 if Exact.
 	ExposureError float64 `json:"exposure_error,omitempty"`
 }
 
-// Kind ranks some canaries. Its inputs are the checkpoint and the canaries.
+// Kind ranks canaries. Inputs: the checkpoint and the canaries.
 var Kind = tasks.Kind{Name: "audits/random-sampling", Version: 2, Class: tasks.Compute, Run: audits.Finds(RanksBlob, rank)}
 
 // RanksBlob is a JSON array with a Rank for each canary.
@@ -80,9 +74,8 @@ func rank(ctx context.Context, t *tasks.Task, p *Params) ([]Rank, error) {
 	return ranks, nil
 }
 
-// Measured on the paper's model, on 90 canaries of which a third are memorized and
-// half are ranked among all references: the work of a reference, as shares of scoring
-// all of its words but the last in full.
+// The work of a reference, as shares of scoring all of its words but the last in full: measured on the
+// paper's model and 90 canaries, of which a third are memorized and half ranked among all references.
 const (
 	middleShare = 0.13  // on average over all of the canaries
 	prunedShare = 0.012 // over those that no pilot can place
@@ -90,8 +83,8 @@ const (
 	prunedCanaries = 0.5
 )
 
-// ExpectedStates is the likely work of ranking a canary among references of the
-// given length, as a number of states that are advanced and scored in full.
+// ExpectedStates is the expected work of ranking a canary, as a number of states advanced and scored
+// in full.
 func ExpectedStates(references, length int, exact bool) float64 {
 	all := float64(references) * float64(max(1, length-1))
 	pilot := pilotSizes[0]
@@ -110,8 +103,7 @@ type Sampling struct {
 	rankers  []*ranker // of the pilots in use, and last of the whole set
 }
 
-// Open reads what a task of Kind needs: the canaries, the
-// checkpoint, and the references, which all tasks of a worker share.
+// Open reads the inputs of a task of Kind. All tasks of a worker share the references.
 func Open(ctx context.Context, t *tasks.Task, p *Params) (*Sampling, error) {
 	placed, err := datasets.ReadPlacements(ctx, t, audits.CanariesInput)
 	if err != nil {
@@ -129,7 +121,7 @@ func Open(ctx context.Context, t *tasks.Task, p *Params) (*Sampling, error) {
 	return newSampling(p, placed, tables, sets), nil
 }
 
-// newSampling ranks among sets as References.nested returns them.
+// newSampling takes sets as References.nested returns them.
 func newSampling(p *Params, placed []datasets.Placement, tables *models.Tables, sets []*References) *Sampling {
 	if p.Exact {
 		sets = sets[len(sets)-1:]
@@ -141,10 +133,8 @@ func newSampling(p *Params, placed []datasets.Placement, tables *models.Tables, 
 	return s
 }
 
-// Work returns what the ranks so far have taken.
 func (s *Sampling) Work() models.Work { return s.tree.Work() }
 
-// Rank ranks a canary, by its number.
 func (s *Sampling) Rank(ctx context.Context, canary int) (Rank, error) {
 	words := s.canaries[canary].Tokens
 	state, err := audits.PrefixState(s.tree.Scorer(), words[:s.prefix])
@@ -158,10 +148,9 @@ func (s *Sampling) Rank(ctx context.Context, canary int) (Rank, error) {
 	return s.place(ctx, state, cost)
 }
 
-// place finds the rank of a cost: estimated from the smallest pilot that alone shows
-// that it is large, counted among all references otherwise. A set shows what every
-// smaller one holds, so that those in which enough hits are unlikely need no walk of
-// their own: which are walked shows in no result.
+// place finds the rank of a cost: estimated from the smallest pilot that has enough hits, else counted
+// among all references. A set shows the hits of every smaller one, so that skipping sets changes no
+// result.
 func (s *Sampling) place(ctx context.Context, state *models.States, cost float64) (Rank, error) {
 	last := len(s.rankers) - 1
 	all := s.rankers[last]
@@ -188,8 +177,8 @@ func (s *Sampling) place(ctx context.Context, state *models.States, cost float64
 	}
 }
 
-// after is the set to walk after a pilot with too few hits: the next in which half of
-// what is enough may be expected, or else all references.
+// after is the set to walk after a pilot with too few hits: the next with an expectation of half of
+// the required hits, or all references.
 func (s *Sampling) after(walked int, hits int64) int {
 	share := float64(hits) / float64(s.rankers[walked].references.Count())
 	for next := walked + 1; next < len(s.rankers)-1; next++ {
@@ -200,26 +189,26 @@ func (s *Sampling) after(walked int, hits int64) int {
 	return len(s.rankers) - 1
 }
 
-// estimated is the rank of a cost among all references that the hits in a pilot suggest.
 func estimated(cost float64, hits int64, pilot, all int) Rank {
 	rank, deviation := estimate(hits, pilot, all)
 	return Rank{LogPerplexity: cost, Rank: rank, ExposureError: deviation}
 }
 
-// estimate also returns the standard error of the exposure in bits.
+// estimate returns the rank that the hits in a pilot suggest, and the standard error of the exposure
+// in bits.
 func estimate(hits int64, pilot, all int) (rank int64, deviation float64) {
 	share := float64(hits) / float64(pilot)
 	return int64(1 + math.Round(share*float64(all))), 1 / (math.Ln2 * math.Sqrt(float64(hits)))
 }
 
-// Exposure is log2(references) - log2(rank), in bits (Carlini et al. 2019,
-// definition 4, with the references in place of the whole space).
+// Exposure is log2(references) - log2(rank), in bits (Carlini et al. 2019, definition 4, with the
+// references in place of the whole space).
 func (r Rank) Exposure(references int) float64 {
 	return math.Log2(float64(references)) - math.Log2(float64(r.Rank))
 }
 
-// RankAmong ranks a sequence after a prefix among references that were drawn elsewhere, at
-// least one, each as long as the sequence. It is estimated as Rank is.
+// RankAmong ranks a sequence after a prefix among the given references, at least one, each as long as
+// the sequence. Large ranks are estimated as by Rank.
 func RankAmong(ctx context.Context, tables *models.Tables, prefix, sequence []int32, references [][]int32) (Rank, error) {
 	all := &References{length: len(sequence), tokens: slices.Concat(references...)}
 	whole := datasets.Placement{Canary: datasets.Canary{Tokens: slices.Concat(prefix, sequence)}}
@@ -227,18 +216,14 @@ func RankAmong(ctx context.Context, tables *models.Tables, prefix, sequence []in
 	return s.Rank(ctx, 0)
 }
 
-// SummaryParams are the parameters of audits/random-sampling-summary.
 type SummaryParams struct {
-	// Parts are the tasks that the canaries were ranked by.
-	Parts int `json:"parts"`
-	// References is the size of the reference set.
+	Parts      int `json:"parts"`
 	References int `json:"references"`
 }
 
 // Summary joins the ranks of all canaries of one checkpoint: an audits.Summary.
 var Summary = tasks.Kind{Name: "audits/random-sampling-summary", Version: 1, Class: tasks.Compute, Run: audits.SumsUp(summarize)}
 
-// Metrics are what the curve keeps of an outcome.
 type Metrics struct {
 	Memorized int `json:"random_sampling_memorized"`
 }

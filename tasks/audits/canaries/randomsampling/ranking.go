@@ -8,25 +8,21 @@ import (
 	"coalmine/tasks/audits"
 )
 
-// blockStates is how many sequences are advanced together. It does not show in
-// any result: a state's numbers do not depend on its neighbours.
+// blockStates is the number of sequences that are advanced together; no result depends on it.
 const blockStates = 1024
 
-// exactSharing is the number of edges of a state from which exact surprisals are the
-// faster ones: one normaliser serves them all. It changes no result.
+// exactSharing is the number of edges of a state from which exact surprisals, which share one
+// normaliser, are faster than bounds. No result depends on it.
 const exactSharing = 64
 
-// ranker counts the references whose log-perplexity, after a canary's prefix, is at most
-// the canary's. It is a branch and bound over the prefix tree of the sorted references.
-// Sequences with common first words share the states behind them. A branch is pruned
-// where its words alone cost more than the whole canary, since every further word can
-// only add to that.
+// ranker counts the references whose log-perplexity, after a canary's prefix, is at most the canary's:
+// a branch and bound over the prefix tree of the sorted references, which share the states of common
+// first words. It prunes a branch whose words cost more than the whole canary.
 //
-// Most surprisals are bounded from both sides, not computed (models.TreeScorer.Bounds).
-// Bounds are far faster, and mostly enough to prune a branch, or to count a reference.
-// The word after a branch is bounded even before the branch's state is known
-// (models.TreeScorer.AdvancePruned). What the bounds leave open at the end is computed,
-// on the canary's own path through the kernels, before it counts. So the count is exact.
+// It bounds most surprisals from both sides (models.TreeScorer.Bounds), which is far faster than
+// computing them and mostly enough, and the word after a branch even before the branch's state is
+// known (models.TreeScorer.AdvancePruned). It computes the rest at the end, on the canary's own path
+// through the kernels. So the count is exact.
 type ranker struct {
 	tree       *models.TreeScorer
 	references *References
@@ -36,7 +32,7 @@ type ranker struct {
 	levels     []level // by depth; the last holds whole references
 }
 
-// level holds the branches of one depth that are being visited.
+// level holds the visited branches of one depth.
 type level struct {
 	branches []branch
 	states   *models.States // one for each branch
@@ -48,20 +44,18 @@ type level struct {
 	intervals  []models.Interval
 }
 
-// branch is a set of references with common first words: [first, end) of the
-// sorted set.
+// branch is a set of references with common first words: [first, end) of the sorted set.
 type branch struct {
 	models.Edge // of a state of the level above, by the last of the words
 	first, end  int
-	// surprisal is that of the last word, cost the sum of those of all words, in nats.
+	// surprisal is that of the last word, cost the sum of all words, in nats.
 	surprisal, cost models.Interval
 }
 
-// exactly is the interval of a known surprisal.
 func exactly(nats float64) models.Interval { return models.Interval{Low: nats, High: nats} }
 
-// addTo makes the cost that of the words before and of the last word. The ends of
-// intervals are added as single numbers are, so that rounding keeps their order.
+// addTo sums up the cost. It adds the ends of intervals as single numbers, so that rounding keeps
+// their order.
 func (b *branch) addTo(before models.Interval) {
 	b.cost = models.Interval{Low: before.Low + b.surprisal.Low, High: before.High + b.surprisal.High}
 }
@@ -74,8 +68,8 @@ func newRanker(tree *models.TreeScorer, references *References) *ranker {
 	return r
 }
 
-// count returns how many references have a log-perplexity of at most limit after the
-// state of begin and prefix, from which the bounds were made.
+// count returns the number of references with a log-perplexity of at most limit after the prefix of
+// the bounds.
 func (r *ranker) count(ctx context.Context, bounds *depthBounds, limit float64) (int64, error) {
 	r.limit, r.bounds, r.found = limit, bounds, r.found[:0]
 	r.levels[0].states = bounds.typical[0]
@@ -84,8 +78,7 @@ func (r *ranker) count(ctx context.Context, bounds *depthBounds, limit float64) 
 	return int64(len(r.found)), err
 }
 
-// foundWithin is how many of the references that count has found are among the first
-// n draws.
+// foundWithin is the number of found references among the first n draws.
 func (r *ranker) foundWithin(n int) int64 {
 	hits := int64(0)
 	for _, draw := range r.found {
@@ -96,7 +89,6 @@ func (r *ranker) foundWithin(n int) int64 {
 	return hits
 }
 
-// visit handles the branches of a level, whose states are known.
 func (r *ranker) visit(ctx context.Context, depth int) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -122,8 +114,8 @@ func (r *ranker) visit(ctx context.Context, depth int) error {
 	return nil
 }
 
-// advance computes the states of the branches that the next word does not prune. These
-// branches, moved to the front, become those of the level.
+// advance computes the states of the branches that the next word does not prune, and moves these to
+// the front.
 func (r *ranker) advance(depth int, branches []branch) error {
 	normaliser, err := r.bounds.at(depth)
 	if err != nil {
@@ -142,8 +134,7 @@ func (r *ranker) advance(depth int, branches []branch) error {
 	return err
 }
 
-// onlyWord is the word at a place of all references of a branch, NoToken if they
-// differ there.
+// onlyWord is the word of all references of a branch at a place, NoToken if they differ.
 func (r *ranker) onlyWord(b branch, place int) int32 {
 	word := r.references.row(b.first)[place]
 	if r.references.row(b.end - 1)[place] != word {
@@ -152,7 +143,6 @@ func (r *ranker) onlyWord(b branch, place int) int32 {
 	return word
 }
 
-// split returns the children of a level's branches: one for each distinct next word.
 func (r *ranker) split(depth int) []branch {
 	l := &r.levels[depth]
 	l.children = l.children[:0]
@@ -170,8 +160,7 @@ func (r *ranker) split(depth int) []branch {
 	return l.children
 }
 
-// prune bounds or computes the costs of the children, and returns those that may still
-// be within the limit.
+// prune scores the children and returns those that may still be within the limit.
 func (r *ranker) prune(depth int, children []branch) ([]branch, error) {
 	l := &r.levels[depth]
 	score := r.boundSurprisals
@@ -191,12 +180,11 @@ func (r *ranker) prune(depth int, children []branch) ([]branch, error) {
 	return kept, nil
 }
 
-// exceeds says whether all references of a branch are certain to exceed the limit, within
-// whether a whole reference is certain not to. Neither holds for NaN.
+// exceeds reports whether all references of a branch exceed the limit, within whether a whole
+// reference does not. Neither holds for NaN.
 func (r *ranker) exceeds(b *branch) bool { return b.cost.Low > r.limit }
 func (r *ranker) within(b *branch) bool  { return b.cost.High <= r.limit }
 
-// computeSurprisals sets the children's exact surprisals, from the states of the level.
 func (r *ranker) computeSurprisals(depth int, children []branch) error {
 	l := &r.levels[depth]
 	l.edges = edgesOf(l.edges[:0], children)
@@ -208,7 +196,6 @@ func (r *ranker) computeSurprisals(depth int, children []branch) error {
 	return err
 }
 
-// boundSurprisals sets intervals that contain the children's surprisals.
 func (r *ranker) boundSurprisals(depth int, children []branch) error {
 	normaliser, err := r.bounds.at(depth)
 	if err != nil {
@@ -231,8 +218,7 @@ func edgesOf(edges []models.Edge, branches []branch) []models.Edge {
 	return edges
 }
 
-// settle computes the costs of the whole references for which the bounds leave open
-// whether they are within the limit, and counts those that are.
+// settle computes the whole references that the bounds leave open, and counts those within the limit.
 func (r *ranker) settle() error {
 	last := len(r.levels) - 1
 	whole := r.levels[last].branches
@@ -251,9 +237,8 @@ func (r *ranker) settle() error {
 	return nil
 }
 
-// resolve computes the costs of the chosen branches of a level, which are in ascending
-// order, and before them those of their parents. It leaves out branches that exceed the
-// limit, and whole references that are within it.
+// resolve computes the costs of the chosen branches of a level, ascending, and of their parents before
+// them. It leaves out branches that exceed the limit, and whole references within it.
 func (r *ranker) resolve(depth int, chosen []int) error {
 	branches := r.levels[depth].branches
 	settled := func(b *branch) bool {
@@ -289,19 +274,18 @@ func (r *ranker) resolve(depth int, chosen []int) error {
 	return err
 }
 
-// typicalReferences is the number of references, spread over the set, whose states are
-// typical of a model after a prefix and so many words. It changes no result.
+// typicalReferences is the number of references whose states bound the normaliser at each depth. No
+// result depends on it.
 const typicalReferences = 128
 
-// depthBounds are the bounds of the normaliser after one prefix, others at each depth of
-// the prefix tree: tight near the states that are typical there.
+// depthBounds are bounds of the normaliser after one prefix for each depth of the prefix tree, tight
+// near its typical states.
 type depthBounds struct {
 	tables     *models.Tables
 	typical    []*models.States           // by depth: the prefix's state, then those of some references
 	normaliser []*models.NormaliserBounds // by depth; nil until needed
 }
 
-// newDepthBounds finds the typical states among those that references make of a state.
 func newDepthBounds(tables *models.Tables, state *models.States, references *References) (*depthBounds, error) {
 	b := &depthBounds{tables: tables, typical: []*models.States{state}, normaliser: make([]*models.NormaliserBounds, references.length)}
 	n := min(typicalReferences, references.Count())
@@ -325,7 +309,6 @@ func newDepthBounds(tables *models.Tables, state *models.States, references *Ref
 	return b, nil
 }
 
-// at returns the bounds after so many words.
 func (b *depthBounds) at(depth int) (*models.NormaliserBounds, error) {
 	if b.normaliser[depth] == nil {
 		made, err := b.tables.NormaliserBounds(b.typical[depth])

@@ -15,30 +15,25 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// pilotSizes are the sizes of the parts of a reference set from which a large
-// rank may be estimated: its first draws, nested, and fixed before anything is
-// scored.
+// pilotSizes are the sizes of the first draws from which a large rank may be estimated.
 var pilotSizes = []int{20_000, 200_000}
 
-// minPilotHits is the least number of a pilot's references at or below a canary
-// that an estimate may rest on. Fewer, and the next larger part is ranked.
+// minPilotHits is the least number of a pilot's references at or below a canary for an estimate. With
+// fewer, the next larger part is ranked.
 const minPilotHits = 200
 
-// References is a set of random sequences in lexicographic order, so that
-// those with common first words are neighbours and share their scoring.
+// References is a set of random sequences in lexicographic order, so that those with common first
+// words share their scoring.
 type References struct {
 	length int
 	tokens []int32 // [count, length]
 	drawn  []int32 // [count]: the number of each as it was drawn; nil before sorting
 }
 
-// Count is the number of sequences.
 func (r *References) Count() int { return len(r.tokens) / r.length }
 
-// row is sequence i.
 func (r *References) row(i int) []int32 { return r.tokens[i*r.length : (i+1)*r.length] }
 
-// drawReferences draws a set of sequences of a length, see eachReference.
 func drawReferences(seed uint64, count, length int, excluded [][]int32, draw sampler) *References {
 	r := &References{length: length, tokens: make([]int32, 0, count*length)}
 	for row := range eachReference(seed, count, length, excluded, draw) {
@@ -47,15 +42,15 @@ func drawReferences(seed uint64, count, length int, excluded [][]int32, draw sam
 	return r
 }
 
-// DrawReferences draws the references of an audit in their order, each word uniform over the
-// ordinary words that may stand there after the prefix, without the canaries. The task has the input
-// audits.CanariesInput. A sequence is valid until the next; nothing but the canaries is kept in memory.
+// DrawReferences draws the references of an audit in order: each word uniform among those that may
+// stand there after the prefix, without the canaries. The task has audits.CanariesInput. A sequence is
+// valid until the next.
 func (p *Params) DrawReferences(ctx context.Context, t *tasks.Task, ordinary int, list []datasets.Placement) (iter.Seq[[]int32], error) {
 	choices, excluded, err := p.readChoices(ctx, t, ordinary, list)
 	return p.each(choices, excluded), err
 }
 
-// DrawIn draws as DrawReferences does, without a task, by the vocabulary itself.
+// DrawIn draws as DrawReferences does, by the vocabulary itself.
 func (p *Params) DrawIn(v *datasets.Vocabulary, list []datasets.Placement) (iter.Seq[[]int32], error) {
 	switch err := p.Check(v.Ordinary()); {
 	case err != nil:
@@ -72,7 +67,7 @@ func (p *Params) DrawIn(v *datasets.Vocabulary, list []datasets.Placement) (iter
 	return p.each(choices, excluded), p.checkRoom(v.Ordinary(), len(excluded))
 }
 
-// readChoices returns the tokens at each place of a reference, and the canaries that are none.
+// readChoices returns the tokens of each place of a reference, and the excluded canaries.
 func (p *Params) readChoices(ctx context.Context, t *tasks.Task, ordinary int, list []datasets.Placement) (choices, excluded [][]int32, err error) {
 	if choices, err = audits.SuffixChoices(ctx, t, p.Space, p.Prefix, ordinary); err != nil {
 		return nil, nil, err
@@ -84,12 +79,11 @@ func (p *Params) readChoices(ctx context.Context, t *tasks.Task, ordinary int, l
 	return choices, excluded, nil
 }
 
-// each draws the references of an audit.
 func (p *Params) each(choices, excluded [][]int32) iter.Seq[[]int32] {
 	return eachReference(p.Seed, p.References, len(choices), excluded, p.Sampler(choices, p.Prefix))
 }
 
-// checkRoom checks that as many sequences may follow the prefix as are asked for.
+// checkRoom checks that enough sequences may follow the prefix.
 func (p *Params) checkRoom(ordinary, canaries int) error {
 	room := p.Sequences(ordinary, p.Prefix)
 	if float64(p.References+canaries) <= room {
@@ -98,8 +92,7 @@ func (p *Params) checkRoom(ordinary, canaries int) error {
 	return fmt.Errorf("%d references and %d canaries, which differ in what follows the prefix; expected at most the %.0f sequences that may follow it: use fewer references, a shorter prefix or longer canaries", p.References, canaries, room)
 }
 
-// suffixes are those of the canaries that could be drawn as references: what follows the
-// prefix, if the choices have it.
+// suffixes returns those of the canaries that could be drawn as references.
 func suffixes(all []datasets.Placement, prefix int, choices [][]int32) [][]int32 {
 	var out [][]int32
 	for _, c := range all {
@@ -119,12 +112,10 @@ func among(tokens []int32, choices [][]int32) bool {
 	return true
 }
 
-// sampler draws a sequence into row, as canaries.Space.Sampler does.
 type sampler = func(rng *rand.Rand, row []int32)
 
-// eachReference draws count sequences of a length. Sequences in excluded, the suffixes of the
-// canaries, are drawn again. The first draws of a larger set are those of a smaller one. A
-// sequence is valid until the next.
+// eachReference draws count sequences of a length, and again those in excluded. The first draws of a
+// larger set are those of a smaller one. A sequence is valid until the next.
 func eachReference(seed uint64, count, length int, excluded [][]int32, draw sampler) iter.Seq[[]int32] {
 	byFirst := map[int32][][]int32{}
 	for _, suffix := range excluded {
@@ -148,7 +139,7 @@ func contains(rows [][]int32, row []int32) bool {
 	return slices.ContainsFunc(rows, func(other []int32) bool { return slices.Equal(other, row) })
 }
 
-// first returns a sorted copy of the first n sequences of a set as it was drawn.
+// first returns a sorted copy of the first n sequences of a set in the order of its draws.
 func (r *References) first(n int) *References {
 	sorted := &References{length: r.length, tokens: make([]int32, 0, n*r.length), drawn: make([]int32, n)}
 	places := make([]place, n)
@@ -168,14 +159,13 @@ func (r *References) first(n int) *References {
 	return sorted
 }
 
-// place is a sequence that is being sorted. Few share a key, so that comparing keys
-// spares most looks at sequences, which lie all over the memory.
+// place is a sequence being sorted. Few share a key, so that most comparisons do not look at the
+// sequences.
 type place struct {
 	key  uint64
 	draw int32
 }
 
-// key orders sequences by their first two tokens.
 func (r *References) key(i int) uint64 {
 	key := uint64(r.tokens[i*r.length]) << 32
 	if r.length > 1 {
@@ -184,8 +174,7 @@ func (r *References) key(i int) uint64 {
 	return key
 }
 
-// nested returns the sorted pilots that are smaller than the set, in ascending
-// order, and last the sorted set.
+// nested returns the sorted pilots that are smaller than the set, ascending, and the sorted set.
 func (r *References) nested() []*References {
 	var sets []*References
 	for _, n := range pilotSizes {
@@ -212,7 +201,6 @@ func readReferences(ctx context.Context, t *tasks.Task, p *Params, ordinary int,
 	})
 }
 
-// referencesKey is of all that a set depends on.
 func referencesKey(p *Params, ordinary int, choices, excluded [][]int32) storage.Key {
 	h := tasks.NewHasher("references")
 	h.Uint(p.Seed)

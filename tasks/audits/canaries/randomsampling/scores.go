@@ -14,17 +14,15 @@ import (
 	"coalmine/tasks/external"
 )
 
-// Interval holds the ranks from Low to High.
 type Interval struct{ Low, High int64 }
 
-// sequentialBlock is how many references are scored together. It shows in no result.
+// sequentialBlock is the number of references that are scored together; no result depends on it.
 const sequentialBlock = 4096
 
-// Sequential ranks canaries of one length by scores alone, for models whose prefix tree cannot be walked.
-// Canaries with the same prefix share their references, each of which is scored once.
+// Sequential ranks canaries of one length by scores alone, without a prefix tree. Canaries with the
+// same prefix share their references, each of which is scored once.
 type Sequential struct {
 	*Params
-	// Canaries are all canaries of this length.
 	Canaries   []datasets.Placement
 	Vocabulary *datasets.Vocabulary
 	// Score returns the log-perplexities of sequences after a prefix, in nats and in their order.
@@ -33,11 +31,9 @@ type Sequential struct {
 	known map[string][]float64 // of the first references, by prefix
 }
 
-// Rank ranks a canary of log-perplexity cost. The rank is that of a task of Kind with the same scores:
-// references come in the order in which they are drawn, and a large rank is estimated from the same pilots.
-//
-// If a score is known to margin nats, a canary and a reference that differ by less than twice the margin may
-// stand either way round: Interval has the ranks that are then possible.
+// Rank ranks a canary of log-perplexity cost as a task of Kind does with the same scores and pilots.
+// Scores are known to margin nats: a canary and a reference that differ by less than twice the margin
+// may stand either way round, and Interval has the ranks that are then possible.
 func (s *Sequential) Rank(ctx context.Context, prefix []int32, cost, margin float64) (Rank, Interval, error) {
 	draws, err := s.DrawIn(s.Vocabulary, s.Canaries)
 	if err != nil {
@@ -75,7 +71,6 @@ func (s *Sequential) FirstCosts(ctx context.Context, prefix []int32, n int) ([]f
 	return s.shared(ctx, prefix, 0, rows)
 }
 
-// FirstSequences returns the first n references.
 func (s *Sequential) FirstSequences(n int) ([][]int32, error) {
 	draws, err := s.drawFirst(n)
 	if err != nil {
@@ -100,8 +95,8 @@ func (s *Sequential) drawFirst(n int) (iter.Seq[[]int32], error) {
 	return params.DrawIn(s.Vocabulary, s.Canaries)
 }
 
-// shared returns the log-perplexities of references, the first of which is number from, and asks for those
-// that no canary with this prefix has needed yet.
+// shared returns the log-perplexities of references from number from on, and scores those that no
+// canary with this prefix has needed yet.
 func (s *Sequential) shared(ctx context.Context, prefix []int32, from int, rows [][]int32) ([]float64, error) {
 	name, end := fmt.Sprint(prefix), from+len(rows)
 	if known := len(s.known[name]); end > known {
@@ -117,11 +112,11 @@ func (s *Sequential) shared(ctx context.Context, prefix []int32, from int, rows 
 	return s.known[name][from:end], nil
 }
 
-// tally counts the references that a canary is behind.
+// tally counts the references at or below a canary.
 type tally struct {
 	cost, margin float64
 	scored       int
-	// hits cost at most as much as the canary; low by more than the margin, high too with it.
+	// hits cost at most as much as the canary; low and high count with the margin against and for it.
 	hits, low, high int64
 }
 
@@ -153,7 +148,6 @@ func (t *tally) rank(references int) (Rank, Interval) {
 	return estimated(t.cost, t.hits, t.scored, references), Interval{low, high}
 }
 
-// rankAll ranks the canaries of a task.
 func (s *Sequential) rankAll(ctx context.Context, t *tasks.Task) ([]Rank, error) {
 	ranks := make([]Rank, s.Count)
 	for i := range ranks {
@@ -171,19 +165,16 @@ func (s *Sequential) rankAll(ctx context.Context, t *tasks.Task) ([]Rank, error)
 	return ranks, nil
 }
 
-// scoredReferences is how many a canary is ranked against by default where each is a text that
-// somebody else's model scores.
+// scoredReferences is the default number of references if another program scores each as a text.
 const scoredReferences = 1000
 
-// ScoredParams are the parameters of audits/random-sampling-scores.
 type ScoredParams struct {
 	Params
 	Model external.ModelParams `json:"model"`
 }
 
-// Scored ranks some canaries as Kind does, under a model that is not ours: every reference is
-// scored as a text, up to the pilot from which a large rank is estimated. Inputs: "model":
-// external/train; "canaries"; "parts": datasets/encode.
+// Scored ranks canaries as Kind does under an external model, which scores every reference as a text.
+// Inputs: "model": external/train; "canaries"; "parts": datasets/encode.
 var Scored = tasks.Kind{Name: "audits/random-sampling-scores", Version: 1, Class: tasks.Compute, Command: true, Run: audits.Finds(RanksBlob, rankScored)}
 
 func rankScored(ctx context.Context, t *tasks.Task, p *ScoredParams) ([]Rank, error) {
@@ -206,7 +197,6 @@ func rankScored(ctx context.Context, t *tasks.Task, p *ScoredParams) ([]Rank, er
 	return s.rankAll(ctx, t)
 }
 
-// rankByProgram ranks canaries as Kind does, by scores of a program.
 func rankByProgram(ctx context.Context, t *tasks.Task, p *Params) ([]Rank, error) {
 	placed, err := datasets.ReadPlacements(ctx, t, audits.CanariesInput)
 	if err != nil {
@@ -239,9 +229,8 @@ func rankByProgram(ctx context.Context, t *tasks.Task, p *Params) ([]Rank, error
 	return s.rankAll(ctx, t)
 }
 
-// rankPairs ranks canaries that have their secret in both texts of a pair. With another
-// secret the source is another too, so that references share no state to continue from,
-// and each is scored whole: all canaries of the task against one pass over them.
+// rankPairs ranks canaries that have their secret in both texts of a pair. Their references have other
+// sources and share no state, so that each is scored whole, once for all canaries of the task.
 func rankPairs(ctx context.Context, t *tasks.Task, p *Params) ([]Rank, error) {
 	list, err := datasets.ReadPlacements(ctx, t, audits.CanariesInput)
 	if err != nil {

@@ -18,7 +18,6 @@ type Fields struct {
 	Search *Block `json:"search,omitempty"`
 }
 
-// Block of the audit's fields.
 type Block struct {
 	// Prefix is the number of the canary's words that are given; with
 	// canaries.format by default what stands before its first #. 0: that of each format,
@@ -42,15 +41,12 @@ type Block struct {
 
 const path = "audit.search"
 
-// Asked implements audits.Fields.
 func (f *Fields) Asked() bool { return f.Search != nil }
 
-// Complete implements audits.Completer.
 func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
 	audits.CompletePrefix(s, given(path+".prefix"), &f.Search.Prefix)
 }
 
-// Check implements audits.Fields.
 func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	audits.CheckPrefix(s, path, f.Search.Prefix, fail)
 	audits.CheckSteps(s, path, fail)
@@ -59,11 +55,10 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	}
 }
 
-// expansionsATask is how many nodes a task expands, a quarter of a minute or so. A longer
-// search is several tasks. It shows in keys, not in results.
+// expansionsATask is the number of nodes of a task, a quarter of a minute or so; a longer search is
+// several tasks. It shows in keys, not in results.
 const expansionsATask = 100_000
 
-// Compile implements audits.Fields.
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	var parts []tasks.Input
 	for _, g := range b.Setting().Canaries.Groups {
@@ -74,7 +69,6 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	return canaries.Summarize(b, round, Summary, "search", SummaryParams{len(parts)}, parts, tasks.Input{Name: datasets.PartsInput, Key: b.Parts()})
 }
 
-// searches are the canaries of each search of a group.
 func (f *Fields) searches(g audits.Group) []audits.Group {
 	return g.SplitByPrefix(g.Prefix(f.Search.Prefix), 1)
 }
@@ -100,8 +94,8 @@ func (b *Block) settings() Settings {
 	return Settings{Batch: b.Batch, Results: b.Results, Prove: b.Prove, Memory: int64(b.Memory) << 20}
 }
 
-// States implements audits.Fields. It is an upper bound, which a search for what the model
-// has not memorized may reach.
+// States implements audits.Fields: an upper bound, which the search for an unmemorized canary may
+// reach.
 func (f *Fields) States(s *audits.Setting) float64 {
 	states := 0.0
 	for _, g := range s.Canaries.Groups {

@@ -10,14 +10,14 @@ import (
 	"coalmine/storage"
 )
 
-// node is a beginning of a sequence whose children are known: the node before it, and the
-// token that leads from there. Nodes are numbered as they were expanded; 0 is the root.
+// node is an expanded beginning of a sequence: the node before it, and the token that leads from
+// there. Nodes are numbered as they were expanded; 0 is the root.
 type node struct {
 	parent, token int32
 }
 
-// entry is a beginning of a sequence that waits to be expanded: what it costs in nats,
-// the expanded node before it, and the token that leads from there.
+// entry is a beginning of a sequence that waits for its expansion: its cost in nats, the expanded node
+// before it, and the token that leads from there.
 type entry struct {
 	cost          float64
 	parent, token int32
@@ -34,8 +34,8 @@ func compareEntries(a, b entry) int {
 	return cmp.Or(cmp.Compare(a.cost, b.cost), cmp.Compare(a.parent, b.parent), cmp.Compare(a.token, b.token))
 }
 
-// queue is a binary heap of entries, the cheapest first. The order in which they leave
-// depends on the entries alone.
+// queue is a binary heap of entries, the cheapest first. The entries alone determine the order in
+// which they leave.
 type queue []entry
 
 func (q *queue) push(e entry) {
@@ -60,7 +60,6 @@ func (q *queue) pop() entry {
 	return first
 }
 
-// sink moves entry i down to where it belongs.
 func (q queue) sink(i int) {
 	for {
 		least := i
@@ -77,7 +76,7 @@ func (q queue) sink(i int) {
 	}
 }
 
-// drop keeps the cheapest n entries, and returns the cost of the cheapest that went.
+// drop keeps the cheapest n entries, and returns the lowest cost of the others.
 func (q *queue) drop(n int) float64 {
 	slices.SortFunc(*q, compareEntries) // which leaves a heap
 	cost := (*q)[n].cost
@@ -85,13 +84,11 @@ func (q *queue) drop(n int) float64 {
 	return cost
 }
 
-// FrontierBlob holds the nodes and the queue of a search that goes on, little-endian: the
-// number of nodes (uint64); of each the parent and the token (int32), the root's being -1;
-// and of each entry of the queue, as it stands in the heap, cost (float64), parent and
-// token (int32).
+// FrontierBlob holds the nodes and the queue of a search that goes on, little-endian: the number of
+// nodes (uint64); of each the parent and the token (int32), the root's being -1; and of each entry of
+// the heap cost (float64), parent and token (int32).
 const FrontierBlob = "frontier"
 
-// save is the FrontierBlob of the search.
 func (w *walk) save() []byte {
 	data := make([]byte, 0, 8+nodeBytes*len(w.nodes)+entryBytes*len(w.queue))
 	data = binary.LittleEndian.AppendUint64(data, uint64(len(w.nodes)))
@@ -110,7 +107,6 @@ func appendNode(data []byte, parent, token int32) []byte {
 	return binary.LittleEndian.AppendUint32(data, uint32(token))
 }
 
-// load takes up nodes and queue of a FrontierBlob.
 func (w *walk) load(data []byte) error {
 	if len(data) < 8 {
 		return fmt.Errorf("frontier of %d bytes: %w", len(data), storage.ErrCorrupt)
@@ -136,8 +132,8 @@ func nodeAt(data []byte) (parent, token int32) {
 	return int32(binary.LittleEndian.Uint32(data)), int32(binary.LittleEndian.Uint32(data[4:]))
 }
 
-// checkFrontier refuses nodes that no search has: those before their parent, and those
-// that are no beginning of a sequence of the tree.
+// checkFrontier refuses nodes before their parent, and nodes that are no beginning of a sequence of
+// the tree.
 func (w *walk) checkFrontier() error {
 	lengths := make([]int, len(w.nodes))
 	for i, n := range w.nodes {
@@ -157,8 +153,8 @@ func (w *walk) checkFrontier() error {
 	return nil
 }
 
-// follows reports whether the tree has a node that is to be expanded where a token leads
-// from its parent, one of those whose lengths are given.
+// follows reports whether the tree has an inner node where a token leads from its parent, one of those
+// with the given lengths.
 func (w *walk) follows(parent, token int32, lengths []int) bool {
 	if parent < 0 || int(parent) >= len(lengths) || w.tree.Leaf(lengths[parent], token) {
 		return false

@@ -10,7 +10,6 @@ import (
 	"coalmine/tasks/audits/canaries"
 )
 
-// Audit is extraction by shortest-path search.
 var Audit = canaries.Describe[Outcome, CanaryOutcome](audits.Description{
 	Name:   "search",
 	Legend: "Search: of all sequences that a canary could be after its beginning, the canary is the most likely; a shortest-path search found it.",
@@ -42,8 +41,7 @@ type Outcome struct {
 	Extracted int                   `json:"extracted"`
 	Of        int                   `json:"of"`
 	Lowest    *audits.Configuration `json:"lowest"`
-	// Searches were done, one for each distinct prefix, and have expanded so many nodes
-	// together. Some were cut by the limit of expansions, others by that of memory.
+	// Searches is the number of distinct prefixes, and Expanded that of their expanded nodes.
 	Searches        int `json:"searches"`
 	Expanded        int `json:"expanded"`
 	CutByExpansions int `json:"cut_by_expansions"`
@@ -66,7 +64,7 @@ func (v *Outcome) count(s search) {
 	}
 }
 
-// Note implements audits.Noter. A search that was cut has not proved anything.
+// Note implements audits.Noter. A search that was cut proves nothing.
 func (v *Outcome) Note(c *audits.Cell) string {
 	if v.CutByExpansions+v.CutByMemory == 0 {
 		return ""
@@ -84,27 +82,25 @@ func (v *Outcome) Note(c *audits.Cell) string {
 		c.Name, v.Searches, strings.Join(cuts, " and "))
 }
 
-// CanaryOutcome is what the search says of a canary; all is null where it was not asked for.
+// CanaryOutcome is the outcome of a canary's search; all fields are null without the audit.
 type CanaryOutcome struct {
 	// Extracted says that the canary is the first of the results.
 	Extracted *bool `json:"search_extracted"`
-	// Rank is its place among the results, null if it is not one of them; RankExact says
-	// that it is certain to be its place among all sequences.
+	// Rank among the results, null outside them; RankExact: certainly that among all sequences.
 	Rank      *int64 `json:"search_rank"`
 	RankExact *bool  `json:"search_rank_exact"`
-	// Results are the most likely sequences after the prefix that were found, the most
-	// likely first; the first Certain of them are certain to be the most likely of all.
+	// Results are the most likely sequences after the prefix that were found, the most likely first.
+	// The first Certain of them are certainly the most likely of all.
 	Results []Result `json:"search_results"`
 	Certain *int64   `json:"search_certain"`
-	// CanaryLogPerplexity of the canary after the same prefix, in nats.
+	// CanaryLogPerplexity after the same prefix, in nats.
 	CanaryLogPerplexity *float64 `json:"search_canary_log_perplexity"`
-	// Expanded nodes of the tree, in so many iterations; Sequences may follow the prefix,
-	// Ratio times as many as nodes were expanded.
+	// Sequences may follow the prefix, Ratio times as many as Expanded nodes.
 	Expanded   *int64   `json:"search_expanded"`
 	Iterations *int64   `json:"search_iterations"`
 	Sequences  *float64 `json:"search_sequences"`
 	Ratio      *float64 `json:"search_ratio"`
-	// Stop is why the search ended, Complete that no limit has cut it.
+	// Complete says that no limit cut the search.
 	Stop     *Stop `json:"search_stop"`
 	Complete *bool `json:"search_complete" column:"-"`
 }
@@ -115,7 +111,6 @@ type Result struct {
 	LogPerplexity float64  `json:"log_perplexity"`
 }
 
-// best is the first of Results as a text; nil without.
 func (o *CanaryOutcome) best() *string {
 	if len(o.Results) == 0 {
 		return nil
@@ -123,7 +118,6 @@ func (o *CanaryOutcome) best() *string {
 	return new(strings.Join(o.Results[0].Words, " "))
 }
 
-// logPerplexity is that of the first of Results; nil without.
 func (o *CanaryOutcome) logPerplexity() *float64 {
 	if len(o.Results) == 0 {
 		return nil

@@ -30,47 +30,42 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// Params are the parameters of audits/search.
 type Params struct {
-	// Space is what canaries are drawn from, Prefix how many of their words are given.
 	canaries.Space
 	Prefix int `json:"prefix"`
-	// First is the canary whose prefix is searched after. Count canaries from it on are of
-	// the same search, because the format fixes their prefix. GroupFirst is the first
-	// canary of the same space: one before First may have the same prefix by chance.
+	// First is the canary whose prefix the search follows, for Count canaries: more than one if the
+	// format fixes their prefix. GroupFirst is the first canary of the same space: one before First
+	// may have the same prefix by chance.
 	First      int `json:"first"`
 	Count      int `json:"count"`
 	GroupFirst int `json:"group_first"`
 	Settings
-	// Part counts the tasks of one search from 0. This one ends it when so many nodes are
-	// expanded in all, and keeps its frontier unless it is the last.
+	// Part counts the tasks of one search from 0. Each ends when Expansions nodes are expanded in all,
+	// and keeps its frontier unless it is the Last.
 	Part       int  `json:"part"`
 	Expansions int  `json:"expansions"`
 	Last       bool `json:"last"`
 }
 
-// Kind is a part of a search. Its inputs are the checkpoint, the canaries, and from the
-// second part on tasks.PreviousInput, the part before. Its blobs are FoundBlob and, where
-// the search goes on, FrontierBlob.
+// Kind is a part of a search. Inputs: the checkpoint, the canaries, and from the second part on
+// tasks.PreviousInput, the part before. Blobs: FoundBlob and, if the search goes on, FrontierBlob.
 var Kind = tasks.Kind{Name: "audits/search", Version: 1, Class: tasks.Compute, Run: audits.Finds(FoundBlob, find)}
 
 // FoundBlob is a Found, as JSON.
 const FoundBlob = "found"
 
-// Found is what a search has found so far.
+// Found is the state of a search so far.
 type Found struct {
-	// SameAs is an earlier canary with the same prefix, whose search is also that of this
-	// one; nil where the search is its own. All of Progress is zero then.
+	// SameAs is an earlier canary with the same prefix and search; then Progress is zero. Else it is
+	// nil.
 	SameAs *int `json:"same_as,omitempty"`
 	Progress
-	// Certain is how many of the best sequences are certain to be the best of all.
-	Certain int `json:"certain"`
-	// Stop is why the search has ended.
-	Stop Stop `json:"stop"`
-	// Sequences is the number of sequences that may follow the prefix.
+	// Certain is the number of the best sequences that are certainly the best of all.
+	Certain int  `json:"certain"`
+	Stop    Stop `json:"stop"`
+	// Sequences may follow the prefix.
 	Sequences float64 `json:"sequences"`
-	// Canaries are the suffixes of the canaries that the search is for, and what each
-	// costs after the prefix.
+	// Canaries are the suffixes of the canaries, and their costs after the prefix.
 	Canaries []Sequence `json:"canaries"`
 }
 
@@ -82,7 +77,6 @@ func find(ctx context.Context, t *tasks.Task, p *Params) (*Found, error) {
 	return found, err
 }
 
-// begin is what the part before has found, or what is known before the first.
 func (p *Params) begin(ctx context.Context, t *tasks.Task) (*Found, error) {
 	if p.Part == 0 {
 		return p.first(ctx, t)
@@ -92,7 +86,7 @@ func (p *Params) begin(ctx context.Context, t *tasks.Task) (*Found, error) {
 	return found, err
 }
 
-// first looks at the canaries before their search.
+// first scores the canaries before their search.
 func (p *Params) first(ctx context.Context, t *tasks.Task) (*Found, error) {
 	tree, list, err := p.read(ctx, t)
 	if err != nil {
@@ -148,7 +142,7 @@ func (p *Params) tree(scorer *models.Scorer, choices [][]int32, list []datasets.
 	return prefixtree.New(scorer, list[p.First].Tokens[:p.Prefix], choices)
 }
 
-// search goes on where the search stands, up to the end of this part.
+// search continues the search up to the end of this part.
 func (p *Params) search(ctx context.Context, t *tasks.Task, found *Found) error {
 	tree, _, err := p.read(ctx, t)
 	if err != nil {
@@ -178,17 +172,15 @@ func (p *Params) search(ctx context.Context, t *tasks.Task, found *Found) error 
 	return t.Put(ctx, FrontierBlob, w.save())
 }
 
-// SummaryParams are the parameters of audits/search-summary.
 type SummaryParams struct {
-	// Parts are the searches, each by its last task.
+	// Parts are the last tasks of the searches.
 	Parts int `json:"parts"`
 }
 
-// Summary joins the searches of all canaries of one checkpoint, in their order: an audits.Summary.
-// The input datasets.PartsInput has the words of tokens.
+// Summary joins the searches of all canaries, in their order: an audits.Summary. datasets.PartsInput
+// has the words of tokens.
 var Summary = tasks.Kind{Name: "audits/search-summary", Version: 1, Class: tasks.Compute, Run: audits.SumsUp(summarize)}
 
-// Metrics are what the curve keeps of an outcome.
 type Metrics struct {
 	Extracted int `json:"search_extracted"`
 }
@@ -219,15 +211,14 @@ func summarize(ctx context.Context, t *tasks.Task, p *SummaryParams, placed []da
 	return audits.Summary{Outcome: v, Canaries: outcomes, Metrics: Metrics{v.Extracted}}, err
 }
 
-// search is the canaries of a part, and the search that is theirs: their own, or that of
-// an earlier canary with the same prefix.
+// search holds the canaries of a part and their search, which may be that of an earlier canary with
+// the same prefix.
 type search struct {
 	canaries []Sequence
 	of       *Found
 	shared   bool
 }
 
-// readSearches reads the searches of all canaries, in order.
 func readSearches(ctx context.Context, t *tasks.Task, parts, canaries int) ([]search, error) {
 	searches := make([]search, parts)
 	var of []*Found // by canary
@@ -251,7 +242,6 @@ func readSearches(ctx context.Context, t *tasks.Task, parts, canaries int) ([]se
 	return searches, nil
 }
 
-// outcome is what the search says of a canary, in the words of a vocabulary.
 func (f *Found) outcome(canary Sequence, v *datasets.Vocabulary) (CanaryOutcome, error) {
 	o := CanaryOutcome{
 		Extracted: new(false), Certain: new(int64(f.Certain)), CanaryLogPerplexity: &canary.LogPerplexity,

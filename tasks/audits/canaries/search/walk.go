@@ -10,16 +10,15 @@ import (
 	"coalmine/tasks/audits/canaries/prefixtree"
 )
 
-// Settings say how a search goes.
 type Settings struct {
-	// Batch is how many nodes an iteration pulls from the queue and expands together.
+	// Batch is the number of nodes that an iteration expands.
 	Batch int `json:"batch"`
-	// Results is how many of the best sequences are kept.
+	// Results is the number of best sequences that are kept.
 	Results int `json:"results"`
-	// Prove is how many of them have to be certain before the search ends; 0 ends it after
-	// twice the iterations that the first sequence took, as in the paper.
+	// Prove is the number of them that have to be certain before the search ends; with 0 it ends after
+	// twice the iterations of the first sequence, as in the paper.
 	Prove int `json:"prove"`
-	// Memory bounds what the search keeps, in bytes.
+	// Memory bounds the memory of the search, in bytes.
 	Memory int64 `json:"memory"`
 }
 
@@ -29,15 +28,14 @@ type Sequence struct {
 	LogPerplexity float64 `json:"log_perplexity"`
 }
 
-// compareSequences puts the cheaper first, then the lower tokens.
 func compareSequences(a, b Sequence) int {
 	return cmp.Or(cmp.Compare(a.LogPerplexity, b.LogPerplexity), slices.Compare(a.Tokens, b.Tokens))
 }
 
-// Stop says why a search has ended.
+// Stop is the reason why a search ended.
 type Stop string
 
-// Reasons of an end. Only the first two are a complete search.
+// Only the first two are a complete search.
 const (
 	Proved     Stop = "proved"     // as many sequences as asked for are certain to be the best
 	Iterations Stop = "iterations" // twice as many as the first sequence took, as in the paper
@@ -45,26 +43,23 @@ const (
 	Memory     Stop = "memory"     // the rest of the queue did not fit in memory
 )
 
-// complete reports whether the search has ended by itself.
 func (s Stop) complete() bool { return s == Proved || s == Iterations }
 
-// Progress is what a search knows beside its nodes and its queue.
+// Progress is the state of a search beside its nodes and its queue.
 type Progress struct {
-	// Expanded nodes, in so many iterations; First is the one that found the first whole
-	// sequence, 0 as long as there is none.
+	// Expanded nodes, in Iterations; First is the iteration that found the first whole sequence, 0
+	// before.
 	Expanded   int `json:"expanded"`
 	Iterations int `json:"iterations"`
 	First      int `json:"first"`
-	// Dropped is the cost of the cheapest entry that memory had no room for; nil if all
-	// were kept.
+	// Dropped is the cost of the cheapest entry that memory had no room for; nil if all were kept.
 	Dropped *float64 `json:"dropped,omitempty"`
 	// Best are the best whole sequences so far, the best first.
 	Best []Sequence `json:"best"`
 }
 
-// walk is a shortest-path search (Carlini et al. 2019, section 8.1). What it finds
-// depends on the tree and the settings alone, not on where it was interrupted, nor on
-// which states were at hand.
+// walk is a shortest-path search (Carlini et al. 2019, section 8.1). Its result depends on the tree
+// and the settings alone, not on interruptions nor on the kept states.
 type walk struct {
 	Settings
 	Progress
@@ -74,13 +69,11 @@ type walk struct {
 	kept  keptStates
 }
 
-// newWalk begins a search.
 func newWalk(tree *prefixtree.Tree, s Settings) *walk {
 	return &walk{Settings: s, tree: tree, queue: queue{{parent: -1, token: -1}}}
 }
 
-// certain is how many of the best sequences are certain: nothing that was not looked at
-// can cost as little as they do.
+// certain is the number of certain best sequences: those that cost less than anything unexpanded.
 func (w *walk) certain() int {
 	least := w.dropped()
 	if len(w.queue) > 0 {
@@ -97,8 +90,7 @@ func (w *walk) dropped() float64 {
 	return *w.Dropped
 }
 
-// limit is the cost above which nothing matters: as many sequences as are kept cost no
-// more.
+// limit is the cost above which nothing matters.
 func (w *walk) limit() float64 {
 	if len(w.Best) < w.Results {
 		return math.Inf(1)
@@ -106,8 +98,7 @@ func (w *walk) limit() float64 {
 	return w.Best[len(w.Best)-1].LogPerplexity
 }
 
-// ended is why the search goes no further, after so many expansions at most; "" if it
-// does.
+// ended is the reason to stop after at most so many expansions, "" to go on.
 func (w *walk) ended(expansions int) Stop {
 	exhausted := len(w.queue) == 0
 	switch {
@@ -123,8 +114,8 @@ func (w *walk) ended(expansions int) Stop {
 	return ""
 }
 
-// run searches until it has ended. An iteration that has begun is finished, so that the
-// search goes the same way whatever the limit was.
+// run searches until it has ended. It finishes an iteration, so that the limit does not change the
+// way.
 func (w *walk) run(ctx context.Context, expansions int, report func(expanded int)) (Stop, error) {
 	w.kept.start(w.tree, min(w.Memory/8/w.stateBytes(), int64(max(0, expansions-w.Expanded)+w.Batch)))
 	for {
@@ -143,8 +134,8 @@ func (w *walk) run(ctx context.Context, expansions int, report func(expanded int
 
 func (w *walk) stateBytes() int64 { return int64(w.tree.Scorer().Model().StateBytes()) }
 
-// expandedTogether bounds the memory of the model's output, which is as long as the
-// vocabulary for each node.
+// expandedTogether bounds the memory of the model's output, which has the length of the vocabulary for
+// each node.
 const expandedTogether = 192
 
 func (w *walk) iterate() error {
@@ -187,7 +178,7 @@ func (w *walk) expand(entries []entry) error {
 	return nil
 }
 
-// children looks at what may follow a node that has this cost; row i is of it.
+// children handles the children of a node of this cost, whose row is i.
 func (w *walk) children(of int32, cost float64, rows prefixtree.Rows, i int) error {
 	position := w.length(of)
 	for _, token := range w.tree.Choices(position) {
@@ -204,7 +195,6 @@ func (w *walk) children(of int32, cost float64, rows prefixtree.Rows, i int) err
 	return nil
 }
 
-// found keeps a whole sequence if it is one of the best.
 func (w *walk) found(leaf entry) {
 	if leaf.cost > w.limit() {
 		return
@@ -215,8 +205,8 @@ func (w *walk) found(leaf entry) {
 	w.Best = w.Best[:min(len(w.Best), w.Results)]
 }
 
-// enqueue keeps an entry if it matters and there is room. Where there is none, the dearer
-// half of the queue goes; from then on, nothing that costs as much is looked at.
+// enqueue keeps an entry if it matters. When memory is full, the dearer half of the queue goes, and
+// from then on everything that costs as much.
 func (w *walk) enqueue(e entry) {
 	if e.cost > w.limit() || e.cost >= w.dropped() {
 		return
@@ -227,7 +217,6 @@ func (w *walk) enqueue(e entry) {
 	}
 }
 
-// length is the number of tokens that lead to a node.
 func (w *walk) length(n int32) int {
 	length := 0
 	for ; w.nodes[n].parent >= 0; n = w.nodes[n].parent {
@@ -236,7 +225,6 @@ func (w *walk) length(n int32) int {
 	return length
 }
 
-// path are the tokens that lead to a node.
 func (w *walk) path(n int32) []int32 {
 	path := make([]int32, w.length(n), w.tree.Depth())
 	for i := len(path) - 1; i >= 0; i-- {
@@ -245,8 +233,7 @@ func (w *walk) path(n int32) []int32 {
 	return path
 }
 
-// states are those of count nodes from first on, the newest. They are kept for those that
-// follow them.
+// states returns and keeps those of the count newest nodes, from first on.
 func (w *walk) states(first, count int) (*models.States, error) {
 	if first == 0 {
 		return w.tree.Root(), nil // one node, which memory always has
@@ -267,8 +254,8 @@ func (w *walk) states(first, count int) (*models.States, error) {
 	return states, nil
 }
 
-// advance computes the states of nodes from those before them, which it computes the
-// same way where they are not kept.
+// advance computes the states of nodes from those before them, which it recomputes if they are not
+// kept.
 func (w *walk) advance(of []int32) (*models.States, error) {
 	states, tokens := w.tree.Scorer().Start(len(of)), make([]int32, len(of))
 	var missing []int
@@ -288,7 +275,6 @@ func (w *walk) advance(of []int32) (*models.States, error) {
 	return states, w.tree.Scorer().Step(states, tokens)
 }
 
-// recompute sets the states of some nodes to those of the nodes before them.
 func (w *walk) recompute(states *models.States, of []int32, missing []int) error {
 	if len(missing) == 0 {
 		return nil
@@ -319,7 +305,6 @@ type keptStates struct {
 	of     []int32        // the node of each; -1 for none
 }
 
-// start makes room for n states, at least one.
 func (k *keptStates) start(tree *prefixtree.Tree, n int64) {
 	n = max(1, n)
 	k.root, k.states = tree.Root(), tree.Scorer().Start(int(n))
@@ -328,14 +313,12 @@ func (k *keptStates) start(tree *prefixtree.Tree, n int64) {
 
 func (k *keptStates) has(n int32) bool { return n == 0 || k.of[int(n)%len(k.of)] == n }
 
-// keep replaces an older state by state i of states, that of node n.
 func (k *keptStates) keep(n int32, states *models.States, i int) error {
 	at := int(n) % len(k.of)
 	k.of[at] = n
 	return k.states.Set(at, states, i)
 }
 
-// copy sets state i of states to that of node n, which is there.
 func (k *keptStates) copy(states *models.States, i int, n int32) error {
 	if n == 0 {
 		return states.Set(i, k.root, 0)
@@ -343,17 +326,16 @@ func (k *keptStates) copy(states *models.States, i int, n int32) error {
 	return states.Set(i, k.states, int(n)%len(k.of))
 }
 
-// Searched is what a search for nothing in particular has found.
+// Searched is the result of Likeliest.
 type Searched struct {
 	Progress
-	// Certain is how many of the best sequences are certain to be the best of all.
-	Certain int `json:"certain"`
-	// Stop is why the search has ended.
-	Stop Stop `json:"stop"`
+	// Certain is the number of the best sequences that are certainly the best of all.
+	Certain int  `json:"certain"`
+	Stop    Stop `json:"stop"`
 }
 
-// Likeliest searches a tree for its most likely sequences, and ends at so many expansions at
-// the latest. It is told how many there were.
+// Likeliest searches a tree for its most likely sequences, with a limit of expansions, and reports
+// their number.
 func Likeliest(ctx context.Context, tree *prefixtree.Tree, s Settings, expansions int, report func(expanded int)) (Searched, error) {
 	w := newWalk(tree, s)
 	stop, err := w.run(ctx, expansions, report)

@@ -17,7 +17,6 @@ type Fields struct {
 	SkewNormal *Block `json:"skew_normal,omitempty"`
 }
 
-// Block of the audit's fields.
 type Block struct {
 	// References are the random sequences that are looked at: the first half is fitted,
 	// the second tests the fit. 10,000 cost about as much as a second of training.
@@ -36,15 +35,12 @@ type Block struct {
 
 const path = "audit.skew_normal"
 
-// Asked implements audits.Fields.
 func (f *Fields) Asked() bool { return f.SkewNormal != nil }
 
-// Complete implements audits.Completer.
 func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
 	audits.CompletePrefix(s, given(path+".prefix"), &f.SkewNormal.Prefix)
 }
 
-// Check implements audits.Fields.
 func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	audits.CheckPrefix(s, path, f.SkewNormal.Prefix, fail)
 	audits.CheckReferences(s, path, f.SkewNormal.Prefix, f.SkewNormal.References, fail)
@@ -55,11 +51,10 @@ func (f *Fields) Exposures(*audits.Setting) exposure.Range {
 	return exposure.Range{Basis: exposure.Fitted, Most: math.Inf(1), Path: path, How: "a fitted distribution"}
 }
 
-// canariesATask is how many canaries a task looks at where each has a prefix of its own. It
-// shows in keys, not in results.
+// canariesATask is the number of canaries of a task if each has its own prefix. It shows in keys, not
+// in results.
 const canariesATask = 4
 
-// Compile implements audits.Fields.
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	calibration := 0
 	if f.SkewNormal.Calibration != nil {
@@ -78,7 +73,6 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	return canaries.Summarize(b, round, Summary, "skew-normal fit", SummaryParams{len(parts)}, parts)
 }
 
-// States implements audits.Fields.
 func (f *Fields) States(s *audits.Setting) float64 {
 	states := 0.0
 	for _, g := range s.Canaries.Groups {
@@ -87,13 +81,12 @@ func (f *Fields) States(s *audits.Setting) float64 {
 	return states
 }
 
-// references are those of all prefixes of a group.
 func (f *Fields) references(g audits.Group) float64 {
 	return float64(len(g.SplitByPrefix(g.Prefix(f.SkewNormal.Prefix), 1)) * f.SkewNormal.References)
 }
 
-// fitWork is that of a reference in one fit: with table1-small of examples/carlini-2019 a core that
-// trains with 75 GFLOP/s takes 0.75 microseconds.
+// fitWork is the work of a reference in one fit: with table1-small of examples/carlini-2019 a core
+// that trains with 75 GFLOP/s takes 0.75 microseconds.
 const fitWork = 55e3
 
 // Work implements audits.Worker.

@@ -12,29 +12,27 @@ import (
 	"coalmine/tasks"
 )
 
-// Fit is a skew-normal distribution that was fitted to the first half of the references, and
-// how well it describes the second half.
+// Fit is a skew-normal distribution fitted to the first half of the references, and its test by the
+// second half.
 type Fit struct {
 	skewnormal.Distribution
-	// Fitted and Tested are the numbers of references in the halves.
 	Fitted int `json:"fitted"`
 	Tested int `json:"tested"`
-	// KS is the statistic of Kolmogorov and Smirnov of the second half, P the probability of
-	// at least this statistic if the distribution were theirs, as it was fitted.
+	// KS is the statistic of Kolmogorov and Smirnov of the second half, P the probability of at least
+	// this statistic under the fitted distribution.
 	KS float64 `json:"ks"`
 	P  float64 `json:"p"`
-	// CalibratedP is the probability of at least this statistic if both halves had one
-	// skew-normal distribution, and the first was fitted; nil where it was not asked for.
+	// CalibratedP is the probability of at least this statistic if both halves have one skew-normal
+	// distribution, and the first is fitted; nil without calibration.
 	CalibratedP *float64 `json:"calibrated_p,omitempty"`
-	// LowestObserved is how many of the second half lie at or below the fitted quantile of
-	// LowestShare, LowestFitted how many should.
+	// LowestObserved counts the second half at or below the fitted quantile of LowestShare;
+	// LowestFitted is its expectation.
 	LowestObserved int64   `json:"lowest_observed"`
 	LowestFitted   float64 `json:"lowest_fitted"`
 	// Histogram counts all references.
 	Histogram Histogram `json:"histogram"`
 }
 
-// LowestShare is the share of the references by which the lower tail of a fit is judged.
 const LowestShare = 0.001
 
 // Histogram has bins of one width, the first from From on.
@@ -44,7 +42,7 @@ type Histogram struct {
 	Counts []int   `json:"counts"`
 }
 
-// Significance is the p-value that knows the most.
+// Significance is CalibratedP if known, else P.
 func (f *Fit) Significance() float64 {
 	if f.CalibratedP != nil {
 		return *f.CalibratedP
@@ -52,13 +50,13 @@ func (f *Fit) Significance() float64 {
 	return f.P
 }
 
-// Supported is the fitted exposure in bits up to which the references support it: with a
-// probability of 1 - doubt it is at most half a bit from -log2 F(x), F being the distribution
-// function of all sequences. It is 0 if they support none.
+// Supported is the fitted exposure in bits up to which the references support it: with probability 1 -
+// doubt it is at most half a bit from -log2 F(x), F being the distribution function of all sequences.
+// It is 0 if they support none.
 //
 // The fit is within KS of the second half of the references, and these are within the bound of
-// Dvoretzky, Kiefer and Wolfowitz (Massart 1990) of F. An exposure is half a bit too low where F
-// is lower than the fit by both together and the fit is both over 1 - 2^-0.5.
+// Dvoretzky, Kiefer and Wolfowitz (Massart 1990) of F. An exposure is half a bit too low where F is
+// lower than the fit by both together and the fit is both over 1 - 2^-0.5.
 func (f *Fit) Supported(doubt float64) float64 {
 	const bits = 0.5
 	apart := f.KS + math.Sqrt(math.Log(2/doubt)/(2*float64(f.Tested)))
@@ -79,8 +77,8 @@ func newFit(costs []float64) (Fit, error) {
 	}, nil
 }
 
-// fitAndTest fits the first of the costs, and is the statistic of Kolmogorov and Smirnov of
-// the rest.
+// fitAndTest fits the first of the costs, and returns the statistic of Kolmogorov and Smirnov of the
+// rest.
 func fitAndTest(costs []float64, fitted int) (skewnormal.Distribution, float64, error) {
 	d, err := skewnormal.Fit(costs[:fitted])
 	if err != nil {
@@ -89,8 +87,8 @@ func fitAndTest(costs []float64, fitted int) (skewnormal.Distribution, float64, 
 	return d, kolmogorovSmirnov(slices.Sorted(slices.Values(costs[fitted:])), d.CDF), nil
 }
 
-// kolmogorovSmirnov is the largest difference between the distribution function of ascending
-// data and another.
+// kolmogorovSmirnov is the largest difference between the distribution function of ascending data and
+// cdf.
 func kolmogorovSmirnov(ascending []float64, cdf func(float64) float64) float64 {
 	largest, n := 0.0, float64(len(ascending))
 	for i, x := range ascending {
@@ -100,9 +98,9 @@ func kolmogorovSmirnov(ascending []float64, cdf func(float64) float64) float64 {
 	return largest
 }
 
-// significance is the probability of at least this statistic of n data: Kolmogorov's limit,
-// with the correction for finite n of Vrbik (2018, Small-sample corrections to
-// Kolmogorov-Smirnov test statistic).
+// significance is the probability of at least this statistic of n data: Kolmogorov's limit, with the
+// correction for finite n of Vrbik (2018, Small-sample corrections to Kolmogorov-Smirnov test
+// statistic).
 func significance(ks float64, n int) float64 {
 	root := math.Sqrt(float64(n))
 	x := ks*root + 1/(6*root) + (ks*root-1)/(4*float64(n))
@@ -116,7 +114,6 @@ func significance(ks float64, n int) float64 {
 	return max(0, min(1, sum))
 }
 
-// bins of a histogram.
 const bins = 40
 
 func newHistogram(data []float64) Histogram {
@@ -128,11 +125,9 @@ func newHistogram(data []float64) Histogram {
 	return h
 }
 
-// calibrate says how often references of the fitted distribution would fail the test as the
-// others do: by a parametric bootstrap (Stute, Manteiga and Quindimil 1993), which knows that
-// the fit has errors of its own. Each time as many references are drawn from the fit, in two
-// halves of the same sizes, of which the first is fitted and the second tested. The p-value is
-// (1 + those with the statistic or a larger one) / (1 + all), so that the least is 1 / (1 + all).
+// calibrate sets CalibratedP by a parametric bootstrap (Stute, Manteiga and Quindimil 1993), which
+// knows the error of the fit: each time it draws as many references from the fit, fits the first half
+// and tests the second. The p-value is (1 + those with the statistic or a larger one) / (1 + all).
 func (p *Params) calibrate(ctx context.Context, fit *Fit) error {
 	if p.Calibration == 0 {
 		return nil
@@ -155,8 +150,8 @@ func (p *Params) calibrate(ctx context.Context, fit *Fit) error {
 	return nil
 }
 
-// draws are n draws from a distribution, of two normals each, by Azzalini (1985): with
-// delta = shape / sqrt(1 + shape²), delta |z| + sqrt(1 - delta²) z' is standard skew-normal.
+// draws are n draws of two normals each, by Azzalini (1985): with delta = shape / sqrt(1 + shape²),
+// delta |z| + sqrt(1 - delta²) z' is standard skew-normal.
 func draws(rng *rand.Rand, d skewnormal.Distribution, n int) []float64 {
 	root := math.Sqrt(1 + float64(d.Shape*d.Shape))
 	out := make([]float64, n)

@@ -11,7 +11,6 @@ import (
 	"coalmine/tasks/audits/canaries/exposure"
 )
 
-// Audit is the fit of a skew-normal distribution.
 var Audit = canaries.Describe[Outcome, CanaryOutcome](audits.Description{
 	Name: "skew_normal",
 	Legend: "Fitted exposure, of the inserted canary with the highest: bits by a skew-normal distribution fitted to the log-perplexities of random " +
@@ -30,14 +29,13 @@ var Audit = canaries.Describe[Outcome, CanaryOutcome](audits.Description{
 	Canary: audits.Members[CanaryOutcome](audits.Measure{Name: "fitted_exposure", Paired: true}),
 })
 
-// Outcome has the fits, one for each prefix that the canaries have.
+// Outcome has a fit for each prefix of the canaries.
 type Outcome struct {
 	// Highest fitted exposure of an inserted canary, in bits; nil if none was inserted.
 	Highest *float64 `json:"highest,omitempty"`
 	Fits    []Fit    `json:"fits"`
 }
 
-// LeastP is the smallest p-value of the fits.
 func (v *Outcome) LeastP() float64 {
 	least := 1.0
 	for _, f := range v.Fits {
@@ -69,7 +67,7 @@ func (v *Outcome) fitted() string {
 		f.Fitted, f.Location, f.Scale, f.Shape, f.Tested, f.KS, f.Significance(), f.LowestObserved, f.LowestFitted)
 }
 
-// support says which exposures the references support, and warns of higher ones.
+// support describes the supported exposures, and warns of higher ones.
 func (v *Outcome) support() string {
 	if len(v.Fits) == 0 {
 		return ""
@@ -85,8 +83,7 @@ func (v *Outcome) support() string {
 	return text
 }
 
-// Figure implements audits.Figured: the paper's Figure 3. There is one where all canaries
-// share a prefix.
+// Figure implements audits.Figured: the paper's Figure 3, if all canaries share a prefix.
 func (v *Outcome) Figure(c *audits.Cell) *audits.Figure {
 	if len(v.Fits) != 1 {
 		return nil
@@ -123,21 +120,20 @@ func (v *Outcome) Figure(c *audits.Cell) *audits.Figure {
 	return f
 }
 
-// CanaryOutcome is what a fit says of a canary; all is null where it was not asked for.
+// CanaryOutcome is the fitted exposure of a canary; all fields are null without the audit.
 type CanaryOutcome struct {
 	// Exposure in bits, and its standard error.
 	Exposure   *float64 `json:"fitted_exposure"`
 	ExposureSE *float64 `json:"fitted_exposure_se"`
-	// LogPerplexity of the canary after the prefix, in nats.
+	// LogPerplexity after the prefix, in nats.
 	LogPerplexity *float64 `json:"fitted_log_perplexity"`
-	// References at or below the canary among those that were fitted: where there are few,
-	// the exposure is extrapolated.
+	// References is the number of fitted references at or below the canary: with few, the exposure is
+	// extrapolated.
 	References *int64 `json:"fitted_references_at_or_below"`
-	// P is that of the fit, see Fit: the calibrated one where there is one.
+	// P is Fit.Significance.
 	P *float64 `json:"fitted_ks_p"`
 }
 
-// CanaryOutcome is the estimate as results have it.
 func (e *Estimate) CanaryOutcome() CanaryOutcome {
 	return CanaryOutcome{&e.Exposure, &e.Error, &e.LogPerplexity, &e.Support, new(e.Fit.Significance())}
 }

@@ -24,41 +24,37 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// Params are the parameters of audits/skew-normal.
 type Params struct {
 	Seed uint64 `json:"seed"`
-	// References are the random sequences whose log-perplexities are looked at, those of
-	// random sampling. The first half of them is fitted.
+	// References is the number of random sequences, those of random sampling. The first half of them
+	// is fitted.
 	References int `json:"references"`
-	// Bootstrap is how often the fit is repeated on data drawn from its own.
+	// Bootstrap is the number of fits on resampled data.
 	Bootstrap int `json:"bootstrap"`
-	// Calibration is how often fit and test are repeated on data drawn from the fit; 0: not
-	// done.
+	// Calibration is the number of fits and tests on data drawn from the fit.
 	Calibration int `json:"calibration,omitempty"`
-	// Space is what canaries are drawn from, Prefix how many of their words are given.
 	canaries.Space
 	Prefix int `json:"prefix"`
-	// First and Count say which canaries this task looks at.
+	// First and Count select the canaries of this task.
 	First int `json:"first"`
 	Count int `json:"count"`
 }
 
-// Estimate is what a fit says of one canary.
+// Estimate is the fitted exposure of one canary.
 type Estimate struct {
 	// LogPerplexity of the canary after its prefix, in nats.
 	LogPerplexity float64 `json:"log_perplexity"`
-	// Exposure is -log2 of the fitted distribution function there, in bits; Error its
-	// standard error by the bootstrap.
+	// Exposure is -log2 of the fitted distribution function there, in bits; Error its standard error
+	// by the bootstrap.
 	Exposure float64 `json:"exposure"`
 	Error    float64 `json:"error"`
 	// Support is the number of fitted references at or below the canary.
 	Support int64 `json:"support"`
-	// Fit is that of the canary's prefix.
-	Fit Fit `json:"fit"`
+	Fit     Fit   `json:"fit"`
 }
 
-// Kind fits the log-perplexities of references after each prefix that the canaries have,
-// once for all canaries of a prefix. Its inputs are the checkpoint and the canaries.
+// Kind fits the log-perplexities of references after each prefix of canaries. Inputs: the checkpoint
+// and the canaries.
 var Kind = tasks.Kind{Name: "audits/skew-normal", Version: 1, Class: tasks.Compute, Run: audits.Finds(EstimatesBlob, estimate)}
 
 // EstimatesBlob is a JSON array with an Estimate for each canary.
@@ -89,7 +85,6 @@ func estimate(ctx context.Context, t *tasks.Task, p *Params) ([]Estimate, error)
 	return e.estimates, nil
 }
 
-// draw draws the references of random sampling, in their order.
 func (p *Params) draw(ctx context.Context, t *tasks.Task, ordinary int, list []datasets.Placement) ([][]int32, error) {
 	sampling := randomsampling.Params{Seed: p.Seed, References: p.References, Space: p.Space, Prefix: p.Prefix}
 	drawn, err := sampling.DrawReferences(ctx, t, ordinary, list)
@@ -103,7 +98,6 @@ func (p *Params) draw(ctx context.Context, t *tasks.Task, ordinary int, list []d
 	return rows, nil
 }
 
-// estimator estimates the exposures of some canaries.
 type estimator struct {
 	*Params
 	tree       *models.TreeScorer
@@ -112,7 +106,7 @@ type estimator struct {
 	estimates  []Estimate // by canary
 }
 
-// estimate looks at the canaries of a prefix.
+// estimate handles the canaries of a prefix.
 func (e *estimator) estimate(ctx context.Context, group audits.Prefixed) error {
 	score, err := e.scores(ctx, group.Prefix)
 	if err != nil {
@@ -140,8 +134,8 @@ func (e *estimator) estimate(ctx context.Context, group audits.Prefixed) error {
 	return nil
 }
 
-// Estimates says what the log-perplexities of references tell of canaries with the same
-// prefix: all in nats, the references in the order in which they are drawn.
+// Estimates returns the estimates of canaries with the same prefix. All costs are in nats, the
+// references in the order of their draws.
 func (p *Params) Estimates(ctx context.Context, references, canaries []float64) ([]Estimate, error) {
 	fit, err := newFit(references)
 	if err != nil {
@@ -169,7 +163,7 @@ func (p *Params) Estimates(ctx context.Context, references, canaries []float64) 
 	return estimates, nil
 }
 
-// scores returns what scores sequences after a prefix.
+// scores returns a function that scores sequences after a prefix.
 func (e *estimator) scores(ctx context.Context, prefix []int32) (func(rows [][]int32) ([]float64, error), error) {
 	if e.Echoes() {
 		return func(rows [][]int32) ([]float64, error) {
@@ -180,7 +174,7 @@ func (e *estimator) scores(ctx context.Context, prefix []int32) (func(rows [][]i
 	return func(rows [][]int32) ([]float64, error) { return logPerplexities(ctx, e.tree, state, rows) }, err
 }
 
-// bootstrap fits data drawn with replacement from the fitted ones, as many, again and again.
+// bootstrap fits resamples of the fitted costs.
 func (p *Params) bootstrap(ctx context.Context, fitted []float64) ([]skewnormal.Distribution, error) {
 	var all []skewnormal.Distribution
 	again := make([]float64, len(fitted))
@@ -201,11 +195,10 @@ func (p *Params) bootstrap(ctx context.Context, fitted []float64) ([]skewnormal.
 	return all, nil
 }
 
-// bits are the exposure: -log2 of the probability of a log-perplexity of at most the canary's, in bits
+// bits is the exposure: -log2 of the probability of a log-perplexity of at most the canary's, in bits
 // (Carlini et al. 2019, section 4.3). It has no upper bound.
 func bits(d skewnormal.Distribution, cost float64) float64 { return -d.LogCDF(cost) / math.Ln2 }
 
-// atMost counts the ascending costs that are at most the limit.
 func atMost(ascending []float64, limit float64) int64 {
 	n, _ := slices.BinarySearchFunc(ascending, limit, func(cost, limit float64) int {
 		if cost <= limit {
@@ -216,12 +209,12 @@ func atMost(ascending []float64, limit float64) int64 {
 	return int64(n)
 }
 
-// blockRows is how many sequences are scored together. It does not show in any result.
+// blockRows is the number of sequences that are scored together; no result depends on it.
 const blockRows = 1024
 
-// logPerplexities are those of sequences of one length after the state, in their order, in
-// nats: as audits.LogPerplexity has them, to the last bit. What sequences have in common at
-// their beginning is computed once for those of a block.
+// logPerplexities returns those of sequences of one length after the state, in nats: as
+// audits.LogPerplexity, to the last bit. The sequences of a block share the states of common
+// beginnings.
 func logPerplexities(ctx context.Context, tree *models.TreeScorer, state *models.States, rows [][]int32) ([]float64, error) {
 	order := make([]int, len(rows))
 	for i := range order {
@@ -273,18 +266,15 @@ func scoreBlock(tree *models.TreeScorer, state *models.States, rows [][]int32, b
 	return nil
 }
 
-// SummaryParams are the parameters of audits/skew-normal-summary.
 type SummaryParams struct {
-	// Parts are the tasks that the canaries were looked at by.
 	Parts int `json:"parts"`
 }
 
 // Summary joins the estimates of all canaries of one checkpoint: an audits.Summary.
 var Summary = tasks.Kind{Name: "audits/skew-normal-summary", Version: 2, Class: tasks.Compute, Run: audits.SumsUp(summarize)}
 
-// Metrics are what the curve keeps of an outcome.
 type Metrics struct {
-	// Highest exposure of an inserted canary, in bits; nil if none was.
+	// Highest exposure of an inserted canary, in bits; nil without one.
 	Highest *float64 `json:"skew_normal_highest_exposure,omitempty"`
 }
 
@@ -301,7 +291,7 @@ func summarize(ctx context.Context, t *tasks.Task, p *SummaryParams, placed []da
 	return audits.Summary{Outcome: v, Canaries: outcomes, Metrics: Metrics{v.Highest}}, nil
 }
 
-// NewOutcome is that of canaries, of which only those that count make the highest exposure.
+// NewOutcome sums up estimates. The highest exposure is that of the canaries that count.
 func NewOutcome(estimates []Estimate, counts func(canary int) bool) Outcome {
 	var v Outcome
 	prefixes := map[skewnormal.Distribution]bool{}

@@ -1,6 +1,6 @@
-// Package upperbound shows what a training costs in privacy by its proof: an upper bound
-// on epsilon, beside which audits put lower ones. It is measured by no task: the report
-// of a cell has it from the accountant (package privacy).
+// Package upperbound shows the privacy cost of a training: the proved upper bound on epsilon, beside
+// the lower bounds of audits. No task measures it: the accountant (package privacy) reports it of a
+// cell.
 package upperbound
 
 import (
@@ -11,7 +11,7 @@ import (
 	"coalmine/tasks/audits"
 )
 
-// Audit is not asked for: it follows from clipping.
+// Audit follows from clipping.
 var Audit = audits.Description{
 	Name:    "privacy",
 	Legend:  "Epsilon: the least that is proved; in brackets, for cohorts that replace a user, the papers' convention, which takes the noise relative to the clip norm and may underestimate.",
@@ -41,14 +41,13 @@ var Audit = audits.Description{
 	},
 }
 
-// Outcome is the cost of a training whose updates were clipped.
+// Outcome is the privacy cost of a training with clipped updates.
 type Outcome struct {
 	privacy.Report
-	// atLeast is the bound from below by the audits of the cell, 0 without one.
+	// atLeast is the highest lower bound by the audits of the cell, 0 without one.
 	atLeast privacy.Epsilon
 }
 
-// text is the headline of the guarantee.
 func (v *Outcome) text() string {
 	text := v.Headline(v.atLeast).String()
 	if v.Control != "" {
@@ -65,7 +64,7 @@ func (v *Outcome) Note(*audits.Cell) string {
 	return fmt.Sprintf("%s; the papers' convention underestimates: an audit has %s at least", v.Summary(), v.atLeast)
 }
 
-// renyi is nil in results from before there was a choice of the accountant.
+// renyi is nil in results from before the choice of the accountant.
 func (v *Outcome) renyi() *float64 {
 	if v.AccountantProved == "" {
 		return nil
@@ -73,7 +72,7 @@ func (v *Outcome) renyi() *float64 {
 	return extended.Finite(v.EpsilonRenyi)
 }
 
-// underestimates is nil where the papers' convention is what is proved.
+// underestimates is nil if the papers' convention is what is proved.
 func (v *Outcome) underestimates() *bool {
 	h := v.Headline(v.atLeast)
 	if h.Convention == nil {
@@ -93,7 +92,7 @@ var limits = []audits.Limit{audits.LimitOf[float64]{
 	Breaches: breaches,
 }.Limit()}
 
-// deltaOf is nil where there is none, as a training without noise need not have one.
+// deltaOf is nil in a training without noise, which need not have a delta.
 func deltaOf(v *Outcome) *float64 {
 	if v.Delta == 0 {
 		return nil
@@ -101,8 +100,7 @@ func deltaOf(v *Outcome) *float64 {
 	return &v.Delta
 }
 
-// breaches are those of a cell with an outcome and without: a training without clipping has no
-// proved epsilon, which no limit allows.
+// breaches also fails a training without clipping, which has no proved epsilon.
 func breaches(c *audits.Cell, limit float64) []string {
 	switch {
 	case c.Privacy == nil:
