@@ -6,7 +6,7 @@ import (
 	"sort"
 )
 
-// Attack is a way to score users, the higher the likelier they trained.
+// Attack is a way to score users: members score higher.
 type Attack string
 
 // Attacks, in the order of results.
@@ -18,7 +18,7 @@ const (
 	RMIAOffline Attack = "rmia-offline" // likewise, by reference models without the user
 )
 
-// attacks are those that there are. references says that one needs reference models.
+// references says that an attack needs reference models.
 var attacks = []struct {
 	name       Attack
 	title      string
@@ -32,7 +32,6 @@ var attacks = []struct {
 	{RMIAOffline, "RMIA offline", true, func(w *world) []float64 { return w.rmia(without) }},
 }
 
-// Title is the attack's name for people.
 func (a Attack) Title() string {
 	for _, known := range attacks {
 		if known.name == a {
@@ -47,9 +46,9 @@ func everyone(bool) bool   { return true }
 func with(in bool) bool    { return in }
 func without(in bool) bool { return !in }
 
-// lira is the logarithm of the likelihood ratio of a user's likelihood under two normal
-// distributions: that of models with the user, and that of models without. Their means are
-// each user's, their variances the same for all, as for few reference models.
+// lira is the log likelihood ratio of two normal distributions of a user's likelihood: under models
+// with the user, and without. Means are each user's, variances common to all, as for few reference
+// models.
 func (w *world) lira() []float64 {
 	varianceIn, varianceOut := w.variance(with), w.variance(without)
 	return w.scores(func(user int) float64 {
@@ -59,7 +58,7 @@ func (w *world) lira() []float64 {
 }
 
 // liraOffline is the number of standard deviations by which a user's likelihood exceeds that of models
-// without the user. The one-sided test of the paper is a rising function of it.
+// without the user. The paper's one-sided test is a rising function of it.
 func (w *world) liraOffline() []float64 {
 	deviation := math.Sqrt(w.variance(without))
 	return w.scores(func(user int) float64 {
@@ -67,11 +66,10 @@ func (w *world) liraOffline() []float64 {
 	})
 }
 
-// leastVariance keeps a ratio finite where all reference models say the same.
+// leastVariance keeps a ratio finite if all reference models agree.
 const leastVariance = 1e-24
 
-// variance of a user's likelihoods among the chosen models around their mean: the mean over
-// users, with one less than their number in the divisor.
+// variance is the mean over users of the variance of a user's likelihoods among the chosen models.
 func (w *world) variance(chosen func(in bool) bool) float64 {
 	squares, degrees := 0.0, 0
 	for user := range w.users {
@@ -88,8 +86,8 @@ func (w *world) variance(chosen func(in bool) bool) float64 {
 	return max(leastVariance, squares/float64(max(1, degrees)))
 }
 
-// rmia is the share of the held-out users, the user left out, whose likelihood ratio is lower:
-// that of the audited model, exp of the likelihood, to its mean over the chosen models.
+// rmia is the share of the other held-out users with a lower likelihood ratio: that of the audited
+// model to the mean over the chosen models.
 func (w *world) rmia(chosen func(in bool) bool) []float64 {
 	ratios := w.scores(func(user int) float64 {
 		return w.target[user] - logMeanExp(w.scoresOf(user, chosen))
@@ -110,8 +108,7 @@ func (w *world) rmia(chosen func(in bool) bool) []float64 {
 	})
 }
 
-// logMeanExp is the logarithm of the mean of exp, which neither overflows nor vanishes where exp
-// would.
+// logMeanExp is the logarithm of the mean of exp, without overflow.
 func logMeanExp(logs []float64) float64 {
 	most, sum := slices.Max(logs), 0.0
 	for _, l := range logs {

@@ -19,7 +19,6 @@ type Fields struct {
 	Membership *Block `json:"membership,omitempty" also:"membership_inference mia" source:"Thakkar et al. 2020, section 5 (future work); Yeom et al. 2018"`
 }
 
-// Block of the audit's fields.
 type Block struct {
 	// ReferenceModels are trained as the cell's model is, without canaries and by seeds of
 	// their own, each on a random half of all users, held-out ones included; an even number.
@@ -29,13 +28,11 @@ type Block struct {
 
 const path = "audit.membership"
 
-// Asked implements audits.Fields.
 func (f *Fields) Asked() bool { return f.Membership != nil }
 
 // leastReferences leaves two models with a user and two without.
 const leastReferences = 4
 
-// Check implements audits.Fields.
 func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	if s.HeldOutUsers.IsZero() {
 		fail([]string{path, "data.held_out_users.fraction"}, "compares users that train with users that do not, and data.held_out_users.fraction is 0; raise it, as to 20%%")
@@ -83,10 +80,9 @@ func (f *Fields) Warnings(_ *audits.Setting, d *audits.Data) (warnings []string)
 	return warnings
 }
 
-// fewUsers is the number of users that train below which plan warns of wide intervals.
+// fewUsers is the number of training users below which plan warns of wide intervals.
 const fewUsers = 30
 
-// Compile implements audits.Fields.
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	p := Params{References: f.Membership.ReferenceModels, Seed: b.Setting().Seed}
 	inputs := losses(b, b.Model(round), fmt.Sprintf("the model after %d", round), tasks.PartInput)
@@ -98,7 +94,6 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	return b.Node(Kind, "membership of users", p, inputs...)
 }
 
-// losses adds the tasks that measure all users under a model.
 func losses(b audits.Builder, model storage.Key, of string, name func(share int) string) []tasks.Input {
 	inputs := []tasks.Input{{Name: audits.ModelInput, Key: model}, {Name: datasets.BalancedInput, Key: b.Balanced()}, {Name: datasets.PartsInput, Key: b.Parts()}}
 	if insertions := b.Insertions(); insertions != (storage.Key{}) {

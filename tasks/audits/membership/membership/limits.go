@@ -39,7 +39,7 @@ var limits = []audits.Limit{
 	}.Limit(),
 }
 
-// numbers is how many AUCs, or rates, a cell has.
+// numbers is the number of AUCs, or rates, of a cell.
 func numbers(s *audits.Setting) int {
 	n := 1
 	if f, ok := audits.FieldsOf[*Fields](s); ok && f.Membership.ReferenceModels > 0 {
@@ -60,7 +60,6 @@ func areaBreaches(v *Outcome, limit float64) []string {
 	return breaches
 }
 
-// areas has judged the areas of all attacks.
 func areas(v *Outcome, limit float64) *audits.Gate {
 	areas := audits.Gate{Limit: limit}
 	for _, o := range v.Attacks {
@@ -71,7 +70,7 @@ func areas(v *Outcome, limit float64) *audits.Gate {
 	return &areas
 }
 
-// unjudgedAreas are none of users without canaries: where these have no AUC, the limit is a breach.
+// unjudgedAreas leaves out users without canaries: if these have no AUC, that is a breach.
 func unjudgedAreas(v *Outcome, limit float64) []string {
 	return append(areas(v, limit).Unjudged(), v.missing("the AUC", false)...)
 }
@@ -92,8 +91,7 @@ func rateBreaches(v *Outcome, limit float64) (breaches []string) {
 
 func unjudgedRates(v *Outcome, _ float64) []string { return v.missing("the true-positive rate", true) }
 
-// missing says of a number that a limit names why attacks have none: of users with canaries and, if
-// asked for, of members.
+// missing names the attacks without a number: of users with canaries and, if asked for, of members.
 func (v *Outcome) missing(number string, members bool) (reasons []string) {
 	for _, o := range v.Attacks {
 		add := func(group string, trained int) {
@@ -109,7 +107,6 @@ func (v *Outcome) missing(number string, members bool) (reasons []string) {
 	return reasons
 }
 
-// groups are those of users that are told from held-out ones, with words for them.
 func (o *AttackOutcome) groups() iter.Seq2[string, *Group] {
 	return func(yield func(string, *Group) bool) {
 		if o.Members != nil && !yield("membership", o.Members) {

@@ -20,26 +20,26 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// LossesBlob is a []UserLoss, as JSON: of the balanced users that train, in the order of their
-// index, and then of those held out.
+// LossesBlob is a JSON array of UserLoss: of the balanced users that train, by index, and then of
+// those held out.
 const LossesBlob = "losses"
 
-// UserLoss is the loss of a model on the examples of a user: on those that a user trains on and no
-// canary replaced, and on all of a held-out user.
+// UserLoss is the loss of a model on the examples that a user trains on and no canary replaced, or on
+// all examples of a held-out user.
 type UserLoss struct {
-	// Targets were predicted: tokens of texts, the end of each among them, or labels of images. An
-	// external model predicts words alone.
+	// Targets were predicted: tokens of texts with their ends, or labels of images. An external model
+	// predicts words alone.
 	Targets int64 `json:"targets"`
 	// Loss is the sum over them, in nats.
 	Loss float64 `json:"loss"`
-	// Member says that the user trained, Replaced how many of the examples are canaries.
+	// Member says that the user trained. Replaced counts the examples that are canaries.
 	Member   bool `json:"member,omitempty"`
 	Replaced int  `json:"replaced,omitempty"`
 }
 
 // Losses measures a model on the users of a share; ScoredLosses does by an external model. Inputs:
-// audits.ModelInput, datasets.BalancedInput, datasets.PartsInput, and datasets.InsertionsInput if there
-// are canaries.
+// audits.ModelInput, datasets.BalancedInput, datasets.PartsInput, and datasets.InsertionsInput if
+// there are canaries.
 var (
 	Losses       = tasks.Kind{Name: "audits/user-losses", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runLosses)}
 	ScoredLosses = tasks.Kind{Name: "audits/user-losses-by-scores", Version: 1, Class: tasks.Compute, Command: true, Run: tasks.WithParams(runLosses)}
@@ -81,12 +81,10 @@ func lossOf(ctx context.Context, evaluate utility.Evaluator, users *datasets.Pop
 	return UserLoss{Targets: tally.Tokens, Loss: tally.Loss, Replaced: replaced}, nil
 }
 
-// Params are the parameters of audits/membership.
 type Params struct {
-	// Shares of the users that every model was measured on.
+	// Shares of the users, each measured by a task.
 	Shares int `json:"shares"`
-	// References is the number of reference models. Seed is that of the users of these, and of
-	// intervals.
+	// References is the number of reference models, and Seed that of their users and of intervals.
 	References int    `json:"references,omitempty"`
 	Seed       uint64 `json:"seed,omitempty"`
 }
@@ -96,8 +94,8 @@ func ReferenceInput(model, share int) string {
 	return fmt.Sprintf("reference-%d-%s", model, tasks.PartInput(share))
 }
 
-// Kind attacks a model. Its inputs are audits/user-losses: the model's by tasks.PartInput, and
-// those of the reference models by ReferenceInput. Its blob is audits.OutcomeBlob.
+// Kind attacks a model. Its inputs are audits/user-losses of the model, by tasks.PartInput, and of the
+// reference models, by ReferenceInput. Its blob is audits.OutcomeBlob.
 var Kind = tasks.Kind{Name: "audits/membership", Version: 2, Class: tasks.Compute, Run: tasks.WithParams(run)}
 
 func run(ctx context.Context, t *tasks.Task, p *Params) error {
@@ -126,7 +124,6 @@ func run(ctx context.Context, t *tasks.Task, p *Params) error {
 	return t.PutJSON(ctx, audits.OutcomeBlob, v)
 }
 
-// readLosses reads those of all users under one model.
 func readLosses(ctx context.Context, t *tasks.Task, shares int, input func(share int) string) ([]UserLoss, error) {
 	var inputs []string
 	for share := range shares {

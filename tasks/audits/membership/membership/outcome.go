@@ -10,7 +10,6 @@ import (
 	"coalmine/tasks/audits"
 )
 
-// Audit is that of the membership of users.
 var Audit = audits.Description{
 	Name: "membership",
 	Legend: "Member AUC: the probability that the model predicts the text of a user that trained better than that of a held-out one, in %; 50 by chance. " +
@@ -49,13 +48,11 @@ func truePositives(at int) audits.Value {
 	return audits.Of(func(g *Group) *audits.Bounded { return g.Rates[at].TruePositives.Bounded() })
 }
 
-// members are the users without canaries under an attack.
 func members(a Attack) func(*Outcome) *Group {
 	return func(v *Outcome) *Group { return v.of(a).Members }
 }
 
-// byReferences are the measures of an attack by all reference models, and of the same attack by
-// those without a user.
+// byReferences are the measures of an attack by all reference models, and by those without a user.
 func byReferences(name string, online, offline Attack) []audits.Measure {
 	found := func(at int) audits.Value {
 		return audits.Of(func(g *Group) *float64 {
@@ -72,48 +69,42 @@ func byReferences(name string, online, offline Attack) []audits.Measure {
 	), audits.Within(members(offline), audits.Measure{Name: "membership_" + name + "_offline_auc", Of: auc})...)
 }
 
-// Outcome holds the outcomes of attacks.
 type Outcome struct {
-	// Members are users that trained and carry no canary, Sharers those that carry one, HeldOut
-	// those that never trained. LeftOut have nothing to predict: canaries replaced all
-	// examples, or images have no labels.
+	// Members trained and carry no canary, Sharers carry one, HeldOut never trained. LeftOut have
+	// nothing to predict: canaries replaced all examples, or images have no labels.
 	Members int `json:"members"`
 	Sharers int `json:"sharers"`
 	HeldOut int `json:"held_out"`
 	LeftOut int `json:"left_out,omitempty"`
 	// Alike says that the model gives the texts of all users the same mean loss.
-	Alike bool `json:"alike,omitempty"`
-	// References is the number of reference models.
+	Alike      bool            `json:"alike,omitempty"`
 	References int             `json:"references,omitempty"`
 	Attacks    []AttackOutcome `json:"attacks"`
 }
 
-// AttackOutcome is the outcome of one attack.
 type AttackOutcome struct {
 	Attack Attack `json:"attack"`
-	// Members and Sharers are told from held-out users; nil with fewer than two of either.
+	// Members and Sharers are compared with held-out users; nil with fewer than two of either.
 	Members *Group `json:"members,omitempty"`
 	Sharers *Group `json:"sharers,omitempty"`
-	// Curve is the share of Members that are found, in [0, 1], where 0%, 1%, ..., 100% of the
-	// held-out users are taken for members.
+	// Curve is the share of Members found, in [0, 1], at 0%, 1%, ..., 100% false positives.
 	Curve []float64 `json:"curve,omitempty"`
 }
 
-// Group is how well some users that trained are told from held-out ones.
+// Group compares some users that trained with held-out ones.
 type Group struct {
 	Users int `json:"users"`
 	// AUC is the area under the receiver operating characteristic, in [0, 1], 0.5 by chance.
 	AUC audits.Bounded `json:"auc"`
-	// P is that of the test of Mann and Whitney: were scores of both alike.
+	// P is the p-value of Mann and Whitney's test of equal scores.
 	P     float64 `json:"p"`
 	Rates []Rate  `json:"rates"`
 }
 
-// Rate is how many users are found at a rate of false positives.
+// Rate is the rate of true positives at one of false positives.
 type Rate struct {
 	FalsePositives float64 `json:"false_positives"`
-	// TruePositives are the users that are found; nil where there are fewer than Needed
-	// held-out users, and it can't be estimated.
+	// TruePositives is nil with fewer than Needed held-out users.
 	TruePositives *audits.Share `json:"true_positives,omitempty"`
 	Needed        int           `json:"needed"`
 }
@@ -126,7 +117,6 @@ func (v *Outcome) of(a Attack) AttackOutcome {
 	return AttackOutcome{}
 }
 
-// measured is nil for an outcome without attacks.
 func (v *Outcome) measured() *Outcome {
 	if v.Attacks == nil {
 		return nil
@@ -170,10 +160,8 @@ func (v *Outcome) Note(*audits.Cell) string {
 	return note
 }
 
-// tooFew reports whether there are too few users without canaries for an AUC.
 func (v *Outcome) tooFew() bool { return min(v.Members, v.HeldOut) < leastUsers }
 
-// chance is the area of scores that know nothing.
 const chance = 0.5
 
 func (o *AttackOutcome) text(heldOut int) string {

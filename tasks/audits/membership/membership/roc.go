@@ -10,7 +10,7 @@ import (
 	"coalmine/tasks/audits"
 )
 
-// ranks are the scores of users that trained and of held-out ones, each ascending.
+// ranks are the ascending scores of users that trained and of held-out ones.
 type ranks struct{ members, heldOut []float64 }
 
 func newRanking(members, heldOut []float64) ranks {
@@ -20,9 +20,9 @@ func newRanking(members, heldOut []float64) ranks {
 // resamples of the intervals of areas.
 const resamples = 1000
 
-// auc is the probability that a member has a higher score than a held-out user, ties counting
-// half. For the lower end of the interval an unseen member scores below all, and an unseen
-// held-out user above all; for the upper end the other way round.
+// auc is the probability that a member has a higher score than a held-out user, ties counting half.
+// For the lower end of the interval an unseen member scores below all, and an unseen held-out user
+// above all; for the upper end the other way round.
 func (r ranks) auc(stream *rand.Rand) audits.Bounded {
 	draws := ranking.Resampling{Stream: stream, Groups: []int{len(r.members), len(r.heldOut)}, Resamples: resamples}
 	i := draws.Interval(audits.Confidence, r.area())
@@ -49,7 +49,7 @@ func (r ranks) area() func(weights [][]float64) (low, high float64) {
 	}
 }
 
-// counts are how many of ascending values are lower, and how many not higher.
+// counts returns the numbers of ascending values that are lower and not higher.
 func counts(v float64, ascending []float64) (lower, notHigher int) {
 	return sort.SearchFloat64s(ascending, v), sort.Search(len(ascending), func(j int) bool { return ascending[j] > v })
 }
@@ -64,16 +64,15 @@ func placements(values, others []float64) []float64 {
 	return shares
 }
 
-// falsePositives are the rates at which true positives are told.
+// falsePositives are the rates at which true positives are measured.
 var falsePositives = []float64{0.01, 0.001}
 
-// perFalsePositive is how many false positives a rate must leave room for to be estimated.
+// perFalsePositive is the least expected number of false positives at a rate that is estimated.
 const perFalsePositive = 10
 
-// needed is the number of held-out users from which on a rate of false positives is estimated.
+// needed is the least number of held-out users for a rate of false positives.
 func needed(rate float64) int { return int(math.Ceil(perFalsePositive/rate - 1e-9)) }
 
-// rate is that of true positives if at most a share of the held-out users is taken for members.
 func (r ranks) rate(falsePositives float64) Rate {
 	n := len(r.heldOut)
 	found := Rate{FalsePositives: falsePositives, Needed: needed(falsePositives)}
@@ -85,10 +84,9 @@ func (r ranks) rate(falsePositives float64) Rate {
 	return found
 }
 
-// rateInterval is that of the share of members above the score that a share of all held-out
-// users exceeds. Two things are left to chance, and each has half of what the confidence leaves:
-// where that score lies, by the binomial number of held-out users above it, and how many members
-// are above a score, by Clopper and Pearson.
+// rateInterval is the interval of the share of members above the score that a share of all held-out
+// users exceeds. That score's place, by the binomial number of held-out users above it, and the number
+// of members above it, by Clopper and Pearson, each have half of the doubt.
 func (r ranks) rateInterval(falsePositives float64) (low, high float64) {
 	const tail = (1 - audits.Confidence) / 4
 	n := len(r.heldOut)
@@ -101,23 +99,20 @@ func (r ranks) rateInterval(falsePositives float64) (low, high float64) {
 	return low, high
 }
 
-// allowed is how many held-out users may pass where at most a share of them may.
+// allowed is the number of held-out users above the threshold at a share of false positives.
 func (r ranks) allowed(share float64) int { return int(share*float64(len(r.heldOut)) + 1e-9) }
 
-// found is the number of members with a score above those of all held-out users but the allowed
-// number of the highest.
+// found is the number of members above all held-out users but the allowed highest.
 func (r ranks) found(allowed int) int {
 	n := len(r.heldOut)
 	if allowed >= n {
 		return len(r.members)
 	}
-	// The highest score that may not be taken for a member's.
 	limit := r.heldOut[n-1-allowed]
 	return len(r.members) - sort.Search(len(r.members), func(i int) bool { return r.members[i] > limit })
 }
 
-// rocCurve is the share of members that are found, at each whole percent of false positives,
-// 0 and 100 among them, in [0, 1].
+// rocCurve is the share of members found at 0%, 1%, ..., 100% false positives, in [0, 1].
 func rocCurve(members, heldOut []float64) []float64 {
 	r := newRanking(members, heldOut)
 	curve := make([]float64, 101)

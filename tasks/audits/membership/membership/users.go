@@ -9,22 +9,20 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// User holds the losses of a user under all models that an audit reads.
+// User holds the losses of a user under all models of an audit.
 type User struct {
 	UserLoss
-	// References are the reference models, in their order.
 	References []ReferenceLoss
 }
 
 // ReferenceLoss is the loss of a user under a reference model, over the same targets.
 type ReferenceLoss struct {
-	Loss float64
-	// Member says that the model trained on the user.
+	Loss   float64
 	Member bool
 }
 
-// EachUser calls do for every user, in the order of LossesBlob. The task has the inputs of Kind;
-// the references of a user are overwritten by those of the next one.
+// EachUser calls do for every user, in the order of LossesBlob. The task has the inputs of Kind; the
+// next user overwrites the references of a user.
 func (p *Params) EachUser(ctx context.Context, t *tasks.Task, do func(User) error) error {
 	losses, err := readLosses(ctx, t, p.Shares, tasks.PartInput)
 	if err != nil {
@@ -53,7 +51,6 @@ func (p *Params) EachUser(ctx context.Context, t *tasks.Task, do func(User) erro
 	return nil
 }
 
-// readShare reads the losses of a share of the users under each reference model.
 func (p *Params) readShare(ctx context.Context, t *tasks.Task, share, users int) (models [][]UserLoss, err error) {
 	for model := range p.References {
 		losses, err := readLosses(ctx, t, 1, func(int) string { return ReferenceInput(model, share) })

@@ -9,19 +9,16 @@ import (
 	"coalmine/tasks/audits"
 )
 
-// world holds the users that attacks score: those with targets.
+// world holds the users with targets, whom attacks score.
 type world struct {
-	// users are their places among all users.
 	users []int
 	all   int // users
 	seed  uint64
-	// of says what each is.
-	of []UserLoss
-	// target is the log-likelihood of each user under the audited model: less the mean loss of
-	// a target, in nats.
-	target []float64
-	// references are the same under the reference models, in says who trained them:
+	of    []UserLoss
+	// target is the log-likelihood of each user under the audited model, the mean over targets in
+	// nats, and references the same under the reference models; in says who trained these:
 	// [models][users].
+	target     []float64
 	references [][]float64
 	in         [][]bool
 }
@@ -36,10 +33,8 @@ func newWorld(losses []UserLoss, seed uint64) *world {
 	return w
 }
 
-// likelihood is the mean logarithm of the probability of a target.
 func (l *UserLoss) likelihood() float64 { return -l.Loss / float64(l.Targets) }
 
-// refer takes in a reference model.
 func (w *world) refer(losses []UserLoss, drawn []bool) error {
 	if len(losses) != w.all {
 		return fmt.Errorf("losses of %d users; expected those of %d, as of the audited model", len(losses), w.all)
@@ -55,7 +50,6 @@ func (w *world) refer(losses []UserLoss, drawn []bool) error {
 	return nil
 }
 
-// outcome says what every attack finds.
 func (w *world) outcome() (*Outcome, error) {
 	v := &Outcome{LeftOut: w.all - len(w.users), References: len(w.references), Alike: alike(w.target)}
 	for i := range w.of {
@@ -84,12 +78,10 @@ func (w *world) outcome() (*Outcome, error) {
 	return v, nil
 }
 
-// alike reports whether all of several users have the same likelihood, as if the model knew no text.
 func alike(likelihoods []float64) bool {
 	return len(likelihoods) > 1 && slices.Min(likelihoods) == slices.Max(likelihoods)
 }
 
-// attackOutcome tells members from others by scores.
 func (w *world) attackOutcome(attack Attack, scores []float64) (o AttackOutcome, err error) {
 	var members, sharers, heldOut []float64
 	for i, score := range scores {
@@ -113,11 +105,11 @@ func (w *world) attackOutcome(attack Attack, scores []float64) (o AttackOutcome,
 	return o, err
 }
 
-// leastUsers is how many users of each sort an AUC takes: one user has no spread.
+// leastUsers is the number of users of each sort that an AUC takes: one user has no spread.
 const leastUsers = 2
 
-// Tell says how well users that trained are told from held-out ones by their scores, of which
-// none may be NaN; nil with too few of either. The seed is that of the interval.
+// Tell compares the scores of users that trained with those of held-out ones, none of them NaN; nil
+// with too few of either. The seed is that of the interval.
 func Tell(members, heldOut []float64, seed uint64) (*Group, error) {
 	if min(len(members), len(heldOut)) < leastUsers {
 		return nil, nil
@@ -138,7 +130,7 @@ func Rates(members, heldOut []float64) (rates []Rate) {
 	return rates
 }
 
-// scoreMean is the mean of the likelihoods of a user under some reference models; NaN without any.
+// scoreMean is NaN without such reference models.
 func (w *world) scoreMean(user int, chosen func(in bool) bool) float64 {
 	return ranking.Mean(w.scoresOf(user, chosen))
 }

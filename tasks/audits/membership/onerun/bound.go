@@ -17,10 +17,8 @@ import (
 	"coalmine/tasks/external"
 )
 
-// BoundParams are the parameters of audits/one-run.
 type BoundParams struct {
-	// KPlus units of the highest scores are guessed to be in, KMinus of the
-	// lowest to be out.
+	// KPlus units of the highest scores are guessed to be in, KMinus of the lowest to be out.
 	KPlus  int `json:"k_plus"`
 	KMinus int `json:"k_minus"`
 	// Delta is that of the upper bound, Confidence that of the lower one.
@@ -29,28 +27,28 @@ type BoundParams struct {
 	// Neighbouring and Unit name the change that a coin stands for, to be printed.
 	Neighbouring privacy.Neighbouring `json:"neighbouring"`
 	Unit         string               `json:"unit"`
-	// Halvings of KPlus and KMinus that are tried, too.
+	// Halvings of KPlus and KMinus are tried, too.
 	Halvings int `json:"halvings,omitempty"`
 	// Null is the training whose trade-off curve is tested; nil tests none.
 	Null *Null `json:"null,omitempty"`
 	// Program, if set, scores by models of its own. The task then needs external.VocabularyInput.
 	Program *clientprograms.Program `json:"program,omitempty"`
-	// Model, if set, is an external model. The task then needs datasets.PartsInput, and no InitialInput.
+	// Model, if set, is an external model. The task then needs datasets.PartsInput, and no
+	// InitialInput.
 	Model *external.ModelParams `json:"model,omitempty"`
-	// Plain scores canaries by the trained model alone.
-	Plain bool `json:"plain_loss,omitempty"`
+	Plain bool                  `json:"plain_loss,omitempty"`
 }
 
 // Asks implements clientprograms.Asker.
 func (p BoundParams) Asks() *clientprograms.Program { return p.Program }
 
-// Bound bounds epsilon from below by what can be guessed of the coins of
-// canaries/one-run (Steinke, Nasr and Jagielski 2023). The score of a unit is
-// ScoreLossDifference; nothing about it is fitted to this model or its coins.
+// Bound bounds epsilon from below by guesses about the coins of canaries/one-run (Steinke, Nasr and
+// Jagielski 2023). The score of a unit is ScoreLossDifference; nothing about it is fitted to this
+// model or its coins.
 //
-// Inputs: "model": the trained checkpoint; "initial": the one before training;
-// "units": canaries/one-run; "population", where Null says that clients have joined it: what
-// is trained on. Its blob OutcomeBlob is an Outcome.
+// Inputs: "model": the trained checkpoint; "initial": the one before training; "units":
+// canaries/one-run; "population", if Null.Joined: the training population. Its blob OutcomeBlob is an
+// Outcome.
 var Bound = tasks.Kind{Name: "audits/one-run", Version: 2, Class: tasks.Compute, Run: tasks.WithParams(runBound)}
 
 // Scored is Bound by external models.
@@ -65,13 +63,11 @@ const (
 // OutcomeBlob is an Outcome, as JSON.
 const OutcomeBlob = "one-run"
 
-// Scores of a unit.
 const (
-	// ScoreLossDifference is its canary's log-perplexity under the initial model less that under the
-	// trained one.
+	// ScoreLossDifference is the canary's log-perplexity under the initial model less that under the
+	// trained one, ScorePlainLoss the negative of the latter.
 	ScoreLossDifference = "loss-difference"
-	// ScorePlainLoss is the negative of its canary's log-perplexity under the trained model.
-	ScorePlainLoss = "plain-loss"
+	ScorePlainLoss      = "plain-loss"
 )
 
 func runBound(ctx context.Context, t *tasks.Task, p *BoundParams) error {
@@ -105,8 +101,8 @@ func runBound(ctx context.Context, t *tasks.Task, p *BoundParams) error {
 	return t.PutJSON(ctx, OutcomeBlob, outcome)
 }
 
-// Judge guesses how the coins of units came up, by a score for each that is higher where the
-// model knows its canary better, and bounds. The outcome's units have no words.
+// Judge guesses the coins of units by their scores, higher if the model knows the canary better, and
+// bounds epsilon. The outcome's units have no words.
 func (p *BoundParams) Judge(units []audits.Unit, scores []float64) (Outcome, error) {
 	included := coinsOf(units)
 	answers, err := onerun.Answers(scores, p.KPlus, p.KMinus)
@@ -136,7 +132,7 @@ func (p *BoundParams) Judge(units []audits.Unit, scores []float64) (Outcome, err
 	return v, nil
 }
 
-// best is the bound of the numbers of guesses that show most.
+// best is the largest bound over the numbers of guesses.
 func (p *BoundParams) best(included []bool, scores []float64) (best Outcome, err error) {
 	choices := p.choices()
 	for i, k := range choices {
@@ -162,8 +158,7 @@ func (p *BoundParams) best(included []bool, scores []float64) (best Outcome, err
 	return best, nil
 }
 
-// each is the confidence at which each of some bounds has to hold, so that all of them hold together with
-// a confidence.
+// each is the confidence of each bound, so that all of them hold together with a confidence.
 func each(confidence float64, bounds int) float64 {
 	if bounds == 1 {
 		return confidence

@@ -36,35 +36,30 @@ import (
 //	units  JSON array of audits.Unit: the coins, which the audit reads and no training
 var Coins = tasks.Kind{Name: "canaries/one-run", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runCoins)}
 
-// Inputs of Coins beside datasets.PartsInput.
 const (
 	PopulationInput = "population"
 	ShardsInput     = "shards"
 )
 
-// Units of a one-run audit.
 const (
 	UserUnit   = "user"
 	RecordUnit = "record"
 )
 
-// CoinsParams are the parameters of Coins.
 type CoinsParams struct {
 	Seed uint64 `json:"seed"`
 	// Canaries is the number of units, m in the paper.
 	Canaries int `json:"canaries"`
-	// Space is what canaries are drawn from; none is longer than the population's
-	// sequences.
+	// Space has no canaries longer than the population's sequences.
 	canaries.Space
 	// Unit is UserUnit or RecordUnit.
 	Unit string `json:"unit"`
-	// Neighbouring is the relation between heads and tails; for records it is
-	// privacy.ReplaceOne.
+	// Neighbouring is the relation between heads and tails; for records it is privacy.ReplaceOne.
 	Neighbouring privacy.Neighbouring `json:"neighbouring"`
 }
 
-// relations are those that a coin can stand for. A user who is taken away and one whose updates
-// become zero are one: a user without data.
+// relations are those that a coin can stand for. A removed user and one with zero updates are the
+// same: a user without data.
 var relations = []privacy.Neighbouring{privacy.ReplaceOne, privacy.AddOrRemoveOne, privacy.ZeroOutOne}
 
 func (p *CoinsParams) check() error {
@@ -107,7 +102,6 @@ func runCoins(ctx context.Context, t *tasks.Task, p *CoinsParams) error {
 	return d.write(ctx, t, append(list, d.canaries...))
 }
 
-// design is one execution of Coins.
 type design struct {
 	params     *CoinsParams
 	population *datasets.Population
@@ -118,7 +112,6 @@ type design struct {
 	overlay    datasets.Overlay
 }
 
-// draw decides everything that is random.
 func (d *design) draw(v *datasets.Vocabulary) error {
 	p := d.params
 	if err := p.Space.Check(v.Ordinary()); err != nil {
@@ -152,7 +145,7 @@ func (d *design) draw(v *datasets.Vocabulary) error {
 	return nil
 }
 
-// carriers draws the users of the units from those who hold no canary.
+// carriers draws the users of the units from those without a canary.
 func (d *design) carriers() ([]int, error) {
 	free := make([]int, 0, d.population.Users())
 	held := d.population.Replacements()
@@ -177,7 +170,6 @@ func (d *design) carriers() ([]int, error) {
 	return free[:m], nil
 }
 
-// layOut changes each unit's data as its coin says.
 func (d *design) layOut(ctx context.Context) error {
 	d.extents = slices.Clone(d.population.Index().Extents)
 	d.overlay = slices.Clone(d.population.Replacements())

@@ -26,7 +26,6 @@ type Fields struct {
 	OneRun *Block `json:"one_run,omitempty"`
 }
 
-// Block of the audit's fields.
 type Block struct {
 	// Canaries of the audit, m in the paper, each in a user of its own. Always given.
 	Canaries int `json:"canaries" range:"[1,1000000]" unit:"users (sgd: records)" source:"Steinke et al. 2023"`
@@ -64,7 +63,7 @@ type Guesses struct {
 	Halvings int `json:"halvings,omitempty" range:"[0,20]"`
 }
 
-// choices are the numbers of guesses that are tried: those of the file, and their halves.
+// choices are the numbers of guesses of the file, and their halves.
 func (g Guesses) choices() []Guesses {
 	choices := []Guesses{{KPlus: g.KPlus, KMinus: g.KMinus}}
 	for range g.Halvings {
@@ -79,10 +78,8 @@ func (g Guesses) choices() []Guesses {
 
 const path = "audit.one_run"
 
-// Asked implements audits.Fields.
 func (f *Fields) Asked() bool { return f.OneRun != nil }
 
-// Complete implements audits.Completer.
 func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
 	o := f.OneRun
 	if !given(path + ".delta") {
@@ -97,8 +94,8 @@ func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
 	}
 }
 
-// Check implements audits.Fields: the audit must be the experiment that its theorem is
-// about, and it must be able to find something.
+// Check implements audits.Fields: the audit must be the experiment of its theorem, and able to find
+// something.
 func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	o := f.OneRun
 	if o.TradeOff && o.Delta == 0 {
@@ -132,7 +129,7 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	o.checkPower(guesses, fail)
 }
 
-// checkRoom checks that there are enough sequences for the canaries, and that none is too long.
+// checkRoom checks the number of sequences and their length.
 func (o *Block) checkRoom(s *audits.Setting, fail audits.Fail) {
 	space := o.space(s)
 	over := fmt.Sprintf("words over a vocabulary of %d", s.Ordinary)
@@ -148,7 +145,7 @@ func (o *Block) checkRoom(s *audits.Setting, fail audits.Fail) {
 	}
 }
 
-// checkPower refuses an audit whose bound is 0 however well it guesses.
+// checkPower refuses an audit whose bound is 0 even if all guesses are right.
 func (o *Block) checkPower(guesses []string, fail audits.Fail) {
 	k := o.Guesses.KPlus + o.Guesses.KMinus
 	confidence := each(o.Confidence.Float64(), len(o.Guesses.choices()))
@@ -176,8 +173,8 @@ func (f *Fields) Warnings(s *audits.Setting, d *audits.Data) []string {
 	return []string{fmt.Sprintf("audit.one_run replaces the data of about %.2g%% of the users (%s); above %g%% its canaries change what the model learns: the bound holds, utility and memorization are those of such data", 100*share, d.Label, 100*audits.MaxReplaced)}
 }
 
-// space is the space that the canaries are drawn from: at the byte level the alphabet of the other
-// canaries, of the first format, where there are any.
+// space is the space of the canaries: at the byte level over the alphabet of the other canaries, of
+// the first format.
 func (o *Block) space(s *audits.Setting) canaries.Space {
 	space := canaries.Space{Words: o.Words}
 	if s.Canaries == nil {
@@ -207,7 +204,6 @@ func (f *Fields) Plant(b audits.Builder) storage.Key {
 		tasks.Input{Name: PopulationInput, Key: b.Population()}, tasks.Input{Name: ShardsInput, Key: b.Shards()}, tasks.Input{Name: datasets.PartsInput, Key: b.Parts()})
 }
 
-// Compile implements audits.Fields.
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	o, s, coins := f.OneRun, b.Setting(), f.OneRun.coins(b.Setting())
 	params := BoundParams{
@@ -228,8 +224,8 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	return b.Node(Bound, "one-run audit", params, audits.ByProgram(b, append(inputs, joined...)...)...)
 }
 
-// joined is the population that is trained on where other audits have added users to that of
-// the coins and a curve is asked for that depends on their number.
+// joined is the training population if other audits have added users to that of the coins, and a
+// trade-off curve depends on their number.
 func (f *Fields) joined(b audits.Builder) []tasks.Input {
 	if p := b.Population(); f.OneRun.TradeOff && p != b.Planted(f) {
 		return []tasks.Input{{Name: PopulationInput, Key: p}}

@@ -12,7 +12,6 @@ import (
 	"coalmine/tasks/audits"
 )
 
-// Audit is the one-run audit.
 var Audit = audits.Description{
 	Name: "one_run",
 	Legend: "One-run epsilon: the audit of coins and guesses is certain of so much at the confidence stated below; in brackets, the most that " +
@@ -61,13 +60,12 @@ var Audit = audits.Description{
 	},
 }
 
-// Outcome is a lower bound on epsilon, and all that it rests on.
+// Outcome is a lower bound on epsilon and its evidence.
 type Outcome struct {
-	// Canaries is the number of coins, m in the paper; Included of them came up
-	// heads.
+	// Canaries is the number of coins, m in the paper, of which Included came up heads.
 	Canaries int `json:"canaries"`
 	Included int `json:"included"`
-	// KPlus guesses of "in" and KMinus of "out" were made, Correct of all right.
+	// Correct is the number of right guesses, of KPlus "in" and KMinus "out".
 	KPlus   int `json:"k_plus"`
 	KMinus  int `json:"k_minus"`
 	Correct int `json:"correct"`
@@ -75,36 +73,32 @@ type Outcome struct {
 	EpsilonLower float64 `json:"epsilon_lower"`
 	Delta        float64 `json:"delta"`
 	Confidence   float64 `json:"confidence"`
-	// EpsilonLargest is the bound had all these guesses been right;
-	// EpsilonLargestCanaries that had all coins been guessed, and rightly. The
-	// audit cannot tell larger epsilons apart.
+	// EpsilonLargest is the bound if all these guesses were right, EpsilonLargestCanaries if all coins
+	// were guessed rightly: the audit cannot tell larger epsilons apart.
 	EpsilonLargest         float64 `json:"epsilon_largest"`
 	EpsilonLargestCanaries float64 `json:"epsilon_largest_canaries"`
 
 	Neighbouring privacy.Neighbouring `json:"neighbouring"`
 	Unit         string               `json:"unit"`
 	Score        string               `json:"score"`
-	// Choices are how many numbers of guesses were tried, of which KPlus and KMinus show most;
-	// 0 for one. Each had its share of 1 - Confidence.
-	Choices int `json:"choices,omitempty"`
-	// TradeOff is the result by the trade-off curve of the training, if asked for.
+	// Choices is the number of pairs of KPlus and KMinus that were tried, each with its share of 1 -
+	// Confidence; 0 for one.
+	Choices  int       `json:"choices,omitempty"`
 	TradeOff *TradeOff `json:"trade_off,omitempty"`
-	// Units are the canaries, each with its score, its coin and the guess about it.
-	Units []Unit `json:"units,omitempty"`
+	Units    []Unit    `json:"units,omitempty"`
 }
 
 // Unit is a canary of the audit.
 type Unit struct {
 	Words []string `json:"words"`
-	// Score is higher where the training has made the canary more likely.
+	// Score is higher if the training made the canary more likely.
 	Score float64 `json:"score"`
-	// Included is the coin: whether the canary was in the training data.
+	// Included is the coin: the canary was in the training data.
 	Included bool `json:"included"`
 	// Guess is "in", "out" or "abstained".
 	Guess onerun.Answer `json:"guess"`
 }
 
-// own lists the canaries of the audit.
 func (v *Outcome) own() []audits.Own {
 	var own []audits.Own
 	for i := range v.Units {
@@ -113,7 +107,7 @@ func (v *Outcome) own() []audits.Own {
 	return own
 }
 
-// text is the bound, and beside it the most that its audit could have found.
+// text is the bound, and the most that its audit could have found.
 func (v *Outcome) text() string {
 	return fmt.Sprintf("%s (%s)", privacy.Epsilon(v.EpsilonLower), privacy.Epsilon(v.EpsilonLargest))
 }
@@ -143,7 +137,6 @@ func (v *Outcome) Note(c *audits.Cell) string {
 		v.contradiction(c.Privacy), v.TradeOff.note())
 }
 
-// note names the noise that the trade-off curve refutes, if it was asked for.
 func (t *TradeOff) note() string {
 	if t == nil {
 		return ""
@@ -159,9 +152,8 @@ func (t *TradeOff) note() string {
 	return text
 }
 
-// contradiction says that the bounds cross, which one audit in twenty may show
-// of a right training at 95% confidence, and every audit of a wrong one; or that
-// they could not, so that nothing follows from it that they don't.
+// contradiction warns of bounds that cross, as one right training in twenty may show at 95%
+// confidence, and every wrong one; or of bounds that cannot cross, which prove nothing.
 func (v *Outcome) contradiction(proved *privacy.Report) string {
 	switch {
 	case proved == nil || math.IsInf(float64(proved.EpsilonProved), 1):
@@ -190,8 +182,7 @@ var limits = []audits.Limit{audits.LimitOf[float64]{
 	FalseAlarms: falseAlarms,
 }.Limit()}
 
-// falseAlarms are those of a bound that holds with its confidence: it is above a limit that holds
-// with at most the rest of the probability.
+// falseAlarms are those of a bound that fails with at most 1 - confidence.
 func falseAlarms(s *audits.Setting, limit float64) []audits.FalseAlarm {
 	f, ok := audits.FieldsOf[*Fields](s)
 	if !ok {

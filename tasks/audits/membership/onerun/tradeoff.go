@@ -13,8 +13,8 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// Null is the training as its privacy is accounted: that of a noise multiplier, for all rounds
-// that were asked for. One that ended earlier is more private, and its curve above the null's.
+// Null is the training as its privacy is accounted, for all rounds that were asked for. A training
+// that ended earlier is more private, and its curve above the null's.
 type Null struct {
 	Cohort          int                   `json:"cohort"`
 	Rounds          int                   `json:"rounds"`
@@ -25,15 +25,14 @@ type Null struct {
 	Mechanism       *correlated.Mechanism `json:"mechanism,omitempty"`
 	Conversion      privacy.Conversion    `json:"conversion,omitempty"`
 	Accountant      privacy.Accountant    `json:"accountant,omitempty"`
-	// Records says that records are sampled, not users.
+	// Records are sampled, not users.
 	Records bool `json:"records,omitempty"`
 	// Joined says that another audit's clients stand beside the users: cohorts are drawn from
-	// the population PopulationInput.
+	// PopulationInput.
 	Joined bool `json:"joined,omitempty"`
 }
 
-// newNull is that of the training. Central training without privacy goes through the records
-// in order, epoch by epoch.
+// newNull takes central training without privacy for one through the records in order, epoch by epoch.
 func newNull(t *audits.Training) *Null {
 	r := t.Recipe
 	return &Null{
@@ -43,7 +42,6 @@ func newNull(t *audits.Training) *Null {
 	}
 }
 
-// readCounts returns those of the population that cohorts are drawn from.
 func (n *Null) readCounts(ctx context.Context, t *tasks.Task) (counts datasets.PartitionMetrics, err error) {
 	input := UnitsInput
 	if n.Joined {
@@ -65,29 +63,26 @@ func (n *Null) recipe(p *BoundParams, counts datasets.PartitionMetrics) privacy.
 	}
 }
 
-// TradeOff is the result of the guesses by the trade-off curve of the training (Mahloujifar, Melis
-// and Chaudhuri 2024).
+// TradeOff is the result by the trade-off curve of the training (Mahloujifar, Melis and Chaudhuri
+// 2024).
 type TradeOff struct {
-	// NoiseMultiplier is the least that is refuted: the training had less noise. It is nil
-	// where none is.
+	// NoiseMultiplier is the least that is refuted: the training had less noise. nil: none is.
 	NoiseMultiplier *float64 `json:"noise_multiplier_refuted"`
-	// EpsilonLower is the epsilon that is proved of that noise, 0 if none is refuted.
+	// EpsilonLower is the proved epsilon of that noise, 0 if none is refuted.
 	EpsilonLower privacy.Epsilon `json:"epsilon_lower"`
-	// PValue bounds the chance of guesses so good if the noise was as claimed; 1 without a
-	// claim. Refuted says that it is below 1 - confidence.
+	// PValue bounds the chance of guesses so good under the claimed noise; 1 without a claim. Refuted:
+	// it is at most 1 - confidence.
 	PValue  float64 `json:"p_value"`
 	Refuted bool    `json:"refuted"`
-	// Claimed says that there is a claim, and EpsilonRefuted that the outcome's EpsilonLower is
-	// above what is proved of it.
+	// EpsilonRefuted says that the outcome's EpsilonLower is above the proved epsilon of the claim.
 	Claimed        bool `json:"claimed"`
 	EpsilonRefuted bool `json:"epsilon_refuted"`
-	// KPlus, KMinus and Correct are the guesses that refute, those of the file where none do.
+	// KPlus, KMinus and Correct are the guesses that refute, those of the file if none do.
 	KPlus   int `json:"k_plus"`
 	KMinus  int `json:"k_minus"`
 	Correct int `json:"correct"`
 }
 
-// refute looks for the least noise that the guesses refute.
 func (p *BoundParams) refute(units []audits.Unit, scores []float64, counts datasets.PartitionMetrics) (*TradeOff, error) {
 	recipe := p.Null.recipe(p, counts)
 	var outcomes []onerun.Outcome
@@ -113,7 +108,7 @@ func (p *BoundParams) refute(units []audits.Unit, scores []float64, counts datas
 	return v, nil
 }
 
-// compare says whether a bound by the theorem of Steinke et al. is above the proved epsilon.
+// compare sets EpsilonRefuted.
 func (p *BoundParams) compare(v *Outcome, counts datasets.PartitionMetrics) error {
 	recipe := p.Null.recipe(p, counts)
 	if recipe.NoiseMultiplier == 0 {

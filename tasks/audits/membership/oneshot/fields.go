@@ -23,7 +23,7 @@ type Fields struct {
 	OneShot *Block `json:"one_shot,omitempty"`
 }
 
-// Statistic says what the estimate rests on.
+// Statistic is the evidence of the estimate.
 type Statistic string
 
 // Statistics.
@@ -36,12 +36,10 @@ const (
 	Both Statistic = "both"
 )
 
-// Choices lists the words that the experiment file may have.
 func (Statistic) Choices() []string {
 	return []string{string(FinalModel), string(AllIterates), string(Both)}
 }
 
-// Block of the audit's fields.
 type Block struct {
 	// Canaries are the clients of the audit. Always given.
 	Canaries int `json:"canaries" range:"[20,100000]" unit:"users" source:"Andrew et al. 2024"`
@@ -63,10 +61,8 @@ type Block struct {
 
 const path = "audit.one_shot"
 
-// Asked implements audits.Fields.
 func (f *Fields) Asked() bool { return f.OneShot != nil }
 
-// Complete implements audits.Completer.
 func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
 	o := f.OneShot
 	if !given(path + ".delta") {
@@ -77,7 +73,6 @@ func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
 	}
 }
 
-// Check implements audits.Fields.
 func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	o := f.OneShot
 	switch p := s.Training; {
@@ -95,7 +90,6 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	}
 }
 
-// checkUpdates checks what canaries send, and that unseen ones serve for something.
 func (o *Block) checkUpdates(s *audits.Setting, fail audits.Fail) {
 	switch clip := s.Training.Clip; {
 	case clip > 0 && o.Norm > 0:
@@ -120,7 +114,6 @@ func (o *Block) checkReport(fail audits.Fail) {
 	o.checkUnseen(fail)
 }
 
-// checkDimension checks that the model has room for the canaries.
 func (o *Block) checkDimension(s *audits.Setting, fail audits.Fail) {
 	paths := []string{path + ".canaries", "model"}
 	switch d := s.Trained; {
@@ -132,8 +125,7 @@ func (o *Block) checkDimension(s *audits.Setting, fail audits.Fail) {
 	}
 }
 
-// checkCompany refuses what goes through the users of a population one by one, or measures
-// other models.
+// checkCompany refuses features that need every user's data, or that measure other models.
 func (o *Block) checkCompany(s *audits.Setting, fail audits.Fail) {
 	switch {
 	case s.Devices != nil:
@@ -155,8 +147,8 @@ func (f *Fields) Warnings(_ *audits.Setting, d *audits.Data) []string {
 		100*share, d.Label, 100*audits.MaxReplaced)}
 }
 
-// Plant implements audits.Planter: the clients are users without data. A training that is not
-// ours has them beside the population.
+// Plant implements audits.Planter: the clients are users without data, which an external training adds
+// itself.
 func (f *Fields) Plant(b audits.Builder) storage.Key {
 	if b.Setting().External != nil {
 		return b.Population()
@@ -179,8 +171,8 @@ func (f *Fields) Clients() *canaryclients.Clients {
 	return c
 }
 
-// over is how many clip norms the update of a canary is long before it is clipped: enough for
-// a training that clips too late or too little to show, and no more than users may have.
+// over is the norm of a canary's update in clip norms: enough to show a training that clips too late
+// or too little.
 const over = 10
 
 // Watch implements audits.Joiner.
@@ -197,7 +189,6 @@ func (f *Fields) Told() *external.OneShot {
 	return &external.OneShot{Canaries: o.Canaries, Unseen: o.Unseen, Final: o.Statistic != AllIterates}
 }
 
-// Compile implements audits.Fields.
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	o, s := f.OneShot, b.Setting()
 	if s.External != nil {
@@ -211,8 +202,7 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 		tasks.Input{Name: audits.ModelInput, Key: b.Model(round)}, tasks.Input{Name: InitialInput, Key: b.Initial()})
 }
 
-// neighbouring is privacy.ZeroOutOne if epsilon is proved for it, and else empty: there is one client
-// less.
+// neighbouring is privacy.ZeroOutOne if epsilon is proved for it, else empty.
 func neighbouring(t *audits.Training) privacy.Neighbouring {
 	if n := t.Sampling.Neighbouring(); n == privacy.ZeroOutOne {
 		return n

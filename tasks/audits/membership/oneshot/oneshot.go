@@ -25,22 +25,19 @@ import (
 	"coalmine/tasks/external"
 )
 
-// ClientsParams are the parameters of canaries/clients.
 type ClientsParams struct {
-	// Clients is how many users are added.
 	Clients int `json:"clients"`
-	// Coins says that the population has those of another audit, which are handed on.
+	// Coins says that the population has the coins of another audit, which are handed on.
 	Coins bool `json:"coins,omitempty"`
 }
 
-// Clients adds users without data to a population, behind its own. Cohorts and the accountant count them
+// Clients adds users without data behind those of a population. Cohorts and the accountant count them
 // as users.
 //
-// Input: "population": datasets/partition, or what another audit has made of it. Metrics and
-// blobs are those of datasets/partition, and audits.UnitsBlob, without coins an empty list.
+// Input: "population": datasets/partition, or the node of another planter. Metrics and blobs are those
+// of datasets/partition, and audits.UnitsBlob, without coins an empty list.
 var Clients = tasks.Kind{Name: "canaries/clients", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runClients)}
 
-// PopulationInput is that of Clients.
 const PopulationInput = "population"
 
 func runClients(ctx context.Context, t *tasks.Task, p *ClientsParams) error {
@@ -65,7 +62,6 @@ func runClients(ctx context.Context, t *tasks.Task, p *ClientsParams) error {
 	return datasets.WritePopulation(ctx, t, extended(population.Index(), p.Clients), list, population.Replacements(), before.DiscardedExamples)
 }
 
-// handOn keeps the coins of another audit.
 func (p *ClientsParams) handOn(ctx context.Context, t *tasks.Task) error {
 	if p.Coins {
 		return t.Keep(ctx, PopulationInput, audits.UnitsBlob, audits.UnitsBlob)
@@ -73,7 +69,6 @@ func (p *ClientsParams) handOn(ctx context.Context, t *tasks.Task) error {
 	return t.PutJSON(ctx, audits.UnitsBlob, []audits.Unit{})
 }
 
-// extended is the index with further users.
 func extended(index *datasets.Index, users int) *datasets.Index {
 	extents := slices.Clone(index.Extents)
 	end := datasets.Extent{}
@@ -87,30 +82,27 @@ func extended(index *datasets.Index, users int) *datasets.Index {
 	return index.WithExtents(extents)
 }
 
-// EstimateParams are the parameters of audits/one-shot.
 type EstimateParams struct {
 	Seed uint64 `json:"seed"`
-	// Canaries are those of the clients in the training.
+	// Canaries is the number of canary clients in the training.
 	Canaries int `json:"canaries"`
 	// Final asks for the estimate from the last model.
 	Final bool `json:"final,omitempty"`
-	// Watch asks for the estimate from all rounds, which the server has followed; nil does not.
+	// Watch asks for the estimate from all rounds, which the server has followed; nil: none.
 	Watch *canaryclients.Watch `json:"watch,omitempty"`
 	Delta float64              `json:"delta"`
-	// Unit names the unit that a canary client is, to be printed.
-	Unit string `json:"unit"`
-	// Neighbouring is the change that an estimate is about, to be printed; empty for
-	// privacy.AddOrRemoveOne.
+	// Unit and Neighbouring name the unit of a client and the change of an estimate, to be printed;
+	// Neighbouring is empty for privacy.AddOrRemoveOne.
+	Unit         string               `json:"unit"`
 	Neighbouring privacy.Neighbouring `json:"neighbouring,omitempty"`
 }
 
-// Estimator estimates epsilon from the cosines of canaries with what was released.
+// Estimator estimates epsilon from the cosines of canaries with the released models.
 //
-// Inputs: "model": the trained checkpoint, with the cosines that the server has followed; "initial":
-// the checkpoint before training. Its blob OutcomeBlob is an Outcome.
+// Inputs: "model": the trained checkpoint, with the cosines that the server followed; "initial": the
+// checkpoint before training. Its blob OutcomeBlob is an Outcome.
 var Estimator = tasks.Kind{Name: "audits/one-shot", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runEstimator)}
 
-// InitialInput is that of Estimator beside audits.ModelInput.
 const InitialInput = "initial"
 
 // OutcomeBlob is an Outcome, as JSON.
@@ -139,9 +131,7 @@ func runEstimator(ctx context.Context, t *tasks.Task, p *EstimateParams) error {
 	return (&Outcome{Canaries: p.Canaries, Delta: p.Delta, Neighbouring: cmp.Or(p.Neighbouring, privacy.AddOrRemoveOne)}).put(ctx, t, &c)
 }
 
-// ReportParams are the parameters of audits/one-shot-told.
 type ReportParams struct {
-	// OneShot is what the training was asked for.
 	OneShot external.OneShot `json:"one_shot"`
 	Delta   float64          `json:"delta"`
 }
@@ -150,7 +140,7 @@ type ReportParams struct {
 // "model": external/train. Its blob OutcomeBlob is an Outcome.
 var ReportEstimator = tasks.Kind{Name: "audits/one-shot-told", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runReportEstimator)}
 
-// aUser is the unit of a command that names none.
+// aUser is the default unit of a command.
 const aUser = "user"
 
 func runReportEstimator(ctx context.Context, t *tasks.Task, p *ReportParams) error {
@@ -168,7 +158,7 @@ func runReportEstimator(ctx context.Context, t *tasks.Task, p *ReportParams) err
 	return (&Outcome{Canaries: p.OneShot.Canaries, Delta: p.Delta, Neighbouring: privacy.AddOrRemoveOne, Told: true}).put(ctx, t, &asked)
 }
 
-// readChange is the last model less the initial one, of the parameters that clients train.
+// readChange is the last model less the initial one, of the trained parameters.
 func readChange(ctx context.Context, t *tasks.Task) ([]float32, error) {
 	before, err := checkpoints.ReadTrained(ctx, t, InitialInput)
 	if err != nil {
@@ -186,8 +176,7 @@ func readChange(ctx context.Context, t *tasks.Task) ([]float32, error) {
 	return change, nil
 }
 
-// put estimates from the cosines with the change of the model and from the largest ones with the updates
-// of all rounds, if there are any, and puts the outcome.
+// put estimates from the given cosines, and puts the outcome.
 func (v *Outcome) put(ctx context.Context, t *tasks.Task, c *external.Cosines) error {
 	v.Dimension, v.Unit, v.Clients = c.Dimension, c.Unit, make([]Client, v.Canaries, v.Canaries+len(c.Unseen))
 	for i := range v.Clients {

@@ -11,7 +11,6 @@ import (
 	"coalmine/tasks/audits"
 )
 
-// Audit is the one-shot audit.
 var Audit = audits.Description{
 	Name: "one_shot",
 	Legend: "Estimated epsilon: how well canary clients that took part are told from such that did not, by the final model or by the updates of " +
@@ -53,7 +52,6 @@ var Audit = audits.Description{
 func final(v *Outcome) *oneshot.Estimate       { return v.Final }
 func allIterates(v *Outcome) *oneshot.Estimate { return v.AllIterates }
 
-// estimated are the measures of an estimate of epsilon.
 func estimated(name, header string, of func(*Outcome) *oneshot.Estimate) []audits.Measure {
 	return audits.Within(of,
 		audits.Measure{
@@ -64,7 +62,6 @@ func estimated(name, header string, of func(*Outcome) *oneshot.Estimate) []audit
 	)
 }
 
-// cosines are the measures of the cosines that an estimate rests on.
 func cosines(name string, of func(*Outcome) *oneshot.Estimate, some func(*oneshot.Estimate) *oneshot.Normal) []audits.Measure {
 	return audits.Within(of,
 		audits.Measure{Name: name + "_mean", Of: audits.Of(func(e *oneshot.Estimate) float64 { return some(e).Mean })},
@@ -72,22 +69,20 @@ func cosines(name string, of func(*Outcome) *oneshot.Estimate, some func(*onesho
 	)
 }
 
-// Outcome is one estimate of epsilon or two, and all that they rest on.
+// Outcome holds one or two estimates of epsilon, and their evidence.
 type Outcome struct {
 	// Canaries are clients of the training, Unseen directions none.
 	Canaries int `json:"canaries"`
 	Unseen   int `json:"unseen,omitempty"`
-	// Dimension is the number of parameters that clients train.
-	Dimension int `json:"dimension"`
-	// Delta is that of the estimates.
+	// Dimension is the number of trained parameters.
+	Dimension    int                  `json:"dimension"`
 	Delta        float64              `json:"delta"`
 	Neighbouring privacy.Neighbouring `json:"neighbouring"`
 	Unit         string               `json:"unit"`
-	// Told says that the training, which is not ours, has sent the canaries and measured the
-	// cosines.
+	// Told says that an external training sent the canaries and reported the cosines.
 	Told bool `json:"told,omitempty"`
-	// Final is by the change of the model, AllIterates by the noised mean updates of all
-	// rounds; nil where it was not asked for.
+	// Final is by the change of the model, AllIterates by the noised mean updates of all rounds; nil
+	// without it.
 	Final       *oneshot.Estimate `json:"final,omitempty"`
 	AllIterates *oneshot.Estimate `json:"all_iterates,omitempty"`
 	// Clients are the canaries, and behind them the unseen directions.
@@ -96,15 +91,14 @@ type Outcome struct {
 
 // Client is a canary of the audit.
 type Client struct {
-	// Seen canaries were those of clients.
+	// Seen canaries took part as clients.
 	Seen bool `json:"seen"`
-	// FinalCosine is that with the change of the model, LargestCosine the largest of those with
-	// the updates of all rounds.
+	// FinalCosine is that with the change of the model, LargestCosine the largest with the updates of
+	// all rounds.
 	FinalCosine   *float64 `json:"final_cosine,omitempty"`
 	LargestCosine *float64 `json:"largest_cosine,omitempty"`
 }
 
-// own lists the canaries of the audit.
 func (v *Outcome) own() []audits.Own {
 	var own []audits.Own
 	for i := range v.Clients {
@@ -132,7 +126,6 @@ func (v *Outcome) Note(c *audits.Cell) string {
 		strings.Join(found, " and "), v.Delta, v.Neighbouring, v.Unit, v.Canaries, v.among(), v.beside(c.Privacy))
 }
 
-// among says where the canaries were.
 func (v *Outcome) among() string {
 	if v.Told {
 		return "that the command says it has sent, and cosines that it has measured"
@@ -140,7 +133,6 @@ func (v *Outcome) among() string {
 	return "among the users"
 }
 
-// beside compares the estimate with the proved epsilon.
 func (v *Outcome) beside(proved *privacy.Report) string {
 	switch {
 	case proved == nil:
