@@ -55,3 +55,22 @@ func ClientModel(t *tasks.Task, input string) (clientprograms.Model, error) {
 		return t.Blob(ctx, input, tasks.ModelBlob)
 	}}, err
 }
+
+// ClientCosts returns the log-perplexities of sequences after a prefix under the model of the named
+// input, in nats, by the program of a client.
+func ClientCosts(ctx context.Context, t *tasks.Task, client clientprograms.Client, input string, prefix []int32, suffixes [][]int32) ([]float64, error) {
+	model, err := ClientModel(t, input)
+	if err != nil {
+		return nil, err
+	}
+	pairs := make([]clientprograms.Pair, len(suffixes))
+	for i, suffix := range suffixes {
+		pairs[i] = clientprograms.Pair{Context: prefix, Continuation: suffix}
+	}
+	likelihoods, err := client.LogLikelihoods(ctx, model, pairs)
+	costs := make([]float64, len(likelihoods))
+	for i, l := range likelihoods {
+		costs[i] = -l.LogProb
+	}
+	return costs, err
+}

@@ -9,7 +9,6 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/checkpoints"
-	"coalmine/tasks/clientprograms"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/external"
 )
@@ -148,8 +147,11 @@ func (t *tally) rank(references int) (Rank, Interval) {
 	return estimated(t.cost, t.hits, t.scored, references), Interval{low, high}
 }
 
-func (s *Sequential) rankAll(ctx context.Context, t *tasks.Task) ([]Rank, error) {
-	ranks := make([]Rank, s.Count)
+func (s *Sequential) rankAll(ctx context.Context, t *tasks.Task) (ranks []Rank, err error) {
+	if s.Canaries, err = datasets.ReadPlacements(ctx, t, audits.CanariesInput); err != nil {
+		return nil, err
+	}
+	ranks = make([]Rank, s.Count)
 	for i := range ranks {
 		tokens := s.Canaries[s.First+i].Tokens
 		prefix := tokens[:s.Prefix]
@@ -178,10 +180,6 @@ type ScoredParams struct {
 var Scored = tasks.Kind{Name: "audits/random-sampling-scores", Version: 1, Class: tasks.Compute, Command: true, Run: audits.Finds(RanksBlob, rankScored)}
 
 func rankScored(ctx context.Context, t *tasks.Task, p *ScoredParams) ([]Rank, error) {
-	placed, err := datasets.ReadPlacements(ctx, t, audits.CanariesInput)
-	if err != nil {
-		return nil, err
-	}
 	vocabulary, err := datasets.ReadVocabulary(ctx, t, datasets.PartsInput)
 	if err != nil {
 		return nil, err
@@ -191,40 +189,20 @@ func rankScored(ctx context.Context, t *tasks.Task, p *ScoredParams) ([]Rank, er
 		return nil, err
 	}
 	defer model.Close()
-	s := &Sequential{Params: &p.Params, Canaries: placed, Vocabulary: vocabulary, Score: func(ctx context.Context, prefix []int32, suffixes [][]int32) ([]float64, error) {
+	s := &Sequential{Params: &p.Params, Vocabulary: vocabulary, Score: func(ctx context.Context, prefix []int32, suffixes [][]int32) ([]float64, error) {
 		return model.Costs(ctx, vocabulary, prefix, suffixes)
 	}}
 	return s.rankAll(ctx, t)
 }
 
 func rankByProgram(ctx context.Context, t *tasks.Task, p *Params) ([]Rank, error) {
-	placed, err := datasets.ReadPlacements(ctx, t, audits.CanariesInput)
-	if err != nil {
-		return nil, err
-	}
-	model, err := external.ClientModel(t, audits.ModelInput)
-	if err != nil {
-		return nil, err
-	}
 	client, vocabulary, err := external.BorrowClient(ctx, t, p.Program)
 	if err != nil {
 		return nil, err
 	}
 	defer client.GiveBack()
-	s := &Sequential{Params: p, Canaries: placed, Vocabulary: vocabulary, Score: func(ctx context.Context, prefix []int32, suffixes [][]int32) ([]float64, error) {
-		pairs := make([]clientprograms.Pair, len(suffixes))
-		for i, suffix := range suffixes {
-			pairs[i] = clientprograms.Pair{Context: prefix, Continuation: suffix}
-		}
-		answers, err := client.LogLikelihoods(ctx, model, pairs)
-		if err != nil {
-			return nil, err
-		}
-		costs := make([]float64, len(answers))
-		for i, a := range answers {
-			costs[i] = -a.LogProb
-		}
-		return costs, nil
+	s := &Sequential{Params: p, Vocabulary: vocabulary, Score: func(ctx context.Context, prefix []int32, suffixes [][]int32) ([]float64, error) {
+		return external.ClientCosts(ctx, t, client, audits.ModelInput, prefix, suffixes)
 	}}
 	return s.rankAll(ctx, t)
 }

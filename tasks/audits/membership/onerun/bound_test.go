@@ -29,16 +29,16 @@ func TestBlockLossesAreThoseOfOneCanaryAtATime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var list []datasets.Canary
+	var list [][]int32
 	for i := range int32(9) {
-		list = append(list, datasets.Canary{Tokens: []int32{4 + i, 29 - i, 12, 7 + 2*i, 25}})
+		list = append(list, []int32{4 + i, 29 - i, 12, 7 + 2*i, 25})
 	}
-	together, err := blockLogProbs(s, list)
+	together, err := blockCosts(s, list)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range list {
-		alone, err := blockLogProbs(s, list[i:i+1])
+		alone, err := blockCosts(s, list[i:i+1])
 		if err != nil || together[i] != alone[0] {
 			t.Errorf("canary %d: %v together, %v alone (%v)", i, together[i], alone, err)
 		}
