@@ -12,7 +12,7 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// ReadLists joins JSON arrays of T: the blobs of that name of some inputs.
+// ReadLists concatenates the JSON arrays in a blob of some inputs.
 func ReadLists[T any](ctx context.Context, t *tasks.Task, blob string, inputs ...string) (all []T, err error) {
 	for _, input := range inputs {
 		var some []T
@@ -24,14 +24,13 @@ func ReadLists[T any](ctx context.Context, t *tasks.Task, blob string, inputs ..
 	return all, nil
 }
 
-// ReadParts joins what the tasks of an audit have found: JSON arrays of T in the blobs of that
-// name, the inputs being tasks.PartInput. There must be so many T in all, such as one for each
-// canary.
+// ReadParts concatenates the JSON arrays in a blob of the inputs tasks.PartInput. It returns an error if
+// they do not have the expected number of elements in all, such as one for each canary.
 func ReadParts[T any](ctx context.Context, t *tasks.Task, parts int, blob string, of int) ([]T, error) {
 	return readCounted[T](ctx, t, blob, of, PartInputs(parts)...)
 }
 
-// PartInputs are tasks.PartInput of the first so many.
+// PartInputs lists the first names of tasks.PartInput.
 func PartInputs(parts int) (inputs []string) {
 	for i := range parts {
 		inputs = append(inputs, tasks.PartInput(i))
@@ -39,7 +38,7 @@ func PartInputs(parts int) (inputs []string) {
 	return inputs
 }
 
-// ReadPart reads what one of the tasks has found of so many canaries.
+// ReadPart reads the results of one of the tasks, one for each of its canaries.
 func ReadPart[T any](ctx context.Context, t *tasks.Task, part int, blob string, canaries int) ([]T, error) {
 	return readCounted[T](ctx, t, blob, canaries, tasks.PartInput(part))
 }
@@ -52,23 +51,23 @@ func readCounted[T any](ctx context.Context, t *tasks.Task, blob string, of int,
 	return list, err
 }
 
-// Memorized is how many of the inserted canaries a model has memorized.
+// Memorized counts the memorized ones of the inserted canaries.
 type Memorized struct {
 	Memorized, Of int
-	// Lowest is the rarest configuration of which one was memorized, by expected
-	// insertion frequency and then by expected users; nil if none was.
+	// Lowest is the rarest configuration with a memorized canary, by expected insertion frequency and then
+	// by expected users; nil without any.
 	Lowest *Configuration
 }
 
-// Configuration is how often a canary was meant to be inserted: by the probabilities of
-// users and of their examples, or so many times.
+// Configuration is how often a canary is meant to be inserted: by probabilities of users and of their
+// examples, or a number of times.
 type Configuration struct {
 	UserProbability    float64 `json:"user_probability,omitzero"`
 	ExampleProbability float64 `json:"example_probability,omitzero"`
 	InsertedTimes      int     `json:"inserted_times,omitzero"`
 }
 
-// NewConfiguration is that of a canary which is not held back.
+// NewConfiguration returns the configuration of a canary that is not held back.
 func NewConfiguration(c *datasets.Canary) (Configuration, error) {
 	user, example, err := canaries.Of(c).Probabilities()
 	if err != nil {
@@ -77,8 +76,7 @@ func NewConfiguration(c *datasets.Canary) (Configuration, error) {
 	return Configuration{user, example, c.InsertedTimes}, err
 }
 
-// String is the configuration as the papers print it, "1/5000, 10%" or "4 times"; "-" for
-// none.
+// String returns the form of the papers, "1/5000, 10%" or "4 times"; "-" for nil.
 func (c *Configuration) String() string {
 	switch {
 	case c == nil:
@@ -91,7 +89,7 @@ func (c *Configuration) String() string {
 	return probability(c.UserProbability) + ", " + probability(c.ExampleProbability)
 }
 
-// Columns are the numbers of a row; what does not apply is nil.
+// Columns returns the numbers for tables; those that do not apply are nil.
 func (c *Configuration) Columns() (user, example *float64, times *int64) {
 	switch {
 	case c == nil:
@@ -102,8 +100,8 @@ func (c *Configuration) Columns() (user, example *float64, times *int64) {
 	return &c.UserProbability, &c.ExampleProbability, nil
 }
 
-// Lowest returns the measures of the rarest configuration that an audit has found: a column of
-// tables, which shown describes if it has a header, and its numbers.
+// Lowest returns the measures of the rarest memorized configuration: a column of tables, if shown has a
+// header, and the numbers.
 func Lowest[V any](audit string, shown Measure, find func(*V) *Configuration) []Measure {
 	var list []Measure
 	if shown.Header != "" {
@@ -117,8 +115,7 @@ func Lowest[V any](audit string, shown Measure, find func(*V) *Configuration) []
 	)...)
 }
 
-// probability is a whole percentage if it is one, else a fraction if that is short, else
-// a decimal.
+// probability prints a whole percentage, a short fraction, or else a decimal.
 func probability(p float64) string {
 	exact, err := fractions.ProbabilityOf(p)
 	if text := exact.String(); err == nil && len(text) <= 12 {
@@ -152,8 +149,8 @@ func Count(placed []datasets.Placement, memorized func(canary int) bool) (Memori
 	return m, nil
 }
 
-// Prefix is how many symbols of the canaries an audit gives that is asked to give so
-// many; 0 asks for what stands before the first random one of their format.
+// Prefix is the number of leading symbols of the canaries that an audit gives to the model; 0 asks for
+// those before the first random one of the format.
 func (g *Group) Prefix(asked int) int {
 	if asked == 0 {
 		return g.DefaultPrefix()
@@ -161,9 +158,8 @@ func (g *Group) Prefix(asked int) int {
 	return asked
 }
 
-// CompletePrefix fills in the prefix of an audit: what stands before the first random
-// symbol of the format. It stays 0 where there are several formats, which have a prefix
-// each; see Group.Prefix.
+// CompletePrefix sets the prefix of an audit to the symbols before the first random one of the format. With
+// several formats it is 0; see Group.Prefix.
 func CompletePrefix(s *Setting, given bool, prefix *int) {
 	switch {
 	case s.Canaries == nil || given && *prefix > 0:
@@ -174,9 +170,8 @@ func CompletePrefix(s *Setting, given bool, prefix *int) {
 	}
 }
 
-// CheckPrefix reports a prefix of canaries that leaves nothing to find, or that there are
-// no canaries. audit is the path of the audit's block, prefix what CompletePrefix made
-// of its field.
+// CheckPrefix reports a prefix that leaves nothing to find, or an experiment without canaries. audit is the
+// path of the block, prefix the completed field.
 func CheckPrefix(s *Setting, audit string, prefix int, fail Fail) {
 	if s.Canaries == nil {
 		fail([]string{audit, "canaries"}, "looks for canaries, but the experiment inserts none; add canaries, or remove %s", audit)
@@ -212,8 +207,8 @@ func (g *Group) checkPrefix(ordinary int, audit string, prefix int, fail Fail) {
 	}
 }
 
-// CheckSteps reports canaries of whole words over bytes, for an audit that goes through the choices
-// of each position in turn. audit is the path of the audit's block.
+// CheckSteps reports canaries of whole words over bytes, for an audit that tries the choices of each
+// position in turn.
 func CheckSteps(s *Setting, audit string, fail Fail) {
 	if s.Canaries == nil {
 		return // see CheckPrefix
@@ -227,8 +222,7 @@ func CheckSteps(s *Setting, audit string, fail Fail) {
 	}
 }
 
-// CheckReferences reports fewer different sequences after the prefix than an audit asks
-// for as references. audit is the path of the audit's block.
+// CheckReferences reports more references than there are sequences after the prefix.
 func CheckReferences(s *Setting, audit string, prefix, references int, fail Fail) {
 	if s.Canaries == nil {
 		return // see CheckPrefix
@@ -256,22 +250,21 @@ func (g *Group) checkReferences(ordinary int, audit string, prefix, references i
 	}
 }
 
-// Unit is a coin of an audit that puts something into the data of some users and not of
-// others: who carries it, and how the coin came up.
+// Unit is a coin toss of an audit that changes the data of some users.
 type Unit struct {
 	// Canary is the number of its canary in the list of the node.
 	Canary int `json:"canary"`
-	// User carries it; Example is the record, -1 where the unit is the user.
+	// User carries the canary. Example is the record, -1 if the unit is the user.
 	User    int `json:"user"`
 	Example int `json:"example"`
-	// Included is the coin: whether the canary is in the training data.
+	// Included is the result: whether the canary is in the training data.
 	Included bool `json:"included"`
 }
 
 // UnitsBlob is a JSON array of Unit.
 const UnitsBlob = "units"
 
-// ReadUnits reads the coins of a planter's node, with the canary of each.
+// ReadUnits reads the units of a planter's node, and the canary of each.
 func ReadUnits(ctx context.Context, t *tasks.Task, input string) ([]Unit, []datasets.Canary, error) {
 	list, err := datasets.ReadPlacements(ctx, t, input)
 	if err != nil {

@@ -3,19 +3,18 @@ package audits
 // MemorizedFigure is the figure of audits that count memorized canaries.
 const MemorizedFigure = "Canaries memorized"
 
-// Curve is a line through a metric of every round that was measured.
+// Curve is a line through a metric of every measured round.
 type Curve struct {
-	// Figure is its figure's name. Curves of one figure stand in it together, and Name tells them
-	// apart.
+	// Figure names the figure, which curves may share, Name the curve in it.
 	Figure, Name string
-	// Metric is the metric of the audit's last node; empty: that of the measure's name.
+	// Metric of the audit's last node; empty: the name of the measure.
 	Metric string
-	// Most returns the largest value of the axis for the outcome of the last round; nil: the number
-	// Among which the measure counts, or its own value.
+	// Most returns the end of the axis for the last outcome; nil: the number Among which the measure
+	// counts, or its own value.
 	Most func(Outcome) float64
 }
 
-// Hundred is the Most of a metric in percent.
+// Hundred is the Most of percentages.
 func Hundred(Outcome) float64 { return 100 }
 
 // Curves returns the curves of the measures, with their Metric and Most.
@@ -37,27 +36,24 @@ func (d *Description) Curves() (curves []Curve) {
 	return curves
 }
 
-// Charted is a number of outcomes that figures compare over the cells of a run: along the
-// axes of the grid, and against the utility of the models.
+// Charted is a number of outcomes that figures compare over the cells of a run.
 type Charted struct {
-	// Name says what it is, with its unit: "named AP, times chance".
+	// Name has the unit: "named AP, times chance".
 	Name string
-	// Level is what it is where nothing was found, drawn as a dashed line; 0 for none.
+	// Level is the number if nothing was found, drawn as a dashed line; 0 for none.
 	Level float64
 	// Of is false where the outcome has no such number.
 	Of func(Outcome) (Bounded, bool)
 }
 
-// Bounded is a number, 0 or more, and an interval around it; both ends are the number where
-// none is known.
+// Bounded is a number, 0 or more, and an interval around it; without one both ends are the number.
 type Bounded struct {
 	Value float64 `json:"value"`
 	Low   float64 `json:"low"`
 	High  float64 `json:"high"`
 }
 
-// PrecisionRecall returns the figure of the precision where 1%, 2%, ... of what is looked for are
-// found, in percent.
+// PrecisionRecall returns the figure of the precision at a recall of 1%, 2%, ...
 func PrecisionRecall(name, about string, precisions []float64, chance float64) *Figure {
 	f := &Figure{Name: name, About: about, Title: "precision in % against recall in %", X: Axis{Most: 100}, Y: Axis{Most: 100}, Limit: 100 * chance}
 	for i, precision := range precisions {
@@ -66,14 +62,52 @@ func PrecisionRecall(name, about string, precisions []float64, chance float64) *
 	return f
 }
 
-// HeatMap is a table of numbers, 0 or more, that are drawn the darker the larger they are.
-// Maps of one name have the same scale in all cells.
+// HeatMap is a table of numbers, 0 or more, larger ones darker. Maps of one name share their scale in all
+// cells.
 type HeatMap struct {
-	// Name is its caption, About what is to be known to read it, Title what it shows, for those
-	// who hear it.
+	// Name is the caption, About explains it, Title describes it to those who hear it.
 	Name, About, Title string
-	// Rows and Columns are what stands beside and below it.
+	// Rows and Columns are the labels.
 	Rows, Columns []string
-	// Values are [rows][columns]; NaN where there is none.
+	// Values are [rows][columns]; NaN for none.
 	Values [][]float64
+}
+
+// Attack is the result of one attack: a row of tables. Measures that it lacks are nil.
+type Attack struct {
+	// Attack is the name for people, Of the thing that is ranked.
+	Attack string `parquet:"attack"`
+	Of     string `parquet:"of"`
+	// Users are averaged over, or stand in the ranking; Items are ranked.
+	Users *int64 `parquet:"users"`
+	Items *int64 `parquet:"items"`
+	// AP is the average precision, in [0, 1]; Chance that of scores that know nothing; Factor AP / Chance.
+	// Share is the relevant share of the items: the chance of Orekondy et al. 2018.
+	AP         float64  `parquet:"ap"`
+	APLow      *float64 `parquet:"ap_low"`
+	APHigh     *float64 `parquet:"ap_high"`
+	Chance     float64  `parquet:"chance"`
+	Factor     float64  `parquet:"factor"`
+	FactorLow  *float64 `parquet:"factor_low"`
+	FactorHigh *float64 `parquet:"factor_high"`
+	Share      *float64 `parquet:"share"`
+	Top1       *float64 `parquet:"top1"`
+	Top1Chance *float64 `parquet:"top1_chance"`
+	Top5       *float64 `parquet:"top5"`
+	Top5Chance *float64 `parquet:"top5_chance"`
+	// AUC is the area under the receiver operating characteristic.
+	AUC *float64 `parquet:"auc"`
+	P   *float64 `parquet:"p"`
+}
+
+// PairChance is the average precision by chance, if half of the pairs belong together.
+const PairChance = 0.5
+
+// AttackedUser is the result of an attack for one user: a row of tables.
+type AttackedUser struct {
+	Attack string `parquet:"attack"`
+	// User is the number of the user in the data.
+	User   int64   `parquet:"user"`
+	AP     float64 `parquet:"ap"`
+	Chance float64 `parquet:"chance"`
 }

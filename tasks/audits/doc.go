@@ -6,15 +6,15 @@
 //	                  and comments make the decoder, the JSON Schema and the reference
 //	                  page. Limits are its fields of audit.fail_if.
 //	plan              Fields.Compile adds the nodes that measure one model. Kinds are
-//	                  their tasks. Fields.States is what they cost.
+//	                  their tasks.
 //	results           Outcome is what is decoded from the last of these nodes. Measures
 //	                  are its numbers, each declared once: columns of table, LaTeX, page,
 //	                  CSV and Parquet, means over replicates. JSON has the outcome as it
 //	                  stands. A Curve of a measure is drawn along the training.
 //
 // Compile adds nodes by a Builder. An audit that needs more implements one of the other
-// interfaces: its Fields Worker, Completer, DataChecker, Warner, Planter or Joiner, its
-// Outcome Noter, LowerBounder, Figured or Attacked. Optional fields of the Description do
+// interfaces: its Fields Scorer, Worker, Completer, DataChecker, Warner, Planter or Joiner, its
+// Outcome Noter, LowerBounder or Figured. Optional fields of the Description do
 // the rest.
 //
 // Package all lists the descriptions. The experiment file, the plan, its estimate, the

@@ -10,26 +10,23 @@ import (
 	"coalmine/internal/extended"
 )
 
-// Estimate is what several measurements of one number say, such as those of trainings that
-// differ in the seed alone.
+// Estimate sums up measurements of one number, such as those of several seeds.
 type Estimate struct {
-	// N is the number of values. Mean is their mean, infinite if one of them is.
+	// N values have the Mean, infinite if one of them is.
 	N    int            `json:"n"`
 	Mean extended.Float `json:"mean"`
-	// SD is the standard deviation of one measurement, with N - 1 in the divisor; nil of a
-	// single one.
+	// SD is the sample standard deviation; nil of one value.
 	SD *float64 `json:"sd"`
-	// Low and High are the interval of Student's t with N - 1 degrees of freedom: where
-	// measurements are normal, they contain what is measured in Confidence of the cases. Nil
-	// of a single one, and where all are equal: counts may be, whose spread is not 0.
+	// Low and High are the interval of Student's t with N - 1 degrees of freedom, which has coverage
+	// Confidence for normal measurements. Nil of one value, and of equal ones: equal counts do not show a
+	// spread of 0.
 	Low  *float64 `json:"low"`
 	High *float64 `json:"high"`
-	// Infinite says that the mean, the deviation or an end of the interval lies beyond the range
-	// of float64, and is null.
+	// Infinite: the mean, the deviation or an end is beyond float64, and null.
 	Infinite bool `json:"infinite,omitempty"`
 }
 
-// NewEstimate returns the estimate of values that are finite or +Inf; nil if there are none.
+// NewEstimate returns the estimate of values that are finite or +Inf; nil of none.
 func NewEstimate(values []float64) *Estimate {
 	n := len(values)
 	if n == 0 {
@@ -51,7 +48,7 @@ func NewEstimate(values []float64) *Estimate {
 	return e
 }
 
-// Clip cuts the interval off where the number cannot be, such as a share outside [0, 1].
+// Clip clips the interval to the possible values, such as [0, 1].
 func (e *Estimate) Clip(least, most float64) {
 	for _, end := range []*float64{e.Low, e.High} {
 		if end != nil {
@@ -60,8 +57,7 @@ func (e *Estimate) Clip(least, most float64) {
 	}
 }
 
-// meanStdDev is like stat.MeanStdDev, also for values whose sum or squares exceed the range of
-// float64.
+// meanStdDev is stat.MeanStdDev without overflow.
 func meanStdDev(values []float64) (mean, sd float64) {
 	mean, sd = stat.MeanStdDev(values, nil)
 	if extended.Finite(mean) != nil && extended.Finite(sd) != nil {
@@ -76,28 +72,24 @@ func meanStdDev(values []float64) (mean, sd float64) {
 	return math.Ldexp(mean, exponent), math.Ldexp(sd, exponent)
 }
 
-// studentT is how many standard errors the interval reaches to either side.
+// studentT is the half-width of the interval in standard errors.
 func studentT(degrees int) float64 {
 	return distuv.StudentsT{Sigma: 1, Nu: float64(degrees)}.Quantile(1 - (1-Confidence)/2)
 }
 
-// Pairing is what pairs of measurements say of a difference: two models' of the same
-// canaries.
+// Pairing compares two models by pairs of values, one of each for the same canary.
 type Pairing struct {
-	// Pairs there are, of which More have the greater value in the first of the two models, and
-	// Fewer in the second. In the others the values are equal.
+	// Of Pairs, More have the greater value in the first model, Fewer in the second.
 	Pairs int `json:"pairs"`
 	More  int `json:"more"`
 	Fewer int `json:"fewer"`
-	// P is that of the exact sign test: were either as likely, More and Fewer were as
-	// unequal or more. It takes pairs for independent.
+	// P is the p-value of the exact sign test, which takes pairs for independent.
 	P float64 `json:"p"`
-	// Difference of the mean of the first model and that of the second, seed by seed, with the
-	// interval over seeds.
+	// Difference of the means, first less second, with the interval over seeds.
 	Difference *Estimate `json:"difference"`
 }
 
-// add takes in the pairs of one seed: of each the first model's value less the second's.
+// add counts the differences of one seed.
 func (p *Pairing) add(differences []float64) {
 	p.Pairs += len(differences)
 	for _, d := range differences {
@@ -110,8 +102,7 @@ func (p *Pairing) add(differences []float64) {
 	}
 }
 
-// NewPairing is that of pairs by seed: of each the first model's value less the second's. Seeds
-// without pairs don't count; nil without any pair.
+// NewPairing compares by the differences of pairs, first less second, by seed; nil without a pair.
 func NewPairing(seeds [][]float64) *Pairing {
 	var p Pairing
 	var means []float64
@@ -128,8 +119,7 @@ func NewPairing(seeds [][]float64) *Pairing {
 	return &p
 }
 
-// SignTest is the probability that so many independent signs are split as unequally as this
-// or more, were both signs as likely: twice the tail of a binomial distribution, at most 1.
+// SignTest is the two-sided p-value of signs that are equally likely: twice the binomial tail, at most 1.
 func SignTest(more, fewer int) float64 {
 	return min(1, 2*NewShare(max(more, fewer), more+fewer).AtLeast(0.5))
 }

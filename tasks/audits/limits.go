@@ -2,30 +2,28 @@ package audits
 
 import (
 	"fmt"
+	"math"
 	"reflect"
 	"strings"
 )
 
-// LimitOf is a field of audit.fail_if, whose value is an L: a number of an outcome that a finished
-// cell must not be beyond.
+// LimitOf is a field of audit.fail_if of type L: a limit on a number of a finished cell's outcome.
 type LimitOf[L any] struct {
-	// Name is that of the field, Doc its sentences on the reference page, and Range, Unit and
-	// Source what the tags of other fields say.
+	// Name of the field, Doc its text on the reference page; Range, Unit and Source are as in the tags of
+	// other fields.
 	Name, Doc, Range, Unit, Source string
-	// Breaches names what is beyond the limit in a finished cell, one sentence each. What was
-	// not measured is beyond none. See Judged.
+	// Breaches has a sentence for each number beyond the limit, and none for one that was not measured. See
+	// Judged.
 	Breaches func(c *Cell, limit L) []string
-	// Unjudged names the numbers that could not be judged and are no breach, one clause each;
-	// nil where all are.
+	// Unjudged has a clause for each number that could not be judged; nil: all are.
 	Unjudged func(c *Cell, limit L) []string
-	// Check reports a limit that cannot fail; nil where each can. That the audit is asked for
-	// is checked for all.
+	// Check reports a limit that cannot fail; nil: each can. All limits need their audit.
 	Check func(s *Setting, limit L, fail Fail)
-	// FalseAlarms say how likely a cell fails by chance alone; nil where none does.
+	// FalseAlarms of a cell, by chance alone; nil: none.
 	FalseAlarms func(s *Setting, limit L) []FalseAlarm
 }
 
-// Limit is a LimitOf any type of value. Its functions take the pointer that the experiment has.
+// Limit is a LimitOf any type. Its functions take the experiment's pointer.
 type Limit struct {
 	Name string
 
@@ -36,30 +34,27 @@ type Limit struct {
 	FalseAlarms func(s *Setting, limit any) []FalseAlarm
 }
 
-// Limit returns the limit as Description.Limits has it.
+// Limit returns the limit for Description.Limits.
 func (l LimitOf[L]) Limit() Limit {
 	tag := fmt.Sprintf(`json:"%s,omitempty" range:%q unit:%q source:%q doc:%q`, l.Name, l.Range, l.Unit, l.Source, l.Doc)
 	return Limit{
 		Name:     l.Name,
 		field:    reflect.StructField{Name: exported(l.Name), Type: reflect.TypeFor[*L](), Tag: reflect.StructTag(tag)},
-		Breaches: func(c *Cell, limit any) []string { return l.Breaches(c, *limit.(*L)) },
-		Unjudged: func(c *Cell, limit any) []string {
-			if l.Unjudged == nil {
-				return nil
-			}
-			return l.Unjudged(c, *limit.(*L))
-		},
+		Breaches: untyped(l.Breaches), Unjudged: untyped(l.Unjudged), FalseAlarms: untyped(l.FalseAlarms),
 		Check: func(s *Setting, limit any, fail Fail) {
 			if l.Check != nil {
 				l.Check(s, *limit.(*L), fail)
 			}
 		},
-		FalseAlarms: func(s *Setting, limit any) []FalseAlarm {
-			if l.FalseAlarms == nil {
-				return nil
-			}
-			return l.FalseAlarms(s, *limit.(*L))
-		},
+	}
+}
+
+func untyped[Of, L, R any](f func(*Of, L) []R) func(*Of, any) []R {
+	return func(of *Of, limit any) []R {
+		if f == nil {
+			return nil
+		}
+		return f(of, *limit.(*L))
 	}
 }
 
@@ -72,8 +67,8 @@ func exported(name string) string {
 	return b.String()
 }
 
-// NewLimits returns a pointer to a struct with a pointer for each limit, in order, all nil: the
-// fields that the audit adds to audit.fail_if. It is nil without limits.
+// NewLimits returns a pointer to a struct of nil pointers, one for each limit: the audit's fields of
+// audit.fail_if. It is nil without limits.
 func (d *Description) NewLimits() any {
 	var fields []reflect.StructField
 	for i := range d.Limits {
@@ -85,13 +80,12 @@ func (d *Description) NewLimits() any {
 	return reflect.New(reflect.StructOf(fields)).Interface()
 }
 
-// GivenLimit is a limit that an experiment has, and its value.
 type GivenLimit struct {
 	*Limit
 	Value any
 }
 
-// Given returns the limits that a struct of NewLimits has.
+// Given returns the limits of an experiment, in a struct of NewLimits.
 func (d *Description) Given(limits any) (given []GivenLimit) {
 	if limits == nil {
 		return nil
@@ -105,8 +99,7 @@ func (d *Description) Given(limits any) (given []GivenLimit) {
 	return given
 }
 
-// Judged returns the Breaches, or the Unjudged, that a function finds in the outcome of a cell;
-// none of a cell without one.
+// Judged applies a function to the outcome of a cell, if there is one.
 func Judged[V, L any](find func(v V, limit L) []string) func(*Cell, L) []string {
 	return func(c *Cell, limit L) []string {
 		if v, ok := OutcomeOf[V](c); ok {
@@ -116,9 +109,8 @@ func Judged[V, L any](find func(v V, limit L) []string) func(*Cell, L) []string 
 	}
 }
 
-// CountLimit is a limit on the canaries that an audit counts, which a measure of its outcomes
-// names. counted finds the number; byChance bounds the probability that an audit counts more than
-// k of n canaries that no model has memorized.
+// CountLimit limits the canaries that an audit counts. byChance bounds the probability that it counts more
+// than k of n that no model has memorized.
 func CountLimit[V any](name, doc string, counted func(V) int, byChance func(s *Setting, k, n int) float64) Limit {
 	return LimitOf[int]{
 		Name: name, Doc: name + " " + doc, Range: "[0,1000000000]", Unit: "canaries",
@@ -130,9 +122,8 @@ func CountLimit[V any](name, doc string, counted func(V) int, byChance func(s *S
 	}.Limit()
 }
 
-// PairLimit is a limit on how many times PairChance the average precision of pairs is, judged by
-// the lower end of its interval over users. find returns the number with words for it, and the
-// users that it is of; without words it was not measured. It is one of so many numbers.
+// PairLimit limits the lower end of the average precision of pairs, over PairChance. find returns the
+// number with words for it, and its users; without words it was not measured. It is one of several numbers.
 func PairLimit[V any](name string, numbers int, unit, doc string, find func(V) (what string, users int, found Bounded)) Limit {
 	return LimitOf[float64]{
 		Name: name, Doc: doc, Range: "[1,2)", Unit: "times chance",
@@ -151,9 +142,8 @@ func PairLimit[V any](name string, numbers int, unit, doc string, find func(V) (
 	}.Limit()
 }
 
-// LikeliestByChance is the byChance of CountLimit for an audit that names the most likely
-// sequence after a prefix. An unmemorized canary is any of the sequences that may follow its
-// prefix: of several formats the smallest bounds the probability.
+// LikeliestByChance is the byChance of an audit that names the most likely sequence after a prefix: an
+// unmemorized canary is any of those. The format with the fewest bounds the probability.
 func LikeliestByChance[F Fields](prefix func(F) int) func(s *Setting, k, n int) float64 {
 	return func(s *Setting, k, n int) float64 {
 		f, ok := FieldsOf[F](s)
@@ -162,4 +152,80 @@ func LikeliestByChance[F Fields](prefix func(F) int) func(s *Setting, k, n int) 
 		}
 		return MoreThan(k, n, 1/s.Canaries.FewestSequences(s.Ordinary, prefix(f)))
 	}
+}
+
+// Gate is a limit on lower ends of intervals over users. A number is not judged if its users are too few to
+// be certainly above the limit and it is not certainly below. A cell without a judged number does not pass.
+type Gate struct {
+	Limit float64
+
+	breaches, tooFew []string
+	judged           bool
+}
+
+// Factor judges a number in [0, 1] over chance, if chance is above 0.
+func (g *Gate) Factor(what string, users int, found Bounded, chance float64) {
+	if chance > 0 {
+		g.judge(fmt.Sprintf("%s is %.4g times chance", what, found.Value/chance), users, found, chance)
+	}
+}
+
+// Number judges a number in [0, 1].
+func (g *Gate) Number(what string, users int, found Bounded) {
+	g.judge(fmt.Sprintf("%s is %.4g", what, found.Value), users, found, 1)
+}
+
+// judge compares a lower end with the limit, which counts in units.
+func (g *Gate) judge(what string, users int, found Bounded, unit float64) {
+	if few := TooFew(what, users, found.High/unit, g.Limit, unit); few != "" {
+		g.tooFew = append(g.tooFew, few)
+		return
+	}
+	g.judged = true
+	g.breaches = append(g.breaches, Above(what+"; at least it", found.Low/unit, g.Limit)...)
+}
+
+// TooFew says why a limit on a number in [0, 1], in units such as chance, decides nothing: of so few users
+// it can't be certainly above, and by its upper end it is not certainly below. Empty otherwise, and of 0
+// users, which outcomes of earlier versions have.
+func TooFew(what string, users int, high, limit, unit float64) string {
+	fewest := FewestAbove(limit * unit)
+	if users == 0 || users >= fewest || high <= limit {
+		return ""
+	}
+	return fmt.Sprintf("%s, of too few users: %d, where it takes %d to be certainly above the limit of %.4g; so it is not certainly below", what, users, fewest, limit)
+}
+
+// Breaches of all judged numbers; without any, the reason.
+func (g *Gate) Breaches() []string {
+	if !g.judged {
+		return g.tooFew
+	}
+	return g.breaches
+}
+
+// Unjudged numbers have too few users, while others are judged.
+func (g *Gate) Unjudged() []string {
+	if !g.judged {
+		return nil
+	}
+	return g.tooFew
+}
+
+// FewestAbove is the number of users from which the lower end of n out of n, in the interval of Clopper and
+// Pearson, is above a limit; 0 if none is.
+func FewestAbove(limit float64) int {
+	if limit >= 1 {
+		return 0
+	}
+	return 1 + int(math.Log(intervalTail)/math.Log(limit))
+}
+
+// TooFewToTell says that a number in [0, 1] has too few users to be certainly above chance; empty
+// otherwise.
+func TooFewToTell(users int, chance float64) string {
+	if fewest := FewestAbove(chance); 0 < users && users < fewest {
+		return fmt.Sprintf(", too few users to tell it from chance: %d of at least %d", users, fewest)
+	}
+	return ""
 }

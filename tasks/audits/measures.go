@@ -10,48 +10,43 @@ import (
 	"coalmine/internal/extended"
 )
 
-// Measure is a number, a text, or a yes or no of an outcome, or of a canary's outcome. It is
-// declared once: columns of CSV and Parquet, cells of tables, means over replicates, curves and
-// the comparison of canaries follow from it.
+// Measure is a number, a text, or a yes or no of an outcome or of a canary's. Declared once, it gives the
+// columns of CSV and Parquet, cells of tables, means over replicates, curves, and the comparison of
+// canaries.
 type Measure struct {
-	// Name is its column of CSV and Parquet, and never changes. A measure without one has none.
+	// Name is the column of CSV and Parquet, and never changes; empty: none.
 	Name string
-	// Of finds its value. A value that is an interval has the columns Name, Name_low and
-	// Name_high.
+	// Of finds the value. An interval has the columns Name, Name_low and Name_high.
 	Of Value
 
-	// Header heads its column of tables, which is as wide as it; a measure without one has none.
+	// Header of its column of tables, which is as wide; empty: none.
 	Header string
-	// Text is its cell in tables; the zero Value: the value, printed in its scale.
+	// Text is its cell of tables; the zero Value: the value, printed in its scale.
 	Text Value
 	// Leading columns of tables stand before the others.
 	Leading bool
-	// Optional columns of tables are left out where no outcome has a text.
+	// Optional columns of tables are left out if no outcome has a text.
 	Optional bool
-	// Place sorts the columns of an audit's tables, and the paired measures of outcomes; those of
-	// one place stand as they are declared.
+	// Place sorts the columns of tables, and the paired measures; equal ones stay as declared.
 	Place int
 
-	// Scale says how the number is printed. Without one, rows of replicates list the texts, and
-	// have no mean.
+	// Scale of the printed number. Without one, rows of replicates list the texts.
 	Scale Scale
-	// Digits behind the point of its texts.
+	// Digits after the point.
 	Digits int
-	// Among names the measure of how many could be counted, where the number counts canaries,
-	// and Canary the paired measure of their outcomes that says which it counts.
+	// Among names the measure of the possible count, if the number counts canaries, and Canary the paired
+	// measure of their outcomes that it counts.
 	Among, Canary string
 
-	// Paired measures of outcomes, numbers or yes and no, compare rows of replicates canary by
-	// canary.
+	// Paired measures, numbers or yes and no, compare rows of replicates by canary.
 	Paired bool
-	// Curve draws it along the training; nil: it is not drawn.
+	// Curve along the training; nil: none.
 	Curve *Curve
-	// Drawn names the mean over canaries, with its unit, for the figures that compare rows of
-	// replicates: "mean exposure of canaries, bits". Without one it is not drawn.
+	// Drawn names the mean over canaries in figures of replicates, with its unit: "mean exposure of
+	// canaries, bits". Empty: not drawn.
 	Drawn string
 }
 
-// Scale is how a number is printed.
 type Scale string
 
 // Scales of measures.
@@ -60,7 +55,7 @@ const (
 	Plain   Scale = "plain"
 )
 
-// Of returns a number as it is printed.
+// Of returns the printed number.
 func (s Scale) Of(x float64) float64 {
 	if s == Percent {
 		return 100 * x
@@ -75,9 +70,8 @@ type Value struct {
 	of       func(any) any
 }
 
-// Of returns the Value that a function finds: an integer, a float, a string, a bool, a Bounded,
-// or a pointer to one of these, nil where there is none. Columns of strings without a pointer
-// are never null.
+// Of returns the Value of a function: an integer, a float, a string, a bool, a Bounded, or a pointer to
+// one, nil for none. Columns of strings without a pointer are never null.
 func Of[V, T any](find func(*V) T) Value {
 	t := reflect.TypeFor[T]()
 	kind, ok := plainKind(indirect(t))
@@ -87,7 +81,6 @@ func Of[V, T any](find func(*V) T) Value {
 	return Value{kind, t.Kind() != reflect.String, func(v any) any { return plain(reflect.ValueOf(find(v.(*V)))) }}
 }
 
-// indirect is the type that a pointer points to, or the type itself.
 func indirect(t reflect.Type) reflect.Type {
 	if t.Kind() == reflect.Pointer {
 		return t.Elem()
@@ -95,7 +88,7 @@ func indirect(t reflect.Type) reflect.Type {
 	return t
 }
 
-// plainKind is the type that columns have for a type of values; false if none has.
+// plainKind is the type of columns for a type of values; false if there is none.
 func plainKind(t reflect.Type) (reflect.Type, bool) {
 	switch t.Kind() {
 	case reflect.Int, reflect.Int64:
@@ -110,7 +103,7 @@ func plainKind(t reflect.Type) (reflect.Type, bool) {
 	return t, t == reflect.TypeFor[Bounded]()
 }
 
-// plain is a value of its plain kind, nil for a nil pointer.
+// plain converts to the plain kind; nil for a nil pointer.
 func plain(v reflect.Value) any {
 	if v.Kind() == reflect.Pointer {
 		if v.IsNil() {
@@ -122,7 +115,7 @@ func plain(v reflect.Value) any {
 	return v.Convert(kind).Interface()
 }
 
-// Within returns measures of a part of outcomes. They are absent where the part is nil.
+// Within returns measures of a part of outcomes, absent if the part is nil.
 func Within[V, P any](part func(*V) *P, measures ...Measure) []Measure {
 	within := func(v Value) Value {
 		of := v.of
@@ -143,9 +136,8 @@ func Within[V, P any](part func(*V) *P, measures ...Measure) []Measure {
 	return measures
 }
 
-// Members returns the measures of an outcome that are members of its JSON, by their names and in
-// their order: numbers, texts, and yes or no, unless the tag of a field is column:"-". Given
-// measures stand in place of the members of their names; without Of they have the members' values.
+// Members returns a measure for each member of an outcome's JSON that a column can hold, unless its tag has
+// column:"-". Given measures replace those of their names; without Of they have the members' values.
 func Members[O any](given ...Measure) (list []Measure) {
 	t := reflect.TypeFor[O]()
 	for i := range t.NumField() {
@@ -164,7 +156,7 @@ func Members[O any](given ...Measure) (list []Measure) {
 	return list
 }
 
-// member is the value of a field, the zero Value of one that no column holds.
+// member is the value of a field; zero if no column holds it.
 func member(f reflect.StructField) Value {
 	kind, ok := plainKind(indirect(f.Type))
 	if !ok || f.Tag.Get("column") == "-" {
@@ -173,20 +165,17 @@ func member(f reflect.StructField) Value {
 	return Value{kind, true, func(v any) any { return plain(reflect.ValueOf(v).Elem().FieldByIndex(f.Index)) }}
 }
 
-// FieldColumn is a column of CSV and Parquet.
 type FieldColumn struct {
 	Name string
 	// Type is int64, float64, string or bool.
-	Type reflect.Type
-	// Optional columns may be null.
+	Type     reflect.Type
 	Optional bool
 	of       func(any) any
 }
 
-// Value is what the column has of a model or of a canary; nil for null.
+// Value is the column's value of a model or a canary; nil for null.
 func (c *FieldColumn) Value(of any) any { return c.of(of) }
 
-// FieldColumns are those of measures, in order.
 func FieldColumns(measures []Measure) (columns []FieldColumn) {
 	for i := range measures {
 		columns = append(columns, measures[i].columns()...)
@@ -216,7 +205,7 @@ func (m *Measure) columns() []FieldColumn {
 	}
 }
 
-// TableMeasures are those that have a column of tables, in their order.
+// TableMeasures have a column of tables, in this order.
 func (d *Description) TableMeasures() (list []*Measure) {
 	for i := range d.Measures {
 		if m := &d.Measures[i]; m.Header != "" {
@@ -227,8 +216,7 @@ func (d *Description) TableMeasures() (list []*Measure) {
 	return list
 }
 
-// Cell is the text of an outcome in the column of a measure. Where there is none it is "-", and
-// empty in leading and optional columns.
+// Cell is the text of an outcome in a column; without one "-", or empty in leading and optional columns.
 func (d *Description) Cell(m *Measure, v Outcome) string {
 	text, leaves := d.text(m, v), m.Leading || m.Optional
 	if text == "" && !leaves {
@@ -249,7 +237,7 @@ func (d *Description) text(m *Measure, v Outcome) string {
 	return text
 }
 
-// among returns the measure that the field Among names, or without one the measure itself.
+// among returns the measure of Among, or the measure itself.
 func (d *Description) among(m *Measure) *Measure {
 	if m.Among == "" {
 		return m
@@ -257,7 +245,7 @@ func (d *Description) among(m *Measure) *Measure {
 	return &d.Measures[slices.IndexFunc(d.Measures, func(other Measure) bool { return other.Name == m.Among })]
 }
 
-// number returns the value of an outcome as a number, 0 if it has none.
+// number returns the value, 0 for none.
 func (m *Measure) number(v Outcome) float64 {
 	switch x := m.Of.of(v).(type) {
 	case int64:

@@ -7,12 +7,10 @@ import (
 	"coalmine/tasks/selection"
 )
 
-// Outcome is what an audit has found: a pointer to a struct that its JSON is decoded
-// into. Description.Measures are read off it.
+// Outcome is the result of an audit: a pointer to a struct that its JSON is decoded into.
 type Outcome any
 
-// Noter is implemented by outcomes that can't stand in a table without a word on what
-// they mean.
+// Noter is implemented by outcomes that explain their row of a table.
 type Noter interface {
 	// Note is a line below the table, empty for none.
 	Note(c *Cell) string
@@ -20,11 +18,11 @@ type Noter interface {
 
 // LowerBounder is implemented by outcomes that bound the epsilon of a training from below.
 type LowerBounder interface {
-	// EpsilonAtLeast is the bound at the delta of the training, 0 for none.
+	// EpsilonAtLeast is at the delta of the training, 0 for none.
 	EpsilonAtLeast() privacy.Epsilon
 }
 
-// EpsilonAtLeast is the highest of the bounds from below that there are, 0 without one.
+// EpsilonAtLeast is the highest lower bound, 0 without one.
 func (c *Cell) EpsilonAtLeast() privacy.Epsilon {
 	highest := privacy.Epsilon(0)
 	for _, v := range c.Outcomes {
@@ -35,36 +33,31 @@ func (c *Cell) EpsilonAtLeast() privacy.Epsilon {
 	return highest
 }
 
-// Mark stands behind the leading texts of a marked outcome, and before the note that explains it.
+// Mark follows the leading texts of a marked outcome, and begins its note.
 const Mark = "*"
 
 // Figured is implemented by outcomes that can be drawn.
 type Figured interface {
-	// Figure is nil where there is nothing to draw.
+	// Figure is nil if there is nothing to draw.
 	Figure(c *Cell) *Figure
 }
 
-// Picture is a picture of an outcome.
 type Picture struct {
-	// Title says what it shows; Text says in words and numbers what is to be seen, for those
-	// who do not see it.
+	// Title is the caption. Text describes the picture to those who do not see it.
 	Title, Text string
-	// PNG is a file.
-	PNG []byte
+	PNG         []byte
 }
 
-// Change is a number that two models have.
+// Change is a number of two models.
 type Change struct {
 	What   string  `json:"what"`
 	Before float64 `json:"before"`
 	After  float64 `json:"after"`
-	// P is the probability that the two are as far apart or farther by the chance of what was
-	// drawn from the models, were these the same in it; nil where no chance takes part. What
-	// is left to the chance of the training is in neither.
+	// P is the p-value of the difference by the chance of drawing from the models; nil if there is none.
+	// The chance of the training is in neither.
 	P *float64 `json:"p,omitempty"`
 }
 
-// String is a line for people.
 func (c Change) String() string {
 	text := fmt.Sprintf("%s: %.4g -> %.4g", c.What, c.Before, c.After)
 	if c.P == nil {
@@ -73,10 +66,10 @@ func (c Change) String() string {
 	return fmt.Sprintf("%s (%s)", text, PText(*c.P))
 }
 
-// leastP is what a test can tell from 0.
+// leastP is the smallest p-value that is told from 0.
 const leastP = 1e-300
 
-// PText is the outcome of a test for people: "p 0.013".
+// PText prints a p-value: "p 0.013".
 func PText(p float64) string {
 	if p < leastP {
 		return fmt.Sprintf("p below %g", leastP)
@@ -84,62 +77,56 @@ func PText(p float64) string {
 	return fmt.Sprintf("p %.2g", p)
 }
 
-// Own is a canary of an audit's own, and what it says of it as Description.Outcome.
+// Own is a canary of an audit's own, with its outcome.
 type Own struct {
 	Words         []string
 	CanaryOutcome CanaryOutcome
 }
 
-// CanaryOutcome is what an audit says of one canary: a pointer to a struct that members of its
-// JSON are decoded into. Description.Canary are read off it.
+// CanaryOutcome is the result for one canary: a pointer to a struct that members of its JSON are decoded
+// into.
 type CanaryOutcome any
 
-// LastEpoch says of a network of an audit that its training was still of use when its epochs were
-// over.
+// LastEpoch warns that the last epoch of a network's training was still of use.
 func LastEpoch(epochs int) string {
 	return fmt.Sprintf(" (its training ended with its last epoch, %d: more may tell more)", epochs)
 }
 
-// Cell is a finished cell as far as results know it.
+// Cell is a finished cell, as results know it.
 type Cell struct {
-	// Name is the cell's within its run.
+	// Name within its run.
 	Name string
-	// Privacy is what the training cost; nil where none is claimed.
+	// Privacy is the cost of the training; nil if none is claimed.
 	Privacy *privacy.Report
-	// Selection is what data.select chose; nil without, and of words.
+	// Selection by data.select; nil without, and of words.
 	Selection *selection.Selection
-	// Outcomes are those that there are.
-	Outcomes []Outcome
-	// Canaries are those of the canaries block.
+	Outcomes  []Outcome
+	// Canaries of the canaries block.
 	Canaries []Canary
 }
 
-// Canary is a canary of the canaries block: where it went and what became of it.
+// Canary is a canary of the canaries block, with its places and outcomes.
 type Canary struct {
 	Role               Role
 	Words              []string
 	UserProbability    float64
 	ExampleProbability float64
-	// InsertedTimes is the chosen number of insertions, 0 without one.
+	// InsertedTimes is the chosen number of insertions; 0: none.
 	InsertedTimes int
-	// Format names what it was drawn from, where there are several formats.
+	// Format, if there are several.
 	Format string
-	// Users are the sharers, before an iid shuffle; Holders the users that hold
-	// copies after it; Insertions the copies.
+	// Users share it before an iid shuffle; Holders hold copies after it; Insertions counts the copies.
 	Users, Holders, Insertions int
-	// Outcomes are what the audits say of it.
-	Outcomes []CanaryOutcome
+	Outcomes                   []CanaryOutcome
 }
 
-// Configuration is how often the canary was meant to be inserted.
 func (c *Canary) Configuration() *Configuration {
 	return &Configuration{c.UserProbability, c.ExampleProbability, c.InsertedTimes}
 }
 
-// Role is what a canary is there for.
+// Role of a canary. Only inserted ones are counted.
 type Role string
 
-// Roles of canaries. Only those that were inserted are counted.
 const (
 	Inserted      Role = "inserted"
 	NeverInserted Role = "never_inserted" // drawn into no user's data
@@ -157,7 +144,7 @@ func OutcomeOf[V Outcome](c *Cell) (V, bool) {
 	return none, false
 }
 
-// Above is a breach where the value is above a limit.
+// Above is a breach if the value is above a limit.
 func Above[N int | float64](what string, value, limit N) []string {
 	if value <= limit {
 		return nil
@@ -165,53 +152,45 @@ func Above[N int | float64](what string, value, limit N) []string {
 	return []string{fmt.Sprintf("%s is %.4g, above the limit of %.4g", what, float64(value), float64(limit))}
 }
 
-// Figure is a picture of what an audit has found in one cell. Figures of one name have
-// the same axes in all cells, so that the eye can compare.
+// Figure is drawn for one cell. Figures of one name share their axes in all cells.
 type Figure struct {
-	// Name is its caption, About what is to be known to read it, Title what it shows, for
-	// those who hear it.
+	// Name is the caption, About explains it, Title describes it to those who hear it.
 	Name, About, Title string
-	// Of tells it from the others of its name in one cell; empty where there is one.
+	// Of tells figures of one name in a cell apart; empty for one.
 	Of   string
 	X, Y Axis
-	// Limit is drawn as a dashed line across; 0 for none.
+	// Limit is a dashed line across; 0 for none.
 	Limit float64
 	Bars  []Bar
-	// Ranges are drawn as vertical lines.
+	// Ranges are vertical lines.
 	Ranges []Range
-	// Line is drawn through its points, which ascend in X.
+	// Line goes through its points, which ascend in X.
 	Line []Point
-	// Lines are told apart by their strokes, which the caption names.
+	// Lines differ by their strokes, which the caption names.
 	Lines []Line
 	Dots  []Dot
 }
 
-// Line is one of several in a figure. Its points ascend in X.
 type Line struct {
 	Name   string
 	Points []Point
 }
 
-// Bar stands on the horizontal axis.
 type Bar struct{ From, To, Y float64 }
 
-// Range is an interval at a place of the horizontal axis.
 type Range struct{ X, Low, High float64 }
 
-// Point is a place in a figure.
 type Point struct{ X, Y float64 }
 
-// Axis is as long as its largest value. Logarithmic axes are those of the logarithm of 1
-// more, so that 0 has a place.
+// Axis ends at its largest value. Logarithmic axes show log(1 + x).
 type Axis struct {
 	Most        float64
 	Logarithmic bool
 }
 
-// Dot is a thing that was measured.
 type Dot struct {
 	X, Y float64
-	// Filled and Grey say something of it; About does in words.
+	// Filled and Grey have a meaning, which About has in words.
 	Filled, Grey bool
 	About        string
 }

@@ -2,8 +2,10 @@ package audits
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"coalmine/models"
 	"coalmine/storage"
@@ -20,8 +22,7 @@ const (
 	PlacementsInput = "placements" // datasets/partition, which knows where every canary went
 )
 
-// Surprisal is -log p in nats. It is never negative, although rounding may put a
-// certain word a hair above probability 1: a longer sequence never costs less.
+// Surprisal is -log p in nats, clipped at 0: rounding may put a certain word a hair above probability 1.
 func Surprisal(logProb float32) float64 { return max(0, -float64(logProb)) }
 
 // PrefixState is the state after begin and the words.
@@ -35,8 +36,7 @@ func PrefixState(scorer *models.Scorer, words []int32) (*models.States, error) {
 	return state, nil
 }
 
-// ReadTables prepares the checkpoint of ModelInput for tree scorers, once for all tasks of
-// a worker.
+// ReadTables prepares the checkpoint of ModelInput for tree scorers, once for all tasks of a worker.
 func ReadTables(ctx context.Context, t *tasks.Task) (*models.Tables, error) {
 	key, err := t.Input(ModelInput)
 	if err != nil {
@@ -52,11 +52,9 @@ func ReadTables(ctx context.Context, t *tasks.Task) (*models.Tables, error) {
 	})
 }
 
-// LogPerplexity is the sum of -log p over the words, in nats, each after the
-// ones before it (Carlini et al. 2019, definition 1; Thakkar et al. 2020,
-// section 4.1), after the state. It takes the path through the kernels of every
-// sequence of a prefix tree, so that equal costs are equal to the last bit. A sum that
-// is not finite is a models.DivergedError, permanently.
+// LogPerplexity is the sum of -log p over the words, in nats, each after those before it (Carlini et al.
+// 2019, definition 1; Thakkar et al. 2020, section 4.1). It uses the kernels of a prefix tree, so that
+// equal costs are equal to the last bit. A sum that is not finite is a permanent models.DivergedError.
 func LogPerplexity(tree *models.TreeScorer, state *models.States, words []int32) (float64, error) {
 	sum, logProb := 0.0, make([]float32, 1)
 	for _, w := range words {
@@ -77,15 +75,14 @@ func LogPerplexity(tree *models.TreeScorer, state *models.States, words []int32)
 	return sum, nil
 }
 
-// Prefixed are canaries that begin alike.
+// Prefixed are canaries that begin alike, by their ascending numbers.
 type Prefixed struct {
-	Prefix []int32
-	// Numbers are those of the canaries, ascending.
+	Prefix  []int32
 	Numbers []int
 }
 
-// ByPrefix groups canaries by their first words, so that what follows these is scored
-// once for all of a group. Groups are in the order of their first canaries.
+// ByPrefix groups canaries by their first words, which are then scored once, in the order of first
+// canaries.
 func ByPrefix(list []datasets.Placement, prefix int) []Prefixed {
 	var groups []Prefixed
 	place := map[string]int{}
@@ -102,8 +99,8 @@ func ByPrefix(list []datasets.Placement, prefix int) []Prefixed {
 	return groups
 }
 
-// SuffixChoices are the choices for what follows the prefix of a canary, out of so
-// many ordinary tokens. They are read from CanariesInput where the space names words.
+// SuffixChoices are the choices after the prefix of a canary. If the space names words, they are read from
+// CanariesInput.
 func SuffixChoices(ctx context.Context, t *tasks.Task, s canaries.Space, prefix, ordinary int) ([][]int32, error) {
 	if prefix < 0 || prefix >= s.Words {
 		return nil, tasks.Permanent(fmt.Errorf("a prefix of %d leaves nothing of a canary of %d words", prefix, s.Words))
@@ -115,7 +112,7 @@ func SuffixChoices(ctx context.Context, t *tasks.Task, s canaries.Space, prefix,
 	return choices[prefix:], nil
 }
 
-// Words are the words of tokens, which come from storage.
+// Words returns the words of tokens from storage.
 func Words(v *datasets.Vocabulary, tokens []int32) ([]string, error) {
 	words := make([]string, 0, len(tokens))
 	for _, token := range tokens {
@@ -127,20 +124,107 @@ func Words(v *datasets.Vocabulary, tokens []int32) ([]string, error) {
 	return words, nil
 }
 
-// Blobs of a summary: a node that joins what an audit has found of all canaries of one
-// checkpoint.
+// Blobs of a summary of all canaries of one checkpoint.
 const (
 	OutcomeBlob        = "verdict"  // an Outcome, as JSON
 	CanaryOutcomesBlob = "outcomes" // a JSON array with a CanaryOutcome for each canary
 )
 
-// PutSummary writes OutcomeBlob and CanaryOutcomesBlob, and sets the metrics that a curve keeps.
-func PutSummary(ctx context.Context, t *tasks.Task, outcome, outcomes, metrics any) error {
-	if err := t.PutJSON(ctx, OutcomeBlob, outcome); err != nil {
-		return err
+// Finds returns the Run of a kind with parameters P whose blob is an R, as JSON.
+func Finds[P, R any](blob string, find func(context.Context, *tasks.Task, *P) (R, error)) func(context.Context, *tasks.Task) error {
+	return tasks.WithParams(func(ctx context.Context, t *tasks.Task, p *P) error {
+		found, err := find(ctx, t, p)
+		if err != nil {
+			return err
+		}
+		return t.PutJSON(ctx, blob, found)
+	})
+}
+
+// Measuring returns the Run of a kind with parameters P whose metrics are an R.
+func Measuring[P, R any](measure func(context.Context, *tasks.Task, *P) (R, error)) func(context.Context, *tasks.Task) error {
+	return tasks.WithParams(func(ctx context.Context, t *tasks.Task, p *P) error {
+		metrics, err := measure(ctx, t, p)
+		if err != nil {
+			return err
+		}
+		return t.SetMetrics(metrics)
+	})
+}
+
+// Summary has an Outcome, a CanaryOutcome for each canary, and the metrics of a curve.
+type Summary struct{ Outcome, Canaries, Metrics any }
+
+// SumsUp returns the Run of a kind with parameters P and the input PlacementsInput, whose Summary goes to
+// OutcomeBlob, CanaryOutcomesBlob and the metrics.
+func SumsUp[P any](sum func(context.Context, *tasks.Task, *P, []datasets.Placement) (Summary, error)) func(context.Context, *tasks.Task) error {
+	return tasks.WithParams(func(ctx context.Context, t *tasks.Task, p *P) error {
+		placed, err := datasets.ReadPlacements(ctx, t, PlacementsInput)
+		if err != nil {
+			return err
+		}
+		s, err := sum(ctx, t, p, placed)
+		if err != nil {
+			return err
+		}
+		if err := t.PutJSON(ctx, OutcomeBlob, s.Outcome); err != nil {
+			return err
+		}
+		if err := t.PutJSON(ctx, CanaryOutcomesBlob, s.Canaries); err != nil {
+			return err
+		}
+		return t.SetMetrics(s.Metrics)
+	})
+}
+
+// Pairs says which models of pairs an audit measures.
+type Pairs int
+
+// None, those whose canaries have their secret in the target alone and one prefix before it, or also those
+// with the secret in both texts, and so different sources.
+const (
+	NoPairs Pairs = iota
+	TargetSecrets
+	EverySecret
+)
+
+// pairBlock is the number of pairs that are scored together. It shows in no result.
+const pairBlock = 4096
+
+// PairCosts are the log-perplexities, in nats, of the targets of pairs given their sources (Carlini et al.
+// 2019, section 6.4): the sum of -log p over the tokens after the separator. Pairs have one prefix;
+// suffixes hold the separator. A sum that is not finite is a permanent models.DivergedError.
+func PairCosts(ctx context.Context, scorer *models.Scorer, prefix []int32, suffixes [][]int32) ([]float64, error) {
+	costs := make([]float64, 0, len(suffixes))
+	for block := range slices.Chunk(suffixes, pairBlock) {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		pairs := make([][]int32, len(block))
+		for i, suffix := range block {
+			pairs[i] = slices.Concat([]int32{datasets.Begin}, prefix, suffix)
+		}
+		losses, err := scorer.Losses(pairs)
+		if _, diverged := errors.AsType[*models.DivergedError](err); diverged {
+			return nil, tasks.Permanent(err)
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, loss := range losses {
+			costs = append(costs, loss.Sum)
+		}
 	}
-	if err := t.PutJSON(ctx, CanaryOutcomesBlob, outcomes); err != nil {
-		return err
+	return costs, nil
+}
+
+// checkPair reports a prefix after which a pair has no secret to look for.
+func (g *Group) checkPair(audit string, prefix int, fail Fail) {
+	paths := []string{audit + ".prefix", "canaries.format", "canaries.target", "canaries.formats"}
+	switch most := g.DefaultPrefix(); {
+	case g.Echoes() && prefix > most:
+		fail(paths, "is %d; expected at most %d, what stands before the first random symbol of canaries.format: canaries have their secret in both texts, and with another secret the source is another", prefix, most)
+	case !g.Echoes() && prefix < g.SourceWords():
+		fail(paths, "is %d; expected at least %d, the source and the separator: the target is what is predicted", prefix, g.SourceWords())
 	}
-	return t.SetMetrics(metrics)
 }

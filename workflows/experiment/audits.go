@@ -97,7 +97,7 @@ func (a *Audit) Asked() []Method {
 	}
 	var asked []Method
 	for i, fields := range a.Methods {
-		if fields != nil && fields.Asked() {
+		if fields != nil && audits.Asked(fields) {
 			asked = append(asked, Method{&all.Audits()[i], fields})
 		}
 	}

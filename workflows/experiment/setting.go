@@ -221,7 +221,7 @@ func methodPaths() string {
 
 // measured reports a limit of an audit that could be asked for, and isn't.
 func (c *checker) measured(path string, d *audits.Description, fields audits.Fields) {
-	if fields != nil && !fields.Asked() {
+	if fields != nil && !audits.Asked(fields) {
 		other := "audit." + d.Name
 		c.fail([]string{path, other}, "limits what %s measures, which is not there; add it, or remove the limit", other)
 	}

@@ -26,11 +26,12 @@ func attackRows(v *view) (*flatTable, error) {
 
 func (v *view) eachAttack(do func(*viewCell, audits.Attack)) {
 	for i := range v.cells {
-		for _, outcome := range v.cells[i].measured() {
-			if a, ok := outcome.(audits.Attacked); ok {
-				for _, row := range a.AttackRows() {
-					do(&v.cells[i], row)
-				}
+		for d, outcome := range v.cells[i].measured() {
+			if d.AttackRows == nil {
+				continue
+			}
+			for _, row := range d.AttackRows(outcome) {
+				do(&v.cells[i], row)
 			}
 		}
 	}

@@ -28,9 +28,6 @@ type Block struct {
 	Shown int `json:"shown" default:"3" range:"[1,100]" unit:"words"`
 }
 
-// Asked implements audits.Fields.
-func (f *Fields) Asked() bool { return f.Suggestions != nil }
-
 // Check implements audits.Fields.
 func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	switch {
@@ -47,7 +44,7 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 		tasks.Input{Name: audits.ModelInput, Key: b.Model(round)}, tasks.Input{Name: audits.PlacementsInput, Key: b.Placements()})
 }
 
-// States implements audits.Fields.
+// States implements audits.Scorer.
 func (f *Fields) States(s *audits.Setting) (states float64) {
 	for _, g := range s.Canaries.Groups {
 		states += float64(g.Count * g.Words)

@@ -33,9 +33,8 @@ import (
 	"coalmine/tasks/audits/updates/updatewords"
 )
 
-// list has the audits in the order of the experiment file's fields, of its canonical
-// JSON, and of columns: one of a new audit stands at its end. Columns that are always
-// there stand before the others.
+// list is in the order of the experiment file's fields, of its canonical JSON, and of columns. New audits
+// go last. Columns that are always there stand before the others.
 var list = []audits.Description{
 	randomsampling.Audit,
 	beamsearch.Audit,
@@ -63,11 +62,11 @@ var list = []audits.Description{
 	oneshot.Audit,
 }
 
-// Audits returns all descriptions, in order. The caller must not change it.
+// Audits returns all descriptions; the caller must not change them.
 func Audits() []audits.Description { return list }
 
-// Add adds an audit that is not the project's own. It must be called before anything
-// reads the list, as by an init function, and panics if the name is there already.
+// Add adds an audit from outside, before anything reads the list, as in an init function. It panics if the
+// name is taken.
 func Add(d audits.Description) {
 	if slices.ContainsFunc(list, func(other audits.Description) bool { return other.Name == d.Name }) {
 		panic(fmt.Sprintf("audits: %q is there twice", d.Name))
@@ -75,7 +74,6 @@ func Add(d audits.Description) {
 	list = append(slices.Clip(list), d)
 }
 
-// Kinds are the sorts of task of all audits.
 func Kinds() []tasks.Kind {
 	var kinds []tasks.Kind
 	for _, d := range list {

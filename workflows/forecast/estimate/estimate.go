@@ -216,5 +216,8 @@ func (c *costing) audit(m experiment.Method) (states, work float64) {
 	if w, ok := m.Fields.(audits.Worker); ok {
 		work = times * w.Work(setting)
 	}
-	return times * m.States(setting), work
+	if s, ok := m.Fields.(audits.Scorer); ok {
+		states = times * s.States(setting)
+	}
+	return states, work
 }

@@ -28,10 +28,6 @@ type Block struct {
 
 const path = "audit.accuracy_per_user"
 
-// Asked implements audits.Fields.
-func (f *Fields) Asked() bool { return f.AccuracyPerUser != nil }
-
-// Check implements audits.Fields.
 func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	if s.Generator && !s.Prepared {
 		fail([]string{path, "model.kind"}, "measures what a model predicts, and a gan predicts nothing; expected prepare.classifier beside it, another model.kind, or no such audit")
@@ -47,14 +43,12 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	}
 }
 
-// CheckData implements audits.DataChecker.
 func (f *Fields) CheckData(s *audits.Setting, d *audits.Data, fail audits.Fail) {
 	if f.AccuracyPerUser.Part == Test {
 		audits.CheckTestData(s, d, fail, "take the part train of "+path)
 	}
 }
 
-// Compile implements audits.Fields.
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	p := SummaryParams{Part: f.AccuracyPerUser.Part}
 	var inputs []tasks.Input
@@ -82,7 +76,6 @@ func (f *Fields) parts(b audits.Builder, round int) []tasks.Input {
 		func(share utility.UserShare) any { return Params{part, share} }, inputs)
 }
 
-// States implements audits.Fields.
 func (f *Fields) States(s *audits.Setting) float64 {
 	if f.AccuracyPerUser.Part == Test {
 		return s.TestTokens

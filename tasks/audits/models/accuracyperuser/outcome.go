@@ -79,7 +79,6 @@ func (u *Users) quartiles() string {
 	return fmt.Sprintf("%.1f/%.1f/%.1f", 100*u.Percentiles[1], 100*u.Percentiles[2], 100*u.Percentiles[3])
 }
 
-// Note implements audits.Noter.
 func (v *Outcome) Note(*audits.Cell) string {
 	var notes []string
 	for _, one := range []struct {

@@ -17,10 +17,6 @@ type Fields struct {
 	Baselines bool `json:"baselines,omitempty" default:"false" also:"baseline chance knn" source:"Orekondy et al. 2018, table 2"`
 }
 
-// Asked implements audits.Fields.
-func (f *Fields) Asked() bool { return f.Baselines }
-
-// Check implements audits.Fields.
 func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	if s.Generator {
 		fail([]string{"audit.baselines", "model.kind"}, "measures what a model could be held against, and a gan predicts nothing; set it to false for this cell")
@@ -28,12 +24,10 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	audits.CheckTest(s, fail, "audit.baselines", "set audit.baselines to false")
 }
 
-// CheckData implements audits.DataChecker.
 func (f *Fields) CheckData(s *audits.Setting, d *audits.Data, fail audits.Fail) {
 	audits.CheckTestData(s, d, fail, "set audit.baselines to false")
 }
 
-// Compile implements audits.Fields.
 func (f *Fields) Compile(b audits.Builder, _ int) storage.Key {
 	return b.Node(Kind, "baselines", paramsOf(b.Setting()), tasks.Input{Name: utility.DataInput, Key: b.Parts()})
 }
@@ -50,6 +44,3 @@ func paramsOf(s *audits.Setting) Params {
 	}
 	return p
 }
-
-// States implements audits.Fields: no model is looked at.
-func (f *Fields) States(*audits.Setting) float64 { return 0 }

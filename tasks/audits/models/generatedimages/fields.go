@@ -32,10 +32,6 @@ type Block struct {
 
 const path = "audit.generated_images"
 
-// Asked implements audits.Fields.
-func (f *Fields) Asked() bool { return f.GeneratedImages != nil }
-
-// Check implements audits.Fields.
 func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	if !s.Generator {
 		fail([]string{path, "model.kind"}, "measures a generator, and the model has none; expected model.kind: gan, or no such audit")
@@ -45,7 +41,6 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	}
 }
 
-// CheckData implements audits.DataChecker.
 func (f *Fields) CheckData(s *audits.Setting, d *audits.Data, fail audits.Fail) {
 	if d.TestExamples < 2 {
 		fail([]string{"data.test.fraction"}, "is %s, which leaves %d images in the test part of %s; expected two at least, for %s", s.TestFraction, d.TestExamples, d.Source, path)
@@ -56,7 +51,6 @@ func (f *Fields) CheckData(s *audits.Setting, d *audits.Data, fail audits.Fail) 
 // Those of each task are drawn from one stream, so that it shows in results.
 const imagesATask = 1000
 
-// Compile implements audits.Fields.
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	p := f.GeneratedImages
 	model := tasks.Input{Name: audits.ModelInput, Key: b.Model(round)}
@@ -80,7 +74,6 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	}, inputs...)
 }
 
-// States implements audits.Fields.
 func (f *Fields) States(*audits.Setting) float64 { return 3 * float64(f.GeneratedImages.Count) }
 
 var limits = []audits.Limit{audits.LimitOf[fractions.Probability]{

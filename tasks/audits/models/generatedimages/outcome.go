@@ -79,7 +79,6 @@ func (v *Outcome) metrics() Metrics {
 	return m
 }
 
-// Note implements audits.Noter.
 func (v *Outcome) Note(*audits.Cell) string { return "generated images: " + v.said() }
 
 // said lists the measures of the images.

@@ -46,9 +46,6 @@ type Block struct {
 
 const path = "audit.samples"
 
-// Asked implements audits.Fields.
-func (f *Fields) Asked() bool { return f.Samples != nil }
-
 // Defaults by level.
 const (
 	sentenceLength = 10
@@ -56,7 +53,6 @@ const (
 	byteExpansions = 100_000
 )
 
-// Complete implements audits.Completer.
 func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
 	length, expansions := sentenceLength, 0
 	if s.Reading.Level == datasets.ByteLevel {
@@ -70,7 +66,6 @@ func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
 	}
 }
 
-// Check implements audits.Fields.
 func (f *Fields) Check(_ *audits.Setting, fail audits.Fail) {
 	if b := f.Samples; b.Expansions > 0 && b.Shown == 0 {
 		fail([]string{path + ".expansions", path + ".shown"}, "is %d, but with %s.shown 0 there is nothing to search for; set it to 0, or list some", b.Expansions, path)
@@ -84,7 +79,6 @@ const samplesATask = 5000
 // searchBatch is how many nodes a search expands together.
 const searchBatch = 64
 
-// Compile implements audits.Fields.
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	p, seed := f.Samples, b.Setting().Seed
 	model := tasks.Input{Name: audits.ModelInput, Key: b.Model(round)}

@@ -125,7 +125,6 @@ func (v *Outcome) topK() *int {
 	return &v.TopK
 }
 
-// Note implements audits.Noter.
 func (v *Outcome) Note(*audits.Cell) string {
 	note := fmt.Sprintf("samples: %d of at most %d", v.Samples, v.Length)
 	if u := v.Unknown; u != nil {

@@ -22,15 +22,10 @@ type Fields struct {
 	RecallAt5 bool `json:"recall_at_5,omitempty" default:"false" also:"top5 top_5 top5_accuracy" source:"Orekondy et al. 2018, table 2"`
 }
 
-// Asked implements audits.Fields.
-func (f *Fields) Asked() bool { return f.Utility }
-
-// Complete implements audits.Completer.
 func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
 	f.Utility = given("audit.utility") || !s.Generator
 }
 
-// Check implements audits.Fields.
 func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	if f.RecallAt5 && s.Program != nil {
 		fail([]string{"audit.recall_at_5", "training.client_command"}, "counts five guesses of a model, of which a program of training.client_command tells one; set it to false for this cell")
@@ -47,12 +42,10 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	audits.CheckTest(s, fail, "audit.utility", "set audit.utility to false")
 }
 
-// CheckData implements audits.DataChecker.
 func (f *Fields) CheckData(s *audits.Setting, d *audits.Data, fail audits.Fail) {
 	audits.CheckTestData(s, d, fail, "set audit.utility to false")
 }
 
-// Compile implements audits.Fields.
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	s, inputs := b.Setting(), []tasks.Input{{Name: audits.ModelInput, Key: b.Model(round)}, {Name: DataInput, Key: b.Parts()}}
 	var parts []tasks.Input

@@ -39,10 +39,6 @@ type Block struct {
 
 const block = "audit.attributes"
 
-// Asked implements audits.Fields.
-func (f *Fields) Asked() bool { return f.Attributes != nil }
-
-// Check implements audits.Fields.
 func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	observed.CheckRecorded(s, block, f.Attributes.Layers, fail)
 	observed.CheckDevices(s, block, fail)
@@ -52,7 +48,6 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	observed.CheckOwned(s, block, fail)
 }
 
-// Compile implements audits.Fields.
 func (f *Fields) Compile(b audits.Builder, _ int) storage.Key {
 	p := f.Attributes
 	inputs := append(observed.Inputs(b.Recorded(), b.Devices()), observed.NamesInputs(b)...)
@@ -62,10 +57,6 @@ func (f *Fields) Compile(b audits.Builder, _ int) storage.Key {
 	}, inputs...)
 }
 
-// States implements audits.Fields.
-func (f *Fields) States(*audits.Setting) float64 { return 0 }
-
-// Work implements audits.Worker.
 func (f *Fields) Work(s *audits.Setting) float64 {
 	return s.UpdatesWork(f.Attributes.Units, float64(f.Attributes.Epochs)*float64(f.Attributes.Updates), audits.MomentumWork/float64(f.Attributes.Batch))
 }

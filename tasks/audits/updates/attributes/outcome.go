@@ -127,7 +127,6 @@ func (o *AttackOutcome) orNone() *AttackOutcome {
 	return o
 }
 
-// Note implements audits.Noter.
 func (v *Outcome) Note(*audits.Cell) string {
 	attribute, identity, joint := v.Attribute.orNone(), v.Identity.orNone(), v.Joint.orNone()
 	note := fmt.Sprintf("attributes: attribute %s%% alone, %s%% jointly, %s%% by the user who was named, %s%% by always saying %q; identity %s%% alone, %s%% jointly",

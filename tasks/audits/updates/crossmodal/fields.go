@@ -45,9 +45,6 @@ const (
 	embeddingsPath = path + ".embeddings"
 )
 
-// Asked implements audits.Fields.
-func (f *Fields) Asked() bool { return f.CrossModal != nil }
-
 // sources names the embeddings that the file gives.
 func (f *Fields) sources() []audits.Source {
 	e := f.CrossModal.Embeddings
@@ -62,7 +59,6 @@ func check(ctx context.Context, files []datasets.File, limits datasets.Limits) e
 	return err
 }
 
-// Check implements audits.Fields.
 func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	observed.CheckRecorded(s, path, f.CrossModal.Layers, fail)
 	observed.CheckDevices(s, path, fail)
@@ -74,7 +70,6 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	}
 }
 
-// Compile implements audits.Fields.
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	inputs := append(observed.Inputs(b.Recorded(), b.Devices()), tasks.Input{Name: VectorsInput, Key: vectors(b, round)})
 	return b.Node(Kind, "updates and vectors of users", f.CrossModal.Params(b.Setting()), inputs...)
@@ -90,8 +85,4 @@ func vectors(b audits.Builder, round int) storage.Key {
 		tasks.Input{Name: datasets.PopulationInput, Key: b.Population()}, tasks.Input{Name: datasets.ShardsInput, Key: b.Shards()})
 }
 
-// States implements audits.Fields.
-func (f *Fields) States(*audits.Setting) float64 { return 0 }
-
-// Work implements audits.Worker.
 func (f *Fields) Work(s *audits.Setting) float64 { return f.CrossModal.Work(s) }

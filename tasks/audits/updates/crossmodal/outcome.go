@@ -14,14 +14,15 @@ var Audit = audits.Description{
 	Name: "cross_modal",
 	Legend: "Cross-modal AP: how well a network tells which of an anonymous update and a vector of what is known of a user in another form belong together, half of all pairs; 50 by chance. " +
 		"Unseen: of users of whom the adversary has nothing but the vector.",
-	New:     func() audits.Fields { return new(Fields) },
-	Limits:  limits,
-	Kinds:   []tasks.Kind{Given, OfWords, Kind},
-	Models:  audits.Anything,
-	AtEnd:   true,
-	Pairs:   audits.EverySecret,
-	Outcome: func() audits.Outcome { return new(Outcome) },
-	Sources: func(f audits.Fields) []audits.Source { return f.(*Fields).sources() },
+	New:        func() audits.Fields { return new(Fields) },
+	Limits:     limits,
+	Kinds:      []tasks.Kind{Given, OfWords, Kind},
+	Models:     audits.Anything,
+	AtEnd:      true,
+	Pairs:      audits.EverySecret,
+	Outcome:    func() audits.Outcome { return new(Outcome) },
+	AttackRows: audits.From((*Outcome).attackRows),
+	Sources:    func(f audits.Fields) []audits.Source { return f.(*Fields).sources() },
 	Measures: slices.Concat(
 		audits.Within(func(v *Outcome) *pairs.Measurement { return v.Anonymous },
 			audits.Measure{Name: "cross_modal_ap", Of: audits.Of(func(m *pairs.Measurement) audits.Bounded { return m.AP }), Header: "cross-modal AP", Scale: audits.Percent, Digits: 1},
@@ -51,7 +52,6 @@ type Outcome struct {
 	Curve []float64 `json:"curve"`
 }
 
-// Note implements audits.Noter.
 func (v *Outcome) Note(*audits.Cell) string {
 	note := fmt.Sprintf("cross-modal: vectors of %d values of %d users; learned from %d of them, %v",
 		v.Values, v.Users, v.Learned.Users, &v.Learned)
@@ -74,8 +74,7 @@ func (v *Outcome) all() []named {
 	return []named{{"anonymous updates", v.Anonymous}, {"of seen users", v.Seen}, {"of unseen users", v.Unseen}}
 }
 
-// AttackRows implements audits.Attacked.
-func (v *Outcome) AttackRows() (rows []audits.Attack) {
+func (v *Outcome) attackRows() (rows []audits.Attack) {
 	for _, x := range v.all() {
 		if x.m != nil {
 			rows = append(rows, x.m.Row("cross-modal network", "updates with vectors: "+x.what))

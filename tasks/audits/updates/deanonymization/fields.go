@@ -83,10 +83,6 @@ func (b *Between) of(rounds int) Rounds {
 
 const path = "audit.deanonymization"
 
-// Asked implements audits.Fields.
-func (f *Fields) Asked() bool { return f.Deanonymization != nil }
-
-// Complete implements audits.Completer.
 func (f *Fields) Complete(_ *audits.Setting, given func(path string) bool) {
 	f.Deanonymization.CompleteAttacks(path, given)
 }
@@ -98,7 +94,6 @@ func (f *AttackFields) CompleteAttacks(path string, given func(path string) bool
 	}
 }
 
-// Check implements audits.Fields.
 func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	p := f.Deanonymization
 	observed.CheckDevices(s, path, fail)
@@ -133,7 +128,6 @@ func (f *Fields) CheckData(_ *audits.Setting, d *audits.Data, fail audits.Fail) 
 		users, d.Seen, d.Unseen, d.HeldOut)
 }
 
-// Warnings implements audits.Warner.
 func (f *Fields) Warnings(s *audits.Setting, d *audits.Data) []string {
 	if s.Recorded == nil {
 		return nil
@@ -152,7 +146,6 @@ func (f *Fields) Warnings(s *audits.Setting, d *audits.Data) []string {
 		missed, d.Seen, s.Training.Cohort, d.Users, rounds, d.Label)}
 }
 
-// Compile implements audits.Fields.
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	p := f.Deanonymization
 	within := p.Rounds.of(round)
@@ -187,9 +180,6 @@ func (r Rounds) split(stages int) (ranges []Rounds) {
 	}
 	return ranges
 }
-
-// States implements audits.Fields.
-func (f *Fields) States(*audits.Setting) float64 { return 0 }
 
 // Work implements audits.Worker: half of the updates are those of shadows, and all stages together
 // learn once more from them.

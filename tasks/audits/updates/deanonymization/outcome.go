@@ -26,6 +26,7 @@ var Audit = audits.Description{
 	AtEnd:       true,
 	OutcomeBlob: audits.OutcomeBlob,
 	Outcome:     func() audits.Outcome { return new(Outcome) },
+	AttackRows:  audits.From((*Outcome).attackRows),
 	HeatMaps:    audits.From((*Outcome).heatMaps),
 	UserRows:    audits.From((*Outcome).userRows),
 	Measures: slices.Concat(
@@ -241,7 +242,7 @@ func (v *Outcome) baseline() string {
 }
 
 // AttackRows implements audits.Attacked: Table 3 of the paper.
-func (v *Outcome) AttackRows() (rows []audits.Attack) {
+func (v *Outcome) attackRows() (rows []audits.Attack) {
 	for i := range v.Attacks {
 		o := &v.Attacks[i]
 		if o.Users == 0 {

@@ -28,10 +28,8 @@ func (s *source) capacity() int {
 	return max(2*s.params.Batch, s.params.Memory<<20/2/(4*s.reader.Values()))
 }
 
-// Examples implements attacks.Data.
 func (s *source) Examples() int { return len(s.census.learn) }
 
-// Validation implements attacks.Data.
 func (s *source) Validation() attacks.Block { return s.held }
 
 // validate reads the examples of the validation part, of which there are at most an eighth of
@@ -68,7 +66,6 @@ func (s *source) normalize(x []float32) {
 	}
 }
 
-// Blocks implements attacks.Data.
 func (s *source) Blocks(ctx context.Context, epoch int, do func(attacks.Block) error) error {
 	var rng *rand.Rand
 	if epoch > 0 {

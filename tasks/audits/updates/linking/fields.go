@@ -28,24 +28,16 @@ type Block struct {
 
 const path = "audit.linking"
 
-// Asked implements audits.Fields.
-func (f *Fields) Asked() bool { return f.Linking != nil }
-
-// Check implements audits.Fields.
 func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	observed.CheckRecorded(s, path, f.Linking.Layers, fail)
 }
 
-// Compile implements audits.Fields.
 func (f *Fields) Compile(b audits.Builder, _ int) storage.Key {
 	p := f.Linking
 	return b.Node(Kind, "linking updates", Params{
 		Seed: b.Setting().Seed, View: p.View(b.Setting()), Updates: p.Updates, Pairs: p.Pairs,
 	}, observed.Inputs(b.Recorded(), b.Devices())...)
 }
-
-// States implements audits.Fields.
-func (f *Fields) States(*audits.Setting) float64 { return 0 }
 
 // Work implements audits.Worker: the product of each update with each other one.
 func (f *Fields) Work(s *audits.Setting) float64 {

@@ -13,14 +13,15 @@ var Audit = audits.Description{
 	Name: "linking",
 	Legend: "Linked AP: how well pairs of anonymous updates are told that come from one device, half of all pairs; 50 by chance. " +
 		"Followed: of updates of a device that was seen before, the share whose most similar earlier update is its own.",
-	New:       func() audits.Fields { return new(Fields) },
-	Limits:    limits,
-	Kinds:     []tasks.Kind{Kind},
-	Models:    audits.Anything,
-	ByProgram: true,
-	AtEnd:     true,
-	Pairs:     audits.EverySecret,
-	Outcome:   func() audits.Outcome { return new(Outcome) },
+	New:        func() audits.Fields { return new(Fields) },
+	Limits:     limits,
+	Kinds:      []tasks.Kind{Kind},
+	Models:     audits.Anything,
+	ByProgram:  true,
+	AtEnd:      true,
+	Pairs:      audits.EverySecret,
+	Outcome:    func() audits.Outcome { return new(Outcome) },
+	AttackRows: audits.From((*Outcome).attackRows),
 	Measures: []audits.Measure{
 		{Name: "linking_ap", Of: audits.Of(func(v *Outcome) audits.Bounded { return v.Pairs.AP }), Header: "linked AP", Scale: audits.Percent, Digits: 1},
 		{Name: "linking_auc", Of: audits.Of(func(v *Outcome) float64 { return v.Pairs.AUC.Value })},
@@ -72,7 +73,6 @@ type Clusters struct {
 	ChanceF1 float64 `json:"chance_f1"`
 }
 
-// Note implements audits.Noter.
 func (v *Outcome) Note(*audits.Cell) string {
 	p, c := &v.Pairs, &v.Clusters
 	return fmt.Sprintf("linking: %d updates of %d devices; AP %s and AUC %s of %d pairs, 50 by chance%s; followed %d of %d, by chance %.1f%%; adjusted Rand index %.3f, F1 %.3f of %d clusters, by chance %.3f",
@@ -80,8 +80,7 @@ func (v *Outcome) Note(*audits.Cell) string {
 		v.Next.Followed, v.Next.Of, 100*v.Next.Chance, c.RandIndex, c.F1, c.Clusters, c.ChanceF1)
 }
 
-// AttackRows implements audits.Attacked.
-func (v *Outcome) AttackRows() []audits.Attack {
+func (v *Outcome) attackRows() []audits.Attack {
 	return []audits.Attack{v.Pairs.Row("linking", "pairs of anonymous updates of a device")}
 }
 

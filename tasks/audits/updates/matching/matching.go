@@ -32,24 +32,15 @@ type Fields struct {
 
 const path = "audit.matching"
 
-// Asked implements audits.Fields.
-func (f *Fields) Asked() bool { return f.Matching != nil }
-
-// Check implements audits.Fields.
 func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	observed.CheckRecorded(s, path, f.Matching.Layers, fail)
 	observed.CheckDevices(s, path, fail)
 }
 
-// Compile implements audits.Fields.
 func (f *Fields) Compile(b audits.Builder, _ int) storage.Key {
 	return b.Node(Kind, "matching updates", f.Matching.Params(b.Setting()), observed.Inputs(b.Recorded(), b.Devices())...)
 }
 
-// States implements audits.Fields.
-func (f *Fields) States(*audits.Setting) float64 { return 0 }
-
-// Work implements audits.Worker.
 func (f *Fields) Work(s *audits.Setting) float64 { return f.Matching.Work(s) }
 
 // Kind trains and measures, by pairs.Params. Its inputs are those of observed.Inputs, its metrics an

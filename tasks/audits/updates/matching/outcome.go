@@ -15,14 +15,15 @@ var Audit = audits.Description{
 	Legend: "Matching AP: how well a network that was trained on the adversary's own updates tells pairs of anonymous updates of one user, half of all pairs; 50 by chance. " +
 		"With shadow: of pairs of an anonymous update and a shadow device's; anonymous updates of one user are of one device and its examples, so that only these tell the user. " +
 		"Unseen AP: anonymous pairs of users whom the adversary does not know.",
-	New:       func() audits.Fields { return new(Fields) },
-	Limits:    limits,
-	Kinds:     []tasks.Kind{Kind},
-	Models:    audits.Anything,
-	ByProgram: true,
-	AtEnd:     true,
-	Pairs:     audits.EverySecret,
-	Outcome:   func() audits.Outcome { return new(Outcome) },
+	New:        func() audits.Fields { return new(Fields) },
+	Limits:     limits,
+	Kinds:      []tasks.Kind{Kind},
+	Models:     audits.Anything,
+	ByProgram:  true,
+	AtEnd:      true,
+	Pairs:      audits.EverySecret,
+	Outcome:    func() audits.Outcome { return new(Outcome) },
+	AttackRows: audits.From((*Outcome).attackRows),
 	Measures: slices.Concat(
 		audits.Within(func(v *Outcome) *Measurements { return v.Anonymous },
 			audits.Measure{Name: "matching_ap", Of: audits.Of(func(m *Measurements) audits.Bounded { return m.Network.AP }), Header: "matching AP", Scale: audits.Percent, Digits: 1},
@@ -68,7 +69,6 @@ type Measurements struct {
 func (m *Measurements) byNetwork() float64 { return m.Network.AP.Value }
 func (m *Measurements) byCosine() float64  { return m.Cosine.AP.Value }
 
-// Note implements audits.Noter.
 func (v *Outcome) Note(*audits.Cell) string {
 	note := fmt.Sprintf("matching: learned from %d users, %v", v.Learned.Users, &v.Learned)
 	for _, x := range v.all() {
@@ -90,8 +90,7 @@ func (v *Outcome) all() []named {
 	return []named{{"anonymous", v.Anonymous}, {"shadow with anonymous", v.Shadow}, {"seen users", v.Seen}, {"unseen users", v.Unseen}}
 }
 
-// AttackRows implements audits.Attacked.
-func (v *Outcome) AttackRows() (rows []audits.Attack) {
+func (v *Outcome) attackRows() (rows []audits.Attack) {
 	for _, x := range v.all() {
 		if x.Measurements != nil {
 			of := "pairs of updates: " + x.what

@@ -41,15 +41,10 @@ type Fit struct {
 
 const block = "audit.profiles"
 
-// Asked implements audits.Fields.
-func (f *Fields) Asked() bool { return f.Profiles != nil }
-
-// Complete implements audits.Completer.
 func (f *Fields) Complete(_ *audits.Setting, given func(path string) bool) {
 	f.Profiles.CompleteAttacks(block, given)
 }
 
-// Check implements audits.Fields.
 func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	p := f.Profiles
 	observed.CheckRecorded(s, block, p.Layers, fail)
@@ -72,7 +67,6 @@ func (p *Block) checkFit(fail audits.Fail) {
 	}
 }
 
-// Warnings implements audits.Warner.
 func (f *Fields) Warnings(s *audits.Setting, d *audits.Data) []string {
 	if s.Recorded == nil {
 		return nil
@@ -86,7 +80,6 @@ func (f *Fields) Warnings(s *audits.Setting, d *audits.Data) []string {
 		rounds, s.Training.Cohort, d.Users, 100*missed, d.Label)}
 }
 
-// Compile implements audits.Fields.
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	p := f.Profiles
 	rounds := deanonymization.Rounds{From: 1, To: round}
@@ -100,10 +93,6 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	return b.Node(Kind, "who fits the profiles", Params{Attacks: p.Attacks, Fit: p.Fit, Found: p.Found}, inputs...)
 }
 
-// States implements audits.Fields.
-func (f *Fields) States(*audits.Setting) float64 { return 0 }
-
-// Work implements audits.Worker.
 func (f *Fields) Work(s *audits.Setting) float64 {
 	return deanonymization.AttacksWork(s, f.Profiles.Attacks, f.Profiles.Epochs, f.Profiles.Batch, 0)
 }

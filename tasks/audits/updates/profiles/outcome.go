@@ -106,7 +106,6 @@ func (o *AttackOutcome) besideChance() string {
 // shown is how many users a note names.
 const shown = 5
 
-// Note implements audits.Noter.
 func (v *Outcome) Note(*audits.Cell) string {
 	best := v.Best()
 	if best == nil {

@@ -29,10 +29,6 @@ type Block struct {
 
 const path = "audit.update_words"
 
-// Asked implements audits.Fields.
-func (f *Fields) Asked() bool { return f.UpdateWords != nil }
-
-// Complete implements audits.Completer.
 func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
 	if given(path + ".layer") {
 		return
@@ -43,7 +39,6 @@ func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
 	}
 }
 
-// Check implements audits.Fields.
 func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	layer := f.UpdateWords.Layer
 	observed.CheckRecorded(s, path, nil, fail)
@@ -59,7 +54,6 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	}
 }
 
-// Warnings implements audits.Warner.
 func (f *Fields) Warnings(s *audits.Setting, _ *audits.Data) []string {
 	if f.UpdateWords.Layer == Embedding && !s.Untied {
 		return []string{path + ".layer is embedding, and model.untied is false: the rows of all words change, since they are the output layer's, too; output.bias tells more"}
@@ -67,7 +61,6 @@ func (f *Fields) Warnings(s *audits.Setting, _ *audits.Data) []string {
 	return nil
 }
 
-// Compile implements audits.Fields.
 func (f *Fields) Compile(b audits.Builder, _ int) storage.Key {
 	inputs := append(observed.Inputs(b.Recorded(), b.Devices()),
 		tasks.Input{Name: datasets.PopulationInput, Key: b.Population()}, tasks.Input{Name: datasets.ShardsInput, Key: b.Shards()}, tasks.Input{Name: datasets.PartsInput, Key: b.Parts()})

@@ -81,7 +81,6 @@ type Count struct {
 	Share float64 `json:"share"`
 }
 
-// Note implements audits.Noter.
 func (v *Outcome) Note(*audits.Cell) string {
 	note := fmt.Sprintf("words in updates: %d updates of %d devices name %.1f of their devices' %.1f words in the mean; AP %.1f, by the words' frequency alone %.1f",
 		v.Updates, v.Devices, v.Hits, v.Words, 100*v.AP, 100*v.BaselineAP)
@@ -92,7 +91,6 @@ func (v *Outcome) Note(*audits.Cell) string {
 	return note
 }
 
-// Figure implements audits.Figured.
 func (v *Outcome) Figure(*audits.Cell) *audits.Figure {
 	if len(v.Rounds) < 2 {
 		return nil
