@@ -100,9 +100,6 @@ type Attack struct {
 	P   *float64 `parquet:"p"`
 }
 
-// PairChance is the average precision by chance, if half of the pairs belong together.
-const PairChance = 0.5
-
 // AttackedUser is the result of an attack for one user: a row of tables.
 type AttackedUser struct {
 	Attack string `parquet:"attack"`

@@ -122,26 +122,6 @@ func CountLimit[V any](name, doc string, counted func(V) int, byChance func(s *S
 	}.Limit()
 }
 
-// PairLimit limits the lower end of the average precision of pairs, over PairChance. find returns the
-// number with words for it, and its users; without words it was not measured. It is one of several numbers.
-func PairLimit[V any](name string, numbers int, unit, doc string, find func(V) (what string, users int, found Bounded)) Limit {
-	return LimitOf[float64]{
-		Name: name, Doc: doc, Range: "[1,2)", Unit: "times chance",
-		Breaches: Judged(func(v V, limit float64) []string {
-			what, users, found := find(v)
-			if what == "" {
-				return nil
-			}
-			g := Gate{Limit: limit}
-			g.Factor(what, users, found, PairChance)
-			return g.Breaches()
-		}),
-		FalseAlarms: func(s *Setting, limit float64) []FalseAlarm {
-			return FactorAlarms(name, limit, numbers, unit, s.Owners(), PairChance)
-		},
-	}.Limit()
-}
-
 // LikeliestByChance is the byChance of an audit that names the most likely sequence after a prefix: an
 // unmemorized canary is any of those. The format with the fewest bounds the probability.
 func LikeliestByChance[F Fields](prefix func(F) int) func(s *Setting, k, n int) float64 {

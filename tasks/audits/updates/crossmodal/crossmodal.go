@@ -31,12 +31,11 @@ const (
 	PairsBlob = "pairs"
 )
 
-// Scored has the pairs of a measurement, element by element.
+// Scored has the pairs of a measurement, element by element: the rounds and users of updates, and the users
+// of vectors.
 type Scored struct {
-	// Rounds and Users of the updates.
-	Rounds []int32 `json:"rounds"`
-	Users  []int32 `json:"users"`
-	// Vectors are the users whose vectors stand in the pairs.
+	Rounds  []int32   `json:"rounds"`
+	Users   []int32   `json:"users"`
 	Vectors []int32   `json:"vectors"`
 	Scores  []float64 `json:"scores"`
 }
@@ -98,7 +97,6 @@ func (v *Vectors) prepare(centre, raw bool) {
 	}
 }
 
-// side has all vectors.
 func (v *Vectors) side() *pairs.Side {
 	s := &pairs.Side{Row: v.Row}
 	for _, user := range v.Users {
@@ -107,7 +105,7 @@ func (v *Vectors) side() *pairs.Side {
 	return s
 }
 
-// learn trains the network, which has an encoder of one layer for updates and one for vectors.
+// learn trains the network, which encodes updates and vectors by one layer each.
 func (m *matching) learn(ctx context.Context, shadow *observed.Sample) (err error) {
 	learned, validated := m.Divide(shadow)
 	m.Draw = func(epoch int) (*pairs.Comparison, error) { return m.draw(learned, trainingPairs+epoch) }
@@ -128,8 +126,7 @@ const (
 	trainingPairs // and so on, one for each epoch
 )
 
-// draw draws pairs of an update and a vector of these updates' users: updates, each once with the
-// vector of its user, and once with that of another.
+// draw pairs updates, each once with the vector of its user, and once with that of another of these users.
 func (m *matching) draw(updates *pairs.Side, number int) (*pairs.Comparison, error) {
 	owners := make([]int, len(updates.Of))
 	for i, u := range updates.Of {
@@ -148,7 +145,7 @@ func (m *matching) draw(updates *pairs.Side, number int) (*pairs.Comparison, err
 	return c, nil
 }
 
-// other is the vector of another user.
+// other draws the vector of another user.
 func other(rng *rand.Rand, vectors []int, than int) int {
 	for {
 		if v := vectors[rng.IntN(len(vectors))]; v != than {
@@ -164,38 +161,19 @@ const curveSteps = 100
 func (m *matching) measure(ctx context.Context, anonymous *observed.Sample) (*Outcome, error) {
 	v, all := &Outcome{Users: len(m.vectors.Users), Values: m.vectors.Values}, map[string]*Scored{}
 	everyone, seen, unseen := pairs.Sides(anonymous)
-	for _, x := range []struct {
-		number  int
-		name    string
-		updates *pairs.Side
-		into    **pairs.Measurement
-	}{
-		{anonymousPairs, "anonymous", everyone, &v.Anonymous},
-		{seenPairs, "seen", seen, &v.Seen},
-		{unseenPairs, "unseen", unseen, &v.Unseen},
-	} {
-		c, err := m.draw(x.updates, x.number)
-		if err != nil && x.number == anonymousPairs {
-			return nil, err
-		}
-		if err != nil {
-			continue
-		}
-		list, err := m.Score(c)
-		if err != nil {
-			return nil, err
-		}
-		all[x.name] = scored(c, list)
-		found, err := pairs.Measure(list, m.Seed, firstBootstrap+x.number)
-		if err != nil {
-			return nil, tasks.Permanent(err)
-		}
-		if *x.into = &found; x.number == anonymousPairs {
-			v.Curve = pairs.Curve(list, curveSteps)
-			if err := m.Repeat(ctx, c, found.AP.Value); err != nil {
-				return nil, err
+	trial := func(number int, updates *pairs.Side) pairs.Trial {
+		return pairs.Trial{Bootstrap: firstBootstrap + number, Draw: func() (*pairs.Comparison, error) { return m.draw(updates, number) }}
+	}
+	names, into := []string{"anonymous", "seen", "unseen"}, []**pairs.Measurement{&v.Anonymous, &v.Seen, &v.Unseen}
+	err := m.Measure(ctx, []pairs.Trial{trial(anonymousPairs, everyone), trial(seenPairs, seen), trial(unseenPairs, unseen)},
+		func(i int, c *pairs.Comparison, list []pairs.Pair, found pairs.Measurement) {
+			all[names[i]] = scored(c, list)
+			if *into[i] = &found; i == 0 {
+				v.Curve = pairs.Curve(list, curveSteps)
 			}
-		}
+		})
+	if err != nil {
+		return nil, err
 	}
 	v.Learned = m.Learned
 	return v, m.Task.PutJSON(ctx, PairsBlob, all)

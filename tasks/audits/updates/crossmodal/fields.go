@@ -45,7 +45,6 @@ const (
 	embeddingsPath = path + ".embeddings"
 )
 
-// sources names the embeddings that the file gives.
 func (f *Fields) sources() []audits.Source {
 	e := f.CrossModal.Embeddings
 	if e == nil {
@@ -75,7 +74,6 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	return b.Node(Kind, "updates and vectors of users", f.CrossModal.Params(b.Setting()), inputs...)
 }
 
-// vectors adds the node of the users' vectors.
 func vectors(b audits.Builder, round int) storage.Key {
 	if sources, limits := b.Files(embeddingsPath); len(sources) > 0 {
 		return b.Node(Given, "vectors of users", GivenParams{Sources: sources, Limits: limits}, observed.NamesInputs(b)...)

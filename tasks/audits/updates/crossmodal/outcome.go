@@ -37,18 +37,18 @@ var Audit = audits.Description{
 	),
 }
 
-// Outcome is the outcome: the metrics of audits/cross-modal.
+// Outcome has the metrics of audits/cross-modal.
 type Outcome struct {
-	// Users counts those with a vector, Values the length of one.
+	// Users have a vector, of Values numbers.
 	Users   int           `json:"users"`
 	Values  int           `json:"values"`
 	Learned pairs.Learned `json:"learned"`
-	// Anonymous pairs are of anonymous updates of all users with a vector, seen and unseen; Seen
-	// and Unseen of those alone, nil if there are none, or if all users are in one set.
+	// Anonymous pairs of all users with a vector, Seen and Unseen pairs of these alone; nil without any, or
+	// if all users are in one set.
 	Anonymous *pairs.Measurement `json:"anonymous"`
 	Seen      *pairs.Measurement `json:"seen,omitempty"`
 	Unseen    *pairs.Measurement `json:"unseen,omitempty"`
-	// Curve is the precision where 1%, 2%, ... of the anonymous pairs of one user are found.
+	// Curve is the precision at a recall of 1%, 2%, ... of the anonymous pairs.
 	Curve []float64 `json:"curve"`
 }
 
@@ -58,13 +58,12 @@ func (v *Outcome) Note(*audits.Cell) string {
 	for _, x := range v.all() {
 		if m := x.m; m != nil {
 			note += fmt.Sprintf("; %s: AP %s, AUC %s of %d pairs, 50 by chance%s", x.what,
-				m.AP.Percent(), m.AUC.Percent(), m.Pairs, audits.TooFewToTell(m.Users, audits.PairChance))
+				m.AP.Percent(), m.AUC.Percent(), m.Pairs, m.Few())
 		}
 	}
 	return note + v.Learned.Chance(path)
 }
 
-// named is a measurement with its name.
 type named struct {
 	what string
 	m    *pairs.Measurement
@@ -83,22 +82,16 @@ func (v *Outcome) attackRows() (rows []audits.Attack) {
 	return rows
 }
 
-// Figure implements audits.Figured: the precision-recall curve.
+// Figure is the precision-recall curve.
 func (v *Outcome) Figure(*audits.Cell) *audits.Figure {
 	if len(v.Curve) == 0 {
 		return nil
 	}
 	return audits.PrecisionRecall("Precision and recall of updates and vectors",
 		"How many of the pairs of an anonymous update and a vector that the network puts first are of one user, in %, where so many of those are found. The dashed line is chance.",
-		v.Curve, audits.PairChance)
+		v.Curve, pairs.Chance)
 }
 
-var limits = []audits.Limit{audits.PairLimit(
-	"cross_modal", 1, "measurement",
+var limits = pairs.Limit("cross_modal", 1, "measurement",
 	"cross_modal limits how many times chance, which is 50, the average precision of anonymous updates and vectors is. A cell is above it where the lower end of the 95% interval over users is.",
-	func(v *Outcome) (what string, users int, found audits.Bounded) {
-		if v.Anonymous == nil {
-			return "", 0, audits.Bounded{}
-		}
-		return "the AP of updates and vectors", v.Anonymous.Users, v.Anonymous.AP
-	})}
+	func(v *Outcome) (string, *pairs.Measurement) { return "the AP of updates and vectors", v.Anonymous })

@@ -16,23 +16,21 @@ import (
 	"coalmine/tasks/devices"
 )
 
-// Vectors are those of some users.
+// Vectors of some users.
 type Vectors struct {
-	// Users are those of the population that was divided into devices, ascending.
-	Users []int `json:"users"`
-	// Values is the length of a vector.
-	Values int `json:"values"`
+	// Users of the population that was divided into devices, ascending.
+	Users  []int `json:"users"`
+	Values int   `json:"values"`
 	rows   []float32
 }
 
-// Row is the vector of the i-th of the users.
+// Row is the vector of user i of Users.
 func (v *Vectors) Row(i int) []float32 { return v.rows[i*v.Values : (i+1)*v.Values] }
 
-// Blobs of the nodes with vectors.
+// Blobs of the nodes with vectors: a Vectors as JSON, and the values, [users, values], as little-endian
+// float32.
 const (
-	// UsersBlob is a Vectors as JSON.
-	UsersBlob = "users"
-	// VectorsBlob are their values, [users, values], as little-endian float32.
+	UsersBlob   = "users"
 	VectorsBlob = "vectors"
 )
 
@@ -66,13 +64,13 @@ func readVectors(ctx context.Context, t *tasks.Task) (*Vectors, error) {
 
 // GivenParams are the parameters of audits/given-vectors.
 type GivenParams struct {
-	// Sources are the digests of the files, in their order.
+	// Sources are the digests of the files.
 	Sources []storage.Digest `json:"sources"`
 	Limits  datasets.Limits  `json:"limits"`
 }
 
-// Given finds the vectors of the users that were divided into devices in audit.cross_modal.embeddings. Users
-// without one are left out. Its inputs are those of observed.NamesInputs.
+// Given finds the vectors of users in audit.cross_modal.embeddings, and leaves out users without one. Its
+// inputs are those of observed.NamesInputs.
 var Given = tasks.Kind{Name: "audits/given-vectors", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(find)}
 
 func find(ctx context.Context, t *tasks.Task, p *GivenParams) error {
@@ -100,9 +98,9 @@ func find(ctx context.Context, t *tasks.Task, p *GivenParams) error {
 	return v.write(ctx, t)
 }
 
-// OfWords gives users with a shadow device the mean of the vectors that a model's embedding
-// has for the words of the device's examples. Its inputs are audits.ModelInput,
-// observed.DevicesInput, datasets.PopulationInput and datasets.ShardsInput.
+// OfWords gives users with a shadow device the mean vector, by a model's embedding, of the words of the
+// device's examples. Its inputs are audits.ModelInput, observed.DevicesInput, datasets.PopulationInput and
+// datasets.ShardsInput.
 var OfWords = tasks.Kind{Name: "audits/word-vectors", Version: 1, Class: tasks.Compute, Run: runOfWords}
 
 func runOfWords(ctx context.Context, t *tasks.Task) error {
@@ -137,7 +135,7 @@ func runOfWords(ctx context.Context, t *tasks.Task) error {
 	return v.write(ctx, t)
 }
 
-// wordVectors are the embedding of a model, [tokens, width].
+// wordVectors returns the embedding of a model, [tokens, width].
 func wordVectors(ctx context.Context, t *tasks.Task) (words []float32, width int, err error) {
 	m, err := checkpoints.Read(ctx, t, audits.ModelInput)
 	if err != nil {
@@ -151,8 +149,7 @@ func wordVectors(ctx context.Context, t *tasks.Task) (words []float32, width int
 	return nil, 0, tasks.Permanent(fmt.Errorf("the model has no tensor %q with vectors of words; expected audit.cross_modal.embeddings", models.EmbeddingTensor))
 }
 
-// meanOf is the mean vector of all ordinary words of some examples, in float64; zeros where
-// there is none.
+// meanOf is the mean vector of the ordinary words of some examples; zeros without any.
 func meanOf(examples [][]int32, words []float32, width int) []float32 {
 	sum, n := make([]float64, width), 0
 	for _, tokens := range examples {

@@ -8,11 +8,10 @@ import (
 	"coalmine/tasks/audits/updates/pairs"
 )
 
-// cluster divides updates into as many clusters as there are devices, which a server knows,
-// or more where the rest must not be merged: updates of one round are of different devices.
-// Clusters are merged by the mean similarity of their members, the most similar first
-// (average linkage; Murtagh 1983 for the chain of nearest neighbours). It returns the
-// cluster of each update, and overwrites the similarities.
+// cluster divides updates into as many clusters as there are devices, or more if the rest must not be
+// merged: updates of one round are of different devices. It merges clusters by the mean similarity of their
+// members, the most similar first (average linkage; Murtagh 1983 for the chain of nearest neighbours). It
+// returns the cluster of each update, and overwrites the similarities.
 func cluster(list []pairs.Update, s *square, count int) []int {
 	impossible := float32(math.Inf(-1))
 	for i := range list {
@@ -27,22 +26,21 @@ func cluster(list []pairs.Update, s *square, count int) []int {
 	return cut(len(list), merges[:min(len(merges), max(0, len(list)-count))])
 }
 
-// merge joins the clusters that two updates are in.
+// merge joins the clusters of two updates.
 type merge struct {
 	a, b       int
 	similarity float32
 }
 
-// linkage merges clusters, each under the number of one of its members.
+// linkage merges clusters, named by one of their members.
 type linkage struct {
 	s     *square
 	sizes []float64 // 0: merged into another, or done
 	chain []int
 }
 
-// merges are all that are possible, in no order of similarity: two clusters are merged as
-// soon as each is the other's nearest. Average linkage allows it, since a merged cluster is
-// nearer to no other than the nearer of its parts was.
+// merges returns all possible merges, unordered: two clusters are merged as soon as each is the other's
+// nearest. In average linkage a merged cluster is nearer to no other than the nearer of its parts was.
 func (l *linkage) merges() (all []merge) {
 	for first := 0; ; {
 		if len(l.chain) == 0 {
@@ -60,7 +58,7 @@ func (l *linkage) merges() (all []merge) {
 	}
 }
 
-// step makes the chain longer, or merges its last two.
+// step extends the chain, or merges its last two.
 func (l *linkage) step() (m merge, merged bool) {
 	top := l.chain[len(l.chain)-1]
 	before := -1
@@ -83,8 +81,7 @@ func (l *linkage) step() (m merge, merged bool) {
 	return m, false
 }
 
-// nearest is the most similar cluster to one; of equals the preferred one, or the first.
-// -1: there is none that it can be merged with.
+// nearest is the most similar cluster, of equals the preferred one or the first; -1 if none can be merged.
 func (l *linkage) nearest(to, preferred int) int {
 	best, similarity := -1, float32(math.Inf(-1))
 	if preferred >= 0 {
@@ -98,7 +95,6 @@ func (l *linkage) nearest(to, preferred int) int {
 	return best
 }
 
-// join merges a into b.
 func (l *linkage) join(a, b int) {
 	n := l.sizes[a] + l.sizes[b]
 	for i, size := range l.sizes {
@@ -110,7 +106,7 @@ func (l *linkage) join(a, b int) {
 	l.sizes[a], l.sizes[b] = 0, n
 }
 
-// cut numbers the clusters that merges make of n updates.
+// cut returns the cluster of each of n updates.
 func cut(n int, merges []merge) []int {
 	parents := make([]int, n)
 	for i := range parents {
@@ -133,7 +129,7 @@ func cut(n int, merges []merge) []int {
 	return clusters
 }
 
-// compare says how well clusters are those of devices, over all pairs of updates.
+// compare compares clusters with devices over all pairs of updates.
 func compare(list []pairs.Update, clusters []int) Clusters {
 	type cell struct {
 		cluster int

@@ -14,6 +14,7 @@ import (
 	"fmt"
 
 	"coalmine/internal/seeds"
+	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/updates/observed"
@@ -24,14 +25,14 @@ import (
 type Params struct {
 	Seed uint64 `json:"seed"`
 	observed.View
-	// Updates is how many updates are looked at, at most: those of devices drawn at random.
+	// Updates bounds the updates that are looked at: those of devices drawn at random.
 	Updates int `json:"updates"`
-	// Pairs is how many pairs are drawn to measure AP and AUC.
+	// Pairs are drawn to measure AP and AUC.
 	Pairs int `json:"pairs"`
 }
 
-// Kind links recorded updates. Its inputs are those of observed.Inputs, its metrics a
-// Outcome. Memory is 4 bytes for each pair of updates, and matrixBytes.
+// Kind links recorded updates. Its inputs are those of observed.Inputs, its metrics an Outcome. Memory is 4
+// bytes for each pair of updates, and matrixBytes.
 var Kind = tasks.Kind{Name: "audits/linking", Version: 2, Class: tasks.Compute, Run: audits.Measuring(link)}
 
 func link(ctx context.Context, t *tasks.Task, p *Params) (*Outcome, error) {
@@ -56,7 +57,6 @@ func link(ctx context.Context, t *tasks.Task, p *Params) (*Outcome, error) {
 	return v, nil
 }
 
-// measure ranks pairs of updates by their similarity.
 func (p *Params) measure(c *collection, similarities *square) (pairs.Measurement, error) {
 	updates := &pairs.Side{Of: c.updates}
 	drawn, err := pairs.Draw(updates, updates, p.Pairs, seeds.Stream(p.Seed, seeds.UpdatePairs, linkedPairs))
@@ -66,11 +66,11 @@ func (p *Params) measure(c *collection, similarities *square) (pairs.Measurement
 	return pairs.Measure(drawn.Pairs(func(a, b int) float64 { return float64(similarities.at(a, b)) }), p.Seed, linkedPairs)
 }
 
-// linkedPairs is the number of this audit's pairs among those of one experiment.
+// linkedPairs numbers the pairs of this audit in an experiment.
 const linkedPairs = 0
 
-// next finds, for each update of a device that was seen before, the most similar of all earlier
-// updates, of equal ones the first, and counts those of the same device.
+// next finds, for each update of a device that was seen before, the most similar earlier update, the first
+// of equals, and counts those of the same device.
 func next(list []pairs.Update, similarities *square) Next {
 	n := Next{}
 	for i, u := range list {
@@ -99,4 +99,43 @@ func next(list []pairs.Update, similarities *square) Next {
 		n.Share, n.Chance = float64(n.Followed)/float64(n.Of), n.Chance/float64(n.Of)
 	}
 	return n
+}
+
+// Fields of the audit block.
+type Fields struct {
+	// Linking follows devices by their recorded updates alone, without knowing anything of
+	// their users: whether two updates are of one device, and what clusters updates form. It
+	// needs training.record; where there are data.devices, the shadow devices are left out.
+	// Absent: not done.
+	Linking *Block `json:"linking,omitempty"`
+}
+
+// Block of the audit's fields.
+type Block struct {
+	observed.ViewFields
+	// Updates that are looked at, at most: those of devices drawn at random. A task has 4
+	// bytes for each pair of them in memory.
+	Updates int `json:"updates" default:"2000" range:"[10,10000]" unit:"updates"`
+	// Pairs of updates that are drawn to measure how well pairs are told, half of them of
+	// one device.
+	Pairs int `json:"pairs" default:"10000" range:"[2,1000000]" unit:"pairs" source:"Orekondy et al. 2018, section 6.1.1"`
+}
+
+const path = "audit.linking"
+
+func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
+	observed.CheckRecorded(s, path, f.Linking.Layers, fail)
+}
+
+func (f *Fields) Compile(b audits.Builder, _ int) storage.Key {
+	p := f.Linking
+	return b.Node(Kind, "linking updates", Params{
+		Seed: b.Setting().Seed, View: p.View(b.Setting()), Updates: p.Updates, Pairs: p.Pairs,
+	}, observed.Inputs(b.Recorded(), b.Devices())...)
+}
+
+// Work counts the product of each update with each other one.
+func (f *Fields) Work(s *audits.Setting) float64 {
+	n := float64(f.Linking.Updates)
+	return s.UpdatesWork(1, n*n, 0) / 3
 }

@@ -33,50 +33,45 @@ var Audit = audits.Description{
 	},
 }
 
-// Outcome is the outcome: the metrics of audits/linking.
+// Outcome has the metrics of audits/linking.
 type Outcome struct {
-	// Devices and their Updates are followed; All counts the updates of all anonymous devices.
-	Devices int `json:"devices"`
-	Updates int `json:"updates"`
-	All     int `json:"all"`
-	// Pairs of updates, ranked by their similarity.
-	Pairs pairs.Measurement `json:"pairs"`
-	// Next is how often an update leads to an earlier one of its device.
-	Next Next `json:"next"`
-	// Clusters are those of average linkage.
-	Clusters Clusters `json:"clusters"`
+	// Devices and their Updates are followed, of All anonymous updates.
+	Devices  int               `json:"devices"`
+	Updates  int               `json:"updates"`
+	All      int               `json:"all"`
+	Pairs    pairs.Measurement `json:"pairs"`
+	Next     Next              `json:"next"`
+	Clusters Clusters          `json:"clusters"`
 }
 
-// Next says how often the most similar of all earlier updates is of the same device.
+// Next counts how often the most similar of all earlier updates is of the same device.
 type Next struct {
-	// Followed counts the updates of which it is, of Of whose device has sent one before.
+	// Followed counts these, of Of updates whose device has sent one before.
 	Followed int     `json:"followed"`
 	Of       int     `json:"of"`
 	Share    float64 `json:"share"`
-	// Chance is the share that a random earlier update would give.
+	// Chance is the share of a random earlier update.
 	Chance float64 `json:"chance"`
 }
 
-// Clusters says how well clusters of updates are devices.
+// Clusters compares clusters of average linkage with devices.
 type Clusters struct {
 	Clusters int `json:"clusters"`
-	// RandIndex is the adjusted one (Hubert and Arabie 1985): 1 where clusters are devices,
-	// 0 by chance.
+	// RandIndex is adjusted (Hubert and Arabie 1985): 1 if clusters are devices, 0 by chance.
 	RandIndex float64 `json:"adjusted_rand_index"`
-	// Precision is the share of pairs in a cluster that are of one device, Recall that of
-	// the pairs of one device that are in one cluster; F1 is their harmonic mean.
+	// Precision is the share of pairs in a cluster that are of one device, Recall the share of pairs of one
+	// device that are in one cluster, F1 their harmonic mean.
 	Precision float64 `json:"precision"`
 	Recall    float64 `json:"recall"`
 	F1        float64 `json:"f1"`
-	// ChanceF1 is the mean of F1 over all ways to deal the updates to clusters of the same
-	// sizes.
+	// ChanceF1 is the mean F1 over all assignments of updates to clusters of the same sizes.
 	ChanceF1 float64 `json:"chance_f1"`
 }
 
 func (v *Outcome) Note(*audits.Cell) string {
 	p, c := &v.Pairs, &v.Clusters
 	return fmt.Sprintf("linking: %d updates of %d devices; AP %s and AUC %s of %d pairs, 50 by chance%s; followed %d of %d, by chance %.1f%%; adjusted Rand index %.3f, F1 %.3f of %d clusters, by chance %.3f",
-		v.Updates, v.Devices, p.AP.Percent(), p.AUC.Percent(), p.Pairs, audits.TooFewToTell(p.Users, audits.PairChance),
+		v.Updates, v.Devices, p.AP.Percent(), p.AUC.Percent(), p.Pairs, p.Few(),
 		v.Next.Followed, v.Next.Of, 100*v.Next.Chance, c.RandIndex, c.F1, c.Clusters, c.ChanceF1)
 }
 
@@ -84,9 +79,6 @@ func (v *Outcome) attackRows() []audits.Attack {
 	return []audits.Attack{v.Pairs.Row("linking", "pairs of anonymous updates of a device")}
 }
 
-var limits = []audits.Limit{audits.PairLimit(
-	"linking", 1, "measurement",
+var limits = pairs.Limit("linking", 1, "measurement",
 	"Linking limits how many times chance, which is 50, the average precision of pairs of anonymous updates is. A cell is above it where the lower end of the 95% interval over devices is.",
-	func(v *Outcome) (what string, users int, found audits.Bounded) {
-		return "the AP of linked updates", v.Pairs.Users, v.Pairs.AP
-	})}
+	func(v *Outcome) (string, *pairs.Measurement) { return "the AP of linked updates", &v.Pairs })

@@ -12,17 +12,17 @@ import (
 	"coalmine/tasks/audits/updates/pairs"
 )
 
-// collection is the anonymous updates that are linked.
+// collection is the linked anonymous updates.
 type collection struct {
 	reader *observed.Reader
-	// updates are in the order of rounds. The User of each is the number of its device.
+	// updates are in the order of rounds, their User the number of the device.
 	updates []pairs.Update
-	// chosen are the devices of the updates; all counts the anonymous updates of all devices.
+	// chosen devices sent them; all counts the updates of all anonymous devices.
 	chosen map[int]bool
 	all    int
 }
 
-// choose draws devices until their updates are as many as may be looked at.
+// choose draws devices until their updates are as many as allowed.
 func (c *collection) choose(ctx context.Context, seed uint64, atMost int) error {
 	var all []pairs.Update
 	var counts []int // by device
@@ -55,11 +55,9 @@ func (c *collection) choose(ctx context.Context, seed uint64, atMost int) error 
 	return nil
 }
 
-// matrixBytes bounds the part of the updates' values that is in memory. All updates are
-// read once for each such part.
+// matrixBytes bounds the updates' values in memory. All updates are read once for each such part.
 const matrixBytes = 256 << 20
 
-// similarities are those of all pairs.
 func (c *collection) similarities(ctx context.Context, t *tasks.Task) (*square, error) {
 	n, values := len(c.updates), c.reader.Values()
 	s := newSquare(n)
@@ -77,8 +75,7 @@ func (c *collection) similarities(ctx context.Context, t *tasks.Task) (*square, 
 	return s, nil
 }
 
-// read fills rows with some of the values of the updates, less the mean of the anonymous updates
-// of their round.
+// read fills rows with some values of the updates, less the mean of the anonymous updates of their round.
 func (c *collection) read(ctx context.Context, from, to int, rows []float32) error {
 	mean, round, begin, end := observed.NewMean(to-from), 0, 0, 0
 	endRound := func() {
@@ -116,7 +113,7 @@ func (s *square) at(i, j int) float32 { return s.values[i*s.n+j] }
 
 func (s *square) set(i, j int, v float32) { s.values[i*s.n+j], s.values[j*s.n+i] = v, v }
 
-// normalize makes cosines of products. That with a vector of zeros is 0.
+// normalize turns products into cosines, 0 with a vector of zeros.
 func (s *square) normalize() {
 	norms := make([]float64, s.n)
 	for i := range norms {

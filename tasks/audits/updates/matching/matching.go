@@ -56,7 +56,7 @@ func measure(ctx context.Context, t *tasks.Task, p *pairs.Params) (*Outcome, err
 	if err := m.learn(ctx, shadow); err != nil {
 		return nil, err
 	}
-	if err := m.measureNetwork(ctx, shadow, anonymous); err != nil {
+	if err := m.measure(ctx, shadow, anonymous); err != nil {
 		return nil, err
 	}
 	if !m.Centre {
@@ -74,7 +74,7 @@ type matching struct {
 	comparisons []comparison
 }
 
-// comparison is pairs that are measured.
+// comparison is measured pairs.
 type comparison struct {
 	*pairs.Comparison
 	number int
@@ -113,49 +113,31 @@ func (m *matching) learn(ctx context.Context, shadow *observed.Sample) (err erro
 	return m.Run(ctx)
 }
 
-// measureNetwork draws all pairs that are measured, and measures the network. Pairs of anonymous
-// updates are required; others, such as those of unseen users in a closed world, may be absent.
-func (m *matching) measureNetwork(ctx context.Context, shadow, anonymous *observed.Sample) error {
+// measure measures the network.
+func (m *matching) measure(ctx context.Context, shadow, anonymous *observed.Sample) error {
 	everyone, seen, unseen := pairs.Sides(anonymous)
 	known := pairs.SideOf(shadow, func(o *observed.Observation) bool { return o.Set == devices.Seen })
-	for _, x := range []struct {
-		number int
-		a, b   *pairs.Side
-		into   **Measurements
-	}{
-		{anonymousPairs, everyone, everyone, &m.outcome.Anonymous},
-		{shadowPairs, known, everyone, &m.outcome.Shadow},
-		{seenPairs, seen, seen, &m.outcome.Seen},
-		{unseenPairs, unseen, unseen, &m.outcome.Unseen},
-	} {
-		c, err := m.draw(x.a, x.b, x.number, "anonymous updates")
-		if err != nil && x.number == anonymousPairs {
-			return err
-		}
-		if err != nil {
-			continue
-		}
-		scored, err := m.Score(c)
-		if err != nil {
-			return err
-		}
-		*x.into = new(Measurements)
-		if (*x.into).Network, err = pairs.Measure(scored, m.Seed, x.number); err != nil {
-			return tasks.Permanent(err)
-		}
-		m.comparisons = append(m.comparisons, comparison{c, x.number, *x.into})
+	trial := func(number int, a, b *pairs.Side) pairs.Trial {
+		return pairs.Trial{Bootstrap: number, Draw: func() (*pairs.Comparison, error) { return m.draw(a, b, number, "anonymous updates") }}
 	}
-	err := m.Repeat(ctx, m.comparisons[0].Comparison, m.outcome.Anonymous.Network.AP.Value)
+	trials := []pairs.Trial{
+		trial(anonymousPairs, everyone, everyone), trial(shadowPairs, known, everyone), trial(seenPairs, seen, seen), trial(unseenPairs, unseen, unseen),
+	}
+	into := []**Measurements{&m.outcome.Anonymous, &m.outcome.Shadow, &m.outcome.Seen, &m.outcome.Unseen}
+	err := m.Measure(ctx, trials, func(i int, c *pairs.Comparison, _ []pairs.Pair, found pairs.Measurement) {
+		*into[i] = &Measurements{Network: found}
+		m.comparisons = append(m.comparisons, comparison{c, trials[i].Bootstrap, *into[i]})
+	})
 	m.outcome.Learned = m.Learned
 	return err
 }
 
-// measureCosine measures the cosine of the same pairs of updates, which are centred.
+// measureCosine measures the cosine of the same pairs, centred.
 func (m *matching) measureCosine() (err error) {
 	for _, c := range m.comparisons {
 		scored := c.Pairs(func(a, b int) float64 { return cosine(c.First.Row(a), c.Second.Row(b)) })
 		if c.into.Cosine, err = pairs.Measure(scored, m.Seed, c.number); err != nil {
-			return tasks.Permanent(err)
+			return err
 		}
 	}
 	return nil

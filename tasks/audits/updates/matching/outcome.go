@@ -44,24 +44,23 @@ var Audit = audits.Description{
 	),
 }
 
-// Outcome is the outcome: the metrics of audits/matching.
+// Outcome has the metrics of audits/matching.
 type Outcome struct {
 	Learned pairs.Learned `json:"learned"`
-	// Anonymous pairs are of anonymous updates of seen and unseen users.
+	// Anonymous pairs of seen and unseen users.
 	Anonymous *Measurements `json:"anonymous"`
-	// Shadow pairs are of an update of a shadow device and an anonymous one, which the adversary
-	// so attributes to a known user; nil if there are none.
+	// Shadow pairs of an update of a shadow device and an anonymous one, which the adversary so attributes
+	// to a known user; nil without any.
 	Shadow *Measurements `json:"shadow,omitempty"`
-	// Seen and Unseen are the anonymous pairs of users of that set alone; nil if there are none, or
-	// if all users are in one set.
+	// Seen and Unseen pairs of anonymous updates of such users alone; nil without any, or if all users are
+	// in one set.
 	Seen   *Measurements `json:"seen,omitempty"`
 	Unseen *Measurements `json:"unseen,omitempty"`
 }
 
-// Measurements are those of the same pairs, ranked by two scores.
+// Measurements of the same pairs by two scores.
 type Measurements struct {
-	// Network is trained; Cosine, of the differences of updates from the mean of their rounds, is
-	// not.
+	// Network is trained; Cosine, of updates less the mean of their round, is not.
 	Network pairs.Measurement `json:"network"`
 	Cosine  pairs.Measurement `json:"cosine"`
 }
@@ -73,14 +72,12 @@ func (v *Outcome) Note(*audits.Cell) string {
 	note := fmt.Sprintf("matching: learned from %d users, %v", v.Learned.Users, &v.Learned)
 	for _, x := range v.all() {
 		if x.Measurements != nil {
-			note += fmt.Sprintf("; %s: AP %s, by cosine alone %.1f%s%s", x.what, x.Network.AP.Percent(), 100*x.byCosine(), x.baseline(),
-				audits.TooFewToTell(x.Network.Users, audits.PairChance))
+			note += fmt.Sprintf("; %s: AP %s, by cosine alone %.1f%s%s", x.what, x.Network.AP.Percent(), 100*x.byCosine(), x.baseline(), x.Network.Few())
 		}
 	}
 	return note + v.Learned.Chance(path)
 }
 
-// named is a measurement with its name.
 type named struct {
 	what string
 	*Measurements
@@ -100,7 +97,7 @@ func (v *Outcome) attackRows() (rows []audits.Attack) {
 	return rows
 }
 
-// baseline is a remark on the cosine if its interval is not below that of the network.
+// baseline remarks on a cosine whose interval is not below the network's.
 func (m *Measurements) baseline() string {
 	is := ""
 	switch n, c := &m.Network.AP, &m.Cosine.AP; {
@@ -118,17 +115,16 @@ func (m *Measurements) baseline() string {
 	return fmt.Sprintf(" (%s), which needs no training and %s", m.Cosine.AP.Ends(), is)
 }
 
-var limits = []audits.Limit{audits.PairLimit(
-	"matching", 2, "scores",
+var limits = pairs.Limit("matching", 2, "scores",
 	"Matching limits how many times chance, which is 50, the average precision of pairs of a shadow device's update and an anonymous one is: those alone tell a user. "+
 		"The better of the network and the cosine counts. A cell is above it where the lower end of the 95% interval over users is.",
-	func(v *Outcome) (what string, users int, found audits.Bounded) {
+	func(v *Outcome) (what string, m *pairs.Measurement) {
 		if v.Shadow == nil {
-			return "", 0, audits.Bounded{}
+			return "", nil
 		}
-		by, best := "the network", v.Shadow.Network.AP
-		if other := v.Shadow.Cosine.AP; other.Low > best.Low {
+		by, best := "the network", &v.Shadow.Network
+		if other := &v.Shadow.Cosine; other.AP.Low > best.AP.Low {
 			by, best = "the cosine", other
 		}
-		return "the AP of pairs with a shadow device, told by " + by + ",", v.Shadow.Network.Users, best
-	})}
+		return "the AP of pairs with a shadow device, told by " + by + ",", best
+	})

@@ -19,6 +19,7 @@ import (
 	"math"
 
 	"coalmine/internal/kernels"
+	"coalmine/privacy"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
@@ -26,15 +27,13 @@ import (
 	"coalmine/tasks/updates"
 )
 
-// DevicesInput is the node devices/split, where users are divided into devices; without
-// one every device is a user of its own, and anonymous.
+// DevicesInput is devices/split, if users are divided; else every device is an anonymous user.
 const DevicesInput = "devices"
 
-// RecordedInput is the name under which a task finds gather node i, counted from 0.
+// RecordedInput names gather node i, from 0.
 func RecordedInput(i int) string { return fmt.Sprintf("recorded-%d", i) }
 
-// Inputs names the gather nodes, in the order of rounds, and the devices where the key is
-// not zero.
+// Inputs names the gather nodes, in the order of rounds, and the devices if the key is not zero.
 func Inputs(recorded []storage.Key, split storage.Key) []tasks.Input {
 	var inputs []tasks.Input
 	for i, key := range recorded {
@@ -46,16 +45,16 @@ func Inputs(recorded []storage.Key, split storage.Key) []tasks.Input {
 	return inputs
 }
 
-// View selects a part of the recorded updates. It is a part of parameters.
+// View selects a part of the recorded updates, in the parameters of tasks.
 type View struct {
-	// Layers are names as of updates.Select; none: all that were recorded.
+	// Layers as of updates.Select; none: all that were recorded.
 	Layers []string `json:"layers,omitempty"`
-	// Raw updates have the length they were sent with; others the length 1, over the
-	// layers that are looked at, which an update of nothing but zeros has not.
+	// Raw updates keep the length of the sent ones; others have the length 1 over these layers, unless they
+	// are 0.
 	Raw bool `json:"raw,omitempty"`
 }
 
-// ViewFields are the fields of an audit's block that choose a View.
+// ViewFields choose a View in an audit's block.
 type ViewFields struct {
 	// Layers of training.record that are looked at, such as [dense.kernel], by their names or
 	// by those of their units. By default all that are recorded.
@@ -64,7 +63,7 @@ type ViewFields struct {
 	Normalize bool `json:"normalize" default:"true" source:"Orekondy et al. 2018, section 6"`
 }
 
-// View returns the view, with its layers in the order in which they are recorded.
+// View has the layers in the order of the recording.
 func (f *ViewFields) View(s *audits.Setting) View {
 	layers := f.Layers
 	if s.Recorded != nil {
@@ -73,7 +72,7 @@ func (f *ViewFields) View(s *audits.Setting) View {
 	return View{Layers: layers, Raw: !f.Normalize}
 }
 
-// Reader reads the updates of a task's inputs through a View. It belongs to one goroutine.
+// Reader reads the updates of a task's inputs through a View, in one goroutine.
 type Reader struct {
 	view    View
 	task    *tasks.Task
@@ -83,8 +82,7 @@ type Reader struct {
 	values  []float32
 }
 
-// Open opens the recorded updates of a task. A layer that was not recorded is an error that
-// lists those that were.
+// Open opens the recorded updates of a task.
 func (v View) Open(ctx context.Context, t *tasks.Task) (*Reader, error) {
 	r := &Reader{view: v, task: t}
 	for i := 0; t.Has(RecordedInput(i)); i++ {
@@ -107,7 +105,6 @@ func (v View) Open(ctx context.Context, t *tasks.Task) (*Reader, error) {
 	return r, err
 }
 
-// Values is the length of the vectors.
 func (r *Reader) Values() int {
 	n := 0
 	for _, s := range r.spans {
@@ -116,7 +113,7 @@ func (r *Reader) Values() int {
 	return n
 }
 
-// Device is that of a number. One that nobody was divided into is its user's only one.
+// Device returns a device by its number. If nobody was divided, it is its user's only one.
 func (r *Reader) Device(number int) (devices.Device, error) {
 	if r.devices == nil {
 		return devices.Device{User: number, Set: devices.Seen}, nil
@@ -127,17 +124,17 @@ func (r *Reader) Device(number int) (devices.Device, error) {
 	return r.devices[number], nil
 }
 
-// Observation is an update and who has sent it.
+// Observation is an update with its device.
 type Observation struct {
 	Round  int
 	Number int // of the device
 	devices.Device
-	// Values are those of the view. The next observation overwrites them.
+	// Values of the view, until the next observation.
 	Values []float32
 }
 
-// Each calls do with all updates, in the order of rounds and then of devices. An update
-// with a value that is not finite is a permanent error.
+// Each calls do with all updates, in the order of rounds and devices. A value that is not finite is a
+// permanent error.
 func (r *Reader) Each(ctx context.Context, do func(*Observation) error) error {
 	refs, err := r.Shards(ctx)
 	if err != nil {
@@ -151,7 +148,7 @@ func (r *Reader) Shards(ctx context.Context) ([]updates.Ref, error) {
 	return updates.Refs(ctx, r.task, r.inputs)
 }
 
-// EachOf is Each for some shards alone, in their order.
+// EachOf is Each for some shards, in their order.
 func (r *Reader) EachOf(ctx context.Context, shards []updates.Ref, do func(*Observation) error) error {
 	for _, shard := range shards {
 		err := shard.Each(ctx, r.task, func(u updates.Update) error {
@@ -171,7 +168,6 @@ func (r *Reader) EachOf(ctx context.Context, shards []updates.Ref, do func(*Obse
 	return nil
 }
 
-// take copies the layers of the view out of an update.
 func (r *Reader) take(u updates.Update) error {
 	at := 0
 	for _, s := range r.spans {
@@ -187,5 +183,42 @@ func (r *Reader) take(u updates.Update) error {
 	return nil
 }
 
-// Devices are all devices, by their numbers; nil where nobody was divided.
+// Devices are in the order of their numbers; nil if nobody was divided.
 func (r *Reader) Devices() []devices.Device { return r.devices }
+
+// CheckRecorded reports a training that does not record the layers of the audit at a path.
+func CheckRecorded(s *audits.Setting, path string, layers []string, fail audits.Fail) {
+	if !s.Records {
+		fail([]string{path, "training.record"}, "reads the updates that devices send, and training.record is absent; expected training.record: {}, or some of its layers")
+		return
+	}
+	if s.Recorded == nil || s.Program != nil {
+		return // the mistake is reported where it is, or the layers are known when they are there
+	}
+	if _, err := s.Recorded.Layout.Spans(layers...); err != nil {
+		fail([]string{path + ".layers", "training.record.layers"}, "names layers that training.record does not keep: %v", err)
+	}
+}
+
+// CheckOwned reports users that are not the source's, whose names the audit at a path uses.
+func CheckOwned(s *audits.Setting, path string, fail audits.Fail) {
+	if !s.Owned {
+		fail([]string{path, "data.partition", "data.sanitize", "data.disagreement"}, "asks which of the source's users a user is, and cannot tell; expected data.partition: by-user, and neither data.sanitize nor data.disagreement")
+	}
+}
+
+// Missed is the probability that a device sends no update in some recorded rounds; 0 if rounds depend on
+// each other.
+func Missed(s *audits.Setting, d *audits.Data, rounds int) float64 {
+	if s.Training.Sampling == privacy.Shuffled || d.Users == 0 {
+		return 0
+	}
+	return math.Pow(1-min(1, float64(s.Training.Cohort)/float64(d.Users)), float64(rounds))
+}
+
+// CheckDevices reports users that are not divided into devices.
+func CheckDevices(s *audits.Setting, path string, fail audits.Fail) {
+	if s.Devices == nil {
+		fail([]string{path, "data.devices"}, "learns from the updates of shadow devices, and data.devices is absent; expected data.devices: {}, which gives every user one")
+	}
+}

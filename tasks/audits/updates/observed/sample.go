@@ -8,19 +8,17 @@ import (
 	"coalmine/tasks/devices"
 )
 
-// Sample is some updates, in memory.
+// Sample is some updates in memory, in the order of rounds and devices.
 type Sample struct {
-	// Of are the updates in the order of rounds and devices, without their values.
-	Of []Observation
-	// Values is the length of a row.
+	// Of are the updates without their values.
+	Of     []Observation
 	Values int
 	rows   []float32
 }
 
-// Row has the values of update i.
 func (s *Sample) Row(i int) []float32 { return s.rows[i*s.Values : (i+1)*s.Values] }
 
-// Users are those of the updates, ascending.
+// Users of the updates, ascending.
 func (s *Sample) Users() []int {
 	var users []int
 	for i := range s.Of {
@@ -30,8 +28,8 @@ func (s *Sample) Users() []int {
 	return slices.Compact(users)
 }
 
-// Samples draws a sample, of a number, of the updates of shadow devices that fit, and the next of those
-// of anonymous devices whose users are not held out.
+// Samples draws a sample of shadow devices' updates that fit, and, as the next number, one of anonymous
+// devices', without held-out users.
 func (r *Reader) Samples(ctx context.Context, seed uint64, number, atMost int, fits func(*Observation) bool) (shadow, anonymous *Sample, err error) {
 	shadow, err = r.Sample(ctx, seed, number, atMost, func(o *Observation) bool { return o.Shadow && fits(o) })
 	if err != nil {
@@ -41,8 +39,8 @@ func (r *Reader) Samples(ctx context.Context, seed uint64, number, atMost int, f
 	return shadow, anonymous, err
 }
 
-// Sample draws as many of the updates that fit as there may be, each as likely as any other.
-// number tells the samples of an experiment apart.
+// Sample draws at most so many of the updates that fit, each as likely. number tells the samples of an
+// experiment apart.
 func (r *Reader) Sample(ctx context.Context, seed uint64, number, atMost int, fits func(*Observation) bool) (*Sample, error) {
 	found := 0
 	err := r.Each(ctx, func(o *Observation) error {
@@ -76,8 +74,8 @@ func (r *Reader) Sample(ctx context.Context, seed uint64, number, atMost int, fi
 	return s, err
 }
 
-// Centre subtracts from every row of samples the mean of all updates of its round: the common part of
-// all devices' updates at that stage of the training.
+// Centre subtracts from every row of samples the mean of all updates of its round: their common part at
+// that stage.
 func (r *Reader) Centre(ctx context.Context, samples ...*Sample) error {
 	m, round := NewMean(r.Values()), 0
 	next := make([]int, len(samples)) // the first row of each whose round is not over
@@ -101,16 +99,15 @@ func (r *Reader) Centre(ctx context.Context, samples ...*Sample) error {
 	return err
 }
 
-// Mean is the mean of the values of a round's updates.
+// Mean of a round's updates.
 type Mean struct {
 	sum   []float64
 	count int
 }
 
-// NewMean returns the mean of none, of a length.
 func NewMean(values int) *Mean { return &Mean{sum: make([]float64, values)} }
 
-// Add takes in the values of an update.
+// Add counts an update.
 func (m *Mean) Add(values []float32) {
 	for i, v := range values {
 		m.sum[i] += float64(v)
@@ -118,7 +115,7 @@ func (m *Mean) Add(values []float32) {
 	m.count++
 }
 
-// Subtract subtracts the mean from rows, one after another.
+// Subtract subtracts the mean from consecutive rows.
 func (m *Mean) Subtract(rows []float32) {
 	for row := range slices.Chunk(rows, len(m.sum)) {
 		for i, v := range row {
@@ -127,7 +124,6 @@ func (m *Mean) Subtract(rows []float32) {
 	}
 }
 
-// Reset makes it the mean of none.
 func (m *Mean) Reset() {
 	clear(m.sum)
 	m.count = 0

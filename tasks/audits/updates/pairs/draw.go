@@ -8,7 +8,7 @@ import (
 	"coalmine/tasks/devices"
 )
 
-// Update is the user and the round of an update, by which pairs are drawn.
+// Update is the user and the round of an update.
 type Update struct{ User, Round int32 }
 
 // Side has the updates on one side of pairs, or vectors of users, which have no round.
@@ -17,7 +17,7 @@ type Side struct {
 	Row func(i int) []float32
 }
 
-// SideOf has the updates of a sample that fit.
+// SideOf returns the updates of a sample that fit.
 func SideOf(s *observed.Sample, fits func(*observed.Observation) bool) *Side {
 	x, rows := new(Side), []int(nil)
 	for i := range s.Of {
@@ -29,8 +29,8 @@ func SideOf(s *observed.Sample, fits func(*observed.Observation) bool) *Side {
 	return x
 }
 
-// Sides has all updates of a sample, and those of seen and of unseen users; without unseen users
-// both of these are empty.
+// Sides returns all updates of a sample, and those of seen and of unseen users: both empty without unseen
+// users.
 func Sides(s *observed.Sample) (everyone, seen, unseen *Side) {
 	of := func(set devices.Set) *Side {
 		return SideOf(s, func(o *observed.Observation) bool { return o.Set == set })
@@ -42,7 +42,7 @@ func Sides(s *observed.Sample) (everyone, seen, unseen *Side) {
 	return everyone, seen, unseen
 }
 
-// Drawn is a pair: an element of the first side and one of the second, by their places.
+// Drawn is a pair of places on the two sides.
 type Drawn struct {
 	A, B int
 	Same bool
@@ -54,7 +54,7 @@ type Comparison struct {
 	Drawn         []Drawn
 }
 
-// Pairs lists the pairs with their scores.
+// Pairs scores the pairs.
 func (c *Comparison) Pairs(score func(a, b int) float64) []Pair {
 	list := make([]Pair, len(c.Drawn))
 	for i, d := range c.Drawn {
@@ -63,10 +63,9 @@ func (c *Comparison) Pairs(score func(a, b int) float64) []Pair {
 	return list
 }
 
-// Draw draws n pairs, n even, of updates of two sides, always of two rounds, with replacement: n/2
-// times one of the first side, with one of the second of the same user and one of another. So pairs
-// of one user and of two have the same updates on the first side. Updates of that side without a
-// partner of either kind are left out.
+// Draw draws n pairs, n even, of updates of two rounds, with replacement: n/2 times one of the first side,
+// with one of the second of the same user and one of another. Both kinds of pairs so have the same first
+// updates. Updates of the first side without a partner of either kind are left out.
 func Draw(first, second *Side, n int, rng *rand.Rand) (*Comparison, error) {
 	a, b := first.Of, second.Of
 	partners := newPartners(b)
@@ -90,7 +89,7 @@ func Draw(first, second *Side, n int, rng *rand.Rand) (*Comparison, error) {
 	return c, nil
 }
 
-// draw draws one of n numbers that fit, of which there is one.
+// draw draws one of n numbers, of which one fits.
 func draw(rng *rand.Rand, n int, fits func(int) bool) int {
 	for {
 		if k := rng.IntN(n); fits(k) {
@@ -99,7 +98,7 @@ func draw(rng *rand.Rand, n int, fits func(int) bool) int {
 	}
 }
 
-// partners says who could stand second in a pair.
+// partners counts possible second updates.
 type partners struct {
 	all       int
 	of        map[int32][]int // by user
@@ -117,7 +116,7 @@ func newPartners(list []Update) *partners {
 	return p
 }
 
-// count says how many of the user there are in other rounds, and how many of others.
+// count returns the number of the user's updates in other rounds, and of other users'.
 func (p *partners) count(u Update) (same, others int) {
 	same = len(p.of[u.User]) - p.inRoundOf[u]
 	return same, p.all - p.inRound[u.Round] - same

@@ -1,6 +1,6 @@
-// Package pairs tells whether two vectors come from one user: two updates, or an update and a vector
-// of other data (Orekondy et al. 2018, sections 4.3 and 6). Half of the pairs that it draws are of one
-// user. It ranks them by a score, and trains networks that give one.
+// Package pairs tells whether two vectors come from one user: two updates, or an update and a vector of
+// other data (Orekondy et al. 2018, sections 4.3 and 6). It draws pairs, half of them of one user, ranks
+// them by a score, and trains networks that give one.
 package pairs
 
 import (
@@ -12,40 +12,65 @@ import (
 
 	"coalmine/internal/seeds"
 	"coalmine/models/ranking"
+	"coalmine/tasks"
 	"coalmine/tasks/audits"
 )
 
-// Pair is a pair of updates of different rounds, with its score.
+// Pair is a pair of updates of different rounds, by its users A and B. A higher score makes it likelier
+// that they are one.
 type Pair struct {
-	// A and B are the users; the pair is of one where they are equal.
-	A, B int32
-	// Score is higher the likelier the two are one.
+	A, B  int32
 	Score float64
 }
 
-// same reports whether both are one user.
 func (p *Pair) same() bool { return p.A == p.B }
 
-// Measurement is how well pairs of one user are told from others.
+// Measurement is the ranking of pairs by their scores.
 type Measurement struct {
-	// Pairs counts the scored pairs, Same those of one user: half of them, or fewer.
+	// Pairs were scored, of which Same, half or fewer, are of one user.
 	Pairs int `json:"pairs"`
 	Same  int `json:"same"`
-	// Users counts those in the pairs. The intervals are over them (ranking.Resampling).
+	// Users in the pairs. The intervals are over them (ranking.Resampling).
 	Users int `json:"users"`
-	// AP is the average precision: the sum over thresholds of (R_n - R_(n-1)) P_n. By
-	// chance it is about Same / Pairs.
+	// AP is the average precision: the sum over thresholds of (R_n - R_(n-1)) P_n. By chance it is about
+	// Same / Pairs.
 	AP audits.Bounded `json:"ap"`
-	// AUC is the area under the receiver operating characteristic: the probability that a
-	// pair of one user has the higher score, ties counting half. By chance it is 0.5.
+	// AUC is the probability that a pair of one user has the higher score, ties counting half: the area
+	// under the receiver operating characteristic. By chance it is 0.5.
 	AUC audits.Bounded `json:"auc"`
+}
+
+// Chance is the average precision and AUC by chance, if half of the pairs are of one user.
+const Chance = 0.5
+
+// Few says that the users are too few to tell the AP from chance; empty otherwise.
+func (m *Measurement) Few() string { return audits.TooFewToTell(m.Users, Chance) }
+
+// Limit returns the limit on how many times Chance the lower end of an AP is, one of several
+// numbers. find returns the measurement with words for it; nil if there is none.
+func Limit[V any](name string, numbers int, unit, doc string, find func(V) (what string, m *Measurement)) []audits.Limit {
+	return []audits.Limit{audits.LimitOf[float64]{
+		Name: name, Doc: doc, Range: "[1,2)", Unit: "times chance",
+		Breaches: audits.Judged(func(v V, limit float64) []string {
+			what, m := find(v)
+			if m == nil {
+				return nil
+			}
+			g := audits.Gate{Limit: limit}
+			g.Factor(what, m.Users, m.AP, Chance)
+			return g.Breaches()
+		}),
+		FalseAlarms: func(s *audits.Setting, limit float64) []audits.FalseAlarm {
+			return audits.FactorAlarms(name, limit, numbers, unit, s.Owners(), Chance)
+		},
+	}.Limit()}
 }
 
 // Row is the row of an attack in tables.
 func (m *Measurement) Row(attack, of string) audits.Attack {
 	return audits.Attack{
 		Attack: attack, Of: of, Items: new(int64(m.Pairs)), AP: m.AP.Value, APLow: &m.AP.Low, APHigh: &m.AP.High,
-		Chance: audits.PairChance, Factor: m.AP.Value / audits.PairChance, FactorLow: new(m.AP.Low / audits.PairChance), FactorHigh: new(m.AP.High / audits.PairChance),
+		Chance: Chance, Factor: m.AP.Value / Chance, FactorLow: new(m.AP.Low / Chance), FactorHigh: new(m.AP.High / Chance),
 		AUC: &m.AUC.Value,
 	}
 }
@@ -53,8 +78,7 @@ func (m *Measurement) Row(attack, of string) audits.Attack {
 // resamples of the intervals over users.
 const resamples = 1000
 
-// AveragePrecision is that of pairs, which it sorts by their scores. It is NaN without one of
-// one user. No score may be NaN.
+// AveragePrecision sorts pairs by score. It is NaN without one of one user; a NaN score is an error.
 func AveragePrecision(pairs []Pair) (float64, error) {
 	if err := errNaN(pairs); err != nil {
 		return 0, err
@@ -64,8 +88,8 @@ func AveragePrecision(pairs []Pair) (float64, error) {
 	return ap, nil
 }
 
-// Curve is the precision where the shares 1/steps, 2/steps, ... of the pairs of one user are
-// found, from the highest scores down; it sorts the pairs. It is nil without a pair of one user.
+// Curve is the precision at a recall of 1/steps, 2/steps, ...; it sorts the pairs. It is nil without a pair
+// of one user.
 func Curve(pairs []Pair, steps int) (precisions []float64) {
 	sortByScore(pairs)
 	all, found := int(total(pairs, unweighted, ends{}).same), 0
@@ -83,7 +107,6 @@ func Curve(pairs []Pair, steps int) (precisions []float64) {
 	return precisions
 }
 
-// errNaN names the first pair whose score has no rank.
 func errNaN(pairs []Pair) error {
 	for _, p := range pairs {
 		if math.IsNaN(p.Score) {
@@ -99,11 +122,11 @@ func sortByScore(pairs []Pair) {
 	})
 }
 
-// Measure ranks pairs by their scores, which it sorts; none may be NaN. number tells the
-// measurements of one experiment apart.
+// Measure sorts pairs by their scores; a NaN is a permanent error. number tells the measurements of one
+// experiment apart.
 func Measure(pairs []Pair, seed uint64, number int) (Measurement, error) {
 	if err := errNaN(pairs); err != nil {
-		return Measurement{}, err
+		return Measurement{}, tasks.Permanent(err)
 	}
 	sortByScore(pairs)
 	count := total(pairs, unweighted, ends{})
@@ -113,10 +136,9 @@ func Measure(pairs []Pair, seed uint64, number int) (Measurement, error) {
 	return m, nil
 }
 
-// bound fills in the intervals: a pair of one user counts with the weight of the user, one of two
-// with the product of theirs (Owen and Eckles 2012). For the lower ends the pairs of the unseen
-// user stand last, and those of one more pair of users first; for the upper ends the other way
-// round.
+// bound sets the intervals: a pair of one user has the user's weight, one of two the product of theirs
+// (Owen and Eckles 2012). For the lower ends the unseen user's own pairs stand last, and one more pair of
+// users first; for the upper ends the other way round.
 func (m *Measurement) bound(pairs []Pair, stream *rand.Rand) {
 	pairs, m.Users = numbered(pairs)
 	count := mass{float64(m.Same), float64(m.Pairs - m.Same)}
@@ -134,9 +156,8 @@ func (m *Measurement) bound(pairs []Pair, stream *rand.Rand) {
 	m.AP, m.AUC = bounded(m.AP.Value, lows, highs), bounded(m.AUC.Value, lowAUCs, highAUCs)
 }
 
-// weights are those of pairs by the weights of their users, and the mass of unseen pairs: of the
-// pairs of one user the unseen user's share, of those of two users that of one more of the n(n-1)/2
-// pairs that n users form.
+// weights returns the weights of pairs, and the mass of unseen ones: the unseen user's share of the pairs
+// of one user, and of the pairs of two the share of one more of the n(n-1)/2 pairs of n users.
 func (m *Measurement) weights(users []float64) (weigh func(*Pair) float64, unseen mass) {
 	n := len(users) - 1
 	weigh = func(p *Pair) float64 {
@@ -149,7 +170,7 @@ func (m *Measurement) weights(users []float64) (weigh func(*Pair) float64, unsee
 	return weigh, mass{same: share * float64(m.Same), others: share * float64(m.Pairs-m.Same) * 2 / float64(n)}
 }
 
-// bounded is a number with its interval, by the ascending ends of resamples; [0, 1] without any.
+// bounded returns the interval between the ascending ends of resamples; [0, 1] without any.
 func bounded(value float64, lows, highs []float64) audits.Bounded {
 	if len(lows) == 0 {
 		return audits.Bounded{Value: value, High: 1}
@@ -158,7 +179,7 @@ func bounded(value float64, lows, highs []float64) audits.Bounded {
 	return audits.Bounded{Value: value, Low: i.Low, High: i.High}
 }
 
-// numbered are the pairs with their users numbered from 0, and the number of users.
+// numbered numbers the users of the pairs from 0.
 func numbered(pairs []Pair) (renamed []Pair, users int) {
 	var all []int32
 	for _, p := range pairs {
@@ -192,10 +213,9 @@ type ends struct{ first, last mass }
 
 func unweighted(*Pair) float64 { return 1 }
 
-// rank computes the average precision and the area under the receiver operating
-// characteristic of pairs in the order of falling scores, each weighed. Pairs of one score
-// count together. The precision is that where pairs of one user and of two are as frequent as
-// by their count: else weights alone would move it. Both are NaN without a pair of each kind.
+// rank returns the average precision and the area under the receiver operating characteristic of weighed
+// pairs in the order of falling scores. Equal scores count together. The precision is for the kinds as
+// frequent as by count: else weights alone would move it. Both are NaN without a pair of each kind.
 func rank(pairs []Pair, weigh func(*Pair) float64, e ends, count mass) (ap, auc float64) {
 	var found mass
 	all := total(pairs, weigh, e)
@@ -219,7 +239,6 @@ func rank(pairs []Pair, weigh func(*Pair) float64, e ends, count mass) (ap, auc 
 	return ap / all.same, auc / (all.same * all.others)
 }
 
-// total is the mass of pairs and ends.
 func total(pairs []Pair, weigh func(*Pair) float64, e ends) mass {
 	all := mass{e.first.same + e.last.same, e.first.others + e.last.others}
 	for i := range pairs {

@@ -41,7 +41,7 @@ type Fields struct {
 	Updates int `json:"updates" default:"2000" range:"[10,100000]" unit:"updates"`
 }
 
-// Params are the parameters of the task.
+// Params returns the parameters of the task.
 func (f *Fields) Params(s *audits.Setting) Params {
 	return Params{
 		Seed: s.Seed, View: f.View(s), Pairs: f.Pairs, Units: f.Units, Epochs: f.Epochs, Batch: f.Batch,
@@ -49,7 +49,7 @@ func (f *Fields) Params(s *audits.Setting) Params {
 	}
 }
 
-// Work is that of the towers of both sides, for each pair.
+// Work counts the towers of both sides, for each pair.
 func (f *Fields) Work(s *audits.Setting) float64 {
 	return s.UpdatesWork(f.Units, 2*float64(max(1, f.Networks))*float64(f.Epochs)*float64(f.Pairs), audits.RMSPropWork/float64(2*f.Batch))
 }
@@ -58,21 +58,21 @@ func (f *Fields) Work(s *audits.Setting) float64 {
 type Params struct {
 	Seed uint64 `json:"seed"`
 	observed.View
-	// Pairs that the network is trained on in an epoch, and measured on.
+	// Pairs of an epoch, and of a measurement.
 	Pairs        int     `json:"pairs"`
 	Units        int     `json:"units"` // of a layer
 	Epochs       int     `json:"epochs"`
 	Batch        int     `json:"batch"`
 	LearningRate float64 `json:"learning_rate"`
-	// Updates bounds the number of the shadow, and of the anonymous updates.
+	// Updates bounds the shadow, and the anonymous updates.
 	Updates int `json:"updates"`
-	// Centre subtracts the mean of their round from updates, and from vectors their mean.
+	// Centre subtracts the mean of the round from updates, and their mean from vectors.
 	Centre bool `json:"centre,omitempty"`
-	// Again is the number of further networks, which differ in their initial weights.
+	// Again is the number of further networks, with other initial weights.
 	Again int `json:"again,omitempty"`
 }
 
-// Read draws samples of the updates that fit, by two of the numbers of samples; centred ones with Centre.
+// Read draws samples of the updates that fit, by the number of the first; centred with Centre.
 func (p *Params) Read(ctx context.Context, t *tasks.Task, number int, fits func(*observed.Observation) bool) (r *observed.Reader, shadow, anonymous *observed.Sample, err error) {
 	if r, err = p.Open(ctx, t); err != nil {
 		return nil, nil, nil, err
@@ -83,8 +83,7 @@ func (p *Params) Read(ctx context.Context, t *tasks.Task, number int, fits func(
 	return r, shadow, anonymous, err
 }
 
-// Networks of an experiment that are trained on pairs, by which random streams tell them
-// apart. Those between are of audit.attributes.
+// Numbers of networks in an experiment, for their random streams; audit.attributes has those between.
 const (
 	Matching   = 0
 	CrossModal = 4
@@ -96,14 +95,13 @@ type Training struct {
 	Task    *tasks.Task
 	Network *networks.Pairs
 	Number  uint64 // Matching or CrossModal
-	// Draw draws the pairs of an epoch, from 0; Validate those of users that it does not learn from.
+	// Draw draws the pairs of an epoch, from 0; Validate those of other users.
 	Draw     func(epoch int) (*Comparison, error)
 	Validate func() (*Comparison, error)
 	Learned  Learned
 }
 
-// Divide divides updates by their users. A fifth of these, two at least, as pairs of two users
-// need, are for the validation.
+// Divide divides updates by user. A fifth of the users, at least two, validate.
 func (t *Training) Divide(s *observed.Sample) (learned, validated *Side) {
 	const share = 0.2
 	users, apart := s.Users(), map[int]bool{}
@@ -114,7 +112,45 @@ func (t *Training) Divide(s *observed.Sample) (learned, validated *Side) {
 	return SideOf(s, func(o *observed.Observation) bool { return !apart[o.User] }), SideOf(s, func(o *observed.Observation) bool { return apart[o.User] })
 }
 
-// Score lists pairs with the network's logits.
+// Trial is pairs that the network is measured on.
+type Trial struct {
+	Bootstrap int
+	Draw      func() (*Comparison, error)
+}
+
+// Measure measures the network on trials, and calls take with each,
+// its pairs in the order of their draw. The pairs of the first must be
+// there; further networks are measured on them, too. Others, such as those of unseen users in a
+// closed world, may be absent.
+func (t *Training) Measure(ctx context.Context, trials []Trial, take func(trial int, c *Comparison, list []Pair, m Measurement)) error {
+	for i, x := range trials {
+		c, err := x.Draw()
+		if err != nil && i == 0 {
+			return err
+		}
+		if err != nil {
+			continue
+		}
+		list, err := t.Score(c)
+		if err != nil {
+			return err
+		}
+		m, err := Measure(slices.Clone(list), t.Seed, x.Bootstrap)
+		if err != nil {
+			return err
+		}
+		take(i, c, list, m)
+		if i > 0 {
+			continue
+		}
+		if err := t.repeat(ctx, c, m.AP.Value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Score scores pairs by the network's logits.
 func (t *Training) Score(c *Comparison) ([]Pair, error) {
 	first, err := t.Network.First(len(c.First.Of), c.First.Row)
 	if err != nil {
@@ -139,18 +175,18 @@ func (t *Training) averagePrecision(c *Comparison) (float64, error) {
 
 // Learned describes the training of a network.
 type Learned struct {
-	// Users counts those it has learned from, ValidationUsers those of the validation.
+	// Users that it learned from, and ValidationUsers.
 	Users           int `json:"users"`
 	ValidationUsers int `json:"validation_users"`
-	// Course has all epochs. The network is that after epoch Best, from 1.
+	// Course of all epochs. The network is that after epoch Best, from 1.
 	Course []Epoch `json:"course"`
 	Best   int     `json:"best"`
-	// Networks is the average precision of anonymous pairs by several networks, this one among
-	// them, that differ in their initial values alone; nil where one was trained.
+	// Networks is the average precision of anonymous pairs by networks with other initial values, this one
+	// among them; nil of one.
 	Networks *audits.Estimate `json:"networks,omitempty"`
 }
 
-// String describes the length of the training: "stopped by 5 users after epoch 12 of 20".
+// String is "stopped by 5 users after epoch 12 of 20".
 func (l *Learned) String() string {
 	text := fmt.Sprintf("stopped by %s after epoch %d of %d", plural.Of(l.ValidationUsers, "user"), l.Best, len(l.Course))
 	if l.Best == len(l.Course) {
@@ -159,8 +195,7 @@ func (l *Learned) String() string {
 	return text
 }
 
-// Chance describes the share of the network's initial values in the average precision. field is the
-// block's path in the experiment file.
+// Chance describes the share of initial values in the average precision. field is the path of the block.
 func (l *Learned) Chance(field string) string {
 	if e := l.Networks; e != nil && e.SD != nil {
 		return fmt.Sprintf("; AP of anonymous pairs by %d networks from other initial values %.1f, standard deviation %.1f", e.N, 100*float64(e.Mean), 100**e.SD)
@@ -168,18 +203,15 @@ func (l *Learned) Chance(field string) string {
 	return "; the intervals hold the chance of users, not that of the network's initial values: " + field + ".networks above 1 measures it"
 }
 
-// Epoch is an epoch of training.
 type Epoch struct {
-	// Loss is the mean cross-entropy of its pairs, in nats.
+	// Loss is the mean cross-entropy, in nats, AP that of the validation.
 	Loss float64 `json:"loss"`
-	// AP is the average precision of the validation's pairs.
-	AP float64 `json:"ap"`
+	AP   float64 `json:"ap"`
 }
 
-// Repeat trains further networks, which differ from the first in their initial weights alone, and fills
-// in Learned.Networks, by the average precision of pairs: first is that of the first network, which the
-// network is again afterwards.
-func (t *Training) Repeat(ctx context.Context, c *Comparison, first float64) error {
+// repeat trains further networks from other initial weights, and sets Learned.Networks, by the average
+// precision of pairs: first is that of the network, whose parameters it restores.
+func (t *Training) repeat(ctx context.Context, c *Comparison, first float64) error {
 	if t.Again == 0 {
 		return nil
 	}
@@ -201,8 +233,8 @@ func (t *Training) Repeat(ctx context.Context, c *Comparison, first float64) err
 	return nil
 }
 
-// Run trains for all epochs, and fills in Learned. The network is that after the epoch with the
-// best validation, of equal ones the first.
+// Run trains for all epochs, and sets Learned. The network is that after the epoch of the best validation,
+// the first of equals.
 func (t *Training) Run(ctx context.Context) error {
 	return t.run(ctx, &t.Learned, seeds.Stream(t.Seed, seeds.NetworkWeights, t.Number))
 }
