@@ -26,13 +26,8 @@ import (
 type Params struct {
 	Seed uint64 `json:"seed"`
 	observed.View
-	Values       []Value `json:"values"`
-	Units        int     `json:"units"` // of the hidden layer
-	Epochs       int     `json:"epochs"`
-	Batch        int     `json:"batch"`
-	LearningRate float64 `json:"learning_rate"`
-	// Updates bounds the number of the shadow, and of the anonymous updates.
-	Updates int `json:"updates"`
+	Values []Value `json:"values"`
+	Network
 }
 
 // Kind trains and measures. Its inputs are those of observed.Inputs and observed.NamesInputs,
@@ -66,13 +61,12 @@ const (
 	allTasks
 )
 
-// labelled are updates with their labels by task; negative ones are not known.
+// labelled are updates with their labels by task, unknown or not.
 type labelled struct {
 	*observed.Sample
 	labels [allTasks][]int
 }
 
-// world is the data of the networks.
 type world struct {
 	*Params
 	task              *tasks.Task
@@ -85,7 +79,7 @@ type world struct {
 	mostFrequent       int   // the value of most learned updates
 }
 
-// firstSample is the number of the shadow sample among those of an experiment.
+// firstSample numbers the shadow sample in an experiment.
 const firstSample = 2
 
 func (p *Params) read(ctx context.Context, t *tasks.Task) (w *world, err error) {
@@ -107,8 +101,7 @@ func (p *Params) read(ctx context.Context, t *tasks.Task) (w *world, err error) 
 	return w, w.check()
 }
 
-// label numbers the classes of each task, and keeps a tenth of the shadow updates for the
-// validation.
+// label numbers the classes of each task, and keeps a tenth of the shadow updates for the validation.
 func (w *world) label() {
 	for _, o := range w.shadow.Of {
 		if o.Set == devices.Seen {
@@ -134,11 +127,11 @@ func (w *world) label() {
 	w.validated, w.learned = order[:apart], order[apart:]
 }
 
-// attributeNetwork is the first of this audit's networks among those of an experiment.
+// attributeNetwork numbers the first of these networks in an experiment.
 const attributeNetwork = 1
 
-// check refuses a class of which nothing was learned, and nothing to ask. It finds the most
-// frequent value.
+// check returns an error for a class of which nothing was learned, and for nothing to ask. It finds the
+// most frequent value.
 func (w *world) check() error {
 	counts := make([]int, len(w.Values))
 	for _, row := range w.learned {
@@ -157,8 +150,7 @@ func (w *world) check() error {
 	return nil
 }
 
-// network trains number i, on some tasks, and asks it of the anonymous updates. It returns the
-// guesses of each of the tasks.
+// network trains network i on some tasks, and returns its guesses of each for the anonymous updates.
 func (w *world) network(ctx context.Context, i int, on ...int) (o *AttackOutcome, guesses [][]int, err error) {
 	var classes []int
 	for _, task := range on {
@@ -182,7 +174,6 @@ func (w *world) network(ctx context.Context, i int, on ...int) (o *AttackOutcome
 	return o, guesses, nil
 }
 
-// learning is the training of one network.
 type learning struct {
 	*world
 	on                []int
@@ -191,7 +182,7 @@ type learning struct {
 	epochs, bestEpoch int
 }
 
-// patience is the number of epochs without a better validation that ends the training.
+// patience is the number of epochs without a better validation after which the training ends.
 const patience = 10
 
 // SGD as in Orekondy et al. 2018, section 4.3: the rate of step t, from 0, is divided by 1 +
@@ -201,7 +192,7 @@ const (
 	decay    = 1e-6
 )
 
-// learn trains until the loss of the validation falls no more, and keeps the best parameters.
+// learn trains until the validation's loss falls no more, and keeps the best parameters.
 func (l *learning) learn(ctx context.Context) error {
 	params := l.network.Graph().Params
 	l.network.Graph().Init(seeds.Stream(l.Seed, seeds.NetworkWeights, l.number))
@@ -238,7 +229,7 @@ func (l *learning) learn(ctx context.Context) error {
 	return nil
 }
 
-// of has some shadow updates as the network takes them.
+// of returns some shadow updates in the network's form.
 func (l *learning) of(rows []int) (examples int, row func(i int) []float32, labels [][]int) {
 	labels = make([][]int, len(l.on))
 	for i, task := range l.on {
@@ -249,7 +240,7 @@ func (l *learning) of(rows []int) (examples int, row func(i int) []float32, labe
 	return len(rows), func(i int) []float32 { return l.shadow.Row(rows[i]) }, labels
 }
 
-// guess is the class with the highest logit of each update, by task; of equal ones the first.
+// guess returns, by task, the class with the highest logit of each update, the first of equals.
 func (l *learning) guess(s *labelled) ([][]int, error) {
 	logits, err := l.network.Logits(len(s.Of), s.Row)
 	if err != nil {

@@ -50,7 +50,7 @@ func try(t *testing.T, p Params, users int, split []devices.Device, list []updat
 func params() Params {
 	return Params{
 		Seed: 1, Values: []Value{{"even", []string{"u[0-9][02468]"}}, {"odd", []string{"u[0-9][13579]"}}},
-		Units: 32, Epochs: 60, Batch: 16, LearningRate: 0.05, Updates: 4000,
+		Network: Network{Units: 32, Epochs: 60, Batch: 16, LearningRate: 0.05, Updates: 4000},
 	}
 }
 

@@ -23,6 +23,11 @@ type Block struct {
 	// Values of the attribute, at least two. Users who have none of them are left out.
 	Values []Value `json:"values" required:"true"`
 	observed.ViewFields
+	Network
+}
+
+// Network is the fields of the network and its training, and parameters of the task.
+type Network struct {
 	// Units of the hidden layer.
 	Units int `json:"units" default:"128" range:"[1,4096]" source:"Orekondy et al. 2018, section 4.3"`
 	// Epochs, at most: a training ends where the loss on a tenth of the shadow devices'
@@ -51,10 +56,7 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 func (f *Fields) Compile(b audits.Builder, _ int) storage.Key {
 	p := f.Attributes
 	inputs := append(observed.Inputs(b.Recorded(), b.Devices()), observed.NamesInputs(b)...)
-	return b.Node(Kind, "attributes of users", Params{
-		Seed: b.Setting().Seed, View: p.View(b.Setting()), Values: p.Values, Units: p.Units,
-		Epochs: p.Epochs, Batch: p.Batch, LearningRate: p.LearningRate, Updates: p.Updates,
-	}, inputs...)
+	return b.Node(Kind, "attributes of users", Params{Seed: b.Setting().Seed, View: p.View(b.Setting()), Values: p.Values, Network: p.Network}, inputs...)
 }
 
 func (f *Fields) Work(s *audits.Setting) float64 {
@@ -70,7 +72,7 @@ type Value struct {
 	Users []string `json:"users" required:"true"`
 }
 
-// checkValues reports everything that is wrong with the values by themselves.
+// checkValues describes mistakes in the values by themselves.
 func checkValues(values []Value) (problems []string) {
 	names := map[string]bool{}
 	for _, v := range values {
@@ -89,10 +91,9 @@ func checkValues(values []Value) (problems []string) {
 	return problems
 }
 
-// unknown is the value of users without one.
-const unknown = -1
+const unknown = -1 // the value of users without one
 
-// valueOf numbers the value of a user's name; unknown without one. Two are an error.
+// valueOf returns the number of a user's value, or unknown. Two are an error.
 func valueOf(values []Value, name string) (number int, err error) {
 	number = unknown
 	for i, v := range values {
@@ -107,7 +108,7 @@ func valueOf(values []Value, name string) (number int, err error) {
 	return number, nil
 }
 
-// readValues returns the values of the users that were divided into devices.
+// readValues returns the values of the divided users.
 func readValues(ctx context.Context, t *tasks.Task, values []Value) ([]int, error) {
 	names, err := observed.ReadNames(ctx, t)
 	if err != nil {

@@ -3,8 +3,11 @@ package attributes
 import (
 	"fmt"
 
+	"coalmine/internal/seeds"
+	"coalmine/models/ranking"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/devices"
 )
 
 // Audit is that of attributes of users.
@@ -36,7 +39,6 @@ var Audit = audits.Description{
 func alone(v *Outcome) *Accuracy { return v.Attribute.orNone().Attribute }
 func joint(v *Outcome) *Accuracy { return v.Joint.orNone().Attribute }
 
-// share is the value of an accuracy.
 func share(of func(*Outcome) *Accuracy) audits.Value {
 	return audits.Of(func(v *Outcome) *float64 {
 		if a := of(v); a != nil {
@@ -46,64 +48,62 @@ func share(of func(*Outcome) *Accuracy) audits.Value {
 	})
 }
 
-// shown is a measure with a column of tables.
+// shown adds a column of tables.
 func shown(header string, m audits.Measure) audits.Measure {
 	m.Header, m.Scale, m.Digits = header, audits.Percent, 1
 	return m
 }
 
-// Outcome is the outcome: the metrics of audits/attributes.
+// Outcome has the metrics of audits/attributes.
 type Outcome struct {
-	// Users are those looked at, by value.
+	// Users that were looked at, by value.
 	Users []Users `json:"users"`
-	// Majority is the outcome of always saying the most frequent value.
+	// Majority is the result of always saying the most frequent value.
 	Majority Majority `json:"majority"`
-	// Attribute is a network for the attribute alone, Identity one for the users, Joint one
-	// with a hidden layer for both.
+	// Attribute is a network for the attribute alone, Identity for the users, Joint with a hidden layer for
+	// both.
 	Attribute *AttackOutcome `json:"attribute"`
 	Identity  *AttackOutcome `json:"identity"`
 	Joint     *AttackOutcome `json:"joint"`
-	// ByIdentity is the accuracy of the attribute of the user that the network for users names.
+	// ByIdentity is the accuracy of the attribute of the named user.
 	ByIdentity *Accuracy `json:"by_identity"`
 }
 
-// Users is how many users have a value, of those with updates of a shadow and of an anonymous
-// device.
+// Users with a value, and with updates of a shadow or an anonymous device.
 type Users struct {
 	Value     string `json:"value"`
 	Shadow    int    `json:"shadow"`
 	Anonymous int    `json:"anonymous"`
 }
 
-// Majority is the most frequent value of the shadow updates, and how often it is right.
+// Majority is the most frequent value of the shadow updates, and its accuracy.
 type Majority struct {
 	Value  string    `json:"value"`
 	Seen   *Accuracy `json:"seen,omitempty"`
 	Unseen *Accuracy `json:"unseen,omitempty"`
 }
 
-// AttackOutcome is the outcome of a network, nil for tasks that it has not.
+// AttackOutcome is the outcome of a network; nil for other tasks.
 type AttackOutcome struct {
-	// Epochs were made; the network is that after epoch Best.
+	// Epochs of training. The network is that after epoch Best.
 	Epochs int `json:"epochs"`
 	Best   int `json:"best"`
-	// Attribute is that of users with a shadow device, Unseen that of users without; nil if there
-	// are none.
+	// Attribute of users with a shadow device, Unseen of users without; nil without any.
 	Attribute *Accuracy `json:"attribute,omitempty"`
 	Unseen    *Accuracy `json:"unseen,omitempty"`
 	Identity  *Accuracy `json:"identity,omitempty"`
 }
 
-// Accuracy is the share of anonymous updates with a right guess, top-1.
+// Accuracy is the share of anonymous updates with a right guess.
 type Accuracy struct {
 	Users   int `json:"users"`
 	Updates int `json:"updates"`
-	// Accuracy is in [0, 1]; Low and High are its 95% interval over users.
+	// Accuracy in [0, 1], with its 95% interval over users.
 	Accuracy float64 `json:"accuracy"`
 	Low      float64 `json:"low"`
 	High     float64 `json:"high"`
-	// FactorLow is the lower end of the interval of Accuracy over that of always saying the most
-	// frequent value; nil if the latter is 0, and of other accuracies.
+	// FactorLow is the lower end of the interval of Accuracy over the accuracy of the most frequent value;
+	// nil if that is 0, and of other accuracies.
 	FactorLow *float64 `json:"factor_low,omitempty"`
 }
 
@@ -114,12 +114,10 @@ func (a *Accuracy) percent() string {
 	return fmt.Sprintf("%.1f", 100*a.Accuracy)
 }
 
-// besideMajority is the accuracy of the attribute, and that of the most frequent value.
 func (v *Outcome) besideMajority() string {
 	return fmt.Sprintf("%s (%s)", alone(v).percent(), v.Majority.Seen.percent())
 }
 
-// orNone is an empty outcome for nil.
 func (o *AttackOutcome) orNone() *AttackOutcome {
 	if o == nil {
 		return new(AttackOutcome)
@@ -154,7 +152,6 @@ var limits = []audits.Limit{audits.LimitOf[float64]{
 	FalseAlarms: falseAlarms,
 }.Limit()}
 
-// judge judges all numbers.
 func judge(v *Outcome, limit float64) *audits.Gate {
 	alone, joint := v.Attribute.orNone(), v.Joint.orNone()
 	g := audits.Gate{Limit: limit}
@@ -185,4 +182,111 @@ func falseAlarms(s *audits.Setting, limit float64) []audits.FalseAlarm {
 		numbers = 4
 	}
 	return audits.FactorAlarms("attributes", limit, numbers, "accuracies", s.Owners(), 1/float64(len(f.Attributes.Values)))
+}
+
+// score sets the accuracies of a task's guesses.
+func (w *world) score(o *AttackOutcome, task int, guesses []int) {
+	right := func(row int) bool { return guesses[row] == w.anonymous.labels[task][row] }
+	if task == identity {
+		o.Identity = w.tally(devices.Seen, right).accuracy()
+		return
+	}
+	o.Attribute, o.Unseen = w.tally(devices.Seen, right).against(), w.tally(devices.Unseen, right).against()
+}
+
+// byIdentity guesses the value of the user that was named.
+func (w *world) byIdentity(identities []int) *Accuracy {
+	return w.tally(devices.Seen, func(row int) bool {
+		return w.values[w.named[identities[row]]] == w.anonymous.labels[attribute][row]
+	}).accuracy()
+}
+
+func (w *world) isMostFrequent(row int) bool {
+	return w.anonymous.labels[attribute][row] == w.mostFrequent
+}
+
+func (w *world) majority() Majority {
+	return Majority{
+		Value: w.Values[w.mostFrequent].Value,
+		Seen:  w.tally(devices.Seen, w.isMostFrequent).accuracy(), Unseen: w.tally(devices.Unseen, w.isMostFrequent).accuracy(),
+	}
+}
+
+func (w *world) usersByValue() []Users {
+	all := make([]Users, len(w.Values))
+	for i, v := range w.Values {
+		all[i].Value = v.Value
+	}
+	for _, user := range w.shadow.Users() {
+		all[w.values[user]].Shadow++
+	}
+	for _, user := range w.anonymous.Users() {
+		all[w.values[user]].Anonymous++
+	}
+	return all
+}
+
+// tally counts updates by user; most are those of the most frequent value.
+type tally struct {
+	seed              uint64
+	right, most, sent []float64
+}
+
+// tally counts the anonymous updates of a set by user, in the order of their first.
+func (w *world) tally(set devices.Set, right func(row int) bool) *tally {
+	t, number := &tally{seed: w.Seed}, map[int]int{}
+	for row, o := range w.anonymous.Of {
+		if o.Set != set {
+			continue
+		}
+		i, known := number[o.User]
+		if !known {
+			i = len(t.sent)
+			number[o.User] = i
+			t.right, t.most, t.sent = append(t.right, 0), append(t.most, 0), append(t.sent, 0)
+		}
+		t.sent[i]++
+		if right(row) {
+			t.right[i]++
+		}
+		if w.isMostFrequent(row) {
+			t.most[i]++
+		}
+	}
+	return t
+}
+
+// accuracy is the share of right updates; nil of none.
+func (t *tally) accuracy() *Accuracy {
+	if len(t.sent) == 0 {
+		return nil
+	}
+	bounds := Interval(t.seed, t.right, t.sent, t.sent)
+	return &Accuracy{Users: len(t.sent), Updates: int(sum(t.sent)), Accuracy: sum(t.right) / sum(t.sent), Low: bounds.Low, High: bounds.High}
+}
+
+// against adds the comparison with always saying the most frequent value.
+func (t *tally) against() *Accuracy {
+	a := t.accuracy()
+	if a != nil && sum(t.most) > 0 {
+		a.FactorLow = new(Interval(t.seed, t.right, t.most, t.sent).Low)
+	}
+	return a
+}
+
+const resamples = 1000
+
+// Interval is the interval over users of the ratio of two counts of updates. The unseen user has sent the
+// mean number of updates, all of which count below.
+func Interval(seed uint64, hits, below, sent []float64) ranking.Interval {
+	r := ranking.Resampling{Stream: seeds.Stream(seed, seeds.AttributeInterval), Groups: []int{len(hits)}, Resamples: resamples}
+	mean := ranking.Mean(sent)
+	return r.Interval(audits.Confidence, ranking.OfRatio(hits, below, 0, mean, mean))
+}
+
+func sum(counts []float64) (total float64) {
+	for _, n := range counts {
+		total += n
+	}
+	return total
 }

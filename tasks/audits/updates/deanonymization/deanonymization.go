@@ -21,34 +21,31 @@ type Params struct {
 	Seed   uint64        `json:"seed"`
 	Attack attacks.Kind  `json:"attack"`
 	View   observed.View `json:"view"`
-	// Learn are the rounds of the shadows' updates that the attack is trained on, Try those of
-	// the anonymous updates that it scores.
+	// Learn are the rounds of the shadows' updates to learn from, Try those of the scored anonymous
+	// updates.
 	Learn Rounds `json:"learn"`
 	Try   Rounds `json:"try"`
-	// Profiles has the attack name profiles in place of users. The devices of held-out users,
-	// and where there are none the shadows of all, teach it what is no profile.
+	// Profiles has the attack name profiles in place of users. Held-out users, or without them the shadows
+	// of all, are no profile.
 	Profiles bool `json:"profiles,omitempty"`
-	// Examples bounds the number of updates of each user that it learns from; 0: all.
+	// Examples bounds the updates of each user to learn from; 0: all.
 	Examples int `json:"examples,omitempty"`
-	// Sums is the number of anonymous updates of a round that are visible only as their sum; 0
-	// and 1: each is visible.
-	Sums   int `json:"sums,omitempty"`
-	Epochs int `json:"epochs"` // at most
-	Batch  int `json:"batch"`
-	Memory int `json:"memory"` // MiB of updates at once
+	// Sums is the number of a round's anonymous updates that are visible only as their sum; up to 1: each
+	// is visible.
+	Sums int `json:"sums,omitempty"`
+	TrainingFields
 }
 
-// Rounds are those from From to To, both included.
+// Rounds from From to To, both included.
 type Rounds struct {
 	From int `json:"from"`
 	To   int `json:"to"`
 }
 
-// Has reports whether a round is one of them.
 func (r Rounds) Has(round int) bool { return r.From <= round && round <= r.To }
 
-// Reidentify trains an attack and scores the anonymous updates. Its inputs are those of package
-// observed, its blobs ScoresBlob and ScoredBlob.
+// Reidentify trains an attack and scores the anonymous updates. Its inputs are those of package observed,
+// its blobs ScoresBlob and ScoredBlob.
 var Reidentify = tasks.Kind{Name: "audits/reidentify", Version: 3, Class: tasks.Compute, Run: tasks.WithParams(reidentify)}
 
 // Blobs of audits/reidentify.
@@ -61,22 +58,19 @@ const (
 
 // Scored describes the scores.
 type Scored struct {
-	// Classes are the users that the attack can name, or those that stand for profiles, in the
-	// order of the columns. If it has learned from other users, too, these have one column more.
+	// Classes are the users of the columns, or those that stand for profiles. If the attack learned from
+	// other users, too, they have one more column.
 	Classes []int `json:"classes"`
 	Unseen  bool  `json:"unseen,omitempty"`
-	// Untaught are the users that are no classes because none of their updates was recorded.
-	Untaught []int `json:"untaught,omitempty"`
-	// Items are in the order of the rows.
-	Items []Item `json:"items"`
-	// Learned is the number of updates that the attack was trained on, beside those that
-	// Validated it.
+	// Untaught users are no classes: none of their updates was recorded.
+	Untaught []int  `json:"untaught,omitempty"`
+	Items    []Item `json:"items"`
+	// Learned and Validated count the updates of the training, and of its validation.
 	Learned   int              `json:"learned"`
 	Validated int              `json:"validated,omitempty"`
 	Training  attacks.Training `json:"training,omitzero"`
 }
 
-// Columns is the number of scores of an item.
 func (s *Scored) Columns() int {
 	if s.Unseen {
 		return len(s.Classes) + 1
@@ -84,10 +78,9 @@ func (s *Scored) Columns() int {
 	return len(s.Classes)
 }
 
-// Item is an anonymous update, or a sum of some.
+// Item is an anonymous update, or a sum of some, by the users of its devices.
 type Item struct {
-	Round int `json:"round"`
-	// Users whose devices have sent it.
+	Round int   `json:"round"`
 	Users []int `json:"users"`
 }
 
@@ -123,7 +116,7 @@ func reidentify(ctx context.Context, t *tasks.Task, p *Params) error {
 	return t.PutJSON(ctx, ScoredBlob, &census.Scored)
 }
 
-// open opens the updates with the lengths with which they were sent: a sum is one of these.
+// open keeps the lengths with which updates were sent: a sum is one of these.
 func (p *Params) open(ctx context.Context, t *tasks.Task) (*observed.Reader, error) {
 	return observed.View{Layers: p.View.Layers, Raw: true}.Open(ctx, t)
 }

@@ -86,7 +86,7 @@ func normals(rng *rand.Rand, n int) []float64 {
 
 func params(w world, kind attacks.Kind) Params {
 	r := Rounds{1, w.rounds}
-	return Params{Seed: 1, Attack: kind, Learn: r, Try: r, Epochs: 300, Batch: 16, Memory: 16}
+	return Params{Seed: 1, Attack: kind, Learn: r, Try: r, TrainingFields: TrainingFields{Epochs: 300, Batch: 16, Memory: 16}}
 }
 
 func summary(kinds ...attacks.Kind) SummaryParams {
@@ -317,7 +317,7 @@ func TestWhoCannotBeNamedIsSaid(t *testing.T) {
 		return updates.Update{Round: round, Device: device, Values: values}
 	}
 	inputs := observedtest.Inputs(g, layout, split, []updates.Update{update(1, 0), update(1, 1), update(2, 3), update(3, 4)})
-	p := Params{Seed: 1, Attack: attacks.Cosine, Learn: Rounds{1, 3}, Try: Rounds{1, 3}, Epochs: 1, Batch: 1, Memory: 16}
+	p := Params{Seed: 1, Attack: attacks.Cosine, Learn: Rounds{1, 3}, Try: Rounds{1, 3}, TrainingFields: TrainingFields{Epochs: 1, Batch: 1, Memory: 16}}
 	v := outcome(t, g.Run(Summary, summary(attacks.Cosine), taskstest.In(AttackInput(0), g.Run(Reidentify, p, inputs...))))
 	if v.Untaught != 1 || v.Attacks[0].Users != 1 || v.Devices != 2 || !strings.Contains(v.Note(nil), "1 user can't be named") {
 		t.Errorf("outcome %+v", v)

@@ -20,14 +20,14 @@ type Fields struct {
 	Deanonymization *Block `json:"deanonymization,omitempty" also:"reidentification re-identification" source:"Orekondy et al. 2018, sections 4.3 and 6"`
 }
 
-// AttackFields are the first fields of an audit by attacks, here and in package profiles.
+// AttackFields are the first fields of this audit and of profiles.
 type AttackFields struct {
 	// Attacks that are tried, each once.
 	Attacks []attacks.Kind `json:"attacks" also:"attack" source:"Orekondy et al. 2018, section 6.1.1; cosine: a baseline"`
 	observed.ViewFields
 }
 
-// TrainingFields are those of the training of such attacks.
+// TrainingFields are those of the training of attacks, and parameters of the task.
 type TrainingFields struct {
 	// Epochs at most of the attacks that are trained by steps: mlp, which ends where the loss on
 	// a tenth of the shadows' updates, which are kept from the training, falls no more; and svm,
@@ -70,7 +70,7 @@ type Between struct {
 	To int `json:"to,omitempty" range:"[1,1000000000]" unit:"rounds"`
 }
 
-// of returns the rounds of a training with a number of rounds.
+// of returns the rounds of a training.
 func (b *Between) of(rounds int) Rounds {
 	switch {
 	case b == nil:
@@ -87,7 +87,7 @@ func (f *Fields) Complete(_ *audits.Setting, given func(path string) bool) {
 	f.Deanonymization.CompleteAttacks(path, given)
 }
 
-// CompleteAttacks makes all kinds the default of the block at a path.
+// CompleteAttacks makes all attacks the default.
 func (f *AttackFields) CompleteAttacks(path string, given func(path string) bool) {
 	if !given(path + ".attacks") {
 		f.Attacks = attacks.Kinds()
@@ -104,7 +104,7 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	}
 }
 
-// CheckAttacks reports a list of attacks in the block at a path that is empty or names one twice.
+// CheckAttacks reports a list of attacks that is empty or names one twice.
 func (f *AttackFields) CheckAttacks(path string, fail audits.Fail) {
 	at := []string{path + ".attacks"}
 	for i, kind := range f.Attacks {
@@ -117,8 +117,7 @@ func (f *AttackFields) CheckAttacks(path string, fail audits.Fail) {
 	}
 }
 
-// CheckData implements audits.DataChecker: an attack needs two classes, of which one may be that
-// of all other users.
+// CheckData: an attack needs two classes, of which one may be that of all other users.
 func (f *Fields) CheckData(_ *audits.Setting, d *audits.Data, fail audits.Fail) {
 	users := d.Seen + d.Unseen + d.HeldOut
 	if users == 0 || d.Seen > 1 || d.Seen == 1 && d.HeldOut > 0 {
@@ -160,16 +159,15 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	return b.Node(Summary, "whose updates they are", params, inputs...)
 }
 
-// attack adds the node of an attack.
 func (p *Block) attack(b audits.Builder, kind attacks.Kind, learn, try Rounds) storage.Key {
 	params := p.Params(b, kind, p.TrainingFields, learn, try)
 	params.Examples, params.Sums = p.Examples, p.Sums
 	return b.Node(Reidentify, fmt.Sprintf("%s on updates of rounds %d to %d", kind.Title(), learn.From, learn.To), params, observed.Inputs(b.Recorded(), b.Devices())...)
 }
 
-// Params are the parameters of one of the attacks.
+// Params returns the parameters of one of the attacks.
 func (f *AttackFields) Params(b audits.Builder, kind attacks.Kind, t TrainingFields, learn, try Rounds) Params {
-	return Params{Seed: b.Setting().Seed, Attack: kind, View: f.View(b.Setting()), Learn: learn, Try: try, Epochs: t.Epochs, Batch: t.Batch, Memory: t.Memory}
+	return Params{Seed: b.Setting().Seed, Attack: kind, View: f.View(b.Setting()), Learn: learn, Try: try, TrainingFields: t}
 }
 
 // split divides rounds into ranges as equal as can be; none for 0.
@@ -181,16 +179,14 @@ func (r Rounds) split(stages int) (ranges []Rounds) {
 	return ranges
 }
 
-// Work implements audits.Worker: half of the updates are those of shadows, and all stages together
-// learn once more from them.
+// Work: half of the updates are those of shadows, and all stages together learn once more from them.
 func (f *Fields) Work(s *audits.Setting) float64 {
 	p := f.Deanonymization
 	return AttacksWork(s, p.Attacks, p.Epochs, p.Batch, p.Examples) * float64(1+min(1, p.Stages))
 }
 
-// AttacksWork is the work of attacks that learn from half of the recorded updates or, where examples is
-// not 0, from at most that number of each user that is seen. Those that are trained by steps may end before
-// their last epoch; others take little.
+// AttacksWork is the work of attacks that learn from half of the recorded updates, or from examples, if not
+// 0, of each seen user. Trainings by steps may end before their last epoch; others take little.
 func AttacksWork(s *audits.Setting, kinds []attacks.Kind, epochs, batch, examples int) float64 {
 	work, learned := 0.0, s.RecordedUpdates()/2
 	if examples > 0 && s.Data != nil {

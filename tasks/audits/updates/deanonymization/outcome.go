@@ -2,6 +2,7 @@ package deanonymization
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -55,64 +56,56 @@ var Audit = audits.Description{
 	Charted: &audits.Charted{Name: "named AP, times chance", Level: 1, Of: factor},
 }
 
-// Outcome is the outcome of all attacks.
+// Outcome of all attacks.
 type Outcome struct {
-	// Devices is the number of users of scored updates, Items the number of these, or of their sums.
+	// Devices is the number of users of Items scored updates, or sums.
 	Devices int `json:"devices"`
 	Items   int `json:"items"`
-	// Untaught is the number of users without a class, because no update of their shadow device
-	// was recorded.
-	Untaught int `json:"untaught,omitempty"`
-	// Confidence of all intervals.
+	// Untaught is the number of users without a class: no update of their shadow device was recorded.
+	Untaught   int             `json:"untaught,omitempty"`
 	Confidence float64         `json:"confidence"`
 	Attacks    []AttackOutcome `json:"attacks"`
-	// AboveBaseline is how far the best trained attack is above the cosine.
+	// AboveBaseline compares the best trained attack with the cosine.
 	AboveBaseline *Difference `json:"above_baseline,omitempty"`
 	// Stages are the ranges of rounds of the matrices.
 	Stages []Rounds `json:"stages,omitempty"`
 }
 
-// AttackOutcome is the outcome of one attack.
+// AttackOutcome of one attack.
 type AttackOutcome struct {
 	Attack attacks.Kind `json:"attack"`
-	// Users counts those with a class and with scored updates. Means are over them.
+	// Users have a class and scored updates. Means are over them.
 	Users int `json:"users"`
-	// AP is the mean over users of the average precision, in (0, 1]; Chance its mean with the
-	// updates of any anonymous device in the place of the user's, and Factor AP over Chance.
-	// These and the fields below, to P, are above 0 if there are users, and absent from the JSON
-	// if there are none.
+	// AP is the mean over users of the average precision, in (0, 1]; Chance its mean with any anonymous
+	// device in the user's place; Factor AP / Chance. These, and the fields to P, are above 0 if there are
+	// users, else absent from the JSON.
 	AP             float64          `json:"ap,omitzero"`
 	APInterval     ranking.Interval `json:"ap_interval,omitzero"`
 	Chance         float64          `json:"chance,omitzero"`
 	Factor         float64          `json:"factor,omitzero"`
 	FactorInterval ranking.Interval `json:"factor_interval,omitzero"`
-	// FactorAtLeast is a bound from below that holds for all attacks at once with the
-	// confidence.
+	// FactorAtLeast is a lower bound that holds for all attacks at once.
 	FactorAtLeast float64 `json:"factor_at_least,omitzero"`
-	// Share of the updates that are the user's, in the mean over users: the chance of Orekondy et
-	// al. 2018.
+	// Share of the updates that are the user's, mean over users: the chance of Orekondy et al. 2018.
 	Share float64 `json:"share,omitzero"`
-	// P is the probability of such an AP or a higher one if devices were any user's.
+	// P is the p-value of AP if devices were any user's.
 	P float64 `json:"p,omitzero"`
 	// Top1 and Top5 are absent if no scored update has a class.
-	Top1 Top `json:"top1,omitzero"`
-	Top5 Top `json:"top5,omitzero"`
-	// Unseen is the outcome of the class of unseen users.
+	Top1   Top           `json:"top1,omitzero"`
+	Top5   Top           `json:"top5,omitzero"`
 	Unseen *ClassOutcome `json:"unseen,omitempty"`
-	// Learned is the number of updates that the attack was trained on.
+	// Learned and Validated count the updates of the training, and of its validation.
 	Learned   int              `json:"learned"`
 	Validated int              `json:"validated,omitempty"`
 	Training  attacks.Training `json:"training,omitzero"`
-	// Curve is the precision where 1%, 2%, ... of a user's updates are found, in the mean over
-	// users.
+	// Curve is the precision at a recall of 1%, 2%, ..., mean over users.
 	Curve []float64 `json:"curve,omitempty"`
-	// Matrix has a row for each stage that the attack was trained on, with a column for each
-	// that it was tried on.
+	// Matrix has rows for the stages of the training, and columns for those of the trial.
 	Matrix  [][]Stage     `json:"matrix,omitempty"`
 	PerUser []UserOutcome `json:"per_user,omitempty"`
 }
 
-// Top is how often the user is among the classes that score highest, beside chance.
+// Top is how often the user is among the highest classes, beside chance.
 type Top struct {
 	Count  int     `json:"count"`
 	Of     int     `json:"of"`
@@ -120,36 +113,36 @@ type Top struct {
 	Chance float64 `json:"chance"`
 }
 
-// ClassOutcome is the average precision of one class.
+// ClassOutcome is the average precision for unseen users, beside their share.
 type ClassOutcome struct {
 	AP    float64 `json:"ap"`
 	Share float64 `json:"share"`
 	Items int     `json:"items"`
 }
 
-// Stage is an element of the matrix. AP and Factor are above 0 if there are users, and absent from
-// the JSON if there are none.
+// Stage is an element of the matrix. AP and Factor are above 0 if there are users, else absent from the
+// JSON.
 type Stage struct {
 	Users  int     `json:"users"`
 	AP     float64 `json:"ap,omitzero"`
 	Factor float64 `json:"factor,omitzero"`
 }
 
-// UserOutcome is the average precision for one user, and its chance.
+// UserOutcome is the average precision for one user, and chance.
 type UserOutcome struct {
 	User   int     `json:"user"`
 	AP     float64 `json:"ap"`
 	Chance float64 `json:"chance"`
 }
 
-// Difference is how far the AP of an attack is above that of the baseline, over the same users.
+// Difference is the AP of an attack less the baseline's, over the same users.
 type Difference struct {
 	Attack   attacks.Kind     `json:"attack"`
 	AP       float64          `json:"ap"`
 	Interval ranking.Interval `json:"interval"`
 }
 
-// Best is the attack with the highest AP, nil without one.
+// Best is the attack of the highest AP; nil if none could name a user.
 func (v *Outcome) Best() *AttackOutcome {
 	var best *AttackOutcome
 	for i := range v.Attacks {
@@ -160,7 +153,6 @@ func (v *Outcome) Best() *AttackOutcome {
 	return best
 }
 
-// measuresByAttack returns the measures of each attack.
 func measuresByAttack() (list []audits.Measure) {
 	for _, kind := range attacks.Kinds() {
 		find := func(v *Outcome) *AttackOutcome {
@@ -178,7 +170,7 @@ func measuresByAttack() (list []audits.Measure) {
 	return list
 }
 
-// named is the number of updates; nil where no attack could name a user.
+// named is the number of updates; nil if no attack could name a user.
 func (v *Outcome) named() *int {
 	if v.Best() == nil {
 		return nil
@@ -186,17 +178,16 @@ func (v *Outcome) named() *int {
 	return &v.Items
 }
 
-// factor is how many times chance the AP is.
 func (o *AttackOutcome) factor() audits.Bounded { return bounded(o.Factor, o.FactorInterval) }
 
 func bounded(value float64, i ranking.Interval) audits.Bounded {
 	return audits.Bounded{Value: value, Low: i.Low, High: i.High}
 }
 
-// times is the AP for tables: "21.4 (3.2x)".
+// times is "21.4 (3.2x)".
 func (o *AttackOutcome) times() string { return fmt.Sprintf("%.1f (%.1fx)", 100*o.AP, o.Factor) }
 
-// Note implements audits.Noter: Table 3 of the paper.
+// Note has the numbers of Table 3 of the paper.
 func (v *Outcome) Note(*audits.Cell) string {
 	var parts []string
 	for _, o := range v.Attacks {
@@ -225,7 +216,7 @@ func (o *AttackOutcome) text(confidence float64) string {
 	return text
 }
 
-// baseline is a remark on the cosine if no trained attack is certainly above it.
+// baseline remarks on the cosine if no trained attack is certainly above it.
 func (v *Outcome) baseline() string {
 	d := v.AboveBaseline
 	switch {
@@ -241,7 +232,6 @@ func (v *Outcome) baseline() string {
 		d.Attack.Title(), 100*d.AP, 100*v.Confidence, 100*d.Interval.Low, 100*d.Interval.High)
 }
 
-// AttackRows implements audits.Attacked: Table 3 of the paper.
 func (v *Outcome) attackRows() (rows []audits.Attack) {
 	for i := range v.Attacks {
 		o := &v.Attacks[i]
@@ -258,7 +248,6 @@ func (v *Outcome) attackRows() (rows []audits.Attack) {
 	return rows
 }
 
-// userRows says how well each attack finds each user.
 func (v *Outcome) userRows() (rows []audits.AttackedUser) {
 	for _, o := range v.Attacks {
 		for _, u := range o.PerUser {
@@ -268,8 +257,7 @@ func (v *Outcome) userRows() (rows []audits.AttackedUser) {
 	return rows
 }
 
-// Figure implements audits.Figured: the precision-recall curve of the best attack, and points
-// of the others'.
+// Figure is the precision-recall curve of the best attack, and points of the others'.
 func (v *Outcome) Figure(*audits.Cell) *audits.Figure {
 	best := v.Best()
 	if best == nil {
@@ -329,4 +317,65 @@ func falseAlarms(s *audits.Setting, limit float64) []audits.FalseAlarm {
 	}
 	alarm.Where = audits.JudgedAt("the attacks at the limit", alarm.Users)
 	return []audits.FalseAlarm{alarm}
+}
+
+// factor charts the best attack.
+func factor(outcome audits.Outcome) (audits.Bounded, bool) {
+	best := outcome.(*Outcome).Best()
+	if best == nil {
+		return audits.Bounded{}, false
+	}
+	return best.factor(), true
+}
+
+func (v *Outcome) heatMaps() (maps []*audits.HeatMap) {
+	for i := range v.Attacks {
+		if o := &v.Attacks[i]; len(o.Matrix) > 0 {
+			maps = append(maps, v.heatMap(o))
+		}
+	}
+	return maps
+}
+
+// heatMap is figure 10 of the paper: rows are the stages of the training, columns those of the trial.
+func (v *Outcome) heatMap(o *AttackOutcome) *audits.HeatMap {
+	m := &audits.HeatMap{
+		Name:  "Stages of the training: named AP by " + o.Attack.Title() + ", times chance",
+		About: "An attack has learned from the updates of a row's rounds, and was tried on those of a column's; both are called by the first of their rounds. A number is its average precision, times chance; there is none where nobody could be named.",
+		Title: fmt.Sprintf("average precision of %s, times chance, by the rounds that it was trained on (downwards) and tried on (to the right)", o.Attack.Title()),
+	}
+	for _, rounds := range v.Stages {
+		m.Rows = append(m.Rows, fmt.Sprint(rounds.From))
+	}
+	m.Columns = m.Rows
+	for _, row := range o.Matrix {
+		values := make([]float64, len(row))
+		for i, stage := range row {
+			values[i] = stage.Factor
+			if stage.Users == 0 {
+				values[i] = math.NaN()
+			}
+		}
+		m.Values = append(m.Values, values)
+	}
+	return m
+}
+
+// stages are the factors of the matrix, row by row: "4.1 2.5; 2.2 3.9", with a dash if nobody could be
+// named; nil without a matrix.
+func (o *AttackOutcome) stages() *string {
+	if len(o.Matrix) == 0 {
+		return nil
+	}
+	rows := make([]string, len(o.Matrix))
+	for i, row := range o.Matrix {
+		values := make([]string, len(row))
+		for j, stage := range row {
+			if values[j] = "-"; stage.Users > 0 {
+				values[j] = fmt.Sprintf("%.4g", stage.Factor)
+			}
+		}
+		rows[i] = strings.Join(values, " ")
+	}
+	return new(strings.Join(rows, "; "))
 }

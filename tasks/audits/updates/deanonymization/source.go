@@ -2,28 +2,30 @@ package deanonymization
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"coalmine/internal/kernels"
 	"coalmine/internal/seeds"
 	"coalmine/models/attacks"
+	"coalmine/tasks"
 	"coalmine/tasks/audits/updates/observed"
+	"coalmine/tasks/devices"
 )
 
-// source gives an attack its examples, as attacks.Data: from memory where they fit, else from
-// the shards anew in each epoch, a block at a time. An epoch has a random order of the shards, and
-// one of each block.
+// source gives an attack its examples: from memory if they fit, else from the shards anew in each epoch, a
+// block at a time. An epoch shuffles the shards, and each block.
 type source struct {
 	params *Params
 	reader *observed.Reader
 	census *census
 	held   attacks.Block
-	all    *attacks.Block // in the order of the source; nil where it does not fit, or is not read
+	all    *attacks.Block // in the order of the source; nil unless it fits and was read
 }
 
-// capacity is the number of updates that fit into half of the allowed memory: a shard, and what is
-// being scored, stand beside them.
+// capacity is the number of updates in half of the memory: a shard, and the scored ones, stand beside them.
 func (s *source) capacity() int {
 	return max(2*s.params.Batch, s.params.Memory<<20/2/(4*s.reader.Values()))
 }
@@ -32,9 +34,8 @@ func (s *source) Examples() int { return len(s.census.learn) }
 
 func (s *source) Validation() attacks.Block { return s.held }
 
-// validate reads the examples of the validation part, of which there are at most an eighth of
-// those that fit. If there are none, those that are learned from take their place: the training then
-// ends when it learns nothing more of them.
+// validate reads the examples of the validation, at most an eighth of capacity; without any, those that are
+// learned from: the training then ends when it learns nothing more of them.
 func (s *source) validate(ctx context.Context) error {
 	if !s.params.Attack.Validates() {
 		return nil
@@ -52,14 +53,13 @@ func (s *source) validate(ctx context.Context) error {
 	})
 }
 
-// append takes an update into a block.
 func (s *source) append(b *attacks.Block, values []float32, x example) {
 	b.Rows = append(b.Rows, values...)
 	b.Labels, b.At = append(b.Labels, x.class), append(b.At, x.at)
 	s.normalize(b.Rows[len(b.Rows)-len(values):])
 }
 
-// normalize gives a vector the length 1, unless it is raw or all of it is 0.
+// normalize gives a vector the length 1, unless it is raw or 0.
 func (s *source) normalize(x []float32) {
 	if norm := math.Sqrt(kernels.SquaredNorm(x)); norm > 0 && !s.params.View.Raw {
 		kernels.Scale(float32(1/norm), x)
@@ -87,8 +87,8 @@ func (s *source) Blocks(ctx context.Context, epoch int, do func(attacks.Block) e
 	return s.deal(*s.all, rng, do)
 }
 
-// stream reads the examples from the shards, in an order from rng if it is not nil. Nothing is written
-// to the last block any more: its taker may keep it.
+// stream reads the examples from the shards, which rng shuffles if it is not nil. The last block stays
+// unchanged: its taker may keep it.
 func (s *source) stream(ctx context.Context, rng *rand.Rand, do func(attacks.Block) error) error {
 	shards, err := s.reader.Shards(ctx)
 	if err != nil {
@@ -117,7 +117,7 @@ func (s *source) stream(ctx context.Context, rng *rand.Rand, do func(attacks.Blo
 	return s.deal(b, rng, do)
 }
 
-// empty is a block without examples, in the memory of another.
+// empty is a block without examples in the memory of another.
 func empty(b attacks.Block) attacks.Block {
 	return attacks.Block{Rows: b.Rows[:0], Labels: b.Labels[:0], At: b.At[:0]}
 }
@@ -143,7 +143,7 @@ func (s *source) deal(b attacks.Block, rng *rand.Rand, do func(attacks.Block) er
 	return nil
 }
 
-// close frees the examples that the scoring does not need.
+// close frees the examples that scoring does not need.
 func (s *source) close(kind attacks.Kind) {
 	s.held = attacks.Block{}
 	if kind != attacks.KNN {
@@ -203,7 +203,6 @@ func (t *trial) add(ctx context.Context, group place, o *observed.Observation) e
 	return t.score(ctx)
 }
 
-// score scores the rows.
 func (t *trial) score(ctx context.Context) error {
 	if len(t.rows) == 0 {
 		return nil
@@ -214,4 +213,151 @@ func (t *trial) score(ctx context.Context) error {
 	err := t.attack.Score(ctx, t.rows, t.scores[from:])
 	t.rows = t.rows[:0]
 	return err
+}
+
+// place is an update: a round, and the number of a device.
+type place struct{ round, device int }
+
+// census divides the recorded updates by their use.
+type census struct {
+	Scored
+	// learn and validate have the examples of the training and of its validation.
+	learn, validate map[place]example
+	// group numbers the sum that an anonymous update is a part of; sizes counts its updates, by round and
+	// group.
+	group map[place]int
+	sizes map[place]int
+}
+
+// example is an update of a known class, by its place in its map.
+type example struct{ class, at int }
+
+type found struct {
+	shadows   map[int][]place // of each user
+	others    []place         // examples of users that are no class
+	anonymous []place         // in the order of rounds
+}
+
+// take divides all updates.
+func (p *Params) take(ctx context.Context, reader *observed.Reader) (*census, error) {
+	set := devices.Seen
+	if p.Profiles {
+		set = devices.Profile
+	}
+	var named []int
+	for _, d := range reader.Devices() {
+		if d.Shadow && d.Set == set {
+			named = append(named, d.User)
+		}
+	}
+	if len(named) == 0 {
+		return nil, tasks.Permanent(fmt.Errorf("no user of the set %q has a shadow device; expected data.devices, which divides users, with some that are neither unseen nor held out, and profiles where they are asked for", set))
+	}
+	slices.Sort(named)
+	isOther, f := p.others(reader.Devices()), found{shadows: map[int][]place{}}
+	err := reader.Each(ctx, func(o *observed.Observation) error {
+		at, learned := place{o.Round, o.Number}, p.Learn.Has(o.Round)
+		switch other := isOther(o.Device); {
+		case other && learned:
+			f.others = append(f.others, at)
+		case o.Shadow && learned:
+			f.shadows[o.User] = append(f.shadows[o.User], at)
+		case !other && !o.Shadow && p.Try.Has(o.Round):
+			f.anonymous = append(f.anonymous, at)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return p.divide(&f, slices.Compact(named))
+}
+
+// others finds the devices of users that are no class: held-out ones; of profiles, without any, the shadows
+// of all.
+func (p *Params) others(all []devices.Device) func(devices.Device) bool {
+	heldOut := func(d devices.Device) bool { return d.Set == devices.HeldOut }
+	if p.Profiles && !slices.ContainsFunc(all, heldOut) {
+		return func(d devices.Device) bool { return d.Shadow && d.Set == devices.Seen }
+	}
+	return heldOut
+}
+
+// divide makes classes of the named users, and groups of the anonymous updates.
+func (p *Params) divide(f *found, named []int) (*census, error) {
+	c := &census{learn: map[place]example{}, validate: map[place]example{}, group: map[place]int{}, sizes: map[place]int{}}
+	validation := seeds.Stream(p.Seed, seeds.NamingValidation)
+	for _, user := range named {
+		own := f.shadows[user]
+		if len(own) == 0 {
+			c.Untaught = append(c.Untaught, user)
+			continue
+		}
+		c.Classes = append(c.Classes, user)
+		c.teach(p, p.some(user, own), len(c.Classes)-1, validation.Float64)
+	}
+	if c.Unseen = len(f.others) > 0; c.Unseen {
+		c.teach(p, f.others, len(c.Classes), validation.Float64)
+	}
+	if c.Columns() < 2 {
+		return nil, tasks.Permanent(fmt.Errorf("of %d users with shadow devices only %d have sent an update by these in the recorded rounds %d to %d; expected two to tell apart: raise training.rounds or training.cohort, or record more rounds",
+			len(named), len(c.Classes), p.Learn.From, p.Learn.To))
+	}
+	if len(f.anonymous) == 0 {
+		return nil, tasks.Permanent(fmt.Errorf("no anonymous device has sent an update in the recorded rounds %d to %d; raise training.rounds or training.cohort, or record more rounds", p.Try.From, p.Try.To))
+	}
+	for rest := f.anonymous; len(rest) > 0; {
+		n := slices.IndexFunc(rest, func(at place) bool { return at.round != rest[0].round })
+		if n < 0 {
+			n = len(rest)
+		}
+		p.sum(c, rest[:n])
+		rest = rest[n:]
+	}
+	c.Learned, c.Validated = len(c.learn), len(c.validate)
+	return c, nil
+}
+
+// some returns the examples of a user to learn from.
+func (p *Params) some(user int, own []place) []place {
+	if p.Examples == 0 || len(own) <= p.Examples {
+		return own
+	}
+	chosen := seeds.Stream(p.Seed, seeds.NamingExamples, uint64(user)).Perm(len(own))[:p.Examples]
+	slices.Sort(chosen)
+	some := make([]place, len(chosen))
+	for i, at := range chosen {
+		some[i] = own[at]
+	}
+	return some
+}
+
+// validationShare of a class's examples, after the first, end the training.
+const validationShare = 0.1
+
+func (c *census) teach(p *Params, own []place, class int, coin func() float64) {
+	for i, at := range own {
+		if i > 0 && p.Attack.Validates() && coin() < validationShare {
+			c.validate[at] = example{class, len(c.validate)}
+			continue
+		}
+		c.learn[at] = example{class, len(c.learn)}
+	}
+}
+
+// sum divides a round's anonymous updates into groups as equal as can be, each of at least Sums updates, or
+// one group.
+func (p *Params) sum(c *census, own []place) {
+	groups, round := max(1, len(own)/max(1, p.Sums)), own[0].round
+	var order []int
+	if p.Sums > 1 {
+		order = seeds.Stream(p.Seed, seeds.SecureSums, uint64(round)).Perm(len(own))
+	}
+	for i, at := range own {
+		if order != nil {
+			at = own[order[i]]
+		}
+		c.group[at] = i % groups
+		c.sizes[place{round, i % groups}]++
+	}
 }

@@ -17,23 +17,20 @@ import (
 
 // SummaryParams are the parameters of audits/deanonymization.
 type SummaryParams struct {
-	Seed uint64 `json:"seed"`
-	// Attacks are those of the inputs.
+	Seed    uint64         `json:"seed"`
 	Attacks []attacks.Kind `json:"attacks"`
-	// Stages are the ranges of rounds of the matrix; none without.
-	Stages []Rounds `json:"stages,omitempty"`
-	// Confidence of the intervals.
-	Confidence float64 `json:"confidence"`
-	// Users has the outcome list every user.
+	// Stages are the ranges of rounds of the matrix.
+	Stages     []Rounds `json:"stages,omitempty"`
+	Confidence float64  `json:"confidence"`
+	// Users lists every user.
 	Users bool `json:"users,omitempty"`
 }
 
-// AttackInput is the name under which audits/deanonymization finds the scores of attack i,
-// StageInput those of the attack that was trained on one of the stages; both count from 0.
+// AttackInput names the scores of attack i, StageInput those of the attack trained on a stage; both from 0.
 func AttackInput(i int) string       { return fmt.Sprintf("attack-%d", i) }
 func StageInput(i, stage int) string { return fmt.Sprintf("attack-%d-stage-%d", i, stage) }
 
-// Summary measures the scores of the attacks. Its blob is audits.OutcomeBlob.
+// Summary measures the scores of attacks. Its blob is audits.OutcomeBlob.
 var Summary = tasks.Kind{Name: "audits/deanonymization", Version: 3, Class: tasks.Compute, Run: audits.Finds(audits.OutcomeBlob, summarize)}
 
 func summarize(ctx context.Context, t *tasks.Task, p *SummaryParams) (*Outcome, error) {
@@ -58,16 +55,16 @@ func summarize(ctx context.Context, t *tasks.Task, p *SummaryParams) (*Outcome, 
 	return v, nil
 }
 
-// Scores are those of one attack.
+// Scores of one attack.
 type Scores struct {
 	Scored
 	values []float32 // [items, columns]
 }
 
-// Of is the score that an item has for a class.
+// Of is the score of an item for a class.
 func (s *Scores) Of(item, class int) float32 { return s.values[item*s.Columns()+class] }
 
-// ReadScores reads those of an audits/reidentify node.
+// ReadScores reads the scores of an audits/reidentify node.
 func ReadScores(ctx context.Context, t *tasks.Task, input string) (*Scores, error) {
 	s := new(Scores)
 	if err := t.InputJSON(ctx, input, ScoredBlob, &s.Scored); err != nil {
@@ -83,8 +80,7 @@ func ReadScores(ctx context.Context, t *tasks.Task, input string) (*Scores, erro
 	return s, nil
 }
 
-// all rounds.
-var all = Rounds{0, math.MaxInt}
+var all = Rounds{0, math.MaxInt} // rounds
 
 // measured is how well each user's class finds the user's items.
 type measured struct {
@@ -92,13 +88,12 @@ type measured struct {
 	users  []int       // those with a class
 	ap     [][]float64 // [users, owners]: the average precision of the user's class for the owner's items
 	curves [][]ranking.Point
-	// Of each user the average precision, and its mean with any owner's items in place of the user's.
+	// By user: the average precision, and its mean with any owner's items in place of the user's.
 	own, chance []float64
 	unseen      *ClassOutcome
 	top         map[int]Top
 }
 
-// measure ranks the items of some rounds.
 func (s *Scores) measure(rounds Rounds) (*measured, error) {
 	var items []int
 	m := &measured{top: map[int]Top{}}
@@ -138,7 +133,7 @@ func (s *Scores) measure(rounds Rounds) (*measured, error) {
 	return m, m.others(s, items)
 }
 
-// column has the scores of a class for some items.
+// column has the scores of some items for a class.
 func (s *Scores) column(items []int, class int) []float32 {
 	column := make([]float32, len(items))
 	for i, item := range items {
@@ -147,7 +142,6 @@ func (s *Scores) column(items []int, class int) []float32 {
 	return column
 }
 
-// marks marks the elements that are relevant.
 func marks[T any](list []T, relevant func(T) bool) []bool {
 	marks := make([]bool, len(list))
 	for i, x := range list {
@@ -156,8 +150,8 @@ func marks[T any](list []T, relevant func(T) bool) []bool {
 	return marks
 }
 
-// firsts counts the items whose class is among those with the highest scores. Items of users
-// without a class of their own count if there is one for these.
+// firsts counts the items whose class scores among the highest. Users without a class of their own count if
+// others have one.
 func (m *measured) firsts(s *Scores, items []int) {
 	for _, k := range []int{1, 5} {
 		var top Top
@@ -179,7 +173,7 @@ func (m *measured) firsts(s *Scores, items []int) {
 	}
 }
 
-// relevant are the classes of some users.
+// relevant returns the classes of some users.
 func (s *Scores) relevant(users []int) (classes []int) {
 	for _, user := range users {
 		class, known := slices.BinarySearch(s.Classes, user)
@@ -193,7 +187,7 @@ func (s *Scores) relevant(users []int) (classes []int) {
 	return classes
 }
 
-// others measures how well updates of unseen users are told from those of users with a class.
+// others measures how well unseen users are told from those with a class.
 func (m *measured) others(s *Scores, items []int) error {
 	positives := 0
 	marks := marks(items, func(item int) bool {
@@ -211,7 +205,6 @@ func (m *measured) others(s *Scores, items []int) error {
 	return err
 }
 
-// factor is how many times chance the average precision is.
 func (m *measured) factor() float64 { return ranking.Mean(m.own) / ranking.Mean(m.chance) }
 
 const (
@@ -219,7 +212,6 @@ const (
 	permutations = 1999
 )
 
-// outcome is that of an attack.
 func (p *SummaryParams) outcome(kind attacks.Kind, s *Scores, m *measured) AttackOutcome {
 	o := AttackOutcome{Attack: kind, Learned: s.Learned, Validated: s.Validated, Training: s.Training, Users: len(m.users), Unseen: m.unseen}
 	o.Top1, o.Top5 = m.top[1], m.top[5]
@@ -243,7 +235,7 @@ func (p *SummaryParams) outcome(kind attacks.Kind, s *Scores, m *measured) Attac
 	return o
 }
 
-// Bound sets the intervals of an outcome by the average precision of each user, and its chance.
+// Bound sets the intervals, by each user's average precision and chance.
 func (p *SummaryParams) Bound(o *AttackOutcome, own, chance []float64) {
 	o.APInterval = p.resampling(len(own)).Interval(p.Confidence, ranking.OfMean(own, 0, 1))
 	lows, highs := p.resampling(len(own)).Ends(ranking.OfRatio(own, chance, 0, 1, ranking.Mean(chance)))
@@ -252,13 +244,13 @@ func (p *SummaryParams) Bound(o *AttackOutcome, own, chance []float64) {
 	o.FactorAtLeast = ranking.Quantile(lows, (1-p.Confidence)/float64(len(p.Attacks)))
 }
 
-// resampling draws weights of users, the same for all intervals.
+// resampling draws the same weights of users for all intervals.
 func (p *SummaryParams) resampling(users int) *ranking.Resampling {
 	return &ranking.Resampling{Stream: seeds.Stream(p.Seed, seeds.UserBootstrap), Groups: []int{users}, Resamples: resamples}
 }
 
-// test is the probability of so high a mean AP if the users' devices were any of the anonymous
-// ones: estimated by drawing whose device is whose, and never 0.
+// test is the probability of so high a mean AP if devices were any user's, estimated by drawing owners;
+// never 0.
 func (p *SummaryParams) test(m *measured, ap float64) float64 {
 	rng := seeds.Stream(p.Seed, seeds.DevicePermutation)
 	reached := 1

@@ -28,49 +28,45 @@ var Audit = audits.Description{
 	),
 }
 
-// Outcome is the outcome: the metrics of audits/profiles.
+// Outcome has the metrics of audits/profiles.
 type Outcome struct {
-	// Profiles are their names.
 	Profiles []string        `json:"profiles"`
 	Attacks  []AttackOutcome `json:"attacks"`
 }
 
-// AttackOutcome is the outcome of one attack.
+// AttackOutcome of one attack.
 type AttackOutcome struct {
 	Attack   attacks.Kind `json:"attack"`
 	Profiles []Found      `json:"profiles"`
-	// AP and Chance are means over the profiles of which it is said who fits; nil without any.
-	AP     *float64 `json:"ap,omitempty"`
-	Chance *float64 `json:"chance,omitempty"`
-	// Training is how the attack was trained.
+	// AP and Chance are means over profiles with known users; nil without any.
+	AP       *float64         `json:"ap,omitempty"`
+	Chance   *float64         `json:"chance,omitempty"`
 	Training attacks.Training `json:"training,omitzero"`
 }
 
-// Found are the users who fit a profile best.
+// Found are the users that fit a profile best.
 type Found struct {
 	Profile string `json:"profile"`
-	// Devices are the anonymous ones that have sent an update: a user has one. With none, there
-	// was no update of the profile's device to learn from.
-	Devices int `json:"devices"`
-	// Users are the best, the best first.
-	Users []User `json:"users,omitempty"`
-	// Fit is the number of Devices whose users fit, AP the average precision of these, in [0, 1],
-	// and Chance its mean over all orders; nil if no user fits, or every user.
+	// Devices are anonymous and have sent an update: one of each user. 0: there was no update of the
+	// profile's device to learn from.
+	Devices int    `json:"devices"`
+	Users   []User `json:"users,omitempty"`
+	// Fit counts the Devices whose users fit. AP is their average precision, in [0, 1], and Chance its mean
+	// over all orders; nil if no user fits, or every user.
 	Fit    int      `json:"fit,omitempty"`
 	AP     *float64 `json:"ap,omitempty"`
 	Chance *float64 `json:"chance,omitempty"`
 }
 
-// User is one who was found.
+// User is a user that was found.
 type User struct {
-	// User is the name, Score the mean of the attack's scores of the device's updates.
+	// User is the name, Score the mean of the device's scores.
 	User  string  `json:"user"`
 	Score float64 `json:"score"`
-	// Fits says whether the user fits, where the experiment says who does.
+	// Fits, if the experiment says who fits.
 	Fits *bool `json:"fits,omitempty"`
 }
 
-// mean fills in the means over profiles.
 func (o *AttackOutcome) mean() {
 	ap, chance, n := 0.0, 0.0, 0.0
 	for _, f := range o.Profiles {
@@ -83,7 +79,7 @@ func (o *AttackOutcome) mean() {
 	}
 }
 
-// Best is the attack of the highest AP; the first where no AP is known.
+// Best is the attack of the highest AP; the first if none is known.
 func (v *Outcome) Best() *AttackOutcome {
 	var best *AttackOutcome
 	for i := range v.Attacks {
@@ -95,7 +91,7 @@ func (v *Outcome) Best() *AttackOutcome {
 	return best
 }
 
-// besideChance is the AP, and chance; empty where neither is known.
+// besideChance is AP and chance; empty if not known.
 func (o *AttackOutcome) besideChance() string {
 	if o.AP == nil {
 		return ""
@@ -103,7 +99,7 @@ func (o *AttackOutcome) besideChance() string {
 	return fmt.Sprintf("%.1f (%.1f)", 100**o.AP, 100**o.Chance)
 }
 
-// shown is how many users a note names.
+// shown users are named in a note.
 const shown = 5
 
 func (v *Outcome) Note(*audits.Cell) string {

@@ -23,10 +23,9 @@ import (
 
 // Params are the parameters of audits/profiles.
 type Params struct {
-	// Attacks are those of the inputs.
 	Attacks []attacks.Kind `json:"attacks"`
 	Fit     []Fit          `json:"fit,omitempty"`
-	// Found is how many users are listed for each profile and attack.
+	// Found users are listed for each profile and attack.
 	Found int `json:"found"`
 }
 
@@ -59,7 +58,6 @@ func rank(ctx context.Context, t *tasks.Task, p *Params) (*Outcome, error) {
 	return v, nil
 }
 
-// world has the users and the profiles of the scores.
 type world struct {
 	*Params
 	names    []string // of users
@@ -100,15 +98,15 @@ func (w *world) open(ctx context.Context, t *tasks.Task) error {
 	return nil
 }
 
-// candidate is the user of an anonymous device, who scores the mean of its updates' scores.
+// candidate is the user of an anonymous device, by the mean score of its updates.
 type candidate struct {
 	user  int
 	score float64
 	count int
 }
 
-// rank ranks the users by the scores of a profile. A profile of whose device there was no update
-// to learn from finds nobody.
+// rank ranks the users by the scores of a profile; nobody if no update of its device was there to learn
+// from.
 func (w *world) rank(s *deanonymization.Scores, profile int) (Found, error) {
 	f := Found{Profile: w.profiles[profile]}
 	class, taught := slices.BinarySearch(s.Classes, w.users[profile])
@@ -127,8 +125,7 @@ func (w *world) rank(s *deanonymization.Scores, profile int) (Found, error) {
 	return f, w.measure(&f, list, w.fit[profile])
 }
 
-// candidates are those who have sent an update, the best first; of equal ones that of the lower
-// number.
+// candidates have sent an update. The best are first, of equals those of lower numbers.
 func (w *world) candidates(s *deanonymization.Scores, class int) []candidate {
 	of := map[int]*candidate{}
 	for i, item := range s.Items {
@@ -149,8 +146,7 @@ func (w *world) candidates(s *deanonymization.Scores, class int) []candidate {
 	return list
 }
 
-// measure compares the order with who fits, where that is said. It needs some who do and some
-// who do not.
+// measure compares the order with the users who fit, if some do and some do not.
 func (w *world) measure(f *Found, list []candidate, fit observed.Patterns) error {
 	marks, scores := make([]bool, len(list)), make([]float32, len(list))
 	for i, c := range list {

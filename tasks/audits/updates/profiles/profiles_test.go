@@ -78,7 +78,7 @@ func find(t *testing.T, p Params, split []devices.Device, list []updates.Update,
 		g.Put("profiles", map[string][]byte{devices.DevicesBlob: described, devices.ProfilesBlob: named})))
 	for i, kind := range p.Attacks {
 		all := deanonymization.Rounds{From: 1, To: rounds}
-		attack := deanonymization.Params{Seed: 1, Attack: kind, Learn: all, Try: all, Profiles: true, Epochs: 200, Batch: 16, Memory: 16}
+		attack := deanonymization.Params{Seed: 1, Attack: kind, Learn: all, Try: all, Profiles: true, TrainingFields: deanonymization.TrainingFields{Epochs: 200, Batch: 16, Memory: 16}}
 		inputs = append(inputs, taskstest.In(deanonymization.AttackInput(i), g.Run(deanonymization.Reidentify, attack, recorded...)))
 	}
 	n, err := g.Try(Kind, p, inputs...)

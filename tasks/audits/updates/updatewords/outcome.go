@@ -30,47 +30,44 @@ var Audit = audits.Description{
 	)),
 }
 
-// Outcome is the outcome: the metrics of audits/update-words.
+// Outcome has the metrics of audits/update-words.
 type Outcome struct {
-	// Devices are those whose updates were looked at.
+	// Devices whose updates were looked at.
 	Devices int `json:"devices"`
-	// Round has the means over all updates; its number is the last of theirs.
+	// Round has the means over all updates; its number is the last one.
 	Round
-	// BaselineAP is the AP, without an update, of words ranked by the number of these devices that
-	// have them. It is a mean over updates, as AP is.
+	// BaselineAP is the AP, without an update, of words ranked by the number of these devices that have
+	// them: a mean over updates, as AP.
 	BaselineAP float64 `json:"baseline_ap"`
-	// Rounds are the means by round, of ranges of rounds where there are more than a
-	// hundred.
+	// Rounds has the means by round, or by ranges of rounds if there are more than a hundred.
 	Rounds []Round `json:"rounds"`
-	// Canaries are nil without any in the data.
+	// Canaries is nil if the data have none.
 	Canaries *Canaries `json:"canaries,omitempty"`
 }
 
 // Round has means over the updates of a round.
 type Round struct {
-	// Round is the number of the round, or of the first of a range.
+	// Round is the number, or the first of a range.
 	Round   int `json:"round"`
 	Updates int `json:"updates"`
-	// Words are the distinct ordinary ones that a device has, Named those that its update
-	// names, and Hits those of Named that the device has.
+	// Words counts the distinct ordinary words of a device, Named those that its update names, Hits the
+	// named ones that it has.
 	Words float64 `json:"words"`
 	Named float64 `json:"named"`
 	Hits  float64 `json:"hits"`
-	// Precision is the share of the named words that the device has, 0 where none is named;
-	// Recall the share of its words that are named.
+	// Precision is Hits / Named, 0 if none is named; Recall is Hits / Words.
 	Precision float64 `json:"precision"`
 	Recall    float64 `json:"recall"`
 	// AP is the average precision of all ordinary words, ranked by the update.
 	AP float64 `json:"ap"`
 }
 
-// Canaries says whether updates name all words of a canary.
+// Canaries counts updates that name all words of a canary.
 type Canaries struct {
-	// Held are the updates of devices that have the canary, each with each of its canaries;
-	// Others those of devices that have it not.
+	// Held are updates of devices with the canary, by canary; Others those of devices without it.
 	Held   Count `json:"held"`
 	Others Count `json:"others"`
-	// Found counts the canaries that were named by an update of a device that has them.
+	// Found counts the canaries that an update of a device with them named.
 	Found int `json:"found"`
 }
 

@@ -27,25 +27,23 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// Layer is one that words are read off.
+// Layer that words are read off.
 type Layer string
 
-// Layers that say which words were used.
 const (
-	// Embedding names the words whose row has changed, the longest first.
+	// Embedding names the words of changed rows, the longest change first.
 	Embedding Layer = models.EmbeddingTensor
 	// OutputBias names the words whose bias has grown, the most first.
 	OutputBias Layer = models.OutputBiasTensor
 )
 
-// Choices lists the words that the experiment file may have.
 func (Layer) Choices() []string { return []string{string(Embedding), string(OutputBias)} }
 
 // Params are the parameters of audits/update-words.
 type Params struct {
 	Layer Layer `json:"layer"`
-	// Noise is the standard deviation of the noise in each element of an update.
-	// A word is named where noise alone would name one a device in the mean, or fewer.
+	// Noise is the standard deviation in each element of an update. The threshold lets noise alone name one
+	// word a device in the mean, or fewer.
 	Noise float64 `json:"noise,omitempty"`
 }
 
@@ -69,7 +67,6 @@ func measure(ctx context.Context, t *tasks.Task, p *Params) (*Outcome, error) {
 	return w.outcome(ctx)
 }
 
-// measuring reads the words of updates and of devices.
 type measuring struct {
 	reader     *observed.Reader
 	population *datasets.Population
@@ -102,15 +99,14 @@ func open(ctx context.Context, t *tasks.Task, p *Params) (w *measuring, err erro
 	return w, err
 }
 
-// naming scores the words of an update.
 type naming struct {
 	width     int // values for each word
 	threshold float64
 	scores    []float32
 }
 
-// newNaming is for layers of a number of values. Without noise the threshold is 0, which no word
-// reaches that was not used.
+// newNaming is for layers of a number of values. Without noise the threshold is 0, which no unused word
+// exceeds.
 func newNaming(p *Params, values, vocabulary int) (n naming, err error) {
 	n = naming{width: values / vocabulary, scores: make([]float32, vocabulary)}
 	rest := 1 / float64(vocabulary)
@@ -127,7 +123,7 @@ func newNaming(p *Params, values, vocabulary int) (n naming, err error) {
 	return n, nil
 }
 
-// score fills in the scores of an update: the larger, the surer the word was used.
+// score scores the words of an update: the higher, the surer.
 func (n *naming) score(values []float32) {
 	for word := range n.scores {
 		if n.width == 1 {
@@ -138,7 +134,6 @@ func (n *naming) score(values []float32) {
 	}
 }
 
-// names reports whether a word is named.
 func (n *naming) names(word int32) bool { return float64(n.scores[word]) > n.threshold }
 
 // add measures an update.
@@ -171,7 +166,7 @@ func (w *measuring) add(ctx context.Context, o *observed.Observation) error {
 	return nil
 }
 
-// count is how many of the named words the device has, and how many are named.
+// count returns how many of the device's words are named, and how many in all.
 func (w *measuring) count(words []int32) (hits, named int) {
 	for _, word := range words {
 		if w.naming.names(word) {
@@ -186,7 +181,7 @@ func (w *measuring) count(words []int32) (hits, named int) {
 	return hits, named
 }
 
-// words are the distinct ordinary words of a device, in their order.
+// words are the distinct ordinary words of a device, ascending.
 func (w *measuring) words(ctx context.Context, device int) ([]int32, error) {
 	sentences, err := w.population.ReadUser(ctx, device)
 	if err != nil {
@@ -208,7 +203,7 @@ func (w *measuring) words(ctx context.Context, device int) ([]int32, error) {
 	return words, nil
 }
 
-// averagePrecision is that of a device's words among all ordinary ones, which scores rank.
+// averagePrecision of a device's words among all ordinary ones, by scores.
 func averagePrecision(scores []float32, words []int32) (float64, error) {
 	has := make([]bool, len(scores))
 	for _, word := range words {
@@ -217,7 +212,7 @@ func averagePrecision(scores []float32, words []int32) (float64, error) {
 	return ranking.AveragePrecision(scores, has)
 }
 
-// frequencies count in how many devices each word is, and how many updates each device sent.
+// frequencies count the devices with each word, and the updates of each device.
 type frequencies struct {
 	devices []int
 	updates map[int]int
@@ -233,8 +228,8 @@ func (f *frequencies) add(device int, words []int32) {
 	}
 }
 
-// baseline is the average precision of naming for every device the words that most devices
-// have: a mean over updates, as that of the updates is.
+// baseline is the average precision if every device is said to have the words of most devices: a mean over
+// updates.
 func (w *measuring) baseline(ctx context.Context) (mean float64, err error) {
 	scores := make([]float32, 0, len(w.frequent.devices))
 	for _, n := range w.frequent.devices[datasets.FirstWord:] {
@@ -276,7 +271,7 @@ func (w *measuring) outcome(ctx context.Context) (*Outcome, error) {
 	return v, nil
 }
 
-// summarize means over all updates, and over those of ranges of rounds where there are many.
+// summarize takes means over all updates, and over those of ranges of rounds.
 func summarize(rounds []Round) *Outcome {
 	v := &Outcome{}
 	size := (len(rounds) + mostRounds - 1) / mostRounds
@@ -293,10 +288,10 @@ func summarize(rounds []Round) *Outcome {
 	return v
 }
 
-// mostRounds is how many points a curve has at most.
+// mostRounds is the most points of a curve.
 const mostRounds = 100
 
-// numbers are those that are summed up over updates.
+// numbers are summed up over updates.
 func (r *Round) numbers() []*float64 {
 	return []*float64{&r.Words, &r.Named, &r.Hits, &r.Precision, &r.Recall, &r.AP}
 }
@@ -308,10 +303,63 @@ func (r *Round) add(other *Round) {
 	}
 }
 
-// mean divides sums by the updates.
 func (r Round) mean() Round {
 	for _, sum := range r.numbers() {
 		*sum /= float64(r.Updates)
 	}
 	return r
+}
+
+// holdings are the canaries of an experiment, by their ordinary words, and those of each device.
+type holdings struct {
+	canaries [][]int32
+	of       map[int][]int
+}
+
+func readHoldings(ctx context.Context, t *tasks.Task, p *datasets.Population) (h holdings, err error) {
+	replacements := p.Replacements()
+	if len(replacements) == 0 {
+		return h, nil
+	}
+	placements, err := datasets.ReadPlacements(ctx, t, datasets.PopulationInput)
+	if err != nil {
+		return h, err
+	}
+	h.of = map[int][]int{}
+	for _, placed := range placements {
+		h.canaries = append(h.canaries, slices.DeleteFunc(slices.Clone(placed.Tokens), func(token int32) bool { return token < datasets.FirstWord }))
+	}
+	for _, r := range replacements {
+		if !slices.Contains(h.of[r.User], r.Canary) {
+			h.of[r.User] = append(h.of[r.User], r.Canary)
+		}
+	}
+	return h, nil
+}
+
+// addCanaries looks for every canary in a scored update.
+func (w *measuring) addCanaries(device int) {
+	held := w.holdings.of[device]
+	for canary, words := range w.holdings.canaries {
+		if len(words) == 0 {
+			continue
+		}
+		named := !slices.ContainsFunc(words, func(word int32) bool { return !w.naming.names(word) })
+		if slices.Contains(held, canary) {
+			w.canaries.Held.add(named)
+			if named {
+				w.found[canary] = true
+			}
+		} else {
+			w.canaries.Others.add(named)
+		}
+	}
+}
+
+func (c *Count) add(named bool) {
+	c.Of++
+	if named {
+		c.Named++
+	}
+	c.Share = float64(c.Named) / float64(c.Of)
 }
