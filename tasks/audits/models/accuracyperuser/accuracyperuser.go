@@ -17,7 +17,7 @@ import (
 	"coalmine/tasks/selection"
 )
 
-// Part says which of the users' examples are looked at.
+// Part of the users' examples.
 type Part string
 
 // Parts of the data.
@@ -26,7 +26,6 @@ const (
 	Test  Part = "test"  // held out
 )
 
-// Choices lists the parts as words of an experiment file.
 func (Part) Choices() []string { return []string{string(Train), string(Test)} }
 
 // Params are the parameters of audits/accuracy-per-user.
@@ -36,11 +35,11 @@ type Params struct {
 	utility.UserShare
 }
 
-// UsersBlob is a []selection.UserAccuracy, as JSON, in the order of the users. For a language
-// model the examples are the ordinary words that were to be predicted.
+// UsersBlob is a []selection.UserAccuracy, as JSON, in the order of users. Examples of a language model are
+// the ordinary words to be predicted.
 const UsersBlob = "users"
 
-// Kind counts the correct predictions of a model for each user of a share; Scored does by an external
+// Kind counts the correct predictions of a model for each user of a share, Scored those of an external
 // model of images.
 var (
 	Kind   = tasks.Kind{Name: "audits/accuracy-per-user", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(run)}
@@ -65,7 +64,7 @@ func run(ctx context.Context, t *tasks.Task, p *Params) error {
 	})
 }
 
-// open opens the part: the training part is datasets.PopulationInput and datasets.ShardsInput, the test part
+// open opens the training part, datasets.PopulationInput and datasets.ShardsInput, or the test part,
 // datasets.PartsInput.
 func open(ctx context.Context, t *tasks.Task, part Part) (*datasets.Population, error) {
 	switch part {
@@ -80,24 +79,21 @@ func open(ctx context.Context, t *tasks.Task, part Part) (*datasets.Population, 
 // SummaryParams are the parameters of audits/accuracy-per-user-summary.
 type SummaryParams struct {
 	Part Part `json:"part"`
-	// Shares of the users that a model was measured on; 0 where the cell's model predicts
-	// nothing.
+	// Shares of the users that a model was measured on; 0 if it predicts nothing.
 	Shares int `json:"shares"`
-	// Prepared says that there are PredictedInput and CleanInput.
+	// Prepared: there are PredictedInput and CleanInput.
 	Prepared bool `json:"prepared,omitempty"`
 }
 
-// Inputs of audits/accuracy-per-user-summary beside its parts: selection/predictions nodes of
-// the prepared classifier.
+// Inputs of audits/accuracy-per-user-summary beside its parts: selection/predictions nodes of the prepared
+// classifier, for the users' training data before anything is selected, and without planted faults.
 const (
-	// PredictedInput is for the users' training data before anything is selected.
 	PredictedInput = "predicted"
-	// CleanInput is for those without planted faults.
-	CleanInput = "predicted-clean"
+	CleanInput     = "predicted-clean"
 )
 
-// Summary sums users up. Its inputs are the parts in their order, PredictedInput and
-// CleanInput where there is a prepared classifier. Its metrics are an Outcome.
+// Summary sums users up. Its inputs are the parts in their order, and with a prepared classifier
+// PredictedInput and CleanInput. Its metrics are an Outcome.
 var Summary = tasks.Kind{Name: "audits/accuracy-per-user-summary", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runSummary)}
 
 func runSummary(ctx context.Context, t *tasks.Task, p *SummaryParams) (err error) {

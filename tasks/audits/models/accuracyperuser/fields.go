@@ -63,7 +63,6 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	return b.Node(Summary, fmt.Sprintf("accuracy per user after %d", round), p, inputs...)
 }
 
-// parts are the shares of the users.
 func (f *Fields) parts(b audits.Builder, round int) []tasks.Input {
 	part := f.AccuracyPerUser.Part
 	inputs := []tasks.Input{{Name: audits.ModelInput, Key: b.Model(round)}}

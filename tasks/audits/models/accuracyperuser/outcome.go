@@ -32,10 +32,8 @@ var Audit = audits.Description{
 	),
 }
 
-// percents name the percentiles of users.
 var percents = [...]int{5, 25, 50, 75, 95}
 
-// measures are those of a model's users.
 func measures(name string) []audits.Measure {
 	list := []audits.Measure{
 		{Name: name + "_measured", Of: audits.Of(func(u *Users) int { return u.Users })},
@@ -47,26 +45,26 @@ func measures(name string) []audits.Measure {
 	return append(list, audits.Measure{Name: name + "_accuracy_histogram", Of: audits.Of((*Users).counts)})
 }
 
-// Outcome says how accurate models are for the users.
+// Outcome is the accuracy of models for the users.
 type Outcome struct {
 	// Part of the users' data that the model predicted.
 	Part Part `json:"part"`
-	// Model is that of the cell; nil where it predicts nothing.
+	// Model of the cell; nil if it predicts nothing.
 	Model *Users `json:"model,omitempty"`
-	// Prepared is the prepared classifier on the users' training data before anything is
-	// selected, Clean the same without planted faults; nil without one.
+	// Prepared is the prepared classifier on the training data before anything is selected, Clean the same
+	// without planted faults; nil without one.
 	Prepared *Users `json:"prepared,omitempty"`
 	Clean    *Users `json:"prepared_without_faults,omitempty"`
 }
 
-// Users says how users spread. Of a language model, examples are words.
+// Users is the spread of users. Examples of a language model are words.
 type Users struct {
 	selection.Accuracy
 	// Mean of the users' shares, each user counting alike.
 	Mean float64 `json:"mean"`
 }
 
-// shown are the users that figures and tables are about.
+// shown is in figures and tables.
 func (v *Outcome) shown() *Users {
 	if v.Model != nil {
 		return v.Model
@@ -74,7 +72,6 @@ func (v *Outcome) shown() *Users {
 	return v.Prepared
 }
 
-// quartiles of the users, in percent.
 func (u *Users) quartiles() string {
 	return fmt.Sprintf("%.1f/%.1f/%.1f", 100*u.Percentiles[1], 100*u.Percentiles[2], 100*u.Percentiles[3])
 }
@@ -92,17 +89,14 @@ func (v *Outcome) Note(*audits.Cell) string {
 	return "accuracy per user: " + strings.Join(notes, "; ")
 }
 
-// String is a phrase for people.
 func (u *Users) String() string {
 	p := u.Percentiles
 	return fmt.Sprintf("%d users, mean %.1f%%, percentiles 5, 25, 50, 75, 95: %.1f, %.1f, %.1f, %.1f, %.1f%%",
 		u.Users, 100*u.Mean, 100*p[0], 100*p[1], 100*p[2], 100*p[3], 100*p[4])
 }
 
-// changes compares two models.
 func (v *Outcome) changes(other *Outcome) []audits.Change {
-	after := other
-	return append(changes("users' accuracy", v.Model, after.Model), changes("users' accuracy by the prepared classifier", v.Prepared, after.Prepared)...)
+	return append(changes("users' accuracy", v.Model, other.Model), changes("users' accuracy by the prepared classifier", v.Prepared, other.Prepared)...)
 }
 
 func changes(what string, before, after *Users) []audits.Change {
@@ -116,7 +110,7 @@ func changes(what string, before, after *Users) []audits.Change {
 	return list
 }
 
-// Figure implements audits.Figured: figure 5 of the paper.
+// Figure is figure 5 of the paper.
 func (v *Outcome) Figure(c *audits.Cell) *audits.Figure {
 	u, about := v.Prepared, "of the prepared classifier"
 	if u == nil {
@@ -147,7 +141,7 @@ func (v *Outcome) Figure(c *audits.Cell) *audits.Figure {
 	return f
 }
 
-// bars are those of the histogram, in percent.
+// bars of the histogram, in percent.
 func bars(a *selection.Accuracy) []audits.Bar {
 	list := make([]audits.Bar, len(a.Histogram))
 	width := 100 / float64(len(list))
@@ -164,7 +158,7 @@ func tallest(bars []audits.Bar) (most float64) {
 	return most
 }
 
-// counts are those of the histogram, with a space between.
+// counts of the histogram, separated by spaces.
 func (u *Users) counts() *string {
 	return new(strings.Trim(fmt.Sprint(u.Histogram), "[]"))
 }

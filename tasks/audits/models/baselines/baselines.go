@@ -13,7 +13,9 @@ import (
 	"slices"
 
 	"coalmine/models"
+	"coalmine/storage"
 	"coalmine/tasks"
+	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/models/utility"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/features"
@@ -66,8 +68,8 @@ func (p *Params) words(ctx context.Context, train, test *datasets.Population) (*
 	return v, nil
 }
 
-// guessing measures guesses of tokens: each of the choices with the same probability, and always those
-// that are the most frequent among the known ones, of equals the lower ones.
+// guessing measures guesses of tokens: each choice with the same probability, and the most frequent known
+// ones, of equals the lower ones.
 func (p *Params) guessing(known, asked utility.Counts) *Outcome {
 	order := known.Different()
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(known[b], known[a]) })
@@ -87,17 +89,53 @@ func (p *Params) guessing(known, asked utility.Counts) *Outcome {
 	return v
 }
 
-// guessingAmong guesses at random, each choice with the same probability.
 func guessingAmong(choices int) Utility {
 	n := float64(choices)
 	return Utility{RecallAt1: new(1 / n), RecallAt5: new(min(1, models.TopGuesses/n))}
 }
 
-// layout is that of the examples that have labels; of an image, the number of values before the pixels.
+// layout of the labelled examples; of an image, the number of values before the pixels.
 func (p *Params) layout() features.Layout {
 	l := features.Layout{Images: p.Level.Scheme().Images, Labels: p.Choices}
 	if l.Images && p.Label != datasets.TagsLabel {
 		l.Labels = 1
 	}
 	return l
+}
+
+// Fields of the audit block.
+type Fields struct {
+	// Baselines measures on the test part what can be predicted without a model, to hold the
+	// utility against: by chance, by always giving the same answer and, of images and of
+	// labels of texts, by the 10 nearest neighbours in the training part. It depends on the
+	// data alone, and cells share it.
+	Baselines bool `json:"baselines,omitempty" default:"false" also:"baseline chance knn" source:"Orekondy et al. 2018, table 2"`
+}
+
+func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
+	if s.Generator {
+		fail([]string{"audit.baselines", "model.kind"}, "measures what a model could be held against, and a gan predicts nothing; set it to false for this cell")
+	}
+	audits.CheckTest(s, fail, "audit.baselines", "set audit.baselines to false")
+}
+
+func (f *Fields) CheckData(s *audits.Setting, d *audits.Data, fail audits.Fail) {
+	audits.CheckTestData(s, d, fail, "set audit.baselines to false")
+}
+
+func (f *Fields) Compile(b audits.Builder, _ int) storage.Key {
+	return b.Node(Kind, "baselines", paramsOf(b.Setting()), tasks.Input{Name: utility.DataInput, Key: b.Parts()})
+}
+
+func paramsOf(s *audits.Setting) Params {
+	p := Params{utility.ReadingOf(s), s.Ordinary}
+	switch {
+	case p.Label == datasets.TagsLabel:
+		p.Choices = len(s.Reading.TagList())
+	case p.Label != "":
+		p.Choices = len(s.Reading.LabelWords())
+	case p.Level.Scheme().Images:
+		p.Choices = s.Reading.Image.Classes
+	}
+	return p
 }

@@ -13,20 +13,18 @@ import (
 	"coalmine/tasks/features"
 )
 
-// Neighbours is how many are asked (Orekondy et al. 2018, section 5.3).
+// Neighbours are asked of each query (Orekondy et al. 2018, section 5.3).
 const Neighbours = 10
 
-// Bounds of the test examples whose neighbours are looked for.
+// Bounds of the test examples with a query.
 const (
 	mostQueries  = 10000
 	mostFeatures = 16 << 20 // in all
 )
 
-// labelled are the examples of a part of which something is said: the tokens that say it, by
-// example.
+// labelled are the label tokens of examples that have some.
 type labelled [][]int32
 
-// labels measures guesses of the labels of whole examples.
 func (p *Params) labels(ctx context.Context, t *tasks.Task, train, test *datasets.Population) (*Outcome, error) {
 	search, asked, err := p.queries(ctx, train, test)
 	if err != nil {
@@ -51,21 +49,19 @@ func (p *Params) labels(ctx context.Context, t *tasks.Task, train, test *dataset
 	return v, nil
 }
 
-// questions are the examples of the test part, and those among them whose neighbours are
-// looked for.
+// questions are the examples of the test part, and the queries among them.
 type questions struct {
 	all     labelled
 	queries []int
 }
 
-// searching shows a part to a search.
 type searching struct {
 	*neighbours.Search
 	layout features.Layout
 	set    features.Set
 }
 
-// queries reads the test part. Where it has too many examples, queries are spread evenly.
+// queries reads the test part. Of too many examples, evenly spread ones are queries.
 func (p *Params) queries(ctx context.Context, train, test *datasets.Population) (*searching, *questions, error) {
 	set, err := features.New(ctx, p.layout(), train)
 	if err != nil {
@@ -89,7 +85,7 @@ func (p *Params) queries(ctx context.Context, train, test *datasets.Population) 
 	return s, q, err
 }
 
-// divide takes an example apart; nothing is said of an image without a label.
+// divide takes an example apart; an image without a label has no label tokens.
 func (s *searching) divide(sentence []int32) (said, content []int32) {
 	said, content = s.layout.Divide(features.WordsOf(sentence))
 	if s.layout.Images && said[0] == datasets.Unknown {
@@ -105,10 +101,9 @@ func (s *searching) appendRow(rows []float32, content []int32) []float32 {
 	return rows
 }
 
-// block is how many examples are shown at once. It does not show in any result.
+// block is the number of examples that are shown at once. It shows in no result.
 const block = 256
 
-// show goes through the training part.
 func (s *searching) show(ctx context.Context, t *tasks.Task, train *datasets.Population) (known labelled, err error) {
 	var rows []float32
 	var ids []int
@@ -135,7 +130,7 @@ func (s *searching) show(ctx context.Context, t *tasks.Task, train *datasets.Pop
 	return known, flush()
 }
 
-// predict says of each query the mean of its neighbours.
+// predict predicts for each query the mean of its neighbours.
 func (s *searching) predict(p *prediction, known labelled, asked *questions) []models.Labelled {
 	predicted := make([]models.Labelled, len(asked.queries))
 	for i, query := range asked.queries {
@@ -152,3 +147,108 @@ func (s *searching) predict(p *prediction, known labelled, asked *questions) []m
 
 // most is the place of the largest value, the first of equals.
 func most(values []float32) int { return slices.Index(values, slices.Max(values)) }
+
+// prediction is a kind of labels of whole examples, as vectors of outputs numbers.
+type prediction struct {
+	outputs int
+	// truth is the vector of an example's label tokens.
+	truth   func(said []int32) []float32
+	measure func([]models.Labelled) (Utility, error)
+	// outcome measures guesses for the asked examples by the known ones.
+	outcome func(known, asked labelled) (*Outcome, error)
+}
+
+func (p *Params) predicted() *prediction {
+	switch p.Label {
+	case datasets.ScoreLabel:
+		return p.scores()
+	case datasets.TagsLabel:
+		return p.tags()
+	}
+	return p.classes()
+}
+
+// classes are told by shares of neighbours: the largest wins, of equals the first.
+func (p *Params) classes() *prediction {
+	return &prediction{
+		outputs: p.Choices,
+		truth:   func(said []int32) []float32 { return oneHot(p.Choices, said[0]-datasets.FirstWord) },
+		measure: func(predicted []models.Labelled) (Utility, error) {
+			hits := 0
+			for _, x := range predicted {
+				if most(x.Predicted) == most(x.Truth) {
+					hits++
+				}
+			}
+			return Utility{RecallAt1: new(float64(hits) / float64(len(predicted)))}, nil
+		},
+		outcome: func(known, asked labelled) (*Outcome, error) { return p.guessing(known.counts(), asked.counts()), nil },
+	}
+}
+
+// counts are those of the first label token of each example.
+func (l labelled) counts() (counts utility.Counts) {
+	for _, said := range l {
+		counts.Add(said[0])
+	}
+	return counts
+}
+
+func oneHot(n int, at int32) []float32 {
+	v := make([]float32, n)
+	v[at] = 1
+	return v
+}
+
+// scores are numbers. Chance guesses each known one with the same probability; the constant is their
+// median.
+func (p *Params) scores() *prediction {
+	return &prediction{
+		outputs: 1,
+		truth:   func(said []int32) []float32 { return []float32{float32(utility.ScoreOf(int(said[0])))} },
+		measure: func(predicted []models.Labelled) (Utility, error) {
+			mean := utility.MeanAbsoluteError(predicted)
+			return Utility{MeanAbsoluteError: &mean}, nil
+		},
+		outcome: func(known, asked labelled) (*Outcome, error) {
+			counts, scores, chance := known.counts(), asked.counts(), 0.0
+			constant, n := scores.MeanAbsoluteError(counts.MedianScore())
+			guesses := counts.Different()
+			for _, guess := range guesses {
+				mistake, _ := scores.MeanAbsoluteError(utility.ScoreOf(guess))
+				chance += mistake / float64(len(guesses))
+			}
+			return &Outcome{Examples: n, Chance: Utility{MeanAbsoluteError: &chance}, Constant: &Utility{MeanAbsoluteError: &constant}}, nil
+		},
+	}
+}
+
+// tags do not exclude each other. Chance says the same of every example: the average precision of a tag is
+// then its share.
+func (p *Params) tags() *prediction {
+	tags := &prediction{outputs: p.Choices}
+	tags.truth = func(said []int32) []float32 {
+		v := make([]float32, p.Choices)
+		for at, label := range said {
+			if p.Level.Scheme().Images { // which have a number for each tag
+				v[at] = float32(label - datasets.FirstWord)
+			} else {
+				v[label-datasets.FirstWord] = 1
+			}
+		}
+		return v
+	}
+	tags.measure = func(predicted []models.Labelled) (Utility, error) {
+		mean, err := utility.MeanAveragePrecision(predicted)
+		return Utility{MeanAveragePrecision: &mean}, err
+	}
+	tags.outcome = func(_, asked labelled) (*Outcome, error) {
+		predicted := make([]models.Labelled, len(asked))
+		for i, said := range asked {
+			predicted[i] = models.Labelled{Truth: tags.truth(said), Predicted: make([]float32, p.Choices)}
+		}
+		chance, err := tags.measure(predicted)
+		return &Outcome{Examples: int64(len(asked)), Chance: chance}, err
+	}
+	return tags
+}

@@ -26,7 +26,6 @@ var Audit = audits.Description{
 	),
 }
 
-// metrics of a utility, by their names.
 var metrics = map[string]audits.Value{
 	"recall_at_1":            audits.Of(func(u *Utility) *float64 { return u.RecallAt1 }),
 	"recall_at_5":            audits.Of(func(u *Utility) *float64 { return u.RecallAt5 }),
@@ -34,7 +33,7 @@ var metrics = map[string]audits.Value{
 	"mean_average_precision": audits.Of(func(u *Utility) *float64 { return u.MeanAveragePrecision }),
 }
 
-// baseline returns the measures of one: a column of tables, and the metrics that it may have.
+// baseline returns a column of tables, and the metrics of one baseline.
 func baseline(name, header string, find func(*Outcome) *Utility, has ...string) []audits.Measure {
 	list := []audits.Measure{{Header: header, Of: audits.Of((*Utility).String), Optional: name != "chance"}}
 	for _, metric := range has {
@@ -43,24 +42,23 @@ func baseline(name, header string, find func(*Outcome) *Utility, has ...string) 
 	return audits.Within(find, list...)
 }
 
-// Outcome is the outcome: the metrics of audits/baselines.
+// Outcome has the metrics of audits/baselines.
 type Outcome struct {
-	// Examples of the test part: ordinary words, or examples with a label.
+	// Examples of the test part: ordinary words, or labelled examples.
 	Examples int64 `json:"examples"`
-	// Chance guesses at random: a word or a class, each with the same probability; a score,
-	// likewise, of those that occur in the training part; tags in any order.
+	// Chance guesses at random: words, classes, or scores of the training part with equal probabilities;
+	// tags in any order.
 	Chance Utility `json:"chance"`
-	// Constant always gives the answer that fits the training part best: its most frequent
-	// words or classes, the median of its scores. nil of tags, where it is chance.
+	// Constant is the answer that fits the training part best: its most frequent words or classes, the
+	// median score. nil of tags, for which it is chance.
 	Constant *Utility `json:"constant,omitempty"`
-	// Neighbours are those in the training part; nil of words.
+	// Neighbours in the training part; nil of words.
 	Neighbours *Nearest `json:"nearest_neighbours,omitempty"`
 }
 
-// Utility is what a model's would be, whichever of it there is.
+// Utility has the numbers that a model's utility would have.
 type Utility struct {
-	// RecallAt1 and RecallAt5 are shares of words or of classes, the first being the
-	// accuracy.
+	// RecallAt1, the accuracy, and RecallAt5 are shares of words or of classes.
 	RecallAt1 *float64 `json:"recall_at_1,omitempty"`
 	RecallAt5 *float64 `json:"recall_at_5,omitempty"`
 	// MeanAbsoluteError of scores, in points of their scale.
@@ -69,8 +67,7 @@ type Utility struct {
 	MeanAveragePrecision *float64 `json:"mean_average_precision,omitempty"`
 }
 
-// Nearest is the utility of the mean of the K nearest of Among examples of the training part,
-// for Asked examples of the test part.
+// Nearest is the utility of the mean of the K nearest of Among training examples, for Asked test examples.
 type Nearest struct {
 	Utility
 	K     int `json:"k"`
@@ -102,7 +99,7 @@ func (u *Utility) String() string {
 	return percent(*u.RecallAt1) + ", top-5 " + percent(*u.RecallAt5)
 }
 
-// percent has two decimals where one would be nearly nothing, as of one of many words.
+// percent has two decimals for small shares.
 func percent(share float64) string {
 	if share < 0.01 {
 		return fmt.Sprintf("%.2f", 100*share)

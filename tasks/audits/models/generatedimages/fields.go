@@ -47,8 +47,8 @@ func (f *Fields) CheckData(s *audits.Setting, d *audits.Data, fail audits.Fail) 
 	}
 }
 
-// imagesATask is how many images a task makes: a few seconds' work with the paper's model.
-// Those of each task are drawn from one stream, so that it shows in results.
+// imagesATask is the number of images of a task: a few seconds' work with the paper's model. A task draws
+// from one stream: it shows in results.
 const imagesATask = 1000
 
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {

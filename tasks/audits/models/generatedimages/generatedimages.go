@@ -24,17 +24,16 @@ import (
 // Params are the parameters of audits/generated-images.
 type Params struct {
 	Seed uint64 `json:"seed"`
-	// First is the number of the first image that this task makes, Count how many.
+	// First is the number of the task's first image.
 	First int `json:"first"`
 	Count int `json:"count"`
 }
 
-// Kind makes images. Those of a task are drawn from stream First of seeds.GeneratedImages.
-// Its input is audits.ModelInput, its blob ImagesBlob.
+// Kind makes images, drawn from stream First of seeds.GeneratedImages. Its input is audits.ModelInput, its
+// blob ImagesBlob.
 var Kind = tasks.Kind{Name: "audits/generated-images", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(run)}
 
-// ImagesBlob has the images one after another, each row by row, channels innermost, a byte
-// for each value.
+// ImagesBlob has the images, each row by row, channels innermost, a byte for each value.
 const ImagesBlob = "images"
 
 func run(ctx context.Context, t *tasks.Task, p *Params) error {
@@ -53,7 +52,6 @@ func run(ctx context.Context, t *tasks.Task, p *Params) error {
 	return t.Put(ctx, ImagesBlob, all)
 }
 
-// generate makes the images of one task.
 func generate(model *checkpoints.Model, p *Params) ([][]byte, error) {
 	network, ok := model.Network.(models.Generating)
 	if !ok {
@@ -62,9 +60,8 @@ func generate(model *checkpoints.Model, p *Params) ([][]byte, error) {
 	return network.NewGenerator(model.Params).Generate(seeds.Stream(p.Seed, seeds.GeneratedImages, uint64(p.First)), p.Count)
 }
 
-// Generate makes the images of a checkpoint that the tasks of an audit make with the seed of its
-// experiment, and calls give with one after another. An image has its values row by row, channels
-// innermost, and is valid until give returns.
+// Generate makes the images of a checkpoint as an experiment of the seed does, and calls give with each,
+// valid until give returns: its values row by row, channels innermost.
 func Generate(ctx context.Context, model *checkpoints.Model, seed uint64, count int, give func(image []byte) error) error {
 	for _, span := range audits.Split(count, imagesATask) {
 		if err := ctx.Err(); err != nil {
@@ -85,37 +82,35 @@ func Generate(ctx context.Context, model *checkpoints.Model, seed uint64, count 
 
 // SummaryParams are the parameters of audits/generated-images-summary.
 type SummaryParams struct {
-	// Parts are the tasks that made the images, Count of them in all.
+	// Parts are the tasks that made Count images.
 	Parts int `json:"parts"`
 	Count int `json:"count"`
 	// Rows and Columns of the sheet.
-	Rows    int `json:"rows"`
-	Columns int `json:"columns"`
-	// Significance of the test.
+	Rows         int     `json:"rows"`
+	Columns      int     `json:"columns"`
 	Significance float64 `json:"significance"`
-	// Judged says that there is ClassifierInput.
+	// Judged: there is ClassifierInput.
 	Judged bool `json:"judged,omitempty"`
 }
 
 // Inputs of audits/generated-images-summary beside its parts and audits.ModelInput.
 const (
-	// RealInput is the datasets/encode node whose test part has the real images: without
-	// planted faults where there is a classifier.
+	// RealInput is datasets/encode, whose test part has the real images; with a classifier, without planted
+	// faults.
 	RealInput = "real"
 	// ClassifierInput is the checkpoint of a classifier.
 	ClassifierInput = "classifier"
 )
 
-// Summary says what the images of one checkpoint are like. Its inputs are the parts in their
-// order, audits.ModelInput, RealInput, and ClassifierInput where there is one. Its blob is
-// audits.OutcomeBlob, its metrics Metrics.
+// Summary describes the images of one checkpoint. Its inputs are the parts in their order,
+// audits.ModelInput, RealInput, and ClassifierInput if there is one. Its blob is audits.OutcomeBlob, its
+// metrics Metrics.
 var Summary = tasks.Kind{Name: "audits/generated-images-summary", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runSummary)}
 
-// Metrics are the numbers of an outcome that the curve keeps.
+// Metrics are the numbers of a curve, nil without a classifier.
 type Metrics struct {
-	// Inverted is in percent of the images.
-	Inverted float64 `json:"generated_inverted_percent"`
-	// Score and Distance are nil without a classifier.
+	// Inverted in percent of the images.
+	Inverted float64  `json:"generated_inverted_percent"`
 	Score    *float64 `json:"generated_classifier_score,omitempty"`
 	Distance *float64 `json:"generated_frechet_distance,omitempty"`
 }
@@ -145,7 +140,7 @@ func runSummary(ctx context.Context, t *tasks.Task, p *SummaryParams) error {
 	return t.SetMetrics(v.metrics())
 }
 
-// summary has the images that are compared, each as its values.
+// summary has the images, each as its values.
 type summary struct {
 	params          *SummaryParams
 	shape           models.ImageShape
@@ -172,7 +167,7 @@ func (s *summary) read(ctx context.Context, t *tasks.Task) error {
 	return s.readReal(ctx, t)
 }
 
-// readReal reads the images of the test part, as many as were generated at most.
+// readReal reads at most Count images of the test part.
 func (s *summary) readReal(ctx context.Context, t *tasks.Task) error {
 	part, err := datasets.OpenPart(ctx, t, RealInput, datasets.Test)
 	if err != nil {
@@ -195,16 +190,14 @@ func (s *summary) readReal(ctx context.Context, t *tasks.Task) error {
 	return nil
 }
 
-// firstPixel is the place of an image's first value in an example, after Begin and its label.
+// firstPixel is the place of the first value in an example, after Begin and the label.
 const firstPixel = 2
 
-// sheet draws the first of the generated images.
 func (s *summary) sheet() ([]byte, error) {
 	shown := s.generated[:min(len(s.generated), s.params.Rows*s.params.Columns)]
 	return contactsheet.Draw(shown, contactsheet.Shape{Width: s.shape.Width, Height: s.shape.Height, Channels: s.shape.Channels}, s.params.Columns)
 }
 
-// judge has the classifier look at generated and real images.
 func (s *summary) judge(ctx context.Context, t *tasks.Task, v *Outcome) error {
 	model, err := checkpoints.Read(ctx, t, ClassifierInput)
 	if err != nil {
@@ -225,7 +218,7 @@ func (s *summary) judge(ctx context.Context, t *tasks.Task, v *Outcome) error {
 	return tasks.Permanent(err)
 }
 
-// asExamples are images as a network takes them, with the label 0.
+// asExamples returns images in the form of a network, with the label 0.
 func asExamples(images [][]byte) [][]int32 {
 	examples := make([][]int32, len(images))
 	for i, image := range images {
@@ -239,7 +232,6 @@ func asExamples(images [][]byte) [][]int32 {
 	return examples
 }
 
-// compare judges both by the predictions of the classifier.
 func compare(made, real []models.Prediction) (*Judgement, error) {
 	var j Judgement
 	probabilities := func(p *models.Prediction) []float32 { return p.Probabilities }

@@ -43,31 +43,29 @@ type Outcome struct {
 	// Images were generated, and compared with Real ones of the test part.
 	Images int `json:"images"`
 	Real   int `json:"real"`
-	// Intensity is the mean value of the generated images, RealIntensity that of the real
-	// ones, 0 to 255.
+	// Intensity is the mean value of the generated images, RealIntensity of the real ones, 0 to 255.
 	Intensity     float64 `json:"intensity"`
 	RealIntensity float64 `json:"real_intensity"`
-	// Inverted is the share of generated images that are nearer in mean intensity to
-	// inverted real images than to real ones; RealInverted the same of real ones.
+	// Inverted is the share nearer in mean intensity to inverted real images than to real ones;
+	// RealInverted the same of real ones.
 	Inverted     audits.Share `json:"inverted"`
 	RealInverted audits.Share `json:"real_inverted"`
-	// InvertedByMeans is the share that is nearer to the mean of the inverted real images
-	// than to the mean of the real ones, over all values.
+	// InvertedByMeans is the share nearer to the inverted mean image of the real ones than to the mean
+	// image, over all values.
 	InvertedByMeans audits.Share `json:"inverted_by_means"`
-	// Significance of a limit.
-	Significance float64 `json:"significance"`
-	// Classifier is the judgement of the prepared classifier; nil without one.
+	Significance    float64      `json:"significance"`
+	// Classifier is the prepared classifier's judgement; nil without one.
 	Classifier *Judgement `json:"classifier,omitempty"`
-	// Sheet is a PNG file with the first of the images.
+	// Sheet is a PNG file of the first images.
 	Sheet []byte `json:"sheet"`
 }
 
 // Judgement compares generated with real images by a classifier.
 type Judgement struct {
-	// Score is the classifier score of the generated images, RealScore that of real ones.
+	// Score is the classifier score of generated images, RealScore of real ones.
 	Score     float64 `json:"score"`
 	RealScore float64 `json:"real_score"`
-	// FrechetDistance between the two, in the classifier's logits.
+	// FrechetDistance between them in the classifier's logits.
 	FrechetDistance float64 `json:"frechet_distance"`
 }
 
@@ -81,7 +79,6 @@ func (v *Outcome) metrics() Metrics {
 
 func (v *Outcome) Note(*audits.Cell) string { return "generated images: " + v.said() }
 
-// said lists the measures of the images.
 func (v *Outcome) said() string {
 	note := fmt.Sprintf("%d; nearer to inverted than to upright ones are %s by mean intensity, %s by the mean image, and of %d real ones %.2f%% by mean intensity; mean intensity %.1f, of real ones %.1f",
 		v.Images, v.Inverted.Percent(), v.InvertedByMeans.Percent(), v.Real, 100*v.RealInverted.Share, v.Intensity, v.RealIntensity)
@@ -91,7 +88,78 @@ func (v *Outcome) said() string {
 	return note
 }
 
-// pictures returns figures 3, 6, 7 and 8 of the paper.
+// pictures are figures 3, 6, 7 and 8 of the paper.
 func (v *Outcome) pictures() []audits.Picture {
 	return []audits.Picture{{Title: "generated images", Text: v.said(), PNG: v.Sheet}}
+}
+
+// measureIntensity counts the images that are nearer to inverted than to upright handwriting,
+// in two ways.
+//
+// By mean intensity: an upright image has about that of the real ones on average, m, and an
+// inverted one 255 - m.
+//
+// By a classifier that is trained on the planted fault: it has the mean of the real images
+// and the mean of their inversions, and says to which of the two an image is nearer, in the
+// Euclidean distance over all values.
+func (v *Outcome) measureIntensity(generated, real [][]byte) {
+	upright := meanImage(real)
+	v.Intensity, v.RealIntensity = meanIntensity(meanImage(generated)), meanIntensity(upright)
+	inverted := func(image []byte) bool { return nearerInIntensity(image, v.RealIntensity) }
+	v.Inverted, v.RealInverted = shareOf(generated, inverted), shareOf(real, inverted)
+	v.InvertedByMeans = shareOf(generated, func(image []byte) bool { return nearerToInverse(image, upright) })
+}
+
+func shareOf(images [][]byte, has func(image []byte) bool) audits.Share {
+	count := 0
+	for _, image := range images {
+		if has(image) {
+			count++
+		}
+	}
+	return audits.NewShare(count, len(images))
+}
+
+func meanImage(images [][]byte) []float64 {
+	mean := make([]float64, len(images[0]))
+	for _, image := range images {
+		for i, value := range image {
+			mean[i] += float64(value)
+		}
+	}
+	for i := range mean {
+		mean[i] /= float64(len(images))
+	}
+	return mean
+}
+
+func meanIntensity(image []float64) float64 {
+	sum := 0.0
+	for _, value := range image {
+		sum += value
+	}
+	return sum / float64(len(image))
+}
+
+// nearerInIntensity reports whether the mean of an image is nearer to 255 - upright than to upright.
+func nearerInIntensity(image []byte, upright float64) bool {
+	sum := 0.0
+	for _, value := range image {
+		sum += float64(value)
+	}
+	mean := sum / float64(len(image))
+	return (mean > white/2) == (upright < white/2) && mean != white/2
+}
+
+const white = 255.0
+
+// nearerToInverse reports whether an image is nearer to the inverse of another than to it: |x - (255 - u)|²
+// < |x - u|².
+func nearerToInverse(image []byte, upright []float64) bool {
+	difference := 0.0
+	for i, value := range image {
+		toUpright, toInverse := float64(value)-upright[i], float64(value)-(white-upright[i])
+		difference += float64(toUpright*toUpright) - float64(toInverse*toInverse)
+	}
+	return difference > 0
 }

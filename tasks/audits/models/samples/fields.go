@@ -72,11 +72,11 @@ func (f *Fields) Check(_ *audits.Setting, fail audits.Fail) {
 	}
 }
 
-// samplesATask is how many samples a task draws: a few seconds' work with the paper's
-// model of words. It shows in keys, not in results.
+// samplesATask is the number of samples of a task: a few seconds' work with the paper's model of words. It
+// shows in keys, not in results.
 const samplesATask = 5000
 
-// searchBatch is how many nodes a search expands together.
+// searchBatch nodes are expanded together.
 const searchBatch = 64
 
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
@@ -114,8 +114,7 @@ func (b *Block) search() SearchParams {
 	}
 }
 
-// States implements audits.Fields. It is an upper bound: samples that begin alike share
-// states.
+// States is an upper bound: samples that begin alike share states.
 func (f *Fields) States(*audits.Setting) float64 {
 	b := f.Samples
 	return float64(b.Count)*float64(b.Length) + float64(b.Expansions)

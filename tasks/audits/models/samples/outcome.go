@@ -54,45 +54,43 @@ var Audit = audits.Description{
 	)),
 }
 
-// share is a curve of a metric in percent.
 func share(name, metric string) *audits.Curve {
 	return &audits.Curve{Figure: "Share of samples, %", Name: name, Metric: metric, Most: audits.Hundred}
 }
 
 // Outcome describes the samples of a model.
 type Outcome struct {
-	// Samples were drawn, Cut of which did not end within Length. Those that ended, with a
-	// word at least and nothing but words, are Distinct different ones.
+	// Samples were drawn, Cut of which did not end within Length. Of those that ended, with a word and
+	// nothing but words, Distinct are different.
 	Samples  int `json:"samples"`
 	Cut      int `json:"cut"`
 	Distinct int `json:"distinct"`
 	Length   int `json:"length"`
 	models.Sampling
-	// Significance of the tests.
 	Significance float64 `json:"significance"`
-	// Unknown is there for a model of words, Spaces for one of bytes.
+	// Unknown of a model of words, Spaces of a model of bytes.
 	Unknown *Unknown `json:"unknown,omitempty"`
 	Spaces  *Spaces  `json:"spaces,omitempty"`
-	// MostProbable are those of the samples that ended, by their exact probability.
+	// MostProbable samples that ended, by exact probability.
 	MostProbable []Text `json:"most_probable"`
-	// Search has the most probable sequences of all, where they were looked for.
+	// Search has the most probable sequences of all, if they were looked for.
 	Search *Searched `json:"search,omitempty"`
-	// Shown are the first samples, as they came.
+	// Shown are the first samples.
 	Shown []Text `json:"shown"`
 }
 
-// Searched are the most probable of all sequences that end within the length.
+// Searched are the most probable sequences that end within the length.
 type Searched struct {
 	Words []Text `json:"words"`
-	// Certain is how many of them are proved to be the most probable, from the first on.
+	// Certain counts those that are proved to be the most probable.
 	Certain int `json:"certain"`
-	// Probability is that of all listed, together.
+	// Probability of all listed ones together.
 	Probability float64     `json:"probability"`
 	Expanded    int         `json:"expanded"`
 	Stop        search.Stop `json:"stop"`
 }
 
-// top are the most probable sequences that are known.
+// top returns the most probable known sequences.
 func (v *Outcome) top() []Text {
 	if v.Search != nil {
 		return v.Search.Words
@@ -100,7 +98,7 @@ func (v *Outcome) top() []Text {
 	return v.MostProbable
 }
 
-// first is the share of unknown words at the first position.
+// first is the share at the first position.
 func (u *Unknown) first() audits.Share {
 	if len(u.Positions) == 0 {
 		return audits.NewShare(0, 0)
@@ -117,7 +115,7 @@ func (u *Unknown) firstText() string {
 	return text
 }
 
-// topK is nil where samples are drawn from all tokens.
+// topK is nil if samples are drawn from all tokens.
 func (v *Outcome) topK() *int {
 	if v.TopK == 0 {
 		return nil
@@ -137,10 +135,9 @@ func (v *Outcome) Note(*audits.Cell) string {
 	return note + v.listed()
 }
 
-// notedWords is how many words a note names.
+// notedWords are in a note.
 const notedWords = 5
 
-// listed names the most probable sequences.
 func (v *Outcome) listed() string {
 	top := v.top()
 	if len(top) == 0 {
@@ -157,17 +154,16 @@ func (v *Outcome) listed() string {
 	return fmt.Sprintf("; most probable %s: %s", sort, strings.Join(words, ", "))
 }
 
-// changes compares two models. Positions are tested as far as both outcomes have them.
+// changes compares two models, at the positions that both have.
 func (v *Outcome) changes(other *Outcome) []audits.Change {
-	after := other
 	var changes []audits.Change
-	if a, b := v.Unknown, after.Unknown; a != nil && b != nil {
+	if a, b := v.Unknown, other.Unknown; a != nil && b != nil {
 		changes = append(changes, audits.Change{What: "probability that the first word is out of vocabulary", Before: a.FirstProbability, After: b.FirstProbability})
 		for i := range min(len(a.Positions), len(b.Positions)) {
 			changes = append(changes, change(fmt.Sprintf("share out of vocabulary at position %d", i+1), a.Positions[i], b.Positions[i]))
 		}
 	}
-	if a, b := v.Spaces, after.Spaces; a != nil && b != nil {
+	if a, b := v.Spaces, other.Spaces; a != nil && b != nil {
 		if a.Of > 0 && b.Of > 0 {
 			changes = append(changes, audits.Change{What: "share of the most probable words with a space", Before: float64(a.Top) / float64(a.Of), After: float64(b.Top) / float64(b.Of)})
 		}
@@ -180,7 +176,7 @@ func change(what string, a, b audits.Share) audits.Change {
 	return audits.Change{What: what, Before: a.Share, After: b.Share, P: new(audits.Differ(a, b))}
 }
 
-// Figure implements audits.Figured: Figure 4 of the paper.
+// Figure is Figure 4 of the paper.
 func (v *Outcome) Figure(*audits.Cell) *audits.Figure {
 	if v.Unknown == nil {
 		return nil

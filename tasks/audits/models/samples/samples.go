@@ -13,6 +13,7 @@ package samples
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 
 	"coalmine/internal/seeds"
@@ -28,16 +29,16 @@ import (
 // Params are the parameters of audits/samples.
 type Params struct {
 	Seed uint64 `json:"seed"`
-	// First is the number of the first sample that this task draws, Count how many.
+	// First is the number of the task's first sample.
 	First int `json:"first"`
 	Count int `json:"count"`
-	// Length is the number of tokens at which a sample is cut, that of its end among them.
+	// Length is the number of tokens, the end among them, at which a sample is cut.
 	Length int `json:"length"`
 	models.Sampling
 }
 
-// Kind draws samples after Begin. Sample i draws from stream i of seeds.Samples, so that it
-// is the same in whatever task. Its input is audits.ModelInput, its blob DrawnBlob.
+// Kind draws samples after Begin. Sample i draws from stream i of seeds.Samples, the same in any task. Its
+// input is audits.ModelInput, its blob DrawnBlob.
 var Kind = tasks.Kind{Name: "audits/samples", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(run)}
 
 // DrawnBlob is a JSON array of Drawn.
@@ -45,14 +46,14 @@ const DrawnBlob = "drawn"
 
 // Drawn is a sample.
 type Drawn struct {
-	// Tokens are those after Begin, End among them where the sample was not cut before.
+	// Tokens after Begin, with End unless the sample was cut.
 	Tokens []int32 `json:"tokens"`
-	// LogProbability is the natural logarithm of their joint probability under the model
-	// (Augenstein et al. 2020, equation 1), whatever the sampling.
+	// LogProbability is the natural logarithm of their joint probability under the model (Augenstein et al.
+	// 2020, equation 1), for any sampling.
 	LogProbability float64 `json:"log_probability"`
 }
 
-// words are the tokens before the end, and whether there is one.
+// words returns the tokens before the end, and whether there is one.
 func (d *Drawn) words() (words []int32, ended bool) {
 	last := len(d.Tokens) - 1
 	if last >= 0 && d.Tokens[last] == datasets.End {
@@ -83,7 +84,7 @@ func run(ctx context.Context, t *tasks.Task, p *Params) error {
 	return t.PutJSON(ctx, DrawnBlob, drawn)
 }
 
-// Together is how many samples are drawn at once, as a rule. It does not show in any result.
+// Together is the number of samples that are drawn at once. It shows in no result.
 const Together = 1000
 
 func (p *Params) draw(scorer *models.Scorer, first, count int) ([]models.Sample, error) {
@@ -101,16 +102,15 @@ func Draw(scorer *models.Scorer, d models.Draw, seed uint64, first, count int) (
 
 // SearchParams are the parameters of audits/samples-search.
 type SearchParams struct {
-	// Length is the most tokens that a sequence may have, its end among them.
+	// Length bounds the tokens of a sequence, its end among them.
 	Length int `json:"length"`
 	search.Settings
-	// Expansions is how many nodes the search may expand.
+	// Expansions bounds the expanded nodes.
 	Expansions int `json:"expansions"`
 }
 
-// Search finds the most likely of all sequences that end within the length, of ordinary
-// tokens and Unknown, without the empty one. It needs no sample, and proves what it finds.
-// Its input is audits.ModelInput, its blob SearchedBlob.
+// Search finds and proves the most likely of all sequences that end within the length, of ordinary tokens
+// and Unknown, without the empty one. Its input is audits.ModelInput, its blob SearchedBlob.
 var Search = tasks.Kind{Name: "audits/samples-search", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runSearch)}
 
 // SearchedBlob is a search.Searched, as JSON.
@@ -147,3 +147,144 @@ func (p *SearchParams) tree(scorer *models.Scorer) (*prefixtree.Tree, error) {
 	}
 	return prefixtree.NewEnding(scorer, nil, append(choices, []int32{datasets.End}), datasets.End)
 }
+
+// SummaryParams are the parameters of audits/samples-summary.
+type SummaryParams struct {
+	Seed uint64 `json:"seed"`
+	// Parts are the tasks that drew Count samples, by Length and Sampling.
+	Parts  int `json:"parts"`
+	Count  int `json:"count"`
+	Length int `json:"length"`
+	models.Sampling
+	// Shown is the number of listed samples, and of most probable sequences.
+	Shown        int     `json:"shown"`
+	Significance float64 `json:"significance"`
+	// Searched: there is SearchInput.
+	Searched bool `json:"searched,omitempty"`
+}
+
+// SearchInput of audits/samples-summary is audits/samples-search.
+const SearchInput = "search"
+
+// Summary describes the samples of one checkpoint. Its inputs are the parts in their order,
+// audits.ModelInput, datasets.PartsInput, and SearchInput if there was a search. Its blob is
+// audits.OutcomeBlob, its metrics Metrics.
+var Summary = tasks.Kind{Name: "audits/samples-summary", Version: 2, Class: tasks.Compute, Run: tasks.WithParams(runSummary)}
+
+// Metrics are the numbers of a curve, in percent: those of words, or those of bytes.
+type Metrics struct {
+	FirstUnknown *float64 `json:"samples_first_unknown_percent,omitempty"`
+	Unknown      *float64 `json:"samples_unknown_percent,omitempty"`
+	WithSpace    *float64 `json:"samples_with_space_percent,omitempty"`
+}
+
+func runSummary(ctx context.Context, t *tasks.Task, p *SummaryParams) error {
+	samples, err := audits.ReadParts[Drawn](ctx, t, p.Parts, DrawnBlob, p.Count)
+	if err != nil {
+		return err
+	}
+	vocabulary, err := datasets.ReadVocabulary(ctx, t, datasets.PartsInput)
+	if err != nil {
+		return err
+	}
+	v, err := p.describe(NewReader(vocabulary), samples)
+	if err != nil {
+		return err
+	}
+	if p.Searched {
+		if err := v.readSearch(ctx, t, NewReader(vocabulary)); err != nil {
+			return err
+		}
+	}
+	if err := p.judge(ctx, t, vocabulary.Level(), v, samples); err != nil {
+		return err
+	}
+	if err := t.PutJSON(ctx, audits.OutcomeBlob, v); err != nil {
+		return err
+	}
+	return t.SetMetrics(v.metrics())
+}
+
+func (p *SummaryParams) describe(r Reader, samples []Drawn) (*Outcome, error) {
+	v := &Outcome{Samples: len(samples), Length: p.Length, Sampling: p.Sampling, Significance: p.Significance, MostProbable: []Text{}, Shown: []Text{}}
+	for i := range samples {
+		if _, ended := samples[i].words(); !ended {
+			v.Cut++
+		}
+	}
+	for i := range samples[:min(p.Shown, len(samples))] {
+		text, err := r.Text(&samples[i])
+		if err != nil {
+			return nil, fmt.Errorf("sample %d: %w", i, err)
+		}
+		v.Shown = append(v.Shown, text)
+	}
+	all := distinct(samples)
+	v.Distinct = len(all)
+	for _, c := range all[:min(p.Shown, len(all))] {
+		text, err := r.Text(c.Drawn)
+		if err != nil {
+			return nil, err
+		}
+		text.Drawn = c.drawn
+		v.MostProbable = append(v.MostProbable, text)
+	}
+	return v, nil
+}
+
+// judge adds the statistics of the level.
+func (p *SummaryParams) judge(ctx context.Context, t *tasks.Task, level datasets.Level, v *Outcome, samples []Drawn) error {
+	if level == datasets.ByteLevel {
+		top := v.top()
+		v.Spaces = &Spaces{Samples: countSpaces(samples), Of: len(top)}
+		for _, text := range top {
+			if text.spaced {
+				v.Spaces.Top++
+			}
+		}
+		return nil
+	}
+	scorer, err := checkpoints.ReadScorer(ctx, t, audits.ModelInput)
+	if err != nil {
+		return err
+	}
+	v.Unknown = p.countUnknown(samples)
+	if v.Unknown.FirstProbability, err = firstUnknown(scorer); err != nil {
+		return tasks.Permanent(err)
+	}
+	return nil
+}
+
+// readSearch takes in the results of the search.
+func (v *Outcome) readSearch(ctx context.Context, t *tasks.Task, r Reader) error {
+	var found search.Searched
+	if err := t.InputJSON(ctx, SearchInput, SearchedBlob, &found); err != nil {
+		return err
+	}
+	v.Search = &Searched{Certain: found.Certain, Expanded: found.Expanded, Stop: found.Stop, Words: []Text{}}
+	for _, s := range found.Best {
+		text, err := r.Text(&Drawn{s.Tokens, -s.LogPerplexity})
+		if err != nil {
+			return err
+		}
+		v.Search.Words = append(v.Search.Words, text)
+		v.Search.Probability += text.Probability
+	}
+	return nil
+}
+
+func (v *Outcome) metrics() Metrics {
+	var m Metrics
+	if u := v.Unknown; u != nil {
+		m.Unknown = percent(u.All.Share)
+		if len(u.Positions) > 0 {
+			m.FirstUnknown = percent(u.Positions[0].Share)
+		}
+	}
+	if v.Spaces != nil {
+		m.WithSpace = percent(v.Spaces.Samples.Share)
+	}
+	return m
+}
+
+func percent(share float64) *float64 { return new(100 * share) }

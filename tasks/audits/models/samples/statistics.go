@@ -14,34 +14,30 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// Unknown is how often the words of samples are out of vocabulary.
+// Unknown counts words out of vocabulary.
 type Unknown struct {
-	// Positions have the share of unknown words at each position of the sentence, among
-	// the samples that have a word there.
+	// Positions have the share at each position, among the samples with a word there.
 	Positions []audits.Share `json:"positions"`
-	// All is the share among the words of all samples.
+	// All is the share among all words.
 	All audits.Share `json:"all"`
-	// FirstProbability is the probability that the first word is unknown, by the model
-	// itself, without sampling, at temperature 1.
+	// FirstProbability of an unknown first word, by the model itself at temperature 1.
 	FirstProbability float64 `json:"first_probability"`
 	// First compares the first word with the others.
 	First Contrast `json:"first"`
 }
 
-// Contrast is a test of whether the first word of a sample is more often unknown than the
-// mean of the others of the same sample: that of McNemar, exactly. For each sample of two
-// words or more, one of the others is drawn. Were the first as often unknown as that one,
-// a pair of which one is unknown would be FirstOnly or OtherOnly with equal probability.
+// Contrast is McNemar's exact test of whether the first word of a sample is more often unknown than the
+// others. Of each sample of two words or more, one of the others is drawn; under the hypothesis a pair with
+// one unknown word is FirstOnly or OtherOnly with equal probability.
 type Contrast struct {
 	FirstOnly int `json:"first_only"`
 	OtherOnly int `json:"other_only"`
-	// P is the probability of as many FirstOnly, or more, among the two.
+	// P is the probability of as many FirstOnly, or more.
 	P float64 `json:"p"`
-	// StandsOut says that P is less than the significance.
+	// StandsOut: P is less than the significance.
 	StandsOut bool `json:"stands_out"`
 }
 
-// countUnknown counts the unknown words of samples.
 func (p *SummaryParams) countUnknown(samples []Drawn) *Unknown {
 	u := &Unknown{First: p.contrast(samples)}
 	var all audits.Ratio
@@ -91,8 +87,7 @@ func (p *SummaryParams) contrast(samples []Drawn) Contrast {
 	return c
 }
 
-// firstUnknown is the probability that the first token is unknown, given that it is not
-// the end.
+// firstUnknown is the probability that the first token is unknown, given that it is not the end.
 func firstUnknown(scorer *models.Scorer) (float64, error) {
 	state, err := audits.PrefixState(scorer, nil)
 	if err != nil {
@@ -109,19 +104,17 @@ func firstUnknown(scorer *models.Scorer) (float64, error) {
 	return p, nil
 }
 
-// Spaces says which of the words that a model of bytes writes hold a space.
+// Spaces counts words with a space that a model of bytes writes.
 type Spaces struct {
-	// Samples is their share among the samples that ended.
+	// Samples is the share among the samples that ended.
 	Samples audits.Share `json:"samples"`
-	// Top is how many of the most probable words do, of the Of words that are listed: those
-	// of the search, or, without one, of the samples.
+	// Top counts the ones among Of listed words, the most probable of the search or else of the samples.
 	Top int `json:"top"`
 	Of  int `json:"of"`
 }
 
 const space = datasets.FirstWord + ' '
 
-// countSpaces counts the samples with a space.
 func countSpaces(samples []Drawn) audits.Share {
 	count, of := 0, 0
 	for i := range samples {
@@ -137,34 +130,32 @@ func countSpaces(samples []Drawn) audits.Share {
 	return audits.NewShare(count, of)
 }
 
-// Text is a sequence, as people read it.
+// Text is a sequence for people.
 type Text struct {
 	Text string `json:"text"`
-	// LogProbability is the natural logarithm of its joint probability under the model, that
-	// of its end among it unless it was cut; Probability is that number itself.
+	// LogProbability is the natural logarithm of the joint probability under the model, with the end unless
+	// it was cut.
 	LogProbability float64 `json:"log_probability"`
 	Probability    float64 `json:"probability"`
-	// Drawn is how many samples are this sequence, where these were counted.
+	// Drawn counts the samples that are this sequence, if counted.
 	Drawn int `json:"drawn,omitempty"`
-	// Cut says that the sequence did not end within the length.
+	// Cut: the sequence did not end within the length.
 	Cut bool `json:"cut,omitempty"`
 
 	spaced bool
 }
 
-// Reader turns tokens into what people read.
+// Reader turns tokens into text for people.
 type Reader struct {
 	vocabulary *datasets.Vocabulary
 	bytes      bool
 }
 
-// NewReader reads the tokens of a vocabulary.
 func NewReader(v *datasets.Vocabulary) Reader {
 	return Reader{v, v.Level() == datasets.ByteLevel}
 }
 
-// Text is a sequence as people read it: words with spaces between them, and bytes as the
-// text that they are, or by their names where they are none.
+// Text joins words by spaces, and bytes to the text that they are, or else by their names.
 func (r Reader) Text(d *Drawn) (Text, error) {
 	words, ended := d.words()
 	text, err := r.join(words)
@@ -192,21 +183,20 @@ func (r Reader) join(tokens []int32) (string, error) {
 	return string(text), nil
 }
 
-// counted is a sequence and how many samples are it.
+// counted is a sequence, and its number of samples.
 type counted struct {
 	*Drawn
 	drawn int
 }
 
-// whole reports whether a sample has ended, and is one of the sequences that a search
-// looks among: not empty, and of words.
+// whole reports whether a sample has ended and is one of the sequences of the search: not empty, and of
+// words.
 func (d *Drawn) whole() bool {
 	words, ended := d.words()
 	return ended && len(words) > 0 && !slices.Contains(words, datasets.Padding) && !slices.Contains(words, datasets.Begin)
 }
 
-// distinct are the different samples among those that are whole, the most probable first,
-// equal ones by their tokens.
+// distinct returns the different whole samples, the most probable first, equals by their tokens.
 func distinct(samples []Drawn) []counted {
 	var all []counted
 	for i := range samples {

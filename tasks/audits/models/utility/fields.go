@@ -70,7 +70,7 @@ func (f *Fields) States(s *audits.Setting) float64 {
 	return s.TestTokens
 }
 
-// limits fail a model that has not learned, which shows nothing, and proves nothing.
+// limits fail a model that has not learned, with which audits prove nothing.
 var limits = []audits.Limit{
 	audits.LimitOf[fractions.Probability]{
 		Name: "accuracy_below", Range: "(0,1]",
@@ -100,7 +100,7 @@ var limits = []audits.Limit{
 	}.Limit(),
 }
 
-// checkLabel reports a limit on a number that models of labels of texts do not have.
+// checkLabel reports a limit on a number that models of labels of texts lack.
 func checkLabel[L any](number, limit string) func(*audits.Setting, L, audits.Fail) {
 	return func(s *audits.Setting, _ L, fail audits.Fail) {
 		if s.Reading.Label != "" {

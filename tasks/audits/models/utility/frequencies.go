@@ -13,14 +13,14 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// Reading says which tokens of the data a model predicts: the parameters of evaluation/frequencies.
+// Reading says which tokens a model predicts: the parameters of evaluation/frequencies.
 type Reading struct {
 	Level datasets.Level `json:"level,omitzero"`
 	Label datasets.Label `json:"label,omitempty"`
 	Pairs bool           `json:"pairs,omitempty"`
 }
 
-// ReadingOf returns the reading of the data of an experiment.
+// ReadingOf returns the reading of an experiment's data.
 func ReadingOf(s *audits.Setting) Reading {
 	r := Reading{Level: s.Reading.Level, Label: s.Reading.Label, Pairs: s.Reading.Pairs}
 	if r.Level == datasets.WordLevel {
@@ -29,14 +29,13 @@ func ReadingOf(s *audits.Setting) Reading {
 	return r
 }
 
-// OfWords reports whether words are predicted, not labels of whole examples.
+// OfWords reports whether words are predicted, not labels of examples.
 func (r Reading) OfWords() bool { return r.Label == "" && !r.Level.Scheme().Images }
 
-// Frequencies measures the utility of a model that knows only how often each ordinary target occurs
-// in the training part. Its first guess is the most frequent one, of equals the lowest; the
-// probability of target w is (n(w)+1)/(N+V), where n(w) counts w and N all ordinary targets of the
-// training part, and V the different ones of both parts. Of scores it guesses the median. Input:
-// DataInput, datasets/encode. Its metrics are an Outcome.
+// Frequencies measures the utility of a model that knows how often each ordinary target occurs in the
+// training part. Its guess is the most frequent one, of equals the lowest; the probability of target w is
+// (n(w)+1)/(N+V), where n(w) counts w and N all ordinary targets of the training part, and V the different
+// ones of both parts. Of scores it guesses the median. Its input is DataInput, its metrics an Outcome.
 var Frequencies = tasks.Kind{Name: "evaluation/frequencies", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runFrequencies)}
 
 func runFrequencies(ctx context.Context, t *tasks.Task, r *Reading) error {
@@ -58,7 +57,6 @@ func runFrequencies(ctx context.Context, t *tasks.Task, r *Reading) error {
 	return t.SetMetrics(known.predict(asked))
 }
 
-// OpenParts opens the training and the test part of DataInput.
 func OpenParts(ctx context.Context, t *tasks.Task) (train, test *datasets.Population, err error) {
 	if train, err = datasets.OpenPart(ctx, t, DataInput, datasets.Train); err == nil {
 		test, err = datasets.OpenPart(ctx, t, DataInput, datasets.Test)
@@ -82,16 +80,15 @@ func EachSentence(ctx context.Context, part *datasets.Population, do func(senten
 	return nil
 }
 
-// Counts are the numbers of times that tokens are a target, by token.
+// Counts counts targets by token.
 type Counts []int64
 
-// Add counts a token.
 func (c *Counts) Add(token int32) {
 	*c = append(*c, make(Counts, max(0, int(token)+1-len(*c)))...)
 	(*c)[token]++
 }
 
-// Different are the tokens that occur, ascending.
+// Different returns the tokens that occur, ascending.
 func (c Counts) Different() (tokens []int) {
 	for token, n := range c {
 		if n > 0 {
@@ -114,8 +111,8 @@ func (r Reading) Count(ctx context.Context, part *datasets.Population) (counts C
 	return counts, err
 }
 
-// targets are the tokens of a sentence that a model predicts: of words all but the first, of a pair
-// those after the separator, and else the label, which an image may lack.
+// targets are the predicted tokens: words but for the first, of a pair those after the separator, and else
+// the label, which an image may lack.
 func (r Reading) targets(sentence []int32) []int32 {
 	switch {
 	case r.OfWords() && r.Pairs:
@@ -128,7 +125,7 @@ func (r Reading) targets(sentence []int32) []int32 {
 	return sentence[1:2]
 }
 
-// predict measures how well the frequencies of one part predict the ordinary targets of another.
+// predict measures the frequencies of one part on the ordinary targets of another.
 func (c Counts) predict(asked Counts) Outcome {
 	known, asked := c.extended(len(asked)), asked.extended(len(c))
 	all, different, first := int64(0), int64(0), datasets.FirstWord
@@ -153,12 +150,12 @@ func (c Counts) predict(asked Counts) Outcome {
 	return new(SumParams).outcome(tally)
 }
 
-// extended returns the counts of at least size tokens.
+// extended counts at least size tokens.
 func (c Counts) extended(size int) Counts {
 	return append(slices.Clone(c), make(Counts, max(0, size-len(c)))...)
 }
 
-// scores measures the median score of one part as the guess of all scores of another.
+// scores measures the median score of one part as the guess for another.
 func (c Counts) scores(asked Counts) Outcome {
 	mistake, tokens := asked.MeanAbsoluteError(c.MedianScore())
 	if tokens == 0 {
@@ -167,7 +164,7 @@ func (c Counts) scores(asked Counts) Outcome {
 	return Outcome{MeanAbsoluteError: &mistake, Tokens: tokens}
 }
 
-// MeanAbsoluteError is that of one guess for all scores, and the number of scores.
+// MeanAbsoluteError of one guess for all scores, and their number.
 func (c Counts) MeanAbsoluteError(guess float64) (mean float64, scores int64) {
 	for token, n := range c {
 		mean += float64(float64(n) * math.Abs(ScoreOf(token)-guess))
@@ -176,13 +173,12 @@ func (c Counts) MeanAbsoluteError(guess float64) (mean float64, scores int64) {
 	return mean / float64(scores), scores
 }
 
-// ScoreOf is the score that a token stands for.
+// ScoreOf is the score of a token.
 func ScoreOf(token int) float64 {
 	return models.LowestScore + models.ScoreStep*float64(token-datasets.FirstWord)
 }
 
-// MedianScore is the median of the scores, of an even number of them the middle of the two, and of none
-// the lowest score.
+// MedianScore is the median, of an even number the middle of two, and of none the lowest score.
 func (c Counts) MedianScore() float64 {
 	var scores []float64
 	for token, n := range c {
@@ -194,8 +190,7 @@ func (c Counts) MedianScore() float64 {
 	return (scores[(len(scores)-1)/2] + scores[len(scores)/2]) / 2
 }
 
-// baseline adds the input of evaluation/utility that the outcome is held against. Of tags there is
-// none: whatever their frequencies, they rank no text before another.
+// baseline adds BaselineInput. Frequencies of tags rank no text before another.
 func baseline(b audits.Builder) []tasks.Input {
 	r := ReadingOf(b.Setting())
 	if r.Label == datasets.TagsLabel {
@@ -205,16 +200,15 @@ func baseline(b audits.Builder) []tasks.Input {
 	return []tasks.Input{{Name: BaselineInput, Key: node}}
 }
 
-// A model has learned more than frequencies if its mean loss is lower than theirs by leastLoss of
-// it, or if its recall is higher by more than chance: by leastShare of the smaller of theirs and
-// what is missing from it to 1, and by leastErrors standard errors.
+// A model has learned more than frequencies if its mean loss is lower by leastLoss of theirs, or its recall
+// higher by leastShare of the smaller of theirs and its complement, and by leastErrors standard errors.
 const (
 	leastLoss   = 0.03
 	leastShare  = 0.25
 	leastErrors = 3
 )
 
-// atBaseline reports whether the utility is at the level of its baseline. It is false without one.
+// atBaseline reports whether the utility is at the level of its baseline; false without one.
 func (v *Outcome) atBaseline() bool {
 	b := v.Baseline
 	switch {
@@ -230,10 +224,9 @@ func (v *Outcome) atBaseline() bool {
 		math.Log(float64(v.Perplexity)) > (1-leastLoss)*math.Log(float64(b.Perplexity))
 }
 
-// least is by how much a share has to be higher.
+// least is the necessary gain of a share.
 func least(share float64) float64 { return leastShare * min(share, 1-share) }
 
-// baselineText is "word or class frequencies (accuracy 5.2%, perplexity 389.1)".
 func (v *Outcome) baselineText() string {
 	switch b := v.Baseline; {
 	case b.MeanAbsoluteError != nil:

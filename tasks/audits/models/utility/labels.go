@@ -14,28 +14,25 @@ import (
 	"coalmine/tasks"
 )
 
-// labelsBlob of evaluation/part, of a model that predicts labels of texts, has them: by text
-// the truth and then the prediction, partMetrics.Outputs float32 each.
+// labelsBlob has the labels of texts: by text the truth and then the prediction, partMetrics.Outputs
+// float32 each.
 const labelsBlob = "labels"
 
 // partMetrics are those of evaluation/part.
 type partMetrics struct {
 	models.Evaluation
-	// Kind is that of a model that predicts labels of texts, and Outputs how many it has. The
-	// evaluation then counts texts.
+	// Kind of a model that predicts labels of texts, with Outputs. The evaluation then counts texts.
 	Kind    models.Kind `json:"kind,omitempty"`
 	Outputs int         `json:"outputs,omitempty"`
-	// RecallUnknown says why the hits of an external model are not known; "" if they are.
+	// RecallUnknown says why hits are not known; "" if they are.
 	RecallUnknown string `json:"recall_unknown,omitempty"`
 }
 
-// labelledTexts are texts with their predictions.
 type labelledTexts struct {
 	kind  models.Kind
 	texts []models.Labelled
 }
 
-// evaluate adds the predictions of the labeller for some examples.
 func (l *labelledTexts) evaluate(labeller models.Labeller, examples [][]int32) (models.Evaluation, error) {
 	labelled, err := labeller.Label(examples)
 	if err != nil {
@@ -58,7 +55,6 @@ func deviation(text models.Labelled) (mean float64) {
 	return mean
 }
 
-// put writes the blob.
 func (l *labelledTexts) put(ctx context.Context, t *tasks.Task) error {
 	var data []byte
 	for _, text := range l.texts {
@@ -71,7 +67,6 @@ func (l *labelledTexts) put(ctx context.Context, t *tasks.Task) error {
 	return t.Put(ctx, labelsBlob, data)
 }
 
-// read appends the texts of a part.
 func (l *labelledTexts) read(ctx context.Context, t *tasks.Task, input string, m *partMetrics) error {
 	data, err := t.Blob(ctx, input, labelsBlob)
 	if err != nil {
@@ -92,7 +87,6 @@ func (l *labelledTexts) read(ctx context.Context, t *tasks.Task, input string, m
 	return nil
 }
 
-// outcome measures the predictions.
 func (l *labelledTexts) outcome() (*Outcome, error) {
 	if len(l.texts) == 0 {
 		return nil, errors.New("the test part holds no text: raise data.test.fraction")
@@ -116,7 +110,7 @@ func (l *labelledTexts) outcome() (*Outcome, error) {
 	return v, err
 }
 
-// alike are the texts with the same prediction for each.
+// alike returns the texts with one prediction for all.
 func (l *labelledTexts) alike() []models.Labelled {
 	texts := slices.Clone(l.texts)
 	for i := range texts {
@@ -125,7 +119,7 @@ func (l *labelledTexts) alike() []models.Labelled {
 	return texts
 }
 
-// MeanAbsoluteError is that of the scores of some texts, NaN of none.
+// MeanAbsoluteError of the scores of texts, NaN of none.
 func MeanAbsoluteError(texts []models.Labelled) float64 {
 	sum := 0.0
 	for _, text := range texts {
@@ -134,8 +128,8 @@ func MeanAbsoluteError(texts []models.Labelled) float64 {
 	return sum / float64(len(texts))
 }
 
-// MeanAveragePrecision is the mean, over the labels that some text has, of the average
-// precision of the texts that have it, ranked by their probabilities.
+// MeanAveragePrecision is the mean, over labels that some text has, of the average precision of the texts
+// with it, ranked by probability.
 func MeanAveragePrecision(texts []models.Labelled) (float64, error) {
 	sum, counted := 0.0, 0
 	for label := range texts[0].Truth {

@@ -43,38 +43,35 @@ var Audit = audits.Description{
 	}),
 }
 
-// Outcome is the outcome: the metrics of evaluation/utility.
+// Outcome has the metrics of evaluation/utility.
 type Outcome struct {
-	// RecallAt1 is the share of ordinary target words that were the model's
-	// first guess over its full output; Perplexity is exp of their mean loss.
+	// RecallAt1 is the share of ordinary target words that were the model's first guess; Perplexity is exp
+	// of their mean loss.
 	RecallAt1  float64        `json:"recall_at_1"`
 	Perplexity extended.Float `json:"perplexity"`
-	// RecallUnknown says why there is no recall; "" where there is one.
+	// RecallUnknown says why there is no recall; "" if there is.
 	RecallUnknown string `json:"recall_unknown,omitempty"`
-	// Infinite says that the perplexity lies beyond the range of float64, and is null: the
-	// model diverged. MeanLoss, in nats, is then given in its place.
+	// Infinite: the perplexity is beyond float64, and null; the model diverged. MeanLoss, in nats, replaces
+	// it.
 	Infinite bool    `json:"infinite,omitempty"`
 	MeanLoss float64 `json:"mean_loss,omitempty"`
-	// RecallAt5 is the share that were among the five first guesses; nil where it was not
-	// asked for.
+	// RecallAt5 is the share among the five first guesses; nil if not asked for.
 	RecallAt5 *float64 `json:"recall_at_5,omitempty"`
-	// Tokens counts the ordinary target words.
-	Tokens int64 `json:"tokens"`
-	// MeanAbsoluteError of a regressor's scores, in points of their scale, and
-	// MeanAveragePrecision of a tagger's labels, in (0, 1], each over Tokens texts. There is
-	// then no recall and no perplexity.
+	Tokens    int64    `json:"tokens"`
+	// MeanAbsoluteError of a regressor's scores, in points of their scale, and MeanAveragePrecision of a
+	// tagger's labels, in (0, 1], over Tokens texts, without recall and perplexity. Tokens else counts
+	// ordinary target words.
 	MeanAbsoluteError    *float64 `json:"mean_absolute_error,omitempty"`
 	MeanAveragePrecision *float64 `json:"mean_average_precision,omitempty"`
-	// AllTargets is the same over every target, <unk> and <end> included.
+	// AllTargets is the same over all targets, with <unk> and <end>.
 	AllTargets *Outcome `json:"all_targets,omitempty"`
-	// Baseline is the utility of the frequencies of the training part, without a model; nil in
-	// results from before it was measured. AtBaseline says that the model's is no better.
+	// Baseline is the utility of the training part's frequencies; nil in early results. AtBaseline: the
+	// model's is no better.
 	Baseline   *Outcome `json:"baseline,omitempty"`
 	AtBaseline bool     `json:"at_baseline,omitempty"`
 }
 
-// MarshalJSON leaves out a recall that is not known, and the recall and the perplexity of labels of
-// texts, which have none.
+// MarshalJSON leaves out a recall that is not known, and recall and perplexity of labels of texts.
 func (v Outcome) MarshalJSON() ([]byte, error) {
 	type plain Outcome
 	switch {
@@ -93,8 +90,8 @@ func (v Outcome) MarshalJSON() ([]byte, error) {
 	return json.Marshal(plain(v))
 }
 
-// utility is the recall, the mean average precision of a tagger, or the inverse of a regressor's
-// error; false of a model that is never right, or never wrong.
+// utility is the recall, a tagger's mean average precision, or the inverse of a regressor's error; false
+// for a model that is never right, or never wrong.
 func (v *Outcome) utility() (value float64, ok bool) {
 	switch {
 	case v.MeanAbsoluteError != nil:
@@ -107,7 +104,7 @@ func (v *Outcome) utility() (value float64, ok bool) {
 	return value, value > 0 && !math.IsInf(value, 1)
 }
 
-// recall is recall@1; nil if there is none, or if it is not known.
+// recall is nil if there is none, or if it is not known.
 func (v *Outcome) recall() *float64 {
 	if v.ofTexts() || v.RecallUnknown != "" {
 		return nil
@@ -115,7 +112,6 @@ func (v *Outcome) recall() *float64 {
 	return &v.RecallAt1
 }
 
-// perplexity is nil if there is none.
 func (v *Outcome) perplexity() *extended.Float {
 	if v.ofTexts() {
 		return nil
@@ -123,7 +119,7 @@ func (v *Outcome) perplexity() *extended.Float {
 	return &v.Perplexity
 }
 
-// comparison is AtBaseline, nil without a baseline.
+// comparison is nil without a baseline.
 func (v *Outcome) comparison() *bool {
 	if v.Baseline == nil {
 		return nil
@@ -131,8 +127,7 @@ func (v *Outcome) comparison() *bool {
 	return &v.AtBaseline
 }
 
-// Note implements audits.Noter: it names a model that diverged, one whose recall is not known,
-// and one that has hardly learned.
+// Note names a model that diverged, one whose recall is not known, and one that has hardly learned.
 func (v *Outcome) Note(*audits.Cell) string {
 	var notes []string
 	if v.RecallUnknown != "" {

@@ -8,27 +8,28 @@ import (
 	"unicode/utf8"
 
 	"coalmine/internal/score"
+	"coalmine/models"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/checkpoints"
+	"coalmine/tasks/clientprograms"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/external"
 )
 
 // ScoredParams are the parameters of evaluation/scores.
 type ScoredParams struct {
-	// Words is how many of the test part are predicted, about, or bytes: examples spread over all of it.
+	// Words, or bytes, to predict, about: examples spread over the test part.
 	Words int                  `json:"words"`
 	Model external.ModelParams `json:"model"`
 }
 
-// scoredWords is how many words of the test part are predicted: each is a text of its own that
-// somebody else's model scores.
+// scoredWords are predicted: each is a text of its own for an external model.
 const scoredWords = 5000
 
-// Scored predicts examples of the test part by an external model: texts word by word after those
-// before it, at the byte level byte by byte, and of images the labels of all. Inputs: "model":
-// external/train; "data": datasets/encode. Its metrics are partMetrics, which count ordinary words and no
-// ends of examples.
+// Scored predicts examples of the test part by an external model: texts word by word after those before it,
+// at the byte level byte by byte, and the labels of all images. Inputs: "model": external/train; "data":
+// datasets/encode. Its metrics are partMetrics, of ordinary words without ends of examples.
 var Scored = tasks.Kind{Name: "evaluation/scores", Version: 2, Class: tasks.Compute, Command: true, Run: tasks.WithParams(runScored)}
 
 func runScored(ctx context.Context, t *tasks.Task, p *ScoredParams) error {
@@ -69,7 +70,7 @@ func runScored(ctx context.Context, t *tasks.Task, p *ScoredParams) error {
 	return t.SetMetrics(m)
 }
 
-// examples are the words of evenly spread examples of the test part.
+// examples returns the words of evenly spread examples of the test part.
 func (p *ScoredParams) examples(ctx context.Context, t *tasks.Task) (list [][]int32, err error) {
 	part, err := datasets.OpenPart(ctx, t, DataInput, datasets.Test)
 	if err != nil {
@@ -90,7 +91,7 @@ func (p *ScoredParams) examples(ctx context.Context, t *tasks.Task) (list [][]in
 	return list, nil
 }
 
-// predictWords predicts the ordinary words of examples, each after those before it.
+// predictWords predicts ordinary words, each after those before it.
 func predictWords(ctx context.Context, model *external.Model, v *datasets.Vocabulary, examples [][]int32) (m partMetrics, err error) {
 	var pairs []score.Pair
 	for _, words := range examples {
@@ -112,8 +113,8 @@ func predictWords(ctx context.Context, model *external.Model, v *datasets.Vocabu
 	return m, err
 }
 
-// predictBytes predicts the bytes of examples, up to the first that is not UTF-8. The loss is that of whole
-// texts, which is right for any tokens of the model. The recall is known if the model's tokens are bytes.
+// predictBytes predicts bytes, up to the first that is not UTF-8. The loss is that of whole texts, right
+// for any tokens of the model. The recall is known if its tokens are bytes.
 func predictBytes(ctx context.Context, model *external.Model, v *datasets.Vocabulary, examples [][]int32) (m partMetrics, err error) {
 	var wholes, characters []score.Pair
 	for _, words := range examples {
@@ -138,8 +139,7 @@ func predictBytes(ctx context.Context, model *external.Model, v *datasets.Vocabu
 	return m, nil
 }
 
-// validPart is the beginning of a text up to the first byte that is not UTF-8: a text may be cut within a
-// character.
+// validPart is the text before the first byte that is not UTF-8: it may be cut within a character.
 func validPart(text string) string {
 	for at := range text {
 		if r, size := utf8.DecodeRuneInString(text[at:]); r == utf8.RuneError && size == 1 {
@@ -149,16 +149,16 @@ func validPart(text string) string {
 	return text
 }
 
-// Limits of a recall of bytes that is known.
+// Limits of a known recall of bytes.
 const (
-	// mostApart is by how much the losses of whole texts and of their characters may differ, as a share: models
-	// that compute in 16 bits round.
+	// mostApart is the relative difference of losses of whole texts and of their characters: models that
+	// compute in 16 bits round.
 	mostApart = 0.01
 	// mostUnknown is the share of bytes that may be hits or not: half of it rounds to nothing in a table.
 	mostUnknown = 0.001
 )
 
-// countBytes counts the bytes that are the model's first guess, or says why they are not known.
+// countBytes counts the bytes that are first guesses, or says why they are not known.
 func (m *partMetrics) countBytes(characters []score.Pair, answers []score.Answer) {
 	loss, unknown := 0.0, int64(0)
 	for i, a := range answers {
@@ -175,5 +175,133 @@ func (m *partMetrics) countBytes(characters []score.Pair, answers []score.Answer
 		m.RecallUnknown = fmt.Sprintf("the program does not predict bytes: its texts cost %.4g nats a byte as wholes, and %.4g character by character", m.Counted.Loss/tokens, loss/tokens)
 	case float64(unknown) > mostUnknown*tokens:
 		m.RecallUnknown = fmt.Sprintf("%.2g%% of the bytes may be first guesses or not: a program is asked about whole characters, and these have several bytes", 100*float64(unknown)/tokens)
+	}
+}
+
+// UserShare is the parameters of a task that measures a model, audits.ModelInput, on each user of a share.
+type UserShare struct {
+	// Share of Shares of the users, from 0.
+	Share  int `json:"share"`
+	Shares int `json:"shares"`
+	// Program, if set, measures its own model, and needs external.VocabularyInput.
+	Program *clientprograms.Program `json:"program,omitempty"`
+	// Model, if set, is external, and needs datasets.PartsInput.
+	Model *external.ModelParams `json:"model,omitempty"`
+}
+
+func (p UserShare) Asks() *clientprograms.Program { return p.Program }
+
+// MeasureUsers measures the users of a share, and puts a JSON array of the results, in their order, into a
+// blob.
+func MeasureUsers[T any](ctx context.Context, t *tasks.Task, p *UserShare, blob string, users int, measure func(evaluate Evaluator, user int) (T, error)) error {
+	evaluate, release, err := p.open(ctx, t)
+	if err != nil {
+		return err
+	}
+	defer release()
+	first, end := p.Share*users/p.Shares, (p.Share+1)*users/p.Shares
+	list := make([]T, 0, end-first)
+	for user := first; user < end; user++ {
+		measured, err := measure(evaluate, user)
+		if err != nil {
+			return err
+		}
+		list = append(list, measured)
+		t.Progress(tasks.Progress{Done: int64(user - first + 1), Total: int64(end - first)})
+	}
+	return t.PutJSON(ctx, blob, list)
+}
+
+// open returns the evaluator of the model, and a function that releases it.
+func (p *UserShare) open(ctx context.Context, t *tasks.Task) (evaluate Evaluator, release func(), err error) {
+	switch {
+	case p.Model != nil:
+		return openExternal(ctx, t, p.Model)
+	case p.Program != nil:
+		evaluate, client, err := programEvaluator(ctx, t, p.Program)
+		if err != nil {
+			return nil, nil, err
+		}
+		return evaluate, client.GiveBack, nil
+	}
+	model, err := checkpoints.Read(ctx, t, audits.ModelInput)
+	if err != nil {
+		return nil, nil, err
+	}
+	evaluate, err = evaluatorOf(ctx, t, model, false)
+	return evaluate, func() {}, err
+}
+
+// shares is the number of tasks for the test part, or for the users. It shows in keys, not in results.
+const shares = 4
+
+// UserShares adds a task for each share of the users, of the kind scored for an external model and else
+// own, and returns them as inputs. The label has two verbs: the number of the share, and of shares.
+func UserShares(b audits.Builder, own, scored tasks.Kind, label string, name func(share int) string, params func(UserShare) any, inputs []tasks.Input) (parts []tasks.Input) {
+	kind, p := own, UserShare{Shares: shares, Program: b.Setting().Program, Model: b.Setting().External}
+	if p.Model != nil {
+		kind = scored
+	}
+	for p.Share = range shares {
+		node := b.Node(kind, fmt.Sprintf(label, p.Share+1, shares), params(p), audits.ByProgram(b, inputs...)...)
+		parts = append(parts, tasks.Input{Name: name(p.Share), Key: node})
+	}
+	return parts
+}
+
+// openExternal returns the evaluator of an external model. It classifies images and scores whole texts, if
+// they are UTF-8: all their words are targets, and hits are not known.
+func openExternal(ctx context.Context, t *tasks.Task, p *external.ModelParams) (evaluate Evaluator, release func(), err error) {
+	var vocabulary *datasets.Vocabulary
+	if !p.OfImages() {
+		if vocabulary, err = datasets.ReadVocabulary(ctx, t, datasets.PartsInput); err != nil {
+			return nil, nil, err
+		}
+	}
+	model, err := p.Open(ctx, t, audits.ModelInput, external.Trained)
+	if err != nil {
+		return nil, nil, err
+	}
+	if p.OfImages() {
+		return classifiedBy(ctx, model, p.Image), model.Close, nil
+	}
+	return scoredBy(ctx, model, vocabulary), model.Close, nil
+}
+
+func scoredBy(ctx context.Context, model *external.Model, v *datasets.Vocabulary) Evaluator {
+	return func(sentences [][]int32) (models.Evaluation, error) {
+		var total models.Tally
+		var pairs []score.Pair
+		for _, s := range sentences {
+			words := external.Words(s)
+			if pair := external.PairOf(v, nil, words); utf8.ValidString(pair.Continuation) {
+				pairs = append(pairs, pair)
+				total.Tokens += int64(len(words))
+			}
+		}
+		answers, err := model.Answers(ctx, pairs)
+		for _, a := range answers {
+			total.Loss -= a.LogProb
+		}
+		return models.Evaluation{All: total}, err
+	}
+}
+
+// classifiedBy tallies the labels of images that have one.
+func classifiedBy(ctx context.Context, model *external.Model, image datasets.Image) Evaluator {
+	return func(examples [][]int32) (models.Evaluation, error) {
+		found, err := model.Classify(ctx, image, examples)
+		var tally models.Tally
+		for _, c := range found {
+			tally.Tokens++
+			tally.Loss -= c.LogProbs[c.Label]
+			if before := likelier(c.LogProbs, c.Label); before == 0 {
+				tally.Hits++
+				tally.TopHits++
+			} else if before < models.TopGuesses {
+				tally.TopHits++
+			}
+		}
+		return models.Evaluation{Counted: tally, All: tally}, err
 	}
 }

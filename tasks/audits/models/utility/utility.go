@@ -23,38 +23,36 @@ import (
 	"coalmine/tasks/external"
 )
 
-// DataInput of evaluation/part is datasets/encode, beside audits.ModelInput.
-const DataInput = "data"
-
-// BaselineInput of evaluation/utility is evaluation/frequencies. Of tags there is none.
-const BaselineInput = "baseline"
+// DataInput of evaluation/part is datasets/encode; BaselineInput of evaluation/utility, absent of tags, is
+// evaluation/frequencies.
+const (
+	DataInput     = "data"
+	BaselineInput = "baseline"
+)
 
 // PartParams are the parameters of evaluation/part.
 type PartParams struct {
-	// Data is the part of the data to predict: datasets.Test or datasets.Validation.
+	// Data to predict: datasets.Test or datasets.Validation.
 	Data datasets.Part `json:"data"`
-	// Share of Shares is what this task predicts; shares count from 0.
+	// Share of Shares, from 0.
 	Share  int `json:"share"`
 	Shares int `json:"shares"`
 	// Top counts those among the first guesses, too; not of labels of texts.
 	Top bool `json:"top,omitempty"`
-	// Program, where there is one, predicts in place of this program. The task then needs
-	// external.VocabularyInput.
+	// Program, if set, predicts in place of this program, and needs external.VocabularyInput.
 	Program *clientprograms.Program `json:"program,omitempty"`
-	// Words has the targets of the program compared with the ordinary words of its examples. It is set with
-	// every Program; results from before have it not.
+	// Words compares the program's targets with the ordinary words of its examples. It is set with every
+	// Program, but not in earlier results.
 	Words bool `json:"words,omitempty"`
 }
 
-// Asks implements clientprograms.Asker.
 func (p PartParams) Asks() *clientprograms.Program { return p.Program }
 
-// Part predicts one share of the test part. Its metrics are a models.Evaluation; of labels
-// of texts, partMetrics, and their blob is "labels".
+// Part predicts one share of the test part. Its metrics are a models.Evaluation; of labels of texts,
+// partMetrics, with the blob "labels".
 var Part = tasks.Kind{Name: "evaluation/part", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runPart)}
 
-// blockSentences is how many sentences are decoded at a time. It does not show
-// in any result.
+// blockSentences are decoded at a time. It shows in no result.
 const blockSentences = 4096
 
 func runPart(ctx context.Context, t *tasks.Task, p *PartParams) error {
@@ -75,7 +73,6 @@ func runPart(ctx context.Context, t *tasks.Task, p *PartParams) error {
 	return p.tally(ctx, t, evaluate)
 }
 
-// tally makes the tallies of the share the metrics of the task.
 func (p *PartParams) tally(ctx context.Context, t *tasks.Task, evaluate Evaluator) error {
 	total, err := p.evaluate(ctx, t, evaluate)
 	if err != nil {
@@ -84,8 +81,8 @@ func (p *PartParams) tally(ctx context.Context, t *tasks.Task, evaluate Evaluato
 	return t.SetMetrics(total)
 }
 
-// runProgram has a program predict the share. The number of its targets tells a program that has tokens
-// of its own: its loss is then by words, and its recall is not known.
+// runProgram has a program predict the share. A program with tokens of its own shows in the number of
+// targets: its loss is then by words, and its recall is not known.
 func runProgram(ctx context.Context, t *tasks.Task, p *PartParams) error {
 	evaluate, client, err := programEvaluator(ctx, t, p.Program)
 	if err != nil {
@@ -114,8 +111,7 @@ func runProgram(ctx context.Context, t *tasks.Task, p *PartParams) error {
 }
 
 // programEvaluator has a program measure the model of audits.ModelInput, in the words of
-// external.VocabularyInput. It counts ordinary words, or labels of images. At the end the client
-// is given back.
+// external.VocabularyInput: ordinary words, or labels of images. The caller gives the client back.
 func programEvaluator(ctx context.Context, t *tasks.Task, program *clientprograms.Program) (Evaluator, clientprograms.Client, error) {
 	model, err := external.ClientModel(t, audits.ModelInput)
 	if err != nil {
@@ -135,7 +131,6 @@ func programEvaluator(ctx context.Context, t *tasks.Task, program *clientprogram
 	}, client, nil
 }
 
-// runLabels predicts the labels of the share's texts.
 func runLabels(ctx context.Context, t *tasks.Task, p *PartParams, c models.Config, labeller models.Labeller) error {
 	labelled, m := labelledTexts{kind: c.Kind}, partMetrics{Kind: c.Kind, Outputs: 1}
 	if c.Kind != models.Regressor {
@@ -155,7 +150,6 @@ func runLabels(ctx context.Context, t *tasks.Task, p *PartParams, c models.Confi
 	return t.SetMetrics(m)
 }
 
-// evaluate tallies the predictions of the share.
 func (p *PartParams) evaluate(ctx context.Context, t *tasks.Task, evaluate Evaluator) (total models.Evaluation, err error) {
 	part, err := datasets.OpenPart(ctx, t, DataInput, p.Data)
 	if err != nil {
@@ -178,11 +172,10 @@ func (p *PartParams) evaluate(ctx context.Context, t *tasks.Task, evaluate Evalu
 	return total, nil
 }
 
-// Evaluator tallies the predictions of some examples. Its errors are permanent where another try
-// cannot mend them.
+// Evaluator tallies the predictions of examples. Errors are permanent if another try cannot mend them.
 type Evaluator func(examples [][]int32) (models.Evaluation, error)
 
-// ours is an evaluator whose errors no other try mends: it is a function of the examples.
+// ours makes errors permanent: our models are functions of the examples.
 func ours(evaluate Evaluator) Evaluator {
 	return func(examples [][]int32) (models.Evaluation, error) {
 		evaluation, err := evaluate(examples)
@@ -190,7 +183,7 @@ func ours(evaluate Evaluator) Evaluator {
 	}
 }
 
-// evaluatorOf is that of a language model, or of a classifier, whose targets are labels.
+// evaluatorOf a language model, or of a classifier, whose targets are labels.
 func evaluatorOf(ctx context.Context, t *tasks.Task, model *checkpoints.Model, top bool) (Evaluator, error) {
 	if network, ok := model.Network.(models.Classifying); ok {
 		return ours(classifications(network.NewClassifier(model.Params), top)), nil
@@ -206,7 +199,7 @@ func evaluatorOf(ctx context.Context, t *tasks.Task, model *checkpoints.Model, t
 	return ours(func(sentences [][]int32) (models.Evaluation, error) { return of(sentences, isOrdinary) }), nil
 }
 
-// classifications tallies the labels that a classifier predicts, of examples that have one.
+// classifications tallies predicted labels, of examples with a label.
 func classifications(c models.Classifier, top bool) Evaluator {
 	return func(examples [][]int32) (models.Evaluation, error) {
 		predictions, err := c.Classify(examples)
@@ -228,7 +221,7 @@ func classifications(c models.Classifier, top bool) Evaluator {
 	}
 }
 
-// likelier is how many labels a model takes for more probable than one, of equals the lower ones.
+// likelier counts the labels with higher scores than one, of equals the lower ones.
 func likelier[T float32 | float64](scores []T, label int) (before int) {
 	for other, score := range scores {
 		if score > scores[label] || score == scores[label] && other < label {
@@ -238,18 +231,17 @@ func likelier[T float32 | float64](scores []T, label int) (before int) {
 	return before
 }
 
-// isOrdinary says which targets count: words, not <unk> and not <end>.
+// isOrdinary targets count: words, not <unk> and not <end>.
 func isOrdinary(target int32) bool { return target >= datasets.FirstWord }
 
 // SumParams are the parameters of evaluation/utility.
 type SumParams struct {
 	Shares int `json:"shares"`
-	// Top says that the shares have counted those among the first guesses.
+	// Top: the shares have counted those among the first guesses.
 	Top bool `json:"top,omitempty"`
 }
 
-// Sum adds the shares of evaluation/part, its inputs "part-0", "part-1", ..., and holds the outcome
-// against the baseline.
+// Sum adds the shares of evaluation/part, tasks.PartInput, and compares the outcome with the baseline.
 var Sum = tasks.Kind{Name: "evaluation/utility", Version: 2, Class: tasks.Compute, Run: tasks.WithParams(runSum)}
 
 func runSum(ctx context.Context, t *tasks.Task, p *SumParams) error {
@@ -288,7 +280,7 @@ func runSum(ctx context.Context, t *tasks.Task, p *SumParams) error {
 	return u.set(ctx, t)
 }
 
-// set holds the outcome against the baseline, and makes it the metrics of the task.
+// set compares the outcome with the baseline, and makes it the metrics of the task.
 func (v *Outcome) set(ctx context.Context, t *tasks.Task) error {
 	if t.Has(BaselineInput) {
 		v.Baseline = new(Outcome)
