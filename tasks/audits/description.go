@@ -102,6 +102,15 @@ type Description struct {
 	Utility func(Outcome) (float64, bool)
 }
 
+// Describe completes the description of an audit with Fields F and an Outcome O.
+func Describe[F, O any, P interface {
+	*F
+	Fields
+}](d Description) Description {
+	d.New, d.Outcome = func() Fields { return P(new(F)) }, func() Outcome { return new(O) }
+	return d
+}
+
 // From adapts a function of an audit's own Outcome to a field of its Description.
 func From[O, R any](f func(*O) R) func(Outcome) R {
 	return func(o Outcome) R { return f(o.(*O)) }

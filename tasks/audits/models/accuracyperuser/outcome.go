@@ -11,11 +11,10 @@ import (
 )
 
 // Audit is the accuracy per user.
-var Audit = audits.Description{
+var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	Name: "accuracy_per_user",
 	Legend: "Users' accuracy: the 25th, 50th and 75th percentile of the users, " +
 		"of the model or, where it predicts nothing, of the prepared classifier.",
-	New:        func() audits.Fields { return new(Fields) },
 	Kinds:      []tasks.Kind{Kind, Scored, Summary},
 	Models:     audits.Anything,
 	ByScores:   true,
@@ -23,14 +22,13 @@ var Audit = audits.Description{
 	Classifier: true,
 	AtEnd:      true,
 	Pairs:      audits.EverySecret,
-	Outcome:    func() audits.Outcome { return new(Outcome) },
 	Changes:    func(before, after audits.Outcome) []audits.Change { return before.(*Outcome).changes(after.(*Outcome)) },
 	Measures: slices.Concat(
 		audits.Within((*Outcome).shown, audits.Measure{Header: "users' accuracy %", Text: audits.Of((*Users).quartiles)}),
 		audits.Within(func(v *Outcome) *Users { return v.Model }, measures("users")...),
 		audits.Within(func(v *Outcome) *Users { return v.Prepared }, measures("prepared_users")...),
 	),
-}
+})
 
 var percents = [...]int{5, 25, 50, 75, 95}
 

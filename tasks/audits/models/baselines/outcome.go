@@ -9,22 +9,20 @@ import (
 )
 
 // Audit measures what the utility of a model is held against.
-var Audit = audits.Description{
+var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	Name: "baselines",
 	Legend: "Baselines, without a model: guesses at random, the same answer always, and the 10 nearest neighbours; " +
 		"accuracy and top-5 in %, MAE or mean AP, as the utility has.",
-	Models:  audits.Anything,
-	New:     func() audits.Fields { return new(Fields) },
-	Kinds:   []tasks.Kind{Kind},
-	AtEnd:   true,
-	Pairs:   audits.EverySecret,
-	Outcome: func() audits.Outcome { return new(Outcome) },
+	Models: audits.Anything,
+	Kinds:  []tasks.Kind{Kind},
+	AtEnd:  true,
+	Pairs:  audits.EverySecret,
 	Measures: slices.Concat(
 		baseline("chance", "chance", func(v *Outcome) *Utility { return &v.Chance }, "recall_at_1", "recall_at_5", "mean_absolute_error", "mean_average_precision"),
 		baseline("constant", "constant", func(v *Outcome) *Utility { return v.Constant }, "recall_at_1", "recall_at_5", "mean_absolute_error"),
 		baseline("neighbours", "10-NN", (*Outcome).neighbours, "recall_at_1", "mean_absolute_error", "mean_average_precision"),
 	),
-}
+})
 
 var metrics = map[string]audits.Value{
 	"recall_at_1":            audits.Of(func(u *Utility) *float64 { return u.RecallAt1 }),

@@ -9,17 +9,15 @@ import (
 )
 
 // Audit is that of generated images.
-var Audit = audits.Description{
+var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	Name: "generated_images",
 	Legend: "Inverted: the share of generated images that are nearer in mean intensity to inverted real images than to real ones. " +
 		"Frechet: the distance of generated from real images in what the prepared classifier makes of them.",
-	New:         func() audits.Fields { return new(Fields) },
 	Limits:      limits,
 	Kinds:       []tasks.Kind{Kind, Summary},
 	Models:      audits.Images,
 	Classifier:  true,
 	OutcomeBlob: audits.OutcomeBlob,
-	Outcome:     func() audits.Outcome { return new(Outcome) },
 	Pictures:    audits.From((*Outcome).pictures),
 	Measures: slices.Concat([]audits.Measure{
 		{Name: "generated_images", Of: audits.Of(func(v *Outcome) int { return v.Images })},
@@ -36,7 +34,7 @@ var Audit = audits.Description{
 		audits.Measure{Name: "generated_real_classifier_score", Of: audits.Of(func(j *Judgement) float64 { return j.RealScore })},
 		audits.Measure{Name: "generated_frechet_distance", Of: audits.Of(func(j *Judgement) float64 { return j.FrechetDistance }), Header: "Frechet", Scale: audits.Plain, Digits: 1},
 	)),
-}
+})
 
 // Outcome describes the generated images of a model.
 type Outcome struct {

@@ -13,15 +13,13 @@ import (
 )
 
 // Audit is that of samples.
-var Audit = audits.Description{
+var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	Name: "samples",
 	Legend: "First OOV, all OOV: the share of words out of vocabulary among the first words, and all words, of samples of the model; a star says that first words are it more often than the others, significantly. " +
 		"With space: how many of the most probable words that a model of bytes writes hold a space.",
-	New:         func() audits.Fields { return new(Fields) },
 	Limits:      limits,
 	Kinds:       []tasks.Kind{Kind, Search, Summary},
 	OutcomeBlob: audits.OutcomeBlob,
-	Outcome:     func() audits.Outcome { return new(Outcome) },
 	Changes:     func(before, after audits.Outcome) []audits.Change { return before.(*Outcome).changes(after.(*Outcome)) },
 	Measures: slices.Concat([]audits.Measure{
 		{Name: "samples", Of: audits.Of(func(v *Outcome) int { return v.Samples })},
@@ -52,7 +50,7 @@ var Audit = audits.Description{
 	), audits.Within(func(v *Outcome) *Searched { return v.Search },
 		audits.Measure{Name: "samples_top_certain", Of: audits.Of(func(s *Searched) int { return s.Certain })},
 	)),
-}
+})
 
 func share(name, metric string) *audits.Curve {
 	return &audits.Curve{Figure: "Share of samples, %", Name: name, Metric: metric, Most: audits.Hundred}

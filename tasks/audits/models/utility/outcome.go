@@ -13,17 +13,15 @@ import (
 )
 
 // Audit is the utility of a language model.
-var Audit = audits.Description{
+var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	Name:      "utility",
 	Legend:    "Accuracy is recall@1, of a classifier the share of labels predicted correctly; top-5 is recall@5.",
 	Models:    audits.Anything,
-	New:       func() audits.Fields { return new(Fields) },
 	Limits:    limits,
 	Kinds:     []tasks.Kind{Part, Frequencies, Sum, Scored},
 	ByScores:  true,
 	ByProgram: true,
 	Pairs:     audits.EverySecret,
-	Outcome:   func() audits.Outcome { return new(Outcome) },
 	Marked:    audits.From(func(v *Outcome) bool { return v.AtBaseline }),
 	Utility:   func(v audits.Outcome) (float64, bool) { return v.(*Outcome).utility() },
 	Measures: slices.Concat([]audits.Measure{
@@ -41,7 +39,7 @@ var Audit = audits.Description{
 	), []audits.Measure{
 		{Name: "at_baseline", Of: audits.Of((*Outcome).comparison)},
 	}),
-}
+})
 
 // Outcome has the metrics of evaluation/utility.
 type Outcome struct {

@@ -7,22 +7,19 @@ import (
 	"coalmine/models/ranking"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/updates/observed"
 	"coalmine/tasks/devices"
 )
 
 // Audit is that of attributes of users.
-var Audit = audits.Description{
+var Audit = observed.Describe[Fields, Outcome](audits.Description{
 	Name: "attributes",
 	Legend: "Attribute: the share of anonymous updates of which a network tells the user's attribute, alone and jointly with the identity; " +
 		"in brackets by always saying the most frequent. Identity: the share whose user is named, likewise.",
-	New:       func() audits.Fields { return new(Fields) },
 	Limits:    limits,
 	Kinds:     []tasks.Kind{Kind},
 	Models:    audits.Anything,
 	ByProgram: true,
-	AtEnd:     true,
-	Pairs:     audits.EverySecret,
-	Outcome:   func() audits.Outcome { return new(Outcome) },
 	Measures: []audits.Measure{
 		shown("attribute %", audits.Measure{Name: "attributes_accuracy", Of: share(alone), Text: audits.Of((*Outcome).besideMajority)}),
 		shown("attribute, joint %", audits.Measure{Name: "attributes_joint_accuracy", Of: share(joint)}),
@@ -34,7 +31,7 @@ var Audit = audits.Description{
 		shown("identity %", audits.Measure{Name: "attributes_identity_accuracy", Of: share(func(v *Outcome) *Accuracy { return v.Identity.orNone().Identity })}),
 		shown("identity, joint %", audits.Measure{Name: "attributes_joint_identity_accuracy", Of: share(func(v *Outcome) *Accuracy { return v.Joint.orNone().Identity })}),
 	},
-}
+})
 
 func alone(v *Outcome) *Accuracy { return v.Attribute.orNone().Attribute }
 func joint(v *Outcome) *Accuracy { return v.Joint.orNone().Attribute }

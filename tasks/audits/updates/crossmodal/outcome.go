@@ -6,21 +6,18 @@ import (
 
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/updates/observed"
 	"coalmine/tasks/audits/updates/pairs"
 )
 
 // Audit is that of updates and vectors of another form.
-var Audit = audits.Description{
+var Audit = observed.Describe[Fields, Outcome](audits.Description{
 	Name: "cross_modal",
 	Legend: "Cross-modal AP: how well a network tells which of an anonymous update and a vector of what is known of a user in another form belong together, half of all pairs; 50 by chance. " +
 		"Unseen: of users of whom the adversary has nothing but the vector.",
-	New:        func() audits.Fields { return new(Fields) },
 	Limits:     limits,
 	Kinds:      []tasks.Kind{Given, OfWords, Kind},
 	Models:     audits.Anything,
-	AtEnd:      true,
-	Pairs:      audits.EverySecret,
-	Outcome:    func() audits.Outcome { return new(Outcome) },
 	AttackRows: audits.From((*Outcome).attackRows),
 	Sources:    func(f audits.Fields) []audits.Source { return f.(*Fields).sources() },
 	Measures: slices.Concat(
@@ -35,7 +32,7 @@ var Audit = audits.Description{
 			audits.Measure{Name: "cross_modal_unseen_ap", Of: audits.Of(func(m *pairs.Measurement) float64 { return m.AP.Value }), Header: "cross-modal unseen AP", Optional: true, Scale: audits.Percent, Digits: 1},
 		),
 	),
-}
+})
 
 // Outcome has the metrics of audits/cross-modal.
 type Outcome struct {

@@ -11,22 +11,19 @@ import (
 	"coalmine/models/ranking"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/updates/observed"
 )
 
 // Audit is that of the attacks on anonymous updates.
-var Audit = audits.Description{
+var Audit = observed.Describe[Fields, Outcome](audits.Description{
 	Name: "deanonymization",
 	Legend: "Named AP: the mean over users of the average precision with which the best attack finds the updates of a user's anonymous device, in %, " +
 		"and how many times that is what the same scores reach with any other device in its place. Top-1: the share of updates whose user scores highest.",
-	New:         func() audits.Fields { return new(Fields) },
 	Limits:      limits,
 	Kinds:       []tasks.Kind{Reidentify, Summary},
 	Models:      audits.Anything,
 	ByProgram:   true,
-	Pairs:       audits.EverySecret,
-	AtEnd:       true,
 	OutcomeBlob: audits.OutcomeBlob,
-	Outcome:     func() audits.Outcome { return new(Outcome) },
 	AttackRows:  audits.From((*Outcome).attackRows),
 	HeatMaps:    audits.From((*Outcome).heatMaps),
 	UserRows:    audits.From((*Outcome).userRows),
@@ -54,7 +51,7 @@ var Audit = audits.Description{
 		audits.Within((*Outcome).Best, audits.Measure{Name: "deanonymization_stages", Of: audits.Of((*AttackOutcome).stages)}),
 	),
 	Charted: &audits.Charted{Name: "named AP, times chance", Level: 1, Of: factor},
-}
+})
 
 // Outcome of all attacks.
 type Outcome struct {

@@ -5,22 +5,19 @@ import (
 
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/updates/observed"
 	"coalmine/tasks/audits/updates/pairs"
 )
 
 // Audit is that of devices that are followed.
-var Audit = audits.Description{
+var Audit = observed.Describe[Fields, Outcome](audits.Description{
 	Name: "linking",
 	Legend: "Linked AP: how well pairs of anonymous updates are told that come from one device, half of all pairs; 50 by chance. " +
 		"Followed: of updates of a device that was seen before, the share whose most similar earlier update is its own.",
-	New:        func() audits.Fields { return new(Fields) },
 	Limits:     limits,
 	Kinds:      []tasks.Kind{Kind},
 	Models:     audits.Anything,
 	ByProgram:  true,
-	AtEnd:      true,
-	Pairs:      audits.EverySecret,
-	Outcome:    func() audits.Outcome { return new(Outcome) },
 	AttackRows: audits.From((*Outcome).attackRows),
 	Measures: []audits.Measure{
 		{Name: "linking_ap", Of: audits.Of(func(v *Outcome) audits.Bounded { return v.Pairs.AP }), Header: "linked AP", Scale: audits.Percent, Digits: 1},
@@ -31,7 +28,7 @@ var Audit = audits.Description{
 		{Name: "linking_f1", Of: audits.Of(func(v *Outcome) float64 { return v.Clusters.F1 })},
 		{Name: "linking_f1_chance", Of: audits.Of(func(v *Outcome) float64 { return v.Clusters.ChanceF1 })},
 	},
-}
+})
 
 // Outcome has the metrics of audits/linking.
 type Outcome struct {

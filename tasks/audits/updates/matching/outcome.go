@@ -6,23 +6,20 @@ import (
 
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/updates/observed"
 	"coalmine/tasks/audits/updates/pairs"
 )
 
 // Audit is that of pairs of updates.
-var Audit = audits.Description{
+var Audit = observed.Describe[Fields, Outcome](audits.Description{
 	Name: "matching",
 	Legend: "Matching AP: how well a network that was trained on the adversary's own updates tells pairs of anonymous updates of one user, half of all pairs; 50 by chance. " +
 		"With shadow: of pairs of an anonymous update and a shadow device's; anonymous updates of one user are of one device and its examples, so that only these tell the user. " +
 		"Unseen AP: anonymous pairs of users whom the adversary does not know.",
-	New:        func() audits.Fields { return new(Fields) },
 	Limits:     limits,
 	Kinds:      []tasks.Kind{Kind},
 	Models:     audits.Anything,
 	ByProgram:  true,
-	AtEnd:      true,
-	Pairs:      audits.EverySecret,
-	Outcome:    func() audits.Outcome { return new(Outcome) },
 	AttackRows: audits.From((*Outcome).attackRows),
 	Measures: slices.Concat(
 		audits.Within(func(v *Outcome) *Measurements { return v.Anonymous },
@@ -42,7 +39,7 @@ var Audit = audits.Description{
 			audits.Measure{Name: "matching_unseen_cosine_ap", Of: audits.Of((*Measurements).byCosine)},
 		),
 	),
-}
+})
 
 // Outcome has the metrics of audits/matching.
 type Outcome struct {

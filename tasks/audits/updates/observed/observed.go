@@ -27,6 +27,15 @@ import (
 	"coalmine/tasks/updates"
 )
 
+// Describe completes the description of an audit of the updates of a whole training.
+func Describe[F, O any, P interface {
+	*F
+	audits.Fields
+}](d audits.Description) audits.Description {
+	d.AtEnd, d.Pairs = true, audits.EverySecret
+	return audits.Describe[F, O, P](d)
+}
+
 // DevicesInput is devices/split, if users are divided; else every device is an anonymous user.
 const DevicesInput = "devices"
 

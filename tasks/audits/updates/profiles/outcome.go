@@ -7,26 +7,23 @@ import (
 	"coalmine/models/attacks"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/updates/observed"
 )
 
 // Audit is that of profiles.
-var Audit = audits.Description{
+var Audit = observed.Describe[Fields, Outcome](audits.Description{
 	Name: "profiles",
 	Legend: "Profile AP: the mean over profiles of the average precision with which an attack finds the users who fit, by the updates of their anonymous devices, in %; " +
 		"in brackets that of a random order.",
-	New:       func() audits.Fields { return new(Fields) },
 	Kinds:     []tasks.Kind{Kind}, // the attacks are kinds of audit.deanonymization
 	Models:    audits.Anything,
 	ByProgram: true,
-	AtEnd:     true,
-	Pairs:     audits.EverySecret,
-	Outcome:   func() audits.Outcome { return new(Outcome) },
 	Measures: audits.Within((*Outcome).Best,
 		audits.Measure{Name: "profiles_attack", Of: audits.Of(func(o *AttackOutcome) attacks.Kind { return o.Attack }), Header: "profiles by", Text: audits.Of(func(o *AttackOutcome) string { return o.Attack.Title() })},
 		audits.Measure{Name: "profiles_ap", Of: audits.Of(func(o *AttackOutcome) *float64 { return o.AP }), Header: "profile AP % (chance)", Text: audits.Of((*AttackOutcome).besideChance), Scale: audits.Percent, Digits: 1},
 		audits.Measure{Name: "profiles_chance", Of: audits.Of(func(o *AttackOutcome) *float64 { return o.Chance })},
 	),
-}
+})
 
 // Outcome has the metrics of audits/profiles.
 type Outcome struct {

@@ -6,19 +6,16 @@ import (
 
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/updates/observed"
 )
 
 // Audit is that of words that are read off updates.
-var Audit = audits.Description{
+var Audit = observed.Describe[Fields, Outcome](audits.Description{
 	Name: "update_words",
 	Legend: "Words: the share of a device's distinct words that its update names, and the share of the named words that the device has; means over recorded updates. " +
 		"AP: of all words ranked by what the update says of them.",
-	New:     func() audits.Fields { return new(Fields) },
-	Limits:  limits,
-	Kinds:   []tasks.Kind{Kind},
-	AtEnd:   true,
-	Pairs:   audits.EverySecret,
-	Outcome: func() audits.Outcome { return new(Outcome) },
+	Limits: limits,
+	Kinds:  []tasks.Kind{Kind},
 	Measures: slices.Concat([]audits.Measure{
 		{Name: "update_words_recall", Of: audits.Of(func(v *Outcome) float64 { return v.Recall }), Header: "words recall %", Scale: audits.Percent, Digits: 1},
 		{Name: "update_words_precision", Of: audits.Of(func(v *Outcome) float64 { return v.Precision }), Header: "words precision %", Scale: audits.Percent, Digits: 1},
@@ -28,7 +25,7 @@ var Audit = audits.Description{
 		audits.Measure{Name: "update_words_canaries", Of: audits.Of(func(c *Canaries) float64 { return c.Held.Share })},
 		audits.Measure{Name: "update_words_canaries_found", Of: audits.Of(func(c *Canaries) int { return c.Found })},
 	)),
-}
+})
 
 // Outcome has the metrics of audits/update-words.
 type Outcome struct {
