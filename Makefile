@@ -26,16 +26,17 @@ test:
 
 # Checks that guard rarely: what is in compose.yaml and deploy, programs in Python that recompute
 # numbers (tests named ...Elsewhere), the epsilons and the tables of the docs beside their commands
-# (KEPT_SECONDS=1000 runs longer examples again, too), and in whole what make test tries a sample
-# of: every wrong value in every example, 10,000 mutated records, and every value of records that
-# are sent to a cluster.
+# (KEPT_SECONDS=1000 runs longer examples again, too), the page in a browser, and in whole what make
+# test tries a sample of: seeds of chaos, every wrong value in every example, 10,000 mutated records,
+# and every value of records that are sent to a cluster.
 KEPT_SECONDS ?= 20
 check:
-	scripts/setup.sh python
+	scripts/setup.sh check
 	scripts/check-compose.sh
 	scripts/check-deploy.sh
 	COALMINE_CHECK=1 go test $(TAGS) -timeout 20m -run Elsewhere \
 		./cmd/coalmine ./models/vision ./internal/npy ./workflows/plan/compile
+	COALMINE_CHECK=1 go test $(TAGS) -timeout 20m -run 'TestThePage|Chaos' ./internal/endtoend -chaos.seeds 3
 	go test $(TAGS) ./docs/...
 	go test $(TAGS) -timeout 0 -run 'EpsilonsInTheDocs|KeptOutputs' ./cmd/coalmine -kept-seconds $(KEPT_SECONDS)
 	go test $(TAGS) -timeout 20m -run 'OneWrongValue' ./workflows/experiment -whole

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Gets what the tests need besides Go: redis-server, and versitygw, an S3 server. With the argument
-# python, also NumPy, pandas, SciPy, scikit-learn and PyTorch (40 MB), by which programs in Python
-# recompute the numbers of runs.
+# check, also NumPy, pandas, SciPy, scikit-learn and PyTorch (40 MB), by which programs in Python
+# recompute the numbers of runs, and Playwright, which drives a browser.
 # Nothing here is fatal: what cannot be had is named, and its tests are skipped.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -64,6 +64,8 @@ python_packages() {
 
 queue_server
 s3_server
-if [ "${1:-}" = python ]; then
+if [ "${1:-}" = check ]; then
 	python_packages numpy pandas scipy sklearn torch
+	[ -d .tools/browser/node_modules ] || scripts/browser-tools.sh ||
+		say "Playwright cannot be installed (no npm, or no network): SKIPPING the tests in a browser"
 fi

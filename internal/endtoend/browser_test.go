@@ -18,6 +18,7 @@ const browserTools = "../../.tools/browser"
 // itself. The test is skipped where there is no browser to drive.
 func browserScript(t *testing.T, name string) (tools, script string) {
 	t.Helper()
+	testserver.InCheck(t, "ThePage")
 	tools, err := filepath.Abs(browserTools)
 	if err != nil {
 		t.Fatal(err)

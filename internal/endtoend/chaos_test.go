@@ -16,7 +16,7 @@ import (
 
 var (
 	chaosFirst = flag.Uint64("chaos.first", 1, "first seed of the chaos test")
-	chaosSeeds = flag.Uint64("chaos.seeds", 3, "how many seeds the chaos test plays")
+	chaosSeeds = flag.Uint64("chaos.seeds", 1, "how many seeds the chaos test plays")
 )
 
 const chaosName = "chaos"

@@ -21,23 +21,23 @@ func Versitygw(t testing.TB) string {
 		"go install github.com/versity/versitygw/cmd/versitygw@v1.8.0 (scripts/setup.sh does)")
 }
 
-// Elsewhere skips a test that compares with programs in other languages unless COALMINE_CHECK is
-// set, as make check sets it. Its name must contain Elsewhere, by which make check finds it.
-func Elsewhere(t testing.TB) {
+// InCheck skips a test unless COALMINE_CHECK is set, as make check sets it. The test's name must
+// contain the part of names by which make check finds it.
+func InCheck(t testing.TB, part string) {
 	t.Helper()
-	if !strings.Contains(t.Name(), "Elsewhere") {
-		t.Fatalf("make check runs tests named ...Elsewhere: rename %s", t.Name())
+	if !strings.Contains(t.Name(), part) {
+		t.Fatalf("make check runs tests by the name %s: rename %s", part, t.Name())
 	}
 	if os.Getenv("COALMINE_CHECK") == "" {
 		t.Skip("make check runs it, and each test with COALMINE_CHECK=1")
 	}
 }
 
-// Python returns a Python that has the modules, separated by commas, for a test as Elsewhere
-// defines it. It skips the test if there is none.
+// Python returns a Python that has the modules, separated by commas, for a test of make check, named
+// ...Elsewhere. It skips the test if there is none.
 func Python(t testing.TB, modules string) string {
 	t.Helper()
-	Elsewhere(t)
+	InCheck(t, "Elsewhere")
 	for _, name := range []string{"python3", "/usr/bin/python3"} { // the second has Debian's packages
 		if exec.CommandContext(t.Context(), name, "-c", "import "+modules).Run() == nil {
 			return name
