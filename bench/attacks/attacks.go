@@ -72,7 +72,8 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	}
 	all := deanonymization.Rounds{From: 1, To: source.rounds}
 	params := deanonymization.Params{
-		Seed: 1, Attack: o.Attack, Learn: all, Try: deanonymization.Rounds{From: 1, To: 1}, Epochs: o.Epochs, Batch: 32, Memory: o.Memory,
+		Seed: 1, Attack: o.Attack, Learn: all, Try: deanonymization.Rounds{From: 1, To: 1},
+		TrainingFields: deanonymization.TrainingFields{Epochs: o.Epochs, Batch: 32, Memory: o.Memory},
 	}
 	spec, err := tasks.NewSpec(deanonymization.Reidentify, params, observed.Inputs([]storage.Key{{Digest: storage.DigestOf(nil)}}, storage.Key{Digest: storage.DigestOf([]byte{1})})...)
 	if err != nil {
