@@ -140,8 +140,9 @@ HTTP. Several may run; one leads, and another takes over within seconds when it
 dies. The page binds to localhost unless --listen says otherwise; elsewhere it
 wants a token and TLS, or --insecure.
 
-Without --redis and --store it owns --home and works there too: other commands on
-that home then talk to it. Its page is for this machine alone, on a free port unless
+Without --redis and --store it owns --home and works there too, also by the name page:
+coalmine page opens the page again after a run has ended. Other commands on that home
+then talk to it. Its page is for this machine alone, on a free port unless
 --listen names one; from elsewhere: ssh -L 8080:localhost:8080 HOST.`
 
 func newServeCommand(g *global) *cobra.Command {
@@ -150,6 +151,7 @@ func newServeCommand(g *global) *cobra.Command {
 	var every, retain age
 	c := &cobra.Command{
 		Use:     "serve",
+		Aliases: []string{"page"},
 		Short:   "Coordinate a cluster and show its runs",
 		Long:    serveHelp,
 		Example: "  coalmine serve --redis redis://localhost:6379 --store 's3://coalmine/runs?endpoint=http://localhost:7070'\n  coalmine serve --home .coalmine --listen localhost:8080",

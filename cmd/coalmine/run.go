@@ -266,7 +266,7 @@ func (g *global) runHere(ctx context.Context, flags *submitFlags, sub *submissio
 	submitted, err := flags.submit(ctx, e.control, sub)
 	if err == nil {
 		if _, watched := g.terminal(); watched && e.dir != nil {
-			g.note("page: %s (logs one browser in)", e.page("/runs/"+submitted.Run))
+			g.note("page: %s (logs one browser in; after the run: coalmine page)", e.page("/runs/"+submitted.Run))
 		}
 		g.noteOthers(ctx, e.control, submitted.Run)
 		outcome, err = g.follow(working, e.control, submitted)
