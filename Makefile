@@ -16,7 +16,7 @@ RELEASE := -trimpath -tags grpcnotrace
 build:
 	CGO_ENABLED=0 go build $(RELEASE) -ldflags='-s -w' -o coalmine ./cmd/coalmine
 
-# Tests check more than programs at work do: see internal/invariants.
+# Tests check more than programs at work do: see internal/build.
 TAGS := -tags invariants
 
 # .ci/run vets by itself.
@@ -35,7 +35,7 @@ check:
 	scripts/check-compose.sh
 	scripts/check-deploy.sh
 	COALMINE_CHECK=1 go test $(TAGS) -timeout 20m -run Elsewhere \
-		./cmd/coalmine ./models/vision ./internal/npy ./workflows/plan/compile
+		./cmd/coalmine ./models/vision ./internal/dataformats ./workflows/plan/compile
 	COALMINE_CHECK=1 go test $(TAGS) -timeout 20m -run 'TestThePage|Chaos' ./internal/endtoend -chaos.seeds 3
 	go test $(TAGS) ./docs/...
 	go test $(TAGS) -timeout 0 -run 'EpsilonsInTheDocs|KeptOutputs' ./cmd/coalmine -kept-seconds $(KEPT_SECONDS)
@@ -60,7 +60,7 @@ RACE := ./workers ./dashboards ./storage/... ./cmd/coalmine \
 	./workflows/control ./workflows/coordinator/... ./workflows/runs/datadir ./workflows/runs/leadership \
 	./workflows/runs/availability ./workflows/runs/collection ./workflows/runs/retention ./workflows/runs \
 	./workflows/control/submission ./workflows/runs/verification ./tasks/inmemory ./tasks/taskstest \
-	./internal/queue ./internal/certificates ./internal/garbage ./internal/sleep \
+	./internal/queue ./internal/secrets ./internal/memory ./internal/goroutines \
 	./internal/testserver/... ./internal/tracing ./models/networks
 race:
 	scripts/setup.sh

@@ -17,7 +17,7 @@ import (
 	"strings"
 	"time"
 
-	"coalmine/internal/certificates"
+	"coalmine/internal/secrets"
 	"coalmine/storage"
 	"coalmine/workflows/control"
 	"coalmine/workflows/experiment"
@@ -61,7 +61,7 @@ const (
 
 // NewClient talks to the server at address: http://host:port or https://host,
 // or host:port alone for plain HTTP. token may be empty. Parameters of an https
-// address may name files for TLS, see package certificates.
+// address may name files for TLS, see package secrets.
 func NewClient(address, token string) (*Client, error) {
 	if address == "" {
 		return nil, errors.New("there is no server address; expected http://host:port or https://host:port")
@@ -98,13 +98,13 @@ func NewClient(address, token string) (*Client, error) {
 // address without them.
 func takeFiles(address *url.URL) (*tls.Config, error) {
 	query := address.Query()
-	files, err := certificates.Take(query)
+	files, err := secrets.TakeCertificateFiles(query)
 	if err != nil {
 		return nil, err
 	}
 	address.RawQuery = query.Encode()
-	if address.Scheme != "https" && files != (certificates.Files{}) {
-		return nil, certificates.ErrPlain
+	if address.Scheme != "https" && files != (secrets.CertificateFiles{}) {
+		return nil, secrets.ErrPlain
 	}
 	return files.Config()
 }
@@ -515,7 +515,7 @@ func (c *Client) answer(request *http.Request) (*http.Response, error) {
 	if silent := context.Cause(watched.Context()); silent != nil {
 		return nil, silent
 	}
-	if problem := certificates.Explain(err); problem != nil {
+	if problem := secrets.ExplainCertificate(err); problem != nil {
 		return nil, fmt.Errorf("server %s: %w", c.base, problem)
 	}
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"net/http"
 
-	"coalmine/internal/recovered"
-	"coalmine/internal/redact"
+	"coalmine/internal/goroutines"
+	"coalmine/internal/secrets"
 	"coalmine/storage"
 	"coalmine/workflows/control"
 	"coalmine/workflows/runs"
@@ -63,7 +63,7 @@ var errorKinds = []errorKind{
 var internalError = errorKind{kind: "internal", status: http.StatusInternalServerError}
 
 func kindOf(err error) errorKind {
-	if recovered.Is(err) {
+	if goroutines.IsPanic(err) {
 		return internalError // even if it wraps ErrInput: the input may be right
 	}
 	for _, k := range errorKinds {
@@ -98,7 +98,7 @@ func writeError(w http.ResponseWriter, k errorKind, message string) {
 	}
 	w.Header().Set(kindHeader, k.kind)
 	w.Header().Del("Content-Disposition")
-	writeJSON(w, k.status, errorBody{redact.Passwords(message), k.kind})
+	writeJSON(w, k.status, errorBody{secrets.RedactPasswords(message), k.kind})
 }
 
 // writeJSON answers with one JSON object. That v cannot be encoded is a mistake

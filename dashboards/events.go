@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"time"
 
-	"coalmine/internal/sleep"
+	"coalmine/internal/goroutines"
 )
 
 // heartbeat is the interval of heartbeats on an otherwise idle stream, so that
@@ -55,7 +55,7 @@ func (s *Server) followRun(ctx context.Context, run string, show show) {
 	for status := range statuses {
 		data, err := json.Marshal(status)
 		show(data, status.Phase.Finished(), err)
-		if status.Phase.Finished() || sleep.For(ctx, s.pace.run) != nil {
+		if status.Phase.Finished() || goroutines.Sleep(ctx, s.pace.run) != nil {
 			return
 		}
 	}
@@ -78,7 +78,7 @@ func (s *Server) followList(ctx context.Context, show show) {
 			return
 		}
 		show(data, false, err)
-		if sleep.For(ctx, s.pace.list) != nil {
+		if goroutines.Sleep(ctx, s.pace.list) != nil {
 			return
 		}
 		select {
@@ -106,7 +106,7 @@ func (s *Server) followWorkers(ctx context.Context, show show) {
 			return
 		}
 		show(data, false, err)
-		if sleep.For(ctx, s.pace.list) != nil {
+		if goroutines.Sleep(ctx, s.pace.list) != nil {
 			return
 		}
 	}

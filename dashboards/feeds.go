@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"coalmine/internal/recovered"
+	"coalmine/internal/goroutines"
 )
 
 // source shows the subject of a feed after each change, until it shows the final
@@ -105,9 +105,9 @@ func (fs *feeds) drop(f *feed) {
 
 // run fills a feed until the source has ended or nobody follows.
 func (fs *feeds) run(f *feed, from source) {
-	err := recovered.Do(func() error { from(f.ctx, f.show); return nil })
+	err := goroutines.Recover(func() error { from(f.ctx, f.show); return nil })
 	if err != nil {
-		recovered.Log(fs.log, err, "following", f.name)
+		goroutines.LogPanic(fs.log, err, "following", f.name)
 		f.show(nil, false, err)
 	}
 	fs.mu.Lock()

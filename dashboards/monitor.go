@@ -11,7 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"coalmine/internal/recovered"
+	"coalmine/internal/goroutines"
 	"coalmine/storage"
 )
 
@@ -100,8 +100,8 @@ func (s *Server) missing(ctx context.Context) []string {
 	var asked sync.WaitGroup
 	for i, c := range s.checks {
 		asked.Go(func() {
-			errs[i] = recovered.Do(func() error { return c.Ask(ctx) })
-			recovered.Log(s.options.Log, errs[i], "asking", c.Name)
+			errs[i] = goroutines.Recover(func() error { return c.Ask(ctx) })
+			goroutines.LogPanic(s.options.Log, errs[i], "asking", c.Name)
 		})
 	}
 	asked.Wait()

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"net/http"
 
-	"coalmine/internal/recovered"
+	"coalmine/internal/goroutines"
 )
 
 // recovering answers requests whose handlers panic, and logs the stack. An answer that has begun
@@ -12,14 +12,14 @@ import (
 func (s *Server) recovering(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer := &sent{ResponseWriter: w}
-		err := recovered.Do(func() error { next.ServeHTTP(answer, r); return nil })
-		p, panicked := errors.AsType[*recovered.Panic](err)
+		err := goroutines.Recover(func() error { next.ServeHTTP(answer, r); return nil })
+		p, panicked := errors.AsType[*goroutines.Panic](err)
 		switch {
 		case !panicked:
 		case p.Value == http.ErrAbortHandler: // the handler has logged the reason
 			panic(http.ErrAbortHandler)
 		case answer.begun:
-			recovered.Log(s.options.Log, err, "method", r.Method, "path", r.URL.Path)
+			goroutines.LogPanic(s.options.Log, err, "method", r.Method, "path", r.URL.Path)
 			panic(http.ErrAbortHandler)
 		default:
 			w.Header().Del("Content-Length")

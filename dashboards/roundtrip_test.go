@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"coalmine/internal/orderedjson"
+	"coalmine/internal/encoding"
 	"coalmine/privacy"
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -222,7 +222,7 @@ func TestWhatIsAskedAndAnsweredArrivesWhole(t *testing.T) {
 		api.lives = results.CanaryLives{
 			Run: "grid", Cell: "c01", Label: "iid", Unit: "round",
 			Canaries: []results.LivingCanary{{Role: audits.Inserted, Canary: canary(t, "exposure", "3.5")}},
-			Rounds:   []results.CanaryRound{{Round: 3, Outcomes: []orderedjson.Object{{{Name: "exposure", Value: json.RawMessage("3.5")}}}}},
+			Rounds:   []results.CanaryRound{{Round: 3, Outcomes: []encoding.Object{{{Name: "exposure", Value: json.RawMessage("3.5")}}}}},
 		}
 		got, err := c.Canaries(ctx, "grid", "c01", 77)
 		if err != nil || api.asked.cell != "c01" || api.asked.points != 77 {
@@ -254,7 +254,7 @@ func TestWhatIsAskedAndAnsweredArrivesWhole(t *testing.T) {
 		api.curve = results.Curve{
 			Run: "grid", Cell: "c01", Label: "iid", Axes: experiment.Axes{}, Unit: "round", Steps: 9,
 			Rounds:  []results.Round{{Row: checkpoints.Row{Round: 1, Clients: 4}}},
-			Audited: []reports.Point{{Round: 3, Utility: json.RawMessage(`{"perplexity":9}`), Metrics: orderedjson.Object{{Name: "extractable", Value: json.RawMessage("2")}}}},
+			Audited: []reports.Point{{Round: 3, Utility: json.RawMessage(`{"perplexity":9}`), Metrics: encoding.Object{{Name: "extractable", Value: json.RawMessage("2")}}}},
 			Clock:   []results.Tick{{Round: 3, Time: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}},
 		}
 		got, err := c.Curve(ctx, "grid", "c01", 77)

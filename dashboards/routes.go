@@ -6,7 +6,7 @@ import (
 	"net/url"
 	"strings"
 
-	"coalmine/internal/recovered"
+	"coalmine/internal/goroutines"
 	"coalmine/workflows/control"
 )
 
@@ -132,7 +132,7 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, who role) {
 
 func (s *Server) answerError(w http.ResponseWriter, r *http.Request, err error) {
 	k := kindOf(err)
-	recovered.Log(s.options.Log, err, "method", r.Method, "path", r.URL.Path)
+	goroutines.LogPanic(s.options.Log, err, "method", r.Method, "path", r.URL.Path)
 	if k.status >= http.StatusInternalServerError && r.Context().Err() == nil {
 		s.options.Log.Error("request failed", slog.String("method", r.Method), slog.String("path", r.URL.Path), slog.Any("error", err))
 	}

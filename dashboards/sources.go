@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"syscall"
 
-	"coalmine/internal/scratch"
+	"coalmine/internal/tempfiles"
 	"coalmine/storage"
 	"coalmine/workflows/control"
 )
@@ -52,7 +52,7 @@ func (s *Server) putSource(w http.ResponseWriter, r *http.Request) error {
 	if r.ContentLength > s.options.MaxSourceBytes {
 		return fmt.Errorf("source of %d bytes %w: at most %d are taken", r.ContentLength, ErrTooLarge, s.options.MaxSourceBytes)
 	}
-	file, err := scratch.Open(s.options.TempDir, "coalmine-upload-")
+	file, err := tempfiles.OpenFile(s.options.TempDir, "coalmine-upload-")
 	if err != nil {
 		return fmt.Errorf("upload of source %s: %w", want.Short(), err)
 	}

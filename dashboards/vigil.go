@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"coalmine/internal/sleep"
+	"coalmine/internal/goroutines"
 )
 
 // vigilance bounds the silence of a server. An answer may take minutes to compute, so the client
@@ -65,7 +65,7 @@ func (v *vigil) watch(ctx context.Context) {
 				return
 			}
 		}
-		if sleep.For(ctx, limits.silence/4) != nil {
+		if goroutines.Sleep(ctx, limits.silence/4) != nil {
 			return
 		}
 	}

@@ -13,8 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"coalmine/internal/recovered"
-	"coalmine/internal/sleep"
+	"coalmine/internal/goroutines"
 	"coalmine/workflows/runs/status"
 )
 
@@ -48,8 +47,8 @@ func (c *Client) Watch(ctx context.Context, run string) (<-chan *status.Run, err
 	go func() {
 		defer stop()
 		defer close(w.statuses)
-		err := recovered.Do(func() error { w.follow(ctx, stream); return nil })
-		recovered.Log(slog.Default(), err, "watching", run)
+		err := goroutines.Recover(func() error { w.follow(ctx, stream); return nil })
+		goroutines.LogPanic(slog.Default(), err, "watching", run)
 	}()
 	return w.statuses, nil
 }
@@ -107,7 +106,7 @@ func (w *watcher) reconnect(ctx context.Context) *stream {
 	settings := w.client.watch
 	lost := time.Now()
 	for pause := settings.first; time.Since(lost) < settings.patience; pause = min(2*pause, settings.longest) {
-		if sleep.For(ctx, pause) != nil {
+		if goroutines.Sleep(ctx, pause) != nil {
 			return nil
 		}
 		s, err := w.connect(ctx)

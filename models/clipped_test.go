@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/build"
 	"coalmine/internal/kernels"
-	"coalmine/internal/race"
 )
 
 // clipTo is the factor that brings a norm to at most clip.
@@ -285,7 +285,7 @@ func clippedSum(m *Language, params, sum, norms int, sentence []int32) error {
 
 // Not parallel: AllocsPerRun counts the allocations of the whole process.
 func TestAClippedSumAllocatesNothingOnceWarm(t *testing.T) {
-	if race.Enabled {
+	if build.Race {
 		t.Skip("the race detector allocates")
 	}
 	rng := testRand(37)

@@ -2,7 +2,7 @@ package models
 
 import (
 	"coalmine/internal/kernels"
-	"coalmine/internal/largepages"
+	"coalmine/internal/memory"
 )
 
 // outputTrace computes loss and gradient of the output layer in training, and
@@ -116,7 +116,7 @@ func (o *outputTrace) exponentiate(w *weights) {
 // a training step passes through.
 func (o *outputTrace) reserve(n int) {
 	if cap(o.exps) < n {
-		o.exps = largepages.Floats(n)
+		o.exps = memory.Floats(n)
 	}
 	o.exps = o.exps[:n]
 }

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/build"
 	"coalmine/internal/kernels"
-	"coalmine/internal/race"
 )
 
 const testSeparator = 3
@@ -358,7 +358,7 @@ func TestPairsTrainAndScoreToTheSameBytesOnEveryKernelSet(t *testing.T) {
 }
 
 func TestTheTrainerOfPairsAllocatesNothingOnceWarm(t *testing.T) {
-	if race.Enabled {
+	if build.Race {
 		t.Skip("the race detector allocates")
 	}
 	rng := testRand(81)

@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"coalmine/internal/kernels"
-	"coalmine/internal/largepages"
+	"coalmine/internal/memory"
 )
 
 // Tables hold the data common to the TreeScorers of one Scorer. They are immutable
@@ -32,7 +32,7 @@ const maxInputs = 1 << 26
 func (s *Scorer) Tabulate() *Tables {
 	t := &Tables{scorer: s, rounding: roundingOf(s)}
 	if s.model.config.Vocabulary*s.layers[0].gates() <= maxInputs {
-		t.inputs = largepages.Floats(s.model.config.Vocabulary * s.layers[0].gates())
+		t.inputs = memory.Floats(s.model.config.Vocabulary * s.layers[0].gates())
 		s.inputGates(s.weights.embedding, t.inputs)
 	}
 	if t.inputs != nil && s.looksAhead() {
@@ -72,7 +72,7 @@ func (s *Scorer) looksAhead() bool { return len(s.layers) == 1 && s.layers[0].pr
 func (s *Scorer) emissionVectors(vectors []float32) []float32 {
 	l := &s.layers[0]
 	n := len(vectors) / l.out
-	carried := largepages.Floats(n * l.units)
+	carried := memory.Floats(n * l.units)
 	kernels.Gemm(false, true, n, l.units, l.out, 1, vectors, l.out, s.weights.layers[0].projection, l.out, 0, carried, l.units)
 	return carried
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"coalmine/internal/race"
+	"coalmine/internal/build"
 )
 
 func mustGradient(tb testing.TB, trainer *Trainer, params []float32, sentences [][]int32) (Loss, []float32) {
@@ -280,7 +280,7 @@ func TestGradientRefusesWhatDoesNotFit(t *testing.T) {
 
 // Not parallel: AllocsPerRun counts the allocations of the whole process.
 func TestGradientAllocatesNothingOnceWarm(t *testing.T) {
-	if race.Enabled {
+	if build.Race {
 		t.Skip("the race detector allocates")
 	}
 	rng := testRand(9)

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/build"
 	"coalmine/internal/kernels"
-	"coalmine/internal/race"
 	"coalmine/internal/seeds"
 )
 
@@ -170,7 +170,7 @@ func TestEveryVariantSpendsNothingOnPadding(t *testing.T) {
 
 // Not parallel: AllocsPerRun counts the allocations of the whole process.
 func TestNoVariantAllocatesOnceWarm(t *testing.T) {
-	if race.Enabled {
+	if build.Race {
 		t.Skip("the race detector allocates")
 	}
 	for _, c := range variants(300) {

@@ -6,7 +6,7 @@ import (
 	"math"
 	"strings"
 
-	"coalmine/internal/extended"
+	"coalmine/internal/numbers"
 	"coalmine/privacy/pld"
 	"coalmine/privacy/rdp"
 )
@@ -150,7 +150,7 @@ func (r Recipe) rateOfAny(members int) float64 {
 // one after another.
 func (c composed) chained(members int, delta float64) float64 {
 	k, best := float64(members), math.Inf(1)
-	low, high := math.Log(leastChained), extended.Log(delta)
+	low, high := math.Log(leastChained), numbers.Log(delta)
 	for range chainSteps {
 		middle := (low + high) / 2
 		b, err := c.relation.losses().epsilon(c.steps, math.Exp(middle))
@@ -158,7 +158,7 @@ func (c composed) chained(members int, delta float64) float64 {
 			return best
 		}
 		e := b.Upper
-		if middle+(k-1)*e+math.Log1p(-math.Exp(-k*e))-math.Log1p(-math.Exp(-e)) <= extended.Log(delta) {
+		if middle+(k-1)*e+math.Log1p(-math.Exp(-k*e))-math.Log1p(-math.Exp(-e)) <= numbers.Log(delta) {
 			low, best = middle, math.Min(best, k*e)
 		} else {
 			high = middle

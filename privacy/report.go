@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"coalmine/internal/extended"
+	"coalmine/internal/numbers"
 	"coalmine/privacy/correlated"
 )
 
@@ -16,15 +16,15 @@ import (
 type Epsilon float64
 
 // MarshalJSON writes a number, or null for +Inf.
-func (e Epsilon) MarshalJSON() ([]byte, error) { return extended.Float(e).MarshalJSON() }
+func (e Epsilon) MarshalJSON() ([]byte, error) { return numbers.Float(e).MarshalJSON() }
 
 // UnmarshalJSON reads the output of MarshalJSON.
-func (e *Epsilon) UnmarshalJSON(data []byte) error { return (*extended.Float)(e).UnmarshalJSON(data) }
+func (e *Epsilon) UnmarshalJSON(data []byte) error { return (*numbers.Float)(e).UnmarshalJSON(data) }
 
 // String writes three significant digits, as papers do, or "infinite".
 func (e Epsilon) String() string {
-	if extended.Float(e).Infinite() {
-		return extended.Text
+	if numbers.Float(e).Infinite() {
+		return numbers.InfiniteText
 	}
 	return formatNumber(float64(e))
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"coalmine/internal/plural"
+	"coalmine/internal/readable"
 )
 
 // WriteTable prints the reports of a sweep, one per line, then their common
@@ -63,7 +63,7 @@ func writeGroups(w io.Writer, reports []Report) error {
 
 func (r *Report) groupText() string {
 	g := r.Group
-	of := fmt.Sprintf("of %s together after %s, where one has %s", plural.Of(g.Members, r.Unit), plural.Of(r.Rounds, inTermsOf(r.Unit, []string{"{round}"})[0]), r.EpsilonProved)
+	of := fmt.Sprintf("of %s together after %s, where one has %s", readable.Count(g.Members, r.Unit), readable.Count(r.Rounds, inTermsOf(r.Unit, []string{"{round}"})[0]), r.EpsilonProved)
 	if g.Theorem == "" {
 		return fmt.Sprintf("epsilon %s: nothing is proved %s", g.EpsilonProved, of)
 	}

@@ -8,7 +8,7 @@ import (
 	"io"
 	"time"
 
-	"coalmine/internal/sleep"
+	"coalmine/internal/goroutines"
 )
 
 // Archive is the typed view of a Store: it knows the layout, checks what it
@@ -103,7 +103,7 @@ func (a *Archive) create(ctx context.Context, name string, data []byte, isOurs f
 		if try > 0 {
 			// There is no object: the request was lost, or the object has just
 			// been deleted. Either way, create it again.
-			if err := sleep.For(ctx, firstPause<<try); err != nil {
+			if err := goroutines.Sleep(ctx, firstPause<<try); err != nil {
 				return nil, err
 			}
 		}

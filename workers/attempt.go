@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"coalmine/internal/childprocess"
-	"coalmine/internal/recovered"
+	"coalmine/internal/goroutines"
 	"coalmine/internal/tracing"
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -216,7 +216,7 @@ func (a *attempt) produce(ctx context.Context, task *tasks.Task, out *sink) ([]s
 	switch {
 	case runErr == nil:
 		return blobs, putErr
-	case putErr == nil, errors.Is(putErr, context.Canceled), recovered.Is(runErr):
+	case putErr == nil, errors.Is(putErr, context.Canceled), goroutines.IsPanic(runErr):
 		return nil, runErr
 	}
 	// A kind that was refused a put fails for that reason, whatever it says.
@@ -231,11 +231,11 @@ func (a *attempt) call(ctx context.Context, task *tasks.Task) error {
 // faultless calls do and turns a panic into a permanent error: a task is a pure function, which
 // panics again on the same input.
 func (a *attempt) faultless(do func() error) error {
-	err := recovered.Do(do)
-	if !recovered.Is(err) {
+	err := goroutines.Recover(do)
+	if !goroutines.IsPanic(err) {
 		return err
 	}
-	recovered.Log(a.logger(), err)
+	goroutines.LogPanic(a.logger(), err)
 	return tasks.Permanent(fmt.Errorf("%s: %w (the attempt's log has the stack)", a.Kind, err))
 }
 
@@ -362,7 +362,7 @@ func (a *attempt) ended(result attempts.Result, err error) attempts.Outcome {
 // itself: both may do better elsewhere. Any other that was stopped is handed back,
 // since its error is one of stopping.
 func (a *attempt) failed(ctx context.Context, err error) attempts.Outcome {
-	if recovered.Is(err) {
+	if goroutines.IsPanic(err) {
 		return a.ended(attempts.Refused, err)
 	}
 	if late, ok := errors.AsType[*timeoutError](context.Cause(ctx)); ok {

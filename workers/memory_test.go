@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"coalmine/internal/build"
 	"coalmine/internal/queue"
-	"coalmine/internal/race"
 	"coalmine/models"
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -218,7 +218,7 @@ var tablesKind = kind("test/tables", func(ctx context.Context, t *tasks.Task) er
 // to hold a part of them that grows.
 func TestAWorkerProcessDoesNotGrowWithTheModelsThatItSees(t *testing.T) {
 	t.Parallel()
-	if race.Enabled {
+	if build.Race {
 		t.Skip("the race detector takes several times the memory")
 	}
 	l, start := newProcessLab(t, "")

@@ -16,7 +16,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"coalmine/internal/garbage"
+	"coalmine/internal/memory"
 	"coalmine/internal/queue"
 	"coalmine/internal/testserver"
 	"coalmine/storage"
@@ -47,7 +47,7 @@ func TestMain(m *testing.M) {
 
 // workerProcess is a worker on a real Redis and a directory until it is killed.
 func workerProcess() error {
-	garbage.Allow(32 << 20) // as the program does
+	memory.Allow(32 << 20) // as the program does
 	ctx := context.Background()
 	conn, err := queue.Open(ctx, os.Getenv(redisVariable))
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"sync"
 
-	"coalmine/internal/recovered"
+	"coalmine/internal/goroutines"
 
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -24,7 +24,7 @@ type sink struct {
 	key    storage.Key
 	// attempt tells the execution from others of the node.
 	attempt string
-	puts    *recovered.Group
+	puts    *goroutines.Group
 	ctx     context.Context // ends with the first failed put, or when given up
 	giveUp  context.CancelFunc
 
@@ -43,7 +43,7 @@ type sink struct {
 
 func newSink(ctx context.Context, source *source, key storage.Key, room int64) *sink {
 	ctx, giveUp := context.WithCancel(context.WithoutCancel(ctx))
-	puts, ctx := recovered.WithContext(ctx)
+	puts, ctx := goroutines.WithContext(ctx)
 	puts.SetLimit(parallelPuts)
 	return &sink{
 		archive: source.archive, source: source, key: key, puts: puts, ctx: ctx, giveUp: giveUp,

@@ -17,16 +17,16 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"coalmine/internal/garbage"
 	"coalmine/internal/kernels"
-	"coalmine/internal/scratch"
+	"coalmine/internal/memory"
+	"coalmine/internal/tempfiles"
 )
 
 // allowedGarbage is that of coalmine, whose memory the benchmarks measure.
 const allowedGarbage = 32 << 20
 
 func main() {
-	garbage.Allow(allowedGarbage)
+	memory.Allow(allowedGarbage)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := execute(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
@@ -95,7 +95,7 @@ func withProgram(ctx context.Context, given string, work func(program string) er
 	if given != "" {
 		return work(given)
 	}
-	d, err := scratch.Make("", "bench-")
+	d, err := tempfiles.MakeDirectory("", "bench-")
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"coalmine/internal/race"
+	"coalmine/internal/build"
 	"coalmine/tasks/datasets"
 )
 
@@ -28,7 +28,7 @@ func TestARunMeasuresTheRowsAskedFor(t *testing.T) { // not parallel: it measure
 	if peak.GFLOPS <= 0 {
 		t.Errorf("peak of %v GFLOP/s", peak.GFLOPS)
 	}
-	if !race.Enabled && (allocations.Allocations == nil || *allocations.Allocations != 0) {
+	if !build.Race && (allocations.Allocations == nil || *allocations.Allocations != 0) {
 		t.Errorf("allocations %+v: want 0 in the steady state", allocations)
 	}
 	if scoring.GFLOPS <= 0 || scoring.TokensPerSecond <= 0 || scoring.Reached == nil {

@@ -6,7 +6,7 @@ import (
 	"runtime/debug"
 
 	"coalmine/internal/kernels"
-	"coalmine/internal/largepages"
+	"coalmine/internal/memory"
 	"coalmine/internal/seeds"
 	"coalmine/models"
 	"coalmine/models/architectures"
@@ -48,7 +48,7 @@ func (s imageStep) measure(ctx context.Context, b *bench, r *Row) error {
 
 // imageVectors are the parameters of a network and room for a gradient.
 func imageVectors(network models.Network) (params, gradient []float32) {
-	params, gradient = largepages.Floats(network.Parameters()), largepages.Floats(network.Parameters())
+	params, gradient = memory.Floats(network.Parameters()), memory.Floats(network.Parameters())
 	copy(params, network.Init(seeds.Stream(seed, seeds.Weights)))
 	return params, gradient
 }

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"coalmine/internal/kernels"
-	"coalmine/internal/largepages"
+	"coalmine/internal/memory"
 	"coalmine/internal/seeds"
 	"coalmine/models"
 )
@@ -60,7 +60,7 @@ func newLearner(config models.Config) (*learner, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &learner{m, m.NewTrainer(), largepages.Floats(m.Parameters()), largepages.Floats(m.Parameters())}
+	l := &learner{m, m.NewTrainer(), memory.Floats(m.Parameters()), memory.Floats(m.Parameters())}
 	copy(l.params, m.Init(seeds.Stream(seed, seeds.Weights)))
 	return l, nil
 }

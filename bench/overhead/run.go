@@ -16,7 +16,7 @@ import (
 
 	"coalmine/internal/kernels"
 	"coalmine/internal/queue"
-	"coalmine/internal/scratch"
+	"coalmine/internal/tempfiles"
 	"coalmine/storage"
 	"coalmine/storage/open"
 	"coalmine/workers"
@@ -49,7 +49,7 @@ func Run(ctx context.Context, t Training, redis, store string, log *slog.Logger)
 	if err != nil {
 		return nil, err
 	}
-	d, err := scratch.Make("", "bench-")
+	d, err := tempfiles.MakeDirectory("", "bench-")
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,7 @@ import (
 
 	"coalmine/bench/processes"
 	"coalmine/internal/queue"
-	"coalmine/internal/scratch"
+	"coalmine/internal/tempfiles"
 	"coalmine/storage"
 	"coalmine/storage/metered"
 	"coalmine/workflows/coordinator"
@@ -19,9 +19,9 @@ import (
 // cluster is everything that the first three measurements share.
 type cluster struct {
 	Options
-	scratch *scratch.Directory // of all that the benchmark writes; nil before open
-	dir     string             // its path
-	redis   *processes.Child   // nil if a Redis was named
+	scratch *tempfiles.Directory // of all that the benchmark writes; nil before open
+	dir     string               // its path
+	redis   *processes.Child     // nil if a Redis was named
 	workers []*processes.Child
 	conn    *queue.Conn
 	// broker is one for all coordinators: what one leaves waits for the next.
@@ -40,7 +40,7 @@ func startCluster(ctx context.Context, o Options) (*cluster, error) {
 }
 
 func (c *cluster) open(ctx context.Context) (err error) {
-	if c.scratch, err = scratch.Make(memoryDir(), "bench-"); err != nil {
+	if c.scratch, err = tempfiles.MakeDirectory(memoryDir(), "bench-"); err != nil {
 		return err
 	}
 	c.dir = c.scratch.Path

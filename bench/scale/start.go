@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"coalmine/internal/queue"
-	"coalmine/internal/scratch"
+	"coalmine/internal/tempfiles"
 	"coalmine/storage"
 	"coalmine/storage/metered"
 	"coalmine/tasks"
@@ -77,7 +77,7 @@ func (c *cluster) openStartStore(ctx context.Context) (*metered.Store, func() er
 		store, err := openMetered(ctx, place)
 		return store, func() error { return remove(store) }, err
 	}
-	d, err := scratch.Make("", "bench-")
+	d, err := tempfiles.MakeDirectory("", "bench-")
 	if err != nil {
 		return nil, nil, err
 	}

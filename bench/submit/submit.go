@@ -21,7 +21,7 @@ import (
 	"time"
 
 	"coalmine/bench/processes"
-	"coalmine/internal/scratch"
+	"coalmine/internal/tempfiles"
 )
 
 // Options say what is submitted.
@@ -77,7 +77,7 @@ type Lists struct {
 
 // Run measures. It leaves nothing behind, even after an error.
 func Run(ctx context.Context, o Options) (*Result, error) {
-	d, err := scratch.Make("", "bench-")
+	d, err := tempfiles.MakeDirectory("", "bench-")
 	if err != nil {
 		return nil, err
 	}

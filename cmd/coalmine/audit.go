@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"coalmine/internal/visible"
+	"coalmine/internal/readable"
 	"coalmine/workflows/standalone/modelaudit"
 	"coalmine/workflows/standalone/modelaudit/completions"
 )
@@ -326,7 +326,7 @@ func (g *global) writeBegin(e *modelaudit.Served) {
 	}
 	g.printf("no token stands before a canary: to the model, canaries and references begin in the middle of a text. If its texts begin with a token, ranks are wrong without --begin ID")
 	for i, token := range e.Begins {
-		g.printf("%s%d (%s)", [2]string{"; the list has ", ", "}[min(i, 1)], token.ID, visible.Text(token.Text))
+		g.printf("%s%d (%s)", [2]string{"; the list has ", ", "}[min(i, 1)], token.ID, readable.Text(token.Text))
 	}
 	g.printf("\n")
 }

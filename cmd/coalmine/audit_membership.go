@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"coalmine/internal/plural"
+	"coalmine/internal/readable"
 	"coalmine/workflows/control"
 	"coalmine/workflows/standalone/modelaudit"
 )
@@ -135,6 +135,6 @@ func (g *global) writeMembership(r *modelaudit.MembershipReport) {
 	}
 	g.printf("%s\n", strings.ReplaceAll(r.Note(nil), "user", strings.TrimSuffix(r.By, "s")))
 	if n := r.SharedTexts; n > 0 {
-		g.printf("members have %s of the non-members, too: the model was trained on these, and membership shows less than without them\n", plural.Of(n, "text"))
+		g.printf("members have %s of the non-members, too: the model was trained on these, and membership shows less than without them\n", readable.Count(n, "text"))
 	}
 }

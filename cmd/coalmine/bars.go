@@ -14,8 +14,8 @@ import (
 	"github.com/vbauerster/mpb/v8/decor"
 	"golang.org/x/term"
 
-	"coalmine/internal/redact"
-	"coalmine/internal/visible"
+	"coalmine/internal/readable"
+	"coalmine/internal/secrets"
 	"coalmine/workflows/results"
 	"coalmine/workflows/runs"
 	"coalmine/workflows/runs/status"
@@ -135,7 +135,7 @@ func (d *barDisplay) showCell(index int, c status.Cell) {
 	steps := int64(max(1, c.Steps))
 	bar.SetTotal(steps, false)
 	bar.SetCurrent(min(int64(c.Step), steps-1))
-	bar.now.Store(visible.Text(besideBar(d.told[c.Cell], c.Now)))
+	bar.now.Store(readable.Text(besideBar(d.told[c.Cell], c.Now)))
 }
 
 // besideBar is what was measured last of a cell, such as "perplexity 62.2 (round 300 of 800)", and
@@ -199,7 +199,7 @@ type logOutput struct{ *global }
 // Write implements io.Writer.
 func (l logOutput) Write(line []byte) (int, error) {
 	if bars := l.bars.Load(); bars != nil {
-		if _, err := bars.Write([]byte(redact.Passwords(string(line)))); err == nil {
+		if _, err := bars.Write([]byte(secrets.RedactPasswords(string(line)))); err == nil {
 			return len(line), nil
 		}
 	}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
-	"coalmine/internal/race"
+	"coalmine/internal/build"
 	"coalmine/internal/score"
 	"coalmine/tasks/taskstest"
 	"coalmine/workflows/standalone/canaryfiles"
@@ -64,7 +64,7 @@ func scoresOf(t *testing.T, f *canaryfiles.File, model string) string {
 // Canaries that leave as files and come back as scores have the verdicts of the run.
 func TestScoresAloneHaveTheVerdictsOfTheRun(t *testing.T) {
 	t.Parallel()
-	if race.Enabled {
+	if build.Race {
 		t.Skip("a training is arithmetic that takes long under the race detector; other tests race the same goroutines")
 	}
 	home := smallRun(t, outsideFile)

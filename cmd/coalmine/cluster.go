@@ -15,7 +15,7 @@ import (
 
 	"coalmine/dashboards"
 	"coalmine/internal/childprocess"
-	"coalmine/internal/garbage"
+	"coalmine/internal/memory"
 	"coalmine/tasks"
 	"coalmine/workflows/control"
 	"coalmine/workflows/data/sources"
@@ -182,7 +182,7 @@ func newServeCommand(g *global) *cobra.Command {
 				}
 				return g.serveEmbedded(c.Context(), p.home, listen, allowed, keep)
 			}
-			garbage.Bound(coordinatorGarbage)
+			memory.Bound(coordinatorGarbage)
 			return g.serveCluster(c.Context(), &listen, allowed, keep)
 		},
 	}

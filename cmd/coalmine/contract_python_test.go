@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"coalmine/internal/race"
+	"coalmine/internal/build"
 	"coalmine/internal/testserver"
 	"coalmine/workflows/standalone/modelaudit"
 )
@@ -37,7 +37,7 @@ func TestThePythonClientPassesItsTestsElsewhere(t *testing.T) {
 func TestAModelScoredByContractHasTheOutcomesOfItsRunElsewhere(t *testing.T) {
 	t.Parallel()
 	name := testserver.Python(t, "numpy, torch")
-	if race.Enabled {
+	if build.Race {
 		t.Skip("a training is arithmetic that takes long under the race detector; other tests race the same goroutines")
 	}
 	home := smallRun(t, foreignFile)

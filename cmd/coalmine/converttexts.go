@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"coalmine/internal/plural"
+	"coalmine/internal/readable"
 	"coalmine/tasks/datasets/forms"
 	"coalmine/workflows/data/conversion"
 )
@@ -61,7 +61,7 @@ func (g *global) convertTexts(files conversion.TextFiles, to string) error {
 	if g.json {
 		return g.printJSON(found)
 	}
-	g.printf("%s: %s of %s in %s\n", to, plural.Of(found.Examples, "example"), plural.Of(found.Users, "user"), plural.Of(found.Files, "file"))
+	g.printf("%s: %s of %s in %s\n", to, readable.Count(found.Examples, "example"), readable.Count(found.Users, "user"), readable.Count(found.Files, "file"))
 	if found.Empty > 0 {
 		g.printf("%d users have no text, and are left out\n", found.Empty)
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"coalmine/internal/race"
+	"coalmine/internal/build"
 	"coalmine/internal/testserver"
 )
 
@@ -46,7 +46,7 @@ func setPython(t *testing.T, name string) {
 // The examples' programs train, score and are audited; another program computes their networks and
 // audits by itself. The environment is shared by tests.
 func TestTheExamplesInPyTorchAreAuditedElsewhere(t *testing.T) {
-	if race.Enabled {
+	if build.Race {
 		t.Skip("a training is arithmetic that takes long under the race detector; other tests race the same goroutines")
 	}
 	name := testserver.Python(t, "torch, scipy")
@@ -77,7 +77,7 @@ const besideNetwork = `import runpy, sys; sys.path.insert(0, "."); runpy.run_mod
 // The example of images is trained by both contracts; another program computes its network and attacks
 // by itself. The environment is shared by tests.
 func TestTheExampleOfDigitsIsRecomputedElsewhere(t *testing.T) {
-	if race.Enabled {
+	if build.Race {
 		t.Skip("a training is arithmetic that takes long under the race detector; other tests race the same goroutines")
 	}
 	name := testserver.Python(t, "numpy")

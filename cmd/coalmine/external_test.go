@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"coalmine/internal/race"
+	"coalmine/internal/build"
 	"coalmine/tasks/taskstest"
 )
 
@@ -48,7 +48,7 @@ type copied struct {
 // killed by kill -9 once.
 func TestAModelThatIsNotOursIsAuditedAsOurs(t *testing.T) {
 	t.Parallel()
-	if race.Enabled {
+	if build.Race {
 		t.Skip("a training is arithmetic that takes long under the race detector; other tests race the same goroutines")
 	}
 	native := smallRun(t, outsideFile)
@@ -93,7 +93,7 @@ audit: {}
 // model.
 func TestUtilityOfBytesIsThatOfANativeModel(t *testing.T) {
 	t.Parallel()
-	if race.Enabled {
+	if build.Race {
 		t.Skip("a training is arithmetic that takes long under the race detector; other tests race the same goroutines")
 	}
 	native := smallRun(t, bytesUtilityFile)
@@ -172,7 +172,7 @@ var gridFile = strings.NewReplacer(
 // limits, as one of ours does.
 func TestAGridOfTrainingsThatAreNotOursIsReadAsOurs(t *testing.T) {
 	t.Parallel()
-	if race.Enabled {
+	if build.Race {
 		t.Skip("a training is arithmetic that takes long under the race detector; other tests race the same goroutines")
 	}
 	native := smallRun(t, outsideFile+"grid: {replicates: 2}\n")
@@ -378,7 +378,7 @@ type imageVerdicts struct {
 // reads three files, and is killed by kill -9 once.
 func TestAClassifierThatIsNotOursIsAuditedAsOurs(t *testing.T) {
 	t.Parallel()
-	if race.Enabled {
+	if build.Race {
 		t.Skip("a training is arithmetic that takes long under the race detector; other tests race the same goroutines")
 	}
 	dir := t.TempDir()

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"testing"
 
-	"coalmine/internal/race"
+	"coalmine/internal/build"
 	"coalmine/internal/testserver"
 	"coalmine/models"
 	"coalmine/tasks/audits/models/generatedimages"
@@ -88,7 +88,7 @@ func picture(t *testing.T, path string) image.Image {
 
 func TestAGanIsSampledExportedAndShownElsewhereToo(t *testing.T) {
 	t.Parallel()
-	if race.Enabled {
+	if build.Race {
 		t.Skip("trainings of networks for images are arithmetic that takes minutes under the race detector")
 	}
 	home := smallRunOf(t, generatedFile, barsOf(300))

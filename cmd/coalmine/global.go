@@ -17,11 +17,9 @@ import (
 
 	"coalmine/dashboards"
 	"coalmine/internal/queue"
-	"coalmine/internal/redact"
-	"coalmine/internal/secretfiles"
+	"coalmine/internal/readable"
 	"coalmine/internal/secrets"
 	"coalmine/internal/tracing"
-	"coalmine/internal/visible"
 	"coalmine/storage"
 	"coalmine/storage/metered"
 	"coalmine/storage/open"
@@ -77,7 +75,7 @@ func (g *global) warnOfPassword(f *pflag.FlagSet) {
 		g.note("warning: the password in --redis shows in the list of processes: put the URL into COALMINE_REDIS_URL, or name a file with the password by ?password_file=FILE")
 	}
 	f.Visit(func(given *pflag.Flag) {
-		if given.Name != "redis" && redact.HasPassword(given.Value.String()) {
+		if given.Name != "redis" && secrets.HasPassword(given.Value.String()) {
 			g.note("warning: the list of processes shows the password in --%s: leave it out, or put the address into the environment", given.Name)
 		}
 	})
@@ -85,8 +83,8 @@ func (g *global) warnOfPassword(f *pflag.FlagSet) {
 
 // noteSecrets hides the secret files of this command from the programs that it runs.
 func (g *global) noteSecrets() {
-	secretfiles.Note(g.secretKey)
-	secretfiles.Note(g.places.tokenFile)
+	secrets.NoteFile(g.secretKey)
+	secrets.NoteFile(g.places.tokenFile)
 	if p, err := g.places.place(); err == nil && p.home != "" {
 		datadir.NoteSecrets(p.home)
 	}
@@ -242,7 +240,7 @@ func (g *global) openCluster(ctx context.Context) (*storage.Archive, *queue.Conn
 
 // printJSON writes one JSON object for other programs.
 func (g *global) printJSON(v any) error {
-	e := json.NewEncoder(visible.JSON(g.data))
+	e := json.NewEncoder(readable.JSON(g.data))
 	e.SetIndent("", " ")
 	return e.Encode(v)
 }
@@ -269,7 +267,7 @@ func (g *global) tellChoice() func(control.Choice) {
 func (g *global) writeError(line []byte) (int, error) {
 	g.speaking.Lock()
 	defer g.speaking.Unlock()
-	if _, err := visible.Writer(g.stderr).Write([]byte(redact.Passwords(string(line)))); err != nil {
+	if _, err := readable.Writer(g.stderr).Write([]byte(secrets.RedactPasswords(string(line)))); err != nil {
 		return 0, err
 	}
 	return len(line), nil

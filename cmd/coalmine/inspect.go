@@ -9,7 +9,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"coalmine/internal/visible"
+	"coalmine/internal/readable"
 	"coalmine/storage"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
@@ -189,7 +189,7 @@ func byConfiguration(placements []datasets.Placement) []insertedConfiguration {
 }
 
 func (p *preparation) write(w io.Writer) error {
-	fmt.Fprintf(w, "%s: %s\n", strings.Join(p.Cells, ", "), visible.Text(p.Label))
+	fmt.Fprintf(w, "%s: %s\n", strings.Join(p.Cells, ", "), readable.Text(p.Label))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(t, "step\tusers\texamples\t%s\t\n", p.unit)
 	for _, row := range []struct {

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"coalmine/internal/visible"
+	"coalmine/internal/readable"
 	"coalmine/tasks/audits/all"
 	"coalmine/workflows/control"
 	"coalmine/workflows/results"
@@ -86,7 +86,7 @@ func writeList(w io.Writer, list []*status.Run) error {
 	}
 	for _, s := range list {
 		if s.Error != "" {
-			fmt.Fprintf(w, "%s: %s\n", s.Run, visible.Lines(s.Error))
+			fmt.Fprintf(w, "%s: %s\n", s.Run, readable.Lines(s.Error))
 		}
 	}
 	return nil
@@ -119,7 +119,7 @@ func waitsFor(s *status.Run) string {
 	if len(s.Waits) == 0 || s.Health == status.Paused {
 		return "-"
 	}
-	text := visible.Text(s.Waits[0].Detail)
+	text := readable.Text(s.Waits[0].Detail)
 	if more := len(s.Waits) - 1; more > 0 {
 		text += fmt.Sprintf(" (and %d more)", more)
 	}
@@ -128,7 +128,7 @@ func waitsFor(s *status.Run) string {
 
 // waitText is what a run waits for, since when, and how much of it.
 func waitText(w status.Wait) string {
-	text := visible.Text(w.Detail)
+	text := readable.Text(w.Detail)
 	if !w.Since.IsZero() {
 		text += fmt.Sprintf(" (since %s", w.Since.Local().Format(time.DateTime))
 		if w.Tasks > 1 {
@@ -182,10 +182,10 @@ func writeStatus(w io.Writer, s *status.Run) {
 	}
 	fmt.Fprintln(w)
 	if s.Error != "" {
-		fmt.Fprintf(w, "failed: %s\n", visible.Lines(s.Error))
+		fmt.Fprintf(w, "failed: %s\n", readable.Lines(s.Error))
 	}
 	if s.Note != "" {
-		fmt.Fprintf(w, "note: %s\n", strings.ReplaceAll(visible.Lines(s.Note), "\n", "\n    "))
+		fmt.Fprintf(w, "note: %s\n", strings.ReplaceAll(readable.Lines(s.Note), "\n", "\n    "))
 	}
 	if len(s.Tags) > 0 {
 		fmt.Fprintf(w, "tags: %s\n", strings.Join(s.Tags, " "))
@@ -193,7 +193,7 @@ func writeStatus(w io.Writer, s *status.Run) {
 	for _, c := range s.Cells {
 		fmt.Fprintf(w, "  %s  %-8s %s%s\n", c.Cell, c.Phase, c.Label, cellProgress(c))
 		for _, b := range c.Breaches {
-			fmt.Fprintf(w, "      gate failed: %s\n", visible.Text(b))
+			fmt.Fprintf(w, "      gate failed: %s\n", readable.Text(b))
 		}
 	}
 	for _, wait := range s.Waits {
@@ -205,10 +205,10 @@ func writeStatus(w io.Writer, s *status.Run) {
 		fmt.Fprintf(w, "last output committed at %s\n", s.LastProgress.Local().Format(time.DateTime))
 	}
 	for _, f := range s.Failures {
-		fmt.Fprintf(w, "failed: %s (cells %s, %d attempts): %s\n  node %s\n", visible.Text(f.Label), strings.Join(f.Cells, ", "), f.Attempts, visible.Lines(f.Error), f.Key.Short())
+		fmt.Fprintf(w, "failed: %s (cells %s, %d attempts): %s\n  node %s\n", readable.Text(f.Label), strings.Join(f.Cells, ", "), f.Attempts, readable.Lines(f.Error), f.Key.Short())
 	}
 	for _, r := range s.Workers {
-		fmt.Fprintf(w, "worker %s: %d of %d slots at work", visible.Text(r.ID), r.Running, r.Slots)
+		fmt.Fprintf(w, "worker %s: %d of %d slots at work", readable.Text(r.ID), r.Running, r.Slots)
 		if r.MemoryBytes > 0 {
 			fmt.Fprintf(w, ", %s of memory", bytesText(float64(r.MemoryBytes)))
 		}
@@ -243,7 +243,7 @@ func cellProgress(c status.Cell) string {
 		text = fmt.Sprintf(", %s %d of %d", c.Unit, c.Step, c.Steps)
 	}
 	if c.Now != "" {
-		text += ": " + visible.Text(c.Now)
+		text += ": " + readable.Text(c.Now)
 	}
 	return text
 }
@@ -329,11 +329,11 @@ func (g *global) writeLogs(told runLogs) {
 			g.printf("(%d older events are forgotten)\n", h.Dropped)
 		}
 		for _, e := range h.Events {
-			g.printf("%s  %s\n", e.Time.Local().Format(time.DateTime), visible.Lines(e.Text))
+			g.printf("%s  %s\n", e.Time.Local().Format(time.DateTime), readable.Lines(e.Text))
 		}
 	}
 	for _, l := range told.Logs {
-		g.printf("== %s, node %s, attempt %s\n  %s\n", visible.Text(l.Label), l.Node.Short(), visible.Text(l.Attempt), visible.Lines(l.Text))
+		g.printf("== %s, node %s, attempt %s\n  %s\n", readable.Text(l.Label), l.Node.Short(), readable.Text(l.Attempt), readable.Lines(l.Text))
 	}
 	switch {
 	case len(told.Logs) > 0:

@@ -19,12 +19,12 @@ import (
 	"github.com/spf13/pflag"
 
 	"coalmine/dashboards"
-	"coalmine/internal/garbage"
+	"coalmine/internal/goroutines"
 	"coalmine/internal/kernels"
-	"coalmine/internal/recovered"
-	"coalmine/internal/redact"
-	"coalmine/internal/scratch"
-	"coalmine/internal/visible"
+	"coalmine/internal/memory"
+	"coalmine/internal/readable"
+	"coalmine/internal/secrets"
+	"coalmine/internal/tempfiles"
 	"coalmine/workers/clients"
 	"coalmine/workflows/control"
 )
@@ -57,8 +57,8 @@ func (e *exitError) Unwrap() error { return e.err }
 const allowedGarbage = 32 << 20
 
 func main() {
-	garbage.Allow(allowedGarbage)
-	scratch.Clean(os.TempDir())
+	memory.Allow(allowedGarbage)
+	tempfiles.Clean(os.TempDir())
 	clients.Clean()
 	ctx, stop := interruptible(context.Background())
 	code := execute(ctx, os.Args[1:], os.Stdout, os.Stderr)
@@ -89,7 +89,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	root := newRoot(stdout, stderr)
 	root.SetArgs(args)
-	err := recovered.Do(func() error { return root.ExecuteContext(ctx) })
+	err := goroutines.Recover(func() error { return root.ExecuteContext(ctx) })
 	if err == nil {
 		return exitDone
 	}
@@ -102,13 +102,13 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	} else if ctx.Err() != nil {
 		code, err = exitInterrupted, interrupted(ctx, err)
 	}
-	if p, ok := errors.AsType[*recovered.Panic](err); ok {
+	if p, ok := errors.AsType[*goroutines.Panic](err); ok {
 		fmt.Fprintf(stderr, "%s\n", p.Stack)
 	}
 	if slices.Contains(args, "--json") {
 		writeFailure(stderr, code, err)
 	} else {
-		fmt.Fprintf(visible.Writer(stderr), "coalmine: %s\n", redact.Passwords(err.Error()))
+		fmt.Fprintf(readable.Writer(stderr), "coalmine: %s\n", secrets.RedactPasswords(err.Error()))
 	}
 	return code
 }
@@ -131,8 +131,8 @@ type failure struct {
 }
 
 func writeFailure(stderr io.Writer, code int, err error) {
-	line, _ := json.Marshal(failure{redact.Passwords(err.Error()), dashboards.ErrorKind(err), code}) // it has texts and a number
-	fmt.Fprintf(visible.JSON(stderr), "%s\n", line)
+	line, _ := json.Marshal(failure{secrets.RedactPasswords(err.Error()), dashboards.ErrorKind(err), code}) // it has texts and a number
+	fmt.Fprintf(readable.JSON(stderr), "%s\n", line)
 }
 
 const rootHelp = `Coalmine measures what federated and central training make a model memorize.
@@ -163,7 +163,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	}
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	g := &global{stdout: visible.Writer(stdout), data: stdout, stderr: stderr}
+	g := &global{stdout: readable.Writer(stdout), data: stdout, stderr: stderr}
 	root.PersistentPreRun = func(c *cobra.Command, _ []string) {
 		c.SetContext(control.TellingChoices(c.Context(), g.tellChoice()))
 		g.warnOfPassword(c.Flags())

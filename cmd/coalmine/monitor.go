@@ -15,7 +15,7 @@ import (
 	"coalmine/dashboards"
 	"coalmine/internal/kernels"
 	"coalmine/internal/queue"
-	"coalmine/internal/secretfiles"
+	"coalmine/internal/secrets"
 	"coalmine/internal/tracing"
 	"coalmine/storage"
 )
@@ -93,7 +93,7 @@ func (l *listenFlags) suitEmbedded(given *pflag.FlagSet) error {
 
 // complete reads the files of the tokens.
 func (l *listenFlags) complete() (err error) {
-	secretfiles.Note(l.options.KeyFile)
+	secrets.NoteFile(l.options.KeyFile)
 	if l.options.OperatorToken, err = readToken(l.tokenFile); err != nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func readToken(path string) (string, error) {
 	if path == "" {
 		return "", nil
 	}
-	secretfiles.Note(path)
+	secrets.NoteFile(path)
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return "", fmt.Errorf("token file: %w", err)

@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"coalmine/internal/sleep"
+	"coalmine/internal/goroutines"
 	"coalmine/workflows/results"
 )
 
@@ -118,7 +118,7 @@ func (n *notifier) deliver(ctx context.Context, body []byte) (err error) {
 		if again, err = n.post(ctx, body); err == nil || !again || try == notifyTries {
 			return err
 		}
-		if sleep.For(ctx, pause) != nil {
+		if goroutines.Sleep(ctx, pause) != nil {
 			return err
 		}
 		pause *= 2

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"coalmine/internal/race"
+	"coalmine/internal/build"
 	"coalmine/internal/testserver"
 )
 
@@ -55,7 +55,7 @@ func pairsFileOf(format, target, symbols, data string) string {
 
 func TestAnExportedTranslationModelGivesTheNumbersOfTheResultsElsewhere(t *testing.T) {
 	t.Parallel()
-	if race.Enabled {
+	if build.Race {
 		t.Skip("trainings are arithmetic that takes minutes under the race detector; other tests race the same goroutines")
 	}
 	numpy := testserver.Python(t, "numpy")

@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"coalmine/internal/plural"
-	"coalmine/internal/scratch"
+	"coalmine/internal/readable"
+	"coalmine/internal/tempfiles"
 	"coalmine/privacy"
 	"coalmine/storage"
 	"coalmine/storage/open"
@@ -201,7 +201,7 @@ func withoutUnknown(tasks int) string {
 	if tasks == 0 {
 		return ""
 	}
-	return fmt.Sprintf(", without %s of programs, whose time is unknown", plural.Of(tasks, "task"))
+	return fmt.Sprintf(", without %s of programs, whose time is unknown", readable.Count(tasks, "task"))
 }
 
 // roughly is a time for people: "3 days 4 hours".
@@ -268,7 +268,7 @@ func (g *global) planArchive(ctx context.Context, p place) (*storage.Archive, cl
 		store, err := open.Dir(datadir.StorePath(p.home))
 		return storage.NewArchive(store), noClose, err
 	}
-	dir, err := scratch.Make("", "plan-")
+	dir, err := tempfiles.MakeDirectory("", "plan-")
 	if err != nil {
 		return nil, nil, err
 	}
@@ -294,7 +294,7 @@ func (g *global) writePlan(cells []plannedCell, alarms []experiment.FalseAlarm, 
 			bytesText(cost.Recorded), bytesText(cost.Gathering))
 	}
 	if here.Seconds == nil {
-		g.printf("how long it takes on this machine is unknown: a program was not measured that is needed by %s\n", plural.Of(here.UnknownTasks, "task"))
+		g.printf("how long it takes on this machine is unknown: a program was not measured that is needed by %s\n", readable.Count(here.UnknownTasks, "task"))
 		return
 	}
 	g.printf("about %s on this machine: %d cores, at work %.0f%% of the time, of %.0f GFLOP/s (%s kernels), %.0f%% of it used\n",

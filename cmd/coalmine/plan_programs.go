@@ -10,7 +10,7 @@ import (
 
 	"coalmine/internal/childprocess"
 	"coalmine/internal/contracts"
-	"coalmine/internal/recovered"
+	"coalmine/internal/goroutines"
 	"coalmine/tasks/clientprograms"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/external"
@@ -39,7 +39,7 @@ func (g *global) programs(ctx context.Context, sub *submission.Submission, measu
 		ctx, cancel := context.WithDeadlineCause(ctx, end, fmt.Errorf("measuring programs has taken %v", mostMeasuring))
 		defer cancel()
 		g.note("measuring how fast the program of %s is (--programs=false leaves that out)", sub.Spec.Cells[cell].Name)
-		err := recovered.Do(func() (err error) { known[name], err = p.speed(ctx); return err })
+		err := goroutines.Recover(func() (err error) { known[name], err = p.speed(ctx); return err })
 		if err != nil && parent.Err() == nil {
 			g.note("the program of %s was not measured: %s", sub.Spec.Cells[cell].Name, firstAndLast(err.Error()))
 		}

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/term"
 
-	"coalmine/internal/visible"
+	"coalmine/internal/readable"
 	"coalmine/workflows/control"
 	"coalmine/workflows/results"
 	"coalmine/workflows/runs"
@@ -102,7 +102,7 @@ func (d *lineDisplay) show(s *status.Run) {
 	if reasons := strings.Join(s.Reasons, "; "); reasons != d.reasons {
 		d.reasons = reasons
 		if reasons != "" && !s.Phase.Finished() {
-			d.note("waiting: %s", visible.Text(reasons))
+			d.note("waiting: %s", readable.Text(reasons))
 		}
 	}
 	if time.Since(d.printed) < linesEvery || s.Phase.Finished() {
@@ -143,7 +143,7 @@ func cellLine(s *status.Run, c status.Cell) string {
 			if more {
 				first += " ..."
 			}
-			text += fmt.Sprintf("; %s: %s", visible.Text(f.Label), visible.Text(first))
+			text += fmt.Sprintf("; %s: %s", readable.Text(f.Label), readable.Text(first))
 		}
 	}
 	return text

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"coalmine/internal/race"
+	"coalmine/internal/build"
 	"coalmine/internal/testserver"
 	"coalmine/tasks/taskstest"
 )
@@ -112,7 +112,7 @@ func allModels() string {
 func TestAnExportedModelGivesTheNumbersOfTheResultsElsewhere(t *testing.T) {
 	t.Parallel()
 	python := testserver.Python(t, "numpy, torch")
-	if race.Enabled {
+	if build.Race {
 		t.Skip("33 trainings are arithmetic that takes minutes under the race detector; other tests race the same goroutines")
 	}
 	home := smallRun(t, allModels())

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"coalmine/dashboards"
-	"coalmine/internal/plural"
+	"coalmine/internal/readable"
 	"coalmine/workflows/control"
 	"coalmine/workflows/control/submission"
 	"coalmine/workflows/data/sources"
@@ -365,7 +365,7 @@ func (g *global) verdict(r *results.Results) int {
 		}
 	}
 	if failed > 0 && !g.json {
-		g.note("gate: failed in %d of %s; the notes of the table name the limits", failed, plural.Of(len(r.Cells), "cell"))
+		g.note("gate: failed in %d of %s; the notes of the table name the limits", failed, readable.Count(len(r.Cells), "cell"))
 	}
 	for _, f := range r.FalseAlarms {
 		g.note("%s", f)

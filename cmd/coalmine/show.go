@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"coalmine/internal/visible"
+	"coalmine/internal/readable"
 	"coalmine/workflows/control"
 	"coalmine/workflows/experiment"
 )
@@ -110,13 +110,13 @@ func writeNode(w io.Writer, n *control.Node) {
 		state = "committed"
 	}
 	fmt.Fprintf(w, "%s  %s@%d  %s\n", n.Key, n.Kind, n.Version, state)
-	fmt.Fprintf(w, "  label   %s (%s)\n", visible.Text(n.Label), strings.Join(n.Cells, ", "))
-	fmt.Fprintf(w, "  params  %s\n", visible.Lines(string(n.Params)))
+	fmt.Fprintf(w, "  label   %s (%s)\n", readable.Text(n.Label), strings.Join(n.Cells, ", "))
+	fmt.Fprintf(w, "  params  %s\n", readable.Lines(string(n.Params)))
 	for _, in := range n.Inputs {
 		fmt.Fprintf(w, "  reads   %s  %s\n", in.Key, in.Name)
 	}
 	for _, b := range n.Blobs {
-		fmt.Fprintf(w, "  wrote   %s  %s, %d bytes%s\n", b.SHA256, visible.Text(b.Name), b.Bytes, storedText(b))
+		fmt.Fprintf(w, "  wrote   %s  %s, %d bytes%s\n", b.SHA256, readable.Text(b.Name), b.Bytes, storedText(b))
 	}
 	if len(n.Metrics) > 0 {
 		fmt.Fprintf(w, "  metrics %s\n", n.Metrics)

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"coalmine/internal/race"
+	"coalmine/internal/build"
 	"coalmine/internal/testserver"
 	"coalmine/privacy/oneshot"
 )
@@ -59,7 +59,7 @@ run(Gaussian)
 // of its standard errors less than once in 1,000 times.
 func TestATrainingOfOthersTellsOfItsCanaryClientsElsewhere(t *testing.T) {
 	t.Parallel()
-	if race.Enabled {
+	if build.Race {
 		t.Skip("a training is arithmetic that takes long under the race detector; other tests race the same goroutines")
 	}
 	name := testserver.Python(t, "numpy")

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"coalmine/internal/race"
+	"coalmine/internal/build"
 	"coalmine/internal/testserver"
 )
 
@@ -27,7 +27,7 @@ type tutorial struct{ page, dir string }
 // openTutorial writes the files of a page to a directory beside the folders of a clone that it names.
 func openTutorial(t *testing.T, name string) tutorial {
 	t.Helper()
-	if race.Enabled {
+	if build.Race {
 		t.Skip("trainings take long under the race detector; other tests race the same goroutines")
 	}
 	for _, program := range []string{"bash", "curl"} {

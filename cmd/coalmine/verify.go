@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"coalmine/internal/kernels"
-	"coalmine/internal/plural"
+	"coalmine/internal/readable"
 	"coalmine/storage"
 	"coalmine/workers/clients"
 	"coalmine/workflows/control"
@@ -167,7 +167,7 @@ func (g *global) newVerifier(archive *storage.Archive, p *plan.Plan, f verifyFla
 func (g *global) writeVerdict(n verification.Node) {
 	g.printf("%-12s %s %s, %s", n.Verdict, n.Key.Short(), n.Kind, n.Label)
 	if n.Executed > 1 {
-		g.printf(" (with %s replayed)", plural.Of(n.Executed-1, "task"))
+		g.printf(" (with %s replayed)", readable.Count(n.Executed-1, "task"))
 	}
 	g.printf("\n")
 	if n.Why == "" {

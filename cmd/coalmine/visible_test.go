@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"coalmine/internal/visible"
+	"coalmine/internal/readable"
 )
 
 // hostileFile is an experiment whose axis values, command, data and users act on terminals,
@@ -59,7 +59,7 @@ func TestTextOfOthersIsVisibleInEveryOutput(t *testing.T) {
 		var out, messages bytes.Buffer
 		execute(t.Context(), append(args, "--home", home), &out, &messages)
 		for stream, text := range map[string]string{"standard output": out.String(), "standard error": messages.String()} {
-			if !visible.All(text) || strings.Contains("\n"+text, "\nFORGED") {
+			if !readable.IsVisible(text) || strings.Contains("\n"+text, "\nFORGED") {
 				t.Errorf("coalmine %s writes to %s\n%q", strings.Join(args, " "), stream, text)
 			}
 		}
@@ -135,7 +135,7 @@ func checkFiles(t *testing.T, folder string) {
 			return err
 		}
 		files++
-		if data, err := os.ReadFile(path); err != nil || !visible.All(path) || !visible.All(string(data)) {
+		if data, err := os.ReadFile(path); err != nil || !readable.IsVisible(path) || !readable.IsVisible(string(data)) {
 			t.Errorf("file %q has %q, %v", path, data, err)
 		}
 		return nil

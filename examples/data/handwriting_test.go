@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"coalmine/internal/shareddata"
+	"coalmine/internal/clone"
 	"coalmine/tasks/datasets"
 	"coalmine/workflows/data/conversion"
 )
@@ -30,7 +30,7 @@ func TestTheHandwritingIsWhatItsPageSays(t *testing.T) {
 
 func TestTheHandwritingIsWhatConvertMakes(t *testing.T) {
 	t.Parallel()
-	folder := shareddata.Dir(t, "mnist-writers")
+	folder := clone.SharedData(t, "mnist-writers")
 	files, err := conversion.FindIDX(folder, conversion.IDXFiles{WriterColumn: conversion.QMNISTWriter})
 	if err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-// Package build identifies this build of Coalmine.
+// Package build identifies this build of Coalmine: its version, and the checks that are compiled in.
 package build
 
 import "runtime/debug"

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"coalmine/internal/redact"
+	"coalmine/internal/secrets"
 )
 
 // passed are the variables that every command gets: about the machine, the user and the settings of
@@ -53,7 +53,7 @@ func isPassed(variable string, keep []string) bool {
 	name = strings.ToUpper(name)
 	listed := slices.Contains(passed, name) ||
 		slices.ContainsFunc(families, func(family string) bool { return strings.HasPrefix(name, family) && !soundsSecret(name) })
-	return listed && !redact.HasPassword(value)
+	return listed && !secrets.HasPassword(value)
 }
 
 // secretWords are words in the names of secret variables, which a family may contain.

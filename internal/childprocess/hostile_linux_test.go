@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"coalmine/internal/secretfiles"
+	"coalmine/internal/secrets"
 )
 
 // parent is the argument by which the test's program runs a command for ever, confined as a name of levels
@@ -317,7 +317,7 @@ func secretHome(t *testing.T) (home, own string) {
 	if err := os.Symlink(token, filepath.Join(home, "link")); err != nil {
 		t.Fatal(err)
 	}
-	secretfiles.Note(token)
+	secrets.NoteFile(token)
 	return home, own
 }
 

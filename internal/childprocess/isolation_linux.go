@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"coalmine/internal/secretfiles"
+	"coalmine/internal/secrets"
 )
 
 // Enforced is what the system enforces here. The first call finds it out, by some processes that end at once.
@@ -51,7 +51,7 @@ func (c *Command) plan(possible isolation) plan {
 	if c.possible != nil {
 		possible = *c.possible
 	}
-	p := plan{isolation: possible, Hide: slices.DeleteFunc(secretfiles.Noted(), isMissing), Most: cmp.Or(c.processes, maxProcesses)}
+	p := plan{isolation: possible, Hide: slices.DeleteFunc(secrets.NotedFiles(), isMissing), Most: cmp.Or(c.processes, maxProcesses)}
 	if c.Network && c.Write == nil {
 		p.isolation = isolation{Files: p.Files && len(p.Hide) > 0}
 		return p

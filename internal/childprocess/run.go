@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"coalmine/internal/sleep"
+	"coalmine/internal/goroutines"
 )
 
 // Always is a Watch.Every that lets no look out.
@@ -65,7 +65,7 @@ func (w *Workspace) Run(ctx context.Context, c Command, watch Watch) error {
 	}
 	// It ends in time, also while somebody takes long to take in what has changed.
 	defer context.AfterFunc(ctx, func() { child.Terminate(context.Cause(ctx)) })()
-	if most := sleep.Seconds(c.Seconds); most > 0 {
+	if most := goroutines.Seconds(c.Seconds); most > 0 {
 		defer time.AfterFunc(most, func() { child.Kill(fmt.Errorf("it ran for more than %v, its limit, and was killed", most)) }).Stop()
 	}
 	r := &running{workspace: w, most: c.Files, watch: watch, child: child, lines: lines}

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"unicode"
 
-	"coalmine/internal/redact"
+	"coalmine/internal/secrets"
 )
 
 const (
@@ -56,7 +56,7 @@ func Printable(text string, most int) string {
 			return r
 		}
 		return -1
-	}, redact.Passwords(strings.ToValidUTF8(text, "?")))
+	}, secrets.RedactPasswords(strings.ToValidUTF8(text, "?")))
 	if runes := []rune(strings.TrimRight(text, " ")); len(runes) > most {
 		return string(runes[:most]) + "..."
 	}

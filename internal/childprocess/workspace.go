@@ -9,12 +9,12 @@ import (
 	"path/filepath"
 	"strings"
 
-	"coalmine/internal/scratch"
+	"coalmine/internal/tempfiles"
 )
 
 // Workspace is a directory for one command.
 type Workspace struct {
-	around *scratch.Directory // with nothing else in it
+	around *tempfiles.Directory // with nothing else in it
 	path   string
 	root   *os.Root // nothing is read or written outside of it, whatever links there are
 }
@@ -25,7 +25,7 @@ func NewWorkspace() (*Workspace, error) { return NewWorkspaceIn(os.TempDir()) }
 
 // NewWorkspaceIn makes an empty directory below another one.
 func NewWorkspaceIn(parent string) (*Workspace, error) {
-	around, err := scratch.Make(parent, "work-")
+	around, err := tempfiles.MakeDirectory(parent, "work-")
 	if err != nil {
 		return nil, fmt.Errorf("a directory for a command: %w", err)
 	}
@@ -45,7 +45,7 @@ func (w *Workspace) Beside() ([]string, error) {
 	entries, err := os.ReadDir(w.around.Path)
 	var names []string
 	for _, e := range entries {
-		if e.Name() != filepath.Base(w.path) && e.Name() != scratch.LockName {
+		if e.Name() != filepath.Base(w.path) && e.Name() != tempfiles.LockName {
 			names = append(names, e.Name())
 		}
 	}

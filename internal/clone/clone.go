@@ -1,4 +1,4 @@
-// Package clone finds the clone of the repository that a test runs in.
+// Package clone finds the clone of the repository that a test runs in, and the test data beside it.
 package clone
 
 import (

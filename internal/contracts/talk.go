@@ -14,8 +14,7 @@ import (
 	"time"
 
 	"coalmine/internal/childprocess"
-	"coalmine/internal/recovered"
-	"coalmine/internal/sleep"
+	"coalmine/internal/goroutines"
 )
 
 // maxLine is the longest line that is read, in bytes.
@@ -86,7 +85,7 @@ func Start(c *childprocess.Command, s Speech) (*Talk, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s %w", s.Who, err)
 	}
-	s.Patience = cmp.Or(sleep.Seconds(c.AnswerSeconds), s.Patience)
+	s.Patience = cmp.Or(goroutines.Seconds(c.AnswerSeconds), s.Patience)
 	t := &Talk{child: child, speech: s, lines: make(chan []byte), pending: map[int64]chan answer{}, over: make(chan struct{})}
 	go t.write()
 	go t.read()
@@ -279,7 +278,7 @@ func (t *Talk) read() {
 	for {
 		line, err := t.readLine(lines)
 		if err == nil && len(bytes.TrimSpace(line)) > 0 {
-			err = recovered.Do(func() error { return t.deliver(line) })
+			err = goroutines.Recover(func() error { return t.deliver(line) })
 		}
 		if err != nil {
 			go func() { _, _ = io.Copy(io.Discard, lines) }() // a full pipe would keep it; what it still says is of no use

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"coalmine/internal/invariants"
+	"coalmine/internal/build"
 	"coalmine/workers/clients/clientstest"
 )
 
@@ -31,7 +31,7 @@ func buildAndRun(m *testing.M) int {
 	defer os.RemoveAll(dir)
 	scratch, binary = dir, filepath.Join(dir, "coalmine")
 	tags := "grpcnotrace" // a release has it: without methods that only reflection could call, everything must work
-	if invariants.Enabled {
+	if build.Invariants {
 		tags += ",invariants"
 	}
 	build := exec.CommandContext(context.Background(), "go", "build", "-tags", tags, "-o", binary, "coalmine/cmd/coalmine")

@@ -18,7 +18,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protojson"
 
-	"coalmine/internal/certificates"
+	"coalmine/internal/secrets"
 	"coalmine/internal/testserver"
 )
 
@@ -42,7 +42,7 @@ type secureCluster struct {
 	redis               *testserver.Redis
 	s3                  *testserver.S3
 	collector           *collectorServer
-	files               certificates.Files
+	files               secrets.CertificateFiles
 	coordinator, worker *process
 	// secrets are what must show nowhere; seen is what can be read of the cluster,
 	// by where it was.
@@ -54,7 +54,7 @@ func startSecureCluster(t testing.TB) *secureCluster {
 	t.Helper()
 	c := &secureCluster{t: t, workspace: newWorkspace(t), authority: testserver.NewAuthority(t), collector: startCollector(t), seen: map[string][]byte{}}
 	server, client := c.authority.Issue("server"), c.authority.Issue("client")
-	c.files = certificates.Files{CA: c.authority.File, Certificate: client.Certificate, Key: client.Key}
+	c.files = secrets.CertificateFiles{CA: c.authority.File, Certificate: client.Certificate, Key: client.Key}
 	c.redis = testserver.StartSecureRedis(t, c.authority, server, "--requirepass", c.secret("password-of-redis"))
 	c.s3 = testserver.StartSecureS3(t, c.authority, server)
 	c.secrets = append(c.secrets, c.s3.SecretKey)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"coalmine/internal/certificates"
+	"coalmine/internal/secrets"
 	"coalmine/internal/testserver"
 	"coalmine/storage"
 	"coalmine/storage/dir"
@@ -52,7 +52,7 @@ func startReplicated(t testing.TB, w workspace) *replicated {
 		hosts = append(hosts, s.Addr())
 	}
 	me := ca.Issue("coalmine")
-	files := certificates.Files{CA: ca.File, Certificate: me.Certificate, Key: me.Key}
+	files := secrets.CertificateFiles{CA: ca.File, Certificate: me.Certificate, Key: me.Key}
 	var err error
 	if r.config, err = files.Config(); err != nil {
 		t.Fatal(err)

@@ -16,7 +16,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
-	"coalmine/internal/certificates"
+	"coalmine/internal/secrets"
 )
 
 // Conn is a connection to one Redis, shared by a broker and any number of
@@ -136,7 +136,7 @@ func (c *Conn) String() string { return c.name }
 
 // explain turns a failed first contact into a sentence with a remedy.
 func (s server) explain(err error) error {
-	if problem := certificates.Explain(err); problem != nil {
+	if problem := secrets.ExplainCertificate(err); problem != nil {
 		return fmt.Errorf("%w: %w", ErrUnsuitable, problem)
 	}
 	if errors.Is(err, ErrUnsuitable) {

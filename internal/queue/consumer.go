@@ -9,8 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"coalmine/internal/recovered"
-	"coalmine/internal/sleep"
+	"coalmine/internal/goroutines"
 )
 
 // Causes with which a handler's context ends; see context.Cause.
@@ -207,8 +206,8 @@ func (s *consumer) handle(m Message) error {
 	}
 	defer s.end(m.ID)
 	var body []byte
-	err := recovered.Do(func() error { body = s.cfg.Handler(ctx, m); return nil })
-	recovered.Log(s.log, err, "task", m.ID)
+	err := goroutines.Recover(func() error { body = s.cfg.Handler(ctx, m); return nil })
+	goroutines.LogPanic(s.log, err, "task", m.ID)
 	s.deliver(m.ID, body)
 	return err
 }
@@ -278,7 +277,7 @@ func retry(ctx context.Context, do func() error) error {
 		if err == nil {
 			return nil
 		}
-		if sleep.For(ctx, pause) != nil {
+		if goroutines.Sleep(ctx, pause) != nil {
 			return err
 		}
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"coalmine/internal/sleep"
+	"coalmine/internal/goroutines"
 )
 
 const (
@@ -73,7 +73,7 @@ func (x *silence) note(err error, log *slog.Logger) {
 
 // awaitBeat waits until the next heartbeat is due; false means that ctx is done.
 func (s *consumer) awaitBeat(ctx context.Context) bool {
-	if sleep.For(ctx, heartbeatGap) != nil {
+	if goroutines.Sleep(ctx, heartbeatGap) != nil {
 		return false
 	}
 	timer := time.NewTimer(heartbeatEvery - heartbeatGap)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"coalmine/internal/secretfiles"
+	"coalmine/internal/secrets"
 )
 
 // passwordFile is a file with a password. It is read again for each connection, so that a
@@ -28,7 +28,7 @@ func takeFile(query url.Values, parameter string) (*passwordFile, error) {
 	}
 	f := &passwordFile{parameter, query.Get(parameter)}
 	query.Del(parameter)
-	secretfiles.Note(f.path)
+	secrets.NoteFile(f.path)
 	_, err := f.read()
 	return f, err
 }

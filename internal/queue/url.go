@@ -11,7 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
-	"coalmine/internal/certificates"
+	"coalmine/internal/secrets"
 )
 
 // Timeouts of every Redis command. A blocking wait adds its own time to readTimeout.
@@ -104,7 +104,7 @@ type extras struct {
 }
 
 func takeExtras(scheme string, query url.Values) (x extras, err error) {
-	files, err := certificates.Take(query)
+	files, err := secrets.TakeCertificateFiles(query)
 	if err != nil {
 		return x, err
 	}
@@ -112,8 +112,8 @@ func takeExtras(scheme string, query url.Values) (x extras, err error) {
 		return x, err
 	}
 	if !strings.HasPrefix(scheme, "rediss") {
-		if files != (certificates.Files{}) {
-			return x, certificates.ErrPlain
+		if files != (secrets.CertificateFiles{}) {
+			return x, secrets.ErrPlain
 		}
 		return x, nil
 	}

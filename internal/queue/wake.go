@@ -9,7 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"coalmine/internal/sleep"
+	"coalmine/internal/goroutines"
 )
 
 // maxTokens bounds the wake tokens of a class. A worker that finds tasks without
@@ -96,7 +96,7 @@ func (c *wakingClient) EvalSha(ctx context.Context, sha string, keys []string, a
 	switch err := answer.Err(); {
 	case err == nil, redis.HasErrorPrefix(err, "NOSCRIPT"):
 	case !errors.Is(err, redis.Nil):
-		_ = sleep.For(c.stopped, errorPause)
+		_ = goroutines.Sleep(c.stopped, errorPause)
 	case c.awaitToken():
 		return c.UniversalClient.EvalSha(ctx, sha, keys, args...)
 	}
@@ -110,7 +110,7 @@ func (c *wakingClient) awaitToken() bool {
 	}
 	err := c.waiter.BLPop(c.stopped, wakeWait, c.tokens).Err()
 	if err != nil && !errors.Is(err, redis.Nil) {
-		_ = sleep.For(c.stopped, errorPause)
+		_ = goroutines.Sleep(c.stopped, errorPause)
 	}
 	return err == nil
 }

@@ -22,8 +22,7 @@ import (
 
 	"coalmine/internal/childprocess"
 	"coalmine/internal/contracts"
-	"coalmine/internal/recovered"
-	"coalmine/internal/sleep"
+	"coalmine/internal/goroutines"
 )
 
 // Options say which command is asked, and how.
@@ -111,7 +110,7 @@ func inBatches[A, R any](ctx context.Context, c *Client, method string, list []A
 		return nil, c.talk.Explain(DescribeFirst.Broken("its methods are %q; expected %q among them, which is asked here", c.Description.Methods, method))
 	}
 	answers := make([]R, len(list))
-	group, within := recovered.WithContext(ctx)
+	group, within := goroutines.WithContext(ctx)
 	group.SetLimit(max(1, c.options.Concurrency))
 	for first := 0; first < len(list) && within.Err() == nil; first += batch {
 		some := list[first:min(first+batch, len(list))]
@@ -141,7 +140,7 @@ func (c *Client) request(ctx context.Context, method string, about payload, deco
 		if try == tries {
 			return fmt.Errorf("%w, and so %d times in a row", err, tries)
 		}
-		if err := sleep.For(ctx, pause); err != nil {
+		if err := goroutines.Sleep(ctx, pause); err != nil {
 			return context.Cause(ctx)
 		}
 		pause = min(2*pause, maxPause)

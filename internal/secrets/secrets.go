@@ -1,5 +1,7 @@
-// Package secrets holds the keys from which noise and cohorts are drawn if the
-// readers of the results must not know them.
+// Package secrets handles the secrets of a process: keys, files that hold secrets, certificates and
+// their keys, and passwords in addresses.
+//
+// From a [Key], noise and cohorts are drawn if the readers of the results must not know them.
 //
 // A key is 32 random bytes in a file of its own, apart from the results: 64 hex
 // digits and a newline. A node's identity contains only the key's fingerprint,
@@ -25,8 +27,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-
-	"coalmine/internal/secretfiles"
 )
 
 // Variable is the environment variable that names the key file.
@@ -68,7 +68,7 @@ func Draw() (Key, error) {
 // Write writes the key to a new file that only its owner can read. A file that exists is an error,
 // which wraps fs.ErrExist.
 func (k Key) Write(path string) error {
-	secretfiles.Note(path)
+	NoteFile(path)
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return fmt.Errorf("secret key file: %w", err)
@@ -95,7 +95,7 @@ const maxFile = 1 << 16
 // Read reads the key of a file. A file that does not exist gives an error that
 // wraps fs.ErrNotExist. No error holds a part of the key.
 func Read(path string) (Key, error) {
-	secretfiles.Note(path)
+	NoteFile(path)
 	f, err := os.Open(path)
 	if err != nil {
 		return Key{}, fmt.Errorf("secret key file: %w", err)

@@ -3,8 +3,6 @@ package attacks
 import (
 	"context"
 	"math/rand/v2"
-
-	"coalmine/models/neighbours"
 )
 
 // Neighbours is the number of nearest examples that vote (Orekondy et al. 2018, section
@@ -28,7 +26,7 @@ func (a *nearest) Train(_ context.Context, data Data) (Training, error) {
 
 // Score implements Attack. Each call reads the data once, so pass many rows.
 func (a *nearest) Score(ctx context.Context, rows, scores []float32) error {
-	search := neighbours.NewSearch(rows, a.shape.Inputs, Neighbours)
+	search := NewSearch(rows, a.shape.Inputs, Neighbours)
 	err := a.data.Blocks(ctx, 0, func(b Block) error {
 		if err := a.shape.check(b, a.data.Examples()); err != nil {
 			return err

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"coalmine/internal/race"
+	"coalmine/internal/build"
 	"coalmine/internal/testserver"
 	"coalmine/models"
 	"coalmine/storage/safetensors"
@@ -135,7 +135,7 @@ func computeClassifier(t *testing.T, c *Classifier, name string, n int) (path st
 // All kinds in small, and the paper's networks.
 func TestPyTorchGivesTheSameGradientsElsewhere(t *testing.T) {
 	t.Parallel()
-	if race.Enabled || testing.Short() {
+	if build.Race || testing.Short() {
 		t.Skip("arithmetic of one thread")
 	}
 	torch := testserver.Python(t, "torch")

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"coalmine/internal/race"
+	"coalmine/internal/build"
 	"coalmine/models"
 )
 
@@ -357,7 +357,7 @@ func TestADivergedGANIsAnError(t *testing.T) {
 }
 
 func TestAStepAllocatesNothing(t *testing.T) { // not parallel: it measures allocations
-	if race.Enabled {
+	if build.Race {
 		t.Skip("the race detector allocates")
 	}
 	g := ganOf(t, ganImages, models.Adversarial{Latent: 5}, smallGAN)

@@ -3,7 +3,7 @@ package pld
 import (
 	"math"
 
-	"coalmine/internal/extended"
+	"coalmine/internal/numbers"
 )
 
 // GaussianDelta returns the exact delta of the Gaussian mechanism at epsilon
@@ -76,7 +76,7 @@ func gaussianEpsilon(sigma, delta, share float64) float64 {
 	}
 	above := func(epsilon float64) bool { return GaussianDelta(sigma, epsilon) > delta/share }
 	if delta < leastPlainDelta {
-		log := extended.Log(delta) - extended.Log(share)
+		log := numbers.Log(delta) - numbers.Log(share)
 		above = func(epsilon float64) bool { return logGaussianDelta(sigma, epsilon) > log }
 	}
 	low, high := 0.0, 1.0

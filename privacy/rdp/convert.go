@@ -3,7 +3,7 @@ package rdp
 import (
 	"math"
 
-	"coalmine/internal/extended"
+	"coalmine/internal/numbers"
 	"coalmine/internal/registry"
 )
 
@@ -72,7 +72,7 @@ func (c Curve) Epsilon(delta float64, conversion Conversion) (epsilon, order flo
 }
 
 func classic(divergence, order, delta float64) float64 {
-	return divergence - extended.Log(delta)/(order-1)
+	return divergence - numbers.Log(delta)/(order-1)
 }
 
 func improved(divergence, order, delta float64) float64 {
@@ -84,7 +84,7 @@ func improved(divergence, order, delta float64) float64 {
 	}
 	log := math.Log(delta * order)
 	if delta < 1e-290 { // the product may round to another subnormal number
-		log = extended.Log(delta) + math.Log(order)
+		log = numbers.Log(delta) + math.Log(order)
 	}
 	e := divergence + math.Log1p(-1/order) - log/(order-1)
 	return math.Max(0, e)

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"coalmine/internal/certificates"
+	"coalmine/internal/secrets"
 	"coalmine/internal/testserver"
 	"coalmine/storage"
 	"coalmine/storage/s3"
@@ -312,7 +312,7 @@ func TestURLsAreReadStrictly(t *testing.T) {
 		"s3://bkt/p/q":                    {Bucket: "bkt", Prefix: "p/q"},
 		"s3://bkt/p/?endpoint=http://h:1": {Bucket: "bkt", Prefix: "p", Endpoint: "http://h:1", PathStyle: true},
 		"s3://bkt?endpoint=https://h&path-style=false&region=eu-central-1":  {Bucket: "bkt", Endpoint: "https://h", Region: "eu-central-1"},
-		"s3://bkt?ca=/etc/a.pem&cert=/b&key=/c":                             {Bucket: "bkt", TLS: certificates.Files{CA: "/etc/a.pem", Certificate: "/b", Key: "/c"}},
+		"s3://bkt?ca=/etc/a.pem&cert=/b&key=/c":                             {Bucket: "bkt", TLS: secrets.CertificateFiles{CA: "/etc/a.pem", Certificate: "/b", Key: "/c"}},
 		"s3://bkt?path-style=true":                                          {Bucket: "bkt", PathStyle: true},
 		"s3://bkt/p?endpoint=http%3A%2F%2F127.0.0.1%3A7070&path-style=true": {Bucket: "bkt", Prefix: "p", Endpoint: "http://127.0.0.1:7070", PathStyle: true},
 	} {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/minio/minio-go/v7/pkg/s3utils"
 
-	"coalmine/internal/certificates"
+	"coalmine/internal/secrets"
 	"coalmine/storage"
 )
 
@@ -29,7 +29,7 @@ type Config struct {
 	// name. Most servers other than Amazon's need it.
 	PathStyle bool
 	// TLS names the files of an https endpoint.
-	TLS certificates.Files
+	TLS secrets.CertificateFiles
 	// AccessKey, SecretKey and SessionToken are used if AccessKey is set;
 	// otherwise the environment's: AWS_ACCESS_KEY_ID and its companions, then
 	// the file AWS_SHARED_CREDENTIALS_FILE (by default ~/.aws/credentials), then the
@@ -44,7 +44,7 @@ var parameters = []string{"endpoint", "path-style", "region", "ca", "cert", "key
 // ParseURL parses
 // s3://bucket/prefix?endpoint=http://host:port&region=…&path-style=true. Without
 // path-style, a store with an endpoint is addressed by path and one without by host
-// name. ca, cert and key name files for TLS, see package certificates. A URL must not
+// name. ca, cert and key name files for TLS, see package secrets. A URL must not
 // contain credentials.
 func ParseURL(raw string) (Config, error) {
 	c, path, err := parseURL("store", raw)
@@ -81,7 +81,7 @@ func parseURL(what, raw string) (Config, string, error) {
 			return Config{}, "", fmt.Errorf("%s URL for bucket %q: parameter %q: allowed are %s, each once", what, u.Host, name, strings.Join(parameters, ", "))
 		}
 	}
-	files, err := certificates.Take(query)
+	files, err := secrets.TakeCertificateFiles(query)
 	if err != nil {
 		return Config{}, "", fmt.Errorf("%s URL for bucket %q: %w", what, u.Host, err)
 	}
@@ -107,8 +107,8 @@ func (c Config) validate() error {
 		return fmt.Errorf("store bucket %q: %w", c.Bucket, err)
 	}
 	_, secure, err := c.host()
-	if err == nil && !secure && c.TLS != (certificates.Files{}) {
-		err = fmt.Errorf("store endpoint %s: %w", c.Endpoint, certificates.ErrPlain)
+	if err == nil && !secure && c.TLS != (secrets.CertificateFiles{}) {
+		err = fmt.Errorf("store endpoint %s: %w", c.Endpoint, secrets.ErrPlain)
 	}
 	return err
 }

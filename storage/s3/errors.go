@@ -12,8 +12,8 @@ import (
 
 	"github.com/minio/minio-go/v7"
 
-	"coalmine/internal/certificates"
-	"coalmine/internal/sleep"
+	"coalmine/internal/goroutines"
+	"coalmine/internal/secrets"
 	"coalmine/storage"
 )
 
@@ -34,7 +34,7 @@ func meaningOf(err error) meaning {
 		return known
 	}
 	if r.StatusCode == 0 && r.Code == "" {
-		return meaning{mark: storage.ErrAway, again: !errors.Is(err, errSilent) && certificates.Explain(err) == nil}
+		return meaning{mark: storage.ErrAway, again: !errors.Is(err, errSilent) && secrets.ExplainCertificate(err) == nil}
 	}
 	m := byStatus(r.StatusCode)
 	if m == unexplained && strings.HasPrefix(r.Code, strconv.Itoa(r.StatusCode)) {
@@ -48,7 +48,7 @@ func explain(err error) error {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, errRepeats) {
 		return withoutURL(err)
 	}
-	if problem := certificates.Explain(err); response(err).StatusCode == 0 && problem != nil {
+	if problem := secrets.ExplainCertificate(err); response(err).StatusCode == 0 && problem != nil {
 		return fmt.Errorf("%w: %w", storage.ErrAway, problem)
 	}
 	m := meaningOf(err)
@@ -106,5 +106,5 @@ func repeat(ctx context.Context, do func() error) error {
 // that many workers do not retry at once.
 func backoff(ctx context.Context, try int) error {
 	longest := min(50*time.Millisecond<<try, time.Second)
-	return sleep.For(ctx, longest/2+rand.N(longest/2))
+	return goroutines.Sleep(ctx, longest/2+rand.N(longest/2))
 }

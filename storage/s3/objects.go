@@ -12,7 +12,7 @@ import (
 
 	"github.com/minio/minio-go/v7"
 
-	"coalmine/internal/certificates"
+	"coalmine/internal/secrets"
 	"coalmine/storage"
 )
 
@@ -136,8 +136,8 @@ func (b *Bucket) fail(ctx context.Context, key string, err error) error {
 		return fmt.Errorf("%s: it changed while it was read; try again when nobody writes to it", url)
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return fmt.Errorf("%s: the transfer from %s breaks off every time (%w); get the object by other means, or put it there again", url, endpoint, err)
-	case certificates.Explain(err) != nil:
-		return fmt.Errorf("%s: S3 server %s: %w", url, endpoint, certificates.Explain(err))
+	case secrets.ExplainCertificate(err) != nil:
+		return fmt.Errorf("%s: S3 server %s: %w", url, endpoint, secrets.ExplainCertificate(err))
 	case r.StatusCode == 0 && isNetwork(err):
 		return fmt.Errorf("%s: no answer from %s; start the server or correct the endpoint: %w", url, endpoint, err)
 	}

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"coalmine/internal/certificates"
+	"coalmine/internal/secrets"
 	"coalmine/storage"
 )
 
@@ -118,8 +118,8 @@ func (s *Store) unsuitable(err error) error {
 	endpoint := s.client.EndpointURL()
 	r := response(err)
 	switch {
-	case certificates.Explain(err) != nil:
-		return fmt.Errorf("%w: S3 server %s: %w", storage.ErrUnsuitable, endpoint, certificates.Explain(err))
+	case secrets.ExplainCertificate(err) != nil:
+		return fmt.Errorf("%w: S3 server %s: %w", storage.ErrUnsuitable, endpoint, secrets.ExplainCertificate(err))
 	case r.StatusCode == 0 && endpoint.Scheme == "http" && isHangUp(err):
 		return fmt.Errorf("the server at %s ends the connection at once: if it speaks TLS, begin the endpoint with https:// in place of http://: %w", endpoint, err)
 	case r.StatusCode == 0 && errors.Is(err, storage.ErrUnknown):

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"coalmine/internal/certificates"
+	"coalmine/internal/secrets"
 	"coalmine/internal/testserver"
 	"coalmine/storage"
 	"coalmine/storage/s3"
@@ -53,20 +53,20 @@ func TestTroubleWithTLSIsNamedWithWhatEndsIt(t *testing.T) {
 	plain := testserver.StartS3(t)
 	me, stranger := ca.Issue("worker"), other.Issue("stranger")
 
-	trust := certificates.Files{CA: ca.File}
+	trust := secrets.CertificateFiles{CA: ca.File}
 	for name, c := range map[string]struct {
 		endpoint string
-		files    certificates.Files
+		files    secrets.CertificateFiles
 		says     []string
 	}{
-		"no authority":        {good.Endpoint(), certificates.Files{}, []string{good.Addr(), "authority of a test", "ca=FILE", "SSL_CERT_FILE"}},
-		"another authority":   {good.Endpoint(), certificates.Files{CA: other.File}, []string{"nobody whom this machine trusts", "ca=FILE"}},
+		"no authority":        {good.Endpoint(), secrets.CertificateFiles{}, []string{good.Addr(), "authority of a test", "ca=FILE", "SSL_CERT_FILE"}},
+		"another authority":   {good.Endpoint(), secrets.CertificateFiles{CA: other.File}, []string{"nobody whom this machine trusts", "ca=FILE"}},
 		"expired":             {old.Endpoint(), trust, []string{"expired on", "renew"}},
 		"another host":        {elsewhere.Endpoint(), trust, []string{"store.example", "127.0.0.1", "in the URL"}},
 		"no certificate":      {asking.URL, trust, []string{"asks for a client certificate", "cert=FILE and key=FILE"}},
-		"another certificate": {asking.URL, certificates.Files{CA: ca.File, Certificate: stranger.Certificate, Key: stranger.Key}, []string{"refuses the client certificate"}},
+		"another certificate": {asking.URL, secrets.CertificateFiles{CA: ca.File, Certificate: stranger.Certificate, Key: stranger.Key}, []string{"refuses the client certificate"}},
 		"no TLS there":        {"https://" + plain.Addr(), trust, []string{plain.Addr(), "does not speak TLS", "http://"}},
-		"no such file":        {good.Endpoint(), certificates.Files{CA: ca.File + ".gone"}, []string{"ca", "no such file"}},
+		"no such file":        {good.Endpoint(), secrets.CertificateFiles{CA: ca.File + ".gone"}, []string{"ca", "no such file"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -85,7 +85,7 @@ func TestTroubleWithTLSIsNamedWithWhatEndsIt(t *testing.T) {
 	}
 
 	config := s3.Config{Bucket: "bucket", Endpoint: asking.URL, PathStyle: true, AccessKey: "key-of-fake", SecretKey: "secret-of-fake",
-		TLS: certificates.Files{CA: ca.File, Certificate: me.Certificate, Key: me.Key}}
+		TLS: secrets.CertificateFiles{CA: ca.File, Certificate: me.Certificate, Key: me.Key}}
 	if _, err := s3.OpenConfig(t.Context(), config); err != nil {
 		t.Errorf("with a certificate of the server's authority: %v", err)
 	}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"coalmine/internal/fractions"
+	"coalmine/internal/numbers"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/canaries"
@@ -117,7 +117,7 @@ func Lowest[V any](audit string, shown Measure, find func(*V) *Configuration) []
 
 // probability prints a whole percentage, a short fraction, or else a decimal.
 func probability(p float64) string {
-	exact, err := fractions.ProbabilityOf(p)
+	exact, err := numbers.ProbabilityOf(p)
 	if text := exact.String(); err == nil && len(text) <= 12 {
 		return text
 	}

@@ -7,14 +7,14 @@ import (
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
 
-	"coalmine/internal/extended"
+	"coalmine/internal/numbers"
 )
 
 // Estimate sums up measurements of one number, such as those of several seeds.
 type Estimate struct {
 	// N values have the Mean, infinite if one of them is.
-	N    int            `json:"n"`
-	Mean extended.Float `json:"mean"`
+	N    int           `json:"n"`
+	Mean numbers.Float `json:"mean"`
 	// SD is the sample standard deviation; nil of one value.
 	SD *float64 `json:"sd"`
 	// Low and High are the interval of Student's t with N - 1 degrees of freedom, which has coverage
@@ -32,17 +32,17 @@ func NewEstimate(values []float64) *Estimate {
 	if n == 0 {
 		return nil
 	}
-	e := &Estimate{N: n, Mean: extended.Float(values[0])}
+	e := &Estimate{N: n, Mean: numbers.Float(values[0])}
 	switch {
 	case math.IsInf(slices.Max(values), 1):
-		e.Mean, e.Infinite = extended.Float(math.Inf(1)), true
+		e.Mean, e.Infinite = numbers.Float(math.Inf(1)), true
 	case n == 1:
 	case slices.Min(values) == slices.Max(values):
 		e.SD = new(0.0)
 	default:
 		mean, sd := meanStdDev(values)
 		half := studentT(n-1) * sd / math.Sqrt(float64(n))
-		e.Mean, e.SD, e.Low, e.High = extended.Float(mean), extended.Finite(sd), extended.Finite(mean-half), extended.Finite(mean+half)
+		e.Mean, e.SD, e.Low, e.High = numbers.Float(mean), numbers.Finite(sd), numbers.Finite(mean-half), numbers.Finite(mean+half)
 		e.Infinite = e.SD == nil || e.Low == nil || e.High == nil
 	}
 	return e
@@ -60,7 +60,7 @@ func (e *Estimate) Clip(least, most float64) {
 // meanStdDev is stat.MeanStdDev without overflow.
 func meanStdDev(values []float64) (mean, sd float64) {
 	mean, sd = stat.MeanStdDev(values, nil)
-	if extended.Finite(mean) != nil && extended.Finite(sd) != nil {
+	if numbers.Finite(mean) != nil && numbers.Finite(sd) != nil {
 		return mean, sd
 	}
 	_, exponent := math.Frexp(max(slices.Max(values), -slices.Min(values)))

@@ -6,7 +6,7 @@ import (
 
 	"gonum.org/v1/gonum/mathext"
 
-	"coalmine/internal/fractions"
+	"coalmine/internal/numbers"
 )
 
 // FalseAlarm is the probability that a limit fails a cell by chance alone.
@@ -40,7 +40,7 @@ func FactorAlarms(limit string, allowed float64, numbers int, unit string, users
 
 // AboveSignificantly is a breach if a share is above a limit by the exact binomial test. where names a
 // part, and may be empty.
-func AboveSignificantly(limit, where string, s Share, allowed fractions.Probability, significance float64) []string {
+func AboveSignificantly(limit, where string, s Share, allowed numbers.Probability, significance float64) []string {
 	p := s.AtLeast(allowed.Float64())
 	if p >= significance {
 		return nil
@@ -49,7 +49,7 @@ func AboveSignificantly(limit, where string, s Share, allowed fractions.Probabil
 }
 
 // SignificanceAlarms is for a limit that AboveSignificantly judges.
-func SignificanceAlarms(limit string, allowed fractions.Probability, items int, unit string, significance fractions.Probability) []FalseAlarm {
+func SignificanceAlarms(limit string, allowed numbers.Probability, items int, unit string, significance numbers.Probability) []FalseAlarm {
 	return []FalseAlarm{{
 		Limit: limit, Allowed: allowed.Float64(), Trials: items, Unit: unit, Where: "the model at the limit", Probability: significance.Float64(),
 	}}

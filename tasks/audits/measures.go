@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"coalmine/internal/extended"
+	"coalmine/internal/numbers"
 )
 
 // Measure is a number, a text, or a yes or no of an outcome or of a canary's. Declared once, it gives the
@@ -260,9 +260,9 @@ func (m *Measure) number(v Outcome) float64 {
 func (m *Measure) printed(value any) string {
 	switch x := value.(type) {
 	case float64:
-		return extended.Decimal(m.Scale.Of(x), m.Digits)
+		return numbers.Decimal(m.Scale.Of(x), m.Digits)
 	case Bounded:
-		return extended.Decimal(m.Scale.Of(x.Value), m.Digits)
+		return numbers.Decimal(m.Scale.Of(x.Value), m.Digits)
 	case int64:
 		return strconv.FormatInt(x, 10)
 	case string:

@@ -3,7 +3,7 @@ package audits
 import (
 	"math"
 
-	"coalmine/internal/fractions"
+	"coalmine/internal/numbers"
 	"coalmine/privacy"
 	"coalmine/tasks"
 	"coalmine/tasks/canaries"
@@ -31,12 +31,12 @@ type Setting struct {
 	// Owned: the users are those of the source, or parts of them.
 	Owned bool
 	// HeldOutUsers is the share of the balanced users that never train.
-	HeldOutUsers fractions.Probability
+	HeldOutUsers numbers.Probability
 	// Own: users train on their own examples and canaries: nothing is selected, sanitized, filtered, or
 	// divided among devices.
 	Own bool
 	// TestFraction of the examples is held out, or the split TestSplit, if not empty.
-	TestFraction fractions.Probability
+	TestFraction numbers.Probability
 	TestSplit    string
 	// Canaries of the canaries block; nil without one.
 	Canaries *Canaries
@@ -161,7 +161,7 @@ func (g Group) SplitByPrefix(prefix, atMost int) []Group {
 // Devices says how users are divided into devices.
 type Devices struct {
 	// Unseen and HeldOut shares of the users; 0 in a closed world.
-	Unseen, HeldOut fractions.Probability
+	Unseen, HeldOut numbers.Probability
 	// IID: devices have examples of all users, as a control.
 	IID bool
 	// Profiles have devices, too.

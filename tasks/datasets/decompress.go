@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"coalmine/internal/decompress"
+	"coalmine/internal/dataformats"
 )
 
 // compressed are the ends of names that say so.
@@ -16,7 +16,7 @@ var compressed = []string{".gz", ".zst", ".xz", ".lzma"}
 // plainReader reads the decompressed content of one file. It tells faults of
 // the file, which are *SourceError, from faults of the place it is read from.
 type plainReader struct {
-	*decompress.Reader
+	*dataformats.Decompressor
 	name string
 	raw  *faultReader
 	out  int64 // bytes of its lines so far
@@ -28,7 +28,7 @@ type plainReader struct {
 func openPlain(name string, raw io.Reader, ratio int) (*plainReader, error) {
 	p := &plainReader{name: name, raw: &faultReader{Reader: raw}}
 	var err error
-	p.Reader, err = decompress.NewReader(p.raw, ratio)
+	p.Reader, err = dataformats.NewDecompressor(p.raw, ratio)
 	if err == nil {
 		err = p.raw.err
 	}
@@ -61,7 +61,7 @@ func (p *plainReader) explain(err error) error {
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return &SourceError{File: p.name, Err: errors.New("the compressed data ends too early: the file is truncated; get it again")}
 	}
-	if _, ok := errors.AsType[*decompress.UnsupportedError](err); ok {
+	if _, ok := errors.AsType[*dataformats.UnsupportedCompressionError](err); ok {
 		return &SourceError{File: p.name, Err: fmt.Errorf("%w in compressed data; decompress the file", err), mistaken: true}
 	}
 	return &SourceError{File: p.name, Err: fmt.Errorf("the compressed data is corrupt (%w); get the file again", err)}

@@ -5,7 +5,7 @@ import (
 	"encoding/binary"
 	"math"
 
-	"coalmine/internal/exactjson"
+	"coalmine/internal/encoding"
 	"coalmine/storage"
 	"coalmine/tasks"
 )
@@ -100,7 +100,7 @@ func parseEmbedding(line []byte) (Record, error) {
 		User      *string    `json:"user"`
 		Embedding []*float64 `json:"embedding"`
 	}
-	if err := exactjson.Unmarshal(line, &fields); err != nil {
+	if err := encoding.UnmarshalJSON(line, &fields); err != nil {
 		return Record{}, err
 	}
 	if err := checkUser(fields.User); err != nil {

@@ -10,7 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"coalmine/internal/plural"
+	"coalmine/internal/readable"
 	"coalmine/internal/registry"
 	"coalmine/internal/seeds"
 )
@@ -198,7 +198,7 @@ type PlantedFault struct {
 
 // String is a phrase for people.
 func (f PlantedFault) String() string {
-	return fmt.Sprintf("fault %s was planted in %s of %s and changed %d of them", f.Fault, plural.Of(f.Examples, "example"), plural.Of(f.Users, "user"), f.Changed)
+	return fmt.Sprintf("fault %s was planted in %s of %s and changed %d of them", f.Fault, readable.Count(f.Examples, "example"), readable.Count(f.Users, "user"), f.Changed)
 }
 
 // FaultParams say which faults are planted in a source.

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"strings"
 
-	"coalmine/internal/exactjson"
+	"coalmine/internal/encoding"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/datasets/forms"
@@ -41,7 +41,7 @@ func parseGroup(line []byte) (string, error) {
 	var fields struct {
 		Group json.RawMessage `json:"group"`
 	}
-	if err := exactjson.Unmarshal(line, &fields); err != nil {
+	if err := encoding.UnmarshalJSON(line, &fields); err != nil {
 		return "", err
 	}
 	if len(fields.Group) == 0 || string(fields.Group) == "null" {
@@ -49,10 +49,10 @@ func parseGroup(line []byte) (string, error) {
 	}
 	row, err := forms.ParseLine([]byte(`{"group":`+string(fields.Group)+`}`), forms.Columns{}, forms.Needs{Group: true})
 	switch {
-	case errors.Is(err, exactjson.ErrHalfPair):
+	case errors.Is(err, encoding.ErrHalfPair):
 		return "", err
 	case err != nil || row.Group == nil:
-		return "", badLine(`"group" is %s; expected a text or a number`, exactjson.Show(fields.Group))
+		return "", badLine(`"group" is %s; expected a text or a number`, encoding.ShowJSON(fields.Group))
 	case *row.Group == "":
 		return "", unexpected(`"group" is empty`)
 	}

@@ -14,7 +14,7 @@ import (
 	"image/png"
 	"strings"
 
-	"coalmine/internal/exactjson"
+	"coalmine/internal/encoding"
 )
 
 // Image is the shape of the images of a source, and how many classes they have. All images
@@ -285,10 +285,10 @@ func (m Image) taggedLines(tags []string, rules recordRules) lineForm {
 func (m Image) parseTagged(line []byte, tags []string, rules recordRules) (Record, error) {
 	var fields imageFields
 	var said labelFields
-	if err := exactjson.Unmarshal(line, &fields); err != nil {
+	if err := encoding.UnmarshalJSON(line, &fields); err != nil {
 		return Record{}, err
 	}
-	if err := exactjson.Unmarshal(line, &said); err != nil {
+	if err := encoding.UnmarshalJSON(line, &said); err != nil {
 		return Record{}, err
 	}
 	if err := checkUser(fields.User); err != nil {
@@ -324,7 +324,7 @@ type imageFields struct {
 // parse reads the fields of a line.
 func (m Image) parse(line []byte, unlabelled bool, rules recordRules) (Record, error) {
 	var fields imageFields
-	if err := exactjson.Unmarshal(line, &fields); err != nil {
+	if err := encoding.UnmarshalJSON(line, &fields); err != nil {
 		return Record{}, err
 	}
 	if err := checkUser(fields.User); err != nil {

@@ -9,7 +9,7 @@ import (
 	"math"
 	"strings"
 
-	"coalmine/internal/externalsort"
+	"coalmine/internal/tempfiles"
 	"coalmine/storage"
 	"coalmine/tasks"
 )
@@ -86,10 +86,10 @@ func runImport(ctx context.Context, t *tasks.Task) error {
 	if err := p.check(); err != nil {
 		return tasks.Permanent(err)
 	}
-	imp := importer{sorter: externalsort.New(), names: newNumbering(), lexicon: newLexicon(p.Reading, p.FaultParams)}
+	imp := importer{sorter: tempfiles.NewSorter(), names: newNumbering(), lexicon: newLexicon(p.Reading, p.FaultParams)}
 	defer imp.sorter.Close()
 	if p.Timed {
-		imp.byTime = externalsort.New()
+		imp.byTime = tempfiles.NewSorter()
 		defer imp.byTime.Close()
 	}
 	if p.Grouped {
@@ -161,8 +161,8 @@ func (x *importedFiles) classify(err error) error {
 
 // importer collects the examples of a source by user.
 type importer struct {
-	sorter   *externalsort.Sorter // by user
-	byTime   *externalsort.Sorter // what comes before; nil where the order is that of the source
+	sorter   *tempfiles.Sorter // by user
+	byTime   *tempfiles.Sorter // what comes before; nil where the order is that of the source
 	names    *numbering
 	groups   *groupNumbering // nil without
 	lexicon  *lexicon

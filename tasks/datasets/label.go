@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"coalmine/internal/exactjson"
+	"coalmine/internal/encoding"
 	"coalmine/internal/registry"
 	"coalmine/models"
 )
@@ -182,7 +182,7 @@ func (u recordRules) parseLabelled(line []byte, scheme LabelScheme, tags []strin
 		return Record{}, err
 	}
 	var fields labelFields
-	if err := exactjson.Unmarshal(line, &fields); err != nil {
+	if err := encoding.UnmarshalJSON(line, &fields); err != nil {
 		return Record{}, err
 	}
 	numbers, err := scheme.of(&fields, tags)

@@ -6,7 +6,7 @@ import (
 	"math"
 	"time" //nolint:depguard // dates are parsed, and no clock is read
 
-	"coalmine/internal/exactjson"
+	"coalmine/internal/encoding"
 )
 
 // Order is that of a user's examples.
@@ -46,7 +46,7 @@ func parseTime(line []byte) (float64, error) {
 	var fields struct {
 		Time json.RawMessage `json:"time"`
 	}
-	if err := exactjson.Unmarshal(line, &fields); err != nil {
+	if err := encoding.UnmarshalJSON(line, &fields); err != nil {
 		return 0, err
 	}
 	if len(fields.Time) == 0 || string(fields.Time) == "null" {
@@ -56,12 +56,12 @@ func parseTime(line []byte) (float64, error) {
 	if json.Unmarshal(fields.Time, &number) == nil {
 		return number, nil
 	}
-	if text, err := exactjson.String(fields.Time); err == nil {
+	if text, err := encoding.JSONString(fields.Time); err == nil {
 		if seconds, ok := parseDate(text); ok {
 			return seconds, nil
 		}
 	}
-	return 0, badLine(`"time" is %s; expected a date such as "2010-07-19T19:12:12Z" or "2010-07-19", or a number`, exactjson.Show(fields.Time))
+	return 0, badLine(`"time" is %s; expected a date such as "2010-07-19T19:12:12Z" or "2010-07-19", or a number`, encoding.ShowJSON(fields.Time))
 }
 
 // parseDate is a date in seconds since 1970.

@@ -3,7 +3,7 @@ package datasets
 import (
 	"strings"
 
-	"coalmine/internal/exactjson"
+	"coalmine/internal/encoding"
 )
 
 // Separator is the token between the two texts of a pair: the end of the source, and what
@@ -35,7 +35,7 @@ func (u recordRules) parsePair(line []byte) (Record, error) {
 	var fields struct {
 		Target *string `json:"target"`
 	}
-	if err := exactjson.Unmarshal(line, &fields); err != nil {
+	if err := encoding.UnmarshalJSON(line, &fields); err != nil {
 		return Record{}, err
 	}
 	switch {

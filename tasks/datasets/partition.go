@@ -8,8 +8,8 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"coalmine/internal/externalsort"
 	"coalmine/internal/seeds"
+	"coalmine/internal/tempfiles"
 	"coalmine/storage"
 	"coalmine/tasks"
 )
@@ -197,7 +197,7 @@ func (p *partitioner) iid(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	sorted := externalsort.New()
+	sorted := tempfiles.NewSorter()
 	defer sorted.Close()
 	var packed []byte
 	err = p.eachExample(ctx, func(r record) error {

@@ -17,7 +17,7 @@ import (
 	"strings"
 	"testing"
 
-	"coalmine/internal/shareddata"
+	"coalmine/internal/clone"
 	"coalmine/tasks/datasets/forms"
 
 	"github.com/parquet-go/parquet-go"
@@ -284,7 +284,7 @@ func TestADumpInCSVIsThatInXML(t *testing.T) {
 func TestTheSharedDumpOfStackExchangeIsRead(t *testing.T) {
 	t.Parallel()
 	users, examples := map[string]bool{}, 0
-	folder := shareddata.Dir(t, "stackexchange-history")
+	folder := clone.SharedData(t, "stackexchange-history")
 	for _, name := range []string{"Posts.csv", "Comments.xml"} {
 		data, err := os.ReadFile(filepath.Join(folder, name))
 		if err != nil {

@@ -14,8 +14,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"coalmine/internal/decompress"
-	"coalmine/internal/exactjson"
+	"coalmine/internal/dataformats"
+	"coalmine/internal/encoding"
 	"coalmine/tasks/datasets/forms"
 )
 
@@ -351,7 +351,7 @@ func (r *recordReader) piece(lines *bufio.Reader, file *plainReader) (piece []by
 // checkRatio stops a file that grows too much by decompression.
 func (r *recordReader) checkRatio(file *plainReader, line int64) error {
 	file.out += line
-	if file.Compressed && file.out > decompress.FreeBytes && file.out/int64(r.limits.Ratio) > file.raw.read {
+	if file.Compressed && file.out > dataformats.FreeBytes && file.out/int64(r.limits.Ratio) > file.raw.read {
 		return badLine("the file has grown to more than %d times its compressed size, which is the limit: it may be a decompression bomb; if it is data, raise data.limits.ratio", r.limits.Ratio)
 	}
 	return nil
@@ -406,7 +406,7 @@ func (u recordRules) parseText(line []byte) (Record, error) {
 		Pixels json.RawMessage `json:"pixels"`
 		Image  json.RawMessage `json:"image"`
 	}
-	if err := exactjson.Unmarshal(line, &fields); err != nil {
+	if err := encoding.UnmarshalJSON(line, &fields); err != nil {
 		return Record{}, err
 	}
 	if err := checkUser(fields.User); err != nil {
@@ -436,7 +436,7 @@ func checkUser(user *string) error {
 }
 
 func (f *lineForm) explainJSON(err error) error {
-	if wrong, ok := errors.AsType[*exactjson.ValueError](err); ok {
+	if wrong, ok := errors.AsType[*encoding.ValueError](err); ok {
 		return badLine("%w; %s", wrong, f.wanted)
 	}
 	wrongType, ok := errors.AsType[*json.UnmarshalTypeError](err)

@@ -8,7 +8,7 @@ import (
 	"runtime"
 	"slices"
 
-	"coalmine/internal/recovered"
+	"coalmine/internal/goroutines"
 )
 
 // Facts are the numbers that the tasks of one recipe find: the metrics of
@@ -290,7 +290,7 @@ func eachRecipe(ctx context.Context, recipes []*recipeSurvey, do func(r *recipeS
 		do(recipes[0], 0)
 		return ctx.Err()
 	}
-	group, ctx := recovered.WithContext(ctx)
+	group, ctx := goroutines.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i, r := range recipes {
 		group.Go(func() error {

@@ -7,8 +7,8 @@ import (
 	"iter"
 	"slices"
 
-	"coalmine/internal/externalsort"
 	"coalmine/internal/seeds"
+	"coalmine/internal/tempfiles"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/datasets"
@@ -138,7 +138,7 @@ func (m *mixer) draws(device int) []draw {
 
 // write fills device after device.
 func (m *mixer) write(ctx context.Context) error {
-	sorter := externalsort.New()
+	sorter := tempfiles.NewSorter()
 	defer sorter.Close()
 	if err := m.fetch(ctx, sorter); err != nil {
 		return err
@@ -161,7 +161,7 @@ func (m *mixer) write(ctx context.Context) error {
 
 // fetch reads what is drawn for all devices in the order of the background, and sorts it by
 // the places that it will have.
-func (m *mixer) fetch(ctx context.Context, sorter *externalsort.Sorter) error {
+func (m *mixer) fetch(ctx context.Context, sorter *tempfiles.Sorter) error {
 	type wanted struct{ record, place int }
 	var all []wanted
 	for device := range m.devices {

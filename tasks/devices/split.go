@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"iter"
 
-	"coalmine/internal/externalsort"
 	"coalmine/internal/seeds"
+	"coalmine/internal/tempfiles"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/datasets"
@@ -151,7 +151,7 @@ func (s *splitter) examples(ctx context.Context) iter.Seq2[example, error] {
 // shuffled puts examples into random places.
 func (s *splitter) shuffled(examples iter.Seq2[example, error]) iter.Seq2[example, error] {
 	return func(yield func(example, error) bool) {
-		sorter := externalsort.New()
+		sorter := tempfiles.NewSorter()
 		defer sorter.Close()
 		if err := s.scatter(examples, sorter); err != nil {
 			yield(example{}, err)
@@ -169,7 +169,7 @@ func (s *splitter) shuffled(examples iter.Seq2[example, error]) iter.Seq2[exampl
 	}
 }
 
-func (s *splitter) scatter(examples iter.Seq2[example, error], sorter *externalsort.Sorter) error {
+func (s *splitter) scatter(examples iter.Seq2[example, error], sorter *tempfiles.Sorter) error {
 	places := seeds.Stream(s.params.Seed, seeds.DeviceExamples).Perm(s.world.Examples())
 	for x, err := range examples {
 		if err != nil {

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"coalmine/internal/childprocess"
-	"coalmine/internal/npy"
+	"coalmine/internal/dataformats"
 	"coalmine/tasks/datasets"
 )
 
@@ -145,7 +145,7 @@ func createImages(w *childprocess.Workspace, file string, m datasets.Image, exam
 	if err != nil {
 		return nil, err
 	}
-	if _, err = f.Write(npy.Bytes(examples, m.Height, m.Width, m.Channels)); err != nil {
+	if _, err = f.Write(dataformats.NPYBytes(examples, m.Height, m.Width, m.Channels)); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil

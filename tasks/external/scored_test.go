@@ -10,7 +10,7 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"coalmine/internal/extended"
+	"coalmine/internal/numbers"
 	"coalmine/models"
 	"coalmine/privacy"
 	"coalmine/storage"
@@ -103,7 +103,7 @@ func TestAccuracyOfAModelWhoseTokensAreNoBytesIsNotKnown(t *testing.T) {
 	scores := g.Run(utility.Scored, utility.ScoredParams{Words: 1000, Model: params}, taskstest.In(audits.ModelInput, m), taskstest.In(utility.DataInput, encoded))
 	v := new(utility.Outcome)
 	g.Run(utility.Sum, utility.SumParams{Shares: 1}, taskstest.In(tasks.PartInput(0), scores)).DecodeMetrics(v)
-	if v.Perplexity != extended.Float(math.Exp(2./8)) || v.Tokens%8 != 0 || v.Tokens == 0 {
+	if v.Perplexity != numbers.Float(math.Exp(2./8)) || v.Tokens%8 != 0 || v.Tokens == 0 {
 		t.Errorf("%+v, want 2 nats for each text of 8 bytes", v)
 	}
 	if note := v.Note(nil); v.RecallUnknown == "" || auditstest.Texts(&utility.Audit, v)[0] != "" || !strings.Contains(note, "no accuracy: the program does not predict bytes: its texts cost 0.25 nats a byte as wholes, and 2 character by character") {

@@ -11,7 +11,7 @@ import (
 	"math"
 	"slices"
 
-	"coalmine/internal/orderedjson"
+	"coalmine/internal/encoding"
 	"coalmine/privacy"
 	"coalmine/privacy/correlated"
 	"coalmine/tasks"
@@ -292,7 +292,7 @@ func (p *Point) read(ctx context.Context, t *tasks.Task, a *AuditParams) error {
 	if a.Name == Utility {
 		return t.InputMetrics(ctx, input, &p.Utility)
 	}
-	var metrics orderedjson.Object
+	var metrics encoding.Object
 	if err := t.InputMetrics(ctx, input, &metrics); err != nil {
 		return err
 	}
@@ -324,7 +324,7 @@ func (r *Report) readOutcome(ctx context.Context, t *tasks.Task, a *AuditParams,
 }
 
 func (a *Audit) readOutcomes(ctx context.Context, t *tasks.Task, from *AuditParams, input string) error {
-	var outcomes []orderedjson.Object
+	var outcomes []encoding.Object
 	if err := t.InputJSON(ctx, input, from.CanaryOutcomesBlob, &outcomes); err != nil {
 		return err
 	}

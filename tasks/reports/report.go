@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"coalmine/internal/orderedjson"
+	"coalmine/internal/encoding"
 	"coalmine/privacy"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/datasets"
@@ -99,7 +99,7 @@ type Training struct {
 // never_inserted, drawn into no user's data; and the controls, held back on purpose.
 type Audit struct {
 	// Outcomes by the names of the audits.
-	Outcomes orderedjson.Object
+	Outcomes encoding.Object
 	canaries []Canary
 }
 
@@ -119,7 +119,7 @@ var roles = []struct {
 	role audits.Role
 }{{"canaries", audits.Inserted}, {"never_inserted", audits.NeverInserted}, {"controls", audits.Control}}
 
-func newAudit() *Audit { return &Audit{Outcomes: orderedjson.Object{}} }
+func newAudit() *Audit { return &Audit{Outcomes: encoding.Object{}} }
 
 func (a *Audit) with(role audits.Role) []Canary {
 	list := []Canary{}
@@ -133,7 +133,7 @@ func (a *Audit) with(role audits.Role) []Canary {
 
 // MarshalJSON implements json.Marshaler.
 func (a Audit) MarshalJSON() ([]byte, error) {
-	var out orderedjson.Object
+	var out encoding.Object
 	err := out.Merge(a.Outcomes)
 	for _, list := range roles {
 		err = errors.Join(err, out.Set(list.name, a.with(list.role)))
@@ -173,7 +173,7 @@ func (a *Audit) UnmarshalJSON(data []byte) error {
 type Canary struct {
 	Role audits.Role `json:"-"`
 	place
-	Outcomes orderedjson.Object `json:"-"`
+	Outcomes encoding.Object `json:"-"`
 }
 
 // Decode reads the members that an audit has set into what it takes them for.
@@ -226,7 +226,7 @@ var firstOutcomes = []string{
 
 // MarshalJSON implements json.Marshaler.
 func (c Canary) MarshalJSON() ([]byte, error) {
-	out, err := orderedjson.Of(c.place)
+	out, err := encoding.ObjectOf(c.place)
 	for _, name := range firstOutcomes {
 		err = errors.Join(err, out.Set(name, nil))
 	}
@@ -239,7 +239,7 @@ func (c Canary) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON reads what MarshalJSON writes.
 func (c *Canary) UnmarshalJSON(data []byte) error {
 	*c = Canary{}
-	known, err := orderedjson.Of(c.place)
+	known, err := encoding.ObjectOf(c.place)
 	if err := errors.Join(err, json.Unmarshal(data, &c.place), json.Unmarshal(data, &c.Outcomes)); err != nil {
 		return err
 	}
@@ -254,7 +254,7 @@ type Point struct {
 	Round   int
 	Utility json.RawMessage
 	// Metrics of the audits, numbers by their names.
-	Metrics orderedjson.Object
+	Metrics encoding.Object
 	// Privacy is what the training had cost by then; nil where none is claimed.
 	Privacy *Cost
 }
@@ -270,7 +270,7 @@ type Cost struct {
 
 // MarshalJSON implements json.Marshaler.
 func (p Point) MarshalJSON() ([]byte, error) {
-	var out orderedjson.Object
+	var out encoding.Object
 	err := out.Set("round", p.Round)
 	if p.Utility != nil {
 		err = errors.Join(err, out.Set(Utility, p.Utility))

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"coalmine/internal/extended"
+	"coalmine/internal/numbers"
 	"coalmine/models"
 	"coalmine/tasks"
 	"coalmine/tasks/checkpoints"
@@ -55,10 +55,10 @@ type Pursuit struct {
 	// MeasuredAt is the round (SGD step) of the last measurement, 0 before the first, and
 	// RecallAt1 and Perplexity what it has found; the perplexity is 0 where the target is none.
 	// Infinite says that the perplexity lies beyond the range of float64, and is null.
-	MeasuredAt int            `json:"measured_at"`
-	RecallAt1  float64        `json:"recall_at_1"`
-	Perplexity extended.Float `json:"perplexity,omitempty"`
-	Infinite   bool           `json:"infinite,omitempty"`
+	MeasuredAt int           `json:"measured_at"`
+	RecallAt1  float64       `json:"recall_at_1"`
+	Perplexity numbers.Float `json:"perplexity,omitempty"`
+	Infinite   bool          `json:"infinite,omitempty"`
 	// Reached says that the target was reached, and that the training has ended there.
 	Reached bool `json:"reached"`
 }
@@ -75,7 +75,7 @@ func (p *Pursuit) String() string {
 // found says what was measured, and of how much.
 func (p *Pursuit) found() string {
 	if p.Measure == PerplexityMeasure {
-		return fmt.Sprintf("perplexity on the validation part was %s after round (sgd: step) %d, of %.4g", extended.Decimal(p.Perplexity, 2), p.MeasuredAt, p.Target)
+		return fmt.Sprintf("perplexity on the validation part was %s after round (sgd: step) %d, of %.4g", numbers.Decimal(p.Perplexity, 2), p.MeasuredAt, p.Target)
 	}
 	return fmt.Sprintf("recall@1 on the validation part was %.2f%% after round (sgd: step) %d, of %.4g%%", 100*p.RecallAt1, p.MeasuredAt, 100*p.Target)
 }
@@ -87,7 +87,7 @@ func (p *Pursuit) take(round int, found models.Tally) {
 		p.Reached = p.RecallAt1 >= p.Target
 		return
 	}
-	p.Perplexity = extended.Float(found.Perplexity())
+	p.Perplexity = numbers.Float(found.Perplexity())
 	p.Infinite, p.Reached = p.Perplexity.Infinite(), float64(p.Perplexity) <= p.Target
 }
 

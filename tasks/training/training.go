@@ -18,7 +18,7 @@ import (
 	"fmt"
 
 	"coalmine/internal/kernels"
-	"coalmine/internal/largepages"
+	"coalmine/internal/memory"
 	"coalmine/internal/seeds"
 	"coalmine/models"
 	"coalmine/models/architectures"
@@ -118,8 +118,8 @@ func newLearnerWith(network models.Network, fixed []float32, local Local) (*lear
 	l := &learner{
 		local:    local,
 		trainer:  network.NewLearner(fixed),
-		params:   largepages.Floats(trained),
-		gradient: largepages.Floats(trained),
+		params:   memory.Floats(trained),
+		gradient: memory.Floats(trained),
 	}
 	return l, l.reset()
 }

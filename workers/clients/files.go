@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"sync"
 
-	"coalmine/internal/scratch"
+	"coalmine/internal/tempfiles"
 	"coalmine/storage"
 	"coalmine/tasks/clientprograms"
 )
@@ -21,7 +21,7 @@ const directoryPrefix = "clients-"
 // They go with Close, and those of a process that was killed when the next one opens its own.
 type files struct {
 	path      string
-	directory *scratch.Directory
+	directory *tempfiles.Directory
 
 	mu sync.Mutex
 	// models are the parameters that are there, by name; newest is that which came last.
@@ -38,7 +38,7 @@ type modelFile struct {
 
 // openFiles makes a directory below another one.
 func openFiles(base string) (*files, error) {
-	directory, err := scratch.Make(base, directoryPrefix)
+	directory, err := tempfiles.MakeDirectory(base, directoryPrefix)
 	if err != nil {
 		return nil, fmt.Errorf("a directory for parameters: %w", err)
 	}
@@ -46,7 +46,7 @@ func openFiles(base string) (*files, error) {
 }
 
 // Clean removes the directories that killed processes have left in shared memory.
-func Clean() { scratch.Clean(sharedMemory()) }
+func Clean() { tempfiles.Clean(sharedMemory()) }
 
 // Close removes the directory.
 func (f *files) Close() { f.directory.Remove() }

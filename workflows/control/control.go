@@ -17,8 +17,8 @@ import (
 	"slices"
 	"time"
 
+	"coalmine/internal/goroutines"
 	"coalmine/internal/queue"
-	"coalmine/internal/recovered"
 	"coalmine/storage"
 	"coalmine/workflows/coordinator"
 	"coalmine/workflows/data/sources"
@@ -373,8 +373,8 @@ func (l *Local) Watch(ctx context.Context, name string) (<-chan *status.Run, err
 	statuses, record := make(chan *status.Run), l.recorded(ctx, run)
 	go func() {
 		defer close(statuses)
-		err := recovered.Do(func() error { l.watch(ctx, run, record, statuses); return nil })
-		recovered.Log(slog.Default(), err, "watching", run.ID)
+		err := goroutines.Recover(func() error { l.watch(ctx, run, record, statuses); return nil })
+		goroutines.LogPanic(slog.Default(), err, "watching", run.ID)
 	}()
 	return statuses, nil
 }

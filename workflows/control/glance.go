@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"coalmine/internal/recovered"
+	"coalmine/internal/goroutines"
 
 	"coalmine/storage"
 	"coalmine/workflows/experiment"
@@ -155,7 +155,7 @@ func (g *glance) see(ctx context.Context, p *plan.Plan) (*seen, error) {
 	nodes, goals := targets(p)
 	x := &seen{nodes: nodes, chains: make(map[storage.Key]availability.Chain)}
 	var mu sync.Mutex // of x
-	group, ctx := recovered.WithContext(ctx)
+	group, ctx := goroutines.WithContext(ctx)
 	group.SetLimit(lookupsAtOnce)
 	for _, key := range plan.SortedKeys(nodes) {
 		group.Go(func() error {

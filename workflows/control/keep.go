@@ -10,8 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
-	"coalmine/internal/recovered"
-	"coalmine/internal/sleep"
+	"coalmine/internal/goroutines"
 	"coalmine/storage"
 	"coalmine/workflows/runs"
 	"coalmine/workflows/runs/collection"
@@ -56,14 +55,14 @@ func (l *Local) KeepHouse(ctx context.Context, h Housekeeping) error {
 		h.Log = slog.Default()
 	}
 	m := newHousekeepingMetrics(h.Metrics)
-	for h.Every > 0 && sleep.For(ctx, time.Until(nextMultiple(time.Now(), h.Every))) == nil {
+	for h.Every > 0 && goroutines.Sleep(ctx, time.Until(nextMultiple(time.Now(), h.Every))) == nil {
 		var removed int
 		var c *collection.Result
-		err := recovered.Do(func() (err error) {
+		err := goroutines.Recover(func() (err error) {
 			removed, c, err = l.tidy(ctx, h.Retain)
 			return err
 		})
-		recovered.Log(h.Log, err, "doing", "housekeeping")
+		goroutines.LogPanic(h.Log, err, "doing", "housekeeping")
 		if errors.Is(err, leadership.ErrStandby) || ctx.Err() != nil {
 			continue
 		}

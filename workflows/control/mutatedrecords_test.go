@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"coalmine/internal/recovered"
+	"coalmine/internal/goroutines"
 	"coalmine/storage"
 	"coalmine/tasks/taskstest"
 	"coalmine/workflows/experiment"
@@ -35,7 +35,7 @@ func TestNoMutatedRecordPanics(t *testing.T) {
 		r.Shuffle(len(files), func(i, j int) { files[i], files[j] = files[j], files[i] })
 		files, each = files[:15], 15
 	}
-	group := recovered.NewGroup()
+	group := goroutines.NewGroup()
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for _, file := range files {
 		seed := r.Uint64()
@@ -56,7 +56,7 @@ func TestARecordWithAnUnknownAlphabetIsRefused(t *testing.T) {
 		t.Fatalf("the record as it is: %v", err)
 	}
 	err := check([]byte(strings.Replace(string(document), `"digits"`, `"(a|b)*"`, 1)))
-	if err == nil || recovered.Is(err) || !strings.Contains(err.Error(), "canaries.alphabet") {
+	if err == nil || goroutines.IsPanic(err) || !strings.Contains(err.Error(), "canaries.alphabet") {
 		t.Errorf("got %v, want an error that names canaries.alphabet", err)
 	}
 }
@@ -85,7 +85,7 @@ func mutateRecord(t *testing.T, file string, times int, r *rand.Rand) error {
 		mutated := mutate(document, r)
 		begun := time.Now()
 		err := check(mutated)
-		if p, ok := errors.AsType[*recovered.Panic](err); ok {
+		if p, ok := errors.AsType[*goroutines.Panic](err); ok {
 			t.Errorf("%s: %v\n%s\n%s", file, err, p.Stack, mutated)
 		}
 		if took := time.Since(begun); took > 30*time.Second {
@@ -97,7 +97,7 @@ func mutateRecord(t *testing.T, file string, times int, r *rand.Rand) error {
 
 // check does with a record what happens to one that is posted, and what shows one that is taken.
 func check(document []byte) error {
-	return recovered.Do(func() error {
+	return goroutines.Recover(func() error {
 		spec := runs.Spec{Experiment: document}
 		if s, err := experiment.ReadSpec(document); err == nil {
 			spec.Name, spec.Experiment = s.Name, s.Canonical()

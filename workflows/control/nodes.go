@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"coalmine/internal/recovered"
+	"coalmine/internal/goroutines"
 
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -254,7 +254,7 @@ func (n *Node) withhold() {
 const lookupsAtOnce = 16
 
 func each(ctx context.Context, n int, do func(context.Context, int) error) error {
-	group, ctx := recovered.WithContext(ctx)
+	group, ctx := goroutines.WithContext(ctx)
 	group.SetLimit(lookupsAtOnce)
 	for i := range n {
 		group.Go(func() error { return do(ctx, i) })

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"coalmine/internal/race"
+	"coalmine/internal/build"
 	"coalmine/storage"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/plan/plantest"
@@ -26,7 +26,7 @@ var worlds = flag.Int("worlds", someWorlds(), "how many random worlds to try")
 // someWorlds are fewer under the race detector: a world is a single goroutine nearly all
 // of the time.
 func someWorlds() int {
-	if race.Enabled {
+	if build.Race {
 		return 4
 	}
 	return 30

@@ -6,7 +6,7 @@ import (
 	"io"
 	"slices"
 
-	"coalmine/internal/recovered"
+	"coalmine/internal/goroutines"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/workflows/coordinator/policy"
@@ -185,9 +185,9 @@ func (c *compilation) begin() {
 // planning calls a function that makes a part of the plan. A panic there rejects the run, because
 // the same record would cause it again.
 func (c *compilation) planning(do func() error) error {
-	err := recovered.Do(do)
-	if recovered.Is(err) {
-		recovered.Log(c.log, err, "planning", c.run.ID)
+	err := goroutines.Recover(do)
+	if goroutines.IsPanic(err) {
+		goroutines.LogPanic(c.log, err, "planning", c.run.ID)
 		return tasks.Permanent(err)
 	}
 	return err

@@ -6,8 +6,8 @@ import (
 	"log/slog"
 	"time"
 
+	"coalmine/internal/goroutines"
 	"coalmine/internal/queue"
-	"coalmine/internal/recovered"
 	"coalmine/workflows/coordinator/observe"
 	"coalmine/workflows/coordinator/policy"
 	"coalmine/workflows/runs/leadership"
@@ -102,11 +102,11 @@ func (j *jobs) persistFrom(try int, l lane, what string, stillNeeded func() bool
 
 // try calls do and turns a panic into an error.
 func (j *jobs) try(ctx context.Context, what string, do func(context.Context) (func(), error)) (apply func(), err error) {
-	err = recovered.Do(func() (err error) {
+	err = goroutines.Recover(func() (err error) {
 		apply, err = do(ctx)
 		return err
 	})
-	recovered.Log(j.log, err, "doing", what)
+	goroutines.LogPanic(j.log, err, "doing", what)
 	return apply, err
 }
 

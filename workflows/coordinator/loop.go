@@ -7,9 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"coalmine/internal/invariants"
-	"coalmine/internal/recovered"
-	"coalmine/internal/sleep"
+	"coalmine/internal/build"
+	"coalmine/internal/goroutines"
 	"coalmine/workflows/coordinator/policy"
 )
 
@@ -46,8 +45,8 @@ func (c *Coordinator) reign(parent context.Context) error {
 	l.log.Info("leading", "store", c.cfg.Archive.String())
 	aside := func(do func() error) {
 		l.jobs.Go(func() {
-			err := recovered.Do(do)
-			recovered.Log(l.log, err)
+			err := goroutines.Recover(do)
+			goroutines.LogPanic(l.log, err)
 			cancel(err)
 		})
 	}
@@ -66,11 +65,11 @@ func (c *Coordinator) reign(parent context.Context) error {
 // guarded ends the term when the loop panics: the next term begins with the state in storage. With
 // the tag invariants the process ends.
 func (l *loop) guarded(c *Coordinator) error {
-	if invariants.Enabled {
+	if build.Invariants {
 		return l.run(c)
 	}
-	err := recovered.Do(func() error { return l.run(c) })
-	recovered.Log(l.log, err)
+	err := goroutines.Recover(func() error { return l.run(c) })
+	goroutines.LogPanic(l.log, err)
 	return err
 }
 
@@ -127,11 +126,11 @@ func (l *loop) start(in lane, j job) {
 	l.jobs.Go(func() {
 		ctx, cancel := context.WithTimeout(l.ctx, jobTimeout)
 		var apply func()
-		err := recovered.Do(func() error { apply = j(ctx); return nil })
+		err := goroutines.Recover(func() error { apply = j(ctx); return nil })
 		cancel()
 		l.deliver(func() {
 			if err != nil {
-				recovered.Log(l.log, err)
+				goroutines.LogPanic(l.log, err)
 				l.deposed = err // the effect of the job is lost
 				return
 			}
@@ -162,7 +161,7 @@ func (l *loop) pumpReports() error {
 		reports, err := l.Queue.Reports(l.ctx, reportsWait)
 		if err != nil && !errors.Is(err, context.Canceled) {
 			l.deliver(func() { l.queueFails(err) })
-			if sleep.For(l.ctx, policy.StorageRetries[0]) != nil {
+			if goroutines.Sleep(l.ctx, policy.StorageRetries[0]) != nil {
 				return nil
 			}
 		}

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"sync"
 
-	"coalmine/internal/recovered"
+	"coalmine/internal/goroutines"
 	"coalmine/storage"
 	"coalmine/workflows/coordinator/graph"
 	"coalmine/workflows/coordinator/observe"
@@ -103,7 +103,7 @@ func (c *records) read(ctx context.Context, known map[string]runs.Run, skip map[
 	for _, id := range ids {
 		record, ok := known[id]
 		r := &record
-		err := recovered.Do(func() (err error) {
+		err := goroutines.Recover(func() (err error) {
 			switch {
 			case !ok:
 				r, err = c.service.Get(ctx, id)
@@ -112,11 +112,11 @@ func (c *records) read(ctx context.Context, known map[string]runs.Run, skip map[
 			}
 			return err
 		})
-		recovered.Log(c.log, err, "reading", id)
+		goroutines.LogPanic(c.log, err, "reading", id)
 		if errors.Is(err, storage.ErrNotFound) {
 			continue // removed while we were reading
 		}
-		if runs.IsUnreadable(err) || recovered.Is(err) {
+		if runs.IsUnreadable(err) || goroutines.IsPanic(err) {
 			c.leave(id, err)
 			continue
 		}

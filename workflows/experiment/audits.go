@@ -6,7 +6,7 @@ import (
 	"reflect"
 	"strings"
 
-	"coalmine/internal/orderedjson"
+	"coalmine/internal/encoding"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/all"
 )
@@ -141,7 +141,7 @@ func (f *FailIf) GivenLimits() (given []audits.GivenLimit) {
 // marshalBlock writes a block with added fields as encoding/json would if they were its
 // own.
 func marshalBlock(block any) ([]byte, error) {
-	v, out := reflect.ValueOf(block).Elem(), orderedjson.Object{}
+	v, out := reflect.ValueOf(block).Elem(), encoding.Object{}
 	for _, f := range fieldsOf(v.Type()) {
 		value := f.in(v)
 		if f.absent(value) {
@@ -156,7 +156,7 @@ func marshalBlock(block any) ([]byte, error) {
 
 // unmarshalBlock reads what marshalBlock writes, and refuses a member that no field has.
 func unmarshalBlock(data []byte, block any) error {
-	var members orderedjson.Object
+	var members encoding.Object
 	if err := json.Unmarshal(data, &members); err != nil {
 		return err
 	}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"coalmine/internal/fractions"
+	"coalmine/internal/numbers"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
@@ -208,7 +208,7 @@ func (c *checker) configurations() {
 }
 
 // required reports a list of probabilities that is not there.
-func (c *checker) required(path string, given []fractions.Probability) {
+func (c *checker) required(path string, given []numbers.Probability) {
 	if f, _ := lookup(path); len(given) == 0 {
 		c.fail([]string{path}, "missing; expected %s, or canaries.insertions in place of both probabilities", f.expected())
 	}

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"strings"
 
-	"coalmine/internal/visible"
-	"coalmine/internal/yamltext"
+	"coalmine/internal/encoding"
+	"coalmine/internal/readable"
 	"coalmine/storage"
 	"coalmine/tasks/audits"
 )
@@ -137,7 +137,7 @@ func (a Axes) String() string {
 		if i > 0 {
 			b.WriteString(", ")
 		}
-		fmt.Fprintf(&b, "%s=%s", visible.Text(axis.Path), plain(axis.Value))
+		fmt.Fprintf(&b, "%s=%s", readable.Text(axis.Path), plain(axis.Value))
 	}
 	return b.String()
 }
@@ -146,7 +146,7 @@ func (a Axes) String() string {
 func plain(value json.RawMessage) string {
 	var text string
 	if json.Unmarshal(value, &text) == nil && string(value) != "null" {
-		return visible.Text(text)
+		return readable.Text(text)
 	}
 	return string(value)
 }
@@ -174,8 +174,8 @@ func (e *Experiment) Canonical() []byte { return mustMarshal(e) }
 // that people write, without rounds that follow from epochs.
 func (e *Experiment) YAML() ([]byte, error) {
 	canonical := e.asFile().Canonical()
-	text, err := yamltext.FromJSON(canonical)
-	if err != nil || visible.All(string(text)) {
+	text, err := encoding.YAMLFromJSON(canonical)
+	if err != nil || readable.IsVisible(string(text)) {
 		return text, err
 	}
 	// The library leaves invisible characters as they are. JSON, which is YAML, can escape them.
@@ -184,7 +184,7 @@ func (e *Experiment) YAML() ([]byte, error) {
 		return nil, err
 	}
 	var out bytes.Buffer
-	_, err = fmt.Fprintf(visible.YAML(&out), "%s\n", &b)
+	_, err = fmt.Fprintf(readable.YAML(&out), "%s\n", &b)
 	return out.Bytes(), err
 }
 

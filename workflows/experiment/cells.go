@@ -6,7 +6,7 @@ import (
 	"runtime"
 	"slices"
 
-	"coalmine/internal/recovered"
+	"coalmine/internal/goroutines"
 
 	"coalmine/storage"
 )
@@ -54,7 +54,7 @@ func (g *grid) cells(limit int, ps *problems) []Cell {
 // seed come before those with the second: a further seed adds cells at the end.
 func (g *grid) candidates(count int) []*candidate {
 	all, points := make([]*candidate, count), count/max(1, len(g.replicates))
-	group := recovered.NewGroup()
+	group := goroutines.NewGroup()
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i := range all {
 		group.Go(func() error {

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strconv"
 
-	"coalmine/internal/fractions"
+	"coalmine/internal/numbers"
 	"coalmine/privacy"
 	"coalmine/storage"
 	"coalmine/tasks/audits"
@@ -463,7 +463,7 @@ func (c *Cell) phraseWarnings() []string {
 	return warnings
 }
 
-func total(ps []fractions.Probability) float64 {
+func total(ps []numbers.Probability) float64 {
 	var sum float64
 	for _, p := range ps {
 		sum += p.Float64()

@@ -3,7 +3,7 @@ package experiment
 import (
 	"cmp"
 
-	"coalmine/internal/fractions"
+	"coalmine/internal/numbers"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/datasets/forms"
 	"coalmine/tasks/datasets/patterns"
@@ -102,7 +102,7 @@ type Data struct {
 	// Share of the training part that is used: each of its examples has this
 	// probability. Overtraining on little data is `5%`. Absent: all of it. The parts and
 	// the vocabulary are those of the whole, and canaries are inserted afterwards.
-	Share fractions.Probability `json:"share,omitzero" range:"(0,1]" source:"5% in Carlini et al. 2019, section 7.2"`
+	Share numbers.Probability `json:"share,omitzero" range:"(0,1]" source:"5% in Carlini et al. 2019, section 7.2"`
 	// Sanitize removes what has the form of personal text before the training, after the
 	// canaries are inserted, and reports which of them it has caught. Absent or null:
 	// nothing is removed.
@@ -158,10 +158,10 @@ type Fault struct {
 	Fault datasets.Fault `json:"fault" required:"true" also:"kind bug"`
 	// Users are the share of the users that have the fault, each with this probability.
 	// Absent: all of them.
-	Users fractions.Probability `json:"users,omitzero" range:"(0,1]" source:"50% in Augenstein et al. 2020, section 6"`
+	Users numbers.Probability `json:"users,omitzero" range:"(0,1]" source:"50% in Augenstein et al. 2020, section 6"`
 	// Examples are the share of the examples that are hit, each with this probability.
 	// Absent: all of the users that have the fault.
-	Examples fractions.Probability `json:"examples,omitzero" range:"(0,1]" source:"1%, 10% and 100% in Augenstein et al. 2020, appendix B.3"`
+	Examples numbers.Probability `json:"examples,omitzero" range:"(0,1]" source:"1%, 10% and 100% in Augenstein et al. 2020, appendix B.3"`
 	// Length is what is left of a text that is truncated.
 	Length int `json:"length,omitzero" default:"40" range:"[1,1000000]" when:"fault=truncate" unit:"characters"`
 }
@@ -240,7 +240,7 @@ type Select struct {
 	Users *SelectUsers `json:"users,omitempty" source:"Augenstein et al. 2020, appendix C.3"`
 	// Share of the examples that are selected, each with this probability. Of random ones
 	// one of share and per_user is given.
-	Share fractions.Probability `json:"share,omitzero" range:"(0,1)" when:"examples=random"`
+	Share numbers.Probability `json:"share,omitzero" range:"(0,1)" when:"examples=random"`
 	// PerUser so many examples of each user are selected, all of a user who has fewer.
 	PerUser int `json:"per_user,omitzero" range:"[1,1000000]" when:"examples=random" unit:"examples"`
 	// Above this surprise examples are unlikely: the log-perplexity under
@@ -250,7 +250,7 @@ type Select struct {
 	Above *float64 `json:"above,omitempty" range:"[-1000,1000]" when:"examples=unlikely" unit:"nats a token"`
 	// Percentile of the surprises of all the users' examples, such as 90%, from which on
 	// examples are unlikely.
-	Percentile fractions.Probability `json:"percentile,omitzero" range:"(0,1)" when:"examples=unlikely"`
+	Percentile numbers.Probability `json:"percentile,omitzero" range:"(0,1)" when:"examples=unlikely"`
 }
 
 // Devices divide each user's examples into private ones and the prior ones that an
@@ -264,7 +264,7 @@ type Devices struct {
 	// Size of the prior: a share of the user's examples, of which the others are private;
 	// or a number of them. With a number half of the examples are private whatever it is,
 	// and those that are neither are on no device.
-	Size fractions.Share `json:"size" default:"50%" unit:"examples or %" source:"Orekondy et al. 2018, section 5.3"`
+	Size numbers.Share `json:"size" default:"50%" unit:"examples or %" source:"Orekondy et al. 2018, section 5.3"`
 	// AtLeast so many examples a user must have to take part. Absent: everyone does, and
 	// must have enough to be divided.
 	AtLeast int `json:"at_least,omitzero" range:"[1,1000000000]" unit:"examples" also:"min_examples" source:"100 to 1000 in Orekondy et al. 2018, section 5.1"`
@@ -272,9 +272,9 @@ type Devices struct {
 	// must have two.
 	AtLeastGroups int `json:"at_least_groups,omitzero" range:"[2,1000000000]" when:"prior=groups" unit:"groups" also:"min_groups"`
 	// Unseen users have no device of the adversary's: an open world. Absent: none.
-	Unseen fractions.Probability `json:"unseen,omitzero" range:"(0,1)" also:"open_world" source:"Orekondy et al. 2018, section 6.1.2"`
+	Unseen numbers.Probability `json:"unseen,omitzero" range:"(0,1)" also:"open_world" source:"Orekondy et al. 2018, section 6.1.2"`
 	// HeldOut users teach an attack what users are like whom it is not to name.
-	HeldOut fractions.Probability `json:"held_out,omitzero" range:"(0,1)" source:"1/3 in Orekondy et al. 2018, section 6.1.2"`
+	HeldOut numbers.Probability `json:"held_out,omitzero" range:"(0,1)" source:"1/3 in Orekondy et al. 2018, section 6.1.2"`
 	// Defence of the users: their anonymous devices mix examples of data.background into
 	// the private ones before they train. Devices of the adversary stay as they are. Absent
 	// or null: none.
@@ -326,7 +326,7 @@ type SecondColumns struct {
 type Defence struct {
 	// Replace so much of each device's private examples by ones of the background, drawn at
 	// random: bkg-repl.
-	Replace fractions.Probability `json:"replace,omitzero" range:"(0,1]" source:"0.25 to 1 in Orekondy et al. 2018, section 7.2"`
+	Replace numbers.Probability `json:"replace,omitzero" range:"(0,1]" source:"0.25 to 1 in Orekondy et al. 2018, section 7.2"`
 	// Augment each device's private examples by so many times as many of the background,
 	// drawn at random: rand-aug.
 	Augment float64 `json:"augment,omitzero" range:"(0,100]" source:"0.5 to 2 in Orekondy et al. 2018, section 7.2"`
@@ -342,9 +342,9 @@ type Defence struct {
 type SelectUsers struct {
 	// Below this percentile: 25% selects about a quarter of the users where nothing is
 	// planted.
-	Below fractions.Probability `json:"below,omitzero" range:"(0,1)"`
+	Below numbers.Probability `json:"below,omitzero" range:"(0,1)"`
 	// Above this percentile, such as 75%.
-	Above fractions.Probability `json:"above,omitzero" range:"(0,1)"`
+	Above numbers.Probability `json:"above,omitzero" range:"(0,1)"`
 }
 
 // SelectWords chooses words. The sentences that they stand in are read at the word level,
@@ -372,7 +372,7 @@ type Users struct {
 // TestPart is the share of the examples that utility is measured on.
 type TestPart struct {
 	// Fraction of the examples that are held out; each has this probability. 0 with a split.
-	Fraction fractions.Probability `json:"fraction" default:"10%" range:"[0,1)"`
+	Fraction numbers.Probability `json:"fraction" default:"10%" range:"[0,1)"`
 	// Split of the data that is the test part, such as test, all of it: its users may be
 	// others than those who train. Absent: a fraction is drawn.
 	Split string `json:"split,omitempty" source:"Thakkar et al. 2020, section 4.1"`
@@ -381,7 +381,7 @@ type TestPart struct {
 // ValidationPart is the share of the examples that trainings are tuned and stopped by.
 type ValidationPart struct {
 	// Fraction of the examples that are held out; each has this probability.
-	Fraction fractions.Probability `json:"fraction" default:"0" range:"[0,1)"`
+	Fraction numbers.Probability `json:"fraction" default:"0" range:"[0,1)"`
 	// Split of the data that is the validation part, such as heldout, all of it. Absent: a
 	// fraction is drawn.
 	Split string `json:"split,omitempty"`
@@ -393,5 +393,5 @@ func (p *ValidationPart) Exists() bool { return p.Split != "" || !p.Fraction.IsZ
 // Part is a share of the data that is kept from training.
 type Part struct {
 	// Fraction that is held out; each item has this probability.
-	Fraction fractions.Probability `json:"fraction" default:"0" range:"[0,1)"`
+	Fraction numbers.Probability `json:"fraction" default:"0" range:"[0,1)"`
 }

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"coalmine/internal/fractions"
+	"coalmine/internal/numbers"
 )
 
 // decoder reads a tree into the types. It goes on after a mistake, so that all
@@ -205,7 +205,7 @@ func leafHint(n *node, f *field) string {
 }
 
 func readProbability(n *node, v reflect.Value, f *field) bool {
-	p, err := fractions.ParseProbability(n.text)
+	p, err := numbers.ParseProbability(n.text)
 	if err != nil || !f.limits.contains(p.Rat()) {
 		return false
 	}
@@ -214,7 +214,7 @@ func readProbability(n *node, v reflect.Value, f *field) bool {
 }
 
 func readShare(n *node, v reflect.Value) bool {
-	s, err := fractions.ParseShare(strings.ReplaceAll(n.text, "_", ""))
+	s, err := numbers.ParseShare(strings.ReplaceAll(n.text, "_", ""))
 	v.Set(reflect.ValueOf(s))
 	return err == nil
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"coalmine/internal/fractions"
+	"coalmine/internal/numbers"
 	"coalmine/models"
 	"coalmine/privacy"
 	"coalmine/tasks/datasets"
@@ -30,7 +30,7 @@ func (d *decoder) complete(e *Experiment) {
 		e.Data.Users.Words = 0
 	}
 	if e.Data.Test.Split != "" && d.present["data.test.fraction"] == nil {
-		e.Data.Test.Fraction = fractions.Probability{}
+		e.Data.Test.Fraction = numbers.Probability{}
 	}
 	if e.Canaries != nil && d.sound("canaries data") {
 		d.completeCanaries(e.Canaries, &e.Data)

@@ -7,8 +7,7 @@ import (
 	"slices"
 	"strconv"
 
-	"coalmine/internal/plural"
-	"coalmine/internal/visible"
+	"coalmine/internal/readable"
 )
 
 // Difference is a field that two resolved experiments hold with different values.
@@ -22,7 +21,7 @@ type Difference struct {
 
 // String is "training.rounds: 40 -> 60".
 func (d Difference) String() string {
-	return visible.Text(d.Path) + ": " + plainOrNone(d.Before) + " -> " + plainOrNone(d.After)
+	return readable.Text(d.Path) + ": " + plainOrNone(d.Before) + " -> " + plainOrNone(d.After)
 }
 
 // plainOrNone is a value for people.
@@ -106,4 +105,6 @@ func SpecDifferences(before, after *Spec) []Difference {
 // point is the point of the grid of a cell.
 func (s *Spec) point(cell int) string { return s.Cells[cell].Axes.String() }
 
-func cellCount(n int) json.RawMessage { return json.RawMessage(strconv.Quote(plural.Of(n, "cell"))) }
+func cellCount(n int) json.RawMessage {
+	return json.RawMessage(strconv.Quote(readable.Count(n, "cell")))
+}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"sync"
 
-	"coalmine/internal/fractions"
+	"coalmine/internal/numbers"
 )
 
 // field is what the tags of a struct field say, and where its value is.
@@ -39,8 +39,8 @@ type condition struct {
 }
 
 var (
-	probabilityType = reflect.TypeFor[fractions.Probability]()
-	shareType       = reflect.TypeFor[fractions.Share]()
+	probabilityType = reflect.TypeFor[numbers.Probability]()
+	shareType       = reflect.TypeFor[numbers.Share]()
 	experimentType  = reflect.TypeFor[Experiment]()
 )
 

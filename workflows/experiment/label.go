@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"coalmine/internal/visible"
+	"coalmine/internal/readable"
 	"coalmine/models/optimizers"
 	"coalmine/privacy"
 )
@@ -252,13 +252,13 @@ func wording(path, value string) string {
 		return faultsText(value)
 	}
 	if value == "" {
-		return "no " + visible.Text(path)
+		return "no " + readable.Text(path)
 	}
 	text := plain(json.RawMessage(value))
 	if format, ok := wordings[path]; ok {
 		return fmt.Sprintf(format, text)
 	}
-	return visible.Text(path) + "=" + text
+	return readable.Text(path) + "=" + text
 }
 
 // wording names the value of a field of the cell, "" where the cell's JSON has none.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"coalmine/internal/fractions"
+	"coalmine/internal/numbers"
 )
 
 const labelledGrid = `
@@ -119,9 +119,9 @@ grid:
 // Three canaries of each of four configurations: their shares add up to 147%.
 func TestTheShareOfReplacedExamplesIsAProbability(t *testing.T) {
 	t.Parallel()
-	probabilities := func(texts ...string) (list []fractions.Probability) {
+	probabilities := func(texts ...string) (list []numbers.Probability) {
 		for _, text := range texts {
-			p, err := fractions.ParseProbability(text)
+			p, err := numbers.ParseProbability(text)
 			if err != nil {
 				t.Fatal(err)
 			}

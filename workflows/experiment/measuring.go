@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"coalmine/internal/fractions"
+	"coalmine/internal/numbers"
 )
 
 // Measured lists the rounds (sgd: steps) after which the model is measured, ascending and
@@ -53,7 +53,7 @@ func (t *Training) endOfTask(round int) int {
 // checkAt compares audit.at with a training of so many rounds, and returns what is wrong
 // with it, or nothing.
 func (a *Audit) checkAt(rounds int) string {
-	before := fractions.Share{}
+	before := numbers.Share{}
 	for _, share := range a.At {
 		switch round := share.Of(rounds); {
 		case round > rounds:

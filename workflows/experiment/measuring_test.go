@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"coalmine/internal/fractions"
+	"coalmine/internal/numbers"
 )
 
 func TestModelsAreMeasuredAtChosenRounds(t *testing.T) {
@@ -42,15 +42,15 @@ func TestEveryChosenRoundIsMeasuredAtTheEndOfItsTask(t *testing.T) {
 		rounds, task := rapid.IntRange(1, 60).Draw(t, "rounds"), rapid.IntRange(1, 20).Draw(t, "rounds of a task")
 		audit := &Audit{}
 		if every := rapid.IntRange(0, 70).Draw(t, "every"); every > 0 {
-			audit.Every = fractions.Share{Count: every}
+			audit.Every = numbers.Share{Count: every}
 		}
 		for _, at := range rapid.SliceOfDistinct(rapid.IntRange(1, rounds), rapid.ID).Draw(t, "at") {
-			audit.At = append(audit.At, fractions.Share{Count: at})
+			audit.At = append(audit.At, numbers.Share{Count: at})
 		}
-		slices.SortFunc(audit.At, func(a, b fractions.Share) int { return a.Count - b.Count })
+		slices.SortFunc(audit.At, func(a, b numbers.Share) int { return a.Count - b.Count })
 		e := Experiment{Training: Training{Rounds: rounds, StepsPerTask: task}, Audit: audit}
 		asked := func(round int) bool {
-			return audit.Every.Count > 0 && round%audit.Every.Count == 0 || slices.Contains(audit.At, fractions.Share{Count: round})
+			return audit.Every.Count > 0 && round%audit.Every.Count == 0 || slices.Contains(audit.At, numbers.Share{Count: round})
 		}
 		var want []int
 		for first := 1; first <= rounds; first += task {

@@ -1,6 +1,6 @@
 package experiment
 
-import "coalmine/internal/recovered"
+import "coalmine/internal/goroutines"
 
 // Options of Parse.
 type Options struct {
@@ -16,9 +16,9 @@ const DefaultMaxCells = 10_000
 
 // Parse reads an experiment file, applies overrides, expands the grid, and
 // checks every cell. name is what messages call the file. The error is an
-// *Error with every mistake, or a *recovered.Panic if the program is at fault.
+// *Error with every mistake, or a *goroutines.Panic if the program is at fault.
 func Parse(name string, data []byte, o Options) (spec *Spec, err error) {
-	err = recovered.Do(func() (err error) {
+	err = goroutines.Recover(func() (err error) {
 		spec, err = read(name, data, o)
 		return err
 	})

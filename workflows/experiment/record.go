@@ -14,9 +14,9 @@ import (
 	"strconv"
 	"strings"
 
-	"coalmine/internal/recovered"
+	"coalmine/internal/goroutines"
 
-	"coalmine/internal/visible"
+	"coalmine/internal/readable"
 	"coalmine/storage"
 )
 
@@ -128,9 +128,9 @@ func (s *Spec) readCell(data []byte) error {
 		return err
 	}
 	// Tables print labels on their lines; older records may have labels with invisible characters.
-	c.Label = visible.Text(c.Label)
+	c.Label = readable.Text(c.Label)
 	if c.Row != nil {
-		c.Row.Label = visible.Text(c.Row.Label)
+		c.Row.Label = readable.Text(c.Row.Label)
 	}
 	return nil
 }
@@ -146,7 +146,7 @@ func (s *Spec) Check() error {
 		}
 	}
 	paths := s.labelledPaths()
-	group := recovered.NewGroup()
+	group := goroutines.NewGroup()
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	const share = 64 // cells that are checked at a time
 	for first := 0; first < len(s.Cells); first += share {
@@ -176,7 +176,7 @@ func (c *Cell) checkLabel(label string, paths []string) error {
 	}
 	p := c.Experiment.Training.Privacy
 	settled := p != nil && (p.Budget != nil || p.Mechanism != nil)
-	if settled && visible.Text(label) == label || isJoined(label, c.statements(paths)) {
+	if settled && readable.Text(label) == label || isJoined(label, c.statements(paths)) {
 		return nil
 	}
 	return fmt.Errorf("its label is %.100q; expected statements about its fields, such as %.100q", label, c.Experiment.Training.Setting())

@@ -1,14 +1,14 @@
 package experiment
 
 import (
-	"coalmine/internal/visible"
+	"coalmine/internal/readable"
 	"math/big"
 	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
-	"coalmine/internal/fractions"
+	"coalmine/internal/numbers"
 	"coalmine/models"
 	"coalmine/tasks/datasets/patterns"
 )
@@ -109,7 +109,7 @@ func (c *checker) name() {
 const longestLabel = 80
 
 func (c *checker) ownLabel() {
-	if visible.Text(c.Label) != c.Label || utf8.RuneCountInString(c.Label) > longestLabel {
+	if readable.Text(c.Label) != c.Label || utf8.RuneCountInString(c.Label) > longestLabel {
 		c.fail([]string{"label"}, "is %s; expected at most %d visible characters", quote(c.Label), longestLabel)
 	}
 }
@@ -152,7 +152,7 @@ func (c *checker) parts() {
 }
 
 // split checks a part that may be a split of the data.
-func (c *checker) split(path, split string, fraction fractions.Probability) {
+func (c *checker) split(path, split string, fraction numbers.Probability) {
 	if split != "" && !fraction.IsZero() {
 		c.fail([]string{path + ".fraction", path + ".split"}, "is %s together with %s.split; give one of them", fraction, path)
 	}

@@ -5,7 +5,7 @@ import (
 	"regexp"
 	"strings"
 
-	"coalmine/internal/yamltext"
+	"coalmine/internal/encoding"
 )
 
 // pathPattern is a path as --set and the grid write it.
@@ -53,8 +53,8 @@ func overrideValue(text, path string, at position, ps *problems) *node {
 		ps.add(at, path, "the value has %d bytes; expected at most %d", len(text), maxOverride)
 		return nil
 	}
-	file, err := yamltext.Parse([]byte(text))
-	if bad, ok := errors.AsType[*yamltext.Error](err); ok {
+	file, err := encoding.ParseYAML([]byte(text))
+	if bad, ok := errors.AsType[*encoding.YAMLError](err); ok {
 		ps.add(at, path, "%s", bad.Message)
 		return nil
 	}

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"coalmine/internal/recovered"
+	"coalmine/internal/goroutines"
 	"coalmine/tasks/taskstest"
 )
 
@@ -105,7 +105,7 @@ func eachValue(value any, path string, visit func(path string, set func(any), ol
 func TestOneWrongValueInAnExampleIsOneMistake(t *testing.T) {
 	t.Parallel()
 	sample := rand.New(rand.NewPCG(1, 2))
-	group := recovered.NewGroup()
+	group := goroutines.NewGroup()
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	eachTypo(t, func() bool { return taskstest.Whole() || sample.IntN(100) == 0 }, func(x typo) {
 		group.Go(func() error { x.check(t); return nil })

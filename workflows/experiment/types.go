@@ -1,7 +1,7 @@
 package experiment
 
 import (
-	"coalmine/internal/fractions"
+	"coalmine/internal/numbers"
 	"coalmine/models"
 	"coalmine/privacy"
 	"coalmine/privacy/correlated"
@@ -103,11 +103,11 @@ type Canaries struct {
 	PerConfiguration int `json:"per_configuration" default:"10" range:"[1,10000]" unit:"canaries" source:"Thakkar et al. 2020, section 4.1"`
 	// UserProbability is p_u: the probability that a user becomes a secret
 	// sharer of a canary. One value or a list. Required unless insertions are given.
-	UserProbability []fractions.Probability `json:"user_probability,omitempty" range:"(0,1]" also:"p_u" source:"Thakkar et al. 2020, section 4.1"`
+	UserProbability []numbers.Probability `json:"user_probability,omitempty" range:"(0,1]" also:"p_u" source:"Thakkar et al. 2020, section 4.1"`
 	// ExampleProbability is p_e: the probability that an example of a secret
 	// sharer is replaced by the canary. One value or a list. Required unless insertions
 	// are given.
-	ExampleProbability []fractions.Probability `json:"example_probability,omitempty" range:"(0,1]" also:"p_e" source:"Thakkar et al. 2020, section 4.1"`
+	ExampleProbability []numbers.Probability `json:"example_probability,omitempty" range:"(0,1]" also:"p_e" source:"Thakkar et al. 2020, section 4.1"`
 	// Insertions are chosen in place of probabilities: a canary replaces exactly so many
 	// examples, drawn from all that train. One number or a list.
 	Insertions []int `json:"insertions,omitempty" range:"[1,1000000000]" unit:"examples" also:"copies repetitions inserted" source:"Carlini et al. 2019, section 6.1"`
@@ -458,7 +458,7 @@ type EarlyStopping struct {
 type StopAt struct {
 	// RecallAt1 is the share of ordinary words of the validation part that the model has to
 	// guess first.
-	RecallAt1 fractions.Probability `json:"recall_at_1,omitzero" range:"(0,1]" also:"recall accuracy value"`
+	RecallAt1 numbers.Probability `json:"recall_at_1,omitzero" range:"(0,1]" also:"recall accuracy value"`
 	// Perplexity of the ordinary words of the validation part that the model has to come down
 	// to.
 	Perplexity float64 `json:"perplexity,omitzero" range:"[1,1000000]" also:"ppl"`
@@ -511,7 +511,7 @@ type Budget struct {
 // Checkpoints say which models are kept besides the audited ones and the last.
 type Checkpoints struct {
 	// Every so many rounds a checkpoint is kept: a count or a share of the rounds.
-	Every fractions.Share `json:"every" default:"5%" unit:"rounds or %"`
+	Every numbers.Share `json:"every" default:"5%" unit:"rounds or %"`
 	// Keep the newest so many of them.
 	Keep int `json:"keep" default:"3" range:"[0,100000]" unit:"checkpoints"`
 }
@@ -520,11 +520,11 @@ type Checkpoints struct {
 type Audit struct {
 	// Every so many rounds the model is audited, and always after the last: a
 	// count or a share of the rounds. Absent: after the last only.
-	Every fractions.Share `json:"every,omitzero" unit:"rounds or %"`
+	Every numbers.Share `json:"every,omitzero" unit:"rounds or %"`
 	// At are further rounds after which the model is audited, the earliest first: counts
 	// or shares of the rounds. Like the multiples of every, those of sgd are moved up to
 	// the end of a task (training.steps_per_task).
-	At []fractions.Share `json:"at,omitempty" unit:"rounds or %"`
+	At []numbers.Share `json:"at,omitempty" unit:"rounds or %"`
 	// Control is a fault that the training has on purpose, while privacy is accounted for as if
 	// it had none: a positive control of the audits of privacy that stand beside it. Everything
 	// that prints the epsilon says that it does not hold. The training is federated, with noise.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"coalmine/internal/fractions"
+	"coalmine/internal/numbers"
 	"coalmine/models/architectures"
 	"coalmine/privacy"
 	"coalmine/tasks/audits"
@@ -38,7 +38,7 @@ type Record struct {
 type Compress struct {
 	// Keep is the share of the elements that are kept: those of the largest absolute
 	// values, over all tensors together. The others become 0.
-	Keep fractions.Probability `json:"keep,omitzero" range:"(0,1)" also:"top_k topk" source:"Aji and Heafield 2017, section 3"`
+	Keep numbers.Probability `json:"keep,omitzero" range:"(0,1)" also:"top_k topk" source:"Aji and Heafield 2017, section 3"`
 	// Bits of an element that is kept: every tensor has 2^bits - 1 levels from minus its
 	// largest absolute value to it, and an element is rounded to one of the two nearest at
 	// random, so that it stays the same in the mean.

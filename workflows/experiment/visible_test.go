@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"coalmine/internal/visible"
+	"coalmine/internal/readable"
 )
 
 // programmed is an experiment of a program, whose job may hold any text.
@@ -22,7 +22,7 @@ func TestLabelsAreVisible(t *testing.T) {
 	spec := parse(t, programmed+`grid: {axes: {training.job.x: ["one\ntwo", "\u202eevil", "\e[31mred", "plain", "\"one\\ntwo\""]}}`)
 	seen := map[string]bool{}
 	for _, c := range spec.Cells {
-		if !visible.All(c.Label) || strings.Contains(c.Label, "\n") || seen[c.Label] {
+		if !readable.IsVisible(c.Label) || strings.Contains(c.Label, "\n") || seen[c.Label] {
 			t.Errorf("cell %s has the label %q", c.Name, c.Label)
 		}
 		seen[c.Label] = true
@@ -38,7 +38,7 @@ func TestInvisibleValuesComeBackFromYAML(t *testing.T) {
 	for _, value := range []string{`"\e[31mred\a"`, `"\u202eevil"`, `"a\nname: evil"`, `"\U000E0041tag"`, `"=1"`} {
 		spec := parse(t, programmed+"grid: {axes: {training.job.x: ["+value+"]}}")
 		text, err := spec.YAML()
-		if err != nil || !visible.All(string(text)) {
+		if err != nil || !readable.IsVisible(string(text)) {
 			t.Fatalf("%s is written as %q, %v", value, text, err)
 		}
 		again, err := Parse("again", text, Options{})

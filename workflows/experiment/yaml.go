@@ -9,17 +9,17 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
 
-	"coalmine/internal/yamltext"
+	"coalmine/internal/encoding"
 )
 
 // MaxFileSize is the largest experiment file, in bytes.
-const MaxFileSize = yamltext.MaxSize
+const MaxFileSize = encoding.MaxSize
 
 // parseYAML reads one document. Mistakes that hide the document's structure
 // end it with a nil node; others are collected.
 func parseYAML(source string, data []byte, ps *problems) *node {
-	file, err := yamltext.Parse(data)
-	if bad, ok := errors.AsType[*yamltext.Error](err); ok {
+	file, err := encoding.ParseYAML(data)
+	if bad, ok := errors.AsType[*encoding.YAMLError](err); ok {
 		ps.add(position{source, bad.Line, bad.Column}, "", "%s", bad.Message)
 		return nil
 	}

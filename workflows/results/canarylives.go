@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 
-	"coalmine/internal/recovered"
+	"coalmine/internal/goroutines"
 
-	"coalmine/internal/orderedjson"
+	"coalmine/internal/encoding"
 	"coalmine/storage"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/datasets"
@@ -42,7 +42,7 @@ type LivingCanary struct {
 type CanaryRound struct {
 	Round int `json:"round"`
 	// Outcomes have, for each canary, the members that results have of it.
-	Outcomes []orderedjson.Object `json:"outcomes"`
+	Outcomes []encoding.Object `json:"outcomes"`
 }
 
 // LoadCanaryLives reads the canaries of a cell, with so many measured rounds at most; points
@@ -114,7 +114,7 @@ const readsAtOnce = 16
 
 func (l *CanaryLives) readRounds(ctx context.Context, archive *storage.Archive, report *plan.Node, asked []reports.AuditParams, rounds []int) ([]CanaryRound, error) {
 	found := make([]CanaryRound, len(rounds))
-	group, ctx := recovered.WithContext(ctx)
+	group, ctx := goroutines.WithContext(ctx)
 	group.SetLimit(readsAtOnce)
 	for i, round := range rounds {
 		found[i].Round = round
@@ -136,7 +136,7 @@ func (l *CanaryLives) readOutcomes(ctx context.Context, archive *storage.Archive
 	if blob == "" || key == (storage.Key{}) {
 		return nil
 	}
-	var canaryOutcomes []orderedjson.Object
+	var canaryOutcomes []encoding.Object
 	if err := readJSON(ctx, archive, key, blob, &canaryOutcomes); errors.Is(err, storage.ErrNotFound) {
 		return nil
 	} else if err != nil {
@@ -146,7 +146,7 @@ func (l *CanaryLives) readOutcomes(ctx context.Context, archive *storage.Archive
 		return fmt.Errorf("%d outcomes for %d canaries: %w", len(canaryOutcomes), len(l.Canaries), storage.ErrCorrupt)
 	}
 	if into.Outcomes == nil {
-		into.Outcomes = make([]orderedjson.Object, len(canaryOutcomes))
+		into.Outcomes = make([]encoding.Object, len(canaryOutcomes))
 	}
 	for i, canaryOutcome := range canaryOutcomes {
 		if err := into.Outcomes[i].Join(canaryOutcome); err != nil {

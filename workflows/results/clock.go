@@ -7,7 +7,7 @@ import (
 	"sort"
 	"time"
 
-	"coalmine/internal/recovered"
+	"coalmine/internal/goroutines"
 
 	"coalmine/storage"
 	"coalmine/workflows/plan"
@@ -34,7 +34,7 @@ func readClock(ctx context.Context, archive *storage.Archive, cell *plan.Cell) (
 		return nil, err
 	}
 	ticks := make([]Tick, len(nodes))
-	group, ctx := recovered.WithContext(ctx)
+	group, ctx := goroutines.WithContext(ctx)
 	group.SetLimit(readsAtOnce)
 	for i, n := range nodes {
 		group.Go(func() error {

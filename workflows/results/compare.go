@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"coalmine/internal/visible"
+	"coalmine/internal/readable"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/all"
 	"coalmine/workflows/experiment"
@@ -272,7 +272,7 @@ func (p *Pair) writeChanges(b *strings.Builder) {
 	fmt.Fprintf(b, "\n%s:\n", p.Label)
 	for _, d := range all.Audits() {
 		for _, change := range p.Changes[d.Name] {
-			fmt.Fprintf(b, "  %s: %s\n", d.Name, visible.Lines(change.String()))
+			fmt.Fprintf(b, "  %s: %s\n", d.Name, readable.Lines(change.String()))
 		}
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"coalmine/internal/orderedjson"
+	"coalmine/internal/encoding"
 	"coalmine/storage"
 	"coalmine/tasks/reports"
 	"coalmine/workflows/experiment"
@@ -149,7 +149,7 @@ func take(p *reports.Point, audit string, metrics json.RawMessage) error {
 		p.Utility = metrics
 		return nil
 	}
-	var named orderedjson.Object
+	var named encoding.Object
 	if err := json.Unmarshal(metrics, &named); err != nil {
 		return fmt.Errorf("metrics: %w: %w", storage.ErrCorrupt, err)
 	}

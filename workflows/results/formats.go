@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"coalmine/internal/visible"
+	"coalmine/internal/readable"
 )
 
 // Format is a form in which results are written.
@@ -187,7 +187,7 @@ func (v *view) writeJSON(w io.Writer) error {
 }
 
 func encodeJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(visible.JSON(w))
+	e := json.NewEncoder(readable.JSON(w))
 	e.SetIndent("", " ")
 	return e.Encode(v)
 }
@@ -196,7 +196,7 @@ func encodeJSON(w io.Writer, v any) error {
 func (v *view) writeLaTeX(w io.Writer) error {
 	table := v.table()
 	var b strings.Builder
-	fmt.Fprintf(&b, "%% Run %s, experiment %s. Needs \\usepackage{booktabs}.\n", v.Run, visible.Text(v.Experiment))
+	fmt.Fprintf(&b, "%% Run %s, experiment %s. Needs \\usepackage{booktabs}.\n", v.Run, readable.Text(v.Experiment))
 	table.writeTabular(&b)
 	if d := table.Differences; d != nil {
 		b.WriteString("\n\\medskip\n")
@@ -206,7 +206,7 @@ func (v *view) writeLaTeX(w io.Writer) error {
 		b.WriteString("\n" + attacks.latex())
 	}
 	for _, note := range table.NotesOnce {
-		fmt.Fprintf(&b, "\\par{\\footnotesize %s}\n", visible.LaTeX(note))
+		fmt.Fprintf(&b, "\\par{\\footnotesize %s}\n", readable.LaTeX(note))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -227,7 +227,7 @@ func writeLaTeXRow(b *strings.Builder, row []string) {
 		if i > 0 {
 			b.WriteString(" & ")
 		}
-		b.WriteString(visible.LaTeX(text))
+		b.WriteString(readable.LaTeX(text))
 	}
 	b.WriteString(" \\\\\n")
 }

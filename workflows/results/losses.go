@@ -6,7 +6,7 @@ import (
 	"errors"
 	"math"
 
-	"coalmine/internal/extended"
+	"coalmine/internal/numbers"
 	"coalmine/storage"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/checkpoints"
@@ -120,8 +120,8 @@ func setLosses(p *reports.Point, row *checkpoints.Row) (err error) {
 	}
 	var utility struct {
 		AllTargets struct {
-			Perplexity extended.Float `json:"perplexity"`
-			MeanLoss   float64        `json:"mean_loss"` // in place of a perplexity that is infinite
+			Perplexity numbers.Float `json:"perplexity"`
+			MeanLoss   float64       `json:"mean_loss"` // in place of a perplexity that is infinite
 		} `json:"all_targets"`
 	}
 	if p.Utility != nil {

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	"coalmine/internal/recovered"
+	"coalmine/internal/goroutines"
 
 	"coalmine/storage"
 	"coalmine/tasks/reports"
@@ -127,7 +127,7 @@ func Load(ctx context.Context, archive *storage.Archive, run *runs.Run) (*Result
 func (r *Results) loadCells(ctx context.Context, archive *storage.Archive, run *planned.Run) error {
 	p := run.Plan
 	r.Cells = make([]Cell, len(p.Cells))
-	group, ctx := recovered.WithContext(ctx)
+	group, ctx := goroutines.WithContext(ctx)
 	group.SetLimit(readsAtOnce)
 	for i := range p.Cells {
 		group.Go(func() (err error) {
@@ -150,7 +150,7 @@ func (r *Results) loadCells(ctx context.Context, archive *storage.Archive, run *
 // measurement of it. What else they show changes with the record of the run alone.
 func (r *Results) Grown(ctx context.Context, archive *storage.Archive) (bool, error) {
 	var grown atomic.Bool
-	group, ctx := recovered.WithContext(ctx)
+	group, ctx := goroutines.WithContext(ctx)
 	group.SetLimit(readsAtOnce)
 	for _, key := range r.open {
 		group.Go(func() error {

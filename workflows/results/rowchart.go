@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"coalmine/internal/extended"
+	"coalmine/internal/numbers"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/all"
 )
@@ -57,7 +57,7 @@ func (r *viewRow) utility() *float64 {
 	if mean == nil {
 		return nil
 	}
-	return extended.Finite(mean.Mean)
+	return numbers.Finite(mean.Mean)
 }
 
 // meanOfInserted is the mean of a column of the canaries that were inserted; false if none

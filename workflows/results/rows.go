@@ -12,7 +12,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"coalmine/internal/visible"
+	"coalmine/internal/readable"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/all"
 	"coalmine/tasks/reports"
@@ -194,7 +194,7 @@ func writeCSV(t *flatTable, w io.Writer) error {
 	out := csv.NewWriter(w)
 	header := t.header()
 	for i, name := range header {
-		header[i] = visible.Cell(name) // metrics have names of others
+		header[i] = readable.Cell(name) // metrics have names of others
 	}
 	if err := out.Write(header); err != nil {
 		return err
@@ -219,7 +219,7 @@ func csvValue(v parquet.Value) string {
 	case v.Kind() == parquet.Double:
 		return strconv.FormatFloat(v.Double(), 'g', -1, 64)
 	case v.Kind() == parquet.ByteArray:
-		return visible.Cell(v.String())
+		return readable.Cell(v.String())
 	}
 	return v.String()
 }
@@ -326,7 +326,7 @@ func (v *view) cellRow(c *viewCell) (cellRow, error) {
 // axesJSON returns the JSON of axes with invisible characters escaped.
 func axesJSON(axes experiment.Axes) (string, error) {
 	var b strings.Builder
-	err := json.NewEncoder(visible.JSON(&b)).Encode(axes)
+	err := json.NewEncoder(readable.JSON(&b)).Encode(axes)
 	return strings.TrimSuffix(b.String(), "\n"), err
 }
 

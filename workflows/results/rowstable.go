@@ -8,8 +8,8 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"coalmine/internal/extended"
-	"coalmine/internal/visible"
+	"coalmine/internal/numbers"
+	"coalmine/internal/readable"
 	"coalmine/tasks/audits"
 )
 
@@ -55,7 +55,7 @@ func writeListed(t *flatTable, w io.Writer) error {
 	}
 	var b strings.Builder
 	writeAligned(&b, header, rows)
-	_, err := io.WriteString(visible.Writer(w), b.String())
+	_, err := io.WriteString(readable.Writer(w), b.String())
 	return err
 }
 
@@ -94,7 +94,7 @@ func listedValue(v parquet.Value, percent bool) string {
 	case v.Kind() != parquet.Double:
 		return csvValue(v)
 	case isInfinite(v):
-		return extended.Decimal(v.Double(), 0)
+		return numbers.Decimal(v.Double(), 0)
 	}
 	x := v.Double()
 	if percent {

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"coalmine/internal/extended"
+	"coalmine/internal/numbers"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/all"
 )
@@ -149,7 +149,7 @@ func intervalText(m *audits.Measure, e *audits.Estimate, text func(*audits.Measu
 // numberText is a number as the texts of its column have it, with a digit behind the point at
 // least: means of whole numbers are none.
 func numberText(m *audits.Measure, x float64) string {
-	return extended.Decimal(m.Scale.Of(x), max(1, m.Digits))
+	return numbers.Decimal(m.Scale.Of(x), max(1, m.Digits))
 }
 
 // signedText is a difference, with its sign.

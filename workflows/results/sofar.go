@@ -9,7 +9,7 @@ import (
 	"sort"
 	"strings"
 
-	"coalmine/internal/orderedjson"
+	"coalmine/internal/encoding"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
@@ -29,7 +29,7 @@ type SoFar struct {
 	// Measured are the numbers, by the names that they have in the curve of a report.
 	Measured reports.Point `json:"measured"`
 	// Audit are the outcomes, by the names that they have in the audit of a report.
-	Audit orderedjson.Object `json:"audit"`
+	Audit encoding.Object `json:"audit"`
 }
 
 // roundsLookedAt is how many measured rounds are looked at for a measurement that is done: audits

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"coalmine/internal/visible"
+	"coalmine/internal/readable"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/all"
 	"coalmine/tasks/selection"
@@ -173,7 +173,7 @@ func (v *view) unlabelled() string {
 	if n == 0 {
 		return ""
 	}
-	text := "labels do not name all that differs; so do " + visible.Text(strings.Join(v.Unlabelled[:min(n, unlabelledFields)], ", "))
+	text := "labels do not name all that differs; so do " + readable.Text(strings.Join(v.Unlabelled[:min(n, unlabelledFields)], ", "))
 	if n > unlabelledFields {
 		text += fmt.Sprintf(" and %d more", n-unlabelledFields)
 	}
@@ -267,7 +267,7 @@ func (v *viewCell) notes() []string {
 		notes = append(notes, ": not judged: "+u)
 	}
 	for _, e := range v.Errors {
-		notes = append(notes, " failed: "+visible.Lines(e))
+		notes = append(notes, " failed: "+readable.Lines(e))
 	}
 	if v.Lost != "" {
 		notes = append(notes, ": "+v.Lost)
@@ -303,7 +303,7 @@ func (v *view) writeTable(w io.Writer) error {
 	for _, note := range table.NotesOnce {
 		b.WriteString(note + "\n")
 	}
-	_, err := io.WriteString(visible.Writer(w), b.String())
+	_, err := io.WriteString(readable.Writer(w), b.String())
 	return err
 }
 

@@ -8,7 +8,7 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
-	"coalmine/internal/extended"
+	"coalmine/internal/numbers"
 )
 
 // compare is the difference of the two rows of a claim: seed by seed from the rows of cells and canaries,
@@ -215,4 +215,4 @@ func mean(bySeed map[string]float64) float64 {
 	return stat.Mean(values, nil)
 }
 
-func decimal(x float64) string { return extended.Decimal(x, 1) }
+func decimal(x float64) string { return numbers.Decimal(x, 1) }

@@ -15,7 +15,7 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
-	"coalmine/internal/extended"
+	"coalmine/internal/numbers"
 )
 
 // table is a CSV file: rows of named columns.
@@ -175,7 +175,7 @@ func spread(rows table, measure string, unit float64, digits int) string {
 	m := rows.where("measure=" + measure)[0]
 	mean, _ := number(m["mean"])
 	sd, _ := number(m["sd"])
-	return extended.Decimal(unit*mean, digits) + " ± " + extended.Decimal(unit*sd, digits)
+	return numbers.Decimal(unit*mean, digits) + " ± " + numbers.Decimal(unit*sd, digits)
 }
 
 // count is "1.8 ± 1.3; 9/185".

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"coalmine/internal/sleep"
+	"coalmine/internal/goroutines"
 )
 
 // Spoiling is the treatment of one request.
@@ -202,7 +202,7 @@ func (a *recorded) deliver(w http.ResponseWriter, r *http.Request, s Spoiling) {
 		return
 	}
 	if s == Late {
-		_ = sleep.For(r.Context(), lateness) // less if the client goes away
+		_ = goroutines.Sleep(r.Context(), lateness) // less if the client goes away
 	}
 	body := a.body.Bytes()
 	cut := 0 // damage is at another place each time, as on a bad line
@@ -241,6 +241,6 @@ func trickle(w http.ResponseWriter, r *http.Request, body []byte) {
 		}
 		_ = http.NewResponseController(w).Flush()
 		body = body[n:]
-		_ = sleep.For(r.Context(), tricklePause) // the next write finds out who went away
+		_ = goroutines.Sleep(r.Context(), tricklePause) // the next write finds out who went away
 	}
 }

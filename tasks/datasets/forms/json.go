@@ -6,14 +6,14 @@ import (
 	"fmt"
 	"strings"
 
-	"coalmine/internal/exactjson"
+	"coalmine/internal/encoding"
 )
 
 // ParseLine reads a line of JSON whose fields have other names than the usual ones. Users and
 // texts may be numbers there.
 func ParseLine(line []byte, c Columns, needs Needs) (Row, error) {
 	names := c.Or(plainColumns).list()
-	values, err := exactjson.Fields(line, names...)
+	values, err := encoding.JSONFields(line, names...)
 	if err != nil {
 		return Row{}, err
 	}
@@ -27,7 +27,7 @@ func ParseLine(line []byte, c Columns, needs Needs) (Row, error) {
 			err = errors.New(wrong.is())
 		}
 		if err != nil {
-			return Row{}, &exactjson.ValueError{Name: names[field], Err: err}
+			return Row{}, &encoding.ValueError{Name: names[field], Err: err}
 		}
 	}
 	return row, nil
@@ -37,14 +37,14 @@ func ParseLine(line []byte, c Columns, needs Needs) (Row, error) {
 func (r *Row) fillJSON(field int, value json.RawMessage) error {
 	switch value[0] {
 	case '"':
-		text, err := exactjson.String(value)
+		text, err := encoding.JSONString(value)
 		if err != nil {
 			return err
 		}
 		return r.fill(field, text)
 	case '[':
-		if field == tagsField && exactjson.HalfPair(value) {
-			return exactjson.ErrHalfPair
+		if field == tagsField && encoding.HalfPair(value) {
+			return encoding.ErrHalfPair
 		}
 		if field == tagsField && json.Unmarshal(value, &r.Tags) == nil {
 			return nil
@@ -53,5 +53,5 @@ func (r *Row) fillJSON(field int, value json.RawMessage) error {
 	default: // a number
 		return r.fill(field, strings.TrimSpace(string(value)))
 	}
-	return fmt.Errorf("is %s; expected a text or a number", exactjson.Show(value))
+	return fmt.Errorf("is %s; expected a text or a number", encoding.ShowJSON(value))
 }

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"coalmine/internal/exactjson"
-	"coalmine/internal/leaf"
+	"coalmine/internal/dataformats"
+	"coalmine/internal/encoding"
 )
 
 // leaf yields the examples of LEAF's data sets of text. What an example is tells the data set:
@@ -19,8 +19,8 @@ import (
 //	Reddit       lists of words; <BOS>, <EOS> and <PAD> are left out
 func (r *reader) leaf() error {
 	number := 0
-	for x, err := range leaf.Examples(r.content) {
-		if wrong, ok := errors.AsType[*leaf.SyntaxError](err); ok {
+	for x, err := range dataformats.LEAFExamples(r.content) {
+		if wrong, ok := errors.AsType[*dataformats.LEAFSyntaxError](err); ok {
 			return damaged("%w", wrong)
 		}
 		if err != nil {
@@ -40,15 +40,15 @@ func (r *Row) leaf(x, y json.RawMessage) error {
 	if !utf8.Valid(x) || !utf8.Valid(y) {
 		return errors.New("the example is not valid UTF-8; convert the file to UTF-8")
 	}
-	if exactjson.HalfPair(x) || exactjson.HalfPair(y) {
-		return fmt.Errorf("the example %w", exactjson.ErrHalfPair)
+	if encoding.HalfPair(x) || encoding.HalfPair(y) {
+		return fmt.Errorf("the example %w", encoding.ErrHalfPair)
 	}
-	if text, err := exactjson.String(x); err == nil {
+	if text, err := encoding.JSONString(x); err == nil {
 		return r.shakespeare(text, y)
 	}
 	var list []json.RawMessage
 	if err := json.Unmarshal(x, &list); err != nil || len(list) == 0 {
-		return fmt.Errorf("%s; expected a text, or a list", exactjson.Show(x))
+		return fmt.Errorf("%s; expected a text, or a list", encoding.ShowJSON(x))
 	}
 	if list[0][0] == '[' {
 		return r.reddit(x)
@@ -57,9 +57,9 @@ func (r *Row) leaf(x, y json.RawMessage) error {
 }
 
 func (r *Row) shakespeare(text string, y json.RawMessage) error {
-	next, err := exactjson.String(y)
+	next, err := encoding.JSONString(y)
 	if err != nil {
-		return fmt.Errorf("the label is %s; expected the text that comes next", exactjson.Show(y))
+		return fmt.Errorf("the label is %s; expected the text that comes next", encoding.ShowJSON(y))
 	}
 	text += next
 	r.Text = &text
@@ -76,8 +76,8 @@ func (r *Row) sent140(list []json.RawMessage, y json.RawMessage) error {
 	if len(list) <= sentText {
 		return fmt.Errorf("a list of %d; expected id, date, query, name and text", len(list))
 	}
-	date, err := exactjson.String(list[sentDate])
-	text, other := exactjson.String(list[sentText])
+	date, err := encoding.JSONString(list[sentDate])
+	text, other := encoding.JSONString(list[sentText])
 	if err := errors.Join(err, other); err != nil {
 		return fmt.Errorf("%w; expected id, date, query, name and text", err)
 	}

@@ -6,12 +6,12 @@ import (
 	"io"
 
 	"coalmine/internal/parquetfile"
-	"coalmine/internal/spool"
+	"coalmine/internal/tempfiles"
 )
 
 // parquet yields the rows of a Parquet file. Only the columns that are wanted are read.
 func (r *reader) parquet() error {
-	file, err := spool.Copy(r.content)
+	file, err := tempfiles.Spool(r.content)
 	if err != nil {
 		return err
 	}

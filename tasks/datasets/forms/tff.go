@@ -6,15 +6,15 @@ import (
 	"slices"
 	"strconv"
 
-	"coalmine/internal/spool"
-	"coalmine/internal/tff"
+	"coalmine/internal/dataformats"
+	"coalmine/internal/tempfiles"
 )
 
 // tff yields the rows of a split of a database of TensorFlow Federated. Its Stack Overflow has
 // the features tokens (a sentence, its words taken apart), title, tags, creation_date, score
 // and type.
 func (r *reader) tff() error {
-	file, err := spool.Named(r.content)
+	file, err := tempfiles.SpoolNamed(r.content)
 	if err != nil {
 		return err
 	}
@@ -23,7 +23,7 @@ func (r *reader) tff() error {
 		return mistaken("the users of this form are its clients, and its splits have a column of their own; expected no data.columns.user and no data.columns.split")
 	}
 	last := int64(0)
-	for x, err := range tff.Rows(r.ctx, file.Name(), r.Splits) {
+	for x, err := range dataformats.TFFRows(r.ctx, file.Name(), r.Splits) {
 		if err != nil && r.ctx.Err() == nil {
 			return tffFault(last, err)
 		}
@@ -41,8 +41,8 @@ func (r *reader) tff() error {
 // tffFault tells a database of which nothing more can be read after a row, 0 before the first,
 // from one that is another.
 func tffFault(last int64, err error) error {
-	_, absent := errors.AsType[*tff.NotFoundError](err)
-	_, other := errors.AsType[*tff.OtherError](err)
+	_, absent := errors.AsType[*dataformats.TFFNotFoundError](err)
+	_, other := errors.AsType[*dataformats.TFFOtherError](err)
 	if absent || other {
 		return mistaken("%w", err)
 	}
@@ -58,12 +58,12 @@ const (
 	splitColumn  = "split_name"
 )
 
-func (r *reader) tffRow(x tff.Row) (Row, error) {
+func (r *reader) tffRow(x dataformats.TFFRow) (Row, error) {
 	row := Row{User: x.Client, Split: &x.Split, Unit: "row", Number: int(x.Number)}
 	wanted := r.columns.list()
 	seen := make([]string, 0, 8)
 	var wrong error
-	err := tff.Features(x.Example, func(name string, f tff.Feature) error {
+	err := dataformats.TFFFeatures(x.Example, func(name string, f dataformats.TFFFeature) error {
 		seen = append(seen, name)
 		if field := slices.Index(wanted, name); field > 0 && r.Needs.field(field) {
 			wrong = row.feature(field, name, f)
@@ -88,7 +88,7 @@ func (r *reader) tffRow(x tff.Row) (Row, error) {
 
 // feature sets a field, by its index in Columns.list, to the value of a feature; tags may have
 // several values.
-func (r *Row) feature(field int, name string, f tff.Feature) error {
+func (r *Row) feature(field int, name string, f dataformats.TFFFeature) error {
 	texts, err := featureTexts(f)
 	switch {
 	case err != nil:
@@ -105,7 +105,7 @@ func (r *Row) feature(field int, name string, f tff.Feature) error {
 }
 
 // featureTexts returns the values of a feature as texts.
-func featureTexts(f tff.Feature) ([]string, error) {
+func featureTexts(f dataformats.TFFFeature) ([]string, error) {
 	texts, err := f.Texts()
 	if err != nil || len(texts) > 0 {
 		return texts, err

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"coalmine/internal/invariants"
+	"coalmine/internal/build"
 )
 
 // Settle works out the consequences of all events: the wants, and the next steps of
@@ -26,7 +26,7 @@ func (g *Graph) Settle(now time.Time) {
 		g.withdrawn = false
 		g.recallUnwanted()
 	}
-	if invariants.Enabled {
+	if build.Invariants {
 		g.check()
 	}
 }

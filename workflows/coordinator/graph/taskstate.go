@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"coalmine/internal/invariants"
+	"coalmine/internal/build"
 )
 
 // The states of a task, and the events that change them. Each line is a row of the
@@ -92,7 +92,7 @@ func (s State) next(e event) (State, bool) {
 func (g *Graph) move(x *Task, e event) {
 	to, ok := x.state.next(e)
 	if !ok {
-		if invariants.Enabled {
+		if build.Invariants {
 			panic(fmt.Sprintf("task %q is %s: it cannot %s", x.Label(), x.state, e))
 		}
 		g.log.Error("a task cannot make this move; it stays as it is",

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"coalmine/internal/invariants"
+	"coalmine/internal/build"
 	"coalmine/tasks"
 )
 
@@ -105,13 +105,13 @@ func TestAMoveThatIsNotDrawnIsABug(t *testing.T) {
 	x := &Task{form: newForm("round 7", &tasks.Spec{})}
 	const what = `task "round 7" is idle: it cannot land`
 	defer func() {
-		if r := recover(); invariants.Enabled && r != what || !invariants.Enabled && r != nil {
+		if r := recover(); build.Invariants && r != what || !build.Invariants && r != nil {
 			t.Errorf("it ends with %v", r)
 		}
 		if x.State() != Idle {
 			t.Errorf("the task is %s", x.State())
 		}
-		if !invariants.Enabled && !strings.Contains(log.String(), "a task cannot make this move") {
+		if !build.Invariants && !strings.Contains(log.String(), "a task cannot make this move") {
 			t.Errorf("the log says %q", log.String())
 		}
 	}()

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"coalmine/internal/decompress"
+	"coalmine/internal/dataformats"
 	"coalmine/tasks/datasets"
 
 	"github.com/klauspost/compress/gzip"
@@ -18,7 +18,7 @@ import (
 
 // content reads a file, decompressed if it is compressed.
 type content struct {
-	*decompress.Reader
+	*dataformats.Decompressor
 	name string
 	file *os.File
 }
@@ -29,7 +29,7 @@ func open(path string) (*content, error) {
 		return nil, err
 	}
 	c := &content{name: filepath.Base(path), file: file}
-	if c.Reader, err = decompress.NewReader(file, datasets.DefaultRatio); err != nil {
+	if c.Reader, err = dataformats.NewDecompressor(file, datasets.DefaultRatio); err != nil {
 		return nil, errors.Join(c.explain(err), file.Close())
 	}
 	return c, nil

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"math"
 
-	"coalmine/internal/leaf"
+	"coalmine/internal/dataformats"
 )
 
 // LEAF yields the images of LEAF's FEMNIST (Caldas et al. 2018): JSON files with users,
@@ -20,7 +20,7 @@ func leafFile(path string, yield func(Example, error) bool) (more bool, err erro
 		return false, err
 	}
 	defer c.close()
-	for found, err := range leaf.Examples(c) {
+	for found, err := range dataformats.LEAFExamples(c) {
 		if err != nil {
 			return false, fmt.Errorf("%s: %w", c.name, err)
 		}
@@ -31,7 +31,7 @@ func leafFile(path string, yield func(Example, error) bool) (more bool, err erro
 	return true, nil
 }
 
-func leafImage(file string, found leaf.Example) (Example, error) {
+func leafImage(file string, found dataformats.LEAFExample) (Example, error) {
 	x := Example{User: found.User, Where: fmt.Sprintf("%s, image %d of user %q", file, found.Number, found.User)}
 	if found.Misnamed != nil {
 		return x, &CorruptError{x.Where, found.Misnamed}

@@ -7,7 +7,7 @@ import (
 	"math"
 	"path/filepath"
 
-	"coalmine/internal/tff"
+	"coalmine/internal/dataformats"
 )
 
 // TFF yields the images of one split of TensorFlow Federated's EMNIST, such as all_train: an
@@ -17,7 +17,7 @@ import (
 func TFF(ctx context.Context, path, split string) Examples {
 	return examples(func(yield func(Example, error) bool) error {
 		name := filepath.Base(path)
-		for r, err := range tff.Rows(ctx, path, []string{split}) {
+		for r, err := range dataformats.TFFRows(ctx, path, []string{split}) {
 			if err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
@@ -29,7 +29,7 @@ func TFF(ctx context.Context, path, split string) Examples {
 	})
 }
 
-func tffExample(name string, r tff.Row) (Example, error) {
+func tffExample(name string, r dataformats.TFFRow) (Example, error) {
 	if r.Client == nil {
 		where := fmt.Sprintf("row %d of %s", r.Number, name)
 		return Example{Where: where}, &CorruptError{where, errors.New("the user is missing")}
@@ -52,7 +52,7 @@ const emnistSide = 28
 // parseEMNIST reads the features label and pixels.
 func parseEMNIST(example []byte) (label int, pixels []float32, err error) {
 	labels := []int64{}
-	err = tff.Features(example, func(name string, f tff.Feature) (err error) {
+	err = dataformats.TFFFeatures(example, func(name string, f dataformats.TFFFeature) (err error) {
 		switch name {
 		case "label":
 			labels, err = f.Ints()

@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"coalmine/internal/tff"
+	"coalmine/internal/dataformats"
 	"coalmine/tasks/datasets"
 )
 
@@ -186,7 +186,7 @@ func localFile(system fs.FS, name, shown string) (*File, error) {
 	if !info.Mode().IsRegular() {
 		return nil, fault(shown, "is neither a regular file nor a directory; expected JSON lines, plain, .gz or .zst")
 	}
-	if err := tff.CheckWhole(system, name); err != nil {
+	if err := dataformats.CheckWholeTFF(system, name); err != nil {
 		return nil, fault(shown, "%w", err)
 	}
 	open := func(context.Context) (io.ReadCloser, error) {

@@ -6,7 +6,7 @@ import (
 	"path"
 	"strings"
 
-	"coalmine/internal/tff"
+	"coalmine/internal/dataformats"
 	"coalmine/storage/s3"
 )
 
@@ -31,7 +31,7 @@ func findS3(ctx context.Context, url string) (*Source, error) {
 		// Without permission to list a bucket, a missing object is indistinguishable from a
 		// forbidden one: only a part that is found counts.
 		if part, err := bucket.Stat(ctx, key+end); err == nil && part.Size > 0 {
-			return nil, fault(url, "%w", tff.Unfinished(path.Base(key), end))
+			return nil, fault(url, "%w", dataformats.UnfinishedTFF(path.Base(key), end))
 		}
 	}
 	return &Source{Name: url, Files: []*File{objectFile(bucket, object)}}, nil
@@ -40,7 +40,7 @@ func findS3(ctx context.Context, url string) (*Source, error) {
 // databaseParts are the suffixes of objects that hold a part of a database.
 func databaseParts(key string) []string {
 	if strings.HasSuffix(key, ".sqlite") {
-		return []string{tff.WALEnd, tff.JournalEnd}
+		return []string{dataformats.WALEnd, dataformats.JournalEnd}
 	}
 	return nil
 }
@@ -79,7 +79,7 @@ func listBelow(ctx context.Context, bucket *s3.Bucket, prefix string) (files []*
 			return nil, nil, err
 		}
 		name := strings.TrimPrefix(object.Key, prefix)
-		parts[name] = object.Size > 0 && (strings.HasSuffix(name, tff.WALEnd) || strings.HasSuffix(name, tff.JournalEnd))
+		parts[name] = object.Size > 0 && (strings.HasSuffix(name, dataformats.WALEnd) || strings.HasSuffix(name, dataformats.JournalEnd))
 		if directory, ok := strings.CutSuffix(name, "/"); ok && directory != "" && !isHidden(directory) {
 			inner = append(inner, directory)
 		}
@@ -91,7 +91,7 @@ func listBelow(ctx context.Context, bucket *s3.Bucket, prefix string) (files []*
 		name := path.Base(f.Name)
 		for _, end := range databaseParts(name) {
 			if parts[name+end] {
-				return nil, nil, fault(f.Name, "%w", tff.Unfinished(name, end))
+				return nil, nil, fault(f.Name, "%w", dataformats.UnfinishedTFF(name, end))
 			}
 		}
 	}

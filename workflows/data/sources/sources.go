@@ -35,7 +35,7 @@ import (
 	"slices"
 	"strings"
 
-	"coalmine/internal/spool"
+	"coalmine/internal/tempfiles"
 	"coalmine/storage"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/datasets/forms"
@@ -287,7 +287,7 @@ func (f *File) upload(ctx context.Context, to Uploader) error {
 	defer body.Close()
 	seeker, ok := body.(io.ReadSeeker)
 	if !ok {
-		spooled, err := spool.Copy(body)
+		spooled, err := tempfiles.Spool(body)
 		if err != nil {
 			return fmt.Errorf("%s: %w", f.Name, err)
 		}

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"coalmine/internal/recovered"
+	"coalmine/internal/goroutines"
 	"coalmine/tasks/datasets/forms"
 )
 
@@ -111,7 +111,7 @@ func (t *textFiles) check() error {
 func (t *textFiles) open(ctx context.Context) (io.ReadCloser, error) {
 	from, to := io.Pipe()
 	go func() { // ends when from is read or closed
-		to.CloseWithError(recovered.Do(func() error { return t.archive(ctx, to) }))
+		to.CloseWithError(goroutines.Recover(func() error { return t.archive(ctx, to) }))
 	}()
 	return from, nil
 }

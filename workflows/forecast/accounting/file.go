@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"coalmine/internal/yamltext"
+	"coalmine/internal/encoding"
 	"coalmine/privacy"
 )
 
@@ -33,7 +33,7 @@ const treeSampling = "tree"
 // which recipe it is about, or which line.
 func ReadRecipes(source string, data []byte, like privacy.Recipe) ([]Training, error) {
 	var recipes []recipe
-	if err := yamltext.Unmarshal(data, &recipes); err != nil {
+	if err := encoding.UnmarshalYAML(data, &recipes); err != nil {
 		return nil, fmt.Errorf("%s:%w", source, err)
 	}
 	if n := len(recipes); n == 0 || n > maxRecipes {

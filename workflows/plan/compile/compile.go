@@ -19,7 +19,7 @@ import (
 	"runtime"
 	"slices"
 
-	"coalmine/internal/recovered"
+	"coalmine/internal/goroutines"
 
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -100,7 +100,7 @@ func Check(spec *experiment.Spec) error {
 	if err := CheckSize(spec); err != nil {
 		return err
 	}
-	group := recovered.NewGroup()
+	group := goroutines.NewGroup()
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i := range spec.Cells {
 		group.Go(func() error { return compileCell(spec, i, newPlan(), make(shared)) })

@@ -5,7 +5,7 @@ import (
 	"reflect"
 	"strconv"
 
-	"coalmine/internal/fractions"
+	"coalmine/internal/numbers"
 	"coalmine/storage"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
@@ -180,18 +180,18 @@ func (s *sizer) tasks(c *experiment.Cell) (fixed, each float64) {
 }
 
 // roundsOf returns a share of n rounds.
-func roundsOf(n int) fractions.Share {
-	rounds, _ := fractions.ParseShare(strconv.Itoa(n)) // every number is a share
+func roundsOf(n int) numbers.Share {
+	rounds, _ := numbers.ParseShare(strconv.Itoa(n)) // every number is a share
 	return rounds
 }
 
 // measuredAt is an audit that measures the last model, and those after some rounds.
-func measuredAt(a *experiment.Audit, rounds ...fractions.Share) *experiment.Audit {
+func measuredAt(a *experiment.Audit, rounds ...numbers.Share) *experiment.Audit {
 	if a == nil {
 		return nil
 	}
 	last := *a
-	last.Every, last.At = fractions.Share{}, rounds
+	last.Every, last.At = numbers.Share{}, rounds
 	return &last
 }
 

@@ -11,7 +11,7 @@ import (
 	"errors"
 	"strings"
 
-	"coalmine/internal/recovered"
+	"coalmine/internal/goroutines"
 
 	"coalmine/storage"
 )
@@ -68,7 +68,7 @@ func LookUpAll(ctx context.Context, archive *storage.Archive, keys []storage.Key
 
 func lookUpAll(ctx context.Context, keys []storage.Key, lookUp func(context.Context, storage.Key) (Node, error)) ([]Node, error) {
 	found := make([]Node, len(keys))
-	group, ctx := recovered.WithContext(ctx)
+	group, ctx := goroutines.WithContext(ctx)
 	group.SetLimit(lookUpsAtOnce)
 	for i, key := range keys {
 		group.Go(func() (err error) {

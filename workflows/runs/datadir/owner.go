@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"coalmine/internal/secretfiles"
+	"coalmine/internal/secrets"
 )
 
 // owner is the content of owner.json.
@@ -23,7 +23,7 @@ func ownerFile(dir string) string { return filepath.Join(dir, "owner.json") }
 
 // NoteSecrets hides the token file of a data directory from external programs, whichever process owns
 // the directory.
-func NoteSecrets(dir string) { secretfiles.Note(ownerFile(dir)) }
+func NoteSecrets(dir string) { secrets.NoteFile(ownerFile(dir)) }
 
 // writeOwner replaces owner.json whole, so that nobody reads half of it, and
 // other users nothing.

@@ -31,8 +31,7 @@ import (
 	"sync"
 	"time"
 
-	"coalmine/internal/recovered"
-	"coalmine/internal/sleep"
+	"coalmine/internal/goroutines"
 	"coalmine/storage"
 )
 
@@ -126,7 +125,7 @@ func (c *Contest) Await(ctx context.Context) error {
 
 // Pause waits for as long as a stand-by does between two questions. The only error
 // is that of ctx.
-func Pause(ctx context.Context) error { return sleep.For(ctx, LeaseRenew) }
+func Pause(ctx context.Context) error { return goroutines.Sleep(ctx, LeaseRenew) }
 
 // Keep renews the lease until ctx is done, when it returns nil, or until another
 // process holds it, when the error wraps ErrDeposed. While the queue is away nobody
@@ -136,7 +135,7 @@ func (c *Contest) Keep(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	for sleep.For(ctx, LeaseRenew) == nil {
+	for goroutines.Sleep(ctx, LeaseRenew) == nil {
 		held, err := c.Queue.Lease(ctx, leaseName, c.Holder, LeaseTTL)
 		if err == nil && !held {
 			return fmt.Errorf("%w: it holds the lease", ErrDeposed)
@@ -213,7 +212,7 @@ func Temporarily(ctx context.Context, archive *storage.Archive, q Queue, holder 
 func (c *Contest) hold(parent context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	var renewing sync.WaitGroup
-	renewing.Go(func() { cancel(recovered.Do(func() error { return c.Keep(ctx) })) })
+	renewing.Go(func() { cancel(goroutines.Recover(func() error { return c.Keep(ctx) })) })
 	return ctx, func() {
 		cancel(nil)
 		renewing.Wait()

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"coalmine/internal/recovered"
+	"coalmine/internal/goroutines"
 
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -23,7 +23,7 @@ func Delete(ctx context.Context, archive *storage.Archive, token *leadership.Tok
 	if err := token.Check(ctx); err != nil {
 		return err
 	}
-	group, ctx := recovered.WithContext(ctx)
+	group, ctx := goroutines.WithContext(ctx)
 	group.SetLimit(deletionsAtOnce)
 	for _, d := range batch {
 		group.Go(func() error { return d.carryOut(ctx, archive) })

@@ -17,7 +17,7 @@ import (
 	"sync"
 	"time"
 
-	"coalmine/internal/recovered"
+	"coalmine/internal/goroutines"
 
 	"coalmine/internal/secrets"
 	"coalmine/internal/seeds"
@@ -103,7 +103,7 @@ func (v *Verifier) Candidates(ctx context.Context) ([]plan.Ref, error) {
 		}
 	}
 	committed := make([]bool, len(refs))
-	group, groupCtx := recovered.WithContext(ctx)
+	group, groupCtx := goroutines.WithContext(ctx)
 	group.SetLimit(16)
 	for i, r := range refs {
 		group.Go(func() (err error) {
@@ -141,7 +141,7 @@ func Sample(candidates []plan.Ref, n int, seed uint64) []plan.Ref {
 func (v *Verifier) Verify(ctx context.Context, nodes []plan.Ref) ([]Node, error) {
 	out := make([]Node, len(nodes))
 	var mu sync.Mutex
-	group, ctx := recovered.WithContext(ctx)
+	group, ctx := goroutines.WithContext(ctx)
 	group.SetLimit(max(1, v.parallel()))
 	for i, r := range nodes {
 		group.Go(func() (err error) {

@@ -16,7 +16,7 @@ import (
 	"io"
 	"strings"
 
-	"coalmine/internal/exactjson"
+	"coalmine/internal/encoding"
 	"coalmine/privacy"
 )
 
@@ -116,7 +116,7 @@ func Read(name string, r io.Reader) (*File, error) {
 			return f.Header.decode(line)
 		}
 		var l Line
-		if err := exactjson.Unmarshal(line, &l); err != nil {
+		if err := encoding.UnmarshalJSON(line, &l); err != nil {
 			return err
 		}
 		if err := l.check(); err != nil {

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"io"
 
-	"coalmine/internal/exactjson"
+	"coalmine/internal/encoding"
 	"coalmine/internal/score"
 )
 
@@ -42,7 +42,7 @@ func ReadScores(name string, r io.Reader) (Scores, error) {
 	scores := Scores{}
 	err := eachLine(name, r, func(_ int, line []byte) error {
 		var l scoredLine
-		if err := exactjson.Unmarshal(quoteInfinity(line), &l); err != nil {
+		if err := encoding.UnmarshalJSON(quoteInfinity(line), &l); err != nil {
 			return fmt.Errorf("%w; expected a line such as {\"id\": \"canary-0\", \"log_probability\": -12.5}", err)
 		}
 		id, score, err := l.score()

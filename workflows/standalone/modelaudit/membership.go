@@ -13,7 +13,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"coalmine/internal/exactjson"
+	"coalmine/internal/encoding"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
@@ -50,7 +50,7 @@ func ReadOwners(name string, file io.Reader) ([]Owner, error) {
 		}
 		if line[0] != '{' {
 			of.Text = new(string(line))
-		} else if err := exactjson.Unmarshal(line, &of); err != nil || of.Text == nil {
+		} else if err := encoding.UnmarshalJSON(line, &of); err != nil || of.Text == nil {
 			return nil, fmt.Errorf(`%s, line %d: no JSON object with a text: expected {"user": "17", "text": "..."}, user left out if texts have none, or a text a line`, name, number)
 		}
 		place, known := -1, false

@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"coalmine/internal/fractions"
+	"coalmine/internal/numbers"
 	"coalmine/models"
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -34,7 +34,7 @@ type Block struct {
 	// Queries is n: the samples that someone draws to extract a canary.
 	Queries int `json:"queries" default:"1000" range:"[1,1000000000000]" unit:"samples" also:"n" source:"Hayes et al. 2024"`
 	// Chance is p: a canary is extractable if the samples have it with this probability.
-	Chance fractions.Probability `json:"chance" default:"50%" range:"(0,1)" also:"p" source:"Hayes et al. 2024"`
+	Chance numbers.Probability `json:"chance" default:"50%" range:"(0,1)" also:"p" source:"Hayes et al. 2024"`
 }
 
 const path = "audit.probabilistic_extraction"

@@ -9,15 +9,13 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/stat"
-
-	"coalmine/internal/skewnormal"
 )
 
 // The moments are Azzalini's (1985), over 200,000 draws: each is off by more than five of its
 // standard errors with a probability of 6e-7.
 func TestDrawsAreSkewNormal(t *testing.T) {
 	t.Parallel()
-	d := skewnormal.Distribution{Location: -3, Scale: 2, Shape: 4}
+	d := Distribution{Location: -3, Scale: 2, Shape: 4}
 	x := draws(rand.New(rand.NewPCG(7, 7)), d, 200_000)
 	delta := d.Shape / math.Sqrt(1+d.Shape*d.Shape)
 	shift := delta * math.Sqrt(2/math.Pi)
@@ -52,7 +50,7 @@ func calibrated(t testing.TB, costs []float64, times int) *Fit {
 // nine do in the mean.
 func TestTheCalibratedPTellsOtherDistributionsAndOnlyThese(t *testing.T) {
 	t.Parallel()
-	d := skewnormal.Distribution{Location: 60, Scale: 5, Shape: -2}
+	d := Distribution{Location: 60, Scale: 5, Shape: -2}
 	rng := rand.New(rand.NewPCG(5, 1))
 	humps := draws(rng, d, 600)
 	for i := range humps {
@@ -76,7 +74,7 @@ func TestTheCalibratedPTellsOtherDistributionsAndOnlyThese(t *testing.T) {
 
 func TestWithoutCalibrationThePIsThatOfTheTest(t *testing.T) {
 	t.Parallel()
-	fit := calibrated(t, draws(rand.New(rand.NewPCG(5, 1)), skewnormal.Distribution{Scale: 1, Shape: 1}, 100), 0)
+	fit := calibrated(t, draws(rand.New(rand.NewPCG(5, 1)), Distribution{Scale: 1, Shape: 1}, 100), 0)
 	if fit.CalibratedP != nil || fit.Significance() != fit.P {
 		t.Errorf("fit %+v", fit)
 	}
@@ -90,7 +88,7 @@ func TestWithoutCalibrationThePIsThatOfTheTest(t *testing.T) {
 // How often skew-normal references fail the test, by the plain p-value and the calibrated
 // one: 2,000 sets of 400, 39 simulations each. Right are 5% and 2.5%.
 func BenchmarkCalibration(b *testing.B) {
-	d := skewnormal.Distribution{Location: 60, Scale: 5, Shape: -2}
+	d := Distribution{Location: 60, Scale: 5, Shape: -2}
 	for b.Loop() {
 		const sets = 2000
 		rng := rand.New(rand.NewPCG(1, 1))

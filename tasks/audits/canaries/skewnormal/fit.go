@@ -8,14 +8,13 @@ import (
 	"slices"
 
 	"coalmine/internal/seeds"
-	"coalmine/internal/skewnormal"
 	"coalmine/tasks"
 )
 
 // Fit is a skew-normal distribution fitted to the first half of the references, and its test by the
 // second half.
 type Fit struct {
-	skewnormal.Distribution
+	Distribution
 	Fitted int `json:"fitted"`
 	Tested int `json:"tested"`
 	// KS is the statistic of Kolmogorov and Smirnov of the second half, P the probability of at least
@@ -79,8 +78,8 @@ func newFit(costs []float64) (Fit, error) {
 
 // fitAndTest fits the first of the costs, and returns the statistic of Kolmogorov and Smirnov of the
 // rest.
-func fitAndTest(costs []float64, fitted int) (skewnormal.Distribution, float64, error) {
-	d, err := skewnormal.Fit(costs[:fitted])
+func fitAndTest(costs []float64, fitted int) (Distribution, float64, error) {
+	d, err := FitDistribution(costs[:fitted])
 	if err != nil {
 		return d, 0, err
 	}
@@ -152,7 +151,7 @@ func (p *Params) calibrate(ctx context.Context, fit *Fit) error {
 
 // draws are n draws of two normals each, by Azzalini (1985): with delta = shape / sqrt(1 + shape²),
 // delta |z| + sqrt(1 - delta²) z' is standard skew-normal.
-func draws(rng *rand.Rand, d skewnormal.Distribution, n int) []float64 {
+func draws(rng *rand.Rand, d Distribution, n int) []float64 {
 	root := math.Sqrt(1 + float64(d.Shape*d.Shape))
 	out := make([]float64, n)
 	for i := range out {

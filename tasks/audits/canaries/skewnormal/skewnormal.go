@@ -14,7 +14,6 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"coalmine/internal/seeds"
-	"coalmine/internal/skewnormal"
 	"coalmine/models"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
@@ -175,8 +174,8 @@ func (e *estimator) scores(ctx context.Context, prefix []int32) (func(rows [][]i
 }
 
 // bootstrap fits resamples of the fitted costs.
-func (p *Params) bootstrap(ctx context.Context, fitted []float64) ([]skewnormal.Distribution, error) {
-	var all []skewnormal.Distribution
+func (p *Params) bootstrap(ctx context.Context, fitted []float64) ([]Distribution, error) {
+	var all []Distribution
 	again := make([]float64, len(fitted))
 	for k := range p.Bootstrap {
 		if err := ctx.Err(); err != nil {
@@ -186,7 +185,7 @@ func (p *Params) bootstrap(ctx context.Context, fitted []float64) ([]skewnormal.
 		for i := range again {
 			again[i] = fitted[rng.IntN(len(fitted))]
 		}
-		d, err := skewnormal.Fit(again)
+		d, err := FitDistribution(again)
 		if err != nil {
 			return nil, tasks.Permanent(fmt.Errorf("fit %d of the bootstrap: %w; use more references", k, err))
 		}
@@ -197,7 +196,7 @@ func (p *Params) bootstrap(ctx context.Context, fitted []float64) ([]skewnormal.
 
 // bits is the exposure: -log2 of the probability of a log-perplexity of at most the canary's, in bits
 // (Carlini et al. 2019, section 4.3). It has no upper bound.
-func bits(d skewnormal.Distribution, cost float64) float64 { return -d.LogCDF(cost) / math.Ln2 }
+func bits(d Distribution, cost float64) float64 { return -d.LogCDF(cost) / math.Ln2 }
 
 func atMost(ascending []float64, limit float64) int64 {
 	n, _ := slices.BinarySearchFunc(ascending, limit, func(cost, limit float64) int {
@@ -294,7 +293,7 @@ func summarize(ctx context.Context, t *tasks.Task, p *SummaryParams, placed []da
 // NewOutcome sums up estimates. The highest exposure is that of the canaries that count.
 func NewOutcome(estimates []Estimate, counts func(canary int) bool) Outcome {
 	var v Outcome
-	prefixes := map[skewnormal.Distribution]bool{}
+	prefixes := map[Distribution]bool{}
 	for i := range estimates {
 		e := &estimates[i]
 		if counts(i) {

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"coalmine/internal/skewnormal"
 	"coalmine/models"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
@@ -74,7 +73,7 @@ func TestReferencesCostWhatTheyCostAlone(t *testing.T) {
 // x[i] = norm.ppf((i + 0.5) / n) * stretch, which has p = 1 at 1.
 func TestTheTestOfAFitIsThatOfScipy(t *testing.T) {
 	t.Parallel()
-	normal := skewnormal.Distribution{Scale: 1}
+	normal := Distribution{Scale: 1}
 	for _, c := range []struct {
 		n            int
 		stretch      float64
@@ -121,7 +120,7 @@ func TestSupportedExposuresAreRightWhateverTheDistributionIs(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(5) {
 		rng := rand.New(rand.NewPCG(seed, 9))
-		low, high := skewnormal.Distribution{Location: 30, Scale: 4, Shape: 0}, skewnormal.Distribution{Location: 45, Scale: 2, Shape: 1}
+		low, high := Distribution{Location: 30, Scale: 4, Shape: 0}, Distribution{Location: 45, Scale: 2, Shape: 1}
 		costs := append(draws(rng, low, 9000), draws(rng, high, 11000)...)
 		rng.Shuffle(len(costs), func(i, j int) { costs[i], costs[j] = costs[j], costs[i] })
 		fit, err := newFit(costs)
@@ -161,7 +160,7 @@ func TestSupportedExposuresAreRightWhateverTheDistributionIs(t *testing.T) {
 func TestFittedExposuresOfSkewNormalReferencesAreRight(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(11, 5))
-	truth := skewnormal.Distribution{Location: 60, Scale: 5, Shape: -2}
+	truth := Distribution{Location: 60, Scale: 5, Shape: -2}
 	costs := draws(rng, truth, 10_000)
 	fit, err := newFit(costs)
 	if err != nil {

@@ -6,7 +6,7 @@ package upperbound
 import (
 	"fmt"
 
-	"coalmine/internal/extended"
+	"coalmine/internal/numbers"
 	"coalmine/privacy"
 	"coalmine/tasks/audits"
 )
@@ -26,8 +26,8 @@ var Audit = audits.Description{
 	Measures: []audits.Measure{
 		{Name: "noise_multiplier", Of: audits.Of(func(v *Outcome) float64 { return v.NoiseMultiplier })},
 		{Name: "delta", Of: audits.Of(deltaOf)},
-		{Name: "epsilon", Of: audits.Of(func(v *Outcome) *float64 { return extended.Finite(v.Epsilon) }), Header: privacy.HeadlineOf, Text: audits.Of((*Outcome).text)},
-		{Name: "epsilon_proved", Of: audits.Of(func(v *Outcome) *float64 { return extended.Finite(v.EpsilonProved) })},
+		{Name: "epsilon", Of: audits.Of(func(v *Outcome) *float64 { return numbers.Finite(v.Epsilon) }), Header: privacy.HeadlineOf, Text: audits.Of((*Outcome).text)},
+		{Name: "epsilon_proved", Of: audits.Of(func(v *Outcome) *float64 { return numbers.Finite(v.EpsilonProved) })},
 		{Name: "epsilon_renyi", Of: audits.Of((*Outcome).renyi)},
 		{Name: "accountant_proved", Of: audits.Of(func(v *Outcome) privacy.Accountant { return v.AccountantProved })},
 		{Name: "epsilon_infinite", Of: audits.Of(func(v *Outcome) bool { return v.Infinite })},
@@ -69,7 +69,7 @@ func (v *Outcome) renyi() *float64 {
 	if v.AccountantProved == "" {
 		return nil
 	}
-	return extended.Finite(v.EpsilonRenyi)
+	return numbers.Finite(v.EpsilonRenyi)
 }
 
 // underestimates is nil if the papers' convention is what is proved.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"coalmine/internal/plural"
+	"coalmine/internal/readable"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 )
@@ -136,12 +136,12 @@ func charted(v audits.Outcome) (best audits.Bounded, ok bool) {
 
 // Note implements audits.Noter.
 func (v *Outcome) Note(*audits.Cell) string {
-	note := fmt.Sprintf("membership: %s that trained against %d held-out ones", plural.Of(v.Members, "user"), v.HeldOut)
+	note := fmt.Sprintf("membership: %s that trained against %d held-out ones", readable.Count(v.Members, "user"), v.HeldOut)
 	if v.Sharers > 0 {
-		note += fmt.Sprintf("; %s with canaries apart", plural.Of(v.Sharers, "user"))
+		note += fmt.Sprintf("; %s with canaries apart", readable.Count(v.Sharers, "user"))
 	}
 	if v.LeftOut > 0 {
-		note += fmt.Sprintf("; %s left out for having nothing to predict", plural.Of(v.LeftOut, "user"))
+		note += fmt.Sprintf("; %s left out for having nothing to predict", readable.Count(v.LeftOut, "user"))
 	}
 	if v.References > 0 {
 		note += fmt.Sprintf("; %d reference models", v.References)

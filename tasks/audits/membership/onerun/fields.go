@@ -3,7 +3,7 @@ package onerun
 import (
 	"fmt"
 
-	"coalmine/internal/fractions"
+	"coalmine/internal/numbers"
 	"coalmine/privacy"
 	"coalmine/privacy/onerun"
 	"coalmine/storage"
@@ -40,7 +40,7 @@ type Block struct {
 	Delta float64 `json:"delta" range:"[0,1)"`
 	// Confidence of the bound: it is too high with at most the rest of the
 	// probability.
-	Confidence fractions.Probability `json:"confidence" default:"95%" range:"(0,1)" source:"Steinke et al. 2023"`
+	Confidence numbers.Probability `json:"confidence" default:"95%" range:"(0,1)" source:"Steinke et al. 2023"`
 	// TradeOff adds what the guesses say by the trade-off curve of the training, which knows
 	// more of it than an epsilon: how much noise is refuted.
 	TradeOff bool `json:"trade_off,omitempty" source:"Mahloujifar et al. 2024"`

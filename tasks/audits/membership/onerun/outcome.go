@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"coalmine/internal/extended"
+	"coalmine/internal/numbers"
 	"coalmine/privacy"
 	"coalmine/privacy/onerun"
 	"coalmine/tasks"
@@ -45,7 +45,7 @@ var Audit = audits.Description{
 	}, audits.Within(func(v *Outcome) *TradeOff { return v.TradeOff },
 		audits.Measure{Name: "one_run_noise_multiplier_refuted", Of: audits.Of(func(t *TradeOff) *float64 { return t.NoiseMultiplier })},
 		audits.Measure{
-			Name: "one_run_trade_off_epsilon_lower", Of: audits.Of(func(t *TradeOff) *float64 { return extended.Finite(t.EpsilonLower) }),
+			Name: "one_run_trade_off_epsilon_lower", Of: audits.Of(func(t *TradeOff) *float64 { return numbers.Finite(t.EpsilonLower) }),
 			Header: "by trade-off curve (z <)", Text: audits.Of((*TradeOff).text), Optional: true, Scale: audits.Plain, Digits: 3,
 		},
 	), audits.Within((*Outcome).claim,

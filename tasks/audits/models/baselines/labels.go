@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"coalmine/models"
-	"coalmine/models/neighbours"
+	"coalmine/models/attacks"
 	"coalmine/tasks"
 	"coalmine/tasks/audits/models/utility"
 	"coalmine/tasks/datasets"
@@ -56,7 +56,7 @@ type questions struct {
 }
 
 type searching struct {
-	*neighbours.Search
+	*attacks.Search
 	layout features.Layout
 	set    features.Set
 }
@@ -81,7 +81,7 @@ func (p *Params) queries(ctx context.Context, train, test *datasets.Population) 
 		records++
 		return nil
 	})
-	s.Search = neighbours.NewSearch(rows, set.Dimension(), Neighbours)
+	s.Search = attacks.NewSearch(rows, set.Dimension(), Neighbours)
 	return s, q, err
 }
 

@@ -3,7 +3,7 @@ package generatedimages
 import (
 	"fmt"
 
-	"coalmine/internal/fractions"
+	"coalmine/internal/numbers"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
@@ -27,7 +27,7 @@ type Block struct {
 	// Columns of the sheet.
 	Columns int `json:"columns" default:"6" range:"[1,100]" unit:"images" source:"Augenstein et al. 2020, figure 3"`
 	// Significance is the probability with which a limit on the images may alarm by chance.
-	Significance fractions.Probability `json:"significance" default:"0.1%" range:"(0,1)"`
+	Significance numbers.Probability `json:"significance" default:"0.1%" range:"(0,1)"`
 }
 
 const path = "audit.generated_images"
@@ -76,14 +76,14 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 
 func (f *Fields) States(*audits.Setting) float64 { return 3 * float64(f.GeneratedImages.Count) }
 
-var limits = []audits.Limit{audits.LimitOf[fractions.Probability]{
+var limits = []audits.Limit{audits.LimitOf[numbers.Probability]{
 	Name: "generated_inverted", Range: "(0,1)",
 	Doc: "generated_inverted limits the share of generated images that are nearer in mean intensity to inverted real images than to real ones. A cell is above it where the exact binomial test says so, " +
 		"at audit.generated_images.significance.",
-	Breaches: audits.Judged(func(v *Outcome, limit fractions.Probability) []string {
+	Breaches: audits.Judged(func(v *Outcome, limit numbers.Probability) []string {
 		return audits.AboveSignificantly("generated_inverted", "", v.Inverted, limit, v.Significance)
 	}),
-	FalseAlarms: func(s *audits.Setting, limit fractions.Probability) []audits.FalseAlarm {
+	FalseAlarms: func(s *audits.Setting, limit numbers.Probability) []audits.FalseAlarm {
 		if f, ok := audits.FieldsOf[*Fields](s); ok {
 			return audits.SignificanceAlarms("generated_inverted", limit, f.GeneratedImages.Count, "images", f.GeneratedImages.Significance)
 		}

@@ -3,7 +3,7 @@ package samples
 import (
 	"fmt"
 
-	"coalmine/internal/fractions"
+	"coalmine/internal/numbers"
 	"coalmine/models"
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -35,7 +35,7 @@ type Block struct {
 	// list.
 	Shown int `json:"shown" default:"20" range:"[0,1000]" unit:"samples" source:"Augenstein et al. 2020, table 8"`
 	// Significance is the probability with which a test of the samples may alarm by chance.
-	Significance fractions.Probability `json:"significance" default:"0.1%" range:"(0,1)"`
+	Significance numbers.Probability `json:"significance" default:"0.1%" range:"(0,1)"`
 	// Expansions is how many nodes a search for the most probable sequences of all may
 	// expand, which needs no sample. 0: none, as by default at the word level; at the byte
 	// level 100000.
@@ -121,11 +121,11 @@ func (f *Fields) States(*audits.Setting) float64 {
 }
 
 var limits = []audits.Limit{
-	audits.LimitOf[fractions.Probability]{
+	audits.LimitOf[numbers.Probability]{
 		Name: "samples_out_of_vocabulary", Range: "(0,1)",
 		Doc: "samples_out_of_vocabulary limits the share of words out of vocabulary at each position of the samples. A cell is above it where the exact binomial test of some position says so, " +
 			"at audit.samples.significance over all positions.",
-		Breaches: audits.Judged(func(v *Outcome, limit fractions.Probability) (breaches []string) {
+		Breaches: audits.Judged(func(v *Outcome, limit numbers.Probability) (breaches []string) {
 			if v.Unknown == nil {
 				return nil
 			}
@@ -134,23 +134,23 @@ var limits = []audits.Limit{
 			}
 			return breaches
 		}),
-		Check: func(s *audits.Setting, _ fractions.Probability, fail audits.Fail) {
+		Check: func(s *audits.Setting, _ numbers.Probability, fail audits.Fail) {
 			if s.Reading.Level == datasets.ByteLevel {
 				fail([]string{"audit.fail_if.samples_out_of_vocabulary", "data.level"}, "limits words out of vocabulary, and at the byte level nothing is; remove it, or set data.level: word")
 			}
 		},
 		FalseAlarms: falseAlarms("samples_out_of_vocabulary"),
 	}.Limit(),
-	audits.LimitOf[fractions.Probability]{
+	audits.LimitOf[numbers.Probability]{
 		Name: "samples_with_space", Range: "(0,1)",
 		Doc: "samples_with_space limits the share of samples with a space, byte level only. A cell is above it where the exact binomial test says so, at audit.samples.significance.",
-		Breaches: audits.Judged(func(v *Outcome, limit fractions.Probability) []string {
+		Breaches: audits.Judged(func(v *Outcome, limit numbers.Probability) []string {
 			if v.Spaces == nil {
 				return nil
 			}
 			return audits.AboveSignificantly("samples_with_space", "", v.Spaces.Samples, limit, v.Significance)
 		}),
-		Check: func(s *audits.Setting, _ fractions.Probability, fail audits.Fail) {
+		Check: func(s *audits.Setting, _ numbers.Probability, fail audits.Fail) {
 			if s.Reading.Level != datasets.ByteLevel {
 				fail([]string{"audit.fail_if.samples_with_space", "data.level"}, "limits spaces in samples, which the %s level has none of; remove it, or set data.level: byte", s.Reading.Level)
 			}
@@ -159,8 +159,8 @@ var limits = []audits.Limit{
 	}.Limit(),
 }
 
-func falseAlarms(name string) func(*audits.Setting, fractions.Probability) []audits.FalseAlarm {
-	return func(s *audits.Setting, limit fractions.Probability) []audits.FalseAlarm {
+func falseAlarms(name string) func(*audits.Setting, numbers.Probability) []audits.FalseAlarm {
+	return func(s *audits.Setting, limit numbers.Probability) []audits.FalseAlarm {
 		if f, ok := audits.FieldsOf[*Fields](s); ok {
 			return audits.SignificanceAlarms(name, limit, f.Samples.Count, "samples", f.Samples.Significance)
 		}

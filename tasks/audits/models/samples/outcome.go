@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"coalmine/internal/extended"
+	"coalmine/internal/numbers"
 	"coalmine/models"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
@@ -106,7 +106,7 @@ func (u *Unknown) first() audits.Share {
 
 // firstText has a star if first words stand out.
 func (u *Unknown) firstText() string {
-	text := extended.Decimal(100*u.first().Share, 2)
+	text := numbers.Decimal(100*u.first().Share, 2)
 	if u.First.StandsOut {
 		text += "*"
 	}

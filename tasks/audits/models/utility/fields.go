@@ -3,8 +3,7 @@ package utility
 import (
 	"fmt"
 
-	"coalmine/internal/extended"
-	"coalmine/internal/fractions"
+	"coalmine/internal/numbers"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
@@ -72,11 +71,11 @@ func (f *Fields) States(s *audits.Setting) float64 {
 
 // limits fail a model that has not learned, with which audits prove nothing.
 var limits = []audits.Limit{
-	audits.LimitOf[fractions.Probability]{
+	audits.LimitOf[numbers.Probability]{
 		Name: "accuracy_below", Range: "(0,1]",
 		Doc:   "accuracy_below is the least recall@1 on the test part, of a classifier the share of correct labels, such as 10%. A cell below it fails.",
-		Check: checkLabel[fractions.Probability]("accuracy", "accuracy_below"),
-		Breaches: audits.Judged(func(v *Outcome, limit fractions.Probability) []string {
+		Check: checkLabel[numbers.Probability]("accuracy", "accuracy_below"),
+		Breaches: audits.Judged(func(v *Outcome, limit numbers.Probability) []string {
 			switch {
 			case v.ofTexts():
 			case v.RecallUnknown != "":
@@ -93,7 +92,7 @@ var limits = []audits.Limit{
 		Check: checkLabel[float64]("perplexity", "perplexity_above"),
 		Breaches: audits.Judged(func(v *Outcome, limit float64) []string {
 			if !v.ofTexts() && float64(v.Perplexity) > limit {
-				return []string{fmt.Sprintf("perplexity is %s, above the limit of %.4g", extended.Decimal(v.Perplexity, 2), limit)}
+				return []string{fmt.Sprintf("perplexity is %s, above the limit of %.4g", numbers.Decimal(v.Perplexity, 2), limit)}
 			}
 			return nil
 		}),

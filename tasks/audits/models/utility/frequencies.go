@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"coalmine/internal/extended"
+	"coalmine/internal/numbers"
 	"coalmine/models"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
@@ -234,6 +234,6 @@ func (v *Outcome) baselineText() string {
 	case b.MeanAveragePrecision != nil:
 		return fmt.Sprintf("texts in any order (mean AP %.3f)", *b.MeanAveragePrecision)
 	default:
-		return fmt.Sprintf("word or class frequencies (accuracy %.1f%%, perplexity %s)", 100*b.RecallAt1, extended.Decimal(b.Perplexity, 1))
+		return fmt.Sprintf("word or class frequencies (accuracy %.1f%%, perplexity %s)", 100*b.RecallAt1, numbers.Decimal(b.Perplexity, 1))
 	}
 }

@@ -7,8 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"coalmine/internal/extended"
-	"coalmine/internal/fractions"
+	"coalmine/internal/numbers"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/auditstest"
 	"coalmine/tasks/datasets"
@@ -180,7 +179,7 @@ func TestTheJSONOfLabelsHasNoRecall(t *testing.T) {
 
 func TestLimitsOfUtilityFailBelowAndAbove(t *testing.T) {
 	t.Parallel()
-	tenth, err := fractions.ParseProbability("10%")
+	tenth, err := numbers.ParseProbability("10%")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,4 +206,4 @@ func TestLimitsOfUtilityFailBelowAndAbove(t *testing.T) {
 	}
 }
 
-func inf() extended.Float { return extended.Float(math.Inf(1)) }
+func inf() numbers.Float { return numbers.Float(math.Inf(1)) }

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"coalmine/internal/extended"
+	"coalmine/internal/numbers"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 )
@@ -45,8 +45,8 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 type Outcome struct {
 	// RecallAt1 is the share of ordinary target words that were the model's first guess; Perplexity is exp
 	// of their mean loss.
-	RecallAt1  float64        `json:"recall_at_1"`
-	Perplexity extended.Float `json:"perplexity"`
+	RecallAt1  float64       `json:"recall_at_1"`
+	Perplexity numbers.Float `json:"perplexity"`
 	// RecallUnknown says why there is no recall; "" if there is.
 	RecallUnknown string `json:"recall_unknown,omitempty"`
 	// Infinite: the perplexity is beyond float64, and null; the model diverged. MeanLoss, in nats, replaces
@@ -110,7 +110,7 @@ func (v *Outcome) recall() *float64 {
 	return &v.RecallAt1
 }
 
-func (v *Outcome) perplexity() *extended.Float {
+func (v *Outcome) perplexity() *numbers.Float {
 	if v.ofTexts() {
 		return nil
 	}

@@ -13,7 +13,7 @@ import (
 	"fmt"
 	"slices"
 
-	"coalmine/internal/extended"
+	"coalmine/internal/numbers"
 	"coalmine/models"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
@@ -293,7 +293,7 @@ func (v *Outcome) set(ctx context.Context, t *tasks.Task) error {
 }
 
 func (p *SumParams) outcome(t models.Tally) Outcome {
-	v := Outcome{RecallAt1: t.Recall(), Perplexity: extended.Float(t.Perplexity()), Tokens: t.Tokens}
+	v := Outcome{RecallAt1: t.Recall(), Perplexity: numbers.Float(t.Perplexity()), Tokens: t.Tokens}
 	if v.Perplexity.Infinite() {
 		v.Infinite, v.MeanLoss = true, t.Loss/float64(t.Tokens)
 	}

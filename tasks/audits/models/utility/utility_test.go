@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"coalmine/internal/fractions"
+	"coalmine/internal/numbers"
 	"coalmine/models"
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -187,7 +187,7 @@ func TestLabelsAreCountedAmongTheFiveFirstGuesses(t *testing.T) {
 
 func TestRecallAtFiveIsOfWordsAndClassesAlone(t *testing.T) {
 	t.Parallel()
-	tenth, err := fractions.ParseProbability("10%")
+	tenth, err := numbers.ParseProbability("10%")
 	if err != nil {
 		t.Fatal(err)
 	}

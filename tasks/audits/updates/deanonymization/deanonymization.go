@@ -9,7 +9,7 @@ package deanonymization
 import (
 	"context"
 
-	"coalmine/internal/npy"
+	"coalmine/internal/dataformats"
 	"coalmine/internal/seeds"
 	"coalmine/models/attacks"
 	"coalmine/tasks"
@@ -110,7 +110,7 @@ func reidentify(ctx context.Context, t *tasks.Task, p *Params) error {
 	if err := trial.run(ctx); err != nil {
 		return err
 	}
-	if err := t.Put(ctx, ScoresBlob, npy.Floats(trial.scores, len(census.Items), shape.Classes)); err != nil {
+	if err := t.Put(ctx, ScoresBlob, dataformats.NPYFloats(trial.scores, len(census.Items), shape.Classes)); err != nil {
 		return err
 	}
 	return t.PutJSON(ctx, ScoredBlob, &census.Scored)

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"coalmine/internal/fractions"
+	"coalmine/internal/numbers"
 	"coalmine/models/attacks"
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -57,7 +57,7 @@ type Block struct {
 	Sums int `json:"sums" default:"1" range:"[1,1000000]" unit:"updates" also:"secure_aggregation"`
 	TrainingFields
 	// Confidence of the intervals over users, by bootstrap.
-	Confidence fractions.Probability `json:"confidence" default:"95%" range:"(0,1)"`
+	Confidence numbers.Probability `json:"confidence" default:"95%" range:"(0,1)"`
 	// Users has the results list the average precision of every user.
 	Users bool `json:"users,omitzero" default:"false" also:"per_user"`
 }

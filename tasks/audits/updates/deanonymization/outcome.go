@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"coalmine/internal/plural"
+	"coalmine/internal/readable"
 	"coalmine/models/attacks"
 	"coalmine/models/ranking"
 	"coalmine/tasks"
@@ -192,7 +192,7 @@ func (v *Outcome) Note(*audits.Cell) string {
 	}
 	note := fmt.Sprintf("whose update is it: %d updates of %d anonymous devices; %s", v.Items, v.Devices, strings.Join(parts, "; "))
 	if v.Untaught > 0 {
-		note += fmt.Sprintf("; %s can't be named, for no update of their shadow devices was recorded", plural.Of(v.Untaught, "user"))
+		note += fmt.Sprintf("; %s can't be named, for no update of their shadow devices was recorded", readable.Count(v.Untaught, "user"))
 	}
 	return note + v.baseline()
 }

@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"coalmine/internal/npy"
+	"coalmine/internal/dataformats"
 	"coalmine/internal/seeds"
 	"coalmine/models/attacks"
 	"coalmine/models/ranking"
@@ -74,7 +74,7 @@ func ReadScores(ctx context.Context, t *tasks.Task, input string) (*Scores, erro
 	if err != nil {
 		return nil, err
 	}
-	if s.values, err = npy.ReadFloats(data, len(s.Items)*s.Columns()); err != nil {
+	if s.values, err = dataformats.ReadNPYFloats(data, len(s.Items)*s.Columns()); err != nil {
 		return nil, fmt.Errorf("scores of %s: %w: %w", input, err, storage.ErrCorrupt)
 	}
 	return s, nil

@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"coalmine/internal/plural"
+	"coalmine/internal/readable"
 	"coalmine/internal/seeds"
 	"coalmine/models/networks"
 	"coalmine/models/optimizers"
@@ -188,7 +188,7 @@ type Learned struct {
 
 // String is "stopped by 5 users after epoch 12 of 20".
 func (l *Learned) String() string {
-	text := fmt.Sprintf("stopped by %s after epoch %d of %d", plural.Of(l.ValidationUsers, "user"), l.Best, len(l.Course))
+	text := fmt.Sprintf("stopped by %s after epoch %d of %d", readable.Count(l.ValidationUsers, "user"), l.Best, len(l.Course))
 	if l.Best == len(l.Course) {
 		text += audits.LastEpoch(l.Best)
 	}

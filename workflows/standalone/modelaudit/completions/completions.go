@@ -24,9 +24,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"coalmine/internal/recovered"
-
-	"coalmine/internal/sleep"
+	"coalmine/internal/goroutines"
 )
 
 // Client asks one endpoint. Its fields must not change while it is used; it may be used
@@ -97,7 +95,7 @@ func (c *Client) Name() string {
 // Every prompt must have two tokens or more.
 func (c *Client) Score(ctx context.Context, prompts [][]int32, batch int) ([][]float64, error) {
 	scored := make([][]float64, len(prompts))
-	group, within := recovered.WithContext(ctx)
+	group, within := goroutines.WithContext(ctx)
 	group.SetLimit(max(1, c.Concurrency))
 	for first := 0; first < len(prompts) && within.Err() == nil; first += batch {
 		group.Go(func() error {
@@ -143,7 +141,7 @@ func (c *Client) request(ctx context.Context, prompts [][]int32) ([][]float64, e
 		if !again || try == tries {
 			return nil, c.explain(ctx, err)
 		}
-		if err := sleep.For(ctx, max(pause, busy.pause)); err != nil {
+		if err := goroutines.Sleep(ctx, max(pause, busy.pause)); err != nil {
 			return nil, c.explain(ctx, err)
 		}
 		pause = min(2*pause, maxPause)

@@ -1,0 +1,6 @@
+//go:build race
+
+package build
+
+// Race reports that the race detector is enabled.
+const Race = true

@@ -1,0 +1,280 @@
+// These files read content that may be compressed by gzip, Zstandard, xz or lzma, which it
+// detects by the first bytes. It reads all that the formats allow, also several members or frames
+// with padding between them. An *UnsupportedError names a feature that a library lacks, so that a
+// good file does not look damaged. Truncated content ends with io.ErrUnexpectedEOF. A reader takes
+// the memory of the window that the file asks for, twice that for a long window: at most 2 GiB in
+// Zstandard, though not for a small file, and 256 MiB in xz and lzma.
+
+package dataformats
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math/bits"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+	"github.com/therootcompany/xz"
+	"github.com/ulikunitz/xz/lzma"
+)
+
+// Compressed content is known by its first bytes (RFC 1952 section 2.3.1, RFC 8878 section 3.1,
+// the formats of XZ Utils). lzma has no mark, but a header that hardly anything else has.
+var (
+	gzipMagic = []byte{0x1f, 0x8b}
+	zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
+	xzMagic   = []byte("\xfd7zXZ\x00")
+)
+
+// Bounds of windows: that of `zstd --long=31`, the largest that zstd writes, and four times that
+// of `xz -9`.
+const (
+	maxZstdWindow = 2 << 30
+	maxDictionary = 256 << 20
+)
+
+// UnsupportedCompressionError names an unsupported feature of a file.
+type UnsupportedCompressionError struct{ Feature string }
+
+func (e *UnsupportedCompressionError) Error() string { return e.Feature + " is not supported" }
+
+func unsupported(format string, args ...any) error {
+	return &UnsupportedCompressionError{fmt.Sprintf(format, args...)}
+}
+
+// Decompressor reads decompressed content.
+type Decompressor struct {
+	io.Reader
+	// Compressed says that the content was compressed.
+	Compressed bool
+	close      func()
+}
+
+// Close releases the resources of the reader, and leaves the compressed content open.
+func (r *Decompressor) Close() {
+	if r.close != nil {
+		r.close()
+	}
+}
+
+// NewDecompressor returns a reader of the decompressed content of a file, which may grow ratio times
+// after the first FreeBytes. It returns errors of the underlying reader unchanged, even if the
+// content before them is damaged too.
+func NewDecompressor(content io.Reader, ratio int) (*Decompressor, error) {
+	in := bufio.NewReaderSize(content, smallFile)
+	skipped, err := skipFrames(in)
+	if err != nil {
+		return nil, err
+	}
+	head, _ := in.Peek(lzma.HeaderLen) // an error shows again when it is read
+	switch {
+	case bytes.HasPrefix(head, gzipMagic):
+		return newGzip(in)
+	case bytes.HasPrefix(head, zstdMagic):
+		return newZstd(in, ratio)
+	case bytes.HasPrefix(head, xzMagic):
+		return newXZ(in)
+	case isLZMA(head):
+		return newLZMA(in)
+	case skipped && len(head) > 0 && bytes.HasPrefix(zstdMagic, head):
+		return nil, io.ErrUnexpectedEOF
+	case skipped && len(head) > 0:
+		return nil, unsupported("content other than Zstandard after skippable frames")
+	}
+	return &Decompressor{Reader: in, Compressed: skipped}, nil
+}
+
+// skipFrames skips the skippable frames (RFC 8878 section 3.1.2) before the first frame with
+// content.
+func skipFrames(in *bufio.Reader) (some bool, err error) {
+	for {
+		head, _ := in.Peek(8)
+		if len(head) < 8 || head[0]&0xf0 != 0x50 || !bytes.Equal(head[1:4], []byte{0x2a, 0x4d, 0x18}) {
+			return some, nil
+		}
+		size := 8 + int64(binary.LittleEndian.Uint32(head[4:]))
+		if _, err := io.CopyN(io.Discard, in, size); err != nil {
+			return true, noEOF(err)
+		}
+		some = true
+	}
+}
+
+func noEOF(err error) error {
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+func newGzip(in *bufio.Reader) (*Decompressor, error) {
+	z, err := gzip.NewReader(in)
+	if err != nil {
+		return nil, noEOF(err)
+	}
+	z.Multistream(false)
+	return &Decompressor{Reader: &gzipReader{z, in}, Compressed: true}, nil
+}
+
+// gzipReader reads the members of a file, after which there may be zeros, as gzip itself does.
+type gzipReader struct {
+	*gzip.Reader
+	in *bufio.Reader
+}
+
+func (r *gzipReader) Read(b []byte) (int, error) {
+	n, err := r.Reader.Read(b)
+	if err == io.EOF {
+		err = r.member()
+	}
+	return n, err
+}
+
+// member begins the next member; io.EOF if there is none.
+func (r *gzipReader) member() error {
+	next, err := r.in.Peek(1)
+	if err != nil {
+		return err
+	}
+	if next[0] == 0 {
+		return onlyZeros(r.in)
+	}
+	if err := r.Reset(r.in); err != nil {
+		return noEOF(err)
+	}
+	r.Multistream(false)
+	return nil
+}
+
+// onlyZeros reads zeros to the end and returns io.EOF.
+func onlyZeros(in *bufio.Reader) error {
+	for {
+		b, err := in.ReadByte()
+		if err != nil {
+			return err
+		}
+		if b != 0 {
+			return errors.New("gzip: unexpected content behind the zeros after the last member")
+		}
+	}
+}
+
+func newZstd(in *bufio.Reader, ratio int) (*Decompressor, error) {
+	if whole, err := in.Peek(smallFile); err == io.EOF {
+		shrinkWindows(whole, FreeBytes+uint64(len(whole))*uint64(ratio))
+	}
+	z, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(!hasLongWindow(in)),
+		zstd.WithDecoderMaxWindow(maxZstdWindow), zstd.WithDecoderMaxMemory(maxZstdWindow))
+	if err != nil {
+		return nil, explainZstd(err)
+	}
+	return &Decompressor{Reader: &explained{z, explainZstd}, Compressed: true, close: z.Close}, nil
+}
+
+// hasLongWindow reports whether the first frame has a window beyond those that zstd reads without
+// being told to. With little memory the library would move all of it for each MiB.
+func hasLongWindow(in *bufio.Reader) bool {
+	var h zstd.Header
+	head, _ := in.Peek(zstd.HeaderMaxSize) // an error shows again when it is read
+	return h.Decode(head) == nil && h.WindowSize > 128<<20
+}
+
+func explainZstd(err error) error {
+	switch {
+	case errors.Is(err, zstd.ErrWindowSizeExceeded), errors.Is(err, zstd.ErrDecoderSizeExceeded):
+		return unsupported("a window of more than %d bytes", int64(maxZstdWindow))
+	case errors.Is(err, zstd.ErrUnknownDictionary):
+		return unsupported("a dictionary beside the file (zstd -D)")
+	}
+	return err
+}
+
+func newXZ(in io.Reader) (*Decompressor, error) {
+	z, err := xz.NewReader(in, maxDictionary)
+	if err != nil {
+		return nil, explainXZ(err)
+	}
+	return &Decompressor{Reader: &explained{z, explainXZ}, Compressed: true}, nil
+}
+
+func explainXZ(err error) error {
+	switch {
+	case errors.Is(err, xz.ErrOptions):
+		return unsupported("a filter other than LZMA2, Delta and BCJ for x86, PowerPC, IA-64, ARM, ARM-Thumb and SPARC")
+	case errors.Is(err, xz.ErrMemlimit):
+		return unsupported("a dictionary of more than %d bytes", maxDictionary)
+	case errors.Is(err, xz.ErrUnsupportedCheck):
+		return unsupported("a check other than CRC32, CRC64 and SHA-256")
+	case errors.Is(err, xz.ErrBuf):
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// explained translates the errors of a library.
+type explained struct {
+	io.Reader
+	explain func(error) error
+}
+
+func (e *explained) Read(b []byte) (int, error) {
+	n, err := e.Reader.Read(b)
+	if err != nil && err != io.EOF {
+		err = e.explain(err)
+	}
+	return n, err
+}
+
+// isLZMA recognizes a header of lzma as XZ Utils do: properties of 0 to 224, a dictionary of
+// 2^n or 2^n + 2^(n-1) bytes, and a size that is unknown or less than 256 GiB.
+func isLZMA(head []byte) bool {
+	if len(head) < lzma.HeaderLen || head[0] > 224 {
+		return false
+	}
+	dictionary, size := binary.LittleEndian.Uint32(head[1:]), binary.LittleEndian.Uint64(head[5:])
+	switch bits.OnesCount32(dictionary) {
+	case 1:
+	case 2:
+		if dictionary>>bits.TrailingZeros32(dictionary) != 3 {
+			return false
+		}
+	default:
+		return false
+	}
+	return dictionary >= lzma.MinDictCap && (size == 1<<64-1 || size < 256<<30)
+}
+
+func newLZMA(in io.Reader) (*Decompressor, error) {
+	z, err := lzma.ReaderConfig{DictCap: maxDictionary}.NewReader(in)
+	if _, ok := errors.AsType[*lzma.ErrDictSize](err); ok {
+		return nil, unsupported("a dictionary of more than %d bytes", maxDictionary)
+	}
+	if err != nil {
+		return nil, noEOF(err)
+	}
+	return &Decompressor{Reader: &lzmaReader{Reader: z}, Compressed: true}, nil
+}
+
+// lzmaReader returns the whole content of a truncated file before the error. The library's reader
+// returns the error once, before the last content, and then io.EOF.
+type lzmaReader struct {
+	io.Reader
+	cut error
+}
+
+func (r *lzmaReader) Read(b []byte) (int, error) {
+	n, err := r.Reader.Read(b)
+	if err == io.ErrUnexpectedEOF && r.cut == nil {
+		if r.cut, err = err, nil; n == 0 {
+			n, err = r.Reader.Read(b)
+		}
+	}
+	if err == io.EOF && r.cut != nil {
+		err = r.cut
+	}
+	return n, err
+}

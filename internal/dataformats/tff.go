@@ -1,0 +1,333 @@
+// This file reads the databases in which TensorFlow Federated keeps its data sets: SQLite,
+// with a table examples of split_name, client_id and serialized_example_proto, a
+// tf.train.Example, and a table client_metadata, which has the splits.
+
+package dataformats
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"math"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"modernc.org/sqlite" // the driver "sqlite", in Go alone
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// TFFRow is an example of a client.
+type TFFRow struct {
+	Number  int64 // of the row, from 1
+	Split   string
+	Client  *string // nil for null
+	Example []byte  // valid until the next row; nil for null
+}
+
+// TFFRows yields the rows of some splits, in their order. An error ends them.
+func TFFRows(ctx context.Context, path string, splits []string) iter.Seq2[TFFRow, error] {
+	return func(yield func(TFFRow, error) bool) {
+		if err := tffEach(ctx, path, splits, yield); err != nil {
+			yield(TFFRow{}, err)
+		}
+	}
+}
+
+// tffEach yields rows until there are no more, or the caller wants no more.
+func tffEach(ctx context.Context, path string, splits []string, yield func(TFFRow, error) bool) error {
+	if err := checkSQLite(path); err != nil {
+		return err
+	}
+	if err := CheckWholeTFF(os.DirFS(filepath.Dir(path)), filepath.Base(path)); err != nil {
+		return err
+	}
+	database, err := open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = database.Close() }() // it was only read
+	if err := checkSplits(ctx, database, splits); err != nil {
+		return err
+	}
+	// The plus keeps an index of splits, if there is one, from being used: rows come in their
+	// order without sorting.
+	query := "SELECT rowid, split_name, client_id, serialized_example_proto FROM examples WHERE +split_name IN (?" + strings.Repeat(", ?", len(splits)-1) + ") ORDER BY rowid"
+	rows, err := database.QueryContext(ctx, query, anys(splits)...)
+	if err != nil {
+		return notTFF(err)
+	}
+	defer func() { _ = rows.Close() }() // Err reports the failure
+	for rows.Next() {
+		var r TFFRow
+		var example sql.RawBytes
+		if err := rows.Scan(&r.Number, &r.Split, &r.Client, &example); err != nil {
+			return err
+		}
+		r.Example = example
+		if !yield(r, nil) {
+			return nil
+		}
+	}
+	return rows.Err()
+}
+
+func anys(texts []string) []any {
+	all := make([]any, len(texts))
+	for i, text := range texts {
+		all[i] = text
+	}
+	return all
+}
+
+// open opens a database that nobody writes to.
+func open(path string) (*sql.DB, error) {
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	// A path with a drive begins with a slash in a URL, too.
+	source := url.URL{Scheme: "file", Path: "/" + strings.TrimPrefix(filepath.ToSlash(absolute), "/"), RawQuery: "mode=ro&immutable=1"}
+	return sql.Open("sqlite", source.String())
+}
+
+// notTFF distinguishes a database without the tables, or their columns, from a
+// damaged one.
+func notTFF(err error) error {
+	if wrong, ok := errors.AsType[*sqlite.Error](err); ok && wrong.Code()&0xff == sqlite3.SQLITE_ERROR {
+		return &TFFOtherError{err}
+	}
+	return err
+}
+
+// TFFOtherError reports that a database is not one of TensorFlow Federated.
+type TFFOtherError struct{ Err error }
+
+func (e *TFFOtherError) Error() string {
+	return fmt.Sprintf("%v; expected the tables examples and client_metadata of TensorFlow Federated", e.Err)
+}
+
+func (e *TFFOtherError) Unwrap() error { return e.Err }
+
+// checkSplits looks splits up among those that there are.
+func checkSplits(ctx context.Context, database *sql.DB, wanted []string) error {
+	rows, err := database.QueryContext(ctx, "SELECT DISTINCT split_name FROM client_metadata WHERE split_name IS NOT NULL ORDER BY split_name")
+	if err != nil {
+		return notTFF(err)
+	}
+	defer func() { _ = rows.Close() }() // Err reports the failure
+	var splits []string
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return err
+		}
+		splits = append(splits, name)
+	}
+	if err := rows.Err(); err != nil {
+		return notTFF(err)
+	}
+	for _, split := range wanted {
+		if !slices.Contains(splits, split) {
+			return &TFFNotFoundError{split, splits}
+		}
+	}
+	return nil
+}
+
+// TFFNotFoundError reports that there is no such split.
+type TFFNotFoundError struct {
+	Split  string
+	Splits []string // those that there are
+}
+
+func (e *TFFNotFoundError) Error() string {
+	return fmt.Sprintf("there is no split %q; expected one of %s", e.Split, quoted(e.Splits))
+}
+
+func quoted(names []string) string {
+	var list []string
+	for _, name := range names {
+		list = append(list, strconv.Quote(name))
+	}
+	return strings.Join(list, ", ")
+}
+
+// checkSQLite refuses files that are not databases before the driver opens
+// them.
+func checkSQLite(path string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	magic := make([]byte, len(sqliteMagic))
+	if _, err := io.ReadFull(file, magic); err != nil || !isSQLite(magic) {
+		return errors.New("no SQLite database; unpack what comes compressed: xz --decompress --format=lzma FILE.lzma")
+	}
+	return nil
+}
+
+// Suffixes of files in which SQLite keeps a part of a database.
+const (
+	WALEnd     = "-wal"     // changes that are not in the database yet
+	JournalEnd = "-journal" // the rollback journal of an interrupted transaction
+)
+
+// UnfinishedTFF returns the error of a database with a part in another file.
+func UnfinishedTFF(name, end string) error {
+	return fmt.Errorf("a part of the database stands in %q, which would not be read; end the program that writes to it, and have SQLite join the two: sqlite3 %q 'PRAGMA wal_checkpoint(TRUNCATE)'", name+end, name)
+}
+
+// CheckWholeTFF returns an error for a database with a part in another file. Other files, and databases
+// whose other files are empty, are whole.
+func CheckWholeTFF(system fs.FS, name string) error {
+	for _, end := range []string{WALEnd, JournalEnd} {
+		// A journal that is kept begins with zeros when its transaction has ended.
+		if beginsWith(system, name+end, func(head []byte) bool { return len(bytes.Trim(head, "\x00")) > 0 }) && beginsWith(system, name, isSQLite) {
+			return UnfinishedTFF(name, end)
+		}
+	}
+	return nil
+}
+
+// beginsWith tests the first bytes of a file, which may be missing.
+func beginsWith(system fs.FS, name string, is func(head []byte) bool) bool {
+	file, err := system.Open(name)
+	if err != nil {
+		return false
+	}
+	defer file.Close()
+	head := make([]byte, len(sqliteMagic))
+	n, _ := io.ReadFull(file, head)
+	return is(head[:n])
+}
+
+// sqliteMagic begins a database.
+const sqliteMagic = "SQLite format 3\x00"
+
+func isSQLite(head []byte) bool { return string(head) == sqliteMagic }
+
+// TFFFeatures calls do with the features of a tf.train.Example (TensorFlow,
+// core/example/example.proto):
+//
+//	message Example  { Features features = 1; }
+//	message Features { map<string, Feature> feature = 1; }   entries: key = 1, value = 2
+func TFFFeatures(example []byte, do func(name string, f TFFFeature) error) error {
+	return eachMessage(example, 1, func(features []byte) error {
+		return eachMessage(features, 1, func(entry []byte) error {
+			name, feature, err := mapEntry(entry)
+			if err != nil {
+				return err
+			}
+			return do(name, feature)
+		})
+	})
+}
+
+// mapEntry reads the name and the value of an entry.
+func mapEntry(entry []byte) (name string, f TFFFeature, err error) {
+	err = eachMessage(entry, 1, func(key []byte) error { name = string(key); return nil })
+	if err == nil {
+		err = eachMessage(entry, 2, func(value []byte) error { f = value; return nil })
+	}
+	return name, f, err
+}
+
+// TFFFeature is the value of a feature, encoded:
+//
+//	message Feature   { BytesList bytes_list = 1; FloatList float_list = 2; Int64List int64_list = 3; }
+//	message BytesList { repeated bytes value = 1; }
+//	message FloatList { repeated float value = 1; }
+//	message Int64List { repeated int64 value = 1; }
+type TFFFeature []byte
+
+// Texts are the values of a feature that has bytes.
+func (f TFFFeature) Texts() (values []string, err error) {
+	err = eachMessage(f, 1, func(list []byte) error {
+		return eachMessage(list, 1, func(value []byte) error {
+			values = append(values, string(value))
+			return nil
+		})
+	})
+	return values, err
+}
+
+// Floats are the values of a feature that has numbers, packed or not.
+func (f TFFFeature) Floats() (values []float32, err error) {
+	err = eachMessage(f, 2, func(list []byte) error {
+		return eachField(list, 1, func(kind protowire.Type, data []byte) error {
+			for len(data) > 0 && (kind == protowire.BytesType || kind == protowire.Fixed32Type) {
+				bits, n := protowire.ConsumeFixed32(data)
+				if n < 0 {
+					return protowire.ParseError(n)
+				}
+				values, data = append(values, math.Float32frombits(bits)), data[n:]
+			}
+			return nil
+		})
+	})
+	return values, err
+}
+
+// Ints are the values of a feature that has whole numbers, packed or not.
+func (f TFFFeature) Ints() (values []int64, err error) {
+	err = eachMessage(f, 3, func(list []byte) error {
+		return eachField(list, 1, func(kind protowire.Type, data []byte) error {
+			for len(data) > 0 && (kind == protowire.BytesType || kind == protowire.VarintType) {
+				value, n := protowire.ConsumeVarint(data)
+				if n < 0 {
+					return protowire.ParseError(n)
+				}
+				values, data = append(values, int64(value)), data[n:]
+			}
+			return nil
+		})
+	})
+	return values, err
+}
+
+// eachMessage calls do for each field of a number that is a message, text or bytes.
+func eachMessage(data []byte, number protowire.Number, do func([]byte) error) error {
+	return eachField(data, number, func(kind protowire.Type, value []byte) error {
+		if kind != protowire.BytesType {
+			return fmt.Errorf("field %d has wire type %d; expected %d", number, kind, protowire.BytesType)
+		}
+		return do(value)
+	})
+}
+
+// eachField calls do for each field of a number: with its content if it has a length,
+// otherwise with the encoded value.
+func eachField(data []byte, number protowire.Number, do func(protowire.Type, []byte) error) error {
+	for len(data) > 0 {
+		found, kind, tag := protowire.ConsumeTag(data)
+		if tag < 0 {
+			return protowire.ParseError(tag)
+		}
+		n := protowire.ConsumeFieldValue(found, kind, data[tag:])
+		if n < 0 {
+			return protowire.ParseError(n)
+		}
+		value := data[tag : tag+n]
+		if data = data[tag+n:]; found != number {
+			continue
+		}
+		if kind == protowire.BytesType {
+			value, _ = protowire.ConsumeBytes(value)
+		}
+		if err := do(kind, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,83 @@
+// This file turns panics into errors, so that a fault that some input reveals ends the
+// work on that input, and not the process with everything else in it.
+//
+// Work on input from outside runs in [Do], and goroutines that share such work run in a [Group].
+// The place that reports the error logs its stack with [Log].
+//
+// Faults that the Go runtime itself calls fatal, such as a stack that overflows or maps that are
+// written at the same time, cannot be recovered.
+
+package goroutines
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Panic is a panic as an error.
+type Panic struct {
+	Value any
+	Stack []byte
+}
+
+// Error is one line without the stack.
+func (p *Panic) Error() string {
+	return fmt.Sprintf("a fault of the program: panic: %.400v", p.Value)
+}
+
+// Recover calls f and returns its error, or a *Panic if it panics.
+func Recover(f func() error) (err error) {
+	defer func() {
+		value := recover()
+		if p, ok := value.(*Panic); ok {
+			err = p // from another goroutine, with its own stack
+		} else if value != nil {
+			err = &Panic{value, debug.Stack()}
+		}
+	}()
+	return f()
+}
+
+// IsPanic reports whether an error comes from a panic.
+func IsPanic(err error) bool {
+	_, ok := errors.AsType[*Panic](err)
+	return ok
+}
+
+// LogPanic writes the stack to the log if the error comes from a panic. The arguments, in the form of slog,
+// describe the work that panicked.
+func LogPanic(log *slog.Logger, err error, args ...any) {
+	if p, ok := errors.AsType[*Panic](err); ok {
+		log.Error("panic", append(args, "panic", fmt.Sprint(p.Value), "stack", string(p.Stack))...)
+	}
+}
+
+// Group is an errgroup.Group whose functions may panic: Wait then returns a *Panic, unless
+// another function failed before.
+type Group struct{ group *errgroup.Group }
+
+// NewGroup returns a group in which the failure of one function leaves the others alone.
+func NewGroup() *Group { return &Group{new(errgroup.Group)} }
+
+// WithContext returns a group and a context that ends with the first failure, or when Wait
+// returns.
+func WithContext(ctx context.Context) (*Group, context.Context) {
+	group, ctx := errgroup.WithContext(ctx)
+	return &Group{group}, ctx
+}
+
+// SetLimit bounds the number of functions that run at the same time.
+func (g *Group) SetLimit(n int) { g.group.SetLimit(n) }
+
+// Go calls f in a goroutine once the limit allows it.
+func (g *Group) Go(f func() error) {
+	g.group.Go(func() error { return Recover(f) })
+}
+
+// Wait waits for all functions and returns the first error.
+func (g *Group) Wait() error { return g.group.Wait() }

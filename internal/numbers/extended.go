@@ -1,0 +1,63 @@
+// These files have numbers that may exceed the range of float64, such as the perplexity of
+// a model that diverged. JSON cannot express infinity: it has null in its place, and the struct
+// around it a member "infinite" that is true.
+
+package numbers
+
+import (
+	"encoding/json"
+	"math"
+	"strconv"
+)
+
+// InfiniteText is the text of an infinite number.
+const InfiniteText = "infinite"
+
+// Float is a number, or +Inf for one beyond the range of float64. In JSON, +Inf is null.
+type Float float64
+
+// Infinite reports whether the number is +Inf.
+func (f Float) Infinite() bool { return math.IsInf(float64(f), 1) }
+
+// MarshalJSON writes a number, or null for +Inf. NaN and -Inf are errors.
+func (f Float) MarshalJSON() ([]byte, error) {
+	if f.Infinite() {
+		return []byte("null"), nil
+	}
+	return json.Marshal(float64(f))
+}
+
+// UnmarshalJSON reads a number, or null for +Inf.
+func (f *Float) UnmarshalJSON(data []byte) error {
+	if string(data) == "null" {
+		*f = Float(math.Inf(1))
+		return nil
+	}
+	return json.Unmarshal(data, (*float64)(f))
+}
+
+// widest is the number from which Decimal uses a power of ten.
+const widest = 1e7
+
+// Decimal formats a number for people with the given digits behind the point; from ten million on
+// with a power of ten, and an infinite number as Text.
+func Decimal[T ~float64](x T, digits int) string {
+	switch f := float64(x); {
+	case math.IsInf(f, 1):
+		return InfiniteText
+	case math.IsInf(f, -1):
+		return "-" + InfiniteText
+	case math.Abs(f) >= widest:
+		return strconv.FormatFloat(f, 'e', digits, 64)
+	default:
+		return strconv.FormatFloat(f, 'f', digits, 64)
+	}
+}
+
+// Finite returns the number, or nil for +Inf, -Inf and NaN.
+func Finite[T ~float64](x T) *float64 {
+	if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
+		return nil
+	}
+	return new(float64(x))
+}

@@ -1,0 +1,27 @@
+// This file writes a number with the noun that it counts.
+
+package readable
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Count is "1 user", "2 users" or "0 users"; "1 canary", "2 canaries".
+func Count[N ~int | ~int64 | ~uint64](n N, noun string) string {
+	if n != 1 {
+		noun = Plural(noun)
+	}
+	return fmt.Sprintf("%d %s", n, noun)
+}
+
+// Plural is the plural of a noun.
+func Plural(noun string) string {
+	switch {
+	case strings.HasSuffix(noun, "y") && !strings.HasSuffix(noun, "ay") && !strings.HasSuffix(noun, "ey"):
+		return strings.TrimSuffix(noun, "y") + "ies"
+	case strings.HasSuffix(noun, "s"), strings.HasSuffix(noun, "x"), strings.HasSuffix(noun, "ch"), strings.HasSuffix(noun, "sh"):
+		return noun + "es"
+	}
+	return noun + "s"
+}

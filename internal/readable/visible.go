@@ -1,0 +1,199 @@
+// This file writes text that comes from other people, such as labels, names of files and
+// messages of programs, so that it cannot act on a terminal, a spreadsheet or a typesetter, and so
+// that two texts which differ also look different.
+//
+// There is one function for each sink:
+//
+//	Text    a name or value within a line
+//	Lines   a message that may have several lines
+//	Writer  a terminal; the last guard behind the other two
+//	JSON    JSON, which a terminal may show
+//	YAML    the same values as YAML
+//	Cell    a cell of CSV
+//	LaTeX   the body of a LaTeX document
+//
+// A character is invisible if it has no shape of its own: control characters (with line breaks
+// and tabs), format characters such as the marks of writing direction, all spaces but the ASCII
+// one, variation selectors, and bytes that are no UTF-8.
+
+package readable
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// Text returns s if all of it is visible, and otherwise s in double quotes with its invisible
+// characters escaped as in Go. Texts that differ have different results: a text that begins and
+// ends with a double quote, or with a space, is quoted too.
+func Text(s string) string {
+	if isPlain(s) {
+		return s
+	}
+	var b strings.Builder
+	b.WriteByte('"')
+	each(s, func(part string, r rune) {
+		switch {
+		case r == '"' || r == '\\':
+			b.WriteByte('\\')
+			b.WriteString(part)
+		case isVisible(r):
+			b.WriteString(part)
+		default:
+			b.WriteString(escaped(part, r))
+		}
+	})
+	b.WriteByte('"')
+	return b.String()
+}
+
+// isPlain reports whether Text returns s unchanged.
+func isPlain(s string) bool {
+	if strings.HasPrefix(s, " ") || strings.HasSuffix(s, " ") || len(s) > 1 && s[0] == '"' && s[len(s)-1] == '"' {
+		return false
+	}
+	return allVisible(s)
+}
+
+func allVisible(s string) bool {
+	all := true
+	each(s, func(_ string, r rune) { all = all && isVisible(r) })
+	return all
+}
+
+// Lines returns s with its invisible characters escaped, but for line breaks and tabs. Lines after
+// the first are indented by two spaces, so that none can pass for a line of Coalmine's own.
+func Lines(s string) string {
+	return strings.ReplaceAll(clean(strings.TrimRight(s, "\n")), "\n", "\n  ")
+}
+
+// clean escapes the invisible characters of a text of several lines. A carriage return before a
+// line break is part of it.
+func clean(s string) string { return escapeInvisible(strings.ReplaceAll(s, "\r\n", "\n"), escaped) }
+
+// escapeInvisible replaces the invisible characters of a text, but for line breaks and tabs.
+func escapeInvisible(s string, escape func(part string, r rune) string) string {
+	if IsVisible(s) {
+		return s
+	}
+	var b strings.Builder
+	each(s, func(part string, r rune) {
+		if isVisible(r) || r == '\n' || r == '\t' {
+			b.WriteString(part)
+		} else {
+			b.WriteString(escape(part, r))
+		}
+	})
+	return b.String()
+}
+
+// broken stands for a byte that is not valid UTF-8.
+const broken = -1
+
+// each calls f with each character of s, and with each byte that is not part of a character.
+func each(s string, f func(part string, r rune)) {
+	for len(s) > 0 {
+		r, size := utf8.DecodeRuneInString(s)
+		if r == utf8.RuneError && size == 1 {
+			r = broken
+		}
+		f(s[:size], r)
+		s = s[size:]
+	}
+}
+
+// isVisible reports whether a character has a shape of its own, or is the ASCII space.
+func isVisible(r rune) bool {
+	return r != broken && unicode.IsPrint(r) && !unicode.In(r, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)
+}
+
+func escaped(part string, r rune) string {
+	switch {
+	case r == '\n':
+		return `\n`
+	case r == '\r':
+		return `\r`
+	case r == '\t':
+		return `\t`
+	case r == broken || r < utf8.RuneSelf:
+		return fmt.Sprintf(`\x%02x`, part[0])
+	case r > 0xffff:
+		return fmt.Sprintf(`\U%08x`, r)
+	}
+	return fmt.Sprintf(`\u%04x`, r)
+}
+
+// Writer returns a writer to a terminal, or to a file that is read as text. It escapes the
+// invisible characters, but for line breaks and tabs. Write takes whole characters.
+func Writer(w io.Writer) io.Writer { return writer{w, clean} }
+
+// JSON returns a writer that takes JSON and writes the same values, with the invisible
+// characters of strings escaped. Write takes whole characters.
+func JSON(w io.Writer) io.Writer {
+	return inStrings(w, func(r rune) string {
+		high, low := utf16.EncodeRune(r)
+		return fmt.Sprintf(`\u%04x\u%04x`, high, low)
+	})
+}
+
+// YAML returns a writer that takes JSON and writes the same values as YAML, with the invisible
+// characters of strings escaped. Write takes whole characters.
+func YAML(w io.Writer) io.Writer {
+	return inStrings(w, func(r rune) string { return fmt.Sprintf(`\U%08x`, r) })
+}
+
+// inStrings returns a writer that escapes the invisible characters of JSON, those above U+FFFF by
+// beyond. Outside of strings JSON has none but line breaks and tabs, and its strings have none of
+// these.
+func inStrings(w io.Writer, beyond func(rune) string) io.Writer {
+	escape := func(_ string, r rune) string {
+		switch {
+		case r > 0xffff:
+			return beyond(r)
+		case r == broken:
+			return `\ufffd`
+		}
+		return fmt.Sprintf(`\u%04x`, r)
+	}
+	return writer{w, func(s string) string { return escapeInvisible(s, escape) }}
+}
+
+// IsVisible reports whether all of a text of several lines is visible, but for line breaks and tabs.
+func IsVisible(s string) bool {
+	return allVisible(strings.NewReplacer("\n", "", "\t", "").Replace(s))
+}
+
+type writer struct {
+	w     io.Writer
+	clean func(string) string
+}
+
+func (w writer) Write(p []byte) (int, error) {
+	if _, err := io.WriteString(w.w, w.clean(string(p))); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// formulas begin a formula in a spreadsheet; some take the full-width forms too.
+const formulas = "=+-@\uff1d\uff0b\uff0d\uff20"
+
+// Cell returns the text of a cell of CSV: the result of Text, preceded by an apostrophe if a
+// spreadsheet would take it for a formula, or if it begins with an apostrophe.
+func Cell(s string) string {
+	s = Text(s)
+	if first, _ := utf8.DecodeRuneInString(s); first == '\'' || s != "" && strings.ContainsRune(formulas, first) {
+		return "'" + s
+	}
+	return s
+}
+
+var latexEscapes = strings.NewReplacer(
+	`\`, `\textbackslash{}`, `&`, `\&`, `%`, `\%`, `$`, `\$`, `#`, `\#`, `_`, `\_`, `{`, `\{`, `}`, `\}`, `~`, `\textasciitilde{}`, `^`, `\textasciicircum{}`)
+
+// LaTeX returns s for the body of a LaTeX document, in one line.
+func LaTeX(s string) string { return latexEscapes.Replace(strings.ReplaceAll(clean(s), "\n", " ")) }

@@ -1,0 +1,144 @@
+package secrets_test
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"coalmine/internal/secrets"
+	"coalmine/internal/testserver"
+)
+
+func TestFilesAreTakenOutOfAQuery(t *testing.T) {
+	t.Parallel()
+	query := url.Values{"ca": {"/ca"}, "cert": {"/c"}, "key": {"/k"}, "db": {"3"}}
+	files, err := secrets.TakeCertificateFiles(query)
+	if want := (secrets.CertificateFiles{CA: "/ca", Certificate: "/c", Key: "/k"}); err != nil || files != want {
+		t.Errorf("got %+v, %v, want %+v", files, err, want)
+	}
+	if query.Encode() != "db=3" {
+		t.Errorf("left %s", query.Encode())
+	}
+	files.Put(query)
+	if query.Encode() != "ca=%2Fca&cert=%2Fc&db=3&key=%2Fk" {
+		t.Errorf("put back: %s", query.Encode())
+	}
+	for text, says := range map[string]string{"ca=": "path of one", "ca=a&ca=b": "path of one", "cert=a": "key=FILE", "key=a": "cert=FILE"} {
+		query, _ := url.ParseQuery(text)
+		if _, err := secrets.TakeCertificateFiles(query); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, want an error that says %q", text, err, says)
+		}
+	}
+	if config, err := (secrets.CertificateFiles{}).Config(); config != nil || err != nil {
+		t.Errorf("no files: %v, %v, want none", config, err)
+	}
+}
+
+// meet has a client and a server agree on TLS, and the client read; it returns the
+// client's error.
+func meet(t *testing.T, client, server *tls.Config) error {
+	t.Helper()
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	go func() {
+		if conn, err := listener.Accept(); err == nil {
+			_, _ = conn.Write([]byte("hello")) // after the handshake
+			conn.Close()
+		}
+	}()
+	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: 10 * time.Second}, "tcp", listener.Addr().String(), client.Clone())
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	_, err = io.ReadFull(conn, make([]byte, 5))
+	return err
+}
+
+func clientOf(t *testing.T, files secrets.CertificateFiles) *tls.Config {
+	t.Helper()
+	config, err := files.Config()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return config
+}
+
+// serverOf asks for certificates of an authority.
+func serverOf(t *testing.T, pair testserver.Pair, ca *testserver.Authority) *tls.Config {
+	t.Helper()
+	certificate, err := tls.LoadX509KeyPair(pair.Certificate, pair.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pem, err := os.ReadFile(ca.File)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clients := x509.NewCertPool()
+	clients.AppendCertsFromPEM(pem)
+	return &tls.Config{Certificates: []tls.Certificate{certificate}, ClientCAs: clients, ClientAuth: tls.RequireAndVerifyClientCert}
+}
+
+func TestARenewedCertificateNeedsNoRestart(t *testing.T) {
+	t.Parallel()
+	ca := testserver.NewAuthority(t)
+	server := serverOf(t, ca.Issue("server"), ca)
+	pair := ca.Issue("client", testserver.Expired)
+	client := clientOf(t, secrets.CertificateFiles{CA: ca.File, Certificate: pair.Certificate, Key: pair.Key})
+	problem := secrets.ExplainCertificate(meet(t, client, server))
+	if problem == nil || !strings.Contains(problem.Error(), "client certificate") {
+		t.Errorf("an expired certificate of the client: %v", problem)
+	}
+	if renewed := ca.Issue("client"); renewed != pair {
+		t.Fatalf("the renewed certificate is in %v, want %v", renewed, pair)
+	}
+	if err := meet(t, client, server); err != nil {
+		t.Errorf("a renewed one: %v", err)
+	}
+}
+
+func TestWhatIsWrongWithTLSIsExplained(t *testing.T) {
+	t.Parallel()
+	ca := testserver.NewAuthority(t)
+	trusting := clientOf(t, secrets.CertificateFiles{CA: ca.File})
+	anyone := func(change func(*x509.Certificate)) *tls.Config {
+		config := serverOf(t, ca.Issue("server", change), ca)
+		config.ClientAuth = tls.NoClientCert
+		return config
+	}
+	early := anyone(func(c *x509.Certificate) { c.NotBefore = time.Now().Add(time.Hour) })
+	clients := anyone(func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth} })
+	old := anyone(func(*x509.Certificate) {})
+	old.MaxVersion = tls.VersionTLS11
+	for name, c := range map[string]struct {
+		server *tls.Config
+		says   string
+	}{
+		"not yet valid":   {early, "holds from"},
+		"for clients":     {clients, "give the server another"},
+		"nameless":        {anyone(func(c *x509.Certificate) { c.DNSNames, c.IPAddresses = nil, nil }), "no host"},
+		"old TLS":         {old, "1.2 or 1.3"},
+		"asks for client": {serverOf(t, ca.Issue("asking"), ca), "asks for a client certificate"},
+	} {
+		problem := secrets.ExplainCertificate(meet(t, trusting, c.server))
+		if problem == nil || !strings.Contains(problem.Error(), c.says) {
+			t.Errorf("%s: %v, want %q", name, problem, c.says)
+		}
+	}
+	for _, err := range []error{nil, io.EOF, errors.New("refused"), &net.OpError{Op: "dial", Err: io.EOF}} {
+		if problem := secrets.ExplainCertificate(err); problem != nil {
+			t.Errorf("%v has nothing to do with TLS: %v", err, problem)
+		}
+	}
+}

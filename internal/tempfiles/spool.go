@@ -1,0 +1,65 @@
+// This file keeps a stream in a temporary file, for readers that need to go back and
+// forth in it.
+
+package tempfiles
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// Spooled is a copy of a stream. It vanishes when it is closed or its process is killed.
+type Spooled struct {
+	*os.File
+	// Size is its length in bytes.
+	Size   int64
+	remove func() error // closes it, too
+}
+
+// Spool reads a stream to its end into a temporary file (TMPDIR), and goes to the
+// beginning of that. The errors of the stream are returned as they are. Programs cannot open
+// the file by its name: see SpoolNamed.
+func Spool(body io.Reader) (*Spooled, error) {
+	file, err := OpenFile("", "coalmine-source-")
+	if err != nil {
+		return nil, fmt.Errorf("temporary copy: %w", err)
+	}
+	return fill(&Spooled{File: file.File, remove: file.Close}, body)
+}
+
+// SpoolNamed is like Spool, for a library that opens the file by its name. The file of a killed process is
+// removed when the next one starts.
+func SpoolNamed(body io.Reader) (*Spooled, error) {
+	d, err := MakeDirectory("", "source-")
+	if err != nil {
+		return nil, fmt.Errorf("temporary copy: %w", err)
+	}
+	file, err := os.OpenFile(filepath.Join(d.Path, "copy"), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		d.Remove()
+		return nil, fmt.Errorf("temporary copy: %w", err)
+	}
+	remove := func() error {
+		defer d.Remove()
+		return file.Close()
+	}
+	return fill(&Spooled{File: file, remove: remove}, body)
+}
+
+// fill copies the stream.
+func fill(f *Spooled, body io.Reader) (*Spooled, error) {
+	var err error
+	if f.Size, err = io.Copy(f.File, body); err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// Close closes the file and removes it.
+func (f *Spooled) Close() error { return f.remove() }

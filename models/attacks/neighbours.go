@@ -1,0 +1,89 @@
+// This file finds the nearest of many vectors by Euclidean distance, without
+// holding them all in memory.
+
+package attacks
+
+import (
+	"context"
+	"slices"
+
+	"coalmine/internal/kernels"
+)
+
+// tile is the number of vectors compared with the queries at once.
+const tile = 256
+
+// Search finds, for each query, the K nearest of the vectors passed to Show. Distances
+// are computed in float32, as |v|² - 2 q·v: if the distances of two vectors agree to
+// about 1e-6 of |v|², either may count as nearer. Of equal ones the one shown earlier
+// does.
+type Search struct {
+	k, dimension int
+	queries      []float32
+	found        [][]neighbour
+	products     []float32
+}
+
+// neighbour is a vector and its squared distance less the squared norm of the query.
+type neighbour struct {
+	distance float64
+	id       int
+}
+
+// NewSearch searches for the k nearest of each query, k at least 1. queries has dimension
+// values for each, one after another, and is only read.
+func NewSearch(queries []float32, dimension, k int) *Search {
+	n := len(queries) / dimension
+	return &Search{k: k, dimension: dimension, queries: queries, found: make([][]neighbour, n), products: make([]float32, n*tile)}
+}
+
+// Show compares vectors, which have the dimension of the queries and lie one after another, with
+// all queries. ids has one for each. It returns early with the error of a context that has ended.
+func (s *Search) Show(ctx context.Context, vectors []float32, ids []int) error {
+	for from := 0; from < len(ids); from += tile {
+		to := min(from+tile, len(ids))
+		s.compare(vectors[from*s.dimension:to*s.dimension], ids[from:to])
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// compare adds the vectors of a tile to the neighbours of the queries.
+func (s *Search) compare(vectors []float32, ids []int) {
+	d, m := s.dimension, len(ids)
+	kernels.Gemm(false, true, len(s.found), m, d, 1, s.queries, d, vectors, d, 0, s.products, m)
+	for j, id := range ids {
+		norm := kernels.SquaredNorm(vectors[j*d : (j+1)*d])
+		for i := range s.found {
+			s.insert(i, neighbour{norm - float64(2*float64(s.products[i*m+j])), id})
+		}
+	}
+}
+
+// insert keeps the k nearest of a query, the nearest first.
+func (s *Search) insert(query int, n neighbour) {
+	list := s.found[query]
+	if len(list) == s.k {
+		if n.distance >= list[s.k-1].distance {
+			return
+		}
+		list = list[:s.k-1]
+	}
+	at := len(list)
+	for at > 0 && list[at-1].distance > n.distance {
+		at--
+	}
+	s.found[query] = slices.Insert(list, at, n)
+}
+
+// Nearest returns the ids of a query's neighbours, the nearest first: k of them, or fewer
+// if fewer were shown.
+func (s *Search) Nearest(query int) []int {
+	ids := make([]int, len(s.found[query]))
+	for i, n := range s.found[query] {
+		ids[i] = n.id
+	}
+	return ids
+}
