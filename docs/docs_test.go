@@ -86,6 +86,33 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
+var (
+	span    = regexp.MustCompile("`[^`\n]*`")
+	formula = regexp.MustCompile(`(?s)\$\$(.+?)\$\$|\$([^$\n]+)\$`)
+	escape  = regexp.MustCompile(`\\[[:punct:]]`)
+)
+
+// Markdown takes a backslash before punctuation for an escape.
+func TestFormulasAreWhole(t *testing.T) {
+	t.Parallel()
+	n := 0
+	for name, text := range pages(t) {
+		text = span.ReplaceAllString(block.ReplaceAllString(text, ""), "")
+		for _, f := range formula.FindAllString(text, -1) {
+			n++
+			if strings.Count(f, "{") != strings.Count(f, "}") || escape.MatchString(f) {
+				t.Errorf("%s: %s has an open brace, or a backslash before punctuation", name, f)
+			}
+		}
+		if rest := formula.ReplaceAllString(text, ""); strings.Contains(rest, "$") {
+			t.Errorf("%s has a lone $: %.80q", name, rest[strings.Index(rest, "$"):])
+		}
+	}
+	if n < 100 {
+		t.Errorf("the test recognises only %d formulas", n)
+	}
+}
+
 func TestTheIndexLinksToEveryPage(t *testing.T) {
 	t.Parallel()
 	all := pages(t)
