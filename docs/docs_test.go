@@ -104,8 +104,8 @@ func TestFormulasAreWhole(t *testing.T) {
 				t.Errorf("%s: %s has an open brace, or a backslash before punctuation", name, f)
 			}
 		}
-		if rest := formula.ReplaceAllString(text, ""); strings.Contains(rest, "$") {
-			t.Errorf("%s has a lone $: %.80q", name, rest[strings.Index(rest, "$"):])
+		if _, after, found := strings.Cut(formula.ReplaceAllString(text, ""), "$"); found {
+			t.Errorf("%s has a lone $ before %.80q", name, after)
 		}
 	}
 	if n < 100 {
