@@ -35,6 +35,7 @@ export default defineConfig({
     emptyOutDir: true,
     assetsDir: '',
     target: 'es2022',
+    license: { fileName: 'licenses.json' }, // of the packages in the build, for coalmine version --licenses
     modulePreload: { polyfill: false },
   },
 });
