@@ -12,7 +12,7 @@ trap 'rm -f "$before" "$after"' EXIT
 sums() {
 	git ls-files -z --cached --others --exclude-standard -- '*.go' '*.s' '*.json' |
 		xargs -0 -r grep -l -s -m1 -E '^// Code generated .*DO NOT EDIT\.?$' |
-		sort | xargs -r sha256sum
+		sort | xargs -r sha256sum NOTICE
 }
 
 sums >"$before"

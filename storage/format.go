@@ -46,7 +46,7 @@ func ParseStamp(text string) Stamp {
 }
 
 // thisBuild is the version in the stamps of this build.
-var thisBuild = sync.OnceValue(build.Version)
+var thisBuild = sync.OnceValue(func() string { return build.Read().String() })
 
 // Stamp returns the stamp of the records that this build writes.
 func (f Format) Stamp() Stamp { return Stamp{f.Number, thisBuild()} }

@@ -78,14 +78,6 @@ func TestACommandThatASignalEndsSaysNoMoreThanThat(t *testing.T) {
 	}
 }
 
-func TestTheVersionIsAFlagToo(t *testing.T) {
-	t.Parallel()
-	var out, messages bytes.Buffer
-	if code := execute(t.Context(), []string{"--version"}, &out, &messages); code != exitDone || out.String() != "coalmine "+version()+"\n" {
-		t.Errorf("exit status %d, %q, %s", code, out.String(), messages.String())
-	}
-}
-
 // An unknown command suggests the commands with similar names or the same purpose, and no others.
 func TestOnlyCommandsThatFitAreSuggested(t *testing.T) {
 	t.Parallel()

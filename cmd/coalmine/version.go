@@ -1,35 +1,92 @@
 package main
 
 import (
+	"fmt"
 	"runtime"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"coalmine/dashboards"
 	"coalmine/internal/build"
 	"coalmine/internal/kernels"
 	"coalmine/workflows/plan/compile"
 )
 
-// version is the version of this build.
-func version() string { return build.Version() }
+// version names this build in records and answers.
+func version() string { return build.Read().String() }
+
+// versionFacts are the answer to version --json.
+type versionFacts struct {
+	build.Info
+
+	Go       string   `json:"go"`
+	Platform string   `json:"platform"`
+	Kernels  string   `json:"kernels"`
+	Kinds    []string `json:"kinds"`
+}
 
 func newVersionCommand(g *global) *cobra.Command {
-	return &cobra.Command{
-		Use:     "version",
-		Short:   "Print the version, the kernel set and the kinds of tasks",
-		Example: "  coalmine version --json | jq .kinds",
+	var licenses bool
+	c := &cobra.Command{
+		Use:   "version",
+		Short: "Print the version, the build and the kernel set, or licenses",
+		Long: `Print the version, the commit, Go's version, the platform and the kernel set of this
+build; with --json also the kinds of tasks that it knows. --licenses prints the
+licenses of Coalmine and of the software of others that it holds.`,
+		Example: "  coalmine version --json | jq .kinds\n  coalmine version --licenses | less",
 		GroupID: groupOther,
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			facts := map[string]any{
-				"version": version(), "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH,
-				"kernels": kernels.Set(), "kinds": compile.Registry().Advertised(),
+			if licenses {
+				return g.printLicenses()
+			}
+			facts := versionFacts{
+				build.Read(), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH,
+				kernels.Set(), compile.Registry().Advertised(),
 			}
 			if g.json {
 				return g.printJSON(facts)
 			}
-			g.printf("coalmine %s, %s, %s, %s kernels\n", facts["version"], facts["go"], facts["platform"], facts["kernels"])
+			g.printf("coalmine %s%s, %s, %s, %s kernels\n", facts.Version, commitText(facts.Info), facts.Go, facts.Platform, facts.Kernels)
 			return nil
 		},
 	}
+	c.Flags().BoolVar(&licenses, "licenses", false, "print the licenses of the software of others in this program")
+	return c
+}
+
+// commitText is " (commit 3f2a9c41d07e of 2026-11-27, modified)".
+func commitText(i build.Info) string {
+	if i.Commit == "" {
+		return ""
+	}
+	text := fmt.Sprintf(" (commit %s", i.Commit[:min(12, len(i.Commit))])
+	if !i.Time.IsZero() {
+		text += " of " + i.Time.UTC().Format(time.DateOnly)
+	}
+	if i.Modified {
+		text += ", modified"
+	}
+	return text + ")"
+}
+
+func (g *global) printLicenses() error {
+	notice, err := build.Notice()
+	if err != nil {
+		return err
+	}
+	page, err := dashboards.Licenses()
+	if err != nil {
+		return err
+	}
+	if g.json {
+		return g.printJSON(map[string]any{"modules": notice, "page": page})
+	}
+	g.printf("Coalmine is licensed under the Apache License 2.0: https://www.apache.org/licenses/LICENSE-2.0\n\n%s", notice)
+	for _, p := range page {
+		g.printf("\n%s\n%s %s, in the page, %s\n\n%s\n", strings.Repeat("=", 80), p.Name, p.Version, p.Identifier, strings.TrimSpace(p.Text))
+	}
+	return nil
 }

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"coalmine/internal/build"
+)
+
+func TestTheVersionIsAFlagToo(t *testing.T) {
+	t.Parallel()
+	if out := mustExecute(t, "--version"); out != "coalmine "+version()+"\n" {
+		t.Errorf("%q", out)
+	}
+}
+
+func mustExecute(t *testing.T, args ...string) string {
+	t.Helper()
+	var out, messages bytes.Buffer
+	if code := execute(t.Context(), args, &out, &messages); code != exitDone {
+		t.Fatalf("%v: exit status %d: %s", args, code, messages.String())
+	}
+	return out.String()
+}
+
+func TestVersionNamesVersionGoPlatformAndKernels(t *testing.T) {
+	t.Parallel()
+	if out := mustExecute(t, "version"); !regexp.MustCompile(`^coalmine ` + regexp.QuoteMeta(build.Version) + `( \(commit [0-9a-f]{12} .*\))?, go\S+, \w+/\w+, \w+ kernels\n$`).MatchString(out) {
+		t.Errorf("%q", out)
+	}
+	var facts map[string]any
+	if err := json.Unmarshal([]byte(mustExecute(t, "version", "--json")), &facts); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"version", "go", "platform", "kernels", "kinds"} {
+		if facts[name] == nil {
+			t.Errorf("version --json lacks %q", name)
+		}
+	}
+}
+
+func TestACommitIsBuildMetadataOfTheVersion(t *testing.T) {
+	t.Parallel()
+	for want, info := range map[string]build.Info{
+		"1.2.3":                       {Version: "1.2.3"},
+		"1.2.3+0123456789ab":          {Version: "1.2.3", Commit: "0123456789abcdef"},
+		"1.2.3+0123456789ab.modified": {Version: "1.2.3", Commit: "0123456789abcdef", Modified: true},
+	} {
+		if got := info.String(); got != want {
+			t.Errorf("%+v: %q, want %q", info, got, want)
+		}
+	}
+}
+
+func TestLicensesAreThoseOfGoAndOfModules(t *testing.T) {
+	t.Parallel()
+	out := mustExecute(t, "version", "--licenses")
+	for _, name := range []string{"github.com/spf13/cobra v", "Go's runtime and standard library, LICENSE", "modernc.org/sqlite v"} {
+		if !strings.Contains(out, "\n"+name) {
+			t.Errorf("version --licenses lacks %s", name)
+		}
+	}
+}
+
+func TestThePageImportsNoPackageWithoutALicense(t *testing.T) {
+	t.Parallel()
+	out := mustExecute(t, "version", "--licenses")
+	imported := regexp.MustCompile(`(?:from|import)\s*\(?'((?:@[\w-]+/)?[\w-]+)[/']`)
+	found := 0
+	err := filepath.WalkDir("../../dashboards/page/src", func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		for _, m := range imported.FindAllSubmatch(content, -1) {
+			if found++; !strings.Contains(out, "\n"+string(m[1])+" ") {
+				t.Errorf("%s imports %s, whose license is missing: run scripts/build-page.sh", path, m[1])
+			}
+		}
+		return err
+	})
+	if err != nil || found == 0 {
+		t.Errorf("%d imports of packages were found in dashboards/page/src: %v", found, err)
+	}
+}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+
+	"coalmine/internal/build"
+)
+
+func TestNoticeHasEveryLinkedModuleInItsVersion(t *testing.T) {
+	t.Parallel()
+	notice, err := os.ReadFile("../../NOTICE")
+	if err != nil {
+		t.Fatal(err)
+	}
+	modules, err := linked(runtime.GOOS + "/" + runtime.GOARCH)
+	if err != nil || len(modules) < 50 {
+		t.Fatal(len(modules), err)
+	}
+	for name := range modules {
+		if !bytes.Contains(notice, []byte("\n"+name+", ")) {
+			t.Errorf("NOTICE lacks the licence of %s, which coalmine links: run go generate ./internal/build and commit the result", name)
+		}
+	}
+}
+
+func TestTheEmbeddedNoticeIsTheFile(t *testing.T) {
+	t.Parallel()
+	file, err := os.ReadFile("../../NOTICE")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if embedded, err := build.Notice(); err != nil || embedded != string(file) {
+		t.Errorf("internal/build/notice.gz holds %d bytes, NOTICE %d (%v): run go generate ./internal/build and commit the result", len(embedded), len(file), err)
+	}
+}
+
+// A module whose licence nobody finds must not be released in silence.
+func TestAModuleWithoutALicenceIsRefused(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	if _, err := collect(map[string][]string{"example.com/m v1.0.0": {folder}}); err == nil || !strings.Contains(err.Error(), "example.com/m v1.0.0 has no licence file") {
+		t.Errorf("%v, want an error that names the module", err)
+	}
+	if err := os.WriteFile(folder+"/UNLICENSE", []byte("free\r\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	texts, err := collect(map[string][]string{"example.com/m v1.0.0": {folder}})
+	if err != nil || len(texts) != 1 || texts[0].content != "free" {
+		t.Error(texts, err)
+	}
+}
