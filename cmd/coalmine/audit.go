@@ -333,7 +333,7 @@ func (g *global) writeBegin(e *modelaudit.Served) {
 
 // betweenText says how many canaries may be memorized by the intervals of their ranks,
 // where that is not certain.
-func betweenText(v *modelaudit.Verdict) string {
+func betweenText(v *modelaudit.Memorized) string {
 	if v.MemorizedLow == nil || *v.MemorizedLow == *v.MemorizedHigh {
 		return ""
 	}

@@ -52,7 +52,7 @@ func TestAuditTableSaysWhatIsOnlyABound(t *testing.T) {
 	yes, no, first, far, high, low, se := true, false, int64(1), int64(5200), 17.6, 5.3, 0.1
 	var out bytes.Buffer
 	err := (&global{stdout: &out}).writeAudit(&modelaudit.Report{
-		RandomSampling: &modelaudit.Verdict{Memorized: 1, Of: 3, References: 200_000},
+		RandomSampling: &modelaudit.Memorized{Memorized: 1, Of: 3, References: 200_000},
 		Canaries: []modelaudit.Canary{
 			{Text: "a b", Ranked: modelaudit.Ranked{Rank: &first, RankExact: &yes, Exposure: &high, ExposureCensored: &yes}, Extracted: modelaudit.Extracted{Found: &yes}},
 			{Text: "c", Ranked: modelaudit.Ranked{Rank: &far, RankExact: &no, Exposure: &low, ExposureSE: &se, ExposureCensored: &no}, Extracted: modelaudit.Extracted{Found: &no}},
@@ -190,7 +190,7 @@ func TestAuditTableHasTheIntervalsOfAnEndpoint(t *testing.T) {
 	yes, no, rank, low, high, exposure := true, false, int64(3), int64(1), int64(8), 6.1
 	var out bytes.Buffer
 	err := (&global{stdout: &out}).writeAudit(&modelaudit.Report{
-		RandomSampling: &modelaudit.Verdict{Memorized: 0, Of: 1, References: 200, MemorizedLow: new(0), MemorizedHigh: new(1)},
+		RandomSampling: &modelaudit.Memorized{Memorized: 0, Of: 1, References: 200, MemorizedLow: new(0), MemorizedHigh: new(1)},
 		Canaries: []modelaudit.Canary{{
 			Text: "a b", Ranked: modelaudit.Ranked{Rank: &rank, RankExact: &yes, Exposure: &exposure, ExposureCensored: &no}, RankLow: &low, RankHigh: &high,
 		}},

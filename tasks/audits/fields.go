@@ -64,16 +64,16 @@ type Planter interface {
 	Plant(b Builder) storage.Key
 }
 
-// Joiner is implemented by Fields of an audit that sends clients of its own into federated
-// training. What it plants are their users, without data, behind those that there are.
-type Joiner interface {
+// ClientPlanter is implemented by Fields of an audit that sends clients of its own into federated training.
+// It plants their users, without data, after all others.
+type ClientPlanter interface {
 	Planter
-	// Clients say what they send, and how many they are.
+	// Clients describes the clients.
 	Clients() *canaryclients.Clients
-	// Watch is what the server follows for them; nil for nothing.
+	// Watch describes what the server follows for them; nil: nothing.
 	Watch() *canaryclients.Watch
-	// Told is what a command that trains the whole model is asked for in their place.
-	Told() *external.OneShot
+	// Request asks a command that trains the whole model to do the same.
+	Request() *external.OneShot
 }
 
 // Source is read beside the data: its files are uploaded, and tasks open them by digest.

@@ -71,10 +71,10 @@ func (e *Experiment) trained() int {
 	return network.Trained()
 }
 
-// Joiner is the audit that sends clients of its own into the training; nil without one.
-func (e *Experiment) Joiner() audits.Joiner {
+// ClientPlanter is the audit that sends clients of its own into the training; nil without one.
+func (e *Experiment) ClientPlanter() audits.ClientPlanter {
 	for _, m := range e.Audit.Asked() {
-		if j, ok := m.Fields.(audits.Joiner); ok {
+		if j, ok := m.Fields.(audits.ClientPlanter); ok {
 			return j
 		}
 	}
@@ -83,7 +83,7 @@ func (e *Experiment) Joiner() audits.Joiner {
 
 // joining is the number of users that audits add to the population.
 func (e *Experiment) joining() int {
-	if j := e.Joiner(); j != nil {
+	if j := e.ClientPlanter(); j != nil {
 		return j.Clients().Count
 	}
 	return 0

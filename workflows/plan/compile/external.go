@@ -20,8 +20,8 @@ func (c *cell) external() {
 		Seed: c.experiment.Seed, Command: t.Command, Code: c.code(), Job: json.RawMessage(t.Job), Rounds: t.Rounds,
 		Deterministic: t.Deterministic, Validation: c.experiment.Data.Validation.Exists(), Shards: shardsOf(t), Image: c.experiment.Data.Shape(),
 	}
-	if j := c.experiment.Joiner(); j != nil {
-		params.OneShot = j.Told()
+	if j := c.experiment.ClientPlanter(); j != nil {
+		params.OneShot = j.Request()
 	}
 	c.model = c.node(external.Train, "training by "+t.Command, params, edge{datasets.PopulationInput, c.population}, edge{datasets.ShardsInput, c.shards}, edge{datasets.PartsInput, c.parts})
 	c.rest = plan.Tail{Rounds: t.Rounds, Node: c.model}

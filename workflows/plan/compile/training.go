@@ -117,7 +117,7 @@ func (c *cell) federated(chain *plan.Chain, secret *tasks.Secret) {
 	}
 	clients.Record, server.Record = recording, recording
 	clients.Secret, server.Secret = secret, secret
-	if j := c.experiment.Joiner(); j != nil {
+	if j := c.experiment.ClientPlanter(); j != nil {
 		clients.Canaries, server.Watch = j.Clients(), j.Watch()
 	}
 	chain.Part = c.template(training.Clients, clients, c.clientEdges()...)

@@ -127,8 +127,8 @@ func (o *Options) checkWords() error {
 // Report is what a model has memorized of a list of canaries.
 type Report struct {
 	// RandomSampling and BeamSearch are absent where not asked for.
-	RandomSampling *Verdict `json:"random_sampling,omitempty"`
-	BeamSearch     *Verdict `json:"beam_search,omitempty"`
+	RandomSampling *Memorized `json:"random_sampling,omitempty"`
+	BeamSearch     *Memorized `json:"beam_search,omitempty"`
 	// SkewNormal has the fits, as in the results of a run.
 	SkewNormal *skewnormal.Outcome `json:"skew_normal,omitempty"`
 	// Canaries are in the order of the list.
@@ -141,8 +141,8 @@ type Report struct {
 	Command *Commanded `json:"command,omitempty"`
 }
 
-// Verdict counts the canaries that are memorized.
-type Verdict struct {
+// Memorized counts the memorized canaries.
+type Memorized struct {
 	Memorized  int `json:"memorized"`
 	Of         int `json:"of"`
 	References int `json:"references,omitempty"`
@@ -401,13 +401,13 @@ func (r *Report) judge(o Options) {
 		return n
 	}
 	if o.References > 0 {
-		r.RandomSampling = &Verdict{Of: len(r.Canaries), References: o.References, Memorized: count(func(c *Canary) *bool { return c.Memorized })}
+		r.RandomSampling = &Memorized{Of: len(r.Canaries), References: o.References, Memorized: count(func(c *Canary) *bool { return c.Memorized })}
 	}
 	if v := r.RandomSampling; v != nil && (r.Endpoint != nil || r.Command != nil) {
 		v.MemorizedLow = new(count(func(c *Canary) *bool { return new(*c.RankHigh == 1) }))
 		v.MemorizedHigh = new(count(func(c *Canary) *bool { return new(*c.RankLow == 1) }))
 	}
 	if o.BeamWidth > 0 {
-		r.BeamSearch = &Verdict{Of: len(r.Canaries), Width: o.BeamWidth, Memorized: count(func(c *Canary) *bool { return c.Found })}
+		r.BeamSearch = &Memorized{Of: len(r.Canaries), Width: o.BeamWidth, Memorized: count(func(c *Canary) *bool { return c.Found })}
 	}
 }

@@ -162,7 +162,7 @@ func (f *Fields) Plant(b audits.Builder) storage.Key {
 	return b.Node(Clients, "canary clients of the one-shot audit", params, tasks.Input{Name: PopulationInput, Key: b.Population()})
 }
 
-// Clients implements audits.Joiner.
+// Clients implements audits.ClientPlanter.
 func (f *Fields) Clients() *canaryclients.Clients {
 	c := &canaryclients.Clients{Count: f.OneShot.Canaries, Norm: f.OneShot.Norm}
 	if c.Norm == 0 {
@@ -175,7 +175,7 @@ func (f *Fields) Clients() *canaryclients.Clients {
 // or too little.
 const over = 10
 
-// Watch implements audits.Joiner.
+// Watch implements audits.ClientPlanter.
 func (f *Fields) Watch() *canaryclients.Watch {
 	if f.OneShot.Statistic == FinalModel {
 		return nil
@@ -183,8 +183,8 @@ func (f *Fields) Watch() *canaryclients.Watch {
 	return &canaryclients.Watch{Canaries: f.OneShot.Canaries, Unseen: f.OneShot.Unseen}
 }
 
-// Told implements audits.Joiner.
-func (f *Fields) Told() *external.OneShot {
+// Request implements audits.ClientPlanter.
+func (f *Fields) Request() *external.OneShot {
 	o := f.OneShot
 	return &external.OneShot{Canaries: o.Canaries, Unseen: o.Unseen, Final: o.Statistic != AllIterates}
 }
@@ -192,7 +192,7 @@ func (f *Fields) Told() *external.OneShot {
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	o, s := f.OneShot, b.Setting()
 	if s.External != nil {
-		return b.Node(ReportEstimator, "one-shot audit", ReportParams{OneShot: *f.Told(), Delta: o.Delta}, tasks.Input{Name: audits.ModelInput, Key: b.Model(round)})
+		return b.Node(ReportEstimator, "one-shot audit", ReportParams{OneShot: *f.Request(), Delta: o.Delta}, tasks.Input{Name: audits.ModelInput, Key: b.Model(round)})
 	}
 	params := EstimateParams{
 		Seed: s.Seed, Canaries: o.Canaries, Final: o.Statistic != AllIterates, Watch: f.Watch(), Delta: o.Delta, Unit: s.Training.Unit,

@@ -155,7 +155,7 @@ func runReportEstimator(ctx context.Context, t *tasks.Task, p *ReportParams) err
 	if p.OneShot.Unseen > 0 {
 		asked.Largest, asked.Unseen = c.Largest, c.Unseen
 	}
-	return (&Outcome{Canaries: p.OneShot.Canaries, Delta: p.Delta, Neighbouring: privacy.AddOrRemoveOne, Told: true}).put(ctx, t, &asked)
+	return (&Outcome{Canaries: p.OneShot.Canaries, Delta: p.Delta, Neighbouring: privacy.AddOrRemoveOne, Reported: true}).put(ctx, t, &asked)
 }
 
 // readChange is the last model less the initial one, of the trained parameters.

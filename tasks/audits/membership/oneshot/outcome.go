@@ -79,8 +79,8 @@ type Outcome struct {
 	Delta        float64              `json:"delta"`
 	Neighbouring privacy.Neighbouring `json:"neighbouring"`
 	Unit         string               `json:"unit"`
-	// Told says that an external training sent the canaries and reported the cosines.
-	Told bool `json:"told,omitempty"`
+	// Reported says that an external training sent the canaries and reported the cosines.
+	Reported bool `json:"told,omitempty"`
 	// Final is by the change of the model, AllIterates by the noised mean updates of all rounds; nil
 	// without it.
 	Final       *oneshot.Estimate `json:"final,omitempty"`
@@ -127,7 +127,7 @@ func (v *Outcome) Note(c *audits.Cell) string {
 }
 
 func (v *Outcome) among() string {
-	if v.Told {
+	if v.Reported {
 		return "that the command says it has sent, and cosines that it has measured"
 	}
 	return "among the users"

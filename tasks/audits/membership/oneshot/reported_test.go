@@ -50,7 +50,7 @@ func TestCosinesThatAreToldGiveTheEstimates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if *v.Final != final || *v.AllIterates != all || len(v.Clients) != 70 || !v.Told || v.Unit != "example" {
+	if *v.Final != final || *v.AllIterates != all || len(v.Clients) != 70 || !v.Reported || v.Unit != "example" {
 		t.Errorf("outcome %+v, %+v, %+v; want the estimates %+v and %+v", v, v.Final, v.AllIterates, final, all)
 	}
 }
