@@ -27,8 +27,6 @@ type Block struct {
 
 const path = "audit.beam_search"
 
-func (f *Fields) Asked() bool { return f.BeamSearch != nil }
-
 func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
 	audits.CompletePrefix(s, given(path+".prefix"), &f.BeamSearch.Prefix)
 }

@@ -31,8 +31,6 @@ type Block struct {
 
 const path = "audit.enumeration"
 
-func (f *Fields) Asked() bool { return f.Enumeration != nil }
-
 func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
 	audits.CompletePrefix(s, given(path+".prefix"), &f.Enumeration.Prefix)
 }
@@ -105,7 +103,7 @@ func only(c *audits.Canaries, g audits.Group) audits.Span {
 	return g.Span
 }
 
-// States implements audits.Fields, without pruning.
+// States implements audits.Scorer, without pruning.
 func (f *Fields) States(s *audits.Setting) float64 {
 	states := 0.0
 	for _, g := range s.Canaries.Groups {

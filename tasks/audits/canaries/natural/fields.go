@@ -38,8 +38,6 @@ type Block struct {
 
 const path = "audit.natural"
 
-func (f *Fields) Asked() bool { return f.Natural != nil }
-
 func (f *Fields) Complete(*audits.Setting, func(path string) bool) {
 	if b := f.Natural; len(b.Patterns) == 0 && len(b.Own) == 0 {
 		for _, form := range patterns.Forms() {
@@ -75,7 +73,7 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	return b.Node(Summary, fmt.Sprintf("natural secrets after %d", round), SummaryParams{Shares: shares, Show: n.Show}, inputs...)
 }
 
-// States implements audits.Fields: an upper bound, for secrets of about a dozen bytes.
+// States implements audits.Scorer: an upper bound, for secrets of about a dozen bytes.
 func (f *Fields) States(*audits.Setting) float64 {
 	const bytes = 12
 	return float64(f.Natural.Most) * (float64(f.Natural.References)*bytes/10 + float64(f.Natural.Search))

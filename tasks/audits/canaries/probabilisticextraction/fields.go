@@ -39,8 +39,6 @@ type Block struct {
 
 const path = "audit.probabilistic_extraction"
 
-func (f *Fields) Asked() bool { return f.ProbabilisticExtraction != nil }
-
 func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
 	audits.CompletePrefix(s, given(path+".prefix"), &f.ProbabilisticExtraction.Prefix)
 }

@@ -33,8 +33,6 @@ type Block struct {
 
 const path = "audit.random_sampling"
 
-func (f *Fields) Asked() bool { return f.RandomSampling != nil }
-
 func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
 	audits.CompletePrefix(s, given(path+".prefix"), &f.RandomSampling.Prefix)
 	if (s.External != nil || s.Program != nil) && !given(path+".references") {

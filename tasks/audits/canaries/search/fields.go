@@ -41,8 +41,6 @@ type Block struct {
 
 const path = "audit.search"
 
-func (f *Fields) Asked() bool { return f.Search != nil }
-
 func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
 	audits.CompletePrefix(s, given(path+".prefix"), &f.Search.Prefix)
 }
@@ -94,7 +92,7 @@ func (b *Block) settings() Settings {
 	return Settings{Batch: b.Batch, Results: b.Results, Prove: b.Prove, Memory: int64(b.Memory) << 20}
 }
 
-// States implements audits.Fields: an upper bound, which the search for an unmemorized canary may
+// States implements audits.Scorer: an upper bound, which the search for an unmemorized canary may
 // reach.
 func (f *Fields) States(s *audits.Setting) float64 {
 	states := 0.0

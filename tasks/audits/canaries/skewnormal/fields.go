@@ -35,8 +35,6 @@ type Block struct {
 
 const path = "audit.skew_normal"
 
-func (f *Fields) Asked() bool { return f.SkewNormal != nil }
-
 func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
 	audits.CompletePrefix(s, given(path+".prefix"), &f.SkewNormal.Prefix)
 }

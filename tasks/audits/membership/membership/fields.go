@@ -28,8 +28,6 @@ type Block struct {
 
 const path = "audit.membership"
 
-func (f *Fields) Asked() bool { return f.Membership != nil }
-
 // leastReferences leaves two models with a user and two without.
 const leastReferences = 4
 
@@ -102,7 +100,7 @@ func losses(b audits.Builder, model storage.Key, of string, name func(share int)
 	return utility.UserShares(b, Losses, ScoredLosses, "losses of users %d of %d under "+of, name, func(share utility.UserShare) any { return share }, inputs)
 }
 
-// States implements audits.Fields: the training part under every model.
+// States implements audits.Scorer: the training part under every model.
 func (f *Fields) States(s *audits.Setting) float64 {
 	return s.TrainTokens() * float64(1+f.Membership.ReferenceModels)
 }

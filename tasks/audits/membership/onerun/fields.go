@@ -78,8 +78,6 @@ func (g Guesses) choices() []Guesses {
 
 const path = "audit.one_run"
 
-func (f *Fields) Asked() bool { return f.OneRun != nil }
-
 func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
 	o := f.OneRun
 	if !given(path + ".delta") {
@@ -233,7 +231,7 @@ func (f *Fields) joined(b audits.Builder) []tasks.Input {
 	return nil
 }
 
-// States implements audits.Fields: the canaries under two models.
+// States implements audits.Scorer: the canaries under two models.
 func (f *Fields) States(*audits.Setting) float64 {
 	return 2 * float64(f.OneRun.Canaries*f.OneRun.Words)
 }

@@ -61,8 +61,6 @@ type Block struct {
 
 const path = "audit.one_shot"
 
-func (f *Fields) Asked() bool { return f.OneShot != nil }
-
 func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
 	o := f.OneShot
 	if !given(path + ".delta") {
@@ -209,6 +207,3 @@ func neighbouring(t *audits.Training) privacy.Neighbouring {
 	}
 	return ""
 }
-
-// States implements audits.Fields: no model is evaluated.
-func (f *Fields) States(*audits.Setting) float64 { return 0 }
