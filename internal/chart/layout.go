@@ -1,0 +1,410 @@
+package chart
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Sizes in points: of letters, and of what stands around the frame.
+const (
+	small, large = 7, 8 // letters of numbers and legends, of the axes' titles
+	leading      = 1.25 // distance of base lines, in letter sizes
+	middle       = 0.35 // half the height of a digit, in letter sizes
+	margin       = 3    // around the page
+	gap          = 3    // between the frame and its numbers
+	inset        = 4    // between the frame and the values at the ends of its axes
+	sample       = 20   // line of a legend
+	entryGap     = 9    // between entries of a legend
+	apartX       = 8    // between numbers beside each other
+	apartY       = 10   // between numbers above each other
+	markerRadius = 2.1
+	lineWidth    = 1.1
+	thin         = 0.6
+)
+
+const (
+	black = "#000000"
+	white = "#ffffff"
+	grey  = "#8c8c8c"
+	faint = "#dddddd"
+	bars  = "#c8d3dc"
+)
+
+// colours are those of Okabe and Ito (2008), Color universal design, without the yellow, which
+// vanishes on paper. Beside them styles differ in markers and dashes.
+var colours = []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#000000", "#e69f00", "#56b4e9"}
+
+var dashes = [][]float64{nil, {4, 1.5}, {1.2, 1.5}, {5, 1.5, 1.2, 1.5}, {8, 2}, {2.5, 1.2}}
+
+func (s *Series) colour() string {
+	if s.Grey {
+		return grey
+	}
+	return colours[s.Style%len(colours)]
+}
+
+// layout is a figure on its way to a scene.
+type layout struct {
+	*Figure
+	*scene
+	x, y                     ruler
+	left, right, top, bottom float64
+	xTicks, yTicks           []tick
+}
+
+// scene lays the figure out from the top: legend, frame, numbers, titles and the explanation of
+// numbered labels.
+func (f *Figure) scene(w Width) *scene {
+	width, height := w.size()
+	l := &layout{Figure: f, scene: &scene{title: f.Title, width: width}}
+	l.top = l.legend()
+	l.bottom, l.right = l.top+height, width-margin-inset
+	l.y = ruler{&f.Y, f.yRange(), l.bottom - l.below(), l.top + inset}
+	yLines := wrap(f.Y.Title, height, large)
+	labels, key := f.Y.Labels, []string(nil)
+	if labels != nil {
+		l.y.from, l.y.to = l.top, l.bottom // the first row is above
+		labels, key = short(labels, (width-2*margin)/3, "row ")
+	}
+	l.yTicks = l.ticks(&l.y, labels, func(string) float64 { return small + apartY })
+	l.left = margin + large*leading*float64(len(yLines)) + gap + widest(l.yTicks) + gap
+	l.x = ruler{&f.X, f.xRange(), l.left + inset, l.right - inset}
+	if f.X.Labels != nil {
+		l.x.from, l.x.to = l.left, l.right
+	}
+	l.xAxis(key)
+	l.yAxis(yLines)
+	l.squares()
+	l.series()
+	l.add(&path{stroke: black, width: thin, segments: rectangle(l.left, l.top, l.right-l.left, l.bottom-l.top)})
+	return l.scene
+}
+
+// below is the distance between the frame and the lowest value: bars stand on the frame.
+func (l *layout) below() float64 {
+	for _, s := range l.Series {
+		if s.Kind == Bars {
+			return 0
+		}
+	}
+	return inset
+}
+
+// ticks are the labels of an axis, or numbers.
+func (l *layout) ticks(r *ruler, labels []string, extent func(string) float64) (ticks []tick) {
+	if labels == nil {
+		return r.ticks(extent)
+	}
+	for i, text := range labels {
+		ticks = append(ticks, tick{float64(i + 1), text})
+	}
+	return ticks
+}
+
+func widest(ticks []tick) (width float64) {
+	for _, t := range ticks {
+		width = max(width, widthOf(t.text, small))
+	}
+	return width
+}
+
+// short are labels that have room, or numbers that stand for them with an explanation of each.
+func short(labels []string, room float64, what string) (shown, key []string) {
+	for _, text := range labels {
+		if widthOf(text, small) > room {
+			for i, text := range labels {
+				shown, key = append(shown, strconv.Itoa(i+1)), append(key, fmt.Sprintf("%s%d: %s", what, i+1, text))
+			}
+			return shown, key
+		}
+	}
+	return labels, nil
+}
+
+// mostLabelLines is how many lines a label below the frame may have before a number stands for it.
+const mostLabelLines = 3
+
+// xAxis draws what stands below the frame, and ends the page there.
+func (l *layout) xAxis(key []string) {
+	labels, base := l.X.Labels, l.bottom+gap+small
+	lines := 1
+	if n := float64(len(labels)); n > 0 {
+		room := (l.right-l.left)/n - gap
+		lines = mostLines(labels, room)
+		if lines > mostLabelLines {
+			var own []string
+			labels, own = short(labels, 0, "")
+			key, lines = append(key, own...), 1
+		}
+	}
+	l.xTicks = l.ticks(&l.x, labels, func(text string) float64 { return widthOf(text, small) + apartX })
+	for _, t := range l.xTicks {
+		at := l.x.at(t.value)
+		room := l.right - l.left
+		if labels != nil {
+			room = room/float64(len(labels)) - gap
+		} else {
+			l.add(&path{stroke: faint, width: thin, segments: polyline([]point{{at, l.top}, {at, l.bottom}})})
+		}
+		for i, line := range wrap(t.text, room, small) {
+			l.words(l.inside(at, line), base+small*leading*float64(i), small, 0.5, line)
+		}
+	}
+	y := base + small*leading*float64(lines-1) + gap
+	for _, line := range wrap(l.X.Title, l.right-l.left, large) {
+		y += large * leading
+		l.words((l.left+l.right)/2, y, large, 0.5, line)
+	}
+	for _, text := range key {
+		for _, line := range wrap(text, l.width-2*margin, small) {
+			y += small * leading
+			l.words(margin, y, small, 0, line)
+		}
+	}
+	l.height = y + gap + margin
+}
+
+// mostLines is the number of lines that labels take; more than there may be where a word has no
+// room.
+func mostLines(labels []string, room float64) (lines int) {
+	for _, label := range labels {
+		for _, word := range strings.Fields(label) {
+			if widthOf(word, small) > room {
+				return mostLabelLines + 1
+			}
+		}
+		lines = max(lines, len(wrap(label, room, small)))
+	}
+	return lines
+}
+
+// inside moves the middle of a text so that it ends before the page.
+func (l *layout) inside(at float64, text string) float64 {
+	return min(at, l.width-margin-widthOf(text, small)/2)
+}
+
+func (l *layout) words(x, y, size, anchor float64, words string) {
+	if words != "" {
+		l.add(&text{x: x, y: y, size: size, anchor: anchor, text: words})
+	}
+}
+
+func (l *layout) yAxis(title []string) {
+	for _, t := range l.yTicks {
+		at := l.y.at(t.value)
+		if l.Y.Labels == nil {
+			l.add(&path{stroke: faint, width: thin, segments: polyline([]point{{l.left, at}, {l.right, at}})})
+		}
+		l.words(l.left-gap, at+middle*small, small, 1, t.text)
+	}
+	for i, line := range title {
+		l.add(&text{x: margin + large*leading*(float64(i)+0.8), y: (l.top + l.bottom) / 2, size: large, anchor: 0.5, upward: true, text: line})
+	}
+}
+
+// legend draws the names of the series at the top of the page, and returns where it ends.
+func (l *layout) legend() float64 {
+	x, y := float64(margin), float64(margin)
+	for i := range l.Series {
+		s := &l.Series[i]
+		if s.Name == "" {
+			continue
+		}
+		lines := wrap(s.Name, l.width-2*margin-sample-gap, small)
+		width := sample + gap + widthOf(lines[0], small) + entryGap
+		if x > margin && (x+width-entryGap > l.width-margin || len(lines) > 1) {
+			x, y = margin, y+small*leading
+		}
+		l.sample(s, x, y+small*leading/2)
+		for j, line := range lines {
+			if j > 0 {
+				y += small * leading
+			}
+			l.words(x+sample+gap, y+small, small, 0, line)
+		}
+		x += width
+		if len(lines) > 1 {
+			x = l.width
+		}
+	}
+	if x == margin {
+		return margin
+	}
+	return y + small*leading + gap
+}
+
+// sample is a series in the legend.
+func (l *layout) sample(s *Series, x, y float64) {
+	switch s.Kind {
+	case Bars:
+		l.add(&path{fill: bars, stroke: grey, width: thin, segments: rectangle(x+4, y-2.5, sample-8, 5)})
+		return
+	case Line:
+		l.add(s.line([]point{{x, y}, {x + sample, y}}))
+	case Intervals:
+		l.interval(black, x+sample/2, y-3, y+3)
+		return
+	}
+	if s.marked() {
+		l.add(s.marker(point{x + sample/2, y}, ""))
+	}
+}
+
+// fewPoints is how many points of a line have markers.
+const fewPoints = 20
+
+func (s *Series) marked() bool {
+	return s.Kind == Dots || s.Kind == Line && len(s.Points) <= fewPoints
+}
+
+func (s *Series) line(points []point) *path {
+	dash := dashes[s.Style%len(dashes)]
+	if s.Grey {
+		dash = []float64{2, 2}
+	}
+	return &path{stroke: s.colour(), width: lineWidth, dash: dash, segments: polyline(points)}
+}
+
+// squares draws a heat map: the darker, the larger its number is, and light enough to read it.
+func (l *layout) squares() {
+	if len(l.Heat) == 0 {
+		return
+	}
+	most := l.darkest()
+	width, height := (l.right-l.left)/float64(len(l.X.Labels)), (l.bottom-l.top)/float64(len(l.Heat))
+	for i, row := range l.Heat {
+		for j, v := range row {
+			x, y := l.left+width*float64(j), l.top+height*float64(i)
+			note := fmt.Sprintf("%s, %s: none", l.Y.Labels[i], l.X.Labels[j])
+			square := &path{fill: white, note: note, segments: rectangle(x, y, width, height)}
+			l.add(square)
+			if math.IsNaN(v) {
+				continue
+			}
+			words := fmt.Sprintf("%.3g", v)
+			square.note = strings.TrimSuffix(note, "none") + words
+			if most > 0 {
+				square.fill = tinted(0.55 * v / most)
+			}
+			if widthOf(words, small) < width && small < height {
+				l.words(x+width/2, y+height/2+middle*small, small, 0.5, words)
+			}
+		}
+	}
+}
+
+// tinted is so much of the first colour on white.
+func tinted(share float64) string {
+	colour := rgb(colours[0])
+	for i, v := range colour {
+		colour[i] = uint8(math.Round(255 - share*(255-float64(v))))
+	}
+	return fmt.Sprintf("#%02x%02x%02x", colour[0], colour[1], colour[2])
+}
+
+// series draws all series: bars, lines and intervals, levels, and markers above them.
+func (l *layout) series() {
+	for i := range l.Series {
+		if l.Series[i].Kind == Bars {
+			l.bars(&l.Series[i])
+		}
+	}
+	for i := range l.Series {
+		l.lines(&l.Series[i], i)
+	}
+	level := func(from, to point) {
+		l.add(&path{stroke: black, width: thin, dash: []float64{3, 2}, segments: polyline([]point{from, to})})
+	}
+	if at := l.Y.Level; at != 0 && l.Y.Scale.draws(at) {
+		level(point{l.left, l.y.at(at)}, point{l.right, l.y.at(at)})
+	}
+	if at := l.X.Level; at != 0 && l.X.Scale.draws(at) {
+		level(point{l.x.at(at), l.top}, point{l.x.at(at), l.bottom})
+	}
+	for i := range l.Series {
+		if s := &l.Series[i]; s.marked() {
+			l.each(func(of *Series, p *Point) {
+				if of == s {
+					l.add(s.marker(l.place(p, i), p.Note))
+				}
+			})
+		}
+	}
+}
+
+// place is where a point of the i-th series stands. Series stand beside each other at labels, so
+// that their intervals do not hide one another.
+func (l *layout) place(p *Point, i int) point {
+	at := point{l.x.at(p.X), l.y.at(p.Y)}
+	if n := float64(len(l.X.Labels)); n > 0 {
+		step := min(2.6*markerRadius, (l.right-l.left)/n/float64(len(l.Series)+1))
+		at.x += step * (float64(i) - float64(len(l.Series)-1)/2)
+	}
+	return at
+}
+
+func (l *layout) bars(s *Series) {
+	foot := l.y.at(max(0, l.y.Low))
+	l.each(func(of *Series, p *Point) {
+		if of == s {
+			x, y := l.x.at(p.X-p.Width/2), l.y.at(p.Y)
+			l.add(&path{fill: bars, stroke: grey, width: thin, note: p.Note, segments: rectangle(x, y, l.x.at(p.X+p.Width/2)-x, foot-y)})
+		}
+	})
+}
+
+// lines draws the intervals of the i-th series and the line through its points.
+func (l *layout) lines(s *Series, i int) {
+	var points []point
+	colour := s.colour()
+	if s.Kind == Bars || s.Kind == Intervals {
+		colour = black
+	}
+	l.each(func(of *Series, p *Point) {
+		if of != s {
+			return
+		}
+		at := l.place(p, i)
+		points = append(points, at)
+		if p.bounded() {
+			l.interval(colour, at.x, l.y.at(p.Low), l.y.at(p.High))
+		}
+	})
+	if s.Kind == Line && len(points) > 1 {
+		l.add(s.line(points))
+	}
+}
+
+// interval is a line with caps.
+func (l *layout) interval(colour string, x, low, high float64) {
+	const cap = 1.6
+	segments := polyline([]point{{x, low}, {x, high}})
+	for _, y := range []float64{low, high} {
+		segments = append(segments, moveTo(x-cap, y), lineTo(x+cap, y))
+	}
+	l.add(&path{stroke: colour, width: thin + 0.2, segments: segments})
+}
+
+// marker is that of the series: five forms, filled and then open.
+func (s *Series) marker(at point, note string) *path {
+	const r = markerRadius
+	p := &path{stroke: s.colour(), width: 0.9, fill: s.colour(), note: note}
+	if s.Open != (s.Style/5%2 == 1) {
+		p.fill = white
+	}
+	switch s.Style % 5 {
+	case 0:
+		p.segments = circle(at.x, at.y, r)
+	case 1:
+		p.segments = rectangle(at.x-r*0.9, at.y-r*0.9, r*1.8, r*1.8)
+	case 2:
+		p.segments = polygon(point{at.x, at.y - r*1.2}, point{at.x + r*1.15, at.y + r*0.9}, point{at.x - r*1.15, at.y + r*0.9})
+	case 3:
+		p.segments = polygon(point{at.x, at.y - r*1.3}, point{at.x + r*1.3, at.y}, point{at.x, at.y + r*1.3}, point{at.x - r*1.3, at.y})
+	case 4:
+		p.segments = polygon(point{at.x - r*1.15, at.y - r*0.9}, point{at.x + r*1.15, at.y - r*0.9}, point{at.x, at.y + r*1.2})
+	}
+	return p
+}
