@@ -22,7 +22,7 @@ func TestTablesAndScorersCountAllThatTheyHold(t *testing.T) {
 			value any
 			bytes int64
 		}{"scorer": {s, s.Bytes()}, "tables": {tables, tables.Bytes()}} {
-			var held memory
+			var held reachable
 			held.add(reflect.ValueOf(c.value))
 			if got := held.bytes(); got < c.bytes || got > c.bytes+fixedBytes {
 				t.Errorf("%s of %d bytes: counted as %d", what, got, c.bytes)
@@ -33,14 +33,14 @@ func TestTablesAndScorersCountAllThatTheyHold(t *testing.T) {
 	eachPairVariant(t, 3000, test)
 }
 
-// memory is the memory that values refer to, as ranges that may overlap: vectors
+// reachable is the memory that values refer to, as ranges that may overlap: vectors
 // are parts of one another.
-type memory []addresses
+type reachable []addresses
 
 type addresses struct{ from, to uintptr }
 
 // add adds all that v refers to, but for functions and maps.
-func (m *memory) add(v reflect.Value) {
+func (m *reachable) add(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:
 		if !v.IsNil() && m.include(v.Pointer(), v.Type().Elem().Size()) {
@@ -57,7 +57,7 @@ func (m *memory) add(v reflect.Value) {
 	}
 }
 
-func (m *memory) addElements(v reflect.Value) {
+func (m *reachable) addElements(v reflect.Value) {
 	switch v.Type().Elem().Kind() {
 	case reflect.Pointer, reflect.Slice, reflect.Struct:
 		for i := range v.Len() {
@@ -67,7 +67,7 @@ func (m *memory) addElements(v reflect.Value) {
 }
 
 // include reports whether a range is new.
-func (m *memory) include(at, size uintptr) bool {
+func (m *reachable) include(at, size uintptr) bool {
 	r := addresses{at, at + size}
 	if slices.Contains(*m, r) {
 		return false
@@ -77,7 +77,7 @@ func (m *memory) include(at, size uintptr) bool {
 }
 
 // bytes counts each address once.
-func (m *memory) bytes() (total int64) {
+func (m *reachable) bytes() (total int64) {
 	slices.SortFunc(*m, func(a, b addresses) int { return cmp.Compare(a.from, b.from) })
 	end := uintptr(0)
 	for _, r := range *m {

@@ -86,8 +86,8 @@ func interpolate(t testing.TB, text string, variables map[string]string) string 
 	})
 }
 
-// secrets are those that compose.env.example asks for.
-var secrets = map[string]string{
+// composeSecrets are those that compose.env.example asks for.
+var composeSecrets = map[string]string{
 	"COALMINE_REDIS_PASSWORD": "0123456789abcdef-redis",
 	"COALMINE_S3_SECRET":      "0123456789abcdef-s3",
 	"COALMINE_TOKEN":          "0123456789abcdef-token",
@@ -97,7 +97,7 @@ var secrets = map[string]string{
 // goodbye.
 func TestComposeWaitsForTheGraceOfAWorker(t *testing.T) {
 	t.Parallel()
-	worker := readCompose(t, secrets).Services["worker"]
+	worker := readCompose(t, composeSecrets).Services["worker"]
 	at := slices.Index(worker.Command, "--grace")
 	grace, err := time.ParseDuration(worker.Command[at+1])
 	if err != nil {
@@ -111,7 +111,7 @@ func TestComposeWaitsForTheGraceOfAWorker(t *testing.T) {
 func TestEveryImageOfTheClusterIsPinned(t *testing.T) {
 	t.Parallel()
 	pinned := regexp.MustCompile(`^[a-z0-9./-]+:v?\d+\.\d+\.\d+(-[a-z0-9.]+)?(@sha256:[0-9a-f]{64})?$`)
-	for name, s := range readCompose(t, secrets).Services {
+	for name, s := range readCompose(t, composeSecrets).Services {
 		if s.Build == nil {
 			if !pinned.MatchString(s.Image) {
 				t.Errorf("service %s: image %q has no exact version", name, s.Image)
@@ -132,7 +132,7 @@ func TestEveryImageOfTheClusterIsPinned(t *testing.T) {
 
 func TestOnlyThePageLeavesTheClusterAndOnlyToLocalhost(t *testing.T) {
 	t.Parallel()
-	for name, s := range readCompose(t, secrets).Services {
+	for name, s := range readCompose(t, composeSecrets).Services {
 		for _, port := range s.Ports {
 			if name != "coordinator" || !strings.HasPrefix(port, "127.0.0.1:") {
 				t.Errorf("service %s publishes %s", name, port)
@@ -143,7 +143,7 @@ func TestOnlyThePageLeavesTheClusterAndOnlyToLocalhost(t *testing.T) {
 
 func TestEveryServerOfTheClusterIsCheckedAndRestarted(t *testing.T) {
 	t.Parallel()
-	f := readCompose(t, secrets)
+	f := readCompose(t, composeSecrets)
 	for _, name := range []string{"redis", "s3", "coordinator", "worker"} {
 		s, ok := f.Services[name]
 		if !ok || s.Healthcheck == nil || s.Restart == "" {
@@ -154,13 +154,13 @@ func TestEveryServerOfTheClusterIsCheckedAndRestarted(t *testing.T) {
 
 func TestNoSecretStandsOnACommandLine(t *testing.T) {
 	t.Parallel()
-	for name, s := range readCompose(t, secrets).Services {
+	for name, s := range readCompose(t, composeSecrets).Services {
 		words := slices.Concat(s.Entrypoint, s.Command)
 		if s.Healthcheck != nil {
 			words = append(words, s.Healthcheck.Test...)
 		}
 		for _, word := range words {
-			for variable, secret := range secrets {
+			for variable, secret := range composeSecrets {
 				if strings.Contains(word, secret) {
 					t.Errorf("service %s: %s on its command line", name, variable)
 				}
@@ -175,7 +175,7 @@ func TestTheExampleOfTheEnvironmentNamesEverySecretAndSetsNone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name := range secrets {
+	for name := range composeSecrets {
 		if !strings.Contains("\n"+string(data), "\n"+name+"=\n") {
 			t.Errorf("compose.env.example: no empty %s", name)
 		}
