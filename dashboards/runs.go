@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 
+	"coalmine/internal/chart"
 	"coalmine/privacy"
 	"coalmine/storage"
 	"coalmine/workflows/control"
@@ -428,13 +429,13 @@ func (s *Server) cellPrivacy(w http.ResponseWriter, r *http.Request) error {
 		writeJSON(w, http.StatusOK, spent)
 		return nil
 	}
-	var b bytes.Buffer
-	if err := privacy.WriteSVG(&b, spent.Reports()); err != nil {
+	figure, err := privacy.EpsilonFigure(spent.Reports())
+	if err != nil {
 		return fmt.Errorf("picture %w: %w", control.ErrInput, err)
 	}
 	w.Header().Set("Content-Type", "image/svg+xml")
 	asDocument(w)
-	send(w, b.Bytes())
+	send(w, figure.SVG(chart.OneColumn))
 	return nil
 }
 
@@ -515,7 +516,7 @@ func (s *Server) showFigure(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.Header().Set("Content-Type", "image/svg+xml")
 	asDocument(w)
-	send(w, figures[number].SVG)
+	send(w, figures[number].Chart.SVG(chart.OneColumn))
 	return nil
 }
 

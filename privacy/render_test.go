@@ -1,8 +1,6 @@
 package privacy_test
 
 import (
-	"encoding/xml"
-	"io"
 	"strings"
 	"testing"
 
@@ -46,33 +44,23 @@ func TestTableOfNoNoiseSaysInfinite(t *testing.T) {
 	}
 }
 
-func TestSVGIsWellFormed(t *testing.T) {
+func TestFigureHasBothEpsilons(t *testing.T) {
 	t.Parallel()
-	var out strings.Builder
-	if err := privacy.WriteSVG(&out, sweep(t, tenEpochs(), 0, 10, 100, 1000, 10_000)); err != nil {
-		t.Fatal(err)
+	reports := sweep(t, tenEpochs(), 0, 10, 100, 1000, 10_000)
+	f, err := privacy.EpsilonFigure(reports)
+	if err != nil || len(f.Series) != 2 || len(f.Series[0].Points) != 4 {
+		t.Fatalf("%+v, %v", f, err)
 	}
-	decoder, lines := xml.NewDecoder(strings.NewReader(out.String())), 0
-	for {
-		token, err := decoder.Token()
-		if err == io.EOF {
-			break
+	for i, r := range reports[1:] {
+		if proved, papers := f.Series[0].Points[i], f.Series[1].Points[i]; proved.X != float64(r.Rounds) || proved.Y != float64(r.EpsilonProved) || papers.Y != float64(r.Epsilon) {
+			t.Errorf("%d rounds: %+v and %+v, want %v and %v", r.Rounds, proved, papers, r.EpsilonProved, r.Epsilon)
 		}
-		if err != nil {
-			t.Fatalf("%v in\n%s", err, out.String())
-		}
-		if start, ok := token.(xml.StartElement); ok && start.Name.Local == "polyline" {
-			lines++
-		}
-	}
-	if lines != 2 {
-		t.Errorf("%d lines, expected one for each epsilon", lines)
 	}
 }
 
-func TestSVGNeedsTwoPoints(t *testing.T) {
+func TestFigureNeedsTwoPoints(t *testing.T) {
 	t.Parallel()
-	if err := privacy.WriteSVG(io.Discard, sweep(t, tenEpochs(), 0, 10)); err == nil {
+	if _, err := privacy.EpsilonFigure(sweep(t, tenEpochs(), 0, 10)); err == nil {
 		t.Error("a plot of one point was drawn")
 	}
 }

@@ -2,11 +2,9 @@ package privacy
 
 import (
 	"encoding/csv"
-	"fmt"
 	"io"
 	"math"
 	"strconv"
-	"strings"
 )
 
 // TradeOff bounds from below the error rates of any test that distinguishes two neighbours by
@@ -93,29 +91,4 @@ func (t *TradeOff) WriteCSV(w io.Writer) error {
 		rows = append(rows, []string{strconv.FormatFloat(p.FalsePositive, 'g', -1, 64), strconv.FormatFloat(p.FalseNegative, 'g', -1, 64)})
 	}
 	return csv.NewWriter(w).WriteAll(rows)
-}
-
-// WriteSVG draws the curve, and as a dashed line the curve of random guessing.
-func (t *TradeOff) WriteSVG(w io.Writer) error {
-	var b strings.Builder
-	beginSVG(&b)
-	p := plot{0, 1, 0, 1}
-	right, bottom := svgWidth-svgRight, svgHeight-svgBottom
-	for tick := range 6 {
-		share := float64(tick) / 5
-		fmt.Fprintf(&b, `<path d="M%d %.1fH%d M%.1f %dV%d" stroke="#ddd"/>`+"\n", svgLeft, p.y(share), right, p.x(share), svgTop, bottom)
-		fmt.Fprintf(&b, `<text x="%d" y="%.1f" text-anchor="end" %s>%g</text>`+"\n", svgLeft-svgTick, p.y(share)+4, svgTextStyle, share)
-		fmt.Fprintf(&b, `<text x="%.1f" y="%d" text-anchor="middle" %s>%g</text>`+"\n", p.x(share), bottom+svgLabel+2, svgTextStyle, share)
-	}
-	p.frame(&b, "false positives", "false negatives, at least")
-	fmt.Fprintf(&b, `<path d="M%.1f %.1fL%.1f %.1f" stroke="#999" stroke-dasharray="4 4"/>`+"\n", p.x(0), p.y(1), p.x(1), p.y(0))
-	const steps = 200
-	points := make([]string, steps+1)
-	for i := range points {
-		x := float64(i) / steps
-		points[i] = fmt.Sprintf("%.1f,%.1f", p.x(x*x), p.y(t.At(x*x))) // denser where the curve is steep
-	}
-	fmt.Fprintf(&b, `<polyline points="%s" fill="none" stroke="%s" stroke-width="2"/>`+"\n</svg>\n", strings.Join(points, " "), colourProved)
-	_, err := io.WriteString(w, b.String())
-	return err
 }

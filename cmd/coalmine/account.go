@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -13,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"coalmine/internal/chart"
 	"coalmine/privacy"
 )
 
@@ -160,10 +160,10 @@ func newAccountCommand(g *global) *cobra.Command {
 	f.BoolVar(&a.tree, "tree", false, "DP-FTRL by tree aggregation without restarts (Kairouz et al. 2021); one epoch, or see --participations")
 	f.IntVar(&a.participations.Times, "participations", 1, "with --tree: rounds that a user takes part in at most")
 	f.IntVar(&a.participations.Separation, "separation", 1, "with --tree: rounds from one participation of a user to the next, at least, as training.separation of an experiment")
-	f.StringVar(&a.plot, "plot", "", "file for an SVG of epsilon against rounds")
+	f.StringVar(&a.plot, "plot", "", "file for a figure of epsilon against rounds: .svg, .pdf or .png")
 	f.Float64Var(&a.epsilon, "target-epsilon", 0, "solve for --solve so that the proved epsilon stays within this (with --accountant papers the papers' one)")
 	f.StringVar(&a.asked, "solve", solveNoise, "what to solve for: noise, rounds, cohort (the noise growing with the cohort) or delta")
-	f.StringVar(&a.tradeOff, "trade-off", "", "file for the errors of whoever tells neighbours apart, after the most rounds: .svg or .csv")
+	f.StringVar(&a.tradeOff, "trade-off", "", "file for the errors of whoever tells neighbours apart, after the most rounds: .svg, .pdf, .png or .csv")
 	f.IntVar(&a.group, "group", 0, "epsilon of so many users together, too, such as the balanced users of one person")
 	f.StringVar(&a.compose, "compose", "", "YAML file with a list of recipes, whose cost together is counted")
 	f.IntVar(&a.scalePopulation, "scale-population", 0, "population to scale a simulation up to, at equal noise per user (default --population); of a RUN: users at each scale before any selection")
@@ -204,8 +204,8 @@ func (a *accountFlags) empty(f *pflag.FlagSet) error {
 		}
 	}
 	switch {
-	case f.Changed("trade-off") && !slices.Contains([]string{".csv", ".svg"}, filepath.Ext(a.tradeOff)):
-		return fmt.Errorf("--trade-off %s: expected a file that ends in .svg or .csv", a.tradeOff)
+	case f.Changed("trade-off") && !slices.Contains([]string{".csv", ".svg", ".pdf", ".png"}, filepath.Ext(a.tradeOff)):
+		return fmt.Errorf("--trade-off %s: expected a file that ends in .svg, .pdf, .png or .csv", a.tradeOff)
 	case !slices.Contains([]string{solveNoise, solveRounds, solveCohort, solveDelta}, a.asked):
 		return fmt.Errorf("--solve %q: expected noise, rounds, cohort or delta", a.asked)
 	case f.Changed("group") && a.group < 1:
@@ -400,11 +400,11 @@ func (g *global) account(ctx context.Context, a *accountFlags) error {
 		return err
 	}
 	if a.plot != "" {
-		var picture bytes.Buffer // whole before a file is touched
-		if err := privacy.WriteSVG(&picture, reports); err != nil {
+		figure, err := privacy.EpsilonFigure(reports)
+		if err != nil {
 			return err
 		}
-		if err := g.writeFile(a.plot, func(w io.Writer) error { _, err := picture.WriteTo(w); return err }); err != nil {
+		if err := g.writeFigure(a.plot, figure); err != nil {
 			return err
 		}
 	}
@@ -447,9 +447,14 @@ func (g *global) tradeOff(file string, curve *privacy.TradeOff) ([]privacy.Error
 	if curve == nil {
 		return nil, nil
 	}
-	write := curve.WriteSVG
 	if filepath.Ext(file) == ".csv" {
-		write = curve.WriteCSV
+		return curve.Points(), g.writeFile(file, curve.WriteCSV)
 	}
-	return curve.Points(), g.writeFile(file, write)
+	return curve.Points(), g.writeFigure(file, curve.Figure())
+}
+
+// writeFigure draws a figure in the format that the file's extension names, else as SVG.
+func (g *global) writeFigure(file string, f *chart.Figure) error {
+	data := f.File(strings.TrimPrefix(filepath.Ext(file), "."), chart.OneColumn)
+	return g.writeFile(file, func(w io.Writer) error { _, err := w.Write(data); return err })
 }

@@ -5,13 +5,18 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
+	"coalmine/internal/chart"
 	"coalmine/workflows/control"
 	"coalmine/workflows/results"
 )
 
-// figuresFormat is the format of results that has a file for each figure.
-const figuresFormat = "svg"
+// figureFlags say which figures are drawn, and how.
+type figureFlags struct {
+	format, width, figure string
+}
 
 // drawnFigures is what results --format svg --json prints.
 type drawnFigures struct {
@@ -25,21 +30,30 @@ type drawnFigure struct {
 	File string `json:"file"`
 }
 
-// drawFigures writes the figures of a run's HTML report into a folder, a file each.
-func (g *global) drawFigures(ctx context.Context, run, dir string) error {
-	if dir == "" {
-		return fmt.Errorf("--format %s writes many files: name the folder for them by -o; files of the same names are overwritten", figuresFormat)
+// drawFigures writes the figures of a run's HTML report: into a folder, a file each, or into one
+// file of the format.
+func (g *global) drawFigures(ctx context.Context, run string, flags figureFlags, output string) error {
+	width, err := chart.WidthNamed(flags.width)
+	if err != nil {
+		return fmt.Errorf("--width: %w", err)
+	}
+	if output == "" {
+		return fmt.Errorf("--format %s writes many files: name the folder for them by -o, in which files of the same names are overwritten; or one file.%[1]s", flags.format)
 	}
 	return g.withControl(ctx, func(api control.API) error {
 		found, err := api.Results(ctx, run)
 		if err != nil {
 			return err
 		}
-		figures, err := found.Figures()
+		all, err := found.Figures()
 		if err != nil {
 			return err
 		}
-		drawn, err := writeFigures(dir, figures)
+		chosen, err := flags.choose(all)
+		if err != nil {
+			return err
+		}
+		drawn, err := flags.write(output, chosen, width)
 		if err != nil {
 			return err
 		}
@@ -47,28 +61,66 @@ func (g *global) drawFigures(ctx context.Context, run, dir string) error {
 			return g.printJSON(drawn)
 		}
 		for _, f := range drawn.Figures {
-			g.printf("%s: %s\n", filepath.Join(dir, f.File), f.Caption)
+			g.printf("%s: %s\n", filepath.Join(drawn.Folder, f.File), f.Caption)
 		}
 		return nil
 	})
 }
 
-func writeFigures(dir string, figures []results.Figure) (*drawnFigures, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+// choose returns the figures whose file names contain --figure.
+func (f *figureFlags) choose(all []results.Figure) ([]results.Figure, error) {
+	var chosen []results.Figure
+	var names []string
+	for _, figure := range all {
+		names = append(names, figure.FileName())
+		if strings.Contains(figure.FileName(), f.figure) {
+			chosen = append(chosen, figure)
+		}
+	}
+	if len(chosen) == 0 && f.figure != "" {
+		return nil, fmt.Errorf("--figure %q: expected a part of one of %s", f.figure, strings.Join(names, ", "))
+	}
+	return chosen, nil
+}
+
+func (f *figureFlags) write(output string, figures []results.Figure, width chart.Width) (*drawnFigures, error) {
+	if filepath.Ext(output) == "."+f.format {
+		return f.writeOne(output, figures, width)
+	}
+	if err := os.MkdirAll(output, 0o755); err != nil {
 		return nil, err
 	}
-	drawn := &drawnFigures{dir, []drawnFigure{}}
-	for _, f := range figures {
-		file := figureFile(&f)
-		if err := os.WriteFile(filepath.Join(dir, file), f.SVG, 0o644); err != nil {
+	drawn := &drawnFigures{output, []drawnFigure{}}
+	for _, figure := range figures {
+		file := figure.FileName() + "." + f.format
+		if err := os.WriteFile(filepath.Join(output, file), figure.Chart.File(f.format, width), 0o644); err != nil {
 			return nil, err
 		}
-		drawn.Figures = append(drawn.Figures, drawnFigure{f, file})
+		drawn.Figures = append(drawn.Figures, drawnFigure{figure, file})
 	}
 	return drawn, nil
 }
 
-// figureFile is "00-mean-exposure-of-canaries-bits-by-training.svg".
-func figureFile(f *results.Figure) string {
-	return fmt.Sprintf("%02d-%s.svg", f.Number, results.FileName(f.Title))
+// writeOne writes one file: a figure, or a PDF with a page for each.
+func (f *figureFlags) writeOne(output string, figures []results.Figure, width chart.Width) (*drawnFigures, error) {
+	if len(figures) == 0 {
+		return nil, fmt.Errorf("-o %s: the run has no figures yet; its cells have them when they are done", output)
+	}
+	drawn := &drawnFigures{Folder: filepath.Dir(output)}
+	var charts []*chart.Figure
+	for _, figure := range figures {
+		charts = append(charts, figure.Chart)
+		drawn.Figures = append(drawn.Figures, drawnFigure{figure, filepath.Base(output)})
+	}
+	data := charts[0].File(f.format, width)
+	switch {
+	case f.format == "pdf":
+		data = chart.PDF(width, charts...)
+	case len(charts) > 1:
+		return nil, fmt.Errorf("-o %s is one file, and there are %d figures: choose one by --figure with a part of its name, as in --figure %s, or name a folder", output, len(charts), figures[0].FileName())
+	}
+	return drawn, os.WriteFile(output, data, 0o644)
 }
+
+// drawsFigures reports whether a format has figures.
+func drawsFigures(format string) bool { return slices.Contains(chart.Formats, format) }

@@ -42,6 +42,7 @@ func TestFiguresNeedAFolder(t *testing.T) {
 	t.Parallel()
 	for want, args := range map[string][]string{
 		"--format svg writes many files: name the folder for them by -o": {"--format", "svg"},
+		`--width: width "wide": expected one-column (85 mm) or`:          {"--format", "pdf", "-o", "figures", "--width", "wide"},
 		"--rows means: format svg has figures; leave out --rows":         {"--format", "svg", "-o", "figures", "--rows", "means"},
 	} {
 		var out, messages bytes.Buffer
@@ -49,5 +50,27 @@ func TestFiguresNeedAFolder(t *testing.T) {
 		if code := execute(t.Context(), args, &out, &messages); code != exitUsage || !strings.Contains(messages.String(), want) {
 			t.Errorf("%v: exit status %d, %s; want %q", args, code, messages.String(), want)
 		}
+	}
+}
+
+// A PDF has a page for each figure, and pictures are files of one figure.
+func TestFiguresAreOneFileOrAFolder(t *testing.T) {
+	t.Parallel()
+	home, _ := replicatesHome(t)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "all.pdf")
+	pages := strings.Count(string(outputOf(t, home, "results", "--format", "pdf", "-o", file)), "\n")
+	data, err := os.ReadFile(file)
+	if err != nil || !bytes.HasPrefix(data, []byte("%PDF-1.4")) || bytes.Count(data, []byte("/Type /Page ")) != pages || pages < 2 {
+		t.Errorf("%d pages in %.40q, %v", pages, data, err)
+	}
+	one := filepath.Join(dir, "one.png")
+	var out, messages bytes.Buffer
+	if code := execute(t.Context(), []string{"results", "--home", home, "--format", "png", "-o", one}, &out, &messages); code != exitUsage || !strings.Contains(messages.String(), "choose one by --figure") {
+		t.Errorf("exit status %d, %s", code, messages.String())
+	}
+	outputOf(t, home, "results", "--format", "png", "--width", "two-columns", "--figure", "00-mean", "-o", one)
+	if data, err := os.ReadFile(one); err != nil || !bytes.HasPrefix(data, []byte("\x89PNG")) {
+		t.Errorf("%.40q, %v", data, err)
 	}
 }

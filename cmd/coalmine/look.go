@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"coalmine/internal/chart"
 	"coalmine/internal/readable"
 	"coalmine/tasks/audits/all"
 	"coalmine/workflows/control"
@@ -345,7 +346,7 @@ func (g *global) writeLogs(told runLogs) {
 }
 
 func newResultsCommand(g *global) *cobra.Command {
-	var format, rows, output string
+	var format, rows, output, width, figure string
 	c := &cobra.Command{
 		Use:   "results [RUN]",
 		Short: "Print the outcome of a run",
@@ -365,14 +366,18 @@ one number a line, and of rows with training.stop_at after how many rounds they 
 A table leaves out columns that are empty in all rows, and prints shares in percent.
 csv and parquet have all columns, and shares from 0 to 1.
 
+svg, pdf and png draw figures for a paper, at the width of one or two columns. Figures
+of all cells come first, then those of each cell. -o figures.pdf writes one PDF with
+a page for each: \includegraphics[page=2]{figures.pdf}.
+
 Formats:
 ` + formatsHelp(),
-		Example: "  coalmine results quickstart --format html -o report.html\n  coalmine results quickstart --json | jq '.cells[].audit.random_sampling'\n" +
+		Example: "  coalmine results quickstart --format pdf --width two-columns -o figures\n  coalmine results quickstart --format pdf --figure exposure -o exposure.pdf\n  coalmine results quickstart --format html -o report.html\n  coalmine results quickstart --json | jq '.cells[].audit.random_sampling'\n" +
 			"  coalmine results quickstart --format tensorboard -o logs && tensorboard --logdir logs",
 		GroupID: groupLook,
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			return g.writeResults(c, runArgument(args), format, rows, output)
+			return g.writeResults(c, runArgument(args), format, rows, output, width, figure)
 		},
 	}
 	c.Flags().StringVar(&format, "format", results.FormatNames()[0], resultFormats())
@@ -383,12 +388,14 @@ Formats:
 		}
 		return pflag.NormalizedName(name)
 	})
-	c.Flags().StringVarP(&output, "output", "o", "", "file to write, of svg, mlflow and tensorboard the folder; standard output if none is given")
+	c.Flags().StringVarP(&output, "output", "o", "", "file to write, of svg, pdf, png, mlflow and tensorboard the folder; standard output if none is given")
+	c.Flags().StringVar(&width, "width", string(chart.OneColumn), "width of svg, pdf and png in a paper: one-column (85 mm) or two-columns (178 mm)")
+	c.Flags().StringVar(&figure, "figure", "", "of svg, pdf and png: only figures whose file names contain this")
 	return c
 }
 
 // writeResults writes the outcome of a run in a format: to a file, a folder or standard output.
-func (g *global) writeResults(c *cobra.Command, run, format, rows, output string) error {
+func (g *global) writeResults(c *cobra.Command, run, format, rows, output, width, figure string) error {
 	ctx := c.Context()
 	if f, ok := trackers.Named(format); ok {
 		if rows != string(results.Cells) {
@@ -396,11 +403,11 @@ func (g *global) writeResults(c *cobra.Command, run, format, rows, output string
 		}
 		return g.track(ctx, run, f, output)
 	}
-	if format == figuresFormat {
+	if drawsFigures(format) {
 		if rows != string(results.Cells) {
 			return fmt.Errorf("--rows %s: format %s has figures; leave out --rows", rows, format)
 		}
-		return g.drawFigures(ctx, run, output)
+		return g.drawFigures(ctx, run, figureFlags{format, width, figure}, output)
 	}
 	if g.json && c.Flags().Changed("format") && format != "json" {
 		return fmt.Errorf("--format %s with --json: expected one of them; a report in JSON is --json, and --format json the same", format)
@@ -472,7 +479,7 @@ func formatsHelp() string {
 	for _, f := range results.Formats() {
 		lines = append(lines, fmt.Sprintf("  %-11s %s", f.Name, f.Description))
 	}
-	lines = append(lines, fmt.Sprintf("  %-11s %s", figuresFormat, "the figures of html, a file each"))
+	lines = append(lines, fmt.Sprintf("  %-11s %s", strings.Join(chart.Formats, ", "), "the figures of html: a file each in the folder -o, or one file"))
 	for _, f := range trackers.Formats() {
 		lines = append(lines, fmt.Sprintf("  %-11s %s", f.Name, f.Description))
 	}

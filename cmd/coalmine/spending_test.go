@@ -119,8 +119,8 @@ func checkSpending(t *testing.T, s control.Spending, report *privacy.Report) {
 	if !slices.Equal(s.Assumptions, report.Assumptions) || !slices.Equal(s.NotCovered, report.NotCovered) || s.HoldsAgainst != report.HoldsAgainst {
 		t.Errorf("it rests on %+v, the report on %q, %q, %q", s.Grounds, report.Assumptions, report.NotCovered, report.HoldsAgainst)
 	}
-	var picture bytes.Buffer
-	if err := privacy.WriteSVG(&picture, s.Reports()); err != nil || !strings.Contains(picture.String(), "add-or-remove-one") {
-		t.Errorf("%v, picture:\n%s", err, picture.String())
+	figure, err := privacy.EpsilonFigure(s.Reports())
+	if err != nil || !strings.Contains(figure.Series[0].Name, "add-or-remove-one") {
+		t.Errorf("%v, figure %+v", err, figure)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"coalmine/internal/chart"
 	"coalmine/workflows/control"
 	"coalmine/workflows/results"
 	"coalmine/workflows/results/trackers"
@@ -13,7 +14,7 @@ import (
 
 // resultFormats are the names that results --format takes.
 func resultFormats() string {
-	names := append(results.FormatNames(), figuresFormat)
+	names := append(results.FormatNames(), chart.Formats...)
 	for _, f := range trackers.Formats() {
 		names = append(names, f.Name)
 	}

@@ -57,7 +57,7 @@ func TestTrackersNeedAFolder(t *testing.T) {
 	for want, args := range map[string][]string{
 		"--format mlflow writes many files: name the folder for them by -o": {"--format", "mlflow"},
 		"leave out --rows": {"--format", "tensorboard", "-o", "logs", "--rows", "rounds"},
-		`--format "gif": expected one of table, json, csv, latex, parquet, html, svg, mlflow, tensorboard`: {"--format", "gif"},
+		`--format "gif": expected one of table, json, csv, latex, parquet, html, svg, pdf, png, mlflow, tensorboard`: {"--format", "gif"},
 	} {
 		var out, messages bytes.Buffer
 		args = append([]string{"results", "--home", t.TempDir()}, args...)

@@ -92,7 +92,12 @@ func (a *Axis) around(values []float64) Range {
 
 func (f *Figure) xRange() Range {
 	var values []float64
-	f.each(func(_ *Series, p *Point) { values = append(values, p.X-p.Width/2, p.X+p.Width/2) })
+	f.each(func(_ *Series, p *Point) {
+		values = append(values, p.X-p.Width/2, p.X+p.Width/2)
+		if p.Left < p.Right {
+			values = append(values, p.Left, p.Right)
+		}
+	})
 	return f.X.around(values)
 }
 
@@ -118,6 +123,9 @@ func (f *Figure) each(visit func(*Series, *Point)) {
 		for _, p := range f.Series[i].Points {
 			if p.bounded() && (!f.Y.Scale.draws(p.Low) || !f.Y.Scale.draws(p.High)) {
 				p.Low, p.High = 0, 0
+			}
+			if p.Left < p.Right && (!f.X.Scale.draws(p.Left) || !f.X.Scale.draws(p.Right) || f.X.Labels != nil) {
+				p.Left, p.Right = 0, 0
 			}
 			if f.X.Scale.draws(p.X) && f.Y.Scale.draws(p.Y) {
 				visit(&f.Series[i], &p)

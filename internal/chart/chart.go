@@ -87,9 +87,10 @@ const (
 	Intervals      // nothing but the intervals of the points
 )
 
-// Point is a place in a figure, with an interval of Y if Low is less than High.
+// Point is a place in a figure, with an interval of Y if Low is less than High and one of X if
+// Left is less than Right.
 type Point struct {
-	X, Y, Low, High float64
+	X, Y, Low, High, Left, Right float64
 	// Width is that of a bar, in units of X.
 	Width float64
 	// Note describes the point. Browsers show it above the marker.
@@ -124,12 +125,15 @@ func (f *Figure) darkest() float64 {
 
 // WriteCSV writes the numbers of the figure, one point or square a line.
 func (f *Figure) WriteCSV(w io.Writer) error {
-	rows := [][]string{{"series", "x", "x_label", "y", "low", "high", "note"}}
+	rows := [][]string{{"series", "x", "x_label", "x_low", "x_high", "y", "y_low", "y_high", "note"}}
 	for _, s := range f.Series {
 		for _, p := range s.Points {
-			row := []string{s.Name, number(p.X), f.X.label(p.X), number(p.Y), "", "", p.Note}
+			row := []string{s.Name, number(p.X), f.X.label(p.X), "", "", number(p.Y), "", "", p.Note}
+			if p.Left < p.Right {
+				row[3], row[4] = number(p.Left), number(p.Right)
+			}
 			if p.bounded() {
-				row[4], row[5] = number(p.Low), number(p.High)
+				row[6], row[7] = number(p.Low), number(p.High)
 			}
 			rows = append(rows, row)
 		}
@@ -140,7 +144,7 @@ func (f *Figure) WriteCSV(w io.Writer) error {
 			if !math.IsNaN(v) {
 				text = number(v)
 			}
-			rows = append(rows, []string{f.Y.Labels[i], strconv.Itoa(j + 1), f.X.Labels[j], text, "", "", ""})
+			rows = append(rows, []string{f.Y.Labels[i], strconv.Itoa(j + 1), f.X.Labels[j], "", "", text, "", "", ""})
 		}
 	}
 	return csv.NewWriter(w).WriteAll(rows)
@@ -154,4 +158,18 @@ func (a *Axis) label(at float64) string {
 		return strings.TrimSpace(a.Labels[i])
 	}
 	return ""
+}
+
+// Formats are the names of the forms in which figures are written, and the extensions of files.
+var Formats = []string{"svg", "pdf", "png"}
+
+// File is the figure in one of Formats.
+func (f *Figure) File(format string, w Width) []byte {
+	switch format {
+	case "pdf":
+		return PDF(w, f)
+	case "png":
+		return f.PNG(w)
+	}
+	return f.SVG(w)
 }

@@ -331,11 +331,28 @@ func TestCSVHasEveryNumber(t *testing.T) {
 		t.Fatal(err)
 	}
 	rows, err := csv.NewReader(&b).ReadAll()
-	if err != nil || len(rows) != 7 || strings.Join(rows[2], "|") != "b=5|2|by-user, Dirichlet 0.1|8|6|10|" {
+	if err != nil || len(rows) != 7 || strings.Join(rows[2], "|") != "b=5|2|by-user, Dirichlet 0.1|||8|6|10|" {
 		t.Errorf("%q, %v", rows, err)
 	}
 	b.Reset()
-	if err := samples()["heat"].WriteCSV(&b); err != nil || !strings.Contains(b.String(), "6,2,6,,,,\n6,3,11,4.5,,,\n") {
+	if err := samples()["heat"].WriteCSV(&b); err != nil || !strings.Contains(b.String(), "6,2,6,,,,,,\n6,3,11,,,4.5,,,\n") {
 		t.Errorf("%s, %v", b.String(), err)
+	}
+}
+
+// Series stand beside each other at a label, each within its room, so that their intervals do
+// not hide one another.
+func TestSeriesStandBesideEachOther(t *testing.T) {
+	t.Parallel()
+	for n := 1; n < 12; n++ {
+		f := &Figure{X: Axis{Labels: []string{"x", "y", "z"}}, Series: make([]Series, n)}
+		l := &layout{Figure: f, left: 0, right: 200}
+		l.x, l.y = ruler{&f.X, f.xRange(), 0, 200}, ruler{&f.Y, f.yRange(), 100, 0}
+		for i := range n {
+			at, middle := l.place(&Point{X: 2, Y: 1}, i).x, l.x.at(2)
+			if math.Abs(at-middle) >= 200/3/2 || i > 0 && at <= l.place(&Point{X: 2, Y: 1}, i-1).x || n == 1 && at != middle {
+				t.Errorf("of %d series number %d stands at %g, its label at %g", n, i, at, middle)
+			}
+		}
 	}
 }

@@ -85,7 +85,7 @@ func (f *Figure) scene(w Width) *scene {
 // below is the distance between the frame and the lowest value: bars stand on the frame.
 func (l *layout) below() float64 {
 	for _, s := range l.Series {
-		if s.Kind == Bars {
+		if s.Kind == Bars && len(s.Points) > 0 {
 			return 0
 		}
 	}
@@ -244,7 +244,7 @@ func (l *layout) sample(s *Series, x, y float64) {
 	case Line:
 		l.add(s.line([]point{{x, y}, {x + sample, y}}))
 	case Intervals:
-		l.interval(black, x+sample/2, y-3, y+3)
+		l.interval(black, point{x + sample/2, y - 3}, point{x + sample/2, y + 3})
 		return
 	}
 	if s.marked() {
@@ -369,7 +369,10 @@ func (l *layout) lines(s *Series, i int) {
 		at := l.place(p, i)
 		points = append(points, at)
 		if p.bounded() {
-			l.interval(colour, at.x, l.y.at(p.Low), l.y.at(p.High))
+			l.interval(colour, point{at.x, l.y.at(p.Low)}, point{at.x, l.y.at(p.High)})
+		}
+		if p.Left < p.Right {
+			l.interval(colour, point{l.x.at(p.Left), at.y}, point{l.x.at(p.Right), at.y})
 		}
 	})
 	if s.Kind == Line && len(points) > 1 {
@@ -378,11 +381,14 @@ func (l *layout) lines(s *Series, i int) {
 }
 
 // interval is a line with caps.
-func (l *layout) interval(colour string, x, low, high float64) {
-	const cap = 1.6
-	segments := polyline([]point{{x, low}, {x, high}})
-	for _, y := range []float64{low, high} {
-		segments = append(segments, moveTo(x-cap, y), lineTo(x+cap, y))
+func (l *layout) interval(colour string, from, to point) {
+	across := point{1.6, 0}
+	if from.y == to.y {
+		across = point{0, 1.6}
+	}
+	segments := polyline([]point{from, to})
+	for _, p := range []point{from, to} {
+		segments = append(segments, moveTo(p.x-across.x, p.y-across.y), lineTo(p.x+across.x, p.y+across.y))
 	}
 	l.add(&path{stroke: colour, width: thin + 0.2, segments: segments})
 }

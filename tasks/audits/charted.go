@@ -7,6 +7,8 @@ const MemorizedFigure = "Canaries memorized"
 type Curve struct {
 	// Figure names the figure, which curves may share, Name the curve in it.
 	Figure, Name string
+	// Axis is the title of the vertical axis, with its unit; empty: Figure.
+	Axis string
 	// Metric of the audit's last node; empty: the name of the measure.
 	Metric string
 	// Most returns the end of the axis for the last outcome; nil: the number Among which the measure
@@ -55,7 +57,7 @@ type Bounded struct {
 
 // PrecisionRecall returns the figure of the precision at a recall of 1%, 2%, ...
 func PrecisionRecall(name, about string, precisions []float64, chance float64) *Figure {
-	f := &Figure{Name: name, About: about, Title: "precision in % against recall in %", X: Axis{Most: 100}, Y: Axis{Most: 100}, Limit: 100 * chance}
+	f := &Figure{Name: name, About: about, Title: "precision in % against recall in %", X: Axis{Title: "recall (%)", Most: 100}, Y: Axis{Title: "precision (%)", Most: 100}, Limit: 100 * chance}
 	for i, precision := range precisions {
 		f.Line = append(f.Line, Point{X: float64(i + 1), Y: 100 * precision})
 	}
@@ -69,6 +71,8 @@ type HeatMap struct {
 	Name, About, Title string
 	// Rows and Columns are the labels.
 	Rows, Columns []string
+	// Down and Across are the titles of rows and columns.
+	Down, Across string
 	// Values are [rows][columns]; NaN for none.
 	Values [][]float64
 }

@@ -166,9 +166,14 @@ type Figure struct {
 	Ranges []Range
 	// Line goes through its points, which ascend in X.
 	Line []Point
-	// Lines differ by their strokes, which the caption names.
+	// Lines differ by colours and strokes, which the legend names.
 	Lines []Line
 	Dots  []Dot
+	// Filled, Open and Grey name such dots in the legend.
+	Filled, Open, Grey string
+	// Means is the title of the axis of the mean of the dots at equal X, which figures of all cells
+	// compare; empty where they do not.
+	Means string
 }
 
 type Line struct {
@@ -182,9 +187,11 @@ type Range struct{ X, Low, High float64 }
 
 type Point struct{ X, Y float64 }
 
-// Axis ends at its largest value. Logarithmic axes show log(1 + x).
+// Axis covers Least to Most. Logarithmic axes show log(1 + x).
 type Axis struct {
-	Most        float64
+	// Title has the unit.
+	Title       string
+	Least, Most float64
 	Logarithmic bool
 }
 

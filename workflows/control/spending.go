@@ -39,7 +39,7 @@ type SpentRound struct {
 	EpsilonProved privacy.Epsilon `json:"epsilon_proved"`
 }
 
-// Reports are the rounds as the accountant's reports, for privacy.WriteSVG.
+// Reports are the rounds as the accountant's reports, for privacy.EpsilonFigure.
 func (s *Spending) Reports() []privacy.Report {
 	var out []privacy.Report
 	for _, r := range s.Rounds {

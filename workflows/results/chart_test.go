@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"coalmine/workflows/experiment"
 )
 
@@ -117,9 +115,8 @@ func TestChartsAreOnThePageAndInJSON(t *testing.T) {
 	got := page(t, r)
 	for _, want := range []string{
 		`<title>c02, training.client.compress {&#34;bits&#34;:8}: named AP, times chance 8 (7.5 to 8.5)</title>`,
-		`named AP, times chance (upwards) by training.client.compress (to the right)</figcaption>`,
-		`<text x="85" y="212" text-anchor="middle">absent</text>`,
-		`: compress (bits) dashed, compress (keep) dotted</figcaption>`,
+		`named AP, times chance by training.client.compress. A point is a cell`, `>named AP, times chance</text>`, `>training.client.compress</text>`,
+		`text-anchor="middle">absent</text>`, `>compress (bits)</text>`, `>compress (keep)</text>`,
 		`c03, training.client.compress {&#34;keep&#34;:&#34;0.1%&#34;}: named AP, times chance 4 (3.5 to 4.5), utility 50.0%</title>`,
 	} {
 		if !strings.Contains(got, want) {
@@ -134,14 +131,16 @@ func TestChartsAreOnThePageAndInJSON(t *testing.T) {
 	}
 }
 
-func TestLongValuesHaveNumbers(t *testing.T) {
+func TestLongValuesHaveSeveralLines(t *testing.T) {
 	t.Parallel()
 	r := &Results{Cells: []Cell{
 		attacked("c01", 0.2, 16, "training.privacy", `{"clip":1,"delta":0.001,"noise_multiplier":0.1}`),
 		attacked("c02", 0.2, 16, "training.privacy", `{"clip":1,"delta":0.001,"noise_multiplier":1}`),
 	}}
-	if want := "; 1: clip 1, delta 0.001, noise_multiplier 0.1; 2: clip 1, delta 0.001, noise_multiplier 1</figcaption>"; !strings.Contains(page(t, r), want) {
-		t.Errorf("the page lacks %s", want)
+	for _, want := range []string{">clip 1, delta 0.001,</text>", ">noise_multiplier 0.1</text>", ">noise_multiplier 1</text>"} {
+		if !strings.Contains(page(t, r), want) {
+			t.Errorf("the page lacks %s", want)
+		}
 	}
 }
 
@@ -158,10 +157,8 @@ func TestStagesAreAHeatMap(t *testing.T) {
 	r := &Results{Cells: []Cell{stages()}}
 	got := page(t, r)
 	for _, want := range []string{
-		`<rect class="heat" x="34" y="10" width="153" height="93" fill-opacity="0.45"><title>1, 1: 9.25</title></rect><text class="number" x="110.5" y="56.5" dy="4" text-anchor="middle">9.25</text>`,
-		`fill-opacity="0.097"><title>1, 6: 2</title>`,
-		`fill-opacity="0"><title>6, 6: none</title></rect><text class="number" x="263.5" y="149.5" dy="4" text-anchor="middle"></text>`,
-		"Stages of the training: named AP by MLP, times chance</figcaption>",
+		`<title>1, 1: 9.25</title>`, `>9.25</text>`, `<title>1, 6: 2</title>`, `fill="#ffffff"><title>6, 6: none</title>`,
+		">trained on rounds from</text>", ">tried on rounds from</text>", "<figcaption>Stages of the training: named AP by MLP, times chance ",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the page lacks %s", want)
@@ -173,23 +170,4 @@ func TestStagesAreAHeatMap(t *testing.T) {
 	if strings.Contains(got, "All cells together") {
 		t.Error("one cell is compared with itself")
 	}
-}
-
-// Whatever was found, every point stands within its figure.
-func TestChartsHoldTheirPoints(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(rt *rapid.T) {
-		var cells []Cell
-		for i := range rapid.IntRange(2, 12).Draw(rt, "cells") {
-			recall, factor := rapid.Float64Range(1e-6, 1).Draw(rt, "recall"), rapid.Float64Range(0.5, 400).Draw(rt, "factor")
-			cells = append(cells, attacked(fmt.Sprintf("c%02d", i), recall, factor, "data.devices.size", fmt.Sprint(i), "seed", fmt.Sprint(i%3)))
-		}
-		for _, c := range charts(t, cells...) {
-			for _, d := range c.drawing().Dots {
-				if d.X < figureLeft || d.X > figureRight || d.Y < figureTop || d.Y > figureBottom {
-					rt.Fatalf("%s: a dot at %g, %g", c.Title, d.X, d.Y)
-				}
-			}
-		}
-	})
 }

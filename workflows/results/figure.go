@@ -1,245 +1,175 @@
 package results
 
 import (
+	"cmp"
 	"fmt"
-	"math"
-	"strconv"
 	"strings"
 
+	"coalmine/internal/chart"
 	"coalmine/tasks/audits"
 )
 
-// The view box of a figure and the margins of its axes.
-const (
-	figureWidth, figureHeight = 360, 220
-	figureLeft, figureRight   = 34, 340
-	figureTop, figureBottom   = 10, 196
-)
-
-// frame is the axes of a figure.
-type frame struct {
-	Title                    string
-	Width, Height            int
-	Left, Right, Top, Bottom int
-	TickLine, TickColumn     int // where the numbers stand: their base line, their right end
-	XTicks, YTicks           []tick
-}
-
-// tick is a grid line and its number; a bare one has no line.
-type tick struct {
-	At   float64
-	Text string
-	Bare bool
-}
-
-func newFrame(title string, x, y []tick) frame {
-	return frame{
-		Title: title, Width: figureWidth, Height: figureHeight,
-		Left: figureLeft, Right: figureRight, Top: figureTop, Bottom: figureBottom,
-		TickLine: figureBottom + 16, TickColumn: figureLeft - 5,
-		XTicks: x, YTicks: y,
-	}
-}
-
-// axis maps values from 0 to the largest onto the view box.
-type axis struct {
-	from, to float64
-	largest  float64
-	// logarithmic axes are those of the logarithm of 1 more, so that 0 has a place.
-	logarithmic bool
-}
-
-func horizontal(largest float64, logarithmic bool) axis {
-	return axis{figureLeft, figureRight, math.Max(largest, 1), logarithmic}
-}
-
-func vertical(largest float64) axis {
-	return axis{figureBottom, figureTop, math.Max(largest, 1), false}
-}
-
-// at is where a value stands, to a tenth of a unit.
-func (a axis) at(value float64) float64 {
-	share := value / a.largest
-	if a.logarithmic {
-		share = math.Log1p(value) / math.Log1p(a.largest)
-	}
-	return tenth(a.from + (a.to-a.from)*share)
-}
-
-// moved is the axis so much further to the right.
-func (a axis) moved(by float64) axis {
-	a.from, a.to = a.from+by, a.to+by
-	return a
-}
-
-// mostDecades is how many powers of ten have a number each beside a logarithmic axis.
-const mostDecades = 9
-
-// ticks are 0 and powers of ten, of many the even or every third one and so on, or about
-// five multiples of a round number.
-func (a axis) ticks() []tick {
-	ticks := []tick{a.tick(0)}
-	if a.logarithmic {
-		each := math.Pow(10, 1+math.Floor(math.Log10(a.largest)/mostDecades))
-		for v := 1.0; v <= a.largest; v *= each {
-			ticks = append(ticks, a.tick(v))
-		}
-		return ticks
-	}
-	step := roundStep(a.largest / 5)
-	for v := step; v <= a.largest; v += step {
-		ticks = append(ticks, a.tick(v))
-	}
-	return ticks
-}
-
-func (a axis) tick(value float64) tick {
-	if value >= 1e6 {
-		return tick{At: a.at(value), Text: strings.Replace(strconv.FormatFloat(value, 'e', -1, 64), "e+0", "e", 1)}
-	}
-	return tick{At: a.at(value), Text: strconv.FormatFloat(value, 'f', -1, 64)}
-}
-
-// roundStep is the least of 1, 2 and 5 times a power of ten that is least or more,
-// and no less than 1.
-func roundStep(least float64) float64 {
-	for power := 1.0; ; power *= 10 {
-		for _, step := range []float64{power, 2 * power, 5 * power} {
-			if step >= least {
-				return step
-			}
-		}
-	}
-}
-
-// drawing is a figure as the page draws it, from the back to the front.
+// drawing is a figure of the report before it is drawn.
 type drawing struct {
-	Frame   frame
+	chart.Figure
 	Caption string
-	Bars    string // path of all bars
-	Squares []square
-	Lines   []line
-	Ranges  string // path of all ranges
-	Limit   string // path of the limit, empty for none
-	Dots    []dot
 }
 
-// dot is a thing that was measured. Class has its colour, if it is another than the first.
-type dot struct {
-	X, Y         float64
-	Filled, Grey bool
-	Class        string
-	Title        string
-}
-
-// line is a polyline. Class tells it from others of the figure, in words of the caption.
-type line struct{ Class, Points string }
-
-// strokes are the classes of lines, in the order in which a figure uses them; with more
-// lines they repeat.
-var strokes = []string{"solid", "dashed", "dotted", "dash-dotted", "long-dashed", "sparsely-dotted"}
-
-func stroke(i int) string { return strokes[i%len(strokes)] }
-
-// span is how long the axes of the figures of one name are, over all cells.
-type span struct{ x, y audits.Axis }
-
-// with is long enough for another figure too.
-func (s span) with(f *audits.Figure) span {
-	x, y := f.X, f.Y
-	x.Most, y.Most = max(x.Most, s.x.Most), max(y.Most, s.y.Most)
-	return span{x, y}
-}
-
-func newDrawing(f *audits.Figure, cell string, s span) *drawing {
-	x, y := horizontal(s.x.Most, s.x.Logarithmic), vertical(s.y.Most)
-	out := &drawing{Frame: newFrame(f.Title+", "+cell, x.ticks(), y.ticks()), Caption: f.Name}
+// newDrawing is the figure of an audit.
+func newDrawing(f *audits.Figure, cell string) *drawing {
+	d := &drawing{Caption: f.Name, Figure: chart.Figure{Title: f.Title + ", " + cell, X: chartAxis(f.X), Y: chartAxis(f.Y)}}
+	d.Y.Level = f.Limit
 	if f.Of != "" {
-		out.Caption += ", " + f.Of
+		d.Caption += ", " + f.Of
 	}
-	if f.Limit > 0 {
-		out.Limit = fmt.Sprintf("M%d %gH%d", figureLeft, y.at(f.Limit), figureRight)
-	}
+	var bars, ranges, line chart.Series
+	bars.Kind, ranges.Kind, line.Kind = chart.Bars, chart.Intervals, chart.Line
 	for _, b := range f.Bars {
-		out.Bars += fmt.Sprintf("M%g %dV%gH%gV%d", x.at(b.From), figureBottom, y.at(b.Y), x.at(b.To), figureBottom)
+		bars.Points = append(bars.Points, chart.Point{X: (b.From + b.To) / 2, Y: b.Y, Width: b.To - b.From})
 	}
 	for _, r := range f.Ranges {
-		out.Ranges += fmt.Sprintf("M%g %gV%g", x.at(r.X), y.at(r.Low), y.at(r.High))
+		ranges.Points = append(ranges.Points, chart.Point{X: r.X, Low: r.Low, High: r.High})
 	}
-	if len(f.Line) > 0 {
-		out.Lines = []line{{stroke(0), polyline(f.Line, x, y)}}
-	}
-	var names []string
+	line.Points = points(f.Line)
+	d.Series = []chart.Series{bars, ranges, line}
 	for i, l := range f.Lines {
-		out.Lines, names = append(out.Lines, line{stroke(i), polyline(l.Points, x, y)}), append(names, l.Name+" "+stroke(i))
+		d.Series = append(d.Series, chart.Series{Name: l.Name, Kind: chart.Line, Style: i, Points: points(l.Points)})
 	}
-	if len(names) > 0 {
-		out.Caption += ": " + strings.Join(names, ", ")
+	d.Series = append(d.Series, dotSeries(f)...)
+	return d
+}
+
+func chartAxis(a audits.Axis) chart.Axis {
+	scale := chart.Linear
+	if a.Logarithmic {
+		scale = chart.LogFromZero
 	}
+	return chart.Axis{Title: a.Title, Scale: scale, Range: chart.Range{Low: a.Least, High: a.Most}}
+}
+
+// dotSeries are the dots that look alike.
+func dotSeries(f *audits.Figure) []chart.Series {
+	series := []chart.Series{{Name: f.Filled}, {Name: f.Open, Open: true}, {Name: f.Grey, Open: true, Grey: true}}
 	for _, d := range f.Dots {
-		out.Dots = append(out.Dots, dot{X: x.at(d.X), Y: y.at(d.Y), Filled: d.Filled, Grey: d.Grey, Title: d.About})
+		s := &series[1]
+		switch {
+		case d.Grey:
+			s = &series[2]
+		case d.Filled:
+			s = &series[0]
+		}
+		s.Points = append(s.Points, chart.Point{X: d.X, Y: d.Y, Note: d.About})
 	}
-	return out
+	for i := range series {
+		series[i].Style = len(f.Lines) // another than those of lines
+		if len(series[i].Points) == 0 {
+			series[i].Name = ""
+		}
+	}
+	return series
 }
 
-// polyline is the points of a line.
-func polyline(points []audits.Point, x, y axis) string {
-	texts := make([]string, len(points))
-	for i, p := range points {
-		texts[i] = fmt.Sprintf("%g,%g", x.at(p.X), y.at(p.Y))
+func points(line []audits.Point) (points []chart.Point) {
+	for _, p := range line {
+		points = append(points, chart.Point{X: p.X, Y: p.Y})
 	}
-	return strings.Join(texts, " ")
+	return points
 }
 
-// lineFigures draw the curves of a cell, those of one figure together. There are none
-// unless the cell was measured at two rounds or more.
-func (v *viewCell) lineFigures() []*drawing {
+// newHeatMap draws a table of numbers.
+func newHeatMap(m *audits.HeatMap, cell string) *drawing {
+	return &drawing{Caption: m.Name, Figure: chart.Figure{
+		Title: m.Title + ", " + cell, Heat: m.Values,
+		X: chart.Axis{Title: m.Across, Labels: m.Columns}, Y: chart.Axis{Title: m.Down, Labels: m.Rows},
+	}}
+}
+
+// drawing draws a chart: intervals stand across where its numbers do.
+func (c *Chart) drawing() *drawing {
+	d := &drawing{Caption: fmt.Sprintf("%s by %s. %s", c.Y, c.X, c.About), Figure: chart.Figure{Title: c.Title}}
+	d.X = chart.Axis{Title: c.X, Labels: c.Values, Level: c.LevelX}
+	d.Y = chart.Axis{Title: c.Y, Level: c.Level}
+	for i, l := range c.Lines {
+		s := chart.Series{Name: l.Name, Style: i}
+		if l.Joined {
+			s.Kind = chart.Line
+		}
+		for _, p := range l.Points {
+			at := chart.Point{X: p.X, Y: p.Y, Low: p.Low, High: p.High, Note: c.title(&p)}
+			if len(c.Values) == 0 {
+				at.Low, at.High, at.Left, at.Right = 0, 0, p.Low, p.High
+			}
+			s.Points = append(s.Points, at)
+		}
+		d.Series = append(d.Series, s)
+	}
+	return d
+}
+
+// title says what a point is.
+func (c *Chart) title(p *ChartPoint) string {
+	if len(c.Values) > 0 {
+		return fmt.Sprintf("%s, %s: %s %.3g (%.3g to %.3g)", p.Cell, p.Label, c.Y, p.Y, p.Low, p.High)
+	}
+	return fmt.Sprintf("%s, %s: %s %.3g (%.3g to %.3g), utility %.1f%%", p.Cell, p.Label, c.X, p.X, p.Low, p.High, p.Y)
+}
+
+// curveFigure has the curves that stand in one figure.
+type curveFigure struct {
+	name   string
+	curves []audits.Curve
+	most   float64 // that the axis covers, at least
+}
+
+// axisTitle has the unit.
+func (f *curveFigure) axisTitle() string {
+	return cmp.Or(f.curves[0].Axis, strings.ToLower(f.name[:1])+f.name[1:])
+}
+
+// curveFigures are the losses and the curves of the cell's audits. There are none unless the
+// cell was measured at two rounds or more.
+func (v *viewCell) curveFigures() []curveFigure {
 	if v.Report == nil || len(v.Curve) < 2 {
 		return nil
 	}
-	var names []string
-	most, curves := map[string]float64{}, map[string][]audits.Curve{}
+	figures := []curveFigure{{name: lossCurves[0].Figure, curves: lossCurves}}
 	for d, outcome := range v.measured() {
 		for _, curve := range d.Curves() {
-			if curves[curve.Figure] == nil {
-				names = append(names, curve.Figure)
-			}
-			curves[curve.Figure] = append(curves[curve.Figure], curve)
-			most[curve.Figure] = max(most[curve.Figure], curve.Most(outcome))
-		}
-	}
-	var figures []*drawing
-	if f := newLineFigure("Loss", v, lossCurves, mostLoss(v.Curve)); f != nil {
-		figures = append(figures, f)
-	}
-	for _, name := range names {
-		if f := newLineFigure(name, v, curves[name], most[name]); f != nil {
-			figures = append(figures, f)
+			figures = addCurve(figures, curve, curve.Most(outcome))
 		}
 	}
 	return figures
 }
 
-func newLineFigure(name string, c *viewCell, curves []audits.Curve, most float64) *drawing {
-	if most == 0 {
-		return nil
+func addCurve(figures []curveFigure, curve audits.Curve, most float64) []curveFigure {
+	for i := range figures {
+		if f := &figures[i]; f.name == curve.Figure {
+			f.curves, f.most = append(f.curves[:len(f.curves):len(f.curves)], curve), max(f.most, most)
+			return figures
+		}
 	}
-	x, y := horizontal(float64(c.Curve[len(c.Curve)-1].Round), false), vertical(most)
-	f := &drawing{Frame: newFrame(strings.ToLower(name)+" by round, "+c.Cell.Cell, x.ticks(), y.ticks())}
-	var drawn []string
-	for _, curve := range curves {
-		var points []audits.Point
-		for i := range c.Curve {
-			if value, ok := c.Curve[i].Metric(curve.Metric); ok {
-				points = append(points, audits.Point{X: float64(c.Curve[i].Round), Y: value})
+	return append(figures, curveFigure{curve.Figure, []audits.Curve{curve}, most})
+}
+
+// lineFigures draw the curves of the cell.
+func (v *viewCell) lineFigures() (figures []*drawing) {
+	for _, f := range v.curveFigures() {
+		d := &drawing{Caption: f.name + ", by round", Figure: chart.Figure{Title: strings.ToLower(f.name) + " by round, " + v.Cell.Cell, X: chart.Axis{Title: "round"}}}
+		d.Y = chart.Axis{Title: f.axisTitle(), Range: chart.Range{High: f.most}}
+		for _, curve := range f.curves {
+			s := chart.Series{Name: curve.Name, Kind: chart.Line, Style: len(d.Series)}
+			for i := range v.Curve {
+				if value, ok := v.Curve[i].Metric(curve.Metric); ok {
+					s.Points = append(s.Points, chart.Point{X: float64(v.Curve[i].Round), Y: value})
+				}
+			}
+			if len(s.Points) > 0 {
+				d.Series = append(d.Series, s)
 			}
 		}
-		if len(points) > 0 {
-			class := stroke(len(f.Lines))
-			f.Lines = append(f.Lines, line{class, polyline(points, x, y)})
-			drawn = append(drawn, curve.Name+" "+class)
+		if len(d.Series) > 0 && (f.most > 0 || f.name == lossCurves[0].Figure) {
+			figures = append(figures, d)
 		}
 	}
-	f.Caption = name + ", by round: " + strings.Join(drawn, ", ")
-	return f
+	return figures
 }

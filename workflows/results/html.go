@@ -8,6 +8,7 @@ import (
 	"sync"
 	"unicode"
 
+	"coalmine/internal/chart"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/all"
 	"coalmine/tasks/reports"
@@ -20,11 +21,11 @@ type Figure struct {
 	// Cell and its label; empty for a figure of all cells.
 	Cell  string `json:"cell,omitempty"`
 	Label string `json:"label,omitempty"`
-	// Title says what it shows, for those who do not see it; Caption what is what in it.
+	// Title describes it to readers who do not see it; Caption is for all.
 	Title   string `json:"title"`
 	Caption string `json:"caption"`
-	// SVG is a file.
-	SVG []byte `json:"-"`
+	// Chart draws it.
+	Chart *chart.Figure `json:"-"`
 }
 
 // FileName are the words of a title, in small letters and with hyphens between.
@@ -32,6 +33,9 @@ func FileName(title string) string {
 	words := strings.FieldsFunc(strings.ToLower(title), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 	return strings.Join(words, "-")
 }
+
+// FileName is "00-mean-exposure-of-canaries-bits-by-training", without an extension.
+func (f *Figure) FileName() string { return fmt.Sprintf("%02d-%s", f.Number, FileName(f.Title)) }
 
 // drawn are figures that are drawn when somebody asks for them, once.
 type drawn struct {
@@ -55,101 +59,106 @@ func (r *Results) draw() ([]Figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	figures := []Figure{}
-	add := func(cell, label string, d *drawing) {
-		figures = append(figures, Figure{Number: len(figures), Cell: cell, Label: label, Title: d.Frame.Title, Caption: d.Caption, SVG: d.alone()})
-	}
-	for _, c := range v.charts() {
-		add("", "", c.drawing())
-	}
-	scales, err := newScales(v.cells)
+	all, err := v.drawings()
 	if err != nil {
 		return nil, err
 	}
+	figures := []Figure{}
+	add := func(cell, label string, d *drawing) {
+		figures = append(figures, Figure{Number: len(figures), Cell: cell, Label: label, Title: d.Title, Caption: d.Caption, Chart: &d.Figure})
+	}
+	for _, d := range all.together {
+		add("", "", d)
+	}
 	for i := range v.cells {
-		c := &v.cells[i]
-		for _, d := range scales.draw(c) {
-			add(c.Cell.Cell, c.Label, d)
+		for _, d := range all.cells[i].last {
+			add(v.cells[i].Cell.Cell, v.cells[i].Label, d)
 		}
 	}
 	return figures, nil
 }
 
-// scales are those that figures of one name have in common, over all cells.
-type scales struct {
-	spans   map[string]span
-	darkest map[string]float64
-	about   []string // what is to be known of each name
-	// earlier are the figures of models before the last, by cell.
-	earlier [][]roundFigures
+// drawings are all figures of a run.
+type drawings struct {
+	// together are those of all cells.
+	together []*drawing
+	cells    []cellDrawings
+	about    []string // of each name
+	// named are figures of one name, which have the same axes in all cells.
+	named map[string][]*chart.Figure
 }
 
-// roundFigures are of the model after one round.
-type roundFigures struct {
+// cellDrawings are the figures of a cell: of its last model, and of those before it.
+type cellDrawings struct {
+	last    []*drawing
+	earlier []roundDrawings
+}
+
+// roundDrawings are of the model after a round before the last.
+type roundDrawings struct {
 	round   int
-	figures []*audits.Figure
+	figures []*drawing
 }
 
-func newScales(cells []viewCell) (*scales, error) {
-	s := &scales{spans: map[string]span{}, darkest: map[string]float64{}}
-	for i := range cells {
-		c := &cells[i]
-		earlier, err := c.earlierFigures()
-		if err != nil {
-			return nil, fmt.Errorf("cell %s: %w", c.Cell.Cell, err)
-		}
-		s.earlier = append(s.earlier, earlier)
-		s.fit(c.figures())
-		for _, r := range earlier {
-			s.fit(r.figures)
-		}
-		for _, m := range c.heatMaps() {
-			if _, known := s.darkest[m.Name]; !known && !slices.Contains(s.about, m.About) {
-				s.about = append(s.about, m.About)
-			}
-			s.darkest[m.Name] = max(s.darkest[m.Name], largest(m))
+func (v *view) drawings() (*drawings, error) {
+	all := &drawings{named: map[string][]*chart.Figure{}}
+	for _, c := range v.charts() {
+		all.together = append(all.together, c.drawing())
+	}
+	all.together = append(all.together, v.comparisons()...)
+	for i := range v.cells {
+		if err := all.addCell(&v.cells[i]); err != nil {
+			return nil, fmt.Errorf("cell %s: %w", v.cells[i].Cell.Cell, err)
 		}
 	}
-	return s, nil
-}
-
-// fit makes the scales large enough for some figures.
-func (s *scales) fit(figures []*audits.Figure) {
-	for _, f := range figures {
-		if _, known := s.spans[f.Name]; !known {
-			s.about = append(s.about, f.About)
-		}
-		s.spans[f.Name] = s.spans[f.Name].with(f)
+	for _, figures := range all.named {
+		chart.Share(figures...)
 	}
+	return all, nil
 }
 
-// htmlRound has the figures of a cell's model after a round before the last.
-type htmlRound struct {
-	Round   int
-	Figures []*drawing
-}
-
-// drawEarlier draws the figures of the models of a cell before the last.
-func (s *scales) drawEarlier(cell int, c *viewCell) (rounds []htmlRound) {
-	for _, r := range s.earlier[cell] {
-		drawn := htmlRound{Round: r.round}
-		for _, f := range r.figures {
-			drawn.Figures = append(drawn.Figures, newDrawing(f, c.Cell.Cell, s.spans[f.Name]))
-		}
-		rounds = append(rounds, drawn)
-	}
-	return rounds
-}
-
-// draw draws the figures of a cell's audits, then their curves.
-func (s *scales) draw(c *viewCell) (figures []*drawing) {
+// addCell draws the figures of a cell's audits, then their curves.
+func (all *drawings) addCell(c *viewCell) error {
+	var d cellDrawings
 	for _, f := range c.figures() {
-		figures = append(figures, newDrawing(f, c.Cell.Cell, s.spans[f.Name]))
+		d.last = append(d.last, all.share(f.Name, f.About, newDrawing(f, c.Cell.Cell)))
 	}
 	for _, m := range c.heatMaps() {
-		figures = append(figures, newHeatMap(m, c.Cell.Cell, s.darkest[m.Name]))
+		d.last = append(d.last, all.share(m.Name, m.About, newHeatMap(m, c.Cell.Cell)))
 	}
-	return append(figures, c.lineFigures()...)
+	d.last = append(d.last, c.lineFigures()...)
+	earlier, err := c.earlierFigures()
+	if err != nil {
+		return err
+	}
+	for _, r := range earlier {
+		drawn := roundDrawings{round: r.round}
+		for _, f := range r.figures {
+			drawn.figures = append(drawn.figures, all.share(f.Name, f.About, newDrawing(f, c.Cell.Cell)))
+		}
+		d.earlier = append(d.earlier, drawn)
+	}
+	all.cells = append(all.cells, d)
+	return nil
+}
+
+// share notes a figure that has its axes in common with others of its name.
+func (all *drawings) share(name, about string, d *drawing) *drawing {
+	if !slices.Contains(all.about, about) {
+		all.about = append(all.about, about)
+	}
+	all.named[name] = append(all.named[name], &d.Figure)
+	return d
+}
+
+// heatMaps are those of the cell's outcomes.
+func (v *viewCell) heatMaps() (maps []*audits.HeatMap) {
+	for d, outcome := range v.measured() {
+		if d.HeatMaps != nil {
+			maps = append(maps, d.HeatMaps(outcome)...)
+		}
+	}
+	return maps
 }
 
 // figures are those of the cell's outcomes.
@@ -166,6 +175,12 @@ func (v *viewCell) figures() []*audits.Figure {
 		}
 	}
 	return figures
+}
+
+// roundFigures are of the model after one round.
+type roundFigures struct {
+	round   int
+	figures []*audits.Figure
 }
 
 // mostEarlier is how many rounds before the last have figures, the others are left out

@@ -2,16 +2,17 @@ package results
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"golang.org/x/net/html"
-	"pgregory.net/rapid"
 )
 
 // ranked is the JSON of a canary of so many copies.
@@ -57,24 +58,39 @@ func TestThePageShowsEveryCanaryAndEveryFailure(t *testing.T) {
 	got := page(t, inspected())
 	for _, want := range []string{
 		"3 of 4 cells done", "<td>54/90</td>", "iid, FedAvg) failed: step 3: training diverged", "gate: exposure is 20, above the limit of 15",
-		`<circle class="dot filled"`, `<circle class="dot grey" cx="34"`,
 		"b: 10 copies at 10 users; exposure at least 20.9 bits, rank 7</title>", "c d: 1000 copies at 1000 users; exposure 3.5 bits, rank 7</title>",
-		`<polyline class="solid" points="187,196 340,103"/>`, `<polyline class="dashed" points="187,196 340,196"/>`,
-		"Canaries memorized, by round: random sampling solid, beam search dashed</figcaption>",
+		">memorized</text>", ">not memorized</text>", ">without a copy</text>", ">exposure (bits)</text>", ">copies in the training data</text>",
+		"<figcaption>Canaries memorized, by round ", ">random sampling</text>", ">beam search</text>",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the page lacks %s", want)
 		}
 	}
-	if !strings.Contains(got, `<a class="save" download="canaries-memorized-by-round-c01.svg" href="data:image/svg+xml;base64,`) {
-		t.Error("a figure cannot be saved")
+	for _, kind := range []string{`svg" href="data:image/svg+xml;base64,`, `csv" href="data:text/csv;base64,`} {
+		if !strings.Contains(got, `<a class="save" download="canaries-memorized-by-round-c01.`+kind) {
+			t.Errorf("a figure cannot be saved as %s", kind)
+		}
 	}
-	if n := strings.Count(got, "<circle"); n != 3 {
+	if n := strings.Count(got, " bits, rank 7</title>"); n != 3 {
 		t.Errorf("%d dots, want one for each canary that was ranked", n)
 	}
 	if strings.Contains(got, "<script") {
 		t.Error("the words of a canary are part of the page's markup")
 	}
+}
+
+// savedNumbers are the CSV files of the figures of a page.
+func savedNumbers(t *testing.T, page string) string {
+	t.Helper()
+	var all []byte
+	for _, file := range regexp.MustCompile(`data:text/csv;base64,([^"]*)"`).FindAllStringSubmatch(page, -1) {
+		data, err := base64.StdEncoding.DecodeString(html.UnescapeString(file[1]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, data...)
+	}
+	return string(all)
 }
 
 func TestAPageWithoutAuditsHasNoFigures(t *testing.T) {
@@ -101,24 +117,6 @@ func TestFiguresAreWellFormed(t *testing.T) {
 	}
 }
 
-// Whatever the values, an axis keeps their order, and all stand within the frame
-// with a few numbers beside them.
-func TestAxesHoldTheirValues(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		largest := rapid.Float64Range(0, 1e9).Draw(t, "largest")
-		a := horizontal(largest, rapid.Bool().Draw(t, "logarithmic"))
-		v, w := rapid.Float64Range(0, a.largest).Draw(t, "v"), rapid.Float64Range(0, a.largest).Draw(t, "w")
-		if x := a.at(v); x < figureLeft || x > figureRight || (v < w) && x > a.at(w) {
-			t.Fatalf("%g stands at %g, %g at %g", v, x, w, a.at(w))
-		}
-		ticks := a.ticks()
-		if last := ticks[len(ticks)-1].At; len(ticks) < 2 || len(ticks) > 12 || last > figureRight {
-			t.Fatalf("%d ticks up to %g", len(ticks), last)
-		}
-	})
-}
-
 // extractable is an outcome of probabilistic extraction whose second curve reaches a share by
 // a million samples.
 func extractable(share float64) string {
@@ -135,15 +133,15 @@ func TestThePageHasACurveForEveryConfigurationAndRound(t *testing.T) {
 	r.Cells[0].Report = reported(fmt.Sprintf(`{"utility": {"recall_at_1": 0.2, "perplexity": 60, "tokens": 5}, "audit": {"probabilistic_extraction": %s, "canaries": []},
 		"curve": [{"round": 10, "probabilistic_extraction": %s}, {"round": 20}, {"round": 30, "probabilistic_extraction": %[1]s}]}`, extractable(1), extractable(0.25)))
 	got := page(t, r)
-	const caption = "Extractable by n samples, canaries inserted 4 times (3): p 0.1 solid, p 0.5 dashed, p 0.9 dotted, p 0.99 dash-dotted, p 0.999 long-dashed</figcaption>"
-	if n := strings.Count(got, caption); n != 2 || strings.Count(got, "canaries held back (2): p 0.1 solid") != 2 {
+	const caption = "<figcaption>Extractable by n samples, canaries inserted 4 times (3) "
+	if n := strings.Count(got, caption); n != 2 || strings.Count(got, "<figcaption>Extractable by n samples, canaries held back (2) ") != 2 || strings.Count(got, ">p 0.999</text>") != 4 {
 		t.Errorf("%d figures of the canaries that were inserted, want one after 30 and one after 10", n)
 	}
 	last, earlier, found := strings.Cut(got, "<details><summary>after 10</summary>")
 	if !found || strings.Count(got, "<details>") != 1 {
 		t.Fatal("the page lacks the figures of round 10, or has more")
 	}
-	if !strings.Contains(last, `<polyline class="solid" points="41.7,196 187,10"/>`) || !strings.Contains(earlier, `<polyline class="solid" points="41.7,196 187,149.5"/>`) {
+	if !strings.Contains(savedNumbers(t, last), "p 0.1,1e+06,,,,100,,,\n") || !strings.Contains(savedNumbers(t, earlier), "p 0.1,1e+06,,,,25,,,\n") {
 		t.Errorf("all lie at a million samples after 30, a quarter after 10:\n%s", got)
 	}
 	if strings.Count(got, "what so many samples give without memory") != 1 {
@@ -174,13 +172,15 @@ func named(text string) *Results {
 	return r
 }
 
-// markup lists the elements of a page with the names of their attributes.
+// markup lists the sorts of elements of a page with the names of their attributes. How many there
+// are depends on the texts: figures break long ones into lines.
 func markup(t *testing.T, page string) (elements []string) {
 	t.Helper()
 	for z := html.NewTokenizer(strings.NewReader(page)); ; {
 		switch z.Next() {
 		case html.ErrorToken:
-			return elements
+			slices.Sort(elements)
+			return slices.Compact(elements)
 		case html.StartTagToken, html.SelfClosingTagToken:
 			token := z.Token()
 			for _, a := range token.Attr {

@@ -51,7 +51,7 @@ var ofRound = []struct {
 
 // lossCurves stand in one figure.
 var lossCurves = []audits.Curve{
-	{Figure: "Loss", Name: "training", Metric: trainingLoss},
+	{Figure: "Loss", Axis: "loss (nats per token)", Name: "training", Metric: trainingLoss},
 	{Figure: "Loss", Name: "test", Metric: testLoss},
 	{Figure: "Loss", Name: "validation", Metric: validationLoss},
 }
@@ -132,16 +132,4 @@ func setLosses(p *reports.Point, row *checkpoints.Row) (err error) {
 		loss = math.Log(max(1, float64(utility.AllTargets.Perplexity)))
 	}
 	return errors.Join(err, setPositive(p, testLoss, loss))
-}
-
-// mostLoss is the largest loss along the training.
-func mostLoss(curve []reports.Point) float64 {
-	most := 0.0
-	for i := range curve {
-		for _, c := range lossCurves {
-			loss, _ := curve[i].Metric(c.Metric)
-			most = max(most, loss)
-		}
-	}
-	return most
 }

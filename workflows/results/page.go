@@ -2,12 +2,16 @@ package results
 
 import (
 	"bufio"
+	"bytes"
 	_ "embed"
+	"encoding/base64"
 	"fmt"
 	"io"
 
 	g "maragu.dev/gomponents"
 	h "maragu.dev/gomponents/html"
+
+	"coalmine/internal/chart"
 )
 
 //go:embed report.css
@@ -17,18 +21,18 @@ var pageStyle string
 // pictures of the cells side by side, the figures of all cells together, and for every cell the
 // figures of its audits and their curves during training.
 func (v *view) writeHTML(w io.Writer) error {
-	s, err := newScales(v.cells)
+	figures, err := v.drawings()
 	if err != nil {
 		return err
 	}
 	buffered := bufio.NewWriter(w)
-	if err := v.page(s).Render(buffered); err != nil {
+	if err := v.page(figures).Render(buffered); err != nil {
 		return err
 	}
 	return buffered.Flush()
 }
 
-func (v *view) page(s *scales) g.Node {
+func (v *view) page(figures *drawings) g.Node {
 	return g.Group{
 		g.Raw("<!DOCTYPE html>\n"),
 		h.HTML(h.Lang("en"), onLines(
@@ -36,16 +40,16 @@ func (v *view) page(s *scales) g.Node {
 				h.Meta(h.Charset("utf-8")),
 				h.Meta(h.Name("viewport"), h.Content("width=device-width, initial-scale=1")),
 				h.TitleEl(g.Text(v.Run+": what the models have memorized")),
-				h.StyleEl(newline, g.Raw(figureStyle+pageStyle)),
+				h.StyleEl(newline, g.Raw(pageStyle)),
 			)),
-			h.Body(onLines(h.Main(onLines(v.parts(s)...)))),
+			h.Body(onLines(h.Main(onLines(v.parts(figures)...)))),
 		)),
 		newline,
 	}
 }
 
 // parts are the parts of the page below each other.
-func (v *view) parts(s *scales) []g.Node {
+func (v *view) parts(figures *drawings) []g.Node {
 	t := v.table()
 	return []g.Node{
 		h.H1(g.Text(v.Run)),
@@ -55,8 +59,8 @@ func (v *view) parts(s *scales) []g.Node {
 		v.attackTable().part(),
 		g.If(len(t.NotesOnce) > 0, h.Ul(g.Map(t.NotesOnce, func(note string) g.Node { return h.Li(g.Text(note)) }))),
 		newPictureGrid(v.cells, v.Results.Pictures).part(),
-		chartsPart(v.charts()),
-		v.cellsPart(s),
+		togetherPart(figures.together),
+		v.cellsPart(figures),
 	}
 }
 
@@ -114,41 +118,54 @@ func (p htmlPicture) node() g.Node {
 	return h.Figure(h.Img(h.Src(p.Source), h.Alt(p.Text)), h.FigCaption(g.Text(p.Caption)))
 }
 
-func chartsPart(charts []Chart) g.Node {
-	if len(charts) == 0 {
-		return nil
+// node is the figure within a page, with links that save it and its numbers.
+func (d *drawing) node() g.Node {
+	svg := d.SVG(chart.OneColumn)
+	var numbers bytes.Buffer
+	_ = d.WriteCSV(&numbers) // a Buffer takes all
+	link := func(text, extension, kind string, data []byte) g.Node {
+		source := "data:" + kind + ";base64," + base64.StdEncoding.EncodeToString(data)
+		return h.A(h.Class("save"), g.Attr("download", FileName(d.Title)+extension), h.Href(source), g.Text(text))
 	}
-	chart := func(c Chart) g.Node { return h.Section(c.drawing().node(), newline, h.P(g.Text(c.About))) }
-	return g.Group{h.H2(g.Text("All cells together")), newline, h.Div(h.Class("cells"), onLines(g.Map(charts, chart)...))}
+	return h.Figure(
+		g.Raw(string(svg)),
+		h.FigCaption(g.Text(d.Caption+" "), link("SVG", ".svg", "image/svg+xml", svg), g.Text(" "), link("CSV", ".csv", "text/csv", numbers.Bytes())),
+	)
 }
 
-func (v *view) cellsPart(s *scales) g.Node {
+func togetherPart(figures []*drawing) g.Node {
+	if len(figures) == 0 {
+		return nil
+	}
+	return g.Group{h.H2(g.Text("All cells together")), newline, h.Div(h.Class("cells"), onLines(g.Map(figures, (*drawing).node)...))}
+}
+
+func (v *view) cellsPart(figures *drawings) g.Node {
 	sections := make([]g.Node, len(v.cells))
 	for i := range v.cells {
-		sections[i] = v.cells[i].section(s, i)
+		sections[i] = v.cells[i].section(&figures.cells[i])
 	}
 	return g.Group{
 		h.H2(g.Text("Cell by cell")),
-		onLines(g.Map(s.about, func(about string) g.Node {
+		onLines(g.Map(figures.about, func(about string) g.Node {
 			return h.P(g.Text(about + " These figures have the same scales in all cells."))
 		})...),
 		h.Div(h.Class("cells"), onLines(sections...)),
 	}
 }
 
-// section has the figures of the i-th cell.
-func (v *viewCell) section(s *scales, i int) g.Node {
+func (v *viewCell) section(figures *cellDrawings) g.Node {
 	failed := func(text string) g.Node { return h.P(h.Class("failed"), g.Text(text)) }
 	return h.Section(
 		onLines(h.H3(g.Text(v.Cell.Cell+" "+v.Label)), g.If(v.Status != Done, failed(v.Status))),
 		g.Map(v.Breaches, func(breach string) g.Node { return failed("gate failed: " + breach) }),
-		onLines(g.Map(s.draw(v), (*drawing).node)...),
-		onLines(g.Map(s.drawEarlier(i, v), htmlRound.node)...),
+		onLines(g.Map(figures.last, (*drawing).node)...),
+		onLines(g.Map(figures.earlier, roundDrawings.node)...),
 	)
 }
 
-func (r htmlRound) node() g.Node {
-	return h.Details(h.Summary(g.Textf("after %d", r.Round)), g.Map(r.Figures, (*drawing).node))
+func (r roundDrawings) node() g.Node {
+	return h.Details(h.Summary(g.Textf("after %d", r.round)), g.Map(r.figures, (*drawing).node))
 }
 
 var newline = g.Raw("\n")

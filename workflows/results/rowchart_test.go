@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"testing"
 
+	"coalmine/internal/chart"
 	"coalmine/tasks/audits"
 )
 
@@ -155,34 +155,12 @@ func TestAmbiguousLabelsNameNothing(t *testing.T) {
 	}
 }
 
-// Points of lines that nothing joins are told apart by colour and filling, which the caption
-// names.
-func TestPointsWithoutLinesHaveMarks(t *testing.T) {
+// Points of lines that nothing joins are told apart by their markers, which the legend names.
+func TestPointsWithoutLinesHaveMarkers(t *testing.T) {
 	t.Parallel()
-	got := page(t, replicated(t))
-	for _, want := range []string{
-		"by mean exposure of canaries, bits (to the right): b=5 open ochre circles, b=8 filled blue circles</figcaption>",
-		`<circle class="dot dashed filled" `, `<circle class="dot solid" `,
-	} {
-		if !strings.Contains(got, want) {
-			t.Errorf("the page lacks %s", want)
-		}
-	}
-}
-
-// Lines stand beside each other, and each within its value.
-func TestIntervalsOfLinesDoNotHideEachOther(t *testing.T) {
-	t.Parallel()
-	for lines := 1; lines < 12; lines++ {
-		c := Chart{Values: []string{"x", "y", "z"}, Lines: make([]ChartLine, lines)}
-		columns := places{figureLeft, figureRight, len(c.Values)}
-		for i := range lines {
-			if at := c.aside(i); math.Abs(at) >= columns.width()/2 || i > 0 && at <= c.aside(i-1) {
-				t.Errorf("of %d lines number %d is %g aside, within columns of %g", lines, i, at, columns.width())
-			}
-		}
-		if lines == 1 && c.aside(0) != 0 {
-			t.Error("a line by itself is moved")
-		}
+	c := titled(t, replicatedCharts(t), "Utility against mean exposure of canaries, bits")
+	d := c.drawing()
+	if len(d.Series) != 2 || d.Series[0].Name != "b=5" || d.Series[0].Style == d.Series[1].Style || d.Series[0].Kind != chart.Dots || !(d.Series[0].Points[0].Left < d.Series[0].Points[0].Right) {
+		t.Errorf("%+v", d.Series)
 	}
 }

@@ -170,7 +170,8 @@ func (v *Outcome) Figure(c *audits.Cell) *audits.Figure {
 		About: "A dot is a canary: the number of its copies in the training data, and its exposure in bits; filled if it is memorized, when a sampled " +
 			"exposure is only a lower bound. At 0 copies, in grey, stand canaries that were held back or never inserted: what is above them is " +
 			"memory. The dashed line is the most that so many references, or the whole space, can show.",
-		X: audits.Axis{Logarithmic: true}, Y: audits.Axis{Most: max(v.Most, ValueOf(v.Highest)) * 1.05}, Limit: v.Most,
+		X: audits.Axis{Title: "copies in the training data", Logarithmic: true}, Y: audits.Axis{Title: "exposure (bits)", Most: max(v.Most, ValueOf(v.Highest))}, Limit: v.Most,
+		Filled: "memorized", Open: "not memorized", Grey: "without a copy", Means: "mean exposure (bits)",
 	}
 	for _, role := range []audits.Role{audits.Control, audits.NeverInserted, audits.Inserted} {
 		for _, m := range v.canaries {

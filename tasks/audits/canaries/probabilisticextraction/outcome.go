@@ -149,7 +149,7 @@ func (v *Outcome) panels() []*audits.Figure {
 			Name: "Extractable by n samples", Title: "share of canaries in % that are extractable by n samples, " + c.of(), Of: c.of(),
 			About: "Across is n, how many samples of the model are drawn after a canary's beginning; up is the share, in %, of the canaries of one configuration that " +
 				"they then have with at least the chance p. The curve of canaries that were held back is what so many samples give without memory.",
-			X: audits.Axis{Most: math.Pow(10, curvePowers), Logarithmic: true}, Y: audits.Axis{Most: 100},
+			X: audits.Axis{Title: "samples drawn", Most: math.Pow(10, curvePowers), Logarithmic: true}, Y: audits.Axis{Title: "canaries extractable (%)", Most: 100},
 		}
 		for k, chance := range Chances {
 			line := audits.Line{Name: fmt.Sprintf("p %v", chance)}

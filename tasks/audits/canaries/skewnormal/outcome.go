@@ -95,6 +95,8 @@ func (v *Outcome) Figure(c *audits.Cell) *audits.Figure {
 		About: "Bars count random sequences by their log-perplexity in nats; the line is the skew-normal distribution that was fitted to half of them. " +
 			"A dot is a canary, in grey one that is not in the training data: the further left of the bars, the more it is exposed.",
 	}
+	f.X.Title, f.Y.Title, f.Filled, f.Grey = "log-perplexity (nats)", "random sequences", "canary in the training data", "canary held back"
+	f.X.Least = h.From
 	per := h.Width * float64(fit.Fitted+fit.Tested)
 	for i, n := range h.Counts {
 		from := h.From + float64(i)*h.Width
@@ -112,7 +114,7 @@ func (v *Outcome) Figure(c *audits.Cell) *audits.Figure {
 		canary := &c.Canaries[i]
 		for _, o := range canary.Outcomes {
 			if o, ok := o.(*CanaryOutcome); ok && o.LogPerplexity != nil {
-				f.X.Most = max(f.X.Most, *o.LogPerplexity)
+				f.X.Least, f.X.Most = min(f.X.Least, *o.LogPerplexity), max(f.X.Most, *o.LogPerplexity)
 				f.Dots = append(f.Dots, audits.Dot{X: *o.LogPerplexity, Filled: canary.Insertions > 0, Grey: canary.Insertions == 0, About: fmt.Sprintf("%s: %d copies; %s", strings.Join(canary.Words, " "), canary.Insertions, o.Exposed().Text)})
 			}
 		}

@@ -198,7 +198,7 @@ func (v *Outcome) Figure(*audits.Cell) *audits.Figure {
 		Title: "true positives in % against false positives in %",
 		About: "How many of the users that trained are found (upwards, %), where so many of the held-out ones are taken for members (to the right, %), by each attack. " +
 			"Scores that know nothing lie on the diagonal.",
-		X: audits.Axis{Most: 100}, Y: audits.Axis{Most: 100},
+		X: audits.Axis{Title: "false positives (%)", Most: 100}, Y: audits.Axis{Title: "true positives (%)", Most: 100},
 		Lines: []audits.Line{{Name: "chance", Points: []audits.Point{{}, {X: 100, Y: 100}}}},
 	}
 	for _, o := range v.Attacks {

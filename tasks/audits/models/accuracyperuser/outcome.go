@@ -121,7 +121,7 @@ func (v *Outcome) Figure(c *audits.Cell) *audits.Figure {
 		Name:  "Users by accuracy",
 		About: "How many users (upwards) have which accuracy (to the right, percent) " + about + ", in bins of 5%.",
 		Title: fmt.Sprintf("a histogram of %d users by their accuracy %s", u.Users, about),
-		X:     audits.Axis{Most: 100}, Bars: bars(&u.Accuracy),
+		X:     audits.Axis{Title: "accuracy of a user (%)", Most: 100}, Y: audits.Axis{Title: "users"}, Bars: bars(&u.Accuracy),
 	}
 	f.Y.Most = tallest(f.Bars)
 	if v.Prepared != nil && v.Clean != nil && v.Clean.Histogram != v.Prepared.Histogram {

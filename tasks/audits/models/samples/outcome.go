@@ -183,7 +183,7 @@ func (v *Outcome) Figure(*audits.Cell) *audits.Figure {
 		Name: "Words out of vocabulary, %, by position in the samples", Title: "words out of vocabulary by position in the samples",
 		About: "Bars are the share of samples, in percent, of which the word at a position is out of vocabulary, among those that have a word there; lines are their intervals. " +
 			"The dot is the probability of the first word by the model itself.",
-		X: audits.Axis{Most: float64(v.Length) + 1}, Y: audits.Axis{Most: 1},
+		X: audits.Axis{Title: "position of the word", Most: float64(v.Length) + 1}, Y: audits.Axis{Title: "words out of vocabulary (%)", Most: 1}, Filled: "by the model itself",
 		Dots: []audits.Dot{{X: 1, Y: 100 * v.Unknown.FirstProbability, Filled: true, About: "by the model itself"}},
 	}
 	for i, s := range v.Unknown.Positions {

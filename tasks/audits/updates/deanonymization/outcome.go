@@ -264,6 +264,7 @@ func (v *Outcome) Figure(*audits.Cell) *audits.Figure {
 		"How many of the updates that an attack names first are a user's, in %, where so many of the user's updates are found; the mean over users. "+
 			"The line is the attack with the highest average precision, dots are the others; in grey the cosine, which needs no training. The dashed line is chance.",
 		best.Curve, best.Chance)
+	f.Open, f.Grey = "other attacks", attacks.Cosine.Title()
 	for _, o := range v.Attacks {
 		for i := 4; i < len(o.Curve) && o.Attack != best.Attack; i += 5 {
 			f.Dots = append(f.Dots, audits.Dot{
@@ -341,6 +342,7 @@ func (v *Outcome) heatMap(o *AttackOutcome) *audits.HeatMap {
 		About: "An attack has learned from the updates of a row's rounds, and was tried on those of a column's; both are called by the first of their rounds. A number is its average precision, times chance; there is none where nobody could be named.",
 		Title: fmt.Sprintf("average precision of %s, times chance, by the rounds that it was trained on (downwards) and tried on (to the right)", o.Attack.Title()),
 	}
+	m.Down, m.Across = "trained on rounds from", "tried on rounds from"
 	for _, rounds := range v.Stages {
 		m.Rows = append(m.Rows, fmt.Sprint(rounds.From))
 	}

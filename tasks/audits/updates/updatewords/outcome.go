@@ -91,10 +91,11 @@ func (v *Outcome) Figure(*audits.Cell) *audits.Figure {
 	}
 	f := &audits.Figure{
 		Name: "Words read off updates", About: "Line: recall by round; circles: precision.", Title: "recall and precision of a device's words by round",
-		X: audits.Axis{Most: float64(v.Rounds[len(v.Rounds)-1].Round)}, Y: audits.Axis{Most: 1},
+		X: audits.Axis{Title: "round", Most: float64(v.Rounds[len(v.Rounds)-1].Round)}, Y: audits.Axis{Title: "share of words", Most: 1},
+		Lines: []audits.Line{{Name: "recall"}}, Open: "precision",
 	}
 	for _, r := range v.Rounds {
-		f.Line = append(f.Line, audits.Point{X: float64(r.Round), Y: r.Recall})
+		f.Lines[0].Points = append(f.Lines[0].Points, audits.Point{X: float64(r.Round), Y: r.Recall})
 		f.Dots = append(f.Dots, audits.Dot{X: float64(r.Round), Y: r.Precision, About: fmt.Sprintf("round %d: precision %.3f, recall %.3f", r.Round, r.Precision, r.Recall)})
 	}
 	return f

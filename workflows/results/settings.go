@@ -1,0 +1,206 @@
+package results
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/gonum/stat"
+
+	"coalmine/internal/chart"
+	"coalmine/tasks/audits"
+)
+
+// setting is what figures of all cells compare: a row of replicates, or a cell where there are
+// none.
+type setting struct {
+	name  string
+	cells []*viewCell
+}
+
+// settings are those with outcomes, named by their labels where these tell them apart.
+func (v *view) settings() (list []setting) {
+	var labels, names []string
+	for _, row := range v.rows {
+		s := setting{name: row.Name}
+		for _, seed := range row.Seeds {
+			s.cells = append(s.cells, row.done[seed])
+		}
+		list, labels = append(list, s), append(labels, row.Label)
+	}
+	for i := range v.cells {
+		if c := &v.cells[i]; c.Report != nil && len(v.rows) == 0 {
+			list, labels = append(list, setting{c.Cell.Cell, []*viewCell{c}}), append(labels, c.Label)
+		}
+	}
+	for i := range list {
+		names = append(names, strings.TrimSpace(list[i].name+" "+labels[i]))
+	}
+	if distinct(labels) {
+		names = labels
+	}
+	for i := range list {
+		list[i].name = names[i]
+	}
+	return list
+}
+
+// mostCompared is how many settings stand in one figure: more colours cannot be told apart.
+const mostCompared = 8
+
+// comparisons are the figures in which settings stand side by side: by round and by copies.
+func (v *view) comparisons() (figures []*drawing) {
+	settings := v.settings()
+	if len(settings) < 2 {
+		return nil
+	}
+	for _, of := range append(curvesOf(settings), dotsOf(settings)...) {
+		var lines []chart.Series
+		for _, s := range settings {
+			if p := of.points(&s); len(p) > 0 {
+				lines = append(lines, chart.Series{Name: s.name, Kind: chart.Line, Points: p})
+			}
+		}
+		if len(lines) > 1 {
+			figures = append(figures, of.split(lines)...)
+		}
+	}
+	return figures
+}
+
+// comparison is a figure of all settings, without its lines.
+type comparison struct {
+	drawing
+	points func(*setting) []chart.Point
+}
+
+// split makes figures of at most mostCompared lines, with equal axes.
+func (c *comparison) split(lines []chart.Series) (figures []*drawing) {
+	var same []*chart.Figure
+	for part := range slices.Chunk(lines, mostCompared) {
+		d := c.drawing
+		if len(lines) > mostCompared {
+			d.Title += fmt.Sprintf(", part %d", len(figures)+1)
+		}
+		for i := range part {
+			part[i].Style = i
+		}
+		d.Series = part
+		figures, same = append(figures, &d), append(same, &d.Figure)
+	}
+	chart.Share(same...)
+	return figures
+}
+
+// meansText explains the points of comparisons.
+const meansText = "A point is the mean over the trainings of a setting, which differ in the seed alone; vertical lines are 95% intervals by Student's t. Without replicates a point is one training."
+
+// curvesOf compares each curve along the trainings.
+func curvesOf(settings []setting) (list []comparison) {
+	var figures []curveFigure
+	for _, s := range settings {
+		for _, c := range s.cells {
+			for _, f := range c.curveFigures() {
+				for _, curve := range f.curves {
+					figures = addMissing(figures, curve)
+				}
+			}
+		}
+	}
+	for _, f := range figures {
+		for _, curve := range f.curves {
+			c := comparison{points: func(s *setting) []chart.Point { return s.curve(curve) }}
+			c.Title, c.X.Title, c.Y.Title = strings.ToLower(f.name)+" by round", "round", f.axisTitle()
+			if len(f.curves) > 1 {
+				c.Title, c.Y.Title = c.Title+", "+curve.Name, curve.Name+": "+c.Y.Title
+			}
+			c.Caption = strings.ToUpper(c.Title[:1]) + c.Title[1:] + ". " + meansText
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// addMissing adds a curve that is not there yet.
+func addMissing(figures []curveFigure, curve audits.Curve) []curveFigure {
+	for _, f := range figures {
+		if slices.ContainsFunc(f.curves, func(c audits.Curve) bool { return c.Figure == curve.Figure && c.Name == curve.Name }) {
+			return figures
+		}
+	}
+	return addCurve(figures, curve, 0)
+}
+
+// curve has the mean of a metric at each round.
+func (s *setting) curve(curve audits.Curve) []chart.Point {
+	byRound := map[float64][]float64{}
+	for _, c := range s.cells {
+		for i := range c.Curve {
+			if value, ok := c.Curve[i].Metric(curve.Metric); ok {
+				round := float64(c.Curve[i].Round)
+				byRound[round] = append(byRound[round], value)
+			}
+		}
+	}
+	return means(byRound)
+}
+
+// means are the estimates of values by their places, ascending.
+func means(by map[float64][]float64) (points []chart.Point) {
+	for at, values := range by {
+		if e := audits.NewEstimate(values); !e.Infinite {
+			b := bounded(e)
+			points = append(points, chart.Point{X: at, Y: b.Value, Low: b.Low, High: b.High})
+		}
+	}
+	slices.SortFunc(points, func(a, b chart.Point) int { return int(math.Copysign(1, a.X-b.X)) })
+	return points
+}
+
+// dotsOf compares the means of dots at equal places, where an audit's figure asks for it.
+func dotsOf(settings []setting) (list []comparison) {
+	var names []string
+	for _, s := range settings {
+		for _, c := range s.cells {
+			for _, f := range c.figures() {
+				if f.Means == "" || slices.Contains(names, f.Name) {
+					continue
+				}
+				names = append(names, f.Name)
+				of := comparison{points: func(s *setting) []chart.Point { return s.dots(f.Name) }}
+				of.Title, of.X, of.Y = f.Means+" by "+f.X.Title, chartAxis(f.X), chart.Axis{Title: f.Means, Level: f.Limit}
+				of.Caption = strings.ToUpper(of.Title[:1]) + of.Title[1:] + ". Values across are grouped by powers of two. " + meansText
+				list = append(list, of)
+			}
+		}
+	}
+	return list
+}
+
+// dots has the mean over the cells of the mean of the dots in each bin of places, which is a power
+// of two wide, at the mean of their places.
+func (s *setting) dots(name string) []chart.Point {
+	values, places := map[int][]float64{}, map[int][]float64{}
+	for _, c := range s.cells {
+		ofCell := map[int][]float64{}
+		for _, f := range c.figures() {
+			if f.Name != name {
+				continue
+			}
+			for _, d := range f.Dots {
+				bin := bits.Len(uint(d.X))
+				ofCell[bin], places[bin] = append(ofCell[bin], d.Y), append(places[bin], d.X)
+			}
+		}
+		for bin, found := range ofCell {
+			values[bin] = append(values[bin], stat.Mean(found, nil))
+		}
+	}
+	byPlace := map[float64][]float64{}
+	for bin, list := range values {
+		byPlace[stat.Mean(places[bin], nil)] = list
+	}
+	return means(byPlace)
+}
