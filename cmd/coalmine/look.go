@@ -347,6 +347,7 @@ func (g *global) writeLogs(told runLogs) {
 
 func newResultsCommand(g *global) *cobra.Command {
 	var format, rows, output, width, figure string
+	var columns []string
 	c := &cobra.Command{
 		Use:   "results [RUN]",
 		Short: "Print the outcome of a run",
@@ -370,6 +371,9 @@ svg, pdf and png draw figures for a paper, at the width of one or two columns. F
 of all cells come first, then those of each cell. -o figures.pdf writes one PDF with
 a page for each: \includegraphics[page=2]{figures.pdf}.
 
+latex is a booktabs table. With replicates it has means ± standard deviations alone;
+--columns chooses columns that fit the page.
+
 Formats:
 ` + formatsHelp(),
 		Example: "  coalmine results quickstart --format pdf --width two-columns -o figures\n  coalmine results quickstart --format pdf --figure exposure -o exposure.pdf\n  coalmine results quickstart --format html -o report.html\n  coalmine results quickstart --json | jq '.cells[].audit.random_sampling'\n" +
@@ -377,7 +381,7 @@ Formats:
 		GroupID: groupLook,
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			return g.writeResults(c, runArgument(args), format, rows, output, width, figure)
+			return g.writeResults(c, runArgument(args), format, rows, output, figureFlags{format, width, figure}, columns)
 		},
 	}
 	c.Flags().StringVar(&format, "format", results.FormatNames()[0], resultFormats())
@@ -390,12 +394,13 @@ Formats:
 	})
 	c.Flags().StringVarP(&output, "output", "o", "", "file to write, of svg, pdf, png, mlflow and tensorboard the folder; standard output if none is given")
 	c.Flags().StringVar(&width, "width", string(chart.OneColumn), "width of svg, pdf and png in a paper: one-column (85 mm) or two-columns (178 mm)")
+	c.Flags().StringSliceVar(&columns, "columns", nil, "columns of table, latex and html, by their headers, separated by commas: 'RS memorized,accuracy %'")
 	c.Flags().StringVar(&figure, "figure", "", "of svg, pdf and png: only figures whose file names contain this")
 	return c
 }
 
 // writeResults writes the outcome of a run in a format: to a file, a folder or standard output.
-func (g *global) writeResults(c *cobra.Command, run, format, rows, output, width, figure string) error {
+func (g *global) writeResults(c *cobra.Command, run, format, rows, output string, flags figureFlags, columns []string) error {
 	ctx := c.Context()
 	if f, ok := trackers.Named(format); ok {
 		if rows != string(results.Cells) {
@@ -407,7 +412,7 @@ func (g *global) writeResults(c *cobra.Command, run, format, rows, output, width
 		if rows != string(results.Cells) {
 			return fmt.Errorf("--rows %s: format %s has figures; leave out --rows", rows, format)
 		}
-		return g.drawFigures(ctx, run, figureFlags{format, width, figure}, output)
+		return g.drawFigures(ctx, run, flags, output)
 	}
 	if g.json && c.Flags().Changed("format") && format != "json" {
 		return fmt.Errorf("--format %s with --json: expected one of them; a report in JSON is --json, and --format json the same", format)
@@ -423,7 +428,7 @@ func (g *global) writeResults(c *cobra.Command, run, format, rows, output, width
 		return fmt.Errorf("--rows: %w", err)
 	}
 	return g.withControl(ctx, func(api control.API) error {
-		write, err := resultsOf(ctx, api, run, f, results.Rows(rows))
+		write, err := resultsOf(ctx, api, run, f, results.Rows(rows), columns)
 		if err != nil {
 			return err
 		}
@@ -432,12 +437,18 @@ func (g *global) writeResults(c *cobra.Command, run, format, rows, output, width
 }
 
 // resultsOf gets the outcome of a run, and returns the function that writes it.
-func resultsOf(ctx context.Context, api control.API, run string, f results.Format, rows results.Rows) (func(io.Writer) error, error) {
+func resultsOf(ctx context.Context, api control.API, run string, f results.Format, rows results.Rows, columns []string) (func(io.Writer) error, error) {
 	if rows == results.RoundRows {
 		r, err := api.Rounds(ctx, run)
 		return func(w io.Writer) error { return r.Write(w, f.Name) }, err
 	}
 	r, err := control.ResultsFor(ctx, api, run, f)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.Choose(columns); err != nil {
+		return nil, fmt.Errorf("--columns: %w", err)
+	}
 	return func(w io.Writer) error { return r.WriteRows(w, f.Name, rows) }, err
 }
 

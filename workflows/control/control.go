@@ -518,8 +518,30 @@ func ResultsFor(ctx context.Context, api API, run string, f results.Format) (*re
 	if err != nil || !f.Pictures {
 		return r, err
 	}
-	r.Pictures, err = api.Pictures(ctx, r.Run, results.Shown{})
+	if r.Pictures, err = api.Pictures(ctx, r.Run, results.Shown{}); err != nil {
+		return r, err
+	}
+	r.Origin, err = originOf(ctx, api, r)
 	return r, err
+}
+
+// originOf returns the recipe and the times of a run; no recipe of one that this build cannot read.
+func originOf(ctx context.Context, api API, r *results.Results) (*results.Origin, error) {
+	s, err := api.Status(ctx, r.Run)
+	if err != nil {
+		return nil, err
+	}
+	origin := &results.Origin{Submitted: s.Submitted, Finished: s.Finished}
+	if r.Unreadable != "" {
+		return origin, nil
+	}
+	spec, err := api.Experiment(ctx, r.Run)
+	if err != nil {
+		return nil, err
+	}
+	recipe, err := spec.YAML()
+	origin.Recipe = string(recipe)
+	return origin, err
 }
 
 // Rounds implements API.

@@ -3,16 +3,24 @@ package results
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/json"
 	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/net/html"
+
+	"coalmine/storage"
+	"coalmine/workflows/experiment"
 )
 
 // ranked is the JSON of a canary of so many copies.
@@ -161,7 +169,7 @@ func TestAVerdictOfARoundThatIsNoneIsAnError(t *testing.T) {
 // named has every part of the page; whatever can be named has the given text.
 func named(text string) *Results {
 	r := inspectedAndMapped()
-	r.Run, r.Experiment = text, text
+	r.Run, r.Experiment, r.Origin = text, text, &Origin{Recipe: text}
 	for i := range r.Cells {
 		c := &r.Cells[i]
 		c.Label, c.Breaches, c.Errors = text, []string{text}, []string{text}
@@ -196,5 +204,55 @@ func TestTextsAreNoMarkup(t *testing.T) {
 	got, want := markup(t, page(t, named(`"><script>alert(1)</script><p onclick='x' a="&lt;`))), markup(t, page(t, named("harmless")))
 	if !slices.Equal(got, want) {
 		t.Errorf("with hostile texts the page has other elements:\n%q\nwith harmless ones\n%q", got, want)
+	}
+}
+
+func TestThePageSaysWhereItsNumbersComeFrom(t *testing.T) {
+	t.Parallel()
+	r := sample()
+	r.Origin = &Origin{Recipe: "name: sample\nseed: 7\n", Submitted: time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)}
+	r.Cells[0].Made = storage.Provenance{Version: "0.9.0", Host: "n1", Arch: "amd64", Kernels: "avx2"}
+	r.Cells[0].Axes = experiment.Axes{{Path: "seed", Value: json.RawMessage("7")}}
+	got := page(t, r)
+	for _, want := range []string{
+		"Made: submitted 2026-05-04 03:02:01 UTC; coalmine 0.9.0 on n1 (amd64, avx2 kernels); seed 7.", "<pre>name: sample\nseed: 7\n</pre>", `.yaml" href="data:application/yaml;base64,`,
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the page lacks %s", want)
+		}
+	}
+}
+
+func TestTablesHaveTheChosenColumns(t *testing.T) {
+	t.Parallel()
+	r := replicated(t)
+	if err := r.Choose([]string{"accuracy %"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := written(t, r, "latex"); !strings.Contains(got, "setting & seeds & accuracy \\% \\\\\n") || !strings.Contains(got, "iid, b=8 & 3 & 21.5 $\\pm$ 0.1 \\\\\n") || !strings.Contains(got, "iid, b=8 & iid, b=5 & 3 & $-0.5$ ($-0.7$, $-0.3$) \\\\\n") {
+		t.Error(got)
+	}
+	if err := r.Choose([]string{"accurcy"}); err == nil || !strings.Contains(err.Error(), `column "accurcy": expected headers of the table: setting, seeds, RS memorized`) {
+		t.Error(err)
+	}
+}
+
+// A table of replicates fits the width of two columns; LaTeX says so.
+func TestLaTeXFitsTwoColumns(t *testing.T) {
+	t.Parallel()
+	latex, err := exec.LookPath("pdflatex")
+	if err != nil {
+		t.Skip("there is no pdflatex")
+	}
+	dir := t.TempDir()
+	document := "\\documentclass[twocolumn]{article}\\usepackage[utf8]{inputenc}\\usepackage{booktabs}\\textwidth=178mm\\begin{document}\\begin{table*}\n" +
+		written(t, replicated(t), "latex") + "\\end{table*}\\end{document}\n"
+	if err := os.WriteFile(filepath.Join(dir, "t.tex"), []byte(document), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	command := exec.CommandContext(t.Context(), latex, "-interaction=nonstopmode", "-halt-on-error", "t.tex")
+	command.Dir = dir
+	if out, err := command.CombinedOutput(); err != nil || strings.Contains(string(out), "Overfull \\hbox") {
+		t.Errorf("%v\n%s", err, out)
 	}
 }

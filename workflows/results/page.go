@@ -7,6 +7,9 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
+	"time"
 
 	g "maragu.dev/gomponents"
 	h "maragu.dev/gomponents/html"
@@ -54,6 +57,7 @@ func (v *view) parts(figures *drawings) []g.Node {
 	return []g.Node{
 		h.H1(g.Text(v.Run)),
 		h.P(g.Textf("Experiment %s, %s", v.Experiment, v.counts())),
+		v.originPart(),
 		tablePart("What was memorized", t),
 		g.Iff(t.Differences != nil, func() g.Node { return tablePart("Differences", t.Differences) }),
 		v.attackTable().part(),
@@ -61,6 +65,38 @@ func (v *view) parts(figures *drawings) []g.Node {
 		newPictureGrid(v.cells, v.Results.Pictures).part(),
 		togetherPart(figures.together),
 		v.cellsPart(figures),
+	}
+}
+
+// originPart says when, where and from what the results were made.
+func (v *view) originPart() g.Node {
+	var facts, machines, seeds []string
+	for i := range v.cells {
+		c := &v.cells[i]
+		if m := c.Made; m.Version != "" {
+			place(&machines, fmt.Sprintf("coalmine %s on %s (%s, %s kernels)", m.Version, m.Host, m.Arch, m.Kernels))
+		}
+		for _, p := range append(slices.Clone(c.Parameters), c.Axes...) {
+			if p.Path == "seed" {
+				place(&seeds, string(p.Value))
+			}
+		}
+	}
+	if o := v.Origin; o != nil {
+		facts = append(facts, "submitted "+o.Submitted.UTC().Format(time.DateTime)+" UTC")
+		if !o.Finished.IsZero() {
+			facts = append(facts, "finished "+o.Finished.UTC().Format(time.DateTime)+" UTC")
+		}
+	}
+	if facts = append(facts, machines...); len(seeds) > 0 {
+		facts = append(facts, "seed "+strings.Join(seeds, ", "))
+	}
+	return g.Group{
+		g.If(len(facts) > 0, h.P(g.Text("Made: "+strings.Join(facts, "; ")+"."))),
+		g.Iff(v.Origin != nil && v.Origin.Recipe != "", func() g.Node {
+			return h.Details(h.Summary(g.Text("Recipe")), h.Pre(g.Text(v.Origin.Recipe)),
+				link("Save the recipe", v.Run+".yaml", "application/yaml", []byte(v.Origin.Recipe)))
+		}),
 	}
 }
 
@@ -123,14 +159,17 @@ func (d *drawing) node() g.Node {
 	svg := d.SVG(chart.OneColumn)
 	var numbers bytes.Buffer
 	_ = d.WriteCSV(&numbers) // a Buffer takes all
-	link := func(text, extension, kind string, data []byte) g.Node {
-		source := "data:" + kind + ";base64," + base64.StdEncoding.EncodeToString(data)
-		return h.A(h.Class("save"), g.Attr("download", FileName(d.Title)+extension), h.Href(source), g.Text(text))
-	}
+	name := FileName(d.Title)
 	return h.Figure(
 		g.Raw(string(svg)),
-		h.FigCaption(g.Text(d.Caption+" "), link("SVG", ".svg", "image/svg+xml", svg), g.Text(" "), link("CSV", ".csv", "text/csv", numbers.Bytes())),
+		h.FigCaption(g.Text(d.Caption+" "), link("SVG", name+".svg", "image/svg+xml", svg), g.Text(" "), link("CSV", name+".csv", "text/csv", numbers.Bytes())),
 	)
+}
+
+// link saves data as a file.
+func link(text, file, kind string, data []byte) g.Node {
+	source := "data:" + kind + ";base64," + base64.StdEncoding.EncodeToString(data)
+	return h.A(h.Class("save"), g.Attr("download", file), h.Href(source), g.Text(text))
 }
 
 func togetherPart(figures []*drawing) g.Node {

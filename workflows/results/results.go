@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"coalmine/internal/goroutines"
 
@@ -36,11 +37,22 @@ type Results struct {
 	// Pictures are what LoadPictures returns. A format is written with them that asks for
 	// them (Format.Pictures).
 	Pictures []Picture `json:"-"`
+	// Origin is shown by the same formats; nil where it is not known.
+	Origin *Origin `json:"-"`
 
 	// open are the keys of what cells wait for that are not there yet, and of newer measurements, and
 	// drawn the figures; nil of results that were not read from storage.
 	open  []storage.Key
 	drawn *drawn
+	// chosen are the columns that Choose leaves of tables; nil for all.
+	chosen []string
+}
+
+// Origin is where results come from: what a reader needs to make them again.
+type Origin struct {
+	// Recipe is the resolved experiment, as YAML.
+	Recipe              string
+	Submitted, Finished time.Time
 }
 
 // Cell is the outcome of one cell.
@@ -83,6 +95,9 @@ type Cell struct {
 	// Batches is the effect of short batches on the learning rate of a done cell's clients; nil if
 	// few clients have less than a batch.
 	Batches *training.Batches `json:"batches,omitempty"`
+	// Made says where and when the report was computed; zero of results that were not read from
+	// storage.
+	Made storage.Provenance `json:"-"`
 	// Report is there once the cell is done.
 	*reports.Report
 
@@ -203,6 +218,9 @@ func load(ctx context.Context, archive *storage.Archive, run *planned.Run, i int
 		return cell, err
 	}
 	cell.Status, cell.Report = Done, report
+	if commit, err := archive.Committed(ctx, planned.Report.Key); err == nil {
+		cell.Made = commit.Provenance
+	}
 	if !readable {
 		return cell, nil
 	}

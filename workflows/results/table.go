@@ -78,6 +78,12 @@ func (v *view) columns() []tableColumn {
 }
 
 func (v *view) table() *Table {
+	t := v.wholeTable()
+	t.keep(v.chosen)
+	return t
+}
+
+func (v *view) wholeTable() *Table {
 	if len(v.rows) > 0 {
 		return v.rowTable()
 	}
