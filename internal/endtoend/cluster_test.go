@@ -30,7 +30,7 @@ type cluster struct {
 
 func newCluster(t testing.TB) *cluster {
 	return &cluster{
-		t: t, file: readCompose(t, secrets), dir: t.TempDir(),
+		t: t, file: readCompose(t, composeSecrets), dir: t.TempDir(),
 		redisServer: testserver.RedisServer(t), versitygw: testserver.Versitygw(t),
 		redis: testserver.FreeAddress(t), s3: testserver.FreeAddress(t), coordinator: testserver.FreeAddress(t),
 	}
@@ -256,7 +256,7 @@ func bothWorked(t testing.TB, archive *storage.Archive) {
 // pageWantsToken makes sure that the API is closed to strangers.
 func (c *cluster) pageWantsToken() {
 	c.t.Helper()
-	for token, want := range map[string]int{"": http.StatusUnauthorized, secrets["COALMINE_TOKEN"]: http.StatusOK} {
+	for token, want := range map[string]int{"": http.StatusUnauthorized, composeSecrets["COALMINE_TOKEN"]: http.StatusOK} {
 		u := url.URL{Scheme: "http", Host: c.coordinator, Path: "/api/v1/runs"}
 		request, err := http.NewRequest(http.MethodGet, u.String(), nil)
 		if err != nil {
