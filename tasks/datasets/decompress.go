@@ -28,7 +28,7 @@ type plainReader struct {
 func openPlain(name string, raw io.Reader, ratio int) (*plainReader, error) {
 	p := &plainReader{name: name, raw: &faultReader{Reader: raw}}
 	var err error
-	p.Reader, err = dataformats.NewDecompressor(p.raw, ratio)
+	p.Decompressor, err = dataformats.NewDecompressor(p.raw, ratio)
 	if err == nil {
 		err = p.raw.err
 	}
