@@ -22,6 +22,7 @@ func (s Scale) of(v float64) float64 {
 		return math.Log(v)
 	case LogFromZero:
 		return math.Log1p(v)
+	case Linear:
 	}
 	return v
 }
@@ -33,6 +34,7 @@ func (s Scale) draws(v float64) bool {
 		return v > 0 && !math.IsInf(v, 1)
 	case LogFromZero:
 		return v >= 0 && !math.IsInf(v, 1)
+	case Linear:
 	}
 	return !math.IsNaN(v) && !math.IsInf(v, 0)
 }

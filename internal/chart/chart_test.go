@@ -192,10 +192,10 @@ func TestAllDataAreInsideTheFrame(t *testing.T) {
 			if low.x < frame[0].x-0.01-0.3*markerRadius || low.y < frame[0].y-0.01-0.3*markerRadius || high.y > frame[1].y+0.01+0.3*markerRadius {
 				t.Fatalf("from %v to %v, outside of the frame %v", low, high, frame)
 			}
-			switch {
-			case p.width == 0.9:
+			switch p.width {
+			case 0.9:
 				markers++
-			case p.width == thin+0.2:
+			case thin + 0.2:
 				intervals++
 			}
 		}

@@ -85,6 +85,7 @@ func (g *glyph) outline(place func(fixed.Point26_6) point) (segments []segment) 
 		case sfnt.SegmentOpQuadTo:
 			b := place(s.Args[1])
 			segments, last = append(segments, cubic(last, a, b)), b
+		case sfnt.SegmentOpCubeTo: // TrueType has none
 		}
 	}
 	return segments

@@ -246,6 +246,7 @@ func (l *layout) sample(s *Series, x, y float64) {
 	case Intervals:
 		l.interval(black, point{x + sample/2, y - 3}, point{x + sample/2, y + 3})
 		return
+	case Dots:
 	}
 	if s.marked() {
 		l.add(s.marker(point{x + sample/2, y}, ""))

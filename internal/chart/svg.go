@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// SVG is the figure as a file. Its texts are texts, in a font with the metrics of Arial.
+// SVG is the figure as a file. Its texts are texts, in a font with the metrics of Arial; another
+// font is stretched to them.
 func (f *Figure) SVG(w Width) []byte {
 	s := f.scene(w)
 	c := &svgCanvas{}
@@ -55,7 +56,7 @@ func orNone(colour string) string {
 
 func (c *svgCanvas) text(t *text) {
 	anchor := map[float64]string{0: "start", 0.5: "middle", 1: "end"}[t.anchor]
-	fmt.Fprintf(c, `<text x="%s" y="%s" font-size="%s" text-anchor="%s"`, coordinate(t.x), coordinate(t.y), coordinate(t.size), anchor)
+	fmt.Fprintf(c, `<text x="%s" y="%s" font-size="%s" text-anchor="%s" textLength="%s" lengthAdjust="spacingAndGlyphs"`, coordinate(t.x), coordinate(t.y), coordinate(t.size), anchor, coordinate(widthOf(t.text, t.size)))
 	if t.upward {
 		fmt.Fprintf(c, ` transform="rotate(-90 %s %s)"`, coordinate(t.x), coordinate(t.y))
 	}

@@ -539,6 +539,11 @@ func originOf(ctx context.Context, api API, r *results.Results) (*results.Origin
 	if err != nil {
 		return nil, err
 	}
+	for i := range spec.Cells {
+		if seed := spec.Cells[i].Experiment.Seed; !slices.Contains(origin.Seeds, seed) {
+			origin.Seeds = append(origin.Seeds, seed)
+		}
+	}
 	recipe, err := spec.YAML()
 	origin.Recipe = string(recipe)
 	return origin, err

@@ -3,7 +3,6 @@ package results
 import (
 	"bytes"
 	"encoding/base64"
-	"encoding/json"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -20,7 +19,6 @@ import (
 	"golang.org/x/net/html"
 
 	"coalmine/storage"
-	"coalmine/workflows/experiment"
 )
 
 // ranked is the JSON of a canary of so many copies.
@@ -210,9 +208,8 @@ func TestTextsAreNoMarkup(t *testing.T) {
 func TestThePageSaysWhereItsNumbersComeFrom(t *testing.T) {
 	t.Parallel()
 	r := sample()
-	r.Origin = &Origin{Recipe: "name: sample\nseed: 7\n", Submitted: time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)}
+	r.Origin = &Origin{Recipe: "name: sample\nseed: 7\n", Seeds: []uint64{7}, Submitted: time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)}
 	r.Cells[0].Made = storage.Provenance{Version: "0.9.0", Host: "n1", Arch: "amd64", Kernels: "avx2"}
-	r.Cells[0].Axes = experiment.Axes{{Path: "seed", Value: json.RawMessage("7")}}
 	got := page(t, r)
 	for _, want := range []string{
 		"Made: submitted 2026-05-04 03:02:01 UTC; coalmine 0.9.0 on n1 (amd64, avx2 kernels); seed 7.", "<pre>name: sample\nseed: 7\n</pre>", `.yaml" href="data:application/yaml;base64,`,

@@ -7,7 +7,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
@@ -70,16 +69,11 @@ func (v *view) parts(figures *drawings) []g.Node {
 
 // originPart says when, where and from what the results were made.
 func (v *view) originPart() g.Node {
-	var facts, machines, seeds []string
+	var facts, machines []string
 	for i := range v.cells {
 		c := &v.cells[i]
 		if m := c.Made; m.Version != "" {
 			place(&machines, fmt.Sprintf("coalmine %s on %s (%s, %s kernels)", m.Version, m.Host, m.Arch, m.Kernels))
-		}
-		for _, p := range append(slices.Clone(c.Parameters), c.Axes...) {
-			if p.Path == "seed" {
-				place(&seeds, string(p.Value))
-			}
 		}
 	}
 	if o := v.Origin; o != nil {
@@ -88,8 +82,9 @@ func (v *view) originPart() g.Node {
 			facts = append(facts, "finished "+o.Finished.UTC().Format(time.DateTime)+" UTC")
 		}
 	}
-	if facts = append(facts, machines...); len(seeds) > 0 {
-		facts = append(facts, "seed "+strings.Join(seeds, ", "))
+	facts = append(facts, machines...)
+	if o := v.Origin; o != nil && len(o.Seeds) > 0 {
+		facts = append(facts, "seed "+strings.Trim(fmt.Sprint(o.Seeds), "[]"))
 	}
 	return g.Group{
 		g.If(len(facts) > 0, h.P(g.Text("Made: "+strings.Join(facts, "; ")+"."))),

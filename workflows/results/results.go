@@ -52,6 +52,7 @@ type Results struct {
 type Origin struct {
 	// Recipe is the resolved experiment, as YAML.
 	Recipe              string
+	Seeds               []uint64 // distinct, in the order of the cells
 	Submitted, Finished time.Time
 }
 
