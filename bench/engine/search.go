@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 
-	"coalmine/tasks/audits/canaries/prefixtree"
 	"coalmine/tasks/audits/canaries/search"
 	"coalmine/tasks/datasets"
 )
@@ -32,7 +31,7 @@ func measureSearch(ctx context.Context, b *bench, r *Row) error {
 	for i := range digits {
 		digits[i] = int32(datasets.FirstWord) + '0' + int32(i)
 	}
-	tree, err := prefixtree.New(scorer, digits[:1], slices.Repeat([][]int32{digits}, searchedDigits))
+	tree, err := search.NewTree(scorer, digits[:1], slices.Repeat([][]int32{digits}, searchedDigits))
 	if err != nil {
 		return err
 	}

@@ -112,6 +112,15 @@ func SuffixChoices(ctx context.Context, t *tasks.Task, s canaries.Space, prefix,
 	return choices[prefix:], nil
 }
 
+// ReadSuffixes reads the canaries of CanariesInput and the choices after their prefix under a model.
+func ReadSuffixes(ctx context.Context, t *tasks.Task, s canaries.Space, prefix int, model *models.Scorer) (list []datasets.Placement, choices [][]int32, err error) {
+	if list, err = datasets.ReadPlacements(ctx, t, CanariesInput); err != nil {
+		return nil, nil, err
+	}
+	choices, err = SuffixChoices(ctx, t, s, prefix, model.Model().Config().Vocabulary-datasets.FirstWord)
+	return list, choices, err
+}
+
 // Words returns the words of tokens from storage.
 func Words(v *datasets.Vocabulary, tokens []int32) ([]string, error) {
 	words := make([]string, 0, len(tokens))

@@ -116,11 +116,16 @@ type Group struct {
 
 // Drawn is the number of all canaries.
 func (c *Canaries) Drawn() int {
-	n := 0
+	return int(c.Sum(func(g Group) float64 { return float64(g.Count) }))
+}
+
+// Sum adds up a number of each group.
+func (c *Canaries) Sum(of func(Group) float64) float64 {
+	sum := 0.0
 	for _, g := range c.Groups {
-		n += g.Count
+		sum += of(g)
 	}
-	return n
+	return sum
 }
 
 // FewestSequences is the least number of sequences after the prefix, over all groups.

@@ -11,7 +11,7 @@
 // Every audit has its fields of the audit block (fields.go), what it says of a model and of a canary
 // (outcome.go), and its kinds of task: one for some canaries, and a summary of all of them. From
 // their outcomes follows exposure, from the training upperbound. The tree that searches walk is
-// package prefixtree.
+// package search.
 package canaries
 
 import (
@@ -22,13 +22,15 @@ import (
 	"coalmine/tasks/audits"
 )
 
-// Describe completes the description of an audit whose last node puts an audits.Summary: an O, and a C
+// Describe is audits.Describe for an audit whose last node puts an audits.Summary: an O, and a C
 // for each canary.
-func Describe[O, C any](d audits.Description) audits.Description {
+func Describe[F, O, C any, P interface {
+	*F
+	audits.Fields
+}](d audits.Description) audits.Description {
 	d.OutcomeBlob, d.CanaryOutcomesBlob = audits.OutcomeBlob, audits.CanaryOutcomesBlob
-	d.Outcome = func() audits.Outcome { return new(O) }
 	d.CanaryOutcome = func() audits.CanaryOutcome { return new(C) }
-	return d
+	return audits.Describe[F, O, P](d)
 }
 
 // Memorized returns the curve of a measure that counts canaries.

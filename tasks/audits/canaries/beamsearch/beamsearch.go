@@ -14,7 +14,7 @@ import (
 	"coalmine/models"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
-	"coalmine/tasks/audits/canaries/prefixtree"
+	"coalmine/tasks/audits/canaries/search"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
@@ -51,15 +51,11 @@ var Kind = tasks.Kind{Name: "audits/beam-search", Version: 2, Class: tasks.Compu
 const ExtractionsBlob = "extractions"
 
 func extractAll(ctx context.Context, t *tasks.Task, p *Params) ([]Extraction, error) {
-	all, err := datasets.ReadPlacements(ctx, t, audits.CanariesInput)
-	if err != nil {
-		return nil, err
-	}
 	scorer, err := checkpoints.ReadScorer(ctx, t, audits.ModelInput)
 	if err != nil {
 		return nil, err
 	}
-	choices, err := audits.SuffixChoices(ctx, t, p.Space, p.Prefix, scorer.Model().Config().Vocabulary-datasets.FirstWord)
+	all, choices, err := audits.ReadSuffixes(ctx, t, p.Space, p.Prefix, scorer)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +75,7 @@ func extractAll(ctx context.Context, t *tasks.Task, p *Params) ([]Extraction, er
 }
 
 func extract(scorer *models.Scorer, canary []int32, prefix int, choices [][]int32, width int) (Extraction, error) {
-	tree, err := prefixtree.New(scorer, canary[:prefix], choices)
+	tree, err := search.NewTree(scorer, canary[:prefix], choices)
 	if err != nil {
 		return Extraction{}, err
 	}
@@ -105,10 +101,10 @@ func compareCandidates(a, b candidate) int {
 }
 
 // beamSearch returns the best sequence that a beam of this width finds; width 1 is greedy decoding.
-func beamSearch(tree *prefixtree.Tree, width int) (candidate, error) {
-	states, next := tree.Root(), new(models.States)
+func beamSearch(tree *search.Tree, width int) (candidate, error) {
+	states, next := tree.Root, new(models.States)
 	beam := []candidate{{}}
-	for i := range tree.Depth() {
+	for i, among := range tree.Choices {
 		if i > 0 {
 			if err := follow(tree, next, states, beam); err != nil {
 				return candidate{}, err
@@ -116,7 +112,7 @@ func beamSearch(tree *prefixtree.Tree, width int) (candidate, error) {
 			states, next = next, new(models.States)
 		}
 		var err error
-		if beam, err = extend(tree, states, beam, tree.Choices(i), width); err != nil {
+		if beam, err = extend(tree, states, beam, among, width); err != nil {
 			return candidate{}, err
 		}
 	}
@@ -124,7 +120,7 @@ func beamSearch(tree *prefixtree.Tree, width int) (candidate, error) {
 }
 
 // extend returns the width best sequences that are one word longer than those given, best first.
-func extend(tree *prefixtree.Tree, states *models.States, beam []candidate, among []int32, width int) ([]candidate, error) {
+func extend(tree *search.Tree, states *models.States, beam []candidate, among []int32, width int) ([]candidate, error) {
 	rows, err := tree.Expand(states)
 	if err != nil {
 		return nil, err
@@ -161,7 +157,7 @@ func cheapestWords(row []float32, among []int32, n int) []int32 {
 	return best
 }
 
-func follow(tree *prefixtree.Tree, next, states *models.States, beam []candidate) error {
+func follow(tree *search.Tree, next, states *models.States, beam []candidate) error {
 	parents, words := make([]int, len(beam)), make([]int32, len(beam))
 	for i, c := range beam {
 		parents[i], words[i] = c.parent, c.words[len(c.words)-1]
@@ -177,10 +173,6 @@ type SummaryParams struct {
 // Summary joins the extractions of all canaries into an audits.Summary. datasets.PartsInput has the
 // words of tokens.
 var Summary = tasks.Kind{Name: "audits/beam-search-summary", Version: 1, Class: tasks.Compute, Run: audits.SumsUp(summarize)}
-
-type Metrics struct {
-	Memorized int `json:"beam_search_memorized"`
-}
 
 func summarize(ctx context.Context, t *tasks.Task, p *SummaryParams, placed []datasets.Placement) (audits.Summary, error) {
 	extractions, err := audits.ReadParts[Extraction](ctx, t, p.Parts, ExtractionsBlob, len(placed))
@@ -199,7 +191,7 @@ func summarize(ctx context.Context, t *tasks.Task, p *SummaryParams, placed []da
 	}
 	found, err := audits.Count(placed, func(canary int) bool { return extractions[canary].Found })
 	outcome := Outcome{Memorized: found.Memorized, Of: found.Of, Width: p.Width, Lowest: found.Lowest}
-	return audits.Summary{Outcome: outcome, Canaries: outcomes, Metrics: Metrics{found.Memorized}}, err
+	return audits.Summary{Outcome: outcome, Canaries: outcomes, Metrics: map[string]int{"beam_search_memorized": found.Memorized}}, err
 }
 
 // CanaryOutcome returns the extraction with the words of a vocabulary.

@@ -12,7 +12,7 @@ import (
 	"coalmine/models"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
-	"coalmine/tasks/audits/canaries/prefixtree"
+	"coalmine/tasks/audits/canaries/search"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/taskstest"
@@ -38,9 +38,9 @@ func testScorer(t *testing.T, vocabulary int, seed uint64) *models.Scorer {
 	return s
 }
 
-func treeOf(t *testing.T, s *models.Scorer, prefix []int32, choices [][]int32) *prefixtree.Tree {
+func treeOf(t *testing.T, s *models.Scorer, prefix []int32, choices [][]int32) *search.Tree {
 	t.Helper()
-	tree, err := prefixtree.New(s, prefix, choices)
+	tree, err := search.NewTree(s, prefix, choices)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -57,9 +57,7 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 }
 
 func (f *Fields) States(s *audits.Setting) float64 {
-	states := 0
-	for _, g := range s.Canaries.Groups {
-		states += g.Count * f.BeamSearch.Width * (g.Words - g.Prefix(f.BeamSearch.Prefix))
-	}
-	return float64(states)
+	return s.Canaries.Sum(func(g audits.Group) float64 {
+		return float64(g.Count * f.BeamSearch.Width * (g.Words - g.Prefix(f.BeamSearch.Prefix)))
+	})
 }

@@ -9,10 +9,9 @@ import (
 	"coalmine/tasks/audits/canaries"
 )
 
-var Audit = canaries.Describe[Outcome, CanaryOutcome](audits.Description{
+var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description{
 	Name:   "beam_search",
 	Legend: "BS, beam search: the model continues with the canary, given its beginning.",
-	New:    func() audits.Fields { return new(Fields) },
 	Limits: []audits.Limit{audits.CountLimit("beam_search_memorized", "limits the canaries that beam search finds.",
 		func(v *Outcome) int { return v.Memorized }, audits.LikeliestByChance(func(f *Fields) int { return f.BeamSearch.Prefix }))},
 	Kinds: []tasks.Kind{Kind, Summary},

@@ -47,15 +47,11 @@ var Kind = tasks.Kind{Name: "audits/enumeration", Version: 1, Class: tasks.Compu
 const TalliesBlob = "tallies"
 
 func tally(ctx context.Context, t *tasks.Task, p *Params) ([]Tally, error) {
-	list, err := datasets.ReadPlacements(ctx, t, audits.CanariesInput)
-	if err != nil {
-		return nil, err
-	}
 	tables, err := audits.ReadTables(ctx, t)
 	if err != nil {
 		return nil, err
 	}
-	choices, err := audits.SuffixChoices(ctx, t, p.Space, p.Prefix, tables.Scorer().Model().Config().Vocabulary-datasets.FirstWord)
+	list, choices, err := audits.ReadSuffixes(ctx, t, p.Space, p.Prefix, tables.Scorer())
 	if err != nil {
 		return nil, err
 	}

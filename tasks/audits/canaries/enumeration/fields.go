@@ -105,15 +105,13 @@ func only(c *audits.Canaries, g audits.Group) audits.Span {
 
 // States implements audits.Scorer, without pruning.
 func (f *Fields) States(s *audits.Setting) float64 {
-	states := 0.0
-	for _, g := range s.Canaries.Groups {
+	return s.Canaries.Sum(func(g audits.Group) float64 {
 		prefix := g.Prefix(f.Enumeration.Prefix)
 		sequences, nodes := g.Sequences(s.Ordinary, prefix), 0.0
 		for given := prefix + 1; given < g.Words; given++ {
 			nodes += sequences / g.Sequences(s.Ordinary, given)
 		}
 		prefixes := min(g.Sequences(s.Ordinary, 0)/sequences, float64(g.Count))
-		states += prefixes * max(1, nodes)
-	}
-	return states
+		return prefixes * max(1, nodes)
+	})
 }

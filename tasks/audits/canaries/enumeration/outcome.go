@@ -11,10 +11,9 @@ import (
 	"coalmine/tasks/audits/canaries/exposure"
 )
 
-var Audit = canaries.Describe[Outcome, CanaryOutcome](audits.Description{
+var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description{
 	Name:   "enumeration",
 	Legend: "All, enumeration: the canary is the most likely of all sequences that could stand in its place.",
-	New:    func() audits.Fields { return new(Fields) },
 	Limits: []audits.Limit{audits.CountLimit("enumeration_memorized", "limits the canaries that are the most likely of all sequences.",
 		func(v *Outcome) int { return v.Memorized }, audits.LikeliestByChance(func(f *Fields) int { return f.Enumeration.Prefix }))},
 	Kinds: []tasks.Kind{Kind, Summary},

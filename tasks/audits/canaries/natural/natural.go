@@ -18,7 +18,6 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/canaries/exposure"
-	"coalmine/tasks/audits/canaries/prefixtree"
 	"coalmine/tasks/audits/canaries/randomsampling"
 	"coalmine/tasks/audits/canaries/search"
 	"coalmine/tasks/checkpoints"
@@ -116,7 +115,7 @@ func (p *Params) search(ctx context.Context, t *tasks.Task, s space, f *Finding)
 	if err != nil {
 		return nil, err
 	}
-	tree, err := prefixtree.New(scorer, f.Context, s.tokens())
+	tree, err := search.NewTree(scorer, f.Context, s.tokens())
 	if err != nil {
 		return nil, tasks.Permanent(err)
 	}

@@ -9,14 +9,12 @@ import (
 	"coalmine/tasks/audits/canaries/exposure"
 )
 
-var Audit = audits.Description{
+var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	Name:        "natural",
 	Legend:      "Natural secrets: card numbers, mail addresses and the like that the training text has by itself; the highest exposure of one among others of its form, in bits.",
-	New:         func() audits.Fields { return new(Fields) },
 	Limits:      limits,
 	Kinds:       []tasks.Kind{Scan, Kind, Summary},
 	OutcomeBlob: audits.OutcomeBlob,
-	Outcome:     func() audits.Outcome { return new(Outcome) },
 	Measures: []audits.Measure{
 		{Name: "natural_found", Of: audits.Of(func(v *Outcome) int { return v.Found }), Header: "natural secrets", Scale: audits.Plain},
 		{Name: "natural_occurrences", Of: audits.Of(func(v *Outcome) int { return v.Occurrences })},
@@ -26,7 +24,7 @@ var Audit = audits.Description{
 		},
 		{Name: "canaries_in_data", Of: audits.Of(func(v *Outcome) int { return len(v.CanariesInData) })},
 	},
-}
+})
 
 // Outcome holds the secrets of the training text and their exposures.
 type Outcome struct {

@@ -86,11 +86,7 @@ func (b *Block) params(groups []audits.Group) Params {
 }
 
 func (f *Fields) States(s *audits.Setting) float64 {
-	states := 0
-	for _, g := range s.Canaries.Groups {
-		states += g.Count * g.Words
-	}
-	return float64(states)
+	return s.Canaries.Sum(func(g audits.Group) float64 { return float64(g.Count * g.Words) })
 }
 
 // byChance bounds the probability that more than k of n unmemorized canaries are extractable.

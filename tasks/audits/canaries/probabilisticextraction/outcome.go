@@ -12,11 +12,10 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-var Audit = canaries.Describe[Outcome, CanaryOutcome](audits.Description{
+var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description{
 	Name: "probabilistic_extraction",
 	Legend: "Sampled (n, p): n samples of the model after a canary's beginning have the canary with at least the chance p. " +
 		"Greedy: so does the one sequence that takes the most probable token each time.",
-	New: func() audits.Fields { return new(Fields) },
 	Limits: []audits.Limit{audits.CountLimit("probabilistic_extractable", "limits the canaries that audit.probabilistic_extraction finds extractable by its queries with its chance.",
 		func(v *Outcome) int { return v.Extractable }, byChance)},
 	Kinds:      []tasks.Kind{Kind},

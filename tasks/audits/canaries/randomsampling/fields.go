@@ -90,19 +90,16 @@ func shares(c *audits.Canaries) []audits.Group {
 }
 
 func (f *Fields) States(s *audits.Setting) float64 {
-	b, states := f.RandomSampling, 0.0
-	for _, g := range s.Canaries.Groups {
-		if s.External != nil || s.Program != nil { // which scores whole texts, references once
-			states += float64((b.References + g.Count) * g.Words)
-			continue
+	b := f.RandomSampling
+	return s.Canaries.Sum(func(g audits.Group) float64 {
+		switch {
+		case s.External != nil || s.Program != nil: // which scores whole texts, references once
+			return float64((b.References + g.Count) * g.Words)
+		case g.Echoes():
+			return float64(b.References * (g.Words - g.SourceWords()))
 		}
-		if g.Echoes() {
-			states += float64(b.References * (g.Words - g.SourceWords()))
-			continue
-		}
-		states += float64(g.Count) * ExpectedStates(b.References, g.Words-g.Prefix(b.Prefix), b.Exact)
-	}
-	return states
+		return float64(g.Count) * ExpectedStates(b.References, g.Words-g.Prefix(b.Prefix), b.Exact)
+	})
 }
 
 func byChance(s *audits.Setting, k, n int) float64 {

@@ -11,11 +11,10 @@ import (
 	"coalmine/tasks/audits/canaries/exposure"
 )
 
-var Audit = canaries.Describe[Outcome, CanaryOutcome](audits.Description{
+var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description{
 	Name: "random_sampling",
 	Legend: "RS, random sampling: the canary is more likely than every random sequence that it was compared with. \"Lowest\" is the rarest " +
 		"configuration that was memorized: the share of users that carry a canary, and of their examples that it replaces.",
-	New: func() audits.Fields { return new(Fields) },
 	Limits: []audits.Limit{audits.CountLimit("random_sampling_memorized", "limits the canaries memorized by random sampling.",
 		func(v *Outcome) int { return v.Memorized }, byChance)},
 	Kinds:     []tasks.Kind{Kind, Summary, Scored},

@@ -224,10 +224,6 @@ type SummaryParams struct {
 // Summary joins the ranks of all canaries of one checkpoint: an audits.Summary.
 var Summary = tasks.Kind{Name: "audits/random-sampling-summary", Version: 1, Class: tasks.Compute, Run: audits.SumsUp(summarize)}
 
-type Metrics struct {
-	Memorized int `json:"random_sampling_memorized"`
-}
-
 func summarize(ctx context.Context, t *tasks.Task, p *SummaryParams, placed []datasets.Placement) (audits.Summary, error) {
 	ranks, err := audits.ReadParts[Rank](ctx, t, p.Parts, RanksBlob, len(placed))
 	if err != nil {
@@ -239,5 +235,5 @@ func summarize(ctx context.Context, t *tasks.Task, p *SummaryParams, placed []da
 	}
 	found, err := audits.Count(placed, func(canary int) bool { return ranks[canary].Rank == 1 })
 	outcome := Outcome{Memorized: found.Memorized, Of: found.Of, References: p.References, Lowest: found.Lowest}
-	return audits.Summary{Outcome: outcome, Canaries: outcomes, Metrics: Metrics{found.Memorized}}, err
+	return audits.Summary{Outcome: outcome, Canaries: outcomes, Metrics: map[string]int{"random_sampling_memorized": found.Memorized}}, err
 }

@@ -191,7 +191,7 @@ func readReferences(ctx context.Context, t *tasks.Task, p *Params, ordinary int,
 	if err != nil {
 		return nil, err
 	}
-	return tasks.Memoize(t, referencesKey(p, ordinary, choices, excluded), "references", func() ([]*References, int64, error) {
+	return tasks.Memoize(t, referencesKey(p, choices, excluded), "references", func() ([]*References, int64, error) {
 		sets := drawReferences(p.Seed, p.References, len(choices), excluded, p.Sampler(choices, p.Prefix)).nested()
 		size := int64(0)
 		for _, set := range sets {
@@ -201,23 +201,9 @@ func readReferences(ctx context.Context, t *tasks.Task, p *Params, ordinary int,
 	})
 }
 
-func referencesKey(p *Params, ordinary int, choices, excluded [][]int32) storage.Key {
+// referencesKey is the key of a set in a worker's memory.
+func referencesKey(p *Params, choices, excluded [][]int32) storage.Key {
 	h := tasks.NewHasher("references")
-	h.Uint(p.Seed)
-	h.Uint(uint64(p.References))
-	h.Uint(uint64(ordinary))
-	if p.WholeWords() {
-		h.String(p.Space.Symbols)
-	}
-	for _, among := range choices {
-		if len(among) == ordinary {
-			h.String("every ordinary token")
-			continue
-		}
-		h.String(fmt.Sprint(among))
-	}
-	for _, suffix := range excluded {
-		h.String(fmt.Sprint(suffix))
-	}
+	h.String(fmt.Sprint(p.Seed, p.References, p.WholeWords(), p.Symbols, choices, excluded))
 	return h.Sum()
 }

@@ -2,7 +2,6 @@ package search
 
 import (
 	"fmt"
-	"math"
 
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -95,10 +94,7 @@ func (b *Block) settings() Settings {
 // States implements audits.Scorer: an upper bound, which the search for an unmemorized canary may
 // reach.
 func (f *Fields) States(s *audits.Setting) float64 {
-	states := 0.0
-	for _, g := range s.Canaries.Groups {
-		each := math.Min(float64(f.Search.Expansions), g.Sequences(s.Ordinary, g.Prefix(f.Search.Prefix)))
-		states += each * float64(len(f.searches(g)))
-	}
-	return states
+	return s.Canaries.Sum(func(g audits.Group) float64 {
+		return min(float64(f.Search.Expansions), g.Sequences(s.Ordinary, g.Prefix(f.Search.Prefix))) * float64(len(f.searches(g)))
+	})
 }

@@ -159,6 +159,6 @@ func (w *walk) follows(parent, token int32, lengths []int) bool {
 	if parent < 0 || int(parent) >= len(lengths) || w.tree.Leaf(lengths[parent], token) {
 		return false
 	}
-	_, found := slices.BinarySearch(w.tree.Choices(lengths[parent]), token)
+	_, found := slices.BinarySearch(w.tree.Choices[lengths[parent]], token)
 	return found
 }

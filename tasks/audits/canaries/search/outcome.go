@@ -10,10 +10,9 @@ import (
 	"coalmine/tasks/audits/canaries"
 )
 
-var Audit = canaries.Describe[Outcome, CanaryOutcome](audits.Description{
+var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description{
 	Name:   "search",
 	Legend: "Search: of all sequences that a canary could be after its beginning, the canary is the most likely; a shortest-path search found it.",
-	New:    func() audits.Fields { return new(Fields) },
 	Limits: []audits.Limit{audits.CountLimit("search_extracted", "limits the canaries that are the most likely sequence after their prefix.",
 		func(v *Outcome) int { return v.Extracted }, audits.LikeliestByChance(func(f *Fields) int { return f.Search.Prefix }))},
 	Kinds: []tasks.Kind{Kind, Summary},

@@ -24,7 +24,6 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
-	"coalmine/tasks/audits/canaries/prefixtree"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
@@ -56,13 +55,9 @@ const FoundBlob = "found"
 
 // Found is the state of a search so far.
 type Found struct {
-	// SameAs is an earlier canary with the same prefix and search; then Progress is zero. Else it is
-	// nil.
+	// SameAs is an earlier canary with the same prefix; then its search is shared, and Searched zero.
 	SameAs *int `json:"same_as,omitempty"`
-	Progress
-	// Certain is the number of the best sequences that are certainly the best of all.
-	Certain int  `json:"certain"`
-	Stop    Stop `json:"stop"`
+	Searched
 	// Sequences may follow the prefix.
 	Sequences float64 `json:"sequences"`
 	// Canaries are the suffixes of the canaries, and their costs after the prefix.
@@ -110,16 +105,12 @@ func (p *Params) first(ctx context.Context, t *tasks.Task) (*Found, error) {
 }
 
 // read reads the canaries, and the model as the tree after the prefix of the first.
-func (p *Params) read(ctx context.Context, t *tasks.Task) (*prefixtree.Tree, []datasets.Placement, error) {
-	list, err := datasets.ReadPlacements(ctx, t, audits.CanariesInput)
-	if err != nil {
-		return nil, nil, err
-	}
+func (p *Params) read(ctx context.Context, t *tasks.Task) (*Tree, []datasets.Placement, error) {
 	scorer, err := checkpoints.ReadScorer(ctx, t, audits.ModelInput)
 	if err != nil {
 		return nil, nil, err
 	}
-	choices, err := audits.SuffixChoices(ctx, t, p.Space, p.Prefix, scorer.Model().Config().Vocabulary-datasets.FirstWord)
+	list, choices, err := audits.ReadSuffixes(ctx, t, p.Space, p.Prefix, scorer)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -130,7 +121,7 @@ func (p *Params) read(ctx context.Context, t *tasks.Task) (*prefixtree.Tree, []d
 	return tree, list, nil
 }
 
-func (p *Params) tree(scorer *models.Scorer, choices [][]int32, list []datasets.Placement) (*prefixtree.Tree, error) {
+func (p *Params) tree(scorer *models.Scorer, choices [][]int32, list []datasets.Placement) (*Tree, error) {
 	if p.GroupFirst < 0 || p.GroupFirst > p.First || p.Count < 1 || p.First+p.Count > len(list) {
 		return nil, fmt.Errorf("canaries %d to %d of a group from %d on, out of %d", p.First, p.First+p.Count-1, p.GroupFirst, len(list))
 	}
@@ -139,7 +130,7 @@ func (p *Params) tree(scorer *models.Scorer, choices [][]int32, list []datasets.
 			return nil, fmt.Errorf("canary %d has %d tokens, its space %d", p.GroupFirst+i, len(c.Tokens), p.Words)
 		}
 	}
-	return prefixtree.New(scorer, list[p.First].Tokens[:p.Prefix], choices)
+	return NewTree(scorer, list[p.First].Tokens[:p.Prefix], choices)
 }
 
 // search continues the search up to the end of this part.
@@ -159,13 +150,12 @@ func (p *Params) search(ctx context.Context, t *tasks.Task, found *Found) error 
 			return err
 		}
 	}
-	found.Stop, err = w.run(ctx, p.Expansions, func(expanded int) {
+	found.Searched, err = w.run(ctx, p.Expansions, func(expanded int) {
 		t.Progress(tasks.Progress{Done: int64(expanded), Total: int64(p.Expansions)})
 	})
 	if err != nil {
 		return tasks.Permanent(err)
 	}
-	found.Progress, found.Certain = w.Progress, w.certain()
 	if found.Stop != Expansions || p.Last {
 		return nil
 	}
@@ -180,10 +170,6 @@ type SummaryParams struct {
 // Summary joins the searches of all canaries, in their order: an audits.Summary. datasets.PartsInput
 // has the words of tokens.
 var Summary = tasks.Kind{Name: "audits/search-summary", Version: 1, Class: tasks.Compute, Run: audits.SumsUp(summarize)}
-
-type Metrics struct {
-	Extracted int `json:"search_extracted"`
-}
 
 func summarize(ctx context.Context, t *tasks.Task, p *SummaryParams, placed []datasets.Placement) (audits.Summary, error) {
 	vocabulary, err := datasets.ReadVocabulary(ctx, t, datasets.PartsInput)
@@ -208,7 +194,7 @@ func summarize(ctx context.Context, t *tasks.Task, p *SummaryParams, placed []da
 	}
 	found, err := audits.Count(placed, func(canary int) bool { return *outcomes[canary].Extracted })
 	v.Extracted, v.Of, v.Lowest = found.Memorized, found.Of, found.Lowest
-	return audits.Summary{Outcome: v, Canaries: outcomes, Metrics: Metrics{v.Extracted}}, err
+	return audits.Summary{Outcome: v, Canaries: outcomes, Metrics: map[string]int{"search_extracted": v.Extracted}}, err
 }
 
 // search holds the canaries of a part and their search, which may be that of an earlier canary with

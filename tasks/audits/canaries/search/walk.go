@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"coalmine/models"
-	"coalmine/tasks/audits/canaries/prefixtree"
 )
 
 type Settings struct {
@@ -63,13 +62,13 @@ type Progress struct {
 type walk struct {
 	Settings
 	Progress
-	tree  *prefixtree.Tree
+	tree  *Tree
 	nodes []node
 	queue queue
 	kept  keptStates
 }
 
-func newWalk(tree *prefixtree.Tree, s Settings) *walk {
+func newWalk(tree *Tree, s Settings) *walk {
 	return &walk{Settings: s, tree: tree, queue: queue{{parent: -1, token: -1}}}
 }
 
@@ -116,23 +115,23 @@ func (w *walk) ended(expansions int) Stop {
 
 // run searches until it has ended. It finishes an iteration, so that the limit does not change the
 // way.
-func (w *walk) run(ctx context.Context, expansions int, report func(expanded int)) (Stop, error) {
+func (w *walk) run(ctx context.Context, expansions int, report func(expanded int)) (Searched, error) {
 	w.kept.start(w.tree, min(w.Memory/8/w.stateBytes(), int64(max(0, expansions-w.Expanded)+w.Batch)))
 	for {
 		if stop := w.ended(expansions); stop != "" {
-			return stop, nil
+			return Searched{w.Progress, w.certain(), stop}, nil
 		}
 		if err := ctx.Err(); err != nil {
-			return "", err
+			return Searched{}, err
 		}
 		if err := w.iterate(); err != nil {
-			return "", err
+			return Searched{}, err
 		}
 		report(w.Expanded)
 	}
 }
 
-func (w *walk) stateBytes() int64 { return int64(w.tree.Scorer().Model().StateBytes()) }
+func (w *walk) stateBytes() int64 { return int64(w.tree.Scorer.Model().StateBytes()) }
 
 // expandedTogether bounds the memory of the model's output, which has the length of the vocabulary for
 // each node.
@@ -179,9 +178,9 @@ func (w *walk) expand(entries []entry) error {
 }
 
 // children handles the children of a node of this cost, whose row is i.
-func (w *walk) children(of int32, cost float64, rows prefixtree.Rows, i int) error {
+func (w *walk) children(of int32, cost float64, rows Rows, i int) error {
 	position := w.length(of)
-	for _, token := range w.tree.Choices(position) {
+	for _, token := range w.tree.Choices[position] {
 		edge, err := rows.Cost(i, token)
 		if err != nil {
 			return err
@@ -226,7 +225,7 @@ func (w *walk) length(n int32) int {
 }
 
 func (w *walk) path(n int32) []int32 {
-	path := make([]int32, w.length(n), w.tree.Depth())
+	path := make([]int32, w.length(n), len(w.tree.Choices))
 	for i := len(path) - 1; i >= 0; i-- {
 		path[i], n = w.nodes[n].token, w.nodes[n].parent
 	}
@@ -236,7 +235,7 @@ func (w *walk) path(n int32) []int32 {
 // states returns and keeps those of the count newest nodes, from first on.
 func (w *walk) states(first, count int) (*models.States, error) {
 	if first == 0 {
-		return w.tree.Root(), nil // one node, which memory always has
+		return w.tree.Root, nil // one node, which memory always has
 	}
 	of := make([]int32, count)
 	for i := range of {
@@ -257,7 +256,7 @@ func (w *walk) states(first, count int) (*models.States, error) {
 // advance computes the states of nodes from those before them, which it recomputes if they are not
 // kept.
 func (w *walk) advance(of []int32) (*models.States, error) {
-	states, tokens := w.tree.Scorer().Start(len(of)), make([]int32, len(of))
+	states, tokens := w.tree.Scorer.Start(len(of)), make([]int32, len(of))
 	var missing []int
 	for i, n := range of {
 		tokens[i] = w.nodes[n].token
@@ -272,7 +271,7 @@ func (w *walk) advance(of []int32) (*models.States, error) {
 	if err := w.recompute(states, of, missing); err != nil {
 		return nil, err
 	}
-	return states, w.tree.Scorer().Step(states, tokens)
+	return states, w.tree.Scorer.Step(states, tokens)
 }
 
 func (w *walk) recompute(states *models.States, of []int32, missing []int) error {
@@ -305,9 +304,9 @@ type keptStates struct {
 	of     []int32        // the node of each; -1 for none
 }
 
-func (k *keptStates) start(tree *prefixtree.Tree, n int64) {
+func (k *keptStates) start(tree *Tree, n int64) {
 	n = max(1, n)
-	k.root, k.states = tree.Root(), tree.Scorer().Start(int(n))
+	k.root, k.states = tree.Root, tree.Scorer.Start(int(n))
 	k.of = slices.Repeat([]int32{-1}, int(n))
 }
 
@@ -326,7 +325,7 @@ func (k *keptStates) copy(states *models.States, i int, n int32) error {
 	return states.Set(i, k.states, int(n)%len(k.of))
 }
 
-// Searched is the result of Likeliest.
+// Searched is the result of a search.
 type Searched struct {
 	Progress
 	// Certain is the number of the best sequences that are certainly the best of all.
@@ -336,8 +335,6 @@ type Searched struct {
 
 // Likeliest searches a tree for its most likely sequences, with a limit of expansions, and reports
 // their number.
-func Likeliest(ctx context.Context, tree *prefixtree.Tree, s Settings, expansions int, report func(expanded int)) (Searched, error) {
-	w := newWalk(tree, s)
-	stop, err := w.run(ctx, expansions, report)
-	return Searched{w.Progress, w.certain(), stop}, err
+func Likeliest(ctx context.Context, tree *Tree, s Settings, expansions int, report func(expanded int)) (Searched, error) {
+	return newWalk(tree, s).run(ctx, expansions, report)
 }

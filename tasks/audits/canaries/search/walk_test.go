@@ -11,12 +11,11 @@ import (
 
 	"coalmine/models"
 	"coalmine/storage"
-	"coalmine/tasks/audits/canaries/prefixtree"
 )
 
 // randomTree is a tree under an untrained model whose predictions are far from uniform;
 // scale 0 makes all sequences cost the same.
-func randomTree(t *testing.T, seed uint64, scale float32, choices [][]int32) *prefixtree.Tree {
+func randomTree(t *testing.T, seed uint64, scale float32, choices [][]int32) *Tree {
 	t.Helper()
 	m, err := models.New(models.Config{Kind: models.LSTM, Vocabulary: 16, Embedding: 5, Units: 7, Layers: 2})
 	if err != nil {
@@ -30,7 +29,7 @@ func randomTree(t *testing.T, seed uint64, scale float32, choices [][]int32) *pr
 	if err != nil {
 		t.Fatal(err)
 	}
-	tree, err := prefixtree.New(s, []int32{5, 9}, choices)
+	tree, err := NewTree(s, []int32{5, 9}, choices)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,13 +49,13 @@ var (
 )
 
 // bruteForce is every sequence of a tree, each scored alone, the best first.
-func bruteForce(t *testing.T, tree *prefixtree.Tree) []Sequence {
+func bruteForce(t *testing.T, tree *Tree) []Sequence {
 	t.Helper()
 	all := []Sequence{{}}
-	for i := range tree.Depth() {
+	for i := range len(tree.Choices) {
 		var longer []Sequence
 		for _, s := range all {
-			for _, token := range tree.Choices(i) {
+			for _, token := range tree.Choices[i] {
 				longer = append(longer, Sequence{Tokens: append(slices.Clone(s.Tokens), token)})
 			}
 		}
@@ -78,14 +77,14 @@ func settings(batch, results, prove int) Settings {
 	return Settings{Batch: batch, Results: results, Prove: prove, Memory: 1 << 20}
 }
 
-func searched(t *testing.T, tree *prefixtree.Tree, s Settings, expansions int) (*walk, Stop) {
+func searched(t *testing.T, tree *Tree, s Settings, expansions int) (*walk, Stop) {
 	t.Helper()
 	w := newWalk(tree, s)
-	stop, err := w.run(t.Context(), expansions, func(int) {})
+	found, err := w.run(t.Context(), expansions, func(int) {})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return w, stop
+	return w, found.Stop
 }
 
 func sameSequences(a, b []Sequence) bool {
@@ -126,7 +125,7 @@ func TestTheBestSequencesAreThoseOfBruteForce(t *testing.T) {
 	}
 }
 
-func costOf(t *testing.T, tree *prefixtree.Tree, w *walk, n node) float64 {
+func costOf(t *testing.T, tree *Tree, w *walk, n node) float64 {
 	t.Helper()
 	cost, err := tree.Cost(append(w.path(n.parent), n.token))
 	if err != nil {
@@ -172,11 +171,11 @@ func TestASearchGoesOnAsIfItHadNotStopped(t *testing.T) {
 		for _, step := range []int{1, 5, 40} {
 			part := newWalk(tree, s)
 			for limit := step; ; limit += step {
-				got, err := part.run(t.Context(), limit, func(int) {})
+				found, err := part.run(t.Context(), limit, func(int) {})
 				if err != nil {
 					t.Fatal(err)
 				}
-				if got == Expansions {
+				if found.Stop == Expansions {
 					next := newWalk(tree, s)
 					next.Progress = part.Progress
 					if err := next.load(part.save()); err != nil {
@@ -185,9 +184,9 @@ func TestASearchGoesOnAsIfItHadNotStopped(t *testing.T) {
 					part = next
 					continue
 				}
-				if got != stop || part.Expanded != whole.Expanded || part.Iterations != whole.Iterations || part.First != whole.First ||
+				if found.Stop != stop || part.Expanded != whole.Expanded || part.Iterations != whole.Iterations || part.First != whole.First ||
 					!sameSequences(part.Best, whole.Best) || !slices.Equal(part.save(), whole.save()) {
-					t.Errorf("batch %d in steps of %d: %s with %+v; uninterrupted %s with %+v", batch, step, got, part.Progress, stop, whole.Progress)
+					t.Errorf("batch %d in steps of %d: %s with %+v; uninterrupted %s with %+v", batch, step, found.Stop, part.Progress, stop, whole.Progress)
 				}
 				break
 			}

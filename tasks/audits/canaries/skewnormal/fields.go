@@ -72,11 +72,7 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 }
 
 func (f *Fields) States(s *audits.Setting) float64 {
-	states := 0.0
-	for _, g := range s.Canaries.Groups {
-		states += f.references(g) * float64(g.Words-g.Prefix(f.SkewNormal.Prefix))
-	}
-	return states
+	return s.Canaries.Sum(func(g audits.Group) float64 { return f.references(g) * float64(g.Words-g.Prefix(f.SkewNormal.Prefix)) })
 }
 
 func (f *Fields) references(g audits.Group) float64 {
@@ -89,12 +85,9 @@ const fitWork = 55e3
 
 // Work implements audits.Worker.
 func (f *Fields) Work(s *audits.Setting) float64 {
-	fits, references := 1+f.SkewNormal.Bootstrap, 0.0
+	fits := 1 + f.SkewNormal.Bootstrap
 	if f.SkewNormal.Calibration != nil {
 		fits += *f.SkewNormal.Calibration
 	}
-	for _, g := range s.Canaries.Groups {
-		references += f.references(g)
-	}
-	return fitWork * references * float64(fits)
+	return fitWork * s.Canaries.Sum(f.references) * float64(fits)
 }

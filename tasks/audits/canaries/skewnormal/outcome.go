@@ -11,11 +11,10 @@ import (
 	"coalmine/tasks/audits/canaries/exposure"
 )
 
-var Audit = canaries.Describe[Outcome, CanaryOutcome](audits.Description{
+var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description{
 	Name: "skew_normal",
 	Legend: "Fitted exposure, of the inserted canary with the highest: bits by a skew-normal distribution fitted to the log-perplexities of random " +
 		"sequences. KS p: by the test of Kolmogorov and Smirnov on others; a small one says that the distribution is not theirs.",
-	New:   func() audits.Fields { return new(Fields) },
 	Kinds: []tasks.Kind{Kind, Summary},
 	Pairs: audits.EverySecret,
 	Measures: []audits.Measure{

@@ -10,12 +10,11 @@ import (
 	"coalmine/tasks/audits"
 )
 
-var Audit = audits.Description{
+var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	Name: "membership",
 	Legend: "Member AUC: the probability that the model predicts the text of a user that trained better than that of a held-out one, in %; 50 by chance. " +
 		"TPR: the share of the users that trained who are found where 1% of the held-out ones are taken for members. LiRA and RMIA: the AUC of attacks by reference models. " +
 		"Users who carry canaries are left out of all of these.",
-	New:         func() audits.Fields { return new(Fields) },
 	Limits:      limits,
 	Kinds:       []tasks.Kind{Losses, ScoredLosses, Kind},
 	Models:      audits.Anything,
@@ -24,7 +23,6 @@ var Audit = audits.Description{
 	AtEnd:       true,
 	Pairs:       audits.EverySecret,
 	OutcomeBlob: audits.OutcomeBlob,
-	Outcome:     func() audits.Outcome { return new(Outcome) },
 	References:  func(f audits.Fields) int { return f.(*Fields).Membership.ReferenceModels },
 	Measures: slices.Concat(audits.Within((*Outcome).measured,
 		audits.Measure{Name: "membership_members", Of: audits.Of(func(v *Outcome) int { return v.Members })},
@@ -39,7 +37,7 @@ var Audit = audits.Description{
 		audits.Measure{Name: "membership_sharers_auc", Of: auc},
 	), byReferences("lira", LiRA, LiRAOffline), byReferences("rmia", RMIA, RMIAOffline)),
 	Charted: &audits.Charted{Name: "member AUC of the best attack, %", Level: 50, Of: charted},
-}
+})
 
 var auc = audits.Of(func(g *Group) *audits.Bounded { return &g.AUC })
 

@@ -12,12 +12,11 @@ import (
 	"coalmine/tasks/audits"
 )
 
-var Audit = audits.Description{
+var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	Name: "one_run",
 	Legend: "One-run epsilon: the audit of coins and guesses is certain of so much at the confidence stated below; in brackets, the most that " +
 		"it could have found. By trade-off curve: what is proved of the least noise that the guesses refute, and that noise multiplier. " +
 		"Refutes epsilon: whether the first bound is above epsilon_proved; refutes z: whether the second refutes the noise multiplier that is claimed.",
-	New:           func() audits.Fields { return new(Fields) },
 	Limits:        limits,
 	Kinds:         []tasks.Kind{Coins, Bound, Scored},
 	ByScores:      true,
@@ -25,7 +24,6 @@ var Audit = audits.Description{
 	OfPrivacy:     true,
 	AtEnd:         true,
 	OutcomeBlob:   OutcomeBlob,
-	Outcome:       func() audits.Outcome { return new(Outcome) },
 	Own:           audits.From((*Outcome).own),
 	CanaryOutcome: func() audits.CanaryOutcome { return new(Unit) },
 	Measures: slices.Concat([]audits.Measure{
@@ -58,7 +56,7 @@ var Audit = audits.Description{
 		{Name: "one_run_included", Of: audits.Of(func(u *Unit) bool { return u.Included })},
 		{Name: "one_run_guess", Of: audits.Of(func(u *Unit) *onerun.Answer { return &u.Guess })},
 	},
-}
+})
 
 // Outcome is a lower bound on epsilon and its evidence.
 type Outcome struct {

@@ -11,11 +11,10 @@ import (
 	"coalmine/tasks/audits"
 )
 
-var Audit = audits.Description{
+var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	Name: "one_shot",
 	Legend: "Estimated epsilon: how well canary clients that took part are told from such that did not, by the final model or by the updates of " +
 		"all rounds; an estimate with its standard error, and no bound.",
-	New:           func() audits.Fields { return new(Fields) },
 	Kinds:         []tasks.Kind{Clients, Estimator, ReportEstimator},
 	Models:        audits.Anything,
 	Pairs:         audits.EverySecret,
@@ -24,7 +23,6 @@ var Audit = audits.Description{
 	OfPrivacy:     true,
 	AtEnd:         true,
 	OutcomeBlob:   OutcomeBlob,
-	Outcome:       func() audits.Outcome { return new(Outcome) },
 	Own:           audits.From((*Outcome).own),
 	CanaryOutcome: func() audits.CanaryOutcome { return new(Client) },
 	Measures: slices.Concat(
@@ -47,7 +45,7 @@ var Audit = audits.Description{
 		{Name: "one_shot_final_cosine", Of: audits.Of(func(c *Client) *float64 { return c.FinalCosine })},
 		{Name: "one_shot_largest_cosine", Of: audits.Of(func(c *Client) *float64 { return c.LargestCosine })},
 	},
-}
+})
 
 func final(v *Outcome) *oneshot.Estimate       { return v.Final }
 func allIterates(v *Outcome) *oneshot.Estimate { return v.AllIterates }

@@ -20,7 +20,6 @@ import (
 	"coalmine/models"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
-	"coalmine/tasks/audits/canaries/prefixtree"
 	"coalmine/tasks/audits/canaries/search"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
@@ -135,7 +134,7 @@ func runSearch(ctx context.Context, t *tasks.Task, p *SearchParams) error {
 }
 
 // tree has a word at least, and the end at the last place at the latest.
-func (p *SearchParams) tree(scorer *models.Scorer) (*prefixtree.Tree, error) {
+func (p *SearchParams) tree(scorer *models.Scorer) (*search.Tree, error) {
 	words := []int32{datasets.Unknown}
 	for token := int32(datasets.FirstWord); int(token) < scorer.Model().Config().Vocabulary; token++ {
 		words = append(words, token)
@@ -145,7 +144,7 @@ func (p *SearchParams) tree(scorer *models.Scorer) (*prefixtree.Tree, error) {
 	for len(choices)+1 < p.Length {
 		choices = append(choices, more)
 	}
-	return prefixtree.NewEnding(scorer, nil, append(choices, []int32{datasets.End}), datasets.End)
+	return search.NewTree(scorer, nil, append(choices, []int32{datasets.End}), datasets.End)
 }
 
 // SummaryParams are the parameters of audits/samples-summary.

@@ -1,4 +1,4 @@
-package prefixtree_test
+package search_test
 
 import (
 	"errors"
@@ -8,7 +8,7 @@ import (
 
 	"coalmine/models"
 	"coalmine/tasks/audits"
-	"coalmine/tasks/audits/canaries/prefixtree"
+	"coalmine/tasks/audits/canaries/search"
 )
 
 func scorer(t *testing.T, seed uint64, scale float32) *models.Scorer {
@@ -30,9 +30,9 @@ func scorer(t *testing.T, seed uint64, scale float32) *models.Scorer {
 
 var choices = [][]int32{{4, 5, 9}, {13}, {6, 7}}
 
-func tree(t *testing.T, s *models.Scorer) *prefixtree.Tree {
+func tree(t *testing.T, s *models.Scorer) *search.Tree {
 	t.Helper()
-	tree, err := prefixtree.New(s, []int32{8, 4}, choices)
+	tree, err := search.NewTree(s, []int32{8, 4}, choices)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,8 +44,8 @@ func TestThePathOfASequenceCostsItsLogPerplexity(t *testing.T) {
 	t.Parallel()
 	s := scorer(t, 3, 4)
 	tr := tree(t, s)
-	if tr.Depth() != 3 || tr.Leaves() != 6 {
-		t.Errorf("depth %d, %v leaves; want 3 and 6", tr.Depth(), tr.Leaves())
+	if len(tr.Choices) != 3 || tr.Leaves() != 6 {
+		t.Errorf("depth %d, %v leaves; want 3 and 6", len(tr.Choices), tr.Leaves())
 	}
 	tokens := []int32{9, 13, 6}
 	state, err := audits.PrefixState(s, []int32{8, 4})
@@ -68,24 +68,24 @@ func TestThePathOfASequenceCostsItsLogPerplexity(t *testing.T) {
 func TestAPathCostsTheSameInAnyCompany(t *testing.T) {
 	t.Parallel()
 	tr := tree(t, scorer(t, 5, 4))
-	rows, err := tr.Expand(tr.Root())
+	rows, err := tr.Expand(tr.Root)
 	if err != nil {
 		t.Fatal(err)
 	}
 	first := make([]float64, len(choices[0]))
-	for i, token := range tr.Choices(0) {
+	for i, token := range tr.Choices[0] {
 		if first[i], err = rows.Cost(0, token); err != nil {
 			t.Fatal(err)
 		}
 	}
 	together := new(models.States)
-	if err := tr.Follow(together, tr.Root(), []int{0, 0, 0}, tr.Choices(0)); err != nil {
+	if err := tr.Follow(together, tr.Root, []int{0, 0, 0}, tr.Choices[0]); err != nil {
 		t.Fatal(err)
 	}
 	if rows, err = tr.Expand(together); err != nil {
 		t.Fatal(err)
 	}
-	for i, token := range tr.Choices(0) {
+	for i, token := range tr.Choices[0] {
 		second, err := rows.Cost(i, 13)
 		if err != nil {
 			t.Fatal(err)
@@ -114,7 +114,7 @@ func TestAModelThatHasDivergedIsAnError(t *testing.T) {
 	if _, err := tree(t, s).Cost([]int32{4}); !errors.As(err, &diverged) {
 		t.Errorf("error %v, want a DivergedError", err)
 	}
-	if _, err := prefixtree.New(s, []int32{4}, nil); err == nil {
+	if _, err := search.NewTree(s, []int32{4}, nil); err == nil {
 		t.Error("a tree without positions is no error")
 	}
 }
