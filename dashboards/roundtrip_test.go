@@ -453,8 +453,16 @@ func TestResultsComeInEveryFormat(t *testing.T) {
 			t.Errorf("%s: say here how a browser must take it", format)
 		}
 		a := c.ask(t, "GET", "/api/v1/runs/latest/results?format="+format, nil, nil)
+		f, err := results.FormatNamed(format)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found, err := control.ResultsFor(t.Context(), api, "latest", f)
+		if err != nil {
+			t.Fatal(err)
+		}
 		var want bytes.Buffer
-		if err := api.results.Write(&want, format); err != nil {
+		if err := found.Write(&want, format); err != nil {
 			t.Fatal(err)
 		}
 		if a.StatusCode != 200 || a.body != want.String() || a.Header.Get("Content-Type") != expected.contentType {
