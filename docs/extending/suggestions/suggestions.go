@@ -122,10 +122,9 @@ func (o *Outcome) Note(*audits.Cell) string {
 }
 
 // Audit describes the audit.
-var Audit = canaries.Describe[Outcome, CanaryOutcome](audits.Description{
+var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description{
 	Name:   "suggestions",
 	Legend: "Suggested: the last word of a canary is among the words that the model suggests after the others.",
-	New:    func() audits.Fields { return new(Fields) },
 	Kinds:  []tasks.Kind{kind},
 	Measures: []audits.Measure{
 		{
