@@ -29,7 +29,7 @@ func open(path string) (*content, error) {
 		return nil, err
 	}
 	c := &content{name: filepath.Base(path), file: file}
-	if c.Reader, err = dataformats.NewDecompressor(file, datasets.DefaultRatio); err != nil {
+	if c.Decompressor, err = dataformats.NewDecompressor(file, datasets.DefaultRatio); err != nil {
 		return nil, errors.Join(c.explain(err), file.Close())
 	}
 	return c, nil
