@@ -208,7 +208,7 @@ func TestManyRoundsAreSummedUp(t *testing.T) {
 	if v.Updates != 500 || v.Recall != 0.5 || v.Precision != 1 || v.Words != 124.5 || v.Round.Round != 250 {
 		t.Errorf("means %+v", v.Round)
 	}
-	if figure := v.Figure(nil); len(figure.Line) != len(v.Rounds) || figure.Line[1] != (audits.Point{X: 4, Y: 0.5}) {
+	if figure := v.Figure(nil); len(figure.Lines[0].Points) != len(v.Rounds) || figure.Lines[0].Points[1] != (audits.Point{X: 4, Y: 0.5}) {
 		t.Errorf("figure %+v", figure)
 	}
 }
