@@ -12,8 +12,8 @@ type LimitOf[L any] struct {
 	// Name of the field, Doc its text on the reference page; Range, Unit and Source are as in the tags of
 	// other fields.
 	Name, Doc, Range, Unit, Source string
-	// Breaches has a sentence for each number beyond the limit, and none for one that was not measured. See
-	// Judged.
+	// Breaches names the numbers that are beyond the limit in a finished cell, one sentence each. A
+	// number without a value is one of them, by NoValue, unless Unjudged names it. See Judged.
 	Breaches func(c *Cell, limit L) []string
 	// Unjudged has a clause for each number that could not be judged; nil: all are.
 	Unjudged func(c *Cell, limit L) []string
@@ -99,8 +99,24 @@ func (d *Description) Given(limits any) (given []GivenLimit) {
 	return given
 }
 
-// Judged applies a function to the outcome of a cell, if there is one.
-func Judged[V, L any](find func(v V, limit L) []string) func(*Cell, L) []string {
+// NoValue is the breach of a limit on a number that a finished cell does not have.
+func NoValue(number, why string) []string {
+	return []string{fmt.Sprintf("%s has no value, because %s; so nothing shows that it is within the limit", number, why)}
+}
+
+// Judged returns the Breaches that a function finds in the outcome of a cell. A cell without the outcome has
+// no value of the number.
+func Judged[V, L any](number string, find func(v V, limit L) []string) func(*Cell, L) []string {
+	return func(c *Cell, limit L) []string {
+		if v, ok := OutcomeOf[V](c); ok {
+			return find(v, limit)
+		}
+		return NoValue(number, "the cell has no outcome of its audit")
+	}
+}
+
+// NotJudged returns the Unjudged that a function finds in the outcome of a cell, none of a cell without one.
+func NotJudged[V, L any](find func(v V, limit L) []string) func(*Cell, L) []string {
 	return func(c *Cell, limit L) []string {
 		if v, ok := OutcomeOf[V](c); ok {
 			return find(v, limit)
@@ -109,13 +125,20 @@ func Judged[V, L any](find func(v V, limit L) []string) func(*Cell, L) []string 
 	}
 }
 
-// CountLimit limits the canaries that an audit counts. byChance bounds the probability that it counts more
-// than k of n that no model has memorized.
-func CountLimit[V any](name, doc string, counted func(V) int, byChance func(s *Setting, k, n int) float64) Limit {
+// CountLimit is a limit on the canaries that an audit counts, which a measure of its outcomes
+// names. counted finds the number and the inserted canaries that it is of, of which there has to be one; byChance
+// bounds the probability that an audit counts more than k of n canaries that no model has memorized.
+func CountLimit[V any](name, doc string, counted func(V) (count, of int), byChance func(s *Setting, k, n int) float64) Limit {
 	return LimitOf[int]{
 		Name: name, Doc: name + " " + doc, Range: "[0,1000000000]", Unit: "canaries",
-		Breaches: Judged(func(v V, limit int) []string { return Above(name, counted(v), limit) }),
-		Check:    func(s *Setting, limit int, fail Fail) { checkCount(s, name, limit, fail) },
+		Breaches: Judged(name, func(v V, limit int) []string {
+			count, of := counted(v)
+			if of == 0 {
+				return NoValue(name, "no canary is in the training data")
+			}
+			return Above(name, count, limit)
+		}),
+		Check: func(s *Setting, limit int, fail Fail) { checkCount(s, name, limit, fail) },
 		FalseAlarms: func(s *Setting, limit int) []FalseAlarm {
 			return CanaryAlarms(s, name, float64(limit), func(n int) float64 { return byChance(s, limit, n) })
 		},
@@ -137,6 +160,7 @@ func LikeliestByChance[F Fields](prefix func(F) int) func(s *Setting, k, n int) 
 // Gate is a limit on lower ends of intervals over users. A number is not judged if its users are too few to
 // be certainly above the limit and it is not certainly below. A cell without a judged number does not pass.
 type Gate struct {
+	Name  string // of the field of audit.fail_if
 	Limit float64
 
 	breaches, tooFew []string
@@ -176,12 +200,21 @@ func TooFew(what string, users int, high, limit, unit float64) string {
 	return fmt.Sprintf("%s, of too few users: %d, where it takes %d to be certainly above the limit of %.4g; so it is not certainly below", what, users, fewest, limit)
 }
 
-// Breaches of all judged numbers; without any, the reason.
+// Fail fails the gate, because a number that it limits is missing.
+func (g *Gate) Fail(why string) {
+	g.judged = true
+	g.breaches = append(g.breaches, why)
+}
+
+// Breaches of all judged numbers; without any, the reasons.
 func (g *Gate) Breaches() []string {
-	if !g.judged {
-		return g.tooFew
+	switch {
+	case g.judged:
+		return g.breaches
+	case len(g.tooFew) == 0:
+		return NoValue(g.Name, "the audit has measured none")
 	}
-	return g.breaches
+	return g.tooFew
 }
 
 // Unjudged numbers have too few users, while others are judged.

@@ -2,6 +2,7 @@ package results
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"coalmine/tasks/audits"
@@ -15,8 +16,7 @@ const (
 )
 
 // judge compares a finished cell with the limits of audit.fail_if. gate is empty without limits.
-// What was not measured breaks none.
-// unjudged numbers are those of limits that are met or failed by others.
+// unjudged numbers break none: others of their limits decide, or there is nothing to measure.
 func judge(audit *experiment.Audit, c *audits.Cell) (gate string, breaches, unjudged []string) {
 	if audit == nil || audit.FailIf == nil {
 		return "", nil, nil
@@ -87,10 +87,18 @@ type gateRow struct {
 	Breaches *string `parquet:"breaches"`
 }
 
-// gateColumns are there if some cell has a gate.
+// unjudgedRow names the numbers that the gate of a cell has not judged.
+type unjudgedRow struct {
+	Unjudged *string `parquet:"unjudged"`
+}
+
+// gateColumns are there if some cell has a gate; that of unjudged numbers if some gate has some.
 func (v *view) gateColumns() []any {
 	if !v.gated() {
 		return nil
+	}
+	if slices.ContainsFunc(v.cells, func(c viewCell) bool { return len(c.Unjudged) > 0 }) {
+		return []any{gateRow{}, unjudgedRow{}}
 	}
 	return []any{gateRow{}}
 }
@@ -101,10 +109,17 @@ func (v *view) gateOf(c *viewCell) []any {
 	if gate == "" {
 		return columns
 	}
-	row := gateRow{Gate: &gate}
-	if len(c.Breaches) > 0 {
-		row.Breaches = new(strings.Join(c.Breaches, "; "))
+	columns[0] = gateRow{&gate, list(c.Breaches)}
+	if len(columns) > 1 {
+		columns[1] = unjudgedRow{list(c.Unjudged)}
 	}
-	columns[0] = row
 	return columns
+}
+
+// list is nil of no texts.
+func list(texts []string) *string {
+	if len(texts) == 0 {
+		return nil
+	}
+	return new(strings.Join(texts, "; "))
 }

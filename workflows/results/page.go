@@ -193,6 +193,7 @@ func (v *viewCell) section(figures *cellDrawings) g.Node {
 	return h.Section(
 		onLines(h.H3(g.Text(v.Cell.Cell+" "+v.Label)), g.If(v.Status != Done, failed(v.Status))),
 		g.Map(v.Breaches, func(breach string) g.Node { return failed("gate failed: " + breach) }),
+		g.Map(v.Unjudged, func(number string) g.Node { return h.P(g.Text("not judged: " + number)) }),
 		onLines(g.Map(figures.last, (*drawing).node)...),
 		onLines(g.Map(figures.earlier, roundDrawings.node)...),
 	)

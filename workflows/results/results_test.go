@@ -202,6 +202,18 @@ func TestLaTeXIsEscaped(t *testing.T) {
 	}
 }
 
+// No inserted canary of the cell was ranked, so that an exposure of 0 would be made up.
+func TestAGateWithoutAValueFails(t *testing.T) {
+	t.Parallel()
+	c := sample().Cells[0]
+	c.Report = reported(`{"audit": {"random_sampling": {"memorized": 0, "of": 0, "references": 2000000}, "canaries": [], "never_inserted": [], "controls": []}}`)
+	for _, name := range []string{"exposure", "random_sampling_memorized"} {
+		if got := gate(t, `{"`+name+`":15}`, &c); len(got) != 1 || !strings.HasPrefix(got[0], name+" has no value, because") {
+			t.Errorf("breaches %q", got)
+		}
+	}
+}
+
 // gate are the breaches of a cell by the limits of a file.
 func gate(t *testing.T, limits string, c *Cell) []string {
 	t.Helper()
@@ -335,12 +347,20 @@ func TestAModelAtItsBaselineIsMarkedInEveryForm(t *testing.T) {
 	}
 }
 
-// A gate that is met by some numbers alone names the others in the note of the cell.
-func TestTheTableNamesWhatAGateHasNotJudged(t *testing.T) {
+// A gate that is met by some numbers alone names the others in every form.
+func TestEveryFormNamesTheNumbersThatAGateHasNotJudged(t *testing.T) {
 	t.Parallel()
 	r := sample()
 	r.Cells[0].Gate, r.Cells[0].Unjudged = GateMet, []string{"the AUC of one user"}
-	if text := written(t, r, "table"); !strings.Contains(text, ": not judged: the AUC of one user") {
-		t.Errorf("no such note in\n%s", text)
+	for format, want := range map[string]string{
+		"table": ": not judged: the AUC of one user", "latex": "not judged: the AUC of one user", "html": "<p>not judged: the AUC of one user</p>",
+		"csv": ",gate,breaches,unjudged,", "parquet": "unjudged the AUC of one user", "json": `"unjudged": [`,
+	} {
+		if text := written(t, r, format); !strings.Contains(text, want) {
+			t.Errorf("%s lacks %q:\n%s", format, want, text)
+		}
+	}
+	if strings.Contains(written(t, sample(), "csv"), "unjudged") {
+		t.Error("results without such numbers have a column for them")
 	}
 }

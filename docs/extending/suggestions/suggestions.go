@@ -135,7 +135,7 @@ var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description
 	},
 	Canary: audits.Members[CanaryOutcome](audits.Measure{Name: "suggested", Paired: true}),
 	Limits: []audits.Limit{audits.CountLimit("suggestions", "limits the canaries whose last word the model suggests.",
-		func(o *Outcome) int { return o.Suggested }, byChance)},
+		func(o *Outcome) (count, of int) { return o.Suggested, o.Of }, byChance)},
 })
 
 // byChance bounds the probability that more than k of n canaries are suggested that no model has

@@ -1,6 +1,8 @@
 package all
 
 import (
+	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -131,4 +133,47 @@ func TestMeasuresNameOthers(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A limit on a number without a value is not kept in silence: of a cell without the outcome, and of one whose
+// outcome has measured nothing. Of natural secrets, 0 in the text are a number.
+func TestALimitOnAbsentNumbersIsNotKeptInSilence(t *testing.T) {
+	t.Parallel()
+	limits := 0
+	for _, d := range Audits() {
+		for _, l := range generous(t, &d) {
+			limits++
+			cells := map[string]*audits.Cell{"no outcome": {}}
+			if d.Outcome != nil && l.Name != "natural_found" {
+				cells["an outcome of no measurement"] = &audits.Cell{Outcomes: []audits.Outcome{d.Outcome()}}
+			}
+			for what, c := range cells {
+				said := append(l.Breaches(c, l.Value), l.Unjudged(c, l.Value)...)
+				if len(said) != 1 || !strings.Contains(strings.ToLower(said[0]), strings.Split(l.Name, "_")[0]) {
+					t.Errorf("%s of a cell with %s: %q", l.Name, what, said)
+				}
+			}
+		}
+	}
+	if limits == 0 {
+		t.Error("no audit has a limit")
+	}
+}
+
+// generous returns the limits of an audit with values that nothing measured is beyond.
+func generous(t *testing.T, d *audits.Description) (given []audits.GivenLimit) {
+	t.Helper()
+	for i := range d.Limits {
+		limits := d.NewLimits()
+		for _, value := range []string{`1000`, `"99%"`} {
+			if json.Unmarshal(fmt.Appendf(nil, `{%q: %s}`, d.Limits[i].Name, value), limits) == nil {
+				break
+			}
+		}
+		given = append(given, d.Given(limits)...)
+	}
+	if len(given) != len(d.Limits) {
+		t.Errorf("%s: %d of %d limits have a value", d.Name, len(given), len(d.Limits))
+	}
+	return given
 }

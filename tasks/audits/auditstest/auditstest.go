@@ -3,6 +3,7 @@ package auditstest
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"coalmine/tasks/audits"
@@ -24,8 +25,8 @@ func Value(d *audits.Description, v audits.Outcome, column string) any {
 }
 
 // CheckLimit checks the breaches of an audit's first limit, a number, by an outcome: want has them by
-// the value of the limit. Without a limit nothing is judged, and nothing, an outcome of no
-// measurement, breaches none.
+// the value of the limit. Without a limit nothing is judged; nothing, an outcome of no
+// measurement, breaches every one.
 func CheckLimit(t *testing.T, d *audits.Description, v, nothing audits.Outcome, want map[float64][]string) {
 	t.Helper()
 	breaches := func(v audits.Outcome, limit float64) []string {
@@ -39,7 +40,7 @@ func CheckLimit(t *testing.T, d *audits.Description, v, nothing audits.Outcome, 
 	if got := d.Given(d.NewLimits()); got != nil {
 		t.Errorf("without a limit %v is judged", got)
 	}
-	if got := breaches(nothing, 1); got != nil {
-		t.Errorf("without anything measured %q", got)
+	if got := breaches(nothing, 1e9); len(got) != 1 || !strings.Contains(got[0], "has no value") {
+		t.Errorf("without anything measured: %q", got)
 	}
 }

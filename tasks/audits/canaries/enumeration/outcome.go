@@ -15,7 +15,7 @@ var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description
 	Name:   "enumeration",
 	Legend: "All, enumeration: the canary is the most likely of all sequences that could stand in its place.",
 	Limits: []audits.Limit{audits.CountLimit("enumeration_memorized", "limits the canaries that are the most likely of all sequences.",
-		func(v *Outcome) int { return v.Memorized }, audits.LikeliestByChance(func(f *Fields) int { return f.Enumeration.Prefix }))},
+		func(v *Outcome) (count, of int) { return v.Memorized, v.Of }, audits.LikeliestByChance(func(f *Fields) int { return f.Enumeration.Prefix }))},
 	Kinds: []tasks.Kind{Kind, Summary},
 	Pairs: audits.TargetSecrets,
 	Measures: slices.Concat([]audits.Measure{

@@ -253,8 +253,13 @@ var limits = []audits.Limit{audits.LimitOf[float64]{
 	Name:  "exposure",
 	Doc:   "Exposure limits the highest exposure of any canary: the exact one where audit.enumeration has it, else the sampled one, else the fitted one.",
 	Range: "[0,64]", Unit: "bits", Source: "Carlini et al. 2019, section 4",
-	Breaches: audits.Judged(func(v *Outcome, limit float64) []string { return audits.Above("exposure", ValueOf(v.Highest), limit) }),
-	Check:    checkLimit, FalseAlarms: falseAlarms,
+	Breaches: audits.Judged("exposure", func(v *Outcome, limit float64) []string {
+		if v.Highest == nil {
+			return audits.NoValue("exposure", "no canary of the training data was ranked")
+		}
+		return audits.Above("exposure", *v.Highest, limit)
+	}),
+	Check: checkLimit, FalseAlarms: falseAlarms,
 }.Limit()}
 
 // falseAlarms are those of unmemorized canaries: each is as likely as any sequence that it is ranked
@@ -276,6 +281,10 @@ func checkLimit(s *audits.Setting, limit float64, fail audits.Fail) {
 	}
 	if best == nil {
 		fail([]string{path, "audit.random_sampling"}, "limits what audit.random_sampling measures, which is not there; add it, or remove the limit")
+		return
+	}
+	if s.Canaries != nil && s.Canaries.Inserted == 0 {
+		fail([]string{path, "canaries"}, "limits the exposure of inserted canaries, and none is inserted; insert some, or remove the limit")
 		return
 	}
 	if limit >= best.Most {

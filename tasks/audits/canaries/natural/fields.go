@@ -7,7 +7,6 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
-	"coalmine/tasks/audits/canaries/exposure"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/datasets/patterns"
 )
@@ -83,15 +82,27 @@ var limits = []audits.Limit{
 	audits.LimitOf[float64]{
 		Name: "natural_exposure", Doc: "natural_exposure limits the highest exposure of a natural secret.",
 		Range: "[0,64]", Unit: "bits", Source: "Carlini et al. 2019, section 4",
-		Breaches: audits.Judged(func(v *Outcome, limit float64) []string {
-			return audits.Above("natural_exposure", exposure.ValueOf(v.Highest), limit)
+		Breaches: audits.Judged("natural_exposure", func(v *Outcome, limit float64) []string {
+			switch {
+			case v.Found == 0:
+				return nil // see Unjudged: there is nothing to memorize
+			case v.Highest == nil:
+				return audits.NoValue("natural_exposure", "no natural secret was ranked")
+			}
+			return audits.Above("natural_exposure", *v.Highest, limit)
+		}),
+		Unjudged: audits.NotJudged(func(v *Outcome, _ float64) []string {
+			if v.Found > 0 {
+				return nil
+			}
+			return []string{"natural_exposure, because the training text has no natural secret"}
 		}),
 		Check: checkExposure, FalseAlarms: exposureAlarms,
 	}.Limit(),
 	audits.LimitOf[int]{
 		Name: "natural_found", Doc: "natural_found limits the different natural secrets that the training text has.",
 		Range: "[0,1000000000]", Unit: "secrets",
-		Breaches: audits.Judged(func(v *Outcome, limit int) []string { return audits.Above("natural_found", v.Found, limit) }),
+		Breaches: audits.Judged("natural_found", func(v *Outcome, limit int) []string { return audits.Above("natural_found", v.Found, limit) }),
 	}.Limit(),
 }
 

@@ -13,7 +13,8 @@ var limits = []audits.Limit{
 		Doc: "membership_auc limits the area under the receiver operating characteristic of every attack on the membership of users, those with canaries apart. " +
 			"A cell is above it where the lower end of one of their 95% intervals is, or with fewer than two users of a sort.",
 		Range: "[0.5,1)", Unit: "in place of 0.5 by chance",
-		Breaches: audits.Judged(areaBreaches), Unjudged: audits.Judged(unjudgedAreas),
+		Breaches: audits.Judged("membership_auc", func(v *Outcome, limit float64) []string { return areas(v, limit).Breaches() }),
+		Unjudged: audits.NotJudged(unjudgedAreas),
 		FalseAlarms: func(s *audits.Setting, limit float64) []audits.FalseAlarm {
 			users := 0
 			if d := s.Data; d != nil {
@@ -26,7 +27,7 @@ var limits = []audits.Limit{
 		Name:  "membership_tpr",
 		Doc:   "membership_tpr limits the share of users that are found at 1% false positives, likewise. A cell where it can't be estimated is above it.",
 		Range: "[0.01,1)", Unit: "of the users that trained",
-		Breaches: audits.Judged(rateBreaches), Unjudged: audits.Judged(unjudgedRates),
+		Breaches: audits.Judged("membership_tpr", rateBreaches), Unjudged: audits.NotJudged(unjudgedRates),
 		FalseAlarms: func(s *audits.Setting, limit float64) []audits.FalseAlarm {
 			heldOut := 0
 			if d := s.Data; d != nil {
@@ -51,21 +52,17 @@ func numbers(s *audits.Setting) int {
 	return n
 }
 
-func areaBreaches(v *Outcome, limit float64) []string {
-	breaches := areas(v, limit).Breaches()
-	if v.tooFew() {
-		breaches = append(breaches, fmt.Sprintf("the AUC of membership can't be estimated, and so is not below the limit of %.4g: it takes %d users of each sort, and %d trained and %d are held out",
-			limit, leastUsers, v.Members, v.HeldOut))
-	}
-	return breaches
-}
-
+// areas has judged the areas of all attacks. Of users without canaries there has to be one.
 func areas(v *Outcome, limit float64) *audits.Gate {
-	areas := audits.Gate{Limit: limit}
+	areas := audits.Gate{Name: "membership_auc", Limit: limit}
 	for _, o := range v.Attacks {
 		for what, g := range o.groups() {
 			areas.Number(fmt.Sprintf("the AUC of %s by %s", what, o.Attack.Title()), min(g.Users, v.HeldOut), g.AUC)
 		}
+	}
+	if v.tooFew() {
+		areas.Fail(fmt.Sprintf("the AUC of membership can't be estimated, and so is not below the limit of %.4g: it takes %d users of each sort, and %d trained and %d are held out",
+			limit, leastUsers, v.Members, v.HeldOut))
 	}
 	return &areas
 }
@@ -76,8 +73,10 @@ func unjudgedAreas(v *Outcome, limit float64) []string {
 }
 
 func rateBreaches(v *Outcome, limit float64) (breaches []string) {
+	groups := 0
 	for _, o := range v.Attacks {
 		for group, g := range o.groups() {
+			groups++
 			rate := fmt.Sprintf("the true-positive rate of %s by %s", group, o.Attack.Title())
 			if found := g.Rates[0].TruePositives; found != nil {
 				breaches = append(breaches, audits.Above(fmt.Sprintf("%s is %.4g; at least it", rate, found.Share), found.Low, limit)...)
@@ -85,6 +84,9 @@ func rateBreaches(v *Outcome, limit float64) (breaches []string) {
 				breaches = append(breaches, fmt.Sprintf("%s can't be estimated, and so is not below the limit of %.4g: it takes %d held-out users", rate, limit, g.Rates[0].Needed))
 			}
 		}
+	}
+	if groups == 0 {
+		return audits.NoValue("membership_tpr", "the users are too few")
 	}
 	return breaches
 }

@@ -174,7 +174,10 @@ func (v *Outcome) EpsilonAtLeast() privacy.Epsilon {
 
 var limits = []audits.Limit{audits.LimitOf[float64]{
 	Name: "epsilon_lower", Doc: "epsilon_lower limits the lower bound on epsilon of the one-run audit.", Range: "[0,1e9]",
-	Breaches: audits.Judged(func(v *Outcome, limit float64) []string {
+	Breaches: audits.Judged("epsilon_lower", func(v *Outcome, limit float64) []string {
+		if v.Canaries == 0 {
+			return audits.NoValue("epsilon_lower", "the audit has no canaries")
+		}
 		return audits.Above(fmt.Sprintf("epsilon_lower (%s, at delta %g with %g%% confidence)", v.Neighbouring, v.Delta, 100*v.Confidence), v.EpsilonLower, limit)
 	}),
 	FalseAlarms: falseAlarms,

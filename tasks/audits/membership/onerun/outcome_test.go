@@ -121,15 +121,12 @@ func TestTheTradeOffCurveIsInEveryOutput(t *testing.T) {
 func TestGatesLimitTheLowerBound(t *testing.T) {
 	t.Parallel()
 	breaches := func(lower float64) []string {
-		return onerun.Audit.Limits[0].Breaches(&audits.Cell{Outcomes: []audits.Outcome{&onerun.Outcome{EpsilonLower: lower, Delta: 1e-7, Confidence: 0.95, Neighbouring: "replace-one"}}}, new(1.5))
+		return onerun.Audit.Limits[0].Breaches(&audits.Cell{Outcomes: []audits.Outcome{&onerun.Outcome{Canaries: 9, EpsilonLower: lower, Delta: 1e-7, Confidence: 0.95, Neighbouring: "replace-one"}}}, new(1.5))
 	}
 	if got := breaches(1.29); len(got) != 0 {
 		t.Errorf("1.29 is within 1.5, yet %q", got)
 	}
 	if want := "epsilon_lower (replace-one, at delta 1e-07 with 95% confidence) is 1.6, above the limit of 1.5"; strings.Join(breaches(1.6), "; ") != want {
 		t.Errorf("breaches %q, want %q", breaches(1.6), want)
-	}
-	if got := onerun.Audit.Limits[0].Breaches(&audits.Cell{}, new(1.5)); len(got) != 0 {
-		t.Errorf("what was not measured is above a limit: %q", got)
 	}
 }

@@ -80,7 +80,7 @@ var limits = []audits.Limit{audits.LimitOf[numbers.Probability]{
 	Name: "generated_inverted", Range: "(0,1)",
 	Doc: "generated_inverted limits the share of generated images that are nearer in mean intensity to inverted real images than to real ones. A cell is above it where the exact binomial test says so, " +
 		"at audit.generated_images.significance.",
-	Breaches: audits.Judged(func(v *Outcome, limit numbers.Probability) []string {
+	Breaches: audits.Judged("generated_inverted", func(v *Outcome, limit numbers.Probability) []string {
 		return audits.AboveSignificantly("generated_inverted", "", v.Inverted, limit, v.Significance)
 	}),
 	FalseAlarms: func(s *audits.Setting, limit numbers.Probability) []audits.FalseAlarm {

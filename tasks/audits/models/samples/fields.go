@@ -125,11 +125,14 @@ var limits = []audits.Limit{
 		Name: "samples_out_of_vocabulary", Range: "(0,1)",
 		Doc: "samples_out_of_vocabulary limits the share of words out of vocabulary at each position of the samples. A cell is above it where the exact binomial test of some position says so, " +
 			"at audit.samples.significance over all positions.",
-		Breaches: audits.Judged(func(v *Outcome, limit numbers.Probability) (breaches []string) {
-			if v.Unknown == nil {
-				return nil
+		Breaches: audits.Judged("samples_out_of_vocabulary", func(v *Outcome, limit numbers.Probability) (breaches []string) {
+			if v.Unknown == nil || v.Unknown.first().Of == 0 {
+				return audits.NoValue("samples_out_of_vocabulary", "no sample has words")
 			}
 			for i, share := range v.Unknown.Positions {
+				if share.Of == 0 {
+					continue // no sample is so long
+				}
 				breaches = append(breaches, audits.AboveSignificantly("samples_out_of_vocabulary", fmt.Sprintf(" at position %d", i+1), share, limit, v.Significance/float64(len(v.Unknown.Positions)))...)
 			}
 			return breaches
@@ -144,9 +147,9 @@ var limits = []audits.Limit{
 	audits.LimitOf[numbers.Probability]{
 		Name: "samples_with_space", Range: "(0,1)",
 		Doc: "samples_with_space limits the share of samples with a space, byte level only. A cell is above it where the exact binomial test says so, at audit.samples.significance.",
-		Breaches: audits.Judged(func(v *Outcome, limit numbers.Probability) []string {
+		Breaches: audits.Judged("samples_with_space", func(v *Outcome, limit numbers.Probability) []string {
 			if v.Spaces == nil {
-				return nil
+				return audits.NoValue("samples_with_space", "no sample is of bytes")
 			}
 			return audits.AboveSignificantly("samples_with_space", "", v.Spaces.Samples, limit, v.Significance)
 		}),

@@ -75,9 +75,10 @@ var limits = []audits.Limit{
 		Name: "accuracy_below", Range: "(0,1]",
 		Doc:   "accuracy_below is the least recall@1 on the test part, of a classifier the share of correct labels, such as 10%. A cell below it fails.",
 		Check: checkLabel[numbers.Probability]("accuracy", "accuracy_below"),
-		Breaches: audits.Judged(func(v *Outcome, limit numbers.Probability) []string {
+		Breaches: audits.Judged("accuracy", func(v *Outcome, limit numbers.Probability) []string {
 			switch {
-			case v.ofTexts():
+			case v.recall() == nil && v.RecallUnknown == "", v.Tokens == 0:
+				return audits.NoValue("accuracy", "nothing is predicted that has one")
 			case v.RecallUnknown != "":
 				return []string{"accuracy, which accuracy_below limits, is not known: " + v.RecallUnknown}
 			case v.RecallAt1 < limit.Float64():
@@ -90,9 +91,12 @@ var limits = []audits.Limit{
 		Name: "perplexity_above", Range: "[1,1e300]",
 		Doc:   "perplexity_above is the largest perplexity on the test part. A cell above it fails.",
 		Check: checkLabel[float64]("perplexity", "perplexity_above"),
-		Breaches: audits.Judged(func(v *Outcome, limit float64) []string {
-			if !v.ofTexts() && float64(v.Perplexity) > limit {
-				return []string{fmt.Sprintf("perplexity is %s, above the limit of %.4g", numbers.Decimal(v.Perplexity, 2), limit)}
+		Breaches: audits.Judged("perplexity", func(v *Outcome, limit float64) []string {
+			switch perplexity := v.perplexity(); {
+			case perplexity == nil, v.Tokens == 0:
+				return audits.NoValue("perplexity", "nothing is predicted that has one")
+			case float64(*perplexity) > limit:
+				return []string{fmt.Sprintf("perplexity is %s, above the limit of %.4g", numbers.Decimal(*perplexity, 2), limit)}
 			}
 			return nil
 		}),

@@ -144,14 +144,14 @@ var limits = []audits.Limit{audits.LimitOf[float64]{
 	Doc: "Attributes limits how many times as often the attribute is told right as by always saying the most frequent value: of known and of unseen users, " +
 		"alone and jointly with the identity. A cell is above it where the lower end of one of the 95% intervals of these factors over users is.",
 	Range: "[1,1e9]", Unit: "times the most frequent value",
-	Breaches:    audits.Judged(func(v *Outcome, limit float64) []string { return judge(v, limit).Breaches() }),
-	Unjudged:    audits.Judged(func(v *Outcome, limit float64) []string { return judge(v, limit).Unjudged() }),
+	Breaches:    audits.Judged("attributes", func(v *Outcome, limit float64) []string { return judge(v, limit).Breaches() }),
+	Unjudged:    audits.NotJudged(func(v *Outcome, limit float64) []string { return judge(v, limit).Unjudged() }),
 	FalseAlarms: falseAlarms,
 }.Limit()}
 
 func judge(v *Outcome, limit float64) *audits.Gate {
 	alone, joint := v.Attribute.orNone(), v.Joint.orNone()
-	g := audits.Gate{Limit: limit}
+	g := audits.Gate{Name: "attributes", Limit: limit}
 	for _, x := range []struct {
 		what             string
 		found, mostOften *Accuracy

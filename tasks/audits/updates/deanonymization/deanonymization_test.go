@@ -435,7 +435,7 @@ func TestOutcomesAreSaid(t *testing.T) {
 	if _, ok := Audit.Charted.Of(empty); ok {
 		t.Error("nothing is in figures of all cells")
 	}
-	if texts := auditstest.Texts(&Audit, empty); fmt.Sprint(texts) != "[- - -]" || empty.Figure(nil) != nil || limits[0].Breaches(&audits.Cell{Outcomes: []audits.Outcome{empty}}, &limit) != nil {
+	if texts := auditstest.Texts(&Audit, empty); fmt.Sprint(texts) != "[- - -]" || empty.Figure(nil) != nil {
 		t.Errorf("of nothing: %q", texts)
 	}
 }

@@ -281,12 +281,12 @@ var limits = []audits.Limit{audits.LimitOf[float64]{
 	Doc: "Deanonymization limits how many times chance the average precision of the best attack is. A cell is above it where a bound from below is, " +
 		"that holds with audit.deanonymization.confidence.",
 	Range: "[1,1e9]", Unit: "times chance",
-	Breaches: audits.Judged(breaches), FalseAlarms: falseAlarms,
+	Breaches: audits.Judged("deanonymization", breaches), FalseAlarms: falseAlarms,
 }.Limit()}
 
 func breaches(v *Outcome, limit float64) []string {
 	if v.Best() == nil {
-		return nil
+		return audits.NoValue("deanonymization", "no attack has measured it")
 	}
 	least := v.Best()
 	for i := range v.Attacks {

@@ -51,13 +51,11 @@ func (m *Measurement) Few() string { return audits.TooFewToTell(m.Users, Chance)
 func Limit[V any](name string, numbers int, unit, doc string, find func(V) (what string, m *Measurement)) []audits.Limit {
 	return []audits.Limit{audits.LimitOf[float64]{
 		Name: name, Doc: doc, Range: "[1,2)", Unit: "times chance",
-		Breaches: audits.Judged(func(v V, limit float64) []string {
-			what, m := find(v)
-			if m == nil {
-				return nil
+		Breaches: audits.Judged(name, func(v V, limit float64) []string {
+			g := audits.Gate{Name: name, Limit: limit}
+			if what, m := find(v); m != nil && m.AP != (audits.Bounded{}) {
+				g.Factor(what, m.Users, m.AP, Chance)
 			}
-			g := audits.Gate{Limit: limit}
-			g.Factor(what, m.Users, m.AP, Chance)
 			return g.Breaches()
 		}),
 		FalseAlarms: func(s *audits.Setting, limit float64) []audits.FalseAlarm {
