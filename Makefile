@@ -8,13 +8,17 @@ MISSPELL_VERSION := v0.8.0
 MISSPELL := $(TOOLS)/misspell-$(MISSPELL_VERSION)
 COMPOSE_VERSION := v2.40.3
 
-.PHONY: build test check nightly race chaos soak lint spell compose-tool generate bench clean
+.PHONY: build release test check nightly race chaos soak lint spell compose-tool generate bench clean
 
 # A release has no debug information, and no page of gRPC's traces: see scripts/check-linked.sh.
 RELEASE := -trimpath -tags grpcnotrace
 
 build:
 	CGO_ENABLED=0 go build $(RELEASE) -ldflags='-s -w' -o coalmine ./cmd/coalmine
+
+# The archives of a release with checksums, in dist: see scripts/release.
+release:
+	go run ./scripts/release
 
 # Tests check more than programs at work do: see internal/build.
 TAGS := -tags invariants
@@ -49,6 +53,7 @@ nightly:
 	scripts/setup.sh
 	scripts/fuzz.sh $(FUZZTIME)
 	$(MAKE) check
+	scripts/check-release.sh
 	$(MAKE) chaos SEEDS=200
 	$(MAKE) soak ROUNDS=10000
 

@@ -150,6 +150,9 @@ without a flag, are refused.
 Exit status: 0 done; 1 some cell failed; 2 usage, or a bad experiment file;
 3 interrupted, the same command goes on; 4 a gate (audit.fail_if) failed.`
 
+// addMan adds the command that writes man pages, in builds that have it: see man.go.
+var addMan = func(*cobra.Command) {}
+
 func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "coalmine",
@@ -197,6 +200,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 		root.AddCommand(add(g))
 	}
 	root.AddCommand(newSteerCommands(g)...)
+	addMan(root)
 	explainArguments(root)
 	g.completeArguments(root)
 	root.SetFlagErrorFunc(explainFlag)

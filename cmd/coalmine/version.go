@@ -72,21 +72,27 @@ func commitText(i build.Info) string {
 	return text + ")"
 }
 
-func (g *global) printLicenses() error {
+// licensesText has the licenses of Go, the linked modules and the page's packages.
+func licensesText() (string, error) {
 	notice, err := build.Notice()
 	if err != nil {
-		return err
+		return "", err
 	}
 	page, err := dashboards.Licenses()
+	for _, p := range page {
+		notice += fmt.Sprintf("\n%s\n%s %s, in the page, %s\n\n%s\n", strings.Repeat("=", 80), p.Name, p.Version, p.Identifier, strings.TrimSpace(p.Text))
+	}
+	return notice, err
+}
+
+func (g *global) printLicenses() error {
+	text, err := licensesText()
 	if err != nil {
 		return err
 	}
 	if g.json {
-		return g.printJSON(map[string]any{"modules": notice, "page": page})
+		return g.printJSON(map[string]string{"license": "Apache-2.0", "notice": text})
 	}
-	g.printf("Coalmine is licensed under the Apache License 2.0: https://www.apache.org/licenses/LICENSE-2.0\n\n%s", notice)
-	for _, p := range page {
-		g.printf("\n%s\n%s %s, in the page, %s\n\n%s\n", strings.Repeat("=", 80), p.Name, p.Version, p.Identifier, strings.TrimSpace(p.Text))
-	}
+	g.printf("Coalmine is licensed under the Apache License 2.0: https://www.apache.org/licenses/LICENSE-2.0\n\n%s", text)
 	return nil
 }

@@ -9,6 +9,9 @@ import (
 // Version is the version of this source. No other file has it; docs/versions.md says when it changes.
 const Version = "0.9.0"
 
+// Platforms are those that make release builds for, as system/processor.
+var Platforms = []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64", "windows/amd64"}
+
 // Info describes a build.
 type Info struct {
 	Version string `json:"version"`

@@ -15,10 +15,9 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-)
 
-// platforms are those that make release builds for.
-var platforms = []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64", "windows/amd64"}
+	"coalmine/internal/build"
+)
 
 func main() {
 	log.SetFlags(0)
@@ -112,7 +111,7 @@ type text struct {
 // write returns the notices for all platforms.
 func write() ([]byte, error) {
 	modules := map[string][]string{}
-	for _, p := range platforms {
+	for _, p := range build.Platforms {
 		more, err := linked(p)
 		if err != nil {
 			return nil, err

@@ -1,0 +1,219 @@
+// Command release builds the archives of a release into a folder: a static binary for each platform
+// with licenses, man pages and completions, a bill of materials, and the checksums of all. The same
+// commit gives the same bytes, built by the same Go wherever it lies.
+package main
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"log"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"coalmine/internal/build"
+)
+
+// tags are those of the Makefile's builds.
+const tags = "grpcnotrace"
+
+func main() {
+	log.SetFlags(0)
+	folder := flag.String("o", "dist", "write to this folder, which must not exist")
+	platforms := flag.String("platforms", strings.Join(build.Platforms, ","), "build for these")
+	flag.Parse()
+	if err := release(*folder, strings.Split(*platforms, ",")); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// release builds for all platforms.
+func release(folder string, platforms []string) error {
+	made, err := committed()
+	if err != nil {
+		return err
+	}
+	if err := os.Mkdir(folder, 0o755); err != nil {
+		return err
+	}
+	work, err := os.MkdirTemp("", "release-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(work) // it is below the directory of temporary files
+	common, err := accompanying(work, made)
+	if err != nil {
+		return err
+	}
+	var sums strings.Builder
+	for _, platform := range platforms {
+		system, processor, ok := strings.Cut(platform, "/")
+		if !ok {
+			return fmt.Errorf("-platforms %q: expected systems and processors such as linux/amd64", platform)
+		}
+		files, err := archive(work, system, processor, common, made)
+		if err != nil {
+			return fmt.Errorf("%s: %w", platform, err)
+		}
+		for _, f := range files {
+			if err := os.WriteFile(filepath.Join(folder, f.name), f.content, 0o644); err != nil {
+				return err
+			}
+			fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(f.content), f.name)
+		}
+	}
+	return os.WriteFile(filepath.Join(folder, "SHA256SUMS"), []byte(sums.String()), 0o644)
+}
+
+// committed is when the commit was made that lies here, whose files must not be modified.
+func committed() (time.Time, error) {
+	changes, err := output(nil, "git", "status", "--porcelain")
+	if err != nil {
+		return time.Time{}, err
+	}
+	if len(changes) > 0 {
+		return time.Time{}, fmt.Errorf("a release is built of a commit, but files are modified; commit or remove them:\n%s", changes)
+	}
+	text, err := output(nil, "git", "show", "--no-patch", "--format=%ct")
+	if err != nil {
+		return time.Time{}, err
+	}
+	seconds, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	return time.Unix(seconds, 0).UTC(), err
+}
+
+// output runs a program with more environment, and returns what it prints.
+func output(environment []string, name string, arguments ...string) ([]byte, error) {
+	c := exec.Command(name, arguments...)
+	c.Env, c.Stderr = append(os.Environ(), environment...), os.Stderr
+	out, err := c.Output()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", strings.Join(c.Args, " "), err)
+	}
+	return out, nil
+}
+
+// file is a file of an archive.
+type file struct {
+	name    string
+	content []byte
+	program bool
+}
+
+// accompanying are the files that stand beside the program in all archives.
+func accompanying(work string, made time.Time) ([]file, error) {
+	if _, err := output([]string{fmt.Sprintf("SOURCE_DATE_EPOCH=%d", made.Unix()), "CGO_ENABLED=0"},
+		"go", "run", "-tags", tags+",man", "./cmd/coalmine", "man", filepath.Join(work, "beside")); err != nil {
+		return nil, err
+	}
+	beside, err := read(filepath.Join(work, "beside"))
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range []string{"CHANGELOG.md", "LICENSE", "README.md"} {
+		content, err := os.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		beside = append(beside, file{name: name, content: content})
+	}
+	return beside, nil
+}
+
+// read reads all files below a folder, sorted by name.
+func read(folder string) (files []file, err error) {
+	err = filepath.WalkDir(folder, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		inside, _ := filepath.Rel(folder, path) // path lies below folder
+		files = append(files, file{name: filepath.ToSlash(inside), content: content})
+		return err
+	})
+	return files, err
+}
+
+// archive builds for a platform, and returns the archive and its bill of materials.
+func archive(work, system, processor string, beside []file, made time.Time) ([]file, error) {
+	program := "coalmine"
+	if system == "windows" {
+		program += ".exe"
+	}
+	path := filepath.Join(work, system, processor, program)
+	if _, err := output([]string{"GOOS=" + system, "GOARCH=" + processor, "CGO_ENABLED=0"},
+		"go", "build", "-trimpath", "-buildvcs=true", "-tags", tags, "-ldflags=-s -w", "-o", path, "./cmd/coalmine"); err != nil {
+		return nil, err
+	}
+	binary, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	bill, err := billOfMaterials(path, made)
+	if err != nil {
+		return nil, err
+	}
+	files := append([]file{{program, binary, true}}, beside...)
+	name := fmt.Sprintf("coalmine-%s-%s-%s", build.Version, system, processor)
+	pack, end := tarred, ".tar.gz"
+	if system == "windows" {
+		pack, end = zipped, ".zip"
+	}
+	packed, err := pack(name, files, made)
+	return []file{{name: name + end, content: packed}, {name: name + ".cdx.json", content: bill}}, err
+}
+
+// mode is that of a file in an archive.
+func (f *file) mode() fs.FileMode {
+	if f.program {
+		return 0o755
+	}
+	return 0o644
+}
+
+// tarred packs files into a folder of that name, owned by root.
+func tarred(folder string, files []file, made time.Time) ([]byte, error) {
+	var b bytes.Buffer
+	packed, _ := gzip.NewWriterLevel(&b, gzip.BestCompression) // the level exists
+	w := tar.NewWriter(packed)
+	for _, f := range files {
+		header := tar.Header{Name: folder + "/" + f.name, Mode: int64(f.mode()), Size: int64(len(f.content)), ModTime: made, Format: tar.FormatUSTAR}
+		if err := w.WriteHeader(&header); err != nil {
+			return nil, err
+		}
+		if _, err := w.Write(f.content); err != nil {
+			return nil, err
+		}
+	}
+	err := errors.Join(w.Close(), packed.Close())
+	return b.Bytes(), err
+}
+
+// zipped is tarred, as ZIP.
+func zipped(folder string, files []file, made time.Time) ([]byte, error) {
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	for _, f := range files {
+		header := zip.FileHeader{Name: folder + "/" + f.name, Method: zip.Deflate, Modified: made}
+		header.SetMode(f.mode())
+		w, err := z.CreateHeader(&header)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := w.Write(f.content); err != nil {
+			return nil, err
+		}
+	}
+	err := z.Close()
+	return b.Bytes(), err
+}
