@@ -58,6 +58,15 @@ func TestACommitIsBuildMetadataOfTheVersion(t *testing.T) {
 	}
 }
 
+// People cite what CITATION.cff names.
+func TestTheCitationNamesTheVersion(t *testing.T) {
+	t.Parallel()
+	citation, err := os.ReadFile("../../CITATION.cff")
+	if err != nil || !strings.Contains(string(citation), "\nversion: "+build.Version+"\n") {
+		t.Errorf("CITATION.cff does not say version: %s (%v)", build.Version, err)
+	}
+}
+
 func TestLicensesAreThoseOfGoAndOfModules(t *testing.T) {
 	t.Parallel()
 	out := mustExecute(t, "version", "--licenses")
