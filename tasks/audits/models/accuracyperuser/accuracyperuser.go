@@ -1,6 +1,6 @@
-// Package accuracyperuser measures how accurate a model is for each user, and how users
-// spread, as a modeler does who must not look at anyone's data (Augenstein et al. 2020,
-// appendix C.3, figure 5 and table 10):
+// Package accuracyperuser measures the accuracy of a model for each user, and its spread, which a
+// modeler may see without looking at anyone's data (Augenstein et al. 2020, appendix C.3, figure 5
+// and table 10):
 //
 //	audits/accuracy-per-user           hits of a model over one share of the users
 //	audits/accuracy-per-user-summary   percentiles and a histogram of the users

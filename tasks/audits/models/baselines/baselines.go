@@ -1,9 +1,8 @@
-// Package baselines measures what can be predicted of the test part without a model (Orekondy
-// et al. 2018, table 2), so that the utility of one has something to be held against:
+// Package baselines measures predictions of the test part without a model, with which the utility
+// of one is compared (Orekondy et al. 2018, table 2). It reads the data alone, so that cells of
+// different models or trainings share it:
 //
-//	audits/baselines   chance, the best answer that is always the same, and nearest neighbours
-//
-// It reads the data alone: cells that differ in their models or trainings share it.
+//	audits/baselines   chance, the best constant answer, and nearest neighbours
 package baselines
 
 import (

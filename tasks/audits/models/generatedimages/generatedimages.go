@@ -1,6 +1,5 @@
-// Package generatedimages makes images by a trained generator and says what they are like,
-// as someone does who must not look at the data that the model was trained on (Augenstein
-// et al. 2020, section 6):
+// Package generatedimages makes images by a trained generator and describes them, for a modeler
+// who may not look at the training data (Augenstein et al. 2020, section 6):
 //
 //	audits/generated-images          some of the images of one checkpoint
 //	audits/generated-images-summary  their statistics, a sheet of some of them, the outcome

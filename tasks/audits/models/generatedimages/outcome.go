@@ -91,15 +91,9 @@ func (v *Outcome) pictures() []audits.Picture {
 	return []audits.Picture{{Title: "generated images", Text: v.said(), PNG: v.Sheet}}
 }
 
-// measureIntensity counts the images that are nearer to inverted than to upright handwriting,
-// in two ways.
-//
-// By mean intensity: an upright image has about that of the real ones on average, m, and an
-// inverted one 255 - m.
-//
-// By a classifier that is trained on the planted fault: it has the mean of the real images
-// and the mean of their inversions, and says to which of the two an image is nearer, in the
-// Euclidean distance over all values.
+// measureIntensity counts the images that are nearer to inverted than to upright handwriting: by
+// mean intensity, of which upright images have about that of the real ones, m, and inverted ones
+// 255 - m; and by the Euclidean distance to the mean real image and to its inverse.
 func (v *Outcome) measureIntensity(generated, real [][]byte) {
 	upright := meanImage(real)
 	v.Intensity, v.RealIntensity = meanIntensity(meanImage(generated)), meanIntensity(upright)

@@ -1,14 +1,12 @@
-// Package samples draws sequences from a trained model and says what they are like, as
-// someone does who must not look at the data that the model was trained on (Augenstein et
-// al. 2020, section 5):
+// Package samples draws sequences from a trained model and describes them, for a modeler who may
+// not look at the training data (Augenstein et al. 2020, section 5):
 //
 //	audits/samples          some of the samples of one checkpoint
 //	audits/samples-search   its most likely sequences of all, by a shortest-path search
 //	audits/samples-summary  the statistics of all samples, and the outcome
 //
-// Of a model of words it counts those out of vocabulary, by their position in the sentence;
-// of a model of bytes the words that it writes, by their probability, and which of them
-// hold a space.
+// Of a model of words it counts unknown words by position; of a model of bytes it lists the most
+// probable words, and counts those with a space.
 package samples
 
 import (

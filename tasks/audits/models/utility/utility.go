@@ -1,8 +1,8 @@
-// Package utility measures how useful a model is, on
-// the test part that training never saw and that holds no canary:
+// Package utility measures the utility of a model on the test part, which no training saw and
+// which holds no canary:
 //
 //	evaluation/part         tallies over one share of the test part
-//	evaluation/frequencies  the utility that the frequencies of the training part give
+//	evaluation/frequencies  the utility of the training part's frequencies
 //	evaluation/utility      the sum of the shares: recall@1, recall@5 and perplexity; of labels of
 //	                        texts the mean absolute error, or the mean average precision
 package utility

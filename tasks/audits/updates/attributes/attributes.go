@@ -1,6 +1,6 @@
-// Package attributes infers from updates attributes of users that the trained models have nothing
-// to do with (Melis et al. 2019), and asks whether that and naming the user help each other
-// (Orekondy et al. 2018, section 6.1.3 and table 4).
+// Package attributes infers from updates attributes of users that are independent of the model's
+// task (Melis et al. 2019), and measures whether that and naming the user help each other (Orekondy
+// et al. 2018, section 6.1.3 and table 4).
 //
 //	audits/attributes  three networks: for the attribute, for the identity, and for both
 package attributes

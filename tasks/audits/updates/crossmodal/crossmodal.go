@@ -1,9 +1,9 @@
-// Package crossmodal trains a network on pairs of the adversary's own updates and of vectors
-// that say something of users in another form than the data, such as texts of users whose
-// images are trained on, and asks it of anonymous updates whether they are of the user of a
-// vector (Orekondy et al. 2018, sections 4.3 and 6.1.1, figure 3c).
+// Package crossmodal trains a network on pairs of the adversary's own updates and of vectors of
+// users in another form than the data, such as texts of users whose images are trained on. It asks
+// the network whether an anonymous update and a vector are of one user (Orekondy et al. 2018,
+// sections 4.3 and 6.1.1, figure 3c).
 //
-//	audits/given-vectors  those that the file gives
+//	audits/given-vectors  the vectors of a file
 //	audits/word-vectors   mean word vectors of the users' priors
 //	audits/cross-modal    trains the network, and measures it
 package crossmodal

@@ -1,9 +1,9 @@
-// Package deanonymization asks whether the updates of anonymous devices betray their users to
-// a server that has trained attacks on those of shadow devices (Orekondy et al. 2018, sections
-// 4.3 and 6):
+// Package deanonymization measures how well attacks name the users of anonymous devices by their
+// updates, after training on the updates of shadow devices (Orekondy et al. 2018, sections 4.3 and
+// 6):
 //
-//	audits/reidentify        an attack is trained on shadows and scores anonymous updates
-//	audits/deanonymization   the scores of all attacks are compared with chance
+//	audits/reidentify        trains an attack on shadows, and scores anonymous updates
+//	audits/deanonymization   compares the scores of all attacks with chance
 package deanonymization
 
 import (

@@ -1,12 +1,10 @@
-// Package linking follows devices through a federation without knowing anything of them: it
-// tells by the updates alone which come from one device.
+// Package linking finds the updates of one device, by the updates alone.
 //
-//	audits/linking  pairs of anonymous updates, ranked by their similarity; the next
-//	                update of a device; clusters of all updates
+//	audits/linking  ranks pairs of anonymous updates by their similarity, follows each device
+//	                to its next update, and clusters all updates
 //
 // The similarity of two updates is the cosine of their differences from the mean of the anonymous
-// updates of their round, over the recorded layers, each update having length 1 first. The mean is
-// common to all at that stage of the training.
+// updates of their round, over the recorded layers. Each update first has length 1.
 package linking
 
 import (

@@ -1,7 +1,7 @@
-// Package matching trains a Siamese network on pairs of the adversary's own updates, and asks
-// it of pairs of anonymous ones whether they come from one user: it learns what updates of a
-// user have in common, and so tells users apart whom it has never seen (Orekondy et al. 2018,
-// sections 4.3 and 6.1.2).
+// Package matching trains a Siamese network on pairs of the adversary's own updates, and asks it
+// whether pairs of anonymous updates are of one user. The network learns the common part of a
+// user's updates, and so tells users apart that it has never seen (Orekondy et al. 2018, sections
+// 4.3 and 6.1.2).
 //
 //	audits/matching  trains the network, and measures it
 package matching

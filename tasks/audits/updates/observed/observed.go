@@ -1,16 +1,16 @@
-// Package observed reads the recorded updates of a federation's devices, of which some are the
+// Package observed reads the recorded updates of a federation's devices, some of which are the
 // adversary's own: shadow devices. The audits of updates share it:
 //
 //	deanonymization  attacks learn from shadow devices, and name the users of anonymous ones
-//	profiles         the same attacks find the users who fit a hand-made profile
+//	profiles         the same attacks find users that fit a hand-made profile
 //	attributes       networks infer an attribute of users
-//	linking          similarities of updates tell which are of one device
-//	matching         a network tells pairs of updates of one user
-//	crossmodal       a network tells pairs of an update and a vector of one user
-//	updatewords      parameters that change name the words of a device
+//	linking          similarities of updates find those of one device
+//	matching         a network recognizes pairs of updates of one user
+//	crossmodal       a network recognizes pairs of an update and a vector of one user
+//	updatewords      changed parameters name the words of a device
 //
-// Package pairs has the pairs of linking, matching and crossmodal, and the training of networks on
-// them. Package deanonymization has the attacks of profiles, too.
+// Package pairs draws and ranks the pairs of linking, matching and crossmodal, and trains networks
+// on them.
 package observed
 
 import (

@@ -118,10 +118,9 @@ type Trial struct {
 	Draw      func() (*Comparison, error)
 }
 
-// Measure measures the network on trials, and calls take with each,
-// its pairs in the order of their draw. The pairs of the first must be
-// there; further networks are measured on them, too. Others, such as those of unseen users in a
-// closed world, may be absent.
+// Measure measures the network on trials, and calls take with each, its pairs in the order of their draw.
+// The first must have pairs, on which further networks are measured, too; others, such as pairs of unseen
+// users in a closed world, may be absent.
 func (t *Training) Measure(ctx context.Context, trials []Trial, take func(trial int, c *Comparison, list []Pair, m Measurement)) error {
 	for i, x := range trials {
 		c, err := x.Draw()

@@ -1,7 +1,6 @@
-// Package profiles asks which anonymous devices fit a profile: a hand-made set of examples of
-// what an adversary looks for (Orekondy et al. 2018, sections 5.2.2 (iii) and 6.1.1, figure 5).
-// A shadow device of the profile trains in the federation, and attacks of package
-// deanonymization learn its updates.
+// Package profiles finds the anonymous devices that fit a profile: a hand-made set of examples
+// (Orekondy et al. 2018, sections 5.2.2 (iii) and 6.1.1, figure 5). A shadow device of the profile
+// trains in the federation, and attacks of package deanonymization learn its updates.
 //
 //	audits/profiles  ranks the users of anonymous devices by the scores of these attacks
 package profiles

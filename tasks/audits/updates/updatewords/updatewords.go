@@ -1,13 +1,11 @@
 // Package updatewords reads the words of a device off its updates, without any attack model.
 //
-//	audits/update-words  which words each recorded update names, beside those that the
-//	                     device has
+//	audits/update-words  compares the words that each recorded update names with the device's
 //
-// Two layers say it. The rows of an embedding that nothing else uses get a gradient only for
-// the words that were read: the others are zero (Melis et al. 2019, section 4.1; Gupta et al.
-// 2022, section 4). The bias of the output layer has in its gradient the predicted
-// probability of each word less the share of targets that are this word, so that only words
-// that were targets can grow (Zhao et al. 2020, section 3; Wainakh et al. 2022, section 3).
+// An embedding without further use has gradients only in the rows of the words that were read
+// (Melis et al. 2019, section 4.1; Gupta et al. 2022, section 4). The gradient of the output layer's
+// bias is the predicted probability of each word less its share of the targets, so that only targets
+// can grow (Zhao et al. 2020, section 3; Wainakh et al. 2022, section 3).
 package updatewords
 
 import (
