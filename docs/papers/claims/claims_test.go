@@ -183,3 +183,13 @@ func TestMeansAreComparedByWelch(t *testing.T) {
 		t.Errorf("%v to %v over %d", *e.Low, *e.High, e.N)
 	}
 }
+
+func TestUsersBelowHalfAreThoseOfTheLowerHalfOfTheHistogram(t *testing.T) {
+	t.Parallel()
+	if users, ok := usersBelowHalf(table{{"prepared_users_accuracy_histogram": "5 4 0 7"}}); !ok || users != 9 {
+		t.Errorf("%v users, want 9", users)
+	}
+	if _, ok := usersBelowHalf(table{{}}); ok {
+		t.Error("users are counted without a histogram")
+	}
+}

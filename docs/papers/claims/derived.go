@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"gonum.org/v1/gonum/stat"
 )
@@ -50,4 +51,18 @@ func perplexityAgainstExposure(canaries table) (float64, bool) {
 		}
 	}
 	return stat.Correlation(perplexities, exposures, nil), len(perplexities) > 2
+}
+
+// usersBelowHalf counts the users for whom the prepared classifier is right in less than half of the cases: those
+// in the lower half of its histogram over [0, 1] (Augenstein et al. 2020, figure 5).
+func usersBelowHalf(cells table) (users float64, ok bool) {
+	for _, cell := range cells {
+		bins := strings.Fields(cell["prepared_users_accuracy_histogram"])
+		for _, bin := range bins[:len(bins)/2] {
+			n, _ := number(bin)
+			users += n
+		}
+		ok = ok || len(bins) > 0
+	}
+	return users, ok
 }
