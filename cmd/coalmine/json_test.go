@@ -43,7 +43,7 @@ var jsonCommands = []string{
 	"data export RUN c01 -o OUT/data", "account --population 1000 --cohort 10 --rounds 10 --noise-multiplier 1 --delta 1e-5",
 	"account RUN", "verify RUN --sample 3", "pin RUN", "unpin RUN", "priority RUN 3", "note RUN noisy", "tag RUN paper", "watch RUN",
 	"canaries export FILE -o OUT/canaries", "data import SOURCE --name json", "data list", "data remove json",
-	"submit FILE --new --set seed=3", "pause RUN", "resume RUN", "cancel RUN", "gc --dry-run", "rm RUN", "bench", "version", "version --licenses",
+	"submit FILE --new --set seed=3", "pause RUN", "resume RUN", "cancel RUN", "gc --dry-run", "rm RUN", "bench", "version", "version --licenses", "explain training.privacy",
 }
 
 // jsonElsewhere are the other commands, each with why it is not among those.
@@ -57,6 +57,7 @@ var jsonElsewhere = map[string]string{
 	"data convert leaf": "as data convert idx", "data convert parquet": "as data convert idx", "data convert folder": "as data convert idx", "data convert texts": "as data convert idx",
 	"serve": "runs until it is ended, and prints no facts", "worker": "runs until it is ended, and prints no facts",
 	"health": "answers by its exit status",
+	"schema": "prints a JSON Schema, whose names are the schema's",
 }
 
 // A command that is new stands in one of the lists.

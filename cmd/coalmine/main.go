@@ -195,7 +195,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 		newRunCommand, newPlanCommand, newSubmitCommand, newWorkerCommand, newServeCommand,
 		newStatusCommand, newWatchCommand, newLogsCommand, newResultsCommand, newCompareCommand, newShowCommand, newExportCommand, newSampleCommand,
 		newDataCommand, newCollectCommand, newVerifyCommand, newAuditCommand, newContractCommand, newCanariesCommand, newAccountCommand, newBenchCommand,
-		newHealthCommand, newVersionCommand,
+		newSchemaCommand, newExplainCommand, newHealthCommand, newVersionCommand,
 	} {
 		root.AddCommand(add(g))
 	}

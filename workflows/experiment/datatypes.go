@@ -20,7 +20,7 @@ type Data struct {
 	// .gz, .zst, .xz or .lzma; a directory of such files, or of text files, a folder or a file
 	// for each user; or either in S3, as s3://bucket/key or s3://bucket/prefix/. A relative path
 	// starts at the working directory, else at the experiment file's.
-	Source string `json:"source" required:"true" also:"path file dataset"`
+	Source string `json:"source" required:"true" also:"path file dataset name"`
 	// SHA256 of the source, 64 hex digits; of several files, that of their
 	// SHA-256s, one a line. Given in the file, it guards against a source that has
 	// changed; a submitted run always carries it.

@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"cmp"
 	"fmt"
 	"math/big"
 	"reflect"
@@ -193,23 +194,25 @@ var allPaths = sync.OnceValue(func() []string {
 	return paths
 })
 
-// suggest says what an unknown field may have been meant to be: a neighbour
-// that is spelled alike or known under that word, else the same name elsewhere.
-// It is empty when nothing comes near.
+// suggest returns the field that an unknown one stands for: a neighbour known under that word, or
+// spelled alike, or the same name elsewhere, or the name of another tool, which comes first where the
+// file begins. It is empty when nothing comes near.
 func suggest(unknown string, t reflect.Type, prefix string) string {
 	best, distance := "", likelyEdits(unknown)+1
 	for _, f := range fieldsOf(t) {
 		if slices.Contains(f.also, unknown) {
 			return join(prefix, f.name)
 		}
+	}
+	if path := foreign[unknown]; path != "" && prefix == "" {
+		return path
+	}
+	for _, f := range fieldsOf(t) {
 		if d := editDistance(unknown, f.name); d < distance {
 			best, distance = join(prefix, f.name), d
 		}
 	}
-	if best != "" {
-		return best
-	}
-	return elsewhere(unknown, prefix)
+	return cmp.Or(best, elsewhere(unknown, prefix), foreign[unknown])
 }
 
 // mostElsewhere is how many fields of one name a suggestion names.

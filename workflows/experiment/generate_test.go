@@ -80,8 +80,8 @@ type documented struct {
 	items                       []documented // of a list of blocks: their fields
 }
 
-// reference lists every path with its documentation, in the order of the types.
-func reference(t *testing.T) []documented {
+// documentedFields lists every path with its documentation, in the order of the types.
+func documentedFields(t *testing.T) []documented {
 	t.Helper()
 	text := comments{}
 	var walk func(structure reflect.Type, prefix string) []documented
@@ -401,7 +401,7 @@ func rows(fields []documented, prefix string) string {
 	for _, f := range fields {
 		if _, ok := f.block(); !ok && f.path == prefix+f.name {
 			value, _, _ := strings.Cut(f.expected(), ", such as")
-			fmt.Fprintf(&rows, "| `%s` | %s | %s | %s |\n", f.name, shortValue.Replace(value), f.defaultText(), f.markdown())
+			fmt.Fprintf(&rows, "| `%s` | %s | %s | %s |\n", f.name, shortValue.Replace(value), f.defaultCell(), f.markdown())
 		}
 	}
 	return rows.String()
@@ -413,16 +413,11 @@ var shortValue = strings.NewReplacer("a whole number from ", "integer, ", "a who
 
 func (d *documented) markdown() string { return strings.ReplaceAll(d.description(), "<", "&lt;") }
 
-func (d *documented) defaultText() string {
-	switch {
-	case d.required:
-		return "required"
-	case d.hasDef:
+func (d *documented) defaultCell() string {
+	if d.hasDef && !d.required {
 		return "`" + d.fallback + "`"
-	case strings.Contains(d.comment, "by default"):
-		return "depends"
 	}
-	return "absent"
+	return d.defaultText(d.comment)
 }
 
 func TestTheSchemaFollowsTheTypes(t *testing.T) {
@@ -431,7 +426,7 @@ func TestTheSchemaFollowsTheTypes(t *testing.T) {
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", " ")
-	if err := e.Encode(schema(reference(t))); err != nil {
+	if err := e.Encode(schema(documentedFields(t))); err != nil {
 		t.Fatal(err)
 	}
 	taskstest.File(t, schemaFile, b.Bytes())
@@ -449,7 +444,7 @@ func TestTheReferencePageFollowsTheTypes(t *testing.T) {
 	if !ok || !ok2 {
 		t.Fatalf("%s lacks its markers %q and %q", referenceFile, begin, end)
 	}
-	taskstest.File(t, referenceFile, []byte(before+begin+"\n"+tables(reference(t))+"\n"+end+after))
+	taskstest.File(t, referenceFile, []byte(before+begin+"\n"+tables(documentedFields(t))+"\n"+end+after))
 }
 
 // owner is the type that declares the field.

@@ -90,7 +90,7 @@ func (r *gridReader) read(g *node) {
 		case "replicates":
 			r.replicates(e.value)
 		default:
-			r.fail(e.at, "grid."+e.key, "unknown field; expected one of axes, include, exclude, replicates")
+			r.fail(e.at, "grid."+e.key, "unknown field; expected one of axes, include, exclude, replicates%s", didYouMean(foreign[e.key]))
 		}
 	}
 	if !slices.ContainsFunc([]string{"axes", "include", "replicates"}, func(key string) bool { return holdsSomething(g.get(key)) }) {

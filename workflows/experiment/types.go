@@ -100,7 +100,7 @@ type Canaries struct {
 	Formats []Form `json:"formats,omitempty" also:"forms templates"`
 	// PerConfiguration is the number of different canaries for each pair of
 	// probabilities or number of insertions, and for each of the formats.
-	PerConfiguration int `json:"per_configuration" default:"10" range:"[1,10000]" unit:"canaries" source:"Thakkar et al. 2020, section 4.1"`
+	PerConfiguration int `json:"per_configuration" default:"10" range:"[1,10000]" unit:"canaries" also:"count number num" source:"Thakkar et al. 2020, section 4.1"`
 	// UserProbability is p_u: the probability that a user becomes a secret
 	// sharer of a canary. One value or a list. Required unless insertions are given.
 	UserProbability []numbers.Probability `json:"user_probability,omitempty" range:"(0,1]" also:"p_u" source:"Thakkar et al. 2020, section 4.1"`
@@ -150,7 +150,7 @@ type Model struct {
 	// said of whole examples (data.label), regressor and tagger, an lstm over a text whose last
 	// output says it, and cnn-tagger, the layers of the cnn over an image. external is a model that
 	// is not ours: training.command trains it, or training.client_command its clients.
-	Kind models.Kind `json:"kind" default:"cifg-lstm" also:"type architecture" source:"Thakkar et al. 2020, section 4.1"`
+	Kind models.Kind `json:"kind" default:"cifg-lstm" also:"name type architecture" source:"Thakkar et al. 2020, section 4.1"`
 	// Embedding dimension.
 	Embedding int `json:"embedding,omitzero" default:"96" range:"[1,65536]" when:"kind=cifg-lstm lstm gru conv regressor tagger" source:"Thakkar et al. 2020, section 4.1"`
 	// Units of each layer; of conv, filters.
@@ -251,7 +251,7 @@ type Training struct {
 	Rounds int `json:"rounds,omitzero" range:"[1,1000000000]" unit:"rounds (sgd: steps)" also:"steps iterations num_rounds"`
 	// Epochs over the training data, in place of rounds: the rounds are
 	// epochs x users / cohort (sgd: steps, epochs x examples / cohort), rounded up.
-	Epochs float64 `json:"epochs,omitzero" range:"(0,1000000]" when:"algorithm=fedavg sgd" unit:"epochs"`
+	Epochs float64 `json:"epochs,omitzero" range:"(0,1000000]" when:"algorithm=fedavg sgd" unit:"epochs" also:"num_epochs n_epochs max_epochs num_train_epochs"`
 	// Cohort is the number of users in a round, weighted equally if their
 	// updates are clipped, else by their examples; with sgd, the records of a minibatch.
 	Cohort int `json:"cohort,omitzero" required:"true" range:"[1,100000000]" when:"algorithm=fedavg sgd" unit:"users (sgd: records)" also:"batch batch_size minibatch clients users_per_round clients_per_round num_clients cohort_size"`
@@ -441,7 +441,7 @@ type Privacy struct {
 	Mechanism *Mechanism `json:"mechanism,omitempty" also:"dp_ftrl matrix_mechanism correlated_noise" source:"Kairouz et al. 2021; McMahan et al. 2024"`
 	// Budget ends the training before the round that would pass it. Absent: all
 	// rounds run.
-	Budget *Budget `json:"budget,omitempty"`
+	Budget *Budget `json:"budget,omitempty" also:"epsilon target_epsilon"`
 }
 
 // EarlyStopping ends a training when the validation loss no longer falls.

@@ -1,0 +1,42 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+func TestExplainPrintsAFieldAndTheFieldsOfABlock(t *testing.T) {
+	t.Parallel()
+	field := prints(t, "explain", "training.privacy.noise_multiplier")
+	for _, want := range []string{"a number from 0 to 1000000", "default: 0", "clip / cohort"} {
+		if !strings.Contains(field, want) {
+			t.Errorf("the page lacks %q:\n%s", want, field)
+		}
+	}
+	block := prints(t, "explain", "training.privacy")
+	if !strings.Contains(block, "\n  noise_multiplier") || !strings.Contains(block, "required") {
+		t.Errorf("the page of the block lacks its fields:\n%s", block)
+	}
+	for line := range strings.Lines(field + block + prints(t, "explain") + prints(t, "explain", "training.job")) {
+		if len([]rune(line)) > 100 {
+			t.Errorf("a line of %d characters: %s", len([]rune(line)), line)
+		}
+	}
+	refuses(t, "did you mean training.client.learning_rate?", "explain", "lr")
+}
+
+func TestFieldsAreCompleted(t *testing.T) {
+	t.Parallel()
+	if got := prints(t, "__complete", "explain", "training.privacy.noise_"); !strings.HasPrefix(got, "training.privacy.noise_multiplier\ntraining.privacy.noise_by\n:") {
+		t.Errorf("completed to %s", got)
+	}
+}
+
+func TestTheSchemaIsJSON(t *testing.T) {
+	t.Parallel()
+	var schema map[string]any
+	if err := json.Unmarshal([]byte(prints(t, "schema")), &schema); err != nil || schema["$defs"] == nil {
+		t.Errorf("%v; %d members", err, len(schema))
+	}
+}
