@@ -6,8 +6,9 @@ cd "$(dirname "$0")/.."
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+git clone -q --no-hardlinks . "$work/first"
+git clone -q --no-hardlinks "$work/first" "$work/a/second" # not of the repository, whose commit may change meanwhile
 for clone in first a/second; do
-	git clone -q --no-hardlinks . "$work/$clone"
 	(cd "$work/$clone" && go run ./scripts/release -platforms "${PLATFORMS:-linux/amd64,windows/amd64}")
 done
 diff -r "$work/first/dist" "$work/a/second/dist"
