@@ -24,18 +24,19 @@ COUNTED = {
     "probabilistic_extractable": "probabilistic_extractable", "greedy_extractable": "greedy_extractable",
 }
 
-# Shares, whose intervals end at 0 and 1, and those of their differences at -1 and 1.
+# Shares lie between 0 and 1. A count is at most the number of canaries, a perplexity at least 1, and no
+# other measure is below 0.
 SHARES = set("""attributes_accuracy attributes_identity_accuracy attributes_joint_accuracy attributes_joint_identity_accuracy
 cross_modal_ap cross_modal_unseen_ap deanonymization_ap deanonymization_top1 generated_inverted linking_ap linking_followed
 matching_ap matching_shadow_ap matching_unseen_ap membership_auc membership_lira_auc membership_rmia_auc membership_tpr_1
 one_run_refuted profiles_ap recall_at_1 recall_at_5 samples_first_unknown samples_unknown update_words_ap
-update_words_precision update_words_recall""".split())
+update_words_precision update_words_recall mean_average_precision memorized beam_found""".split())
 
 
-def clipped(found, name, least):
-    """The interval of a share keeps to its range."""
-    if name in SHARES and found["low"] is not None:
-        found["low"], found["high"] = max(least, found["low"]), min(1.0, found["high"])
+def clipped(found, least, most):
+    """The interval ends where the number cannot be."""
+    if found["low"] is not None:
+        found["low"], found["high"] = (min(most, max(least, end)) for end in (found["low"], found["high"]))
     return found
 
 
@@ -93,17 +94,26 @@ class Study:
         values = [number(c[column]) for c in self.canaries[row, seed].values()]
         return None if None in values else float(sum(values))
 
+    def range(self, row, name):
+        """The least and the greatest value that a measure of a row can have."""
+        if name in SHARES:
+            return 0.0, 1.0
+        if name in COUNTED:
+            return 0.0, numpy.mean([len(self.canaries[row, seed]) for seed in self.seeds(row)])
+        return (1.0 if name == "perplexity" else 0.0), numpy.inf
+
     def mean(self, row, name):
         values = [self.measure(row, seed, name) for seed in self.seeds(row)]
         values = [v for v in values if v is not None]
-        found = clipped(estimate(values), name, 0.0)
+        found = clipped(estimate(values), *self.range(row, name))
         if name in COUNTED:
             found.update(pooled(values, [len(self.canaries[row, seed]) for seed in self.seeds(row)]))
         return found
 
     def difference(self, row, to, name):
         both = [(self.measure(row, s, name), self.measure(to, s, name)) for s in self.seeds(row) if (to, s) in self.cells]
-        return clipped(estimate([a - b for a, b in both if a is not None and b is not None]), name, -1.0)
+        (least, most), (other_least, other_most) = self.range(row, name), self.range(to, name)
+        return clipped(estimate([a - b for a, b in both if a is not None and b is not None]), least - other_most, most - other_least)
 
     def pairing(self, row, to, column):
         means, signs = [], []
@@ -115,7 +125,8 @@ class Study:
                 means.append(numpy.mean(pairs))
                 signs += [numpy.sign(p) for p in pairs]
         more, fewer = signs.count(1), signs.count(-1)
-        return dict(estimate(means), canaries=len(signs), more=more, fewer=fewer, p=sign_test(more, fewer))
+        most = 1.0 if column in SHARES else numpy.inf
+        return dict(clipped(estimate(means), -most, most), canaries=len(signs), more=more, fewer=fewer, p=sign_test(more, fewer))
 
 
 def worst(line, found):

@@ -2,6 +2,7 @@ package audits
 
 import (
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"strconv"
@@ -34,6 +35,8 @@ type Measure struct {
 	Scale Scale
 	// Digits after the point.
 	Digits int
+	// Least and Most bound the number: intervals end there. A Most of 0 is that of the scale.
+	Least, Most float64
 	// Among names the measure of the possible count, if the number counts canaries, and Canary the paired
 	// measure of their outcomes that it counts.
 	Among, Canary string
@@ -54,6 +57,17 @@ const (
 	Percent Scale = "percent" // a share in [0, 1], printed in percent
 	Plain   Scale = "plain"
 )
+
+// Range returns the least and the greatest value that the number can have.
+func (m *Measure) Range() (least, most float64) {
+	switch {
+	case m.Most != 0:
+		return m.Least, m.Most
+	case m.Scale == Percent:
+		return m.Least, 1
+	}
+	return m.Least, math.Inf(1)
+}
 
 // Of returns the printed number.
 func (s Scale) Of(x float64) float64 {

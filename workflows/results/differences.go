@@ -162,9 +162,10 @@ func (d *Difference) measure(row, to *viewRow) {
 			}
 		}
 		if e := audits.NewEstimate(values); e != nil && !slices.ContainsFunc(values, notFinite) {
-			if m.Scale == audits.Percent {
-				e.Clip(-1, 1)
-			}
+			mine, others := row.Measures[m.Name], to.Measures[m.Name]
+			least, most := mine.within(m.Measure)
+			otherLeast, otherMost := others.within(m.Measure)
+			e.Clip(least-otherMost, most-otherLeast)
 			d.Measures[m.Name] = e
 		}
 	}
@@ -174,13 +175,15 @@ func notFinite(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }
 
 // pair compares the canaries that both rows have inserted, seed by seed.
 func (d *Difference) pair(row, to *viewRow) {
-	for _, column := range pairedColumns() {
+	for _, m := range pairedMeasures() {
 		var seeds [][]float64
 		for _, seed := range d.Seeds {
-			seeds = append(seeds, pairs(row.done[seed], to.done[seed], column))
+			seeds = append(seeds, pairs(row.done[seed], to.done[seed], m.Name))
 		}
 		if p := audits.NewPairing(seeds); p != nil {
-			d.Canaries[column] = p
+			least, most := m.Range()
+			p.Difference.Clip(least-most, most-least)
+			d.Canaries[m.Name] = p
 		}
 	}
 }

@@ -139,9 +139,9 @@ func differenceRows(v *view) (*flatTable, error) {
 				t.add([]any{about, newEstimateRow(e), pairingRow{}})
 			}
 		}
-		for _, column := range pairedColumns() {
-			if p := d.Canaries[column]; p != nil {
-				about.Of, about.Measure = "canary", column
+		for _, m := range pairedMeasures() {
+			if p := d.Canaries[m.Name]; p != nil {
+				about.Of, about.Measure = "canary", m.Name
 				t.add([]any{about, newEstimateRow(p.Difference), pairingRow{new(int64(p.Pairs)), new(int64(p.More)), new(int64(p.Fewer)), &p.P}})
 			}
 		}
@@ -149,14 +149,12 @@ func differenceRows(v *view) (*flatTable, error) {
 	return t, nil
 }
 
-// pairedColumns are the columns of canaries by which rows are compared.
-func pairedColumns() (columns []string) {
+// pairedMeasures are those of canaries by which rows are compared.
+func pairedMeasures() (list []audits.Measure) {
 	for _, d := range all.Audits() {
 		paired := slices.DeleteFunc(slices.Clone(d.Canary), func(m audits.Measure) bool { return !m.Paired })
 		slices.SortStableFunc(paired, func(a, b audits.Measure) int { return a.Place - b.Place })
-		for _, m := range paired {
-			columns = append(columns, m.Name)
-		}
+		list = append(list, paired...)
 	}
-	return columns
+	return list
 }

@@ -30,6 +30,16 @@ type RowMeasure struct {
 	Pooled *audits.Share `json:"pooled,omitempty"`
 }
 
+// within returns the least and the greatest value that a number of the row can have: at most all canaries
+// are counted.
+func (m *RowMeasure) within(of *audits.Measure) (least, most float64) {
+	least, most = of.Range()
+	if m.Pooled != nil {
+		most = float64(m.Pooled.Of) / float64(m.N)
+	}
+	return least, most
+}
+
 // viewRow is a row with its cells, by seed.
 type viewRow struct {
 	Row
@@ -79,10 +89,9 @@ func (r *viewRow) measure() {
 	for _, m := range measures() {
 		values := r.values(r.Seeds, m.place, m.Name)
 		if estimate := audits.NewEstimate(values); estimate != nil {
-			if m.Scale == audits.Percent {
-				estimate.Clip(0, 1)
-			}
-			r.Measures[m.Name] = RowMeasure{*estimate, r.pooled(&m)}
+			over := RowMeasure{*estimate, r.pooled(&m)}
+			over.Clip(over.within(m.Measure))
+			r.Measures[m.Name] = over
 		}
 	}
 }

@@ -198,6 +198,7 @@ func TestRowsAreRecomputedFromTheirCanaries(t *testing.T) {
 			canaries.Add(n, len(held[row.Row][seed]))
 		}
 		want, got := audits.NewEstimate(counts), row.Measures["random_sampling_memorized"]
+		want.Clip(0, 12)
 		if !reflect.DeepEqual(got.Estimate, *want) || got.N != len(row.Seeds) {
 			t.Errorf("row %s: %+v, by its canaries %+v", row.Row, got.Estimate, want)
 		}
@@ -465,7 +466,7 @@ func TestRowsSayAfterHowManyRoundsTheyReachedTheirTarget(t *testing.T) {
 	if want := regexp.MustCompile(`(?m)^r01 .* rounds +2 +150 `); !want.MatchString(means.String()) {
 		t.Errorf("no rounds among\n%s", means.String())
 	}
-	if text, want := written(t, r, "table"), "trained for 150.0 ± 70.7 (-485.3 to 785.3) rounds (sgd: steps)"; !strings.Contains(text, want) || !strings.Contains(text, "1 of 2 trainings reached") {
+	if text, want := written(t, r, "table"), "trained for 150.0 ± 70.7 (0.0 to 785.3) rounds (sgd: steps)"; !strings.Contains(text, want) || !strings.Contains(text, "1 of 2 trainings reached") {
 		t.Errorf("no %q in\n%s", want, text)
 	}
 }
@@ -498,6 +499,47 @@ func TestResultsWithoutReplicatesSayNothingOfThem(t *testing.T) {
 		if err := recorded(t).WriteRows(&b, "csv", rows); err != nil || strings.Count(b.String(), "\n") != 1 {
 			t.Errorf("%s: %v, %q; want a header alone", rows, err, b.String())
 		}
+	}
+}
+
+// A spread that is large beside the number has an interval of Student's t that leaves its range.
+func TestIntervalsStayWhereTheNumberCanBe(t *testing.T) {
+	t.Parallel()
+	r := replicated(t)
+	for i := range r.Cells {
+		if c := &r.Cells[i]; c.Report != nil {
+			odd := float64((i/4 + i%4) % 2)
+			c.Report = reported(fmt.Sprintf(`{"utility": {"recall_at_1": %g, "perplexity": %g, "tokens": 1000},
+				"audit": {"random_sampling": {"memorized": %g, "of": 12, "references": 1000}}}`, 0.02+0.9*odd, 1.5+40*odd, 1+10*odd))
+		}
+	}
+	d := documentOf(t, r)
+	clipped := map[string]int{}
+	for _, m := range measures() {
+		least, most := m.Range()
+		for _, row := range d.Rows {
+			e, measured := row.Measures[m.Name]
+			if !measured || e.Low == nil {
+				continue
+			}
+			if e.Pooled != nil {
+				most = 12
+			}
+			if *e.Low < least || *e.High > most {
+				t.Errorf("%s of %s: %g to %g, outside %g to %g", m.Name, row.Row, *e.Low, *e.High, least, most)
+			}
+			if *e.Low == least {
+				clipped[m.Name]++
+			}
+		}
+		for _, x := range d.Differences {
+			if e := x.Measures[m.Name]; e != nil && e.Low != nil && (*e.Low < least-most || *e.High > most-least) {
+				t.Errorf("%s of %s less %s: %g to %g", m.Name, x.Row, x.To, *e.Low, *e.High)
+			}
+		}
+	}
+	if want := map[string]int{"recall_at_1": 4, "perplexity": 4, "random_sampling_memorized": 4}; !reflect.DeepEqual(clipped, want) {
+		t.Errorf("ends at the least value by measure: %v, want %v", clipped, want)
 	}
 }
 

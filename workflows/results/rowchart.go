@@ -31,10 +31,9 @@ func (v *view) chartedRows(m *audits.Measure) *charted {
 			mean, ok := c.meanOfInserted(m.Name)
 			return m.Scale.Of(mean), ok
 		}))
-		if found != nil && m.Scale == audits.Percent {
-			found.Clip(0, 100)
-		}
 		if found != nil && !found.Infinite {
+			least, most := m.Range()
+			found.Clip(m.Scale.Of(least), m.Scale.Of(most))
 			what.cells = append(what.cells, measuredCell{row.Name, row.Label, row.Axes, bounded(found), row.utility()})
 		}
 	}
@@ -70,12 +69,12 @@ func (v *viewCell) meanOfInserted(column string) (mean float64, ok bool) {
 	return mean / float64(max(1, len(numbers))), len(numbers) > 0
 }
 
-// bounded is an estimate of a number that is 0 or more.
+// bounded is an estimate with its interval, of one value that value.
 func bounded(e *audits.Estimate) audits.Bounded {
 	if e.Low == nil {
 		return audits.Bounded{Value: float64(e.Mean), Low: float64(e.Mean), High: float64(e.Mean)}
 	}
-	return audits.Bounded{Value: float64(e.Mean), Low: max(0, *e.Low), High: *e.High}
+	return audits.Bounded{Value: float64(e.Mean), Low: *e.Low, High: *e.High}
 }
 
 // rowCharts compare along the axis with the most values, whose lines show the others, and against

@@ -13,7 +13,7 @@ import (
 
 // aboutRows explains the texts of rows.
 const aboutRows = "A row is several trainings that differ in the seed alone: the mean of a number, ± its standard deviation, and in brackets the 95% interval " +
-	"of the mean by Student's t; of counts of canaries that of the share in all trainings together by Clopper and Pearson."
+	"of the mean by Student's t, cut off where the number cannot be; of counts of canaries that of the share in all trainings together by Clopper and Pearson."
 
 // rowTable is the table of replicates.
 func (v *view) rowTable() *Table {
@@ -236,7 +236,11 @@ var roundsMeasure = &audits.Measure{Name: "rounds"}
 
 // rounds are those that the trainings of the row took; nil without a target, where they say nothing.
 func (r *viewRow) rounds() *audits.Estimate {
-	return audits.NewEstimate(r.each(func(c *viewCell) (float64, bool) { return float64(c.Training.Rounds), c.StopAt != nil }))
+	rounds := audits.NewEstimate(r.each(func(c *viewCell) (float64, bool) { return float64(c.Training.Rounds), c.StopAt != nil }))
+	if rounds != nil {
+		rounds.Clip(roundsMeasure.Range())
+	}
+	return rounds
 }
 
 // aboutDifferences explains the texts of differences.
