@@ -105,7 +105,7 @@ func (g *global) showNodes(ctx context.Context, api control.API, args []string) 
 
 // writeNode prints a node as a block of lines.
 func writeNode(w io.Writer, n *control.Node) {
-	state := "not committed"
+	state := "no cached result"
 	if n.Committed {
 		state = "committed"
 	}

@@ -55,7 +55,7 @@ func TestRunsAreComparedCellByCell(t *testing.T) {
   training.rounds: 40 -> 60
   training.client.gradient_clip: none -> 0.5
 
-setting  RS memorized  RS lowest (p_u, p_e)  accuracy %  perplexity
+setting  RS memorized  RS rarest (p_u, p_e)  accuracy %  perplexity
 -------  ------------  --------------------  ----------  ----------
 iid      3/8 -> 5/8    -                     25.0        60.0
 by-user  pending       -                     -           -
@@ -165,7 +165,7 @@ func TestTwoRowsAreComparedSeedBySeed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"grid-1/r01 -> grid-1/r04\n  data.partition: iid -> by-user\n", "\nsetting       less      seeds  RS memorized", "\nby-user, b=8  iid, b=5  2      -5.0, 0:10, p 0.002  -5.0 (-12.0 to +7.7), 0:10, p 0.002  ",
+		"grid-1/r01 -> grid-1/r04\n  data.partition: iid -> by-user\n", "\nsetting       compared with  seeds  RS memorized", "\nby-user, b=8  iid, b=5       2      -5.0, 0:10, p 0.002  -5.0 (-12.0 to +7.7), 0:10, p 0.002  ",
 		"grid-1/r04 (by-user, b=8) against grid-1/r01 (iid, b=5): utility is not matched: recall_at_1 differs by -0.01",
 	} {
 		if !strings.Contains(b.String(), want) {

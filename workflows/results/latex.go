@@ -127,7 +127,7 @@ func (r *Results) Choose(columns []string) error {
 }
 
 // naming are the headers of columns that name the rows of a table.
-var naming = []string{"setting", "less", "seeds"}
+var naming = []string{"setting", "compared with", "seeds"}
 
 // keep leaves out the columns that are not chosen.
 func (t *Table) keep(columns []string) {

@@ -62,7 +62,7 @@ func TestTheTableHasThePapersColumns(t *testing.T) {
 	if err := sample().Write(&b, "table"); err != nil {
 		t.Fatal(err)
 	}
-	const want = `setting                     RS memorized  RS lowest (p_u, p_e)  BS memorized  BS lowest  accuracy %  perplexity  epsilon proved (papers' convention)
+	const want = `setting                     RS memorized  RS rarest (p_u, p_e)  BS memorized  BS rarest  accuracy %  perplexity  epsilon proved (papers' convention)
 --------------------------  ------------  --------------------  ------------  ---------  ----------  ----------  -----------------------------------
 iid, SGD, b=32              54/90         1/50000, 10%          0/90          -          24.0        62.2        -
 by-user, DP-FedAvg & 100%_                                                                                       154 (18.8)

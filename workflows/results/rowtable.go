@@ -252,7 +252,7 @@ func differenceTable(columns []tableColumn, differences []Difference) *Table {
 	columns = slices.DeleteFunc(slices.Clone(columns), func(c tableColumn) bool {
 		return !slices.ContainsFunc(differences, func(d Difference) bool { return d.Measures[c.Name] != nil })
 	})
-	t := &Table{Legends: []string{aboutDifferences}, Header: []string{"setting", "less", "seeds"}, Rows: []TableRow{}, Notes: []string{}, NotesOnce: []string{}}
+	t := &Table{Legends: []string{aboutDifferences}, Header: []string{"setting", "compared with", "seeds"}, Rows: []TableRow{}, Notes: []string{}, NotesOnce: []string{}}
 	for _, c := range columns {
 		t.Header = append(t.Header, c.Header)
 	}

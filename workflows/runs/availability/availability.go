@@ -35,7 +35,7 @@ func (n Node) Why() string {
 	case n.Torn:
 		return "its commit is torn"
 	case n.Commit == nil:
-		return "not committed"
+		return "no cached result"
 	case len(n.Evicted) > 0:
 		return "evicted: " + strings.Join(n.Evicted, ", ")
 	}

@@ -24,7 +24,7 @@ var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description
 		},
 		{Name: "beam_search_of", Of: audits.Of(func(v *Outcome) int { return v.Of })},
 		{Name: "beam_width", Of: audits.Of(func(v *Outcome) int { return v.Width })},
-	}, audits.Lowest("beam_search", audits.Measure{Header: "BS lowest", Leading: true}, func(v *Outcome) *audits.Configuration { return v.Lowest })),
+	}, audits.Lowest("beam_search", audits.Measure{Header: "BS rarest", Leading: true}, func(v *Outcome) *audits.Configuration { return v.Lowest })),
 	Canary: audits.Members[CanaryOutcome](
 		audits.Measure{Name: "beam_found", Paired: true, Drawn: "canaries found by beam search, %", Scale: audits.Percent},
 		audits.Measure{Name: "beam_best", Of: audits.Of((*CanaryOutcome).best)},

@@ -26,7 +26,7 @@ var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description
 		{Name: "enumeration_of", Of: audits.Of(func(v *Outcome) int { return v.Of })},
 		{Name: "enumeration_sequences", Of: audits.Of(func(v *Outcome) int64 { return v.Sequences })},
 		{Of: audits.Of((*Outcome).MostExposure), Curve: &audits.Curve{Figure: exposure.HighestFigure, Name: "enumeration", Metric: "enumeration_highest_exposure"}},
-	}, audits.Lowest("enumeration", audits.Measure{Header: "lowest of all"}, func(v *Outcome) *audits.Configuration { return v.Lowest })),
+	}, audits.Lowest("enumeration", audits.Measure{Header: "rarest of all"}, func(v *Outcome) *audits.Configuration { return v.Lowest })),
 	Canary: audits.Members[CanaryOutcome](audits.Measure{Name: "enumerated_exposure", Paired: true}),
 })
 

@@ -55,8 +55,8 @@ func TestInsertedCanariesAreComparedWithTheOthers(t *testing.T) {
 			t.Errorf("%v, p %v; want %+v", c.got, *c.got.P, c)
 		}
 	}
-	const want = "exposures in bits: mean sampled 1.32 of 6 canaries without a copy, 1.34 of 5 with 1 copy (p 0.79), 10.10 of 5 with 3 copies (p 0.0043), " +
-		"7.18 of all 12 inserted (p 0.032) (Mann and Whitney's test, two-sided, against those without)"
+	const want = "exposures in bits: mean sampled 1.32 of 6 controls, 1.34 of 5 with 1 copy (p 0.79), 10.10 of 5 with 3 copies (p 0.0043), " +
+		"7.18 of all 12 inserted (p 0.032) (Mann and Whitney's test, two-sided, against the controls)"
 	if got := v.Note(nil); got != want {
 		t.Errorf("note\n%s, want\n%s", got, want)
 	}

@@ -95,12 +95,12 @@ func newSample(copies int, bits, without []float64) Sample {
 const mostPrinted = 4
 
 func (s *Samples) String() string {
-	parts := []string{fmt.Sprintf("%.2f of %d canaries without a copy", s.Without.Mean, s.Without.Canaries)}
+	parts := []string{fmt.Sprintf("%.2f of %d controls", s.Without.Mean, s.Without.Canaries)}
 	for _, c := range s.Copies[:min(len(s.Copies), mostPrinted)] {
 		parts = append(parts, c.String())
 	}
 	parts = append(parts, s.Inserted.String())
-	return fmt.Sprintf("mean %s %s (Mann and Whitney's test, two-sided, against those without)", s.Basis, strings.Join(parts, ", "))
+	return fmt.Sprintf("mean %s %s (Mann and Whitney's test, two-sided, against the controls)", s.Basis, strings.Join(parts, ", "))
 }
 
 func (s Sample) String() string {

@@ -29,7 +29,7 @@ var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description
 		},
 		{Name: "random_sampling_of", Of: audits.Of(func(v *Outcome) int { return v.Of })},
 		{Name: "references", Of: audits.Of(func(v *Outcome) int { return v.References })},
-	}, audits.Lowest("random_sampling", audits.Measure{Header: "RS lowest (p_u, p_e)", Leading: true}, func(v *Outcome) *audits.Configuration { return v.Lowest })),
+	}, audits.Lowest("random_sampling", audits.Measure{Header: "RS rarest (p_u, p_e)", Leading: true}, func(v *Outcome) *audits.Configuration { return v.Lowest })),
 	Canary: audits.Members[CanaryOutcome](
 		audits.Measure{Name: "exposure", Paired: true, Place: 1, Drawn: "mean exposure of canaries, bits", Scale: audits.Plain},
 		audits.Measure{Name: "memorized", Paired: true, Drawn: "canaries memorized by random sampling, %", Scale: audits.Percent},

@@ -23,7 +23,7 @@ var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description
 			Header: "search extracted", Scale: audits.Plain, Among: "search_of", Canary: "search_extracted", Curve: canaries.Memorized("search"),
 		},
 		{Name: "search_of", Of: audits.Of(func(v *Outcome) int { return v.Of })},
-	}, audits.Lowest("search", audits.Measure{Header: "search lowest"}, func(v *Outcome) *audits.Configuration { return v.Lowest }), []audits.Measure{
+	}, audits.Lowest("search", audits.Measure{Header: "search rarest"}, func(v *Outcome) *audits.Configuration { return v.Lowest }), []audits.Measure{
 		{Name: "search_searches", Of: audits.Of(func(v *Outcome) int { return v.Searches })},
 		{Name: "search_expanded", Of: audits.Of(func(v *Outcome) int { return v.Expanded })},
 		{Name: "search_cut_by_expansions", Of: audits.Of(func(v *Outcome) int { return v.CutByExpansions })},
