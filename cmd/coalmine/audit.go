@@ -245,7 +245,9 @@ func (a *auditFlags) remoteOptions(c *cobra.Command) modelaudit.Options {
 }
 
 func (g *global) noteRanked(requests func() int64) func(done, of int) {
-	return func(done, of int) { g.note("%d of %d canaries ranked, %d requests", done, of, requests()) }
+	return func(done, of int) {
+		g.note("%d of %d canaries ranked, %s", done, of, readable.Count(requests(), "request"))
+	}
 }
 
 // opened reads a file. Errors name it.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"coalmine/internal/readable"
 	"coalmine/workflows/control/submission"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
@@ -122,7 +123,7 @@ func (g *global) writeCanaries(f *canaryfiles.File, folder string) error {
 	if g.json {
 		return g.printJSON(map[string]any{"directory": folder, "lines": counts})
 	}
-	g.printf("%s: %d canaries, %d held back, %d coins, %d references; insert canaries and the coins that came up, and score every line\n",
-		filepath.Join(folder, canariesFile), counts[canaryfiles.Canary], counts[canaryfiles.HeldBack], counts[canaryfiles.Coin], counts[canaryfiles.Reference])
+	g.printf("%s: %s, %d held back, %s, %s; insert canaries and the coins that came up, and score every line\n",
+		filepath.Join(folder, canariesFile), readable.Count(counts[canaryfiles.Canary], "canary"), counts[canaryfiles.HeldBack], readable.Count(counts[canaryfiles.Coin], "coin"), readable.Count(counts[canaryfiles.Reference], "reference"))
 	return nil
 }

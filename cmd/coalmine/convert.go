@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"coalmine/internal/readable"
 	"coalmine/models"
 	"coalmine/tasks/datasets"
 	"coalmine/workflows/data/conversion"
@@ -253,7 +254,7 @@ func (g *global) printTagged(to string, s *conversion.Summary) {
 }
 
 func (g *global) printConverted(to string, s *conversion.Summary) {
-	g.printf("%s: %d images of %d users, %s.\n", to, s.Images, s.Users, s.Image)
+	g.printf("%s: %s of %s, %s.\n", to, readable.Count(s.Images, "image"), readable.Count(s.Users, "user"), s.Image)
 	unlabelled := ""
 	if s.Unlabelled > 0 {
 		unlabelled = ", unlabelled: true"

@@ -138,7 +138,7 @@ func TestConvertMakesASourceThatInspectReads(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := told(t, "data", "convert", "leaf", leaf, "-o", out, "--ignore-case", "--invert")
-	if want := out + ": 2 images of 1 users, 2 x 2 pixels of 1 channel.\ndata: {source: " + out + ", level: image, image: {width: 2, height: 2, channels: 1, classes: 36}}\n"; text != want {
+	if want := out + ": 2 images of 1 user, 2 x 2 pixels of 1 channel.\ndata: {source: " + out + ", level: image, image: {width: 2, height: 2, channels: 1, classes: 36}}\n"; text != want {
 		t.Errorf("got %q, want %q", text, want)
 	}
 	read := told(t, "data", "inspect", out, "--level", "image", "--width", "2", "--height", "2", "--classes", "36", "--test", "0")

@@ -191,8 +191,8 @@ func (f *prediction) on(cores []int) ([]simulatedCluster, error) {
 // writeClusters prints what clusters take, after the number of tasks.
 func (g *global) writeClusters(x *explanation.Plan, clusters []simulatedCluster) {
 	for _, c := range clusters {
-		g.printf("about %s on %d such cores, at work %.0f%% of the time (simulated; %d tasks)%s\n",
-			roughly(c.Seconds), c.Cores, 100*c.Busy, x.TasksToRun(), withoutUnknown(c.UnknownTasks))
+		g.printf("about %s on %d such cores, at work %.0f%% of the time (simulated; %s)%s\n",
+			roughly(c.Seconds), c.Cores, 100*c.Busy, readable.Count(x.TasksToRun(), "task"), withoutUnknown(c.UnknownTasks))
 	}
 }
 
@@ -288,7 +288,7 @@ func (g *global) writePlan(cells []plannedCell, alarms []experiment.FalseAlarm, 
 	for _, f := range alarms {
 		g.printf("%s\n", f)
 	}
-	g.printf("\n%d tasks; %s; about %s through the store\n", tasks, arithmetic(cost), bytesText(cost.Bytes))
+	g.printf("\n%s; %s; about %s through the store\n", readable.Count(tasks, "task"), arithmetic(cost), bytesText(cost.Bytes))
 	if cost.Recorded > 0 {
 		g.printf("about %s of recorded updates stay in the store; until they are gathered, for each such training up to %s more\n",
 			bytesText(cost.Recorded), bytesText(cost.Gathering))

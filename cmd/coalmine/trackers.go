@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"coalmine/internal/chart"
+	"coalmine/internal/readable"
 	"coalmine/workflows/control"
 	"coalmine/workflows/results"
 	"coalmine/workflows/results/trackers"
@@ -38,7 +39,7 @@ func (g *global) track(ctx context.Context, run string, f trackers.Format, dir s
 		if g.json {
 			return g.printJSON(written)
 		}
-		g.printf("%d cells in %d files below %s\nlook at them with: "+f.Reader+"\n", written.Cells, written.Files, written.Folder, dir)
+		g.printf("%s in %s below %s\nlook at them with: "+f.Reader+"\n", readable.Count(written.Cells, "cell"), readable.Count(written.Files, "file"), written.Folder, dir)
 		return nil
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"coalmine/internal/readable"
 	"coalmine/internal/registry"
 	"coalmine/tasks"
 	"coalmine/tasks/datasets/patterns"
@@ -105,7 +106,7 @@ func (s *Sanitized) String() string {
 		}
 		text += fmt.Sprintf(" %d %s", p.Findings, p.Pattern)
 	}
-	return fmt.Sprintf("%s in %d sentences", text, s.Sentences)
+	return fmt.Sprintf("%s in %s", text, readable.Count(s.Sentences, "sentence"))
 }
 
 func runSanitize(ctx context.Context, t *tasks.Task) error {

@@ -37,8 +37,8 @@ func (f FalseAlarm) String() string {
 		return fmt.Sprintf("%s: %g cannot be passed with so few users: %d, where it takes %d; the gate fails by design, not by a false alarm, unless the number is certainly below the limit (cells: %d)",
 			f.Limit, f.Allowed, f.Users, f.FewestUsers, f.Cells)
 	}
-	return fmt.Sprintf("%s: %g gives a false alarm with a probability of at most %.2g (%d %s in all, cells: %d, %s)",
-		f.Limit, f.Allowed, f.Probability, f.Trials, f.Unit, f.Cells, cmp.Or(f.Where, "nothing memorized"))
+	return fmt.Sprintf("%s: %g gives a false alarm with a probability of at most %.2g (%s in all: %d, cells: %d, %s)",
+		f.Limit, f.Allowed, f.Probability, f.Unit, f.Trials, f.Cells, cmp.Or(f.Where, "nothing memorized"))
 }
 
 // FalseAlarms lists the limits that may fail by chance alone, in the order of the cells.

@@ -62,7 +62,7 @@ func TestLimitsOfDifferentValuesHaveFalseAlarmsOfTheirOwn(t *testing.T) {
 	if len(got) != 2 || got[0].Allowed != 1 || got[0].Cells != 2 || got[1].Allowed != 0 || got[1].Probability != 1 {
 		t.Errorf("false alarms %+v, want two limits of two cells, the second certain", got)
 	}
-	const sentence = "audit.fail_if.exposure: 1 gives a false alarm with a probability of at most 1 (16 canaries in all, cells: 2, nothing memorized)"
+	const sentence = "audit.fail_if.exposure: 1 gives a false alarm with a probability of at most 1 (canaries in all: 16, cells: 2, nothing memorized)"
 	if got[0].String() != sentence {
 		t.Errorf("got %q, want %q", got[0].String(), sentence)
 	}
@@ -76,7 +76,7 @@ func TestAGateOfTooFewUsersHasNoFalseAlarm(t *testing.T) {
 	t.Parallel()
 	for heldOut, want := range map[int]string{
 		3: "audit.fail_if.membership_auc: 0.6 cannot be passed with so few users: 3, where it takes 8; the gate fails by design, not by a false alarm, unless the number is certainly below the limit (cells: 1)",
-		8: "audit.fail_if.membership_auc: 0.6 gives a false alarm with a probability of at most 0.025 (1 AUCs in all, cells: 1, what is limited at the limit)",
+		8: "audit.fail_if.membership_auc: 0.6 gives a false alarm with a probability of at most 0.025 (AUCs in all: 1, cells: 1, what is limited at the limit)",
 	} {
 		spec, facts := parse(t, minimal, "data.held_out_users.fraction=1/10", "audit={membership: {}, fail_if: {membership_auc: 0.6}}", "canaries=null"), plenty
 		facts.HeldOutUsers = heldOut

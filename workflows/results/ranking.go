@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 
+	"coalmine/internal/readable"
 	"coalmine/models"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/canaries/randomsampling"
@@ -76,6 +77,6 @@ func (r *Ranking) why() string {
 
 // String is a note below the table.
 func (r *Ranking) String() string {
-	return fmt.Sprintf("%d canaries were ranked among %d references, %d of them by an estimate, %d with the exposure as a lower bound: %s",
-		r.Of, r.References, r.Estimated, r.Censored, r.Why)
+	return fmt.Sprintf("%s ranked among %s, %d of them by an estimate, %d with the exposure as a lower bound: %s",
+		readable.Count(r.Of, "canary"), readable.Count(r.References, "reference"), r.Estimated, r.Censored, r.Why)
 }

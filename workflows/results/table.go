@@ -223,7 +223,7 @@ func (v *viewCell) notes() []string {
 		}
 	}
 	if v.Report != nil && v.Budget != nil && v.Budget.Stopped {
-		notes = append(notes, fmt.Sprintf(" stopped after %d rounds: its privacy budget is epsilon_proved %g at delta %g", v.Training.Rounds, v.Budget.Epsilon, v.Budget.Delta))
+		notes = append(notes, fmt.Sprintf(" stopped after %s: its privacy budget is epsilon_proved %g at delta %g", readable.Count(v.Training.Rounds, "round"), v.Budget.Epsilon, v.Budget.Delta))
 	}
 	if v.Report != nil {
 		for _, f := range v.Faults {
