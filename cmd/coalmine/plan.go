@@ -31,17 +31,17 @@ import (
 func newPlanCommand(g *global) *cobra.Command {
 	var flags submitFlags
 	var cores []int
-	var programs bool
+	var programs, nodes bool
 	c := &cobra.Command{
 		Use:   "plan FILE",
 		Short: "Show what a run of an experiment would do, and queue nothing",
-		Long: `Show the cells of an experiment, what of them is cached and why the rest is not,
-what a training with clipped updates will cost in privacy, and an estimate of the
+		Long: `Show the cells of an experiment, how many tasks run and how many are cached, what a training with clipped updates will cost in privacy, and an estimate of the
 arithmetic, bytes and time on this machine. The population of an iid cell is filled
 only when it runs: its epsilon may differ a little from the one shown.
 
-Tasks that cells share are counted for each of them, and are run once. --json lists
-all kinds of tasks of every cell.
+--nodes lists the tasks of each cell that run, by kind, and why. Tasks that cells share
+are counted for each of them, and are run once. --json lists all kinds of tasks of every
+cell.
 
 The time follows from the coordinator's own scheduling against a simulated clock: a
 training goes step by step, however many cores there are. --cores says what clusters
@@ -61,12 +61,13 @@ unknown.`,
 			if i := slices.IndexFunc(cores, func(n int) bool { return n < 1 || n > mostCores }); i >= 0 {
 				return fmt.Errorf("--cores: %d cores; expected from 1 to %d", cores[i], mostCores)
 			}
-			return g.plan(c.Context(), sub, cores, programs)
+			return g.plan(c.Context(), sub, cores, programs, nodes)
 		},
 	}
 	c.Long = fmt.Sprintf(c.Long, int(estimate.StoreBytes/1e6))
 	c.Flags().IntSliceVar(&cores, "cores", nil, "also say what clusters of so many cores would take, such as 64,256,1000")
 	c.Flags().BoolVar(&programs, "programs", true, "measure the programs of the experiment on made-up data; without, the time that they take is unknown")
+	c.Flags().BoolVar(&nodes, "nodes", false, "list the tasks of each cell that run")
 	flags.add(c.Flags(), false)
 	return c
 }
@@ -74,7 +75,7 @@ unknown.`,
 // mostCores bounds what is simulated.
 const mostCores = 100_000
 
-func (g *global) plan(ctx context.Context, sub *submission.Submission, cores []int, programs bool) error {
+func (g *global) plan(ctx context.Context, sub *submission.Submission, cores []int, programs, nodes bool) error {
 	p, err := compile.Plan(sub.Spec)
 	if err != nil {
 		return err
@@ -117,7 +118,10 @@ func (g *global) plan(ctx context.Context, sub *submission.Submission, cores []i
 	if g.json {
 		return g.printJSON(planView(cells, sub.Spec.FalseAlarms(), cost, x.TasksToRun(), here, clusters))
 	}
-	g.writePlan(cells, sub.Spec.FalseAlarms(), cost, x.TasksToRun(), here)
+	for i := range cells {
+		g.writePlannedCell(&cells[i], nodes)
+	}
+	g.writePlan(sub.Spec.FalseAlarms(), cost, tasksText(x), here)
 	g.writeClusters(x, clusters)
 	return nil
 }
@@ -280,15 +284,26 @@ func (g *global) planArchive(ctx context.Context, p place) (*storage.Archive, cl
 	return storage.NewArchive(store), remove, nil
 }
 
-// writePlan prints the plan for people.
-func (g *global) writePlan(cells []plannedCell, alarms []experiment.FalseAlarm, cost estimate.Cost, tasks int, here thisMachine) {
-	for i := range cells {
-		g.writePlannedCell(&cells[i])
+// tasksText is "130 tasks, none cached", "12 tasks, the rest cached" or "0 tasks, all cached".
+func tasksText(x *explanation.Plan) string {
+	cached := "none"
+	for _, n := range x.Nodes {
+		if n.Disposition != explanation.ToRun { // what is not needed any more was, before others were cached
+			cached = "the rest"
+		}
 	}
+	if x.TasksToRun() == 0 {
+		cached = "all"
+	}
+	return fmt.Sprintf("%s, %s cached", readable.Count(x.TasksToRun(), "task"), cached)
+}
+
+// writePlan sums the plan up for people.
+func (g *global) writePlan(alarms []experiment.FalseAlarm, cost estimate.Cost, tasks string, here thisMachine) {
 	for _, f := range alarms {
 		g.printf("%s\n", f)
 	}
-	g.printf("\n%s; %s; about %s through the store\n", readable.Count(tasks, "task"), arithmetic(cost), bytesText(cost.Bytes))
+	g.printf("\n%s; %s; about %s through the store\n", tasks, arithmetic(cost), bytesText(cost.Bytes))
 	if cost.Recorded > 0 {
 		g.printf("about %s of recorded updates stay in the store; until they are gathered, for each such training up to %s more\n",
 			bytesText(cost.Recorded), bytesText(cost.Gathering))
@@ -301,7 +316,7 @@ func (g *global) writePlan(cells []plannedCell, alarms []experiment.FalseAlarm, 
 		roughly(*here.Seconds), here.Cores, 100*here.Busy, here.GFLOPS, here.Kernels, 100*here.Used)
 }
 
-func (g *global) writePlannedCell(c *plannedCell) {
+func (g *global) writePlannedCell(c *plannedCell, nodes bool) {
 	state := "to run"
 	if c.Cached {
 		state = "cached"
@@ -310,7 +325,7 @@ func (g *global) writePlannedCell(c *plannedCell) {
 	if c.privacy != nil {
 		g.printf("      privacy: %s\n", c.privacy.Summary())
 	}
-	if c.Cached {
+	if c.Cached || !nodes {
 		return
 	}
 	for _, line := range c.training {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/storage"
 	"coalmine/tasks/taskstest"
 	"coalmine/workflows/forecast/estimate"
 	"coalmine/workflows/forecast/explanation"
@@ -33,6 +34,19 @@ func TestAPlanListsWhatDiffers(t *testing.T) {
 		var out bytes.Buffer
 		if (&global{stdout: &out}).writeGroups(groups); out.String() != want {
 			t.Errorf("%+v: %q, want %q", groups, &out, want)
+		}
+	}
+}
+
+func TestAPlanSumsUp(t *testing.T) {
+	t.Parallel()
+	for want, x := range map[string]*explanation.Plan{
+		"1 task, none cached":     {Nodes: map[storage.Key]explanation.Node{{Digest: storage.Digest{1}}: {Disposition: explanation.ToRun}}},
+		"1 task, the rest cached": {Nodes: map[storage.Key]explanation.Node{{Digest: storage.Digest{1}}: {Disposition: explanation.ToRun}, {Digest: storage.Digest{2}}: {Disposition: explanation.Cached}}},
+		"0 tasks, all cached":     {Nodes: map[storage.Key]explanation.Node{{Digest: storage.Digest{2}}: {Disposition: explanation.Cached}}},
+	} {
+		if got := tasksText(x); got != want {
+			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }
@@ -74,8 +88,14 @@ func TestAPlanSaysWhatClustersTake(t *testing.T) {
 	if one.Busy < 0.999 || one.Seconds < 40*3*estimate.TaskSeconds || two.Seconds >= one.Seconds || many.Seconds > two.Seconds || many.Seconds < 40*2*estimate.TaskSeconds || many.Busy > 0.05 {
 		t.Errorf("%+v", planned.Clusters)
 	}
-	if code, out, _ := plan("--cores", "100"); code != exitDone || !strings.Contains(string(out), "on 100 such cores, at work") || !strings.Contains(string(out), fmt.Sprintf("\n%d tasks; ", planned.Tasks)) {
+	if code, out, _ := plan("--cores", "100"); code != exitDone || !strings.Contains(string(out), "on 100 such cores, at work") || !strings.Contains(string(out), fmt.Sprintf("\n%d tasks, none cached; ", planned.Tasks)) {
 		t.Errorf("exit status %d: %s", code, out)
+	}
+	if _, out, _ := plan(); strings.Contains(string(out), "training: ") {
+		t.Errorf("without --nodes the plan lists tasks: %s", out)
+	}
+	if _, out, _ := plan("--nodes"); !strings.Contains(string(out), "\n      training: train ") {
+		t.Errorf("with --nodes the plan lists no tasks: %s", out)
 	}
 	if code, _, messages := plan("--cores", "0"); code == exitDone || !strings.Contains(messages, "--cores: 0 cores; expected from 1 to 100000") {
 		t.Errorf("exit status %d: %s", code, messages)
