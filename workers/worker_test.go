@@ -372,7 +372,7 @@ func TestAMissingInputIsNamed(t *testing.T) {
 			t.Errorf("outcome %+v", out)
 		}
 	}
-	wantMissing(1, "no cached result")
+	wantMissing(1, "not committed")
 	l.do(a, 1, attempts.Done)
 	damage := &fault.Rule{Op: fault.Get, Name: "blobs/*/*", Flip: true}
 	l.store.Add(damage)

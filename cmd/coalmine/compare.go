@@ -47,7 +47,7 @@ func newCompareCommand(g *global) *cobra.Command {
 				if g.json {
 					return g.printJSON(comparison)
 				}
-				return comparison.WriteTable(g.stdout)
+				return comparison.WriteScreen(g.stdout, g.colorless())
 			})
 		},
 	}

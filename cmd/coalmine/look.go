@@ -348,6 +348,7 @@ func (g *global) writeLogs(told runLogs) {
 func newResultsCommand(g *global) *cobra.Command {
 	var format, rows, output, width, figure string
 	var columns []string
+	var notes bool
 	c := &cobra.Command{
 		Use:   "results [RUN]",
 		Short: "Print the outcome of a run",
@@ -374,6 +375,11 @@ a page for each: \includegraphics[page=2]{figures.pdf}.
 latex is a booktabs table. With replicates it has means ± standard deviations alone;
 --columns chooses columns that fit the page.
 
+On a terminal the table fits the width (COLUMNS, or the terminal's own): columns that
+have no room stand below the others, columns with one text in all rows in a line, and
+notes that report no failure and explain no mark only with --notes. Written to a file or
+a pipe, a table is as wide as it needs and has all notes. NO_COLOR turns colors off.
+
 Formats:
 ` + formatsHelp(),
 		Example: "  coalmine results quickstart --format pdf --width two-columns -o figures\n  coalmine results quickstart --format pdf --figure exposure -o exposure.pdf\n  coalmine results quickstart --format html -o report.html\n  coalmine results quickstart --json | jq '.cells[].audit.random_sampling'\n" +
@@ -381,7 +387,7 @@ Formats:
 		GroupID: groupLook,
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			return g.writeResults(c, runArgument(args), format, rows, output, figureFlags{format, width, figure}, columns)
+			return g.writeResults(c, runArgument(args), format, rows, output, figureFlags{format, width, figure}, columns, notes)
 		},
 	}
 	c.Flags().StringVar(&format, "format", results.FormatNames()[0], resultFormats())
@@ -392,6 +398,7 @@ Formats:
 		}
 		return pflag.NormalizedName(name)
 	})
+	c.Flags().BoolVar(&notes, "notes", false, "show all notes below a table on a terminal")
 	c.Flags().StringVarP(&output, "output", "o", "", "file to write, of svg, pdf, png, mlflow and tensorboard the folder; standard output if none is given")
 	c.Flags().StringVar(&width, "width", string(chart.OneColumn), "width of svg, pdf and png in a paper: one-column (85 mm) or two-columns (178 mm)")
 	c.Flags().StringSliceVar(&columns, "columns", nil, "columns of table, latex and html, by their headers, separated by commas: 'RS memorized,accuracy %'")
@@ -400,7 +407,7 @@ Formats:
 }
 
 // writeResults writes the outcome of a run in a format: to a file, a folder or standard output.
-func (g *global) writeResults(c *cobra.Command, run, format, rows, output string, flags figureFlags, columns []string) error {
+func (g *global) writeResults(c *cobra.Command, run, format, rows, output string, flags figureFlags, columns []string, notes bool) error {
 	ctx := c.Context()
 	if f, ok := trackers.Named(format); ok {
 		if rows != string(results.Cells) {
@@ -428,6 +435,16 @@ func (g *global) writeResults(c *cobra.Command, run, format, rows, output string
 		return fmt.Errorf("--rows: %w", err)
 	}
 	return g.withControl(ctx, func(api control.API) error {
+		if screen := g.screen(notes); screen != nil && output == "" && f.Name == "table" && rows == string(results.Cells) {
+			r, err := api.Results(ctx, run)
+			if err != nil {
+				return err
+			}
+			if err := r.Choose(columns); err != nil {
+				return fmt.Errorf("--columns: %w", err)
+			}
+			return r.WriteScreen(g.data, screen)
+		}
 		write, err := resultsOf(ctx, api, run, f, results.Rows(rows), columns)
 		if err != nil {
 			return err

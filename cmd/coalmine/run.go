@@ -335,11 +335,7 @@ func (g *global) conclude(ctx context.Context, notify *notifier, r *results.Resu
 	if err != nil {
 		return err
 	}
-	format := "table"
-	if g.json {
-		format = "json"
-	}
-	if err := r.Write(g.data, format); err != nil {
+	if err := g.writeOutcome(r); err != nil {
 		return err
 	}
 	code := g.verdict(r)
@@ -348,6 +344,18 @@ func (g *global) conclude(ctx context.Context, notify *notifier, r *results.Resu
 		return nil
 	}
 	return &exitError{code: code}
+}
+
+// writeOutcome writes the results as a table, or with --json as JSON.
+func (g *global) writeOutcome(r *results.Results) error {
+	if screen := g.screen(false); screen != nil {
+		return r.WriteScreen(g.data, screen)
+	}
+	format := "table"
+	if g.json {
+		format = "json"
+	}
+	return r.Write(g.data, format)
 }
 
 // verdict is the exit code that the results ask for. Beside a table, whose notes have every limit that

@@ -38,6 +38,7 @@ type Comparison struct {
 	Rows []Difference `json:"rows,omitempty"`
 
 	columns []tableColumn // of Rows
+	axes    sharedAxes
 }
 
 // Pair is a cell of both runs.
@@ -89,7 +90,7 @@ func (s Side) has() string {
 
 // Compare sets two runs side by side. A report that cannot be read is an error.
 func Compare(before, after Side) (*Comparison, error) {
-	c := &Comparison{Before: before.Results.Run, After: after.Results.Run, Pairs: []Pair{}, OnlyBefore: []string{}, OnlyAfter: []string{}}
+	c := &Comparison{Before: before.Results.Run, After: after.Results.Run, Pairs: []Pair{}, OnlyBefore: []string{}, OnlyAfter: []string{}, axes: newSharedAxes(before, after)}
 	partners := before.partners(after)
 	for i, cell := range before.Results.Cells {
 		j, found := partners[i]
@@ -202,10 +203,14 @@ func (s Side) partners(other Side) map[int]int {
 // WriteTable writes for people what differs between the runs: fields of the
 // experiment, and then the columns of the results, "3/8 -> 5/8" where they differ; of rows
 // of replicates the differences.
-func (c *Comparison) WriteTable(w io.Writer) error {
+func (c *Comparison) WriteTable(w io.Writer) error { return c.WriteScreen(w, nil) }
+
+// WriteScreen is WriteTable for a terminal.
+func (c *Comparison) WriteScreen(w io.Writer, s *Screen) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s -> %s\n", c.Before, c.After)
 	c.writeFields(&b)
+	c.writeShared(&b)
 	for _, label := range c.OnlyBefore {
 		fmt.Fprintf(&b, "only in %s: %s\n", c.Before, label)
 	}
@@ -213,14 +218,14 @@ func (c *Comparison) WriteTable(w io.Writer) error {
 		fmt.Fprintf(&b, "only in %s: %s\n", c.After, label)
 	}
 	if len(c.Rows) > 0 {
-		c.writeRows(&b)
+		c.writeRows(&b, s)
 	} else if len(c.Pairs) > 0 {
 		header, rows, err := c.rows()
 		if err != nil {
 			return err
 		}
 		b.WriteByte('\n')
-		writeAligned(&b, header, rows)
+		s.table(&b, header, rows)
 	}
 	for i := range c.Pairs {
 		c.Pairs[i].writeChanges(&b)
@@ -230,13 +235,63 @@ func (c *Comparison) WriteTable(w io.Writer) error {
 }
 
 // writeRows writes the differences of rows of replicates, and of which utility is not matched.
-func (c *Comparison) writeRows(b *strings.Builder) {
+func (c *Comparison) writeRows(b *strings.Builder, s *Screen) {
 	table := differenceTable(c.columns, c.Rows)
 	b.WriteByte('\n')
-	writeAligned(b, table.Header, table.texts())
+	s.table(b, table.Header, table.texts())
 	for _, note := range unmatched(c.Rows) {
 		b.WriteString(note + "\n")
 	}
+}
+
+// writeShared says of different grids how many cells both have, and by which axes they differ.
+func (c *Comparison) writeShared(b *strings.Builder) {
+	only := len(c.OnlyBefore) + len(c.OnlyAfter)
+	if only == 0 {
+		return
+	}
+	fmt.Fprintf(b, "the grids differ: %d of %s at the same point of both", len(c.Pairs), readable.Count(len(c.Pairs)+only, "cell"))
+	for _, part := range []struct {
+		name string
+		axes []string
+	}{{"axes of both", c.axes.both}, {"of " + c.Before + " alone", c.axes.before}, {"of " + c.After + " alone", c.axes.after}} {
+		if len(part.axes) > 0 {
+			fmt.Fprintf(b, "; %s: %s", part.name, strings.Join(part.axes, ", "))
+		}
+	}
+	b.WriteByte('\n')
+}
+
+// sharedAxes are the paths of the axes of two grids.
+type sharedAxes struct{ both, before, after []string }
+
+// newSharedAxes sorts the axes of two runs by which of them have an axis.
+func newSharedAxes(before, after Side) (x sharedAxes) {
+	a, b := before.paths(), after.paths()
+	for _, path := range a {
+		if slices.Contains(b, path) {
+			x.both = append(x.both, path)
+		} else {
+			x.before = append(x.before, path)
+		}
+	}
+	for _, path := range b {
+		if !slices.Contains(a, path) {
+			x.after = append(x.after, path)
+		}
+	}
+	return x
+}
+
+// paths are those of the axes of all cells, sorted.
+func (s Side) paths() (list []string) {
+	for i := range s.Spec.Cells {
+		for _, axis := range s.Spec.Cells[i].Axes {
+			list = append(list, axis.Path)
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
 }
 
 // writeFields says each difference once, and of which cells if not of all.

@@ -77,7 +77,7 @@ func TestCellsOfOneRunAloneAreNamed(t *testing.T) {
 	if err := c.WriteTable(&b); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"  the experiments are the same\n", "only in grid-1: by-user\n", "only in grid-2: by-user\n"} {
+	for _, want := range []string{"  the experiments are the same\n", "the grids differ: 1 of 3 cells at the same point of both; axes of both: data.partition\n", "only in grid-1: by-user\n", "only in grid-2: by-user\n"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("lacks %q:\n%s", want, &b)
 		}

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"os"
+	"strconv"
+
+	"golang.org/x/term"
+
+	"coalmine/workflows/results"
+)
+
+// Widths of tables on a terminal: the least, and that of a terminal that does not tell its own.
+const (
+	leastWidth   = 40
+	defaultWidth = 80
+)
+
+// screen returns the terminal that standard output is; nil if it is none, or JSON is asked for.
+func (g *global) screen(notes bool) *results.Screen {
+	f, ok := g.data.(*os.File)
+	if !ok || g.json || !term.IsTerminal(int(f.Fd())) {
+		return nil
+	}
+	return &results.Screen{Width: screenWidth(f), Color: os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb", Notes: notes}
+}
+
+// colorless is the screen for texts whose escape sequences are made visible.
+func (g *global) colorless() *results.Screen {
+	s := g.screen(true)
+	if s != nil {
+		s.Color = false
+	}
+	return s
+}
+
+// screenWidth is COLUMNS or the width of the terminal.
+func screenWidth(f *os.File) int {
+	width, err := strconv.Atoi(os.Getenv("COLUMNS"))
+	if err != nil || width <= 0 {
+		if width, _, err = term.GetSize(int(f.Fd())); err != nil || width <= 0 {
+			width = defaultWidth
+		}
+	}
+	return max(leastWidth, width)
+}

@@ -1,0 +1,146 @@
+package results
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/mattn/go-runewidth"
+	"pgregory.net/rapid"
+)
+
+// wantOnScreen fails where a line is wider than the screen, or a word of a text is missing.
+func wantOnScreen(t rapid.TB, width int, header []string, rows [][]string) {
+	t.Helper()
+	var b strings.Builder
+	(&Screen{Width: width}).table(&b, header, rows)
+	for line := range strings.Lines(b.String()) {
+		if n := runewidth.StringWidth(strings.TrimRight(line, "\n")); n > width {
+			t.Fatalf("%d columns, want at most %d: %s", n, width, line)
+		}
+	}
+	unfolded := strings.Map(func(r rune) rune {
+		if strings.ContainsRune(" -\n", r) {
+			return -1
+		}
+		return r
+	}, b.String())
+	for _, row := range append([][]string{header}, rows...) {
+		for _, text := range row {
+			for _, word := range strings.Fields(text) {
+				if len(word) <= 16 && !strings.Contains(unfolded, strings.ReplaceAll(word, "-", "")) {
+					t.Fatalf("%q of %q is not in\n%s", word, text, b.String())
+				}
+			}
+		}
+	}
+}
+
+func TestAnyTableFitsTheScreen(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		texts := rapid.SliceOfN(rapid.StringMatching(`[a-z世%()][a-z0-9世%()]{0,9}( [a-z0-9.±]{1,60}){0,6}`), 1, 14)
+		header := texts.Draw(t, "header")
+		var rows [][]string
+		for range rapid.IntRange(0, 5).Draw(t, "rows") {
+			row := rapid.SliceOfN(rapid.StringMatching(`[a-z]{1,30}( [a-z0-9]{1,20}){0,9}`), len(header), len(header)).Draw(t, "row")
+			rows = append(rows, row)
+		}
+		wantOnScreen(t, rapid.IntRange(40, 200).Draw(t, "width"), header, rows)
+	})
+}
+
+// Pages of docs hold the tables that the shipped examples print.
+func TestTheTablesOfTheExamplesFit120Columns(t *testing.T) {
+	t.Parallel()
+	paths, err := filepath.Glob("../../docs/*/*.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rule, tables := regexp.MustCompile(`^-+(  -+)+$`), 0
+	for _, path := range append(paths, "testdata/results.table", "testdata/replicates.table", "testdata/attacks.table") {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(string(text), "\n")
+		for i := 1; i < len(lines); i++ {
+			if !rule.MatchString(lines[i]) {
+				continue
+			}
+			tables++
+			var rows [][]string
+			for _, line := range lines[i+1:] {
+				row := cut(line, lines[i])
+				if row == nil {
+					break
+				}
+				rows = append(rows, row)
+			}
+			wantOnScreen(t, 120, cut(lines[i-1], lines[i]), rows)
+		}
+	}
+	if tables < 15 {
+		t.Errorf("only %d tables were found", tables)
+	}
+}
+
+// cut returns the texts of a line above the dashes of a rule; nil if it is no line of that table.
+func cut(line, rule string) (row []string) {
+	runes := []rune(line)
+	at := 0
+	for dashes := range strings.SplitSeq(rule, "  ") {
+		end := at + len(dashes)
+		if at > 0 && at < len(runes) && at >= 2 && string(runes[at-2:at]) != "  " {
+			return nil
+		}
+		row = append(row, strings.TrimSpace(string(runes[min(at, len(runes)):min(end, len(runes))])))
+		at = end + 2
+	}
+	if row[0] == "" || len(runes) > at {
+		return nil
+	}
+	return row
+}
+
+func screened(t *testing.T, r *Results, s Screen) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := r.WriteScreen(&b, &s); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestAScreenNamesTheBaselineAndFoldsNotes(t *testing.T) {
+	t.Parallel()
+	r := replicated(t)
+	folded, whole := screened(t, r, Screen{Width: 120}), screened(t, r, Screen{Width: 120, Notes: true})
+	for _, want := range []string{"\nEach setting less its baseline", "  baseline  ", "notes more: coalmine results grid-1 --notes\n", "in all rows: "} {
+		if !strings.Contains(folded, want) {
+			t.Errorf("no %q in\n%s", want, folded)
+		}
+	}
+	if strings.Contains(folded, "utility is not matched") || !strings.Contains(strings.ReplaceAll(whole, "\n", " "), "utility is not matched: recall_at_1 differs") {
+		t.Errorf("folded:\n%s\nwhole:\n%s", folded, whole)
+	}
+	if strings.Contains(folded, "\x1b") {
+		t.Error("colors without a terminal that has them")
+	}
+	if !strings.Contains(screened(t, r, Screen{Width: 120, Color: true}), bold+"setting"+plain) {
+		t.Error("no bold header")
+	}
+}
+
+// A text of an experiment cannot send escape sequences to the terminal.
+func TestAScreenShowsNoEscapeSequenceOfATable(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	(&Screen{Width: 80}).table(&b, []string{"setting", "a"}, [][]string{{"x\x1b[31my", "\x1b]0;title\x07"}})
+	if strings.ContainsAny(b.String(), "\x1b\x07") {
+		t.Errorf("%q", b.String())
+	}
+}
