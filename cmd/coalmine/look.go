@@ -101,13 +101,16 @@ func submittedText(s *status.Run) string {
 	return s.Submitted.Local().Format(time.DateTime)
 }
 
-// stateText is "running", "running, stuck", "done, gate failed", or "unreadable".
+// stateText is "running", "running, stuck", "interrupted", "done, gate failed", or "unreadable".
 func stateText(s *status.Run) string {
 	if s.Unreadable {
 		return "unreadable"
 	}
 	if s.Gate == results.GateFailed {
 		return fmt.Sprintf("%s, gate %s", s.Phase, s.Gate)
+	}
+	if len(s.Waits) > 0 && s.Waits[0].Reason == status.WaitCoordinator {
+		return "interrupted"
 	}
 	if s.Health == status.Stuck || s.Health == status.Slow {
 		return fmt.Sprintf("%s, %s", s.Phase, s.Health)

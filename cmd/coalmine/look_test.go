@@ -19,6 +19,16 @@ func TestAListTellsUnreadableRunsFromFailedOnes(t *testing.T) {
 	}
 }
 
+// A run whose process has ended is neither stuck nor running.
+func TestARunWithoutAProcessIsInterrupted(t *testing.T) {
+	t.Parallel()
+	for want, waits := range map[string][]status.Wait{"interrupted": {{Reason: status.WaitCoordinator}}, "running, stuck": {{Reason: status.WaitStore}}} {
+		if got := stateText(&status.Run{Phase: runs.Running, Health: status.Stuck, Waits: waits}); got != want {
+			t.Errorf("%+v: %q, want %q", waits, got, want)
+		}
+	}
+}
+
 func TestAStatusTellsNoRoundOfWhichItKnowsNothing(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

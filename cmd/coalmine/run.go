@@ -330,7 +330,7 @@ func (g *global) follow(ctx context.Context, api control.API, submitted control.
 // code.
 func (g *global) conclude(ctx context.Context, notify *notifier, r *results.Results, err error) error {
 	if ctx.Err() != nil {
-		return &exitError{exitInterrupted, errors.New("interrupted; the same command goes on where it was")}
+		return &exitError{exitInterrupted, errors.New("interrupted; the same command goes on")}
 	}
 	if err != nil {
 		return err

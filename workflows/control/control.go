@@ -437,7 +437,7 @@ func (l *Local) standing(ctx context.Context, run *runs.Run, record *recorded, g
 	case err != nil:
 		stick(s, status.WaitQueue, fmt.Sprintf("the queue does not answer, so nothing is known of coordinators and workers: %v; %s", err, looked))
 	case l.coordinator == nil:
-		stick(s, status.WaitCoordinator, "no coordinator reports on it; start one with: coalmine serve, or coalmine run FILE; "+looked)
+		stick(s, status.WaitCoordinator, fmt.Sprintf("no process works on it; the same command goes on, and so do: coalmine run --continue %s, or coalmine serve; %s", s.Run, looked))
 	}
 	return s
 }
