@@ -41,6 +41,11 @@ func formOf(f forms.Form) form { return form{name: string(f), form: f} }
 
 const unpack = "unpack it; lines may be compressed by gzip or Zstandard"
 
+// columnsOf advises how to name the form and the columns of a table, in a file and on a command line.
+func columnsOf(form string) string {
+	return fmt.Sprintf("name its form and columns: data.form: %s and data.columns in an experiment, --form %[1]s --column user=NAME --column text=NAME with a command", form)
+}
+
 // others are all other forms. The first that fits is taken.
 var others = []form{
 	{name: "a Parquet file", is: begins("PAR1"), endings: []string{".parquet"}, form: forms.Parquet},
@@ -65,8 +70,8 @@ var others = []form{
 	{name: "text in UTF-16", is: isUTF16, wanted: "convert it to UTF-8"},
 	{name: "XML", is: startsWith('<'), endings: []string{".xml"}},
 	{name: "one JSON array", is: startsWith('['), wanted: "write its elements one a line"},
-	{name: "a CSV file", endings: []string{".csv"}, wanted: "say so, and how its columns are called: data.form: csv and data.columns"},
-	{name: "a TSV file", endings: []string{".tsv"}, wanted: "say so, and how its columns are called: data.form: tsv and data.columns"},
+	{name: "a CSV file", endings: []string{".csv"}, wanted: columnsOf("csv")},
+	{name: "a TSV file", endings: []string{".tsv"}, wanted: columnsOf("tsv")},
 	{name: "a binary file of a form that is not known here", is: func(head []byte) bool { return bytes.IndexByte(head, 0) >= 0 }},
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"hash/crc32"
 	"io"
+	"path/filepath"
 	"strings"
 	"testing"
 	"unicode/utf16"
@@ -128,6 +129,19 @@ func TestEveryFormSaysHowItIsTold(t *testing.T) {
 	for _, f := range others {
 		if f.name == "" || f.is == nil && f.endings == nil || f.form != "" && f.wanted != "" {
 			t.Errorf("the entry of %q is told by nothing, or wants something of what is read", f.name)
+		}
+	}
+}
+
+func TestATableIsToldBothAsFieldsAndAsFlags(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"posts.csv", "posts.tsv"} {
+		form := strings.TrimPrefix(filepath.Ext(name), ".")
+		text := recognise(name, []byte("author,body")).refusal(name, lineForm{}).Error()
+		for _, want := range []string{"data.form: " + form, "--form " + form + " --column user=NAME"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s: no %q in %s", name, want, text)
+			}
 		}
 	}
 }
