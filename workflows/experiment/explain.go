@@ -96,7 +96,7 @@ func (r *referenceBuilder) meaning(block, name string) string {
 			return text
 		}
 	}
-	around, _, _ := cutLast(block)
+	around, _ := cutLast(block)
 	return r.pages[join(around, name)].Meaning
 }
 
@@ -150,7 +150,7 @@ func Explain(path string) (*Page, error) {
 		return page, nil
 	}
 	meant := suggestPath(path)
-	if around, name, _ := cutLast(path); reference()[around] != nil {
+	if around, name := cutLast(path); reference()[around] != nil {
 		t := experimentType
 		if f, ok := lookup(around); ok {
 			t = f.element()
@@ -163,7 +163,7 @@ func Explain(path string) (*Page, error) {
 }
 
 // cutLast splits a path at its last dot.
-func cutLast(path string) (before, name string, found bool) {
+func cutLast(path string) (before, name string) {
 	i := strings.LastIndexByte(path, '.')
-	return path[:max(i, 0)], path[i+1:], i >= 0
+	return path[:max(i, 0)], path[i+1:]
 }

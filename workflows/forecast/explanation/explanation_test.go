@@ -59,7 +59,7 @@ func TestItSaysWhatRunsAndWhy(t *testing.T) {
 	if x.Cells[0].Cached || training(x).StepsToRun() != 330 {
 		t.Errorf("an empty store: %+v, %+v", x.Cells[0], training(x))
 	}
-	want := Group{Kind: plantest.Standing.Name, ToRun: 5, Why: []string{"not committed"}}
+	want := Group{Kind: plantest.Standing.Name, ToRun: 5, Why: []string{"no cached result"}}
 	if got := x.Cells[0].Groups[1]; got.Kind != want.Kind || got.ToRun != want.ToRun || !slices.Equal(got.Why, want.Why) {
 		t.Errorf("group %+v, want %+v", got, want)
 	}

@@ -40,7 +40,7 @@ func TestANodeIsAvailableIfItsCommitAndItsBlobsCanBeRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, why := range map[string]string{
-		"cached": "cached", "evicted": "evicted: model", "torn": "its commit is torn", "missing": "not committed",
+		"cached": "cached", "evicted": "evicted: model", "torn": "its commit is torn", "missing": "no cached result",
 	} {
 		n, err := LookUp(ctx, archive, key(name))
 		if err != nil || n.Why() != why || n.Available() != (name == "cached") {
