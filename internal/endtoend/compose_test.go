@@ -122,7 +122,7 @@ func TestEveryImageOfTheClusterIsPinned(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, from := range regexp.MustCompile(`(?m)^FROM (\S+)`).FindAllStringSubmatch(string(dockerfile), -1) {
+		for _, from := range regexp.MustCompile(`(?m)^FROM (?:--platform=\S+ )?(\S+)`).FindAllStringSubmatch(string(dockerfile), -1) {
 			if !pinned.MatchString(from[1]) {
 				t.Errorf("%s: image %q has no exact version", s.Build.Dockerfile, from[1])
 			}

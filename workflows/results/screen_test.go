@@ -56,7 +56,7 @@ func TestAnyTableFitsTheScreen(t *testing.T) {
 // Pages of docs hold the tables that the shipped examples print.
 func TestTheTablesOfTheExamplesFit120Columns(t *testing.T) {
 	t.Parallel()
-	paths, err := filepath.Glob("../../docs/*/*.txt")
+	paths, err := filepath.Glob("../../docs/papers/*/*.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
