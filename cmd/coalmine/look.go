@@ -438,17 +438,11 @@ func (g *global) writeResults(c *cobra.Command, run, format, rows, output string
 		return fmt.Errorf("--rows: %w", err)
 	}
 	return g.withControl(ctx, func(api control.API) error {
-		if screen := g.screen(notes); screen != nil && output == "" && f.Name == "table" && rows == string(results.Cells) {
-			r, err := api.Results(ctx, run)
-			if err != nil {
-				return err
-			}
-			if err := r.Choose(columns); err != nil {
-				return fmt.Errorf("--columns: %w", err)
-			}
-			return r.WriteScreen(g.data, screen)
+		var screen *results.Screen
+		if output == "" && f.Name == "table" && rows == string(results.Cells) {
+			screen = g.screen(notes)
 		}
-		write, err := resultsOf(ctx, api, run, f, results.Rows(rows), columns)
+		write, err := resultsOf(ctx, api, run, f, results.Rows(rows), columns, screen)
 		if err != nil {
 			return err
 		}
@@ -456,8 +450,8 @@ func (g *global) writeResults(c *cobra.Command, run, format, rows, output string
 	})
 }
 
-// resultsOf gets the outcome of a run, and returns the function that writes it.
-func resultsOf(ctx context.Context, api control.API, run string, f results.Format, rows results.Rows, columns []string) (func(io.Writer) error, error) {
+// resultsOf gets the outcome of a run, and returns the function that writes it; for a terminal, if there is one.
+func resultsOf(ctx context.Context, api control.API, run string, f results.Format, rows results.Rows, columns []string, screen *results.Screen) (func(io.Writer) error, error) {
 	if rows == results.RoundRows {
 		r, err := api.Rounds(ctx, run)
 		return func(w io.Writer) error { return r.Write(w, f.Name) }, err
@@ -469,7 +463,10 @@ func resultsOf(ctx context.Context, api control.API, run string, f results.Forma
 	if err := r.Choose(columns); err != nil {
 		return nil, fmt.Errorf("--columns: %w", err)
 	}
-	return func(w io.Writer) error { return r.WriteRows(w, f.Name, rows) }, err
+	if screen != nil {
+		return func(w io.Writer) error { return r.WriteScreen(w, screen) }, nil
+	}
+	return func(w io.Writer) error { return r.WriteRows(w, f.Name, rows) }, nil
 }
 
 // legendsHelp explains the columns of the table.

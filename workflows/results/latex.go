@@ -13,18 +13,22 @@ import (
 // writeLaTeX writes booktabs tables, and the notes of the table below them. Rows of replicates
 // have compact numbers.
 func (v *view) writeLaTeX(w io.Writer) error {
+	v.compact = true
 	table := v.table()
 	var b strings.Builder
 	fmt.Fprintf(&b, "%% Run %s, experiment %s. Needs \\usepackage{booktabs}.\n", v.Run, readable.Text(v.Experiment))
 	if len(v.rows) > 0 {
 		b.WriteString("% Numbers are means and standard deviations over seeds; differences have 95% intervals.\n% --columns chooses columns for a narrow page.\n")
 		b.WriteString("{\\footnotesize\\setlength{\\tabcolsep}{3pt}%\n")
-		table.compact()
+	}
+	for i, header := range table.Header {
+		if of := table.of[header]; of != "" {
+			table.Header[i] += " (of " + of + ")"
+		}
 	}
 	table.writeTabular(&b)
 	if d := table.Differences; d != nil {
 		b.WriteString("\n\\medskip\n")
-		d.compact()
 		d.writeTabular(&b)
 	}
 	if len(v.rows) > 0 {
@@ -38,47 +42,6 @@ func (v *view) writeLaTeX(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
-}
-
-// Texts of tables of replicates: "5.3 ± 0.6 of 12 (28-62%)" and "-1.7 (-4.5 to +1.2), 0:5, p 0.062".
-var (
-	spreadPattern     = regexp.MustCompile(`^([\d.]+ ± [\d.]+)(?: of (\d+))?(?: \(.*\))?$`)
-	differencePattern = regexp.MustCompile(`^([+-][\d.]+)(?: \((\S+) to (\S+)\))?(?:, .*)?$`)
-)
-
-// compact shortens the numbers of replicates to a mean with its standard deviation, or with its
-// interval. What they are of stands in the header where it is the same in all rows.
-func (t *Table) compact() {
-	for column := range t.Header {
-		var of []string
-		for i := range t.Rows {
-			if m := spreadPattern.FindStringSubmatch(t.Rows[i].Texts[column]); m != nil && !slices.Contains(of, m[2]) {
-				of = append(of, m[2])
-			}
-		}
-		if len(of) == 1 && of[0] != "" {
-			t.Header[column] += " (of " + of[0] + ")"
-		}
-		for i := range t.Rows {
-			t.Rows[i].Texts[column] = compactText(t.Rows[i].Texts[column], len(of) > 1)
-		}
-	}
-}
-
-func compactText(text string, withOf bool) string {
-	if m := spreadPattern.FindStringSubmatch(text); m != nil {
-		if withOf && m[2] != "" {
-			return m[1] + " of " + m[2]
-		}
-		return m[1]
-	}
-	if m := differencePattern.FindStringSubmatch(text); m != nil {
-		if m[2] == "" {
-			return m[1]
-		}
-		return fmt.Sprintf("%s (%s, %s)", m[1], m[2], m[3])
-	}
-	return text
 }
 
 func (t *Table) writeTabular(b *strings.Builder) {

@@ -133,7 +133,7 @@ func measures() (list []tableColumn) {
 		d := &all.Audits()[place]
 		for _, m := range d.TableMeasures() {
 			if m.Scale != "" && d.Derive == nil {
-				list = append(list, tableColumn{place, m})
+				list = append(list, tableColumn{place: place, Measure: m})
 			}
 		}
 	}

@@ -18,10 +18,15 @@ const aboutRows = "A row is several trainings that differ in the seed alone: the
 // rowTable is the table of replicates.
 func (v *view) rowTable() *Table {
 	columns := v.columns()
-	t := &Table{Legends: append(v.legends(), aboutRows), Header: []string{"setting", "seeds"}, Rows: []TableRow{}}
+	t := &Table{Legends: append(v.legends(), aboutRows), Header: []string{"setting", "seeds"}, Rows: []TableRow{}, of: map[string]string{}}
 	t.note(v, v.rowNotes())
 	t.Notes, t.NotesOnce = append(t.Notes, unmatched(v.differences)...), append(t.NotesOnce, unmatched(v.differences)...)
-	for _, c := range columns {
+	for i := range columns {
+		c := &columns[i]
+		if v.compact {
+			c.compact, c.of = true, v.commonOf(c.Measure)
+			t.of[c.Header] = c.of
+		}
 		t.Header = append(t.Header, c.Header)
 	}
 	var gates []string
@@ -121,13 +126,37 @@ func (r *viewRow) finished() string {
 func (r *viewRow) text(column tableColumn) string {
 	m := column.Measure
 	switch over, ok := r.Measures[m.Name]; {
+	case ok && column.compact && (over.Pooled == nil || column.of != ""):
+		return spreadText(m, &over.Estimate)
+	case ok && column.compact:
+		return spreadText(m, &over.Estimate) + " of " + over.of(m)
 	case ok && over.Pooled != nil:
-		of := float64(over.Pooled.Of) / float64(over.N)
-		return fmt.Sprintf("%s of %s (%.0f-%.0f%%)", spreadText(m, &over.Estimate), strings.TrimSuffix(numberText(m, of), ".0"), 100*over.Pooled.Low, 100*over.Pooled.High)
+		return fmt.Sprintf("%s of %s (%.0f-%.0f%%)", spreadText(m, &over.Estimate), over.of(m), 100*over.Pooled.Low, 100*over.Pooled.High)
 	case ok:
 		return spreadText(m, &over.Estimate) + intervalText(m, &over.Estimate, numberText)
 	}
 	return r.listed(column)
+}
+
+// of is the mean number of canaries that are counted among.
+func (m *RowMeasure) of(measure *audits.Measure) string {
+	return strings.TrimSuffix(numberText(measure, float64(m.Pooled.Of)/float64(m.N)), ".0")
+}
+
+// commonOf is the number of canaries that all rows count among; empty if they differ.
+func (v *view) commonOf(m *audits.Measure) (common string) {
+	for _, row := range v.rows {
+		over, ok := row.Measures[m.Name]
+		if !ok || over.Pooled == nil {
+			continue
+		}
+		if of := over.of(m); common == "" {
+			common = of
+		} else if of != common {
+			return ""
+		}
+	}
+	return common
 }
 
 // spreadText is "21.9 ± 0.2", of a single seed "21.9".
@@ -261,7 +290,7 @@ func differenceTable(columns []tableColumn, differences []Difference) *Table {
 		d := &differences[i]
 		row := TableRow{Row: d.Row, Status: Done, Texts: []string{d.Label, d.ToLabel, strconv.Itoa(len(d.Seeds))}}
 		for _, c := range columns {
-			row.Texts = append(row.Texts, d.text(c.Measure))
+			row.Texts = append(row.Texts, d.text(&c))
 		}
 		row.Texts = append(row.Texts, d.Utility.text())
 		t.Rows = append(t.Rows, row)
@@ -269,11 +298,15 @@ func differenceTable(columns []tableColumn, differences []Difference) *Table {
 	return t
 }
 
-// text is "-2.3 (-5.1 to +0.4), 1:8, p 0.039".
-func (d *Difference) text(m *audits.Measure) string {
+// text is "-2.3 (-5.1 to +0.4), 1:8, p 0.039"; compact, "-2.3 (-5.1, +0.4)".
+func (d *Difference) text(c *tableColumn) string {
+	m := c.Measure
 	e := d.Measures[m.Name]
 	if e == nil {
 		return "-"
+	}
+	if c.compact {
+		return signedText(m, float64(e.Mean)) + strings.Replace(intervalText(m, e, signedText), " to ", ", ", 1)
 	}
 	text := signedText(m, float64(e.Mean)) + intervalText(m, e, signedText)
 	if p := d.Canaries[m.Canary]; p != nil {

@@ -27,6 +27,8 @@ type Table struct {
 	NotesOnce []string `json:"notes_once"`
 	// Differences compare rows of replicates; nil without.
 	Differences *Table `json:"differences,omitempty"`
+	// of has the number of canaries that all rows of a compact table count among, by header.
+	of map[string]string
 }
 
 // TableRow is a cell, or a row of replicates, whose Cells are those that are done. Below a row of
@@ -54,6 +56,10 @@ func (r *Results) Table() (*Table, error) {
 type tableColumn struct {
 	place int
 	*audits.Measure
+	// compact texts of rows leave out intervals and tests; of is the number of canaries that all rows count
+	// among, if it is one number.
+	compact bool
+	of      string
 }
 
 // columns are those that some cell has something for: first the ones of Table 1 of Thakkar
@@ -65,7 +71,7 @@ func (v *view) columns() []tableColumn {
 			continue
 		}
 		for _, m := range d.TableMeasures() {
-			switch one := (tableColumn{place, m}); {
+			switch one := (tableColumn{place: place, Measure: m}); {
 			case m.Optional && !v.says(one):
 			case m.Leading:
 				first = append(first, one)

@@ -17,6 +17,8 @@ type view struct {
 	// rows are those of replicates, and differences between them; none without.
 	rows        []*viewRow
 	differences []Difference
+	// compact tables of replicates have short texts, as LaTeX wants them.
+	compact bool
 }
 
 // viewCell is a cell with its outcomes: one for each description of package all, nil
