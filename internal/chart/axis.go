@@ -122,16 +122,22 @@ func (f *Figure) yRange() Range {
 // each visits the points that have a place.
 func (f *Figure) each(visit func(*Series, *Point)) {
 	for i := range f.Series {
-		for _, p := range f.Series[i].Points {
-			if p.bounded() && (!f.Y.Scale.draws(p.Low) || !f.Y.Scale.draws(p.High)) {
-				p.Low, p.High = 0, 0
-			}
-			if p.Left < p.Right && (!f.X.Scale.draws(p.Left) || !f.X.Scale.draws(p.Right) || f.X.Labels != nil) {
-				p.Left, p.Right = 0, 0
-			}
-			if f.X.Scale.draws(p.X) && f.Y.Scale.draws(p.Y) {
-				visit(&f.Series[i], &p)
-			}
+		s := &f.Series[i]
+		f.eachOf(s, func(p *Point) { visit(s, p) })
+	}
+}
+
+// eachOf visits those of one series, without intervals that have none.
+func (f *Figure) eachOf(s *Series, visit func(*Point)) {
+	for _, p := range s.Points {
+		if p.bounded() && (!f.Y.Scale.draws(p.Low) || !f.Y.Scale.draws(p.High)) {
+			p.Low, p.High = 0, 0
+		}
+		if p.Left < p.Right && (!f.X.Scale.draws(p.Left) || !f.X.Scale.draws(p.Right) || f.X.Labels != nil) {
+			p.Left, p.Right = 0, 0
+		}
+		if f.X.Scale.draws(p.X) && f.Y.Scale.draws(p.Y) {
+			visit(&p)
 		}
 	}
 }

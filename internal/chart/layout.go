@@ -326,11 +326,7 @@ func (l *layout) series() {
 	}
 	for i := range l.Series {
 		if s := &l.Series[i]; s.marked() {
-			l.each(func(of *Series, p *Point) {
-				if of == s {
-					l.add(s.marker(l.place(p, i), p.Note))
-				}
-			})
+			l.eachOf(s, func(p *Point) { l.add(s.marker(l.place(p, i), p.Note)) })
 		}
 	}
 }
@@ -348,11 +344,9 @@ func (l *layout) place(p *Point, i int) point {
 
 func (l *layout) bars(s *Series) {
 	foot := l.y.at(max(0, l.y.Low))
-	l.each(func(of *Series, p *Point) {
-		if of == s {
-			x, y := l.x.at(p.X-p.Width/2), l.y.at(p.Y)
-			l.add(&path{fill: bars, stroke: grey, width: thin, note: p.Note, segments: rectangle(x, y, l.x.at(p.X+p.Width/2)-x, foot-y)})
-		}
+	l.eachOf(s, func(p *Point) {
+		x, y := l.x.at(p.X-p.Width/2), l.y.at(p.Y)
+		l.add(&path{fill: bars, stroke: grey, width: thin, note: p.Note, segments: rectangle(x, y, l.x.at(p.X+p.Width/2)-x, foot-y)})
 	})
 }
 
@@ -363,10 +357,7 @@ func (l *layout) lines(s *Series, i int) {
 	if s.Kind == Bars || s.Kind == Intervals {
 		colour = black
 	}
-	l.each(func(of *Series, p *Point) {
-		if of != s {
-			return
-		}
+	l.eachOf(s, func(p *Point) {
 		at := l.place(p, i)
 		points = append(points, at)
 		if p.bounded() {
