@@ -12,6 +12,9 @@ const Version = "0.9.0"
 // Platforms are those that make release builds for, as system/processor.
 var Platforms = []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64", "windows/amd64"}
 
+// ReleaseTags are the tags of a release, as in the Makefile.
+const ReleaseTags = "grpcnotrace"
+
 // Info describes a build.
 type Info struct {
 	Version string `json:"version"`

@@ -48,7 +48,7 @@ func compressed(text []byte) []byte {
 // root, and those of the linked packages.
 func linked(platform string) (map[string][]string, error) {
 	system, processor, _ := strings.Cut(platform, "/")
-	list := exec.Command("go", "list", "-deps", "-tags", "grpcnotrace", "-f",
+	list := exec.Command("go", "list", "-deps", "-tags", build.ReleaseTags, "-f",
 		"{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}}\t{{.Dir}}\t{{$.Dir}}{{end}}{{end}}", "coalmine/cmd/coalmine")
 	list.Env = append(os.Environ(), "GOOS="+system, "GOARCH="+processor, "CGO_ENABLED=0")
 	list.Stderr = os.Stderr

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 
@@ -48,13 +47,10 @@ type licenseChoice struct {
 	Expression string `json:"expression"`
 }
 
-// billOfMaterials lists what is in a program, by what the linker wrote into it.
-func billOfMaterials(path string, made time.Time) ([]byte, error) {
-	info, err := buildinfo.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	program, err := os.ReadFile(path)
+// billOfMaterials lists the modules of a program, which the linker has written into it, and the packages
+// of its page.
+func billOfMaterials(program []byte, made time.Time) ([]byte, error) {
+	info, err := buildinfo.Read(bytes.NewReader(program))
 	if err != nil {
 		return nil, err
 	}

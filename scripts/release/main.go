@@ -24,9 +24,6 @@ import (
 	"coalmine/internal/build"
 )
 
-// tags are those of the Makefile's builds.
-const tags = "grpcnotrace"
-
 func main() {
 	log.SetFlags(0)
 	folder := flag.String("o", "dist", "write to this folder, which must not exist")
@@ -113,7 +110,7 @@ type file struct {
 // accompanying are the files that stand beside the program in all archives.
 func accompanying(work string, made time.Time) ([]file, error) {
 	if _, err := output([]string{fmt.Sprintf("SOURCE_DATE_EPOCH=%d", made.Unix()), "CGO_ENABLED=0"},
-		"go", "run", "-tags", tags+",man", "./cmd/coalmine", "man", filepath.Join(work, "beside")); err != nil {
+		"go", "run", "-tags", build.ReleaseTags+",man", "./cmd/coalmine", "man", filepath.Join(work, "beside")); err != nil {
 		return nil, err
 	}
 	beside, err := read(filepath.Join(work, "beside"))
@@ -152,14 +149,14 @@ func archive(work, system, processor string, beside []file, made time.Time) ([]f
 	}
 	path := filepath.Join(work, system, processor, program)
 	if _, err := output([]string{"GOOS=" + system, "GOARCH=" + processor, "CGO_ENABLED=0"},
-		"go", "build", "-trimpath", "-buildvcs=true", "-tags", tags, "-ldflags=-s -w", "-o", path, "./cmd/coalmine"); err != nil {
+		"go", "build", "-trimpath", "-buildvcs=true", "-tags", build.ReleaseTags, "-ldflags=-s -w", "-o", path, "./cmd/coalmine"); err != nil {
 		return nil, err
 	}
 	binary, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	bill, err := billOfMaterials(path, made)
+	bill, err := billOfMaterials(binary, made)
 	if err != nil {
 		return nil, err
 	}

@@ -52,7 +52,11 @@ func TestABillOfMaterialsListsModulesAndPackages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := billOfMaterials(self, made)
+	program, err := os.ReadFile(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := billOfMaterials(program, made)
 	if err != nil {
 		t.Fatal(err)
 	}
