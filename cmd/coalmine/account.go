@@ -163,7 +163,7 @@ func newAccountCommand(g *global) *cobra.Command {
 	f.StringVar(&a.plot, "plot", "", "file for a figure of epsilon against rounds: .svg, .pdf or .png")
 	f.Float64Var(&a.epsilon, "target-epsilon", 0, "solve for --solve so that the proved epsilon stays within this (with --accountant papers the papers' one)")
 	f.StringVar(&a.asked, "solve", solveNoise, "what to solve for: noise, rounds, cohort (the noise growing with the cohort) or delta")
-	f.StringVar(&a.tradeOff, "trade-off", "", "file for the errors of whoever tells neighbours apart, after the most rounds: .svg, .pdf, .png or .csv")
+	f.StringVar(&a.tradeOff, "trade-off", "", "file for the error rates of tests that tell neighbours apart, after the most rounds: .svg, .pdf, .png or .csv")
 	f.IntVar(&a.group, "group", 0, "epsilon of so many users together, too, such as the balanced users of one person")
 	f.StringVar(&a.compose, "compose", "", "YAML file with a list of recipes, whose cost together is counted")
 	f.IntVar(&a.scalePopulation, "scale-population", 0, "population to scale a simulation up to, at equal noise per user (default --population); of a RUN: users at each scale before any selection")

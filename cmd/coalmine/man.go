@@ -16,7 +16,7 @@ import (
 	"coalmine/internal/build"
 )
 
-// Builds with the tag man have a hidden command that writes what stands beside the program in a
+// Builds with the tag man have a hidden command that writes the man pages, completions and licences of a
 // release. The program itself is built without the tag: cobra/doc uses text/template.
 func init() {
 	addMan = func(root *cobra.Command) {

@@ -288,7 +288,7 @@ func (g *global) planArchive(ctx context.Context, p place) (*storage.Archive, cl
 func tasksText(x *explanation.Plan) string {
 	cached := "none"
 	for _, n := range x.Nodes {
-		if n.Disposition != explanation.ToRun { // what is not needed any more was, before others were cached
+		if n.Disposition != explanation.ToRun { // also a node that later cached nodes made needless
 			cached = "the rest"
 		}
 	}

@@ -17,8 +17,8 @@ import (
 	"coalmine/tasks/taskstest"
 )
 
-// The programs in docs/checks recompute in Python what a run has printed, from what a
-// user can export of it. They were written from the pages, not from the Go code.
+// The programs in docs/checks recompute the numbers of a run in Python, from the files that users can
+// export. They were written from the pages, not from the Go code.
 
 // cellsOf are the names of the cells of the newest run.
 func cellsOf(t *testing.T, home string) []string {
@@ -62,7 +62,7 @@ func exportCells(t *testing.T, home string) []string {
 	return dirs
 }
 
-// runPython runs a program, of docs/checks or another, in a directory and returns what it says.
+// runPython runs a program in a directory, with docs/checks on its path, and returns its output.
 func runPython(t *testing.T, dir string, command ...string) string {
 	t.Helper()
 	checks, err := filepath.Abs("../../docs/checks")

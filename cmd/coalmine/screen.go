@@ -15,7 +15,7 @@ const (
 	defaultWidth = 80
 )
 
-// screen returns the terminal that standard output is; nil if it is none, or JSON is asked for.
+// screen describes the terminal of standard output; nil if it is a file or a pipe, or with --json.
 func (g *global) screen(notes bool) *results.Screen {
 	f, ok := g.data.(*os.File)
 	if !ok || g.json || !term.IsTerminal(int(f.Fd())) {

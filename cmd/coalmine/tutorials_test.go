@@ -56,7 +56,7 @@ func openTutorial(t *testing.T, name string) tutorial {
 	return tut
 }
 
-// run executes the commands of the page in one shell, by free ports, and returns what they print.
+// run executes the commands of the page in one shell, on free ports, and returns their output.
 func (tut *tutorial) run(t *testing.T) string {
 	t.Helper()
 	program, err := os.Executable()
@@ -82,7 +82,7 @@ func (tut *tutorial) run(t *testing.T) string {
 	return string(output)
 }
 
-// prints compares the output with what the page shows: each line stands in it, whatever follows on the line.
+// prints checks that the output contains each line of the blocks of text of the page.
 func (tut *tutorial) prints(t *testing.T, output string) {
 	t.Helper()
 	for _, block := range textBlock.FindAllStringSubmatch(tut.page, -1) {

@@ -58,7 +58,7 @@ func TestACommitIsBuildMetadataOfTheVersion(t *testing.T) {
 	}
 }
 
-// People cite what CITATION.cff names.
+// CITATION.cff names the version that people cite.
 func TestTheCitationNamesTheVersion(t *testing.T) {
 	t.Parallel()
 	citation, err := os.ReadFile("../../CITATION.cff")

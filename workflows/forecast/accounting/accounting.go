@@ -55,7 +55,7 @@ type Answer struct {
 	Together []Together `json:"together,omitempty"`
 	// NotTogether says why trainings cannot be composed.
 	NotTogether string `json:"not_together,omitempty"`
-	// TradeOff are the errors of whoever tells neighbours apart by all trainings, where asked for.
+	// TradeOff has the error rates of tests that tell neighbours apart by all trainings; nil if not asked for.
 	TradeOff []privacy.ErrorRates `json:"trade_off,omitempty"`
 	// LeftOut are cells of the runs that have no bound.
 	LeftOut []LeftOut `json:"left_out,omitempty"`
