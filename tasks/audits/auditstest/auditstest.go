@@ -2,12 +2,33 @@
 package auditstest
 
 import (
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 
+	"coalmine/models"
 	"coalmine/tasks/audits"
 )
+
+// RandomScorer returns the scorer of a model with initial weights times scale: at 0 all sequences cost
+// the same, at 4 predictions are far from uniform.
+func RandomScorer(t testing.TB, config models.Config, seed uint64, scale float32) *models.Scorer {
+	t.Helper()
+	m, err := models.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	params := m.Init(rand.New(rand.NewPCG(seed, 1)))
+	for i := range params {
+		params[i] *= scale
+	}
+	s, err := m.NewScorer(params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
 
 // Texts returns the cells of an outcome in the columns of tables, in their order.
 func Texts(d *audits.Description, v audits.Outcome) (texts []string) {

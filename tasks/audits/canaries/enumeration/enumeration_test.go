@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -14,29 +13,12 @@ import (
 	"coalmine/models"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/auditstest"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/taskstest"
 	"coalmine/tasks/training"
 )
-
-// randomScorer has initial weights times scale. At 0 all sequences cost the same.
-func randomScorer(t testing.TB, config models.Config, seed uint64, scale float32) *models.Scorer {
-	t.Helper()
-	m, err := models.New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	params := m.Init(rand.New(rand.NewPCG(seed, 1)))
-	for i := range params {
-		params[i] *= scale
-	}
-	s, err := m.NewScorer(params)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
 
 // costAlone scores a sequence by itself, token by token, with Scorer alone.
 func costAlone(t testing.TB, s *models.Scorer, prefix, words []int32) float64 {
@@ -81,7 +63,7 @@ func TestRanksEqualBruteForce(t *testing.T) {
 		kind := rapid.SampledFrom(models.Kinds()).Draw(rt, "kind")
 		layers := rapid.IntRange(1, 2).Draw(rt, "layers")
 		scale := rapid.SampledFrom([]float32{0, 1, 6}).Draw(rt, "scale")
-		scorer := randomScorer(t, models.Config{Kind: kind, Vocabulary: vocabulary, Embedding: 5, Units: 6, Layers: layers, Untied: true, Projection: 4}, rapid.Uint64().Draw(rt, "seed"), scale)
+		scorer := auditstest.RandomScorer(t, models.Config{Kind: kind, Vocabulary: vocabulary, Embedding: 5, Units: 6, Layers: layers, Untied: true, Projection: 4}, rapid.Uint64().Draw(rt, "seed"), scale)
 		choices := canaries.Space{Words: rapid.IntRange(1, 4).Draw(rt, "length")}.Choices(5)
 		word := rapid.Int32Range(datasets.FirstWord, vocabulary-1)
 		prefix := rapid.SliceOfN(word, 1, 1)
@@ -129,7 +111,7 @@ func tallies(t testing.TB, scorer *models.Scorer, choices [][]int32, list []data
 func TestBlocksAndPruningChangeNoCost(t *testing.T) {
 	t.Parallel()
 	const words = 60
-	scorer := randomScorer(t, models.Config{Kind: models.LSTM, Vocabulary: datasets.FirstWord + words, Embedding: 6, Units: 8, Layers: 2, Projection: models.Unprojected, Untied: true}, 5, 6)
+	scorer := auditstest.RandomScorer(t, models.Config{Kind: models.LSTM, Vocabulary: datasets.FirstWord + words, Embedding: 6, Units: 8, Layers: 2, Projection: models.Unprojected, Untied: true}, 5, 6)
 	s, tree := newSpace(canaries.Space{Words: 3}.Choices(words)), scorer.Tabulate().NewTreeScorer()
 	prefix := []int32{9}
 	state, err := audits.PrefixState(scorer, prefix)
@@ -179,7 +161,7 @@ func TestSequencesOfAFormatKeepItsFixedBytes(t *testing.T) {
 // A model of NaN has no costs to compare.
 func TestAModelThatIsNotFiniteIsRefused(t *testing.T) {
 	t.Parallel()
-	scorer := randomScorer(t, models.Config{Kind: models.LSTM, Vocabulary: 12, Embedding: 3, Units: 4}, 1, float32(math.NaN()))
+	scorer := auditstest.RandomScorer(t, models.Config{Kind: models.LSTM, Vocabulary: 12, Embedding: 3, Units: 4}, 1, float32(math.NaN()))
 	s, tree := newSpace(canaries.Space{Words: 2}.Choices(8)), scorer.Tabulate().NewTreeScorer()
 	err := s.enumerate(t.Context(), tree, audits.Span{Count: 64}, scorer.Start(1), math.Inf(1), func(float64) { t.Error("a sequence has a cost") })
 	if !tasks.IsPermanent(err) || !strings.Contains(err.Error(), "log-perplexity of a sequence") {

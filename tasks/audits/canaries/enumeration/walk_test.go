@@ -3,11 +3,11 @@ package enumeration
 import (
 	"context"
 	"math"
-	"math/rand/v2"
 	"testing"
 
 	"coalmine/models"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/auditstest"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
 )
@@ -15,19 +15,7 @@ import (
 // byteScorer is an untrained byte model with weights times scale.
 func byteScorer(t testing.TB, units int, scale float32) *models.Scorer {
 	t.Helper()
-	m, err := models.New(models.Config{Kind: models.LSTM, Vocabulary: datasets.FirstWord + datasets.Bytes, Embedding: 32, Units: units, Layers: 2, Projection: models.Unprojected, Untied: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	params := m.Init(rand.New(rand.NewPCG(1, 1)))
-	for i := range params {
-		params[i] *= scale
-	}
-	s, err := m.NewScorer(params)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return auditstest.RandomScorer(t, models.Config{Kind: models.LSTM, Vocabulary: datasets.FirstWord + datasets.Bytes, Embedding: 32, Units: units, Layers: 2, Projection: models.Unprojected, Untied: true}, 1, scale)
 }
 
 // Every number of digits after a prefix, on the byte model of Carlini et al. 2019. The

@@ -15,6 +15,7 @@ import (
 	"coalmine/models"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/auditstest"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/taskstest"
@@ -25,25 +26,7 @@ import (
 // predictions are far from uniform.
 func testScorer(t *testing.T, vocabulary int, seed uint64) *models.Scorer {
 	t.Helper()
-	return randomScorer(t, models.Config{Kind: models.CIFGLSTM, Vocabulary: vocabulary, Embedding: 7, Units: 9}, seed, 4)
-}
-
-// randomScorer has initial weights times scale.
-func randomScorer(t *testing.T, config models.Config, seed uint64, scale float32) *models.Scorer {
-	t.Helper()
-	m, err := models.New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	params := m.Init(rand.New(rand.NewPCG(seed, 1)))
-	for i := range params {
-		params[i] *= scale
-	}
-	s, err := m.NewScorer(params)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return auditstest.RandomScorer(t, models.Config{Kind: models.CIFGLSTM, Vocabulary: vocabulary, Embedding: 7, Units: 9}, seed, 4)
 }
 
 // randomModels are small models of every kind.
@@ -104,7 +87,7 @@ func TestPrunedCountEqualsBruteForce(t *testing.T) {
 					seed := rapid.Uint64().Draw(rt, "seed")
 					length := rapid.IntRange(1, 5).Draw(rt, "length")
 					ordinary := rapid.SampledFrom([]int{3, 12, vocabulary - datasets.FirstWord}).Draw(rt, "ordinary")
-					s := randomScorer(t, config, seed, rapid.Float32Range(0.2, 6).Draw(rt, "scale"))
+					s := auditstest.RandomScorer(t, config, seed, rapid.Float32Range(0.2, 6).Draw(rt, "scale"))
 					drawn := drawnFrom(canaries.Space{Words: length}, seed, 60, ordinary, nil)
 					prefix := []int32{datasets.FirstWord + int32(i)}
 					costs := bruteForceCosts(t, s, prefix, drawn)

@@ -7,6 +7,7 @@ import (
 
 	"coalmine/models"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/auditstest"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/taskstest"
@@ -21,7 +22,7 @@ func TestWholeWordsAreRankedAmongAllSequencesOfWords(t *testing.T) {
 	words := []string{"red", "tan", "sea", "ten", "rot"}
 	space := canaries.Space{Words: 14, Alphabet: canaries.Listed, Symbols: "redtanseatenrot", SymbolBytes: 3, Format: "is # # #"}
 	config := models.Config{Kind: models.LSTM, Vocabulary: datasets.FirstWord + datasets.Bytes, Embedding: 6, Units: 8, Untied: true, Projection: models.Unprojected}
-	scorer := randomScorer(t, config, 5, 8)
+	scorer := auditstest.RandomScorer(t, config, 5, 8)
 	var all [][]int32
 	for _, a := range words {
 		for _, b := range words {

@@ -8,24 +8,13 @@ import (
 
 	"coalmine/models"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/auditstest"
 	"coalmine/tasks/audits/canaries/search"
 )
 
 func scorer(t *testing.T, seed uint64, scale float32) *models.Scorer {
 	t.Helper()
-	m, err := models.New(models.Config{Kind: models.LSTM, Vocabulary: 14, Embedding: 7, Units: 9, Layers: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	params := m.Init(rand.New(rand.NewPCG(seed, 1)))
-	for i := range params {
-		params[i] *= scale
-	}
-	s, err := m.NewScorer(params)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return auditstest.RandomScorer(t, models.Config{Kind: models.LSTM, Vocabulary: 14, Embedding: 7, Units: 9, Layers: 2}, seed, scale)
 }
 
 var choices = [][]int32{{4, 5, 9}, {13}, {6, 7}}

@@ -11,24 +11,14 @@ import (
 
 	"coalmine/models"
 	"coalmine/storage"
+	"coalmine/tasks/audits/auditstest"
 )
 
 // randomTree is a tree under an untrained model whose predictions are far from uniform;
 // scale 0 makes all sequences cost the same.
 func randomTree(t *testing.T, seed uint64, scale float32, choices [][]int32) *Tree {
 	t.Helper()
-	m, err := models.New(models.Config{Kind: models.LSTM, Vocabulary: 16, Embedding: 5, Units: 7, Layers: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	params := m.Init(rand.New(rand.NewPCG(seed, 1)))
-	for i := range params {
-		params[i] *= scale
-	}
-	s, err := m.NewScorer(params)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := auditstest.RandomScorer(t, models.Config{Kind: models.LSTM, Vocabulary: 16, Embedding: 5, Units: 7, Layers: 2}, seed, scale)
 	tree, err := NewTree(s, []int32{5, 9}, choices)
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"coalmine/models"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/auditstest"
 	"coalmine/tasks/audits/canaries/randomsampling"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
@@ -22,19 +23,7 @@ import (
 // randomScorer is an untrained model with initial weights times scale.
 func randomScorer(t testing.TB, kind models.Kind, vocabulary int, scale float32) *models.Scorer {
 	t.Helper()
-	m, err := models.New(models.Config{Kind: kind, Vocabulary: vocabulary, Embedding: 6, Units: 8, Layers: 2, Projection: models.Unprojected, Untied: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	params := m.Init(rand.New(rand.NewPCG(3, 1)))
-	for i := range params {
-		params[i] *= scale
-	}
-	s, err := m.NewScorer(params)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return auditstest.RandomScorer(t, models.Config{Kind: kind, Vocabulary: vocabulary, Embedding: 6, Units: 8, Layers: 2, Projection: models.Unprojected, Untied: true}, 3, scale)
 }
 
 // References cost what a canary of the same words would, to the last bit: in several
