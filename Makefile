@@ -63,8 +63,8 @@ nightly:
 # programs that were built without the detector.
 RACE := ./workers ./dashboards ./storage/... ./cmd/coalmine \
 	./workflows/control ./workflows/coordinator/... ./workflows/runs/datadir ./workflows/runs/leadership \
-	./workflows/runs/availability ./workflows/runs/collection ./workflows/runs/retention ./workflows/runs \
-	./workflows/control/submission ./workflows/runs/verification ./tasks/inmemory ./tasks/taskstest \
+	./workflows/runs/availability ./workflows/runs/retention ./workflows/runs \
+	./workflows/control/submission ./workflows/plan/localexec ./tasks/inmemory ./tasks/taskstest \
 	./internal/queue ./internal/secrets ./internal/memory ./internal/goroutines \
 	./internal/testserver/... ./internal/tracing ./models/networks
 race:

@@ -10,13 +10,13 @@ import (
 	"strings"
 
 	"coalmine/workflows/control"
-	"coalmine/workflows/runs/collection"
+	"coalmine/workflows/runs/retention"
 )
 
 // Events of a collection for clients that want to see its progress.
 const (
 	progressEvent = "progress" // a deletion
-	doneEvent     = "done"     // the collection.Result; the last event
+	doneEvent     = "done"     // the retention.Result; the last event
 	failedEvent   = "failed"   // an errorBody; the last event
 )
 
@@ -85,7 +85,7 @@ func (c *collectionStream) send(kind string, v any) {
 }
 
 // Collect implements control.API.
-func (c *Client) Collect(ctx context.Context, o control.CollectOptions) (*collection.Result, error) {
+func (c *Client) Collect(ctx context.Context, o control.CollectOptions) (*retention.Result, error) {
 	request, err := c.postRequest(ctx, c.path("gc"), o)
 	if err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ func (c *Client) Collect(ctx context.Context, o control.CollectOptions) (*collec
 		return nil, err
 	}
 	defer response.Body.Close()
-	var answer collection.Result
+	var answer retention.Result
 	if !strings.HasPrefix(response.Header.Get("Content-Type"), eventStream) {
 		if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
 			return nil, c.broken(err)
@@ -117,7 +117,7 @@ func (c *Client) Collect(ctx context.Context, o control.CollectOptions) (*collec
 
 // takeCollection processes one event. errOver reports that the answer is
 // complete.
-func (c *Client) takeCollection(kind, data string, progress func(deleted, of int), answer *collection.Result) error {
+func (c *Client) takeCollection(kind, data string, progress func(deleted, of int), answer *retention.Result) error {
 	switch kind {
 	case progressEvent:
 		var d deletion

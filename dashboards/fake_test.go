@@ -16,7 +16,7 @@ import (
 	"coalmine/workflows/results"
 	"coalmine/workflows/results/dataexport"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/runs/collection"
+	"coalmine/workflows/runs/retention"
 	"coalmine/workflows/runs/status"
 )
 
@@ -47,7 +47,7 @@ type fakeAPI struct {
 	surroundings control.Surroundings
 	logs         []control.AttemptLog
 	// collected is the answer to collections and removals.
-	collected collection.Result
+	collected retention.Result
 	// batches is how many deletions a collection tells of, before its error if any.
 	batches int
 
@@ -183,7 +183,7 @@ func (f *fakeAPI) Remove(_ context.Context, run string) (*control.Removed, error
 	return &control.Removed{Run: f.status.Run, Freed: &f.collected}, f.err
 }
 
-func (f *fakeAPI) Collect(_ context.Context, o control.CollectOptions) (*collection.Result, error) {
+func (f *fakeAPI) Collect(_ context.Context, o control.CollectOptions) (*retention.Result, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for i := range f.batches {

@@ -25,8 +25,8 @@ import (
 	"coalmine/workflows/results"
 	"coalmine/workflows/results/dataexport"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/runs/collection"
 	"coalmine/workflows/runs/leadership"
+	"coalmine/workflows/runs/retention"
 	"coalmine/workflows/runs/status"
 )
 
@@ -85,9 +85,9 @@ func TestWhatIsAskedAndAnsweredArrivesWhole(t *testing.T) {
 		}
 	})
 	t.Run("remove and collect", func(t *testing.T) {
-		api.collected = collection.Result{
-			DryRun: true, OlderThan: 3600, Runs: 2, Young: collection.Amount{Objects: 1, Bytes: 2},
-			Collected: map[storage.ObjectKind]*collection.Amount{storage.BlobObject: {Objects: 3, Bytes: 1 << 40}},
+		api.collected = retention.Result{
+			DryRun: true, OlderThan: 3600, Runs: 2, Young: retention.Amount{Objects: 1, Bytes: 2},
+			Collected: map[storage.ObjectKind]*retention.Amount{storage.BlobObject: {Objects: 3, Bytes: 1 << 40}},
 		}
 		removed, err := c.Remove(ctx, "grid-0")
 		if err != nil || removed.Run != "grid-01234567" || api.asked.run != "grid-0" || !reflect.DeepEqual(*removed.Freed, api.collected) {

@@ -12,7 +12,7 @@ import (
 
 	"coalmine/privacy"
 	"coalmine/workflows/control"
-	"coalmine/workflows/forecast/accounting"
+	"coalmine/workflows/forecast"
 )
 
 // runFlags are those of account that go with runs; the others are a recipe.
@@ -29,7 +29,7 @@ func (g *global) accountRuns(c *cobra.Command, a *accountFlags, names []string) 
 		if err != nil {
 			return err
 		}
-		answer, err := unlessInterrupted(c.Context(), func() (*accounting.Answer, error) { return accounting.Account(trainings, question) })
+		answer, err := unlessInterrupted(c.Context(), func() (*forecast.PrivacyAnswer, error) { return forecast.Account(trainings, question) })
 		if err != nil {
 			return err
 		}
@@ -54,14 +54,14 @@ func (g *global) accountFile(c *cobra.Command, a *accountFlags) error {
 	if err != nil {
 		return err
 	}
-	recipes, err := accounting.ReadRecipes(a.compose, data, a.recipe)
+	recipes, err := forecast.ReadRecipes(a.compose, data, a.recipe)
 	if err != nil {
 		return err
 	}
 	var curve *privacy.TradeOff
-	answer, err := unlessInterrupted(c.Context(), func() (answer *accounting.Answer, err error) {
+	answer, err := unlessInterrupted(c.Context(), func() (answer *forecast.PrivacyAnswer, err error) {
 		if answer, err = a.composed(recipes); err == nil {
-			curve, err = a.curve(accounting.Recipes(recipes))
+			curve, err = a.curve(forecast.Recipes(recipes))
 		}
 		return answer, err
 	})
@@ -92,17 +92,17 @@ func (a *accountFlags) checkCompose(f *pflag.FlagSet) error {
 }
 
 // composed is what recipes cost together, at the delta that is asked for or solved for.
-func (a *accountFlags) composed(recipes []accounting.Training) (_ *accounting.Answer, err error) {
+func (a *accountFlags) composed(recipes []forecast.Training) (_ *forecast.PrivacyAnswer, err error) {
 	if a.solving {
-		if a.recipe.Delta, err = privacy.CalibrateDelta(accounting.Recipes(recipes), a.epsilon); err != nil {
+		if a.recipe.Delta, err = privacy.CalibrateDelta(forecast.Recipes(recipes), a.epsilon); err != nil {
 			return nil, err
 		}
 	}
-	return accounting.Account(recipes, accounting.Question{Delta: a.recipe.Delta})
+	return forecast.Account(recipes, forecast.PrivacyQuestion{Delta: a.recipe.Delta})
 }
 
 // printAnswer prints what several trainings cost.
-func (g *global) printAnswer(answer *accounting.Answer) error {
+func (g *global) printAnswer(answer *forecast.PrivacyAnswer) error {
 	if g.json {
 		return g.printJSON(answer)
 	}
@@ -120,7 +120,7 @@ func only(c *cobra.Command, allowed []string, with string) (err error) {
 }
 
 // question is what the flags ask of runs.
-func (a *accountFlags) question(c *cobra.Command) (q accounting.Question, err error) {
+func (a *accountFlags) question(c *cobra.Command) (q forecast.PrivacyQuestion, err error) {
 	f := c.Flags()
 	if err := only(c, runFlags, "a RUN, whose cells say what the recipe is: leave it out, or give a whole recipe and no RUN"); err != nil {
 		return q, err
@@ -131,7 +131,7 @@ func (a *accountFlags) question(c *cobra.Command) (q accounting.Question, err er
 	if f.Changed("delta") && a.recipe.Delta == 0 {
 		return q, fmt.Errorf("delta 0: expected a number above 0 and below 1")
 	}
-	q = accounting.Question{Scales: a.scales, Population: a.scalePopulation, Delta: a.recipe.Delta}
+	q = forecast.PrivacyQuestion{Scales: a.scales, Population: a.scalePopulation, Delta: a.recipe.Delta}
 	if f.Changed("conversion") {
 		q.Conversion = a.recipe.Conversion
 	}
@@ -143,13 +143,13 @@ func (a *accountFlags) question(c *cobra.Command) (q accounting.Question, err er
 
 // finished are the trainings of the cells and runs that are named, and the cells left out.
 // A cell or run that leaves nothing but these is an error, and so is a cell named twice.
-func finished(ctx context.Context, api control.API, names []string) (trainings []accounting.Training, without []accounting.LeftOut, err error) {
+func finished(ctx context.Context, api control.API, names []string) (trainings []forecast.Training, without []forecast.LeftOut, err error) {
 	for _, name := range names {
 		run, err := side(ctx, api, name)
 		if err != nil {
 			return nil, nil, err
 		}
-		found, left := accounting.Trainings(run)
+		found, left := forecast.Trainings(run)
 		if len(found) == 0 {
 			return nil, nil, fmt.Errorf("%s: no cell has a bound on what it tells: of %s, %s", name, left[0].Cell, left[0].Why)
 		}

@@ -10,7 +10,7 @@ import (
 
 	"coalmine/internal/testserver"
 	"coalmine/privacy"
-	"coalmine/workflows/forecast/accounting"
+	"coalmine/workflows/forecast"
 	"coalmine/workflows/results"
 )
 
@@ -38,7 +38,7 @@ func TestAccountTakesTheRecipesOfARunElsewhereToo(t *testing.T) {
 func accountsForCells(t *testing.T, home string) {
 	var found results.Results
 	decode(t, prints(t, "results", "latest", "--home", home, "--json"), &found)
-	var answer accounting.Answer
+	var answer forecast.PrivacyAnswer
 	decode(t, prints(t, "account", "latest", "--home", home, "--delta", "1e-5", "--scale", "50", "--json"), &answer)
 	if len(answer.Trainings) != 2 || len(answer.Together) != 2 || len(answer.LeftOut) != 1 || answer.LeftOut[0].Cell != "c03" {
 		t.Fatalf("answer %+v", answer)

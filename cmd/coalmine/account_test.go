@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"coalmine/privacy"
-	"coalmine/workflows/forecast/accounting"
+	"coalmine/workflows/forecast"
 )
 
 // account runs the command and returns its exit code and what it printed.
@@ -430,7 +430,7 @@ func composedFile(t *testing.T) string {
 func TestAccountComposesRecipesOfAFile(t *testing.T) {
 	t.Parallel()
 	file := composedFile(t)
-	var answer accounting.Answer
+	var answer forecast.PrivacyAnswer
 	decode(t, prints(t, "account", "--compose", file, "--delta", "1e-7", "--json"), &answer)
 	together := answer.Together[0]
 	if got := float64(together.EpsilonProved); got < 44.585 || got > 44.660 || together.Neighbouring != privacy.ReplaceOne || len(answer.Trainings) != 4 {

@@ -14,7 +14,6 @@ import (
 
 	"coalmine/internal/readable"
 	"coalmine/workflows/standalone/modelaudit"
-	"coalmine/workflows/standalone/modelaudit/completions"
 )
 
 const auditHelp = `Say what a finished model has memorized of a list of canaries: a file that
@@ -151,7 +150,7 @@ func (a *auditFlags) add(f *pflag.FlagSet) {
 	f.IntVar(&a.begin, "begin", -1, "endpoint: id of the token before every sequence; by default that of an export, and none with a list")
 	f.IntVar(&a.batch, "batch", 32, "endpoint, command: sequences in a request")
 	f.IntVar(&a.concurrency, "concurrency", 4, "endpoint, command: requests at a time")
-	f.DurationVar(&a.scorer.timeout, "timeout", completions.DefaultTimeout, "endpoint, command: how long a request may take, or a command to describe itself")
+	f.DurationVar(&a.scorer.timeout, "timeout", modelaudit.CompletionsTimeout, "endpoint, command: how long a request may take, or a command to describe itself")
 	a.scorer.add(f, `a command line that scores texts by the contract "score", in place of MODEL: "python3 scorer.py"`, "command: ")
 	a.scored.add(f)
 	a.belong.add(f)
@@ -216,7 +215,7 @@ func (a *auditFlags) auditEndpoint(c *cobra.Command, g *global, address string, 
 	if err != nil {
 		return nil, fmt.Errorf("--vocabulary: %w", err)
 	}
-	client := &completions.Client{URL: address, Model: a.model, Key: strings.TrimSpace(os.Getenv(endpointKey)), Concurrency: a.concurrency, Timeout: a.scorer.timeout}
+	client := &modelaudit.CompletionsClient{URL: address, Model: a.model, Key: strings.TrimSpace(os.Getenv(endpointKey)), Concurrency: a.concurrency, Timeout: a.scorer.timeout}
 	e, err := modelaudit.NewEndpoint(client, vocabulary, a.batch)
 	if err != nil {
 		return nil, err

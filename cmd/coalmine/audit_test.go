@@ -17,7 +17,7 @@ import (
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
 	"coalmine/workflows/standalone/modelaudit"
-	"coalmine/workflows/standalone/modelaudit/completions/completionstest"
+	"coalmine/workflows/standalone/modelaudit/completionstest"
 )
 
 func TestAuditRefusesWhatItCannotReadInOneLine(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"coalmine/internal/kernels"
-	"coalmine/workflows/forecast/estimate"
+	"coalmine/workflows/forecast"
 )
 
 // machineSpeed is the arithmetic of this machine, from which plan predicts times.
@@ -21,7 +21,7 @@ type machineSpeed struct {
 
 // measureSpeed measures the peak of a core.
 func measureSpeed() machineSpeed {
-	return machineSpeed{runtime.GOMAXPROCS(0), kernels.PeakGFLOPS(100 * time.Millisecond), estimate.Efficiency, kernels.Set()}
+	return machineSpeed{runtime.GOMAXPROCS(0), kernels.PeakGFLOPS(100 * time.Millisecond), forecast.Efficiency, kernels.Set()}
 }
 
 func newBenchCommand(g *global) *cobra.Command {
@@ -43,7 +43,7 @@ the source tree; "go run ./bench/cmd --help" lists them.`,
 				return g.printJSON(m)
 			}
 			g.printf("%d cores of %.0f GFLOP/s (%s kernels); plan expects %.0f%% of it, %.0f%% for networks of images\n",
-				m.Cores, m.GFLOPS, m.Kernels, 100*m.Used, 100*estimate.ImageEfficiency)
+				m.Cores, m.GFLOPS, m.Kernels, 100*m.Used, 100*forecast.ImageEfficiency)
 			return nil
 		},
 	}

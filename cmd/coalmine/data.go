@@ -18,7 +18,6 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/datasets"
 	"coalmine/workflows/control/submission"
-	"coalmine/workflows/data/gallery"
 	"coalmine/workflows/data/sources"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
@@ -137,7 +136,7 @@ type inspection struct {
 	// IID are the synthetic users of an iid partition, where they were asked for.
 	IID *datasets.PartitionMetrics `json:"iid,omitempty"`
 	// Images are those of a source of images.
-	Images *gallery.Gallery `json:"images,omitempty"`
+	Images *sources.Gallery `json:"images,omitempty"`
 }
 
 // listedFile is one file of a source, for programs.

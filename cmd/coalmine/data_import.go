@@ -15,7 +15,6 @@ import (
 	"coalmine/storage/open"
 	"coalmine/tasks/datasets"
 	"coalmine/workflows/control"
-	"coalmine/workflows/data/library"
 	"coalmine/workflows/data/sources"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/runs/datadir"
@@ -94,7 +93,7 @@ func (g *global) nameSource(ctx context.Context, from, name string, source *sour
 		Name: name, SHA256: experiment.SourceDigest(source.Digests()), Files: source.Digests(), Splits: source.Splits(),
 		Reading: look.Reading, Limits: look.limits.Shortest(),
 	}
-	importer := library.Importer{Archive: archive, Version: version(), Kernels: kernels.Set()}
+	importer := sources.Importer{Archive: archive, Version: version(), Kernels: kernels.Set()}
 	if err := importer.Add(ctx, source, &e); err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 
 	"coalmine/storage"
 	"coalmine/workflows/control"
-	"coalmine/workflows/runs/collection"
+	"coalmine/workflows/runs/retention"
 )
 
 const gcHelp = `Delete what no run needs: commits and blobs of removed runs, checkpoints that
@@ -61,7 +61,7 @@ func newCollectCommand(g *global) *cobra.Command {
 				}
 				if g.json {
 					return g.printJSON(struct {
-						*collection.Result
+						*retention.Result
 						At string `json:"at"`
 					}{collected, g.where()})
 				}
@@ -98,9 +98,9 @@ func (g *global) showDeletion() (progress func(deleted, of int), end func()) {
 	}
 }
 
-func writeCollection(w io.Writer, c *collection.Result) error {
+func writeCollection(w io.Writer, c *retention.Result) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	line := func(what string, a collection.Amount) {
+	line := func(what string, a retention.Amount) {
 		fmt.Fprintf(t, "%s\t%d\t%s\t\n", what, a.Objects, bytesText(float64(a.Bytes)))
 	}
 	verb := "deleted"
@@ -123,7 +123,7 @@ func writeCollection(w io.Writer, c *collection.Result) error {
 }
 
 // writeHeld lists the runs because of which everything stays.
-func writeHeld(w io.Writer, held []collection.Held) error {
+func writeHeld(w io.Writer, held []retention.Held) error {
 	if len(held) == 0 {
 		return nil
 	}

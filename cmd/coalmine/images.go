@@ -14,7 +14,6 @@ import (
 
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/datasets/forms"
-	"coalmine/workflows/data/gallery"
 	"coalmine/workflows/data/sources"
 )
 
@@ -167,12 +166,12 @@ func (i *inspecting) read() []datasets.Recipe {
 }
 
 // images counts the images of a source, and draws the sheet.
-func (i *inspecting) images(ctx context.Context, source *sources.Source) (*gallery.Gallery, error) {
+func (i *inspecting) images(ctx context.Context, source *sources.Source) (*sources.Gallery, error) {
 	shown := 0
 	if i.sheet != "" {
 		shown = i.rows * i.columns
 	}
-	found, err := gallery.Look(source.Records(ctx, i.limits, i.Reading), i.Reading, shown, i.Seed)
+	found, err := sources.Look(source.Records(ctx, i.limits, i.Reading), i.Reading, shown, i.Seed)
 	if err != nil || shown == 0 {
 		return found, err
 	}

@@ -20,9 +20,7 @@ import (
 	"coalmine/workflows/control/submission"
 	"coalmine/workflows/coordinator/graph"
 	"coalmine/workflows/experiment"
-	"coalmine/workflows/forecast/estimate"
-	"coalmine/workflows/forecast/explanation"
-	"coalmine/workflows/forecast/simulation"
+	"coalmine/workflows/forecast"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/plan/compile"
 	"coalmine/workflows/runs/datadir"
@@ -64,7 +62,7 @@ unknown.`,
 			return g.plan(c.Context(), sub, cores, programs, nodes)
 		},
 	}
-	c.Long = fmt.Sprintf(c.Long, int(estimate.StoreBytes/1e6))
+	c.Long = fmt.Sprintf(c.Long, int(forecast.StoreBytes/1e6))
 	c.Flags().IntSliceVar(&cores, "cores", nil, "also say what clusters of so many cores would take, such as 64,256,1000")
 	c.Flags().BoolVar(&programs, "programs", true, "measure the programs of the experiment on made-up data; without, the time that they take is unknown")
 	c.Flags().BoolVar(&nodes, "nodes", false, "list the tasks of each cell that run")
@@ -91,7 +89,7 @@ func (g *global) plan(ctx context.Context, sub *submission.Submission, cores []i
 	if err != nil {
 		return err
 	}
-	x, err := explanation.Explain(ctx, p, archive)
+	x, err := forecast.Explain(ctx, p, archive)
 	if err = errors.Join(err, done()); err != nil {
 		return err
 	}
@@ -114,7 +112,7 @@ func (g *global) plan(ctx context.Context, sub *submission.Submission, cores []i
 	if err != nil {
 		return err
 	}
-	cost := estimate.Of(sub, p, x)
+	cost := forecast.CostOf(sub, p, x)
 	if g.json {
 		return g.printJSON(planView(cells, sub.Spec.FalseAlarms(), cost, x.TasksToRun(), here, clusters))
 	}
@@ -139,13 +137,13 @@ type thisMachine struct {
 // prediction is how long a plan takes, by the coordinator's scheduling against a simulated clock.
 type prediction struct {
 	plan  *plan.Plan
-	known *explanation.Plan
-	loads *estimate.Loads
+	known *forecast.Explanation
+	loads *forecast.Loads
 	speed machineSpeed
 }
 
-func newPrediction(sub *submission.Submission, p *plan.Plan, x *explanation.Plan, speed func(cell int) *estimate.Speed) *prediction {
-	return &prediction{p, x, estimate.LoadsOf(sub, p, speed), measureSpeed()}
+func newPrediction(sub *submission.Submission, p *plan.Plan, x *forecast.Explanation, speed func(cell int) *forecast.Speed) *prediction {
+	return &prediction{p, x, forecast.LoadsOf(sub, p, speed), measureSpeed()}
 }
 
 // here is what the plan takes on this machine.
@@ -177,7 +175,7 @@ func (f *prediction) on(cores []int) ([]simulatedCluster, error) {
 	var clusters []simulatedCluster
 	for _, n := range cores {
 		unknown := 0
-		found, err := simulation.Cluster{Cores: n, Registry: compile.Registry(), Seconds: func(t *graph.Task) float64 {
+		found, err := forecast.Cluster{Cores: n, Registry: compile.Registry(), Seconds: func(t *graph.Task) float64 {
 			load := f.loads.Of(t)
 			if load.Unknown {
 				unknown++
@@ -193,7 +191,7 @@ func (f *prediction) on(cores []int) ([]simulatedCluster, error) {
 }
 
 // writeClusters prints what clusters take, after the number of tasks.
-func (g *global) writeClusters(x *explanation.Plan, clusters []simulatedCluster) {
+func (g *global) writeClusters(x *forecast.Explanation, clusters []simulatedCluster) {
 	for _, c := range clusters {
 		g.printf("about %s on %d such cores, at work %.0f%% of the time (simulated; %s)%s\n",
 			roughly(c.Seconds), c.Cores, 100*c.Busy, readable.Count(x.TasksToRun(), "task"), withoutUnknown(c.UnknownTasks))
@@ -222,19 +220,19 @@ func roughly(seconds float64) string {
 
 // plannedCell is what a run would do for a cell.
 type plannedCell struct {
-	*explanation.Cell
+	*forecast.Cell
 	training []string        // what of it runs, and from where
 	privacy  *privacy.Report // what it costs; nil if nothing is clipped
 }
 
 // trainingToRun says what of the training of cell i runs: steps of its chain, and the
 // tail. It is empty if all is cached.
-func trainingToRun(c *plan.Cell, x *explanation.Plan, i int) []string {
+func trainingToRun(c *plan.Cell, x *forecast.Explanation, i int) []string {
 	lines := apart(x.Cells[i].Apart)
 	if t := x.Cells[i].Training; t != nil {
 		lines = append(lines, t.Why()...)
 	}
-	if c.Tail.Rounds > 0 && x.Nodes[c.Tail.Node.Key].Disposition == explanation.ToRun {
+	if c.Tail.Rounds > 0 && x.Nodes[c.Tail.Node.Key].Disposition == forecast.ToRun {
 		from := "the start"
 		if before := c.Rounds() - c.Tail.Rounds; before > 0 {
 			from = fmt.Sprintf("the checkpoint at %d", before)
@@ -245,7 +243,7 @@ func trainingToRun(c *plan.Cell, x *explanation.Plan, i int) []string {
 }
 
 // apart says what of further trainings runs, those alike in one line.
-func apart(chains []*explanation.Chain) []string {
+func apart(chains []*forecast.Chain) []string {
 	lines, number := []string{}, map[string]int{}
 	for _, t := range chains {
 		for _, why := range t.Why() {
@@ -285,10 +283,10 @@ func (g *global) planArchive(ctx context.Context, p place) (*storage.Archive, cl
 }
 
 // tasksText is "130 tasks, none cached", "12 tasks, the rest cached" or "0 tasks, all cached".
-func tasksText(x *explanation.Plan) string {
+func tasksText(x *forecast.Explanation) string {
 	cached := "none"
 	for _, n := range x.Nodes {
-		if n.Disposition != explanation.ToRun { // also a node that later cached nodes made needless
+		if n.Disposition != forecast.ToRun { // also a node that later cached nodes made needless
 			cached = "the rest"
 		}
 	}
@@ -299,7 +297,7 @@ func tasksText(x *explanation.Plan) string {
 }
 
 // writePlan sums the plan up for people.
-func (g *global) writePlan(alarms []experiment.FalseAlarm, cost estimate.Cost, tasks string, here thisMachine) {
+func (g *global) writePlan(alarms []experiment.FalseAlarm, cost forecast.Cost, tasks string, here thisMachine) {
 	for _, f := range alarms {
 		g.printf("%s\n", f)
 	}
@@ -339,7 +337,7 @@ func (g *global) writePlannedCell(c *plannedCell, nodes bool) {
 
 // writeGroups says which tasks of a cell run, and why. Where all of them do, for one
 // reason, they are only counted.
-func (g *global) writeGroups(groups []explanation.Group) {
+func (g *global) writeGroups(groups []forecast.Group) {
 	toRun, cached, unneeded := 0, 0, 0
 	reasons := map[string]bool{}
 	for _, group := range groups {
@@ -359,14 +357,14 @@ func (g *global) writeGroups(groups []explanation.Group) {
 }
 
 // planView is what plan --json prints.
-func planView(cells []plannedCell, alarms []experiment.FalseAlarm, cost estimate.Cost, tasks int, here thisMachine, clusters []simulatedCluster) any {
+func planView(cells []plannedCell, alarms []experiment.FalseAlarm, cost forecast.Cost, tasks int, here thisMachine, clusters []simulatedCluster) any {
 	type cell struct {
-		Cell     string              `json:"cell"`
-		Label    string              `json:"label"`
-		Cached   bool                `json:"cached"`
-		Training []string            `json:"training"`
-		Nodes    []explanation.Group `json:"nodes"`
-		Privacy  *privacy.Report     `json:"privacy,omitempty"`
+		Cell     string           `json:"cell"`
+		Label    string           `json:"label"`
+		Cached   bool             `json:"cached"`
+		Training []string         `json:"training"`
+		Nodes    []forecast.Group `json:"nodes"`
+		Privacy  *privacy.Report  `json:"privacy,omitempty"`
 	}
 	view := struct {
 		Cells         []cell                  `json:"cells"`
@@ -386,7 +384,7 @@ func planView(cells []plannedCell, alarms []experiment.FalseAlarm, cost estimate
 }
 
 // arithmetic is "3.5 TFLOP to train and 81 GFLOP to measure", as far as it is not that of programs.
-func arithmetic(c estimate.Cost) string {
+func arithmetic(c forecast.Cost) string {
 	switch own := c.TrainingFLOP+c.MeasuringFLOP > 0; {
 	case c.Programs && !own:
 		return "programs do the arithmetic"

@@ -17,16 +17,16 @@ import (
 	"coalmine/workers/clients"
 	"coalmine/workflows/control/submission"
 	"coalmine/workflows/experiment"
-	"coalmine/workflows/forecast/estimate"
+	"coalmine/workflows/forecast"
 )
 
 // mostMeasuring bounds how long the programs of a plan are measured, all together.
 const mostMeasuring = time.Minute
 
 // programs measures the program of a cell, each once; a program that cannot be measured is noted.
-func (g *global) programs(ctx context.Context, sub *submission.Submission, measure bool) func(cell int) *estimate.Speed {
-	known, end := map[string]*estimate.Speed{}, time.Now().Add(mostMeasuring)
-	return func(cell int) *estimate.Speed {
+func (g *global) programs(ctx context.Context, sub *submission.Submission, measure bool) func(cell int) *forecast.Speed {
+	known, end := map[string]*forecast.Speed{}, time.Now().Add(mostMeasuring)
+	return func(cell int) *forecast.Speed {
 		if !measure || ctx.Err() != nil {
 			return nil
 		}
@@ -109,7 +109,7 @@ func (m *measured) code(digest string) clientprograms.Code {
 	return nil
 }
 
-func (m *measured) speed(ctx context.Context) (*estimate.Speed, error) {
+func (m *measured) speed(ctx context.Context) (*forecast.Speed, error) {
 	if m.experiment.Training.ClientCommand != "" {
 		return m.client(ctx)
 	}
@@ -117,7 +117,7 @@ func (m *measured) speed(ctx context.Context) (*estimate.Speed, error) {
 }
 
 // training measures a training.command.
-func (m *measured) training(ctx context.Context) (*estimate.Speed, error) {
+func (m *measured) training(ctx context.Context) (*forecast.Speed, error) {
 	t := &m.experiment.Training
 	code := m.code(t.CodeSHA256)
 	p := external.Pace{
@@ -132,9 +132,9 @@ func (m *measured) training(ctx context.Context) (*estimate.Speed, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &estimate.Speed{
-		Train: estimate.Pace{Start: s.Start, Token: s.Example / m.sub.TokensPerExample[m.cell]},
-		Score: estimate.Pace{Start: s.Load, Token: s.Text / m.scored()},
+	return &forecast.Speed{
+		Train: forecast.Pace{Start: s.Start, Token: s.Example / m.sub.TokensPerExample[m.cell]},
+		Score: forecast.Pace{Start: s.Load, Token: s.Text / m.scored()},
 	}, nil
 }
 
@@ -147,7 +147,7 @@ func (m *measured) scored() float64 {
 }
 
 // client measures a training.client_command.
-func (m *measured) client(ctx context.Context) (*estimate.Speed, error) {
+func (m *measured) client(ctx context.Context) (*forecast.Speed, error) {
 	setting := clientprograms.Setting{
 		Program: *m.experiment.ClientProgram(), Words: append(datasets.Specials(), m.words()...), Terms: m.terms(), Archive: m.code(m.experiment.Training.CodeSHA256),
 	}
@@ -161,9 +161,9 @@ func (m *measured) client(ctx context.Context) (*estimate.Speed, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &estimate.Speed{
-		Begin: pace.Begin, Train: estimate.Pace{Token: pace.Fit / m.sub.TokensPerUser[m.cell]},
-		Score: estimate.Pace{Token: pace.Text / m.scored()}, Network: pace.Network,
+	return &forecast.Speed{
+		Begin: pace.Begin, Train: forecast.Pace{Token: pace.Fit / m.sub.TokensPerUser[m.cell]},
+		Score: forecast.Pace{Token: pace.Text / m.scored()}, Network: pace.Network,
 	}, nil
 }
 

@@ -13,14 +13,13 @@ import (
 
 	"coalmine/storage"
 	"coalmine/tasks/taskstest"
-	"coalmine/workflows/forecast/estimate"
-	"coalmine/workflows/forecast/explanation"
+	"coalmine/workflows/forecast"
 )
 
 func TestAPlanListsWhatDiffers(t *testing.T) {
 	t.Parallel()
 	missing := []string{"no cached result"}
-	for want, groups := range map[string][]explanation.Group{
+	for want, groups := range map[string][]forecast.Group{
 		"      5 other tasks to run: no cached result\n": {
 			{Kind: "audits/summary", ToRun: 1, Why: missing}, {Kind: "evaluation/part", ToRun: 4, Why: missing},
 		},
@@ -40,10 +39,10 @@ func TestAPlanListsWhatDiffers(t *testing.T) {
 
 func TestAPlanSumsUp(t *testing.T) {
 	t.Parallel()
-	for want, x := range map[string]*explanation.Plan{
-		"1 task, none cached":     {Nodes: map[storage.Key]explanation.Node{{Digest: storage.Digest{1}}: {Disposition: explanation.ToRun}}},
-		"1 task, the rest cached": {Nodes: map[storage.Key]explanation.Node{{Digest: storage.Digest{1}}: {Disposition: explanation.ToRun}, {Digest: storage.Digest{2}}: {Disposition: explanation.Cached}}},
-		"0 tasks, all cached":     {Nodes: map[storage.Key]explanation.Node{{Digest: storage.Digest{2}}: {Disposition: explanation.Cached}}},
+	for want, x := range map[string]*forecast.Explanation{
+		"1 task, none cached":     {Nodes: map[storage.Key]forecast.Node{{Digest: storage.Digest{1}}: {Disposition: forecast.ToRun}}},
+		"1 task, the rest cached": {Nodes: map[storage.Key]forecast.Node{{Digest: storage.Digest{1}}: {Disposition: forecast.ToRun}, {Digest: storage.Digest{2}}: {Disposition: forecast.Cached}}},
+		"0 tasks, all cached":     {Nodes: map[storage.Key]forecast.Node{{Digest: storage.Digest{2}}: {Disposition: forecast.Cached}}},
 	} {
 		if got := tasksText(x); got != want {
 			t.Errorf("%q, want %q", got, want)
@@ -85,7 +84,7 @@ func TestAPlanSaysWhatClustersTake(t *testing.T) {
 		t.Errorf("%d tasks of %g FLOP, on this machine %+v", planned.Tasks, total, here)
 	}
 	one, two, many := planned.Clusters[0], planned.Clusters[1], planned.Clusters[2]
-	if one.Busy < 0.999 || one.Seconds < 40*3*estimate.TaskSeconds || two.Seconds >= one.Seconds || many.Seconds > two.Seconds || many.Seconds < 40*2*estimate.TaskSeconds || many.Busy > 0.05 {
+	if one.Busy < 0.999 || one.Seconds < 40*3*forecast.TaskSeconds || two.Seconds >= one.Seconds || many.Seconds > two.Seconds || many.Seconds < 40*2*forecast.TaskSeconds || many.Busy > 0.05 {
 		t.Errorf("%+v", planned.Clusters)
 	}
 	if code, out, _ := plan("--cores", "100"); code != exitDone || !strings.Contains(string(out), "on 100 such cores, at work") || !strings.Contains(string(out), fmt.Sprintf("\n%d tasks, none cached; ", planned.Tasks)) {

@@ -14,10 +14,10 @@ import (
 	"testing"
 
 	"coalmine/storage"
+	"coalmine/workflows/plan/localexec"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/runs/collection"
+	"coalmine/workflows/runs/retention"
 	"coalmine/workflows/runs/status"
-	"coalmine/workflows/runs/verification"
 )
 
 // stores are those that testdata/stores/README.md tells of.
@@ -218,17 +218,17 @@ func (s *keptStore) wantSame() {
 		s.t.Fatalf("verify: %v, %d nodes\n%s", err, len(got.Nodes), &messages)
 	}
 	for _, n := range got.Nodes {
-		other := n.Verdict == verification.Failed && strings.Contains(n.Why, "this build has no kind") && strings.Contains(n.Why, "which committed it")
-		if n.Verdict != verification.Same && n.Verdict != verification.Incomparable && !other {
+		other := n.Verdict == localexec.Failed && strings.Contains(n.Why, "this build has no kind") && strings.Contains(n.Why, "which committed it")
+		if n.Verdict != localexec.Same && n.Verdict != localexec.Incomparable && !other {
 			s.t.Errorf("%s (%s) is %s: %s", n.Label, n.Kind, n.Verdict, n.Why)
 		}
 	}
 }
 
 // collect deletes every object that no run needs, however young.
-func (s *keptStore) collect() collection.Result {
+func (s *keptStore) collect() retention.Result {
 	s.t.Helper()
-	return decoded[collection.Result](s, "gc", "--older", "0s")
+	return decoded[retention.Result](s, "gc", "--older", "0s")
 }
 
 // serves has all of the finished run be there, before a collection and after one that has
@@ -255,7 +255,7 @@ const beforeFormats = "before-formats.tar.gz"
 // it delete nothing.
 func (s *keptStore) keepsWhole() bool {
 	s.t.Helper()
-	got := decoded[collection.Result](s, "gc", "--dry-run", "--older", "0s")
+	got := decoded[retention.Result](s, "gc", "--dry-run", "--older", "0s")
 	if len(got.Held) > 0 && got.Total().Objects > 0 {
 		s.t.Errorf("would go %+v, although held are %v", got.Total(), got.Held)
 	}

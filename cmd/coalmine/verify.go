@@ -17,9 +17,9 @@ import (
 	"coalmine/workflows/control"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/plan/compile"
+	"coalmine/workflows/plan/localexec"
 	"coalmine/workflows/runs"
 	"coalmine/workflows/runs/planned"
-	"coalmine/workflows/runs/verification"
 )
 
 const verifyHelp = `Execute a random sample of a run's committed nodes again, on this machine, and
@@ -65,11 +65,11 @@ func newVerifyCommand(g *global) *cobra.Command {
 
 // verified is what verify --json prints.
 type verified struct {
-	Run        string                       `json:"run"`
-	Seed       uint64                       `json:"seed"`
-	Candidates int                          `json:"candidates"`
-	Counts     map[verification.Verdict]int `json:"counts"`
-	Nodes      []verification.Node          `json:"nodes"`
+	Run        string                    `json:"run"`
+	Seed       uint64                    `json:"seed"`
+	Candidates int                       `json:"candidates"`
+	Counts     map[localexec.Verdict]int `json:"counts"`
+	Nodes      []localexec.Node          `json:"nodes"`
 }
 
 func (g *global) verify(ctx context.Context, name string, f verifyFlags) error {
@@ -128,13 +128,13 @@ func (g *global) verifyRun(ctx context.Context, archive *storage.Archive, name s
 	v.Clients, v.Write = programs, g.writable
 	nodes := candidates
 	if !f.all {
-		nodes = verification.Sample(candidates, f.sample, f.seed)
+		nodes = localexec.Sample(candidates, f.sample, f.seed)
 	}
 	if len(nodes) == 0 {
 		return nil, &exitError{exitCellFailed, fmt.Errorf("run %s is %s, and none of its nodes is committed in %s: there is nothing to verify; if the run is done, coalmine retry %s computes its missing outputs again", run.ID, run.State.Phase, archive, run.ID)}
 	}
 	g.note("run %s: executing %d of %d committed nodes again", run.ID, len(nodes), len(candidates))
-	out := &verified{Run: run.ID, Seed: f.seed, Candidates: len(candidates), Counts: map[verification.Verdict]int{}}
+	out := &verified{Run: run.ID, Seed: f.seed, Candidates: len(candidates), Counts: map[localexec.Verdict]int{}}
 	out.Nodes, err = v.Verify(ctx, nodes)
 	for _, n := range out.Nodes {
 		out.Counts[n.Verdict]++
@@ -142,12 +142,12 @@ func (g *global) verifyRun(ctx context.Context, archive *storage.Archive, name s
 	return out, err
 }
 
-func (g *global) newVerifier(archive *storage.Archive, p *plan.Plan, f verifyFlags) (*verification.Verifier, error) {
+func (g *global) newVerifier(archive *storage.Archive, p *plan.Plan, f verifyFlags) (*localexec.Verifier, error) {
 	keys, err := g.keysIfThere()
 	if err != nil {
 		return nil, err
 	}
-	v := &verification.Verifier{
+	v := &localexec.Verifier{
 		Archive: archive, Plan: p, Kinds: compile.Registry(), Keys: keys, Parallel: f.parallel,
 		Here: storage.Provenance{Arch: runtime.GOARCH, Kernels: kernels.Set()},
 	}
@@ -164,7 +164,7 @@ func (g *global) newVerifier(archive *storage.Archive, p *plan.Plan, f verifyFla
 	return v, nil
 }
 
-func (g *global) writeVerdict(n verification.Node) {
+func (g *global) writeVerdict(n localexec.Node) {
 	g.printf("%-12s %s %s, %s", n.Verdict, n.Key.Short(), n.Kind, n.Label)
 	if n.Executed > 1 {
 		g.printf(" (with %s replayed)", readable.Count(n.Executed-1, "task"))
@@ -178,7 +178,7 @@ func (g *global) writeVerdict(n verification.Node) {
 		g.printf("             committed by attempt %s on %s, %s (%s kernels), coalmine %s, at %s\n",
 			n.Attempt, c.Host, c.Arch, c.Kernels, c.Version, c.Started.Format(time.RFC3339))
 	}
-	if n.Verdict == verification.Differs {
+	if n.Verdict == localexec.Differs {
 		host, _ := os.Hostname()
 		g.printf("             executed again on %s, %s (%s kernels), coalmine %s\n", host, runtime.GOARCH, kernels.Set(), version())
 	}
@@ -197,8 +197,8 @@ func (g *global) concludeVerification(out *verified) error {
 			return err
 		}
 	} else {
-		g.printf("%d of %d nodes are the same", out.Counts[verification.Same], len(out.Nodes))
-		for _, v := range []verification.Verdict{verification.Differs, verification.Damaged, verification.Failed, verification.Incomparable, verification.MayDiffer} {
+		g.printf("%d of %d nodes are the same", out.Counts[localexec.Same], len(out.Nodes))
+		for _, v := range []localexec.Verdict{localexec.Differs, localexec.Damaged, localexec.Failed, localexec.Incomparable, localexec.MayDiffer} {
 			if n := out.Counts[v]; n > 0 {
 				g.printf(", %d %s", n, v)
 			}
@@ -208,7 +208,7 @@ func (g *global) concludeVerification(out *verified) error {
 	if faults > 0 {
 		return &exitError{code: exitCellFailed}
 	}
-	if out.Counts[verification.Incomparable] == len(out.Nodes) {
+	if out.Counts[localexec.Incomparable] == len(out.Nodes) {
 		return &exitError{exitCellFailed, fmt.Errorf("run %s: nothing was verified: another processor architecture computed all nodes of the sample; verify on such a machine", out.Run)}
 	}
 	return nil

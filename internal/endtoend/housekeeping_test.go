@@ -15,14 +15,14 @@ import (
 
 	"coalmine/storage"
 	"coalmine/workflows/plan"
-	"coalmine/workflows/runs/collection"
+	"coalmine/workflows/runs/retention"
 )
 
 // collect runs gc with some flags and reads what it says.
-func (w workspace) collect(flags ...string) (collection.Result, result) {
+func (w workspace) collect(flags ...string) (retention.Result, result) {
 	w.t.Helper()
 	r := run(w.t, w.coalmine(append([]string{"gc", "--json"}, flags...)...))
-	var c collection.Result
+	var c retention.Result
 	if r.code == 0 {
 		if err := json.Unmarshal([]byte(r.stdout), &c); err != nil {
 			w.t.Fatal(err)

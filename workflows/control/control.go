@@ -27,8 +27,8 @@ import (
 	"coalmine/workflows/results"
 	"coalmine/workflows/results/dataexport"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/runs/collection"
 	"coalmine/workflows/runs/planned"
+	"coalmine/workflows/runs/retention"
 	"coalmine/workflows/runs/status"
 )
 
@@ -63,7 +63,7 @@ type API interface {
 	// must fit no other.
 	Remove(ctx context.Context, run string) (*Removed, error)
 	// Collect deletes what no run needs.
-	Collect(ctx context.Context, o CollectOptions) (*collection.Result, error)
+	Collect(ctx context.Context, o CollectOptions) (*retention.Result, error)
 	// Workers returns who is at work, whatever runs there are.
 	Workers(ctx context.Context) (*status.Fleet, error)
 	// Drain asks workers to take no more tasks, to finish what they have, and to

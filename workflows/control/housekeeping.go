@@ -10,9 +10,9 @@ import (
 
 	"coalmine/workflows/coordinator/policy"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/runs/collection"
 	"coalmine/workflows/runs/leadership"
 	"coalmine/workflows/runs/planned"
+	"coalmine/workflows/runs/retention"
 )
 
 // CollectOptions say what a collection does.
@@ -31,12 +31,12 @@ type Removed struct {
 	Run string `json:"run"`
 	// Freed is what the next collection can delete, once it is old enough: of
 	// this run and of all that is not needed besides.
-	Freed *collection.Result `json:"freed"`
+	Freed *retention.Result `json:"freed"`
 }
 
 // Collect implements API. Only the leader deletes: the coordinator of this
 // process if it leads, or this process itself where no coordinator does.
-func (l *Local) Collect(ctx context.Context, o CollectOptions) (*collection.Result, error) {
+func (l *Local) Collect(ctx context.Context, o CollectOptions) (*retention.Result, error) {
 	c, err := l.collector(o.OlderThan)
 	if err != nil {
 		return nil, err
@@ -45,7 +45,7 @@ func (l *Local) Collect(ctx context.Context, o CollectOptions) (*collection.Resu
 		return c.Preview(ctx)
 	}
 	c.Progress = o.Progress
-	var out *collection.Result
+	var out *retention.Result
 	err = l.asLeader(ctx, func(ctx context.Context, token *leadership.Token) error {
 		out, err = c.Collect(ctx, token)
 		return err
@@ -54,10 +54,10 @@ func (l *Local) Collect(ctx context.Context, o CollectOptions) (*collection.Resu
 }
 
 // collector takes the age in seconds; nil for the default.
-func (l *Local) collector(olderThan *float64) (*collection.Collector, error) {
-	age := policy.TaskTimeout + collection.SafetyMargin
+func (l *Local) collector(olderThan *float64) (*retention.Collector, error) {
+	age := policy.TaskTimeout + retention.SafetyMargin
 	if l.coordinator != nil {
-		age = l.coordinator.TaskTimeout() + collection.SafetyMargin
+		age = l.coordinator.TaskTimeout() + retention.SafetyMargin
 	}
 	if olderThan != nil {
 		const most = 100 * 365 * 24 * time.Hour
@@ -66,7 +66,7 @@ func (l *Local) collector(olderThan *float64) (*collection.Collector, error) {
 		}
 		age = time.Duration(*olderThan * float64(time.Second))
 	}
-	return &collection.Collector{Archive: l.archive, Compile: planned.Compile, Sources: planned.Sources, OlderThan: age}, nil
+	return &retention.Collector{Archive: l.archive, Compile: planned.Compile, Sources: planned.Sources, OlderThan: age}, nil
 }
 
 // asLeader does something with the right to delete.

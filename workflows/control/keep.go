@@ -13,8 +13,8 @@ import (
 	"coalmine/internal/goroutines"
 	"coalmine/storage"
 	"coalmine/workflows/runs"
-	"coalmine/workflows/runs/collection"
 	"coalmine/workflows/runs/leadership"
+	"coalmine/workflows/runs/retention"
 )
 
 // Housekeeping is what a coordinator does unasked. The zero value does nothing.
@@ -57,7 +57,7 @@ func (l *Local) KeepHouse(ctx context.Context, h Housekeeping) error {
 	m := newHousekeepingMetrics(h.Metrics)
 	for h.Every > 0 && goroutines.Sleep(ctx, time.Until(nextMultiple(time.Now(), h.Every))) == nil {
 		var removed int
-		var c *collection.Result
+		var c *retention.Result
 		err := goroutines.Recover(func() (err error) {
 			removed, c, err = l.tidy(ctx, h.Retain)
 			return err
@@ -87,7 +87,7 @@ func nextMultiple(now time.Time, every time.Duration) time.Time {
 
 // tidy removes the runs that have been kept long enough, and collects. The error
 // wraps leadership.ErrStandby if another process is to do it.
-func (l *Local) tidy(ctx context.Context, retain time.Duration) (removed int, c *collection.Result, err error) {
+func (l *Local) tidy(ctx context.Context, retain time.Duration) (removed int, c *retention.Result, err error) {
 	err = l.asLeader(ctx, func(ctx context.Context, token *leadership.Token) error {
 		if retain > 0 {
 			if removed, err = l.removeOlder(ctx, time.Now().Add(-retain)); err != nil {
@@ -163,7 +163,7 @@ func newHousekeepingMetrics(r prometheus.Registerer) *housekeepingMetrics {
 	}
 }
 
-func (m *housekeepingMetrics) count(removed int, c *collection.Result, err error) {
+func (m *housekeepingMetrics) count(removed int, c *retention.Result, err error) {
 	m.removed.Add(float64(removed))
 	if c != nil { // what was deleted before a failure, too
 		for kind, amount := range c.Collected {

@@ -11,7 +11,6 @@ import (
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/plan/compile"
-	"coalmine/workflows/plan/planrecord"
 	"coalmine/workflows/runs"
 	"coalmine/workflows/runs/planned"
 	"coalmine/workflows/runs/status"
@@ -42,7 +41,7 @@ func (l *Local) newRecorded(ctx context.Context, run *runs.Run) *recorded {
 	head := *spec
 	head.Cells = slices.Clone(spec.Cells[:min(len(spec.Cells), glanceCells)])
 	if lost, err := planned.Elsewhere(ctx, l.archive, run, spec); err == nil && lost != "" {
-		r.err = fmt.Errorf("cell %s: %s", lost, planrecord.Lost)
+		r.err = fmt.Errorf("cell %s: %s", lost, plan.LostReport)
 	}
 	r.head, r.cells = &head, make([]status.Cell, len(spec.Cells))
 	for i := range spec.Cells {
@@ -58,7 +57,7 @@ func (l *Local) newRecorded(ctx context.Context, run *runs.Run) *recorded {
 // plannedCells returns the cells of a run whose experiment cannot be read, with the fields that
 // the record of its plan has.
 func (l *Local) plannedCells(ctx context.Context, run *runs.Run) []status.Cell {
-	p, err := planrecord.Newest(ctx, l.archive, run.ID)
+	p, err := plan.ReadNewestRecord(ctx, l.archive, run.ID)
 	if err != nil {
 		return nil
 	}
@@ -77,7 +76,7 @@ func (l *Local) specOf(ctx context.Context, run *runs.Run) (*experiment.Spec, er
 	if err == nil {
 		return spec, nil
 	}
-	p, none := planrecord.Newest(ctx, l.archive, run.ID)
+	p, none := plan.ReadNewestRecord(ctx, l.archive, run.ID)
 	if none != nil {
 		return nil, err
 	}

@@ -16,13 +16,13 @@ import (
 	"coalmine/workflows/plan/plantest"
 	"coalmine/workflows/runs"
 	"coalmine/workflows/runs/availability"
-	"coalmine/workflows/runs/collection"
 	"coalmine/workflows/runs/leadership"
+	"coalmine/workflows/runs/retention"
 )
 
 // collector collects in the world's store whatever nobody needs, however young.
-func (w *world) collector(store storage.Store) *collection.Collector {
-	return &collection.Collector{
+func (w *world) collector(store storage.Store) *retention.Collector {
+	return &retention.Collector{
 		Archive: storage.NewArchive(store),
 		Compile: func(_ context.Context, r *runs.Run) (*plan.Plan, error) { return w.plans[r.Spec.Name], nil },
 		Sources: func(*runs.Run) ([]storage.Digest, error) { return nil, nil },
@@ -32,7 +32,7 @@ func (w *world) collector(store storage.Store) *collection.Collector {
 
 func (w *world) token() *leadership.Token { return w.term.store.token }
 
-func (w *world) collect() *collection.Result {
+func (w *world) collect() *retention.Result {
 	w.t.Helper()
 	got, err := w.collector(w.store).Collect(context.Background(), w.token())
 	if err != nil {

@@ -5,15 +5,15 @@ import (
 	"slices"
 	"testing"
 
-	"coalmine/workflows/forecast/explanation"
+	"coalmine/workflows/forecast"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/plan/plantest"
 	"coalmine/workflows/runs"
 )
 
-func explain(t *testing.T, w *world, p *plan.Plan) *explanation.Plan {
+func explain(t *testing.T, w *world, p *plan.Plan) *forecast.Explanation {
 	t.Helper()
-	x, err := explanation.Explain(context.Background(), p, w.archive)
+	x, err := forecast.Explain(context.Background(), p, w.archive)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -21,7 +21,7 @@ func explain(t *testing.T, w *world, p *plan.Plan) *explanation.Plan {
 }
 
 // training is the only chain of an explained plan.
-func training(x *explanation.Plan) *explanation.Chain {
+func training(x *forecast.Explanation) *forecast.Chain {
 	for _, c := range x.Chains {
 		return c
 	}

@@ -11,7 +11,6 @@ import (
 	"coalmine/tasks"
 	"coalmine/workflows/coordinator/policy"
 	"coalmine/workflows/plan"
-	"coalmine/workflows/plan/planrecord"
 	"coalmine/workflows/runs"
 	"coalmine/workflows/runs/availability"
 	"coalmine/workflows/runs/retention"
@@ -113,7 +112,7 @@ type compilation struct {
 	toWorkOn bool
 	claimed  plan.Plan
 	// record is made of all parts.
-	record planrecord.Writer
+	record plan.RecordWriter
 }
 
 // recall reads the kept checkpoints of a finished run from its recorded plans.
@@ -121,7 +120,7 @@ func (c *compilation) recall() {
 	exists := func() bool { return c.records.exists(c.run) }
 	c.persist(reading, "reading the plan of run "+c.run.ID, exists, func(ctx context.Context) (func(), error) {
 		var plans []*plan.Plan
-		known, err := planrecord.Outlines(ctx, c.Archive, c.run.ID, func(p *plan.Plan) { plans = append(plans, p) })
+		known, err := plan.ReadOutlines(ctx, c.Archive, c.run.ID, func(p *plan.Plan) { plans = append(plans, p) })
 		if errors.Is(err, storage.ErrNewer) {
 			c.log.Warn("a newer build has recorded the plan of a run", "run", c.run.ID, "error", err)
 			known, err = false, nil
@@ -302,7 +301,7 @@ func (c *compilation) remember() {
 		return
 	}
 	finished := r.State.Finished
-	lost := func(n availability.Node) bool { return !n.Available() || !planrecord.IsOf(n.Commit, finished) }
+	lost := func(n availability.Node) bool { return !n.Available() || !plan.IsReportOf(n.Commit, finished) }
 	c.start(reading, func(ctx context.Context) func() {
 		stored, err := availability.LookUpAll(ctx, c.Archive, reports)
 		if err == nil && !slices.ContainsFunc(stored, lost) {

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"coalmine/storage"
-	"coalmine/workflows/plan/planrecord"
+	"coalmine/workflows/plan"
 	"coalmine/workflows/runs/availability"
 	"coalmine/workflows/runs/leadership"
 )
@@ -51,7 +51,7 @@ func (t *term) checkEpoch() {
 }
 
 // keepPlan records the plan of a run: see planrecord.
-func (s *leaderStore) keepPlan(ctx context.Context, run string, w *planrecord.Writer) error {
+func (s *leaderStore) keepPlan(ctx context.Context, run string, w *plan.RecordWriter) error {
 	record, err := w.Record()
 	if err != nil {
 		return err

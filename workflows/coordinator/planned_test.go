@@ -8,14 +8,13 @@ import (
 
 	"coalmine/storage"
 	"coalmine/workflows/plan"
-	"coalmine/workflows/plan/planrecord"
 	"coalmine/workflows/plan/plantest"
 	"coalmine/workflows/runs"
 )
 
 // recordedReports are the reports that the newest recorded plan of a run has.
 func (w *world) recordedReports(id string) (reports []storage.Key) {
-	p, err := planrecord.Newest(context.Background(), storage.NewArchive(w.store), id)
+	p, err := plan.ReadNewestRecord(context.Background(), storage.NewArchive(w.store), id)
 	if err != nil {
 		w.fail("plan of %s: %v", id, err)
 	}

@@ -1,5 +1,5 @@
 // Package plan describes the wants of a run: a DAG of nodes, pure and without
-// I/O.
+// I/O but for the records of plans in the store (Record).
 //
 // Most nodes stand alone (import the source, insert the canaries, audit a
 // checkpoint). Training is a Chain: step after step, each made of parallel

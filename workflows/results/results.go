@@ -17,7 +17,6 @@ import (
 	"coalmine/tasks/training"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
-	"coalmine/workflows/plan/planrecord"
 	"coalmine/workflows/runs"
 	"coalmine/workflows/runs/planned"
 )
@@ -252,7 +251,7 @@ func load(ctx context.Context, archive *storage.Archive, run *planned.Run, i int
 func finished(ctx context.Context, archive *storage.Archive, run *planned.Run, spec *experiment.Cell, planned *plan.Cell) (r *reports.Report, missing storage.Key, err error) {
 	done := run.State.Outcomes[spec.Name] == runs.Done
 	if done && !run.Recorded {
-		has, err := planrecord.HasReport(ctx, archive, planned.Report.Key, run.State.Finished)
+		has, err := plan.HasReport(ctx, archive, planned.Report.Key, run.State.Finished)
 		if err != nil || !has {
 			return nil, planned.Report.Key, err
 		}

@@ -15,7 +15,6 @@ import (
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/plan/compile"
-	"coalmine/workflows/plan/planrecord"
 	"coalmine/workflows/runs"
 )
 
@@ -35,7 +34,7 @@ type Run struct {
 // Plan returns the plan of a run. An error marked tasks.Permanent says that no plan is recorded and
 // none can be made.
 func Plan(ctx context.Context, archive *storage.Archive, run *runs.Run) (*plan.Plan, error) {
-	p, err := planrecord.Newest(ctx, archive, run.ID)
+	p, err := plan.ReadNewestRecord(ctx, archive, run.ID)
 	if errors.Is(err, storage.ErrNotFound) {
 		return Compile(ctx, run)
 	}
@@ -44,7 +43,7 @@ func Plan(ctx context.Context, archive *storage.Archive, run *runs.Run) (*plan.P
 
 // Read returns a run with its plan and its experiment.
 func Read(ctx context.Context, archive *storage.Archive, run *runs.Run) (*Run, error) {
-	p, err := planrecord.Newest(ctx, archive, run.ID)
+	p, err := plan.ReadNewestRecord(ctx, archive, run.ID)
 	if errors.Is(err, storage.ErrNotFound) {
 		spec, p, err := experimentAndPlan(run)
 		if err != nil {
@@ -100,7 +99,7 @@ func (r *Run) Lost() string {
 	if r.Recorded {
 		return "it is done, and its report is gone from the store: coalmine retry " + r.ID + " computes it again"
 	}
-	return planrecord.Lost
+	return plan.LostReport
 }
 
 // Owns returns an error that wraps storage.ErrNotFound if a cell is done and the store has its report only
@@ -110,15 +109,15 @@ func (r *Run) Owns(ctx context.Context, archive *storage.Archive, cell *plan.Cel
 	if r.Recorded || r.State.Outcomes[cell.Name] != runs.Done {
 		return nil
 	}
-	has, err := planrecord.HasReport(ctx, archive, cell.Report.Key, r.State.Finished)
+	has, err := plan.HasReport(ctx, archive, cell.Report.Key, r.State.Finished)
 	if err != nil || has {
 		return err
 	}
-	return fmt.Errorf("run %s, cell %s: %w: %s", r.ID, cell.Name, storage.ErrNotFound, planrecord.Lost)
+	return fmt.Errorf("run %s, cell %s: %w: %s", r.ID, cell.Name, storage.ErrNotFound, plan.LostReport)
 }
 
 // Elsewhere returns the name of the first done cell of a finished run, if its report is not in the store
-// under the key of this build (see planrecord.Lost) and no plan is recorded; else "".
+// under the key of this build (see plan.LostReport) and no plan is recorded; else "".
 func Elsewhere(ctx context.Context, archive *storage.Archive, run *runs.Run, spec *experiment.Spec) (cell string, err error) {
 	i := slices.IndexFunc(spec.Cells, func(c experiment.Cell) bool { return run.State.Outcomes[c.Name] == runs.Done })
 	if i < 0 {
@@ -134,7 +133,7 @@ func Elsewhere(ctx context.Context, archive *storage.Archive, run *runs.Run, spe
 	if err != nil {
 		return "", err
 	}
-	there, err := planrecord.HasReport(ctx, archive, p.Cells[0].Report.Key, run.State.Finished)
+	there, err := plan.HasReport(ctx, archive, p.Cells[0].Report.Key, run.State.Finished)
 	if err != nil || there {
 		return "", err
 	}

@@ -1,5 +1,6 @@
 // Package retention decides what stays of a chain, so that a training of any length
-// takes bounded work and a hundredth of an object a step (invariant 9):
+// takes bounded work and a hundredth of an object a step (invariant 9), and collects what
+// no run needs ([Collector]):
 //
 //   - When a step has been joined, its parts go, commits and blobs, and so does
 //     the checkpoint of the step before.

@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-
-	"coalmine/workflows/standalone/modelaudit/completions"
 )
 
 // Endpoint is a model that is served over HTTP.
 type Endpoint struct {
 	// Client asks it; NewEndpoint sets its Texts.
-	Client *completions.Client
+	Client *CompletionsClient
 	// Batch is how many sequences a request has.
 	Batch int
 	// Ranked is called after each canary, if it is not nil.
@@ -22,7 +20,7 @@ type Endpoint struct {
 }
 
 // NewEndpoint is a served model with its vocabulary.
-func NewEndpoint(client *completions.Client, vocabulary *Vocabulary, batch int) (*Endpoint, error) {
+func NewEndpoint(client *CompletionsClient, vocabulary *Vocabulary, batch int) (*Endpoint, error) {
 	if err := checkBatch(batch); err != nil {
 		return nil, err
 	}

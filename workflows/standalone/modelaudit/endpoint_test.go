@@ -16,8 +16,7 @@ import (
 	"coalmine/tasks/datasets"
 	"coalmine/workflows/control"
 	"coalmine/workflows/standalone/modelaudit"
-	"coalmine/workflows/standalone/modelaudit/completions"
-	"coalmine/workflows/standalone/modelaudit/completions/completionstest"
+	"coalmine/workflows/standalone/modelaudit/completionstest"
 )
 
 // endpoint is a server's model with its own vocabulary.
@@ -32,7 +31,7 @@ func endpoint(t *testing.T, s *completionstest.Server, model []byte) *modelaudit
 
 func asked(t *testing.T, s *completionstest.Server, vocabulary *modelaudit.Vocabulary) *modelaudit.Endpoint {
 	t.Helper()
-	e, err := modelaudit.NewEndpoint(&completions.Client{URL: s.URL, Model: "small", Concurrency: 2}, vocabulary, 64)
+	e, err := modelaudit.NewEndpoint(&modelaudit.CompletionsClient{URL: s.URL, Model: "small", Concurrency: 2}, vocabulary, 64)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,7 +237,7 @@ func TestATextIsNoCanaryOfAListedVocabulary(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := modelaudit.NewEndpoint(&completions.Client{URL: "http://localhost/"}, vocabulary, 64)
+	e, err := modelaudit.NewEndpoint(&modelaudit.CompletionsClient{URL: "http://localhost/"}, vocabulary, 64)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -298,7 +297,7 @@ func TestWhatAnEndpointCannotBeAskedIsRefusedBeforeItIs(t *testing.T) {
 	if s.Largest.Load() != 0 {
 		t.Error("the endpoint was asked")
 	}
-	if _, err := modelaudit.NewEndpoint(&completions.Client{URL: "localhost:8000"}, new(modelaudit.Vocabulary), 1); err == nil || !strings.Contains(err.Error(), "expected a URL such as") {
+	if _, err := modelaudit.NewEndpoint(&modelaudit.CompletionsClient{URL: "localhost:8000"}, new(modelaudit.Vocabulary), 1); err == nil || !strings.Contains(err.Error(), "expected a URL such as") {
 		t.Errorf("an address without http: %v", err)
 	}
 }
@@ -325,7 +324,7 @@ func TestAListWithoutABeginningIsNamed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e, err := modelaudit.NewEndpoint(&completions.Client{URL: "http://localhost:1/v1/completions", Model: "m"}, v, 8)
+		e, err := modelaudit.NewEndpoint(&modelaudit.CompletionsClient{URL: "http://localhost:1/v1/completions", Model: "m"}, v, 8)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,142 @@
+// This file summarizes the images of a source: the number of images per class and
+// per user, and a sample of them.
+
+package sources
+
+import (
+	"cmp"
+	"iter"
+	"math/rand/v2"
+	"slices"
+
+	"coalmine/internal/contactsheet"
+	"coalmine/internal/seeds"
+	"coalmine/tasks/datasets"
+)
+
+// Gallery describes a source of images.
+type Gallery struct {
+	datasets.Image
+	// PerClass counts the images of each class, by its label; PerTag those of each tag, if
+	// images have tags.
+	PerClass []int `json:"per_class"`
+	PerTag   []Tag `json:"per_tag,omitempty"`
+	// Unlabelled images have no class.
+	Unlabelled int `json:"unlabelled,omitempty"`
+	// PerUser is the distribution of the number of images per user.
+	PerUser Spread `json:"per_user"`
+
+	sample sample
+}
+
+// Tag is a tag with the number of images that have it.
+type Tag struct {
+	Tag    string `json:"tag"`
+	Images int    `json:"images"`
+}
+
+// Spread describes a list of numbers: its least and greatest, and the lower median.
+type Spread struct {
+	Least    int `json:"min"`
+	Median   int `json:"median"`
+	Greatest int `json:"max"`
+}
+
+// Look reads the records of a source, at the image level. It keeps a sample of the given
+// number of images, or all if there are fewer: each set is equally likely, and a seed always
+// draws the same. The error is that of the records.
+func Look(records iter.Seq2[datasets.Record, error], reading datasets.Reading, images int, seed uint64) (*Gallery, error) {
+	g := newGallery(reading)
+	g.sample = sample{size: images, rng: seeds.Stream(seed, seeds.ContactSheet)}
+	perUser := map[string]int{}
+	for record, err := range records {
+		if err != nil {
+			return nil, err
+		}
+		perUser[record.User]++
+		g.sample.add(g.count(&record))
+	}
+	g.PerUser = spread(perUser)
+	return g, nil
+}
+
+func newGallery(reading datasets.Reading) *Gallery {
+	g := &Gallery{Image: reading.Complete().Image}
+	if reading.Label != datasets.TagsLabel {
+		g.PerClass = make([]int, g.Classes)
+	}
+	for _, tag := range reading.TagList() {
+		g.PerTag = append(g.PerTag, Tag{Tag: tag})
+	}
+	return g
+}
+
+// count counts the label or the tags of an image, and returns its pixels.
+func (g *Gallery) count(record *datasets.Record) []byte {
+	if g.PerTag != nil {
+		has, pixels := record.TaggedImage(len(g.PerTag))
+		for i, n := range has {
+			g.PerTag[i].Images += int(n)
+		}
+		return pixels
+	}
+	label, pixels := record.Image()
+	if label == datasets.NoLabel {
+		g.Unlabelled++
+	} else {
+		g.PerClass[label]++
+	}
+	return pixels
+}
+
+// Sheet draws the sample as a PNG file, in order of the source and in rows of a number of
+// columns.
+func (g *Gallery) Sheet(columns int) ([]byte, error) {
+	return contactsheet.Draw(g.sample.inOrder(), contactsheet.Shape{Width: g.Width, Height: g.Height, Channels: g.Channels}, columns)
+}
+
+func spread(perUser map[string]int) Spread {
+	var counts []int
+	for _, n := range perUser {
+		counts = append(counts, n)
+	}
+	if len(counts) == 0 {
+		return Spread{}
+	}
+	slices.Sort(counts)
+	return Spread{counts[0], counts[(len(counts)-1)/2], counts[len(counts)-1]}
+}
+
+// sample keeps some of the images that it is shown, each set of its size equally likely
+// (Vitter 1985, algorithm R).
+type sample struct {
+	size int
+	rng  *rand.Rand
+	seen int
+	kept []keptImage
+}
+
+// keptImage is an image and its place in the source.
+type keptImage struct {
+	place  int
+	pixels []byte
+}
+
+func (s *sample) add(pixels []byte) {
+	place := s.seen
+	s.seen++
+	if len(s.kept) < s.size {
+		s.kept = append(s.kept, keptImage{place, pixels})
+	} else if i := s.rng.IntN(s.seen); i < s.size {
+		s.kept[i] = keptImage{place, pixels}
+	}
+}
+
+func (s *sample) inOrder() [][]byte {
+	slices.SortFunc(s.kept, func(a, b keptImage) int { return cmp.Compare(a.place, b.place) })
+	images := make([][]byte, len(s.kept))
+	for i, k := range s.kept {
+		images[i] = k.pixels
+	}
+	return images
+}

@@ -1,0 +1,149 @@
+package sources_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"coalmine/storage"
+	"coalmine/storage/storagetest"
+	"coalmine/storage/storagetest/fault"
+	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/forms"
+	"coalmine/tasks/taskstest"
+	"coalmine/workflows/data/sources"
+	"coalmine/workflows/experiment"
+)
+
+const table = "author,body\nann,hello there\nbob,again\n"
+
+var byAuthor = datasets.Reading{Origin: datasets.Origin{Form: forms.CSV, Columns: forms.Columns{User: "author", Text: "body"}}}
+
+// surveyed is a file as a source whose digest is known, and its entry.
+func surveyed(t *testing.T, text string) (*sources.Source, *sources.Entry) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "posts")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := sources.Here{}.Find(t.Context(), path, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Survey(t.Context(), datasets.Limits{}, []datasets.Recipe{{Reading: byAuthor, VocabularySize: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	return s, &sources.Entry{Name: "posts", SHA256: experiment.SourceDigest(s.Digests()), Files: s.Digests(), Reading: byAuthor}
+}
+
+func TestWhatIsImportedIsTheNodeThatExperimentsHave(t *testing.T) {
+	t.Parallel()
+	archive := storage.NewArchive(storagetest.NewMemory())
+	s, e := surveyed(t, table)
+	m := sources.Importer{Archive: archive}
+	if err := m.Add(t.Context(), s, e); err != nil {
+		t.Fatal(err)
+	}
+	g := taskstest.NewGraph(t)
+	want := g.Run(datasets.Import, datasets.Recipe{Reading: byAuthor.Complete()}.Import([]storage.Digest{g.Import([]byte(table))}, datasets.Limits{}))
+	commit, err := archive.Committed(t.Context(), want.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range commit.Blobs {
+		if got, err := archive.ReadBlob(t.Context(), want.Key, b); err != nil || string(got) != string(want.Blob(b.Name)) {
+			t.Errorf("%s: %q, %v; the task has %q", b.Name, got, err, want.Blob(b.Name))
+		}
+	}
+	entries, err := sources.Library{Archive: archive}.Entries(t.Context())
+	if err != nil || len(entries) != 1 || entries[0].Corpus != want.Key || entries[0].Holds.Users != 2 {
+		t.Errorf("entries %+v, %v", entries, err)
+	}
+	if err := m.Add(t.Context(), s, e); err != nil {
+		t.Errorf("the same source again: %v", err)
+	}
+}
+
+func TestASourceIsFoundByItsName(t *testing.T) {
+	t.Parallel()
+	archive := storage.NewArchive(storagetest.NewMemory())
+	here := sources.Here{Library: func(context.Context) (*sources.Library, error) { return &sources.Library{Archive: archive}, nil }}
+	_, err := here.Find(t.Context(), "store:posts", "")
+	mustSay(t, err, "store:posts", "has none with a name", "data import")
+	s, e := surveyed(t, table)
+	if err := (&sources.Importer{Archive: archive}).Add(t.Context(), s, e); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(s.Files[0].Name); err != nil {
+		t.Fatal(err)
+	}
+	for _, finder := range []sources.Finder{here, sources.Served{Archive: archive}} {
+		found, err := finder.Find(t.Context(), "store:posts", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		facts, err := found.Survey(t.Context(), datasets.Limits{}, []datasets.Recipe{{Reading: byAuthor, VocabularySize: 1}})
+		if err != nil || facts[0].Source.Examples != 2 || !reflect.DeepEqual(found.Digests(), e.Files) {
+			t.Errorf("%+v, %v", facts, err)
+		}
+	}
+	_, err = here.Find(t.Context(), "store:other", "")
+	mustSay(t, err, "expected one of posts")
+	_, err = sources.Here{}.Find(t.Context(), "store:posts", "")
+	mustSay(t, err, "there is none at hand", "--store")
+}
+
+func TestANameIsNotTakenTwice(t *testing.T) {
+	t.Parallel()
+	memory := storagetest.NewMemory()
+	m := sources.Importer{Archive: storage.NewArchive(memory)}
+	s, e := surveyed(t, table)
+	if err := m.Add(t.Context(), s, e); err != nil {
+		t.Fatal(err)
+	}
+	s, e = surveyed(t, table+"cid,more\n")
+	err := m.Add(t.Context(), s, e)
+	mustSay(t, err, "the name posts", "coalmine data remove posts")
+	if there, err := m.Archive.HasSource(t.Context(), e.Files[0]); there || err != nil {
+		t.Errorf("the other source is stored: %v, %v", there, err)
+	}
+}
+
+// TestAnImportThatStopsLeavesNoName fails the writes of one step after another.
+func TestAnImportThatStopsLeavesNoName(t *testing.T) {
+	t.Parallel()
+	for _, at := range []string{"sources/*", "commits/*", "library/*"} {
+		store := fault.Wrap(storagetest.NewMemory())
+		store.Add(&fault.Rule{Name: at, Op: fault.Put, Err: errBroken}, &fault.Rule{Name: at, Op: fault.Create, Err: errBroken})
+		m := sources.Importer{Archive: storage.NewArchive(store)}
+		s, e := surveyed(t, table)
+		if err := m.Add(t.Context(), s, e); err == nil {
+			t.Errorf("%s: no error", at)
+		}
+		if names, err := m.Archive.Entries(t.Context()); len(names) > 0 || err != nil {
+			t.Errorf("%s: names %v, %v", at, names, err)
+		}
+		store.Clear()
+		if err := m.Add(t.Context(), s, e); err != nil {
+			t.Errorf("%s: once more: %v", at, err)
+		}
+	}
+}
+
+var errBroken = errors.New("broken")
+
+func mustSay(t *testing.T, err error, parts ...string) {
+	t.Helper()
+	if err == nil {
+		t.Fatalf("no error; expected one that says %q", parts)
+	}
+	for _, part := range parts {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("%q does not say %q", err, part)
+		}
+	}
+}

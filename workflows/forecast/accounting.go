@@ -1,0 +1,251 @@
+// These files say what finished cells cost in privacy: each as it was trained,
+// each as the training of a larger population that it stands for, and all of them
+// together, for whoever publishes several models of the same users.
+//
+// A simulation has too few users to protect any of them. What it shows is how much noise on
+// the mean update the model stands, and with a larger cohort that is the same noise at a
+// larger noise multiplier. So users, cohort and noise multiplier are scaled together, and the
+// rounds stay (McMahan et al. 2018, section 3; Augenstein et al. 2020, section 6 and tables 3
+// and 13).
+
+package forecast
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"coalmine/privacy"
+	"coalmine/workflows/results"
+)
+
+// Training is a finished cell, and what its privacy depends on.
+type Training struct {
+	Run   string `json:"run"`
+	Cell  string `json:"cell"`
+	Label string `json:"label"`
+	// Generator says that the server trains a generator beside the model that users train.
+	Generator bool           `json:"-"`
+	Recipe    privacy.Recipe `json:"-"`
+	// OfUsers are the users that the recipe's population was selected from, itself among
+	// them.
+	OfUsers int `json:"-"`
+}
+
+// PrivacyQuestion is what is asked of trainings.
+type PrivacyQuestion struct {
+	// Scales are numbers of 2 or more, in any order: how many times as large users, cohort and
+	// noise multiplier are. The trainings as they are come first in any case.
+	Scales []int
+	// Population, unless 0, is how many users there are at each scale before any selection.
+	// A training keeps its share of them.
+	Population int
+	// Delta is that of every epsilon; 0 for one over the users of each training, divided by
+	// the scale: what tables 3, 5 and 13 of Augenstein et al. 2020 have, which state no rule.
+	Delta float64
+	// Conversion is that of every epsilon; empty for each training's own.
+	Conversion privacy.Conversion
+	// Accountant is that of every epsilon; empty for each training's own.
+	Accountant privacy.Accountant
+}
+
+// PrivacyAnswer is what trainings cost.
+type PrivacyAnswer struct {
+	Trainings []PrivacyCosts `json:"trainings"`
+	// Together is what all trainings cost, at each scale; none where there is one training.
+	Together []Together `json:"together,omitempty"`
+	// NotTogether says why trainings cannot be composed.
+	NotTogether string `json:"not_together,omitempty"`
+	// TradeOff has the error rates of tests that tell neighbours apart by all trainings; nil if not asked for.
+	TradeOff []privacy.ErrorRates `json:"trade_off,omitempty"`
+	// LeftOut are cells of the runs that have no bound.
+	LeftOut []LeftOut `json:"left_out,omitempty"`
+	// Notes say what the numbers mean and assume, beside what each report says.
+	Notes []string `json:"notes"`
+}
+
+// PrivacyCosts is what a training costs, first as it is, then at each scale.
+type PrivacyCosts struct {
+	Training
+	Scales []PrivacyCost `json:"scales"`
+}
+
+// PrivacyCost is the privacy of a training at a scale.
+type PrivacyCost struct {
+	Scale int `json:"scale"`
+	// OfUsers are the users that the report's population is selected from, itself among them.
+	OfUsers int `json:"of_users"`
+	privacy.Report
+}
+
+// Together is the privacy of all trainings at a scale.
+type Together struct {
+	Scale int `json:"scale"`
+	privacy.Composition
+}
+
+// LeftOut is a cell that has no bound, and why.
+type LeftOut struct {
+	Run   string `json:"run"`
+	Cell  string `json:"cell"`
+	Label string `json:"label"`
+	Why   string `json:"why"`
+}
+
+// Trainings are the cells of a run that have finished with noise, and those left out.
+func Trainings(run results.Side) (trainings []Training, without []LeftOut) {
+	id, _, _ := strings.Cut(run.Results.Run, "/") // of a side that is one cell
+	for i := range run.Results.Cells {
+		cell := &run.Results.Cells[i]
+		if why := unbounded(cell); why != "" {
+			without = append(without, LeftOut{id, cell.Cell, cell.Label, why})
+			continue
+		}
+		recipe := cell.Recipe()
+		recipe.Accountant = cell.Training.Accountant // tightest, where there was no choice yet
+		t := Training{
+			Run: id, Cell: cell.Cell, Label: cell.Label,
+			Generator: run.Spec.Cells[i].Experiment.Setting().Generator, Recipe: recipe, OfUsers: recipe.Population,
+		}
+		if s := cell.Selection; s != nil && recipe.Unit != privacy.RecordUnit {
+			t.OfUsers = max(s.OfUsers, recipe.Population)
+		}
+		trainings = append(trainings, t)
+	}
+	return trainings, without
+}
+
+// Recipes are those of trainings, as they are.
+func Recipes(trainings []Training) []privacy.Recipe {
+	recipes := make([]privacy.Recipe, len(trainings))
+	for i, t := range trainings {
+		recipes[i] = t.Recipe
+	}
+	return recipes
+}
+
+// Same reports whether both are one cell of one run.
+func (t Training) Same(other Training) bool { return t.Run == other.Run && t.Cell == other.Cell }
+
+// unbounded says why a cell has no bound; empty if it has one.
+func unbounded(cell *results.Cell) string {
+	switch {
+	case cell.Report == nil:
+		return "it is " + cell.Status
+	case cell.Privacy == nil:
+		return "nothing was clipped, and no noise added"
+	case cell.Privacy.NoiseMultiplier == 0:
+		return "no noise was added"
+	}
+	return ""
+}
+
+// Account answers the question for at least one training.
+func Account(trainings []Training, q PrivacyQuestion) (*PrivacyAnswer, error) {
+	if err := q.validate(); err != nil {
+		return nil, err
+	}
+	a := &PrivacyAnswer{}
+	for _, t := range trainings {
+		costs := PrivacyCosts{Training: t}
+		for _, scale := range q.scales() {
+			cost, err := t.cost(scale, q)
+			if err != nil {
+				return nil, fmt.Errorf("%s/%s at scale %d: %w", t.Run, t.Cell, scale, err)
+			}
+			costs.Scales = append(costs.Scales, cost)
+		}
+		a.Trainings = append(a.Trainings, costs)
+	}
+	a.compose(q)
+	a.Notes = a.notes(q)
+	return a, nil
+}
+
+func (q PrivacyQuestion) validate() error {
+	for _, scale := range q.Scales {
+		if scale < 2 {
+			return fmt.Errorf("scale %d: expected a whole number of 2 or more, as the trainings as they are come first in any case", scale)
+		}
+	}
+	switch {
+	case q.Population < 0:
+		return fmt.Errorf("population %d: expected at least 1 user", q.Population)
+	case q.Population > 0 && len(q.Scales) == 0:
+		return fmt.Errorf("population %d without a scale: say how many times as large the cohorts are", q.Population)
+	case q.Delta != 0 && !(q.Delta > 0 && q.Delta < 1):
+		return fmt.Errorf("delta %v: expected a number above 0 and below 1", q.Delta)
+	}
+	return nil
+}
+
+func (q PrivacyQuestion) scales() []int { return append([]int{1}, q.Scales...) }
+
+// cost accounts for a training at a scale.
+func (t *Training) cost(scale int, q PrivacyQuestion) (PrivacyCost, error) {
+	recipe, ofUsers, err := t.at(scale, q)
+	if err != nil {
+		return PrivacyCost{}, err
+	}
+	report, err := privacy.Account(recipe)
+	return PrivacyCost{Scale: scale, OfUsers: ofUsers, Report: report}, err
+}
+
+// at is the recipe at a scale, and the users that its population is selected from.
+func (t *Training) at(scale int, q PrivacyQuestion) (recipe privacy.Recipe, ofUsers int, err error) {
+	recipe, ofUsers = t.Recipe, t.OfUsers
+	if scale > 1 {
+		if recipe, ofUsers, err = t.scaled(scale, q.Population); err != nil {
+			return recipe, ofUsers, err
+		}
+	}
+	if recipe.Delta = q.Delta; q.Delta == 0 {
+		recipe.Delta = 1 / (float64(scale) * float64(recipe.Population))
+	}
+	if q.Conversion != "" {
+		recipe.Conversion = q.Conversion
+	}
+	if q.Accountant != "" {
+		recipe.Accountant = q.Accountant
+	}
+	recipe.LossDistribution = !recipe.Accountant.Divergent()
+	return recipe, ofUsers, nil
+}
+
+// scaled is the recipe with so many times the users, or its share of a whole population
+// unless that is 0.
+func (t *Training) scaled(scale, whole int) (privacy.Recipe, int, error) {
+	if t.OfUsers > math.MaxInt/scale {
+		return t.Recipe, t.OfUsers, fmt.Errorf("%d users are more than this machine can count %d times: expected a smaller scale", t.OfUsers, scale)
+	}
+	population, ofUsers := t.Recipe.Population*scale, t.OfUsers*scale
+	if whole > 0 {
+		ofUsers = whole
+		population = int(math.Round(float64(whole) * float64(t.Recipe.Population) / float64(t.OfUsers)))
+	}
+	recipe := privacy.ScaleUp(t.Recipe, population, t.Recipe.Cohort*scale)
+	recipe.Randomness = "" // the seed is the simulation's
+	return recipe, ofUsers, nil
+}
+
+// compose adds what all trainings cost together, or why that cannot be said. Its delta is
+// the least of theirs.
+func (a *PrivacyAnswer) compose(q PrivacyQuestion) {
+	if len(a.Trainings) < 2 {
+		return
+	}
+	for i, scale := range q.scales() {
+		recipes, delta := make([]privacy.Recipe, len(a.Trainings)), 1.
+		for j := range a.Trainings {
+			t := &a.Trainings[j]
+			recipes[j], _, _ = t.at(scale, q) // without an error above
+			delta = min(delta, t.Scales[i].Delta)
+		}
+		together, err := privacy.Compose(recipes, delta)
+		if err != nil {
+			a.NotTogether = err.Error()
+			return
+		}
+		a.Together = append(a.Together, Together{scale, together})
+	}
+}

@@ -1,0 +1,86 @@
+package forecast
+
+import (
+	"fmt"
+	"slices"
+
+	"coalmine/privacy"
+)
+
+// notes say in sentences what the answer's numbers mean, beside what each report assumes.
+func (a *PrivacyAnswer) notes(q PrivacyQuestion) []string {
+	notes := []string{a.deltaNote(q)}
+	if q.Delta != 0 && slices.ContainsFunc(a.Trainings, PrivacyCosts.deltaIsLarge) {
+		notes = append(notes, "WARNING: a delta of 1/users or more is so large that a training which publishes all data of one user satisfies it: give a smaller one by --delta")
+	}
+	if len(q.Scales) > 0 {
+		notes = append(notes, "at a scale users, cohort and noise multiplier are so many times as large and the rounds stay, "+
+			"so that the mean update has the same noise (McMahan et al. 2018, section 3; Augenstein et al. 2020, section 6)")
+	}
+	if q.Population > 0 {
+		notes = append(notes, fmt.Sprintf("of %d users at a scale, those selected are the same share as in the simulation (Augenstein et al. 2020, appendix C.4)", q.Population))
+	}
+	notes = append(notes, a.derivedNotes()...)
+	if a.selected() {
+		notes = append(notes, "what the selection was made by is not covered: percentiles, and models that were prepared on the same users, have no noise")
+	}
+	if len(a.Together) > 0 {
+		notes = append(notes, a.togetherNotes()...)
+	}
+	return notes
+}
+
+func (a *PrivacyAnswer) deltaNote(q PrivacyQuestion) string {
+	if q.Delta != 0 {
+		if q.Delta == privacy.LeastDelta {
+			return fmt.Sprintf("delta is %g everywhere; the search for the least one ends there, and a lesser one may do", q.Delta)
+		}
+		return fmt.Sprintf("delta is %g everywhere", q.Delta)
+	}
+	return "delta is 1/users, at a scale 1/(scale x users), as in tables 3, 5 and 13 of Augenstein et al. 2020; a training that publishes all data of one random user satisfies it, " +
+		"and --delta states a smaller one. The results of a run state epsilon at the delta of its file"
+}
+
+// deltaIsLarge reports whether a delta is 1/users or more at some scale.
+func (c PrivacyCosts) deltaIsLarge() bool {
+	return slices.ContainsFunc(c.Scales, func(at PrivacyCost) bool { return at.DeltaWarning() != "" })
+}
+
+// derivedNotes are the robustness to post-processing (Dwork and Roth 2014, Proposition 2.1).
+func (a *PrivacyAnswer) derivedNotes() []string {
+	var notes []string
+	if slices.ContainsFunc(a.Trainings, func(c PrivacyCosts) bool { return c.Generator }) {
+		notes = append(notes, "a generator inherits the guarantee of its discriminator: the server trains it against the noised discriminator, and on no data (post-processing)")
+	}
+	return append(notes, "what is made of a model alone has the guarantee of the model at no further cost (post-processing): samples, images, and what is counted on these without the data")
+}
+
+// wholeUser is the unit of which nobody has two.
+const wholeUser = "user"
+
+// togetherNotes say whom a composition protects, and when it holds.
+func (a *PrivacyAnswer) togetherNotes() []string {
+	notes := []string{fmt.Sprintf("together: one and the same %s may be trained on by every model. The losses of all rounds add up, and so do their Rényi divergences; delta is the least above", a.Together[0].Unit)}
+	if unit := a.Together[0].Unit; unit != wholeUser {
+		notes = append(notes, fmt.Sprintf("somebody whose data make up several %ss of one model is protected only as a group of so many", unit))
+	}
+	if relation := a.Together[0].Neighbouring; slices.ContainsFunc(a.Trainings, func(c PrivacyCosts) bool { return c.Scales[0].Neighbouring != relation }) {
+		notes = append(notes, fmt.Sprintf("together all are counted for %s, the relation under which every one of them is proved; by itself each has its own", relation))
+	}
+	if a.selected() {
+		notes = append(notes, "selections that exclude each other are added up too: whose data change may leave one and enter another")
+	}
+	if a.seeded() {
+		notes = append(notes, "adding up takes every training to have noise of its own. These have noise from a seed, and with one seed the same: "+
+			"models to be published need training.privacy.randomness: secret")
+	}
+	return notes
+}
+
+func (a *PrivacyAnswer) selected() bool {
+	return slices.ContainsFunc(a.Trainings, func(c PrivacyCosts) bool { return c.OfUsers > c.Recipe.Population })
+}
+
+func (a *PrivacyAnswer) seeded() bool {
+	return slices.ContainsFunc(a.Trainings, func(c PrivacyCosts) bool { return c.Recipe.Randomness == privacy.Seeded })
+}

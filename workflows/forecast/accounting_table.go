@@ -1,0 +1,108 @@
+package forecast
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+// WriteTable prints a line for each training at each scale, those for all trainings
+// together, and below what the numbers mean.
+func (a *PrivacyAnswer) WriteTable(w io.Writer) error {
+	var b strings.Builder
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "training\tscale\tusers\tcohort\tnoise\trounds\tdelta\tepsilon proved\tby\tpapers' convention")
+	for i := range a.Trainings {
+		c := &a.Trainings[i]
+		for j := range c.Scales {
+			name := ""
+			if j == 0 {
+				name = fmt.Sprintf("%s (%s)", a.name(c.Run, c.Cell), c.Label)
+			}
+			writeCost(t, name, &c.Scales[j])
+		}
+	}
+	for i, c := range a.Together {
+		name := ""
+		if i == 0 {
+			name = fmt.Sprintf("all %d together", c.Trainings)
+		}
+		fmt.Fprintf(t, "%s\t%d\t\t\t\t\t%.3g\t%s\t%s\t%s\n", name, c.Scale, c.Delta, c.EpsilonProved, c.AccountantProved, c.Epsilon)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	b.WriteByte('\n')
+	a.writeNotes(&b)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func writeCost(w io.Writer, name string, c *PrivacyCost) {
+	users := fmt.Sprint(c.Population)
+	if c.OfUsers > c.Population {
+		users += fmt.Sprintf(" of %d", c.OfUsers)
+	}
+	h, convention := c.Headline(0), "-"
+	if h.Convention != nil {
+		convention = h.Convention.String()
+	}
+	if h.Underestimates {
+		convention += " underestimates"
+	}
+	fmt.Fprintf(w, "%s\t%d\t%s\t%d\t%.4g\t%d\t%.3g\t%s\t%s\t%s\n",
+		name, c.Scale, users, c.Cohort, c.NoiseMultiplier, c.Rounds, c.Delta, h.Proved, c.AccountantProved, convention)
+}
+
+// name is a cell's, with its run where there are several.
+func (a *PrivacyAnswer) name(run, cell string) string {
+	if slices.ContainsFunc(a.Trainings, func(c PrivacyCosts) bool { return c.Run != a.Trainings[0].Run }) {
+		return run + "/" + cell
+	}
+	return cell
+}
+
+func (a *PrivacyAnswer) writeNotes(b *strings.Builder) {
+	for _, note := range a.Notes {
+		fmt.Fprintf(b, "- %s\n", note)
+	}
+	if len(a.Together) > 0 && a.Together[0].TheoremProved != "" {
+		fmt.Fprintf(b, "- together, proved by: %s\n", a.Together[0].TheoremProved)
+	}
+	if a.NotTogether != "" {
+		fmt.Fprintf(b, "- not composed: %s\n", a.NotTogether)
+	}
+	for _, l := range a.LeftOut {
+		fmt.Fprintf(b, "- left out: %s (%s): %s\n", a.name(l.Run, l.Cell), l.Label, l.Why)
+	}
+	for _, fact := range a.facts() {
+		fmt.Fprintf(b, "- %s\n", fact)
+	}
+}
+
+// facts are what the epsilons assume, each once, in the order of the trainings.
+func (a *PrivacyAnswer) facts() []string {
+	var facts []string
+	add := func(more ...string) {
+		for _, fact := range more {
+			if !slices.Contains(facts, fact) {
+				facts = append(facts, fact)
+			}
+		}
+	}
+	for i := range a.Trainings {
+		r := &a.Trainings[i].Scales[0].Report
+		add(fmt.Sprintf("protected: a %s (%s), %s sampling, %s conversion", r.Unit, r.Neighbouring, r.Sampling, r.Conversion))
+		if r.HoldsAgainst != "" {
+			add("as trained, holds against " + r.HoldsAgainst)
+		}
+	}
+	for i := range a.Trainings {
+		r := &a.Trainings[i].Scales[0].Report
+		add(r.Assumptions...)
+		add("not covered: " + strings.Join(r.NotCovered, ", "))
+	}
+	return facts
+}

@@ -1,0 +1,298 @@
+package forecast
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"testing"
+
+	"coalmine/privacy"
+	"coalmine/privacy/rdp"
+	"coalmine/tasks/reports"
+	"coalmine/workflows/experiment"
+	"coalmine/workflows/results"
+)
+
+// ganTraining is one of Augenstein et al. 2020, section 6: a gan of so many of 3,400 users.
+func ganTraining(users int) Training {
+	return Training{Run: "images", Cell: fmt.Sprint("of-", users), Label: fmt.Sprint(users, " users"), Generator: true, OfUsers: 3400, Recipe: privacy.Recipe{
+		Population: users, Cohort: 10, Rounds: 1000, NoiseMultiplier: 0.01, Randomness: privacy.Seeded,
+	}}
+}
+
+// words is the word model of section 5 there.
+func words() Training {
+	return Training{Run: "text", Cell: "c01", Label: "words", OfUsers: 342_477, Recipe: privacy.Recipe{
+		Population: 342_477, Cohort: 5000, Rounds: 2000, NoiseMultiplier: 1, Randomness: privacy.Secret,
+	}}
+}
+
+func account(t *testing.T, q PrivacyQuestion, trainings ...Training) *PrivacyAnswer {
+	t.Helper()
+	a, err := Account(trainings, q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// printed is what a number is with the digits of a text such as 2.38 or 4.00e-8.
+func printed(text string, x float64) string {
+	format := byte('f')
+	mantissa, _, scientific := strings.Cut(text, "e")
+	if scientific {
+		format = 'e'
+	}
+	_, decimals, _ := strings.Cut(mantissa, ".")
+	out := strconv.FormatFloat(x, format, len(decimals), 64)
+	return strings.NewReplacer("e+0", "e", "e-0", "e-").Replace(out)
+}
+
+// Every row of tables 3 and 13 of Augenstein et al. 2020 comes out in all digits that are
+// printed there.
+func TestTheTablesOfThePaperComeOut(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		users          int
+		small          string
+		scaled         int
+		delta, epsilon string
+	}{
+		{425, "2.35e-3", 250_000, "4.00e-8", "2.38"},
+		{2125, "4.71e-4", 1_250_000, "8.00e-9", "1.48"},
+		{850, "1.18e-3", 500_000, "2.00e-8", "1.79"},
+		{2905, "3.44e-4", 1_708_824, "5.85e-9", "1.47"},
+		{3340, "2.99e-4", 1_964_706, "5.09e-9", "1.40"},
+		{3400, "2.94e-4", 2_000_000, "5.00e-9", "1.39"},
+		{3282, "3.05e-4", 1_930_588, "5.18e-9", "1.40"},
+	} {
+		costs := account(t, PrivacyQuestion{Scales: []int{100}, Population: 2_000_000}, ganTraining(row.users)).Trainings[0].Scales
+		small, scaled := costs[0], costs[1]
+		if got := printed(row.small, small.Delta); got != row.small {
+			t.Errorf("%d users: delta %s, printed %s", row.users, got, row.small)
+		}
+		if got := printed("9.99e6", float64(small.Epsilon)); got != "9.99e6" {
+			t.Errorf("%d users: epsilon %s, printed 9.99e6", row.users, got)
+		}
+		if scaled.Population != row.scaled || scaled.Cohort != 1000 || scaled.NoiseMultiplier != 1 || scaled.Rounds != 1000 || scaled.OfUsers != 2_000_000 {
+			t.Errorf("%d users stand for %d of %d, cohort %d, noise %v, %d rounds; printed %d", row.users,
+				scaled.Population, scaled.OfUsers, scaled.Cohort, scaled.NoiseMultiplier, scaled.Rounds, row.scaled)
+		}
+		if delta, epsilon := printed(row.delta, scaled.Delta), printed(row.epsilon, float64(scaled.Epsilon)); delta != row.delta || epsilon != row.epsilon {
+			t.Errorf("%d users, scaled: epsilon %s at delta %s, printed %s at %s", row.users, epsilon, delta, row.epsilon, row.delta)
+		}
+	}
+}
+
+// Table 5, whose epsilon stands in section 5.
+func TestTheWordModelOfThePaperCostsWhatIsPrinted(t *testing.T) {
+	t.Parallel()
+	cost := account(t, PrivacyQuestion{}, words()).Trainings[0].Scales[0]
+	if epsilon, delta := printed("9.22", float64(cost.Epsilon)), printed("2.92e-6", cost.Delta); epsilon != "9.22" || delta != "2.92e-6" {
+		t.Errorf("epsilon %s at delta %s, printed 9.22 at 2.92e-6", epsilon, delta)
+	}
+}
+
+// Whatever the scale, the noise on the mean update is the simulation's: noise multiplier
+// over cohort; and more users never cost more.
+func TestTheMeanUpdateHasTheSameNoiseAtEveryScale(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(3, 4))
+	for range 5 {
+		training := ganTraining(20 + rng.IntN(3000))
+		training.Recipe.NoiseMultiplier = math.Exp(rng.Float64() - 3)
+		costs := account(t, PrivacyQuestion{Scales: []int{2, 10, 500}, Delta: 1e-6}, training).Trainings[0].Scales
+		for i, c := range costs {
+			noise := c.NoiseMultiplier / float64(c.Cohort)
+			if want := training.Recipe.NoiseMultiplier / 10; math.Abs(noise-want) > 1e-15 || c.Population != c.Scale*training.Recipe.Population {
+				t.Errorf("scale %d: noise %v on the mean of %d users, want %v", c.Scale, noise, c.Population, want)
+			}
+			if i > 0 && c.EpsilonProved > costs[i-1].EpsilonProved {
+				t.Errorf("%+v: epsilon %v at scale %d, %v before", training, c.EpsilonProved, c.Scale, costs[i-1].EpsilonProved)
+			}
+		}
+	}
+}
+
+// What two models cost together is worked out by hand, at the scale that they stand for.
+func TestModelsOfTheSameUsersAreComposed(t *testing.T) {
+	t.Parallel()
+	badly, well := ganTraining(2125), ganTraining(425)
+	a := account(t, PrivacyQuestion{Scales: []int{100}, Population: 2_000_000}, badly, well)
+	want := math.Inf(1)
+	for _, order := range rdp.WholeOrders() {
+		divergence := 0.
+		for _, users := range []float64{1_250_000, 250_000} {
+			curve, err := rdp.FixedSize(1000/users, 1, []float64{order})
+			if err != nil {
+				t.Fatal(err)
+			}
+			divergence += 1000 * curve.Values()[0]
+		}
+		want = min(want, divergence+math.Log(125_000_000)/(order-1))
+	}
+	if len(a.Together) != 2 || a.Together[0].Scale != 1 || a.Together[1].Scale != 100 {
+		t.Fatalf("together %+v", a.Together)
+	}
+	together := a.Together[1]
+	if math.Abs(float64(together.Epsilon)-want) > 1e-9 || together.Delta != 1/(100*1_250_000.) {
+		t.Errorf("together epsilon %v at delta %v, by hand %v at 8e-9", together.Epsilon, together.Delta, want)
+	}
+	for _, c := range a.Trainings {
+		if together.EpsilonProved < c.Scales[1].EpsilonProved {
+			t.Errorf("%v proved together, %v of %s alone", together.EpsilonProved, c.Scales[1].EpsilonProved, c.Cell)
+		}
+	}
+}
+
+func TestTheAnswerSaysWhatItsNumbersMean(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	a := account(t, PrivacyQuestion{Scales: []int{100}}, ganTraining(2125), words())
+	a.LeftOut = []LeftOut{{"text", "c02", "plain", "no noise was added"}}
+	if err := a.WriteTable(&b); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{
+		"images/of-2125 (2125 users)", "text/c01 (words)", "2125 of 3400", "212500 of 340000", "all 2 together",
+		"a generator inherits the guarantee of its discriminator", "post-processing", "samples, images",
+		"selections that exclude each other", "need training.privacy.randomness: secret", "one and the same user",
+		"delta is 1/users, at a scale", "the mean update has the same noise", "left out: text/c02 (plain): no noise was added", "fixed-size sampling, classic conversion",
+		"not covered: the vocabulary", "percentiles, and models that were prepared", "without the experiment's seed", "without the run's secret key",
+	} {
+		if !strings.Contains(b.String(), text) {
+			t.Errorf("the table lacks %q:\n%s", text, b.String())
+		}
+	}
+}
+
+// Notes stand only where they are true.
+// A delta that the question does not state is what the papers take; one that it states is warned of.
+func TestOnlyAStatedDeltaIsWarnedOf(t *testing.T) {
+	t.Parallel()
+	for delta, warned := range map[float64]bool{0: false, 1e-3: true, 1e-9: false} {
+		notes := strings.Join(account(t, PrivacyQuestion{Delta: delta}, words()).Notes, "\n")
+		if strings.Contains(notes, "WARNING: a delta of 1/users or more") != warned {
+			t.Errorf("delta %g is warned of: %t, want %t:\n%s", delta, !warned, warned, notes)
+		}
+	}
+}
+
+func TestTheAnswerSaysNothingOfWhatItDoesNotHave(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	if err := account(t, PrivacyQuestion{Delta: 1e-7}, words()).WriteTable(&b); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"generator", "together", "at a scale", "selected", "seed", "delta is 1/users", "not composed"} {
+		if strings.Contains(b.String(), text) {
+			t.Errorf("the table speaks of %q:\n%s", text, b.String())
+		}
+	}
+	if !strings.Contains(b.String(), "delta is 1e-07 everywhere") {
+		t.Errorf("the table does not say its delta:\n%s", b.String())
+	}
+}
+
+func TestBalancedUsersAreProtectedAsGroups(t *testing.T) {
+	t.Parallel()
+	balanced := words()
+	balanced.Recipe.Unit = "balanced user"
+	other := balanced
+	other.Cell = "c02"
+	if a := account(t, PrivacyQuestion{}, balanced, other); !strings.Contains(strings.Join(a.Notes, "\n"), "several balanced users of one model is protected only as a group") {
+		t.Errorf("notes %q", a.Notes)
+	}
+}
+
+func TestWhatCannotBeComposedIsSaid(t *testing.T) {
+	t.Parallel()
+	records := words()
+	records.Recipe.Unit = privacy.RecordUnit
+	a := account(t, PrivacyQuestion{}, words(), records)
+	if len(a.Together) != 0 || !strings.Contains(a.NotTogether, "expected trainings that protect the same unit") {
+		t.Errorf("together %v, because %q", a.Together, a.NotTogether)
+	}
+	var b strings.Builder
+	if err := a.WriteTable(&b); err != nil || !strings.Contains(b.String(), "not composed: guarantees of a user and of a record") {
+		t.Errorf("%v, table:\n%s", err, b.String())
+	}
+}
+
+func TestTrainingsUnderDifferentRelationsAreCountedForReplacingOneUser(t *testing.T) {
+	t.Parallel()
+	poisson := words()
+	poisson.Recipe.Sampling = privacy.Poisson
+	a := account(t, PrivacyQuestion{}, words(), poisson)
+	var b strings.Builder
+	if err := a.WriteTable(&b); err != nil || len(a.Together) != 1 || a.Together[0].Neighbouring != privacy.ReplaceOne {
+		t.Fatalf("together %v, because %q; %v", a.Together, a.NotTogether, err)
+	}
+	for _, want := range []string{"together all are counted for replace-one", "together, proved by: PLD; the pair that dominates samples of fixed size"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
+	}
+}
+
+func TestImpossibleQuestionsAreRefused(t *testing.T) {
+	t.Parallel()
+	for want, q := range map[string]PrivacyQuestion{
+		"scale 1: expected a whole number of 2 or more":     {Scales: []int{1}},
+		"scale -3: expected":                                {Scales: []int{10, -3}},
+		"population 9 without a scale":                      {Population: 9},
+		"population -9: expected at least 1 user":           {Population: -9, Scales: []int{2}},
+		"delta NaN: expected":                               {Delta: math.NaN()},
+		"delta 1: expected":                                 {Delta: 1},
+		"cohort 20 is above the population of 6":            {Scales: []int{2}, Population: 10},
+		"than this machine can count 9223372036854775807 t": {Scales: []int{math.MaxInt}},
+		`conversion "best": expected one of classic`:        {Conversion: "best"},
+	} {
+		if _, err := Account([]Training{ganTraining(2125)}, q); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: error %v, want %q", q, err, want)
+		}
+	}
+}
+
+// A run is one cell with noise, of a selection, and cells without a bound.
+func run(t *testing.T) results.Side {
+	t.Helper()
+	report := new(reports.Report)
+	const selected = `{
+		"privacy": {"population": 191, "noise_multiplier": 0.01, "epsilon": 1, "epsilon_proved": 1}, "selection": {"users": 191, "of_users": 297},
+		"training": {"algorithm": "fedavg", "rounds": 100, "cohort": 10, "partition": "by-user", "whole_users": true, "sampling": "fixed-size",
+			"clip": 1, "noise_multiplier": 0.01, "delta": 0.001}}`
+	if err := json.Unmarshal([]byte(selected), report); err != nil {
+		t.Fatal(err)
+	}
+	side := results.Side{Spec: &experiment.Spec{}, Results: &results.Results{Run: "r-1/c01", Cells: []results.Cell{
+		{Cell: "c01", Label: "gan", Status: results.Done, Report: report},
+		{Cell: "c02", Label: "plain", Status: results.Done, Report: new(reports.Report)},
+		{Cell: "c03", Label: "clipped", Status: results.Done, Report: &reports.Report{Privacy: new(privacy.Report)}},
+		{Cell: "c04", Label: "late", Status: results.Pending},
+	}}}
+	side.Spec.Cells = make([]experiment.Cell, 4)
+	side.Spec.Cells[0].Experiment.Model.Kind = "gan"
+	return side
+}
+
+func TestTrainingsOfARunAreThoseWithNoise(t *testing.T) {
+	t.Parallel()
+	trainings, without := Trainings(run(t))
+	want := Training{Run: "r-1", Cell: "c01", Label: "gan", Generator: true, OfUsers: 297, Recipe: privacy.Recipe{
+		Population: 191, Cohort: 10, Rounds: 100, NoiseMultiplier: 0.01, Delta: 0.001, Sampling: privacy.FixedSize, Unit: "user", Randomness: privacy.Seeded,
+	}}
+	if len(trainings) != 1 || trainings[0] != want {
+		t.Errorf("trainings %+v, want %+v", trainings, want)
+	}
+	var why []string
+	for _, l := range without {
+		why = append(why, l.Cell+": "+l.Why)
+	}
+	if got := strings.Join(why, "; "); got != "c02: nothing was clipped, and no noise added; c03: no noise was added; c04: it is pending" {
+		t.Errorf("left out %s", got)
+	}
+}

@@ -1,0 +1,223 @@
+// These files say roughly what a plan costs before it is run: arithmetic,
+// bytes through the store, and time.
+
+package forecast
+
+import (
+	"coalmine/models"
+	"coalmine/models/architectures"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/updates"
+	"coalmine/workflows/control/submission"
+	"coalmine/workflows/experiment"
+	"coalmine/workflows/plan"
+)
+
+// Efficiency is the share of a core's peak that training and scoring reach together with
+// everything around them, ImageEfficiency that of networks of images, whose layers are smaller.
+// "go run ./bench/cmd plan" compares the predicted times with those of experiments.
+const (
+	Efficiency      = 0.3
+	ImageEfficiency = 0.15
+)
+
+// Cost is what a plan's nodes cost that are not cached.
+type Cost struct {
+	// TrainingFLOP and MeasuringFLOP count floating-point operations.
+	TrainingFLOP, MeasuringFLOP float64
+	// Bytes are written to and read from the store by rounds.
+	Bytes float64
+	// Recorded are the bytes of recorded updates that stay in the store, and Gathering
+	// what the store has besides while some of them are gathered: they a second time, and
+	// the models of their rounds.
+	Recorded, Gathering float64
+	// Programs says that programs which are not ours train or score besides, whose operations
+	// nobody counts.
+	Programs bool
+}
+
+// CostOf estimates a plan of which x says what would run. Trainings that cells share
+// count once. What audits cost they say themselves.
+func CostOf(s *submission.Submission, p *plan.Plan, x *Explanation) Cost {
+	var total Cost
+	counted := map[any]bool{} // chains and tails
+	for i := range p.Cells {
+		e := &s.Spec.Cells[i].Experiment
+		model, err := networkOf(e)
+		if err != nil {
+			continue // compiling has refused it
+		}
+		c := newCosting(s, i, model)
+		total.Programs = total.Programs || c.byProgram() && !x.Cells[i].Cached
+		if t := x.Cells[i].Training; t != nil && !counted[t] {
+			counted[t] = true
+			chain := p.Cells[i].Chain
+			c.train(t.StepsToRun(), chain.StepRounds, chain.Width)
+		}
+		for _, t := range x.Cells[i].Apart {
+			if !counted[t] {
+				counted[t] = true
+				c.train(t.StepsToRun(), t.StepRounds, 0)
+			}
+		}
+		if tail, key := p.Cells[i].Tail, p.Cells[i].Tail.Node.Key; tail.Rounds > 0 && x.Nodes[key].Disposition == ToRun && !counted[key] {
+			counted[key] = true
+			c.train(1, tail.Rounds, 0)
+		}
+		c.record(p, x, &p.Cells[i], counted)
+		if !x.Cells[i].Cached {
+			c.measure()
+		}
+		total.TrainingFLOP += c.TrainingFLOP
+		total.MeasuringFLOP += c.MeasuringFLOP
+		total.Bytes += c.Bytes
+		total.Recorded += c.Recorded
+		total.Gathering = max(total.Gathering, c.Gathering)
+	}
+	return total
+}
+
+// networkOf is the network of an experiment. That of a program has no arithmetic that could be counted.
+func networkOf(e *experiment.Experiment) (models.Network, error) {
+	if e.Model.Kind == models.External {
+		return foreign{}, nil
+	}
+	return architectures.New(e.Model.Config(&e.Data))
+}
+
+type foreign struct{ models.Network }
+
+func (foreign) Parameters() int        { return 0 }
+func (foreign) ScoringFLOPs() float64  { return 0 }
+func (foreign) TrainingFLOPs() float64 { return 0 }
+
+// costing adds up one cell.
+type costing struct {
+	Cost
+	cell       *experiment.Cell
+	experiment *experiment.Experiment
+	model      models.Network
+	// tokens that are predicted: of an example and perUser of a user that trains, on
+	// average; trainTokens of all users that train, testTokens of the whole test part.
+	tokens, perUser, trainTokens, testTokens float64
+	speed                                    *Speed // of the program; nil where there is none, or it is unknown
+}
+
+func newCosting(s *submission.Submission, cell int, model models.Network) costing {
+	e := &s.Spec.Cells[cell].Experiment
+	return costing{
+		cell: &s.Spec.Cells[cell], experiment: e, model: model, tokens: e.Data.Predicted(s.TokensPerExample[cell]),
+		perUser: e.Data.Predicted(s.TokensPerUser[cell]), trainTokens: e.Data.Predicted(s.TrainTokens[cell]),
+		testTokens: e.Data.Predicted(s.TestTokens[cell]),
+	}
+}
+
+// byProgram reports whether a program that is not ours trains and scores.
+func (c *costing) byProgram() bool { return c.experiment.Model.Kind == models.External }
+
+// slowness is how many times longer than Efficiency says an operation of the model takes.
+func (c *costing) slowness() float64 {
+	if c.experiment.Data.Level.Scheme().Images {
+		return Efficiency / ImageEfficiency
+	}
+	return 1
+}
+
+// network is the one that a program says it has; nil where nobody has asked it.
+func (c *costing) network() models.Network {
+	if c.speed == nil {
+		return nil
+	}
+	return c.speed.Network
+}
+
+// programLoad is the load of a program that trains on so many tokens, or scores them.
+func (c *costing) programLoad(tokens float64, at func(*Speed) Pace) Load {
+	if c.speed == nil {
+		return Load{Unknown: true}
+	}
+	pace := at(c.speed)
+	return Load{Program: pace.Start + tokens*pace.Token}
+}
+
+// train adds steps of so many rounds each, and of so many parts beside the join.
+func (c *costing) train(number, rounds, width int) {
+	training, steps := &c.experiment.Training, float64(number)
+	perStep := float64(training.Cohort) * float64(rounds) * c.tokens
+	if !training.Central() {
+		perStep = float64(training.Cohort) * float64(training.Client.Epochs) * c.perUser
+	}
+	products := 3.0
+	if training.Central() && training.Privacy != nil {
+		products++ // the gradients of weights a second time, record by record
+	}
+	c.TrainingFLOP += steps * perStep * c.model.TrainingFLOPs() * products / 3
+	size := 4 * float64(c.model.Parameters())
+	c.Bytes += steps * size * float64(2+3*width)
+}
+
+// timesMoved is how often a recorded update is written or read until it is gathered: by
+// the client's task, and at most twice by the one that gathers it.
+const timesMoved = 3
+
+// record adds what is gathered of the updates of a cell, each node once.
+func (c *costing) record(p *plan.Plan, x *Explanation, cell *plan.Cell, counted map[any]bool) {
+	_, layout, err := c.experiment.Recording()
+	if err != nil || layout.Values() == 0 {
+		return // compiling has refused it, or nobody knows yet
+	}
+	round := float64(c.experiment.Training.Cohort) * float64(layout.UpdateBytes())
+	checkpoint := 4 * float64(c.model.Parameters())
+	for _, need := range p.Nodes[cell.Report.Key].Needs {
+		n := p.Nodes[need.Key]
+		if n == nil || n.Kind != updates.Gather.Name || x.Nodes[need.Key].Disposition != ToRun || counted[need.Key] {
+			continue
+		}
+		counted[need.Key] = true
+		rounds := float64(len(n.Needs))
+		c.Recorded += rounds * round
+		c.Bytes += timesMoved * rounds * round
+		c.Gathering = max(c.Gathering, rounds*(round+checkpoint))
+	}
+}
+
+func (c *costing) measure() {
+	for _, m := range c.experiment.Audit.Asked() {
+		states, work := c.audit(m)
+		c.MeasuringFLOP += states*c.model.ScoringFLOPs() + work
+	}
+}
+
+// share is the load of each of so many tasks that an audit consists of.
+func (c *costing) share(m experiment.Method, of int) Load {
+	states, work := c.audit(m)
+	load := Load{FLOP: (c.slowness()*states*c.model.ScoringFLOPs() + work) / float64(of)}
+	if _, attack := m.Fields.(audits.Worker); attack && c.byProgram() && c.experiment.Training.Record != nil && c.network() == nil {
+		return Load{Unknown: true} // the program alone knows how large its updates are
+	}
+	if c.byProgram() && states > 0 {
+		load = c.programLoad(states/float64(of), scores)
+		load.FLOP = work / float64(of)
+	}
+	return load
+}
+
+// audit returns the states and the further work of all measurements of an audit.
+func (c *costing) audit(m experiment.Method) (states, work float64) {
+	setting := c.cell.Setting()
+	setting.TestTokens = c.testTokens
+	if n := c.network(); n != nil && setting.Recorded != nil {
+		setting.Recorded.Layout, _ = setting.Recorded.Recording.Layout(n) // a training refuses layers that the network lacks
+	}
+	times := 1.0
+	if !m.AtEnd {
+		times = float64(len(c.experiment.Measured()))
+	}
+	if w, ok := m.Fields.(audits.Worker); ok {
+		work = times * w.Work(setting)
+	}
+	if s, ok := m.Fields.(audits.Scorer); ok {
+		states = times * s.States(setting)
+	}
+	return states, work
+}

@@ -1,0 +1,183 @@
+package forecast
+
+import (
+	"slices"
+
+	"coalmine/models"
+	"coalmine/storage"
+	"coalmine/tasks/external"
+	"coalmine/tasks/selection"
+	"coalmine/tasks/training"
+	"coalmine/workflows/control/submission"
+	"coalmine/workflows/coordinator/graph"
+	"coalmine/workflows/plan"
+)
+
+// Load is what one task costs.
+type Load struct {
+	// FLOP are floating-point operations, Bytes what goes through the store, Program the seconds
+	// of a program that is not ours.
+	FLOP, Bytes, Program float64
+	// Unknown says that a program does the work, of which nobody has measured how fast it is.
+	Unknown bool
+}
+
+// What a task takes beside its arithmetic.
+const (
+	// StoreBytes a second pass between a core and the store.
+	StoreBytes = 250e6
+	// TaskSeconds pass between a task that is ready and its commit where it does nothing: a
+	// round of parts and a join, which are two after each other, takes 5 ms (docs/operations.md).
+	TaskSeconds = 2.5e-3
+)
+
+// Seconds on a core of a peak in GFLOP/s.
+func (l Load) Seconds(peakGFLOPS float64) float64 {
+	return l.FLOP/(peakGFLOPS*1e9*Efficiency) + l.Bytes/StoreBytes + l.Program + TaskSeconds
+}
+
+// Speed is how fast a program trains and scores in place of ours.
+type Speed struct {
+	Train, Score Pace
+	// Begin is how many seconds a program that trains clients takes before it trains the first.
+	Begin float64
+	// Network is the program's, whose updates attacks read; nil where the program trains whole models.
+	Network models.Network
+}
+
+// Pace is how long a program takes for a task: Start seconds, and Token more for each token.
+type Pace struct{ Start, Token float64 }
+
+func trains(s *Speed) Pace { return s.Train }
+func scores(s *Speed) Pace { return s.Score }
+
+// Loads are those of the tasks of a plan. What only prepares data has none.
+type Loads struct {
+	nodes map[storage.Key]Load
+	steps map[storage.Key]stepLoad // by recipe
+}
+
+// stepLoad is that of each part of a step, and of its join.
+type stepLoad struct{ part, join Load }
+
+// Of is the load of a task.
+func (l *Loads) Of(x *graph.Task) Load {
+	ch := x.Chain()
+	switch {
+	case ch == nil:
+		return l.nodes[x.Key]
+	case x == x.Step.Join:
+		return l.steps[ch.Recipe].join
+	}
+	return l.steps[ch.Recipe].part
+}
+
+// LoadsOf divides the costs of cells among the tasks of a plan: that of a step equally among its
+// parts, and what an audit says of itself equally among its tasks. speed is that of the program of
+// a cell; nil where nobody knows it.
+func LoadsOf(s *submission.Submission, p *plan.Plan, speed func(cell int) *Speed) *Loads {
+	l := &Loads{map[storage.Key]Load{}, map[storage.Key]stepLoad{}}
+	for i := range p.Cells {
+		e := &s.Spec.Cells[i].Experiment
+		model, err := networkOf(e)
+		if err != nil {
+			continue // compiling has refused it
+		}
+		c := newCosting(s, i, model)
+		if c.byProgram() {
+			c.speed = speed(i)
+		}
+		l.add(c, p, &p.Cells[i])
+	}
+	return l
+}
+
+// add takes in a cell: its trainings, and those that it rests on as if they were like its own.
+func (l *Loads) add(c costing, p *plan.Plan, cell *plan.Cell) {
+	nodes, chains := below(p, cell)
+	for _, ch := range chains {
+		if _, counted := l.steps[ch.Recipe]; !counted {
+			l.steps[ch.Recipe] = c.step(ch.StepRounds, ch.Width)
+		}
+	}
+	if tail := cell.Tail; tail.Rounds > 0 && tail.Node.Chain == nil {
+		l.nodes[tail.Node.Key] = c.step(tail.Rounds, 0).join
+	}
+	for _, key := range nodes[external.Train.Name] {
+		l.nodes[key] = c.programLoad(c.trainTokens, trains)
+	}
+	for _, key := range nodes[training.ClientInitial.Name] {
+		l.nodes[key] = c.programLoad(0, func(s *Speed) Pace { return Pace{Start: s.Begin} })
+	}
+	for _, key := range nodes[selection.Predictions.Name] {
+		l.nodes[key] = Load{FLOP: c.slowness() * c.trainTokens * c.model.ScoringFLOPs()}
+	}
+	for _, m := range c.experiment.Audit.Asked() {
+		var of []storage.Key
+		for _, kind := range m.Kinds {
+			of = append(of, nodes[kind.Name]...)
+		}
+		of = measuring(p, of)
+		for _, key := range of {
+			l.nodes[key] = c.share(m, len(of))
+		}
+	}
+}
+
+// measuring are the nodes of an audit that do its work: those that read others of it only put
+// together what these have found.
+func measuring(p *plan.Plan, nodes []storage.Key) []storage.Key {
+	own := map[storage.Key]bool{}
+	for _, key := range nodes {
+		own[key] = true
+	}
+	return slices.DeleteFunc(nodes, func(key storage.Key) bool {
+		return slices.ContainsFunc(p.Nodes[key].Needs, func(r plan.Ref) bool { return r.Chain == nil && own[r.Key] })
+	})
+}
+
+// step is the load of a step.
+func (c costing) step(rounds, width int) stepLoad {
+	c.Cost = Cost{}
+	c.train(1, rounds, width)
+	size := 4 * float64(c.model.Parameters())
+	work := Load{FLOP: c.slowness() * c.TrainingFLOP}
+	if c.byProgram() {
+		work = c.programLoad(float64(c.experiment.Training.Cohort)*c.perUser, trains)
+	}
+	if width == 0 {
+		work.Bytes = c.Bytes
+		return stepLoad{join: work}
+	}
+	part := work
+	part.FLOP, part.Program, part.Bytes = work.FLOP/float64(width), work.Program/float64(width), 2*size
+	return stepLoad{part, Load{Bytes: c.Bytes - float64(width)*part.Bytes}}
+}
+
+// below are the standing nodes that a cell rests on, by kind, and the chains.
+func below(p *plan.Plan, cell *plan.Cell) (nodes map[string][]storage.Key, chains []*plan.Chain) {
+	nodes = map[string][]storage.Key{}
+	seen := map[storage.Key]bool{}
+	var visit func([]plan.Ref)
+	visit = func(refs []plan.Ref) {
+		for _, r := range refs {
+			key := r.Key
+			if r.Chain != nil {
+				key = r.Chain.Recipe
+			}
+			if seen[key] {
+				continue
+			}
+			seen[key] = true
+			if ch := r.Chain; ch != nil {
+				chains = append(chains, ch)
+				visit(slices.Concat([]plan.Ref{ch.Origin}, ch.Part.Needs, ch.Join.Needs))
+			} else if n := p.Nodes[key]; n != nil {
+				nodes[n.Kind] = append(nodes[n.Kind], key)
+				visit(n.Needs)
+			}
+		}
+	}
+	visit([]plan.Ref{cell.Report, cell.Model})
+	return nodes, chains
+}

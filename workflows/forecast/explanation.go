@@ -1,0 +1,357 @@
+// This file says what of a plan would run if it were submitted now, and why.
+// It asks storage what a coordinator would ask, in the same order: from the cells'
+// targets back to the nearest outputs that are available (invariant 6). It changes
+// nothing.
+
+package forecast
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"coalmine/storage"
+	"coalmine/workflows/plan"
+	"coalmine/workflows/runs/availability"
+	"coalmine/workflows/runs/retention"
+)
+
+// Explanation is a plan with what would run of it.
+type Explanation struct {
+	Cells []Cell
+	// Nodes are the plan's standing nodes by key.
+	Nodes map[storage.Key]Node
+	// Chains are the plan's trainings by recipe.
+	Chains map[storage.Key]*Chain
+}
+
+// Disposition is what becomes of a node when its plan is run.
+type Disposition string
+
+// The dispositions of nodes.
+const (
+	// Cached nodes are used as they are.
+	Cached Disposition = "cached"
+	// ToRun nodes are run, or run again.
+	ToRun Disposition = "run"
+	// NotNeeded nodes have outputs that nobody reads any more, since what is
+	// made of them is cached. Whether they are cached was not asked.
+	NotNeeded Disposition = "not needed"
+)
+
+// Node is a standing node.
+type Node struct {
+	Kind, Label string
+	Disposition Disposition
+	// Why says why the node is run: not committed, or which blobs were evicted.
+	Why string
+}
+
+// Chain is a training.
+type Chain struct {
+	// Frontier is the highest step that was ever reached, 0 if none.
+	Frontier int
+	// Steps are those that the plan's cells want in the end.
+	Steps int
+	// StepRounds is how many rounds, or steps of SGD, one step is.
+	StepRounds int
+	// Width is the number of parts that run beside each other before each step's last task.
+	Width int
+	// Passes are the steps to run, ascending; none if the training is cached.
+	Passes []Pass
+}
+
+// Pass is a range of steps to run, From+1 to To: from the checkpoint at From,
+// where 0 is the initial model.
+type Pass struct{ From, To int }
+
+// StepsToRun is the number of steps in all passes.
+func (c *Chain) StepsToRun() int {
+	n := 0
+	for _, p := range c.Passes {
+		n += p.To - p.From
+	}
+	return n
+}
+
+// TasksToRun is the number of all tasks that run, each once.
+func (p *Explanation) TasksToRun() int {
+	total := 0
+	for _, n := range p.Nodes {
+		if n.Disposition == ToRun {
+			total++
+		}
+	}
+	for _, c := range p.Chains {
+		total += c.StepsToRun() * (c.Width + 1)
+	}
+	return total
+}
+
+// Why says for people what will be trained and why, "" if nothing.
+func (c *Chain) Why() []string {
+	var why []string
+	for _, p := range c.Passes {
+		from := fmt.Sprintf("from the checkpoint at %d", p.From*c.StepRounds)
+		if p.From == 0 {
+			from = "from the start"
+		}
+		verb := "train"
+		if p.To <= c.Frontier {
+			verb = "replay"
+		}
+		why = append(why, fmt.Sprintf("%s to %d %s", verb, p.To*c.StepRounds, from))
+	}
+	return why
+}
+
+// Cell is a cell with its nodes in groups.
+type Cell struct {
+	Name, Label string
+	// Cached says that nothing has to be run for the cell.
+	Cached bool
+	// Groups count the cell's standing nodes by kind, in order of the kinds' names.
+	Groups []Group
+	// Training is the cell's chain, nil if it trains nothing.
+	Training *Chain
+	// Apart are the chains that its data are made with, or its audits measured by.
+	Apart []*Chain
+}
+
+// Group counts the nodes of one kind in a cell.
+type Group struct {
+	Kind     string `json:"kind"`
+	Cached   int    `json:"cached"`
+	ToRun    int    `json:"to_run"`
+	Unneeded int    `json:"unneeded"`
+	// Why are the distinct reasons of those that are run; empty where none is.
+	Why []string `json:"why"`
+}
+
+// Explain says what would run if a plan were submitted now. It asks storage only
+// about what matters.
+func Explain(ctx context.Context, p *plan.Plan, archive *storage.Archive) (*Explanation, error) {
+	x := explainer{archive: archive, plan: p, out: &Explanation{
+		Nodes: make(map[storage.Key]Node), Chains: make(map[storage.Key]*Chain),
+	}, have: make(map[storage.Key][]int), wanted: make(map[storage.Key]map[int]bool)}
+	if err := x.walk(ctx); err != nil {
+		return nil, fmt.Errorf("explaining the plan: %w", err)
+	}
+	x.passes()
+	for _, c := range p.Cells {
+		x.out.Cells = append(x.out.Cells, x.cell(c))
+	}
+	return x.out, nil
+}
+
+type explainer struct {
+	archive *storage.Archive
+	plan    *plan.Plan
+	out     *Explanation
+	have    map[storage.Key][]int        // available steps of surveyed chains
+	wanted  map[storage.Key]map[int]bool // steps that somebody needs
+}
+
+// walk goes from the targets to what is needed for them, a level at a time.
+func (x *explainer) walk(ctx context.Context) error {
+	var level []plan.Ref
+	for _, c := range x.plan.Cells {
+		level = append(level, c.Report, c.Model)
+	}
+	for len(level) > 0 {
+		next, err := x.level(ctx, level)
+		if err != nil {
+			return err
+		}
+		level = next
+	}
+	return nil
+}
+
+// level asks about the nodes of a level that are new, and returns what those
+// that must be run need.
+func (x *explainer) level(ctx context.Context, refs []plan.Ref) ([]plan.Ref, error) {
+	next, err := x.standing(ctx, refs)
+	if err != nil {
+		return nil, err
+	}
+	for _, ref := range refs {
+		if ref.Chain == nil {
+			continue
+		}
+		needs, err := x.step(ctx, ref)
+		if err != nil {
+			return nil, err
+		}
+		next = append(next, needs...)
+	}
+	return next, nil
+}
+
+// standing asks about standing nodes, several at a time.
+func (x *explainer) standing(ctx context.Context, refs []plan.Ref) (needs []plan.Ref, err error) {
+	var fresh []*plan.Node
+	var keys []storage.Key
+	for _, ref := range refs {
+		if ref.Chain == nil && x.out.Nodes[ref.Key].Disposition == "" {
+			n := x.plan.Nodes[ref.Key]
+			fresh, keys = append(fresh, n), append(keys, n.Key)
+			x.out.Nodes[ref.Key] = Node{n.Kind, n.Label, Cached, ""}
+		}
+	}
+	found, err := availability.LookUpAll(ctx, x.archive, keys)
+	if err != nil {
+		return nil, err
+	}
+	for i, n := range fresh {
+		if !found[i].Available() {
+			x.out.Nodes[n.Key] = Node{n.Kind, n.Label, ToRun, found[i].Why()}
+			needs = append(needs, n.Needs...)
+		}
+	}
+	return needs, nil
+}
+
+// step notes that a checkpoint is needed, and returns what its chain needs.
+func (x *explainer) step(ctx context.Context, ref plan.Ref) ([]plan.Ref, error) {
+	recipe := ref.Chain.Recipe
+	if x.wanted[recipe] == nil {
+		x.wanted[recipe] = make(map[int]bool)
+		if err := x.survey(ctx, x.plan.Chains[recipe]); err != nil {
+			return nil, err
+		}
+	}
+	if x.wanted[recipe][ref.Step] {
+		return nil, nil
+	}
+	x.wanted[recipe][ref.Step] = true
+	base := nearestIn(x.have[recipe], ref.Step)
+	switch {
+	case base == ref.Step:
+		return nil, nil
+	case base > 0:
+		return ref.Chain.StepNeeds(), nil
+	}
+	return ref.Chain.StandingNeeds(), nil
+}
+
+func (x *explainer) survey(ctx context.Context, c *plan.Chain) error {
+	goals := map[int]bool{c.Steps: true}
+	for _, cell := range x.plan.Cells {
+		addGoal(goals, c, cell.Model, cell.Report)
+	}
+	for _, n := range x.plan.Nodes {
+		addGoal(goals, c, n.Needs...)
+	}
+	surveyor := availability.NewSurveyor(x.archive, c, retention.ClaimOf(c).StepsKept)
+	stored, err := surveyor.Survey(ctx, c.Steps, slices.Sorted(maps.Keys(goals)))
+	x.have[c.Recipe] = stored.Checkpoints
+	x.out.Chains[c.Recipe] = &Chain{Frontier: stored.Frontier, Steps: c.Steps, StepRounds: c.StepRounds, Width: c.Width}
+	return err
+}
+
+func addGoal(goals map[int]bool, c *plan.Chain, refs ...plan.Ref) {
+	for _, ref := range refs {
+		if ref.Chain != nil && ref.Chain.Recipe == c.Recipe {
+			goals[ref.Step] = true
+		}
+	}
+}
+
+// nearestIn is the highest of the steps that is not above step, 0 if none.
+func nearestIn(steps []int, step int) int {
+	i, found := slices.BinarySearch(steps, step)
+	switch {
+	case found:
+		return step
+	case i == 0:
+		return 0
+	}
+	return steps[i-1]
+}
+
+// passes works out which steps run, now that it is known which are needed.
+func (x *explainer) passes() {
+	for recipe, c := range x.out.Chains {
+		have := slices.Clone(x.have[recipe])
+		for _, step := range slices.Sorted(maps.Keys(x.wanted[recipe])) {
+			from := nearestIn(have, step)
+			if from == step {
+				continue
+			}
+			if last := len(c.Passes) - 1; last >= 0 && c.Passes[last].To == from {
+				c.Passes[last].To = step
+			} else {
+				c.Passes = append(c.Passes, Pass{from, step})
+			}
+			have = slices.Compact(slices.Sorted(slices.Values(append(have, step))))
+		}
+	}
+}
+
+// cell sums up all that is below a cell.
+func (x *explainer) cell(c plan.Cell) Cell {
+	out := Cell{Name: c.Name, Label: c.Label, Cached: true}
+	below := make(map[storage.Key]bool)
+	x.below(below, c.Report)
+	x.below(below, c.Model)
+	groups := make(map[string]*Group)
+	for _, key := range plan.SortedKeys(below) {
+		n := x.plan.Nodes[key]
+		if n == nil {
+			if ch := x.out.Chains[key]; ch != nil && (c.Chain == nil || key != c.Chain.Recipe) {
+				out.Apart = append(out.Apart, ch)
+			}
+			continue // a chain
+		}
+		if groups[n.Kind] == nil {
+			groups[n.Kind] = &Group{Kind: n.Kind, Why: []string{}}
+		}
+		groups[n.Kind].add(x.out.Nodes[key])
+		out.Cached = out.Cached && x.out.Nodes[key].Disposition != ToRun
+		if x.out.Nodes[key].Disposition == "" {
+			x.out.Nodes[key] = Node{n.Kind, n.Label, NotNeeded, ""}
+		}
+	}
+	for _, kind := range slices.Sorted(maps.Keys(groups)) {
+		out.Groups = append(out.Groups, *groups[kind])
+	}
+	if c.Chain != nil {
+		out.Training = x.out.Chains[c.Chain.Recipe]
+		out.Cached = out.Cached && (out.Training == nil || len(out.Training.Passes) == 0)
+	}
+	return out
+}
+
+func (g *Group) add(n Node) {
+	switch n.Disposition {
+	case Cached:
+		g.Cached++
+	case ToRun:
+		g.ToRun++
+		if !slices.Contains(g.Why, n.Why) {
+			g.Why = append(g.Why, n.Why)
+		}
+	case NotNeeded:
+		g.Unneeded++
+	}
+}
+
+// below collects the keys of the standing nodes, and the recipes of the chains,
+// that a reference leads to.
+func (x *explainer) below(seen map[storage.Key]bool, r plan.Ref) {
+	id, needs := r.Key, []plan.Ref(nil)
+	if r.Chain != nil {
+		id, needs = r.Chain.Recipe, x.plan.Chains[r.Chain.Recipe].StandingNeeds()
+	} else {
+		needs = x.plan.Nodes[r.Key].Needs
+	}
+	if seen[id] {
+		return
+	}
+	seen[id] = true
+	for _, need := range needs {
+		x.below(seen, need)
+	}
+}

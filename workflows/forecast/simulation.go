@@ -1,0 +1,198 @@
+// These files say how long a plan would take on a cluster, by running the coordinator's
+// own scheduling (packages graph and dispatch) against a clock of its own: tasks take as long
+// as whoever asks says, and compute nothing.
+//
+// Workers are one pool of slots that take what was sent in the order in which it was sent, as
+// the queue has them do. Nothing fails, and no worker comes or goes.
+
+package forecast
+
+import (
+	"container/heap"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"coalmine/internal/queue"
+	"coalmine/tasks"
+	"coalmine/workflows/coordinator/dispatch"
+	"coalmine/workflows/coordinator/graph"
+	"coalmine/workflows/plan"
+	"coalmine/workflows/runs"
+	"coalmine/workflows/runs/availability"
+)
+
+// Cluster is what runs a plan.
+type Cluster struct {
+	// Cores is the number of slots of all workers, each a core; at least 1.
+	Cores int
+	// Registry has the kinds that the workers know.
+	Registry tasks.Registry
+	// Seconds that a task takes, inputs and outputs included.
+	Seconds func(*graph.Task) float64
+}
+
+// Outcome of a simulation.
+type Outcome struct {
+	// Time from the submission to the last commit.
+	Time time.Duration
+	// Busy is the share of the slots' time in which tasks ran, in [0, 1].
+	Busy float64
+}
+
+// most is about how many tasks are simulated; of longer trainings several steps are one.
+const most = 100_000
+
+// Run simulates what of a plan is not there yet. The plan stays as it is.
+func (c Cluster) Run(p *plan.Plan, x *Explanation) (Outcome, error) {
+	coarse := coarsen(p, most)
+	s := &simulation{cluster: c, coarse: coarse, known: x, graph: graph.New(slog.New(slog.DiscardHandler)), start: time.Unix(0, 0)}
+	s.dispatcher = dispatch.New(s.graph, c.Registry)
+	s.dispatcher.SetWorkers([]queue.Worker{c.worker(p)})
+	r := s.graph.AddRun("simulated")
+	s.graph.SetState(r, runs.State{Phase: runs.Running})
+	s.graph.AddPart(r, coarse.plan)
+	s.graph.Begin(r)
+	s.run()
+	for _, cell := range r.Cells {
+		if !cell.Done() {
+			return Outcome{}, fmt.Errorf("simulating the plan on %d cores: cell %s has come to no end after %v; this is a fault of Coalmine's", c.Cores, cell.Plan.Name, s.now)
+		}
+	}
+	return s.outcome(), nil
+}
+
+// worker is one that knows everything, with all slots.
+func (c Cluster) worker(p *plan.Plan) queue.Worker {
+	w := queue.Worker{Slots: c.Cores, Kinds: c.Registry.Advertised(), Classes: c.Registry.Classes()}
+	keys := map[string]bool{}
+	hold := func(key string) {
+		if key != "" && !keys[key] {
+			keys[key] = true
+			w.Keys = append(w.Keys, key)
+		}
+	}
+	for _, n := range p.Nodes {
+		hold(n.SecretKey)
+	}
+	for _, ch := range p.Chains {
+		hold(ch.Join.SecretKey)
+	}
+	return w
+}
+
+// simulation is one execution of a plan.
+type simulation struct {
+	cluster    Cluster
+	coarse     coarsePlan
+	known      *Explanation
+	graph      *graph.Graph
+	dispatcher *dispatch.Dispatcher
+
+	start   time.Time
+	now     float64 // seconds since the start
+	busy    float64 // seconds of all slots
+	waiting []*graph.Attempt
+	running agenda
+}
+
+func (s *simulation) run() {
+	for {
+		s.settle()
+		s.fill()
+		if len(s.running) == 0 {
+			return
+		}
+		s.now = s.running[0].at
+		for len(s.running) > 0 && s.running[0].at == s.now {
+			s.finish(heap.Pop(&s.running).(event))
+		}
+	}
+}
+
+// settle does what the term does with what the graph asks for, storage being explained already.
+func (s *simulation) settle() {
+	for again := true; again; {
+		s.graph.Settle(s.time())
+		asks := s.graph.TakeAsks()
+		again = len(asks.LookUp)+len(asks.Survey) > 0 || !s.graph.Settled()
+		if asks.Recounted {
+			s.dispatcher.Reset()
+		}
+		for _, x := range asks.Offer {
+			s.dispatcher.Offer(x)
+		}
+		for _, n := range asks.LookUp {
+			s.graph.Found(n, s.known.Nodes[n.Key].Disposition == Cached)
+		}
+		for _, ch := range asks.Survey {
+			goals := ch.Goals()
+			s.graph.Surveyed(ch, goals, s.survey(ch, goals))
+		}
+	}
+}
+
+// survey is what storage has of a chain: what no pass makes, and what passes begin with.
+func (s *simulation) survey(ch *graph.Chain, goals []int) availability.Chain {
+	known := s.known.Chains[ch.Recipe]
+	found := availability.Chain{Frontier: s.coarse.round(known.Frontier)}
+	there := map[int]bool{}
+	for _, pass := range known.Passes {
+		if from := s.coarse.round(pass.From); from > 0 {
+			there[from] = true
+		}
+	}
+	for _, goal := range goals {
+		if !s.made(known.Passes, goal) {
+			there[goal] = true
+		}
+	}
+	for step := range there {
+		found.Checkpoints = append(found.Checkpoints, step)
+	}
+	return sorted(found)
+}
+
+// made reports whether a pass makes a step.
+func (s *simulation) made(passes []Pass, step int) bool {
+	for _, pass := range passes {
+		if s.coarse.round(pass.From) < step && step <= s.coarse.round(pass.To) {
+			return true
+		}
+	}
+	return false
+}
+
+// fill sends what the dispatcher chooses, and has free slots begin with it.
+func (s *simulation) fill() {
+	s.dispatcher.Dispatch(func(x *graph.Task, r *graph.Run) {
+		class := s.dispatcher.ClassOf(x)
+		s.waiting = append(s.waiting, s.graph.Launch(x, r, class, 1, s.time()))
+		s.dispatcher.Launched(x, r)
+	})
+	for len(s.waiting) > 0 && len(s.running) < s.cluster.Cores {
+		a := s.waiting[0]
+		s.waiting = s.waiting[1:]
+		seconds := s.cluster.Seconds(a.Task) * s.coarse.repeats(a.Task)
+		s.busy += seconds
+		heap.Push(&s.running, event{s.now + seconds, a, seconds})
+	}
+}
+
+// finish commits an attempt.
+func (s *simulation) finish(e event) {
+	s.graph.Durations(e.attempt.Task).Add(e.seconds)
+	s.dispatcher.UseTime(e.attempt.Task, e.seconds)
+	s.graph.Land(e.attempt)
+	s.graph.Commit(e.attempt.Task, nil, s.time())
+}
+
+func (s *simulation) time() time.Time { return s.start.Add(duration(s.now)) }
+
+func (s *simulation) outcome() Outcome {
+	o := Outcome{Time: duration(s.now)}
+	if s.now > 0 {
+		o.Busy = s.busy / s.now / float64(s.cluster.Cores)
+	}
+	return o
+}

@@ -1,0 +1,79 @@
+package forecast
+
+import (
+	"math"
+
+	"coalmine/storage"
+	"coalmine/workflows/coordinator/graph"
+	"coalmine/workflows/plan"
+)
+
+// coarsePlan is a plan of which several steps of a training are one.
+type coarsePlan struct {
+	plan *plan.Plan
+	// of are the chains of the plan that it stands for, by recipe.
+	of     map[storage.Key]*plan.Chain
+	chains map[storage.Key]*plan.Chain
+	each   int // steps that are one
+}
+
+// coarsen copies a plan; it has about so many tasks of trainings at most.
+func coarsen(p *plan.Plan, most int) coarsePlan {
+	number := 0.0
+	for _, ch := range p.Chains {
+		number += float64(ch.Steps) * float64(ch.Width+1)
+	}
+	c := coarsePlan{of: p.Chains, chains: map[storage.Key]*plan.Chain{}, each: max(1, int(math.Ceil(number/float64(most))))}
+	for recipe, ch := range p.Chains {
+		c.chains[recipe] = &plan.Chain{Recipe: recipe, Steps: c.round(ch.Steps), StepRounds: ch.StepRounds, Width: ch.Width}
+	}
+	c.plan = &plan.Plan{Nodes: map[storage.Key]*plan.Node{}, Chains: c.chains}
+	for recipe, ch := range p.Chains {
+		c.chains[recipe].Origin = c.ref(ch.Origin)
+		c.chains[recipe].Part, c.chains[recipe].Join = c.template(ch.Part), c.template(ch.Join)
+		for _, step := range ch.Keep {
+			c.chains[recipe].Keep = append(c.chains[recipe].Keep, c.round(step))
+		}
+	}
+	for key, n := range p.Nodes {
+		c.plan.Nodes[key] = &plan.Node{Spec: n.Spec, Label: n.Label, Needs: c.refs(n.Needs)}
+	}
+	for i := range p.Cells {
+		cell := p.Cells[i]
+		cell.Report, cell.Model = c.ref(cell.Report), c.ref(cell.Model)
+		c.plan.Cells = append(c.plan.Cells, cell)
+	}
+	return c
+}
+
+// round is the step that stands for a step.
+func (c *coarsePlan) round(step int) int { return (step + c.each - 1) / c.each }
+
+func (c *coarsePlan) ref(r plan.Ref) plan.Ref {
+	if r.Chain == nil {
+		return r
+	}
+	return c.chains[r.Chain.Recipe].At(c.round(r.Step))
+}
+
+func (c *coarsePlan) refs(all []plan.Ref) []plan.Ref {
+	out := make([]plan.Ref, len(all))
+	for i, r := range all {
+		out[i] = c.ref(r)
+	}
+	return out
+}
+
+func (c *coarsePlan) template(t plan.Template) plan.Template {
+	t.Needs = c.refs(t.Needs)
+	return t
+}
+
+// repeats is how many tasks a task stands for.
+func (c *coarsePlan) repeats(x *graph.Task) float64 {
+	ch := x.Chain()
+	if ch == nil {
+		return 1
+	}
+	return float64(c.of[ch.Recipe].Steps) / float64(c.chains[ch.Recipe].Steps)
+}

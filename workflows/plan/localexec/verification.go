@@ -1,0 +1,259 @@
+// This file executes nodes of a run once more and compares what they
+// give with what is stored: the claim behind every number is that a task is a
+// pure function, and here it is tried on the real thing.
+//
+// A node is executed in this process, from inputs that are read from the store.
+// Inputs that were evicted, or that turn out to be damaged, are replayed in
+// memory. Nothing is written.
+
+package localexec
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"coalmine/internal/goroutines"
+
+	"coalmine/internal/secrets"
+	"coalmine/internal/seeds"
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/clientprograms"
+	"coalmine/workflows/plan"
+)
+
+// Verdict is what came of executing a node again.
+type Verdict string
+
+// The verdicts on a node. All but Same, Incomparable and MayDiffer are faults.
+const (
+	// Same: all digests and metrics are those of the commit.
+	Same Verdict = "same"
+	// Differs: the node gives other bytes than those committed.
+	Differs Verdict = "differs"
+	// Damaged: the commit or a blob is not what was stored.
+	Damaged Verdict = "damaged"
+	// Failed: the node cannot be executed.
+	Failed Verdict = "failed"
+	// Incomparable: the commit is of another architecture, whose bytes are not
+	// known to agree with those of this one. The node was not executed.
+	Incomparable Verdict = "incomparable"
+	// MayDiffer: the node gives other bytes than those committed, and is a command that is not
+	// ours and was never said to be deterministic.
+	MayDiffer Verdict = "may-differ"
+)
+
+// Fault reports whether something is wrong with the node.
+func (v Verdict) Fault() bool { return v != Same && v != Incomparable && v != MayDiffer }
+
+// Node is the verdict on one node.
+type Node struct {
+	Key     storage.Key `json:"key"`
+	Kind    string      `json:"kind"`
+	Label   string      `json:"label"`
+	Verdict Verdict     `json:"verdict"`
+	// Why says what differs, with both digests, or what else is wrong.
+	Why string `json:"why,omitempty"`
+	// Attempt and Committed say who made the commit.
+	Attempt   string             `json:"attempt,omitempty"`
+	Committed storage.Provenance `json:"committed"`
+	// Executed counts the tasks that ran for the verdict, replays included.
+	Executed int     `json:"executed"`
+	Seconds  float64 `json:"seconds"`
+}
+
+// Verifier executes nodes of one run.
+type Verifier struct {
+	Archive *storage.Archive
+	Plan    *plan.Plan
+	Kinds   tasks.Registry
+	// Keys are needed for trainings with secret randomness; may be nil.
+	Keys *secrets.Keyring
+	// Clients runs the programs that train clients; nil runs none.
+	Clients clientprograms.Runner
+	// Write are directories that commands may write to beside their own.
+	Write []string
+	// Here says where this is: with what the commits' provenance is compared.
+	Here storage.Provenance
+	// Parallel is how many nodes are executed at once. Default: one a core.
+	Parallel int
+	// Begin, if set, is told what begins to be executed, and for which node.
+	// Done is given each verdict. Calls do not overlap.
+	Begin func(label, of string)
+	Done  func(Node)
+}
+
+// Candidates are the nodes of the run that are committed, in a fixed order:
+// standing nodes by key, then the steps of each training whose records last.
+func (v *Verifier) Candidates(ctx context.Context) ([]plan.Ref, error) {
+	var refs []plan.Ref
+	for _, key := range plan.SortedKeys(v.Plan.Nodes) {
+		refs = append(refs, plan.Ref{Key: key})
+	}
+	for _, recipe := range plan.SortedKeys(v.Plan.Chains) {
+		c := v.Plan.Chains[recipe]
+		for _, step := range c.LastingSteps() {
+			refs = append(refs, c.At(step))
+		}
+	}
+	committed := make([]bool, len(refs))
+	group, groupCtx := goroutines.WithContext(ctx)
+	group.SetLimit(16)
+	for i, r := range refs {
+		group.Go(func() (err error) {
+			committed[i], err = v.Archive.HasCommit(groupCtx, r.Key)
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	var found []plan.Ref
+	for i, r := range refs {
+		if committed[i] {
+			found = append(found, r)
+		}
+	}
+	return found, nil
+}
+
+// Sample draws n of the candidates without replacement, in the order of the
+// candidates. The same seed draws the same from the same candidates.
+func Sample(candidates []plan.Ref, n int, seed uint64) []plan.Ref {
+	drawn := seeds.Stream(seed, seeds.Verification).Perm(len(candidates))
+	drawn = drawn[:min(n, len(drawn))]
+	slices.Sort(drawn)
+	var sample []plan.Ref
+	for _, i := range drawn {
+		sample = append(sample, candidates[i])
+	}
+	return sample
+}
+
+// Verify executes the nodes and returns the verdicts in their order. Errors are
+// those of the store, or ctx's.
+func (v *Verifier) Verify(ctx context.Context, nodes []plan.Ref) ([]Node, error) {
+	out := make([]Node, len(nodes))
+	var mu sync.Mutex
+	group, ctx := goroutines.WithContext(ctx)
+	group.SetLimit(max(1, v.parallel()))
+	for i, r := range nodes {
+		group.Go(func() (err error) {
+			begun := time.Now()
+			out[i], err = v.verify(ctx, r, &mu)
+			out[i].Seconds = time.Since(begun).Seconds()
+			if err == nil && v.Done != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				v.Done(out[i])
+			}
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (v *Verifier) parallel() int {
+	if v.Parallel > 0 {
+		return v.Parallel
+	}
+	return runtime.GOMAXPROCS(0)
+}
+
+func (v *Verifier) verify(ctx context.Context, r plan.Ref, mu *sync.Mutex) (Node, error) {
+	out := Node{Key: r.Key, Kind: v.kind(r), Label: v.label(r)}
+	commit, err := v.Archive.Committed(ctx, r.Key)
+	if errors.Is(err, storage.ErrCorrupt) || errors.Is(err, storage.ErrNotFound) {
+		out.Verdict, out.Why = Damaged, err.Error()
+		return out, nil
+	}
+	if err != nil {
+		return out, err
+	}
+	out.Attempt, out.Committed = commit.Attempt, commit.Provenance
+	if !commit.Provenance.Comparable(v.Here) {
+		out.Verdict, out.Why = Incomparable, fmt.Sprintf("committed on %s, this is %s", commit.Provenance.Arch, v.Here.Arch)
+		return out, nil
+	}
+	damage, err := v.damage(ctx, commit)
+	if err != nil {
+		return out, err
+	}
+	x := New(v.Plan, v.Kinds)
+	x.UseKeys(v.Keys)
+	x.UseClients(v.Clients)
+	x.UseWritable(v.Write)
+	x.UseStored(v.Archive)
+	x.OnBegin(func(s tasks.Spec) {
+		out.Executed++
+		if v.Begin != nil {
+			mu.Lock()
+			defer mu.Unlock()
+			v.Begin(describe(s), out.Label)
+		}
+	})
+	again, err := x.Execute(ctx, r)
+	switch {
+	case ctx.Err() != nil:
+		return out, ctx.Err()
+	case errors.Is(err, tasks.ErrNoKind):
+		out.Verdict, out.Why = Failed, fmt.Sprintf("%v; verify with coalmine %s, which committed it", err, cmp.Or(commit.Provenance.Version, "of another version"))
+	case err != nil:
+		out.Verdict, out.Why = Failed, err.Error()
+	case commit.Differs(again) != "" && commit.Provenance.MayDiffer:
+		out.Verdict, out.Why = MayDiffer, "executed again, "+commit.Differs(again)
+	case commit.Differs(again) != "":
+		out.Verdict, out.Why = Differs, "executed again, "+commit.Differs(again)
+	case damage != "":
+		out.Verdict, out.Why = Damaged, damage
+	default:
+		out.Verdict = Same
+	}
+	return out, nil
+}
+
+// damage says which stored blob of a node is not what its commit names, "" if
+// all are, as far as they are stored.
+func (v *Verifier) damage(ctx context.Context, commit *storage.Commit) (string, error) {
+	for _, b := range commit.Blobs {
+		_, err := v.Archive.ReadBlob(ctx, commit.Key, b)
+		switch {
+		case errors.Is(err, storage.ErrCorrupt):
+			return err.Error(), nil
+		case err != nil && !errors.Is(err, storage.ErrNotFound): // evicted
+			return "", err
+		}
+	}
+	return "", nil
+}
+
+func (v *Verifier) kind(r plan.Ref) string {
+	if r.Chain != nil {
+		return r.Chain.Join.Kind.Name
+	}
+	return v.Plan.Nodes[r.Key].Kind
+}
+
+func (v *Verifier) label(r plan.Ref) string {
+	if r.Chain != nil {
+		return fmt.Sprintf("step %d of training %s", r.Step, r.Chain.Recipe.Short())
+	}
+	return v.Plan.Nodes[r.Key].Label
+}
+
+// describe names a task that begins.
+func describe(s tasks.Spec) string {
+	if s.Step > 0 {
+		return fmt.Sprintf("%s at step %d", s.Kind, s.Step)
+	}
+	return s.Kind
+}

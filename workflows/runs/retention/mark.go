@@ -1,0 +1,282 @@
+package retention
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/workflows/data/sources"
+	"coalmine/workflows/plan"
+	"coalmine/workflows/runs"
+)
+
+// The needs of a run, for as long as it exists:
+//
+//   - of the standing nodes of its plans everything, and of its trainings, while it is not
+//     finished, everything too: retention looks after those;
+//   - of a training that only finished runs want, or that an earlier plan has: the claimed
+//     checkpoints and the newest, from which a longer run goes on, the metric rows of closed
+//     segments, and the records of the open one;
+//   - the logs of its attempts, and its sources.
+//
+// Its plans are those recorded with the run, or else the one that this build compiles from its
+// experiment. If neither can be relied on ([Held]), the run may need any node and source: all of
+// them stay.
+//
+// A name of the library needs its sources and the corpus that was imported from them.
+
+// need says which parts of a node must stay.
+type need int
+
+const (
+	needNothing need = iota
+	needRecord       // the commit with its inline blobs
+	needRows         // the commit and the metric rows of its segment
+	needAll
+)
+
+// marks are what all runs need of what is stored.
+type marks struct {
+	inv   *inventory
+	nodes map[storage.Key]need
+	// logs and sources that belong to a run.
+	runs    map[string]bool
+	sources map[storage.Digest]bool
+	chains  map[storage.Key]*wantedChain
+	// held are the runs whose needs are unknown.
+	held []Held
+}
+
+// Held is a run whose needs are unknown, so that every node and source stays.
+type Held struct {
+	Run    string `json:"run"`
+	Reason string `json:"reason"`
+}
+
+func (x *marks) hold(run string, format string, args ...any) {
+	x.held = append(x.held, Held{run, fmt.Sprintf(format, args...)})
+}
+
+// wantedChain is a training with what all runs want of it.
+type wantedChain struct {
+	shape  *plan.Chain
+	claims Claims
+	live   bool // an unfinished run works on it
+}
+
+func (x *marks) markNode(key storage.Key, n need) {
+	if x.inv.nodes[key] != nil {
+		x.nodes[key] = max(x.nodes[key], n)
+	}
+}
+
+// mark works out what the runs need of an inventory.
+func (c *Collector) mark(ctx context.Context, inv *inventory, all *allRuns) (*marks, error) {
+	x := &marks{inv: inv, nodes: map[storage.Key]need{}, runs: map[string]bool{}, sources: map[storage.Digest]bool{},
+		chains: map[storage.Key]*wantedChain{}}
+	if err := c.markLibrary(ctx, x); err != nil {
+		return nil, err
+	}
+	for _, r := range all.runs {
+		if err := c.markRun(ctx, x, r); err != nil {
+			return nil, fmt.Errorf("collecting garbage: what run %s needs cannot be worked out: %w; nothing is deleted", r.ID, err)
+		}
+	}
+	for _, r := range all.unreadable {
+		if err := c.markUnreadable(ctx, x, r); err != nil {
+			return nil, fmt.Errorf("collecting garbage: what run %s needs cannot be worked out: %w; nothing is deleted", r.ID, err)
+		}
+	}
+	for _, recipe := range plan.SortedKeys(x.chains) {
+		if err := x.markChain(ctx, x.chains[recipe]); err != nil {
+			return nil, err
+		}
+	}
+	return x, nil
+}
+
+// markLibrary marks the sources that have a name, and what was read from them.
+func (c *Collector) markLibrary(ctx context.Context, x *marks) error {
+	entries, err := sources.Library{Archive: c.Archive}.Entries(ctx)
+	if err != nil {
+		return fmt.Errorf("collecting garbage: what the library needs cannot be worked out: %w; nothing is deleted (coalmine data remove NAME, if it is of no use)", err)
+	}
+	for _, e := range entries {
+		for _, digest := range e.Files {
+			x.sources[digest] = true
+		}
+		x.markNode(e.Corpus, needAll)
+	}
+	return nil
+}
+
+// markRun marks the needs of a run. Errors come from the store or ctx.
+func (c *Collector) markRun(ctx context.Context, x *marks, r *runs.Run) error {
+	x.runs[r.ID] = true
+	known, err := c.markRecorded(ctx, x, r)
+	switch {
+	case errors.Is(err, storage.ErrNewer):
+		x.hold(r.ID, "%v", err)
+		return nil
+	case known || err != nil:
+		return err
+	}
+	return c.markCompiled(ctx, x, r)
+}
+
+// markRecorded marks the needs of a run's recorded plans, and reports whether the newest plan
+// is among them. The others come from builds that gave the nodes other keys.
+func (c *Collector) markRecorded(ctx context.Context, x *marks, r *runs.Run) (known bool, err error) {
+	var newest *plan.Plan
+	known, err = plan.ReadRecords(ctx, c.Archive, r.ID, func(p *plan.Plan) {
+		if newest != nil {
+			x.markPlan(&r.State, newest, false)
+		}
+		newest = p
+	})
+	if newest != nil {
+		x.markPlan(&r.State, newest, known && !r.State.Phase.Finished())
+	}
+	return known, err
+}
+
+// markCompiled marks the needs of a run without a recorded plan.
+func (c *Collector) markCompiled(ctx context.Context, x *marks, r *runs.Run) error {
+	p, err := c.Compile(ctx, r)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case tasks.IsPermanent(err) && r.State.Error != "" && r.State.Started.IsZero():
+		return c.markSources(x, r) // rejected: it has no plan and never had one
+	case err != nil:
+		x.hold(r.ID, "its plan is not recorded, and none can be made: %v", err)
+		return nil
+	}
+	lost, err := c.lost(ctx, &r.State, p)
+	if err != nil {
+		return err
+	}
+	if lost != "" {
+		x.hold(r.ID, "cell %s: %s", lost, plan.LostReport)
+	}
+	x.markPlan(&r.State, p, !r.State.Phase.Finished())
+	return c.markSources(x, r)
+}
+
+// lost returns the name of a done cell whose report is not stored, or "".
+func (c *Collector) lost(ctx context.Context, state *runs.State, p *plan.Plan) (string, error) {
+	for i := range p.Cells {
+		if state.Outcomes[p.Cells[i].Name] != runs.Done {
+			continue
+		}
+		if has, err := plan.HasReport(ctx, c.Archive, p.Cells[i].Report.Key, state.Finished); err != nil || !has {
+			return p.Cells[i].Name, err
+		}
+	}
+	return "", nil
+}
+
+// markSources marks the sources that the experiment of a run names.
+func (c *Collector) markSources(x *marks, r *runs.Run) error {
+	files, err := c.Sources(r)
+	if err != nil {
+		x.hold(r.ID, "its sources are not known: %v", err)
+	}
+	for _, digest := range files {
+		x.sources[digest] = true
+	}
+	return nil
+}
+
+// markUnreadable marks the needs of a run whose record cannot be read.
+func (c *Collector) markUnreadable(ctx context.Context, x *marks, r runs.Unreadable) error {
+	x.runs[r.ID] = true
+	run, err := runs.NewService(c.Archive, nil).WithoutSpec(ctx, r.ID)
+	if runs.IsUnreadable(err) {
+		run, err = &runs.Run{ID: r.ID, State: runs.State{Phase: runs.Running, Pinned: true}}, nil
+	}
+	if err != nil {
+		return err
+	}
+	known, err := c.markRecorded(ctx, x, run)
+	if errors.Is(err, storage.ErrNewer) {
+		known, err = false, nil
+	}
+	if !known && err == nil {
+		x.hold(r.ID, "%v", r.Err)
+	}
+	return err
+}
+
+// markPlan marks the needs of a plan. A live plan is worked on.
+func (x *marks) markPlan(state *runs.State, p *plan.Plan, live bool) {
+	for _, digest := range p.Sources {
+		x.sources[digest] = true
+	}
+	for key := range p.Nodes {
+		x.markNode(key, needAll)
+	}
+	for recipe, claim := range ClaimsOf(state, p) {
+		w := x.chains[recipe]
+		if w == nil {
+			w = &wantedChain{shape: p.Chains[recipe]}
+			x.chains[recipe] = w
+		}
+		w.claims = append(w.claims, claim)
+		w.live = w.live || live
+	}
+}
+
+// markChain walks the keys of a training once, 150 ns a step.
+func (x *marks) markChain(ctx context.Context, w *wantedChain) error {
+	frontier, limit := 0, w.claims.Limit()
+	for r := 1; r <= limit; r++ {
+		if r%tasks.SegmentSteps == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if n := x.inv.nodes[w.shape.Key(r)]; n != nil && n.commit != nil {
+			frontier = r
+		}
+	}
+	for r := 1; r <= limit; r++ {
+		if r%tasks.SegmentSteps == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		x.markNode(w.shape.Key(r), w.needs(r, frontier))
+		for j := 0; w.live && j < w.shape.Width; j++ {
+			x.markNode(w.shape.PartKey(r, j), needAll)
+		}
+	}
+	return nil
+}
+
+// needs is what must stay of a step.
+func (w *wantedChain) needs(step, frontier int) need {
+	switch {
+	case w.live, step == frontier, w.claims.Keep(step, frontier):
+		return needAll
+	case plan.Boundary(step) && step < frontier:
+		return needRows
+	case step < frontier && plan.SegmentEnd(step) > frontier:
+		return needRecord
+	}
+	return needNothing
+}
+
+// need returns the part of a node that must stay.
+func (x *marks) need(key storage.Key) need {
+	if len(x.held) > 0 {
+		return needAll
+	}
+	return x.nodes[key]
+}
+
+// needsOther reports whether a log, a record or a source has to stay.
+func (x *marks) needsOther(o storage.Object) bool {
+	if o.Kind == storage.SourceObject {
+		return x.sources[o.Digest] || len(x.held) > 0
+	}
+	return x.runs[o.Run] || o.IsSpec() // a spec makes a run, if a new one
+}

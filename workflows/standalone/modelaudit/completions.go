@@ -1,0 +1,264 @@
+// These files score sequences of tokens by a model behind an HTTP endpoint in
+// the OpenAI completions form with echo and logprobs. Requests are those of
+// lm-evaluation-harness's local-completions: a list of prompts in token ids, one token
+// asked for, temperature 0. The log-probabilities of the prompts are what comes back for
+// echoing them; the one token that is generated is dropped.
+//
+//	client := completions.Client{URL: "http://localhost:8000/v1/completions", Model: "m", Texts: texts}
+//	logProbs, err := client.Score(ctx, [][]int32{{2, 17, 5}}, 32)
+//	// logProbs[0] has those of 17 and 5, each after the tokens before it
+
+package modelaudit
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"coalmine/internal/goroutines"
+)
+
+// CompletionsClient asks one endpoint. Its fields must not change while it is used; it may be used
+// from several goroutines.
+type CompletionsClient struct {
+	// URL is that of the completions, with its path: http://host/v1/completions.
+	URL string
+	// Model is the name that the server knows the model by.
+	Model string
+	// Key is sent as a bearer token, if it is not empty. It stands in no error.
+	Key string
+	// Texts are what the server calls the tokens, by id: the tokens that it says it has
+	// scored must be those of the prompt. Of an empty text nothing is known, and any will
+	// do.
+	Texts []string
+	// Concurrency is how many requests are under way at a time; 0 stands for 1.
+	Concurrency int
+	// Timeout of one request; 0 stands for CompletionsTimeout.
+	Timeout time.Duration
+	// Tries of a request that meets a busy or failing server, which includes status 429
+	// and those from 500 on; 0 stands for DefaultTries. Pause is the first pause between
+	// them, and doubles; 0 stands for half a second.
+	Tries int
+	Pause time.Duration
+
+	requests atomic.Int64
+}
+
+// Defaults of a Client.
+const (
+	CompletionsTimeout = 5 * time.Minute
+	DefaultTries       = 5
+	defaultPause       = 500 * time.Millisecond
+)
+
+const (
+	// maxPause is the longest that a server may ask to be left alone for.
+	maxPause = time.Minute
+	// maxAnswer is the size of the largest answer that is read, in bytes.
+	maxAnswer = 256 << 20
+	// seed is that of the harness. At temperature 0 it draws nothing.
+	seed = 1234
+)
+
+// Requests is how many were sent so far, repeated ones included.
+func (c *CompletionsClient) Requests() int64 { return c.requests.Load() }
+
+// CheckURL refuses what can't be asked.
+func (c *CompletionsClient) CheckURL() error {
+	u, err := url.Parse(c.URL)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return fmt.Errorf("endpoint %q: expected a URL such as http://localhost:8000/v1/completions", c.Name())
+	}
+	return nil
+}
+
+// Name is the URL without what may be secret in it: user, password and query.
+func (c *CompletionsClient) Name() string {
+	u, err := url.Parse(c.URL)
+	if err != nil {
+		return "with a URL that cannot be read"
+	}
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
+}
+
+// Score returns for every prompt the natural logarithms of the probabilities of its
+// tokens but the first, each after the ones before it. Requests have batch prompts each.
+// Every prompt must have two tokens or more.
+func (c *CompletionsClient) Score(ctx context.Context, prompts [][]int32, batch int) ([][]float64, error) {
+	scored := make([][]float64, len(prompts))
+	group, within := goroutines.WithContext(ctx)
+	group.SetLimit(max(1, c.Concurrency))
+	for first := 0; first < len(prompts) && within.Err() == nil; first += batch {
+		group.Go(func() error {
+			part := prompts[first:min(first+batch, len(prompts))]
+			logProbs, err := c.request(within, part)
+			copy(scored[first:], logProbs)
+			return err
+		})
+	}
+	if err := cmp.Or(group.Wait(), context.Cause(ctx)); err != nil {
+		return nil, err
+	}
+	return scored, nil
+}
+
+type request struct {
+	Model       string    `json:"model"`
+	Prompt      [][]int32 `json:"prompt"`
+	Temperature float64   `json:"temperature"`
+	MaxTokens   int       `json:"max_tokens"`
+	LogProbs    int       `json:"logprobs"`
+	Seed        int       `json:"seed"`
+	Echo        bool      `json:"echo"`
+}
+
+// request asks until the server has answered, or has failed too often.
+func (c *CompletionsClient) request(ctx context.Context, prompts [][]int32) ([][]float64, error) {
+	body, err := json.Marshal(request{Model: c.Model, Prompt: prompts, MaxTokens: 1, LogProbs: 1, Seed: seed, Echo: true})
+	if err != nil {
+		return nil, err
+	}
+	tries, pause := cmp.Or(c.Tries, DefaultTries), cmp.Or(c.Pause, defaultPause)
+	for try := 1; ; try++ {
+		answer, err := c.post(ctx, body)
+		if err == nil {
+			logProbs, err := decode(answer, prompts, c.Texts)
+			return logProbs, c.explain(ctx, err)
+		}
+		busy, again := errors.AsType[*busyError](err)
+		if again && try == tries {
+			err = fmt.Errorf("%w, and so %d times in a row", err, tries)
+		}
+		if !again || try == tries {
+			return nil, c.explain(ctx, err)
+		}
+		if err := goroutines.Sleep(ctx, max(pause, busy.pause)); err != nil {
+			return nil, c.explain(ctx, err)
+		}
+		pause = min(2*pause, maxPause)
+	}
+}
+
+// explain adds to an error whose it is. What ends the caller's context stays as it is.
+func (c *CompletionsClient) explain(ctx context.Context, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	}
+	return fmt.Errorf("endpoint %s: %w", c.Name(), err)
+}
+
+// busyError is one that another try may mend.
+type busyError struct {
+	what  string
+	pause time.Duration // that the server asks for
+}
+
+func (e *busyError) Error() string { return e.what }
+
+// post sends a request once, and returns the body of its answer.
+func (c *CompletionsClient) post(ctx context.Context, body []byte) ([]byte, error) {
+	c.requests.Add(1)
+	timeout := cmp.Or(c.Timeout, CompletionsTimeout)
+	limited, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	r, err := http.NewRequestWithContext(limited, http.MethodPost, c.URL, bytes.NewReader(body))
+	if err != nil {
+		return nil, errors.New("no request can be made of its URL")
+	}
+	r.Header.Set("Content-Type", "application/json")
+	if c.Key != "" {
+		r.Header.Set("Authorization", "Bearer "+c.Key)
+	}
+	answer, status, err := c.exchange(r)
+	switch {
+	case err != nil && limited.Err() != nil && ctx.Err() == nil:
+		return nil, fmt.Errorf("no answer within %v; allow more time, or send fewer sequences in a request", timeout)
+	case err != nil:
+		return nil, err
+	}
+	return answer, status
+}
+
+// direct follows no redirection: the key is for the endpoint alone.
+var direct = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+
+// exchange returns the body of an answer, and an error for a status that is not OK.
+func (c *CompletionsClient) exchange(r *http.Request) (body []byte, status, err error) {
+	response, err := direct.Do(r)
+	if err != nil {
+		if inner, ok := errors.AsType[*url.Error](err); ok {
+			err = inner.Err // without the URL
+		}
+		return nil, nil, &busyError{what: c.redact(err.Error())}
+	}
+	body, err = io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
+	if err := errors.Join(err, response.Body.Close()); err != nil {
+		return nil, nil, &busyError{what: c.redact(fmt.Sprintf("the answer ends early: %v", err))}
+	}
+	if len(body) > maxAnswer {
+		return nil, nil, fmt.Errorf("the answer has more than %d MiB; send fewer sequences in a request", maxAnswer>>20)
+	}
+	return body, c.status(response, body), nil
+}
+
+// status is the error of an answer that is not OK, with the server's own words.
+func (c *CompletionsClient) status(r *http.Response, body []byte) error {
+	if r.StatusCode == http.StatusOK {
+		return nil
+	}
+	what := fmt.Sprintf("status %d: %q", r.StatusCode, c.redact(messageOf(body)))
+	if r.StatusCode == http.StatusTooManyRequests || r.StatusCode >= http.StatusInternalServerError {
+		seconds, _ := strconv.Atoi(r.Header.Get("Retry-After"))
+		return &busyError{what, min(maxPause, max(0, time.Duration(min(seconds, 3600))*time.Second))}
+	}
+	return errors.New(what)
+}
+
+// redact takes the key out of what a server has said.
+func (c *CompletionsClient) redact(text string) string {
+	if c.Key == "" {
+		return text
+	}
+	return strings.ReplaceAll(text, c.Key, "***")
+}
+
+// maxMessage is how much is quoted of what a server says, in bytes.
+const maxMessage = 300
+
+// messageOf is what a body says of an error: OpenAI's form, that of frameworks, or its
+// text.
+func messageOf(body []byte) string {
+	var says struct {
+		Error   json.RawMessage `json:"error"`
+		Message string          `json:"message"`
+		Detail  json.RawMessage `json:"detail"`
+	}
+	var inner struct {
+		Message string `json:"message"`
+	}
+	text := ""
+	if json.Unmarshal(body, &says) == nil {
+		if json.Unmarshal(says.Error, &inner) != nil {
+			_ = json.Unmarshal(says.Error, &text) // else it stays empty
+		}
+		text = cmp.Or(inner.Message, text, says.Message, string(says.Detail))
+	}
+	text = strings.TrimSpace(cmp.Or(text, string(body)))
+	if len(text) > maxMessage {
+		text = strings.ToValidUTF8(text[:maxMessage], "") + "..."
+	}
+	return text
+}
