@@ -1,6 +1,6 @@
 // Package attacks measures how long the training of an attack on recorded updates takes, and
 // what memory: the real task, on updates that are made up shard by shard, so that no store
-// has to hold them.
+// has to hold them; and how often the intervals of results contain the truth.
 package attacks
 
 import (
@@ -19,7 +19,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"coalmine/bench/processes"
+	"coalmine/bench/cluster"
 	"coalmine/models/attacks"
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -79,11 +79,11 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	before, start := processes.UsageOf(os.Getpid()), time.Now()
+	before, start := cluster.UsageOf(os.Getpid()), time.Now()
 	err = deanonymization.Reidentify.Run(ctx, tasks.NewTask(spec, source, nowhere{}, nil, nil))
 	return &Result{
 		Attack: o.Attack, Updates: source.rounds * o.Users, Values: o.Values, Epochs: o.Epochs,
-		Seconds: time.Since(start).Seconds(), Processor: (processes.UsageOf(os.Getpid()).CPU - before.CPU).Seconds(),
+		Seconds: time.Since(start).Seconds(), Processor: (cluster.UsageOf(os.Getpid()).CPU - before.CPU).Seconds(),
 		Heap: float64(source.heap.Load()) / 1e6, ReadGB: float64(source.read.Load()) / 1e9,
 	}, err
 }

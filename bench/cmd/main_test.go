@@ -10,16 +10,14 @@ import (
 	"strings"
 	"testing"
 
-	"coalmine/bench/overhead"
-	"coalmine/bench/processes"
-	"coalmine/bench/scale"
+	"coalmine/bench/cluster"
 	"coalmine/internal/queue"
 	"coalmine/internal/testserver"
 )
 
 // The workers of queue --scale are this program again.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == scale.WorkerCommand {
+	if len(os.Args) > 1 && os.Args[1] == cluster.WorkerCommand {
 		main()
 	}
 	os.Exit(m.Run())
@@ -41,7 +39,7 @@ func TestTheScaleBenchmarkMeasuresAndLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	redis := testserver.StartRedis(t, "--appendonly", "no")
 	store := filepath.Join(t.TempDir(), "store")
-	var r scale.Result
+	var r cluster.Result
 	measure(t, &r, "queue", "--scale", "--redis", redis.URL(), "--store", store,
 		"--slots", "4", "--processes", "2", "--tasks", "200", "--rounds", "20", "--cells", "3", "--idle", "100ms")
 	// 20 trainings of 5 rounds of 2 tasks, their initial models and their reports.
@@ -72,14 +70,14 @@ func TestTheScaleBenchmarkRefusesARedisThatIsInUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	command := exec.Command(os.Args[0], scale.WorkerCommand)
+	command := exec.Command(os.Args[0], cluster.WorkerCommand)
 	command.Env = append(os.Environ(), "COALMINE_REDIS_URL="+redis.URL(), "COALMINE_STORE_URL="+t.TempDir())
-	worker, err := processes.Start(command)
+	worker, err := cluster.StartChild(command)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer worker.Kill()
-	if err := processes.Await(t.Context(), "the worker to begin", func() (bool, error) {
+	if err := cluster.Await(t.Context(), "the worker to begin", func() (bool, error) {
 		live, err := conn.Broker().Workers(t.Context())
 		return len(live) > 0, errors.Join(err, worker.Ended())
 	}); err != nil {
@@ -93,7 +91,7 @@ func TestTheScaleBenchmarkRefusesARedisThatIsInUse(t *testing.T) {
 
 func TestTheOverheadIsThatOfARoundThroughTheQueue(t *testing.T) {
 	t.Parallel()
-	var r overhead.Result
+	var r cluster.OverheadResult
 	measure(t, &r, "queue", "--rounds", "3", "--chunks", "2")
 	if r.Rounds != 3 || r.Plain <= 0 || r.Queued <= 0 || r.Overhead != r.Queued-r.Plain || r.Queue == "" || r.Store == "" {
 		t.Errorf("%+v", r)

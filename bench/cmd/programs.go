@@ -6,13 +6,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"coalmine/bench/clients"
-	"coalmine/bench/forecast"
-	"coalmine/bench/submit"
+	"coalmine/bench/cluster"
+	"coalmine/bench/engine"
 )
 
 func newSubmit(o *output) *cobra.Command {
-	options, program := submit.Options{Note: o.note}, ""
+	options, program := cluster.SubmitOptions{Note: o.note}, ""
 	c := &cobra.Command{
 		Use:   "submit [FILE]",
 		Short: "Cost of submitting a large grid",
@@ -32,7 +31,7 @@ build, such as an older one.`,
 			}
 			return withProgram(c.Context(), program, func(path string) error {
 				options.Program = path
-				return o.show(submit.Run(c.Context(), options))
+				return o.show(cluster.RunSubmit(c.Context(), options))
 			})
 		},
 	}
@@ -61,9 +60,9 @@ or too high it is. --set makes a long experiment shorter.`,
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, files []string) error {
 			return withProgram(c.Context(), program, func(path string) error {
-				var rows forecast.Rows
+				var rows cluster.ForecastRows
 				for _, file := range files {
-					row, err := forecast.Run(c.Context(), path, file, settings)
+					row, err := cluster.RunForecast(c.Context(), path, file, settings)
 					if err != nil {
 						return err
 					}
@@ -80,7 +79,7 @@ or too high it is. --set makes a long experiment shorter.`,
 }
 
 func newClients(o *output) *cobra.Command {
-	options, config := clients.Options{}, ""
+	options, config := engine.ClientsOptions{}, ""
 	c := &cobra.Command{
 		Use:   "clients",
 		Short: "Overhead of clients that a program trains",
@@ -97,7 +96,7 @@ of the paper's size.`,
 				return fmt.Errorf("--config %s: expected a JSON object, such as {\"batch\": 16}", config)
 			}
 			options.Config = json.RawMessage(config)
-			return o.show(clients.Run(c.Context(), options))
+			return o.show(engine.RunClients(c.Context(), options))
 		},
 	}
 	f := c.Flags()

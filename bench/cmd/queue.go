@@ -7,16 +7,15 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"coalmine/bench/overhead"
-	"coalmine/bench/scale"
+	"coalmine/bench/cluster"
 )
 
 const scaleRounds = 10_000
 
 func newQueue(o *output) *cobra.Command {
-	var training overhead.Training
+	var training cluster.Training
 	var scaled bool
-	options := scale.Options{Note: o.note}
+	options := cluster.Options{Note: o.note}
 	c := &cobra.Command{
 		Use:   "queue",
 		Short: "Overhead of queue, coordinator and store",
@@ -37,7 +36,7 @@ disk for the last measurement, unless --store names a store.`,
 		RunE: func(c *cobra.Command, _ []string) (err error) {
 			options.Log = o.log()
 			if !scaled {
-				return o.show(overhead.Run(c.Context(), training, options.Redis, options.Store, options.Log))
+				return o.show(cluster.RunOverhead(c.Context(), training, options.Redis, options.Store, options.Log))
 			}
 			if options.Program, err = os.Executable(); err != nil {
 				return err
@@ -46,7 +45,7 @@ disk for the last measurement, unless --store names a store.`,
 			if !c.Flags().Changed("rounds") {
 				options.Rounds = scaleRounds
 			}
-			return o.show(scale.Run(c.Context(), options))
+			return o.show(cluster.Run(c.Context(), options))
 		},
 	}
 	f := c.Flags()
@@ -59,7 +58,7 @@ disk for the last measurement, unless --store names a store.`,
 	f.IntVar(&options.Processes, "processes", 4, "with --scale: worker processes")
 	f.IntVar(&options.Tasks, "tasks", 100_000, "with --scale: tasks for the rate")
 	f.IntVar(&options.Cells, "cells", 20, "with --scale: trainings of --rounds rounds to take up")
-	f.StringSliceVar(&options.Measure, "measure", scale.Measurements, "with --scale: measurements to make")
+	f.StringSliceVar(&options.Measure, "measure", cluster.Measurements, "with --scale: measurements to make")
 	f.DurationVar(&options.Idle, "idle", 5*time.Second, "with --scale: how long idle processes are watched")
 	return c
 }
@@ -68,12 +67,12 @@ disk for the last measurement, unless --store names a store.`,
 func newIdleWorker(o *output) *cobra.Command {
 	slots := 1
 	c := &cobra.Command{
-		Use:    scale.WorkerCommand,
+		Use:    cluster.WorkerCommand,
 		Short:  "A worker for queue --scale, until its standard input ends",
 		Hidden: true,
 		Args:   cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return scale.Work(c.Context(), c.InOrStdin(), slots, o.log())
+			return cluster.Work(c.Context(), c.InOrStdin(), slots, o.log())
 		},
 	}
 	c.Flags().IntVar(&slots, "slots", slots, "tasks at a time")

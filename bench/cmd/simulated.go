@@ -6,7 +6,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"coalmine/bench/attacks"
-	"coalmine/bench/coverage"
 	models "coalmine/models/attacks"
 )
 
@@ -56,7 +55,7 @@ the truth: at no effect, the false alarms of a gate at chance. It takes about fi
 			if draws < 1 || fewDraws < 1 {
 				return fmt.Errorf("--draws %d, --few-draws %d; expected at least 1", draws, fewDraws)
 			}
-			return o.show(&coverage.Report{Rows: coverage.Run(draws, seed), Few: coverage.RunFew(fewDraws, seed, coverage.FewUsers)}, nil)
+			return o.show(&attacks.CoverageReport{Rows: attacks.RunCoverage(draws, seed), Few: attacks.RunFew(fewDraws, seed, attacks.FewUsers)}, nil)
 		},
 	}
 	f := c.Flags()

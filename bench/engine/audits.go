@@ -7,17 +7,16 @@ import (
 	"io/fs"
 	"runtime"
 
-	"coalmine/bench/audit"
 	"coalmine/internal/kernels"
 	"coalmine/internal/seeds"
 )
 
 // subject returns a model to audit, or nil and why there is none. The first call
 // makes them all, which takes a minute or two.
-func (b *bench) subject(ctx context.Context, r *Row, name string) (*audit.Subject, error) {
+func (b *bench) subject(ctx context.Context, r *Row, name string) (*Subject, error) {
 	if b.subjects == nil {
 		var err error
-		b.subjects, err = audit.Subjects(ctx, b.Text)
+		b.subjects, err = Subjects(ctx, b.Text)
 		if errors.Is(err, fs.ErrNotExist) {
 			r.Skipped = noText(b.Text)
 			return nil, nil
@@ -69,7 +68,7 @@ func measureScoring(ctx context.Context, b *bench, r *Row) error {
 		return err
 	}
 	peak := kernels.PeakGFLOPS(peakTime)
-	t, err := audit.Rank(ctx, s, 0, audit.References)
+	t, err := Rank(ctx, s, 0, References)
 	if err != nil {
 		return err
 	}
@@ -90,7 +89,7 @@ func measureAudit(name string) measure {
 		if s == nil {
 			return err
 		}
-		t, err := audit.Audit(ctx, s, runtime.GOMAXPROCS(0), audit.References)
+		t, err := Audit(ctx, s, runtime.GOMAXPROCS(0), References)
 		if err != nil {
 			return err
 		}

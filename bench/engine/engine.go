@@ -23,7 +23,6 @@ import (
 	"strings"
 	"time"
 
-	"coalmine/bench/audit"
 	"coalmine/internal/kernels"
 	"coalmine/models"
 )
@@ -176,7 +175,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 // bench is a benchmark in progress.
 type bench struct {
 	Options
-	subjects []audit.Subject // models to audit, once made
+	subjects []Subject // models to audit, once made
 }
 
 // peakTime is how long a peak is measured.

@@ -1,0 +1,229 @@
+// These files measure how often the intervals of replicates contain the truth, on
+// results that are made up so that it is known.
+//
+// A canary is memorized where a normal number is above 0: the sum of what its row does, of how
+// often its configuration was inserted, of the seed, which all rows share, of the training,
+// which they do not, of the canary, which rows share, and of the rest. So the probability is
+// that of a normal distribution with the variances added up.
+
+package attacks
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"text/tabwriter"
+
+	"gonum.org/v1/gonum/stat/distuv"
+
+	"coalmine/tasks/audits"
+)
+
+// Study is what is made up.
+type Study struct {
+	// Seeds of a row.
+	Seeds int
+	// CoverageRow is how much more the first row memorizes than the second, in standard deviations of
+	// the rest, and Level how much the second does.
+	Row, Level float64
+	// Configurations of canaries, each of PerConfiguration, are Spread apart.
+	Configurations, PerConfiguration int
+	Spread                           float64
+	// Seed, Training and Canary are standard deviations.
+	Seed, Training, Canary float64
+}
+
+// thakkar are 90 canaries of nine configurations, as in Thakkar et al. 2020, section 4.1.
+func thakkar(seeds int, level float64) Study {
+	return Study{Seeds: seeds, Row: -0.5, Level: level, Configurations: 9, PerConfiguration: 10, Spread: 0.5, Seed: 0.15, Training: 0.15, Canary: 0.7}
+}
+
+// alike are as many canaries that have nothing in common.
+func alike(seeds int) Study {
+	return Study{Seeds: seeds, Level: -0.3, Configurations: 1, PerConfiguration: 90}
+}
+
+// probability that a canary of a row is memorized, over all that is drawn.
+func (s *Study) probability(row float64) (p float64) {
+	deviation := math.Sqrt(1 + s.Seed*s.Seed + s.Training*s.Training + s.Canary*s.Canary)
+	for k := range s.Configurations {
+		p += distuv.UnitNormal.CDF((row+s.offset(k))/deviation) / float64(s.Configurations)
+	}
+	return p
+}
+
+func (s *Study) offset(configuration int) float64 {
+	return s.Spread * (float64(configuration) - float64(s.Configurations-1)/2)
+}
+
+// outcome of a study: of each seed the canaries of both rows, 1 for memorized.
+type outcome struct{ first, second [][]float64 }
+
+func (s *Study) draw(rng *rand.Rand) *outcome {
+	o := new(outcome)
+	for range s.Seeds {
+		shared := s.Seed * rng.NormFloat64()
+		one, other := shared+s.Training*rng.NormFloat64(), shared+s.Training*rng.NormFloat64()
+		var first, second []float64
+		for i := range s.Configurations * s.PerConfiguration {
+			canary := s.Level + s.offset(i%s.Configurations) + s.Canary*rng.NormFloat64()
+			first = append(first, indicator(s.Row+canary+one+rng.NormFloat64() > 0))
+			second = append(second, indicator(canary+other+rng.NormFloat64() > 0))
+		}
+		o.first, o.second = append(o.first, first), append(o.second, second)
+	}
+	return o
+}
+
+func indicator(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+// interval is one of an outcome, and the truth that it is to contain.
+type interval func(*Study, *outcome) (low, high, truth float64)
+
+// mean is that of the memorized canaries of the second row, by Student's t.
+func mean(s *Study, o *outcome) (low, high, truth float64) {
+	var counts []float64
+	for _, canaries := range o.second {
+		counts = append(counts, sum(canaries))
+	}
+	low, high = bounds(audits.NewEstimate(counts))
+	return low, high, float64(s.Configurations*s.PerConfiguration) * s.probability(s.Level)
+}
+
+// pooled is the share of all seeds' canaries, by Korn and Graubard: those of a seed are a group.
+func pooled(s *Study, o *outcome) (low, high, truth float64) {
+	var ratio audits.Ratio
+	for _, canaries := range o.second {
+		ratio.Add(int(sum(canaries)), len(canaries))
+	}
+	share := ratio.Share()
+	return share.Low, share.High, s.probability(s.Level)
+}
+
+// paired is the difference of the two rows' shares, by Student's t over the seeds.
+func paired(s *Study, o *outcome) (low, high, truth float64) {
+	low, high = bounds(s.pairing(o).Difference)
+	return low, high, s.probability(s.Row+s.Level) - s.probability(s.Level)
+}
+
+// pairing compares the canaries of both rows.
+func (s *Study) pairing(o *outcome) *audits.Pairing {
+	var seeds [][]float64
+	for i := range o.first {
+		var differences []float64
+		for j := range o.first[i] {
+			differences = append(differences, o.first[i][j]-o.second[i][j])
+		}
+		seeds = append(seeds, differences)
+	}
+	return audits.NewPairing(seeds)
+}
+
+// signs is the sign test of rows that memorize alike: its p is at least the confidence's
+// complement in so many cases or more, which stands here as an interval that holds.
+func signs(s *Study, o *outcome) (low, high, truth float64) {
+	return 1 - audits.Confidence, 1, s.pairing(o).P
+}
+
+// bounds are the ends of an interval; without one, nothing is said, and nothing is missed.
+func bounds(e *audits.Estimate) (low, high float64) {
+	if e.Low == nil {
+		return math.Inf(-1), math.Inf(1)
+	}
+	return *e.Low, *e.High
+}
+
+func sum(values []float64) (total float64) {
+	for _, v := range values {
+		total += v
+	}
+	return total
+}
+
+// CoverageRow is what was measured of one interval.
+type CoverageRow struct {
+	Interval string `json:"interval"`
+	Of       string `json:"of"`
+	Seeds    int    `json:"seeds"`
+	Draws    int    `json:"draws"`
+	// Covered is the share of the draws whose interval contains the truth, in [0, 1].
+	Covered float64 `json:"covered"`
+	// Goal is what it is to be; empty where the interval assumes what is not so.
+	Goal string `json:"goal,omitempty"`
+}
+
+const (
+	goal      = "93 to 97%"
+	bound     = "95% or more"
+	canaries  = "Thakkar et al.'s 90 canaries"
+	identical = "90 independent canaries"
+)
+
+// RunCoverage measures all intervals, each on so many draws.
+func RunCoverage(draws int, seed uint64) []CoverageRow {
+	rng := rand.New(rand.NewPCG(seed, 0))
+	alone := thakkar(5, -0.8)
+	alone.Seed, alone.Training = 0, 0
+	together := thakkar(5, -0.8)
+	together.Spread, together.Canary = 0, 0
+	equal := alike(5)
+	var rows []CoverageRow
+	for _, c := range []struct {
+		CoverageRow
+		study Study
+		is    interval
+	}{
+		{CoverageRow{Interval: "t, mean count", Of: canaries, Goal: goal}, thakkar(3, -0.8), mean},
+		{CoverageRow{Interval: "t, mean count", Of: canaries, Goal: goal}, thakkar(5, -0.8), mean},
+		{CoverageRow{Interval: "t, mean count", Of: canaries, Goal: goal}, thakkar(10, -0.8), mean},
+		{CoverageRow{Interval: "t, mean count", Of: canaries + ", few memorized", Goal: goal}, thakkar(5, -3), mean},
+		{CoverageRow{Interval: "t, paired difference", Of: canaries, Goal: goal}, thakkar(3, -0.8), paired},
+		{CoverageRow{Interval: "t, paired difference", Of: canaries, Goal: goal}, thakkar(5, -0.8), paired},
+		{CoverageRow{Interval: "t, paired difference", Of: canaries, Goal: goal}, thakkar(10, -0.8), paired},
+		{CoverageRow{Interval: "t, paired difference", Of: canaries + ", few memorized", Goal: goal}, thakkar(5, -3), paired},
+		{CoverageRow{Interval: "Korn-Graubard, pooled", Of: identical, Goal: bound}, alike(5), pooled},
+		{CoverageRow{Interval: "Korn-Graubard, pooled", Of: canaries + ", trainings alike", Goal: bound}, alone, pooled},
+		{CoverageRow{Interval: "Korn-Graubard, pooled", Of: canaries, Goal: goal}, thakkar(5, -0.8), pooled},
+		{CoverageRow{Interval: "Korn-Graubard, pooled", Of: "canaries alike, trainings not", Goal: goal}, together, pooled},
+		{CoverageRow{Interval: "sign test, p >= 5% of equal rows", Of: identical, Goal: bound}, equal, signs},
+	} {
+		c.Seeds, c.Draws = c.study.Seeds, draws
+		covered := 0
+		for range draws {
+			if low, high, truth := c.is(&c.study, c.study.draw(rng)); low <= truth && truth <= high {
+				covered++
+			}
+		}
+		c.Covered = float64(covered) / float64(draws)
+		rows = append(rows, c.CoverageRow)
+	}
+	return rows
+}
+
+// CoverageReport has both tables.
+type CoverageReport struct {
+	Rows []CoverageRow `json:"rows"`
+	Few  []Few         `json:"few_users"`
+}
+
+// Print writes the tables.
+func (r *CoverageReport) Print(w io.Writer) {
+	printRows(r.Rows, w)
+	fmt.Fprintf(w, "\nIntervals over few users (or canaries, sentences, seeds): the truth is inside, in %%\n")
+	printFew(r.Few, w)
+}
+
+func printRows(rows []CoverageRow, w io.Writer) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "interval\tof\tseeds\tdraws\tcovered\tgoal")
+	for _, r := range rows {
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%.1f%%\t%s\n", r.Interval, r.Of, r.Seeds, r.Draws, 100*r.Covered, r.Goal)
+	}
+	_ = t.Flush()
+}

@@ -1,0 +1,135 @@
+// These files measure what queue, coordinator and workers cost where the tasks
+// themselves cost nothing: how many tasks they carry in a second, how long a round
+// takes, and whether that grows with the number of rounds.
+//
+// Everything is what a cluster has: a Redis, workers in processes of their own,
+// and the coordinator, which is this process, so that its memory and its time can
+// be told from theirs. Only the kernels are missing: a task writes 64 bytes that
+// travel in its commit. Four measurements follow one another:
+//
+//	tasks   many trainings at once keep every slot busy
+//	rounds  one long training of few parts a round, which waits for each round
+//	idle    nothing to do
+//	start   a coordinator takes up trainings that stand near their end
+//
+// All but the last use a store in memory unless one is named.
+
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"coalmine/internal/queue"
+)
+
+// Options say what is measured, and where.
+type Options struct {
+	// Program is the path of this program; its command WorkerCommand starts a worker.
+	Program string
+	// Redis is the URL of an empty Redis; "" starts a redis-server from PATH.
+	Redis string
+	// Store is a store to work in, in a folder of its own that is removed
+	// afterwards; "" stands for memory, and for the start for a directory on disk.
+	Store string
+	// Slots is how many tasks run at once, in Processes worker processes.
+	Slots, Processes int
+	// Tasks are carried in the first measurement; Rounds, of Chunks parts each,
+	// are trained in the second; Cells trainings of Rounds rounds are taken up in
+	// the last.
+	Tasks, Rounds, Chunks, Cells int
+	// Measure names the measurements to make, of Measurements.
+	Measure []string
+	// Idle is how long the idle processes are watched.
+	Idle time.Duration
+	// Note is told what begins.
+	Note func(format string, args ...any)
+	Log  *slog.Logger
+}
+
+// Measurements are all there are, in their order.
+var Measurements = []string{"tasks", "rounds", "idle", "start"}
+
+func (o *Options) check() error {
+	var errs []error
+	for _, name := range o.Measure {
+		if !slices.Contains(Measurements, name) {
+			errs = append(errs, fmt.Errorf("--measure %s: there are %s", name, strings.Join(Measurements, ", ")))
+		}
+	}
+	least := func(name string, value, least int) {
+		if value < least {
+			errs = append(errs, fmt.Errorf("--%s is %d: want at least %d", name, value, least))
+		}
+	}
+	least("slots", o.Slots, 1)
+	least("processes", o.Processes, 1)
+	least("tasks", o.Tasks, 1)
+	least("rounds", o.Rounds, windows)
+	least("chunks", o.Chunks, 1)
+	least("cells", o.Cells, 1)
+	if o.Slots%max(o.Processes, 1) != 0 {
+		errs = append(errs, fmt.Errorf("--slots %d cannot be shared evenly by --processes %d", o.Slots, o.Processes))
+	}
+	return errors.Join(errs...)
+}
+
+// Result is what was measured. What a system does not tell is 0.
+type Result struct {
+	Queue     string `json:"queue"`
+	Store     string `json:"store"`
+	Cores     int    `json:"cores"`
+	Slots     int    `json:"slots"`
+	Processes int    `json:"worker_processes"`
+	// What was not asked for is nil.
+	Tasks  *Tasks  `json:"tasks,omitempty"`
+	Rounds *Rounds `json:"rounds,omitempty"`
+	Idle   *Idle   `json:"idle,omitempty"`
+	Start  *Start  `json:"start,omitempty"`
+}
+
+// Run measures. It leaves nothing behind, even after an error.
+func Run(ctx context.Context, o Options) (r *Result, err error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	c, err := startCluster(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, c.close()) }()
+	r = &Result{Queue: c.conn.String(), Store: c.archive.String(), Cores: runtime.NumCPU(), Slots: o.Slots, Processes: o.Processes}
+	measurements := map[string]func() error{
+		"tasks":  func() (err error) { r.Tasks, err = c.tasks(ctx); return err },
+		"rounds": func() (err error) { r.Rounds, err = c.rounds(ctx); return err },
+		"idle":   func() (err error) { r.Idle, err = c.idle(ctx); return err },
+		"start":  func() (err error) { r.Start, err = c.start(ctx); return err },
+	}
+	for _, name := range Measurements {
+		if slices.Contains(o.Measure, name) {
+			if err := measurements[name](); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return r, nil
+}
+
+// refuseBusy returns an error if the Redis serves somebody: the benchmark would
+// take his tasks and reports for its own.
+func refuseBusy(ctx context.Context, conn *queue.Conn, broker *queue.Broker) error {
+	workers, err := broker.Workers(ctx)
+	if err != nil {
+		return err
+	}
+	if len(workers) > 0 {
+		return fmt.Errorf("%s serves %d workers already: name a Redis that nobody uses, or another database of it (redis://host:port/15)", conn, len(workers))
+	}
+	return nil
+}

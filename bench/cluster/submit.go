@@ -1,0 +1,267 @@
+// These files measure what a large grid costs before anything of it is computed: the
+// command that submits it, the coordinator that takes it up, and the list of runs.
+//
+// Everything is what a cluster has, in processes of their own, but for workers: Redis, a
+// coordinator with its API, and the command, on a store in a directory. The program may be
+// another build of coalmine, to compare the two.
+
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"coalmine/internal/tempfiles"
+)
+
+// SubmitOptions say what is submitted.
+type SubmitOptions struct {
+	// Program is the path of coalmine.
+	Program string
+	// File is an experiment file; "" stands for a grid of Cells seeds, no two of which
+	// have any task in common but to import the text.
+	File  string
+	Cells int
+	// Lists is how often the list of runs is asked for.
+	Lists int
+	// Note is told what begins.
+	Note func(format string, args ...any)
+}
+
+// SubmitResult is what was measured.
+type SubmitResult struct {
+	Cells int `json:"cells"`
+	Nodes int `json:"nodes"` // tasks of the run, as the coordinator counts them
+	// Submit is the command, until it ends.
+	Submit Process `json:"submit"`
+	// Coordinator is the process of the coordinator, from its start until the run has
+	// tasks that could run, which is so long after the command ended. IdleBytes is what it
+	// held before.
+	Coordinator Process `json:"coordinator"`
+	IdleBytes   int64   `json:"coordinator_idle_bytes"`
+	TakenUp     float64 `json:"taken_up_seconds"`
+	// Lists are answers with the run while it waits for workers, EndedLists after it was
+	// cancelled.
+	Lists      Lists `json:"lists"`
+	EndedLists Lists `json:"ended_lists"`
+}
+
+// Process is what a process has used. What a system does not tell is 0.
+type Process struct {
+	Seconds       float64 `json:"seconds"`
+	CPUSeconds    float64 `json:"cpu_seconds"`
+	ResidentBytes int64   `json:"resident_bytes,omitempty"`
+	PeakBytes     int64   `json:"peak_bytes"`
+}
+
+func newProcess(took time.Duration, u Usage) Process {
+	return Process{Seconds: took.Seconds(), CPUSeconds: u.CPU.Seconds(), ResidentBytes: u.Resident, PeakBytes: u.Peak}
+}
+
+// Lists are answers to GET /runs, in milliseconds.
+type Lists struct {
+	FirstMS  float64 `json:"first_ms"`
+	MedianMS float64 `json:"median_ms"`
+	Bytes    int     `json:"bytes"`
+}
+
+// RunSubmit measures. It leaves nothing behind, even after an error.
+func RunSubmit(ctx context.Context, o SubmitOptions) (*SubmitResult, error) {
+	d, err := tempfiles.MakeDirectory("", "bench-")
+	if err != nil {
+		return nil, err
+	}
+	defer d.Remove()
+	c := &submitCluster{SubmitOptions: o, dir: d.Path}
+	r, err := c.measure(ctx)
+	c.close()
+	return r, err
+}
+
+// submitCluster is the processes of a measurement.
+type submitCluster struct {
+	SubmitOptions
+	dir, redisURL, api string
+	redis, server      *Child
+	started            time.Time
+}
+
+func (c *submitCluster) measure(ctx context.Context) (*SubmitResult, error) {
+	if err := c.start(ctx); err != nil {
+		return nil, err
+	}
+	r := &SubmitResult{IdleBytes: c.server.Usage().Resident}
+	if err := c.submit(ctx, r); err != nil {
+		return nil, err
+	}
+	if err := c.takeUp(ctx, r); err != nil {
+		return nil, err
+	}
+	var err error
+	if r.Lists, err = c.lists(ctx); err != nil {
+		return nil, err
+	}
+	if err := c.cancel(ctx); err != nil {
+		return nil, err
+	}
+	r.EndedLists, err = c.lists(ctx)
+	return r, err
+}
+
+// start starts Redis and the coordinator.
+func (c *submitCluster) start(ctx context.Context) (err error) {
+	if c.redis, c.redisURL, err = Redis(c.dir); err != nil {
+		return err
+	}
+	addr, err := FreeAddress()
+	if err != nil {
+		return err
+	}
+	c.api, c.started = "http://"+addr+"/api/v1/runs", time.Now()
+	if c.server, err = StartChild(c.command("serve", "--listen", addr)); err != nil {
+		return err
+	}
+	return Await(ctx, "the coordinator to begin", func() (bool, error) {
+		_, err := c.list(ctx)
+		return err == nil, c.server.Ended()
+	})
+}
+
+func (c *submitCluster) command(args ...string) *exec.Cmd {
+	cmd := exec.Command(c.Program, args...)
+	cmd.Env = append(os.Environ(), "COALMINE_SERVER=", "COALMINE_REDIS_URL="+c.redisURL, "COALMINE_STORE_URL="+filepath.Join(c.dir, "store"))
+	return cmd
+}
+
+// perform runs a command to its end.
+func (c *submitCluster) perform(ctx context.Context, args ...string) (Process, error) {
+	begun := time.Now()
+	child, err := StartChild(c.command(args...))
+	if err != nil {
+		return Process{}, err
+	}
+	select {
+	case <-child.Done():
+	case <-ctx.Done():
+		child.Kill()
+		return Process{}, ctx.Err()
+	}
+	return newProcess(time.Since(begun), child.Usage()), child.Ended()
+}
+
+func (c *submitCluster) submit(ctx context.Context, r *SubmitResult) error {
+	file := c.File
+	if file == "" {
+		var err error
+		if file, err = writeGrid(c.dir, c.Cells); err != nil {
+			return err
+		}
+	}
+	c.Note("submitting")
+	var err error
+	r.Submit, err = c.perform(ctx, "submit", file)
+	return err
+}
+
+// takeUp waits until the coordinator has taken the run up.
+func (c *submitCluster) takeUp(ctx context.Context, r *SubmitResult) error {
+	c.Note("waiting for the coordinator to take it up")
+	submitted := time.Now()
+	err := AwaitLong(ctx, "the coordinator to take the run up", func() (bool, error) {
+		run, err := c.run(ctx)
+		if err != nil {
+			return false, errors.Join(err, c.server.Ended())
+		}
+		r.Cells, r.Nodes = len(run.Cells), run.Nodes.Total
+		return run.State == "running" && run.Nodes.Ready > 0, nil
+	})
+	r.TakenUp = time.Since(submitted).Seconds()
+	r.Coordinator = newProcess(time.Since(c.started), c.server.Usage())
+	return err
+}
+
+func (c *submitCluster) cancel(ctx context.Context) error {
+	if _, err := c.perform(ctx, "cancel", "latest"); err != nil {
+		return err
+	}
+	return Await(ctx, "the run to be cancelled", func() (bool, error) {
+		run, err := c.run(ctx)
+		return run.State == "cancelled", err
+	})
+}
+
+// shownRun is what the list says of a run.
+type shownRun struct {
+	State string            `json:"state"`
+	Cells []json.RawMessage `json:"cells"`
+	Nodes struct{ Total, Ready int }
+}
+
+func (c *submitCluster) run(ctx context.Context) (shownRun, error) {
+	data, err := c.list(ctx)
+	if err != nil {
+		return shownRun{}, err
+	}
+	var answer struct{ Runs []shownRun }
+	if err := json.Unmarshal(data, &answer); err != nil {
+		return shownRun{}, err
+	}
+	if len(answer.Runs) != 1 {
+		return shownRun{}, fmt.Errorf("%d runs, expected the one that was submitted", len(answer.Runs))
+	}
+	return answer.Runs[0], nil
+}
+
+// list asks for the list of runs.
+func (c *submitCluster) list(ctx context.Context) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.api, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(answer.Body)
+	err = errors.Join(err, answer.Body.Close())
+	if err == nil && answer.StatusCode != http.StatusOK {
+		err = fmt.Errorf("GET %s: %s: %s", c.api, answer.Status, bytes.TrimSpace(data))
+	}
+	return data, err
+}
+
+// lists times the list of runs.
+func (c *submitCluster) lists(ctx context.Context) (Lists, error) {
+	var l Lists
+	times := make([]float64, max(1, c.Lists))
+	for i := range times {
+		begun := time.Now()
+		data, err := c.list(ctx)
+		if err != nil {
+			return Lists{}, err
+		}
+		times[i], l.Bytes = float64(time.Since(begun).Microseconds())/1000, len(data)
+	}
+	l.FirstMS = times[0]
+	slices.Sort(times)
+	l.MedianMS = times[len(times)/2]
+	return l, nil
+}
+
+func (c *submitCluster) close() {
+	for _, child := range []*Child{c.server, c.redis} {
+		if child != nil {
+			child.Kill()
+		}
+	}
+}

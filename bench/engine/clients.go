@@ -1,0 +1,176 @@
+// This file measures what it costs that a program trains the clients of a federation: the
+// time from a user's examples to the update in the sum, beside that of the program's own loop,
+// which the program tells.
+
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"text/tabwriter"
+	"time"
+
+	"coalmine/internal/kernels"
+	"coalmine/models"
+	"coalmine/models/architectures"
+	"coalmine/privacy"
+	"coalmine/storage"
+	"coalmine/tasks/checkpoints"
+	"coalmine/tasks/clientprograms"
+	"coalmine/tasks/datasets"
+	"coalmine/workers/clients"
+)
+
+// ClientsOptions say what is measured.
+type ClientsOptions struct {
+	// Command is the program, which tells the seconds of its loop by the metric "seconds" of
+	// fit. Config is what it gets.
+	Command string
+	Config  json.RawMessage
+	// Words of the vocabulary, Examples of a user, each of so many words, and Clients.
+	Words, Examples, Length, Clients int
+}
+
+// secondsMetric is what a program calls the seconds of its own loop.
+const secondsMetric = "seconds"
+
+// ClientsResult of a measurement. Seconds are those of a client, medians over all.
+type ClientsResult struct {
+	Program    string `json:"program"`
+	Parameters int    `json:"parameters"`
+	Examples   int    `json:"examples"`
+	Clients    int    `json:"clients"`
+	// Loop is what the program has taken for its training, All from the examples to the update
+	// that is clipped and added.
+	Loop float64 `json:"loop_seconds"`
+	All  float64 `json:"all_seconds"`
+	// Overhead is the median of All/Loop - 1 of each client.
+	Overhead float64 `json:"overhead"`
+	// Start is how long the program takes to describe itself.
+	Start float64 `json:"start_seconds"`
+}
+
+// Print writes a table.
+func (r *ClientsResult) Print(w io.Writer) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "program\tparameters\texamples\tclients\tloop s\tall s\toverhead\tgoal\tstart s\t")
+	fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%.3f\t%.3f\t%.1f%%\tunder 10%%\t%.2f\t\n", r.Program, r.Parameters, r.Examples, r.Clients, r.Loop, r.All, 100*r.Overhead, r.Start)
+	_ = t.Flush()
+}
+
+// RunClients trains clients one after another, the first of them unmeasured, and adds up their updates.
+func RunClients(ctx context.Context, o ClientsOptions) (*ClientsResult, error) {
+	if o.Words < 1 || o.Examples < 1 || o.Length < 1 || o.Clients < 1 {
+		return nil, fmt.Errorf("%d words, %d examples of %d words, %d clients: expected at least 1 of each", o.Words, o.Examples, o.Length, o.Clients)
+	}
+	pool := clients.NewPool(clients.Options{})
+	defer pool.Close()
+	begun := time.Now()
+	client, err := pool.Borrow(ctx, clientprograms.Setting{Program: clientprograms.Program{Command: o.Command, Config: o.Config}, Words: words(o.Words)})
+	if err != nil {
+		return nil, err
+	}
+	defer client.GiveBack()
+	m := measurement{options: &o, client: client, result: &ClientsResult{
+		Program: client.Description().Program, Examples: o.Examples, Clients: o.Clients, Start: time.Since(begun).Seconds(),
+	}}
+	if err := m.begin(ctx); err != nil {
+		return nil, err
+	}
+	for number := range o.Clients + 1 {
+		if err := m.train(ctx, number); err != nil {
+			return nil, err
+		}
+	}
+	return m.conclude(), nil
+}
+
+func words(n int) []string {
+	list := datasets.Specials()
+	for i := range n {
+		list = append(list, fmt.Sprintf("w%d", i))
+	}
+	return list
+}
+
+// measurement is of one program.
+type measurement struct {
+	options              *ClientsOptions
+	client               clientprograms.Client
+	model                clientprograms.Model
+	before, params       []float32
+	sum                  []float64
+	result               *ClientsResult
+	loops, alls, ratioes []float64
+}
+
+// begin draws the first parameters.
+func (m *measurement) begin(ctx context.Context) (err error) {
+	if m.before, err = m.client.Initial(ctx, 1); err != nil {
+		return err
+	}
+	outline, err := models.OutlineOf(m.client.Description().Parameters)
+	if err != nil {
+		return err
+	}
+	network, err := architectures.New(models.Config{Kind: models.External, Outline: outline})
+	if err != nil {
+		return err
+	}
+	data, err := checkpoints.Encode(network, m.before, nil)
+	m.model = clientprograms.Model{Name: storage.DigestOf(data).String(), Read: func(context.Context) ([]byte, error) { return data, nil }}
+	m.params, m.sum = make([]float32, len(m.before)), make([]float64, len(m.before))
+	m.result.Parameters = len(m.before)
+	return err
+}
+
+var errNoSeconds = errors.New("the program does not tell how long its loop takes; expected the metric \"seconds\" of fit")
+
+// train trains a client as a task of training/clients does.
+func (m *measurement) train(ctx context.Context, number int) error {
+	work := clientprograms.Work{Model: m.model, Examples: m.examples(number), Round: 1, Seed: uint64(number)}
+	begun := time.Now()
+	fitted, err := m.client.Fit(ctx, work, m.params)
+	if err != nil {
+		return err
+	}
+	kernels.Axpy(-1, m.before, m.params)
+	norm, err := models.FiniteNorm("update", m.params)
+	if err != nil {
+		return err
+	}
+	scale := privacy.ClipScale(norm, 0.2)
+	for i, v := range m.params {
+		m.sum[i] += float64(float64(v) * scale)
+	}
+	all, loop := time.Since(begun).Seconds(), fitted.Metrics[secondsMetric]
+	if loop <= 0 {
+		return errNoSeconds
+	}
+	if number > 0 {
+		m.alls, m.loops, m.ratioes = append(m.alls, all), append(m.loops, loop), append(m.ratioes, all/loop-1)
+	}
+	return nil
+}
+
+// examples are those of a user, of the full length.
+func (m *measurement) examples(user int) [][]int32 {
+	rng := rand.New(rand.NewPCG(uint64(user), 1))
+	all := make([][]int32, m.options.Examples)
+	for i := range all {
+		all[i] = []int32{datasets.Begin}
+		for range m.options.Length {
+			all[i] = append(all[i], datasets.FirstWord+rng.Int32N(int32(m.options.Words)))
+		}
+	}
+	return all
+}
+
+func (m *measurement) conclude() *ClientsResult {
+	m.result.Loop, m.result.All, m.result.Overhead = median(m.loops), median(m.alls), median(m.ratioes)
+	return m.result
+}
