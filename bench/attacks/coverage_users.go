@@ -13,7 +13,7 @@ import (
 
 	"coalmine/models/attacks"
 	"coalmine/models/ranking"
-	"coalmine/privacy/onerun"
+	"coalmine/privacy/empirical"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/membership/membership"
 	"coalmine/tasks/audits/updates/attributes"
@@ -278,11 +278,11 @@ func oneRunEpsilon(rng *rand.Rand, users, effect int) ends {
 		told := included[i] == (rng.Float64() < 1/(1+math.Exp(-epsilon)))
 		scores[i] = indicator(told) + rng.Float64()/2
 	}
-	outcome, err := onerun.Guess(included, scores, users/2, users-users/2)
+	outcome, err := empirical.Guess(included, scores, users/2, users-users/2)
 	if err != nil {
 		panic(err)
 	}
-	bound, err := onerun.LowerBound(outcome, 0, audits.Confidence)
+	bound, err := empirical.LowerBound(outcome, 0, audits.Confidence)
 	if err != nil {
 		panic(err)
 	}

@@ -10,7 +10,7 @@ import (
 	"coalmine/internal/queue"
 	"coalmine/internal/tempfiles"
 	"coalmine/storage"
-	"coalmine/storage/metered"
+	"coalmine/storage/open"
 	"coalmine/workflows/coordinator"
 	"coalmine/workflows/runs"
 )
@@ -26,7 +26,7 @@ type cluster struct {
 	// broker is one for all coordinators: what one leaves waits for the next.
 	broker  *queue.Broker
 	archive *storage.Archive
-	store   *metered.Store
+	store   *open.Metered
 	remove  func(storage.Store) error // clears the folder of a named store
 }
 

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"coalmine/internal/queue"
-	"coalmine/storage/metered"
 	"coalmine/storage/open"
 	"coalmine/workflows/coordinator"
 	"coalmine/workflows/plan"
@@ -107,10 +106,10 @@ func quantile(took []time.Duration, q float64) float64 {
 func milliseconds(d time.Duration) float64 { return d.Seconds() * 1000 }
 
 // openMetered opens a store that counts what this process asks of it.
-func openMetered(ctx context.Context, location string) (*metered.Store, error) {
+func openMetered(ctx context.Context, location string) (*open.Metered, error) {
 	store, err := open.Open(ctx, location)
 	if err != nil {
 		return nil, err
 	}
-	return metered.New(store, nil), nil
+	return open.Meter(store, nil), nil
 }

@@ -14,7 +14,7 @@ import (
 	"coalmine/internal/queue"
 	"coalmine/internal/tempfiles"
 	"coalmine/storage"
-	"coalmine/storage/metered"
+	"coalmine/storage/open"
 	"coalmine/tasks"
 	"coalmine/workflows/coordinator"
 	"coalmine/workflows/plan"
@@ -68,7 +68,7 @@ func (c *cluster) start(ctx context.Context) (out *Start, err error) {
 }
 
 // openStartStore opens a folder of the named store, or else a directory on disk.
-func (c *cluster) openStartStore(ctx context.Context) (*metered.Store, func() error, error) {
+func (c *cluster) openStartStore(ctx context.Context) (*open.Metered, func() error, error) {
 	if c.Store != "" {
 		place, remove, err := folderOf(c.Store)
 		if err != nil {

@@ -16,7 +16,6 @@ import (
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
-	"coalmine/tasks/inmemory"
 )
 
 // References is how many references an audit ranks its canaries among: the
@@ -132,12 +131,12 @@ func (s *Subject) rankAll(ctx context.Context, workers int, whole randomsampling
 
 // auditBench runs the tasks of one audit in memory.
 type auditBench struct {
-	runner      *inmemory.Runner
+	runner      *tasks.Runner
 	model, list storage.Key
 }
 
 func newBench(s *Subject) *auditBench {
-	b := &auditBench{runner: inmemory.New()}
+	b := &auditBench{runner: tasks.NewRunner()}
 	b.model = b.given(tasks.ModelBlob, s.Model)
 	b.list = b.given(datasets.CanariesBlob, s.Canaries)
 	return b
@@ -147,7 +146,7 @@ func newBench(s *Subject) *auditBench {
 func (b *auditBench) given(blob string, data []byte) storage.Key {
 	h := tasks.NewHasher("audit bench")
 	h.String(string(data))
-	n := &inmemory.Node{Spec: tasks.Spec{Key: h.Sum()}, Blobs: map[string][]byte{blob: data}}
+	n := &tasks.RunnerNode{Spec: tasks.Spec{Key: h.Sum()}, Blobs: map[string][]byte{blob: data}}
 	b.runner.Give(n)
 	return n.Key
 }

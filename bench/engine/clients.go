@@ -16,7 +16,6 @@ import (
 
 	"coalmine/internal/kernels"
 	"coalmine/models"
-	"coalmine/models/architectures"
 	"coalmine/privacy"
 	"coalmine/storage"
 	"coalmine/tasks/checkpoints"
@@ -117,7 +116,7 @@ func (m *measurement) begin(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	network, err := architectures.New(models.Config{Kind: models.External, Outline: outline})
+	network, err := checkpoints.NewNetwork(models.Config{Kind: models.External, Outline: outline})
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 	"coalmine/internal/memory"
 	"coalmine/internal/seeds"
 	"coalmine/models"
-	"coalmine/models/architectures"
+	"coalmine/tasks/checkpoints"
 )
 
 // imageBatch is the batch of rows with images.
@@ -29,7 +29,7 @@ const imageRate = 1e-5
 
 // measure fills in the figures of the row, in which images are tokens.
 func (s imageStep) measure(ctx context.Context, b *bench, r *Row) error {
-	network, err := architectures.New(models.Config{Kind: s.kind, Image: models.Image{ImageShape: digits}})
+	network, err := checkpoints.NewNetwork(models.Config{Kind: s.kind, Image: models.Image{ImageShape: digits}})
 	if err != nil {
 		return err
 	}

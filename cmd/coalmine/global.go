@@ -21,7 +21,6 @@ import (
 	"coalmine/internal/secrets"
 	"coalmine/internal/tracing"
 	"coalmine/storage"
-	"coalmine/storage/metered"
 	"coalmine/storage/open"
 	"coalmine/workflows/control"
 	"coalmine/workflows/coordinator/policy"
@@ -216,7 +215,7 @@ func storeExists(location string) error {
 // archive is the typed view of a store, whose use is counted if anybody can ask.
 func (g *global) archive(store storage.Store) *storage.Archive {
 	if g.metrics != nil {
-		store = metered.New(store, g.metrics)
+		store = open.Meter(store, g.metrics)
 	}
 	return storage.NewArchive(store)
 }

@@ -10,7 +10,7 @@ import (
 
 	"coalmine/internal/build"
 	"coalmine/internal/testserver"
-	"coalmine/privacy/oneshot"
+	"coalmine/privacy/empirical"
 )
 
 // gaussianFile is a federated training of somebody else's which releases four sums with noise.
@@ -71,8 +71,8 @@ func TestATrainingOfOthersTellsOfItsCanaryClientsElsewhere(t *testing.T) {
 		Cells []struct {
 			Audit struct {
 				OneShot struct {
-					Final       oneshot.Estimate
-					AllIterates oneshot.Estimate `json:"all_iterates"`
+					Final       empirical.Estimate
+					AllIterates empirical.Estimate `json:"all_iterates"`
 					Canaries    int
 					Unseen      int
 					Told        bool
@@ -81,7 +81,7 @@ func TestATrainingOfOthersTellsOfItsCanaryClientsElsewhere(t *testing.T) {
 		}
 	}
 	decodeJSON(t, prints(t, "results", "latest", "--home", home, "--json"), &found)
-	want, err := oneshot.Epsilon(oneshot.Normal{Mean: 1, Deviation: 1}, oneshot.Normal{Deviation: 1}, 1e-5)
+	want, err := empirical.Epsilon(empirical.Normal{Mean: 1, Deviation: 1}, empirical.Normal{Deviation: 1}, 1e-5)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,5 @@
-// Package open finds the driver for a store's URL. It is separate from package
+// Package open finds the driver for a store's URL, and counts the operations on the store (Meter).
+// It is separate from package
 // storage because the drivers import that.
 package open
 

@@ -15,7 +15,7 @@ import (
 	"coalmine/privacy/correlated"
 	"coalmine/storage/safetensors"
 	"coalmine/tasks"
-	"coalmine/tasks/canaryclients"
+	"coalmine/tasks/canaries"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/training"
 	"coalmine/tasks/updates"
@@ -60,7 +60,7 @@ type ServerParams struct {
 	// needs training.ValidationInput.
 	StopAt *training.Target `json:"stop_at,omitempty"`
 	// Watch follows the cosines of canary clients with the noised mean updates; nil does not.
-	Watch *canaryclients.Watch `json:"watch,omitempty"`
+	Watch *canaries.Watch `json:"watch,omitempty"`
 	// Control is a fault that the training has on purpose; empty for none. What is accounted for
 	// and what metric rows say of noise is as if it had none.
 	Control privacy.Control `json:"control,omitempty"`

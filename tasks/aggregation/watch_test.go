@@ -5,13 +5,13 @@ import (
 	"testing"
 
 	"coalmine/privacy"
-	"coalmine/tasks/canaryclients"
+	"coalmine/tasks/canaries"
 	"coalmine/tasks/taskstest"
 	"coalmine/tasks/training"
 )
 
 // largest are the cosines that a round hands on.
-func (b *bench) largest(n *taskstest.Node, w *canaryclients.Watch) []float32 {
+func (b *bench) largest(n *taskstest.Node, w *canaries.Watch) []float32 {
 	b.t.Helper()
 	got, err := w.Read(b.t.Context(), b.Task(taskstest.In("n", n)), "n")
 	if err != nil {
@@ -24,13 +24,13 @@ func TestTheLargestCosineOfAllRoundsIsHandedOn(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	p := plain(1)
-	p.Clip, p.Watch = 100, &canaryclients.Watch{Canaries: 3, Unseen: 2}
+	p.Clip, p.Watch = 100, &canaries.Watch{Canaries: 3, Unseen: 2}
 	want := slices.Repeat([]float32{-1}, 5)
 	previous := b.origin
 	for round := 1; round <= 3; round++ {
 		sum := b.random(uint64(round))
 		previous = b.server(p, round, previous, b.chunk("x", sum, training.ChunkMetrics{Clients: 1, Weight: 1}))
-		for i, c := range (canaryclients.Directions{Seed: p.Seed}).Cosines(sum, 0, 5) {
+		for i, c := range (canaries.Directions{Seed: p.Seed}).Cosines(sum, 0, 5) {
 			want[i] = max(want[i], float32(c))
 		}
 		if got := b.largest(previous, p.Watch); !slices.Equal(got, want) {
@@ -44,10 +44,10 @@ func TestCosinesAreThoseOfTheNoisyMean(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	p := plain(1)
-	p.Clip, p.NoiseMultiplier, p.Watch = 0.01, 50, &canaryclients.Watch{Canaries: 3, Unseen: 2}
+	p.Clip, p.NoiseMultiplier, p.Watch = 0.01, 50, &canaries.Watch{Canaries: 3, Unseen: 2}
 	sum := b.random(1)
 	n := b.server(p, 1, b.origin, b.chunk("x", sum, training.ChunkMetrics{Clients: 1, Weight: 1}))
-	bare := (canaryclients.Directions{Seed: p.Seed}).Cosines(sum, 0, 5)
+	bare := (canaries.Directions{Seed: p.Seed}).Cosines(sum, 0, 5)
 	for i, c := range b.largest(n, p.Watch) {
 		if c == float32(bare[i]) {
 			t.Errorf("canary %d has the cosine %v with and without noise", i, c)
@@ -60,7 +60,7 @@ func TestARoundThatIsStoppedHandsCosinesOn(t *testing.T) {
 	b := newBench(t)
 	p := private()
 	p.Guarantee.Budget = &privacy.Budget{Epsilon: 1e9, Delta: 1e-5}
-	p.Watch = &canaryclients.Watch{Canaries: 3, Unseen: 2}
+	p.Watch = &canaries.Watch{Canaries: 3, Unseen: 2}
 	chunk := b.chunk("x", b.random(1), training.ChunkMetrics{Clients: 1, Weight: 1})
 	first := b.server(p, 1, b.origin, chunk)
 	p.Guarantee.Budget.Epsilon = 1e-9

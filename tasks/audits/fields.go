@@ -6,7 +6,7 @@ import (
 
 	"coalmine/storage"
 	"coalmine/tasks"
-	"coalmine/tasks/canaryclients"
+	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/external"
 )
@@ -69,9 +69,9 @@ type Planter interface {
 type ClientPlanter interface {
 	Planter
 	// Clients describes the clients.
-	Clients() *canaryclients.Clients
+	Clients() *canaries.Clients
 	// Watch describes what the server follows for them; nil: nothing.
-	Watch() *canaryclients.Watch
+	Watch() *canaries.Watch
 	// Request asks a command that trains the whole model to do the same.
 	Request() *external.OneShot
 }

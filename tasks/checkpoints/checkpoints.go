@@ -11,7 +11,6 @@ import (
 	"slices"
 
 	"coalmine/models"
-	"coalmine/models/architectures"
 	"coalmine/models/optimizers"
 	"coalmine/storage"
 	"coalmine/storage/safetensors"
@@ -287,7 +286,7 @@ func networkOf(file *safetensors.Parts) (models.Network, error) {
 	if err := json.Unmarshal([]byte(text), &config); err != nil {
 		return nil, fmt.Errorf("model file: metadata field %q: %w", configField, err)
 	}
-	return architectures.New(config)
+	return NewNetwork(config)
 }
 
 // checkTensors compares the file's tensors with the model's. Nothing that the

@@ -9,7 +9,6 @@ import (
 
 	"coalmine/internal/seeds"
 	"coalmine/models"
-	"coalmine/models/architectures"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/taskstest"
@@ -18,7 +17,7 @@ import (
 // stored is a task with the checkpoint of a network, and its parameters.
 func stored(t *testing.T, config models.Config) (g *taskstest.Graph, task *tasks.Task, n models.Network, params []float32) {
 	t.Helper()
-	n, err := architectures.New(config)
+	n, err := NewNetwork(config)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,6 @@ import (
 	"pgregory.net/rapid"
 
 	"coalmine/models"
-	"coalmine/models/architectures"
 	"coalmine/storage"
 )
 
@@ -23,7 +22,7 @@ func TestFilesOfANewerFormatAreRefusedWithTheBuildThatWroteThem(t *testing.T) {
 	if err := parquet.Write(&file, []Row{{Round: 1}}, parquet.KeyValueMetadata(formatField, "1000 v9.9")); err != nil {
 		t.Fatal(err)
 	}
-	network, err := architectures.New(models.Config{Kind: models.CIFGLSTM, Vocabulary: 5, Embedding: 2, Units: 2})
+	network, err := NewNetwork(models.Config{Kind: models.CIFGLSTM, Vocabulary: 5, Embedding: 2, Units: 2})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,6 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/datasets"
-	"coalmine/tasks/features"
 )
 
 // Mix has the users of anonymous devices blend into a crowd: examples of a background take
@@ -175,7 +174,7 @@ func (m *mixer) fetch(ctx context.Context, sorter *tempfiles.Sorter) error {
 		if err != nil {
 			return err
 		}
-		if err := sorter.Add(uint64(x.place), example{features.WordsOf(sentence), -1}.pack()); err != nil {
+		if err := sorter.Add(uint64(x.place), example{FeatureWords(sentence), -1}.pack()); err != nil {
 			return err
 		}
 	}
@@ -193,7 +192,7 @@ func (m *mixer) device(ctx context.Context, w *datasets.PopulationWriter, device
 		own := len(draws) == 0 || draws[0].at != i && i < len(sentences)
 		x := example{canary: -1}
 		if own {
-			x = example{features.WordsOf(sentences[i]), m.population.Canary(device, i)}
+			x = example{FeatureWords(sentences[i]), m.population.Canary(device, i)}
 			m.count(device, &m.summary.Private)
 		} else {
 			if x, err = nextDrawn(next); err != nil {

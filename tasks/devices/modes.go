@@ -9,7 +9,6 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/datasets"
-	"coalmine/tasks/features"
 )
 
 // Modes divides the examples of a background into topics by k-means over their features
@@ -59,7 +58,7 @@ func runModes(ctx context.Context, t *tasks.Task) error {
 	if n := background.Records(); p.Modes < 2 || p.Modes > MaxModes || p.Modes > n {
 		return tasks.Permanent(fmt.Errorf("%d modes of a background of %d examples; expected 2 to %d, and no more than examples: lower data.devices.defence.modes", p.Modes, n, MaxModes))
 	}
-	set, err := features.New(ctx, p.layout(), background)
+	set, err := NewFeatures(ctx, p.layout(), background)
 	if err != nil {
 		return err
 	}
@@ -75,21 +74,21 @@ func runModes(ctx context.Context, t *tasks.Task) error {
 }
 
 // layout is that of the examples of a background. Labels of texts are some words more to it.
-func (p *ModesParams) layout() features.Layout {
+func (p *ModesParams) layout() FeatureLayout {
 	if p.Level.Scheme().Images {
-		return features.Layout{Images: true, Labels: max(1, p.Labels)}
+		return FeatureLayout{Images: true, Labels: max(1, p.Labels)}
 	}
-	return features.Layout{}
+	return FeatureLayout{}
 }
 
 // contentOf is what features are made of.
 func (p *ModesParams) contentOf(sentence []int32) []int32 {
-	_, content := p.layout().Divide(features.WordsOf(sentence))
+	_, content := p.layout().Divide(FeatureWords(sentence))
 	return content
 }
 
 // sample are the features of some records, drawn without replacement.
-func (p *ModesParams) sample(ctx context.Context, f features.Set, background *datasets.Population) ([][]float32, error) {
+func (p *ModesParams) sample(ctx context.Context, f FeatureSet, background *datasets.Population) ([][]float32, error) {
 	n := min(background.Records(), samplesPerMode*p.Modes, max(p.Modes, sampledFeatures/f.Dimension()))
 	sample := make([][]float32, n)
 	for i, record := range seeds.Stream(p.Seed, seeds.BackgroundModes).Perm(background.Records())[:n] {
@@ -103,7 +102,7 @@ func (p *ModesParams) sample(ctx context.Context, f features.Set, background *da
 	return sample, nil
 }
 
-func (p *ModesParams) writeModes(ctx context.Context, t *tasks.Task, f features.Set, background *datasets.Population, means [][]float32) error {
+func (p *ModesParams) writeModes(ctx context.Context, t *tasks.Task, f FeatureSet, background *datasets.Population, means [][]float32) error {
 	blob, x := make([]byte, 0, 2*background.Records()), make([]float32, f.Dimension())
 	for user := range background.Users() {
 		sentences, err := background.ReadUser(ctx, user)

@@ -7,7 +7,6 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/datasets"
-	"coalmine/tasks/features"
 )
 
 // Profiles gives profiles devices of the adversary's: hand-made sets of examples, to find the
@@ -105,7 +104,7 @@ func copyUsers(ctx context.Context, w *datasets.PopulationWriter, from *datasets
 			return err
 		}
 		for i, sentence := range sentences {
-			if err := w.Add(features.WordsOf(sentence), from.Canary(user, i)); err != nil {
+			if err := w.Add(FeatureWords(sentence), from.Canary(user, i)); err != nil {
 				return err
 			}
 		}

@@ -12,7 +12,6 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/datasets"
-	"coalmine/tasks/features"
 )
 
 // Split divides the users of a population into devices. Canaries stay with the examples that
@@ -140,7 +139,7 @@ func (s *splitter) examples(ctx context.Context) iter.Seq2[example, error] {
 				chosen = prior
 			}
 			for _, i := range chosen {
-				if !yield(example{features.WordsOf(sentences[i]), s.population.Canary(d.User, i)}, nil) {
+				if !yield(example{FeatureWords(sentences[i]), s.population.Canary(d.User, i)}, nil) {
 					return
 				}
 			}

@@ -17,7 +17,6 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/clientprograms"
 	"coalmine/tasks/datasets"
-	"coalmine/tasks/inmemory"
 )
 
 // Check asks a command for all that the contract wants. It trains several times, on users and
@@ -58,8 +57,8 @@ type trial struct {
 	*training
 	sample Sample
 	err    error
-	before map[string]string // the files that it found
-	kept   *inmemory.Keeper  // what it has got so far
+	before map[string]string   // the files that it found
+	kept   *tasks.RunnerKeeper // what it has got so far
 	held   *childprocess.Holder
 }
 
@@ -106,12 +105,12 @@ func (x *trial) ended() (*Result, error) {
 
 // train runs the command from what an earlier trial has kept, nil for nothing. at is called with
 // each change of the checkpoint, and ends the command by an error; nil for nothing.
-func (c *Check) train(ctx context.Context, from *inmemory.Keeper, at func(*trial) error) (*trial, error) {
+func (c *Check) train(ctx context.Context, from *tasks.RunnerKeeper, at func(*trial) error) (*trial, error) {
 	w, err := childprocess.NewWorkspace()
 	if err != nil {
 		return nil, err
 	}
-	x := &trial{sample: c.sample, kept: new(inmemory.Keeper), held: w.Hold(checkpointFolder)}
+	x := &trial{sample: c.sample, kept: new(tasks.RunnerKeeper), held: w.Hold(checkpointFolder)}
 	if x.sample.Users == 0 {
 		x.sample = checkSample
 	}

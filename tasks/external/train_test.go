@@ -19,7 +19,6 @@ import (
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/clientprograms"
 	"coalmine/tasks/datasets"
-	"coalmine/tasks/inmemory"
 	"coalmine/tasks/taskstest"
 )
 
@@ -396,7 +395,7 @@ func TestMetricsOfWhatTheJobDoesNotHaveAreRefused(t *testing.T) {
 
 // awayStore is a store that fails a few times.
 type awayStore struct {
-	*inmemory.Keeper
+	*tasks.RunnerKeeper
 	fails int
 }
 
@@ -404,7 +403,7 @@ func (s *awayStore) KeepFile(ctx context.Context, name string, data []byte, prog
 	if s.fails--; s.fails >= 0 {
 		return storage.Blob{}, fmt.Errorf("keeping %s: %w", name, storage.ErrAway)
 	}
-	return s.Keeper.KeepFile(ctx, name, data, progress)
+	return s.RunnerKeeper.KeepFile(ctx, name, data, progress)
 }
 
 // A store that is away for a while costs no training: what it did not take is offered again.
@@ -416,7 +415,7 @@ func TestAStoreThatIsAwayEndsNoCommand(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(w.Remove)
-		store := &awayStore{new(inmemory.Keeper), fails}
+		store := &awayStore{new(tasks.RunnerKeeper), fails}
 		command := "mkdir checkpoint; echo 1 > checkpoint/a; while [ ! -e stored ]; do sleep 0.01; done; exit 75"
 		if want != "" {
 			command = "mkdir checkpoint; echo 1 > checkpoint/a; exit 75"

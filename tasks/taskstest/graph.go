@@ -21,13 +21,12 @@ import (
 
 	"coalmine/storage"
 	"coalmine/tasks"
-	"coalmine/tasks/inmemory"
 )
 
 // Graph is a set of nodes that ran in one test. It is a tasks.Source for the
 // nodes that follow, and may be used by several goroutines.
 type Graph struct {
-	*inmemory.Runner
+	*tasks.Runner
 	t testing.TB
 
 	mu    sync.Mutex
@@ -36,7 +35,7 @@ type Graph struct {
 
 // Node is one finished node.
 type Node struct {
-	*inmemory.Node
+	*tasks.RunnerNode
 	t testing.TB
 }
 
@@ -51,7 +50,7 @@ func In(name string, node *Node) Edge { return Edge{name, node} }
 
 // NewGraph returns an empty graph that reports its failures to t.
 func NewGraph(t testing.TB) *Graph {
-	g := &Graph{Runner: inmemory.New(), t: t, reads: map[string]int64{}}
+	g := &Graph{Runner: tasks.NewRunner(), t: t, reads: map[string]int64{}}
 	g.Source = g
 	return g
 }
@@ -104,7 +103,7 @@ func (g *Graph) Task(inputs ...Edge) *tasks.Task {
 func (g *Graph) Put(name string, blobs map[string][]byte) *Node {
 	h := tasks.NewHasher("by hand")
 	h.String(name)
-	n := &inmemory.Node{Spec: tasks.Spec{Key: h.Sum(), Kind: "test/" + name}, Blobs: blobs}
+	n := &tasks.RunnerNode{Spec: tasks.Spec{Key: h.Sum(), Kind: "test/" + name}, Blobs: blobs}
 	g.Give(n)
 	return &Node{n, g.t}
 }

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"coalmine/tasks/canaryclients"
+	"coalmine/tasks/canaries"
 )
 
 // All users of the population are canaries: the sum is that of their directions.
@@ -18,12 +18,12 @@ func TestCanaryClientsSendTheirDirections(t *testing.T) {
 		clipped                  int64
 	}{{0.3, 0, 3, 0.3, int64(users)}, {0, 2, 2, 2, 0}} {
 		p := clientsParams()
-		p.Cohort, p.Clip, p.Canaries = users, c.clip, &canaryclients.Clients{Count: users, Norm: c.norm, Over: 10}
+		p.Cohort, p.Clip, p.Canaries = users, c.clip, &canaries.Clients{Count: users, Norm: c.norm, Over: 10}
 		n := b.mustStep(Clients, p, b.origin, 1, 0)
 		got := sumOf(t, n)
 		want, update := make([]float64, len(got)), make([]float32, len(got))
 		for canary := range users {
-			canaryclients.Directions{Seed: p.Seed}.Fill(update, canary, c.length)
+			canaries.Directions{Seed: p.Seed}.Fill(update, canary, c.length)
 			for i, v := range update {
 				want[i] += float64(v)
 			}
@@ -54,7 +54,7 @@ func TestTheOthersTrainAsWithoutCanaries(t *testing.T) {
 	p := clientsParams()
 	p.Cohort, p.Clip = users, 0.3
 	without := tensorOf(t, b.mustStep(Clients, p, b.origin, 1, 0), NormsTensor)
-	p.Canaries = &canaryclients.Clients{Count: 2, Over: 10}
+	p.Canaries = &canaries.Clients{Count: 2, Over: 10}
 	with := tensorOf(t, b.mustStep(Clients, p, b.origin, 1, 0), NormsTensor)
 	if !slices.Equal(with[:users-2], without[:users-2]) || slices.Equal(with, without) {
 		t.Errorf("norms %v, and %v without the two canaries at the end", with, without)

@@ -11,7 +11,7 @@ import (
 	"coalmine/models"
 	"coalmine/privacy"
 	"coalmine/tasks"
-	"coalmine/tasks/canaryclients"
+	"coalmine/tasks/canaries"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/clientprograms"
 	"coalmine/tasks/datasets"
@@ -152,7 +152,7 @@ func TestAProgramsChunkIsThatOfItsUpdates(t *testing.T) {
 		"noised":      func(p *ClientsParams) { p.Clip, p.Noise = 0.05, 0.1 },
 		"canaries": func(p *ClientsParams) {
 			p.Clip, p.Cohort = 0.05, 12
-			p.Canaries = &canaryclients.Clients{Count: 3, Over: 10}
+			p.Canaries = &canaries.Clients{Count: 3, Over: 10}
 		},
 	} {
 		p := clientsParams()

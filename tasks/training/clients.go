@@ -12,7 +12,7 @@ import (
 	"coalmine/privacy"
 	"coalmine/storage/safetensors"
 	"coalmine/tasks"
-	"coalmine/tasks/canaryclients"
+	"coalmine/tasks/canaries"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/clientprograms"
 	"coalmine/tasks/datasets"
@@ -75,7 +75,7 @@ type ClientsParams struct {
 	// StopAt is that of aggregation/server: after it nobody trains.
 	StopAt *Target `json:"stop_at,omitempty"`
 	// Canaries are the clients that an audit has among the users; nil without.
-	Canaries *canaryclients.Clients `json:"canaries,omitempty"`
+	Canaries *canaries.Clients `json:"canaries,omitempty"`
 	// Control is a fault that the training has on purpose; empty for none.
 	Control privacy.Control `json:"control,omitempty"`
 	// Program, where there is one, trains the clients in place of Local, Epochs and Steps. The
@@ -303,7 +303,7 @@ func (c *chunkSum) addCanary(canary, round, user int) error {
 		return err
 	}
 	update := c.learner.params
-	canaryclients.Directions{Seed: c.params.Seed}.Fill(update, canary, length)
+	canaries.Directions{Seed: c.params.Seed}.Fill(update, canary, length)
 	return c.contribute(update, math.Sqrt(kernels.SquaredNorm(update)), 1, round, user)
 }
 

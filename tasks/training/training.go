@@ -21,7 +21,6 @@ import (
 	"coalmine/internal/memory"
 	"coalmine/internal/seeds"
 	"coalmine/models"
-	"coalmine/models/architectures"
 	"coalmine/models/optimizers"
 	"coalmine/privacy"
 	"coalmine/tasks"
@@ -84,7 +83,7 @@ func runInitial(ctx context.Context, t *tasks.Task) error {
 	if err := t.Decode(&p); err != nil {
 		return err
 	}
-	network, err := architectures.New(p.Model)
+	network, err := checkpoints.NewNetwork(p.Model)
 	if err != nil {
 		return tasks.Permanent(err)
 	}

@@ -8,12 +8,12 @@ import (
 	"testing"
 
 	"coalmine/models"
-	"coalmine/models/architectures"
+	"coalmine/tasks/checkpoints"
 )
 
 func network(t *testing.T) models.Network {
 	t.Helper()
-	n, err := architectures.New(models.Config{Kind: models.LSTM, Vocabulary: 30, Embedding: 5, Units: 5, Untied: true})
+	n, err := checkpoints.NewNetwork(models.Config{Kind: models.LSTM, Vocabulary: 30, Embedding: 5, Units: 5, Untied: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestARecordHasTheChosenLayersInTheirOrder(t *testing.T) {
 
 func TestOnlyTrainedTensorsAreLayers(t *testing.T) {
 	t.Parallel()
-	n, err := architectures.New(models.Config{Kind: models.GAN, Image: models.Image{ImageShape: models.ImageShape{Width: 8, Height: 8, Channels: 1, Classes: 2}}})
+	n, err := checkpoints.NewNetwork(models.Config{Kind: models.GAN, Image: models.Image{ImageShape: models.ImageShape{Width: 8, Height: 8, Channels: 1, Classes: 2}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,6 @@ import (
 	"coalmine/tasks/audits/canaries/skewnormal"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
-	"coalmine/tasks/inmemory"
 	"coalmine/tasks/reports"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/results"
@@ -110,7 +109,7 @@ func (l *Local) score(ctx context.Context, ranking *plan.Node, p *randomsampling
 	if err != nil {
 		return nil, err
 	}
-	runner := inmemory.New()
+	runner := tasks.NewRunner()
 	if err := l.give(ctx, runner, model, tasks.ModelBlob); err != nil {
 		return nil, fmt.Errorf("the model is not stored any more: %w", err)
 	}
@@ -134,8 +133,8 @@ func (l *Local) score(ctx context.Context, ranking *plan.Node, p *randomsampling
 }
 
 // give hands a runner what is stored of a node.
-func (l *Local) give(ctx context.Context, runner *inmemory.Runner, key storage.Key, blobs ...string) error {
-	node := &inmemory.Node{Spec: tasks.Spec{Key: key}, Blobs: map[string][]byte{}}
+func (l *Local) give(ctx context.Context, runner *tasks.Runner, key storage.Key, blobs ...string) error {
+	node := &tasks.RunnerNode{Spec: tasks.Spec{Key: key}, Blobs: map[string][]byte{}}
 	for _, name := range blobs {
 		data, err := l.archive.ReadOutput(ctx, key, name)
 		if err != nil {

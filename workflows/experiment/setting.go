@@ -6,11 +6,11 @@ import (
 	"strings"
 
 	"coalmine/models"
-	"coalmine/models/architectures"
 	"coalmine/privacy"
 	"coalmine/storage"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/all"
+	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/external"
 )
@@ -64,7 +64,7 @@ func (e *Experiment) unpopulated() privacy.Recipe {
 
 // trained is the number of parameters that learn from data.
 func (e *Experiment) trained() int {
-	network, err := architectures.New(e.Model.Config(&e.Data))
+	network, err := checkpoints.NewNetwork(e.Model.Config(&e.Data))
 	if err != nil {
 		return 0 // Parse reports the error
 	}

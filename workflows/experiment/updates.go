@@ -5,9 +5,9 @@ import (
 	"slices"
 
 	"coalmine/internal/numbers"
-	"coalmine/models/architectures"
 	"coalmine/privacy"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/training"
 	"coalmine/tasks/updates"
 )
@@ -82,7 +82,7 @@ func (e *Experiment) Recording() (*updates.Recording, updates.Layout, error) {
 	if e.ClientProgram() != nil {
 		return recording, updates.Layout{Precision: recording.Precision}, nil
 	}
-	network, err := architectures.New(e.Model.Config(&e.Data))
+	network, err := checkpoints.NewNetwork(e.Model.Config(&e.Data))
 	if err != nil {
 		return nil, updates.Layout{}, err
 	}

@@ -5,8 +5,8 @@ package forecast
 
 import (
 	"coalmine/models"
-	"coalmine/models/architectures"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/updates"
 	"coalmine/workflows/control/submission"
 	"coalmine/workflows/experiment"
@@ -82,7 +82,7 @@ func networkOf(e *experiment.Experiment) (models.Network, error) {
 	if e.Model.Kind == models.External {
 		return foreign{}, nil
 	}
-	return architectures.New(e.Model.Config(&e.Data))
+	return checkpoints.NewNetwork(e.Model.Config(&e.Data))
 }
 
 type foreign struct{ models.Network }

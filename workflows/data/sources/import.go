@@ -25,7 +25,6 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/datasets"
-	"coalmine/tasks/inmemory"
 )
 
 // Importer imports sources into a store.
@@ -103,7 +102,7 @@ func (m *Importer) standing(ctx context.Context, spec tasks.Spec) (*storage.Comm
 func (m *Importer) run(ctx context.Context, spec tasks.Spec) (*storage.Commit, error) {
 	started := time.Now()
 	out := &sink{archive: m.Archive, key: spec.Key}
-	runner := inmemory.New()
+	runner := tasks.NewRunner()
 	runner.Source, runner.Report = source{runner, m.Archive}, m.Progress
 	task := runner.Task(spec, out)
 	if err := datasets.Import.Run(ctx, task); err != nil {
@@ -129,7 +128,7 @@ func (m *Importer) run(ctx context.Context, spec tasks.Spec) (*storage.Commit, e
 
 // source reads imported files from the store.
 type source struct {
-	*inmemory.Runner
+	*tasks.Runner
 	archive *storage.Archive
 }
 

@@ -15,7 +15,6 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/clientprograms"
-	"coalmine/tasks/inmemory"
 	"coalmine/workflows/plan"
 )
 
@@ -24,7 +23,7 @@ import (
 type Executor struct {
 	plan   *plan.Plan
 	kinds  tasks.Registry
-	runner *inmemory.Runner
+	runner *tasks.Runner
 	stored *stored // nil without a store
 	begin  func(tasks.Spec)
 	// read are the steps of chains that standing nodes read.
@@ -33,7 +32,7 @@ type Executor struct {
 
 // New executes the nodes of a plan whose sources are given.
 func New(p *plan.Plan, kinds tasks.Registry, sources ...[]byte) *Executor {
-	e := &Executor{plan: p, kinds: kinds, runner: inmemory.New(), read: make(map[storage.Key]bool)}
+	e := &Executor{plan: p, kinds: kinds, runner: tasks.NewRunner(), read: make(map[storage.Key]bool)}
 	e.runner.Source = e
 	for _, n := range p.Nodes {
 		for _, need := range n.Needs {

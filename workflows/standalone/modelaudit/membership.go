@@ -20,7 +20,6 @@ import (
 	"coalmine/tasks/audits/membership/membership"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
-	"coalmine/tasks/inmemory"
 )
 
 // Owner is a user with texts, or a text without a user.
@@ -221,11 +220,11 @@ func (m *Membership) attack(ctx context.Context, users []membership.UserLoss) (*
 	if err != nil {
 		return nil, err
 	}
-	runner := inmemory.New()
+	runner := tasks.NewRunner()
 	h := tasks.NewHasher("given losses")
 	h.String(storage.DigestOf(data).String())
 	given := h.Sum()
-	runner.Give(&inmemory.Node{Spec: tasks.Spec{Key: given}, Blobs: map[string][]byte{membership.LossesBlob: data}})
+	runner.Give(&tasks.RunnerNode{Spec: tasks.Spec{Key: given}, Blobs: map[string][]byte{membership.LossesBlob: data}})
 	spec, err := tasks.NewSpec(membership.Kind, membership.Params{Shares: 1, Seed: m.Seed}, tasks.Input{Name: tasks.PartInput(0), Key: given})
 	if err != nil {
 		return nil, err

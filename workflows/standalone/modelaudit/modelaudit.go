@@ -42,7 +42,6 @@ import (
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
-	"coalmine/tasks/inmemory"
 	"coalmine/workflows/control"
 )
 
@@ -222,7 +221,7 @@ func Run(ctx context.Context, model *Model, list []Line, o Options) (*Report, er
 	if err != nil {
 		return nil, err
 	}
-	a := audit{options: o, vocabulary: model.vocabulary, runner: inmemory.New(), report: &Report{Canaries: make([]Canary, len(list))}}
+	a := audit{options: o, vocabulary: model.vocabulary, runner: tasks.NewRunner(), report: &Report{Canaries: make([]Canary, len(list))}}
 	a.model = a.given("model", storage.DigestOf(model.file).String(), map[string][]byte{tasks.ModelBlob: model.file})
 	for length, group := range byLength(encoded) {
 		if err := a.group(ctx, length, group); err != nil {
@@ -245,7 +244,7 @@ func (r *Report) name(list []Line, encoded []canary) {
 type audit struct {
 	options    Options
 	vocabulary *datasets.Vocabulary
-	runner     *inmemory.Runner
+	runner     *tasks.Runner
 	model      storage.Key
 	report     *Report
 }
@@ -275,7 +274,7 @@ func (a *audit) given(what, name string, blobs map[string][]byte) storage.Key {
 	h := tasks.NewHasher("given " + what)
 	h.String(name)
 	key := h.Sum()
-	a.runner.Give(&inmemory.Node{Spec: tasks.Spec{Key: key}, Blobs: blobs})
+	a.runner.Give(&tasks.RunnerNode{Spec: tasks.Spec{Key: key}, Blobs: blobs})
 	return key
 }
 

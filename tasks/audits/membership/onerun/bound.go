@@ -10,7 +10,7 @@ import (
 	"context"
 
 	"coalmine/privacy"
-	"coalmine/privacy/onerun"
+	"coalmine/privacy/empirical"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/clientprograms"
@@ -105,7 +105,7 @@ func runBound(ctx context.Context, t *tasks.Task, p *BoundParams) error {
 // bounds epsilon. The outcome's units have no words.
 func (p *BoundParams) Judge(units []audits.Unit, scores []float64) (Outcome, error) {
 	included := coinsOf(units)
-	answers, err := onerun.Answers(scores, p.KPlus, p.KMinus)
+	answers, err := empirical.Answers(scores, p.KPlus, p.KMinus)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -114,7 +114,7 @@ func (p *BoundParams) Judge(units []audits.Unit, scores []float64) (Outcome, err
 		return Outcome{}, err
 	}
 	m := len(included)
-	all, err := onerun.LowerBound(onerun.Outcome{Units: m, Guesses: m, Correct: m}, p.Delta, p.Confidence)
+	all, err := empirical.LowerBound(empirical.Outcome{Units: m, Guesses: m, Correct: m}, p.Delta, p.Confidence)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -136,11 +136,11 @@ func (p *BoundParams) Judge(units []audits.Unit, scores []float64) (Outcome, err
 func (p *BoundParams) best(included []bool, scores []float64) (best Outcome, err error) {
 	choices := p.choices()
 	for i, k := range choices {
-		outcome, err := onerun.Guess(included, scores, k.KPlus, k.KMinus)
+		outcome, err := empirical.Guess(included, scores, k.KPlus, k.KMinus)
 		if err != nil {
 			return best, err
 		}
-		bound, err := onerun.LowerBound(outcome, p.Delta, each(p.Confidence, len(choices)))
+		bound, err := empirical.LowerBound(outcome, p.Delta, each(p.Confidence, len(choices)))
 		if err != nil {
 			return best, err
 		}
@@ -163,7 +163,7 @@ func each(confidence float64, bounds int) float64 {
 	if bounds == 1 {
 		return confidence
 	}
-	return 1 - onerun.Share(1-confidence, bounds)
+	return 1 - empirical.Share(1-confidence, bounds)
 }
 
 func (p *BoundParams) choices() []Guesses {

@@ -5,7 +5,7 @@ import (
 
 	"coalmine/internal/numbers"
 	"coalmine/privacy"
-	"coalmine/privacy/onerun"
+	"coalmine/privacy/empirical"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
@@ -147,7 +147,7 @@ func (o *Block) checkRoom(s *audits.Setting, fail audits.Fail) {
 func (o *Block) checkPower(guesses []string, fail audits.Fail) {
 	k := o.Guesses.KPlus + o.Guesses.KMinus
 	confidence := each(o.Confidence.Float64(), len(o.Guesses.choices()))
-	best, err := onerun.LowerBound(onerun.Outcome{Units: o.Canaries, Guesses: k, Correct: k}, o.Delta, confidence)
+	best, err := empirical.LowerBound(empirical.Outcome{Units: o.Canaries, Guesses: k, Correct: k}, o.Delta, confidence)
 	if err != nil || best.Epsilon > 0 {
 		return
 	}

@@ -7,7 +7,7 @@ import (
 
 	"coalmine/internal/numbers"
 	"coalmine/privacy"
-	"coalmine/privacy/onerun"
+	"coalmine/privacy/empirical"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 )
@@ -54,7 +54,7 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	Canary: []audits.Measure{
 		{Name: "one_run_score", Of: audits.Of(func(u *Unit) float64 { return u.Score })},
 		{Name: "one_run_included", Of: audits.Of(func(u *Unit) bool { return u.Included })},
-		{Name: "one_run_guess", Of: audits.Of(func(u *Unit) *onerun.Answer { return &u.Guess })},
+		{Name: "one_run_guess", Of: audits.Of(func(u *Unit) *empirical.Answer { return &u.Guess })},
 	},
 })
 
@@ -94,7 +94,7 @@ type Unit struct {
 	// Included is the coin: the canary was in the training data.
 	Included bool `json:"included"`
 	// Guess is "in", "out" or "abstained".
-	Guess onerun.Answer `json:"guess"`
+	Guess empirical.Answer `json:"guess"`
 }
 
 func (v *Outcome) own() []audits.Own {

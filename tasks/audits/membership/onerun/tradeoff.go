@@ -7,7 +7,7 @@ import (
 
 	"coalmine/privacy"
 	"coalmine/privacy/correlated"
-	"coalmine/privacy/onerun"
+	"coalmine/privacy/empirical"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/datasets"
@@ -85,15 +85,15 @@ type TradeOff struct {
 
 func (p *BoundParams) refute(units []audits.Unit, scores []float64, counts datasets.PartitionMetrics) (*TradeOff, error) {
 	recipe := p.Null.recipe(p, counts)
-	var outcomes []onerun.Outcome
+	var outcomes []empirical.Outcome
 	for _, k := range p.choices() {
-		outcome, err := onerun.Guess(coinsOf(units), scores, k.KPlus, k.KMinus)
+		outcome, err := empirical.Guess(coinsOf(units), scores, k.KPlus, k.KMinus)
 		if err != nil {
 			return nil, err
 		}
 		outcomes = append(outcomes, outcome)
 	}
-	bound, err := onerun.LeastNoise(outcomes, recipe, p.Confidence)
+	bound, err := empirical.LeastNoise(outcomes, recipe, p.Confidence)
 	if err != nil {
 		return nil, err
 	}

@@ -4,11 +4,11 @@ import (
 	"fmt"
 
 	"coalmine/privacy"
-	"coalmine/privacy/oneshot"
+	"coalmine/privacy/empirical"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
-	"coalmine/tasks/canaryclients"
+	"coalmine/tasks/canaries"
 	"coalmine/tasks/external"
 )
 
@@ -116,10 +116,10 @@ func (o *Block) checkDimension(s *audits.Setting, fail audits.Fail) {
 	paths := []string{path + ".canaries", "model"}
 	switch d := s.Trained; {
 	case d == 0: // the model is a mistake
-	case d < oneshot.LeastDimension:
-		fail([]string{path, "model"}, "rests on the angles between random directions, and the model has %d trained parameters; expected at least %d", d, oneshot.LeastDimension)
-	case o.Canaries*oneshot.LeastPerCanary > d:
-		fail(paths, "is %d, and the model has %d trained parameters; expected at most %d, a tenth of them: more canaries hide each other", o.Canaries, d, d/oneshot.LeastPerCanary)
+	case d < empirical.LeastDimension:
+		fail([]string{path, "model"}, "rests on the angles between random directions, and the model has %d trained parameters; expected at least %d", d, empirical.LeastDimension)
+	case o.Canaries*empirical.LeastPerCanary > d:
+		fail(paths, "is %d, and the model has %d trained parameters; expected at most %d, a tenth of them: more canaries hide each other", o.Canaries, d, d/empirical.LeastPerCanary)
 	}
 }
 
@@ -161,8 +161,8 @@ func (f *Fields) Plant(b audits.Builder) storage.Key {
 }
 
 // Clients implements audits.ClientPlanter.
-func (f *Fields) Clients() *canaryclients.Clients {
-	c := &canaryclients.Clients{Count: f.OneShot.Canaries, Norm: f.OneShot.Norm}
+func (f *Fields) Clients() *canaries.Clients {
+	c := &canaries.Clients{Count: f.OneShot.Canaries, Norm: f.OneShot.Norm}
 	if c.Norm == 0 {
 		c.Over = over
 	}
@@ -174,11 +174,11 @@ func (f *Fields) Clients() *canaryclients.Clients {
 const over = 10
 
 // Watch implements audits.ClientPlanter.
-func (f *Fields) Watch() *canaryclients.Watch {
+func (f *Fields) Watch() *canaries.Watch {
 	if f.OneShot.Statistic == FinalModel {
 		return nil
 	}
-	return &canaryclients.Watch{Canaries: f.OneShot.Canaries, Unseen: f.OneShot.Unseen}
+	return &canaries.Watch{Canaries: f.OneShot.Canaries, Unseen: f.OneShot.Unseen}
 }
 
 // Request implements audits.ClientPlanter.

@@ -5,7 +5,7 @@
 //	audits/one-shot   the estimates, from the models before and after training, and from the
 //	                  cosines that the server has followed
 //
-// Package canaryclients has the updates of the clients and the server's part, privacy/oneshot the estimate.
+// Package canaryclients has the updates of the clients and the server's part, privacy/empirical the estimate.
 package oneshot
 
 import (
@@ -16,10 +16,10 @@ import (
 
 	"coalmine/internal/kernels"
 	"coalmine/privacy"
-	"coalmine/privacy/oneshot"
+	"coalmine/privacy/empirical"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
-	"coalmine/tasks/canaryclients"
+	"coalmine/tasks/canaries"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/external"
@@ -89,8 +89,8 @@ type EstimateParams struct {
 	// Final asks for the estimate from the last model.
 	Final bool `json:"final,omitempty"`
 	// Watch asks for the estimate from all rounds, which the server has followed; nil: none.
-	Watch *canaryclients.Watch `json:"watch,omitempty"`
-	Delta float64              `json:"delta"`
+	Watch *canaries.Watch `json:"watch,omitempty"`
+	Delta float64         `json:"delta"`
 	// Unit and Neighbouring name the unit of a client and the change of an estimate, to be printed;
 	// Neighbouring is empty for privacy.AddOrRemoveOne.
 	Unit         string               `json:"unit"`
@@ -115,7 +115,7 @@ func runEstimator(ctx context.Context, t *tasks.Task, p *EstimateParams) error {
 	}
 	c := external.Cosines{Dimension: len(change), Unit: p.Unit}
 	if p.Final {
-		c.Final = canaryclients.Directions{Seed: p.Seed}.Cosines(change, 0, p.Canaries)
+		c.Final = canaries.Directions{Seed: p.Seed}.Cosines(change, 0, p.Canaries)
 	}
 	if p.Watch != nil {
 		followed, err := p.Watch.Read(ctx, t, audits.ModelInput)
@@ -183,7 +183,7 @@ func (v *Outcome) put(ctx context.Context, t *tasks.Task, c *external.Cosines) e
 		v.Clients[i].Seen = true
 	}
 	if c.Final != nil {
-		e, err := oneshot.Final(c.Final, v.Dimension, v.Delta)
+		e, err := empirical.FinalIterate(c.Final, v.Dimension, v.Delta)
 		if err != nil {
 			return tasks.Permanent(fmt.Errorf("the change of the model: %w", err))
 		}
@@ -193,7 +193,7 @@ func (v *Outcome) put(ctx context.Context, t *tasks.Task, c *external.Cosines) e
 		}
 	}
 	if c.Largest != nil {
-		e, err := oneshot.AllIterates(c.Largest, c.Unseen, v.Delta)
+		e, err := empirical.AllIterates(c.Largest, c.Unseen, v.Delta)
 		if err != nil {
 			return tasks.Permanent(fmt.Errorf("the updates of all rounds: %w", err))
 		}

@@ -10,7 +10,7 @@ import (
 	"coalmine/storage/safetensors"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
-	"coalmine/tasks/canaryclients"
+	"coalmine/tasks/canaries"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/taskstest"
@@ -93,11 +93,11 @@ func followed(t *testing.T, g *taskstest.Graph, config models.Config, largest []
 	t.Helper()
 	initial = g.Run(training.Initial, training.InitialParams{Seed: 3, Model: config})
 	other := g.Run(training.Initial, training.InitialParams{Seed: 4, Model: config})
-	data, err := safetensors.Marshal([]safetensors.Tensor{{Name: canaryclients.LargestTensor, Shape: []int{len(largest)}, Float32: largest}}, nil)
+	data, err := safetensors.Marshal([]safetensors.Tensor{{Name: canaries.LargestTensor, Shape: []int{len(largest)}, Float32: largest}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return initial, g.Put("trained", map[string][]byte{tasks.ModelBlob: other.Blob(tasks.ModelBlob), canaryclients.LargestBlob: data})
+	return initial, g.Put("trained", map[string][]byte{tasks.ModelBlob: other.Blob(tasks.ModelBlob), canaries.LargestBlob: data})
 }
 
 func TestTheOutcomeRestsOnTheCosines(t *testing.T) {
@@ -105,7 +105,7 @@ func TestTheOutcomeRestsOnTheCosines(t *testing.T) {
 	g := taskstest.NewGraph(t)
 	config := models.Config{Kind: models.CIFGLSTM, Vocabulary: 60, Embedding: 16, Units: 16}
 	initial, trained := followed(t, g, config, []float32{0.1, 0.2, 0.15, 0.01, 0.02})
-	n := g.Run(Estimator, EstimateParams{Seed: 9, Canaries: 3, Final: true, Watch: &canaryclients.Watch{Canaries: 3, Unseen: 2}, Delta: 1e-3, Unit: "user"},
+	n := g.Run(Estimator, EstimateParams{Seed: 9, Canaries: 3, Final: true, Watch: &canaries.Watch{Canaries: 3, Unseen: 2}, Delta: 1e-3, Unit: "user"},
 		taskstest.In(audits.ModelInput, trained), taskstest.In(InitialInput, initial))
 	taskstest.Golden(t, n)
 	var v Outcome
@@ -119,7 +119,7 @@ func TestTheOutcomeRestsOnTheCosines(t *testing.T) {
 	for i := range before {
 		after[i] -= before[i]
 	}
-	for i, want := range (canaryclients.Directions{Seed: 9}).Cosines(after, 0, 3) {
+	for i, want := range (canaries.Directions{Seed: 9}).Cosines(after, 0, 3) {
 		if got := *v.Clients[i].FinalCosine; got != want {
 			t.Errorf("canary %d has the cosine %v, want %v", i, got, want)
 		}
@@ -142,7 +142,7 @@ func TestCosinesOfAnotherAuditAreRefused(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	initial, trained := followed(t, g, models.Config{Kind: models.CIFGLSTM, Vocabulary: 20, Embedding: 4, Units: 4}, make([]float32, 4))
-	_, err := g.Try(Estimator, EstimateParams{Canaries: 3, Watch: &canaryclients.Watch{Canaries: 3, Unseen: 2}, Delta: 1e-3},
+	_, err := g.Try(Estimator, EstimateParams{Canaries: 3, Watch: &canaries.Watch{Canaries: 3, Unseen: 2}, Delta: 1e-3},
 		taskstest.In(audits.ModelInput, trained), taskstest.In(InitialInput, initial))
 	if !tasks.IsPermanent(err) {
 		t.Errorf("got %v, want a permanent error", err)

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"coalmine/privacy"
-	"coalmine/privacy/oneshot"
+	"coalmine/privacy/empirical"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 )
@@ -36,9 +36,9 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 			{Name: "one_shot_unseen", Of: audits.Of(func(v *Outcome) int { return v.Unseen })},
 			{Name: "one_shot_dimension", Of: audits.Of(func(v *Outcome) int { return v.Dimension })},
 		},
-		cosines("one_shot_final", final, func(e *oneshot.Estimate) *oneshot.Normal { return &e.Seen }),
-		cosines("one_shot_largest", allIterates, func(e *oneshot.Estimate) *oneshot.Normal { return &e.Seen }),
-		cosines("one_shot_unseen", allIterates, func(e *oneshot.Estimate) *oneshot.Normal { return &e.Unseen }),
+		cosines("one_shot_final", final, func(e *empirical.Estimate) *empirical.Normal { return &e.Seen }),
+		cosines("one_shot_largest", allIterates, func(e *empirical.Estimate) *empirical.Normal { return &e.Seen }),
+		cosines("one_shot_unseen", allIterates, func(e *empirical.Estimate) *empirical.Normal { return &e.Unseen }),
 	),
 	Canary: []audits.Measure{
 		{Name: "one_shot_seen", Of: audits.Of(func(c *Client) bool { return c.Seen })},
@@ -47,23 +47,23 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	},
 })
 
-func final(v *Outcome) *oneshot.Estimate       { return v.Final }
-func allIterates(v *Outcome) *oneshot.Estimate { return v.AllIterates }
+func final(v *Outcome) *empirical.Estimate       { return v.Final }
+func allIterates(v *Outcome) *empirical.Estimate { return v.AllIterates }
 
-func estimated(name, header string, of func(*Outcome) *oneshot.Estimate) []audits.Measure {
+func estimated(name, header string, of func(*Outcome) *empirical.Estimate) []audits.Measure {
 	return audits.Within(of,
 		audits.Measure{
-			Name: name, Of: audits.Of(func(e *oneshot.Estimate) float64 { return e.Epsilon }),
+			Name: name, Of: audits.Of(func(e *empirical.Estimate) float64 { return e.Epsilon }),
 			Header: header, Text: audits.Of(text), Optional: true, Scale: audits.Plain, Digits: 2,
 		},
-		audits.Measure{Name: name + "_se", Of: audits.Of(func(e *oneshot.Estimate) float64 { return e.StandardError })},
+		audits.Measure{Name: name + "_se", Of: audits.Of(func(e *empirical.Estimate) float64 { return e.StandardError })},
 	)
 }
 
-func cosines(name string, of func(*Outcome) *oneshot.Estimate, some func(*oneshot.Estimate) *oneshot.Normal) []audits.Measure {
+func cosines(name string, of func(*Outcome) *empirical.Estimate, some func(*empirical.Estimate) *empirical.Normal) []audits.Measure {
 	return audits.Within(of,
-		audits.Measure{Name: name + "_mean", Of: audits.Of(func(e *oneshot.Estimate) float64 { return some(e).Mean })},
-		audits.Measure{Name: name + "_deviation", Of: audits.Of(func(e *oneshot.Estimate) float64 { return some(e).Deviation })},
+		audits.Measure{Name: name + "_mean", Of: audits.Of(func(e *empirical.Estimate) float64 { return some(e).Mean })},
+		audits.Measure{Name: name + "_deviation", Of: audits.Of(func(e *empirical.Estimate) float64 { return some(e).Deviation })},
 	)
 }
 
@@ -81,8 +81,8 @@ type Outcome struct {
 	Reported bool `json:"told,omitempty"`
 	// Final is by the change of the model, AllIterates by the noised mean updates of all rounds; nil
 	// without it.
-	Final       *oneshot.Estimate `json:"final,omitempty"`
-	AllIterates *oneshot.Estimate `json:"all_iterates,omitempty"`
+	Final       *empirical.Estimate `json:"final,omitempty"`
+	AllIterates *empirical.Estimate `json:"all_iterates,omitempty"`
 	// Clients are the canaries, and behind them the unseen directions.
 	Clients []Client `json:"clients,omitempty"`
 }
@@ -105,7 +105,7 @@ func (v *Outcome) own() []audits.Own {
 	return own
 }
 
-func text(e *oneshot.Estimate) string {
+func text(e *empirical.Estimate) string {
 	return fmt.Sprintf("~%s (+-%s)", privacy.Epsilon(e.Epsilon), privacy.Epsilon(e.StandardError))
 }
 
@@ -113,7 +113,7 @@ func text(e *oneshot.Estimate) string {
 func (v *Outcome) Note(c *audits.Cell) string {
 	var found []string
 	for _, one := range []struct {
-		estimate *oneshot.Estimate
+		estimate *empirical.Estimate
 		by       string
 	}{{v.Final, "by the final model"}, {v.AllIterates, "by the updates of all rounds"}} {
 		if e := one.estimate; e != nil {

@@ -5,7 +5,7 @@ import (
 	"math"
 	"testing"
 
-	"coalmine/privacy/oneshot"
+	"coalmine/privacy/empirical"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/external"
@@ -42,11 +42,11 @@ func TestCosinesThatAreToldGiveTheEstimates(t *testing.T) {
 	if err := json.Unmarshal(n.Blob(OutcomeBlob), &v); err != nil {
 		t.Fatal(err)
 	}
-	final, err := oneshot.Final(c.Final, c.Dimension, params.Delta)
+	final, err := empirical.FinalIterate(c.Final, c.Dimension, params.Delta)
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := oneshot.AllIterates(c.Largest, c.Unseen, params.Delta)
+	all, err := empirical.AllIterates(c.Largest, c.Unseen, params.Delta)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/models/utility"
 	"coalmine/tasks/datasets"
-	"coalmine/tasks/features"
+	"coalmine/tasks/devices"
 )
 
 // Params are the parameters of audits/baselines.
@@ -94,8 +94,8 @@ func guessingAmong(choices int) Utility {
 }
 
 // layout of the labelled examples; of an image, the number of values before the pixels.
-func (p *Params) layout() features.Layout {
-	l := features.Layout{Images: p.Level.Scheme().Images, Labels: p.Choices}
+func (p *Params) layout() devices.FeatureLayout {
+	l := devices.FeatureLayout{Images: p.Level.Scheme().Images, Labels: p.Choices}
 	if l.Images && p.Label != datasets.TagsLabel {
 		l.Labels = 1
 	}

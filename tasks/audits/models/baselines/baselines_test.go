@@ -14,7 +14,7 @@ import (
 	"coalmine/tasks/audits/auditstest"
 	"coalmine/tasks/audits/models/utility"
 	"coalmine/tasks/datasets"
-	"coalmine/tasks/features"
+	"coalmine/tasks/devices"
 	"coalmine/tasks/taskstest"
 )
 
@@ -175,14 +175,14 @@ func neighboursOf(t *testing.T, g *taskstest.Graph, data *taskstest.Node, labels
 	if err != nil {
 		t.Fatal(err)
 	}
-	layout := features.Layout{Labels: labels}
-	set, err := features.New(t.Context(), layout, p)
+	layout := devices.FeatureLayout{Labels: labels}
+	set, err := devices.NewFeatures(t.Context(), layout, p)
 	if err != nil {
 		t.Fatal(err)
 	}
 	vector := func(s []int32) []float32 {
 		x := make([]float32, set.Dimension())
-		_, content := layout.Divide(features.WordsOf(s))
+		_, content := layout.Divide(devices.FeatureWords(s))
 		set.Fill(x, content)
 		return x
 	}

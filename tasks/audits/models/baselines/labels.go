@@ -10,7 +10,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/audits/models/utility"
 	"coalmine/tasks/datasets"
-	"coalmine/tasks/features"
+	"coalmine/tasks/devices"
 )
 
 // Neighbours are asked of each query (Orekondy et al. 2018, section 5.3).
@@ -57,13 +57,13 @@ type questions struct {
 
 type searching struct {
 	*attacks.Search
-	layout features.Layout
-	set    features.Set
+	layout devices.FeatureLayout
+	set    devices.FeatureSet
 }
 
 // queries reads the test part. Of too many examples, evenly spread ones are queries.
 func (p *Params) queries(ctx context.Context, train, test *datasets.Population) (*searching, *questions, error) {
-	set, err := features.New(ctx, p.layout(), train)
+	set, err := devices.NewFeatures(ctx, p.layout(), train)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -87,7 +87,7 @@ func (p *Params) queries(ctx context.Context, train, test *datasets.Population) 
 
 // divide takes an example apart; an image without a label has no label tokens.
 func (s *searching) divide(sentence []int32) (said, content []int32) {
-	said, content = s.layout.Divide(features.WordsOf(sentence))
+	said, content = s.layout.Divide(devices.FeatureWords(sentence))
 	if s.layout.Images && said[0] == datasets.Unknown {
 		return nil, content
 	}

@@ -1,4 +1,4 @@
-// Package onerun bounds epsilon from below by the number of right guesses that
+// These files bound epsilon from below by the number of right guesses that
 // an auditor makes about one trained model (Steinke, Nasr and Jagielski 2023,
 // Privacy Auditing with One (1) Training Run).
 //
@@ -10,9 +10,9 @@
 // fixed before the scores are seen. A model with (epsilon, delta)-differential
 // privacy, for adding or removing a unit, does not allow many right guesses:
 //
-//	outcome, err := onerun.Guess(included, scores, 50, 50)
+//	outcome, err := empirical.Guess(included, scores, 50, 50)
 //	...
-//	bound, err := onerun.LowerBound(outcome, 1e-5, 0.95)
+//	bound, err := empirical.LowerBound(outcome, 1e-5, 0.95)
 //
 // If more is known about the mechanism than an epsilon, its trade-off curve refutes more
 // (Mahloujifar, Melis and Chaudhuri 2024): see [Refutes] and [LeastNoise].
@@ -20,7 +20,8 @@
 // The theorems assume independent fair coins. Canaries with different
 // probabilities of insertion, or canaries that share a user, violate this
 // assumption.
-package onerun
+
+package empirical
 
 import (
 	"cmp"

@@ -1,7 +1,8 @@
-// Package metered counts the operations of a process on its store, for
+// This file counts the operations of a process on its store, for
 // Prometheus: operations by outcome, their durations, and the bytes of objects
 // read and written.
-package metered
+
+package open
 
 import (
 	"context"
@@ -17,8 +18,8 @@ import (
 	"coalmine/storage"
 )
 
-// Store counts the operations of another store.
-type Store struct {
+// Metered counts the operations of another store.
+type Metered struct {
 	storage.Store
 	total         atomic.Int64
 	operations    *prometheus.CounterVec
@@ -26,16 +27,16 @@ type Store struct {
 	read, written prometheus.Counter
 }
 
-var _ storage.Store = (*Store)(nil)
+var _ storage.Store = (*Metered)(nil)
 
 // buckets range from a file in the page cache to a timeout, in seconds.
 var buckets = []float64{.001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 30}
 
-// New counts the operations of store and registers the counts with r. r may be
+// Meter counts the operations of store and registers the counts with r. r may be
 // registered with once. A nil r exports nothing.
-func New(store storage.Store, r prometheus.Registerer) *Store {
+func Meter(store storage.Store, r prometheus.Registerer) *Metered {
 	auto := promauto.With(r)
-	return &Store{
+	return &Metered{
 		Store: store,
 		operations: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "coalmine_store_operations_total",
@@ -58,10 +59,10 @@ func New(store storage.Store, r prometheus.Registerer) *Store {
 }
 
 // Operations returns the number of finished operations, whatever their outcome.
-func (s *Store) Operations() int64 { return s.total.Load() }
+func (s *Metered) Operations() int64 { return s.total.Load() }
 
 // observe counts a finished operation.
-func (s *Store) observe(operation string, began time.Time, err error) {
+func (s *Metered) observe(operation string, began time.Time, err error) {
 	s.total.Add(1)
 	s.operations.WithLabelValues(operation, outcome(err)).Inc()
 	s.seconds.WithLabelValues(operation).Observe(time.Since(began).Seconds())
@@ -81,7 +82,7 @@ func outcome(err error) string {
 }
 
 // Put implements storage.Store.
-func (s *Store) Put(ctx context.Context, name string, body io.ReadSeeker, durability storage.Durability) error {
+func (s *Metered) Put(ctx context.Context, name string, body io.ReadSeeker, durability storage.Durability) error {
 	size, err := body.Seek(0, io.SeekEnd)
 	if err != nil {
 		return err
@@ -96,7 +97,7 @@ func (s *Store) Put(ctx context.Context, name string, body io.ReadSeeker, durabi
 }
 
 // Copy implements storage.Store. Its bytes count as neither read nor written.
-func (s *Store) Copy(ctx context.Context, from, to string, durability storage.Durability) error {
+func (s *Metered) Copy(ctx context.Context, from, to string, durability storage.Durability) error {
 	began := time.Now()
 	err := s.Store.Copy(ctx, from, to, durability)
 	s.observe("copy", began, err)
@@ -104,7 +105,7 @@ func (s *Store) Copy(ctx context.Context, from, to string, durability storage.Du
 }
 
 // Create implements storage.Store.
-func (s *Store) Create(ctx context.Context, name string, data []byte) error {
+func (s *Metered) Create(ctx context.Context, name string, data []byte) error {
 	began := time.Now()
 	err := s.Store.Create(ctx, name, data)
 	s.observe("create", began, err)
@@ -115,7 +116,7 @@ func (s *Store) Create(ctx context.Context, name string, data []byte) error {
 }
 
 // Get implements storage.Store.
-func (s *Store) Get(ctx context.Context, name string, offset, length int64) (io.ReadCloser, error) {
+func (s *Metered) Get(ctx context.Context, name string, offset, length int64) (io.ReadCloser, error) {
 	began := time.Now()
 	body, err := s.Store.Get(ctx, name, offset, length)
 	s.observe("get", began, err)
@@ -139,7 +140,7 @@ func (b *countedBody) Read(p []byte) (int, error) {
 }
 
 // Head implements storage.Store.
-func (s *Store) Head(ctx context.Context, name string) (storage.Info, error) {
+func (s *Metered) Head(ctx context.Context, name string) (storage.Info, error) {
 	began := time.Now()
 	info, err := s.Store.Head(ctx, name)
 	s.observe("head", began, err)
@@ -147,17 +148,17 @@ func (s *Store) Head(ctx context.Context, name string) (storage.Info, error) {
 }
 
 // List implements storage.Store.
-func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[storage.Info, error] {
+func (s *Metered) List(ctx context.Context, prefix string) iter.Seq2[storage.Info, error] {
 	return observed(s, "list", s.Store.List(ctx, prefix))
 }
 
 // Children implements storage.Store.
-func (s *Store) Children(ctx context.Context, dir string) iter.Seq2[string, error] {
+func (s *Metered) Children(ctx context.Context, dir string) iter.Seq2[string, error] {
 	return observed(s, "children", s.Store.Children(ctx, dir))
 }
 
 // observed counts a listing when it ends or its reader stops.
-func observed[T any](s *Store, operation string, listing iter.Seq2[T, error]) iter.Seq2[T, error] {
+func observed[T any](s *Metered, operation string, listing iter.Seq2[T, error]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var failed error
 		began := time.Now()
@@ -174,7 +175,7 @@ func observed[T any](s *Store, operation string, listing iter.Seq2[T, error]) it
 }
 
 // Delete implements storage.Store.
-func (s *Store) Delete(ctx context.Context, names ...string) error {
+func (s *Metered) Delete(ctx context.Context, names ...string) error {
 	began := time.Now()
 	err := s.Store.Delete(ctx, names...)
 	s.observe("delete", began, err)

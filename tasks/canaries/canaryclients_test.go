@@ -1,4 +1,4 @@
-package canaryclients
+package canaries
 
 import (
 	"math"
@@ -8,7 +8,7 @@ import (
 
 	"coalmine/internal/kernels"
 	"coalmine/internal/seeds"
-	"coalmine/privacy/oneshot"
+	"coalmine/privacy/empirical"
 )
 
 func TestCosinesAreThoseOfTheUpdates(t *testing.T) {
@@ -118,11 +118,11 @@ func TestUnseenCanariesAreAsTheirLawSays(t *testing.T) {
 		for i := range elements {
 			v[i*(dimension/elements)] = float32(rng.NormFloat64())
 		}
-		got, err := oneshot.Fit(Directions{11}.Cosines(v, 0, canaries))
+		got, err := empirical.FitNormal(Directions{11}.Cosines(v, 0, canaries))
 		if err != nil {
 			t.Fatal(err)
 		}
-		null := oneshot.Null(dimension)
+		null := empirical.NullNormal(dimension)
 		if math.Abs(got.Mean) > 5*null.Deviation/math.Sqrt(canaries) || math.Abs(got.Deviation/null.Deviation-1) > 5/math.Sqrt(2*canaries) {
 			t.Errorf("%s: %+v, want %+v", name, got, null)
 		}

@@ -1,4 +1,4 @@
-package inmemory_test
+package tasks_test
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 
 	"coalmine/storage"
 	"coalmine/tasks"
-	"coalmine/tasks/inmemory"
 )
 
 var errDamaged = errors.New("damaged")
@@ -33,10 +32,10 @@ func reader(decode func() error) tasks.Kind {
 }
 
 // given is a runner that has one node, and a spec that reads it.
-func given(t *testing.T, kind tasks.Kind, params any) (*inmemory.Runner, tasks.Spec) {
+func given(t *testing.T, kind tasks.Kind, params any) (*tasks.Runner, tasks.Spec) {
 	t.Helper()
-	r, key := inmemory.New(), tasks.NewHasher("given").Sum()
-	r.Give(&inmemory.Node{Spec: tasks.Spec{Key: key}, Blobs: map[string][]byte{"text": []byte("abc")}})
+	r, key := tasks.NewRunner(), tasks.NewHasher("given").Sum()
+	r.Give(&tasks.RunnerNode{Spec: tasks.Spec{Key: key}, Blobs: map[string][]byte{"text": []byte("abc")}})
 	spec, err := tasks.NewSpec(kind, params, tasks.Input{Name: "in", Key: key})
 	if err != nil {
 		t.Fatal(err)

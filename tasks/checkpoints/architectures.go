@@ -1,13 +1,14 @@
-// Package architectures constructs the network of any configuration.
-package architectures
+// This file constructs the network of any configuration.
+
+package checkpoints
 
 import (
 	"coalmine/models"
 	"coalmine/models/vision"
 )
 
-// New checks the configuration and returns its network.
-func New(config models.Config) (models.Network, error) {
+// NewNetwork checks the configuration and returns its network.
+func NewNetwork(config models.Config) (models.Network, error) {
 	if config.Kind == models.External {
 		return models.NewExternal(config)
 	}

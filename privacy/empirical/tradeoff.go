@@ -1,4 +1,4 @@
-package onerun
+package empirical
 
 import (
 	"fmt"
@@ -12,9 +12,9 @@ import (
 // Su 2019 (Gaussian Differential Privacy), and like f convex, and nondecreasing.
 type Curve func(power float64) float64
 
-// Gaussian returns the curve for two normal distributions whose means are mu
+// GaussianCurve returns the curve for two normal distributions whose means are mu
 // deviations apart, mu 0 or above.
-func Gaussian(mu float64) Curve {
+func GaussianCurve(mu float64) Curve {
 	return func(power float64) float64 { return normalShare(normalQuantile(power) - mu) }
 }
 
@@ -73,7 +73,7 @@ const (
 	leastLog     = -700.0
 )
 
-// GaussianBound returns the largest mu at which the outcome refutes the curve [Gaussian] with
+// GaussianBound returns the largest mu at which the outcome refutes the curve [GaussianCurve] with
 // a confidence within (0, 1), 0 if there is none.
 func GaussianBound(o Outcome, confidence float64) (mu float64, err error) {
 	if err := o.Validate(); err != nil {
@@ -82,7 +82,7 @@ func GaussianBound(o Outcome, confidence float64) (mu float64, err error) {
 	if err := checkConfidence(confidence); err != nil {
 		return 0, err
 	}
-	return greatest(func(mu float64) bool { return Refutes(o, Gaussian(mu), 1-confidence) }), nil
+	return greatest(func(mu float64) bool { return Refutes(o, GaussianCurve(mu), 1-confidence) }), nil
 }
 
 // greatest returns the supremum of the numbers, 0 or above, at which a monotone predicate

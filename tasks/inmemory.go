@@ -1,14 +1,15 @@
-// Package inmemory runs tasks without a store, a queue or a worker. A Runner keeps the
+// These files run tasks without a store, a queue or a worker. A Runner keeps the
 // outputs of what it has run, and gives them to the tasks that follow:
 //
-//	r := inmemory.New()
+//	r := tasks.NewRunner()
 //	source := r.Import(data)
 //	corpus, err := r.Run(ctx, datasets.Import, spec)
 //	corpus.Blobs[datasets.CorpusBlob]
 //
 // Plans are executed by it in one loop (workflows/plan/localexec), as are benchmarks and the
 // tests of kinds (tasks/taskstest).
-package inmemory
+
+package tasks
 
 import (
 	"bytes"
@@ -22,7 +23,6 @@ import (
 
 	"coalmine/internal/secrets"
 	"coalmine/storage"
-	"coalmine/tasks"
 	"coalmine/tasks/clientprograms"
 )
 
@@ -31,7 +31,7 @@ import (
 type Runner struct {
 	// Source is what tasks read from: the runner itself unless another is set, which may
 	// fall back on the runner.
-	Source tasks.Source
+	Source Source
 	// Keys are the secret keys that tasks may need; nil is none.
 	Keys *secrets.Keyring
 	// Clients runs the programs that train clients; nil runs none.
@@ -39,27 +39,27 @@ type Runner struct {
 	// Writable are directories that commands may write to beside their own.
 	Writable []string
 	// Report, if set, is told the progress of tasks.
-	Report func(tasks.Progress)
+	Report func(Progress)
 
 	mu      sync.Mutex
-	nodes   map[storage.Key]*Node
+	nodes   map[storage.Key]*RunnerNode
 	sources map[storage.Digest][]byte
-	kept    map[storage.Key]*Keeper // of tasks that have failed
+	kept    map[storage.Key]*RunnerKeeper // of tasks that have failed
 	memo    memo
 }
 
-// Node is a node that has run, or whose outputs were given.
-type Node struct {
-	tasks.Spec
+// RunnerNode is a node that has run, or whose outputs were given.
+type RunnerNode struct {
+	Spec
 	// Blobs are the outputs by name.
 	Blobs map[string][]byte
 	// Metrics is what the task recorded, nil if nothing.
 	Metrics json.RawMessage
 }
 
-// New returns a runner that has run nothing.
-func New() *Runner {
-	r := &Runner{nodes: map[storage.Key]*Node{}, sources: map[storage.Digest][]byte{}, kept: map[storage.Key]*Keeper{}, memo: newMemo()}
+// NewRunner returns a runner that has run nothing.
+func NewRunner() *Runner {
+	r := &Runner{nodes: map[storage.Key]*RunnerNode{}, sources: map[storage.Digest][]byte{}, kept: map[storage.Key]*RunnerKeeper{}, memo: newMemo()}
 	r.Source = r
 	return r
 }
@@ -74,7 +74,7 @@ func (r *Runner) Import(data []byte) storage.Digest {
 }
 
 // Give adds a node that is not run, by its outputs.
-func (r *Runner) Give(n *Node) {
+func (r *Runner) Give(n *RunnerNode) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.nodes[n.Key] = n
@@ -82,8 +82,8 @@ func (r *Runner) Give(n *Node) {
 }
 
 // Run executes a spec of a kind, and keeps the outcome in place of an earlier one.
-func (r *Runner) Run(ctx context.Context, kind tasks.Kind, spec tasks.Spec) (*Node, error) {
-	n := &Node{Spec: spec, Blobs: map[string][]byte{}}
+func (r *Runner) Run(ctx context.Context, kind Kind, spec Spec) (*RunnerNode, error) {
+	n := &RunnerNode{Spec: spec, Blobs: map[string][]byte{}}
 	task := r.Task(spec, sink{r.keeper(spec.Key), n})
 	if err := kind.Run(ctx, task); err != nil {
 		return nil, err
@@ -94,12 +94,12 @@ func (r *Runner) Run(ctx context.Context, kind tasks.Kind, spec tasks.Spec) (*No
 }
 
 // Task is an execution of a spec that reads what Run would give it, and writes elsewhere.
-func (r *Runner) Task(spec tasks.Spec, into tasks.Sink) *tasks.Task {
-	return tasks.NewTask(spec, r.Source, into, &r.memo, r.Report).WithKeys(r.Keys).WithClients(r.Clients).WithWritable(r.Writable)
+func (r *Runner) Task(spec Spec, into Sink) *Task {
+	return NewTask(spec, r.Source, into, &r.memo, r.Report).WithKeys(r.Keys).WithClients(r.Clients).WithWritable(r.Writable)
 }
 
-// Node returns what is kept of a node, nil if there is nothing.
-func (r *Runner) Node(key storage.Key) *Node {
+// RunnerNode returns what is kept of a node, nil if there is nothing.
+func (r *Runner) Node(key storage.Key) *RunnerNode {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.nodes[key]
@@ -118,7 +118,7 @@ func (r *Runner) Forget(key storage.Key) {
 func (r *Runner) Commit(_ context.Context, key storage.Key) (*storage.Commit, error) {
 	n := r.Node(key)
 	if n == nil {
-		return nil, &tasks.MissingError{Node: key, Err: storage.ErrNotFound}
+		return nil, &MissingError{Node: key, Err: storage.ErrNotFound}
 	}
 	return n.record(), nil
 }
@@ -130,7 +130,7 @@ func (r *Runner) Blob(_ context.Context, key storage.Key, name string) ([]byte, 
 			return data, nil
 		}
 	}
-	return nil, &tasks.MissingError{Node: key, Blob: name, Err: storage.ErrNotFound}
+	return nil, &MissingError{Node: key, Blob: name, Err: storage.ErrNotFound}
 }
 
 // BlobRange implements tasks.Source.
@@ -156,7 +156,7 @@ func (r *Runner) Imported(_ context.Context, digest storage.Digest) (io.ReadClos
 	return io.NopCloser(bytes.NewReader(data)), nil
 }
 
-func (n *Node) record() *storage.Commit {
+func (n *RunnerNode) record() *storage.Commit {
 	c := &storage.Commit{Key: n.Key, Kind: n.Kind, KindVersion: n.Version, Metrics: n.Metrics}
 	for _, name := range n.Names() {
 		c.Blobs = append(c.Blobs, storage.Blob{Name: name, Size: int64(len(n.Blobs[name]))})
@@ -165,7 +165,7 @@ func (n *Node) record() *storage.Commit {
 }
 
 // Commit is the record that a worker would make of the node, without provenance.
-func (n *Node) Commit() *storage.Commit {
+func (n *RunnerNode) Commit() *storage.Commit {
 	c := n.record()
 	for i := range c.Blobs {
 		c.Blobs[i].Digest = storage.DigestOf(n.Blobs[c.Blobs[i].Name])
@@ -174,22 +174,22 @@ func (n *Node) Commit() *storage.Commit {
 }
 
 // Names lists the blobs, sorted.
-func (n *Node) Names() []string { return slices.Sorted(maps.Keys(n.Blobs)) }
+func (n *RunnerNode) Names() []string { return slices.Sorted(maps.Keys(n.Blobs)) }
 
 // keeper has what a task has got so far.
-func (r *Runner) keeper(key storage.Key) *Keeper {
+func (r *Runner) keeper(key storage.Key) *RunnerKeeper {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.kept[key] == nil {
-		r.kept[key] = new(Keeper)
+		r.kept[key] = new(RunnerKeeper)
 	}
 	return r.kept[key]
 }
 
 // sink collects the blobs of one task.
 type sink struct {
-	*Keeper
-	node *Node
+	*RunnerKeeper
+	node *RunnerNode
 }
 
 // Put implements tasks.Sink.

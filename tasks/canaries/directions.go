@@ -1,4 +1,4 @@
-package canaryclients
+package canaries
 
 import (
 	"math"

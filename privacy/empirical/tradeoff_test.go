@@ -1,11 +1,11 @@
-package onerun_test
+package empirical_test
 
 import (
 	"math"
 	"math/rand/v2"
 	"testing"
 
-	"coalmine/privacy/onerun"
+	"coalmine/privacy/empirical"
 	"coalmine/privacy/pld"
 )
 
@@ -22,8 +22,8 @@ func TestGaussianBoundMatchesPublishedValues(t *testing.T) {
 	}{
 		{386, 406, 379, 2.164749}, {374, 938, 934, 4.7218075}, {140, 5436, 5436, 9.133752},
 	} {
-		o := onerun.Outcome{Units: 20_000, Guesses: c.guesses, Correct: c.correct}
-		mu, err := onerun.GaussianBound(o, 1-0.05/float64(c.thresholds))
+		o := empirical.Outcome{Units: 20_000, Guesses: c.guesses, Correct: c.correct}
+		mu, err := empirical.GaussianBound(o, 1-0.05/float64(c.thresholds))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -42,8 +42,8 @@ func TestLowerBoundMatchesThatOfTheSameScores(t *testing.T) {
 	}{
 		{386, 3376, 2807, 1.13346}, {374, 4666, 4499, 2.311945}, {140, 8233, 8223, 4.395568},
 	} {
-		o := onerun.Outcome{Units: 20_000, Guesses: c.guesses, Correct: c.correct}
-		got, err := onerun.LowerBound(o, 1e-6, 1-0.05/float64(c.thresholds))
+		o := empirical.Outcome{Units: 20_000, Guesses: c.guesses, Correct: c.correct}
+		got, err := empirical.LowerBound(o, 1e-6, 1-0.05/float64(c.thresholds))
 		if err != nil || math.Abs(got.Epsilon/c.want-1) > 1e-5 {
 			t.Errorf("%d of %d: epsilon %v (%v), published %v", c.correct, c.guesses, got.Epsilon, err, c.want)
 		}
@@ -52,7 +52,7 @@ func TestLowerBoundMatchesThatOfTheSameScores(t *testing.T) {
 
 // randomizedResponse is the curve of a mechanism that tells the truth with odds
 // exp(epsilon) to 1.
-func randomizedResponse(epsilon float64) onerun.Curve {
+func randomizedResponse(epsilon float64) empirical.Curve {
 	return func(power float64) float64 {
 		return max(0, math.Exp(-epsilon)*power, math.Exp(epsilon)*power-math.Expm1(epsilon))
 	}
@@ -63,9 +63,9 @@ func randomizedResponse(epsilon float64) onerun.Curve {
 func TestPValuesHoldForRandomizedResponse(t *testing.T) {
 	t.Parallel()
 	for _, epsilon := range []float64{0, 0.5, 1, 3} {
-		for _, o := range []onerun.Outcome{{100, 60, 40}, {100, 60, 55}, {60, 60, 58}, {500, 10, 10}, {20, 20, 0}} {
-			exact := onerun.PValue(o, epsilon, 0) // a binomial tail, at delta 0
-			got := onerun.CurvePValue(o, randomizedResponse(epsilon))
+		for _, o := range []empirical.Outcome{{100, 60, 40}, {100, 60, 55}, {60, 60, 58}, {500, 10, 10}, {20, 20, 0}} {
+			exact := empirical.PValue(o, epsilon, 0) // a binomial tail, at delta 0
+			got := empirical.CurvePValue(o, randomizedResponse(epsilon))
 			if got < exact*(1-1e-9) || exact < 0.1 && got > 20*exact {
 				t.Errorf("%+v at epsilon %v: p %v, exact %v", o, epsilon, got, exact)
 			}
@@ -88,11 +88,11 @@ func TestTheBoundHoldsForNormalScores(t *testing.T) {
 				scores[i] += mu
 			}
 		}
-		outcome, err := onerun.Guess(included, scores, 50, 50)
+		outcome, err := empirical.Guess(included, scores, 50, 50)
 		if err != nil {
 			t.Fatal(err)
 		}
-		bound, err := onerun.GaussianBound(outcome, 0.95)
+		bound, err := empirical.GaussianBound(outcome, 0.95)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -112,12 +112,12 @@ func TestMoreRightGuessesRefuteMore(t *testing.T) {
 	t.Parallel()
 	last := 2.0
 	for correct := range 61 {
-		o := onerun.Outcome{Units: 200, Guesses: 60, Correct: correct}
-		p := onerun.CurvePValue(o, onerun.Gaussian(0.7))
+		o := empirical.Outcome{Units: 200, Guesses: 60, Correct: correct}
+		p := empirical.CurvePValue(o, empirical.GaussianCurve(0.7))
 		if p > last || p <= 0 {
 			t.Errorf("%d right guesses: p %v, one fewer %v", correct, p, last)
 		}
-		if last = p; p < 1 && (!onerun.Refutes(o, onerun.Gaussian(0.7), p*1.001) || onerun.Refutes(o, onerun.Gaussian(0.7), p*0.999)) {
+		if last = p; p < 1 && (!empirical.Refutes(o, empirical.GaussianCurve(0.7), p*1.001) || empirical.Refutes(o, empirical.GaussianCurve(0.7), p*0.999)) {
 			t.Errorf("%d right guesses: the curve is not refuted from p %v on", correct, p)
 		}
 	}

@@ -1,4 +1,4 @@
-package oneshot
+package empirical
 
 import (
 	"math"
@@ -45,7 +45,7 @@ func TestDistributionsOfEqualDeviationAreAGaussianMechanism(t *testing.T) {
 // The value of test_closed_form_null_gaussian_alt_regression there, of 2000 dimensions.
 func TestTheValueOfTheReferenceImplementationComesOut(t *testing.T) {
 	t.Parallel()
-	null := Null(2000)
+	null := NullNormal(2000)
 	if got := mustEpsilon(t, null, Normal{null.Deviation, null.Deviation}, 1e-2); math.Abs(got/2.317789-1) > 1e-6 {
 		t.Errorf("got %.9g, want 2.317789", got)
 	}
@@ -106,7 +106,7 @@ func TestUnitsAndOrderDoNotMatter(t *testing.T) {
 
 func TestEpsilonFallsWithDeltaAndGrowsWithTheMean(t *testing.T) {
 	t.Parallel()
-	null, last := Null(2000), math.Inf(1)
+	null, last := NullNormal(2000), math.Inf(1)
 	for _, delta := range []float64{1e-6, 1e-5, 1e-3, 1e-2, 0.1} {
 		epsilon := mustEpsilon(t, null, Normal{null.Deviation, null.Deviation}, delta)
 		if epsilon >= last {
@@ -134,7 +134,7 @@ func TestTheGaussianMechanismHasItsOwnEpsilon(t *testing.T) {
 		if math.Abs(sigma-printed) > 6e-3 {
 			t.Errorf("epsilon %v needs noise of %v, printed is %v", epsilon, sigma, printed)
 		}
-		null := Null(1_000_000)
+		null := NullNormal(1_000_000)
 		if got := mustEpsilon(t, Normal{null.Deviation / sigma, null.Deviation}, null, 1e-6); math.Abs(got/epsilon-1) > 1e-9 {
 			t.Errorf("noise %v: epsilon %v, want %v", sigma, got, epsilon)
 		}
@@ -184,7 +184,7 @@ func TestAMechanismThatRunsIsEstimated(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for _, epsilon := range []float64{1, 3, 10} {
 		sigma := calibrated(epsilon, 1e-6)
-		e, err := Final(mechanism(200, 20_000, sigma, rng), 20_000, 1e-6)
+		e, err := FinalIterate(mechanism(200, 20_000, sigma, rng), 20_000, 1e-6)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -201,7 +201,7 @@ func TestTheStandardErrorIsTheSpreadOfEstimates(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(7, 8))
 	const trials, canaries, dimension = 100, 300, 10_000
-	null := Null(dimension)
+	null := NullNormal(dimension)
 	draw := func(mean, deviation float64) []float64 {
 		values := make([]float64, canaries)
 		for i := range values {
@@ -210,7 +210,7 @@ func TestTheStandardErrorIsTheSpreadOfEstimates(t *testing.T) {
 		return values
 	}
 	for name, of := range map[string]func() (Estimate, error){
-		"final":        func() (Estimate, error) { return Final(draw(1, 1.4), dimension, 1e-5) },
+		"final":        func() (Estimate, error) { return FinalIterate(draw(1, 1.4), dimension, 1e-5) },
 		"all iterates": func() (Estimate, error) { return AllIterates(draw(1, 1.4), draw(0, 1), 1e-5) },
 	} {
 		var epsilons []float64
@@ -222,7 +222,7 @@ func TestTheStandardErrorIsTheSpreadOfEstimates(t *testing.T) {
 			}
 			epsilons, promised = append(epsilons, e.Epsilon), promised+e.StandardError/trials
 		}
-		spread, err := Fit(epsilons)
+		spread, err := FitNormal(epsilons)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -236,12 +236,12 @@ func TestWhatCannotBeEstimatedIsAnError(t *testing.T) {
 	t.Parallel()
 	fine := []float64{0.1, 0.2}
 	for want, try := range map[string]func() (Estimate, error){
-		"delta 0: expected":        func() (Estimate, error) { return Final(fine, 1000, 0) },
+		"delta 0: expected":        func() (Estimate, error) { return FinalIterate(fine, 1000, 0) },
 		"delta 1: expected":        func() (Estimate, error) { return AllIterates(fine, fine, 1) },
-		"statistics of 0 canaries": func() (Estimate, error) { return Final(nil, 1000, 1e-5) },
+		"statistics of 0 canaries": func() (Estimate, error) { return FinalIterate(nil, 1000, 1e-5) },
 		"statistics of 3 canaries": func() (Estimate, error) { return AllIterates(fine, []float64{1, 1, 1}, 1e-5) },
-		"statistics of 2 canaries": func() (Estimate, error) { return Final([]float64{1, math.NaN()}, 1000, 1e-5) },
-		"statistics of 1 canaries": func() (Estimate, error) { return Final([]float64{math.Inf(1)}, 1000, 1e-5) },
+		"statistics of 2 canaries": func() (Estimate, error) { return FinalIterate([]float64{1, math.NaN()}, 1000, 1e-5) },
+		"statistics of 1 canaries": func() (Estimate, error) { return FinalIterate([]float64{math.Inf(1)}, 1000, 1e-5) },
 	} {
 		if _, err := try(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)

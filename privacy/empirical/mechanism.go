@@ -1,4 +1,4 @@
-package onerun
+package empirical
 
 import (
 	"errors"
@@ -50,7 +50,7 @@ func LeastNoise(outcomes []Outcome, recipe privacy.Recipe, confidence float64) (
 	s := noiseSearch{outcomes: outcomes, recipe: recipe, level: Share(1-confidence, len(outcomes))}
 	s.recipe.ClipQuantile = nil // the noise multiplier is the total, including the share of the noisy count
 	var err error
-	if bound.PValue, err = s.claim(); err != nil || s.by(Gaussian(0)) < 0 {
+	if bound.PValue, err = s.claim(); err != nil || s.by(GaussianCurve(0)) < 0 {
 		return bound, err
 	}
 	least, err := s.least()

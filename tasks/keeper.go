@@ -1,4 +1,4 @@
-package inmemory
+package tasks
 
 import (
 	"context"
@@ -8,30 +8,29 @@ import (
 	"sync"
 
 	"coalmine/storage"
-	"coalmine/tasks"
 )
 
-// Keeper is a tasks.Resumer without outputs: it keeps the state of one task for its next execution.
-type Keeper struct {
+// RunnerKeeper is a tasks.Resumer without outputs: it keeps the state of one task for its next execution.
+type RunnerKeeper struct {
 	mu    sync.Mutex
-	last  *tasks.Kept
+	last  *Kept
 	files map[storage.Digest][]byte
 }
 
-var _ tasks.Resumer = (*Keeper)(nil)
+var _ Resumer = (*RunnerKeeper)(nil)
 
 // Put implements tasks.Sink, and drops the blob.
-func (*Keeper) Put(context.Context, string, []byte, storage.Durability) error { return nil }
+func (*RunnerKeeper) Put(context.Context, string, []byte, storage.Durability) error { return nil }
 
 // Kept implements tasks.Resumer.
-func (k *Keeper) Kept(context.Context) (*tasks.Kept, error) {
+func (k *RunnerKeeper) Kept(context.Context) (*Kept, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.last, nil
 }
 
 // KeptFile implements tasks.Resumer.
-func (k *Keeper) KeptFile(_ context.Context, file storage.Blob) ([]byte, error) {
+func (k *RunnerKeeper) KeptFile(_ context.Context, file storage.Blob) ([]byte, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	data, ok := k.files[file.Digest]
@@ -42,7 +41,7 @@ func (k *Keeper) KeptFile(_ context.Context, file storage.Blob) ([]byte, error) 
 }
 
 // KeepFile implements tasks.Resumer.
-func (k *Keeper) KeepFile(_ context.Context, name string, data []byte, _ bool) (storage.Blob, error) {
+func (k *RunnerKeeper) KeepFile(_ context.Context, name string, data []byte, _ bool) (storage.Blob, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	b := storage.Blob{Name: name, Digest: storage.DigestOf(data), Size: int64(len(data))}
@@ -54,7 +53,7 @@ func (k *Keeper) KeepFile(_ context.Context, name string, data []byte, _ bool) (
 }
 
 // KeepSoFar implements tasks.Resumer.
-func (k *Keeper) KeepSoFar(_ context.Context, kept *tasks.Kept) error {
+func (k *RunnerKeeper) KeepSoFar(_ context.Context, kept *Kept) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	copied := *kept

@@ -1,6 +1,7 @@
-// Package features turns examples into vectors that can be compared without any model: those
+// This file turns examples into vectors that can be compared without any model: those
 // by which a background is divided into modes, and by which nearest neighbours are found.
-package features
+
+package devices
 
 import (
 	"context"
@@ -12,9 +13,9 @@ import (
 // textFeatures is the number of features of a text.
 const textFeatures = 512
 
-// Layout says how the words of an example, its tokens without Begin and End, divide into
+// FeatureLayout says how the words of an example, its tokens without Begin and End, divide into
 // what is said of it and what it consists of.
-type Layout struct {
+type FeatureLayout struct {
 	// Images says that the words are those of an image: Labels numbers, and then pixels.
 	// Words of a text begin with labels, which are the tokens below FirstWord + Labels.
 	Images bool
@@ -22,7 +23,7 @@ type Layout struct {
 }
 
 // Divide takes the words apart.
-func (l Layout) Divide(words []int32) (labels, content []int32) {
+func (l FeatureLayout) Divide(words []int32) (labels, content []int32) {
 	at := 0
 	for at < len(words) && l.isLabel(at, words[at]) {
 		at++
@@ -30,34 +31,34 @@ func (l Layout) Divide(words []int32) (labels, content []int32) {
 	return words[:at], words[at:]
 }
 
-func (l Layout) isLabel(at int, word int32) bool {
+func (l FeatureLayout) isLabel(at int, word int32) bool {
 	if l.Images {
 		return at < l.Labels
 	}
 	return word >= datasets.FirstWord && int(word) < datasets.FirstWord+l.Labels
 }
 
-// Set makes vectors of the contents of examples.
-type Set interface {
+// FeatureSet makes vectors of the contents of examples.
+type FeatureSet interface {
 	// Dimension is their number of values.
 	Dimension() int
 	// Fill sets x, of Dimension values, to the features of a content.
 	Fill(x []float32, content []int32)
 }
 
-// New returns the features of examples like those of a population. Features of an image are
+// NewFeatures returns the features of examples like those of a population. Features of an image are
 // its pixels, 0 to 1; of a text the sum of its tokens' TF-IDF weights, each token hashed with
 // a sign to one of 512 places (Weinberger et al. 2009), of length 1. A token that no example of
 // the population has weighs nothing.
-func New(ctx context.Context, l Layout, p *datasets.Population) (Set, error) {
+func NewFeatures(ctx context.Context, l FeatureLayout, p *datasets.Population) (FeatureSet, error) {
 	if l.Images {
 		return pixels(p.Index().Sequence - l.Labels), nil
 	}
 	return newTFIDF(ctx, l, p)
 }
 
-// WordsOf are the tokens of a sentence without Begin and End.
-func WordsOf(sentence []int32) []int32 { return sentence[1 : 1+datasets.WordsOf(sentence)] }
+// FeatureWords are the tokens of a sentence without Begin and End.
+func FeatureWords(sentence []int32) []int32 { return sentence[1 : 1+datasets.WordsOf(sentence)] }
 
 // pixels is the number of those of an image.
 type pixels int
@@ -73,7 +74,7 @@ func (p pixels) Fill(x []float32, content []int32) {
 // tfidf has the weight of each token: log(examples / those that have it).
 type tfidf []float32
 
-func newTFIDF(ctx context.Context, l Layout, p *datasets.Population) (tfidf, error) {
+func newTFIDF(ctx context.Context, l FeatureLayout, p *datasets.Population) (tfidf, error) {
 	var having []int // by token
 	last := map[int32]int{}
 	examples := 0
@@ -84,7 +85,7 @@ func newTFIDF(ctx context.Context, l Layout, p *datasets.Population) (tfidf, err
 		}
 		for _, s := range sentences {
 			examples++
-			_, content := l.Divide(WordsOf(s))
+			_, content := l.Divide(FeatureWords(s))
 			for _, w := range content {
 				having = append(having, make([]int, max(0, int(w)+1-len(having)))...)
 				if last[w] != examples {

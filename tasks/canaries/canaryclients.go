@@ -1,11 +1,12 @@
-// Package canaryclients has the clients that an audit sends into a federated training: each
+// These files have the clients that an audit sends into a federated training: each
 // is a user of its own, without data, whose update is a random direction (Andrew et al. 2024,
 // algorithm 2). They are sampled, clipped, noised and counted like everyone.
 //
 //	Clients     what training/clients has to know of them
 //	Directions  their updates, made of the seed wherever they are needed, and stored nowhere
 //	Watch       the largest cosines so far, which aggregation/server hands on
-package canaryclients
+
+package canaries
 
 import (
 	"fmt"

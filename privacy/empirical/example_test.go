@@ -1,9 +1,9 @@
-package onerun_test
+package empirical_test
 
 import (
 	"fmt"
 
-	"coalmine/privacy/onerun"
+	"coalmine/privacy/empirical"
 )
 
 // One training with 100 canaries, of which coins included every second. The 40 highest scores are
@@ -17,12 +17,12 @@ func ExampleLowerBound() {
 			scores[i] += 5
 		}
 	}
-	outcome, err := onerun.Guess(included, scores, 40, 40)
+	outcome, err := empirical.Guess(included, scores, 40, 40)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	bound, err := onerun.LowerBound(outcome, 1e-5, 0.95)
+	bound, err := empirical.LowerBound(outcome, 1e-5, 0.95)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -32,7 +32,7 @@ func ExampleLowerBound() {
 }
 
 func ExampleAnswers() {
-	answers, err := onerun.Answers([]float64{0.9, 0.1, 0.5, 0.7}, 1, 1)
+	answers, err := empirical.Answers([]float64{0.9, 0.1, 0.5, 0.7}, 1, 1)
 	fmt.Printf("%q %v\n", answers, err)
 	// Output: ["in" "out" "abstained" "abstained"] <nil>
 }

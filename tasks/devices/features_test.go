@@ -1,4 +1,4 @@
-package features
+package devices
 
 import (
 	"encoding/base64"
@@ -31,15 +31,15 @@ func TestFeaturesOfAnImageAreItsPixelsAfterTheLabels(t *testing.T) {
 	shape := datasets.Image{Width: 2, Height: 1, Channels: 1, Classes: 10}
 	pixels := base64.StdEncoding.EncodeToString([]byte{0, 255})
 	for _, c := range []struct {
-		layout  Layout
+		layout  FeatureLayout
 		reading datasets.Reading
 		said    string
 	}{
-		{Layout{Images: true, Labels: 1}, datasets.Reading{Level: datasets.ImageLevel, Image: shape}, `"label":7`},
-		{Layout{Images: true, Labels: 3}, datasets.Reading{Level: datasets.ImageLevel, Image: shape, Label: datasets.TagsLabel, Tags: datasets.Tags([]string{"a", "b", "c"})}, `"tags":["b"]`},
+		{FeatureLayout{Images: true, Labels: 1}, datasets.Reading{Level: datasets.ImageLevel, Image: shape}, `"label":7`},
+		{FeatureLayout{Images: true, Labels: 3}, datasets.Reading{Level: datasets.ImageLevel, Image: shape, Label: datasets.TagsLabel, Tags: datasets.Tags([]string{"a", "b", "c"})}, `"tags":["b"]`},
 	} {
 		p := training(t, fmt.Sprintf(`{"user":"u",%s,"pixels":%q}`+"\n", c.said, pixels), c.reading, 0)
-		set, err := New(t.Context(), c.layout, p)
+		set, err := NewFeatures(t.Context(), c.layout, p)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -47,7 +47,7 @@ func TestFeaturesOfAnImageAreItsPixelsAfterTheLabels(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		labels, content := c.layout.Divide(WordsOf(sentence))
+		labels, content := c.layout.Divide(FeatureWords(sentence))
 		x := make([]float32, set.Dimension())
 		set.Fill(x, content)
 		if !slices.Equal(x, []float32{0, 1}) || len(labels) != c.layout.Labels {
@@ -62,7 +62,7 @@ func TestFeaturesOfATextAreHashedWeights(t *testing.T) {
 	t.Parallel()
 	lines := `{"user":"u","text":"a b c"}` + "\n" + `{"user":"u","text":"a d"}` + "\n" + `{"user":"u","text":"a b b"}` + "\n"
 	p := training(t, lines, datasets.Reading{}, 4) // tokens 4 and 5 are a and b
-	set, err := New(t.Context(), Layout{}, p)
+	set, err := NewFeatures(t.Context(), FeatureLayout{}, p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func TestLabelsOfATextStandBeforeItsWords(t *testing.T) {
 		for _, word := range strings.Fields(strings.Trim(words, "[]")) {
 			list = append(list, int32(word[0]-'0'))
 		}
-		labels, content := Layout{Labels: 3}.Divide(list)
+		labels, content := FeatureLayout{Labels: 3}.Divide(list)
 		if got := fmt.Sprint(labels, content); got != want {
 			t.Errorf("%s is divided into %s, want %s", words, got, want)
 		}

@@ -1,4 +1,4 @@
-package metered_test
+package open_test
 
 import (
 	"bytes"
@@ -11,14 +11,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"coalmine/storage"
-	"coalmine/storage/metered"
+	"coalmine/storage/open"
 	"coalmine/storage/storagetest"
 	"coalmine/storage/storagetest/fault"
 )
 
 func TestACountedStoreKeepsTheContract(t *testing.T) {
 	t.Parallel()
-	storagetest.Run(t, storagetest.InProcess(func() storage.Store { return metered.New(storagetest.NewMemory(), nil) }))
+	storagetest.Run(t, storagetest.InProcess(func() storage.Store { return open.Meter(storagetest.NewMemory(), nil) }))
 }
 
 func TestOperationsAndBytesAreCountedByOutcome(t *testing.T) {
@@ -26,7 +26,7 @@ func TestOperationsAndBytesAreCountedByOutcome(t *testing.T) {
 	ctx := t.Context()
 	registry := prometheus.NewPedanticRegistry()
 	faulty := fault.Wrap(storagetest.NewMemory())
-	store := metered.New(faulty, registry)
+	store := open.Meter(faulty, registry)
 
 	must(t, store.Put(ctx, "a/put", bytes.NewReader(make([]byte, 1000)), storage.Durable))
 	must(t, store.Create(ctx, "a/created", make([]byte, 10)))

@@ -1,11 +1,11 @@
-package onerun_test
+package empirical_test
 
 import (
 	"math"
 	"testing"
 
 	"coalmine/privacy"
-	"coalmine/privacy/onerun"
+	"coalmine/privacy/empirical"
 )
 
 // Without credit for sampling, rounds are one Gaussian mechanism, with mu = 2 sqrt(rounds) /
@@ -13,12 +13,12 @@ import (
 func TestLeastNoiseIsThatOfTheGaussianMechanism(t *testing.T) {
 	t.Parallel()
 	r := privacy.Recipe{Population: 1000, Cohort: 100, Rounds: 16, NoiseMultiplier: 4, Delta: 1e-5, Sampling: privacy.NoSampling}
-	o := onerun.Outcome{Units: 500, Guesses: 120, Correct: 110}
-	got, err := onerun.LeastNoise([]onerun.Outcome{o}, r, 0.95)
+	o := empirical.Outcome{Units: 500, Guesses: 120, Correct: 110}
+	got, err := empirical.LeastNoise([]empirical.Outcome{o}, r, 0.95)
 	if err != nil {
 		t.Fatal(err)
 	}
-	mu, err := onerun.GaussianBound(o, 0.95)
+	mu, err := empirical.GaussianBound(o, 0.95)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +26,7 @@ func TestLeastNoiseIsThatOfTheGaussianMechanism(t *testing.T) {
 	if want := 8 / mu; got.NoiseMultiplier < want*(1-1e-9) || got.NoiseMultiplier > want*1.05 {
 		t.Errorf("noise multiplier %v is refuted, of the Gaussian curve %v", got.NoiseMultiplier, want)
 	}
-	if exact := onerun.CurvePValue(o, onerun.Gaussian(2)); got.PValue < exact || got.PValue > 3*exact {
+	if exact := empirical.CurvePValue(o, empirical.GaussianCurve(2)); got.PValue < exact || got.PValue > 3*exact {
 		t.Errorf("p %v, of the Gaussian curve %v", got.PValue, exact)
 	}
 	r.NoiseMultiplier = got.NoiseMultiplier
@@ -39,14 +39,14 @@ func TestLeastNoiseIsThatOfTheGaussianMechanism(t *testing.T) {
 func TestTheClaimIsRefutedByItsNoise(t *testing.T) {
 	t.Parallel()
 	r := privacy.Recipe{Population: 2000, Cohort: 100, Rounds: 30, Delta: 1e-5, Sampling: privacy.Shuffled}
-	o := onerun.Outcome{Units: 400, Guesses: 100, Correct: 75}
-	free, err := onerun.LeastNoise([]onerun.Outcome{o}, r, 0.95)
+	o := empirical.Outcome{Units: 400, Guesses: 100, Correct: 75}
+	free, err := empirical.LeastNoise([]empirical.Outcome{o}, r, 0.95)
 	if err != nil || free.PValue != 1 {
 		t.Fatalf("without noise: %+v (%v)", free, err)
 	}
 	for _, factor := range []float64{0.9, 1.1} {
 		r.NoiseMultiplier = factor * free.NoiseMultiplier
-		got, err := onerun.LeastNoise([]onerun.Outcome{o}, r, 0.95)
+		got, err := empirical.LeastNoise([]empirical.Outcome{o}, r, 0.95)
 		if err != nil || got.NoiseMultiplier != free.NoiseMultiplier || (got.PValue <= 0.05) != (factor > 1) {
 			t.Errorf("%v times the noise: %+v (%v), without noise %+v", factor, got, err, free)
 		}
@@ -57,13 +57,13 @@ func TestTheClaimIsRefutedByItsNoise(t *testing.T) {
 func TestSamplingCountsForTheCurve(t *testing.T) {
 	t.Parallel()
 	r := privacy.Recipe{Population: 2000, Cohort: 100, Rounds: 30, Delta: 1e-5, Sampling: privacy.NoSampling}
-	o := onerun.Outcome{Units: 400, Guesses: 100, Correct: 75}
-	full, err := onerun.LeastNoise([]onerun.Outcome{o}, r, 0.95)
+	o := empirical.Outcome{Units: 400, Guesses: 100, Correct: 75}
+	full, err := empirical.LeastNoise([]empirical.Outcome{o}, r, 0.95)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.Sampling = privacy.FixedSize
-	sampled, err := onerun.LeastNoise([]onerun.Outcome{o}, r, 0.95)
+	sampled, err := empirical.LeastNoise([]empirical.Outcome{o}, r, 0.95)
 	if err != nil || !(sampled.NoiseMultiplier < full.NoiseMultiplier/3) || !(sampled.Epsilon > 0.2) {
 		t.Errorf("of samples %+v (%v), of all users %+v", sampled, err, full)
 	}
@@ -73,12 +73,12 @@ func TestSamplingCountsForTheCurve(t *testing.T) {
 func TestSeveralNumbersOfGuessesShareTheLevel(t *testing.T) {
 	t.Parallel()
 	r := privacy.Recipe{Population: 1000, Cohort: 100, Rounds: 16, Delta: 1e-5, NoiseMultiplier: 20, Sampling: privacy.NoSampling}
-	few, chance := onerun.Outcome{Units: 500, Guesses: 30, Correct: 30}, onerun.Outcome{Units: 500, Guesses: 120, Correct: 60}
-	together, err := onerun.LeastNoise([]onerun.Outcome{chance, few}, r, 0.9)
+	few, chance := empirical.Outcome{Units: 500, Guesses: 30, Correct: 30}, empirical.Outcome{Units: 500, Guesses: 120, Correct: 60}
+	together, err := empirical.LeastNoise([]empirical.Outcome{chance, few}, r, 0.9)
 	if err != nil {
 		t.Fatal(err)
 	}
-	alone, err := onerun.LeastNoise([]onerun.Outcome{few}, r, 0.95)
+	alone, err := empirical.LeastNoise([]empirical.Outcome{few}, r, 0.95)
 	if err != nil || together.By != 1 || together.NoiseMultiplier != alone.NoiseMultiplier || together.PValue != 2*alone.PValue {
 		t.Errorf("together %+v, the better alone at half of the level %+v (%v)", together, alone, err)
 	}
@@ -87,18 +87,18 @@ func TestSeveralNumbersOfGuessesShareTheLevel(t *testing.T) {
 func TestGuessesByChanceRefuteNoNoise(t *testing.T) {
 	t.Parallel()
 	r := privacy.Recipe{Population: 1000, Cohort: 100, Rounds: 3, NoiseMultiplier: 1, Delta: 1e-5}
-	got, err := onerun.LeastNoise([]onerun.Outcome{{Units: 100, Guesses: 40, Correct: 22}}, r, 0.95)
+	got, err := empirical.LeastNoise([]empirical.Outcome{{Units: 100, Guesses: 40, Correct: 22}}, r, 0.95)
 	if err != nil || !math.IsInf(got.NoiseMultiplier, 1) || got.Epsilon != 0 || got.PValue < 0.05 {
 		t.Errorf("%+v (%v)", got, err)
 	}
-	if _, err := onerun.LeastNoise([]onerun.Outcome{{}}, r, 0.95); err == nil {
+	if _, err := empirical.LeastNoise([]empirical.Outcome{{}}, r, 0.95); err == nil {
 		t.Error("an outcome without guesses was accepted")
 	}
-	if _, err := onerun.LeastNoise(nil, r, 0.95); err == nil {
+	if _, err := empirical.LeastNoise(nil, r, 0.95); err == nil {
 		t.Error("no outcomes were accepted")
 	}
 	r.Cohort = 5000
-	if _, err := onerun.LeastNoise([]onerun.Outcome{{Units: 100, Guesses: 40, Correct: 40}}, r, 0.95); err == nil {
+	if _, err := empirical.LeastNoise([]empirical.Outcome{{Units: 100, Guesses: 40, Correct: 40}}, r, 0.95); err == nil {
 		t.Error("a cohort above the population was accepted")
 	}
 }

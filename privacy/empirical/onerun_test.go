@@ -1,4 +1,4 @@
-package onerun_test
+package empirical_test
 
 import (
 	"math"
@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"coalmine/privacy/onerun"
+	"coalmine/privacy/empirical"
 )
 
 // Results published with the audit of CoDeDP (audit_results.json on Hugging
@@ -21,7 +21,7 @@ func TestLowerBoundMatchesPublishedValues(t *testing.T) {
 		{35, 23, 0.05, 0.014548719860613346}, {100, 60, 0.05, 0.05073561053723097},
 		{30, 23, 0.05, 0.42648759204894304}, {30, 23, 0.01, 0.16005427204072475},
 	} {
-		got, err := onerun.LowerBound(onerun.Outcome{Units: 500, Guesses: c.guesses, Correct: c.correct}, 1e-5, 1-c.level)
+		got, err := empirical.LowerBound(empirical.Outcome{Units: 500, Guesses: c.guesses, Correct: c.correct}, 1e-5, 1-c.level)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -37,7 +37,7 @@ func TestLowerBoundMatchesPublishedValues(t *testing.T) {
 func TestBoundGrowsWithCorrectGuessesAndFallsWithConfidence(t *testing.T) {
 	t.Parallel()
 	bound := func(correct int, confidence float64) float64 {
-		b, err := onerun.LowerBound(onerun.Outcome{Units: 200, Guesses: 60, Correct: correct}, 1e-6, confidence)
+		b, err := empirical.LowerBound(empirical.Outcome{Units: 200, Guesses: 60, Correct: correct}, 1e-6, confidence)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -70,11 +70,11 @@ func TestBoundHoldsForRandomizedResponse(t *testing.T) {
 				scores[i] = 1
 			}
 		}
-		outcome, err := onerun.Guess(included, scores, 100, 100)
+		outcome, err := empirical.Guess(included, scores, 100, 100)
 		if err != nil {
 			t.Fatal(err)
 		}
-		bound, err := onerun.LowerBound(outcome, 0, 0.95)
+		bound, err := empirical.LowerBound(outcome, 0, 0.95)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -94,32 +94,32 @@ func TestGuessCountsBothEnds(t *testing.T) {
 	t.Parallel()
 	included := []bool{true, false, true, false, true}
 	scores := []float64{9, 8, math.Inf(-1), 1, 5}
-	got, err := onerun.Guess(included, scores, 2, 2) // in: 0, 1; out: 3, 2
+	got, err := empirical.Guess(included, scores, 2, 2) // in: 0, 1; out: 3, 2
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (onerun.Outcome{Units: 5, Guesses: 4, Correct: 2}); got != want {
+	if want := (empirical.Outcome{Units: 5, Guesses: 4, Correct: 2}); got != want {
 		t.Errorf("outcome %+v, expected %+v", got, want)
 	}
 	scores[3] = math.NaN()
-	if _, err := onerun.Guess(included, scores, 2, 2); err == nil || !strings.Contains(err.Error(), "the score of unit 3 of the one-run audit is NaN") {
+	if _, err := empirical.Guess(included, scores, 2, 2); err == nil || !strings.Contains(err.Error(), "the score of unit 3 of the one-run audit is NaN") {
 		t.Errorf("error %v, want the unit whose score is NaN", err)
 	}
 }
 
 func TestBadArgumentsAreErrors(t *testing.T) {
 	t.Parallel()
-	fine := onerun.Outcome{Units: 10, Guesses: 5, Correct: 5}
+	fine := empirical.Outcome{Units: 10, Guesses: 5, Correct: 5}
 	for name, call := range map[string]func() error{
-		"no units":          func() error { return onerun.Outcome{}.Validate() },
-		"too many guesses":  func() error { return onerun.Outcome{Units: 2, Guesses: 3}.Validate() },
-		"too many correct":  func() error { return onerun.Outcome{Units: 5, Guesses: 3, Correct: 4}.Validate() },
-		"delta 1":           func() error { _, err := onerun.LowerBound(fine, 1, 0.9); return err },
-		"confidence 1":      func() error { _, err := onerun.LowerBound(fine, 0, 1); return err },
-		"invalid outcome":   func() error { _, err := onerun.LowerBound(onerun.Outcome{}, 0, 0.9); return err },
-		"coins and scores":  func() error { _, err := onerun.Guess([]bool{true}, nil, 0, 0); return err },
-		"guesses and units": func() error { _, err := onerun.Guess([]bool{true}, []float64{1}, 1, 1); return err },
-		"no guesses":        func() error { _, err := onerun.Guess([]bool{true}, []float64{1}, 0, 0); return err },
+		"no units":          func() error { return empirical.Outcome{}.Validate() },
+		"too many guesses":  func() error { return empirical.Outcome{Units: 2, Guesses: 3}.Validate() },
+		"too many correct":  func() error { return empirical.Outcome{Units: 5, Guesses: 3, Correct: 4}.Validate() },
+		"delta 1":           func() error { _, err := empirical.LowerBound(fine, 1, 0.9); return err },
+		"confidence 1":      func() error { _, err := empirical.LowerBound(fine, 0, 1); return err },
+		"invalid outcome":   func() error { _, err := empirical.LowerBound(empirical.Outcome{}, 0, 0.9); return err },
+		"coins and scores":  func() error { _, err := empirical.Guess([]bool{true}, nil, 0, 0); return err },
+		"guesses and units": func() error { _, err := empirical.Guess([]bool{true}, []float64{1}, 1, 1); return err },
+		"no guesses":        func() error { _, err := empirical.Guess([]bool{true}, []float64{1}, 0, 0); return err },
 	} {
 		if call() == nil {
 			t.Errorf("%s was accepted", name)

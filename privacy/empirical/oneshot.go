@@ -1,4 +1,4 @@
-// Package oneshot estimates epsilon by one federated training in which canary clients take
+// These files estimate epsilon by one federated training in which canary clients take
 // part (Andrew et al. 2024, One-shot Empirical Privacy Estimation for Federated Learning).
 //
 // The update of a canary client is a random direction. In many dimensions random directions
@@ -7,12 +7,13 @@
 // another mean if it did. Many canaries in one training show that second distribution. The
 // estimate is the epsilon that separates the two distributions:
 //
-//	estimate, err := oneshot.Final(cosines, dimension, 1e-5)
+//	estimate, err := empirical.FinalIterate(cosines, dimension, 1e-5)
 //
 // It is an estimate, not a bound: neither the canaries nor the statistic need be the worst,
 // the second distribution is fitted, and no confidence is claimed. For the Gaussian
 // mechanism the estimate converges to the exact epsilon (same paper, theorem 3.3).
-package oneshot
+
+package empirical
 
 import (
 	"fmt"
@@ -35,16 +36,16 @@ type Normal struct {
 	Deviation float64 `json:"deviation"` // above 0
 }
 
-// Null returns the distribution of the cosine of a random direction with any vector that does
+// NullNormal returns the distribution of the cosine of a random direction with any vector that does
 // not depend on it, in a number of dimensions: N(0, 1/d) (same paper, theorem 3.2). From 1000
 // dimensions on the exact density differs too little to matter.
-func Null(dimension int) Normal {
+func NullNormal(dimension int) Normal {
 	return Normal{Deviation: 1 / math.Sqrt(float64(dimension))}
 }
 
-// Fit returns the normal distribution of maximum likelihood. It is an error if all values
+// FitNormal returns the normal distribution of maximum likelihood. It is an error if all values
 // are equal, because their deviation is 0, or if a value is not finite.
-func Fit(values []float64) (Normal, error) {
+func FitNormal(values []float64) (Normal, error) {
 	var mean, squares float64
 	for _, v := range values {
 		mean += v / float64(len(values))
@@ -80,24 +81,24 @@ type Estimate struct {
 	Unseen Normal `json:"unseen"`
 }
 
-// Final estimates epsilon at delta from the cosine of each canary with the total change of a
+// FinalIterate estimates epsilon at delta from the cosine of each canary with the total change of a
 // model of the given dimension (algorithm 2). The distribution of unseen canaries is known.
-func Final(cosines []float64, dimension int, delta float64) (Estimate, error) {
-	seen, err := Fit(cosines)
+func FinalIterate(cosines []float64, dimension int, delta float64) (Estimate, error) {
+	seen, err := FitNormal(cosines)
 	if err != nil {
 		return Estimate{}, err
 	}
-	return estimate(seen, Null(dimension), len(cosines), 0, delta)
+	return estimate(seen, NullNormal(dimension), len(cosines), 0, delta)
 }
 
 // AllIterates estimates epsilon at delta from the largest cosine of each canary with the
 // update of any round. The values of unseen canaries are fitted likewise (section 4).
 func AllIterates(seen, unseen []float64, delta float64) (Estimate, error) {
-	with, err := Fit(seen)
+	with, err := FitNormal(seen)
 	if err != nil {
 		return Estimate{}, err
 	}
-	without, err := Fit(unseen)
+	without, err := FitNormal(unseen)
 	if err != nil {
 		return Estimate{}, err
 	}
