@@ -27,11 +27,11 @@ import (
 
 func newDataCommand(g *global) *cobra.Command {
 	c := &cobra.Command{
-		Use: "data", Short: "Inspect, import or convert a source, export what a run made of it", GroupID: groupOther, Args: cobra.NoArgs,
+		Use: "data", Short: "Inspect, import or convert a source, export the data of a run", GroupID: groupOther, Args: cobra.NoArgs,
 		Example: "  coalmine data inspect texts.jsonl\n  coalmine data export quickstart c01 -o c01",
 		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(newInspectCommand(g), newImportCommand(g), newDataListCommand(g), newDataRemoveCommand(g), newConvertCommand(g), newDataExportCommand(g))
+	c.AddCommand(newInspectCommand(g), newImportCommand(g), newDataListCommand(g), newDataRemoveCommand(g), newConvertCommand(g), newDataExportCommand(g), newDataExampleCommand(g))
 	return c
 }
 
@@ -89,7 +89,7 @@ is there.`,
 
 // inspectSource counts what a recipe makes of a source.
 func (g *global) inspectSource(ctx context.Context, name string, look *inspecting) error {
-	source, err := sources.Here{Library: g.library}.Find(ctx, name, "")
+	source, err := g.finder("").Find(ctx, name, "")
 	if err != nil {
 		return err
 	}

@@ -53,7 +53,7 @@ Prints data.sha256 of the source.`,
 
 // importSource brings a source into the store, under a name if there is one.
 func (g *global) importSource(ctx context.Context, from, name string, look *inspecting) error {
-	source, err := sources.Here{Library: g.library}.Find(ctx, from, "")
+	source, err := g.finder("").Find(ctx, from, "")
 	if err != nil {
 		return err
 	}

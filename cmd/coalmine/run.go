@@ -16,7 +16,6 @@ import (
 	"coalmine/internal/readable"
 	"coalmine/workflows/control"
 	"coalmine/workflows/control/submission"
-	"coalmine/workflows/data/sources"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/results"
 	"coalmine/workflows/runs"
@@ -49,11 +48,11 @@ func (s *submitFlags) add(f *pflag.FlagSet, submits bool) {
 
 // prepare reads and checks an experiment file and its data.
 func (s *submitFlags) prepare(ctx context.Context, g *global, path string) (*submission.Submission, error) {
-	data, err := submission.ReadFile(path)
+	data, err := g.readExperiment(path)
 	if err != nil {
 		return nil, err
 	}
-	finder := sources.Here{Folder: filepath.Dir(path), Library: g.library}
+	finder := g.finder(filepath.Dir(path))
 	key := submissionKey{global: g, create: s.submits, makesHome: s.makesHome}
 	sub, err := submission.PrepareFile(ctx, path, data, experiment.Options{Sets: s.sets, MaxCells: s.maxCells}, finder, key.fingerprint)
 	if err == nil {
@@ -427,7 +426,7 @@ uploaded data that data.sha256 names, or what serve --allow-source allows.`,
 
 // submitFile has the experiment checked where it is submitted.
 func (g *global) submitFile(ctx context.Context, flags *submitFlags, path string) error {
-	text, err := submission.ReadFile(path)
+	text, err := g.readExperiment(path)
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 
 	"coalmine/storage"
 	"coalmine/tasks/clientprograms"
@@ -25,33 +24,39 @@ type Packer interface {
 
 // Pack implements Packer.
 func (h Here) Pack(_ context.Context, name, _ string, omit func(string) bool) (*Source, error) {
-	tried := []string{name}
-	if h.Folder != "" && !filepath.IsAbs(name) {
-		tried = append(tried, filepath.Join(h.Folder, name))
+	source, err := lookUp(h, name,
+		func(directory string) (*Source, error) {
+			return pack(os.DirFS(directory), os.Stat, directory, directory, omit)
+		},
+		func(path, shown string) (*Source, error) {
+			code, err := fs.Sub(h.Shipped, path)
+			if err != nil {
+				return nil, err
+			}
+			stat := func(name string) (fs.FileInfo, error) { return fs.Stat(h.Shipped, name) }
+			return pack(code, stat, path, shown, omit)
+		})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fault(name, "there is no such directory, looked for from the working directory and from %q", h.Folder)
 	}
-	for _, directory := range tried {
-		info, err := os.Stat(directory)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err == nil && !info.IsDir() {
-			return nil, fault(directory, "is no directory; expected one with the code that training.command runs")
-		}
-		if err != nil {
-			return nil, err
-		}
-		return pack(directory, omit)
-	}
-	return nil, fault(name, "there is no such directory, looked for from the working directory and from %q", h.Folder)
+	return source, err
 }
 
-func pack(directory string, omit func(string) bool) (*Source, error) {
-	archive, err := clientprograms.PackCode(os.DirFS(directory), omit)
+// pack packs the code of a directory, which stat knows by its path and messages call shown.
+func pack(code fs.FS, stat func(string) (fs.FileInfo, error), path, shown string, omit func(string) bool) (*Source, error) {
+	info, err := stat(path)
+	if err == nil && !info.IsDir() {
+		return nil, fault(shown, "is no directory; expected one with the code that training.command runs")
+	}
 	if err != nil {
-		return nil, fault(directory, "cannot be packed: %w", err)
+		return nil, err
+	}
+	archive, err := clientprograms.PackCode(code, omit)
+	if err != nil {
+		return nil, fault(shown, "cannot be packed: %w", err)
 	}
 	open := func(context.Context) (io.ReadCloser, error) { return memory{bytes.NewReader(archive)}, nil }
-	return &Source{Name: directory, Files: []*File{{Name: directory, Digest: storage.DigestOf(archive), Open: open}}}, nil
+	return &Source{Name: shown, Files: []*File{{Name: shown, Digest: storage.DigestOf(archive), Open: open}}}, nil
 }
 
 // memory is a file that is all there.

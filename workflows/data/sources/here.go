@@ -23,6 +23,11 @@ type Here struct {
 	Folder string
 	// Library finds sources by their names in a store; nil without a store.
 	Library func(context.Context) (*Library, error)
+	// Shipped are files that come with the program, in which relative paths are looked up last; nil for
+	// none.
+	Shipped fs.FS
+	// Advice returns how to get a file that is not there, or ""; nil for no advice.
+	Advice func(name string) string
 }
 
 // Find implements Finder.
@@ -33,20 +38,50 @@ func (h Here) Find(ctx context.Context, name, _ string) (*Source, error) {
 	if entry, ok := strings.CutPrefix(name, StorePrefix); ok {
 		return h.findEntry(ctx, entry)
 	}
-	tried := []string{name}
-	if h.Folder != "" && !filepath.IsAbs(name) {
-		tried = append(tried, filepath.Join(h.Folder, name))
+	source, err := lookUp(h, name, findPath, func(shipped, found string) (*Source, error) { return findIn(h.Shipped, shipped, found) })
+	switch {
+	case !errors.Is(err, fs.ErrNotExist):
+		return source, err
+	case len(h.places(name)) == 1:
+		return nil, fault(name, "there is no such file or directory%s", h.advice(name))
 	}
-	for _, found := range tried {
-		source, err := findPath(found)
-		if !errors.Is(err, fs.ErrNotExist) {
-			return source, err
+	return nil, fault(name, "there is no such file or directory, looked for from the working directory and from %s%s", h.Folder, h.advice(name))
+}
+
+func (h Here) advice(name string) string {
+	if h.Advice == nil {
+		return ""
+	}
+	return h.Advice(name)
+}
+
+// places are the paths that a name may stand for.
+func (h Here) places(name string) []string {
+	if h.Folder == "" || filepath.IsAbs(name) {
+		return []string{name}
+	}
+	return []string{name, filepath.Join(h.Folder, name)}
+}
+
+// lookUp tries the places of a name on this machine, and then among the shipped files. The error is
+// fs.ErrNotExist if it is nowhere.
+func lookUp[T any](h Here, name string, here func(path string) (T, error), shipped func(path, shown string) (T, error)) (T, error) {
+	for _, place := range h.places(name) {
+		if found, err := here(place); !errors.Is(err, fs.ErrNotExist) {
+			return found, err
 		}
 	}
-	if len(tried) == 1 {
-		return nil, fault(name, "there is no such file or directory")
+	for _, place := range h.places(name) {
+		path := filepath.ToSlash(filepath.Clean(place))
+		if h.Shipped == nil || !fs.ValidPath(path) {
+			continue
+		}
+		if found, err := shipped(path, place); !errors.Is(err, fs.ErrNotExist) {
+			return found, err
+		}
 	}
-	return nil, fault(name, "there is no such file or directory, looked for from the working directory and from %s", h.Folder)
+	var none T
+	return none, fs.ErrNotExist
 }
 
 // findEntry finds a source that has been imported into the store.

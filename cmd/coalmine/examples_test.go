@@ -1,0 +1,66 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"coalmine/internal/testserver"
+)
+
+// inEmptyFolder runs this program in a folder of its own, as a user who has no clone does.
+func inEmptyFolder(t *testing.T, folder string, args ...string) (string, error) {
+	t.Helper()
+	program := exec.CommandContext(t.Context(), os.Args[0], args...)
+	program.Dir = folder
+	program.Env = append(os.Environ(), asCommand+"=1")
+	output, err := program.CombinedOutput()
+	return string(output), err
+}
+
+func TestExamplesRunFromAnyFolder(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	for _, args := range [][]string{
+		{"plan", "examples/quickstart.yaml"},
+		{"plan", "examples/thakkar-2020/table-1-small.yaml"},
+		{"plan", "examples/external/transformer/experiment.yaml"}, // its data and its code are beside it
+		{"data", "inspect", "examples/data/state-of-the-union.jsonl.gz", "--words", "400"},
+	} {
+		if output, err := inEmptyFolder(t, folder, args...); err != nil {
+			t.Errorf("%v: %v\n%s", args, err, output)
+		}
+	}
+	output, err := inEmptyFolder(t, folder, "plan", "examples/carlini-2019/table2-small.yaml")
+	if err == nil || !strings.Contains(output, "coalmine data example carlini-2019/table2-small") {
+		t.Errorf("%v, without the command that makes the data:\n%s", err, output)
+	}
+}
+
+func TestDataOfExamplesAreMadeOnceAndNotReplacedElsewhere(t *testing.T) {
+	t.Parallel()
+	testserver.Python(t, "json")
+	folder := t.TempDir()
+	for _, example := range madeExamples() {
+		if output, err := inEmptyFolder(t, folder, "data", "example", example); err != nil {
+			t.Fatalf("%s: %v\n%s", example, err, output)
+		}
+		if output, err := inEmptyFolder(t, folder, "plan", "examples/"+example+".yaml"); err != nil {
+			t.Errorf("%s: %v\n%s", example, err, output)
+		}
+		if output, err := inEmptyFolder(t, folder, "data", "example", example); err == nil || !strings.Contains(output, "--force") {
+			t.Errorf("%s is replaced without being asked: %v\n%s", example, err, output)
+		}
+	}
+	first, err := os.ReadFile(filepath.Join(folder, "secrets.jsonl"))
+	if output, again := inEmptyFolder(t, folder, "data", "example", "table2-small", "--force"); again != nil {
+		t.Errorf("%v\n%s", again, output)
+	}
+	if second, _ := os.ReadFile(filepath.Join(folder, "secrets.jsonl")); err != nil || len(first) == 0 || !bytes.Equal(first, second) {
+		t.Errorf("%v: the data differ when they are made again", err)
+	}
+	refuses(t, "no program here makes its data", "data", "example", "quickstart")
+}

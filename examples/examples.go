@@ -1,0 +1,95 @@
+// Package examples holds the experiment files that come with the program, their data, and the programs
+// that make data, as the folder examples of the repository has them.
+package examples
+
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+)
+
+//go:embed *.yaml */*.yaml external data/*.gz data/*.jsonl data/*.py data/*.txt data/README.md
+var files embed.FS
+
+// Folder is the folder of the repository that the files are below.
+const Folder = "examples"
+
+// Root is the root of a repository that has nothing but the files of this package.
+var Root fs.FS = root{}
+
+type root struct{}
+
+// Open implements fs.FS.
+func (root) Open(name string) (fs.File, error) {
+	inner, ok := strings.CutPrefix(name, Folder)
+	if inner = strings.TrimPrefix(inner, "/"); !ok || path.Join(Folder, inner) != name {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	}
+	return files.Open(path.Clean(inner))
+}
+
+// Names lists the experiment files, such as thakkar-2020/table-1-small.
+func Names() (names []string) {
+	_ = fs.WalkDir(files, ".", func(name string, _ fs.DirEntry, err error) error { // an embed.FS has no errors
+		if experiment, ok := strings.CutSuffix(name, ".yaml"); ok {
+			names = append(names, experiment)
+		}
+		return err
+	})
+	return names
+}
+
+// Find returns the path of an experiment file in Root. Its name may be any end of it that no other has,
+// such as table-1-small, and leave hyphens out if that makes it no other's: thakkar-2020/table1.
+func Find(name string) (string, error) {
+	var found []string
+	for _, as := range []func(string) string{asIs, withoutHyphens} {
+		if found = named(as(trimmed(name)), as); len(found) == 1 {
+			return path.Join(Folder, found[0]) + ".yaml", nil
+		} else if len(found) > 1 {
+			return "", fmt.Errorf("example %q: several names end so: expected one of %s", name, strings.Join(found, ", "))
+		}
+	}
+	return "", fmt.Errorf("example %q: expected one of\n  %s", name, strings.Join(Names(), "\n  "))
+}
+
+// named are the names that are the wanted one or, if none is, end in it.
+func named(wanted string, as func(string) string) (ends []string) {
+	for _, n := range Names() {
+		if as(n) == wanted {
+			return []string{n}
+		}
+		if strings.HasSuffix(as(n), "/"+wanted) {
+			ends = append(ends, n)
+		}
+	}
+	return ends
+}
+
+func trimmed(name string) string {
+	return strings.TrimSuffix(strings.TrimPrefix(name, Folder+"/"), ".yaml")
+}
+
+func asIs(name string) string { return name }
+
+func withoutHyphens(name string) string { return strings.ReplaceAll(name, "-", "") }
+
+// Made describes data that a program makes of the data that come with the examples.
+type Made struct {
+	// Example is the experiment file that reads File from the working directory.
+	Example, File string
+	// Arguments of Python: a program below examples/data, and the files there that it reads.
+	Arguments []string
+}
+
+var made = []Made{
+	{"carlini-2019/table2-small", "secrets.jsonl", []string{"secrets.py"}},
+	{"orekondy-2018/table2-tags-small", "digit-pairs.jsonl.gz", []string{"digit_pairs.py", "handwriting.jsonl.gz"}},
+	{"augenstein-2020/task6-small", "public.jsonl.gz", []string{"earlier.py", "state-of-the-union.jsonl.gz"}},
+}
+
+// MadeData lists the data that programs make.
+func MadeData() []Made { return slices.Clone(made) }
