@@ -191,18 +191,19 @@ def check(name):
     folder = os.path.join(HERE, "..", "papers", name)
     study, page = Study(folder), open(folder + ".md").read()
     total, verdicts = 0, 0
-    for text, table in re.findall(r"<!-- claims ?([a-z]*): made of results -->\n(.*?)<!-- end -->", page, re.S):
-        claims = [dict(c) for c in read(folder, "claims")]
-        if text:  # of which only the claims are told that were measured on it
-            files = os.listdir(folder)
-            claims = [c for c in claims if any(c["results"] + f"-{text}-{part}.csv" in files for part in ("cells", "means"))]
-        lines = table.strip().split("\n")[2:]
-        if len(lines) != len(claims):
-            raise SystemExit(f"{name}: {len(lines)} lines of {len(claims)} claims")
+    others, table = re.search(r"<!-- claims((?: [a-z]+)*): made of results -->\n(.*?)<!-- end -->", page, re.S).groups()
+    lines, claims, files = table.strip().split("\n")[2:], read(folder, "claims"), os.listdir(folder)
+    if len(lines) != len(claims):
+        raise SystemExit(f"{name}: {len(lines)} lines of {len(claims)} claims")
+    for column, text in enumerate([""] + others.split()):
         for c, line in zip(claims, lines):
-            c["results"] += "-" + text if text else ""
+            result, said = [x.strip() for x in line.split("|")][2 + 2 * column:4 + 2 * column]
+            c = dict(c, results=c["results"] + ("-" + text if text else ""))
+            if text and not any(c["results"] + f"-{part}.csv" in files for part in ("cells", "means")):
+                if result or said:
+                    raise SystemExit(f"{name}: {c['claim']}: {said}, and no results on {text}")
+                continue
             verdict, numbers = study.decide(c)
-            _, _, result, said, _ = line.split(" | ") if line.count(" | ") == 4 else [""] + [x.strip() for x in line.split("|")][1:5]
             if verdict != said:
                 raise SystemExit(f"{name}: {c['claim']}: the page says {said}, and the numbers {verdict}")
             there = printed(result) if numbers else []

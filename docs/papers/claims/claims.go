@@ -69,8 +69,8 @@ var measures = map[string]struct {
 	memory bool    // falls to a known value where nothing is memorized
 	of     func(rows table) (x float64, ok bool)
 }{
-	"memorized":                     {name: "memorized", unit: 100, digits: 1, suffix: " of 100", margin: 0.1, memory: true},
-	"beam_found":                    {name: "by beam search", unit: 100, digits: 1, suffix: " of 100", margin: 0.1, memory: true},
+	"memorized":                     {name: "memorized", unit: 100, digits: 1, suffix: "%", margin: 0.1, memory: true},
+	"beam_found":                    {name: "beam search", unit: 100, digits: 1, suffix: "%", margin: 0.1, memory: true},
 	"random_sampling_memorized":     {name: "by random sampling", unit: 1, digits: 1, suffix: " a model", margin: 1, memory: true},
 	"beam_search_memorized":         {name: "by beam search", unit: 1, digits: 1, suffix: " a model", margin: 1, memory: true},
 	"exposure":                      {name: "exposure", unit: 1, digits: 2, suffix: " bits", margin: 1, memory: true},
@@ -81,7 +81,7 @@ var measures = map[string]struct {
 	"samples_first_unknown":         {name: "first words unknown", unit: 100, digits: 1, suffix: " points"},
 	"samples_unknown":               {name: "all words unknown", unit: 100, digits: 1, suffix: " points"},
 	"fitted_ks_p":                   {name: "p of the fit", unit: 1, digits: 3},
-	"search_extracted":              {name: "extracted", unit: 100, digits: 1, suffix: " of 100"},
+	"search_extracted":              {name: "extracted", unit: 100, digits: 1, suffix: "%"},
 	"search_expanded":               {name: "nodes expanded", unit: 1, digits: 0},
 	"speedup":                       {name: "nodes a second, times", unit: 1, digits: 2},
 	"deanonymization_mlp_ap":        {name: "AP of the MLP", unit: 100, digits: 1, suffix: " points"},
@@ -118,33 +118,49 @@ type comparison struct {
 	measures       map[string]estimate
 }
 
-// claims returns the table of the claims, of the results on the text of this name.
-func (s *study) claims(text string) (string, error) {
+// claims returns the table of the claims, and beside it the results on these other texts.
+func (s *study) claims(others []string) (string, error) {
 	rows, err := s.table("claims")
 	if err != nil {
 		return "", err
 	}
+	head := "| claim of the paper (section) | our result | verdict |"
+	for _, text := range others {
+		head += " " + texts[text] + "result | verdict |"
+	}
 	var b strings.Builder
-	b.WriteString("| claim of the paper (section) | our result | verdict |\n|---|---|---|\n")
+	fmt.Fprintf(&b, "%s\n|%s\n", head, strings.Repeat("---|", strings.Count(head, "|")-1))
 	for _, row := range rows {
-		margin, _ := number(row["margin"])
-		seeds, _ := number(row["seeds"])
-		c := claim{row["claim"], row["section"], row["results"], row["experiment"], row["row"], row["to"], strings.Fields(row["measures"]), row["expected"], margin, row["utility"] == "any", int(seeds)}
-		if text != "" {
-			c.Results += "-" + text
-			if measured, err := s.measured(c.Results); err != nil {
-				return "", err
-			} else if !measured {
-				continue
+		fmt.Fprintf(&b, "| %s (%s) |", row["claim"], row["section"])
+		for _, text := range append([]string{""}, others...) {
+			result, verdict, err := s.resultOn(text, row)
+			if err != nil {
+				return "", fmt.Errorf("claim %q: %w", row["claim"], err)
 			}
+			fmt.Fprintf(&b, " %s | %s |", result, verdict)
 		}
-		result, verdict, err := s.result(&c)
-		if err != nil {
-			return "", fmt.Errorf("claim %q: %w", c.Text, err)
-		}
-		fmt.Fprintf(&b, "| %s (%s) | %s | %s |\n", c.Text, c.Section, result, verdict)
+		b.WriteString("\n")
 	}
 	return b.String(), nil
+}
+
+// resultOn is the result of a line of claims.csv on another text: without the names of its rows, which stand beside it, and
+// empty if it was not measured there.
+func (s *study) resultOn(text string, row map[string]string) (result, verdict string, err error) {
+	margin, _ := number(row["margin"])
+	seeds, _ := number(row["seeds"])
+	c := claim{row["claim"], row["section"], row["results"], row["experiment"], row["row"], row["to"], strings.Fields(row["measures"]), row["expected"], margin, row["utility"] == "any", int(seeds)}
+	if text == "" {
+		return s.result(&c)
+	}
+	c.Results += "-" + text
+	measured, err := s.measured(c.Results)
+	if err != nil || !measured {
+		return "", "", err
+	}
+	result, verdict, err = s.result(&c)
+	_, result, _ = strings.Cut(result, " seeds: ")
+	return result, verdict, err
 }
 
 // result is what the runs say of a claim.
@@ -172,7 +188,7 @@ func (s *study) result(c *claim) (text, verdict string, err error) {
 	utility, matched := s.utility(c)
 	rows := compared.label
 	if c.Row != c.To {
-		rows += " less " + compared.toLabel
+		rows += " minus " + compared.toLabel
 	}
 	text = fmt.Sprintf("%s, %d seeds: %s%s", rows, least, strings.Join(texts, "; "), utility)
 	if c.Expected == "no" && slices.ContainsFunc(found, undecided) {
@@ -181,19 +197,19 @@ func (s *study) result(c *claim) (text, verdict string, err error) {
 	return text, combined(found, least, matched), nil
 }
 
-// text is "exposure -2.76 (-3.78 to -1.73) bits".
+// text is "exposure -2.76 bits (-3.78 to -1.73)".
 func (e estimate) text(measure string) string {
 	own, other := pair(measure)
 	m := measures[own]
 	name := m.name
 	if own != other {
-		name += " less " + measures[other].name
+		name += " minus " + measures[other].name
 	}
-	text := fmt.Sprintf("%s %+.*f", name, m.digits, m.unit*e.Mean)
+	text := fmt.Sprintf("%s %+.*f%s", name, m.digits, m.unit*e.Mean, m.suffix)
 	if e.Low != nil {
 		text += fmt.Sprintf(" (%+.*f to %+.*f)", m.digits, m.unit**e.Low, m.digits, m.unit**e.High)
 	}
-	return text + m.suffix
+	return text
 }
 
 // finding is what one measure says, whatever the utility.

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 
 	"coalmine/internal/clone"
 )
@@ -54,26 +55,23 @@ func run(folder string, rewrite bool) error {
 }
 
 // sections are the parts of a page that are made of results: a table of claims, or the rows of an
-// experiment, on the text that the name ends in.
-var sections = regexp.MustCompile(`(?s)<!-- (claims|table) ?([a-z0-9-]*): made of results -->\n.*?<!-- end -->`)
+// experiment. Further words name other texts, whose results stand beside.
+var sections = regexp.MustCompile(`(?s)<!-- (claims|table)((?: [a-z0-9]+)*): made of results -->\n.*?<!-- end -->`)
 
 // pageOf returns the page with its sections made of the results in the folder.
 func pageOf(folder string, page []byte) (made []byte, err error) {
 	s := &study{folder: folder, tables: map[string]table{}}
 	made = sections.ReplaceAllFunc(page, func(section []byte) []byte {
 		match := sections.FindSubmatch(section)
-		kind, name, text := string(match[1]), string(match[2]), ""
+		kind, words, text := string(match[1]), string(match[2]), ""
 		make := s.claims
 		if kind == "table" {
 			make = s.means
 		}
 		if err == nil {
-			text, err = make(name)
+			text, err = make(strings.Fields(words))
 		}
-		if name != "" {
-			kind += " " + name
-		}
-		return fmt.Appendf(nil, "<!-- %s: made of results -->\n%s<!-- end -->", kind, text)
+		return fmt.Appendf(nil, "<!-- %s%s: made of results -->\n%s<!-- end -->", kind, words, text)
 	})
 	return made, err
 }

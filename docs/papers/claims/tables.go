@@ -141,33 +141,58 @@ func number(text string) (x float64, ok bool) {
 	return x, err == nil
 }
 
-// means returns the rows of an experiment as Markdown. Where paper.csv has rows of the table that the name
-// begins with, they stand beside them in the same order.
-func (s *study) means(name string) (string, error) {
-	means, err := s.table("table-" + name + "-means")
-	if err != nil {
-		return "", err
-	}
+// means returns the rows of an experiment as Markdown: those of paper.csv, ours in the same order, and ours on the
+// other texts that are named after the table.
+func (s *study) means(names []string) (string, error) {
 	paper, err := s.table("paper")
 	if err != nil {
 		return "", err
 	}
-	of, _, _ := strings.Cut(name, "-")
-	paper = paper.where("table=" + of)
-	rows := means.values("row")
-	if len(rows) == 0 || len(rows) != len(paper) {
-		return "", fmt.Errorf("table-%s-means.csv has %d rows, and paper.csv %d of table %s", name, len(rows), len(paper), of)
+	paper = paper.where("table=" + names[0])
+	head, labels, lines := "| row | paper: RS /90 | BS /90 | acc. % | perp. |", make([]string, len(paper)), make([]string, len(paper))
+	for i, p := range paper {
+		lines[i] = fmt.Sprintf(" %s | %s | %s | %s |", p["rs"], p["bs"], p["accuracy"], p["perplexity"])
 	}
-	var b strings.Builder
-	b.WriteString("| row | RS memorized | BS memorized | recall@1 % | perplexity | the paper's row | RS /90 | BS /90 | acc. % | perp. |\n|---|---|---|---|---|---|---|---|---|---|\n")
-	for i, row := range rows {
-		rows := means.where("row=" + row)
-		p := paper[i]
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", rows[0]["label"],
-			count(rows, "random_sampling_memorized"), count(rows, "beam_search_memorized"), spread(rows, "recall_at_1", 100, 2), spread(rows, "perplexity", 1, 1),
-			p["label"], p["rs"], p["bs"], p["accuracy"], p["perplexity"])
+	for _, text := range append([]string{""}, names[1:]...) {
+		rows, err := s.meansOn(names[0], text)
+		if err != nil {
+			return "", err
+		}
+		if len(rows) != len(paper) {
+			return "", fmt.Errorf("table %s has %d rows on %q, and %d in paper.csv", names[0], len(rows), text, len(paper))
+		}
+		head += " " + texts[text] + "RS memorized | BS memorized | recall@1 % | perplexity |"
+		for i, row := range rows {
+			labels[i] = joined(labels[i], row[0]["label"])
+			lines[i] += fmt.Sprintf(" %s | %s | %s | %s |", count(row, "random_sampling_memorized"), count(row, "beam_search_memorized"),
+				spread(row, "recall_at_1", 100, 2), spread(row, "perplexity", 1, 1))
+		}
 	}
-	return b.String(), nil
+	body := head + "\n|" + strings.Repeat("---|", strings.Count(head, "|")-1) + "\n"
+	for i, line := range lines {
+		body += "| " + labels[i] + " |" + line + "\n"
+	}
+	return body, nil
+}
+
+// meansOn are the means of each row of a table on a text.
+func (s *study) meansOn(name, text string) (rows []table, err error) {
+	means, err := s.table(strings.TrimSuffix("table-"+name+"-"+text, "-") + "-means")
+	for _, row := range means.values("row") {
+		rows = append(rows, means.where("row="+row))
+	}
+	return rows, err
+}
+
+// texts are the names of the texts of results in a head; that of the shipped text, the first, needs none.
+var texts = map[string]string{"stackexchange": "history.meta: "}
+
+// joined is a label, and the last part of that of the same row on another text if it differs: "FedAvg, 300 rounds / 130 rounds".
+func joined(label, other string) string {
+	if label == "" || label == other {
+		return other
+	}
+	return label + " / " + other[strings.LastIndex(other, ", ")+2:]
 }
 
 // spread is "18.91 ± 1.06".
@@ -178,9 +203,12 @@ func spread(rows table, measure string, unit float64, digits int) string {
 	return numbers.Decimal(unit*mean, digits) + " ± " + numbers.Decimal(unit*sd, digits)
 }
 
-// count is "1.8 ± 1.3; 9/185".
+// count is "1.8 ± 1.3; 9/185", or "0/185".
 func count(rows table, measure string) string {
 	m := rows.where("measure=" + measure)[0]
+	if m["pooled_count"] == "0" {
+		return "0/" + m["pooled_of"]
+	}
 	return fmt.Sprintf("%s; %s/%s", spread(rows, measure, 1, 1), m["pooled_count"], m["pooled_of"])
 }
 
