@@ -17,7 +17,7 @@ from scipy import stats
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MARGIN = {"memorized": 0.1, "beam_found": 0.1}
-PERCENT = {"memorized", "beam_found", "samples_first_unknown", "samples_unknown", "recall_at_1", "search_extracted", "deanonymization_mlp_ap"}
+PERCENT = {"memorized", "beam_found", "samples_first_unknown", "samples_unknown", "recall_at_1", "search_extracted", "deanonymization_mlp_ap", "deanonymization_knn_ap", "profiles_ap"}
 EXPOSURES = {"exposure", "fitted_exposure", "enumerated_exposure"}
 COUNTED = {"memorized": "random_sampling_memorized", "beam_found": "beam_search_memorized"}
 
@@ -84,6 +84,9 @@ class Study:
             return {seed: rarest(of, measure[len("rarest_"):]) for seed, of in found.items()}
         if other:
             return {seed: self.correlation(of, [c for c in cells if c["seed"] == seed]) for seed, of in found.items()}
+        if measure == "prepared_users_below_half":
+            bins = {seed: of[0]["prepared_users_accuracy_histogram"].split() for seed, of in found.items()}
+            return {seed: float(sum(map(int, b[:len(b) // 2]))) for seed, b in bins.items() if b}
         means = {seed: [truth(x[measure]) for x in of if x[measure]] for seed, of in found.items()}
         return {seed: float(numpy.mean(values)) for seed, values in means.items() if values}
 
