@@ -213,7 +213,7 @@ func roughly(seconds float64) string {
 	case seconds < day:
 		return time.Duration(seconds * float64(time.Second)).Round(time.Second).String()
 	case seconds < 1000*day:
-		return fmt.Sprintf("%d days %.0f hours", int(seconds/day), math.Floor(math.Mod(seconds, day)/hour))
+		return readable.Count(int(seconds/day), "day") + " " + readable.Count(int(math.Mod(seconds, day)/hour), "hour")
 	}
 	return fmt.Sprintf("%.0f days", seconds/day)
 }

@@ -37,6 +37,15 @@ func TestAPlanListsWhatDiffers(t *testing.T) {
 	}
 }
 
+func TestAPlanSaysADayAndAnHour(t *testing.T) {
+	t.Parallel()
+	for seconds, want := range map[float64]string{90: "1m30s", 25 * 3600: "1 day 1 hour", 49.5 * 3600: "2 days 1 hour", 72 * 3600: "3 days 0 hours"} {
+		if got := roughly(seconds); got != want {
+			t.Errorf("%g seconds are %q, want %q", seconds, got, want)
+		}
+	}
+}
+
 func TestAPlanSumsUp(t *testing.T) {
 	t.Parallel()
 	for want, x := range map[string]*forecast.Explanation{
