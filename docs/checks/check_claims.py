@@ -17,7 +17,9 @@ from scipy import stats
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MARGIN = {"memorized": 0.1, "beam_found": 0.1}
-PERCENT = {"memorized", "beam_found", "samples_first_unknown", "samples_unknown", "recall_at_1", "search_extracted", "deanonymization_mlp_ap", "deanonymization_knn_ap", "profiles_ap"}
+PERCENT = {"memorized", "beam_found", "samples_first_unknown", "samples_unknown", "recall_at_1", "search_extracted", "deanonymization_mlp_ap",
+           "profiles_ap", "attributes_accuracy", "attributes_joint_accuracy", "attributes_identity_accuracy", "attributes_joint_identity_accuracy",
+           "federated_recall_at_1", "federated_recall_at_5", "later_share"}
 EXPOSURES = {"exposure", "fitted_exposure", "enumerated_exposure"}
 COUNTED = {"memorized": "random_sampling_memorized", "beam_found": "beam_search_memorized"}
 
@@ -58,6 +60,30 @@ def rarest(canaries, column):
     return min([order.index(pair(c)) + 1 for c in canaries if c[column] == "true"], default=len(order) + 1)
 
 
+def below_half(cells):
+    """Users in the lower half of the histogram of accuracies."""
+    bins = [int(n) for c in cells for n in c["prepared_users_accuracy_histogram"].split()]
+    return sum(bins[:len(bins) // 2])
+
+
+def kept_at_other_stages(cells):
+    """The mean off the diagonal of a square of factors, by that on it."""
+    square = numpy.array([[float(x) for x in row.split()] for row in cells[0]["deanonymization_stages"].split(";")])
+    n = len(square)
+    return (square.sum() - numpy.trace(square)) / (n * n - n) / (numpy.trace(square) / n)
+
+
+def federated(measure):
+    def of(cells):
+        by_row = {c["row"]: float(c[measure]) for c in cells}
+        return by_row["r01"] / by_row["r02"]
+    return of
+
+
+OF_CELLS = {"prepared_users_below_half": below_half, "kept_at_other_stages": kept_at_other_stages,
+            "federated_recall_at_1": federated("recall_at_1"), "federated_recall_at_5": federated("recall_at_5")}
+
+
 class Study:
     def __init__(self, folder):
         self.folder, self.pairs = folder, {}
@@ -82,11 +108,10 @@ class Study:
             found.setdefault(line["seed"], []).append(line)
         if measure.startswith("rarest_"):
             return {seed: rarest(of, measure[len("rarest_"):]) for seed, of in found.items()}
+        if measure in OF_CELLS:
+            return {seed: OF_CELLS[measure](of) for seed, of in found.items()}
         if other:
             return {seed: self.correlation(of, [c for c in cells if c["seed"] == seed]) for seed, of in found.items()}
-        if measure == "prepared_users_below_half":
-            bins = {seed: of[0]["prepared_users_accuracy_histogram"].split() for seed, of in found.items()}
-            return {seed: float(sum(map(int, b[:len(b) // 2]))) for seed, b in bins.items() if b}
         means = {seed: [truth(x[measure]) for x in of if x[measure]] for seed, of in found.items()}
         return {seed: float(numpy.mean(values)) for seed, values in means.items() if values}
 

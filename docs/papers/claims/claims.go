@@ -8,6 +8,7 @@ import (
 
 	"gonum.org/v1/gonum/stat/distuv"
 
+	"coalmine/internal/readable"
 	"coalmine/tasks/audits"
 	"coalmine/workflows/results"
 )
@@ -20,6 +21,10 @@ import (
 //   - from fewer than leastSeeds trainings; one whose perplexity is above diverged does not count;
 //   - about two models that do not predict equally well, as results match utility;
 //   - of no effect where so little is memorized that the measure could not have fallen by the margin.
+//
+// Margins of "no effect" are chosen before the runs are looked at. Those of claims.csv: a fifth of an attack's factor
+// over chance, which is 2 where it is about 10 without a defence, and 0.2 where it is a ratio; half of chance for a
+// factor that should be 1; a share of one in ten. A canary is exposed little if it is within 1 bit of chance.
 //
 // A claim with several measures is reproduced if one of them says so and none says the contrary; one of
 // no effect if all of them do.
@@ -55,8 +60,8 @@ type claim struct {
 	// Unmatched says that the claim holds at any utility, or is about the utility.
 	Unmatched bool
 	// Seeds is the number of trainings that Experiment was run with, where they are fewer than
-	// a verdict needs and their rows are not kept.
-	Seeds int
+	// a verdict needs and their rows are not kept. One more takes Minutes of a processor, by coalmine plan.
+	Seeds, Minutes int
 }
 
 // measures are those that claims are about: means of columns, unless they have a function of their own.
@@ -69,32 +74,41 @@ var measures = map[string]struct {
 	memory bool    // falls to a known value where nothing is memorized
 	of     func(rows table) (x float64, ok bool)
 }{
-	"memorized":                     {name: "memorized", unit: 100, digits: 1, suffix: "%", margin: 0.1, memory: true},
-	"beam_found":                    {name: "beam search", unit: 100, digits: 1, suffix: "%", margin: 0.1, memory: true},
-	"random_sampling_memorized":     {name: "by random sampling", unit: 1, digits: 1, suffix: " a model", margin: 1, memory: true},
-	"beam_search_memorized":         {name: "by beam search", unit: 1, digits: 1, suffix: " a model", margin: 1, memory: true},
-	"exposure":                      {name: "exposure", unit: 1, digits: 2, suffix: " bits", margin: 1, memory: true},
-	"fitted_exposure":               {name: "fitted exposure", unit: 1, digits: 2, suffix: " bits", margin: 1, memory: true},
-	"enumerated_exposure":           {name: "exact exposure", unit: 1, digits: 2, suffix: " bits", margin: 1, memory: true},
-	"perplexity":                    {name: "perplexity", unit: 1, digits: 2},
-	"recall_at_1":                   {name: "recall@1", unit: 100, digits: 1, suffix: " points"},
-	"samples_first_unknown":         {name: "first words unknown", unit: 100, digits: 1, suffix: " points"},
-	"samples_unknown":               {name: "all words unknown", unit: 100, digits: 1, suffix: " points"},
-	"fitted_ks_p":                   {name: "p of the fit", unit: 1, digits: 3},
-	"search_extracted":              {name: "extracted", unit: 100, digits: 1, suffix: "%"},
-	"search_expanded":               {name: "nodes expanded", unit: 1, digits: 0},
-	"speedup":                       {name: "nodes a second, times", unit: 1, digits: 2},
-	"deanonymization_mlp_ap":        {name: "AP of the MLP", unit: 100, digits: 1, suffix: " points"},
-	"deanonymization_knn_ap":        {name: "that of kNN", unit: 100, digits: 1, suffix: " points"},
-	"deanonymization_mlp_factor":    {name: "MLP", unit: 1, digits: 1, suffix: "x"},
-	"deanonymization_knn_factor":    {name: "kNN", unit: 1, digits: 1, suffix: "x"},
-	"deanonymization_cosine_factor": {name: "cosine", unit: 1, digits: 1, suffix: "x"},
-	"profiles_ap":                   {name: "AP of the best attack", unit: 100, digits: 1, suffix: " points"},
-	"profiles_chance":               {name: "chance"},
-	"prepared_users_below_half":     {name: "users", unit: 1, digits: 0, of: usersBelowHalf},
-	"rarest_memorized":              {name: "place of the rarest configuration memorized, by random sampling", unit: 1, digits: 1, of: rarest("memorized")},
-	"rarest_beam_found":             {name: "by beam search", unit: 1, digits: 1, of: rarest("beam_found")},
-	"perplexity_against_exposure":   {name: "correlation", unit: 1, digits: 2, of: perplexityAgainstExposure},
+	"memorized":                          {name: "memorized", unit: 100, digits: 1, suffix: "%", margin: 0.1, memory: true},
+	"beam_found":                         {name: "beam search", unit: 100, digits: 1, suffix: "%", margin: 0.1, memory: true},
+	"random_sampling_memorized":          {name: "by random sampling", unit: 1, digits: 1, suffix: " a model", margin: 1, memory: true},
+	"beam_search_memorized":              {name: "by beam search", unit: 1, digits: 1, suffix: " a model", margin: 1, memory: true},
+	"exposure":                           {name: "exposure", unit: 1, digits: 2, suffix: " bits", margin: 1, memory: true},
+	"fitted_exposure":                    {name: "fitted exposure", unit: 1, digits: 2, suffix: " bits", margin: 1, memory: true},
+	"enumerated_exposure":                {name: "exact exposure", unit: 1, digits: 2, suffix: " bits", margin: 1, memory: true},
+	"perplexity":                         {name: "perplexity", unit: 1, digits: 2},
+	"recall_at_1":                        {name: "recall@1", unit: 100, digits: 1, suffix: " points"},
+	"samples_first_unknown":              {name: "first words unknown", unit: 100, digits: 1, suffix: " points"},
+	"samples_top_with_space":             {name: "words with a space of the 20 most probable", unit: 1, digits: 1},
+	"samples_unknown":                    {name: "all words unknown", unit: 100, digits: 1, suffix: " points"},
+	"fitted_ks_p":                        {name: "p of the fit", unit: 1, digits: 3},
+	"search_extracted":                   {name: "extracted", unit: 100, digits: 1, suffix: "%"},
+	"search_expanded":                    {name: "nodes expanded", unit: 1, digits: 0},
+	"speedup":                            {name: "nodes a second, times", unit: 1, digits: 2},
+	"deanonymization_mlp_ap":             {name: "AP of the MLP", unit: 100, digits: 1, suffix: " points"},
+	"deanonymization_knn_ap":             {name: "that of kNN", unit: 100, digits: 1, suffix: " points"},
+	"deanonymization_mlp_factor":         {name: "MLP", unit: 1, digits: 1, suffix: "x"},
+	"deanonymization_knn_factor":         {name: "kNN", unit: 1, digits: 1, suffix: "x"},
+	"deanonymization_cosine_factor":      {name: "cosine", unit: 1, digits: 1, suffix: "x"},
+	"profiles_ap":                        {name: "AP of the best attack", unit: 100, digits: 1, suffix: " points"},
+	"profiles_chance":                    {name: "chance"},
+	"kept_at_other_stages":               {name: "factor at another stage, of that at the same", unit: 1, digits: 2, of: keptAtOtherStages},
+	"federated_recall_at_1":              {name: "accuracy, of that of SGD", unit: 100, digits: 1, suffix: "%", of: federatedShare("recall_at_1")},
+	"federated_recall_at_5":              {name: "top-5 accuracy, of that of SGD", unit: 100, digits: 1, suffix: "%", of: federatedShare("recall_at_5")},
+	"attributes_accuracy":                {name: "attribute alone", unit: 100, digits: 1, suffix: " points"},
+	"attributes_joint_accuracy":          {name: "attribute, joint network", unit: 100, digits: 1, suffix: " points"},
+	"attributes_identity_accuracy":       {name: "identity alone", unit: 100, digits: 1, suffix: " points"},
+	"attributes_joint_identity_accuracy": {name: "identity, joint network", unit: 100, digits: 1, suffix: " points"},
+	"later_share":                        {name: "after 1920", unit: 100, digits: 1, suffix: "%"},
+	"prepared_users_below_half":          {name: "users", unit: 1, digits: 0, of: usersBelowHalf},
+	"rarest_memorized":                   {name: "place of the rarest configuration memorized, by random sampling", unit: 1, digits: 1, of: rarest("memorized")},
+	"rarest_beam_found":                  {name: "by beam search", unit: 1, digits: 1, of: rarest("beam_found")},
+	"perplexity_against_exposure":        {name: "correlation", unit: 1, digits: 2, of: perplexityAgainstExposure},
 }
 
 // estimate is a number over seeds. Without a spread it has no interval.
@@ -149,7 +163,8 @@ func (s *study) claims(others []string) (string, error) {
 func (s *study) resultOn(text string, row map[string]string) (result, verdict string, err error) {
 	margin, _ := number(row["margin"])
 	seeds, _ := number(row["seeds"])
-	c := claim{row["claim"], row["section"], row["results"], row["experiment"], row["row"], row["to"], strings.Fields(row["measures"]), row["expected"], margin, row["utility"] == "any", int(seeds)}
+	minutes, _ := number(row["minutes"])
+	c := claim{row["claim"], row["section"], row["results"], row["experiment"], row["row"], row["to"], strings.Fields(row["measures"]), row["expected"], margin, row["utility"] == "any", int(seeds), int(minutes)}
 	if text == "" {
 		return s.result(&c)
 	}
@@ -168,7 +183,7 @@ func (s *study) result(c *claim) (text, verdict string, err error) {
 	switch {
 	case c.Results != "":
 	case c.Seeds > 0:
-		return fmt.Sprintf("%s, %d of the %d seeds that a verdict needs", c.Experiment, c.Seeds, leastSeeds), combined(nil, c.Seeds, true), nil
+		return fmt.Sprintf("%s, %s of the %d that a verdict needs, %d minutes of processor time each", c.Experiment, readable.Count(c.Seeds, "seed"), leastSeeds, c.Minutes), combined(nil, c.Seeds, true), nil
 	default:
 		return c.Experiment + " would measure it", notMeasured, nil
 	}

@@ -99,7 +99,7 @@ func made(t *testing.T, files map[string]string) string {
 }
 
 const (
-	claimsHead = "claim,section,results,row,to,measures,expected,margin,utility,experiment,seeds\n"
+	claimsHead = "claim,section,results,row,to,measures,expected,margin,utility,experiment,seeds,minutes\n"
 	cells      = "row,label,seed,recall_at_1,perplexity\nr01,plain,1,0.2,50\nr01,plain,2,0.2,50\nr01,plain,3,0.2,50\nr02,dropout,1,0.2,51\nr02,dropout,2,0.2,51\nr02,dropout,3,0.2,51\n"
 	canaries   = "row,seed,insertions,exposure\nr01,1,4,9\nr01,1,4,11\nr01,2,4,10.5\nr01,3,4,9.5\nr01,1,1,2\nr01,2,1,2\nr01,3,1,2\nr02,1,4,10.1\nr02,2,4,10.4\nr02,3,4,9.5\n"
 )
@@ -107,17 +107,17 @@ const (
 func TestClaimsAreDecidedByTheRowsOfSeeds(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ claim, cells, want string }{
-		{"a,1,x,r01 insertions=4,r01 insertions=1,exposure,more,,,,", cells, "exposure +8.00 bits (+6.76 to +9.24) | reproduced |"},
-		{"a,1,x,r01 insertions=4,29.9,exposure,more,,,,", cells, "| contradicted |"},
-		{"a,1,x,r02 insertions=4,r01 insertions=4,exposure,no,,,,", cells, "; recall@1 +0.00 points, perplexity +1.0 | reproduced |"},
-		{"a,1,x,r01 insertions=1,r01 insertions=1,exposure,no,,,,", cells, "| cannot tell |"}, // no spread
-		{"a,1,x,r02 insertions=4,r01 insertions=4,exposure,no,,,,", strings.ReplaceAll(cells, ",51", ",53"), "| cannot tell: unequal utility |"},
-		{"a,1,x,r02 insertions=4,r01 insertions=4,exposure,no,,,,", strings.ReplaceAll(cells, "0.2,", "0,"), "| cannot tell: unequal utility |"},
-		{"a,1,x,r02 insertions=4,r01 insertions=4,exposure,no,,any,,", strings.ReplaceAll(cells, ",51", ",53"), "| reproduced |"},
-		{"a,1,x,r02 insertions=4,r01 insertions=4,exposure,no,9,,,", cells, "| cannot tell: too little is memorized |"},
-		{"a,1,x,r02 insertions=4,r01 insertions=4,exposure,no,,,,", strings.Replace(cells, "r02,dropout,1,0.2,51", "r02,dropout,1,0.2,1e19", 1), "2 seeds: "},
-		{"a,1,,,,,,,,other,2", cells, "| other, 2 of the 3 seeds that a verdict needs | cannot tell: too few seeds |"},
-		{"a,1,,,,,,,,other,", cells, "| other would measure it | not measured |"},
+		{"a,1,x,r01 insertions=4,r01 insertions=1,exposure,more,,,,,", cells, "exposure +8.00 bits (+6.76 to +9.24) | reproduced |"},
+		{"a,1,x,r01 insertions=4,29.9,exposure,more,,,,,", cells, "| contradicted |"},
+		{"a,1,x,r02 insertions=4,r01 insertions=4,exposure,no,,,,,", cells, "; recall@1 +0.00 points, perplexity +1.0 | reproduced |"},
+		{"a,1,x,r01 insertions=1,r01 insertions=1,exposure,no,,,,,", cells, "| cannot tell |"}, // no spread
+		{"a,1,x,r02 insertions=4,r01 insertions=4,exposure,no,,,,,", strings.ReplaceAll(cells, ",51", ",53"), "| cannot tell: unequal utility |"},
+		{"a,1,x,r02 insertions=4,r01 insertions=4,exposure,no,,,,,", strings.ReplaceAll(cells, "0.2,", "0,"), "| cannot tell: unequal utility |"},
+		{"a,1,x,r02 insertions=4,r01 insertions=4,exposure,no,,any,,,", strings.ReplaceAll(cells, ",51", ",53"), "| reproduced |"},
+		{"a,1,x,r02 insertions=4,r01 insertions=4,exposure,no,9,,,,", cells, "| cannot tell: too little is memorized |"},
+		{"a,1,x,r02 insertions=4,r01 insertions=4,exposure,no,,,,,", strings.Replace(cells, "r02,dropout,1,0.2,51", "r02,dropout,1,0.2,1e19", 1), "2 seeds: "},
+		{"a,1,,,,,,,,other,2,7", cells, "| other, 2 seeds of the 3 that a verdict needs, 7 minutes of processor time each | cannot tell: too few seeds |"},
+		{"a,1,,,,,,,,other,,", cells, "| other would measure it | not measured |"},
 	} {
 		got := made(t, map[string]string{"claims.csv": claimsHead + c.claim + "\n", "x-cells.csv": c.cells, "x-canaries.csv": canaries})
 		if !strings.Contains(got, c.want) {
@@ -181,6 +181,28 @@ func TestMeansAreComparedByWelch(t *testing.T) {
 	e := welch(map[string]string{"n": "5", "mean": "2.8", "sd": "1.0954451"}, map[string]string{"n": "5", "mean": "1.2", "sd": "1.3038405"})
 	if math.Abs(*e.Low+0.165329) > 1e-5 || math.Abs(*e.High-3.365329) > 1e-5 || e.N != 5 {
 		t.Errorf("%v to %v over %d", *e.Low, *e.High, e.N)
+	}
+}
+
+// The diagonal has a mean of 8, and the rest one of 6.
+func TestAttacksAtOtherStagesAreComparedWithThoseAtTheSame(t *testing.T) {
+	t.Parallel()
+	if share, ok := keptAtOtherStages(table{{"deanonymization_stages": "9 5; 7 7"}}); !ok || share != 0.75 {
+		t.Errorf("%v is kept, want 0.75", share)
+	}
+	if _, ok := keptAtOtherStages(table{{}}); ok {
+		t.Error("something is kept without stages")
+	}
+}
+
+func TestFederatedTrainingIsAShareOfCentralTraining(t *testing.T) {
+	t.Parallel()
+	rows := table{{"row": "r01", "recall_at_1": "0.3"}, {"row": "r02", "recall_at_1": "0.4"}}
+	if share, ok := federatedShare("recall_at_1")(rows); !ok || math.Abs(share-0.75) > 1e-15 {
+		t.Errorf("a share of %v, want 0.75", share)
+	}
+	if _, ok := federatedShare("recall_at_1")(rows[:1]); ok {
+		t.Error("one row has a share")
 	}
 }
 

@@ -66,3 +66,31 @@ func usersBelowHalf(cells table) (users float64, ok bool) {
 	}
 	return users, ok
 }
+
+// keptAtOtherStages is the mean factor of attacks that are tried at another stage of the training than they have
+// learned at, as a share of those that are tried at the same (Orekondy et al. 2018, figure 10).
+func keptAtOtherStages(cells table) (share float64, ok bool) {
+	var same, other []float64
+	for _, cell := range cells {
+		for i, row := range strings.Split(cell["deanonymization_stages"], "; ") {
+			for j, text := range strings.Fields(row) {
+				x, _ := number(text)
+				if i == j {
+					same = append(same, x)
+				} else {
+					other = append(other, x)
+				}
+			}
+		}
+	}
+	return stat.Mean(other, nil) / stat.Mean(same, nil), len(other) > 0
+}
+
+// federatedShare is a measure of FedAvg, the first row, as a share of that of SGD, the second (Orekondy et al. 2018, table 2).
+func federatedShare(measure string) func(table) (float64, bool) {
+	return func(cells table) (float64, bool) {
+		federated, one := cells.where("row=r01").mean(measure)
+		central, two := cells.where("row=r02").mean(measure)
+		return federated / central, one && two
+	}
+}
