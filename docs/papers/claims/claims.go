@@ -203,13 +203,30 @@ func (s *study) result(c *claim) (text, verdict string, err error) {
 	utility, matched := s.utility(c)
 	rows := compared.label
 	if c.Row != c.To {
-		rows += " minus " + compared.toLabel
+		rows = minus(compared.label, compared.toLabel)
 	}
 	text = fmt.Sprintf("%s, %d seeds: %s%s", rows, least, strings.Join(texts, "; "), utility)
 	if c.Expected == "no" && slices.ContainsFunc(found, undecided) {
 		found = slices.DeleteFunc(found, func(f string) bool { return f == reproduced })
 	}
 	return text, combined(found, least, matched), nil
+}
+
+// minus is "SGD, b=32: by-user minus iid": the parts that two labels of as many parts share, and the others.
+func minus(label, other string) string {
+	own, others := strings.Split(label, ", "), strings.Split(other, ", ")
+	var shared, left, right []string
+	for i := range min(len(own), len(others)) {
+		if own[i] == others[i] {
+			shared = append(shared, own[i])
+		} else {
+			left, right = append(left, own[i]), append(right, others[i])
+		}
+	}
+	if len(own) != len(others) || len(shared) == 0 || len(left) == 0 {
+		return label + " minus " + other
+	}
+	return strings.Join(shared, ", ") + ": " + strings.Join(left, ", ") + " minus " + strings.Join(right, ", ")
 }
 
 // text is "exposure -2.76 bits (-3.78 to -1.73)".

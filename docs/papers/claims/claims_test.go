@@ -126,6 +126,21 @@ func TestClaimsAreDecidedByTheRowsOfSeeds(t *testing.T) {
 	}
 }
 
+func TestLabelsOfTwoRowsAreToldOnce(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ label, other, want string }{
+		{"by-user, SGD, b=32", "iid, SGD, b=32", "SGD, b=32: by-user minus iid"},
+		{"iid, FedAvg, b=5", "iid, SGD, b=32", "iid: FedAvg, b=5 minus SGD, b=32"},
+		{"SGD", "FedAvg", "SGD minus FedAvg"},
+		{"DP-SGD, noise 1, 1 copy", "SGD, 1 copy", "DP-SGD, noise 1, 1 copy minus SGD, 1 copy"},
+		{"plain", "plain", "plain minus plain"},
+	} {
+		if got := minus(c.label, c.other); got != c.want {
+			t.Errorf("%s, %s: %q, want %q", c.label, c.other, got, c.want)
+		}
+	}
+}
+
 // Three configurations; the rarest is 1/100 of the records of 1/10 of the users.
 func TestTheRarestConfigurationIsAPlaceAmongAll(t *testing.T) {
 	t.Parallel()
