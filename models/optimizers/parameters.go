@@ -54,13 +54,13 @@ func isDecay(x float64) bool { return x >= 0 && float32(x) < 1 }
 type Given struct {
 	// Momentum coefficient, by default 0.9.
 	Momentum *float64 `json:"momentum,omitempty" range:"[0,1)" when:"optimizer=momentum nesterov" source:"Thakkar et al. 2020, appendix B"`
-	// Beta1 is the decay of the mean gradient, by default 0.9.
+	// Decay of the mean gradient, by default 0.9.
 	Beta1 *float64 `json:"beta1,omitempty" range:"[0,1)" when:"optimizer=adam fedadam yogi"`
-	// Beta2 is the decay of the mean squared gradient, by default 0.999, with
-	// fedadam 0.99, with rmsprop 0.9, with adadelta (which calls it rho) 0.95.
+	// Decay of the mean squared gradient, by default 0.999; fedadam 0.99, rmsprop 0.9, adadelta (its
+	// rho) 0.95.
 	Beta2 *float64 `json:"beta2,omitempty" range:"[0,1)" when:"optimizer=adam fedadam yogi rmsprop adadelta"`
-	// Epsilon is added to the denominator (with adadelta under both roots), by default 1e-8, with yogi and fedadam 1e-3,
-	// with adagrad 1e-10, with adadelta 1e-6.
+	// Term added to the denominator (adadelta: under both roots), by default 1e-8; yogi and fedadam
+	// 1e-3, adagrad 1e-10, adadelta 1e-6.
 	Epsilon *float64 `json:"epsilon,omitempty" range:"[1e-30,1e6]" when:"optimizer=adam fedadam yogi rmsprop adagrad adadelta"`
 }
 

@@ -130,7 +130,7 @@ func NotJudged[V, L any](find func(v V, limit L) []string) func(*Cell, L) []stri
 // bounds the probability that an audit counts more than k of n canaries that no model has memorized.
 func CountLimit[V any](name, doc string, counted func(V) (count, of int), byChance func(s *Setting, k, n int) float64) Limit {
 	return LimitOf[int]{
-		Name: name, Doc: name + " " + doc, Range: "[0,1000000000]", Unit: "canaries",
+		Name: name, Doc: doc, Range: "[0,1000000000]", Unit: "canaries",
 		Breaches: Judged(name, func(v V, limit int) []string {
 			count, of := counted(v)
 			if of == 0 {

@@ -11,127 +11,105 @@ import (
 	"coalmine/tasks/selection"
 )
 
-// The data block of a file, as types.go has the others: it says what the tags mean.
+// The data block of a file. types.go has the other blocks, and the meaning of the tags.
 
 // Data says which text is read, or which images, and how they are divided among users.
 type Data struct {
-	// Source of the data: a file of JSON lines with "user" and "text", of images with
-	// "user", "label" and "pixels" or "image", or in another form of texts (data.form), plain,
-	// .gz, .zst, .xz or .lzma; a directory of such files, or of text files, a folder or a file
-	// for each user; or either in S3, as s3://bucket/key or s3://bucket/prefix/. A relative path
-	// starts at the working directory, else at the experiment file's.
+	// File of JSON lines with "user" and "text", of images with "user", "label" and "pixels" or
+	// "image", or of another form (data.form), plain, .gz, .zst, .xz or .lzma; a directory of such
+	// files, or of text files with a folder or a file for each user; or either in S3, as
+	// s3://bucket/key or s3://bucket/prefix/. A relative path starts at the working directory, else at
+	// the experiment file's.
 	Source string `json:"source" required:"true" also:"path file dataset name"`
-	// SHA256 of the source, 64 hex digits; of several files, that of their
-	// SHA-256s, one a line. Given in the file, it guards against a source that has
-	// changed; a submitted run always carries it.
+	// SHA-256 of the source, 64 hex digits; of several files, that of their SHA-256s, one a line. In a
+	// file it guards against a changed source; submitted runs carry it.
 	SHA256 string `json:"sha256,omitempty"`
-	// Form of the source's files, where their content does not tell it: CSV and TSV are never
-	// told. stackexchange gives a text for each sentence of a post or comment; tff reads a split.
+	// Form of the source's files, if their content does not show it; CSV and TSV need it.
+	// stackexchange makes a text of each sentence of a post or comment; tff reads a split.
 	Form forms.Form `json:"form,omitempty" also:"format type reader"`
-	// Unit is what of a text file is an example: a line, a paragraph, which empty lines end, or a
-	// whole file. Absent: a line.
+	// Part of a text file that is an example: a line (also if absent), a paragraph ended by empty
+	// lines, or the file.
 	Unit forms.Unit `json:"unit,omitempty" when:"form=texts absent"`
-	// Columns that are not called user, text, time, score, tags, group and target, or as the form
-	// calls them. Absent: they are.
+	// Names of columns, or of fields of JSON lines, that differ from user, text, time, score, tags,
+	// group and target or from the form's.
 	Columns *Columns `json:"columns,omitempty" also:"fields"`
-	// Split that is trained on, of data that come in splits: a database of TensorFlow
-	// Federated, or a form with data.columns.split. Absent: train. Of the others those are
-	// read that data.test.split and data.validation.split name.
+	// Split to train on, of a TensorFlow Federated database or of data with data.columns.split.
+	// Absent: train. Of the others, data.test.split and data.validation.split are read.
 	Split string `json:"split,omitempty"`
-	// FileSplits are the splits of the source's files, in their order. Absent: subdirectories,
-	// or names such as train-00000-of-00002.parquet, tell them, where anything does; a submitted
-	// run that reads splits carries them.
+	// Splits of the source's files, in their order. Absent: told from subdirectories or names such as
+	// train-00000-of-00002.parquet; submitted runs that read splits carry them.
 	FileSplits []string `json:"file_splits,omitempty"`
-	// ReadingRules is the version of the rules by which texts and images are read: 1, or 2, which
-	// drops variation selectors and all other default-ignorable characters of texts, and turns
-	// images as their EXIF orientation says. It holds for all sources of the cell and for formats
-	// of canaries. Absent: 2 if it reads one of these otherwise, and a submitted run then carries
-	// it; else both read the same.
+	// Version of the reading rules of all sources and canary formats. 2 drops variation selectors and
+	// other default-ignorable characters, and turns images as their EXIF orientation says. Absent: 2
+	// if that changes anything; submitted runs then carry it.
 	ReadingRules datasets.Rules `json:"reading_rules,omitzero" range:"[1,2]" also:"rules exif orientation variation_selectors"`
-	// OnError says what becomes of a record that is at fault. stop ends it before anything
-	// runs, with file and place; skip leaves the record out, and counts it in the results.
+	// Treatment of faulty records: stop refuses them before anything runs, with file and place; skip
+	// leaves them out and counts them in the results.
 	OnError datasets.OnError `json:"on_error,omitzero" default:"stop" also:"errors on_fault"`
-	// Level at which the text is read: word takes lower-cased words and punctuation
-	// marks; byte the 256 bytes of its UTF-8, capital letters as they are, and all
-	// that is counted in words is then counted in bytes. image takes images in place of
-	// texts: what is counted in words are then labels and pixels, of which an image has
-	// 1 + width x height x channels.
+	// Level of reading: word takes lower-cased words and punctuation marks; byte takes the bytes of
+	// UTF-8, and counts bytes where fields say words; image takes images, each counted as a label and
+	// width x height x channels pixels.
 	Level datasets.Level `json:"level,omitzero" default:"word" source:"byte: Carlini et al. 2019; Chen et al. 2019"`
-	// Pairs says that each line has two texts, "text" and "target", such as a sentence
-	// and its translation. The model is then an encoder-decoder: layers of the kind, number
-	// and width that the model block gives read the text, and others, which begin with
-	// their state, predict the target. Both texts share one vocabulary, and each is cut
-	// at data.sequence.
+	// Each line has two texts, "text" and "target", such as a sentence and its translation. The model
+	// is then an encoder-decoder of two stacks with the model block's layers. Both texts share one
+	// vocabulary, and each is cut at data.sequence.
 	Pairs bool `json:"pairs,omitzero" default:"false" also:"translation parallel seq2seq" source:"Carlini et al. 2019, section 6.4"`
-	// Label is what a regressor or a tagger predicts of each text: score, the number "score"
-	// of its line, from 1 to 5 and rounded to halves; or tags, those of its "tags" (or
-	// "labels"), a list, that data.tags has. Images may have tags, too, which a cnn-tagger
-	// predicts; they have no class then. Absent: nothing, and a language model predicts
-	// words, a cnn the class of an image.
+	// Label that a regressor or tagger predicts: score, a line's "score" from 1 to 5, rounded to
+	// halves; or tags, those of its "tags" (or "labels") that data.tags lists. Images may have tags in
+	// place of a class, for a cnn-tagger. Absent: a language model predicts words, a cnn classes.
 	Label datasets.Label `json:"label,omitempty" also:"predict" source:"Orekondy et al. 2018, section 5.1"`
-	// Tags that are predicted of texts or images.
+	// Tags to predict.
 	Tags []string `json:"tags,omitempty" when:"label=tags" also:"classes"`
-	// Order of each user's examples: source is that of the lines; time that of a field
-	// "time" which every line then has, a date of RFC 3339 or a number. time keeps users
-	// as they are (data.users.words: 0). Absent: source, and nothing is said about time.
+	// Order in time of each user's examples: that of the lines (source), or by a field "time" of every
+	// line, an RFC 3339 date or a number, with data.users.words: 0. Absent: that of the lines, which
+	// need not follow time.
 	Order datasets.Order `json:"order,omitempty" also:"sort chronological time"`
-	// Image is the shape of the images. A source with any other is refused.
+	// Shape of the images; others are refused.
 	Image *Image `json:"image,omitempty" default:"{}" when:"level=image" also:"images shape image_size"`
-	// Sequence is the length at which sentences are cut: by default 20 words or, at
-	// the byte level, 100 bytes, about as much English text.
+	// Length at which sentences are cut, by default 20 words or 100 bytes.
 	Sequence int `json:"sequence,omitzero" range:"[1,1000]" when:"level=word byte" unit:"words (byte level: bytes)" also:"sequence_length length max_length" source:"20 words in Thakkar et al. 2020, section 4.1"`
-	// Faults are planted in the data when they are read, in all parts alike: a list of
-	// blocks, such as `{fault: join-words, examples: 10%}`. Users, examples and parts stay
-	// what they are, and so does the vocabulary: it is that of the data without faults.
-	// Absent: none.
+	// Faults planted in all parts as the data are read, such as `{fault: join-words, examples: 10%}`.
+	// Users, parts and vocabulary are those of the data without faults.
 	Faults []Fault `json:"faults,omitempty" also:"bugs fault bug" source:"Augenstein et al. 2020, sections 5 and 6"`
-	// Vocabulary is made of the most frequent words of the training part. At the
-	// byte level it is fixed.
+	// The most frequent words of the training part; fixed at the byte level.
 	Vocabulary Vocabulary `json:"vocabulary" also:"vocab vocab_size"`
-	// Users are balanced to one size, or stay as they are.
+	// Users balanced to one size, or as in the data.
 	Users Users `json:"users"`
-	// Partition of the examples: by-user keeps each user's own; iid shuffles all
-	// examples, canaries included, and refills users of the same size, or of the sizes
-	// that they have where they stay as they are.
+	// by-user keeps each user's examples; iid shuffles all examples, canaries included, and refills
+	// users of the same sizes.
 	Partition datasets.Partitioning `json:"partition" default:"by-user" source:"Thakkar et al. 2020, section 4.1"`
-	// Test part, drawn by example before users are balanced, or a split of the data. It
-	// never holds a canary; utility is measured on it.
+	// Part on which utility is measured: drawn by example before users are balanced, or a split. It
+	// never has a canary.
 	Test TestPart `json:"test"`
-	// Validation part, drawn like the test part, for tuning and early stopping.
+	// Part for tuning and early stopping, drawn like the test part.
 	Validation ValidationPart `json:"validation"`
-	// Share of the training part that is used: each of its examples has this
-	// probability. Overtraining on little data is `5%`. Absent: all of it. The parts and
-	// the vocabulary are those of the whole, and canaries are inserted afterwards.
+	// Probability with which each training example is used, such as 5% to overtrain on little data.
+	// Parts and vocabulary are those of the whole, and canaries are inserted afterwards.
 	Share numbers.Probability `json:"share,omitzero" range:"(0,1]" source:"5% in Carlini et al. 2019, section 7.2"`
-	// Sanitize removes what has the form of personal text before the training, after the
-	// canaries are inserted, and reports which of them it has caught. Absent or null:
-	// nothing is removed.
+	// Removes personal text from the training part after canaries are inserted, and reports the
+	// canaries removed.
 	Sanitize *Sanitize `json:"sanitize,omitempty" source:"Carlini et al. 2019, section 9.2"`
-	// Disagreement removes the sentences on which two models disagree that were trained
-	// on disjoint halves of the data, after canaries are inserted and sanitized, and
-	// reports which of them it has removed. Absent or null: nothing is removed.
+	// Removes sentences on which two models, trained on disjoint halves of the data, disagree, and
+	// reports the canaries removed. Canaries are inserted and sanitized before.
 	Disagreement *Disagreement `json:"disagreement,omitempty" when:"training.algorithm=sgd" source:"Carlini et al. 2019, section 9.2"`
-	// Select what of the data is trained on, as a modeler would choose what to look at.
-	// Absent or null: all of it.
+	// Selects the training data, as a modeler selects examples to inspect. Give words, examples or
+	// users.
 	Select *Select `json:"select,omitempty" source:"Augenstein et al. 2020, section 2"`
-	// Background is a second source, whose examples data.devices.defence mixes into those of
-	// the users. It is read as the data are: at the same level, in the same form unless it
-	// says its own. Its users play no part. Absent or null: none.
+	// Second source, whose examples data.devices.defence mixes into those of users. Its users play no
+	// part.
 	Background *SecondSource `json:"background,omitempty" source:"Orekondy et al. 2018, section 7.1"`
-	// Devices give every user two devices in place of one: an anonymous one with private
-	// examples, and one of an adversary who knows other examples of the user. Both train.
-	// Absent or null: users train.
+	// Gives every user two devices: an anonymous one with private examples, and one of an adversary
+	// who knows other (prior) examples of the user. Both train.
 	Devices *Devices `json:"devices,omitempty" also:"deanonymization shadow" source:"Orekondy et al. 2018, sections 5.2 and 6"`
-	// HeldOutUsers are balanced users that never train, drawn at random; they
-	// serve membership tests.
+	// Balanced users, drawn at random, that never train: for membership tests.
 	HeldOutUsers Part `json:"held_out_users"`
-	// Limits stop input that is no data set. Absent: the defaults.
+	// Limits of the input; part of a result's identity.
 	Limits *Limits `json:"limits,omitempty"`
 }
 
 // Columns are names of columns, or of fields of JSON lines.
 type Columns struct {
-	// User whose example it is. Numbers are taken as text.
+	// User of the example. Numbers are taken as text.
 	User string `json:"user,omitempty" also:"author client"`
 	// Text of the example.
 	Text string `json:"text,omitempty" also:"body content"`
@@ -141,40 +119,36 @@ type Columns struct {
 	Time string `json:"time,omitempty" also:"date created"`
 	// Score of the example, with data.label: score.
 	Score string `json:"score,omitempty" also:"stars rating"`
-	// Tags of the example, with data.label: tags: a list, or a text such as "<a><b>", "a|b"
-	// or "a,b".
+	// Tags of the example, with data.label: tags: a list, or a text such as "<a><b>", "a|b" or "a,b".
 	Tags string `json:"tags,omitempty" also:"labels"`
-	// Group of the user's examples that it belongs to, with data.devices.prior: groups.
+	// Group of the example, with data.devices.prior: groups.
 	Group string `json:"group,omitempty" also:"album document thread"`
-	// Split that the example is of, such as train or test. Absent: there is none, or the form
-	// has splits of its own.
+	// Split of the example, such as train or test. Absent: none, or the form's own.
 	Split string `json:"split,omitempty" also:"split_name subset"`
 }
 
 // Fault is planted in some of the data. Users or examples are given, or both: then some of
 // the examples of some of the users are hit.
 type Fault struct {
-	// Fault is what goes wrong.
+	// Kind of fault.
 	Fault datasets.Fault `json:"fault" required:"true" also:"kind bug"`
-	// Users are the share of the users that have the fault, each with this probability.
-	// Absent: all of them.
+	// Share of users with the fault, each with this probability. Absent: all. Give users, examples or
+	// both.
 	Users numbers.Probability `json:"users,omitzero" range:"(0,1]" source:"50% in Augenstein et al. 2020, section 6"`
-	// Examples are the share of the examples that are hit, each with this probability.
-	// Absent: all of the users that have the fault.
+	// Share of the examples of these users that are hit, each with this probability. Absent: all.
 	Examples numbers.Probability `json:"examples,omitzero" range:"(0,1]" source:"1%, 10% and 100% in Augenstein et al. 2020, appendix B.3"`
-	// Length is what is left of a text that is truncated.
+	// Length of a truncated text.
 	Length int `json:"length,omitzero" default:"40" range:"[1,1000000]" when:"fault=truncate" unit:"characters"`
 }
 
 // Limits stop input that is no data set. They are a part of a result's
 // identity.
 type Limits struct {
-	// Line is the longest line of a source.
+	// Longest line of a source.
 	Line int `json:"line" default:"1048576" range:"[1024,67108864]" unit:"bytes"`
-	// Text is the most that a source may hold, decompressed.
+	// Decompressed size of a source.
 	Text int64 `json:"text" default:"274877906944" range:"[1024,1125899906842624]" unit:"bytes"`
-	// Ratio is how many times its size a compressed file may grow, after the first
-	// 16 MiB: what grows more may be a decompression bomb.
+	// Growth of a compressed file, after the first 16 MiB: more may be a decompression bomb.
 	Ratio int `json:"ratio" default:"200" range:"[2,1000000]"`
 }
 
@@ -182,134 +156,123 @@ type Limits struct {
 type Image struct {
 	// Width of an image.
 	Width int `json:"width" default:"28" range:"[1,12288]" unit:"pixels" source:"LeCun et al. 1998 (MNIST)"`
-	// Height of an image. Width x height x channels are at most 12288, as 64 x 64 in colour.
+	// Height of an image. width x height x channels is at most 12288, as of 64 x 64 in colour.
 	Height int `json:"height" default:"28" range:"[1,12288]" unit:"pixels" source:"LeCun et al. 1998 (MNIST)"`
-	// Channels of a pixel: 1, grey, or 3: red, green and blue.
+	// Channels of a pixel: 1 (grey) or 3 (red, green, blue).
 	Channels int `json:"channels" default:"1" range:"[1,3]" unit:"channels" also:"colors colours"`
-	// Classes are the labels: whole numbers from 0 to one less than this.
+	// Classes; labels are whole numbers from 0 to classes - 1.
 	Classes int `json:"classes" default:"10" range:"[1,256]" unit:"classes" also:"labels num_classes"`
-	// Unlabelled says that lines may have no label. Only for a gan, which learns without, or
-	// with data.select.examples: labelled.
+	// Allows lines without a label. Only for a gan, or with data.select.examples: labelled.
 	Unlabelled bool `json:"unlabelled,omitzero" default:"false" source:"Augenstein et al. 2020, task T5"`
 }
 
 // Vocabulary is made of the most frequent words of the training part. At the
 // byte level it is fixed.
 type Vocabulary struct {
-	// Size of the vocabulary without its special tokens. Every other word is
-	// read as <unk>.
+	// Words, without the special tokens. Every other word is read as <unk>.
 	Size int `json:"size,omitzero" default:"10000" range:"[2,10000000]" when:"level=word" unit:"words" source:"Thakkar et al. 2020, section 4.1"`
 }
 
-// Sanitize removes what has the form of personal text. At least one pattern is given.
+// Sanitize removes text that matches patterns of personal text. At least one pattern is given.
 type Sanitize struct {
-	// Patterns that have a name: card numbers, social security numbers, phone numbers,
-	// mail addresses. One or a list.
+	// Named patterns to remove. One or a list.
 	Patterns []patterns.Pattern `json:"patterns,omitempty"`
-	// Own patterns: regular expressions in the syntax of RE2. One or a list.
+	// Regular expressions (RE2) to remove. One or a list.
 	Own []string `json:"own,omitempty"`
-	// Remove what was found, of which a mask is left, or the whole sentence.
+	// match leaves a mask in place of a match; sentence removes its sentence.
 	Remove datasets.Removal `json:"remove" default:"match"`
 }
 
 // Disagreement removes the sentences on which two models disagree. Each trains on half of
 // the records as the cell does, but for the number of steps.
 type Disagreement struct {
-	// Threshold: a sentence is removed if its mean log-perplexities under the two models
-	// differ by more.
+	// Largest difference between a sentence's mean log-perplexities under the two models; a sentence
+	// above it is removed.
 	Threshold float64 `json:"threshold" required:"true" range:"(0,1000]" unit:"nats a token"`
-	// Steps of each of the two models: by default half of those of the training,
-	// rounded up, so that a half is gone through as often as the whole.
+	// Steps of each model, by default half the training's, rounded up: as many epochs over its half.
 	Steps int `json:"steps,omitzero" range:"[1,1000000000]" unit:"steps"`
 }
 
-// Select chooses what is trained on. Exactly one of words, examples and users is given; users,
+// Select selects the training data. Exactly one of words, examples and users is given; users,
 // and misclassified or correct examples, go by what prepare.classifier predicts.
 type Select struct {
-	// Words that a primary model does not know: every one of them is an example of its own,
-	// spelled in bytes. Only with data.level: byte.
+	// Words that a primary model does not know, each an example spelled in bytes. Only with
+	// data.level: byte.
 	Words *SelectWords `json:"words,omitempty" source:"Augenstein et al. 2020, section 5; Chen et al. 2019"`
-	// Examples that the classifier gets wrong, misclassified, or right, correct; random ones;
-	// images that are unlabelled, or labelled; or texts that are unlikely under
-	// prepare.language_model.
+	// Examples that prepare.classifier gets wrong (misclassified) or right (correct), random examples,
+	// images without or with a label, or texts that are unlikely under prepare.language_model.
 	Examples selection.Criterion `json:"examples,omitzero" source:"Augenstein et al. 2020, table 1 and appendix C.4"`
-	// AtLeast so many of these examples a user must have to take part; by default 5, of
-	// random, unlabelled and labelled ones 1.
+	// Selected examples that a user needs to take part, by default 5; of random, unlabelled and
+	// labelled ones 1.
 	AtLeast int `json:"at_least,omitzero" range:"[1,1000000]" unit:"examples" source:"Augenstein et al. 2020, appendix C.4"`
-	// Users for whom the classifier works badly or well.
+	// Users by the share of their examples that prepare.classifier gets right. Percentiles are those
+	// of the data without faults. Give below or above.
 	Users *SelectUsers `json:"users,omitempty" source:"Augenstein et al. 2020, appendix C.3"`
-	// Share of the examples that are selected, each with this probability. Of random ones
-	// one of share and per_user is given.
+	// Probability with which each example is selected. Give share or per_user.
 	Share numbers.Probability `json:"share,omitzero" range:"(0,1)" when:"examples=random"`
-	// PerUser so many examples of each user are selected, all of a user who has fewer.
+	// Examples selected of each user; all of a user who has fewer.
 	PerUser int `json:"per_user,omitzero" range:"[1,1000000]" when:"examples=random" unit:"examples"`
-	// Above this surprise examples are unlikely: the log-perplexity under
-	// prepare.language_model, the mean loss of a token; with prepare.second_language_model less
-	// that under the second. One of above and percentile is given; what is at either is
-	// selected.
+	// Least surprise of an unlikely example: its log-perplexity (mean loss of a token) under
+	// prepare.language_model, less that under prepare.second_language_model if there is one. Give
+	// above or percentile.
 	Above *float64 `json:"above,omitempty" range:"[-1000,1000]" when:"examples=unlikely" unit:"nats a token"`
-	// Percentile of the surprises of all the users' examples, such as 90%, from which on
-	// examples are unlikely.
+	// Percentile of the surprises of all users' examples from which on examples are unlikely, such as
+	// 90%.
 	Percentile numbers.Probability `json:"percentile,omitzero" range:"(0,1)" when:"examples=unlikely"`
 }
 
 // Devices divide each user's examples into private ones and the prior ones that an
 // adversary knows.
 type Devices struct {
-	// Prior examples are drawn at random, or are the first ones, chronological, where
-	// data.order says that a user's examples stand in the order of time. groups draws whole
-	// groups of a user's examples, such as albums or documents, which the field "group" of
-	// every line then names: no group is on both devices.
+	// Choice of prior examples: at random; the first ones in time (chronological, which needs
+	// data.order); or whole groups such as albums or documents, named by a field "group" of every
+	// line, none on both devices.
 	Prior devices.Prior `json:"prior" default:"random" source:"Orekondy et al. 2018, section 5.2.2"`
-	// Size of the prior: a share of the user's examples, of which the others are private;
-	// or a number of them. With a number half of the examples are private whatever it is,
-	// and those that are neither are on no device.
+	// Size of the prior: a share of the user's examples, the others being private; or a number, with
+	// half of the examples private in any case and the rest on no device.
 	Size numbers.Share `json:"size" default:"50%" unit:"examples or %" source:"Orekondy et al. 2018, section 5.3"`
-	// AtLeast so many examples a user must have to take part. Absent: everyone does, and
-	// must have enough to be divided.
+	// Examples that a user needs to take part. Absent: everyone takes part, and must have enough to
+	// divide.
 	AtLeast int `json:"at_least,omitzero" range:"[1,1000000000]" unit:"examples" also:"min_examples" source:"100 to 1000 in Orekondy et al. 2018, section 5.1"`
-	// AtLeastGroups so many groups a user must have to take part. Absent: everyone does, and
-	// must have two.
+	// Groups that a user needs to take part. Absent: everyone takes part, and must have two.
 	AtLeastGroups int `json:"at_least_groups,omitzero" range:"[2,1000000000]" when:"prior=groups" unit:"groups" also:"min_groups"`
-	// Unseen users have no device of the adversary's: an open world. Absent: none.
+	// Share of users without an adversary's device: an open world.
 	Unseen numbers.Probability `json:"unseen,omitzero" range:"(0,1)" also:"open_world" source:"Orekondy et al. 2018, section 6.1.2"`
-	// HeldOut users teach an attack what users are like whom it is not to name.
+	// Share of users from whom an attack learns the traits of other users, and whom it is not to name.
 	HeldOut numbers.Probability `json:"held_out,omitzero" range:"(0,1)" source:"1/3 in Orekondy et al. 2018, section 6.1.2"`
-	// Defence of the users: their anonymous devices mix examples of data.background into
-	// the private ones before they train. Devices of the adversary stay as they are. Absent
-	// or null: none.
+	// Defence of the users: anonymous devices mix examples of data.background into their private ones
+	// before they train. Give replace or augment.
 	Defence *Defence `json:"defence,omitempty" also:"defense mitigation mix" source:"Orekondy et al. 2018, section 7.1"`
-	// Profiles is a second source, each user of which is a profile: hand-made examples of what
-	// the adversary looks for, and no user's. A device of the adversary's trains with all
-	// examples of a profile. It is read as the data are. Absent or null: none.
+	// Second source, each user of which is a profile: hand-made examples of the adversary's target. An
+	// adversary's device trains with each profile.
 	Profiles *SecondSource `json:"profiles,omitempty" source:"Orekondy et al. 2018, section 5.2.2 (iii)"`
-	// IID shuffles the examples of all devices, which keep their sizes: a control, where
-	// nobody can be told from another.
+	// Shuffles the examples of all devices, which keep their sizes: a control, in which no user can be
+	// recognized.
 	IID bool `json:"iid,omitzero" default:"false" source:"Orekondy et al. 2018, section 6.1.1"`
 }
 
 // SecondSource is a source beside that of the data.
 type SecondSource struct {
-	// Source is whatever data.source may be.
+	// As data.source.
 	Source string `json:"source" required:"true" also:"path file dataset"`
-	// SHA256 of it, as data.sha256 is that of the data; a submitted run always carries it.
+	// As data.sha256.
 	SHA256 string `json:"sha256,omitempty"`
 	Format
 }
 
-// Format says how a source beside that of the data is read. Where neither is given, it is read
+// Format says how a source beside that of the data is read. If neither is given, it is read
 // by data.form and data.columns.
 type Format struct {
-	// Form of its files. Absent, with columns absent too: data.form; else told from the content.
+	// Form of the source's files. Absent, with columns also absent: data.form; else told from the
+	// content.
 	Form forms.Form `json:"form,omitempty" also:"format type reader"`
-	// Columns of it that are not called as the form has them. Absent, with form absent too:
-	// data.columns.
+	// Names of the source's columns. Absent, with form also absent: data.columns.
 	Columns *SecondColumns `json:"columns,omitempty" also:"fields"`
 }
 
 // SecondColumns are names of columns, or of fields of JSON lines, of a source beside that of the data.
 type SecondColumns struct {
-	// User whose example it is. Numbers are taken as text.
+	// User of the example. Numbers are taken as text.
 	User string `json:"user,omitempty" also:"author client"`
 	// Text of the example.
 	Text string `json:"text,omitempty" also:"body content"`
@@ -324,15 +287,13 @@ type SecondColumns struct {
 // Defence mixes a background into private examples. Exactly one of replace and augment is
 // given.
 type Defence struct {
-	// Replace so much of each device's private examples by ones of the background, drawn at
-	// random: bkg-repl.
+	// Share of each device's private examples replaced by random ones of the background: bkg-repl.
 	Replace numbers.Probability `json:"replace,omitzero" range:"(0,1]" source:"0.25 to 1 in Orekondy et al. 2018, section 7.2"`
-	// Augment each device's private examples by so many times as many of the background,
-	// drawn at random: rand-aug.
+	// Random examples of the background added to each device, as a multiple of its private ones:
+	// rand-aug.
 	Augment float64 `json:"augment,omitzero" range:"(0,100]" source:"0.5 to 2 in Orekondy et al. 2018, section 7.2"`
-	// Modes of the background, of which a user draws one, and the device gets examples of
-	// no other: mm-aug. They are found by k-means over the pixels of images, the weighted
-	// words of texts. Only with augment. Absent: examples of all topics.
+	// Modes (topics) of the background, found by k-means over pixels or weighted words; each device
+	// gets examples of one random mode: mm-aug. Only with augment. Absent: examples of all topics.
 	Modes int `json:"modes,omitzero" range:"[2,65536]" unit:"modes" also:"clusters topics" source:"100 to 500 in Orekondy et al. 2018, section 7.1"`
 }
 
@@ -340,50 +301,47 @@ type Defence struct {
 // right. Percentiles are those of the users' shares in the data without planted faults.
 // Exactly one of the two is given; users at the percentile are selected.
 type SelectUsers struct {
-	// Below this percentile: 25% selects about a quarter of the users where nothing is
-	// planted.
+	// Users at or below this percentile; 25% selects about a quarter of them if no fault is planted.
 	Below numbers.Probability `json:"below,omitzero" range:"(0,1)"`
-	// Above this percentile, such as 75%.
+	// Users at or above this percentile, such as 75%.
 	Above numbers.Probability `json:"above,omitzero" range:"(0,1)"`
 }
 
 // SelectWords chooses words. The sentences that they stand in are read at the word level,
 // and faults are planted there.
 type SelectWords struct {
-	// Outside of a vocabulary of so many words: the most frequent ones of the training part
-	// without faults, as data.vocabulary.size of the primary model says.
+	// Size of the primary model's vocabulary: the most frequent words of the training part without
+	// faults.
 	Outside int `json:"outside" required:"true" range:"[1,10000000]" unit:"words" also:"vocabulary size" source:"10,000 in Augenstein et al. 2020, appendix B.2"`
-	// Sequence is the length at which sentences are cut, as data.sequence of the primary
-	// model says. That of this experiment is the length at which words are cut.
+	// data.sequence of the primary model, at which sentences are cut; this experiment's own cuts
+	// words.
 	Sequence int `json:"sequence" default:"20" range:"[1,1000]" unit:"words"`
 }
 
-// StepsOf is the number of steps of each of the two models, in a training of so many.
+// StepsOf is the number of steps of each of the two models, in a training of this many rounds.
 func (d *Disagreement) StepsOf(rounds int) int { return cmp.Or(d.Steps, (rounds+1)/2) }
 
 // Users are balanced to one size, or stay as they are.
 type Users struct {
-	// Words of a balanced user: smaller users are dropped, larger ones split,
-	// the remainder is discarded. Counted after sentences are cut. 0: users stay as they
-	// are in the data, which is the default at the image level.
+	// Words of a balanced user, counted after sentences are cut: smaller users are dropped, larger
+	// ones split, remainders discarded. 0, the default at the image level: users stay as in the data.
 	Words int `json:"words" default:"2000" range:"[0,1000000000]" unit:"words (byte level: bytes)" source:"Thakkar et al. 2020, section 4.1; 0: Augenstein et al. 2020"`
 }
 
 // TestPart is the share of the examples that utility is measured on.
 type TestPart struct {
-	// Fraction of the examples that are held out; each has this probability. 0 with a split.
+	// Probability with which each example is held out. 0 with a split.
 	Fraction numbers.Probability `json:"fraction" default:"10%" range:"[0,1)"`
-	// Split of the data that is the test part, such as test, all of it: its users may be
-	// others than those who train. Absent: a fraction is drawn.
+	// Split of the data that is the test part, such as test; its users may be others than those who
+	// train. Absent: a fraction is drawn.
 	Split string `json:"split,omitempty" source:"Thakkar et al. 2020, section 4.1"`
 }
 
 // ValidationPart is the share of the examples that trainings are tuned and stopped by.
 type ValidationPart struct {
-	// Fraction of the examples that are held out; each has this probability.
+	// Probability with which each example is held out.
 	Fraction numbers.Probability `json:"fraction" default:"0" range:"[0,1)"`
-	// Split of the data that is the validation part, such as heldout, all of it. Absent: a
-	// fraction is drawn.
+	// Split of the data that is the validation part, such as heldout. Absent: a fraction is drawn.
 	Split string `json:"split,omitempty"`
 }
 
@@ -392,6 +350,6 @@ func (p *ValidationPart) Exists() bool { return p.Split != "" || !p.Fraction.IsZ
 
 // Part is a share of the data that is kept from training.
 type Part struct {
-	// Fraction that is held out; each item has this probability.
+	// Probability with which each user is held out.
 	Fraction numbers.Probability `json:"fraction" default:"0" range:"[0,1)"`
 }

@@ -23,8 +23,8 @@ func TestAPageSaysWhatTheReferenceSays(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]Page{
 		"training.privacy.noise_multiplier": {Value: "a number from 0 to 1000000", Default: "0", Meaning: "standard deviation z x clip / cohort"},
-		"training.privacy":                  {Value: "a block of fields", Default: "absent", Meaning: "Privacy"},
-		"data.faults.fault":                 {Value: "one of join-words", Default: "required", Meaning: "what goes wrong"},
+		"training.privacy":                  {Value: "a block of fields", Default: "absent", Meaning: "Differential privacy"},
+		"data.faults.fault":                 {Value: "one of join-words", Default: "required", Meaning: "Kind of fault"},
 		"canaries.formats.words":            {Value: "a whole number from 1 to 1000", Default: "5", Meaning: "Words"},
 		"training.client.learning_rate":     {Value: "a number above 0", Default: "depends", Meaning: "0.5 for clients"},
 		"grid.replicates":                   {Value: "or a list of seeds", Default: "absent", Meaning: "Seeds"},

@@ -17,7 +17,7 @@ import (
 	"coalmine/tasks/taskstest"
 )
 
-// The JSON Schema and the tables of the reference page are generated from the
+// The JSON Schema and the entries of the reference page are generated from the
 // types, their tags and their comments:
 //
 //	go test ./workflows/experiment -rewrite
@@ -366,58 +366,100 @@ func gridSchema(fields []documented) object {
 	}
 }
 
-// tables writes the reference tables, one for each block. Blocks of equal fields share the first one's table.
-func tables(fields []documented) string {
-	var b strings.Builder
-	described := map[string]string{}
-	write := func(path, intro string, fields []documented, prefix string) {
-		rows := rows(fields, prefix)
-		if rows == "" {
-			return
-		}
-		fmt.Fprintf(&b, "### %s\n\n%s\n\n", path, intro)
-		if other, ok := described[rows]; ok {
-			fmt.Fprintf(&b, "The fields are those of [%s](#%s).\n\n", other, strings.NewReplacer("`", "", ".", "").Replace(other))
-			return
-		}
-		described[rows] = path
-		fmt.Fprintf(&b, "| field | value | default | meaning |\n|---|---|---|---|\n%s\n", rows)
-	}
-	write("The experiment", "The fields of the whole file.", fields, "")
+// entries writes the fields, block by block. An entry that an earlier block has is a link to it.
+func entries(fields []documented) string {
+	p := page{entries: map[string]string{}}
+	p.block("The experiment", "", fields, "")
 	for _, f := range fields {
 		if _, ok := f.block(); ok {
-			write("`"+f.path+"`", f.markdown(), fields, f.path+".")
+			p.block("`"+f.path+"`", f.markdown(), fields, f.path+".")
 		}
 		if len(f.items) > 0 {
-			write("`"+f.path+"`", "A list of blocks.", f.items, f.path+".")
+			p.block("`"+f.path+"`", "", f.items, f.path+".")
 		}
 	}
-	return strings.TrimSuffix(b.String(), "\n")
+	return strings.TrimSuffix(p.String(), "\n")
 }
 
-// rows are those of the fields that stand directly in a block; there are none if all of them are blocks themselves.
-func rows(fields []documented, prefix string) string {
-	var rows strings.Builder
-	for _, f := range fields {
-		if _, ok := f.block(); !ok && f.path == prefix+f.name {
-			value, _, _ := strings.Cut(f.expected(), ", such as")
-			fmt.Fprintf(&rows, "| `%s` | %s | %s | %s |\n", f.name, shortValue.Replace(value), f.defaultCell(), f.markdown())
+// page is the reference as far as it is written, with the heading of each entry.
+type page struct {
+	strings.Builder
+	entries map[string]string
+}
+
+// block writes the fields that stand directly in a block; nothing if all of them are blocks themselves.
+func (p *page) block(heading, intro string, fields []documented, prefix string) {
+	list := p.list(heading, fields, prefix)
+	if list == "" {
+		return
+	}
+	fmt.Fprintf(p, "### %s\n\n", heading)
+	if intro != "" {
+		fmt.Fprintf(p, "%s\n\n", intro)
+	}
+	fmt.Fprintf(p, "%s\n", list)
+}
+
+// list returns the entries of a block's fields, and links to those of earlier blocks.
+func (p *page) list(heading string, fields []documented, prefix string) string {
+	var list strings.Builder
+	var earlier string
+	var names []string
+	refer := func() {
+		if len(names) > 0 {
+			anchor := strings.NewReplacer("`", "", ".", "").Replace(earlier)
+			fmt.Fprintf(&list, "- %s: as in [%s](#%s).\n", strings.Join(names, ", "), earlier, anchor)
+			names = nil
 		}
 	}
-	return rows.String()
+	for _, f := range fields {
+		if _, ok := f.block(); ok || f.path != prefix+f.name {
+			continue
+		}
+		entry := f.entry()
+		at, ok := p.entries[entry]
+		if !ok || at != earlier {
+			refer()
+		}
+		if !ok {
+			p.entries[entry] = heading
+			list.WriteString(entry)
+			continue
+		}
+		earlier, names = at, append(names, "`"+f.name+"`")
+	}
+	refer()
+	return list.String()
 }
 
 // shortValue abbreviates what messages say of a value.
-var shortValue = strings.NewReplacer("a whole number from ", "integer, ", "a whole number", "integer", "a number from ", "number, ", "a number above ", "number above ",
-	"a probability from ", "probability, ", "a probability above ", "probability above ", "true or false", "boolean")
+var shortValue = strings.NewReplacer("a whole number from ", "integer, ", "a whole number", "integer", "a number from ", "number from ", "a number above ", "number above ",
+	"a probability from ", "probability from ", "a probability above ", "probability above ", "true or false", "boolean", "one of ", "")
 
-func (d *documented) markdown() string { return strings.ReplaceAll(d.description(), "<", "&lt;") }
-
-func (d *documented) defaultCell() string {
-	if d.hasDef && !d.required {
-		return "`" + d.fallback + "`"
+// entry is a field's entry in the list of a block: its values, their unit, the default and the meaning.
+func (d *documented) entry() string {
+	value, _, _ := strings.Cut(d.expected(), ", such as")
+	if _, ok := d.blocks(); ok {
+		value = "list of blocks"
 	}
-	return d.defaultText(d.comment)
+	facts := []string{shortValue.Replace(value)}
+	if d.unit != "" {
+		facts = append(facts, d.unit)
+	}
+	switch {
+	case d.required:
+		facts = append(facts, "required")
+	case d.hasDef:
+		facts = append(facts, "default `"+d.fallback+"`")
+	}
+	return fmt.Sprintf("- `%s`: %s. %s\n", d.name, strings.Join(facts, "; "), d.markdown())
+}
+
+// markdown is the description without the unit.
+func (d *documented) markdown() string {
+	unitless := *d
+	unitless.unit = ""
+	return strings.ReplaceAll(unitless.description(), "<", "&lt;")
 }
 
 func TestTheSchemaFollowsTheTypes(t *testing.T) {
@@ -444,7 +486,7 @@ func TestTheReferencePageFollowsTheTypes(t *testing.T) {
 	if !ok || !ok2 {
 		t.Fatalf("%s lacks its markers %q and %q", referenceFile, begin, end)
 	}
-	taskstest.File(t, referenceFile, []byte(before+begin+"\n"+tables(documentedFields(t))+"\n"+end+after))
+	taskstest.File(t, referenceFile, []byte(before+begin+"\n"+entries(documentedFields(t))+"\n"+end+after))
 }
 
 // owner is the type that declares the field.

@@ -4,37 +4,34 @@ import "coalmine/models/optimizers"
 
 // Optimizer names an update rule and its parameters.
 type Optimizer struct {
-	// Name is the update rule.
+	// Update rule.
 	Name optimizers.Kind `json:"optimizer,omitzero" default:"sgd" also:"name kind"`
-	// LearningRate of the rule. With sgd, momentum and nesterov it is by default 0.5 for
-	// clients (Augenstein et al. 2020, appendix B.2), 1 for the server, and 0.005
-	// for central training (Thakkar et al. 2020, section 4.2); the other update
-	// rules need it stated.
+	// Learning rate. With sgd, momentum and nesterov by default 0.5 for clients (Augenstein et al.
+	// 2020, appendix B.2), 1 for the server and 0.005 for central training (Thakkar et al. 2020,
+	// section 4.2); other rules need it stated.
 	LearningRate float64 `json:"learning_rate,omitzero" range:"(0,1e6]" also:"lr rate"`
 	optimizers.Given
-	// Schedule changes the learning rate over the rounds (sgd: steps). Absent: it
-	// stays.
+	// Schedule of the learning rate over the rounds (sgd: steps). Absent: constant.
 	Schedule *Schedule `json:"schedule,omitempty" also:"learning_rate_schedule decay warmup"`
 }
 
 // Schedule is how a learning rate changes: a warm-up, then the course of its kind.
 type Schedule struct {
-	// Kind of course after the warm-up: constant stays, step falls by a factor
-	// every so often, cosine falls along half a cosine until the last round.
+	// Course after the warm-up: constant, falling by a factor, or falling along half a cosine until
+	// the last round.
 	Kind optimizers.ScheduleKind `json:"kind" default:"constant"`
-	// WarmUp is the number of first rounds over which the rate rises linearly, the
-	// last of them having all of it.
+	// First rounds, over which the rate rises linearly to its full value.
 	WarmUp int `json:"warm_up,omitzero" default:"0" range:"[0,1000000000]" unit:"rounds (sgd: steps)" also:"warmup"`
-	// Every so many rounds after the warm-up the rate is multiplied by factor.
+	// Rounds between two falls.
 	Every int `json:"every,omitzero" range:"[1,1000000000]" when:"kind=step" unit:"rounds (sgd: steps)"`
 	// Factor by which the rate falls.
 	Factor float64 `json:"factor,omitzero" range:"(0,1]" when:"kind=step" also:"gamma"`
-	// Floor is the share of the full rate that the cosine has in the last round. With
-	// a cosine more rounds are another training, not its continuation.
+	// Share of the full rate in the last round. With a cosine, more rounds make another training, not
+	// a continuation.
 	Floor float64 `json:"floor,omitzero" default:"0" range:"[0,1]" when:"kind=cosine" source:"Loshchilov and Hutter 2017, equation 5"`
 }
 
-// Config is the schedule of a training of so many rounds (sgd: steps); nil where
+// Config is the schedule of a training of this many rounds (sgd: steps); nil if
 // the rate never changes.
 func (s *Schedule) Config(rounds int) *optimizers.Schedule {
 	if s == nil || s.Kind == optimizers.Constant && s.WarmUp == 0 {
@@ -44,7 +41,7 @@ func (s *Schedule) Config(rounds int) *optimizers.Schedule {
 	return &out
 }
 
-// check says what is wrong with the schedule of a training of so many rounds.
+// check validates the schedule of a training of this many rounds.
 func (s *Schedule) check(rounds int) error {
 	config := s.Config(rounds)
 	if config == nil {

@@ -12,36 +12,32 @@ import (
 	"coalmine/tasks/updates"
 )
 
-// Record keeps what the devices of a training send to the server: each device's update in
+// Record keeps the updates that the devices of a training send to the server: each device's in
 // each recorded round, after clip, noise and compression, for audits that read it. A device
 // is a user of the cohort.
 type Record struct {
-	// Every so many rounds are recorded; by default each.
+	// Rounds from one recorded round to the next, by default 1.
 	Every int `json:"every,omitzero" range:"[1,1000000000]" unit:"rounds"`
-	// Rounds that are recorded, in place of every: one number or a list. At most 10,000 rounds
-	// are recorded in all.
+	// Recorded rounds, in place of every. One number or a list; at most 10,000 rounds are recorded.
 	Rounds []int `json:"rounds,omitempty" range:"[1,1000000000]" unit:"rounds" also:"at"`
-	// Layers of the model that are recorded, in this order: names of tensors, such as
-	// cell.input, or of units, such as cell, which stands for all tensors whose names begin
-	// with cell and a dot. One or a list. Absent: all that are trained.
+	// Recorded layers, in this order: tensors such as cell.input, or units such as cell for all its
+	// tensors. One or a list. Absent: all that are trained.
 	Layers []string `json:"layers,omitempty" also:"tensors"`
-	// Precision of the stored values: float16 takes half the bytes.
+	// Precision of the stored values.
 	Precision updates.Precision `json:"precision" default:"float32"`
-	// Project is the number of values to which each longer layer is projected, by a seeded
-	// sparse matrix of signs that keeps inner products in the mean. Absent: all values are
-	// recorded.
+	// Values to which each longer layer is projected, by a seeded sparse matrix of signs that
+	// preserves inner products in expectation. Absent: no projection.
 	Project int `json:"project,omitzero" range:"[4,1000000]" unit:"values" also:"projection dimensions" source:"Kane and Nelson 2014, figure 1"`
 }
 
-// Compress is what a client does to its update to have fewer bytes to send. At least one
-// field is given; where both are, the elements that are kept are rounded.
+// Compress is the compression of a client's update. At least one field is given; if both are,
+// the elements that are kept are rounded.
 type Compress struct {
-	// Keep is the share of the elements that are kept: those of the largest absolute
-	// values, over all tensors together. The others become 0.
+	// Share of the elements kept: those of largest magnitude, over all tensors together. Others become
+	// 0.
 	Keep numbers.Probability `json:"keep,omitzero" range:"(0,1)" also:"top_k topk" source:"Aji and Heafield 2017, section 3"`
-	// Bits of an element that is kept: every tensor has 2^bits - 1 levels from minus its
-	// largest absolute value to it, and an element is rounded to one of the two nearest at
-	// random, so that it stays the same in the mean.
+	// Bits of a kept element: every tensor has 2^bits - 1 levels from minus its largest magnitude to
+	// it, and unbiased random rounding takes one of the two nearest.
 	Bits int `json:"bits,omitzero" range:"[2,16]" unit:"bits" also:"quantize" source:"Alistarh et al. 2017, section 3.1"`
 }
 
@@ -53,7 +49,7 @@ func (c *Compress) Config() *training.Compression {
 	return &training.Compression{Keep: c.Keep.Float64(), Bits: c.Bits}
 }
 
-// complete fills in the rounds where none are given, and orders those that are.
+// complete fills in the rounds if none are given, and sorts those that are.
 func (r *Record) complete() {
 	if r == nil {
 		return
@@ -67,9 +63,9 @@ func (r *Record) complete() {
 // maxRecorded is the most rounds that a training records: a plan has an edge for each.
 const maxRecorded = 10_000
 
-// Recording is what a training keeps of its devices' updates, its layers named one by one,
-// and the layout of that; nil where it keeps nothing. Of a network that a program of
-// training.client_command alone knows, layers are named as in the file, and the layout has none.
+// Recording returns the recording of a training's updates, with its layers named one by one, and its
+// layout; nil without a recording. Layers of a network that only a program of training.client_command
+// knows are named as in the file, and the layout has none.
 func (e *Experiment) Recording() (*updates.Recording, updates.Layout, error) {
 	r := e.Training.Record
 	if r == nil {
@@ -106,7 +102,7 @@ func (e *Experiment) recorded() *audits.Recorded {
 	return &audits.Recorded{Recording: *recording, Layout: layout}
 }
 
-// updates checks what clients do to their updates, and what is kept of them.
+// updates checks the compression, noise and recording of clients' updates.
 func (c *checker) updates() {
 	if c.Training.Central() {
 		c.noiseByDevices()
@@ -125,9 +121,9 @@ func (c *checker) compression() {
 	}
 }
 
-// clientNoise refuses noise of clients where a guarantee rests on bounded updates: by
-// add-or-remove the noise of a client tells whether it was there, and what compression
-// makes of a noisy update has no bound.
+// clientNoise refuses noise of clients if a guarantee rests on bounded updates: under
+// add-or-remove, the noise of a client tells whether it took part, and the compression of a noisy
+// update has no bound.
 func (c *checker) clientNoise() {
 	const noise, compress = "training.client.noise", "training.client.compress"
 	p := c.Training.Privacy
@@ -144,8 +140,8 @@ func (c *checker) clientNoise() {
 	}
 }
 
-// Shared is the noise multiplier where devices make the noise of a round; 0 where the server
-// does, or nobody.
+// Shared is the noise multiplier if devices make the noise of a round; 0 if the server does, or
+// there is none.
 func (p *Privacy) Shared() float64 {
 	if p == nil || p.NoiseBy != privacy.ByDevices {
 		return 0
@@ -153,7 +149,7 @@ func (p *Privacy) Shared() float64 {
 	return p.NoiseMultiplier
 }
 
-// deviceNoise is the standard deviation of what a device adds to each element of its update.
+// deviceNoise is the standard deviation of a device's noise on each element of its update.
 func (t *Training) deviceNoise() float64 {
 	if z := t.Privacy.Shared(); z > 0 {
 		return privacy.NoiseShare(z, t.Privacy.Clip, t.Cohort)
@@ -161,7 +157,7 @@ func (t *Training) deviceNoise() float64 {
 	return t.Client.Noise
 }
 
-// noiseByDevices refuses what keeps shares of noise from adding up to that of the server.
+// noiseByDevices refuses settings under which shares of noise do not add up to that of the server.
 func (c *checker) noiseByDevices() {
 	const path = "training.privacy.noise_by"
 	t := &c.Training
@@ -212,7 +208,7 @@ func (c *checker) recording() {
 	c.recordedBytes(layout)
 }
 
-// recordedBytes bounds what a task of a round records.
+// recordedBytes bounds the bytes that a task of a round records.
 func (c *checker) recordedBytes(layout updates.Layout) {
 	t := &c.Training
 	if t.Chunks < 1 || t.Cohort < 1 {
@@ -225,8 +221,8 @@ func (c *checker) recordedBytes(layout updates.Layout) {
 	}
 }
 
-// misses says what of a recording does not fit a training of so many rounds, and of which
-// field; nothing where all fits.
+// misses returns the field and the problem of a recording that does not fit a training of this many
+// rounds; nothing if it fits.
 func (r *Record) misses(rounds int) (path, problem string) {
 	recording := updates.Recording{Every: r.Every, Rounds: r.Rounds}
 	count := 0

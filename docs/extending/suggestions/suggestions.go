@@ -134,7 +134,7 @@ var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description
 		{Name: "suggested_of", Of: audits.Of(func(o *Outcome) int { return o.Of })},
 	},
 	Canary: audits.Members[CanaryOutcome](audits.Measure{Name: "suggested", Paired: true}),
-	Limits: []audits.Limit{audits.CountLimit("suggestions", "limits the canaries whose last word the model suggests.",
+	Limits: []audits.Limit{audits.CountLimit("suggestions", "Canaries whose last word the model suggests.",
 		func(o *Outcome) (count, of int) { return o.Suggested, o.Of }, byChance)},
 })
 

@@ -12,17 +12,16 @@ import (
 
 // Fields of the audit block.
 type Fields struct {
-	// BeamSearch tries to extract each canary from its prefix. Absent: not done.
-	BeamSearch *Block `json:"beam_search,omitempty"`
+	// Beam search for each canary after its prefix.
+	BeamSearch *Block `json:"beam_search,omitempty" source:"Thakkar et al. 2020, section 4.1"`
 }
 
 type Block struct {
-	// Width is the number of sequences that the search keeps.
-	Width int `json:"width" default:"5" range:"[1,10000]" unit:"sequences" also:"beam_width" source:"Thakkar et al. 2020, section 4.1"`
-	// Prefix is the number of the canary's words that are given; with
-	// canaries.format by default what stands before its first #. 0: that of each format,
-	// as by default where there are several.
-	Prefix int `json:"prefix" default:"1" range:"[0,999]" unit:"words (byte level: bytes)" source:"Thakkar et al. 2020, section 4.1"`
+	// Sequences that the search keeps.
+	Width int `json:"width" default:"5" range:"[1,10000]" unit:"sequences" also:"beam_width"`
+	// Words of the canary that are given; with canaries.format, by default those before its first #.
+	// 0: those of each format, as by default with canaries.formats.
+	Prefix int `json:"prefix" default:"1" range:"[0,999]" unit:"words (byte level: bytes)"`
 }
 
 const path = "audit.beam_search"

@@ -12,7 +12,7 @@ import (
 var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description{
 	Name:   "beam_search",
 	Legend: "BS, beam search: the model continues with the canary, given its beginning.",
-	Limits: []audits.Limit{audits.CountLimit("beam_search_memorized", "limits the canaries that beam search finds.",
+	Limits: []audits.Limit{audits.CountLimit("beam_search_memorized", "Canaries that beam search finds.",
 		func(v *Outcome) (count, of int) { return v.Memorized, v.Of }, audits.LikeliestByChance(func(f *Fields) int { return f.BeamSearch.Prefix }))},
 	Kinds: []tasks.Kind{Kind, Summary},
 	Pairs: audits.TargetSecrets,

@@ -13,19 +13,16 @@ import (
 
 // Fields of the audit block.
 type Fields struct {
-	// Enumeration finds each canary's exact rank among all sequences of its space.
-	// Absent: not done.
-	Enumeration *Block `json:"enumeration,omitempty"`
+	// Exact rank of each canary among all sequences of its space.
+	Enumeration *Block `json:"enumeration,omitempty" source:"Carlini et al. 2019, section 4.2"`
 }
 
 type Block struct {
-	// Prefix is the number of the canary's words that are given; with
-	// canaries.format by default what stands before its first #. 0: that of each format,
-	// as by default where there are several.
-	Prefix int `json:"prefix" default:"1" range:"[0,999]" unit:"words (byte level: bytes)" source:"Carlini et al. 2019, section 4.2"`
-	// Limit is the most sequences that may follow the prefix: a larger space is refused.
-	// A core enumerates about half a million a second with the byte model of Carlini et
-	// al. (two layers of 200 units).
+	// Words of the canary that are given; with canaries.format, by default those before its first #.
+	// 0: those of each format, as by default with canaries.formats.
+	Prefix int `json:"prefix" default:"1" range:"[0,999]" unit:"words (byte level: bytes)"`
+	// Most sequences that may follow the prefix; a larger space is refused. A core enumerates about
+	// half a million a second with the byte model of Carlini et al. (two layers of 200 units).
 	Limit int `json:"limit" default:"10000000" range:"[1,1000000000000]" unit:"sequences"`
 }
 

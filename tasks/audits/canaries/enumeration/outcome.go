@@ -14,7 +14,7 @@ import (
 var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description{
 	Name:   "enumeration",
 	Legend: "All, enumeration: the canary is the most likely of all sequences that could stand in its place.",
-	Limits: []audits.Limit{audits.CountLimit("enumeration_memorized", "limits the canaries that are the most likely of all sequences.",
+	Limits: []audits.Limit{audits.CountLimit("enumeration_memorized", "Canaries that are the most likely of all sequences.",
 		func(v *Outcome) (count, of int) { return v.Memorized, v.Of }, audits.LikeliestByChance(func(f *Fields) int { return f.Enumeration.Prefix }))},
 	Kinds: []tasks.Kind{Kind, Summary},
 	Pairs: audits.TargetSecrets,

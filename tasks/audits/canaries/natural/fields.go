@@ -13,25 +13,24 @@ import (
 
 // Fields of the audit block.
 type Fields struct {
-	// Natural looks for secrets that are in the training text by themselves, and ranks
-	// each among others of its form. Byte level only. Absent: not done.
+	// Finds natural secrets, those that the training text already has, and ranks each among others of
+	// its form. Byte level only.
 	Natural *Block `json:"natural,omitempty"`
 }
 
 type Block struct {
-	// Patterns that are looked for: card, ssn, phone, email. One or a list; by default all
-	// of them, unless own are given.
+	// Named patterns to find. One or a list; by default all, unless own is given.
 	Patterns []patterns.Pattern `json:"patterns,omitempty" source:"Carlini et al. 2019, section 9.2"`
-	// Own regular expressions of what else is a secret, in the syntax of RE2.
+	// Regular expressions (RE2) to find.
 	Own []string `json:"own,omitempty"`
-	// References are the others of its form that a secret is ranked among.
+	// Sequences of its form that a secret is ranked among.
 	References int `json:"references" default:"10000" range:"[1,100000000]" unit:"sequences"`
-	// Most is how many secrets are ranked, the most frequent ones. All are counted.
+	// Secrets to rank, the most frequent ones. All are counted.
 	Most int `json:"most" default:"100" range:"[1,100000]" unit:"secrets"`
-	// Search looks for each ranked secret by a shortest-path search through all that has its
-	// form, after what stands before it, and expands so many nodes at most. Absent: not done.
+	// Nodes that a shortest-path search for each ranked secret may expand, through all texts of its
+	// form after its context. Absent: no search.
 	Search int `json:"search,omitempty" range:"[1,1000000000]" unit:"nodes" source:"Carlini et al. 2019, section 8.4"`
-	// Show puts the text of the secrets, and what stands before each, into the results.
+	// Puts the secrets and their contexts into the results.
 	Show bool `json:"show" default:"false"`
 }
 
@@ -80,7 +79,7 @@ func (f *Fields) States(*audits.Setting) float64 {
 
 var limits = []audits.Limit{
 	audits.LimitOf[float64]{
-		Name: "natural_exposure", Doc: "natural_exposure limits the highest exposure of a natural secret.",
+		Name: "natural_exposure", Doc: "Highest exposure of a natural secret.",
 		Range: "[0,64]", Unit: "bits", Source: "Carlini et al. 2019, section 4",
 		Breaches: audits.Judged("natural_exposure", func(v *Outcome, limit float64) []string {
 			switch {
@@ -100,7 +99,7 @@ var limits = []audits.Limit{
 		Check: checkExposure, FalseAlarms: exposureAlarms,
 	}.Limit(),
 	audits.LimitOf[int]{
-		Name: "natural_found", Doc: "natural_found limits the different natural secrets that the training text has.",
+		Name: "natural_found", Doc: "Different natural secrets in the training text.",
 		Range: "[0,1000000000]", Unit: "secrets",
 		Breaches: audits.Judged("natural_found", func(v *Outcome, limit int) []string { return audits.Above("natural_found", v.Found, limit) }),
 	}.Limit(),
@@ -132,6 +131,6 @@ func exposureAlarms(s *audits.Setting, limit float64) []audits.FalseAlarm {
 	}}
 }
 
-// byChance bounds the probability that one of n secrets has so many bits or more, if each is as likely
+// byChance bounds the probability that one of n secrets has at least this many bits, if each is as likely
 // as any other of its form.
 func byChance(n int, bits float64) float64 { return audits.MoreThan(0, n, math.Exp2(-bits)) }

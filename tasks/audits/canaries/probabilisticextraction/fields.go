@@ -14,27 +14,24 @@ import (
 
 // Fields of the audit block.
 type Fields struct {
-	// ProbabilisticExtraction computes how probable it is that a sample of the model after
-	// the prefix of a canary is the rest of it. Absent: not done.
-	ProbabilisticExtraction *Block `json:"probabilistic_extraction,omitempty"`
+	// Probability that a sample of the model after a canary's prefix is the rest of the canary.
+	ProbabilisticExtraction *Block `json:"probabilistic_extraction,omitempty" source:"Hayes et al. 2024"`
 }
 
 type Block struct {
-	// Prefix is the number of the canary's words that are given; with
-	// canaries.format by default what stands before its first #. 0: that of each format,
-	// as by default where there are several.
-	Prefix int `json:"prefix" default:"1" range:"[0,999]" unit:"words (byte level: bytes)" source:"Hayes et al. 2024"`
-	// Prefixes are further lengths of the prefix, at each of which sampling and greedy
-	// decoding are looked at. One value or a list.
+	// Words of the canary that are given; with canaries.format, by default those before its first #.
+	// 0: those of each format, as by default with canaries.formats.
+	Prefix int `json:"prefix" default:"1" range:"[0,999]" unit:"words (byte level: bytes)"`
+	// Further prefix lengths, for sampling and greedy decoding. One value or a list.
 	Prefixes []int `json:"prefixes,omitempty" range:"[1,999]" unit:"words (byte level: bytes)" source:"Carlini et al. 2022"`
 	// Temperature that logits are divided by before the softmax.
-	Temperature float64 `json:"temperature" default:"1" range:"(0,1000]" source:"Hayes et al. 2024"`
-	// TopK is the number of most probable tokens that are drawn from. Absent: all.
-	TopK *int `json:"top_k,omitempty" range:"[1,1000000]" unit:"tokens" source:"Hayes et al. 2024"`
-	// Queries is n: the samples that someone draws to extract a canary.
-	Queries int `json:"queries" default:"1000" range:"[1,1000000000000]" unit:"samples" also:"n" source:"Hayes et al. 2024"`
-	// Chance is p: a canary is extractable if the samples have it with this probability.
-	Chance numbers.Probability `json:"chance" default:"50%" range:"(0,1)" also:"p" source:"Hayes et al. 2024"`
+	Temperature float64 `json:"temperature" default:"1" range:"(0,1000]"`
+	// Most probable tokens that are drawn from. Absent: all.
+	TopK *int `json:"top_k,omitempty" range:"[1,1000000]" unit:"tokens"`
+	// Samples drawn to extract a canary, n.
+	Queries int `json:"queries" default:"1000" range:"[1,1000000000000]" unit:"samples" also:"n"`
+	// Probability p with which n samples must contain a canary for it to be extractable.
+	Chance numbers.Probability `json:"chance" default:"50%" range:"(0,1)" also:"p"`
 }
 
 const path = "audit.probabilistic_extraction"

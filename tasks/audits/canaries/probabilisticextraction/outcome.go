@@ -16,7 +16,7 @@ var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description
 	Name: "probabilistic_extraction",
 	Legend: "Sampled (n, p): n samples of the model after a canary's beginning have the canary with at least the chance p. " +
 		"Greedy: so does the one sequence that takes the most probable token each time.",
-	Limits: []audits.Limit{audits.CountLimit("probabilistic_extractable", "limits the canaries that audit.probabilistic_extraction finds extractable by its queries with its chance.",
+	Limits: []audits.Limit{audits.CountLimit("probabilistic_extractable", "Canaries that audit.probabilistic_extraction finds extractable by its queries with its chance.",
 		func(v *Outcome) (count, of int) { return v.Extractable, v.Of }, byChance)},
 	Kinds:      []tasks.Kind{Kind},
 	EveryRound: true,

@@ -14,20 +14,19 @@ import (
 
 // Fields of the audit block.
 type Fields struct {
-	// RandomSampling ranks each canary among random sequences. Absent: not done.
-	RandomSampling *Block `json:"random_sampling,omitempty"`
+	// Rank of each canary among random sequences.
+	RandomSampling *Block `json:"random_sampling,omitempty" source:"Thakkar et al. 2020, section 4.1"`
 }
 
 type Block struct {
-	// References are the random sequences that each canary is ranked against. Of models that are
-	// not ours (model.kind: external), which score one text after another, by default 1000.
-	References int `json:"references" default:"2000000" range:"[1,1000000000]" unit:"sequences" also:"num_references samples" source:"Thakkar et al. 2020, section 4.1"`
-	// Prefix is the number of the canary's words that are given; with
-	// canaries.format by default what stands before its first #. 0: that of each format,
-	// as by default where there are several.
-	Prefix int `json:"prefix" default:"1" range:"[0,999]" unit:"words (byte level: bytes)" source:"Thakkar et al. 2020, section 4.1"`
-	// Exact computes large ranks exactly too, where an estimate with its
-	// standard error would do. The outcome "memorized" is always exact.
+	// Random sequences that each canary is ranked against. With model.kind: external, which scores one
+	// text after another, by default 1000.
+	References int `json:"references" default:"2000000" range:"[1,1000000000]" unit:"sequences" also:"num_references samples"`
+	// Words of the canary that are given; with canaries.format, by default those before its first #.
+	// 0: those of each format, as by default with canaries.formats.
+	Prefix int `json:"prefix" default:"1" range:"[0,999]" unit:"words (byte level: bytes)"`
+	// Computes large ranks exactly, in place of an estimate with its standard error. The outcome
+	// "memorized" is always exact.
 	Exact bool `json:"exact" default:"false"`
 }
 

@@ -15,7 +15,7 @@ var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description
 	Name: "random_sampling",
 	Legend: "RS, random sampling: the canary is more likely than every random sequence that it was compared with. \"Lowest\" is the rarest " +
 		"configuration that was memorized: the share of users that carry a canary, and of their examples that it replaces.",
-	Limits: []audits.Limit{audits.CountLimit("random_sampling_memorized", "limits the canaries memorized by random sampling.",
+	Limits: []audits.Limit{audits.CountLimit("random_sampling_memorized", "Canaries memorized by random sampling.",
 		func(v *Outcome) (count, of int) { return v.Memorized, v.Of }, byChance)},
 	Kinds:     []tasks.Kind{Kind, Summary, Scored},
 	ByScores:  true,

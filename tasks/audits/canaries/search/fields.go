@@ -12,29 +12,25 @@ import (
 
 // Fields of the audit block.
 type Fields struct {
-	// Search finds the most likely sequences after the prefix of each canary by a
-	// shortest-path search. Absent: not done.
-	Search *Block `json:"search,omitempty"`
+	// Most likely sequences after each canary's prefix, by shortest-path search.
+	Search *Block `json:"search,omitempty" source:"Carlini et al. 2019, section 8"`
 }
 
 type Block struct {
-	// Prefix is the number of the canary's words that are given; with
-	// canaries.format by default what stands before its first #. 0: that of each format,
-	// as by default where there are several.
-	Prefix int `json:"prefix" default:"1" range:"[0,999]" unit:"words (byte level: bytes)" source:"Carlini et al. 2019, section 8"`
-	// Batch is how many nodes of the tree are expanded at once. One at a time expands the
-	// fewest; many take less time for each.
-	Batch int `json:"batch" default:"64" range:"[1,100000]" unit:"nodes" source:"Carlini et al. 2019, section 8.1"`
-	// Results is how many of the most likely sequences are returned.
+	// Words of the canary that are given; with canaries.format, by default those before its first #.
+	// 0: those of each format, as by default with canaries.formats.
+	Prefix int `json:"prefix" default:"1" range:"[0,999]" unit:"words (byte level: bytes)"`
+	// Nodes expanded at once. 1 expands the fewest; more take less time each.
+	Batch int `json:"batch" default:"64" range:"[1,100000]" unit:"nodes"`
+	// Most likely sequences to return.
 	Results int `json:"results" default:"10" range:"[1,1000]" unit:"sequences" source:"Carlini et al. 2019, table 1"`
-	// Prove is how many of them have to be certain before the search ends. With 0 it ends
-	// as the paper's does: after twice the iterations that the first sequence took.
+	// Sequences that must be certain before the search ends. 0: it ends as in the paper, after twice
+	// the iterations that the first sequence took.
 	Prove int `json:"prove" default:"1" range:"[0,1000]" unit:"sequences"`
-	// Expansions is how many nodes a search may expand. One that needs more is cut, and
-	// says so.
-	Expansions int `json:"expansions" default:"100000" range:"[1,1000000000]" unit:"nodes" source:"Carlini et al. 2019, section 8.2"`
-	// Memory bounds what a search keeps. Where it is full, what costs most is given up,
-	// and a search that comes to need it is cut.
+	// Nodes that a search may expand; one that needs more is cut and reported.
+	Expansions int `json:"expansions" default:"100000" range:"[1,1000000000]" unit:"nodes"`
+	// Memory of a search. When it is full, the costliest nodes are given up, and a search that comes
+	// to need one is cut.
 	Memory int `json:"memory" default:"256" range:"[1,1000000]" unit:"MiB"`
 }
 

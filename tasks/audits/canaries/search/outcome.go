@@ -13,7 +13,7 @@ import (
 var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description{
 	Name:   "search",
 	Legend: "Search: of all sequences that a canary could be after its beginning, the canary is the most likely; a shortest-path search found it.",
-	Limits: []audits.Limit{audits.CountLimit("search_extracted", "limits the canaries that are the most likely sequence after their prefix.",
+	Limits: []audits.Limit{audits.CountLimit("search_extracted", "Canaries that are the most likely sequence after their prefix.",
 		func(v *Outcome) (count, of int) { return v.Extracted, v.Of }, audits.LikeliestByChance(func(f *Fields) int { return f.Search.Prefix }))},
 	Kinds: []tasks.Kind{Kind, Summary},
 	Pairs: audits.TargetSecrets,

@@ -12,24 +12,22 @@ import (
 
 // Fields of the audit block.
 type Fields struct {
-	// SkewNormal estimates each canary's exposure by a distribution that is fitted to the
-	// log-perplexities of random sequences. Absent: not done.
-	SkewNormal *Block `json:"skew_normal,omitempty"`
+	// Exposure of each canary by a skew-normal distribution, fitted to log-perplexities of random
+	// sequences.
+	SkewNormal *Block `json:"skew_normal,omitempty" source:"Carlini et al. 2019, section 4.3"`
 }
 
 type Block struct {
-	// References are the random sequences that are looked at: the first half is fitted,
-	// the second tests the fit. 10,000 cost about as much as a second of training.
+	// Random sequences: the first half is fitted, the second tests the fit. 10,000 cost about as much
+	// as a second of training.
 	References int `json:"references" default:"10000" range:"[100,10000000]" unit:"sequences"`
-	// Prefix is the number of the canary's words that are given; with
-	// canaries.format by default what stands before its first #. 0: that of each format,
-	// as by default where there are several.
-	Prefix int `json:"prefix" default:"1" range:"[0,999]" unit:"words (byte level: bytes)" source:"Carlini et al. 2019, section 4.3"`
-	// Bootstrap is how often the fit is repeated on resampled references, for the standard
-	// error of an exposure.
+	// Words of the canary that are given; with canaries.format, by default those before its first #.
+	// 0: those of each format, as by default with canaries.formats.
+	Prefix int `json:"prefix" default:"1" range:"[0,999]" unit:"words (byte level: bytes)"`
+	// Fits on resampled references, for the standard error of an exposure.
 	Bootstrap int `json:"bootstrap" default:"100" range:"[2,10000]" unit:"fits"`
-	// Calibration is how often fit and test are repeated on simulated references, for a
-	// p-value of the test that knows the error of the fit. Absent: not done.
+	// Fits and tests on simulated references, for a p-value of the test that accounts for the error of
+	// the fit. Absent: none.
 	Calibration *int `json:"calibration,omitempty" range:"[19,100000]" unit:"fits" source:"Stute, Manteiga and Quindimil 1993"`
 }
 

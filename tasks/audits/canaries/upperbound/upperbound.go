@@ -82,7 +82,7 @@ func (v *Outcome) underestimates() *bool {
 }
 
 var limits = []audits.Limit{audits.LimitOf[float64]{
-	Name: "epsilon", Doc: "Epsilon limits the proved epsilon (epsilon_proved in the results).", Range: "[0,1e9]",
+	Name: "epsilon", Doc: "Proved epsilon (epsilon_proved).", Range: "[0,1e9]",
 	Check: func(s *audits.Setting, _ float64, fail audits.Fail) {
 		if s.Training.NoiseMultiplier == 0 {
 			fail([]string{"audit.fail_if.epsilon", "training.privacy"},

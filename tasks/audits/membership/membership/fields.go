@@ -12,17 +12,15 @@ import (
 
 // Fields of the audit block.
 type Fields struct {
-	// Membership asks of each user whether the last model tells that the user's data were
-	// trained on: users that train against data.held_out_users, by the mean loss of the model
-	// on their own text, users who carry canaries apart; and, if asked for, against reference
-	// models. Absent: not done.
+	// Membership inference of users from the last model: users that train against data.held_out_users,
+	// by the mean loss on their own text, users with canaries apart.
 	Membership *Block `json:"membership,omitempty" also:"membership_inference mia" source:"Thakkar et al. 2020, section 5 (future work); Yeom et al. 2018"`
 }
 
 type Block struct {
-	// ReferenceModels are trained as the cell's model is, without canaries and by seeds of
-	// their own, each on a random half of all users, held-out ones included; an even number.
-	// Cells of one training share them. 0: attacks without any.
+	// Reference models, an even number, trained as the cell's model without canaries and with other
+	// seeds, each on a random half of all users, held-out ones included. Cells of one training share
+	// them. 0: attacks without any.
 	ReferenceModels int `json:"reference_models" default:"0" range:"[0,256]" unit:"models" also:"references shadow_models" source:"Carlini et al. 2022; Zarifzadeh et al. 2024"`
 }
 

@@ -9,10 +9,9 @@ import (
 
 var limits = []audits.Limit{
 	audits.LimitOf[float64]{
-		Name: "membership_auc",
-		Doc: "membership_auc limits the area under the receiver operating characteristic of every attack on the membership of users, those with canaries apart. " +
-			"A cell is above it where the lower end of one of their 95% intervals is, or with fewer than two users of a sort.",
-		Range: "[0.5,1)", Unit: "in place of 0.5 by chance",
+		Name:     "membership_auc",
+		Doc:      "Area under the ROC curve (0.5 by chance) of every attack on the membership of users, those with canaries apart, by the lower end of its 95% interval. Fails with fewer than two users of a kind.",
+		Range:    "[0.5,1)",
 		Breaches: audits.Judged("membership_auc", func(v *Outcome, limit float64) []string { return areas(v, limit).Breaches() }),
 		Unjudged: audits.NotJudged(unjudgedAreas),
 		FalseAlarms: func(s *audits.Setting, limit float64) []audits.FalseAlarm {
@@ -24,9 +23,9 @@ var limits = []audits.Limit{
 		},
 	}.Limit(),
 	audits.LimitOf[float64]{
-		Name:  "membership_tpr",
-		Doc:   "membership_tpr limits the share of users that are found at 1% false positives, likewise. A cell where it can't be estimated is above it.",
-		Range: "[0.01,1)", Unit: "of the users that trained",
+		Name:     "membership_tpr",
+		Doc:      "True-positive rate of these attacks on users that trained, at 1% false positives, likewise. Fails if it cannot be estimated.",
+		Range:    "[0.01,1)",
 		Breaches: audits.Judged("membership_tpr", rateBreaches), Unjudged: audits.NotJudged(unjudgedRates),
 		FalseAlarms: func(s *audits.Setting, limit float64) []audits.FalseAlarm {
 			heldOut := 0

@@ -15,51 +15,43 @@ import (
 
 // Fields of the audit block.
 type Fields struct {
-	// OneRun bounds epsilon from below after the last round: a fair coin puts each
-	// of its canaries into the training data or not, and an auditor guesses from
-	// the trained model how the coins came up. Its canaries are not those of the
-	// canaries block, which are inserted with other probabilities; no user carries
-	// two. A coin changes what the proved epsilon is about: with sampling
-	// fixed-size, whether a user's data are the canary or the user's own; with
-	// poisson, whether a user with nothing but the canary is there at all; with
-	// algorithm sgd, whether one record of a user is the canary. Absent: not done.
+	// Lower bound on epsilon after the last round: fair coins put each of its own canaries into the
+	// training data or not, and an auditor guesses the coins from the trained model. No user has two
+	// canaries, those of the canaries block included. A coin decides, with sampling fixed-size,
+	// whether a user's data are the canary or the user's own; with poisson, whether a user with the
+	// canary alone exists; with sgd, whether one record of a user is the canary. The proved epsilon is
+	// then about this difference.
 	OneRun *Block `json:"one_run,omitempty"`
 }
 
 type Block struct {
-	// Canaries of the audit, m in the paper, each in a user of its own. Always given.
+	// Canaries, m in the paper, each in its own user. Required.
 	Canaries int `json:"canaries" range:"[1,1000000]" unit:"users (sgd: records)" source:"Steinke et al. 2023"`
-	// Words of each canary, at most data.sequence; at the byte level symbols of
-	// canaries.alphabet (of several formats, of the first) or, without a canaries block,
-	// any bytes.
+	// Words of each canary, at most data.sequence; at the byte level symbols of canaries.alphabet (of
+	// the first format) or, without a canaries block, any bytes.
 	Words int `json:"words" default:"5" range:"[2,1000]" unit:"words (byte level: bytes)" also:"length"`
-	// Guesses that are made; on the other canaries the auditor abstains.
+	// Numbers of guesses; on the other canaries the auditor abstains.
 	Guesses Guesses `json:"guesses"`
-	// Delta of the bound: by default that of training.privacy, which it must equal
-	// where there is noise; 1e-5 without.
+	// The delta of the bound, by default training.privacy.delta, which it must equal with noise; 1e-5
+	// without.
 	Delta float64 `json:"delta" range:"[0,1)"`
-	// Confidence of the bound: it is too high with at most the rest of the
-	// probability.
+	// Probability with which the bound holds.
 	Confidence numbers.Probability `json:"confidence" default:"95%" range:"(0,1)" source:"Steinke et al. 2023"`
-	// TradeOff adds what the guesses say by the trade-off curve of the training, which knows
-	// more of it than an epsilon: how much noise is refuted.
+	// Adds a test by the training's trade-off curve, which tells more than an epsilon: the noise that
+	// the guesses refute.
 	TradeOff bool `json:"trade_off,omitempty" source:"Mahloujifar et al. 2024"`
-	// PlainLoss guesses by the trained model alone, where the training of a model that is not ours
-	// leaves no untrained one to compare it with. To be decided before the training: chosen
-	// afterwards, it voids the confidence.
+	// Guesses by the trained model alone, for an external model without an untrained one to compare
+	// with. Decide before training: chosen afterwards, it voids the confidence.
 	PlainLoss bool `json:"plain_loss,omitempty" when:"model.kind=external"`
 }
 
 // Guesses are fixed before the model is there.
 type Guesses struct {
-	// KPlus canaries whose loss has fallen most are guessed to be in; by default an
-	// eighth of the canaries, rounded up.
+	// Canaries guessed to be in, those whose loss fell most; by default an eighth, rounded up.
 	KPlus int `json:"k_plus" range:"[0,1000000]" unit:"canaries" also:"in k+" source:"Steinke et al. 2023"`
-	// KMinus canaries whose loss has fallen least are guessed to be out; by default
-	// an eighth of the canaries, rounded up.
+	// Canaries guessed to be out, those whose loss fell least; by default an eighth, rounded up.
 	KMinus int `json:"k_minus" range:"[0,1000000]" unit:"canaries" also:"out k-" source:"Steinke et al. 2023"`
-	// Halvings of both numbers, down to 1: bounds are those of the numbers that show most. Each
-	// is held to its share of 1 - confidence, so that the best holds with the confidence.
+	// Halvings of both numbers, down to 1. The best bound is reported; all share 1 - confidence.
 	Halvings int `json:"halvings,omitempty" range:"[0,20]"`
 }
 

@@ -173,7 +173,7 @@ func (v *Outcome) EpsilonAtLeast() privacy.Epsilon {
 }
 
 var limits = []audits.Limit{audits.LimitOf[float64]{
-	Name: "epsilon_lower", Doc: "epsilon_lower limits the lower bound on epsilon of the one-run audit.", Range: "[0,1e9]",
+	Name: "epsilon_lower", Doc: "Lower bound on epsilon of the one-run audit.", Range: "[0,1e9]",
 	Breaches: audits.Judged("epsilon_lower", func(v *Outcome, limit float64) []string {
 		if v.Canaries == 0 {
 			return audits.NoValue("epsilon_lower", "the audit has no canaries")

@@ -14,12 +14,11 @@ import (
 
 // Fields of the audit block.
 type Fields struct {
-	// OneShot estimates epsilon after the last round of federated training, or of a
-	// training.command, which then sends the clients itself: canary clients,
-	// users of their own, send a random direction whenever they are sampled, clipped as all
-	// updates are, and the cosines of these directions with what was released show how well a
-	// client that took part is told from one that did not. An estimate, never a bound. The
-	// clients are users of the population that epsilon is accounted for. Absent: not done.
+	// Estimate of epsilon (never a bound) after the last round of federated training, or of a
+	// training.command that sends the clients itself. Canary clients send a clipped random direction
+	// whenever they are sampled; cosines of these directions with the released models or updates show
+	// how well participants are told from others. The clients belong to the population that epsilon is
+	// accounted for.
 	OneShot *Block `json:"one_shot,omitempty"`
 }
 
@@ -41,21 +40,19 @@ func (Statistic) Choices() []string {
 }
 
 type Block struct {
-	// Canaries are the clients of the audit. Always given.
+	// Canary clients. Required.
 	Canaries int `json:"canaries" range:"[20,100000]" unit:"users" source:"Andrew et al. 2024"`
-	// Statistic is what whoever wants to know sees: with final, the last model (and the one
-	// before training); with all-iterates, the noised mean update of every round; with both,
-	// each by itself.
+	// Releases observed: final, the models before and after the training; all-iterates, every round's
+	// noised mean update; both, each by itself.
 	Statistic Statistic `json:"statistic" default:"both"`
-	// Unseen directions are followed beside those of the canaries, and are no clients: what
-	// the largest cosine of many rounds is by chance. By default as many as canaries; none
-	// with statistic: final.
+	// Directions that no client sends, for the largest cosine by chance. Absent: as many as canaries;
+	// none with statistic: final.
 	Unseen int `json:"unseen,omitempty" range:"[20,100000]" unit:"directions" source:"Andrew et al. 2024"`
-	// Norm of a canary's update where there is no clip, L2. With one it is ten clip norms,
-	// which the clip cuts to one. Of training.command that is the command's affair.
+	// L2 norm of a canary's update without a clip. With one it is ten clip norms, clipped to one; a
+	// training.command decides by itself.
 	Norm float64 `json:"norm,omitempty" range:"(0,1e9]"`
-	// Delta of the estimate: by default that of training.privacy, which it must equal where
-	// there is noise; 1e-5 without.
+	// The delta of the estimate, by default training.privacy.delta, which it must equal with noise;
+	// 1e-5 without.
 	Delta float64 `json:"delta" range:"(0,1)"`
 }
 

@@ -12,17 +12,14 @@ import (
 
 // Fields of the audit block.
 type Fields struct {
-	// AccuracyPerUser says for how many users the last model is how accurate: percentiles and
-	// a histogram of the users' accuracies, a user's being the share of labels predicted
-	// correctly or, of texts, of words. The same of prepare.classifier, where there is one,
-	// before anything is selected. Absent: not done.
+	// Percentiles and a histogram of the last model's accuracy by user: the share of labels or words
+	// predicted correctly; and those of prepare.classifier, before selection.
 	AccuracyPerUser *Block `json:"accuracy_per_user,omitempty" source:"Augenstein et al. 2020, figure 5 and table 10"`
 }
 
 // Block of the audit's fields.
 type Block struct {
-	// Part of each user's data that the model predicts: what it is trained on, as in the
-	// paper, or the test part. The prepared classifier predicts the training part.
+	// Part of each user's data to predict. The paper and the prepared classifier use train.
 	Part Part `json:"part" default:"train"`
 }
 

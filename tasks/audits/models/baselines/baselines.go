@@ -104,10 +104,8 @@ func (p *Params) layout() devices.FeatureLayout {
 
 // Fields of the audit block.
 type Fields struct {
-	// Baselines measures on the test part what can be predicted without a model, to hold the
-	// utility against: by chance, by always giving the same answer and, of images and of
-	// labels of texts, by the 10 nearest neighbours in the training part. It depends on the
-	// data alone, and cells share it.
+	// Utility without a model: by chance, by the best constant answer and, of images and labels of
+	// texts, by the 10 nearest neighbours in the training part.
 	Baselines bool `json:"baselines,omitempty" default:"false" also:"baseline chance knn" source:"Orekondy et al. 2018, table 2"`
 }
 

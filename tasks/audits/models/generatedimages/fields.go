@@ -11,22 +11,20 @@ import (
 
 // Fields of the audit block.
 type Fields struct {
-	// GeneratedImages makes images by the generator of a gan, and says what they are like: how
-	// many are nearer to inverted than to upright ones, how a classifier finds them, and a
-	// sheet of them to look at. Absent: not done.
+	// Images of a gan's generator: the share nearer to inverted than to upright images, a classifier's
+	// view of them, and a sheet.
 	GeneratedImages *Block `json:"generated_images,omitempty" source:"Augenstein et al. 2020, section 6"`
 }
 
 // Block of the audit's fields.
 type Block struct {
-	// Count is how many images are made, and the most of the test part that they are
-	// compared with.
+	// Images made, and most images of the test part that they are compared with.
 	Count int `json:"count" default:"1000" range:"[2,1000000]" unit:"images"`
 	// Rows of the sheet.
 	Rows int `json:"rows" default:"6" range:"[1,100]" unit:"images" source:"Augenstein et al. 2020, figure 3"`
 	// Columns of the sheet.
 	Columns int `json:"columns" default:"6" range:"[1,100]" unit:"images" source:"Augenstein et al. 2020, figure 3"`
-	// Significance is the probability with which a limit on the images may alarm by chance.
+	// Probability of a false alarm of a gate on the images.
 	Significance numbers.Probability `json:"significance" default:"0.1%" range:"(0,1)"`
 }
 
@@ -78,8 +76,7 @@ func (f *Fields) States(*audits.Setting) float64 { return 3 * float64(f.Generate
 
 var limits = []audits.Limit{audits.LimitOf[numbers.Probability]{
 	Name: "generated_inverted", Range: "(0,1)",
-	Doc: "generated_inverted limits the share of generated images that are nearer in mean intensity to inverted real images than to real ones. A cell is above it where the exact binomial test says so, " +
-		"at audit.generated_images.significance.",
+	Doc: "Share of generated images that are nearer in mean intensity to inverted real images than to real ones, by an exact binomial test at audit.generated_images.significance.",
 	Breaches: audits.Judged("generated_inverted", func(v *Outcome, limit numbers.Probability) []string {
 		return audits.AboveSignificantly("generated_inverted", "", v.Inverted, limit, v.Significance)
 	}),

@@ -14,33 +14,29 @@ import (
 
 // Fields of the audit block.
 type Fields struct {
-	// Samples draws from the model as from a generator of text, and says what the samples are
-	// like: how often words are out of vocabulary, by position; at the byte level which words
-	// are the most probable, and which hold a space. Absent: not done.
+	// Samples of the model: the share of words out of vocabulary by position; at the byte level the
+	// most probable words, and words with a space.
 	Samples *Block `json:"samples,omitempty"`
 }
 
 // Block of the audit's fields.
 type Block struct {
-	// Count is how many samples are drawn.
+	// Samples to draw.
 	Count int `json:"count" default:"10000" range:"[1,1000000]" unit:"samples" source:"Augenstein et al. 2020, figure 4"`
-	// Length at which a sample is cut; what ends a sample counts. By default 10, at the
-	// byte level 32.
+	// Length at which a sample is cut, its end included; by default 10, at the byte level 32.
 	Length int `json:"length" range:"[2,1001]" unit:"words (byte level: bytes)" source:"Augenstein et al. 2020, table 7"`
 	// Temperature that logits are divided by before the softmax.
 	Temperature float64 `json:"temperature" default:"1" range:"(0,1000]" source:"Augenstein et al. 2020, equation 1"`
-	// TopK is the number of most probable tokens that are drawn from. Absent: all.
+	// Most probable tokens that are drawn from. Absent: all.
 	TopK *int `json:"top_k,omitempty" range:"[1,1000000]" unit:"tokens"`
-	// Shown is how many samples, and how many of the most probable sequences, the results
-	// list.
+	// Samples, and most probable sequences, that the results list.
 	Shown int `json:"shown" default:"20" range:"[0,1000]" unit:"samples" source:"Augenstein et al. 2020, table 8"`
-	// Significance is the probability with which a test of the samples may alarm by chance.
+	// Probability of a false alarm of a test of the samples.
 	Significance numbers.Probability `json:"significance" default:"0.1%" range:"(0,1)"`
-	// Expansions is how many nodes a search for the most probable sequences of all may
-	// expand, which needs no sample. 0: none, as by default at the word level; at the byte
-	// level 100000.
+	// Nodes that a search for the most probable sequences may expand, by default 0 (no search), at the
+	// byte level 100000.
 	Expansions int `json:"expansions" range:"[0,10000000]" unit:"nodes"`
-	// Memory bounds what that search keeps.
+	// Memory of that search.
 	Memory int `json:"memory" default:"256" range:"[1,1000000]" unit:"MiB"`
 }
 
@@ -123,8 +119,7 @@ func (f *Fields) States(*audits.Setting) float64 {
 var limits = []audits.Limit{
 	audits.LimitOf[numbers.Probability]{
 		Name: "samples_out_of_vocabulary", Range: "(0,1)",
-		Doc: "samples_out_of_vocabulary limits the share of words out of vocabulary at each position of the samples. A cell is above it where the exact binomial test of some position says so, " +
-			"at audit.samples.significance over all positions.",
+		Doc: "Share of words out of vocabulary at each position of the samples, by an exact binomial test at audit.samples.significance over all positions.",
 		Breaches: audits.Judged("samples_out_of_vocabulary", func(v *Outcome, limit numbers.Probability) (breaches []string) {
 			if v.Unknown == nil || v.Unknown.first().Of == 0 {
 				return audits.NoValue("samples_out_of_vocabulary", "no sample has words")
@@ -146,7 +141,7 @@ var limits = []audits.Limit{
 	}.Limit(),
 	audits.LimitOf[numbers.Probability]{
 		Name: "samples_with_space", Range: "(0,1)",
-		Doc: "samples_with_space limits the share of samples with a space, byte level only. A cell is above it where the exact binomial test says so, at audit.samples.significance.",
+		Doc: "Share of samples with a space, by an exact binomial test at audit.samples.significance. Byte level only.",
 		Breaches: audits.Judged("samples_with_space", func(v *Outcome, limit numbers.Probability) []string {
 			if v.Spaces == nil {
 				return audits.NoValue("samples_with_space", "no sample is of bytes")

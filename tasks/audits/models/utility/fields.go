@@ -12,12 +12,10 @@ import (
 
 // Fields of the audit block.
 type Fields struct {
-	// Utility measures recall@1 and perplexity on the test part; of a classifier, whose labels
-	// are then the words; the mean absolute error of a regressor, and the mean average
-	// precision of a tagger. A gan has none.
+	// Utility on the test part: recall@1 and perplexity of words or image classes, mean absolute error
+	// of a regressor, mean average precision of a tagger. Not for a gan.
 	Utility bool `json:"utility" default:"true"`
-	// RecallAt5 adds recall@5 to the utility: the share of words, or of labels of images, that
-	// are among the model's five first guesses.
+	// Adds recall@5: the share of words, or of labels of images, among the model's five first guesses.
 	RecallAt5 bool `json:"recall_at_5,omitempty" default:"false" also:"top5 top_5 top5_accuracy" source:"Orekondy et al. 2018, table 2"`
 }
 
@@ -73,7 +71,7 @@ func (f *Fields) States(s *audits.Setting) float64 {
 var limits = []audits.Limit{
 	audits.LimitOf[numbers.Probability]{
 		Name: "accuracy_below", Range: "(0,1]",
-		Doc:   "accuracy_below is the least recall@1 on the test part, of a classifier the share of correct labels, such as 10%. A cell below it fails.",
+		Doc:   "Least recall@1 on the test part, of a classifier the share of correct labels, such as 10%.",
 		Check: checkLabel[numbers.Probability]("accuracy", "accuracy_below"),
 		Breaches: audits.Judged("accuracy", func(v *Outcome, limit numbers.Probability) []string {
 			switch {
@@ -89,7 +87,7 @@ var limits = []audits.Limit{
 	}.Limit(),
 	audits.LimitOf[float64]{
 		Name: "perplexity_above", Range: "[1,1e300]",
-		Doc:   "perplexity_above is the largest perplexity on the test part. A cell above it fails.",
+		Doc:   "Largest perplexity on the test part.",
 		Check: checkLabel[float64]("perplexity", "perplexity_above"),
 		Breaches: audits.Judged("perplexity", func(v *Outcome, limit float64) []string {
 			switch perplexity := v.perplexity(); {

@@ -12,15 +12,14 @@ import (
 
 // Fields of the audit block.
 type Fields struct {
-	// Attributes infers from recorded updates what their users are like, by a network that
-	// learns it from the updates of shadow devices: alone, and together with who they are. It
-	// needs data.devices and training.record. Absent: not done.
+	// Infers an attribute of users from recorded updates, alone and jointly with their identity, by a
+	// network trained on the updates of shadow devices. It needs data.devices and training.record.
 	Attributes *Block `json:"attributes,omitempty" source:"Orekondy et al. 2018, section 6.1.3"`
 }
 
 // Block of the audit's fields.
 type Block struct {
-	// Values of the attribute, at least two. Users who have none of them are left out.
+	// Values of the attribute, at least two. Users with none are left out.
 	Values []Value `json:"values" required:"true"`
 	observed.ViewFields
 	Network
@@ -30,15 +29,14 @@ type Block struct {
 type Network struct {
 	// Units of the hidden layer.
 	Units int `json:"units" default:"128" range:"[1,4096]" source:"Orekondy et al. 2018, section 4.3"`
-	// Epochs, at most: a training ends where the loss on a tenth of the shadow devices'
-	// updates, which are kept from it, has not fallen for ten.
+	// Most epochs: training ends when the loss on a validation tenth of the shadow updates has not
+	// fallen for ten.
 	Epochs int `json:"epochs" default:"300" range:"[1,10000]" unit:"epochs"`
-	// Batch of a step.
+	// Updates in a step.
 	Batch int `json:"batch" default:"32" range:"[1,65536]" unit:"updates"`
-	// LearningRate of SGD with momentum 0.9.
+	// Learning rate of SGD with momentum 0.9.
 	LearningRate float64 `json:"learning_rate" default:"0.01" range:"(0,1000]" source:"Orekondy et al. 2018, section 4.3"`
-	// Updates of shadow, and of anonymous devices, that are looked at, at most; drawn at
-	// random. A task has the values of all in memory.
+	// Most updates of shadow and of anonymous devices, drawn at random. A task has all in memory.
 	Updates int `json:"updates" default:"2000" range:"[10,100000]" unit:"updates"`
 }
 
@@ -65,10 +63,10 @@ func (f *Fields) Work(s *audits.Setting) float64 {
 
 // Value is one of an attribute's, and who has it.
 type Value struct {
-	// Value is its name.
+	// Name of the value.
 	Value string `json:"value" required:"true"`
-	// Users that have it: names as in the source, or patterns, in which * stands for any
-	// text, ? for any character and [0-9] for one of a range. One or a list.
+	// Names as in the source, or patterns with * for any text, ? for any character and [0-9] for one
+	// of a range. One or a list.
 	Users []string `json:"users" required:"true"`
 }
 

@@ -140,10 +140,9 @@ func (v *Outcome) Note(*audits.Cell) string {
 }
 
 var limits = []audits.Limit{audits.LimitOf[float64]{
-	Name: "attributes",
-	Doc: "Attributes limits how many times as often the attribute is told right as by always saying the most frequent value: of known and of unseen users, " +
-		"alone and jointly with the identity. A cell is above it where the lower end of one of the 95% intervals of these factors over users is.",
-	Range: "[1,1e9]", Unit: "times the most frequent value",
+	Name:  "attributes",
+	Doc:   "Share of anonymous updates whose attribute is told right, of known and unseen users, alone and jointly with the identity, by the lower ends of 95% intervals over users.",
+	Range: "[1,1e9]", Unit: "times that of the most frequent value",
 	Breaches:    audits.Judged("attributes", func(v *Outcome, limit float64) []string { return judge(v, limit).Breaches() }),
 	Unjudged:    audits.NotJudged(func(v *Outcome, limit float64) []string { return judge(v, limit).Unjudged() }),
 	FalseAlarms: falseAlarms,

@@ -13,30 +13,26 @@ import (
 
 // Fields of the audit block.
 type Fields struct {
-	// CrossModal trains a network on pairs of a shadow device's recorded update and a vector
-	// of what is known of a user in another form than the data, and has it tell whether
-	// anonymous updates and vectors are of one user. It needs data.devices and training.record.
-	// Absent: not done.
+	// Trains a network on pairs of a shadow device's recorded update and a user's vector, from data of
+	// another form, to tell whether anonymous updates and vectors are of one user. It needs
+	// data.devices and training.record.
 	CrossModal *Block `json:"cross_modal,omitempty" also:"crossmodal cross_modal_matching" source:"Orekondy et al. 2018, sections 4.3 and 6.1.1"`
 }
 
 // Block of the audit's fields.
 type Block struct {
-	// Embeddings are the vectors of users. By default, of models that read texts, a user's is
-	// the mean of the vectors that the trained model has for the words of the user's prior.
-	// Where normalize is true, vectors have the length 1, too.
+	// Vectors of users. Absent, for models that read texts: the mean of the trained model's vectors of
+	// the words in a user's prior. With normalize they have length 1, too.
 	Embeddings *Embeddings `json:"embeddings,omitempty" also:"vectors"`
 	pairs.Fields
 }
 
 // Embeddings are a source of vectors.
 type Embeddings struct {
-	// Source of lines {"user": "...", "embedding": [0.5, -1, ...]}, with as many numbers on
-	// each: a file, a directory or an s3:// URL, as data.source. Users have the names that the
-	// data have; one with several lines has their mean, and one without is left out.
+	// Lines {"user": "...", "embedding": [0.5, -1, ...]} of equally many numbers: a file, directory or
+	// s3:// URL, as data.source. Several lines of a user are averaged; users without one are left out.
 	Source string `json:"source" required:"true" also:"path file"`
-	// SHA256 of the vectors, as data.sha256 is that of the data; a submitted run always carries
-	// it.
+	// As data.sha256.
 	SHA256 string `json:"sha256,omitempty"`
 }
 

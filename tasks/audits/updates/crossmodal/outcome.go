@@ -90,5 +90,5 @@ func (v *Outcome) Figure(*audits.Cell) *audits.Figure {
 }
 
 var limits = pairs.Limit("cross_modal", 1, "measurement",
-	"cross_modal limits how many times chance, which is 50, the average precision of anonymous updates and vectors is. A cell is above it where the lower end of the 95% interval over users is.",
+	"Average precision of pairs of anonymous updates and vectors, by the lower end of its 95% interval over users.",
 	func(v *Outcome) (string, *pairs.Measurement) { return "the AP of updates and vectors", v.Anonymous })

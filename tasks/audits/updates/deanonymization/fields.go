@@ -14,59 +14,55 @@ import (
 
 // Fields of the audit block.
 type Fields struct {
-	// Deanonymization trains attacks on the recorded updates of shadow devices, and has them
-	// name the users of the anonymous devices by theirs. It needs data.devices and
-	// training.record. Absent: not done.
+	// Trains attacks on the recorded updates of shadow devices, which name the users of anonymous
+	// devices by theirs. It needs data.devices and training.record.
 	Deanonymization *Block `json:"deanonymization,omitempty" also:"reidentification re-identification" source:"Orekondy et al. 2018, sections 4.3 and 6"`
 }
 
 // AttackFields are the first fields of this audit and of profiles.
 type AttackFields struct {
-	// Attacks that are tried, each once.
+	// Attacks to try. Absent: all.
 	Attacks []attacks.Kind `json:"attacks" also:"attack" source:"Orekondy et al. 2018, section 6.1.1; cosine: a baseline"`
 	observed.ViewFields
 }
 
 // TrainingFields are those of the training of attacks, and parameters of the task.
 type TrainingFields struct {
-	// Epochs at most of the attacks that are trained by steps: mlp, which ends where the loss on
-	// a tenth of the shadows' updates, which are kept from the training, falls no more; and svm,
-	// which ends at its minimum.
+	// Most epochs of mlp, which ends when the loss on a validation tenth of the shadow updates no
+	// longer falls, and of svm, which ends at its minimum.
 	Epochs int `json:"epochs" default:"1000" range:"[1,1000000]" unit:"epochs"`
-	// Batch of their steps.
+	// Updates in a step.
 	Batch int `json:"batch" default:"32" range:"[1,65536]" unit:"updates" also:"batch_size"`
-	// Memory bounds roughly the updates that an attack has in memory; its model and, of svm, 4 bytes
-	// for each update and user come on top. It affects results: updates that do not fit are read anew
-	// in each epoch, and shuffled a block at a time.
+	// Rough bound on the updates that an attack has in memory; its model and, for svm, 4 bytes for
+	// each update and user come on top. It affects results: updates that do not fit are read again in
+	// each epoch, and shuffled a block at a time.
 	Memory int `json:"memory" default:"1024" range:"[16,1048576]" unit:"MiB"`
 }
 
 // Block of the audit's fields.
 type Block struct {
 	AttackFields
-	// Examples is how many updates of each user's shadow device the attacks learn from, drawn
-	// at random. By default all.
+	// Random updates of each user's shadow device that attacks learn from. Absent: all.
 	Examples int `json:"examples,omitempty" range:"[1,1000000]" unit:"updates of each user" source:"Orekondy et al. 2018, figure 8"`
-	// Rounds whose updates are looked at, of those that are recorded. By default all.
+	// Recorded rounds to use. Absent: all.
 	Rounds *Between `json:"rounds,omitempty"`
-	// Stages is into how many ranges the rounds are divided, besides: attacks are trained on
-	// each of them, and tried on each. By default there are none.
-	Stages int `json:"stages,omitempty" range:"[2,100]" unit:"ranges of rounds" source:"10: Orekondy et al. 2018, figure 10"`
-	// Sums is how many anonymous updates of a round are visible only as their sum, as with
-	// secure aggregation. A sum is right for the user of each of its updates.
+	// Ranges of rounds, on each of which attacks are also trained and tried. Absent: none.
+	Stages int `json:"stages,omitempty" range:"[2,100]" unit:"ranges of rounds" source:"10 in Orekondy et al. 2018, figure 10"`
+	// Anonymous updates of a round that are visible only as their sum, as with secure aggregation. A
+	// sum is right for the user of each update.
 	Sums int `json:"sums" default:"1" range:"[1,1000000]" unit:"updates" also:"secure_aggregation"`
 	TrainingFields
-	// Confidence of the intervals over users, by bootstrap.
+	// Confidence of the bootstrap intervals over users.
 	Confidence numbers.Probability `json:"confidence" default:"95%" range:"(0,1)"`
-	// Users has the results list the average precision of every user.
+	// Puts every user's average precision into the results.
 	Users bool `json:"users,omitzero" default:"false" also:"per_user"`
 }
 
 // Between are rounds from one to another.
 type Between struct {
-	// From is the first round.
+	// First round.
 	From int `json:"from" default:"1" range:"[1,1000000000]" unit:"rounds"`
-	// To is the last one. By default it is the last of the training.
+	// Last round. Absent: that of the training.
 	To int `json:"to,omitempty" range:"[1,1000000000]" unit:"rounds"`
 }
 

@@ -277,9 +277,8 @@ func (v *Outcome) Figure(*audits.Cell) *audits.Figure {
 }
 
 var limits = []audits.Limit{audits.LimitOf[float64]{
-	Name: "deanonymization",
-	Doc: "Deanonymization limits how many times chance the average precision of the best attack is. A cell is above it where a bound from below is, " +
-		"that holds with audit.deanonymization.confidence.",
+	Name:  "deanonymization",
+	Doc:   "Average precision of the best attack, by its lower bound at audit.deanonymization.confidence.",
 	Range: "[1,1e9]", Unit: "times chance",
 	Breaches: audits.Judged("deanonymization", breaches), FalseAlarms: falseAlarms,
 }.Limit()}

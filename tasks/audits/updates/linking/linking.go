@@ -101,21 +101,17 @@ func next(list []pairs.Update, similarities *square) Next {
 
 // Fields of the audit block.
 type Fields struct {
-	// Linking follows devices by their recorded updates alone, without knowing anything of
-	// their users: whether two updates are of one device, and what clusters updates form. It
-	// needs training.record; where there are data.devices, the shadow devices are left out.
-	// Absent: not done.
+	// Links devices by their recorded updates alone: whether two updates are of one device, and which
+	// clusters updates form. It needs training.record; shadow devices are left out.
 	Linking *Block `json:"linking,omitempty"`
 }
 
 // Block of the audit's fields.
 type Block struct {
 	observed.ViewFields
-	// Updates that are looked at, at most: those of devices drawn at random. A task has 4
-	// bytes for each pair of them in memory.
+	// Most updates, of devices drawn at random. A task has 4 bytes for each pair in memory.
 	Updates int `json:"updates" default:"2000" range:"[10,10000]" unit:"updates"`
-	// Pairs of updates that are drawn to measure how well pairs are told, half of them of
-	// one device.
+	// Pairs of updates drawn to measure the linking, half of them of one device.
 	Pairs int `json:"pairs" default:"10000" range:"[2,1000000]" unit:"pairs" source:"Orekondy et al. 2018, section 6.1.1"`
 }
 

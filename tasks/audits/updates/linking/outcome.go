@@ -77,5 +77,5 @@ func (v *Outcome) attackRows() []audits.Attack {
 }
 
 var limits = pairs.Limit("linking", 1, "measurement",
-	"Linking limits how many times chance, which is 50, the average precision of pairs of anonymous updates is. A cell is above it where the lower end of the 95% interval over devices is.",
+	"Average precision of pairs of anonymous updates, by the lower end of its 95% interval over devices.",
 	func(v *Outcome) (string, *pairs.Measurement) { return "the AP of linked updates", &v.Pairs })

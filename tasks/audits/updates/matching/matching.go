@@ -24,9 +24,8 @@ import (
 
 // Fields of the audit block.
 type Fields struct {
-	// Matching trains a Siamese network on pairs of recorded updates of shadow devices, and
-	// has it tell whether pairs of anonymous updates are of one user. It needs data.devices
-	// and training.record. Absent: not done.
+	// Trains a Siamese network on pairs of recorded updates of shadow devices, to tell whether pairs
+	// of anonymous updates are of one user. It needs data.devices and training.record.
 	Matching *pairs.Fields `json:"matching,omitempty" also:"siamese" source:"Orekondy et al. 2018, sections 4.3 and 6.1.2"`
 }
 
@@ -143,7 +142,7 @@ func (m *matching) measureCosine() (err error) {
 	return nil
 }
 
-// cosine of two vectors, 0 where one is zero.
+// cosine of two vectors, 0 if one is zero.
 func cosine(x, y []float32) float64 {
 	product := kernels.SquaredNorm(x) * kernels.SquaredNorm(y)
 	if product == 0 {

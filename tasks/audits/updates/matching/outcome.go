@@ -113,8 +113,7 @@ func (m *Measurements) baseline() string {
 }
 
 var limits = pairs.Limit("matching", 2, "scores",
-	"Matching limits how many times chance, which is 50, the average precision of pairs of a shadow device's update and an anonymous one is: those alone tell a user. "+
-		"The better of the network and the cosine counts. A cell is above it where the lower end of the 95% interval over users is.",
+	"Average precision of pairs of a shadow and an anonymous update, the better of network and cosine, by the lower end of its 95% interval over users.",
 	func(v *Outcome) (what string, m *pairs.Measurement) {
 		if v.Shadow == nil {
 			return "", nil

@@ -65,10 +65,10 @@ type View struct {
 
 // ViewFields choose a View in an audit's block.
 type ViewFields struct {
-	// Layers of training.record that are looked at, such as [dense.kernel], by their names or
-	// by those of their units. By default all that are recorded.
+	// Layers of training.record to use, such as [dense.kernel], by tensor or unit. Absent: all that
+	// are recorded.
 	Layers []string `json:"layers,omitempty"`
-	// Normalize gives every update the length 1, over the layers that are looked at.
+	// Scales every update to length 1, over these layers.
 	Normalize bool `json:"normalize" default:"true" source:"Orekondy et al. 2018, section 6"`
 }
 
@@ -87,7 +87,7 @@ type Reader struct {
 	task    *tasks.Task
 	inputs  []string
 	spans   []updates.Span
-	devices []devices.Device // nil where nobody was divided
+	devices []devices.Device // nil without data.devices
 	values  []float32
 }
 
@@ -202,7 +202,7 @@ func CheckRecorded(s *audits.Setting, path string, layers []string, fail audits.
 		return
 	}
 	if s.Recorded == nil || s.Program != nil {
-		return // the mistake is reported where it is, or the layers are known when they are there
+		return // reported elsewhere, or checked when the layers are known
 	}
 	if _, err := s.Recorded.Layout.Spans(layers...); err != nil {
 		fail([]string{path + ".layers", "training.record.layers"}, "names layers that training.record does not keep: %v", err)

@@ -50,7 +50,7 @@ func (m *Measurement) Few() string { return audits.TooFewToTell(m.Users, Chance)
 // numbers. find returns the measurement with words for it; nil if there is none.
 func Limit[V any](name string, numbers int, unit, doc string, find func(V) (what string, m *Measurement)) []audits.Limit {
 	return []audits.Limit{audits.LimitOf[float64]{
-		Name: name, Doc: doc, Range: "[1,2)", Unit: "times chance",
+		Name: name, Doc: doc, Range: "[1,2)", Unit: "times chance (50%)",
 		Breaches: audits.Judged(name, func(v V, limit float64) []string {
 			g := audits.Gate{Name: name, Limit: limit}
 			if what, m := find(v); m != nil && m.AP != (audits.Bounded{}) {

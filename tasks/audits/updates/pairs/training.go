@@ -18,26 +18,23 @@ import (
 // Fields are those of the block of an audit that trains a network on pairs.
 type Fields struct {
 	observed.ViewFields
-	// Centre has the network see the difference of each update from the mean of all updates of its
-	// round and, in cross_modal, of each vector from the mean vector. The paper does not.
+	// Subtracts the round's mean update from each update and, in cross_modal, the mean vector from
+	// each vector. Not in the paper.
 	Centre bool `json:"centre" default:"false" also:"center"`
-	// Pairs that the network is measured on, and on as many of which it is trained in an
-	// epoch; half of them of one user.
+	// Pairs to measure, and to train on in each epoch; half of them of one user.
 	Pairs int `json:"pairs" default:"10000" range:"[2,1000000]" unit:"pairs" source:"Orekondy et al. 2018, section 6.1.1"`
 	// Units of each layer: matching has two, cross_modal one in each of its two encoders.
 	Units int `json:"units" default:"128" range:"[1,4096]" source:"Orekondy et al. 2018, section 4.3"`
-	// Epochs, of which the one is kept after which pairs of users that are kept from the
-	// training are told best.
+	// Epochs; the one is kept that best tells pairs of validation users.
 	Epochs int `json:"epochs" default:"20" range:"[1,10000]" unit:"epochs"`
-	// Networks is the number of networks to train, each from different initial weights. Results are
-	// those of the first; the others show how much the average precision varies. Absent: one.
+	// Networks from different initial weights. Results are those of the first; the others show the
+	// spread of the average precision. Absent: one.
 	Networks int `json:"networks,omitzero" range:"[1,100]" unit:"networks"`
-	// Batch of a step.
+	// Pairs in a step.
 	Batch int `json:"batch" default:"32" range:"[1,65536]" unit:"pairs"`
-	// LearningRate of RMSProp.
+	// Learning rate of RMSProp.
 	LearningRate float64 `json:"learning_rate" default:"0.001" range:"(0,1000]" source:"Orekondy et al. 2018, section 4.3"`
-	// Updates of shadow, and of anonymous devices, that are looked at, at most; drawn at
-	// random. A task has the values of all in memory.
+	// Most updates of shadow and of anonymous devices, drawn at random. A task has all in memory.
 	Updates int `json:"updates" default:"2000" range:"[10,100000]" unit:"updates"`
 }
 

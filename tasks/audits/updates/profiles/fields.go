@@ -13,29 +13,28 @@ import (
 
 // Fields of the audit block.
 type Fields struct {
-	// Profiles ranks the anonymous devices by how well their recorded updates fit the profiles
-	// of data.devices.profiles, by attacks that learn from the updates of the profiles' own
-	// devices. It needs training.record, too. Absent: not done.
+	// Ranks anonymous devices by how well their recorded updates fit the profiles of
+	// data.devices.profiles, by attacks that learn from the profiles' devices. It needs
+	// training.record.
 	Profiles *Block `json:"profiles,omitempty" source:"Orekondy et al. 2018, sections 5.2.2 (iii) and 6.1.1, figure 5"`
 }
 
 // Block of the audit's fields.
 type Block struct {
 	deanonymization.AttackFields
-	// Fit says of profiles which users fit them, for the average precision. Others have the
-	// devices listed alone.
+	// Users who fit a profile, for its average precision. Without them devices are only listed.
 	Fit []Fit `json:"fit,omitempty" also:"truth"`
-	// Found is how many of the users are listed whose devices fit a profile best.
+	// Users to list, whose devices fit a profile best.
 	Found int `json:"found" default:"10" range:"[1,1000]" unit:"users"`
 	deanonymization.TrainingFields
 }
 
 // Fit says who fits a profile.
 type Fit struct {
-	// Profile is its name: that of a user of data.devices.profiles.
+	// Name of the profile: a user of data.devices.profiles.
 	Profile string `json:"profile" required:"true"`
-	// Users that fit it: names as in the source, or patterns, in which * stands for any text,
-	// ? for any character and [0-9] for one of a range. One or a list.
+	// Names as in the source, or patterns with * for any text, ? for any character and [0-9] for one
+	// of a range. One or a list.
 	Users []string `json:"users" required:"true"`
 }
 

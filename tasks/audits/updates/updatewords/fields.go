@@ -13,17 +13,15 @@ import (
 
 // Fields of the audit block.
 type Fields struct {
-	// UpdateWords reads off each recorded update which words its device has, and which
-	// canaries, by the words whose parameters have changed. It needs training.record. Absent:
-	// not done.
+	// Reads each device's words and canaries off its recorded updates, by the parameters that changed.
+	// It needs training.record.
 	UpdateWords *Block `json:"update_words,omitempty"`
 }
 
 // Block of the audit's fields.
 type Block struct {
-	// Layer that words are read off: embedding, where the rows of the words that were used
-	// change, or output.bias, which grows for words that were targets. By default embedding
-	// where model.untied, else output.bias.
+	// Layer to read: embedding, whose rows change for used words, or output.bias, which grows for
+	// target words; by default embedding with model.untied, else output.bias.
 	Layer Layer `json:"layer" source:"Melis et al. 2019, section 4.1; Wainakh et al. 2022"`
 }
 

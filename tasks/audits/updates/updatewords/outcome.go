@@ -103,8 +103,8 @@ func (v *Outcome) Figure(*audits.Cell) *audits.Figure {
 
 var limits = []audits.Limit{audits.LimitOf[float64]{
 	Name:  "update_words",
-	Doc:   "update_words limits how many times what the words' frequency alone gives the average precision is with which updates name the words of their devices.",
-	Range: "[1,1e9]", Unit: "times what frequency gives",
+	Doc:   "Average precision with which updates name the words of their devices.",
+	Range: "[1,1e9]", Unit: "times that of the words' frequency",
 	Breaches: audits.Judged("update_words", func(v *Outcome, limit float64) []string {
 		if v.BaselineAP <= 0 {
 			return audits.NoValue("update_words", "the words' frequency has no average precision")
