@@ -19,9 +19,9 @@ import (
 
 const choicesIntro = `# The words of an experiment file
 
-What the words mean that a field of an [experiment file](experiment-file.md) may have.
-This page is made from the entries of the code; ` + "`go test ./workflows/experiment -rewrite`" + `
-writes it. [extending.md](extending.md) says how an entry is added.
+The words that fields of an [experiment file](experiment-file.md) take, and their meanings.
+` + "`go test ./workflows/experiment -rewrite`" + ` generates this page from entries of the code
+([extending.md](extending.md)).
 `
 
 // choice is one section of the page.
