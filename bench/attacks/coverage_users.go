@@ -33,6 +33,14 @@ type quantity struct {
 	draw func(rng *rand.Rand, users, effect int) ends
 }
 
+// times is how many times as many draws a quantity gets as the slowest: intervals over seeds are quick.
+func (q *quantity) times() int {
+	if strings.HasSuffix(q.name, "over seeds") {
+		return 15
+	}
+	return 1
+}
+
 // ends are those of an interval, with the truth that is to lie between them.
 type ends struct{ low, high, truth float64 }
 
@@ -325,11 +333,11 @@ func RunFew(draws int, seed uint64, few []int) (rows []Few) {
 					continue
 				}
 				rng := rand.New(rand.NewPCG(seed, uint64(i*Effects+effect)<<32|uint64(users)))
-				row := Few{Quantity: q.name, Effect: name, Users: users, Draws: draws}
-				for range draws {
+				row := Few{Quantity: q.name, Effect: name, Users: users, Draws: draws * q.times()}
+				for range row.Draws {
 					e := q.draw(rng, users, effect)
-					row.Covered += indicator(e.cover()) / float64(draws)
-					row.Above += indicator(e.above()) / float64(draws)
+					row.Covered += indicator(e.cover()) / float64(row.Draws)
+					row.Above += indicator(e.above()) / float64(row.Draws)
 				}
 				rows = append(rows, row)
 			}
