@@ -42,6 +42,14 @@ func Names() (names []string) {
 	return names
 }
 
+// Named returns the path in Root of the experiment file that has this whole name, such as
+// thakkar-2020/table-1-small or examples/thakkar-2020/table-1-small.yaml.
+func Named(name string) (string, bool) {
+	found := path.Join(Folder, trimmed(path.Clean(name))) + ".yaml"
+	_, err := fs.Stat(Root, found)
+	return found, err == nil
+}
+
 // Find returns the path of an experiment file in Root. Its name may be any end of it that no other has,
 // such as table-1-small, and leave hyphens out if that makes it no other's: thakkar-2020/table1.
 func Find(name string) (string, error) {
@@ -81,12 +89,13 @@ func withoutHyphens(name string) string { return strings.ReplaceAll(name, "-", "
 type Made struct {
 	// Example is the experiment file that reads File from the working directory.
 	Example, File string
-	// Arguments of Python: a program below examples/data, and the files there that it reads.
-	Arguments []string
+	// Files below examples/data: the program in Python, and the files that it reads, which are its
+	// arguments.
+	Files []string
 }
 
 var made = []Made{
-	{"carlini-2019/table2-small", "secrets.jsonl", []string{"secrets.py"}},
+	{"carlini-2019/table2-small", "secrets.jsonl", []string{"secrets.py", "state-of-the-union.jsonl.gz"}},
 	{"orekondy-2018/table2-tags-small", "digit-pairs.jsonl.gz", []string{"digit_pairs.py", "handwriting.jsonl.gz"}},
 	{"augenstein-2020/task6-small", "public.jsonl.gz", []string{"earlier.py", "state-of-the-union.jsonl.gz"}},
 }

@@ -64,7 +64,7 @@ func TestMadeDataAreNamedByTheirExamples(t *testing.T) {
 		if err != nil || !strings.Contains(string(text), "source: "+m.File) || !strings.Contains(string(text), "coalmine data example "+m.Example) {
 			t.Errorf("%s does not read %s, or does not say how it is made: %v", m.Example, m.File, err)
 		}
-		for _, argument := range m.Arguments {
+		for _, argument := range m.Files {
 			if _, err := fs.Stat(Root, "examples/data/"+argument); err != nil {
 				t.Error(err)
 			}

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
 	"strings"
@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"coalmine/examples"
+	"coalmine/internal/childprocess"
 	"coalmine/workflows/control/submission"
 	"coalmine/workflows/data/conversion"
 	"coalmine/workflows/data/sources"
@@ -34,46 +35,71 @@ func makeAdvice(source string) string {
 	return ""
 }
 
-// readExperiment reads an experiment file. One below examples that is not there is that of the program.
-func (g *global) readExperiment(name string) ([]byte, error) {
-	text, err := submission.ReadFile(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		if shipped, missing := fs.ReadFile(examples.Root, path.Clean(filepath.ToSlash(name))); missing == nil {
-			g.note("%s: no such file here; this is the example of the program", name)
-			return shipped, nil
-		}
+// readExperiment reads an experiment file. A name that is no file may be that of an example, in full:
+// examples/quickstart.yaml, or quickstart. found is the path that the sources of the experiment are
+// relative to.
+func (g *global) readExperiment(name string) (found string, text []byte, err error) {
+	text, err = submission.ReadFile(name)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return name, text, err
 	}
-	return text, err
+	if shipped, ok := examples.Named(filepath.ToSlash(name)); ok {
+		g.note("%s: no such file here; this is the example of the program", name)
+		text, err = fs.ReadFile(examples.Root, shipped)
+		return shipped, text, err
+	}
+	return name, nil, fmt.Errorf("%w, and no example has this name; coalmine data example lists the examples", err)
 }
 
 func newDataExampleCommand(g *global) *cobra.Command {
 	var force bool
 	c := &cobra.Command{
-		Use:   "example NAME",
-		Short: "Make the data of an example that comes without them",
+		Use:   "example [NAME]",
+		Short: "Make the data of an example that comes without them, or list the examples",
 		Long: `Make the data of an example that comes without them, in the working directory, by a
 program in Python that comes with the example. It needs python3 and no network.
 
 The examples are ` + strings.Join(madeExamples(), ", ") + `.
-Other examples come with their data, or say in their first lines where the data are.`,
+Other examples come with their data, or say in their first lines where the data are.
+Without NAME the command lists the names of all examples; coalmine run takes them.`,
 		Example:   "  coalmine data example carlini-2019/table2-small\n  coalmine run examples/carlini-2019/table2-small.yaml",
-		Args:      cobra.ExactArgs(1),
+		Args:      cobra.MaximumNArgs(1),
 		ValidArgs: madeExamples(),
 		RunE: func(c *cobra.Command, args []string) error {
-			name, err := examples.Find(args[0])
+			if len(args) == 0 {
+				return g.listExamples()
+			}
+			made, err := findMade(args[0])
 			if err != nil {
 				return err
 			}
-			for _, m := range examples.MadeData() {
-				if path.Join(examples.Folder, m.Example)+".yaml" == name {
-					return g.makeData(c.Context(), m, force)
-				}
-			}
-			return fmt.Errorf("%s: no program here makes its data: run it, or see its first lines for where its data are; expected one of %s", name, strings.Join(madeExamples(), ", "))
+			return g.makeData(c.Context(), made, force)
 		},
 	}
-	c.Flags().BoolVar(&force, "force", false, "replace a file that is there")
+	c.Flags().BoolVar(&force, "force", false, "replace an existing file")
 	return c
+}
+
+func (g *global) listExamples() error {
+	if g.json {
+		return g.printJSON(map[string][]string{"examples": examples.Names()})
+	}
+	g.printf("%s\n", strings.Join(examples.Names(), "\n"))
+	return nil
+}
+
+// findMade finds the data of an example that a program makes.
+func findMade(name string) (examples.Made, error) {
+	found, err := examples.Find(name)
+	if err != nil {
+		return examples.Made{}, err
+	}
+	for _, m := range examples.MadeData() {
+		if shipped, _ := examples.Named(m.Example); shipped == found {
+			return m, nil
+		}
+	}
+	return examples.Made{}, fmt.Errorf("%s: no program makes its data: run it, or see its first lines for where its data are; expected one of %s", found, strings.Join(madeExamples(), ", "))
 }
 
 func madeExamples() (names []string) {
@@ -88,30 +114,15 @@ func (g *global) makeData(ctx context.Context, m examples.Made, force bool) erro
 	if err := mayWriteFile(m.File, force); err != nil {
 		return err
 	}
-	folder, err := os.MkdirTemp("", "coalmine-example-")
+	w, err := childprocess.NewWorkspace()
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(folder)
-	data, err := fs.Sub(examples.Root, path.Join(examples.Folder, "data"))
-	if err == nil {
-		err = os.CopyFS(folder, data)
+	defer w.Remove()
+	if err := runMaker(ctx, w, m); err != nil {
+		return fmt.Errorf("%s: python3 %s: %w", m.File, strings.Join(m.Files, " "), err)
 	}
-	if err != nil {
-		return err
-	}
-	out, err := conversion.Create(m.File)
-	if err != nil {
-		return err
-	}
-	defer out.Close()
-	program := exec.CommandContext(ctx, "python3", m.Arguments...)
-	var complaint strings.Builder
-	program.Dir, program.Stdout, program.Stderr = folder, out, &complaint
-	if err := program.Run(); err != nil {
-		return fmt.Errorf("%s: python3 %s: %w\n%s", m.File, strings.Join(m.Arguments, " "), err, complaint.String())
-	}
-	if err := out.Commit(); err != nil {
+	if err := compressFile(filepath.Join(w.Path(), madeFile), m.File); err != nil {
 		return err
 	}
 	g.note("wrote %s; now: coalmine run examples/%s.yaml", m.File, m.Example)
@@ -119,6 +130,42 @@ func (g *global) makeData(ctx context.Context, m examples.Made, force bool) erro
 		return g.printJSON(map[string]string{"file": m.File, "example": m.Example})
 	}
 	return nil
+}
+
+// madeFile is the output of a program that makes data.
+const madeFile = "made"
+
+// runMaker runs the program that makes data, beside the files that it reads.
+func runMaker(ctx context.Context, w *childprocess.Workspace, m examples.Made) error {
+	for _, name := range m.Files {
+		data, err := fs.ReadFile(examples.Root, path.Join(examples.Folder, "data", name))
+		if err == nil {
+			err = w.Put(name, data)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	line := "python3 " + strings.Join(m.Files, " ") + " >" + madeFile
+	return w.Run(ctx, childprocess.Command{Args: childprocess.Shell(line)}, childprocess.Watch{})
+}
+
+// compressFile writes a file under another name, compressed as the end of that name says.
+func compressFile(from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := conversion.Create(to)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = out.Close() }() // after Commit there is nothing to give up
+	if _, err := io.Copy(out, in); err != nil {
+		return err
+	}
+	return out.Commit()
 }
 
 // mayWriteFile returns an error if a file is there and may not be replaced.

@@ -5,9 +5,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"coalmine/examples"
 	"coalmine/internal/testserver"
 )
 
@@ -26,12 +28,23 @@ func TestExamplesRunFromAnyFolder(t *testing.T) {
 	folder := t.TempDir()
 	for _, args := range [][]string{
 		{"plan", "examples/quickstart.yaml"},
+		{"plan", "quickstart"},
 		{"plan", "examples/thakkar-2020/table-1-small.yaml"},
 		{"plan", "examples/external/transformer/experiment.yaml"}, // its data and its code are beside it
+		{"plan", "external/transformer/experiment", "--set", "training.epochs=1"},
 		{"data", "inspect", "examples/data/state-of-the-union.jsonl.gz", "--words", "400"},
 	} {
 		if output, err := inEmptyFolder(t, folder, args...); err != nil {
 			t.Errorf("%v: %v\n%s", args, err, output)
+		}
+	}
+	listed, err := inEmptyFolder(t, folder, "data", "example")
+	if names := strings.Fields(listed); err != nil || !slices.Equal(names, examples.Names()) {
+		t.Errorf("%v: %d names; expected those of all %d examples", err, len(names), len(examples.Names()))
+	}
+	for _, name := range []string{"figure1.yaml", "nothing", "../quickstart.yaml", ""} { // the end of a name may be a slip in one's own
+		if output, err := inEmptyFolder(t, folder, "plan", name); err == nil || !strings.Contains(output, "coalmine data example lists") {
+			t.Errorf("plan %q: %v, without advice:\n%s", name, err, output)
 		}
 	}
 	output, err := inEmptyFolder(t, folder, "plan", "examples/carlini-2019/table2-small.yaml")
@@ -62,5 +75,5 @@ func TestDataOfExamplesAreMadeOnceAndNotReplacedElsewhere(t *testing.T) {
 	if second, _ := os.ReadFile(filepath.Join(folder, "secrets.jsonl")); err != nil || len(first) == 0 || !bytes.Equal(first, second) {
 		t.Errorf("%v: the data differ when they are made again", err)
 	}
-	refuses(t, "no program here makes its data", "data", "example", "quickstart")
+	refuses(t, "no program makes its data", "data", "example", "quickstart")
 }

@@ -48,7 +48,7 @@ func (s *submitFlags) add(f *pflag.FlagSet, submits bool) {
 
 // prepare reads and checks an experiment file and its data.
 func (s *submitFlags) prepare(ctx context.Context, g *global, path string) (*submission.Submission, error) {
-	data, err := g.readExperiment(path)
+	path, data, err := g.readExperiment(path)
 	if err != nil {
 		return nil, err
 	}
@@ -426,7 +426,7 @@ uploaded data that data.sha256 names, or what serve --allow-source allows.`,
 
 // submitFile has the experiment checked where it is submitted.
 func (g *global) submitFile(ctx context.Context, flags *submitFlags, path string) error {
-	text, err := g.readExperiment(path)
+	path, text, err := g.readExperiment(path)
 	if err != nil {
 		return err
 	}
