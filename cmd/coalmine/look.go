@@ -378,10 +378,11 @@ a page for each: \includegraphics[page=2]{figures.pdf}.
 latex is a booktabs table. With replicates it has means ± standard deviations alone;
 --columns chooses columns that fit the page.
 
-On a terminal the table fits the width (COLUMNS, or the terminal's own): columns that
-have no room stand below the others, columns with one text in all rows in a line, and
-notes that report no failure and explain no mark only with --notes. Written to a file or
-a pipe, a table is as wide as it needs and has all notes. NO_COLOR turns colors off.
+On a terminal a table, with any --rows, fits the width (COLUMNS, or the terminal's own):
+columns that have no room stand below the others, columns with one text in all rows in a
+line, and notes that report no failure and explain no mark only with --notes. Written to
+a file or a pipe, a table is as wide as it needs and has all notes. NO_COLOR turns colors
+off.
 
 Formats:
 ` + formatsHelp(),
@@ -439,7 +440,7 @@ func (g *global) writeResults(c *cobra.Command, run, format, rows, output string
 	}
 	return g.withControl(ctx, func(api control.API) error {
 		var screen *results.Screen
-		if output == "" && f.Name == "table" && rows == string(results.Cells) {
+		if output == "" && f.Name == "table" {
 			screen = g.screen(notes)
 		}
 		write, err := resultsOf(ctx, api, run, f, results.Rows(rows), columns, screen)
@@ -454,6 +455,9 @@ func (g *global) writeResults(c *cobra.Command, run, format, rows, output string
 func resultsOf(ctx context.Context, api control.API, run string, f results.Format, rows results.Rows, columns []string, screen *results.Screen) (func(io.Writer) error, error) {
 	if rows == results.RoundRows {
 		r, err := api.Rounds(ctx, run)
+		if screen != nil {
+			return func(w io.Writer) error { return r.WriteScreen(w, screen) }, err
+		}
 		return func(w io.Writer) error { return r.Write(w, f.Name) }, err
 	}
 	r, err := control.ResultsFor(ctx, api, run, f)
@@ -464,7 +468,7 @@ func resultsOf(ctx context.Context, api control.API, run string, f results.Forma
 		return nil, fmt.Errorf("--columns: %w", err)
 	}
 	if screen != nil {
-		return func(w io.Writer) error { return r.WriteScreen(w, screen) }, nil
+		return func(w io.Writer) error { return r.WriteScreen(w, rows, screen) }, nil
 	}
 	return func(w io.Writer) error { return r.WriteRows(w, f.Name, rows) }, nil
 }

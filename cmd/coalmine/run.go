@@ -348,7 +348,7 @@ func (g *global) conclude(ctx context.Context, notify *notifier, r *results.Resu
 // writeOutcome writes the results as a table, or with --json as JSON.
 func (g *global) writeOutcome(r *results.Results) error {
 	if screen := g.screen(false); screen != nil {
-		return r.WriteScreen(g.data, screen)
+		return r.WriteScreen(g.data, results.Cells, screen)
 	}
 	format := "table"
 	if g.json {

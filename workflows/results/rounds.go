@@ -162,6 +162,9 @@ func (r *Rounds) Write(w io.Writer, format string) error {
 	return f.writeRounds(r, w)
 }
 
+// WriteScreen writes the table for a terminal.
+func (r *Rounds) WriteScreen(w io.Writer, s *Screen) error { return s.writeListed(r.table(), w) }
+
 func (r *Rounds) writeJSON(w io.Writer) error { return encodeJSON(w, r) }
 
 // roundRow is a round with its cell, as one row.
@@ -189,7 +192,7 @@ func (r *Rounds) table() *flatTable {
 	return t
 }
 
-func (r *Rounds) writeTable(w io.Writer) error { return writeListed(r.table(), w) }
+func (r *Rounds) writeTable(w io.Writer) error { return r.WriteScreen(w, nil) }
 
 func (r *Rounds) writeCSV(w io.Writer) error { return writeCSV(r.table(), w) }
 

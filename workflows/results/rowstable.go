@@ -23,15 +23,60 @@ var (
 	counted = []string{"pooled_share", "pooled_low", "pooled_high"}
 )
 
-// writeListed writes an aligned table for people, without the columns that are empty in all rows. Shares
-// are in percent, as in the table of cells.
-func writeListed(t *flatTable, w io.Writer) error {
+// rowKeys are the columns that together name a row, by the name of the table. On a screen they are one column.
+var rowKeys = map[string][]string{
+	"canaries": {"cell", "words"}, "attacks": {"cell", "attack"}, "attacked_users": {"cell", "attack", "user"},
+	"means": {"row", "measure"}, "differences": {"row", "to", "measure"}, "roundRow": {"cell", "round"},
+}
+
+// writeListed writes a table for people to a file.
+func writeListed(t *flatTable, w io.Writer) error { return (*Screen)(nil).writeListed(t, w) }
+
+// writeListed writes a table for people; one for a file is aligned.
+func (s *Screen) writeListed(t *flatTable, w io.Writer) error {
 	if why := noRows[t.schema.Name()]; len(t.rows) == 0 && why != "" {
 		_, err := io.WriteString(w, why+"\n")
 		return err
 	}
-	header := t.header()
-	rows, percents := make([][]string, len(t.rows)), percentMeasures()
+	header, rows := t.listed()
+	if s != nil {
+		header, rows = joinColumns(header, rows, rowKeys[t.schema.Name()])
+	}
+	var b strings.Builder
+	s.table(&b, header, rows)
+	if s == nil { // a screen makes texts readable when it folds them
+		w = readable.Writer(w)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// joinColumns puts the texts of some columns into one, which comes first.
+func joinColumns(header []string, rows [][]string, names []string) ([]string, [][]string) {
+	join := func(row []string) []string {
+		first, others := []string{}, []string{""}
+		for c, text := range row {
+			if slices.Contains(names, header[c]) {
+				first = append(first, text)
+			} else {
+				others = append(others, text)
+			}
+		}
+		others[0] = strings.Join(first, ", ")
+		return others
+	}
+	joined := make([][]string, len(rows))
+	for i, row := range rows {
+		joined[i] = join(row)
+	}
+	return join(header), joined
+}
+
+// listed returns the columns that are not empty in all rows. Shares are in percent, as in the table of cells.
+func (t *flatTable) listed() (header []string, rows [][]string) {
+	header = t.header()
+	rows = make([][]string, len(t.rows))
+	percents := percentMeasures()
 	for i, row := range t.rows {
 		percent := percents[measureOf(header, row)]
 		for c, name := range header {
@@ -53,10 +98,7 @@ func writeListed(t *flatTable, w io.Writer) error {
 			header[c] += " %"
 		}
 	}
-	var b strings.Builder
-	writeAligned(&b, header, rows)
-	_, err := io.WriteString(readable.Writer(w), b.String())
-	return err
+	return header, rows
 }
 
 // noRows says of a table without rows what would give it some, by its name.
@@ -66,7 +108,7 @@ var noRows = map[string]string{
 	"attacked_users": "no attacked users: no finished cell lists them; audit.deanonymization: {users: true} does",
 	"means":          "no means: no finished cells differ in the seed alone; grid.replicates: 5 trains every cell with five seeds",
 	"differences":    "no differences: no two rows of replicates have finished cells and differ in one axis; grid.replicates: 5 trains every cell with five seeds",
-	"rounds":         "no rounds: no training has finished one that says something about itself",
+	"roundRow":       "no rounds: no training has finished one that says something about itself",
 }
 
 // percentMeasures are the measures that tables print in percent.

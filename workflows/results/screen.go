@@ -27,12 +27,19 @@ const (
 	bold, red, plain = "\x1b[1m", "\x1b[31m", "\x1b[0m"
 )
 
-// WriteScreen writes the table for a terminal: columns beyond its width stand below, columns with one text
-// in all rows in a line, and notes only if they report a failure or explain a mark.
-func (r *Results) WriteScreen(w io.Writer, s *Screen) error {
+// WriteScreen writes the table with such rows for a terminal: columns beyond its width stand below, columns
+// with one text in all rows in a line, and notes only if they report a failure or explain a mark.
+func (r *Results) WriteScreen(w io.Writer, rows Rows, s *Screen) error {
 	v, err := r.view()
 	if err != nil {
 		return err
+	}
+	if rows != Cells {
+		t, err := flatTables[rows](v)
+		if err != nil {
+			return err
+		}
+		return s.writeListed(t, w)
 	}
 	table := v.table()
 	var b strings.Builder

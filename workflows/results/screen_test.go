@@ -2,6 +2,7 @@ package results
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -109,10 +110,37 @@ func cut(line, rule string) (row []string) {
 func screened(t *testing.T, r *Results, s Screen) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := r.WriteScreen(&b, &s); err != nil {
+	if err := r.WriteScreen(&b, Cells, &s); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
+}
+
+// Tables of --rows fold by the same function as those of cells, which keeps every text. Here each row keeps its name.
+func TestTablesOfOtherRowsFitTheScreen(t *testing.T) {
+	t.Parallel()
+	results := map[Rows]*Results{Canaries: recorded(t), Means: replicated(t), Differences: replicated(t)}
+	for rows, r := range results {
+		for _, width := range []int{40, 120} {
+			var wide, folded bytes.Buffer
+			if err := errors.Join(r.WriteRows(&wide, "table", rows), r.WriteScreen(&folded, rows, &Screen{Width: width})); err != nil {
+				t.Fatal(err)
+			}
+			for line := range strings.Lines(folded.String()) {
+				if n := runewidth.StringWidth(strings.TrimRight(line, "\n")); n > width {
+					t.Fatalf("%s: %d columns, want at most %d: %s", rows, n, width, line)
+				}
+			}
+			blocks := strings.Count(folded.String(), "\n\n") + 1
+			if blocks < 2 || bytes.Count(wide.Bytes(), []byte("\n")) > bytes.Count(folded.Bytes(), []byte("\n")) {
+				t.Errorf("%s: %d blocks in %d columns; expected several with all rows:\n%s", rows, blocks, width, &folded)
+			}
+		}
+	}
+	var b bytes.Buffer
+	if err := recorded(t).WriteScreen(&b, Canaries, &Screen{Width: 120}); err != nil || !strings.Contains(b.String(), "c01, in this one must  ") {
+		t.Errorf("%v, or no row named by cell and words:\n%s", err, &b)
+	}
 }
 
 func TestAScreenNamesTheBaselineAndFoldsNotes(t *testing.T) {
