@@ -191,7 +191,13 @@ func TestWhatIsAskedAndAnsweredArrivesWhole(t *testing.T) {
 				t.Errorf("%+v: as %s\n%s", f, a.Header.Get("Content-Type"), a.body)
 			}
 		}
-		for number, want := range map[string]int{"3": 404, "-1": 400, "x": 400} {
+		for format, begins := range map[string]string{"svg": `<svg xmlns="http://www.w3.org/2000/svg" width="504`, "pdf": "%PDF-1.", "png": "\x89PNG", "csv": "series,x,"} {
+			a := c.ask(t, "GET", "/api/v1/runs/grid/figures/0?width=two-columns&format="+format, nil, nil)
+			if a.Header.Get("Content-Type") != figureTypes[format] || !strings.HasPrefix(a.body, begins) {
+				t.Errorf("%s: as %s\n%.80s", format, a.Header.Get("Content-Type"), a.body)
+			}
+		}
+		for number, want := range map[string]int{"3": 404, "-1": 400, "x": 400, "0?format=gif": 400, "0?width=3": 400} {
 			if a := c.ask(t, "GET", "/api/v1/runs/grid/figures/"+number, nil, nil); a.StatusCode != want {
 				t.Errorf("%s: %s, want %d", number, a.Status, want)
 			}
@@ -512,6 +518,10 @@ func TestThePageGetsTheTableThatPeopleRead(t *testing.T) {
 	want, err := api.results.Table()
 	if err != nil {
 		t.Fatal(err)
+	}
+	one := c.ask(t, "GET", "/api/v1/runs/latest/table?cell="+got.Rows[1].Cell, nil, nil)
+	if none := c.ask(t, "GET", "/api/v1/runs/latest/table?cell=c99", nil, nil); none.StatusCode != 404 || !strings.Contains(one.body, got.Rows[1].Texts[0]) || strings.Contains(one.body, got.Rows[0].Texts[0]) {
+		t.Errorf("one cell alone: %s, another: %s", one.body, none.Status)
 	}
 	if !reflect.DeepEqual(got.Table, want) || len(got.Rows) != 2 || got.Rows[0].Texts[1] != "5/9" || len(got.Formats) != len(results.Formats()) {
 		t.Errorf("got %+v, want %+v", got, want)

@@ -49,6 +49,7 @@ func (s *Server) routes() []route {
 		{"GET /api/v1/runs/{run}/table", reader, s.showTable},
 		{"GET /api/v1/runs/{run}/figures", reader, answering(s.listFigures)},
 		{"GET /api/v1/runs/{run}/figures/{number}", reader, s.showFigure},
+		{"POST /api/v1/figures", reader, s.drawFigure},
 		{"GET /api/v1/runs/{run}/pictures", reader, s.listPictures},
 		{"GET /api/v1/runs/{run}/cells/{cell}/pictures", reader, s.listPictures},
 		{"GET /api/v1/runs/{run}/cells/{cell}/pictures/{round}/{number}", reader, s.showPicture},

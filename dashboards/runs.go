@@ -14,9 +14,7 @@ import (
 	"strconv"
 	"strings"
 
-	"coalmine/internal/chart"
 	"coalmine/privacy"
-	"coalmine/storage"
 	"coalmine/workflows/control"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/results"
@@ -271,6 +269,11 @@ func (s *Server) showTable(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if cell := r.URL.Query().Get("cell"); cell != "" {
+		if found, err = found.Of(cell); err != nil {
+			return err
+		}
+	}
 	table, err := found.Table()
 	if err != nil {
 		return fmt.Errorf("results of run %s: %w", found.Run, err)
@@ -417,15 +420,18 @@ func (s *Server) showLineage(r *http.Request) (*control.Lineage, error) {
 
 // cellPrivacy answers with numbers, or with a picture of them.
 func (s *Server) cellPrivacy(w http.ResponseWriter, r *http.Request) error {
-	format := cmp.Or(r.URL.Query().Get("format"), "json")
-	if format != "json" && format != "svg" {
-		return fmt.Errorf("format %.40q %w: expected json or svg", format, control.ErrInput)
+	var format figureFormat
+	if name := r.URL.Query().Get("format"); name != "" && name != "json" {
+		var err error
+		if format, err = figureFormatOf(r); err != nil {
+			return err
+		}
 	}
 	spent, err := s.api.Spending(r.Context(), runName(r), r.PathValue("cell"))
 	if err != nil {
 		return err
 	}
-	if format == "json" {
+	if format.name == "" {
 		writeJSON(w, http.StatusOK, spent)
 		return nil
 	}
@@ -433,10 +439,7 @@ func (s *Server) cellPrivacy(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return fmt.Errorf("picture %w: %w", control.ErrInput, err)
 	}
-	w.Header().Set("Content-Type", "image/svg+xml")
-	asDocument(w)
-	send(w, figure.SVG(chart.OneColumn))
-	return nil
+	return format.send(w, figure)
 }
 
 // curvePoints is the default number of rounds of a curve.
@@ -489,48 +492,6 @@ func (s *Server) canaryReferences(w http.ResponseWriter, r *http.Request) error 
 
 func (s *Server) runHistory(r *http.Request) (*control.History, error) {
 	return s.api.History(r.Context(), runName(r))
-}
-
-// figureList is the answer to GET /runs/{run}/figures: the captions, without the files.
-type figureList struct {
-	Figures []results.Figure `json:"figures"`
-}
-
-func (s *Server) listFigures(r *http.Request) (figureList, error) {
-	figures, err := s.figures(r)
-	return figureList{figures}, err
-}
-
-// showFigure sends one figure, which may be another when more cells are done.
-func (s *Server) showFigure(w http.ResponseWriter, r *http.Request) error {
-	number, err := positive("number", r.PathValue("number"), 0)
-	if err != nil {
-		return err
-	}
-	figures, err := s.figures(r)
-	if err != nil {
-		return err
-	}
-	if number >= len(figures) {
-		return fmt.Errorf("run %s has %d figures, counted from 0, and none is %d; GET figures lists them: %w", runName(r), len(figures), number, storage.ErrNotFound)
-	}
-	w.Header().Set("Content-Type", "image/svg+xml")
-	asDocument(w)
-	send(w, figures[number].Chart.SVG(chart.OneColumn))
-	return nil
-}
-
-// figures returns those of the HTML report.
-func (s *Server) figures(r *http.Request) ([]results.Figure, error) {
-	found, err := s.api.Results(r.Context(), runName(r))
-	if err != nil {
-		return nil, err
-	}
-	figures, err := found.Figures()
-	if err != nil {
-		return nil, fmt.Errorf("figures of run %s: %w", found.Run, err)
-	}
-	return figures, nil
 }
 
 // runLog is the answer to GET /runs/{run}/logs.

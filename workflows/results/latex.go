@@ -101,7 +101,7 @@ func (t *Table) keep(columns []string) {
 		if slices.Contains(columns, t.Header[c]) || slices.Contains(naming, t.Header[c]) {
 			continue
 		}
-		t.Header = slices.Delete(t.Header, c, c+1)
+		t.Header, t.Abouts = slices.Delete(t.Header, c, c+1), slices.Delete(t.Abouts, c, c+1)
 		for i := range t.Rows {
 			t.Rows[i].Texts = slices.Delete(t.Rows[i].Texts, c, c+1)
 		}

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/storage"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/reports"
 	"coalmine/tasks/taskstest"
@@ -107,6 +108,27 @@ func soFar(t *testing.T) *Results {
 	return r
 }
 
+// A cell of a row has a table of its own, with its numbers and notes.
+func TestOneCellOfARowHasItsOwnTable(t *testing.T) {
+	t.Parallel()
+	whole := replicated(t)
+	alone, err := whole.Of("c05")
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, err := alone.Table()
+	if err != nil || len(table.Rows) != 1 || table.Rows[0].Cell != "c05" || table.Rows[0].Row != "" || table.Differences != nil || slices.Contains(table.Header, "seeds") {
+		t.Errorf("the table is %+v, %v", table, err)
+	}
+	at := slices.Index(table.Header, "accuracy %")
+	if at < 0 || !strings.HasPrefix(table.Abouts[at], "Accuracy is") || strings.Contains(table.Rows[0].Texts[at], "±") {
+		t.Errorf("column %d of %q is explained by %q", at, table.Header, table.Abouts)
+	}
+	if _, err := whole.Of("c99"); !errors.Is(err, storage.ErrNotFound) {
+		t.Errorf("another cell is %v", err)
+	}
+}
+
 func TestBelowReplicatesStandThoseThatStillTrain(t *testing.T) {
 	t.Parallel()
 	before, err := replicated(t).Table()
@@ -120,6 +142,11 @@ func TestBelowReplicatesStandThoseThatStillTrain(t *testing.T) {
 	for i, row := range before.Rows {
 		if !slices.Equal(table.Rows[i].Texts, row.Texts) {
 			t.Errorf("row %d counts what was measured on the way: %q, want %q", i, table.Rows[i].Texts, row.Texts)
+		}
+	}
+	for _, table := range []*Table{table, table.Differences} {
+		if len(table.Abouts) != len(table.Header) {
+			t.Errorf("%d columns are explained, want %d: %q", len(table.Abouts), len(table.Header), table.Header)
 		}
 	}
 	last := table.Rows[len(before.Rows)]

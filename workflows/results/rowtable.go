@@ -18,7 +18,9 @@ const aboutRows = "A row is several trainings that differ in the seed alone: the
 // rowTable is the table of replicates.
 func (v *view) rowTable() *Table {
 	columns := v.columns()
-	t := &Table{Legends: append(v.legends(), aboutRows), Header: []string{"setting", "seeds"}, Rows: []TableRow{}, of: map[string]string{}}
+	t := &Table{Legends: append(v.legends(), aboutRows), Rows: []TableRow{}, of: map[string]string{}}
+	t.head("setting", aboutRows)
+	t.head("seeds", "Trainings of the row that are done.")
 	t.note(v, v.rowNotes())
 	t.Notes, t.NotesOnce = append(t.Notes, unmatched(v.differences)...), append(t.NotesOnce, unmatched(v.differences)...)
 	for i := range columns {
@@ -27,7 +29,7 @@ func (v *view) rowTable() *Table {
 			c.compact, c.of = true, v.commonOf(c.Measure)
 			t.of[c.Header] = c.of
 		}
-		t.Header = append(t.Header, c.Header)
+		t.head(c.Header, c.about())
 	}
 	var gates []string
 	for _, row := range v.rows {
@@ -35,7 +37,7 @@ func (v *view) rowTable() *Table {
 		gates = append(append(gates, row.gate()), slices.Repeat([]string{"-"}, len(t.Rows)-len(gates)-1)...)
 	}
 	if v.gated() {
-		t.addColumn(gateHeader, func(i int) string { return gates[i] })
+		t.addGates(func(i int) string { return gates[i] })
 	}
 	if len(v.differences) > 0 {
 		t.Differences = differenceTable(columns, v.differences)
@@ -281,11 +283,14 @@ func differenceTable(columns []tableColumn, differences []Difference) *Table {
 	columns = slices.DeleteFunc(slices.Clone(columns), func(c tableColumn) bool {
 		return !slices.ContainsFunc(differences, func(d Difference) bool { return d.Measures[c.Name] != nil })
 	})
-	t := &Table{Legends: []string{aboutDifferences}, Header: []string{"setting", "compared with", "seeds"}, Rows: []TableRow{}, Notes: []string{}, NotesOnce: []string{}}
+	t := &Table{Legends: []string{aboutDifferences}, Rows: []TableRow{}, Notes: []string{}, NotesOnce: []string{}}
+	t.head("setting", "")
+	t.head("compared with", aboutDifferences)
+	t.head("seeds", "Seeds that both have finished.")
 	for _, c := range columns {
-		t.Header = append(t.Header, c.Header)
+		t.head(c.Header, c.about())
 	}
-	t.Header = append(t.Header, "utility")
+	t.head("utility", "Whether the two have equal utility: a model that has learned less has memorized less. The notes say why not.")
 	for i := range differences {
 		d := &differences[i]
 		row := TableRow{Row: d.Row, Status: Done, Texts: []string{d.Label, d.ToLabel, strconv.Itoa(len(d.Seeds))}}

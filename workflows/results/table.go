@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"coalmine/internal/readable"
+	"coalmine/storage"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/all"
 	"coalmine/tasks/selection"
@@ -18,7 +19,9 @@ type Table struct {
 	// Legends explain the columns, one sentence or two each.
 	Legends []string `json:"legends"`
 	// Header has the columns; the first is that of the labels.
-	Header []string   `json:"header"`
+	Header []string `json:"header"`
+	// Abouts has a text for each column that explains it; "" where the header says all.
+	Abouts []string   `json:"abouts"`
 	Rows   []TableRow `json:"rows"`
 	// Notes say what the numbers mean where a table can't, and what went otherwise than
 	// asked.
@@ -50,6 +53,17 @@ func (r *Results) Table() (*Table, error) {
 		return nil, err
 	}
 	return v.table(), nil
+}
+
+// Of returns the results of one cell, as of a run that has no other.
+func (r *Results) Of(cell string) (*Results, error) {
+	for _, c := range r.Cells {
+		if c.Cell == cell {
+			c.Row = nil
+			return &Results{Run: r.Run, Experiment: r.Experiment, Cells: []Cell{c}, Unreadable: r.Unreadable}, nil
+		}
+	}
+	return nil, fmt.Errorf("run %s has no cell %.40q: %w", r.Run, cell, storage.ErrNotFound)
 }
 
 // tableColumn is a measure of the audit at a place of the list, as a column.
@@ -94,26 +108,35 @@ func (v *view) wholeTable() *Table {
 		return v.rowTable()
 	}
 	columns := v.columns()
-	t := &Table{Legends: v.legends(), Header: []string{"setting"}, Rows: []TableRow{}}
+	t := &Table{Legends: v.legends(), Rows: []TableRow{}}
+	t.head("setting", "")
 	t.note(v, v.notes())
 	for _, c := range columns {
-		t.Header = append(t.Header, c.Header)
+		t.head(c.Header, c.about())
 	}
 	if len(columns) == 0 {
-		t.Header = append(t.Header, "status")
+		t.head("status", "")
 	}
 	for i := range v.cells {
 		t.Rows = append(t.Rows, v.cells[i].row(columns))
 	}
 	if v.gated() {
-		t.addColumn(gateHeader, func(i int) string { return cmp.Or(v.cells[i].gate(), "-") })
+		t.addGates(func(i int) string { return cmp.Or(v.cells[i].gate(), "-") })
 	}
 	return t
 }
 
-// addColumn adds a column behind the others.
-func (t *Table) addColumn(header string, text func(row int) string) {
-	t.Header = append(t.Header, header)
+// head adds the header of a column.
+func (t *Table) head(header, about string) {
+	t.Header, t.Abouts = append(t.Header, header), append(t.Abouts, about)
+}
+
+// about is the legend of the audit.
+func (c *tableColumn) about() string { return all.Audits()[c.place].Legend }
+
+// addGates adds the column of the gates.
+func (t *Table) addGates(text func(row int) string) {
+	t.head(gateHeader, "Whether the model is within the limits of audit.fail_if; the notes name the limits that it is beyond.")
 	for i := range t.Rows {
 		t.Rows[i].Texts = append(t.Rows[i].Texts, text(i))
 	}

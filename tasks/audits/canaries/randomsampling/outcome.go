@@ -13,7 +13,7 @@ import (
 
 var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description{
 	Name: "random_sampling",
-	Legend: "RS, random sampling: the canary is more likely than every random sequence that it was compared with. \"Lowest\" is the rarest " +
+	Legend: "RS, random sampling: the canary is more likely than every random sequence that it was compared with. \"Rarest\" is the rarest " +
 		"configuration that was memorized: the share of users that carry a canary, and of their examples that it replaces.",
 	Limits: []audits.Limit{audits.CountLimit("random_sampling_memorized", "Canaries memorized by random sampling.",
 		func(v *Outcome) (count, of int) { return v.Memorized, v.Of }, byChance)},

@@ -15,7 +15,7 @@ import (
 // Audit is the utility of a language model.
 var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	Name:      "utility",
-	Legend:    "Accuracy is recall@1, of a classifier the share of labels predicted correctly; top-5 is recall@5.",
+	Legend:    "Accuracy is recall@1, of a classifier the share of labels predicted correctly; top-5 is recall@5. Perplexity is e to the mean loss of a prediction in nats.",
 	Models:    audits.Anything,
 	Limits:    limits,
 	Kinds:     []tasks.Kind{Part, Frequencies, Sum, Scored},
