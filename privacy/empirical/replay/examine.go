@@ -1,0 +1,450 @@
+package replay
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"coalmine/privacy"
+)
+
+// Claim is the mechanism that a training is accounted for.
+type Claim struct {
+	// NoiseMultiplier is the deviation of the noise in clip norms, above 0.
+	NoiseMultiplier float64
+	// Sensitivity is the farthest that the data set Inside may be from Whole, in clip norms: 1 if a member
+	// is left out, 2 if another replaces it.
+	Sensitivity float64
+	// Sampling of the cohorts from Population members, of Cohort members, under Poisson sampling in the
+	// mean. Separation and Participations are those of privacy.Round.
+	Sampling                   privacy.Sampling
+	Population, Cohort         int
+	Separation, Participations int
+}
+
+// Test is a family of equal tests.
+type Test struct {
+	Name string `json:"name"`
+	// Of names the member of the least p-value, if the family has several.
+	Of string `json:"of,omitempty"`
+	// Tests is the number of members.
+	Tests int `json:"tests"`
+	// Statistic of the member, and what its law depends on: degrees of freedom, or trials.
+	Statistic float64 `json:"statistic"`
+	Freedom   int     `json:"freedom,omitempty"`
+	// Rate is the probability of a trial, of a count.
+	Rate float64 `json:"rate,omitempty"`
+	// P is the least p-value times Tests, at most 1.
+	P float64 `json:"p"`
+}
+
+// Multiplier is a measured noise multiplier.
+type Multiplier struct {
+	// Part that it was measured in.
+	Part string `json:"part"`
+	// Measured lies within Low and High with 95% confidence, over all parts.
+	Measured float64 `json:"measured"`
+	Low      float64 `json:"low"`
+	High     float64 `json:"high"`
+	// Squares is the sum of squares in claimed deviations, Values their number, Parts the number of parts.
+	Squares float64 `json:"squares"`
+	Values  int     `json:"values"`
+	Parts   int     `json:"parts"`
+}
+
+// Finding is what observations say about a claim.
+type Finding struct {
+	// Sensitivity is the farthest move of a member in the cohort, Outside that of one outside of it, in
+	// clip norms; Inside counts the first.
+	Sensitivity float64 `json:"sensitivity"`
+	Outside     float64 `json:"outside"`
+	Moves       int     `json:"moves"`
+	// Noise is the noise multiplier of the part in which it is certainly the least, in proportion to the
+	// sensitivity, where that is above the claimed one.
+	Noise Multiplier `json:"noise"`
+	// P is the least p-value of all tests times their number, By the name of the test.
+	P  float64 `json:"p"`
+	By string  `json:"by"`
+	// Refuted says that P is at most FalseAlarm.
+	Refuted    bool    `json:"refuted"`
+	FalseAlarm float64 `json:"false_alarm"`
+	Tests      []Test  `json:"tests"`
+}
+
+// Names of tests.
+const (
+	SensitivityTest   = "sensitivity"
+	OutsideTest       = "members outside the cohort"
+	NoiseTest         = "noise"
+	WholeTest         = "noise with and without the member"
+	PartsTest         = "noise of parts"
+	ElementsTest      = "noise of elements"
+	AlongTest         = "noise along the move"
+	DirectionsTest    = "noise along random directions"
+	ShiftTest         = "mean along the move"
+	RoundsTest        = "successive rounds"
+	RepeatedTest      = "repeated noise"
+	NeighboursTest    = "neighbouring elements"
+	SharedTest        = "noise shared by parts"
+	CohortTest        = "cohort sizes"
+	EqualTest         = "equal cohort sizes"
+	OverlapTest       = "cohorts in common"
+	ParticipationTest = "participations"
+)
+
+// Tolerance of sensitivities, in clip norms: the rounding of sums of float32.
+const Tolerance = 1e-3
+
+// Examine tests the observations against a claim, so that a right training is refuted with a probability
+// of at most falseAlarm.
+func Examine(c Claim, o *Observations, falseAlarm float64) Finding {
+	f := Finding{FalseAlarm: falseAlarm}
+	f.sensitivity(c, o)
+	x := examiner{c, o, o.parts()}
+	f.Tests = append(f.Tests, x.scales()...)
+	f.Tests = append(f.Tests, x.dependence()...)
+	f.Tests = append(f.Tests, x.cohorts()...)
+	f.Noise = x.multiplier(f.Sensitivity)
+	f.P = 1
+	for _, t := range f.Tests {
+		if p := t.P * float64(len(f.Tests)); p < f.P {
+			f.P, f.By = p, t.Name
+		}
+	}
+	f.Refuted = f.P <= falseAlarm
+	return f
+}
+
+// sensitivity is exact: a p-value of 0 or 1.
+func (f *Finding) sensitivity(c Claim, o *Observations) {
+	for _, m := range o.Moves {
+		if m.Outside {
+			f.Outside = max(f.Outside, m.Norm)
+			continue
+		}
+		f.Sensitivity = max(f.Sensitivity, m.Norm)
+		f.Moves++
+	}
+	exact := func(name string, tests int, moved, most float64) Test {
+		t := Test{Name: name, Tests: tests, Statistic: moved, P: 1}
+		if !(moved <= most+Tolerance) {
+			t.P = 0
+		}
+		return t
+	}
+	f.Tests = append(f.Tests, exact(SensitivityTest, f.Moves, f.Sensitivity, c.Sensitivity), exact(OutsideTest, len(o.Moves)-f.Moves, f.Outside, 0))
+}
+
+// span is a part's columns.
+type span struct {
+	Columns
+	first int
+}
+
+func (o *Observations) parts() (list []span) {
+	first := 0
+	for _, p := range o.Parts {
+		list = append(list, span{p, first})
+		first += p.Count
+	}
+	return list
+}
+
+type examiner struct {
+	claim Claim
+	seen  *Observations
+	parts []span
+}
+
+// family is a Test in the making: the least of its p-values.
+func family(name string) *Test { return &Test{Name: name, P: 2} }
+
+// add counts a member.
+func (t *Test) add(of string, statistic float64, freedom int, p float64) {
+	t.Tests++
+	if p < t.P {
+		t.Of, t.Statistic, t.Freedom, t.P = of, statistic, freedom, p
+	}
+}
+
+// end corrects for the number of members.
+func (t *Test) end() Test {
+	t.P = min(1, t.P*float64(max(1, t.Tests)))
+	if t.Tests == 1 {
+		t.Of = ""
+	}
+	return *t
+}
+
+// squares adds the squares of some columns of the rows.
+func (x *examiner) squares(rows func(i int) bool, first, count int) (sum float64, values int) {
+	for i, row := range x.seen.Noise {
+		if rows == nil || rows(i) {
+			sum += dot(row[first:first+count], row[first:first+count])
+			values += count
+		}
+	}
+	return sum, values
+}
+
+func (x *examiner) width() int {
+	last := x.parts[len(x.parts)-1]
+	return last.first + last.Count
+}
+
+// scales tests whether there is as little noise as a sum of squares says.
+func (x *examiner) scales() []Test {
+	scale := func(t *Test, of string, sum float64, values int) {
+		if values > 0 {
+			t.add(of, sum, values, belowChiSquare(sum, float64(values)))
+		}
+	}
+	all, data, parts, elements, along, directions, shift := family(NoiseTest), family(WholeTest), family(PartsTest),
+		family(ElementsTest), family(AlongTest), family(DirectionsTest), family(ShiftTest)
+	sum, values := x.squares(nil, 0, x.width())
+	scale(all, "", sum, values)
+	for _, whole := range []bool{true, false} {
+		sum, values := x.squares(func(i int) bool { return x.seen.Whole[i] == whole }, 0, x.width())
+		scale(data, map[bool]string{true: "with", false: "without"}[whole], sum, values)
+	}
+	for _, p := range x.parts {
+		sum, values := x.squares(nil, p.first, p.Count)
+		scale(parts, p.Name, sum, values)
+		for i := range p.Count {
+			sum, values := x.squares(nil, p.first+i, 1)
+			scale(elements, fmt.Sprintf("%s, kept element %d", p.Name, i), sum, values)
+		}
+	}
+	for j := range randomDirections {
+		sum := 0.0
+		direction := signs(j, x.width())
+		for _, row := range x.seen.Noise {
+			projected := dot(row, direction)
+			sum += projected * projected / float64(len(row))
+		}
+		scale(directions, fmt.Sprint(j), sum, len(x.seen.Noise))
+	}
+	scale(along, "", dot(x.seen.Along, x.seen.Along), len(x.seen.Along))
+	if n := len(x.seen.Along); n > 0 {
+		total := 0.0
+		for _, a := range x.seen.Along {
+			total += a
+		}
+		total /= math.Sqrt(float64(n))
+		shift.add("", total, n, twoSided(total))
+	}
+	return ended(all, data, parts, elements, along, directions, shift)
+}
+
+// ended leaves out what could not be tested.
+func ended(families ...*Test) (list []Test) {
+	for _, t := range families {
+		if t.Tests > 0 {
+			list = append(list, t.end())
+		}
+	}
+	return list
+}
+
+const randomDirections = 16
+
+// signs are coins of a fixed generator.
+func signs(j, n int) []float64 {
+	rng := rand.New(rand.NewPCG(uint64(j), uint64(n)))
+	x := make([]float64, n)
+	for i := range x {
+		x[i] = float64(2*rng.IntN(2) - 1)
+	}
+	return x
+}
+
+// sketch is the number of columns by which all pairs of rounds are compared.
+const sketch = 512
+
+// dependence tests rounds, elements and parts for noise in common. Vectors that are compared have no draw
+// in common, so that p-values are exact.
+func (x *examiner) dependence() []Test {
+	successive, repeated, neighbours, shared := family(RoundsTest), family(RepeatedTest), family(NeighboursTest), family(SharedTest)
+	compare := func(t *Test, of string, a, b []float64) {
+		if len(a) > 1 {
+			r := correlation(a, b)
+			t.add(of, r, len(a), aligned(r, len(a)))
+		}
+	}
+	rows := x.seen.Noise
+	var odd, even []float64
+	for i := 0; i+1 < len(rows); i += 2 {
+		odd, even = append(odd, rows[i]...), append(even, rows[i+1]...)
+	}
+	compare(successive, "", odd, even)
+	for j := range rows {
+		for i := range j {
+			n := min(sketch, len(rows[i]))
+			compare(repeated, fmt.Sprintf("rounds %d and %d", i+1, j+1), rows[i][:n], rows[j][:n])
+		}
+	}
+	for i, p := range x.parts {
+		a, b := x.pairs(p)
+		compare(neighbours, p.Name, a, b)
+		for _, q := range x.parts[:i] {
+			n := min(p.Lead, q.Lead)
+			compare(shared, q.Name+" and "+p.Name, x.block(q.first, n), x.block(p.first, n))
+		}
+	}
+	return ended(successive, repeated, neighbours, shared)
+}
+
+// block is some columns of all rows.
+func (x *examiner) block(first, count int) (values []float64) {
+	for _, row := range x.seen.Noise {
+		values = append(values, row[first:first+count]...)
+	}
+	return values
+}
+
+// pairs are the even columns of a part and the odd ones after them.
+func (x *examiner) pairs(p span) (even, odd []float64) {
+	for _, row := range x.seen.Noise {
+		for i := 0; i+1 < p.Count; i += 2 {
+			even, odd = append(even, row[p.first+i]), append(odd, row[p.first+i+1])
+		}
+	}
+	return even, odd
+}
+
+// cohorts tests the sampling.
+func (x *examiner) cohorts() []Test {
+	switch x.claim.Sampling {
+	case privacy.Poisson:
+		return x.poisson()
+	case privacy.FixedSize:
+		return append([]Test{x.sizes()}, ended(x.overlap(), x.participations())...)
+	case privacy.Shuffled:
+		epoch := x.claim.Population / max(1, x.claim.Cohort)
+		return []Test{x.sizes(), x.apart(func(earlier, later int) bool { return earlier/epoch != later/epoch }, 0)}
+	case privacy.Separated:
+		return []Test{x.sizes(), x.apart(func(earlier, later int) bool { return later-earlier >= x.claim.Separation }, x.claim.Participations)}
+	case privacy.NoSampling:
+	}
+	return nil
+}
+
+func (x *examiner) poisson() []Test {
+	n, q := x.claim.Population, float64(x.claim.Cohort)/float64(x.claim.Population)
+	sizes, equal := family(CohortTest), family(EqualTest)
+	total, pairs, same := 0, 0, 0
+	for i, cohort := range x.seen.Cohorts {
+		total += len(cohort)
+		if i%2 == 1 {
+			pairs++
+			if len(cohort) == len(x.seen.Cohorts[i-1]) {
+				same++
+			}
+		}
+	}
+	trials := n * len(x.seen.Cohorts)
+	sizes.Rate, equal.Rate = q, equalSizes(n, q)
+	sizes.add("", float64(total), trials, counted(total, trials, q))
+	equal.add("", float64(same), pairs, exceeded(same, pairs, equal.Rate))
+	return ended(sizes, equal, x.overlap(), x.participations())
+}
+
+// sizes are all those of the claim; exact.
+func (x *examiner) sizes() Test {
+	t := Test{Name: CohortTest, Tests: 1, Statistic: float64(x.claim.Cohort), P: 1}
+	for _, cohort := range x.seen.Cohorts {
+		if len(cohort) != x.claim.Cohort {
+			t.Statistic, t.P = float64(len(cohort)), 0
+		}
+	}
+	return t
+}
+
+// overlap counts the members that rounds 1 and 2, 3 and 4, and so on have in common. Given the first of a
+// pair, each of its members is in the second with the probability of any.
+func (x *examiner) overlap() *Test {
+	t := family(OverlapTest)
+	t.Rate = float64(x.claim.Cohort) / float64(x.claim.Population)
+	trials, common := 0, 0
+	for i := 1; i < len(x.seen.Cohorts); i += 2 {
+		trials += len(x.seen.Cohorts[i-1])
+		for _, member := range x.seen.Cohorts[i-1] {
+			if _, found := slices.BinarySearch(x.seen.Cohorts[i], member); found {
+				common++
+			}
+		}
+	}
+	t.add("", float64(common), trials, counted(common, trials, t.Rate))
+	return t
+}
+
+// participations of the member that comes most often, among all.
+func (x *examiner) participations() *Test {
+	t := family(ParticipationTest)
+	t.Rate = float64(x.claim.Cohort) / float64(x.claim.Population)
+	times := map[int]int{}
+	for _, cohort := range x.seen.Cohorts {
+		for _, member := range cohort {
+			times[member]++
+		}
+	}
+	most, often := 0, 0
+	for member, n := range times {
+		if n > often || n == often && member < most {
+			most, often = member, n
+		}
+	}
+	t.add(fmt.Sprintf("member %d", most), float64(often), len(x.seen.Cohorts), exceeded(often, len(x.seen.Cohorts), t.Rate))
+	t.Tests = x.claim.Population
+	return t
+}
+
+// apart is exact: no member comes again where the rounds, counted from 0, are not far enough from each
+// other, nor more often than most, if that is above 0.
+func (x *examiner) apart(enough func(earlier, later int) bool, most int) Test {
+	t := Test{Name: ParticipationTest, Tests: 1, P: 1}
+	last, times := map[int]int{}, map[int]int{}
+	for round, cohort := range x.seen.Cohorts {
+		for _, member := range cohort {
+			before, there := last[member]
+			last[member] = round
+			times[member]++
+			if there && !enough(before, round) || most > 0 && times[member] > most {
+				t.P, t.Of, t.Statistic = 0, fmt.Sprintf("member %d in round %d", member, round+1), float64(times[member])
+			}
+		}
+	}
+	return t
+}
+
+// unsure is the probability that an interval of a noise multiplier is beside it.
+const unsure = 0.05
+
+// multiplier is that of the part whose upper limit is least.
+func (x *examiner) multiplier(sensitivity float64) Multiplier {
+	var list []Multiplier
+	add := func(part string, sum float64, values int) {
+		if values > 0 {
+			list = append(list, Multiplier{Part: part, Squares: sum, Values: values})
+		}
+	}
+	sum, values := x.squares(nil, 0, x.width())
+	add("all", sum, values)
+	for _, p := range x.parts {
+		sum, values := x.squares(nil, p.first, p.Count)
+		add(p.Name, sum, values)
+	}
+	add("along the move", dot(x.seen.Along, x.seen.Along), len(x.seen.Along))
+	unit := x.claim.NoiseMultiplier / max(1, sensitivity/x.claim.Sensitivity)
+	for i := range list {
+		m := &list[i]
+		m.Parts = len(list)
+		side := unsure / 2 / float64(m.Parts)
+		m.Measured = unit * math.Sqrt(m.Squares/float64(m.Values))
+		m.Low = unit * math.Sqrt(m.Squares/chiSquareQuantile(1-side, float64(m.Values)))
+		m.High = unit * math.Sqrt(m.Squares/chiSquareQuantile(side, float64(m.Values)))
+	}
+	return slices.MinFunc(list, func(a, b Multiplier) int { return cmp.Compare(a.High, b.High) })
+}
