@@ -38,13 +38,18 @@ func (i *inspecting) addReading(f *pflag.FlagSet) {
 	addShape(f, &i.Image)
 	f.BoolVar(&i.Unlabelled, "unlabelled", false, "images may have no label")
 	f.StringSliceVar(&i.tags, "tags", nil, "tags that images have in place of a label, with commas between")
-	f.StringVar((*string)(&i.Form), "form", "", "form of the files, where their content does not tell it: "+strings.Join(forms.Form("").Choices(), ", "))
+	i.addTable(f)
 	f.StringVar((*string)(&i.Unit), "unit", "", "what of a text file is an example: "+strings.Join(forms.Unit("").Choices(), ", ")+" (default line)")
-	f.StringToStringVar(&i.called, "column", nil, "what a column is called, such as user=author or text=body")
 	f.StringVar(&i.Split, "split", "", "split that is trained on, of data that have splits (default train)")
 	f.StringVar(&i.TestSplit, "test-split", "", "split that is the test part, in place of --test")
 	f.StringVar(&i.ValidationSplit, "validation-split", "", "split that is the validation part, in place of --validation")
 	f.BoolVar(&i.SkipFaults, "skip-faults", false, "leave out records that are at fault, and count them")
+}
+
+// addTable adds the flags about the form of a table.
+func (i *inspecting) addTable(f *pflag.FlagSet) {
+	f.StringVar((*string)(&i.Form), "form", "", "form of the files, where their content does not tell it: "+strings.Join(forms.Form("").Choices(), ", "))
+	f.StringToStringVar(&i.called, "column", nil, "what a column is called, such as user=author or text=body")
 }
 
 // readColumns takes what the columns are called.

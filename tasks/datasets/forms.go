@@ -27,6 +27,8 @@ type form struct {
 	// wanted says what to do with a file that is refused, before it can be read; empty where
 	// its data are to be made lines, as lineForm.convert says.
 	wanted string
+	// named is the form of a table that its name alone tells: it is refused until somebody names the form.
+	named forms.Form
 }
 
 // headBytes are enough for every form; the mark of a tar file is the farthest, at
@@ -42,7 +44,7 @@ func formOf(f forms.Form) form { return form{name: string(f), form: f} }
 const unpack = "unpack it; lines may be compressed by gzip or Zstandard"
 
 // columnsOf advises how to name the form and the columns of a table, in a file and on a command line.
-func columnsOf(form string) string {
+func columnsOf(form forms.Form) string {
 	return fmt.Sprintf("name its form and columns: data.form: %s and data.columns in an experiment, --form %[1]s --column user=NAME --column text=NAME with a command", form)
 }
 
@@ -70,8 +72,8 @@ var others = []form{
 	{name: "text in UTF-16", is: isUTF16, wanted: "convert it to UTF-8"},
 	{name: "XML", is: startsWith('<'), endings: []string{".xml"}},
 	{name: "one JSON array", is: startsWith('['), wanted: "write its elements one a line"},
-	{name: "a CSV file", endings: []string{".csv"}, wanted: columnsOf("csv")},
-	{name: "a TSV file", endings: []string{".tsv"}, wanted: columnsOf("tsv")},
+	{name: "a CSV file", endings: []string{".csv"}, wanted: columnsOf(forms.CSV), named: forms.CSV},
+	{name: "a TSV file", endings: []string{".tsv"}, wanted: columnsOf(forms.TSV), named: forms.TSV},
 	{name: "a binary file of a form that is not known here", is: func(head []byte) bool { return bytes.IndexByte(head, 0) >= 0 }},
 }
 

@@ -200,7 +200,11 @@ func (r *recordReader) empty(files []File) error {
 	if n := r.skipped.Records; n > 0 {
 		return &SourceError{File: name, Err: fmt.Errorf("holds no records beside %d that are at fault, the first in %s", n, r.skipped.First[0])}
 	}
-	return &SourceError{File: name, Err: fmt.Errorf("holds no records; %s", r.lines.wanted)}
+	wanted := r.lines.wanted
+	if f := r.reading.Form; f == forms.CSV || f == forms.TSV {
+		wanted = "expected rows below the names of the columns"
+	}
+	return &SourceError{File: name, Err: fmt.Errorf("holds no records; %s", wanted)}
 }
 
 // recordReader is one pass over the files of a source.
@@ -248,15 +252,10 @@ func (r *recordReader) contents(f File, raw io.Reader) (more bool, err error) {
 	defer plain.Close()
 
 	content := bufio.NewReaderSize(plain, r.limits.LineBytes+1)
-	head, _ := content.Peek(headBytes) // what is wrong shows again when it is read
-	form := recognise(f.Name, head)
-	if r.reading.Form != "" {
-		form = formOf(r.reading.Form)
-	}
-	wide := wideText(head)
+	form, err := tell(f.Name, content, r.reading.Form)
 	switch {
-	case wide != "" && form.isText():
-		return false, &SourceError{File: f.Name, Err: fmt.Errorf("the content is text in %[1]s; convert it to UTF-8: iconv -f %[1]s -t UTF-8", wide), mistaken: true}
+	case err != nil:
+		return false, err
 	case r.reading.Unit != "" && form.form != forms.Texts:
 		return false, &SourceError{File: f.Name, Err: fmt.Errorf("the content is %s, and data.unit is of text files; expected none (--unit)", form.name), mistaken: true}
 	case form.form == forms.JSONLines && r.splits.lacking(false):
@@ -267,6 +266,52 @@ func (r *recordReader) contents(f File, raw io.Reader) (more bool, err error) {
 		return r.table(mustForm(form.form), f.Name, content, plain)
 	}
 	return false, form.refusal(f.Name, r.lines)
+}
+
+// tell returns the form of a file: the one that somebody has named, or that of its content.
+func tell(name string, content *bufio.Reader, named forms.Form) (form, error) {
+	head, _ := content.Peek(headBytes) // what is wrong shows again when it is read
+	form := recognise(name, head)
+	if named != "" {
+		form = formOf(named)
+	}
+	if wide := wideText(head); wide != "" && form.isText() {
+		return form, &SourceError{File: name, Err: fmt.Errorf("the content is text in %[1]s; convert it to UTF-8: iconv -f %[1]s -t UTF-8", wide), mistaken: true}
+	}
+	return form, nil
+}
+
+// Columns returns the form of a file of texts, empty where its content tells it, and the names of its
+// columns: see forms.Scheme.Names. named is the form that somebody has named, if any.
+func Columns(ctx context.Context, f File, named forms.Form) (forms.Form, []string, error) {
+	raw, err := f.Open()
+	if err != nil {
+		return "", nil, err
+	}
+	defer raw.Close()
+	limits := Limits{}.withDefaults()
+	plain, err := openPlain(f.Name, raw, limits.Ratio)
+	if err != nil {
+		return "", nil, err
+	}
+	defer plain.Close()
+	content := bufio.NewReader(plain)
+	form, err := tell(f.Name, content, named)
+	if err == nil && form.named != "" {
+		named = form.named
+		form, err = tell(f.Name, content, named)
+	}
+	if err != nil {
+		return "", nil, err
+	}
+	if form.form == "" {
+		return "", nil, form.refusal(f.Name, textLines(recordRules{}))
+	}
+	names, err := mustForm(form.form).Names(ctx, content, forms.Options{MaxRow: limits.LineBytes, Ratio: limits.Ratio})
+	if fault, ok := errors.AsType[*forms.Fault](err); ok {
+		err = &SourceError{File: f.Name, Line: fault.Number, Unit: fault.Unit, Err: fault.Err}
+	}
+	return named, names, err
 }
 
 // jsonLines yields the records of a file with one on every line.

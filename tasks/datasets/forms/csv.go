@@ -64,6 +64,14 @@ func (r *reader) openCSV(comma rune) (*csvTable, error) {
 	return table, nil
 }
 
+func (r *reader) csvNames(comma rune) ([]string, error) {
+	table, err := r.openCSV(comma)
+	if err != nil {
+		return nil, err
+	}
+	return table.names, nil
+}
+
 // each calls do with the rows, and skip with what is wrong with one.
 func (t *csvTable) each(do func(line int, values []string) error, skip func(unit string, number int, err error) error) error {
 	for {

@@ -55,13 +55,15 @@ type Scheme struct {
 
 	// read yields rows; nil for JSONLines, which package datasets reads.
 	read func(*reader) error
+	// names returns the names of the columns; nil for a form whose files have none of their own.
+	names func(*reader) ([]string, error)
 }
 
 var schemes = registry.New("form", func(s Scheme) Form { return s.Form },
-	Scheme{Form: JSONLines, Summary: "a JSON object on every line", Columns: plainColumns},
-	Scheme{Form: CSV, Summary: "a table with commas, the names of columns in its first row", Columns: plainColumns, read: func(r *reader) error { return r.csv(',') }},
-	Scheme{Form: TSV, Summary: "a table with tabs, the names of columns in its first row", Columns: plainColumns, read: func(r *reader) error { return r.csv('\t') }},
-	Scheme{Form: Parquet, Summary: "a Parquet file with columns of text", Columns: plainColumns, read: (*reader).parquet},
+	Scheme{Form: JSONLines, Summary: "a JSON object on every line", Columns: plainColumns, names: (*reader).memberNames},
+	Scheme{Form: CSV, Summary: "a table with commas, the names of columns in its first row", Columns: plainColumns, read: func(r *reader) error { return r.csv(',') }, names: func(r *reader) ([]string, error) { return r.csvNames(',') }},
+	Scheme{Form: TSV, Summary: "a table with tabs, the names of columns in its first row", Columns: plainColumns, read: func(r *reader) error { return r.csv('\t') }, names: func(r *reader) ([]string, error) { return r.csvNames('\t') }},
+	Scheme{Form: Parquet, Summary: "a Parquet file with columns of text", Columns: plainColumns, read: (*reader).parquet, names: (*reader).parquetNames},
 	Scheme{
 		Form: TFF, Summary: "an SQLite database of TensorFlow Federated", Splits: true,
 		Columns: Columns{User: clientColumn, Text: "tokens", Target: "target", Time: "creation_date", Score: "score", Tags: "tags", Group: "group", Split: splitColumn},
@@ -196,6 +198,15 @@ func (s Scheme) Rows(ctx context.Context, content io.Reader, o Options) iter.Seq
 			yield(Row{}, err)
 		}
 	}
+}
+
+// Names returns the names of the columns of a file; of JSON lines those of the first object, and none
+// of a form whose fields have names of their own. Errors are those of Rows.
+func (s Scheme) Names(ctx context.Context, content io.Reader, o Options) ([]string, error) {
+	if s.names == nil {
+		return nil, nil
+	}
+	return s.names(&reader{ctx: ctx, content: content, Options: o})
 }
 
 // errEnough ends the reading of a file of which nobody wants more.

@@ -1,9 +1,13 @@
 package forms
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"coalmine/internal/encoding"
@@ -31,6 +35,28 @@ func ParseLine(line []byte, c Columns, needs Needs) (Row, error) {
 		}
 	}
 	return row, nil
+}
+
+// memberNames are the names of the members of the first object that have a text or a number.
+func (r *reader) memberNames() ([]string, error) {
+	content := bufio.NewReader(r.content)
+	if mark, _ := content.Peek(3); string(mark) == "\ufeff" {
+		_, _ = content.Discard(3) // they have just been seen
+	}
+	var object map[string]json.RawMessage
+	err := json.NewDecoder(content).Decode(&object)
+	if errors.Is(err, io.EOF) {
+		return nil, mistaken("the file is empty; expected an object on every line")
+	}
+	if err != nil {
+		return nil, mistaken("the first line is not JSON (%w); expected an object on every line", err)
+	}
+	for name, value := range object {
+		if value[0] != '"' && (value[0] < '0' || value[0] > '9') && value[0] != '-' {
+			delete(object, name)
+		}
+	}
+	return slices.Sorted(maps.Keys(object)), nil
 }
 
 // fillJSON sets a field, by its place in Columns.list, to a value of JSON.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"coalmine/internal/parquetfile"
 	"coalmine/internal/tempfiles"
@@ -11,15 +12,11 @@ import (
 
 // parquet yields the rows of a Parquet file. Only the columns that are wanted are read.
 func (r *reader) parquet() error {
-	file, err := tempfiles.Spool(r.content)
+	file, table, err := r.openParquet()
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	table, err := parquetfile.Open(file, file.Size, r.Ratio)
-	if err != nil {
-		return parquetFault("", 0, err)
-	}
 	leaves, err := r.parquetLeaves(table)
 	if err != nil {
 		return err
@@ -33,6 +30,33 @@ func (r *reader) parquet() error {
 		done += int(table.Rows(group))
 	}
 	return nil
+}
+
+// openParquet copies the file, which the caller closes.
+func (r *reader) openParquet() (*tempfiles.Spooled, *parquetfile.File, error) {
+	file, err := tempfiles.Spool(r.content)
+	if err != nil {
+		return nil, nil, err
+	}
+	table, err := parquetfile.Open(file, file.Size, r.Ratio)
+	if err != nil {
+		file.Close()
+		return nil, nil, parquetFault("", 0, err)
+	}
+	return file, table, nil
+}
+
+// parquetNames are the columns that have one value in a row.
+func (r *reader) parquetNames() ([]string, error) {
+	file, table, err := r.openParquet()
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return slices.DeleteFunc(slices.Clone(table.Columns()), func(column string) bool {
+		_, err := leafOf(table, column, false)
+		return err != nil
+	}), nil
 }
 
 // parquetFault makes the fault that ends a damaged file, or one with an unsupported feature.

@@ -213,6 +213,12 @@ func (s *Source) Records(ctx context.Context, limits datasets.Limits, reading da
 	return reading.Records(ctx, s.files(ctx), limits)
 }
 
+// Columns returns the form of the source's first file, and the names of its columns: see
+// datasets.Columns.
+func (s *Source) Columns(ctx context.Context, named forms.Form) (forms.Form, []string, error) {
+	return datasets.Columns(ctx, s.files(ctx)[0], named)
+}
+
 // Read has a function read the source, which must read all of every file, and learns the
 // digests of the files.
 func (s *Source) Read(ctx context.Context, limits datasets.Limits, read func(context.Context, []datasets.File, datasets.Limits) error) error {

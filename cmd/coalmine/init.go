@@ -1,0 +1,315 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"coalmine/tasks/datasets"
+	"coalmine/workflows/control/submission"
+	"coalmine/workflows/data/conversion"
+	"coalmine/workflows/experiment"
+	"coalmine/workflows/forecast"
+	"coalmine/workflows/plan/compile"
+	"coalmine/workflows/standalone/starter"
+)
+
+const initHelp = `Write an experiment file that runs, with comments that say why each number is as it is.
+
+--data looks at a source: it finds the columns of texts and users, counts users and
+words, and chooses the sizes, the canaries (expected to be less than 1%% of the training
+data) and, by the forecast of plan, as many epochs as fit into --time. No choice looks
+at what a model has memorized. %s
+
+Without --data the file is about texts that come with the program. On a terminal, init
+without flags asks. Beside FILE it writes %s, by which editors complete
+and check the file.`
+
+// initFlags are those of the command.
+type initFlags struct {
+	look                     inspecting // the columns and the form
+	data, algorithm, name    string
+	seed                     uint64
+	time                     time.Duration
+	private, force, onlyShow bool
+	set                      *pflag.FlagSet
+	answers                  *answers // of somebody at a terminal; nil if nobody is asked
+}
+
+func newInitCommand(g *global) *cobra.Command {
+	var f initFlags
+	c := &cobra.Command{
+		Use:   "init [FILE]",
+		Short: "Write a first experiment file, for data of your own or for those of the program",
+		Long:  fmt.Sprintf(initHelp, strings.Replace(sourceHelp, "SOURCE", "Its value", 1), starter.SchemaFile),
+		Example: "  coalmine init\n  coalmine init --data posts.csv\n  coalmine init --data posts.csv --column user=author --column text=body --time 10m\n" +
+			"  coalmine init federated.yaml --data posts.jsonl --algorithm fedavg --private",
+		GroupID: groupRun,
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			file := "experiment.yaml"
+			if len(args) > 0 {
+				file = args[0]
+			}
+			return g.initialize(c.Context(), &f, file)
+		},
+	}
+	f.add(c.Flags())
+	return c
+}
+
+func (f *initFlags) add(s *pflag.FlagSet) {
+	s.StringVar(&f.data, "data", "", "source of the texts")
+	f.look.addTable(s)
+	s.StringVar(&f.algorithm, "algorithm", "sgd", "training: sgd, central, or fedavg, federated averaging over users")
+	s.BoolVar(&f.private, "private", false, "compare the training with one that has differential privacy")
+	s.DurationVar(&f.time, "time", 2*time.Minute, "time that a run may take on this machine")
+	s.StringVar(&f.name, "name", "", "name of the experiment (default that of FILE or of the data)")
+	s.Uint64Var(&f.seed, "seed", 1, "seed of the experiment")
+	s.BoolVar(&f.force, "force", false, "replace files that are there")
+	s.BoolVar(&f.onlyShow, "dry-run", false, "print the experiment file in place of writing files, as FILE - does")
+	f.set = s
+}
+
+// outputs are the files that init writes, by their paths.
+type outputs struct {
+	experiment string
+	text       []byte
+	beside     map[string][]byte
+	notes      []string
+}
+
+// initialize writes the files of a first experiment, all or none.
+func (g *global) initialize(ctx context.Context, f *initFlags, file string) error {
+	if file == "-" {
+		f.onlyShow = true
+	}
+	if len(changed(f.set)) == 0 && g.talks() {
+		f.answers = &answers{bufio.NewScanner(os.Stdin), g.stderr}
+		f.ask()
+	}
+	if err := f.check(file); err != nil {
+		return err
+	}
+	if !f.onlyShow {
+		if err := mayWriteFile(file, f.force); err != nil {
+			return err
+		}
+	}
+	out := &outputs{experiment: file, beside: map[string][]byte{filepath.Join(filepath.Dir(file), starter.SchemaFile): experiment.Schema()}}
+	if err := g.propose(ctx, f, out); err != nil {
+		return err
+	}
+	if f.onlyShow {
+		_, err := g.data.Write(out.text)
+		return err
+	}
+	if err := out.write(); err != nil {
+		return err
+	}
+	return g.tellNext(out)
+}
+
+func (f *initFlags) check(file string) error {
+	if ext := filepath.Ext(file); file != "-" && ext != ".yaml" && ext != ".yml" {
+		return fmt.Errorf("FILE %q: expected a name that ends in .yaml; data are named by --data", file)
+	}
+	if f.algorithm != "sgd" && f.algorithm != "fedavg" {
+		return fmt.Errorf("--algorithm %q: expected sgd or fedavg", f.algorithm)
+	}
+	if f.time <= 0 {
+		return fmt.Errorf("--time %v: expected a time above 0, such as 2m", f.time)
+	}
+	return f.look.readColumns()
+}
+
+// nameOf makes a name for an experiment of the name of a file.
+func nameOf(path string) string {
+	base, _, _ := strings.Cut(filepath.Base(path), ".")
+	name := strings.Trim(regexp.MustCompile(`[^a-z0-9]+`).ReplaceAllString(strings.ToLower(base), "-"), "-")
+	return cmp.Or(strings.TrimRight(name[:min(48, len(name))], "-"), "experiment")
+}
+
+const exampleData = "examples/data/state-of-the-union.jsonl.gz"
+
+// propose makes the experiment file of data.
+func (g *global) propose(ctx context.Context, f *initFlags, out *outputs) error {
+	data, named := cmp.Or(f.data, exampleData), out.experiment
+	if named == "-" || filepath.Base(named) == "experiment.yaml" {
+		named = data
+	}
+	source, err := g.finder("").Find(ctx, data, "")
+	if err == nil {
+		err = oneTextFile(data)
+	}
+	if err != nil {
+		return err
+	}
+	looked, err := starter.Look(ctx, source, f.look.Origin)
+	if err == nil && f.answers != nil && looked.Choices != nil {
+		looked, err = starter.Look(ctx, source, f.askColumns(looked))
+	}
+	if err != nil {
+		return err
+	}
+	folder := filepath.Dir(out.experiment)
+	p, err := looked.Propose(ctx, starter.Options{
+		Name: cmp.Or(f.name, nameOf(named)), Source: fromFolder(data, folder), Seed: f.seed,
+		Federated: f.algorithm == "fedavg", Private: f.private, Epochs: 1, Percent: 100,
+	})
+	if err != nil {
+		return err
+	}
+	out.notes = append(out.notes, p.Summary())
+	if p, err = g.fitTime(ctx, p, f.time, folder); err != nil {
+		return err
+	}
+	out.text = p.Text()
+	return nil
+}
+
+// oneTextFile explains how a text file becomes a source.
+func oneTextFile(data string) error {
+	if info, err := os.Stat(data); filepath.Ext(data) == ".txt" && err == nil && info.Mode().IsRegular() {
+		return &datasets.SourceError{File: data, Err: fmt.Errorf("is one text file; expected a directory with a file, or a folder of files, for each user: mkdir texts, move it there, and --data texts")}
+	}
+	return nil
+}
+
+// fromFolder is the path of data as a file in a folder names them.
+func fromFolder(data, folder string) string {
+	if _, err := os.Stat(data); err != nil || filepath.IsAbs(data) || folder == "." {
+		return data // also what comes with the program, and what is no path
+	}
+	from, err := filepath.Abs(folder)
+	to, wrong := filepath.Abs(data)
+	if errors.Join(err, wrong) != nil {
+		return data
+	}
+	if relative, err := filepath.Rel(from, to); err == nil {
+		return filepath.ToSlash(relative)
+	}
+	return data
+}
+
+const (
+	mostEpochs = 20
+	// fewestEpochs are trained on a share of the data if all of them take too long.
+	fewestEpochs = 4
+)
+
+// fitTime chooses the epochs that fit into a time and, if those are too few, a share of the data.
+func (g *global) fitTime(ctx context.Context, p *starter.Proposal, budget time.Duration, folder string) (*starter.Proposal, error) {
+	each, fixed, err := g.timesOf(ctx, p, folder)
+	if err != nil {
+		return nil, err
+	}
+	epochs, percent := (budget.Seconds()-fixed)/each, 100
+	if epochs < fewestEpochs {
+		percent = int(max(1, min(100, 100*epochs/fewestEpochs)))
+	}
+	p, err = p.With(ctx, int(max(fewestEpochs, min(mostEpochs, epochs))), percent)
+	if err != nil {
+		return nil, err
+	}
+	seconds, err := g.secondsOf(ctx, p.Text(), folder)
+	if err != nil {
+		return nil, err
+	}
+	p.Time = fmt.Sprintf("about %s here (coalmine plan)", roughly(max(1, seconds)))
+	if seconds > 1.2*budget.Seconds() {
+		g.note("a run takes about %s; --time %v is too short for these data", roughly(seconds), budget)
+	}
+	return p, nil
+}
+
+// timesOf is how long an epoch of a proposal takes, in seconds, and all else.
+func (g *global) timesOf(ctx context.Context, p *starter.Proposal, folder string) (each, fixed float64, err error) {
+	var seconds [2]float64
+	for i := range seconds {
+		p, err := p.With(ctx, i+1, p.Percent)
+		if err != nil {
+			return 0, 0, err
+		}
+		if seconds[i], err = g.secondsOf(ctx, p.Text(), folder); err != nil {
+			return 0, 0, err
+		}
+	}
+	each = max(seconds[1]-seconds[0], seconds[1]*1e-3)
+	return each, max(0, seconds[0]-each), nil
+}
+
+// secondsOf is how long a run of an experiment takes on this machine if nothing is cached.
+func (g *global) secondsOf(ctx context.Context, text []byte, folder string) (float64, error) {
+	sub, err := submission.PrepareFile(ctx, "the proposed experiment", text, experiment.Options{}, g.finder(folder), nil)
+	if err != nil {
+		return 0, err
+	}
+	p, err := compile.Plan(sub.Spec)
+	if err != nil {
+		return 0, err
+	}
+	archive, done, err := g.planArchive(ctx, place{})
+	if err != nil {
+		return 0, err
+	}
+	x, err := forecast.Explain(ctx, p, archive)
+	if err = errors.Join(err, done()); err != nil {
+		return 0, err
+	}
+	here, err := newPrediction(sub, p, x, func(int) *forecast.Speed { return nil }).here()
+	if err != nil || here.Seconds == nil {
+		return 0, err
+	}
+	return *here.Seconds, nil
+}
+
+// write writes the files, the experiment last: what is there is complete.
+func (o *outputs) write() error {
+	for path, text := range o.beside {
+		if err := writeWhole(path, text); err != nil {
+			return err
+		}
+	}
+	return writeWhole(o.experiment, o.text)
+}
+
+// writeWhole writes a file that appears at once.
+func writeWhole(path string, text []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	file, err := conversion.Create(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if _, err := file.Write(text); err != nil {
+		return err
+	}
+	return file.Commit()
+}
+
+// tellNext says what was written, and what to do with it.
+func (g *global) tellNext(o *outputs) error {
+	next := []string{"coalmine plan " + o.experiment, "coalmine run " + o.experiment}
+	if g.json {
+		return g.printJSON(map[string]any{"file": o.experiment, "next": next, "text": string(o.text)})
+	}
+	g.printf("wrote %s\n", o.experiment)
+	for _, note := range o.notes {
+		g.printf("%s\n", note)
+	}
+	g.printf("next:\n  %s    # tasks and time; runs nothing\n  %s\n", next[0], next[1])
+	return nil
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+
+	"coalmine/tasks/datasets"
+	"coalmine/workflows/standalone/starter"
+)
+
+// talks reports whether somebody at a terminal can be asked.
+func (g *global) talks() bool {
+	_, watched := g.terminal()
+	return watched && term.IsTerminal(int(os.Stdin.Fd()))
+}
+
+// changed are the flags that were given.
+func changed(s *pflag.FlagSet) (names []string) {
+	s.Visit(func(f *pflag.Flag) { names = append(names, f.Name) })
+	return names
+}
+
+// answers asks questions, one a line.
+type answers struct {
+	from *bufio.Scanner
+	to   io.Writer
+}
+
+// ask returns the answer, or what is usual where there is none.
+func (a *answers) ask(question, usual string) string {
+	fmt.Fprintf(a.to, "%s [%s]: ", question, usual)
+	if !a.from.Scan() {
+		return usual
+	}
+	return cmp.Or(strings.TrimSpace(a.from.Text()), usual)
+}
+
+// ask sets the flags by the answers to questions; one that a flag refuses is asked again.
+func (f *initFlags) ask() {
+	for _, q := range []struct{ flag, question, usual string }{
+		{"data", "texts: a file or a directory; Enter takes speeches that come with the program", exampleData},
+		{"algorithm", "training: sgd (central) or fedavg (federated)", "sgd"},
+		{"private", "compare with differential privacy", "no"},
+		{"time", "time that a run may take", "2m"},
+	} {
+		value := map[string]string{"no": "false", "n": "false", "yes": "true", "y": "true"}
+		for {
+			answer := f.answers.ask(q.question, q.usual)
+			err := f.set.Set(q.flag, cmp.Or(value[answer], answer))
+			if err == nil {
+				break
+			}
+			fmt.Fprintf(f.answers.to, "%v\n", explainFlag(nil, err))
+		}
+	}
+}
+
+// none is the answer that no column names the user.
+const none = "none"
+
+// askColumns asks which columns are the text and the user.
+func (f *initFlags) askColumns(d *starter.Data) datasets.Origin {
+	o, user := d.Origin, cmp.Or(d.Origin.Columns.User, "user")
+	if d.Alone {
+		user = none
+	}
+	fmt.Fprintf(f.answers.to, "columns: %s\n", strings.Join(d.Choices, ", "))
+	o.Columns.Text = f.answers.ask("column of the text", cmp.Or(o.Columns.Text, "text"))
+	o.Columns.User = f.answers.ask("column of the user, or none", user)
+	if o.Columns.User == none {
+		o.Columns.User = ""
+	}
+	return o
+}

@@ -1,0 +1,267 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"coalmine/workflows/standalone/starter"
+)
+
+// post is a text of somebody.
+type post struct{ user, text string }
+
+// posts are texts of some users, with quotes, commas and line ends in them. Words follow from the words before,
+// so that a model has something to learn.
+func posts(seed uint64, texts, users, longest int) []post {
+	r := rand.New(rand.NewPCG(seed, 1))
+	list := make([]post, texts)
+	for i := range list {
+		at, words := r.IntN(150), make([]string, 3+r.IntN(longest))
+		for j := range words {
+			words[j] = fmt.Sprintf("w%d", at)
+			at = (7*at + r.IntN(3)) % 150
+		}
+		list[i] = post{fmt.Sprintf("u%d", r.IntN(users)), `He said, "` + strings.Join(words, " ") + "\"\nthen"}
+	}
+	return list
+}
+
+// table writes posts as a table.
+func table(comma rune, names []string, row func(i int, p post) []string) func(*testing.T, string, []post) {
+	return func(t *testing.T, path string, list []post) {
+		var b bytes.Buffer
+		w := csv.NewWriter(&b)
+		w.Comma = comma
+		rows := [][]string{names}
+		for i, p := range list {
+			rows = append(rows, row(i, p))
+		}
+		if err := w.WriteAll(rows); err != nil {
+			t.Fatal(err)
+		}
+		writeFile(t, path, b.String())
+	}
+}
+
+// lines writes posts as JSON lines of objects.
+func lines(object func(p post) any) func(*testing.T, string, []post) {
+	return func(t *testing.T, path string, list []post) {
+		var b bytes.Buffer
+		for _, p := range list {
+			if err := json.NewEncoder(&b).Encode(object(p)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		writeFile(t, path, b.String())
+	}
+}
+
+func textFiles(t *testing.T, path string, list []post) {
+	for i, p := range list {
+		file := filepath.Join(path, p.user, fmt.Sprintf("%d.txt", i))
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		writeFile(t, file, strings.ReplaceAll(p.text, "\n", " "))
+	}
+}
+
+func leaf(t *testing.T, path string, list []post) {
+	type user struct {
+		X []string `json:"x"`
+		Y []string `json:"y"`
+	}
+	data := map[string]*user{}
+	for _, p := range list {
+		if data[p.user] == nil {
+			data[p.user] = &user{}
+		}
+		data[p.user].X, data[p.user].Y = append(data[p.user].X, p.text), append(data[p.user].Y, "s")
+	}
+	text, err := json.Marshal(map[string]any{"users": []string{}, "user_data": data})
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, path, strings.Replace(string(text), `"user_data"`, `"num_samples":[],"user_data"`, 1))
+}
+
+// dataOfInit are sources in the forms that people have.
+var dataOfInit = []struct {
+	name, columns string // columns of the file, empty for those of the form
+	write         func(*testing.T, string, []post)
+	flags         []string
+}{
+	{name: "posts.csv", columns: "{user: Author_ID, text: body}", write: table(',', []string{"id", "Author_ID", "body", "stars"}, func(i int, p post) []string { return []string{fmt.Sprint(i), p.user, p.text, "3"} })},
+	{name: "unknown names.tsv", columns: `{user: who, text: "was gesagt: wurde"}`, flags: []string{"--column", "user=who"}, write: table('\t', []string{"who", "was gesagt: wurde", "n"}, func(i int, p post) []string { return []string{p.user, p.text, fmt.Sprint(i)} })},
+	{name: "nobody.csv", columns: "{user: text}", write: table(',', []string{"text", "label"}, func(_ int, p post) []string { return []string{p.text, "1"} })},
+	{name: "rows.csv", columns: "{user: id}", write: table(',', []string{"id", "text"}, func(i int, p post) []string { return []string{fmt.Sprint(i), p.text} })},
+	{name: "faults.csv", write: table(',', []string{"user", "text"}, func(i int, p post) []string {
+		if i%9 == 0 {
+			return []string{p.user, ""}
+		}
+		return []string{p.user, p.text}
+	})},
+	{name: "usual.jsonl", write: lines(func(p post) any { return map[string]any{"user": p.user, "text": p.text, "likes": 3} })},
+	{name: "other.jsonl", columns: "{user: author, text: message}", write: lines(func(p post) any {
+		return map[string]any{"author": p.user, "message": p.text, "tags": []string{"a"}, "at": map[string]int{"x": 1}}
+	})},
+	{name: "folder", write: textFiles},
+	{name: "leaf.json", write: leaf},
+}
+
+// Whatever the form, size and seed of the data, the file plans, and its canaries replace less than 1% of what trains.
+func TestInitProposesWhatFitsTheData(t *testing.T) {
+	t.Parallel()
+	for i, d := range dataOfInit {
+		for _, size := range []int{140, 1500} {
+			t.Run(fmt.Sprintf("%s of %d texts", d.name, size), func(t *testing.T) {
+				t.Parallel()
+				dir := t.TempDir()
+				data, file, seed := filepath.Join(dir, d.name), filepath.Join(dir, "first.yaml"), uint64(1000*i+size)
+				d.write(t, data, posts(seed, size, 3+int(seed)%200, 5+int(seed)%60))
+				algorithm := []string{"sgd", "fedavg"}[i%2]
+				prints(t, append([]string{"init", file, "--data", data, "--algorithm", algorithm, "--seed", fmt.Sprint(seed), "--time", "5s", fmt.Sprintf("--private=%v", i%3 == 0)}, d.flags...)...)
+				text := contentOf(t, file)
+				if !strings.HasPrefix(text, starter.EditorLine) || !strings.Contains(contentOf(t, filepath.Join(dir, starter.SchemaFile)), `"$schema"`) {
+					t.Errorf("editors do not find the schema: %.100s", text)
+				}
+				if d.columns != "" && !strings.Contains(text, "  columns: "+d.columns) || d.columns == "" && strings.Contains(text, "columns:") {
+					t.Errorf("want the columns %q in\n%s", d.columns, text)
+				}
+				if skips := strings.Contains(text, "on_error: skip"); skips != (d.name == "faults.csv") {
+					t.Errorf("on_error: skip is in the file: %v", skips)
+				}
+				var plan struct{ Tasks int }
+				decodeJSON(t, prints(t, "plan", file, "--json", "--home", filepath.Join(dir, "home")), &plan)
+				checkInserted(t, file, dir)
+			})
+		}
+	}
+}
+
+// checkInserted counts the canaries that the tasks insert.
+func checkInserted(t *testing.T, file, dir string) {
+	t.Helper()
+	var found struct {
+		Preparations []struct {
+			Population struct{ Examples, Words int }
+			Insertions struct {
+				Replaced int `json:"replaced_examples"`
+				Examples int
+			}
+		}
+	}
+	decodeJSON(t, prints(t, "data", "inspect", file, "--json", "--home", filepath.Join(dir, "home")), &found)
+	for _, p := range found.Preparations {
+		in, all := p.Insertions, p.Population
+		if tokens := float64(in.Replaced*6) / float64(all.Words+all.Examples); in.Replaced == 0 || float64(in.Replaced) > 0.01*float64(in.Examples) || tokens > 0.01 {
+			t.Errorf("%d of %d examples are canaries, %.2g%% of the tokens", in.Replaced, in.Examples, 100*tokens)
+		}
+	}
+	if len(found.Preparations) == 0 {
+		t.Error("no data were prepared")
+	}
+}
+
+// Three commands lead from a table to its results: init, run and results.
+func TestAFileOfInitRuns(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	data, file, home := filepath.Join(dir, "posts.csv"), filepath.Join(dir, "first.yaml"), filepath.Join(dir, "home")
+	dataOfInit[0].write(t, data, posts(1, 600, 40, 12))
+	told := prints(t, "init", file, "--data", data, "--time", "1s")
+	if next := fmt.Sprintf("  coalmine plan %[1]s    # tasks and time; runs nothing\n  coalmine run %[1]s\n", file); !strings.HasSuffix(told, next) {
+		t.Errorf("the end of\n%s is not\n%s", told, next)
+	}
+	prints(t, "run", file, "--home", home)
+	var results struct {
+		Cells []struct{ State string }
+	}
+	decodeJSON(t, prints(t, "results", "latest", "--home", home, "--json"), &results)
+	if len(results.Cells) != 1 || results.Cells[0].State != "done" {
+		t.Errorf("%+v", results)
+	}
+}
+
+func TestInitRefusesInOneSentenceAndWritesNothing(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	for name, text := range map[string]string{
+		"empty.csv": "", "empty.jsonl": "", "header.csv": "user,text\n", "numbers.csv": "a,b\n1,2\n3,4\n", "images.jsonl": `{"user":"a","label":1,"pixels":[0,1]}` + "\n",
+		"tiny.csv": "user,text\na,hello there\nb,good bye\n", "one.txt": "hello there\n", "wide.csv": "\xff\xfeu\x00s\x00e\x00r\x00", "broken.jsonl": "{\n",
+		"few.csv": "user,text\n" + strings.Repeat("a,b c d e f g h i j k l m n o p q r s t\n", 60), "array.json": "[1, 2]", "taken.yaml": "mine",
+	} {
+		writeFile(t, at(name), text)
+	}
+	file := at("first.yaml")
+	for words, args := range map[string][]string{
+		"there is no such file or directory":          {"--data", at("absent.csv")},
+		"empty.csv: the file is empty":                {"--data", at("empty.csv")},
+		"empty.jsonl: the file is empty":              {"--data", at("empty.jsonl")},
+		"header.csv: holds no records; expected rows": {"--data", at("header.csv")},
+		`expected one of "a", "b" to be named`:        {"--data", at("numbers.csv")},
+		`there is no column "tekst"; expected one of`: {"--data", at("numbers.csv"), "--column", "text=tekst"},
+		"images.jsonl: no column holds texts":         {"--data", at("images.jsonl")},
+		"different words; expected at least 14":       {"--data", at("tiny.csv")},
+		"is one text file; expected a directory":      {"--data", at("one.txt")},
+		"convert it to UTF-8":                         {"--data", at("wide.csv")},
+		"the first line is not JSON":                  {"--data", at("broken.jsonl")},
+		"one canary would be":                         {"--data", at("few.csv")},
+		"write its elements one a line":               {"--data", at("array.json")},
+		`--algorithm "adam": expected sgd or fedavg`:  {"--algorithm", "adam"},
+		"--time -1s: expected a time above 0":         {"--time", "-1s"},
+	} {
+		refuses(t, words, append([]string{"init", file}, args...)...)
+	}
+	refuses(t, "is there already; --force replaces it", "init", at("taken.yaml"))
+	refuses(t, "expected a name that ends in .yaml", "init", at("tiny.csv"))
+	if contentOf(t, at("taken.yaml")) != "mine" {
+		t.Error("a file is replaced without --force")
+	}
+	for _, name := range []string{"first.yaml", starter.SchemaFile} {
+		if _, err := os.Stat(at(name)); err == nil {
+			t.Errorf("%s was written", name)
+		}
+	}
+}
+
+func TestInitPrintsInPlaceOfWriting(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	data, file := filepath.Join(dir, "posts.csv"), filepath.Join(dir, "first.yaml")
+	dataOfInit[0].write(t, data, posts(1, 300, 9, 9))
+	printed := prints(t, "init", file, "--data", data, "--dry-run", "--name", "mine", "--seed", "7")
+	if !strings.Contains(printed, "\nname: mine\nseed: 7 ") {
+		t.Errorf("%s", printed)
+	}
+	if _, err := os.Stat(file); err == nil {
+		t.Error("--dry-run writes a file")
+	}
+}
+
+func TestInitAsksForWhatNobodyHasSaid(t *testing.T) {
+	t.Parallel()
+	var asked strings.Builder
+	f := initFlags{answers: &answers{bufio.NewScanner(strings.NewReader("posts.csv\n\nmaybe\nyes\n90s\nwords\nnone\n")), &asked}}
+	f.add(pflag.NewFlagSet("init", pflag.ContinueOnError))
+	f.ask()
+	if f.data != "posts.csv" || f.algorithm != "sgd" || !f.private || f.time != 90*time.Second || !strings.Contains(asked.String(), `--private "maybe": expected true or false`) {
+		t.Errorf("%+v after\n%s", f, &asked)
+	}
+	o := f.askColumns(&starter.Data{Choices: []string{"a", "words"}, Alone: true})
+	if o.Columns.Text != "words" || o.Columns.User != "" {
+		t.Errorf("%+v", o)
+	}
+}

@@ -1,0 +1,157 @@
+// Package starter writes the first experiment file for data that nobody has described yet: it looks at
+// the columns, counts users and words, and chooses sizes and canaries that fit.
+//
+//	data, err := starter.Look(ctx, source, datasets.Origin{}) // which columns are the user and the text
+//	file, err := data.Propose(ctx, starter.Options{Name: "posts", Epochs: 1})
+//	text := file.Text()
+package starter
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+
+	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/forms"
+	"coalmine/workflows/data/sources"
+)
+
+// Data is a source and how it is read.
+type Data struct {
+	// Origin is how the file reads it; SkipFaults is set if some record is at fault.
+	datasets.Origin
+	// Choices are the columns that the fields may be in; none where the form has names of its own.
+	Choices []string
+	// Alone says that no column names a user, so that each text counts as a user's.
+	Alone bool
+
+	source *sources.Source
+}
+
+// Names of columns, without spaces and marks, that tell what is in them; the first that fits is taken.
+var (
+	userNames = []string{
+		"user", "userid", "username", "author", "authorid", "authorname", "client", "clientid", "account", "accountid", "speaker",
+		"speakerid", "customer", "customerid", "reviewer", "reviewerid", "member", "memberid", "writer", "sender", "screenname",
+		"owneruserid", "owner", "person", "handle", "from",
+	}
+	textNames = []string{
+		"text", "body", "content", "message", "sentence", "comment", "review", "reviewtext", "reviewbody", "post", "tweet",
+		"utterance", "posttext", "commenttext", "messagetext", "fulltext", "selftext", "description", "document",
+	}
+	rowNames = []string{"id", "uuid", "guid", "rowid", "index", "row", "textid", "postid", "commentid", "messageid", "reviewid", "tweetid"}
+)
+
+// known finds the column of some names, empty if there is none.
+func known(columns, names []string) string {
+	letters := func(r rune) rune {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) {
+			return unicode.ToLower(r)
+		}
+		return -1
+	}
+	for _, name := range names {
+		if i := slices.IndexFunc(columns, func(c string) bool { return strings.Map(letters, c) == name }); i >= 0 {
+			return columns[i]
+		}
+	}
+	return ""
+}
+
+// Look finds the form of a source and the columns of users and texts, except those that the origin names.
+func Look(ctx context.Context, source *sources.Source, o datasets.Origin) (*Data, error) {
+	form, columns, err := source.Columns(ctx, o.Form)
+	if err != nil {
+		return nil, err
+	}
+	d := &Data{Origin: o, Choices: columns, source: source}
+	d.Form = form
+	d.divide(source.Splits())
+	if columns == nil {
+		return d, nil
+	}
+	if d.Columns.Text == "" {
+		if d.Columns.Text, err = d.text(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if d.Columns.User == "" {
+		d.Columns.User = known(columns, userNames)
+	}
+	if d.Columns.User == "" {
+		d.Alone = true
+		d.Columns.User = cmp.Or(known(columns, rowNames), d.Columns.Text)
+	}
+	d.dropUsual()
+	return d, nil
+}
+
+// divide reads the splits train and test of a source that is divided into such files.
+func (d *Data) divide(splits []string) {
+	if d.Split == "" && slices.Contains(splits, forms.TrainSplit) {
+		d.Split = forms.TrainSplit
+		if slices.Contains(splits, "test") {
+			d.TestSplit = "test"
+		}
+	}
+}
+
+// Of a column whose name tells nothing so many values are read, and so many words make a text of them.
+const (
+	sampledTexts = 200
+	wordsOfText  = 2
+)
+
+// text finds the column of the text: by its name, else by the longest values.
+func (d *Data) text(ctx context.Context) (string, error) {
+	if name := known(d.Choices, textNames); name != "" {
+		return name, nil
+	}
+	best, most := "", float64(wordsOfText)
+	for _, column := range d.Choices {
+		words, err := d.wordsOf(ctx, column)
+		if err != nil {
+			return "", err
+		}
+		if words > most {
+			best, most = column, words
+		}
+	}
+	if best == "" {
+		return "", &datasets.SourceError{File: d.source.Name, Err: fmt.Errorf("no column holds texts of several words; expected one of %s to be named by --column text=NAME", forms.Quoted(d.Choices))}
+	}
+	return best, nil
+}
+
+// wordsOf is the mean number of words in the first values of a column; 0 if none is a text.
+func (d *Data) wordsOf(ctx context.Context, column string) (float64, error) {
+	reading := datasets.Reading{Origin: d.Origin}
+	reading.SkipFaults, reading.Columns.User, reading.Columns.Text = true, column, column
+	texts, words := 0, 0
+	for r, err := range d.source.Records(ctx, datasets.Limits{}, reading) {
+		if ctx.Err() != nil {
+			return 0, context.Cause(ctx)
+		}
+		if err != nil {
+			break // a column without a text
+		}
+		words += len(strings.Fields(r.Text))
+		if texts++; texts == sampledTexts {
+			break
+		}
+	}
+	return float64(words) / float64(max(1, texts)), nil
+}
+
+// dropUsual leaves out the columns that have the names which the form gives them.
+func (d *Data) dropUsual() {
+	if c := &d.Columns; c.User == "user" {
+		c.User = ""
+	}
+	if c := &d.Columns; c.Text == "text" {
+		c.Text = ""
+	}
+}

@@ -1,0 +1,273 @@
+package starter
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+
+	"coalmine/internal/readable"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/datasets"
+)
+
+// Options are what the data do not tell.
+type Options struct {
+	// Name of the experiment, and the Source as the file names it.
+	Name, Source string
+	Seed         uint64
+	Federated    bool
+	// Private compares the training with one that has differential privacy.
+	Private bool
+	// Code is the directory of a program in Python that trains; empty for a model of Coalmine.
+	Code string
+	// Epochs of the training, over Percent of the training part.
+	Epochs, Percent int
+	// Time says how long that takes; empty if nobody knows.
+	Time string
+}
+
+// Proposal is a first experiment.
+type Proposal struct {
+	Options
+	data *Data
+	// sequence is the length at which texts are cut, vocabulary the number of words.
+	sequence, vocabulary int
+	// perMille is the share of the test part, 0 if it is a split.
+	perMille int
+	// words of a balanced user, 0 for users as they are.
+	words    int
+	facts    datasets.Facts
+	canaries canarySet
+}
+
+// canarySet says which canaries are inserted.
+type canarySet struct {
+	insertions []int // copies of a canary
+	each       int   // canaries for each number of copies
+}
+
+func (c canarySet) copies() (sum int) {
+	for _, n := range c.insertions {
+		sum += n * c.each
+	}
+	return sum
+}
+
+// canarySets are tried in this order: the first that the data have room for is taken.
+var canarySets = []canarySet{
+	{[]int{1, 4, 16, 64}, 10}, {[]int{1, 4, 16, 64}, 5}, {[]int{1, 4, 16}, 5}, {[]int{1, 4, 16}, 3}, {[]int{1, 4, 16}, 2},
+	{[]int{1, 4, 16}, 1}, {[]int{1, 4}, 2}, {[]int{1, 4}, 1}, {[]int{1, 2}, 1}, {[]int{1}, 1},
+}
+
+const (
+	canaryWords = 5
+	heldBack    = 10
+	// room is the most that canaries may take, of the examples and of the tokens. Another seed has
+	// slightly more or fewer of them, so that it stays below audits.MaxReplaced.
+	room = 0.9 * audits.MaxReplaced
+	// fewestUsers of federated training; data with fewer are cut into users of equal size.
+	fewestUsers = 100
+	// mostTested bounds the test part, in examples, since every model is measured on all of it.
+	mostTested = 5000
+	// A vocabulary is so large that at most mostUnknown of the words are others, but a larger one than
+	// vocabularies[0] no larger than the text teaches: seen is the text for a word.
+	mostUnknown = 0.05
+	seen        = 200
+	// fewestWords of a vocabulary: each canary begins with a word of its own.
+	fewestWords = heldBack + 1
+	// mostCut is the share of the texts that are longer than the sequence, if a longer one is not chosen.
+	mostCut = 0.25
+)
+
+var (
+	sequences    = []int{20, 50, 100}
+	vocabularies = []int{1000, 2000, 5000, 10000}
+)
+
+// Propose chooses the sizes of an experiment by the data.
+func (d *Data) Propose(ctx context.Context, o Options) (*Proposal, error) {
+	p := &Proposal{Options: o, data: d, sequence: sequences[0], vocabulary: 1, perMille: 100}
+	if d.TestSplit != "" {
+		p.perMille = 0
+	}
+	if err := p.chooseLengths(ctx); err != nil {
+		return nil, err
+	}
+	return p, p.fit(ctx)
+}
+
+// With is the proposal with other epochs, of other data.
+func (p *Proposal) With(ctx context.Context, epochs, percent int) (*Proposal, error) {
+	other := *p
+	other.Epochs, other.Percent = epochs, percent
+	if percent == p.Percent {
+		return &other, nil
+	}
+	return &other, other.fit(ctx)
+}
+
+// chooseLengths chooses what texts and words of the source are kept.
+func (p *Proposal) chooseLengths(ctx context.Context) error {
+	p.data.SkipFaults = true
+	var recipes []datasets.Recipe
+	for _, sequence := range sequences {
+		for _, vocabulary := range vocabularies {
+			r := p.recipe()
+			r.Sequence, r.VocabularySize, r.TrainShare = sequence, vocabulary, 0
+			recipes = append(recipes, r)
+		}
+	}
+	facts, err := p.data.source.Survey(ctx, datasets.Limits{}, recipes)
+	if err != nil {
+		return err
+	}
+	source := facts[0].Source
+	if p.data.SkipFaults = source.Skipped != nil; p.data.SkipFaults && source.Skipped.Records > source.Examples {
+		return &datasets.SourceError{File: p.data.source.Name, Err: fmt.Errorf("%d of %s are at fault, the first in %s", source.Skipped.Records, readable.Count(source.Skipped.Records+source.Examples, "record"), source.Skipped.First[0])}
+	}
+	if p.perMille > 0 {
+		p.perMille = min(p.perMille, max(1, 1000*mostTested/max(1, source.Examples)))
+	}
+	at := 0
+	for at+1 < len(sequences) && float64(facts[at*len(vocabularies)].Source.CutExamples) > mostCut*float64(source.Examples) {
+		at++
+	}
+	p.sequence = sequences[at]
+	p.chooseVocabulary(facts[at*len(vocabularies):][:len(vocabularies)])
+	return nil
+}
+
+// chooseVocabulary chooses the smallest vocabulary that is large enough.
+func (p *Proposal) chooseVocabulary(facts []datasets.Facts) {
+	for i, f := range facts {
+		if i > 0 && vocabularies[i] > f.Parts.Train.Words/seen {
+			break
+		}
+		p.vocabulary = vocabularies[i]
+		if float64(f.Parts.UnknownWords) <= mostUnknown*float64(f.Parts.Train.Words) {
+			break
+		}
+	}
+	// The training part of another seed may have fewer different words.
+	p.vocabulary = min(p.vocabulary, facts[0].Parts.DistinctWords*4/5)
+}
+
+func (p *Proposal) recipe() datasets.Recipe {
+	r := datasets.Recipe{
+		Seed: p.Seed, Reading: datasets.Reading{Origin: p.data.Origin, Sequence: p.sequence}, VocabularySize: p.vocabulary,
+		TestFraction: float64(p.perMille) / 1000, Words: p.words,
+	}
+	if p.Percent < 100 {
+		r.TrainShare = float64(p.Percent) / 100
+	}
+	return r
+}
+
+// fit chooses the users and the canaries for the share of the data that trains.
+func (p *Proposal) fit(ctx context.Context) error {
+	p.words = 0
+	if err := p.survey(ctx); err != nil {
+		return err
+	}
+	whole := p.facts
+	if users := whole.Balance.Balanced; p.Federated && users.Users < fewestUsers {
+		p.words = min(400, max(20, users.Words/(3*fewestUsers)))
+		if err := p.survey(ctx); err != nil {
+			return err
+		}
+		if p.facts.Balance.Balanced.Users > users.Users && p.chooseCanaries() == nil {
+			return nil
+		}
+		p.words, p.facts = 0, whole
+	}
+	return p.chooseCanaries()
+}
+
+func (p *Proposal) survey(ctx context.Context) error {
+	facts, err := p.data.source.Survey(ctx, datasets.Limits{}, []datasets.Recipe{p.recipe()})
+	if err == nil {
+		p.facts = facts[0]
+	}
+	return err
+}
+
+// chooseCanaries chooses as many canaries as the data have room for.
+func (p *Proposal) chooseCanaries() error {
+	fault := func(format string, args ...any) error {
+		return &datasets.SourceError{File: p.data.source.Name, Err: fmt.Errorf(format, args...)}
+	}
+	trained := p.facts.Balance.Balanced
+	if p.Federated && trained.Users < 2 {
+		return fault("the texts make %s; expected at least 2 for federated training: give more text, or --algorithm sgd", readable.Count(trained.Users, "user"))
+	}
+	if p.vocabulary < fewestWords {
+		return fault("the texts have %s; expected at least %d, since each canary begins with a word of its own", readable.Count(p.facts.Parts.DistinctWords, "different word"), fewestWords*5/4+1)
+	}
+	for _, set := range canarySets {
+		if p.canaries = set; p.Share() <= room && len(set.insertions)*set.each+heldBack <= p.vocabulary {
+			return nil
+		}
+	}
+	return fault("%s to train on, %d tokens: one canary would be %.2g%% of them; expected more text, so that canaries are less than %g%%",
+		readable.Count(trained.Examples, "text"), p.tokens(), 100*p.Share(), 100*audits.MaxReplaced)
+}
+
+// Summary says in a line how the data are read.
+func (p *Proposal) Summary() string {
+	source, columns := &p.facts.Source, p.data.Columns
+	users := readable.Count(source.Users, "user")
+	if p.data.Alone {
+		users = "no column of users (--column user=NAME names one)"
+	}
+	named := ""
+	if p.data.Choices != nil {
+		named = fmt.Sprintf(" in the column %q", cmp.Or(columns.Text, "text"))
+		if !p.data.Alone {
+			users += fmt.Sprintf(" by the column %q", cmp.Or(columns.User, "user"))
+		}
+	}
+	return fmt.Sprintf("%s%s, %s", readable.Count(source.Examples, "text"), named, users)
+}
+
+// tokens are those that train, the end of each text included.
+func (p *Proposal) tokens() int {
+	return p.facts.Balance.Balanced.Words + p.facts.Balance.Balanced.Examples
+}
+
+// shares are the expected shares of inserted examples and of inserted tokens.
+func (p *Proposal) shares() (examples, tokens float64) {
+	copies := float64(p.canaries.copies())
+	examples = copies / float64(max(1, p.facts.Balance.Balanced.Examples))
+	inserted := copies * (canaryWords + 1)
+	replaced := examples * float64(p.tokens())
+	return examples, inserted / max(1, float64(p.tokens())-replaced+inserted)
+}
+
+// Share is the larger of the expected shares of inserted examples and of inserted tokens.
+func (p *Proposal) Share() float64 { return max(p.shares()) }
+
+// largeText is from how many tokens on a larger model learns more.
+const largeText = 300_000
+
+func (p *Proposal) model() (embedding, units int) {
+	if p.tokens() > largeText {
+		return 64, 128
+	}
+	return 32, 64
+}
+
+// cohort of a federated round.
+func (p *Proposal) cohort() int { return min(10, p.facts.Balance.Balanced.Users) }
+
+// batch of a client that has an average number of texts: it takes two steps or more.
+func (p *Proposal) batch() int {
+	trained := p.facts.Balance.Balanced
+	return min(16, max(1, trained.Examples/max(1, trained.Users)/2))
+}
+
+// delta is below one over the number of units that privacy protects.
+func (p *Proposal) delta() string {
+	units := cmp.Or(p.facts.Balance.Balanced.Examples, 1)
+	return fmt.Sprintf("1e-%d", max(5, int(math.Ceil(math.Log10(float64(units))))))
+}

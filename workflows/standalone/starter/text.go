@@ -1,0 +1,217 @@
+package starter
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"coalmine/internal/readable"
+)
+
+// EditorLine is the first line of an experiment file, by which editors find the schema.
+const EditorLine = "# yaml-language-server: $schema=" + SchemaFile + "\n"
+
+// SchemaFile is the name of the schema, beside the experiment file.
+const SchemaFile = "experiment.schema.json"
+
+// writer writes the lines of a file.
+type writer struct{ bytes.Buffer }
+
+// line writes a line with a comment, if there is one.
+func (w *writer) line(text, comment string) {
+	if comment != "" {
+		text = fmt.Sprintf("%-38s # %s", text, comment)
+	}
+	w.WriteString(text + "\n")
+}
+
+// explained writes a line with a comment that is formatted.
+func (w *writer) explained(text, comment string, args ...any) {
+	w.line(text, fmt.Sprintf(comment, args...))
+}
+
+var plainScalar = regexp.MustCompile(`^[A-Za-z_./][A-Za-z0-9_./-]*$`)
+
+// scalar is a text as YAML has it.
+func scalar(text string) string {
+	switch strings.ToLower(text) {
+	case "true", "false", "null", "yes", "no", "on", "off", ".", ".inf", ".nan":
+		return strconv.Quote(text)
+	}
+	if plainScalar.MatchString(text) {
+		return text
+	}
+	return strconv.Quote(text)
+}
+
+// Text is the experiment file.
+func (p *Proposal) Text() []byte {
+	w := &writer{}
+	w.WriteString(EditorLine)
+	w.WriteString("# Which of its training data does a model memorize? coalmine explain FIELD explains a field.\n")
+	w.line("name: "+p.Name, "")
+	w.line(fmt.Sprintf("seed: %d", p.Seed), "every random draw follows from it")
+	p.writeData(w)
+	p.writeCanaries(w)
+	p.writeTraining(w)
+	references := 10000
+	if p.Code != "" {
+		references = 1000
+	}
+	w.line("audit:", "")
+	w.line(fmt.Sprintf("  random_sampling: {references: %d}", references), "a canary is memorized if it is more probable than all of them")
+	p.writeGrid(w)
+	return w.Bytes()
+}
+
+func (p *Proposal) writeData(w *writer) {
+	d, source, parts := p.data, &p.facts.Source, &p.facts.Parts
+	w.line("data:", "")
+	w.explained("  source: "+scalar(p.Source), "%s, %d words", readable.Count(source.Examples, "text"), source.Words)
+	if d.Form != "" {
+		w.line("  form: "+string(d.Form), "")
+	}
+	if text := columnsText([][2]string{{"user", d.Columns.User}, {"text", d.Columns.Text}}); text != "" {
+		comment := ""
+		if d.Alone {
+			comment = "no column names the user: each text counts as a user's"
+		}
+		w.line("  columns: "+text, comment)
+	}
+	if d.SkipFaults {
+		w.explained("  on_error: skip", "%d records are at fault; coalmine data inspect shows the first", source.Skipped.Records)
+	}
+	if d.Split != "" {
+		w.line("  split: "+scalar(d.Split), "")
+	}
+	w.explained(fmt.Sprintf("  sequence: %d", p.sequence), "words at which a text is cut; %s longer", cutText(source.CutExamples))
+	w.explained(fmt.Sprintf("  vocabulary: {size: %d}", p.vocabulary), "of %d different words; %s of the text is others", parts.DistinctWords, percent(float64(parts.UnknownWords)/float64(max(1, parts.Train.Words))))
+	p.writeUsers(w)
+	if p.Percent < 100 {
+		w.line(fmt.Sprintf("  share: %d%%", p.Percent), "of the training part: more does not fit into the time")
+	}
+	if p.perMille == 0 {
+		w.line("  test: {split: "+scalar(d.TestSplit)+"}", "never holds a canary; utility is measured on it")
+		return
+	}
+	w.line(fmt.Sprintf("  test: {fraction: %g%%}", float64(p.perMille)/10), "never holds a canary; utility is measured on it")
+}
+
+func (p *Proposal) writeUsers(w *writer) {
+	users := readable.Count(p.facts.Balance.Balanced.Users, "user")
+	if p.words > 0 {
+		w.explained(fmt.Sprintf("  users: {words: %d}", p.words), "few users have all the text: it is cut into %s of equal size", users)
+		return
+	}
+	w.explained("  users: {words: 0}", "%s, as they are, in the training part", users)
+}
+
+// cutText is "3% of the texts are" or "none is".
+func cutText(cut int) string {
+	if cut == 0 {
+		return "none is"
+	}
+	return readable.Count(cut, "text") + " are"
+}
+
+// columnsText is the block of columns that have other names; empty if none has.
+func columnsText(columns [][2]string) string {
+	var list []string
+	for _, c := range columns {
+		if c[1] != "" {
+			list = append(list, c[0]+": "+scalar(c[1]))
+		}
+	}
+	if list == nil {
+		return ""
+	}
+	return "{" + strings.Join(list, ", ") + "}"
+}
+
+func percent(share float64) string { return fmt.Sprintf("%.2g%%", 100*share) }
+
+func (p *Proposal) writeCanaries(w *writer) {
+	examples, tokens := p.shares()
+	w.line("canaries:", "")
+	w.line(fmt.Sprintf("  # A canary is a random sequence of %d words. %s of %s will be %s of the %d texts\n  # that train and %s of the %d tokens; from 1%% on they would change what the model learns.",
+		canaryWords, readable.Count(p.canaries.copies(), "copy"), readable.Count(p.canaries.each*len(p.canaries.insertions), "canary"), percent(examples), p.facts.Balance.Balanced.Examples, percent(tokens), p.tokens()), "")
+	w.line("  insertions: ["+strings.Trim(strings.ReplaceAll(fmt.Sprint(p.canaries.insertions), " ", ", "), "[]")+"]", "copies of a canary in the training data")
+	w.line(fmt.Sprintf("  per_configuration: %d", p.canaries.each), "canaries for each number of copies")
+	w.line(fmt.Sprintf("  held_back: %d", heldBack), "controls, drawn alike and inserted nowhere")
+}
+
+func (p *Proposal) writeTraining(w *writer) {
+	embedding, units := p.model()
+	if p.Code != "" {
+		p.writeProgram(w, embedding, units)
+		return
+	}
+	w.line(fmt.Sprintf("model: {embedding: %d, units: %d}", embedding, units), "one recurrent layer that predicts the next word")
+	w.line("training:", "")
+	comment := ""
+	if p.Time != "" {
+		comment = "a run takes " + p.Time
+	}
+	if p.Federated {
+		w.line("  algorithm: fedavg", "federated averaging; sgd trains centrally")
+		w.line(fmt.Sprintf("  epochs: %d", p.Epochs), comment)
+		w.line(fmt.Sprintf("  cohort: %d", p.cohort()), "users in a round")
+		w.line(fmt.Sprintf("  chunks: %d", min(2, p.cohort())), "tasks of a round")
+		w.line(fmt.Sprintf("  client: {learning_rate: 8, batch: %d, gradient_clip: 0.5}", p.batch()), "")
+		return
+	}
+	w.line("  algorithm: sgd", "central training; fedavg averages over users")
+	w.line(fmt.Sprintf("  epochs: %d", p.Epochs), comment)
+	w.line("  cohort: 32", "texts in a step")
+	if p.Private {
+		w.line("  client: {learning_rate: 4}", "")
+		return
+	}
+	w.line("  client: {learning_rate: 4, gradient_clip: 0.5}", "")
+}
+
+// writeProgram writes the training by a program.
+func (p *Proposal) writeProgram(w *writer, embedding, units int) {
+	w.explained("model: {kind: external}", "that of %s/model.py", cmp.Or(p.Code, "."))
+	w.line("training:", "")
+	if p.Federated {
+		w.line("  client_command: python3 client.py", "trains one user; cohorts, averaging and clipping are Coalmine's")
+		w.line(fmt.Sprintf("  epochs: %d", p.Epochs), "")
+		w.line(fmt.Sprintf("  cohort: %d", p.cohort()), "users in a round")
+		w.line(fmt.Sprintf("  chunks: %d", min(2, p.cohort())), "tasks of a round")
+		w.line(fmt.Sprintf("  job: {embedding: %d, units: %d, batch: %d, learning_rate: 2, gradient_clip: 0.5}", embedding, units, p.batch()), "what client.py gets as self.config")
+	} else {
+		w.line("  command: python3 trainer.py", "trains, and names scorer.py for the audits")
+		w.line(fmt.Sprintf("  rounds: %d", p.Epochs), "epochs of trainer.py")
+		w.line(fmt.Sprintf("  job: {embedding: %d, units: %d, learning_rate: 0.003}", embedding, units), "what trainer.py gets as job.job")
+	}
+	w.line("  code: "+scalar(p.Code), "a copy of it is where the program starts")
+	w.line("  code_roles: {training: [trainer.py], scorer: [scorer.py], client: [client.py]}", "")
+}
+
+const privacy = "{clip: 0.5, noise_multiplier: 0.5, delta: %s}"
+
+func (p *Proposal) writeGrid(w *writer) {
+	private := fmt.Sprintf(privacy, p.delta())
+	switch {
+	case !p.Private:
+		axis := "training.epochs: [2, 8]"
+		if p.Code != "" {
+			axis = "training.job.units: [32, 128]"
+		}
+		w.WriteString("# One seed is an anecdote, and memorization shows in a comparison:\n# grid:\n#   replicates: 3\n#   axes:\n#     " + axis + "\n")
+	case p.Federated:
+		w.line("grid:", "")
+		w.line("  axes:", "without privacy and with it; plan prints epsilon")
+		w.line("    training.privacy: [null, "+private+"]", "")
+	default:
+		w.line("grid:", "")
+		w.line("  axes:", "without privacy and with it; plan prints epsilon")
+		w.line("    training:", "")
+		w.line("      - {client: {gradient_clip: 0.5}}", "")
+		w.line("      - {privacy: "+private+"}", "")
+	}
+}
