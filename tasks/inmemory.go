@@ -200,3 +200,45 @@ func (s sink) Put(_ context.Context, name string, data []byte, _ storage.Durabil
 	s.node.Blobs[name] = data
 	return nil
 }
+
+// Runner returns a runner for tasks within this one, which read what it has not run or been given from the
+// sources of this task.
+func (t *Task) Runner() *Runner {
+	r := NewRunner()
+	r.Source = within{r, t.source}
+	return r
+}
+
+// within falls back on the sources of another task.
+type within struct {
+	*Runner
+	outer Source
+}
+
+// of is the source that has a node.
+func (w within) of(key storage.Key) Source {
+	if w.Node(key) != nil {
+		return w.Runner
+	}
+	return w.outer
+}
+
+// Commit implements Source.
+func (w within) Commit(ctx context.Context, key storage.Key) (*storage.Commit, error) {
+	return w.of(key).Commit(ctx, key)
+}
+
+// Blob implements Source.
+func (w within) Blob(ctx context.Context, key storage.Key, name string) ([]byte, error) {
+	return w.of(key).Blob(ctx, key, name)
+}
+
+// BlobRange implements Source.
+func (w within) BlobRange(ctx context.Context, key storage.Key, name string, offset, length int64) ([]byte, error) {
+	return w.of(key).BlobRange(ctx, key, name, offset, length)
+}
+
+// Imported implements Source.
+func (w within) Imported(ctx context.Context, digest storage.Digest) (io.ReadCloser, error) {
+	return w.outer.Imported(ctx, digest)
+}

@@ -6,9 +6,11 @@ import (
 
 	"coalmine/storage"
 	"coalmine/tasks"
+	"coalmine/tasks/aggregation"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/external"
+	"coalmine/tasks/training"
 )
 
 // Fields are the fields that an audit adds to the audit block of an experiment: a pointer to a
@@ -129,8 +131,23 @@ type Builder interface {
 	// Reference is the last model of the same training with other seeds, on the users of a
 	// datasets/reference-users node, without canaries. References count from 0.
 	Reference(reference int) storage.Key
+	// Step are the parameters of the training's tasks, without what is secret.
+	Step() Step
 	// Recorded are the updates/gather nodes, in the order of rounds.
 	Recorded() []storage.Key
+}
+
+// Step holds the parameters of a round of federated training, or of a private step of central training;
+// both nil for others.
+type Step struct {
+	Round   *Round                `json:"round,omitempty"`
+	Private *training.DPSGDParams `json:"private,omitempty"`
+}
+
+// Round holds the parameters of the tasks of a round.
+type Round struct {
+	Clients training.ClientsParams   `json:"clients"`
+	Server  aggregation.ServerParams `json:"server"`
 }
 
 // Span is Count items from First on.

@@ -62,7 +62,6 @@ type private struct {
 	*stretch
 	params  *DPSGDParams
 	trainer models.Clipping
-	scheme  privacy.Scheme
 	account *Ledger
 	batch   [][]int32
 	norms   []float64 // of the batch's gradients, before clipping
@@ -78,11 +77,8 @@ func (d *private) open(t *tasks.Task) (err error) {
 		return tasks.Permanent(fmt.Errorf("training.privacy with sgd clips the gradient of every record, which a model of kind %s cannot; expected one of %v", d.model.Network.Config().Kind, models.Kinds()))
 	}
 	d.trainer = clipping
-	if d.scheme, err = drawnScheme(p.Sampling); err != nil {
+	if _, err := p.scheme(records); err != nil {
 		return err
-	}
-	if p.Local.Batch > records {
-		return tasks.Permanent(fmt.Errorf("the batch of %d is above the %d records: lower training.cohort", p.Local.Batch, records))
 	}
 	if p.Guarantee == nil {
 		return nil
@@ -127,11 +123,8 @@ func (d *private) step(ctx context.Context, t *tasks.Task, step int) (models.Los
 
 // draw reads the batch of a step, counted from 1.
 func (d *private) draw(ctx context.Context, t *tasks.Task, number int) error {
-	records, err := d.scheme.Draw(privacy.Round{
-		Number: number, Population: d.population.Records(), Cohort: d.params.Local.Batch,
-		Stream: func(number int) (*rand.Rand, error) {
-			return t.Stream(d.params.Seed, d.params.Secret, seeds.Cohort, uint64(number))
-		},
+	records, err := d.params.Records(number, d.population.Records(), func(number int) (*rand.Rand, error) {
+		return t.Stream(d.params.Seed, d.params.Secret, seeds.Cohort, uint64(number))
 	})
 	if err != nil {
 		return err
@@ -146,6 +139,24 @@ func (d *private) draw(ctx context.Context, t *tasks.Task, number int) error {
 	}
 	d.records += int64(len(records))
 	return ctx.Err()
+}
+
+// Records returns the records of a step's batch in ascending order, of all that there are. Steps count
+// from 1.
+func (p *DPSGDParams) Records(step, records int, stream func(step int) (*rand.Rand, error)) ([]int, error) {
+	scheme, err := p.scheme(records)
+	if err != nil {
+		return nil, err
+	}
+	return scheme.Draw(privacy.Round{Number: step, Population: records, Cohort: p.Local.Batch, Stream: stream})
+}
+
+// scheme is that of batches of so many records.
+func (p *DPSGDParams) scheme(records int) (privacy.Scheme, error) {
+	if p.Local.Batch > records {
+		return privacy.Scheme{}, tasks.Permanent(fmt.Errorf("the batch of %d is above the %d records: lower training.cohort", p.Local.Batch, records))
+	}
+	return drawnScheme(p.Sampling)
 }
 
 // factor clips a record's gradient of the given norm, and counts it.

@@ -17,6 +17,7 @@ import (
 	"coalmine/tasks/audits/canaries/skewnormal"
 	"coalmine/tasks/audits/canaries/upperbound"
 	"coalmine/tasks/audits/membership/membership"
+	"coalmine/tasks/audits/membership/neighbours"
 	"coalmine/tasks/audits/membership/onerun"
 	"coalmine/tasks/audits/membership/oneshot"
 	"coalmine/tasks/audits/models/accuracyperuser"
@@ -60,6 +61,7 @@ var list = []audits.Description{
 	baselines.Audit,
 	membership.Audit,
 	oneshot.Audit,
+	neighbours.Audit,
 }
 
 // Audits returns all descriptions; the caller must not change them.

@@ -7,6 +7,7 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/reports"
+	"coalmine/tasks/training"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
 )
@@ -183,6 +184,21 @@ func (b builder) Insertions() storage.Key {
 
 // Reference implements audits.Builder.
 func (b builder) Reference(reference int) storage.Key { return b.given(b.reference(reference)) }
+
+// Step implements audits.Builder.
+func (b builder) Step() audits.Step {
+	e := b.experiment
+	switch {
+	case e.Training.Algorithm == experiment.FedAvg:
+		return audits.Step{Round: &audits.Round{Clients: clientsParams(e), Server: serverParams(e)}}
+	case e.Training.Privacy != nil && e.Training.Central():
+		_, params := b.stretch(sgdParams(e))
+		private := params.(training.DPSGDParams)
+		private.Secret = nil
+		return audits.Step{Private: &private}
+	}
+	return audits.Step{}
+}
 
 // Recorded implements audits.Builder.
 func (b builder) Recorded() []storage.Key {

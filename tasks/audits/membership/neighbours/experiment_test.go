@@ -1,0 +1,106 @@
+package neighbours_test
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"coalmine/privacy/empirical/replay"
+	"coalmine/tasks/audits/membership/neighbours"
+	"coalmine/workflows/experiment/experimenttest"
+	"coalmine/workflows/plan/compile/compiletest"
+)
+
+func TestTrainingsThatCannotBeReplayedAreRefused(t *testing.T) {
+	t.Parallel()
+	experimenttest.Mistakes(t)
+}
+
+// file is a small training of 74 users.
+const file = `
+name: neighbours
+data: {source: none.jsonl, vocabulary: {size: 40}, users: {words: 300}}
+model: {embedding: 8, units: 8}
+training:
+  rounds: 2
+  cohort: 8
+  chunks: 2
+  client: {learning_rate: 0.5}
+  privacy: {clip: 0.1, noise_multiplier: 1, delta: 1e-3}
+audit:
+  utility: false
+  neighbours: {repeats: 30}
+`
+
+func replayed(t *testing.T, sets ...string) *neighbours.Outcome {
+	t.Helper()
+	r := compiletest.Report(t, file, sets...)
+	v := new(neighbours.Outcome)
+	compiletest.Outcome(t, &r, "neighbours", v)
+	return v
+}
+
+// Each of these trainings is refuted with a probability of 1e-4 at most.
+func TestRightTrainingsAreNotRefuted(t *testing.T) {
+	t.Parallel()
+	for name, sets := range map[string]string{
+		"fixed size":       "training.sampling=fixed-size",
+		"poisson":          "training.sampling=poisson",
+		"shuffled":         "training.sampling=shuffled",
+		"momentum":         "training.server={optimizer:momentum,learning_rate:0.1} training.client.steps=2",
+		"adaptive":         "training.privacy.adaptive={quantile:0.5,count_noise:2}",
+		"devices":          "training.privacy.noise_by=devices",
+		"compressed":       "training.client.compress={keep:0.5,bits:8}",
+		"dropout":          "training.client.dropout=0.2",
+		"secret":           "training.privacy.randomness=secret",
+		"tree":             "training.privacy.mechanism={kind:tree} training.sampling=separated training.separation=3",
+		"banded":           "training.privacy.mechanism={kind:banded,bands:2} training.sampling=separated training.separation=3",
+		"blt":              "training.privacy.mechanism={kind:blt,buffers:2} training.sampling=separated training.separation=3",
+		"dp-sgd":           "training={algorithm:sgd,rounds:3,cohort:16,sampling:poisson,client:{learning_rate:0.5},privacy:{clip:0.1,noise_multiplier:1,delta:1e-4}}",
+		"dp-sgd fixed":     "training={algorithm:sgd,rounds:3,cohort:60,sampling:fixed-size,client:{learning_rate:0.5,optimizer:adam},privacy:{clip:0.1,noise_multiplier:2,delta:1e-4}}",
+		"dp-sgd shuffled":  "training={algorithm:sgd,rounds:3,cohort:60,sampling:shuffled,client:{learning_rate:0.5},privacy:{clip:5,noise_multiplier:1,delta:1e-4}}",
+		"after one_shot":   "model={embedding:32,units:32} audit.one_shot={canaries:20}",
+		"canaries in data": "canaries={per_configuration:2,words:3,user_probability:[1/2],example_probability:[1/2]}",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := replayed(t, strings.Fields(sets)...)
+			if v.Refuted || v.Sensitivity > v.ClaimedSensitivity+replay.Tolerance || v.Outside > replay.Tolerance {
+				t.Errorf("refuted: %+v", v)
+			}
+			if v.ClaimedSensitivity == 1 && v.Sensitivity < 1-replay.Tolerance {
+				t.Errorf("sensitivity %g: nobody was clipped", v.Sensitivity)
+			}
+			if v.Noise.Low > v.Claimed || v.Noise.High < v.Claimed || v.Epsilon == nil {
+				t.Errorf("noise multiplier %+v, claimed %g", v.Noise, v.Claimed)
+			}
+			t.Logf("p %.2g by %s, sensitivity %.6g of %g in %d moves, noise multiplier %.3g [%.3g, %.3g] of %s", v.P, v.By, v.Sensitivity, v.ClaimedSensitivity, v.Moves, v.Noise.Measured, v.Noise.Low, v.Noise.High, v.Noise.Part)
+		})
+	}
+}
+
+// The faults of audit.control are found, each by a test of its own.
+func TestControlsAreRefuted(t *testing.T) {
+	t.Parallel()
+	for control, by := range map[string]string{
+		"no-noise":           replay.NoiseTest,
+		"clip-per-batch":     replay.SensitivityTest,
+		"double-sensitivity": replay.SensitivityTest,
+		"poisson-accounted":  replay.EqualTest,
+		"same-cohort":        replay.OverlapTest,
+	} {
+		t.Run(control, func(t *testing.T) {
+			t.Parallel()
+			v := replayed(t, "audit.control="+control, "training.sampling=poisson", "training.client.batch=4")
+			least := math.Inf(1)
+			for _, x := range v.Tests {
+				if x.Name == by {
+					least = x.P * float64(len(v.Tests))
+				}
+			}
+			if !v.Refuted || least > v.FalseAlarm {
+				t.Errorf("p %g of %q: %+v", least, by, v)
+			}
+		})
+	}
+}

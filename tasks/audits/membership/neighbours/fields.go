@@ -1,0 +1,69 @@
+package neighbours
+
+import (
+	"coalmine/internal/numbers"
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/training"
+)
+
+// Fields of the audit block.
+type Fields struct {
+	// Neighbours replays rounds (sgd: steps) of a private training by its own code, from the initial and
+	// from the last model, on data that differ in one user (record), with noise and without. It tests
+	// whether the clipped sum moves by more than is claimed, and whether noise and cohorts are those that
+	// epsilon is proved for. It finds that a training is not private as claimed, never that it is.
+	// Absent: not done.
+	Neighbours *Block `json:"neighbours,omitempty"`
+}
+
+type Block struct {
+	// Repeats is the number of rounds that are replayed, from the first on, with the training's own seeds.
+	Repeats int `json:"repeats" default:"200" range:"[20,2000]" unit:"rounds (sgd: steps)"`
+	// Members of each replayed cohort that have their data, one of whom the data sets differ in; all
+	// others have none. Of a step of sgd all records have theirs.
+	Members int `json:"members" default:"4" range:"[1,1000]" unit:"users"`
+	// FalseAlarm is the probability that a right training is refuted, over all tests together.
+	FalseAlarm numbers.Probability `json:"false_alarm" default:"0.01%" range:"(0,1)"`
+}
+
+const path = "audit.neighbours"
+
+// Check implements audits.Fields.
+func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
+	switch {
+	case s.External != nil:
+		fail([]string{path, "training.command"}, "replays steps of a training, and training.command has none that it could ask for; remove one of them")
+	case s.Program != nil:
+		fail([]string{path, "training.client_command"}, "replays clients of Coalmine, and training.client_command trains them by a program; remove one of them")
+	case s.Training.NoiseMultiplier == 0:
+		fail([]string{path, "training.privacy.noise_multiplier"}, "tests the noise that is claimed, and there is none; set training.privacy.clip and training.privacy.noise_multiplier")
+	}
+}
+
+// States implements audits.Scorer: a replayed member costs about as much as its text three times.
+func (f *Fields) States(s *audits.Setting) float64 {
+	if s.Data == nil || s.Data.Users == 0 {
+		return 0
+	}
+	perUser, members := s.TrainTokens()/float64(s.Data.Users), float64(f.Neighbours.Members)
+	if s.Training.Central && s.Data.Examples > 0 {
+		perUser, members = s.TrainTokens()/float64(s.Data.Examples), float64(s.Training.Cohort)
+	}
+	return replays * trainingCost * float64(f.Neighbours.Repeats) * members * perUser
+}
+
+// Of a round: without noise on two or three data sets, and with noise. A gradient costs as much as three
+// scorings.
+const replays, trainingCost = 4, 3
+
+// Compile implements audits.Fields.
+func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
+	n, s := f.Neighbours, b.Setting()
+	return b.Node(Auditor, "replay of neighbours", Params{
+		Repeats: n.Repeats, Members: n.Members, FalseAlarm: n.FalseAlarm.Float64(), Step: b.Step(), Recipe: s.Training.Recipe,
+	},
+		tasks.Input{Name: InitialInput, Key: b.Initial()}, tasks.Input{Name: audits.ModelInput, Key: b.Model(round)},
+		tasks.Input{Name: training.PopulationInput, Key: b.Population()}, tasks.Input{Name: training.ShardsInput, Key: b.Shards()})
+}

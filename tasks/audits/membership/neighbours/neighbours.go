@@ -1,0 +1,255 @@
+// Package neighbours replays steps of the training itself on data that differ in one member, and tests by
+// their outcomes whether the training is the mechanism that its epsilon is proved for.
+//
+//	audits/neighbours  the models before and after training, and the population -> the tests
+//
+// Package privacy/empirical/replay has the tests, and what is observed for them.
+package neighbours
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+
+	"coalmine/internal/numbers"
+	"coalmine/internal/seeds"
+	"coalmine/models"
+	"coalmine/privacy"
+	"coalmine/privacy/empirical/replay"
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/checkpoints"
+	"coalmine/tasks/datasets"
+	"coalmine/tasks/training"
+)
+
+type Params struct {
+	Repeats    int     `json:"repeats"`
+	Members    int     `json:"members"`
+	FalseAlarm float64 `json:"false_alarm"`
+	// Step is that of the training, Recipe its claim but for the population.
+	Step   audits.Step    `json:"step"`
+	Recipe privacy.Recipe `json:"recipe"`
+}
+
+// Auditor replays steps.
+//
+// Inputs: "initial" and "model", the checkpoints to begin from; training.PopulationInput and
+// training.ShardsInput as of the training. Its blob OutcomeBlob is an Outcome.
+var Auditor = tasks.Kind{Name: "audits/neighbours", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(run)}
+
+const InitialInput = "initial"
+
+// OutcomeBlob is an Outcome, as JSON.
+const OutcomeBlob = "neighbours"
+
+// Of what is observed at most.
+const (
+	mostValues = 1 << 20 // of the noise, in all rounds
+	moves      = 16
+	search     = 50 // times the rounds in which a member comes once in the mean
+	shrink     = 1.0 / (1 << 10)
+	// magnify is the length of the replayed step in clip norms of the sum, so long that little is lost to
+	// the rounding of the parameters that it is added to.
+	magnify = 1 << 20
+)
+
+func run(ctx context.Context, t *tasks.Task, p *Params) error {
+	base, err := open(ctx, t)
+	if err != nil {
+		return err
+	}
+	step, claim, err := base.step(ctx, p)
+	if err != nil {
+		return err
+	}
+	seen, err := replay.Observe(ctx, step, replay.Plan{
+		Repeats: p.Repeats, States: len(base.states), Moves: moves, Search: search * claim.Population / claim.Cohort,
+		NoiseMultiplier: claim.NoiseMultiplier, Columns: max(1, mostValues/p.Repeats),
+		Progress: func(done int) { t.Progress(tasks.Progress{Done: int64(done), Total: int64(p.Repeats)}) },
+	})
+	if err != nil {
+		return err
+	}
+	if err := p.whiten(seen); err != nil {
+		return tasks.Permanent(err)
+	}
+	v := &Outcome{
+		Finding: replay.Examine(claim, seen, p.FalseAlarm), Repeats: p.Repeats, Claimed: claim.NoiseMultiplier, ClaimedSensitivity: claim.Sensitivity,
+		Delta: p.Recipe.Delta, Unit: p.Recipe.Unit, Neighbouring: p.Recipe.Sampling.Neighbouring(), Population: claim.Population,
+	}
+	if v.Moves == 0 {
+		return tasks.Permanent(fmt.Errorf("no member of the comparison took part in %d rounds; expected a larger training.cohort, or fewer users", p.Repeats))
+	}
+	if err := v.account(p.Recipe); err != nil {
+		return tasks.Permanent(err)
+	}
+	return t.PutJSON(ctx, OutcomeBlob, v)
+}
+
+// replayer is what both kinds of step have in common.
+type replayer struct {
+	runner     *tasks.Runner
+	population *datasets.Population
+	inputs     []tasks.Input // of the data
+	network    models.Network
+	states     []*tasks.RunnerNode
+	params     [][]float32 // the trained ones of the states
+	held       []storage.Key
+	number     int // of the round
+}
+
+func open(ctx context.Context, t *tasks.Task) (*replayer, error) {
+	b := &replayer{runner: t.Runner()}
+	for _, input := range []string{InitialInput, audits.ModelInput} {
+		model, err := checkpoints.Read(ctx, t, input)
+		if err != nil {
+			return nil, err
+		}
+		data, err := t.Blob(ctx, input, tasks.ModelBlob)
+		if err != nil {
+			return nil, err
+		}
+		h := tasks.NewHasher("replayed state")
+		h.String(input)
+		state := &tasks.RunnerNode{Spec: tasks.Spec{Key: h.Sum(), Kind: "audits/state"}, Blobs: map[string][]byte{tasks.ModelBlob: data, tasks.RowsBlob: []byte("[]")}}
+		b.network, b.states, b.params = model.Network, append(b.states, state), append(b.params, model.Params[:model.Network.Trained()])
+	}
+	key, err := t.Input(training.ShardsInput)
+	if err != nil {
+		return nil, err
+	}
+	b.inputs = []tasks.Input{{Name: training.ShardsInput, Key: key}}
+	b.population, err = datasets.OpenPopulation(ctx, t, training.PopulationInput, training.ShardsInput)
+	return b, err
+}
+
+func (b *replayer) step(ctx context.Context, p *Params) (replay.Step, replay.Claim, error) {
+	c := replay.Claim{
+		NoiseMultiplier: p.Recipe.NoiseMultiplier, Sensitivity: 1, Sampling: p.Recipe.Sampling, Cohort: p.Recipe.Cohort,
+		Separation: p.Recipe.Separation, Participations: p.Recipe.Participations,
+	}
+	switch {
+	case p.Step.Round != nil:
+		if q := p.Recipe.ClipQuantile; q != nil {
+			var err error
+			if c.NoiseMultiplier, err = q.UpdateNoise(p.Recipe.NoiseMultiplier); err != nil {
+				return nil, c, tasks.Permanent(err)
+			}
+		}
+		c.Population = b.population.Users()
+		return newRounds(b, p.Step.Round, p.Members), c, nil
+	case p.Step.Private != nil:
+		s, err := newSteps(ctx, b, p.Step.Private)
+		if err != nil {
+			return nil, c, err
+		}
+		c.Population = s.records
+		if c.Sampling != privacy.Poisson {
+			c.Sensitivity = 2
+		}
+		return s, c, nil
+	}
+	return nil, c, tasks.Permanent(errors.New("no step of a private training; expected those of a round, or of a private step"))
+}
+
+// Parts implements replay.Step.
+func (b *replayer) Parts() (list []replay.Part) {
+	for _, tensor := range b.network.Tensors() {
+		if tensor.Offset < b.network.Trained() {
+			list = append(list, replay.Part{Name: tensor.Name, Offset: tensor.Offset, Size: tensor.Size()})
+		}
+	}
+	return list
+}
+
+// begin forgets the round before.
+func (b *replayer) begin(number int) {
+	for _, key := range b.held {
+		b.runner.Forget(key)
+	}
+	b.held, b.number = nil, number
+}
+
+// write makes a population within the round.
+func (b *replayer) write(ctx context.Context, name string, write func(ctx context.Context, t *tasks.Task) error) (tasks.Input, error) {
+	kind := tasks.Kind{Name: "audits/population", Run: write}
+	spec, err := tasks.NewSpec(kind, map[string]any{"round": b.number, "name": name}, b.inputs...)
+	if err != nil {
+		return tasks.Input{}, err
+	}
+	if b.runner.Node(spec.Key) == nil {
+		if _, err := b.runner.Run(ctx, kind, spec); err != nil {
+			return tasks.Input{}, err
+		}
+		b.held = append(b.held, spec.Key)
+	}
+	return tasks.Input{Name: training.PopulationInput, Key: spec.Key}, nil
+}
+
+// run runs a task of the training once. The caller forgets its outputs.
+func (b *replayer) run(ctx context.Context, kind tasks.Kind, step, part int, params any, inputs ...tasks.Input) (*tasks.RunnerNode, error) {
+	spec, err := tasks.NewSpec(kind, params, inputs...)
+	if err != nil {
+		return nil, tasks.Permanent(err)
+	}
+	h := tasks.NewHasher("replayed task")
+	h.Key(spec.Key)
+	h.Uint(uint64(step))
+	h.Uint(uint64(part))
+	spec.Key, spec.Step, spec.Part = h.Sum(), step, part
+	return b.runner.Run(ctx, kind, spec)
+}
+
+// previous gives the state that a task begins from, with what the training has beside it.
+func (b *replayer) previous(state int, beside map[string][]byte) tasks.Input {
+	n := *b.states[state]
+	n.Blobs = map[string][]byte{}
+	for _, blobs := range []map[string][]byte{b.states[state].Blobs, beside} {
+		for name, data := range blobs {
+			n.Blobs[name] = data
+		}
+	}
+	b.runner.Give(&n)
+	return tasks.Input{Name: tasks.PreviousInput, Key: n.Key}
+}
+
+// released reads how far a step has moved the parameters of a state, in sign and over magnify.
+func (b *replayer) released(ctx context.Context, n *tasks.RunnerNode, state int, sign float64) ([]float32, error) {
+	t := b.runner.Task(tasks.Spec{Kind: Auditor.Name, Inputs: []tasks.Input{{Name: audits.ModelInput, Key: n.Key}}}, nil)
+	after, err := checkpoints.ReadTrained(ctx, t, audits.ModelInput)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]float32, len(b.params[state]))
+	for i, before := range b.params[state] {
+		out[i] = float32(sign * (float64(after.Params[i]) - float64(before)) / magnify)
+	}
+	b.runner.Forget(n.Key)
+	return out, nil
+}
+
+// cohort is the stream of a round's cohort.
+func cohort(seed uint64) func(int) (*rand.Rand, error) {
+	return func(number int) (*rand.Rand, error) { return seeds.Stream(seed, seeds.Cohort, uint64(number)), nil }
+}
+
+// account adds what is proved of the measured noise.
+func (v *Outcome) account(recipe privacy.Recipe) error {
+	recipe.Population, recipe.LossDistribution = v.Population, false
+	total := recipe.NoiseMultiplier / v.Claimed
+	for _, of := range []struct {
+		epsilon    **float64
+		multiplier float64
+	}{{&v.Epsilon, v.Noise.Measured}, {&v.EpsilonLow, v.Noise.High}, {&v.EpsilonHigh, v.Noise.Low}} {
+		recipe.NoiseMultiplier = total * of.multiplier
+		report, err := privacy.Account(recipe)
+		if err != nil {
+			return fmt.Errorf("epsilon of the measured noise multiplier %g: %w", recipe.NoiseMultiplier, err)
+		}
+		*of.epsilon = numbers.Finite(report.EpsilonProved)
+	}
+	return nil
+}

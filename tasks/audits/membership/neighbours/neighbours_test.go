@@ -1,0 +1,42 @@
+package neighbours
+
+import (
+	"testing"
+
+	"coalmine/models"
+	"coalmine/models/optimizers"
+	"coalmine/privacy"
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/datasets"
+	"coalmine/tasks/taskstest"
+	"coalmine/tasks/training"
+)
+
+func TestGoldenBytes(t *testing.T) {
+	t.Parallel()
+	g := taskstest.NewGraph(t)
+	corpus := g.Run(datasets.Import, datasets.ImportParams{Sources: []storage.Digest{g.Import(taskstest.Text(200))}})
+	parts := g.Run(datasets.Encode, datasets.EncodeParams{VocabularySize: 30}, taskstest.In(datasets.CorpusInput, corpus))
+	balanced := g.Run(datasets.Balance, datasets.BalanceParams{Words: 60}, taskstest.In(datasets.PartsInput, parts))
+	population := g.Run(datasets.Partition, datasets.PartitionParams{Partition: datasets.ByUser},
+		taskstest.In(datasets.PartsInput, parts), taskstest.In(datasets.BalancedInput, balanced))
+	model := g.Run(training.Initial, training.InitialParams{Seed: 3, Model: models.Config{Kind: models.CIFGLSTM, Vocabulary: 30 + datasets.FirstWord, Embedding: 4, Units: 4, Layers: 1, Projection: 4}})
+	p := Params{
+		Repeats: 20, Members: 2, FalseAlarm: 1e-4,
+		Recipe: privacy.Recipe{Cohort: 5, Rounds: 3, NoiseMultiplier: 1, Delta: 1e-3, Sampling: privacy.Poisson, Unit: "record"},
+		Step: audits.Step{Private: &training.DPSGDParams{
+			SGDParams: training.SGDParams{Seed: 1, Local: training.Local{Optimizer: optimizers.Config{Kind: optimizers.SGD}, LearningRate: 1, Batch: 5}},
+			Sampling:  privacy.Poisson, Clip: 0.1, NoiseMultiplier: 1,
+		}},
+	}
+	edges := []taskstest.Edge{
+		taskstest.In(InitialInput, model), taskstest.In(audits.ModelInput, model),
+		taskstest.In(training.PopulationInput, population), taskstest.In(training.ShardsInput, parts),
+	}
+	taskstest.Golden(t, g.Run(Auditor, p, edges...))
+	if _, err := g.Try(Auditor, Params{Repeats: 20, Recipe: p.Recipe}, edges...); !tasks.IsPermanent(err) {
+		t.Errorf("got %v of a training without a step; expected a permanent error", err)
+	}
+}

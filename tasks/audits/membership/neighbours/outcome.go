@@ -1,0 +1,114 @@
+package neighbours
+
+import (
+	"fmt"
+
+	"coalmine/privacy"
+	"coalmine/privacy/empirical/replay"
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+)
+
+var Audit = audits.Describe[Fields, Outcome](audits.Description{
+	Name: "neighbours",
+	Legend: "Replay of neighbours: the noise multiplier that replayed rounds have, with its interval of 95%; how far one member moves the clipped sum, in clip " +
+		"norms; and whether tests of both, of the noise and of the cohorts refute the claim, with the p-value over all tests.",
+	Kinds:       []tasks.Kind{Auditor},
+	Limits:      limits,
+	Models:      audits.Anything,
+	Pairs:       audits.EverySecret,
+	OfPrivacy:   true,
+	AtEnd:       true,
+	OutcomeBlob: OutcomeBlob,
+	Measures: []audits.Measure{
+		{Name: "neighbours_noise_multiplier", Of: audits.Of(func(v *Outcome) float64 { return v.Noise.Measured }), Header: "replayed noise multiplier", Text: audits.Of((*Outcome).noise)},
+		{Name: "neighbours_noise_multiplier_low", Of: audits.Of(func(v *Outcome) float64 { return v.Noise.Low })},
+		{Name: "neighbours_noise_multiplier_high", Of: audits.Of(func(v *Outcome) float64 { return v.Noise.High })},
+		{Name: "neighbours_sensitivity", Of: audits.Of(func(v *Outcome) float64 { return v.Sensitivity }), Header: "replayed sensitivity", Scale: audits.Plain, Digits: 3},
+		{Name: "neighbours_outside", Of: audits.Of(func(v *Outcome) float64 { return v.Outside })},
+		{Name: "neighbours_p_value", Of: audits.Of(func(v *Outcome) float64 { return v.P })},
+		{Name: "neighbours_refuted", Of: audits.Of(func(v *Outcome) bool { return v.Refuted }), Header: "replay refutes", Text: audits.Of((*Outcome).verdict), Scale: audits.Percent},
+		{Name: "neighbours_refuted_by", Of: audits.Of(func(v *Outcome) string { return v.By })},
+		{Name: "neighbours_false_alarm", Of: audits.Of(func(v *Outcome) float64 { return v.FalseAlarm })},
+		{Name: "neighbours_epsilon", Of: audits.Of(func(v *Outcome) *float64 { return v.Epsilon })},
+		{Name: "neighbours_epsilon_low", Of: audits.Of(func(v *Outcome) *float64 { return v.EpsilonLow })},
+		{Name: "neighbours_repeats", Of: audits.Of(func(v *Outcome) int { return v.Repeats })},
+	},
+})
+
+// limits has one on epsilon, which a refuted training breaks, whatever it is.
+var limits = []audits.Limit{audits.LimitOf[float64]{
+	Name: "neighbours_epsilon", Range: "[0,1e9]",
+	Doc: "neighbours_epsilon limits the epsilon that is proved of the most noise that the replay of neighbours allows; a training that the replay refutes has none.",
+	Breaches: audits.Judged("neighbours_epsilon", func(v *Outcome, limit float64) []string {
+		switch {
+		case v.Repeats == 0:
+			return audits.NoValue("neighbours_epsilon", "the audit has replayed nothing")
+		case v.Refuted:
+			return []string{fmt.Sprintf("neighbours_epsilon: the replay of neighbours refutes the claim (%s, %s)", v.By, audits.PText(v.P))}
+		case v.EpsilonLow == nil:
+			return []string{"neighbours_epsilon is infinite"}
+		}
+		return audits.Above("neighbours_epsilon", *v.EpsilonLow, limit)
+	}),
+	FalseAlarms: func(s *audits.Setting, limit float64) []audits.FalseAlarm {
+		f, ok := audits.FieldsOf[*Fields](s)
+		if !ok {
+			return nil
+		}
+		return []audits.FalseAlarm{{
+			Limit: "neighbours_epsilon", Allowed: limit, Trials: f.Neighbours.Repeats, Unit: "rounds", Where: "a training that is right",
+			Probability: f.Neighbours.FalseAlarm.Float64(),
+		}}
+	},
+}.Limit()}
+
+// Outcome is what replays say about a training.
+type Outcome struct {
+	replay.Finding
+	Repeats int `json:"repeats"`
+	// Claimed is the claimed noise multiplier of the updates, ClaimedSensitivity that of a data set that
+	// differs in one member.
+	Claimed            float64 `json:"claimed_noise_multiplier"`
+	ClaimedSensitivity float64 `json:"claimed_sensitivity"`
+	// Epsilon is proved of the measured noise multiplier, EpsilonLow of the upper end of its interval,
+	// EpsilonHigh of the lower; nil is infinite.
+	Epsilon      *float64             `json:"epsilon"`
+	EpsilonLow   *float64             `json:"epsilon_low"`
+	EpsilonHigh  *float64             `json:"epsilon_high"`
+	Delta        float64              `json:"delta"`
+	Neighbouring privacy.Neighbouring `json:"neighbouring"`
+	Unit         string               `json:"unit"`
+	// Population that cohorts are drawn from.
+	Population int `json:"population"`
+}
+
+func (v *Outcome) noise() string {
+	return fmt.Sprintf("%.4g (%.4g to %.4g)", v.Noise.Measured, v.Noise.Low, v.Noise.High)
+}
+
+func (v *Outcome) verdict() string {
+	if v.Refuted {
+		return fmt.Sprintf("YES (%s)", audits.PText(v.P))
+	}
+	return fmt.Sprintf("no (%s)", audits.PText(v.P))
+}
+
+func printed(epsilon *float64) string {
+	if epsilon == nil {
+		return "infinite"
+	}
+	return privacy.Epsilon(*epsilon).String()
+}
+
+// Note implements audits.Noter. An epsilon is never bare.
+func (v *Outcome) Note(*audits.Cell) string {
+	text := fmt.Sprintf("replay of neighbours: %d rounds have the noise multiplier %s (of %s; claimed %.3g), of which, with cohorts as claimed, epsilon %s (%s to %s) is proved at delta %g (%s, unit %s); "+
+		"one member moves the sum by up to %.3g clip norms (claimed %g)",
+		v.Repeats, v.noise(), v.Noise.Part, v.Claimed, printed(v.Epsilon), printed(v.EpsilonLow), printed(v.EpsilonHigh), v.Delta, v.Neighbouring, v.Unit,
+		v.Sensitivity, v.ClaimedSensitivity)
+	if !v.Refuted {
+		return text + fmt.Sprintf("; %d tests do not refute the claim (%s over all), which does not show that it holds", len(v.Tests), audits.PText(v.P))
+	}
+	return text + fmt.Sprintf("; the training CANNOT BE AS PRIVATE AS CLAIMED: refuted by the test %q (%s over all %d, false alarms %g)", v.By, audits.PText(v.P), len(v.Tests), v.FalseAlarm)
+}
