@@ -138,6 +138,18 @@ type evaluation struct {
 func (e *evaluation) score(s *Scorer, sentences [][]int32) [][]int32 {
 	w := s.workspaces.Get().(*workspace)
 	defer s.workspaces.Put(w)
+	sentences = e.advance(s, w, sentences)
+	e.logProbs, e.hits = grow(e.logProbs, e.batch.rows()), grow(e.hits, e.batch.rows())
+	if e.top {
+		e.tops = grow(e.tops, e.batch.rows())
+	}
+	s.logProbs(w, e.outputs, e.batch.targets, e.logProbs, e.guesses)
+	return sentences
+}
+
+// advance fills in outputs and ranks of a block of sentences, and returns the sentences as
+// score does.
+func (e *evaluation) advance(s *Scorer, w *workspace, sentences [][]int32) [][]int32 {
 	if s.encoder == nil {
 		e.batch.pack(sentences)
 		e.states.reset(s.model, e.batch.active(0))
@@ -148,16 +160,11 @@ func (e *evaluation) score(s *Scorer, sentences [][]int32) [][]int32 {
 	}
 	width := s.model.config.outputWidth()
 	e.outputs = grow(e.outputs, e.batch.rows()*width)
-	e.logProbs, e.hits = grow(e.logProbs, e.batch.rows()), grow(e.hits, e.batch.rows())
-	if e.top {
-		e.tops = grow(e.tops, e.batch.rows())
-	}
 	for t := range e.batch.steps() {
 		start, end := e.batch.start[t], e.batch.start[t+1]
 		s.step(w, e.batch.inputs[start:end], &e.states)
 		copy(e.outputs[start*width:end*width], e.states.top())
 	}
-	s.logProbs(w, e.outputs, e.batch.targets, e.logProbs, e.guesses)
 	e.ranks = e.batch.turns(e.ranks)
 	return sentences
 }

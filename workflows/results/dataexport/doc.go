@@ -217,6 +217,14 @@ type Membership struct {
 	Targets int64 `json:"targets" parquet:"targets"`
 	// Loss is the sum over them under the audited model, in nats.
 	Loss float64 `json:"loss" parquet:"loss"`
+	// MinK and MinKPlusPlus are the means of the lowest fifth of the targets' log-likelihoods, in nats, and
+	// of these in standard deviations from the model's own mean; nil by a model that scores whole texts.
+	MinK         *float64 `json:"min_k" parquet:"min_k,optional"`
+	MinKPlusPlus *float64 `json:"min_k_plus_plus" parquet:"min_k_plus_plus,optional"`
+	// Words are the numbers of the words of the user's text, each followed by its count, and Compressed the
+	// text's length in bytes after compression by zlib; none of images.
+	Words      []int64 `json:"words" parquet:"words,list"`
+	Compressed int64   `json:"compressed" parquet:"compressed"`
 	// References has the reference models, in their order.
 	References []ReferenceLoss `json:"references" parquet:"references,list"`
 }

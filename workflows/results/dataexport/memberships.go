@@ -25,7 +25,14 @@ func (c *Cell) eachMembership(ctx context.Context, row func(Membership) error) e
 			for model, r := range u.References {
 				references[model] = ReferenceLoss(r)
 			}
-			return row(Membership{number, u.Member, int64(u.Replaced), u.Targets, u.Loss, references})
+			m := Membership{
+				User: number, Member: u.Member, Replaced: int64(u.Replaced), Targets: u.Targets, Loss: u.Loss,
+				Words: u.Text.Words, Compressed: u.Text.Compressed, References: references,
+			}
+			if u.ByToken {
+				m.MinK, m.MinKPlusPlus = &u.MinK, &u.MinKPlusPlus
+			}
+			return row(m)
 		})
 	}
 	return errors.New("no task of the cell audits memberships")

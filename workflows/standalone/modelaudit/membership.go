@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"coalmine/internal/encoding"
+	"coalmine/models"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
@@ -150,10 +151,12 @@ func (m *Membership) by() string {
 	return "texts"
 }
 
-// textLoss is the loss of a text in nats, over so many targets.
+// textLoss is the loss of a text in nats, over so many targets; scores are those of the targets if the
+// model tells them one by one.
 type textLoss struct {
 	targets int64
 	loss    float64
+	scores  []models.TokenScore
 }
 
 // judge attacks the model by the losses of the owners' texts, in tokens of a lexicon.
@@ -162,10 +165,9 @@ func (m *Membership) judge(ctx context.Context, l lexicon, losses func(context.C
 		return nil, err
 	}
 	var texts [][]int32
-	var users []membership.UserLoss
 	var owner []int // of each text
-	for i, o := range slices.Concat(m.Members, m.NonMembers) {
-		users = append(users, membership.UserLoss{Member: i < len(m.Members)})
+	owners := slices.Concat(m.Members, m.NonMembers)
+	for i, o := range owners {
 		for _, text := range o.Texts {
 			tokens, err := m.encode(&l, text)
 			if err != nil {
@@ -180,11 +182,37 @@ func (m *Membership) judge(ctx context.Context, l lexicon, losses func(context.C
 	if err != nil {
 		return nil, err
 	}
+	users, scores := make([]membership.UserLoss, len(owners)), make([][]models.TokenScore, len(owners))
 	for i, of := range found {
 		users[owner[i]].Targets += of.targets
 		users[owner[i]].Loss += of.loss
+		scores[owner[i]] = append(scores[owner[i]], of.scores...)
 	}
-	return m.attack(ctx, users)
+	for i := range users {
+		if len(scores[i]) > 0 {
+			users[i] = membership.LossOf(scores[i])
+		}
+		users[i].Member = i < len(m.Members)
+	}
+	return m.attack(ctx, users, textsOf(owners))
+}
+
+// textsOf are the words of owners, without case, and their texts.
+func textsOf(owners []Owner) []membership.UserText {
+	numbers := map[string]int64{}
+	texts := make([]membership.UserText, len(owners))
+	for i, o := range owners {
+		text := strings.Join(o.Texts, "\n")
+		var words []int64
+		for word := range strings.FieldsSeq(strings.ToLower(text)) {
+			if _, known := numbers[word]; !known {
+				numbers[word] = int64(len(numbers))
+			}
+			words = append(words, numbers[word])
+		}
+		texts[i] = membership.NewUserText(words, []byte(text))
+	}
+	return texts
 }
 
 // encode cuts a text as a training does. Unknown words are one token; of bytes a character is left whole.
@@ -215,17 +243,26 @@ func (m *Membership) encode(l *lexicon, text string) ([]int32, error) {
 }
 
 // attack runs the task of the membership audit.
-func (m *Membership) attack(ctx context.Context, users []membership.UserLoss) (*MembershipReport, error) {
-	data, err := json.Marshal(users)
+func (m *Membership) attack(ctx context.Context, users []membership.UserLoss, texts []membership.UserText) (*MembershipReport, error) {
+	runner := tasks.NewRunner()
+	give := func(blob string, list any) (storage.Key, error) {
+		data, err := json.Marshal(list)
+		h := tasks.NewHasher("given " + blob)
+		h.String(storage.DigestOf(data).String())
+		given := h.Sum()
+		runner.Give(&tasks.RunnerNode{Spec: tasks.Spec{Key: given}, Blobs: map[string][]byte{blob: data}})
+		return given, err
+	}
+	losses, err := give(membership.LossesBlob, users)
 	if err != nil {
 		return nil, err
 	}
-	runner := tasks.NewRunner()
-	h := tasks.NewHasher("given losses")
-	h.String(storage.DigestOf(data).String())
-	given := h.Sum()
-	runner.Give(&tasks.RunnerNode{Spec: tasks.Spec{Key: given}, Blobs: map[string][]byte{membership.LossesBlob: data}})
-	spec, err := tasks.NewSpec(membership.Kind, membership.Params{Shares: 1, Seed: m.Seed}, tasks.Input{Name: tasks.PartInput(0), Key: given})
+	given, err := give(membership.TextsBlob, texts)
+	if err != nil {
+		return nil, err
+	}
+	spec, err := tasks.NewSpec(membership.Kind, membership.Params{Shares: 1, Texts: true, Seed: m.Seed},
+		tasks.Input{Name: tasks.PartInput(0), Key: losses}, tasks.Input{Name: membership.TextsInput, Key: given})
 	if err != nil {
 		return nil, err
 	}
@@ -258,11 +295,11 @@ func (m *Model) Membership(ctx context.Context, of Membership) (*MembershipRepor
 			if len(tokens) < sequence {
 				sentence = append(sentence, datasets.End)
 			}
-			found, err := scorer.Evaluate([][]int32{sentence}, nil)
+			scores, err := scorer.TokenScores([][]int32{sentence})
 			if err != nil {
 				return nil, err
 			}
-			losses = append(losses, textLoss{found.All.Tokens, found.All.Loss})
+			losses = append(losses, textLoss{scores: scores[0]})
 		}
 		return losses, nil
 	})
@@ -301,7 +338,7 @@ func lossesBy(s scorer, v *Vocabulary, given, batch int) func(context.Context, [
 			return nil, err
 		}
 		for k, cost := range costs {
-			losses[places[k]] = textLoss{int64(len(list[k].suffix)), cost}
+			losses[places[k]] = textLoss{targets: int64(len(list[k].suffix)), loss: cost}
 		}
 		return losses, nil
 	}

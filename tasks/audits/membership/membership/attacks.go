@@ -9,27 +9,45 @@ import (
 // Attack is a way to score users: members score higher.
 type Attack string
 
-// Attacks, in the order of results.
+// Attacks, in the order of results, and the baseline without a model.
 const (
-	Loss        Attack = "loss"         // the less, the likelier (Yeom et al. 2018)
-	LiRA        Attack = "lira"         // likelihood ratio, online (Carlini et al. 2022)
-	LiRAOffline Attack = "lira-offline" // by reference models without the user
-	RMIA        Attack = "rmia"         // pairwise likelihood ratios (Zarifzadeh et al. 2024)
-	RMIAOffline Attack = "rmia-offline" // likewise, by reference models without the user
+	Loss         Attack = "loss"            // the less, the likelier (Yeom et al. 2018)
+	Zlib         Attack = "zlib"            // the loss for each byte of the compressed text (Carlini et al. 2021)
+	MinK         Attack = "min-k"           // mean log-likelihood of the least likely tokens (Shi et al. 2024)
+	MinKPlusPlus Attack = "min-k-plus-plus" // likewise, standardized by the model's distribution (Zhang et al. 2025)
+	LiRA         Attack = "lira"            // likelihood ratio, online (Carlini et al. 2022)
+	LiRAOffline  Attack = "lira-offline"    // by reference models without the user
+	RMIA         Attack = "rmia"            // pairwise likelihood ratios (Zarifzadeh et al. 2024)
+	RMIAOffline  Attack = "rmia-offline"    // likewise, by reference models without the user
+	Blind        Attack = "blind"           // by the texts alone (Das et al. 2024)
 )
 
-// references says that an attack needs reference models.
+// inputs are those of an attack besides losses.
+type inputs struct{ texts, tokens, references bool }
+
+// cover reports whether the inputs include those of an attack.
+func (i inputs) cover(of inputs) bool {
+	return (i.texts || !of.texts) && (i.tokens || !of.tokens) && (i.references || !of.references)
+}
+
 var attacks = []struct {
-	name       Attack
-	title      string
-	references bool
-	scores     func(*world) []float64
+	name   Attack
+	title  string
+	needs  inputs
+	scores func(*world) []float64
 }{
-	{Loss, "loss", false, func(w *world) []float64 { return w.target }},
-	{LiRA, "LiRA", true, (*world).lira},
-	{LiRAOffline, "LiRA offline", true, (*world).liraOffline},
-	{RMIA, "RMIA", true, func(w *world) []float64 { return w.rmia(everyone) }},
-	{RMIAOffline, "RMIA offline", true, func(w *world) []float64 { return w.rmia(without) }},
+	{Loss, "loss", inputs{}, func(w *world) []float64 { return w.target }},
+	{Zlib, "zlib", inputs{texts: true}, (*world).zlib},
+	{MinK, "Min-K%", inputs{tokens: true}, func(w *world) []float64 {
+		return w.scores(func(user int) float64 { return w.of[user].MinK })
+	}},
+	{MinKPlusPlus, "Min-K%++", inputs{tokens: true}, func(w *world) []float64 {
+		return w.scores(func(user int) float64 { return w.of[user].MinKPlusPlus })
+	}},
+	{LiRA, "LiRA", inputs{references: true}, (*world).lira},
+	{LiRAOffline, "LiRA offline", inputs{references: true}, (*world).liraOffline},
+	{RMIA, "RMIA", inputs{references: true}, func(w *world) []float64 { return w.rmia(everyModel) }},
+	{RMIAOffline, "RMIA offline", inputs{references: true}, func(w *world) []float64 { return w.rmia(without) }},
 }
 
 func (a Attack) Title() string {
@@ -41,8 +59,17 @@ func (a Attack) Title() string {
 	return string(a)
 }
 
+// inputs that the world has.
+func (w *world) inputs() inputs {
+	return inputs{
+		texts:      w.texts != nil,
+		tokens:     !slices.ContainsFunc(w.of, func(l UserLoss) bool { return !l.ByToken }),
+		references: w.references != nil,
+	}
+}
+
 // Choices of reference models for a user.
-func everyone(bool) bool   { return true }
+func everyModel(bool) bool { return true }
 func with(in bool) bool    { return in }
 func without(in bool) bool { return !in }
 

@@ -13,7 +13,8 @@ import (
 // Fields of the audit block.
 type Fields struct {
 	// Membership inference of users from the last model: users that train against data.held_out_users,
-	// by the mean loss on their own text, users with canaries apart.
+	// by the model's predictions of their own text, users with canaries apart, beside a classifier of
+	// texts that sees no model.
 	Membership *Block `json:"membership,omitempty" also:"membership_inference mia" source:"Thakkar et al. 2020, section 5 (future work); Yeom et al. 2018"`
 }
 
@@ -83,6 +84,10 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	p := Params{References: f.Membership.ReferenceModels, Seed: b.Setting().Seed}
 	inputs := losses(b, b.Model(round), fmt.Sprintf("the model after %d", round), tasks.PartInput)
 	p.Shares = len(inputs)
+	if possible(b.Setting()).texts {
+		p.Texts = true
+		inputs = append(inputs, tasks.Input{Name: TextsInput, Key: b.Node(Texts, "texts of users", struct{}{}, population(b)...)})
+	}
 	for model := range p.References {
 		name := func(share int) string { return ReferenceInput(model, share) }
 		inputs = append(inputs, losses(b, b.Reference(model), fmt.Sprintf("reference model %d", model+1), name)...)
@@ -91,11 +96,24 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 }
 
 func losses(b audits.Builder, model storage.Key, of string, name func(share int) string) []tasks.Input {
-	inputs := []tasks.Input{{Name: audits.ModelInput, Key: model}, {Name: datasets.BalancedInput, Key: b.Balanced()}, {Name: datasets.PartsInput, Key: b.Parts()}}
+	inputs := append([]tasks.Input{{Name: audits.ModelInput, Key: model}}, population(b)...)
+	return utility.UserShares(b, Losses, ScoredLosses, "losses of users %d of %d under "+of, name, func(share utility.UserShare) any { return share }, inputs)
+}
+
+// population are the inputs that everyone is read from.
+func population(b audits.Builder) []tasks.Input {
+	inputs := []tasks.Input{{Name: datasets.BalancedInput, Key: b.Balanced()}, {Name: datasets.PartsInput, Key: b.Parts()}}
 	if insertions := b.Insertions(); insertions != (storage.Key{}) {
 		inputs = append(inputs, tasks.Input{Name: datasets.InsertionsInput, Key: insertions})
 	}
-	return utility.UserShares(b, Losses, ScoredLosses, "losses of users %d of %d under "+of, name, func(share utility.UserShare) any { return share }, inputs)
+	return inputs
+}
+
+// possible are the inputs of attacks in a setting.
+func possible(s *audits.Setting) inputs {
+	f, ok := audits.FieldsOf[*Fields](s)
+	texts := s.Reading.Level != datasets.ImageLevel
+	return inputs{texts: texts, tokens: texts && s.External == nil && s.Program == nil, references: ok && f.Membership.ReferenceModels > 0}
 }
 
 // States implements audits.Scorer: the training part under every model.

@@ -40,10 +40,11 @@ var limits = []audits.Limit{
 }
 
 // numbers is the number of AUCs, or rates, of a cell.
-func numbers(s *audits.Setting) int {
-	n := 1
-	if f, ok := audits.FieldsOf[*Fields](s); ok && f.Membership.ReferenceModels > 0 {
-		n = len(attacks)
+func numbers(s *audits.Setting) (n int) {
+	for _, attack := range attacks {
+		if possible(s).cover(attack.needs) {
+			n++
+		}
 	}
 	if s.Canaries != nil {
 		n *= 2 // sharers apart

@@ -3,7 +3,8 @@
 // model predicts their text.
 //
 //	audits/user-losses   the loss of a model on each user of one share of them
-//	audits/membership    the outcomes of attacks, with and without reference models
+//	audits/user-texts    the words of each user, which no model has seen
+//	audits/membership    the outcomes of attacks, with and without reference models, and of a blind baseline
 //
 // A reference model is a training of the cell's recipe on half of all users, drawn by
 // datasets/reference-users. Cells that differ in the audit or in canaries alone share them.
@@ -13,7 +14,10 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
+	"coalmine/models"
+	"coalmine/models/ranking"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/models/utility"
@@ -32,58 +36,113 @@ type UserLoss struct {
 	Targets int64 `json:"targets"`
 	// Loss is the sum over them, in nats.
 	Loss float64 `json:"loss"`
+	// ByToken says that MinK and MinKPlusPlus are known: a model that scores whole texts tells their loss
+	// alone. Both are means over the rarest targets, the lowest leastShare of each score.
+	ByToken      bool    `json:"by_token,omitempty"`
+	MinK         float64 `json:"min_k,omitempty"`
+	MinKPlusPlus float64 `json:"min_k_plus_plus,omitempty"`
 	// Member says that the user trained. Replaced counts the examples that are canaries.
 	Member   bool `json:"member,omitempty"`
 	Replaced int  `json:"replaced,omitempty"`
+}
+
+// leastShare of a user's targets are those of Min-K%: 20%, as in Shi et al. 2024.
+const leastShare = 0.2
+
+// LossOf sums up the scores of all targets of a user.
+func LossOf(scores []models.TokenScore) UserLoss {
+	l := UserLoss{Targets: int64(len(scores)), ByToken: len(scores) > 0}
+	var plain, standard []float64
+	for _, s := range scores {
+		l.Loss -= float64(s.LogProb)
+		plain = append(plain, float64(s.LogProb))
+		standard = append(standard, (float64(s.LogProb)-s.Mean)/max(s.Deviation, leastDeviation))
+	}
+	if l.ByToken {
+		l.MinK, l.MinKPlusPlus = meanOfLeast(plain), meanOfLeast(standard)
+	}
+	return l
+}
+
+// leastDeviation keeps a score finite where a model gives all tokens one probability.
+const leastDeviation = 1e-6
+
+// meanOfLeast is the mean of the lowest leastShare of the values, of one at least.
+func meanOfLeast(values []float64) float64 {
+	slices.Sort(values)
+	return ranking.Mean(values[:max(1, int(leastShare*float64(len(values))))])
 }
 
 // Losses measures a model on the users of a share; ScoredLosses does by an external model. Inputs:
 // audits.ModelInput, datasets.BalancedInput, datasets.PartsInput, and datasets.InsertionsInput if
 // there are canaries.
 var (
-	Losses       = tasks.Kind{Name: "audits/user-losses", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runLosses)}
+	Losses       = tasks.Kind{Name: "audits/user-losses", Version: 2, Class: tasks.Compute, Run: tasks.WithParams(runLosses)}
 	ScoredLosses = tasks.Kind{Name: "audits/user-losses-by-scores", Version: 1, Class: tasks.Compute, Command: true, Run: tasks.WithParams(runLosses)}
 )
 
 func runLosses(ctx context.Context, t *tasks.Task, p *utility.UserShare) error {
-	members, err := datasets.OpenBalanced(ctx, t, datasets.BalancedInput, datasets.PartsInput, false)
+	all, err := openEveryone(ctx, t)
 	if err != nil {
 		return err
 	}
-	heldOut, err := datasets.OpenBalanced(ctx, t, datasets.BalancedInput, datasets.PartsInput, true)
-	if err != nil {
-		return err
-	}
-	n := members.Users()
-	return utility.MeasureUsers(ctx, t, p, LossesBlob, n+heldOut.Users(), func(evaluate utility.Evaluator, user int) (UserLoss, error) {
-		if user >= n {
-			return lossOf(ctx, evaluate, heldOut, user-n)
+	return utility.MeasureUsers(ctx, t, p, LossesBlob, all.users(), func(model *utility.UserModel, user int) (UserLoss, error) {
+		examples, replaced, err := all.read(ctx, user)
+		if err != nil {
+			return UserLoss{}, err
 		}
-		loss, err := lossOf(ctx, evaluate, members, user)
-		loss.Member = true
-		return loss, err
+		loss, err := lossOf(model, examples)
+		if err != nil {
+			return loss, fmt.Errorf("user %d: %w", user, err)
+		}
+		loss.Member, loss.Replaced = all.member(user), replaced
+		return loss, nil
 	})
 }
 
-func lossOf(ctx context.Context, evaluate utility.Evaluator, users *datasets.Population, user int) (UserLoss, error) {
-	examples, replaced, err := users.ReadOwn(ctx, user)
-	if err != nil || len(examples) == 0 {
-		return UserLoss{Replaced: replaced}, err
+func lossOf(model *utility.UserModel, examples [][]int32) (UserLoss, error) {
+	if len(examples) == 0 {
+		return UserLoss{}, nil
 	}
-	found, err := evaluate(examples)
-	if err != nil {
-		return UserLoss{}, fmt.Errorf("user %d: %w", user, err)
+	if model.Scorer != nil {
+		scores, err := model.Scorer.TokenScores(examples)
+		return LossOf(slices.Concat(scores...)), tasks.Permanent(err)
 	}
+	found, err := model.Evaluate(examples)
 	tally := found.All
 	if tally.Tokens == 0 { // a program counts ordinary words alone
 		tally = found.Counted
 	}
-	return UserLoss{Targets: tally.Tokens, Loss: tally.Loss, Replaced: replaced}, nil
+	return UserLoss{Targets: tally.Tokens, Loss: tally.Loss}, err
+}
+
+// everyone is the balanced users that train, by index, and then those held out.
+type everyone struct{ members, heldOut *datasets.Population }
+
+func openEveryone(ctx context.Context, t *tasks.Task) (all everyone, err error) {
+	if all.members, err = datasets.OpenBalanced(ctx, t, datasets.BalancedInput, datasets.PartsInput, false); err != nil {
+		return all, err
+	}
+	all.heldOut, err = datasets.OpenBalanced(ctx, t, datasets.BalancedInput, datasets.PartsInput, true)
+	return all, err
+}
+
+func (e *everyone) users() int           { return e.members.Users() + e.heldOut.Users() }
+func (e *everyone) member(user int) bool { return user < e.members.Users() }
+
+// read returns the examples of a user that no canary replaced, and the number of the others.
+func (e *everyone) read(ctx context.Context, user int) (examples [][]int32, replaced int, err error) {
+	if e.member(user) {
+		return e.members.ReadOwn(ctx, user)
+	}
+	return e.heldOut.ReadOwn(ctx, user-e.members.Users())
 }
 
 type Params struct {
 	// Shares of the users, each measured by a task.
 	Shares int `json:"shares"`
+	// Texts: the users' texts are an input.
+	Texts bool `json:"texts,omitempty"`
 	// References is the number of reference models, and Seed that of their users and of intervals.
 	References int    `json:"references,omitempty"`
 	Seed       uint64 `json:"seed,omitempty"`
@@ -95,8 +154,8 @@ func ReferenceInput(model, share int) string {
 }
 
 // Kind attacks a model. Its inputs are audits/user-losses of the model, by tasks.PartInput, and of the
-// reference models, by ReferenceInput. Its blob is audits.OutcomeBlob.
-var Kind = tasks.Kind{Name: "audits/membership", Version: 2, Class: tasks.Compute, Run: tasks.WithParams(run)}
+// reference models, by ReferenceInput, and audits/user-texts by TextsInput. Its blob is audits.OutcomeBlob.
+var Kind = tasks.Kind{Name: "audits/membership", Version: 3, Class: tasks.Compute, Run: tasks.WithParams(run)}
 
 func run(ctx context.Context, t *tasks.Task, p *Params) error {
 	if n := p.References; n < 0 || n%2 == 1 || n > 0 && n < leastReferences {
@@ -107,6 +166,13 @@ func run(ctx context.Context, t *tasks.Task, p *Params) error {
 		return err
 	}
 	w := newWorld(losses, p.Seed)
+	if p.Texts {
+		texts, err := readTexts(ctx, t, len(losses))
+		if err != nil {
+			return err
+		}
+		w.read(texts)
+	}
 	for model := range p.References {
 		name := func(share int) string { return ReferenceInput(model, share) }
 		losses, err := readLosses(ctx, t, p.Shares, name)

@@ -71,6 +71,10 @@ func (b bench) losses(model *taskstest.Node, shares int, more ...taskstest.Edge)
 	return nodes, all
 }
 
+func (b bench) texts() *taskstest.Node {
+	return b.Run(Texts, struct{}{}, taskstest.In(datasets.BalancedInput, b.balanced), taskstest.In(datasets.PartsInput, b.parts), b.insertion())
+}
+
 func (b bench) insertion() taskstest.Edge {
 	return taskstest.In(datasets.InsertionsInput, b.insertions)
 }
@@ -90,7 +94,8 @@ func (b bench) outcome(t *testing.T, references int) (*taskstest.Node, *Outcome)
 	for model := range references {
 		add(uint64(10+model), func(share int) string { return ReferenceInput(model, share) })
 	}
-	node := b.Run(Kind, Params{Shares: shares, References: references, Seed: 1}, edges...)
+	edges = append(edges, taskstest.In(TextsInput, b.texts()))
+	node := b.Run(Kind, Params{Shares: shares, Texts: true, References: references, Seed: 1}, edges...)
 	var v Outcome
 	if err := json.Unmarshal(node.Blob(audits.OutcomeBlob), &v); err != nil {
 		t.Fatal(err)
@@ -144,7 +149,7 @@ func TestSharersAreMeasuredOnTheirOwnText(t *testing.T) {
 		}
 	}
 	_, v := b.outcome(t, 0)
-	if sharers == 0 || v.Sharers != sharers || v.Members != 14-sharers || v.HeldOut != 9 || len(v.Attacks) != 1 || v.Attacks[0].Sharers.Users != sharers {
+	if sharers == 0 || v.Sharers != sharers || v.Members != 14-sharers || v.HeldOut != 9 || len(v.Attacks) != 4 || v.Attacks[0].Sharers.Users != sharers {
 		t.Errorf("%d sharers; %+v", sharers, v)
 	}
 }
@@ -160,6 +165,9 @@ func TestAnUntrainedModelTellsNothing(t *testing.T) {
 		if a := o.Members.AUC; a.Low > 0.5 || a.High < 0.5 {
 			t.Errorf("%s: %+v", o.Attack, a)
 		}
+	}
+	if a := v.Blind.Members.AUC; a.Low > 0.5 || a.High < 0.5 {
+		t.Errorf("blind: %+v", a)
 	}
 }
 
@@ -189,6 +197,7 @@ func TestGoldenBytes(t *testing.T) {
 	b := newBench(t)
 	losses, _ := b.losses(b.model(1), 1, b.insertion())
 	taskstest.Golden(t, losses...)
+	taskstest.Golden(t, b.texts())
 	node, _ := b.outcome(t, 4)
 	taskstest.Golden(t, node)
 }

@@ -14,9 +14,10 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	Name: "membership",
 	Legend: "Member AUC: the probability that the model predicts the text of a user that trained better than that of a held-out one, in %; 50 by chance. " +
 		"TPR: the share of the users that trained who are found where 1% of the held-out ones are taken for members. LiRA and RMIA: the AUC of attacks by reference models. " +
+		"Blind AUC: that of a classifier that sees the texts and no model; an attack that is not above it says nothing about the model. " +
 		"Users who carry canaries are left out of all of these.",
 	Limits:      limits,
-	Kinds:       []tasks.Kind{Losses, ScoredLosses, Kind},
+	Kinds:       []tasks.Kind{Losses, ScoredLosses, Texts, Kind},
 	Models:      audits.Anything,
 	ByScores:    true,
 	ByProgram:   true,
@@ -35,7 +36,9 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 		audits.Measure{Name: "membership_tpr_01", Of: truePositives(1)},
 	), audits.Within(func(v *Outcome) *Group { return v.of(Loss).Sharers },
 		audits.Measure{Name: "membership_sharers_auc", Of: auc},
-	), byReferences("lira", LiRA, LiRAOffline), byReferences("rmia", RMIA, RMIAOffline)),
+	), byReferences("lira", LiRA, LiRAOffline), byReferences("rmia", RMIA, RMIAOffline), audits.Within(func(v *Outcome) *Group { return v.blind().Members },
+		audits.Measure{Name: "membership_blind_auc", Of: auc, Header: "blind AUC %", Optional: true, Scale: audits.Percent, Digits: 1},
+	), area("zlib", Zlib), area("min_k", MinK), area("min_k_plus_plus", MinKPlusPlus)),
 	Charted: &audits.Charted{Name: "member AUC of the best attack, %", Level: 50, Of: charted},
 })
 
@@ -48,6 +51,11 @@ func truePositives(at int) audits.Value {
 
 func members(a Attack) func(*Outcome) *Group {
 	return func(v *Outcome) *Group { return v.of(a).Members }
+}
+
+// area is the measure of an attack's area.
+func area(name string, a Attack) []audits.Measure {
+	return audits.Within(members(a), audits.Measure{Name: "membership_" + name + "_auc", Of: auc})
 }
 
 // byReferences are the measures of an attack by all reference models, and by those without a user.
@@ -64,7 +72,7 @@ func byReferences(name string, online, offline Attack) []audits.Measure {
 		audits.Measure{Name: "membership_" + name + "_auc", Of: auc, Header: online.Title() + " AUC %", Optional: true, Scale: audits.Percent, Digits: 1},
 		audits.Measure{Name: "membership_" + name + "_tpr_1", Of: found(0)},
 		audits.Measure{Name: "membership_" + name + "_tpr_01", Of: found(1)},
-	), audits.Within(members(offline), audits.Measure{Name: "membership_" + name + "_offline_auc", Of: auc})...)
+	), area(name+"_offline", offline)...)
 }
 
 type Outcome struct {
@@ -78,6 +86,8 @@ type Outcome struct {
 	Alike      bool            `json:"alike,omitempty"`
 	References int             `json:"references,omitempty"`
 	Attacks    []AttackOutcome `json:"attacks"`
+	// Blind is the outcome of a classifier that sees the texts of users and no model; nil of images.
+	Blind *AttackOutcome `json:"blind,omitempty"`
 }
 
 type AttackOutcome struct {
@@ -87,6 +97,9 @@ type AttackOutcome struct {
 	Sharers *Group `json:"sharers,omitempty"`
 	// Curve is the share of Members found, in [0, 1], at 0%, 1%, ..., 100% false positives.
 	Curve []float64 `json:"curve,omitempty"`
+	// OverBlind is the AUC of Members less that of the blind baseline; nil with fewer than 10 of them, or
+	// held-out users.
+	OverBlind *audits.Bounded `json:"over_blind,omitempty"`
 }
 
 // Group compares some users that trained with held-out ones.
@@ -113,6 +126,14 @@ func (v *Outcome) of(a Attack) AttackOutcome {
 		return v.Attacks[i]
 	}
 	return AttackOutcome{}
+}
+
+// blind is empty of images.
+func (v *Outcome) blind() AttackOutcome {
+	if v.Blind == nil {
+		return AttackOutcome{}
+	}
+	return *v.Blind
 }
 
 func (v *Outcome) measured() *Outcome {
@@ -147,6 +168,9 @@ func (v *Outcome) Note(*audits.Cell) string {
 	if v.Alike {
 		note += "; the model gives all users the same loss, so that nothing can tell them apart: it scores everything alike"
 	}
+	if g := v.blind().Members; g != nil {
+		note += fmt.Sprintf("; the texts alone, without a model, tell members with AUC %s", percents(g.AUC))
+	}
 	for _, o := range v.Attacks {
 		if text := o.text(v.HeldOut); text != "" {
 			note += "; " + text
@@ -165,7 +189,7 @@ const chance = 0.5
 func (o *AttackOutcome) text(heldOut int) string {
 	var texts []string
 	if o.Members != nil {
-		texts = append(texts, o.Members.text(heldOut))
+		texts = append(texts, o.Members.text(heldOut)+o.overBlindText())
 	}
 	if o.Sharers != nil {
 		texts = append(texts, "of users with canaries "+o.Sharers.text(heldOut))
@@ -176,8 +200,25 @@ func (o *AttackOutcome) text(heldOut int) string {
 	return o.Attack.Title() + ": " + strings.Join(texts, ", ")
 }
 
+// overBlindText compares an attack with the blind baseline.
+func (o *AttackOutcome) overBlindText() string {
+	switch d := o.OverBlind; {
+	case d == nil:
+		return ""
+	case d.Low > 0:
+		return fmt.Sprintf(", above the blind baseline by %s", percents(*d))
+	default:
+		return fmt.Sprintf(", not shown to be above the blind baseline (by %s)", percents(*d))
+	}
+}
+
+// percents is "64.70% (62.40 to 66.80)".
+func percents(b audits.Bounded) string {
+	return fmt.Sprintf("%.2f%% (%.2f to %.2f)", 100*b.Value, 100*b.Low, 100*b.High)
+}
+
 func (g *Group) text(heldOut int) string {
-	text := fmt.Sprintf("AUC %.2f%% (%.2f to %.2f), %s%s", 100*g.AUC.Value, 100*g.AUC.Low, 100*g.AUC.High, audits.PText(g.P), audits.TooFewToTell(min(g.Users, heldOut), chance))
+	text := fmt.Sprintf("AUC %s, %s%s", percents(g.AUC), audits.PText(g.P), audits.TooFewToTell(min(g.Users, heldOut), chance))
 	for _, r := range g.Rates {
 		text += fmt.Sprintf(", TPR at %g%% FPR ", 100*r.FalsePositives)
 		if r.TruePositives == nil {
@@ -199,7 +240,7 @@ func (v *Outcome) Figure(*audits.Cell) *audits.Figure {
 		X: audits.Axis{Title: "false positives (%)", Most: 100}, Y: audits.Axis{Title: "true positives (%)", Most: 100},
 		Lines: []audits.Line{{Name: "chance", Points: []audits.Point{{}, {X: 100, Y: 100}}}},
 	}
-	for _, o := range v.Attacks {
+	for _, o := range append(v.Attacks[:len(v.Attacks):len(v.Attacks)], v.blind()) {
 		if o.Curve == nil {
 			continue
 		}

@@ -64,10 +64,10 @@ func TestTheNoteSaysWhatCannotBeEstimated(t *testing.T) {
 	if got := found().Note(nil); !strings.HasPrefix(got, want) {
 		t.Errorf("%s\nwant %s…", got, want)
 	}
-	if got := auditstest.Texts(&Audit, found()); !slices.Equal(got, []string{"90.0", "60.0", "", ""}) {
+	if got := auditstest.Texts(&Audit, found()); !slices.Equal(got, []string{"90.0", "60.0", "", "", ""}) {
 		t.Errorf("texts %q", got)
 	}
-	if got := auditstest.Texts(&Audit, new(Outcome)); !slices.Equal(got, []string{"-", "", "", ""}) {
+	if got := auditstest.Texts(&Audit, new(Outcome)); !slices.Equal(got, []string{"-", "", "", "", ""}) {
 		t.Errorf("texts of nothing %q", got)
 	}
 }

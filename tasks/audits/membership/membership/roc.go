@@ -6,6 +6,9 @@ import (
 	"slices"
 	"sort"
 
+	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/stat/distuv"
+
 	"coalmine/models/ranking"
 	"coalmine/tasks/audits"
 )
@@ -62,6 +65,35 @@ func placements(values, others []float64) []float64 {
 		shares[i] = float64(lower+notHigher) / 2 / float64(len(others))
 	}
 	return shares
+}
+
+// leastCompared is the number of users of each sort that a difference of areas takes.
+const leastCompared = 10
+
+// areaDifference is the area of scores a less that of scores b of the same users, with the interval of
+// DeLong, DeLong and Clarke-Pearson (1988): the variance of the placements of members, and that of
+// held-out users; by Student's t with the degrees of freedom of the fewer users. Nil with fewer than
+// leastCompared users of either.
+func areaDifference(membersA, heldOutA, membersB, heldOutB []float64) *audits.Bounded {
+	m, n := len(membersA), len(heldOutA)
+	if min(m, n) < leastCompared {
+		return nil
+	}
+	a, b := newRanking(membersA, heldOutA), newRanking(membersB, heldOutB)
+	ofMembers := differences(placements(membersA, a.heldOut), placements(membersB, b.heldOut))
+	ofHeldOut := differences(placements(heldOutA, a.members), placements(heldOutB, b.members))
+	mean, variance := stat.MeanVariance(ofMembers, nil)
+	t := distuv.StudentsT{Sigma: 1, Nu: float64(min(m, n) - 1)}.Quantile(1 - (1-audits.Confidence)/2)
+	half := t * math.Sqrt(variance/float64(m)+stat.Variance(ofHeldOut, nil)/float64(n))
+	return &audits.Bounded{Value: mean, Low: max(-1, mean-half), High: min(1, mean+half)}
+}
+
+func differences(a, b []float64) []float64 {
+	apart := make([]float64, len(a))
+	for i := range apart {
+		apart[i] = a[i] - b[i]
+	}
+	return apart
 }
 
 // falsePositives are the rates at which true positives are measured.

@@ -12,6 +12,8 @@ import (
 // User holds the losses of a user under all models of an audit.
 type User struct {
 	UserLoss
+	// Text is empty of images.
+	Text       UserText
 	References []ReferenceLoss
 }
 
@@ -28,6 +30,12 @@ func (p *Params) EachUser(ctx context.Context, t *tasks.Task, do func(User) erro
 	if err != nil {
 		return err
 	}
+	texts := make([]UserText, len(losses))
+	if p.Texts {
+		if texts, err = readTexts(ctx, t, len(losses)); err != nil {
+			return err
+		}
+	}
 	drawn := make([][]bool, p.References)
 	for model := range drawn {
 		drawn[model] = datasets.ReferenceParams{Seed: p.Seed, Model: model}.Drawn(len(losses))
@@ -43,7 +51,7 @@ func (p *Params) EachUser(ctx context.Context, t *tasks.Task, do func(User) erro
 			for model := range references {
 				references[model] = ReferenceLoss{models[model][user-first].Loss, drawn[model][user]}
 			}
-			if err := do(User{losses[user], references}); err != nil {
+			if err := do(User{losses[user], texts[user], references}); err != nil {
 				return err
 			}
 		}

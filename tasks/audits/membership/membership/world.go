@@ -21,6 +21,8 @@ type world struct {
 	target     []float64
 	references [][]float64
 	in         [][]bool
+	// texts of the users; nil without any.
+	texts []UserText
 }
 
 func newWorld(losses []UserLoss, seed uint64) *world {
@@ -65,14 +67,25 @@ func (w *world) outcome() (*Outcome, error) {
 	if v.HeldOut == 0 || v.Members+v.Sharers == 0 {
 		return nil, fmt.Errorf("membership of %d users that trained and %d held-out ones, who have examples to predict; expected one of each at least: raise data.held_out_users.fraction, or lower it", v.Members+v.Sharers, v.HeldOut)
 	}
+	var blind []float64
+	if w.texts != nil {
+		blind = w.blind()
+		o, err := w.attackOutcome(Blind, blind)
+		if err != nil {
+			return nil, fmt.Errorf("the blind baseline: %w", err)
+		}
+		v.Blind = &o
+	}
 	for _, attack := range attacks {
-		if attack.references && len(w.references) == 0 {
+		if !w.inputs().cover(attack.needs) {
 			continue
 		}
-		o, err := w.attackOutcome(attack.name, attack.scores(w))
+		scores := attack.scores(w)
+		o, err := w.attackOutcome(attack.name, scores)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", attack.title, err)
 		}
+		o.OverBlind = w.overBlind(scores, blind)
 		v.Attacks = append(v.Attacks, o)
 	}
 	return v, nil
@@ -83,7 +96,20 @@ func alike(likelihoods []float64) bool {
 }
 
 func (w *world) attackOutcome(attack Attack, scores []float64) (o AttackOutcome, err error) {
-	var members, sharers, heldOut []float64
+	members, sharers, heldOut := w.groups(scores)
+	o.Attack = attack
+	if o.Members, err = Tell(members, heldOut, w.seed); err != nil {
+		return o, err
+	}
+	if o.Members != nil {
+		o.Curve = rocCurve(members, heldOut)
+	}
+	o.Sharers, err = Tell(sharers, heldOut, w.seed)
+	return o, err
+}
+
+// groups divides the scores of users.
+func (w *world) groups(scores []float64) (members, sharers, heldOut []float64) {
 	for i, score := range scores {
 		switch {
 		case !w.of[i].Member:
@@ -94,15 +120,18 @@ func (w *world) attackOutcome(attack Attack, scores []float64) (o AttackOutcome,
 			members = append(members, score)
 		}
 	}
-	o.Attack = attack
-	if o.Members, err = Tell(members, heldOut, w.seed); err != nil {
-		return o, err
+	return members, sharers, heldOut
+}
+
+// overBlind is by how much the area of an attack exceeds that of the blind baseline; nil without one, or
+// with too few users.
+func (w *world) overBlind(scores, blind []float64) *audits.Bounded {
+	if blind == nil {
+		return nil
 	}
-	if o.Members != nil {
-		o.Curve = rocCurve(members, heldOut)
-	}
-	o.Sharers, err = Tell(sharers, heldOut, w.seed)
-	return o, err
+	members, _, heldOut := w.groups(scores)
+	blindMembers, _, blindHeldOut := w.groups(blind)
+	return areaDifference(members, heldOut, blindMembers, blindHeldOut)
 }
 
 // leastUsers is the number of users of each sort that an AUC takes: one user has no spread.

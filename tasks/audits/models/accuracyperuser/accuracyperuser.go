@@ -51,12 +51,12 @@ func run(ctx context.Context, t *tasks.Task, p *Params) error {
 	if err != nil {
 		return err
 	}
-	return utility.MeasureUsers(ctx, t, &p.UserShare, UsersBlob, examples.Users(), func(evaluate utility.Evaluator, user int) (u selection.UserAccuracy, err error) {
+	return utility.MeasureUsers(ctx, t, &p.UserShare, UsersBlob, examples.Users(), func(model *utility.UserModel, user int) (u selection.UserAccuracy, err error) {
 		sentences, err := examples.ReadUser(ctx, user)
 		if err != nil {
 			return u, err
 		}
-		found, err := evaluate(sentences)
+		found, err := model.Evaluate(sentences)
 		if err != nil {
 			return u, fmt.Errorf("user %d: %w", user, err)
 		}

@@ -34,12 +34,12 @@ var Scored = tasks.Kind{Name: "evaluation/scores", Version: 2, Class: tasks.Comp
 
 func runScored(ctx context.Context, t *tasks.Task, p *ScoredParams) error {
 	if p.Model.OfImages() {
-		evaluate, release, err := openExternal(ctx, t, &p.Model)
+		model, err := openExternal(ctx, t, &p.Model)
 		if err != nil {
 			return err
 		}
-		defer release()
-		return (&PartParams{Data: datasets.Test, Shares: 1}).tally(ctx, t, evaluate)
+		defer model.release()
+		return (&PartParams{Data: datasets.Test, Shares: 1}).tally(ctx, t, model.Evaluate)
 	}
 	vocabulary, err := datasets.ReadVocabulary(ctx, t, DataInput)
 	if err != nil {
@@ -191,18 +191,26 @@ type UserShare struct {
 
 func (p UserShare) Asks() *clientprograms.Program { return p.Program }
 
+// UserModel is a model that users are measured with.
+type UserModel struct {
+	Evaluate Evaluator
+	// Scorer predicts token by token; nil of classifiers, external models and programs.
+	Scorer  *models.Scorer
+	release func()
+}
+
 // MeasureUsers measures the users of a share, and puts a JSON array of the results, in their order, into a
 // blob.
-func MeasureUsers[T any](ctx context.Context, t *tasks.Task, p *UserShare, blob string, users int, measure func(evaluate Evaluator, user int) (T, error)) error {
-	evaluate, release, err := p.open(ctx, t)
+func MeasureUsers[T any](ctx context.Context, t *tasks.Task, p *UserShare, blob string, users int, measure func(model *UserModel, user int) (T, error)) error {
+	model, err := p.open(ctx, t)
 	if err != nil {
 		return err
 	}
-	defer release()
+	defer model.release()
 	first, end := p.Share*users/p.Shares, (p.Share+1)*users/p.Shares
 	list := make([]T, 0, end-first)
 	for user := first; user < end; user++ {
-		measured, err := measure(evaluate, user)
+		measured, err := measure(model, user)
 		if err != nil {
 			return err
 		}
@@ -212,24 +220,23 @@ func MeasureUsers[T any](ctx context.Context, t *tasks.Task, p *UserShare, blob 
 	return t.PutJSON(ctx, blob, list)
 }
 
-// open returns the evaluator of the model, and a function that releases it.
-func (p *UserShare) open(ctx context.Context, t *tasks.Task) (evaluate Evaluator, release func(), err error) {
+func (p *UserShare) open(ctx context.Context, t *tasks.Task) (*UserModel, error) {
 	switch {
 	case p.Model != nil:
 		return openExternal(ctx, t, p.Model)
 	case p.Program != nil:
 		evaluate, client, err := programEvaluator(ctx, t, p.Program)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		return evaluate, client.GiveBack, nil
+		return &UserModel{Evaluate: evaluate, release: client.GiveBack}, nil
 	}
 	model, err := checkpoints.Read(ctx, t, audits.ModelInput)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	evaluate, err = evaluatorOf(ctx, t, model, false)
-	return evaluate, func() {}, err
+	evaluate, scorer, err := evaluatorOf(ctx, t, model, false)
+	return &UserModel{evaluate, scorer, func() {}}, err
 }
 
 // shares is the number of tasks for the test part, or for the users. It shows in keys, not in results.
@@ -249,23 +256,25 @@ func UserShares(b audits.Builder, own, scored tasks.Kind, label string, name fun
 	return parts
 }
 
-// openExternal returns the evaluator of an external model. It classifies images and scores whole texts, if
-// they are UTF-8: all their words are targets, and hits are not known.
-func openExternal(ctx context.Context, t *tasks.Task, p *external.ModelParams) (evaluate Evaluator, release func(), err error) {
+// openExternal opens an external model, which classifies images and scores whole texts, if they are
+// UTF-8: all their words are targets, and hits are not known.
+func openExternal(ctx context.Context, t *tasks.Task, p *external.ModelParams) (*UserModel, error) {
 	var vocabulary *datasets.Vocabulary
 	if !p.OfImages() {
+		var err error
 		if vocabulary, err = datasets.ReadVocabulary(ctx, t, datasets.PartsInput); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
 	model, err := p.Open(ctx, t, audits.ModelInput, external.Trained)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
+	evaluate := scoredBy(ctx, model, vocabulary)
 	if p.OfImages() {
-		return classifiedBy(ctx, model, p.Image), model.Close, nil
+		evaluate = classifiedBy(ctx, model, p.Image)
 	}
-	return scoredBy(ctx, model, vocabulary), model.Close, nil
+	return &UserModel{Evaluate: evaluate, release: model.Close}, nil
 }
 
 func scoredBy(ctx context.Context, model *external.Model, v *datasets.Vocabulary) Evaluator {

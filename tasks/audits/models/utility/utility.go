@@ -66,7 +66,7 @@ func runPart(ctx context.Context, t *tasks.Task, p *PartParams) error {
 	if network, ok := model.Network.(models.Labelling); ok {
 		return runLabels(ctx, t, p, model.Network.Config(), network.NewLabeller(model.Params))
 	}
-	evaluate, err := evaluatorOf(ctx, t, model, p.Top)
+	evaluate, _, err := evaluatorOf(ctx, t, model, p.Top)
 	if err != nil {
 		return err
 	}
@@ -183,20 +183,20 @@ func ours(evaluate Evaluator) Evaluator {
 	}
 }
 
-// evaluatorOf a language model, or of a classifier, whose targets are labels.
-func evaluatorOf(ctx context.Context, t *tasks.Task, model *checkpoints.Model, top bool) (Evaluator, error) {
+// evaluatorOf a language model, with its scorer, or of a classifier, whose targets are labels.
+func evaluatorOf(ctx context.Context, t *tasks.Task, model *checkpoints.Model, top bool) (Evaluator, *models.Scorer, error) {
 	if network, ok := model.Network.(models.Classifying); ok {
-		return ours(classifications(network.NewClassifier(model.Params), top)), nil
+		return ours(classifications(network.NewClassifier(model.Params), top)), nil, nil
 	}
 	scorer, err := checkpoints.ReadScorer(ctx, t, audits.ModelInput)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	of := scorer.Evaluate
 	if top {
 		of = scorer.EvaluateTop
 	}
-	return ours(func(sentences [][]int32) (models.Evaluation, error) { return of(sentences, isOrdinary) }), nil
+	return ours(func(sentences [][]int32) (models.Evaluation, error) { return of(sentences, isOrdinary) }), scorer, nil
 }
 
 // classifications tallies predicted labels, of examples with a label.

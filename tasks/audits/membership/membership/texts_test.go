@@ -1,0 +1,218 @@
+package membership
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"coalmine/models"
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/taskstest"
+)
+
+// written is a world whose users write words, members as by the first distribution and held-out users
+// as by the second, of which word w has a share in proportion to w+1 or to the number of words less w.
+func written(rng *rand.Rand, users int, alike bool) *world {
+	losses, texts := make([]UserLoss, users), make([]UserText, users)
+	for i := range losses {
+		losses[i] = UserLoss{Targets: 1, Loss: 1 + rng.Float64(), Member: i%2 == 0}
+		var words []int64
+		for range 20 + rng.IntN(20) {
+			word := max(rng.Int64N(30), rng.Int64N(30))
+			if !alike && losses[i].Member {
+				word = 29 - word
+			}
+			words = append(words, word)
+		}
+		texts[i] = NewUserText(words, []byte(strings.Repeat("a", len(words))))
+	}
+	w := newWorld(losses, 1)
+	w.read(texts)
+	return w
+}
+
+// The baseline tells texts apart that have other words, and no others: with the seeds of 1 to 20 the
+// interval of 95% misses one half at most four times, which chance does in 0.3% of all such twenties.
+func TestTheBlindBaselineSeesTextsAlone(t *testing.T) {
+	t.Parallel()
+	missed := 0
+	for seed := range uint64(20) {
+		rng := rand.New(rand.NewPCG(seed, 6))
+		told, err := written(rng, 120, false).outcome()
+		if err != nil || told.Blind.Members.AUC.Low < 0.9 {
+			t.Errorf("of other words: %+v (%v)", told.Blind, err)
+		}
+		same, err := written(rng, 120, true).outcome()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a := same.Blind.Members.AUC; a.Low > 0.5 || a.High < 0.5 {
+			missed++
+		}
+		if d := told.of(Loss).OverBlind; d.High > -0.3 || !strings.Contains(told.Note(nil), "loss: AUC "+percents(told.of(Loss).Members.AUC)) || !strings.Contains(told.Note(nil), "not shown to be above the blind baseline") {
+			t.Errorf("%+v, note %q", d, told.Note(nil))
+		}
+	}
+	if missed > 4 {
+		t.Errorf("texts of one distribution are told apart in %d of 20", missed)
+	}
+}
+
+// The score of a user is the definition: a classifier trained on the users of the other folds.
+func TestTheBlindBaselineIsCrossValidatedNaiveBayes(t *testing.T) {
+	t.Parallel()
+	w := written(rand.New(rand.NewPCG(7, 0)), 37, false)
+	vocabulary := map[int64]bool{}
+	for i := range w.texts {
+		for f := w.texts[i].features(); len(f) > 0; f = f[2:] {
+			vocabulary[f[0]] = true
+		}
+	}
+	got := w.blind()
+	for user := range w.users {
+		counts := map[bool]map[int64]float64{true: {}, false: {}}
+		totals := map[bool]float64{true: float64(len(vocabulary)), false: float64(len(vocabulary))}
+		for other := range w.users {
+			if (other/2)%folds == (user/2)%folds { // members have even numbers, and so one turn each
+				continue
+			}
+			for f := w.texts[other].features(); len(f) > 0; f = f[2:] {
+				counts[w.of[other].Member][f[0]] += float64(f[1])
+				totals[w.of[other].Member] += float64(f[1])
+			}
+		}
+		want := 0.0
+		for f := w.texts[user].features(); len(f) > 0; f = f[2:] {
+			p := func(member bool) float64 { return (counts[member][f[0]] + 1) / totals[member] }
+			want += float64(f[1]) * math.Log(p(true)/p(false))
+		}
+		if math.Abs(got[user]-want) > 1e-9*math.Abs(want) {
+			t.Errorf("user %d: %v, want %v", user, got[user], want)
+		}
+	}
+}
+
+func TestUserTextsCountWords(t *testing.T) {
+	t.Parallel()
+	text := NewUserText([]int64{7, 3, 7, 7, 5}, []byte("a text"))
+	if !slices.Equal(text.Words, []int64{3, 1, 5, 1, 7, 3}) || text.Compressed <= 8 || !slices.Equal(text.features()[:2], []int64{-4, 1}) {
+		t.Errorf("%+v, features %v", text, text.features())
+	}
+	g := taskstest.NewGraph(t)
+	losses := g.Put("losses", map[string][]byte{LossesBlob: []byte(`[{"targets":1,"loss":1,"member":true},{"targets":1,"loss":2}]`)})
+	for want, texts := range map[string]string{
+		"texts has the texts of 1 users; expected 2":   `[{"words":[1,2],"compressed":9}]`,
+		"the text of user 1 has 1 numbers and 0 bytes": `[{"words":[1,2],"compressed":9},{"words":[1]}]`,
+	} {
+		given := g.Put(want, map[string][]byte{TextsBlob: []byte(texts)})
+		_, err := g.Try(Kind, Params{Shares: 1, Texts: true}, taskstest.In(tasks.PartInput(0), losses), taskstest.In(TextsInput, given))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %s", err, want)
+		}
+	}
+}
+
+// Of eleven targets the two least likely ones count, and not the same by both scores.
+func TestMinKTakesTheLeastTargets(t *testing.T) {
+	t.Parallel()
+	scores := slices.Repeat([]models.TokenScore{{LogProb: -1, Mean: -2, Deviation: 1}}, 8)
+	scores = append(scores, models.TokenScore{LogProb: -9, Mean: -9, Deviation: 3}, models.TokenScore{LogProb: -7, Mean: -6, Deviation: 0.5}, models.TokenScore{LogProb: -2, Mean: -1, Deviation: 0.25})
+	l := LossOf(scores)
+	if l.Targets != 11 || l.Loss != 8+9+7+2 || !l.ByToken || l.MinK != -8 || l.MinKPlusPlus != -3 {
+		t.Errorf("%+v", l)
+	}
+	if one := LossOf(scores[8:9]); one.MinK != -9 || one.MinKPlusPlus != 0 {
+		t.Errorf("of one target %+v", one)
+	}
+	if none := LossOf(nil); none != (UserLoss{}) {
+		t.Errorf("of none %+v", none)
+	}
+}
+
+// A model without losses by token, as one of a program, has the attacks by loss alone.
+func TestAttacksHaveTheirInputs(t *testing.T) {
+	t.Parallel()
+	w := random(rand.New(rand.NewPCG(8, 0)), 30, 4)
+	v, err := w.outcome()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []Attack
+	for _, o := range v.Attacks {
+		got = append(got, o.Attack)
+		if o.OverBlind != nil {
+			t.Errorf("%s is compared with a baseline without texts: %+v", o.Attack, o.OverBlind)
+		}
+	}
+	if want := []Attack{Loss, LiRA, LiRAOffline, RMIA, RMIAOffline}; !slices.Equal(got, want) || v.Blind != nil {
+		t.Errorf("%v, blind %v; want %v", got, v.Blind, want)
+	}
+}
+
+// The interval of a difference of areas holds the true one, here 0 of two scores that are equally good
+// and correlated. The number of misses among 400 is binomial: 35 or more at a rate of 5% has probability 0.09%.
+func TestDifferencesOfAreasHaveTheirCoverage(t *testing.T) {
+	t.Parallel()
+	for _, size := range [][2]int{{10, 10}, {12, 60}, {40, 40}} {
+		rng := rand.New(rand.NewPCG(uint64(size[1]), 9))
+		missed := 0
+		for range 400 {
+			draw := func(n int, shift float64) (a, b []float64) {
+				for range n {
+					common := rng.NormFloat64() + shift
+					a, b = append(a, common+rng.NormFloat64()), append(b, common+rng.NormFloat64())
+				}
+				return a, b
+			}
+			membersA, membersB := draw(size[0], 0.7)
+			heldOutA, heldOutB := draw(size[1], 0)
+			d := areaDifference(membersA, heldOutA, membersB, heldOutB)
+			if d.Low > 0 || d.High < 0 {
+				missed++
+			}
+			if want := areaOf(membersA, heldOutA) - areaOf(membersB, heldOutB); math.Abs(d.Value-want) > 1e-12 {
+				t.Fatalf("%v, want %v", d.Value, want)
+			}
+		}
+		if missed >= 35 {
+			t.Errorf("%d against %d: %d of 400 intervals miss 0", size[0], size[1], missed)
+		}
+	}
+	if d := areaDifference(make([]float64, 9), make([]float64, 50), make([]float64, 9), make([]float64, 50)); d != nil {
+		t.Errorf("of nine users %+v", d)
+	}
+}
+
+// areaOf compares all pairs.
+func areaOf(members, heldOut []float64) (sum float64) {
+	for _, m := range members {
+		for _, h := range heldOut {
+			switch {
+			case m > h:
+				sum++
+			case m == h:
+				sum += 0.5
+			}
+		}
+	}
+	return sum / float64(len(members)*len(heldOut))
+}
+
+// The figure has a line for each attack, one for the baseline, and one for chance.
+func TestTheFigureHasTheBaseline(t *testing.T) {
+	t.Parallel()
+	v, err := written(rand.New(rand.NewPCG(10, 0)), 60, false).outcome()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, line := range v.Figure(new(audits.Cell)).Lines {
+		names = append(names, line.Name)
+	}
+	if want := []string{"chance", "loss", "zlib", "blind"}; !slices.Equal(names, want) {
+		t.Errorf("%v, want %v", names, want)
+	}
+}
