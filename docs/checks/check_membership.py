@@ -18,7 +18,7 @@ import sys
 
 import numpy
 from scipy import stats
-from sklearn import metrics
+from sklearn import feature_extraction, metrics, naive_bayes
 
 import check_streams
 
@@ -55,6 +55,9 @@ class Audit:
         self.member = numpy.array([users[u].get("member", False) for u in self.kept])
         self.sharer = numpy.array([users[u].get("replaced", 0) > 0 for u in self.kept])
         self.target = self.scores(users)
+        self.losses = [users[u] for u in self.kept]
+        texts = blob(store, inputs["texts"], "texts")
+        self.texts = [texts[u] for u in self.kept]
         self.references = numpy.array([self.scores(losses(f"reference-{m}-")) for m in range(references)])
         self.drawn = numpy.array([self.users_of(params["seed"], m, len(users)) for m in range(references)])
 
@@ -66,8 +69,27 @@ class Audit:
         half = set(order[: n // 2] if model % 2 == 0 else order[n // 2 :])
         return [u in half for u in self.kept]
 
+    def blind(self):
+        """The log-likelihood ratios of naive Bayes classifiers by scikit-learn, each of the users of the other folds."""
+        features = [dict(zip(t["words"][::2], t["words"][1::2])) for t in self.texts]
+        features = [{str(w): n for w, n in f.items()} | {f"length {sum(f.values()).bit_length()}": 1} for f in features]
+        matrix = feature_extraction.DictVectorizer().fit_transform(features)
+        fold = numpy.zeros(len(self.kept), int)
+        for side in (True, False):
+            fold[self.member == side] = numpy.arange((self.member == side).sum()) % 10
+        scores = numpy.zeros(len(self.kept))
+        for k in range(10):
+            classifier = naive_bayes.MultinomialNB(alpha=1, fit_prior=False).fit(matrix[fold != k], self.member[fold != k])
+            logs = classifier.predict_joint_log_proba(matrix[fold == k])
+            scores[fold == k] = logs[:, 1] - logs[:, 0]
+        return scores
+
     def attacks(self):
         yield "loss", self.target
+        yield "zlib", numpy.array([-u["loss"] / t["compressed"] for u, t in zip(self.losses, self.texts)])
+        if all(u.get("by_token") for u in self.losses):
+            yield "min-k", numpy.array([u["min_k"] for u in self.losses])
+            yield "min-k-plus-plus", numpy.array([u["min_k_plus_plus"] for u in self.losses])
         if not len(self.references):
             return
         inside, outside = numpy.ma.masked_array(self.references, ~self.drawn), numpy.ma.masked_array(self.references, self.drawn)
@@ -152,11 +174,29 @@ def check_group(found, what, scores, members, held_out, seed, differences):
             differences.compare(f"{what}: rate {name}", value, r["true_positives"][name])
 
 
+def delong(a, b, members, held_out):
+    """The difference of two areas of the same users, with its interval."""
+    def placements(scores):
+        kernel = scores[members][:, None] - scores[held_out]
+        kernel = (kernel > 0) + 0.5 * (kernel == 0)
+        return kernel.mean(axis=1), kernel.mean(axis=0)
+
+    (a_in, a_out), (b_in, b_out) = placements(a), placements(b)
+    m, n = members.sum(), held_out.sum()
+    half = stats.t.ppf((1 + CONFIDENCE) / 2, min(m, n) - 1) * math.sqrt((a_in - b_in).var(ddof=1) / m + (a_out - b_out).var(ddof=1) / n)
+    value = a_in.mean() - b_in.mean()
+    return value, max(-1, value - half), min(1, value + half)
+
+
 def check(audit, verdict):
     differences = Differences()
+    blind, unmarked = audit.blind(), audit.member & ~audit.sharer
+    check_group(verdict["blind"]["members"], "blind of members", blind, unmarked, ~audit.member, audit.seed, differences)
     found = {o["attack"]: o for o in verdict["attacks"]}
     for attack, scores in audit.attacks():
         outcome = found.pop(attack)
+        for name, value in zip(("value", "low", "high"), delong(scores, blind, unmarked, ~audit.member)):
+            differences.compare(f"{attack} over blind: {name}", value, outcome["over_blind"][name])
         for name, members in (("members", audit.member & ~audit.sharer), ("sharers", audit.member & audit.sharer)):
             assert members.any() == (name in outcome), (attack, name)
             if members.any():
