@@ -192,7 +192,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 		&cobra.Group{ID: groupLook, Title: "Look:"}, &cobra.Group{ID: groupSteer, Title: "Steer:"},
 		&cobra.Group{ID: groupOther, Title: "Other:"})
 	for _, add := range []func(*global) *cobra.Command{
-		newInitCommand, newRunCommand, newPlanCommand, newSubmitCommand, newWorkerCommand, newServeCommand,
+		newDemoCommand, newInitCommand, newRunCommand, newPlanCommand, newSubmitCommand, newWorkerCommand, newServeCommand,
 		newStatusCommand, newWatchCommand, newLogsCommand, newResultsCommand, newCompareCommand, newShowCommand, newExportCommand, newSampleCommand,
 		newDataCommand, newCollectCommand, newVerifyCommand, newAuditCommand, newContractCommand, newCanariesCommand, newAccountCommand, newBenchCommand,
 		newSchemaCommand, newExplainCommand, newHealthCommand, newVersionCommand,

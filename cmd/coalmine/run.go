@@ -52,6 +52,11 @@ func (s *submitFlags) prepare(ctx context.Context, g *global, path string) (*sub
 	if err != nil {
 		return nil, err
 	}
+	return s.prepareText(ctx, g, path, data)
+}
+
+// prepareText checks the text of an experiment file, and its data.
+func (s *submitFlags) prepareText(ctx context.Context, g *global, path string, data []byte) (*submission.Submission, error) {
 	finder := g.finder(filepath.Dir(path))
 	key := submissionKey{global: g, create: s.submits, makesHome: s.makesHome}
 	sub, err := submission.PrepareFile(ctx, path, data, experiment.Options{Sets: s.sets, MaxCells: s.maxCells}, finder, key.fingerprint)
