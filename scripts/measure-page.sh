@@ -2,7 +2,7 @@
 # Measures the page in a browser, and a server with 100 pages open on a run that goes on, and
 # prints a table; bench/README.md has one. It needs Node, Debian's chromium, redis-server and what
 # scripts/browser-tools.sh gets, and a quiet machine. COALMINE names a binary that is built, and
-# EXPERIMENT another experiment than the quickstart.
+# EXPERIMENT another experiment than examples/dp-ftrl-small.yaml.
 #
 # With "night" it leaves two pages open for a night of ten hours instead, 100 times as fast
 # (MINUTES, by default 6), and prints what they and the server hold at ten points. The run is
@@ -22,7 +22,7 @@ until curl -sf 127.0.0.1:18792/readyz >/dev/null; do sleep 0.2; done
 nice "$coalmine" worker --slots 1 >/dev/null 2>&1 &
 longer=()
 [ "${1:-}" != night ] || longer=(--set "training.epochs=${EPOCHS:-30}")
-"$coalmine" submit "${EXPERIMENT:-examples/quickstart.yaml}" "${longer[@]}" >/dev/null
+"$coalmine" submit "${EXPERIMENT:-examples/dp-ftrl-small.yaml}" "${longer[@]}" >/dev/null
 cp dashboards/page/test/{measure,night}.mjs .tools/browser/
 cd .tools/browser
 if [ "${1:-}" = night ]; then

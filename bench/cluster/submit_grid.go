@@ -9,7 +9,7 @@ import (
 )
 
 // writeGrid writes a text and an experiment file that names it, and returns the file's
-// path. The experiment is examples/quickstart.yaml but for the grid: so many seeds.
+// path. Its grid has so many seeds, and its model is that of examples/dp-ftrl-small.yaml.
 func writeGrid(dir string, cells int) (path string, err error) {
 	source := filepath.Join(dir, "text.jsonl")
 	if err := os.WriteFile(source, gridText(), 0o600); err != nil {
