@@ -217,3 +217,26 @@ func TestTheTutorialHasItsCode(t *testing.T) {
 		t.Errorf("the blocks of docs/extending.md are not suggestions.go; change both. The page has:\n%s", got)
 	}
 }
+
+// The tables of README.md are those of kept outputs, which TestKeptOutputsAreThoseOfTheirCommands compares with their
+// commands.
+func TestTheTablesOfTheReadmeAreKeptOutputs(t *testing.T) {
+	t.Parallel()
+	var kept string
+	for _, name := range []string{"demo", "quickstart"} {
+		text, err := os.ReadFile(filepath.Join(root(t), "docs", "tutorials", name+".txt"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept += string(text)
+	}
+	tables := regexp.MustCompile("(?s)```\n(setting .*?)```").FindAllStringSubmatch(pages(t)["README.md"], -1)
+	if len(tables) != 2 {
+		t.Errorf("%d tables; expected those of demo and quickstart", len(tables))
+	}
+	for _, table := range tables {
+		if !strings.Contains(kept, table[1]) {
+			t.Errorf("no kept output has the table\n%s", table[1])
+		}
+	}
+}

@@ -19,18 +19,22 @@ about 30 seconds on two cores, and needs no file and no network. The run is kept
 The experiment is examples/demo.yaml, which the program contains. --set
 grid.replicates=3 repeats it with three seeds.`
 
-// demoMeaning stands below the table of the demonstration.
-const demoMeaning = `
-"RS memorized" counts the canaries, random sequences that 4 to 16 of 17,000 sentences repeat, which the model
-finds more probable than all of 10,000 other random sequences. Clipping the gradient of each sentence is not
-enough; with noise besides, DP-SGD memorizes none, and epsilon bounds the memorization of any sentence.
-The private model also learns less: its perplexity is higher. examples/demo.yaml says how it was tuned.
-
-Next:
-  coalmine results latest --rows canaries              # each canary: copies, rank, exposure
-  coalmine results latest --format html -o demo.html   # a report with figures
-  coalmine run quickstart                              # four federated and central models, a minute
+// demoMeaning says what the table shows, if --set has not changed the experiment, and demoNext what to try.
+const (
+	demoMeaning = `
+RS memorized counts canaries: random sequences, inserted 4, 8 or 16 times among
+17,000 sentences, that the model finds more probable than 10,000 other random
+ones. Clipping the gradient of each sentence does not keep the model from
+memorizing them. DP-SGD clips and adds noise: it memorizes none, and epsilon
+bounds that for any sentence. It also learns less, as its perplexity shows.
 `
+	demoNext = `
+Next:
+  coalmine results latest --rows canaries              # copies, rank and exposure
+  coalmine results latest --format html -o demo.html   # a report with figures
+  coalmine run quickstart                              # federated training, a minute
+`
+)
 
 func newDemoCommand(g *global) *cobra.Command {
 	var flags submitFlags
@@ -53,8 +57,11 @@ func newDemoCommand(g *global) *cobra.Command {
 			if err := g.runSubmission(c.Context(), &flags, sub); err != nil {
 				return err
 			}
-			if !g.json {
+			if len(flags.sets) == 0 && !g.json {
 				g.printf("%s", demoMeaning)
+			}
+			if !g.json {
+				g.printf("%s", demoNext)
 			}
 			return nil
 		},

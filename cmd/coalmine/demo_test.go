@@ -20,7 +20,7 @@ func TestTheDemonstrationNeedsNoFile(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, first)
 		}
 	}
-	if again, err := inEmptyFolder(t, folder, demo...); err != nil || !strings.HasSuffix(again, demoMeaning) || strings.Contains(again, "running:") {
+	if again, err := inEmptyFolder(t, folder, demo...); err != nil || !strings.HasSuffix(again, demoNext) || strings.Contains(again, "running:") {
 		t.Errorf("the second demonstration trains again: %v\n%s", err, again)
 	}
 }
@@ -28,7 +28,7 @@ func TestTheDemonstrationNeedsNoFile(t *testing.T) {
 // Below the table stand commands that exist.
 func TestTheCommandsAfterTheDemonstrationExist(t *testing.T) {
 	t.Parallel()
-	_, next, _ := strings.Cut(demoMeaning, "Next:\n")
+	_, next, _ := strings.Cut(demoNext, "Next:\n")
 	for line := range strings.Lines(next) {
 		line, _, _ = strings.Cut(line, "#")
 		root := newRoot(t.Output(), t.Output())
