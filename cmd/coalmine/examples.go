@@ -36,15 +36,14 @@ func makeAdvice(source string) string {
 }
 
 // readExperiment reads an experiment file. A name that is no file may be that of an example, in full:
-// examples/quickstart.yaml, or quickstart. found is the path that the sources of the experiment are
-// relative to.
+// examples/quickstart.yaml, or quickstart. found is the path of the file, which has its folder.
 func (g *global) readExperiment(name string) (found string, text []byte, err error) {
 	text, err = submission.ReadFile(name)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return name, text, err
 	}
 	if shipped, ok := examples.Named(filepath.ToSlash(name)); ok {
-		g.note("%s: no such file here; this is the example of the program", name)
+		g.note("%s: no such file here; this is the example that the program contains", name)
 		text, err = fs.ReadFile(examples.Root, shipped)
 		return shipped, text, err
 	}

@@ -158,7 +158,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 		Use:           "coalmine",
 		Short:         "Measure what training makes a model memorize",
 		Long:          rootHelp,
-		Example:       "  coalmine run examples/quickstart.yaml\n  coalmine results latest --format html -o report.html",
+		Example:       "  coalmine demo\n  coalmine run examples/quickstart.yaml\n  coalmine results latest --format html -o report.html",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 
