@@ -113,15 +113,16 @@ type sentAxis struct {
 // sentSeries has points of 2 numbers, x and y; of 4, with the interval of y; or of 6, with that of x.
 type sentSeries struct {
 	Name   string      `json:"name"`
-	Kind   string      `json:"kind"` // line, dots or bars
+	Kind   string      `json:"kind"` // line, dots, bars or intervals
 	Grey   bool        `json:"grey"`
+	Plain  bool        `json:"plain"` // a line without markers
 	Width  float64     `json:"width"` // of bars
 	Points [][]float64 `json:"points"`
 }
 
 var (
 	scales      = map[string]chart.Scale{"": chart.Linear, "linear": chart.Linear, "log": chart.Log, "log-from-zero": chart.LogFromZero}
-	seriesKinds = map[string]chart.Kind{"": chart.Line, "line": chart.Line, "dots": chart.Dots, "bars": chart.Bars}
+	seriesKinds = map[string]chart.Kind{"": chart.Line, "line": chart.Line, "dots": chart.Dots, "bars": chart.Bars, "intervals": chart.Intervals}
 )
 
 // drawFigure draws the figure that a client sends.
@@ -174,9 +175,9 @@ func (a *sentAxis) axis(name string) (chart.Axis, error) {
 func (s *sentSeries) series(style int) (chart.Series, error) {
 	kind, known := seriesKinds[s.Kind]
 	if !known {
-		return chart.Series{}, fmt.Errorf("kind %.40q: expected line, dots or bars", s.Kind)
+		return chart.Series{}, fmt.Errorf("kind %.40q: expected line, dots, bars or intervals", s.Kind)
 	}
-	series := chart.Series{Name: s.Name, Kind: kind, Style: style, Grey: s.Grey}
+	series := chart.Series{Name: s.Name, Kind: kind, Style: style, Grey: s.Grey, Plain: s.Plain}
 	for _, p := range s.Points {
 		if n := len(p); n != 2 && n != 4 && n != 6 {
 			return series, fmt.Errorf("a point of %d numbers: expected x, y and at most the intervals of y and of x", n)

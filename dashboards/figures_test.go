@@ -34,7 +34,7 @@ func TestAWrongFigureIsRefused(t *testing.T) {
 		`{"series": []}`:                                   "0 series: expected 1 to 400",
 		`{"series": [{"points": [[1]]}]}`:                  "a point of 1 numbers",
 		`{"series": [{"points": [[1, 1e301]]}]}`:           "1e+301: expected a number between",
-		`{"series": [{"kind": "pie", "points": []}]}`:      `kind \"pie\": expected line, dots or bars`,
+		`{"series": [{"kind": "pie", "points": []}]}`:      `kind \"pie\": expected line, dots, bars or intervals`,
 		`{"y": {"scale": "x"}, "series": [{"points":[]}]}`: `scale \"x\" of y`,
 		`{"rows": 1}`: "unknown field",
 	} {
@@ -49,7 +49,7 @@ func TestAFigureOfExtremeNumbersIsDrawn(t *testing.T) {
 	t.Parallel()
 	c, _ := start(t, newFake(), Options{})
 	for _, scale := range []string{"linear", "log", "log-from-zero"} {
-		for _, kind := range []string{"line", "dots", "bars"} {
+		for _, kind := range []string{"line", "dots", "bars", "intervals"} {
 			for _, points := range []string{"[]", "[[0, 0]]", "[[1e300, -1e300], [-1e300, 1e300]]", "[[5e-324, 5e-324], [1e-323, 1]]", "[[1, 1], [1.0000000000000002, 1]]", "[[-1, -1, -2, -1, -3, 4]]", "[[1e300, 1e300]]"} {
 				begun := time.Now()
 				body := fmt.Sprintf(`{"x": {"scale": %q}, "y": {"scale": %q}, "series": [{"kind": %q, "width": 1, "points": %s}]}`, scale, scale, kind, points)

@@ -105,6 +105,7 @@ func (s *Server) serve(route route) http.HandlerFunc {
 			s.refuse(w, r, who)
 			return
 		}
+		defer s.audience.note(r)()
 		setFormat(w.Header())
 		if err := requestFormat.Check(formatOf(r.Header)); err != nil {
 			s.answerError(w, r, err)

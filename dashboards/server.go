@@ -40,6 +40,7 @@ type Server struct {
 	records  *semaphore.Weighted // of maxRecordBytes
 	pace     pace
 	handler  http.Handler
+	audience audience
 	told     struct { // times of the last log lines about failing checks, by name
 		sync.Mutex
 		at map[string]time.Time

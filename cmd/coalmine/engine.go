@@ -100,6 +100,8 @@ type engine struct {
 	dir     *datadir.Dir // nil in a cluster
 	front   listenFlags  // of a data directory
 	listen  net.Listener // nil in a cluster
+	server  *dashboards.Server
+	token   string // of the server
 	// loginCode logs the user's browser in to the page of the data directory.
 	loginCode string
 	keys      *secrets.Keyring
@@ -140,7 +142,17 @@ func (e *engine) open(ctx context.Context) error {
 	if e.listen, err = e.front.listen(); err != nil {
 		return err
 	}
-	return e.assemble("")
+	if err := e.assemble(""); err != nil {
+		return err
+	}
+	// The token lies in the directory, so that no other user of this machine can ask, unless one was given.
+	e.token = cmp.Or(e.front.options.OperatorToken, newToken(tokenLength))
+	e.server, err = dashboards.NewServer(e.control, dashboards.Options{
+		Version: version(), Log: e.global.logger(), Updated: e.leader.Updated,
+		Metrics: e.global.metrics, Leads: e.leader.Leads,
+		OperatorToken: e.token, ReaderToken: e.front.options.ReaderToken, LoginCode: e.loginCode,
+	})
+	return err
 }
 
 // openClustered works with the servers of a cluster; the coordinator leads only
@@ -194,22 +206,25 @@ func (e *engine) work(ctx context.Context) error {
 	return errors.Join(group.Wait(), e.close())
 }
 
-// serve answers for the data directory until ctx is done. Its token lies in the
-// directory, so that no other user of this machine can ask, unless it was given one.
+// serve answers for the data directory until ctx is done.
 func (e *engine) serve(ctx context.Context) error {
-	token := cmp.Or(e.front.options.OperatorToken, newToken(tokenLength))
-	server, err := dashboards.NewServer(e.control, dashboards.Options{
-		Version: version(), Log: e.global.logger(), Updated: e.leader.Updated,
-		Metrics: e.global.metrics, Leads: e.leader.Leads,
-		OperatorToken: token, ReaderToken: e.front.options.ReaderToken, LoginCode: e.loginCode,
-	})
-	if err != nil {
+	if err := e.dir.Announce(e.address(), e.token); err != nil {
 		return err
 	}
-	if err := e.dir.Announce(e.address(), token); err != nil {
-		return err
+	return e.server.Serve(ctx, e.listen)
+}
+
+// pageKept is how long the page stays after a browser last looked at it: it asks again for a
+// finished run every 20 seconds.
+const pageKept = 45 * time.Second
+
+// keepPage waits as long as somebody looks at the page.
+func (e *engine) keepPage(ctx context.Context) {
+	if e.server == nil || !e.server.Watched(pageKept) {
+		return
 	}
-	return server.Serve(ctx, e.listen)
+	e.global.note("the page stays while somebody looks at it; Ctrl-C ends it (coalmine page opens it again)")
+	e.server.AwaitUnwatched(ctx, pageKept)
 }
 
 // tokenLength is that of token and login code, in characters of five bits.

@@ -113,7 +113,8 @@ Without --redis and --store everything happens here: an embedded queue, and a
 directory of results under --home. The same command goes on with a run that was
 interrupted, and finds everything cached of one that is done. If another process
 owns the home, the run is submitted to that one and followed from here; if that one
-ends first, the run goes on here.
+ends first, the run goes on here. After the table the process stays as long as a browser
+looks at its page.
 
 A changed file, changed data or changed code in training.code make another run, with
 everything that the change leaves as it was. If an earlier run has the same name, the
@@ -275,11 +276,15 @@ func (g *global) runHere(ctx context.Context, flags *submitFlags, sub *submissio
 		g.noteOthers(ctx, e.control, submitted.Run)
 		outcome, err = g.follow(working, e.control, submitted)
 	}
+	concluded := g.conclude(ctx, &flags.notify, outcome, err)
+	if err == nil {
+		e.keepPage(working)
+	}
 	stop()
 	if workErr := <-worked; workErr != nil && ctx.Err() == nil {
-		err = errors.Join(err, workErr)
+		concluded = errors.Join(concluded, workErr)
 	}
-	return g.conclude(ctx, &flags.notify, outcome, err)
+	return concluded
 }
 
 // noteOthers says which unfinished runs share this process with a run: they are why it

@@ -74,6 +74,8 @@ type Series struct {
 	// Style selects colour, marker and dashes. Open markers are not filled.
 	Style      int
 	Open, Grey bool
+	// Plain lines have no markers.
+	Plain bool
 }
 
 // Kind is the form of a series.

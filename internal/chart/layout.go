@@ -257,7 +257,7 @@ func (l *layout) sample(s *Series, x, y float64) {
 const fewPoints = 20
 
 func (s *Series) marked() bool {
-	return s.Kind == Dots || s.Kind == Line && len(s.Points) <= fewPoints
+	return s.Kind == Dots || s.Kind == Line && len(s.Points) <= fewPoints && !s.Plain
 }
 
 func (s *Series) line(points []point) *path {

@@ -52,6 +52,8 @@ async function inspect(name) {
       await page.waitForTimeout(150);
       const overflow = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
       expect(`${name}, ${scheme}, ${width}: the page is ${overflow} pixels wider than its window`, overflow <= 0);
+      const wide = await page.evaluate(() => [...document.querySelectorAll('.scroll:has(> table)')].filter((e) => e.scrollWidth > e.clientWidth + 1).map((e) => e.ariaLabel));
+      expect(`${name}, ${scheme}: at 1280 pixels there is no room for ${wide}`, width < 1280 || wide.length === 0);
       if (folder) await page.screenshot({ path: `${folder}/${name}-${scheme}-${width}.png`, fullPage: true });
     }
     // By the browser's protocol: the policy of the page allows no script but its own.
@@ -95,7 +97,7 @@ await stands('steer', null);
 // What the address asks for and there is not is said.
 await page.goto(`${origin}/?sort=-nonsense&columns=recall,nothing&steer=gone`);
 await shows('an order by “-nonsense”, which there is not here');
-await shows('a result “nothing”');
+await shows('a column “nothing”');
 await shows('the run “gone”');
 await inspect('runs-astray');
 await page.goto(origin);
@@ -116,12 +118,42 @@ expect('the colour is not in the address', asked('colour') !== null);
 await page.getByLabel('Only what differs').check();
 const heads = page.getByRole('region', { name: 'Results, table' }).locator('thead th');
 const all = await heads.allInnerTexts();
-await page.locator('summary', { hasText: 'Columns' }).click();
-await page.locator('.columns').getByRole('checkbox').last().uncheck();
+const menu = (name) => page.locator('.tools', { has: page.getByLabel(`Find in ${name}`) }).locator('details.menu');
+await menu('results').locator('summary').click();
+await menu('results').getByLabel('perplexity').uncheck();
 const columns = await heads.allInnerTexts();
+await stands('results.columns', '-perplexity');
 await page.reload();
 await page.getByRole('heading', { name: 'Results' }).waitFor();
 expect(`columns are ${await heads.allInnerTexts()} after a reload, and were ${columns} of ${all}`, (await heads.allInnerTexts()).join() === columns.join());
+// Another visit remembers it, without a word in the address.
+await page.goto(`${origin}/runs/${run}?differing=1`);
+await heads.first().waitFor();
+expect(`the next visit has the columns ${await heads.allInnerTexts()}`, (await heads.allInnerTexts()).join() === columns.join());
+await menu('results').locator('summary').click();
+await menu('results').getByLabel('perplexity').check();
+await page.goto(`${origin}/runs/${run}`);
+// A header says what its column means, to the keyboard too; Escape takes that away.
+const header = page.getByRole('region', { name: 'Results, table' }).getByRole('button', { name: 'accuracy %' });
+await header.waitFor();
+await page.keyboard.press('Tab');
+await header.focus();
+await page.locator('.tip:popover-open', { hasText: 'Accuracy is recall@1' }).waitFor();
+expect('what a column means is not said of its header', (await header.evaluate((e) => document.getElementById(e.getAttribute('aria-describedby'))?.textContent ?? '')).includes('recall@1'));
+await page.keyboard.press('Escape');
+expect('Escape does not take the explanation away', (await page.locator('.tip:popover-open').count()) === 0);
+// Words and conditions narrow a table, and a column orders it.
+const cellsTable = page.getByRole('region', { name: 'Cells, table', exact: true });
+await page.getByLabel('Find in cells').fill(`cell=${first} state:done steps>=1`);
+await stands('cells.q', `cell=${first} state:done steps>=1`);
+await page.reload();
+await cellsTable.getByRole('link').first().waitFor();
+expect('a condition does not leave its cell', (await cellsTable.getByRole('link').allInnerTexts()).join() === first);
+await page.getByLabel('Find in cells').fill('');
+await cellsTable.getByRole('button', { name: 'Cell', exact: true }).click();
+await cellsTable.getByRole('button', { name: 'Cell', exact: true }).click();
+await stands('cells.sort', '-cell');
+expect('cells are not in the order asked for', (await cellsTable.getByRole('link').first().innerText()) === cells.at(-1).cell);
 await page.locator('summary', { hasText: /^Notes \(/ }).click();
 expect('what holds of all cells is said of each', (await page.getByRole('list', { name: 'About the numbers' }).getByRole('listitem').count()) === (await (await page.request.get(`${origin}/api/v1/runs/${run}/table`)).json()).notes_once.length);
 await page.getByRole('button', { name: 'Add a note or tags' }).click();
@@ -149,7 +181,7 @@ await page.getByRole('button', { name: 'Copy' }).click();
 expect('what is copied is not selected', (await page.evaluate(() => getSelection().toString())).includes('# c01: '));
 await inspect('run');
 
-await page.goto(`${origin}/runs/${run}?rows=x&colour=y&chosen=c99&sort=2&without=3`);
+await page.goto(`${origin}/runs/${run}?rows=x&colour=y&chosen=c99&results.sort=2&results.columns=-x3`);
 await shows('rows by “x”, which there is not here');
 await shows('the cell “c99”');
 await shows('an order by “2”');
@@ -177,7 +209,7 @@ await page.getByRole('heading', { name: 'Grid' }).waitFor();
 
 // Privacy: epsilon with what it rests on, while a run without noise says that it has none.
 await page.getByRole('link', { name: 'Privacy', exact: true }).click();
-await shows('What the numbers rest on');
+await shows('Assumptions');
 await shows('Not covered');
 await page.locator('.uplot').first().waitFor();
 await page.locator('label', { hasText: /^Count/ }).locator('select').selectOption('papers');
@@ -244,10 +276,13 @@ await page.goto(`${origin}/compare?cells=${run}/${cells[0].cell},${run}/${cells[
 const folded = page.locator('figure.plot').first();
 await folded.getByText('one setting (2 seeds)').waitFor();
 expect('two seeds are not one curve', (await folded.locator('.u-legend .u-series').count()) === 2);
-await folded.locator('summary', { hasText: 'Numbers' }).click();
-const download = page.waitForEvent('download');
-await folded.getByRole('button', { name: 'CSV' }).click();
-const csv = readFileSync(await (await download).path(), 'utf8').split('\n');
+const savedAs = async (format) => {
+  const [file] = await Promise.all([page.waitForEvent('download'), folded.getByRole('button', { name: format }).click()]);
+  return readFileSync(await file.path(), 'latin1');
+};
+const csv = (await savedAs('CSV')).split('\n');
+for (const [format, begin] of [['SVG', '<svg '], ['PDF', '%PDF-'], ['PNG', '\x89PNG']]) expect(`a chart is not saved as ${format}`, (await savedAs(format)).startsWith(begin));
+expect('a saved chart does not name its lines', (await savedAs('SVG')).includes('one setting (2 seeds)'));
 expect(`the numbers of a band are ${csv[0]} and ${csv[1]}`, csv[0].includes('standard deviation of') && /^one setting \(2 seeds\),.*,[0-9.e-]+$/.test(csv[1]));
 await page.getByRole('checkbox', { name: 'Each seed' }).check();
 await stands('seeds', '1');
@@ -263,11 +298,12 @@ await shows('Choose cells in the grid');
 await inspect('compare-empty');
 // The list of runs has what came out of them, as its address says.
 await page.goto(origin);
+await page.locator('summary', { hasText: 'Columns' }).click();
 await page.getByLabel('Best perplexity').check();
 await page.getByLabel('Most memorized').check();
 const list = page.getByRole('region', { name: 'Runs, table' });
 const headlines = async () => {
-  await list.locator('td.number').filter({ hasText: /^\d+\.\d+$/ }).first().waitFor();
+  await list.locator('td.number').filter({ hasText: /^\d/ }).first().waitFor();
   return list.locator('tbody tr').first().locator('td.number').allInnerTexts();
 };
 expect(`headlines are ${await headlines()}`, (await headlines()).every((t) => /^\d/.test(t)));
@@ -280,13 +316,25 @@ await page.getByRole('heading', { name: 'Grid' }).waitFor();
 
 // A cell: curves, canaries, tasks; and one that there is not.
 await page.goto(`${origin}/runs/${run}/cells/${cell}`);
+await page.locator('h2', { hasText: 'Task graph' }).waitFor();
+await page.getByRole('heading', { name: 'Result', exact: true }).waitFor();
+const tall = await page.evaluate(() => document.documentElement.scrollHeight);
+console.log(`a cell's page is ${tall} pixels high`);
+expect(`the page of a cell is ${tall} pixels high`, tall <= 1800);
+expect('a cell does not begin with its result', (await page.getByRole('heading').nth(1).innerText()) === 'Result' && /accuracy %/.test(await text('.answer')));
+await inspect('cell-folded');
+const unfold = async (name) => {
+  await page.locator('details.fold > summary', { hasText: name }).click();
+};
+await unfold('Canaries');
+await unfold('Training curves');
 await page.locator('.uplot').first().waitFor();
 // A canary's life, and the canary among its references; its text only when asked for.
-await page.getByRole('heading', { name: 'Their lives' }).waitFor();
+await page.getByRole('heading', { name: 'Canaries over the training' }).waitFor();
 const canaries = page.getByRole('region', { name: 'Canaries, table' });
-expect('texts of canaries are shown unasked', !/:/.test(await canaries.locator('tbody th').first().innerText()));
+expect('texts of canaries are shown unasked', (await canaries.getByRole('button', { name: 'Text' }).count()) === 0);
 await page.getByRole('button', { name: "Show the canaries' texts" }).click();
-expect('the text of a canary is not shown', /1: \S/.test(await canaries.locator('tbody th').first().innerText()));
+expect('the text of a canary is not shown', /\w \w/.test(await canaries.locator('tbody td').nth(1).innerText()));
 // A range of rounds is chosen by dragging, for all curves.
 const curve = page.locator('figure.plot', { hasText: 'loss' }).first().locator('.u-over');
 const drag = async (over, y) => {
@@ -298,7 +346,7 @@ await drag(curve, 40);
 await page.getByRole('button', { name: 'All of the training' }).waitFor();
 await page.reload();
 await page.getByRole('button', { name: 'All of the training' }).waitFor();
-expect('texts of canaries that were shown are forgotten by a reload', /1: \S/.test(await canaries.locator('tbody th').first().innerText()));
+expect('texts of canaries that were shown are forgotten by a reload', /\w \w/.test(await canaries.locator('tbody td').nth(1).innerText()));
 await page.getByRole('button', { name: 'All of the training' }).click();
 await stands('zoom', null);
 await canaries.getByRole('checkbox').first().check();
@@ -308,16 +356,18 @@ await shows('among random sequences');
 await page.getByRole('button', { name: 'The most exposed' }).click();
 await page.locator('label', { hasText: /^Show/ }).locator('select').selectOption('log_perplexity');
 // The checkpoints that are stored, each with what audits it again.
-await page.getByRole('button', { name: 'List the checkpoints' }).click();
+await unfold('Model and data');
+await page.getByRole('button', { name: 'List checkpoints' }).click();
 const stored = page.getByRole('region', { name: 'Checkpoints, table' });
 await stored.getByText('0 (initial)').waitFor();
 const [model] = await Promise.all([page.waitForEvent('download'), stored.getByRole('link').first().click()]);
 expect(`a checkpoint is saved as ${model.suggestedFilename()}`, model.suggestedFilename().endsWith('.safetensors'));
-await stored.getByRole('button').first().click();
+await stored.locator('tbody').getByRole('button').first().click();
 await shows(/coalmine export .* --round \d+ -o/);
 await page.reload();
 await shows(/coalmine audit .*--references \d+/);
-await page.getByRole('button', { name: 'Show what made this cell' }).click();
+await unfold('Task graph');
+await page.getByRole('button', { name: 'Show task graph' }).click();
 await page.getByRole('region', { name: 'Tasks, table' }).waitFor();
 // An attempt that failed is crossed out, and a click shows its error and log.
 await page.route('**/history', async (r) => {
@@ -330,7 +380,7 @@ await page.route('**/history', async (r) => {
 });
 await page.route('**/logs?node=*', (r) => r.fulfill({ json: { logs: [{ node: 'k', label: 'x', attempt: '1.w8', text: 'log of w8' }, { node: 'k', label: 'x', attempt: '1.w9', text: 'log of w9' }] } }));
 await page.reload();
-const attempts = page.getByRole('region', { name: 'Attempts that failed, table' }).getByRole('button');
+const attempts = page.getByRole('region', { name: 'Attempts that failed, table' }).locator('tbody').getByRole('button');
 await attempts.nth(1).waitFor(); // both are listed
 await attempts.first().click();
 await shows('It has left no log.');
@@ -347,7 +397,7 @@ const plan = page.getByRole('region', { name: 'Plan of the cell, drawn' });
 await plan.getByRole('button', { name: /^audits.random-sampling \d/ }).focus();
 await page.keyboard.press('Enter');
 await stands('kind', 'audits/random-sampling');
-await page.getByRole('region', { name: 'Tasks, table' }).getByRole('button').first().click();
+await page.getByRole('region', { name: 'Tasks, table' }).locator('tbody').getByRole('button').first().click();
 await shows('Made by');
 await page.reload();
 await shows('stand before it');
@@ -366,7 +416,7 @@ for (const what of ['the task “ab”', 'tasks of the kind “x”', 'the secon
 await inspect('cell-astray');
 // What a task has made is read in other cells, whose tasks are one click away.
 await page.goto(`${origin}/runs/${run}/cells/${cell}?tasks=1`);
-await page.getByRole('region', { name: 'Tasks, table' }).getByRole('button').first().click();
+await page.getByRole('region', { name: 'Tasks, table' }).locator('tbody').getByRole('button').first().click();
 const lineage = page.locator('.lineage');
 await lineage.getByText(`${cells.length} cells: `).waitFor();
 await inspect('cell-lineage');
@@ -403,11 +453,27 @@ await page.reload();
 await shows('75%');
 await shows(/round 3, attempt 1, for 3 s/);
 await page.getByRole('button', { name: 'Tokens/s' }).click();
-await page.getByRole('button', { name: 'Tokens/s' }).click();
+await stands('sort', '-rate');
 expect('workers are not in the order of their rate', (await page.getByRole('region', { name: 'Workers, table' }).locator('tbody th').first().innerText()).includes('w2'));
-await shows('Depth');
+await page.getByRole('button', { name: 'Depth' }).waitFor();
 await inspect('workers-busy');
 await page.unroute('**/workers/events');
+
+// Long tables: the first rows at once, all of them when asked for; and whatever is wide has room.
+const many = [...Array(300).keys()].map((i) => ({ ...atWork, run: `run-${i}`, experiment: 'a-long-name-of-an-experiment', state: i % 3 ? 'done' : 'failed', workers: [], running: [], note: 'a note of some length, about what was looked for', tags: ['one', 'two'], submitted: new Date(), cells: [...Array(4).keys()].map((c) => ({ cell: `c0${c + 1}`, label: 'x', state: 'done' })) }));
+await streamed('**/api/v1/events', { runs: many });
+await page.goto(origin);
+await page.getByRole('button', { name: 'Show all 300' }).waitFor();
+await inspect('runs-long');
+await page.getByRole('searchbox').fill('state:failed run-29');
+await shows('3 of 300');
+await page.unroute('**/api/v1/events');
+await streamed(`**/runs/${run}/events`, { ...atWork, state: 'failed', cells: [...Array(1000).keys()].map((i) => ({ cell: `c${i + 1}`, label: `by-user, DP-FedAvg, b=10, learning rate ${i}, seed ${i}`, state: i % 2 ? 'done' : 'failed', step: i, steps: 1000, unit: 'round', breaches: i % 5 ? [] : ['x'] })) });
+await page.goto(`${origin}/runs/${run}?cells.sort=-cell`);
+await page.getByRole('button', { name: 'Show all 1000' }).click();
+await page.getByRole('region', { name: 'Cells, table', exact: true }).locator('tbody tr').nth(999).waitFor();
+await inspect('run-long');
+await page.unroute(`**/runs/${run}/events`);
 
 // The server does not answer for a while, which the page says, and then it does again.
 await page.goto(origin);
@@ -415,6 +481,7 @@ await shows(run);
 await page.route('**/api/**', (r) => r.abort());
 await page.evaluate(() => document.dispatchEvent(new Event('visibilitychange'))); // looks again
 await shows('the server does not answer');
+await page.locator('.connection', { hasText: 'not connected' }).waitFor();
 await inspect('server-away');
 await page.unroute('**/api/**');
 await page.getByText('the server does not answer').waitFor({ state: 'hidden', timeout: 20_000 });

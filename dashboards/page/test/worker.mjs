@@ -72,10 +72,12 @@ await page.getByText(`worker ${id} vanished`).first().waitFor();
 
 // The attempt that was lost stands in the timeline of its cell; its log is one key away.
 await follow('c02');
-await tabTo(page.getByRole('button', { name: 'Show what made this cell' }));
+await tabTo(page.locator('details.fold > summary', { hasText: 'Task graph' }));
+await page.keyboard.press('Enter');
+await tabTo(page.getByRole('button', { name: 'Show task graph' }));
 await page.keyboard.press('Enter');
 await page.getByRole('img', { name: /in [2-9] lanes/ }).waitFor();
-await tabTo(page.getByRole('region', { name: 'Attempts that failed, table' }).getByRole('button').first());
+await tabTo(page.getByRole('region', { name: 'Attempts that failed, table' }).locator('tbody').getByRole('button').first());
 await page.keyboard.press('Enter');
 await page.getByText('the worker vanished while it was at work on this').first().waitFor();
 await page.reload();

@@ -23,7 +23,7 @@ export interface Run {
 }
 
 export interface TableRow { cell: string; row?: string; cells?: string[]; status: string; so_far?: string; texts: string[] }
-export interface Table { legends: string[]; header: string[]; rows: TableRow[]; notes_once: string[]; differences?: Table; formats?: { name: string; description: string }[] }
+export interface Table { header: string[]; abouts: string[]; rows: TableRow[]; notes_once: string[]; differences?: Table; formats?: { name: string; description: string }[] }
 export interface Figure { number: number; cell?: string; label?: string; title: string; caption: string }
 export interface Picture { cell: string; label: string; round: number; number: number; title: string; caption: string; text: string }
 export interface Event { kind: string; time: string; text: string; key?: string; label?: string; error?: string; attempts?: number; worker?: string; seconds?: number; cells?: string[] }
@@ -103,7 +103,11 @@ function errorIn(body: string): string | undefined {
 export const post = <T>(path: string, body: unknown) =>
   ask<T>(path, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) });
 
+/** drawn is a figure of the client's numbers as the server draws it for papers. */
+export const drawn = async (figure: unknown, format: string) =>
+  (await call(`/figures?format=${format}`, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(figure) })).blob();
+
 export const steer = (run: string, command: JsonObject) => post(at('runs', run, 'steer'), command);
 
 /** message is what an error says. */
-export const message = (e: unknown) => (e instanceof TypeError ? 'the server does not answer' : e instanceof Error ? e.message : String(e));
+export const message = (e: unknown) => (e instanceof TypeError ? 'the server does not answer (coalmine page opens the page of a home again)' : e instanceof Error ? e.message : String(e));

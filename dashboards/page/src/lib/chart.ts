@@ -27,7 +27,7 @@ export interface Chart {
 
 const light = ['#8a5a00', '#1f5fa8', '#1a6b36', '#a3211b', '#6b3fa0', '#00706b', '#9c3d74', '#4a4e57'];
 const bright = ['#f2b632', '#7fb4ff', '#7fd79a', '#ff9a8f', '#c9a6ff', '#5fd4cc', '#f59ac8', '#c0c3c9'];
-const most = 40; // series that a legend names
+const most = 8; // series that have a colour, and a name in the legend
 const height = 280;
 
 /** heightOf is that of the drawing in pixels. */
@@ -37,14 +37,19 @@ export const heightOf = (chart: Chart) => (chart.lanes ? 70 + 28 * chart.lanes.l
 export function options(plot: typeof uPlot, chart: Chart, box: HTMLElement, dark: boolean): uPlot.Options {
   const style = getComputedStyle(box);
   const [stroke, grid] = [style.getPropertyValue('--faint'), style.getPropertyValue('--line')] as const;
-  const colour = (s: Series, i: number) => (s.faint ? stroke + '77' : (dark ? bright : light)[i % light.length]!);
+  const colours = dark ? bright : light;
+  const coloured = chart.series.filter((s) => !s.faint).slice(0, most);
+  const colour = (s: Series) => (coloured.includes(s) ? colours[coloured.indexOf(s)]! : stroke + '77');
+  const labelled = chart.names ? [] : coloured.filter((s) => s.kind === undefined && coloured.length > 1);
+  const labels = labelled.length > 0 ? shortened(labelled.map((s) => s.label), box.clientWidth / 5 / letter) : [];
   const axis = { stroke, grid: { stroke: grid, width: 1 }, ticks: { stroke: grid, width: 1 }, font: '12px system-ui', labelFont: '12px system-ui' };
   const paths = { line: undefined, dots: () => null, boxes: () => null, bars: plot.paths.bars!({ size: [0.95] }), after: plot.paths.stepped!({ align: 1 }), before: plot.paths.stepped!({ align: -1 }) };
   const { names, lanes, marks = [], series } = chart;
-  const byHand = series.map((s, i) => (u: uPlot) => (s.kind === 'dots' ? dots(u, s, colour(s, i)) : s.kind === 'boxes' ? boxes(u, s.points, colour(s, i)) : undefined));
-  const bands = series.map((s, i) => (u: uPlot) => s.band && band(u, s.band, colour(s, i)));
+  const byHand = series.map((s) => (u: uPlot) => (s.kind === 'dots' ? dots(u, s, colour(s)) : s.kind === 'boxes' ? boxes(u, s.points, colour(s)) : undefined));
+  const bands = series.map((s) => (u: uPlot) => s.band && band(u, s.band, colour(s)));
   return {
     width: box.clientWidth, height: heightOf(chart), legend: { show: series.length > 0 && series.length <= most },
+    ...(labels.length > 0 && { padding: [null, 8 + letter * Math.max(...labels.map((l) => l.length)), null, null] }),
     select: { show: true, left: 0, top: 0, width: 0, height: 0 },
     cursor: { sync: chart.sync ? { key: chart.sync } : undefined, drag: { x: !names, y: false } },
     scales: { x: { time: false, distr: chart.wide ? 4 : 1, ...rangeX(chart) }, y: { distr: chart.logY ? 3 : 1, ...rangeY(chart) } },
@@ -52,16 +57,16 @@ export function options(plot: typeof uPlot, chart: Chart, box: HTMLElement, dark
       { ...axis, label: chart.x, labelSize: 20, size: 36, ...(chart.wide && decades), ...(names && { splits: () => names.map((_, i) => i), ...standing(names), grid: { show: true, stroke: grid, width: 1 } }) },
       { ...axis, label: chart.y, labelSize: 20, size: 64, ...(lanes && { labelSize: 0, size: 116, splits: () => lanes.map((_, i) => i), values: () => lanes.map((l) => (l.length > 14 ? '…' + l.slice(-12) : l)) }) },
     ],
-    series: [{ label: chart.x, value: (_: uPlot, v: number | null) => (v === null ? '–' : names ? (names[v] ?? '') : digits(v)) }, ...series.map((s, i): uPlot.Series => ({
-      label: s.label, stroke: colour(s, i), width: s.faint ? 1 : 1.5, spanGaps: true, paths: paths[s.kind ?? 'line'],
-      fill: s.kind === 'bars' ? colour(s, i) + '55' : undefined, points: { show: s.kind === undefined && s.points.length < 12 && !s.faint, size: 6, fill: colour(s, i) },
+    series: [{ label: chart.x, value: (_: uPlot, v: number | null) => (v === null ? '–' : names ? (names[v] ?? '') : digits(v)) }, ...series.map((s): uPlot.Series => ({
+      label: s.label, stroke: colour(s), width: s.faint ? 1 : 1.5, spanGaps: true, paths: paths[s.kind ?? 'line'],
+      fill: s.kind === 'bars' ? colour(s) + '55' : undefined, points: { show: s.kind === undefined && s.points.length < 12 && !s.faint, size: 6, fill: colour(s) },
       value: (u, v, _, at) => (v === null || v === undefined ? '–' : `${digits(v)} ${s.about?.(u.data[0][at ?? 0] ?? NaN, v) ?? ''}`),
     }))],
     hooks: {
       setSelect: chart.onrange ? [(u) => u.select.width > 2 && chart.onrange?.(u.posToVal(u.select.left, 'x'), u.posToVal(u.select.left + u.select.width, 'x'))] : [],
       init: chart.onspan ? [(u) => u.over.addEventListener('click', (e) => pick(u, chart, e))] : [],
       drawAxes: bands,
-      draw: [...byHand, ...(chart.spans ? [(u: uPlot) => spans(u, chart.spans ?? [], dark ? bright : light)] : []), ...marks.map((m) => (u: uPlot) => line(u, m, stroke))],
+      draw: [...byHand, ...(chart.spans ? [(u: uPlot) => spans(u, chart.spans ?? [], colours)] : []), ...marks.map((m) => (u: uPlot) => line(u, m, stroke)), (u) => named(u, labelled, labels, colour)],
     },
   };
 }
@@ -86,9 +91,12 @@ function fitting(names: string[], width: number): { texts: string[]; height: num
   const lines = own.map((n) => wrapped(n, (width - 70) / names.length / letter - 1));
   const height = 20 + 16 * Math.max(...lines.map((l) => l.length));
   if (lines.every((l) => l.length > 0 && l.length <= 4)) return { texts: lines.map((l) => l.join('\n')), height, upright: false };
-  const texts = own.map((n) => (n.length > longest ? n.slice(0, longest - 1) + '…' : n));
+  const texts = shortened(own, longest);
   return { texts, height: 14 + letter * Math.max(...texts.map((t) => t.length)), upright: true };
 }
+
+/** shortened are names in what they differ, of so many letters at most. */
+export const shortened = (names: string[], letters: number) => differing(names).map((n) => (n.length > letters ? n.slice(0, Math.max(3, letters - 1)) + '…' : n));
 
 /** differing leaves out of names such as "iid, SGD, b=10" what all of them have. */
 function differing(names: string[]): string[] {
@@ -154,13 +162,6 @@ export function aligned(plot: typeof uPlot, { series, logY }: Chart): uPlot.Alig
   return plot.join(tables);
 }
 
-/** csv has a row for each point, with its spreads or its band where there are some. */
-export function csv({ series, x, y, names }: Chart): string {
-  const cell = (v: string | number | undefined) => (typeof v === 'string' && /[",\n]/.test(v) ? `"${v.replace(/"/g, '""')}"` : String(v ?? ''));
-  const rows = series.flatMap((s) => s.points.map(([px, py], i) => [s.label, names?.[px] ?? px, py, s.spreads?.[i]?.[0], s.spreads?.[i]?.[1] ?? (s.band?.[i] ? s.band[i][2] - py : undefined)]));
-  return [['series', x, y, `standard deviation of ${x}`, `standard deviation of ${y}`], ...rows].map((r) => r.map(cell).join(',') + '\n').join('');
-}
-
 function drawing(u: uPlot, stroke: string, draw: (pixel: number) => void) {
   const pixel = devicePixelRatio || 1;
   u.ctx.save();
@@ -175,8 +176,10 @@ function drawing(u: uPlot, stroke: string, draw: (pixel: number) => void) {
 }
 
 /** dots are drawn one by one: several may share a place on the x axis. Their spreads are lines to both sides. */
-function dots(u: uPlot, { points, spreads, faint }: Pick<Series, 'points' | 'spreads' | 'faint'>, stroke: string) {
+function dots(u: uPlot, { points, spreads, faint, names }: Pick<Series, 'points' | 'spreads' | 'faint' | 'names'>, stroke: string) {
   drawing(u, stroke, (pixel) => {
+    u.ctx.font = `${12 * pixel}px system-ui`;
+    u.ctx.textAlign = 'center';
     points.forEach(([x, y], i) => {
       if (u.scales.y!.distr === 3 && !(y > 0)) return;
       const [dx, dy] = spreads?.[i] ?? [0, 0];
@@ -184,12 +187,25 @@ function dots(u: uPlot, { points, spreads, faint }: Pick<Series, 'points' | 'spr
       u.ctx.beginPath();
       u.ctx.arc(across, up, (faint ? 2 : 3.5) * pixel, 0, 2 * Math.PI);
       u.ctx.stroke();
+      if (names?.[i]) beside(u, names[i], across, up - 8 * pixel, pixel);
       u.ctx.beginPath();
       if (dx > 0) stroked(u, u.valToPos(x - dx, 'x', true), up, u.valToPos(x + dx, 'x', true), up);
       if (dy > 0) stroked(u, across, u.valToPos(lowest(u, y - dy), 'y', true), across, u.valToPos(y + dy, 'y', true));
       u.ctx.stroke();
     });
   });
+}
+
+/** beside writes a name above a place, readable on what else is there. */
+function beside(u: uPlot, name: string, x: number, y: number, pixel: number) {
+  const within = Math.min(x, u.bbox.left + u.bbox.width - u.ctx.measureText(name).width / 2);
+  u.ctx.save();
+  u.ctx.strokeStyle = getComputedStyle(u.root).getPropertyValue('--card');
+  u.ctx.lineWidth = 4 * pixel;
+  u.ctx.lineJoin = 'round';
+  u.ctx.strokeText(name, within, y);
+  u.ctx.fillText(name, within, y);
+  u.ctx.restore();
 }
 
 function stroked(u: uPlot, x: number, y: number, toX: number, toY: number) {
@@ -264,6 +280,28 @@ function pick(u: uPlot, chart: Chart, e: MouseEvent) {
   const meant = (chart.spans ?? []).filter((s) => s.lane === lane && s.from - near <= x && x <= s.to + near);
   const span = meant.find((s) => s.failed) ?? meant[0];
   if (span) chart.onspan?.(span);
+}
+
+/** named writes the names of lines at their ends, one below another where they would meet. */
+function named(u: uPlot, lines: Series[], names: string[], colour: (s: Series) => string) {
+  const pixel = devicePixelRatio || 1;
+  const [from, to] = [u.scales.x!.min ?? -Infinity, u.scales.x!.max ?? Infinity];
+  const ends = lines.flatMap((s, i) => {
+    const last = s.points.filter(([x, y]) => x >= from && x <= to && (u.scales.y!.distr !== 3 || y > 0)).at(-1);
+    return last ? [{ name: names[i]!, colour: colour(s), x: u.valToPos(last[0], 'x', true), y: u.valToPos(last[1], 'y', true) }] : [];
+  }).sort((a, b) => a.y - b.y);
+  const step = 13 * pixel;
+  ends.forEach((e, i) => (e.y = Math.max(e.y, i > 0 ? ends[i - 1]!.y + step : u.bbox.top)));
+  ends.reverse().forEach((e, i) => (e.y = Math.min(e.y, i > 0 ? ends[i - 1]!.y - step : u.bbox.top + u.bbox.height)));
+  u.ctx.save();
+  u.ctx.font = `${12 * pixel}px system-ui`;
+  u.ctx.textBaseline = 'middle';
+  u.ctx.textAlign = 'left';
+  for (const e of ends) {
+    u.ctx.fillStyle = e.colour;
+    u.ctx.fillText(e.name, e.x + 6 * pixel, e.y);
+  }
+  u.ctx.restore();
 }
 
 /** line draws a mark across, with its name at its end. */

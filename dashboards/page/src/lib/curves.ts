@@ -10,6 +10,8 @@ export interface Series {
   faint?: boolean;
   /** spreads are those of dots, to both sides; a band stands behind a line. */
   spreads?: [x: number, y: number][]; band?: [x: number, low: number, high: number][];
+  /** names stand at dots, in their order. */
+  names?: string[];
   /** about names what is at a place. */
   about?: (x: number, y: number) => string;
 }

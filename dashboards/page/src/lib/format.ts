@@ -3,16 +3,11 @@ export const count = (n: number | undefined) => Number(n ?? 0).toLocaleString('e
 /** digits is a number with four significant digits, as far as it has them. */
 export function digits(x: number | null | undefined): string {
   if (x === null || x === undefined) return '–';
+  if (Math.abs(x) === Infinity) return x < 0 ? '−∞' : '∞';
   if (Number.isInteger(x) && Math.abs(x) < 1e6) return count(x);
   if (Math.abs(x) >= 1e6 || Math.abs(x) < 1e-4) return x.toExponential(2);
   const short = Number(x.toPrecision(4));
   return Math.abs(short) < 1000 ? String(short) : count(short);
-}
-
-/** slugs are names for the address: words of letters and digits, each name once. */
-export function slugs(names: string[]): string[] {
-  const plain = names.map((n) => n.toLowerCase().replace(/[^\p{L}\p{N}]+/gu, '-').replace(/^-|-$/g, '') || 'column');
-  return plain.map((n, i) => (plain.indexOf(n) === i ? n : `${n}-${i}`));
 }
 
 export const when = (time: string) => new Date(time).toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'short' });

@@ -10,10 +10,12 @@ const lookAgain = 20000; // ms until a finished run is looked at again
  */
 export class Live<T> {
   value = $state.raw<T>();
-  /** connection is how the stream stands, for people. */
-  connection = $state('connecting …');
+  /** connection is how the stream stands, for people: "connecting …" only while it is opened. */
+  connection = $state('');
   /** trouble is why there is nothing newer, '' if nothing is wrong. */
   trouble = $state('');
+  private last = '';
+  private ended = false; // a finished run is looked at again without a word
   private source: EventSource | undefined;
   private timer: ReturnType<typeof setTimeout> | undefined;
 
@@ -35,10 +37,12 @@ export class Live<T> {
     this.close();
     const source = new EventSource(`${api}${this.path}/events`);
     this.source = source;
-    source.addEventListener('open', () => (this.connection = 'live'));
+    if (!this.ended) this.connection = 'connecting …';
+    source.addEventListener('open', () => this.ended || (this.connection = 'live'));
     source.addEventListener('status', (e) => this.take(e.data));
     source.addEventListener('trouble', (e) => (this.trouble = parse((e as MessageEvent).data).error));
     source.addEventListener('end', () => {
+      this.ended = true;
       this.connection = 'finished';
       this.again(lookAgain);
     });
@@ -46,15 +50,19 @@ export class Live<T> {
   }
 
   private take(data: string) {
-    this.connection = 'live';
     this.trouble = '';
+    if (data === this.last) return;
+    this.ended = false;
+    this.connection = 'live';
+    this.last = data;
     this.value = parse(data) as T;
   }
 
   /** lost asks why: the server may be away, refuse, or want a login. */
   private async lost(source: EventSource) {
-    this.connection = 'connecting …';
     if (source.readyState === EventSource.CLOSED) this.again(retryAfter);
+    this.ended = false;
+    this.connection = 'not connected';
     try {
       await ask(this.path || '/runs');
       if (source === this.source) this.trouble = '';

@@ -1,5 +1,6 @@
 // Cells by what came out of them: against each other, by their replicates, and by their axes.
 import type { Json } from './api';
+import { shortened } from './chart';
 import { front, type Points, type Series } from './curves';
 import { digits } from './format';
 import { axisText, label } from './metrics';
@@ -7,6 +8,8 @@ import { moments, named, values, type Setting } from './settings';
 
 /** better says whether more of a utility is better; of what audits find, less is. */
 export const moreIsBetter = (name: string) => /recall|accuracy|auc/.test(name) && name.startsWith('utility');
+
+const most = 12; // settings that are named beside their dots
 
 /** scatter has settings by the means of two of their metrics, their seeds, and the Pareto front of the means. */
 export function scatter(all: Setting[], x: string, y: string): Series[] {
@@ -18,7 +21,7 @@ export function scatter(all: Setting[], x: string, y: string): Series[] {
   const about = (px: number, py: number) => found.filter(({ at }) => at[0] === px && at[1] === py).slice(0, 3).map(({ setting }) => named(setting.label, setting.cells.length)).join(', ');
   return [
     ...(seeds.length > 0 ? [{ label: 'seeds', kind: 'dots', faint: true, points: seeds } as Series] : []),
-    { label: 'settings', kind: 'dots', points: found.map((f) => f.at), spreads: found.map((f) => f.spread), about },
+    { label: 'settings', kind: 'dots', points: found.map((f) => f.at), spreads: found.map((f) => f.spread), about, names: found.length > most ? [] : shortened(found.map((f) => f.setting.label), 24) },
     { label: 'Pareto front', kind: moreIsBetter(x) ? 'before' : 'after', points: front(found.map((f) => f.at), moreIsBetter(x), moreIsBetter(y)), about },
   ];
 }

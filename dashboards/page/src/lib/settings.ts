@@ -11,18 +11,16 @@ export interface Setting { label: string; cells: ResultCell[]; axes: JsonObject;
 /** settingOf names the setting of a cell, with the run where the cell's name has it. */
 export const settingOf = (c: ResultCell) => (c.row ? c.cell.slice(0, c.cell.lastIndexOf('/') + 1) + c.row.name : c.cell);
 
-/** settings groups cells, in the order in which they come. */
-export function settings(cells: ResultCell[]): Setting[] {
-  const found = new Map<string, Setting>();
-  for (const c of cells) {
-    const name = settingOf(c);
-    const own = found.get(name) ?? { label: c.row?.label ?? c.cell, cells: [], axes: c.axes, seeds: [] };
-    own.cells.push(c);
-    own.seeds.push(metricsOf(c));
-    found.set(name, own);
-  }
+/** grouped are items by a name of each, in the order in which they come. */
+export function grouped<T>(items: T[], nameOf: (item: T) => string): T[][] {
+  const found = new Map<string, T[]>();
+  for (const item of items) found.set(nameOf(item), [...(found.get(nameOf(item)) ?? []), item]);
   return [...found.values()];
 }
+
+/** settings groups cells, in the order in which they come. */
+export const settings = (all: ResultCell[]): Setting[] =>
+  grouped(all, settingOf).map((cells) => ({ label: cells[0]!.row?.label ?? cells[0]!.cell, cells, axes: cells[0]!.axes, seeds: cells.map(metricsOf) }));
 
 /** values are those of a metric by the seeds that have it. */
 export const values = (s: Setting, metric: string) => s.seeds.flatMap((m) => m.get(metric) ?? []);

@@ -1,0 +1,20 @@
+// What this browser remembers of how somebody wants to see things.
+
+const prefix = 'coalmine.';
+
+export function remembered(name: string): string {
+  try {
+    return localStorage.getItem(prefix + name) ?? '';
+  } catch {
+    return ''; // a browser may forbid it
+  }
+}
+
+export function remember(name: string, text: string) {
+  try {
+    if (text) localStorage.setItem(prefix + name, text);
+    else localStorage.removeItem(prefix + name);
+  } catch {
+    // the address has it
+  }
+}
