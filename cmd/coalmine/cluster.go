@@ -141,10 +141,10 @@ dies. The page binds to localhost unless --listen says otherwise; elsewhere it
 wants a token and TLS, or --insecure.
 
 Without --redis and --store it owns --home and works there too, also by the name page:
-coalmine page opens the page again after a run has ended, which keeps it only while somebody
-looks at it. Other commands on that home
-then talk to it. Its page is for this machine alone, on a free port unless
---listen names one; from elsewhere: ssh -L 8080:localhost:8080 HOST.`
+coalmine page opens the page again after a run has ended. (A run keeps its page only
+while a browser looks at it.) Other commands on that home then talk to it. Its page is
+for this machine alone, on a free port unless --listen names one; from elsewhere:
+ssh -L 8080:localhost:8080 HOST.`
 
 func newServeCommand(g *global) *cobra.Command {
 	var listen listenFlags

@@ -468,10 +468,10 @@ await inspect('runs-long');
 await page.getByRole('searchbox').fill('state:failed run-29');
 await shows('3 of 300');
 await page.unroute('**/api/v1/events');
-await streamed(`**/runs/${run}/events`, { ...atWork, state: 'failed', cells: [...Array(1000).keys()].map((i) => ({ cell: `c${i + 1}`, label: `by-user, DP-FedAvg, b=10, learning rate ${i}, seed ${i}`, state: i % 2 ? 'done' : 'failed', step: i, steps: 1000, unit: 'round', breaches: i % 5 ? [] : ['x'] })) });
+await streamed(`**/runs/${run}/events`, { ...atWork, state: 'failed', cells: [...Array(400).keys()].map((i) => ({ cell: `c${i + 1}`, label: `by-user, DP-FedAvg, b=10, learning rate ${i}, seed ${i}`, state: i % 2 ? 'done' : 'failed', step: i, steps: 1000, unit: 'round', breaches: i % 5 ? [] : ['x'] })) });
 await page.goto(`${origin}/runs/${run}?cells.sort=-cell`);
-await page.getByRole('button', { name: 'Show all 1000' }).click();
-await page.getByRole('region', { name: 'Cells, table', exact: true }).locator('tbody tr').nth(999).waitFor();
+await page.getByRole('button', { name: 'Show all 400' }).click();
+await page.getByRole('region', { name: 'Cells, table', exact: true }).locator('tbody tr').nth(399).waitFor();
 await inspect('run-long');
 await page.unroute(`**/runs/${run}/events`);
 

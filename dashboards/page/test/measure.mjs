@@ -24,7 +24,7 @@ function made(n, rounds) {
   const curve = { run: 'big', cell: name(0), label: 'x', axes: {}, unit: 'round', steps: rounds, audited: [], clock: [], rounds: [...Array(rounds).keys()].map((i) => ({ round: i + 1, examples: 10, tokens: 100, loss: 4 + Math.sin(i / 50) + ((i * 7919) % 100) / 100, update_norm: 1 / (i + 1) })) };
   const answers = {
     '/api/v1/runs/big': status, '/results': { run: 'big', experiment: 'big', cells: cells.map(outcome) }, '/figures': { figures: [] }, '/pictures': { pictures: [] }, '/curve': curve,
-    '/table': { legends: [], header: ['setting', 'perplexity'], rows: cells.map((c) => ({ cell: c.cell, status: c.state, texts: [c.label, '80'] })), notes: [], formats: [] },
+    '/table': { header: ['setting', 'perplexity'], abouts: ['', ''], rows: cells.map((c) => ({ cell: c.cell, status: c.state, texts: [c.label, '80'] })), notes_once: [], formats: [] },
     '/history': { run: 'big', events: [], dropped: 0 }, '/session': { role: 'operator', login: false }, '/privacy': { rounds: [] }, '/canaries': { canaries: [], rounds: [] },
   };
   return http.createServer((req, res) => {

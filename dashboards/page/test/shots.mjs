@@ -24,16 +24,17 @@ const drawn = async () => {
 const views = {
   runs: [`${origin}/?columns=perplexity,memorized,epsilon`, () => page.getByRole('link', { name: run }).waitFor()],
   run: [`${at}?colour=utility.perplexity`, () => page.getByRole('heading', { name: 'Results' }).waitFor()],
-  results: [`${at}?differing=1`, () => page.getByRole('heading', { name: 'Figures' }).waitFor(), 'Results'],
-  figures: [at, () => page.getByRole('heading', { name: 'Figures' }).waitFor(), 'Figures'],
+  results: [`${at}?differing=1`, () => page.getByRole('heading', { name: 'Figures', exact: true }).waitFor(), 'Results'],
+  figures: [`${at}?open=figures`, () => page.getByRole('heading', { name: 'Figures', exact: true }).waitFor(), 'Figures'],
   history: [at, () => page.getByRole('heading', { name: 'Events' }).waitFor(), 'Cells'],
-  cell: [`${at}/cells/${done[0] ?? noisy}`, drawn],
+  cell: [`${at}/cells/${done[0] ?? noisy}`, () => page.getByRole('heading', { name: 'Result', exact: true }).waitFor()],
+  curves: [`${at}/cells/${done[0] ?? noisy}?open=curves`, drawn, 'Training curves'],
   canaries: [`${at}/cells/${done[0] ?? noisy}?canary=0`, async () => {
     await page.getByText('among random sequences').waitFor({ timeout: 60_000 });
     await drawn();
   }, 'Canaries'],
   checkpoints: [`${at}/cells/${done[0] ?? noisy}?audit=${cells.find((c) => c.cell === (done[0] ?? noisy)).steps}`, () => page.getByRole('region', { name: 'Checkpoints, table' }).waitFor(), 'Model and data'],
-  tasks: [`${at}/cells/${done[0] ?? noisy}?kind=audits/random-sampling`, () => page.locator('.dag .box').first().waitFor(), 'Tasks'],
+  tasks: [`${at}/cells/${done[0] ?? noisy}?kind=audits/random-sampling`, () => page.locator('.dag .box').first().waitFor(), 'Task graph'],
   privacy: [`${at}/privacy`, drawn],
   compare: [`${origin}/compare?cells=${some.map((c) => encodeURIComponent(`${run}/${c}`)).join()}&smooth=5`, drawn],
   outcomes: [`${origin}/compare?cells=${some.map((c) => encodeURIComponent(`${run}/${c}`)).join()}`, drawn, 'Outcomes'],
