@@ -148,7 +148,8 @@ type Limits struct {
 	Line int `json:"line" default:"1048576" range:"[1024,67108864]" unit:"bytes"`
 	// Decompressed size of a source.
 	Text int64 `json:"text" default:"274877906944" range:"[1024,1125899906842624]" unit:"bytes"`
-	// Growth of a compressed file, after the first 16 MiB: more may be a decompression bomb.
+	// Times its size that a compressed file may grow, after the first 16 MiB: more may be a
+	// decompression bomb.
 	Ratio int `json:"ratio" default:"200" range:"[2,1000000]"`
 }
 

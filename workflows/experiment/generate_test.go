@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -368,7 +369,7 @@ func gridSchema(fields []documented) object {
 
 // entries writes the fields, block by block. An entry that an earlier block has is a link to it.
 func entries(fields []documented) string {
-	p := page{entries: map[string]string{}}
+	p := page{headings: map[string]string{}}
 	p.block("The experiment", "", fields, "")
 	for _, f := range fields {
 		if _, ok := f.block(); ok {
@@ -381,60 +382,75 @@ func entries(fields []documented) string {
 	return strings.TrimSuffix(p.String(), "\n")
 }
 
-// page is the reference as far as it is written, with the heading of each entry.
+// page is the reference as far as it is written, with the first heading of each entry and each block.
 type page struct {
 	strings.Builder
-	entries map[string]string
+	headings map[string]string
 }
+
+// pageEntry is a field in the list of a block.
+type pageEntry struct{ name, text string }
 
 // block writes the fields that stand directly in a block; nothing if all of them are blocks themselves.
 func (p *page) block(heading, intro string, fields []documented, prefix string) {
-	list := p.list(heading, fields, prefix)
-	if list == "" {
+	var list []pageEntry
+	whole := intro
+	for _, f := range fields {
+		if _, ok := f.block(); !ok && f.path == prefix+f.name {
+			list = append(list, pageEntry{f.name, f.entry()})
+			whole += f.entry()
+		}
+	}
+	if len(list) == 0 {
 		return
 	}
 	fmt.Fprintf(p, "### %s\n\n", heading)
+	if earlier, ok := p.headings[whole]; ok {
+		fmt.Fprintf(p, "As %s.\n\n", link(earlier))
+		return
+	}
+	p.headings[whole] = heading
 	if intro != "" {
 		fmt.Fprintf(p, "%s\n\n", intro)
 	}
-	fmt.Fprintf(p, "%s\n", list)
+	p.list(heading, list)
 }
 
-// list returns the entries of a block's fields, and links to those of earlier blocks.
-func (p *page) list(heading string, fields []documented, prefix string) string {
-	var list strings.Builder
-	var earlier string
-	var names []string
-	refer := func() {
-		if len(names) > 0 {
-			anchor := strings.NewReplacer("`", "", ".", "").Replace(earlier)
-			fmt.Fprintf(&list, "- %s: as in [%s](#%s).\n", strings.Join(names, ", "), earlier, anchor)
-			names = nil
-		}
-	}
-	for _, f := range fields {
-		if _, ok := f.block(); ok || f.path != prefix+f.name {
-			continue
-		}
-		entry := f.entry()
-		at, ok := p.entries[entry]
-		if !ok || at != earlier {
-			refer()
-		}
+// list writes entries, and links to those that an earlier block has.
+func (p *page) list(heading string, list []pageEntry) {
+	for len(list) > 0 {
+		earlier, ok := p.headings[list[0].text]
 		if !ok {
-			p.entries[entry] = heading
-			list.WriteString(entry)
+			p.headings[list[0].text] = heading
+			p.WriteString(list[0].text)
+			list = list[1:]
 			continue
 		}
-		earlier, names = at, append(names, "`"+f.name+"`")
+		var names []string
+		for len(list) > 0 && p.headings[list[0].text] == earlier {
+			names, list = append(names, "`"+list[0].name+"`"), list[1:]
+		}
+		fmt.Fprintf(p, "- %s: as in %s.\n", strings.Join(names, ", "), link(earlier))
 	}
-	refer()
-	return list.String()
+	p.WriteString("\n")
 }
 
-// shortValue abbreviates what messages say of a value.
-var shortValue = strings.NewReplacer("a whole number from ", "integer, ", "a whole number", "integer", "a number from ", "number from ", "a number above ", "number above ",
-	"a probability from ", "probability from ", "a probability above ", "probability above ", "true or false", "boolean", "one of ", "")
+// link is a link to a heading.
+func link(heading string) string {
+	return fmt.Sprintf("[%s](#%s)", heading, strings.NewReplacer("`", "", ".", "").Replace(heading))
+}
+
+// shortValue abbreviates a message's words for a value: whole numbers are ranges, others intervals.
+func shortValue(text string) string {
+	text = strings.NewReplacer("a whole number from 1, or a percentage above 0%", "count or percentage", "a whole number from ", "", "a whole number", "integer", "true or false", "boolean", "one of ", "").Replace(text)
+	return inWords.ReplaceAllStringFunc(text, func(found string) string {
+		m := inWords.FindStringSubmatch(found)
+		ends := map[string]string{"above": "(", "from": "[", ", below": ")", ", at most": "]", " to": "]"}
+		return fmt.Sprintf("%s in %s%s, %s%s", m[1], ends[m[2]], m[3], m[5], ends[m[4]])
+	})
+}
+
+var inWords = regexp.MustCompile(`a (number|probability) (above|from) ([^ ,]+)(, below|, at most| to) ([^ ,;]+)`)
 
 // entry is a field's entry in the list of a block: its values, their unit, the default and the meaning.
 func (d *documented) entry() string {
@@ -442,8 +458,8 @@ func (d *documented) entry() string {
 	if _, ok := d.blocks(); ok {
 		value = "list of blocks"
 	}
-	facts := []string{shortValue.Replace(value)}
-	if d.unit != "" {
+	facts := []string{shortValue(value)}
+	if d.unit != "" && !strings.HasPrefix(strings.ToLower(d.comment), d.unit) {
 		facts = append(facts, d.unit)
 	}
 	switch {

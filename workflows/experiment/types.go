@@ -134,8 +134,8 @@ type Form struct {
 // Model is the network that is trained.
 type Model struct {
 	// Network: a language model (cifg-lstm, lstm, gru, conv), an image model (cnn, cnn-tagger, gan), a
-	// regressor or tagger of texts (data.label), or external, a model of your own that
-	// training.command or training.client_command trains.
+	// regressor or tagger of texts (data.label), or external: trained by training.command or
+	// training.client_command.
 	Kind models.Kind `json:"kind" default:"cifg-lstm" also:"name type architecture" source:"Thakkar et al. 2020, section 4.1"`
 	// Embedding dimension.
 	Embedding int `json:"embedding,omitzero" default:"96" range:"[1,65536]" when:"kind=cifg-lstm lstm gru conv regressor tagger" source:"Thakkar et al. 2020, section 4.1"`

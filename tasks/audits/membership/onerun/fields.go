@@ -17,10 +17,9 @@ import (
 type Fields struct {
 	// Lower bound on epsilon after the last round: fair coins put each of its own canaries into the
 	// training data or not, and an auditor guesses the coins from the trained model. No user has two
-	// canaries, those of the canaries block included. A coin decides, with sampling fixed-size,
-	// whether a user's data are the canary or the user's own; with poisson, whether a user with the
-	// canary alone exists; with sgd, whether one record of a user is the canary. The proved epsilon is
-	// then about this difference.
+	// canaries, those of the canaries block included. A coin changes the data by the relation of the
+	// proved epsilon (docs/privacy.md): it replaces a user's data or a record (sgd), or with poisson
+	// decides whether the user exists.
 	OneRun *Block `json:"one_run,omitempty"`
 }
 
