@@ -72,4 +72,11 @@
 // rP)/Q) under (1-r)Q + rP, below 0 that of the negative under Q, and the rest, (1-r)(2
 // Phi(1/(2 sigma)) - 1), at 0. No two data sets need attain both branches at once: the bounds
 // enclose the epsilon of that pair, and real data may stay below it.
+//
+// testdata has 200 random recipes with rates of 1e-6 to 0.5, noise multipliers of 0.3 to 20, 1 to
+// 100,000 rounds and deltas of 1e-5 to 1e-12, the sixteen corners among them. In 14 of them, with
+// rates of 1e-6 to 4e-4, the bounds without split would be up to 47% apart. grid.py halves a grid
+// of losses until the sixth digit of epsilon stands still: all 200 lie between their bounds, which
+// are within 5.2e-5 of it. reference.py integrates in numbers of 170 bits the 43 recipes whose
+// integrand falls fast enough, twelve of the corners among them, and agrees to 7.6e-8.
 package pld
