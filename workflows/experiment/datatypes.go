@@ -103,7 +103,7 @@ type Data struct {
 	Devices *Devices `json:"devices,omitempty" also:"deanonymization shadow" source:"Orekondy et al. 2018, sections 5.2 and 6"`
 	// Balanced users, drawn at random, that never train: for membership tests.
 	HeldOutUsers Part `json:"held_out_users"`
-	// Limits of the input; part of a result's identity.
+	// Limits of the input; part of a result's identity. Absent: the defaults.
 	Limits *Limits `json:"limits,omitempty"`
 }
 
