@@ -247,7 +247,7 @@ func (g *global) convert(o *converting, examples conversion.Examples) error {
 func (g *global) printTagged(to string, s *conversion.Summary) {
 	var tags []string
 	for _, t := range s.Tags[:min(len(s.Tags), models.MaxLabels)] {
-		g.printf("  %s: %d images\n", t.Tag, t.Images)
+		g.printf("  %s: %s\n", t.Tag, readable.Count(t.Images, "image"))
 		tags = append(tags, strconv.Quote(t.Tag))
 	}
 	g.printf("data: {source: %s, level: image, label: tags, tags: [%s], image: {width: %d, height: %d, channels: %d}}\n", to, strings.Join(tags, ", "), s.Width, s.Height, s.Channels)

@@ -80,7 +80,7 @@ func TestImagesWithTagsAreConvertedAndCounted(t *testing.T) {
 	}
 	out := filepath.Join(folder, "a.jsonl.gz")
 	text := told(t, "data", "convert", "folder", filepath.Join(folder, "table.csv"), "--tags-column", "tags", "--separator", "|", "-o", out)
-	for _, words := range []string{"dog: 2 images\n  old tree: 1 images", `level: image, label: tags, tags: ["dog", "old tree"], image: {width: 3, height: 2, channels: 1}}`} {
+	for _, words := range []string{"dog: 2 images\n  old tree: 1 image", `level: image, label: tags, tags: ["dog", "old tree"], image: {width: 3, height: 2, channels: 1}}`} {
 		if !strings.Contains(text, words) {
 			t.Errorf("%q is missing in:\n%s", words, text)
 		}

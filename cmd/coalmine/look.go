@@ -209,7 +209,7 @@ func writeStatus(w io.Writer, s *status.Run) {
 		fmt.Fprintf(w, "last output committed at %s\n", s.LastProgress.Local().Format(time.DateTime))
 	}
 	for _, f := range s.Failures {
-		fmt.Fprintf(w, "failed: %s (cells %s, %d attempts): %s\n  node %s\n", readable.Text(f.Label), strings.Join(f.Cells, ", "), f.Attempts, readable.Lines(f.Error), f.Key.Short())
+		fmt.Fprintf(w, "failed: %s (cells %s, %s): %s\n  node %s\n", readable.Text(f.Label), strings.Join(f.Cells, ", "), readable.Count(f.Attempts, "attempt"), readable.Lines(f.Error), f.Key.Short())
 	}
 	for _, r := range s.Workers {
 		fmt.Fprintf(w, "worker %s: %d of %d slots at work", readable.Text(r.ID), r.Running, r.Slots)

@@ -345,7 +345,7 @@ func (g *global) writeGroups(groups []forecast.Group) {
 		reasons[strings.Join(group.Why, "; ")] = true
 	}
 	if cached+unneeded == 0 && len(reasons) == 1 {
-		g.printf("      %d other tasks to run: %s\n", toRun, strings.Join(groups[0].Why, "; "))
+		g.printf("      %s to run: %s\n", readable.Count(toRun, "other task"), strings.Join(groups[0].Why, "; "))
 		return
 	}
 	for _, group := range groups {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"coalmine/internal/readable"
 	"coalmine/workflows/standalone/modelaudit"
 )
 
@@ -50,10 +51,10 @@ func (g *global) sampleImages(c *cobra.Command, generator *modelaudit.Generator,
 		return g.printJSON(written)
 	}
 	if written.Sheet != "" {
-		g.note("wrote %s (%d images)", written.Sheet, written.Images)
+		g.note("wrote %s (%s)", written.Sheet, readable.Count(written.Images, "image"))
 	}
 	if flags.output != "" {
-		g.note("wrote %d images to %s", written.Images, flags.output)
+		g.note("wrote %s to %s", readable.Count(written.Images, "image"), flags.output)
 	}
 	return nil
 }

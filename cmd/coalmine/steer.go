@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"coalmine/internal/readable"
 	"coalmine/storage"
 	"coalmine/workflows/control"
 	"coalmine/workflows/data/sources"
@@ -281,7 +282,7 @@ func (g *global) writeRemoved(r *control.Removed) {
 	total := r.Freed.Total()
 	total.Objects += r.Freed.Young.Objects
 	total.Bytes += r.Freed.Young.Bytes
-	g.printf("%s: removed from %s; gc can free %s in %d objects", r.Run, g.where(), bytesText(float64(total.Bytes)), total.Objects)
+	g.printf("%s: removed from %s; gc can free %s in %s", r.Run, g.where(), bytesText(float64(total.Bytes)), readable.Count(total.Objects, "object"))
 	if young := r.Freed.Young; young.Objects > 0 {
 		g.printf(", %s of it later", bytesText(float64(young.Bytes)))
 	}

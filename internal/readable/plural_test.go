@@ -1,8 +1,15 @@
 package readable_test
 
 import (
+	"bytes"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 
+	"coalmine/internal/clone"
 	"coalmine/internal/readable"
 )
 
@@ -16,5 +23,39 @@ func TestANumberHasItsNoun(t *testing.T) {
 		if got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
+	}
+}
+
+// mostUncounted only falls: it is how many formats say "%d users" where one user would be "1 users".
+const mostUncounted = 129
+
+// A number with its noun is written by Count.
+func TestFormatsLeaveTheNounToCount(t *testing.T) {
+	t.Parallel()
+	root, ok := clone.Root()
+	if !ok {
+		t.Skip("this is no clone of the repository")
+	}
+	counted := regexp.MustCompile(`%d (users|cells|rounds|tasks|canaries|runs|examples|steps|files|devices|images|copies|places|times|attempts|objects|updates)\b`)
+	found := 0
+	for _, folder := range []string{"cmd", "tasks", "workflows"} {
+		err := filepath.WalkDir(filepath.Join(root, folder), func(path string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			data, err := os.ReadFile(path)
+			for line := range bytes.Lines(data) {
+				if n := len(counted.FindAll(line, -1)); n > 0 && !bytes.HasPrefix(bytes.TrimSpace(line), []byte("//")) {
+					found += n
+				}
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if found > mostUncounted {
+		t.Errorf("%d formats count a noun by %%d, more than the %d that did: write it by readable.Count", found, mostUncounted)
 	}
 }

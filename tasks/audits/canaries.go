@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"coalmine/internal/numbers"
+	"coalmine/internal/readable"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/canaries"
@@ -84,7 +85,7 @@ func (c *Configuration) String() string {
 	case c.InsertedTimes == 1:
 		return "once"
 	case c.InsertedTimes > 0:
-		return fmt.Sprintf("%d times", c.InsertedTimes)
+		return fmt.Sprintf("%s", readable.Count(c.InsertedTimes, "time"))
 	}
 	return probability(c.UserProbability) + ", " + probability(c.ExampleProbability)
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"coalmine/internal/readable"
 	"coalmine/internal/seeds"
 )
 
@@ -150,5 +151,5 @@ func (o Owned) inGroups() string {
 	if len(o.Groups) == 1 {
 		return fmt.Sprintf("1 group of %d", o.Examples)
 	}
-	return fmt.Sprintf("%d groups of %d", len(o.Groups), o.Examples)
+	return fmt.Sprintf("%s of %d", readable.Count(len(o.Groups), "group"), o.Examples)
 }

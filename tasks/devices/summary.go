@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"coalmine/internal/readable"
 	"coalmine/tasks"
 )
 
@@ -35,8 +36,8 @@ type Summary struct {
 
 // String is a sentence for people.
 func (s *Summary) String() string {
-	text := fmt.Sprintf("trained on %d devices of %d users: %d private examples on anonymous ones, %d on those of an adversary who knows %s of a user's examples (%s)",
-		s.Devices, s.Seen+s.Unseen+s.HeldOut, s.Private, s.PriorExamples, s.Size, s.Prior)
+	text := fmt.Sprintf("trained on %s of %s: %d private examples on anonymous ones, %d on those of an adversary who knows %s of a user's examples (%s)",
+		readable.Count(s.Devices, "device"), readable.Count(s.Seen+s.Unseen+s.HeldOut, "user"), s.Private, s.PriorExamples, s.Size, s.Prior)
 	if s.Unseen+s.HeldOut > 0 {
 		text += fmt.Sprintf("; %d users are seen, %d unseen, %d held out", s.Seen, s.Unseen, s.HeldOut)
 	}

@@ -239,7 +239,7 @@ func TestASelectionOfNobodySaysWhatThresholdsLeave(t *testing.T) {
 	t.Parallel()
 	b := newTexts(t, `{"user":"a","text":"x"}`, `{"user":"a","text":"y"}`, `{"user":"b","text":"z"}`)
 	_, err := b.random(RandomParams{PerUser: 9, AtLeast: 4})
-	if want := "leaves 0 of 2 users; at_least 1: 2 users, at_least 2: 1 users, at_least 3: 0 users, at_least 4: 0 users"; err == nil || !strings.Contains(err.Error(), want) {
+	if want := "leaves 0 of 2 users; at_least 1: 2 users, at_least 2: 1 user, at_least 3: 0 users, at_least 4: 0 users"; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("error %v, want %q", err, want)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"coalmine/internal/readable"
 )
 
 // SelectionBlob is a Selection, as JSON.
@@ -56,8 +58,8 @@ func (s *Selection) String() string {
 	case s.Outcome != "":
 		return fmt.Sprintf("trained on the %s examples alone: %d of %d users have at least %d, %d in all", s.Outcome, s.Users, s.OfUsers, s.AtLeast, s.Examples)
 	}
-	return fmt.Sprintf("trained on the users %s the %gth percentile of accuracy (%.1f%%) alone: %d of %d users, %d examples",
-		s.Side, s.Percentile, 100*s.Threshold, s.Users, s.OfUsers, s.Examples)
+	return fmt.Sprintf("trained on the users %s the %gth percentile of accuracy (%.1f%%) alone: %d of %s, %s",
+		s.Side, s.Percentile, 100*s.Threshold, s.Users, readable.Count(s.OfUsers, "user"), readable.Count(s.Examples, "example"))
 }
 
 func (s *Selection) surprise() string {
@@ -87,9 +89,9 @@ type Left struct {
 // String is "at_least 2: 80 users".
 func (l Left) String() string {
 	if l.AtLeast > 0 {
-		return fmt.Sprintf("at_least %d: %d users", l.AtLeast, l.Users)
+		return fmt.Sprintf("at_least %d: %s", l.AtLeast, readable.Count(l.Users, "user"))
 	}
-	return fmt.Sprintf("%s %g%%: %d users", l.Side, l.Percentile, l.Users)
+	return fmt.Sprintf("%s %g%%: %s", l.Side, l.Percentile, readable.Count(l.Users, "user"))
 }
 
 // Leaves is a sentence about thresholds.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 
+	"coalmine/internal/readable"
 	"coalmine/privacy"
 	"coalmine/tasks"
 )
@@ -26,7 +27,7 @@ func Cohort(p *ClientsParams, round, population int, stream func(round int) (*ra
 	}
 	if p.Cohort > population {
 		return nil, tasks.Permanent(fmt.Errorf(
-			"the cohort of %d is above the population of %d users: lower training.cohort or data.users.words", p.Cohort, population))
+			"the cohort of %d is above the population of %s: lower training.cohort or data.users.words", p.Cohort, readable.Count(population, "user")))
 	}
 	return scheme.Draw(privacy.Round{
 		Number: round, Population: population, Cohort: p.Cohort,

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"coalmine/internal/readable"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/workflows/plan"
@@ -141,7 +142,7 @@ func (x *lineage) visitChain(c *plan.Cell, chain *plan.Chain) {
 	if own && x.node.Step <= last {
 		x.node.Cells = append(x.node.Cells, c.Name)
 	}
-	reader := Reader{Kind: chain.Join.Kind.Name, Label: fmt.Sprintf("training, %d steps", chain.Steps), Training: true}
+	reader := Reader{Kind: chain.Join.Kind.Name, Label: fmt.Sprintf("training, %s", readable.Count(chain.Steps, "step")), Training: true}
 	switch input, reads := x.input(chainInputs(chain)); {
 	case reads && !own:
 		reader.Key, reader.Input, reader.chain = chain.Key(1), input, chain

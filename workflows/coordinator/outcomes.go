@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"coalmine/internal/readable"
 	"coalmine/storage"
 	"coalmine/tasks/attempts"
 	"coalmine/workflows/coordinator/graph"
@@ -115,7 +116,7 @@ func (t *term) tryAgain(x *graph.Task, o attempts.Outcome) {
 	trouble.Error = o.Error
 	t.logTrouble(x, attemptFailed(o))
 	if trouble.Tries >= t.MaxTries {
-		t.fail(x, fmt.Sprintf("failed %d times, the last time on worker %s: %s", trouble.Tries, o.Worker, o.Error))
+		t.fail(x, fmt.Sprintf("failed %s, the last time on worker %s: %s", readable.Count(trouble.Tries, "time"), o.Worker, o.Error))
 		return
 	}
 	if x.State() != graph.Idle {
@@ -162,7 +163,7 @@ func (t *term) inputLost(x *graph.Task, in graph.Input, o attempts.Outcome) {
 	count := t.losses[key]
 	if count > policy.MaxMissing {
 		delete(t.losses, key)
-		t.fail(x, fmt.Sprintf("its input %s was made again %d times and is missing still: %s", key.Short(), count-1, o.Error))
+		t.fail(x, fmt.Sprintf("its input %s was made again %s and is missing still: %s", key.Short(), readable.Count(count-1, "time"), o.Error))
 		return
 	}
 	t.logOf(x).Info("an input is missing; it is planned again", "attempt", o.Number, "input", key.Short(), "times", count)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"coalmine/internal/numbers"
+	"coalmine/internal/readable"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
@@ -328,7 +329,7 @@ func (c *dataChecker) checkCanaries() {
 		c.fail(path, "needs words that the vocabulary of %d lacks: %s; use words that are frequent in the training part of %s, or a larger data.vocabulary.size", e.Data.Vocabulary.Size, strings.Join(missing, ", "), e.Data.Source)
 	}
 	if wanted := e.Canaries.copies(); wanted > c.facts.Examples && c.facts.Examples > 0 {
-		c.fail("canaries.insertions", "make %d copies in all; expected at most %d, the training examples of %s: use smaller numbers, or fewer canaries", wanted, c.facts.Examples, e.Data.Source)
+		c.fail("canaries.insertions", "make %s in all; expected at most %d, the training examples of %s: use smaller numbers, or fewer canaries", readable.Count(wanted, "copy"), c.facts.Examples, e.Data.Source)
 	}
 }
 

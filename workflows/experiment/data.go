@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"coalmine/internal/numbers"
+	"coalmine/internal/readable"
 	"coalmine/privacy"
 	"coalmine/storage"
 	"coalmine/tasks/audits"
@@ -165,7 +166,7 @@ func (c *dataChecker) check() {
 	if given := e.Data.FileSplits; given != nil && f.FileSplits != nil && !slices.Equal(given, f.FileSplits) {
 		c.fail("data.file_splits", "is %q, but the files of %s are of %q; correct it, or leave it out", given, e.Data.Source, f.FileSplits)
 	} else if given != nil && len(given) != len(f.Files) {
-		c.fail("data.file_splits", "has %d splits, and %s has %d files; expected one for each", len(given), e.Data.Source, len(f.Files))
+		c.fail("data.file_splits", "has %s, and %s has %s; expected one for each", readable.Count(len(given), "split"), e.Data.Source, readable.Count(len(f.Files), "file"))
 	}
 	for _, b := range e.besides(&f) {
 		c.checkDigest(b.path, b.source, *b.sha256, b.files)
@@ -362,7 +363,7 @@ func (c *Cell) Warnings() []string {
 		warnings = append(warnings, b.String())
 	}
 	if t := &c.Experiment.Training; c.shortened > 0 {
-		warnings = append(warnings, fmt.Sprintf("training.privacy.budget allows %d of the %d rounds (%s)", t.Rounds, c.shortened, c.Label))
+		warnings = append(warnings, fmt.Sprintf("training.privacy.budget allows %d of the %s (%s)", t.Rounds, readable.Count(c.shortened, "round"), c.Label))
 	}
 	if t := &c.Experiment.Training; t.Record != nil && t.Privacy.Secret() {
 		warnings = append(warnings, fmt.Sprintf("training.record keeps updates before the server's noise, with the numbers of their users: they reveal the secret cohorts (%s)", c.Label))
@@ -380,10 +381,10 @@ func (c *dataChecker) schedules(rounds int) {
 	t := &c.Experiment.Training
 	c.schedule("training.client.schedule", t.Client.Schedule, rounds)
 	if s := t.EarlyStopping; s != nil && rounds > 0 && s.Every > rounds {
-		c.fail("training.early_stopping.every", "is %d; expected at most the %d steps of the training", s.Every, rounds)
+		c.fail("training.early_stopping.every", "is %d; expected at most the %s of the training", s.Every, readable.Count(rounds, "step"))
 	}
 	if s := t.StopAt; s != nil && rounds > 0 && s.Every > rounds {
-		c.fail("training.stop_at.every", "is %d; expected at most the %d rounds (sgd: steps) of the training", s.Every, rounds)
+		c.fail("training.stop_at.every", "is %d; expected at most the %s (sgd: steps) of the training", s.Every, readable.Count(rounds, "round"))
 	}
 	if t.Server != nil {
 		c.schedule("training.server.schedule", t.Server.Schedule, rounds)
@@ -400,7 +401,7 @@ func (c *dataChecker) schedule(path string, s *Schedule, rounds int) {
 		return
 	}
 	if err := s.check(rounds); err != nil {
-		c.fail(path, "%v; the training has %d rounds", err, rounds)
+		c.fail(path, "%v; the training has %s", err, readable.Count(rounds, "round"))
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"coalmine/internal/numbers"
+	"coalmine/internal/readable"
 )
 
 // Measured lists the rounds (sgd: steps) after which the model is measured, ascending and
@@ -57,7 +58,7 @@ func (a *Audit) checkAt(rounds int) string {
 	for _, share := range a.At {
 		switch round := share.Of(rounds); {
 		case round > rounds:
-			return fmt.Sprintf("has %s; expected at most the %d rounds of the training (sgd: steps)", share, rounds)
+			return fmt.Sprintf("has %s; expected at most the %s of the training (sgd: steps)", share, readable.Count(rounds, "round"))
 		case round <= before.Of(rounds):
 			return fmt.Sprintf("has %s after %s, which are rounds %d and %d; expected each round once, the earliest first", share, before, round, before.Of(rounds))
 		}
@@ -96,7 +97,7 @@ func (c *Cell) measuringWarnings() []string {
 	var warnings []string
 	every, task := e.Audit.Every.Of(e.Training.Rounds), e.Training.StepsPerTask
 	if every > 0 && every < task {
-		warnings = append(warnings, fmt.Sprintf("audit.every is %d steps, but models are measured only between tasks, so after every %d: set training.steps_per_task to %d or a divisor of it", every, task, every))
+		warnings = append(warnings, fmt.Sprintf("audit.every is %s, but models are measured only between tasks, so after every %d: set training.steps_per_task to %d or a divisor of it", readable.Count(every, "step"), task, every))
 	}
 	for _, share := range e.Audit.At {
 		if step := share.Of(e.Training.Rounds); e.Training.endOfTask(step) != step {

@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"coalmine/internal/readable"
 	"coalmine/privacy"
 	"coalmine/privacy/correlated"
 	"coalmine/tasks/datasets"
@@ -95,12 +96,12 @@ func (c *dataChecker) settle(rounds int) Training {
 		t.Separation = users / t.Cohort
 	}
 	if most := users / t.Cohort; t.Separation > most {
-		c.fail("training.separation", "is %d; expected at most %d, since so many rounds in turn with cohorts of %d take all of the %d users", t.Separation, most, t.Cohort, users)
+		c.fail("training.separation", "is %d; expected at most %d, since so many rounds in turn with cohorts of %d take all of the %s", t.Separation, most, t.Cohort, readable.Count(users, "user"))
 		return t
 	}
 	p := privacy.Recipe{Population: users, Cohort: t.Cohort, Separation: t.Separation}.Participation(rounds)
 	if t.Participations > 0 && p.Times > t.Participations {
-		c.fail("training.participations", "is %d, and with %d rounds somebody takes part %d times; expected at least that, or fewer rounds", t.Participations, rounds, p.Times)
+		c.fail("training.participations", "is %d, and with %s somebody takes part %s; expected at least that, or fewer rounds", t.Participations, readable.Count(rounds, "round"), readable.Count(p.Times, "time"))
 	}
 	c.settleMechanism(&t, p)
 	return t

@@ -230,7 +230,7 @@ func (c *checker) earlyStopping() {
 	}
 	// With epochs the steps are not known yet; Resolve checks them.
 	if c.Training.Rounds > 0 && s.Every > c.Training.Rounds {
-		c.fail([]string{"training.early_stopping.every", "training.rounds"}, "is %d; expected at most the %d steps of the training", s.Every, c.Training.Rounds)
+		c.fail([]string{"training.early_stopping.every", "training.rounds"}, "is %d; expected at most the %s of the training", s.Every, readable.Count(c.Training.Rounds, "step"))
 	}
 }
 
@@ -249,7 +249,7 @@ func (c *checker) stopAt() {
 	c.stopAtBeside(path)
 	// With epochs the rounds are not known yet; Resolve checks them.
 	if c.Training.Rounds > 0 && s.Every > c.Training.Rounds {
-		c.fail([]string{path + ".every", "training.rounds"}, "is %d; expected at most the %d rounds (sgd: steps) of the training", s.Every, c.Training.Rounds)
+		c.fail([]string{path + ".every", "training.rounds"}, "is %d; expected at most the %s (sgd: steps) of the training", s.Every, readable.Count(c.Training.Rounds, "round"))
 	}
 }
 

@@ -3,6 +3,7 @@ package experiment
 import (
 	"fmt"
 
+	"coalmine/internal/readable"
 	"coalmine/models"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/selection"
@@ -156,7 +157,7 @@ func (c *checker) random(s *Select) {
 		c.fail([]string{"data.select.examples", "data.select.share", "data.select.per_user"}, "is random; expected one of data.select.share, such as 10%%, and data.select.per_user, such as 5")
 	}
 	if s.PerUser > 0 && s.AtLeast > s.PerUser {
-		c.fail([]string{"data.select.at_least", "data.select.per_user"}, "is %d, and no user has more than the %d examples of data.select.per_user; expected at most that", s.AtLeast, s.PerUser)
+		c.fail([]string{"data.select.at_least", "data.select.per_user"}, "is %d, and no user has more than the %s of data.select.per_user; expected at most that", s.AtLeast, readable.Count(s.PerUser, "example"))
 	}
 }
 

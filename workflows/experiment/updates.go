@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"coalmine/internal/numbers"
+	"coalmine/internal/readable"
 	"coalmine/privacy"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/checkpoints"
@@ -233,11 +234,11 @@ func (r *Record) misses(rounds int) (path, problem string) {
 	}
 	switch last := len(r.Rounds) - 1; {
 	case r.Every > rounds:
-		return "training.record.every", fmt.Sprintf("is %d; expected at most the %d rounds of the training", r.Every, rounds)
+		return "training.record.every", fmt.Sprintf("is %d; expected at most the %s of the training", r.Every, readable.Count(rounds, "round"))
 	case last >= 0 && r.Rounds[last] > rounds:
 		return "training.record.rounds", fmt.Sprintf("has round %d; expected at most the %d of the training", r.Rounds[last], rounds)
 	case count > maxRecorded:
-		return "training.record.every", fmt.Sprintf("records %d rounds; expected at most %d: record fewer", count, maxRecorded)
+		return "training.record.every", fmt.Sprintf("records %s; expected at most %d: record fewer", readable.Count(count, "round"), maxRecorded)
 	}
 	return "", ""
 }

@@ -13,7 +13,7 @@ import (
 
 // aboutRows explains the texts of rows.
 const aboutRows = "A row is several trainings that differ in the seed alone: the mean of a number, ± its standard deviation, and in brackets the 95% interval " +
-	"of the mean by Student's t, cut off where the number cannot be; of counts of canaries that of the share in all trainings together by Clopper and Pearson."
+	"of the mean by Student's t, cut off where the number cannot be; of counts of canaries that of the share in all trainings together by Korn and Graubard."
 
 // rowTable is the table of replicates.
 func (v *view) rowTable() *Table {

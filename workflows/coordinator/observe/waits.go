@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"coalmine/internal/queue"
+	"coalmine/internal/readable"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/workflows/coordinator/graph"
@@ -124,7 +125,7 @@ func (w *waits) addTasks() {
 	r := w.run
 	if !r.Live() {
 		if r.PlanTries > 0 {
-			w.add(waitFor{reason: status.WaitPlan}, 0, status.Wait{Detail: fmt.Sprintf("its plan could not be made, %d times so far; it is tried again", r.PlanTries)})
+			w.add(waitFor{reason: status.WaitPlan}, 0, status.Wait{Detail: fmt.Sprintf("its plan could not be made, %s so far; it is tried again", readable.Count(r.PlanTries, "time"))})
 		}
 		return
 	}

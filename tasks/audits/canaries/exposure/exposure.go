@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"coalmine/internal/readable"
 	"coalmine/tasks/audits"
 )
 
@@ -181,7 +182,7 @@ func (v *Outcome) Figure(c *audits.Cell) *audits.Figure {
 			f.X.Most = max(f.X.Most, float64(m.Insertions))
 			f.Dots = append(f.Dots, audits.Dot{
 				X: float64(m.Insertions), Y: max(m.exposures[0].Bits, 0), Filled: m.exposures[0].Memorized, Grey: m.Insertions == 0,
-				About: fmt.Sprintf("%s: %d copies at %d users; %s", strings.Join(m.Words, " "), m.Insertions, m.Holders, m.explain()),
+				About: fmt.Sprintf("%s: %s at %s; %s", strings.Join(m.Words, " "), readable.Count(m.Insertions, "copy"), readable.Count(m.Holders, "user"), m.explain()),
 			})
 		}
 	}

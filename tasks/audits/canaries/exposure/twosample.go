@@ -9,6 +9,7 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
+	"coalmine/internal/readable"
 	"coalmine/tasks/audits"
 )
 
@@ -109,7 +110,7 @@ func (s Sample) String() string {
 	case s.Copies == 1:
 		of = fmt.Sprintf("%d with 1 copy", s.Canaries)
 	case s.Copies > 1:
-		of = fmt.Sprintf("%d with %d copies", s.Canaries, s.Copies)
+		of = fmt.Sprintf("%d with %s", s.Canaries, readable.Count(s.Copies, "copy"))
 	}
 	return fmt.Sprintf("%.2f of %s (%s)", s.Mean, of, audits.PText(*s.P))
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"coalmine/internal/readable"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/canaries/exposure"
@@ -71,13 +72,13 @@ type Secret struct {
 
 // Note implements audits.Noter.
 func (v *Outcome) Note(*audits.Cell) string {
-	note := fmt.Sprintf("natural secrets: %d at %d places", v.Found, v.Occurrences)
+	note := fmt.Sprintf("natural secrets: %d at %s", v.Found, readable.Count(v.Occurrences, "place"))
 	if n := len(v.Secrets); n < v.Found {
 		note += fmt.Sprintf(", of which the %d most frequent were ranked", n)
 	}
 	for i := range v.Secrets[:min(len(v.Secrets), 3)] {
 		s := &v.Secrets[i]
-		note += fmt.Sprintf("; %s of %d users, %d times: %s bits", s.Pattern, s.Users, s.Occurrences, s.exposureText())
+		note += fmt.Sprintf("; %s of %s, %s: %s bits", s.Pattern, readable.Count(s.Users, "user"), readable.Count(s.Occurrences, "time"), s.exposureText())
 	}
 	if v.Extracted != nil {
 		note += fmt.Sprintf("; a search extracts %d of %d", *v.Extracted, v.ranked())

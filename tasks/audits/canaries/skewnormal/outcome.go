@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 
+	"coalmine/internal/readable"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/canaries"
@@ -114,7 +115,7 @@ func (v *Outcome) Figure(c *audits.Cell) *audits.Figure {
 		for _, o := range canary.Outcomes {
 			if o, ok := o.(*CanaryOutcome); ok && o.LogPerplexity != nil {
 				f.X.Least, f.X.Most = min(f.X.Least, *o.LogPerplexity), max(f.X.Most, *o.LogPerplexity)
-				f.Dots = append(f.Dots, audits.Dot{X: *o.LogPerplexity, Filled: canary.Insertions > 0, Grey: canary.Insertions == 0, About: fmt.Sprintf("%s: %d copies; %s", strings.Join(canary.Words, " "), canary.Insertions, o.Exposed().Text)})
+				f.Dots = append(f.Dots, audits.Dot{X: *o.LogPerplexity, Filled: canary.Insertions > 0, Grey: canary.Insertions == 0, About: fmt.Sprintf("%s: %s; %s", strings.Join(canary.Words, " "), readable.Count(canary.Insertions, "copy"), o.Exposed().Text)})
 			}
 		}
 	}

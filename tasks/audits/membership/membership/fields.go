@@ -3,6 +3,7 @@ package membership
 import (
 	"fmt"
 
+	"coalmine/internal/readable"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
@@ -67,12 +68,12 @@ func (f *Fields) CheckData(s *audits.Setting, d *audits.Data, fail audits.Fail) 
 func (f *Fields) Warnings(_ *audits.Setting, d *audits.Data) (warnings []string) {
 	switch least := needed(falsePositives[0]); {
 	case min(d.Users, d.HeldOutUsers) < leastUsers:
-		return []string{fmt.Sprintf("audit.membership has %d users that train and %d held-out ones (%s): it will print no AUC, which takes %d of each", d.Users, d.HeldOutUsers, d.Label, leastUsers)}
+		return []string{fmt.Sprintf("audit.membership has %s that train and %d held-out ones (%s): it will print no AUC, which takes %d of each", readable.Count(d.Users, "user"), d.HeldOutUsers, d.Label, leastUsers)}
 	case d.HeldOutUsers < least:
-		warnings = append(warnings, fmt.Sprintf("audit.membership has %d held-out users (%s), and true positives at %g%% false ones are estimated from %d on: it will print the AUC alone", d.HeldOutUsers, d.Label, 100*falsePositives[0], least))
+		warnings = append(warnings, fmt.Sprintf("audit.membership has %s (%s), and true positives at %g%% false ones are estimated from %d on: it will print the AUC alone", readable.Count(d.HeldOutUsers, "held-out user"), d.Label, 100*falsePositives[0], least))
 	}
 	if d.Users < fewUsers {
-		warnings = append(warnings, fmt.Sprintf("audit.membership has %d users that train (%s): an AUC over fewer than %d says little", d.Users, d.Label, fewUsers))
+		warnings = append(warnings, fmt.Sprintf("audit.membership has %s that train (%s): an AUC over fewer than %d says little", readable.Count(d.Users, "user"), d.Label, fewUsers))
 	}
 	return warnings
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"coalmine/internal/readable"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/selection"
@@ -89,8 +90,8 @@ func (v *Outcome) Note(*audits.Cell) string {
 
 func (u *Users) String() string {
 	p := u.Percentiles
-	return fmt.Sprintf("%d users, mean %.1f%%, percentiles 5, 25, 50, 75, 95: %.1f, %.1f, %.1f, %.1f, %.1f%%",
-		u.Users, 100*u.Mean, 100*p[0], 100*p[1], 100*p[2], 100*p[3], 100*p[4])
+	return fmt.Sprintf("%s, mean %.1f%%, percentiles 5, 25, 50, 75, 95: %.1f, %.1f, %.1f, %.1f, %.1f%%",
+		readable.Count(u.Users, "user"), 100*u.Mean, 100*p[0], 100*p[1], 100*p[2], 100*p[3], 100*p[4])
 }
 
 func (v *Outcome) changes(other *Outcome) []audits.Change {

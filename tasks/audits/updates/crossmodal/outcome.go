@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"coalmine/internal/readable"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/updates/observed"
@@ -50,8 +51,8 @@ type Outcome struct {
 }
 
 func (v *Outcome) Note(*audits.Cell) string {
-	note := fmt.Sprintf("cross-modal: vectors of %d values of %d users; learned from %d of them, %v",
-		v.Values, v.Users, v.Learned.Users, &v.Learned)
+	note := fmt.Sprintf("cross-modal: vectors of %s of %s; learned from %d of them, %v",
+		readable.Count(v.Values, "value"), readable.Count(v.Users, "user"), v.Learned.Users, &v.Learned)
 	for _, x := range v.all() {
 		if m := x.m; m != nil {
 			note += fmt.Sprintf("; %s: AP %s, AUC %s of %d pairs, 50 by chance%s", x.what,

@@ -190,7 +190,7 @@ func (v *Outcome) Note(*audits.Cell) string {
 	for _, o := range v.Attacks {
 		parts = append(parts, o.text(v.Confidence))
 	}
-	note := fmt.Sprintf("whose update is it: %d updates of %d anonymous devices; %s", v.Items, v.Devices, strings.Join(parts, "; "))
+	note := fmt.Sprintf("whose update is it: %s of %s; %s", readable.Count(v.Items, "update"), readable.Count(v.Devices, "anonymous device"), strings.Join(parts, "; "))
 	if v.Untaught > 0 {
 		note += fmt.Sprintf("; %s can't be named, for no update of their shadow devices was recorded", readable.Count(v.Untaught, "user"))
 	}

@@ -3,6 +3,7 @@ package linking
 import (
 	"fmt"
 
+	"coalmine/internal/readable"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/updates/observed"
@@ -67,8 +68,8 @@ type Clusters struct {
 
 func (v *Outcome) Note(*audits.Cell) string {
 	p, c := &v.Pairs, &v.Clusters
-	return fmt.Sprintf("linking: %d updates of %d devices; AP %s and AUC %s of %d pairs, 50 by chance%s; followed %d of %d, by chance %.1f%%; adjusted Rand index %.3f, F1 %.3f of %d clusters, by chance %.3f",
-		v.Updates, v.Devices, p.AP.Percent(), p.AUC.Percent(), p.Pairs, p.Few(),
+	return fmt.Sprintf("linking: %s of %s; AP %s and AUC %s of %d pairs, 50 by chance%s; followed %d of %d, by chance %.1f%%; adjusted Rand index %.3f, F1 %.3f of %d clusters, by chance %.3f",
+		readable.Count(v.Updates, "update"), readable.Count(v.Devices, "device"), p.AP.Percent(), p.AUC.Percent(), p.Pairs, p.Few(),
 		v.Next.Followed, v.Next.Of, 100*v.Next.Chance, c.RandIndex, c.F1, c.Clusters, c.ChanceF1)
 }
 

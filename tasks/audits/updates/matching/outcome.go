@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"coalmine/internal/readable"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/updates/observed"
@@ -66,7 +67,7 @@ func (m *Measurements) byNetwork() float64 { return m.Network.AP.Value }
 func (m *Measurements) byCosine() float64  { return m.Cosine.AP.Value }
 
 func (v *Outcome) Note(*audits.Cell) string {
-	note := fmt.Sprintf("matching: learned from %d users, %v", v.Learned.Users, &v.Learned)
+	note := fmt.Sprintf("matching: learned from %s, %v", readable.Count(v.Learned.Users, "user"), &v.Learned)
 	for _, x := range v.all() {
 		if x.Measurements != nil {
 			note += fmt.Sprintf("; %s: AP %s, by cosine alone %.1f%s%s", x.what, x.Network.AP.Percent(), 100*x.byCosine(), x.baseline(), x.Network.Few())
