@@ -1,10 +1,15 @@
 package neighbours_test
 
 import (
+	"encoding/json"
 	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"coalmine/internal/testserver"
 	"coalmine/privacy/empirical/replay"
 	"coalmine/tasks/audits/membership/neighbours"
 	"coalmine/workflows/experiment/experimenttest"
@@ -102,5 +107,26 @@ func TestControlsAreRefuted(t *testing.T) {
 				t.Errorf("p %g of %q: %+v", least, by, v)
 			}
 		})
+	}
+}
+
+func TestReplaysAreComputedElsewhere(t *testing.T) {
+	t.Parallel()
+	python := testserver.Python(t, "scipy.stats")
+	var cells []any
+	for _, control := range []string{"null", "no-noise", "double-sensitivity", "poisson-accounted"} {
+		v := replayed(t, "training.sampling=poisson", "audit.control="+control)
+		cells = append(cells, map[string]any{"cell": control, "audit": map[string]any{"neighbours": v}})
+	}
+	data, err := json.Marshal(map[string]any{"cells": cells})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "results.json")
+	if err := os.WriteFile(file, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if output, err := exec.CommandContext(t.Context(), python, "-B", "../../../../docs/checks/check_neighbours.py", file).CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, output)
 	}
 }
