@@ -6,9 +6,12 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strings"
+
+	"coalmine/internal/readable"
 )
 
 //go:embed *.yaml */*.yaml external data/*.gz data/*.jsonl data/*.py data/*.txt data/README.md
@@ -61,7 +64,25 @@ func Find(name string) (string, error) {
 			return "", fmt.Errorf("example %q: several names end so: expected one of %s", name, strings.Join(found, ", "))
 		}
 	}
-	return "", fmt.Errorf("example %q: expected one of\n  %s", name, strings.Join(Names(), "\n  "))
+	return "", fmt.Errorf("example %q: there is none%s\nexpected one of\n  %s", name, readable.DidYouMean(meant(trimmed(name))), strings.Join(below(trimmed(name)), "\n  "))
+}
+
+// meant is the name that somebody has mistyped, all of it or its end.
+func meant(mistyped string) string {
+	ends := map[string]string{}
+	for _, n := range Names() {
+		ends[n], ends[path.Base(n)] = n, n
+	}
+	return ends[readable.Nearest(mistyped, slices.Sorted(maps.Keys(ends)))]
+}
+
+// below are the names in a folder, all of them if there is no such folder.
+func below(folder string) []string {
+	names := slices.DeleteFunc(Names(), func(n string) bool { return !strings.HasPrefix(n, folder+"/") })
+	if len(names) == 0 {
+		return Names()
+	}
+	return names
 }
 
 // named are the names that are the wanted one or, if none is, end in it.

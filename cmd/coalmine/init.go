@@ -38,7 +38,8 @@ and check the file.`
 // initFlags are those of the command.
 type initFlags struct {
 	look                     inspecting // the columns and the form
-	data, algorithm, name    string
+	data, like               string
+	algorithm, name, trainer string
 	seed                     uint64
 	time                     time.Duration
 	private, force, onlyShow bool
@@ -53,7 +54,7 @@ func newInitCommand(g *global) *cobra.Command {
 		Short: "Write a first experiment file, for data of your own or for those of the program",
 		Long:  fmt.Sprintf(initHelp, strings.Replace(sourceHelp, "SOURCE", "Its value", 1), starter.SchemaFile),
 		Example: "  coalmine init\n  coalmine init --data posts.csv\n  coalmine init --data posts.csv --column user=author --column text=body --time 10m\n" +
-			"  coalmine init federated.yaml --data posts.jsonl --algorithm fedavg --private",
+			"  coalmine init --trainer torch --data posts.csv\n  coalmine init --like thakkar-2020/table1-small\n  coalmine init federated.yaml --data posts.jsonl --algorithm fedavg --private",
 		GroupID: groupRun,
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -71,7 +72,9 @@ func newInitCommand(g *global) *cobra.Command {
 func (f *initFlags) add(s *pflag.FlagSet) {
 	s.StringVar(&f.data, "data", "", "source of the texts")
 	f.look.addTable(s)
+	s.StringVar(&f.like, "like", "", "copy the example of this name, such as quickstart or thakkar-2020/table1-small, in place of looking at data")
 	s.StringVar(&f.algorithm, "algorithm", "sgd", "training: sgd, central, or fedavg, federated averaging over users")
+	s.StringVar(&f.trainer, "trainer", "", "torch: train a module of PyTorch, trainer/model.py, by programs that are written around it")
 	s.BoolVar(&f.private, "private", false, "compare the training with one that has differential privacy")
 	s.DurationVar(&f.time, "time", 2*time.Minute, "time that a run may take on this machine")
 	s.StringVar(&f.name, "name", "", "name of the experiment (default that of FILE or of the data)")
@@ -107,7 +110,11 @@ func (g *global) initialize(ctx context.Context, f *initFlags, file string) erro
 		}
 	}
 	out := &outputs{experiment: file, beside: map[string][]byte{filepath.Join(filepath.Dir(file), starter.SchemaFile): experiment.Schema()}}
-	if err := g.propose(ctx, f, out); err != nil {
+	fill := g.propose
+	if f.like != "" {
+		fill = g.copyExample
+	}
+	if err := fill(ctx, f, out); err != nil {
 		return err
 	}
 	if f.onlyShow {
@@ -129,6 +136,9 @@ func (f *initFlags) check(file string) error {
 	}
 	if f.time <= 0 {
 		return fmt.Errorf("--time %v: expected a time above 0, such as 2m", f.time)
+	}
+	if err := f.checkTrainer(); err != nil {
+		return err
 	}
 	return f.look.readColumns()
 }
@@ -163,14 +173,21 @@ func (g *global) propose(ctx context.Context, f *initFlags, out *outputs) error 
 		return err
 	}
 	folder := filepath.Dir(out.experiment)
-	p, err := looked.Propose(ctx, starter.Options{
+	options := starter.Options{
 		Name: cmp.Or(f.name, nameOf(named)), Source: fromFolder(data, folder), Seed: f.seed,
-		Federated: f.algorithm == "fedavg", Private: f.private, Epochs: 1, Percent: 100,
-	})
+		Federated: f.algorithm == "fedavg", Private: f.private, Epochs: programEpochs, Percent: 100,
+	}
+	if f.trainer != "" {
+		options.Code = trainerFolder
+	}
+	p, err := looked.Propose(ctx, options)
 	if err != nil {
 		return err
 	}
 	out.notes = append(out.notes, p.Summary())
+	if f.trainer != "" {
+		return out.addTrainer(p, f)
+	}
 	if p, err = g.fitTime(ctx, p, f.time, folder); err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"coalmine/internal/testserver"
 	"coalmine/workflows/standalone/starter"
 )
 
@@ -264,4 +266,104 @@ func TestInitAsksForWhatNobodyHasSaid(t *testing.T) {
 	if o.Columns.Text != "words" || o.Columns.User != "" {
 		t.Errorf("%+v", o)
 	}
+}
+
+// A copy of an example is the example: where it is written, and from where it runs, changes nothing.
+func TestInitCopiesExamplesThatRunFromAnyFolder(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	home := filepath.Join(folder, "home")
+	for like, from := range map[string]string{"external/gru-federated/native": "/", "external/gru-central/experiment": "copies"} {
+		file := "copies/" + path.Base(like) + ".yaml"
+		if output, err := inEmptyFolder(t, folder, "init", file, "--like", like); err != nil || strings.Contains(output, "first:") {
+			t.Errorf("%s: %v\n%s", like, err, output)
+		}
+		ours, wrong := inEmptyFolder(t, filepath.Join(folder, from), "plan", filepath.Join(folder, file), "--json", "--programs=false", "--home", home)
+		theirs, err := inEmptyFolder(t, folder, "plan", "examples/"+like+".yaml", "--json", "--programs=false", "--home", home)
+		if a, b := plannedCells(ours), plannedCells(theirs); wrong != nil || err != nil || a != b || a == "" {
+			t.Errorf("%s from %s: %v, %v: another plan than that of %s\n%s\n%s", file, from, wrong, err, like, a, b)
+		}
+	}
+}
+
+// plannedCells are the cells of a plan, without what a machine takes.
+func plannedCells(plan string) string {
+	_, cells, _ := strings.Cut(plan, `"cells"`)
+	cells, _, _ = strings.Cut(cells, `"this_machine"`)
+	return cells
+}
+
+func TestInitNamesTheExamplesThatSomebodyMayMean(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "first.yaml")
+	told := prints(t, "init", file, "--like", "thakkar-2020/table-1", "--name", "mine", "--seed", "9")
+	if text := contentOf(t, file); !strings.HasPrefix(text, starter.EditorLine) || !strings.Contains(text, "\nname: mine\n") || !strings.Contains(text, "\nseed: 9\n") {
+		t.Errorf("%s", text)
+	}
+	if !strings.Contains(told, "first: stackoverflow.sqlite: there is no such file") || !strings.Contains(told, "--like thakkar-2020/table-1-small needs none") {
+		t.Errorf("%s", told)
+	}
+	for like, words := range map[string]string{
+		"quikstart": "did you mean quickstart?", "thakkar-2020/tabel-1": "did you mean thakkar-2020/table-1?", "thakkar-2020": "expected one of\n  thakkar-2020/table-1\n",
+	} {
+		var out, messages bytes.Buffer
+		if code := execute(t.Context(), []string{"init", filepath.Join(dir, "second.yaml"), "--like", like}, &out, &messages); code != exitUsage || !strings.Contains(messages.String(), words) {
+			t.Errorf("%s: exit status %d\n%s", like, code, &messages)
+		}
+	}
+	refuses(t, "--private and --like: expected one of them", "init", filepath.Join(dir, "second.yaml"), "--like", "quickstart", "--private")
+}
+
+// The programs are short, and a module that is there stays.
+func TestInitWritesProgramsAroundAModule(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	data, file, folder := filepath.Join(dir, "posts.csv"), filepath.Join(dir, "first.yaml"), filepath.Join(dir, "trainer")
+	dataOfInit[0].write(t, data, posts(1, 400, 30, 12))
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, filepath.Join(folder, "model.py"), "mine")
+	refuses(t, "expected torch", "init", file, "--data", data, "--trainer", "jax")
+	refuses(t, "--private and --trainer", "init", file, "--data", data, "--trainer", "torch", "--private")
+	refuses(t, "--time and --trainer", "init", file, "--data", data, "--trainer", "torch", "--time", "1m")
+	for _, algorithm := range []string{"sgd", "fedavg"} {
+		prints(t, "init", file, "--data", data, "--trainer", "torch", "--algorithm", algorithm, "--force")
+		prints(t, "plan", file, "--programs=false", "--home", filepath.Join(dir, "home"))
+		checkInserted(t, file, dir)
+	}
+	lines := 0
+	for _, program := range []string{"scorer.py", "trainer.py", "client.py"} {
+		lines += strings.Count(contentOf(t, filepath.Join(folder, program)), "\n")
+	}
+	if lines >= 80 || contentOf(t, filepath.Join(folder, "model.py")) != "mine" {
+		t.Errorf("the programs have %d lines, or the module was replaced", lines)
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	refuses(t, ".py is there already; --force replaces it", "init", file, "--data", data, "--trainer", "torch")
+	if _, err := os.Stat(file); err == nil {
+		t.Error("an experiment file was written beside programs of somebody else")
+	}
+}
+
+func TestTheProgramsOfInitKeepTheirContractsElsewhere(t *testing.T) {
+	t.Parallel()
+	python := testserver.Python(t, "numpy, torch")
+	dir := t.TempDir()
+	data, folder := filepath.Join(dir, "posts.csv"), filepath.Join(dir, "trainer")
+	dataOfInit[0].write(t, data, posts(1, 400, 30, 12))
+	for algorithm, command := range map[string]string{"sgd": "training.command=" + python + " trainer.py", "fedavg": "training.client_command=" + python + " client.py"} {
+		file := filepath.Join(dir, algorithm+".yaml")
+		prints(t, "init", file, "--data", data, "--trainer", "torch", "--algorithm", algorithm, "--force")
+		results := string(outputOf(t, filepath.Join(dir, "home"), "run", file, "--set", command, "--set", "audit.random_sampling.references=50", "--json"))
+		if !strings.Contains(results, `"state": "done"`) {
+			t.Errorf("%s: %s", algorithm, results)
+		}
+	}
+	prints(t, "contract", "check", "score", "--command", python+" -B "+folder+"/scorer.py")
+	prints(t, "contract", "check", "train", "--command", python+" trainer.py", "--code", folder)
+	prints(t, "contract", "check", "client", "--command", python+" -B "+folder+"/client.py")
 }

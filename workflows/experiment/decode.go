@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"coalmine/internal/numbers"
+	"coalmine/internal/readable"
 )
 
 // decoder reads a tree into the types. It goes on after a mistake, so that all
@@ -120,7 +121,7 @@ func fieldNames(t reflect.Type) string {
 // counts as bad, so as not to be reported missing too.
 func (d *decoder) unknown(e entry, t reflect.Type, path string) {
 	meant := suggest(e.key, t, path)
-	if path == "" && editDistance(e.key, "grid") <= likelyEdits(e.key) {
+	if path == "" && readable.Edits(e.key, "grid") <= readable.LikelyEdits(e.key) {
 		meant = "grid"
 	}
 	if meant == "" {
@@ -128,7 +129,7 @@ func (d *decoder) unknown(e entry, t reflect.Type, path string) {
 		return
 	}
 	d.bad = append(d.bad, strings.Split(meant, " or ")...)
-	d.fail(e.at, join(path, e.key), "unknown field%s", didYouMean(meant))
+	d.fail(e.at, join(path, e.key), "unknown field%s", readable.DidYouMean(meant))
 }
 
 // itemPath is the path of a block in a list, counted from 0: canaries.formats.1.
@@ -196,8 +197,8 @@ func leafHint(n *node, f *field) string {
 		return "; put it in quotes"
 	case n.kind == scalarNode && len(f.oneOf) > 0:
 		for _, word := range f.oneOf {
-			if editDistance(strings.ToLower(n.text), word) <= likelyEdits(n.text) {
-				return didYouMean(word)
+			if readable.Edits(strings.ToLower(n.text), word) <= readable.LikelyEdits(n.text) {
+				return readable.DidYouMean(word)
 			}
 		}
 	}

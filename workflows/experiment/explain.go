@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"coalmine/internal/readable"
 )
 
 //go:embed experiment.schema.json
@@ -159,7 +161,7 @@ func Explain(path string) (*Page, error) {
 			meant = suggest(name, t, around)
 		}
 	}
-	return nil, fmt.Errorf("field %q: an experiment has none of that path%s", path, didYouMean(meant))
+	return nil, fmt.Errorf("field %q: an experiment has none of that path%s", path, readable.DidYouMean(meant))
 }
 
 // cutLast splits a path at its last dot.

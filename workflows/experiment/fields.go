@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"coalmine/internal/numbers"
+	"coalmine/internal/readable"
 )
 
 // field is what the tags of a struct field say, and where its value is.
@@ -198,7 +199,7 @@ var allPaths = sync.OnceValue(func() []string {
 // spelled alike, or the same name elsewhere, or the name of another tool, which comes first where the
 // file begins. It is empty when nothing comes near.
 func suggest(unknown string, t reflect.Type, prefix string) string {
-	best, distance := "", likelyEdits(unknown)+1
+	best, distance := "", readable.LikelyEdits(unknown)+1
 	for _, f := range fieldsOf(t) {
 		if slices.Contains(f.also, unknown) {
 			return join(prefix, f.name)
@@ -208,7 +209,7 @@ func suggest(unknown string, t reflect.Type, prefix string) string {
 		return path
 	}
 	for _, f := range fieldsOf(t) {
-		if d := editDistance(unknown, f.name); d < distance {
+		if d := readable.Edits(unknown, f.name); d < distance {
 			best, distance = join(prefix, f.name), d
 		}
 	}
@@ -254,56 +255,12 @@ func inCommon(a, b string) int {
 
 // suggestPath does the same for a whole path.
 func suggestPath(unknown string) string {
-	best, distance := "", likelyEdits(unknown)+1
 	for _, path := range allPaths() {
 		if strings.HasSuffix(path, "."+unknown) {
 			return path
 		}
-		if d := editDistance(unknown, path); d < distance {
-			best, distance = path, d
-		}
 	}
-	return best
-}
-
-// likelyEdits is how many letters of a word may be mistyped for another word to be meant: one of
-// short words, which have many neighbours.
-func likelyEdits(word string) int { return min(max(1, len(word)/4), 3) }
-
-// didYouMean ends a message with a suggestion, if there is one.
-func didYouMean(suggestion string) string {
-	if suggestion == "" {
-		return ""
-	}
-	return "; did you mean " + suggestion + "?"
-}
-
-// editDistance is Levenshtein's, in bytes, with two neighbours swapped as one edit. Very long words
-// are far from all.
-func editDistance(a, b string) int {
-	if len(a) > 100 {
-		return len(a)
-	}
-	rows := [3][]int{make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)}
-	before, last, row := rows[0], rows[1], rows[2]
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		before, last, row = last, row, before
-		row[0] = i + 1
-		for j := range len(b) {
-			replace := last[j]
-			if a[i] != b[j] {
-				replace++
-			}
-			row[j+1] = min(replace, last[j+1]+1, row[j]+1)
-			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
-				row[j+1] = min(row[j+1], before[j-1]+1)
-			}
-		}
-	}
-	return row[len(b)]
+	return readable.Nearest(unknown, allPaths())
 }
 
 // interval is a range of numbers, such as (0,1].

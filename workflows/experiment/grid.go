@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+
+	"coalmine/internal/readable"
 )
 
 // grid is the part of a file that makes several cells of one experiment.
@@ -90,7 +92,7 @@ func (r *gridReader) read(g *node) {
 		case "replicates":
 			r.replicates(e.value)
 		default:
-			r.fail(e.at, "grid."+e.key, "unknown field; expected one of axes, include, exclude, replicates%s", didYouMean(foreign[e.key]))
+			r.fail(e.at, "grid."+e.key, "unknown field; expected one of axes, include, exclude, replicates%s", readable.DidYouMean(foreign[e.key]))
 		}
 	}
 	if !slices.ContainsFunc([]string{"axes", "include", "replicates"}, func(key string) bool { return holdsSomething(g.get(key)) }) {
@@ -167,7 +169,7 @@ func (r *gridReader) overrides(n *node, name string) []pathValue {
 func (r *gridReader) pathValue(path string, at position, n *node, name string) (pathValue, bool) {
 	f, ok := lookup(path)
 	if !ok {
-		r.fail(at, name, "no field of the experiment has this path%s", didYouMean(suggestPath(path)))
+		r.fail(at, name, "no field of the experiment has this path%s", readable.DidYouMean(suggestPath(path)))
 		return pathValue{}, false
 	}
 	if path == "name" {
