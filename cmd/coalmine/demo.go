@@ -33,6 +33,7 @@ Next:
   coalmine results latest --rows canaries              # copies, rank and exposure
   coalmine results latest --format html -o demo.html   # a report with figures
   coalmine run quickstart                              # federated training, a minute
+  coalmine init --data FILE                            # an experiment with your own texts
 `
 )
 
