@@ -146,7 +146,15 @@ func runMaker(ctx context.Context, w *childprocess.Workspace, m examples.Made) e
 		}
 	}
 	line := "python3 " + strings.Join(m.Files, " ") + " >" + madeFile
-	return w.Run(ctx, childprocess.Command{Args: childprocess.Shell(line)}, childprocess.Watch{})
+	program, err := childprocess.Command{Args: childprocess.Shell(line), Dir: w.Path(), Write: []string{w.Path()}, Quiet: true}.Start()
+	if err != nil {
+		return err
+	}
+	defer context.AfterFunc(ctx, func() { program.Terminate(context.Cause(ctx)) })()
+	if err := program.Close(); err != nil {
+		return &childprocess.FailedError{Err: err, Lines: program.LastLines()}
+	}
+	return nil
 }
 
 // compressFile writes a file under another name, compressed as the end of that name says.
