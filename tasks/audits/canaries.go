@@ -85,7 +85,7 @@ func (c *Configuration) String() string {
 	case c.InsertedTimes == 1:
 		return "once"
 	case c.InsertedTimes > 0:
-		return fmt.Sprintf("%s", readable.Count(c.InsertedTimes, "time"))
+		return readable.Count(c.InsertedTimes, "time")
 	}
 	return probability(c.UserProbability) + ", " + probability(c.ExampleProbability)
 }

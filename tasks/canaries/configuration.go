@@ -34,7 +34,7 @@ func (c Configuration) set(canary *datasets.Canary) {
 // String is "1/5000, 1" or "4 times".
 func (c Configuration) String() string {
 	if c.Times > 0 {
-		return fmt.Sprintf("%s", readable.Count(c.Times, "time"))
+		return readable.Count(c.Times, "time")
 	}
 	return c.UserProbability + ", " + c.ExampleProbability
 }
