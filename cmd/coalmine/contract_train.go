@@ -23,6 +23,7 @@ type trainCheck struct {
 	program   commandFlags
 	code, job string
 	canaries  int
+	replays   int
 	images    imageShape
 }
 
@@ -51,6 +52,7 @@ func newContractTrainCommand(g *global) *cobra.Command {
 	f.images.add(flags, "train on images")
 	flags.BoolVar(&f.Deterministic, "deterministic", false, "look whether a second training leaves the same files")
 	flags.IntVar(&f.canaries, "canary-clients", 0, "ask it for so many canary clients, as audit.one_shot does, and for as many unseen directions; 0 does not")
+	flags.IntVar(&f.replays, "replays", 0, "ask it to replay so many steps, as audit.neighbours does; 0 does not")
 	flags.BoolVar(&f.program.Network, "network", false, "leave it the network")
 	mayWrite(flags, &g.writable)
 	return c
@@ -68,6 +70,12 @@ func (f *trainCheck) complete() (err error) {
 		return fmt.Errorf("--canary-clients %d: expected a number from 0", f.canaries)
 	case f.canaries > 0:
 		f.OneShot = &external.OneShot{Canaries: f.canaries, Unseen: f.canaries, Final: true}
+	}
+	if f.replays < 0 {
+		return fmt.Errorf("--replays %d: expected a number from 0", f.replays)
+	}
+	if f.replays > 0 {
+		f.Replay = &external.Replay{Repeats: f.replays}
 	}
 	if f.Shards < 0 || f.Shards > external.MaxShards {
 		return fmt.Errorf("--shards %d: expected at most %d files", f.Shards, external.MaxShards)

@@ -37,7 +37,9 @@ type Check struct {
 	Deterministic bool
 	// OneShot asks for canary clients; nil does not.
 	OneShot *OneShot
-	Terms   childprocess.Terms
+	// Replay asks for replayed steps; nil does not.
+	Replay *Replay
+	Terms  childprocess.Terms
 	// Write are directories that it may write to beside its own.
 	Write []string
 
@@ -119,7 +121,7 @@ func (c *Check) train(ctx context.Context, from *tasks.RunnerKeeper, at func(*tr
 	}
 	defer x.held.Close()
 	x.training = &training{
-		params: &TrainParams{Seed: 1, Command: c.Command, Job: c.Job, Rounds: c.Rounds, Shards: c.Shards, Image: c.Image, OneShot: c.OneShot}, terms: c.Terms, workspace: w,
+		params: &TrainParams{Seed: 1, Command: c.Command, Job: c.Job, Rounds: c.Rounds, Shards: c.Shards, Image: c.Image, OneShot: c.OneShot, Replay: c.Replay}, terms: c.Terms, workspace: w,
 		task: tasks.NewTask(tasks.Spec{}, nil, x.kept, nil, nil).WithWritable(c.Write), rows: metricRows{rounds: int64(c.Rounds)}, eager: true,
 	}
 	if err := x.prepare(ctx, c.Code); err != nil {

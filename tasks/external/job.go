@@ -45,6 +45,8 @@ type Job struct {
 	Files Files `json:"files"`
 	// OneShot asks for canary clients; nil does not.
 	OneShot *OneShot `json:"one_shot,omitempty"`
+	// Replay asks for replayed steps; nil does not.
+	Replay *Replay `json:"replay,omitempty"`
 	// Job is the experiment's own block.
 	Job json.RawMessage `json:"job,omitempty"`
 }
@@ -64,16 +66,22 @@ type Files struct {
 	Result     string `json:"result"`
 	// OneShot is there where canary clients are asked for.
 	OneShot string `json:"one_shot,omitempty"`
+	// Replay and ReplayTensors are there where replays are asked for.
+	Replay        string `json:"replay,omitempty"`
+	ReplayTensors string `json:"replay_tensors,omitempty"`
 }
 
 func (x *training) newJob() *Job {
 	p := x.params
 	job := &Job{
-		Identity: contract.Identity(), Seed: p.Seed, Rounds: p.Rounds, OneShot: p.OneShot, Job: p.Job,
+		Identity: contract.Identity(), Seed: p.Seed, Rounds: p.Rounds, OneShot: p.OneShot, Replay: p.Replay, Job: p.Job,
 		Files: Files{Vocabulary: vocabularyFile, Checkpoint: checkpointFolder, Metrics: metricsFile, Result: resultFile},
 	}
 	if p.OneShot != nil {
 		job.Files.OneShot = oneShotFile
+	}
+	if p.Replay != nil {
+		job.Files.Replay, job.Files.ReplayTensors = replayFile, replayTensors
 	}
 	lines := trainFiles(p.Shards)
 	if job.Files.Train = lines[0]; len(lines) > 1 {

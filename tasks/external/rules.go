@@ -25,6 +25,7 @@ var (
 	LeavesNoProcess = contract.Rule("When the command ends, so have all processes that it has started.")
 	FollowsTheSeed  = contract.Rule("Everything random follows from the `seed` of the job. A training that the experiment calls deterministic leaves the same files and the same metrics every time.")
 	TellsOfCanaries = contract.Rule("A job with `one_shot` has as many `canaries` as it says take part as clients that send a random direction each, and `out/one_shot.json` has their cosines with what was released.")
+	TellsOfReplays  = contract.Rule("A job with `replay` has replayed as many steps as its `repeats` say by the code that trains, `out/replay.json` has what is claimed of them, and `out/replay.safetensors` what they have released.")
 )
 
 // ruleOf is the rule that an error of a command's directory or processes is about; the

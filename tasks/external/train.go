@@ -40,6 +40,8 @@ type TrainParams struct {
 	Image datasets.Image `json:"image,omitzero"`
 	// OneShot asks for canary clients; nil does not.
 	OneShot *OneShot `json:"one_shot,omitempty"`
+	// Replay asks for replayed steps; nil does not.
+	Replay *Replay `json:"replay,omitempty"`
 }
 
 // ofImages reports whether the examples are images.
@@ -321,5 +323,5 @@ func (x *training) result() (*Result, []childprocess.File, error) {
 	if err := errors.Join(r.checkNamed(files), x.checkTensors(files)); err != nil {
 		return nil, nil, err
 	}
-	return r, files, x.checkOneShot()
+	return r, files, errors.Join(x.checkOneShot(), x.checkReplay())
 }

@@ -48,6 +48,7 @@ class Job:
         self.seed, self.rounds, self.users, self.examples = told["seed"], told["rounds"], told["users"], told["examples"]
         self.files, self.job, self.image = told["files"], told.get("job", {}), told.get("image")
         self.one_shot = told.get("one_shot")  # canary clients that are asked for: see coalmine.oneshot
+        self.replay = told.get("replay")  # steps that are to be replayed: see coalmine.replay
         self.stopping = False  # whether the training was asked to end
 
     def paths(self, part="train"):

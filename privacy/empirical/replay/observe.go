@@ -73,6 +73,8 @@ type Plan struct {
 	Moves, Search int
 	// NoiseMultiplier is the claimed deviation of the noise in clip norms, above 0.
 	NoiseMultiplier float64
+	// WholeOnly observes noise on the data set Whole alone.
+	WholeOnly bool
 	// Columns is the most elements of the noise that are kept of a round.
 	Columns int
 	// Progress is told the rounds that are done; nil for nobody.
@@ -158,7 +160,7 @@ func (o *observer) round(ctx context.Context, number int) error {
 	if err != nil {
 		return err
 	}
-	if other != nil && number%4 >= 2 {
+	if other != nil && !o.plan.WholeOnly && number%4 >= 2 {
 		r.Data, clean = Inside, *other
 	}
 	r.Noise = true

@@ -6,6 +6,7 @@ import (
 	"coalmine/internal/childprocess"
 	"coalmine/storage"
 	"coalmine/tasks"
+	"coalmine/tasks/audits"
 	"coalmine/tasks/clientprograms"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/external"
@@ -22,6 +23,11 @@ func (c *cell) external() {
 	}
 	if j := c.experiment.ClientPlanter(); j != nil {
 		params.OneShot = j.Request()
+	}
+	for _, m := range c.experiment.Audit.Asked() {
+		if r, ok := m.Fields.(audits.Replayer); ok {
+			params.Replay = r.Replay()
+		}
 	}
 	c.model = c.node(external.Train, "training by "+t.Command, params, edge{datasets.PopulationInput, c.population}, edge{datasets.ShardsInput, c.shards}, edge{datasets.PartsInput, c.parts})
 	c.rest = plan.Tail{Rounds: t.Rounds, Node: c.model}

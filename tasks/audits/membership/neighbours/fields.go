@@ -5,6 +5,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/external"
 	"coalmine/tasks/training"
 )
 
@@ -13,7 +14,7 @@ type Fields struct {
 	// Neighbours replays rounds (sgd: steps) of a private training by its own code, from the initial and
 	// from the last model, on data that differ in one user (record), with noise and without. It tests
 	// whether the clipped sum moves by more than is claimed, and whether noise and cohorts are those that
-	// epsilon is proved for. It finds that a training is not private as claimed, never that it is.
+	// epsilon is proved for. A training.command replays its own steps, by the contract train. It finds that a training is not private as claimed, never that it is.
 	// Absent: not done.
 	Neighbours *Block `json:"neighbours,omitempty"`
 }
@@ -34,7 +35,7 @@ const path = "audit.neighbours"
 func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	switch {
 	case s.External != nil:
-		fail([]string{path, "training.command"}, "replays steps of a training, and training.command has none that it could ask for; remove one of them")
+		return // the command replays its own steps, and says what it claims
 	case s.Program != nil:
 		fail([]string{path, "training.client_command"}, "replays clients of Coalmine, and training.client_command trains them by a program; remove one of them")
 	case s.Training.NoiseMultiplier == 0:
@@ -58,9 +59,16 @@ func (f *Fields) States(s *audits.Setting) float64 {
 // scorings.
 const replays, trainingCost = 4, 3
 
+// Replay implements audits.Replayer.
+func (f *Fields) Replay() *external.Replay { return &external.Replay{Repeats: f.Neighbours.Repeats} }
+
 // Compile implements audits.Fields.
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	n, s := f.Neighbours, b.Setting()
+	if s.External != nil {
+		params := ReportParams{Replay: *f.Replay(), FalseAlarm: n.FalseAlarm.Float64()}
+		return b.Node(ReportAuditor, "replay of neighbours", params, tasks.Input{Name: audits.ModelInput, Key: b.Model(round)})
+	}
 	return b.Node(Auditor, "replay of neighbours", Params{
 		Repeats: n.Repeats, Members: n.Members, FalseAlarm: n.FalseAlarm.Float64(), Step: b.Step(), Recipe: s.Training.Recipe,
 	},

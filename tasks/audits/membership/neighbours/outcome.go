@@ -13,11 +13,12 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	Name: "neighbours",
 	Legend: "Replay of neighbours: the noise multiplier that replayed rounds have, with its interval of 95%; how far one member moves the clipped sum, in clip " +
 		"norms; and whether tests of both, of the noise and of the cohorts refute the claim, with the p-value over all tests.",
-	Kinds:       []tasks.Kind{Auditor},
+	Kinds:       []tasks.Kind{Auditor, ReportAuditor},
 	Limits:      limits,
 	Models:      audits.Anything,
 	Pairs:       audits.EverySecret,
 	OfPrivacy:   true,
+	ByTrainer:   true,
 	AtEnd:       true,
 	OutcomeBlob: OutcomeBlob,
 	Measures: []audits.Measure{
@@ -79,6 +80,8 @@ type Outcome struct {
 	Delta        float64              `json:"delta"`
 	Neighbouring privacy.Neighbouring `json:"neighbouring"`
 	Unit         string               `json:"unit"`
+	// Reported says that an external training has replayed its steps and stated its claim.
+	Reported bool `json:"told,omitempty"`
 	// Population that cohorts are drawn from.
 	Population int `json:"population"`
 }

@@ -1,0 +1,80 @@
+package neighbours
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"testing"
+
+	"coalmine/privacy"
+	"coalmine/privacy/empirical/replay"
+	"coalmine/storage/safetensors"
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/external"
+	"coalmine/tasks/taskstest"
+)
+
+// reportedSteps is a made-up training of others: releases of 5 and 3 elements, whose noise has a deviation.
+func reportedSteps(t *testing.T, g *taskstest.Graph, repeats int, deviation float64) *taskstest.Node {
+	t.Helper()
+	claim := external.Replayed{
+		NoiseMultiplier: 1.5, Sampling: privacy.FixedSize, Population: 40, Cohort: 2, Rounds: 10, Delta: 1e-4,
+		Parts: []external.ReplayedPart{{Name: "a", Size: 5}, {Name: "b", Size: 3}},
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	values := map[string][]float32{}
+	for range repeats {
+		first := rng.IntN(40)
+		second := (first + 1 + rng.IntN(39)) % 40
+		claim.Cohorts = append(claim.Cohorts, []int{min(first, second), max(first, second)})
+		for i := range 8 {
+			inside := float32(0)
+			if i == 3 {
+				inside = 1 // one member moves one element
+			}
+			values["whole"], values["inside"], values["outside"] = append(values["whole"], 2), append(values["inside"], 2-inside), append(values["outside"], 2)
+			values["noisy"] = append(values["noisy"], float32(2+deviation*rng.NormFloat64()))
+		}
+	}
+	var tensors []safetensors.Tensor
+	for _, name := range []string{"whole", "inside", "outside", "noisy"} {
+		tensors = append(tensors, safetensors.Tensor{Name: name, Shape: []int{repeats, 8}, Float32: values[name]})
+	}
+	file, err := safetensors.Marshal(tensors, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	said, err := json.Marshal(claim)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g.Put("trained", map[string][]byte{external.FileBlob("replay.json"): said, external.FileBlob("replay.safetensors"): file})
+}
+
+// A right training is refuted with a probability of 1e-4; the seed is fixed.
+func TestReplaysOfOthersAreTested(t *testing.T) {
+	t.Parallel()
+	params := ReportParams{Replay: external.Replay{Repeats: 60}, FalseAlarm: 1e-4}
+	for deviation, by := range map[float64]string{1.5: "", 0.7: replay.NoiseTest} {
+		g := taskstest.NewGraph(t)
+		n := g.Run(ReportAuditor, params, taskstest.In(audits.ModelInput, reportedSteps(t, g, 60, deviation)))
+		if by == "" {
+			taskstest.Golden(t, n)
+		}
+		var v Outcome
+		if err := json.Unmarshal(n.Blob(OutcomeBlob), &v); err != nil {
+			t.Fatal(err)
+		}
+		if v.Refuted != (by != "") || v.Refuted && v.By != by || v.Sensitivity != 1 || v.Unit != "record" || !v.Reported {
+			t.Errorf("noise of deviation %g: %+v", deviation, v)
+		}
+	}
+}
+
+func TestReplaysOfOtherLengthsAreRefused(t *testing.T) {
+	t.Parallel()
+	g := taskstest.NewGraph(t)
+	if _, err := g.Try(ReportAuditor, ReportParams{Replay: external.Replay{Repeats: 61}}, taskstest.In(audits.ModelInput, reportedSteps(t, g, 60, 1.5))); !tasks.IsPermanent(err) {
+		t.Errorf("got %v, want a permanent error", err)
+	}
+}

@@ -1,0 +1,141 @@
+package external
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"coalmine/privacy"
+	"coalmine/storage/safetensors"
+	"coalmine/tasks"
+)
+
+// What a command leaves of its replayed steps.
+const (
+	replayFile    = outFolder + "/replay.json"
+	replayTensors = outFolder + "/replay.safetensors"
+)
+
+// Replay asks a command to replay steps of its training on neighbouring data.
+type Replay struct {
+	Repeats int `json:"repeats"`
+}
+
+// Replayed is what a command says of its replayed steps: out/replay.json, and the tensors beside it.
+type Replayed struct {
+	Unit            string           `json:"unit"`
+	NoiseMultiplier float64          `json:"noise_multiplier"`
+	Sampling        privacy.Sampling `json:"sampling"`
+	Population      int              `json:"population"`
+	Cohort          int              `json:"cohort"`
+	Rounds          int              `json:"rounds"`
+	Delta           float64          `json:"delta"`
+	Parts           []ReplayedPart   `json:"parts"`
+	Cohorts         [][]int          `json:"cohorts"`
+
+	// Of each repeat, one after another, in clip norms: without noise, without a member of the cohort,
+	// without one outside of it, and with noise.
+	Whole   []float32 `json:"-"`
+	Inside  []float32 `json:"-"`
+	Outside []float32 `json:"-"`
+	Noisy   []float32 `json:"-"`
+}
+
+// ReplayedPart is a tensor of the model.
+type ReplayedPart struct {
+	Name string `json:"name"`
+	Size int    `json:"size"`
+}
+
+// Size is the number of trained parameters.
+func (r *Replayed) Size() (size int) {
+	for _, p := range r.Parts {
+		size += p.Size
+	}
+	return size
+}
+
+// Replayed reads what the training at the input has left.
+func (r *Replay) Replayed(ctx context.Context, t *tasks.Task, input string) (*Replayed, error) {
+	said, err := t.Blob(ctx, input, replayFile)
+	if err != nil {
+		return nil, err
+	}
+	file, err := t.Blob(ctx, input, replayTensors)
+	if err != nil {
+		return nil, err
+	}
+	v, err := r.parse(said, file)
+	return v, tasks.Permanent(err)
+}
+
+// checkReplay reads what the command has left, where it was asked to replay.
+func (x *training) checkReplay() error {
+	if x.params.Replay == nil {
+		return nil
+	}
+	var contents [2][]byte
+	for i, name := range []string{replayFile, replayTensors} {
+		data, err := x.workspace.Read(name, maxFile)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return TellsOfReplays.Broken("it ended with exit status 0 and has left no %s, and its job has replay, for audit.neighbours: it lacks a step that it can replay", name)
+		case err != nil:
+			return TellsOfReplays.Broken("its %s cannot be read: %v", name, err)
+		}
+		contents[i] = data
+	}
+	_, err := x.params.Replay.parse(contents[0], contents[1])
+	return err
+}
+
+func (r *Replay) parse(said, file []byte) (*Replayed, error) {
+	v := new(Replayed)
+	if err := json.Unmarshal(said, v); err != nil {
+		return nil, TellsOfReplays.Broken("its %s is no JSON object as the contract has it: %v", replayFile, err)
+	}
+	if err := v.check(r.Repeats); err != nil {
+		return nil, TellsOfReplays.Broken("its %s: %v", replayFile, err)
+	}
+	tensors, err := safetensors.Unmarshal(file)
+	if err != nil {
+		return nil, TellsOfReplays.Broken("its %s: %v", replayTensors, err)
+	}
+	want := []int{r.Repeats, v.Size()}
+	for name, into := range map[string]*[]float32{"whole": &v.Whole, "inside": &v.Inside, "outside": &v.Outside, "noisy": &v.Noisy} {
+		tensor, ok := tensors.Tensor(name)
+		if !ok || !slices.Equal(tensor.Shape, want) || len(tensor.Float32) != want[0]*want[1] {
+			return nil, TellsOfReplays.Broken("its %s has no tensor %s of float32 and the shape %v: the repeats of the job, and the sizes of the parts of %s", replayTensors, name, want, replayFile)
+		}
+		*into = tensor.Float32
+	}
+	return v, nil
+}
+
+// check reports claims that nothing can be.
+func (v *Replayed) check(repeats int) error {
+	recipe := privacy.Recipe{Population: v.Population, Cohort: v.Cohort, Rounds: v.Rounds, NoiseMultiplier: v.NoiseMultiplier, Delta: v.Delta, Sampling: v.Sampling}
+	switch {
+	case recipe.Validate() != nil:
+		return recipe.Validate()
+	case !slices.Contains([]privacy.Sampling{privacy.Poisson, privacy.FixedSize, privacy.Shuffled}, v.Sampling):
+		return fmt.Errorf("sampling is %q; expected %s, %s or %s", v.Sampling, privacy.Poisson, privacy.FixedSize, privacy.Shuffled)
+	case v.NoiseMultiplier == 0:
+		return errors.New("noise_multiplier is 0; expected the one that epsilon is computed for")
+	case len(v.Cohorts) != repeats:
+		return fmt.Errorf("%d cohorts; expected %d, one of each replayed step", len(v.Cohorts), repeats)
+	case v.Size() == 0 || slices.ContainsFunc(v.Parts, func(p ReplayedPart) bool { return p.Size < 1 }):
+		return errors.New("parts are none, or have a size below 1; expected the tensors of the model with their numbers of elements")
+	}
+	for i, cohort := range v.Cohorts {
+		for j, member := range cohort {
+			if member < 0 || member >= v.Population || j > 0 && member <= cohort[j-1] {
+				return fmt.Errorf("cohort %d has %d as member %d; expected ascending numbers from 0 to below the population of %d", i+1, member, j+1, v.Population)
+			}
+		}
+	}
+	return nil
+}
