@@ -77,10 +77,6 @@ function holds(value: Key, sign: string, wanted: string): boolean {
   }
 }
 
-/** shownBy are the columns that a choice leaves: it names those that are shown although folded, and with "-" those that are not although they are not folded. */
+/** shownBy are the columns that a choice leaves: it names columns that are shown in any case, and those with "-" that are not. */
 export const shownBy = <T>(columns: Column<T>[], choice: string[]) =>
-  columns.filter((c, i) => i === 0 || (c.folded ? choice.includes(c.name) : !choice.includes('-' + c.name)));
-
-/** choiceOf is the choice that leaves some columns. */
-export const choiceOf = <T>(columns: Column<T>[], shown: string[]) =>
-  columns.slice(1).flatMap((c) => (shown.includes(c.name) === !c.folded ? [] : [c.folded ? c.name : '-' + c.name]));
+  columns.filter((c, i) => i === 0 || choice.includes(c.name) || !(c.folded || choice.includes('-' + c.name)));
