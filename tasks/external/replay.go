@@ -51,8 +51,8 @@ type ReplayedPart struct {
 }
 
 // Size is the number of trained parameters.
-func (r *Replayed) Size() (size int) {
-	for _, p := range r.Parts {
+func (v *Replayed) Size() (size int) {
+	for _, p := range v.Parts {
 		size += p.Size
 	}
 	return size

@@ -69,7 +69,7 @@ func sampling(b replaytest.Bug) privacy.Sampling {
 func TestEveryPlantedBugIsFound(t *testing.T) {
 	t.Parallel()
 	for _, bug := range replaytest.Bugs() {
-		t.Run(string(bug), func(t *testing.T) {
+		t.Run(bug, func(t *testing.T) {
 			t.Parallel()
 			p := replaytest.New(replaytest.Program{Bug: bug, Seed: 1, Population: 60, Cohort: 8, Sampling: sampling(bug), Clip: 0.3, NoiseMultiplier: 1})
 			_, f := examine(t, p, 200)

@@ -16,7 +16,7 @@ import (
 )
 
 // Bug is a fault that a Program may have.
-type Bug string
+type Bug = string
 
 // The bugs. None is a right training.
 const (

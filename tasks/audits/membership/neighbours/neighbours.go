@@ -61,7 +61,7 @@ func run(ctx context.Context, t *tasks.Task, p *Params) error {
 	if err != nil {
 		return err
 	}
-	step, claim, err := base.step(ctx, p)
+	step, claim, err := base.step(p)
 	if err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func open(ctx context.Context, t *tasks.Task) (*replayer, error) {
 	return b, err
 }
 
-func (b *replayer) step(ctx context.Context, p *Params) (replay.Step, replay.Claim, error) {
+func (b *replayer) step(p *Params) (replay.Step, replay.Claim, error) {
 	c := replay.Claim{
 		NoiseMultiplier: p.Recipe.NoiseMultiplier, Sensitivity: 1, Sampling: p.Recipe.Sampling, Cohort: p.Recipe.Cohort,
 		Separation: p.Recipe.Separation, Participations: p.Recipe.Participations,
@@ -142,7 +142,7 @@ func (b *replayer) step(ctx context.Context, p *Params) (replay.Step, replay.Cla
 		c.Population = b.population.Users()
 		return newRounds(b, p.Step.Round, p.Members), c, nil
 	case p.Step.Private != nil:
-		s, err := newSteps(ctx, b, p.Step.Private)
+		s, err := newSteps(b, p.Step.Private)
 		if err != nil {
 			return nil, c, err
 		}

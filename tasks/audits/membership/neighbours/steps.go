@@ -22,7 +22,7 @@ type steps struct {
 	records int
 }
 
-func newSteps(ctx context.Context, b *replayer, p *training.DPSGDParams) (*steps, error) {
+func newSteps(b *replayer, p *training.DPSGDParams) (*steps, error) {
 	s := &steps{replayer: b, claim: *p, user: b.population.LastPair()}
 	if s.user < 0 {
 		return nil, tasks.Permanent(errors.New("no user has two records without a canary; expected more data"))
@@ -49,10 +49,11 @@ func (s *steps) Begin(_ context.Context, step int) (replay.Round, error) {
 	if err != nil {
 		return replay.Round{}, err
 	}
-	others, comparable := members, true
+	comparable := true
 	_, last := slices.BinarySearch(members, s.records-1)
 	if s.claim.Sampling == privacy.Poisson {
-		if others, err = s.claim.Records(step, s.records-1, cohort(s.claim.Seed)); err != nil {
+		others, err := s.claim.Records(step, s.records-1, cohort(s.claim.Seed))
+		if err != nil {
 			return replay.Round{}, err
 		}
 		comparable = slices.Equal(others, slices.DeleteFunc(slices.Clone(members), func(i int) bool { return i == s.records-1 }))
