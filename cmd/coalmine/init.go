@@ -310,7 +310,7 @@ func writeWhole(path string, text []byte) error {
 	if err != nil {
 		return err
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }() // nothing is left to close after Commit
 	if _, err := file.Write(text); err != nil {
 		return err
 	}

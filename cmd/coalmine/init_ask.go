@@ -75,7 +75,7 @@ func (f *initFlags) askColumns(d *starter.Data) datasets.Origin {
 	o.Columns.Text = f.answers.ask("column of the text", cmp.Or(o.Columns.Text, "text"))
 	o.Columns.User = f.answers.ask("column of the user, or none", user)
 	if o.Columns.User == none {
-		o.Columns.User = ""
+		o.Columns.User = o.Columns.Text // each text is a user's
 	}
 	return o
 }

@@ -264,7 +264,7 @@ func TestInitAsksForWhatNobodyHasSaid(t *testing.T) {
 		t.Errorf("%+v after\n%s", f, &asked)
 	}
 	o := f.askColumns(&starter.Data{Choices: []string{"a", "words"}, Alone: true})
-	if o.Columns.Text != "words" || o.Columns.User != "" {
+	if o.Columns.Text != "words" || o.Columns.User != "words" {
 		t.Errorf("%+v", o)
 	}
 }

@@ -81,8 +81,7 @@ func Look(ctx context.Context, source *sources.Source, o datasets.Origin) (*Data
 	if d.Columns.User == "" {
 		d.Columns.User = known(columns, userNames)
 	}
-	if d.Columns.User == "" {
-		d.Alone = true
+	if d.Alone = d.Columns.User == "" || d.Columns.User == d.Columns.Text; d.Columns.User == "" {
 		d.Columns.User = cmp.Or(known(columns, rowNames), d.Columns.Text)
 	}
 	d.dropUsual()
