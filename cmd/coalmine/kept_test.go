@@ -134,8 +134,11 @@ func TestKeptOutputsAreThoseOfTheirCommands(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		seconds := 0.0
-		for _, match := range keptCommand.FindAllStringSubmatch(string(data), -1) {
+		seconds, commands := 0.0, keptCommand.FindAllStringSubmatch(string(data), -1)
+		if len(commands) == 0 {
+			t.Errorf("%s has no command that made it; expected one, or another suffix if it depends on a machine", path)
+		}
+		for _, match := range commands {
 			x, _ := strconv.ParseFloat(match[4], 64)
 			seconds += x
 		}

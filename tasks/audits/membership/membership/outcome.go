@@ -176,6 +176,7 @@ func (v *Outcome) Note(*audits.Cell) string {
 			note += "; " + text
 		}
 	}
+	note += v.notEstimable()
 	if v.tooFew() {
 		note += fmt.Sprintf("; no AUC: it takes %d users of each sort at least", leastUsers)
 	}
@@ -220,12 +221,21 @@ func percents(b audits.Bounded) string {
 func (g *Group) text(heldOut int) string {
 	text := fmt.Sprintf("AUC %s, %s%s", percents(g.AUC), audits.PText(g.P), audits.TooFewToTell(min(g.Users, heldOut), chance))
 	for _, r := range g.Rates {
-		text += fmt.Sprintf(", TPR at %g%% FPR ", 100*r.FalsePositives)
-		if r.TruePositives == nil {
-			text += fmt.Sprintf("not estimable (needs %d held-out users)", r.Needed)
-			continue
+		if r.TruePositives != nil {
+			text += fmt.Sprintf(", TPR at %g%% FPR %s", 100*r.FalsePositives, r.TruePositives.Percent())
 		}
-		text += r.TruePositives.Percent()
+	}
+	return text
+}
+
+// notEstimable names the rates that the held-out users are too few for, which all attacks lack alike.
+func (v *Outcome) notEstimable() (text string) {
+	if g := v.of(Loss).Members; g != nil {
+		for _, r := range g.Rates {
+			if r.TruePositives == nil {
+				text += fmt.Sprintf("; TPR at %g%% FPR not estimable (needs %d held-out users)", 100*r.FalsePositives, r.Needed)
+			}
+		}
 	}
 	return text
 }

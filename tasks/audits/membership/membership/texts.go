@@ -11,6 +11,7 @@ import (
 
 	"github.com/klauspost/compress/zlib"
 
+	"coalmine/internal/readable"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
@@ -106,7 +107,7 @@ func readTexts(ctx context.Context, t *tasks.Task, users int) ([]UserText, error
 		return nil, err
 	}
 	if len(texts) != users {
-		return nil, fmt.Errorf("%s has the texts of %d users; expected %d: %w", TextsInput, len(texts), users, storage.ErrCorrupt)
+		return nil, fmt.Errorf("%s has the texts of %s; expected %d: %w", TextsInput, readable.Count(len(texts), "user"), users, storage.ErrCorrupt)
 	}
 	for user, text := range texts {
 		if len(text.Words)%2 == 1 || text.Compressed <= 0 {

@@ -13,6 +13,7 @@ import (
 	"math/rand/v2"
 
 	"coalmine/internal/numbers"
+	"coalmine/internal/readable"
 	"coalmine/internal/seeds"
 	"coalmine/models"
 	"coalmine/privacy"
@@ -81,7 +82,7 @@ func run(ctx context.Context, t *tasks.Task, p *Params) error {
 		Delta: p.Recipe.Delta, Unit: p.Recipe.Unit, Neighbouring: p.Recipe.Sampling.Neighbouring(), Population: claim.Population,
 	}
 	if v.Moves == 0 {
-		return tasks.Permanent(fmt.Errorf("no member of the comparison took part in %d rounds; expected a larger training.cohort, or fewer users", p.Repeats))
+		return tasks.Permanent(fmt.Errorf("no member of the comparison took part in %s; expected a larger training.cohort, or fewer users", readable.Count(p.Repeats, "round")))
 	}
 	if err := v.account(p.Recipe); err != nil {
 		return tasks.Permanent(err)

@@ -3,6 +3,7 @@ package neighbours
 import (
 	"fmt"
 
+	"coalmine/internal/readable"
 	"coalmine/privacy"
 	"coalmine/privacy/empirical/replay"
 	"coalmine/tasks"
@@ -106,9 +107,9 @@ func printed(epsilon *float64) string {
 
 // Note implements audits.Noter. An epsilon is never bare.
 func (v *Outcome) Note(*audits.Cell) string {
-	text := fmt.Sprintf("replay of neighbours: %d rounds have the noise multiplier %s (of %s; claimed %.3g), of which, with cohorts as claimed, epsilon %s (%s to %s) is proved at delta %g (%s, unit %s); "+
+	text := fmt.Sprintf("replay of neighbours: %s with the noise multiplier %s (of %s; claimed %.3g), by which, with cohorts as claimed, epsilon %s (%s to %s) is proved at delta %g (%s, unit %s); "+
 		"one member moves the sum by up to %.3g clip norms (claimed %g)",
-		v.Repeats, v.noise(), v.Noise.Part, v.Claimed, printed(v.Epsilon), printed(v.EpsilonLow), printed(v.EpsilonHigh), v.Delta, v.Neighbouring, v.Unit,
+		readable.Count(v.Repeats, "round"), v.noise(), v.Noise.Part, v.Claimed, printed(v.Epsilon), printed(v.EpsilonLow), printed(v.EpsilonHigh), v.Delta, v.Neighbouring, v.Unit,
 		v.Sensitivity, v.ClaimedSensitivity)
 	if !v.Refuted {
 		return text + fmt.Sprintf("; %d tests do not refute the claim (%s over all), which does not show that it holds", len(v.Tests), audits.PText(v.P))

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"coalmine/internal/readable"
 	"coalmine/internal/seeds"
 	"coalmine/models/optimizers"
 	"coalmine/privacy"
@@ -195,7 +196,7 @@ func covarianceFactor(r privacy.Recipe, rounds int) ([][]float64, error) {
 				draws[draw] = len(draws)
 			}
 			if draws[draw] >= n {
-				return nil, fmt.Errorf("%d draws of noise in %d rounds; expected %d at most", len(draws), rounds, n)
+				return nil, fmt.Errorf("%d draws of noise in %s; expected %d at most", len(draws), readable.Count(rounds, "round"), n)
 			}
 			unit[draws[draw]] = 1
 			return unit, nil
