@@ -5,6 +5,7 @@ import (
 
 	"coalmine/tasks"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/external"
 )
 
 // Content is the data that a model reads.
@@ -72,6 +73,8 @@ type Description struct {
 
 	// References returns the number of further models, by Builder.Reference; nil: none.
 	References func(Fields) int
+	// Replay asks a command that trains the whole model to replay steps; nil: not asked.
+	Replay func(Fields) *external.Replay
 	// Sources returns the sources that the fields name; nil: none.
 	Sources func(Fields) []Source
 

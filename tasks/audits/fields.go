@@ -78,11 +78,6 @@ type ClientPlanter interface {
 	Request() *external.OneShot
 }
 
-// Replayer is implemented by Fields of an audit that has a command replay steps of its training.
-type Replayer interface {
-	Replay() *external.Replay
-}
-
 // Source is read beside the data: its files are uploaded, and tasks open them by digest.
 type Source struct {
 	// Path of its block, such as "audit.cross_modal.embeddings", with the fields source and sha256.

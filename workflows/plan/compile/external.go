@@ -6,7 +6,6 @@ import (
 	"coalmine/internal/childprocess"
 	"coalmine/storage"
 	"coalmine/tasks"
-	"coalmine/tasks/audits"
 	"coalmine/tasks/clientprograms"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/external"
@@ -25,8 +24,8 @@ func (c *cell) external() {
 		params.OneShot = j.Request()
 	}
 	for _, m := range c.experiment.Audit.Asked() {
-		if r, ok := m.Fields.(audits.Replayer); ok {
-			params.Replay = r.Replay()
+		if m.Replay != nil {
+			params.Replay = m.Replay(m.Fields)
 		}
 	}
 	c.model = c.node(external.Train, "training by "+t.Command, params, edge{datasets.PopulationInput, c.population}, edge{datasets.ShardsInput, c.shards}, edge{datasets.PartsInput, c.parts})

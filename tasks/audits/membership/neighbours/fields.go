@@ -59,14 +59,13 @@ func (f *Fields) States(s *audits.Setting) float64 {
 // scorings.
 const replays, trainingCost = 4, 3
 
-// Replay implements audits.Replayer.
-func (f *Fields) Replay() *external.Replay { return &external.Replay{Repeats: f.Neighbours.Repeats} }
+func (f *Fields) replay() *external.Replay { return &external.Replay{Repeats: f.Neighbours.Repeats} }
 
 // Compile implements audits.Fields.
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	n, s := f.Neighbours, b.Setting()
 	if s.External != nil {
-		params := ReportParams{Replay: *f.Replay(), FalseAlarm: n.FalseAlarm.Float64()}
+		params := ReportParams{Replay: *f.replay(), FalseAlarm: n.FalseAlarm.Float64()}
 		return b.Node(ReportAuditor, "replay of neighbours", params, tasks.Input{Name: audits.ModelInput, Key: b.Model(round)})
 	}
 	return b.Node(Auditor, "replay of neighbours", Params{

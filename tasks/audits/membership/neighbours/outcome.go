@@ -8,6 +8,7 @@ import (
 	"coalmine/privacy/empirical/replay"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/external"
 )
 
 var Audit = audits.Describe[Fields, Outcome](audits.Description{
@@ -22,6 +23,7 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	ByTrainer:   true,
 	AtEnd:       true,
 	OutcomeBlob: OutcomeBlob,
+	Replay:      func(f audits.Fields) *external.Replay { return f.(*Fields).replay() },
 	Measures: []audits.Measure{
 		{Name: "neighbours_noise_multiplier", Of: audits.Of(func(v *Outcome) float64 { return v.Noise.Measured }), Header: "replayed noise multiplier", Text: audits.Of((*Outcome).noise)},
 		{Name: "neighbours_noise_multiplier_low", Of: audits.Of(func(v *Outcome) float64 { return v.Noise.Low })},
