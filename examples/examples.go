@@ -64,7 +64,10 @@ func Find(name string) (string, error) {
 			return "", fmt.Errorf("example %q: several names end so: expected one of %s", name, strings.Join(found, ", "))
 		}
 	}
-	return "", fmt.Errorf("example %q: there is none%s\nexpected one of\n  %s", name, readable.DidYouMean(meant(trimmed(name))), strings.Join(below(trimmed(name)), "\n  "))
+	if likely := meant(trimmed(name)); likely != "" {
+		return "", fmt.Errorf("example %q: there is none%s (coalmine data example lists them)", name, readable.DidYouMean(likely))
+	}
+	return "", fmt.Errorf("example %q: there is none; expected one of\n  %s", name, strings.Join(below(trimmed(name)), "\n  "))
 }
 
 // meant is the name that somebody has mistyped, all of it or its end.
