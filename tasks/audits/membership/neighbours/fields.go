@@ -14,16 +14,16 @@ type Fields struct {
 	// Neighbours replays rounds (sgd: steps) of a private training by its own code, from the initial and
 	// from the last model, on data that differ in one user (record), with noise and without. It tests
 	// whether the clipped sum moves by more than is claimed, and whether noise and cohorts are those that
-	// epsilon is proved for. A training.command replays its own steps, by the contract train. It finds that a training is not private as claimed, never that it is.
-	// Absent: not done.
+	// epsilon is computed for. It can show that a training is not as private as claimed, never that it is.
+	// A training.command replays its own steps, by the contract train.
 	Neighbours *Block `json:"neighbours,omitempty"`
 }
 
 type Block struct {
-	// Repeats is the number of rounds that are replayed, from the first on, with the training's own seeds.
+	// Repeats is the number of replayed rounds, from the first on, with the training's own seeds.
 	Repeats int `json:"repeats" default:"200" range:"[20,2000]" unit:"rounds (sgd: steps)"`
-	// Members of each replayed cohort that have their data, one of whom the data sets differ in; all
-	// others have none. Of a step of sgd all records have theirs.
+	// Members of each replayed cohort have their data, and the data sets differ in one of them; all
+	// other users have none. In a step of sgd all records have theirs.
 	Members int `json:"members" default:"4" range:"[1,1000]" unit:"users"`
 	// FalseAlarm is the probability that a right training is refuted, over all tests together.
 	FalseAlarm numbers.Probability `json:"false_alarm" default:"0.01%" range:"(0,1)"`

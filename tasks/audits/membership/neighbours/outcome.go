@@ -60,9 +60,10 @@ var limits = []audits.Limit{audits.LimitOf[float64]{
 		if !ok {
 			return nil
 		}
+		// The upper ends of all intervals hold together with (1 + audits.Confidence) / 2.
 		return []audits.FalseAlarm{{
-			Limit: "neighbours_epsilon", Allowed: limit, Trials: f.Neighbours.Repeats, Unit: "rounds", Where: "a training that is right",
-			Probability: f.Neighbours.FalseAlarm.Float64(),
+			Limit: "neighbours_epsilon", Allowed: limit, Trials: f.Neighbours.Repeats, Unit: "rounds", Where: "a training that is right, with its epsilon at the limit",
+			Probability: min(1, f.Neighbours.FalseAlarm.Float64()+(1-audits.Confidence)/2),
 		}}
 	},
 }.Limit()}
