@@ -222,7 +222,7 @@ func (x *examiner) scales() []Test {
 		direction := signs(j, x.width())
 		for _, row := range x.seen.Noise {
 			projected := dot(row, direction)
-			sum += projected * projected / float64(len(row))
+			sum += float64(projected*projected) / float64(len(row))
 		}
 		scale(directions, fmt.Sprint(j), sum, len(x.seen.Noise))
 	}

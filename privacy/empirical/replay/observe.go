@@ -289,7 +289,7 @@ func subtract(a, b []float32) []float64 {
 func dot(a, b []float64) float64 {
 	sum := 0.0
 	for i := range a {
-		sum += a[i] * b[i]
+		sum += float64(a[i] * b[i])
 	}
 	return sum
 }

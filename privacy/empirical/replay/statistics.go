@@ -77,7 +77,7 @@ func equalSizes(n int, q float64) float64 {
 	for k := range n + 1 {
 		a, _ := math.Lgamma(float64(k) + 1)
 		b, _ := math.Lgamma(float64(n-k) + 1)
-		sum += math.Exp(2 * (logN - a - b + float64(k)*math.Log(q) + float64(n-k)*math.Log1p(-q)))
+		sum += math.Exp(2 * (logN - a - b + float64(float64(k)*math.Log(q)) + float64(float64(n-k)*math.Log1p(-q))))
 	}
 	return min(1, sum)
 }

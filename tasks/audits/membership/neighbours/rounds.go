@@ -169,7 +169,7 @@ func (p *Params) whiten(o *replay.Observations) error {
 	for i, row := range o.Noise {
 		for j := range i {
 			for k, v := range o.Noise[j] {
-				row[k] -= factor[i][j] * v
+				row[k] -= float64(factor[i][j] * v)
 			}
 		}
 		for k := range row {
@@ -211,10 +211,10 @@ func covarianceFactor(r privacy.Recipe, rounds int) ([][]float64, error) {
 		for j := range i + 1 {
 			sum := 0.0
 			for k := range n {
-				sum += response[i][k] * response[j][k]
+				sum += float64(response[i][k] * response[j][k])
 			}
 			for k := range j {
-				sum -= factor[i][k] * factor[j][k]
+				sum -= float64(factor[i][k] * factor[j][k])
 			}
 			if i == j {
 				factor[i][i] = math.Sqrt(sum)
