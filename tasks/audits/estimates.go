@@ -41,7 +41,7 @@ func NewEstimate(values []float64) *Estimate {
 		e.SD = new(0.0)
 	default:
 		mean, sd := meanStdDev(values)
-		half := studentT(n-1) * sd / math.Sqrt(float64(n))
+		half := StudentT(n-1) * sd / math.Sqrt(float64(n))
 		e.Mean, e.SD, e.Low, e.High = numbers.Float(mean), numbers.Finite(sd), numbers.Finite(mean-half), numbers.Finite(mean+half)
 		e.Infinite = e.SD == nil || e.Low == nil || e.High == nil
 	}
@@ -72,8 +72,8 @@ func meanStdDev(values []float64) (mean, sd float64) {
 	return math.Ldexp(mean, exponent), math.Ldexp(sd, exponent)
 }
 
-// studentT is the half-width of the interval in standard errors.
-func studentT(degrees int) float64 {
+// StudentT is the half-width of the interval with coverage Confidence, in standard errors.
+func StudentT(degrees int) float64 {
 	return distuv.StudentsT{Sigma: 1, Nu: float64(degrees)}.Quantile(1 - (1-Confidence)/2)
 }
 

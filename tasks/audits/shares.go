@@ -150,7 +150,7 @@ func (r *Ratio) effective() float64 {
 		return min(r.groups, r.size)
 	}
 	// Student's t of the groups in place of that of things.
-	fewer := studentT(int(r.size)-1) / studentT(int(r.groups)-1)
+	fewer := StudentT(int(r.size)-1) / StudentT(int(r.groups)-1)
 	return math.Min(p*(1-p)/variance*float64(fewer*fewer), r.size)
 }
 

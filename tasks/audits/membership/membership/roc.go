@@ -7,7 +7,6 @@ import (
 	"sort"
 
 	"gonum.org/v1/gonum/stat"
-	"gonum.org/v1/gonum/stat/distuv"
 
 	"coalmine/models/ranking"
 	"coalmine/tasks/audits"
@@ -83,8 +82,7 @@ func areaDifference(membersA, heldOutA, membersB, heldOutB []float64) *audits.Bo
 	ofMembers := differences(placements(membersA, a.heldOut), placements(membersB, b.heldOut))
 	ofHeldOut := differences(placements(heldOutA, a.members), placements(heldOutB, b.members))
 	mean, variance := stat.MeanVariance(ofMembers, nil)
-	t := distuv.StudentsT{Sigma: 1, Nu: float64(min(m, n) - 1)}.Quantile(1 - (1-audits.Confidence)/2)
-	half := t * math.Sqrt(variance/float64(m)+stat.Variance(ofHeldOut, nil)/float64(n))
+	half := audits.StudentT(min(m, n)-1) * math.Sqrt(variance/float64(m)+stat.Variance(ofHeldOut, nil)/float64(n))
 	return &audits.Bounded{Value: mean, Low: max(-1, mean-half), High: min(1, mean+half)}
 }
 
