@@ -83,22 +83,26 @@ const fewUsers = 30
 
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	p := Params{References: f.Membership.ReferenceModels, Seed: b.Setting().Seed}
-	inputs := losses(b, b.Model(round), fmt.Sprintf("the model after %d", round), tasks.PartInput)
+	has := possible(b.Setting())
+	inputs := losses(b, b.Model(round), has.tokens, fmt.Sprintf("the model after %d", round), tasks.PartInput)
 	p.Shares = len(inputs)
-	if possible(b.Setting()).texts {
+	if has.texts {
 		p.Texts = true
 		inputs = append(inputs, tasks.Input{Name: TextsInput, Key: b.Node(Texts, "texts of users", struct{}{}, population(b)...)})
 	}
 	for model := range p.References {
 		name := func(share int) string { return ReferenceInput(model, share) }
-		inputs = append(inputs, losses(b, b.Reference(model), fmt.Sprintf("reference model %d", model+1), name)...)
+		inputs = append(inputs, losses(b, b.Reference(model), false, fmt.Sprintf("reference model %d", model+1), name)...)
 	}
 	return b.Node(Kind, "membership of users", p, inputs...)
 }
 
-func losses(b audits.Builder, model storage.Key, of string, name func(share int) string) []tasks.Input {
+func losses(b audits.Builder, model storage.Key, byToken bool, of string, name func(share int) string) []tasks.Input {
 	inputs := append([]tasks.Input{{Name: audits.ModelInput, Key: model}}, population(b)...)
-	return utility.UserShares(b, Losses, ScoredLosses, "losses of users %d of %d under "+of, name, func(share utility.UserShare) any { return share }, inputs)
+	return utility.UserShares(b, Losses, ScoredLosses, "losses of users %d of %d under "+of, name, func(share utility.UserShare) any {
+		share.ByToken = byToken
+		return share
+	}, inputs)
 }
 
 // population are the inputs that everyone is read from.

@@ -36,8 +36,8 @@ type UserLoss struct {
 	Targets int64 `json:"targets"`
 	// Loss is the sum over them, in nats.
 	Loss float64 `json:"loss"`
-	// ByToken says that MinK and MinKPlusPlus are known: a model that scores whole texts tells their loss
-	// alone. Both are means over the rarest targets, the lowest leastShare of each score.
+	// ByToken says that MinK and MinKPlusPlus are known: those of the audited model, if it scores tokens
+	// one by one. Both are means over the rarest targets, the lowest leastShare of each score.
 	ByToken      bool    `json:"by_token,omitempty"`
 	MinK         float64 `json:"min_k,omitempty"`
 	MinKPlusPlus float64 `json:"min_k_plus_plus,omitempty"`
@@ -77,7 +77,7 @@ func meanOfLeast(values []float64) float64 {
 // audits.ModelInput, datasets.BalancedInput, datasets.PartsInput, and datasets.InsertionsInput if
 // there are canaries.
 var (
-	Losses       = tasks.Kind{Name: "audits/user-losses", Version: 2, Class: tasks.Compute, Run: tasks.WithParams(runLosses)}
+	Losses       = tasks.Kind{Name: "audits/user-losses", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runLosses)}
 	ScoredLosses = tasks.Kind{Name: "audits/user-losses-by-scores", Version: 1, Class: tasks.Compute, Command: true, Run: tasks.WithParams(runLosses)}
 )
 

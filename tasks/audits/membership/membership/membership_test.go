@@ -60,8 +60,12 @@ func (b bench) inputs(model *taskstest.Node) []taskstest.Edge {
 
 // losses are those of all users under a model, with canaries or without.
 func (b bench) losses(model *taskstest.Node, shares int, more ...taskstest.Edge) (nodes []*taskstest.Node, all []UserLoss) {
-	for share := range shares {
-		node := b.Run(Losses, utility.UserShare{Share: share, Shares: shares}, append(b.inputs(model), more...)...)
+	return b.measured(model, utility.UserShare{Shares: shares}, more...)
+}
+
+func (b bench) measured(model *taskstest.Node, p utility.UserShare, more ...taskstest.Edge) (nodes []*taskstest.Node, all []UserLoss) {
+	for p.Share = range p.Shares {
+		node := b.Run(Losses, p, append(b.inputs(model), more...)...)
 		var some []UserLoss
 		if err := json.Unmarshal(node.Blob(LossesBlob), &some); err != nil {
 			panic(err)
@@ -84,15 +88,15 @@ func (b bench) outcome(t *testing.T, references int) (*taskstest.Node, *Outcome)
 	t.Helper()
 	const shares = 3
 	var edges []taskstest.Edge
-	add := func(seed uint64, name func(share int) string) {
-		nodes, _ := b.losses(b.model(seed), shares, b.insertion())
+	add := func(seed uint64, byToken bool, name func(share int) string) {
+		nodes, _ := b.measured(b.model(seed), utility.UserShare{Shares: shares, ByToken: byToken}, b.insertion())
 		for share, node := range nodes {
 			edges = append(edges, taskstest.In(name(share), node))
 		}
 	}
-	add(1, tasks.PartInput)
+	add(1, true, tasks.PartInput)
 	for model := range references {
-		add(uint64(10+model), func(share int) string { return ReferenceInput(model, share) })
+		add(uint64(10+model), false, func(share int) string { return ReferenceInput(model, share) })
 	}
 	edges = append(edges, taskstest.In(TextsInput, b.texts()))
 	node := b.Run(Kind, Params{Shares: shares, Texts: true, References: references, Seed: 1}, edges...)
@@ -126,6 +130,22 @@ func TestTheUsersAddUpToTheWholePart(t *testing.T) {
 	}
 	if targets != want.All.Tokens || math.Abs(sum-want.All.Loss) > 1e-9*sum || len(one) != 23 || members != 14 {
 		t.Errorf("%d targets and loss %v of %d users, %d members; want %+v, of 23 and 14", targets, sum, len(one), members, want.All)
+	}
+}
+
+// Losses by token are the same losses, with two means more.
+func TestLossesByTokenAreTheSame(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	_, plain := b.losses(b.model(1), 3)
+	_, byToken := b.measured(b.model(1), utility.UserShare{Shares: 3, ByToken: true})
+	for user, l := range byToken {
+		if !l.ByToken || l.MinK >= 0 || l.MinKPlusPlus == 0 {
+			t.Errorf("user %d: %+v", user, l)
+		}
+		if l.ByToken, l.MinK, l.MinKPlusPlus = false, 0, 0; l != plain[user] {
+			t.Errorf("user %d: %+v, want %+v", user, l, plain[user])
+		}
 	}
 }
 

@@ -187,6 +187,8 @@ type UserShare struct {
 	Program *clientprograms.Program `json:"program,omitempty"`
 	// Model, if set, is external, and needs datasets.PartsInput.
 	Model *external.ModelParams `json:"model,omitempty"`
+	// ByToken asks for UserModel.Scorer.
+	ByToken bool `json:"by_token,omitempty"`
 }
 
 func (p UserShare) Asks() *clientprograms.Program { return p.Program }
@@ -194,7 +196,8 @@ func (p UserShare) Asks() *clientprograms.Program { return p.Program }
 // UserModel is a model that users are measured with.
 type UserModel struct {
 	Evaluate Evaluator
-	// Scorer predicts token by token; nil of classifiers, external models and programs.
+	// Scorer predicts token by token. It is nil if UserShare.ByToken is not set, and for classifiers,
+	// external models and programs.
 	Scorer  *models.Scorer
 	release func()
 }
@@ -236,6 +239,9 @@ func (p *UserShare) open(ctx context.Context, t *tasks.Task) (*UserModel, error)
 		return nil, err
 	}
 	evaluate, scorer, err := evaluatorOf(ctx, t, model, false)
+	if !p.ByToken {
+		scorer = nil
+	}
 	return &UserModel{evaluate, scorer, func() {}}, err
 }
 
