@@ -146,7 +146,7 @@ func sum(values []float64) (total float64) {
 	return total
 }
 
-// CoverageRow is what was measured of one interval.
+// CoverageRow has the measured coverage of one interval.
 type CoverageRow struct {
 	Interval string `json:"interval"`
 	Of       string `json:"of"`
@@ -165,7 +165,7 @@ const (
 	identical = "90 independent canaries"
 )
 
-// RunCoverage measures all intervals, each on so many draws.
+// RunCoverage measures the coverage of all intervals, each by a number of draws.
 func RunCoverage(draws int, seed uint64) []CoverageRow {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	alone := thakkar(5, -0.8)

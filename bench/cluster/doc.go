@@ -1,4 +1,4 @@
-// Package cluster measures clusters of Coalmine's processes: what queue, coordinator and workers cost
-// at scale (Run) and for one training (Training), what a large grid costs before anything of it runs
-// (RunSubmit), and how true the forecast of plan is (RunForecast).
+// Package cluster measures clusters of Coalmine's processes: the cost of queue, coordinator and workers
+// at scale (Run) and for one training (Training), the cost of a large grid before its first task
+// (RunSubmit), and the accuracy of plan's forecast (RunForecast).
 package cluster

@@ -1,6 +1,5 @@
-// These files measure what queue, coordinator, worker and store add to a round of
-// a training: it trains a tiny model in one plain loop in memory, and again through the
-// machinery.
+// These files measure the overhead of queue, coordinator, worker and store in a round of
+// training: they train a tiny model in one plain loop in memory, and again on a cluster.
 
 package cluster
 

@@ -1,5 +1,5 @@
-// These files start the processes that a benchmark measures, and tell what they
-// use.
+// These files start the processes that a benchmark measures, and read their time and
+// memory.
 
 package cluster
 

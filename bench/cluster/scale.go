@@ -1,8 +1,8 @@
-// These files measure what queue, coordinator and workers cost where the tasks
-// themselves cost nothing: how many tasks they carry in a second, how long a round
-// takes, and whether that grows with the number of rounds.
+// These files measure the cost of queue, coordinator and workers by tasks that cost
+// nothing: tasks a second, the time of a round, and its growth with the number of
+// rounds.
 //
-// Everything is what a cluster has: a Redis, workers in processes of their own,
+// The parts are those of a cluster: a Redis, workers in processes of their own,
 // and the coordinator, which is this process, so that its memory and its time can
 // be told from theirs. Only the kernels are missing: a task writes 64 bytes that
 // travel in its commit. Four measurements follow one another:

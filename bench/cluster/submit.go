@@ -1,7 +1,7 @@
-// These files measure what a large grid costs before anything of it is computed: the
+// These files measure the cost of a large grid before its first task: the
 // command that submits it, the coordinator that takes it up, and the list of runs.
 //
-// Everything is what a cluster has, in processes of their own, but for workers: Redis, a
+// The parts are those of a cluster without workers, in processes of their own: Redis, a
 // coordinator with its API, and the command, on a store in a directory. The program may be
 // another build of coalmine, to compare the two.
 
@@ -24,7 +24,7 @@ import (
 	"coalmine/internal/tempfiles"
 )
 
-// SubmitOptions say what is submitted.
+// SubmitOptions describe the submission.
 type SubmitOptions struct {
 	// Program is the path of coalmine.
 	Program string
@@ -38,7 +38,7 @@ type SubmitOptions struct {
 	Note func(format string, args ...any)
 }
 
-// SubmitResult is what was measured.
+// SubmitResult has the measurements of a submission.
 type SubmitResult struct {
 	Cells int `json:"cells"`
 	Nodes int `json:"nodes"` // tasks of the run, as the coordinator counts them

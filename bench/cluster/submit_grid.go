@@ -9,7 +9,7 @@ import (
 )
 
 // writeGrid writes a text and an experiment file that names it, and returns the file's
-// path. Its grid has so many seeds, and its model is that of examples/dp-ftrl-small.yaml.
+// path. Its grid has a seed for each cell, and its model is that of examples/dp-ftrl-small.yaml.
 func writeGrid(dir string, cells int) (path string, err error) {
 	source := filepath.Join(dir, "text.jsonl")
 	if err := os.WriteFile(source, gridText(), 0o600); err != nil {

@@ -1,6 +1,6 @@
-// This file measures what it costs that a program trains the clients of a federation: the
+// This file measures the cost of an external program that trains the clients of a federation: the
 // time from a user's examples to the update in the sum, beside that of the program's own loop,
-// which the program tells.
+// which the program reports.
 
 package engine
 
@@ -24,7 +24,7 @@ import (
 	"coalmine/workers/clients"
 )
 
-// ClientsOptions say what is measured.
+// ClientsOptions describe the program and its clients.
 type ClientsOptions struct {
 	// Command is the program, which tells the seconds of its loop by the metric "seconds" of
 	// fit. Config is what it gets.

@@ -52,7 +52,7 @@ func newContractTrainCommand(g *global) *cobra.Command {
 	f.images.add(flags, "train on images")
 	flags.BoolVar(&f.Deterministic, "deterministic", false, "look whether a second training leaves the same files")
 	flags.IntVar(&f.canaries, "canary-clients", 0, "ask it for so many canary clients, as audit.one_shot does, and for as many unseen directions; 0 does not")
-	flags.IntVar(&f.replays, "replays", 0, "ask it to replay so many steps, as audit.neighbours does; 0 does not")
+	flags.IntVar(&f.replays, "replays", 0, "number of steps to replay, as audit.neighbours asks for; 0 asks for none")
 	flags.BoolVar(&f.program.Network, "network", false, "leave it the network")
 	mayWrite(flags, &g.writable)
 	return c

@@ -19,7 +19,7 @@ about 30 seconds on two cores, and needs no file and no network. The run is kept
 The experiment is examples/demo.yaml, which the program contains. --set
 grid.replicates=3 repeats it with three seeds.`
 
-// demoMeaning says what the table shows, if --set has not changed the experiment, and demoNext what to try.
+// demoMeaning explains the table, unless --set has changed the experiment; demoNext lists commands to try.
 const (
 	demoMeaning = `
 RS memorized counts canaries: random sequences, inserted 4, 8 or 16 times among

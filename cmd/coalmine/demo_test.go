@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The test trains each model for a moment. examples/demo.yaml says what its own sizes show.
+// The test trains each model for a moment. The head of examples/demo.yaml has the results at its own sizes.
 func TestTheDemonstrationNeedsNoFile(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()

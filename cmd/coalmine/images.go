@@ -49,7 +49,7 @@ func (i *inspecting) addReading(f *pflag.FlagSet) {
 // addTable adds the flags about the form of a table.
 func (i *inspecting) addTable(f *pflag.FlagSet) {
 	f.StringVar((*string)(&i.Form), "form", "", "form of the files, where their content does not tell it: "+strings.Join(forms.Form("").Choices(), ", "))
-	f.StringToStringVar(&i.called, "column", nil, "what a column is called, such as user=author or text=body")
+	f.StringToStringVar(&i.called, "column", nil, "name of a column in the file, such as user=author or text=body")
 }
 
 // readColumns takes what the columns are called.

@@ -24,12 +24,12 @@ import (
 	"coalmine/workflows/standalone/starter"
 )
 
-const initHelp = `Write an experiment file that runs, with comments that say why each number is as it is.
+const initHelp = `Write an experiment file that runs, with comments that give the reason for each number.
 
 --data looks at a source: it finds the columns of texts and users, counts users and
 words, and chooses the sizes, the canaries (expected to be less than 1%% of the training
-data) and, by the forecast of plan, as many epochs as fit into --time. No choice looks
-at what a model has memorized. %s
+data) and, by the forecast of plan, as many epochs as fit into --time. No choice depends
+on memorization. %s
 
 Without --data the file is about texts that come with the program. On a terminal, init
 without flags asks. Beside FILE it writes %s, by which editors complete
@@ -206,7 +206,7 @@ func oneTextFile(data string) error {
 // fromFolder is the path of data as a file in a folder names them.
 func fromFolder(data, folder string) string {
 	if _, err := os.Stat(data); err != nil || filepath.IsAbs(data) || folder == "." {
-		return data // also what comes with the program, and what is no path
+		return data // also the data in the program, and names that are no path
 	}
 	from, err := filepath.Abs(folder)
 	to, wrong := filepath.Abs(data)
@@ -291,7 +291,7 @@ func (g *global) secondsOf(ctx context.Context, text []byte, folder string) (flo
 	return *here.Seconds, nil
 }
 
-// write writes the files, the experiment last: what is there is complete.
+// write writes the experiment last: where it is, the files beside it are complete.
 func (o *outputs) write() error {
 	for path, text := range o.beside {
 		if err := writeWhole(path, text); err != nil {

@@ -53,7 +53,7 @@ var (
 	nameLine   = regexp.MustCompile(`(?m)^name: .*\n`)
 )
 
-// anywhere names what comes with the program by its path below examples, which every folder finds.
+// anywhere names the data in the program by their paths below examples, which every folder finds.
 func anywhere(text, folder string) string {
 	return placeField.ReplaceAllStringFunc(text, func(field string) string {
 		key, place, _ := strings.Cut(field, ": ")

@@ -151,7 +151,7 @@ func (p *DPSGDParams) Records(step, records int, stream func(step int) (*rand.Ra
 	return scheme.Draw(privacy.Round{Number: step, Population: records, Cohort: p.Local.Batch, Stream: stream})
 }
 
-// scheme is that of batches of so many records.
+// scheme draws batches of a number of records.
 func (p *DPSGDParams) scheme(records int) (privacy.Scheme, error) {
 	if p.Local.Batch > records {
 		return privacy.Scheme{}, tasks.Permanent(fmt.Errorf("the batch of %d is above the %d records: lower training.cohort", p.Local.Batch, records))

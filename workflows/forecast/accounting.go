@@ -1,6 +1,6 @@
-// These files say what finished cells cost in privacy: each as it was trained,
+// These files account for the privacy of finished cells: each as it was trained,
 // each as the training of a larger population that it stands for, and all of them
-// together, for whoever publishes several models of the same users.
+// together, for the publication of several models of the same users.
 //
 // A simulation has too few users to protect any of them. What it shows is how much noise on
 // the mean update the model stands, and with a larger cohort that is the same noise at a

@@ -16,7 +16,7 @@ import (
 	"coalmine/workflows/results"
 )
 
-// ganTraining is one of Augenstein et al. 2020, section 6: a gan of so many of 3,400 users.
+// ganTraining is one of Augenstein et al. 2020, section 6: a gan of some of 3,400 users.
 func ganTraining(users int) Training {
 	return Training{Run: "images", Cell: fmt.Sprint("of-", users), Label: fmt.Sprint(users, " users"), Generator: true, OfUsers: 3400, Recipe: privacy.Recipe{
 		Population: users, Cohort: 10, Rounds: 1000, NoiseMultiplier: 0.01, Randomness: privacy.Seeded,

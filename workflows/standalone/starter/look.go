@@ -98,7 +98,8 @@ func (d *Data) divide(splits []string) {
 	}
 }
 
-// Of a column whose name tells nothing so many values are read, and so many words make a text of them.
+// A column without a known name may hold texts if its first sampledTexts values have more than wordsOfText
+// words on average.
 const (
 	sampledTexts = 200
 	wordsOfText  = 2
