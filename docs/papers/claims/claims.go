@@ -78,32 +78,32 @@ var measures = map[string]struct {
 	"beam_found":                         {name: "beam search", unit: 100, digits: 1, suffix: "%", margin: 0.1, memory: true},
 	"random_sampling_memorized":          {name: "by random sampling", unit: 1, digits: 1, suffix: " a model", margin: 1, memory: true},
 	"beam_search_memorized":              {name: "by beam search", unit: 1, digits: 1, suffix: " a model", margin: 1, memory: true},
-	"exposure":                           {name: "exposure", unit: 1, digits: 2, suffix: " bits", margin: 1, memory: true},
-	"fitted_exposure":                    {name: "fitted exposure", unit: 1, digits: 2, suffix: " bits", margin: 1, memory: true},
-	"enumerated_exposure":                {name: "exact exposure", unit: 1, digits: 2, suffix: " bits", margin: 1, memory: true},
+	"exposure":                           {name: "exposure", unit: 1, digits: 2, margin: 1, memory: true},
+	"fitted_exposure":                    {name: "fitted exposure", unit: 1, digits: 2, margin: 1, memory: true},
+	"enumerated_exposure":                {name: "exact exposure", unit: 1, digits: 2, margin: 1, memory: true},
 	"perplexity":                         {name: "perplexity", unit: 1, digits: 2},
-	"recall_at_1":                        {name: "recall@1", unit: 100, digits: 1, suffix: " points"},
-	"samples_first_unknown":              {name: "first words unknown", unit: 100, digits: 1, suffix: " points"},
+	"recall_at_1":                        {name: "recall@1", unit: 100, digits: 1},
+	"samples_first_unknown":              {name: "first words unknown", unit: 100, digits: 1},
 	"samples_top_with_space":             {name: "words with a space of the 20 most probable", unit: 1, digits: 1},
-	"samples_unknown":                    {name: "all words unknown", unit: 100, digits: 1, suffix: " points"},
+	"samples_unknown":                    {name: "all words unknown", unit: 100, digits: 1},
 	"fitted_ks_p":                        {name: "p of the fit", unit: 1, digits: 3},
 	"search_extracted":                   {name: "extracted", unit: 100, digits: 1, suffix: "%"},
 	"search_expanded":                    {name: "nodes expanded", unit: 1, digits: 0},
 	"speedup":                            {name: "nodes a second, times", unit: 1, digits: 2},
-	"deanonymization_mlp_ap":             {name: "AP of the MLP", unit: 100, digits: 1, suffix: " points"},
-	"deanonymization_knn_ap":             {name: "that of kNN", unit: 100, digits: 1, suffix: " points"},
+	"deanonymization_mlp_ap":             {name: "AP of the MLP", unit: 100, digits: 1},
+	"deanonymization_knn_ap":             {name: "that of kNN", unit: 100, digits: 1},
 	"deanonymization_mlp_factor":         {name: "MLP", unit: 1, digits: 1, suffix: "x"},
 	"deanonymization_knn_factor":         {name: "kNN", unit: 1, digits: 1, suffix: "x"},
 	"deanonymization_cosine_factor":      {name: "cosine", unit: 1, digits: 1, suffix: "x"},
-	"profiles_ap":                        {name: "AP of the best attack", unit: 100, digits: 1, suffix: " points"},
+	"profiles_ap":                        {name: "AP of the best attack", unit: 100, digits: 1},
 	"profiles_chance":                    {name: "chance"},
 	"kept_at_other_stages":               {name: "factor at another stage, of that at the same", unit: 1, digits: 2, of: keptAtOtherStages},
 	"federated_recall_at_1":              {name: "accuracy, of that of SGD", unit: 100, digits: 1, suffix: "%", of: federatedShare("recall_at_1")},
 	"federated_recall_at_5":              {name: "top-5 accuracy, of that of SGD", unit: 100, digits: 1, suffix: "%", of: federatedShare("recall_at_5")},
-	"attributes_accuracy":                {name: "attribute alone", unit: 100, digits: 1, suffix: " points"},
-	"attributes_joint_accuracy":          {name: "attribute, joint network", unit: 100, digits: 1, suffix: " points"},
-	"attributes_identity_accuracy":       {name: "identity alone", unit: 100, digits: 1, suffix: " points"},
-	"attributes_joint_identity_accuracy": {name: "identity, joint network", unit: 100, digits: 1, suffix: " points"},
+	"attributes_accuracy":                {name: "attribute alone", unit: 100, digits: 1},
+	"attributes_joint_accuracy":          {name: "attribute, joint network", unit: 100, digits: 1},
+	"attributes_identity_accuracy":       {name: "identity alone", unit: 100, digits: 1},
+	"attributes_joint_identity_accuracy": {name: "identity, joint network", unit: 100, digits: 1},
 	"later_share":                        {name: "after 1920", unit: 100, digits: 1, suffix: "%"},
 	"prepared_users_below_half":          {name: "users", unit: 1, digits: 0, of: usersBelowHalf},
 	"rarest_memorized":                   {name: "place of the rarest configuration memorized, by random sampling", unit: 1, digits: 1, of: rarest("memorized")},
@@ -229,7 +229,7 @@ func minus(label, other string) string {
 	return strings.Join(shared, ", ") + ": " + strings.Join(left, ", ") + " minus " + strings.Join(right, ", ")
 }
 
-// text is "exposure -2.76 bits (-3.78 to -1.73)".
+// text is "exposure -2.76 (-3.78, -1.73)".
 func (e estimate) text(measure string) string {
 	own, other := pair(measure)
 	m := measures[own]
@@ -239,7 +239,7 @@ func (e estimate) text(measure string) string {
 	}
 	text := fmt.Sprintf("%s %+.*f%s", name, m.digits, m.unit*e.Mean, m.suffix)
 	if e.Low != nil {
-		text += fmt.Sprintf(" (%+.*f to %+.*f)", m.digits, m.unit**e.Low, m.digits, m.unit**e.High)
+		text += fmt.Sprintf(" (%+.*f, %+.*f)", m.digits, m.unit**e.Low, m.digits, m.unit**e.High)
 	}
 	return text
 }
@@ -312,7 +312,7 @@ func (s *study) utility(c *claim) (text string, matched bool) {
 	if more < 0 {
 		sign = ""
 	}
-	return fmt.Sprintf("; recall@1 %+.2f points, perplexity %s", 100*points, sign+decimal(more)), matched
+	return fmt.Sprintf("; recall@1 %+.2f, perplexity %s", 100*points, sign+decimal(more)), matched
 }
 
 func firstWord(text string) string {

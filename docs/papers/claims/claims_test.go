@@ -107,9 +107,9 @@ const (
 func TestClaimsAreDecidedByTheRowsOfSeeds(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ claim, cells, want string }{
-		{"a,1,x,r01 insertions=4,r01 insertions=1,exposure,more,,,,,", cells, "exposure +8.00 bits (+6.76 to +9.24) | reproduced |"},
+		{"a,1,x,r01 insertions=4,r01 insertions=1,exposure,more,,,,,", cells, "exposure +8.00 (+6.76, +9.24) | reproduced |"},
 		{"a,1,x,r01 insertions=4,29.9,exposure,more,,,,,", cells, "| contradicted |"},
-		{"a,1,x,r02 insertions=4,r01 insertions=4,exposure,no,,,,,", cells, "; recall@1 +0.00 points, perplexity +1.0 | reproduced |"},
+		{"a,1,x,r02 insertions=4,r01 insertions=4,exposure,no,,,,,", cells, "; recall@1 +0.00, perplexity +1.0 | reproduced |"},
 		{"a,1,x,r01 insertions=1,r01 insertions=1,exposure,no,,,,,", cells, "| cannot tell |"}, // no spread
 		{"a,1,x,r02 insertions=4,r01 insertions=4,exposure,no,,,,,", strings.ReplaceAll(cells, ",51", ",53"), "| cannot tell: unequal utility |"},
 		{"a,1,x,r02 insertions=4,r01 insertions=4,exposure,no,,,,,", strings.ReplaceAll(cells, "0.2,", "0,"), "| cannot tell: unequal utility |"},
