@@ -97,7 +97,7 @@ func TestJSONIsReadAsItIsWritten(t *testing.T) {
 	}
 }
 
-// A quote that does not end takes what follows it for text: nobody can say how many rows are lost.
+// An unclosed quote swallows the text after it, so the number of lost rows is unknown.
 func TestAQuoteThatTakesRowsIsRefusedAlsoWhereFaultsAreSkipped(t *testing.T) {
 	t.Parallel()
 	rows := strings.Repeat("bob\tthe red boat\n", 5)

@@ -9,12 +9,12 @@ import (
 	"coalmine/tasks"
 )
 
-// Balance cuts the users of the training part into balanced users (Thakkar et
-// al. 2020, section 4.1). A balanced user is a run of one user's examples: they
-// are added until it has Words words or more, so it has less than Words +
-// SentenceWords. What then remains of the user is discarded; a user with fewer
-// words in all is dropped. No token is copied: balanced users are extents of the
-// training stream. With Words 0 nobody is balanced: users with examples stay as they are.
+// Balance cuts the users of the training part into balanced users (Thakkar et al. 2020,
+// section 4.1). A balanced user is a run of one user's examples: they are added until it
+// has Words words or more, so it has less than Words + SentenceWords. The user's
+// remaining examples are discarded; a user with fewer words in all is dropped. No token
+// is copied: balanced users are extents of the training stream. With Words 0 nobody is
+// balanced: users with examples stay as they are.
 //
 // Params: BalanceParams. Input "parts": Encode. Metrics: BalanceMetrics. Blobs:
 //
@@ -42,7 +42,8 @@ type BalanceParams struct {
 	Seed uint64 `json:"seed"`
 }
 
-// BalanceMetrics says what became of the training part.
+// BalanceMetrics counts the balanced users and the discarded examples of the training
+// part.
 type BalanceMetrics struct {
 	// Balanced counts the balanced users that train, HeldOut the others.
 	Balanced Counts `json:"balanced"`
@@ -91,7 +92,8 @@ func runBalance(ctx context.Context, t *tasks.Task) error {
 	return t.SetMetrics(metrics)
 }
 
-// nobody says why no user is left, where balanced ones come from so many of the users.
+// the error that says why no user is left counts the users that the balanced ones come
+// from.
 func (p *BalanceParams) nobody(users, balanced, out int) error {
 	if p.Words == 0 {
 		return fmt.Errorf("no user is left to train: %d have examples in the training part, and %d are held out; lower held_out_users or the shares of the other parts", users, out)

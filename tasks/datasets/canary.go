@@ -31,7 +31,7 @@ type Canary struct {
 	InsertedTimes int `json:"inserted_times,omitempty"`
 	// HeldBack canaries are never inserted: they are the audit's controls.
 	HeldBack bool `json:"held_back,omitempty"`
-	// Format names what the canary was drawn from, where canaries have several formats.
+	// Format names the format that the canary was drawn from, if canaries have several.
 	Format string `json:"format,omitempty"`
 }
 
@@ -60,7 +60,7 @@ func ReadPlacements(ctx context.Context, t *tasks.Task, input string) ([]Placeme
 	return list, nil
 }
 
-// overlay is what a population lays over the examples of its stream.
+// overlay holds the canaries that replace examples of a population's stream.
 type overlay struct {
 	replacements Overlay
 	canaries     []Placement
@@ -106,8 +106,8 @@ func place(list []Placement, o Overlay) {
 	}
 }
 
-// WritePlacements completes the list with what the overlay holds, and writes
-// both: the blobs CanariesBlob and OverlayBlob.
+// WritePlacements completes the list from the overlay and writes both: the
+// blobs CanariesBlob and OverlayBlob.
 func WritePlacements(ctx context.Context, t *tasks.Task, list []Placement, o Overlay) error {
 	place(list, o)
 	if err := t.PutJSON(ctx, CanariesBlob, list); err != nil {

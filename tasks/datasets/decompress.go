@@ -41,7 +41,7 @@ func openPlain(name string, raw io.Reader, ratio int) (*plainReader, error) {
 	return p, nil
 }
 
-// Read implements io.Reader. What has ended the reading is said again to whoever reads on.
+// Read implements io.Reader. After an error, each call returns the same error.
 func (p *plainReader) Read(b []byte) (int, error) {
 	if p.err != nil {
 		return 0, p.err

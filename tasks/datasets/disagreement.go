@@ -51,9 +51,10 @@ func halves(seed uint64) func() int {
 }
 
 // Disagree removes from a population the sentences on which two models disagree, canaries
-// included, and says what it has missed. The models were trained on its two halves
-// (Carlini et al. 2019, section 9.2): one has seen a sentence, the other has not, and they
-// disagree if the one has memorized it. A sentence that stands in both halves may be missed.
+// included, and counts the memorized sentences that it missed. The models were trained on
+// its two halves (Carlini et al. 2019, section 9.2): one has seen a sentence, the other has
+// not, and they disagree if the one has memorized it. A sentence that stands in both halves
+// may be missed.
 //
 // Params: DisagreeParams. Inputs: PopulationInput, ShardsInput, and LossesInput of both
 // halves. Blobs and metrics are those of Partition, with shards of its own. And
@@ -79,10 +80,10 @@ type DisagreeParams struct {
 	Threshold float64 `json:"threshold"`
 }
 
-// Disagreement says what the filter has removed.
+// Disagreement counts the sentences and canaries that the filter removed.
 type Disagreement struct {
 	Threshold float64 `json:"threshold"`
-	// Sentences are those that are no canaries; of them so many were removed.
+	// Sentences counts the sentences that are no canaries, and the removed ones of them.
 	Sentences Removed `json:"sentences"`
 	// Configurations count the canaries that had copies in the population by how they were
 	// inserted, in the order of their first canary.

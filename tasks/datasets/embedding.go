@@ -30,8 +30,8 @@ var embeddingLines = lineForm{
 	parse:   parseEmbedding,
 }
 
-// ReadEmbeddings reads a source of vectors: files of JSON lines, of which each has a user and
-// numbers, as many as all others. A user with several lines has their mean. Faults are
+// ReadEmbeddings reads a source of vectors: files of JSON lines, each with a user and an
+// array of numbers, all of one length. A user with several lines has their mean. Faults are
 // *SourceErrors, as of Records.
 func ReadEmbeddings(ctx context.Context, files []File, limits Limits) (*Embeddings, error) {
 	e, numbers := new(Embeddings), map[string]int{}

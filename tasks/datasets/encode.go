@@ -15,10 +15,10 @@ import (
 // Encode splits a corpus into parts by example, takes the vocabulary from the
 // training part, and writes each part in its tokens.
 //
-// Params: EncodeParams. Input "corpus": Import. Input "vocabulary", which there may be:
-// Encode of another corpus, whose vocabulary is taken in place of the corpus's own, so that
-// what a fault makes of a word is unknown, as to a model from before the fault. Metrics:
-// EncodeMetrics. Blobs:
+// Params: EncodeParams. Input "corpus": Import. Input "vocabulary" (optional): Encode of
+// another corpus, whose vocabulary replaces the corpus's own. Words that a fault has
+// altered are then unknown, as to a model from before the fault. Metrics: EncodeMetrics.
+// Blobs:
 //
 //	vocabulary      see VocabularyBlob
 //	train-00000 …   the stream of the training part; likewise test, validation
@@ -56,7 +56,7 @@ type EncodeParams struct {
 	Splits bool `json:"splits,omitempty"`
 }
 
-// EncodeMetrics says what the parts hold.
+// EncodeMetrics counts the users, examples and tokens of the parts.
 type EncodeMetrics struct {
 	Train      Counts `json:"train"`
 	Test       Counts `json:"test"`
@@ -118,7 +118,7 @@ func (m *EncodeMetrics) counts(part partNumber) *Counts {
 	return [...]*Counts{train: &m.Train, test: &m.Test, validation: &m.Validation}[part]
 }
 
-// open reads what is known of the corpus, and decides the parts.
+// open reads the corpus's metrics and index, and decides the parts.
 func (e *encoder) open(ctx context.Context) (err error) {
 	if e.corpus, err = ReadIndex(ctx, e.task, CorpusInput, CorpusIndexBlob); err != nil {
 		return err

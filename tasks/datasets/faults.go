@@ -31,22 +31,22 @@ const (
 	ShiftLabels Fault = "shift-labels"
 )
 
-// FaultScheme describes a fault: all that the rest of the project knows of it. What it
-// changes is one of the functions below; an example that it leaves as it is still counts
-// as one that it was planted in.
+// FaultScheme describes a fault to the rest of the project. One of the functions below
+// applies it; an example that the function leaves unchanged still counts as one that the
+// fault was planted in.
 type FaultScheme struct {
 	Fault Fault
-	// Summary says in one line what goes wrong.
+	// Summary describes the fault in one line.
 	Summary string
 	// Levels are those at which there is such a fault.
 	Levels []Level
 
-	// text is what is read in place of a text with a word, and has a word too. first says that
-	// texts are read by FirstRules.
+	// text returns the replacement of a text that has a word; the replacement has a word too.
+	// first says that texts are read by FirstRules.
 	text func(p *Planted, text string, first bool) string
 	// keepsCase: the tokenizer does not lower-case.
 	keepsCase bool
-	// words are what is read in place of the words of a text, at least one. It may use
+	// words returns the replacement of the words of a text, at least one. It may use
 	// their memory.
 	words func(words []string) (faulty []string, changed bool)
 	// image changes an image of the shape: its label, a byte, and the pixels behind it.
@@ -119,7 +119,7 @@ func joinWords(words []string) (faulty []string, changed bool) {
 	return words[1:], true
 }
 
-// asLatin1 reads the bytes of a text as Latin-1. What it gives has a word if the text has
+// asLatin1 reads the bytes of a text as Latin-1. The result has a word if the text has
 // one: the first byte of every character beyond ASCII becomes a visible one.
 func asLatin1(text string) string {
 	if strings.IndexFunc(text, func(r rune) bool { return r > unicode.MaxASCII }) < 0 {
@@ -132,8 +132,8 @@ func asLatin1(text string) string {
 	return string(characters)
 }
 
-// truncate keeps so many characters of a longer text, from the first on that is a word or
-// begins one.
+// truncate keeps the given number of characters of a longer text, beginning with the
+// first that starts a word.
 func truncate(text string, length int, first bool) string {
 	if utf8.RuneCountInString(text) <= length {
 		return text
@@ -148,7 +148,7 @@ func truncate(text string, length int, first bool) string {
 }
 
 // Planted is a fault as it is planted in a part of a source. At least one of the shares is
-// given; with both it hits so many of the examples of so many of the users.
+// given; with both, the fault hits the share of examples of the share of users.
 type Planted struct {
 	Fault Fault `json:"fault"`
 	// Users is the share of the users with the fault, above 0 and at most 1, each by its
@@ -156,7 +156,7 @@ type Planted struct {
 	Users float64 `json:"users,omitempty"`
 	// Examples is the share of the examples that are hit, likewise.
 	Examples float64 `json:"examples,omitempty"`
-	// Length is what Truncate leaves, in characters; 0 with other faults.
+	// Length is the length to which Truncate cuts, in characters; 0 with other faults.
 	Length int `json:"length,omitempty"`
 }
 
@@ -191,8 +191,9 @@ type PlantedFault struct {
 	// Users and Examples of the source that it was planted in, all parts together.
 	Users    int `json:"users"`
 	Examples int `json:"examples"`
-	// Changed are those of the examples that it has changed: a sentence of one word has
-	// no two to be joined. Of several faults each is counted by what those before it left.
+	// Changed are those of the examples that it has changed: a sentence of one word has no
+	// two to be joined. Several faults apply in order, and each counts the examples as the
+	// faults before it left them.
 	Changed int `json:"changed"`
 }
 
@@ -203,8 +204,8 @@ func (f PlantedFault) String() string {
 
 // FaultParams say which faults are planted in a source.
 type FaultParams struct {
-	// Faults, in their order: those of the text come first, then what the tokenizer does,
-	// then those of the words.
+	// Faults in the order in which they apply: to the text, then in the tokenizer, then
+	// to the words.
 	Faults []Planted `json:"faults,omitempty"`
 	// FaultSeed draws the users and examples, 0 without faults.
 	FaultSeed uint64 `json:"fault_seed,omitempty"`
@@ -267,8 +268,8 @@ func (p *planter) next(user int) {
 // hitting reports whether a fault hits the example at hand; a nil planter has none.
 func (p *planter) hitting() bool { return p != nil && len(p.hits) > 0 }
 
-// hit draws a number for each user and for each example whatever the outcome, so that a
-// larger share only adds to what a smaller one hits.
+// hit draws one number for each user and each example regardless of the outcome, so
+// that a larger share hits every example that a smaller one hits.
 func (f *plant) hit(user int) bool {
 	if user == len(f.faulty) {
 		f.faulty, f.reached = append(f.faulty, f.Users == 0 || f.users.Float64() < f.Users), append(f.reached, false)
@@ -285,7 +286,7 @@ func (f *plant) hit(user int) bool {
 	return true
 }
 
-// text is what the faults that hit the example make of its text.
+// text applies the faults that hit the example to its text.
 func (p *planter) text(text string) string {
 	for _, f := range p.hits {
 		if f.scheme.text == nil {
@@ -298,8 +299,8 @@ func (p *planter) text(text string) string {
 	return text
 }
 
-// image is what the faults that hit the example make of an image: the label, which stays
-// where it stands for none, and the pixels.
+// image applies the faults that hit the example to an image: to its label, unless it
+// stands for no label, and to its pixels.
 func (p *planter) image(shape Image, unlabelled bool, text string) string {
 	for _, f := range p.hits {
 		if f.scheme.image == nil {
@@ -328,7 +329,7 @@ func (p *planter) keepsCase(text string) bool {
 	return keeps
 }
 
-// words is what the faults that hit the example make of its words.
+// words applies the faults that hit the example to its words.
 func (p *planter) words(words []string) []string {
 	for _, f := range p.hits {
 		if f.scheme.words == nil {

@@ -48,8 +48,8 @@ func TestEachFaultDoesWhatItSays(t *testing.T) {
 	}
 }
 
-// What a sentence loses by a fault is lost before it is cut, so that a join brings one word
-// more into it.
+// A fault removes words before the sentence is cut, so that a join brings one more word
+// into it.
 func TestSentencesAreCutAfterTheFault(t *testing.T) {
 	t.Parallel()
 	l := newLexicon(Reading{Sequence: 2}, FaultParams{Faults: []Planted{{Fault: JoinWords, Users: 1}}})
@@ -206,7 +206,7 @@ func TestALargerShareOnlyAddsToASmaller(t *testing.T) {
 }
 
 // The corpora with and without faults have the same users and examples in the same order,
-// and so the same parts. What a fault makes of a word is unknown.
+// and so the same parts. Words that a fault has altered are unknown.
 func TestFaultsChangeNeitherPartsNorVocabulary(t *testing.T) {
 	t.Parallel()
 	data := jsonLines(faultyLines(500))

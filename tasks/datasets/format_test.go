@@ -73,8 +73,8 @@ func TestOverlayComesBackAsWritten(t *testing.T) {
 	})
 }
 
-// FuzzBlobs decodes arbitrary bytes: an error wraps storage.ErrCorrupt, and what
-// decodes encodes to a blob that decodes to the same.
+// FuzzBlobs decodes arbitrary bytes: an error wraps storage.ErrCorrupt, and a
+// decoded value survives encoding and decoding.
 func FuzzBlobs(f *testing.F) {
 	f.Add(newIndex(8, SentenceWords, []Extent{{Offset: 3, Length: 9, Examples: 2, Words: 7}, {Offset: 12}}).encode())
 	f.Add(Overlay{{0, 3, 1}, {0, 4, 0}, {7, 0, 2}}.encode())

@@ -14,18 +14,18 @@ import (
 
 // form is a form that the content of a file may have, once it is decompressed.
 type form struct {
-	// name says with its article what such a file is.
+	// name names such a file, with its article.
 	name string
-	// is tells the form from the content's first bytes, as many of headBytes as
-	// there are; nil where only names tell.
+	// is recognises the form by the content's first bytes, at most headBytes;
+	// nil if only the name tells the form.
 	is func(head []byte) bool
 	// endings of names tell the form of content that nothing else tells, and that
 	// cannot be JSON lines.
 	endings []string
-	// form is what reads it. Empty: it is recognised, and refused.
+	// form reads the file. If empty, the file is recognised and refused.
 	form forms.Form
-	// wanted says what to do with a file that is refused, before it can be read; empty where
-	// its data are to be made lines, as lineForm.convert says.
+	// wanted tells how to make a refused file readable; empty if its data must be converted
+	// to lines, as lineForm.convert says.
 	wanted string
 	// named is the form of a table that its name alone tells: it is refused until somebody names the form.
 	named forms.Form
@@ -35,7 +35,7 @@ type form struct {
 // byte 257.
 const headBytes = 512
 
-// linesOfJSON is what is not recognised as anything else.
+// linesOfJSON is the form of a file that no other form recognises.
 var linesOfJSON = form{name: "JSON lines", form: forms.JSONLines}
 
 // formOf is the form that somebody has named.
@@ -78,7 +78,7 @@ var others = []form{
 }
 
 // recognise returns the form of a file with these first bytes. Content that begins
-// as an object of JSON is JSON lines, whatever its name.
+// as an object of JSON is JSON lines, under any name.
 func recognise(name string, head []byte) form {
 	if len(head) == 0 || startsWith('{')(head) && !isLEAF(head) {
 		return linesOfJSON
@@ -103,7 +103,7 @@ func recognise(name string, head []byte) form {
 	return linesOfJSON
 }
 
-// refusal says what a file is, and how to make it what is read.
+// refusal names the file's form and tells how to convert it to one that is read.
 func (f form) refusal(name string, lines lineForm) error {
 	return &SourceError{File: name, Err: fmt.Errorf(
 		`the content is %s, which is not read; %s: %s (docs/data.md, section "Other forms")`, f.name, lines.wanted, cmp.Or(f.wanted, lines.convert))}

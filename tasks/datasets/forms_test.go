@@ -85,7 +85,7 @@ func TestDataInAnotherFormIsRecognisedByItsName(t *testing.T) {
 	for name, want := range map[string]string{
 		"posts.csv":  "a CSV file",
 		"POSTS.TSV":  "a TSV file",
-		"posts.avro": "an Avro file", // damaged, or not what it says
+		"posts.avro": "an Avro file", // damaged, or of another form than its name says
 	} {
 		refused(t, name, []byte("user,text\nann,Hello\n"), "the content is "+want)
 		refused(t, name+".gz", gzipped(t, []byte("user,text\nann,Hello\n")), "the content is "+want)
@@ -93,8 +93,8 @@ func TestDataInAnotherFormIsRecognisedByItsName(t *testing.T) {
 	refused(t, "posts.xlsx", zipped(t), "an Excel workbook")
 }
 
-// refused reads a source and wants a fault of the file that says what it is, and
-// where to go.
+// refused reads a source and expects a fault that names the file's form and how
+// to convert it.
 func refused(t *testing.T, name string, data []byte, want string) {
 	t.Helper()
 	_, err := readAll(t.Context(), Limits{}, fileOf(name, data))

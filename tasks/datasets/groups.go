@@ -93,7 +93,8 @@ func encodeGroups(groups []uint32) []byte {
 	return out
 }
 
-// decodeGroups reads the groups of so many examples. Every error wraps storage.ErrCorrupt.
+// decodeGroups reads the groups of the given number of examples. Every error wraps
+// storage.ErrCorrupt.
 func decodeGroups(data []byte, examples int) ([]uint32, error) {
 	f, err := newFields(data, groupsMagic)
 	if err != nil {

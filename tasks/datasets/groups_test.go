@@ -80,7 +80,7 @@ func newGrouped(t *testing.T, seed uint64, timed bool) (selectable, []byte) {
 	return s, source
 }
 
-// Every example keeps its group on its way from the source to what devices are made of.
+// Every example keeps its group from the source to the devices.
 func TestExamplesKeepTheirGroups(t *testing.T) {
 	t.Parallel()
 	changes := map[string]func(context.Context, *tasks.Task) error{
@@ -153,7 +153,7 @@ func TestSelectedWordsHaveGroups(t *testing.T) {
 	}
 }
 
-// Groups are read of every form, whatever they are called.
+// Groups are read from every form, under any column name.
 func TestGroupsOfOtherForms(t *testing.T) {
 	t.Parallel()
 	const dump = "<posts>\n" + `<row Id="17" OwnerUserId="3" Body="One. Two." />` + "\n</posts>\n"

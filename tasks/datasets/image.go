@@ -66,12 +66,11 @@ func (m Image) Check() error {
 }
 
 // Decode reads a PNG or JPEG file of the shape and returns its pixels: row by row, channels
-// innermost, 0 to 255. The size is looked at before anything else is decoded. Values of 16
-// bits keep their upper 8. Where one channel is wanted of colours, it is the luma of JFIF,
-// 0.299 red + 0.587 green + 0.114 blue; where three are wanted of grey, they are equal. What
-// is transparent lies on black. Shape and pixels are those of the picture turned and mirrored by its
-// EXIF orientation. Of an animated PNG the default image is read; gamma and colour profile are not
-// applied.
+// innermost, 0 to 255. The size is looked at before anything else is decoded. Values of 16 bits
+// keep their upper 8. A single channel of a colour picture is the luma of JFIF, 0.299 red + 0.587
+// green + 0.114 blue; the three channels of a grey picture are equal. Transparent pixels lie on
+// black. Shape and pixels are those of the picture turned and mirrored by its EXIF orientation. Of
+// an animated PNG the default image is read; gamma and colour profile are not applied.
 func (m Image) Decode(file []byte) (pixels []byte, err error) {
 	return m.decode(file, orientationOf, imageError)
 }
@@ -247,8 +246,8 @@ func ImageSentence(label int, pixels []byte) []int32 {
 	return sentence
 }
 
-// TaggedImage is the image of a record that was read at the image level with so many tags: 0 or
-// 1 for each of them, and its pixels.
+// TaggedImage returns the tags of a record that was read at the image level, 0 or 1 for each of
+// them, and its pixels.
 func (r *Record) TaggedImage(tags int) (has, pixels []byte) {
 	return []byte(r.Text[:tags]), []byte(r.Text[tags:])
 }

@@ -146,7 +146,7 @@ func TestALabelMustBeThereWhereNothingSaysOtherwise(t *testing.T) {
 	}
 }
 
-// sentenceOf is what trainers get of an image: no End, since it fills a sequence.
+// sentenceOf is the sentence of an image in training: no End, since it fills a sequence.
 func sentenceOf(l imageLine) []int32 {
 	out := []int32{Begin, FirstWord + int32(l.Label)}
 	for _, p := range l.Pixels {
@@ -337,7 +337,7 @@ func checkSurvey(t *testing.T, data []byte, recipes []Recipe) {
 func TestFaultsOfImagesDoWhatTheySay(t *testing.T) {
 	t.Parallel()
 	lines := randomImages(rand.New(rand.NewPCG(4, 4)), 200, small)
-	var texts []line // whose users and order decide what is hit
+	var texts []line // whose users and order decide which examples are hit
 	for _, l := range lines {
 		texts = append(texts, line{User: l.User})
 	}

@@ -62,17 +62,17 @@ func (p *ImportParams) check() error {
 	return p.FaultParams.check(p.Level)
 }
 
-// ImportMetrics says what a source holds.
+// ImportMetrics counts the contents of a source.
 type ImportMetrics struct {
 	Counts
-	// CutExamples were longer than a sequence; Words counts what is left.
+	// CutExamples were longer than a sequence; Words counts the words after the cut.
 	CutExamples int `json:"cut_examples"`
 	// DistinctWords are counted after the cut; at the byte level they are Bytes.
 	DistinctWords int `json:"distinct_words"`
 	// Unlabelled examples are images without a label.
 	Unlabelled int `json:"unlabelled,omitempty"`
-	// Faults say where faults were planted; none without. What is counted above is what
-	// they have left.
+	// Faults counts the examples in which faults were planted; nil without faults. The
+	// counts above are those after the faults.
 	Faults []PlantedFault `json:"faults,omitempty"`
 	// Skipped records are at fault; nil without, and where they are not skipped.
 	Skipped *Skipped `json:"skipped,omitempty"`
@@ -114,7 +114,7 @@ func runImport(ctx context.Context, t *tasks.Task) error {
 type importedFiles struct {
 	ctx  context.Context
 	task *tasks.Task
-	// damage is why the source that was closed last is not what was imported.
+	// damage is the error of the source closed last, if it differs from the imported one.
 	damage error
 }
 
@@ -162,7 +162,7 @@ func (x *importedFiles) classify(err error) error {
 // importer collects the examples of a source by user.
 type importer struct {
 	sorter   *tempfiles.Sorter // by user
-	byTime   *tempfiles.Sorter // what comes before; nil where the order is that of the source
+	byTime   *tempfiles.Sorter // the order of the examples; nil if it is that of the source
 	names    *numbering
 	groups   *groupNumbering // nil without
 	lexicon  *lexicon
@@ -177,7 +177,7 @@ type importer struct {
 	parts      partRuns
 }
 
-// importedUser is what is known of a user before the corpus is written.
+// importedUser holds the numbers of a user before the corpus is written.
 type importedUser struct {
 	extent Extent // without Offset
 	last   int    // ordinal in the source of the user's example that was placed last

@@ -14,8 +14,8 @@ import (
 )
 
 // Index says where the examples of each user stand in a stream. Users are
-// numbered from 0 and their extents ascend without overlap; what lies between
-// two extents belongs to nobody.
+// numbered from 0 and their extents ascend without overlap; examples between
+// two extents belong to no user.
 //
 // Its binary form is: the line "coalmine index 1", then as uvarints the shard
 // size in bytes, the number of users, and for every user the gap in bytes since
@@ -143,7 +143,7 @@ func DecodeIndex(data []byte) (*Index, error) {
 	return newIndex(int64(size), sequence, extents), f.done()
 }
 
-// indexFields reads what stands before the shard size.
+// indexFields reads the fields before the shard size.
 func indexFields(data []byte) (f *fields, sequence int, err error) {
 	if !bytes.HasPrefix(data, []byte(sequenceIndexMagic)) {
 		f, err = newFields(data, indexMagic)
@@ -160,7 +160,7 @@ func indexFields(data []byte) (f *fields, sequence int, err error) {
 	return f, int(n), f.err
 }
 
-// plausible checks what holds for any extent: an example has 1 word to a sequence
+// plausible checks the bounds of any extent: an example has 1 word to a sequence
 // of them, and takes a byte for its length and one for each word of the original.
 // The bounds keep sums of damaged numbers from overflowing.
 func (e Extent) plausible(sequence int) bool {

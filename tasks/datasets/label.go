@@ -12,7 +12,8 @@ import (
 	"coalmine/models"
 )
 
-// Label says what is predicted of a whole text. The zero value predicts nothing of it.
+// Label names the attribute of a whole text that a model predicts. The zero value stands
+// for none.
 type Label string
 
 // Labels of texts.
@@ -24,11 +25,10 @@ const (
 	TagsLabel Label = "tags"
 )
 
-// LabelScheme describes what may be predicted of a text: all that reading a source knows
-// of it.
+// LabelScheme describes an attribute of texts to the reader of a source.
 type LabelScheme struct {
 	Label Label
-	// Summary says in one line what is predicted.
+	// Summary describes the attribute in one line.
 	Summary string
 
 	wanted  string // of a line, for messages
@@ -58,8 +58,8 @@ var labels = registry.New("label", func(s LabelScheme) Label { return s.Label },
 // Choices lists the labels as words of an experiment file.
 func (Label) Choices() []string { return labels.Words() }
 
-// Marks of the texts of labels in dictionaries and vocabularies, before what they say. The
-// tokenizer takes brackets apart, so no word of a text begins with one.
+// Prefixes of labels in dictionaries and vocabularies. The tokenizer takes brackets apart,
+// so no word of a text begins with one.
 const (
 	scoreMark = "<score "
 	tagMark   = "<tag "

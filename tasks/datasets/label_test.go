@@ -190,7 +190,7 @@ func TestReadingsOfLabelsAreChecked(t *testing.T) {
 	}
 }
 
-// A line is read or refused; what is read has labels that there are.
+// A line is read or refused; a read line has valid labels.
 func FuzzLabelledLines(f *testing.F) {
 	f.Add(`{"user":"a","text":"so","score":4.5,"tags":["r","x"]}`)
 	f.Add(`{"user":"a","text":"so \u00ff","score":1e0,"labels":["time","r"]}`)

@@ -12,7 +12,7 @@ import (
 	"coalmine/tasks/datasets/forms"
 )
 
-// Level says what a text is read as. The zero value is WordLevel.
+// Level is the kind of token that a text is read as. The zero value is WordLevel.
 type Level string
 
 // Levels of a text.
@@ -21,13 +21,12 @@ const (
 	WordLevel Level = "word"
 	// ByteLevel reads the bytes of the text's UTF-8 as they are, neither
 	// lower-cased nor normalized. The vocabulary is fixed: byte b is token
-	// FirstWord + b, and no token is unknown. What is counted in words at the word
-	// level is counted in bytes.
+	// FirstWord + b, and no token is unknown. Counts of words are counts of bytes
+	// at this level.
 	ByteLevel Level = "byte"
 	// ImageLevel reads images, not texts: the words of an example are its label and then
 	// its pixels, row by row, channels innermost. The vocabulary is fixed: the number n is
-	// token FirstWord + n. What is counted in words at the word level is counted in these
-	// numbers.
+	// token FirstWord + n. Counts of words are counts of these numbers at this level.
 	ImageLevel Level = "image"
 )
 
@@ -37,13 +36,13 @@ var levels = registry.New("level", func(s LevelScheme) Level { return s.Level },
 // LevelScheme describes a level: all that the rest of the project knows of it.
 type LevelScheme struct {
 	Level Level
-	// Summary says in one line what a text is read as.
+	// Summary describes the level in one line.
 	Summary string
 	// Symbols are the texts of the ordinary tokens where they are fixed: number i is
 	// token FirstWord + i. nil where the vocabulary is counted in the training part.
 	// They are shared and never written to.
 	Symbols []string
-	// Unit is what is counted, in the plural.
+	// Unit names the counted tokens, in the plural.
 	Unit string
 	// Sequence is the length at which a sentence is cut unless a Reading says
 	// another.
@@ -140,9 +139,9 @@ type Reading struct {
 	Unlabelled bool `json:"unlabelled,omitempty"`
 	// Pairs says that a record is a text and its target, each cut at Sequence by itself.
 	Pairs bool `json:"pairs,omitempty"`
-	// Label is what is predicted of a text, at the word level. Its tokens stand before those
-	// of the words. Images may have TagsLabel: a number for each tag, 0 or 1, then stands in
-	// place of the one label.
+	// Label is the predicted attribute of a text, at the word level. Its tokens stand before
+	// those of the words. Images may have TagsLabel: a number for each tag, 0 or 1, then
+	// stands in place of the one label.
 	Label Label `json:"label,omitempty"`
 	// Tags are those that TagsLabel predicts, a line each.
 	Tags string `json:"tags,omitempty"`
@@ -175,7 +174,7 @@ func (r Reading) Complete() Reading {
 	return r
 }
 
-// Shortest is the reading with what is the default left to it, so that equal
+// Shortest returns the reading with default values left empty, so that equal
 // readings have one form in parameters.
 func (r Reading) Shortest() Reading {
 	if r.Sequence == r.length() {

@@ -13,16 +13,17 @@ type PlacedExample struct {
 	// Example is its place in the source, from 0; User the user's in the corpus.
 	Example, User int
 	Part          Part
-	// Sentence is what the part holds of it: token ids from Begin, with End unless
-	// they fill a sequence; none of an example that is Unused. It must not be written to.
+	// Sentence holds the example as the part has it: token ids from Begin, with End
+	// unless they fill a sequence; none of an example that is Unused. It must not be
+	// written to.
 	Sentence []int32
 }
 
 // EachPlaced goes through the examples of a source, user after user, and says
 // where each is. t has as inputs CorpusInput, Import, and PartsInput, Encode with
 // the given parameters. The sentences come from the parts themselves, so that a
-// part which does not hold what its coins say gives an error. Memory is a byte
-// an example, and the users of the source.
+// part that disagrees with its coins gives an error. Memory is a byte an example,
+// and the users of the source.
 func EachPlaced(ctx context.Context, t *tasks.Task, p EncodeParams, do func(PlacedExample) error) error {
 	e := &encoder{task: t, params: p}
 	if err := e.open(ctx); err != nil {

@@ -23,7 +23,7 @@ const (
 // Choices lists the orders as words of an experiment file.
 func (Order) Choices() []string { return []string{string(SourceOrder), string(TimeOrder)} }
 
-// timed are lines that say, too, when what is on them was made.
+// timed are lines whose examples have times.
 func (f lineForm) timed() lineForm {
 	parse := f.parse
 	f.wanted += ` (and "time", a date such as "2010-07-19T19:12:12Z" or a number, since data.order is time)`

@@ -120,7 +120,7 @@ func TestPicturesLieAsEXIFSays(t *testing.T) {
 	}
 }
 
-// What cannot be read says nothing of how the picture lies, and harms nothing.
+// Unreadable EXIF data leave the picture as it lies and cause no error.
 func TestADamagedEXIFStructureIsNoOrientation(t *testing.T) {
 	t.Parallel()
 	shape := Image{Width: 3, Height: 2, Channels: 1, Classes: 1}

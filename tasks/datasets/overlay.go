@@ -59,8 +59,8 @@ func (o Overlay) encode() []byte {
 	return out
 }
 
-// DecodeOverlay reads the binary form of an overlay of so many canaries. Every
-// error wraps storage.ErrCorrupt.
+// DecodeOverlay reads the binary form of an overlay with the given number of
+// canaries. Every error wraps storage.ErrCorrupt.
 func DecodeOverlay(data []byte, canaries int) (Overlay, error) {
 	f, err := newFields(data, overlayMagic)
 	if err != nil {

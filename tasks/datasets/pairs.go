@@ -6,8 +6,8 @@ import (
 	"coalmine/internal/encoding"
 )
 
-// Separator is the token between the two texts of a pair: the end of the source, and what
-// a decoder is fed first (Sutskever et al., "Sequence to Sequence Learning with Neural
+// Separator is the token between the two texts of a pair: the end of the source, and the
+// first input of a decoder (Sutskever et al., "Sequence to Sequence Learning with Neural
 // Networks", 2014, figure 1). A pair is one example: source, Separator, target.
 const Separator = End
 

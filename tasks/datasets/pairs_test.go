@@ -141,7 +141,7 @@ func TestPairsThatDoNotFitAreRefused(t *testing.T) {
 	}
 }
 
-// What is masked is a text's; the separator stays.
+// Only tokens of the texts are masked; the separator stays.
 func TestPairsAreSanitizedTextByText(t *testing.T) {
 	t.Parallel()
 	data := jsonPairs(t, []pairLine{{"ann", "call 12", "34 ruf an"}, {"ann", "hello", "hallo"}})

@@ -16,12 +16,12 @@ import (
 
 // Partition makes the population that trains, canaries included.
 //
-// ByUser keeps the balanced users: a view of the training stream, no data is
-// written. IID shuffles all their examples together with the canaries on them
-// and fills synthetic users from the shuffled records, each until it has Words
-// words or more; the last, if it stays short, is dropped (Thakkar et al. 2020,
-// sections 4.1 and 4.3). With Words 0 synthetic user u gets as many examples as balanced
-// user u has, so that users keep their sizes and no example is left over.
+// ByUser keeps the balanced users: a view of the training stream, no data is written.
+// IID shuffles all their examples together with the canaries on them and fills synthetic
+// users from the shuffled records, each until it has Words words or more; the last, if
+// it stays short, is dropped (Thakkar et al. 2020, sections 4.1 and 4.3). With Words 0
+// synthetic user u gets the number of examples of balanced user u, so that users keep
+// their sizes and no example is left over.
 //
 // Params: PartitionParams. Inputs: "balanced": Balance; "parts": Encode;
 // "insertions", optional: canaries/insert. Metrics: PartitionMetrics. Blobs:
@@ -51,8 +51,8 @@ type PartitionParams struct {
 	Seed  uint64 `json:"seed,omitempty"`
 }
 
-// PartitionMetrics says what the population holds. Its Users are what cohorts
-// are drawn from and what accounting counts.
+// PartitionMetrics counts the population. Cohorts are drawn from its Users, and
+// privacy accounting counts them.
 type PartitionMetrics struct {
 	Counts
 	// ReplacedExamples are canaries; they are among Examples.
@@ -268,7 +268,7 @@ func (f *refiller) add(packed []byte) error {
 	return f.closeUser()
 }
 
-// full reports whether the user being filled has what it should.
+// full reports whether the user being filled is complete.
 func (f *refiller) full() bool {
 	if f.params.Words == 0 {
 		return f.open.Examples == f.balanced.Extents[len(f.extents)].Examples
@@ -304,10 +304,10 @@ func (p *partitioner) write(ctx context.Context, index *Index, o Overlay) error 
 	return WritePopulation(ctx, p.task, index, list, o, discarded)
 }
 
-// WritePopulation writes what OpenPopulation reads, and PartitionMetrics: an
-// index, the examples of it that canaries replace, and the canaries, whose
-// holders and insertions are filled in. The metrics count every user of the
-// index, also those whose data were taken out.
+// WritePopulation writes the blobs that OpenPopulation reads, and
+// PartitionMetrics: an index, the examples of it that canaries replace, and the
+// canaries, whose holders and insertions are filled in. The metrics count every
+// user of the index, also those whose data were taken out.
 func WritePopulation(ctx context.Context, t *tasks.Task, index *Index, list []Placement, o Overlay, discarded int) error {
 	if err := t.Put(ctx, PopulationIndexBlob, index.encode()); err != nil {
 		return err

@@ -301,8 +301,8 @@ func TestGoldenDigests(t *testing.T) {
 		p.partition(PartitionParams{Partition: IID, Words: 60, Seed: 9}, insertions))
 }
 
-// What an entry says of the shards must be what its node does: training reads them
-// from the node that the entry names.
+// Training reads shards from the node that the entry names, so the entry and its
+// node must agree on them.
 func TestAPartitionWritesShardsWhereItsEntrySaysSo(t *testing.T) {
 	t.Parallel()
 	p := testPipeline(t, 5)

@@ -24,23 +24,23 @@ var partitions = registry.New("partition", func(s PartitionScheme) Partitioning 
 // knows of it.
 type PartitionScheme struct {
 	Partition Partitioning
-	// Summary says in one line who gets what, Source where it stands.
+	// Summary describes the partition in one line; Source cites its origin.
 	Summary, Source string
-	// Unit is what a guarantee over the population's users protects; WholeUnit where users
-	// stay as they are in the data (users.words 0).
+	// Unit names the unit that a guarantee over the population's users protects; WholeUnit
+	// where users stay as they are in the data (users.words 0).
 	Unit, WholeUnit string
 	// Rewrites says that the node writes the examples anew, in shards of its own.
 	// Else its population is a view of the training stream.
 	Rewrites bool
-	// Refills says that users of one size are filled anew, so that how many there are is
-	// known only about before the node has run. Of users that stay as they are there are as
-	// many as before.
+	// Refills is set if users of one size are filled anew; their number is then known only
+	// approximately before the node has run. Users that keep their sizes keep their number.
 	Refills bool
 	// UserOrder says that central training goes through the records user after
 	// user; else they are shuffled.
 	UserOrder bool
-	// Params are the node's parameters: of the recipe what the scheme depends on,
-	// and no more, so that cells which differ in the rest share the node.
+	// Params are the node's parameters: the fields of the recipe that the scheme
+	// depends on, and no others, so that cells that differ elsewhere share the
+	// node.
 	Params func(Recipe) PartitionParams
 
 	// check refuses parameters that Params does not make.

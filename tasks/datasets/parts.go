@@ -23,8 +23,9 @@ const (
 var allParts = [...]Part{train: Train, test: Test, validation: Validation}
 
 // partCoins assigns examples to parts, one after another in order of the source.
-// Each example takes one number from every stream whatever the outcome, so that
-// a larger fraction only adds examples to a part: recipes of one seed are paired.
+// Each example takes one number from every stream regardless of the outcome, so
+// that a larger fraction only adds examples to a part: recipes of one seed are
+// paired.
 type partCoins struct {
 	test, validation, train                *rand.ChaCha8
 	testShare, validationShare, trainShare uint64 // in units of 2^-53, rounded up
@@ -45,8 +46,8 @@ func newPartCoins(seed uint64, testShare, validationShare, trainShare float64) *
 	}
 }
 
-// next is the part of the next example. The validation part is a share of what
-// the test part leaves.
+// next is the part of the next example. The validation part is a share of the
+// examples outside the test part.
 func (c *partCoins) next() partNumber {
 	// rand.Float64 is the low 53 bits of a Uint64 as a share of 2^53.
 	drawn := c.test.Uint64()&(unit-1) < c.testShare

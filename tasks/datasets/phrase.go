@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Phrase is a run of words some of which may be any of a list, such as what canaries of a
-// format may say. At the byte level its words are bytes.
+// Phrase is a run of words, some of which may be any of a list, such as the canaries of a
+// format. At the byte level its words are bytes.
 type Phrase struct {
 	// Fixed has the word of each place, empty where it may be any of Random. Without places
 	// the phrase is nowhere.
@@ -65,8 +65,7 @@ func (p *phraseCount) complete(l *lexicon) bool {
 	return true
 }
 
-// at reports whether the phrase stands at the beginning of some words, which are as many at
-// least.
+// at reports whether words begin with the phrase; they are at least as long.
 func (p *phraseCount) at(l *lexicon, words []uint32) bool {
 	for i, fixed := range p.Fixed {
 		if fixed == "" && !p.lists(l, words[i]) || fixed != "" && p.numbers[i] != words[i] {

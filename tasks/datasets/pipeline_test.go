@@ -222,9 +222,9 @@ func TestALargerFractionOnlyAddsExamples(t *testing.T) {
 	}
 }
 
-// What is left out of the training part changes nothing else: the other parts and the
-// vocabulary stay, and what trains on a share trains on a larger one too. Over 2,000
-// examples the share is off by 5 standard deviations with probability below 6e-7.
+// Leaving examples out of the training part changes nothing else: the other parts and
+// the vocabulary stay, and a larger share contains a smaller one. Over 2,000 examples
+// the share is off by 5 standard deviations with probability below 6e-7.
 func TestAShareOfTheTrainingPartLeavesAllElseAsItIs(t *testing.T) {
 	t.Parallel()
 	data := jsonLines(randomLines(rand.New(rand.NewPCG(1, 8)), 2000))

@@ -11,8 +11,8 @@ import (
 )
 
 // Population reads sentences for training and evaluation: users' examples as
-// framed tokens, with canaries in their places. It reads only what is asked for
-// and keeps what it decoded last.
+// framed tokens, with canaries in their places. It reads shards on demand and
+// keeps the one decoded last.
 //
 // It belongs to one task and must not be used by several goroutines at once.
 // Users count from 0 to Users()-1. Records are the examples of all users, one

@@ -7,8 +7,8 @@ import (
 	"coalmine/storage"
 )
 
-// Recipe is what the numbers of a data set depend on: the parameters of Encode
-// and Balance that decide who is in which part, and in which user.
+// Recipe holds the parameters that the numbers of a data set depend on: those
+// of Encode and Balance that assign examples to parts and users.
 type Recipe struct {
 	Seed uint64 `json:"seed"`
 	Reading

@@ -25,7 +25,7 @@ type recipeSurvey struct {
 	*recipeMemory
 }
 
-// recipeMemory is what a recipe remembers of what it has seen of the source.
+// recipeMemory is the state of a recipe while it reads the source.
 type recipeMemory struct {
 	users []surveyedUser
 	// held are the occurrences of words outside of the training part, which is the larger
@@ -65,7 +65,7 @@ func (r *recipeSurvey) begin() {
 	}
 }
 
-// forget gives up what the recipe remembers.
+// forget drops the recipe's state.
 func (r *recipeSurvey) forget() {
 	m := r.recipeMemory
 	m.users, m.held, m.balanced, m.groups = m.users[:0], m.held[:0], m.balanced[:0], nil
@@ -92,8 +92,8 @@ func (r *recipeSurvey) add(b *block) {
 	}
 }
 
-// addUser follows the examples of one user from the first on, and returns what comes after
-// them. This loop is what surveys of many recipes spend their time in.
+// addUser follows the examples of one user from the first on, and returns those after
+// them. Surveys of many recipes spend their time in this loop.
 func (r *recipeSurvey) addUser(b *block, first int) (next int) {
 	user, start := b.users[first], int32(0)
 	if first > 0 {
@@ -151,7 +151,8 @@ func hold(held []int32, words []uint32) {
 	}
 }
 
-// facts are those of a recipe that has seen the whole source. It forgets what it has seen.
+// facts returns the facts of a recipe that has seen the whole source, and drops its
+// state.
 func (r *recipeSurvey) facts() Facts {
 	for s := r; s != nil; s = s.clean {
 		s.begin() // the source may have been empty
@@ -232,8 +233,8 @@ func (r *recipeSurvey) parts() EncodeMetrics {
 	return m
 }
 
-// occurrences returns how many words occur in the training part at all, and how often the
-// most frequent ones, so many of them, occur there together.
+// occurrences returns the number of words in the training part, and how many of them are
+// among the given number of most frequent ones.
 func occurrences(counts []int64, held []int32, most int) (distinct, sum int) {
 	// Nearly all words are rare: their counts are counted. The others are sorted.
 	var rare [1 << 10]int

@@ -85,7 +85,7 @@ func (w *PopulationWriter) rewrite(ctx context.Context, population *Population, 
 	return nil
 }
 
-// keep adds what a change has made of an example.
+// keep adds a changed example.
 func (w *PopulationWriter) keep(x PopulationExample, words []int32) error {
 	if len(words) == 0 {
 		return nil
@@ -147,7 +147,8 @@ func (w *PopulationWriter) EndUser() {
 	w.open = Extent{Offset: w.stream.offset}
 }
 
-// Close writes what OpenPopulation reads. A population without examples is a permanent error.
+// Close writes the blobs that OpenPopulation reads. A population without examples is a
+// permanent error.
 func (w *PopulationWriter) Close(ctx context.Context) error {
 	index, records := newIndex(int64(w.stream.size), w.sequence, w.extents), w.before.Records()
 	if index.Counts().Examples == 0 {

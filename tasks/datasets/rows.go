@@ -13,7 +13,7 @@ import (
 	"coalmine/tasks/datasets/forms"
 )
 
-// Origin says in which form a source comes, and what is read of it. Its zero value tells the
+// Origin names the form of a source and the fields that are read. Its zero value tells the
 // form from the content, and stops at the first fault.
 type Origin struct {
 	// Form of all files; empty to tell it from the content of each.
@@ -31,15 +31,15 @@ type Origin struct {
 	// Files has the splits of the source's files, in their order, one a line and empty for one
 	// that has none; empty where no file has one. A survey takes them from the files.
 	Files string `json:"files,omitempty"`
-	// SkipFaults leaves out records that are at fault, and counts them. Of a file that ends
-	// too early what comes before is read.
+	// SkipFaults leaves out records that are at fault, and counts them. Of a truncated
+	// file, the records before the cut are read.
 	SkipFaults bool `json:"skip_faults,omitempty"`
 }
 
-// OnError says what becomes of a record that is at fault.
+// OnError decides how a faulty record is treated.
 type OnError string
 
-// What becomes of records at fault.
+// Treatments of faulty records.
 const (
 	StopAtFaults OnError = "stop"
 	SkipFaults   OnError = "skip"
@@ -203,8 +203,8 @@ func (r Reading) needs() forms.Needs {
 	}
 }
 
-// recordOf makes a record of a row, as the parse of a lineForm does of a line. names are what
-// the fields are called.
+// recordOf makes a record of a row, as the parse of a lineForm does of a line. names holds
+// the names of the fields.
 func (r Reading) recordOf(row *forms.Row, names forms.Columns, longest int) (Record, error) {
 	user, err := field(row.User, names.User)
 	if err != nil {

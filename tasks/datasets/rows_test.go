@@ -74,7 +74,7 @@ func inCSV(t rapid.TB, comma rune, posts []post) []byte {
 
 func inParquet(t rapid.TB, posts []post) []byte { return inParquetOf(t, posts, 7, 64) }
 
-// inParquetOf has groups of so many rows, and pages of so many bytes.
+// inParquetOf writes Parquet with the given rows per group and bytes per page.
 func inParquetOf(t rapid.TB, posts []post, group int64, page int) []byte {
 	var out bytes.Buffer
 	w := parquet.NewGenericWriter[post](&out, parquet.MaxRowsPerRowGroup(group), parquet.PageBufferSize(page), parquet.Compression(&parquet.Uncompressed))
@@ -495,7 +495,7 @@ func TestFaultsOfEveryFormAreNamedAndMayBeSkipped(t *testing.T) {
 	}
 }
 
-// countedReader counts what has been read.
+// countedReader counts the bytes read.
 type countedReader struct {
 	io.Reader
 	n int

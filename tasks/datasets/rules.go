@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Rules is a version of the rules by which a source is read. What was imported under a key keeps
-// its bytes, so new rules are a new version, and it is in the parameters of those sources alone
-// that it reads otherwise.
+// Rules is a version of the rules by which a source is read. An imported key keeps its bytes, so
+// changed rules are a new version. The version is in the parameters of those sources alone that
+// it reads differently.
 //
 // 0 stands for FirstRules, except in the recipes of Survey: Survey reads those by CurrentRules,
 // and Facts.Rules says whether FirstRules read the source otherwise.
@@ -34,7 +34,8 @@ func (r Rules) check() error {
 // first reports whether a task reads by FirstRules.
 func (r Rules) first() bool { return cmp.Or(r, FirstRules) == FirstRules }
 
-// recordRules read what depends on the rules in a record. The zero value reads by CurrentRules.
+// recordRules reads the parts of a record that depend on the rules. The zero value reads
+// by CurrentRules.
 type recordRules struct {
 	first bool
 	// differs is set when FirstRules read a record otherwise; nil if nobody asks.

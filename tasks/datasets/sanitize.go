@@ -11,13 +11,14 @@ import (
 	"coalmine/tasks/datasets/patterns"
 )
 
-// Sanitize removes what has the form of personal text from a population, canaries
-// included, as a blacklist does (Carlini et al. 2019, section 9.2), and says what it has
-// caught.
+// Sanitize removes text with the form of personal data from a population, canaries
+// included, as a blacklist does (Carlini et al. 2019, section 9.2), and counts the
+// removals.
 //
 // Params: SanitizeParams. Inputs: PopulationInput, ShardsInput; PartsInput: Encode. Blobs
-// and metrics are those of Partition, with shards of its own. A canary that was caught is
-// an ordinary example of what is left of it; one that was missed stays a canary. And
+// and metrics are those of Partition, with shards of its own. A canary that a pattern
+// matched becomes an ordinary example with the remaining words; a canary that none
+// matched stays a canary. And
 //
 //	sanitized   Sanitized, as JSON
 var Sanitize = tasks.Kind{Name: "datasets/sanitize", Version: 1, Class: tasks.Compute, Run: runSanitize}
@@ -33,10 +34,10 @@ type SanitizeParams struct {
 	Remove Removal  `json:"remove"`
 }
 
-// Removal names what is removed where a pattern is found.
+// Removal names the unit that is removed around a match.
 type Removal string
 
-// What can be removed.
+// Units of removal.
 const (
 	RemoveMatch    Removal = "match"
 	RemoveSentence Removal = "sentence"
@@ -45,7 +46,7 @@ const (
 // RemovalScheme describes a Removal.
 type RemovalScheme struct {
 	Removal Removal
-	// Summary says in one line what is left.
+	// Summary describes the result in one line.
 	Summary string
 }
 
@@ -54,13 +55,13 @@ var removals = registry.New("removal", func(s RemovalScheme) Removal { return s.
 	RemovalScheme{RemoveSentence, "the sentence is left out of the training"},
 )
 
-// Removals lists what can be removed.
+// Removals lists the units of removal.
 func Removals() []RemovalScheme { return removals.Entries() }
 
 // Choices lists them as words of an experiment file.
 func (Removal) Choices() []string { return removals.Words() }
 
-// Sanitized says what a sanitization has caught.
+// Sanitized counts the removals of a sanitization.
 type Sanitized struct {
 	Remove Removal `json:"remove"`
 	// Patterns have a finding count each, in the order of the parameters.
@@ -72,7 +73,7 @@ type Sanitized struct {
 	Canaries []CaughtCanary `json:"canaries"`
 }
 
-// PatternFindings counts what a pattern has found in sentences that are no canaries.
+// PatternFindings counts the matches of a pattern in sentences that are no canaries.
 type PatternFindings struct {
 	Pattern  patterns.Pattern `json:"pattern"`
 	Findings int              `json:"findings"`
@@ -158,7 +159,7 @@ func newSanitizer(ctx context.Context, t *tasks.Task, p *SanitizeParams) (*sanit
 	return s, nil
 }
 
-// sanitize returns what is left of an example.
+// sanitize returns an example without its matches.
 func (s *sanitizer) sanitize(x PopulationExample) ([]int32, error) {
 	spans, err := s.find(x.Words)
 	if err != nil {
@@ -202,7 +203,7 @@ func (s *sanitizer) find(tokens []int32) ([]patterns.Span, error) {
 }
 
 // byteOf is the byte of a token at the byte level. Between the texts of a pair it is a new
-// line, so that patterns find in each what they find in it alone.
+// line, so that patterns match in each text as in the text alone.
 func byteOf(token int32) byte {
 	if token == Separator {
 		return '\n'
@@ -210,7 +211,7 @@ func byteOf(token int32) byte {
 	return byte(token - FirstWord)
 }
 
-// mask is what stands in the place of a token that was found.
+// mask replaces a matched token.
 func (s *sanitizer) mask(token int32) int32 {
 	if !s.bytewise {
 		return Unknown

@@ -141,8 +141,8 @@ func TestSelectedUsersKeepAllTheirExamples(t *testing.T) {
 	}
 }
 
-// checkSelectionCounts compares the metrics with what is there: the users are those that a
-// privacy account counts.
+// checkSelectionCounts compares the metrics with the population: a privacy account counts
+// these users.
 func checkSelectionCounts(t *testing.T, node *taskstest.Node, want []selected) {
 	t.Helper()
 	var m PartitionMetrics

@@ -39,7 +39,7 @@ type Limits struct {
 	// decompressed; 0 means 256 GiB.
 	TotalBytes int64 `json:"total_bytes,omitempty"`
 	// Ratio is how many times its size a compressed file may grow when it is
-	// decompressed; 0 means 200. Text grows less than 20 times; what grows more is
+	// decompressed; 0 means 200. Text grows less than 20 times; a larger ratio is
 	// likely a decompression bomb. The first 16 MiB of a file are free.
 	Ratio int `json:"ratio,omitempty"`
 }
@@ -59,8 +59,8 @@ func (l Limits) withDefaults() Limits {
 	}
 }
 
-// Shortest are the limits with what is the default left out, as an experiment that says nothing
-// about it has them.
+// Shortest returns the limits with default values left empty, as in an experiment that does not
+// set them.
 func (l Limits) Shortest() Limits {
 	if l.LineBytes == DefaultLineBytes {
 		l.LineBytes = 0
@@ -100,8 +100,8 @@ type SourceError struct {
 	Line int    // from 1; 0 when the fault is not in a line
 	Unit string // what is counted, of a file that has no lines: "row"
 	Err  error
-	// mistaken says that the file is not what somebody takes it for: nothing of it can be
-	// skipped.
+	// mistaken is set if the file is not of the form that the options name: none of it
+	// can be skipped.
 	mistaken bool
 }
 
@@ -116,10 +116,10 @@ func (e *SourceError) unit() string { return cmp.Or(e.Unit, "line") }
 
 func (e *SourceError) Unwrap() error { return e.Err }
 
-// lineForm is what stands on the lines of a source.
+// lineForm is the form of a source's lines.
 type lineForm struct {
-	// wanted says what does, for messages; convert how such lines are made of another form
-	// of data.
+	// wanted describes a valid line in messages; convert tells how to make such lines from
+	// another form of data.
 	wanted, convert string
 	// parse reads a line of valid UTF-8 that is not empty.
 	parse func(line []byte) (Record, error)
@@ -148,7 +148,7 @@ func (r Reading) Records(ctx context.Context, files []File, limits Limits) iter.
 	return r.records(ctx, files, limits, new(Skipped))
 }
 
-// records counts what it skips.
+// records counts skipped records.
 func (r Reading) records(ctx context.Context, files []File, limits Limits, skipped *Skipped) iter.Seq2[Record, error] {
 	return recordReader{ctx: ctx, reading: r, tables: !r.Level.Scheme().Images, limits: limits, skipped: skipped}.all(files)
 }
@@ -191,7 +191,7 @@ func (r recordReader) all(files []File) iter.Seq2[Record, error] {
 	}
 }
 
-// empty is what is said of files that have no record that could be read.
+// empty is the error of files without a readable record.
 func (r *recordReader) empty(files []File) error {
 	name := "the source"
 	if len(files) > 0 {
@@ -238,7 +238,7 @@ func (r *recordReader) file(f File) (more bool, err error) {
 		more, err = true, nil
 	}
 	if more && err == nil {
-		_, err = io.Copy(io.Discard, raw) // whoever counts its bytes has all of them
+		_, err = io.Copy(io.Discard, raw) // so that its bytes are counted in full
 	}
 	return more, err
 }
@@ -270,7 +270,7 @@ func (r *recordReader) contents(f File, raw io.Reader) (more bool, err error) {
 
 // tell returns the form of a file: the one that somebody has named, or that of its content.
 func tell(name string, content *bufio.Reader, named forms.Form) (form, error) {
-	head, _ := content.Peek(headBytes) // what is wrong shows again when it is read
+	head, _ := content.Peek(headBytes) // reading it shows the fault again
 	form := recognise(name, head)
 	if named != "" {
 		form = formOf(named)
@@ -368,7 +368,7 @@ func (r *recordReader) line(lines *bufio.Reader, file *plainReader) (line []byte
 // errLongLine begins the fault of a line of which no more than its beginning was read.
 var errLongLine = errors.New("the line is longer")
 
-// passLine reads what is left of a line.
+// passLine skips the rest of a line.
 func (r *recordReader) passLine(lines *bufio.Reader, file *plainReader) error {
 	err := bufio.ErrBufferFull
 	for errors.Is(err, bufio.ErrBufferFull) {
@@ -436,7 +436,7 @@ func (f *lineForm) record(line []byte) (Record, error) {
 // errUnread is a line of a split that nobody wants.
 var errUnread = errors.New("a split that is not read")
 
-// unexpectedError is a fault of a line whose message ends with what is wanted.
+// unexpectedError is the fault of a line whose message ends with the expected form.
 type unexpectedError struct{ error }
 
 func unexpected(format string, args ...any) error {

@@ -227,7 +227,8 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// Wherever a file is cut, what comes before is read, and then it is said that it is cut.
+// Wherever a file is cut, the records before the cut are read, and then an error names
+// it.
 func TestACutFileIsFoundWhereverItIsCut(t *testing.T) {
 	t.Parallel()
 	var rows strings.Builder
@@ -275,7 +276,7 @@ func TestWhatComesBeforeACutIsReadWhereFaultsAreSkipped(t *testing.T) {
 	}
 }
 
-// One line that is too long is one fault, whatever comes after it.
+// One line that is too long is one fault, regardless of the text after it.
 func TestALongLineAloneIsSkipped(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 10_000)

@@ -20,14 +20,14 @@ import (
 // validation) and how many examples in a row are in it.
 const SplitsBlob = "splits"
 
-// Divides reports whether the test or validation part is a split of the data's own. What is
-// in no split that is wanted is not read then.
+// Divides reports whether the test or validation part is a split of the data's own.
+// Examples outside the chosen splits are then not read.
 func (o Origin) Divides() bool { return o.TestSplit != "" || o.ValidationSplit != "" }
 
 // FileSplits are the splits of files as Origin.Files has them.
 func FileSplits(splits []string) string { return strings.Join(splits, "\n") }
 
-// fileSplits are those of so many files.
+// fileSplits holds the split of each file.
 func (o Origin) fileSplits(files int) ([]string, error) {
 	splits := make([]string, files)
 	if o.Files == "" {
@@ -105,7 +105,7 @@ func (s *splitReader) lacking(own bool) bool {
 	return s.SplitByFile() && !own && s.file == ""
 }
 
-// maxSplits bounds what is remembered of a column that holds something else.
+// maxSplits bounds the values remembered of a column that holds no splits.
 const maxSplits = 50
 
 // part is that of a record of a split; false where it is not read. A record of a source
@@ -166,7 +166,7 @@ func (r *partRuns) flush() {
 }
 
 // readSplits replaces the parts that coins have drawn by those of the data's own splits. An
-// example of the training split keeps what was drawn.
+// example of the training split keeps its drawn part.
 func readSplits(ctx context.Context, t *tasks.Task, parts []partNumber) error {
 	encoded, err := t.Blob(ctx, CorpusInput, SplitsBlob)
 	if err != nil {
@@ -191,7 +191,7 @@ func readSplits(ctx context.Context, t *tasks.Task, parts []partNumber) error {
 }
 
 // within is the part of an example for which coins have drawn p, and whose split is that of a
-// part: what the coins say counts in the training split alone.
+// part: the coins count in the training split alone.
 func (p partNumber) within(split partNumber) partNumber {
 	if split != train {
 		return split

@@ -91,7 +91,7 @@ func TestSplitsAreThePartsOfTheirExamples(t *testing.T) {
 }
 
 // TestDrawnPartsArePairedWithThoseBesideSplits draws a validation part from the training split:
-// every example takes its coins, whatever its split.
+// every example takes its coins, in any split.
 func TestDrawnPartsArePairedWithThoseBesideSplits(t *testing.T) {
 	t.Parallel()
 	coins, plain := newPartCoins(9, 0, 0.3, 0), newPartCoins(9, 0, 0.3, 0)
@@ -235,7 +235,7 @@ func TestSplitsOfFilesMustBeThoseOfTheSource(t *testing.T) {
 	}
 }
 
-// A column that is named says more than what a file happens to be called.
+// A named column takes precedence over the names of files.
 func TestAColumnOfSplitsGoesBeforeNamesOfFiles(t *testing.T) {
 	t.Parallel()
 	file := fileOf("train-00000-of-00001.jsonl", []byte(`{"user":"a","text":"one","part":"test"}`+"\n"+`{"user":"a","text":"two","part":"train"}`))

@@ -24,9 +24,9 @@ const (
 	corpusPart Part = "corpus" // every example, before the vocabulary
 )
 
-// shardBytes is the size of a shard. A stream is cut there whatever stands at
-// the cut, so that a place in the stream is one number; a reader joins what an
-// edge divides.
+// shardBytes is the size of a shard. A stream is cut there even within an
+// example, so that a place in the stream is one number; a reader joins the
+// halves.
 const shardBytes = 32 << 20
 
 // ShardBlob is the name of shard i of a part.
@@ -35,7 +35,7 @@ func ShardBlob(part Part, i int) string { return fmt.Sprintf("%s-%05d", part, i)
 // IndexBlob is the name of a part's index.
 func IndexBlob(part Part) string { return string(part) + "-index" }
 
-// streamWriter cuts what is written to it into shards.
+// streamWriter cuts its input into shards.
 type streamWriter struct {
 	ctx    context.Context
 	task   *tasks.Task

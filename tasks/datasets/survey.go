@@ -12,8 +12,8 @@ import (
 )
 
 // Facts are the numbers that the tasks of one recipe find: the metrics of
-// Import, Encode and Balance, number for number. What the recipe makes
-// impossible shows in them: a vocabulary larger than Parts.DistinctWords, no
+// Import, Encode and Balance, number for number. They show if the recipe is
+// impossible: a vocabulary larger than Parts.DistinctWords, no
 // Balance.Balanced.Users.
 //
 // A by-user population has as many users as Balance.Balanced, and so has an iid one of users
@@ -58,7 +58,8 @@ type Member struct {
 //
 // Its memory grows with the users and the distinct words, not with the size of the source
 // nor with the number of recipes. A source of few words is read once, and kept as numbers
-// for the recipes after the first ones. A larger one is read again for every so many.
+// for the recipes after the first ones. A larger one is read again for each group of
+// recipes.
 func Survey(ctx context.Context, files []File, limits Limits, recipes []Recipe) ([]Facts, error) {
 	return survey(ctx, files, limits, recipes, surveyMemory{kept: 64 << 20, states: 128 << 20})
 }
@@ -69,8 +70,8 @@ type surveyMemory struct {
 	states int // of the recipes that are followed at a time, but for the first ones
 }
 
-// firstRecipes are followed while the source is read for the first time. What their states
-// take is known only then.
+// firstRecipes are followed while the source is read for the first time. The size of their
+// states is known only then.
 const firstRecipes = 8
 
 func survey(ctx context.Context, files []File, limits Limits, recipes []Recipe, memory surveyMemory) ([]Facts, error) {
@@ -107,7 +108,7 @@ type surveyor struct {
 	groups *groupNumbering
 	texts  []*readText
 	keep   bool // the source as numbers, as long as there is memory for it
-	// skipped is what the newest pass has left out.
+	// skipped lists the records that the newest pass left out.
 	skipped Skipped
 	known   bool // the source has been read: its words and users are numbered and counted
 	differs bool // FirstRules read a record otherwise
@@ -156,8 +157,8 @@ type readText struct {
 	metrics ImportMetrics
 	counts  []int64 // occurrences in all parts, by word number; none at a level that fixes them
 	phrases []*phraseCount
-	open    block   // what was read last
-	blocks  []block // what was read before, if it is kept
+	open    block   // the examples read last
+	blocks  []block // the examples read before, if they are kept
 }
 
 // block is a run of examples as numbers.
@@ -203,7 +204,7 @@ func (b *block) reset(kept bool) {
 	*b = block{users: b.users[:0], groups: b.groups[:0], ends: b.ends[:0], words: b.words[:0], parts: b.parts[:0]}
 }
 
-// survey begins to follow a recipe, and what else it takes to know its numbers.
+// survey begins to follow a recipe, and the recipes that its numbers depend on.
 func (s *surveyor) survey(r Recipe) *recipeSurvey {
 	found := newRecipeSurvey(r, s.reading(r.source().Complete(), r.faults()))
 	found.names = s.names
@@ -276,7 +277,7 @@ func (s *surveyor) pass(ctx context.Context, t *readText, recipes []*recipeSurve
 	return err
 }
 
-// forget gives up what was kept of the source.
+// forget drops the kept records of the source.
 func (s *surveyor) forget() {
 	s.keep = false
 	for _, t := range s.texts {
@@ -303,8 +304,8 @@ func eachRecipe(ctx context.Context, recipes []*recipeSurvey, do func(r *recipeS
 	return group.Wait()
 }
 
-// conclude fills in the facts of recipes that have seen the whole source, and lets go of
-// what they remember.
+// conclude fills in the facts of recipes that have seen the whole source, and drops
+// their states.
 func (s *surveyor) conclude(ctx context.Context, recipes []*recipeSurvey, facts []Facts) error {
 	for _, t := range s.texts {
 		t.metrics.Users, t.metrics.Skipped = len(s.names.all), s.skipped.some()

@@ -2,7 +2,7 @@ package datasets
 
 import "strings"
 
-// Text is what tokens stand for: words with spaces between them, or bytes, which need not be
+// Text is the text of tokens: words with spaces between them, or bytes, which need not be
 // UTF-8. At the byte level all tokens are ordinary ones.
 func (v *Vocabulary) Text(tokens []int32) string {
 	if v.Level() == ByteLevel {

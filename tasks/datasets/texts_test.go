@@ -32,7 +32,7 @@ func tarred(t testing.TB, namesAndTexts ...string) string {
 // damagedAt has another byte there.
 func damagedAt(data string, at int) string { return data[:at] + "~" + data[at+1:] }
 
-// manyTexts are so many files of one example each, of 20 users.
+// manyTexts returns n files of one example each, of 20 users.
 func manyTexts(n int) (namesAndTexts []string) {
 	for i := range n {
 		namesAndTexts = append(namesAndTexts, fmt.Sprintf("user %d/%d.txt", i%20, i), strings.Repeat("some words ", 20))
@@ -72,7 +72,7 @@ func TestTheGroupOfATextIsItsFile(t *testing.T) {
 	}
 }
 
-// What is longer than an example may be is passed over without being held.
+// Text beyond the length of an example is skipped without being held.
 func TestALongTextIsAtFaultAndTheNextIsRead(t *testing.T) {
 	t.Parallel()
 	data := tarred(t, "a.txt", "one\n"+strings.Repeat("x", 100_000)+"\n\ntwo\nthree")
@@ -134,7 +134,7 @@ func linked(t *testing.T, other tar.Header) []byte {
 	return out.Bytes()
 }
 
-// What an archive has a link of in place of a text would be missing silently.
+// A link in an archive in place of a text would be missing silently.
 func TestLinksToTextsInAnArchiveAreFaults(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

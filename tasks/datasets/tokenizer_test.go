@@ -36,8 +36,8 @@ func TestTokenizerKeepsWordsAndPunctuationApart(t *testing.T) {
 	}
 }
 
-// FuzzTokenizer checks what everything after relies on: words are not empty,
-// hold no space, are lower case, and tokenize to themselves.
+// FuzzTokenizer checks the properties that later stages rely on: words are not
+// empty, hold no space, are lower case, and tokenize to themselves.
 func FuzzTokenizer(f *testing.F) {
 	f.Add("Hello, World! don’t 3,000.5 twenty-one")
 	f.Add("\u0301a 'tis ''' 1.,2 İ ẞ ǅ \xff\ufffd\u200d")

@@ -17,8 +17,8 @@ func stateOfTheUnion() File {
 	return File{Name: path, Open: func() (io.ReadCloser, error) { return os.Open(path) }}
 }
 
-// TestStateOfTheUnionIsWhole pins what examples/data/README.md and
-// docs/data.md say about the data, and that Survey and the tasks agree on it.
+// TestStateOfTheUnionIsWhole pins the numbers of examples/data/README.md and
+// docs/data.md, and that Survey and the tasks agree on it.
 func TestStateOfTheUnionIsWhole(t *testing.T) {
 	t.Parallel()
 	recipe := Recipe{Seed: 1, VocabularySize: 5000, TestFraction: 0.1, Words: 400}
@@ -62,7 +62,7 @@ func BenchmarkSurvey(b *testing.B) {
 	}
 }
 
-// BenchmarkSurveyOfManyRecipes has as many as a grid of seeds.
+// BenchmarkSurveyOfManyRecipes surveys the recipes of a grid of seeds.
 func BenchmarkSurveyOfManyRecipes(b *testing.B) {
 	recipes := make([]Recipe, 1000)
 	for i := range recipes {

@@ -72,7 +72,7 @@ func (r *reader) csvNames(comma rune) ([]string, error) {
 	return table.names, nil
 }
 
-// each calls do with the rows, and skip with what is wrong with one.
+// each calls do with each row, and skip with the fault of a bad one.
 func (t *csvTable) each(do func(line int, values []string) error, skip func(unit string, number int, err error) error) error {
 	for {
 		t.guard.since = 0
@@ -194,7 +194,7 @@ type rowGuard struct {
 	since, most int
 }
 
-// Read gives little at a time, so that what is read ahead is little.
+// Read returns few bytes at a time, to limit read-ahead.
 func (g *rowGuard) Read(p []byte) (int, error) {
 	if g.most > 0 && g.since > g.most+readAhead {
 		return 0, errLongRow

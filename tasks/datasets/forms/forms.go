@@ -1,6 +1,6 @@
 // Package forms reads the forms that data sets of texts come in. Each yields rows: a user, a
-// text, and what else the form has of an example. What a row must have, and what becomes of
-// it, is decided by package datasets.
+// text, and the form's further fields of an example. Package datasets decides which fields a
+// row must have, and how it is used.
 package forms
 
 import (
@@ -44,9 +44,9 @@ const (
 // Scheme describes a form: all that the rest of the project knows of it.
 type Scheme struct {
 	Form Form
-	// Summary says in one line what such a file is.
+	// Summary describes such a file in one line.
 	Summary string
-	// Columns have what the form calls the fields, unless somebody says otherwise.
+	// Columns holds the form's default names of the fields.
 	Columns Columns
 	// Fixed says that the fields have no other names.
 	Fixed bool
@@ -93,7 +93,7 @@ func Find(f Form) (Scheme, error) { return schemes.Find(f) }
 // Choices lists the forms as words of an experiment file.
 func (Form) Choices() []string { return schemes.Words() }
 
-// Columns say what the fields of a row are called. An empty name stands for the form's own.
+// Columns names the fields of a row. An empty name stands for the form's own.
 type Columns struct {
 	User   string `json:"user,omitempty"`
 	Text   string `json:"text,omitempty"`
@@ -147,13 +147,13 @@ type Row struct {
 	Number int
 }
 
-// Fault is what is wrong with a row or, where it Ends them, with all that comes after it.
+// Fault is the error of a row or, if Ends is set, of the rest of the file.
 type Fault struct {
 	Unit   string // empty where the fault is of the whole file
 	Number int
 	Err    error
 	Ends   bool
-	// Mistaken says that the file is not what the options take it for.
+	// Mistaken is set if the file is not of the form that the options name.
 	Mistaken bool
 }
 
@@ -233,7 +233,7 @@ func (r *reader) row(row Row) error {
 	return nil
 }
 
-// skip yields what is wrong with a row.
+// skip yields the fault of a row.
 func (r *reader) skip(unit string, number int, err error) error {
 	if !r.yield(Row{}, &Fault{Unit: unit, Number: number, Err: err}) {
 		return errEnough
@@ -241,7 +241,7 @@ func (r *reader) skip(unit string, number int, err error) error {
 	return nil
 }
 
-// put yields a row, or what is wrong with it.
+// put yields a row or its fault.
 func (r *reader) put(row Row, fault error) error {
 	if fault != nil {
 		return r.skip(row.Unit, row.Number, fault)
@@ -249,7 +249,7 @@ func (r *reader) put(row Row, fault error) error {
 	return r.row(row)
 }
 
-// mistaken is a file that is not what somebody takes it for.
+// mistaken is the fault of a file that is not of the form that the options name.
 func mistaken(format string, args ...any) error {
 	return &Fault{Err: fmt.Errorf(format, args...), Ends: true, Mistaken: true}
 }

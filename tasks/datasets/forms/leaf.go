@@ -12,7 +12,8 @@ import (
 	"coalmine/internal/encoding"
 )
 
-// leaf yields the examples of LEAF's data sets of text. What an example is tells the data set:
+// leaf yields the examples of LEAF's data sets of text. The form of an example tells the
+// data set:
 //
 //	Shakespeare  a text of 80 characters; its label, the next one, follows it
 //	Sent140      [id, date, query, name, text, …]; its label, 0 or 1, is its tag
@@ -66,7 +67,7 @@ func (r *Row) shakespeare(text string, y json.RawMessage) error {
 	return nil
 }
 
-// Places of what an example of Sent140 has.
+// Positions of the fields in an example of Sent140.
 const (
 	sentDate = 1
 	sentText = 4

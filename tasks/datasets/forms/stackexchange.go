@@ -135,7 +135,7 @@ func (d *dumpState) see(line string) (isRow bool, err error) {
 	return true, nil
 }
 
-// ended reports a dump that lacks its end, after so many lines.
+// ended reports that the dump lacks its end, with the number of lines read.
 func (d *dumpState) ended(lines int) error {
 	switch {
 	case d.root == "":
@@ -171,9 +171,9 @@ func (r *reader) dumpRow(n int, line string, fields []string) error {
 	})
 }
 
-// contribution yields the sentences of a post or comment, of which value gives what a field
-// has. All have its time, score and tags; the post, of a comment that on which it was
-// made, is their group.
+// contribution yields the sentences of a post or comment, whose fields value returns. All
+// have its time, score and tags; their group is the post, or the post that the comment
+// belongs to.
 func (r *reader) contribution(unit string, number int, fields []string, value func(name string) string) error {
 	user, text := value(fields[0]), value(fields[1])
 	if user == "" || text == "" {
@@ -237,7 +237,8 @@ func plainText(body string) string {
 	}
 }
 
-// enter breaks the line at a block, and says by how much deeper what is left out is then.
+// enter breaks the line at a block, and returns by how much the depth of left-out
+// elements grows.
 func enter(text *strings.Builder, tokens *html.Tokenizer, by int) int {
 	name, _ := tokens.TagName()
 	if blocks[string(name)] {

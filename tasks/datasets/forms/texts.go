@@ -19,7 +19,7 @@ const TextEnd = ".txt"
 // The group of a row is its file.
 func (r *reader) texts() error {
 	buffered := bufio.NewReader(r.content)
-	head, _ := buffered.Peek(tarBlock) // what is wrong shows again when it is read
+	head, _ := buffered.Peek(tarBlock) // reading it shows the fault again
 	isTar, content := isTar(head), &blockReader{Reader: buffered}
 	archive, entries, of := tar.NewReader(content), 0, folders{}
 	for ; ; entries++ {
@@ -44,7 +44,7 @@ func (r *reader) texts() error {
 	case of.files > 1 && of.single:
 		return mistaken("all text files stand in one folder, %[1]s, and would be one user's; expected a folder or a file for each user: name %[1]s itself as the source, or make the archive in it (tar -C %[1]s -cf letters.tar .); if all are one user's, join them into one file", of.first)
 	}
-	_, err := io.Copy(io.Discard, buffered) // limits hold for what follows the end, too
+	_, err := io.Copy(io.Discard, buffered) // limits hold beyond the archive's end, too
 	return err
 }
 
@@ -96,7 +96,7 @@ func isTar(head []byte) bool { return len(head) == tarBlock && string(head[257:2
 // blockReader looks at the blocks of an archive while they are read.
 type blockReader struct {
 	io.Reader
-	zeros int // bytes of zero, at the end of what was read
+	zeros int // bytes of zero at the end of the bytes read
 }
 
 func (b *blockReader) Read(p []byte) (int, error) {
@@ -135,8 +135,8 @@ func (r *reader) textFile(content io.Reader, name string) error {
 // errNoTar is a file that has another form.
 var errNoTar = mistaken("the content is no tar archive; expected one of text files, or a directory of them: a text file stands in one, and its name is the user's")
 
-// damagedArchive tells a fault of the archive, or of a file that is none, from one of whoever
-// reads it.
+// damagedArchive reports whether an error is a fault of the archive, or of a file that is no
+// archive, and not one of its reader.
 func damagedArchive(err error, other bool) error {
 	if err != io.ErrUnexpectedEOF && !errors.Is(err, tar.ErrHeader) { // a wrapped one is of a compressed file, which says so itself
 		return err

@@ -11,13 +11,13 @@ import (
 	"unicode"
 )
 
-// Unit is what of a text file is one example. Empty stands for Lines.
+// Unit is the part of a text file that makes one example. Empty stands for Lines.
 type Unit string
 
 // Units of text files.
 const (
 	Lines      Unit = "line"
-	Paragraphs Unit = "paragraph" // what stands between empty lines, its lines joined by spaces
+	Paragraphs Unit = "paragraph" // the text between empty lines, its lines joined by spaces
 	WholeFiles Unit = "file"      // likewise, without empty lines
 )
 
@@ -41,8 +41,9 @@ type Example struct {
 	TooLong bool
 }
 
-// Examples yields the examples of a text file, of at most so many bytes each. Spaces around lines,
-// empty lines and a byte order mark are left out. The error is that of the content, and ends it.
+// Examples yields the examples of a text file, each of at most the given number of bytes. Spaces
+// around lines, empty lines and a byte order mark are left out. The error is that of the content,
+// and ends it.
 func Examples(content io.Reader, unit Unit, longest int) iter.Seq2[Example, error] {
 	return func(yield func(Example, error) bool) {
 		s := splitter{lines: bufio.NewReader(content), longest: longest}

@@ -1,6 +1,6 @@
 // Package patterns finds personal text by its form, as a blacklist does (Carlini
 // et al. 2019, section 9.2): card numbers, social security numbers, phone numbers,
-// mail addresses, and whatever an expression of one's own describes.
+// mail addresses, and text that matches the user's own expressions.
 //
 //	set, err := patterns.New([]patterns.Pattern{patterns.Card, patterns.Email}, []string{`\bemp-\d{5}\b`})
 //	for _, span := range set.Find(text) {
@@ -35,13 +35,13 @@ const (
 // Form describes a named pattern.
 type Form struct {
 	Pattern Pattern
-	// Summary says in one line what is found.
+	// Summary describes the pattern in one line.
 	Summary string
 
 	// expression is a regular expression in which gap stands wherever the words of a
 	// text that was taken apart are joined by a space.
 	expression string
-	// valid looks at the digits of a match; nil for what needs no second look.
+	// valid checks the digits of a match; nil if every match counts.
 	valid func(digits string) bool
 }
 
@@ -84,7 +84,7 @@ func (Pattern) Choices() []string { return forms.Words() }
 // maxExpression bounds the length of an expression of one's own, in bytes.
 const maxExpression = 1000
 
-// Set is what to look for. It may be used by several goroutines at once.
+// Set is a set of patterns. It may be used by several goroutines at once.
 type Set struct{ finders []finder }
 
 // finder looks for one pattern: in running text, and in words joined by spaces.
@@ -144,7 +144,7 @@ func ownFinder(expression string) (finder, error) {
 	return finder{pattern: Pattern(expression), running: e, tied: e}, nil
 }
 
-// Patterns lists what the set looks for, named ones first.
+// Patterns lists the patterns of the set, named ones first.
 func (s *Set) Patterns() []Pattern {
 	list := make([]Pattern, len(s.finders))
 	for i, f := range s.finders {
@@ -159,16 +159,16 @@ type Span struct {
 	Start, End int
 }
 
-// Find returns what has one of the forms in a text, in bytes, by place; no two
-// overlap. Of two that would, the one that begins first stays, then the longer
-// one, then the one whose pattern the set was given first. Named patterns are found
-// only where no letter or digit of ASCII stands directly before or after.
+// Find returns the matches in a text, in bytes, by place; no two overlap. Of two
+// that would, the one that begins first stays, then the longer one, then the one
+// whose pattern the set was given first. Named patterns are found only where no
+// letter or digit of ASCII stands directly before or after.
 func (s *Set) Find(text string) []Span {
 	return s.find(text, func(f finder) *regexp.Regexp { return f.running })
 }
 
 // FindWords does the same in the words that datasets.Tokenizer gives, in whole
-// words. What stood between them is lost: "write to jo. Doe@x.org now" and
+// words. The text between words is lost: "write to jo. Doe@x.org now" and
 // "jo.doe@x.org" have the same words, and both are found as the latter. Own
 // expressions see the words joined by single spaces.
 func (s *Set) FindWords(words []string) []Span {

@@ -22,7 +22,7 @@ func newSet(t *testing.T, named []patterns.Pattern, own ...string) *patterns.Set
 
 var all = []patterns.Pattern{patterns.Card, patterns.SSN, patterns.Phone, patterns.Email}
 
-// found lists the findings in a text as "pattern: what".
+// found lists the matches in a text as "pattern: text".
 func found(s *patterns.Set, text string) []string {
 	var list []string
 	for _, span := range s.Find(text) {
@@ -59,7 +59,7 @@ func TestEveryFormIsFoundWhereItStandsByItself(t *testing.T) {
 	}
 }
 
-// What the tokenizer takes apart is still found, in whole words.
+// Text that the tokenizer splits is still found, in whole words.
 func TestFormsAreFoundInWords(t *testing.T) {
 	t.Parallel()
 	s := newSet(t, all)
