@@ -21,8 +21,8 @@ func Permanent(err error) error {
 	return permanentError{err}
 }
 
-// IsPermanent reports whether err was marked by Permanent. Trouble of the store never is
-// permanent, whoever marked it: it passes, or somebody looks after the store.
+// IsPermanent reports whether err was marked by Permanent. An error of the store is
+// never permanent, even if marked: it passes, or an operator mends the store.
 func IsPermanent(err error) bool {
 	_, ok := errors.AsType[permanentError](err)
 	return ok && !storage.IsTrouble(err)

@@ -63,8 +63,8 @@ func NewStepHasher(recipe storage.Key) *StepHasher {
 	return h
 }
 
-// Next is the key of a step, given that of the step before: what a Hasher of the domain
-// "step" makes of recipe, number and key.
+// Next is the key of a step, given that of the step before: the hash of recipe, number
+// and key in the domain "step".
 func (h *StepHasher) Next(step int, before storage.Key) storage.Key {
 	binary.LittleEndian.PutUint64(h.fields[stepNumberAt:], uint64(step))
 	copy(h.fields[stepNumberAt+8:], before.Digest[:])

@@ -1,5 +1,5 @@
 // These files run tasks without a store, a queue or a worker. A Runner keeps the
-// outputs of what it has run, and gives them to the tasks that follow:
+// outputs of the tasks that it has run, and gives them to the tasks that follow:
 //
 //	r := tasks.NewRunner()
 //	source := r.Import(data)
@@ -26,11 +26,11 @@ import (
 	"coalmine/tasks/clientprograms"
 )
 
-// Runner runs tasks. It is the tasks.Source of what it runs, and safe for concurrent use.
+// Runner runs tasks. It is the tasks.Source of its tasks, and safe for concurrent use.
 // Its exported fields must be set before the first run.
 type Runner struct {
-	// Source is what tasks read from: the runner itself unless another is set, which may
-	// fall back on the runner.
+	// Source is the source of the tasks: the runner itself unless another is set, which
+	// may fall back on the runner.
 	Source Source
 	// Keys are the secret keys that tasks may need; nil is none.
 	Keys *secrets.Keyring
@@ -53,7 +53,7 @@ type RunnerNode struct {
 	Spec
 	// Blobs are the outputs by name.
 	Blobs map[string][]byte
-	// Metrics is what the task recorded, nil if nothing.
+	// Metrics are those that the task recorded, or nil.
 	Metrics json.RawMessage
 }
 
@@ -93,19 +93,20 @@ func (r *Runner) Run(ctx context.Context, kind Kind, spec Spec) (*RunnerNode, er
 	return n, nil
 }
 
-// Task is an execution of a spec that reads what Run would give it, and writes elsewhere.
+// Task is an execution of a spec that reads the inputs that Run would give it, and writes
+// elsewhere.
 func (r *Runner) Task(spec Spec, into Sink) *Task {
 	return NewTask(spec, r.Source, into, &r.memo, r.Report).WithKeys(r.Keys).WithClients(r.Clients).WithWritable(r.Writable)
 }
 
-// RunnerNode returns what is kept of a node, nil if there is nothing.
+// RunnerNode returns the kept outputs of a node, or nil.
 func (r *Runner) Node(key storage.Key) *RunnerNode {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.nodes[key]
 }
 
-// Forget drops a node and what was decoded from it.
+// Forget drops a node and the values decoded from it.
 func (r *Runner) Forget(key storage.Key) {
 	r.mu.Lock()
 	delete(r.nodes, key)
@@ -176,7 +177,7 @@ func (n *RunnerNode) Commit() *storage.Commit {
 // Names lists the blobs, sorted.
 func (n *RunnerNode) Names() []string { return slices.Sorted(maps.Keys(n.Blobs)) }
 
-// keeper has what a task has got so far.
+// keeper holds the partial state of a task.
 func (r *Runner) keeper(key storage.Key) *RunnerKeeper {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -201,8 +202,8 @@ func (s sink) Put(_ context.Context, name string, data []byte, _ storage.Durabil
 	return nil
 }
 
-// Runner returns a runner for tasks within this one, which read what it has not run or been given from the
-// sources of this task.
+// Runner returns a runner for tasks within this one, which read other nodes from the sources of
+// this task.
 func (t *Task) Runner() *Runner {
 	r := NewRunner()
 	r.Source = within{r, t.source}

@@ -10,7 +10,7 @@ import (
 	"coalmine/tasks/taskstest"
 )
 
-// A blob that is not what its reader expects stays so, and the error names it.
+// A malformed blob is a permanent error that names the blob.
 func TestInputJSONThatMakesNoSenseIsAPermanentError(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)

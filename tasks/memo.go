@@ -22,7 +22,7 @@ type value struct {
 
 func newMemo() memo { return memo{values: map[string]*value{}} }
 
-// Get implements tasks.Memo. What could not be loaded is tried again.
+// Get implements tasks.Memo. A failed load is tried again.
 func (m *memo) Get(key string, load func() (any, int64, error)) (any, error) {
 	v := m.value(key)
 	v.mu.Lock()
@@ -49,7 +49,7 @@ func (m *memo) value(key string) *value {
 	return v
 }
 
-// forget drops what was decoded from a node.
+// forget drops the values decoded from a node.
 func (m *memo) forget(key storage.Key) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

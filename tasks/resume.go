@@ -8,11 +8,13 @@ import (
 	"coalmine/storage"
 )
 
-// Resumer is a Sink that keeps what an execution has got so far. It is for kinds that are no
-// functions of ours: whose work nobody can divide, and which may not give the same bytes again.
+// Resumer is a Sink that keeps the partial state of an execution. It is for kinds that run
+// external programs, whose work cannot be divided and whose bytes may differ from one execution
+// to the next.
 type Resumer interface {
 	Sink
-	// Kept returns what an earlier execution of the same node has kept last, nil for nothing.
+	// Kept returns the state that an earlier execution of the same node kept last, or
+	// nil.
 	Kept(ctx context.Context) (*Kept, error)
 	// KeptFile returns a file of Kept. The error wraps storage.ErrNotFound or storage.ErrCorrupt
 	// where it is no longer there.
@@ -20,20 +22,20 @@ type Resumer interface {
 	// KeepFile stores a file for a later Kept. A file that the next KeepSoFar does not name is
 	// deleted. progress says that a file that was not kept before counts as progress.
 	KeepFile(ctx context.Context, name string, data []byte, progress bool) (storage.Blob, error)
-	// KeepSoFar replaces what is kept.
+	// KeepSoFar replaces the kept state.
 	KeepSoFar(ctx context.Context, k *Kept) error
 }
 
-// Kept is what an execution has got so far.
+// Kept is the partial state of an execution.
 type Kept struct {
 	// Files by their names, in order.
 	Files []storage.Blob
-	// State is what else the kind needs, as JSON.
+	// State is the kind's own state, as JSON.
 	State json.RawMessage
 }
 
-// Kept returns what an earlier execution of the task has kept last; nil for nothing, also where
-// nothing can be kept.
+// Kept returns the state that an earlier execution of the task kept last; nil if none was kept,
+// or none can be.
 func (t *Task) Kept(ctx context.Context) (*Kept, error) {
 	if r, ok := t.sink.(Resumer); ok {
 		return r.Kept(ctx)
@@ -57,7 +59,8 @@ func (t *Task) KeepFile(ctx context.Context, name string, data []byte, progress 
 	return storage.Blob{Name: name}, nil
 }
 
-// KeepSoFar replaces what is kept for an execution that goes on from here, where that can be.
+// KeepSoFar replaces the kept state, from which a later execution continues, if the sink
+// is a Resumer.
 func (t *Task) KeepSoFar(ctx context.Context, k *Kept) error {
 	if r, ok := t.sink.(Resumer); ok {
 		return r.KeepSoFar(ctx, k)

@@ -11,9 +11,9 @@
 //	attempts     what coordinator and workers say to each other; no kind imports it
 //
 // A task is a pure function of its parameters and its inputs: the same key
-// gives the same bytes on whichever worker, however often, in whatever order.
-// It reads through a Source, writes through a Sink, and knows nothing of
-// queues, attempts, hosts or clocks.
+// gives the same bytes on every worker, in every execution and order. It reads
+// through a Source, writes through a Sink, and knows nothing of queues,
+// attempts, hosts or clocks.
 package tasks
 
 import (
@@ -45,13 +45,13 @@ type Spec struct {
 	Step int
 	Part int
 	// SecretKey is the fingerprint of the secret key that a worker must hold to
-	// run the task, "" if it needs none. It says what the parameters say, to those
-	// who do not read them, and is no part of the key.
+	// run the task, "" if it needs none. It repeats a parameter for readers that
+	// do not know the kind, and is no part of the key.
 	SecretKey string
 	// Class is the queue of the task, "" for that of its kind. It is no part of the key.
 	Class Class
-	// Terms are what a command that is not ours may do, as JSON: how long it may run, which
-	// variables it gets. They are no part of the key, since they decide nothing of what it gives.
+	// Terms limit an external command, as JSON: its time, its environment variables. They are no
+	// part of the key, since its results do not depend on them.
 	Terms json.RawMessage
 }
 
@@ -116,15 +116,15 @@ type Class string
 const (
 	// Compute is for tasks that keep one core busy.
 	Compute Class = "compute"
-	// Commands is for commands of experiments: whoever may submit one runs programs where it is
-	// served.
+	// Commands is for commands of experiments: a client that may submit one can run programs on
+	// its workers.
 	Commands Class = "commands"
 	// GPU is for commands that need a device which not every machine has.
 	GPU Class = "gpu"
 )
 
 // Choices lists the classes as words of an experiment file. There Compute stands for Commands,
-// since the file says what of it is a command.
+// since the file itself names its commands.
 func (Class) Choices() []string { return []string{string(Compute), string(GPU)} }
 
 // NewSpec builds the spec of a standing node and derives its key. params is
@@ -175,8 +175,8 @@ type Sink interface {
 // its bytes.
 type Keeper interface {
 	Sink
-	// Keep stores blob, of the node of, as the output under name. What is durable is compared
-	// with its checksums; of what is not, damage is found by whoever reads it.
+	// Keep stores blob, of the node of, as the output under name. A durable blob is compared
+	// with its checksums; damage of another is found when it is read.
 	Keep(ctx context.Context, name string, of storage.Key, blob storage.Blob, durability storage.Durability) error
 }
 
@@ -225,7 +225,7 @@ func (t *Task) WithKeys(keys *secrets.Keyring) *Task {
 	return t
 }
 
-// WithClients gives the task what runs clients' programs and returns it.
+// WithClients gives the task the runner of clients' programs and returns the task.
 func (t *Task) WithClients(r clientprograms.Runner) *Task {
 	t.clients = r
 	return t
@@ -249,7 +249,8 @@ func (t *Task) WithVariables(variables []string) *Task {
 // Variables are those of the environment of commands beside the usual ones, as NAME=VALUE.
 func (t *Task) Variables() []string { return t.set }
 
-// WithSaid gives the task what takes the lines that its command has printed, and returns it.
+// WithSaid gives the task the receiver of the lines that its command prints, and returns
+// the task.
 func (t *Task) WithSaid(said func(lines []string)) *Task {
 	t.said = said
 	return t
@@ -270,8 +271,8 @@ func (t *Task) Client(ctx context.Context, s clientprograms.Setting) (clientprog
 	return t.clients.Borrow(ctx, s)
 }
 
-// Secret makes noise and cohorts of a training unknown to whoever has the
-// results and the experiment. It is a part of parameters, and holds no secret.
+// Secret hides noise and cohorts of a training from readers of the results and
+// the experiment. It is a part of parameters, and holds no secret.
 type Secret struct {
 	// Key is the fingerprint of the key, which the worker holds.
 	Key string `json:"key"`
@@ -379,7 +380,8 @@ func (t *Task) BlobNames(ctx context.Context, input string) ([]string, error) {
 	return names, nil
 }
 
-// find returns what the named input's commit says of a blob, and the key of the input.
+// find returns the blob's entry in the commit of the named input, and the key of the
+// input.
 func (t *Task) find(ctx context.Context, input, name string) (storage.Key, storage.Blob, error) {
 	key, err := t.Input(input)
 	if err != nil {
@@ -465,7 +467,7 @@ func (t *Task) Keep(ctx context.Context, input, blob, name string) error {
 	return t.keep(ctx, input, blob, name, storage.Durable)
 }
 
-// KeepRecomputable is Keep for what may be lost by a power cut.
+// KeepRecomputable is Keep for blobs that a power cut may lose.
 func (t *Task) KeepRecomputable(ctx context.Context, input, blob, name string) error {
 	return t.keep(ctx, input, blob, name, storage.Recomputable)
 }
@@ -496,7 +498,7 @@ func (t *Task) SetMetrics(metrics any) error {
 	return nil
 }
 
-// Metrics returns what SetMetrics recorded.
+// Metrics returns the metrics that SetMetrics recorded.
 func (t *Task) Metrics() json.RawMessage { return t.metrics }
 
 // Progress reports how far the task has come. It is cheap and may be called often.

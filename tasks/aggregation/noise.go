@@ -27,8 +27,8 @@ func (p *ServerParams) addNoise(ctx context.Context, t *tasks.Task, mean []float
 	return nil
 }
 
-// addCorrelated adds noise that takes back a part of that of the rounds before, and stores what
-// the next round needs for it.
+// addCorrelated adds noise that takes back a part of that of the rounds before, and stores the
+// state of the next round's noise.
 func (p *ServerParams) addCorrelated(ctx context.Context, t *tasks.Task, mean []float32) error {
 	strategy, err := p.Mechanism.Strategy()
 	if err != nil {

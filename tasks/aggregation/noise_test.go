@@ -46,8 +46,8 @@ func independent(round, stream, n int) []float64 {
 	return out
 }
 
-// The strategy makes C of the rounds' noise, and what comes out is the noise of the streams: that
-// the inverse is right is the matter of package correlated.
+// The strategy makes C of the rounds' noise, and the result is the noise of the streams; package
+// correlated tests the inverse.
 func TestTheNoiseOfRoundsIsTheStrategysOfTheStreamsOfNoise(t *testing.T) {
 	t.Parallel()
 	for _, m := range mechanisms {
@@ -170,7 +170,8 @@ func TestCorrelatedNoiseHasTheBytesOfBefore(t *testing.T) {
 	}
 }
 
-// The server adds no noise that devices have added, and its account says what it says of its own.
+// The server adds no noise that devices have added, and its account equals that of its
+// own noise.
 func TestNoiseOfDevicesIsCountedAsThatOfTheServer(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -26,7 +26,7 @@ type ServerParams struct {
 	Seed   uint64 `json:"seed"`
 	Chunks int    `json:"chunks"`
 	// Cohort is the size of a round's cohort, the expected one under Poisson
-	// sampling: what a clipped sum is divided by.
+	// sampling; clipped sums are divided by it.
 	Cohort int `json:"cohort"`
 	// Clip is the bound on the clients' updates, 0 if there is none; with one,
 	// clients weigh the same.
@@ -34,8 +34,8 @@ type ServerParams struct {
 	// NoiseMultiplier z adds Gaussian noise of standard deviation z*Clip to the
 	// sum of the updates, that is z*Clip/Cohort to their mean.
 	NoiseMultiplier float64 `json:"noise_multiplier,omitempty"`
-	// NoiseBy is privacy.ByDevices where that noise is in what clients have sent: the server
-	// adds none, and counts it all the same.
+	// NoiseBy is privacy.ByDevices if the clients have added that noise: the server adds
+	// none, and accounts for it all the same.
 	NoiseBy      privacy.NoiseBy   `json:"noise_by,omitempty"`
 	Optimizer    optimizers.Config `json:"optimizer"`
 	LearningRate float64           `json:"learning_rate"`
@@ -54,15 +54,15 @@ type ServerParams struct {
 	Guarantee *training.Guarantee `json:"guarantee,omitempty"`
 	// Generator is trained after each round; nil where the model has none.
 	Generator *Generator `json:"generator,omitempty"`
-	// Record is what the clients keep of their updates; nil keeps none.
+	// Record selects the recorded parts of the clients' updates; nil records none.
 	Record *updates.Recording `json:"record,omitempty"`
 	// StopAt ends the training when the model is as useful as that; nil takes all rounds. It
 	// needs training.ValidationInput.
 	StopAt *training.Target `json:"stop_at,omitempty"`
 	// Watch follows the cosines of canary clients with the noised mean updates; nil does not.
 	Watch *canaries.Watch `json:"watch,omitempty"`
-	// Control is a fault that the training has on purpose; empty for none. What is accounted for
-	// and what metric rows say of noise is as if it had none.
+	// Control is a fault that the training has on purpose; empty for none. The account and the
+	// noise in metric rows are those of a training without the fault.
 	Control privacy.Control `json:"control,omitempty"`
 }
 
@@ -74,13 +74,12 @@ func (p *ServerParams) Rate(round int) float64 {
 	return p.Schedule.Rate(p.LearningRate, round-1)
 }
 
-// Server averages the clients' updates, adds noise when asked, applies the
-// server's optimizer and writes the round's checkpoint (Thakkar et al. 2020,
-// algorithm 1; Reddi et al. 2021, algorithm 2). The chunks' sums are added in
-// their order, in float64. Noise comes before the optimizer. With a Guarantee
-// the metric row says what the rounds so far have cost, and a round beyond the
-// budget, or after StopAt was reached, changes nothing. The updates of a recorded round are kept beside its checkpoint, a
-// shard for each chunk.
+// Server averages the clients' updates, adds noise when asked, applies the server's optimizer and
+// writes the round's checkpoint (Thakkar et al. 2020, algorithm 1; Reddi et al. 2021, algorithm 2).
+// The chunks' sums are added in their order, in float64. Noise comes before the optimizer. With a
+// Guarantee the metric row holds the cost of the rounds so far, and a round beyond the budget, or
+// after StopAt was reached, changes nothing. The updates of a recorded round are kept beside its
+// checkpoint, a shard for each chunk.
 var Server = tasks.Kind{Name: "aggregation/server", Version: 2, Class: tasks.Compute, Run: runServer}
 
 func runServer(ctx context.Context, t *tasks.Task) error {
@@ -154,7 +153,7 @@ func (p *ServerParams) noiseDeviation() float64 {
 	return privacy.MeanNoise(p.NoiseMultiplier, p.Clip, p.Cohort)
 }
 
-// round adds up what the clients of a round have sent.
+// round adds up the updates of a round's clients.
 type round struct {
 	params  *ServerParams
 	account *training.Ledger
@@ -233,7 +232,7 @@ func (r *round) apply(ctx context.Context, t *tasks.Task, model *checkpoints.Mod
 }
 
 // stop is a round that the budget does not allow, or that the target has made needless: model
-// and optimizer stay as they were, and nothing of what the clients have sent is used.
+// and optimizer stay as they were, and the clients' updates are not used.
 func (r *round) stop(ctx context.Context, t *tasks.Task, model *checkpoints.Model) error {
 	if err := checkpoints.Write(ctx, t, model.Network, model.Params); err != nil {
 		return err

@@ -31,7 +31,7 @@ func TestRoundsAfterTheTargetChangeNothing(t *testing.T) {
 	b.extra = []tasks.Input{{Name: training.ValidationInput, Key: b.validation().Key}}
 	p := plain(2)
 	p.Optimizer, p.LearningRate = optimizers.Config{Kind: optimizers.Momentum, Momentum: 0.5}, 0.01
-	p.StopAt = &training.Target{RecallAt1: 1e-9, Every: 2} // whatever the second measures
+	p.StopAt = &training.Target{RecallAt1: 1e-9, Every: 2} // regardless of the second measurement
 	metrics := training.ChunkMetrics{Clients: 2, Weight: 2, Tokens: 1}
 	nodes := []*taskstest.Node{b.origin}
 	for round := 1; round <= 4; round++ {

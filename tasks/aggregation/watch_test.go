@@ -39,7 +39,7 @@ func TestTheLargestCosineOfAllRoundsIsHandedOn(t *testing.T) {
 	}
 }
 
-// What is followed is what is released, noise and all.
+// The watch follows the released updates, noise included.
 func TestCosinesAreThoseOfTheNoisyMean(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -51,7 +51,7 @@ func (l Leader) CheckStore(ctx context.Context, archive *storage.Archive) error 
 	}
 	id, err := archive.Identity(ctx)
 	switch {
-	case errors.Is(err, storage.ErrNotFound): // whoever leads there has given it one
+	case errors.Is(err, storage.ErrNotFound): // its leader has given it one
 	case err != nil:
 		return err
 	case id == "" || id == l.StoreID:
@@ -87,8 +87,8 @@ const (
 	StoreAway Result = "store away"
 )
 
-// Outcome is a worker's report on an attempt. It is a hint: what counts is the
-// commit in storage.
+// Outcome is a worker's report on an attempt. It is a hint: the commit in
+// storage decides.
 type Outcome struct {
 	Key     storage.Key `json:"key"`
 	Number  int         `json:"number"`

@@ -35,7 +35,7 @@ func drawnAttempts() *rapid.Generator[attempts.Attempt] {
 			TimeoutSeconds: rapid.Float64().Draw(t, "timeout"),
 			Leader:         attempts.Leader{Holder: rapid.String().Draw(t, "holder"), Store: rapid.String().Draw(t, "store"), StoreID: rapid.String().Draw(t, "store id")},
 		}
-		// What is left out comes back as nil, as from JSON.
+		// Absent fields come back as nil, as from JSON.
 		if params := rapid.MapOf(rapid.String(), rapid.Int()).Draw(t, "params"); len(params) > 0 {
 			a.Params, _ = json.Marshal(params)
 		}

@@ -25,7 +25,7 @@ func vocabularyOf(ordinary int) *datasets.Vocabulary {
 	return v
 }
 
-// draw runs Draw over a vocabulary of so many ordinary words.
+// draw runs Draw over a vocabulary of the given number of ordinary words.
 func draw(t *testing.T, g *taskstest.Graph, ordinary int, p DrawParams) (*taskstest.Node, error) {
 	t.Helper()
 	text := strings.Join(vocabularyOf(ordinary).Words, "\n") + "\n"
@@ -192,7 +192,7 @@ func balancedUsers(t *testing.T, g *taskstest.Graph, seed uint64) (parts, balanc
 	return parts, g.Run(datasets.Balance, r.Balance(), taskstest.In(datasets.PartsInput, parts))
 }
 
-// inserted is what an insert node did.
+// inserted is the result of an insert node.
 type inserted struct {
 	parts, balanced, canaries, node *taskstest.Node
 	index                           *datasets.Index

@@ -19,8 +19,8 @@ type Clients struct {
 	Count int `json:"count"`
 	// Norm is the L2 norm of their updates where there is no clip.
 	Norm float64 `json:"norm,omitempty"`
-	// Over is how many times as long as the clip their updates are where there is one, above 1:
-	// that they are clipped as everyone's are is a part of what they audit.
+	// Over is the norm of their updates in units of the clip, above 1, if there is a clip: the
+	// audit includes that they are clipped as all updates are.
 	Over float64 `json:"over,omitempty"`
 }
 

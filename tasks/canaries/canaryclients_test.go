@@ -156,7 +156,7 @@ func TestAnUpdateNeedsALength(t *testing.T) {
 }
 
 // BenchmarkCosines is one round of a model of 1.3 million parameters that is watched by a
-// thousand canaries and as many unseen ones.
+// thousand canaries and a thousand unseen ones.
 func BenchmarkCosines(b *testing.B) {
 	v := make([]float32, 1_300_000)
 	for i := range v {

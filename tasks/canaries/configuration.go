@@ -39,7 +39,7 @@ func (c Configuration) String() string {
 	return c.UserProbability + ", " + c.ExampleProbability
 }
 
-// fraction is the text of a probability. Its length bounds what it costs to read.
+// fraction is the text of a probability. Its length bounds the cost of reading it.
 var fraction = regexp.MustCompile(`^[0-9]{1,18}(/[0-9]{1,18})?$`)
 
 // Check reports a configuration that says neither or both, or a probability that is no

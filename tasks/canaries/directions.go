@@ -100,8 +100,8 @@ func (t *tables) add(sums []float64, words []uint32) {
 	}
 }
 
-// Cosines are those of a vector with the directions of so many canaries, from first on; 0
-// where the vector is. Sums are in float64, in one order.
+// Cosines returns those of a vector with the directions of n canaries, from first on; 0
+// for the zero vector. Sums are in float64, in one order.
 func (d Directions) Cosines(v []float32, first, count int) []float64 {
 	sums, block := make([]float64, count), make([]float64, count)
 	streams, t := seeds.NewStreams(d.Seed, seeds.CanaryUpdates, first, count), new(tables)

@@ -1,7 +1,7 @@
 // Package canaries draws the sequences that are inserted into training data on
-// purpose, to measure later what a model memorized (Carlini et al. 2019, The
-// Secret Sharer), and inserts them by users and examples, as the federated
-// secret sharer does (Thakkar et al. 2020, section 3 and Figure 1).
+// purpose, to measure later which of them a model memorized (Carlini et al.
+// 2019, The Secret Sharer), and inserts them by users and examples, as the
+// federated secret sharer does (Thakkar et al. 2020, section 3 and Figure 1).
 //
 // Two kinds of task follow one another:
 //

@@ -54,7 +54,7 @@ type DrawMetrics struct {
 	HeldBack int `json:"held_back"`
 }
 
-// Spaces are what canaries are drawn from, in order.
+// Spaces are the spaces that canaries are drawn from, in order.
 func (p *DrawParams) Spaces() []Space { return append([]Space{p.Space}, p.More...) }
 
 // Canaries is the number of canaries of each space, those held back included.
@@ -137,7 +137,7 @@ func (p *DrawParams) putSpaces(ctx context.Context, t *tasks.Task, v *datasets.V
 	return t.PutJSON(ctx, SpacesBlob, resolved)
 }
 
-// fits checks that a space has so many canaries.
+// fits checks that a space has at least the given number of canaries.
 func (p *DrawParams) fits(s Space, v *datasets.Vocabulary) error {
 	n := v.Ordinary()
 	if err := s.Check(n); err != nil {
@@ -232,7 +232,7 @@ func (s Space) DrawDistinct(rng *rand.Rand, choices [][]int32, seen map[string]b
 	}
 }
 
-// Sampler returns a function that draws what follows a prefix, all sequences of the space
+// Sampler returns a function that draws the continuation of a prefix, all sequences of the space
 // equally likely: a token for each position among its choices or, where symbols are whole words,
 // one of these. row is as long as choices.
 func (s Space) Sampler(choices [][]int32, prefix int) func(rng *rand.Rand, row []int32) {

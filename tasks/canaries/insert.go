@@ -18,8 +18,8 @@ import (
 // to one of them, all equally likely. Which users and examples a canary draws
 // depends on the seed and its number alone, not on the other canaries.
 //
-// A canary with a chosen number of insertions draws so many examples instead, uniformly
-// out of all that no canary before it has taken: it is inserted exactly so many times.
+// A canary with a chosen number of insertions draws that number of examples instead,
+// uniformly out of all that no canary before it has taken.
 //
 // Params: InsertParams. Inputs: "balanced": datasets/balance; "canaries": Draw.
 // Metrics: InsertMetrics. Blobs:
@@ -37,7 +37,7 @@ type InsertParams struct {
 	Seed uint64 `json:"seed"`
 }
 
-// InsertMetrics says what the insertion did to the balanced users.
+// InsertMetrics counts the changes of the insertion to the balanced users.
 type InsertMetrics struct {
 	// ReplacedExamples of Examples are canaries now.
 	ReplacedExamples int `json:"replaced_examples"`

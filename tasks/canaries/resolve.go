@@ -56,7 +56,7 @@ func (s Space) Resolve(v *datasets.Vocabulary) (Resolved, error) {
 }
 
 // Choices lists, for each position of a sequence, the tokens that may stand there,
-// ascending, out of so many ordinary ones.
+// ascending, out of the given number of ordinary ones.
 func (r *Resolved) Choices(ordinary int) [][]int32 {
 	random := r.Random
 	if random == nil {
@@ -87,8 +87,8 @@ func (s Space) ChoicesIn(v *datasets.Vocabulary) ([][]int32, error) {
 }
 
 // ReadChoices lists, for each position of a canary, the tokens that may stand there,
-// ascending, out of so many ordinary ones. The words that a space names are looked up in
-// the blob SpacesBlob of the input, a node of Draw.
+// ascending, out of the given number of ordinary ones. The words that a space names are
+// looked up in the blob SpacesBlob of the input, a node of Draw.
 func ReadChoices(ctx context.Context, t *tasks.Task, input string, s Space, ordinary int) ([][]int32, error) {
 	if err := s.Check(ordinary); err != nil {
 		return nil, tasks.Permanent(err)
@@ -108,7 +108,8 @@ func ReadChoices(ctx context.Context, t *tasks.Task, input string, s Space, ordi
 	return nil, fmt.Errorf("spaces of canaries: none of %d is that of %q: %w", len(all), s, storage.ErrCorrupt)
 }
 
-// fits reports whether all is as Resolve makes it, for so many ordinary tokens.
+// fits reports whether all fields are as Resolve makes them, for the given number of
+// ordinary tokens.
 func (r *Resolved) fits(ordinary int) bool {
 	odd := func(token int32) bool {
 		return token < datasets.FirstWord || token >= int32(datasets.FirstWord+ordinary)

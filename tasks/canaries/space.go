@@ -12,14 +12,14 @@ import (
 // Space is the set of sequences that canaries are drawn from, each equally
 // likely, and their references with them.
 //
-// At the byte level it has an alphabet. At the word level it has none, and what its
-// format and its symbols name are words of a vocabulary: see Resolve.
+// At the byte level it has an alphabet. At the word level it has none, and its
+// format and its symbols name words of a vocabulary: see Resolve.
 type Space struct {
 	// Words is the length of a sequence, 1 to datasets.MaxSequence; of a pair to
 	// datasets.MaxExample.
 	Words int `json:"words"`
-	// Alphabet is what random bytes are drawn from; empty at the word level, and for
-	// every byte there is.
+	// Alphabet holds the bytes that random symbols are drawn from; empty at the word
+	// level, and for all 256.
 	Alphabet Alphabet `json:"alphabet,omitempty"`
 	// Format, if it is not empty, has Words places: bytes or, at the word level, words
 	// with a space between. Blank stands for a random symbol, any other for itself.
@@ -37,7 +37,7 @@ type Space struct {
 	SymbolBytes int `json:"symbol_bytes,omitempty"`
 }
 
-// Blank is what stands for a random symbol in a format.
+// Blank stands for a random symbol in a format.
 const Blank = '#'
 
 const blank = string(Blank)
@@ -77,7 +77,7 @@ func (s Space) WholeWords() bool { return s.SymbolBytes > 1 }
 // Free reports whether every position may hold every ordinary token.
 func (s Space) Free() bool { return s.Alphabet == "" && !s.NamesWords() }
 
-// NamesWords reports whether the space depends on what words a vocabulary has.
+// NamesWords reports whether the space depends on the words of a vocabulary.
 func (s Space) NamesWords() bool { return s.Alphabet == "" && (s.Format != "" || s.Symbols != "") }
 
 // Named lists the words that a vocabulary must have, each once, in byte order.
@@ -96,7 +96,7 @@ func isBlank(place string) bool { return place == blank }
 
 func isRandom(place string) bool { return isBlank(place) || place == rest }
 
-// places are what the format has at each position; without a format blanks alone.
+// places holds the format's entry at each position; without a format, blanks alone.
 func (s Space) places() []string {
 	if s.Format == "" {
 		return s.spread(slices.Repeat([]string{blank}, max(0, s.Words)/max(1, s.SymbolBytes)))
@@ -137,9 +137,9 @@ func (s Space) spread(places []string) []string {
 // Echoes reports whether the target of a pair repeats the random symbols of its source.
 func (s Space) Echoes() bool { return s.Target != "" && slices.Contains(s.places(), echo) }
 
-// Echo sets what the target of a pair repeats, in a sequence of tokens without its first
-// ones, so many, all of which stand before the first random symbol. Sequences of other
-// spaces stay as they are.
+// Echo sets the tokens that the target of a pair repeats, in a sequence without its
+// first prefix tokens, all of which stand before the first random symbol. Sequences of
+// other spaces stay as they are.
 func (s Space) Echo(tokens []int32, prefix int) {
 	if s.Target == "" {
 		return
@@ -163,7 +163,7 @@ func (s Space) Longest() int {
 }
 
 // SourceWords is the number of symbols before the target of a pair, the separator among
-// them; 0 for what is no pair.
+// them; 0 if the space has no pairs.
 func (s Space) SourceWords() int {
 	if s.Target == "" {
 		return 0
@@ -171,7 +171,7 @@ func (s Space) SourceWords() int {
 	return slices.Index(s.places(), separator) + 1
 }
 
-// symbols are what Symbols lists.
+// symbols holds the result of Symbols.
 func (s Space) symbols() []string {
 	if s.Alphabet == "" {
 		return strings.Fields(s.Symbols)
@@ -187,8 +187,9 @@ func eachByte(text string, n int) (pieces []string) {
 	return pieces
 }
 
-// Check looks for what makes a space meaningless for a model with so many
-// ordinary tokens. Whether the words that it names are among them, Resolve tells.
+// Check returns an error if the space is meaningless for a model with the given
+// number of ordinary tokens. Resolve checks that the words it names are among
+// them.
 func (s Space) Check(ordinary int) error {
 	longest := datasets.MaxSequence
 	if s.Target != "" {
@@ -290,8 +291,8 @@ func (s Space) LastBlank() int {
 	return -1
 }
 
-// DefaultPrefix is how many symbols of a canary an audit gives where nobody says
-// otherwise: what stands before the first random one of the format, at least one symbol.
+// DefaultPrefix is the default number of a canary's symbols that an audit gives: those
+// before the first random one of the format, at least one.
 func (s Space) DefaultPrefix() int {
 	if n := slices.Index(s.places(), blank); n > 0 {
 		return n
@@ -299,16 +300,16 @@ func (s Space) DefaultPrefix() int {
 	return max(1, s.SymbolBytes)
 }
 
-// FixesPrefix reports whether all sequences have the same first symbols, so many.
+// FixesPrefix reports whether all sequences have the same first n symbols.
 func (s Space) FixesPrefix(n int) bool { return !slices.Contains(s.places()[:n], blank) }
 
 // Cuts reports whether a prefix of n bytes ends within a random symbol.
 func (s Space) Cuts(n int) bool { return s.places()[n] == rest }
 
-// Choices lists, for each position of a sequence, the tokens that may stand
-// there, ascending, out of so many ordinary ones. It is for spaces that name no words.
-// What a target repeats, Echo sets. Where symbols are whole words, not every sequence of
-// these tokens is one of the space: see Sampler.
+// Choices lists, for each position of a sequence, the tokens that may stand there,
+// ascending, out of the given number of ordinary ones. It is for spaces that name no
+// words. Echo sets the repetitions of a target. Where symbols are whole words, not every
+// sequence of these tokens is one of the space: see Sampler.
 func (s Space) Choices(ordinary int) [][]int32 {
 	r := Resolved{Space: s, Fixed: make([]int32, s.Words), Random: s.alphabet()}
 	for i, place := range s.places() {
@@ -324,8 +325,8 @@ func (s Space) Choices(ordinary int) [][]int32 {
 	return r.Choices(ordinary)
 }
 
-// Phrase is what canaries may say, to be looked for in data that have none; empty where they may
-// say anything, are pairs, or have whole words in place of single bytes.
+// Phrase is the phrase of the canaries, to be looked for in data that have none; empty if they
+// may be any text, are pairs, or have whole words in place of single bytes.
 func (s Space) Phrase() (p datasets.Phrase) {
 	if s.Free() || s.Target != "" || s.WholeWords() {
 		return p
@@ -345,8 +346,8 @@ func (s Space) Phrase() (p datasets.Phrase) {
 	return p
 }
 
-// Sequences is the number of sequences that may follow a prefix, out of so many
-// ordinary tokens.
+// Sequences is the number of sequences that may follow a prefix, out of the
+// given number of ordinary tokens.
 func (s Space) Sequences(ordinary, prefix int) float64 {
 	random := float64(ordinary)
 	switch {

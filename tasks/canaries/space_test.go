@@ -117,7 +117,7 @@ func TestSequencesAreAsManyAsTheChoicesMake(t *testing.T) {
 	}
 }
 
-// A space is searched for by what its canaries are made of.
+// A space is looked up by the symbols of its canaries.
 func TestThePhraseOfASpaceHasItsChoices(t *testing.T) {
 	t.Parallel()
 	for _, space := range []Space{

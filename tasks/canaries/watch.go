@@ -9,7 +9,8 @@ import (
 	"coalmine/tasks"
 )
 
-// Watch follows the cosines of the canaries with what a server releases after each round.
+// Watch follows the cosines of the canaries with the update that a server releases after
+// each round.
 type Watch struct {
 	// Canaries are clients of the training; Unseen ones, numbered after them, are not.
 	Canaries int `json:"canaries"`
@@ -23,8 +24,8 @@ const (
 	LargestTensor = "largest"
 )
 
-// Observe takes in what a round has released, and hands the largest cosines on. A nil Watch
-// does nothing.
+// Observe takes in the update that a round released, and hands the largest cosines on. A
+// nil Watch does nothing.
 func (w *Watch) Observe(ctx context.Context, t *tasks.Task, seed uint64, released []float32) error {
 	if w == nil {
 		return nil

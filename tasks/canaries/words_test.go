@@ -10,8 +10,8 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// Whatever the words and the format, a canary of whole words is the format with one of the words in
-// each place, all canaries are as long as the space says, and no two agree.
+// For any words and format, a canary of whole words is the format with one of the words in each
+// place, all canaries have the length of the space, and no two agree.
 func TestCanariesOfWholeWordsAreMadeOfThem(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

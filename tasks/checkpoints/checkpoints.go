@@ -1,6 +1,6 @@
-// Package checkpoints reads and writes what the tasks of a training chain
-// hand on: the model, the state of its optimizer, and the rows of metrics that
-// a segment of steps collects.
+// Package checkpoints reads and writes the state that the tasks of a training
+// chain hand on: the model, the state of its optimizer, and the rows of metrics
+// that a segment of steps collects.
 package checkpoints
 
 import (
@@ -46,7 +46,7 @@ func decoderOf(part part) func(size int64, read partReader) (*Model, int64, erro
 }
 
 // memoize decodes the model file of the named input once for all tasks of a worker. name
-// tells apart what is made of it.
+// tells the decoded forms apart.
 func memoize[T any](ctx context.Context, t *tasks.Task, input, name string, decode func(size int64, read partReader) (T, int64, error)) (T, error) {
 	key, err := t.Input(input)
 	if err != nil {
@@ -78,8 +78,8 @@ func trained(n models.Network) (from, to int) { return 0, n.Trained() }
 func fixed(n models.Network) (from, to int)   { return n.Trained(), n.Parameters() }
 
 // ReadTrained decodes the parameters of the checkpoint that learn from data, and ReadFixed
-// those behind them. Whoever needs only one of them at a time takes less memory. Of a
-// small checkpoint both are views of the whole.
+// those behind them. A caller that needs only one of them at a time takes less memory. Of
+// a small checkpoint both are views of the whole.
 func ReadTrained(ctx context.Context, t *tasks.Task, input string) (*Model, error) {
 	return readPart(ctx, t, input, "trained", trained)
 }
@@ -117,7 +117,7 @@ func readView(ctx context.Context, t *tasks.Task, input string, part part) (*Mod
 	return &Model{m.Network, m.Params[from:to]}, nil
 }
 
-// networkBytes is about what a network without parameters takes.
+// networkBytes is about the size of a network without parameters.
 const networkBytes = 4 << 10
 
 // readNetwork decodes the configuration alone.
@@ -135,7 +135,7 @@ func readNetwork(ctx context.Context, t *tasks.Task, input string) (models.Netwo
 // wholeFile is the size in bytes up to which a model file is read at once.
 const wholeFile = 8 << 20
 
-// reader returns the size of a model file, and what reads parts of it. The parts of a large
+// reader returns the size of a model file, and a reader of its parts. The parts of a large
 // one come from where it is stored: its bytes would take as much memory as the model.
 func reader(ctx context.Context, t *tasks.Task, input string) (int64, partReader, error) {
 	size, err := t.BlobSize(ctx, input, tasks.ModelBlob)
@@ -207,7 +207,7 @@ func Write(ctx context.Context, t *tasks.Task, network models.Network, params []
 }
 
 // Encode makes a model file: the named tensors of the network, its
-// configuration in the metadata, and whatever metadata is added.
+// configuration in the metadata, and the added metadata.
 func Encode(network models.Network, params []float32, added map[string]string) ([]byte, error) {
 	if err := models.CheckParameters(network, params); err != nil {
 		return nil, err

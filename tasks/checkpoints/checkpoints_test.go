@@ -116,7 +116,7 @@ func TestAClaimOfParametersCostsNoMemory(t *testing.T) {
 	}
 }
 
-// What is accepted is a model, and has the same bytes again.
+// An accepted file is a model, and encodes to the same bytes.
 func FuzzDecode(f *testing.F) {
 	l := small(f)
 	f.Add(encoded(f, l, l.Init(seeds.Stream(1, seeds.Weights))))

@@ -13,13 +13,13 @@ import (
 	"coalmine/tasks"
 )
 
-// Row is what one step of a training chain says about itself.
+// Row holds the metrics of one step of a training chain.
 type Row struct {
 	// Round is the round of federated averaging, or the last SGD step taken.
 	Round int64 `json:"round" parquet:"round"`
 	// Clients is the size of the cohort; 0 for SGD.
 	Clients int64 `json:"clients,omitempty" parquet:"clients"`
-	// Examples and Tokens count what was trained on, every local epoch anew.
+	// Examples and Tokens count the training data, every local epoch anew.
 	Examples int64 `json:"examples" parquet:"examples"`
 	Tokens   int64 `json:"tokens" parquet:"tokens"`
 	// Loss is the mean training loss in nats a token, before each step.

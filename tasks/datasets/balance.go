@@ -92,8 +92,8 @@ func runBalance(ctx context.Context, t *tasks.Task) error {
 	return t.SetMetrics(metrics)
 }
 
-// the error that says why no user is left counts the users that the balanced ones come
-// from.
+// nobody returns the error for a population without users, or nil if the balanced users
+// are enough.
 func (p *BalanceParams) nobody(users, balanced, out int) error {
 	if p.Words == 0 {
 		return fmt.Errorf("no user is left to train: %d have examples in the training part, and %d are held out; lower held_out_users or the shares of the other parts", users, out)

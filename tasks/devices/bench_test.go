@@ -28,7 +28,7 @@ type record struct {
 	tokens string
 }
 
-// newBench makes users with so many examples.
+// newBench makes users with the given numbers of examples.
 func newBench(t *testing.T, sizes ...int) *bench {
 	t.Helper()
 	b := &bench{Graph: taskstest.NewGraph(t), t: t}
@@ -68,7 +68,7 @@ func (b *bench) data() []taskstest.Edge {
 
 func (b *bench) split(p SplitParams) (*taskstest.Node, error) { return b.Try(Split, p, b.data()...) }
 
-// divided splits the population, and reads the devices and what each has.
+// divided splits the population, and reads the devices and their examples.
 func (b *bench) divided(p SplitParams) ([]Device, []record) {
 	b.t.Helper()
 	node, err := b.split(p)
@@ -116,7 +116,7 @@ func of(all []record, user int) (texts []string) {
 	return texts
 }
 
-// randomSizes are those of some users, each of at least so many examples.
+// randomSizes draws the numbers of examples of some users, each at least the given one.
 func randomSizes(rng *rand.Rand, least int) []int {
 	sizes := make([]int, 3+rng.IntN(8))
 	for i := range sizes {
@@ -125,7 +125,7 @@ func randomSizes(rng *rand.Rand, least int) []int {
 	return sizes
 }
 
-// randomParams divide users of at least so many examples as Needed says.
+// randomParams divide users that have the number of examples of Needed.
 func randomParams(rng *rand.Rand) SplitParams {
 	p := SplitParams{Seed: rng.Uint64(), Prior: []Prior{Random, Chronological}[rng.IntN(2)], Share: []float64{0.5, 0.25, 0.7, 1. / 3}[rng.IntN(4)]}
 	if rng.IntN(2) == 0 {

@@ -22,7 +22,7 @@ import (
 // Kinds lists the kinds of this package.
 func Kinds() []tasks.Kind { return []tasks.Kind{Split, Modes, Mix, Profiles} }
 
-// Set says what the adversary knows of a user (Orekondy et al. 2018, section 6.1.2).
+// Set is the adversary's knowledge of a user (Orekondy et al. 2018, section 6.1.2).
 type Set string
 
 // Sets of users. In a closed world all are seen.
@@ -31,10 +31,10 @@ const (
 	Seen Set = "seen"
 	// Unseen users have an anonymous device alone: it is to be told that it is nobody's.
 	Unseen Set = "unseen"
-	// HeldOut users teach an attack what users are like whom it is not to name.
+	// HeldOut users teach an attack the updates of users whom it must not name.
 	HeldOut Set = "held-out"
-	// Profile is the set of what is no user: hand-made examples of what the adversary looks
-	// for, with a shadow device alone.
+	// Profile is the set of no user: hand-made examples of the target of the adversary, on
+	// a shadow device alone.
 	Profile Set = "profile"
 )
 

@@ -14,7 +14,7 @@ import (
 const textFeatures = 512
 
 // FeatureLayout says how the words of an example, its tokens without Begin and End, divide into
-// what is said of it and what it consists of.
+// its label and its features.
 type FeatureLayout struct {
 	// Images says that the words are those of an image: Labels numbers, and then pixels.
 	// Words of a text begin with labels, which are the tokens below FirstWord + Labels.

@@ -35,7 +35,8 @@ type MixParams struct {
 	Seed uint64 `json:"seed"`
 	// Replace so much of a device's examples, at most 1. A canary that stands in one is lost.
 	Replace float64 `json:"replace,omitempty"`
-	// Augment a device by so many times its examples, at most MaxAugment.
+	// Augment is the number of added examples in units of a device's own, at most
+	// MaxAugment.
 	Augment float64 `json:"augment,omitempty"`
 }
 
@@ -158,8 +159,8 @@ func (m *mixer) write(ctx context.Context) error {
 	return putWorld(ctx, m.task, m.devices, m.summary)
 }
 
-// fetch reads what is drawn for all devices in the order of the background, and sorts it by
-// the places that it will have.
+// fetch reads the examples drawn for all devices in the order of the background, and sorts
+// them by their new places.
 func (m *mixer) fetch(ctx context.Context, sorter *tempfiles.Sorter) error {
 	type wanted struct{ record, place int }
 	var all []wanted
@@ -181,7 +182,7 @@ func (m *mixer) fetch(ctx context.Context, sorter *tempfiles.Sorter) error {
 	return nil
 }
 
-// device writes the examples of a device. next gives what was drawn for it.
+// device writes the examples of a device. next gives the drawn examples.
 func (m *mixer) device(ctx context.Context, w *datasets.PopulationWriter, device int, next func() ([]byte, error, bool)) error {
 	sentences, err := m.population.ReadUser(ctx, device)
 	if err != nil {

@@ -96,7 +96,7 @@ func readWorld(b *bench, node *taskstest.Node) (s Summary, err error) {
 	return s, json.Unmarshal(data, &s)
 }
 
-// What a smaller share mixes in, a larger one does too.
+// A larger share mixes in all examples of a smaller one.
 func TestSharesOfABackgroundAreNested(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 40)

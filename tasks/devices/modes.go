@@ -81,7 +81,7 @@ func (p *ModesParams) layout() FeatureLayout {
 	return FeatureLayout{}
 }
 
-// contentOf is what features are made of.
+// contentOf returns the part of an example that features are made of.
 func (p *ModesParams) contentOf(sentence []int32) []int32 {
 	_, content := p.layout().Divide(FeatureWords(sentence))
 	return content

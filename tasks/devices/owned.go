@@ -10,7 +10,7 @@ import (
 	"coalmine/internal/seeds"
 )
 
-// Owned is what a user has, to be divided.
+// Owned counts the examples and groups of a user that is to be divided.
 type Owned struct {
 	// Examples of the user, at least 0.
 	Examples int
@@ -29,9 +29,9 @@ func (p *SplitParams) reserved(user int, o Owned) int {
 }
 
 // reservedGroups draws the groups of a user that are kept from the private examples: the first
-// kept of order, with so many examples. They are the ones, of those drawn first, whose examples
-// come nearest to the share of the user's, of two such the fewer; at least one is kept, and one
-// left. The user has at least two.
+// kept of order, and their number of examples. Of all counts, kept is the one whose examples
+// come nearest to the share of the user's, the smaller of two such; at least one group is kept,
+// and one left. The user has at least two.
 func (p *SplitParams) reservedGroups(user int, o Owned) (order []int, kept, examples int) {
 	order = seeds.Stream(p.Seed, seeds.PriorExamples, uint64(user)).Perm(len(o.Groups))
 	wanted, nearest, sum := float64(p.Share*float64(o.Examples)), math.Inf(1), 0
@@ -101,12 +101,12 @@ func groupSizes(groups []uint32) (sizes []int) {
 
 // TooFewError says who has too few examples, or too few groups of them, to be divided.
 type TooFewError struct {
-	// Users by number, and what each has; there are Of users in all.
+	// Users by number, and the examples of each; Of is the number of all users.
 	Users []int
 	Owned []Owned
 	Of    int
-	// Needed examples of each user, for a prior of Size; 0 where it takes two groups, and of
-	// one of them so many.
+	// Needed examples of each user, for a prior of Size; 0 if a user needs two groups, one
+	// of them of Size examples.
 	Needed int
 	Size   string
 	// Name of a user, for people; nil for numbers.
@@ -129,7 +129,7 @@ func (e *TooFewError) Error() string {
 		len(e.Users), e.Of, e.Size, e.Needed, e.named(Owned.inAll), e.Needed)
 }
 
-// named are the first users with what they have.
+// named lists the first users with their examples.
 func (e *TooFewError) named(has func(Owned) string) string {
 	var named []string
 	for i, user := range e.Users[:min(namedUsers, len(e.Users))] {

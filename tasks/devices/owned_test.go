@@ -14,8 +14,7 @@ import (
 	"coalmine/tasks/taskstest"
 )
 
-// newGroupedBench makes users with groups of so many examples, which stand between each other in
-// the source.
+// newGroupedBench makes users with groups of the given sizes, interleaved in the source.
 func newGroupedBench(t *testing.T, users ...[]int) *bench {
 	t.Helper()
 	b := &bench{Graph: taskstest.NewGraph(t), t: t}
@@ -52,8 +51,8 @@ func textOf(tokens string) string {
 	return string(text)
 }
 
-// No group is on both devices, both have some, and together all but what the adversary does not
-// know.
+// No group is on both devices, both have some, and together all but those that the adversary
+// does not know.
 func TestDevicesShareNoGroup(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(8) {
@@ -185,7 +184,7 @@ func TestUsersWithTooFewGroupsAreNamed(t *testing.T) {
 	}
 }
 
-// Whoever asks for groups of a population without them is told so.
+// Groups of a population without groups are refused by an error that says so.
 func TestAPopulationWithoutGroupsIsNotDividedByThem(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 9, 9)
@@ -199,7 +198,7 @@ func TestAPopulationWithoutGroupsIsNotDividedByThem(t *testing.T) {
 	}
 }
 
-// The bytes of a world that is divided by groups stay what they are.
+// The bytes of a world that is divided by groups do not change.
 func TestGoldenSplitOfGroups(t *testing.T) {
 	t.Parallel()
 	b := newGroupedBench(t, []int{3, 4, 1}, []int{5, 2}, []int{2, 2, 2, 3, 1})

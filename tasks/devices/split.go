@@ -27,7 +27,8 @@ import (
 //
 // With IID, example i on the devices, counted in their order, goes to place permutation[i]
 // among them. Orekondy et al. 2018, section 6.1.1, draw every example from those of all
-// users; a permutation does so and leaves what is trained on, canaries included, as it was.
+// users; a permutation does so and keeps the training data, canaries included, as they
+// were.
 var Split = tasks.Kind{Name: "devices/split", Version: 1, Class: tasks.Compute, Run: runSplit}
 
 func runSplit(ctx context.Context, t *tasks.Task) error {
@@ -52,7 +53,7 @@ func runSplit(ctx context.Context, t *tasks.Task) error {
 	return putWorld(ctx, t, s.world.Devices, s.world.Summary(s.params))
 }
 
-// owned is what each user of the population has.
+// owned counts the examples of each user of the population.
 func (s *splitter) owned(ctx context.Context) (users []Owned, err error) {
 	if s.params.Prior == Groups {
 		if s.groups, err = datasets.ReadGroups(ctx, s.task, datasets.PopulationInput, s.population); err != nil {

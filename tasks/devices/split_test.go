@@ -174,7 +174,7 @@ func TestUsersWithTooFewExamplesAreNamed(t *testing.T) {
 	}
 }
 
-// What a user needs is the least number of examples that can be divided.
+// Needed is the least number of examples that can be divided.
 func TestNeededIsTheLeastThatCanBeDivided(t *testing.T) {
 	t.Parallel()
 	for _, share := range []float64{0.001, 0.1, 0.25, 1. / 3, 0.5, 0.75, 0.999} {

@@ -32,15 +32,16 @@ type SplitParams struct {
 	Seed  uint64 `json:"seed"`
 	Prior Prior  `json:"prior"`
 	// Share of a user's examples that private ones are not, above 0 and below 1: share x n
-	// of n, rounded to the nearest; of Groups, as many whole ones as come nearest to it.
+	// of n, rounded to the nearest; of Groups, the number of whole ones that comes nearest
+	// to it.
 	Share float64 `json:"share"`
 	// Count is how many of these the adversary knows; the others are on no device. 0: all.
 	Count int `json:"count,omitempty"`
-	// AtLeast so many examples a user must have to take part. 0: those that it takes to
-	// divide them are expected of every user.
+	// AtLeast is the number of examples that a user must have to take part. 0: every
+	// user must have the number needed to divide them.
 	AtLeast int `json:"at_least,omitempty"`
-	// AtLeastGroups so many groups a user must have to take part, of Groups. 0: two are
-	// expected of every user.
+	// AtLeastGroups is the number of groups that a user must have to take part, with
+	// Groups. 0: every user must have two.
 	AtLeastGroups int `json:"at_least_groups,omitempty"`
 	// Unseen and HeldOut are the shares of the users that are in these sets, together at
 	// most 1: share x n of n users, rounded to the nearest.
@@ -73,8 +74,8 @@ func rounded(share float64, n int) int {
 	return int(product + 0.5)
 }
 
-// Needed is how many examples a user must have to be divided: at least one private, and as
-// many prior ones as are asked for. It is 0 of Groups, which it takes two of, whatever they have.
+// Needed is the number of examples that a user must have to be divided: at least one private, and
+// the prior ones. It is 0 with Groups, of which a user must have two of any size.
 func (p *SplitParams) Needed() int {
 	if p.Prior == Groups {
 		return 0
@@ -96,8 +97,8 @@ type World struct {
 	Sizes []int
 }
 
-// Divide says which devices users have, given what each owns. Users with too little are a
-// *TooFewError, which it takes AtLeast or AtLeastGroups to leave out.
+// Divide assigns devices to users, given their examples. Users with too few are a
+// *TooFewError, unless AtLeast or AtLeastGroups leaves them out.
 func (p *SplitParams) Divide(users []Owned) (*World, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
