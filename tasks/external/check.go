@@ -22,10 +22,10 @@ import (
 // Check asks a command for all that the contract wants. It trains several times, on users and
 // words that are made up.
 type Check struct {
-	// Command is a line for the system's shell, Code has what it runs.
+	// Command is a line for the system's shell, Code holds its files.
 	Command string
 	Code    clientprograms.Code
-	// Job is what training.job would be, an object of JSON.
+	// Job is the value of training.job, an object of JSON.
 	Job json.RawMessage
 	// Rounds are those of the job.
 	Rounds int
@@ -60,7 +60,7 @@ type trial struct {
 	sample Sample
 	err    error
 	before map[string]string   // the files that it found
-	kept   *tasks.RunnerKeeper // what it has got so far
+	kept   *tasks.RunnerKeeper // its partial state
 	held   *childprocess.Holder
 }
 
@@ -105,8 +105,8 @@ func (x *trial) ended() (*Result, error) {
 	return r, err
 }
 
-// train runs the command from what an earlier trial has kept, nil for nothing. at is called with
-// each change of the checkpoint, and ends the command by an error; nil for nothing.
+// train runs the command from the state that an earlier trial kept, or nil. at is called with
+// each change of the checkpoint and ends the command by returning an error; it may be nil.
 func (c *Check) train(ctx context.Context, from *tasks.RunnerKeeper, at func(*trial) error) (*trial, error) {
 	w, err := childprocess.NewWorkspace()
 	if err != nil {
@@ -230,7 +230,8 @@ func (c *Check) scores(ctx context.Context, x *trial, r *Result) error {
 	return nil
 }
 
-// asking starts a command that scores, in a directory with code and what is below out.
+// asking starts a command that scores, in a directory with the code and the files below
+// out.
 func (c *Check) asking(ctx context.Context, x *trial, line string, code clientprograms.Code, do func(*score.Client) error) error {
 	w, err := childprocess.NewWorkspace()
 	if err != nil {

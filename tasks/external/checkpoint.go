@@ -35,7 +35,8 @@ func keptName(folder, name string) string {
 // keptPath is the path of a kept file in the directory.
 func keptPath(name string) string { return path.Join(checkpointFolder, name) }
 
-// changed keeps the checkpoint, which has changed and come to rest, and what stands below out.
+// changed keeps the checkpoint, which has changed and come to rest, and the files below
+// out.
 func (x *training) changed(ctx context.Context, files []childprocess.File) (taken bool, err error) {
 	out, err := x.outBeside(files)
 	if err != nil {

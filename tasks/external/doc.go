@@ -1,7 +1,7 @@
-// Package external has the trainings that are not ours: a command trains a model, and another one
-// says how probable texts are under it. Beside the other kinds these are no functions of their
-// parameters and inputs, since nobody knows what a command does; see tasks.Task.MayDiffer. What is
-// done about that stands in docs/contracts/train.md, which says what the command sees.
+// Package external holds trainings by external programs: a command trains a model, and another one
+// scores texts under it. Unlike other kinds, these need not be functions of their parameters and
+// inputs, since a command may do anything; see tasks.Task.MayDiffer. The contract
+// docs/contracts/train.md describes the consequences, and the command's environment.
 //
 //	external/train  population, parts -> the files that the command has left, and its metric rows
 //

@@ -17,7 +17,7 @@ import (
 // MaxShards is the most files that the training data are written to.
 const MaxShards = 1000
 
-// trainFiles are the paths of so many files of training data.
+// trainFiles returns the paths of n files of training data.
 func trainFiles(shards int) []string {
 	if shards <= 1 {
 		return []string{trainFile}
@@ -35,8 +35,9 @@ func imagesFile(lines string) string { return strings.TrimSuffix(lines, ".jsonl"
 // span is a run of users, how many of them have examples, and how many these are.
 type span struct{ first, end, users, examples int }
 
-// spans divides the users into so many runs of about equally many examples: user u belongs to the
-// run floor(shards x e / n), where e of all n examples are those of users before u.
+// spans divides the users into the given number of runs of about equally many examples: user u
+// belongs to the run floor(shards x e / n), where e of all n examples are those of users before
+// u.
 func spans(p *datasets.Population, shards int) []span {
 	runs, u := make([]span, shards), 0
 	for i := range runs {
@@ -59,7 +60,7 @@ type Example struct {
 	Text string `json:"text"`
 }
 
-// LabelledImage is a line of the files with what is known of images.
+// LabelledImage is a line of the files that describe images.
 type LabelledImage struct {
 	User string `json:"user"`
 	// Label is the class, nil where nobody knows it.
@@ -125,7 +126,7 @@ type exampleFile struct {
 	lines, pixels io.WriteCloser // no pixels beside texts
 }
 
-// create makes a file for so many examples.
+// create makes a file for n examples.
 func (x *training) create(file string, examples int) (*exampleFile, error) {
 	f := new(exampleFile)
 	var err error
@@ -139,7 +140,7 @@ func (x *training) create(file string, examples int) (*exampleFile, error) {
 	return f, nil
 }
 
-// createImages makes a file for so many images: bytes [examples, height, width, channels].
+// createImages makes a file for n images: bytes [examples, height, width, channels].
 func createImages(w *childprocess.Workspace, file string, m datasets.Image, examples int) (io.WriteCloser, error) {
 	f, err := w.Create(file, 0o666)
 	if err != nil {

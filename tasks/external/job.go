@@ -21,7 +21,7 @@ const (
 	resultFile     = outFolder + "/result.json"
 )
 
-// Sizes of what is read of a command, in bytes.
+// Limits on the files that are read from a command, in bytes.
 const (
 	maxFile   = 4 << 30
 	maxResult = 1 << 20
@@ -29,12 +29,12 @@ const (
 	maxText = 8 << 10
 )
 
-// Job is what a command is told: in/job.json.
+// Job is the description of its task that a command reads: in/job.json.
 type Job struct {
 	contracts.Identity
-	// Seed is what everything random follows from.
+	// Seed determines all random numbers.
 	Seed uint64 `json:"seed"`
-	// Rounds are what the metrics count up to.
+	// Rounds is the number of rounds that the metrics count up to.
 	Rounds int `json:"rounds"`
 	// Users and Examples are those of the training file.
 	Users    int `json:"users"`
@@ -100,7 +100,7 @@ func (x *training) newJob() *Job {
 	return job
 }
 
-// Result is what a command says of its model: out/result.json.
+// Result is a command's description of its model: out/result.json.
 type Result struct {
 	// Model is the file of the model, below out; it may be left out.
 	Model string `json:"model,omitempty"`

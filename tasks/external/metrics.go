@@ -22,8 +22,8 @@ type State struct {
 	Folders []string `json:"folders,omitempty"`
 }
 
-// metricRows are what a command has said of its rounds, each once. Of so many rounds that there
-// would be too many rows, the last of every few is kept.
+// metricRows holds a command's metrics of its rounds, each once. If there are too many rounds,
+// the last of every few is kept.
 type metricRows struct {
 	// rounds is the number of rounds of the job; clients bounds the clients of a round, 0 for no bound.
 	rounds  int64

@@ -50,7 +50,7 @@ type Model struct {
 }
 
 // Open starts the command that the training at the input has named, in a directory with the code
-// and what the training has left below out.
+// and the files that the training left below out.
 func (p *ModelParams) Open(ctx context.Context, t *tasks.Task, input string, which Which) (*Model, error) {
 	line, err := scoringLine(ctx, t, input, which)
 	if err != nil {
@@ -194,7 +194,7 @@ func ShapeOf(m datasets.Image) score.Shape {
 	return score.Shape{Height: m.Height, Width: m.Width, Channels: m.Channels}
 }
 
-// Classified is what a model says of an image that has a label.
+// Classified is a model's answer for an image that has a label.
 type Classified struct {
 	Label int
 	// LogProbs are those of all classes, in their order.
@@ -248,11 +248,11 @@ func asked(ctx context.Context, err error) error {
 
 // Close ends the command.
 func (m *Model) Close() {
-	_ = m.client.Close() // what was asked was answered
+	_ = m.client.Close() // the question was answered
 	m.workspace.Remove()
 }
 
-// ReadResult is what a training says of its model.
+// ReadResult reads a training's description of its model.
 func ReadResult(ctx context.Context, t *tasks.Task, input string) (*Result, error) {
 	r := new(Result)
 	err := t.InputJSON(ctx, input, ResultBlob, r)

@@ -45,8 +45,8 @@ func (r *Result) checkNamed(files []childprocess.File) error {
 	return nil
 }
 
-// checkTensors returns an error if a file whose name ends in .safetensors is none: whoever loads the
-// exported model would find out.
+// checkTensors returns an error if a file whose name ends in .safetensors is none, before a user
+// loads the exported model.
 func (x *training) checkTensors(files []childprocess.File) error {
 	for _, f := range files {
 		if !strings.HasSuffix(f.Name, ".safetensors") {

@@ -11,11 +11,11 @@ import (
 	"coalmine/tasks"
 )
 
-// oneShotFile is what a command tells of its canary clients.
+// oneShotFile holds a command's report of its canary clients.
 const oneShotFile = outFolder + "/one_shot.json"
 
-// OneShot asks a command for canary clients: beside its own it has so many that send a random
-// direction each whenever they are sampled (Andrew et al. 2024).
+// OneShot asks a command for canary clients: in addition to its own clients, these send a
+// random direction each whenever they are sampled (Andrew et al. 2024).
 type OneShot struct {
 	Canaries int `json:"canaries"`
 	// Unseen directions are followed as those of canaries are, and sent by nobody.
@@ -24,11 +24,12 @@ type OneShot struct {
 	Final bool `json:"final,omitempty"`
 }
 
-// Cosines are those of directions with what a training has released: out/one_shot.json.
+// Cosines are those of directions with the updates that a training released:
+// out/one_shot.json.
 type Cosines struct {
 	// Dimension is the number of parameters that are trained.
 	Dimension int `json:"dimension"`
-	// Unit is what a canary is one of; empty for a user.
+	// Unit names the unit that a canary is; empty for a user.
 	Unit string `json:"unit,omitempty"`
 	// Final are those of the canaries with the change of the model, Largest their largest with the
 	// update of any round, and Unseen the largest of directions that nobody has sent.
@@ -37,7 +38,7 @@ type Cosines struct {
 	Unseen  []float64 `json:"unseen,omitempty"`
 }
 
-// Cosines reads what the training at the input has told of its canary clients.
+// Cosines reads the report of the training at the input on its canary clients.
 func (o *OneShot) Cosines(ctx context.Context, t *tasks.Task, input string) (*Cosines, error) {
 	data, err := t.Blob(ctx, input, oneShotFile)
 	if err != nil {
@@ -50,7 +51,7 @@ func (o *OneShot) Cosines(ctx context.Context, t *tasks.Task, input string) (*Co
 	return c, nil
 }
 
-// checkOneShot reads what the command has told, where it was asked to.
+// checkOneShot reads the command's report, if it was asked for one.
 func (x *training) checkOneShot() error {
 	if x.params.OneShot == nil {
 		return nil
@@ -66,7 +67,7 @@ func (x *training) checkOneShot() error {
 	return err
 }
 
-// parse reads cosines of as many directions as were asked for.
+// parse reads the cosines of all requested directions.
 func (o *OneShot) parse(data []byte) (*Cosines, error) {
 	c := new(Cosines)
 	if err := json.Unmarshal(data, c); err != nil {

@@ -7,7 +7,8 @@ import (
 	"coalmine/internal/contracts"
 )
 
-// What a training tells of its canaries is as it was asked to be, or one message says what it is not.
+// A training's report on its canaries has the requested form, or one message names the
+// fault.
 func TestCosinesAreThoseThatWereAskedFor(t *testing.T) {
 	t.Parallel()
 	asked := OneShot{Canaries: 2, Unseen: 3, Final: true}

@@ -11,7 +11,7 @@ import (
 
 // Pace measures how fast a command trains, and how fast the command scores that it leaves.
 type Pace struct {
-	// Check has the command, its code, its job, its rounds and what it may do.
+	// Check has the command, its code, its job, its rounds and its limits.
 	Check
 	// Scorer has the code of the command that scores.
 	Scorer clientprograms.Code
@@ -58,7 +58,7 @@ func (p *Pace) Measure(ctx context.Context) (*Seconds, error) {
 	return &Seconds{Start: training.Start, Example: training.Each, Load: scoring.Start, Text: scoring.Each}, err
 }
 
-// trained trains on about so many examples.
+// trained trains on about n examples.
 func (p *Pace) trained(ctx context.Context, examples int) (*trial, error) {
 	c := p.Check
 	c.sample = p.Sample
@@ -85,7 +85,7 @@ func (p *Pace) scoring(ctx context.Context, x *trial) (contracts.Pace, error) {
 	})
 }
 
-// score has so many texts or images scored.
+// score scores n texts or images.
 func (p *Pace) score(ctx context.Context, client *score.Client, n int) error {
 	if m := p.Image; m.Classes > 0 {
 		images := make([][]byte, n)

@@ -13,7 +13,7 @@ import (
 	"coalmine/tasks"
 )
 
-// What a command leaves of its replayed steps.
+// Files of a command's replayed steps.
 const (
 	replayFile    = outFolder + "/replay.json"
 	replayTensors = outFolder + "/replay.safetensors"
@@ -24,7 +24,8 @@ type Replay struct {
 	Repeats int `json:"repeats"`
 }
 
-// Replayed is what a command says of its replayed steps: out/replay.json, and the tensors beside it.
+// Replayed is a command's description of its replayed steps: out/replay.json, and the
+// tensors beside it.
 type Replayed struct {
 	Unit            string           `json:"unit"`
 	NoiseMultiplier float64          `json:"noise_multiplier"`
@@ -58,7 +59,7 @@ func (v *Replayed) Size() (size int) {
 	return size
 }
 
-// Replayed reads what the training at the input has left.
+// Replayed reads the replayed steps of the training at the input.
 func (r *Replay) Replayed(ctx context.Context, t *tasks.Task, input string) (*Replayed, error) {
 	said, err := t.Blob(ctx, input, replayFile)
 	if err != nil {
@@ -72,7 +73,7 @@ func (r *Replay) Replayed(ctx context.Context, t *tasks.Task, input string) (*Re
 	return v, tasks.Permanent(err)
 }
 
-// checkReplay reads what the command has left, where it was asked to replay.
+// checkReplay reads the command's replayed steps, if it was asked for them.
 func (x *training) checkReplay() error {
 	if x.params.Replay == nil {
 		return nil

@@ -19,7 +19,7 @@ type Sample struct {
 	Length int
 }
 
-// checkSample is what a Check trains on.
+// checkSample is the training data of a Check.
 var checkSample = Sample{
 	Users: 20, Examples: 6,
 	Words: strings.Fields("the people of states are free and it was a bright cold day in april when clocks were striking my number is four eight"),
@@ -34,11 +34,11 @@ func (s *Sample) text(i int) string {
 	return s.ofLength(i, Spread(i, s.Length))
 }
 
-// spread is how the lengths of texts differ from their mean: what computes batches of texts takes as
-// long as the longest.
+// spread scales the mean length of texts to their several lengths: a batch of texts takes as long
+// as its longest.
 var spread = [...]float64{0.25, 0.75, 2.5, 0.5, 1}
 
-// ofLength is text i of so many words.
+// ofLength is text i of n words.
 func (s *Sample) ofLength(i, n int) string {
 	words := make([]string, n)
 	for k, number := range contracts.Numbers(i, n, len(s.Words)) {

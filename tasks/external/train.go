@@ -21,13 +21,13 @@ import (
 type TrainParams struct {
 	// Seed is the experiment's.
 	Seed uint64 `json:"seed"`
-	// Command is a line for the system's shell, Code the archive with what it runs, zero for
+	// Command is a line for the system's shell, Code the archive with its files, zero for
 	// none.
 	Command string         `json:"command"`
 	Code    storage.Digest `json:"code,omitzero"`
 	// Job is the experiment's own block, as it stands.
 	Job json.RawMessage `json:"job,omitempty"`
-	// Rounds are what the metrics count up to.
+	// Rounds is the number of rounds that the metrics count up to.
 	Rounds int `json:"rounds"`
 	// Deterministic says that every execution gives the same bytes.
 	Deterministic bool `json:"deterministic,omitempty"`
@@ -59,9 +59,9 @@ func (p *TrainParams) check() error {
 }
 
 // Train runs the command of a training in a directory of its own. Inputs: "population" and
-// "shards", who trains on what; "parts": datasets/encode, with the vocabulary and the validation
-// part. Its blobs are ResultBlob, the files of the folder out by FileBlob, and tasks.RowsBlob; its
-// metrics are Metrics.
+// "shards", the users and their examples; "parts": datasets/encode, with the vocabulary and the
+// validation part. Its blobs are ResultBlob, the files of the folder out by FileBlob, and
+// tasks.RowsBlob; its metrics are Metrics.
 var Train = tasks.Kind{Name: "external/train", Version: 2, Class: tasks.Compute, Command: true, Run: runTrain}
 
 // ResultBlob is a Result, as JSON.
@@ -131,7 +131,7 @@ type training struct {
 	stored      map[string]storedFile
 	directories []string // that are kept
 	sent        int      // rows that are kept
-	// unkept is why what came after is not kept, nil if nothing did.
+	// unkept is the error that kept the last state from being stored, or nil.
 	unkept error
 	// watched is called when a checkpoint has been kept, if it is not nil.
 	watched func() error
@@ -139,7 +139,7 @@ type training struct {
 	eager bool
 }
 
-// run runs the command, which goes on from what resume has found.
+// run runs the command, which continues from the state that resume found.
 func (x *training) run(ctx context.Context) error {
 	watch := childprocess.Watch{Folder: checkpointFolder, Changed: x.changed, Lines: metricsFile, More: x.more, Looked: x.keepRows, Said: x.task.Said}
 	if x.eager {
@@ -154,8 +154,8 @@ func (x *training) run(ctx context.Context) error {
 	return classify(x.params.Command, err)
 }
 
-// classify says what another try may mend: a store that fails, a signal, and what the command
-// itself says. Nothing else.
+// classify reports whether a retry may succeed: after an error of the store, after a signal,
+// or if the command itself says so.
 func classify(command string, err error) error {
 	e, ok := errors.AsType[*childprocess.FailedError](err)
 	if !ok {
@@ -203,7 +203,8 @@ func (x *training) furnish(ctx context.Context) error {
 	return x.workspace.Put(jobFile, append(text, '\n'))
 }
 
-// writeData writes the parts of the data, and the vocabulary of texts, and counts what is trained on.
+// writeData writes the parts of the data, and the vocabulary of texts, and counts the
+// training data.
 func (x *training) writeData(ctx context.Context, job *Job) error {
 	vocabulary, err := datasets.ReadVocabulary(ctx, x.task, datasets.PartsInput)
 	if err != nil {
@@ -257,7 +258,7 @@ func (x *training) folders() error {
 	return nil
 }
 
-// finish reads what the command has left and stores it.
+// finish reads the command's files and stores them.
 func (x *training) finish(ctx context.Context) error {
 	result, files, err := x.result()
 	if err != nil {
@@ -290,7 +291,7 @@ func (x *training) finish(ctx context.Context) error {
 	return x.task.SetMetrics(m)
 }
 
-// result reads what the command says of its model, and lists what it has left.
+// result reads the command's description of its model, and lists its files.
 func (x *training) result() (*Result, []childprocess.File, error) {
 	files, err := x.workspace.List(outFolder)
 	if err != nil {

@@ -335,7 +335,8 @@ printf '{"round":7,"loss":1}' >> out/metrics.jsonl; ` + finish
 	}
 }
 
-// Of more rounds than rows are kept the last of every few is, whichever executions tell of them.
+// Of more rounds than rows, the last of every few is kept, for any execution that reports
+// them.
 func TestTheRowsOfManyRoundsAreFew(t *testing.T) {
 	t.Parallel()
 	const rounds = 2*maxRows + 10
@@ -370,7 +371,7 @@ func TestTheRowsOfManyRoundsAreFew(t *testing.T) {
 	}
 }
 
-// A line about round 3 of 2, and others that claim what the job does not have.
+// A line about round 3 of 2, and others that contradict the job.
 func TestMetricsOfWhatTheJobDoesNotHaveAreRefused(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
@@ -406,7 +407,8 @@ func (s *awayStore) KeepFile(ctx context.Context, name string, data []byte, prog
 	return s.RunnerKeeper.KeepFile(ctx, name, data, progress)
 }
 
-// A store that is away for a while costs no training: what it did not take is offered again.
+// A store that is away for a while costs no training: the state that it did not take is
+// offered again.
 func TestAStoreThatIsAwayEndsNoCommand(t *testing.T) {
 	t.Parallel()
 	for fails, want := range map[int]string{2: "", 1000: "its last checkpoint could not be kept: keeping a: "} {

@@ -70,11 +70,11 @@ type CellParams struct {
 	// Measured lists the rounds after which the model was measured, ascending;
 	// the last is the end of the training.
 	Measured []int `json:"measured"`
-	// Audits are what was measured.
+	// Audits are the audits of the cell.
 	Audits []AuditParams `json:"audits"`
 }
 
-// AuditParams say what to read of an audit's nodes.
+// AuditParams list the outputs to read of an audit's nodes.
 type AuditParams struct {
 	// Name of the audit; its nodes are the inputs AuditInput(Name, round).
 	Name string `json:"name"`
@@ -85,7 +85,7 @@ type AuditParams struct {
 	CanaryOutcomesBlob string `json:"outcomes_blob,omitempty"`
 }
 
-// TrainingParams say what was trained.
+// TrainingParams describe the training.
 type TrainingParams struct {
 	Algorithm string                `json:"algorithm"`
 	Rounds    int                   `json:"rounds"`
@@ -134,8 +134,8 @@ type TrainingParams struct {
 // central is the Algorithm of training on records.
 const central = "sgd"
 
-// population is what the training draws cohorts from: the users, of central training
-// the records.
+// population counts the units that the training draws cohorts from: the users, of
+// central training the records.
 func (p *TrainingParams) population(counts *datasets.Counts) int {
 	if p.Algorithm == central {
 		return counts.Examples
@@ -183,7 +183,7 @@ func runCell(ctx context.Context, t *tasks.Task, p *CellParams) error {
 	return t.PutJSON(ctx, CellBlob, cell)
 }
 
-// readFaults takes in where faults were planted, and what was skipped, if there is any.
+// readFaults takes in the planted faults and the skipped records, if there are any.
 func (r *Report) readFaults(ctx context.Context, t *tasks.Task) error {
 	if !t.Has(FaultsInput) {
 		return nil
@@ -194,8 +194,8 @@ func (r *Report) readFaults(ctx context.Context, t *tasks.Task) error {
 	return err
 }
 
-// readCountermeasures takes in what early stopping chose, when a target was reached, what was selected and what filters
-// of the data caught, where the cell has them.
+// readCountermeasures takes in the round that early stopping chose or at which a target was
+// reached, the selection, and the removals of the data's filters, if the cell has them.
 func (r *Report) readCountermeasures(ctx context.Context, t *tasks.Task) error {
 	for _, in := range t.Inputs {
 		switch in.Name {
@@ -229,7 +229,7 @@ func (r *Report) readCountermeasures(ctx context.Context, t *tasks.Task) error {
 	return nil
 }
 
-// readRecorded counts what was kept of the devices' updates, where something was.
+// readRecorded counts the recorded updates of the devices, if there are any.
 func (r *Report) readRecorded(ctx context.Context, t *tasks.Task) error {
 	for i := 0; t.Has(RecordedInput(i)); i++ {
 		g, err := updates.ReadGathered(ctx, t, RecordedInput(i))
@@ -273,7 +273,7 @@ func (r *Report) readCanaries(ctx context.Context, t *tasks.Task, p *CellParams)
 	return nil
 }
 
-// read takes in what an audit has measured. The last measurement stands for the cell.
+// read takes in the outcome of an audit. The last measurement stands for the cell.
 func (r *Report) read(ctx context.Context, t *tasks.Task, a *AuditParams) error {
 	for i := range r.Curve {
 		if a.AtEnd {
@@ -390,13 +390,14 @@ func costOf(meter *privacy.Meter, rounds int, report *privacy.Report) *Cost {
 	return &Cost{epsilon, privacy.Epsilon(proved), math.IsInf(proved, 1), report.Delta}
 }
 
-// Recipe is what the report's Privacy was accounted from, which is not nil.
+// Recipe returns the recipe that the report's Privacy, which is not nil, was accounted
+// from.
 func (r *Report) Recipe() privacy.Recipe {
 	return recipe(&r.Training.TrainingParams, r.Privacy.Population)
 }
 
-// Recipe is what the training is accounted from, with the users or records that the
-// population has.
+// Recipe returns the recipe of the training's privacy account, with the users or
+// records of the population.
 func (p *TrainingParams) Recipe(counts *datasets.Counts) privacy.Recipe {
 	return recipe(p, p.population(counts))
 }
@@ -424,9 +425,9 @@ func recipe(p *TrainingParams, population int) privacy.Recipe {
 	}
 }
 
-// Unit is what a guarantee protects: a record of central training, else one of the
-// population's users, who may be devices, or whole users of the data; no user of a partition
-// that is unknown is more than a user.
+// Unit names the unit that a guarantee protects: a record of central training, else one of
+// the population's users, who may be devices, or whole users of the data; no user of a
+// partition that is unknown is more than a user.
 func Unit(central, divided bool, partition datasets.Partitioning, whole bool) string {
 	switch {
 	case central:

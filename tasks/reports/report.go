@@ -18,7 +18,7 @@ import (
 // Utility is the audit whose outcome stands beside the others, not among them.
 const Utility = "utility"
 
-// Report is the outcome of a cell. What audits have found is JSON here, whose meaning
+// Report is the outcome of a cell. Outcomes of audits are JSON here, whose meaning
 // package results takes from their descriptions.
 type Report struct {
 	Utility json.RawMessage `json:"utility,omitempty"`
@@ -30,15 +30,15 @@ type Report struct {
 	Faults []datasets.PlantedFault `json:"faults,omitempty"`
 	// Skipped are the records of the source that were at fault; nil without.
 	Skipped *datasets.Skipped `json:"skipped,omitempty"`
-	// Selection is what data.select chose; nil without.
+	// Selection counts the choice of data.select; nil without one.
 	Selection *selection.Selection `json:"selection,omitempty"`
 	// Devices say how data.devices divided the users; nil without.
 	Devices *devices.Summary `json:"devices,omitempty"`
-	// Sanitized is what sanitization caught; nil without.
+	// Sanitized counts the removals of sanitization; nil without it.
 	Sanitized *datasets.Sanitized `json:"sanitized,omitempty"`
-	// Disagreement is what the filter of two models removed; nil without.
+	// Disagreement counts the removals of the filter of two models; nil without it.
 	Disagreement *datasets.Disagreement `json:"disagreement,omitempty"`
-	// Stopping is what early stopping chose; nil without.
+	// Stopping is the choice of early stopping; nil without it.
 	Stopping *training.Stopping `json:"early_stopping,omitempty"`
 	// StopAt is how near the training came to the utility at which it was to end; nil without.
 	StopAt *training.Pursuit `json:"stop_at,omitempty"`
@@ -50,7 +50,7 @@ type Report struct {
 	Curve []Point `json:"curve"`
 }
 
-// Outcome is what an audit has found, as JSON; false if it has not measured.
+// Outcome returns the outcome of an audit as JSON; false if it has not measured.
 func (r *Report) Outcome(audit string) (json.RawMessage, bool) {
 	if audit == Utility {
 		return r.Utility, r.Utility != nil
@@ -94,9 +94,10 @@ type Training struct {
 	ReplacedExamples int `json:"replaced_examples"`
 }
 
-// Audit is what the last model has shown. Its JSON is an object with the outcomes under
-// the names of their audits, and three lists: the canaries that were inserted; the
-// never_inserted, drawn into no user's data; and the controls, held back on purpose.
+// Audit holds the outcomes of the last model. Its JSON is an object with the outcomes
+// under the names of their audits, and three lists: the canaries that were inserted;
+// the never_inserted, drawn into no user's data; and the controls, held back on
+// purpose.
 type Audit struct {
 	// Outcomes by the names of the audits.
 	Outcomes encoding.Object
@@ -168,15 +169,15 @@ func (a *Audit) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Canary is one canary: where it went and what became of it. Its JSON has the outcomes
-// beside the rest.
+// Canary is one canary: its places in the data and its outcomes. Its JSON has the
+// outcomes beside the other fields.
 type Canary struct {
 	Role audits.Role `json:"-"`
 	place
 	Outcomes encoding.Object `json:"-"`
 }
 
-// Decode reads the members that an audit has set into what it takes them for.
+// Decode reads the members that an audit has set into a value of its type.
 func (c *Canary) Decode(outcome any) error {
 	data, err := json.Marshal(c.Outcomes)
 	if err != nil {
@@ -192,7 +193,7 @@ type place struct {
 	// InsertedTimes is the chosen number of insertions; absent where probabilities say
 	// how often.
 	InsertedTimes int `json:"inserted_times,omitempty"`
-	// Format names what it was drawn from, where there are several formats.
+	// Format names the canary's format, if there are several.
 	Format string `json:"format,omitempty"`
 	// Users are the sharers, before an iid shuffle; Holders the users that hold
 	// copies after it; Insertions the copies.
@@ -249,13 +250,14 @@ func (c *Canary) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Point is what was measured after a round. Its JSON has the metrics beside the rest.
+// Point holds the measurements after a round. Its JSON has the metrics beside the other
+// fields.
 type Point struct {
 	Round   int
 	Utility json.RawMessage
 	// Metrics of the audits, numbers by their names.
 	Metrics encoding.Object
-	// Privacy is what the training had cost by then; nil where none is claimed.
+	// Privacy is the cost of the training up to then; nil if no privacy is claimed.
 	Privacy *Cost
 }
 

@@ -54,7 +54,7 @@ func runExamples(ctx context.Context, t *tasks.Task, p *ExamplesParams) error {
 // labelled reports whether an image has a label.
 func labelled(x datasets.PopulationExample) bool { return x.Words[0] != datasets.Unknown }
 
-// selectExamples writes the population of the examples that keep names, and what was found.
+// selectExamples writes the population of the examples that keep names, and the counts.
 func selectExamples(ctx context.Context, t *tasks.Task, found *Selection, keep func(datasets.PopulationExample) (bool, error)) error {
 	counting := userCounter{found: found, user: -1}
 	err := datasets.SelectExamples(ctx, t, found.AtLeast, func(x datasets.PopulationExample) (bool, error) {
@@ -106,8 +106,8 @@ type RandomParams struct {
 	Seed uint64 `json:"seed"`
 	// Share of the examples that are selected, each by its own coin; above 0, below 1.
 	Share float64 `json:"share,omitempty"`
-	// PerUser so many of a user's examples are selected, all of a user who has fewer; at
-	// least 1.
+	// PerUser is the number of selected examples of a user, all of a user who has fewer;
+	// at least 1.
 	PerUser int `json:"per_user,omitempty"`
 	// AtLeast so many of them a user must have to take part, at least 1.
 	AtLeast int `json:"at_least"`
@@ -140,7 +140,7 @@ type lottery struct {
 	population *datasets.Population
 	user       int
 	stream     *rand.Rand
-	wanted     int // of what is left of the user's examples
+	wanted     int // of the user's remaining examples
 }
 
 // draw decides on the next example. A number per user is drawn without replacement: each

@@ -37,8 +37,8 @@ func someTexts(t *testing.T, seed uint64, n int) *bench {
 
 func (b *bench) random(p RandomParams) (*taskstest.Node, error) { return b.Try(Random, p, b.data()...) }
 
-// The draws are a set without replacement, and those of one user are the same whoever else
-// there is.
+// The draws are a set without replacement, and those of one user do not depend on the
+// other users.
 func TestARandomNumberOfEachUsersExamplesIsSelected(t *testing.T) {
 	t.Parallel()
 	b := someTexts(t, 1, 100)
@@ -152,7 +152,7 @@ func newUnlabelledBench(t *testing.T) *bench {
 	return b
 }
 
-// What has no label is neither right nor wrong.
+// An example without a label is neither right nor wrong.
 func TestWithoutALabelNothingIsMisclassified(t *testing.T) {
 	t.Parallel()
 	b := newUnlabelledBench(t)

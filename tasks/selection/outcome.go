@@ -12,10 +12,10 @@ import (
 // SelectionBlob is a Selection, as JSON.
 const SelectionBlob = "selection"
 
-// Selection says what was selected.
+// Selection counts the selected users and examples.
 type Selection struct {
-	// Users that were selected, of so many with examples. Their number is what a privacy
-	// account counts.
+	// Users that were selected, and the number with examples. A privacy account counts
+	// the selected ones.
 	Users   int `json:"users"`
 	OfUsers int `json:"of_users"`
 	// Examples of theirs that train.
@@ -44,7 +44,7 @@ type Selection struct {
 	Left []Left `json:"left,omitempty"`
 }
 
-// explain adds to an error what there was to select.
+// explain adds to an error the numbers to select from.
 func (s *Selection) explain(err error, left []Left) error {
 	return fmt.Errorf("%w (the selection leaves %d of %d users; %s)", err, s.Users, s.OfUsers, Leaves(left))
 }
@@ -78,7 +78,8 @@ func (s *Selection) percentile() string {
 
 // Left is how many users a threshold leaves.
 type Left struct {
-	// AtLeast so many selected examples of a user; 0 where the threshold is a percentile.
+	// AtLeast is the required number of a user's selected examples; 0 if the threshold is
+	// a percentile.
 	AtLeast int `json:"at_least,omitempty"`
 	// Side of a Percentile of the users' accuracies.
 	Side       Side    `json:"side,omitempty"`
@@ -106,9 +107,8 @@ func Leaves(list []Left) string {
 // leastNumbers are the numbers of examples that a table of thresholds has.
 var leastNumbers = []int{1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000}
 
-// LeftBy says how many users have at least so many selected examples, for round numbers up to the
-// first that leaves nobody, and for the one asked for. counts are the users' selected
-// examples.
+// LeftBy counts the users that have at least n selected examples, for round n up to the first
+// that leaves no user, and for the configured one. counts are the users' selected examples.
 func LeftBy(counts []int, asked int) []Left {
 	numbers := append(slices.Clone(leastNumbers), asked)
 	slices.Sort(numbers)

@@ -1,6 +1,6 @@
-// Package selection holds the kinds that choose what of a population trains, as a modeler
-// would choose examples to look at (Augenstein et al. 2020, section 2.1): by rules that
-// tasks follow, so that no person sees the data.
+// Package selection holds the kinds that choose the part of a population that trains, as
+// a modeler would choose examples to look at (Augenstein et al. 2020, section 2.1): by
+// rules that tasks follow, so that no person sees the data.
 //
 //	selection/random        some of the records, by chance
 //	selection/labels        the records with a label, or without
@@ -61,7 +61,7 @@ func (u UserAccuracy) Share() float64 {
 	return float64(u.Correct) / float64(u.Examples)
 }
 
-// count leaves out what has no label.
+// count leaves out examples without a label.
 func (u *UserAccuracy) count(p models.Prediction) {
 	if p.Label < 0 {
 		return
@@ -137,7 +137,7 @@ func (Criterion) Choices() []string {
 	return append(predicted.words(), string(AtRandom), string(Unlabelled), string(Labelled), string(OfLowChance))
 }
 
-// Predicted reports whether the criterion goes by what a classifier predicts.
+// Predicted reports whether the criterion uses a classifier's predictions.
 func (c Criterion) Predicted() bool { return slices.Contains(predicted, c) }
 
 // criteria are those of one kind.

@@ -31,7 +31,7 @@ const (
 	SecondInput = "second-losses"
 )
 
-// Unlikely selects the examples that a model of public data finds unlikely: what is in the
+// Unlikely selects the examples that a model of public data finds unlikely: those in the
 // users' data and not in the public ones (Augenstein et al. 2020, section 2.1, task T6). The
 // surprise of an example is its log-perplexity under the model, the mean loss of a token. With
 // a second model it is the log-perplexity under the first less that under the second: the

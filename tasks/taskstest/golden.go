@@ -24,7 +24,7 @@ func Whole() bool { return *whole }
 
 var rewrite = flag.Bool("rewrite", false, "write golden and generated files anew instead of comparing with them")
 
-// File fails the test when a committed file is not what the code makes of it.
+// File fails the test when a committed file differs from the one that the code generates.
 func File(t testing.TB, path string, got []byte) {
 	t.Helper()
 	if *rewrite {

@@ -46,7 +46,7 @@ func TestCanaryClientsSendTheirDirections(t *testing.T) {
 	}
 }
 
-// Canaries change nothing of what the others send.
+// Canaries do not change the updates of other clients.
 func TestTheOthersTrainAsWithoutCanaries(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -26,7 +26,7 @@ func (p ClientInitialParams) Asks() *clientprograms.Program { return &p.Program 
 // describes. Input: external.VocabularyInput.
 var ClientInitial = tasks.Kind{Name: "training/client-initial", Version: 1, Class: tasks.Compute, Run: runClientInitial}
 
-// ClientInitialMetrics say what trains.
+// ClientInitialMetrics describe the client program.
 type ClientInitialMetrics struct {
 	Program       string               `json:"program"`
 	Input         clientprograms.Input `json:"input"`
@@ -102,7 +102,7 @@ func newFitter(ctx context.Context, t *tasks.Task, p *ClientsParams, network mod
 	return &fitter{client: client, model: model, seed: p.Seed}, nil
 }
 
-// validateProgram reports what only clients that train here can do.
+// validateProgram returns an error for features that only built-in clients have.
 func (p *ClientsParams) validateProgram() error {
 	if p.Program != nil && p.Control == privacy.ClipPerBatch {
 		return tasks.Permanent(fmt.Errorf("the control %s clips the steps of clients, which the program %q takes", p.Control, p.Program.Command))
@@ -110,7 +110,7 @@ func (p *ClientsParams) validateProgram() error {
 	return nil
 }
 
-// fit sets params to those that a user's client returns, and counts what it has learned from.
+// fit sets params to those that a user's client returns, and counts its training data.
 func (f *fitter) fit(ctx context.Context, params []float32, examples [][]int32, round, user int, m *ChunkMetrics) (weight float64, err error) {
 	fitted, err := f.client.Fit(ctx, clientprograms.Work{
 		Model: f.model, Examples: examples, Round: round,

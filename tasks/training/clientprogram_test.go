@@ -112,7 +112,7 @@ func byProgram(p ClientsParams) ClientsParams {
 	return p
 }
 
-// withVocabulary is a step of a chunk with what a program needs.
+// withVocabulary is a step of a chunk with the inputs that a program needs.
 func (b *bench) withVocabulary(params ClientsParams, previous *taskstest.Node, step int) (*taskstest.Node, error) {
 	spec, err := tasks.NewSpec(Clients, params,
 		tasks.Input{Name: tasks.PreviousInput, Key: previous.Key},
@@ -141,8 +141,8 @@ func TestAProgramDrawsTheInitialModel(t *testing.T) {
 	taskstest.Golden(t, origin)
 }
 
-// A program that trains as is done here gives a chunk that is the same to the last bit: what is
-// clipped, noised, recorded and weighed does not ask who has trained.
+// A program that trains as the built-in client does gives the same chunk to the last bit: clip,
+// noise, record and weight do not depend on the trainer.
 func TestAProgramsChunkIsThatOfItsUpdates(t *testing.T) {
 	t.Parallel()
 	b, n, origin := programmed(t)

@@ -52,8 +52,8 @@ type ClientsParams struct {
 	// Steps is the most that a client takes in a round; 0 bounds them by Epochs alone.
 	Steps int `json:"steps,omitempty"`
 	// Clip bounds the L2 norm of a client's update over all tensors together; 0
-	// does not. With a clip every client weighs the same, without one it weighs
-	// as many as its examples.
+	// does not. With a clip every client has the same weight; without one, its
+	// weight is its number of examples.
 	Clip float64 `json:"clip,omitempty"`
 	// AdaptiveClip makes Clip that of the first round only; later ones read
 	// theirs from the checkpoint.
@@ -65,9 +65,10 @@ type ClientsParams struct {
 	// member of the cohort, also one without examples, adds privacy.NoiseShare to its clipped
 	// update. 0 adds none.
 	NoiseMultiplier float64 `json:"noise_multiplier,omitempty"`
-	// Compress is what a client then does to have fewer bytes to send; nil sends all.
+	// Compress is the client's compression of the update after that; nil for none.
 	Compress *Compression `json:"compress,omitempty"`
-	// Record is what is kept of the updates, as they are sent; nil keeps none.
+	// Record selects the recorded parts of the updates, as they are sent; nil records
+	// none.
 	Record *updates.Recording `json:"record,omitempty"`
 	// Secret, where there is one, draws the cohorts in place of Seed, and the noise and
 	// the rounding of clients.
@@ -86,12 +87,12 @@ type ClientsParams struct {
 // Asks implements clientprograms.Asker.
 func (p ClientsParams) Asks() *clientprograms.Program { return p.Program }
 
-// ChunkMetrics is what a chunk says about itself, for aggregation/server.
+// ChunkMetrics are the metrics of a chunk, for aggregation/server.
 type ChunkMetrics struct {
 	Clients int64 `json:"clients"`
 	// Weight is the sum of the clients' weights.
 	Weight float64 `json:"weight"`
-	// Examples and Tokens count what was trained on, every local epoch anew.
+	// Examples and Tokens count the training data, every local epoch anew.
 	Examples int64 `json:"examples"`
 	Tokens   int64 `json:"tokens"`
 	// LossSum is in nats over Tokens, each batch's before its step.
@@ -217,7 +218,8 @@ func (c *chunkSum) progress(done, users int) tasks.Progress {
 	return tasks.Progress{Done: int64(done), Total: int64(users), Tokens: c.metrics.Tokens}
 }
 
-// prepare makes a learner for as many of the users as it says. The one before goes first.
+// prepare makes a learner for the next users and returns their number. It drops the
+// previous learner first.
 func (c *chunkSum) prepare(ctx context.Context, t *tasks.Task, users []int) (n int, err error) {
 	c.sum.release()
 	c.learner = nil
@@ -231,7 +233,7 @@ func (c *chunkSum) prepare(ctx context.Context, t *tasks.Task, users []int) (n i
 	return n, err
 }
 
-// dismiss gives back what trains in place of the learner.
+// dismiss gives back the program that trains in place of the learner.
 func (c *chunkSum) dismiss() {
 	if c.fitter != nil {
 		c.fitter.client.GiveBack()
@@ -256,7 +258,7 @@ func (c *chunkSum) read(ctx context.Context, round, user int) error {
 	return c.add(ctx, examples, round, user)
 }
 
-// absent adds what a member of the cohort sends who has nothing to learn from.
+// absent adds the update of a member of the cohort without examples.
 func (c *chunkSum) absent(round, user int) error {
 	if c.params.NoiseMultiplier == 0 {
 		return nil
@@ -327,8 +329,8 @@ func (c *chunkSum) contribute(update []float32, norm, weight float64, round, use
 	return nil
 }
 
-// leave adds what a client sends of an update, scaled to the clip, to the sum, and records
-// it.
+// leave adds an update, scaled to the clip and as the client sends it, to the sum, and
+// records it.
 func (c *chunkSum) leave(update []float32, weight, scale float64, round, user int) error {
 	if c.sender.changes() {
 		scaleTo(update, scale)
@@ -381,7 +383,7 @@ func (c *chunkSum) train(ctx context.Context, examples [][]int32, round, user in
 	return steps, nil
 }
 
-// step takes a local step. With privacy.ClipPerBatch it is what is clipped.
+// step takes a local step, which it clips with privacy.ClipPerBatch.
 func (c *chunkSum) step(batch [][]int32, rate float64) (models.Loss, error) {
 	if c.params.Control != privacy.ClipPerBatch {
 		return c.learner.step(batch, rate)

@@ -16,7 +16,7 @@ import (
 // DPSGDParams are the parameters of training/dp-sgd. Local.Batch is the size of a
 // step's batch, the expected one where it is random.
 type DPSGDParams struct {
-	SGDParams // without Order: the sampling says what a step sees
+	SGDParams // without Order: the sampling chooses the examples of a step
 	// Sampling of a step's batch from all records.
 	Sampling privacy.Sampling `json:"sampling"`
 	// Clip bounds the L2 norm of each record's gradient over all tensors together.

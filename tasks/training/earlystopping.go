@@ -13,7 +13,7 @@ import (
 // over all targets, in nats a token, and is measured at the end of the first task that
 // reaches or passes a multiple of Every. The tasks after the stop take no step.
 type EarlyStopping struct {
-	// Every so many SGD steps, at least 1, the loss is measured.
+	// Every is the number of SGD steps between measurements of the loss, at least 1.
 	Every int `json:"every"`
 	// Patience is how many measurements in a row, at least 1, may bring no less than
 	// the least loss before them.
@@ -59,7 +59,7 @@ type stopping struct {
 	best   []byte // BestModelBlob
 }
 
-// openStopping reads what the task before has handed on.
+// openStopping reads the state that the task before has handed on.
 func openStopping(ctx context.Context, t *tasks.Task, p *SGDParams) (*stopping, error) {
 	if p.EarlyStopping == nil {
 		return nil, nil
@@ -94,7 +94,7 @@ func (s *stopping) pass(ctx context.Context, t *tasks.Task, p *SGDParams) error 
 }
 
 // watch measures the model after a task's steps, if its turn has come, and hands on
-// what the next task needs. It returns the loss, 0 if none was measured.
+// the state that the next task needs. It returns the loss, 0 if none was measured.
 func (s *stopping) watch(ctx context.Context, t *tasks.Task, after *stretch) (float64, error) {
 	if s == nil {
 		return 0, nil

@@ -160,7 +160,7 @@ func TestEarlyStoppingTakesTheModelOfTheLeastValidationLoss(t *testing.T) {
 	checkStoppedRows(t, watched[n], stopped, losses)
 }
 
-// checkStoppedRows compares the rows with what was measured.
+// checkStoppedRows compares the rows with the measurements.
 func checkStoppedRows(t *testing.T, last *taskstest.Node, stopped int, losses []float64) {
 	t.Helper()
 	rows, err := checkpoints.DecodeRows(last.Blob(tasks.RowsBlob))

@@ -12,7 +12,7 @@ import (
 	"coalmine/tasks/checkpoints"
 )
 
-// Guarantee makes a training say in every metric row what it has cost so far.
+// Guarantee adds the privacy cost so far to every metric row of a training.
 type Guarantee struct {
 	Sampling privacy.Sampling `json:"sampling"`
 	Delta    float64          `json:"delta"`
@@ -58,7 +58,7 @@ func OpenLedger(t *tasks.Task, population storage.Key, g *Guarantee, recipe priv
 // meterBytes is about the size of a meter: two curves of a few hundred orders.
 const meterBytes = 16 << 10
 
-// Allowed is how many of so many rounds (steps) the budget allows.
+// Allowed returns the number of the given rounds (steps) that the budget allows.
 func (l *Ledger) Allowed(rounds int) int {
 	if l == nil || l.guarantee.Budget == nil {
 		return rounds
@@ -66,8 +66,8 @@ func (l *Ledger) Allowed(rounds int) int {
 	return min(rounds, l.guarantee.Budget.RoundsWithin(l.meter))
 }
 
-// Charge writes into a row what the rounds (steps) up to its own have cost, by Rényi
-// divergences. Where the budget has ended the training, that is what the allowed ones have.
+// Charge writes into a row the cost of the rounds (steps) up to its own, by Rényi
+// divergences. If the budget has ended the training, only the allowed ones count.
 func (l *Ledger) Charge(row *checkpoints.Row) {
 	if l == nil {
 		return

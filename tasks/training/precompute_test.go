@@ -53,7 +53,7 @@ func ganParams() ClientsParams {
 	return p
 }
 
-// drawnSum is the sum of the updates of clients that draw what they need step by step.
+// drawnSum is the sum of the updates of clients that draw their numbers step by step.
 func (b *bench) drawnSum(p ClientsParams, round int, users []int) []float32 {
 	b.t.Helper()
 	model, population := b.model(b.origin), b.users()

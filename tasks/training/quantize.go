@@ -18,9 +18,9 @@ type QuantizeParams struct {
 	Bits int `json:"bits"`
 }
 
-// Quantize rounds the weights of a trained model to few bits (models.Quantize;
-// Carlini et al. 2019, section 9.1.3). What it writes is a checkpoint as any other, in
-// float32, so that whatever measures a model measures it.
+// Quantize rounds the weights of a trained model to few bits (models.Quantize; Carlini
+// et al. 2019, section 9.1.3). It writes an ordinary checkpoint in float32, so that
+// every audit can measure it.
 var Quantize = tasks.Kind{Name: "training/quantize", Version: 1, Class: tasks.Compute, Run: runQuantize}
 
 func runQuantize(ctx context.Context, t *tasks.Task) error {

@@ -12,8 +12,7 @@ import (
 	"coalmine/tasks"
 )
 
-// Compression is what a client does to its update so that it has fewer bytes to send. It
-// comes after clip and noise.
+// Compression reduces the bytes of a client's update. It comes after clip and noise.
 type Compression struct {
 	// Keep is the share of the elements that are kept, those of the largest absolute
 	// values, rounded up to one at least; the others become 0. 0 keeps all (Aji and
@@ -27,7 +26,7 @@ type Compression struct {
 	Bits int `json:"bits,omitempty"`
 }
 
-// validate refuses what no plan has.
+// validate refuses parameters that no plan has.
 func (c *Compression) validate() error {
 	if c == nil || c.Keep >= 0 && c.Keep <= 1 && (c.Bits == 0 || c.Bits >= 2 && c.Bits <= 16) {
 		return nil
@@ -44,7 +43,7 @@ func (p *ClientsParams) validateNoise() error {
 		p.Clip, p.AdaptiveClip, p.Sampling, p.Noise, p.Compress != nil, privacy.FixedSize))
 }
 
-// sender is what a client does to its clipped update before it leaves.
+// sender turns a client's clipped update into the one that it sends.
 type sender struct {
 	params  *ClientsParams
 	tensors []models.Tensor
@@ -65,12 +64,12 @@ func newSender(t *tasks.Task, p *ClientsParams, n models.Network) *sender {
 	return s
 }
 
-// changes reports whether what leaves a client is not its clipped update.
+// changes reports whether a client sends anything but its clipped update.
 func (s *sender) changes() bool {
 	return s.params.Noise > 0 || s.params.NoiseMultiplier > 0 || s.params.Compress != nil
 }
 
-// send turns a client's clipped update into what the server gets.
+// send turns a client's clipped update into the one that the server receives.
 func (s *sender) send(update []float32, round, user int) error {
 	p := s.params
 	if err := s.addNoise(update, privacy.NoiseShare(p.NoiseMultiplier, p.Clip, p.Cohort), seeds.NoiseShare, round, user); err != nil {

@@ -117,7 +117,7 @@ type stretch struct {
 	chase      *Chase    // nil without a target
 }
 
-// openStretch reads what the stretch begins with.
+// openStretch reads the state that the stretch begins with.
 func openStretch(ctx context.Context, t *tasks.Task, p *SGDParams) (*stretch, error) {
 	model, err := checkpoints.Read(ctx, t, tasks.PreviousInput)
 	if err != nil {

@@ -22,11 +22,11 @@ type Target struct {
 	// 0, which is none.
 	RecallAt1  float64 `json:"recall_at_1,omitempty"`
 	Perplexity float64 `json:"perplexity,omitempty"`
-	// Every so many rounds (SGD steps), at least 1, it is measured.
+	// Every is the number of rounds (SGD steps) between measurements, at least 1.
 	Every int `json:"every"`
 }
 
-// Validate says what is wrong with a target.
+// Validate returns an error for an invalid target.
 func (target *Target) Validate() error {
 	recall := target.RecallAt1 > 0 && target.RecallAt1 <= 1
 	perplexity := target.Perplexity >= 1 && !math.IsInf(target.Perplexity, 1)
@@ -53,8 +53,8 @@ type Pursuit struct {
 	// Target is the recall@1 or perplexity that is to be reached.
 	Target float64 `json:"target"`
 	// MeasuredAt is the round (SGD step) of the last measurement, 0 before the first, and
-	// RecallAt1 and Perplexity what it has found; the perplexity is 0 where the target is none.
-	// Infinite says that the perplexity lies beyond the range of float64, and is null.
+	// RecallAt1 and Perplexity are its values; the perplexity is 0 if it is no target. Infinite
+	// is set if the perplexity lies beyond the range of float64, and is null.
 	MeasuredAt int           `json:"measured_at"`
 	RecallAt1  float64       `json:"recall_at_1"`
 	Perplexity numbers.Float `json:"perplexity,omitempty"`
@@ -72,7 +72,7 @@ func (p *Pursuit) String() string {
 	return text + ": the training took all its rounds and did not reach it"
 }
 
-// found says what was measured, and of how much.
+// found describes the last measurement.
 func (p *Pursuit) found() string {
 	if p.Measure == PerplexityMeasure {
 		return fmt.Sprintf("perplexity on the validation part was %s after round (sgd: step) %d, of %.4g", numbers.Decimal(p.Perplexity, 2), p.MeasuredAt, p.Target)
@@ -80,7 +80,7 @@ func (p *Pursuit) found() string {
 	return fmt.Sprintf("recall@1 on the validation part was %.2f%% after round (sgd: step) %d, of %.4g%%", 100*p.RecallAt1, p.MeasuredAt, 100*p.Target)
 }
 
-// take notes what a measurement after a round (SGD step) has found.
+// take records a measurement after a round (SGD step).
 func (p *Pursuit) take(round int, found models.Tally) {
 	p.MeasuredAt, p.RecallAt1 = round, found.Recall()
 	if p.Measure != PerplexityMeasure {
@@ -98,7 +98,7 @@ type Chase struct {
 	state  Pursuit
 }
 
-// Open reads what the task before has handed on. A first task has none before it.
+// Open reads the state that the task before has handed on; a first task has none.
 func (target *Target) Open(ctx context.Context, t *tasks.Task, first bool) (*Chase, error) {
 	if target == nil {
 		return nil, nil
@@ -128,8 +128,8 @@ func (target *Target) begin() Pursuit {
 func (c *Chase) Over() bool { return c != nil && c.state.Reached }
 
 // Watch measures the model after the rounds (SGD steps) that follow the first ones, up to and
-// with the last, if its turn has come. It hands on what the next task needs, and returns the
-// validation loss in nats a token, 0 if none was measured.
+// with the last, if its turn has come. It hands on the state that the next task needs, and
+// returns the validation loss in nats a token, 0 if none was measured.
 func (c *Chase) Watch(ctx context.Context, t *tasks.Task, model *checkpoints.Model, first, last int) (loss float64, err error) {
 	if c == nil {
 		return 0, nil
@@ -148,7 +148,7 @@ func (c *Chase) Watch(ctx context.Context, t *tasks.Task, model *checkpoints.Mod
 	return loss, c.Write(ctx, t)
 }
 
-// Write hands on what the next task needs.
+// Write hands on the state that the next task needs.
 func (c *Chase) Write(ctx context.Context, t *tasks.Task) error {
 	if c == nil {
 		return nil

@@ -146,7 +146,7 @@ func TestATargetOutOfReachChangesNoModel(t *testing.T) {
 	}
 }
 
-// After the end clients send nothing, and before it what they always do.
+// After the end clients send nothing, and before it their usual updates.
 func TestClientsDoNotTrainAfterTheTarget(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -49,9 +49,9 @@ type Local struct {
 	// Dropout is the probability that an element of a layer's output is dropped
 	// in training (models.Trainer.UseDropout).
 	Dropout float64 `json:"dropout,omitempty"`
-	// WeightDecay w multiplies all parameters by 1 - rate*w before each step,
-	// rate being the step's learning rate: decay apart from the gradient, and so
-	// from what the rule remembers (Loshchilov and Hutter, "Decoupled Weight Decay
+	// WeightDecay w multiplies all parameters by 1 - rate*w before each step, rate
+	// being the step's learning rate: decay apart from the gradient, and so from
+	// the state of the rule (Loshchilov and Hutter, "Decoupled Weight Decay
 	// Regularization", 2019).
 	WeightDecay float64 `json:"weight_decay,omitempty"`
 	// Proximal mu adds mu/2 times the squared L2 distance from the round's model
@@ -123,7 +123,7 @@ func newLearnerWith(network models.Network, fixed []float32, local Local) (*lear
 	return l, l.reset()
 }
 
-// reset forgets what the rule remembers: every client starts afresh.
+// reset clears the state of the rule: every client starts afresh.
 func (l *learner) reset() error {
 	rule, err := optimizers.New(l.local.Optimizer, len(l.params))
 	if err != nil {
@@ -146,7 +146,7 @@ func (l *learner) drop(seed uint64, indices ...uint64) error {
 	return tasks.Permanent(dropping.UseDropout(l.local.Dropout, seeds.Stream(seed, seeds.Dropout, indices...)))
 }
 
-// draw makes the steps that follow draw what else they need from the stream of the given
+// draw makes the steps that follow draw their other numbers from the stream of the given
 // indices.
 func (l *learner) draw(seed uint64, indices ...uint64) {
 	if drawing, ok := l.trainer.(models.Drawing); ok {

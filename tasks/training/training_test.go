@@ -374,8 +374,8 @@ func TestAnEmptyPoissonRoundSumsToNothing(t *testing.T) {
 	}
 }
 
-// A user whose data were taken out is as if not there: neither the sum nor what
-// is counted of the round tells that the user was drawn.
+// A user whose data were taken out is as if absent: neither the sum nor the
+// counts of the round show that the user was drawn.
 func TestAUserWithoutDataTakesNoPart(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -39,7 +39,7 @@ func (s *updateSum) release() {
 	s.newest = scaled{}
 }
 
-// widen adds what is kept to the vector of float64.
+// widen adds the pending sum to the vector of float64.
 func (s *updateSum) widen() {
 	if s.wide == nil {
 		s.wide = make([]float64, len(s.newest.values))
@@ -64,8 +64,8 @@ func (x scaled) at(i int) float64 {
 	return float64(x.scale * float64(x.values[i]))
 }
 
-// tensor is the sum of so many elements, rounded. It ends the use of the sum, whose memory
-// it takes.
+// tensor returns the sum, rounded, as a tensor of n elements. It takes the memory of the
+// sum, which must not be used again.
 func (s *updateSum) tensor(length int) safetensors.Tensor {
 	shape := []int{length}
 	if s.wide != nil {

@@ -37,7 +37,7 @@ const NodeBytes = 4 << 30
 // Gathered are the metrics of updates/gather.
 type Gathered struct {
 	Layout Layout `json:"layout"`
-	// Rounds are those of the inputs, Updates what their devices have sent.
+	// Rounds are those of the inputs, Updates the number of updates in them.
 	Rounds  int `json:"rounds"`
 	Updates int `json:"updates"`
 	// Shards are the blobs that hold them: the number of updates in each.
@@ -173,7 +173,7 @@ func (e *Encoder) copy(s *Shard, i int) {
 	e.updates++
 }
 
-// readShard reads a shard of so many bytes, once.
+// readShard reads a shard of the given number of bytes, once.
 func readShard(ctx context.Context, t *tasks.Task, input, name string, size int64) (*Shard, error) {
 	data, err := t.BlobRange(ctx, input, name, 0, size)
 	if err != nil {
@@ -186,7 +186,8 @@ func readShard(ctx context.Context, t *tasks.Task, input, name string, size int6
 // headerBytes has room for the layout of a shard.
 const headerBytes = 64 << 10
 
-// readHeader returns the layout of a shard of so many bytes, and the number of its updates.
+// readHeader returns the layout of a shard of the given number of bytes, and the number
+// of its updates.
 func readHeader(ctx context.Context, t *tasks.Task, input, name string, size int64) (Layout, int, error) {
 	data, err := t.BlobRange(ctx, input, name, 0, min(size, headerBytes))
 	if err != nil {
@@ -207,13 +208,13 @@ func ofShard(err error, input, name string) error {
 	return tasks.Permanent(fmt.Errorf("%s of input %q: %w", name, input, err))
 }
 
-// ReadLayout says what the updates of a gather node hold.
+// ReadLayout returns the layout of a gather node's updates.
 func ReadLayout(ctx context.Context, t *tasks.Task, input string) (Layout, error) {
 	g, err := ReadGathered(ctx, t, input)
 	return g.Layout, err
 }
 
-// ReadGathered reads what a gather node says of its updates, without reading them.
+// ReadGathered reads the metrics of a gather node, without its updates.
 func ReadGathered(ctx context.Context, t *tasks.Task, input string) (Gathered, error) {
 	var g Gathered
 	err := t.InputMetrics(ctx, input, &g)
@@ -252,8 +253,8 @@ func Refs(ctx context.Context, t *tasks.Task, inputs []string) ([]Ref, error) {
 }
 
 // Each calls do with the updates of the part, in the order of rounds and then of devices. The
-// values of an update are overwritten by the next: do MUST copy what it keeps. An error of do
-// ends it and is returned.
+// values of an update are overwritten by the next: do must copy those that it keeps. An error
+// of do ends it and is returned.
 func (r Ref) Each(ctx context.Context, t *tasks.Task, do func(Update) error) error {
 	s, err := r.read(ctx, t)
 	if err != nil {

@@ -126,8 +126,8 @@ func TestSmallShardsArePutTogetherAndLargeOnesKept(t *testing.T) {
 	wantAll(t, g.Task(taskstest.In("all", node)), all)
 }
 
-// wantAll compares what is read of the input "all", with no more of it in memory than a reader
-// should have.
+// wantAll compares the updates read from the input "all", and checks that a reader holds few
+// of them in memory.
 func wantAll(t *testing.T, task *tasks.Task, all []updates.Update) {
 	t.Helper()
 	refs, err := updates.Refs(t.Context(), task, []string{"all"})

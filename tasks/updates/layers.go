@@ -9,7 +9,7 @@ import (
 // Select returns the layers of names, in the order of the names: each is that of a layer,
 // such as "cell.input", or of a unit, "cell", which stands for all layers whose names begin
 // with it and a dot, in their order. No names are all layers. A name that stands for none,
-// and a layer that is named twice, are errors that list what there is.
+// and a layer that is named twice, are errors that list the layers.
 func Select(all []Layer, names []string) ([]Layer, error) {
 	if len(names) == 0 {
 		return slices.Clone(all), nil

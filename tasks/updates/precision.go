@@ -10,7 +10,7 @@ import (
 	"coalmine/storage/safetensors"
 )
 
-// Precision is what recorded values are stored in.
+// Precision is the number format of recorded values.
 type Precision string
 
 // Precisions. The layout of a shard leaves Float32 out.
@@ -18,8 +18,8 @@ const (
 	// Float32 keeps every bit.
 	Float32 Precision = "float32"
 	// Float16 is IEEE 754 binary16, to the nearest, ties to even: half the bytes, 11
-	// significant bits between 6e-5 and 65504 and steps of 6e-8 below. What is above is
-	// recorded as 65504.
+	// significant bits between 6e-5 and 65504 and steps of 6e-8 below. Larger values
+	// are recorded as 65504.
 	Float16 Precision = "float16"
 )
 
@@ -86,7 +86,7 @@ func half(v float32) uint16 {
 	}
 	bits = min(bits, math.Float32bits(maxFloat16))
 	if bits < math.Float32bits(leastNormal) {
-		// Beside 0.5 the last bit of a number is worth what that of a subnormal is.
+		// Near 0.5 the last bit of a number is worth as much as that of a subnormal.
 		return sign | uint16(math.Float32bits(math.Float32frombits(bits)+0.5)-math.Float32bits(0.5))
 	}
 	bits += 1<<12 - 1 + bits>>13&1

@@ -8,14 +8,15 @@ import (
 	"coalmine/tasks"
 )
 
-// Recording says what a training keeps of its devices' updates.
+// Recording selects the recorded parts of the devices' updates.
 type Recording struct {
-	// Every so many rounds are recorded, or the Rounds, ascending, in its place.
+	// Every is the number of rounds from one recorded round to the next; Rounds,
+	// ascending, lists them instead.
 	Every  int   `json:"every,omitempty"`
 	Rounds []int `json:"rounds,omitempty"`
 	// Layers are tensors of the model that are trained, in the order of the vectors.
 	Layers []string `json:"layers"`
-	// Precision is what values are stored in; "" is Float32.
+	// Precision is the number format of stored values; "" is Float32.
 	Precision Precision `json:"precision,omitempty"`
 	// Project is to how many values a longer layer is projected; 0 projects none.
 	Project int `json:"project,omitempty"`
@@ -33,7 +34,7 @@ func (r *Recording) Has(round int) bool {
 	return listed
 }
 
-// Of lists the recorded rounds of a training of so many, ascending.
+// Of lists the recorded rounds of a training of n rounds, ascending.
 func (r *Recording) Of(rounds int) []int {
 	switch {
 	case r == nil:
@@ -93,8 +94,9 @@ type recorded struct {
 	number int
 }
 
-// NewRecorder returns a recorder that has recorded nothing, with room for the updates of so
-// many devices. seed is that of the experiment, by which layers are projected.
+// NewRecorder returns a recorder that has recorded nothing, with room for the updates of
+// the given number of devices. seed is that of the experiment, by which layers are
+// projected.
 func (r *Recording) NewRecorder(n models.Network, seed uint64, devices int) (*Recorder, error) {
 	layout, err := r.Layout(n)
 	if err != nil {
@@ -117,8 +119,8 @@ func (r *Recording) NewRecorder(n models.Network, seed uint64, devices int) (*Re
 	return x, nil
 }
 
-// Add records what a device sends in a round: update, flat as the model's trained
-// parameters. Devices are to come in order.
+// Add records the update that a device sends in a round, flat as the model's
+// trained parameters. Devices must come in order.
 func (x *Recorder) Add(round, device int, update []float32) {
 	x.encoder.begin(round, device)
 	for _, r := range x.tensors {

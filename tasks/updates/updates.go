@@ -1,11 +1,11 @@
-// Package updates holds what the devices of a federated training send to the server, where
-// an experiment keeps it: recorded, stored and read one after another, so that memory does
-// not grow with their number (Orekondy et al. 2018, section 6, "Training and Evaluation Data
-// for Attacker").
+// Package updates holds the updates that the devices of a federated training send to the
+// server, if an experiment records them: stored and read one after another, so that memory
+// does not grow with their number (Orekondy et al. 2018, section 6, "Training and Evaluation
+// Data for Attacker").
 //
 // A device is a user of the population that is trained on. What it sends in a round is its
 // update: the difference between its parameters after and before its local training, after
-// clipping and whatever else it does to it.
+// clipping, noise and compression.
 //
 //	training/clients --Shard of a chunk--> aggregation/server --Shards of the round-->
 //	updates/gather, of at most a hundred rounds --Shards that last--> Each
@@ -32,10 +32,10 @@ type Layer struct {
 	Of int `json:"of,omitempty"`
 }
 
-// Layout says what the recorded vectors hold: the layers one after another.
+// Layout lists the layers of the recorded vectors, one after another.
 type Layout struct {
 	Layers []Layer `json:"layers"`
-	// Precision is what values are stored in; "" is Float32.
+	// Precision is the number format of stored values; "" is Float32.
 	Precision Precision `json:"precision,omitempty"`
 }
 
@@ -55,7 +55,7 @@ func (l *Layout) equal(other *Layout) bool {
 	return l.Precision == other.Precision && slices.Equal(l.Layers, other.Layers)
 }
 
-// Update is what a device has sent in a round.
+// Update is the update that a device sent in a round.
 type Update struct {
 	// Round counts from 1, Device from 0: a user of the population.
 	Round, Device int
@@ -68,7 +68,7 @@ type Update struct {
 // float16, all little-endian.
 const magic = "coalmine updates 1\n"
 
-// decodeHeader reads what comes before the updates, and returns how many bytes that is.
+// decodeHeader reads the header before the updates, and returns its number of bytes.
 func decodeHeader(data []byte) (layout Layout, length int, err error) {
 	rest, ok := bytes.CutPrefix(data, []byte(magic))
 	if !ok {
@@ -143,7 +143,7 @@ func (e *Encoder) begin(round, device int) {
 // append appends the next values of an update.
 func (e *Encoder) append(values []float32) { e.data = e.layout.Precision.append(e.data, values) }
 
-// Reserve makes room for so many more updates, so that the shard is not copied as it grows.
+// Reserve makes room for n more updates, so that the shard is not copied as it grows.
 func (e *Encoder) Reserve(updates int) {
 	e.data = slices.Grow(e.data, updates*e.layout.UpdateBytes())
 }
