@@ -41,8 +41,7 @@ func (b Budget) allowsByRenyi(m *Meter, rounds int) bool {
 	return byDivergence(ofProof, b.Delta, Improved).epsilon <= b.Epsilon
 }
 
-// MaxRounds is the largest result of RoundsWithin. No training has as many
-// rounds.
+// MaxRounds is the largest result of RoundsWithin. No training has more rounds.
 const MaxRounds = 1 << 40
 
 // RoundsWithin returns the largest number of rounds that the budget allows, from 0

@@ -146,7 +146,7 @@ func (a *attempt) run(ctx context.Context) attempts.Outcome {
 	return a.commit(ctx, task, blobs, out)
 }
 
-// logLines logs what a command has printed.
+// logLines logs the output of a command.
 func (a *attempt) logLines(lines []string) {
 	a.said = true
 	for _, line := range lines {
@@ -171,7 +171,7 @@ func (w *Worker) allows(terms json.RawMessage) (childprocess.Terms, error) {
 	return t, nil
 }
 
-// programs are what trains clients in place of this program, where commands of experiments may run.
+// programs run the external clients, on workers that may run commands of experiments.
 func (a *attempt) programs() clientprograms.Runner {
 	if a.worker.NoCommands {
 		return nil
@@ -209,7 +209,7 @@ func (a *attempt) report() func(tasks.Progress) {
 	}
 }
 
-// produce runs the kind and stores what it puts.
+// produce runs the kind and stores its outputs.
 func (a *attempt) produce(ctx context.Context, task *tasks.Task, out *sink) ([]storage.Blob, error) {
 	runErr := a.call(ctx, task)
 	blobs, putErr := out.wait(runErr)
@@ -219,7 +219,8 @@ func (a *attempt) produce(ctx context.Context, task *tasks.Task, out *sink) ([]s
 	case putErr == nil, errors.Is(putErr, context.Canceled), goroutines.IsPanic(runErr):
 		return nil, runErr
 	}
-	// A kind that was refused a put fails for that reason, whatever it says.
+	// A kind that was refused a put fails for that reason, even if it returns nil or
+	// another error.
 	return nil, putErr
 }
 
@@ -357,10 +358,10 @@ func (a *attempt) ended(result attempts.Result, err error) attempts.Outcome {
 	return out
 }
 
-// failed sorts an error into a result. A panic counts whatever else happened. An
-// attempt that took too long has failed, and so has one that ran out of memory all by
-// itself: both may do better elsewhere. Any other that was stopped is handed back,
-// since its error is one of stopping.
+// failed sorts an error into a result. A panic takes precedence. An attempt that took
+// too long has failed, and so has one that ran out of memory all by itself: both may
+// do better elsewhere. Any other that was stopped is handed back, since its error is
+// one of stopping.
 func (a *attempt) failed(ctx context.Context, err error) attempts.Outcome {
 	if goroutines.IsPanic(err) {
 		return a.ended(attempts.Refused, err)

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// budget bounds the bytes that several caches keep between them. What was used
-// least recently goes first, whichever cache has it.
+// budget bounds the bytes that several caches keep between them. The entry used
+// least recently, in any of the caches, goes first.
 type budget struct {
 	capacity int64
 
@@ -29,8 +29,8 @@ func (b *budget) clear() {
 	b.shrink(-1)
 }
 
-// shrink evicts what was not used for longest until no more than so many bytes are
-// used; -1 evicts everything.
+// shrink evicts the least recently used entries until at most the given number of
+// bytes is used; -1 evicts everything.
 func (b *budget) shrink(bytes int64) {
 	for b.used > bytes && b.order.Len() > 0 {
 		last := b.order.Back()
@@ -42,8 +42,8 @@ func (b *budget) shrink(bytes int64) {
 // are immutable and shared.
 type cache[K comparable, V any] struct {
 	budget *budget
-	// evicted is told what the cache no longer keeps; nil if nobody cares. It is
-	// called with the budget locked.
+	// evicted, if not nil, is called with each evicted entry, with the budget
+	// locked.
 	evicted func(K)
 	metrics cacheMetrics
 
@@ -147,8 +147,8 @@ func (c *cache[K, V]) remove(key K) {
 	}
 }
 
-// store keeps a value and evicts what is then beyond the budget: the value itself if
-// it is larger than all of that.
+// store keeps a value and evicts entries beyond the budget: the value itself if it
+// is larger than the whole budget.
 func (c *cache[K, V]) store(key K, value V, size int64) {
 	if element := c.entries[key]; element != nil {
 		c.forget(element) // replaced, not evicted
@@ -172,7 +172,7 @@ func (c *cache[K, V]) forget(element *list.Element) {
 	c.count(-e.size)
 }
 
-// count adds to what the cache has used of its budget.
+// count adds to the cache's use of its budget.
 func (c *cache[K, V]) count(bytes int64) {
 	c.size += bytes
 	c.budget.used += bytes

@@ -19,8 +19,8 @@ import (
 	"coalmine/storage/storagetest"
 )
 
-// Caches with one budget must keep what was used last of all that they have, and no
-// more than the budget, just as a plain list of what was touched says.
+// Caches with one budget must keep the entries used last of all caches, within the
+// budget, as a plain list of accesses predicts.
 func TestCachesKeepWhatWasUsedLast(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -165,7 +165,7 @@ func newShelf(i int) *shelf { return &shelf{data: expand(1000, []byte{byte(i)})}
 
 func (s *shelf) digest() storage.Digest { return storage.DigestOf(s.data) }
 
-// blob is what a commit from before there were checksums of blocks says of it.
+// blob is its entry in a commit from before checksums of blocks.
 func (s *shelf) blob() storage.Blob {
 	return storage.Blob{Name: "b", Digest: s.digest(), Size: int64(len(s.data))}
 }

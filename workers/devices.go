@@ -52,8 +52,8 @@ func gpuNames() (names []string) {
 	return names
 }
 
-// take returns the variables of the commands of an attempt, and what gives its devices back. keep names
-// variables that the experiment passes on: they stay as they are.
+// take returns the variables of the commands of an attempt, and a function that gives its devices
+// back. keep names variables that the experiment passes on: they stay as they are.
 func (d *devices) take(class tasks.Class, keep []string) (variables []string, giveBack func()) {
 	variables = childprocess.Threads(max(1, runtime.NumCPU()/d.slots))
 	if class != tasks.GPU || slices.Contains(keep, visibleDevices) {

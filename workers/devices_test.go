@@ -16,7 +16,7 @@ func ofGPUs(names ...string) *devices {
 	return d
 }
 
-// visible is what an attempt is told of GPUs, "none" for nothing.
+// visible is the GPUs that an attempt sees, "none" without any.
 func visible(variables []string) string {
 	for _, v := range variables {
 		if list, found := strings.CutPrefix(v, visibleDevices+"="); found {

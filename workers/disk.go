@@ -20,7 +20,7 @@ import (
 
 // diskCache keeps blobs as files named by their digests. The directory may be
 // shared and may be emptied at any time: a file that is gone or damaged is only
-// a blob to fetch again. Each process bounds what it knows of on its own.
+// a blob to fetch again. Each process bounds the files it knows of on its own.
 type diskCache struct {
 	dir   string
 	log   *slog.Logger
@@ -37,7 +37,7 @@ const (
 	partialAge = time.Hour
 )
 
-// openDiskCache makes the directory if need be and takes over what it holds.
+// openDiskCache makes the directory if need be and adopts its files.
 func openDiskCache(dir string, capacity int64, log *slog.Logger) (*diskCache, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("cache directory %s cannot be made; name another by --cache: %w", dir, err)
@@ -47,7 +47,7 @@ func openDiskCache(dir string, capacity int64, log *slog.Logger) (*diskCache, er
 	return c, c.adopt()
 }
 
-// countIn has lookups and size counted, beginning with what was adopted.
+// countIn counts lookups and size, beginning with the adopted files.
 func (c *diskCache) countIn(m cacheMetrics) {
 	c.metrics, c.files.metrics.bytes = m, m.bytes
 	m.holds(c.files.size)
@@ -109,8 +109,8 @@ func (c *diskCache) readPart(b storage.Blob, offset, length int64) (data []byte,
 	return data, c.sound(b.Digest, err)
 }
 
-// sound reports whether a file was read well. One that was not is removed; what
-// is there and yet wrong is worth a word, since disks that lie go on to do so.
+// sound reports whether a file was read well. It removes a damaged one, and
+// logs it, since a failing disk damages more.
 func (c *diskCache) sound(digest storage.Digest, err error) bool {
 	if err == nil {
 		return true
@@ -171,8 +171,8 @@ func (c *diskCache) keep(digest storage.Digest, data []byte) bool {
 	return err == nil
 }
 
-// write makes the file appear whole or not at all. It is not made to survive a
-// power cut: what is torn then fails the check of every read.
+// write makes the file appear whole or not at all. It need not survive a power
+// cut: a torn file fails the check of every read.
 func (c *diskCache) write(digest storage.Digest, data []byte) error {
 	f, err := os.CreateTemp(c.dir, digest.Short()+"-*"+partialSuffix)
 	if err != nil {

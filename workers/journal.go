@@ -15,7 +15,7 @@ import (
 // maxJournal bounds the log of one attempt, in bytes.
 const maxJournal = 256 << 10
 
-// journal is a slog handler that keeps what one attempt logs, from the debug
+// journal is a slog handler that keeps the log of one attempt, from the debug
 // level on, and passes it to the worker's own handler.
 type journal struct {
 	next slog.Handler
@@ -106,7 +106,8 @@ func (a *attempt) finish(ctx context.Context, out *attempts.Outcome) {
 	}
 }
 
-// levelOf is how loud the end of an attempt is: what was lost is told, and what went well is not.
+// levelOf is the level at which the end of an attempt is logged: a failure is a warning,
+// a success is not.
 func levelOf(r attempts.Result) slog.Level {
 	switch r {
 	case attempts.Failed, attempts.Refused:

@@ -183,7 +183,7 @@ func mustSpec(t testing.TB, k tasks.Kind, params any, inputs ...tasks.Input) tas
 
 func input(name string, spec tasks.Spec) tasks.Input { return tasks.Input{Name: name, Key: spec.Key} }
 
-// bigBlob is larger than what travels inside a commit.
+// bigBlob is too large to travel inside a commit.
 const bigBlob = 3 * storage.MaxInline
 
 // expand repeats a hash of the parts up to size bytes.

@@ -24,9 +24,9 @@ import (
 const (
 	// memoryCheckEvery is how often a worker with a limit looks at its memory.
 	memoryCheckEvery = 100 * time.Millisecond
-	// memoryPatience is for how many checks a stopped attempt may hold on to too
-	// much memory before the process ends itself: the time that commands have to end
-	// by their contract, and five seconds for what comes after.
+	// memoryPatience is the number of checks during which a stopped attempt may hold
+	// too much memory before the process ends itself: the time that commands have to
+	// end by their contract, and five seconds more.
 	memoryPatience = int((childprocess.DefaultGrace + 5*time.Second) / memoryCheckEvery)
 	// maxLarge is how many nodes are remembered as in need of a process for themselves.
 	maxLarge = 10_000
@@ -42,7 +42,7 @@ const (
 //	exit         if an attempt that was told to stop does not
 //
 // The oldest attempt is never handed back, so that work goes on. An exit counts as
-// a death of what was at work, and so ends after a few.
+// a death of the running attempts, whose number is limited.
 type memoryGuard struct {
 	limit      int64 // bytes; 0: none
 	used       func() int64
@@ -83,17 +83,17 @@ func newMemoryGuard(limit int64, dropCaches func(), log *slog.Logger) *memoryGua
 	}
 }
 
-// memoryUsed is what the Go runtime has from the system, in bytes: what
-// debug.SetMemoryLimit bounds.
+// memoryUsed is the memory that the Go runtime has from the system, in bytes,
+// as bounded by debug.SetMemoryLimit.
 func memoryUsed() int64 {
 	samples := []runtimemetrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	runtimemetrics.Read(samples)
 	return int64(samples[0].Value.Uint64() - samples[1].Value.Uint64())
 }
 
-// residentMemory is what the process has of the machine's memory, in bytes: what a
-// container's limit is about, and the system's choice of whom to kill. Where the
-// system does not tell it is what the Go runtime knows of.
+// residentMemory is the resident memory of the process, in bytes: a container's
+// limit and the system's out-of-memory killer go by it. If the system does not
+// tell, it is memoryUsed.
 func residentMemory() int64 {
 	statm, err := os.ReadFile("/proc/self/statm")
 	if fields := strings.Fields(string(statm)); err == nil && len(fields) > 1 {

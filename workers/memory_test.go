@@ -169,7 +169,7 @@ func TestAWorkerWhoseStoppedAttemptGoesOnEndsItself(t *testing.T) {
 // hoard is how many MiB a hoarding task takes.
 type hoard struct{ MiB int }
 
-// A coordinator learns from heartbeats what a worker has, so that it can say so
+// A coordinator learns from heartbeats the memory of a worker, and names it
 // when the worker has died.
 func TestHeartbeatsTellTheMemory(t *testing.T) {
 	t.Parallel()
@@ -214,8 +214,8 @@ var tablesKind = kind("test/tables", func(ctx context.Context, t *tasks.Task) er
 })
 
 // A long training brings ever new models, and its audits ever new tables: here 60, of
-// 10 MiB each with what is made of them. A worker that may cache 32 MiB must not come
-// to hold a part of them that grows.
+// 10 MiB each with the values decoded from them. A worker that may cache 32 MiB must
+// not come to hold a part of them that grows.
 func TestAWorkerProcessDoesNotGrowWithTheModelsThatItSees(t *testing.T) {
 	t.Parallel()
 	if build.Race {

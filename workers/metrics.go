@@ -8,8 +8,8 @@ import (
 	"coalmine/tasks/attempts"
 )
 
-// metrics are what a worker tells Prometheus. Their labels are few and fixed:
-// kinds, results and caches, never runs or nodes.
+// metrics are a worker's metrics for Prometheus. Their labels are few and
+// fixed: kinds, results and caches, never runs or nodes.
 type metrics struct {
 	registry    tasks.Registry
 	attempts    *prometheus.CounterVec

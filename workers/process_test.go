@@ -31,8 +31,8 @@ const (
 	redisVariable = "COALMINE_TEST_REDIS"
 	storeVariable = "COALMINE_TEST_STORE"
 	gateVariable  = "COALMINE_TEST_GATE"
-	// memoryVariable is a limit of memory in bytes, if set, and cacheVariable one of
-	// what is cached.
+	// memoryVariable is a limit of memory in bytes, if set, and cacheVariable a
+	// limit of the cache.
 	memoryVariable = "COALMINE_TEST_MEMORY"
 	cacheVariable  = "COALMINE_TEST_CACHE"
 )
@@ -204,8 +204,8 @@ func TestAWorkerKilledInMidTaskLeavesNothingHalfMade(t *testing.T) {
 }
 
 // Two workers, a queue that forgets everything again and again, and a layered
-// graph: whoever computes what, and however often, the bytes must be those that
-// one worker makes in peace.
+// graph: the bytes must be those of one undisturbed worker, however the tasks
+// are assigned and repeated.
 func TestResultsDoNotDependOnWhoComputesThem(t *testing.T) {
 	t.Parallel()
 	const layers, width = 6, 5

@@ -38,7 +38,7 @@ func dirArchive(t *testing.T, root string) *storage.Archive {
 	return storage.NewArchive(store)
 }
 
-// files are the names of what lies below root.
+// files are the names of the files below root.
 func files(t *testing.T, root string) []string {
 	t.Helper()
 	var names []string

@@ -35,7 +35,7 @@ type sink struct {
 	// import may put more than memory holds.
 	cached map[storage.Digest][]byte
 	room   int64
-	// unfinished is what is kept of the node by this execution or one before.
+	// unfinished is the state of the node that this execution or one before has kept.
 	unfinished *storage.Unfinished
 	// further says that this execution made progress: it kept a new file that counts as such.
 	further bool
@@ -129,7 +129,7 @@ func (s *sink) cache(blob storage.Blob, data []byte) {
 }
 
 // wait returns the blobs once all are stored, in any order: the archive sorts them.
-// After an error of the task it gives up what is under way, for nobody needs it.
+// After an error of the task it cancels the puts under way.
 func (s *sink) wait(taskErr error) ([]storage.Blob, error) {
 	if taskErr != nil {
 		s.giveUp()

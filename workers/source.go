@@ -12,15 +12,15 @@ import (
 )
 
 // source implements tasks.Source over the archive, for all slots of a worker.
-// Commits and blobs are immutable, so what was read once may be kept.
+// Commits and blobs are immutable, so they may be cached.
 type source struct {
 	archive *storage.Archive
 	blobs   *blobCache
 	commits *cache[storage.Key, *storage.Commit]
 }
 
-// commitOverhead is a generous guess at what a commit takes beside what commitSize
-// counts, in bytes.
+// commitOverhead is a generous guess at the memory of a commit that commitSize
+// does not count, in bytes.
 const commitOverhead = 2 << 10
 
 func newSource(archive *storage.Archive, memory *budget) *source {
@@ -91,8 +91,8 @@ func (s *source) Imported(ctx context.Context, digest storage.Digest) (io.ReadCl
 	return r, err
 }
 
-// remember keeps what an attempt has just committed: the next task of the chain
-// often runs on the same worker.
+// remember keeps the commit of an attempt: the next task of the chain often
+// runs on the same worker.
 func (s *source) remember(c *storage.Commit, made *sink) {
 	s.commits.add(c.Key, c, commitSize(c))
 	for _, b := range c.Blobs {

@@ -29,9 +29,9 @@ func (t *tally) add(r attempts.Result) {
 	t.counts[r]++
 }
 
-// attributes are what the worker logs at its end. Handed back are those that were not its
-// own fault: no memory, no store, an input that is gone, or the end of the worker. Those that
-// were overtaken are done, too.
+// attributes are the counts that the worker logs at its end. Handed back are those that were
+// not its own fault: no memory, no store, an input that is gone, or the end of the worker.
+// Those that were overtaken are done, too.
 func (t *tally) attributes() []any {
 	t.lock.Lock()
 	defer t.lock.Unlock()

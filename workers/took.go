@@ -10,9 +10,9 @@ import (
 	"coalmine/tasks"
 )
 
-// took is what Provenance.Took says of an attempt that has made these blobs; nil of one that ends
-// no step of a training. The commits that it reads are those of the task's inputs, which are
-// cached; one that cannot be read leaves a gap.
+// took returns Provenance.Took of an attempt that made these blobs; nil if it ends no step of a
+// training. The commits that it reads are those of the task's inputs, which are cached; one that
+// cannot be read leaves a gap.
 func (a *attempt) took(ctx context.Context, blobs []storage.Blob) []float64 {
 	if a.Step == 0 || !slices.ContainsFunc(blobs, hasRows) {
 		return nil
@@ -36,7 +36,7 @@ func (a *attempt) took(ctx context.Context, blobs []storage.Blob) []float64 {
 	return append(took, microseconds(time.Since(began)))
 }
 
-// hasRows tells what ends a step from its parts.
+// hasRows reports whether a task ends a step and is not a part of it.
 func hasRows(b storage.Blob) bool { return b.Name == tasks.RowsBlob || b.Name == tasks.SegmentBlob }
 
 // microseconds is a time in seconds, to the microsecond, so that it is short to write.

@@ -9,7 +9,7 @@ import (
 	"coalmine/tasks"
 )
 
-// stepKind ends a step, as what it puts says.
+// stepKind ends a step, as its outputs show.
 var stepKind = kind("test/step", func(ctx context.Context, t *tasks.Task) error {
 	return t.Put(ctx, tasks.RowsBlob, []byte("[]"))
 })

@@ -61,8 +61,8 @@ func (s *sink) KeepSoFar(ctx context.Context, k *tasks.Kept) error {
 	return nil
 }
 
-// dropUnfinished deletes what was kept, after the commit. What it fails to delete is collected
-// as garbage.
+// dropUnfinished deletes the kept state after the commit. Objects that it fails to delete are
+// collected as garbage.
 func (s *sink) dropUnfinished(ctx context.Context) {
 	if s.unfinished != nil {
 		_ = s.archive.DropUnfinished(ctx, s.unfinished)

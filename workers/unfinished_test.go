@@ -45,7 +45,7 @@ func slowKind(found *[]int) tasks.Kind {
 	})
 }
 
-// objects counts what is stored of unfinished executions.
+// objects counts the objects of unfinished executions.
 func (l *lab) unfinished() (n int) {
 	l.t.Helper()
 	for _, err := range l.archive.Objects(testContext(l.t), storage.UnfinishedObject) {
@@ -85,8 +85,8 @@ func TestAnExecutionGoesOnWhereAnotherOfItsNodeWas(t *testing.T) {
 	}
 }
 
-// An execution that keeps the same files as the one before it has come no further, whatever other
-// files it keeps beside them.
+// An execution that keeps the same files as the one before it has made no progress, even if it
+// keeps other files beside them.
 func TestOnlyNewFilesAreProgress(t *testing.T) {
 	t.Parallel()
 	l, executions := newLab(t), 0
@@ -111,7 +111,7 @@ func TestOnlyNewFilesAreProgress(t *testing.T) {
 	}
 }
 
-// What is damaged counts as nothing: the work is done again, and stored again.
+// A damaged state counts as none: the work is done again, and stored again.
 func TestADamagedCheckpointIsNone(t *testing.T) {
 	t.Parallel()
 	l, found := newLab(t), []int{}

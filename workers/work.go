@@ -9,7 +9,7 @@ import (
 	"coalmine/internal/queue"
 )
 
-// work counts what a worker does, for its heartbeats. The zero value has done nothing.
+// work counts the tasks of a worker, for its heartbeats. The zero value has done nothing.
 type work struct {
 	ended, tokens, hits, misses atomic.Int64
 
@@ -22,8 +22,8 @@ type work struct {
 // lately is how long ago counts half in the rate of tokens.
 const lately = 10 * time.Second
 
-// soFar is what has been done. The rate is a mean over the times between two calls, in which
-// what is long ago counts little.
+// soFar is the finished work. The rate is a mean over the times between calls, in which old
+// ones weigh little.
 func (w *work) soFar(now time.Time) queue.Work {
 	tokens := w.tokens.Load()
 	return queue.Work{

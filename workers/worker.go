@@ -49,7 +49,7 @@ type Worker struct {
 	Keys *secrets.Keyring
 	// Classes are those of the tasks that it takes; none stands for all that its kinds may have.
 	Classes []string
-	// NoCommands says that it runs no commands of experiments, whatever it is asked to do.
+	// NoCommands is set if it runs no commands of experiments, even if asked to.
 	NoCommands bool
 	// Slots is how many tasks run at once. A task keeps one core busy, so the
 	// default, 0, stands for GOMAXPROCS.
@@ -60,7 +60,7 @@ type Worker struct {
 	CacheDir string
 	// CacheBytes bounds the files in CacheDir. Default DefaultCacheBytes.
 	CacheBytes int64
-	// CacheMemory bounds what is cached in memory, in bytes: blobs, commits, and the
+	// CacheMemory bounds the memory of caches, in bytes: blobs, commits, and the
 	// values that tasks decode from them, all together. Default DefaultCacheMemory
 	// for each slot; at most a quarter of MemoryLimit.
 	CacheMemory int64
@@ -69,8 +69,9 @@ type Worker struct {
 	// one that needs more all by itself. Run sets the runtime's soft limit somewhat
 	// below (debug.SetMemoryLimit), unless GOMEMLIMIT is set.
 	MemoryLimit int64
-	// Grace is how long tasks may go on after ctx is done. What runs longer is
-	// stopped and handed back untried. Default DefaultGrace; negative for none.
+	// Grace is how long tasks may go on after ctx is done. A task that runs
+	// longer is stopped and handed back untried. Default DefaultGrace; negative
+	// for none.
 	Grace time.Duration
 	// IdleFor ends Run once no task has run for so long. 0 means never.
 	IdleFor time.Duration
@@ -258,7 +259,7 @@ func (w *Worker) registry() tasks.Registry {
 
 func (w *Worker) slots() int { return cmp.Or(w.Slots, runtime.GOMAXPROCS(0)) }
 
-// cacheMemory is what may be cached in memory, in bytes.
+// cacheMemory is the limit of the caches in memory, in bytes.
 func (w *Worker) cacheMemory() int64 {
 	bytes := cmp.Or(w.CacheMemory, int64(w.slots())*DefaultCacheMemory)
 	if w.MemoryLimit > 0 {
@@ -280,8 +281,8 @@ func (w *Worker) log() *slog.Logger {
 	return slog.Default()
 }
 
-// newWorkerID names a worker uniquely. It is part of object names, so that what
-// these cannot hold is replaced.
+// newWorkerID names a worker uniquely. It is part of object names, so
+// characters that these cannot hold are replaced.
 func newWorkerID(host string) string {
 	clean := strings.Map(func(r rune) rune {
 		if r < 0x80 && (r == '-' || r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z') {

@@ -257,7 +257,7 @@ func TestUnknownKindsAreReturned(t *testing.T) {
 	}
 }
 
-// A message may come by whatever way to a worker that allows no commands.
+// A message may come in any way to a worker that allows no commands.
 func TestCommandsRunOnlyWhereTheyAreAllowed(t *testing.T) {
 	t.Parallel()
 	ran := func(context.Context, *tasks.Task) error {
@@ -579,7 +579,7 @@ func TestAStopDoesNotInterruptACommit(t *testing.T) {
 	}
 }
 
-// What cannot be read is no fault of the task: it is handed back.
+// An unreadable input is no fault of the task: it is handed back.
 func TestMessagesThatCannotBeReadAreHandedBack(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)

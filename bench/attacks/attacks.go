@@ -1,6 +1,6 @@
 // Package attacks measures how long the training of an attack on recorded updates takes, and
 // what memory: the real task, on updates that are made up shard by shard, so that no store
-// has to hold them; and how often the intervals of results contain the truth.
+// has to hold them; and the share of intervals in results that contain the truth.
 package attacks
 
 import (
@@ -29,11 +29,11 @@ import (
 	"coalmine/tasks/updates"
 )
 
-// Options say what is measured.
+// Options select the measurements.
 type Options struct {
 	// Attack that is trained.
 	Attack attacks.Kind
-	// Updates of shadow devices, each of so many Values, of so many Users.
+	// Updates of shadow devices, each of Values numbers, of the given number of Users.
 	Updates, Values, Users int
 	// Epochs that are made, and the MiB of updates that may be in memory.
 	Epochs, Memory int
@@ -45,8 +45,8 @@ type Result struct {
 	Updates int          `json:"updates"`
 	Values  int          `json:"values"`
 	Epochs  int          `json:"epochs"`
-	// Seconds of all, with what is read and scored beside the training, and of the
-	// processor; Heap is the most that was live, in MB.
+	// Seconds of the whole task, with reading and scoring, and of the processor;
+	// Heap is the largest live heap, in MB.
 	Seconds   float64 `json:"seconds"`
 	Processor float64 `json:"processor_seconds"`
 	Heap      float64 `json:"heap_mb"`
@@ -185,7 +185,7 @@ func (s *source) Imported(context.Context, storage.Digest) (io.ReadCloser, error
 	return nil, errUnused
 }
 
-// nowhere drops what is put.
+// nowhere drops all puts.
 type nowhere struct{}
 
 func (nowhere) Put(context.Context, string, []byte, storage.Durability) error { return nil }

@@ -1,10 +1,10 @@
 // These files measure how often the intervals of replicates contain the truth, on
 // results that are made up so that it is known.
 //
-// A canary is memorized where a normal number is above 0: the sum of what its row does, of how
-// often its configuration was inserted, of the seed, which all rows share, of the training,
-// which they do not, of the canary, which rows share, and of the rest. So the probability is
-// that of a normal distribution with the variances added up.
+// A canary is memorized if a normal number is above 0: the sum of the effects of its row, of
+// its configuration, of the seed (shared by all rows), of the training (its row's own), of the
+// canary (shared by rows), and of a residual. So the probability is that of a normal
+// distribution with the variances added up.
 
 package attacks
 
@@ -20,7 +20,7 @@ import (
 	"coalmine/tasks/audits"
 )
 
-// Study is what is made up.
+// Study is a simulated experiment.
 type Study struct {
 	// Seeds of a row.
 	Seeds int
@@ -39,7 +39,7 @@ func thakkar(seeds int, level float64) Study {
 	return Study{Seeds: seeds, Row: -0.5, Level: level, Configurations: 9, PerConfiguration: 10, Spread: 0.5, Seed: 0.15, Training: 0.15, Canary: 0.7}
 }
 
-// alike are as many canaries that have nothing in common.
+// alike is the same number of canaries without shared effects.
 func alike(seeds int) Study {
 	return Study{Seeds: seeds, Level: -0.3, Configurations: 1, PerConfiguration: 90}
 }
@@ -154,7 +154,8 @@ type CoverageRow struct {
 	Draws    int    `json:"draws"`
 	// Covered is the share of the draws whose interval contains the truth, in [0, 1].
 	Covered float64 `json:"covered"`
-	// Goal is what it is to be; empty where the interval assumes what is not so.
+	// Goal is the coverage to reach; empty if the study violates an assumption of the
+	// interval.
 	Goal string `json:"goal,omitempty"`
 }
 

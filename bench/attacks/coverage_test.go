@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// The truth is what many studies give in the mean. Of 2,000 of one seed, the share of
-// memorized canaries has a standard deviation below 0.003 around it: the seed is fixed.
+// The truth is the mean over many studies. Of 2,000 of one seed, the share of memorized
+// canaries has a standard deviation below 0.003 around it: the seed is fixed.
 func TestTheTruthIsTheMeanOfManyStudies(t *testing.T) {
 	t.Parallel()
 	for _, s := range []Study{thakkar(1, -0.8), thakkar(1, -3), alike(1)} {

@@ -33,7 +33,8 @@ type quantity struct {
 	draw func(rng *rand.Rand, users, effect int) ends
 }
 
-// times is how many times as many draws a quantity gets as the slowest: intervals over seeds are quick.
+// times is the number of draws of a quantity in units of the slowest quantity's:
+// intervals over seeds are quick.
 func (q *quantity) times() int {
 	if strings.HasSuffix(q.name, "over seeds") {
 		return 15

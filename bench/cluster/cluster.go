@@ -23,7 +23,7 @@ type cluster struct {
 	redis   *Child               // nil if a Redis was named
 	workers []*Child
 	conn    *queue.Conn
-	// broker is one for all coordinators: what one leaves waits for the next.
+	// broker is one for all coordinators: messages that one leaves wait for the next.
 	broker  *queue.Broker
 	archive *storage.Archive
 	store   *open.Metered
@@ -88,7 +88,7 @@ func (c *cluster) hire(ctx context.Context, url, place string) error {
 	})
 }
 
-// close ends all that was started and removes what was written.
+// close ends all processes that were started and removes all files that were written.
 func (c *cluster) close() error {
 	var errs []error
 	for _, w := range c.workers {

@@ -34,7 +34,7 @@ func (c *cluster) tasks(ctx context.Context) (*Tasks, error) {
 	return &Tasks{Tasks: q.reports, Seconds: took, PerSecond: float64(q.reports) / took, Milliseconds: after.since(before, float64(q.reports)/1000)}, nil
 }
 
-// Rounds is what the rounds of one long training cost.
+// Rounds is the cost of the rounds of one long training.
 type Rounds struct {
 	Rounds int `json:"rounds"`
 	Chunks int `json:"chunks"`
@@ -137,7 +137,7 @@ func (m *windowMeter) windows() []Window {
 	return out
 }
 
-// Idle is what processes cost that have nothing to do.
+// Idle is the cost of idle processes.
 type Idle struct {
 	Seconds float64 `json:"seconds"`
 	// Percent is of one core.

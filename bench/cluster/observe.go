@@ -14,7 +14,7 @@ import (
 	"coalmine/workflows/plan"
 )
 
-// observedQueue notes when the coordinator sends and hears what.
+// observedQueue notes the times at which the coordinator sends and receives messages.
 type observedQueue struct {
 	coordinator.Queue
 	calls atomic.Int64 // of Enqueue and Reports
@@ -33,7 +33,7 @@ type observedQueue struct {
 }
 
 // watch notes when each round of a training begins, and calls window, aside, when
-// the first has begun and then after every so many rounds.
+// the first has begun and then after every given number of rounds.
 func (q *observedQueue) watch(c *plan.Chain, every int, window func(round int)) {
 	q.training, q.every, q.window = c, every, window
 	q.began = make([]time.Time, 0, c.Steps)
@@ -105,7 +105,7 @@ func quantile(took []time.Duration, q float64) float64 {
 
 func milliseconds(d time.Duration) float64 { return d.Seconds() * 1000 }
 
-// openMetered opens a store that counts what this process asks of it.
+// openMetered opens a store that counts the requests of this process.
 func openMetered(ctx context.Context, location string) (*open.Metered, error) {
 	store, err := open.Open(ctx, location)
 	if err != nil {

@@ -19,14 +19,14 @@ import (
 	"coalmine/workflows/runs"
 )
 
-// Training is the size of what is trained: so many rounds, each of so many tasks for its
-// clients and one for the server.
+// Training is the size of a training: its rounds, and the tasks of each round for its
+// clients, besides one for the server.
 type Training struct {
 	Rounds int `json:"rounds"`
 	Chunks int `json:"chunks"`
 }
 
-// submission is an experiment of so many rounds on the text.
+// submission is an experiment of the given number of rounds on the text.
 func (t Training) submission(ctx context.Context, text []byte, rounds int) (*submission.Submission, error) {
 	file := fmt.Appendf(nil, `
 name: bench-queue

@@ -11,7 +11,7 @@ import (
 	"coalmine/workflows/runs"
 )
 
-// nothing is the kind of all tasks: it writes as much as a digest and reads nothing.
+// nothing is the kind of all tasks: it writes a digest and reads nothing.
 var nothing = tasks.Kind{
 	Name: "bench/nothing", Version: 1, Class: tasks.Compute,
 	Run: func(ctx context.Context, t *tasks.Task) error {
@@ -22,8 +22,8 @@ var nothing = tasks.Kind{
 // Registry holds the kinds of the benchmark.
 func Registry() tasks.Registry { return tasks.NewRegistry(nothing) }
 
-// shape is an experiment as the benchmark sees it: trainings of so many rounds,
-// each of so many parts and a join, and audits of their checkpoints.
+// shape is an experiment as the benchmark sees it: trainings in rounds, each of
+// several parts and a join, and audits of their checkpoints.
 type shape struct {
 	Name                 string
 	Cells, Parts, Rounds int

@@ -36,7 +36,7 @@ func (r *Rounds) print(w io.Writer) {
 			mebibytes(x.HeapBytes), x.HeapObjects, mebibytes(x.Resident), x.Milliseconds.Coordinator,
 			x.QueueCalls, x.StoreOperations, x.Milliseconds.Workers, x.Milliseconds.Redis)
 	}
-	_ = t.Flush() // what a terminal does not take, nobody can be told
+	_ = t.Flush() // a failed write to the terminal cannot be reported
 }
 
 func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }

@@ -19,7 +19,7 @@ const patience = 30 * time.Second
 
 // Child is a process that was started.
 type Child struct {
-	// Output is what it has written to both its outputs; to be read when it has ended.
+	// Output holds its standard output and error; to be read when it has ended.
 	Output *bytes.Buffer
 
 	cmd   *exec.Cmd
@@ -80,14 +80,16 @@ func (c *Child) Ended() error {
 	return fmt.Errorf("%s: %w: %s", strings.Join(c.cmd.Args, " "), c.err, bytes.TrimSpace(c.Output.Bytes()))
 }
 
-// Usage is what a process has used so far; zero where the system does not tell.
+// Usage is the resources that a process has used so far; zero if the system does not
+// tell.
 type Usage struct {
 	CPU time.Duration
 	// Resident memory and its peak, in bytes.
 	Resident, Peak int64
 }
 
-// Usage is what the process has used so far, or in all if it has ended.
+// Usage returns the resources that the process has used so far, or in all if it has
+// ended.
 func (c *Child) Usage() Usage {
 	select {
 	case <-c.done:

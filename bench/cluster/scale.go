@@ -29,7 +29,7 @@ import (
 	"coalmine/internal/queue"
 )
 
-// Options say what is measured, and where.
+// Options select the measurements and their place.
 type Options struct {
 	// Program is the path of this program; its command WorkerCommand starts a worker.
 	Program string
@@ -48,7 +48,7 @@ type Options struct {
 	Measure []string
 	// Idle is how long the idle processes are watched.
 	Idle time.Duration
-	// Note is told what begins.
+	// Note is called with the name of each measurement as it begins.
 	Note func(format string, args ...any)
 	Log  *slog.Logger
 }
@@ -80,14 +80,14 @@ func (o *Options) check() error {
 	return errors.Join(errs...)
 }
 
-// Result is what was measured. What a system does not tell is 0.
+// Result holds the measurements. Numbers that the system does not tell are 0.
 type Result struct {
 	Queue     string `json:"queue"`
 	Store     string `json:"store"`
 	Cores     int    `json:"cores"`
 	Slots     int    `json:"slots"`
 	Processes int    `json:"worker_processes"`
-	// What was not asked for is nil.
+	// Measurements that were not selected are nil.
 	Tasks  *Tasks  `json:"tasks,omitempty"`
 	Rounds *Rounds `json:"rounds,omitempty"`
 	Idle   *Idle   `json:"idle,omitempty"`

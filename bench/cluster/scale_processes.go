@@ -78,7 +78,7 @@ func memoryDir() string {
 	return ""
 }
 
-// folderOf is a new folder of a store, and what removes it.
+// folderOf returns a new folder of a store, and a function that removes it.
 func folderOf(location string) (place string, remove func(storage.Store) error, err error) {
 	name := "bench-" + strconv.FormatInt(time.Now().UnixNano(), 36)
 	if !strings.Contains(location, "://") {

@@ -89,7 +89,7 @@ func (c *cluster) openStartStore(ctx context.Context) (*open.Metered, func() err
 	return store, remove, nil
 }
 
-// takeUp leads until so many parts have been sent.
+// takeUp leads until the given number of parts has been sent.
 func (c *cluster) takeUp(ctx context.Context, archive *storage.Archive, parts int) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, takeUpTimeout)
 	defer cancel()
@@ -156,8 +156,8 @@ func (q *deafQueue) Known(_ context.Context, ids []string) (map[string]bool, err
 // Publish implements coordinator.Queue.
 func (q *deafQueue) Publish(context.Context, string, []byte, time.Duration) error { return nil }
 
-// history writes what trainings leave behind that have come to the middle of
-// their last segment.
+// history writes the objects of trainings that have come to the middle of their
+// last segment.
 type history struct {
 	archive *storage.Archive
 	plan    *plan.Plan

@@ -34,7 +34,7 @@ type SubmitOptions struct {
 	Cells int
 	// Lists is how often the list of runs is asked for.
 	Lists int
-	// Note is told what begins.
+	// Note is called with the name of each measurement as it begins.
 	Note func(format string, args ...any)
 }
 
@@ -44,9 +44,9 @@ type SubmitResult struct {
 	Nodes int `json:"nodes"` // tasks of the run, as the coordinator counts them
 	// Submit is the command, until it ends.
 	Submit Process `json:"submit"`
-	// Coordinator is the process of the coordinator, from its start until the run has
-	// tasks that could run, which is so long after the command ended. IdleBytes is what it
-	// held before.
+	// Coordinator is the process of the coordinator from its start until the run has tasks
+	// that could run, TakenUp seconds after the end of the command. IdleBytes is its memory
+	// before.
 	Coordinator Process `json:"coordinator"`
 	IdleBytes   int64   `json:"coordinator_idle_bytes"`
 	TakenUp     float64 `json:"taken_up_seconds"`
@@ -56,7 +56,8 @@ type SubmitResult struct {
 	EndedLists Lists `json:"ended_lists"`
 }
 
-// Process is what a process has used. What a system does not tell is 0.
+// Process is the resources that a process has used. Numbers that the system does not tell
+// are 0.
 type Process struct {
 	Seconds       float64 `json:"seconds"`
 	CPUSeconds    float64 `json:"cpu_seconds"`
@@ -200,7 +201,7 @@ func (c *submitCluster) cancel(ctx context.Context) error {
 	})
 }
 
-// shownRun is what the list says of a run.
+// shownRun is a run's entry in the list.
 type shownRun struct {
 	State string            `json:"state"`
 	Cells []json.RawMessage `json:"cells"`

@@ -31,8 +31,8 @@ grid: {axes: {seed: [%s]}}
 `, source, strings.Join(seeds, ", ")), 0o600)
 }
 
-// gridText is JSON lines of 250 users with 1.5 million words in sentences, about as many as the
-// text of the examples has.
+// gridText is JSON lines of 250 users with 1.5 million words in sentences, about the size of
+// the examples' text.
 func gridText() []byte {
 	var b bytes.Buffer
 	for i := range 75_000 {

@@ -14,7 +14,7 @@ func (r *SubmitResult) Print(w io.Writer) {
 	fmt.Fprintf(t, "submit\t%.1f\t%.1f\t\t%s\t\n", r.Submit.Seconds, r.Submit.CPUSeconds, mebibytes(r.Submit.PeakBytes))
 	fmt.Fprintf(t, "coordinator\t%.1f\t%.1f\t%s\t%s\t\n", r.TakenUp, r.Coordinator.CPUSeconds, mebibytes(r.Coordinator.ResidentBytes), mebibytes(r.Coordinator.PeakBytes))
 	fmt.Fprintf(t, "  before\t\t\t%s\t\t\n\n", mebibytes(r.IdleBytes))
-	_ = t.Flush() // what a terminal does not take, nobody can be told
+	_ = t.Flush() // a failed write to the terminal cannot be reported
 	r.Lists.print(w, "list of runs")
 	r.EndedLists.print(w, "after its end")
 }

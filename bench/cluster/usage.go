@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// snapshot is what all processes have used up to a moment.
+// snapshot is the resources that all processes have used up to a moment.
 type snapshot struct {
 	at                          time.Time
 	coordinator, workers, redis Usage

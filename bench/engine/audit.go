@@ -31,12 +31,12 @@ const (
 type RankTiming struct {
 	Rank    randomsampling.Rank
 	Seconds float64
-	// Work is what the tree scorer did. GFLOPS is the rate of its matrix products over
-	// all of the time.
+	// Work counts the operations of the tree scorer. GFLOPS is the rate of its matrix
+	// products over all of the time.
 	Work   models.Work
 	GFLOPS float64
-	// SequencesPerSecond and BruteForceGFLOPS are what scoring every word of every
-	// reference would need to be as fast.
+	// SequencesPerSecond and BruteForceGFLOPS are the rates that scoring every
+	// word of every reference would need for the same time.
 	SequencesPerSecond float64
 	BruteForceGFLOPS   float64
 }
@@ -97,7 +97,7 @@ type Timing struct {
 }
 
 // Audit times the random sampling of all canaries of the subject, divided into
-// tasks as in a run, from nothing, on so many goroutines.
+// tasks as in a run, from nothing, on the given number of goroutines.
 func Audit(ctx context.Context, s *Subject, workers, references int) (*Timing, error) {
 	list, err := s.placements()
 	if err != nil {

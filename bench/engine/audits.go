@@ -36,8 +36,8 @@ func (b *bench) subject(ctx context.Context, r *Row, name string) (*Subject, err
 // wholeSequences are scored together.
 const wholeSequences = 480
 
-// measureWholeScoring shows what the kernels do where nothing is saved; beside it,
-// scoring shows what bounds and sharing save.
+// measureWholeScoring shows the rate of the kernels without savings; beside it,
+// scoring shows the savings of bounds and sharing.
 func measureWholeScoring(ctx context.Context, b *bench, r *Row) error {
 	l, err := newLearner(paper.config)
 	if err != nil {
@@ -80,7 +80,7 @@ func measureScoring(ctx context.Context, b *bench, r *Row) error {
 	return nil
 }
 
-// auditSeconds is what a whole audit may take.
+// auditSeconds is the goal for a whole audit.
 const auditSeconds = 180
 
 func measureAudit(name string) measure {

@@ -6,7 +6,7 @@ import (
 )
 
 // followedExperiment trains twice: the server of the second training follows the cosines of a
-// thousand canary clients and of as many unseen directions.
+// thousand canary clients and of a thousand unseen directions.
 const followedExperiment = `
 name: bench-canaries
 data: {source: synthetic, vocabulary: {size: %d}, users: {words: %d}}
@@ -31,16 +31,17 @@ const (
 	paperWords               = 2000
 )
 
-// measureFollowing says which share of a round of so many clients, with as many words as in the papers,
-// it takes to follow a thousand canaries: by how much the server's task takes longer, as a part of
-// all tasks of such a round, of which a small one is timed.
+// measureFollowing measures the share of a round, with clients and words as in the papers, that
+// following a thousand canaries takes: by how much the server's task takes longer, as a part of all
+// tasks of such a round, of which a small one is timed.
 func (s step) measureFollowing(clients int) measure {
 	return func(ctx context.Context, b *bench, r *Row) error {
 		return s.measureFollowed(ctx, b, r, float64(clients*paperWords)/(timedClients*timedWords))
 	}
 }
 
-// measureFollowed does so for a round whose clients take so many times as long as those that are timed.
+// measureFollowed does so for a round whose clients take the given multiple of the time
+// of those that are timed.
 func (s step) measureFollowed(ctx context.Context, b *bench, r *Row, times float64) error {
 	file := fmt.Sprintf(followedExperiment, s.config.Vocabulary-specialTokens, timedWords, s.config.Embedding, s.config.Units, warmRounds+b.Repeat, timedClients)
 	plain, followed, err := timeTrainings(ctx, file)

@@ -26,15 +26,15 @@ import (
 
 // ClientsOptions describe the program and its clients.
 type ClientsOptions struct {
-	// Command is the program, which tells the seconds of its loop by the metric "seconds" of
-	// fit. Config is what it gets.
+	// Command is the program, which reports the seconds of its loop by the metric "seconds"
+	// of fit. Config is its configuration.
 	Command string
 	Config  json.RawMessage
-	// Words of the vocabulary, Examples of a user, each of so many words, and Clients.
+	// Words of the vocabulary, Examples of a user, words of an example, and Clients.
 	Words, Examples, Length, Clients int
 }
 
-// secondsMetric is what a program calls the seconds of its own loop.
+// secondsMetric is the name of a program's metric for the seconds of its own loop.
 const secondsMetric = "seconds"
 
 // ClientsResult of a measurement. Seconds are those of a client, medians over all.
@@ -43,8 +43,8 @@ type ClientsResult struct {
 	Parameters int    `json:"parameters"`
 	Examples   int    `json:"examples"`
 	Clients    int    `json:"clients"`
-	// Loop is what the program has taken for its training, All from the examples to the update
-	// that is clipped and added.
+	// Loop is the program's time for its training, All from the examples to the update that is
+	// clipped and added.
 	Loop float64 `json:"loop_seconds"`
 	All  float64 `json:"all_seconds"`
 	// Overhead is the median of All/Loop - 1 of each client.

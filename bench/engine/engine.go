@@ -1,5 +1,5 @@
-// Package engine measures the compute engine on this machine: training
-// steps against what the core can do at most, workers side by side, memory.
+// Package engine measures the compute engine on this machine: training steps
+// against the peak of the core, workers side by side, memory.
 //
 // A row is measured several times and the median counts. Before each
 // measurement the core's peak is measured anew (kernels.PeakGFLOPS: independent
@@ -27,7 +27,7 @@ import (
 	"coalmine/models"
 )
 
-// Options say what to measure.
+// Options select the measurements.
 type Options struct {
 	// Repeat is how often each row is measured; at least 1.
 	Repeat int
@@ -56,7 +56,7 @@ type Report struct {
 // from JSON.
 type Row struct {
 	Name string `json:"row"`
-	// What says in words what was measured.
+	// What describes the measurement in words.
 	What string `json:"what"`
 	// TokensPerSecond counts tokens that were predicted, and trained on but where only
 	// scoring is measured; of rows with images, images.
@@ -75,7 +75,7 @@ type Row struct {
 	// Seconds is the length of an audit.
 	Seconds float64 `json:"seconds,omitempty"`
 	// SequencesPerSecond counts references ranked against. BruteForceGFLOPS is
-	// what scoring every word of each would take to be as fast.
+	// the rate that scoring every word of each would need for the same time.
 	SequencesPerSecond float64 `json:"sequences_per_second,omitempty"`
 	BruteForceGFLOPS   float64 `json:"brute_force_gflops,omitempty"`
 	// Goal is what the row should reach, in words, and Reached whether it did.
@@ -133,7 +133,7 @@ func Names() []string {
 	return names
 }
 
-// Validate reports what is wrong with the options.
+// Validate returns an error for invalid options.
 func (o Options) Validate() error {
 	if o.Repeat < 1 {
 		return fmt.Errorf("repeat %d: want at least 1", o.Repeat)
@@ -181,7 +181,7 @@ type bench struct {
 // peakTime is how long a peak is measured.
 const peakTime = 3 * time.Millisecond
 
-// job is work of one thread: so many operations for so many predicted tokens.
+// job is work of one thread: its operations and its predicted tokens.
 type job struct {
 	flops  float64
 	tokens int

@@ -24,7 +24,7 @@ type imageStep struct {
 	generating bool
 }
 
-// imageRate is too small to change what a step costs.
+// imageRate is too small to change the cost of a step.
 const imageRate = 1e-5
 
 // measure fills in the figures of the row, in which images are tokens.
@@ -53,7 +53,7 @@ func imageVectors(network models.Network) (params, gradient []float32) {
 	return params, gradient
 }
 
-// learningJob is a step of what learns from data.
+// learningJob is a step of a network that learns from data.
 func learningJob(network models.Network) job {
 	params, gradient := imageVectors(network)
 	fixed := params[network.Trained():]

@@ -82,7 +82,7 @@ func measureGANMemory(ctx context.Context, _ *bench, r *Row) error {
 
 const float32Bytes = 4
 
-// memory sets what was measured, and the goal in MB.
+// memory sets the measurement and the goal, in MB.
 func (r *Row) memory(bytes int64, most float64) {
 	megabytes := float64(bytes) / 1e6
 	r.Megabytes = &megabytes
@@ -132,7 +132,7 @@ func reachFirstRound(ctx context.Context, file string, text []byte) (*plan.Chain
 	return chain, x, nil
 }
 
-// heapMeter is a sink that forgets what it is given.
+// heapMeter is a sink that drops its input.
 type heapMeter struct{ before, most int64 }
 
 // look takes the live heap, and bytes that it no longer shows.
@@ -146,8 +146,8 @@ func (m *heapMeter) Put(_ context.Context, _ string, data []byte, _ storage.Dura
 	return nil
 }
 
-// liveHeap is the number of bytes on the heap that are in use. What pools hold
-// outlasts one collection, and what it needs another.
+// liveHeap is the number of bytes on the heap that are in use. The contents of
+// pools outlast one collection, so it runs two.
 func liveHeap() int64 {
 	for range 3 {
 		runtime.GC()

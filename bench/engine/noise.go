@@ -41,9 +41,9 @@ const mostNoise = 0.1
 // The vocabulary has four tokens besides words.
 const specialTokens = 4
 
-// measureNoise says which share of a round of so many clients correlated noise takes: by how
-// much the server's task takes longer with it, reading and encoding of the buffers included, as
-// a part of all tasks of the round. What the store takes is not in it.
+// measureNoise measures the share of a round that correlated noise takes: by how much the
+// server's task takes longer with it, reading and encoding of the buffers included, as a part
+// of all tasks of the round. The time of the store is not in it.
 func (s step) measureNoise(cohort int) measure {
 	return func(ctx context.Context, b *bench, r *Row) error {
 		file := fmt.Sprintf(noiseExperiment, s.config.Vocabulary-specialTokens, s.config.Embedding, s.config.Units, warmRounds+b.Repeat, cohort)

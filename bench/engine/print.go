@@ -6,7 +6,7 @@ import (
 	"text/tabwriter"
 )
 
-// Print writes the rows as a table, each beside what peers measured of it.
+// Print writes the rows as a table, each beside the peers' measurement.
 func (r *Report) Print(w io.Writer) {
 	fmt.Fprintf(w, "kernels %s, %d processors, medians of %d\n\n", r.Kernels, r.Processors, r.Repeat)
 	r.printTable(w)

@@ -35,7 +35,7 @@ var (
 	}, 100}
 )
 
-// batch is so many random sentences.
+// batch returns random sentences.
 func (s step) batch() [][]int32 {
 	rng := seeds.Stream(seed, seeds.Client)
 	batch := make([][]int32, batchSize)
@@ -65,7 +65,7 @@ func newLearner(config models.Config) (*learner, error) {
 	return l, nil
 }
 
-// step moves the parameters too little to change what a step costs.
+// step moves the parameters too little to change the cost of a step.
 func (l *learner) step(batch [][]int32) error {
 	if _, err := l.trainer.Gradient(l.params, batch, l.gradient); err != nil {
 		return err

@@ -43,7 +43,7 @@ type checker struct {
 // Check checks a program. The error is that of ctx, or of files here.
 func Check(ctx context.Context, p clientprograms.Program, o Options) (*Report, error) {
 	o.Directory = cmp.Or(o.Directory, sharedMemory())
-	o.Write = append(slices.Clip(o.Write), o.Directory) // or it could not do what is looked for
+	o.Write = append(slices.Clip(o.Write), o.Directory) // or it could not show the fault
 	c := checker{
 		ctx: ctx, pool: NewPool(o), setting: clientprograms.Setting{Program: p, Words: append(datasets.Specials(), checkWords...)},
 		report: &Report{Identity: contract.Identity()},
@@ -93,7 +93,7 @@ func (c *checker) stop() {
 	}
 }
 
-// user are the examples of a user: texts, or as many images of a shape.
+// user returns the examples of a user: texts, or images of a shape.
 func user(number int, shape models.ImageShape) [][]int32 {
 	var examples [][]int32
 	if shape != (models.ImageShape{}) {
@@ -169,7 +169,7 @@ func (c *checker) trains() error {
 	return err
 }
 
-// rounds trains on what it has trained.
+// rounds trains from its own results.
 func (c *checker) rounds() error {
 	w, _, err := c.begin()
 	for round := 1; round <= 3 && err == nil; round++ {

@@ -100,7 +100,8 @@ func TestAProgramTrainsAndIsMeasured(t *testing.T) {
 	}
 }
 
-// What plan predicts of attacks on updates rests on the network that a measured program says it has.
+// The forecast of attacks on updates rests on the network that a measured program
+// describes.
 func TestAPaceHasTheNetworkOfTheProgram(t *testing.T) {
 	t.Parallel()
 	s := clientprograms.Setting{Program: clientstest.Program(""), Words: words}
@@ -356,7 +357,7 @@ func TestDescriptionsAreChecked(t *testing.T) {
 	}
 }
 
-// What the terms of a task allow holds for its program. The environment is shared by tests.
+// The terms of a task limit its program. The environment is shared by tests.
 func TestTermsHoldForAProgram(t *testing.T) {
 	t.Setenv("THEIR_TOKEN", "told")
 	p := pooled(t, Options{})

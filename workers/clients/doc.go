@@ -13,5 +13,5 @@
 // or when nobody has needed it for a while. A program that broke the contract, died or was left
 // in the middle of a request is not used again.
 //
-// Check says what an implementation does wrong.
+// Check reports the faults of an implementation.
 package clients

@@ -43,7 +43,7 @@ audit:
   one_run: {canaries: 40}
 `
 
-// trained is what comes of the federation of a program.
+// trained is the result of the federation of a program.
 func trained(t *testing.T) (model []byte, report reports.Report, rows []checkpoints.Row) {
 	t.Helper()
 	pool := clients.NewPool(clients.Options{Directory: t.TempDir()})
@@ -96,7 +96,7 @@ training: {client_command: "%s", job: {rate: 0.3}, rounds: 6, cohort: 6, chunks:
 audit: {deanonymization: {attacks: [cosine]}}
 `
 
-// What the clients of a program send is recorded, by the names of its tensors, and audited.
+// Updates of a program's clients are recorded, by the names of its tensors, and audited.
 func TestTheUpdatesOfAProgramsClientsAreNamed(t *testing.T) {
 	t.Parallel()
 	report, err := recorded(t, "weights")
@@ -122,8 +122,8 @@ training: {client_command: "%s", job: {rate: 0.3}, rounds: 4, cohort: 3, chunks:
 audit: {accuracy_per_user: {}, membership: {}}
 `
 
-// A program trains on the images of clients; what it predicts and what they send is audited as of a
-// native model.
+// A program trains on the images of clients; its predictions and their updates are audited like
+// those of a native model.
 func TestAFederationOfAProgramTrainsOnImages(t *testing.T) {
 	t.Parallel()
 	var lines strings.Builder
@@ -160,7 +160,7 @@ func TestAFederationOfAProgramTrainsOnImages(t *testing.T) {
 	}
 }
 
-// ofImages is what comes of a federation on lines of images.
+// ofImages is the result of a federation on lines of images.
 func ofImages(t *testing.T, lines []byte, sets ...string) *reports.Report {
 	t.Helper()
 	pool := clients.NewPool(clients.Options{Directory: t.TempDir()})
@@ -180,7 +180,7 @@ func TestALayerThatAProgramDoesNotHaveIsRefused(t *testing.T) {
 	}
 }
 
-// recorded is what comes of a federation of which a layer is recorded.
+// recorded is the result of a federation of which a layer is recorded.
 func recorded(t *testing.T, layer string) (*reports.Report, error) {
 	t.Helper()
 	pool := clients.NewPool(clients.Options{Directory: t.TempDir()})

@@ -17,8 +17,9 @@ import (
 // directoryPrefix begins the names of directories of files.
 const directoryPrefix = "clients-"
 
-// files are what programs read and write, in a directory of shared memory where there is one.
-// They go with Close, and those of a process that was killed when the next one opens its own.
+// files are the files that programs read and write, in a directory of shared memory if there
+// is one. They go with Close, and those of a process that was killed when the next one opens
+// its own.
 type files struct {
 	path      string
 	directory *tempfiles.Directory

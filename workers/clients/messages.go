@@ -20,7 +20,7 @@ const (
 	logLikelihood = "loglikelihood"
 )
 
-// introduction is what a program is told when it describes itself.
+// introduction is the request that a program describe itself.
 type introduction struct {
 	Versions   []int           `json:"versions"`
 	Config     json.RawMessage `json:"config"`
@@ -31,7 +31,7 @@ type introduction struct {
 	Threads int `json:"threads"`
 }
 
-// vocabulary is what the tokens are.
+// vocabulary lists the tokens.
 type vocabulary struct {
 	Size int `json:"size"`
 	// Begin and End are the tokens that examples begin and end with, FirstWord that from which
@@ -43,7 +43,7 @@ type vocabulary struct {
 	Words string `json:"words"`
 }
 
-// request is what the other methods are about.
+// request holds the parameters of the other methods.
 type request struct {
 	// Parameters is the path of a file to read, Into that of one to write.
 	Parameters string `json:"parameters,omitempty"`
@@ -83,7 +83,8 @@ type fitted struct {
 // maxName is the maximum length of a program's name, in bytes.
 const maxName = 1000
 
-// decodeDescription checks what a program says of itself that is to read images, or texts.
+// decodeDescription checks a program's description of itself; the program is to read
+// images, or texts.
 func decodeDescription(result json.RawMessage, ofImages bool) (*clientprograms.Description, models.Network, error) {
 	var d clientprograms.Description
 	if err := contract.Describes(DescribeFirst, result, &d, &d.Identity); err != nil {

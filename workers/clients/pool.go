@@ -124,7 +124,7 @@ func (p *Pool) take(name string) *program {
 // put makes a program idle, or ends it.
 func (p *Pool) put(c *program) {
 	if !c.talk.Usable() {
-		_ = c.end() // whoever asked it knows what went wrong
+		_ = c.end() // the caller has the error
 		return
 	}
 	p.mu.Lock()

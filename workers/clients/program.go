@@ -30,7 +30,7 @@ type program struct {
 	name       string // tells settings apart
 	setting    clientprograms.Setting
 	vocabulary datasets.Vocabulary
-	directory  string                  // of what it writes
+	directory  string                  // of its output
 	code       *childprocess.Workspace // below the directory; nil without
 	talk       *contracts.Talk
 
@@ -56,7 +56,7 @@ func start(ctx context.Context, p *Pool, f *files, name string, s clientprograms
 		return nil, err
 	}
 	if err := c.introduce(ctx); err != nil {
-		_ = c.end() // what went wrong is in the error
+		_ = c.end() // the error says why
 		return nil, err
 	}
 	return c, nil
@@ -111,7 +111,8 @@ func (c *program) introduce(ctx context.Context) error {
 	return err
 }
 
-// bySignal reports whether a program was ended by a signal, or says as shells do that what it ran was.
+// bySignal reports whether a signal ended a program, or, by its exit code as shells have
+// it, a child of the program.
 func bySignal(how error) bool {
 	exit, ok := errors.AsType[*childprocess.ExitError](how)
 	return ok && (exit.Status < 0 || exit.Status > 128)
@@ -137,8 +138,8 @@ func (c *program) clear() {
 	os.RemoveAll(c.directory)
 }
 
-// ask sends a request and decodes the answer. What decode does not take ends the program. The
-// error is permanent where another try cannot mend it.
+// ask sends a request and decodes the answer. An answer that decode refuses ends the program.
+// The error is permanent if another try cannot mend it.
 func (c *program) ask(ctx context.Context, method, what string, about any, decode func(json.RawMessage) error) error {
 	err := c.talk.Ask(ctx, method, what, about, decode)
 	if err == nil || ctx.Err() != nil || contracts.Retryable(err) {

@@ -1,5 +1,5 @@
-// Package clientstest has a program that speaks the contract "client", for tests of what asks such
-// a program: the test's own program in another role.
+// Package clientstest has a program that speaks the contract "client", for tests of its callers:
+// the test's own program in another role.
 //
 //	func TestMain(m *testing.M) { clientstest.Main(m) }
 //
@@ -64,7 +64,7 @@ const (
 	Device     = "device"      // a link to a device that gives bytes for ever
 	Dies       = "dies"        // the process, in the middle of fit
 	DiesAtOnce = "module"      // the process, at its start
-	Remembers  = "remembers"   // what it did before
+	Remembers  = "remembers"   // its earlier state
 	Busy       = "busy"        // answers an error that may go away
 	Refuses    = "refuses"     // answers an error that stays
 	Random     = "random"      // other answers each time
@@ -194,7 +194,7 @@ func (s *server) reply(out io.Writer, r *request) error {
 	return err
 }
 
-// spoil is what some faults make of a line.
+// spoil applies some faults to a line.
 func (s *server) spoil(line []byte) []byte {
 	switch s.Config.Fault {
 	case Twice:
@@ -417,7 +417,7 @@ func (s *server) tokens(examples []json.RawMessage) [][]int32 {
 func (s *server) number(raw json.RawMessage) (tokens []int32) {
 	var text string
 	if json.Unmarshal(raw, &text) != nil {
-		_ = json.Unmarshal(raw, &tokens) // a list, which is what is left
+		_ = json.Unmarshal(raw, &tokens) // a list, which remains
 		return tokens
 	}
 	for _, w := range strings.Fields(text) {
