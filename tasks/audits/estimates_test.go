@@ -85,7 +85,7 @@ func TestTheSignTestOfMany(t *testing.T) {
 	}
 }
 
-// Pairs are counted whatever their seed, and their means are taken seed by seed.
+// Pairs are counted over all seeds, and their means are taken seed by seed.
 func TestPairsAreCountedAndAveragedSeedBySeed(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

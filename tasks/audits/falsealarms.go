@@ -38,8 +38,8 @@ func FactorAlarms(limit string, allowed float64, numbers int, unit string, users
 	}}
 }
 
-// AboveSignificantly is a breach where a share is above a limit by the exact binomial test; where
-// says of what part, and may be empty.
+// AboveSignificantly returns a breach if a share is above a limit by the exact binomial test;
+// where names the part, and may be empty.
 func AboveSignificantly(limit, where string, s Share, allowed numbers.Probability, significance float64) []string {
 	if s.Of == 0 {
 		return NoValue(limit+where, "the audit has measured none")

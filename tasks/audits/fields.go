@@ -72,7 +72,7 @@ type ClientPlanter interface {
 	Planter
 	// Clients describes the clients.
 	Clients() *canaries.Clients
-	// Watch describes what the server follows for them; nil: nothing.
+	// Watch describes the directions that the server follows for them, or is nil.
 	Watch() *canaries.Watch
 	// Request asks a command that trains the whole model to do the same.
 	Request() *external.OneShot
@@ -131,7 +131,7 @@ type Builder interface {
 	// Reference is the last model of the same training with other seeds, on the users of a
 	// datasets/reference-users node, without canaries. References count from 0.
 	Reference(reference int) storage.Key
-	// Step are the parameters of the training's tasks, without what is secret.
+	// Step holds the parameters of the training's tasks, without the secret.
 	Step() Step
 	// Recorded are the updates/gather nodes, in the order of rounds.
 	Recorded() []storage.Key

@@ -137,7 +137,7 @@ func (c *Canaries) FewestSequences(ordinary, prefix int) float64 {
 	return fewest
 }
 
-// Split divides the canaries among tasks, at most so many of one space to each.
+// Split divides the canaries among tasks, at most n of one space to each.
 func (c *Canaries) Split(atMost int) []Group {
 	var parts []Group
 	for _, g := range c.Groups {

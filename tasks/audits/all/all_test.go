@@ -42,7 +42,7 @@ func TestEveryFolderOfAnAuditIsInTheList(t *testing.T) {
 	}
 }
 
-// What the types do not ask for.
+// Properties that the types do not require.
 func TestDescriptionsAreComplete(t *testing.T) {
 	t.Parallel()
 	for _, d := range Audits() {
@@ -116,7 +116,7 @@ func TestTheMethodOfEveryAuditIsWrittenDown(t *testing.T) {
 	}
 }
 
-// What a measure names is there.
+// A measure's names exist.
 func TestMeasuresNameOthers(t *testing.T) {
 	t.Parallel()
 	for _, d := range Audits() {

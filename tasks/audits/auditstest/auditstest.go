@@ -1,4 +1,4 @@
-// Package auditstest has what tests of audits share.
+// Package auditstest holds helpers for tests of audits.
 package auditstest
 
 import (

@@ -8,10 +8,10 @@
 //	probabilisticextraction  how probable it is that the model writes it
 //	natural                  the same as randomsampling of secrets that the text has by itself
 //
-// Every audit has its fields of the audit block (fields.go), what it says of a model and of a canary
-// (outcome.go), and its kinds of task: one for some canaries, and a summary of all of them. From
-// their outcomes follows exposure, from the training upperbound. The tree that searches walk is
-// package search.
+// Every audit has its fields of the audit block (fields.go), its outcome for a model and for a
+// canary (outcome.go), and its kinds of task: one for some canaries, and a summary of all of them.
+// From their outcomes follows exposure, from the training upperbound. The tree that searches walk
+// is package search.
 package canaries
 
 import (

@@ -196,8 +196,8 @@ func vocabularyOf(tokens int) string {
 	return text
 }
 
-// The canary's own cost is what it would be if the search had found it, to the last bit,
-// and never less than that of the best where nothing was cut.
+// The canary's own cost is the cost that the search would give it, to the last bit, and
+// never less than the best sequence's if no sequence was cut.
 func TestACanaryHasItsOwnCostBesideTheBest(t *testing.T) {
 	t.Parallel()
 	s := testScorer(t, 14, 6)

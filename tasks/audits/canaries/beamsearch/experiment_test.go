@@ -20,8 +20,8 @@ training: {rounds: 30, cohort: 20, chunks: 2, client: {learning_rate: 2}}
 audit: {utility: false, beam_search: {width: 2}}
 `
 
-// Where a canary was not found, the results have what the model would rather say after
-// its prefix, and what each of the two costs.
+// If a canary was not found, the results hold the model's preferred continuation of
+// its prefix, and the costs of both.
 func TestResultsHaveWhatWasFoundInPlaceOfACanary(t *testing.T) {
 	t.Parallel()
 	report := compiletest.Report(t, searchedFile)

@@ -53,9 +53,8 @@ func eachSequence(choices [][]int32, f func(words []int32)) {
 	extend(0)
 }
 
-// Ranks are those of scoring every sequence alone: with any number of canaries and
-// prefixes, whatever the parts that the space is cut into, ties included, which a model of
-// zeros has everywhere.
+// Ranks are those of scoring every sequence alone: with any number of canaries, prefixes
+// and parts of the space, ties included, which a model of zeros has everywhere.
 func TestRanksEqualBruteForce(t *testing.T) {
 	t.Parallel()
 	const vocabulary = datasets.FirstWord + 5

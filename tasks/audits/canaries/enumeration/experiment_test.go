@@ -26,8 +26,8 @@ training: {rounds: 30, cohort: 20, chunks: 2, client: {learning_rate: 2}}
 audit: {utility: false, enumeration: {}, random_sampling: {references: 20000}}
 `
 
-// On a trained model: what is in the data most is the most likely of the whole space, and
-// a sampled exposure lies about the exact one. The seed is fixed; that one of three
+// On a trained model: the canary with most copies is the most likely of the whole space,
+// and a sampled exposure lies about the exact one. The seed is fixed; that one of three
 // controls is off by more than five standard errors has probability 2e-6.
 func TestATrainedModelHasItsCanaryAtRank1(t *testing.T) {
 	t.Parallel()

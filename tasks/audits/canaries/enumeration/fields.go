@@ -60,7 +60,7 @@ func (f *Fields) Exposures(s *audits.Setting) exposure.Range {
 			n = max(n, f.Enumeration.sequences(s, g))
 		}
 	}
-	if n <= 1 { // Check says what is wrong
+	if n <= 1 { // Check returns an error
 		return exposure.Range{Basis: exposure.Enumerated, Most: math.Inf(1), Path: path, How: "a space that is not known"}
 	}
 	return exposure.Range{Basis: exposure.Enumerated, Most: math.Log2(float64(n)), Path: path + ".prefix", How: fmt.Sprintf("log2(%d sequences)", n)}

@@ -17,7 +17,7 @@ training: {algorithm: sgd, rounds: 2, cohort: 4, client: {learning_rate: 0.1}}
 audit: {utility: false, natural: {own: ["w11 ", "w22 "], references: 20}}
 `
 
-// What sanitization has removed is not in the text that trains.
+// Sanitized text is not in the training text.
 func TestSecretsAreThoseThatSanitizationLeaves(t *testing.T) {
 	t.Parallel()
 	found := func(sets ...string) map[string]int {

@@ -118,8 +118,8 @@ func checkExposure(s *audits.Setting, limit float64, fail audits.Fail) {
 // asLikely is the condition of a false alarm.
 const asLikely = "if nothing is memorized, and natural secrets are as likely as any others of their form"
 
-// exposureAlarms counts as many secrets as are ranked at most, because the plan does not know how many
-// the scan finds.
+// exposureAlarms counts the largest number of ranked secrets, because the plan does not know the
+// number that the scan finds.
 func exposureAlarms(s *audits.Setting, limit float64) []audits.FalseAlarm {
 	f, ok := audits.FieldsOf[*Fields](s)
 	if !ok {

@@ -23,8 +23,8 @@ import (
 	"coalmine/tasks/training"
 )
 
-// letters are what a scan finds in the letters of four users, of which a canary replaces
-// one. The card numbers are ones for tests.
+// letters are the matches of a scan in the letters of four users, of which a canary
+// replaces one. The card numbers are ones for tests.
 func letters(t *testing.T, g *taskstest.Graph) *taskstest.Node {
 	t.Helper()
 	text, err := os.ReadFile("testdata/letters.jsonl")
@@ -60,7 +60,7 @@ func findingsOf(t *testing.T, node *taskstest.Node) map[string]Finding {
 	return byText
 }
 
-// One of the sentences is replaced by the canary, whichever it is.
+// The canary replaces any one of the sentences.
 func TestTheScanFindsWhatTheTextHasByItself(t *testing.T) {
 	t.Parallel()
 	node := letters(t, taskstest.NewGraph(t))

@@ -12,7 +12,7 @@ import (
 // space is the form of a secret, with a hole for each of its digits and, in mail addresses and own
 // patterns, letters.
 type space struct {
-	choices []string // by byte: what may stand there
+	choices []string // by byte: the symbols that may stand there
 	card    bool     // the last digit follows from the others
 }
 
@@ -27,7 +27,7 @@ const (
 // separators stay.
 func newSpace(pattern patterns.Pattern, secret string) space {
 	s := space{card: pattern == patterns.Card}
-	letters := 0 // so many bytes from the first on
+	letters := 0 // the number of bytes from the first on
 	switch pattern {
 	case patterns.Card, patterns.SSN, patterns.Phone:
 	case patterns.Email:
@@ -98,7 +98,7 @@ func completeLuhn(number []byte) {
 	number[last] = byte('0' + (10-sum%10)%10)
 }
 
-// references draws sequences other than the secret, as many as asked for or as the space has.
+// references draws n sequences other than the secret, or all of a smaller space.
 func (s space) references(rng *rand.Rand, secret string, most int) []string {
 	n := int(math.Min(float64(most), s.sequences()-1))
 	list := make([]string, 0, max(0, n))

@@ -7,8 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Whatever a model writes with which probability: of all sequences of the space, no larger
-// share is extractable than the bound says.
+// For any model: of all sequences of the space, at most the bound's share is extractable.
 func TestNoModelMakesMoreSequencesExtractableThanTheBound(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {

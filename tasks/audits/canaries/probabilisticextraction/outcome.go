@@ -185,8 +185,8 @@ type CanaryOutcome struct {
 	// LogProbability is the natural logarithm of the probability that a sample after the prefix is the
 	// rest of the canary; null if none can be.
 	LogProbability *float64 `json:"probabilistic_log_probability"`
-	// Queries is the number of samples that have it with the chance; null above 1.8e308. Extractable:
-	// the audit makes as many queries.
+	// Queries is the number of samples that have it with the chance; null above 1.8e308.
+	// Extractable is set if the audit makes at least that number of queries.
 	Queries     *float64 `json:"probabilistic_queries"`
 	Extractable *bool    `json:"probabilistic_extractable"`
 	// Greedy says that greedy decoding after the prefix gives the rest of the canary.

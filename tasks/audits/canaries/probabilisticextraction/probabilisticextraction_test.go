@@ -59,7 +59,7 @@ func measure(t *testing.T, p Params, canaries [][]int32) (*taskstest.Node, Outco
 	return node, v, outcomes, nil
 }
 
-// params are those of so many canaries, in two groups where they are many.
+// params are those of n canaries, in two groups if n is large.
 func params(s models.Sampling, canaries int) Params {
 	p := Params{Sampling: s, Queries: 300, Chance: 0.5}
 	for first := 0; first < canaries; first += 200 {
@@ -186,7 +186,7 @@ func sample(t *testing.T, scorer *models.Scorer, rng *rand.Rand, temperature flo
 	return out
 }
 
-// A longer prefix leaves less to be drawn: what is said of it is of the rest alone.
+// A longer prefix leaves fewer tokens to draw: its outcome is that of the rest alone.
 func TestALongerPrefixLeavesLessToExtract(t *testing.T) {
 	t.Parallel()
 	_, outcomes := measured(t, models.Sampling{Temperature: 1.5})
@@ -203,7 +203,7 @@ func TestALongerPrefixLeavesLessToExtract(t *testing.T) {
 	}
 }
 
-// The outcome and its curves count what is said of the canaries.
+// The outcome and its curves count the canaries' outcomes.
 func TestTheOutcomeCountsWhatIsExtractable(t *testing.T) {
 	t.Parallel()
 	v, outcomes := measured(t, models.Sampling{Temperature: 1})

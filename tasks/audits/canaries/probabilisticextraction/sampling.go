@@ -59,7 +59,7 @@ func Queries(logP, chance float64) float64 {
 	var n float64
 	if none := logMissing(logP); none < 0 {
 		n = math.Log1p(-chance) / none
-	} else { // p is below what float64 tells from 0
+	} else { // p underflows float64
 		n = math.Exp(math.Log(-math.Log1p(-chance)) - logP)
 	}
 	return max(1, math.Ceil(n*(1-1e-14)))

@@ -20,7 +20,7 @@ import (
 	"coalmine/tasks/taskstest"
 )
 
-// vocabularyNode has so many ordinary words.
+// vocabularyNode has the given number of ordinary words.
 func vocabularyNode(t *testing.T, g *taskstest.Graph, words int) *taskstest.Node {
 	t.Helper()
 	text := ""

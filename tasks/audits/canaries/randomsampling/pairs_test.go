@@ -43,7 +43,7 @@ func pairModel(t *testing.T, g *taskstest.Graph, texts ...string) (model, list *
 	return model, g.Put("canaries", map[string][]byte{datasets.CanariesBlob: data}), tokens
 }
 
-// costOf is -log p of all tokens after so many, fed one by one.
+// costOf is -log p of all tokens after the first n, fed one by one.
 func costOf(t *testing.T, s *models.Scorer, pair []int32, given int) float64 {
 	t.Helper()
 	states, one, sum := s.Start(1), make([]float32, 1), 0.0

@@ -59,8 +59,8 @@ func atMost(costs []float64, limit float64) int {
 	return n
 }
 
-// A set is passed over where it is unlikely to have enough hits; what it has is seen
-// in the larger one that is walked instead.
+// A set is passed over where it is unlikely to have enough hits; its hits show in
+// the larger one that is walked instead.
 func TestPilotsThatAreUnlikelyToDecideAreNotWalked(t *testing.T) {
 	t.Parallel()
 	s := newSampling(&Params{}, nil, testScorer(t, 40, 6).Tabulate(), []*References{

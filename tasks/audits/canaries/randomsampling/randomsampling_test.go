@@ -194,8 +194,8 @@ func TestLargeRanksAreEstimatedWithinTheirError(t *testing.T) {
 	}
 }
 
-// Whatever the order in which they are looked at, the smallest pilot with enough
-// hits decides: also one that follows on a pilot without any.
+// The smallest pilot with enough hits decides, in any order, also after a pilot
+// without hits.
 func TestTheSmallestPilotWithEnoughHitsDecides(t *testing.T) {
 	t.Parallel()
 	tables := testScorer(t, 30, 5).Tabulate()
@@ -321,7 +321,7 @@ func TestGoldenBytes(t *testing.T) {
 	}
 }
 
-// drawnFrom draws sequences of a space, out of so many ordinary tokens.
+// drawnFrom draws sequences of a space, out of the given number of ordinary tokens.
 func drawnFrom(space canaries.Space, seed uint64, count, ordinary int, excluded [][]int32) *References {
 	return drawReferences(seed, count, space.Words, excluded, space.Sampler(space.Choices(ordinary), 0))
 }

@@ -53,7 +53,7 @@ func TestAMemorizedCanaryIsExtracted(t *testing.T) {
 	}
 }
 
-// A search that needs more than its limit says so, and keeps what it has found.
+// A search that needs more than its limit says so, and keeps its findings.
 func TestASearchThatIsCutSaysSo(t *testing.T) {
 	t.Parallel()
 	report := compiletest.Report(t, searchedFile, "audit.search.expansions=40", "training.rounds=1")
@@ -73,7 +73,7 @@ func TestASearchThatIsCutSaysSo(t *testing.T) {
 	}
 }
 
-// What can't be measured is refused before anything runs, every mistake with its place.
+// Invalid experiments are refused before anything runs, each mistake with its place.
 func TestEveryMistakeIsNamed(t *testing.T) {
 	t.Parallel()
 	experimenttest.Mistakes(t)

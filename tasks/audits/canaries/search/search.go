@@ -5,11 +5,11 @@
 //	audits/search          a part of a search after the prefix of some canaries, under one checkpoint
 //	audits/search-summary  of all canaries, and the outcome
 //
-// The search pulls the cheapest nodes from a queue, computes what may follow them, and
-// puts that into the queue. No edge has a negative cost; so what is still in the queue
-// can't become cheaper, and a whole sequence that costs less than all of it is certain to
-// be the best. With one node pulled at a time this is Dijkstra's algorithm. With many it
-// does more than it must, in larger matrices.
+// The search pulls the cheapest nodes from a queue, computes their children, and puts
+// these into the queue. No edge has a negative cost; so nodes in the queue cannot become
+// cheaper, and a whole sequence that costs less than all of them is certain to be the
+// best. With one node pulled at a time this is Dijkstra's algorithm. With many it does
+// more than it must, in larger matrices.
 //
 // A long search is a sequence of tasks. Each takes up nodes and queue of the one before,
 // and goes on as if there had been no end in between, to the bit.

@@ -62,7 +62,7 @@ func (b *bench) search(p Params, limits ...int) *taskstest.Node {
 	return part
 }
 
-// summary joins searches, and returns the node with what it says.
+// summary joins searches, and returns the node and its outcome.
 func (b *bench) summary(parts ...*taskstest.Node) (node *taskstest.Node, v Outcome, outcomes []CanaryOutcome) {
 	b.t.Helper()
 	inputs := []taskstest.Edge{taskstest.In(audits.PlacementsInput, b.canaries), taskstest.In(datasets.PartsInput, b.vocabulary)}
@@ -97,8 +97,8 @@ func TestGoldenBytes(t *testing.T) {
 	}
 }
 
-// Where a long search was cut into tasks shows in no byte of what it has found, and the
-// parts after its end do nothing.
+// The cuts of a long search into tasks change no byte of its findings, and the parts
+// after its end do nothing.
 func TestASearchInPartsFindsWhatOneTaskFinds(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 40, []int32{7, 9, 11, 30})

@@ -53,7 +53,7 @@ func TestThePathOfASequenceCostsItsLogPerplexity(t *testing.T) {
 	}
 }
 
-// What a path costs does not depend on the paths that are walked beside it.
+// The cost of a path does not depend on the paths that are walked beside it.
 func TestAPathCostsTheSameInAnyCompany(t *testing.T) {
 	t.Parallel()
 	tr := tree(t, scorer(t, 5, 4))

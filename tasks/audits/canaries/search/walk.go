@@ -36,7 +36,7 @@ type Stop string
 
 // Only the first two are a complete search.
 const (
-	Proved     Stop = "proved"     // as many sequences as asked for are certain to be the best
+	Proved     Stop = "proved"     // the requested number of sequences is certain to be the best
 	Iterations Stop = "iterations" // twice as many as the first sequence took, as in the paper
 	Expansions Stop = "expansions" // the limit of expansions was reached
 	Memory     Stop = "memory"     // the rest of the queue did not fit in memory
@@ -97,7 +97,7 @@ func (w *walk) limit() float64 {
 	return w.Best[len(w.Best)-1].LogPerplexity
 }
 
-// ended is the reason to stop after at most so many expansions, "" to go on.
+// ended is the reason to stop after at most the given number of expansions, "" to go on.
 func (w *walk) ended(expansions int) Stop {
 	exhausted := len(w.queue) == 0
 	switch {

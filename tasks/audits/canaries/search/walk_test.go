@@ -83,8 +83,8 @@ func sameSequences(a, b []Sequence) bool {
 
 const unlimited = math.MaxInt32
 
-// However many nodes are pulled at once, what is certain is what brute force finds, to the
-// bit; and one at a time expands no node that it need not.
+// For any number of nodes pulled at once, the certain sequences are those of brute force,
+// to the bit; and one at a time expands no unneeded node.
 func TestTheBestSequencesAreThoseOfBruteForce(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(6) {
@@ -202,9 +202,9 @@ func TestWhichStatesAreKeptChangesNothing(t *testing.T) {
 	}
 }
 
-// A search with too little memory gives up what costs most: it ends by itself if it never
-// needs that, and else says that memory was the reason. Either way what it calls certain
-// is.
+// A search with too little memory drops the costliest nodes: it ends by itself if it
+// never needs them, and otherwise names memory as the reason. Its certain sequences are
+// right either way.
 func TestASearchKeepsWithinItsMemory(t *testing.T) {
 	t.Parallel()
 	stops := map[Stop]int{}
@@ -230,7 +230,7 @@ func TestASearchKeepsWithinItsMemory(t *testing.T) {
 	}
 }
 
-// What remains of a search that was cut is a beginning of the whole.
+// The rest of a search that was cut is a beginning of the whole.
 func TestACutSearchKeepsWhatItHasFound(t *testing.T) {
 	t.Parallel()
 	tree := randomTree(t, 2, 1, formats[0])
@@ -256,7 +256,8 @@ func TestASearchEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// No damage to a frontier makes a search panic, or go on with what is no node of its tree.
+// No damage to a frontier makes a search panic, or continue with nodes outside of its
+// tree.
 func TestADamagedFrontierIsRefused(t *testing.T) {
 	t.Parallel()
 	tree := randomTree(t, 2, 1, formats[0])
@@ -288,7 +289,7 @@ func TestADamagedFrontierIsRefused(t *testing.T) {
 	}
 }
 
-// The queue gives its entries in their order whatever the order they came in.
+// The queue returns its entries in order, put in any order.
 func TestTheQueueIsInOrder(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(7, 7))

@@ -11,7 +11,7 @@ import (
 )
 
 // One audit of the byte model of Carlini et al. 2019 with the default references and
-// bootstrap, on one core: what exposure costs at every epoch.
+// bootstrap, on one core: the cost of exposure at every epoch.
 func BenchmarkAudit(b *testing.B) {
 	m, err := models.New(models.Config{Kind: models.LSTM, Vocabulary: datasets.FirstWord + datasets.Bytes, Embedding: 32, Units: 200, Layers: 2, Projection: models.Unprojected, Untied: true})
 	if err != nil {

@@ -47,7 +47,7 @@ func calibrated(t testing.TB, costs []float64, times int) *Fit {
 
 // References of two humps fail against every simulation. Of 40 sets that are skew-normal, as
 // many as ten have a p-value of 0.1 or less with a probability of 5e-3; by the plain p about
-// nine do in the mean.
+// nine do on average.
 func TestTheCalibratedPTellsOtherDistributionsAndOnlyThese(t *testing.T) {
 	t.Parallel()
 	d := Distribution{Location: 60, Scale: 5, Shape: -2}

@@ -20,9 +20,9 @@ const MaxShape = 1000
 
 // FitDistribution is the distribution under which the data, two values at least, are the most likely.
 //
-// The likelihood has a stationary point at shape 0 whatever the data, and may have a
-// maximum on either side of it, so that Newton's method climbs from both sides; the higher
-// maximum counts. It is an error if the data are equal or not finite.
+// The likelihood has a stationary point at shape 0 for any data, and may have a maximum on
+// either side of it, so that Newton's method climbs from both sides; the higher maximum
+// counts. It is an error if the data are equal or not finite.
 func FitDistribution(data []float64) (Distribution, error) {
 	mean, deviation := stat.PopMeanStdDev(data, nil)
 	switch {

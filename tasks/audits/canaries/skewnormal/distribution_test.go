@@ -99,9 +99,9 @@ func TestTheDerivativesAreThoseOfFiniteDifferences(t *testing.T) {
 	}
 }
 
-// fits.json has what scipy.stats.skewnorm.fit makes of some data sets. Scipy climbs without
-// derivatives and stops early: a fit is as likely as its own, or more, and the exposure
-// that TensorFlow Privacy extrapolates by it, -log2 of the CDF, is about the same.
+// fits.json has the results of scipy.stats.skewnorm.fit on some data sets. Scipy climbs
+// without derivatives and stops early: a fit is as likely as its own, or more, and the
+// exposure that TensorFlow Privacy extrapolates by it, -log2 of the CDF, is about the same.
 func TestFitsAreThoseOfScipy(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("testdata/fits.json")

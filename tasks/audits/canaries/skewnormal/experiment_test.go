@@ -25,8 +25,8 @@ training: {rounds: 30, cohort: 20, chunks: 2, client: {learning_rate: 2}}
 audit: {utility: false, enumeration: {}, skew_normal: {references: 4000, bootstrap: 20}}
 `
 
-// What is in the data is far out in the tail, beyond what the space can show; the fits of
-// the others stand beside their exact exposures.
+// The canary in the data is far out in the tail, beyond the resolution of the space; the
+// fits of the others stand beside their exact exposures.
 func TestATrainedModelExposesItsCanary(t *testing.T) {
 	t.Parallel()
 	report := compiletest.Report(t, fittedFile)

@@ -125,8 +125,9 @@ func newHistogram(data []float64) Histogram {
 }
 
 // calibrate sets CalibratedP by a parametric bootstrap (Stute, Manteiga and Quindimil 1993), which
-// knows the error of the fit: each time it draws as many references from the fit, fits the first half
-// and tests the second. The p-value is (1 + those with the statistic or a larger one) / (1 + all).
+// knows the error of the fit: each time it draws the same number of references from the fit, fits
+// the first half and tests the second. The p-value is (1 + those with the statistic or a larger
+// one) / (1 + all).
 func (p *Params) calibrate(ctx context.Context, fit *Fit) error {
 	if p.Calibration == 0 {
 		return nil

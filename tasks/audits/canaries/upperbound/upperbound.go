@@ -72,7 +72,7 @@ func (v *Outcome) renyi() *float64 {
 	return numbers.Finite(v.EpsilonRenyi)
 }
 
-// underestimates is nil if the papers' convention is what is proved.
+// underestimates is nil if the papers' convention is proved.
 func (v *Outcome) underestimates() *bool {
 	h := v.Headline(v.atLeast)
 	if h.Convention == nil {

@@ -87,7 +87,7 @@ func (b bench) measure(part Part, shares int) Outcome {
 	return v
 }
 
-// What users add up to is what the utility audit finds over all of them.
+// The users' sums equal the utility audit's numbers over all of them.
 func TestTheUsersAddUpToTheUtility(t *testing.T) {
 	t.Parallel()
 	for name, b := range map[string]bench{"images": images(t), "texts": texts(t)} {

@@ -8,7 +8,7 @@ import (
 	"coalmine/tasks/audits"
 )
 
-// Audit measures what the utility of a model is held against.
+// Audit measures the baselines of a model's utility.
 var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	Name: "baselines",
 	Legend: "Baselines, without a model: guesses at random, the same answer always, and the 10 nearest neighbours; " +

@@ -103,7 +103,7 @@ func TestLimitsAreTests(t *testing.T) {
 	}
 }
 
-// What can't be measured is refused before anything runs, every mistake with its place.
+// Invalid experiments are refused before anything runs, each mistake with its place.
 func TestEveryMistakeIsNamed(t *testing.T) {
 	t.Parallel()
 	experimenttest.Mistakes(t)

@@ -48,7 +48,7 @@ func (b *bench) search(p SearchParams) *taskstest.Node {
 	return b.Run(Search, p, taskstest.In(audits.ModelInput, b.model))
 }
 
-// summary draws samples in parts of so many, and joins them.
+// summary draws samples in parts of the given size, and joins them.
 func (b *bench) summary(p SummaryParams, each int, search ...*taskstest.Node) (*taskstest.Node, Outcome) {
 	b.t.Helper()
 	inputs := []taskstest.Edge{taskstest.In(audits.ModelInput, b.model), taskstest.In(datasets.PartsInput, b.vocabulary)}

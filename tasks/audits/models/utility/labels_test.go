@@ -46,7 +46,7 @@ func reader(g *taskstest.Graph, kind models.Kind) *taskstest.Node {
 	}})
 }
 
-// predictedTexts are the texts of the test part with what the model predicts.
+// predictedTexts are the texts of the test part with the model's predictions.
 func predictedTexts(t *testing.T, g *taskstest.Graph, model, data *taskstest.Node) []models.Labelled {
 	t.Helper()
 	m, err := checkpoints.Decode(model.Blob("model"))

@@ -139,8 +139,8 @@ func TestGoldenBytes(t *testing.T) {
 	taskstest.Golden(t, g.Run(Sum, SumParams{Shares: 1}, taskstest.In(tasks.PartInput(0), part)))
 }
 
-// Whatever is predicted, a better model has the larger utility, and one that is never right, or
-// never wrong, has none to be compared with.
+// For every kind of prediction, a better model has the larger utility, and one that is never
+// right, or never wrong, has none to compare.
 func TestUtilityGrowsWithTheModel(t *testing.T) {
 	t.Parallel()
 	for name, outcomes := range map[string][2]Outcome{
@@ -161,7 +161,7 @@ func TestUtilityGrowsWithTheModel(t *testing.T) {
 	}
 }
 
-// predictions are what a classifier says, whatever it is asked.
+// predictions are a classifier's answers to every question.
 type predictions []models.Prediction
 
 func (p predictions) Classify([][]int32) ([]models.Prediction, error) { return p, nil }

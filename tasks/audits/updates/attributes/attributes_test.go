@@ -32,8 +32,8 @@ func (f federation) make() (split []devices.Device, list []updates.Update) {
 	return split, list
 }
 
-// try measures on a source of the users' names; every user has as many examples, in the
-// order of their numbers.
+// try measures on a source of the users' names; every user has the same number of
+// examples, in the order of their numbers.
 func try(t *testing.T, p Params, users int, split []devices.Device, list []updates.Update) (*Outcome, *taskstest.Node, error) {
 	t.Helper()
 	g := taskstest.NewGraph(t)
@@ -81,8 +81,8 @@ func TestAttributesAreTold(t *testing.T) {
 	}
 }
 
-// What is not in the updates is not told of users never seen. Those that were seen are told by
-// who they are, which is another thing.
+// An attribute that is not in the updates is not found for unseen users. For seen users it
+// follows from their identity.
 func TestAnAttributeThatIsNoneIsNotTold(t *testing.T) {
 	t.Parallel()
 	f := openWorld()

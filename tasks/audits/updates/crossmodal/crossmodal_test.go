@@ -30,8 +30,8 @@ func params() pairs.Params {
 	return pairs.Params{Seed: 1, Pairs: 2000, Units: 32, Epochs: 40, Batch: 32, LearningRate: 1e-3, Updates: 4000, Centre: true}
 }
 
-// otherForm are vectors of 12 values, a random linear map of the mean of each user's updates:
-// what a user has of its own, in another form.
+// otherForm returns vectors of 12 values, a random linear map of the mean of each user's
+// updates: the user's signal in another form.
 func otherForm(split []devices.Device, list []updates.Update) *Vectors {
 	const values = 12
 	rng := rand.New(rand.NewPCG(5, 1))
@@ -187,7 +187,7 @@ func TestTooFewUsersAreRefused(t *testing.T) {
 	}
 }
 
-// population has four users, u0 to u3, with as many examples each.
+// population has four users, u0 to u3, with the given number of examples each.
 func population(t *testing.T, g *taskstest.Graph) (corpus, parts, users *taskstest.Node) {
 	t.Helper()
 	var text strings.Builder

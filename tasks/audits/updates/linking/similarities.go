@@ -22,7 +22,7 @@ type collection struct {
 	all    int
 }
 
-// choose draws devices until their updates are as many as allowed.
+// choose draws devices until their updates reach the limit.
 func (c *collection) choose(ctx context.Context, seed uint64, atMost int) error {
 	var all []pairs.Update
 	var counts []int // by device

@@ -47,7 +47,7 @@ func TestPairsOfUsersNeverSeenAreTold(t *testing.T) {
 	}
 }
 
-// What all have in common in a round hides what is a user's own, unless it is subtracted.
+// The mean of a round's updates hides the differences of users, unless it is subtracted.
 func TestCentredUpdatesAreToldBetter(t *testing.T) {
 	t.Parallel()
 	split, list := observedtest.Federation{Users: 30, Rounds: 100, Cohort: 15, Own: 3, Common: 8}.Make()

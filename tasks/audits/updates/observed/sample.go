@@ -39,8 +39,8 @@ func (r *Reader) Samples(ctx context.Context, seed uint64, number, atMost int, f
 	return shadow, anonymous, err
 }
 
-// Sample draws at most so many of the updates that fit, each as likely. number tells the samples of an
-// experiment apart.
+// Sample draws at most n of the updates that fit, each with equal probability. number tells the
+// samples of an experiment apart.
 func (r *Reader) Sample(ctx context.Context, seed uint64, number, atMost int, fits func(*Observation) bool) (*Sample, error) {
 	found := 0
 	err := r.Each(ctx, func(o *Observation) error {

@@ -6,7 +6,7 @@ import (
 	"coalmine/workflows/experiment/experimenttest"
 )
 
-// What can't be measured is refused before anything runs, every mistake with its place.
+// Invalid experiments are refused before anything runs, each mistake with its place.
 func TestEveryMistakeIsNamed(t *testing.T) {
 	t.Parallel()
 	experimenttest.Mistakes(t)

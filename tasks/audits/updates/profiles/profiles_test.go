@@ -90,8 +90,8 @@ func find(t *testing.T, p Params, split []devices.Device, list []updates.Update,
 	return n, v, nil
 }
 
-// Those who fit are found before all others, whether held-out users or all shadows teach what
-// does not fit; held-out users are nobody who can be found.
+// Fitting users rank before all others, whether held-out users or all shadows are the
+// negative examples; held-out users are not ranked.
 func TestWhoFitsAProfileIsFound(t *testing.T) {
 	t.Parallel()
 	for _, heldOut := range []int{0, 5} {
@@ -118,8 +118,8 @@ func TestWhoFitsAProfileIsFound(t *testing.T) {
 	}
 }
 
-// A profile that nothing has in common with anybody finds those who are said to fit as chance
-// does, in the mean over attacks within what 24 users allow.
+// An unrelated profile finds the fitting users by chance alone, within the error of 24 users
+// for the mean over attacks.
 func TestNobodyIsFoundByNothing(t *testing.T) {
 	t.Parallel()
 	split, list := federation(0, 0)

@@ -137,8 +137,8 @@ func TestTheOutputBiasNamesWordsOfTiedModels(t *testing.T) {
 	}
 }
 
-// A clip changes the size of updates, and so nothing. Noise hides words; what it names by
-// itself is bounded by the threshold.
+// A clip changes only the size of updates, and so not the words found. Noise hides words;
+// the threshold bounds the words that it names by itself.
 func TestNoiseHidesWords(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
