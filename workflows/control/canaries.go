@@ -29,7 +29,7 @@ func (l *Local) Canaries(ctx context.Context, name, cell string, points int) (*r
 	return results.LoadCanaryLives(ctx, l.archive, run, cell, points)
 }
 
-// Surroundings are a canary among references: what a model says of random sequences after
+// Surroundings are a canary among references: a model's scores of random sequences after
 // the canary's prefix, the first of those that random sampling compares it with.
 type Surroundings struct {
 	Round  int `json:"round"`
@@ -132,7 +132,7 @@ func (l *Local) score(ctx context.Context, ranking *plan.Node, p *randomsampling
 	return out, nil
 }
 
-// give hands a runner what is stored of a node.
+// give hands a runner the stored outputs of a node.
 func (l *Local) give(ctx context.Context, runner *tasks.Runner, key storage.Key, blobs ...string) error {
 	node := &tasks.RunnerNode{Spec: tasks.Spec{Key: key}, Blobs: map[string][]byte{}}
 	for _, name := range blobs {

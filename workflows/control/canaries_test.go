@@ -27,7 +27,7 @@ training: {rounds: 2, cohort: 5}
 audit: {random_sampling: {references: 300}}
 `
 
-// trained is a run whose model and canaries are stored, and what ranked them.
+// trained is a run whose model and canaries are stored, and their ranking.
 func trained(t *testing.T) (api *control.Local, run string, outcomes []randomsampling.CanaryOutcome) {
 	t.Helper()
 	archive := storage.NewArchive(storagetest.NewMemory())
@@ -50,7 +50,7 @@ func trained(t *testing.T) (api *control.Local, run string, outcomes []randomsam
 	return control.New(archive, nil, nil), r.ID, outcomes
 }
 
-// keep stores what a node has made.
+// keep stores the outputs of a node.
 func keep(t *testing.T, archive *storage.Archive, e *localexec.Executor, node plan.Ref) {
 	t.Helper()
 	commit, err := e.Execute(t.Context(), node)

@@ -1,7 +1,7 @@
-// Package control is what people can do with runs: submit, look, steer, take
-// the results. API says what; Local does it on storage directly, for commands
-// that can reach the store, and for the HTTP server, whose client does the same
-// from elsewhere.
+// Package control submits, shows and steers runs, and reads their results. API
+// lists the operations; Local performs them on storage directly, for commands
+// that can reach the store and for the HTTP server, whose client performs them
+// remotely.
 package control
 
 import (
@@ -62,9 +62,9 @@ type API interface {
 	// Remove removes the record of a finished run that is not pinned. A beginning of its id
 	// must fit no other.
 	Remove(ctx context.Context, run string) (*Removed, error)
-	// Collect deletes what no run needs.
+	// Collect deletes objects that no run needs.
 	Collect(ctx context.Context, o CollectOptions) (*retention.Result, error)
-	// Workers returns who is at work, whatever runs there are.
+	// Workers returns the live workers, with or without runs.
 	Workers(ctx context.Context) (*status.Fleet, error)
 	// Drain asks workers to take no more tasks, to finish what they have, and to
 	// end. They are named by id, by the beginning of it, or by their host, which
@@ -74,20 +74,20 @@ type API interface {
 	Experiment(ctx context.Context, run string) (*experiment.Spec, error)
 	// Results returns the outcome of a run, complete or not.
 	Results(ctx context.Context, run string) (*results.Results, error)
-	// Rounds returns what the trainings of a run have said about every round.
+	// Rounds returns the metrics of every round of a run's trainings.
 	Rounds(ctx context.Context, run string) (*results.Rounds, error)
-	// Curve returns what is known of a cell along its training so far, with so many of its
-	// rounds at most, MinPoints to MaxPoints.
+	// Curve returns the measurements of a cell along its training so far, with at most the
+	// given number of its rounds, MinPoints to MaxPoints.
 	Curve(ctx context.Context, run, cell string, points int) (*results.Curve, error)
-	// Canaries returns the canaries of a cell and what audits have found of each so far, after
-	// so many rounds at most, MinPoints to MaxPoints.
+	// Canaries returns the canaries of a cell and the audits' outcomes of each so far, after
+	// at most the given number of rounds, MinPoints to MaxPoints.
 	Canaries(ctx context.Context, run, cell string, points int) (*results.CanaryLives, error)
 	// Surroundings scores the first references that random sampling compares a canary with,
 	// under the model after a measured round or LastRound. Canaries count from 0.
 	Surroundings(ctx context.Context, run, cell string, canary, round int) (*Surroundings, error)
-	// History returns what happened to a run, the newest last.
+	// History returns the events of a run, the newest last.
 	History(ctx context.Context, run string) (*History, error)
-	// Pictures returns what the audits of a run have to look at, so far.
+	// Pictures returns the pictures of a run's audits so far.
 	Pictures(ctx context.Context, run string, shown results.Shown) ([]results.Picture, error)
 	// Model returns the checkpoint of a cell after a round (of SGD: a step) as a
 	// safetensors file with its vocabulary: 0 is the initial model, LastRound the
@@ -97,15 +97,15 @@ type API interface {
 	// as Classifier, as a safetensors file with its vocabulary.
 	Prepared(ctx context.Context, run, cell, name string) ([]byte, error)
 	// Data writes a table of the data that a cell was computed on. After an error
-	// what has been written is not the whole of it.
+	// the table is incomplete.
 	Data(ctx context.Context, run, cell string, table dataexport.Table, format dataexport.Format, w io.Writer) error
-	// Nodes returns the nodes of a run, or of one of its cells, and what they have
-	// made. Of trainings it has the steps whose records are kept.
+	// Nodes returns the nodes of a run, or of one of its cells, and their outputs.
+	// Of trainings it has the steps whose records are kept.
 	Nodes(ctx context.Context, run string, which NodeQuery) ([]Node, error)
 	// Lineage returns which cells of the run share a node of a cell, and which nodes read it.
 	// The node is named by the beginning of its key.
 	Lineage(ctx context.Context, run, cell, key string) (*Lineage, error)
-	// Spending returns what the training of a cell has cost in privacy so far.
+	// Spending returns the privacy cost of a cell's training so far.
 	Spending(ctx context.Context, run, cell string) (Spending, error)
 	// Logs returns the logs of a run's attempts that failed: of one node, by its label or the
 	// beginning of its key, as far back as the history goes, or, with "", of a hundred nodes at
@@ -126,7 +126,7 @@ type Submitted struct {
 	Earlier *Earlier `json:"earlier,omitempty"`
 }
 
-// AttemptLog is what an attempt wrote.
+// AttemptLog is the log of an attempt.
 type AttemptLog struct {
 	Node    storage.Key `json:"node"`
 	Label   string      `json:"label"`
@@ -143,7 +143,7 @@ var (
 	ErrAmbiguous = errors.New("several runs")
 	// ErrNoWorker: no live worker has that name.
 	ErrNoWorker = errors.New("no such worker")
-	// ErrInput: what was asked for makes no sense.
+	// ErrInput: the request is invalid.
 	ErrInput = errors.New("cannot be done")
 	// ErrExperiment: the experiment is none, or asks for too much.
 	ErrExperiment = errors.New("cannot be run")
@@ -160,7 +160,7 @@ type Local struct {
 	// coordinator is that of this process, which leads or stands by; nil where it has
 	// none.
 	coordinator *coordinator.Coordinator
-	// records are what lists and statuses show of the records of runs.
+	// records holds the parts of runs' records that lists and statuses show.
 	records records
 	// outcomes are the results of the runs that were asked for last.
 	outcomes outcomes
@@ -187,8 +187,8 @@ func New(archive *storage.Archive, conn *queue.Conn, c *coordinator.Coordinator)
 	return l
 }
 
-// QueueAway says that the runs have a queue, which does not answer. What their
-// records tell can be looked at and steered all the same, but not who leads.
+// QueueAway is set if the runs' queue does not answer. Their records can be
+// read and steered all the same, but the leader is unknown.
 func (l *Local) QueueAway(why error) { l.away = why }
 
 // nudge has the coordinator look now rather than within seconds; if it cannot
@@ -202,8 +202,8 @@ func (l *Local) nudge(ctx context.Context) {
 	}
 }
 
-// leads reports whether the coordinator of this process leads: what it says needs no
-// queue to arrive.
+// leads reports whether the coordinator of this process leads: its messages need no
+// queue.
 func (l *Local) leads() bool { return l.coordinator != nil && l.coordinator.Leads() }
 
 // HasSource implements API.
@@ -265,8 +265,8 @@ func (l *Local) check(ctx context.Context, spec *runs.Spec) (*experiment.Spec, [
 	return e, data, l.checkSources(ctx, data)
 }
 
-// checkRecord holds a record to what makes a file one that can be run. Whoever sent it may
-// have made it up.
+// checkRecord checks a record as an experiment file is checked. Its sender may have forged
+// it.
 func checkRecord(spec *runs.Spec) (*experiment.Spec, error) {
 	e, err := experiment.ReadSpec(spec.Experiment)
 	if err != nil {
@@ -413,12 +413,12 @@ func (l *Local) changes() <-chan struct{} {
 	return l.coordinator.Updated()
 }
 
-// status is how a run stands, with what people have attached to it.
+// status is a run's status, with its note and tags.
 func (l *Local) status(ctx context.Context, run *runs.Run, record *recorded, glance *glance) *status.Run {
 	return l.judged(ctx, run, record, remarked(l.standing(ctx, run, record, glance), &run.State))
 }
 
-// standing is what the coordinator says of an unfinished run, or what storage does.
+// standing is an unfinished run's status, from the coordinator or else from storage.
 func (l *Local) standing(ctx context.Context, run *runs.Run, record *recorded, glance *glance) *status.Run {
 	if run.State.Phase.Finished() {
 		return stored(run, record)

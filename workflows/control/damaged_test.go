@@ -41,7 +41,8 @@ func TestADamagedRecordHidesNoOtherRun(t *testing.T) {
 	}
 }
 
-// hidesNoOther has the record of a run be a text, and wants an error of what is asked of it.
+// hidesNoOther makes the record of a run a text, and expects an error from requests about
+// it.
 func hidesNoOther(t *testing.T, text string, want error) {
 	store := storagetest.NewMemory()
 	archive := storage.NewArchive(store)

@@ -16,7 +16,7 @@ import (
 	"coalmine/workflows/runs"
 )
 
-// Whoever changes a line of a program begins a second run: the answer names the file.
+// A changed line of a program begins a second run: the answer names the file.
 func TestASecondRunOfANameSaysWhatDiffers(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

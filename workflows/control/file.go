@@ -14,7 +14,7 @@ import (
 
 // File is an experiment file as its author wrote it.
 type File struct {
-	// Name is what messages call it.
+	// Name is the file's name in messages.
 	Name string
 	Text []byte
 	// Sets are overrides, path=value.
@@ -23,14 +23,14 @@ type File struct {
 	Priority *int
 }
 
-// AllowSources lets submitted files name data that stands where allowed says.
-// Without it they can name nothing but what has been uploaded.
+// AllowSources lets submitted files name data in allowed places. Without it
+// they can name only uploaded data.
 func (l *Local) AllowSources(allowed *sources.Allowed) { l.allowed = allowed }
 
 // SubmitFile implements API.
 func (l *Local) SubmitFile(ctx context.Context, file File, fresh bool) (Submitted, error) {
 	finder := sources.Served{Archive: l.archive, Allowed: l.allowed}
-	// No secret key: one of this process is not for whoever submits.
+	// No secret key: this process's keys are not for clients.
 	s, err := submission.PrepareFile(ctx, file.Name, file.Text, experiment.Options{Sets: file.Sets}, finder, nil)
 	if err != nil {
 		return Submitted{}, blame(err)

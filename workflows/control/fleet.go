@@ -11,8 +11,8 @@ import (
 	"coalmine/workflows/runs/status"
 )
 
-// Workers implements API. It asks the queue who is alive, whatever runs there are, and the
-// coordinator what they are at.
+// Workers implements API. It asks the queue for live workers, and the coordinator for
+// their tasks.
 func (l *Local) Workers(ctx context.Context) (*status.Fleet, error) {
 	f := newFleet()
 	alive, err := l.alive(ctx)
@@ -60,7 +60,7 @@ func (l *Local) alive(ctx context.Context) ([]queue.Worker, error) {
 	return l.queue.Workers(ctx)
 }
 
-// fleet collects what a status.Fleet has.
+// fleet collects the fields of a status.Fleet.
 type fleet struct {
 	workers map[string]*status.FleetWorker
 	queues  map[tasks.Class]*status.Queue
@@ -95,7 +95,7 @@ func (f *fleet) add(w *queue.Worker) {
 	f.workers[w.ID] = one
 }
 
-// workerStatus is what a heartbeat says of a worker.
+// workerStatus is the status of a worker by its heartbeat.
 func workerStatus(w *queue.Worker) status.Worker {
 	return status.Worker{
 		ID: w.ID, Host: w.Host, Slots: w.Slots, Running: len(w.Running), Draining: w.Draining, Build: w.Build,
@@ -105,7 +105,7 @@ func workerStatus(w *queue.Worker) status.Worker {
 	}
 }
 
-// took takes in what workers have taken over, by their ids.
+// took takes in the attempts that workers have taken over, by their ids.
 func (f *fleet) took(over map[string]int) {
 	for id, n := range over {
 		if w := f.workers[id]; w != nil {
@@ -121,7 +121,7 @@ func (f *fleet) cannotHelp(run string, w status.Worker) {
 	}
 }
 
-// tell takes in what the coordinator says of a run. A task that several runs want stands with
+// tell takes in the coordinator's status of a run. A task that several runs want stands with
 // the first of them, and counts in the queue of each.
 func (f *fleet) tell(s *status.Run) {
 	for _, w := range s.Workers {

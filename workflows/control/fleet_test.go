@@ -16,7 +16,7 @@ import (
 	"coalmine/workflows/runs/status"
 )
 
-// Who is alive is known of a queue without any run; what workers are at tells whoever leads.
+// A queue without any run knows its live workers; the leader knows their tasks.
 func TestWorkersAreKnownWhateverRunsThereAre(t *testing.T) {
 	t.Parallel()
 	redis := testserver.StartRedis(t)

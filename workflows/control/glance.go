@@ -21,8 +21,9 @@ import (
 	"coalmine/workflows/runs/status"
 )
 
-// What a glance asks is bounded, so that a status is there at once however many runs,
-// cells and rounds there are: about twenty records tell where a training stands.
+// The requests of a glance are bounded, so that a status is there at once for any
+// number of runs, cells and rounds: about twenty records tell the progress of a
+// training.
 const (
 	glanceCells     = 32
 	glanceQuestions = 40 * glanceCells
@@ -44,8 +45,9 @@ func (l *Local) glance() *glance {
 	return g
 }
 
-// at brings the first cells of an unfinished run to where storage has them, those of
-// spec, and says for people what it has looked at. spec is nil where it cannot be read.
+// at sets the progress of the first cells of an unfinished run, those of spec, from
+// storage, and returns a text about the cells it looked at. spec is nil if it cannot be
+// read.
 func (g *glance) at(ctx context.Context, spec *experiment.Spec, s *status.Run) string {
 	if spec == nil {
 		return "how far it is cannot be told without its experiment"
@@ -124,7 +126,7 @@ func (g *glance) lookAt(ctx context.Context, spec *experiment.Spec, cells []stat
 	return nil
 }
 
-// seen is what storage has of the targets of cells.
+// seen is the state of the targets of cells in storage.
 type seen struct {
 	nodes  map[storage.Key]bool               // standing ones that are available
 	chains map[storage.Key]availability.Chain // by recipe
@@ -178,8 +180,8 @@ func (g *glance) see(ctx context.Context, p *plan.Plan) (*seen, error) {
 	return x, group.Wait()
 }
 
-// targets are what the cells of a plan are for: standing nodes, by key, and steps of
-// chains, by recipe.
+// targets are the outputs that the cells of a plan want: standing nodes, by key, and
+// steps of chains, by recipe.
 func targets(p *plan.Plan) (nodes map[storage.Key]bool, goals map[storage.Key][]int) {
 	nodes, goals = make(map[storage.Key]bool), make(map[storage.Key][]int)
 	for i := range p.Cells {

@@ -20,7 +20,7 @@ import (
 	"coalmine/workflows/runs/status"
 )
 
-// nosyStore counts what it is asked for, and lists no commits.
+// nosyStore counts its requests, and lists no commits.
 type nosyStore struct {
 	storage.Store
 	t     *testing.T
@@ -111,7 +111,7 @@ func (x *abandoned) commit(evicted bool, keys ...storage.Key) {
 	}
 }
 
-// reach stores what a training leaves that has come to a round.
+// reach stores the objects of a training that has come to a round.
 func (x *abandoned) reach(cell, round int) {
 	x.t.Helper()
 	chain := x.plan.Cells[cell].Chain
@@ -122,7 +122,8 @@ func (x *abandoned) reach(cell, round int) {
 	}
 }
 
-// status is what a process tells that has no coordinator, and how much it has asked.
+// status is the status from a process without a coordinator, and the number of its
+// requests.
 func (x *abandoned) status() (*status.Run, int64) {
 	x.t.Helper()
 	before := x.store.asked.Load()

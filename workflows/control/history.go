@@ -11,7 +11,7 @@ import (
 	"coalmine/workflows/runs/status"
 )
 
-// History is what happened to a run, in order, the newest last.
+// History is the events of a run, in order, the newest last.
 type History struct {
 	Run    string  `json:"run"`
 	Events []Event `json:"events"`
@@ -39,7 +39,7 @@ func (l *Local) History(ctx context.Context, name string) (*History, error) {
 	return h, nil
 }
 
-// Bounds of what people attach to a run.
+// Bounds of a run's note and tags.
 const (
 	maxNoteBytes     = 4 << 10
 	maxTags          = 20
@@ -77,8 +77,7 @@ func isTag(tag string) bool {
 	return n > 0 && n <= maxTagCharacters && strings.IndexFunc(tag, func(r rune) bool { return !plain(r) }) < 0
 }
 
-// remarked is a status with what people have attached to the run: a copy, since others may
-// have the same one.
+// remarked is a status with the run's note and tags: a copy, since statuses are shared.
 func remarked(s *status.Run, state *runs.State) *status.Run {
 	out := *s
 	out.Priority, out.Note, out.Tags = state.Priority, state.Note, state.Tags

@@ -12,7 +12,7 @@ import (
 	"coalmine/workflows/runs"
 )
 
-// submitted is a run in an empty store, and what controls it.
+// submitted is a run in an empty store, and its controller.
 func submitted(t *testing.T) (api *control.Local, run string) {
 	t.Helper()
 	archive := storage.NewArchive(storagetest.NewMemory())

@@ -15,12 +15,12 @@ import (
 	"coalmine/workflows/runs/retention"
 )
 
-// CollectOptions say what a collection does.
+// CollectOptions are the options of a collection.
 type CollectOptions struct {
 	// DryRun deletes nothing.
 	DryRun bool `json:"dry_run,omitempty"`
-	// OlderThan is the least age of what goes, in seconds; nil for the longest
-	// time that a task may take and an hour.
+	// OlderThan is the least age of deleted objects, in seconds; nil for the
+	// longest time that a task may take and an hour.
 	OlderThan *float64 `json:"older_than_seconds,omitempty"`
 	// Progress, if set, is told how many objects have been deleted, and of how many.
 	Progress func(deleted, of int) `json:"-"`
@@ -29,8 +29,8 @@ type CollectOptions struct {
 // Removed is the answer to the removal of a run.
 type Removed struct {
 	Run string `json:"run"`
-	// Freed is what the next collection can delete, once it is old enough: of
-	// this run and of all that is not needed besides.
+	// Freed counts the objects that the next collection can delete, once they
+	// are old enough: of this run and of all others that no run needs.
 	Freed *retention.Result `json:"freed"`
 }
 
@@ -120,7 +120,7 @@ func (l *Local) Remove(ctx context.Context, name string) (*Removed, error) {
 	return &Removed{id, freed}, nil
 }
 
-// deleteRecord deletes what belongs to a run, as the leader.
+// deleteRecord deletes the objects of a run's record, as the leader.
 func (l *Local) deleteRecord(ctx context.Context, do func(context.Context) error) error {
 	return l.asLeader(ctx, func(ctx context.Context, token *leadership.Token) error {
 		if err := token.Check(ctx); err != nil {

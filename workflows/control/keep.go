@@ -17,21 +17,21 @@ import (
 	"coalmine/workflows/runs/retention"
 )
 
-// Housekeeping is what a coordinator does unasked. The zero value does nothing.
+// Housekeeping is the periodic work of a coordinator. The zero value does nothing.
 type Housekeeping struct {
-	// Every is the time between two collections of what no run needs. They begin at
-	// its multiples by UTC, whenever the process was started: 24 hours is midnight.
+	// Every is the time between two collections. They begin at its multiples by
+	// UTC, independent of the start of the process: 24 hours is midnight.
 	Every time.Duration
 	// Retain is how long a run that has finished and is not pinned keeps its record;
-	// 0 is for ever. What it is over for is removed just before a collection.
+	// 0 is for ever. Expired runs are removed just before a collection.
 	Retain time.Duration
-	// Log is where it says what it has done. Default slog.Default().
+	// Log receives its messages. Default slog.Default().
 	Log *slog.Logger
 	// Metrics is where it registers its metrics; nil keeps them to itself.
 	Metrics prometheus.Registerer
 }
 
-// Check returns an error that says what cannot be.
+// Check returns an error for invalid values.
 func (h *Housekeeping) Check() error {
 	switch {
 	case h.Every < 0 || h.Retain < 0:
@@ -45,8 +45,8 @@ func (h *Housekeeping) Check() error {
 }
 
 // KeepHouse collects again and again until ctx is done, while the coordinator of
-// this process leads. One that stands by leaves it to the leader. What goes wrong is
-// logged and counted, and may go well the next time.
+// this process leads. One that stands by leaves it to the leader. Errors are logged
+// and counted; the next time tries again.
 func (l *Local) KeepHouse(ctx context.Context, h Housekeeping) error {
 	if err := h.Check(); err != nil {
 		return err
@@ -128,7 +128,7 @@ func (l *Local) removeOlder(ctx context.Context, moment time.Time) (removed int,
 	return removed, nil
 }
 
-// housekeepingMetrics count what KeepHouse has done.
+// housekeepingMetrics count the work of KeepHouse.
 type housekeepingMetrics struct {
 	collections    *prometheus.CounterVec
 	last           prometheus.Gauge
@@ -165,7 +165,7 @@ func newHousekeepingMetrics(r prometheus.Registerer) *housekeepingMetrics {
 
 func (m *housekeepingMetrics) count(removed int, c *retention.Result, err error) {
 	m.removed.Add(float64(removed))
-	if c != nil { // what was deleted before a failure, too
+	if c != nil { // also the deletions before a failure
 		for kind, amount := range c.Collected {
 			m.objects.WithLabelValues(string(kind)).Add(float64(amount.Objects))
 			m.bytes.WithLabelValues(string(kind)).Add(float64(amount.Bytes))

@@ -23,7 +23,7 @@ import (
 	"coalmine/workflows/runs"
 )
 
-// quietQueue has no workers and no news. Whatever else it is asked panics.
+// quietQueue has no workers and no news. Any other call panics.
 type quietQueue struct{ coordinator.Queue }
 
 func (quietQueue) Reports(ctx context.Context, _ time.Duration) ([]queue.Report, error) {
@@ -85,7 +85,7 @@ func counted(t *testing.T, registry *prometheus.Registry, name string) float64 {
 }
 
 // At midnight, and only where its coordinator leads, a process removes the runs
-// that have been kept long enough, and what no run needs.
+// that have been kept long enough, and objects that no run needs.
 func TestHousekeepingRetiresRunsAndCollectsAtMidnight(t *testing.T) {
 	t.Parallel()
 	const day = 24 * time.Hour

@@ -24,7 +24,7 @@ type Lineage struct {
 // MaxReaders is how many readers of a node are told of, and how many cells of each.
 const MaxReaders = 100
 
-// Reader is what reads a node: a standing node, or the training of a cell.
+// Reader is a reader of a node: a standing node, or the training of a cell.
 type Reader struct {
 	// Key is that of the node, of a training that of its first step that reads.
 	Key   storage.Key `json:"key"`
@@ -68,7 +68,7 @@ func (l *Local) Lineage(ctx context.Context, name, cell, key string) (*Lineage, 
 	return out, l.lookUpLineage(ctx, out)
 }
 
-// lineage collects the cells that need a node, and what reads it.
+// lineage collects the cells that need a node, and its readers.
 type lineage struct {
 	node Node
 	// chain is the training that the node is a part of, nil of a standing node.
@@ -117,7 +117,7 @@ func (x *lineage) isOf(chain *plan.Chain, step int, is func(storage.Key) bool) b
 	return true
 }
 
-// visit notes whether a cell needs the node, and what of the cell reads it.
+// visit notes whether a cell needs the node, and the cell's readers of it.
 func (x *lineage) visit(p *plan.Plan, c *plan.Cell) {
 	nodes, chains := p.Needed(c.Report, c.Model)
 	for _, n := range nodes {
@@ -156,7 +156,7 @@ func (x *lineage) visitChain(c *plan.Cell, chain *plan.Chain) {
 	x.reader(chain.Recipe, reader, c)
 }
 
-// chainInputs are what a training reads from outside.
+// chainInputs are the inputs of a training from outside.
 func chainInputs(chain *plan.Chain) []tasks.Input {
 	inputs := append([]tasks.Input{{Name: tasks.PreviousInput, Key: chain.Origin.Key}}, chain.Join.Inputs...)
 	if chain.Width > 0 {
@@ -195,7 +195,7 @@ func (x *lineage) lineage() *Lineage {
 	return out
 }
 
-// lookUpLineage fills in what the node has made, and which of its readers are committed.
+// lookUpLineage fills in the node's outputs, and which of its readers are committed.
 func (l *Local) lookUpLineage(ctx context.Context, x *Lineage) error {
 	node := []Node{x.Node}
 	if err := l.lookUp(ctx, node); err != nil {

@@ -85,7 +85,7 @@ func TestALineageOfNoNodeSaysSo(t *testing.T) {
 	}
 }
 
-// What is told of a large grid is bounded, and so is what the store is asked.
+// The answer for a large grid is bounded, and so are the requests to the store.
 func TestALineageInAGridOfAThousandCellsIsBounded(t *testing.T) {
 	t.Parallel()
 	cohorts := make([]string, 1000)
@@ -104,7 +104,7 @@ func TestALineageInAGridOfAThousandCellsIsBounded(t *testing.T) {
 	t.Logf("took %v", time.Since(began))
 }
 
-// Who has asked before gets what may have changed.
+// A client that has asked before gets only possible changes.
 func TestNodesAreListedAgainInPart(t *testing.T) {
 	t.Parallel()
 	x := abandon(t, twoTrainings)

@@ -61,8 +61,8 @@ func (l *Local) stored(ctx context.Context, run string, n troubledNode) ([]Attem
 	return logs, nil
 }
 
-// programs are the trainings of a run by programs that gave no trouble: the log of one has what the program
-// has printed. Without a readable plan there are none.
+// programs are the trainings of a run by programs without trouble: the log of one holds the
+// program's output. Without a readable plan there are none.
 func (l *Local) programs(ctx context.Context, run *runs.Run) (nodes []troubledNode) {
 	found, err := planned.Read(ctx, l.archive, run)
 	if err != nil || found.Unreadable != nil {
@@ -87,7 +87,8 @@ type troubledNode struct {
 	key    storage.Key
 	label  string
 	deaths []runs.Death
-	// failure is why it was given up, after so many attempts; "" if it was not.
+	// failure is the error for which the node was given up after attempts attempts; ""
+	// if it was not.
 	failure  string
 	attempts int
 }
@@ -110,7 +111,7 @@ func troubled(run *runs.Run) []troubledNode {
 	return out
 }
 
-// retried are the other nodes that the history has, by key: a retry has forgotten what they did.
+// retried are the other nodes of the history, by key: a retry has cleared their attempts.
 func retried(run *runs.Run) []troubledNode {
 	var out []troubledNode
 	labels := remembered(run)

@@ -11,8 +11,8 @@ import (
 	"coalmine/workflows/runs"
 )
 
-// A worker that is killed leaves no log, nor does a task that never ran: what is
-// known of them is told all the same.
+// A killed worker leaves no log, nor does a task that never ran: their known
+// facts are shown all the same.
 func TestLogsTellOfAttemptsThatLeftNone(t *testing.T) {
 	t.Parallel()
 	archive := storage.NewArchive(storagetest.NewMemory())

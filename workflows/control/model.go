@@ -103,7 +103,7 @@ func LeftOut(model []byte) string {
 	return file.Metadata[leftOutField]
 }
 
-// Classifier is the name of what prepare.classifier trains.
+// Classifier is the name of the model that prepare.classifier trains.
 const Classifier = "classifier"
 
 // Prepared implements API.

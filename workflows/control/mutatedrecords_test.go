@@ -95,7 +95,7 @@ func mutateRecord(t *testing.T, file string, times int, r *rand.Rand) error {
 	return nil
 }
 
-// check does with a record what happens to one that is posted, and what shows one that is taken.
+// check handles a record as one that is posted, and shows one that is accepted.
 func check(document []byte) error {
 	return goroutines.Recover(func() error {
 		spec := runs.Spec{Experiment: document}

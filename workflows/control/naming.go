@@ -11,7 +11,8 @@ import (
 	"coalmine/workflows/runs"
 )
 
-// Choice is what a name was taken for that fits several runs of one experiment: the newest.
+// Choice is the run chosen for a name that fits several runs of one experiment: the
+// newest.
 type Choice struct {
 	Name string // as it was given
 	Run  string
@@ -30,7 +31,7 @@ func TellingChoices(ctx context.Context, tell func(Choice)) context.Context {
 	return context.WithValue(ctx, choiceKey{}, tell)
 }
 
-// Chose tells of a choice whoever wants to know.
+// Chose, if not nil, is called with each choice.
 func Chose(ctx context.Context, c Choice) {
 	if tell, ok := ctx.Value(choiceKey{}).(func(Choice)); ok {
 		tell(c)
@@ -52,8 +53,9 @@ func (l *Local) find(ctx context.Context, name string) (*runs.Run, error) {
 	return l.newest(ctx, name, fits)
 }
 
-// findOnly is find for what cannot be taken back: a name that fits several runs is an error, and so
-// is the id of a run that is gone, although the ids of later runs of its experiment begin so.
+// findOnly is find for operations that cannot be undone: a name that fits several runs is an error,
+// and so is the id of a run that is gone, although the ids of later runs of its experiment begin
+// so.
 func (l *Local) findOnly(ctx context.Context, name string) (*runs.Run, error) {
 	if name == "" || name == Latest {
 		return l.latest(ctx)

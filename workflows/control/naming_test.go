@@ -11,8 +11,8 @@ import (
 	"coalmine/workflows/runs"
 )
 
-// A name means the newest of several runs of one experiment, whatever their ids, and nothing
-// where the runs are of several.
+// A name means the newest of several runs of one experiment, with any ids, and is refused if
+// the runs are of several.
 func TestANameMeansTheNewestRunOfOneExperiment(t *testing.T) {
 	t.Parallel()
 	archive := storage.NewArchive(storagetest.NewMemory())

@@ -16,7 +16,7 @@ import (
 	"coalmine/workflows/runs/availability"
 )
 
-// Node is a node of a run's plan and what it has made.
+// Node is a node of a run's plan and its outputs.
 type Node struct {
 	Key     storage.Key `json:"key"`
 	Kind    string      `json:"kind"`
@@ -24,9 +24,9 @@ type Node struct {
 	Label   string      `json:"label"`
 	// Cells are those that need the node, of the cells asked for.
 	Cells []string `json:"cells"`
-	// Params and Inputs decide, with kind and version, what the node makes. Those
-	// of a step of a training do not decide its key, which is the place in the
-	// training; see package plan.
+	// Params and Inputs decide, with kind and version, the outputs of the node.
+	// Those of a step of a training do not decide its key, which is the place in
+	// the training; see package plan.
 	Params json.RawMessage `json:"params"`
 	Inputs []NodeInput     `json:"inputs"`
 	// Step and Part place the node in a training; 0 and 0 for all others.
@@ -36,8 +36,8 @@ type Node struct {
 	Committed bool            `json:"committed"`
 	Blobs     []NodeBlob      `json:"blobs"`
 	Metrics   json.RawMessage `json:"metrics,omitempty"`
-	// Attempt is the one that committed: what it was, where and when it ran; nil of nodes
-	// that are not committed.
+	// Attempt is the one that committed: its number, place and time; nil if the node is
+	// not committed.
 	Attempt *NodeAttempt `json:"attempt,omitempty"`
 
 	secret bool // it draws from a secret key
@@ -72,8 +72,9 @@ type NodeQuery struct {
 	Changes *NodeChanges
 }
 
-// NodeChanges leaves out what has not changed since somebody asked: all standing nodes but those
-// whose keys begin with one of Keys, and the steps up to After of the training of the cell.
+// NodeChanges leaves out nodes without changes since an earlier request: all standing nodes but
+// those whose keys begin with one of Keys, and the steps up to After of the training of the
+// cell.
 type NodeChanges struct {
 	Keys  []string
 	After int
@@ -219,7 +220,7 @@ func (l *Local) recordedSteps(ctx context.Context, chain *plan.Chain, after int)
 	return recorded, err
 }
 
-// lookUp fills in what the nodes have made.
+// lookUp fills in the outputs of the nodes.
 func (l *Local) lookUp(ctx context.Context, nodes []Node) error {
 	return each(ctx, len(nodes), func(ctx context.Context, i int) error {
 		n := &nodes[i]

@@ -19,7 +19,7 @@ const rememberedCells = 2000
 // figures of a run one by one, and many pages may: all come from one reading.
 type outcomes struct {
 	mu    sync.Mutex
-	known []*outcome // what was asked for last at the end
+	known []*outcome // the one asked for last at the end
 }
 
 // outcome is the result of one run, read by one at a time.
@@ -29,14 +29,14 @@ type outcome struct {
 	cells     int       // of its results; guarded by outcomes.mu
 	turn      chan struct{}
 
-	// results are those after so many entries of the run's log; nil before the first reading.
-	// They are written by who has the turn.
+	// results are those after the given number of entries of the run's log; nil before the
+	// first reading. Only the holder of turn writes them.
 	results  *results.Results
 	position int
 }
 
-// of returns the results of a run, read anew unless those that are remembered hold still. What
-// it returns is the caller's, but for what it points to.
+// of returns the results of a run, read anew unless those that are remembered hold still. The
+// caller owns the value, but not the values that it points to.
 func (x *outcomes) of(ctx context.Context, archive *storage.Archive, run *runs.Run) (*results.Results, error) {
 	o := x.find(run)
 	select {
@@ -53,7 +53,7 @@ func (x *outcomes) of(ctx context.Context, archive *storage.Archive, run *runs.R
 	return &own, nil
 }
 
-// find returns what is remembered of a run, nothing at first, and puts it at the end.
+// find returns the cached entry of a run, empty at first, and moves it to the end.
 func (x *outcomes) find(run *runs.Run) *outcome {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -82,8 +82,8 @@ func (o *outcome) renew(ctx context.Context, archive *storage.Archive, run *runs
 	return err
 }
 
-// shrink notes how many cells a run has, and forgets what was asked for longest ago, as far
-// as there is too much. A run of more cells than that is not remembered at all.
+// shrink notes the number of a run's cells, and evicts the least recently used entries
+// beyond the bound. A run of more cells than that is not cached at all.
 func (x *outcomes) shrink(read *outcome, cells int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

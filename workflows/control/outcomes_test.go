@@ -32,8 +32,8 @@ func (x *abandoned) train(cell int) {
 	}
 }
 
-// states are those of the cells in the results of a run, which must be whatever api remembers
-// what another that remembers nothing reads.
+// states are those of the cells in the results of a run, which must equal those of an API
+// without a cache.
 func (x *abandoned) states(api control.API) (states []string, asked int64) {
 	x.t.Helper()
 	before := x.store.asked.Load()
@@ -81,10 +81,11 @@ func TestResultsAreReadAgainWhenThereAreMore(t *testing.T) {
 	x.train(3)
 	expect(results.Done, results.Failed, results.Done, results.Done)
 	x.log(runs.Entry{Kind: runs.NodeFailed, Key: &x.plan.Cells[2].Model.Key, Error: "diverged", Cells: []string{x.plan.Cells[2].Name}})
-	expect(results.Done, results.Failed, results.Failed, results.Done) // whoever finished it since, this run has given it up
+	expect(results.Done, results.Failed, results.Failed, results.Done) // another run may have finished it since; this one has given it up
 }
 
-// Many may ask at once, and what one of them does with the results is nothing to the others.
+// Many may ask at once, and a caller that changes its results does not change the
+// others'.
 func TestRememberedResultsAreSharedByAll(t *testing.T) {
 	t.Parallel()
 	x := abandon(t, fourCells)

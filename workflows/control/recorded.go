@@ -16,8 +16,8 @@ import (
 	"coalmine/workflows/runs/status"
 )
 
-// recorded is what a status shows of a run's record, which never changes. The resolved
-// experiment of a large grid has megabytes, and takes a second to read.
+// recorded holds the fields of a run's record that a status shows; they never change.
+// The resolved experiment of a large grid has megabytes, and takes a second to read.
 type recorded struct {
 	submitted time.Time
 	spec      runs.Spec // without the experiment
@@ -83,14 +83,14 @@ func (l *Local) specOf(ctx context.Context, run *runs.Run) (*experiment.Spec, er
 	return planned.Outline(run, p), nil
 }
 
-// records remembers what statuses show of the records of runs.
+// records caches the fields of runs' records that statuses show.
 type records struct {
 	mu    sync.Mutex
 	known map[string]*recorded // by run
 }
 
-// find returns what is known of a run that was submitted then, or nil. The id of a removed
-// run may be taken again.
+// find returns the entry of a run with this time of submission, or nil. The id of a
+// removed run may be taken again.
 func (rs *records) find(run string, submitted time.Time) *recorded {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -100,7 +100,8 @@ func (rs *records) find(run string, submitted time.Time) *recorded {
 	return nil
 }
 
-// recorded returns what a status shows of the record of a run that was read with its experiment.
+// recorded returns the fields that a status shows, from the record of a run that was read
+// with its experiment.
 func (l *Local) recorded(ctx context.Context, run *runs.Run) *recorded {
 	rs := &l.records
 	if r := rs.find(run.ID, run.State.Submitted); r != nil {
@@ -131,8 +132,8 @@ func (rs *records) keep(all map[string]*recorded) {
 }
 
 // readable returns all runs whose records can be read, the newest first, those whose
-// records cannot, and what the records show. A run whose record is known comes
-// without its experiment.
+// records cannot, and the fields that statuses show. A run whose record is known
+// comes without its experiment.
 func (l *Local) readable(ctx context.Context) (all []*runs.Run, unreadable []runs.Unreadable, shown map[string]*recorded, err error) {
 	shown = make(map[string]*recorded)
 	all, unreadable, err = l.runs.ReadableBy(ctx, func(ctx context.Context, id string) (*runs.Run, error) {
@@ -156,7 +157,7 @@ func (l *Local) readable(ctx context.Context) (all []*runs.Run, unreadable []run
 	return all, unreadable, shown, err
 }
 
-// stored is what the record of a run says.
+// stored is a run's status by its record.
 func stored(run *runs.Run, record *recorded) *status.Run {
 	state := &run.State
 	s := &status.Run{
@@ -179,7 +180,7 @@ func stored(run *runs.Run, record *recorded) *status.Run {
 	return s
 }
 
-// become shows what has become of a cell.
+// become shows the state of a cell.
 func become(c *status.Cell, state *runs.State, failed map[string]bool) {
 	if outcome, ended := state.Outcomes[c.Cell]; ended {
 		c.Phase = outcome

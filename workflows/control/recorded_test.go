@@ -24,7 +24,7 @@ training: {rounds: 4, cohort: 5}
 grid: {axes: {seed: [1, 2, 3]}}
 `
 
-// specReads counts how often a store is asked for what was submitted.
+// specReads counts the reads of submitted experiments from a store.
 type specReads struct {
 	storage.Store
 	n atomic.Int64

@@ -7,8 +7,8 @@ import (
 	"coalmine/workflows/runs"
 )
 
-// The memory has a bound: what was asked for longest ago goes, and what is larger than the
-// bound does not stay.
+// The cache has a bound: the least recently used entry is evicted, and an entry larger
+// than the bound is not kept.
 func TestResultsOfFewCellsAreRemembered(t *testing.T) {
 	t.Parallel()
 	var x outcomes

@@ -14,8 +14,8 @@ import (
 	"coalmine/workflows/runs/availability"
 )
 
-// Spending is what the training of a cell has cost in privacy, as its server
-// counted round by round.
+// Spending is the privacy cost of a cell's training, as its server counted
+// round by round.
 type Spending struct {
 	Cell         string               `json:"cell"`
 	Delta        float64              `json:"delta"`
@@ -90,7 +90,7 @@ func (l *Local) Spending(ctx context.Context, name, cell string) (Spending, erro
 	return s, nil
 }
 
-// addGrounds says what the numbers rest on, and where they end.
+// addGrounds adds the assumptions of the numbers, and their range.
 func (l *Local) addGrounds(ctx context.Context, x *exporter, s *Spending) error {
 	report := x.plan.Nodes[x.cell.Report.Key]
 	var params reports.CellParams

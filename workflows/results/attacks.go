@@ -7,7 +7,7 @@ import (
 	"coalmine/tasks/audits"
 )
 
-// ofCell is what a row of a thing of a cell begins with.
+// ofCell holds the first columns of a row about a part of a cell.
 type ofCell struct {
 	Run        string `parquet:"run"`
 	Experiment string `parquet:"experiment"`
@@ -53,7 +53,7 @@ func userRows(v *view) (*flatTable, error) {
 	return t, nil
 }
 
-// attackTable is what attacks have found, in the form of Table 3 of Orekondy et al. 2018.
+// attackTable has the results of attacks, in the form of Table 3 of Orekondy et al. 2018.
 type attackTable struct {
 	Header []string
 	Rows   [][]string

@@ -19,7 +19,7 @@ import (
 	"coalmine/workflows/runs"
 )
 
-// CanaryLives are the canaries of a cell's canaries block, and what audits have found of each
+// CanaryLives are the canaries of a cell's canaries block, and the audits' outcomes of each
 // along the training, while it goes on and after.
 type CanaryLives struct {
 	Run   string    `json:"run"`
@@ -38,14 +38,14 @@ type LivingCanary struct {
 	Canary reports.Canary `json:"canary"`
 }
 
-// CanaryRound is what was found after a round.
+// CanaryRound holds the outcomes after a round.
 type CanaryRound struct {
 	Round int `json:"round"`
 	// Outcomes have, for each canary, the members that results have of it.
 	Outcomes []encoding.Object `json:"outcomes"`
 }
 
-// LoadCanaryLives reads the canaries of a cell, with so many measured rounds at most; points
+// LoadCanaryLives reads the canaries of a cell, with at most points measured rounds; points
 // is at least 2. The error wraps storage.ErrNotFound if the run has no such cell.
 func LoadCanaryLives(ctx context.Context, archive *storage.Archive, run *runs.Run, cell string, points int) (*CanaryLives, error) {
 	spec, p, planned, err := findCell(ctx, archive, run, cell)
@@ -66,7 +66,7 @@ func newCanaryLives(run *runs.Run, spec *experiment.Cell) *CanaryLives {
 	}
 }
 
-// read reads what the report's node is made of.
+// read reads the inputs of the report's node.
 func (l *CanaryLives) read(ctx context.Context, archive *storage.Archive, report *plan.Node, points int) error {
 	var params reports.CellParams
 	if err := json.Unmarshal(report.Params, &params); err != nil {
@@ -131,7 +131,7 @@ func (l *CanaryLives) readRounds(ctx context.Context, archive *storage.Archive, 
 	return found, group.Wait()
 }
 
-// readOutcomes takes in what an audit says of each canary, if it says anything, and has.
+// readOutcomes takes in an audit's outcomes of each canary, if it has any.
 func (l *CanaryLives) readOutcomes(ctx context.Context, archive *storage.Archive, key storage.Key, blob string, into *CanaryRound) error {
 	if blob == "" || key == (storage.Key{}) {
 		return nil
@@ -156,7 +156,7 @@ func (l *CanaryLives) readOutcomes(ctx context.Context, archive *storage.Archive
 	return nil
 }
 
-// showNewest gives each canary the newest of what is known of it.
+// showNewest gives each canary its newest outcomes.
 func (l *CanaryLives) showNewest() error {
 	for _, r := range l.Rounds {
 		for i, canaryOutcome := range r.Outcomes {

@@ -13,13 +13,13 @@ import (
 	"coalmine/workflows/experiment"
 )
 
-// Chart is what an audit has found in several cells, along an axis of the grid or against
-// the utility of the models.
+// Chart shows the outcomes of an audit in several cells, along an axis of the grid or
+// against the utility of the models.
 type Chart struct {
-	// Title says what is compared, About what is to be known to read it.
+	// Title names the compared quantity, About explains the chart.
 	Title string `json:"title"`
 	About string `json:"about"`
-	// X and Y say what is to the right and upwards.
+	// X and Y describe the axes.
 	X string `json:"x"`
 	Y string `json:"y"`
 	// Values of the axis in the order of the grid, of which a point's X is the number, from 1.
@@ -32,7 +32,7 @@ type Chart struct {
 	Lines []ChartLine `json:"lines"`
 }
 
-// ChartLine are cells that differ in what is compared alone.
+// ChartLine holds cells that differ in the compared axis alone.
 type ChartLine struct {
 	// Name tells it from the others, empty for the only one.
 	Name string `json:"name"`
@@ -75,7 +75,7 @@ type charted struct {
 	// name and level are those of audits.Charted.
 	name  string
 	level float64
-	// point says what a point is, and what the interval around it.
+	// point describes a point, and the interval around it.
 	point string
 	cells []measuredCell
 }
@@ -159,9 +159,9 @@ func (what *charted) along(path string) Chart {
 	return c
 }
 
-// traded compares the utility of cells with what an audit has found: figure 12 of Orekondy et
-// al. 2018. The first cell is what the others are measured by; cells that differ from it in the
-// same axes and the same fields of these make a line. false where no two cells differ in utility.
+// traded compares the utility of cells with the outcome of an audit: figure 12 of Orekondy et al.
+// 2018. The first cell is the baseline of the others; cells that differ from it in the same axes
+// and the same fields of these make a line. false where no two cells differ in utility.
 func (what *charted) traded() (Chart, bool) {
 	c := Chart{Title: "Utility against " + what.name, X: what.name, LevelX: what.level}
 	var first *measuredCell

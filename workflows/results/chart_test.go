@@ -9,8 +9,8 @@ import (
 	"coalmine/workflows/experiment"
 )
 
-// attacked is a cell whose devices were named at so many times chance, by a model that is right
-// at so much of the time. Axes are pairs of a path and its JSON.
+// attacked is a cell whose devices were named at the given multiple of chance, by a model of
+// the given accuracy. Axes are pairs of a path and its JSON.
 func attacked(name string, recall, factor float64, axes ...string) Cell {
 	c := Cell{Cell: name, Label: strings.Join(axes, " "), Status: Done, Report: reported(fmt.Sprintf(
 		`{"utility": {"recall_at_1": %v, "perplexity": 9, "tokens": 99},
@@ -32,7 +32,7 @@ func charts(t *testing.T, cells ...Cell) []Chart {
 	return v.charts()
 }
 
-// described has of a chart what tells its points: "defence: c01 1,100; c02 2,50".
+// described returns the points of a chart as text: "defence: c01 1,100; c02 2,50".
 func described(c Chart) (lines []string) {
 	for _, l := range c.Lines {
 		var points []string

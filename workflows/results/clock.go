@@ -27,7 +27,7 @@ type Tick struct {
 }
 
 // readClock is when the training came to the rounds whose records last, and to the last one.
-// What other runs have computed was there before.
+// Steps that other runs computed were there before.
 func readClock(ctx context.Context, archive *storage.Archive, cell *plan.Cell) ([]Tick, error) {
 	nodes, err := timed(ctx, archive, cell)
 	if err != nil {

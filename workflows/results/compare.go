@@ -48,8 +48,8 @@ type Pair struct {
 	Fields []experiment.Difference `json:"fields"`
 	Before Cell                    `json:"before"`
 	After  Cell                    `json:"after"`
-	// Changes are what audits say of the two models by name of the audit, where both have
-	// such outcomes.
+	// Changes are the audits' comparisons of the two models by name of the audit, if both
+	// have such outcomes.
 	Changes map[string][]audits.Change `json:"changes,omitempty"`
 }
 
@@ -120,7 +120,7 @@ func Compare(before, after Side) (*Comparison, error) {
 	return c, c.compareRows(before, after)
 }
 
-// compareRows adds what the rows of replicates differ in: those of the same point of the
+// compareRows adds the differences of rows of replicates: those of the same point of the
 // grid, or the two that are left.
 func (c *Comparison) compareRows(before, after Side) error {
 	a, err := before.Results.view()
@@ -200,9 +200,9 @@ func (s Side) partners(other Side) map[int]int {
 	return partners
 }
 
-// WriteTable writes for people what differs between the runs: fields of the
-// experiment, and then the columns of the results, "3/8 -> 5/8" where they differ; of rows
-// of replicates the differences.
+// WriteTable writes the differences of the runs as a table: fields of the experiment, and
+// then the columns of the results, "3/8 -> 5/8" where they differ; of rows of replicates
+// the differences.
 func (c *Comparison) WriteTable(w io.Writer) error { return c.WriteScreen(w, nil) }
 
 // WriteScreen is WriteTable for a terminal.

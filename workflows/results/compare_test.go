@@ -10,8 +10,8 @@ import (
 	"coalmine/workflows/experiment"
 )
 
-// gridSide is a run of two cells, with so many canaries memorized in the first;
-// the second is pending.
+// gridSide is a run of two cells, with the given number of canaries memorized
+// in the first; the second is pending.
 func gridSide(t *testing.T, run, sets string, memorized int) Side {
 	t.Helper()
 	spec, err := experiment.Parse("grid.yaml", []byte(`
@@ -84,8 +84,8 @@ func TestCellsOfOneRunAloneAreNamed(t *testing.T) {
 	}
 }
 
-// sampled has the samples of a model whose first words are unknown with probability p; of a
-// thousand samples so many were.
+// sampled has the samples of a model whose first words are unknown with probability p;
+// count of a thousand samples were.
 func sampled(p float64, count int) string {
 	return fmt.Sprintf(`{"audit": {"samples": {"samples": 1000, "unknown": {"first_probability": %v, "positions": [{"count": %d, "of": 1000, "share": %v}]}}}}`, p, count, float64(count)/1000)
 }

@@ -16,14 +16,14 @@ import (
 	"coalmine/workflows/runs/planned"
 )
 
-// Curve is what is known of a cell along its training, while it goes on and after.
+// Curve holds the measurements of a cell along its training, while it goes on and after.
 type Curve struct {
 	Run   string          `json:"run"`
 	Cell  string          `json:"cell"`
 	Label string          `json:"label"`
 	Axes  experiment.Axes `json:"axes"`
-	// Unit is what rounds are: of central training a round is a task of steps, and its number
-	// that of its last step.
+	// Unit names a round: of central training a round is a task of steps, and its number that
+	// of its last step.
 	Unit plan.Unit `json:"unit"`
 	// Steps is how long the training is to be, in units.
 	Steps int `json:"steps"`
@@ -43,8 +43,9 @@ type Curve struct {
 // read than there are where the rounds asked for need no more.
 const roundsOfSegment = 10
 
-// LoadCurve reads what is known of a cell along its training, with so many rounds at most;
-// points is at least 2. The error wraps storage.ErrNotFound if the run has no such cell.
+// LoadCurve reads the measurements of a cell along its training, with at most points
+// rounds; points is at least 2. The error wraps storage.ErrNotFound if the run has no such
+// cell.
 func LoadCurve(ctx context.Context, archive *storage.Archive, run *runs.Run, cell string, points int) (*Curve, error) {
 	spec, p, planned, err := findCell(ctx, archive, run, cell)
 	if err != nil {
@@ -122,7 +123,7 @@ func (c *Curve) addAudited(ctx context.Context, archive *storage.Archive, report
 	return nil
 }
 
-// measured is what has been measured after a round so far.
+// measured holds the measurements after a round so far.
 func measured(ctx context.Context, archive *storage.Archive, report *plan.Node, params *reports.CellParams, round int) (reports.Point, error) {
 	point := reports.Point{Round: round}
 	for _, a := range params.Audits {

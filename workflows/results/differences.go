@@ -10,8 +10,7 @@ import (
 	"coalmine/workflows/experiment"
 )
 
-// Difference is that of two rows of replicates, seed by seed: what Row has found less what To
-// has.
+// Difference is that of two rows of replicates, seed by seed: Row's value less To's.
 type Difference struct {
 	// Row and To are names of rows.
 	Row     string `json:"row"`
@@ -30,8 +29,8 @@ type Difference struct {
 	Canaries map[string]*audits.Pairing `json:"canaries"`
 }
 
-// Matching says whether two rows are of equal utility: in recall@1 and perplexity, or in the measure of
-// what they predict instead of words.
+// Matching says whether two rows are of equal utility: in recall@1 and perplexity, or in the
+// measure of another prediction than words.
 type Matching struct {
 	// Measure of the utility, and the mean Difference of the two rows, which is matched up
 	// to Within.
@@ -52,7 +51,7 @@ type Tolerance struct {
 	Within     float64 `json:"within"`
 }
 
-// holds says what is wrong with a measure whose difference is too large; nothing if it is not.
+// holds names a measure whose difference is too large, or returns "".
 func (t Tolerance) holds(measure string) string {
 	if math.Abs(t.Difference) <= t.Within {
 		return ""

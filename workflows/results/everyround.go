@@ -12,8 +12,9 @@ import (
 	"coalmine/workflows/plan"
 )
 
-// addOutcomes puts into the curve what the audits have found after every round, of those
-// whose description asks for it (EveryRound). What storage no longer has is left out.
+// addOutcomes adds to the curve the outcomes after every round of audits whose
+// description asks for it (EveryRound). It leaves out outcomes that storage no longer
+// has.
 func addOutcomes(ctx context.Context, archive *storage.Archive, report *plan.Node, r *reports.Report) error {
 	if len(r.Curve) < 2 {
 		return nil

@@ -106,7 +106,7 @@ func (c *Chart) drawing() *drawing {
 	return d
 }
 
-// title says what a point is.
+// title describes a point.
 func (c *Chart) title(p *ChartPoint) string {
 	if len(c.Values) > 0 {
 		return fmt.Sprintf("%s, %s: %s %.3g (%.3g to %.3g)", p.Cell, p.Label, c.Y, p.Y, p.Low, p.High)

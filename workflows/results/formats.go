@@ -13,9 +13,9 @@ import (
 
 // Format is a form in which results are written.
 type Format struct {
-	// Name is what --format and the API call it.
+	// Name is the format's name in --format and the API.
 	Name string
-	// Description says what it holds, in a few words.
+	// Description names its content in a few words.
 	Description string
 	// MediaType is its Content-Type.
 	MediaType string
@@ -55,7 +55,7 @@ var formats = []Format{
 	{Name: "html", Description: "a page that stands alone, with figures", MediaType: "text/html; charset=utf-8", Extension: ".html", Shown: true, Pictures: true, write: (*view).writeHTML},
 }
 
-// Disposition is what a browser does with the format, as HTTP says it (RFC 6266).
+// Disposition is the format's Content-Disposition in HTTP (RFC 6266).
 func (f *Format) Disposition() string {
 	if f.Extension == "" || f.Shown {
 		return "inline"
@@ -63,10 +63,10 @@ func (f *Format) Disposition() string {
 	return "attachment"
 }
 
-// Rows is what has a row of its own.
+// Rows names the unit of a row.
 type Rows string
 
-// What may have rows.
+// Units of rows.
 const (
 	Cells         Rows = "cells"
 	Canaries      Rows = "canaries"
@@ -77,12 +77,12 @@ const (
 	RoundRows     Rows = "rounds" // of Rounds, not of Results
 )
 
-// flatTables are those that results have, by what has a row in them.
+// flatTables are those that results have, by the unit of their rows.
 var flatTables = map[Rows]func(*view) (*flatTable, error){
 	Cells: cellRows, Canaries: canaryRows, Attacks: attackRows, AttackedUsers: userRows, Means: meanRows, Differences: differenceRows,
 }
 
-// RowsNames lists what may have rows.
+// RowsNames lists the units of rows.
 func RowsNames() []string {
 	return []string{string(Cells), string(Canaries), string(Attacks), string(AttackedUsers), string(Means), string(Differences), string(RoundRows)}
 }
@@ -170,7 +170,7 @@ func (f Format) Has(rows Rows) error {
 	return fmt.Errorf("format %s has no rows of %s; expected one of %s", f.Name, rows, strings.Join(others, ", "))
 }
 
-// document is the whole outcome as JSON, with what figures of all cells show.
+// document is the whole outcome as JSON, with the data of figures of all cells.
 type document struct {
 	*Results
 	// Rows are those of replicates, Differences those between them.

@@ -30,7 +30,7 @@ func judge(audit *experiment.Audit, c *audits.Cell) (gate string, breaches, unju
 	return GateMet, nil, unjudged
 }
 
-// gate is what became of the gate of a cell. Results of before it was told have the breaches alone.
+// gate is the outcome of a cell's gate. Older results have the breaches alone.
 func (c *Cell) gate() string {
 	if len(c.Breaches) > 0 {
 		return GateFailed
@@ -81,7 +81,7 @@ func (r *viewRow) gate() string {
 	return fmt.Sprintf("%d of %d %s", failed, judged, GateFailed)
 }
 
-// gateRow says what became of the gate of a cell.
+// gateRow is the outcome of a cell's gate.
 type gateRow struct {
 	Gate     *string `parquet:"gate"`
 	Breaches *string `parquet:"breaches"`

@@ -67,8 +67,8 @@ func TestEveryCanaryHasARowWithWhatIsSaidOfIt(t *testing.T) {
 	}
 }
 
-// JSON has all of it: what was found in place of a canary and its cost, and every coin
-// with its score and guess.
+// JSON has all fields: the sequence found in place of a canary and its cost, and every
+// coin with its score and guess.
 func TestJSONHasWhatIsSaidOfEveryCanary(t *testing.T) {
 	t.Parallel()
 	taskstest.File(t, filepath.Join("testdata", "canaries.json"), []byte(written(t, read(t, "canaries.json"), "json")))

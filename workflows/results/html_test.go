@@ -21,7 +21,7 @@ import (
 	"coalmine/storage"
 )
 
-// ranked is the JSON of a canary of so many copies.
+// ranked is the JSON of a canary with the given number of copies.
 func ranked(words string, copies int, exposure float64, memorized bool) string {
 	return fmt.Sprintf(`{"words": ["%s"], "users": 0, "holders": %d, "insertions": %[2]d, "rank": 7, "exposure": %v, "exposure_censored": %v, "memorized": %[4]v}`,
 		strings.ReplaceAll(words, " ", `","`), copies, exposure, memorized)
@@ -164,7 +164,7 @@ func TestAVerdictOfARoundThatIsNoneIsAnError(t *testing.T) {
 	}
 }
 
-// named has every part of the page; whatever can be named has the given text.
+// named has every part of the page; every name has the given text.
 func named(text string) *Results {
 	r := inspectedAndMapped()
 	r.Run, r.Experiment, r.Origin = text, text, &Origin{Recipe: text}

@@ -33,7 +33,7 @@ const (
 	serverLearningRate = "server_learning_rate"
 )
 
-// ofRound are the further metrics of the curve: what the row of the round that is measured says, by
+// ofRound are the further metrics of the curve: the metrics in the row of the measured round, by
 // the names of its columns. Speeds are none of them: equal trainings have equal curves.
 var ofRound = []struct {
 	name string
@@ -56,7 +56,7 @@ var lossCurves = []audits.Curve{
 	{Figure: "Loss", Name: "validation", Metric: validationLoss},
 }
 
-// addLosses sets what the metric rows and the recipe say of the rounds that were measured.
+// addLosses sets the measured rounds' numbers from the metric rows and the recipe.
 func addLosses(ctx context.Context, archive *storage.Archive, e *experiment.Experiment, planned *plan.Cell, r *reports.Report) error {
 	rates := compile.LearningRates(e)
 	for i := range r.Curve {
@@ -81,7 +81,8 @@ func addLosses(ctx context.Context, archive *storage.Archive, e *experiment.Expe
 	return nil
 }
 
-// setOfRound sets what the row of a round says beside its losses; nothing where it has gone.
+// setOfRound sets the metrics of a round's row other than losses; none if the row is
+// gone.
 func setOfRound(e *experiment.Experiment, p *reports.Point, row *checkpoints.Row, rates func(round int) (client, server float64)) error {
 	if row == nil {
 		return nil

@@ -58,7 +58,7 @@ type meanRow struct {
 	Measure    string `parquet:"measure"`
 }
 
-// pooledRow is the share of all seeds' canaries; null for what counts none.
+// pooledRow is the share of all seeds' canaries; null for measures that count none.
 type pooledRow struct {
 	Count *int64   `parquet:"pooled_count"`
 	Of    *int64   `parquet:"pooled_of"`
@@ -110,7 +110,7 @@ type differenceRow struct {
 	Axes       string `parquet:"axes"` // the paths, with commas between them
 	// UtilityMatched is null where nothing tells.
 	UtilityMatched *bool `parquet:"utility_matched"`
-	// Of is what is measured: a cell as a whole, or each canary.
+	// Of is the measured unit: a cell as a whole, or each canary.
 	Of      string `parquet:"of"`
 	Measure string `parquet:"measure"`
 }

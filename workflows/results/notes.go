@@ -2,10 +2,10 @@ package results
 
 import "fmt"
 
-// note is what is to be said of a cell, or of a row of replicates.
+// note is a remark on a cell, or on a row of replicates.
 type note struct {
 	name, label string
-	// text begins with what joins it to a name, such as ": " or " failed: ".
+	// text begins with the separator from a name, such as ": " or " failed: ".
 	text string
 	// row says that it is of a row, done that it is of a cell that is done.
 	row, done bool
@@ -46,8 +46,8 @@ func (v *view) groups() []group {
 	}
 }
 
-// once are the notes, but that what holds of a whole group is said of it once, in the place of
-// the first of its members.
+// once are the notes, except that a note on all members of a group stands once, in the place
+// of the first of its members.
 func (v *view) once(notes []note) []string {
 	groups := v.groups()
 	times := make([]map[string]int, len(groups))

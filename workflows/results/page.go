@@ -67,7 +67,7 @@ func (v *view) parts(figures *drawings) []g.Node {
 	}
 }
 
-// originPart says when, where and from what the results were made.
+// originPart tells when, where and from which experiment the results were made.
 func (v *view) originPart() g.Node {
 	var facts, machines []string
 	for i := range v.cells {

@@ -25,7 +25,7 @@ type picturedCell struct {
 	Series      []pictureSeries
 }
 
-// pictureSeries has what one audit shows of a cell: the newest picture, and those before it
+// pictureSeries holds the pictures of one audit of a cell: the newest, and those before it
 // in order of their rounds.
 type pictureSeries struct {
 	Newest  htmlPicture
@@ -87,7 +87,7 @@ func place(list *[]string, value string) int {
 	return slices.Index(*list, value)
 }
 
-// aboutAxes says what rows and columns are.
+// aboutAxes describes the rows and columns.
 func aboutAxes(others, last experiment.Axes) string {
 	var parts []string
 	if len(last) > 0 {

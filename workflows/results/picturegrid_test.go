@@ -15,8 +15,8 @@ func axisOf(path string, value int) experiment.Axis {
 	return experiment.Axis{Path: path, Value: json.RawMessage(fmt.Sprint(value))}
 }
 
-// Whatever cells a grid leaves out, those in a row differ in the last axis alone, those in a
-// column have its value, and no two are in one place.
+// For any cells that a grid leaves out, those in a row differ in the last axis alone, those
+// in a column have its value, and no two are in one place.
 func TestCellsStandSideBySideAlongTheirLastAxis(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

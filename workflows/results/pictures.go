@@ -18,7 +18,7 @@ import (
 	"coalmine/workflows/runs/planned"
 )
 
-// Picture is what an audit has to look at of one cell after one round.
+// Picture is an audit's picture of one cell after one round.
 type Picture struct {
 	Cell  string `json:"cell"`
 	Label string `json:"label"`
@@ -26,8 +26,8 @@ type Picture struct {
 	Round int `json:"round"`
 	// Number tells pictures of one cell and round from each other, from 0.
 	Number int `json:"number"`
-	// Title says what it shows, Caption what was measured of it, in a few words, and Text
-	// both, for those who do not see it.
+	// Title names the subject, Caption the measurements in a few words, and Text both,
+	// for readers who cannot see it.
 	Title   string `json:"title"`
 	Caption string `json:"caption"`
 	Text    string `json:"text"`
@@ -132,8 +132,8 @@ func hasPictures(d *audits.Description) bool {
 	return d.Pictures != nil && d.OutcomeBlob != ""
 }
 
-// outcome reads what an audit has found after a round; false if it has not measured yet, or
-// is not asked for.
+// outcome reads an audit's outcome after a round; false if it has not measured yet, or is
+// not asked for.
 func (r *pictureReader) outcome(ctx context.Context, d *audits.Description, round int, into audits.Outcome) (bool, error) {
 	key := r.report.Input(reports.AuditInput(d.Name, round))
 	if key == (storage.Key{}) {
@@ -148,7 +148,7 @@ func (r *pictureReader) outcome(ctx context.Context, d *audits.Description, roun
 	return true, json.Unmarshal(data, into)
 }
 
-// captionOf is what an audit has under its columns: "inverted % 3.0, Frechet 12.1".
+// captionOf lists an audit's columns: "inverted % 3.0, Frechet 12.1".
 func captionOf(d *audits.Description, v audits.Outcome) string {
 	var parts []string
 	for _, m := range d.TableMeasures() {

@@ -12,14 +12,14 @@ import (
 	"coalmine/workflows/experiment"
 )
 
-// Ranking says what the canaries of a model that is not ours were ranked among, and why. Its
-// program scores every sequence as a text, so that there are few references: exposures beyond
-// them are lower bounds.
+// Ranking describes the references that the canaries of an external model were ranked among,
+// and why. Its program scores every sequence as a text, so that there are few references:
+// exposures beyond them are lower bounds.
 type Ranking struct {
 	// References that each canary was ranked among.
 	References int `json:"references"`
-	// Of canaries, held back ones included, so many ranks were estimated from a pilot and so many
-	// are 1, so that the exposure is at least log2 of References.
+	// Of the canaries, held back ones included: the ranks that were estimated from a pilot, and
+	// those that are 1, whose exposure is at least log2 of References.
 	Of        int `json:"of"`
 	Estimated int `json:"estimated"`
 	Censored  int `json:"censored"`

@@ -79,7 +79,7 @@ func (r *viewRow) add(c *viewCell) {
 	}
 }
 
-// measure fills in what the cells that are done say.
+// measure fills in the numbers of finished cells.
 func (r *viewRow) measure() {
 	r.Measures = map[string]RowMeasure{}
 	for seed := range r.done {
@@ -121,13 +121,13 @@ func (r *viewRow) values(seeds []uint64, place int, column string) (values []flo
 	return values
 }
 
-// number is what an outcome says in a column of its row; false where it has no number there.
+// number is an outcome's number in a column of its row; false if it has none there.
 func (v *viewCell) number(place int, column string) (float64, bool) {
 	return ofAudits().outcomes[place].number(v.outcomes[place], column)
 }
 
 // measures have means over replicates: those of tables that have a unit, in the order of the
-// columns of rows. There is none of what is derived: the mean of guarantees is no guarantee.
+// columns of rows. Derived numbers have none: the mean of guarantees is no guarantee.
 func measures() (list []tableColumn) {
 	for _, place := range inColumnOrder() {
 		d := &all.Audits()[place]

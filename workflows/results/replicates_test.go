@@ -58,7 +58,7 @@ grid: {axes: {data.partition: [iid, by-user], training.cohort: [5, 8]}, replicat
 	return spec
 }
 
-// replicateReport is what a cell of a row and a seed has found.
+// replicateReport is the report of a cell of a row and a seed.
 func replicateReport(row int, seed uint64) string {
 	rng := rand.New(rand.NewPCG(seed, uint64(row)))
 	var canaries []string
@@ -204,8 +204,8 @@ func documentOf(t *testing.T, r *Results) documented {
 	return d
 }
 
-// By the definition, from what the file of canaries says: its rows are grouped by row and
-// seed, and canaries are paired by their words.
+// By the definition, from the file of canaries: its rows are grouped by row and seed, and
+// canaries are paired by their words.
 func TestRowsAreRecomputedFromTheirCanaries(t *testing.T) {
 	t.Parallel()
 	r := replicated(t)
@@ -287,8 +287,8 @@ func heldCanaries(t *testing.T, r *Results) map[string]map[uint64]map[string]boo
 	return held
 }
 
-// The first value of an axis is what the others are compared with, and the pending cell of
-// the last row takes no part.
+// The first value of an axis is the baseline of the others, and the pending cell of the
+// last row takes no part.
 func TestRowsAreComparedAlongOneAxis(t *testing.T) {
 	t.Parallel()
 	d := documentOf(t, replicated(t))
@@ -400,7 +400,7 @@ func TestOnlyCanariesOfBothArePaired(t *testing.T) {
 	}
 }
 
-// An error that is a twentieth larger is no match, whatever its scale.
+// An error that is a twentieth larger is no match, at any scale.
 func TestUtilityIsMatchedByWhatThereIs(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -602,7 +602,7 @@ func TestMeansOfSharesLieBetweenNoneAndAll(t *testing.T) {
 	}
 }
 
-// A table of rows that a run does not have says what gives it some; a file for programs has its header.
+// An empty table of rows tells how to get some; a file for programs has its header.
 func TestATableWithoutRowsSaysWhatWouldGiveSome(t *testing.T) {
 	t.Parallel()
 	for rows, want := range map[Rows]string{

@@ -33,21 +33,21 @@ type Results struct {
 	FalseAlarms []experiment.FalseAlarm `json:"false_alarms,omitempty"`
 	// Unlabelled are the fields in which cells differ and that their labels do not name.
 	Unlabelled []string `json:"unlabelled,omitempty"`
-	// Pictures are what LoadPictures returns. A format is written with them that asks for
-	// them (Format.Pictures).
+	// Pictures are the result of LoadPictures, for formats that ask for them
+	// (Format.Pictures).
 	Pictures []Picture `json:"-"`
 	// Origin is shown by the same formats; nil where it is not known.
 	Origin *Origin `json:"-"`
 
-	// open are the keys of what cells wait for that are not there yet, and of newer measurements, and
-	// drawn the figures; nil of results that were not read from storage.
+	// open holds the keys of missing outputs that cells wait for, and of newer measurements; drawn,
+	// the figures. Both are nil if the results were not read from storage.
 	open  []storage.Key
 	drawn *drawn
 	// chosen are the columns that Choose leaves of tables; nil for all.
 	chosen []string
 }
 
-// Origin is where results come from: what a reader needs to make them again.
+// Origin is the origin of results, with the facts that a reader needs to reproduce them.
 type Origin struct {
 	// Recipe is the resolved experiment, as YAML.
 	Recipe              string
@@ -105,8 +105,8 @@ type Cell struct {
 	Setting   string `json:"setting"`
 	Partition string `json:"partition"`
 
-	// open is what storage lacks of a cell that may still come to it, and nodes that it has once
-	// there is more to say of the cell.
+	// open lists the outputs of a cell that storage lacks but may still get, and the nodes whose
+	// commits would change the cell's results.
 	open []storage.Key
 }
 
@@ -161,8 +161,9 @@ func (r *Results) loadCells(ctx context.Context, archive *storage.Archive, run *
 	return err
 }
 
-// Grown reports whether storage has what a cell lacked when the results were read, or a newer
-// measurement of it. What else they show changes with the record of the run alone.
+// Grown reports whether storage has outputs that a cell lacked when the results were read, or
+// a newer measurement of it. Other parts of the results change with the record of the run
+// alone.
 func (r *Results) Grown(ctx context.Context, archive *storage.Archive) (bool, error) {
 	var grown atomic.Bool
 	group, ctx := goroutines.WithContext(ctx)
@@ -246,8 +247,8 @@ func load(ctx context.Context, archive *storage.Archive, run *planned.Run, i int
 	return cell, v.addDerived()
 }
 
-// finished returns the report of a cell that is done, or else what storage lacks of it. Without
-// an audit the report does not wait for the model, and the cell does.
+// finished returns the report of a cell that is done, or else the outputs that storage lacks.
+// Without an audit the report does not wait for the model, and the cell does.
 func finished(ctx context.Context, archive *storage.Archive, run *planned.Run, spec *experiment.Cell, planned *plan.Cell) (r *reports.Report, missing storage.Key, err error) {
 	done := run.State.Outcomes[spec.Name] == runs.Done
 	if done && !run.Recorded {

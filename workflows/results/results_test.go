@@ -77,7 +77,8 @@ c04 (iid, FedAvg) failed: step 3: training diverged
 	}
 }
 
-// What holds of all cells, or of all that are done, is said once; every cell keeps its own notes.
+// A note on all cells, or on all finished ones, stands once; every cell keeps its own
+// notes.
 func TestNotesThatAllCellsShareStandOnce(t *testing.T) {
 	t.Parallel()
 	cell := func(name, rounds string) Cell {
@@ -110,7 +111,7 @@ func TestNotesThatAllCellsShareStandOnce(t *testing.T) {
 	}
 }
 
-// Images have no canaries, and so none of the columns that say what became of them.
+// Images have no canaries, and so none of their columns.
 func TestATableHasNoColumnThatNoCellHasAnythingFor(t *testing.T) {
 	t.Parallel()
 	gan := Cell{Cell: "c01", Label: "gan", Status: Done, Report: reported(`{"audit": {"generated_images": {"images": 100, "inverted": {"count": 25, "of": 100, "share": 0.25}}}}`)}
@@ -275,7 +276,7 @@ func written(t *testing.T, r *Results, format string) string {
 	return b.String()
 }
 
-// Whatever prints an epsilon prints what it assumes.
+// Every format that prints an epsilon prints its assumptions.
 func TestNoFormatPrintsABareEpsilon(t *testing.T) {
 	t.Parallel()
 	for _, format := range FormatNames() {
@@ -288,7 +289,7 @@ func TestNoFormatPrintsABareEpsilon(t *testing.T) {
 	}
 }
 
-// A failed gate is seen whichever form the results are read in, and no form calls it passed.
+// Every format shows a failed gate, and none calls it passed.
 func TestAFailedGateStandsInEveryForm(t *testing.T) {
 	t.Parallel()
 	r := sample()

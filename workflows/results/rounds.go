@@ -15,7 +15,7 @@ import (
 	"coalmine/workflows/runs/planned"
 )
 
-// Rounds are what the trainings of a run have said about every round that has run.
+// Rounds are the metrics of every round that the trainings of a run have run.
 type Rounds struct {
 	Run        string       `json:"run"`
 	Experiment string       `json:"experiment"`
@@ -44,8 +44,8 @@ type Round struct {
 	withheld bool // values that would reveal a secret cohort are left out
 }
 
-// Rates are what no metric row says: the learning rates follow from the recipe, the speed from
-// the times in commits, which nothing that is computed depends on.
+// Rates are numbers outside of metric rows: the learning rates follow from the recipe, the
+// speed from the times in commits, on which no result depends.
 type Rates struct {
 	// LearningRate is that of the round's clients, of central training that of the last step;
 	// 0 where the round changed nothing, or a program that is not ours has it.
@@ -116,8 +116,8 @@ func LoadRounds(ctx context.Context, archive *storage.Archive, run *runs.Run) (*
 	return out, nil
 }
 
-// loadRounds reads the rounds of a cell, of segments at most so many or, for 0, of all, and when
-// the training came to some of them.
+// loadRounds reads the rounds of a cell, of at most the given number of segments or, for 0, of
+// all, and the times at which the training came to some of them.
 func loadRounds(ctx context.Context, archive *storage.Archive, spec *experiment.Cell, cell *plan.Cell, segments int) ([]Round, []Tick, error) {
 	rows, err := trainingRows(ctx, archive, cell, segments)
 	if err != nil {
@@ -138,8 +138,8 @@ func within(t *experiment.Training, row checkpoints.Row) bool {
 	return t.Algorithm == experiment.External || row.Round <= int64(t.Rounds)
 }
 
-// trainingRows are those of the cell's chain, and of the tail after it, of segments at most
-// so many; 0 means all.
+// trainingRows are those of the cell's chain, and of the tail after it, of at most the
+// given number of segments; 0 means all.
 func trainingRows(ctx context.Context, archive *storage.Archive, cell *plan.Cell, segments int) (rows []checkpoints.Row, err error) {
 	if cell.Chain != nil {
 		if rows, err = availability.Rows(ctx, archive, cell.Chain, segments); err != nil {

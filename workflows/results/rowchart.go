@@ -10,8 +10,8 @@ import (
 	"coalmine/tasks/audits/all"
 )
 
-// rowCharts compare rows of replicates by what audits say of their canaries: along an axis of
-// the grid, and against the utility of the models.
+// rowCharts compare rows of replicates by the audits' outcomes of their canaries: along an
+// axis of the grid, and against the utility of the models.
 func (v *view) rowCharts() (list []Chart) {
 	for _, d := range all.Audits() {
 		for i := range d.Canary {
@@ -130,8 +130,9 @@ func (what *charted) relativeUtility(cell string) (float64, bool) {
 	return 100 * *own / *first, true
 }
 
-// nameByLabels takes the names of lines from what the labels of all their points have in
-// common, and those of values from the rest. What is no name for all of them stays as it was.
+// nameByLabels takes the names of lines from the common part of the labels of all their
+// points, and those of values from the rest. Names that would not fit all of them stay
+// unchanged.
 func (c *Chart) nameByLabels() {
 	names, values := make([]string, len(c.Lines)), make([]string, len(c.Values))
 	for i, l := range c.Lines {

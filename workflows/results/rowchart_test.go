@@ -30,7 +30,7 @@ func replicatedCharts(t *testing.T) []Chart {
 	return v.charts()
 }
 
-// By the definition, from what the file of canaries says.
+// By the definition, from the file of canaries.
 func TestRowsAreDrawnAsTheirCanariesSay(t *testing.T) {
 	t.Parallel()
 	held := heldCanaries(t, replicated(t))

@@ -224,7 +224,7 @@ func csvValue(v parquet.Value) string {
 	return v.String()
 }
 
-// cellRow is what every cell has.
+// cellRow holds the columns that every cell has.
 type cellRow struct {
 	Run        string   `parquet:"run"`
 	Experiment string   `parquet:"experiment"`
@@ -241,8 +241,8 @@ type cellRow struct {
 }
 
 // firstColumns names the audits whose columns stand first, in this order. Files have had
-// them so since before audits were a list; whoever reads columns by number finds them
-// where they were. Those of other audits follow, in the order of the list.
+// them so since before audits were a list, so programs that read columns by number still
+// work. Those of other audits follow, in the order of the list.
 var firstColumns = []string{"utility", "random_sampling", "beam_search", "privacy", "one_run"}
 
 // inColumnOrder are the places of all descriptions.
@@ -302,7 +302,7 @@ func (v *view) soFarColumns() []any {
 	return []any{soFarRow{}}
 }
 
-// soFarOf is what a cell has in those columns.
+// soFarOf holds a cell's values in those columns.
 func (v *view) soFarOf(c *viewCell) []any {
 	columns := v.soFarColumns()
 	if c.soFar != nil {
@@ -335,8 +335,8 @@ func (r *cellRow) addTraining(t *reports.Training) {
 	r.Users, r.Examples = new(int64(t.Users)), new(int64(t.Examples))
 }
 
-// canaryRow is what every canary has; what only those of the canaries block have is null
-// for others.
+// canaryRow holds the columns of every canary; those that only the canaries block has
+// are null for others.
 type canaryRow struct {
 	Run        string `parquet:"run"`
 	Experiment string `parquet:"experiment"`

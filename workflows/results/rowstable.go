@@ -101,7 +101,7 @@ func (t *flatTable) listed() (header []string, rows [][]string) {
 	return header, rows
 }
 
-// noRows says of a table without rows what would give it some, by its name.
+// noRows tells how to get rows for an empty table, by its name.
 var noRows = map[string]string{
 	"canaries":       "no canaries: no finished cell has inserted any; the block canaries inserts them",
 	"attacks":        "no attacks on updates: no finished cell has made any; audit.deanonymization, linking, matching, cross_modal or attributes makes them",

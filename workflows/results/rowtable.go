@@ -192,8 +192,8 @@ func signedText(m *audits.Measure, x float64) string {
 	return "+" + text
 }
 
-// listed is what the cells say in a column, the most frequent first: "1/2000, 100% (2 of 3);
-// 1/1000, 100%".
+// listed holds the cells' values in a column, the most frequent first: "1/2000, 100% (2 of
+// 3); 1/1000, 100%".
 func (r *viewRow) listed(column tableColumn) string {
 	var texts []string
 	times := map[string]int{}
@@ -216,7 +216,7 @@ func (r *viewRow) listed(column tableColumn) string {
 	return strings.Join(texts, "; ")
 }
 
-// rowNotes are the notes of the cells. What all cells of a row say stands there once.
+// rowNotes are the notes of the cells. A note of all cells of a row stands there once.
 func (v *view) rowNotes() (notes []note) {
 	for _, row := range v.rows {
 		notes = append(notes, row.notes()...)

@@ -84,8 +84,8 @@ type screenColumn struct {
 	width  int
 }
 
-// table writes rows with as many columns side by side as the width has room for, and the others below
-// them, each time behind the first column.
+// table writes rows with the columns that fit the width side by side, and the others below them,
+// each time behind the first column.
 func (s *Screen) table(b *strings.Builder, header []string, rows [][]string) {
 	if s == nil {
 		writeAligned(b, header, rows)
@@ -128,7 +128,7 @@ func sameInAll(rows [][]string, i int) (string, bool) {
 // headerWidth is how wide a header may be beside narrower texts.
 const headerWidth = 12
 
-// column folds the texts of a column into lines of at most so many columns of the screen.
+// column folds the texts of a column into lines of at most width columns of the screen.
 func (s *Screen) column(header []string, rows [][]string, i, most int) (c screenColumn) {
 	for _, row := range rows {
 		lines := wrap(row[i], most)

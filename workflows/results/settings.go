@@ -13,8 +13,8 @@ import (
 	"coalmine/tasks/audits"
 )
 
-// setting is what figures of all cells compare: a row of replicates, or a cell where there are
-// none.
+// setting is the unit that figures of all cells compare: a row of replicates, or a cell if
+// there are none.
 type setting struct {
 	name  string
 	cells []*viewCell

@@ -23,7 +23,7 @@ import (
 
 // SoFar is the newest measurement of a cell that still trains. It says nothing of the last model.
 type SoFar struct {
-	// Unit is what rounds are, and Steps how long the training is to be in it.
+	// Unit names a round, and Steps is the length of the training in it.
 	Unit  plan.Unit `json:"unit"`
 	Steps int       `json:"steps"`
 	// Measured are the numbers, by the names that they have in the curve of a report.
@@ -93,8 +93,8 @@ func roundReached(ctx context.Context, archive *storage.Archive, cell *plan.Cell
 	return 0, nil
 }
 
-// readVerdicts reads what the audits say of the measured model, and returns the nodes of those
-// that are not done.
+// readVerdicts reads the audits' outcomes of the measured model, and returns the nodes of
+// unfinished ones.
 func (s *SoFar) readVerdicts(ctx context.Context, archive *storage.Archive, report *plan.Node, params *reports.CellParams) (open []storage.Key, err error) {
 	for _, a := range params.Audits {
 		if a.AtEnd {
@@ -122,7 +122,7 @@ func (s *SoFar) readVerdicts(ctx context.Context, archive *storage.Archive, repo
 	return open, nil
 }
 
-// outcome is what an audit says of the measured model.
+// outcome is an audit's outcome of the measured model.
 func (s *SoFar) outcome(audit string) (json.RawMessage, bool) {
 	if audit == reports.Utility {
 		return s.Measured.Utility, s.Measured.Utility != nil
@@ -152,7 +152,7 @@ func (s *SoFar) at() string { return fmt.Sprintf("%s %d of %d", s.Unit, s.Measur
 // String is "so far: round 300 of 800".
 func (s *SoFar) String() string { return "so far: " + s.at() }
 
-// Told is what was measured last of a cell that still trains, for people.
+// Told is the last measurement of a cell that still trains, as text.
 type Told struct {
 	// At is "round 300 of 800", Numbers such as "accuracy % 24.0, perplexity 62.2".
 	At, Numbers string

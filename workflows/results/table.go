@@ -23,10 +23,10 @@ type Table struct {
 	// Abouts has a text for each column that explains it; "" where the header says all.
 	Abouts []string   `json:"abouts"`
 	Rows   []TableRow `json:"rows"`
-	// Notes say what the numbers mean where a table can't, and what went otherwise than
-	// asked.
+	// Notes explain the numbers where a table cannot, and name deviations from the
+	// experiment.
 	Notes []string `json:"notes"`
-	// NotesOnce are the same, with what holds of all cells, or rows, said once.
+	// NotesOnce are the same, with notes on all cells, or rows, said once.
 	NotesOnce []string `json:"notes_once"`
 	// Differences compare rows of replicates; nil without.
 	Differences *Table `json:"differences,omitempty"`
@@ -223,7 +223,7 @@ func (v *view) allNotes() []note {
 	return v.notes()
 }
 
-// notes say what the outcomes of the table mean, and what went otherwise than asked.
+// notes explain the outcomes of the table, and name deviations from the experiment.
 func (v *view) notes() (notes []note) {
 	for i := range v.cells {
 		notes = append(notes, v.cells[i].noted()...)
@@ -313,10 +313,11 @@ func (v *viewCell) notes() []string {
 	return notes
 }
 
-// largeShare of the training examples are so many canaries that results of the model say little of its data.
+// largeShare is the share of canaries among training examples above which results of the
+// model say little of its data.
 const largeShare = 0.1
 
-// canaryShare is a note if canaries are a large share of what was trained on.
+// canaryShare is a note if canaries are a large share of the training data.
 func (v *viewCell) canaryShare() []string {
 	t := &v.Report.Training
 	share := float64(t.ReplacedExamples) / float64(max(1, t.Examples))

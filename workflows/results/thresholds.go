@@ -27,7 +27,7 @@ func thresholds(ctx context.Context, archive *storage.Archive, p *plan.Plan, pla
 	return left, err
 }
 
-// selecting is the node that selects a population, or what became of it later; nil without.
+// selecting is the node whose selection a population comes from; nil without one.
 func selecting(p *plan.Plan, population storage.Key) *plan.Node {
 	for {
 		node := p.Nodes[population]
@@ -56,8 +56,8 @@ func inputOf(s *tasks.Spec, name string) (storage.Key, bool) {
 	return storage.Key{}, false
 }
 
-// thresholdsOf reads them from what a selection has written or, where it went by a classifier,
-// from that one's predictions.
+// thresholdsOf reads them from a selection's output or, if it used a classifier, from the
+// classifier's predictions.
 func thresholdsOf(ctx context.Context, archive *storage.Archive, s *tasks.Spec) ([]selection.Left, error) {
 	here, predicted := inputOf(s, selection.PredictionsInput)
 	if !predicted {

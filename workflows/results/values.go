@@ -4,7 +4,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// Value is what a row has in one of its columns: a number, 1 and 0 for true and false, or a
+// Value is a row's value in one of its columns: a number, 1 and 0 for true and false, or a
 // text.
 type Value struct {
 	Column string
@@ -30,9 +30,9 @@ func (r *Results) CellValues() ([][]Value, error) {
 	return t.values(), nil
 }
 
-// Values are the rows of the rounds, in their order, as those of Rounds.Write without what
-// they say of the cell. Columns that are null there are left out, and speeds: equal
-// trainings have equal values.
+// Values are the rows of the rounds, in their order, as those of Rounds.Write without the
+// cell's columns. Columns that are null there are left out, and speeds: equal trainings
+// have equal values.
 func (c *CellRounds) Values() [][]Value {
 	t := newFlatTable("round", []any{Round{}})
 	t.mayLackThoseOf([]CellRounds{*c})

@@ -10,7 +10,7 @@ import (
 	"coalmine/tasks/reports"
 )
 
-// view is what all formats are written from: results whose JSON is decoded.
+// view holds the results with their JSON decoded; all formats are written from it.
 type view struct {
 	*Results
 	cells []viewCell
@@ -44,7 +44,7 @@ func (v *viewCell) measured() iter.Seq2[*audits.Description, audits.Outcome] {
 	}
 }
 
-// told is what a description's audit says of the cell, so far if it still trains.
+// told is the outcome of a description's audit for the cell, so far if it still trains.
 func (v *viewCell) told(place int) audits.Outcome {
 	if v.soFar != nil {
 		return v.soFar[place]
@@ -139,7 +139,7 @@ func (v *viewCell) addCanaries() error {
 	return nil
 }
 
-// canaryOutcomes are what the audits that have measured say of a canary.
+// canaryOutcomes are the outcomes of a canary by the audits that have measured.
 func (v *viewCell) canaryOutcomes(c *reports.Canary) ([]audits.CanaryOutcome, error) {
 	var canaryOutcomes []audits.CanaryOutcome
 	for d := range v.measured() {

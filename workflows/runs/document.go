@@ -21,12 +21,12 @@ type Document []byte
 const (
 	// longDocument is the size from which documents are compressed, in bytes.
 	longDocument = 64 << 10
-	// MaxDocument is the largest document, in bytes: what was compressed may
-	// come from anybody.
+	// MaxDocument is the largest document, in bytes: compressed data may come
+	// from any client.
 	MaxDocument = 64 << 20
 )
 
-// gzipMagic begins what is compressed (RFC 1952, section 2.3.1), and no JSON.
+// gzipMagic begins compressed data (RFC 1952, section 2.3.1), and no JSON.
 var gzipMagic = []byte{0x1f, 0x8b}
 
 // MarshalJSON writes the document in base64, compressed if it is long.

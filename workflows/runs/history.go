@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of what is remembered of a log once it is folded.
+// Bounds of the entries that are kept of a folded log.
 const (
 	// MaxEvents is how many events a history has, the newest of them.
 	MaxEvents = 200
@@ -17,7 +17,7 @@ const (
 	maxEventError = 300
 )
 
-// History is what happened to a run, in order: the entries of its log that changed
+// History is the events of a run, in order: the entries of its log that changed
 // something, of which the log itself keeps few.
 type History struct {
 	Events []Entry `json:"events"`
@@ -89,7 +89,7 @@ func (s *State) takes(kind Kind) bool {
 	return ok && !s.blocked(kind)
 }
 
-// String says what happened, in a sentence for people without its time.
+// String describes the event in a sentence, without its time.
 func (e Entry) String() string {
 	text := e.what()
 	if e.By != "" {

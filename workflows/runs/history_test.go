@@ -90,7 +90,7 @@ func TestAHistoryIsBounded(t *testing.T) {
 	}
 }
 
-// A clone may go its own way, whatever was forgotten meanwhile.
+// A clone changes independently, even if entries were dropped meanwhile.
 func TestClonesKeepTheirHistories(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {

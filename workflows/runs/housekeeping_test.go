@@ -76,8 +76,8 @@ func TestOnlyFinishedRunsThatAreNotPinnedAreRemoved(t *testing.T) {
 	}
 }
 
-// A run that nobody has removed and whose record is gone is listed with the reason, until what is
-// left of it is removed. A removal that was cut short leaves no such run.
+// A run that was not removed and whose record is gone is listed with the reason, until its
+// remaining objects are removed. A removal that was cut short leaves no such run.
 func TestARunThatHasLostItsRecordIsListed(t *testing.T) {
 	t.Parallel()
 	s, archive := newService(t)

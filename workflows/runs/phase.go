@@ -38,7 +38,7 @@ var (
 	finished   = []Phase{Done, Failed, Cancelled}
 )
 
-// moves is the table of all moves. What people may steer and what a log comes to both
+// moves is the table of all moves. The allowed operations and the state of a log both
 // follow from it.
 var moves = []move{
 	{Started, []Phase{Queued}, []Phase{Running}},
@@ -83,9 +83,9 @@ func (s *State) restores(kind Kind) bool {
 	return s.Phase == Done && (kind == RetryEntry || kind == ResumeEntry)
 }
 
-// blocked reports whether an entry of a kind counts for nothing whatever the phase:
-// any but another removal when the run is being removed, and the removal of a run of
-// which something is pinned.
+// blocked reports whether an entry of a kind is ignored in every phase: any but
+// another removal when the run is being removed, and the removal of a run of which
+// something is pinned.
 func (s *State) blocked(kind Kind) bool {
 	if kind == RemoveEntry {
 		return s.IsPinned()

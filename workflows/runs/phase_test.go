@@ -87,7 +87,7 @@ func randomEntry(r *rand.Rand) Entry {
 	return e
 }
 
-// Whatever is appended in whatever order, phases change by the moves alone.
+// For any entries in any order, phases change by the moves alone.
 func TestPhasesChangeByTheMovesAlone(t *testing.T) {
 	t.Parallel()
 	seen := make(map[string]bool)
@@ -121,7 +121,7 @@ func TestPhasesChangeByTheMovesAlone(t *testing.T) {
 	}
 }
 
-// What a person may steer counts in the log, and what is refused changes no phase.
+// An allowed operation counts in the log, and a refused one changes no phase.
 func TestCommandsAreRefusedIfTheyChangeNothing(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {

@@ -121,8 +121,8 @@ func TestConcurrentSubmissionsMakeOneRun(t *testing.T) {
 	}
 }
 
-// Whatever was appended by whomever, a fold over a compacted log equals one
-// over the whole log.
+// For any entries by any processes, a fold over a compacted log equals one over
+// the whole log.
 func TestFoldingALogChangesNothing(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

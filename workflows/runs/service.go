@@ -21,7 +21,7 @@ import (
 // does not know the field, must not work on the run.
 var SpecFormat = storage.Format{Name: "record of a run", Number: 1}
 
-// Spec is what was submitted.
+// Spec is the submission of a run.
 type Spec struct {
 	// Stamp is the stamp of the record; in a submission it is ignored.
 	storage.Stamp
@@ -35,8 +35,8 @@ type Spec struct {
 	// Nonce distinguishes the records of otherwise equal fresh submissions. Submit sets it; it
 	// is empty in other submissions.
 	Nonce string `json:"nonce,omitempty"`
-	// Experiment is the resolved experiment, defaults filled in, in whatever form
-	// its owner reads.
+	// Experiment is the resolved experiment, defaults filled in, in its owner's
+	// format.
 	Experiment Document `json:"experiment"`
 }
 
@@ -229,8 +229,8 @@ func (s *Service) absent(ctx context.Context, id string, notFound error) error {
 		id, s.archive, storage.ErrCorrupt, id, id)
 }
 
-// WithoutSpec returns a run with all but what was submitted. One that there is none of is
-// queued, and was never submitted.
+// WithoutSpec returns a run without its submission. A run without a record is queued, and
+// was never submitted.
 func (s *Service) WithoutSpec(ctx context.Context, id string) (*Run, error) {
 	run := &Run{ID: id, State: State{Phase: Queued}}
 	_, err := s.Refresh(ctx, run)
@@ -343,8 +343,8 @@ func (s *Service) withoutRecord(ctx context.Context, ids []string) (lost []Unrea
 // IDs returns the ids of all runs that have a record, in byte order.
 func (s *Service) IDs(ctx context.Context) ([]string, error) { return s.archive.Runs(ctx) }
 
-// Refresh folds in what was appended to the run's log since it was read, and
-// reports whether there was anything.
+// Refresh folds in the entries appended to the run's log since it was read, and
+// reports whether there were any.
 func (s *Service) Refresh(ctx context.Context, run *Run) (changed bool, err error) {
 	entries, err := s.archive.ReadLog(ctx, run.ID, run.read+1)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package runs keeps the record of every run: what was submitted, and a log of
-// what was done to it since. The log is the truth about a run; its state is a
-// fold over the log, the same for whoever reads it.
+// Package runs keeps the record of every run: its submission, and a log of the
+// events since. The log is the truth about a run; its state is a fold over the
+// log, the same for every reader.
 //
 // # Phases
 //
@@ -25,9 +25,9 @@
 // retried one is queued again until then. A removed run keeps its phase until the
 // leader has deleted its record, and takes no more commands.
 //
-// Any process may append to a log at any time; the coordinator that leads
-// reads it, acts, and appends what came of it. The experiment itself is opaque
-// here: bytes, a name, and the digest of its resolved form.
+// Any process may append to a log at any time; the coordinator that leads reads
+// it, acts, and appends the outcome. The experiment itself is opaque here:
+// bytes, a name, and the digest of its resolved form.
 package runs
 
 import (
@@ -40,7 +40,7 @@ import (
 	"coalmine/storage"
 )
 
-// Kind says what an entry of a run's log records.
+// Kind is the kind of event that an entry of a run's log records.
 type Kind string
 
 // The kinds of entries. The first group is written by people's commands, the
@@ -119,8 +119,8 @@ type Death struct {
 	Worker string `json:"worker"`
 	// Attempt is the number of the attempt that it had at the node.
 	Attempt int `json:"attempt"`
-	// MemoryBytes is what its process had by its last heartbeat, and
-	// MemoryLimitBytes what it might have; 0 if that is not known, or not limited.
+	// MemoryBytes is its process's memory by the last heartbeat, and
+	// MemoryLimitBytes its limit; 0 if unknown or not limited.
 	MemoryBytes      int64 `json:"memory_bytes,omitempty"`
 	MemoryLimitBytes int64 `json:"memory_limit_bytes,omitempty"`
 }
@@ -137,7 +137,7 @@ func (d Death) String() string {
 	return text
 }
 
-// Trouble is what a node has gone through without having been given up.
+// Trouble counts the failures of a node that was not given up.
 type Trouble struct {
 	// Tries counts attempts that ended in an error that another may mend, since one came further
 	// than those before it.
@@ -155,7 +155,7 @@ type State struct {
 	// retention; PinnedCells are the cells, sorted, that are pinned one by one.
 	Pinned      bool     `json:"pinned,omitempty"`
 	PinnedCells []string `json:"pinned_cells,omitempty"`
-	// Note is what people want to remember of the run; Tags are words to find it by.
+	// Note is a remark on the run; Tags are words to find it by.
 	Note string   `json:"note,omitempty"`
 	Tags []string `json:"tags,omitempty"`
 	// Restoring says that a formerly done run computes all of its missing outputs again, not only
@@ -173,11 +173,12 @@ type State struct {
 	// Troubles are the nodes that had failed attempts or killed workers.
 	Troubles map[storage.Key]Trouble `json:"troubles,omitempty"`
 	// Divergences are nodes of which two attempts gave different bytes, by key,
-	// with what differed: a bug in their kind.
+	// with the difference: a bug in their kind.
 	Divergences map[storage.Key]string `json:"divergences,omitempty"`
 	// Outcomes are the phases of all cells once the run has finished.
 	Outcomes map[string]Phase `json:"outcomes,omitempty"`
-	// History is what happened so far. Records of before it was kept begin in the middle.
+	// History holds the events so far. Records from before it was kept begin in the
+	// middle.
 	History History `json:"history,omitzero"`
 }
 

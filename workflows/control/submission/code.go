@@ -39,7 +39,7 @@ func (s *Submission) packCode(ctx context.Context, finder sources.Finder, facts 
 	return nil
 }
 
-// pack packs what a role of a cell gets.
+// pack packs the files of a role of a cell.
 func (p *packing) pack(ctx context.Context, c *experiment.Cell, role experiment.CodeRole, digest string) (storage.Digest, error) {
 	t := &c.Experiment.Training
 	if role == experiment.ScorerCode && !t.ScorerApart() {

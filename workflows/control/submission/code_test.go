@@ -22,7 +22,7 @@ training: {command: sh train.sh, rounds: 2, code: %q, code_roles: {training: [tr
 audit: {random_sampling: {references: 50}}
 `
 
-// A change of a file runs again what gets the file, and nothing else.
+// A changed file runs again only the nodes that get the file.
 func TestAChangedFileOfCodeChangesTheKeysOfItsRoles(t *testing.T) {
 	t.Parallel()
 	data := folder(t, "texts", map[string]string{"a.jsonl": text(0, 300)})

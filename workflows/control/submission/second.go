@@ -18,7 +18,7 @@ type readSecond struct {
 	reading        datasets.Reading
 }
 
-// second is what is known of one.
+// second describes a second run.
 type second struct {
 	files []storage.Digest
 	facts datasets.Facts

@@ -39,7 +39,7 @@ type Submission struct {
 }
 
 // maxFileBytes bounds an experiment file: one byte more than the parser takes,
-// so that it is the parser that says what is wrong.
+// so that the parser reports the error.
 const maxFileBytes = 1<<20 + 1
 
 // Prepare reads an experiment file and surveys its data. Relative sources
@@ -119,7 +119,7 @@ func (s *Submission) addKey(facts []experiment.Facts, key func(named string) (st
 	return nil
 }
 
-// use is what a cell does with a source.
+// use is a cell's use of a source.
 type use struct {
 	cell int
 	// of is the cell's experiment, or one that it prepares, which names the source at path.
@@ -130,7 +130,7 @@ type use struct {
 	place int
 }
 
-// uses are what the cells do with sources.
+// uses are the cells' uses of sources.
 func (s *Submission) uses() []use {
 	var all []use
 	for i := range s.Spec.Cells {

@@ -185,7 +185,7 @@ func TestUsersWithTooFewExamplesForDevicesAreNamed(t *testing.T) {
 	}
 }
 
-// A cohort is one of devices, and so is what a guarantee protects.
+// A cohort consists of devices, and a guarantee protects devices.
 func TestDevicesTakeThePlaceOfUsers(t *testing.T) {
 	t.Parallel()
 	s := prepare(t, folder(t, "texts", map[string]string{"a.jsonl": text(0, 300)}),
@@ -268,8 +268,7 @@ func inTable(lines string) string {
 	return "author,body\n" + strings.ReplaceAll(rows, `"}`, "")
 }
 
-// What stands beside the data is read as they are, or says itself how it is read; the devices are
-// the same.
+// The second source is read as the data are, or has its own reading; the devices are the same.
 func TestABackgroundMayBeInAnotherForm(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "texts", map[string]string{

@@ -47,7 +47,7 @@ type stored struct {
 	executor *localexec.Executor
 }
 
-// store resolves an experiment of one cell and runs what its tables need.
+// store resolves an experiment of one cell and runs the tasks that its tables need.
 func store(t *testing.T, sets ...string) *stored {
 	t.Helper()
 	source := taskstest.Text(1500)
@@ -74,7 +74,7 @@ func store(t *testing.T, sets ...string) *stored {
 	return s
 }
 
-// commit executes a node and stores what it makes.
+// commit executes a node and stores its outputs.
 func (s *stored) commit(t *testing.T, n *plan.Node) {
 	t.Helper()
 	commit, err := s.executor.Execute(t.Context(), plan.Ref{Key: n.Key})
@@ -272,7 +272,7 @@ func checkCoin(t *testing.T, c *Canary) {
 	}
 }
 
-// The metric rows of a training count what its clients have trained on.
+// The metric rows of a training count its clients' data.
 func TestCohortsAreWhoHasTrained(t *testing.T) {
 	t.Parallel()
 	for name, sets := range map[string][]string{"fixed-size": nil, "poisson": poisson, "iid": iid} {
@@ -358,7 +358,8 @@ func TestDevicesAreTheUsersOfThePopulation(t *testing.T) {
 		}
 		users[d.User]++
 	}
-	// taskstest.Text has 19 users, as many as there are squares mod 37. A quarter of them is unseen.
+	// taskstest.Text has 19 users, the number of squares mod 37. A quarter of them is
+	// unseen.
 	if len(list) != len(examples) || len(users) != 19 || len(list) != 2*19-5 {
 		t.Errorf("%d devices of %d users, %d with examples; want 33 of 19", len(list), len(users), len(examples))
 	}
@@ -492,7 +493,7 @@ func TestMembershipsAreTheLossesThatTheAuditRead(t *testing.T) {
 
 // Not parallel: it counts the memory of the whole process.
 func TestTwoMillionReferencesTakeNoMoreMemoryThanAFew(t *testing.T) {
-	s := store(t, "canaries.words=5") // so many references follow one word, and there are more
+	s := store(t, "canaries.words=5") // the space has more references, and this many follow one word
 	var params randomsampling.Params
 	for _, n := range s.Plan.Nodes {
 		if n.Kind == randomsampling.Kind.Name {
@@ -564,7 +565,7 @@ func (w *watchedMemory) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// heap is what is in use; pools let go of what they keep after two collections.
+// heap is the memory in use; pools drop their contents after two collections.
 func heap() int64 {
 	runtime.GC()
 	runtime.GC()

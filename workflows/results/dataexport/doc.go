@@ -1,8 +1,8 @@
-// Package dataexport writes the data that a cell of a run was computed on as
-// tables that other programs read: what became of every example of the source,
-// what each user trained on, where each copy of a canary stands, who trained in
-// which round, what its devices have sent, what the canaries are ranked against, and
-// the losses that tell members from others.
+// Package dataexport writes the data that a cell of a run was computed on as tables
+// that other programs read: the part and use of every example of the source, the
+// training data of each user, the place of each copy of a canary, the cohort of each
+// round, the updates of its devices, the references of the canaries, and the losses
+// that tell members from others.
 //
 //	cell := dataexport.Cell{Archive: archive, Plan: p, Cell: &p.Cells[0], Experiment: e}
 //	for _, table := range dataexport.Tables(e) {
@@ -47,10 +47,10 @@ const (
 	Memberships Table = "memberships"
 )
 
-// Tables lists what a cell has. There are canaries where the experiment asks for
-// some, references with random sampling, and cohorts where users are sampled by
-// a seed: of a secret key nobody shall learn them. There are devices where users are divided
-// into some, updates where the training records them, and memberships where users are audited for it.
+// Tables lists the tables of a cell: canaries if the experiment has some, references with random
+// sampling, and cohorts if a seed samples users (those of a secret key stay secret). It lists
+// devices if users are divided into some, updates if the training records them, and memberships if
+// an audit measures them.
 func Tables(e *experiment.Experiment) []Table {
 	tables := []Table{Vocabulary, Parts, Population}
 	if e.Canaries != nil || planted(e) {
@@ -108,7 +108,7 @@ type Example struct {
 	User    string `json:"user" parquet:"user,dict"`
 	// Part is train, test or validation. Of train, balancing leaves out some.
 	Part string `json:"part" parquet:"part,dict"`
-	// Tokens are what a model reads: <begin>, the words, and <end> unless they
+	// Tokens are the model's input: <begin>, the words, and <end> unless they
 	// fill a whole sequence.
 	Tokens []int32 `json:"tokens" parquet:"tokens,list"`
 }
@@ -120,7 +120,7 @@ type Trained struct {
 	Example int64 `json:"example" parquet:"example"`
 	// Canary is the number of the one that stands there, null if there is none.
 	Canary *int64 `json:"canary" parquet:"canary,optional"`
-	// Tokens are what is trained on, with <begin> and <end> as in Example.
+	// Tokens are the trained tokens, with <begin> and <end> as in Example.
 	Tokens []int32 `json:"tokens" parquet:"tokens,list"`
 }
 
@@ -138,7 +138,7 @@ type Canary struct {
 	HeldBack           bool   `json:"held_back" parquet:"held_back"`
 	// InsertedTimes is the chosen number of insertions, 0 where there is none.
 	InsertedTimes int64 `json:"inserted_times" parquet:"inserted_times"`
-	// Format names what it was drawn from; empty where all canaries have one format.
+	// Format names the canary's format; empty if all canaries have one.
 	Format string `json:"format" parquet:"format"`
 	// Sharers are the balanced users selected to carry it, before an iid shuffle.
 	Sharers int64 `json:"sharers" parquet:"sharers"`
@@ -168,7 +168,7 @@ type Reference struct {
 	Number int64 `json:"number" parquet:"number"`
 	// Tokens follow the prefix of a canary.
 	Tokens []int32 `json:"tokens" parquet:"tokens,list"`
-	// Format names what they were drawn from; empty where all canaries have one format.
+	// Format names the references' format; empty if all canaries have one.
 	Format string `json:"format" parquet:"format"`
 }
 
@@ -194,18 +194,18 @@ type Device struct {
 	Examples int64 `json:"examples" parquet:"examples"`
 }
 
-// Update is what a device has sent in a round, of one layer.
+// Update is one layer of the update that a device sent in a round.
 type Update struct {
 	// Round counts from 1.
 	Round  int64  `json:"round" parquet:"round"`
 	Device int64  `json:"device" parquet:"device"`
 	Layer  string `json:"layer" parquet:"layer,dict"`
-	// Values are those of the layer's parameters in their order, or what they were projected
-	// to. They are overwritten by the next row's.
+	// Values are those of the layer's parameters in their order, or their projection. They
+	// are overwritten by the next row's.
 	Values []float32 `json:"values" parquet:"values,list"`
 }
 
-// Membership is what a membership audit reads of a user.
+// Membership holds the data of a user that a membership audit reads.
 type Membership struct {
 	// User counts the balanced users that train from 0, and then those held out.
 	User int64 `json:"user" parquet:"user"`

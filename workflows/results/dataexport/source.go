@@ -13,9 +13,9 @@ import (
 	"coalmine/workflows/plan"
 )
 
-// source gives the reading parts of tasks what is stored. It keeps the blobs
-// that were read last, since streams are read in small pieces. It is for one
-// goroutine.
+// source gives the reading parts of tasks the stored outputs. It keeps the
+// blobs that were read last, since streams are read in small pieces. It is for
+// one goroutine.
 type source struct {
 	archive *storage.Archive
 	plan    *plan.Plan
@@ -130,7 +130,7 @@ func (s *source) Imported(_ context.Context, digest storage.Digest) (io.ReadClos
 	return nil, fmt.Errorf("source %s is not read again", digest.Short())
 }
 
-// missing names the node of what is not stored, and says what to do.
+// missing names the node of a missing output, and tells how to get it.
 func (s *source) missing(node storage.Key, err error) error {
 	if n := s.plan.Nodes[node]; n != nil && errors.Is(err, storage.ErrNotFound) {
 		return fmt.Errorf("%q (%s, node %s) is not stored: %w; it is once the run has come to it, and stays while the run exists", n.Label, n.Kind, node.Short(), storage.ErrNotFound)

@@ -25,7 +25,7 @@ type Cell struct {
 	Experiment *experiment.Experiment
 }
 
-// The names of inputs that the tables give to what they read.
+// The tables' names of their inputs.
 const (
 	populationInput = "population"
 	shardsInput     = "shards"
@@ -88,7 +88,7 @@ func paramsOf[P any](n *plan.Node) (*P, error) {
 	return params, nil
 }
 
-// populationTask is a task that reads what the cell trains on.
+// populationTask is a task that reads the training data of the cell.
 func (c *Cell) populationTask() *tasks.Task {
 	return c.task(tasks.Input{Name: populationInput, Key: c.Cell.Population.Key}, tasks.Input{Name: shardsInput, Key: c.Cell.Shards.Key})
 }

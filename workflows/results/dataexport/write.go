@@ -33,8 +33,8 @@ const (
 	valuesOfRow = 32
 )
 
-// Write writes a table, one of Tables, in one of Formats. After an error what was
-// written is not the whole of it.
+// Write writes a table, one of Tables, in one of Formats. After an error the
+// table is incomplete.
 func (c *Cell) Write(ctx context.Context, table Table, format Format, w io.Writer) error {
 	if !slices.Contains(Tables(c.Experiment), table) {
 		return fmt.Errorf("cell %s has no table %s", c.Cell.Name, table)
@@ -62,7 +62,7 @@ func (c *Cell) Write(ctx context.Context, table Table, format Format, w io.Write
 	return fmt.Errorf("table %q is unknown", table)
 }
 
-// write writes what a table gives row by row.
+// write writes a table row by row.
 func write[Row any](ctx context.Context, each func(context.Context, func(Row) error) error, format Format, w io.Writer) error {
 	switch format {
 	case JSONLines:

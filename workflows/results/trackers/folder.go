@@ -11,9 +11,9 @@ import (
 
 // Format is a form of many files.
 type Format struct {
-	// Name is what --format calls it.
+	// Name is the format's name in --format.
 	Name string
-	// Description says what it is, in a few words.
+	// Description describes the format in a few words.
 	Description string
 	// Reader is a command that shows a folder of it, with %s for the folder.
 	Reader string
@@ -55,7 +55,7 @@ func Named(name string) (Format, bool) {
 	return Format{}, false
 }
 
-// Written says what was written.
+// Written describes the written files.
 type Written struct {
 	Run string `json:"run"`
 	// Folder is that of the run.

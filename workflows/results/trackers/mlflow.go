@@ -26,7 +26,7 @@ import (
 // Names may hold slashes. A run of Coalmine is an experiment there and a cell a run, so that
 // a store may hold several runs of one experiment file.
 
-// What meta.yaml says of the status of a run (mlflow.entities.RunStatus).
+// The status of a run in meta.yaml (mlflow.entities.RunStatus).
 const (
 	mlflowRunning  = 1
 	mlflowFinished = 3

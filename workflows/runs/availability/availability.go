@@ -1,9 +1,10 @@
-// Package availability reads what storage holds of a plan: of a node ([LookUp]), and
-// of a training of any length ([Surveyor]). It changes nothing and lists nothing.
+// Package availability reads from storage the outputs of a plan that are there: of a
+// node ([LookUp]), and of a training of any length ([Surveyor]). It changes nothing
+// and lists nothing.
 //
-// A node is available if it is committed and its blobs can be read. Whatever is not
-// available is only work (invariant 6): it is made again from the nearest outputs that
-// are.
+// A node is available if it is committed and its blobs can be read. A node that is not
+// available is only work (invariant 6): it is made again from the nearest available
+// outputs.
 package availability
 
 import (
@@ -16,7 +17,7 @@ import (
 	"coalmine/storage"
 )
 
-// Node is what storage holds of a node.
+// Node is the state of a node in storage.
 type Node struct {
 	// Commit is the node's record, nil if there is none, or if it is torn.
 	Commit *storage.Commit
@@ -60,7 +61,7 @@ func LookUp(ctx context.Context, archive *storage.Archive, key storage.Key) (Nod
 // lookUpsAtOnce is how many nodes LookUpAll asks for at the same time.
 const lookUpsAtOnce = 16
 
-// LookUpAll asks storage for nodes, and returns what it holds of each, in the order of
+// LookUpAll asks storage for nodes, and returns the state of each, in the order of
 // their keys.
 func LookUpAll(ctx context.Context, archive *storage.Archive, keys []storage.Key) ([]Node, error) {
 	return lookUpAll(ctx, keys, func(ctx context.Context, key storage.Key) (Node, error) { return LookUp(ctx, archive, key) })

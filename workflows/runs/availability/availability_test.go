@@ -64,8 +64,8 @@ func newRecords() *records {
 	return &records{chain: chain, steps: make(map[storage.Key]int), checkpoints: make(map[int]bool)}
 }
 
-// reach records what a training leaves that has reached a frontier: the boundaries,
-// the steps of the open segment, and the checkpoints that are kept.
+// reach records the objects of a training that has reached a frontier: the
+// boundaries, the steps of the open segment, and the checkpoints that are kept.
 func (x *records) reach(frontier int, kept []int) {
 	for r := 1; r <= frontier; r++ {
 		if plan.Boundary(r) || plan.SegmentEnd(r) > frontier || slices.Contains(kept, r) {
@@ -97,8 +97,8 @@ func (x *records) surveyor(kept []int) Surveyor {
 	}
 }
 
-// A survey asks about as many records as a binary search does, however long
-// the training.
+// A survey asks for about as many records as a binary search, for a training of
+// any length.
 func TestASurveyAsksLittle(t *testing.T) {
 	t.Parallel()
 	const steps, frontier = 200_000, 154_321
@@ -164,8 +164,8 @@ func TestASurveyEndsAtTheFirstError(t *testing.T) {
 	}
 }
 
-// Checkpoints that a training with recorded rounds has in store are asked for at once, each once: here
-// none is answered before as many are asked for as may be.
+// Checkpoints that a training with recorded rounds has in store are asked for at once, each once:
+// here none is answered before the allowed number of them is asked for.
 func TestASurveyAsksForManyCheckpointsAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

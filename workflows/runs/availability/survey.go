@@ -10,7 +10,7 @@ import (
 	"coalmine/workflows/plan"
 )
 
-// Chain is what storage holds of a chain.
+// Chain is the state of a chain in storage.
 type Chain struct {
 	// Frontier is the highest step that is committed as far as was asked, 0 if none.
 	Frontier int
@@ -24,8 +24,8 @@ type Chain struct {
 // The records of a chain's steps are there for every boundary up to the
 // frontier, and for every step of the open segment up to the frontier; both are
 // rows without holes, so they can be bisected. A replay leaves the same trace
-// in the segment it is in. Whatever has been deleted beyond that is only work:
-// the steps found are available, even if better ones were overlooked.
+// in the segment it is in. Other deleted outputs are only work: the steps found
+// are available, even if better ones were overlooked.
 type Surveyor struct {
 	// LookUp asks storage for a node, Has for its record alone. LookUp is called by several
 	// goroutines at once.

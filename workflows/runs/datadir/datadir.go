@@ -1,6 +1,6 @@
 // Package datadir keeps the data directory of embedded runs, which users name by
-// --home and call a home. It has one owner at a time; whoever else comes talks to the
-// owner's HTTP API:
+// --home and call a home. It has one owner at a time; other processes use the owner's
+// HTTP API:
 //
 //	d, err := datadir.Claim(".coalmine")
 //	if owned, ok := errors.AsType[*datadir.OwnedError](err); ok {
@@ -44,7 +44,7 @@ type OwnedError struct {
 	// Address is where the owner's HTTP API answers; empty if the owner has
 	// not said so within a few seconds.
 	Address string
-	// Token is what its API asks for; never printed.
+	// Token opens its API; it is never printed.
 	Token string
 	// PID is the owner's process id; 0 if it is not known.
 	PID int
@@ -112,7 +112,7 @@ func (e *OwnedError) Owns() bool {
 
 // try claims the directory or says who has it. It holds the gate meanwhile: a new
 // owner passes it only after it has replaced its predecessor's owner.json, so
-// that whoever finds the lock taken finds nobody else's name beside it.
+// that a process that finds the lock taken finds the owner's name beside it.
 func try(path string) (*Dir, error) {
 	gate, err := tryLock(filepath.Join(path, "gate"))
 	if errors.Is(err, errLocked) {

@@ -21,8 +21,8 @@ type owner struct {
 
 func ownerFile(dir string) string { return filepath.Join(dir, "owner.json") }
 
-// NoteSecrets hides the token file of a data directory from external programs, whichever process owns
-// the directory.
+// NoteSecrets hides the token file of a data directory from external programs, even if another
+// process owns the directory.
 func NoteSecrets(dir string) { secrets.NoteFile(ownerFile(dir)) }
 
 // writeOwner replaces owner.json whole, so that nobody reads half of it, and

@@ -2,10 +2,10 @@
 //
 // # The lease
 //
-// Processes that share a queue contend for one lease in it. Whoever holds it leads;
-// the others stand by and ask as often as the leader renews, so that one of them
-// leads soon after the leader has gone. A process without a queue to share leads
-// without a contest: it owns its store.
+// Processes that share a queue contend for one lease in it. The holder leads; the
+// others stand by and ask as often as the leader renews, so that one of them leads
+// soon after the leader has gone. A process without a queue to share leads without
+// a contest: it owns its store.
 //
 // # The epoch and the fencing token
 //
@@ -18,9 +18,9 @@
 //
 // # One store
 //
-// Processes that meet in one queue must work on one store. The leader announces
-// which it has, each attempt says it too ([attempts.Leader]), and whoever has another
-// does not stand by for it.
+// Processes that meet in one queue must work on one store. The leader announces which
+// it has, each attempt names it too ([attempts.Leader]), and a process with another
+// store does not stand by for it.
 package leadership
 
 import (
@@ -42,8 +42,8 @@ const (
 	// death, and two lost renewals cost a leader nothing.
 	LeaseTTL   = 3 * time.Second
 	LeaseRenew = time.Second
-	// AnnounceEvery is how often the leader announces itself and its store; what it has
-	// announced lasts for AnnouncedTTL.
+	// AnnounceEvery is the time between two announcements of the leader and its store;
+	// each lasts for AnnouncedTTL.
 	AnnounceEvery = 2 * time.Second
 	AnnouncedTTL  = 5 * time.Second
 	// EpochEvery is the pause between checks in storage for a newer leader: one with another
@@ -67,7 +67,8 @@ var (
 	ErrStandby = errors.New("this coordinator does not lead at the moment")
 )
 
-// Queue is what the contest needs of a queue. It may forget everything at any moment.
+// Queue holds the operations of a queue that the contest needs. It may lose all data at
+// any moment.
 type Queue interface {
 	// Lease takes or renews the named lease; it reports whether holder has it.
 	Lease(ctx context.Context, name, holder string, ttl time.Duration) (bool, error)
@@ -75,8 +76,8 @@ type Queue interface {
 	Release(ctx context.Context, name, holder string) error
 	// Publish keeps data under name for ttl.
 	Publish(ctx context.Context, name string, data []byte, ttl time.Duration) error
-	// Published returns what was published under name, or nil if that is nothing or
-	// has expired.
+	// Published returns the value published under name, or nil if there is none or
+	// it has expired.
 	Published(ctx context.Context, name string) ([]byte, error)
 }
 
@@ -88,7 +89,7 @@ type Contest struct {
 	Archive *storage.Archive
 	// Queue holds the lease. It is not used if Holder is empty.
 	Queue Queue
-	// Holder names this process. Empty means that there is no contest: whoever owns
+	// Holder names this process. Empty means that there is no contest: the owner of
 	// an embedded store leads.
 	Holder string
 	// Place names the queue, for people and for coordinators of the same store with another

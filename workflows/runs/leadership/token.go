@@ -54,8 +54,8 @@ func (t *Token) deposed(ctx context.Context, epoch int) error {
 func (t *Token) BeginBatch() (end func()) { return t.batches.begin() }
 
 // Quiet reports whether no batch of a collection is under way, and how many have
-// begun. What was read between two calls that both report quiet and the same number
-// was read while no batch was under way.
+// begun. Reads between two calls that both report quiet and the same number
+// happened while no batch was under way.
 func (t *Token) Quiet() (begun int, quiet bool) { return t.batches.quiet() }
 
 // batches counts the batches of collections.

@@ -102,9 +102,9 @@ func (r *Run) Lost() string {
 	return plan.LostReport
 }
 
-// Owns returns an error that wraps storage.ErrNotFound if a cell is done and the store has its report only
-// under another key, or not at all: what is stored under the keys of this build belongs to a later run
-// of the experiment.
+// Owns returns an error that wraps storage.ErrNotFound if a cell is done and the store has its
+// report only under another key, or not at all: outputs under the keys of this build belong to a
+// later run of the experiment.
 func (r *Run) Owns(ctx context.Context, archive *storage.Archive, cell *plan.Cell) error {
 	if r.Recorded || r.State.Outcomes[cell.Name] != runs.Done {
 		return nil

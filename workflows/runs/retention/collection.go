@@ -1,15 +1,16 @@
-// These files delete what no run needs any more: garbage collection.
-// Retention tidies behind each training while it goes on; a collection takes the
-// rest, such as what removed runs have left and attempts that were lost.
+// These files delete objects that no run needs any more: garbage collection.
+// Retention deletes behind each training while it goes on; a collection takes
+// the rest, such as the objects of removed runs and of lost attempts.
 //
-// A collection marks what the runs that there are need (mark.go), and sweeps the rest
-// of an inventory of the store (sweep.go); nothing is remembered from one collection to
-// the next. What is young stays in any case: an attempt stores its blobs some time
-// before its commit, and a submission its source before its run.
+// A collection marks the objects that existing runs need (mark.go), and sweeps the rest
+// of an inventory of the store (sweep.go); it keeps no state from one collection to the
+// next. Young objects stay in any case: an attempt stores its blobs some time before
+// its commit, and a submission its source before its run.
 //
-// A collection may run beside live runs. They may take up what is just being deleted:
-// that costs a replay and no more, since a lost blob is work (invariant 6). For what is
-// no mere input the runs are read once more just before each batch:
+// A collection may run beside live runs. They may take up a node that is just being
+// deleted: that costs a replay and no more, since a lost blob is work (invariant 6).
+// For objects other than such inputs, the runs are read once more just before each
+// batch:
 //
 //   - The outcome of a run that finds all of it cached. The leader looks at the
 //     outcome of every run before it declares its end, and looks again if a batch
@@ -32,7 +33,7 @@ import (
 	"coalmine/workflows/runs/leadership"
 )
 
-// Collector deletes what no run needs.
+// Collector deletes objects that no run needs.
 type Collector struct {
 	Archive *storage.Archive
 	// Compile makes the plan of a run whose plan is not recorded (package planrecord). It MUST
@@ -40,9 +41,9 @@ type Collector struct {
 	Compile func(ctx context.Context, run *runs.Run) (*plan.Plan, error)
 	// Sources returns the sources that such a run needs.
 	Sources func(run *runs.Run) ([]storage.Digest, error)
-	// OlderThan is the least age of what is deleted; sources have to be at least
-	// MinSourceAge old besides. The timeout of tasks and SafetyMargin is safe
-	// whatever goes on.
+	// OlderThan is the least age of deleted objects; sources must also be at
+	// least MinSourceAge old. The timeout of tasks and SafetyMargin is always
+	// safe.
 	OlderThan time.Duration
 	// Now defaults to time.Now. It is compared with the store's clock.
 	Now func() time.Time
@@ -50,10 +51,10 @@ type Collector struct {
 	Progress func(deleted, of int)
 }
 
-// Ages of what is collected.
+// Ages of collected objects.
 const (
-	// SafetyMargin is what the age of collected objects is above the longest time
-	// that an attempt may take.
+	// SafetyMargin is added to the longest time of an attempt to give the least
+	// age of collected objects.
 	SafetyMargin = time.Hour
 	// MinSourceAge leaves a submission time between uploading and recording.
 	MinSourceAge = time.Hour
@@ -72,7 +73,7 @@ func (a *Amount) add(objects ...storage.Object) {
 	}
 }
 
-// Result is what a collector has deleted, or would delete.
+// Result counts the objects that a collector has deleted, or would delete.
 type Result struct {
 	DryRun bool `json:"dry_run"`
 	// OlderThan is the least age, in seconds.
@@ -91,7 +92,7 @@ type Result struct {
 	Kept Amount `json:"kept"`
 }
 
-// Total sums up what was collected.
+// Total sums up the collected objects.
 func (c *Result) Total() Amount {
 	var sum Amount
 	for _, a := range c.Collected {
@@ -107,8 +108,8 @@ func (c *Result) take(objects []storage.Object) {
 	}
 }
 
-// Preview says what Collect would delete now, as if the runs named in without had
-// been removed. It deletes nothing and needs no token.
+// Preview counts the objects that Collect would delete now, as if the runs named
+// in without had been removed. It deletes nothing and needs no token.
 func (c *Collector) Preview(ctx context.Context, without ...string) (*Result, error) {
 	inv, err := c.takeInventory(ctx)
 	if err != nil {
@@ -131,9 +132,9 @@ func (c *Collector) Preview(ctx context.Context, without ...string) (*Result, er
 	return out, nil
 }
 
-// Collect deletes what no run needs, batch by batch. It checks the token
-// before each, and works out anew what is needed if the runs have changed. When
-// it is interrupted it returns what it has done; the next one does the rest.
+// Collect deletes objects that no run needs, batch by batch. It checks the
+// token before each batch, and marks anew if the runs have changed. When it is
+// interrupted it returns its deletions so far; the next one does the rest.
 func (c *Collector) Collect(ctx context.Context, token *leadership.Token) (*Result, error) {
 	if err := c.eraseRemoved(ctx, token); err != nil {
 		return nil, err

@@ -287,7 +287,7 @@ func TestARunThatComesBeforeABatchKeepsWhatItNeeds(t *testing.T) {
 	x.append(x.submit("other", other), runs.Started, runs.Finished)
 	compiled := x.Compile
 	x.Compile = func(ctx context.Context, r *runs.Run) (*plan.Plan, error) {
-		if x.plans["again"] == nil { // while it is worked out what the other run needs
+		if x.plans["again"] == nil { // while the other run's needs are marked
 			x.submit("again", removed)
 		}
 		return compiled(ctx, r)

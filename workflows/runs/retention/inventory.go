@@ -8,16 +8,16 @@ import (
 	"coalmine/storage"
 )
 
-// inventory is everything in a store that can be collected. It is what a listing
-// has shown, so that it grows with the store: about 200 bytes an object.
+// inventory is everything in a store that can be collected. It holds a listing,
+// so it grows with the store: about 200 bytes an object.
 type inventory struct {
 	nodes map[storage.Key]*storedNode
 	// others are logs, records and sources.
 	others []storage.Object
 }
 
-// storedNode is what the store holds of a node. It has one age: the youngest of
-// its objects may belong to an attempt that is about to commit.
+// storedNode holds the objects of a node in the store. It has one age: the
+// youngest of its objects may belong to an attempt that is about to commit.
 type storedNode struct {
 	commit *storage.Object
 	blobs  []storage.Object
@@ -77,7 +77,7 @@ func (inv *inventory) add(o storage.Object) {
 	}
 }
 
-// forget takes out what has been deleted.
+// forget takes out deleted objects.
 func (inv *inventory) forget(objects []storage.Object) {
 	gone := make(map[storage.Object]bool, len(objects))
 	for _, o := range objects {

@@ -37,7 +37,7 @@ const (
 	needAll
 )
 
-// marks are what all runs need of what is stored.
+// marks are the stored objects that runs need.
 type marks struct {
 	inv   *inventory
 	nodes map[storage.Key]need
@@ -59,7 +59,7 @@ func (x *marks) hold(run string, format string, args ...any) {
 	x.held = append(x.held, Held{run, fmt.Sprintf(format, args...)})
 }
 
-// wantedChain is a training with what all runs want of it.
+// wantedChain is a training with the steps that all runs want of it.
 type wantedChain struct {
 	shape  *plan.Chain
 	claims Claims
@@ -72,7 +72,7 @@ func (x *marks) markNode(key storage.Key, n need) {
 	}
 }
 
-// mark works out what the runs need of an inventory.
+// mark marks the objects of an inventory that the runs need.
 func (c *Collector) mark(ctx context.Context, inv *inventory, all *allRuns) (*marks, error) {
 	x := &marks{inv: inv, nodes: map[storage.Key]need{}, runs: map[string]bool{}, sources: map[storage.Digest]bool{},
 		chains: map[storage.Key]*wantedChain{}}
@@ -97,7 +97,7 @@ func (c *Collector) mark(ctx context.Context, inv *inventory, all *allRuns) (*ma
 	return x, nil
 }
 
-// markLibrary marks the sources that have a name, and what was read from them.
+// markLibrary marks the sources that have a name, and the nodes that read them.
 func (c *Collector) markLibrary(ctx context.Context, x *marks) error {
 	entries, err := sources.Library{Archive: c.Archive}.Entries(ctx)
 	if err != nil {
@@ -252,7 +252,7 @@ func (x *marks) markChain(ctx context.Context, w *wantedChain) error {
 	return nil
 }
 
-// needs is what must stay of a step.
+// needs lists the nodes of a step that must stay.
 func (w *wantedChain) needs(step, frontier int) need {
 	switch {
 	case w.live, step == frontier, w.claims.Keep(step, frontier):

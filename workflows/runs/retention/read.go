@@ -21,9 +21,9 @@ type Read struct {
 // training that stood at the last step when it was read deletes that with the next.
 const mayBeGone = 1
 
-// Find returns what goes: all checkpoints, in order, or nothing where an earlier term has
-// deleted them, with the records of closed segments. They go in the order of steps, so that
-// the last tell.
+// Find returns the nodes to delete: all checkpoints, in order, or nothing where an earlier
+// term has deleted them, with the records of closed segments. They go in the order of
+// steps, so that the last tell.
 func (x Read) Find(ctx context.Context) ([]Retirement, error) {
 	for i := range min(len(x.Steps), 1+mayBeGone) {
 		step := x.Steps[len(x.Steps)-1-i]

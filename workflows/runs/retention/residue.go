@@ -10,15 +10,16 @@ import (
 	"coalmine/workflows/runs/availability"
 )
 
-// Residue finds what deletions that were cut short have left of a chain, with a
-// bounded number of questions.
+// Residue finds the nodes of a chain that interrupted deletions have left, with
+// a bounded number of requests.
 type Residue struct {
 	// LookUp asks storage for a node, Has for its record alone.
 	LookUp func(context.Context, storage.Key) (availability.Node, error)
 	Has    func(context.Context, storage.Key) (bool, error)
 	Chain  *plan.Chain
 	Claims Claims
-	// Needed are steps, ascending, that something has yet to read, whoever claims them.
+	// Needed are steps, ascending, that a node has yet to read, whether or not a run
+	// claims them.
 	Needed []int
 	// Frontier is the highest committed step.
 	Frontier int
@@ -110,7 +111,7 @@ func (x *residueSearch) rolledOut(c Claim) []Retirement {
 		case x.hasBlobs(step) || x.hasStrayRecord(step):
 			left = append(left, Retirement{What: WholeStep, Step: step})
 		case plan.Boundary(step) && c.every%tasks.SegmentSteps != 0:
-			// A boundary's record stays, so it doesn't tell what is below.
+			// A boundary's record stays, so it tells nothing about the steps below.
 		default:
 			return left
 		}

@@ -1,6 +1,6 @@
-// Package retention decides what stays of a chain, so that a training of any length
-// takes bounded work and a hundredth of an object a step (invariant 9), and collects what
-// no run needs ([Collector]):
+// Package retention decides which nodes of a chain stay, so that a training of any length
+// takes bounded work and a hundredth of an object a step (invariant 9), and collects
+// objects that no run needs ([Collector]):
 //
 //   - When a step has been joined, its parts go, commits and blobs, and so does
 //     the checkpoint of the step before.
@@ -12,9 +12,9 @@
 //   - Claimed checkpoints stay whole ([Claim]), and so do the frontier and the step
 //     that the chain is at.
 //
-// What goes is first listed ([Retirement]). Whether it is to be kept after all is
-// decided when its turn comes ([Chain.Deletions]). Deletions run behind the training,
-// in order, so what a leader has not come to is the newest few steps; its successor
+// Nodes to delete are first listed ([Retirement]). Whether one is to be kept after
+// all is decided when its turn comes ([Chain.Deletions]). Deletions run behind the
+// training, in order, so a leader leaves at most the newest few steps; its successor
 // finds them ([Residue]). Each deletion is harmless to repeat, and one too many costs
 // a replay.
 package retention
@@ -36,10 +36,10 @@ type Retirement struct {
 	Objects map[storage.Key][]storage.Blob
 }
 
-// Retired says what of a step goes.
+// Retired lists the parts of a step to delete.
 type Retired int
 
-// What of a step may go.
+// Parts of a step that may be deleted.
 const (
 	Parts     Retired = iota // its parts, without a trace
 	Blobs                    // its checkpoint; its record stays
@@ -61,9 +61,9 @@ type Chain struct {
 // Closed reports whether the boundary of the step's segment is committed.
 func (c *Chain) Closed(step int) bool { return plan.SegmentEnd(step) <= c.Frontier }
 
-// AfterStep returns what a step that has just been joined makes superfluous. objects
-// are those of its parts as far as they are known; ended says that the pass has
-// reached its last checkpoint.
+// AfterStep returns the nodes that a step that has just been joined makes
+// superfluous. objects are those of its parts as far as they are known; ended says
+// that the pass has reached its last checkpoint.
 func (c *Chain) AfterStep(step int, objects map[storage.Key][]storage.Blob, ended bool, claims Claims) []Retirement {
 	out := []Retirement{{What: Blobs, Step: step - 1}, {Parts, step, objects}}
 	if plan.Boundary(step) || ended && c.Closed(step) {
@@ -79,8 +79,8 @@ func (c *Chain) AfterStep(step int, objects map[storage.Key][]storage.Blob, ende
 	return possible(c.Shape, out)
 }
 
-// AfterPass returns what goes when a pass is given up at a step: the step, unless it
-// is the frontier, and the parts of the next step if its tasks existed.
+// AfterPass returns the nodes to delete when a pass is given up at a step: the step,
+// unless it is the frontier, and the parts of the next step if its tasks existed.
 func (c *Chain) AfterPass(step int, begun bool) []Retirement {
 	var out []Retirement
 	if begun {
@@ -95,8 +95,8 @@ func (c *Chain) AfterPass(step int, begun bool) []Retirement {
 	return possible(c.Shape, out)
 }
 
-// possible leaves out what does not exist: steps before the first, and parts of a
-// chain that has none.
+// possible leaves out nodes that cannot exist: steps before the first, and parts
+// of a chain that has none.
 func possible(chain *plan.Chain, all []Retirement) []Retirement {
 	return slices.DeleteFunc(all, func(r Retirement) bool { return r.Step < 1 || r.What == Parts && chain.Width == 0 })
 }
@@ -155,11 +155,11 @@ func (c *Chain) deletions(r Retirement) []Deletion {
 	return out
 }
 
-// Recent remembers what has been retired with the last two steps that were joined:
-// an attempt that was overtaken may commit it once more.
+// Recent remembers the nodes retired with the last two steps that were joined: an
+// attempt that was overtaken may commit it once more.
 type Recent [2]map[storage.Key]Retirement // the newest first
 
-// Remember notes what is retired with a step.
+// Remember notes the nodes retired with a step.
 func (x *Recent) Remember(shape *plan.Chain, step int) {
 	newest := make(map[storage.Key]Retirement)
 	if step > 1 {
@@ -171,7 +171,7 @@ func (x *Recent) Remember(shape *plan.Chain, step int) {
 	*x = Recent{newest, x[0]}
 }
 
-// Late returns what has to be retired again because an overtaken attempt has
+// Late returns the nodes to retire again because an overtaken attempt has
 // committed a node.
 func (x *Recent) Late(key storage.Key) []Retirement {
 	var again []Retirement

@@ -63,7 +63,7 @@ func (x *training) commit(key storage.Key, blobs ...string) []storage.Blob {
 	return c.Blobs
 }
 
-// step trains the next step, and returns what goes then.
+// step trains the next step, and returns the nodes to delete then.
 func (x *training) step() []Retirement {
 	r := x.frontier + 1
 	objects := make(map[storage.Key][]storage.Blob)
@@ -137,7 +137,7 @@ func (x *training) check(when string) {
 	}
 }
 
-// randomChain draws a training of at most so many steps.
+// randomChain draws a training of at most the given number of steps.
 func randomChain(r *rand.Rand, most int) *plan.Chain {
 	c := &plan.Chain{
 		Recipe: storage.Key{Digest: storage.DigestOf([]byte(fmt.Sprint(r.Uint64())))},
@@ -163,8 +163,8 @@ func TestNothingButWhatIsKeptIsLeftAfterAnyStep(t *testing.T) {
 	}
 }
 
-// A leader that dies has not come to what its last few steps have retired; the
-// next one finds it, without looking at more steps than that.
+// A leader that dies has not deleted the nodes that its last few steps retired;
+// the next one finds them, without looking at more steps.
 func TestALeadersSuccessorFindsWhatItHasLeft(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(15) {
@@ -314,7 +314,7 @@ func TestALedgerHoldsTheClaimsOfRunsThatExist(t *testing.T) {
 	}
 }
 
-// Enter and Strike of runs in any order leave what a table by run and chain would hold.
+// Enter and Strike of runs in any order equal a table by run and chain.
 func TestALedgerListsClaimsInTheOrderOfRuns(t *testing.T) {
 	t.Parallel()
 	const chains = 4

@@ -10,7 +10,7 @@ import (
 	"coalmine/workflows/plan"
 )
 
-// sweep returns what is to be deleted, in batches: nodes, then logs and
+// sweep returns the objects to delete, in batches: nodes, then logs and
 // leftovers of records, then sources, each by itself.
 func (c *Collector) sweep(ctx context.Context, inv *inventory, all *allRuns) ([][]storage.Object, *Result, error) {
 	x, err := c.mark(ctx, inv, all)
@@ -42,7 +42,7 @@ func (c *Collector) sweep(ctx context.Context, inv *inventory, all *allRuns) ([]
 // batchObjects is how many objects are deleted between two looks at the runs.
 const batchObjects = 1000
 
-// sweeper gathers what no run needs and what is old enough, in batches.
+// sweeper gathers objects that no run needs and that are old enough, in batches.
 type sweeper struct {
 	*Result
 	now     time.Time
@@ -80,7 +80,7 @@ func (s *sweeper) cut() {
 	}
 }
 
-// split tells what of a node goes from what stays.
+// split separates the objects of a node to delete from those that stay.
 func (c *Collector) split(ctx context.Context, n *storedNode, key storage.Key, need need) (drop, keep []storage.Object, err error) {
 	switch {
 	case need == needNothing:

@@ -44,7 +44,8 @@ func (x *fixture) finish(id string, p *plan.Plan) {
 	}
 }
 
-// garbage stores what no run needs: a training, a source and the log of an attempt.
+// garbage stores objects that no run needs: a training, a source and the log of an
+// attempt.
 func (x *fixture) garbage() {
 	x.t.Helper()
 	plantest.Store(x.t, x.Archive, otherKeys(x.t, 7))
@@ -108,7 +109,7 @@ func TestAFinishedRunKeepsItsOutcomeUnderABuildThatGivesOtherKeysOrNone(t *testi
 	}
 }
 
-// A run that went on under two builds has two plans, and what either has made stays.
+// A run that went on under two builds has two plans, and the nodes of both stay.
 func TestWhatEarlierPlansOfARunHaveMadeStays(t *testing.T) {
 	t.Parallel()
 	for _, finished := range []bool{true, false} {
@@ -203,7 +204,7 @@ func put(x *fixture, name, text string) {
 	}
 }
 
-// The plan of a run is recorded apart from the run, so that it is known what a run needs whose
+// The plan of a run is recorded apart from the run, so that the needs of a run are known whose
 // record is not readable.
 func TestARunThatCannotBeReadNeedsWhatItsRecordedPlansSay(t *testing.T) {
 	t.Parallel()
@@ -249,7 +250,7 @@ func TestARunThatNeverHadAPlanHoldsNothing(t *testing.T) {
 	}
 }
 
-// Of a training that a live and a finished run share everything stays, whichever comes first.
+// Of a training that a live and a finished run share everything stays, in either order.
 func TestATrainingIsLiveIfOneOfItsRunsIs(t *testing.T) {
 	t.Parallel()
 	for _, live := range []string{"a", "b"} {

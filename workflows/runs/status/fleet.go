@@ -2,7 +2,7 @@ package status
 
 import "coalmine/tasks"
 
-// Fleet is who is at work on all runs together, and what waits for a slot.
+// Fleet lists the workers of all runs, and the tasks that wait for a slot.
 type Fleet struct {
 	Workers []FleetWorker `json:"workers"`
 	// Queues are those of the classes that workers serve or tasks ask for. Slots without
@@ -13,7 +13,7 @@ type Fleet struct {
 	Waits []Wait `json:"waits"`
 }
 
-// FleetWorker is a live worker and what it is at.
+// FleetWorker is a live worker and its tasks.
 type FleetWorker struct {
 	Worker
 	Classes []tasks.Class `json:"classes"`

@@ -1,6 +1,6 @@
-// Package status is how runs stand, as data: what a coordinator publishes, and what
-// commands, API and page show. Its JSON is read by other programs: fields may be added,
-// none renamed.
+// Package status holds the status of runs as data: a coordinator publishes it, and
+// commands, API and page show it. Its JSON is read by other programs: fields may be
+// added, none renamed.
 package status
 
 import (
@@ -43,8 +43,8 @@ type Run struct {
 	// Queues are those of the classes of which the run has tasks that could run; none of a run
 	// that is not live.
 	Queues []Queue `json:"queues,omitempty"`
-	// FromStorage says that no coordinator tells how far the cells are: it was read from
-	// storage, and nothing is known of what is at work.
+	// FromStorage is set if no coordinator reports the progress of the cells: it was
+	// read from storage, and running tasks are unknown.
 	FromStorage bool `json:"from_storage,omitempty"`
 	// AgeSeconds is how old LastProgress was when it was read from storage: whole minutes, from
 	// an hour on whole hours, so that a run on which nobody works has no news all the time.
@@ -52,15 +52,15 @@ type Run struct {
 	// Health tells a stuck run from a slow one; "" for a run that has finished.
 	Health Health `json:"pace,omitempty"`
 	// LastProgress is when an output that the run wants was last committed, as far
-	// as this leader has seen, or whoever has read it from storage.
+	// as this leader, or the reader of storage, has seen.
 	LastProgress time.Time `json:"last_progress,omitzero"`
-	// Waits say what holds the run up, the gravest first; Reasons are their details
-	// alone.
+	// Waits are the reasons that hold the run up, the gravest first; Reasons are
+	// their details alone.
 	Waits   []Wait   `json:"waits,omitempty"`
 	Reasons []string `json:"reasons,omitempty"`
 
 	// Priority among runs: the higher goes first. Pinned runs, and cells, are kept from
-	// retention and removal. Note and Tags are what people have attached to the run.
+	// retention and removal. Note and Tags are those that users have set.
 	Priority    int      `json:"priority,omitempty"`
 	Pinned      bool     `json:"pinned,omitempty"`
 	PinnedCells []string `json:"pinned_cells,omitempty"`
@@ -91,7 +91,7 @@ type Cell struct {
 	Unit  plan.Unit `json:"unit,omitempty"`
 	// StepRounds is 1, for programs that multiply by it.
 	StepRounds int `json:"step_rounds,omitempty"`
-	// Now is what runs for the cell at the moment.
+	// Now lists the tasks that run for the cell at the moment.
 	Now string `json:"now,omitempty"`
 	// Breaches name the limits of audit.fail_if that the cell is beyond, once the run has finished.
 	Breaches []string `json:"breaches,omitempty"`
@@ -131,8 +131,8 @@ type Worker struct {
 	Build string `json:"build,omitempty"`
 	// CannotHelp says why its build cannot run tasks of the run, or of any run.
 	CannotHelp string `json:"cannot_help,omitempty"`
-	// MemoryBytes is what its process has, MemoryLimitBytes what it may have; 0 where
-	// nothing limits it.
+	// MemoryBytes is its process's memory, MemoryLimitBytes the limit; 0 if there is
+	// none.
 	MemoryBytes      int64 `json:"memory_bytes,omitempty"`
 	MemoryLimitBytes int64 `json:"memory_limit_bytes,omitempty"`
 	// Attempts have ended on it since it began, and Takeovers of them were at tasks with which

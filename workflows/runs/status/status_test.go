@@ -11,7 +11,8 @@ import (
 	"coalmine/workflows/runs"
 )
 
-// Other programs read what status --json prints: this test fails when a field is renamed.
+// Other programs read the output of status --json: this test fails when a field is
+// renamed.
 func TestTheJSONOfAStatusIsWhatOtherProgramsRead(t *testing.T) {
 	t.Parallel()
 	at := time.Unix(1_700_000_000, 0).UTC()

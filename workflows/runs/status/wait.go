@@ -16,14 +16,14 @@ const (
 	Working Health = "working"
 	// Slow: something holds it up that passes by itself.
 	Slow Health = "slow"
-	// Stuck: it does not go on until somebody does something, or until what is
-	// away comes back.
+	// Stuck: it does not go on until a user acts, or until an unreachable
+	// service comes back.
 	Stuck Health = "stuck"
 	// Paused: somebody has paused it.
 	Paused Health = "paused"
 )
 
-// WaitReason is what a run waits for.
+// WaitReason is the reason for which a run waits.
 type WaitReason string
 
 // The reasons for waiting, the gravest first.
@@ -84,8 +84,8 @@ type Wait struct {
 	Worker  string       `json:"worker,omitempty"`
 }
 
-// HealthOf judges by what an unfinished run waits for, and by whether something of it
-// is at work.
+// HealthOf judges by the reasons for which an unfinished run waits, and by whether
+// any of its tasks runs.
 func HealthOf(waits []Wait, atWork bool) Health {
 	blocked := slices.ContainsFunc(waits, func(w Wait) bool { return w.Reason.Blocks() })
 	away := slices.ContainsFunc(waits, func(w Wait) bool { return w.Reason == WaitStore || w.Reason == WaitSpace })
