@@ -29,7 +29,7 @@ type NoiseBound struct {
 // Resolution and limits of the search for a noise multiplier.
 const (
 	noiseTolerance = 5e-3
-	leastNoise     = 1.0 / (1 << 12)
+	smallestNoise  = 1.0 / (1 << 12)
 	mostNoise      = 1 << 20
 )
 
@@ -43,11 +43,21 @@ const (
 // Each gets its share of 1 - confidence, so that all of them together hold with the
 // confidence (union bound), whichever one is reported.
 func LeastNoise(outcomes []Outcome, recipe privacy.Recipe, confidence float64) (NoiseBound, error) {
+	return leastNoise(outcomes, recipe, confidence, anyCoins)
+}
+
+// LeastNoiseIndependent is LeastNoise if canaries do not hide each other ([IndependentPValue]). It
+// never refutes less.
+func LeastNoiseIndependent(outcomes []Outcome, recipe privacy.Recipe, confidence float64) (NoiseBound, error) {
+	return leastNoise(outcomes, recipe, confidence, independentCoins)
+}
+
+func leastNoise(outcomes []Outcome, recipe privacy.Recipe, confidence float64, a analysis) (NoiseBound, error) {
 	bound := NoiseBound{NoiseMultiplier: math.Inf(1), PValue: 1}
 	if err := validate(outcomes, confidence); err != nil {
 		return bound, err
 	}
-	s := noiseSearch{outcomes: outcomes, recipe: recipe, level: Share(1-confidence, len(outcomes))}
+	s := noiseSearch{analysis: a, outcomes: outcomes, recipe: recipe, level: Share(1-confidence, len(outcomes))}
 	s.recipe.ClipQuantile = nil // the noise multiplier is the total, including the share of the noisy count
 	var err error
 	if bound.PValue, err = s.claim(); err != nil || s.by(GaussianCurve(0)) < 0 {
@@ -82,6 +92,7 @@ func validate(outcomes []Outcome, confidence float64) error {
 
 // noiseSearch finds the least refuted noise.
 type noiseSearch struct {
+	analysis
 	outcomes []Outcome
 	recipe   privacy.Recipe
 	level    float64 // of each outcome
@@ -98,7 +109,7 @@ func (s *noiseSearch) claim() (float64, error) {
 	}
 	least := 1.0
 	for _, o := range s.outcomes {
-		least = min(least, float64(len(s.outcomes))*CurvePValue(o, curve))
+		least = min(least, float64(len(s.outcomes))*s.pValue(o, curve))
 	}
 	return least, nil
 }
@@ -106,7 +117,7 @@ func (s *noiseSearch) claim() (float64, error) {
 // by returns the index of the first outcome that refutes a curve, negative if
 // none does.
 func (s *noiseSearch) by(curve Curve) int {
-	return slices.IndexFunc(s.outcomes, func(o Outcome) bool { return Refutes(o, curve, s.level) })
+	return slices.IndexFunc(s.outcomes, func(o Outcome) bool { return s.refutes(o, curve, s.level) })
 }
 
 // curve returns the trade-off curve of the recipe with a noise multiplier.
@@ -119,7 +130,7 @@ func (s *noiseSearch) curve(noise float64) (Curve, error) {
 	return func(power float64) float64 { return t.At(1 - power) }, nil
 }
 
-func (s *noiseSearch) refutes(noise float64) (bool, error) {
+func (s *noiseSearch) excludes(noise float64) (bool, error) {
 	curve, err := s.curve(noise)
 	return err == nil && s.by(curve) >= 0, err
 }
@@ -130,7 +141,7 @@ func (s *noiseSearch) least() (float64, error) {
 	for err == nil && refuted > kept*(1+noiseTolerance) && !math.IsInf(refuted, 1) {
 		var yes bool
 		middle := math.Sqrt(kept * refuted)
-		if yes, err = s.refutes(middle); yes {
+		if yes, err = s.excludes(middle); yes {
 			refuted = middle
 		} else {
 			kept = middle
@@ -143,20 +154,20 @@ func (s *noiseSearch) least() (float64, error) {
 // starting at 1.
 func (s *noiseSearch) bracket() (kept, refuted float64, err error) {
 	noise := 1.0
-	first, err := s.refutes(noise)
+	first, err := s.excludes(noise)
 	for factor := 2.0; err == nil; {
 		if first {
 			factor = 0.5
 		}
 		next := noise * factor
-		if next < leastNoise {
+		if next < smallestNoise {
 			return noise, noise, nil
 		}
 		if next > mostNoise {
 			return noise, math.Inf(1), nil
 		}
 		var yes bool
-		if yes, err = s.refutes(next); yes != first {
+		if yes, err = s.excludes(next); yes != first {
 			return min(noise, next), max(noise, next), err
 		}
 		noise = next

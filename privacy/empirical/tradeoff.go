@@ -1,6 +1,7 @@
 package empirical
 
 import (
+	"errors"
 	"fmt"
 	"math"
 )
@@ -76,14 +77,29 @@ const (
 // GaussianBound returns the largest mu at which the outcome refutes the curve [GaussianCurve] with
 // a confidence within (0, 1), 0 if there is none.
 func GaussianBound(o Outcome, confidence float64) (mu float64, err error) {
-	if err := o.Validate(); err != nil {
-		return 0, err
-	}
-	if err := checkConfidence(confidence); err != nil {
-		return 0, err
-	}
-	return greatest(func(mu float64) bool { return Refutes(o, GaussianCurve(mu), 1-confidence) }), nil
+	return gaussianBound(o, confidence, anyCoins)
 }
+
+func gaussianBound(o Outcome, confidence float64, a analysis) (mu float64, err error) {
+	if err := errors.Join(o.Validate(), checkConfidence(confidence)); err != nil {
+		return 0, err
+	}
+	return greatest(func(mu float64) bool { return a.refutes(o, GaussianCurve(mu), 1-confidence) }), nil
+}
+
+// analysis bounds the number of right guesses by a curve.
+type analysis struct {
+	refutes func(o Outcome, curve Curve, level float64) bool
+	pValue  func(o Outcome, curve Curve) float64
+}
+
+var (
+	anyCoins         = analysis{Refutes, CurvePValue}
+	independentCoins = analysis{
+		func(o Outcome, curve Curve, level float64) bool { return IndependentPValue(o, curve) <= level },
+		IndependentPValue,
+	}
+)
 
 // greatest returns the supremum of the numbers, 0 or above, at which a monotone predicate
 // holds, 0 if it holds nowhere.

@@ -1,0 +1,97 @@
+package empirical
+
+import (
+	"gonum.org/v1/gonum/mathext"
+)
+
+// IndependentPValue bounds the probability that a mechanism with the curve allows at least as many
+// right guesses as the outcome has, if canaries do not hide each other: the released values can be
+// simulated from m independent pairs of distributions, each of which tells one coin and has the curve.
+// The outcome is valid. The bound is reached by a mechanism with the curve, and is never above
+// [CurvePValue], which holds without that assumption.
+//
+// The assumption holds for noise that is Gaussian, independent between rounds or correlated by a
+// mechanism, and isotropic, if canary i adds x_i u_i to the sums with orthonormal vectors u_i, and if
+// who takes part is independent between canaries: let A_t be the sum of all others in round t, which
+// depends on the coins through earlier releases alone. Then the release of round t is A_t, plus noise
+// orthogonal to all u_i, plus the sum over i of u_i (x_it + noise_it). The terms in brackets are
+// independent between canaries, and those of one canary in all rounds are its pair of distributions.
+// The curve of the training is that of this pair: A_t is known to whoever simulates.
+//
+// Proof of the bound. A mechanism that is simulated from the pairs allows no more than the pairs; and
+// pairs with the curve simulate pairs with a higher one (Blackwell 1953; Dong, Roth and Su 2019, theorem
+// 2.10). Given the pairs' outcomes the coins are independent, and coin i is guessed rightly with
+// probability a_i at most. So for each choice of c coins the number of right guesses is at most, in
+// distribution, a sum of independent trials with probabilities a_i, and the sum is largest for the c
+// largest a_i. The a_i are independent and identically distributed; let u_i, uniform on [0, 1], rank
+// them, so that a_i = a(u_i) with a nonincreasing. Given that the (c+1)-th least u is s, the c least are
+// independent and uniform on [0, s]: the number of right guesses is binomial over c with the mean of a
+// over [0, s] as its success probability. s has the beta distribution with parameters c+1 and m-c, and
+// is 1 if c = m.
+//
+// To recognize a coin in the least certain outcome of the share s costs y + Curve(y) = s, y being the
+// share that is recognized rightly, as the curve is symmetric: the mean of a is y/s.
+//
+// The idea is that of Xiang, Wang, Xiao, Tian and Wang 2025 (Tight Privacy Audit in One Run) and Keinan,
+// Shenfeld and Ligett 2025 (How Well Can Differential Privacy Be Audited in One Run?); proof and
+// computation are ours.
+func IndependentPValue(o Outcome, curve Curve) float64 {
+	c, m := float64(o.Guesses), float64(o.Units)
+	tail := func(s float64) float64 { return atLeast(o.Correct, o.Guesses, curve.accuracy(s)) }
+	if o.Guesses == o.Units {
+		return tail(1)
+	}
+	first, last := mathext.InvRegIncBeta(c+1, m-c, ignored), mathext.InvRegIncBeta(c+1, m-c, 1-ignored)
+	p, before, below := 2*ignored, tail(first), ignored
+	for k := 1; k <= shares; k++ {
+		s := first + (last-first)*float64(k)/shares
+		after, upTo := tail(s), mathext.RegIncBeta(c+1, m-c, s)
+		p += (upTo - below) * (before + after) / 2
+		before, below = after, upTo
+	}
+	return min(1, p)
+}
+
+// The integral over the beta distribution leaves out two tails of this probability, which count as
+// if all guesses were right there, and takes as many trapezoids.
+const (
+	ignored = 1e-12
+	shares  = 400
+)
+
+// atLeast returns P(X >= v) for X binomial over n with success probability p.
+func atLeast(v, n int, p float64) float64 {
+	switch {
+	case v == 0 || p >= 1:
+		return 1
+	case p <= 0:
+		return 0
+	}
+	return mathext.RegIncBeta(float64(v), float64(n-v+1), p)
+}
+
+// accuracy returns the largest probability that a guess about one coin is right if it is made for a
+// share s of the outcomes, within (0, 1].
+func (c Curve) accuracy(s float64) float64 {
+	low, high := 0.0, s
+	for high-low > 1e-14*high {
+		if y := (low + high) / 2; y+c(y) <= s {
+			low = y
+		} else {
+			high = y
+		}
+	}
+	return high / s
+}
+
+// IndependentBound is [GaussianBound] if canaries do not hide each other ([IndependentPValue]).
+func IndependentBound(o Outcome, confidence float64) (mu float64, err error) {
+	return gaussianBound(o, confidence, independentCoins)
+}
+
+// IdealCorrect returns about the mean number of right guesses of the best auditor of a mechanism with the
+// curve, whose canaries do not hide each other: what an audit with as many units and guesses can expect
+// at most.
+func IdealCorrect(units, guesses int, curve Curve) float64 {
+	return float64(guesses) * curve.accuracy(float64(guesses)/float64(units))
+}
