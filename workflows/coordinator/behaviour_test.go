@@ -96,7 +96,8 @@ func TestGatheredCheckpointsGoOnceTheyAreRead(t *testing.T) {
 	w.settle()
 	w.checkTruth("x")
 	w.checkLeftovers(0, "x")
-	// Those of the group that is being read, of the one under way, and what is claimed.
+	// The updates of the group that is being read, of the one under way, and the claimed
+	// ones.
 	if most < each || most > 2*each+10 {
 		w.fail("at most %d checkpoints were there at a time, want those of one or two groups of %d", most, each)
 	}
@@ -105,8 +106,7 @@ func TestGatheredCheckpointsGoOnceTheyAreRead(t *testing.T) {
 	}
 }
 
-// Invariant 6: what was gathered is made again from the checkpoints that are kept, and leaves
-// nothing.
+// Invariant 6: gathered updates are made again from the kept checkpoints, and leave nothing.
 func TestWhatWasGatheredIsMadeAgainWhenItIsLost(t *testing.T) {
 	t.Parallel()
 	p := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 240, Keep: []int{90}, Gather: 50, Big: true})
@@ -431,8 +431,9 @@ func command(t *testing.T, class tasks.Class, terms string, salts ...string) *pl
 	return b.Done(t)
 }
 
-// What a command may do is no part of its key: a file with more of it counts from then on, also
-// while the run of the older one is at work, and in whichever order a new leader finds the two.
+// The limits of a command are no part of its key: a file with more of it counts from then on,
+// also while the run of the older one is at work, and in whichever order a new leader finds the
+// two.
 func TestTheTermsOfACommandAreTheNewestRuns(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 14, chaos{}, map[string]*plan.Plan{
@@ -614,7 +615,7 @@ func TestARunThatIsRemovedIsLetGo(t *testing.T) {
 	}
 }
 
-// Nothing is deleted while it is not known what some run keeps. Once that run is gone
+// Nothing is deleted while the needs of some run are unknown. Once that run is gone
 // the deletions go on, and a run that has waited for them ends.
 func TestDeletionsGoOnWhenTheRunIsGoneWhoseClaimsWereUnknown(t *testing.T) {
 	t.Parallel()

@@ -14,7 +14,8 @@ import (
 	"coalmine/workflows/runs/status"
 )
 
-// refusal is how builds from before formats had versions answer what they cannot read.
+// refusal is the answer of builds from before formats had versions to attempts that they
+// cannot read.
 func refusal(attempts.Attempt) *attempts.Outcome {
 	return &attempts.Outcome{Result: attempts.Refused, Error: "message k.1 is not the attempt that its name says; make sure that coordinator and workers are of one version: 9 bytes that are no attempt"}
 }
@@ -79,7 +80,7 @@ func TestAWorkerOfOtherKindsHelpsAsFarAsItCan(t *testing.T) {
 	if got, want := s.Workers[0].CannotHelp, "it knows test/part@7 and not test/part@1"; got != want {
 		w.fail("the worker cannot help because %q, want %q", got, want)
 	}
-	old.reads = func(a attempts.Attempt) *attempts.Outcome { // as a worker does that takes what it does not know
+	old.reads = func(a attempts.Attempt) *attempts.Outcome { // as a worker does that takes an unknown format
 		if slices.Contains(old.kinds, fmt.Sprintf("%s@%d", a.Kind, a.Version)) {
 			return &attempts.Outcome{Result: attempts.Returned, Error: "the worker shuts down"}
 		}
@@ -92,8 +93,8 @@ func TestAWorkerOfOtherKindsHelpsAsFarAsItCan(t *testing.T) {
 	}
 }
 
-// Reports that cannot be read cost neither an attempt nor count as a death: what was done is found in
-// storage, and the rest is tried again.
+// Reports that cannot be read cost neither an attempt nor count as a death: finished work is found
+// in storage, and the rest is tried again.
 func TestReportsThatCannotBeReadFailNothing(t *testing.T) {
 	t.Parallel()
 	for name, write := range map[string]func(attempts.Outcome) []byte{

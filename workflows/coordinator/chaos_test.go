@@ -32,7 +32,7 @@ func someWorlds() int {
 	return 30
 }
 
-// checkTruth compares what storage holds with a plain evaluation of the plans.
+// checkTruth compares the outputs in storage with a plain evaluation of the plans.
 func (w *world) checkTruth(names ...string) {
 	w.t.Helper()
 	e := plantest.NewEvaluator()
@@ -64,8 +64,8 @@ func (w *world) checkTruth(names ...string) {
 	}
 }
 
-// checkLeftovers fails if the chains of plans have stored more than so many
-// objects beyond retention.
+// checkLeftovers fails if the chains of plans have stored more than the given
+// number of objects beyond retention.
 func (w *world) checkLeftovers(most int, names ...string) {
 	w.t.Helper()
 	var left []string
@@ -79,7 +79,8 @@ func (w *world) checkLeftovers(most int, names ...string) {
 	}
 }
 
-// leftoversOf looks at every step and part of a chain for what should have gone.
+// leftoversOf looks at every step and part of a chain for objects that should have been
+// deleted.
 func (w *world) leftoversOf(c *plan.Chain) []string {
 	ctx := context.Background()
 	var cs retention.Claims
@@ -160,8 +161,8 @@ func TestAnythingMayHappenAndTheBytesAreTheSame(t *testing.T) {
 			c := chaos{flush: 1 + r.IntN(2), restart: 1 + r.IntN(2), loseReport: 10 * r.IntN(6), doubleReport: 50, queueAway: 1, losePending: 10 * r.IntN(6)}
 			faults := 0
 			// Three deaths of workers are too many for a task, so where attempts
-			// are lost in every other way as well, nobody dies. What a flush takes
-			// with it looks like the deed of the worker that died last.
+			// are lost in every other way as well, no worker dies. An attempt lost
+			// by a flush counts against the worker that died last.
 			if seed%2 == 0 {
 				c.killWorker, c.flush = 2, 0
 			} else {

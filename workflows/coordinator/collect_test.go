@@ -20,7 +20,7 @@ import (
 	"coalmine/workflows/runs/retention"
 )
 
-// collector collects in the world's store whatever nobody needs, however young.
+// collector collects in the world's store all unneeded objects, of any age.
 func (w *world) collector(store storage.Store) *retention.Collector {
 	return &retention.Collector{
 		Archive: storage.NewArchive(store),
@@ -54,7 +54,7 @@ func (w *world) remove(id string) {
 // Invariant 6, and "never losing what a live run needs": collections are under
 // way all the time while runs are submitted, worked on and removed, with a
 // coordinator that restarts. The bytes are the same, and in the end nothing is
-// left of what was removed.
+// left of the removed runs.
 func TestCollectionRacesWithEverythingAndLosesNothing(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(*worlds / 2) {
@@ -67,7 +67,7 @@ func TestCollectionRacesWithEverythingAndLosesNothing(t *testing.T) {
 			w.untilPhase(runs.Done, a)
 			w.remove(a)
 			// Between any two requests of the collector the world goes on, and
-			// someone submits again what is just being collected.
+			// a client resubmits a run that is just being collected.
 			again, c := "", ""
 			restless := fault.Wrap(w.store, &fault.Rule{Call: func() {
 				for range w.rand.IntN(40) {
@@ -126,8 +126,8 @@ func TestCollectionCostsALiveRunNothing(t *testing.T) {
 	}
 }
 
-// What has been collected of a finished run does not keep a longer one from
-// going on where it ended.
+// The collection of a finished run does not keep a longer one from continuing
+// at its end.
 func TestAFinishedTrainingIsExtendedAfterACollection(t *testing.T) {
 	t.Parallel()
 	o := plantest.ChainOptions{Salt: "x", Width: 2, Steps: 130, Keep: []int{60}, Big: true}
@@ -148,7 +148,7 @@ func TestAFinishedTrainingIsExtendedAfterACollection(t *testing.T) {
 }
 
 // A pinned run keeps every checkpoint of its rolling window; without the pin the
-// window rolls on, and collection takes what it left behind.
+// window rolls on, and collection takes the checkpoints behind it.
 func TestAPinKeepsCheckpointsFromRetentionAndTheRunFromRemoval(t *testing.T) {
 	t.Parallel()
 	p := plantest.Federated(t, plantest.ChainOptions{Salt: "pin", Width: 1, Steps: 60, Every: 10, KeepLast: 1, Big: true})

@@ -47,8 +47,8 @@ func nameOf(a attempts.Attempt) string {
 	return p.Salt
 }
 
-// length is how long an attempt takes. What comes before a training takes no time,
-// and to join the parts of a round little.
+// length is how long an attempt takes. Preparation takes no time, and joining the
+// parts of a round little.
 func (c *contest) length(a attempts.Attempt) time.Duration {
 	name := nameOf(a)
 	if c.widths[name] > 0 && a.Kind == plantest.Join.Name {

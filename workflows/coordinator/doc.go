@@ -37,7 +37,7 @@
 // ([graph.Graph.Commit]); [graph.Graph.Settle] finds what is ready now; the term hands
 // that to the dispatcher and carries out the other asks (settle.go); what the dispatcher
 // launches is sent (attempts.go). liveness.go finds attempts that are never reported,
-// records.go keeps the runs' logs, following.go does what they say, ending.go ends runs,
+// records.go keeps the runs' logs, following.go carries them out, ending.go ends runs,
 // and deletions.go deletes behind trainings.
 //
 // # One goroutine

@@ -20,7 +20,7 @@ import (
 )
 
 // Invariant 8: a failure takes its cells with it and leaves the others alone;
-// retry runs just what failed.
+// retry runs only the failed tasks.
 func TestAFailureStaysInItsCells(t *testing.T) {
 	t.Parallel()
 	b := plantest.NewBuilder()
@@ -171,8 +171,8 @@ func TestTransientErrorsAreTriedAgainUntilTheyAreTooMany(t *testing.T) {
 	}
 }
 
-// A training that leaves with a new checkpoint has not failed, however often; what comes no further
-// fails five times in a row.
+// A training that leaves with a new checkpoint has not failed, any number of times; one without
+// progress fails after five times in a row.
 func TestAttemptsThatComeFurtherCountAsNoTries(t *testing.T) {
 	t.Parallel()
 	b := plantest.NewBuilder()
@@ -194,7 +194,7 @@ func TestAttemptsThatComeFurtherCountAsNoTries(t *testing.T) {
 	w.untilPhase(runs.Done, id)
 }
 
-// However often it comes further: what never ends must end some day.
+// Even with progress, a task that never ends is given up.
 func TestAnEndlessTaskEnds(t *testing.T) {
 	t.Parallel()
 	b := plantest.NewBuilder()
@@ -481,7 +481,7 @@ func TestDamagedBlobsAndTornCommitsAreMadeAgain(t *testing.T) {
 		case a.Kind == plantest.Part.Name && a.Step == 3:
 			damage(a.Inputs[0].Key) // the step before
 		case a.Kind == plantest.Standing.Name && len(a.Inputs) > 0:
-			damage(a.Inputs[0].Key) // what an audit reads
+			damage(a.Inputs[0].Key) // the input of an audit
 		case a.Kind == plantest.Join.Name && a.Step == 7:
 			tear(a.Key)
 		}

@@ -24,8 +24,9 @@ import (
 	"coalmine/workflows/runs/leadership"
 )
 
-// Invariant 9: what a round asks of store and queue, and what the coordinator
-// holds, are the same however many rounds came before. Counted, not timed.
+// Invariant 9: the requests of a round to store and queue, and the
+// coordinator's memory, do not depend on the number of rounds before. Counted,
+// not timed.
 func TestTheWorkOfARoundDoesNotDependOnItsNumber(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t, plantest.Federated(t, plantest.ChainOptions{Width: 3, Steps: 1000, Every: 100, KeepLast: 2, Big: true}))
@@ -55,7 +56,7 @@ func TestTheWorkOfARoundDoesNotDependOnItsNumber(t *testing.T) {
 	}
 }
 
-// effort is what a machine has done so far, and what it holds.
+// effort counts the requests of a machine so far, and its memory.
 type effort struct{ requests, calls, messages, objects, held int }
 
 func (e effort) minus(x effort) effort {
@@ -172,7 +173,7 @@ func (s *tallyStore) Delete(ctx context.Context, names ...string) error {
 	return s.Store.Delete(ctx, names...)
 }
 
-// instantWorker is a queue with a worker that has done what it is given by the
+// instantWorker is a queue with a worker that has finished its attempts by the
 // time it is asked for reports.
 type instantWorker struct {
 	Queue
@@ -220,14 +221,15 @@ func (w *instantWorker) Known(_ context.Context, ids []string) (map[string]bool,
 	return known, nil
 }
 
-// counter counts what can be reached from a value: pointers once each, and the
-// elements of slices and maps. Of what a job has captured it knows nothing.
+// counter counts the values that can be reached from a value: pointers once
+// each, and the elements of slices and maps. It does not see variables that a
+// job has captured.
 type counter struct {
 	seen map[uintptr]bool
 	n    int
 }
 
-// elsewhere are what a term uses and does not own.
+// elsewhere holds the values that a term uses and does not own.
 var elsewhere = []reflect.Type{
 	reflect.TypeFor[*storage.Archive](), reflect.TypeFor[*runs.Service](), reflect.TypeFor[*slog.Logger](), reflect.TypeFor[Queue](),
 }

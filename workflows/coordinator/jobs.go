@@ -110,7 +110,7 @@ func (j *jobs) try(ctx context.Context, what string, do func(context.Context) (f
 	return apply, err
 }
 
-// always is for jobs that are needed whatever happens.
+// always is for jobs that are needed in any case.
 func always() bool { return true }
 
 func (j *jobs) storeFails(what string, err error) {

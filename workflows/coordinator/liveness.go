@@ -189,7 +189,7 @@ func (t *term) heardKnown(id string, known bool) {
 
 // vanished is the worker that vanished last. A task that kills its worker at once
 // is never seen in a heartbeat, so the worker may have had more attempts than it
-// said: as many of each class as it had room for.
+// reported: of each class, the number of its slots.
 type vanished struct {
 	at     time.Time
 	worker queue.Worker
@@ -252,8 +252,8 @@ func (t *term) relaunchAfterDeath(x *graph.Task) {
 	t.pause(x, pause)
 }
 
-// helpStragglers gives stragglers a second attempt while there are slots that
-// nobody needs; whichever commits first wins.
+// helpStragglers gives stragglers a second attempt while slots are free; the
+// first commit wins.
 func (t *term) helpStragglers() {
 	if t.queueAway.On() {
 		return

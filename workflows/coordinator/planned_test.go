@@ -94,7 +94,7 @@ func TestThePlanOfARunThatFinishedWithoutARecordIsRecordedLater(t *testing.T) {
 	}
 }
 
-// knowsClaims reports whether the term knows what a run keeps.
+// knowsClaims reports whether the term knows the claims of a run.
 func (w *world) knowsClaims(id string) bool {
 	r := w.term.records.byID[id]
 	return r != nil && r.claimed

@@ -11,8 +11,8 @@ import (
 	"coalmine/workflows/runs/status"
 )
 
-// centralCell adds a cell: so many steps of a chain, of a hundred SGD steps each, and
-// a tail after them.
+// centralCell adds a cell: n steps of a chain, of a hundred SGD steps each, and a
+// tail after them.
 func centralCell(b *plantest.Builder, c *plan.Chain, steps, tail int) {
 	model, rest := c.At(steps), plan.Tail{}
 	if tail > 0 {

@@ -39,12 +39,12 @@ func longestOf(rivals []rival) time.Duration {
 	return slices.MaxFunc(rivals, func(a, b rival) int { return int(a.length - b.length) }).length
 }
 
-// busy is how many slots a run keeps busy that has as many as it wants: between
-// two rounds its slots are idle.
+// busy is the number of slots that a run keeps busy if it gets all that it
+// wants: between two rounds its slots are idle.
 func (r rival) busy() float64 { return max(1, 0.8*float64(r.width)) }
 
-// fairShares divides slots such that nobody gets more than it keeps busy, and what
-// is left over goes to the others in equal parts.
+// fairShares divides slots such that no run gets more than it keeps busy, and the
+// others share the rest equally.
 func fairShares(slots int, rivals []rival) map[string]float64 {
 	shares, left := map[string]float64{}, float64(slots)
 	order := slices.SortedFunc(slices.Values(rivals), func(a, b rival) int { return a.width - b.width })
@@ -66,9 +66,9 @@ func forSeeds(t *testing.T, seeds uint64, test func(t *testing.T, r *rand.Rand, 
 	}
 }
 
-// What a run gets at least of its fair share: 50%, or 5% if its tasks take less
-// than a second, which can wait for longer than that behind what the queue holds
-// already. Coarse tasks make coarse shares: it is the time of 30 of the longest.
+// The least part of a run's fair share: 50%, or 5% if its tasks take less than a
+// second, since these may wait longer than that behind the queued tasks. Coarse
+// tasks make coarse shares: it is the time of 30 of the longest.
 const (
 	leastShare      = 0.5
 	leastShareShort = 0.05
@@ -126,7 +126,7 @@ func comeAndGo(t *testing.T, r *rand.Rand, slots int, rivals []rival) map[string
 	}
 	for range 5 {
 		before := maps.Clone(c.used)
-		// Whoever waits has each slot's tasks ahead, and those at hand in the queue.
+		// A waiting task has each slot's tasks ahead, and those in the queue.
 		c.pass(time.Duration(2*policy.PerSlot+len(rivals)) * longestOf(rivals))
 		highest := math.MinInt
 		for name := range active {

@@ -54,9 +54,9 @@ type world struct {
 	kills    func(attempts.Attempt) bool
 	faults   int
 	ran      map[string]int // executions by kind
-	kinds    []string       // what workers advertise
+	kinds    []string       // the workers' advertised kinds
 	keys     []string       // secret keys that workers hold
-	resident queue.Memory   // what workers have
+	resident queue.Memory   // the workers' kinds
 	classes  []string       // that workers take
 	slow     func(*execution) float64
 	// seconds is how long an attempt says that it took.
@@ -70,7 +70,7 @@ type world struct {
 	born     int
 	away     bool            // the queue does not answer
 	refuses  error           // the queue can be read, and says this of writes; heartbeats expire
-	targets  map[string]bool // keys of what the cells want
+	targets  map[string]bool // keys that the cells want
 	restarts int
 	deaths   int
 	lost     int
@@ -87,8 +87,8 @@ type simWorker struct {
 	slots   int
 	running []*execution
 	silent  time.Time // when it died; its heartbeat outlives it
-	// build is what its heartbeats say, and kinds in place of what those of all others do; reads, if it is
-	// set, says how it answers an attempt that it cannot read; reports how it writes its reports.
+	// build is the build in its heartbeats, and kinds its kinds, if other than the world's; reads,
+	// if set, answers an attempt that it cannot read; reports writes its reports.
 	build   string
 	kinds   []string
 	reads   func(attempts.Attempt) *attempts.Outcome
@@ -102,7 +102,7 @@ type execution struct {
 	attempt attempts.Attempt
 	id      string
 	stopped bool
-	next    func() // what it does next, nil when it has reported
+	next    func() // its next action, nil when it has reported
 }
 
 // watchedStore remembers every commit that was ever made.
@@ -110,7 +110,7 @@ type watchedStore struct {
 	*storagetest.Memory
 	mu      sync.Mutex
 	fail    func() error // nil when storage works
-	before  func()       // what others do just before an object is created
+	before  func()       // the actions of others just before an object is created
 	commits map[string]plantest.Outputs
 	rounds  map[string]int
 	wrong   []string
@@ -212,7 +212,7 @@ func (w *world) lead() {
 	w.term.begin()
 }
 
-// traceWriter keeps what the coordinator logs, for a failure's report.
+// traceWriter keeps the coordinator's log, for a failure's report.
 type traceWriter struct{ w *world }
 
 func (x traceWriter) Write(p []byte) (int, error) {
@@ -472,7 +472,7 @@ func take[T any](r *rand.Rand, from *[]T) T {
 	return x
 }
 
-// runJob executes a job; what it found is applied at some later time.
+// runJob executes a job; its result is applied at some later time.
 func (w *world) runJob() {
 	j := take(w.rand, &w.jobs)
 	if w.chance(w.faults) {
@@ -574,7 +574,7 @@ func (w *world) compute(x *simWorker, e *execution) {
 	}
 }
 
-// hang is what an override returns for an attempt that never ends.
+// hang is the result of an override for an attempt that never ends.
 var hang = new(attempts.Outcome)
 
 func (w *world) putBlobs(x *simWorker, e *execution, sink plantest.Sink) {

@@ -66,7 +66,7 @@ func (q *simQueue) Reports(context.Context, time.Duration) ([]queue.Report, erro
 	return nil, q.err()
 }
 
-// simMemory is what every worker says that it has, unless a test says otherwise.
+// simMemory is the memory that every worker reports, unless a test sets another.
 var simMemory = queue.Memory{Used: 1900 << 20, Limit: 2 << 30}
 
 func (q *simQueue) Workers(context.Context) ([]queue.Worker, error) {

@@ -150,7 +150,7 @@ func TestAttemptsCarryTheTimeout(t *testing.T) {
 	w.untilPhase(runs.Done, w.submit("a", 0))
 }
 
-// What all runs wait for is said of each, since it began.
+// A reason for which all runs wait is reported for each, with the time of its beginning.
 func TestServersThatAreAwayHoldARunUp(t *testing.T) {
 	t.Parallel()
 	full := fmt.Errorf("put: %w", storage.ErrFull)

@@ -2,11 +2,10 @@
 // each as the training of a larger population that it stands for, and all of them
 // together, for the publication of several models of the same users.
 //
-// A simulation has too few users to protect any of them. What it shows is how much noise on
-// the mean update the model stands, and with a larger cohort that is the same noise at a
-// larger noise multiplier. So users, cohort and noise multiplier are scaled together, and the
-// rounds stay (McMahan et al. 2018, section 3; Augenstein et al. 2020, section 6 and tables 3
-// and 13).
+// A simulation has too few users to protect any of them. It shows the noise on the mean
+// update that the model tolerates; with a larger cohort, a larger noise multiplier gives the
+// same noise. So users, cohort and noise multiplier are scaled together, and the rounds stay
+// (McMahan et al. 2018, section 3; Augenstein et al. 2020, section 6 and tables 3 and 13).
 
 package forecast
 
@@ -19,7 +18,7 @@ import (
 	"coalmine/workflows/results"
 )
 
-// Training is a finished cell, and what its privacy depends on.
+// Training is a finished cell, and the parameters of its privacy.
 type Training struct {
 	Run   string `json:"run"`
 	Cell  string `json:"cell"`
@@ -32,7 +31,7 @@ type Training struct {
 	OfUsers int `json:"-"`
 }
 
-// PrivacyQuestion is what is asked of trainings.
+// PrivacyQuestion asks for the privacy of trainings.
 type PrivacyQuestion struct {
 	// Scales are numbers of 2 or more, in any order: how many times as large users, cohort and
 	// noise multiplier are. The trainings as they are come first in any case.
@@ -41,7 +40,7 @@ type PrivacyQuestion struct {
 	// A training keeps its share of them.
 	Population int
 	// Delta is that of every epsilon; 0 for one over the users of each training, divided by
-	// the scale: what tables 3, 5 and 13 of Augenstein et al. 2020 have, which state no rule.
+	// the scale, as in tables 3, 5 and 13 of Augenstein et al. 2020, which state no rule.
 	Delta float64
 	// Conversion is that of every epsilon; empty for each training's own.
 	Conversion privacy.Conversion
@@ -49,10 +48,10 @@ type PrivacyQuestion struct {
 	Accountant privacy.Accountant
 }
 
-// PrivacyAnswer is what trainings cost.
+// PrivacyAnswer holds the privacy costs of trainings.
 type PrivacyAnswer struct {
 	Trainings []PrivacyCosts `json:"trainings"`
-	// Together is what all trainings cost, at each scale; none where there is one training.
+	// Together is the cost of all trainings, at each scale; none for one training.
 	Together []Together `json:"together,omitempty"`
 	// NotTogether says why trainings cannot be composed.
 	NotTogether string `json:"not_together,omitempty"`
@@ -60,11 +59,11 @@ type PrivacyAnswer struct {
 	TradeOff []privacy.ErrorRates `json:"trade_off,omitempty"`
 	// LeftOut are cells of the runs that have no bound.
 	LeftOut []LeftOut `json:"left_out,omitempty"`
-	// Notes say what the numbers mean and assume, beside what each report says.
+	// Notes explain the numbers and their assumptions, in addition to each report's.
 	Notes []string `json:"notes"`
 }
 
-// PrivacyCosts is what a training costs, first as it is, then at each scale.
+// PrivacyCosts is the cost of a training, first as it is, then at each scale.
 type PrivacyCosts struct {
 	Training
 	Scales []PrivacyCost `json:"scales"`
@@ -212,8 +211,8 @@ func (t *Training) at(scale int, q PrivacyQuestion) (recipe privacy.Recipe, ofUs
 	return recipe, ofUsers, nil
 }
 
-// scaled is the recipe with so many times the users, or its share of a whole population
-// unless that is 0.
+// scaled is the recipe with the users multiplied by scale, or its share of a whole
+// population unless that is 0.
 func (t *Training) scaled(scale, whole int) (privacy.Recipe, int, error) {
 	if t.OfUsers > math.MaxInt/scale {
 		return t.Recipe, t.OfUsers, fmt.Errorf("%d users are more than this machine can count %d times: expected a smaller scale", t.OfUsers, scale)
@@ -228,8 +227,8 @@ func (t *Training) scaled(scale, whole int) (privacy.Recipe, int, error) {
 	return recipe, ofUsers, nil
 }
 
-// compose adds what all trainings cost together, or why that cannot be said. Its delta is
-// the least of theirs.
+// compose adds the cost of all trainings together, or the reason why it is unknown. Its
+// delta is the least of theirs.
 func (a *PrivacyAnswer) compose(q PrivacyQuestion) {
 	if len(a.Trainings) < 2 {
 		return

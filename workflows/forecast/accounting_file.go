@@ -28,9 +28,9 @@ type recipe struct {
 // treeSampling is the sampling of a recipe of tree aggregation.
 const treeSampling = "tree"
 
-// ReadRecipes reads a file that lists recipes to compose, in YAML. What they share, conversion,
-// accountant and unit, is that of like; source names the file in errors. Each error says
-// which recipe it is about, or which line.
+// ReadRecipes reads a file that lists recipes to compose, in YAML. They take conversion,
+// accountant and unit from like; source names the file in errors. Each error names the recipe
+// or the line.
 func ReadRecipes(source string, data []byte, like privacy.Recipe) ([]Training, error) {
 	var recipes []recipe
 	if err := encoding.UnmarshalYAML(data, &recipes); err != nil {
@@ -76,7 +76,7 @@ func (r recipe) training(source string, number int, like privacy.Recipe) (Traini
 	return t, t.Recipe.Validate()
 }
 
-// label is the name of the recipe, or what it samples by.
+// label is the name of the recipe, or its sampling.
 func (r recipe) label() string {
 	switch {
 	case r.Name != "":

@@ -30,7 +30,7 @@ func read(t *testing.T, text string) []Training {
 	return trainings
 }
 
-// The recipes of a file cost what those of Go do, each alone and all together.
+// The recipes of a file cost the same as those of Go, each alone and all together.
 func TestAFileOfRecipesIsComposed(t *testing.T) {
 	t.Parallel()
 	want := []privacy.Recipe{

@@ -7,7 +7,8 @@ import (
 	"coalmine/privacy"
 )
 
-// notes say in sentences what the answer's numbers mean, beside what each report assumes.
+// notes explain the answer's numbers in sentences, in addition to each report's
+// assumptions.
 func (a *PrivacyAnswer) notes(q PrivacyQuestion) []string {
 	notes := []string{a.deltaNote(q)}
 	if q.Delta != 0 && slices.ContainsFunc(a.Trainings, PrivacyCosts.deltaIsLarge) {

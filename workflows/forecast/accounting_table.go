@@ -9,7 +9,7 @@ import (
 )
 
 // WriteTable prints a line for each training at each scale, those for all trainings
-// together, and below what the numbers mean.
+// together, and an explanation of the numbers below.
 func (a *PrivacyAnswer) WriteTable(w io.Writer) error {
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
@@ -82,7 +82,7 @@ func (a *PrivacyAnswer) writeNotes(b *strings.Builder) {
 	}
 }
 
-// facts are what the epsilons assume, each once, in the order of the trainings.
+// facts are the assumptions of the epsilons, each once, in the order of the trainings.
 func (a *PrivacyAnswer) facts() []string {
 	var facts []string
 	add := func(more ...string) {

@@ -39,7 +39,7 @@ func account(t *testing.T, q PrivacyQuestion, trainings ...Training) *PrivacyAns
 	return a
 }
 
-// printed is what a number is with the digits of a text such as 2.38 or 4.00e-8.
+// printed is a number with the digits of a text such as 2.38 or 4.00e-8.
 func printed(text string, x float64) string {
 	format := byte('f')
 	mantissa, _, scientific := strings.Cut(text, "e")
@@ -96,7 +96,7 @@ func TestTheWordModelOfThePaperCostsWhatIsPrinted(t *testing.T) {
 	}
 }
 
-// Whatever the scale, the noise on the mean update is the simulation's: noise multiplier
+// At every scale, the noise on the mean update is the simulation's: noise multiplier
 // over cohort; and more users never cost more.
 func TestTheMeanUpdateHasTheSameNoiseAtEveryScale(t *testing.T) {
 	t.Parallel()
@@ -117,7 +117,7 @@ func TestTheMeanUpdateHasTheSameNoiseAtEveryScale(t *testing.T) {
 	}
 }
 
-// What two models cost together is worked out by hand, at the scale that they stand for.
+// The cost of two models together is computed by hand, at the scale that they stand for.
 func TestModelsOfTheSameUsersAreComposed(t *testing.T) {
 	t.Parallel()
 	badly, well := ganTraining(2125), ganTraining(425)
@@ -169,8 +169,8 @@ func TestTheAnswerSaysWhatItsNumbersMean(t *testing.T) {
 	}
 }
 
-// Notes stand only where they are true.
-// A delta that the question does not state is what the papers take; one that it states is warned of.
+// Notes stand only where they are true. A delta that the question does not state is the papers'; a
+// stated one gives a warning.
 func TestOnlyAStatedDeltaIsWarnedOf(t *testing.T) {
 	t.Parallel()
 	for delta, warned := range map[float64]bool{0: false, 1e-3: true, 1e-9: false} {

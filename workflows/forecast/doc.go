@@ -1,4 +1,4 @@
-// Package forecast says before a run what it would take: which nodes would run and why (Explain),
-// what they cost (CostOf), how long they take on a cluster (Cluster), and what finished cells cost
-// in privacy, also with more users (Account).
+// Package forecast predicts a run: which nodes would run and why (Explain), their cost (CostOf),
+// their time on a cluster (Cluster), and the privacy cost of finished cells, also with more users
+// (Account).
 package forecast

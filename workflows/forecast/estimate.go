@@ -1,5 +1,5 @@
-// These files say roughly what a plan costs before it is run: arithmetic,
-// bytes through the store, and time.
+// These files estimate the cost of a plan before it is run: arithmetic, bytes
+// through the store, and time.
 
 package forecast
 
@@ -21,14 +21,14 @@ const (
 	ImageEfficiency = 0.15
 )
 
-// Cost is what a plan's nodes cost that are not cached.
+// Cost is the cost of a plan's nodes that are not cached.
 type Cost struct {
 	// TrainingFLOP and MeasuringFLOP count floating-point operations.
 	TrainingFLOP, MeasuringFLOP float64
 	// Bytes are written to and read from the store by rounds.
 	Bytes float64
 	// Recorded are the bytes of recorded updates that stay in the store, and Gathering
-	// what the store has besides while some of them are gathered: they a second time, and
+	// the further bytes in the store while some of them are gathered: a second copy, and
 	// the models of their rounds.
 	Recorded, Gathering float64
 	// Programs says that programs which are not ours train or score besides, whose operations
@@ -36,8 +36,8 @@ type Cost struct {
 	Programs bool
 }
 
-// CostOf estimates a plan of which x says what would run. Trainings that cells share
-// count once. What audits cost they say themselves.
+// CostOf estimates a plan whose nodes to run x lists. Trainings that cells share
+// count once. Audits state their own cost.
 func CostOf(s *submission.Submission, p *plan.Plan, x *Explanation) Cost {
 	var total Cost
 	counted := map[any]bool{} // chains and tails
@@ -131,7 +131,8 @@ func (c *costing) network() models.Network {
 	return c.speed.Network
 }
 
-// programLoad is the load of a program that trains on so many tokens, or scores them.
+// programLoad is the load of a program that trains on the given number of tokens, or
+// scores them.
 func (c *costing) programLoad(tokens float64, at func(*Speed) Pace) Load {
 	if c.speed == nil {
 		return Load{Unknown: true}
@@ -140,7 +141,7 @@ func (c *costing) programLoad(tokens float64, at func(*Speed) Pace) Load {
 	return Load{Program: pace.Start + tokens*pace.Token}
 }
 
-// train adds steps of so many rounds each, and of so many parts beside the join.
+// train adds steps of the given number of rounds each, and of parts besides the join.
 func (c *costing) train(number, rounds, width int) {
 	training, steps := &c.experiment.Training, float64(number)
 	perStep := float64(training.Cohort) * float64(rounds) * c.tokens
@@ -160,7 +161,7 @@ func (c *costing) train(number, rounds, width int) {
 // the client's task, and at most twice by the one that gathers it.
 const timesMoved = 3
 
-// record adds what is gathered of the updates of a cell, each node once.
+// record adds the gathered updates of a cell, each node once.
 func (c *costing) record(p *plan.Plan, x *Explanation, cell *plan.Cell, counted map[any]bool) {
 	_, layout, err := c.experiment.Recording()
 	if err != nil || layout.Values() == 0 {
@@ -188,7 +189,7 @@ func (c *costing) measure() {
 	}
 }
 
-// share is the load of each of so many tasks that an audit consists of.
+// share is the load of each of the tasks that an audit consists of.
 func (c *costing) share(m experiment.Method, of int) Load {
 	states, work := c.audit(m)
 	load := Load{FLOP: (c.slowness()*states*c.model.ScoringFLOPs() + work) / float64(of)}

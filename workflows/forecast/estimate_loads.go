@@ -13,16 +13,16 @@ import (
 	"coalmine/workflows/plan"
 )
 
-// Load is what one task costs.
+// Load is the cost of one task.
 type Load struct {
-	// FLOP are floating-point operations, Bytes what goes through the store, Program the seconds
-	// of a program that is not ours.
+	// FLOP are floating-point operations, Bytes those through the store, Program the seconds of
+	// an external program.
 	FLOP, Bytes, Program float64
 	// Unknown says that a program does the work, of which nobody has measured how fast it is.
 	Unknown bool
 }
 
-// What a task takes beside its arithmetic.
+// Costs of a task besides its arithmetic.
 const (
 	// StoreBytes a second pass between a core and the store.
 	StoreBytes = 250e6
@@ -51,7 +51,7 @@ type Pace struct{ Start, Token float64 }
 func trains(s *Speed) Pace { return s.Train }
 func scores(s *Speed) Pace { return s.Score }
 
-// Loads are those of the tasks of a plan. What only prepares data has none.
+// Loads are those of the tasks of a plan. Tasks that prepare data have none.
 type Loads struct {
 	nodes map[storage.Key]Load
 	steps map[storage.Key]stepLoad // by recipe
@@ -73,8 +73,8 @@ func (l *Loads) Of(x *graph.Task) Load {
 }
 
 // LoadsOf divides the costs of cells among the tasks of a plan: that of a step equally among its
-// parts, and what an audit says of itself equally among its tasks. speed is that of the program of
-// a cell; nil where nobody knows it.
+// parts, and an audit's own cost equally among its tasks. speed is that of the program of a cell;
+// nil if unknown.
 func LoadsOf(s *submission.Submission, p *plan.Plan, speed func(cell int) *Speed) *Loads {
 	l := &Loads{map[storage.Key]Load{}, map[storage.Key]stepLoad{}}
 	for i := range p.Cells {
@@ -124,8 +124,8 @@ func (l *Loads) add(c costing, p *plan.Plan, cell *plan.Cell) {
 	}
 }
 
-// measuring are the nodes of an audit that do its work: those that read others of it only put
-// together what these have found.
+// measuring are the nodes of an audit that do its work: nodes that read others of the audit
+// only join their results.
 func measuring(p *plan.Plan, nodes []storage.Key) []storage.Key {
 	own := map[storage.Key]bool{}
 	for _, key := range nodes {

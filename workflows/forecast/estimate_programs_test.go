@@ -18,7 +18,8 @@ func (l layered) Tensors() []models.Tensor {
 	return []models.Tensor{{Name: "output.weight", Shape: []int{l.values}}}
 }
 
-// Attacks on the updates of a program cost what those of its network do, and nobody knows it before the program was asked.
+// Attacks on the updates of a program cost as much as those on its network, which is
+// unknown before the program was asked.
 func TestAttacksOnAProgramsUpdatesCostWhatItsNetworkDoes(t *testing.T) {
 	t.Parallel()
 	const file = `

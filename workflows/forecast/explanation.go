@@ -1,7 +1,7 @@
-// This file says what of a plan would run if it were submitted now, and why.
-// It asks storage what a coordinator would ask, in the same order: from the cells'
-// targets back to the nearest outputs that are available (invariant 6). It changes
-// nothing.
+// This file tells which nodes of a plan would run if it were submitted now, and
+// why. It sends storage the requests of a coordinator, in the same order: from the
+// cells' targets back to the nearest outputs that are available (invariant 6). It
+// changes nothing.
 
 package forecast
 
@@ -17,7 +17,7 @@ import (
 	"coalmine/workflows/runs/retention"
 )
 
-// Explanation is a plan with what would run of it.
+// Explanation is a plan with the nodes that would run.
 type Explanation struct {
 	Cells []Cell
 	// Nodes are the plan's standing nodes by key.
@@ -26,7 +26,7 @@ type Explanation struct {
 	Chains map[storage.Key]*Chain
 }
 
-// Disposition is what becomes of a node when its plan is run.
+// Disposition is the treatment of a node when its plan is run.
 type Disposition string
 
 // The dispositions of nodes.
@@ -35,8 +35,8 @@ const (
 	Cached Disposition = "cached"
 	// ToRun nodes are run, or run again.
 	ToRun Disposition = "run"
-	// NotNeeded nodes have outputs that nobody reads any more, since what is
-	// made of them is cached. Whether they are cached was not asked.
+	// NotNeeded nodes have outputs that nobody reads any more, since their
+	// readers' outputs are cached. Whether they are cached was not asked.
 	NotNeeded Disposition = "not needed"
 )
 
@@ -89,7 +89,7 @@ func (p *Explanation) TasksToRun() int {
 	return total
 }
 
-// Why says for people what will be trained and why, "" if nothing.
+// Why describes the trainings that would run and their reasons, "" without any.
 func (c *Chain) Why() []string {
 	var why []string
 	for _, p := range c.Passes {
@@ -129,8 +129,8 @@ type Group struct {
 	Why []string `json:"why"`
 }
 
-// Explain says what would run if a plan were submitted now. It asks storage only
-// about what matters.
+// Explain tells which nodes would run if a plan were submitted now. It asks
+// storage only about nodes that matter.
 func Explain(ctx context.Context, p *plan.Plan, archive *storage.Archive) (*Explanation, error) {
 	x := explainer{archive: archive, plan: p, out: &Explanation{
 		Nodes: make(map[storage.Key]Node), Chains: make(map[storage.Key]*Chain),
@@ -153,7 +153,7 @@ type explainer struct {
 	wanted  map[storage.Key]map[int]bool // steps that somebody needs
 }
 
-// walk goes from the targets to what is needed for them, a level at a time.
+// walk goes from the targets to the nodes that they need, a level at a time.
 func (x *explainer) walk(ctx context.Context) error {
 	var level []plan.Ref
 	for _, c := range x.plan.Cells {
@@ -169,8 +169,8 @@ func (x *explainer) walk(ctx context.Context) error {
 	return nil
 }
 
-// level asks about the nodes of a level that are new, and returns what those
-// that must be run need.
+// level asks about the new nodes of a level, and returns the nodes that those
+// to run need.
 func (x *explainer) level(ctx context.Context, refs []plan.Ref) ([]plan.Ref, error) {
 	next, err := x.standing(ctx, refs)
 	if err != nil {
@@ -213,7 +213,7 @@ func (x *explainer) standing(ctx context.Context, refs []plan.Ref) (needs []plan
 	return needs, nil
 }
 
-// step notes that a checkpoint is needed, and returns what its chain needs.
+// step notes that a checkpoint is needed, and returns the needs of its chain.
 func (x *explainer) step(ctx context.Context, ref plan.Ref) ([]plan.Ref, error) {
 	recipe := ref.Chain.Recipe
 	if x.wanted[recipe] == nil {

@@ -1,9 +1,9 @@
-// These files say how long a plan would take on a cluster, by running the coordinator's
-// own scheduling (packages graph and dispatch) against a clock of its own: tasks take as long
-// as whoever asks says, and compute nothing.
+// These files predict the time of a plan on a cluster, by running the coordinator's own
+// scheduling (packages graph and dispatch) against a simulated clock: the caller gives the
+// durations of tasks, which compute nothing.
 //
-// Workers are one pool of slots that take what was sent in the order in which it was sent, as
-// the queue has them do. Nothing fails, and no worker comes or goes.
+// Workers are one pool of slots that take tasks in the order in which they were sent, as from
+// the queue. Nothing fails, and no worker comes or goes.
 
 package forecast
 
@@ -22,7 +22,7 @@ import (
 	"coalmine/workflows/runs/availability"
 )
 
-// Cluster is what runs a plan.
+// Cluster is the cluster that runs a plan.
 type Cluster struct {
 	// Cores is the number of slots of all workers, each a core; at least 1.
 	Cores int
@@ -43,7 +43,7 @@ type Outcome struct {
 // most is about how many tasks are simulated; of longer trainings several steps are one.
 const most = 100_000
 
-// Run simulates what of a plan is not there yet. The plan stays as it is.
+// Run simulates the missing nodes of a plan. It does not change the plan.
 func (c Cluster) Run(p *plan.Plan, x *Explanation) (Outcome, error) {
 	coarse := coarsen(p, most)
 	s := &simulation{cluster: c, coarse: coarse, known: x, graph: graph.New(slog.New(slog.DiscardHandler)), start: time.Unix(0, 0)}
@@ -110,7 +110,8 @@ func (s *simulation) run() {
 	}
 }
 
-// settle does what the term does with what the graph asks for, storage being explained already.
+// settle answers the requests of the graph as the coordinator's term does, from the
+// explanation of storage.
 func (s *simulation) settle() {
 	for again := true; again; {
 		s.graph.Settle(s.time())
@@ -132,7 +133,8 @@ func (s *simulation) settle() {
 	}
 }
 
-// survey is what storage has of a chain: what no pass makes, and what passes begin with.
+// survey is the state of a chain in storage: the outputs that no pass makes, and those
+// that passes begin with.
 func (s *simulation) survey(ch *graph.Chain, goals []int) availability.Chain {
 	known := s.known.Chains[ch.Recipe]
 	found := availability.Chain{Frontier: s.coarse.round(known.Frontier)}
@@ -163,7 +165,7 @@ func (s *simulation) made(passes []Pass, step int) bool {
 	return false
 }
 
-// fill sends what the dispatcher chooses, and has free slots begin with it.
+// fill sends the tasks that the dispatcher chooses, and starts them on free slots.
 func (s *simulation) fill() {
 	s.dispatcher.Dispatch(func(x *graph.Task, r *graph.Run) {
 		class := s.dispatcher.ClassOf(x)

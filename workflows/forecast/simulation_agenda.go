@@ -17,7 +17,8 @@ type event struct {
 	seconds float64
 }
 
-// agenda is a heap of what comes next; attempts that end together end in the order of their ids.
+// agenda is a heap of coming events; attempts that end together end in the order of their
+// ids.
 type agenda []event
 
 func (a agenda) Len() int      { return len(a) }
@@ -38,7 +39,7 @@ func sorted(found availability.Chain) availability.Chain {
 	return found
 }
 
-// duration is that of so many seconds, at most the longest that there is.
+// duration converts seconds, at most to the longest duration.
 func duration(seconds float64) time.Duration {
 	return time.Duration(math.Min(seconds*float64(time.Second), math.MaxInt64/2))
 }

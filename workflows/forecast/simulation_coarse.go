@@ -17,7 +17,7 @@ type coarsePlan struct {
 	each   int // steps that are one
 }
 
-// coarsen copies a plan; it has about so many tasks of trainings at most.
+// coarsen copies a plan; the copy has at most about the given number of training tasks.
 func coarsen(p *plan.Plan, most int) coarsePlan {
 	number := 0.0
 	for _, ch := range p.Chains {

@@ -127,7 +127,7 @@ func TestALongTrainingIsSimulatedInFewerSteps(t *testing.T) {
 	}
 }
 
-// What is there is not done again: nothing at all, or all but the second half of a training.
+// Cached nodes do not run again: none runs, or only the second half of a training.
 func TestWhatIsCachedTakesNoTime(t *testing.T) {
 	t.Parallel()
 	p := planned(t, "grid=null")

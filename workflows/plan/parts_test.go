@@ -13,7 +13,7 @@ import (
 	"coalmine/workflows/plan/plantest"
 )
 
-// Whoever takes the parts of a plan up one after the other has taken up the plan.
+// Taking up the parts of a plan one after the other takes up the plan.
 func TestThePartsOfAPlanAddUpToIt(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(50) {

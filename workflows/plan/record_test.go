@@ -45,7 +45,7 @@ func tellValue(b *strings.Builder, v reflect.Value) {
 		}
 		return
 	case tasks.Kind:
-		fmt.Fprintf(b, "%s@%d", x.Name, x.Version) // what it runs on is the registry's
+		fmt.Fprintf(b, "%s@%d", x.Name, x.Version) // the registry decides its class
 		return
 	case storage.Key, storage.Digest, json.RawMessage:
 		fmt.Fprintf(b, "%s", x)
@@ -70,7 +70,7 @@ func tellValue(b *strings.Builder, v reflect.Value) {
 	}
 }
 
-// record makes the record of a plan in so many parts.
+// record makes the record of a plan in n parts.
 func record(t *testing.T, p *plan.Plan, parts int) *plan.Record {
 	t.Helper()
 	var w plan.RecordWriter
@@ -100,7 +100,7 @@ func keep(t *testing.T, a *storage.Archive, p *plan.Plan, parts int) {
 
 // random is a plan with something in every field that random plans leave empty.
 func random(t *testing.T, seed uint64) *plan.Plan {
-	p, err := plantest.InParts(plantest.Random(t, rand.New(rand.NewPCG(seed, 3))), 1000)() // what its cells need
+	p, err := plantest.InParts(plantest.Random(t, rand.New(rand.NewPCG(seed, 3))), 1000)() // the needs of its cells
 	if err != nil {
 		t.Fatal(err)
 	}

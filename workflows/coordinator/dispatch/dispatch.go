@@ -127,7 +127,7 @@ func (d *Dispatcher) Reset() {
 	d.resetShares()
 }
 
-// Dispatch launches as much as the live workers can take.
+// Dispatch launches as many tasks as the live workers can take.
 func (d *Dispatcher) Dispatch(launch func(*graph.Task, *graph.Run)) {
 	var yielded []yielded
 	for _, class := range d.classes() {

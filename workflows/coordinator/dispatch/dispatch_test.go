@@ -35,7 +35,7 @@ func worker(slots int, kinds ...string) queue.Worker {
 	return queue.Worker{ID: fmt.Sprint(slots), Classes: []string{string(tasks.Compute)}, Slots: slots, Kinds: kinds}
 }
 
-// audits adds a run of so many audits, which are ready.
+// audits adds a run of n audits, which are ready.
 func (x *fixture) audits(name string, n, priority int) *graph.Run {
 	b := plantest.NewBuilder()
 	for i := range n {

@@ -32,8 +32,8 @@ func newFixture(t *testing.T, workers ...queue.Worker) *fixture {
 	return x
 }
 
-// audits adds a run of so many audits, each for a cell, and returns it with its tasks,
-// which are ready.
+// audits adds a run of n audits, each for a cell, and returns it with its tasks, which
+// are ready.
 func (x *fixture) audits(name string, n int) (*Run, []*graph.Task) {
 	b := plantest.NewBuilder()
 	var audits []plan.Ref
@@ -72,7 +72,7 @@ func (x *fixture) launch(r *Run, task *graph.Task) *graph.Attempt {
 	return x.Graph.Launch(task, r.Run, tasks.Compute, 1, x.Now)
 }
 
-// finish ends a task whose attempt took so many seconds.
+// finish ends a task whose attempt took the given number of seconds.
 func (x *fixture) finish(r *Run, task *graph.Task, seconds float64) {
 	x.Graph.Land(x.launch(r, task))
 	x.Graph.Durations(task).Add(seconds)
@@ -80,7 +80,7 @@ func (x *fixture) finish(r *Run, task *graph.Task, seconds float64) {
 	x.settle()
 }
 
-// worker is a worker of so many slots that knows all kinds.
+// worker is a worker of the given number of slots that knows all kinds.
 func worker(slots int) queue.Worker {
 	return queue.Worker{ID: "w1", Classes: []string{string(tasks.Compute)}, Slots: slots, Kinds: plantest.Kinds.Advertised()}
 }

@@ -36,7 +36,7 @@ func grey(user string, label, width, height int, pixels ...byte) Example {
 	return Example{User: user, Label: label, Width: width, Height: height, Pixels: pixels}
 }
 
-// written converts and reads back what was written: "user label pixels" for each line.
+// written converts and reads back the result: "user label pixels" for each line.
 func written(t testing.TB, examples Examples, o Options) ([]string, *Summary, error) {
 	t.Helper()
 	var out bytes.Buffer
@@ -56,7 +56,7 @@ func written(t testing.TB, examples Examples, o Options) ([]string, *Summary, er
 	return lines, found, nil
 }
 
-// check compares what is written with what is wanted.
+// check compares the written lines with the wanted ones.
 func check(t *testing.T, examples Examples, o Options, want ...string) {
 	t.Helper()
 	got, _, err := written(t, examples, o)
@@ -288,7 +288,7 @@ func TestIDXFilesThatDoNotBelongTogetherAreRefused(t *testing.T) {
 	}
 }
 
-// What a fuzzer makes of the three files ends in images or in an error.
+// Any content of the three files gives images or an error.
 func FuzzIDX(f *testing.F) {
 	f.Add(idx(idxBytes, []uint32{2, 1, 1}, 5, 6), idx(idxBytes, []uint32{2}, 1, 2), idx(idxInts, []uint32{2, 3}, ints(1, 0, 8, 2, 0, 9)...))
 	f.Add(idx(idxBytes, []uint32{1 << 31, 1, 1}), idx(idxBytes, []uint32{1 << 31}), idx(idxInts, []uint32{1 << 31, 3}))

@@ -65,7 +65,7 @@ func escapeGlob(directory string) string {
 // IDX yields the images of a file, in its order. A user is the writer's number.
 func IDX(f IDXFiles) Examples { return examples(f.each) }
 
-// each yields all images, or as many as are wanted.
+// each yields all images, or the wanted number.
 func (f IDXFiles) each(yield func(Example, error) bool) error {
 	table, err := f.table()
 	if err != nil {

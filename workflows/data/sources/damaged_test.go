@@ -16,7 +16,7 @@ import (
 	"coalmine/tasks/datasets/forms"
 )
 
-// randomTexts are so many texts that compression makes little smaller.
+// randomTexts are n texts that compression makes little smaller.
 func randomTexts(n int) []string {
 	rng, texts := rand.New(rand.NewPCG(1, 2)), make([]string, n)
 	for i := range texts {
@@ -25,7 +25,7 @@ func randomTexts(n int) []string {
 	return texts
 }
 
-// each joins what is made of the texts.
+// each joins the results for the texts.
 func each(texts []string, format string) string {
 	var all strings.Builder
 	for _, text := range texts {
@@ -74,8 +74,8 @@ func inMiddle(data, with string) string {
 	return data[:at] + with + data[at+len(with):]
 }
 
-// Where faults are skipped, a damaged file is stored as it is: what follows the damage is of no
-// use, and counts for the file's digest all the same.
+// Where faults are skipped, a damaged file is stored as it is: the bytes after the damage are
+// of no use, and count for the file's digest all the same.
 func TestADamagedFileIsUploadedWhereFaultsAreSkipped(t *testing.T) {
 	t.Parallel()
 	texts := randomTexts(40_000) // 2.5 MB

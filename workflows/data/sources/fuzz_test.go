@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// FuzzAllowed names sources to a server that allows one directory, around which
-// there are secrets: whatever it opens holds none.
+// FuzzAllowed names sources to a server that allows one directory, with secrets
+// around it: no opened file holds one.
 func FuzzAllowed(f *testing.F) {
 	const secret = "secret"
 	base := directory(f, map[string]string{

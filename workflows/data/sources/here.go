@@ -15,7 +15,7 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// Here finds whatever this process may read, as its user asks: files,
+// Here finds sources that this process may read, as its user asks: files,
 // directories, and S3 with the credentials of the environment.
 type Here struct {
 	// Folder is the folder of the experiment file, in which relative paths are

@@ -16,8 +16,8 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// readOnly lets nothing but GET through to a server, which is what somebody who
-// may only read can do.
+// readOnly lets only GET through to a server, like credentials that may only
+// read.
 func readOnly(t *testing.T, endpoint string) string {
 	t.Helper()
 	target, err := url.Parse(endpoint)

@@ -17,7 +17,7 @@
 //
 //	source, err := sources.Here{Folder: "experiments"}.Find(ctx, "texts/", "")
 //	facts, err := source.Survey(ctx, limits, recipes) // and learns the digests
-//	err = source.Upload(ctx, api)                     // what is not there yet
+//	err = source.Upload(ctx, api)                     // the missing objects
 package sources
 
 import (
@@ -49,7 +49,7 @@ type Finder interface {
 	Find(ctx context.Context, name, digest string) (*Source, error)
 }
 
-// Text is a Finder in memory: it is the one file of whatever source is named.
+// Text is a Finder in memory: the one file of every source.
 type Text []byte
 
 // Find implements Finder.

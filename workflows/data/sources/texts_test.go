@@ -37,7 +37,7 @@ func records(t *testing.T, s *Source, r datasets.Reading) (all []string) {
 	return all
 }
 
-// A directory of text files is what data convert makes of it, example by example.
+// A directory of text files reads as the output of data convert, example by example.
 func TestADirectoryOfTextFilesIsASource(t *testing.T) {
 	t.Parallel()
 	for _, files := range []map[string]string{novels, letters} {
@@ -60,7 +60,7 @@ func TestADirectoryOfTextFilesIsASource(t *testing.T) {
 	}
 }
 
-// kept is an uploader that keeps what it is given.
+// kept is an uploader that keeps its uploads.
 type kept map[storage.Digest][]byte
 
 func (k kept) HasSource(_ context.Context, d storage.Digest) (bool, error) { return k[d] != nil, nil }
@@ -72,7 +72,7 @@ func (k kept) PutSource(_ context.Context, body io.ReadSeeker) (storage.Digest, 
 	return d, err
 }
 
-// Workers see neither the directory nor its names, and read what was uploaded.
+// Workers see neither the directory nor its names, and read the uploads.
 func TestTextFilesAreOneFileOfTheStore(t *testing.T) {
 	t.Parallel()
 	store := kept{}
@@ -190,7 +190,8 @@ func TestAServerReadsTextsOfAnAllowedDirectory(t *testing.T) {
 	mustSay(t, err, "bob.txt", "escapes")
 }
 
-// What is called as a data file keeps a directory from being one of texts, which is said.
+// A file with the name of a data file keeps a directory from being one of texts; the
+// error says so.
 func TestADataFileAmongTextsIsNamed(t *testing.T) {
 	t.Parallel()
 	const move = "or, for the text files to be the source, move what is called as a data file elsewhere: "

@@ -61,7 +61,7 @@ func TestAnExperimentOnBytesRunsToItsReport(t *testing.T) {
 	}
 }
 
-// What the level adds to a file must leave the keys of words where they were.
+// The byte level must not change the keys of word-level files.
 func TestWordsKeepTheirKeysBesideBytes(t *testing.T) {
 	t.Parallel()
 	digest := storage.DigestOf(compiletest.Source())

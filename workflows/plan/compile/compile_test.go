@@ -93,7 +93,7 @@ func TestAGridRunsToItsReports(t *testing.T) {
 	}
 }
 
-// onePrivate is one cell of DP-FedAvg whose tests add what they are about.
+// onePrivate is one cell of DP-FedAvg, to which tests add fields.
 const onePrivate = `
 name: private
 data: {source: none.jsonl, vocabulary: {size: 60}, users: {words: 300}}
@@ -128,7 +128,7 @@ func TestPoissonCohortsAreAccountedAsWhatTheyAre(t *testing.T) {
 func TestABudgetEndsTheTraining(t *testing.T) {
 	t.Parallel()
 	free := outcome(t, onePrivate)
-	limit := float64(free.Curve[1].Privacy.EpsilonProved) * 1.001 // what two rounds cost
+	limit := float64(free.Curve[1].Privacy.EpsilonProved) * 1.001 // the cost of two rounds
 	set := fmt.Sprintf("training.privacy.budget={epsilon: %g}", limit)
 	r := outcome(t, onePrivate, set)
 	if r.Training.Rounds != 2 || r.Privacy.Rounds != 2 || !r.Budget.Stopped || r.Budget.RoundsAllowed != 2 {
@@ -143,7 +143,7 @@ func TestABudgetEndsTheTraining(t *testing.T) {
 }
 
 // The conversion that a file asks for is that of its results, and of the budget:
-// what two rounds cost by the classic one allows more.
+// the cost of two rounds by the classic one allows more.
 func TestTheConversionOfTheFileIsTheOneCounted(t *testing.T) {
 	t.Parallel()
 	const improved, renyi = "training.privacy.conversion=improved", "training.privacy.accountant=rdp"
@@ -161,7 +161,7 @@ func TestTheConversionOfTheFileIsTheOneCounted(t *testing.T) {
 	}
 }
 
-// What a budget is counted by is part of the rounds' keys; without one it is not.
+// The accounting of a budget is part of the rounds' keys; without a budget it is not.
 func TestTheAccountantIsThatOfTheBudget(t *testing.T) {
 	t.Parallel()
 	key := func(sets ...string) storage.Key {

@@ -2,7 +2,7 @@ package compile
 
 import "coalmine/workflows/experiment"
 
-// SizeOfFirst is what CheckSize counts of the first cell: its nodes, and how often it is
+// SizeOfFirst is CheckSize's count for the first cell: its nodes, and how often it is
 // measured.
 func SizeOfFirst(spec *experiment.Spec) (nodes, measured float64, err error) {
 	s := sizer{spec: spec}

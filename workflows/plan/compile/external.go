@@ -13,7 +13,7 @@ import (
 	"coalmine/workflows/plan"
 )
 
-// external compiles a training that is not ours: one node, whatever it does.
+// external compiles a training by an external program: one node.
 func (c *cell) external() {
 	t := &c.experiment.Training
 	params := external.TrainParams{

@@ -18,9 +18,9 @@ import (
 	"coalmine/workflows/plan/compile"
 )
 
-// Whoever has results has them under these keys, and whoever has submitted an
-// experiment finds its run by the digest: neither may move unless a kind's version
-// has risen, and then that kind's keys and what depends on them alone.
+// Users' results have these keys, and a submitted experiment finds its run by the
+// digest: neither may change unless a kind's version has risen, and then only that
+// kind's keys and those that depend on them.
 func TestExperimentsKeepTheirDigestsAndKeys(t *testing.T) {
 	t.Parallel()
 	for _, path := range globbed(t, "../../../examples/*.yaml") {

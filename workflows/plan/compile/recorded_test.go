@@ -63,7 +63,7 @@ func TestRecordingLeavesNoTraceWhereItIsAbsent(t *testing.T) {
 	}
 }
 
-// A longer training shares what is gathered of whole hundreds of recorded rounds.
+// A longer training shares the gathered updates of whole hundreds of recorded rounds.
 func TestMoreRoundsKeepWhatIsGatheredOfTheFirst(t *testing.T) {
 	t.Parallel()
 	short := gathers(compiled(t, recorded, storage.DigestOf(nil), "training.rounds=450"))
@@ -113,8 +113,8 @@ func TestNoNodeGathersMoreThanItShouldHold(t *testing.T) {
 	}
 }
 
-// What is recorded is drawn again by a program in another language, from the pages alone:
-// projections, noise and rounding of one training's updates, and what the server makes of them.
+// A program in another language computes the recorded updates again, from the documents alone:
+// projections, noise and rounding of one training's updates, and the server's result.
 func TestRecordedUpdatesAreDrawnAgainElsewhere(t *testing.T) {
 	t.Parallel()
 	python := testserver.Python(t, "hashlib")

@@ -9,7 +9,7 @@ import (
 	"coalmine/workflows/plan/compile/compiletest"
 )
 
-// What Sources leaves out, gc may delete.
+// gc may delete the sources that Sources leaves out.
 func TestSourcesNamesEveryFileOnce(t *testing.T) {
 	files := []storage.Digest{storage.DigestOf([]byte("a")), storage.DigestOf([]byte("b"))}
 	got, err := compile.Sources(compiletest.Resolve(t, small, files))

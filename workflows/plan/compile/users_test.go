@@ -24,8 +24,8 @@ func peopleOf(t *testing.T, source []byte) int {
 	return len(names)
 }
 
-// Users of 0 words are those of the data: so many are sampled from and accounted for, under
-// either partition, and a guarantee speaks of them.
+// Users of 0 words are those of the data: sampling, accounting and the guarantee use them,
+// under either partition.
 func TestUsersAsTheyAreAreWhoAGuaranteeProtects(t *testing.T) {
 	t.Parallel()
 	people := peopleOf(t, compiletest.Source())

@@ -1,6 +1,6 @@
-// This file executes nodes of a run once more and compares what they
-// give with what is stored: the claim behind every number is that a task is a
-// pure function, and here it is tried on the real thing.
+// This file executes nodes of a run once more and compares their outputs with
+// the stored ones. It tests on real runs that a task is a pure function, on
+// which every number rests.
 //
 // A node is executed in this process, from inputs that are read from the store.
 // Inputs that were evicted, or that turn out to be damaged, are replayed in
@@ -28,7 +28,7 @@ import (
 	"coalmine/workflows/plan"
 )
 
-// Verdict is what came of executing a node again.
+// Verdict is the result of executing a node again.
 type Verdict string
 
 // The verdicts on a node. All but Same, Incomparable and MayDiffer are faults.
@@ -37,7 +37,7 @@ const (
 	Same Verdict = "same"
 	// Differs: the node gives other bytes than those committed.
 	Differs Verdict = "differs"
-	// Damaged: the commit or a blob is not what was stored.
+	// Damaged: the commit or a blob has changed since it was stored.
 	Damaged Verdict = "damaged"
 	// Failed: the node cannot be executed.
 	Failed Verdict = "failed"
@@ -58,7 +58,7 @@ type Node struct {
 	Kind    string      `json:"kind"`
 	Label   string      `json:"label"`
 	Verdict Verdict     `json:"verdict"`
-	// Why says what differs, with both digests, or what else is wrong.
+	// Why names the difference, with both digests, or another fault.
 	Why string `json:"why,omitempty"`
 	// Attempt and Committed say who made the commit.
 	Attempt   string             `json:"attempt,omitempty"`
@@ -79,12 +79,12 @@ type Verifier struct {
 	Clients clientprograms.Runner
 	// Write are directories that commands may write to beside their own.
 	Write []string
-	// Here says where this is: with what the commits' provenance is compared.
+	// Here is the provenance of this process, to compare with that of the commits.
 	Here storage.Provenance
 	// Parallel is how many nodes are executed at once. Default: one a core.
 	Parallel int
-	// Begin, if set, is told what begins to be executed, and for which node.
-	// Done is given each verdict. Calls do not overlap.
+	// Begin, if set, is called with each node as its execution begins. Done is
+	// called with each verdict. Calls do not overlap.
 	Begin func(label, of string)
 	Done  func(Node)
 }
@@ -221,8 +221,8 @@ func (v *Verifier) verify(ctx context.Context, r plan.Ref, mu *sync.Mutex) (Node
 	return out, nil
 }
 
-// damage says which stored blob of a node is not what its commit names, "" if
-// all are, as far as they are stored.
+// damage names a stored blob of a node that differs from its commit, "" if none
+// does.
 func (v *Verifier) damage(ctx context.Context, commit *storage.Commit) (string, error) {
 	for _, b := range commit.Blobs {
 		_, err := v.Archive.ReadBlob(ctx, commit.Key, b)

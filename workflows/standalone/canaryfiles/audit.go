@@ -22,21 +22,22 @@ type Options struct {
 	PlainLoss bool
 }
 
-// Basis says what canaries are ranked among.
+// Basis names the references that canaries are ranked among.
 type Basis string
 
-// What canaries are ranked among.
+// References that canaries are ranked among.
 const (
 	References Basis = "references"
 	Controls   Basis = "held_back"
 	Nothing    Basis = "nothing"
 )
 
-// Report is what scores alone say.
+// Report is the result of an audit by scores alone.
 type Report struct {
 	Experiment string `json:"experiment"`
 	Cell       string `json:"cell"`
-	// Basis is what canaries are ranked among, and Why it is that.
+	// Basis names the references that canaries are ranked among, and Why gives the
+	// reason.
 	Basis Basis  `json:"basis"`
 	Why   string `json:"why"`
 	// Memorized counts the canaries of rank 1, of those to be inserted.
@@ -53,7 +54,7 @@ type Report struct {
 	NoOneRun string          `json:"no_one_run,omitempty"`
 }
 
-// Measured is what scores say of a canary.
+// Measured is a canary's outcome by its scores.
 type Measured struct {
 	ID   string `json:"id"`
 	Text string `json:"text"`
@@ -135,7 +136,7 @@ func (a *auditor) scoredReferences() bool {
 	return slices.ContainsFunc(a.file.of(Reference), func(l *Line) bool { _, ok := a.scores[l.ID]; return ok })
 }
 
-// choose says what canaries are ranked among.
+// choose chooses the references that canaries are ranked among.
 func (a *auditor) choose() {
 	r, kind := a.report, Reference
 	held := len(a.file.of(HeldBack))
@@ -158,8 +159,8 @@ func (a *auditor) choose() {
 	}
 }
 
-// group is what a canary is ranked within: the references of its own beginning, or all canaries
-// of its format that were held back.
+// group is the group within which a canary is ranked: the references of its own beginning, or
+// all canaries of its format that were held back.
 func (a *auditor) group(l *Line) string {
 	if a.report.Basis == Controls {
 		format, _, _ := strings.Cut(l.Group, ".")

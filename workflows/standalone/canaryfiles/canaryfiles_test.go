@@ -163,7 +163,7 @@ func TestCoinsBoundEpsilonByDifferencesOfScores(t *testing.T) {
 		before[l.ID] = -float64(i)
 		after[l.ID] = -float64(i)
 		if *l.Included {
-			after[l.ID] += 0.5 // less than what plain losses differ by
+			after[l.ID] += 0.5 // less than the difference of plain losses
 		}
 	}
 	initial := scored(f, before)

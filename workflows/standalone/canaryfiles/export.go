@@ -20,11 +20,12 @@ import (
 	"coalmine/workflows/plan/localexec"
 )
 
-// ExportOptions say what is written beside the canaries.
+// ExportOptions select the lines that are written besides the canaries.
 type ExportOptions struct {
 	// References is how many each canary can be ranked among.
 	References int
-	// Prefix is how many words or bytes of a canary are given; 0 for what stands before the first
+	// Prefix is the number of given words or bytes of a canary; 0 for those before the
+	// first
 	// # of its format, else 1.
 	Prefix int
 }
@@ -32,7 +33,7 @@ type ExportOptions struct {
 // MaxReferences is how many references a canary may have in a file.
 const MaxReferences = 1_000_000
 
-// exporter draws what a cell's tasks would draw.
+// exporter makes the draws of a cell's tasks.
 type exporter struct {
 	ctx     context.Context
 	tasks   *localexec.Executor

@@ -26,7 +26,7 @@ const (
 	Version  = 1
 )
 
-// Kind is what a line of the file is.
+// Kind is the kind of a line of the file.
 type Kind string
 
 // Kinds of lines.
@@ -37,7 +37,8 @@ const (
 	HeldBack Kind = "held_back"
 	// Coin is to be inserted, in a user or as a record of its own, if it is Included.
 	Coin Kind = "coin"
-	// Reference is what canaries of its Group are ranked among. It must not be inserted.
+	// Reference is a sequence that canaries of its Group are ranked among. It must not be
+	// inserted.
 	Reference Kind = "reference"
 )
 
@@ -52,7 +53,7 @@ type Header struct {
 	OneRun *OneRun `json:"one_run,omitempty"`
 }
 
-// OneRun says what the coins stand for, and how many guesses are made: it is fixed before the
+// OneRun gives the meaning of the coins and the number of guesses: both are fixed before the
 // training.
 type OneRun struct {
 	KPlus  int `json:"k_plus"`
@@ -76,7 +77,7 @@ type Line struct {
 	Context      string `json:"context"`
 	Continuation string `json:"continuation"`
 	// How often a canary is to be inserted: in every user with the one probability, in place of
-	// each of the user's examples with the other, or so many times.
+	// each of the user's examples with the other, or a fixed number of times.
 	UserProbability    string `json:"user_probability,omitempty"`
 	ExampleProbability string `json:"example_probability,omitempty"`
 	InsertedTimes      int    `json:"inserted_times,omitempty"`

@@ -11,7 +11,7 @@ import (
 	"coalmine/internal/score"
 )
 
-// Score is what a model gives to a line.
+// Score is a model's score of a line.
 type Score struct {
 	// LogProbability is the natural logarithm of the probability of the continuation after
 	// the context, at most 0.

@@ -28,8 +28,8 @@ type Command struct {
 	vocabulary *Vocabulary
 }
 
-// NewCommand is a model with what its canaries and references are made of: BytesVocabulary, or
-// one of ReadWords.
+// NewCommand returns a model with the vocabulary of its canaries and references:
+// BytesVocabulary, or one of ReadWords.
 func NewCommand(client *score.Client, vocabulary *Vocabulary, batch int) (*Command, error) {
 	return &Command{Client: client, Batch: batch, vocabulary: vocabulary}, checkBatch(batch)
 }
@@ -57,10 +57,11 @@ func ReadWords(file io.Reader) (*Vocabulary, error) {
 	return exportedVocabulary(words), nil
 }
 
-// Commanded says what was asked of a command, and how exact the answers are.
+// Commanded counts the requests to a command, and states the precision of its answers.
 type Commanded struct {
 	Command string `json:"command"`
-	// Model is what the command says it is, Deterministic that it says so.
+	// Model is the model's name by the command; Deterministic, whether the command claims
+	// to be so.
 	Model         string `json:"model"`
 	Deterministic bool   `json:"deterministic"`
 	Asked
@@ -69,7 +70,8 @@ type Commanded struct {
 	MostExposure *float64 `json:"most_exposure"`
 }
 
-// Written says whether a model writes the rest of a canary, by what it answers of it alone.
+// Written says whether a model writes the rest of a canary, by its answers for the canary
+// alone.
 type Written struct {
 	// LogProbability is the natural logarithm of the probability that a sample of the model
 	// after the prefix is the rest of the canary.

@@ -117,7 +117,7 @@ func checkCommanded(t *testing.T, got, want *modelaudit.Report) {
 	}
 }
 
-// What the answers to canaries alone say is what a run's probabilistic extraction says.
+// The answers to canaries alone give the outcome of a run's probabilistic extraction.
 func TestACommandTellsWhatTheModelWrites(t *testing.T) {
 	t.Parallel()
 	extracting := strings.Replace(file, "beam_search: {width: 3}", "beam_search: {width: 3}, probabilistic_extraction: {}", 1)

@@ -1,8 +1,8 @@
-// These files score sequences of tokens by a model behind an HTTP endpoint in
-// the OpenAI completions form with echo and logprobs. Requests are those of
-// lm-evaluation-harness's local-completions: a list of prompts in token ids, one token
-// asked for, temperature 0. The log-probabilities of the prompts are what comes back for
-// echoing them; the one token that is generated is dropped.
+// These files score sequences of tokens by a model behind an HTTP endpoint in the OpenAI
+// completions form with echo and logprobs. Requests are those of lm-evaluation-harness's
+// local-completions: a list of prompts in token ids, one token asked for, temperature 0.
+// The server echoes the prompts with their log-probabilities; the one generated token is
+// dropped.
 //
 //	client := completions.Client{URL: "http://localhost:8000/v1/completions", Model: "m", Texts: texts}
 //	logProbs, err := client.Score(ctx, [][]int32{{2, 17, 5}}, 32)
@@ -37,9 +37,8 @@ type CompletionsClient struct {
 	Model string
 	// Key is sent as a bearer token, if it is not empty. It stands in no error.
 	Key string
-	// Texts are what the server calls the tokens, by id: the tokens that it says it has
-	// scored must be those of the prompt. Of an empty text nothing is known, and any will
-	// do.
+	// Texts are the server's texts of the tokens, by id: the tokens in its answer must be
+	// those of the prompt. An empty text matches any.
 	Texts []string
 	// Concurrency is how many requests are under way at a time; 0 stands for 1.
 	Concurrency int
@@ -73,7 +72,7 @@ const (
 // Requests is how many were sent so far, repeated ones included.
 func (c *CompletionsClient) Requests() int64 { return c.requests.Load() }
 
-// CheckURL refuses what can't be asked.
+// CheckURL refuses URLs that cannot be asked.
 func (c *CompletionsClient) CheckURL() error {
 	u, err := url.Parse(c.URL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
@@ -82,7 +81,7 @@ func (c *CompletionsClient) CheckURL() error {
 	return nil
 }
 
-// Name is the URL without what may be secret in it: user, password and query.
+// Name is the URL without its possible secrets: user, password and query.
 func (c *CompletionsClient) Name() string {
 	u, err := url.Parse(c.URL)
 	if err != nil {
@@ -149,7 +148,7 @@ func (c *CompletionsClient) request(ctx context.Context, prompts [][]int32) ([][
 	}
 }
 
-// explain adds to an error whose it is. What ends the caller's context stays as it is.
+// explain adds the endpoint's name to an error, except to those of the caller's context.
 func (c *CompletionsClient) explain(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
@@ -227,7 +226,7 @@ func (c *CompletionsClient) status(r *http.Response, body []byte) error {
 	return errors.New(what)
 }
 
-// redact takes the key out of what a server has said.
+// redact takes the key out of a server's message.
 func (c *CompletionsClient) redact(text string) string {
 	if c.Key == "" {
 		return text
@@ -235,10 +234,10 @@ func (c *CompletionsClient) redact(text string) string {
 	return strings.ReplaceAll(text, c.Key, "***")
 }
 
-// maxMessage is how much is quoted of what a server says, in bytes.
+// maxMessage is the longest quote of a server's message, in bytes.
 const maxMessage = 300
 
-// messageOf is what a body says of an error: OpenAI's form, that of frameworks, or its
+// messageOf is the error message in a body: OpenAI's form, that of frameworks, or its
 // text.
 func messageOf(body []byte) string {
 	var says struct {

@@ -27,7 +27,7 @@ type choice struct {
 }
 
 // decode returns the log-probabilities of the prompts' tokens but the first. It refuses
-// whatever is not certain to be them.
+// all answers that are not certain to be them.
 func decode(body []byte, prompts [][]int32, texts []string) ([][]float64, error) {
 	var r response
 	if err := json.Unmarshal(body, &r); err != nil {
@@ -107,8 +107,8 @@ func (c *choice) ofPrompt(prompt []int32, texts []string) ([]float64, error) {
 	return logProbs, nil
 }
 
-// isToken says whether a text is what the server calls a token, by its text or, as some
-// servers do, by its id.
+// isToken reports whether a text is the server's name of a token: its text or, for some
+// servers, its id.
 func isToken(got string, token int32, texts []string) bool {
 	want := textOf(token, texts)
 	return want == "" || got == want || got == fmt.Sprintf("token_id:%d", token)

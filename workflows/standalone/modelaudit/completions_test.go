@@ -195,8 +195,8 @@ func TestOnlyTheHostAndPathOfAURLAreNamed(t *testing.T) {
 	}
 }
 
-// Whatever a server answers, the decoder gives a finite number for every token but the
-// first, or an error.
+// For any answer of a server, the decoder gives a finite number for every token but
+// the first, or an error.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(right))
 	f.Add([]byte(`{"choices": [{"index": 0, "logprobs": {"tokens": ["<begin>"], "token_logprobs": [NaN]}}]}`))

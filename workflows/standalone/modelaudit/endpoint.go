@@ -28,7 +28,7 @@ func NewEndpoint(client *CompletionsClient, vocabulary *Vocabulary, batch int) (
 	return &Endpoint{Client: client, Batch: batch, vocabulary: vocabulary}, client.CheckURL()
 }
 
-// Served says what was asked of an endpoint, and how exact the answers are.
+// Served counts the requests to an endpoint, and states the precision of its answers.
 type Served struct {
 	URL   string `json:"url"`
 	Model string `json:"model"`
@@ -45,7 +45,7 @@ type Token struct {
 	Text string `json:"text"`
 }
 
-// beginnings are what models call the token before every text.
+// beginnings are models' names of the token before every text.
 var beginnings = []string{"<s>", "<bos>", "[BOS]", "[CLS]", "<|begin_of_text|>", "<|startoftext|>", "<|endoftext|>"}
 
 // begins are the tokens of these names.
@@ -76,7 +76,7 @@ func (e *Endpoint) Run(ctx context.Context, list []Line, o Options) (*Report, er
 	return a.run(ctx, list)
 }
 
-// Served says what is known of it before it is asked.
+// Served returns the facts known before the endpoint is asked.
 func (e *Endpoint) Served() *Served {
 	served := &Served{URL: e.Client.Name(), Model: e.Client.Model}
 	if len(e.vocabulary.begin) == 0 {

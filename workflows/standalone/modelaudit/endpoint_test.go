@@ -78,8 +78,8 @@ func TestAServedModelIsRankedAsItsFileIs(t *testing.T) {
 	}
 }
 
-// checkServed compares the report of an exact server with that of the file: equal, but for
-// what only a server has.
+// checkServed compares the report of an exact server with that of the file: equal, except
+// for fields that only a server has.
 func checkServed(t *testing.T, got, want *modelaudit.Report) {
 	t.Helper()
 	r := got.Endpoint
@@ -230,7 +230,7 @@ func TestVocabulariesThatCannotServeAreRefused(t *testing.T) {
 	}
 }
 
-// What a foreign tokenizer makes of a text is not known, so that a canary is a list of ids.
+// The tokens of a text by a foreign tokenizer are unknown, so a canary is a list of ids.
 func TestATextIsNoCanaryOfAListedVocabulary(t *testing.T) {
 	t.Parallel()
 	vocabulary, err := modelaudit.ReadVocabulary(strings.NewReader(`["a", "b", "c"]`), -1)

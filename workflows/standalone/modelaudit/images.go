@@ -40,7 +40,7 @@ func (g *Generator) Images(ctx context.Context, seed uint64, count int, give fun
 	return generatedimages.Generate(ctx, g.model, seed, count, give)
 }
 
-// Sheet is a PNG file with images in rows of so many columns.
+// Sheet is a PNG file with images in rows of the given number of columns.
 func (g *Generator) Sheet(images [][]byte, columns int) ([]byte, error) {
 	return contactsheet.Draw(images, g.shape(), columns)
 }

@@ -21,7 +21,7 @@ type Line struct {
 
 // lexicon is how lines become tokens.
 type lexicon struct {
-	// words are those of a line, tokens what they are to a model.
+	// words are those of a line, tokens their tokens in a model.
 	words      func(*Line) []string
 	tokens     map[string]int32
 	vocabulary *datasets.Vocabulary
@@ -79,8 +79,8 @@ func ReadCanaries(name string, list io.Reader) ([]Line, error) {
 const maxMistakes = 10
 
 // encode looks the words up. A canary must have a word left to find after the
-// prefix, and ordinary words alone: a model cannot tell unknown words apart. What
-// follows the prefix must be in the space that references are drawn from.
+// prefix, and ordinary words alone: a model cannot tell unknown words apart. The
+// symbols after the prefix must be in the space that references are drawn from.
 func encode(list []Line, l lexicon, o *Options) ([]canary, error) {
 	var out []canary
 	var mistakes []error
@@ -136,7 +136,7 @@ func (l *Line) encode(by *lexicon, o *Options) (canary, error) {
 	return c, nil
 }
 
-// fits checks that what follows the prefix is in the space: of the choices for its place.
+// fits checks that each symbol after the prefix is among the choices for its place.
 func (l *Line) fits(c *canary, choices [][]int32, o *Options) error {
 	for i, among := range choices {
 		if _, found := slices.BinarySearch(among, c.tokens[i]); found || i < o.Prefix {

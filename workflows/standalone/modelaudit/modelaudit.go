@@ -52,8 +52,8 @@ type Options struct {
 	// References is the size of the set that each canary is ranked among; 0
 	// leaves random sampling out.
 	References int
-	// Prefix is how many words of a canary are given; 0 stands for what a run gives
-	// by default: what stands before the first # of Format, else 1.
+	// Prefix is the number of given words of a canary; 0 stands for the default of
+	// a run: those before the first # of Format, else 1.
 	Prefix int
 	// BeamWidth is how many sequences beam search keeps; 0 leaves it out.
 	BeamWidth int
@@ -70,7 +70,7 @@ type Options struct {
 	Symbols  string
 }
 
-// space is what canaries of so many words are ranked within.
+// space is the space within which canaries of n words are ranked.
 func (o *Options) space(words int) canaries.Space {
 	return canaries.Space{Words: words, Alphabet: o.Alphabet, Format: o.Format, Symbols: o.Symbols}
 }
@@ -123,7 +123,7 @@ func (o *Options) checkWords() error {
 	return nil
 }
 
-// Report is what a model has memorized of a list of canaries.
+// Report tells which canaries of a list a model has memorized.
 type Report struct {
 	// RandomSampling and BeamSearch are absent where not asked for.
 	RandomSampling *Memorized `json:"random_sampling,omitempty"`
@@ -146,14 +146,13 @@ type Memorized struct {
 	Of         int `json:"of"`
 	References int `json:"references,omitempty"`
 	Width      int `json:"width,omitempty"`
-	// MemorizedLow and MemorizedHigh are how many are memorized whatever rank of their
-	// interval the canaries have, and at least with one of them; for an endpoint or a command.
+	// MemorizedLow and MemorizedHigh count the canaries that are memorized with every rank of
+	// their interval, and with at least one of them; for an endpoint or a command.
 	MemorizedLow  *int `json:"memorized_low,omitempty"`
 	MemorizedHigh *int `json:"memorized_high,omitempty"`
 }
 
-// Canary is what became of one canary; what the audits say of it means what it
-// means in the results of a run.
+// Canary is the outcome of one canary, with the meaning of a run's results.
 type Canary struct {
 	Line  int      `json:"line"`
 	Text  string   `json:"text"`
@@ -168,7 +167,7 @@ type Canary struct {
 	RankHigh *int64 `json:"rank_high,omitempty"`
 }
 
-// What the audits say of a canary.
+// Outcomes of a canary.
 type (
 	Ranked    = randomsampling.CanaryOutcome
 	Extracted = beamsearch.CanaryOutcome
@@ -343,7 +342,7 @@ func placements(group []canary) []datasets.Placement {
 	return placed
 }
 
-// sampling are the parameters of random sampling for so many canaries of one length.
+// sampling are the parameters of random sampling for n canaries of one length.
 func (o *Options) sampling(length, canaries int) randomsampling.Params {
 	return randomsampling.Params{
 		Seed: o.Seed, References: o.References, Space: o.space(length), Prefix: o.Prefix, Exact: o.Exact, Count: canaries,
@@ -354,14 +353,14 @@ func (o *Options) sampling(length, canaries int) randomsampling.Params {
 // in a run.
 const bootstraps = 100
 
-// fit are the parameters of a skew-normal fit for so many canaries of one length.
+// fit are the parameters of a skew-normal fit for n canaries of one length.
 func (o *Options) fit(length, canaries int) skewnormal.Params {
 	return skewnormal.Params{
 		Seed: o.Seed, References: o.SkewNormal, Bootstrap: bootstraps, Space: o.space(length), Prefix: o.Prefix, Count: canaries,
 	}
 }
 
-// fitted says what fits tell of the canaries of a group.
+// fitted returns the results of fits for the canaries of a group.
 func (r *Report) fitted(group []canary, estimates []skewnormal.Estimate) {
 	if r.SkewNormal == nil {
 		r.SkewNormal = new(skewnormal.Outcome)

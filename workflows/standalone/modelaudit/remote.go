@@ -26,7 +26,7 @@ type scorer interface {
 	requests() int64
 }
 
-// Asked says what was asked of a model elsewhere, and how exact its answers are.
+// Asked counts the requests to a remote model, and states the precision of its answers.
 type Asked struct {
 	// Sequences were scored by Requests, repeated ones included.
 	Sequences int64 `json:"sequences"`
@@ -131,7 +131,7 @@ func (a *remote) canaryCosts(ctx context.Context, encoded []canary) ([]float64, 
 	return a.score(ctx, sequencesOf(encoded, a.options.Prefix), a.batch)
 }
 
-// sequencesOf are canaries of which so many tokens are given.
+// sequencesOf returns canaries of which the first prefix tokens are given.
 func sequencesOf(group []canary, prefix int) []sequence {
 	list := make([]sequence, len(group))
 	for i, c := range group {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// uniform gives each of so many tokens the same probability, but for a little, as a logarithm to a base.
+// uniform gives each of n tokens nearly the same probability, as a logarithm to a base.
 type uniform struct{ tokens, base float64 }
 
 func (u uniform) costs(_ context.Context, list []sequence, _ int) ([]float64, error) {

@@ -13,11 +13,11 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// SampleOptions say what to draw from a model.
+// SampleOptions are the options of samples from a model.
 type SampleOptions struct {
 	Seed uint64
-	// Count is how many samples are drawn, Length the words or bytes at which one is cut
-	// after the prefix, its end among them; 0 for as many as sentences have by default.
+	// Count is the number of samples, Length the words or bytes at which one is cut
+	// after the prefix, its end among them; 0 for the default length of sentences.
 	Count, Length int
 	models.Sampling
 	// Prefix is the text that every sample begins with, read as texts of the data are.
@@ -38,8 +38,8 @@ func (o *SampleOptions) check() error {
 }
 
 // Sample draws samples from a model, one after another: with the seed and the settings of an
-// experiment's audit.samples, and without a prefix, those of the audit. What follows the
-// prefix is of the probability that a Text has.
+// experiment's audit.samples, and without a prefix, those of the audit. A Text holds the
+// probability of the tokens after the prefix.
 func Sample(ctx context.Context, model *Model, o SampleOptions, give func(samples.Text) error) error {
 	if err := o.check(); err != nil {
 		return err

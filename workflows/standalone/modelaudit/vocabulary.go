@@ -17,7 +17,7 @@ import (
 
 // Vocabulary says which tokens a served model has.
 type Vocabulary struct {
-	// tokens are what audits know of it: the special ones, then the ordinary ones.
+	// tokens are the tokens that audits use: the special ones, then the ordinary ones.
 	tokens *datasets.Vocabulary
 	// texts are by the server's ids; empty where unknown.
 	texts []string
@@ -125,7 +125,7 @@ func listedIDs(line *Line) []string {
 	return words
 }
 
-// prompt is what the server is asked about: tokens in its ids, the begin token first.
+// prompt is the server's prompt: tokens in its ids, the begin token first.
 func (v *Vocabulary) prompt(parts ...[]int32) []int32 {
 	prompt := slices.Clone(v.begin)
 	for _, part := range parts {

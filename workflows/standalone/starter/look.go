@@ -31,7 +31,8 @@ type Data struct {
 	source *sources.Source
 }
 
-// Names of columns, without spaces and marks, that tell what is in them; the first that fits is taken.
+// Names of columns, without spaces and marks, that tell their content; the first that
+// fits is taken.
 var (
 	userNames = []string{
 		"user", "userid", "username", "author", "authorid", "authorname", "client", "clientid", "account", "accountid", "speaker",

@@ -11,7 +11,7 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// Options are what the data do not tell.
+// Options are the facts that the data do not tell.
 type Options struct {
 	// Name of the experiment, and the Source as the file names it.
 	Name, Source string
@@ -107,7 +107,7 @@ func (p *Proposal) With(ctx context.Context, epochs, percent int) (*Proposal, er
 	return &other, other.fit(ctx)
 }
 
-// chooseLengths chooses what texts and words of the source are kept.
+// chooseLengths chooses the sequence length and the vocabulary size.
 func (p *Proposal) chooseLengths(ctx context.Context) error {
 	p.data.SkipFaults = true
 	var recipes []datasets.Recipe
@@ -192,7 +192,7 @@ func (p *Proposal) survey(ctx context.Context) error {
 	return err
 }
 
-// chooseCanaries chooses as many canaries as the data have room for.
+// chooseCanaries chooses the number of canaries that the data have room for.
 func (p *Proposal) chooseCanaries() error {
 	fault := func(format string, args ...any) error {
 		return &datasets.SourceError{File: p.data.source.Name, Err: fmt.Errorf(format, args...)}

@@ -1,5 +1,5 @@
 // Package completionstest serves exported models in the OpenAI completions form, for
-// tests of what asks such an endpoint.
+// tests of clients of such an endpoint.
 package completionstest
 
 import (
@@ -55,8 +55,8 @@ func Serve(tb testing.TB, model []byte) *Server {
 	return s
 }
 
-// request is what the server takes; it refuses any other field, and the values that an
-// audit has no use for.
+// request holds the fields that the server takes; it refuses any other field, and the
+// values that an audit has no use for.
 type request struct {
 	Model       string    `json:"model"`
 	Prompt      [][]int32 `json:"prompt"`

@@ -1,5 +1,5 @@
-// Package scoretest has commands that speak the contract "score", for tests of what asks
-// such a command: exported models, served by the test's own program.
+// Package scoretest has commands that speak the contract "score", for tests of their
+// callers: exported models, served by the test's own program.
 //
 //	func TestMain(m *testing.M) { scoretest.Main(m) }
 //
@@ -211,7 +211,8 @@ func (s *server) logLikelihood(pair [2]string) ([2]any, error) {
 	return [2]any{sum, greedy}, err
 }
 
-// score feeds a pair to the model, and returns what it gives to the continuation's tokens.
+// score feeds a pair to the model, and returns the log-probabilities of the
+// continuation's tokens.
 func (s *server) score(pair [2]string) (logProbs []float64, greedy bool, err error) {
 	context, err := s.tokens(pair[0])
 	if err != nil {
@@ -237,7 +238,7 @@ func (s *server) score(pair [2]string) (logProbs []float64, greedy bool, err err
 	return logProbs, greedy, err
 }
 
-// after is the model after a text, with the log-probabilities of what comes next.
+// after is the model after a text, with the log-probabilities of the next token.
 func (s *server) after(context []int32) (*models.States, []float32, error) {
 	states, row := s.scorer.Start(1), make([]float32, s.vocabulary.Size())
 	var err error
