@@ -500,7 +500,7 @@ func (c *Client) Ready(ctx context.Context) error {
 	return nil
 }
 
-// answer returns whatever the server answers. The caller closes its body.
+// answer returns the server's response. The caller closes its body.
 func (c *Client) answer(request *http.Request) (*http.Response, error) {
 	watched, vigil := c.keepVigil(request)
 	response, err := c.http.Do(watched)

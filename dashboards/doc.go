@@ -9,7 +9,7 @@
 //	client, err := dashboards.NewClient("http://localhost:8080", token)
 //	status, err := client.Status(ctx, "") // the newest run
 //
-// docs/api.md lists the routes. What stands in the way of the uninvited:
+// docs/api.md lists the routes. Protections against intruders:
 //
 //   - Outside localhost there is no service without a token, nor without TLS
 //     unless Options.Insecure says so.

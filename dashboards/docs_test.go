@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Other programs call what docs/api.md lists: every route of the API stands there.
+// Other programs call the routes in docs/api.md: every route of the API stands there.
 func TestEveryRouteIsDocumented(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../docs/api.md")

@@ -20,7 +20,7 @@ import (
 	"coalmine/workflows/runs/status"
 )
 
-// fakeAPI answers as its fields say, and keeps what it was asked for.
+// fakeAPI answers as its fields say, and keeps its requests.
 type fakeAPI struct {
 	// err is the answer to everything, if there is one.
 	err error
@@ -391,7 +391,7 @@ func client(t testing.TB, address, token string) *Client {
 	return c
 }
 
-// answer is what a server says to a request made by hand.
+// answer is a server's response to a request made by hand.
 type answer struct {
 	*http.Response
 	body string

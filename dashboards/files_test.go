@@ -24,7 +24,7 @@ func tinyOn(source string, sets ...string) control.File {
 	return control.File{Name: "tiny.yaml", Text: []byte(text), Sets: sets}
 }
 
-// serveAllowing starts a server over an empty store that reads what is allowed.
+// serveAllowing starts a server over an empty store that reads only allowed files.
 func serveAllowing(t *testing.T, allowed ...string) *Client {
 	t.Helper()
 	api := control.New(storage.NewArchive(storagetest.NewMemory()), nil, nil)
@@ -97,9 +97,9 @@ func mustRefuse(t *testing.T, what string, err error) {
 	}
 }
 
-// A hostile client names whatever a server could read: its files by all ways
-// around an allowed directory, and buckets at a place that would be sent the
-// server's credentials.
+// A hostile client names everything that a server could read: its files by all
+// ways around an allowed directory, and buckets at a host that would receive
+// the server's credentials.
 func TestAServerReadsNothingThatIsNotAllowed(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()

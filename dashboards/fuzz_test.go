@@ -12,8 +12,8 @@ import (
 	"coalmine/workflows/control"
 )
 
-// FuzzRequests sends whatever comes to the API over a real store: the fault is
-// never the server's, and what is no success says why in JSON.
+// FuzzRequests sends arbitrary requests to the API over a real store: no
+// response is a server error, and each failure gives its reason in JSON.
 func FuzzRequests(f *testing.F) {
 	spec, data := prepared(f)
 	record, err := json.Marshal(spec)

@@ -82,7 +82,7 @@ func (d *described) check(data []byte, place ...string) error {
 
 const jsonType = "application/json"
 
-// checkAnswer holds an answer to what the document says of it.
+// checkAnswer compares a response with its description in the document.
 func (d *described) checkAnswer(path, method string, a *told) error {
 	kind, _, _ := mime.ParseMediaType(a.Header().Get("Content-Type"))
 	code := strconv.Itoa(a.status)
@@ -102,7 +102,7 @@ func (d *described) checkAnswer(path, method string, a *told) error {
 	return d.check(a.body.Bytes(), "paths", path, method, "responses", code, "content", kind, "schema")
 }
 
-// told keeps what a handler answers, as it passes on.
+// told keeps a handler's response, as it passes on.
 type told struct {
 	http.ResponseWriter
 	status int
@@ -123,8 +123,8 @@ func (a *told) Write(p []byte) (int, error) {
 	return a.ResponseWriter.Write(p)
 }
 
-// held fails a test of whose server any answer, or any request that was taken, is not what
-// the document says.
+// held fails a test if any response of its server, or any accepted request, contradicts
+// the document.
 func held(t *testing.T, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		a, sent := &told{ResponseWriter: w, status: http.StatusOK}, &bytes.Buffer{}
@@ -175,7 +175,7 @@ func TestTheDocumentHasEveryRouteAndNoOther(t *testing.T) {
 	}
 }
 
-// Who may do what stands in the document, too.
+// The document states the permissions, too.
 func TestTheDocumentSaysWhatNeedsTheOperator(t *testing.T) {
 	t.Parallel()
 	for _, r := range new(Server).routes() {

@@ -56,8 +56,8 @@ func eachFile(t *testing.T, visit func(path, text string)) {
 	visit("the login page", login.String())
 }
 
-// What the policy of the pages forbids would fail silently in a browser, and
-// what inserts text as HTML would not fail at all.
+// Code that the policy of the pages forbids would fail silently in a browser,
+// and code that inserts text as HTML would not fail at all.
 func TestPagesNeedNothingThatIsForbidden(t *testing.T) {
 	t.Parallel()
 	forbidden := map[string]*regexp.Regexp{

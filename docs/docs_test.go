@@ -133,8 +133,8 @@ var (
 	walk  = regexp.MustCompile("`(\\w+)`\\s(?:\\([^`()]*\\)\\s)?(?:in\\s+|\\()`((?:cmd|dashboards|internal|models|privacy|storage|tasks|workers|workflows)/[\\w./-]+\\.go)`")
 )
 
-// The walks of architecture.md and the lists of extending.md name files and what stands in
-// them, and so must move with them.
+// The walks of architecture.md and the lists of extending.md name files and their
+// declarations, and so must move with them.
 func TestFilesThatPagesNameAreThere(t *testing.T) {
 	t.Parallel()
 	dir, all := root(t), pages(t)

@@ -19,8 +19,8 @@ import (
 //
 //	numbers of SOURCE..., CLAUSE, ...
 //
-// A source is a file with what commands printed, of which "FILE?column=value" takes some rows, or "account", the
-// commands beside the table. The clauses are
+// A source is a file with the output of commands, of which "FILE?column=value" takes some rows, or
+// "account", the commands beside the table. The clauses are
 //
 //	means by COLUMN...        of rows of CSV that are equal in these columns the means and counts are numbers, too
 //	medians by COLUMN...      and so are the medians
@@ -82,7 +82,7 @@ func among(values []float64, text string, percent bool) bool {
 	})
 }
 
-// sources are what the numbers of a table are found in.
+// sources are the files in which the numbers of a table are found.
 type sources struct {
 	alternatives []source    // one of which has the numbers of a row
 	commands     [][]float64 // the numbers of each, of which one has those of a row that no file has
@@ -215,8 +215,8 @@ type records struct {
 // text is the column of output that is no CSV.
 const text = "text"
 
-// tablesIn are those of a kept file: all of NAME.csv, and what commands with "--format csv" printed. Other
-// output is a table of one column.
+// tablesIn are those of a kept file: all of NAME.csv, and the output of commands with "--format
+// csv". Other output is a table of one column.
 func tablesIn(t *testing.T, name, data string) (tables []records) {
 	t.Helper()
 	if filepath.Ext(name) == ".csv" {

@@ -86,7 +86,8 @@ func around(page string, places [][]int, i int) string {
 	return before + after
 }
 
-// Each table of numbers has a command beside it, is made of results, or is held against what a command printed.
+// Each table of numbers has a command beside it, is made of results, or is compared with
+// a command's output.
 func TestTablesOfNumbersNameTheirCommand(t *testing.T) {
 	t.Parallel()
 	n := 0
@@ -107,14 +108,15 @@ func allTables(t *testing.T) (found []numbers) {
 	all := pages(t)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if strings.HasPrefix(name, "bench/") {
-			continue // what its programs measured on some machine
+			continue // measurements of its programs on some machine
 		}
 		found = append(found, tablesOf(name, all[name])...)
 	}
 	return found
 }
 
-// What a model carries after rounds is the sensitivity times the root of the variance of a prefix sum.
+// The noise in a model after rounds is the sensitivity times the root of the variance of
+// a prefix sum.
 func TestNoiseOfMechanismsIsThatOfPrefixSums(t *testing.T) {
 	t.Parallel()
 	part := correlated.Participation{Rounds: 777, Separation: 259, Times: 3} // dp-ftrl-small.yaml

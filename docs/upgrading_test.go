@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Each row of the table of upgrades is tested by what stands beside it.
+// Each row of the table of upgrades is tested by the function beside it.
 func TestTheTestsOfUpgradesExist(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("upgrading.md")

@@ -31,7 +31,7 @@ func python(t *testing.T, args ...string) (stdout []byte, stderr string, err err
 	return out.Bytes(), complaints.String(), err
 }
 
-// converted reads what a program writes as a source: "user: text" for each record.
+// converted reads the output of a program as a source: "user: text" for each record.
 func converted(t *testing.T, args ...string) []string {
 	t.Helper()
 	out, complaints, err := python(t, args...)
@@ -93,7 +93,7 @@ func TestOfMailsStaysWhatTheSenderWrote(t *testing.T) {
 	}
 }
 
-// The example of natural secrets states the digest of what the program writes.
+// The example of natural secrets states the digest of the program's output.
 func TestMadeUpSecretsAreTheSameEveryTime(t *testing.T) {
 	t.Parallel()
 	out, complaints, err := python(t, "secrets.py")
@@ -168,7 +168,7 @@ func TestPagesOfTwoLanguagesBecomePairs(t *testing.T) {
 	}
 }
 
-// What README.md says of the pairs that come with Coalmine.
+// The statements of README.md about the pairs that come with Coalmine.
 func TestThePairsAreWhole(t *testing.T) {
 	t.Parallel()
 	file := datasets.File{Name: "tldr-en-es.jsonl.gz", Open: func() (io.ReadCloser, error) { return os.Open("tldr-en-es.jsonl.gz") }}

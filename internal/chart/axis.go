@@ -188,7 +188,8 @@ func (r *ruler) apart(ticks []tick, extent func(string) float64) bool {
 	return true
 }
 
-// candidates returns choices of ticks from dense to sparse. The last has few, whatever the range.
+// candidates returns choices of ticks from dense to sparse. The last has few, for any
+// range.
 func (r *ruler) candidates() (choices [][]tick) {
 	if r.axis.Scale != Linear {
 		choices = append(choices, r.powers([]float64{1, 2, 5}, 1))

@@ -107,7 +107,7 @@ var drawnFigure = rapid.Custom(func(t *rapid.T) *Figure {
 	return f
 })
 
-// recorder keeps the places of what is drawn.
+// recorder keeps the places of texts and lines.
 type recorder struct {
 	paths []*path
 	texts []*text
@@ -130,7 +130,7 @@ func (t *text) corners() []point {
 	return []point{t.turn(-t.anchor*width, 0.22*t.size), t.turn((1-t.anchor)*width, -0.75*t.size)}
 }
 
-// Whatever the data, all texts and lines are within the page, no two texts overlap, and every
+// For any data, all texts and lines are within the page, no two texts overlap, and every
 // place is a number.
 func TestNothingIsClippedAndNoTextsOverlap(t *testing.T) {
 	t.Parallel()

@@ -31,7 +31,7 @@ type glyph struct {
 // glyphs holds those that were asked for, by their runes.
 var glyphs sync.Map
 
-// glyphOf is empty for what the font has no glyph of, not even its box.
+// glyphOf is empty for a character without a glyph in the font, even without its box.
 func glyphOf(r rune) *glyph {
 	if g, ok := glyphs.Load(r); ok {
 		return g.(*glyph)

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Sizes in points: of letters, and of what stands around the frame.
+// Sizes in points: of letters, and of the margins around the frame.
 const (
 	small, large = 7, 8 // letters of numbers and legends, of the axes' titles
 	leading      = 1.25 // distance of base lines, in letter sizes
@@ -126,7 +126,7 @@ func short(labels []string, room float64, what string) (shown, key []string) {
 // mostLabelLines is how many lines a label below the frame may have before a number stands for it.
 const mostLabelLines = 3
 
-// xAxis draws what stands below the frame, and ends the page there.
+// xAxis draws the axis below the frame, and ends the page there.
 func (l *layout) xAxis(key []string) {
 	labels, base := l.X.Labels, l.bottom+gap+small
 	lines := 1

@@ -26,8 +26,8 @@ const (
 	ownGroup    = "coalmine-worker"
 )
 
-// newGroup makes a group that may have so many processes, with so much memory together, 0 for no bound;
-// nil where nobody lets us.
+// newGroup makes a group that bounds the number of processes and their memory together, 0 for no
+// bound; nil if the system does not permit it.
 func newGroup(memory int64, processes int) *cgroup {
 	parent := groupParent()
 	if parent == "" {
@@ -60,7 +60,7 @@ func (g *cgroup) bound(processes int) (err error) {
 	return err
 }
 
-// files is what a keeper needs to start a command in the group.
+// files are the files that a keeper needs to start a command in the group.
 func (g *cgroup) files() []*os.File {
 	if g == nil {
 		return nil
@@ -143,7 +143,7 @@ func ownGroupPath() string {
 // sharesOut has a group bound the memory and the number of processes of those below it, and reports
 // whether it does.
 func sharesOut(group string) bool {
-	_ = setGroup(group, "cgroup.subtree_control", "+memory +pids") // what it says is what counts
+	_ = setGroup(group, "cgroup.subtree_control", "+memory +pids") // only the file's content counts
 	data, err := os.ReadFile(filepath.Join(group, "cgroup.subtree_control"))
 	controllers := strings.Fields(string(data))
 	return err == nil && slices.Contains(controllers, "memory") && slices.Contains(controllers, "pids") && writable(group)

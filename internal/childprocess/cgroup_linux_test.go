@@ -27,7 +27,8 @@ held = bytearray(16 << 20)
 print("has it", flush=True)
 `
 
-// What grows without bound, in many processes and faster than anybody looks, is kept from it.
+// Programs that grow without bound, in many processes and faster than any poll, are
+// stopped.
 func TestTheSystemBoundsMemory(t *testing.T) {
 	t.Parallel()
 	parent := grouped(t)
@@ -69,7 +70,7 @@ func TestACommandStaysInItsGroup(t *testing.T) {
 	}
 }
 
-// What a program that was killed has left goes, what one that lives has stays.
+// The groups of a killed program are removed, those of a live one stay.
 func TestGroupsOfThoseThatWereKilledAreRemoved(t *testing.T) {
 	t.Parallel()
 	parent := grouped(t)

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Command says what to run. Args must not be empty.
+// Command describes the process to run. Args must not be empty.
 type Command struct {
 	// Args are the program and its arguments.
 	Args []string
@@ -34,11 +34,11 @@ type Command struct {
 	// Grace is how long it may take to end after its input has, or after Terminate; 0 for
 	// DefaultGrace.
 	Grace time.Duration
-	// Quiet says that nobody talks to it: it has no input, and what it says on standard output
-	// is kept as that on standard error is. Process.Input and Process.Output are then nil.
+	// Quiet is set if no caller talks to it: it has no input, and its standard output is kept
+	// like its standard error. Process.Input and Process.Output are then nil.
 	Quiet bool
 
-	possible  *isolation // what tests take for possible; nil for what is
+	possible  *isolation // the isolation that tests assume; nil for the system's
 	processes int        // how many it may have, in place of maxProcesses
 }
 
@@ -52,7 +52,7 @@ const (
 	// settle is how long the other processes of a command may take to end after its first: those
 	// that a library starts beside it, and which notice its end.
 	settle = 2 * time.Second
-	// look is the pause between two looks at what nobody tells.
+	// look is the pause between two polls of facts that have no event.
 	look = 20 * time.Millisecond
 	// memoryLook is the pause between two looks at the memory of a command.
 	memoryLook = 250 * time.Millisecond
@@ -67,9 +67,9 @@ type Process struct {
 	command Command
 	run     *exec.Cmd
 	errors  tail
-	// ours and theirs are the ends of the pipes that carry standard error and output. They outlive the
-	// first process, unlike those of os/exec: what that has started may still have something to say, and
-	// would be killed by saying it to nobody.
+	// ours and theirs are the ends of the pipes that carry standard error and output. They outlive
+	// the first process, unlike those of os/exec: its children may still write, and a write to a
+	// closed pipe would kill them.
 	ours, theirs []*os.File
 	copied       sync.WaitGroup // standard error
 	hold         *hold
@@ -255,21 +255,22 @@ func (p *Process) LastLines() []string {
 	return lines
 }
 
-// readOnlyError is the system's word for a file that cannot be written, and readOnlyHint what to do.
+// readOnlyError is the system's message for a file that cannot be written, and
+// readOnlyHint the advice.
 const (
 	readOnlyError = "Read-only file system"
 	readOnlyHint  = "(files outside of the command's directory and TMPDIR are read-only; whoever runs it lets it write to others by --commands-may-write DIR)"
 )
 
-// Kill ends all processes at once. reason is what Ended then says.
+// Kill ends all processes at once. Ended then returns reason.
 func (p *Process) Kill(reason error) {
 	p.setReason(reason)
 	p.hold.kill()
 }
 
-// Close ends the command's input and waits for its end, then ends what it has left. The error
-// says if it did not end in time, ended badly or left processes behind. It may be called
-// again, and gives the same.
+// Close ends the command's input and waits for its end, then ends its remaining processes.
+// The error says if it did not end in time, ended badly or left processes behind. It may be
+// called again, and gives the same.
 func (p *Process) Close() error {
 	p.closing.Do(func() { p.closed = p.close() })
 	return p.closed

@@ -102,8 +102,8 @@ func TestAGroupIsKilledWithItsReason(t *testing.T) {
 	}
 }
 
-// A shell that is asked to end ends at once. What it has started is asked as well, has the whole
-// grace to save its work, and may say so: here for longer than what is left behind may live.
+// A shell that is asked to end ends at once. Its children are asked as well, have the whole
+// grace to save their work, and may write: here for longer than orphans may live.
 func TestAllProcessesHaveTheGrace(t *testing.T) {
 	t.Parallel()
 	p := shell(t, Command{Quiet: true, Grace: time.Minute}, `sh -c 'trap "sleep 3.2; echo saved; exit 0" TERM; echo ready; while :; do sleep 0.01; done'; true`)

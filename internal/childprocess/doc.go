@@ -15,8 +15,8 @@
 //
 // On Linux a keeper stands between this program and the command: this program once more, under the
 // name coalmine-keeper, with which any program that imports this package does nothing else. It
-// makes the command's surroundings, is above all processes of the command, and ends them. What is
-// kept from the command depends on the system:
+// makes the command's environment, is the ancestor of all processes of the command, and ends them.
+// The restrictions of the command depend on the system:
 //
 //	isolation_linux.go   namespaces: network, processes, files; files with secrets appear empty
 //	cgroup_linux.go      control groups: memory and the number of processes

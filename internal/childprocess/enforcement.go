@@ -2,19 +2,20 @@ package childprocess
 
 import "strings"
 
-// isolation says from what a command is kept by namespaces of its own.
+// isolation lists the restrictions of a command by namespaces of its own.
 type isolation struct {
 	Network   bool // from any network
 	Processes bool // from other processes, which it does not see; and all of its own end with their first
 	Files     bool // from writing files where it was not told to
 }
 
-// maxProcesses is how many processes and threads a command may have at a time, where that is bounded: more
-// than many loaders of data with many threads each, and less than what keeps a machine from starting others.
+// maxProcesses is how many processes and threads a command may have at a time, where that is
+// bounded: more than many loaders of data with many threads each need, and few enough that the
+// machine can start others.
 const maxProcesses = 8192
 
-// Enforcement says what the system enforces here of what commands may do. What is false is looked
-// after as well as this program can.
+// Enforcement lists the limits of commands that the system enforces here. This program enforces
+// the others as well as it can.
 type Enforcement struct {
 	Network, Processes, Files bool
 	// Memory says that memory and the number of processes are bounded by a control group.

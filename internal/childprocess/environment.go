@@ -33,8 +33,8 @@ var passed = strings.Fields(`
 // families are prefixes of further such names.
 var families = strings.Fields("LC_ PYTHON OMP_ GOMP_ KMP_ MKL_ OPENBLAS_ CUDA_ NCCL_ PYTORCH_ TORCH_ JAX_")
 
-// environment is what the command gets. Temporary files of one that may not write everywhere are where
-// it may.
+// environment is the command's environment. A command that may not write everywhere gets a
+// directory for temporary files where it may.
 func (c *Command) environment() []string {
 	variables := slices.DeleteFunc(os.Environ(), func(variable string) bool { return !isPassed(variable, c.Environment) })
 	if len(c.Write) > 0 {

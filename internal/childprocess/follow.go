@@ -23,8 +23,8 @@ func (e *LongLineError) Error() string {
 type follower struct {
 	root *os.Root
 	name string
-	at   int64  // what was read
-	end  []byte // of what was read: other bytes in this place are those of another file
+	at   int64  // the bytes read
+	end  []byte // of the bytes read: other bytes in this place are those of another file
 }
 
 // remembered is how much of its end a follower remembers, in bytes.

@@ -4,7 +4,7 @@ package childprocess
 
 import "os/exec"
 
-// hold is what this program has of a command: its process.
+// hold is this program's handle of a command: its process.
 type hold struct {
 	unconfined
 	run *exec.Cmd

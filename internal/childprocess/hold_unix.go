@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// hold is what this program has of a command: the process group that it leads.
+// hold is this program's handle of a command: the process group that it leads.
 type hold struct {
 	unconfined
 	run    *exec.Cmd
@@ -31,7 +31,7 @@ func (h *hold) begun() error {
 }
 
 // await waits for the end of the command, and for that of its group if it was asked to end: a shell
-// ends at once, and what it has started still saves its work.
+// ends at once, while its children still save their work.
 func (h *hold) await() (exit *ExitError, left int) {
 	exit = exitOf(h.run.Wait())
 	for h.asked.Load() && !h.killed.Load() && syscall.Kill(-h.run.Process.Pid, 0) == nil {
@@ -81,7 +81,7 @@ func startGuard(group int) *guard {
 	defer input.Close()
 	g := &guard{run: exec.Command("/bin/sh", "-c", guarding, "guard", strconv.Itoa(group)), held: held}
 	g.run.Stdin, g.run.Env = input, []string{"PATH=/usr/bin:/bin"}
-	g.run.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // what ends this program's group leaves it
+	g.run.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // signals to this program's group spare it
 	if err := g.run.Start(); err != nil {
 		held.Close()
 		return nil

@@ -18,8 +18,8 @@ import (
 	"coalmine/internal/secrets"
 )
 
-// parent is the argument by which the test's program runs a command for ever, confined as a name of levels
-// says, and prints what that prints.
+// parent is the argument by which the test's program runs a command for ever, confined as a name of
+// levels says, and prints its output.
 const parent = "be-a-parent"
 
 func TestMain(m *testing.M) {
@@ -105,7 +105,7 @@ func await(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// escapes are ways to get away from whoever has started a process. %s is what tells it from others.
+// escapes are ways of a process to leave its parent. %s tells it from others.
 var escapes = map[string]string{
 	"child":             "sleep %s & echo ready; wait",
 	"session":           "setsid sleep %s & echo ready; wait",
@@ -158,7 +158,7 @@ func TestWhatACommandLeavesIsKilledAndCounted(t *testing.T) {
 	})
 }
 
-// A program that is killed takes with it what its commands have started.
+// The children of a killed program's commands end with it.
 func TestNothingOutlivesAProgramThatIsKilled(t *testing.T) {
 	t.Parallel()
 	for name := range levels() {
@@ -200,7 +200,8 @@ func TestACommandThatIsOfflineHasNothingButALoopback(t *testing.T) {
 	}
 }
 
-// A command may write to its directory and to shared memory, and nowhere else, whatever it tries.
+// A command may write to its directory and to shared memory, and nowhere else, by any
+// means.
 func TestACommandWritesToItsDirectoryAlone(t *testing.T) {
 	t.Parallel()
 	atEveryLevel(t, func(t *testing.T, i isolation) {

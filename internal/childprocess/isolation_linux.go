@@ -16,14 +16,15 @@ import (
 	"coalmine/internal/secrets"
 )
 
-// Enforced is what the system enforces here. The first call finds it out, by some processes that end at once.
+// Enforced returns the limits that the system enforces here. The first call finds it out,
+// by some processes that end at once.
 func Enforced() Enforcement {
 	i := possible()
 	return Enforcement{Network: i.Network, Processes: i.Processes, Files: i.Files, Memory: groupParent() != ""}
 }
 
-// possible is what this process can keep commands from. Where something is possible a command that asks
-// for it and does not get it is not started.
+// possible lists the restrictions that this process can impose. A command that asks for a possible
+// one and does not get it is not started.
 var possible = sync.OnceValue(func() isolation {
 	for _, i := range []isolation{{true, true, true}, {true, true, false}, {true, false, true}, {true, false, false}} {
 		if i.works() {
@@ -63,7 +64,7 @@ func (c *Command) plan(possible isolation) plan {
 	return p
 }
 
-// confine makes a command's surroundings, and gives up what it takes to change them.
+// confine makes a command's environment, and gives up the rights to change it.
 func (p *plan) confine() error {
 	if p.namespaces() == 0 {
 		return nil
@@ -72,7 +73,7 @@ func (p *plan) confine() error {
 		raiseLoopback()
 	}
 	if p.Files || p.Processes {
-		// What the machine mounts later still appears here, and nothing of here there.
+		// Later mounts of the machine still appear here, and none of here there.
 		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
 			return fmt.Errorf("mounts of its own: %w", err)
 		}
@@ -143,7 +144,7 @@ func (p *plan) restrict() error {
 		return err
 	}
 	for _, t := range trees {
-		if err := os.MkdirAll(t.path, 0o755); err != nil { // it may lie in what was covered
+		if err := os.MkdirAll(t.path, 0o755); err != nil { // it may lie in a covered directory
 			return err
 		}
 		if err := t.putBack(); err != nil {
@@ -248,7 +249,7 @@ func isDirectory(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// credentials are where programs commonly keep what lets them into services.
+// credentials are the common places of programs' credentials.
 func credentials() (paths []string) {
 	if home, err := os.UserHomeDir(); err == nil {
 		for _, name := range []string{".aws", ".azure", ".config/gcloud", ".docker", ".git-credentials", ".kube", ".netrc", ".ssh"} {
@@ -311,9 +312,9 @@ func (p *plan) boundProcesses() {
 	}
 }
 
-// giveUp gives up all capabilities, for good, and all ways to get others. It holds for this thread and
-// what it starts. In a namespace of users the bound of processes counts those of the namespace alone, and
-// does not hold for root.
+// giveUp gives up all capabilities, for good, and all ways to get others. It holds for this thread
+// and its children. In a namespace of users the bound of processes counts those of the namespace
+// alone, and does not hold for root.
 func (p *plan) giveUp() error {
 	bound := &unix.Rlimit{}
 	if unix.Getrlimit(unix.RLIMIT_NPROC, bound) == nil {

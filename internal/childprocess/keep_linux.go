@@ -14,7 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keeperName is what a program is called that is a keeper. A program that is called so is nothing else.
+// keeperName is the name of a keeper's process. A program of this name is always a
+// keeper.
 const keeperName = "coalmine-keeper"
 
 // endAll is the signal by which a keeper ends all processes at once.
@@ -26,9 +27,10 @@ const (
 	groupFile  = 4
 )
 
-// plan says what a keeper does.
+// plan is a keeper's task.
 type plan struct {
-	// Path is the program, with its arguments; "" for none: the keeper sees what it can take away.
+	// Path is the program, with its arguments; "" for none: the keeper tries the
+	// restrictions that it can impose.
 	Path string
 	Args []string
 	Dir  string
@@ -39,7 +41,7 @@ type plan struct {
 	// handed over beside them.
 	ReadOnly    bool
 	Write, Read []string
-	// Shared is how many bytes the files in shared memory may have; 0 for what the system allows.
+	// Shared bounds the bytes of files in shared memory; 0 for the system's bound.
 	Shared int64
 	// Most is how many processes it may have at a time, where that is bounded.
 	Most int
@@ -47,7 +49,8 @@ type plan struct {
 	Group bool
 }
 
-// report is what a keeper tells: first that the command has started, or why not, then how it has ended.
+// report is a keeper's message: first that the command has started, or the error, then
+// its end.
 type report struct {
 	Error   string `json:",omitempty"`
 	Process int    `json:",omitempty"`
@@ -65,7 +68,7 @@ func init() {
 
 // keep is the whole life of a keeper.
 func keep() {
-	runtime.LockOSThread() // what it gives up it gives up for one thread, which starts the command
+	runtime.LockOSThread() // one thread gives up its rights and starts the command
 	keepFilesFromCommand()
 	reports := json.NewEncoder(os.NewFile(reportFile, "reports"))
 	k := &keeper{asked: signals(syscall.SIGTERM), told: signals(endAll), changed: signals(syscall.SIGCHLD)}

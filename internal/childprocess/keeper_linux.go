@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hold is what this program has of a command: its keeper, which is this program once more, under
+// hold is this program's handle of a command: its keeper, which is this program once more, under
 // another name. The keeper is above all processes of the command, also those that have left its
 // group, changed their environment or lost their parents, and outlives them.
 type hold struct {
@@ -77,7 +77,7 @@ const ownProgram = "/proc/self/exe"
 func (i isolation) attributes() *syscall.SysProcAttr {
 	a := &syscall.SysProcAttr{Setpgid: true, Pdeathsig: endAll}
 	if i.Processes {
-		a.Pdeathsig = syscall.SIGKILL // what it keeps ends with it
+		a.Pdeathsig = syscall.SIGKILL // its processes end with it
 	}
 	if flags := i.namespaces(); flags != 0 {
 		a.Cloneflags = flags
@@ -111,7 +111,7 @@ func (h *hold) begun() error {
 		return nil
 	}
 	_ = h.run.Process.Kill() // it may have ended
-	_ = h.run.Wait()         // it has said what there is to say
+	_ = h.run.Wait()         // it has sent its last message
 	if err != nil {
 		return fmt.Errorf("what looks after it has ended: %w", err)
 	}
@@ -132,7 +132,7 @@ func (h *hold) await() (exit *ExitError, left int) {
 	return exitOf(syscall.WaitStatus(r.Status)), r.Left
 }
 
-// killGroup kills what a keeper that was killed has left where it may have left something.
+// killGroup kills the processes that a killed keeper may have left.
 func (h *hold) killGroup() {
 	if !h.plan.Processes && h.command > 0 {
 		_ = syscall.Kill(-h.command, syscall.SIGKILL) // all may have ended
@@ -165,7 +165,7 @@ func (h *hold) kill() {
 	time.AfterFunc(keeperPatience, func() { _ = h.run.Process.Kill() })
 }
 
-// memory is what the processes have resident, in bytes, where a look at it is what bounds it.
+// memory is the resident memory of the processes, in bytes, if polling bounds it.
 func (h *hold) memory() (bytes int64, look bool) {
 	if h.group.boundsMemory() {
 		return 0, false

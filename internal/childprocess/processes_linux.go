@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// process is what a look at one finds.
+// process is the state of a process when polled.
 type process struct {
 	parent int
 	pages  int64 // that are resident

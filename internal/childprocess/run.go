@@ -16,7 +16,8 @@ import (
 // Always is a Watch.Every that lets no look out.
 const Always = time.Nanosecond
 
-// Watch is told what changes while a command runs, by one goroutine. An error ends the command.
+// Watch receives the changes while a command runs, from one goroutine. An error ends the
+// command.
 type Watch struct {
 	// Folder is looked at; Changed is called when its files have changed and come to rest, at
 	// most once in Every, 0 for five seconds, and once more after the command has ended: if they
@@ -26,8 +27,8 @@ type Watch struct {
 	Changed func(ctx context.Context, files []File) (taken bool, err error)
 	Every   time.Duration
 	// Lines is a file that grows; More is called with whole lines that it has got since the start.
-	// A file that was written anew is read from its begin. What stands after the last line break
-	// when the command has ended is a line if the command has ended well, and if More takes it.
+	// A file that was written anew is read from its beginning. Text after the last line break is a
+	// line if the command has ended well, and if More takes it.
 	Lines string
 	More  func(lines []byte) error
 	// Said is called with the last lines that a command has printed which has ended well; nil for nothing.
@@ -63,13 +64,13 @@ func (w *Workspace) Run(ctx context.Context, c Command, watch Watch) error {
 	if err != nil {
 		return err
 	}
-	// It ends in time, also while somebody takes long to take in what has changed.
+	// It ends in time, even while a receiver of changes is slow.
 	defer context.AfterFunc(ctx, func() { child.Terminate(context.Cause(ctx)) })()
 	if most := goroutines.Seconds(c.Seconds); most > 0 {
 		defer time.AfterFunc(most, func() { child.Kill(fmt.Errorf("it ran for more than %v, its limit, and was killed", most)) }).Stop()
 	}
 	r := &running{workspace: w, most: c.Files, watch: watch, child: child, lines: lines}
-	// What is under way may still be saved when ctx has ended.
+	// Changes under way may still be saved when ctx has ended.
 	watched := r.look(context.WithoutCancel(ctx))
 	closed := child.Close()
 	switch {
@@ -148,7 +149,7 @@ func (r *running) look(ctx context.Context) error {
 	}
 }
 
-// limits reports what is more than it may be.
+// limits reports an exceeded limit.
 func (r *running) limits() error {
 	if r.most == 0 {
 		return nil
@@ -159,11 +160,11 @@ func (r *running) limits() error {
 	return nil
 }
 
-// size is what all files of the directory hold, as far as they can be looked at.
+// size is the total size of the directory's readable files.
 func (w *Workspace) size() (bytes int64) {
 	_ = fs.WalkDir(w.root.FS(), ".", func(_ string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
-			return nil // what is gone or closed to us counts nothing
+			return nil // files that are gone or unreadable count nothing
 		}
 		if info, err := entry.Info(); err == nil {
 			bytes += info.Size()
@@ -173,7 +174,7 @@ func (w *Workspace) size() (bytes int64) {
 	return bytes
 }
 
-// once looks at what has changed.
+// once reports the changes since the last call.
 func (r *running) once(ctx context.Context) error {
 	if err := r.lines.read(false, r.watch.More); err != nil {
 		return err

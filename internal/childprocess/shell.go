@@ -9,8 +9,8 @@ import (
 // arguments.
 const meaningful = ";&|<>()$`\\\"'*?[]#~=%!{}\n"
 
-// Shell are the arguments by which the system's shell runs a command line. A program alone takes
-// the place of the shell, so that it is what ends with us.
+// Shell are the arguments by which the system's shell runs a command line. A single program
+// replaces the shell, so that it ends with this one.
 func Shell(line string) []string {
 	if runtime.GOOS == "windows" {
 		return []string{"cmd", "/c", line}

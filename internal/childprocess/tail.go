@@ -15,7 +15,7 @@ const (
 	lineRunes = 300
 )
 
-// tail keeps the end of what is written.
+// tail keeps the end of the bytes written.
 type tail struct {
 	mu   sync.Mutex
 	kept []byte
@@ -32,7 +32,8 @@ func (t *tail) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// lines are the last ones that are not empty, without what a terminal would take for a command.
+// lines are the last ones that are not empty, without characters that a terminal takes
+// for commands.
 func (t *tail) lines() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -16,11 +16,11 @@ import (
 type Workspace struct {
 	around *tempfiles.Directory // with nothing else in it
 	path   string
-	root   *os.Root // nothing is read or written outside of it, whatever links there are
+	root   *os.Root // nothing is read or written outside of it, even through links
 }
 
-// NewWorkspace makes an empty directory among the system's temporary ones. What a process that was killed
-// has left there goes.
+// NewWorkspace makes an empty directory among the system's temporary ones. It removes directories
+// of killed processes there.
 func NewWorkspace() (*Workspace, error) { return NewWorkspaceIn(os.TempDir()) }
 
 // NewWorkspaceIn makes an empty directory below another one.
@@ -40,7 +40,7 @@ func NewWorkspaceIn(parent string) (*Workspace, error) {
 	return w, nil
 }
 
-// Beside are the names of what a command has left beside its directory.
+// Beside lists the names of files that a command has left beside its directory.
 func (w *Workspace) Beside() ([]string, error) {
 	entries, err := os.ReadDir(w.around.Path)
 	var names []string
@@ -94,8 +94,9 @@ type File struct {
 	changed int64
 }
 
-// List are the regular files of a folder and of those below it, by name. What is no file or
-// folder is an error, and so are more than MaxFiles. A folder that is not there has none.
+// List are the regular files of a folder and of those below it, by name. Entries other than
+// files and folders are an error, and so are more than MaxFiles. A folder that is not there
+// has none.
 func (w *Workspace) List(folder string) ([]File, error) {
 	var files []File
 	if info, err := w.root.Lstat(folder); err == nil && !info.IsDir() {
@@ -130,8 +131,8 @@ func (w *Workspace) Folders(folder string) (folders []string, err error) {
 	return folders, err
 }
 
-// walk visits what is below a folder, and what has not gone since it was listed. visit reports whether an entry
-// counts.
+// walk visits the entries below a folder that have not gone since they were listed. visit reports
+// whether an entry counts.
 func (w *Workspace) walk(folder string, visit func(name string, entry fs.DirEntry) (counts bool, err error)) error {
 	n := 0
 	return fs.WalkDir(w.root.FS(), folder, func(name string, entry fs.DirEntry, err error) error {

@@ -24,7 +24,7 @@ func newWorkspace(t *testing.T) *Workspace {
 	return w
 }
 
-// told is a watch that notes what it is told.
+// told is a watch that notes its calls.
 type told struct {
 	workspace *Workspace
 	files     []string // "name=content", all at every change
@@ -72,7 +72,7 @@ func TestACommandIsWatched(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
 	x := &told{workspace: w}
-	// It waits for what it has made to be looked at, which the file "seen" says.
+	// It waits until its files have been looked at, as the file "seen" says.
 	script := `mkdir checkpoint out; echo 1 > tmp/a; mv tmp/a checkpoint/a; printf 'one\ntw' > out/lines
 while [ ! -e seen ]; do sleep 0.01; done
 echo 2 > tmp/a; mv tmp/a checkpoint/a; echo o >> out/lines`
@@ -121,7 +121,7 @@ func TestNoLineIsLost(t *testing.T) {
 	}
 }
 
-// A command is asked to end at once, also while what it has made is being stored.
+// A command is asked to end at once, also while its files are being stored.
 func TestACommandIsStoppedWhileItsFilesAreStored(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
@@ -141,7 +141,7 @@ func TestACommandIsStoppedWhileItsFilesAreStored(t *testing.T) {
 	}
 }
 
-// What could not be stored is offered again.
+// Files that could not be stored are offered again.
 func TestFilesThatAreNotTakenAreOfferedAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)

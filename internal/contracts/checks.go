@@ -25,7 +25,7 @@ type Finding struct {
 	// Rule is the number of the rule that was broken or looked at, and Sentence its words.
 	Rule     int    `json:"rule"`
 	Sentence string `json:"sentence"`
-	// Message says what was found, unless all is well.
+	// Message describes the fault, if any.
 	Message string `json:"message,omitempty"`
 }
 

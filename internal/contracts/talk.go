@@ -281,7 +281,7 @@ func (t *Talk) read() {
 			err = goroutines.Recover(func() error { return t.deliver(line) })
 		}
 		if err != nil {
-			go func() { _, _ = io.Copy(io.Discard, lines) }() // a full pipe would keep it; what it still says is of no use
+			go func() { _, _ = io.Copy(io.Discard, lines) }() // a full pipe would keep it; its further output is of no use
 			t.fail(err)
 			return
 		}

@@ -1,6 +1,6 @@
 // This file reads the JSON files of LEAF (Caldas et al. 2018): an object with users,
-// num_samples and user_data, which has for each user x, a list of inputs, and y, as many
-// labels; or several such objects, one after another.
+// num_samples and user_data, which has for each user x, a list of inputs, and y, a list
+// of their labels; or several such objects, one after another.
 
 package dataformats
 
@@ -142,7 +142,7 @@ func (r reader) found(token json.Token, want json.Delim) error {
 	return r.wrong("found %.40q; expected %q", fmt.Sprint(token), want.String())
 }
 
-// skip passes over a value, whatever its size.
+// skip passes over a value of any size.
 func (r reader) skip() error {
 	depth := 0
 	for {

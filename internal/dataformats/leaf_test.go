@@ -8,11 +8,11 @@ import (
 	"testing/iotest"
 )
 
-// The decoder of JSON makes two names one by replacing what is not UTF-8, or half a character. However the file comes
-// in, it is known of each name whether that has happened.
+// The decoder of JSON makes two names one by replacing bytes that are not UTF-8, or half a
+// character. For any chunks of the file, the reader knows of each name whether that has happened.
 func TestNamesThatAreNotUTF8AreKnown(t *testing.T) {
 	t.Parallel()
-	// Bytes that are not UTF-8 are written ~ and ^, and what replaces them #.
+	// Bytes that are not UTF-8 are written ~ and ^, and their replacement #.
 	data := strings.NewReplacer("~", "\xff", "^", "\xe9", "#", "\ufffd").Replace(`{"users": ["x~"], "user_data": {"é#": {"x": [0], "y": [0]}, "a~": {"x": [0], "y": [0]},
 		"ok": {"x": ["~"], "y": [1]}, "^": {"y": [0], "x": [0]}, "日本": {"x": [0], "y": [0]}}}`)
 	data += ` {"user_data": {"\ud83d": {"x": [0], "y": [0]}, "\ud83d\ude00": {"x": [0], "y": [0]}}}`

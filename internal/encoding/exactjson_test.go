@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// values generates what JSON has.
+// values generates the values of JSON.
 func values() *rapid.Generator[any] {
 	return rapid.Deferred(func() *rapid.Generator[any] {
 		return rapid.OneOf(

@@ -15,7 +15,7 @@ import (
 )
 
 // TestAClusterNeedsNoMoreRightsInRedisThanDocumented runs a small cluster as that user: submit,
-// pause, resume, drain, and all looks. Redis keeps a list of what it refused to whom.
+// pause, resume, drain, and all looks. Redis lists refused commands by user.
 func TestAClusterNeedsNoMoreRightsInRedisThanDocumented(t *testing.T) {
 	t.Parallel()
 	want := undisturbed(t)

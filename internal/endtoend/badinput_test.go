@@ -21,7 +21,7 @@ type badInput struct {
 	replace [2]string
 	// data is the text of the users, if it is another.
 	data string
-	// says is what the message must hold: the place, what is wrong, what to do.
+	// says lists the parts of the message: the place, the fault, the advice.
 	says []string
 }
 

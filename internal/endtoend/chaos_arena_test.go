@@ -33,7 +33,7 @@ import (
 //	  redis           Front -- versitygw      (or a directory)
 //
 // The test looks at the servers directly. All of it belongs to the goroutine of
-// the test, which plays the schedule and restarts what has ended.
+// the test, which plays the schedule and restarts processes that have ended.
 type arena struct {
 	t       testing.TB
 	plan    schedule
@@ -50,7 +50,7 @@ type arena struct {
 	variables []string
 
 	archive *storage.Archive
-	files   workspace // what is submitted
+	files   workspace // the submitted experiment
 	run     string    // id
 	orders  []*order  // that are still to be given, or followed
 	// sources and programs are those of the game.
@@ -65,7 +65,7 @@ type arena struct {
 	// harmed are blobs of which the files have been spoiled or removed.
 	harmed map[string]bool
 	counts map[string]int // of faults that have happened, by kind
-	story  []string       // of what has happened, for people
+	story  []string       // of the events, as text
 	begun  time.Time
 	// calm is when the last fault had ended, and recovered how long the run went
 	// on after that.
@@ -73,7 +73,7 @@ type arena struct {
 	recovered time.Duration
 	puts      commitWatch
 	// descriptors and goroutines are the largest numbers that a process had at
-	// the end, and left what remains for garbage collection.
+	// the end, and left the objects that remain for garbage collection.
 	descriptors, goroutines, left int
 }
 

@@ -74,8 +74,8 @@ func flipFile(path string) error {
 	return err
 }
 
-// cutPower kills everything at once, and tears what versitygw, which never syncs,
-// had not yet on disk. Redis loses as little as any server that syncs.
+// cutPower kills everything at once, and tears files that versitygw, which never
+// syncs, had not yet on disk. Redis loses as little as any server that syncs.
 func cutPower(a *arena, r *rand.Rand) func() {
 	if len(a.claimed) > 0 {
 		return nil
@@ -99,11 +99,11 @@ func cutPower(a *arena, r *rand.Rand) func() {
 	}
 }
 
-// Bounds of what a power cut tears.
+// Bounds of the files that a power cut tears.
 const (
 	mostTorn    = 8
 	notOnDisk   = 500 * time.Millisecond
-	tornToEmpty = 3 // one in so many is left without a byte
+	tornToEmpty = 3 // one in this number is left without a byte
 )
 
 // tearNewest truncates the newest commits and blobs.

@@ -21,8 +21,8 @@ type faultKind struct {
 	most   int // times in one schedule; 0 is any number
 	// shortest is how long it lasts at least, to have an effect.
 	shortest time.Duration
-	// begin disturbs, and returns what ends the disturbance. It returns nil if
-	// whatever it would hit is disturbed already, or not there yet.
+	// begin disturbs, and returns a function that ends the disturbance. It
+	// returns nil if its target is disturbed already, or not there yet.
 	begin func(*arena, *rand.Rand) (end func())
 }
 
@@ -35,7 +35,7 @@ const (
 	onDirectory
 )
 
-// faultKinds are all kinds. Their order is part of what a seed means.
+// faultKinds are all kinds. Their order is part of the meaning of a seed.
 //
 // A task that has taken three workers with it is set aside as poisoned, so no
 // schedule kills more than two.
@@ -121,7 +121,7 @@ func freezeMember(role role) func(*arena, *rand.Rand) func() {
 	}
 }
 
-// files says what a Redis that was killed finds when it starts again.
+// files chooses the files that a killed Redis finds when it starts again.
 type files int
 
 const (
@@ -226,8 +226,8 @@ func resetLinks(way func(*member) *proxy.Link) func(*arena, *rand.Rand) func() {
 	}
 }
 
-// spoil spoils a share of what the S3 server answers. Nothing can protect a
-// listing against a flipped bit, or against more than that, so those stay whole.
+// spoil spoils a share of the S3 server's answers. Nothing can protect a listing
+// against a flipped bit, or against more than that, so those stay whole.
 func spoil(s proxy.Spoiling) func(*arena, *rand.Rand) func() {
 	return func(a *arena, r *rand.Rand) func() {
 		if !a.claim(a.front) {

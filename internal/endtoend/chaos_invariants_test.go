@@ -44,8 +44,8 @@ func (a *arena) awaitEnd() {
 	}
 }
 
-// retryIfFailed does what an operator does who has lost the source and put it
-// back, and reports whether that was needed: an attempt may have missed it that
+// retryIfFailed acts as an operator who has lost the source and put it back,
+// and reports whether that was needed: an attempt may have missed it that
 // failed only after the first retry.
 func (a *arena) retryIfFailed() bool {
 	run, err := runs.NewService(a.archive, nil).Get(context.Background(), a.run)
@@ -83,8 +83,8 @@ func (a *arena) quiet() bool {
 	return err == nil && !busy && len(workers) == a.plan.workers
 }
 
-// check compares what the run has left with the undisturbed one, and accounts
-// for every object.
+// check compares the run's outputs with the undisturbed ones, and accounts for
+// every object.
 func (a *arena) check(w workspace, want *outcome) {
 	results := must(a.t, a.coalmine(w, "results", a.run, "--format", "json"))
 	if results != want.results {
@@ -134,7 +134,8 @@ func (a *arena) checkTargets(commits map[storage.Key]*storage.Commit) {
 	}
 }
 
-// strayGrace is how long the leader may take to delete what it still knows of.
+// strayGrace is the time in which the leader must delete the objects that it still knows
+// of.
 const strayGrace = 5 * time.Second
 
 // checkObjects lists the store and accounts for every object.
@@ -156,11 +157,11 @@ func (a *arena) checkObjects() {
 	}
 }
 
-// strayLimit bounds what only garbage collection finds: an attempt that was
-// given up may store its outputs and its record again after the leader has
-// deleted them, and report that to nobody; a process killed at its start may
-// leave the object with which it tries the store. Each disturbance can make so
-// of every attempt at work at that moment.
+// strayLimit bounds the objects that only garbage collection finds: an attempt
+// that was given up may store its outputs and its record again after the leader
+// has deleted them, and report that to nobody; a process killed at its start
+// may leave the object with which it tries the store. Each disturbance can make
+// so of every attempt at work at that moment.
 func (a *arena) strayLimit() int {
 	disturbances := 0
 	for _, n := range a.counts {
@@ -220,7 +221,7 @@ func (a *arena) account() (unknown, left []string) {
 	return unknown, left
 }
 
-// lasting says what of a node is in the store when its run has ended.
+// lasting tells which objects of a node are in the store when its run has ended.
 type lasting struct{ record, blobs bool }
 
 // addKnown adds all nodes of a plan whose chains have less than a segment. The
@@ -256,7 +257,7 @@ func keepsCheckpoint(c *plan.Chain, r, newest int) bool {
 	return c.Every > 0 && r%c.Every == 0 && r <= newest && newest/c.Every-r/c.Every < c.KeepLast
 }
 
-// checkLogs looks for what no process may ever have to say.
+// checkLogs looks for messages that no process may log.
 func (a *arena) checkLogs() {
 	for _, words := range []string{"not deterministic", "panic", "DATA RACE"} {
 		for _, log := range a.logs() {
@@ -281,9 +282,9 @@ func (a *arena) logs() []string {
 	return logs
 }
 
-// What a process may have when it has nothing to do: what the pools of both
-// servers keep open, two goroutines for each of those connections, those that
-// wait for work, and some more.
+// Resources of an idle process: the connections that the pools of both servers
+// keep open, two goroutines for each of them, those that wait for work, and
+// some more.
 const (
 	maxDescriptors = 60
 	maxGoroutines  = 160
@@ -302,8 +303,8 @@ func (a *arena) checkVitals() {
 	}
 }
 
-// collect has garbage collection delete what nobody needs, which must be what
-// account has found and nothing else. Only objects with which processes that were
+// collect has garbage collection delete unneeded objects, which must be exactly
+// those that account has found. Only objects with which processes that were
 // killed have tried the store wait for another day.
 func (a *arena) collect(w workspace, want *outcome) {
 	must(a.t, a.coalmine(w, "gc", "--older", "0s"))

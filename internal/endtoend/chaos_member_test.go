@@ -13,7 +13,7 @@ import (
 	"coalmine/internal/testserver/proxy"
 )
 
-// role is what a process of an arena does.
+// role is the role of a process in an arena.
 type role string
 
 const (
@@ -57,7 +57,7 @@ func (m *member) arguments() []string {
 	return append(arguments, m.arena.workerArguments...)
 }
 
-// announcement is what a process writes once it is at work.
+// announcement is the text that a process writes once it is at work.
 func (m *member) announcement() []byte {
 	if m.role == coordinatorRole {
 		return []byte("serving ")
@@ -108,8 +108,8 @@ func (m *member) ready() bool {
 	return m.isReady
 }
 
-// restartPause is what service managers wait before they start a process again,
-// and mostBirths how often that may be in one schedule.
+// restartPause is the pause of service managers before they start a process
+// again, and mostBirths the limit of starts in one schedule.
 const (
 	restartPause = 300 * time.Millisecond
 	mostBirths   = 60

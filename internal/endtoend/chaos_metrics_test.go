@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// vitals are what a process uses at one moment. The heap is what the last collection
-// has left, not the garbage since; it counts so under GOGC=100 only.
+// vitals are the resources of a process at one moment. The heap is that after the
+// last collection, without the garbage since; it counts so under GOGC=100 only.
 type vitals struct {
 	resident, heap          float64 // bytes
 	goroutines, descriptors float64

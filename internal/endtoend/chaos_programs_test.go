@@ -64,7 +64,7 @@ func newProgramsWorkspace(t testing.TB) workspace {
 	return w
 }
 
-// programFaults are what may happen to a cluster that runs programs. Of workers two are killed at
+// programFaults are the faults of a cluster that runs programs. Of workers two are killed at
 // most, with their machine or without.
 var programFaults = append([]*faultKind{
 	{name: "program killed", weight: 12, most: 3, begin: killProgram},
@@ -88,7 +88,7 @@ func TestChaosOfPrograms(t *testing.T) {
 // memberVariable stands in the environment of a member and of the programs that it has started.
 const memberVariable = "CHAOS_MEMBER"
 
-// mark is what tells the programs of a member from others, and of an arena, "".
+// mark tells the programs of a member from others; "" stands for the whole arena.
 func (a *arena) mark(member string) []byte {
 	return fmt.Appendf(nil, "%s=%d.%d/%s", memberVariable, os.Getpid(), a.plan.seed, member)
 }
@@ -156,7 +156,7 @@ func freezeProgram(a *arena, r *rand.Rand) func() {
 	}
 }
 
-// killWorkerOfPrograms kills a worker alone: what it has started ends by itself.
+// killWorkerOfPrograms kills a worker alone: its children end by themselves.
 func killWorkerOfPrograms(a *arena, r *rand.Rand) func() {
 	m := a.pick(r, workerRole)
 	if m == nil || !a.claim(m) {

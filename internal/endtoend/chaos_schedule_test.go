@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// schedule is what a seed stands for: a cluster, and what is done to it when.
+// schedule is drawn from a seed: a cluster, and the faults with their times.
 // Processes race each other, so a replay repeats the faults and their times, not
 // every interleaving; a few replays of a seed mostly show its failure again.
 type schedule struct {

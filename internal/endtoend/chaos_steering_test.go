@@ -56,8 +56,8 @@ func (a *arena) tendOrders() {
 // storePatience is how long the test waits for a store that may be disturbed.
 const storePatience = 200 * time.Millisecond
 
-// settled is true of a state of the run in which what was ordered is not, or no
-// longer, to be done; false as long as the store does not tell.
+// settled reports whether the order to the run has been carried out or is void;
+// false as long as the store does not tell.
 func (a *arena) settled(name string, ok func(*runs.State) bool) func() bool {
 	return func() bool {
 		ctx, cancel := context.WithTimeout(context.Background(), storePatience)
@@ -94,7 +94,7 @@ func changePriority(a *arena, r *rand.Rand) func() {
 	return done
 }
 
-// addSibling submits a run that shares what it can with the first, and cancels it.
+// addSibling submits a run that shares nodes with the first, and cancels it.
 func addSibling(a *arena, r *rand.Rand) func() {
 	a.siblings++
 	name := fmt.Sprintf("sibling-%d", a.siblings)

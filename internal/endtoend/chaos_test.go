@@ -59,7 +59,7 @@ func TestChaos(t *testing.T) {
 	(&game{name: "native", kinds: faultKinds, workspace: newChaosWorkspace, sources: 1}).play(t)
 }
 
-// game is what is played with clusters.
+// game is a set of schedules to play on clusters.
 type game struct {
 	name      string
 	kinds     []*faultKind
@@ -87,7 +87,7 @@ func (g *game) play(t *testing.T) {
 	total.print(g.name)
 }
 
-// playSeed plays one schedule and checks what it leaves.
+// playSeed plays one schedule and checks its outcome.
 func (g *game) playSeed(t *testing.T, seed uint64, want *outcome) map[string]int {
 	began := time.Now()
 	a := newArena(t, scheduleOf(seed, g.kinds))

@@ -17,9 +17,9 @@ import (
 	"coalmine/storage/storagetest"
 )
 
-// cluster starts the services of compose.yaml as processes of this machine. What
-// containers provide is replaced: host names and ports, paths, and the programs
-// of the images.
+// cluster starts the services of compose.yaml as processes of this machine. It
+// replaces the containers' host names and ports, paths, and the programs of the
+// images.
 type cluster struct {
 	t                      testing.TB
 	file                   *composeFile
@@ -36,7 +36,7 @@ func newCluster(t testing.TB) *cluster {
 	}
 }
 
-// local replaces what only means something within the containers of a service.
+// local replaces names that have a meaning only within the containers of a service.
 func (c *cluster) local(service, text string) string {
 	return strings.NewReplacer(
 		"@redis:6379", "@"+c.redis,
@@ -63,7 +63,7 @@ func (c *cluster) path(name string) string {
 	return path
 }
 
-// program is what a service's image runs, ahead of the command.
+// program is the entry point of a service's image, ahead of the command.
 func (c *cluster) program(s composeService) []string {
 	switch {
 	case len(s.Entrypoint) > 0:
@@ -76,7 +76,7 @@ func (c *cluster) program(s composeService) []string {
 	return nil
 }
 
-// command is what a service runs, with other arguments if some are given.
+// command is the command of a service, with other arguments if some are given.
 func (c *cluster) command(service string, args ...string) command {
 	c.t.Helper()
 	s, ok := c.file.Services[service]

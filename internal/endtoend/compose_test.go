@@ -14,7 +14,7 @@ import (
 	"coalmine/internal/queue"
 )
 
-// composeFile is what the tests need of compose.yaml.
+// composeFile holds the parts of compose.yaml that the tests need.
 type composeFile struct {
 	Services map[string]composeService `yaml:"services"`
 	Configs  map[string]struct {
@@ -93,8 +93,8 @@ var composeSecrets = map[string]string{
 	"COALMINE_TOKEN":          "0123456789abcdef-token",
 }
 
-// What is stopped after the grace of a worker has its time to return, and three seconds are for the
-// goodbye.
+// Tasks that are stopped after the grace of a worker have their time to return, and three seconds
+// are for the farewell.
 func TestComposeWaitsForTheGraceOfAWorker(t *testing.T) {
 	t.Parallel()
 	worker := readCompose(t, composeSecrets).Services["worker"]

@@ -49,7 +49,7 @@ func TestCollectionMakesRoomOnAFullDisk(t *testing.T) {
 	undisturbed(t).equals(t, w.outcome())
 }
 
-// Whoever collects in an S3 store without room must be able to open it and to lead.
+// A collector in an S3 store without room must be able to open it and to lead.
 func TestAFullS3StoreIsOpenedAndLed(t *testing.T) {
 	t.Parallel()
 	server := testserver.StartS3(t)

@@ -18,7 +18,7 @@ import (
 	"coalmine/workflows/runs/retention"
 )
 
-// collect runs gc with some flags and reads what it says.
+// collect runs gc with some flags and reads its output.
 func (w workspace) collect(flags ...string) (retention.Result, result) {
 	w.t.Helper()
 	r := run(w.t, w.coalmine(append([]string{"gc", "--json"}, flags...)...))
@@ -90,7 +90,7 @@ func TestARemovedRunIsCollectedAndSubmittingItAgainMakesItAgain(t *testing.T) {
 	want.equals(t, w.outcome())
 }
 
-// verification is what verify --json prints.
+// verification is the output of verify --json.
 type verification struct {
 	Counts map[string]int
 	Nodes  []struct{ Key, Kind, Verdict, Why string }

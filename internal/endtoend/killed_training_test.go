@@ -61,7 +61,7 @@ func keptFiles(store string) (n int) {
 		if err == nil && entry.Type().IsRegular() {
 			n++
 		}
-		return nil // what is not there yet counts nothing
+		return nil // missing files count nothing
 	})
 	return n
 }

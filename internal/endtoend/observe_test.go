@@ -175,8 +175,8 @@ func (o *observed) logsHoldNoSecrets(t *testing.T) {
 	}
 }
 
-// metricsAreTold scrapes both processes: what they expose is well-formed, shows
-// the run, and is what the documentation lists.
+// metricsAreTold scrapes both processes: their metrics are well-formed, show
+// the run, and are those that the documentation lists.
 func (o *observed) metricsAreTold(t *testing.T) {
 	documented := documentedMetrics(t)
 	var exposed []string

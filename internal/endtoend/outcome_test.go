@@ -17,11 +17,11 @@ import (
 	"coalmine/workflows/runs"
 )
 
-// outcome is what a finished run leaves.
+// outcome holds the outputs of a finished run.
 type outcome struct {
 	// results is its results JSON.
 	results string
-	// commits are the records that last, by what they are of: reports, final
+	// commits are the records that last, by their subjects: reports, final
 	// models, the audited and the newest checkpoints, segment boundaries.
 	commits map[string]*storage.Commit
 }
@@ -105,8 +105,8 @@ func lastingSteps(c *plan.Chain) []int {
 	return steps
 }
 
-// checkModel reads a model whole, or what a command says of its own; the archive compares it with
-// its digest.
+// checkModel reads a model whole, or a command's description of its own; the archive compares it
+// with its digest.
 func checkModel(t testing.TB, archive *storage.Archive, c *storage.Commit) {
 	t.Helper()
 	name := tasks.ModelBlob

@@ -24,8 +24,8 @@ type process struct {
 	ended          chan struct{} // closed when the process has ended
 }
 
-// command says what to start: args[0] is the program, the environment has env on
-// top of the system's, without any variable that configures coalmine.
+// command describes a process to start: args[0] is the program, the environment
+// has env on top of the system's, without any variable that configures coalmine.
 type command struct {
 	name string
 	args []string
@@ -34,8 +34,8 @@ type command struct {
 	// log is a file to which standard error is appended, in place of the test's
 	// own log; empty for none.
 	log string
-	// quiet commands are not shown when the test fails: whoever runs them says
-	// what matters of their output.
+	// quiet commands are not shown when the test fails: their caller reports
+	// the relevant output.
 	quiet bool
 }
 
@@ -70,8 +70,8 @@ func start(t testing.TB, c command) *process {
 	return p
 }
 
-// cleanEnvironment is the environment of the tests without what would steer the
-// processes.
+// cleanEnvironment is the environment of the tests without variables that
+// configure the processes.
 func cleanEnvironment() []string {
 	var env []string
 	for _, v := range os.Environ() {
@@ -143,7 +143,7 @@ func (p *process) awaitUnlessEnded(what string, ok func() bool) bool {
 	return true
 }
 
-// result is what a command that has ended leaves.
+// result is the result of a command that has ended.
 type result struct {
 	code           int
 	stdout, stderr string
@@ -157,7 +157,7 @@ func run(t testing.TB, c command) result {
 	return result{code, p.stdout.String(), p.stderr.String()}
 }
 
-// must runs a command that has to succeed, and returns what it prints.
+// must runs a command that has to succeed, and returns its output.
 func must(t testing.TB, c command) string {
 	t.Helper()
 	r := run(t, c)
@@ -181,7 +181,7 @@ func succeeds(t testing.TB, c command) bool {
 	return err == nil
 }
 
-// output collects what a process prints.
+// output collects the output of a process.
 type output struct {
 	mu  sync.Mutex
 	buf bytes.Buffer

@@ -62,7 +62,8 @@ func TestARecordedRunThatIsKilledKeepsTheSameUpdatesAndNoCheckpointMore(t *testi
 	}
 }
 
-// gathered are the digests of all recorded updates, by the label of what has gathered them.
+// gathered are the digests of all recorded updates, by the label of the node that
+// gathered them.
 func (w workspace) gathered() map[string][]storage.Digest {
 	w.t.Helper()
 	found := map[string][]storage.Digest{}
@@ -85,7 +86,7 @@ func (w workspace) gathered() map[string][]storage.Digest {
 	return found
 }
 
-// hasOnlyClaimedCheckpoints fails if a checkpoint is left that only what gathers updates
+// hasOnlyClaimedCheckpoints fails if a checkpoint is left that only gathering nodes
 // needed.
 func (w workspace) hasOnlyClaimedCheckpoints(name string) {
 	w.t.Helper()

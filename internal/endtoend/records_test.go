@@ -289,7 +289,7 @@ type finder struct {
 	sources.Packer
 }
 
-// source is what a file of fullFiles, or of an audit, reads.
+// source is the source of a file of fullFiles, or of an audit.
 func source(file string) sources.Text {
 	switch {
 	case strings.Contains(file, "level: image"):
@@ -352,11 +352,11 @@ func imageText(users int) string {
 	return b.String()
 }
 
-// outsideFiles are the fields that no file can have beside the others, or that need what
-// is not there: a secret key.
+// outsideFiles are the fields that no file can have beside the others, or that need a
+// missing secret key.
 var outsideFiles = []string{"training.privacy.randomness", "training.privacy.key"}
 
-// extremes are what each value of a record is replaced by.
+// extremes are the replacements of each value of a record.
 var extremes = []any{
 	json.Number("0"), json.Number("-1"), json.Number("1"), json.Number("0.5"),
 	json.Number("2147483647"), json.Number("2147483648"), json.Number("1000000000"), json.Number("4611686018427387904"),
@@ -366,8 +366,8 @@ var extremes = []any{
 	nil, true, []any{}, []any{nil}, map[string]any{}, slices.Repeat([]any{json.Number("0.5")}, 100_000),
 }
 
-// Whoever may submit can send any record. Nothing that they send may stop the coordinator
-// or the worker, or make either large.
+// A client that may submit can send any record. No record may stop the coordinator or the
+// worker, or make either large.
 func TestNoRecordStopsTheCluster(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
@@ -459,7 +459,7 @@ func auditFiles(t *testing.T) []string {
 	return files
 }
 
-// recordSender submits records and cancels what is taken.
+// recordSender submits records and cancels the accepted ones.
 type recordSender struct {
 	t       *testing.T
 	url     string
@@ -486,7 +486,7 @@ func (s *recordSender) send(document []byte) (int, string) {
 		if err := json.Unmarshal([]byte(answer), &submitted); err != nil {
 			s.t.Fatal(err)
 		}
-		// It may have failed by now: its data are not what it asks for.
+		// It may have failed by now: its data are not those that it asks for.
 		if status, answer := s.post("/"+submitted.Run+"/steer", []byte(`{"kind":"cancelled"}`)); status != http.StatusOK && status != http.StatusConflict {
 			s.t.Fatalf("cancelling %s: %d %s", submitted.Run, status, answer)
 		}

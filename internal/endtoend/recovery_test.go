@@ -115,8 +115,8 @@ func allCommits(t testing.TB, archive *storage.Archive) map[storage.Key]*storage
 	return commits
 }
 
-// A run that the owner of the home works on goes on by itself when that one ends:
-// interrupted, killed, or done with what it was started for.
+// A run of the owner of the home continues by itself when the owner ends:
+// interrupted, killed, or done with its own task.
 func TestARunOutlivesTheOwnerOfItsHome(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*process){

@@ -88,7 +88,7 @@ func sameNumbers(a, b numbers) bool {
 	return true
 }
 
-// sameButForSpeed leaves out what every execution has of its own.
+// sameButForSpeed leaves out fields that differ by execution.
 func sameButForSpeed(a, b numbers) bool {
 	a, b = numbers{"tokens_per_second": 0}.over(a), numbers{"tokens_per_second": 0}.over(b)
 	return sameNumbers(a, b)

@@ -44,8 +44,8 @@ type secureCluster struct {
 	collector           *collectorServer
 	files               secrets.CertificateFiles
 	coordinator, worker *process
-	// secrets are what must show nowhere; seen is what can be read of the cluster,
-	// by where it was.
+	// secrets are the texts that must show nowhere; seen is the readable text of
+	// the cluster, by place.
 	secrets []string
 	seen    map[string][]byte
 }
@@ -126,7 +126,7 @@ func (c *secureCluster) remotely(args ...string) command {
 	return c.command([]string{"COALMINE_STORE_URL=", "COALMINE_SERVER=" + address + "?ca=" + c.files.CA, "COALMINE_TOKEN=token-of-operators"}, args...)
 }
 
-// run runs a command and keeps what it prints.
+// run runs a command and keeps its output.
 func (c *secureCluster) run(cmd command, code int) string {
 	c.t.Helper()
 	r := run(c.t, cmd)
@@ -177,7 +177,7 @@ func (c *secureCluster) resultsAreThoseOfOneProcess(t *testing.T, id string) {
 	}
 }
 
-// readPages reads what the coordinator and the worker answer.
+// readPages reads the answers of the coordinator and the worker.
 func (c *secureCluster) readPages(id string) {
 	c.t.Helper()
 	config, err := c.files.Config()
@@ -215,7 +215,7 @@ func (c *secureCluster) readPage(client *http.Client, address string) {
 	c.seen["the page "+address] = append(body, fmt.Sprint(response.Header)...)
 }
 
-// readProcesses reads what everybody on the machine can: command lines.
+// readProcesses reads the command lines, which every user of the machine can read.
 func (c *secureCluster) readProcesses() {
 	for _, p := range []*process{c.coordinator, c.worker} {
 		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.cmd.Process.Pid))
@@ -268,7 +268,7 @@ func (c *secureCluster) runMistaken(cmd command, says string) {
 	c.seen[fmt.Sprintf("the error about %q (%d)", says, len(c.seen))] = []byte(r.stdout + r.stderr)
 }
 
-// readSpans reads what the collector of traces got.
+// readSpans reads the spans of the collector of traces.
 func (c *secureCluster) readSpans() {
 	c.t.Helper()
 	c.collector.mu.Lock()

@@ -30,7 +30,7 @@ training: {rounds: %d, cohort: 4, chunks: 2, checkpoints: {every: 5%%, keep: 3},
 audit: {every: 25%%, random_sampling: {references: 500}, beam_search: {width: 2}}
 `
 
-// sample is what a process used when the training had reached a round.
+// sample is the resources of a process when the training had reached a round.
 type sample struct {
 	round int
 	vitals
@@ -46,9 +46,9 @@ func TestSoak(t *testing.T) {
 		t.Skip("it takes minutes: make soak")
 	}
 	a := newArena(t, schedule{workers: 2})
-	// What a worker caches grows up to a limit, which it must reach while warming up.
+	// A worker's cache grows up to a limit, which it must reach while warming up.
 	a.workerArguments = []string{"--cache-memory", "32"}
-	// Garbage of which 32 MiB may come together would hide what stays.
+	// Up to 32 MiB of garbage would hide the memory that stays.
 	a.variables = []string{"GOGC=100"}
 	for _, m := range a.members {
 		m.start()

@@ -33,7 +33,7 @@ func (w workspace) on(source, verb string, args ...string) command {
 	return w.coalmine(args...)
 }
 
-// cells are the results of a run without what names the run.
+// cells are the results of a run without the run's names.
 func cells(t testing.TB, results string) string {
 	t.Helper()
 	var r struct {

@@ -84,8 +84,8 @@ func (s span) attribute(key string) string {
 	return ""
 }
 
-// below says of each name of a span what its parent is called, in which service
-// it is made, and which facts it states.
+// below lists for each name of a span its parent's name, its service and its
+// attributes.
 var below = map[string]struct {
 	parents []string
 	service string

@@ -10,8 +10,8 @@ import (
 	"coalmine/internal/testserver"
 )
 
-// A worker that stands still counts as dead, one whose Redis is away waits for it, and both are told;
-// so is that it is ready, and what it has done.
+// A worker that stands still counts as dead, one whose Redis is away waits for it, and both are
+// reported; so are its readiness and its finished work.
 func TestAWorkerSaysWhatItLosesAndWhatItHasDone(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)

@@ -87,7 +87,7 @@ func BenchmarkLoops(b *testing.B) {
 	}
 }
 
-// hotLoop runs a kernel's loop over so many elements.
+// hotLoop runs a kernel's loop over n elements.
 type hotLoop struct {
 	kernel   string
 	elements int

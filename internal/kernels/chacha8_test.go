@@ -15,7 +15,7 @@ func TestSetsAgreeOnChaCha8(t *testing.T) {
 		want := make([]uint32, ChaCha8Rows*lanes)
 		portable.chaCha8(want, state)
 		for _, s := range allSets() {
-			got := words(rng, len(want)) // what is there before must not matter
+			got := words(rng, len(want)) // the bytes there before must not matter
 			if s.chaCha8(got, state); !slices.Equal(got, want) {
 				t.Errorf("%s: blocks in %d lanes differ", s.name, lanes)
 			}

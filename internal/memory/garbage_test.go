@@ -40,7 +40,7 @@ func TestThePercentageFollowsWhatLivesAndWhatIsSearched(t *testing.T) {
 const (
 	// allowEnv is how much garbage it allows, in bytes.
 	allowEnv = "COALMINE_TEST_ALLOW"
-	// keepEnv is what it keeps liveBytes of: numbers or pointers.
+	// keepEnv selects the kind of its liveBytes: numbers or pointers.
 	keepEnv = "COALMINE_TEST_KEEP"
 )
 

@@ -5,8 +5,8 @@ import "math"
 // leastNormal is the least number that is not subnormal: 2^-1022.
 const leastNormal = 0x1p-1022
 
-// Log is math.Log, correct also for subnormal numbers above 0, for which the amd64 version
-// returns about -709 whatever the number.
+// Log is math.Log, correct also for subnormal numbers above 0, for all of which the amd64
+// version returns about -709.
 func Log(x float64) float64 {
 	if !(x > 0 && x < leastNormal) {
 		return math.Log(x)

@@ -8,7 +8,7 @@ import (
 )
 
 // delta reads the encoding DELTA_BINARY_PACKED: blocks of differences, each of miniblocks whose
-// numbers have as many bits.
+// numbers have one width in bits.
 type delta struct {
 	data         []byte // not read yet
 	total        uint64

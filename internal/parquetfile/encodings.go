@@ -10,20 +10,20 @@ import (
 // Value is one value of a leaf.
 type Value struct {
 	Null bool
-	// Bits of a number, as many as its kind has; 1 of Boolean that is true. A signed number is
-	// extended to 64 bits.
+	// Bits of a number, in the width of its kind; 1 of Boolean that is true. A signed number
+	// is extended to 64 bits.
 	Bits uint64
 	// Bytes of Bytes, FixedBytes and Int96, valid until the next value is read.
 	Bytes []byte
 }
 
-// decoder gives the values of a page that are not null, one after another. It is asked for as
-// many as the page claims to have.
+// decoder gives the values of a page that are not null, one after another. It is asked for
+// the number that the page claims to have.
 type decoder interface{ next(*Value) error }
 
 var errShort = fmt.Errorf("the page has fewer values than its header says: %w", io.ErrUnexpectedEOF)
 
-// bitsOf are the bits of a number of a kind that has as many bytes.
+// bitsOf are the bits of a number of a kind of that width.
 func (k Kind) bitsOf(data []byte) uint64 {
 	switch len(data) {
 	case 4:
@@ -239,7 +239,7 @@ func (h *hybrid) begin() error {
 	if head&1 == 0 {
 		return h.beginEqual(head >> 1)
 	}
-	// Eight numbers take as many bytes as one has bits. The last may be cut off.
+	// Eight numbers of n bits take n bytes. The last may be cut off.
 	eights := head >> 1
 	if h.width == 0 {
 		h.bits, h.value, h.left = nil, 0, min(eights, 1<<32)*8

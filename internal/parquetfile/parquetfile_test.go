@@ -268,7 +268,7 @@ func mutate(file []byte, seed uint64) []byte {
 	r, file := rand.New(rand.NewPCG(seed, 11)), bytes.Clone(file)
 	for range 1 + r.IntN(4) {
 		at := r.IntN(len(file))
-		if r.IntN(2) == 0 { // the footer, and what stands before pages, is the most delicate part
+		if r.IntN(2) == 0 { // the footer and the page headers are the most delicate part
 			at = max(0, len(file)-1-r.IntN(min(len(file), 600)))
 		}
 		switch r.IntN(4) {
@@ -286,7 +286,7 @@ func mutate(file []byte, seed uint64) []byte {
 	return file
 }
 
-// mostMemory is what reading a small damaged file may allocate at once.
+// mostMemory bounds a single allocation while a small damaged file is read.
 const mostMemory = 256 << 20
 
 // checkDamaged reads a file that may be damaged: it must not panic, nor take much memory.

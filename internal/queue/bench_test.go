@@ -14,7 +14,8 @@ import (
 
 // BenchmarkStage measures a stage of four messages over two idle workers, from the
 // first enqueue to the last report, and how often the idle workers ask Redis
-// meanwhile: what waking and one round trip buy beside a server of asynq's that polls.
+// meanwhile: the gain of waking and one round trip over a server of asynq's that
+// polls.
 func BenchmarkStage(b *testing.B) {
 	for _, v := range []struct {
 		name     string
@@ -104,8 +105,8 @@ func runStage(b *testing.B, broker *Broker, stage int, together bool) {
 	await(b, broker, len(messages))
 }
 
-// BenchmarkKnown measures what the coordinator asks every two seconds, of 1,000
-// attempts at work and 1,000 that wait.
+// BenchmarkKnown measures the request of the coordinator every two seconds, of
+// 1,000 running attempts and 1,000 that wait.
 func BenchmarkKnown(b *testing.B) {
 	for server, open := range servers {
 		b.Run(server, func(b *testing.B) {

@@ -155,7 +155,7 @@ func (b *Broker) Known(ctx context.Context, ids []string) (map[string]bool, erro
 }
 
 // everyPending is the size of a page that holds all messages of a queue: there are
-// about as many as slots.
+// about as many messages as slots.
 const everyPending = 1 << 20
 
 // pending returns the IDs of the messages that no worker has taken.

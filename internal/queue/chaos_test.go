@@ -84,7 +84,7 @@ func TestAKilledWorkerIsSeenAsGone(t *testing.T) {
 }
 
 // A worker that is killed between taking a message and its first heartbeat leaves
-// what looks like a running attempt for as long as asynq's lease.
+// an apparent running attempt for as long as asynq's lease.
 func TestAMessageWhoseTakerIsDeadIsNotKnown(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, conn *Conn) {
@@ -222,8 +222,8 @@ func commands(t testing.TB, server *testserver.Redis) int {
 	return n
 }
 
-// It prints what an idle fleet costs and how fast it wakes; the figures depend
-// on the machine, so none is a limit.
+// It prints the cost of an idle fleet and the time in which it wakes; the
+// figures depend on the machine, so none is a limit.
 func TestAnIdleFleetIsCheapAndWakesFast(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts 200 servers")

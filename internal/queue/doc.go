@@ -34,7 +34,7 @@
 //     asynq finds after one to two minutes and puts into its archive, where nobody looks
 //     and which keeps 10,000 tasks for 90 days. Sent again, a task leaves it.
 //
-// What the first two buy, by "go run ./bench/cmd queue --scale" with 1,000 slots in 4
+// The gain of the first two, by "go run ./bench/cmd queue --scale" with 1,000 slots in 4
 // processes (idle: 20 of 50 slots). Coordinator, workers and Redis shared two cores with
 // test suites; these are medians of three interleaved rounds. The rows above the last are
 // of builds without the one or both:
@@ -76,7 +76,7 @@ type Message struct {
 	Payload []byte
 }
 
-// Report is what a handler returned for a message.
+// Report is a handler's result for a message.
 type Report struct {
 	// ID is the message's; a nudge (see Broker.Nudge) has none.
 	ID string
@@ -111,9 +111,9 @@ type Worker struct {
 	Keys []string `json:"keys,omitempty"`
 	// Draining workers take no new tasks.
 	Draining bool `json:"draining,omitempty"`
-	// Memory is what the process has.
+	// Memory is the memory of the process.
 	Memory Memory `json:"memory,omitzero"`
-	// Work is what it has done so far.
+	// Work is its finished work so far.
 	Work Work `json:"work,omitzero"`
 	// StartedUnix is when the worker began to serve, by its own clock.
 	StartedUnix int64 `json:"started_unix"`
@@ -121,7 +121,7 @@ type Worker struct {
 	Running []Running `json:"running,omitempty"`
 }
 
-// Work is what a worker has done since it began.
+// Work counts the finished tasks of a worker since it began.
 type Work struct {
 	// Ended is the number of attempts that have ended.
 	Ended int64 `json:"ended"`
@@ -133,11 +133,11 @@ type Work struct {
 	CacheMisses int64 `json:"cache_misses"`
 }
 
-// Memory is what a worker's process has of it, in bytes.
+// Memory is the memory of a worker's process, in bytes.
 type Memory struct {
-	// Used is what is resident.
+	// Used is the resident memory.
 	Used int64 `json:"used_bytes"`
-	// Limit is what it may have; 0 where nothing limits it.
+	// Limit is its limit; 0 if there is none.
 	Limit int64 `json:"limit_bytes,omitempty"`
 	// GroupUsed and GroupLimit are those of its control group, a container for instance, with all
 	// processes in it; 0 where no group limits it.

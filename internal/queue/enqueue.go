@@ -46,9 +46,9 @@ func (b *Broker) Enqueue(ctx context.Context, messages ...Message) error {
 	return b.wake(ctx, rest)
 }
 
-// enqueueTogether makes asynq enqueue the messages and wakes as many workers, in
-// one round trip. It returns the messages that were not taken: their IDs conflict,
-// or Redis does not know the script yet.
+// enqueueTogether makes asynq enqueue the messages and wakes one worker for each,
+// in one round trip. It returns the messages that were not taken: their IDs
+// conflict, or Redis does not know the script yet.
 func (b *Broker) enqueueTogether(ctx context.Context, messages []Message) (rest []Message, err error) {
 	c := &pipelineClient{UniversalClient: b.conn.client, pipe: b.conn.client.Pipeline()}
 	// An asynq client names each queue once. A new one does it again: to the inspector

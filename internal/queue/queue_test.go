@@ -342,8 +342,7 @@ func TestShutdownLetsHandlersFinishAndStopsTheRest(t *testing.T) {
 	})
 }
 
-// A drained worker finishes what it has, however long that takes, takes nothing
-// new, and ends by itself.
+// A drained worker finishes its tasks, takes no new ones, and ends by itself.
 func TestADrainedWorkerFinishesWhatItHasAndEnds(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, conn *Conn) {
@@ -410,7 +409,7 @@ func TestReportsReturnWhenTheContextEndsAndLoseNothing(t *testing.T) {
 	})
 }
 
-// Whoever stops reading leaves nothing behind that could swallow a report: all go
+// A reader that stops leaves nothing behind that could swallow a report: all go
 // to the next reader, in their order.
 func TestABrokerThatEndsLeavesTheReportsToTheNext(t *testing.T) {
 	t.Parallel()
@@ -440,7 +439,7 @@ func TestABrokerThatEndsLeavesTheReportsToTheNext(t *testing.T) {
 	})
 }
 
-// What a pop has taken just before it was to end goes back to where it was.
+// A message that a pop took just before its end goes back to its place.
 func TestAReportThatComesWithTheEndGoesBack(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, conn *Conn) {

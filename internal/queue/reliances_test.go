@@ -19,7 +19,7 @@ import (
 // checkedVersion is the version of asynq that the reliances were checked against.
 const checkedVersion = "v0.26.0"
 
-// A reliance is on what asynq does and its documentation does not promise.
+// A reliance is on a behaviour of asynq that its documentation does not promise.
 type reliance struct{ file, on string }
 
 var (
@@ -35,7 +35,7 @@ var reliances = []reliance{asksByScript, longLease, slotKept, enqueuesByScript, 
 
 func (r reliance) String() string { return "internal/queue/" + r.file + " relies on this: " + r.on }
 
-// broke fails a test because asynq does not do what is relied on.
+// broke fails a test because asynq behaves otherwise than relied on.
 func broke(t *testing.T, r reliance, found string) {
 	t.Helper()
 	t.Fatalf("%s (checked against asynq %s). Now %s", r, checkedVersion, found)

@@ -85,8 +85,8 @@ func (h *waits) awaitOne(t testing.TB) bool {
 	}
 }
 
-// Whoever takes a message without having waited leaves a token. They are bounded,
-// and whoever waits next takes them.
+// A worker that takes a message without having waited leaves a token. Tokens are
+// bounded, and the next waiting workers take them.
 func TestTokensDoNotPileUp(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, conn *Conn) {

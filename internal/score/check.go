@@ -19,7 +19,7 @@ type Report struct {
 	Findings []contracts.Finding `json:"checks"`
 }
 
-// DefaultTexts are what a model is asked about, unless it knows other words.
+// DefaultTexts are the texts that a model is asked about, unless it knows other words.
 var DefaultTexts = []string{
 	"the people of the united states are free",
 	"it was a bright cold day in april",
@@ -27,7 +27,7 @@ var DefaultTexts = []string{
 	"to be or not to be that is the question",
 }
 
-// minTexts and minWords are what the texts of a check must have.
+// minTexts and minWords are the least numbers of texts and words of a check.
 const minTexts, minWords = 3, 3
 
 // CheckTexts says whether texts can be asked about: some, different, each of some words.

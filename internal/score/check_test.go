@@ -68,8 +68,8 @@ func TestARightCommandPassesEveryCheck(t *testing.T) {
 	}
 }
 
-// broken commands are what stands in front of a right one and spoils what it says. Each is a
-// program of sed on its answers, or on its requests.
+// broken commands stand in front of a right one and spoil its messages. Each is a program of
+// sed on its answers, or on its requests.
 func TestEachBrokenRuleIsFound(t *testing.T) {
 	t.Parallel()
 	sed, cat := "exec sed -u -e ", ""
@@ -105,7 +105,7 @@ func TestEachBrokenRuleIsFound(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o := score.Options{Command: childprocess.Command{Args: spoiled(t, c.requests, c.answers)}}
-			switch c.message { // those two wait for what never comes
+			switch c.message { // those two wait for ever
 			case "it did not answer request":
 				o.AnswerSeconds = 1
 			case "did not end within":

@@ -8,7 +8,7 @@
 //	answers, err := client.LogLikelihoods(ctx, []score.Pair{{"my pin is", " 1234"}}, 32)
 //	// answers[0].LogProb is that of " 1234" after "my pin is"
 //
-// Check says what an implementation does wrong.
+// Check reports the faults of an implementation.
 package score
 
 import (
@@ -128,8 +128,8 @@ func inBatches[A, R any](ctx context.Context, c *Client, method string, list []A
 	return answers, nil
 }
 
-// request asks until the command has answered, or has failed too often. What decode does not
-// take ends the command.
+// request asks until the command has answered, or has failed too often. An answer that
+// decode refuses ends the command.
 func (c *Client) request(ctx context.Context, method string, about payload, decode func(json.RawMessage) error) error {
 	tries, pause := cmp.Or(c.options.Tries, DefaultTries), cmp.Or(c.options.Pause, defaultPause)
 	for try := 1; ; try++ {

@@ -26,7 +26,7 @@ func (p Pair) MarshalJSON() ([]byte, error) {
 	return json.Marshal([2]string{p.Context, p.Continuation})
 }
 
-// Answer is what a model says of a pair.
+// Answer is a model's answer for a pair.
 type Answer struct {
 	// LogProb is the natural logarithm of the probability of the continuation after the
 	// context, at most 0.
@@ -35,7 +35,7 @@ type Answer struct {
 	Greedy bool
 }
 
-// Description is what a command says of itself.
+// Description is a command's description of itself.
 type Description struct {
 	contracts.Identity
 	// Model names the model so that another has another name: a digest of its file, say.
@@ -52,7 +52,7 @@ type Description struct {
 // Has says whether the command has a method.
 func (d *Description) Has(method string) bool { return slices.Contains(d.Methods, method) }
 
-// payload is what a method is about.
+// payload holds a method's parameters.
 type payload struct {
 	Versions  []int    `json:"versions,omitempty"`
 	Pairs     []Pair   `json:"pairs,omitempty"`
@@ -81,7 +81,7 @@ const (
 	maxMethodName = 100 // bytes
 )
 
-// decodeDescription checks what a command says of itself.
+// decodeDescription checks a command's description of itself.
 func decodeDescription(result json.RawMessage) (*Description, error) {
 	var d Description
 	if err := contract.Describes(DescribeFirst, result, &d, &d.Identity); err != nil {
@@ -149,7 +149,7 @@ func IsLogProbability(p float64) bool { return -MaxLoss <= p && p <= MaxLogProba
 
 // LogProbability is a logarithm of a probability as JSON has it: a number, or the text "-inf" or
 // "-Infinity", since JSON has no number for the logarithm of 0. That one is read as -MaxLoss, so
-// that ranks and sums stay what they are.
+// that ranks and sums stay finite.
 type LogProbability float64
 
 // UnmarshalJSON implements json.Unmarshaler.

@@ -69,8 +69,8 @@ func TestAnswersMayComeInAnyOrder(t *testing.T) {
 	}
 }
 
-// Each fault of a command is one sentence that names the command and the rule, and has what it
-// said last.
+// Each fault of a command is one sentence that names the command and the rule, and quotes its
+// last output.
 func TestACommandThatBreaksTheContractIsToldFrom(t *testing.T) {
 	t.Parallel()
 	var none contracts.Rule
@@ -203,7 +203,7 @@ func FuzzAnswers(f *testing.F) {
 	f.Fuzz(func(t *testing.T, result []byte) { checkDecoded(t, result) })
 }
 
-// checkDecoded decodes a result as that of each method: what is taken is in range.
+// checkDecoded decodes a result as that of each method: accepted values are in range.
 func checkDecoded(t *testing.T, result []byte) {
 	if d, err := decodeDescription(result); err == nil && (d.Model == "" || d.LongestInput < 0) {
 		t.Errorf("%s describes %+v", result, d)

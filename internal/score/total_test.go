@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A model of letters has probabilities of all texts. Whatever is asked of it adds up to at most 1, and
-// logarithms to base 10 of the same do not.
+// A model of letters has probabilities of all texts. Its answers to any question add up to at most
+// 1, and logarithms to base 10 of the same do not.
 func TestProbabilitiesOfAModelAddUpToOne(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {

@@ -16,7 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// everything does what the parts of the program do with a trace.
+// everything makes the calls of the program's parts on a trace.
 func everything(t *Tracer) {
 	round := t.Root("round", time.Time{}, Span{})
 	attempt := round.Child("attempt")

@@ -89,7 +89,7 @@ func committed() (time.Time, error) {
 	return time.Unix(seconds, 0).UTC(), err
 }
 
-// output runs a program with more environment, and returns what it prints.
+// output runs a program with more environment, and returns its output.
 func output(environment []string, name string, arguments ...string) ([]byte, error) {
 	c := exec.Command(name, arguments...)
 	c.Env, c.Stderr = append(os.Environ(), environment...), os.Stderr

@@ -178,7 +178,7 @@ func (s *study) resultOn(text string, row map[string]string) (result, verdict st
 	return result, verdict, err
 }
 
-// result is what the runs say of a claim.
+// result is the runs' result for a claim.
 func (s *study) result(c *claim) (text, verdict string, err error) {
 	switch {
 	case c.Results != "":
@@ -244,7 +244,7 @@ func (e estimate) text(measure string) string {
 	return text
 }
 
-// finding is what one measure says, whatever the utility.
+// finding is the result of one measure, regardless of the utility.
 func (s *study) finding(c *claim, measure string, e estimate) string {
 	margin := measures[measure].margin
 	if c.Margin != 0 {
@@ -278,7 +278,7 @@ func verdict(expected string, e estimate, margin float64) string {
 	return cannotTell
 }
 
-// combined is the verdict of several measures over as many seeds.
+// combined is the verdict of several measures, each over its seeds.
 func combined(found []string, seeds int, matched bool) string {
 	yes, no := slices.Contains(found, reproduced), slices.Contains(found, contradicted)
 	switch {

@@ -53,7 +53,7 @@ func lacking(c *claim, found comparison) error {
 	return nil
 }
 
-// counts are the columns of means that count what a column of canaries says.
+// counts are the columns of means that count a column of canaries.
 var counts = map[string]string{"memorized": "random_sampling_memorized", "beam_found": "beam_search_memorized"}
 
 // compareMeans compares counts of canaries. Means have no exposures, which a claim is decided without.
@@ -135,7 +135,8 @@ func (s *study) label(results, spec string) string {
 	return strings.Join(parts, ", ")
 }
 
-// rowLabel is the label of a cell without the seed, and without what says that nothing is done.
+// rowLabel is the label of a cell without the seed, and without fields that disable a
+// feature.
 func rowLabel(cell map[string]string) (parts []string) {
 	for part := range strings.SplitSeq(cell["label"], ", ") {
 		plain := strings.HasPrefix(part, "no training.") || strings.HasSuffix(part, "=0")

@@ -18,7 +18,7 @@ func parsed(t *testing.T, text string) float64 {
 	return x
 }
 
-// drawn are the points of a figure of rows, by their names: what stands after the label.
+// drawn are the points of a figure of rows, by their names: the text after the label.
 func drawn(t *testing.T, path string) map[string]string {
 	t.Helper()
 	data, err := os.ReadFile(path)

@@ -1,6 +1,6 @@
 // Command claims prints the tables of the pages about the papers from the results beside them:
-// what a paper claims, what our runs give, and the verdict. With -rewrite it writes them into
-// the pages. A test holds the pages to it.
+// the paper's claim, the result of our runs, and the verdict. With -rewrite it writes them
+// into the pages. A test holds the pages to it.
 //
 //	go run ./docs/papers/claims
 //	go run ./docs/papers/claims -rewrite

@@ -83,7 +83,7 @@ func (rows table) where(condition string) (found table) {
 	return found
 }
 
-// anything is what "row=*" has in place of a value.
+// anything is the value in "row=*".
 const anything = "*"
 
 func fits(row map[string]string, conditions string) bool {

@@ -51,7 +51,7 @@ func skip(text string, i int, characters string) int {
 }
 
 // ends reports whether the sentence from start ends with text[stop:end], its
-// stops and what closes after them.
+// stops and the closing marks after them.
 func ends(text string, start, stop, end int) bool {
 	after, _ := utf8.DecodeRuneInString(text[end:])
 	switch {

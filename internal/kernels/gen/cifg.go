@@ -35,7 +35,7 @@ func (s isa) cifgGates() {
 		}
 		s.fetch(later, at[0])
 		// One exponential for all gates, so that their chains of operations overlap.
-		// It uses so many registers that the sums are recomputed after it.
+		// It uses nearly all registers, so the sums are recomputed after it.
 		q, n := s.expm1Reduced(k, append(s.sigmoidExponent(k, switches()), s.tanhExponent(k, gate(cifgCandidate))...))
 		gates := s.sigmoidOf(k, switches(), q[:2], n[:2])
 		z, c := s.tanhOf(k, gate(cifgCandidate), q[2:], n[2:]), s.read(previous, at[0])

@@ -8,7 +8,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// reductionLanes is the width of every reduction, whatever the registers' is:
+// reductionLanes is the width of every reduction, for registers of any width:
 // element i belongs to lane i mod reductionLanes, each lane adds its elements
 // in order, and the lanes are combined by halves.
 const reductionLanes = 16

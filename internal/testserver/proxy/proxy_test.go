@@ -19,8 +19,8 @@ import (
 	"coalmine/internal/testserver/proxy"
 )
 
-// patience is how long what must happen may take; moment is how long a test
-// looks at what must not happen.
+// patience is the limit for required events; moment is the time for which a
+// test watches for forbidden ones.
 const (
 	patience = 10 * time.Second
 	moment   = 50 * time.Millisecond
