@@ -41,7 +41,8 @@ type Round struct {
 	checkpoints.Validation
 	Rates
 
-	withheld bool // values that would reveal a secret cohort are left out
+	withheld  bool // values that would reveal a secret cohort are left out
+	byProgram bool // an external program trained it, and measures no norms
 }
 
 // Rates are numbers outside of metric rows: the learning rates follow from the recipe, the
@@ -81,7 +82,7 @@ func roundsOf(e *experiment.Experiment, rows []checkpoints.Row) []Round {
 
 func roundOf(e *experiment.Experiment, row checkpoints.Row, rates func(round int) (client, server float64)) Round {
 	row = published(e, row)
-	r := Round{Row: row, Validation: row.Validation, withheld: e.Training.Privacy.Secret()}
+	r := Round{Row: row, Validation: row.Validation, withheld: e.Training.Privacy.Secret(), byProgram: e.Training.Algorithm == experiment.External}
 	if row.Clip > 0 {
 		r.ClippedNorms = ClippedNorms(row.Norms.Clipped(row.Clip))
 	}

@@ -37,52 +37,67 @@ func published(e *experiment.Experiment, row checkpoints.Row) checkpoints.Row {
 // plainRound is a Round without its methods for JSON.
 type plainRound Round
 
-// untold are the columns of a round that a program need not tell. A round that was not trained has none either.
-var untold = []string{"loss"}
+// unmeasured are the columns that no program tells of its rounds: they are of trainings of this program.
+var unmeasured = []string{"update_norm", "client_norm", "clipped", "noise_deviation"}
 
-// isUntold reports whether a round has no loss.
-func (r *Round) isUntold() bool { return r.Loss == 0 }
-
-// MarshalJSON implements json.Marshaler. It leaves out the withheld columns, and a loss that is not known.
-func (r Round) MarshalJSON() ([]byte, error) {
-	switch {
-	case r.withheld:
-		return json.Marshal(struct {
-			plainRound
-			Examples *int64   `json:"examples,omitempty"`
-			Tokens   *int64   `json:"tokens,omitempty"`
-			Loss     *float64 `json:"loss,omitempty"`
-		}{plainRound: plainRound(r)})
-	case r.isUntold():
-		return json.Marshal(struct {
-			plainRound
-			Loss *float64 `json:"loss,omitempty"`
-		}{plainRound: plainRound(r)})
+// lacks are the columns that a round lacks.
+func (r *Round) lacks() (columns []string) {
+	if r.withheld {
+		columns = append(columns, withheld...)
 	}
-	return json.Marshal(plainRound(r))
+	if r.Loss == 0 { // 0 would be a perfect one
+		columns = append(columns, "loss")
+	}
+	if r.Clients == 0 && (r.byProgram || r.Examples > 0) { // central training has no clients
+		columns = append(columns, "clients", "client_norm")
+	}
+	if !r.byProgram {
+		return columns
+	}
+	for name, count := range map[string]int64{"examples": r.Examples, "tokens": r.Tokens} {
+		if count == 0 {
+			columns = append(columns, name)
+		}
+	}
+	return append(columns, unmeasured...)
+}
+
+// MarshalJSON implements json.Marshaler. It leaves out the columns that the round lacks.
+func (r Round) MarshalJSON() ([]byte, error) {
+	lacks := r.lacks()
+	if len(lacks) == 0 {
+		return json.Marshal(plainRound(r))
+	}
+	has := func(column string) bool { return !slices.Contains(lacks, column) }
+	return json.Marshal(struct {
+		plainRound
+		Examples   *int64   `json:"examples,omitempty"`
+		Tokens     *int64   `json:"tokens,omitempty"`
+		Loss       *float64 `json:"loss,omitempty"`
+		UpdateNorm *float64 `json:"update_norm,omitempty"`
+	}{plainRound(r), pointer(r.Examples, has("examples")), pointer(r.Tokens, has("tokens")), pointer(r.Loss, has("loss")), pointer(r.UpdateNorm, has("update_norm"))})
+}
+
+// pointer points to a value; nil if it is not known.
+func pointer[T any](value T, is bool) *T {
+	if !is {
+		return nil
+	}
+	return &value
 }
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (r *Round) UnmarshalJSON(data []byte) error {
 	var found struct {
-		Examples json.RawMessage `json:"examples"`
+		Examples   json.RawMessage `json:"examples"`
+		UpdateNorm json.RawMessage `json:"update_norm"`
 	}
 	if err := json.Unmarshal(data, &found); err != nil {
 		return err
 	}
-	r.withheld = found.Examples == nil
+	r.byProgram = found.UpdateNorm == nil
+	r.withheld = found.Examples == nil && !r.byProgram
 	return json.Unmarshal(data, (*plainRound)(r))
-}
-
-// lacks are the columns that a round lacks.
-func (r *Round) lacks() (columns []string) {
-	if r.withheld {
-		columns = withheld
-	}
-	if r.isUntold() {
-		columns = append(slices.Clip(columns), untold...)
-	}
-	return columns
 }
 
 // mayLackThoseOf allows nulls in the columns that some round of some cells lacks.

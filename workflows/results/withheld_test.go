@@ -79,3 +79,51 @@ func TestALossThatIsNotToldIsAbsent(t *testing.T) {
 		}
 	}
 }
+
+// A program tells rounds, losses and counts alone. Norms, and counts that it did not tell, are absent
+// from every format, also of rounds that were read from a server.
+func TestNumbersThatAProgramDoesNotTellAreAbsent(t *testing.T) {
+	t.Parallel()
+	const program = `{"run":"r","experiment":"e","cells":[{"cell":"c01","label":"program","axes":{},"rounds":[{"round":1,"tokens":7,"loss":2.5},{"round":2,"clients":3,"examples":5,"loss":2}]}]}`
+	var rounds results.Rounds
+	if err := json.Unmarshal([]byte(program), &rounds); err != nil {
+		t.Fatal(err)
+	}
+	again, err := json.Marshal(rounds)
+	if err != nil || string(again) != program {
+		t.Errorf("as JSON they are\n%s\n%v", again, err)
+	}
+	var b bytes.Buffer
+	if err := rounds.Write(&b, "csv"); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(b.String(), "\n")
+	if !strings.Contains(lines[0], ",round,clients,examples,tokens,loss,update_norm,client_norm,clipped,noise_deviation,") ||
+		!strings.Contains(lines[1], "program,1,,,7,2.5,,,,,") || !strings.Contains(lines[2], "program,2,3,5,,2,,,,,") {
+		t.Errorf("as CSV they are\n%s", &b)
+	}
+	for _, row := range rounds.Cells[0].Values() {
+		for _, v := range row {
+			if v.Number == 0 {
+				t.Errorf("trackers are told of a %s of 0", v.Column)
+			}
+		}
+	}
+}
+
+// Central training has no clients, and 0 of them would be an empty cohort.
+func TestCentralTrainingHasNoClients(t *testing.T) {
+	t.Parallel()
+	rounds := results.Rounds{Cells: []results.CellRounds{{Rounds: []results.Round{
+		{Row: checkpoints.Row{Round: 1, Examples: 2, Tokens: 7, Loss: 2.5, UpdateNorm: 1}},
+		{Row: checkpoints.Row{Round: 2, UpdateNorm: 0}},
+	}}}}
+	var b bytes.Buffer
+	if err := rounds.Write(&b, "csv"); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(b.String(), "\n")
+	if !strings.Contains(lines[1], ",1,,2,7,2.5,1,,0,0,") || !strings.Contains(lines[2], ",2,0,0,0,,0,0,0,0,") {
+		t.Errorf("central training and an empty cohort are\n%s", &b)
+	}
+}
