@@ -124,6 +124,7 @@ func (s *Scorer) MeanLosses(sentences [][]int32) ([]float64, error) {
 // ranks per sentence.
 type evaluation struct {
 	top      bool // whether guesses.tops are requested
+	whole    bool // whether guesses.wholes are
 	batch    packed
 	sources  sourceReader
 	states   States    // of the sentences, the longest first
@@ -139,9 +140,15 @@ func (e *evaluation) score(s *Scorer, sentences [][]int32) [][]int32 {
 	w := s.workspaces.Get().(*workspace)
 	defer s.workspaces.Put(w)
 	sentences = e.advance(s, w, sentences)
-	e.logProbs, e.hits = grow(e.logProbs, e.batch.rows()), grow(e.hits, e.batch.rows())
+	rows := e.batch.rows()
+	e.logProbs = grow(e.logProbs, rows)
+	if e.whole {
+		e.wholes = grow(e.wholes, rows)
+	} else {
+		e.hits = grow(e.hits, rows)
+	}
 	if e.top {
-		e.tops = grow(e.tops, e.batch.rows())
+		e.tops = grow(e.tops, rows)
 	}
 	s.logProbs(w, e.outputs, e.batch.targets, e.logProbs, e.guesses)
 	return sentences

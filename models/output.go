@@ -31,6 +31,9 @@ type normaliser struct {
 	// peaks and sums are [rows, tiles]. finish overwrites the peaks.
 	peaks []float32
 	sums  []float64
+	// moments are [rows, tiles] too, if asked for, and exps is a tile.
+	moments []tileMoments
+	exps    [tileWidth]float32
 	// logs is each row's log sum exp, after finish.
 	logs []float64
 }

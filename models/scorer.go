@@ -263,9 +263,12 @@ func (l *scorerLayer) step(w *workspace, b *layerWeights, x, memory, output []fl
 }
 
 // guesses reports for each row whether its target is the most probable token, the lowest
-// of equals, and whether it is one of the TopGuesses first. Either may be nil: not
-// requested.
-type guesses struct{ hits, tops []bool }
+// of equals, whether it is one of the TopGuesses first, and the moments of the row's
+// distribution, without LogProb. Any may be nil: not requested.
+type guesses struct {
+	hits, tops []bool
+	wholes     []TokenScore
+}
 
 // logProbs scores one target per row of output, and fills in the requested fields of
 // g.
@@ -283,6 +286,9 @@ func (s *Scorer) logProbs(w *workspace, output []float32, targets []int32, dst [
 		w.finish()
 		for i := range to - from {
 			dst[from+i] = w.logProb(i, w.targets[i])
+			if g.wholes != nil {
+				g.wholes[from+i] = w.ofWhole(i)
+			}
 		}
 	}
 }
@@ -293,6 +299,10 @@ func (s *Scorer) reduce(w *workspace, output []float32, targets []int32, g guess
 	w.reset(len(targets), len(s.tiles))
 	if g.tops != nil {
 		clear(w.tops)
+	}
+	add := w.add
+	if g.wholes != nil {
+		w.moments, add = grow(w.moments, len(w.peaks)), w.addMoments
 	}
 	for k := range s.tiles {
 		from, to := tileBounds(s.model.config.Vocabulary, k)
@@ -307,7 +317,7 @@ func (s *Scorer) reduce(w *workspace, output []float32, targets []int32, g guess
 			if g.tops != nil {
 				w.tops[i].add(from, logits)
 			}
-			w.add(i, k, logits)
+			add(i, k, logits)
 		}
 	}
 }

@@ -21,22 +21,20 @@ func (s *Scorer) TokenScores(sentences [][]int32) ([][]TokenScore, error) {
 	if err := checkSentences(sentences, s.model.config); err != nil {
 		return nil, err
 	}
-	w := s.workspaces.Get().(*workspace)
-	defer s.workspaces.Put(w)
-	var run evaluation
-	var rows scoredRows
 	all := make([][]TokenScore, 0, len(sentences))
+	run := evaluation{whole: true}
 	for from := 0; from < len(sentences); from += evaluationBlock {
-		block := run.advance(s, w, sentences[from:min(from+evaluationBlock, len(sentences))])
-		rows.score(s, w, &run)
+		block := run.score(s, sentences[from:min(from+evaluationBlock, len(sentences))])
 		for i, sentence := range block {
 			scores := make([]TokenScore, len(sentence)-1)
 			for t := range scores {
-				p := rows.scores[run.row(i, t)]
+				at := run.row(i, t)
+				p := &scores[t]
+				*p = run.wholes[at]
+				p.LogProb = run.logProbs[at]
 				if !finite(float64(p.LogProb) + p.Mean + p.Deviation) {
 					return nil, &DivergedError{What: "log probability", Value: float64(p.LogProb)}
 				}
-				scores[t] = p
 			}
 			all = append(all, scores)
 		}
@@ -44,36 +42,33 @@ func (s *Scorer) TokenScores(sentences [][]int32) ([][]TokenScore, error) {
 	return all, nil
 }
 
-// scoredRows are the scores of the rows of a batch, and their memory: logProbs of a block
-// of rows [scoringBlock, vocabulary], probs and ones of one row.
-type scoredRows struct {
-	scores                []TokenScore
-	logProbs, probs, ones []float32
+// tileMoments are the sums over a tile of e, e*y and e*y^2, where y = logit - peak and e = exp(y).
+// The peak is near enough to all logits that count that nothing cancels in float64.
+type tileMoments struct{ peak, sum, first, second float64 }
+
+// addMoments is add that keeps the moments of the tile.
+func (z *normaliser) addMoments(i, k int, logits []float32) {
+	at := i*z.tiles + k
+	m := &z.moments[at]
+	z.peaks[at], m.sum, m.first, m.second = kernels.SoftmaxMoments(z.exps[:len(logits)], logits)
+	z.sums[at], m.peak = m.sum, float64(z.peaks[at])
 }
 
-func (r *scoredRows) score(s *Scorer, w *workspace, e *evaluation) {
-	vocabulary, width := s.model.config.Vocabulary, s.model.config.outputWidth()
-	r.scores = grow(r.scores, e.batch.rows())
-	r.logProbs, r.probs = grow(r.logProbs, scoringBlock*vocabulary), grow(r.probs, vocabulary)
-	for len(r.ones) < vocabulary {
-		r.ones = append(r.ones, 1)
+// ofWhole is the mean and the deviation of row i, after finish. The deviation is that of squares
+// around the mean, in which no digits cancel.
+func (z *normaliser) ofWhole(i int) (s TokenScore) {
+	tiles, weights := z.moments[i*z.tiles:(i+1)*z.tiles], row(z.peaks, i, z.tiles)
+	var total, square float64
+	for k, m := range tiles {
+		w, apart := float64(weights[k]), m.peak-z.logs[i]
+		total += float64(w * m.sum)
+		s.Mean += float64(w * (m.first + float64(apart*m.sum)))
 	}
-	for from := 0; from < e.batch.rows(); from += scoringBlock {
-		to := min(from+scoringBlock, e.batch.rows())
-		s.logProbRows(w, e.outputs[from*width:to*width], r.logProbs[:(to-from)*vocabulary])
-		for i := range to - from {
-			r.scores[from+i] = r.moments(row(r.logProbs, i, vocabulary), e.batch.targets[from+i])
-		}
+	s.Mean /= total
+	for k, m := range tiles {
+		apart := m.peak - z.logs[i] - s.Mean
+		square += float64(float64(weights[k]) * (m.second + float64(apart*(float64(2*m.first)+float64(apart*m.sum)))))
 	}
-}
-
-// moments overwrites the log probabilities by their distances from the mean.
-func (r *scoredRows) moments(logProbs []float32, target int32) TokenScore {
-	p := TokenScore{LogProb: logProbs[target]}
-	kernels.Exp(r.probs, logProbs)
-	p.Mean = kernels.Dot(r.probs, logProbs)
-	kernels.Axpy(-float32(p.Mean), r.ones, logProbs)
-	kernels.Mul(r.probs, r.probs, logProbs)
-	p.Deviation = math.Sqrt(max(0, kernels.Dot(r.probs, logProbs)))
-	return p
+	s.Deviation = math.Sqrt(max(0, square/total))
+	return s
 }

@@ -2,6 +2,7 @@ package models
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"testing"
 )
@@ -48,4 +49,55 @@ func TestTokenScoresAreThoseOfTheRows(t *testing.T) {
 	if failed := new(DivergedError); !errors.As(err, &failed) {
 		t.Errorf("error %v, want a *DivergedError", err)
 	}
+}
+
+// Moments of rows over several tiles, far from 0, flat or nearly certain, are those in float64 of the
+// same logits: nothing cancels.
+func TestMomentsOfHardRows(t *testing.T) {
+	t.Parallel()
+	rng := testRand(32)
+	const width = 2*tileWidth + 37
+	for _, offset := range []float32{0, 300, -300, 40_000} {
+		for _, spread := range []float32{1.0 / 256, 1, 16} {
+			for _, lead := range []float32{0, 12, 60} {
+				logits := make([]float32, width)
+				for i := range logits {
+					logits[i] = offset + spread*float32(rng.NormFloat64())
+				}
+				logits[width-5] = offset + lead
+				mean, deviation := momentsOf(logits)
+				var z normaliser
+				z.reset(1, 3)
+				z.moments = grow(z.moments, 3)
+				for k := range z.tiles {
+					from, to := tileBounds(width, k)
+					z.addMoments(0, k, logits[from:to])
+				}
+				z.finish()
+				got, what := z.ofWhole(0), fmt.Sprintf("offset %v, spread %v, lead %v", offset, spread, lead)
+				if !near(got.Mean, mean, max(1, -mean), 2e-7) || !near(got.Deviation, deviation, deviation, 5e-7) {
+					t.Errorf("%s: mean %v, deviation %v; want %v, %v", what, got.Mean, got.Deviation, mean, deviation)
+				}
+			}
+		}
+	}
+}
+
+// momentsOf is the mean and the standard deviation of log p(z), in float64.
+func momentsOf(logits []float32) (mean, deviation float64) {
+	peak, total := float64(logits[0]), 0.0
+	for _, l := range logits {
+		peak = max(peak, float64(l))
+	}
+	for _, l := range logits {
+		total += math.Exp(float64(l) - peak)
+	}
+	log := func(l float32) float64 { return float64(l) - peak - math.Log(total) }
+	for _, l := range logits {
+		mean += math.Exp(log(l)) * log(l)
+	}
+	for _, l := range logits {
+		deviation += math.Exp(log(l)) * (log(l) - mean) * (log(l) - mean)
+	}
+	return mean, math.Sqrt(deviation)
 }

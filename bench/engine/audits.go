@@ -62,6 +62,31 @@ func measureWholeScoring(ctx context.Context, b *bench, r *Row) error {
 	return err
 }
 
+// measureTokenScores compares the scores that all attacks by tokens take with the losses alone.
+func (s step) measureTokenScores(ctx context.Context, b *bench, r *Row) error {
+	l, err := newLearner(s.config)
+	if err != nil {
+		return err
+	}
+	scorer, err := l.model.NewScorer(l.params)
+	if err != nil {
+		return err
+	}
+	rng := seeds.Stream(seed, seeds.References)
+	user := make([][]int32, 40) // sentences of 20 targets
+	for i := range user {
+		for range 21 {
+			user[i] = append(user[i], int32(rng.IntN(s.config.Vocabulary)))
+		}
+	}
+	tokens := 20 * len(user)
+	alone := func() error { _, err := scorer.Losses(user); return err }
+	all := func() error { _, err := scorer.TokenScores(user); return err }
+	err = b.rates(ctx, r, job{flops: float64(tokens) * l.model.ScoringFLOPs(), tokens: tokens, run: alone}, all)
+	r.goal(r.Ratio <= 1.3, "at most 1.3 times the losses")
+	return err
+}
+
 func measureScoring(ctx context.Context, b *bench, r *Row) error {
 	s, err := b.subject(ctx, r, "untrained")
 	if s == nil {

@@ -30,6 +30,7 @@ var (
 	lstm       = step{models.Config{Kind: models.LSTM, Vocabulary: 10_004, Embedding: 96, Units: 670}, 20}
 	gru        = step{models.Config{Kind: models.GRU, Vocabulary: 10_004, Embedding: 96, Units: 670}, 20}
 	small      = step{models.Config{Kind: models.CIFGLSTM, Vocabulary: 2_004, Embedding: 64, Units: 128}, 20}
+	tiny       = step{models.Config{Kind: models.CIFGLSTM, Vocabulary: 2_004, Embedding: 32, Units: 64}, 20}
 	characters = step{models.Config{
 		Kind: models.LSTM, Vocabulary: 260, Embedding: 200, Units: 200, Layers: 2, Projection: models.Unprojected,
 	}, 100}

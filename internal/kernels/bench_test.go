@@ -104,6 +104,7 @@ func hotLoops(s *set) []hotLoop {
 		hotLoop{"tanh", 3 * n, func() { s.tanh(other, long) }},
 		hotLoop{"expSum", 3 * n, func() { s.expSum(other, long, 3) }},
 		hotLoop{"sumExp", 3 * n, func() { s.sumExp(long, 3) }},
+		hotLoop{"moments", 3 * n, func() { s.moments(other, long, 3, sums) }},
 		hotLoop{"dot", 3 * n, func() { s.dot(long, other) }},
 		hotLoop{"axpy", 3 * n, func() { s.axpy(0.5, long, other) }},
 		hotLoop{"scale", 3 * n, func() { s.scale(1, long) }},

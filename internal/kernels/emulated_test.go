@@ -63,6 +63,7 @@ func emulated(suffix string, tileRows, tileLanes, tileVectors int) *set {
 		max:        func(x []float32) (r float32) { call("max", &r, x); return r },
 		expSum:     func(dst, x []float32, max float32) (r float64) { call("expSum", &r, dst, x, max); return r },
 		sumExp:     func(x []float32, max float32) (r float64) { call("sumExp", &r, x, max); return r },
+		moments:    func(e, x []float32, max float32, sums []float64) { call("moments", nil, e, x, max, sums) },
 		dot:        func(x, y []float32) (r float64) { call("dot", &r, x, y); return r },
 		expColumns: expColumnsNamed("expColumns4"), expColumns1: expColumnsNamed("expColumns1"),
 		dotRows: dotRowsNamed("dotRows4"), dotRows1: dotRowsNamed("dotRows1"),

@@ -40,6 +40,8 @@ func sumExpAVX2(x []float32, max float32) float64
 
 func dotAVX2(x []float32, y []float32) float64
 
+func momentsAVX2(e []float32, x []float32, max float32, sums []float64)
+
 func expColumns4AVX2(x []float32, row int, columns int, bias []float32, sums []float64)
 
 func dotRows4AVX2(dst []float32, x []float32, row int, columns int, y []float32)
@@ -143,6 +145,8 @@ func expSumAVX512(dst []float32, x []float32, max float32) float64
 func sumExpAVX512(x []float32, max float32) float64
 
 func dotAVX512(x []float32, y []float32) float64
+
+func momentsAVX512(e []float32, x []float32, max float32, sums []float64)
 
 func expColumns4AVX512(x []float32, row int, columns int, bias []float32, sums []float64)
 

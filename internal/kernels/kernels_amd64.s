@@ -3848,6 +3848,120 @@ done:
 	VMOVSD       X0, ret+48(FP)
 	RET
 
+// func momentsAVX2(e []float32, x []float32, max float32, sums []float64)
+// Requires: AVX, AVX2, FMA3
+TEXT ·momentsAVX2(SB), NOSPLIT, $0-80
+	MOVQ         e_base+0(FP), AX
+	MOVQ         x_base+24(FP), CX
+	MOVQ         e_len+8(FP), DX
+	XORQ         BX, BX
+	VBROADCASTSS max+48(FP), Y0
+	VPXOR        Y1, Y1, Y1
+	VPXOR        Y2, Y2, Y2
+	VPXOR        Y3, Y3, Y3
+	VPXOR        Y4, Y4, Y4
+	VPXOR        Y5, Y5, Y5
+	VPXOR        Y6, Y6, Y6
+	VPXOR        Y7, Y7, Y7
+	VPXOR        Y8, Y8, Y8
+	SUBQ         $0x10, DX
+	JLT          rest
+	PCALIGN      $0x20
+
+whole:
+	VMOVUPS      (AX)(BX*1), Y9
+	VMOVUPS      32(AX)(BX*1), Y10
+	VMOVUPS      (CX)(BX*1), Y11
+	VMOVUPS      32(CX)(BX*1), Y12
+	VSUBPS       Y0, Y11, Y11
+	VSUBPS       Y0, Y12, Y12
+	VCVTPS2PD    X9, Y13
+	VCVTPS2PD    X11, Y14
+	VFMADD231PD  Y13, Y14, Y1
+	VMULPD       Y14, Y13, Y13
+	VFMADD231PD  Y13, Y14, Y5
+	VEXTRACTF128 $0x01, Y9, X9
+	VCVTPS2PD    X9, Y9
+	VEXTRACTF128 $0x01, Y11, X11
+	VCVTPS2PD    X11, Y11
+	VFMADD231PD  Y9, Y11, Y2
+	VMULPD       Y11, Y9, Y9
+	VFMADD231PD  Y9, Y11, Y6
+	VCVTPS2PD    X10, Y9
+	VCVTPS2PD    X12, Y11
+	VFMADD231PD  Y9, Y11, Y3
+	VMULPD       Y11, Y9, Y9
+	VFMADD231PD  Y9, Y11, Y7
+	VEXTRACTF128 $0x01, Y10, X9
+	VCVTPS2PD    X9, Y9
+	VEXTRACTF128 $0x01, Y12, X10
+	VCVTPS2PD    X10, Y10
+	VFMADD231PD  Y9, Y10, Y4
+	VMULPD       Y10, Y9, Y9
+	VFMADD231PD  Y9, Y10, Y8
+	ADDQ         $0x00000040, BX
+	SUBQ         $0x10, DX
+	JGE          whole
+
+rest:
+	ADDQ         $0x10, DX
+	JZ           done
+	LEAQ         tail_mask<>+0(SB), SI
+	NEGQ         DX
+	VMOVUPS      64(SI)(DX*4), Y9
+	VMOVUPS      96(SI)(DX*4), Y10
+	VMASKMOVPS   (AX)(BX*1), Y9, Y11
+	VMASKMOVPS   32(AX)(BX*1), Y10, Y12
+	VMASKMOVPS   (CX)(BX*1), Y9, Y9
+	VMASKMOVPS   32(CX)(BX*1), Y10, Y10
+	VSUBPS       Y0, Y9, Y9
+	VSUBPS       Y0, Y10, Y10
+	VCVTPS2PD    X11, Y0
+	VCVTPS2PD    X9, Y13
+	VFMADD231PD  Y0, Y13, Y1
+	VMULPD       Y13, Y0, Y0
+	VFMADD231PD  Y0, Y13, Y5
+	VEXTRACTF128 $0x01, Y11, X0
+	VCVTPS2PD    X0, Y0
+	VEXTRACTF128 $0x01, Y9, X9
+	VCVTPS2PD    X9, Y9
+	VFMADD231PD  Y0, Y9, Y2
+	VMULPD       Y9, Y0, Y0
+	VFMADD231PD  Y0, Y9, Y6
+	VCVTPS2PD    X12, Y0
+	VCVTPS2PD    X10, Y9
+	VFMADD231PD  Y0, Y9, Y3
+	VMULPD       Y9, Y0, Y0
+	VFMADD231PD  Y0, Y9, Y7
+	VEXTRACTF128 $0x01, Y12, X0
+	VCVTPS2PD    X0, Y0
+	VEXTRACTF128 $0x01, Y10, X9
+	VCVTPS2PD    X9, Y9
+	VFMADD231PD  Y0, Y9, Y4
+	VMULPD       Y9, Y0, Y0
+	VFMADD231PD  Y0, Y9, Y8
+
+done:
+	MOVQ         sums_base+56(FP), AX
+	VADDPD       Y1, Y3, Y1
+	VADDPD       Y2, Y4, Y2
+	VADDPD       Y1, Y2, Y1
+	VEXTRACTF128 $0x01, Y1, X0
+	VADDPD       X1, X0, X1
+	VPERMILPD    $0x01, X1, X0
+	VADDPD       X1, X0, X1
+	VMOVSD       X1, (AX)
+	VADDPD       Y5, Y7, Y5
+	VADDPD       Y6, Y8, Y6
+	VADDPD       Y5, Y6, Y5
+	VEXTRACTF128 $0x01, Y5, X0
+	VADDPD       X5, X0, X5
+	VPERMILPD    $0x01, X5, X0
+	VADDPD       X5, X0, X5
+	VMOVSD       X5, 8(AX)
+	VZEROUPPER
+	RET
+
 // func expColumns4AVX2(x []float32, row int, columns int, bias []float32, sums []float64)
 // Requires: AVX, AVX2, FMA3
 TEXT ·expColumns4AVX2(SB), NOSPLIT, $0-88
@@ -14751,6 +14865,118 @@ done:
 	VADDPD        X0, X1, X0
 	VZEROUPPER
 	VMOVSD        X0, ret+48(FP)
+	RET
+
+// func momentsAVX512(e []float32, x []float32, max float32, sums []float64)
+// Requires: AVX, AVX512F
+TEXT ·momentsAVX512(SB), NOSPLIT, $0-80
+	MOVQ         e_base+0(FP), AX
+	MOVQ         x_base+24(FP), DX
+	MOVQ         e_len+8(FP), CX
+	XORQ         BX, BX
+	VBROADCASTSS max+48(FP), Z0
+	VPXORD       Z1, Z1, Z1
+	VPXORD       Z2, Z2, Z2
+	VPXORD       Z3, Z3, Z3
+	VPXORD       Z4, Z4, Z4
+	SUBQ         $0x20, CX
+	JLT          rest
+	PCALIGN      $0x20
+
+whole:
+	VMOVUPS       (AX)(BX*1), Z5
+	VMOVUPS       64(AX)(BX*1), Z6
+	VMOVUPS       (DX)(BX*1), Z7
+	VMOVUPS       64(DX)(BX*1), Z8
+	VSUBPS        Z0, Z7, Z7
+	VSUBPS        Z0, Z8, Z8
+	VCVTPS2PD     Y5, Z9
+	VCVTPS2PD     Y7, Z10
+	VFMADD231PD   Z9, Z10, Z1
+	VMULPD        Z10, Z9, Z9
+	VFMADD231PD   Z9, Z10, Z3
+	VEXTRACTF64X4 $0x01, Z5, Y5
+	VCVTPS2PD     Y5, Z5
+	VEXTRACTF64X4 $0x01, Z7, Y7
+	VCVTPS2PD     Y7, Z7
+	VFMADD231PD   Z5, Z7, Z2
+	VMULPD        Z7, Z5, Z5
+	VFMADD231PD   Z5, Z7, Z4
+	VCVTPS2PD     Y6, Z5
+	VCVTPS2PD     Y8, Z7
+	VFMADD231PD   Z5, Z7, Z1
+	VMULPD        Z7, Z5, Z5
+	VFMADD231PD   Z5, Z7, Z3
+	VEXTRACTF64X4 $0x01, Z6, Y5
+	VCVTPS2PD     Y5, Z5
+	VEXTRACTF64X4 $0x01, Z8, Y6
+	VCVTPS2PD     Y6, Z6
+	VFMADD231PD   Z5, Z6, Z2
+	VMULPD        Z6, Z5, Z5
+	VFMADD231PD   Z5, Z6, Z4
+	ADDQ          $0x00000080, BX
+	SUBQ          $0x20, CX
+	JGE           whole
+
+rest:
+	ADDQ          $0x20, CX
+	JZ            done
+	MOVQ          $0x00000001, SI
+	SHLQ          CL, SI
+	DECQ          SI
+	KMOVW         SI, K1
+	SHRQ          $0x10, SI
+	KMOVW         SI, K2
+	VMOVUPS.Z     (AX)(BX*1), K1, Z5
+	VMOVUPS.Z     64(AX)(BX*1), K2, Z6
+	VMOVUPS.Z     (DX)(BX*1), K1, Z7
+	VMOVUPS.Z     64(DX)(BX*1), K2, Z8
+	VSUBPS        Z0, Z7, Z7
+	VSUBPS        Z0, Z8, Z8
+	VCVTPS2PD     Y5, Z0
+	VCVTPS2PD     Y7, Z9
+	VFMADD231PD   Z0, Z9, Z1
+	VMULPD        Z9, Z0, Z0
+	VFMADD231PD   Z0, Z9, Z3
+	VEXTRACTF64X4 $0x01, Z5, Y0
+	VCVTPS2PD     Y0, Z0
+	VEXTRACTF64X4 $0x01, Z7, Y5
+	VCVTPS2PD     Y5, Z5
+	VFMADD231PD   Z0, Z5, Z2
+	VMULPD        Z5, Z0, Z0
+	VFMADD231PD   Z0, Z5, Z4
+	VCVTPS2PD     Y6, Z0
+	VCVTPS2PD     Y8, Z5
+	VFMADD231PD   Z0, Z5, Z1
+	VMULPD        Z5, Z0, Z0
+	VFMADD231PD   Z0, Z5, Z3
+	VEXTRACTF64X4 $0x01, Z6, Y0
+	VCVTPS2PD     Y0, Z0
+	VEXTRACTF64X4 $0x01, Z8, Y5
+	VCVTPS2PD     Y5, Z5
+	VFMADD231PD   Z0, Z5, Z2
+	VMULPD        Z5, Z0, Z0
+	VFMADD231PD   Z0, Z5, Z4
+
+done:
+	MOVQ          sums_base+56(FP), AX
+	VADDPD        Z1, Z2, Z1
+	VEXTRACTF64X4 $0x01, Z1, Y0
+	VADDPD        Y1, Y0, Y1
+	VEXTRACTF128  $0x01, Y1, X0
+	VADDPD        X1, X0, X1
+	VPERMILPD     $0x01, X1, X0
+	VADDPD        X1, X0, X1
+	VMOVSD        X1, (AX)
+	VADDPD        Z3, Z4, Z3
+	VEXTRACTF64X4 $0x01, Z3, Y0
+	VADDPD        Y3, Y0, Y3
+	VEXTRACTF128  $0x01, Y3, X0
+	VADDPD        X3, X0, X3
+	VPERMILPD     $0x01, X3, X0
+	VADDPD        X3, X0, X3
+	VMOVSD        X3, 8(AX)
+	VZEROUPPER
 	RET
 
 // func expColumns4AVX512(x []float32, row int, columns int, bias []float32, sums []float64)

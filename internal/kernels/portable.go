@@ -21,6 +21,7 @@ var portable = &set{
 	max:          largest,
 	expSum:       expSum,
 	sumExp:       sumExp,
+	moments:      moments,
 	expColumns:   expColumns(4),
 	expColumns1:  expColumns(1),
 	dotRows:      dotRows(4),

@@ -61,6 +61,18 @@ func sumExp(x []float32, max float32) float64 {
 	return sumLanes(&acc)
 }
 
+// moments fuses the last multiply-add: e*y^2 is not exact in float64, as e*y is.
+func moments(e, x []float32, max float32, sums []float64) {
+	var first, second [lanes]float64
+	for i, v := range x {
+		y := float64(v - max)
+		p := float64(e[i]) * y
+		first[i%lanes] += p
+		second[i%lanes] = math.FMA(p, y, second[i%lanes])
+	}
+	sums[0], sums[1] = sumLanes(&first), sumLanes(&second)
+}
+
 // dot adds exact products, so that fusing them could not change a sum.
 func dot(x, y []float32) float64 {
 	var acc [lanes]float64

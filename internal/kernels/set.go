@@ -29,6 +29,8 @@ type set struct {
 	// expSum stores exp(x-max) in dst and returns its sum; sumExp only sums.
 	expSum func(dst, x []float32, max float32) float64
 	sumExp func(x []float32, max float32) float64
+	// moments stores the sums of e*y and of e*y^2, y = x-max, in the two sums.
+	moments func(e, x []float32, max float32, sums []float64)
 	// expColumns and dotRows work on four rows of x, or on one.
 	expColumns, expColumns1 func(x []float32, row, columns int, bias []float32, sums []float64)
 	dotRows, dotRows1       func(dst, x []float32, row, columns int, y []float32)

@@ -126,6 +126,11 @@ func compareReductions(t *testing.T, s *set, x, y []float32) {
 	if sum := s.sumExp(x, largest); !identical64(gotSum, wantSum) || !identical64(sum, wantSum) {
 		t.Fatalf("%s: expSum, sumExp of %d elements are %x, %x, want %x", s.name, len(x), gotSum, sum, wantSum)
 	}
+	var moments, wantMoments [2]float64
+	portable.moments(want, x, largest, wantMoments[:])
+	if s.moments(want, x, largest, moments[:]); !identical64(moments[0], wantMoments[0]) || !identical64(moments[1], wantMoments[1]) {
+		t.Fatalf("%s: moments of %d elements are %x, want %x", s.name, len(x), moments, wantMoments)
+	}
 	if got, want := s.dot(x, y), portable.dot(x, y); !identical64(got, want) {
 		t.Fatalf("%s: dot of %d elements is %x, want %x", s.name, len(x), got, want)
 	}

@@ -29,6 +29,19 @@ func (s *set) softmaxTile(x []float32) (max float32, sum float64) {
 	return max, s.expSum(x, x, max)
 }
 
+// SoftmaxMoments begins a softmax like SoftmaxTile, but leaves x and writes e = e^y to dst, where
+// y = x-max in float32, and returns the sums of e*y and e*y^2 as well, added in float64. No term of
+// a sum changes its sign, so that no digits cancel. A tile with -Inf has no such sums: they are NaN.
+func SoftmaxMoments(dst, x []float32) (max float32, sum, first, second float64) {
+	sameLength("dst", dst, x)
+	s := active.Load()
+	max = s.max(x)
+	sum = s.expSum(dst, x, max)
+	var sums [2]float64
+	s.moments(dst, x, max, sums[:])
+	return max, sum, sums[0], sums[1]
+}
+
 // hasNaN is asked only of a vector whose largest element is -Inf.
 func hasNaN(x []float32) bool {
 	for _, v := range x {

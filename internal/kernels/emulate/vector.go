@@ -32,6 +32,7 @@ var vectorHandlers = map[string]func(*machine, []operand) error{
 	"VFMADD231PS":  fused(func(d, x, y float32) float32 { return ieee.FMA32(x, y, d) }),
 	"VFNMADD231PS": fused(func(d, x, y float32) float32 { return ieee.FMA32(-x, y, d) }),
 	"VADDPD":       doubles(func(_, x, y float64) float64 { return x + y }),
+	"VMULPD":       doubles(func(_, x, y float64) float64 { return x * y }),
 	"VFMADD231PD":  doubles(func(d, x, y float64) float64 { return math.FMA(x, y, d) }),
 
 	"VPADDD": words(func(x, y uint32) uint32 { return x + y }),

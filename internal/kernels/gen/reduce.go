@@ -19,6 +19,7 @@ func (s isa) reductions() {
 	s.expSum("expSum", "(dst, x []float32, max float32) float64", true)
 	s.expSum("sumExp", "(x []float32, max float32) float64", false)
 	s.dot()
+	s.moments()
 }
 
 // perReduction returns the number of registers that the lanes of a reduction
@@ -100,6 +101,35 @@ func (s isa) dot() {
 		}
 	})
 	s.returnSum(acc)
+}
+
+// moments stores the sums of e*y and of e*y^2 to sums, where y = x-max. The products e*y are exact
+// in float64.
+func (s isa) moments() {
+	s.function("moments", "(e, x []float32, max float32, sums []float64)")
+	e, x, n, index := base("e"), base("x"), length("e"), zeroIndex()
+	max := s.splat("max")
+	first, second := s.zeros(s.perReduction(8)), s.zeros(s.perReduction(8))
+	s.loop(n, unroll, indices{index}, func(s step) {
+		v, w := s.read(e, index), s.read(x, index)
+		each(VSUBPS, max, w, w)
+		for i := range v {
+			for half, of := range []func(reg.VecVirtual) reg.Register{s.lowerHalf, func(v reg.VecVirtual) reg.Register { return s.upperHalf(v) }} {
+				p, y := s.vector(), s.vector()
+				VCVTPS2PD(of(v[i]), p)
+				VCVTPS2PD(of(w[i]), y)
+				a, b := first.lanesOf(i)[half], second.lanesOf(i)[half]
+				VFMADD231PD(p, y, a)
+				VMULPD(y, p, p)
+				VFMADD231PD(p, y, b)
+			}
+		}
+	})
+	sums := base("sums")
+	for i, acc := range []group{first, second} {
+		VMOVSD(s.combine(acc, VADDPD, permuteDoubles), Mem{Base: sums, Disp: 8 * i})
+	}
+	finish()
 }
 
 func (s isa) returnSum(acc group) {

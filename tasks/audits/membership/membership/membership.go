@@ -77,7 +77,7 @@ func meanOfLeast(values []float64) float64 {
 // audits.ModelInput, datasets.BalancedInput, datasets.PartsInput, and datasets.InsertionsInput if
 // there are canaries.
 var (
-	Losses       = tasks.Kind{Name: "audits/user-losses", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runLosses)}
+	Losses       = tasks.Kind{Name: "audits/user-losses", Version: 2, Class: tasks.Compute, Run: tasks.WithParams(runLosses)}
 	ScoredLosses = tasks.Kind{Name: "audits/user-losses-by-scores", Version: 1, Class: tasks.Compute, Command: true, Run: tasks.WithParams(runLosses)}
 )
 
