@@ -15,7 +15,7 @@ var files embed.FS
 const ModelFile = "model.py"
 
 // modules are those of the package coalmine that the adapters import.
-var modules = []string{"__init__", "client", "pytorch", "score", "tensors", "torchclient", "train"}
+var modules = []string{"__init__", "client", "devices", "pytorch", "score", "tensors", "torchclient", "train"}
 
 // Starter returns the files of a directory that trains: the module, the adapters, and the package coalmine,
 // so that they run on every machine that has PyTorch.

@@ -42,6 +42,24 @@ func ReadFile(path string, most int64) ([]byte, error) {
 	return read(root, filepath.Base(path), most)
 }
 
+// OpenFile opens a command's file of at most most bytes, and returns their number.
+func OpenFile(path string, most int64) (*os.File, int64, error) {
+	root, err := os.OpenRoot(filepath.Dir(path))
+	if err != nil {
+		return nil, 0, err
+	}
+	defer func() { _ = root.Close() }() // nothing was written
+	f, info, err := openRegular(root, filepath.Base(path))
+	if err != nil {
+		return nil, 0, err
+	}
+	if info.Size() > most {
+		f.Close()
+		return nil, 0, &TooLargeError{filepath.Base(path), info.Size(), most}
+	}
+	return f, info.Size(), nil
+}
+
 func read(root *os.Root, name string, most int64) ([]byte, error) {
 	f, info, err := openRegular(root, name)
 	if err != nil {

@@ -1,9 +1,11 @@
 package contracts
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -12,7 +14,9 @@ import (
 type Contract struct {
 	Name    string
 	Version int
-	Rules   []Rule
+	// Oldest is the oldest version that programs may speak; 0 stands for Version.
+	Oldest int
+	Rules  []Rule
 }
 
 // Identity names a contract and its version, in descriptions and reports.
@@ -24,12 +28,22 @@ type Identity struct {
 // Identity names the contract.
 func (c *Contract) Identity() Identity { return Identity{"coalmine/" + c.Name, c.Version} }
 
+// Versions are those that programs may speak.
+func (c *Contract) Versions() []int {
+	var versions []int
+	for v := cmp.Or(c.Oldest, c.Version); v <= c.Version; v++ {
+		versions = append(versions, v)
+	}
+	return versions
+}
+
 // Describes decodes the answer to describe, which has the identity that said points to.
 func (c *Contract) Describes(rule Rule, result json.RawMessage, into any, said *Identity) error {
 	if err := json.Unmarshal(result, into); err != nil {
 		return rule.Broken("it describes itself by %s: %v", Quote(result), err)
 	}
-	if want := c.Identity(); *said != want {
+	want := c.Identity()
+	if said.Contract != want.Contract || !slices.Contains(c.Versions(), said.Version) {
 		return rule.Broken("it speaks version %d of the contract %.100q; expected version %d of %q", said.Version, said.Contract, want.Version, want.Contract)
 	}
 	return nil

@@ -291,15 +291,16 @@ func networkOf(file *safetensors.Parts) (models.Network, error) {
 
 // checkTensors compares the file's tensors with the model's. Nothing that the
 // configuration claims is believed, nor allocated, before the file has it.
-func checkTensors(network models.Network, file *safetensors.Parts) error {
+// first are dimensions that every tensor has before its own.
+func checkTensors(network models.Network, file *safetensors.Parts, first ...int) error {
 	want := network.Tensors()
 	for _, w := range want {
 		shape, floats, ok := file.Shape(w.Name)
 		if !ok {
 			return fmt.Errorf("model file has no tensor %q", w.Name)
 		}
-		if !floats || !slices.Equal(shape, w.Shape) {
-			return fmt.Errorf("model file: tensor %q has shape %v, want float32 of %v: part of it is missing, or the configuration is that of another model", w.Name, shape, w.Shape)
+		if expected := slices.Concat(first, w.Shape); !floats || !slices.Equal(shape, expected) {
+			return fmt.Errorf("model file: tensor %q has shape %v, want float32 of %v: part of it is missing, or the configuration is that of another model", w.Name, shape, expected)
 		}
 	}
 	if file.Tensors() != len(want) {

@@ -70,6 +70,16 @@ type Client interface {
 	// Fit trains from a model's parameters, and sets params to what comes of them, laid out as
 	// those of Initial. After an error their content is undefined.
 	Fit(ctx context.Context, w Work, params []float32) (*Fitted, error)
+	// FitMany trains several users from a model's parameters, at most as many as Together.Users, and
+	// calls each with what comes of one after the other, in their order. The parameters are laid out as
+	// those of Initial, and valid until each returns; its error ends FitMany. Description.Together
+	// must not be nil.
+	FitMany(ctx context.Context, w ManyWork, each func(i int, f *Fitted, params []float32) error) error
+	// Sum trains users as FitMany does, and sets sum, laid out as parameters, to the sum over the users of
+	// weight x min(1, clip/norm) x (parameters - model's parameters), where norm is the L2 norm of
+	// the difference. A clip of 0 does not bound, and nil weights are the examples that each user has
+	// learned from. Together.Sum must be true.
+	Sum(ctx context.Context, w ManyWork, clip float64, weights []float64, sum []float32) ([]Summed, error)
 	// Evaluate measures a model's loss.
 	Evaluate(ctx context.Context, w Work) (*Evaluation, error)
 	// LogLikelihoods scores pairs under a model, in their order.
@@ -89,6 +99,24 @@ type Description struct {
 	Input Input `json:"input"`
 	// Deterministic says that equal requests have equal answers.
 	Deterministic bool `json:"deterministic"`
+	// Together is nil for a program that trains one user at a time.
+	Together *Together `json:"fit_many,omitempty"`
+	// Tree says that it scores the nodes of a tree of tokens.
+	Tree bool `json:"tree,omitempty"`
+}
+
+// Together says how a program trains several users at once.
+type Together struct {
+	// Users is the largest number of users of a request, at least 1. It depends on the configuration
+	// alone, because sums depend on it.
+	Users int `json:"users"`
+	// Memory is the number of bytes that a user takes while it trains; 0 if unknown.
+	Memory int64 `json:"memory,omitempty"`
+	// Sum says that the program also adds the updates up.
+	Sum bool `json:"sum,omitempty"`
+	// Tolerance bounds the L2 norm of the difference between a user's parameters by Fit and by FitMany,
+	// as a share of the norm of the user's update.
+	Tolerance float64 `json:"tolerance"`
 }
 
 // Input is what a program reads.
@@ -118,6 +146,27 @@ type Work struct {
 	// Round counts from 1, and Seed is below 2^53; both of Fit alone.
 	Round int
 	Seed  uint64
+}
+
+// ManyWork is what several users train on.
+type ManyWork struct {
+	Model Model
+	Users []User
+	// Round counts from 1.
+	Round int
+}
+
+// User is a user's part of ManyWork, with the fields of Work.
+type User struct {
+	Examples [][]int32
+	Seed     uint64
+}
+
+// Summed is what a user of a sum has learned.
+type Summed struct {
+	Fitted
+	// Norm is the L2 norm of the user's update before clipping.
+	Norm float64
 }
 
 // Fitted is what a client has learned.

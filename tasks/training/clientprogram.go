@@ -114,13 +114,18 @@ func (p *ClientsParams) validateProgram() error {
 func (f *fitter) fit(ctx context.Context, params []float32, examples [][]int32, round, user int, m *ChunkMetrics) (weight float64, err error) {
 	fitted, err := f.client.Fit(ctx, clientprograms.Work{
 		Model: f.model, Examples: examples, Round: round,
-		Seed: smallSeed(f.seed, seeds.Client, uint64(round), uint64(user)),
+		Seed: f.seedOf(round, user),
 	}, params)
 	if err != nil {
 		return 0, fmt.Errorf("client %d, round %d: %w", user, round, err)
 	}
-	m.Examples += fitted.Examples
-	m.Tokens += fitted.Targets
-	m.LossSum += float64(fitted.Loss * float64(fitted.Targets))
-	return float64(fitted.Examples), nil
+	return m.count(fitted), nil
+}
+
+// count counts what a client has learned from, and returns its weight.
+func (m *ChunkMetrics) count(f *clientprograms.Fitted) (weight float64) {
+	m.Examples += f.Examples
+	m.Tokens += f.Targets
+	m.LossSum += float64(f.Loss * float64(f.Targets))
+	return float64(f.Examples)
 }

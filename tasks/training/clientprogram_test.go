@@ -3,13 +3,16 @@ package training
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"testing"
 
+	"coalmine/internal/kernels"
 	"coalmine/internal/seeds"
 	"coalmine/models"
 	"coalmine/privacy"
+	"coalmine/storage/safetensors"
 	"coalmine/tasks"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/checkpoints"
@@ -30,6 +33,10 @@ type native struct {
 	shapes          []models.Shape
 	borrowed, given int
 	words           []string
+	// many is what it says of several users; requests are how many each request had, sums those for sums.
+	many     *clientprograms.Together
+	requests []int
+	sums     int
 }
 
 func (n *native) Borrow(_ context.Context, s clientprograms.Setting) (clientprograms.Client, error) {
@@ -47,7 +54,7 @@ func (n *native) Description() *clientprograms.Description {
 			shapes = append(shapes, models.Shape{Name: t.Name, Shape: t.Shape})
 		}
 	}
-	return &clientprograms.Description{Program: "native", Input: clientprograms.TokensInput, Parameters: shapes, Deterministic: true}
+	return &clientprograms.Description{Program: "native", Input: clientprograms.TokensInput, Parameters: shapes, Deterministic: true, Together: n.many}
 }
 
 func (n *native) Initial(context.Context, uint64) ([]float32, error) {
@@ -84,6 +91,54 @@ func (n *native) Fit(ctx context.Context, w clientprograms.Work, params []float3
 	_, err = c.train(ctx, w.Examples, w.Round, n.user(&w))
 	copy(params, c.learner.params)
 	return &clientprograms.Fitted{Examples: int64(len(w.Examples)), Targets: c.metrics.Tokens, Loss: c.metrics.LossSum / float64(c.metrics.Tokens)}, err
+}
+
+func (n *native) FitMany(ctx context.Context, w clientprograms.ManyWork, each func(int, *clientprograms.Fitted, []float32) error) error {
+	n.requests = append(n.requests, len(w.Users))
+	for i, u := range w.Users {
+		params := make([]float32, len(n.model.Params))
+		fitted, err := n.Fit(ctx, clientprograms.Work{Model: w.Model, Examples: u.Examples, Round: w.Round, Seed: u.Seed}, params)
+		if err == nil {
+			err = each(i, fitted, params)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (n *native) Sum(ctx context.Context, w clientprograms.ManyWork, clip float64, weights []float64, sum []float32) (users []clientprograms.Summed, err error) {
+	n.sums++
+	total := make([]float64, len(sum))
+	data, err := w.Model.Read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	start := make([]float32, len(sum))
+	if err := checkpoints.CopyParameters(n.model.Network, start, data); err != nil {
+		return nil, err
+	}
+	err = n.FitMany(ctx, w, func(i int, f *clientprograms.Fitted, params []float32) error {
+		kernels.Axpy(-1, start, params)
+		norm, weight := math.Sqrt(kernels.SquaredNorm(params)), float64(f.Examples)
+		if weights != nil {
+			weight = weights[i]
+		}
+		scale := weight
+		if clip > 0 {
+			scale *= privacy.ClipScale(norm, clip)
+		}
+		for j, v := range params {
+			total[j] += scale * float64(v)
+		}
+		users = append(users, clientprograms.Summed{Fitted: *f, Norm: norm})
+		return nil
+	})
+	for i, v := range total {
+		sum[i] = float32(v)
+	}
+	return users, err
 }
 
 func (*native) Evaluate(context.Context, clientprograms.Work) (*clientprograms.Evaluation, error) {
@@ -203,4 +258,62 @@ func TestAProgramThatCannotGoOnFailsItsChunk(t *testing.T) {
 	if n.borrowed != n.given {
 		t.Errorf("%d of %d programs are given back", n.given, n.borrowed)
 	}
+}
+
+// Clients that a program trains together, or sums, learn what they learn one by one: of a chunk's users as many are together
+// as the program takes.
+func TestClientsAreTrainedTogether(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*ClientsParams){
+		"clipped":  func(p *ClientsParams) { p.Clip = 0.05 },
+		"weighted": func(p *ClientsParams) { p.Clip = 0 },
+		"noised":   func(p *ClientsParams) { p.Clip, p.Noise = 0.05, 0.01 },
+		"canaries": func(p *ClientsParams) { p.Clip, p.Canaries = 0.05, &canaries.Clients{Count: 3, Over: 10} },
+	} {
+		for _, sums := range []bool{false, true} {
+			b, n, first := programmed(t)
+			p := byProgram(clientsParams())
+			p.Chunks = 1
+			change(&p)
+			alone, err := b.withVocabulary(p, first, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n.many = &clientprograms.Together{Users: 2, Sum: sums}
+			other := *p.Program
+			other.Config = []byte(`{"together":true}`)
+			p.Program = &other
+			together, err := b.withVocabulary(p, first, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			summed := sums && name != "noised"
+			if alike := sameSum(t, alone.Blob(SumBlob), together.Blob(SumBlob), summed); !alike || (n.sums > 0) != summed || slices.Max(n.requests) != 2 {
+				t.Errorf("%s: the same sum %v; requests of %v users, %d sums", name, alike, n.requests, n.sums)
+			}
+		}
+	}
+}
+
+// sameSum compares sums and norms, which differ by the rounding of a program's own sum.
+func sameSum(t *testing.T, a, b []byte, rounded bool) bool {
+	t.Helper()
+	if !rounded {
+		return slices.Equal(a, b)
+	}
+	left, err := safetensors.Unmarshal(a)
+	right, other := safetensors.Unmarshal(b)
+	if err := errors.Join(err, other); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{SumTensor, NormsTensor} {
+		x, _ := left.Tensor(name)
+		y, _ := right.Tensor(name)
+		difference := slices.Clone(x.Float32)
+		kernels.Axpy(-1, y.Float32, difference)
+		if d := math.Sqrt(kernels.SquaredNorm(difference)); len(x.Float32) == 0 || !(d <= 1e-6*math.Sqrt(kernels.SquaredNorm(x.Float32))) {
+			return false
+		}
+	}
+	return true
 }

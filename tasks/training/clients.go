@@ -165,7 +165,9 @@ type chunkSum struct {
 	learner    *learner
 	// fitter trains in place of the learner; nil before the first client and without a program.
 	fitter *fitter
-	sender *sender
+	// waiting are the clients that it trains next, together.
+	waiting waitingClients
+	sender  *sender
 	// recorder is nil in a round that is not recorded.
 	recorder *updates.Recorder
 	sum      updateSum
@@ -205,6 +207,9 @@ func (c *chunkSum) addAll(ctx context.Context, t *tasks.Task, users []int) error
 			}
 			done++
 			t.Progress(c.progress(done, len(users)))
+		}
+		if err := c.trainWaiting(ctx, t.Step); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -246,22 +251,28 @@ func (c *chunkSum) dismiss() {
 // and its update is made up.
 func (c *chunkSum) read(ctx context.Context, round, user int) error {
 	if canary, ok := c.params.Canaries.Canary(user, c.population.Users()); ok {
-		return c.addCanary(canary, round, user)
+		return c.addCanary(ctx, canary, round, user)
 	}
 	examples, err := c.population.ReadUser(ctx, user)
 	if err != nil {
 		return err
 	}
 	if len(examples) == 0 {
-		return c.absent(round, user)
+		return c.absent(ctx, round, user)
+	}
+	if c.fitter.together() != nil {
+		return c.wait(ctx, examples, round, user)
 	}
 	return c.add(ctx, examples, round, user)
 }
 
 // absent adds the update of a member of the cohort without examples.
-func (c *chunkSum) absent(round, user int) error {
+func (c *chunkSum) absent(ctx context.Context, round, user int) error {
 	if c.params.NoiseMultiplier == 0 {
 		return nil
+	}
+	if err := c.trainWaiting(ctx, round); err != nil {
+		return err
 	}
 	c.sum.release()
 	nothing := c.learner.params
@@ -276,6 +287,11 @@ func (c *chunkSum) add(ctx context.Context, examples [][]int32, round, user int)
 	if err != nil {
 		return err
 	}
+	return c.addLearned(weight, steps, round, user)
+}
+
+// addLearned adds the difference of the learner's parameters from the round's model.
+func (c *chunkSum) addLearned(weight float64, steps, round, user int) error {
 	update := c.learner.params
 	kernels.Axpy(-1, c.learner.anchor, update)
 	norm, err := models.FiniteNorm("update", update)
@@ -298,7 +314,10 @@ func (c *chunkSum) learn(ctx context.Context, examples [][]int32, round, user in
 }
 
 // addCanary adds the update of a canary client. Without a clip it weighs as one example.
-func (c *chunkSum) addCanary(canary, round, user int) error {
+func (c *chunkSum) addCanary(ctx context.Context, canary, round, user int) error {
+	if err := c.trainWaiting(ctx, round); err != nil {
+		return err
+	}
 	c.sum.release()
 	length, err := c.params.Canaries.Length(c.params.Clip)
 	if err != nil {
@@ -319,6 +338,12 @@ func (c *chunkSum) contribute(update []float32, norm, weight float64, round, use
 	if err := c.leave(update, weight, scale, round, user); err != nil {
 		return err
 	}
+	c.count(norm, weight, scale)
+	return nil
+}
+
+// count counts a client whose update was scaled by its norm.
+func (c *chunkSum) count(norm, weight, scale float64) {
 	c.metrics.Clients++
 	c.metrics.Weight += weight
 	c.metrics.NormSum += norm
@@ -326,7 +351,6 @@ func (c *chunkSum) contribute(update []float32, norm, weight float64, round, use
 	if scale < 1 {
 		c.metrics.Clipped++
 	}
-	return nil
 }
 
 // leave adds an update, scaled to the clip and as the client sends it, to the sum, and

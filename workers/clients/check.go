@@ -61,9 +61,12 @@ func Check(ctx context.Context, p clientprograms.Program, o Options) (*Report, e
 		{Name: "trains on a user's examples", Rule: WhatFitSays, Run: c.trains},
 		{Name: "keeps names and shapes over rounds", Rule: SameTensors, Run: c.rounds},
 		{Name: "remembers nothing of other users", Rule: NoMemory, Run: c.forgets},
+		{Name: "trains users together as it trains one", Rule: ManyAsOne, Run: c.trainsMany},
+		{Name: "sums updates", Rule: SumOfMany, Run: c.sums},
 		{Name: "evaluates parameters", Rule: WhatEvaluateSays, Run: c.evaluates},
 		{Name: "scores pairs in their order", Rule: InTheirOrder, Run: c.scores},
 		{Name: "gives probabilities that add up to at most 1", Rule: AtMostOne, Run: c.total},
+		{Name: "scores a tree as it scores pairs", Rule: TreeAsPairs, Run: c.trees},
 		{Name: "answers an unknown method by an error, and goes on", Rule: UnknownMethods, Run: c.unknown},
 		{Name: "gives another process the same answers", Rule: Deterministic, Run: c.again},
 		{Name: "ends with its input", Rule: EndsWithItsInput, Run: c.ends},
@@ -281,7 +284,7 @@ func (c *checker) scores() error {
 	}
 	pairs := []clientprograms.Pair{{Continuation: []int32{4, 5}}, {Context: []int32{4}, Continuation: []int32{5}}, {Context: []int32{4, 6}, Continuation: []int32{7, 9, 4}}}
 	first, second, err := contracts.BothWays(pairs, func(list []clientprograms.Pair) ([]clientprograms.Likelihood, error) {
-		return c.program.LogLikelihoods(c.ctx, w.Model, list)
+		return c.pairs(w.Model, list)
 	})
 	if err != nil {
 		return err
@@ -292,6 +295,16 @@ func (c *checker) scores() error {
 		}
 	}
 	return nil
+}
+
+// pairs asks for pairs one by one.
+func (c *checker) pairs(m clientprograms.Model, list []clientprograms.Pair) ([]clientprograms.Likelihood, error) {
+	path, letGo, err := c.program.files.hold(c.ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	defer letGo()
+	return c.program.scorePairs(c.ctx, path, list)
 }
 
 // noTexts is why a check of scores has nothing to look at.
@@ -310,7 +323,7 @@ func (c *checker) total() error {
 	for i := range pairs {
 		pairs[i] = clientprograms.Pair{Context: []int32{datasets.FirstWord}, Continuation: []int32{int32(datasets.FirstWord + i)}}
 	}
-	answers, err := c.program.LogLikelihoods(c.ctx, w.Model, pairs)
+	answers, err := c.pairs(w.Model, pairs)
 	if err != nil {
 		return err
 	}

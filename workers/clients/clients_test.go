@@ -220,8 +220,8 @@ func TestWhatAProgramSaysOfModelsIsChecked(t *testing.T) {
 	}
 	many := borrowed(t, p, clientstest.ManyPairs)
 	defer many.GiveBack()
-	if _, err := many.LogLikelihoods(t.Context(), begun(t, many).Model, []clientprograms.Pair{{Continuation: []int32{4}}}); contracts.RuleOf(err) != InTheirOrder {
-		t.Errorf("two answers to one pair: %v", err)
+	if _, err := many.LogLikelihoods(t.Context(), begun(t, many).Model, []clientprograms.Pair{{Continuation: []int32{4}}}); contracts.RuleOf(err) != TreeAsPairs {
+		t.Errorf("two answers to one node: %v", err)
 	}
 }
 
@@ -346,7 +346,7 @@ func TestDescriptionsAreChecked(t *testing.T) {
 		t.Fatalf("%+v, %v", d, err)
 	}
 	for old, wrong := range map[string]string{
-		`"coalmine/client"`: `"coalmine/score"`, `"version":1`: `"version":2`, `"p"`: `""`, `"tokens"`: `"words"`, `[{"name":"a","shape":[2]}]`: `[]`, `[2]`: `[0]`, `"parameters"`: `"tensors"`, "{": "[",
+		`"coalmine/client"`: `"coalmine/score"`, `"version":1`: `"version":3`, `"p"`: `""`, `"tokens"`: `"words"`, `[{"name":"a","shape":[2]}]`: `[]`, `[2]`: `[0]`, `"parameters"`: `"tensors"`, "{": "[",
 	} {
 		if _, _, err := decodeDescription([]byte(strings.Replace(right, old, wrong, 1)), false); contracts.RuleOf(err) != DescribeFirst {
 			t.Errorf("%s in place of %s: %v", wrong, old, err)

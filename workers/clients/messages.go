@@ -18,6 +18,8 @@ const (
 	fit           = "fit"
 	evaluate      = "evaluate"
 	logLikelihood = "loglikelihood"
+	fitMany       = "fit_many"
+	sum           = "sum"
 )
 
 // introduction is the request that a program describe itself.
@@ -50,9 +52,27 @@ type request struct {
 	Into       string `json:"into,omitempty"`
 	Examples   any    `json:"examples,omitempty"`
 	Pairs      any    `json:"pairs,omitempty"`
+	Tree       *tree  `json:"tree,omitempty"`
 	// Seed is below 2^53.
 	Seed  *uint64 `json:"seed,omitempty"`
 	Round int     `json:"round,omitempty"`
+
+	// Users are those of fit_many and sum.
+	Users []userWork `json:"users,omitempty"`
+	// Files are the paths of files to write, for PerFile users each but the last.
+	Files   []string `json:"files,omitempty"`
+	PerFile int      `json:"per_file,omitempty"`
+	// Stamp tells a file that was written for this request from an earlier one of the same path.
+	Stamp string `json:"stamp,omitempty"`
+	// Clip bounds the norms of updates in a sum; 0 does not. Weights are nil for those by examples.
+	Clip    float64   `json:"clip,omitempty"`
+	Weights []float64 `json:"weights,omitempty"`
+}
+
+// userWork is what one of several users trains on.
+type userWork struct {
+	Examples any    `json:"examples"`
+	Seed     uint64 `json:"seed"`
 }
 
 // images are examples of images.
@@ -100,6 +120,9 @@ func decodeDescription(result json.RawMessage, ofImages bool) (*clientprograms.D
 	case !ofImages && d.Input != clientprograms.TokensInput && d.Input != clientprograms.TextInput:
 		return nil, nil, DescribeFirst.Broken("it reads %.100q; expected %q or %q", d.Input, clientprograms.TokensInput, clientprograms.TextInput)
 	}
+	if err := checkTogether(&d); err != nil {
+		return nil, nil, err
+	}
 	outline, err := models.OutlineOf(d.Parameters)
 	if err != nil {
 		return nil, nil, DescribeFirst.Broken("it describes %v", err)
@@ -109,6 +132,17 @@ func decodeDescription(result json.RawMessage, ofImages bool) (*clientprograms.D
 		return nil, nil, DescribeFirst.Broken("it describes %v", err)
 	}
 	return &d, network, nil
+}
+
+// checkTogether checks the fields of version 2, which an earlier version does not have.
+func checkTogether(d *clientprograms.Description) error {
+	if d.Version < 2 {
+		d.Together, d.Tree = nil, false
+	}
+	if m := d.Together; m != nil && (m.Users < 1 || m.Memory < 0 || !(m.Tolerance >= 0 && m.Tolerance <= 1)) {
+		return ManyUsers.Broken("it takes %d users at once, of %d bytes, with the tolerance %g; expected at least 1 user, at least 0 bytes, and a tolerance from 0 to 1", m.Users, m.Memory, m.Tolerance)
+	}
+	return nil
 }
 
 // decodeFitted checks the result of a training on the given examples.

@@ -36,6 +36,7 @@ type program struct {
 
 	description *clientprograms.Description
 	network     models.Network
+	together    together
 	leaving     *time.Timer // while it is idle
 }
 
@@ -62,13 +63,19 @@ func start(ctx context.Context, p *Pool, f *files, name string, s clientprograms
 	return c, nil
 }
 
-// command is the one of the setting, in a directory, on the terms of the setting or else of the pool.
-func (c *program) command(directory string) *childprocess.Command {
+// terms are those of the setting or else of the pool.
+func (c *program) terms() childprocess.Terms {
 	o, terms := &c.pool.options, c.setting.Terms
 	terms.AnswerSeconds, terms.Memory = cmp.Or(terms.AnswerSeconds, o.AnswerSeconds), cmp.Or(terms.Memory, o.Memory)
 	terms.Network, terms.Environment = terms.Network || o.Network, slices.Concat(o.Environment, terms.Environment)
+	return terms
+}
+
+// command is the one of the setting, in a directory.
+func (c *program) command(directory string) *childprocess.Command {
+	o := &c.pool.options
 	return &childprocess.Command{
-		Args: childprocess.Shell(c.setting.Command), Dir: directory, Terms: terms, Set: childprocess.Threads(max(1, o.Threads)), Grace: o.Grace,
+		Args: childprocess.Shell(c.setting.Command), Dir: directory, Terms: c.terms(), Set: childprocess.Threads(max(1, o.Threads)), Grace: o.Grace,
 		Write: append([]string{c.directory}, o.Write...), Read: []string{c.files.path},
 	}
 }
@@ -92,7 +99,7 @@ func (c *program) introduce(ctx context.Context) error {
 		return err
 	}
 	about := introduction{
-		Versions: []int{contract.Version}, Config: c.setting.Config, Threads: c.pool.options.Threads,
+		Versions: contract.Versions(), Config: c.setting.Config, Threads: c.pool.options.Threads,
 		Vocabulary: vocabulary{Size: len(c.setting.Words), Begin: datasets.Begin, End: datasets.End, FirstWord: datasets.FirstWord, Words: words},
 	}
 	if about.Config == nil {
@@ -107,6 +114,9 @@ func (c *program) introduce(ctx context.Context) error {
 	})
 	if ended, ok := errors.AsType[*contracts.EndedError](err); ok && !bySignal(ended.How) {
 		return tasks.Permanent(err) // such as for a module that there is not
+	}
+	if err == nil {
+		err = c.fits()
 	}
 	return err
 }
@@ -225,10 +235,17 @@ func (c *program) LogLikelihoods(ctx context.Context, m clientprograms.Model, pa
 		return nil, err
 	}
 	defer letGo()
-	var all []clientprograms.Likelihood
+	if c.description.Tree && c.description.Input == clientprograms.TokensInput {
+		return c.scoreTrees(ctx, path, pairs)
+	}
+	return c.scorePairs(ctx, path, pairs)
+}
+
+// scorePairs scores pairs one by one.
+func (c *program) scorePairs(ctx context.Context, parameters string, pairs []clientprograms.Pair) (all []clientprograms.Likelihood, err error) {
 	for len(pairs) > 0 {
 		part := pairs[:min(len(pairs), pairsAsked)]
-		about := request{Parameters: path, Pairs: c.pairs(part)}
+		about := request{Parameters: parameters, Pairs: c.pairs(part)}
 		err := c.ask(ctx, logLikelihood, fmt.Sprintf("loglikelihood, %d pairs", len(part)), about, func(result json.RawMessage) error {
 			answers, err := score.DecodeAnswers(result, len(part), InTheirOrder, FiniteNumbers)
 			for _, a := range answers {
@@ -250,18 +267,27 @@ const headerRoom = 16 << 20
 // read reads the parameters that the program has written.
 func (c *program) read(path string, params []float32) error {
 	data, err := childprocess.ReadFile(path, int64(4*len(params))+headerRoom)
-	if large, ok := errors.AsType[*childprocess.TooLargeError](err); ok {
-		return SameTensors.Broken("its file of parameters has %d bytes; expected at most %d for the %d parameters that it describes", large.Size, large.Most, len(params))
-	}
 	if err != nil {
-		return FilesAsAsked.Broken("it has written no file of parameters that can be read: %v", err)
+		return unreadable(err, len(params))
 	}
-	err = checkpoints.CopyParameters(c.network, params, data)
+	return misshapen(checkpoints.CopyParameters(c.network, params, data), SameTensors)
+}
+
+// unreadable is the error of a file for so many parameters that cannot be read.
+func unreadable(err error, params int) error {
+	if large, ok := errors.AsType[*childprocess.TooLargeError](err); ok {
+		return SameTensors.Broken("its file of parameters has %d bytes; expected at most %d for the %d parameters that it describes", large.Size, large.Most, params)
+	}
+	return FilesAsAsked.Broken("it has written no file of parameters that can be read: %v", err)
+}
+
+// misshapen is the error of a file whose content breaks a rule about shapes, or has numbers that are not finite.
+func misshapen(err error, shapes contracts.Rule) error {
 	if _, diverged := errors.AsType[*checkpoints.NotFiniteError](err); diverged {
 		return FiniteNumbers.Broken("its %v", err)
 	}
 	if err != nil {
-		return SameTensors.Broken("its %v", err)
+		return shapes.Broken("its %v", err)
 	}
 	return nil
 }

@@ -5,7 +5,7 @@ import (
 )
 
 // contract has the rules of docs/contracts/client.md.
-var contract = contracts.Contract{Name: "client", Version: 1}
+var contract = contracts.Contract{Name: "client", Version: 2, Oldest: 1}
 
 // The rules, in the words and the order of the page.
 var (
@@ -25,6 +25,11 @@ var (
 	Deterministic    = contract.Rule("A program that is `deterministic` gives equal requests equal answers and equal files, to the last bit, in every process of the same machine.")
 	EndsWithItsInput = contract.Rule("When standard input ends, the program ends with exit status 0, and leaves no process behind.")
 	AtMostOne        = contract.Rule("After one context the probabilities of different tokens add up to at most 1.")
+	ManyUsers        = contract.Rule("The `fit_many` of `describe` has `users`, at least 1, and `tolerance`, from 0 to 1. It depends on the configuration alone.")
+	FilesOfMany      = contract.Rule("The result of `fit_many` has `users`, a list with the result of `fit` for every user in their order. Each of its `files` has the tensors of rule 4 with a first axis over the next `per_file` users, over the rest in the last file, and the `stamp` of the request in its metadata.")
+	ManyAsOne        = contract.Rule("The parameters of a user from `fit_many` are those of `fit`: the L2 norm of their difference is at most `tolerance` times that of the user's update.")
+	SumOfMany        = contract.Rule("The result of `sum` has `users` as that of `fit_many`, each with `norm`, the L2 norm of the user's update. Its file has the tensors of rule 4 and the `stamp` of the request: the sum over the users of weight x min(1, clip / norm) x update.")
+	TreeAsPairs      = contract.Rule("The result of `loglikelihood` of a `tree` has for every node, in their order, the list of rule 11 for the token of the node after those of its ancestors.")
 )
 
 // speech is how a program is spoken with.

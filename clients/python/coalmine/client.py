@@ -32,7 +32,7 @@ import numpy
 from . import tensors
 from .score import Retry, decoded, encoded, finite, one_each, streams
 
-CONTRACT, VERSION = "coalmine/client", 1
+CONTRACT, VERSION = "coalmine/client", 2
 
 
 class Vocabulary:
@@ -58,6 +58,9 @@ class Client:
     name = ""  # for people, with a version
     input = "tokens"  # or "text"
     deterministic = False  # whether equal requests have equal answers, to the last bit
+    users = 0  # the most users of fit_many, by the configuration alone; 0: it trains one at a time
+    memory = 0  # bytes of each of them, or 0
+    tolerance = 1e-5  # by which a user's parameters from fit_many may differ from those of fit, as a share of the update
 
     def __init__(self, config, vocabulary, threads):
         self.config, self.vocabulary, self.threads = config, vocabulary, threads
@@ -70,6 +73,33 @@ class Client:
         """Those after training on a user's examples, the number of examples, and metrics: loss and targets, or nothing."""
         raise NotImplementedError(f"{type(self).__name__} has no fit(parameters, examples, seed, round)")
 
+    def fit_many(self, parameters, users, round):
+        """fit for each of a list of User: arrays with a first axis over them, and a list of their examples and metrics."""
+        raise NotImplementedError(f"{type(self).__name__} has no fit_many(parameters, users, round)")
+
+    def sum(self, parameters, users, round, clip, weights):
+        """The sum of weight x min(1, clip / norm) x update, and a list of every user's examples, metrics and norm.
+
+        An update is a user's parameters minus the given ones; clip is 0 for none, weights None for those by examples.
+        """
+        fitted, results = self.fit_many(parameters, users, round)
+        total = {name: numpy.zeros(numpy.shape(array)) for name, array in parameters.items()}
+        norms = []
+        for i, (examples, _) in enumerate(results):
+            update = {name: fitted[name][i] - array for name, array in parameters.items()}
+            norms.append(math.sqrt(sum(float(numpy.square(u, dtype=float).sum()) for u in update.values())))
+            scale = scale_of(norms[-1], examples, clip, weights and weights[i])
+            for name, u in update.items():
+                total[name] += scale * numpy.asarray(u, float)
+        return total, [(*result, norm) for result, norm in zip(results, norms)]
+
+    def loglikelihood_tree(self, parameters, parents, tokens):
+        """For every node the log-probability of its token after those of its ancestors, and whether it is the greedy one.
+
+        A parent is the number of an earlier node, or -1 for the begin.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no loglikelihood_tree(parameters, parents, tokens)")
+
     def evaluate(self, parameters, examples):
         """loss: the mean of -log p of the targets in nats; targets: how many; correct: how many first guesses were right."""
         raise NotImplementedError(f"{type(self).__name__} has no evaluate(parameters, examples)")
@@ -77,6 +107,19 @@ class Client:
     def loglikelihood(self, parameters, pairs):
         """For every (context, continuation) the log-probability of the continuation, and whether it is the greedy one."""
         raise NotImplementedError(f"{type(self).__name__} has no loglikelihood(parameters, pairs)")
+
+
+class User:
+    """One of several users: the examples and the seed of fit. A trainer that Coalmine ships also gets batches, lists of the
+    places of examples, and the learning_rate; both are None for others."""
+
+    def __init__(self, examples, seed, batches=None, learning_rate=None):
+        self.examples, self.seed, self.batches, self.learning_rate = examples, seed, batches, learning_rate
+
+
+def scale_of(norm, examples, clip, weight):
+    """That of an update in a sum."""
+    return (examples if weight is None else weight) * (min(1.0, clip / norm) if clip and norm else 1.0)
 
 
 class Image:
@@ -137,7 +180,7 @@ class NoMethod(Exception):
 
 
 class Answers:
-    methods = ("describe", "initial", "fit", "evaluate", "loglikelihood")
+    methods = ("describe", "initial", "fit", "evaluate", "loglikelihood", "fit_many", "sum")
 
     def __init__(self, make):
         self.make, self.shapes, self.last = make, None, (None, None)
@@ -157,8 +200,18 @@ class Answers:
     def describe(self, request):
         self.client = self.make(request["config"], self.about(request), request["threads"])
         self.shapes = {name: list(numpy.shape(array)) for name, array in self.client.initial(0).items()}
-        return {"contract": CONTRACT, "version": VERSION, "program": self.client.name, "input": self.client.input,
-                "deterministic": self.client.deterministic, "parameters": [{"name": name, "shape": shape} for name, shape in self.shapes.items()]}
+        return {"contract": CONTRACT, "version": min(VERSION, max(request["versions"])), "program": self.client.name, "input": self.client.input,
+                "deterministic": self.client.deterministic, "parameters": [{"name": name, "shape": shape} for name, shape in self.shapes.items()],
+                **self.optional()}
+
+    def optional(self):
+        """What the client can beside what every client can."""
+        client, can = self.client, {}
+        if client.users:
+            can["fit_many"] = {"users": client.users, "memory": client.memory, "sum": True, "tolerance": client.tolerance}
+        if getattr(type(client), "loglikelihood_tree", None) not in (None, Client.loglikelihood_tree):
+            can["tree"] = True
+        return can
 
     def about(self, request):
         """What the examples are made of: one that reads texts describes itself in any case, and is refused by name."""
@@ -173,16 +226,37 @@ class Answers:
     def fit(self, request):
         parameters, examples, metrics = self.client.fit(self.read(request), self.examples(request), request["seed"], request["round"])
         self.write(request["into"], parameters)
-        return {"examples": int(examples), "metrics": {name: number(name, value) for name, value in metrics.items() if name != "targets"}
-                | ({"targets": int(metrics["targets"])} if "targets" in metrics else {})}
+        return fitted(examples, metrics)
+
+    def users(self, request):
+        return [User(self.examples(user), user["seed"], user.get("batches"), request.get("learning_rate")) for user in request["users"]]
+
+    def fit_many(self, request):
+        users, each = self.users(request), request["per_file"]
+        arrays, results = self.client.fit_many(self.read(request), users, request["round"])
+        one_each(results, users)
+        for i, path in enumerate(request["files"]):
+            first, end = i * each, min((i + 1) * each, len(users))
+            self.write(path, {name: array[first:end] for name, array in arrays.items()}, [end - first], request["stamp"])
+        return {"users": [fitted(*result) for result in results]}
+
+    def sum(self, request):
+        users = self.users(request)
+        total, results = self.client.sum(self.read(request), users, request["round"], request.get("clip", 0), request.get("weights"))
+        self.write(request["into"], total, [], request["stamp"])
+        return {"users": [fitted(examples, metrics) | {"norm": number("norm", norm)} for examples, metrics, norm in one_each(results, users)]}
 
     def evaluate(self, request):
         found = self.client.evaluate(self.read(request), self.examples(request))
         return {"loss": number("loss", found["loss"]), "targets": int(found["targets"]), "correct": int(found["correct"])}
 
     def loglikelihood(self, request):
-        pairs = [tuple(pair) for pair in request["pairs"]]
-        scores = one_each(self.client.loglikelihood(self.read(request), pairs), pairs)
+        if "tree" in request:
+            nodes = request["tree"]
+            scores = one_each(self.client.loglikelihood_tree(self.read(request), nodes["parents"], nodes["tokens"]), nodes["tokens"])
+        else:
+            pairs = [tuple(pair) for pair in request["pairs"]]
+            scores = one_each(self.client.loglikelihood(self.read(request), pairs), pairs)
         return [[finite(log_prob), bool(greedy)] for log_prob, greedy in scores]
 
     def examples(self, request):
@@ -199,12 +273,20 @@ class Answers:
             self.last = (key, tensors.read(path))
         return {name: array.copy() for name, array in self.last[1].items()}
 
-    def write(self, path, parameters):
-        """Names and shapes must be those that were described. JSON and safetensors have their own checks of the rest."""
+    def write(self, path, parameters, first=(), stamp=None):
+        """Names and shapes, after the first dimensions, must be those that were described. JSON and safetensors have their own
+        checks of the rest."""
         shapes = {name: list(numpy.shape(array)) for name, array in parameters.items()}
-        if shapes != self.shapes:
-            raise ValueError(f"parameters of the shapes {shapes}; expected {self.shapes}")
+        expected = {name: [*first, *shape] for name, shape in self.shapes.items()}
+        if shapes != expected:
+            raise ValueError(f"parameters of the shapes {shapes}; expected {expected}")
         for name, array in parameters.items():
             if not numpy.isfinite(array).all():
                 raise ValueError(f"parameters {name!r} are not finite: the training has diverged; lower the learning rate")
-        tensors.write(path, parameters)
+        tensors.write(path, parameters, stamp and {"stamp": stamp})
+
+
+def fitted(examples, metrics):
+    """The result for a user, of numbers that JSON has."""
+    return {"examples": int(examples), "metrics": {name: number(name, value) for name, value in metrics.items() if name != "targets"}
+            | ({"targets": int(metrics["targets"])} if "targets" in metrics else {})}

@@ -1,6 +1,7 @@
 """Reads and writes safetensors files of 32-bit floats: https://huggingface.co/docs/safetensors"""
 import json
 import math
+import os
 
 import numpy
 
@@ -21,16 +22,17 @@ def tensor(name, entry, data):
     return numpy.frombuffer(data, "<f4", count=(end - first) // 4, offset=first).reshape(entry["shape"])
 
 
-def write(path, tensors):
-    """Writes arrays by their names, in their order."""
+def write(path, tensors, metadata=None):
+    """Writes arrays by their names, in their order. A file that is there is written over, and keeps its memory."""
     arrays = {name: numpy.ascontiguousarray(values, dtype="<f4").reshape(numpy.shape(values)) for name, values in tensors.items()}
-    header, at = {}, 0
+    header, at = {"__metadata__": metadata} if metadata else {}, 0
     for name, array in arrays.items():
         header[name] = {"dtype": "F32", "shape": list(array.shape), "data_offsets": [at, at + array.nbytes]}
         at += array.nbytes
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
-    with open(path, "wb") as file:
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666), "wb") as file:
         file.write(len(text).to_bytes(8, "little") + text)
         for array in arrays.values():
             file.write(array.data if array.size else b"")
+        file.truncate()

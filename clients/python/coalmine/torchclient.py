@@ -9,10 +9,12 @@
     serve(GRU)
 
 Each user's training is gradient descent on the mean loss of a batch: config has batch (16), epochs (1), learning_rate (1),
-gradient_clip (0: none). A short last batch takes its share of the learning rate.
+gradient_clip (0: none), and device (such as "cuda:1"; else COALMINE_DEVICE, or the best that is there). A short last batch
+takes its share of the learning rate. coalmine.torch trains many users at once.
 """
 import torch
 
+from . import devices
 from .client import Client, serve
 
 __all__ = ["ModuleClient", "serve"]
@@ -25,6 +27,7 @@ class ModuleClient(Client):
         super().__init__(config, vocabulary, threads)
         torch.set_num_threads(threads)
         torch.use_deterministic_algorithms(True)
+        self.device = devices.choose(config.get("device"))
         self.model = self.seeded(0)
 
     def module(self):
@@ -36,13 +39,13 @@ class ModuleClient(Client):
 
     def seeded(self, seed):
         torch.manual_seed(seed)
-        return self.module()
+        return self.module().to(self.device)
 
     def initial(self, seed):
         return self.arrays(self.seeded(seed))
 
     def arrays(self, module):
-        return {name: p.detach().numpy().copy() for name, p in module.named_parameters()}
+        return {name: p.detach().cpu().numpy().copy() for name, p in module.named_parameters()}
 
     @torch.no_grad()
     def load(self, parameters):
@@ -80,7 +83,8 @@ class ModuleClient(Client):
         """Sentences as rows, and which places have tokens."""
         longest = max(map(len, examples))
         ids = torch.tensor([list(e) + [0] * (longest - len(e)) for e in examples])
-        return ids, torch.arange(longest) < torch.tensor([len(e) for e in examples])[:, None]
+        there = torch.arange(longest) < torch.tensor([len(e) for e in examples])[:, None]
+        return ids.to(self.device), there.to(self.device)
 
     def loss(self, module, examples):
         """The sum of -log p of all tokens but the first of each example, and how many they are."""
@@ -96,7 +100,7 @@ class ModuleClient(Client):
             ids, there = self.padded(examples[first:first + 64])
             counted = there[:, 1:] & (ids[:, 1:] >= self.vocabulary.first_word)
             logits, targets = module(ids[:, :-1])[counted], ids[:, 1:][counted]
-            sums[0] += float(torch.nn.functional.cross_entropy(logits.double(), targets, reduction="sum"))
+            sums[0] += float(torch.nn.functional.cross_entropy(logits.cpu().double(), targets.cpu(), reduction="sum"))
             sums[1] += len(targets)
             sums[2] += int((logits.argmax(-1) == targets).sum())
         return {"loss": sums[0] / max(1, sums[1]), "targets": sums[1], "correct": sums[2]}
@@ -107,7 +111,7 @@ class ModuleClient(Client):
         begin = self.vocabulary.begin
         sequences = [[begin, *context, *continuation] for context, continuation in pairs]
         ids, _ = self.padded(sequences)
-        log_probs = torch.log_softmax(module(ids[:, :-1]).float(), -1)
+        log_probs = torch.log_softmax(module(ids[:, :-1]).float(), -1).cpu()
         for row, sequence, (context, _) in zip(log_probs, sequences, pairs):
             tokens = torch.tensor(sequence[1 + len(context):])
             of = row[len(context):len(sequence) - 1]

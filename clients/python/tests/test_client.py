@@ -122,6 +122,57 @@ class Contract(unittest.TestCase):
         self.assertEqual(answers.read(asked_once)["mean"].tolist(), [[0, 0]])
 
 
+class Together(Means):
+    """Means that takes several users, and whose nodes all have the log-probability of their number."""
+
+    users, memory, tolerance = 3, 8, 0.5
+
+    def fit_many(self, parameters, users, round):
+        fits = [self.fit({name: array.copy() for name, array in parameters.items()}, u.examples, u.seed, round) for u in users]
+        return {name: numpy.stack([fit[0][name] for fit in fits]) for name in parameters}, [fit[1:] for fit in fits]
+
+    def loglikelihood_tree(self, parameters, parents, tokens):
+        return [(-float(token), parent < 0) for parent, token in zip(parents, tokens)]
+
+
+class Many(unittest.TestCase):
+    setUp = Contract.setUp
+    users = [{"examples": [[2, 4, 3]], "seed": 1}, {"examples": [[2, 4, 5, 6, 3]] * 2, "seed": 2}, {"examples": [[2]], "seed": 3}]
+
+    def test_several_users_train_together(self):
+        third = self.second + "3"
+        asks = {"method": "fit_many", "parameters": self.first, "users": self.users, "files": [self.second, third], "per_file": 2, "round": 1}
+        tensors.write(self.second, {"what": numpy.zeros(900)})  # which is written over, and is longer
+        with unittest.mock.patch.dict(FIRST, versions=[1, 2]):
+            described, _, fitted, _ = asked(Together, {}, self.initial, {**asks, "stamp": "9"}, {**asks, "stamp": "10"})
+        self.assertEqual((described["result"]["version"], described["result"]["fit_many"], described["result"]["tree"]),
+                         (2, {"users": 3, "memory": 8, "sum": True, "tolerance": 0.5}, True))
+        self.assertEqual([u["examples"] for u in fitted["result"]["users"]], [1, 2, 1])
+        self.assertEqual([tensors.read(path)["mean"].tolist() for path in (self.second, third)], [[[[3, 3]], [[5, 5]]], [[[1, 1]]]])
+        self.assertEqual([tensors.read(path)["constant"].tolist() for path in (self.second, third)], [[0.5, 0.5], [0.5]])
+        with open(third, "rb") as file:
+            self.assertIn(b'"__metadata__": {"stamp": "10"}', file.read())
+
+    def test_updates_are_summed(self):
+        def summed(**more):
+            *_, answer = asked(Together, {}, self.initial, {"method": "sum", "parameters": self.first, "users": self.users, "into": self.second, "round": 1, "stamp": "1", **more})
+            self.assertTrue(numpy.allclose([u["norm"] for u in answer["result"]["users"]], [4 * 2 ** .5, 2 * 2 ** .5, 6 * 2 ** .5]))
+            return tensors.read(self.second)
+        # The model is 7, so that the updates are -4, -2 and -6 in both places.
+        self.assertEqual(summed()["mean"].tolist(), [[-4 - 2 * 2 - 6] * 2])
+        self.assertTrue(numpy.allclose(summed(clip=3 * 2 ** .5, weights=[1, 1, 2])["mean"], -3 - 2 - 2 * 3))
+        self.assertEqual(summed()["constant"], 0)
+
+    def test_a_tree_is_scored(self):
+        *_, scored = asked(Together, {}, self.initial, {"method": "loglikelihood", "parameters": self.first, "tree": {"parents": [-1, 0], "tokens": [4, 5]}})
+        self.assertEqual(scored["result"], [[-4.0, True], [-5.0, False]])
+
+    def test_who_takes_one_at_a_time_says_so(self):
+        described, _, fitted = asked(Means, {}, self.initial, {"method": "fit_many", "parameters": self.first, "users": self.users, "files": [self.second], "per_file": 3, "round": 1, "stamp": "1"})
+        self.assertFalse({"fit_many", "tree"} & set(described["result"]))
+        self.assertIn("Means has no fit_many", fitted["error"]["message"])
+
+
 class MeanImage(client.ImageClient):
     """Its tensor is the mean image; it has learned from those that have a label."""
 

@@ -51,6 +51,16 @@ func (*Runner) Fit(context.Context, clientprograms.Work, []float32) (*clientprog
 	return nil, errors.ErrUnsupported
 }
 
+// FitMany implements clientprograms.Client by an error.
+func (*Runner) FitMany(context.Context, clientprograms.ManyWork, func(int, *clientprograms.Fitted, []float32) error) error {
+	return errors.ErrUnsupported
+}
+
+// Sum implements clientprograms.Client by an error.
+func (*Runner) Sum(context.Context, clientprograms.ManyWork, float64, []float64, []float32) ([]clientprograms.Summed, error) {
+	return nil, errors.ErrUnsupported
+}
+
 // scorer is that of a checkpoint.
 func (r *Runner) scorer(ctx context.Context, m clientprograms.Model) (*models.Scorer, error) {
 	if r.Failure != nil {

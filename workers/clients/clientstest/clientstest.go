@@ -80,6 +80,17 @@ const (
 	Infinite   = "infinite"    // a loss that is too large for JSON
 	ManyPairs  = "many pairs"  // more answers than pairs
 	Text       = "text"        // no fault: it reads texts
+	Version1   = "version 1"   // no fault: it takes one user at a time
+
+	NoUsers    = "no users"     // it takes none at once
+	OtherMany  = "other many"   // users learn more together than alone
+	Stale      = "stale"        // the second file of several users is never written
+	FewerUsers = "fewer users"  // than it was given
+	Unclipped  = "unclipped"    // the sum
+	HalfSum    = "half a sum"   // the sum
+	NoNorm     = "no norm"      // beside the sum
+	WrongTree  = "wrong tree"   // every node after the begin
+	DiesOfMany = "dies of many" // the process, in the middle of the first fit_many or sum of all
 )
 
 // Program is one with a fault.
@@ -94,6 +105,7 @@ type request struct {
 	Config struct {
 		Fault string  `json:"fault"`
 		Rate  float64 `json:"rate"`
+		Died  string  `json:"died"` // path of the file by which DiesOfMany knows that it has
 	} `json:"config"`
 	Vocabulary struct {
 		Size      int    `json:"size"`
@@ -106,6 +118,18 @@ type request struct {
 	Examples   examples             `json:"examples"`
 	Pairs      [][2]json.RawMessage `json:"pairs"`
 	Seed       uint64               `json:"seed"`
+	Users      []struct {
+		Examples examples `json:"examples"`
+	} `json:"users"`
+	Files   []string  `json:"files"`
+	PerFile int       `json:"per_file"`
+	Stamp   string    `json:"stamp"`
+	Clip    float64   `json:"clip"`
+	Weights []float64 `json:"weights"`
+	Tree    *struct {
+		Parents []int   `json:"parents"`
+		Tokens  []int32 `json:"tokens"`
+	} `json:"tree"`
 }
 
 // examples are lists of tokens, or texts. Of an image there is its label, as a token after one that
@@ -149,6 +173,7 @@ type server struct {
 	request   // that of describe
 	numbers   map[string]int32
 	fits      int
+	manies    int // requests for several users
 	remaining float32
 }
 
@@ -217,6 +242,10 @@ func (s *server) answer(r *request) (any, error) {
 		return struct{}{}, s.write(r.Into, s.initial(r.Seed))
 	case "fit":
 		return s.fit(r)
+	case "fit_many":
+		return s.fitMany(r)
+	case "sum":
+		return s.sum(r)
 	case "evaluate":
 		return s.evaluate(r)
 	case "loglikelihood":
@@ -248,10 +277,18 @@ func (s *server) describe(r *request) (any, error) {
 	if r.Image != nil {
 		input = clientprograms.ImagesInput
 	}
-	return map[string]any{
-		"contract": "coalmine/client", "version": 1, "program": "unigrams 1", "input": input, "deterministic": true,
+	about := map[string]any{
+		"contract": "coalmine/client", "version": 2, "program": "unigrams 1", "input": input, "deterministic": true,
 		"parameters": []map[string]any{{"name": "weights", "shape": []int{r.Vocabulary.Size}}, {"name": "scale", "shape": []int{}}},
-	}, err
+		"fit_many":   map[string]any{"users": 2, "sum": true, "tolerance": 1e-6}, "tree": true,
+	}
+	switch r.Config.Fault {
+	case Version1:
+		about["version"] = 1
+	case NoUsers:
+		about["fit_many"] = map[string]any{"users": 0, "tolerance": 1e-6}
+	}
+	return about, err
 }
 
 // model are the parameters.
@@ -387,6 +424,9 @@ func (s *server) score(r *request) (any, error) {
 		return nil, err
 	}
 	logs := m.logs()
+	if r.Tree != nil {
+		return s.scoreTree(r, logs), nil
+	}
 	answers := make([][2]any, 0, len(r.Pairs))
 	for _, pair := range r.Pairs {
 		sum, greedy := 0.0, true
@@ -443,8 +483,12 @@ func (s *server) read(path string) (m model, err error) {
 	return model{weights.Float32, scale.Float32[0]}, nil
 }
 
+func tensorsOf(m model) []safetensors.Tensor {
+	return []safetensors.Tensor{{Name: "weights", Shape: []int{len(m.weights)}, Float32: m.weights}, {Name: "scale", Shape: []int{}, Float32: []float32{m.scale}}}
+}
+
 func (s *server) write(path string, m model) error {
-	tensors := []safetensors.Tensor{{Name: "weights", Shape: []int{len(m.weights)}, Float32: m.weights}, {Name: "scale", Shape: []int{}, Float32: []float32{m.scale}}}
+	tensors := tensorsOf(m)
 	switch fault := s.Config.Fault; {
 	case s.fits == 0: // of the first parameters none is wrong
 	case fault == NaN:

@@ -1,0 +1,102 @@
+package training
+
+import (
+	"context"
+	"fmt"
+
+	"coalmine/internal/seeds"
+	"coalmine/privacy"
+	"coalmine/tasks/clientprograms"
+)
+
+// waitingClients are users of the chunk, in their order, until the program gets them together. A request has as many
+// as the program takes, or those before a member of the cohort that the program does not train. So
+// the plan and the program's description decide who is together, never the worker.
+type waitingClients struct {
+	users []int
+	work  []clientprograms.User
+}
+
+// together is how the program trains several clients at once; nil if it does not.
+func (f *fitter) together() *clientprograms.Together {
+	if f == nil {
+		return nil
+	}
+	return f.client.Description().Together
+}
+
+// wait has a client trained with others.
+func (c *chunkSum) wait(ctx context.Context, examples [][]int32, round, user int) error {
+	w := &c.waiting
+	w.users = append(w.users, user)
+	w.work = append(w.work, clientprograms.User{Examples: examples, Seed: c.fitter.seedOf(round, user)})
+	if len(w.users) < c.fitter.together().Users {
+		return nil
+	}
+	return c.trainWaiting(ctx, round)
+}
+
+// trainWaiting trains the clients that wait, and adds their updates.
+func (c *chunkSum) trainWaiting(ctx context.Context, round int) error {
+	w := c.waiting
+	c.waiting = waitingClients{}
+	if len(w.users) == 0 {
+		return nil
+	}
+	work := clientprograms.ManyWork{Model: c.fitter.model, Users: w.work, Round: round}
+	var err error
+	if c.summable() {
+		err = c.addSum(ctx, work)
+	} else {
+		err = c.addMany(ctx, work, w.users)
+	}
+	if err != nil {
+		return fmt.Errorf("clients %d to %d, round %d: %w", w.users[0], w.users[len(w.users)-1], round, err)
+	}
+	return nil
+}
+
+// summable reports whether the program may add the updates up: if nothing looks at or changes a single one.
+func (c *chunkSum) summable() bool {
+	return c.fitter.together().Sum && c.recorder == nil && !c.sender.changes() && c.params.Control == ""
+}
+
+// addSum adds the sum that the program makes.
+func (c *chunkSum) addSum(ctx context.Context, work clientprograms.ManyWork) error {
+	c.sum.release()
+	var weights []float64
+	if c.params.Clip > 0 {
+		weights = make([]float64, len(work.Users))
+		for i := range weights {
+			weights[i] = 1
+		}
+	}
+	users, err := c.fitter.client.Sum(ctx, work, c.params.Clip, weights, c.learner.params)
+	if err != nil {
+		return err
+	}
+	c.sum.add(c.learner.params, 1)
+	for i := range users {
+		weight, scale := c.metrics.count(&users[i].Fitted), 1.0
+		if c.params.Clip > 0 {
+			weight, scale = 1, privacy.ClipScale(users[i].Norm, c.params.Clip)
+		}
+		c.count(users[i].Norm, weight, scale)
+	}
+	return nil
+}
+
+// addMany adds one update after the other.
+func (c *chunkSum) addMany(ctx context.Context, work clientprograms.ManyWork, users []int) error {
+	c.learner.anchor = c.start.trained
+	return c.fitter.client.FitMany(ctx, work, func(i int, fitted *clientprograms.Fitted, params []float32) error {
+		c.sum.release()
+		copy(c.learner.params, params)
+		return c.addLearned(c.metrics.count(fitted), 0, work.Round, users[i])
+	})
+}
+
+// seedOf is the seed of a client in a round.
+func (f *fitter) seedOf(round, user int) uint64 {
+	return smallSeed(f.seed, seeds.Client, uint64(round), uint64(user))
+}
