@@ -210,6 +210,8 @@ func withoutUnknown(tasks int) string {
 func roughly(seconds float64) string {
 	const hour, day = 3600, 24 * 3600
 	switch {
+	case 0 < seconds && seconds < 1:
+		return "1s"
 	case seconds < day:
 		return time.Duration(seconds * float64(time.Second)).Round(time.Second).String()
 	case seconds < 1000*day:

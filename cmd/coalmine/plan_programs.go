@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -74,9 +75,17 @@ func (m *measured) name() string {
 // length is that of an example, in words, or bytes, without its end.
 func (m *measured) length() int { return max(1, int(math.Round(m.sub.TokensPerExample[m.cell]))-1) }
 
+// most is the length at which examples are cut.
+func (m *measured) most() int {
+	return cmp.Or(m.experiment.Data.Sequence, m.experiment.Data.Level.Scheme().Sequence)
+}
+
+// symbols are those of the level; nil for words.
+func (m *measured) symbols() []string { return m.experiment.Data.Level.Scheme().Symbols }
+
 // words are the ordinary tokens.
 func (m *measured) words() []string {
-	if symbols := m.experiment.Data.Level.Scheme().Symbols; symbols != nil {
+	if symbols := m.symbols(); symbols != nil {
 		return symbols
 	}
 	words := make([]string, max(2, m.experiment.Data.Ordinary()))
@@ -123,7 +132,10 @@ func (m *measured) training(ctx context.Context) (*forecast.Speed, error) {
 	p := external.Pace{
 		Check:  external.Check{Command: t.Command, Code: code, Job: json.RawMessage(t.Job), Rounds: t.Rounds, Shards: t.Shards, Image: m.experiment.Data.Shape(), Terms: m.terms(), Write: m.writable},
 		Scorer: code,
-		Sample: external.Sample{Users: int(m.sub.TrainTokens[m.cell]/m.sub.TokensPerUser[m.cell]) + 1, Examples: m.examples(), Words: m.words(), Length: m.length()},
+		Sample: external.Sample{
+			Users: int(m.sub.TrainTokens[m.cell]/m.sub.TokensPerUser[m.cell]) + 1, Examples: m.examples(),
+			Words: m.words(), Length: m.length(), Most: m.most(), Symbols: m.symbols() != nil,
+		},
 	}
 	if t.ScorerSHA256 != "" {
 		p.Scorer = m.code(t.ScorerSHA256)
@@ -172,7 +184,7 @@ func (m *measured) example(i int) []int32 {
 	if shape := m.experiment.Data.Shape(); shape != (datasets.Image{}) {
 		return datasets.ImageSentence(i%shape.Classes, contracts.Image(shape.Pixels(), shape.Classes, i))
 	}
-	text := append([]int32{datasets.Begin}, m.tokens(i, external.Spread(i, m.length()))...)
+	text := append([]int32{datasets.Begin}, m.tokens(i, external.Spread(i, m.length(), m.most()))...)
 	return append(text, datasets.End)
 }
 

@@ -95,9 +95,12 @@ func (p *Pace) score(ctx context.Context, client *score.Client, n int) error {
 		_, err := client.Classify(ctx, ShapeOf(m), images, m.Classes, batch)
 		return err
 	}
-	pairs, s := make([]score.Pair, n), &p.Sample
+	pairs, s, space := make([]score.Pair, n), &p.Sample, " "
+	if s.Symbols {
+		space = ""
+	}
 	for i := range pairs {
-		pairs[i] = score.Pair{Context: s.ofLength(i, 1), Continuation: " " + s.ofLength(i+1, ScoredWords)}
+		pairs[i] = score.Pair{Context: s.ofLength(i, 1), Continuation: space + s.ofLength(i+1, ScoredWords)}
 	}
 	if _, err := client.LogLikelihoods(ctx, pairs, batch); err != nil {
 		return fmt.Errorf("scoring %d texts: %w", n, err)

@@ -14,9 +14,11 @@ import (
 type Sample struct {
 	// Users, and Examples of each.
 	Users, Examples int
-	// Words that texts consist of, and how many a text has; 0 for a few.
-	Words  []string
-	Length int
+	// Words that texts consist of, Length of them in the mean and Most at most; 0 for a few. Symbols says that
+	// they are the bytes: texts then consist of letters.
+	Words        []string
+	Length, Most int
+	Symbols      bool
 }
 
 // checkSample is the training data of a Check.
@@ -31,15 +33,22 @@ func (s *Sample) text(i int) string {
 		from := i * 7 % (len(s.Words) - 8)
 		return strings.Join(s.Words[from:from+3+i%6], " ")
 	}
-	return s.ofLength(i, Spread(i, s.Length))
+	return s.ofLength(i, Spread(i, s.Length, s.Most))
 }
 
 // spread scales the mean length of texts to their several lengths: a batch of texts takes as long
 // as its longest.
 var spread = [...]float64{0.25, 0.75, 2.5, 0.5, 1}
 
-// ofLength is text i of n words.
+// ofLength is text i of n words, or letters.
 func (s *Sample) ofLength(i, n int) string {
+	if s.Symbols {
+		var text strings.Builder
+		for _, number := range contracts.Numbers(i, n, 26) {
+			text.WriteByte('a' + byte(number))
+		}
+		return text.String()
+	}
 	words := make([]string, n)
 	for k, number := range contracts.Numbers(i, n, len(s.Words)) {
 		words[k] = s.Words[number]
@@ -47,8 +56,8 @@ func (s *Sample) ofLength(i, n int) string {
 	return strings.Join(words, " ")
 }
 
-// Spread is the length of text i where the mean is n.
-func Spread(i, n int) int { return max(1, int(float64(n)*spread[i%len(spread)]+0.5)) }
+// Spread is the length of text i, at most most, if the mean is n.
+func Spread(i, n, most int) int { return max(1, min(most, int(float64(n)*spread[i%len(spread)]+0.5))) }
 
 // sample is example i of the made-up data.
 func (p *TrainParams) sample(s *Sample, i int) example {

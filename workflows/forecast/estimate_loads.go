@@ -94,7 +94,8 @@ func LoadsOf(s *submission.Submission, p *plan.Plan, speed func(cell int) *Speed
 
 // add takes in a cell: its trainings, and those that it rests on as if they were like its own.
 func (l *Loads) add(c costing, p *plan.Plan, cell *plan.Cell) {
-	nodes, chains := below(p, cell)
+	nodes, chains := below(p, cell.Report, cell.Model)
+	trained, _ := below(p, cell.Model)
 	for _, ch := range chains {
 		if _, counted := l.steps[ch.Recipe]; !counted {
 			l.steps[ch.Recipe] = c.step(ch.StepRounds, ch.Width)
@@ -115,7 +116,9 @@ func (l *Loads) add(c costing, p *plan.Plan, cell *plan.Cell) {
 	for _, m := range c.experiment.Audit.Asked() {
 		var of []storage.Key
 		for _, kind := range m.Kinds {
-			of = append(of, nodes[kind.Name]...)
+			of = append(of, slices.DeleteFunc(slices.Clone(nodes[kind.Name]), func(key storage.Key) bool {
+				return slices.Contains(trained[kind.Name], key) // it only plants what the training learns
+			})...)
 		}
 		of = measuring(p, of)
 		for _, key := range of {
@@ -154,8 +157,8 @@ func (c costing) step(rounds, width int) stepLoad {
 	return stepLoad{part, Load{Bytes: c.Bytes - float64(width)*part.Bytes}}
 }
 
-// below are the standing nodes that a cell rests on, by kind, and the chains.
-func below(p *plan.Plan, cell *plan.Cell) (nodes map[string][]storage.Key, chains []*plan.Chain) {
+// below are the standing nodes that some outputs rest on, by kind, and the chains.
+func below(p *plan.Plan, outputs ...plan.Ref) (nodes map[string][]storage.Key, chains []*plan.Chain) {
 	nodes = map[string][]storage.Key{}
 	seen := map[storage.Key]bool{}
 	var visit func([]plan.Ref)
@@ -178,6 +181,6 @@ func below(p *plan.Plan, cell *plan.Cell) (nodes map[string][]storage.Key, chain
 			}
 		}
 	}
-	visit([]plan.Ref{cell.Report, cell.Model})
+	visit(outputs)
 	return nodes, chains
 }

@@ -42,6 +42,11 @@ func newNull(t *audits.Training) *Null {
 	}
 }
 
+// sampled reports whether cohorts are random samples, whose privacy is amplified.
+func (n *Null) sampled() bool {
+	return n.Sampling == privacy.FixedSize || n.Sampling == privacy.Poisson
+}
+
 func (n *Null) readCounts(ctx context.Context, t *tasks.Task) (counts datasets.PartitionMetrics, err error) {
 	input := UnitsInput
 	if n.Joined {
