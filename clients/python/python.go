@@ -8,8 +8,13 @@ import (
 	"path"
 )
 
-//go:embed coalmine/*.py starter/*.py
-var files embed.FS
+// Package holds the Python package coalmine.
+//
+//go:embed coalmine/*.py
+var Package embed.FS
+
+//go:embed starter/*.py
+var adapters embed.FS
 
 // ModelFile has the module, an example of one until somebody puts another in its place.
 const ModelFile = "model.py"
@@ -20,23 +25,21 @@ var modules = []string{"__init__", "client", "devices", "pytorch", "score", "ten
 // Starter returns the files of a directory that trains: the module, the adapters, and the package coalmine,
 // so that they run on every machine that has PyTorch.
 func Starter() (map[string][]byte, error) {
-	names, err := fs.Glob(files, "starter/*.py")
+	names, err := fs.Glob(adapters, "starter/*.py")
 	if err != nil {
 		return nil, err
 	}
-	for _, module := range modules {
-		names = append(names, path.Join("coalmine", module+".py"))
-	}
 	found := map[string][]byte{}
 	for _, name := range names {
-		text, err := files.ReadFile(name)
-		if err != nil {
+		if found[path.Base(name)], err = adapters.ReadFile(name); err != nil {
 			return nil, err
 		}
-		if path.Dir(name) == "starter" {
-			name = path.Base(name)
+	}
+	for _, module := range modules {
+		name := path.Join("coalmine", module+".py")
+		if found[name], err = Package.ReadFile(name); err != nil {
+			return nil, err
 		}
-		found[name] = text
 	}
 	return found, nil
 }

@@ -18,7 +18,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"coalmine/clients/python"
 	"coalmine/dashboards"
+	"coalmine/internal/childprocess"
 	"coalmine/internal/goroutines"
 	"coalmine/internal/kernels"
 	"coalmine/internal/memory"
@@ -61,9 +63,15 @@ func main() {
 	tempfiles.Clean(os.TempDir())
 	clients.Clean()
 	ctx, stop := interruptible(context.Background())
-	code := execute(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	code := executeAlone(ctx)
 	stop()
 	os.Exit(code)
+}
+
+// executeAlone executes the command line of this process, whose programs find the Python package coalmine.
+func executeAlone(ctx context.Context) int {
+	defer childprocess.OfferPython(python.Package)()
+	return execute(ctx, os.Args[1:], os.Stdout, os.Stderr)
 }
 
 // interruptible returns a context that SIGINT, SIGTERM or SIGHUP ends; a second SIGINT or SIGTERM
@@ -137,15 +145,15 @@ func writeFailure(stderr io.Writer, code int, err error) {
 
 const rootHelp = `Coalmine measures what federated and central training make a model memorize.
 
-An experiment is a YAML file with a grid. "coalmine run FILE" does all of it in
-this process and prints the table of results; run it again to go on after an
-interruption. For a cluster, start "coalmine serve" and any number of
-"coalmine worker" on one Redis and one store, and "coalmine submit FILE".
+An experiment is a YAML file, usually with a grid of settings. "coalmine run FILE"
+runs it in one process and prints a table of results; after an interruption the same
+command continues. For a cluster, start "coalmine serve" and any number of
+"coalmine worker" on one Redis and one store, then "coalmine submit FILE".
 
-A command acts on the home .coalmine, on the --home that it names, on a cluster
-(--redis, --store) or on a --server. Flags win over the variables COALMINE_SERVER,
-COALMINE_REDIS_URL and COALMINE_STORE_URL; two places in flags, or in variables
-without a flag, are refused.
+A command acts on the home .coalmine, on another home (--home), on a cluster
+(--redis, --store) or on a server (--server). A flag overrides the variables
+COALMINE_SERVER, COALMINE_REDIS_URL and COALMINE_STORE_URL. Flags that name two
+places are an error, as are variables if no flag names a place.
 
 Exit status: 0 done; 1 some cell failed; 2 usage, or a bad experiment file;
 3 interrupted, the same command goes on; 4 a gate (audit.fail_if) failed.`

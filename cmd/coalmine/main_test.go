@@ -5,6 +5,8 @@ import (
 	"os"
 	"testing"
 
+	"coalmine/clients/python"
+	"coalmine/internal/childprocess"
 	"coalmine/workers/clients/clientstest"
 	"coalmine/workflows/standalone/modelaudit/scoretest"
 )
@@ -14,8 +16,13 @@ const asCommand = "COALMINE_TEST_COMMAND"
 
 func TestMain(m *testing.M) {
 	clientstest.Serve()
-	if os.Getenv(asCommand) == "" {
-		scoretest.Main(m)
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	if os.Getenv(asCommand) != "" {
+		return executeAlone(context.Background())
 	}
-	os.Exit(execute(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
+	defer childprocess.OfferPython(python.Package)()
+	return scoretest.Main(m)
 }

@@ -90,7 +90,10 @@ func (c Command) Start() (*Process, error) {
 	p := &Process{command: c, done: make(chan struct{}), run: exec.Command(c.Args[0], c.Args[1:]...)}
 	err := p.connect()
 	if err == nil {
-		p.run.Dir, p.run.Env = c.Dir, c.environment()
+		p.run.Dir = c.Dir
+		p.run.Env, err = c.environment()
+	}
+	if err == nil {
 		p.hold, err = newHold(&p.command, p.run)
 	}
 	if err != nil {

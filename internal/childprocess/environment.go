@@ -34,14 +34,21 @@ var passed = strings.Fields(`
 // families are prefixes of further such names.
 var families = strings.Fields("LC_ PYTHON OMP_ GOMP_ KMP_ MKL_ OPENBLAS_ CUDA_ NCCL_ PYTORCH_ TORCH_ JAX_")
 
-// environment is the command's environment. A command that may not write everywhere gets a
-// directory for temporary files where it may.
-func (c *Command) environment() []string {
+// environment returns the variables of the command. A command that may write to some directories alone has
+// its temporary files in the first of them.
+func (c *Command) environment() ([]string, error) {
+	modules, err := offered.path()
+	if err != nil {
+		return nil, fmt.Errorf("the Python package coalmine: %w", err)
+	}
 	variables := slices.DeleteFunc(os.Environ(), func(variable string) bool { return !isPassed(variable, c.Environment) })
+	if modules != "" {
+		variables = append(variables, pythonPath+"="+joined(os.Getenv(pythonPath), modules))
+	}
 	if len(c.Write) > 0 {
 		variables = append(variables, "TMPDIR="+c.Write[0])
 	}
-	return append(variables, c.Set...)
+	return append(variables, c.Set...), nil
 }
 
 // isPassed reports whether a command gets a variable: one that keep names, or one of the lists above

@@ -19,7 +19,7 @@ import (
 	"coalmine/workflows/standalone/modelaudit/scoretest"
 )
 
-func TestMain(m *testing.M) { scoretest.Main(m) }
+func TestMain(m *testing.M) { os.Exit(scoretest.Main(m)) }
 
 // untrained is an untrained model of the words of the default texts.
 func untrained(t *testing.T) []byte {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"math"
+	"os"
 	"strings"
 	"testing"
 
@@ -14,7 +15,7 @@ import (
 	"coalmine/workflows/standalone/modelaudit/scoretest"
 )
 
-func TestMain(m *testing.M) { scoretest.Main(m) }
+func TestMain(m *testing.M) { os.Exit(scoretest.Main(m)) }
 
 // commanded is a command that scores by a model, asked about words of its vocabulary or bytes.
 func commanded(t *testing.T, model []byte, inBytes bool) *modelaudit.Command {

@@ -1,7 +1,7 @@
 // Package scoretest has commands that speak the contract "score", for tests of their
 // callers: exported models, served by the test's own program.
 //
-//	func TestMain(m *testing.M) { scoretest.Main(m) }
+//	func TestMain(m *testing.M) { os.Exit(scoretest.Main(m)) }
 //
 //	client, err := score.Start(ctx, score.Options{Command: scoretest.Command(t, model)})
 package scoretest
@@ -30,16 +30,16 @@ import (
 // serve is the argument by which a test's program serves a model in place of testing.
 const serve = "serve-score"
 
-// Main runs tests, or serves a model where the program is a command of this package.
-func Main(m *testing.M) {
+// Main runs tests, or serves a model if the program is a command of this package, and returns the exit status.
+func Main(m *testing.M) int {
 	if len(os.Args) < 3 || os.Args[1] != serve {
-		os.Exit(m.Run())
+		return m.Run()
 	}
 	if err := serveFile(os.Args[2], os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+		return 1
 	}
-	os.Exit(0)
+	return 0
 }
 
 // Command serves a file of coalmine export, of words, bytes or classes of images, until its input ends.

@@ -1,0 +1,70 @@
+package childprocess
+
+import (
+	"io/fs"
+	"os"
+	"sync"
+
+	"coalmine/internal/tempfiles"
+)
+
+// pythonPath names the variable with the directories in which Python looks for modules.
+const pythonPath = "PYTHONPATH"
+
+// offered holds the modules of OfferPython.
+var offered modules
+
+// modules are Python modules, which are written to a directory when the first command starts.
+type modules struct {
+	mu        sync.Mutex
+	files     fs.FS                // nil for none
+	directory *tempfiles.Directory // nil until a command has started
+}
+
+// OfferPython has every command of this process find the Python modules of files. Modules of the same name
+// beside the command or in PYTHONPATH come first. withdraw removes what was written of them; no command may
+// run any more.
+func OfferPython(files fs.FS) (withdraw func()) {
+	offered.mu.Lock()
+	defer offered.mu.Unlock()
+	offered.files = files
+	return offered.remove
+}
+
+func (m *modules) remove() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.directory != nil {
+		m.directory.Remove()
+	}
+	m.files, m.directory = nil, nil
+}
+
+// path returns the directory of the modules, "" if there are none.
+func (m *modules) path() (string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.files == nil {
+		return "", nil
+	}
+	if m.directory == nil {
+		directory, err := tempfiles.MakeDirectory("", "python-")
+		if err != nil {
+			return "", err
+		}
+		if err := os.CopyFS(directory.Path, m.files); err != nil {
+			directory.Remove()
+			return "", err
+		}
+		m.directory = directory
+	}
+	return m.directory.Path, nil
+}
+
+// joined returns a list of directories with one more at its end.
+func joined(list, directory string) string {
+	if list == "" {
+		return directory
+	}
+	return list + string(os.PathListSeparator) + directory
+}
