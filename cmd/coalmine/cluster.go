@@ -21,24 +21,25 @@ import (
 	"coalmine/workflows/data/sources"
 )
 
-const workerHelp = `Work for a cluster: take tasks from the queue until interrupted. Start as many
-workers as you like, on as many machines; each needs the Redis and the store, and
-nothing else. On SIGTERM, SIGHUP or Ctrl-C a worker takes no more tasks, gives those at
-work --grace to end, and hands back what is left. One whose --store is not the
-coordinator's hands back its first task and exits with an error.
+const workerHelp = `Work for a cluster: take tasks from the queue until interrupted. Start any number of
+workers on any number of machines; each needs only Redis and the store. If one of them
+does not answer at the start, the worker waits up to --wait. On SIGTERM, SIGHUP or
+Ctrl-C a worker takes no more tasks, gives running tasks --grace to finish, and hands
+the others back. A worker whose --store is not the coordinator's hands back its first
+task and exits with an error.
 
-On standard error it says when it is ready, what it loses (Redis or the store, and
-when they are back; tasks that go to others) and what it has done when it ends:
---log-level is info here, warn says only what goes wrong.
+The worker logs to standard error: ready, connection to Redis or the store lost and
+restored, tasks that went to other workers, and a summary at its end. The default
+--log-level is info; warn logs only problems.
 
-An experiment may have commands of its own (training.command and client_command).
-They run on workers with --allow-commands alone: whoever may submit an experiment
-runs programs there. Others leave such tasks in the queue. The worker says at its
-start what the system enforces of the limits of such programs.
+An experiment may contain commands (training.command, client_command). Only workers
+with --allow-commands run them, because everyone who may submit an experiment can then
+run programs there; other workers leave such tasks in the queue. At its start the worker
+logs which limits on such programs the system enforces.
 
-With --listen it answers over HTTP: /metrics for Prometheus, and the probes
-/healthz and /readyz. Beyond localhost that takes --token-file, and TLS or
---insecure, as for serve.`
+With --listen the worker serves /metrics for Prometheus and the probes /healthz and
+/readyz over HTTP. Beyond localhost it requires --token-file, and TLS or --insecure, as
+serve does.`
 
 func newWorkerCommand(g *global) *cobra.Command {
 	var listen listenFlags
@@ -92,15 +93,16 @@ func newWorkerCommand(g *global) *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	f.IntVar(&slots, "slots", 0, "tasks at a time; 0 is one for each core")
-	f.StringSliceVar(&classes, "class", []string{string(tasks.Compute)}, "which tasks it takes: compute, or gpu: the commands of experiments with training.class: gpu; repeatable")
-	f.BoolVar(&commands, "allow-commands", false, "run the commands of experiments too; whoever may submit one can then run programs here")
+	f.IntVar(&slots, "slots", 0, "number of concurrent tasks; 0 is one for each core")
+	f.StringSliceVar(&classes, "class", []string{string(tasks.Compute)}, "class of tasks to take: compute, or gpu (commands of experiments with training.class: gpu); repeatable")
+	f.BoolVar(&commands, "allow-commands", false, "also run the commands of experiments; everyone who may submit an experiment can then run programs here")
 	f.StringVar(&cacheDir, "cache", "", "directory for a disk cache of inputs; workers of one machine may share it")
 	f.Int64Var(&cacheGiB, "cache-size", 20, "size of the disk cache in GiB")
-	f.Int64Var(&memoryMiB, "cache-memory", 0, "size of the cache in memory in MiB, for inputs and what tasks make of them; 0 is 256 for each slot; at most a quarter of --memory")
+	f.Int64Var(&memoryMiB, "cache-memory", 0, "size of the memory cache in MiB, for inputs and data derived from them; 0 is 256 for each slot; at most a quarter of --memory")
 	g.works(f)
-	f.DurationVar(&grace, "grace", 10*time.Second, "how long tasks may go on after an interrupt")
-	f.DurationVar(&idle, "exit-when-idle", 0, "end after so long without a task; 0 is never")
+	g.waits(f)
+	f.DurationVar(&grace, "grace", 10*time.Second, "time for running tasks to finish after an interrupt")
+	f.DurationVar(&idle, "exit-when-idle", 0, "exit after this time without a task; 0 is never")
 	listen.add(f, "", "metrics and probes, such as localhost:9090; none if empty")
 	return c
 }
@@ -135,16 +137,17 @@ func checkClasses(classes []string, commands bool) error {
 // heap is one graph of pointers, as large as the live runs, and little of it changes.
 const coordinatorGarbage = 32 << 20
 
-const serveHelp = `Coordinate a cluster and show it: decide what runs next, and answer for it over
-HTTP. Several may run; one leads, and another takes over within seconds when it
-dies. The page binds to localhost unless --listen says otherwise; elsewhere it
-wants a token and TLS, or --insecure.
+const serveHelp = `Coordinate a cluster: schedule its tasks, and serve its page and API over HTTP. Several
+coordinators may run; one leads, and another takes over within seconds if the leader
+dies. If Redis or the store does not answer at the start, serve waits up to --wait. The
+page is at localhost unless --listen names another address, which requires a token, and
+TLS or --insecure.
 
-Without --redis and --store it owns --home and works there too, also by the name page:
-coalmine page opens the page again after a run has ended. (A run keeps its page only
-while a browser looks at it.) Other commands on that home then talk to it. Its page is
-for this machine alone, on a free port unless --listen names one; from elsewhere:
-ssh -L 8080:localhost:8080 HOST.`
+Without --redis and --store, serve owns --home and runs its experiments. Other commands
+on that home then talk to it. "coalmine page" is another name: it shows the page after a
+run has ended, because run serves its page only while a browser is open. This page is
+available on this machine only, on a free port unless --listen names one; for another
+machine: ssh -L 8080:localhost:8080 HOST.`
 
 func newServeCommand(g *global) *cobra.Command {
 	var listen listenFlags
@@ -190,12 +193,13 @@ func newServeCommand(g *global) *cobra.Command {
 	f := c.Flags()
 	listen.add(f, "localhost:8080", "the page, the API, metrics and probes")
 	f.Lookup("token-file").Usage = "file with the token of operators"
-	f.StringVar(&listen.readTokenFile, "read-token-file", "", "file with the token of those who may only look, such as Prometheus")
+	f.StringVar(&listen.readTokenFile, "read-token-file", "", "file with the token of clients that may only read, such as Prometheus")
 	f.StringArrayVar(&allow, "allow-source", nil, "file, directory or s3:// URL, ending in a slash for all below, that experiments checked by the server (submit --on-server) may read; repeatable; default none")
-	f.Var(&every, "gc-every", "collect what no run needs at every multiple of this time by UTC, while leading: 24h is at midnight; 0 is never")
-	f.Var(&retain, "retain", "before such a collection remove runs that finished so long ago, such as 30d, unless they are pinned; 0 keeps them")
+	f.Var(&every, "gc-every", "interval of garbage collection by the leader, at multiples of it in UTC: 24h is at midnight; 0 is never")
+	f.Var(&retain, "retain", "before a collection, remove unpinned runs that finished longer ago than this, such as 30d; 0 keeps them")
 	g.coordinates(f)
 	g.works(f)
+	g.waits(f)
 	return c
 }
 

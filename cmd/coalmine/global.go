@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -16,6 +17,7 @@ import (
 	"github.com/vbauerster/mpb/v8"
 
 	"coalmine/dashboards"
+	"coalmine/internal/goroutines"
 	"coalmine/internal/queue"
 	"coalmine/internal/readable"
 	"coalmine/internal/secrets"
@@ -50,6 +52,8 @@ type global struct {
 	// taskTimeout and classLimits are those of the commands which coordinate.
 	taskTimeout time.Duration
 	classLimits map[string]int
+	// wait is how long a process of a cluster waits for Redis and the store at its start.
+	wait time.Duration
 	// memory is that of the commands which work.
 	memory memoryFlag
 	// writable are the directories that commands of experiments may write to beside their own.
@@ -93,6 +97,11 @@ func (g *global) noteSecrets() {
 func (g *global) coordinates(f *pflag.FlagSet) {
 	f.DurationVar(&g.taskTimeout, "task-timeout", policy.TaskTimeout, "how long an attempt at a task may take before it is ended and tried again")
 	f.StringToIntVar(&g.classLimits, "class-limit", nil, "most tasks of a class that may be queued or at work at a time, such as compute=8; repeatable; default as many as there are slots for")
+}
+
+// waits adds the flag of a process of a cluster.
+func (g *global) waits(f *pflag.FlagSet) {
+	f.DurationVar(&g.wait, "wait", time.Minute, "at the start, how long to wait for a Redis or a store that does not answer; 0 is not at all")
 }
 
 // logger writes structured lines to standard error.
@@ -220,6 +229,36 @@ func (g *global) archive(store storage.Store) *storage.Archive {
 	return storage.NewArchive(store)
 }
 
+// clusterPause is the pause between two tries to open a part of a cluster.
+const clusterPause = 500 * time.Millisecond
+
+// awaited opens Redis or the store of a process that may start before they do: it tries again for as long
+// as --wait says while nothing answers.
+func awaited[T any](ctx context.Context, g *global, open func() (T, error)) (T, error) {
+	var until time.Time
+	for {
+		opened, err := open()
+		if err == nil || !isSilent(err) || g.wait == 0 {
+			return opened, err
+		}
+		if until.IsZero() {
+			until = time.Now().Add(g.wait)
+			g.note("waiting up to %v: %v", g.wait, err)
+		} else if time.Now().After(until) {
+			return opened, err
+		}
+		if err := goroutines.Sleep(ctx, clusterPause); err != nil {
+			return opened, err
+		}
+	}
+}
+
+// isSilent reports whether err says that Redis or the server of a store does not answer, as before it has started.
+func isSilent(err error) bool {
+	network, ok := errors.AsType[*net.OpError](err)
+	return errors.Is(err, queue.ErrUnreachable) || errors.Is(err, storage.ErrAway) && ok && network.Op == "dial"
+}
+
 // openCluster opens both servers of a cluster.
 func (g *global) openCluster(ctx context.Context) (*storage.Archive, *queue.Conn, error) {
 	p, err := g.places.place()
@@ -229,11 +268,11 @@ func (g *global) openCluster(ctx context.Context) (*storage.Archive, *queue.Conn
 	if p.redis == "" || p.store == "" {
 		return nil, nil, fmt.Errorf("this command needs a cluster, but acts on %s: expected --redis and --store (or COALMINE_REDIS_URL and COALMINE_STORE_URL)", p)
 	}
-	archive, err := g.openStore(ctx, p)
+	archive, err := awaited(ctx, g, func() (*storage.Archive, error) { return g.openStore(ctx, p) })
 	if err != nil {
 		return nil, nil, err
 	}
-	conn, err := queue.Open(ctx, p.redis)
+	conn, err := awaited(ctx, g, func() (*queue.Conn, error) { return queue.Open(ctx, p.redis) })
 	return archive, conn, err
 }
 

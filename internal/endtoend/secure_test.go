@@ -248,7 +248,7 @@ func (c *secureCluster) makeMistakes() {
 		{[]string{redis, store, "AWS_SECRET_ACCESS_KEY=" + c.secret("wrong-secret-key")}, "refuses access"},
 		{[]string{redis, store, "COALMINE_SECRET_KEY_FILE=token"}, "is no key"},
 	} {
-		cmd := c.command(append(c.s3.Env(), m.env...), "worker")
+		cmd := c.command(append(c.s3.Env(), m.env...), "worker", "--wait", "0")
 		c.runMistaken(cmd, m.says)
 	}
 	for server, says := range map[string]string{
